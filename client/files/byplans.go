@@ -12,11 +12,16 @@ func (p *planner) byPlans(ctx context.Context, k *Kind, w *object, buckets map[s
 	member, names := "plans", w.list(k.Member)
 	ids := slices.Sorted(maps.Keys(buckets))
 	plans := map[string]map[string]*seen{}
-	for _, id := range ids {
-		var err error
-		if plans[id], err = p.list(ctx, k.below(member), buckets[id], nil); err != nil {
+	for _, id := range slices.Clone(ids) {
+		list, err := p.list(ctx, k.below(member), buckets[id], nil)
+		if notThere(err) {
+			ids = slices.DeleteFunc(ids, func(gone string) bool { return gone == id }) // somebody has deleted it since it was listed
+			continue
+		}
+		if err != nil {
 			return nil, err
 		}
+		plans[id] = list
 	}
 	shared := func(o *object, id string) (n int) {
 		for name := range o.below[member] {

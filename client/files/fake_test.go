@@ -194,6 +194,8 @@ func (f *fake) answer(name string, given map[string]json.RawMessage) (answer *ca
 			err = problem(http.StatusPreconditionFailed, exit.Conflict)
 		case mustBe && here == nil:
 			err = problem(http.StatusNotFound, exit.NotFound)
+		case name == k.List && !f.within(above, given):
+			err = problem(http.StatusNotFound, exit.NotFound)
 		case name == k.List:
 			answer = f.list(k, scope, given)
 		case name == k.Read:
@@ -245,6 +247,16 @@ func (f *fake) find(k *files.Kind, scope, id string) *thing {
 		}
 	}
 	return nil
+}
+
+// within reports whether all that a list is in is there: what is made, each with its own name or id.
+func (f *fake) within(above []*files.Kind, given map[string]json.RawMessage) bool {
+	for i, k := range above {
+		if k.Create != "" && f.find(k, scoped(above[:i], given), text(given[k.Argument])) == nil {
+			return false
+		}
+	}
+	return true
 }
 
 // taken reports whether another object of the kind has an element of a name that one is to have.

@@ -224,6 +224,57 @@ func TestWhatIsNotFoundWhileItIsComparedEndsNothing(t *testing.T) {
 	}
 }
 
+// TestWhatGoesWhileItIsComparedEndsNothing has each object of an account be deleted before each request of a comparison, whether files name it,
+// leave it be or prune it: it is planned as though it had never been there, or as before, and of what files name it is said that it went.
+func TestWhatGoesWhileItIsComparedEndsNothing(t *testing.T) {
+	t.Parallel()
+	const (
+		sold = `{name: sold, plans: [{planExternalId: pro, label: Pro, meters: {requests: {max: MAX}}}]}`
+		more = `{name: more, plans: [{planExternalId: big, label: Big, meters: {requests: {max: 10}}}, {planExternalId: small, label: Small, meters: {requests: {max: 1}}}]}`
+		one  = `tunnels: [{name: depot, services: [{name: stock-box, endpoint: "http://localhost:MAX", configurations: []}]}]
+projects: [{name: shop, branches: [{name: main, variables: [{name: URL, isSecret: false, value: v-MAX}]}]}]
+keyBuckets: [{name: partners, description: of MAX, consumers: [{name: ada, tags: {team: t-MAX}}]}]
+meteringBuckets: [` + sold
+	)
+	world := strings.NewReplacer("MAX", "10", "projects: [", "projects: [{name: old-shop}, ", "keyBuckets: [", "keyBuckets: [{name: old-partners, consumers: [{name: bob}]}, ", "tunnels: [", "tunnels: [{name: barn}, ").Replace(one) + ", " + more + "]"
+	f := newFake(t, "here")
+	applied(t, f, world)
+	objects, went, conflicts := slices.Clone(f.objects), 0, 0
+	for _, text := range []string{
+		strings.ReplaceAll(one, "MAX", "10") + "]", strings.ReplaceAll(one, "MAX", "11") + "]",
+		"complete: [tunnels, projects, keyBuckets, meteringBuckets]\n" + strings.ReplaceAll(one, "MAX", "11") + "]",
+	} {
+		wanted, err := files.Read(t.Context(), written(t, text))
+		if err != nil {
+			t.Fatal(told(err))
+		}
+		for _, gone := range objects {
+			for n, asked := 1, 1; n <= asked; n++ { // until it goes after the last request
+				f.objects, f.asked = slices.Clone(objects), nil
+				f.fails = func(request int, after bool) error {
+					if request == n && !after {
+						f.remove(gone)
+					}
+					return nil
+				}
+				_, err := files.Compare(t.Context(), &blind{fake: f}, wanted, files.Options{Prune: true, Getenv: getenv, Now: now})
+				asked = len(f.asked)
+				switch {
+				case err == nil:
+					went++
+				case exit.Of(err) == exit.Conflict && strings.Contains(told(err), "went while it was compared: plan again"):
+					conflicts++
+				default:
+					t.Errorf("%s %s goes before request %d of %s: %s", gone.kind.One, gone.id, n, text, told(err))
+				}
+			}
+		}
+	}
+	if t.Logf("%d comparisons, %d of which say that something went", went+conflicts, conflicts); conflicts == 0 {
+		t.Error("nothing went while it was compared")
+	}
+}
+
 // TestConsumersOfAPrunedProjectAreCounted, of each of the buckets that go with it, and none of another's.
 func TestConsumersOfAPrunedProjectAreCounted(t *testing.T) {
 	t.Parallel()

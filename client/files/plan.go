@@ -219,7 +219,7 @@ func (p *planner) have(ctx context.Context, k *Kind, w *object, s *seen) (map[st
 	}
 	have, err := p.list(ctx, k, s, with)
 	if err != nil {
-		return nil, err
+		return nil, went(s, err)
 	}
 	switch k.Member {
 	case metering:
@@ -460,22 +460,25 @@ func (p *planner) extra(ctx context.Context, s *seen) error {
 		p.plan.Extra = append(p.plan.Extra, fmt.Sprintf("%s %s", s.kind.One, strings.Join(c.Name, " ")))
 		return nil
 	}
+	err := p.sure(ctx, s)
+	if err == nil {
+		p.condition(&c, s)
+		c.Goes, err = p.counts(ctx, s)
+	}
+	var has Value
+	if err == nil && s.kind.Apart != nil {
+		has, _, err = p.apart(ctx, s)
+	}
+	if notThere(err) {
+		return nil // somebody has deleted it since it was listed
+	}
+	if err != nil {
+		return err
+	}
 	if s.kind.Member == projectsMember {
 		p.pruned[s.name] = true
 	}
-	if err := p.sure(ctx, s); err != nil {
-		return err
-	}
-	p.condition(&c, s)
-	var err error
-	if c.Goes, err = p.counts(ctx, s); err != nil {
-		return err
-	}
 	if s.kind.Apart != nil {
-		has, _, err := p.apart(ctx, s)
-		if err != nil {
-			return err
-		}
 		c.Goes[s.kind.Apart.Field] = int64(len(s.kind.namesIn(has)))
 		p.claims(s, place{}, c.Operation, has, nil)
 	}

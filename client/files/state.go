@@ -230,9 +230,6 @@ func (s *state) sure(ctx context.Context, o *seen) error {
 	told, tried := s.told[o.kind]
 	fresh, err := s.now(ctx, o)
 	if err != nil {
-		if exit.Of(err) == exit.NotFound {
-			return exit.With(exit.Conflict, fmt.Errorf("the %s %s went while it was compared: plan again", o.kind.One, o.name))
-		}
 		return err
 	}
 	if !tried {
@@ -334,6 +331,14 @@ func (s *state) counts(ctx context.Context, o *seen) (map[string]int64, error) {
 		}
 	}
 	return goes, nil
+}
+
+// went is what is said of an object that is to stay, and that somebody has deleted since it was listed: by what was asked of it or of a list in it.
+func went(o *seen, err error) error {
+	if !notThere(err) || o.kind == nil {
+		return err
+	}
+	return exit.With(exit.Conflict, fmt.Errorf("the %s %s, or what it is in, went while it was compared: plan again (%w)", o.kind.One, o.name, err))
 }
 
 // notThere reports whether an error says that an object is not there.

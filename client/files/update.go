@@ -27,7 +27,7 @@ func (p *planner) update(ctx context.Context, o *object, s *seen) error {
 		return p.updateApart(ctx, o, s)
 	}
 	if err := p.sure(ctx, s); err != nil {
-		return err
+		return went(s, err)
 	}
 	if differs, ok = p.differences(o, s); ok && len(differs) > 0 {
 		c := change(Update, s, o.kind.Update)
@@ -141,7 +141,7 @@ func (p *planner) updateApart(ctx context.Context, o *object, s *seen) error {
 	}
 	has, tag, err := p.apart(ctx, s)
 	if err != nil {
-		return err
+		return went(s, err)
 	}
 	if o.kind.same(p.kinds[o.kind].all[o.kind.Apart.Field], g.value, has) {
 		p.claims(s, g.at, "", has, has)
