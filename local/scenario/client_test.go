@@ -169,7 +169,7 @@ func TestCommandLinePages(t *testing.T) {
 		name     string
 		headings []string
 	}{
-		{"command-line", []string{"Get it", "Log in", "In scripts", "Any operation", "By hand", "Begin a project", "Develop", "Deploy", "Validate", "In a pipeline"}},
+		{"command-line", []string{"Get it", "Log in", "In scripts", "Any operation", "By hand", "Domains, certificates, tunnels and plans", "Begin a project", "Develop", "Deploy", "Validate", "In a pipeline"}},
 		{"files", []string{"Begin", "Change", "What stays, and what goes"}},
 	} {
 		text, err := os.ReadFile(filepath.Join(repository, "docs", page.name+".md"))
