@@ -275,6 +275,26 @@ func write(t *testing.T, path, text string) {
 	}
 }
 
+// TestKeysThatAreMadeAreKeptInAFileAlone: where a folder is, or what leads to a device, nothing is made.
+func TestKeysThatAreMadeAreKeptInAFileAlone(t *testing.T) {
+	t.Parallel()
+	for name, take := range map[string]func(path string) error{
+		"a folder": func(path string) error { return os.Mkdir(path, 0o700) },
+		"a device": func(path string) error { return os.Symlink(os.DevNull, path) },
+	} {
+		k := &keyring{tried: map[string]string{}}
+		l := newLineOf(t, k.answer)
+		file := filepath.Join(t.TempDir(), "keys.csv")
+		write(t, file, "name\nada\n")
+		if err := take(file + ".done"); err != nil {
+			t.Fatal(err)
+		}
+		if got := l.run("", "consumer", "key", "create", "--bucket", "b", "--from", file); got.code != exit.Usage || !strings.Contains(got.err, ".done cannot be opened: it is no ordinary file") || len(k.made) != 0 {
+			t.Errorf("%s: %+v, and keys are made of %v", name, got, k.made)
+		}
+	}
+}
+
 // TestFileOfSomebodyElseIsNotCut is about what is where the file of what was made would be.
 func TestFileOfSomebodyElseIsNotCut(t *testing.T) {
 	t.Parallel()

@@ -50,7 +50,7 @@ type done struct {
 // asked for again by the same Idempotency-Key, which makes none anew.
 func openDone(path string) (*done, error) {
 	const private = 0o600
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, private) //nolint:gosec // G304: beside a file that the user names
+	f, err := disk.Keep(path, private)
 	if err != nil {
 		return nil, exit.With(exit.Usage, fmt.Errorf("%s cannot be opened: %w", path, disk.Cause(err)))
 	}

@@ -59,7 +59,7 @@ func openJournal(plan string, p *Plan) (*journal, error) {
 	if err != nil {
 		return nil, err
 	}
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, private) //nolint:gosec // G304: beside a file that the user names
+	f, err := disk.Keep(path, private)
 	if err != nil {
 		return nil, errors.Join(usage("%s cannot be opened: %w", path, disk.Cause(err)), held.Close())
 	}

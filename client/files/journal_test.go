@@ -96,6 +96,19 @@ func TestPlanIsWrittenOverAPlanAlone(t *testing.T) {
 	}
 }
 
+// TestProgressIsKeptInAFileAlone: a pipe, which nobody writes to, is not waited for, and nothing is changed.
+func TestProgressIsKeptInAFileAlone(t *testing.T) {
+	t.Parallel()
+	f, path := newFake(t, "a"), filepath.Join(t.TempDir(), "plan")
+	plan := compared(t, f, before, files.Options{})
+	if err := errors.Join(plan.Write(path), mkfifo(path+".progress")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := files.Apply(t.Context(), f, plan, applying(f, path)); exit.Of(err) != exit.Usage || !strings.Contains(err.Error(), path+".progress cannot be opened") || len(f.done) > 0 {
+		t.Errorf("it ends with %v, and has made %v", err, f.done)
+	}
+}
+
 // TestCreationThatWasBegunADayAgoIsNotSentAgain: the API has forgotten its Idempotency-Key, and would make a second one.
 func TestCreationThatWasBegunADayAgoIsNotSentAgain(t *testing.T) {
 	t.Parallel()

@@ -1,5 +1,5 @@
 // Package disk knows what systems do differently about files: whether a folder
-// can be synced, and who may read a file; and what is to be told of their errors.
+// can be synced, who may read a file, and what is none; and what is to be told of their errors.
 //
 // What it is not: a file system. Packages os and vfs are.
 //
@@ -23,4 +23,23 @@ func Cause(err error) error {
 		return l.Err
 	}
 	return err
+}
+
+// ErrNoFile is of a name that leads to a folder, a pipe or a device.
+var ErrNoFile = errors.New("it is no ordinary file")
+
+// Keep opens a file that a program keeps for itself, to read and to write, and makes it with mode where there is none. What is no ordinary
+// file is refused with ErrNoFile before it is opened: a pipe would have its reader wait for ever.
+func Keep(path string, mode fs.FileMode) (*os.File, error) {
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+		return nil, ErrNoFile
+	}
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, mode) //nolint:gosec // G304: the caller's file
+	if err != nil {
+		return nil, err
+	}
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() { // it has become another one since
+		return nil, errors.Join(ErrNoFile, err, f.Close())
+	}
+	return f, nil
 }

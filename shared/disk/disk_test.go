@@ -2,7 +2,9 @@ package disk_test
 
 import (
 	"errors"
+	"io"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"runtime"
 	"testing"
@@ -31,5 +33,42 @@ func TestModesThatLetOthersIn(t *testing.T) {
 		if got := disk.Exposed(mode); got != (want && runtime.GOOS != "windows") {
 			t.Errorf("mode %v: exposed %v", mode, got)
 		}
+	}
+}
+
+func TestWhatIsKeptIsAnOrdinaryFile(t *testing.T) {
+	dir := t.TempDir()
+	file, link, device := filepath.Join(dir, "file"), filepath.Join(dir, "link"), filepath.Join(dir, "device")
+	if err := errors.Join(os.Symlink(file, link), os.Symlink(os.DevNull, device)); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{file, file, link} { // the first makes it, and the others lose nothing
+		f, err := disk.Keep(path, 0o600)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := f.Seek(0, io.SeekEnd); err != nil {
+			t.Error(err)
+		}
+		if _, err := f.WriteString("."); err != nil {
+			t.Error(err)
+		}
+		if err := f.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	if text, err := os.ReadFile(file); err != nil || string(text) != "..." {
+		t.Errorf("it has %q, %v", text, err)
+	}
+	if info, err := os.Stat(file); err != nil || disk.Exposed(info.Mode()) {
+		t.Errorf("it is %v, %v", info, err)
+	}
+	for _, path := range []string{dir, device} {
+		if f, err := disk.Keep(path, 0o600); !errors.Is(err, disk.ErrNoFile) {
+			t.Errorf("%s is kept as %v, %v", path, f, err)
+		}
+	}
+	if _, err := disk.Keep(filepath.Join(dir, "none", "file"), 0o600); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("in a folder that is not there: %v", err)
 	}
 }
