@@ -64,8 +64,19 @@ type change struct {
 	failure bool
 }
 
-// record commits changes as requests do, and gives their entries.
+// record commits changes as requests do, and gives the entries of all that are not chained yet.
 func (w *world) record(changes ...change) (out []audit.Entry) {
+	w.Helper()
+	w.commit(changes...)
+	found, err := audit.New(w.Context(), w.table, acme)
+	if err != nil {
+		w.Fatal(err)
+	}
+	return found
+}
+
+// commit commits changes as requests do, and gives the positions of their records.
+func (w *world) commit(changes ...change) (positions []string) {
 	w.Helper()
 	for _, c := range changes {
 		w.made++
@@ -84,12 +95,9 @@ func (w *world) record(changes ...change) (out []audit.Entry) {
 		if err := w.table.Commit(w.Context(), write); err != nil {
 			w.Fatal(err)
 		}
+		positions = append(positions, trail.Position(audit.Entry{Timestamp: audit.Timestamp(r.Time), RequestID: r.RequestID}))
 	}
-	found, err := audit.New(w.Context(), w.table, acme)
-	if err != nil {
-		w.Fatal(err)
-	}
-	return found
+	return positions
 }
 
 // told is what the stream has told of since the last call.
