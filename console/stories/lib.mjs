@@ -25,9 +25,20 @@ export const patience = 20_000;
 /** A name that no other story has. */
 export const unique = (word) => `${word}-${randomBytes(4).toString('hex')}`;
 
+/** Asks the API, and again after the wait that it names: stories that are told at the same time share a key, which has a rate. */
+export async function asked(path, init) {
+  for (;;) {
+    const response = await fetch(api + path, init);
+    const wait = response.headers.get('retry-after');
+    if (response.status !== 429 || wait === null) return response;
+    await response.text();
+    await new Promise((done) => setTimeout(done, 1000 * Number(wait)));
+  }
+}
+
 /** Asks the API with the first key, or another one, and gives the answer's body. It has to be well. */
 export async function ask(method, path, body, as = key) {
-  const response = await fetch(api + path, { method, headers: { authorization: `Bearer ${as}`, ...(body === undefined ? {} : { 'content-type': 'application/json' }) }, ...(body === undefined ? {} : { body: JSON.stringify(body) }) });
+  const response = await asked(path, { method, headers: { authorization: `Bearer ${as}`, ...(body === undefined ? {} : { 'content-type': 'application/json' }) }, ...(body === undefined ? {} : { body: JSON.stringify(body) }) });
   const text = await response.text();
   assert.ok(response.ok, `${method} ${path}: ${response.status} ${text}`);
   return text === '' ? undefined : JSON.parse(text);
