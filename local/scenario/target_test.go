@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math/rand/v2"
 	"net/http"
 	"net/url"
 	"os"
@@ -269,10 +270,10 @@ func (in *target) path(format string, args ...any) string {
 	return "/v1/accounts/" + in.account + fmt.Sprintf(format, args...)
 }
 
-// unique makes a name that no other run has used.
+// unique makes a name that no other test has, nor another run: ten random digits, since tests that begin together can have one time.
 func unique(t *testing.T, name string) string {
 	t.Helper()
-	return fmt.Sprintf("%s-%x", name, time.Now().UnixNano()&0xffffffffff)
+	return fmt.Sprintf("%s-%010x", name, rand.Uint64()&0xffffffffff)
 }
 
 // files are a project, by path.
