@@ -20,6 +20,7 @@ func TestNameInPlaceOfAnIDIsTold(t *testing.T) {
 	const id = "tnl_ImKLVxXtfRXWvi03ndMNv8kJ"
 	for words, says := range map[string]string{
 		"tunnel get office":                        "TUNNEL_ID is an id, which `gatewright tunnel list` tells, and no name",
+		"tunnel services get office":               "TUNNEL_ID is an id, which `gatewright tunnel list` tells, and no name",
 		"ca delete partners --yes":                 "ID is an id, which `gatewright ca list` tells, and no name",
 		"metering plan get price_pro --bucket mtr": "PLAN_ID is an id, which `gatewright metering plan list` tells, and no name",
 		"tunnel get " + id:                         "",

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -201,7 +202,7 @@ func (v verb) typed(c *cobra.Command, argument string) string {
 func (a *App) verbCommand(path string, v verb) *cobra.Command {
 	c := v.shape(path)
 	a.asking(c, func(ctx context.Context, s *session, words []string) (err error) {
-		defer func() { err = v.explained(path, words, err) }()
+		defer func() { err = v.explained(c, words, err) }()
 		stdin := &onceRead{in: a.In}
 		arguments, err := v.arguments(c, words, stdin, a.now)
 		if err != nil {
@@ -232,8 +233,12 @@ func (a *App) verbCommand(path string, v verb) *cobra.Command {
 var idForm = lazy.Regexp(`^[a-z]+_[0-9A-Za-z]{24}$`)
 
 // explained is an error of what is not there, with what its id is where a name was typed in its place.
-func (v verb) explained(path string, words []string, err error) error {
-	if exit.Of(err) != exit.NotFound {
+func (v verb) explained(c *cobra.Command, words []string, err error) error {
+	group := c.Parent()
+	for group != nil && !slices.ContainsFunc(group.Commands(), func(of *cobra.Command) bool { return of.Name() == "list" }) {
+		group = group.Parent() // what has no list of its own is of what one around it lists
+	}
+	if exit.Of(err) != exit.NotFound || group == nil {
 		return err
 	}
 	at := 0
@@ -242,7 +247,7 @@ func (v verb) explained(path string, words []string, err error) error {
 			continue
 		}
 		if strings.HasSuffix(g.word, "ID") && !idForm().MatchString(words[at]) {
-			return fmt.Errorf("%w\n%s is an id, which `%s list` tells, and no name", err, g.word, path)
+			return fmt.Errorf("%w\n%s is an id, which `%s list` tells, and no name", err, g.word, group.CommandPath())
 		}
 		at++
 	}

@@ -303,7 +303,7 @@ func Outcome(r Result) error {
 	case succeeded:
 		return nil
 	case failed:
-		text := "the build failed, and what was served before is served on"
+		text := "the build failed, and has changed nothing of what is served"
 		if len(r.Errors) == 0 && r.Reason != "" {
 			text += ": " + r.Reason
 		}

@@ -325,6 +325,15 @@ func (a always) RoundTrip(r *http.Request) (*http.Response, error) {
 	return w.Result(), r.Context().Err()
 }
 
+// TestAFailedBuildSaysNothingOfWhatIsServed: it may fail because its deployment was deleted, after which nothing is.
+func TestAFailedBuildSaysNothingOfWhatIsServed(t *testing.T) {
+	t.Parallel()
+	err := deploy.Outcome(deploy.Result{Status: "ERROR", Reason: "The deployment was deleted while it was built."})
+	if err == nil || exit.Of(err) != exit.Invalid || strings.Contains(err.Error(), "served on") || !strings.Contains(err.Error(), "deleted while it was built") {
+		t.Errorf("it ends with %v", err)
+	}
+}
+
 // TestIDsOfBuildsAreNoCommands has an installation name a build by what a shell would run: who ends the wait is told a line to paste.
 func TestIDsOfBuildsAreNoCommands(t *testing.T) {
 	t.Parallel()
