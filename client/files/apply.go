@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -279,6 +280,8 @@ func (a *applier) refused(ctx context.Context, i int, err error, again bool) (do
 		return false, err
 	case notThere(err) && c.Do == Delete:
 		return a.went(ctx, c, again)
+	case c.Do == Create:
+		return false, a.unmade(ctx, c, problem.Status, err)
 	case problem.Status != preconditionFailed && !notThere(err) || c.IfMatch == "":
 		return false, err
 	}
@@ -295,6 +298,28 @@ func (a *applier) refused(ctx context.Context, i int, err error, again bool) (do
 		return a.deleted(ctx, c, fresh)
 	}
 	return false, a.moved(ctx, c, fresh)
+}
+
+// unmade is the error of an object that is not made: of one whose name another has by now, or whose place is gone, that somebody has
+// changed the account since it was planned, and that to repeat it makes nothing.
+func (a *applier) unmade(ctx context.Context, c *Change, status int, err error) error {
+	switch status {
+	case http.StatusNotFound, http.StatusConflict, http.StatusUnprocessableEntity: // by which the API refuses a project's name
+	default:
+		return err
+	}
+	another, looked := a.named(ctx, a.seen(c))
+	switch {
+	case notThere(looked):
+		k, name := a.kind(c).parent, c.Name[:len(c.Name)-1]
+		for k.Create == "" && k.parent != nil { // a branch is there as its project is
+			k, name = k.parent, name[:len(name)-1]
+		}
+		return a.moved(ctx, &Change{Do: Update, Kind: k.One, Name: name}, nil)
+	case looked != nil || another == nil:
+		return err
+	}
+	return a.moved(ctx, c, another)
 }
 
 // went decides about a deletion that finds nothing. It is done, but where another object has the name by now, whose id is another: who

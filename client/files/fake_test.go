@@ -211,6 +211,8 @@ func (f *fake) answer(name string, given map[string]json.RawMessage) (answer *ca
 				f.record("tunnel.update", here)
 				answer = ok(map[string]any{"id": "pst", "status": "success"})
 			}
+		case name == k.Create && !f.within(above, given):
+			err = problem(http.StatusNotFound, exit.NotFound)
 		case name == k.Create:
 			answer, err = f.create(k, scope, given)
 		case name == k.Update, name == k.Delete:
@@ -390,6 +392,9 @@ func (f *fake) create(k *files.Kind, scope string, given map[string]json.RawMess
 	}
 	for _, other := range f.objects {
 		if other.kind.Member == k.Member && other.scope == scope && text(other.fields[k.Key]) == text(o.fields[k.Key]) && o.fields[k.Key] != nil {
+			if k.Member == "projects" {
+				return nil, problem(http.StatusUnprocessableEntity, exit.Invalid)
+			}
 			return nil, problem(http.StatusConflict, exit.Conflict)
 		}
 	}

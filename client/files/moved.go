@@ -26,11 +26,27 @@ type MovedError struct {
 	Of   int    `json:"of"`
 }
 
-// Moved is a field that is another one.
+// Moved is a field that is another one, or the object itself, whose values are presences.
 type Moved struct {
 	Name    string `json:"name"`
 	Planned Value  `json:"planned"`
 	Now     Value  `json:"now"`
+	itself  bool
+}
+
+// The presences of an object, as a program reads them.
+const (
+	there    = `"there"`
+	notYet   = `"not there"`
+	goneAway = `"gone"`
+)
+
+// said is a value as a person reads it.
+func (m Moved) said(v Value) string {
+	if m.itself {
+		return strings.Trim(string(v), `"`)
+	}
+	return shown(v)
 }
 
 // Record is what the audit log has of a change.
@@ -46,7 +62,7 @@ func (e *MovedError) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "The %s %s is not as it was planned", e.Kind, strings.Join(e.Name, " "))
 	for i, f := range e.Fields {
-		fmt.Fprintf(&b, "%s%s was %s, and is %s", map[bool]string{true: ": ", false: "; "}[i == 0], f.Name, shown(f.Planned), shown(f.Now))
+		fmt.Fprintf(&b, "%s%s was %s, and is %s", map[bool]string{true: ": ", false: "; "}[i == 0], f.Name, f.said(f.Planned), f.said(f.Now))
 	}
 	b.WriteString(".")
 	if len(e.Fields) == 0 {
@@ -77,9 +93,12 @@ func (e *MovedError) Document() []byte {
 // moved tells what is another than it was planned, and who has changed it. Now is nil for what is gone.
 func (a *applier) moved(ctx context.Context, c *Change, now *seen) error {
 	e := &MovedError{Kind: c.Kind, Name: c.Name, Made: a.journal.done, Of: len(a.plan.Changes)}
-	if now == nil {
-		e.Fields = []Moved{{Name: "the " + c.Kind, Planned: Value("there"), Now: Value("gone")}}
-	} else {
+	switch {
+	case now == nil:
+		e.Fields = []Moved{{Name: "the " + c.Kind, Planned: Value(there), Now: Value(goneAway), itself: true}}
+	case c.Do == Create:
+		e.Fields = []Moved{{Name: "the " + c.Kind, Planned: Value(notYet), Now: Value(there), itself: true}}
+	default:
 		e.Fields = a.differing(c, now)
 	}
 	var err error
@@ -106,14 +125,14 @@ func (a *applier) differing(c *Change, now *seen) (fields []Moved) {
 			field = &Field{Name: name}
 		}
 		if !k.same(field, c.Before[name], now.fields[name]) {
-			fields = append(fields, Moved{name, c.Before[name], now.fields[name]})
+			fields = append(fields, Moved{Name: name, Planned: c.Before[name], Now: now.fields[name]})
 		}
 	}
 	if was := c.Name[len(c.Name)-1]; k.fold(now.name) != k.fold(was) && now.name != now.id {
-		fields = append(fields, Moved{k.Key, marshal(was), marshal(now.name)})
+		fields = append(fields, Moved{Name: k.Key, Planned: marshal(was), Now: marshal(now.name)})
 	}
 	if c.ObjectID != "" && now.objectID != "" && now.objectID != c.ObjectID { // it was made anew under its name
-		fields = append(fields, Moved{"id", marshal(c.ObjectID), marshal(now.objectID)})
+		fields = append(fields, Moved{Name: "id", Planned: marshal(c.ObjectID), Now: marshal(now.objectID)})
 	}
 	return fields
 }

@@ -2,6 +2,7 @@ package files_test
 
 import (
 	"encoding/json"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -77,6 +78,57 @@ func TestMovedObjectsOfEachKindEndAnApply(t *testing.T) {
 		}
 		if len(f.done) != i {
 			t.Errorf("%s: %d changes are made, of %d before it", name, len(f.done), i)
+		}
+	}
+}
+
+// TestWhatIsInTheWayOfACreationEndsAnApply: an object that somebody has made meanwhile, whose name the API then refuses, or the lack of
+// what one is to be in. The same plan makes neither, so that who applies it is told to plan again.
+func TestWhatIsInTheWayOfACreationEndsAnApply(t *testing.T) {
+	t.Parallel()
+	const world = `projects: [{name: shop}]
+keyBuckets: [{name: partners, consumers: [{name: ada}]}]
+meteringBuckets: [{name: sold, plans: [{planExternalId: pro, label: Pro, meters: {requests: {max: 1}}}]}]
+`
+	anew := func(f *fake, operation string, arguments map[string]any) {
+		arguments["idempotencyKey"] = "theirs"
+		ask(f, operation, arguments)
+	}
+	for name, tt := range map[string]struct {
+		wanted string
+		moves  func(*fake)
+		says   []string
+	}{
+		"a project": {"projects: [{name: mall}]\n", func(f *fake) {
+			anew(f, "ProjectsService_create", map[string]any{"name": "mall"})
+		}, []string{"project mall", "the project was not there, and is there", "projects.create, audit record request-"}},
+		"a consumer": {"keyBuckets: [{name: partners, consumers: [{name: bea}]}]\n", func(f *fake) {
+			anew(f, "ApiKeyConsumersService_create", map[string]any{"bucketName": "partners", "name": "bea"})
+		}, []string{"consumer partners bea", "the consumer was not there, and is there", "consumers.create, audit record request-"}},
+		"a bucket that is gone": {"keyBuckets: [{name: partners, consumers: [{name: bea}]}]\n", func(f *fake) {
+			ask(f, "ApiKeyBucketsService_delete", map[string]any{"bucketName": "partners", "ifMatch": "*"})
+		}, []string{"key bucket partners", "the key bucket was there, and is gone"}},
+		"a project that is gone": {"projects: [{name: shop, branches: [{name: main, variables: [{name: URL, isSecret: false, value: v}]}]}]\n", func(f *fake) {
+			ask(f, "ProjectsService_delete", map[string]any{"projectName": "shop", "ifMatch": "*"})
+		}, []string{"The project shop", "the project was there, and is gone"}},
+	} {
+		f := newFake(t, "a")
+		applied(t, f, world)
+		p := compared(t, f, tt.wanted, files.Options{})
+		tt.moves(f)
+		_, err := files.Apply(t.Context(), f, p, applying(f, ""))
+		if exit.Of(err) != exit.Conflict {
+			t.Errorf("%s: it ends with %v", name, err)
+			continue
+		}
+		for _, text := range append(tt.says, "0 of 1 changes are made. Plan again.") {
+			if !strings.Contains(err.Error(), text) {
+				t.Errorf("%s: it does not say %q: %v", name, text, err)
+			}
+		}
+		moved, is := errors.AsType[*files.MovedError](err)
+		if !is || !json.Valid(moved.Document()) {
+			t.Errorf("%s: no program reads what has moved: %v", name, err)
 		}
 	}
 }

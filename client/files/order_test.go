@@ -3,6 +3,7 @@ package files_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
@@ -259,9 +260,12 @@ meteringBuckets: [` + sold
 				}
 				_, err := files.Compare(t.Context(), &blind{fake: f}, wanted, files.Options{Prune: true, Getenv: getenv, Now: now})
 				asked = len(f.asked)
+				_, read := errors.AsType[*call.Problem](err)
 				switch {
 				case err == nil:
 					went++
+				case read:
+					t.Errorf("%s %s goes before request %d, and a program reads a problem of the API: %s", gone.kind.One, gone.id, n, told(err))
 				case exit.Of(err) == exit.Conflict && strings.Contains(told(err), "went while it was compared: plan again"):
 					conflicts++
 				default:

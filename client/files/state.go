@@ -338,7 +338,8 @@ func went(o *seen, err error) error {
 	if !notThere(err) || o.kind == nil {
 		return err
 	}
-	return exit.With(exit.Conflict, fmt.Errorf("the %s %s, or what it is in, went while it was compared: plan again (%w)", o.kind.One, o.name, err))
+	// A program that read the API's problem in it would take it for one of what was asked for.
+	return exit.With(exit.Conflict, fmt.Errorf("the %s %s, or what it is in, went while it was compared: plan again (%s)", o.kind.One, o.name, err.Error()))
 }
 
 // notThere reports whether an error says that an object is not there.
