@@ -20,9 +20,9 @@ import (
 // that it matches one path and no path below (exact), and then all answers are git's.
 //
 // Asking git itself would need git on every machine, and answer by the settings of who asks: core.excludesFile and
-// .git/info/exclude are not read here, and whether a file is tracked does not count. Two things are unlike git: a class of
-// characters with a "/" in it ("[a/b]") matches nothing, and "**" behind other characters ("a**/b") is a star, as git's
-// documentation has it, where git has it match folders.
+// .git/info/exclude are not read here, and whether a file is tracked does not count. Three things are unlike git: a class of
+// characters with a "/" in it ("[a/b]") matches nothing; so does a range that ends before it begins ("[b-a]"), which git has match its beginning;
+// and "**" behind other characters ("a**/b") is a star, as git's documentation has it, where git has it match folders.
 const (
 	ownIgnoreFile = ".gatewrightignore"
 	gitIgnoreFile = ".gitignore"
@@ -71,7 +71,7 @@ func exact(line string) string {
 	if pattern == "" || endsEscaped(pattern) || strings.HasPrefix(pattern, `\/`) { // no path begins with a slash
 		return ""
 	}
-	pattern = slashes(pattern)
+	pattern = stars(slashes(pattern))
 	if !strings.Contains(pattern, "/") {
 		pattern = "**/" + pattern
 	}
@@ -86,6 +86,17 @@ func exact(line string) string {
 		return out + "d" + end
 	}
 	return out + "[df]" + end
+}
+
+// stars has a segment of more than two stars be "**", as which git takes it, and the library as one star.
+func stars(pattern string) string {
+	segments := strings.Split(pattern, "/")
+	for i, segment := range segments {
+		if len(segment) > len("**") && strings.Trim(segment, "*") == "" {
+			segments[i] = "**"
+		}
+	}
+	return strings.Join(segments, "/")
 }
 
 // slashes takes the backslashes off escaped slashes, which git takes for slashes, and the library for a part of what is before them. In

@@ -20,7 +20,7 @@ var (
 	names = []string{"a", "b", "ab", "a.js", "b.log", "a b", "é", "[a]", "#x", "!y", "-", "*", "a ", "]", "A", "foo", ".x", "node_modules"}
 	parts = []string{
 		"a", "b", "ab", "*", "**", "?", "[ab]", "[!a]", "[^a]", "[[:alpha:]]", "[a-c]*", "*.js", "*.log", "a b", "é", `\[a\]`, `\#x`, `\!y`, "foo", "a*", "**a", "a**b", "A", ".*", "[]-]",
-		`a\`, `\a`, "é*", "node_modules", `[\]a]`, `*\ `, "{a,b}", "[a-",
+		`a\`, `\a`, "é*", "node_modules", `[\]a]`, `*\ `, "{a,b}", "[a-", "***", "****", "[]a]", "[!]]", "[!a-z]", "[[:foo:]]", "[\\\\]", "[é]", "??", "[!!]", "[--0]", "[a-\\z]",
 	}
 )
 
@@ -31,7 +31,7 @@ func pattern(r *rapid.T) string {
 	if strings.Contains(line, "[a-/") {
 		line = strings.ReplaceAll(line, "[a-/", "a/")
 	}
-	return rapid.SampledFrom([]string{"", "", "/", "!", "!", "!/", "#", " ", "!!"}).Draw(r, "before") + line + rapid.SampledFrom([]string{"", "", "", "/", "  ", "\t", "\r", "/ ", `\ `}).Draw(r, "after")
+	return rapid.SampledFrom([]string{"", "", "/", "!", "!", "!/", "#", " ", "!!"}).Draw(r, "before") + line + rapid.SampledFrom([]string{"", "", "", "/", "  ", "\t", "\r", "/ ", `\ `, ` \  `, "\r\r", "/\r", "/***", "//", `\\`}).Draw(r, "after")
 }
 
 // tree are files and folders by their paths, true for folders.
@@ -249,7 +249,7 @@ func TestAnIgnoreFileAboveTheProjectIsBounded(t *testing.T) {
 	}
 }
 
-// TestEscapedSlashesAreSlashes: git takes them for such, but for "**" in front of one, which is a folder at least.
+// TestEscapedSlashesAreSlashes: git takes them for such, but for "**" in front of one, which is a folder at least; more stars than two are two.
 func TestEscapedSlashesAreSlashes(t *testing.T) {
 	if _, err := exec.LookPath("git"); err != nil {
 		t.Skip("there is no git to compare with")
@@ -272,7 +272,7 @@ func TestEscapedSlashesAreSlashes(t *testing.T) {
 	}
 	delete(paths, "x/a")
 	paths["x/a"] = true
-	for _, line := range []string{`a\/b`, `a\/[^a]`, `\/a`, `/\/a`, `**\/b`, `/**\/b`, `a\/**`, `a/**\/b`, `*\/b`, `a\/`, `a\\/b`, `x\/a\/b`, `\**\/b`} {
+	for _, line := range []string{`a\/b`, `a\/[^a]`, `\/a`, `/\/a`, `**\/b`, `/**\/b`, `a\/**`, `a/**\/b`, `*\/b`, `a\/`, `a\\/b`, `***/b`, `a/***/b`, `a/****`, `x\/a\/b`, `\**\/b`} {
 		must(t, os.WriteFile(filepath.Join(dir, gitIgnoreFile), []byte("/"+gitIgnoreFile+"\n"+line), 0o600))
 		want := slices.Sorted(maps.Keys(notIgnored(t, dir, paths)))
 		files, _ := packed(t, open(t, dir))
