@@ -5,13 +5,21 @@ import (
 	"os"
 	"strings"
 
+	"github.com/rivo/uniseg"
 	"golang.org/x/term"
 
 	"github.com/gatewright/gatewright/shared/lazy"
 )
 
-// leastColumns is the narrowest terminal that help is broken for: on one that is narrower a column of flags leaves no room.
-const leastColumns = 60
+// leastColumns is the narrowest terminal that help is broken for.
+const leastColumns = 20
+
+// leastDescription is how much room a description has beside what it is of, in columns: where there is less it begins on the next line,
+// belowIndent columns in.
+const (
+	leastDescription = 24
+	belowIndent      = 8
+)
 
 // columnsOf is how wide a terminal is, 0 for what is none.
 func columnsOf(out io.Writer) int {
@@ -30,7 +38,7 @@ func columnsOf(out io.Writer) int {
 // which has one space behind it alone.
 var described = lazy.Regexp(`^( +(?:(?:-\w, )?--[\w-]+(?: \S+)? {3,}|[\w-]+ {2,}))\S|^( +[\w-]+ )[A-Z]`)
 
-// wrapped is a help whose lines are at most so many columns wide, broken between words: paragraphs as a whole, descriptions below
+// wrapped is a help whose lines are at most so many columns wide, broken between words: paragraphs that have a wider one as a whole, descriptions below
 // their beginning. What is indented otherwise, such as an example, is to be copied and stays as it is.
 func wrapped(help string, columns int) string {
 	if columns < leastColumns {
@@ -38,26 +46,37 @@ func wrapped(help string, columns int) string {
 	}
 	var out, paragraph []string
 	end := func() {
-		if len(paragraph) > 0 {
-			out, paragraph = append(out, broken(strings.Fields(strings.Join(paragraph, " ")), "", "", columns)...), nil
+		for _, line := range paragraph {
+			if uniseg.StringWidth(line) > columns {
+				paragraph = broken(strings.Fields(strings.Join(paragraph, " ")), "", "", columns)
+				break
+			}
 		}
+		out, paragraph = append(out, paragraph...), nil
 	}
+	copied := false
 	for line := range strings.SplitSeq(help, "\n") {
-		begin := ""
-		if found := described().FindStringSubmatch(line); found != nil {
-			begin = found[1] + found[2]
-		}
-		switch {
-		case line != "" && line[0] != ' ' && !strings.HasSuffix(line, ":"):
-			paragraph = append(paragraph, line)
-			continue
-		case begin != "" && len(line) > columns:
-			end()
-			out = append(out, broken(strings.Fields(line[len(begin):]), begin, strings.Repeat(" ", len(begin)), columns)...)
+		if line != "" && line[0] != ' ' {
+			if paragraph = append(paragraph, line); strings.HasSuffix(line, ":") {
+				end() // what follows is a list
+			}
+			copied = line == "Usage:" || line == "Examples:"
 			continue
 		}
 		end()
-		out = append(out, line)
+		found := described().FindStringSubmatch(line)
+		if found == nil || copied || uniseg.StringWidth(line) <= columns {
+			out = append(out, line)
+			continue
+		}
+		begin := found[1] + found[2]
+		words, beside := strings.Fields(line[len(begin):]), uniseg.StringWidth(begin)
+		if columns-beside >= leastDescription {
+			out = append(out, broken(words, begin, strings.Repeat(" ", beside), columns)...)
+			continue
+		}
+		below := strings.Repeat(" ", belowIndent)
+		out = append(append(out, strings.TrimRight(begin, " ")), broken(words, below, below, columns)...)
 	}
 	end()
 	return strings.Join(out, "\n")
@@ -70,7 +89,7 @@ func broken(words []string, first, others string, columns int) (lines []string) 
 		switch {
 		case empty:
 			line, empty = line+word, false
-		case len(line)+1+len(word) > columns:
+		case uniseg.StringWidth(line)+1+uniseg.StringWidth(word) > columns:
 			lines, line = append(lines, line), others+word
 		default:
 			line += " " + word
