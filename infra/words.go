@@ -80,7 +80,7 @@ func unknown(name string) error {
 	var names []string
 	for _, w := range declaredWords() {
 		if strings.EqualFold(w.name, name) {
-			return fmt.Errorf("there is no word %q: did you mean %s?", name, w.name)
+			return fmt.Errorf("there is no word %q: %s", name, config.DidYouMean(w.name))
 		}
 		names = append(names, w.name)
 	}
@@ -88,7 +88,7 @@ func unknown(name string) error {
 	if !is {
 		return fmt.Errorf("there is no word %s: docs/aws.md has those that there are", shown(name))
 	}
-	return fmt.Errorf("there is no word %s: did you mean %s?", shown(name), near)
+	return fmt.Errorf("there is no word %s: %s", shown(name), config.DidYouMean(near))
 }
 
 // mostShown is how many bytes of a text that nobody knows are told.

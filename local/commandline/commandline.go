@@ -66,7 +66,7 @@ func Prepare(root *cobra.Command, version string) {
 		default:
 			if unknown, is := errors.AsType[*pflag.NotExistError](err); is {
 				if near := nearestFlag(cmd, unknown.GetSpecifiedName()); near != "" {
-					return Usage(fmt.Errorf("%w: did you mean --%s?", err, near))
+					return Usage(fmt.Errorf("%w: %s", err, config.DidYouMean("--"+near)))
 				}
 			}
 		}
@@ -116,7 +116,6 @@ func Group(cmd *cobra.Command) {
 
 // wordsAreUsage has words that a command does not take be a command line that can't be followed, of all commands.
 func wordsAreUsage(cmd *cobra.Command) {
-	cmd.SuggestionsMinimumDistance = suggestedDistance // cobra's own default holds for its own messages alone
 	if takes := cmd.Args; takes != nil {
 		cmd.Args = func(cmd *cobra.Command, args []string) error {
 			if err := takes(cmd, args); err != nil {
@@ -201,6 +200,7 @@ func NeedsCommand(cmd *cobra.Command, args []string) error {
 	}
 	hint := fmt.Sprintf("`%s --help` lists them", cmd.CommandPath())
 	near := ""
+	cmd.SuggestionsMinimumDistance = suggestedDistance // cobra's own default holds for its own messages alone
 	if all := cmd.SuggestionsFor(args[0]); len(all) > 0 {
 		if one, is := config.Nearest(args[0], all, max(1, len(args[0])/suggestedOf)); is {
 			near = one
@@ -215,7 +215,7 @@ func NeedsCommand(cmd *cobra.Command, args []string) error {
 		}
 	}
 	if near != "" {
-		hint = fmt.Sprintf("did you mean %s?", near)
+		hint = config.DidYouMean(near)
 	}
 	return Usage(fmt.Errorf("it has no such command: %s", hint))
 }

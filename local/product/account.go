@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/gatewright/gatewright/local/commandline"
 	"github.com/gatewright/gatewright/shared/accounts"
 	"github.com/gatewright/gatewright/shared/auth"
 	"github.com/gatewright/gatewright/shared/config"
@@ -18,7 +19,8 @@ import (
 )
 
 func accountCommand(a administration) *cobra.Command {
-	group := &cobra.Command{Use: "account", Short: "Make accounts, and set their limits", Args: knownCommand, RunE: needsSubcommand}
+	group := &cobra.Command{Use: "account", Short: "Make accounts, and set their limits"}
+	commandline.Group(group)
 	group.AddCommand(&cobra.Command{
 		Use:   "create NAME",
 		Short: "Create an account and print its key, which allows everything, this once",
@@ -35,7 +37,8 @@ func accountCommand(a administration) *cobra.Command {
 }
 
 func keyCommand(a administration) *cobra.Command {
-	group := &cobra.Command{Use: "key", Short: "Make, list and revoke account keys", Args: knownCommand, RunE: needsSubcommand}
+	group := &cobra.Command{Use: "key", Short: "Make, list and revoke account keys"}
+	commandline.Group(group)
 	var f keyFlags
 	create := &cobra.Command{
 		Use:   "create ACCOUNT --scopes all|none|SCOPE,…",
@@ -70,15 +73,6 @@ A scope is RESOURCE:read or RESOURCE:write (which holds read) over
 	create.Flags().StringVar(&f.label, "label", "", "a name for people")
 	group.AddCommand(create, listKeysCommand(a), revokeKeyCommand(a))
 	return group
-}
-
-// needsSubcommand names what a group of commands can do.
-func needsSubcommand(cmd *cobra.Command, _ []string) error {
-	var can []string
-	for _, c := range cmd.Commands() {
-		can = append(can, c.CommandPath())
-	}
-	return fmt.Errorf("name what to do: %s", strings.Join(can, ", "))
 }
 
 // namesAccount refuses all but one argument; cobra's own check counts them and

@@ -12,18 +12,15 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gatewright/gatewright/local/backup"
+	"github.com/gatewright/gatewright/local/commandline"
 	"github.com/gatewright/gatewright/shared/audit/proof"
 	"github.com/gatewright/gatewright/shared/audit/trail"
 	"github.com/gatewright/gatewright/shared/installation"
 )
 
 func auditCommand(a administration) *cobra.Command {
-	group := &cobra.Command{
-		Use: "audit", Short: "Verify and export an account's audit log", Args: knownCommand,
-		RunE: func(*cobra.Command, []string) error {
-			return errors.New("name what to do: " + a.program.Typed + " audit verify ACCOUNT, or " + a.program.Typed + " audit export ACCOUNT FILE")
-		},
-	}
+	group := &cobra.Command{Use: "audit", Short: "Verify and export an account's audit log"}
+	commandline.Group(group)
 	group.AddCommand(verifyCommand(a), &cobra.Command{
 		Use:   "export ACCOUNT FILE",
 		Short: "Write an account's audit log into a file, as JSON lines that can be verified anywhere",

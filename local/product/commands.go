@@ -86,11 +86,10 @@ func (p Program) command(a administration) *cobra.Command {
 	root := p.start(a)
 	root.Use, root.Short = "local", "Run the whole of Gatewright on this machine"
 	root.Long = root.Short + ", with nothing beside it: its data are in one folder.\n\n" + p.settingsHelp()
-	root.Args = knownCommand
+	root.Args = noWords
 	root.SilenceUsage, root.SilenceErrors = true, true
 	root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: p.Typed}
 	root.CompletionOptions.DisableDefaultCmd = true
-	root.SuggestionsMinimumDistance = 2
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return fmt.Errorf("%w: `%s --help` lists what it takes", err, cmd.CommandPath())
 	})
@@ -146,16 +145,12 @@ func (a administration) commands() []*cobra.Command {
 // checkNames refuses settings that there are not.
 func checkNames(*cobra.Command, []string) error { return config.CheckNames(os.Environ(), true) }
 
-// knownCommand refuses a word that is no command.
-func knownCommand(cmd *cobra.Command, args []string) error {
+// noWords refuses a word that is no command. What was typed may be a secret at a wrong place.
+func noWords(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
-	hint := fmt.Sprintf("`%s --help` lists them", cmd.CommandPath())
-	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
-		hint = fmt.Sprintf("did you mean %s?", near[0])
-	}
-	return fmt.Errorf("there is no command %q: %s", args[0], hint)
+	return commandline.NeedsCommand(cmd, args)
 }
 
 // withoutFlags has the lines of commands that have no flags name none.

@@ -3,7 +3,6 @@ package product
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/gatewright/gatewright/local/commandline"
 	"github.com/gatewright/gatewright/shared/accounts"
 	"github.com/gatewright/gatewright/shared/durable"
 	"github.com/gatewright/gatewright/shared/installation"
@@ -20,12 +20,8 @@ import (
 )
 
 func operationCommand(a administration) *cobra.Command {
-	group := &cobra.Command{
-		Use: "operation", Short: "Look durable operations up, and resume one", Args: knownCommand,
-		RunE: func(*cobra.Command, []string) error {
-			return errors.New("name what to do: " + a.program.Typed + " operation list, or " + a.program.Typed + " operation resume ID")
-		},
-	}
+	group := &cobra.Command{Use: "operation", Short: "Look durable operations up, and resume one"}
+	commandline.Group(group)
 	group.AddCommand(listCommand(a), &cobra.Command{
 		Use:   "resume ID",
 		Short: "Have an operation tried at once that waits for its next attempt",

@@ -278,7 +278,7 @@ func correction(name string, names []string) string {
 	if !is {
 		return "correct its name, or unset it"
 	}
-	return "did you mean " + near + "? Correct its name, or unset it"
+	return DidYouMean(near) + " Correct its name, or unset it"
 }
 
 // Nearest is the one of names, of which there is one at least, that fewest changes of a letter lead to from what was typed, and whether
@@ -287,6 +287,9 @@ func Nearest(typed string, names []string, most int) (near string, is bool) {
 	near = slices.MinFunc(names, func(a, b string) int { return distance(typed, a) - distance(typed, b) })
 	return near, distance(typed, near) <= most
 }
+
+// DidYouMean asks whether the name that is near was meant, in the words of all programs and files.
+func DidYouMean(near string) string { return "did you mean " + near + "?" }
 
 // distance is Levenshtein's: how many letters have to be put in, left out or
 // replaced.
