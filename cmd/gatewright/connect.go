@@ -135,6 +135,8 @@ func (f connectFlags) relayURL(getenv func(string) string) (*url.URL, error) {
 	}
 	u, err := url.Parse(text)
 	switch {
+	case !strings.Contains(text, "://"):
+		return nil, fmt.Errorf("%s has no https:// in front of the host: write an address such as https://relay.example.com, or with make run http://%s", name, defaultRelayAddr)
 	case err != nil, u.Host == "", u.Scheme != "https" && u.Scheme != "http", u.User != nil, u.RawQuery != "", u.Fragment != "", !isPort(u.Port()):
 		return nil, fmt.Errorf("%s is no relay's address: write one such as https://relay.example.com, without user, query and fragment", name)
 	case u.Scheme == "http" && !f.plainHTTP && !loopback(u.Hostname()):
