@@ -14,7 +14,7 @@ func CheckVerbs(t *testing.T, check func(path string, v Verb)) {
 		for _, v := range n.verbs {
 			of := Verb{Operation: v.operation, Awaits: v.awaits, Made: v.made != "", Secret: v.secret, List: v.shown != nil, Body: v.body, Removes: v.removes != nil}
 			for _, g := range v.takes {
-				of.Takes = append(of.Takes, Given{Argument: g.argument, Required: g.required || g.word != "" || g.preset != "", File: g.kind == asFile, Choices: g.choices})
+				of.Takes = append(of.Takes, Given{Argument: g.argument, Flag: g.flag, Word: g.word != "", Required: g.required || g.word != "" || g.preset != "", File: g.kind == asFile, Choices: g.choices})
 			}
 			if v.removes != nil {
 				for _, c := range v.removes.below {
@@ -45,9 +45,10 @@ type Counted struct{ Operation, Argument string }
 
 // Given is one of its arguments.
 type Given struct {
-	Argument       string
-	Required, File bool
-	Choices        []string
+	// Flag is the one that it is typed by, "" for a Word.
+	Argument, Flag       string
+	Word, Required, File bool
+	Choices              []string
 }
 
 // Below is how many commands a noun has, on a command line of these words.

@@ -20,7 +20,7 @@ func meteringNoun() noun {
 			{name: "list", short: "List the plans of a metering bucket", operation: "MeteringPlansService_list", takes: []given{inMeters}, shown: columns{"id", "label", "planExternalId", "meters", "hasSubscriptions"}},
 			{name: "get", short: "Show a plan", operation: "MeteringPlansService_read", takes: []given{plan, inMeters}},
 			{name: "create", short: "Make a plan", operation: "MeteringPlansService_create", takes: append([]given{inMeters}, planFlags(true)...), body: true},
-			{name: "update", short: "Change a plan", operation: "MeteringPlansService_update", takes: append([]given{plan, inMeters}, planFlags(false)...), body: true},
+			{name: updateVerb, short: "Change a plan", operation: "MeteringPlansService_update", takes: append([]given{plan, inMeters}, planFlags(false)...), body: true},
 			{name: "delete", short: "Delete a plan", operation: "MeteringPlansService_delete", takes: []given{plan, inMeters}, removes: &removal{what: "plan"}},
 		}},
 		{name: "subscription", short: "Subscriptions of customers to plans", verbs: []verb{
@@ -31,12 +31,12 @@ func meteringNoun() noun {
 			{name: "get", short: "Show a subscription", operation: "MeteringSubscriptionsService_read", takes: []given{subscription, inMeters}},
 			{name: "create", short: "Make a subscription", operation: "MeteringSubscriptionsService_create", takes: append([]given{inMeters}, subscriptionFlags()...), body: true},
 			{
-				name: "update", short: "Change a subscription", operation: "MeteringSubscriptionsService_update", body: true,
+				name: updateVerb, short: "Change a subscription", operation: "MeteringSubscriptionsService_update", body: true,
 				takes: []given{
 					subscription, inMeters, metadata,
 					{argument: "planExternalIds", flag: "plan-external-id", kind: asList, text: "your id of a plan"},
 					{argument: "prorate", flag: "prorate", kind: asJSON, text: "the part of the new quotas that is left of this period, 0 to 1"},
-					{argument: "status", flag: "status", text: "its status", choices: subscriptionStates()},
+					{argument: "status", flag: "status", text: "its status", choices: subscriptionStates(), sample: "canceled"},
 					{argument: "trialEndDate", flag: "trial-end", kind: asTime, text: "when its trial ends"},
 				},
 			},

@@ -5,10 +5,14 @@ import (
 	"io"
 	"net/http"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/gatewright/gatewright/client/call"
+	"github.com/gatewright/gatewright/client/commands"
 	"github.com/gatewright/gatewright/client/exit"
+	"github.com/gatewright/gatewright/shared/project"
 )
 
 // TestNameInPlaceOfAnIDIsTold: what the API says of it is that it is not there, which who sees it in a list does not believe.
@@ -75,5 +79,99 @@ func TestBinaryFileIsNotSent(t *testing.T) {
 				t.Errorf("%s, %s: %+v after %q", name, words[0], got, l.asked)
 			}
 		}
+	}
+}
+
+// TestUpdateOfNothingIsTold, for every command that updates: the API would answer as if something had been changed.
+func TestUpdateOfNothingIsTold(t *testing.T) {
+	t.Parallel()
+	l := newLine(t)
+	updates := 0
+	commands.CheckVerbs(t, func(path string, v commands.Verb) {
+		words := strings.Fields(path)[1:]
+		if words[len(words)-1] != "update" {
+			return
+		}
+		updates++
+		var changed []string
+		op, err := call.Operation(v.Operation)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, g := range v.Takes {
+			inBody := slices.ContainsFunc(op.Arguments, func(a project.Argument) bool { return a.Name == g.Argument && a.Place == project.InProperty })
+			switch {
+			case g.Word:
+				words = append(words, "x")
+			case inBody:
+				changed = append(changed, "--"+g.Flag)
+			case g.Required:
+				words = append(words, "--"+g.Flag, "x")
+			}
+		}
+		got := l.run("", words...)
+		if got.code != exit.Usage || len(l.asked) > 0 || got.out != "" {
+			t.Errorf("%q: %+v after %q", words, got, l.asked)
+		}
+		for _, flag := range changed {
+			if !v.Body && !strings.Contains(got.err, flag) && !strings.Contains(got.err, "it needs ") {
+				t.Errorf("%q does not tell %s: %s", words, flag, got.err)
+			}
+		}
+		if v.Body {
+			file := filepath.Join(t.TempDir(), "body")
+			write(t, file, "{}")
+			if got := l.run("", append(words, "--body", file)...); got.code != exit.Usage || len(l.asked) > 0 || !strings.Contains(got.err, changed[0]) {
+				t.Errorf("%q with a body of nothing: %+v after %q", words, got, l.asked)
+			}
+			write(t, file, `{"metadata":null}`)
+			if got := l.run("", append(words, "--body", file)...); got.code != exit.OK && strings.Contains(got.err, "nothing to change") {
+				t.Errorf("%q with a body: %+v", words, got)
+			}
+			l.asked = nil
+		}
+	})
+	if updates < 5 {
+		t.Errorf("there are %d commands that update", updates)
+	}
+}
+
+// TestServicesOfATunnelAreShownWhole: who may call each, and nothing that is cut off.
+func TestServicesOfATunnelAreShownWhole(t *testing.T) {
+	t.Parallel()
+	services := `{"version":1,"services":[]}`
+	l := newLineOf(t, func(w http.ResponseWriter, _ *http.Request, _ string) { _, _ = io.WriteString(w, services) })
+	if got := l.run("", "tunnel", "services", "get", "tnl_1"); got.code != exit.OK || !strings.Contains(got.out, "There are none: `gatewright tunnel services put`") {
+		t.Errorf("of none: %+v", got)
+	}
+	services = `{"version":1,"services":[{"name":"stock","endpoint":"http://stock.example.com:8080/a-path-that-is-longer-than-a-cell","configurations":[` +
+		`{"project":"shop","accessibleBy":["production","preview"]},{"project":"blog\u001b[2J","accessibleBy":["development"]}]},{"name":"price","endpoint":"http://localhost:1","configurations":[]}]}`
+	const endpoint = "http://stock.example.com:8080/a-path-that-is-longer-than-a-cell"
+	gap := strings.Repeat(" ", len(endpoint)-len("endpoint")+2)
+	want := "NAME   ENDPOINT" + gap + "PROJECT      ACCESSIBLE BY\n" +
+		"stock  " + endpoint + "  shop         production, preview\n" +
+		"stock  " + endpoint + "  blog\\x1b[2J  development\n" +
+		"price  http://localhost:1" + strings.Repeat(" ", len(endpoint)-len("http://localhost:1")+2) + "             nobody\n"
+	if got := l.run("", "tunnel", "services", "get", "tnl_1"); got.code != exit.OK || got.out != want {
+		t.Errorf("it ends with %d and shows\n%s\nwant\n%s", got.code, got.out, want)
+	}
+}
+
+// TestOneObjectIsShownWhole: what a list would cut off, who asks for one object reads to its end.
+func TestOneObjectIsShownWhole(t *testing.T) {
+	t.Parallel()
+	const meters = `{"requests":{"max":1000},"a-meter-of-a-longer-name":{"max":200},"another":{"max":30},"last":{"max":4}}`
+	l := newLineOf(t, func(w http.ResponseWriter, r *http.Request, _ string) {
+		if strings.HasSuffix(r.URL.Path, "/plans") {
+			_, _ = io.WriteString(w, `{"data":[{"id":"plan_1","meters":`+meters+`}],"total":1,"limit":100,"offset":0}`)
+			return
+		}
+		_, _ = io.WriteString(w, `{"id":"plan_1","meters":`+meters+`}`)
+	})
+	if got := l.run("", "metering", "plan", "get", "plan_1", "--bucket", "mtr_1"); got.code != exit.OK || !strings.Contains(got.out, meters+"\n") {
+		t.Errorf("one: %+v", got)
+	}
+	if got := l.run("", "metering", "plan", "list", "--bucket", "mtr_1"); got.code != exit.OK || strings.Contains(got.out, "last") || !strings.Contains(got.out, "…") {
+		t.Errorf("a list: %+v", got)
 	}
 }

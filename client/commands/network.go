@@ -26,7 +26,7 @@ func domainNoun() noun {
 				then:  "set these records in the DNS; `gatewright domain verify HOSTNAME --wait` goes on when they are there",
 			},
 			{
-				name: "update", short: "Have a custom domain lead to another deployment, or to none", operation: "CustomDomainsService_update",
+				name: updateVerb, short: "Have a custom domain lead to another deployment, or to none", operation: "CustomDomainsService_update",
 				takes: []given{hostname, given{argument: "deploymentName", flag: "deployment", text: "the deployment that is served there, '' for none", emptied: true}.must("shop-main-1a2b3c4"), byDefault},
 			},
 			{
@@ -64,7 +64,7 @@ func caNoun() noun {
 			takes: []given{word("name", "NAME", "devices"), {argument: "certificate", flag: "certificate-file", kind: asFile, text: "its certificate (PEM)", required: true, sample: "ca.pem"}},
 		},
 		{name: "get", short: "Show an authority", operation: "ClientMtlsCaCertificatesService_read", takes: []given{id}},
-		{name: "update", short: "Give an authority another name", operation: "ClientMtlsCaCertificatesService_update", takes: []given{id, given{argument: "name", flag: "name", text: "its name"}.must("suppliers")}},
+		{name: updateVerb, short: "Give an authority another name", operation: "ClientMtlsCaCertificatesService_update", takes: []given{id, given{argument: "name", flag: "name", text: "its name"}.must("suppliers")}},
 		{name: "delete", short: "Delete an authority: certificates of it are refused from then on", operation: "ClientMtlsCaCertificatesService_delete", takes: []given{id}, removes: &removal{what: "authority"}},
 	}}
 }
@@ -82,7 +82,7 @@ func certificateNoun() noun {
 			name: "create", short: "Add a certificate to a project, with its key", operation: "MtlsCertificatesService_create",
 			takes: []given{word("name", "NAME", "orders"), ofProject, certificateGiven, keyFile, where},
 		},
-		{name: "update", short: "Say which environments use a certificate", operation: "MtlsCertificatesService_update", takes: []given{id, ofProject, where}},
+		{name: updateVerb, short: "Say which environments use a certificate", operation: "MtlsCertificatesService_update", takes: []given{id, ofProject, where}},
 		{name: "delete", short: "Delete a certificate of a project", operation: "MtlsCertificatesService_delete", takes: []given{id, ofProject}, removes: &removal{what: "certificate"}},
 	}}
 }
@@ -110,7 +110,7 @@ func tunnelNoun() noun {
 			},
 		},
 		below: []noun{{name: "services", short: "The services behind a tunnel, and who may call them", verbs: []verb{
-			{name: "get", short: "Show the services behind a tunnel", operation: "TunneledServicesService_getServiceConfiguration", takes: []given{tunnel}},
+			{name: "get", short: "Show the services behind a tunnel", operation: "TunneledServicesService_getServiceConfiguration", takes: []given{tunnel}, table: servicesTable},
 			{
 				name: "put", short: "Say which services are behind a tunnel, and wait until it holds", operation: "TunneledServicesService_putServiceConfiguration",
 				long:   "--body has all services, as `gatewright tunnel services get --output json` writes them: those that it leaves out go.",

@@ -120,6 +120,9 @@ func (v verb) shape(path string) *cobra.Command {
 	if v.removes != nil {
 		example += " --" + yesFlag
 	}
+	if g, has := v.optional(); has {
+		example += " --" + g.flag + " " + g.sample
+	}
 	c := &cobra.Command{Use: use, Short: v.short, Example: example, Args: cobra.ExactArgs(words), SuggestFor: otherWords(v.name)}
 	if v.long != "" {
 		c.Long = v.short + ".\n\n" + v.long
@@ -136,7 +139,7 @@ func otherWords(verb string) []string {
 		return []string{"read", "show", "describe", "view"}
 	case "create":
 		return []string{"add", "new", "make"}
-	case "update":
+	case updateVerb:
 		return []string{"edit", "patch", "change"}
 	case "set":
 		return []string{"create", "add", "update"}
@@ -285,6 +288,9 @@ func (v verb) arguments(c *cobra.Command, words []string, stdin *onceRead, now f
 		if _, there := arguments[name]; !there {
 			arguments[name] = value
 		}
+	}
+	if err := v.changes(arguments); err != nil {
+		return nil, fmt.Errorf("%w: `%s --help` says what it takes", err, c.CommandPath())
 	}
 	return arguments, nil
 }

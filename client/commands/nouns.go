@@ -15,7 +15,7 @@ var (
 	ofProject   = given{argument: "projectName", flag: "project", text: "the project"}.must("shop")
 	onBranch    = given{argument: "branchName", flag: "branch", text: "the branch", preset: mainBranch}
 	byTag       = given{argument: "tag", flag: "tag", kind: asTags, text: "with this tag alone"}
-	description = given{argument: "description", flag: "description", text: "what it is for"}
+	description = given{argument: "description", flag: "description", text: "what it is for", sample: "'of our partners'"}
 	expires     = given{argument: "expiresOn", flag: "expires-in", kind: asTime, text: "when it ends; never without it"}
 	tags        = given{argument: "tags", flag: "tag", kind: asPairs, text: "a tag of its own"}
 	metadata    = given{argument: "metadata", flag: "metadata", kind: asJSON, text: "what handlers may pass on, an object"}
@@ -52,7 +52,7 @@ func bucketNoun() noun {
 				{argument: "isRetrievable", flag: "retrievable", kind: asBool, text: "whether its keys may be shown again; --retrievable=false for never"},
 			},
 		},
-		{name: "update", short: "Change the description and the tags of a key bucket", operation: "ApiKeyBucketsService_update", takes: []given{bucket, description, tags}},
+		{name: updateVerb, short: "Change the description and the tags of a key bucket", operation: "ApiKeyBucketsService_update", takes: []given{bucket, description, tags}},
 		{
 			name: "delete", short: "Delete a key bucket, with its consumers and their keys", operation: "ApiKeyBucketsService_delete", takes: []given{bucket},
 			removes: &removal{what: "bucket", below: []counted{{operation: "ApiKeyConsumersService_list", one: "consumer", more: "consumers"}}},
@@ -93,7 +93,7 @@ func consumerNoun() noun {
 				},
 			},
 			{
-				name: "update", short: "Change the description, the tags and the metadata of a consumer", operation: "ApiKeyConsumersService_update",
+				name: updateVerb, short: "Change the description, the tags and the metadata of a consumer", operation: "ApiKeyConsumersService_update",
 				long:  "What is given is replaced as a whole; --metadata null clears it.",
 				takes: []given{consumer, inBucket, description, tags, metadata},
 			},
@@ -140,7 +140,7 @@ func consumerKeyNoun() noun {
 			takes: []given{inBucket, ofConsumer}, shown: columns{"id", "key", "description", "expiresOn", "createdOn"}, empty: "There are none: `gatewright consumer key create` makes one.",
 		},
 		{name: "get", short: "Show a key", operation: "ApiKeyKeysService_get", takes: []given{key, inBucket, ofConsumer}, secret: true},
-		{name: "update", short: "Change the description and the end of a key", operation: "ApiKeyKeysService_update", takes: []given{key, inBucket, ofConsumer, description, expires}, made: keyMember},
+		{name: updateVerb, short: "Change the description and the end of a key", operation: "ApiKeyKeysService_update", takes: []given{key, inBucket, ofConsumer, description, expires}, made: keyMember},
 		{
 			name: "delete", short: "Delete a key", operation: "ApiKeyKeysService_delete", takes: []given{key, inBucket, ofConsumer},
 			long: "A gateway that has believed it goes on for a minute at most, or for as long as the route says.", removes: &removal{what: "key"},

@@ -165,6 +165,34 @@ func domainTable(document []byte) func() (output.Grid, error) {
 	}
 }
 
+// servicesTable is a table of the services behind a tunnel: a row for each project that may call one.
+func servicesTable(document []byte) func() (output.Grid, error) {
+	return func() (output.Grid, error) {
+		var of struct {
+			Services []struct {
+				Name, Endpoint string
+				Configurations []struct {
+					Project      string
+					AccessibleBy []string
+				}
+			}
+		}
+		if err := call.Read(document, &of); err != nil {
+			return output.Grid{}, fmt.Errorf("read the services: %w", err)
+		}
+		g := output.Grid{Columns: []string{"NAME", "ENDPOINT", "PROJECT", "ACCESSIBLE BY"}, Empty: "There are none: `gatewright tunnel services put` says which there are."}
+		for _, s := range of.Services {
+			if len(s.Configurations) == 0 {
+				g.Rows = append(g.Rows, []string{s.Name, s.Endpoint, "", "nobody"})
+			}
+			for _, c := range s.Configurations {
+				g.Rows = append(g.Rows, []string{s.Name, s.Endpoint, c.Project, strings.Join(c.AccessibleBy, ", ")})
+			}
+		}
+		return g, nil
+	}
+}
+
 // The DNS takes minutes to say everywhere what is set: so long is waited where nobody says otherwise, and asked so often.
 const (
 	dnsTime  = 15 * time.Minute

@@ -5,9 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/gofrs/flock"
 
 	"github.com/gatewright/gatewright/client/call"
 	"github.com/gatewright/gatewright/client/exit"
@@ -15,22 +18,29 @@ import (
 	"github.com/gatewright/gatewright/shared/disk"
 )
 
-// secretFile is a new file for a secret, which its owner alone may read.
-type secretFile struct{ file *os.File }
+// secretFile is a new file for a secret, which its owner alone may read, and which one process at a time is about to write.
+type secretFile struct {
+	file *os.File
+	held *flock.Flock
+}
 
 // newSecretFile makes the file, for good and with room on its disk, before the secret is asked for, so that one is made for no file that can't be written.
-// A file that is there is never written over: it may hold the only copy of another secret.
+// A file that is there is never written over: it may hold the only copy of another secret. One with nothing but the room is of a command that was
+// killed before it had a secret, and is taken in place of a new one.
 func newSecretFile(path string) (*secretFile, error) {
 	const private = 0o600
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, private) //nolint:gosec // G304: a file that the user names
 	switch {
 	case errors.Is(err, os.ErrExist):
-		return nil, exit.With(exit.Usage, fmt.Errorf("--%s: %s is there already, and is not written over", outFlag, path))
+		if left := roomLeft(path); left != nil {
+			return left, nil
+		}
+		return nil, thereAlready(path)
 	case err != nil:
 		return nil, exit.With(exit.Usage, fmt.Errorf("--%s: %s cannot be made: %w", outFlag, path, disk.Cause(err)))
 	}
-	out := &secretFile{f}
-	if _, err = f.WriteString(strings.Repeat("\n", secretRoom)); err == nil {
+	out := &secretFile{file: f, held: flock.New(path, flock.SetFlag(os.O_RDWR))}
+	if _, err = f.WriteString(room()); err == nil {
 		err = f.Sync()
 	}
 	if err == nil {
@@ -40,16 +50,78 @@ func newSecretFile(path string) (*secretFile, error) {
 		out.drop()
 		return nil, fmt.Errorf("--%s: %s cannot be written, and nothing is made for it: %w", outFlag, path, disk.Cause(err))
 	}
+	// A disk that knows no locks has nobody take the file: whoever would needs one.
+	if ours, err := out.held.TryLock(); err == nil && !ours || !out.isAt(path) {
+		out.close()
+		return nil, thereAlready(path) // another has found it to be one that was left
+	}
 	return out, nil
+}
+
+func thereAlready(path string) error {
+	return exit.With(exit.Usage, fmt.Errorf("--%s: %s is there already, and is not written over", outFlag, path))
 }
 
 // secretRoom is the room that a file has on its disk before a secret is made for it, in bytes: more than any secret has.
 const secretRoom = 4096
 
-// write keeps the secret, on a line, for good.
+// room is what a file has in it before it has a secret.
+func room() string { return strings.Repeat("\n", secretRoom) }
+
+// roomLeft is the file of a command that was killed before it wrote a secret, nil for any other: a link, one of another user or that others may read, one
+// that a command is about to write, and one with any other content.
+func roomLeft(path string) *secretFile {
+	if !isRoom(path) {
+		return nil
+	}
+	held := flock.New(path, flock.SetFlag(os.O_RDWR)) // which makes none
+	if ours, err := held.TryLock(); err != nil || !ours {
+		return nil
+	}
+	f, err := os.OpenFile(path, os.O_RDWR, 0) //nolint:gosec // G304: a file that the user names
+	if err != nil {
+		_ = held.Close()
+		return nil
+	}
+	left := &secretFile{file: f, held: held}
+	// It is read again, now that nobody else can take it, but for the byte that is locked, which Windows shows nobody.
+	content, err := io.ReadAll(io.NewSectionReader(f, 1, secretRoom))
+	if err != nil || string(content) != room()[1:] || !left.isAt(path) {
+		left.close()
+		return nil
+	}
+	return left
+}
+
+// isRoom reports whether a file is the user's own, for nobody else, and has room and no secret.
+func isRoom(path string) bool {
+	info, err := os.Lstat(path)
+	if err != nil || !info.Mode().IsRegular() || !disk.Ours(info) || disk.Exposed(info.Mode()) || info.Size() != secretRoom {
+		return false
+	}
+	content, err := os.ReadFile(path) //nolint:gosec // G304: a file that the user names
+	return err == nil && string(content) == room()
+}
+
+// isAt reports whether the file is the one that has its name: another command may have removed it, and made one of its own.
+func (f *secretFile) isAt(path string) bool {
+	ours, err := f.file.Stat()
+	there, missing := os.Lstat(path)
+	locked, none := f.held.Stat()
+	return err == nil && missing == nil && os.SameFile(ours, there) && disk.Ours(there) && (none != nil || os.SameFile(ours, locked))
+}
+
+func (f *secretFile) close() { _ = errors.Join(f.held.Close(), f.file.Close()) }
+
+// write keeps the secret, on a line, for good. Its first byte comes last: Windows lets nobody write the byte by which the file is held, and it is held until
+// it can't be taken for one without a secret.
 func (f *secretFile) write(secret string) error {
-	line := secret + "\n"
-	_, err := f.file.WriteAt([]byte(line), 0)
+	line := []byte(secret + "\n")
+	_, err := f.file.WriteAt(line[1:], 1)
+	err = errors.Join(err, f.held.Close())
+	if err == nil {
+		_, err = f.file.WriteAt(line[:1], 0)
+	}
 	if err == nil {
 		err = f.file.Truncate(int64(len(line)))
 	}
@@ -62,10 +134,13 @@ func (f *secretFile) write(secret string) error {
 	return nil
 }
 
-// drop removes the file again.
+// drop removes the file again, while nobody else can take it; Windows removes none that is open.
 func (f *secretFile) drop() {
-	_ = f.file.Close()
-	_ = os.Remove(f.file.Name())
+	err := os.Remove(f.file.Name())
+	f.close()
+	if err != nil {
+		_ = os.Remove(f.file.Name())
+	}
 }
 
 // make asks an operation that makes a secret. It is on stdout, this once, or in the file that is named, and masked on stdout.
@@ -155,7 +230,7 @@ func textOf(document json.RawMessage, made, name string) string {
 	return text
 }
 
-// withKey is the table of an answer with a new key, which is whole: that of a new consumer is in a list, whose cell would be cut.
+// withKey is the table of an answer with a new key, which is alone in its row: that of a new consumer is in a list, among what is not to be copied.
 func withKey(document []byte) func() (output.Grid, error) {
 	return func() (output.Grid, error) {
 		g, err := output.TableOf(document)

@@ -12,7 +12,7 @@ import (
 	"github.com/gatewright/gatewright/shared/lazy"
 )
 
-// mostCell is how wide a cell is at most that shows an object or a list, in columns of a terminal. Texts are whole.
+// mostCell is how wide a cell of a list is at most that shows an object or a list, in columns of a terminal. Texts are whole.
 const mostCell = 60
 
 // gap is between columns.
@@ -137,12 +137,12 @@ func TableOf(document []byte) (Grid, error) {
 		return Grid{}, fmt.Errorf("read the document: %w", err)
 	}
 	if !isObject {
-		text, err := Cell(document)
+		text, err := whole(document)
 		return Grid{Rows: [][]string{{text}}}, err
 	}
 	var g Grid
 	for _, m := range all {
-		text, err := Cell(m.value)
+		text, err := whole(m.value)
 		if err != nil {
 			return Grid{}, err
 		}
@@ -194,8 +194,17 @@ var humps = lazy.Regexp(`([a-z0-9])([A-Z])`)
 // Title is the title of a column with a member of a document: CREATED ON for createdOn.
 func Title(name string) string { return strings.ToUpper(humps().ReplaceAllString(name, "$1 $2")) }
 
-// Cell is a value in a table: a text as it is, nothing for null, and of what holds others the beginning.
+// Cell is a value in a table of several: a text as it is, nothing for null, and of what holds others the beginning.
 func Cell(value jsontext.Value) (string, error) {
+	text, err := whole(value)
+	if k := value.Kind(); k == jsontext.KindBeginObject || k == jsontext.KindBeginArray {
+		text = Cut(text, mostCell)
+	}
+	return text, err
+}
+
+// whole is a value in a table, all of it: who asks for one object has no other row that needs the room.
+func whole(value jsontext.Value) (string, error) {
 	switch value.Kind() {
 	case jsontext.KindString:
 		text, err := jsontext.AppendUnquote(nil, bytes.TrimSpace(value))
@@ -210,9 +219,8 @@ func Cell(value jsontext.Value) (string, error) {
 	}
 	if value.Kind() == jsontext.KindBeginObject || value.Kind() == jsontext.KindBeginArray {
 		if plain, ok, err := plainCell(value); ok || err != nil {
-			return Cut(plain, mostCell), err
+			return plain, err
 		}
-		return Cut(string(text), mostCell), nil
 	}
 	return string(text), nil
 }

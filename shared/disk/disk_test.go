@@ -72,3 +72,22 @@ func TestWhatIsKeptIsAnOrdinaryFile(t *testing.T) {
 		t.Errorf("in a folder that is not there: %v", err)
 	}
 }
+
+// TestFileOfAnotherUserIsNotOurs, which root can make one of alone.
+func TestFileOfAnotherUserIsNotOurs(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	info, err := os.Stat(path)
+	if err != nil || !disk.Ours(info) {
+		t.Errorf("one that was just made is another's: %v", err)
+	}
+	const nobody = 65534
+	if os.Geteuid() != 0 || os.Chown(path, nobody, nobody) != nil {
+		t.Skip("nobody but root gives files away")
+	}
+	if info, err = os.Stat(path); err != nil || disk.Ours(info) {
+		t.Errorf("another's is ours: %v", err)
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"syscall"
 )
 
 // SyncFolder has the names in a folder outlive a power cut.
@@ -15,6 +16,12 @@ func SyncFolder(path string) error {
 		return err
 	}
 	return errors.Join(dir.Sync(), dir.Close())
+}
+
+// Ours reports whether a file is of the user who runs this.
+func Ours(info fs.FileInfo) bool {
+	its, ok := info.Sys().(*syscall.Stat_t)
+	return ok && int(its.Uid) == os.Geteuid()
 }
 
 // Exposed reports whether a file's mode lets others than its owner use it.

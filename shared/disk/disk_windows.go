@@ -6,6 +6,9 @@ import "io/fs"
 // its journal, and no call that waits for it.
 func SyncFolder(string) error { return nil }
 
+// Ours is always true: files are of those whom their folder is for.
+func Ours(fs.FileInfo) bool { return true }
+
 // Exposed is never true: files have no mode here, and are for those whom their
 // folder is for.
 func Exposed(fs.FileMode) bool { return false }
