@@ -352,6 +352,7 @@ func TestMistakesOfTypingAreToldWhatWasMeant(t *testing.T) {
 		"bucket create a b": "it takes BUCKET, and nothing more", "bucket list b": "it takes no words", "mnu": "`gatewright --help` lists them", "validate a b": "it takes [FOLDER], and nothing more",
 		"custom-domain list": "did you mean domain?", "client-mtls-ca-certificates list": "did you mean ca?", "mtls-certificate list": "did you mean certificate?",
 		"domain certificate put --help": "it has no such command: `gatewright domain certificate --help` lists them", "mnu --help": "`gatewright --help` lists them", "-h tunnels": "did you mean tunnel?",
+		"bucket list --all": "unknown flag: --all: `gatewright bucket list --help` lists what it takes", "whoami --url 127.0.0.1:9000": "begins with https://",
 		"bucket list --nothing-like-it": "unknown flag: --nothing-like-it: `gatewright bucket list --help` lists what it takes",
 	} {
 		if got := l.run("", strings.Fields(words)...); got.code != exit.Usage || got.out != "" || !strings.Contains(got.err, says) {

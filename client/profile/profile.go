@@ -220,6 +220,8 @@ func WritePrivate(path string, text []byte) error {
 func Origin(text string) (*url.URL, error) {
 	u, err := url.Parse(text)
 	switch {
+	case !strings.Contains(text, "://"):
+		return nil, exit.With(exit.Usage, errors.New("an installation's address begins with https://, such as https://api.example.com, and that of one on this machine with http://"))
 	case err != nil, u.Host == "", u.Scheme != "https" && u.Scheme != "http", u.User != nil, u.RawQuery != "", u.ForceQuery, u.Fragment != "", !plainPath(u.EscapedPath()):
 		return nil, exit.With(exit.Usage, errors.New("an installation's address is that of its management API, such as https://api.example.com, without user and query"))
 	case u.Scheme == "http" && !Loopback(u.Hostname()):

@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/gatewright/gatewright/shared/config"
+	"github.com/gatewright/gatewright/shared/disk"
 	"github.com/gatewright/gatewright/shared/lazy"
 )
 
@@ -77,26 +78,24 @@ func Prepare(root *cobra.Command, version string) {
 }
 
 // Execute runs the command line that root was prepared for. Help about a command that there is not is a UsageError, as the command itself is:
-// cobra would show that of the one above, as if all were well. On a terminal help is as wide as that at most.
+// cobra would show that of the one above, as if all were well. On a terminal help is as wide as that at most; where it cannot be written, that is an error.
 func Execute(ctx context.Context, root *cobra.Command) (ran *cobra.Command, err error) {
-	shows := root.HelpFunc()
+	shows, unwritten := root.HelpFunc(), error(nil)
 	root.SetHelpFunc(func(cmd *cobra.Command, args []string) {
 		if asksOfNone(cmd) {
 			return
 		}
 		out := cmd.OutOrStdout()
-		columns := columnsOf(out)
-		if columns == 0 {
-			shows(cmd, args)
-			return
-		}
 		var help strings.Builder
 		cmd.SetOut(&help)
 		shows(cmd, args)
 		cmd.SetOut(out)
-		_, _ = io.WriteString(out, wrapped(help.String(), columns)) // as cobra, which looks at no error of it
+		_, unwritten = io.WriteString(out, wrapped(help.String(), columnsOf(out)))
 	})
 	ran, err = root.ExecuteContextC(ctx)
+	if err == nil && unwritten != nil {
+		err = fmt.Errorf("write to stdout: %w", disk.Cause(unwritten))
+	}
 	if err == nil && asksOfNone(ran) {
 		err = NeedsCommand(ran, ran.Flags().Args())
 	}
@@ -168,7 +167,7 @@ func nearestFlag(cmd *cobra.Command, typed string) string {
 			names = append(names, f.Name)
 		}
 	})
-	near, is := config.Nearest(typed, names, suggestedDistance) // --help is there at least
+	near, is := config.Nearest(typed, names, min(suggestedDistance, mayDiffer(typed))) // --help is there at least
 	if !is {
 		return ""
 	}
@@ -180,6 +179,9 @@ const suggestedDistance = 2
 
 // suggestedOf is how many letters a word has for each that may be another one: of a short word every other one is near.
 const suggestedOf = 3
+
+// mayDiffer is how many letters of a word that was typed may be others.
+func mayDiffer(typed string) int { return max(1, len(typed)/suggestedOf) }
 
 // valueOf says what a flag takes.
 func valueOf(f *pflag.Flag) string {
@@ -195,14 +197,14 @@ func valueOf(f *pflag.Flag) string {
 // NeedsCommand is the error of a group of which no command was named, or with args one that it has not. It does not repeat what was typed, which may be
 // a secret at a wrong place.
 func NeedsCommand(cmd *cobra.Command, args []string) error {
-	if len(args) == 0 {
+	if len(args) == 0 || args[0] == "" {
 		return Usage(fmt.Errorf("name one of its commands: `%s --help` lists them", cmd.CommandPath()))
 	}
 	hint := fmt.Sprintf("`%s --help` lists them", cmd.CommandPath())
 	near := ""
 	cmd.SuggestionsMinimumDistance = suggestedDistance // cobra's own default holds for its own messages alone
 	if all := cmd.SuggestionsFor(args[0]); len(all) > 0 {
-		if one, is := config.Nearest(args[0], all, max(1, len(args[0])/suggestedOf)); is {
+		if one, is := config.Nearest(args[0], all, mayDiffer(args[0])); is {
 			near = one
 		}
 		if begun := slices.IndexFunc(all, func(name string) bool { return strings.HasPrefix(name, args[0]) }); begun >= 0 {

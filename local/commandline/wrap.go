@@ -21,7 +21,7 @@ const (
 	belowIndent      = 8
 )
 
-// columnsOf is how wide a terminal is, 0 for what is none.
+// columnsOf is how wide a terminal is, 0 for what is none and has lines of any width.
 func columnsOf(out io.Writer) int {
 	file, ok := out.(*os.File)
 	if !ok || !term.IsTerminal(int(file.Fd())) {
