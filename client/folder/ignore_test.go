@@ -282,3 +282,21 @@ func TestEscapedSlashesAreSlashes(t *testing.T) {
 		}
 	}
 }
+
+// TestIgnoreFileIsReadAsItsAuthorWroteIt: what an editor puts in front of its first line is no part of that; none is read through a link, as git reads none, and
+// one that is too large is refused and not left aside.
+func TestIgnoreFileIsReadAsItsAuthorWroteIt(t *testing.T) {
+	t.Parallel()
+	files, _ := packed(t, made(t, map[string]string{routes: "{}", gitIgnoreFile: "\xef\xbb\xbfsecret.txt\n", "secret.txt": "x"}))
+	if _, is := files["secret.txt"]; is {
+		t.Error("a mark of the encoding has the first line ignore nothing")
+	}
+	files, _ = packed(t, made(t, map[string]string{routes: "{}", "rules": "*.txt\n", "docs/" + gitIgnoreFile: "-> ../rules", "docs/a.txt": "x"}))
+	if _, is := files["docs/a.txt"]; !is {
+		t.Error("a .gitignore that is a link is read")
+	}
+	problems := refused(t, made(t, map[string]string{routes: "{}", "docs/" + gitIgnoreFile: strings.Repeat("\n", maxIgnoreBytes+1)}))
+	if len(problems) != 1 || !strings.Contains(problems[0], "has more than") {
+		t.Errorf("one that is too large is refused for %q", problems)
+	}
+}
