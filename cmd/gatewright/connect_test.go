@@ -238,6 +238,7 @@ func TestWhatCannotBeFollowedIsUsage(t *testing.T) {
 		{"a time without a unit", inEnv, []string{relay, "--drain-timeout=25"}, "such as 25s"},
 		{"a port that is none", inEnv, []string{relay + ":99999"}, "--relay is no relay's address"},
 		{"a token file that is not there", nil, []string{relay, "--token-file", dir + "/none"}, "none can't be read: no such file"},
+		{"a token file whose name a terminal acts on", nil, []string{relay, "--token-file", dir + "/a\x1b[2J"}, `a\x1b[2J can't be read`},
 		{"a token file that is a folder", nil, []string{relay, "--token-file", dir}, "can't be read: is a directory"},
 		{"an empty token file", nil, []string{relay, "--token-file", file("empty", " \n")}, "empty is empty: it has to hold the tunnel's token"},
 		{"a file of something else", nil, []string{relay, "--token-file", file("two", token+"\n"+token)}, "two holds something else than a token"},

@@ -21,6 +21,7 @@ import (
 
 	"github.com/gatewright/gatewright/client/commands"
 	"github.com/gatewright/gatewright/client/exit"
+	"github.com/gatewright/gatewright/client/output"
 	"github.com/gatewright/gatewright/local/commandline"
 	"github.com/gatewright/gatewright/local/terminal"
 	"github.com/gatewright/gatewright/shared/tunnel"
@@ -76,7 +77,7 @@ func connectEnded(err error, problems *terminal.Terminal) int {
 		problems.Fail(tunnel.ErrRefused)
 		return exitRefused
 	}
-	problems.Fail(err)
+	problems.Fail(errors.New(output.PrintableLines(err.Error()))) // it names files as they were typed
 	if commandline.IsUsage(err) {
 		return exitUsage
 	}
