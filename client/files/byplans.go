@@ -10,19 +10,18 @@ import (
 // the one that has these and no others, else the one that has most of them, of those that no other name stands for.
 func (p *planner) byPlans(ctx context.Context, k *Kind, w *object, buckets map[string]*seen) (map[string]*seen, error) {
 	member, names := "plans", w.list(k.Member)
-	ids := slices.Sorted(maps.Keys(buckets))
 	plans := map[string]map[string]*seen{}
-	for _, id := range slices.Clone(ids) {
+	for _, id := range slices.Sorted(maps.Keys(buckets)) {
 		list, err := p.list(ctx, k.below(member), buckets[id], nil)
 		if notThere(err) {
-			ids = slices.DeleteFunc(ids, func(gone string) bool { return gone == id }) // somebody has deleted it since it was listed
-			continue
+			continue // somebody has deleted it since it was listed
 		}
 		if err != nil {
 			return nil, err
 		}
 		plans[id] = list
 	}
+	ids := slices.Sorted(maps.Keys(plans))
 	shared := func(o *object, id string) (n int) {
 		for name := range o.below[member] {
 			if plans[id][name] != nil {
