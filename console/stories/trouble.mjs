@@ -29,12 +29,14 @@ for (const [what, answer, text] of [
 }
 
 story('the API asks to wait, and is asked again when it said', async ({ page }) => {
-  let asked = 0;
-  for (const pattern of [list, lists]) await page.route(pattern, (route) => (asked++ === 0 ? route.fulfill(problem(429, 'Too Many Requests', { 'retry-after': '2' })) : route.continue()));
-  const told = page.getByRole('status').filter({ hasText: 'The API asks to wait' }).waitFor();
+  const shown = page.getByRole('searchbox').or(page.getByText('No key bucket yet')).first();
   await open(page, '/buckets', 'Key buckets');
-  await told;
-  await page.getByRole('searchbox').or(page.getByText('No key bucket yet')).first().waitFor();
+  await shown.waitFor(); // what the page before this one has asked for is over: its lists have the same address
+  let asked = 0;
+  for (const pattern of [list, lists]) await page.route(pattern, (route) => (asked++ === 0 ? route.fulfill(problem(429, 'Too Many Requests', { 'retry-after': '5' })) : route.continue()));
+  await page.reload({ waitUntil: 'commit' });
+  await page.getByRole('status').filter({ hasText: 'The API asks to wait' }).waitFor();
+  await shown.waitFor();
   assert.equal(asked, 2);
 });
 
