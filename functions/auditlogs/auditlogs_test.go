@@ -4,19 +4,23 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/gatewright/gatewright/functions/auditlogs"
 	"github.com/gatewright/gatewright/functions/functionstest"
 	"github.com/gatewright/gatewright/functions/keybuckets"
+	"github.com/gatewright/gatewright/shared/api"
 	"github.com/gatewright/gatewright/shared/audit"
 	"github.com/gatewright/gatewright/shared/audit/proof"
 	"github.com/gatewright/gatewright/shared/audit/trail"
 	"github.com/gatewright/gatewright/shared/auth"
 	"github.com/gatewright/gatewright/shared/environment"
 	"github.com/gatewright/gatewright/shared/store"
+	"github.com/gatewright/gatewright/shared/store/storetest"
 )
 
 const (
@@ -180,6 +184,35 @@ func TestChangesAreListedAtOnceChainedOrNot(t *testing.T) {
 			t.Errorf("before it is chained %s, afterwards %s", before.Body, after.Body)
 		}
 		w.Now = w.Now.Add(time.Second)
+	}
+}
+
+// TestListsBesideAChainThatMoves are what the operation declares, and have each record once: those that wait are chained between the reading of
+// them and that of the counters.
+func TestListsBesideAChainThatMoves(t *testing.T) {
+	w, full, _ := newWorld(t)
+	var told []store.StreamRecord
+	w.Items.OnChange(func(r store.StreamRecord) { told = append(told, r) })
+	for i := range 40 {
+		w.Now = w.Now.Add(time.Second)
+		w.Call(full, "POST", buckets, fmt.Sprintf(`{"name":"more-%d"}`, i)).Want(200)
+	}
+	want := w.Call(full, "GET", logs+"?limit=100", "").Want(200).JSON()
+	others := w.Parts
+	others.Table = storetest.Over(t, w.Items, storetest.Clock(w.Parts.Now)) // what they do is not the list's
+	var moves sync.Once
+	w.Uses.Clear()
+	w.Uses.Querying = func(of store.Space) {
+		if of == "audit-count" {
+			moves.Do(func() { trail.Open(others).HandleStream(t.Context(), slices.Clone(told)) })
+		}
+	}
+	got := w.Call(full, "GET", logs+"?limit=100", "").Want(200).JSON()
+	if a, b := got.Texts("data", "requestId"), want.Texts("data", "requestId"); !slices.Equal(a, b) || got.Number("total") != want.Number("total") {
+		t.Errorf("there are %v of %v, want %v of %v", a, got.Number("total"), b, want.Number("total"))
+	}
+	if !slices.Contains(w.Uses.Done(), api.BatchGetItem) {
+		t.Errorf("the chain has not moved: %v", w.Uses.Done())
 	}
 }
 

@@ -32,7 +32,7 @@ var list = api.Operation[listIn, listOut]{
 		"A change is listed as soon as it is answered. total and hasMore are of the moment in which the page was read.",
 	Scope: auth.AuditLogs.Read(), Unseen: api.Unseen{Project: http.StatusForbidden, Environment: http.StatusForbidden},
 	Errors: []int{http.StatusNotFound, http.StatusTooManyRequests},
-	Uses:   []api.Use{api.Query, api.RootKey},
+	Uses:   []api.Use{api.BatchGetItem, api.Query, api.RootKey},
 }
 
 var export = api.Operation[exportIn, exportOut]{

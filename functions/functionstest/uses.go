@@ -29,6 +29,9 @@ type Uses struct {
 	reached store.Reach
 	// Reads, Queries and Commits count calls of the table.
 	Reads, Queries, Commits int
+	// Querying, where it is not nil, is told the space of each query of the table before that is made, by several at once: for
+	// what others do meanwhile.
+	Querying func(store.Space)
 }
 
 // Clear forgets what was done.
@@ -118,6 +121,9 @@ func (t *recordedTable) Read(ctx context.Context, keys []store.Key) ([]store.Ite
 // Query implements store.Backend.
 func (t *recordedTable) Query(ctx context.Context, q store.Query) ([]store.Item, string, error) {
 	t.uses.count(&t.uses.Queries)
+	if t.uses.Querying != nil {
+		t.uses.Querying(store.SpaceOf(q.PK))
+	}
 	if q.Index == store.DueIndex {
 		t.uses.add(api.QueryDue)
 	} else {

@@ -61,6 +61,7 @@ func rare() []grants.Rare {
 	const unfinished = "it goes on with a build whose builder has died before its first step was done"
 	return []grants.Rare{
 		of("auditchain", "dynamodb:ConditionCheckItem", "table", "it takes off records that the stream tells of once more, and leaves the chain's end as it is"),
+		of("auditlogs", "dynamodb:BatchGetItem", "table", "its list looks which records were chained while it read those that wait"),
 		of("gateway", "dynamodb:PutItem", "table", "an instance gives back what it has leased and not spent for 30 s, when it is asked for something else then"),
 		of("gateway", "dynamodb:Query", "table", "it reads an account's client CAs when a client has shown a certificate, which needs a custom domain of API Gateway"),
 		of("tunnels", "dynamodb:UpdateItem", "table", "it notes the day on which an account key was used, where no other function has before"),
