@@ -1,11 +1,9 @@
 package trail_test
 
 import (
-	"context"
 	"math/rand/v2"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -14,29 +12,6 @@ import (
 	"github.com/gatewright/gatewright/shared/operation/simulations"
 	"github.com/gatewright/gatewright/shared/store"
 )
-
-// interleaved is a table in front of whose every read something may happen.
-type interleaved struct {
-	store.Backend
-	mu   sync.Mutex
-	some func()
-}
-
-func (b *interleaved) Query(ctx context.Context, q store.Query) ([]store.Item, string, error) {
-	b.happens()
-	return b.Backend.Query(ctx, q)
-}
-
-func (b *interleaved) Read(ctx context.Context, keys []store.Key) ([]store.Item, error) {
-	b.happens()
-	return b.Backend.Read(ctx, keys)
-}
-
-func (b *interleaved) happens() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.some()
-}
 
 // history is what was written, by the positions of the records. It knows of no table.
 type history map[string]change
@@ -141,8 +116,8 @@ func TestAPageIsOfOneStateBesideWhoeverWrites(t *testing.T) {
 		chain(r.IntN(500))
 		// Of each request some reads have something happen in front of them; the chain moves on less often than a list is begun anew.
 		const most = 8
-		left, often, b := 0, 1+r.IntN(40), &interleaved{Backend: w.items}
-		b.some = func() {
+		left, often, b := 0, 1+r.IntN(40), &busy{Backend: w.items}
+		b.step = func() {
 			if left == 0 || r.IntN(often) > 0 {
 				return
 			}
