@@ -18,6 +18,9 @@ OPENAPI_TOOLS := $(OPENAPI)/node_modules/.package-lock.json
 # The public conformance suite of MCP, with the Node that it needs: 240 MB, which make run has no use for.
 CONFORMANCE   := internal/conformance/node_modules/.package-lock.json
 
+# The modules of which the client is built, by a file in the place of go.mod.
+CLIENT_MODULES := .bin/modules/go.mod
+
 # What the console is bundled of, and what tells its stories.
 CONSOLE_MODULES := console/node_modules/.package-lock.json
 
@@ -422,7 +425,7 @@ $(PRODUCT): FORCE
 		*' '*) printf "$$open%s\n" "$$line"; open=;; *) printf '\rBuilding: %d packages' $$((++n)); open='\n';; esac; done; printf "$$open"; }; else go build -buildvcs=false -o $@ ./local; fi
 
 $(COMMANDS): dist/%$(EXE): FORCE
-	CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags='-s -w' -o $@ ./cmd/$*
+	CGO_ENABLED=0 go build $(WITH) -trimpath -buildvcs=false -ldflags='-s -w' -o $@ ./cmd/$*
 
 $(STACKS): FORCE
 	@go build -buildvcs=false -o $@ ./infra
@@ -448,6 +451,15 @@ IMAGES   := amd64 arm64
 ARCHIVED := $(foreach arch,$(IMAGES),$(PROGRAMS:%=dist/$(arch)/%))
 REVISION ?= $(shell git rev-parse HEAD 2>/dev/null)
 
+# The client is built with a library that makes itself ready when it is used, and starts in two thirds of the time:
+# docs/decisions/0070-the-client-is-built-with-a-patched-library.md.
+CLIENTS  := dist/gatewright$(EXE) $(filter %/gatewright,$(ARCHIVED))
+$(CLIENTS): private WITH := -modfile=$(CLIENT_MODULES)
+$(CLIENTS): $(CLIENT_MODULES)
+
+$(CLIENT_MODULES): go.mod go.sum $(wildcard internal/clientbuild/*.go)
+	@go run ./internal/clientbuild/modules $(@D)
+
 # Binaries embed what is bundled as they are compiled. Where there is no npm, what runs here has a page that says how to bundle it; what is
 # deployed, packed or sent to others is not made without.
 $(foreach arch,$(sort $(ARCH) $(HOST) $(IMAGES)),dist/$(arch)/console/bootstrap) $(ARCHIVED): | console
@@ -461,7 +473,7 @@ package: $(ARCHIVED) ## make what installs the product on a Linux machine with s
 	go run ./packaging/archives
 
 $(ARCHIVED): dist/%: FORCE
-	CGO_ENABLED=0 GOOS=linux GOARCH=$(*D) go build -trimpath -buildvcs=false -ldflags='-s -w' -o $@ ./cmd/$(*F)
+	CGO_ENABLED=0 GOOS=linux GOARCH=$(*D) go build $(WITH) -trimpath -buildvcs=false -ldflags='-s -w' -o $@ ./cmd/$(*F)
 
 dist/arm64/local: FORCE
 	CGO_ENABLED=0 GOOS=linux GOARCH=arm64 go build -trimpath -buildvcs=false -ldflags='-s -w' -o $@ ./local

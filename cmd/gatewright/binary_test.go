@@ -123,7 +123,12 @@ func (p *process) ends(code int, texts ...string) {
 	case <-p.done:
 	case <-time.After(timeout):
 		_ = p.cmd.Process.Signal(syscall.SIGQUIT)
-		<-p.done
+		select {
+		case <-p.done:
+		case <-time.After(timeout / 4): // one that becomes another program just then loses the signal
+			_ = p.cmd.Process.Kill()
+			<-p.done
+		}
 		p.t.Fatalf("it does not end:\n%s", p.printed())
 	}
 	if got := p.cmd.ProcessState.ExitCode(); got != code {

@@ -25,6 +25,7 @@ import (
 	"time"
 
 	"github.com/gatewright/gatewright/internal/bars"
+	"github.com/gatewright/gatewright/internal/clientbuild"
 )
 
 // mostSave is the most that a save may take until it is served (issue 16, part 5).
@@ -41,9 +42,8 @@ func main() {
 	flag.Parse()
 	bars.Main(context.Background(), "devbench", func(ctx context.Context, dir string, table *bars.Table) error {
 		binary := filepath.Join(dir, "gatewright")
-		build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-o", binary, "./cmd/gatewright") //nolint:gosec // our own command
-		if out, err := build.CombinedOutput(); err != nil {
-			return fmt.Errorf("build the client: %w: %s", err, out)
+		if err := clientbuild.Build(ctx, ".", binary); err != nil {
+			return fmt.Errorf("build the client: %w", err)
 		}
 		for _, name := range []string{"hello", "library"} {
 			folder := filepath.Join(dir, name)

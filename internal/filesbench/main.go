@@ -26,6 +26,7 @@ import (
 	"time"
 
 	"github.com/gatewright/gatewright/internal/bars"
+	"github.com/gatewright/gatewright/internal/clientbuild"
 	"github.com/gatewright/gatewright/shared/credential"
 	"github.com/gatewright/gatewright/shared/ids"
 )
@@ -41,9 +42,8 @@ const (
 func main() {
 	bars.Main(context.Background(), "filesbench", func(ctx context.Context, dir string, table *bars.Table) error {
 		binary := filepath.Join(dir, "gatewright")
-		build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-o", binary, "./cmd/gatewright") //nolint:gosec // our own command
-		if out, err := build.CombinedOutput(); err != nil {
-			return fmt.Errorf("build the client: %w: %s", err, out)
+		if err := clientbuild.Build(ctx, ".", binary); err != nil {
+			return fmt.Errorf("build the client: %w", err)
 		}
 		b := &bench{dir: dir, binary: binary, table: table, all: map[string]consumer{}}
 		server := httptest.NewServer(b)

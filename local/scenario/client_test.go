@@ -1,6 +1,7 @@
 package scenario_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -15,6 +16,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/gatewright/gatewright/client/exit"
+	"github.com/gatewright/gatewright/internal/clientbuild"
 	"github.com/gatewright/gatewright/internal/readme"
 )
 
@@ -25,10 +27,8 @@ var clientBinary = sync.OnceValues(func() (folder string, err error) {
 		return "", err
 	}
 	clientFolder = folder
-	cmd := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-o", folder, "./cmd/gatewright")
-	cmd.Dir = repository
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build the client: %w: %s", err, out)
+	if err := clientbuild.Build(context.Background(), repository, filepath.Join(folder, "gatewright")); err != nil {
+		return "", fmt.Errorf("build the client: %w", err)
 	}
 	return folder, nil
 })
