@@ -17,9 +17,9 @@ import (
 	"github.com/gatewright/gatewright/shared/store/storetest"
 )
 
-// fill writes n chained records, spread evenly over the 30 days up to now, and
+// fill writes n chained records, spread evenly over a time up to a minute from now, and
 // their counters, past the chain: a million would take minutes there.
-func (w *world) fill(n int) {
+func (w *world) fill(n int, over time.Duration) {
 	w.Helper()
 	counted := trail.Counting{}
 	var writes []store.Write
@@ -29,7 +29,7 @@ func (w *world) fill(n int) {
 		}
 	}
 	yes := true
-	every := trail.MaxSpan / time.Duration(n)
+	every := over / time.Duration(n)
 	for i := range n {
 		at := w.now.Add(-every * time.Duration(n-i)).Add(time.Minute)
 		e := audit.Entry{
@@ -85,7 +85,7 @@ func TestPageOverAMillionRecordsCostsWhatOneOverAThousandDoes(t *testing.T) {
 	cost := map[string][2]store.Usage{}
 	for i, n := range []int{few, many} {
 		w := newWorld(t)
-		w.fill(n)
+		w.fill(n, trail.MaxSpan)
 		for _, p := range pages {
 			p.f.From, p.f.To = w.now.Add(-trail.MaxSpan).Truncate(4*time.Hour), w.now.Truncate(4*time.Hour).Add(4*time.Hour)
 			all, err := w.List(t.Context(), acme, p.f, store.Page{Limit: 1})
@@ -113,6 +113,45 @@ func TestPageOverAMillionRecordsCostsWhatOneOverAThousandDoes(t *testing.T) {
 	}
 	if u := cost["the first page"]; u[0].Queries != u[1].Queries || u[0].Reads != u[1].Reads || u[1].ReadUnits > u[0].ReadUnits+2 {
 		t.Errorf("the first page costs %+v of %d and %+v of %d", u[0], few, u[1], many)
+	}
+}
+
+// TestAWalkByAFilterReadsABusyMinuteOnce walks through thousands of records of one minute, whose parts no counter
+// has: by no filter, by one that lets nearly all through, and by one for few that lie far apart.
+func TestAWalkByAFilterReadsABusyMinuteOnce(t *testing.T) {
+	const many, few = 4_000, 10
+	w := newWorld(t)
+	w.fill(many, 50*time.Second)
+	cost := map[string]float64{}
+	for name, c := range map[string]struct {
+		f           trail.Filter
+		limit, want int
+	}{
+		"all": {trail.Filter{}, 200, many}, "most": {trail.Filter{Actor: "akey_1"}, 200, many - few}, "few": {trail.Filter{Action: "key-bucket.delete"}, few / 3, few},
+	} {
+		c.f.From, c.f.To = w.now.Truncate(time.Hour), w.now.Truncate(time.Hour).Add(time.Hour)
+		var meter store.Meter
+		listed := 0
+		for p := (store.Page{Limit: c.limit}); ; {
+			found, err := w.List(store.WithMeter(t.Context(), &meter), acme, c.f, p)
+			if err != nil {
+				t.Fatal(err)
+			}
+			listed += len(found.Entries)
+			if !found.HasMore {
+				break
+			}
+			p.After = found.Next()
+		}
+		if listed != c.want {
+			t.Errorf("%s: a walk has %d, want %d", name, listed, c.want)
+		}
+		cost[name] = meter.Usage().ReadUnits
+	}
+	for _, name := range []string{"most", "few"} {
+		if cost[name] > 2*cost["all"] {
+			t.Errorf("%s: a walk reads %v units, and one of all %v", name, cost[name], cost["all"])
+		}
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -288,24 +289,24 @@ func (r *reading) read(ctx context.Context, spans []span, n int) (out []audit.En
 		out = append(out, within(waiting, s.from, s.to)...)
 	}
 	out = out[:min(n, len(out))]
-	if r.filter.narrow() {
-		found, err := inParallel(ctx, len(spans), func(ctx context.Context, i int) ([]audit.Entry, error) {
-			if spans[i].chained == 0 {
-				return nil, nil
-			}
-			return r.between(ctx, spans[i].from, spans[i].to)
-		})
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, found...)
-	} else {
-		found, err := r.newest(ctx, spans[len(spans)-1].from, spans[0].to, n)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, found...)
+	parts := spans
+	if !r.filter.narrow() { // everything in between is of the list
+		parts = []span{{from: spans[len(spans)-1].from, to: spans[0].to, chained: math.MaxInt}}
 	}
+	found, err := inParallel(ctx, len(parts), func(ctx context.Context, i int) ([]audit.Entry, error) {
+		switch s := parts[i]; {
+		case s.chained == 0:
+			return nil, nil
+		case s.chained > n: // all of them may be very many more
+			return r.newest(ctx, s.from, s.to, n)
+		default:
+			return r.between(ctx, s.from, s.to)
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	out = append(out, found...)
 	slices.SortFunc(out, newestFirst)
 	if r.page.After != "" {
 		out = slices.DeleteFunc(out, func(e audit.Entry) bool { return Position(e) >= r.page.After })
@@ -313,8 +314,7 @@ func (r *reading) read(ctx context.Context, spans []span, n int) (out []audit.En
 	return out, nil
 }
 
-// newest gives the newest chained records of a time, the first n of the list at
-// least. It is for a list without filters.
+// newest gives the newest chained records of a time that match, the first n of the list at least.
 func (r *reading) newest(ctx context.Context, from, to time.Time, n int) ([]audit.Entry, error) {
 	behind := audit.Timestamp(to)
 	if r.page.After != "" && r.page.After < behind {
@@ -323,23 +323,20 @@ func (r *reading) newest(ctx context.Context, from, to time.Time, n int) ([]audi
 	return inParallel(ctx, audit.ChainedShards, func(ctx context.Context, shard int) (out []audit.Entry, err error) {
 		q := store.Query{PK: audit.Chained(r.accountID, shard), After: behind, Descending: true, Limit: n}
 		for {
-			later, last := 0, ""
+			visited, older := 0, false
 			err := r.visit(ctx, q, func(e audit.Entry, chained bool) bool {
-				last = Position(e)
-				switch {
-				case e.Timestamp < audit.Timestamp(from):
-					return false
-				case !chained:
-					later++
-				default:
+				visited++
+				q.After = Position(e)
+				older = e.Timestamp < audit.Timestamp(from)
+				if !older && chained && r.filter.matches(e) {
 					out = append(out, e)
 				}
-				return true
+				return !older && len(out) < n
 			})
-			if err != nil || later == 0 || len(out) == n {
+			if err != nil || older || len(out) == n || visited < q.Limit {
 				return out, err
 			}
-			q.After, q.Limit = last, n-len(out) // those behind them
+			q.Limit *= 2 // of many that do not match, or came later, more are read at a time
 		}
 	})
 }
