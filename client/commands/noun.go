@@ -69,7 +69,7 @@ type removal struct {
 
 // counted are objects that go with another.
 type counted struct {
-	// operation lists them, of arguments that the delete has too; member is the list in its answer, "" where it has a total.
+	// operation lists them, of arguments that the delete has too, "" where no list has them all; member is the list in its answer, "" where it has a total.
 	operation, member string
 	one, more         string
 	// each gives what argument has in each of several lists, nil for the one of the delete's arguments. Of such a list
@@ -413,6 +413,10 @@ func (s *session) remove(ctx context.Context, v verb, arguments map[string]any, 
 func (r removal) with(ctx context.Context, api *call.API, arguments map[string]any) (string, error) {
 	var all []string
 	for _, c := range r.below {
+		if c.operation == "" {
+			all = append(all, "all its "+c.more)
+			continue
+		}
 		n, err := c.count(ctx, api, arguments)
 		switch {
 		case exit.Of(err) == exit.NotAllowed || c.each != nil && exit.Of(err) == exit.NotFound: // a key may delete what it may not list

@@ -163,6 +163,7 @@ func projectNoun() noun {
 					project, _ := arguments["projectName"].(string)
 					return files.BucketsOf(project)
 				}},
+				{more: "variables"}, // of branches, which may have no environment yet
 			}},
 		},
 	}}

@@ -157,10 +157,10 @@ func TestDeleteTellsWhatGoes(t *testing.T) {
 		unseen      string
 		says        string
 	}{
-		{`{"data":[{}],"total":3}`, 200, "", "the project shop is deleted, with 3 deployments and 1 certificate and 6 consumers\n"},
-		{`{}`, 403, "", "the project shop is deleted, with all its deployments and 1 certificate and 6 consumers\n"},
+		{`{"data":[{}],"total":3}`, 200, "", "the project shop is deleted, with 3 deployments and 1 certificate and 6 consumers and all its variables\n"},
+		{`{}`, 403, "", "the project shop is deleted, with all its deployments and 1 certificate and 6 consumers and all its variables\n"},
 		// A key of an environment sees no bucket of the others, whose consumers go as well.
-		{`{"data":[],"total":0}`, 200, "-production", "the project shop is deleted, with 0 deployments and 1 certificate and all its consumers\n"},
+		{`{"data":[],"total":0}`, 200, "-production", "the project shop is deleted, with 0 deployments and 1 certificate and all its consumers and all its variables\n"},
 	} {
 		polls := 0
 		l := newLineOf(t, func(w http.ResponseWriter, r *http.Request, _ string) {

@@ -44,6 +44,8 @@ type Kind struct {
 	Fields func(map[string]Value) map[string]Value
 	// Counted are lists of what goes with one, by what they are called.
 	Counted map[string]string
+	// Uncounted is what goes with one too, and has no list with all of it.
+	Uncounted string
 	// Below are kinds of objects within one.
 	Below []*Kind
 
@@ -122,7 +124,8 @@ func projectKind() *Kind {
 	return &Kind{
 		Member: projectsMember, One: "project", Key: "name", Argument: "projectName", ID: "name",
 		List: "ProjectsService_list", Read: "ProjectsService_read", Create: "ProjectsService_create", Delete: "ProjectsService_delete", Awaits: "ProjectsService_operation",
-		Counted: map[string]string{"deployments": "DeploymentsService_list", "certificates": "MtlsCertificatesService_list"},
+		Counted:   map[string]string{"deployments": "DeploymentsService_list", "certificates": "MtlsCertificatesService_list"},
+		Uncounted: "variables", // of branches, which may have no environment yet
 		Below: []*Kind{{
 			Member: "environments", One: "environment", Key: "branchName", ID: "branchName",
 			List: "EnvironmentsService_list", Create: "EnvironmentsService_create",

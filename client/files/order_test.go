@@ -279,7 +279,7 @@ meteringBuckets: [` + sold
 	}
 }
 
-// TestConsumersOfAPrunedProjectAreCounted, of each of the buckets that go with it, and none of another's.
+// TestConsumersOfAPrunedProjectAreCounted, of each of the buckets that go with it, and none of another's; its variables are told, which nobody counts.
 func TestConsumersOfAPrunedProjectAreCounted(t *testing.T) {
 	t.Parallel()
 	p := newProduct(t)
@@ -294,7 +294,7 @@ func TestConsumersOfAPrunedProjectAreCounted(t *testing.T) {
 	if err != nil {
 		t.Fatal(told(err))
 	}
-	if len(plan.Changes) != 1 || plan.Changes[0].Goes["consumers"] != 4 {
+	if len(plan.Changes) != 1 || plan.Changes[0].Goes["consumers"] != 4 || plan.Changes[0].Goes["variables"] != -1 {
 		t.Errorf("it is planned as %+v", plan.Changes)
 	}
 }

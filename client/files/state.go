@@ -323,6 +323,9 @@ func (s *state) counts(ctx context.Context, o *seen) (map[string]int64, error) {
 	if err := count(o); err != nil {
 		return nil, err
 	}
+	if what := o.kind.Uncounted; what != "" {
+		goes[what] = -1
+	}
 	if o.kind.Member == projectsMember {
 		for _, bucket := range BucketsOf(o.name) { // which go with it
 			if err := count(&seen{kind: find(Kinds(), bucketsMember), name: bucket, id: bucket, parent: o.parent}); err != nil {
