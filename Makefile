@@ -425,7 +425,7 @@ $(PRODUCT): FORCE
 		*' '*) printf "$$open%s\n" "$$line"; open=;; *) printf '\rBuilding: %d packages' $$((++n)); open='\n';; esac; done; printf "$$open"; }; else go build -buildvcs=false -o $@ ./local; fi
 
 $(COMMANDS): dist/%$(EXE): FORCE
-	CGO_ENABLED=0 go build $(WITH) -trimpath -buildvcs=false -ldflags='-s -w' -o $@ ./cmd/$*
+	CGO_ENABLED=0 $(BUILD) -trimpath -buildvcs=false -ldflags='-s -w' -o $@ ./cmd/$*
 
 $(STACKS): FORCE
 	@go build -buildvcs=false -o $@ ./infra
@@ -454,10 +454,13 @@ REVISION ?= $(shell git rev-parse HEAD 2>/dev/null)
 # The client is built with a library that makes itself ready when it is used, and starts in two thirds of the time:
 # docs/decisions/0070-the-client-is-built-with-a-patched-library.md.
 CLIENTS  := dist/gatewright$(EXE) $(filter %/gatewright,$(ARCHIVED))
-$(CLIENTS): private WITH := -modfile=$(CLIENT_MODULES)
+# A workspace knows no -modfile.
+BUILD    := go build
+$(CLIENTS): private BUILD := GOWORK=off go build -modfile=$(CLIENT_MODULES)
 $(CLIENTS): $(CLIENT_MODULES)
 
-$(CLIENT_MODULES): go.mod go.sum $(wildcard internal/clientbuild/*.go)
+# It is always asked, and changes nothing that is as it has to be: one of another commit may be newer than go.mod.
+$(CLIENT_MODULES): FORCE
 	@go run ./internal/clientbuild/modules $(@D)
 
 # Binaries embed what is bundled as they are compiled. Where there is no npm, what runs here has a page that says how to bundle it; what is
@@ -473,7 +476,7 @@ package: $(ARCHIVED) ## make what installs the product on a Linux machine with s
 	go run ./packaging/archives
 
 $(ARCHIVED): dist/%: FORCE
-	CGO_ENABLED=0 GOOS=linux GOARCH=$(*D) go build $(WITH) -trimpath -buildvcs=false -ldflags='-s -w' -o $@ ./cmd/$(*F)
+	CGO_ENABLED=0 GOOS=linux GOARCH=$(*D) $(BUILD) -trimpath -buildvcs=false -ldflags='-s -w' -o $@ ./cmd/$(*F)
 
 dist/arm64/local: FORCE
 	CGO_ENABLED=0 GOOS=linux GOARCH=arm64 go build -trimpath -buildvcs=false -ldflags='-s -w' -o $@ ./local

@@ -1,13 +1,16 @@
 package clientbuild
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	_ "github.com/gatewright/gatewright/client/commands" // what is built here, so that a result of before is not taken for one of it
 )
@@ -21,6 +24,9 @@ func TestLibraryDoesWhatItDid(t *testing.T) {
 	dir := t.TempDir()
 	modfile, err := Modules(t.Context(), repository, dir)
 	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "jsonschema", "atonce_test.go"), []byte(atOnce), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	// An example is of a module that nothing else needs.
@@ -44,6 +50,39 @@ func TestLibraryDoesWhatItDid(t *testing.T) {
 		goes(t, module, binary, "-test.run=^"+name+"$")
 	}
 }
+
+// atOnce has goroutines make the first compiler at once: whoever comes second waits until the metaschemas are compiled.
+const atOnce = `package jsonschema
+
+import (
+	"strings"
+	"sync"
+	"testing"
+)
+
+func TestFirstCompilersAreMadeAtOnce(t *testing.T) {
+	var all sync.WaitGroup
+	begin := make(chan struct{})
+	for i := 0; i < 32; i++ {
+		all.Go(func() {
+			<-begin
+			c := NewCompiler()
+			schema, err := UnmarshalJSON(strings.NewReader("{\"type\": 7}"))
+			if err == nil {
+				err = c.AddResource("s.json", schema)
+			}
+			if err != nil {
+				t.Error(err)
+			}
+			if _, err := c.Compile("s.json"); err == nil {
+				t.Error("what the metaschema refuses is compiled")
+			}
+		})
+	}
+	close(begin)
+	all.Wait()
+}
+`
 
 // TestNothingLargeIsMadeReadyAtTheStart asks the client what its packages make ready as they are imported, whatever was typed. Bytes of the heap
 // are the same each time, where times are not: gojq's 200 kB are the most, and the library's metaschemas were 1.7 MB.
@@ -89,8 +128,8 @@ func TestMakeBuildsItSo(t *testing.T) {
 			continue
 		}
 		built++
-		if !strings.Contains(line, " go build -modfile=.bin/modules/go.mod -trimpath ") {
-			t.Errorf("make builds a client that starts later: %s", line)
+		if !strings.Contains(line, " GOWORK=off go build -modfile=.bin/modules/go.mod -trimpath ") {
+			t.Errorf("make builds a client that starts later, or none in a workspace: %s", line)
 		}
 	}
 	if built != 3 {
@@ -122,7 +161,7 @@ func TestAnotherReleaseIsRefused(t *testing.T) {
 	}
 }
 
-// TestWhatWasThereIsReplaced makes the modules twice in one folder, the second time over what a killed one left.
+// TestWhatWasThereIsReplaced has the modules of another commit, newer than the go.mod that they are made of, and what killed processes left.
 func TestWhatWasThereIsReplaced(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -130,15 +169,77 @@ func TestWhatWasThereIsReplaced(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	left := filepath.Join(dir, "jsonschema", "left.go")
-	if err := os.WriteFile(left, []byte("package other\n"), 0o600); err != nil {
-		t.Fatal(err)
+	in := func(name string) string { return filepath.Join(dir, name) }
+	want := map[string]string{}
+	for _, name := range []string{"go.mod", "go.sum", "jsonschema/compiler.go"} {
+		text, err := os.ReadFile(in(name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		want[name] = string(text)
 	}
-	if again, err := Modules(t.Context(), repository, dir); err != nil || again != modfile {
-		t.Fatalf("again: %s, %v; want %s", again, err, modfile)
+	other := func(name string) error { return os.WriteFile(in(name), []byte("package other\n"), 0o600) }
+	for name, left := range map[string]func() error{
+		"another file":      func() error { return other("jsonschema/left.go") },
+		"another go.mod":    func() error { return other("go.mod") },
+		"another go.sum":    func() error { return other("go.sum") },
+		"another module":    func() error { return other("jsonschema/compiler.go") },
+		"killed at first":   func() error { return os.Remove(in("go.mod")) },
+		"killed in between": func() error { return errors.Join(os.Remove(in("go.mod")), os.RemoveAll(in("jsonschema"))) },
+		"killed as it began": func() error {
+			return errors.Join(os.MkdirAll(in("new/jsonschema"), 0o700), other("new/jsonschema/left.go"))
+		},
+	} {
+		if err := left(); err != nil {
+			t.Fatal(err)
+		}
+		if again, err := Modules(t.Context(), repository, dir); err != nil || again != modfile {
+			t.Fatalf("%s: %s, %v; want %s", name, again, err, modfile)
+		}
+		for file, text := range want {
+			if is, err := os.ReadFile(in(file)); err != nil || string(is) != text {
+				t.Errorf("%s: %s is %.40q, %v", name, file, is, err)
+			}
+		}
+		for _, gone := range []string{"jsonschema/left.go", "new"} {
+			if _, err := os.Stat(in(gone)); !os.IsNotExist(err) {
+				t.Errorf("%s: %s is still there: %v", name, gone, err)
+			}
+		}
 	}
-	if _, err := os.Stat(left); !os.IsNotExist(err) {
-		t.Errorf("what was left there is still there: %v", err)
+}
+
+// TestModulesAreMadeBesideOthers has processes make the modules at once, of which each builds with them as soon as it has them.
+func TestModulesAreMadeBesideOthers(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	var all sync.WaitGroup
+	for range 4 {
+		all.Go(func() {
+			modfile, err := Modules(t.Context(), repository, dir)
+			if err != nil {
+				t.Errorf("beside others: %v", err)
+				return
+			}
+			for range 200 {
+				for _, name := range []string{modfile, filepath.Join(dir, "jsonschema", "compiler.go")} {
+					if _, err := os.Stat(name); err != nil {
+						t.Errorf("while it is built with: %v", err)
+						return
+					}
+				}
+				time.Sleep(time.Millisecond)
+			}
+		})
+	}
+	all.Wait()
+}
+
+// TestModulesAreThoseOfNoWorkspace: a developer's workspace around the repository has no say, and knows no -modfile.
+func TestModulesAreThoseOfNoWorkspace(t *testing.T) {
+	t.Setenv("GOWORK", filepath.Join(t.TempDir(), "go.work"))
+	if _, err := Modules(t.Context(), repository, t.TempDir()); err != nil {
+		t.Error(err)
 	}
 }
 
@@ -176,7 +277,7 @@ func TestProgramsTellOfNoFolderOfThisMachine(t *testing.T) {
 func goes(t *testing.T, dir, name string, args ...string) string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), name, args...)
-	cmd.Dir = dir
+	cmd.Dir, cmd.Env = dir, append(os.Environ(), "GOWORK=off")
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Fatalf("%s %v: %v\n%s", name, args, err, out)
