@@ -223,7 +223,10 @@ func (a *API) WhoAmI(ctx context.Context) (account string, err error) {
 	var who struct {
 		Account string `json:"account"`
 	}
-	if err := json.Unmarshal(answer.Body, &who); err != nil || who.Account == "" {
+	if err := Read(answer.Body, &who); err != nil {
+		return "", fmt.Errorf("read whose key it is: %w", err)
+	}
+	if who.Account == "" {
 		return "", exit.With(exit.Usage, errors.New("the key is of no account: name one with --account"))
 	}
 	return who.Account, nil

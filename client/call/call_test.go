@@ -340,7 +340,7 @@ func TestConnectionsThatFailAreToldWithoutTheirAddress(t *testing.T) {
 		_ = c.Close()
 	})
 	_, err := api.Do(t.Context(), tool(t, "ApiKeyBucketsService_read"), map[string]json.RawMessage{"bucketName": text(t, "of-a-customer")})
-	if exit.Of(err) != exit.Failure || !strings.Contains(err.Error(), "malformed") || strings.Contains(err.Error(), "of-a-customer") {
+	if exit.Of(err) != exit.Failure || !strings.Contains(err.Error(), "what is no HTTP") || strings.Contains(err.Error(), "net/http") || strings.Contains(err.Error(), "of-a-customer") {
 		t.Errorf("it ends with %v", err)
 	}
 }

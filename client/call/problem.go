@@ -107,6 +107,9 @@ func (a *API) problem(answer *Answer) error {
 	return exit.With(code, p)
 }
 
+// malformed is how the error of an answer begins that is no HTTP, which has no type of its own (net/http, readLoop).
+const malformed = "net/http: HTTP/1.x transport connection broken: "
+
 // explain says what is wrong with a connection.
 func (a *API) explain(err error) string {
 	name, isDNS := errors.AsType[*net.DNSError](err)
@@ -131,6 +134,8 @@ func (a *API) explain(err error) string {
 		return errSilent.Error()
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
 		return "it ends the connection without an answer"
+	case !isNet && strings.HasPrefix(err.Error(), malformed):
+		return "it answers with what is no HTTP: check that it is the address of a management API"
 	}
 	return output.Printable(err.Error())
 }

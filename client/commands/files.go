@@ -86,6 +86,11 @@ func (a *App) exportCommand() *cobra.Command {
 }
 
 func (s *session) export(ctx context.Context, kinds []string, dir string, force bool) error {
+	if dir != "" {
+		if err := files.CheckFolder(dir, force); err != nil {
+			return err
+		}
+	}
 	api, err := s.api()
 	if err != nil {
 		return err

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"github.com/gatewright/gatewright/client/exit"
+	"github.com/gatewright/gatewright/client/profile"
 )
 
 // TestAuditLogWithoutAnEndIsLeft has pages of the audit log lead round in a circle, or to others without records.
@@ -79,11 +81,41 @@ func TestFileWithoutASecretIsAFailure(t *testing.T) {
 	for _, answer := range []string{`{}`, ``, `{"token":7}`, `{"token":""}`, `[{"token":"x"}]`} {
 		l := newLineOf(t, func(w http.ResponseWriter, _ *http.Request, _ string) { _, _ = io.WriteString(w, answer) })
 		file := filepath.Join(t.TempDir(), "token")
-		if got := l.run("", "tunnel", "create", "office", "--out", file); got.code != exit.Failure || !strings.Contains(got.err, "has no secret") {
+		if got := l.run("", "tunnel", "create", "office", "--out", file); got.code != exit.Failure || !strings.Contains(got.err, "has no secret") || got.out != "" {
 			t.Errorf("%s: %+v", answer, got)
 		}
 		if _, err := os.Stat(file); !errors.Is(err, os.ErrNotExist) {
 			t.Errorf("%s: a file is left: %v", answer, err)
+		}
+	}
+}
+
+// TestWhoIsNobodyIsAFailure has what answers whose key it is be no management API: an account of one's own would not help.
+func TestWhoIsNobodyIsAFailure(t *testing.T) {
+	t.Parallel()
+	for answer, want := range map[string]exit.Code{`true`: exit.Failure, `[null]`: exit.Failure, ``: exit.Failure, `{"account":7}`: exit.Failure, `{"account":""}`: exit.Usage} {
+		l := newLine(t)
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, answer) }))
+		l.env[profile.VarURL] = server.URL
+		got := l.run("", "bucket", "list")
+		server.Close()
+		if got.code != want || got.out != "" || strings.Contains(got.err, "--account") != (want == exit.Usage) {
+			t.Errorf("%s: %+v", answer, got)
+		}
+	}
+}
+
+// TestExportAsksForNoFolderThatItCannotMake: an account of many objects takes minutes to ask for.
+func TestExportAsksForNoFolderThatItCannotMake(t *testing.T) {
+	t.Parallel()
+	l, dir := newLine(t), t.TempDir()
+	file := filepath.Join(dir, "file")
+	if err := os.WriteFile(file, []byte("ours"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for folder, says := range map[string]string{dir: "with files in it", file: "cannot be read", filepath.Join(dir, "none", "account"): "cannot be read"} {
+		if got := l.run("", "export", "keyBuckets", "--out", folder); got.code != exit.Usage || !strings.Contains(got.err, says) || len(l.asked) > 0 {
+			t.Errorf("%s: %+v; it asks %q", folder, got, l.asked)
 		}
 	}
 }

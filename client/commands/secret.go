@@ -182,10 +182,7 @@ func (s *session) made(ctx context.Context, v verb, path string, arguments map[s
 	secret := secretOf(document, v.made)
 	if secret == "" {
 		file.drop()
-		if err := s.document(ctx, v, document); err != nil {
-			return err
-		}
-		return fmt.Errorf("the answer has no secret, and %s is not made", path)
+		return fmt.Errorf("the answer has no secret, and %s is not made: look whether what it is for was", path)
 	}
 	if err := file.write(secret); err != nil {
 		return unseen(v, arguments, document, err)

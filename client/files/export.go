@@ -343,6 +343,22 @@ func fileName(member string) string {
 	return strings.ToLower(humps().ReplaceAllString(member, "$1-$2")) + ".yaml"
 }
 
+// CheckFolder says what keeps WriteFolder from a folder, as far as it is known before anything is asked of the API: files in it without force, or
+// that it, or the one to make it in, can't be read.
+func CheckFolder(dir string, force bool) error {
+	there, err := os.ReadDir(dir)
+	if errors.Is(err, os.ErrNotExist) {
+		_, err = os.Stat(filepath.Dir(filepath.Clean(dir)))
+	}
+	switch {
+	case err != nil:
+		return usage("%s cannot be read: %w", dir, disk.Cause(err))
+	case len(there) > 0 && !force:
+		return usage("%s is there, with files in it: --force writes over those of an export, and leaves others alone", dir)
+	}
+	return nil
+}
+
 // WriteFolder writes a file for each kind. Into a folder that is not there, or empty, all is written at once or nothing. Files that are there
 // are written over only with force, each whole or not at all, and those that an export before has written of what is gone are removed.
 func (e *Exported) WriteFolder(dir string, force bool) (written []string, err error) {
@@ -354,14 +370,10 @@ func (e *Exported) WriteFolder(dir string, force bool) (written []string, err er
 		}
 		files[fileName(p.member)] = b.Bytes()
 	}
-	there, err := os.ReadDir(dir)
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		return nil, usage("%s cannot be read: %w", dir, disk.Cause(err))
+	if err := CheckFolder(dir, force); err != nil {
+		return nil, err
 	}
-	if len(there) > 0 && !force {
-		return nil, usage("%s is there, with files in it: --force writes over those of an export, and leaves others alone", dir)
-	}
-	if len(there) == 0 {
+	if there, err := os.ReadDir(dir); err != nil || len(there) == 0 {
 		return slices.Sorted(maps.Keys(files)), newFolder(dir, files)
 	}
 	const mode = 0o644

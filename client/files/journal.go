@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/gofrs/flock"
@@ -82,7 +83,9 @@ func (j *journal) read(p *Plan) error {
 	}
 	whole := content[:bytes.LastIndexByte(content, '\n')+1]
 	if len(whole) == 0 {
-		if len(content) > 0 && !bytes.HasPrefix(content, []byte(`{"`)) {
+		// Nothing is cut off a file of somebody else's: what is torn begins as the first line does.
+		const begins = `{"plan":"`
+		if torn := string(content); !strings.HasPrefix(torn, begins) && !strings.HasPrefix(begins, torn) {
 			return errOtherPlan
 		}
 		if err := j.cut(0); err != nil {

@@ -109,6 +109,25 @@ func TestProgressIsKeptInAFileAlone(t *testing.T) {
 	}
 }
 
+// TestProgressIsNoFileOfOthers: what is torn off a first line is sent for again, and what somebody else has under that name stays as it is.
+func TestProgressIsNoFileOfOthers(t *testing.T) {
+	t.Parallel()
+	for text, ours := range map[string]bool{"{": true, `{"plan":"ab`: true, `{"name":"theirs"}`: false, `{"plan":7}`: false, "{}": false, "theirs": false} {
+		f, path := newFake(t, "a"), filepath.Join(t.TempDir(), "plan")
+		plan := compared(t, f, before, files.Options{})
+		if err := errors.Join(plan.Write(path), os.WriteFile(path+".progress", []byte(text), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+		_, err := files.Apply(t.Context(), f, plan, applying(f, path))
+		if ours && err != nil || !ours && (exit.Of(err) != exit.Usage || !strings.Contains(err.Error(), "of another plan") || len(f.done) > 0) {
+			t.Errorf("%s: it ends with %v, and has made %v", text, err, f.done)
+		}
+		if left, err := os.ReadFile(path + ".progress"); !ours && (err != nil || string(left) != text) {
+			t.Errorf("%s: it has %q now, %v", text, left, err)
+		}
+	}
+}
+
 // TestCreationThatWasBegunADayAgoIsNotSentAgain: the API has forgotten its Idempotency-Key, and would make a second one.
 func TestCreationThatWasBegunADayAgoIsNotSentAgain(t *testing.T) {
 	t.Parallel()
