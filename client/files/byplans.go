@@ -7,7 +7,8 @@ import (
 )
 
 // byPlans has metering buckets under the names that files have for them. The API gives one an id alone, so that it is known by its plans: it is
-// the one that has these and no others, else the one that has most of them, of those that no other name stands for.
+// the one that has these and no others, else the one that has most of them, of those that no other name
+// alone stands for.
 func (p *planner) byPlans(ctx context.Context, k *Kind, w *object, buckets map[string]*seen) (map[string]*seen, error) {
 	member, names := "plans", w.list(k.Member)
 	plans := map[string]map[string]*seen{}
@@ -44,22 +45,20 @@ func (p *planner) byPlans(ctx context.Context, k *Kind, w *object, buckets map[s
 		}
 	}
 	exact := maps.Clone(taken)
+	best := map[*object][]string{}
 	for _, o := range names {
-		if all[o.name] != nil {
-			continue
+		if all[o.name] == nil {
+			best[o] = most(ids, func(id string) int {
+				if exact[id] != nil {
+					return 0
+				}
+				return shared(o, id)
+			})
 		}
-		var best []string
-		most := 1
-		for _, id := range ids {
-			switch n := shared(o, id); {
-			case exact[id] != nil || n < most:
-			case n > most:
-				best, most = []string{id}, n
-			default:
-				best = append(best, id)
-			}
-		}
-		switch {
+	}
+	resolve(best)
+	for _, o := range names {
+		switch best := best[o]; {
 		case len(best) == 0:
 		case len(best) > 1:
 			p.problem(o.at, "Two metering buckets have plans that are named here, %s and %s: name more plans of one of them.", best[0], best[1])
@@ -75,4 +74,37 @@ func (p *planner) byPlans(ctx context.Context, k *Kind, w *object, buckets map[s
 		}
 	}
 	return all, nil
+}
+
+// most are the ids of which a count is largest, none where it is 0 for all.
+func most(ids []string, count func(id string) int) (best []string) {
+	largest := 1
+	for _, id := range ids {
+		switch n := count(id); {
+		case n > largest:
+			best, largest = []string{id}, n
+		case n == largest:
+			best = append(best, id)
+		}
+	}
+	return best
+}
+
+// resolve takes from names that several buckets may be meant by those that are the only one of another name: what is applied for that one may have
+// given it plans of this one too. It depends on no order of the names.
+func resolve(best map[*object][]string) {
+	for more := true; more; {
+		only := map[string]bool{}
+		for _, ids := range best {
+			if len(ids) == 1 {
+				only[ids[0]] = true
+			}
+		}
+		more = false
+		for o, ids := range best {
+			if left := slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return only[id] }); len(ids) > 1 && len(left) > 0 && len(left) < len(ids) {
+				best[o], more = left, true
+			}
+		}
+	}
 }

@@ -65,8 +65,14 @@ func openJournal(plan string, p *Plan) (*journal, error) {
 		return nil, errors.Join(usage("%s cannot be opened: %w", path, disk.Cause(err)), held.Close())
 	}
 	j := &journal{file: f, held: held, ids: map[string]string{}}
-	if err := j.read(p); err != nil {
+	fresh, err := j.read(p)
+	if err != nil {
 		return nil, errors.Join(usage("%s: %w", path, err), j.close())
+	}
+	if fresh {
+		if err := j.write(entry{Plan: p.Digest}, true); err != nil {
+			return nil, errors.Join(err, j.close())
+		}
 	}
 	if err := disk.SyncFolder(filepath.Dir(path)); err != nil {
 		return nil, errors.Join(fmt.Errorf("%s cannot be kept: %w", path, disk.Cause(err)), j.close())
@@ -76,28 +82,26 @@ func openJournal(plan string, p *Plan) (*journal, error) {
 
 var errOtherPlan = errors.New("it is of another plan: move it away, or apply that one")
 
-func (j *journal) read(p *Plan) error {
+// read reads what is noted, and reports whether that is nothing yet.
+func (j *journal) read(p *Plan) (fresh bool, err error) {
 	content, err := io.ReadAll(j.file)
 	if err != nil {
-		return disk.Cause(err)
+		return false, disk.Cause(err)
 	}
 	whole := content[:bytes.LastIndexByte(content, '\n')+1]
 	if len(whole) == 0 {
 		// Nothing is cut off a file of somebody else's: what is torn begins as the first line does.
 		const begins = `{"plan":"`
 		if torn := string(content); !strings.HasPrefix(torn, begins) && !strings.HasPrefix(begins, torn) {
-			return errOtherPlan
+			return false, errOtherPlan
 		}
-		if err := j.cut(0); err != nil {
-			return err
-		}
-		return j.write(entry{Plan: p.Digest}, true)
+		return true, j.cut(0)
 	}
 	first := true
 	for line := range bytes.Lines(whole) {
 		var e entry
 		if json.Unmarshal(line, &e) != nil || first && e.Plan != p.Digest {
-			return errOtherPlan
+			return false, errOtherPlan
 		}
 		first = false
 		switch {
@@ -111,9 +115,9 @@ func (j *journal) read(p *Plan) error {
 		}
 	}
 	if j.done > len(p.Changes) {
-		return errOtherPlan
+		return false, errOtherPlan
 	}
-	return j.cut(int64(len(whole)))
+	return false, j.cut(int64(len(whole)))
 }
 
 func (j *journal) cut(size int64) error {
