@@ -67,3 +67,29 @@ func NewSecretFile(path string) error {
 	_, err := newSecretFile(path)
 	return err
 }
+
+// NewSecretFileBeside makes the file as NewSecretFile, and has something happen before it is held.
+func NewSecretFileBeside(path string, meanwhile func() error) error {
+	out, err := newRoom(path)
+	if err == nil {
+		err = meanwhile()
+	}
+	if err != nil {
+		return err
+	}
+	_, err = out.taken(path)
+	return err
+}
+
+// KeepSecret takes a new file and writes a secret into it, or has it be gone as a command that was told none; false where another has it.
+func KeepSecret(path, secret string, drop bool) (took bool, err error) {
+	file, err := newSecretFile(path)
+	if err != nil {
+		return false, nil //nolint:nilerr // another has it
+	}
+	if drop {
+		file.drop()
+		return true, nil
+	}
+	return true, file.write(secret)
+}

@@ -28,8 +28,7 @@ type secretFile struct {
 // A file that is there is never written over: it may hold the only copy of another secret. One with nothing but the room is of a command that was
 // killed before it had a secret, and is taken in place of a new one.
 func newSecretFile(path string) (*secretFile, error) {
-	const private = 0o600
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, private) //nolint:gosec // G304: a file that the user names
+	out, err := newRoom(path)
 	switch {
 	case errors.Is(err, os.ErrExist):
 		if left := roomLeft(path); left != nil {
@@ -37,6 +36,16 @@ func newSecretFile(path string) (*secretFile, error) {
 		}
 		return nil, thereAlready(path)
 	case err != nil:
+		return nil, err
+	}
+	return out.taken(path)
+}
+
+// newRoom makes the file, with room, which any other command may take until this one has (taken). One that is there is an os.ErrExist.
+func newRoom(path string) (*secretFile, error) {
+	const private = 0o600
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, private) //nolint:gosec // G304: a file that the user names
+	if err != nil {
 		return nil, exit.With(exit.Usage, fmt.Errorf("--%s: %s cannot be made: %w", outFlag, path, disk.Cause(err)))
 	}
 	out := &secretFile{file: f, held: flock.New(path, flock.SetFlag(os.O_RDWR))}
@@ -50,12 +59,17 @@ func newSecretFile(path string) (*secretFile, error) {
 		out.drop()
 		return nil, fmt.Errorf("--%s: %s cannot be written, and nothing is made for it: %w", outFlag, path, disk.Cause(err))
 	}
-	// A disk that knows no locks has nobody take the file: whoever would needs one.
-	if ours, err := out.held.TryLock(); err == nil && !ours || !out.isAt(path) {
-		out.close()
-		return nil, thereAlready(path) // another has found it to be one that was left
-	}
 	return out, nil
+}
+
+// taken holds the file that this command has made, unless another has found it to be one that was left, and may have its secret in it by now.
+func (f *secretFile) taken(path string) (*secretFile, error) {
+	// A disk that knows no locks has nobody take the file: whoever would needs one.
+	if ours, err := f.held.TryLock(); err == nil && !ours || !f.hasRoom(path) {
+		f.close()
+		return nil, thereAlready(path)
+	}
+	return f, nil
 }
 
 func thereAlready(path string) error {
@@ -84,9 +98,7 @@ func roomLeft(path string) *secretFile {
 		return nil
 	}
 	left := &secretFile{file: f, held: held}
-	// It is read again, now that nobody else can take it, but for the byte that is locked, which Windows shows nobody.
-	content, err := io.ReadAll(io.NewSectionReader(f, 1, secretRoom))
-	if err != nil || string(content) != room()[1:] || !left.isAt(path) {
+	if !left.hasRoom(path) {
 		left.close()
 		return nil
 	}
@@ -101,6 +113,13 @@ func isRoom(path string) bool {
 	}
 	content, err := os.ReadFile(path) //nolint:gosec // G304: a file that the user names
 	return err == nil && string(content) == room()
+}
+
+// hasRoom reports whether the file is the one that has its name, and nothing but room, now that nobody else can take it. The byte by which it is held is
+// not read, which Windows shows nobody.
+func (f *secretFile) hasRoom(path string) bool {
+	content, err := io.ReadAll(io.NewSectionReader(f.file, 1, secretRoom))
+	return err == nil && string(content) == room()[1:] && f.isAt(path)
 }
 
 // isAt reports whether the file is the one that has its name: another command may have removed it, and made one of its own.
