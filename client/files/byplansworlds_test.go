@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gatewright/gatewright/client/exit"
 	"github.com/gatewright/gatewright/client/files"
 	"github.com/gatewright/gatewright/shared/operation/simulations"
 )
@@ -19,6 +20,17 @@ func TestMeteringBucketIsNoneThatStandsForAnotherName(t *testing.T) {
 	applied(t, f, wanted)
 	if p := compared(t, f, wanted, files.Options{}); len(p.Changes) > 0 {
 		t.Errorf("it is applied, and is planned as %+v", p.Changes)
+	}
+}
+
+// TestMeteringBucketThatMayBeTwoIsAsked: neither is changed by guess.
+func TestMeteringBucketThatMayBeTwoIsAsked(t *testing.T) {
+	t.Parallel()
+	f := newFake(t, "a")
+	applied(t, f, "meteringBuckets: ["+planned("x", "pro", "a")+", "+planned("y", "pro", "b")+"]\n")
+	_, err := compare(t.Context(), f, written(t, "meteringBuckets: ["+planned("z", "pro")+"]\n"), files.Options{})
+	if exit.Of(err) != exit.Invalid || !strings.Contains(told(err), "name more plans of one of them") {
+		t.Errorf("it ends with %s", told(err))
 	}
 }
 
@@ -43,7 +55,7 @@ func TestMeteringBucketsStayThoseOfTheirNames(t *testing.T) {
 		f := newFake(t, "a")
 		there, wanted := text(sold(d, "xyz")), sold(d, "uvw")
 		applied(t, f, there)
-		told := func(buckets []string) (string, error) {
+		tells := func(buckets []string) (string, error) {
 			p, err := compare(t.Context(), f, written(t, text(buckets)), files.Options{})
 			if err != nil {
 				return "", err
@@ -57,8 +69,8 @@ func TestMeteringBucketsStayThoseOfTheirNames(t *testing.T) {
 		}
 		turned := slices.Clone(wanted)
 		slices.Reverse(turned)
-		one, err := told(wanted)
-		other, failed := told(turned)
+		one, err := tells(wanted)
+		other, failed := tells(turned)
 		if one != other || (err == nil) != (failed == nil) {
 			t.Errorf("seed %d: of %sthere is planned for %s\n%s, %v\nand in another order\n%s, %v", seed, there, wanted, one, err, other, failed)
 		}
@@ -68,7 +80,7 @@ func TestMeteringBucketsStayThoseOfTheirNames(t *testing.T) {
 		matched++
 		applied(t, f, text(wanted))
 		for _, again := range [][]string{wanted, turned} {
-			if left, err := told(again); err != nil || left != "" {
+			if left, err := tells(again); err != nil || left != "" {
 				t.Errorf("seed %d: of %sis left to do, once it is done, for %s\n%s, %v", seed, there, again, left, err)
 			}
 		}
