@@ -55,6 +55,21 @@ func TestAuditLogWithoutAnEndIsLeft(t *testing.T) {
 	}
 }
 
+// TestAuditLogOfNoKeyIsNotWritten: no file could be proved by it, and the same command would find one in its way.
+func TestAuditLogOfNoKeyIsNotWritten(t *testing.T) {
+	t.Parallel()
+	l := newLineOf(t, func(w http.ResponseWriter, _ *http.Request, _ string) {
+		_, _ = io.WriteString(w, `{"links":[],"header":{"account":"acme","publicKey":"none"}}`)
+	})
+	dir := t.TempDir()
+	if got := l.run("", "log", "export", filepath.Join(dir, "audit.jsonl")); got.code != exit.Failure || !strings.Contains(got.err, "a public key has") {
+		t.Errorf("it ends with %+v", got)
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Errorf("it leaves %v, %v", left, err)
+	}
+}
+
 // TestOperationOfNoStatusIsLeft: what is neither under way nor over would be asked for until the command's time is up.
 func TestOperationOfNoStatusIsLeft(t *testing.T) {
 	t.Parallel()

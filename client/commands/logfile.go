@@ -96,6 +96,9 @@ func export(ctx context.Context, api *call.API, path string) (h proof.Header, er
 		}
 		of["after"] = page.Next
 	}
+	if _, err := proof.ParsePublicKey(h.PublicKey); err != nil {
+		return h, fmt.Errorf("read the audit log: %w", err) // which no file of it could be proved by
+	}
 	return h, links.write(path, h)
 }
 
