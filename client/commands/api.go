@@ -105,7 +105,7 @@ func (a *App) operationCommand(t *apitools.Tool) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		values, err := typedArguments(c, t, all, a.In)
+		values, err := typedArguments(c, t, all, a.stdin(ctx))
 		if err != nil {
 			return err
 		}

@@ -265,6 +265,9 @@ func (a *App) person() prompt.Person {
 	return prompt.Person{In: a.In, Out: a.Err, Getenv: a.Getenv}
 }
 
+// stdin is what is piped in, or typed, until ctx ends.
+func (a *App) stdin(ctx context.Context) io.Reader { return prompt.Until(ctx, a.In) }
+
 // profiles reads the user's.
 func (a *App) profiles() (*profile.Profiles, string, error) {
 	path, err := profile.Path(a.Getenv)

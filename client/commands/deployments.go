@@ -237,7 +237,7 @@ func (a *App) deploymentDeleteCommand() *cobra.Command {
 			return fmt.Errorf("read the deployment: %w", err)
 		}
 		if !yes {
-			if err := a.person().Confirm(fmt.Sprintf("%s is served no more at %s, and its builds go", of.Name, of.URL), of.Name, "--yes"); err != nil {
+			if err := a.person().Confirm(ctx, fmt.Sprintf("%s is served no more at %s, and its builds go", of.Name, of.URL), of.Name, "--yes"); err != nil {
 				return exit.With(exit.Usage, err)
 			}
 		}

@@ -242,7 +242,7 @@ func (s *session) apply(ctx context.Context, name string, o comparing, yes bool)
 	path := ""
 	if ofFiles {
 		if !yes && !s.app.person().There() { // before anything is asked
-			return s.app.person().Confirm("The account would be changed", "", "--"+yesFlag)
+			return s.app.person().Confirm(ctx, "The account would be changed", "", "--"+yesFlag)
 		}
 		if p, err = s.compare(ctx, api, name, o); err != nil {
 			return err
@@ -256,7 +256,7 @@ func (s *session) apply(ctx context.Context, name string, o comparing, yes bool)
 		}
 		path = name
 	}
-	if err := s.agree(p, ofFiles, yes); err != nil {
+	if err := s.agree(ctx, p, ofFiles, yes); err != nil {
 		return err
 	}
 	done, err := files.Apply(ctx, api, p, files.Applying{
@@ -288,7 +288,7 @@ func (s *session) apply(ctx context.Context, name string, o comparing, yes bool)
 }
 
 // agree shows what changes where nobody has seen it, and asks where nobody has agreed.
-func (s *session) agree(p *files.Plan, show, yes bool) error {
+func (s *session) agree(ctx context.Context, p *files.Plan, show, yes bool) error {
 	_, _, deleted := p.Counts()
 	if show && s.out.Format() != output.JSON && len(p.Changes) > 0 {
 		for line := range strings.Lines(planText(p)) {
@@ -300,7 +300,7 @@ func (s *session) agree(p *files.Plan, show, yes bool) error {
 	if yes || len(p.Changes) == 0 || !show && deleted == 0 {
 		return nil
 	}
-	return s.app.person().Confirm(fmt.Sprintf("The account %s is changed: %s", output.Printable(p.Account), p.Summary()), p.Account, "--"+yesFlag)
+	return s.app.person().Confirm(ctx, fmt.Sprintf("The account %s is changed: %s", output.Printable(p.Account), p.Summary()), p.Account, "--"+yesFlag)
 }
 
 // compare reads files, and compares them with the installation. What is wrong with them is told with its place.

@@ -29,7 +29,7 @@ func (a *App) initCommand() *cobra.Command {
 		files, err := scaffold.Files(upstream)
 		if err == nil && from != "" {
 			var text []byte
-			if text, err = (&onceRead{in: a.In}).file("from", from); err == nil {
+			if text, err = (&onceRead{in: a.stdin(ctx)}).file("from", from); err == nil {
 				files[scaffold.RoutesFile], _, err = scaffold.Describe(text, upstream)
 			}
 			delete(files, scaffold.PoliciesFile) // none of its routes has one

@@ -41,7 +41,7 @@ func (a *App) keyCreateCommand() *cobra.Command {
 	c := v.shape("gatewright consumer key")
 	c.Example += " --consumer acme --out acme.key\n  gatewright consumer key create --bucket partners --from partners.csv"
 	a.askingFor(bulkTime, c, func(ctx context.Context, s *session, words []string) error {
-		arguments, err := v.arguments(c, words, &onceRead{in: a.In}, a.now)
+		arguments, err := v.arguments(c, words, &onceRead{in: a.stdin(ctx)}, a.now)
 		if err != nil {
 			return err
 		}
@@ -122,7 +122,7 @@ func (a *App) keyCheckCommand() *cobra.Command {
 			"right ends this with 6; whether it works is for the installation to say.",
 		Example: "  gatewright consumer key check < acme.key",
 	}, func(ctx context.Context, s *session, _ []string) error {
-		stdin := &onceRead{in: a.In}
+		stdin := &onceRead{in: a.stdin(ctx)}
 		var text string
 		var err error
 		if file != "" {
@@ -130,7 +130,7 @@ func (a *App) keyCheckCommand() *cobra.Command {
 			content, err = stdin.file("file", file)
 			text = oneText(content)
 		} else {
-			text, err = a.valueOf("The key", stdin)
+			text, err = a.valueOf(ctx, "The key", stdin)
 		}
 		if err != nil {
 			return err

@@ -221,7 +221,7 @@ func (a *App) logVerifyCommand() *cobra.Command {
 
 // verified proves a file, and writes what it proves.
 func (s *session) verified(ctx context.Context, path string, key proof.PublicKey, account string, noted proof.Commitment) error {
-	var in io.Reader = s.app.In
+	in := s.app.stdin(ctx)
 	if path != "-" {
 		f, err := os.Open(path) //nolint:gosec // G304: the file that was named
 		if err != nil {

@@ -206,7 +206,7 @@ func (a *App) verbCommand(path string, v verb) *cobra.Command {
 	c := v.shape(path)
 	a.asking(c, func(ctx context.Context, s *session, words []string) (err error) {
 		defer func() { err = v.explained(c, words, err) }()
-		stdin := &onceRead{in: a.In}
+		stdin := &onceRead{in: a.stdin(ctx)}
 		arguments, err := v.arguments(c, words, stdin, a.now)
 		if err != nil {
 			return err
@@ -391,14 +391,14 @@ func (s *session) remove(ctx context.Context, v verb, arguments map[string]any, 
 	}
 	name := words[len(words)-1]
 	if !yes && !s.app.person().There() { // before anything is asked
-		return s.app.person().Confirm("The "+v.removes.what+" "+output.Printable(name)+" would go", name, "--"+yesFlag)
+		return s.app.person().Confirm(ctx, "The "+v.removes.what+" "+output.Printable(name)+" would go", name, "--"+yesFlag)
 	}
 	with, err := v.removes.with(ctx, api, arguments)
 	if err != nil {
 		return err
 	}
 	if !yes {
-		if err := s.app.person().Confirm(fmt.Sprintf("The %s %s goes%s", v.removes.what, output.Printable(name), with), name, "--"+yesFlag); err != nil {
+		if err := s.app.person().Confirm(ctx, fmt.Sprintf("The %s %s goes%s", v.removes.what, output.Printable(name), with), name, "--"+yesFlag); err != nil {
 			return err
 		}
 	}

@@ -42,13 +42,13 @@ func (a *App) variableSetCommand() *cobra.Command {
 	c := v.shape("gatewright variable")
 	c.Example += " < value.txt\n  gatewright variable set API_TOKEN --project shop --secret --file token"
 	a.asking(c, func(ctx context.Context, s *session, words []string) error {
-		stdin := &onceRead{in: a.In}
+		stdin := &onceRead{in: a.stdin(ctx)}
 		arguments, err := v.arguments(c, words, stdin, a.now)
 		if err != nil {
 			return err
 		}
 		if arguments["value"] == nil {
-			if arguments["value"], err = a.valueOf("The value of "+words[0], stdin); err != nil {
+			if arguments["value"], err = a.valueOf(ctx, "The value of "+words[0], stdin); err != nil {
 				return err
 			}
 		}
@@ -71,9 +71,9 @@ func (a *App) variableSetCommand() *cobra.Command {
 
 // valueOf is a secret from whoever is at the terminal, or from stdin where nobody is. Nothing at all is no value: a script whose
 // stdin is empty has forgotten it.
-func (a *App) valueOf(question string, stdin *onceRead) (string, error) {
+func (a *App) valueOf(ctx context.Context, question string, stdin *onceRead) (string, error) {
 	if a.person().There() {
-		return a.person().Secret(question, "--file FILE")
+		return a.person().Secret(ctx, question, "--file FILE")
 	}
 	content, err := stdin.file("file", "-")
 	if err == nil && len(content) == 0 {

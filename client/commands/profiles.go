@@ -57,7 +57,7 @@ type keyFlags struct {
 }
 
 // take puts the key's source into a profile. Without a flag a person is asked for the key.
-func (k keyFlags) take(p *profile.Profile, a *App) (err error) {
+func (k keyFlags) take(ctx context.Context, p *profile.Profile, a *App) (err error) {
 	named := 0
 	for _, is := range []bool{k.file != "", k.command != "", k.stdin} {
 		if is {
@@ -76,9 +76,9 @@ func (k keyFlags) take(p *profile.Profile, a *App) (err error) {
 		p.KeyCommand = k.command
 		return nil
 	case k.stdin:
-		p.Key, err = profile.ReadKey(a.In)
+		p.Key, err = profile.ReadKey(a.stdin(ctx))
 	default:
-		if p.Key, err = a.person().Secret("The account key", "--key-stdin, --key-file FILE or --key-command COMMAND"); err == nil {
+		if p.Key, err = a.person().Secret(ctx, "The account key", "--key-stdin, --key-file FILE or --key-command COMMAND"); err == nil {
 			p.Key, err = profile.CheckKey("what was typed", p.Key)
 		}
 	}
@@ -123,7 +123,7 @@ func (a *App) loginCommand() *cobra.Command {
 			return err
 		}
 		made := profile.Profile{URL: origin.String(), Account: account}
-		if err := keys.take(&made, a); err != nil {
+		if err := keys.take(ctx, &made, a); err != nil {
 			return err
 		}
 		all.Profiles[name], all.Current = made, name
@@ -235,13 +235,13 @@ func (a *App) profileCommand() *cobra.Command {
 	var yes bool
 	remove := a.local(&cobra.Command{
 		Use: "delete PROFILE", Short: "Delete a profile; its key goes on to work until it is revoked", Example: "  gatewright profile delete staging --yes", Args: cobra.ExactArgs(1),
-	}, func(_ context.Context, s *session, args []string) error {
+	}, func(ctx context.Context, s *session, args []string) error {
 		all, path, name, err := a.named(args)
 		if err != nil {
 			return err
 		}
 		if !yes {
-			if err := a.person().Confirm("The profile is deleted, with the key that it keeps", name, "--yes"); err != nil {
+			if err := a.person().Confirm(ctx, "The profile is deleted, with the key that it keeps", name, "--yes"); err != nil {
 				return err
 			}
 		}

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/term"
+
 	"github.com/gatewright/gatewright/client/commands"
 	"github.com/gatewright/gatewright/client/exit"
 	"github.com/gatewright/gatewright/local/terminal/terminaltest"
@@ -105,4 +107,64 @@ func TestColoursAreForWhoWantsThem(t *testing.T) {
 			t.Errorf("with %v and %v a terminal shows %q", tt.env, tt.words, screen)
 		}
 	}
+}
+
+// TestCtrlCEndsWhatWaitsForAPerson: a read of a terminal goes on after a signal, which whoever asks has to see by itself. The terminal
+// shows again what is typed then, or the user's next line would be typed blind.
+func TestCtrlCEndsWhatWaitsForAPerson(t *testing.T) {
+	t.Parallel()
+	for asked, words := range map[string][]string{
+		"Type partners to agree": {"bucket", "delete", "partners"},
+		"The value of TOKEN":     {"variable", "set", "TOKEN", "--project", "shop", "--branch", "main"},
+		"":                       {"login", "http://127.0.0.1:9000", "--key-stdin"},
+	} {
+		l := newLineOf(t, func(w http.ResponseWriter, _ *http.Request, _ string) {
+			_, _ = io.WriteString(w, `{"name":"partners","data":[]}`)
+		})
+		keyboard, tty := terminaltest.Open(t)
+		before, err := term.GetState(int(tty.Fd()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, ctrlC := context.WithCancelCause(t.Context())
+		var told bytes.Buffer
+		ended := make(chan exit.Code, 1)
+		go func() {
+			app := &commands.App{In: tty, Out: io.Discard, Err: &until{text: asked, then: func() { ctrlC(exit.ErrInterrupted) }, Writer: &told}, Getenv: func(name string) string { return l.env[name] }, Sleep: l.sleep}
+			ended <- app.Run(ctx, words)
+		}()
+		if asked == "" {
+			ctrlC(exit.ErrInterrupted)
+		}
+		select {
+		case code := <-ended:
+			if code != exit.Interrupted || !strings.Contains(told.String(), asked) {
+				t.Errorf("%v ends with %d: %s", words, code, &told)
+			}
+		case <-time.After(20 * time.Second):
+			t.Fatalf("%v goes on to wait", words)
+		}
+		if after, err := term.GetState(int(tty.Fd())); err != nil || *after != *before {
+			t.Errorf("%v leaves the terminal otherwise than it was, %v", words, err)
+		}
+		// What still reads is let go.
+		if _, err := keyboard.WriteString("\n\x04"); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// until is a writer that does something when a text is written.
+type until struct {
+	io.Writer
+	text string
+	then func()
+}
+
+func (u *until) Write(text []byte) (int, error) {
+	n, err := u.Writer.Write(text)
+	if u.text != "" && bytes.Contains(text, []byte(u.text)) {
+		u.then()
+	}
+	return n, err
 }

@@ -3,6 +3,7 @@
 package prompt
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -36,26 +37,38 @@ func (p Person) nobody(question, flag string) error {
 	return exit.With(exit.Usage, fmt.Errorf("%s is not known, and nobody can be asked without a terminal: say %s", question, flag))
 }
 
-// Ask asks for a line; flag answers the question where nobody can be asked. The answer may be "".
-func (p Person) Ask(question, flag string) (string, error) {
+// Ask asks for a line, until ctx ends; flag answers the question where nobody can be asked. The answer may be "".
+func (p Person) Ask(ctx context.Context, question, flag string) (string, error) {
 	if !p.There() {
 		return "", p.nobody(question, flag)
 	}
 	if _, err := fmt.Fprintf(p.Out, "%s: ", question); err != nil {
 		return "", err
 	}
-	return Line(p.In)
+	answer, err := Line(Until(ctx, p.In))
+	if ctx.Err() != nil {
+		_, _ = fmt.Fprintln(p.Out) // what is told next begins a line of its own
+	}
+	return answer, err
 }
 
-// Secret asks for a line that is not shown as it is typed.
-func (p Person) Secret(question, flag string) (string, error) {
+// Secret asks for a line that is not shown as it is typed, until ctx ends: the terminal shows again what is typed then.
+func (p Person) Secret(ctx context.Context, question, flag string) (string, error) {
 	if !p.There() {
 		return "", p.nobody(question, flag)
 	}
 	if _, err := fmt.Fprintf(p.Out, "%s (it is not shown): ", question); err != nil {
 		return "", err
 	}
-	text, err := term.ReadPassword(int(p.In.Fd()))
+	fd := int(p.In.Fd())
+	shown, err := term.GetState(fd)
+	if err != nil {
+		return "", fmt.Errorf("read how the terminal is set: %w", err)
+	}
+	text, err := await(ctx, func() ([]byte, error) { return term.ReadPassword(fd) })
+	if ctx.Err() != nil {
+		_ = term.Restore(fd, shown) // whoever reads goes on to wait, and restores nothing
+	}
 	_, _ = fmt.Fprintln(p.Out)
 	if err != nil {
 		return "", fmt.Errorf("read the answer: %w", err)
@@ -64,11 +77,11 @@ func (p Person) Secret(question, flag string) (string, error) {
 }
 
 // Confirm asks for a name to be typed again before something is removed; flag agrees where nobody can be asked.
-func (p Person) Confirm(what, name, flag string) error {
+func (p Person) Confirm(ctx context.Context, what, name, flag string) error {
 	if !p.There() {
 		return exit.With(exit.Usage, fmt.Errorf("%s, and nobody can be asked without a terminal: %s agrees to it", what, flag))
 	}
-	answer, err := p.Ask(fmt.Sprintf("%s. Type %s to agree", what, name), flag)
+	answer, err := p.Ask(ctx, fmt.Sprintf("%s. Type %s to agree", what, name), flag)
 	if err != nil {
 		return err
 	}
@@ -76,6 +89,43 @@ func (p Person) Confirm(what, name, flag string) error {
 		return exit.With(exit.Usage, errors.New("it was not agreed to, and nothing is changed"))
 	}
 	return nil
+}
+
+// Until has each Read of in end with the cause of ctx where that ends first. A signal alone ends none: a read of a terminal, or of a
+// pipe that nobody closes, waits for ever. What comes after that end is lost.
+func Until(ctx context.Context, in io.Reader) io.Reader {
+	return reader(func(into []byte) (int, error) {
+		read, err := await(ctx, func() ([]byte, error) {
+			own := make([]byte, len(into)) // into is the caller's again when ctx ends
+			n, err := in.Read(own)
+			return own[:n], err
+		})
+		return copy(into, read), err
+	})
+}
+
+// reader is an io.Reader of its Read.
+type reader func([]byte) (int, error)
+
+func (r reader) Read(into []byte) (int, error) { return r(into) }
+
+// await is what get returns, or the cause of ctx where that ends first; get goes on then.
+func await(ctx context.Context, get func() ([]byte, error)) ([]byte, error) {
+	type got struct {
+		text []byte
+		err  error
+	}
+	done := make(chan got, 1)
+	go func() {
+		text, err := get()
+		done <- got{text, err}
+	}()
+	select {
+	case g := <-done:
+		return g.text, g.err
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
 }
 
 // Line reads a line, without its end and the space around it, byte by byte: what comes after it stays to be read.

@@ -29,9 +29,9 @@ func TestNobodyIsAskedWithoutATerminal(t *testing.T) {
 	for _, ci := range []string{"", "true"} {
 		var asked bytes.Buffer
 		p := prompt.Person{In: in, Out: &asked, Getenv: func(string) string { return ci }}
-		_, first := p.Ask("The name", "--name")
-		_, second := p.Secret("The key", "--name")
-		for _, err := range []error{first, second, p.Confirm("It goes", "prod", "--name")} {
+		_, first := p.Ask(t.Context(), "The name", "--name")
+		_, second := p.Secret(t.Context(), "The key", "--name")
+		for _, err := range []error{first, second, p.Confirm(t.Context(), "It goes", "prod", "--name")} {
 			if exit.Of(err) != exit.Usage || !strings.Contains(err.Error(), "--name") || asked.Len() > 0 {
 				t.Errorf("with CI=%q it is answered with %v and asks %q", ci, err, &asked)
 			}
@@ -50,7 +50,7 @@ func TestNobodyIsAskedInACIJob(t *testing.T) {
 		if _, err := keyboard.WriteString("prod\n"); err != nil {
 			t.Fatal(err)
 		}
-		err := p.Confirm("It goes", "prod", "--yes")
+		err := p.Confirm(t.Context(), "It goes", "prod", "--yes")
 		switch {
 		case ci == "" && (err != nil || !strings.Contains(asked.String(), "Type prod to agree")):
 			t.Errorf("a person is asked %q, and it ends with %v", &asked, err)
@@ -70,7 +70,7 @@ func TestNameIsTypedWholeToAgree(t *testing.T) {
 		if _, err := keyboard.WriteString(typed + "\n"); err != nil {
 			t.Fatal(err)
 		}
-		if err := p.Confirm("It goes", "Prod", "--yes"); (err == nil) != agrees || err != nil && exit.Of(err) != exit.Usage {
+		if err := p.Confirm(t.Context(), "It goes", "Prod", "--yes"); (err == nil) != agrees || err != nil && exit.Of(err) != exit.Usage {
 			t.Errorf("%q ends with %v", typed, err)
 		}
 	}
