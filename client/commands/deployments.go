@@ -56,12 +56,34 @@ func (c columns) row(entry json.RawMessage) []string {
 	var row []string
 	for _, name := range c {
 		shown := cellOf
-		if name == resourcesMember {
+		switch name {
+		case resourcesMember:
 			shown = resourcesCell
+		case policiesMember:
+			shown = policiesCell
 		}
 		row = append(row, shown(member(entry, name)))
 	}
 	return row
+}
+
+// policiesMember has the policies of a route, in the order in which they run.
+const policiesMember = "policies"
+
+// policiesCell is the policies of a route by their names, whole and in their order, as in: api-key, ten-a-minute, mask (outbound).
+func policiesCell(policies json.RawMessage) string {
+	var all []struct{ Name, Direction string }
+	if json.Unmarshal(policies, &all) != nil {
+		return cellOf(policies)
+	}
+	var shown []string
+	for _, p := range all {
+		if p.Direction != "inbound" {
+			p.Name += " (" + p.Direction + ")"
+		}
+		shown = append(shown, p.Name)
+	}
+	return strings.Join(shown, ", ")
 }
 
 // cellOf is the cell of a member, nothing for one that is not there.
@@ -93,7 +115,7 @@ func (a *App) deploymentCommand() *cobra.Command {
 		a.deploymentTable("history DEPLOYMENT", "List the builds that were served, and which of them can be returned to", "DeploymentsService_history",
 			columns{"buildId", "createdOn", "sha", "state"}, "Nothing was served yet."),
 		a.deploymentTable("routes DEPLOYMENT", "List the routes that are served, with their policies in their order", "DeploymentsService_routes",
-			columns{"method", "path", "handler", "file"}, "It serves no routes."),
+			columns{"method", "path", "handler", policiesMember, "file"}, "It serves no routes."),
 	)
 	return group
 }

@@ -118,6 +118,11 @@ func TestColumnsOfListsSayWhatTheyHave(t *testing.T) {
 			"log list", `{"data":[{"action":"consumer.roll-key","resources":[{"type":"consumer","id":"csmr_1","metadata":{"name":"acme"}},{"type":"api-key","id":"key_1","metadata":null}]}]}`,
 			"TIMESTAMP  ACTION             RESOURCES                     EMAIL  SUB  SUCCESS  ERROR  REQUEST ID\n           consumer.roll-key  consumer acme, api-key key_1\n",
 		},
+		{
+			"deployment routes shop-main-1a2b3c4",
+			`{"data":[{"method":"GET","path":"/a","handler":"urlForwardHandler","policies":[{"name":"key","direction":"inbound"},{"name":"ten-a-minute","direction":"inbound"},{"name":"mask","direction":"outbound"}],"file":"a.json"}]}`,
+			"METHOD  PATH  HANDLER            POLICIES                            FILE\nGET     /a    urlForwardHandler  key, ten-a-minute, mask (outbound)  a.json\n",
+		},
 	} {
 		l := newLineOf(t, func(w http.ResponseWriter, _ *http.Request, _ string) { _, _ = io.WriteString(w, c.answer) })
 		if got := l.run("", strings.Fields(c.words)...); got.code != exit.OK || got.out != c.want {
