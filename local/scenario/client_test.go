@@ -82,6 +82,41 @@ func TestClientStories(t *testing.T) {
 	})
 }
 
+// TestStoriesRunEveryCommand compares the commands of the client, those of `gatewright api` aside, with what the stories run.
+func TestStoriesRunEveryCommand(t *testing.T) {
+	t.Parallel()
+	stories, err := filepath.Glob(filepath.Join("testdata", "client", "*.txtar"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var told strings.Builder
+	for _, story := range stories {
+		text, err := os.ReadFile(story)
+		if err != nil {
+			t.Fatal(err)
+		}
+		told.Write(text)
+	}
+	listed, err := os.ReadFile(filepath.Join(repository, "client", "commands", "testdata", "commands.txt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := regexp.MustCompile(`(?m)^gatewright(?: [a-z][a-z-]*)*`).FindAllString(string(listed), -1)
+	asked := 0
+	for i, command := range all {
+		if i+1 < len(all) && strings.HasPrefix(all[i+1], command+" ") || strings.HasPrefix(command, "gatewright api") {
+			continue // a group, or what TestEveryOperation and its like ask
+		}
+		asked++
+		if !regexp.MustCompile(`(?m)\b` + command + `( |$)`).MatchString(told.String()) {
+			t.Errorf("no story runs %s: testdata/client has them", command)
+		}
+	}
+	if asked < 60 {
+		t.Errorf("%d commands are asked about", asked)
+	}
+}
+
 // ends runs a command that has to end with a code, and, but for 0 and for what a comparison has found, to leave stdout empty: `ends 3 gatewright …`.
 func ends(ts *testscript.TestScript, _ bool, args []string) {
 	want, err := strconv.Atoi(args[0])
