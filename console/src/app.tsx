@@ -45,10 +45,12 @@ function Signed() {
   const { path } = useStore(location);
   const page = pages.find((p) => match(p.path, path));
   const params = (page && match(page.path, path)) ?? {};
-  const title = page ? visible(page.title.replace(/:(\w+)/g, (_, name: string) => params[name] ?? "")) : "No such page";
+  const titled = (p: Page) => visible(p.title.replace(/:(\w+)/g, (_, name: string) => params[name] ?? ""));
+  const title = page ? titled(page) : "No such page";
+  const above = page?.up && pages.find((p) => p.path === page.up);
   if (state.at !== "in") return null;
   return (
-    <Titled title={page?.up ? `${title} · ${pages.find((p) => p.path === page.up)?.title ?? ""}` : title}>
+    <Titled title={above ? `${title} · ${titled(above)}` : title}>
       <Shell session={state.session} page={page}>
         {page === undefined
           ? <><h1 tabIndex={-1}>No such page</h1><p>The address leads nowhere. <a href={link("/")}>Go to the overview.</a></p></>
@@ -75,6 +77,12 @@ function Opened({ page, params }: { page: Page; params: Record<string, string> }
       setShown(() => m.default);
     }, () => setFailed(true));
   }, [page, Shown, failed]);
+  useEffect(() => {
+    if (!failed) return;
+    const again = () => window.location.reload(); // nothing was typed into a page that is not there
+    window.addEventListener("online", again);
+    return () => window.removeEventListener("online", again);
+  }, [failed]);
   useLayoutEffect(() => {
     if (!Shown) return;
     if (!first) {

@@ -150,6 +150,7 @@ export async function checked(page, what = page.url()) {
   }
   await page.emulateMedia({ colorScheme: 'light', reducedMotion: 'reduce' });
   await page.setViewportSize(size);
+  assert.doesNotMatch(await page.title(), /:\w/, `the window of ${what} has a name of a pattern in its title, and not what it stands for`);
   // The test that tells all stories asks whether each page was looked at.
   if (process.env.GATEWRIGHT_CONSOLE_CHECKED) appendFileSync(process.env.GATEWRIGHT_CONSOLE_CHECKED, `${new URL(page.url()).hash.replace(/^#/, '').split('?')[0] || '/'}\n`);
 }

@@ -28,6 +28,16 @@ for (const [what, answer, text] of [
   });
 }
 
+story('a page whose code did not come is shown when the device is online again', async ({ page, context }) => {
+  await open(page, '/', 'Overview');
+  await context.setOffline(true);
+  await page.evaluate(() => (window.location.hash = '#/client-cas'));
+  await page.getByRole('alert').filter({ hasText: 'The code of this page could not be loaded' }).waitFor();
+  await checked(page, 'a page that did not come');
+  await context.setOffline(false);
+  await page.getByRole('heading', { level: 1, name: 'Client CAs' }).waitFor();
+});
+
 story('the API asks to wait, and is asked again when it said', async ({ page }) => {
   const shown = page.getByRole('searchbox').or(page.getByText('No key bucket yet')).first();
   await open(page, '/buckets', 'Key buckets');
