@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { ask, checked, of, open, retype, said, story, tabTo, type, unique } from './lib.mjs';
+import { accountKey, ask, checked, of, open, retype, said, signIn, story, tabTo, type, unique } from './lib.mjs';
 
 /** Makes a bucket and gives its name. */
 const bucket = async (rest = {}) => (await ask('POST', of('/key-buckets'), { name: unique('keys'), ...rest })).name;
@@ -104,6 +104,40 @@ story('an edit of a consumer that meets another one shows both', async ({ page }
   await page.getByRole('button', { name: 'Save mine over it' }).click();
   await said(page, 'is saved');
   assert.equal((await ask('GET', `${path}/acme`)).metadata.tenant, 8);
+});
+
+story('a consumer is found by the beginning of its name, and by a key that may not see any is not looked for', async ({ page }) => {
+  const bucket = unique('finder');
+  const name = unique('acme');
+  await ask('POST', of('/key-buckets'), { name: bucket });
+  await ask('POST', of(`/key-buckets/${bucket}/consumers`), { name });
+  await open(page, '/', 'Overview');
+  await page.keyboard.press('Control+k');
+  await type(page, name.slice(0, -2).toUpperCase());
+  await page.getByRole('option', { name: `${name} Consumer of ${bucket}` }).waitFor();
+  await said(page, '1 found');
+  await type(page, 'zzz');
+  await page.getByText('Nothing of that name.').waitFor();
+  await retype(page, name);
+  await page.getByRole('option', { name: `${name} Consumer of ${bucket}` }).waitFor();
+  await page.keyboard.press('Enter');
+  await page.getByRole('heading', { level: 1, name }).waitFor();
+
+  const limited = await accountKey({ scopes: ['projects:read'] });
+  const other = await page.context().browser().newContext();
+  try {
+    const stranger = await other.newPage();
+    const asked = [];
+    stranger.on('request', (request) => asked.push(new URL(request.url()).pathname));
+    await signIn(stranger, limited);
+    await stranger.keyboard.press('Control+k');
+    await type(stranger, name);
+    await stranger.getByText('Nothing of that name.').waitFor();
+    await stranger.waitForTimeout(600); // longer than the pause after which it would be asked
+    assert.deepEqual(asked.filter((path) => path.includes('/key-buckets')), []);
+  } finally {
+    await other.close();
+  }
 });
 
 story('managers are added and removed, and an invite withdrawn', async ({ page }) => {

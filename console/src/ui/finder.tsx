@@ -63,6 +63,23 @@ const sources: { allowed: () => boolean; ask: (signal: AbortSignal) => Promise<F
   },
 ];
 
+/** How many buckets' consumers are asked for at most, each by a question of its own, how many of each, and after how many milliseconds without a letter. */
+const bucketsSearched = 20;
+const consumersOfEach = 5;
+const typingPause = 300;
+
+/** How a consumer's name may begin, from two letters on: there may be a hundred thousand consumers. */
+const beginning = /^[a-z0-9_-]{2,128}$/;
+
+/** The consumers whose names begin so, of which the API searches: a list of all is none to be read here. */
+async function consumersBy(prefix: string, signal: AbortSignal): Promise<Found[]> {
+  const buckets = (await call("ApiKeyBucketsService_list", { path: { accountName: account() }, query: { limit: bucketsSearched }, signal })).data.data;
+  const lists = await Promise.all(buckets.map(async (b) => (await call("ApiKeyConsumersService_list", {
+    path: { accountName: account(), bucketName: b.name }, query: { "name-prefix": prefix, limit: consumersOfEach }, signal,
+  })).data.data.map((c) => ({ name: c.name, kind: `Consumer of ${b.name}`, href: link("/buckets/:bucket/consumers/:consumer", { bucket: b.name, consumer: c.name }) }))));
+  return lists.flat();
+}
+
 /** How many are shown at once. */
 const shownAtMost = 30;
 
@@ -72,6 +89,7 @@ export function Finder() {
   const [names, setNames] = useState<Found[]>([]);
   const [at, setAt] = useState(0);
   const [missing, setMissing] = useState(false);
+  const [consumers, setConsumers] = useState<{ of: string; found: Found[] }>({ of: "", found: [] });
   const list = useId();
   const input = useRef<HTMLInputElement>(null);
   useEffect(() => {
@@ -86,9 +104,27 @@ export function Finder() {
     return () => controller.abort();
   }, []);
   const want = typed.trim().toLowerCase();
+  const prefix = beginning.test(want) && may("ApiKeyBucketsService_list") && may("ApiKeyConsumersService_list") && may("ApiKeyConsumersService_read") ? want : "";
+  useEffect(() => {
+    if (prefix === "") return;
+    const controller = new AbortController();
+    const timer = setTimeout(() => {
+      consumersBy(prefix, controller.signal).then((found) => setConsumers({ of: prefix, found }), (error) => {
+        if (aborted(error)) return;
+        setMissing(true);
+        setConsumers({ of: prefix, found: [] });
+      });
+    }, typingPause);
+    return () => {
+      clearTimeout(timer);
+      controller.abort();
+    };
+  }, [prefix]);
+  const looking = prefix !== "" && consumers.of !== prefix;
   const all: Found[] = [
     ...pages.filter((p) => !p.path.includes(":") && (p.needs === undefined || may(p.needs))).map((p) => ({ name: p.nav?.label ?? p.title, kind: "Page", href: link(p.path) })),
     ...names,
+    ...(prefix === "" ? [] : consumers.found),
   ];
   const rank = (f: Found) => (f.name.toLowerCase().startsWith(want) ? 0 : 1);
   const found = all.filter((f) => f.name.toLowerCase().includes(want)).sort((a, b) => rank(a) - rank(b)).slice(0, shownAtMost);
@@ -100,9 +136,9 @@ export function Finder() {
     go(f.href);
   };
   useEffect(() => {
-    if (want !== "") announce(found.length === 0 ? "Nothing found" : `${found.length} found`);
-    setAt(0);
-  }, [want, found.length]);
+    if (want !== "" && !looking) announce(found.length === 0 ? "Nothing found" : `${found.length} found`);
+  }, [want, found.length, looking]);
+  useEffect(() => setAt(0), [want]);
   useEffect(() => document.getElementById(`${list}-${active}`)?.scrollIntoView({ block: "nearest" }), [active, list]);
   return (
     <Dialog title="Find" onClose={close} class="finder">
@@ -127,7 +163,7 @@ export function Finder() {
           </li>
         ))}
       </ul>
-      {found.length === 0 && <p class="faint">Nothing of that name.</p>}
+      {found.length === 0 && <p class="faint">{looking ? "Looking for it…" : "Nothing of that name."}</p>}
       {missing && <p class="faint">Not everything could be asked for: some names are missing.</p>}
     </Dialog>
   );
