@@ -27,7 +27,7 @@ const buildTime = 5 * time.Minute
 // pollEvery is how long a command waits before it asks again how a build goes.
 const pollEvery = 500 * time.Millisecond
 
-// mainBranch is deployed where neither the command line nor git names a branch.
+// mainBranch is deployed where the command line names no branch, and there is no git to ask.
 const mainBranch = "main"
 
 // projectName is what a project may be called (contract 1.4).
@@ -42,7 +42,8 @@ func (a *App) deployCommand() *cobra.Command {
 		Use: "deploy [FOLDER]", Short: "Upload a project, follow its build, and print where it is served", GroupID: groupProjects,
 		Long: "Upload a project, follow its build, and print where it is served: the URL alone is on stdout.\n\n" +
 			"The folder is the one that config/ is in, this one where none is named. What .gatewrightignore leaves out, or .gitignore where there is none, is not\n" +
-			"uploaded, and .env files never are. Without --project it is called as its folder is; without --branch it is git's branch, or main.\n\n" +
+			"uploaded, and .env files never are. Without --project it is called as its folder is; without --branch it is git's branch, or\n" +
+			"main where there is no git. Where git has a commit checked out and no branch, as in a pipeline, --branch has to name one.\n\n" +
 			"What is served before stays until the build has succeeded, and after one that failed, which ends this with 6. Ctrl-C leaves the build\n" +
 			"going, and says how to follow it. It may be run again at any moment.",
 		Example: "  gatewright deploy\n  gatewright deploy shop --project shop --branch main --output json",
@@ -91,7 +92,7 @@ func (a *App) deployCommand() *cobra.Command {
 	c.Flags().StringVar(&to.sarif, "sarif", "", "a `FILE` that the build's report is written to as SARIF 2.1.0")
 	c.Flags().StringVar(&to.codeQuality, "code-quality", "", "a `FILE` that the build's report is written to as GitLab's code quality report")
 	c.Flags().StringVar(&named, "project", "", "the project; without it what its folder is called")
-	c.Flags().StringVar(&branch, "branch", "", "the branch, which is an environment of the project; without it git's, or "+mainBranch)
+	c.Flags().StringVar(&branch, "branch", "", "the branch, which is an environment of the project; without it git's, or "+mainBranch+" where there is no git")
 	return c
 }
 
@@ -107,7 +108,12 @@ func sourceOf(of *folder.Project, named, branch string) (deploy.Source, error) {
 	if source.Branch == "" {
 		source.Branch = of.Metadata.Branch
 	}
-	if source.Branch == "" {
+	switch {
+	case source.Branch != "":
+	case source.SHA != "":
+		// A guess would have the pipeline of a merge request deploy into production.
+		return source, exit.With(exit.Usage, errors.New("git has a commit checked out here, and no branch, as pipelines do: name the branch with --branch, such as --branch \"$GITHUB_HEAD_REF\" or --branch \"$CI_COMMIT_REF_NAME\""))
+	default:
 		source.Branch = mainBranch
 	}
 	of.Metadata.Branch = source.Branch

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -50,6 +51,33 @@ func TestDeployUploadsWhatItSays(t *testing.T) {
 	}
 	if !strings.Contains(strings.Join(l.asked, "\n"), `"environment":"release/ä","projectName":"shop"`) {
 		t.Errorf("it asks for %q", l.asked)
+	}
+}
+
+// TestDeployGuessesNoBranchOfACommit: pipelines check out a commit, of any branch, and main is production.
+func TestDeployGuessesNoBranchOfACommit(t *testing.T) {
+	t.Parallel()
+	if _, err := exec.LookPath("git"); err != nil {
+		t.Skip("git is not installed")
+	}
+	l := newLineOf(t, func(http.ResponseWriter, *http.Request, string) { t.Error("the API is asked") })
+	dir := filepath.Join(t.TempDir(), "shop")
+	if err := os.MkdirAll(filepath.Join(dir, "config"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(dir, "config", "routes.oas.json"), "{}")
+	for _, args := range [][]string{{"init"}, {"-c", "user.name=t", "-c", "user.email=t@example.com", "commit", "--allow-empty", "-m", "x"}, {"checkout", "--detach"}} {
+		cmd := exec.CommandContext(t.Context(), "git", append([]string{"-C", dir}, args...)...)
+		cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "GIT_CONFIG_GLOBAL=" + os.DevNull, "GIT_CONFIG_NOSYSTEM=1"} // nothing of a hook that runs this
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("git %q: %v\n%s", args, err, out)
+		}
+	}
+	if got := l.run("", "deploy", dir); got.code != exit.Usage || !strings.Contains(got.err, "--branch") {
+		t.Errorf("without --branch: %+v", got)
+	}
+	if len(l.asked) > 0 {
+		t.Errorf("it asks %q", l.asked)
 	}
 }
 

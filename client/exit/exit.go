@@ -21,7 +21,7 @@ const (
 	Usage Code = 2
 	// NotFound is an object that is not there, or that the key does not see.
 	NotFound Code = 3
-	// NotAllowed is a key that is missing, unknown, over, or that may not do it.
+	// NotAllowed is a key that is unknown, over, or that may not do it.
 	NotAllowed Code = 4
 	// Conflict is a state that forbids it: a name that is in use, an object that has changed since it was read.
 	Conflict Code = 5
