@@ -24,6 +24,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gatewright/gatewright/internal/clientbuild"
 	"github.com/gatewright/gatewright/internal/program"
 )
 
@@ -42,6 +43,12 @@ type section struct {
 	golden       string
 }
 
+// asReleased are the words that build the client into a file as `make cli` does.
+func asReleased(client string) string {
+	const modules = ".bin/modules"
+	return "go run ./internal/clientbuild/modules " + modules + " && GOWORK=off go build -modfile=" + modules + "/go.mod -buildvcs=false -o " + client + " " + clientbuild.Package
+}
+
 // sections are in the order of the document. binaries is a folder for what
 // they build.
 func sections(binaries string) []section {
@@ -50,7 +57,7 @@ func sections(binaries string) []section {
 		return []string{"sh", "-c", "go build -buildvcs=false -o " + binary + " ./local && exec " + program + " " + binary}
 	}
 	process := func(parts string) []string {
-		return []string{"sh", "-c", "go build -buildvcs=false -o " + server + " ./cmd/gatewright-server && go build -buildvcs=false -o " + client + " ./cmd/gatewright && " +
+		return []string{"sh", "-c", "go build -buildvcs=false -o " + server + " ./cmd/gatewright-server && " + asReleased(client) + " && " +
 			"exec go run ./local/processbench -only " + parts + " -binary " + server + " -agent " + client}
 	}
 	return []section{
@@ -90,7 +97,7 @@ func sections(binaries string) []section {
 			title: "A request through a tunnel",
 			intro: "The product and `gatewright tunnel connect`, as their users start them, against two bare reverse proxies in a row: same service, same client,\n" +
 				"same run. Then large bodies that nobody takes, both ways, and agents that have nothing to do.",
-			command: []string{"sh", "-c", "go build -buildvcs=false -o " + binary + " ./local && go build -buildvcs=false -o " + client + " ./cmd/gatewright && " +
+			command: []string{"sh", "-c", "go build -buildvcs=false -o " + binary + " ./local && " + asReleased(client) + " && " +
 				"exec go run ./local/tunnelbench -binary " + binary + " -agent " + client},
 		},
 		{
