@@ -72,7 +72,8 @@ func checkUpstream(text string) error {
 	return nil
 }
 
-// Make writes files into a folder, which is made where it is not there. Where one of them is there, none is written: the error names those.
+// Make writes files into a folder, which is made where it is not there. Where one of them is there, none is written: the error names those. Of what
+// cannot be written whole nothing stays, and no folder that was made for it.
 func Make(folder string, files map[string][]byte) error {
 	names := slices.Sorted(maps.Keys(files))
 	var there []string
@@ -89,15 +90,25 @@ func Make(folder string, files map[string][]byte) error {
 	var made []string
 	for _, name := range names {
 		path := filepath.Join(folder, filepath.FromSlash(name))
+		made = append(made, missing(filepath.Dir(path))...)
 		if err := create(path, files[name]); err != nil {
-			for _, path := range made {
-				_ = os.Remove(path)
+			for _, path := range slices.Backward(made) {
+				_ = os.Remove(path) // a folder that has anything by now stays
 			}
 			return fmt.Errorf("write %s in %s: %w", name, folder, disk.Cause(err))
 		}
 		made = append(made, path)
 	}
 	return nil
+}
+
+// missing are the folders that are not there of those that a folder is in, the outermost first, and itself.
+func missing(folder string) (all []string) {
+	above := filepath.Dir(folder)
+	if _, err := os.Lstat(folder); !errors.Is(err, fs.ErrNotExist) || above == folder {
+		return nil
+	}
+	return append(missing(above), folder)
 }
 
 // create writes a new file, whole or not at all.

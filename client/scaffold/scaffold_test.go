@@ -3,7 +3,6 @@ package scaffold_test
 import (
 	"encoding/json"
 	"errors"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -157,22 +156,19 @@ func TestNothingIsWrittenOver(t *testing.T) {
 	}
 }
 
-// TestAllFilesAreMadeOrNone has a file stand where a folder has to be.
+// TestAllFilesAreMadeOrNone has a file stand where a folder has to be, in a folder that is there and in one that is made for the files.
 func TestAllFilesAreMadeOrNone(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "zzz"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	all := files(t, "")
-	all["zzz/below"] = []byte("x")
-	if err := scaffold.Make(dir, all); err == nil {
-		t.Fatal("a file is made below a file")
-	}
-	_ = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		if err == nil && !d.IsDir() && d.Name() != "zzz" {
-			t.Errorf("%s is left", path)
+	for _, folder := range []string{".", "new", "new/deep"} {
+		dir := t.TempDir()
+		all := files(t, "")
+		all["zzz"], all["zzz/below"] = []byte("x"), []byte("x")
+		if err := scaffold.Make(filepath.Join(dir, folder), all); err == nil {
+			t.Fatal("a file is made below a file")
 		}
-		return err
-	})
+		left, err := os.ReadDir(dir)
+		if err != nil || len(left) > 0 {
+			t.Errorf("in %s %v is left, %v", folder, left, err)
+		}
+	}
 }
