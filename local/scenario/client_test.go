@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -78,7 +79,7 @@ func TestClientStories(t *testing.T) {
 			e.Setenv("GATEWRIGHT_KEY_FILE", key)
 			return os.WriteFile(key, []byte(in.key+"\n"), 0o600)
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"ends": ends, "same": same, "unseen": unseen, "keep": keep},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"ends": ends, "same": same, "unseen": unseen, "keep": keep, "completes": completes},
 	})
 }
 
@@ -135,6 +136,19 @@ func ends(ts *testscript.TestScript, _ bool, args []string) {
 	if want != 0 && want != int(exit.Pending) && out != "" {
 		ts.Fatalf("%v fails, and has written %q", args[1:], out)
 	}
+}
+
+// completes asks for what a shell suggests until a word is among it: `completes ada gatewright __complete …`. Names that take the API more than a
+// second are left out, and an installation with much to do takes it now and then.
+func completes(ts *testscript.TestScript, _ bool, args []string) {
+	const tries = 30
+	for range tries {
+		ts.Check(ts.Exec(args[1], args[2:]...))
+		if slices.Contains(strings.Split(ts.ReadFile("stdout"), "\n"), args[0]) {
+			return
+		}
+	}
+	ts.Fatalf("%v suggests no %s at %d times: %s", args[1:], args[0], tries, ts.ReadFile("stdout"))
 }
 
 // keep has a variable be what stdout has, without the end of its line: `keep ID`.
