@@ -348,13 +348,11 @@ func (s *suite) tests(ctx context.Context) error {
 	env := append(os.Environ(),
 		"GATEWRIGHT_SCENARIO_API="+s.address(s.out.API), "GATEWRIGHT_SCENARIO_GATEWAY="+s.address(s.out.Gateway),
 		"GATEWRIGHT_SCENARIO_KEY="+s.key, "GATEWRIGHT_SCENARIO_RELAY="+s.relay)
-	args := []string{"go", "test", "-count=1", "-timeout=15m"}
+	// Sixteen stories and more start all functions at once, and on two busy cores
+	// an emulator's DynamoDB then answers nobody within the store's patience.
+	args := []string{"go", "test", "-count=1", "-timeout=15m", "-parallel=6"}
 	if s.emulator == miniStack {
 		env = append(env, "GATEWRIGHT_SCENARIO_DECODED_PATHS=true")
-	} else {
-		// Sixteen stories start all functions at once, and on two busy cores
-		// LocalStack's DynamoDB then answers nobody within the store's patience.
-		args = append(args, "-parallel=6")
 	}
 	var group sync.WaitGroup
 	var scenario, schedule error
