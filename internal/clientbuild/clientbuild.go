@@ -83,17 +83,12 @@ const (
 
 // made makes in fresh what is to be in dir.
 func made(ctx context.Context, root, dir, fresh string) error {
+	if _, err := run(ctx, root, "mod", "download", patched); err != nil { // nothing is asked of the network for what is there
+		return err
+	}
 	source, err := run(ctx, root, "list", "-m", "-f={{.Dir}}", patched)
 	if err != nil {
 		return err
-	}
-	if source == "" {
-		if _, err := run(ctx, root, "mod", "download", patched); err != nil {
-			return err
-		}
-		if source, err = run(ctx, root, "list", "-m", "-f={{.Dir}}", patched); err != nil {
-			return err
-		}
 	}
 	module := filepath.Join(fresh, moduleName)
 	if err := os.CopyFS(module, os.DirFS(source)); err != nil {

@@ -24,7 +24,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gatewright/gatewright/internal/clientbuild"
 	"github.com/gatewright/gatewright/internal/program"
 )
 
@@ -43,21 +42,16 @@ type section struct {
 	golden       string
 }
 
-// asReleased are the words that build the client into a file as `make cli` does.
-func asReleased(client string) string {
-	const modules = ".bin/modules"
-	return "go run ./internal/clientbuild/modules " + modules + " && GOWORK=off go build -modfile=" + modules + "/go.mod -buildvcs=false -o " + client + " " + clientbuild.Package
-}
-
 // sections are in the order of the document. binaries is a folder for what
 // they build.
 func sections(binaries string) []section {
-	binary, server, client := filepath.Join(binaries, "local"), filepath.Join(binaries, "gatewright-server"), filepath.Join(binaries, "gatewright")
+	const client = "dist/gatewright" // as `make cli` builds it; what that prints is no figure
+	binary, server := filepath.Join(binaries, "local"), filepath.Join(binaries, "gatewright-server")
 	product := func(program string) []string {
 		return []string{"sh", "-c", "go build -buildvcs=false -o " + binary + " ./local && exec " + program + " " + binary}
 	}
 	process := func(parts string) []string {
-		return []string{"sh", "-c", "go build -buildvcs=false -o " + server + " ./cmd/gatewright-server && " + asReleased(client) + " && " +
+		return []string{"sh", "-c", "go build -buildvcs=false -o " + server + " ./cmd/gatewright-server && make -s " + client + " >&2 && " +
 			"exec go run ./local/processbench -only " + parts + " -binary " + server + " -agent " + client}
 	}
 	return []section{
@@ -97,7 +91,7 @@ func sections(binaries string) []section {
 			title: "A request through a tunnel",
 			intro: "The product and `gatewright tunnel connect`, as their users start them, against two bare reverse proxies in a row: same service, same client,\n" +
 				"same run. Then large bodies that nobody takes, both ways, and agents that have nothing to do.",
-			command: []string{"sh", "-c", "go build -buildvcs=false -o " + binary + " ./local && " + asReleased(client) + " && " +
+			command: []string{"sh", "-c", "go build -buildvcs=false -o " + binary + " ./local && make -s " + client + " >&2 && " +
 				"exec go run ./local/tunnelbench -binary " + binary + " -agent " + client},
 		},
 		{
