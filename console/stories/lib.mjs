@@ -72,6 +72,7 @@ export function story(name, tell, { rights, viewport = { width: 1280, height: 86
     try {
       const watched = await watch(context, own);
       const page = await context.newPage();
+      await slowed(page);
       if (signed) await signIn(page, own);
       await tell({ page, context, key: own });
       await watched.check();
@@ -79,6 +80,24 @@ export function story(name, tell, { rights, viewport = { width: 1280, height: 86
       await context.close();
     }
   });
+}
+
+/** By how many milliseconds each answer comes later than it would: none, but where somebody looks for stories that pass on a fast machine by luck. */
+const latency = Number(process.env.GATEWRIGHT_TEST_CONSOLE_SLOW ?? 0);
+const devtools = new WeakMap();
+
+/** Makes a page as slow as one on a busy machine behind a slow line, where latency says so. */
+async function slowed(page) {
+  devtools.set(page, await page.context().newCDPSession(page));
+  if (!latency) return;
+  await offline(page, false);
+  await devtools.get(page).send('Emulation.setCPUThrottlingRate', { rate: 4 });
+}
+
+/** Takes the device of a page off the network, or brings it back. */
+export async function offline(page, offline) {
+  await devtools.get(page).send('Network.enable');
+  await devtools.get(page).send('Network.emulateNetworkConditions', { offline, latency, downloadThroughput: -1, uploadThroughput: -1 });
 }
 
 /** Watches all pages of a context. check fails for what should not have been. */
@@ -166,7 +185,7 @@ export async function tabTo(page, name, most = 80) {
       const label = e.getAttribute('aria-label') ?? (e.labels?.[0]?.textContent || e.textContent || '');
       return { label: label.trim(), visible: style.outlineStyle !== 'none' && parseFloat(style.outlineWidth) >= 1 };
     });
-    seen.push(now.label);
+    seen.push(now.label.slice(0, 40));
     const matches = typeof name === 'string' ? now.label === name : name.test(now.label);
     if (matches) {
       assert.ok(now.visible, `the focus on ${now.label} can't be seen`);

@@ -82,6 +82,8 @@ export function useResource<O extends Operation>(operation: O, args: Arguments<O
       const problem = asProblem(error);
       setShown((before) => ({ key: asked, now: before.key === asked && before.now.at === "ready" && problem.status !== 404 && problem.status !== 403
         ? { ...before.now, refreshing: false, problem } : { at: "failed", problem } }));
+    } finally {
+      if (running.current === controller) running.current = undefined;
     }
   }, [operation, secret, show]);
 
@@ -96,16 +98,28 @@ export function useResource<O extends Operation>(operation: O, args: Arguments<O
   useEffect(() => {
     if (every <= 0 || key === "") return undefined;
     let timer = 0;
+    let over = false;
+    let own: AbortController | undefined;
+    // It comes after each answer: one that was on its way when the last was asked, too, and two where a page was hidden and seen between.
     const next = () => {
-      timer = window.setTimeout(() => void (document.hidden ? undefined : ask(true))?.finally(next), every);
+      window.clearTimeout(timer);
+      if (!over && !document.hidden) timer = window.setTimeout(again, every);
+    };
+    const again = () => {
+      if (running.current) return next(); // what somebody waits for is not begun anew
+      const asked = ask(true);
+      own = running.current;
+      void asked.finally(next);
     };
     const seen = () => {
       window.clearTimeout(timer);
-      if (!document.hidden) void ask(true).finally(next);
+      if (!document.hidden) again();
     };
     next();
     document.addEventListener("visibilitychange", seen);
     return () => {
+      over = true;
+      own?.abort();
       window.clearTimeout(timer);
       document.removeEventListener("visibilitychange", seen);
     };

@@ -1,5 +1,5 @@
 import type { ComponentChildren } from "preact";
-import { useEffect, useId, useRef } from "preact/hooks";
+import { useId, useLayoutEffect, useRef } from "preact/hooks";
 import { givesUp } from "../router";
 
 /** What a dialog is about, and what closes it. */
@@ -18,7 +18,8 @@ export function Dialog({ title, children, onClose, wide = false, class: name = "
   const element = useRef<HTMLDialogElement>(null);
   const heading = useId();
   const close = () => void (onClose && givesUp() && onClose());
-  useEffect(() => {
+  // Before it is painted: keys that are pressed as soon as it is seen are its own.
+  useLayoutEffect(() => {
     const dialog = element.current!;
     const before = document.activeElement;
     if (!dialog.open) dialog.showModal();
