@@ -20,7 +20,7 @@ import (
 
 func (a *App) whoamiCommand() *cobra.Command {
 	return a.asking(&cobra.Command{
-		Use: "whoami", Short: "Say which installation is meant, and whose key it is", GroupID: groupProfiles,
+		Use: "whoami", Short: "Say which installation is meant, and whose key it is, from where", GroupID: groupProfiles,
 		Example: "  gatewright whoami --jq .account", Args: cobra.NoArgs,
 	}, func(ctx context.Context, s *session, _ []string) error {
 		api, err := s.api()
@@ -34,6 +34,7 @@ func (a *App) whoamiCommand() *cobra.Command {
 		who := struct {
 			Installation string `json:"installation"`
 			Profile      string `json:"profile,omitempty"`
+			Key          string `json:"key"`
 			Account      string `json:"account,omitempty"`
 			Email        string `json:"email,omitempty"`
 			Sub          string `json:"sub"`
@@ -41,7 +42,7 @@ func (a *App) whoamiCommand() *cobra.Command {
 		if err := call.Read(answer.Body, &who); err != nil {
 			return fmt.Errorf("read the answer: %w", err)
 		}
-		who.Installation, who.Profile = api.Access.Origin.String(), api.Access.Profile
+		who.Installation, who.Profile, who.Key = api.Access.Origin.String(), api.Access.Profile, api.Access.KeyFrom
 		document, err := json.Marshal(who)
 		if err != nil {
 			return fmt.Errorf("write the document: %w", err)

@@ -20,6 +20,8 @@ type Access struct {
 	Account string
 	// Profile is the profile's name, "" for none.
 	Profile string
+	// KeyFrom says where the key comes from: the name of a variable, or what Source says of the profile; "" where there is none.
+	KeyFrom string
 	key     source
 }
 
@@ -43,7 +45,7 @@ func (p *Profiles) Decide(typed Typed, getenv func(string) string) (Access, erro
 		}
 		return Access{}, err
 	}
-	if a.key, err = environmentSource(getenv); err != nil || a.key != nil {
+	if a.key, a.KeyFrom, err = environmentSource(getenv); err != nil || a.key != nil {
 		return a, err
 	}
 	if !there || has.Source() == "none" {
@@ -56,7 +58,7 @@ func (p *Profiles) Decide(typed Typed, getenv func(string) string) (Access, erro
 	if own.String() != a.Origin.String() {
 		return Access{}, exit.With(exit.Usage, fmt.Errorf("the key of the profile %q is for %s, and goes nowhere else: set %s, or make a profile for %s", name, own, VarKeyFile, a.Origin))
 	}
-	a.key = has.source()
+	a.key, a.KeyFrom = has.source(), has.Source()
 	return a, nil
 }
 

@@ -38,17 +38,18 @@ func (a Access) Key(ctx context.Context) (string, error) {
 	return text, nil
 }
 
-func environmentSource(getenv func(string) string) (source, error) {
+// environmentSource reads the key that the environment has, and says by which variable.
+func environmentSource(getenv func(string) string) (key source, from string, err error) {
 	text, file := getenv(VarKey), getenv(VarKeyFile)
 	switch {
 	case text != "" && file != "":
-		return nil, exit.With(exit.Usage, fmt.Errorf("there are two keys, one in %s and one in %s: leave one out", VarKey, VarKeyFile))
+		return nil, "", exit.With(exit.Usage, fmt.Errorf("there are two keys, one in %s and one in %s: leave one out", VarKey, VarKeyFile))
 	case text != "":
-		return func(context.Context) (string, error) { return CheckKey(VarKey, text) }, nil
+		return func(context.Context) (string, error) { return CheckKey(VarKey, text) }, VarKey, nil
 	case file != "":
-		return fileSource(file), nil
+		return fileSource(file), VarKeyFile, nil
 	}
-	return nil, nil
+	return nil, "", nil
 }
 
 func (p Profile) source() source {

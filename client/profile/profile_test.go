@@ -71,7 +71,8 @@ func TestAddressesWrittenByHandShowNoSecret(t *testing.T) {
 
 func TestWhatIsTypedGoesBeforeTheEnvironmentAndThatBeforeTheProfile(t *testing.T) {
 	t.Parallel()
-	own, other := made(t, credential.AccountKey), made(t, credential.AccountKey)
+	source := ids.NewSource(storetest.Random(t), nil) // of one, so that they differ
+	own, other := credential.New(credential.AccountKey, source), credential.New(credential.AccountKey, source)
 	all := &profile.Profiles{Current: "a", Profiles: map[string]profile.Profile{
 		"a": {URL: "https://a.example.com", Account: "acme", Key: own},
 		"b": {URL: "https://b.example.com", Account: "bob"},
@@ -93,6 +94,7 @@ func TestWhatIsTypedGoesBeforeTheEnvironmentAndThatBeforeTheProfile(t *testing.T
 		{name: "another path", typed: profile.Typed{URL: "https://a.example.com/other"}, refused: "goes nowhere else"},
 		{name: "another scheme", typed: profile.Typed{Profile: "c", URL: "http://c.localhost"}, refused: "goes nowhere else"},
 		{name: "another origin with a key of its own", typed: profile.Typed{URL: "https://c.example.com"}, env: []string{profile.VarKey, " " + other + "\n"}, url: "https://c.example.com", account: "acme", key: other},
+		{name: "the same origin with a key of its own", env: []string{profile.VarKey, other}, url: "https://a.example.com", account: "acme", key: other},
 		{name: "no such profile", typed: profile.Typed{Profile: "d"}, refused: "there is no profile"},
 		{name: "two keys", env: []string{profile.VarKey, other, profile.VarKeyFile, "x"}, refused: "two keys"},
 	} {
@@ -106,6 +108,10 @@ func TestWhatIsTypedGoesBeforeTheEnvironmentAndThatBeforeTheProfile(t *testing.T
 		if err != nil || access.Origin.String() != c.url || access.Account != c.account || access.HasKey() != (c.key != "") {
 			t.Errorf("%s: %v %s, %v", c.name, access.Origin, access.Account, err)
 			continue
+		}
+		from := map[string]string{own: "the profile", other: profile.VarKey}[c.key]
+		if access.KeyFrom != from {
+			t.Errorf("%s: the key is said to be from %q, not %q", c.name, access.KeyFrom, from)
 		}
 		if key, err := access.Key(t.Context()); c.key != "" && (err != nil || key != c.key) {
 			t.Errorf("%s: the key is %q, %v", c.name, key, err)
