@@ -42,10 +42,18 @@ export const idleField = "Gatewright-Idle";
 /** The folder of the installation's addresses: scripts are in console/ below it, whatever proxy or stage is in front. */
 export const base = new URL("../", import.meta.url);
 
+/** Who asks: the key that is signed in, empty for nobody, and the how-manieth beginning or end of a session came last. */
+export interface Asker {
+  who: string;
+  turn: number;
+}
+
 /** What the client needs of the session, which sets it: it is asked when an answer says that nobody is signed in. */
 export const hooks = {
-  /** Resolves with true when the same key has signed in again, so that the request can be repeated. */
-  signedOut: async (): Promise<boolean> => false,
+  /** Who is signed in, and since when, which a request notes as it is sent. */
+  asker: (): Asker => ({ who: "", turn: 0 }),
+  /** Resolves with true when the same key has signed in again since a request was sent, so that it can be repeated. */
+  signedOut: async (_asker: Asker): Promise<boolean> => false,
   /** A person has asked something, so the session lasts on. */
   active: () => {},
   /** The API asks to wait so many seconds; 0 when that is over. */
@@ -101,6 +109,7 @@ export async function call<O extends Operation>(operation: O, args: Arguments<O>
     init.body = JSON.stringify(args.body);
   }
   for (let waits = 0; ; ) {
+    const asker = hooks.asker();
     const response = await send(url, init);
     if (response.ok) {
       if (!args.idle) hooks.active();
@@ -108,12 +117,14 @@ export async function call<O extends Operation>(operation: O, args: Arguments<O>
       return { data: (await read(response, method === "DELETE")) as Result<O>, etag: response.headers.get("ETag") ?? "" };
     }
     const problem = await problemOf(response);
-    if (problem.status === 401 && (await hooks.signedOut())) {
+    if (problem.status === 401 && (await hooks.signedOut(asker))) {
       args.signal?.throwIfAborted();
       continue;
     }
     if (problem.status === 429 && !args.idle && problem.retryAfter > 0 && problem.retryAfter <= patience.seconds && waits++ < patience.times) {
       await wait(problem.retryAfter, args.signal);
+      // What one key has asked for is nothing that another one asks, which has signed in while it waited.
+      if (hooks.asker().who !== asker.who) throw problem;
       continue;
     }
     if (changes && problem.unknown) hooks.changed();

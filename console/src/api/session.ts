@@ -28,15 +28,29 @@ const tell = (message: Message) => tabs.postMessage(message);
 
 const path = () => new URL("v1/session", base);
 
+/** Counts what has become of the session here: a request of before the last of it is of another one. */
+let turn = 0;
+/** Counts what says who is signed in, of which the last is right, whatever is answered last. */
+let word = 0;
+
+/** The key that is signed in, by which what it has asked for is told from another one's; empty for nobody. */
+export function holder(): string {
+  const now = session.get();
+  return now.at === "in" ? `${now.session.account} ${now.session.sub}` : "";
+}
+
 /** Asks who is signed in, as a page does that was just loaded, or that hears of another tab's. What is shown stays where the API does not answer. */
 export async function restore(): Promise<void> {
   const before = session.get();
+  const asked = ++word;
   const failed = (problem: Problem) => {
-    if (before.at !== "in") session.set({ at: "unknown", problem });
+    if (asked === word && before.at !== "in") session.set({ at: "unknown", problem });
   };
   try {
     const response = await send(path(), { credentials: "same-origin", cache: "no-store", headers: { Accept: "application/json", [idleField]: "true" } });
-    if (response.ok) begin((await response.json()) as Session);
+    const now = response.ok ? ((await response.json()) as Session) : undefined;
+    if (asked !== word) return;
+    if (now) begin(now);
     else if (response.status !== 401) failed(await problemOf(response));
     else if (before.at === "in") session.set({ ...before, ended: true });
     else session.set({ at: "out", ...(before.at === "out" && before.why ? { why: before.why } : {}) });
@@ -60,11 +74,14 @@ export async function signIn(key: string): Promise<void> {
   const kept = await send(path(), { credentials: "same-origin", cache: "no-store", headers: { Accept: "application/json" } });
   if (kept.status === 401) throw new Problem(0, "No session", "The key is right, and the browser did not keep the session’s cookie. It keeps it for addresses that begin with https://, and for this machine’s own.");
   if (!kept.ok) throw await problemOf(kept);
-  begin((await kept.json()) as Session);
+  const now = (await kept.json()) as Session;
+  word++;
+  begin(now);
   tell({ type: "in" });
 }
 
 function begin(now: Session): void {
+  turn++;
   const before = session.get();
   if (before.at === "in" && (before.session.sub !== now.sub || before.session.account !== now.account)) {
     // Another key may less or see others' things: nothing of the page that the last one saw stays.
@@ -85,6 +102,8 @@ export async function signOut(): Promise<void> {
 }
 
 function leave(why: string): void {
+  turn++;
+  word++;
   forget();
   session.set({ at: "out", why });
   idleEnd.set(0);
@@ -107,9 +126,12 @@ function settle(again: boolean): void {
   for (const done of all) done(again);
 }
 
-hooks.signedOut = () => {
+hooks.asker = () => ({ who: holder(), turn });
+hooks.signedOut = (asker) => {
   const now = session.get();
-  if (now.at !== "in") return Promise.resolve(false);
+  if (now.at !== "in" || holder() !== asker.who) return Promise.resolve(false);
+  // It was refused before the session began anew, and its answer has come after.
+  if (!now.ended && asker.turn !== turn) return Promise.resolve(true);
   if (!now.ended) session.set({ ...now, ended: true });
   idleEnd.set(0);
   return new Promise((done) => pending.push(done));
@@ -140,13 +162,15 @@ function extend(): void {
 
 /** Makes the session last on, as somebody asks who sees that it is about to end. */
 export async function stay(): Promise<void> {
+  const who = holder();
   const { data } = await call("SessionService_read", {});
-  begin(data);
+  if (who === holder()) begin(data);
 }
 
 /** The time has come at which the API lets the session end: ask it, which is no activity, whether it has. */
 export function checkEnd(): void {
-  void call("SessionService_read", { idle: true }).then(({ data }) => begin(data), () => {});
+  const who = holder();
+  void call("SessionService_read", { idle: true }).then(({ data }) => who === holder() && begin(data), () => {});
 }
 
 /** Whether the key has the scope, such as variables:write, which holds variables:read. */
