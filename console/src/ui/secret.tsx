@@ -10,19 +10,22 @@ const shownFor = 30;
  */
 export function Secret({ value, label, open = false }: { value: string; label: string; /** Whether it is shown from the beginning, because it was asked for. */ open?: boolean }) {
   const id = useId();
-  const [left, setLeft] = useState(open ? shownFor : 0);
+  // It may come when somebody has gone to another tab.
+  const [left, setLeft] = useState(open && !document.hidden ? shownFor : 0);
+  const shown = left > 0;
   useEffect(() => {
-    if (left <= 0) return undefined;
-    const timer = setTimeout(() => setLeft(left - 1), 1_000);
-    return () => clearTimeout(timer);
-  }, [left]);
+    if (!shown) return undefined;
+    // By the clock, and by the seconds that were counted where that was put back: a device that slept has counted none.
+    const end = Date.now() + shownFor * 1_000;
+    const timer = setInterval(() => setLeft((before) => Math.min(before - 1, Math.ceil((end - Date.now()) / 1_000))), 1_000);
+    return () => clearInterval(timer);
+  }, [shown]);
   useEffect(() => {
     // Whoever comes to a tab that was left does not find it shown.
     const hide = () => document.hidden && setLeft(0);
     document.addEventListener("visibilitychange", hide);
     return () => document.removeEventListener("visibilitychange", hide);
   }, []);
-  const shown = left > 0;
   return (
     <div class="secret">
       <span class="secret-label" id={id}>{label}</span>
