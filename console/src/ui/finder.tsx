@@ -87,7 +87,8 @@ const shownAtMost = 30;
 export function Finder() {
   const [typed, setTyped] = useState("");
   const [names, setNames] = useState<Found[]>([]);
-  const [at, setAt] = useState(0);
+  // By where it leads: what is found later may stand before it.
+  const [chosen, choose] = useState("");
   const [missing, setMissing] = useState(false);
   const [consumers, setConsumers] = useState<{ of: string; found: Found[] }>({ of: "", found: [] });
   const list = useId();
@@ -128,7 +129,7 @@ export function Finder() {
   ];
   const rank = (f: Found) => (f.name.toLowerCase().startsWith(want) ? 0 : 1);
   const found = all.filter((f) => f.name.toLowerCase().includes(want)).sort((a, b) => rank(a) - rank(b)).slice(0, shownAtMost);
-  const active = Math.min(at, found.length - 1);
+  const active = found.length === 0 ? -1 : Math.max(0, found.findIndex((f) => f.href === chosen));
   const close = () => opened.set("");
   const open = (f: Found | undefined) => {
     if (!f) return;
@@ -138,7 +139,7 @@ export function Finder() {
   useEffect(() => {
     if (want !== "" && !looking) announce(found.length === 0 ? "Nothing found" : `${found.length} found`);
   }, [want, found.length, looking]);
-  useEffect(() => setAt(0), [want]);
+  useEffect(() => choose(""), [want]);
   useEffect(() => document.getElementById(`${list}-${active}`)?.scrollIntoView({ block: "nearest" }), [active, list]);
   return (
     <Dialog title="Find" onClose={close} class="finder">
@@ -149,7 +150,7 @@ export function Finder() {
         onKeyDown={(e) => {
           if (e.key === "ArrowDown" || e.key === "ArrowUp") {
             e.preventDefault();
-            setAt((active + (e.key === "ArrowDown" ? 1 : found.length - 1)) % Math.max(1, found.length));
+            choose(found[(active + (e.key === "ArrowDown" ? 1 : found.length - 1)) % Math.max(1, found.length)]?.href ?? "");
           } else if (e.key === "Enter") {
             e.preventDefault();
             open(found[active]);
@@ -158,7 +159,7 @@ export function Finder() {
       />
       <ul id={list} role="listbox" aria-label="Found">
         {found.map((f, i) => (
-          <li key={f.href} id={`${list}-${i}`} role="option" aria-selected={i === active} onClick={() => open(f)} onPointerMove={() => setAt(i)}>
+          <li key={f.href} id={`${list}-${i}`} role="option" aria-selected={i === active} onClick={() => open(f)} onPointerMove={() => choose(f.href)}>
             <span><Text value={f.name} /></span><span class="faint"><Text value={f.kind} /></span>
           </li>
         ))}
