@@ -1,19 +1,25 @@
 import type { ComponentChildren } from "preact";
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { setQuery, setQueryLater, useQuery } from "../router";
 import { Field } from "./form";
 
 /** How long typing has to rest before the address follows it, in milliseconds. */
-const rest = 300;
+const rest = 250;
 
 /** What stands in the address under a name, and what is typed of it, which follows after a rest. */
-function useTyped(name: string, changes: (value: string) => Record<string, string | undefined>): [string, (value: string) => void] {
+export function useTyped(name: string, written: (value: string) => string): [string, (value: string) => void] {
   const there = useQuery().get(name) ?? "";
   const [typed, setTyped] = useState(there);
-  useEffect(() => setTyped(there), [there]);
+  const own = useRef<string>(undefined);
   useEffect(() => {
-    if (typed === there) return undefined;
-    return setQueryLater(changes(typed), rest);
+    // What was typed here has come to the address: a letter that was typed meanwhile stays.
+    if (own.current !== there) setTyped(there);
+    own.current = undefined;
+  }, [there]);
+  useEffect(() => {
+    const next = written(typed);
+    own.current = next === there ? undefined : next;
+    return next === there ? undefined : setQueryLater({ [name]: next }, rest);
   }, [typed]);
   return [typed, setTyped];
 }
@@ -27,7 +33,7 @@ export function FilterField({ label, name, hint, fault, suggestions }: {
   /** Values to choose from; others can be typed. */
   suggestions?: string[];
 }) {
-  const [typed, setTyped] = useTyped(name, (value) => ({ [name]: value.trim() }));
+  const [typed, setTyped] = useTyped(name, (value) => value.trim());
   const list = suggestions ? `suggested-${name}` : undefined;
   return (
     <Field
