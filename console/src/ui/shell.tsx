@@ -21,6 +21,7 @@ export function Shell({ session, page, children }: { session: Session; page: Pag
   useShortcuts();
   useEffect(() => setOpen(false), [page]);
   const navigation = useRef<HTMLElement>(null);
+  useFocusKept();
   return (
     <div class={`shell ${open ? "open" : ""}`}>
       <a class="skip" href="#main" onClick={(e) => { e.preventDefault(); document.querySelector<HTMLElement>("main h1")?.focus(); }}>Skip to the page</a>
@@ -48,6 +49,39 @@ export function Shell({ session, page, children }: { session: Session; page: Pag
       {which === "shortcuts" && <Shortcuts />}
     </div>
   );
+}
+
+/**
+ * Has the keyboard go on where it was when what had the focus goes, such as the row of what was deleted, which an answer takes away long after the dialog was closed: in the nearest that
+ * stays and can have it, or at the heading.
+ */
+function useFocusKept(): void {
+  useEffect(() => {
+    const main = document.getElementById("main")!;
+    let around: HTMLElement[] = [];
+    const noted = (event: FocusEvent) => {
+      around = [];
+      for (let e = event.target as HTMLElement | null; e && e !== main; e = e.parentElement) around.push(e);
+    };
+    const gone = new MutationObserver(() => {
+      if (around.length === 0 || around[0]!.isConnected || document.activeElement !== document.body) return;
+      const next = around.filter((e) => e.isConnected).map((e) => (e.hasAttribute("tabindex") ? e : e.querySelector<HTMLElement>(".table-frame"))).find((e) => e !== null) ?? main.querySelector<HTMLElement>("h1");
+      around = [];
+      next?.focus({ preventScroll: true });
+    });
+    // A person who has clicked beside everything is not taken back. What is removed is told by Chromium before it is.
+    const left = ({ target, relatedTarget }: FocusEvent) => relatedTarget === null && queueMicrotask(() => {
+      if ((target as Node).isConnected && document.activeElement === document.body) around = [];
+    });
+    main.addEventListener("focusin", noted);
+    main.addEventListener("focusout", left);
+    gone.observe(main, { childList: true, subtree: true });
+    return () => {
+      main.removeEventListener("focusin", noted);
+      main.removeEventListener("focusout", left);
+      gone.disconnect();
+    };
+  }, []);
 }
 
 /** Whether a page stands below another one of the navigation. */
