@@ -1,5 +1,6 @@
 import type { ComponentChildren } from "preact";
 import { useEffect, useState } from "preact/hooks";
+import { holder, session } from "../api/session";
 import { Store, useStore } from "../store";
 import { announce } from "../ui/live";
 import { Text } from "../ui/text";
@@ -10,7 +11,7 @@ import { Text } from "../ui/text";
  */
 const believedFor = 60;
 
-/** A key that was revoked here, of a consumer, and when it was, in milliseconds since 1970. */
+/** A key that was revoked here, of a consumer, and when it was, by the clock below. */
 interface Gone {
   consumer: string;
   key: string;
@@ -19,22 +20,33 @@ interface Gone {
 
 const gone = new Store<Gone[]>([]);
 
+/** Milliseconds that go by the same whatever becomes of the device's clock: set forward, it would say too early that a key is refused. */
+const clock = () => performance.now();
+
+// Who signs in by another key sees none of them.
+let last = holder();
+session.subscribe(() => {
+  if (holder() === last) return;
+  last = holder();
+  gone.set([]);
+});
+
 /** Notes that a key is revoked from now on, for the pages that count down until gateways refuse it. key is what is shown of it. */
 export function revoked(consumer: string, key: string): void {
-  const now = Date.now();
+  const now = clock();
   gone.set([...gone.get().filter((g) => now - g.at < believedFor * 10_000), { consumer, key, at: now }]);
 }
 
 /** Counts down until the keys of a consumer that were revoked here are refused by every gateway, and says when they are. */
 export function Revoked({ of, children }: { of: string; /** Why it is not at once. */ children: ComponentChildren }) {
   const keys = useStore(gone).filter((g) => g.consumer === of);
-  const [now, setNow] = useState(Date.now);
+  const [now, setNow] = useState(clock);
   const left = (g: Gone) => Math.max(0, Math.ceil(believedFor - (Math.max(now, g.at) - g.at) / 1000));
   const most = Math.max(0, ...keys.map(left));
   useEffect(() => {
-    setNow(Date.now());
+    setNow(clock());
     if (keys.length === 0) return undefined;
-    const timer = setInterval(() => setNow(Date.now()), 1_000);
+    const timer = setInterval(() => setNow(clock()), 1_000);
     return () => clearInterval(timer);
   }, [keys.length, most === 0]);
   useEffect(() => {
