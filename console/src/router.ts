@@ -16,8 +16,13 @@ function parse(): Location {
 
 export const location = new Store<Location>(parse());
 
-/** What a form holds that is not saved: asked before another page takes its place. */
-export const unsaved = new Set<() => boolean>();
+/** What a form holds that is not saved, or was sent and has no answer yet: its question is asked before another page takes its place. */
+export const unsaved = new Set<() => "" | "typed" | "sent">();
+
+const questions = {
+  typed: "Leave this? What you have typed is not saved.",
+  sent: "Leave this? What you have sent is on its way and may be done nevertheless; a key that it makes would not be shown.",
+};
 
 let shown = window.location.hash;
 let leaving = false;
@@ -35,7 +40,7 @@ window.addEventListener("hashchange", () => {
 });
 
 window.addEventListener("beforeunload", (event) => {
-  if ([...unsaved].some((asks) => asks())) event.preventDefault();
+  if ([...unsaved].some((asks) => asks() !== "")) event.preventDefault();
 });
 
 function parsePath(hash: string): string {
@@ -56,13 +61,17 @@ export function link(pattern: string, params: Record<string, string> = {}, query
 
 /** Goes to an address that link has made. saved says that what a form of the page holds is saved, so that nobody is asked. */
 export function go(href: string, saved = false): void {
-  leaving = saved;
-  window.location.hash = href.replace(/^#/, "");
+  const hash = `#${href.replace(/^#/, "")}`;
+  // To where one is already nobody goes, and what is left next is asked about.
+  leaving = saved && hash !== window.location.hash;
+  window.location.hash = hash;
 }
 
-/** Whether a person gives up what they have typed; true where nothing is. */
+/** Whether a person gives up what they have typed or sent; true where nothing is. */
 export function givesUp(): boolean {
-  return ![...unsaved].some((asks) => asks()) || window.confirm("Leave this? What you have typed is not saved.");
+  const held = [...unsaved].map((asks) => asks());
+  const what = held.includes("sent") ? "sent" : held.includes("typed") ? "typed" : "";
+  return what === "" || window.confirm(questions[what]);
 }
 
 /**

@@ -1,4 +1,4 @@
-import { useCallback, useState } from "preact/hooks";
+import { useCallback, useRef, useState } from "preact/hooks";
 import { asProblem, call, type Answer, type Arguments, type Operation, type Result } from "./client";
 import { useChange, type Change } from "./change";
 import type { Problem } from "./problem";
@@ -17,7 +17,10 @@ export function useEdit<U extends Operation, R extends Operation>(update: U, rea
   const change = useChange(update);
   const [conflict, setConflict] = useState<Answer<Result<R>>>();
   const [problem, setProblem] = useState<Problem>();
+  const [reading, setReading] = useState(false);
+  const reads = useRef(false);
   const run = useCallback(async (args: Arguments<U>) => {
+    if (reads.current) return undefined;
     setProblem(undefined);
     const answer = await change.run(args);
     if (answer) setConflict(undefined);
@@ -27,10 +30,16 @@ export function useEdit<U extends Operation, R extends Operation>(update: U, rea
   const [asked, setAsked] = useState<Problem>();
   if (stale && asked !== change.problem) {
     setAsked(change.problem);
-    call(read, readArgs).then(setConflict, (error: unknown) => setProblem(asProblem(error)));
+    // Until it has come the change is under way: on a slow line nothing else would say that it was not done.
+    const busy = (is: boolean) => {
+      reads.current = is;
+      setReading(is);
+    };
+    busy(true);
+    call(read, readArgs).then(setConflict, (error: unknown) => setProblem(asProblem(error))).finally(() => busy(false));
   }
   return {
-    run, busy: change.busy, problem: problem ?? (stale ? undefined : change.problem), clear: change.clear,
+    run, here: change.here, busy: change.busy || reading, problem: problem ?? (stale ? undefined : change.problem), clear: change.clear,
     conflict, settle: useCallback(() => setConflict(undefined), []),
   };
 }

@@ -1,4 +1,5 @@
 import { useCallback, useEffect, useRef, useState } from "preact/hooks";
+import { useGone, useReader } from "./gone";
 import { aborted, asProblem, call, type Answer, type Arguments, type Operation, type Result } from "./client";
 import type { Problem } from "./problem";
 
@@ -14,9 +15,12 @@ export type Loaded<T> =
 /** How many answers are remembered, so that going back shows at once what was there. They are in memory alone. */
 const remembered = 40;
 const answers = new Map<string, Answer<unknown>>();
+/** How often they were forgotten: an answer that was asked for before is as old as those. */
+let forgotten = 0;
 
 /** Forgets all answers: after a change, whatever shows them asks anew; after a session, nobody else sees them. */
 export function forget(): void {
+  forgotten++;
   answers.clear();
 }
 
@@ -59,6 +63,7 @@ export function useResource<O extends Operation>(operation: O, args: Arguments<O
   const argsNow = useRef(args);
   argsNow.current = args;
   const running = useRef<AbortController>(undefined);
+  const gone = useGone();
   const { every = 0, secret = false } = options;
 
   const show = useCallback((answer: Answer<Result<O>>, refreshing: boolean) => {
@@ -67,7 +72,8 @@ export function useResource<O extends Operation>(operation: O, args: Arguments<O
 
   const ask = useCallback(async (idle: boolean) => {
     const asked = current.current;
-    if (argsNow.current === null) return;
+    if (argsNow.current === null || gone.current) return;
+    const then = forgotten;
     running.current?.abort();
     const controller = (running.current = new AbortController());
     setShown((before) => (before.key === asked && before.now.at === "ready" ? { key: asked, now: { ...before.now, refreshing: !idle } }
@@ -75,7 +81,7 @@ export function useResource<O extends Operation>(operation: O, args: Arguments<O
     try {
       const answer = await call(operation, { ...argsNow.current, signal: controller.signal, idle });
       if (current.current !== asked || controller.signal.aborted) return;
-      if (!secret) remember(asked, answer);
+      if (!secret && then === forgotten) remember(asked, answer);
       show(answer, false);
     } catch (error) {
       if (aborted(error) || current.current !== asked || controller.signal.aborted) return;
@@ -126,5 +132,7 @@ export function useResource<O extends Operation>(operation: O, args: Arguments<O
   }, [every, key, ask]);
 
   const now: Loaded<Result<O>> = shown.key === key ? shown.now : { at: "loading" };
-  return { now, reload: useCallback(() => void ask(false), [ask]), replace: useCallback((answer) => show(answer, false), [show]) };
+  const reload = useCallback(() => void ask(false), [ask]);
+  useReader(reload);
+  return { now, reload, replace: useCallback((answer) => show(answer, false), [show]) };
 }

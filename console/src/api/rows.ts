@@ -1,4 +1,5 @@
 import { useCallback, useEffect, useRef, useState } from "preact/hooks";
+import { useGone, useReader } from "./gone";
 import { aborted, asProblem, call, type Arguments, type Operation, type Result } from "./client";
 import type { Problem } from "./problem";
 
@@ -46,9 +47,10 @@ export function useRows<O extends Operation>(operation: O, args: Arguments<O> | 
   const argsNow = useRef(args);
   argsNow.current = args;
   const running = useRef<AbortController>(undefined);
+  const gone = useGone();
 
   const ask = useCallback(async (from: State, before: State = from) => {
-    if (argsNow.current === null) return;
+    if (argsNow.current === null || gone.current) return;
     running.current?.abort();
     const controller = (running.current = new AbortController());
     now.current = { ...before, loading: true, problem: undefined };
@@ -84,6 +86,7 @@ export function useRows<O extends Operation>(operation: O, args: Arguments<O> | 
     if (from.anew) reload();
     else if (!from.loading && !from.complete && from.key !== "") void ask(from);
   }, [ask, reload]);
+  useReader(reload);
   const { rows, total, loading, complete, problem } = now.current;
   return { rows, total, loading, complete, problem, more, reload };
 }

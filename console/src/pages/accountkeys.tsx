@@ -62,8 +62,8 @@ export default function AccountKeys(_: PageProps) {
         </>
       )}
       <Revoked of={here}>A process of the API that has just believed a key asks again within a minute.</Revoked>
-      {create && query.get("create") === "yes" && <CreateAccountKey onClose={() => setQuery({ create: "" })} onMade={() => { setQuery({ create: "" }); list.reload(); }} />}
-      {revoking && <Revoke of={revoking} own={revoking.id === own} onClose={() => setRevoking(undefined)} onDone={() => { revoked(here, revoking.label); setRevoking(undefined); list.reload(); }} />}
+      {create && query.get("create") === "yes" && <CreateAccountKey onClose={() => setQuery({ create: "" })} onMade={list.reload} />}
+      {revoking && <Revoke of={revoking} own={revoking.id === own} onClose={() => setRevoking(undefined)} onDone={() => { revoked(here, revoking.label); list.reload(); }} />}
     </>
   );
 }
@@ -82,7 +82,10 @@ function Revoke({ of, own, onClose, onDone }: { of: Key; own: boolean; onClose: 
         if (!done) return;
         notify(`The account key ${visible(of.label)} is revoked.`);
         if (own) await signOut().catch(leaveEnded);
-        else onDone();
+        else {
+          onDone();
+          if (change.here()) onClose();
+        }
       }}
     >
       {own && <p><strong>You are signed in with it: your session ends, and so do all others that were begun with it.</strong></p>}

@@ -75,7 +75,7 @@ function Edit({ bucket, etag, onClose, onSaved }: { bucket: Bucket; etag: string
     if (!answer) return;
     notify(`The key bucket ${visible(bucket.name)} is saved.`);
     onSaved();
-    onClose();
+    if (edit.here()) onClose();
   };
   const theirs = edit.conflict?.data;
   return (

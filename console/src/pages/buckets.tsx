@@ -70,7 +70,7 @@ function Create({ onClose }: { onClose: () => void }) {
           const made = await change.run({ path: { accountName: account() }, body });
           if (!made) return;
           notify(`The key bucket ${visible(made.data.name)} is created.`);
-          go(link("/buckets/:bucket", { bucket: made.data.name }), true);
+          if (change.here()) go(link("/buckets/:bucket", { bucket: made.data.name }), true);
         }}
       >
         <TextField label="Name" name="name" required mono value={name} onInput={setName} hint="5 to 128 lower-case letters, digits and hyphens." />

@@ -78,8 +78,8 @@ function Create({ onClose, onMade }: { onClose: () => void; onMade: () => void }
           const made = await change.run({ path: { accountName: account() }, body: { name, certificate } });
           if (!made) return;
           notify(`The CA ${visible(made.data.name)} is added. Its clients are let in from 5 seconds later on.`);
-          onClose();
           onMade();
+          if (change.here()) onClose();
         }}
       >
         <TextField label="Name" name="name" required mono value={name} onInput={setName} hint={nameHint} />
@@ -104,8 +104,8 @@ function RenameForm({ ca, etag, onClose, onSaved }: { ca: CA; etag: string; onCl
   const save = async (ifMatch: string) => {
     if (!(await edit.run({ path, body: { name }, ifMatch }))) return;
     notify(`The CA ${visible(name)} has its new name.`);
-    onClose();
     onSaved();
+    if (edit.here()) onClose();
   };
   return (
     <>
@@ -137,8 +137,8 @@ function Delete({ ca, onClose, onDone }: { ca: CA; onClose: () => void; onDone: 
       onConfirm={async () => {
         if (!(await change.run({ path: { accountName: account(), id: ca.id } }))) return;
         notify(`The CA ${visible(ca.name)} is deleted. Its clients are refused from 5 seconds later on.`);
-        onClose();
         onDone();
+        if (change.here()) onClose();
       }}
     ><p>All clients whose certificates it has signed are refused from 5 seconds later on, on connections that they have open too.</p></ConfirmDelete>
   );

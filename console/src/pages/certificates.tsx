@@ -104,8 +104,8 @@ function Create({ path, onClose, onMade }: { path: ProjectPath; onClose: () => v
           if (!made) return;
           setKey("");
           notify(`The certificate ${visible(made.data.name)} is uploaded. Builds from now on may use it.`);
-          onClose();
           onMade();
+          if (change.here()) onClose();
         }}
       >
         <TextField label="Name" name="name" required mono value={name} onInput={setName} hint="Letters, digits and _, and no digit first; unique in the project." />
@@ -133,8 +133,8 @@ function EditForm({ path, certificate, etag, onClose, onSaved }: { path: Project
   const save = async (ifMatch: string) => {
     if (!(await edit.run({ path: of, body: { environments }, ifMatch }))) return;
     notify(`Builds go by where ${visible(certificate.name)} is enabled from now on.`);
-    onClose();
     onSaved();
+    if (edit.here()) onClose();
   };
   return (
     <>
@@ -168,8 +168,8 @@ function Delete({ path, certificate, onClose, onDone }: { path: ProjectPath; cer
       onConfirm={async () => {
         if (!(await change.run({ path: { ...path, mtlsCertificateId: certificate.id } }))) return;
         notify(`The certificate ${visible(certificate.name)} is deleted, with its private key.`);
-        onClose();
         onDone();
+        if (change.here()) onClose();
       }}
     ><p>With it goes its private key. It is refused while a deployment is served with it.</p></ConfirmDelete>
   );

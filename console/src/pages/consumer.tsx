@@ -108,7 +108,7 @@ function Edit({ path, consumer, etag, onClose, onSaved }: { path: ConsumerPath; 
     if (!(await edit.run({ path, body, ifMatch }))) return;
     notify(`The consumer ${visible(path.consumerName)} is saved.`);
     onSaved();
-    onClose();
+    if (edit.here()) onClose();
   };
   const theirs = edit.conflict ? draftOf(edit.conflict.data) : undefined;
   return (

@@ -44,10 +44,6 @@ export function Keys({ path, id }: { path: ConsumerPath; id: string }) {
     setOpen("");
     choose(undefined);
   };
-  const done = () => {
-    close();
-    list.reload();
-  };
   return (
     <Section
       title="Keys"
@@ -80,11 +76,11 @@ export function Keys({ path, id }: { path: ConsumerPath; id: string }) {
         />
       )}
       {list.rows.length > 0 && !list.complete && <p><button type="button" onClick={list.more}>{list.loading ? "One moment…" : `Load more of ${many(list.total ?? 0, "key")}`}</button></p>}
-      {open === "create" && <CreateKeys path={path} retrievable={retrievable} onClose={close} onDone={done} />}
-      {open === "roll" && <RollKeys path={path} retrievable={retrievable} onClose={close} onDone={done} onCreate={() => setOpen("create")} />}
+      {open === "create" && <CreateKeys path={path} retrievable={retrievable} onClose={close} onDone={list.reload} />}
+      {open === "roll" && <RollKeys path={path} retrievable={retrievable} onClose={close} onDone={list.reload} onCreate={() => setOpen("create")} />}
       {chosen?.to === "reveal" && <Reveal path={path} shown={chosen.key} onClose={close} />}
-      {chosen?.to === "change" && <Change path={path} shown={chosen.key} onClose={close} onDone={done} />}
-      {chosen?.to === "revoke" && <Revoke path={path} shown={chosen.key} onClose={close} onDone={() => { revoked(id, shownOf(chosen.key)); done(); }} />}
+      {chosen?.to === "change" && <Change path={path} shown={chosen.key} onClose={close} onDone={list.reload} />}
+      {chosen?.to === "revoke" && <Revoke path={path} shown={chosen.key} onClose={close} onDone={() => { revoked(id, shownOf(chosen.key)); list.reload(); }} />}
     </Section>
   );
 }
@@ -125,6 +121,7 @@ function ChangeForm({ path, shown, etag, onClose, onDone }: { path: ConsumerPath
     if (!(await edit.run({ path: of, body, ifMatch }))) return;
     notify(`The key ${shownOf(shown)} is saved.`);
     onDone();
+    if (edit.here()) onClose();
   };
   const told = (iso: string | null | undefined) => iso ?? "never";
   return (
@@ -168,6 +165,7 @@ function Revoke({ path, shown, onClose, onDone }: { path: ConsumerPath; shown: K
         if (!(await change.run({ path: { ...path, keyId: shown.id } }))) return;
         notify(`The key ${shownOf(shown)} is revoked.`);
         onDone();
+        if (change.here()) onClose();
       }}
     >
       {shown.description && <p>It is <Text value={shown.description} />.</p>}

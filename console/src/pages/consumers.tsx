@@ -154,7 +154,7 @@ function Create({ bucket, onClose }: { bucket: string; onClose: () => void }) {
           notify(`The consumer ${visible(answer.data.name)} is created.`);
           const key = answer.data.apiKeys?.[0]?.key;
           if (key) setMade({ name: answer.data.name, key });
-          else open(answer.data.name);
+          else if (change.here()) open(answer.data.name);
         }}
       >
         <TextField label="Name" name="name" required mono value={name} onInput={setName} hint={<>Lower-case letters, digits, <code>-</code> and <code>_</code>, at most 128. It is the user’s <code>sub</code> in the gateway, and stays.</>} />

@@ -80,7 +80,7 @@ export default function DeploymentPage({ params }: PageProps) {
               <Cli line="gatewright deploy --project :project --branch :branch" values={{ project: d.projectName, branch: d.branchName }} />
             </Section>
             {asked?.what === "redeploy" && <Redeploy deployment={d} onClose={close} />}
-            {asked?.what === "rollback" && <Rollback deployment={d} to={asked.to} onClose={close} onDone={() => { close(); deployment.reload(); history.reload(); }} />}
+            {asked?.what === "rollback" && <Rollback deployment={d} to={asked.to} onClose={close} onDone={() => { deployment.reload(); history.reload(); }} />}
             {asked?.what === "delete" && <Delete deployment={d} builds={builds.filter((b) => b.state !== "gone").length} onClose={close} />}
           </>
         )}
@@ -130,7 +130,7 @@ function Redeploy({ deployment, onClose }: { deployment: Deployment; onClose: ()
         const begun = await change.run({ path: { deploymentName: deployment.name } });
         if (!begun) return;
         notify("The build is begun.");
-        go(link("/projects/:project/builds/:build", { project: deployment.projectName, build: begun.data.deploymentId }, { deployment: deployment.name }), true);
+        if (change.here()) go(link("/projects/:project/builds/:build", { project: deployment.projectName, build: begun.data.deploymentId }, { deployment: deployment.name }), true);
       }}
     >
       <p>What is served is built once more, with the branch’s variables as they are now. It is served on until that has succeeded.</p>
@@ -148,6 +148,7 @@ function Rollback({ deployment, to, onClose, onDone }: { deployment: Deployment;
         if (!(await change.run({ path: { deploymentName: deployment.name }, body: { to: to.buildId } }))) return;
         notify(`${visible(deployment.name)} serves ${nameOf(to)} within seconds.`);
         onDone();
+        if (change.here()) onClose();
       }}
     >
       <p>Gateways serve it within seconds, without a build, with the variables of then: it was first served <Time value={to.createdOn} />. Builds that are under way now are not served when they end. You can return to what is live now in the same way.</p>
@@ -167,7 +168,7 @@ function Delete({ deployment, builds, onClose }: { deployment: Deployment; build
       onConfirm={async () => {
         if (!(await change.run({ path: { deploymentName: deployment.name } }))) return;
         notify(`The deployment ${visible(deployment.name)} is deleted.`);
-        go(may("DeploymentsService_list") ? link("/projects/:project/deployments", { project: deployment.projectName }) : link("/"), true);
+        if (change.here()) go(may("DeploymentsService_list") ? link("/projects/:project/deployments", { project: deployment.projectName }) : link("/"), true);
       }}
     >
       {leading.length > 0 && (

@@ -202,7 +202,7 @@ function Lead({ domain, etag, onClose, onSaved }: { domain: Domain; etag: string
     if (!answer) return;
     notify(answer.data.deploymentName ? `${visible(domain.hostname)} leads to ${visible(answer.data.deploymentName)}.` : `${visible(domain.hostname)} leads nowhere.`);
     onSaved();
-    onClose();
+    if (edit.here()) onClose();
   };
   return (
     <>
@@ -240,7 +240,7 @@ function Also({ domain, onClose, onSaved }: { domain: Domain; onClose: () => voi
           if (!(await change.run({ path: { accountName: account() }, body }))) return;
           notify(`${visible(domain.hostname)} leads to ${visible(deployment)} as well.`);
           onSaved();
-          onClose();
+          if (change.here()) onClose();
         }}
       >
         <TextField label="Deployment" name="deploymentName" required mono value={deployment} onInput={setDeployment} hint="Its name." />
@@ -262,7 +262,7 @@ function Serve({ hostname, target, onClose, onSaved }: { hostname: string; targe
         if (!(await change.run({ path: { accountName: account() }, body: { hostname, deploymentName } }))) return;
         notify(`${visible(hostname)} serves ${visible(deploymentName)}.`);
         onSaved();
-        onClose();
+        if (change.here()) onClose();
       }}
     ><p>The gateway goes by it 5 seconds later.</p></Confirm>
   );
@@ -285,7 +285,7 @@ function Upload({ domain, etag, onClose, onSaved }: { domain: Domain; etag: stri
     setCertificate("");
     notify(`${visible(domain.hostname)} is served with the certificate within 5 seconds.`);
     onSaved();
-    onClose();
+    if (edit.here()) onClose();
   };
   return (
     <>
@@ -318,9 +318,9 @@ function DeleteCertificate({ hostname, onClose, onSaved }: { hostname: string; o
       onConfirm={async () => {
         const answer = await change.run({ path: { accountName: account(), hostname } });
         if (!answer) return;
-        onSaved();
         notify(`The uploaded certificate of ${visible(hostname)} is deleted.`);
-        onClose();
+        onSaved();
+        if (change.here()) onClose();
       }}
     ><p>Where the installation obtains certificates from an authority it does so from now on, and serves this one until that is there. Otherwise the hostname is not served by TLS any more, 5 seconds later.</p></Confirm>
   );
@@ -337,7 +337,7 @@ function Leave({ hostname, target, onClose, onSaved }: { hostname: string; targe
         if (!(await change.run({ path: { accountName: account() }, query: { hostname, deploymentName } }))) return;
         notify(`${visible(hostname)} leads to ${visible(deploymentName)} no more.`);
         onSaved();
-        onClose();
+        if (change.here()) onClose();
       }}
     ><p>The custom domain stays. The gateway serves the deployment at it no more 5 seconds later.</p></Confirm>
   );
@@ -352,7 +352,7 @@ function Delete({ domain, onClose }: { domain: Domain; onClose: () => void }) {
       onConfirm={async () => {
         if (!(await change.run({ path: { accountName: account() }, query: { hostname } }))) return;
         notify(`The custom domain ${visible(hostname)} is deleted.`);
-        go(link("/domains"), true);
+        if (change.here()) go(link("/domains"), true);
       }}
     ><p>{domain.certificate ? "With it goes its certificate. " : ""}It is served no more 5 seconds later, and may be another account’s then, if that proves it.</p></ConfirmDelete>
   );

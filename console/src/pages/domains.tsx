@@ -70,7 +70,7 @@ function Create({ onClose }: { onClose: () => void }) {
           const made = await change.run({ path: { accountName: account() }, body });
           if (!made) return;
           notify(`The custom domain ${visible(made.data.hostname)} is added.`);
-          go(link("/domains/:domain", { domain: made.data.hostname }), true);
+          if (change.here()) go(link("/domains/:domain", { domain: made.data.hostname }), true);
         }}
       >
         <TextField label="Hostname" name="hostname" required mono value={hostname} onInput={setHostname} hint="Such as api.example.com." />

@@ -32,8 +32,6 @@ export function Managers({ path }: { path: ConsumerPath }) {
   const invites: Person[] = invited.now.at === "ready" ? (invited.now.data.managerInvites ?? []) : [];
   const people: Person[] = [...list.rows, ...invites];
   const done = () => {
-    setAdding(false);
-    setRemoving(undefined);
     list.reload();
     invited.reload();
   };
@@ -73,6 +71,7 @@ function Add({ path, onClose, onDone }: { path: ConsumerPath; onClose: () => voi
           if (!(await change.run({ path, body: { email, sub } }))) return;
           notify(`${visible(email)} is a manager of ${visible(path.consumerName)}.`);
           onDone();
+          if (change.here()) onClose();
         }}
       >
         <TextField label="Address" name="email" required value={email} onInput={setEmail} hint="Who is invited by this address becomes a manager." />
@@ -94,6 +93,7 @@ function Remove({ path, person, onClose, onDone }: { path: ConsumerPath; person:
         if (!(await change.run({ path: { ...path, managerId: person.id } }))) return;
         notify(invited ? `The invite of ${visible(person.email)} is withdrawn.` : `${visible(person.email)} is no manager any more.`);
         onDone();
+        if (change.here()) onClose();
       }}
     ><p>The consumer and its keys stay. They can be added again.</p></Confirm>
   );

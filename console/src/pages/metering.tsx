@@ -52,7 +52,7 @@ function Create({ onClose }: { onClose: () => void }) {
         const made = await change.run({});
         if (!made) return;
         notify("The metering bucket is created.");
-        go(link("/metering/:bucket", { bucket: made.data.id }), true);
+        if (change.here()) go(link("/metering/:bucket", { bucket: made.data.id }), true);
       }}
     ><p>It has no name: it is known by the id that it is given. The account <strong><Text value={account()} /></strong> has at most 100.</p></Confirm>
   );

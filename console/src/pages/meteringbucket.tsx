@@ -105,7 +105,7 @@ function DeleteBucket({ bucketId, plans, subscriptions, onClose }: { bucketId: s
       onConfirm={async () => {
         if (!(await change.run({ path: { bucketId } }))) return;
         notify("The metering bucket is deleted.");
-        go(link("/metering"), true);
+        if (change.here()) go(link("/metering"), true);
       }}
     >
       <p>With it go <strong>{many(plans ?? 0, "plan")} and {many(subscriptions ?? 0, "subscription")}</strong>, with their history. Gateways refuse its customers a few seconds later. It does not come back.</p>
@@ -122,8 +122,8 @@ function DeletePlan({ bucketId, plan, onClose, onDone }: { bucketId: string; pla
       onConfirm={async () => {
         if (!(await change.run({ path: { bucketId, planId: plan.id } }))) return;
         notify(`The plan ${visible(plan.label)} is deleted.`);
-        onClose();
         onDone();
+        if (change.here()) onClose();
       }}
     ><p>{plan.hasSubscriptions ? "It has subscriptions, and is not deleted before they have another plan." : "No subscription is of it."}</p></ConfirmDelete>
   );

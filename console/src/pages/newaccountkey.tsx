@@ -65,7 +65,7 @@ export function CreateAccountKey({ onClose, onMade }: { onClose: () => void; onM
       <Dialog title={`The account key ${visible(made.label)}`}>
         <Secret label="Account key" value={made.key} />
         <p><strong>It is shown here and never again: copy it before you close this.</strong></p>
-        <div class="buttons"><button type="button" class="primary" onClick={onMade}>I have kept it</button></div>
+        <div class="buttons"><button type="button" class="primary" onClick={onClose}>I have kept it</button></div>
       </Dialog>
     );
   }
@@ -81,6 +81,7 @@ export function CreateAccountKey({ onClose, onMade }: { onClose: () => void; onM
     if (!answer) return;
     notify(`The account key ${visible(label)} is created.`);
     setMade({ label, key: answer.data.key });
+    onMade();
   };
   return (
     <Dialog title="Create an account key" onClose={onClose} wide>

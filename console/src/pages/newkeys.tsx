@@ -48,11 +48,11 @@ export function CreateKeys({ path, retrievable, onClose, onDone }: { path: Consu
   const values = { bucket: path.bucketName, consumer: path.consumerName };
   if (made) {
     return (
-      <Dialog title={made.count === 1 ? "The new key" : `The ${many(made.count, "new key")}`} {...(retrievable ? { onClose: onDone } : {})}>
+      <Dialog title={made.count === 1 ? "The new key" : `The ${many(made.count, "new key")}`} {...(retrievable ? { onClose } : {})}>
         <Secret label={made.count === 1 ? "The new key" : "The new keys"} value={made.text} />
         {made.count > 1 && <p>A line for each, in the order of yours: the key, a tab, its description.</p>}
         <p>{retrievable ? "Copy and hand over. They can be revealed again from the list." : <strong>It is shown here and never again: copy it before you close this.</strong>}</p>
-        <div class="buttons"><button type="button" class="primary" onClick={onDone}>Done</button></div>
+        <div class="buttons"><button type="button" class="primary" onClick={onClose}>Done</button></div>
       </Dialog>
     );
   }
@@ -66,7 +66,9 @@ export function CreateKeys({ path, retrievable, onClose, onDone }: { path: Consu
       : await one.run({ path, body: { ...until, ...(description === "" ? {} : { description }), ...(kind === "own" ? { key: own } : {}) } }).then((a) => a && [a.data]);
     if (!answer) return;
     notify(`${visible(path.consumerName)} has ${many(answer.length, "new key")}.`);
-    if (kind === "own" || kind === "theirs") return onDone();
+    onDone();
+    if (!change.here()) return;
+    if (kind === "own" || kind === "theirs") return onClose();
     setMade({ count: answer.length, text: answer.length === 1 ? (answer[0]!.key ?? "") : answer.map((k) => `${k.key ?? ""}\t${k.description ?? ""}`).join("\n") });
   };
   return (

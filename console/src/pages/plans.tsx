@@ -71,8 +71,8 @@ export function NewPlan({ bucketId, onClose, onMade }: { bucketId: string; onClo
         onSubmit={async () => {
           if (!(await change.run({ path: { bucketId }, body: bodyOf(draft) }))) return;
           notify(`The plan ${visible(draft.label)} is created.`);
-          onClose();
           onMade();
+          if (change.here()) onClose();
         }}
       />
     </Dialog>
@@ -95,8 +95,8 @@ function EditPlan({ title, bucketId, plan, etag, onClose, onSaved }: { title: st
   const save = async (ifMatch: string) => {
     if (!(await edit.run({ path, body: bodyOf(draft), ifMatch }))) return;
     notify(`The plan ${visible(draft.label)} is saved. It counts for all its subscriptions at once.`);
-    onClose();
     onSaved();
+    if (edit.here()) onClose();
   };
   const theirs = edit.conflict && draftOf(edit.conflict.data);
   return (

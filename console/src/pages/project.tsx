@@ -81,7 +81,7 @@ function There({ name }: { name: string }) {
         )}
       </Show>
       {query.get("create") === "yes" && may("EnvironmentsService_create") && (
-        <Create project={name} onClose={() => setQuery({ create: "" })} onMade={() => { setQuery({ create: "" }); environments.reload(); }} />
+        <Create project={name} onClose={() => setQuery({ create: "" })} onMade={environments.reload} />
       )}
     </>
   );
@@ -124,6 +124,7 @@ function Create({ project, onClose, onMade }: { project: string; onClose: () => 
           if (!made) return;
           notify(`The branch ${visible(branch)} has the environment ${visible(made.data.name)}.`);
           onMade();
+          if (change.here()) onClose();
         }}
       >
         <TextField label="Branch" name="branchName" required mono value={branch} onInput={setBranch} hint={<><code>main</code>, <code>master</code> and <code>production</code> are production; others are previews.</>} />
@@ -147,6 +148,7 @@ function Delete({ name, environments, onClose }: { name: string; environments: n
       onConfirm={async () => {
         const begun = await change.run({ path });
         if (!begun) return;
+        if (!change.here()) return notify(`The deletion of the project ${visible(name)} is begun.`);
         // What a cut answer leaves is the list, in which the project is gone or not.
         if (!begun.data) return go(link("/projects"), true);
         go(link("/projects/:project", { project: name }, { deletion: begun.data.id }), true);
@@ -162,9 +164,11 @@ function Delete({ name, environments, onClose }: { name: string; environments: n
 
 /** Follows a deletion that has begun: the address has its id, so that it is followed after the page was loaded anew. */
 function Deletion({ project, operation }: { project: string; operation: string }) {
-  const status = useResource("ProjectsService_operation", { path: { accountName: account(), projectName: project, operationId: operation } }, { every: 2_000 });
+  const [ended, setEnded] = useState(false);
+  const status = useResource("ProjectsService_operation", { path: { accountName: account(), projectName: project, operationId: operation } }, { every: ended ? 0 : 2_000 });
   const state = status.now.at === "ready" ? status.now.data.status : "in-progress";
   useEffect(() => {
+    setEnded(state !== "in-progress");
     if (state === "success") {
       notify(`The project ${visible(project)} is deleted.`);
       go(link("/projects"));

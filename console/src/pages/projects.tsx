@@ -64,7 +64,7 @@ function Create({ onClose }: { onClose: () => void }) {
           const made = await change.run({ query: { accountName: account() }, body: { name } });
           if (!made) return;
           notify(`The project ${visible(made.data.name)} is created.`);
-          go(link("/projects/:project", { project: made.data.name }), true);
+          if (change.here()) go(link("/projects/:project", { project: made.data.name }), true);
         }}
       >
         <TextField label="Name" name="name" required mono value={name} onInput={setName} hint="At most 63 lower-case letters, digits and hyphens, with no hyphen at either end." />

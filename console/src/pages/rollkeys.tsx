@@ -22,7 +22,7 @@ export function RollKeys({ path, retrievable, onClose, onDone, onCreate }: { pat
   const [tried, setTried] = useState(false);
   const [rolled, setRolled] = useState(false);
   const title = `Roll the keys of ${visible(path.consumerName)}`;
-  if (rolled) return <Rolled path={path} onDone={onDone} />;
+  if (rolled) return <Rolled path={path} onClose={onClose} />;
   if (!retrievable) {
     return (
       <Dialog title={title} onClose={onClose}>
@@ -40,6 +40,7 @@ export function RollKeys({ path, retrievable, onClose, onDone, onCreate }: { pat
           if (isOpen(end) || !(await change.run({ path, body: { expiresOn: timeOf(end)! } }))) return;
           notify(`The keys of ${visible(path.consumerName)} are rolled.`);
           setRolled(true);
+          onDone();
         }}
       >
         <p>It gets a new key. Those that have no end yet get the one you choose, so that callers can change over; the others keep theirs.</p>
@@ -51,13 +52,13 @@ export function RollKeys({ path, retrievable, onClose, onDone, onCreate }: { pat
   );
 }
 
-function Rolled({ path, onDone }: { path: ConsumerPath; onDone: () => void }) {
+function Rolled({ path, onClose }: { path: ConsumerPath; onClose: () => void }) {
   const list = useResource("ApiKeyKeysService_list", may("ApiKeyKeysService_list") ? { path, query: { limit: 1, "key-format": "visible" } } : null, { secret: true });
   return (
-    <Dialog title="The new key" onClose={onDone}>
+    <Dialog title="The new key" onClose={onClose}>
       <Show resource={list} what="Fetching the new key">{(data) => (data.data[0]?.key ? <Secret label="The new key" value={data.data[0].key} /> : <p>It is gone already: somebody else has changed the keys.</p>)}</Show>
       <p>Copy it and hand it over. It can be revealed again from the list.</p>
-      <div class="buttons"><button type="button" class="primary" onClick={onDone}>Done</button></div>
+      <div class="buttons"><button type="button" class="primary" onClick={onClose}>Done</button></div>
     </Dialog>
   );
 }

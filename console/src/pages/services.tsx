@@ -60,7 +60,6 @@ export function Services({ path, services, onPut }: { path: TunnelPath; services
         <Edit
           path={path} from={editing} onClose={() => setEditing(undefined)}
           onSaved={(operation) => {
-            setEditing(undefined);
             services.reload();
             onPut(operation);
           }}
@@ -87,7 +86,9 @@ function Edit({ path, from, onClose, onSaved }: { path: TunnelPath; from: Answer
     const answer = await edit.run({ path, body: mine, ifMatch });
     if (!answer) return;
     notify(`The configuration of ${many(services.length, "service")} is saved.`);
+    if (!edit.here()) return;
     onSaved(answer.data.id);
+    onClose();
   };
   const theirs = edit.conflict?.data;
   return (

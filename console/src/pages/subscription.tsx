@@ -155,7 +155,7 @@ function Edit({ path, subscription, etag, plans, onClose, onSaved }: {
     if (!(await edit.run({ path, body, ifMatch }))) return;
     notify(`The subscription of ${visible(subscription.customerKey)} is saved.`);
     onSaved();
-    onClose();
+    if (edit.here()) onClose();
   };
   const theirs = edit.conflict && draftOf(edit.conflict.data, plans);
   return (
@@ -199,7 +199,7 @@ function Delete({ path, subscription, onClose }: { path: { bucketId: string; sub
       onConfirm={async () => {
         if (!(await change.run({ path }))) return;
         notify(`The subscription of ${visible(subscription.customerKey)} is deleted.`);
-        go(link("/metering/:bucket", { bucket: path.bucketId }), true);
+        if (change.here()) go(link("/metering/:bucket", { bucket: path.bucketId }), true);
       }}
     ><p>Its history goes with it. To end it and keep that, make its status <strong>canceled</strong>.</p></ConfirmDelete>
   );

@@ -77,7 +77,7 @@ export function NewSubscription({ bucketId, plans, onClose }: { bucketId: string
           const made = await change.run({ path: { bucketId }, body });
           if (!made) return;
           notify(`The subscription of ${visible(made.data.customerKey)} is created.`);
-          go(link("/metering/:bucket/subscriptions/:subscription", { bucket: bucketId, subscription: made.data.id }), true);
+          if (change.here()) go(link("/metering/:bucket/subscriptions/:subscription", { bucket: bucketId, subscription: made.data.id }), true);
         }}
       >
         <div class="side-by-side">

@@ -94,7 +94,7 @@ function Rotate({ tunnel, id, name, onClose }: { tunnel: Resource<Tunnel>; id: s
         if (!answer) return;
         tunnel.replace(answer);
         notify(`The tunnel ${visible(name)} has another token.`);
-        onClose();
+        if (change.here()) onClose();
       }}
     ><p>The token before opens nothing from then on: agents that have it lose their connections, and their services are not reached until they are given the new one.</p></Confirm>
   );
@@ -108,6 +108,7 @@ function Delete({ id, name, services, onClose }: { id: string; name: string; ser
       onConfirm={async () => {
         const begun = await change.run({ path: { accountName: account(), tunnelId: id } });
         if (!begun) return;
+        if (!change.here()) return notify(`The deletion of the tunnel ${visible(name)} is begun.`);
         // What a cut answer leaves is the list, in which the tunnel is gone or not.
         if (!begun.data) return go(link("/tunnels"), true);
         go(link("/tunnels/:tunnel", { tunnel: id }, { teardown: begun.data.id }), true);

@@ -71,9 +71,9 @@ export default function Variables({ params }: PageProps) {
           />
         </>
       )}
-      {create && query.get("create") === "yes" && <Create path={path} onClose={() => setQuery({ create: "" })} onMade={() => { setQuery({ create: "" }); list.reload(); }} />}
-      {editing && <Edit path={path} variable={editing} onClose={() => setEditing(undefined)} onSaved={() => { setEditing(undefined); list.reload(); }} />}
-      {deleting && <Delete path={path} variable={deleting} onClose={() => setDeleting(undefined)} onDone={() => { setDeleting(undefined); list.reload(); }} />}
+      {create && query.get("create") === "yes" && <Create path={path} onClose={() => setQuery({ create: "" })} onMade={list.reload} />}
+      {editing && <Edit path={path} variable={editing} onClose={() => setEditing(undefined)} onSaved={list.reload} />}
+      {deleting && <Delete path={path} variable={deleting} onClose={() => setDeleting(undefined)} onDone={list.reload} />}
     </>
   );
 }
@@ -103,6 +103,7 @@ function Create({ path, onClose, onMade }: { path: BranchPath; onClose: () => vo
           if (tooLong(value) || !(await change.run({ path, body: { name, value, isSecret: secret } }))) return;
           notify(`The variable ${visible(name)} is created. It takes effect with the next build.`);
           onMade();
+          if (change.here()) onClose();
         }}
       >
         <TextField label="Name" name="name" required mono value={name} onInput={(v) => setName(v.toUpperCase())} hint={<>In <code>SCREAMING_SNAKE_CASE</code>.</>} />
@@ -133,6 +134,7 @@ function EditForm({ path, variable, etag, onClose, onSaved }: { path: BranchPath
     if (secret && value === "" || tooLong(value) || !(await edit.run({ path: of, body: { value }, ifMatch }))) return;
     notify(`The variable ${visible(variable.name)} is saved. It takes effect with the next build.`);
     onSaved();
+    if (edit.here()) onClose();
   };
   return (
     <>
@@ -167,6 +169,7 @@ function Delete({ path, variable, onClose, onDone }: { path: BranchPath; variabl
         if (!(await change.run({ path: { ...path, variableName: variable.name } }))) return;
         notify(`The variable ${visible(variable.name)} is deleted. Builds from now on do without it.`);
         onDone();
+        if (change.here()) onClose();
       }}
     ><p>What is deployed keeps it until its branch is built again; that build is made without it.</p></ConfirmDelete>
   );

@@ -2,7 +2,7 @@ import type { ComponentChildren } from "preact";
 import { createContext } from "preact";
 import { useContext, useEffect, useId, useRef } from "preact/hooks";
 import type { Problem } from "../api/problem";
-import { unsaved } from "../router";
+import { givesUp, unsaved } from "../router";
 import { ProblemPanel } from "./states";
 
 /** What the fields of a form share: which of them the API has found fault with. */
@@ -28,10 +28,10 @@ export interface FormProps {
  */
 export function Form({ onSubmit, problem, busy, submit, dirty = false, onCancel, danger = false, children }: FormProps) {
   const element = useRef<HTMLFormElement>(null);
-  const isDirty = useRef(dirty);
-  isDirty.current = dirty;
+  const holds = useRef<"" | "typed" | "sent">("");
+  holds.current = busy ? "sent" : dirty ? "typed" : "";
   useEffect(() => {
-    const asks = () => isDirty.current;
+    const asks = () => holds.current;
     unsaved.add(asks);
     return () => void unsaved.delete(asks);
   }, []);
@@ -57,7 +57,7 @@ export function Form({ onSubmit, problem, busy, submit, dirty = false, onCancel,
         {children}
         <div class="buttons">
           <button type="submit" class={danger ? "danger" : "primary"} aria-disabled={busy}>{busy ? "One moment…" : problem?.unknown ? "Try again" : submit}</button>
-          {onCancel && <button type="button" onClick={onCancel}>Cancel</button>}
+          {onCancel && <button type="button" onClick={() => (!busy || givesUp()) && onCancel()}>Cancel</button>}
         </div>
       </form>
     </FormContext.Provider>
