@@ -1,0 +1,251 @@
+// A slow line: answers that come late, or after those that were asked for later, or when the person has gone on.
+import assert from 'node:assert/strict';
+import { account, accountKey, ask, key, of, open, patience, said, signIn, story, unique } from './lib.mjs';
+
+/**
+ * Holds back the answers of an address: begun is when the first is on its way back, and come lets them go, which ends when the page has it. answer makes one in the API's
+ * place. The browser's own marks are not among what is passed on by itself.
+ */
+async function held(page, pattern, { method = 'GET', answer } = {}) {
+  let come, begun;
+  const ends = [];
+  const goes = new Promise((done) => (come = done));
+  const began = Promise.race([new Promise((done) => (begun = done)), new Promise((_, fail) => setTimeout(() => fail(new Error(`${method} ${pattern} is not asked`)), patience).unref())]);
+  const hold = async (route) => {
+    const with_ = answer ?? { response: await route.fetch({ headers: { ...(await route.request().allHeaders()), 'sec-fetch-site': 'same-origin' } }) };
+    begun();
+    await goes;
+    // A page that has gone on has given it up.
+    await route.fulfill(with_).catch(() => {});
+  };
+  await page.route(pattern, (route) => {
+    if (route.request().method() !== method) return route.fallback();
+    ends.push(hold(route));
+    return ends.at(-1);
+  });
+  const over = async () => {
+    come();
+    await Promise.all(ends);
+    await page.unroute(pattern);
+    await frames(page);
+  };
+  return { begun: began, come: over };
+}
+
+/** Waits until the page has dealt with what has come: what it does wrongly it has done then. */
+const frames = (page) => page.evaluate(async () => { for (let i = 0; i < 6; i++) await new Promise((done) => setTimeout(() => requestAnimationFrame(done), 20)); });
+
+const problem = (status, title) => ({ status, headers: { 'content-type': 'application/problem+json' }, body: JSON.stringify({ type: 'about:blank', title, status, detail: `${title}, says the API.` }) });
+const to = (page, hash) => page.evaluate((h) => { window.location.hash = h; }, hash);
+const name = (page) => page.getByRole('textbox', { name: 'Name', exact: true });
+
+/** Says yes to every question of the browser, and keeps them. */
+function agrees(page) {
+  const asked = [];
+  page.on('dialog', (dialog) => {
+    asked.push(dialog.message());
+    return dialog.accept();
+  });
+  return asked;
+}
+
+story('a change whose answer comes after its page was left is told, and leads nowhere', async ({ page }) => {
+  const bucket = unique('keys');
+  const asked = agrees(page);
+  for (const [answer, told] of [[undefined, `The key bucket ${bucket} is created.`], [problem(409, 'Conflict'), 'was not done: Conflict, says the API.']]) {
+    await open(page, '/buckets?create=yes', 'Key buckets');
+    await name(page).fill(bucket);
+    const made = await held(page, '**/key-buckets', { method: 'POST', answer });
+    await page.getByRole('button', { name: 'Create', exact: true }).click();
+    await made.begun;
+    await to(page, '#/tunnels?create=yes');
+    await page.getByRole('dialog', { name: 'Create a tunnel' }).waitFor();
+    await name(page).fill('half-typed');
+    await made.come();
+    await said(page, told);
+    await frames(page);
+    assert.match(page.url(), /#\/tunnels\?create=yes$/, 'the answer leads away from another page');
+    assert.equal(await name(page).inputValue(), 'half-typed');
+    await page.getByRole('button', { name: 'Cancel' }).click();
+    await page.getByRole('dialog').waitFor({ state: 'detached' });
+  }
+  assert.equal(asked.filter((q) => q.includes('on its way')).length, 2, `who leaves what is on its way is asked: ${asked}`);
+});
+
+story('a dialog that was closed while its answer was on its way closes no other, and the list shows what came', async ({ page }) => {
+  agrees(page);
+  const project = unique('shop');
+  await ask('POST', `/v1/projects?accountName=${account}`, { name: project });
+  for (const letter of ['A', 'B', 'C']) await ask('POST', of(`/projects/${project}/branches/main/variables`), { name: letter, value: letter, isSecret: false });
+  const remove = async (letter) => {
+    await page.getByRole('button', { name: `Delete ${letter}` }).click();
+    await page.getByRole('textbox', { name: /^Its name/ }).fill(letter);
+    const gone = await held(page, `**/variables/${letter}`, { method: 'DELETE' });
+    await page.keyboard.press('Enter');
+    await gone.begun;
+    return gone;
+  };
+  await open(page, `/projects/${project}/branches/main/variables`, 'Variables of main');
+  const first = await remove('A');
+  await page.getByRole('button', { name: 'Cancel' }).click();
+  await page.getByRole('button', { name: 'Change B' }).click();
+  await page.getByRole('textbox', { name: 'Value' }).fill('half-typed');
+  await first.come();
+  await said(page, 'The variable A is deleted.');
+  await page.getByRole('rowheader', { name: 'A', exact: true, includeHidden: true }).waitFor({ state: 'detached' });
+  assert.equal(await page.getByRole('textbox', { name: 'Value' }).inputValue(), 'half-typed');
+  await page.getByRole('button', { name: 'Cancel' }).click();
+
+  const second = await remove('B');
+  await second.come();
+  await page.getByRole('rowheader', { name: 'B', exact: true }).waitFor({ state: 'detached' });
+  await page.waitForFunction(() => document.activeElement !== document.body, undefined, { timeout: 5000 }); // the button that had the focus is gone
+
+  const third = await remove('C');
+  await to(page, '#/tunnels');
+  await page.getByRole('heading', { level: 1, name: 'Tunnels' }).waitFor();
+  let lists = 0;
+  page.on('request', (r) => r.url().endsWith('/variables') && lists++);
+  await third.come();
+  await said(page, 'The variable C is deleted.');
+  await frames(page);
+  assert.equal(lists, 0, 'a list that nobody sees is asked for');
+});
+
+story('a refusal of before the session began anew ends no session', async ({ page }) => {
+  const project = unique('shop');
+  await ask('POST', '/v1/projects', { name: project });
+  const late = await held(page, '**/environments?*', { answer: problem(401, 'Unauthorized') });
+  await page.route(`**/projects/${project}`, (route) => route.fulfill(problem(401, 'Unauthorized')), { times: 1 });
+  await to(page, `#/projects/${project}`);
+  await late.begun;
+  const again = page.getByRole('dialog', { name: 'Your session has ended' });
+  await again.waitFor();
+  await page.getByLabel('Account key').fill(key);
+  await page.keyboard.press('Enter');
+  await again.waitFor({ state: 'detached' });
+  await late.come();
+  await page.getByText('No environment yet').waitFor();
+  assert.equal(await again.count(), 0);
+});
+
+story('who has signed out stays so, whatever comes late, and leaves nothing to who comes then', async ({ page }) => {
+  const label = unique('gone');
+  await ask('POST', of('/account-keys'), { label, scopes: ['key-buckets:read'] });
+  await open(page, '/account-keys', 'Account keys');
+  await page.getByRole('button', { name: `Revoke ${label}` }).click();
+  await page.getByRole('textbox', { name: /^Its name/ }).fill(label);
+  await page.keyboard.press('Enter');
+  await page.getByRole('heading', { name: 'Revoked just now' }).waitFor();
+  const late = await held(page, '**/v1/session');
+  await page.evaluate(() => new BroadcastChannel('gatewright-session').postMessage({ type: 'in' })); // as another tab that has signed in
+  await late.begun;
+  await page.getByRole('button', { name: 'Sign out' }).click();
+  await page.getByText('You have signed out.').waitFor();
+  await late.come();
+  assert.equal(await page.getByRole('navigation', { name: 'Pages' }).count(), 0, 'a late answer shows the console to who has signed out');
+  await page.getByText('You have signed out.').waitFor();
+  await page.getByLabel('Account key').fill(await accountKey({ scopes: 'all' }));
+  await page.keyboard.press('Enter');
+  await page.getByRole('table', { name: 'Account keys' }).waitFor();
+  assert.equal(await page.getByRole('heading', { name: 'Revoked just now' }).count(), 0, 'another key sees what the last one has revoked');
+});
+
+story('what waits for the API is not asked by another key that signs in meanwhile', async ({ page }) => {
+  agrees(page);
+  await open(page, '/buckets?create=yes', 'Key buckets');
+  await name(page).fill(unique('keys'));
+  let posts = 0;
+  await page.route('**/key-buckets', (route) => {
+    if (route.request().method() !== 'POST') return route.fallback();
+    return route.fulfill({ ...problem(429, 'Too Many Requests'), headers: { 'content-type': 'application/problem+json', 'retry-after': String(3 * ++posts) } });
+  });
+  await page.getByRole('button', { name: 'Create', exact: true }).click();
+  await page.getByRole('status').filter({ hasText: 'The API asks to wait' }).waitFor();
+  await page.evaluate(() => new BroadcastChannel('gatewright-session').postMessage({ type: 'out' })); // as another tab that has signed out
+  await page.getByLabel('Account key').fill(await accountKey({ scopes: 'all' }));
+  await page.keyboard.press('Enter');
+  await page.getByRole('navigation', { name: 'Pages' }).waitFor();
+  await page.waitForTimeout(4_000);
+  assert.equal(posts, 1, 'another key asks for what the last one has asked for');
+});
+
+story('a key that comes while nobody sees the page is not shown', async ({ page }) => {
+  const bucket = unique('keys');
+  await ask('POST', of('/key-buckets'), { name: bucket });
+  await ask('POST', of(`/key-buckets/${bucket}/consumers?with-api-key=true`), { name: 'ada' });
+  const [made] = (await ask('GET', of(`/key-buckets/${bucket}/consumers/ada/keys?key-format=visible`))).data;
+  await open(page, `/buckets/${bucket}/consumers/ada`, 'ada');
+  const hidden = (is) => page.evaluate((h) => {
+    Object.defineProperty(document, 'hidden', { configurable: true, get: () => h });
+    document.dispatchEvent(new Event('visibilitychange'));
+  }, is);
+  const late = await held(page, `**/keys/${made.id}?*`);
+  await page.getByRole('button', { name: /^Reveal/ }).click();
+  await late.begun;
+  await hidden(true);
+  await late.come();
+  await page.locator('output').waitFor();
+  await hidden(false);
+  assert.ok(!(await page.content()).includes(made.key), 'the key is shown to whoever comes to the tab');
+  await page.getByRole('button', { name: 'Show' }).click();
+  await page.getByText(made.key).waitFor();
+});
+
+story('what is chosen in the finder stays chosen as more is found', async ({ page }) => {
+  const word = unique('w');
+  for (const p of [`a-${word}`, `b-${word}`]) await ask('POST', '/v1/projects', { name: p });
+  await ask('POST', of('/key-buckets'), { name: `${word}-keys` });
+  const late = await held(page, '**/key-buckets*');
+  await page.keyboard.press('Control+k');
+  await page.getByRole('dialog').getByRole('combobox').fill(word);
+  await page.getByRole('option', { name: `b-${word} Project` }).waitFor();
+  await late.begun;
+  for (let i = 0; i < 9 && (await page.getByRole('option', { selected: true, name: `b-${word} Project` }).count()) === 0; i++) await page.keyboard.press('ArrowDown');
+  await late.come();
+  await page.getByRole('option', { name: `${word}-keys Key bucket` }).waitFor();
+  await page.keyboard.press('Enter');
+  await page.getByRole('heading', { level: 1, name: `b-${word}` }).waitFor();
+});
+
+story('a conflict that is read yet is said, and asked for once', async ({ page }) => {
+  const bucket = unique('keys');
+  await ask('POST', of('/key-buckets'), { name: bucket });
+  await open(page, `/buckets/${bucket}`, bucket);
+  await page.getByRole('button', { name: 'Edit' }).click();
+  await page.getByLabel(/^Description/).fill('mine');
+  await ask('PATCH', of(`/key-buckets/${bucket}`), { description: 'theirs' });
+  const late = await held(page, `**/key-buckets/${bucket}`);
+  let saves = 0;
+  page.on('request', (r) => r.method() === 'PATCH' && saves++);
+  await page.getByRole('button', { name: 'Save' }).click();
+  await late.begun;
+  await frames(page);
+  await page.getByRole('button', { name: 'One moment…' }).waitFor();
+  await page.keyboard.press('Enter');
+  await late.come();
+  await page.getByRole('dialog', { name: /has changed meanwhile/ }).waitFor();
+  assert.equal(saves, 1);
+});
+
+story('a letter that is typed as a filter is applied is not lost', async ({ page }) => {
+  const bucket = unique('keys');
+  await ask('POST', of('/key-buckets'), { name: bucket });
+  await open(page, '/buckets', 'Key buckets');
+  const find = page.getByRole('searchbox');
+  await find.waitFor();
+  await page.evaluate(() => {
+    const { replaceState } = history;
+    history.replaceState = function (...args) {
+      history.replaceState = replaceState;
+      history.replaceState(...args);
+      setTimeout(() => document.execCommand('insertText', false, 's'));
+    };
+  });
+  await find.focus();
+  await page.keyboard.type('key');
+  await page.waitForFunction(() => window.location.hash.includes('find=key'));
+  await frames(page);
+  await page.waitForFunction(() => window.location.hash.endsWith('find=keys'), undefined, { timeout: 5000 });
+  assert.equal(await find.inputValue(), 'keys');
+});
