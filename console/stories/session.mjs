@@ -43,6 +43,7 @@ story('a session that ends in mid-work loses nothing that was typed', async ({ p
   const name = unique('keys');
   await open(page, '/buckets?create=yes', 'Key buckets');
   await page.getByRole('textbox', { name: 'Name', exact: true }).fill(name);
+  await page.locator('main input[type=search], main .empty').first().waitFor(); // the list has come: nothing else is refused
   await page.evaluate(() => fetch('v1/session', { method: 'DELETE' }));
   await page.getByRole('button', { name: 'Create', exact: true }).click();
   await page.getByRole('dialog', { name: 'Your session has ended' }).waitFor();
@@ -59,6 +60,7 @@ story('another key begins anew, and repeats nothing of the last one', async ({ p
   const reader = await accountKey({ scopes: ['key-buckets:read'] });
   await open(page, '/buckets?create=yes', 'Key buckets');
   await page.getByRole('textbox', { name: 'Name', exact: true }).fill(name);
+  await page.locator('main input[type=search], main .empty').first().waitFor(); // the list has come: nothing else is refused
   await page.evaluate(() => fetch('v1/session', { method: 'DELETE' }));
   await page.getByRole('button', { name: 'Create', exact: true }).click();
   await page.getByRole('dialog', { name: 'Your session has ended' }).waitFor();
