@@ -42,7 +42,7 @@ export const idleField = "Gatewright-Idle";
 /** The folder of the installation's addresses: scripts are in console/ below it, whatever proxy or stage is in front. */
 export const base = new URL("../", import.meta.url);
 
-/** Who asks: the key that is signed in, empty for nobody, and the how-manieth beginning or end of a session came last. */
+/** Who asks: the key that is signed in, empty for nobody, and how often a session had begun or ended here by then. */
 export interface Asker {
   who: string;
   turn: number;
