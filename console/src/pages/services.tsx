@@ -1,4 +1,4 @@
-import { useEffect, useId, useRef, useState } from "preact/hooks";
+import { useId, useLayoutEffect, useRef, useState } from "preact/hooks";
 import type { Answer, Result } from "../api/client";
 import { useEdit } from "../api/edit";
 import type { Resource } from "../api/resource";
@@ -77,7 +77,7 @@ function Edit({ path, from, onClose, onSaved }: { path: TunnelPath; from: Answer
   const known = useId();
   const list = useRef<HTMLDivElement>(null);
   const [added, setAdded] = useState(0);
-  useEffect(() => {
+  useLayoutEffect(() => {
     if (added > 0) list.current?.querySelector<HTMLElement>("fieldset:last-of-type input")?.focus();
   }, [added]);
   const mine: Configuration = { version: 1, services };

@@ -1,4 +1,4 @@
-import { useEffect, useId, useRef, useState } from "preact/hooks";
+import { useEffect, useId, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { account, may } from "../api/session";
 import { aborted, call } from "../api/client";
 import { pages } from "../pages";
@@ -93,8 +93,8 @@ export function Finder() {
   const [consumers, setConsumers] = useState<{ of: string; found: Found[] }>({ of: "", found: [] });
   const list = useId();
   const input = useRef<HTMLInputElement>(null);
+  useLayoutEffect(() => input.current?.focus(), []);
   useEffect(() => {
-    input.current?.focus();
     const controller = new AbortController();
     for (const source of sources) {
       if (!source.allowed()) continue;

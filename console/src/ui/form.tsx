@@ -1,6 +1,6 @@
 import type { ComponentChildren } from "preact";
 import { createContext } from "preact";
-import { useContext, useEffect, useId, useRef } from "preact/hooks";
+import { useContext, useEffect, useId, useLayoutEffect, useRef } from "preact/hooks";
 import type { Problem } from "../api/problem";
 import { givesUp, unsaved } from "../router";
 import { ProblemPanel } from "./states";
@@ -35,7 +35,8 @@ export function Form({ onSubmit, problem, busy, submit, dirty = false, onCancel,
     unsaved.add(asks);
     return () => void unsaved.delete(asks);
   }, []);
-  useEffect(() => {
+  // As the fault is shown, and not a frame later: keys that are pressed then are meant for its field.
+  useLayoutEffect(() => {
     if (!problem) return;
     const first = element.current?.querySelector<HTMLElement>("[aria-invalid=true]");
     (first ?? element.current?.querySelector<HTMLElement>(".problem"))?.focus();

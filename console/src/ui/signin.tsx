@@ -1,4 +1,4 @@
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { asProblem } from "../api/client";
 import type { Problem } from "../api/problem";
 import { leaveEnded, signIn } from "../api/session";
@@ -12,7 +12,7 @@ function KeyForm({ submit }: { submit: string }) {
   const [busy, setBusy] = useState(false);
   const [problem, setProblem] = useState<Problem>();
   const [empty, setEmpty] = useState(false);
-  useEffect(() => field.current?.focus(), []);
+  useLayoutEffect(() => field.current?.focus(), []);
   const invalid = empty || (problem !== undefined && problem.status === 401);
   return (
     <form
