@@ -242,8 +242,7 @@ story('a letter that is typed as a filter is applied is not lost', async ({ page
       setTimeout(() => document.execCommand('insertText', false, 's'));
     };
   });
-  await find.focus();
-  await page.keyboard.type('key');
+  await find.fill('key');
   await page.waitForFunction(() => window.location.hash.includes('find=key'));
   await frames(page);
   await page.waitForFunction(() => window.location.hash.endsWith('find=keys'), undefined, { timeout: 5000 });

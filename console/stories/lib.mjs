@@ -73,6 +73,7 @@ export function story(name, tell, { rights, viewport = { width: 1280, height: 86
       const watched = await watch(context, own);
       const page = await context.newPage();
       await slowed(page);
+      routed(page);
       if (signed) await signIn(page, own);
       await tell({ page, context, key: own });
       await watched.check();
@@ -92,6 +93,22 @@ async function slowed(page) {
   if (!latency) return;
   await offline(page, false);
   await devtools.get(page).send('Emulation.setCPUThrottlingRate', { rate: 4 });
+}
+
+/**
+ * Has page.route end when it holds: Chromium tells a page that was just shown to ask by way of it, and carries out meanwhile what the page asks at once.
+ */
+function routed(page) {
+  const route = page.route.bind(page);
+  const probe = '/is-it-routed';
+  page.route = async (...args) => {
+    await route(...args);
+    if (page.url() === 'about:blank') return;
+    await route(`**${probe}`, (r) => r.fulfill({ status: 204 }));
+    const holds = () => page.evaluate((path) => fetch(path, { credentials: 'omit' }).then((answer) => answer.status === 204, () => false), probe);
+    for (let i = 0; i < 40 && !(await holds()); i++) await new Promise((done) => setTimeout(done, 25));
+    await page.unroute(`**${probe}`);
+  };
 }
 
 /** Takes the device of a page off the network, or brings it back. */
