@@ -299,7 +299,12 @@ story('live traffic tells which policy refused, and takes neither focus nor plac
   await page.waitForTimeout(3000);
   assert.equal(asked, before, 'a page that is paused asks on');
   assert.equal(await row(111).count(), 0);
+  // What the person waits for then is asked once, however long it takes.
+  hold();
   await page.getByRole('button', { name: 'Paused: go on' }).click();
+  await page.waitForTimeout(2500);
+  assert.equal(asked, before + 1, 'what somebody waits for is asked anew by the timer');
+  comes();
   await row(111).waitFor();
   cut = true;
   await page.getByRole('alert').filter({ hasText: 'did not answer' }).waitFor();

@@ -39,20 +39,18 @@ export function useChange<O extends Operation>(operation: O): Change<O> {
     const of = JSON.stringify([args.path, args.query, args.body, args.ifMatch]);
     const again = attempt.current?.of === of;
     if (!again) attempt.current = { of, key: crypto.randomUUID() };
-    try {
-      const answer = await call(operation, { ...args, idempotencyKey: attempt.current!.key });
+    const done = (answer: Answer<Result<O>>) => {
       attempt.current = undefined;
       if (gone.current && who !== holder()) return undefined;
       if (gone.current) readAgain();
       setState({ busy: false, problem: undefined });
       return answer;
+    };
+    try {
+      return done(await call(operation, { ...args, idempotencyKey: attempt.current!.key }));
     } catch (error) {
       const problem = asProblem(error);
-      if (again && problem.status === 404 && operation.toLowerCase().includes("delete")) {
-        attempt.current = undefined;
-        setState({ busy: false, problem: undefined });
-        return { data: undefined as Result<O>, etag: "" };
-      }
+      if (again && problem.status === 404 && operation.toLowerCase().includes("delete")) return done({ data: undefined as Result<O>, etag: "" });
       if (!problem.unknown) attempt.current = undefined;
       if (gone.current && who === holder()) {
         if (problem.unknown) readAgain();
