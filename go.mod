@@ -27,6 +27,7 @@ require (
 	github.com/cdklabs/cdk-nag-go/cdknag/v2 v2.35.0
 	github.com/cockroachdb/pebble v1.1.5
 	github.com/coder/websocket v1.8.15
+	github.com/containerd/console v1.0.5
 	github.com/danielgtaylor/huma/v2 v2.37.2
 	github.com/dunglas/go-urlpattern v1.0.0
 	github.com/evanw/esbuild v0.28.1

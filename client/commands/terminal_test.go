@@ -110,42 +110,59 @@ func TestColoursAreForWhoWantsThem(t *testing.T) {
 }
 
 // TestCtrlCEndsWhatWaitsForAPerson: a read of a terminal goes on after a signal, which whoever asks has to see by itself. The terminal
-// shows again what is typed then, or the user's next line would be typed blind.
+// shows again what is typed then, or the user's next line would be typed blind; what is a secret is hidden as soon as it is asked for.
 func TestCtrlCEndsWhatWaitsForAPerson(t *testing.T) {
 	t.Parallel()
-	for asked, words := range map[string][]string{
-		"Type partners to agree": {"bucket", "delete", "partners"},
-		"The value of TOKEN":     {"variable", "set", "TOKEN", "--project", "shop", "--branch", "main"},
-		"":                       {"login", "http://127.0.0.1:9000", "--key-stdin"},
+	for _, tt := range []struct {
+		asked  string
+		words  []string
+		hidden bool
+	}{
+		{"Type partners to agree", []string{"bucket", "delete", "partners"}, false},
+		{"The value of TOKEN", []string{"variable", "set", "TOKEN", "--project", "shop", "--branch", "main"}, true},
+		{"The account key", []string{"login", "http://127.0.0.1:9000"}, true},
+		{"", []string{"login", "http://127.0.0.1:9000", "--key-stdin"}, false},
 	} {
 		l := newLineOf(t, func(w http.ResponseWriter, _ *http.Request, _ string) {
 			_, _ = io.WriteString(w, `{"name":"partners","data":[]}`)
 		})
 		keyboard, tty := terminaltest.Open(t)
-		before, err := term.GetState(int(tty.Fd()))
-		if err != nil {
-			t.Fatal(err)
+		state := func() term.State {
+			now, err := term.GetState(int(tty.Fd()))
+			if err != nil {
+				t.Error(err)
+				return term.State{}
+			}
+			return *now
 		}
+		before := state()
 		ctx, ctrlC := context.WithCancelCause(t.Context())
 		var told bytes.Buffer
+		var asking term.State
 		ended := make(chan exit.Code, 1)
 		go func() {
-			app := &commands.App{In: tty, Out: io.Discard, Err: &until{text: asked, then: func() { ctrlC(exit.ErrInterrupted) }, Writer: &told}, Getenv: func(name string) string { return l.env[name] }, Sleep: l.sleep}
-			ended <- app.Run(ctx, words)
+			app := &commands.App{In: tty, Out: io.Discard, Err: &until{text: tt.asked, then: func() {
+				asking = state()
+				ctrlC(exit.ErrInterrupted)
+			}, Writer: &told}, Getenv: func(name string) string { return l.env[name] }, Sleep: l.sleep}
+			ended <- app.Run(ctx, tt.words)
 		}()
-		if asked == "" {
+		if tt.asked == "" {
 			ctrlC(exit.ErrInterrupted)
 		}
 		select {
 		case code := <-ended:
-			if code != exit.Interrupted || !strings.Contains(told.String(), asked) {
-				t.Errorf("%v ends with %d: %s", words, code, &told)
+			if code != exit.Interrupted || !strings.Contains(told.String(), tt.asked) {
+				t.Errorf("%v ends with %d: %s", tt.words, code, &told)
 			}
 		case <-time.After(20 * time.Second):
-			t.Fatalf("%v goes on to wait", words)
+			t.Fatalf("%v goes on to wait", tt.words)
 		}
-		if after, err := term.GetState(int(tty.Fd())); err != nil || *after != *before {
-			t.Errorf("%v leaves the terminal otherwise than it was, %v", words, err)
+		if tt.asked != "" && (asking != before) != tt.hidden {
+			t.Errorf("%v: is the terminal set otherwise when it asks? %t, want %t", tt.words, asking != before, tt.hidden)
+		}
+		if state() != before {
+			t.Errorf("%v leaves the terminal otherwise than it was", tt.words)
 		}
 		// What still reads is let go.
 		if _, err := keyboard.WriteString("\n\x04"); err != nil {

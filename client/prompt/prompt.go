@@ -10,6 +10,7 @@ import (
 	"os"
 	"strings"
 
+	"github.com/containerd/console"
 	"golang.org/x/term"
 
 	"github.com/gatewright/gatewright/client/exit"
@@ -52,28 +53,34 @@ func (p Person) Ask(ctx context.Context, question, flag string) (string, error) 
 	return answer, err
 }
 
-// Secret asks for a line that is not shown as it is typed, until ctx ends: the terminal shows again what is typed then.
+// Secret asks for a line that is not shown as it is typed, until ctx ends: the terminal shows again what is typed then. The end of the
+// input is an error that is io.EOF: no value was given, which is another thing than one that is empty.
 func (p Person) Secret(ctx context.Context, question, flag string) (string, error) {
 	if !p.There() {
 		return "", p.nobody(question, flag)
 	}
-	if _, err := fmt.Fprintf(p.Out, "%s (it is not shown): ", question); err != nil {
-		return "", err
-	}
-	fd := int(p.In.Fd())
-	shown, err := term.GetState(fd)
+	terminal, err := console.ConsoleFromFile(p.In)
 	if err != nil {
 		return "", fmt.Errorf("read how the terminal is set: %w", err)
 	}
-	text, err := await(ctx, func() ([]byte, error) { return term.ReadPassword(fd) })
-	if ctx.Err() != nil {
-		_ = term.Restore(fd, shown) // whoever reads goes on to wait, and restores nothing
+	// Before the question, and not by whoever reads: what is typed as soon as it is seen is not shown, and where ctx ends first
+	// nobody hides what is typed after it is shown again. What Windows cannot set back is a stream that is no console.
+	if err := terminal.DisableEcho(); err != nil {
+		return "", fmt.Errorf("hide what is typed: %w", err)
 	}
-	_, _ = fmt.Fprintln(p.Out)
+	defer func() { _ = terminal.Reset() }()
+	if _, err := fmt.Fprintf(p.Out, "%s (it is not shown): ", question); err != nil {
+		return "", err
+	}
+	answer, err := line(Until(ctx, p.In))
+	_, _ = fmt.Fprintln(p.Out) // the end of the line was not shown either
+	if errors.Is(err, io.EOF) && answer != "" {
+		err = nil
+	}
 	if err != nil {
 		return "", fmt.Errorf("read the answer: %w", err)
 	}
-	return strings.TrimSpace(string(text)), nil
+	return answer, nil
 }
 
 // Confirm asks for a name to be typed again before something is removed; flag agrees where nobody can be asked.
@@ -128,19 +135,32 @@ func await(ctx context.Context, get func() ([]byte, error)) ([]byte, error) {
 	}
 }
 
-// Line reads a line, without its end and the space around it, byte by byte: what comes after it stays to be read.
+// Line reads a line, without its end and the space around it, byte by byte: what comes after it stays to be read. The end of the input
+// ends a line too.
 func Line(in io.Reader) (string, error) {
-	var line strings.Builder
+	text, err := line(in)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return "", fmt.Errorf("read the answer: %w", err)
+	}
+	return text, nil
+}
+
+// line is Line, with io.EOF for a line that the end of the input ends.
+func line(in io.Reader) (string, error) {
+	var text strings.Builder
 	one := make([]byte, 1)
-	for line.Len() < mostAnswer {
+	for text.Len() < mostAnswer {
 		n, err := in.Read(one)
-		if n == 1 && one[0] == '\n' || errors.Is(err, io.EOF) {
-			return strings.TrimSpace(line.String()), nil
+		if n == 1 && one[0] == '\n' {
+			return strings.TrimSpace(text.String()), nil
+		}
+		text.Write(one[:n])
+		if errors.Is(err, io.EOF) {
+			return strings.TrimSpace(text.String()), io.EOF
 		}
 		if err != nil {
-			return "", fmt.Errorf("read the answer: %w", err)
+			return "", err
 		}
-		line.Write(one[:n])
 	}
-	return "", fmt.Errorf("the answer has more than %d bytes", mostAnswer)
+	return "", fmt.Errorf("it has more than %d bytes", mostAnswer)
 }

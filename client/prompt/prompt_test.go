@@ -2,6 +2,8 @@ package prompt_test
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"io"
 	"os"
 	"strings"
@@ -74,6 +76,62 @@ func TestNameIsTypedWholeToAgree(t *testing.T) {
 			t.Errorf("%q ends with %v", typed, err)
 		}
 	}
+}
+
+// TestSecretIsNotShown: what is typed after the question is not, what is typed after the answer is, however the question ends.
+func TestSecretIsNotShown(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name, typed, answer string
+		over                bool
+		ends                error
+	}{
+		{"an answer", " gwa_planted \n", "gwa_planted", false, nil},
+		{"an empty answer", "\n", "", false, nil},
+		{"an answer that the end of the input ends", "gwa_planted\x04\x04", "gwa_planted", false, nil},
+		{"no answer", "\x04", "", false, io.EOF},
+		{"Ctrl-C before the question", "", "", true, exit.ErrInterrupted},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			ctx, cancel := context.WithCancelCause(t.Context())
+			if tt.over {
+				cancel(exit.ErrInterrupted)
+			}
+			defer cancel(nil)
+			keyboard, tty := terminaltest.Open(t)
+			person := prompt.Person{In: tty, Out: typist{tty, keyboard, tt.typed}, Getenv: func(string) string { return "" }}
+			answer, err := person.Secret(ctx, "The key", "--key-stdin")
+			if answer != tt.answer || !errors.Is(err, tt.ends) {
+				t.Errorf("it is answered with %q, %v", answer, err)
+			}
+			if _, err := keyboard.WriteString("shown"); err != nil {
+				t.Fatal(err)
+			}
+			const screen = "The key (it is not shown): \r\nshown"
+			got := make([]byte, len(screen))
+			if _, err := io.ReadFull(keyboard, got); err != nil || string(got) != screen {
+				t.Errorf("the screen shows %q, %v", got, err)
+			}
+			if err := tty.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// typist is a screen whose reader types as soon as a question is there.
+type typist struct {
+	screen, keyboard *os.File
+	types            string
+}
+
+func (o typist) Write(text []byte) (int, error) {
+	n, err := o.screen.Write(text)
+	if bytes.Contains(text, []byte("shown")) && err == nil {
+		_, err = o.keyboard.WriteString(o.types)
+	}
+	return n, err
 }
 
 func TestLineLeavesWhatComesAfterIt(t *testing.T) {
