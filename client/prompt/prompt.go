@@ -1,5 +1,8 @@
 // Package prompt asks a person at a terminal, and nobody else: where there is none, or in a CI job, a question is a
 // usage error that names the flag by which it is answered.
+//
+// What it is not: it decides nothing of an answer, which is its caller's. Read prompt.go first; stops_unix.go has what becomes of a
+// question that Ctrl-Z interrupts.
 package prompt
 
 import (
@@ -53,8 +56,9 @@ func (p Person) Ask(ctx context.Context, question, flag string) (string, error) 
 	return answer, err
 }
 
-// Secret asks for a line that is not shown as it is typed, until ctx ends: the terminal shows again what is typed then. The end of the
-// input is an error that is io.EOF: no value was given, which is another thing than one that is empty.
+// Secret asks for a line that is not shown as it is typed, until ctx ends: the terminal shows again what is typed then, and while Ctrl-Z
+// stops the process, which asks again once it goes on. The end of the input is an error that is io.EOF: no value was given, which is
+// another thing than one that is empty.
 func (p Person) Secret(ctx context.Context, question, flag string) (string, error) {
 	if !p.There() {
 		return "", p.nobody(question, flag)
@@ -65,11 +69,17 @@ func (p Person) Secret(ctx context.Context, question, flag string) (string, erro
 	}
 	// Before the question, and not by whoever reads: what is typed as soon as it is seen is not shown, and where ctx ends first
 	// nobody hides what is typed after it is shown again. What Windows cannot set back is a stream that is no console.
-	if err := terminal.DisableEcho(); err != nil {
-		return "", fmt.Errorf("hide what is typed: %w", err)
+	hide := func() error {
+		if err := terminal.DisableEcho(); err != nil {
+			return fmt.Errorf("hide what is typed: %w", err)
+		}
+		_, err := fmt.Fprintf(p.Out, "%s (it is not shown): ", question)
+		return err
 	}
-	defer func() { _ = terminal.Reset() }()
-	if _, err := fmt.Fprintf(p.Out, "%s (it is not shown): ", question); err != nil {
+	show := func() { _ = terminal.Reset() }
+	defer show()
+	defer aroundStops(show, func() { _ = hide() })()
+	if err := hide(); err != nil {
 		return "", err
 	}
 	answer, err := line(Until(ctx, p.In))
