@@ -84,10 +84,10 @@ func (p Person) Secret(ctx context.Context, question, flag string) (string, erro
 	}
 	answer, err := line(Until(ctx, p.In))
 	_, _ = fmt.Fprintln(p.Out) // the end of the line was not shown either
-	if errors.Is(err, io.EOF) && answer != "" {
-		err = nil
-	}
-	if err != nil {
+	switch {
+	case errors.Is(err, io.EOF) && answer == "":
+		return "", fmt.Errorf("nothing was typed: %w", err)
+	case err != nil && !errors.Is(err, io.EOF):
 		return "", fmt.Errorf("read the answer: %w", err)
 	}
 	return answer, nil
