@@ -26,6 +26,9 @@ type filling struct {
 func (f *filling) Accept() (net.Conn, error) {
 	c, err := f.Listener.Accept()
 	if err == nil {
+		if tcp, ok := c.(interface{ SetWriteBuffer(int) error }); ok {
+			_ = tcp.SetWriteBuffer(16 << 10) // the system gives one that is full more room by and by, unless its size is asked for
+		}
 		f.mu.Lock()
 		f.all = append(f.all, c)
 		f.mu.Unlock()
@@ -36,13 +39,15 @@ func (f *filling) Accept() (net.Conn, error) {
 func (f *filling) fill() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	some := make([]byte, 64<<10)
-	for _, c := range f.all {
-		for err := error(nil); err == nil; {
-			_ = c.SetWriteDeadline(time.Now().Add(10 * time.Millisecond))
-			_, err = c.Write(some)
+	// A kernel that takes no more of a large piece may have room for a goodbye.
+	for _, size := range []int{64 << 10, 1} {
+		for _, c := range f.all {
+			for err := error(nil); err == nil; {
+				_ = c.SetWriteDeadline(time.Now().Add(10 * time.Millisecond))
+				_, err = c.Write(make([]byte, size))
+			}
+			_ = c.SetWriteDeadline(time.Time{})
 		}
-		_ = c.SetWriteDeadline(time.Time{})
 	}
 }
 

@@ -112,19 +112,27 @@ func (zeros) Read(p []byte) (int, error) { return len(p), nil }
 // TestHTTP2RapidResetEndsTheConnection, however quickly handlers see it, and those who cancel now
 // and then are served.
 func TestHTTP2RapidResetEndsTheConnection(t *testing.T) {
-	for name, handler := range map[string]time.Duration{"handlers that end": 0, "handlers that take their time": time.Second} {
+	for name, of := range map[string]struct {
+		handler time.Duration
+		begun   bool // each request, before it is cancelled, however many cores there are
+	}{"handlers that end": {}, "handlers that take their time": {handler: time.Second}, "one after another": {begun: true}} {
 		var run atomic.Int32
 		inFrames(t, func(_ http.ResponseWriter, r *http.Request) {
 			run.Add(1)
 			<-r.Context().Done()
-			time.Sleep(handler)
+			time.Sleep(of.handler)
 		}, func(t *testing.T, s *secure, p pipes) {
 			f := p.dialFrames(t, s)
 			for range 10_000 {
 				f.last += 2
 				id := f.last + 1
-				if f.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: f.encode(usual("/")...), EndHeaders: true, EndStream: true}) != nil ||
-					f.WriteRSTStream(id, http2.ErrCodeCancel) != nil {
+				if f.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: f.encode(usual("/")...), EndHeaders: true, EndStream: true}) != nil {
+					break
+				}
+				if of.begun {
+					synctest.Wait()
+				}
+				if f.WriteRSTStream(id, http2.ErrCodeCancel) != nil {
 					break
 				}
 			}
@@ -133,7 +141,7 @@ func TestHTTP2RapidResetEndsTheConnection(t *testing.T) {
 			if took := time.Since(began); took > 2*time.Second || run.Load() > 1000 {
 				t.Errorf("%s: it ends after %v, and has run %d", name, took, run.Load())
 			}
-			time.Sleep(handler)
+			time.Sleep(of.handler)
 			synctest.Wait()
 			if n := s.Connections(); n != 0 {
 				t.Errorf("%s: %d connections are left", name, n)

@@ -170,7 +170,7 @@ func (w *world) ask(method, target string, body io.Reader, with ...func(*http.Re
 	for deadline := time.Now().Add(timeout); ; time.Sleep(time.Millisecond) {
 		response, err := w.relay.RoundTrip(r, tunnelID, "api", shop)
 		// What may be repeated waits for another link, as it does at a relay.
-		again := errors.Is(err, tunnel.ErrBroken) && tunnel.Repeatable(r)
+		again := errors.Is(err, tunnel.ErrBroken) && tunnel.Repeatable(r) && r.Context().Err() == nil
 		broke = broke || again
 		absent := errors.Is(err, tunnel.ErrNoAgent) && (broke || len(w.relay.Of(tunnelID)) > 0)
 		if !again && !absent || time.Now().After(deadline) {
