@@ -1,8 +1,8 @@
 // Package prompt asks a person at a terminal, and nobody else: where there is none, or in a CI job, a question is a
 // usage error that names the flag by which it is answered.
 //
-// What it is not: it decides nothing of an answer, which is its caller's. Read prompt.go first; stops_unix.go has what becomes of a
-// question that Ctrl-Z interrupts.
+// What it is not: it decides nothing of an answer, which is its caller's. Read prompt.go first; continued_unix.go has what becomes
+// of a question that Ctrl-Z interrupts.
 package prompt
 
 import (
@@ -56,9 +56,9 @@ func (p Person) Ask(ctx context.Context, question, flag string) (string, error) 
 	return answer, err
 }
 
-// Secret asks for a line that is not shown as it is typed, until ctx ends: the terminal shows again what is typed then, and while Ctrl-Z
-// stops the process, which asks again once it goes on. The end of the input is an error that is io.EOF: no value was given, which is
-// another thing than one that is empty.
+// Secret asks for a line that is not shown as it is typed, until ctx ends: the terminal shows again what is typed then. A process that was
+// stopped asks again as it goes on. The end of the input is an error that is io.EOF: no value was given, which is another thing than one
+// that is empty.
 func (p Person) Secret(ctx context.Context, question, flag string) (string, error) {
 	if !p.There() {
 		return "", p.nobody(question, flag)
@@ -76,9 +76,8 @@ func (p Person) Secret(ctx context.Context, question, flag string) (string, erro
 		_, err := fmt.Fprintf(p.Out, "%s (it is not shown): ", question)
 		return err
 	}
-	show := func() { _ = terminal.Reset() }
-	defer show()
-	defer aroundStops(show, func() { _ = hide() })()
+	defer func() { _ = terminal.Reset() }()
+	defer whenContinued(func() { _ = hide() })()
 	if err := hide(); err != nil {
 		return "", err
 	}

@@ -19,11 +19,10 @@ import (
 	"github.com/gatewright/gatewright/local/terminal/terminaltest"
 )
 
-// TestSecretIsHiddenAroundStops: Ctrl-Z leaves a terminal that shows what is typed, to a shell that sets nothing by itself; and what is
-// typed once the process goes on is hidden again, whatever the shell has set.
-func TestSecretIsHiddenAroundStops(t *testing.T) {
-	const asked = "GATEWRIGHT_TEST_ASKED"
-	if os.Getenv(asked) != "" {
+// TestSecretIsHiddenAfterAStop: a shell shows what is typed while a process is stopped, and leaves it so when that goes on.
+func TestSecretIsHiddenAfterAStop(t *testing.T) {
+	const asks = "GATEWRIGHT_TEST_ASKS"
+	if os.Getenv(asks) != "" {
 		answer, err := prompt.Person{In: os.Stdin, Out: os.Stdout, Getenv: func(string) string { return "" }}.Secret(t.Context(), "The key", "--key-stdin")
 		if err != nil || answer != "gwa_planted" {
 			t.Errorf("it is answered with %q, %v", answer, err)
@@ -32,13 +31,14 @@ func TestSecretIsHiddenAroundStops(t *testing.T) {
 	}
 	t.Parallel()
 	keyboard, tty := terminaltest.Open(t)
-	shown, err := term.GetState(int(keyboard.Fd()))
+	terminal := int(keyboard.Fd())
+	shown, err := term.GetState(terminal)
 	if err != nil {
 		t.Fatal(err)
 	}
 	is := func(where string, hidden bool) {
 		t.Helper()
-		now, err := term.GetState(int(keyboard.Fd()))
+		now, err := term.GetState(terminal)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -47,7 +47,7 @@ func TestSecretIsHiddenAroundStops(t *testing.T) {
 		}
 	}
 	child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$")
-	child.Env = append(os.Environ(), asked+"=yes")
+	child.Env = append(os.Environ(), asks+"=yes")
 	child.Stdin, child.Stdout, child.Stderr = tty, tty, tty
 	child.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
 	if err := child.Start(); err != nil {
@@ -58,27 +58,29 @@ func TestSecretIsHiddenAroundStops(t *testing.T) {
 	}
 	defer time.AfterFunc(20*time.Second, func() { _ = child.Process.Kill() }).Stop()
 	screen := bufio.NewReader(keyboard)
-	questioned := func() {
+	asked := func() {
 		t.Helper()
 		if text, err := screen.ReadString(':'); err != nil || !strings.HasSuffix(text, "The key (it is not shown):") {
 			t.Fatalf("it asks %q, %v", text, err)
 		}
 	}
-	questioned()
+	asked()
 	is("when it is asked for", true)
 	for range 2 {
-		if _, err := keyboard.WriteString("\x1a"); err != nil {
+		if err := child.Process.Signal(syscall.SIGSTOP); err != nil {
 			t.Fatal(err)
 		}
 		var status syscall.WaitStatus
 		if _, err := syscall.Wait4(child.Process.Pid, &status, syscall.WUNTRACED, nil); err != nil || !status.Stopped() {
-			t.Fatalf("after Ctrl-Z it has the status %v, %v", status, err)
+			t.Fatalf("a process that is stopped has the status %v, %v", status, err)
 		}
-		is("while it is stopped", false)
+		if err := term.Restore(terminal, shown); err != nil {
+			t.Fatal(err)
+		}
 		if err := child.Process.Signal(syscall.SIGCONT); err != nil {
 			t.Fatal(err)
 		}
-		questioned()
+		asked()
 		is("when it goes on", true)
 	}
 	if _, err := keyboard.WriteString("gwa_planted\n"); err != nil {
@@ -89,7 +91,7 @@ func TestSecretIsHiddenAroundStops(t *testing.T) {
 		t.Errorf("the screen shows %q", rest)
 	}
 	if err := child.Wait(); err != nil {
-		t.Error(err)
+		t.Errorf("it ends with %v, and shows %q", err, rest)
 	}
 	is("when it is answered", false)
 }
