@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/term"
+
 	"github.com/gatewright/gatewright/client/exit"
 	"github.com/gatewright/gatewright/client/prompt"
 	"github.com/gatewright/gatewright/local/terminal/terminaltest"
@@ -100,7 +102,16 @@ func TestSecretIsNotShown(t *testing.T) {
 			}
 			defer cancel(nil)
 			keyboard, tty := terminaltest.Open(t)
-			person := prompt.Person{In: tty, Out: typist{tty, keyboard, tt.typed}, Getenv: func(string) string { return "" }}
+			shown, err := term.GetState(int(tty.Fd()))
+			if err != nil {
+				t.Fatal(err)
+			}
+			asked := func() {
+				if now, err := term.GetState(int(tty.Fd())); err != nil || *now == *shown {
+					t.Errorf("the terminal shows what is typed when it is asked for, %v", err)
+				}
+			}
+			person := prompt.Person{In: tty, Out: typist{tty, keyboard, tt.typed, asked}, Getenv: func(string) string { return "" }}
 			answer, err := person.Secret(ctx, "The key", "--key-stdin")
 			if answer != tt.answer || !errors.Is(err, tt.ends) {
 				t.Errorf("it is answered with %q, %v", answer, err)
@@ -124,11 +135,13 @@ func TestSecretIsNotShown(t *testing.T) {
 type typist struct {
 	screen, keyboard *os.File
 	types            string
+	sees             func() // before
 }
 
 func (o typist) Write(text []byte) (int, error) {
 	n, err := o.screen.Write(text)
 	if bytes.Contains(text, []byte("shown")) && err == nil {
+		o.sees()
 		_, err = o.keyboard.WriteString(o.types)
 	}
 	return n, err
