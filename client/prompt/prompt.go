@@ -24,7 +24,8 @@ const mostAnswer = 64 << 10
 
 // Person is who may be asked.
 type Person struct {
-	// In is where answers come from, and Out where questions go: stderr, since stdout has the document.
+	// In is where answers come from, and Out where questions go: stderr, since stdout has the document. Windows hides what is typed
+	// into os.Stdin alone.
 	In  *os.File
 	Out io.Writer
 	// Getenv reads the environment: with CI set nobody is there.
@@ -110,13 +111,23 @@ func (p Person) Confirm(ctx context.Context, what, name, flag string) error {
 // Until has each Read of in end with the cause of ctx where that ends first. A signal alone ends none: a read of a terminal, or of a
 // pipe that nobody closes, waits for ever. What comes after that end is lost.
 func Until(ctx context.Context, in io.Reader) io.Reader {
+	type got struct {
+		n   int
+		err error
+	}
 	return reader(func(into []byte) (int, error) {
-		read, err := await(ctx, func() ([]byte, error) {
-			own := make([]byte, len(into)) // into is the caller's again when ctx ends
+		own := make([]byte, len(into)) // into is the caller's again when ctx ends
+		done := make(chan got, 1)
+		go func() {
 			n, err := in.Read(own)
-			return own[:n], err
-		})
-		return copy(into, read), err
+			done <- got{n, err}
+		}()
+		select {
+		case g := <-done:
+			return copy(into, own[:g.n]), g.err
+		case <-ctx.Done():
+			return 0, context.Cause(ctx)
+		}
 	})
 }
 
@@ -124,25 +135,6 @@ func Until(ctx context.Context, in io.Reader) io.Reader {
 type reader func([]byte) (int, error)
 
 func (r reader) Read(into []byte) (int, error) { return r(into) }
-
-// await is what get returns, or the cause of ctx where that ends first; get goes on then.
-func await(ctx context.Context, get func() ([]byte, error)) ([]byte, error) {
-	type got struct {
-		text []byte
-		err  error
-	}
-	done := make(chan got, 1)
-	go func() {
-		text, err := get()
-		done <- got{text, err}
-	}()
-	select {
-	case g := <-done:
-		return g.text, g.err
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
-	}
-}
 
 // Line reads a line, without its end and the space around it, byte by byte: what comes after it stays to be read. The end of the input
 // ends a line too.

@@ -135,7 +135,7 @@ func TestSecretIsNotShown(t *testing.T) {
 type typist struct {
 	screen, keyboard *os.File
 	types            string
-	sees             func() // before
+	sees             func() // is called before it types
 }
 
 func (o typist) Write(text []byte) (int, error) {
