@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/cockroachdb/pebble/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/gatewright/gatewright/local/rootkey"
 	"github.com/gatewright/gatewright/shared/seal"

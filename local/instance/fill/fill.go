@@ -17,7 +17,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/cockroachdb/pebble/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/gatewright/gatewright/functions"

@@ -1,6 +1,6 @@
 package fill
 
-import "github.com/cockroachdb/pebble/vfs"
+import "github.com/cockroachdb/pebble/v2/vfs"
 
 // unsynced is a file system that does not wait for its disk: a million consumers
 // are made in minutes, and nobody cares for those of a machine that failed
@@ -20,14 +20,16 @@ func wrap(f vfs.File, err error) (vfs.File, error) {
 }
 
 // Create implements vfs.FS, as the others do.
-func (u unsynced) Create(name string) (vfs.File, error) { return wrap(u.FS.Create(name)) }
+func (u unsynced) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
+	return wrap(u.FS.Create(name, category))
+}
 
 func (u unsynced) OpenDir(name string) (vfs.File, error) { return wrap(u.FS.OpenDir(name)) }
 
-func (u unsynced) OpenReadWrite(name string, options ...vfs.OpenOption) (vfs.File, error) {
-	return wrap(u.FS.OpenReadWrite(name, options...))
+func (u unsynced) OpenReadWrite(name string, category vfs.DiskWriteCategory, options ...vfs.OpenOption) (vfs.File, error) {
+	return wrap(u.FS.OpenReadWrite(name, category, options...))
 }
 
-func (u unsynced) ReuseForWrite(from, to string) (vfs.File, error) {
-	return wrap(u.FS.ReuseForWrite(from, to))
+func (u unsynced) ReuseForWrite(from, to string, category vfs.DiskWriteCategory) (vfs.File, error) {
+	return wrap(u.FS.ReuseForWrite(from, to, category))
 }

@@ -8,7 +8,7 @@ import (
 	"io"
 	"sync"
 
-	"github.com/cockroachdb/pebble/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
 // acknowledged is a file of its own that tells up to which change answers were
@@ -27,7 +27,7 @@ type acknowledged struct {
 const acknowledgedBytes = numberBytes + 4
 
 func openAcknowledged(fs vfs.FS, name string) (*acknowledged, error) {
-	file, err := fs.OpenReadWrite(name)
+	file, err := fs.OpenReadWrite(name, vfs.WriteCategoryUnspecified)
 	if err != nil {
 		return nil, fmt.Errorf("open %s: %w", name, err)
 	}

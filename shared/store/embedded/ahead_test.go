@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cockroachdb/pebble/vfs"
-	"github.com/cockroachdb/pebble/vfs/errorfs"
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
 	"github.com/gatewright/gatewright/shared/store"
 )
@@ -19,8 +19,11 @@ import (
 // stalling is a disk whose log takes nothing while it is held.
 type stalling struct{ held sync.RWMutex }
 
-func (s *stalling) MaybeError(op errorfs.Op, path string) error {
-	if op == errorfs.OpFileWrite && strings.HasSuffix(path, ".log") {
+// String implements errorfs.Injector.
+func (s *stalling) String() string { return "stalling" }
+
+func (s *stalling) MaybeError(op errorfs.Op) error {
+	if op.Kind == errorfs.OpFileWrite && strings.HasSuffix(op.Path, ".log") {
 		s.held.RLock()
 		defer s.held.RUnlock()
 	}

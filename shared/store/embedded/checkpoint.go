@@ -7,8 +7,8 @@ import (
 	"fmt"
 	"hash/crc32"
 
-	"github.com/cockroachdb/pebble"
-	"github.com/cockroachdb/pebble/vfs"
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
 // Checkpoint copies the files, as they are at one moment, into a folder of the
@@ -49,7 +49,7 @@ func (b *Backend) Verify() error {
 
 // writeAcknowledged makes the file that openAcknowledged reads.
 func writeAcknowledged(fs vfs.FS, name string, seq uint64) error {
-	file, err := fs.Create(name)
+	file, err := fs.Create(name, vfs.WriteCategoryUnspecified)
 	if err != nil {
 		return err
 	}

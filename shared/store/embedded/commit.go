@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
-	"github.com/cockroachdb/pebble"
+	"github.com/cockroachdb/pebble/v2"
 
 	"github.com/gatewright/gatewright/shared/store"
 )
@@ -213,11 +213,6 @@ func readItem(from pebble.Reader, key store.Key) (*store.Stored, error) {
 		return nil, damaged(err)
 	}
 	return s, nil
-}
-
-// damaged says what to do about a file that cannot be read.
-func damaged(err error) error {
-	return fmt.Errorf("the store cannot be read: %w: if it goes on, a file is damaged; restore the last backup", err)
 }
 
 // tokenLife is at least how long a token is remembered, as in DynamoDB.

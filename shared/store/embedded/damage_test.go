@@ -10,8 +10,8 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/cockroachdb/pebble/vfs"
-	"github.com/cockroachdb/pebble/vfs/errorfs"
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
 	"github.com/gatewright/gatewright/shared/store"
 	"github.com/gatewright/gatewright/shared/store/embedded"
@@ -102,7 +102,7 @@ func content(t *testing.T, fs vfs.FS, name string) []byte {
 
 func replace(t *testing.T, fs vfs.FS, name string, raw []byte) {
 	t.Helper()
-	file, err := fs.Create(name)
+	file, err := fs.Create(name, vfs.WriteCategoryUnspecified)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -191,8 +191,8 @@ func TestDiskThatTakesNothing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			fs := vfs.NewMem()
 			var off atomic.Bool
-			broken := errorfs.Wrap(fs, errorfs.InjectorFunc(func(op errorfs.Op, _ string) error {
-				if off.Load() && op.OpKind() == errorfs.OpKindWrite {
+			broken := errorfs.Wrap(fs, errorfs.InjectorFunc(func(op errorfs.Op) error {
+				if off.Load() && op.Kind.ReadOrWrite() == errorfs.OpIsWrite {
 					return cause
 				}
 				return nil
@@ -237,8 +237,8 @@ func TestStartOnADiskThatTakesNothing(t *testing.T) {
 	for name, cause := range map[string]error{"full": syscall.ENOSPC, "read-only": syscall.EROFS} {
 		t.Run(name, func(t *testing.T) {
 			fs := crashed(t, 10)
-			broken := errorfs.Wrap(fs, errorfs.InjectorFunc(func(op errorfs.Op, file string) error {
-				if op.OpKind() == errorfs.OpKindWrite && strings.HasPrefix(file, path.Join(folder, "pebble")+"/") && path.Base(file) != "LOCK" {
+			broken := errorfs.Wrap(fs, errorfs.InjectorFunc(func(op errorfs.Op) error {
+				if op.Kind.ReadOrWrite() == errorfs.OpIsWrite && strings.HasPrefix(op.Path, path.Join(folder, "pebble")+"/") && path.Base(op.Path) != "LOCK" {
 					return cause
 				}
 				return nil

@@ -14,7 +14,7 @@
 //
 // Read embedded.go first, then commit.go and query.go. layout.go and codec.go
 // are the form of the files, feed.go the stream, housekeeping.go what is deleted,
-// acknowledged.go how a damaged log is noticed, watch.go what operators are told, place.go that the files are gone, checkpoint.go what backups copy. Why Pebble:
+// engine.go is how Pebble is opened and what it reports, errors.go the texts of its errors, acknowledged.go how a damaged log is noticed, watch.go what operators are told, place.go that the files are gone, checkpoint.go what backups copy. Why Pebble:
 // docs/decisions/0031-pebble-is-the-embedded-engine.md.
 package embedded
 
@@ -31,9 +31,9 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/cockroachdb/pebble"
-	"github.com/cockroachdb/pebble/vfs"
-	"github.com/cockroachdb/pebble/vfs/atomicfs"
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/atomicfs"
 
 	"github.com/gatewright/gatewright/shared/store"
 )
@@ -52,6 +52,12 @@ type Backend struct {
 
 	closing sync.Once
 	closed  error
+	// opening receives the error of a flush while Pebble opens the files.
+	opening chan error
+	// flushError is that of the last flush, as Pebble's lock guards it.
+	flushError error
+	// opened is set once Pebble has opened the files.
+	opened atomic.Bool
 	// broken holds why nothing can be written any more, once that is so.
 	broken atomic.Pointer[error]
 	// told hears of commits (Watch), nil for nobody.
@@ -99,18 +105,6 @@ const (
 	acknowledgedFile = "acknowledged"
 )
 
-// Sizes of the engine. A product that idles should be small; one with a million
-// consumers keeps its working set in the page cache. Pebble takes the memtables
-// out of the cache's bytes, and has several under load: of 32 MB with 16 MB each
-// nothing was left, and filling 100,000 consumers read blocks for 7.8 s of
-// processor time instead of 1.9 s.
-const (
-	blockCacheBytes = 64 << 20
-	memTableBytes   = 8 << 20
-	openFiles       = 500
-	bloomBits       = 10
-)
-
 // ErrInUse is what Open answers while another process has the files.
 var ErrInUse = errors.New("the store is in use by another process")
 
@@ -129,7 +123,7 @@ func Open(ctx context.Context, o Options) (*Backend, error) {
 	if o.Fatal == nil {
 		o.Fatal = func(error) {}
 	}
-	b := &Backend{o: o, wake: make(chan struct{}, 1)}
+	b := &Backend{o: o, wake: make(chan struct{}, 1), opening: make(chan error, 1)}
 	b.life, b.end = context.WithCancel(context.WithoutCancel(ctx))
 	b.flights.begin()
 	files := o.FS.PathJoin(o.Dir, filesFolder)
@@ -154,7 +148,7 @@ func Open(ctx context.Context, o Options) (*Backend, error) {
 		_ = b.lock.Close()
 		return nil, err
 	}
-	if b.db, err = pebble.Open(files, options); err != nil {
+	if err := b.openEngine(files, options); err != nil {
 		_ = b.lock.Close()
 		return nil, b.notOpened(err)
 	}
@@ -166,14 +160,6 @@ func Open(ctx context.Context, o Options) (*Backend, error) {
 		b.jobs.Go(b.keepHouse)
 	}
 	return b, nil
-}
-
-// notOpened says what keeps files from being opened: a start writes, too.
-func (b *Backend) notOpened(err error) error {
-	if vfs.IsNoSpaceError(err) || errors.Is(err, syscall.EROFS) || errors.Is(err, fs.ErrPermission) {
-		return fmt.Errorf("the store in %s cannot be written to: %w: nothing of it is lost; see that its disk has room and is writable, and start again", b.o.Dir, err)
-	}
-	return fmt.Errorf("the store in %s cannot be opened: %w: a file of it is damaged or missing; restore the last backup into another folder, and keep this one", b.o.Dir, err)
 }
 
 // makeFolder makes a folder, and those around it, so that a power cut takes none
@@ -199,16 +185,6 @@ func makeFolder(fs vfs.FS, path string) error {
 		}
 	}
 	return nil
-}
-
-func (b *Backend) pebbleOptions() *pebble.Options {
-	return &pebble.Options{
-		FS: b.o.FS, Lock: b.lock, ReadOnly: b.o.ReadOnly, Cache: pebble.NewCache(blockCacheBytes), MemTableSize: memTableBytes, MaxOpenFiles: openFiles,
-		FormatMajorVersion: pebble.FormatNewest,
-		Logger:             log{b},
-		EventListener:      log{b}.events(),
-		Levels:             levels(),
-	}
 }
 
 // recover reads where the last process ended.
@@ -288,31 +264,6 @@ func (b *Backend) Close() error {
 		}
 	})
 	return b.closed
-}
-
-// log is what Pebble says.
-type log struct{ b *Backend }
-
-var _ pebble.Logger = log{}
-
-func (l log) Infof(format string, args ...any) {
-	l.b.o.Log.Debug("the store's engine", "says", fmt.Sprintf(format, args...))
-}
-
-// events has Pebble tell when it begins and ends to write tables, which takes disk
-// and processor from commits, and when it makes commits wait for that.
-func (l log) events() *pebble.EventListener {
-	return &pebble.EventListener{
-		FlushBegin: func(i pebble.FlushInfo) { l.Infof("%s", i) }, FlushEnd: func(i pebble.FlushInfo) { l.Infof("%s", i) },
-		CompactionBegin: func(i pebble.CompactionInfo) { l.Infof("%s", i) }, CompactionEnd: func(i pebble.CompactionInfo) { l.Infof("%s", i) },
-		WriteStallBegin: func(i pebble.WriteStallBeginInfo) { l.Infof("%s", i) }, WriteStallEnd: func() { l.Infof("write stall ending") },
-		BackgroundError: func(err error) { l.Infof("background error: %s", err) },
-	}
-}
-
-// Fatalf is called when a commit, or the list of files, cannot be written.
-func (l log) Fatalf(format string, args ...any) {
-	_ = l.b.fail(fmt.Errorf(format, args...))
 }
 
 // fail notes that nothing can be written any more, and gives the error for who asked.

@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cockroachdb/pebble/vfs"
-	"github.com/cockroachdb/pebble/vfs/errorfs"
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
 	"github.com/gatewright/gatewright/shared/store"
 	"github.com/gatewright/gatewright/shared/store/embedded"
@@ -34,9 +34,9 @@ func TestOneProcessHasTheFiles(t *testing.T) {
 }
 
 func TestFolderThatCannotBeWritten(t *testing.T) {
-	refusing := errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(func(op errorfs.Op, path string) error {
-		if op.OpKind() == errorfs.OpKindWrite {
-			return &fs.PathError{Op: "write", Path: path, Err: syscall.EACCES}
+	refusing := errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(func(op errorfs.Op) error {
+		if op.Kind.ReadOrWrite() == errorfs.OpIsWrite {
+			return &fs.PathError{Op: "write", Path: op.Path, Err: syscall.EACCES}
 		}
 		return nil
 	}))

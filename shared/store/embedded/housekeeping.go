@@ -10,7 +10,7 @@ import (
 	"math"
 	"time"
 
-	"github.com/cockroachdb/pebble"
+	"github.com/cockroachdb/pebble/v2"
 
 	"github.com/gatewright/gatewright/shared/store"
 )

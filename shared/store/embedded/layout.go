@@ -4,8 +4,8 @@ import (
 	"bytes"
 	"encoding/binary"
 
-	"github.com/cockroachdb/pebble"
-	"github.com/cockroachdb/pebble/bloom"
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/bloom"
 
 	"github.com/gatewright/gatewright/shared/store"
 )
@@ -140,13 +140,10 @@ func after(prefix []byte) []byte {
 	return out
 }
 
-// levels have filters, so that looking for what is not there (a token, an absent
+// setLevels gives each level a filter, so that looking for what is not there (a token, an absent
 // item) reads no block.
-func levels() []pebble.LevelOptions {
-	const count = 7
-	out := make([]pebble.LevelOptions, count)
-	for i := range out {
-		out[i] = pebble.LevelOptions{FilterPolicy: bloom.FilterPolicy(bloomBits), FilterType: pebble.TableFilter}
+func setLevels(o *pebble.Options) {
+	for i := range o.Levels {
+		o.Levels[i].FilterPolicy = bloom.FilterPolicy(bloomBits)
 	}
-	return out
 }

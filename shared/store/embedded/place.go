@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
 // errMoved says that what is written goes where no start finds it: files that are
@@ -18,9 +20,17 @@ func (b *Backend) lockPath() string {
 	return b.o.FS.PathJoin(b.o.FS.PathJoin(b.o.Dir, filesFolder), lockFile)
 }
 
+// statLock describes the lock's file. os.SameFile knows the machine's own description alone, and not Pebble's wrapper of it.
+func (b *Backend) statLock() (fs.FileInfo, error) {
+	if vfs.Root(b.o.FS) == vfs.Default {
+		return os.Stat(b.lockPath())
+	}
+	return b.o.FS.Stat(b.lockPath())
+}
+
 // remember notes which files were opened.
 func (b *Backend) remember() (err error) {
-	if b.mark, err = b.o.FS.Stat(b.lockPath()); err != nil {
+	if b.mark, err = b.statLock(); err != nil {
 		return fmt.Errorf("find the store's files: %w", err)
 	}
 	os.SameFile(b.mark, b.mark) // some systems look for what tells them apart only now
@@ -30,7 +40,7 @@ func (b *Backend) remember() (err error) {
 // inPlace answers errMoved once the files that are open are not those that the next
 // start finds. It costs 2 µs, beside an fsync of hundreds.
 func (b *Backend) inPlace() error {
-	switch now, err := b.o.FS.Stat(b.lockPath()); {
+	switch now, err := b.statLock(); {
 	case errors.Is(err, fs.ErrNotExist):
 		return errMoved
 	case err != nil:

@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/cockroachdb/pebble/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/gatewright/gatewright/shared/operation/simulations"
 	"github.com/gatewright/gatewright/shared/store"
@@ -65,7 +65,7 @@ func TestPowerCuts(t *testing.T) {
 func powerCut(t *testing.T, seed uint64) error {
 	t.Helper()
 	random := rand.New(rand.NewPCG(seed, 0))
-	fs := vfs.NewStrictMem()
+	fs := vfs.NewCrashableMem()
 	writers := make([]writer, 1+random.IntN(4))
 	seen := make([]int, len(writers))
 	for life := range 3 { // what is found is written on
@@ -76,18 +76,19 @@ func powerCut(t *testing.T, seed uint64) error {
 		if err := check(engine, writers, seen); err != nil {
 			return fmt.Errorf("after cut %d: %w", life, err)
 		}
-		live(t, engine, fs, writers, seen, random.IntN(500))
+		// What was not synced may be on the disk or not.
+		cut := vfs.CrashCloneCfg{UnsyncedDataPercent: []int{0, 50, 100}[random.IntN(3)], RNG: random}
+		after := live(t, engine, fs, writers, seen, random.IntN(500), cut)
 		// What an engine without power still does reaches no disk.
 		_ = engine.Close()
-		fs.ResetToSyncedState()
-		fs.SetIgnoreSyncs(false)
+		fs = after
 	}
 	return nil
 }
 
-// live has all writers write and somebody read, until the power goes some
-// changes later.
-func live(t *testing.T, engine *embedded.Backend, fs *vfs.MemFS, writers []writer, seen []int, changes int) {
+// live lets all writers write and one goroutine read until the power fails, some
+// changes later. It returns the disk as it is after that.
+func live(t *testing.T, engine *embedded.Backend, fs *vfs.MemFS, writers []writer, seen []int, changes int, cut vfs.CrashCloneCfg) (after *vfs.MemFS) {
 	t.Helper()
 	table := tableOver(engine)
 	var power atomic.Bool
@@ -124,9 +125,10 @@ func live(t *testing.T, engine *embedded.Backend, fs *vfs.MemFS, writers []write
 		}
 		// In this order: what is noted from here on counts for nothing.
 		power.Store(false)
-		fs.SetIgnoreSyncs(true)
+		after = fs.CrashClone(cut)
 	})
 	all.Wait()
+	return after
 }
 
 // begin clears a writer's pair, whose count begins anew.

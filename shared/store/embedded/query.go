@@ -5,7 +5,7 @@ import (
 	"iter"
 	"slices"
 
-	"github.com/cockroachdb/pebble"
+	"github.com/cockroachdb/pebble/v2"
 
 	"github.com/gatewright/gatewright/shared/store"
 )

@@ -1,0 +1,43 @@
+package embedded
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+	"syscall"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// notOpened explains why the files cannot be opened. A start writes too, so the disk may be the cause.
+func (b *Backend) notOpened(err error) error {
+	err = oneLine(err)
+	if vfs.IsNoSpaceError(err) || errors.Is(err, syscall.EROFS) || errors.Is(err, fs.ErrPermission) {
+		return fmt.Errorf("the store in %s cannot be written to: %w: nothing of it is lost; see that its disk has room and is writable, and start again", b.o.Dir, err)
+	}
+	return fmt.Errorf("the store in %s cannot be opened: %w: a file of it is damaged or missing; restore the last backup into another folder, and keep this one", b.o.Dir, err)
+}
+
+// damaged explains a file that cannot be read while the store is open.
+func damaged(err error) error {
+	return fmt.Errorf("the store cannot be read: %w: if it goes on, a file is damaged; restore the last backup", oneLine(err))
+}
+
+// lineError is an error of Pebble, some of which have texts of several lines.
+type lineError struct{ error }
+
+// oneLine returns an error whose text is one line, without Pebble's names of its own types.
+func oneLine(err error) error { return lineError{err} }
+
+func (e lineError) Error() string {
+	var lines []string
+	for line := range strings.Lines(e.error.Error()) {
+		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "<") {
+			lines = append(lines, line)
+		}
+	}
+	return strings.Join(lines, " ")
+}
+
+func (e lineError) Unwrap() error { return e.error }
