@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
-	"io"
+	"io/fs"
 	"sync"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -20,29 +20,26 @@ import (
 // exact, after a power cut it may be older than the log, never newer.
 type acknowledged struct {
 	mu   sync.Mutex
-	file vfs.File
+	file vfs.File // nil where files are only read
 	seq  uint64
 }
 
 const acknowledgedBytes = numberBytes + 4
 
-func openAcknowledged(fs vfs.FS, name string) (*acknowledged, error) {
-	file, err := fs.OpenReadWrite(name, vfs.WriteCategoryUnspecified)
+// readAcknowledged returns the last change that was promised. It returns 0 for a file that is not there, that a power cut has cut short,
+// or whose content has another checksum: a damaged promise cannot be kept, and nothing else depends on the file.
+func readAcknowledged(files vfs.FS, name string) (uint64, error) {
+	raw, err := readFile(files, name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, nil
+	}
 	if err != nil {
-		return nil, fmt.Errorf("open %s: %w", name, err)
+		return 0, fmt.Errorf("read %s: %w", name, err)
 	}
-	a := &acknowledged{file: file}
-	var raw [acknowledgedBytes]byte
-	switch n, err := file.ReadAt(raw[:], 0); {
-	case errors.Is(err, io.EOF) && n < acknowledgedBytes:
-		return a, nil // new, or cut by a power cut
-	case err != nil && !errors.Is(err, io.EOF):
-		return nil, errors.Join(fmt.Errorf("read %s: %w", name, err), file.Close())
+	if len(raw) < acknowledgedBytes || crc32.ChecksumIEEE(raw[:numberBytes]) != binary.BigEndian.Uint32(raw[numberBytes:]) {
+		return 0, nil
 	}
-	if crc32.ChecksumIEEE(raw[:numberBytes]) == binary.BigEndian.Uint32(raw[numberBytes:]) {
-		a.seq = binary.BigEndian.Uint64(raw[:])
-	}
-	return a, nil
+	return binary.BigEndian.Uint64(raw), nil
 }
 
 // promise notes that the changes up to seq are answered.
@@ -67,5 +64,8 @@ func (a *acknowledged) promised() uint64 {
 func (a *acknowledged) close() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	if a.file == nil {
+		return nil
+	}
 	return errors.Join(a.file.Sync(), a.file.Close())
 }

@@ -88,6 +88,8 @@ type Options struct {
 	// ReadOnly opens files that are there to look at them: they stay as they are,
 	// and nothing may be written.
 	ReadOnly bool
+	// MemTableBytes is the size of the table in memory, which is flushed when it is full; 0 means 8 MiB.
+	MemTableBytes int
 	// Now is the clock of ttl attributes and of the feed; nil means time.Now.
 	Now func() time.Time
 	// Log hears what the engine has to say; nil means nobody.
@@ -103,6 +105,7 @@ type Options struct {
 const (
 	filesFolder      = "pebble"
 	acknowledgedFile = "acknowledged"
+	inventoryFile    = "inventory"
 )
 
 // ErrInUse is what Open answers while another process has the files.
@@ -113,6 +116,9 @@ var ErrInUse = errors.New("the store is in use by another process")
 func Open(ctx context.Context, o Options) (*Backend, error) {
 	if o.FS == nil {
 		o.FS = vfs.Default
+	}
+	if o.MemTableBytes == 0 {
+		o.MemTableBytes = memTableBytes
 	}
 	if o.Now == nil {
 		o.Now = time.Now
@@ -127,33 +133,11 @@ func Open(ctx context.Context, o Options) (*Backend, error) {
 	b.life, b.end = context.WithCancel(context.WithoutCancel(ctx))
 	b.flights.begin()
 	files := o.FS.PathJoin(o.Dir, filesFolder)
-	var err error
-	if !o.ReadOnly {
-		err = makeFolder(o.FS, files)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("the store's folder %s cannot be made: %w: make it writable, or name another data directory", o.Dir, err)
-	}
-	switch b.lock, err = pebble.LockDirectory(files, o.FS); {
-	case errors.Is(err, fs.ErrNotExist): // of one that is only read
-		return nil, fmt.Errorf("there is no store in %s: %w", o.Dir, err)
-	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):
-		return nil, fmt.Errorf("the store's folder %s cannot be written to: %w: make it writable, or name another data directory", o.Dir, err)
-	case err != nil:
-		return nil, fmt.Errorf("%w (%s): stop it first, or name another data directory: %w", ErrInUse, o.Dir, err)
-	}
-	options := b.pebbleOptions()
-	defer options.Cache.Unref()
-	if err := b.checkEngine(files); err != nil {
-		_ = b.lock.Close()
+	if err := b.lockFiles(files); err != nil {
 		return nil, err
 	}
-	if err := b.openEngine(files, options); err != nil {
+	if err := b.openFiles(files); err != nil {
 		_ = b.lock.Close()
-		return nil, b.notOpened(err)
-	}
-	if err := b.recover(); err != nil {
-		_ = errors.Join(b.db.Close(), b.lock.Close()) // nothing was written that would be lost
 		return nil, err
 	}
 	if !o.ReadOnly {
@@ -162,38 +146,80 @@ func Open(ctx context.Context, o Options) (*Backend, error) {
 	return b, nil
 }
 
-// makeFolder makes a folder, and those around it, so that a power cut takes none
-// of them back.
-func makeFolder(fs vfs.FS, path string) error {
-	var around []string // of the folders that are not there yet
-	for at := path; ; at = fs.PathDir(at) {
-		if _, err := fs.Stat(at); err == nil || fs.PathDir(at) == at {
-			break
-		}
-		around = append(around, fs.PathDir(at))
-	}
-	if err := fs.MkdirAll(path, 0o700); err != nil {
-		return err
-	}
-	for _, at := range around {
-		dir, err := fs.OpenDir(at)
-		if err != nil {
+// lockFiles makes the folder of a new store, and locks it.
+func (b *Backend) lockFiles(files string) error {
+	var err error
+	if _, absent := b.o.FS.Stat(files); errors.Is(absent, fs.ErrNotExist) && !b.o.ReadOnly {
+		if _, err := b.survey(files); err != nil {
 			return err
 		}
-		if err := errors.Join(dir.Sync(), dir.Close()); err != nil {
-			return err
-		}
+		err = makeFolder(b.o.FS, files)
+	}
+	if err != nil {
+		return fmt.Errorf("the store's folder %s cannot be made: %w: make it writable, or name another data directory", b.o.Dir, err)
+	}
+	switch b.lock, err = pebble.LockDirectory(files, b.o.FS); {
+	case errors.Is(err, fs.ErrNotExist): // of one that is only read
+		return fmt.Errorf("there is no store in %s: %w", b.o.Dir, err)
+	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):
+		return fmt.Errorf("the store's folder %s cannot be written to: %w: make it writable, or name another data directory", b.o.Dir, err)
+	case err != nil:
+		return fmt.Errorf("%w (%s): stop it first, or name another data directory: %w", ErrInUse, b.o.Dir, err)
 	}
 	return nil
 }
 
-// recover reads where the last process ended.
-func (b *Backend) recover() error {
+// openFiles checks what is there, and opens it. It leaves files that it refuses as they are.
+func (b *Backend) openFiles(files string) error {
+	if err := b.checkEngine(files); err != nil {
+		return err
+	}
+	found, err := b.survey(files)
+	if err == nil && !found.isNew() && !b.o.ReadOnly {
+		err = b.rehearse(files, found)
+	}
+	if err != nil {
+		return err
+	}
+	disk := b.o.FS
+	if !b.o.ReadOnly {
+		if err := b.probe(files); err != nil {
+			return b.notOpened(err)
+		}
+		if disk, err = takeStock(b.o.FS, files, b.inventoryPath(), found.manifests()); err != nil {
+			return b.notOpened(err)
+		}
+	}
+	options := b.pebbleOptions(disk)
+	defer options.Cache.Unref()
+	options.ErrorIfNotExists = !found.isNew()
+	if err := b.openEngine(files, options); err != nil {
+		return b.notOpened(err)
+	}
+	if b.o.ReadOnly {
+		err = b.checkContent(b.db, found)
+	}
+	if err == nil {
+		err = b.resume(found)
+	}
+	if err != nil {
+		_ = b.db.Close() // nothing was written that would be lost
+	}
+	return err
+}
+
+func (b *Backend) acknowledgedPath() string { return b.o.FS.PathJoin(b.o.Dir, acknowledgedFile) }
+func (b *Backend) inventoryPath() string    { return b.o.FS.PathJoin(b.o.Dir, inventoryFile) }
+
+// resume reads where the last process ended.
+func (b *Backend) resume(found *existing) error {
 	if err := b.remember(); err != nil {
 		return err
 	}
-	if err := b.checkFormat(); err != nil {
-		return err
+	if !b.o.ReadOnly {
+		if err := b.noteFormat(); err != nil {
+			return b.notOpened(err)
+		}
 	}
 	last, err := b.number(lastKey)
 	if err != nil {
@@ -204,34 +230,23 @@ func (b *Backend) recover() error {
 		return err
 	}
 	b.flights.durable(last)
-	if b.ack, err = openAcknowledged(b.o.FS, b.o.FS.PathJoin(b.o.Dir, acknowledgedFile)); err != nil {
-		return err
+	b.ack = &acknowledged{seq: found.promised}
+	if !b.o.ReadOnly {
+		b.ack.file, err = b.o.FS.OpenReadWrite(b.acknowledgedPath(), vfs.WriteCategoryUnspecified)
 	}
-	if promised := b.ack.seq; promised > last {
-		return fmt.Errorf("the store in %s has lost changes %d to %d, which were answered: its log is damaged, or older files were put in its place; restore the last backup, or delete the file %s to go on without them",
-			b.o.Dir, last+1, promised, b.o.FS.PathJoin(b.o.Dir, acknowledgedFile))
-	}
-	return nil
+	return err
 }
 
 // Format is the version of layout.go and codec.go: what this package writes, and the one that it reads.
 const Format = 1
 
-func (b *Backend) checkFormat() error {
+// noteFormat writes the format of a new store.
+func (b *Backend) noteFormat() error {
 	found, err := b.number(formatKey)
-	if err != nil {
-		return fmt.Errorf("read the store's format: %w", err)
+	if err != nil || found != 0 {
+		return err
 	}
-	switch found {
-	case Format:
-		return nil
-	case 0:
-		if err := b.db.Set(formatKey, number(Format), pebble.Sync); err != nil {
-			return b.notOpened(err)
-		}
-		return nil
-	}
-	return fmt.Errorf("the store in %s has format %d, and this version reads format %d: use the version that wrote it", b.o.Dir, found, Format)
+	return b.db.Set(formatKey, number(Format), pebble.Sync)
 }
 
 // engineMarker is what Pebble calls the file whose name says which of its formats the files have.
@@ -288,8 +303,10 @@ func (b *Backend) usable() error {
 }
 
 // number reads one of the engine's own numbers, 0 for none.
-func (b *Backend) number(key []byte) (uint64, error) {
-	value, closer, err := b.db.Get(key)
+func (b *Backend) number(key []byte) (uint64, error) { return numberIn(b.db, key) }
+
+func numberIn(db *pebble.DB, key []byte) (uint64, error) {
+	value, closer, err := db.Get(key)
 	if errors.Is(err, pebble.ErrNotFound) {
 		return 0, nil
 	}

@@ -25,9 +25,9 @@ const (
 	bloomBits       = 10
 )
 
-func (b *Backend) pebbleOptions() *pebble.Options {
+func (b *Backend) pebbleOptions(disk vfs.FS) *pebble.Options {
 	o := &pebble.Options{
-		FS: b.o.FS, Lock: b.lock, ReadOnly: b.o.ReadOnly, Cache: pebble.NewCache(blockCacheBytes), MemTableSize: memTableBytes, MaxOpenFiles: openFiles,
+		FS: disk, Lock: b.lock, ReadOnly: b.o.ReadOnly, Cache: pebble.NewCache(blockCacheBytes), MemTableSize: uint64(b.o.MemTableBytes), MaxOpenFiles: openFiles,
 		FormatMajorVersion: engineFormat,
 		Logger:             log{b},
 		EventListener:      log{b}.events(),
@@ -42,11 +42,6 @@ func (b *Backend) openEngine(files string, options *pebble.Options) error {
 	type result struct {
 		db  *pebble.DB
 		err error
-	}
-	if !b.o.ReadOnly {
-		if err := b.probe(files); err != nil {
-			return err
-		}
 	}
 	opened := make(chan result, 1)
 	go func() {

@@ -1,0 +1,68 @@
+package embedded
+
+import (
+	"errors"
+	"io"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// readFile returns the content of a file.
+func readFile(fs vfs.FS, path string) ([]byte, error) {
+	file, err := fs.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	raw, err := io.ReadAll(file)
+	return raw, errors.Join(err, file.Close())
+}
+
+// writeFile puts content in place of a file. A kill or a power cut leaves the old content or all of the new.
+func writeFile(fs vfs.FS, path string, content []byte) error {
+	draft := path + ".new"
+	file, err := fs.Create(draft, vfs.WriteCategoryUnspecified)
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(content)
+	if err == nil {
+		err = file.Sync()
+	}
+	if err := errors.Join(err, file.Close()); err != nil {
+		return err
+	}
+	if err := fs.Rename(draft, path); err != nil {
+		return err
+	}
+	return syncFolder(fs, fs.PathDir(path))
+}
+
+// syncFolder makes the names of a folder's files last.
+func syncFolder(fs vfs.FS, path string) error {
+	dir, err := fs.OpenDir(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(dir.Sync(), dir.Close())
+}
+
+// makeFolder makes a folder, and those around it, so that a power cut takes none
+// of them back.
+func makeFolder(fs vfs.FS, path string) error {
+	var around []string // of the folders that are not there yet
+	for at := path; ; at = fs.PathDir(at) {
+		if _, err := fs.Stat(at); err == nil || fs.PathDir(at) == at {
+			break
+		}
+		around = append(around, fs.PathDir(at))
+	}
+	if err := fs.MkdirAll(path, 0o700); err != nil {
+		return err
+	}
+	for _, at := range around {
+		if err := syncFolder(fs, at); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,225 @@
+package embedded
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/record"
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// existing is what a start finds in the folder, before it changes anything.
+type existing struct {
+	names    []string // of Pebble's files
+	list     *contents
+	promised uint64 // the last acknowledged change
+	manifest string // that the marker names, "" for none
+	marker   string // the marker's file
+}
+
+// errMissing and errChanged say what is wrong with files that are there or should be.
+var (
+	errMissing = errors.New("is missing")
+	errChanged = errors.New("is damaged")
+)
+
+// survey reads what there is, and refuses what Pebble would take for less than it was. It changes nothing.
+func (b *Backend) survey(files string) (*existing, error) {
+	e := &existing{}
+	var err error
+	if e.names, err = b.o.FS.List(files); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	if e.promised, err = readAcknowledged(b.o.FS, b.acknowledgedPath()); err != nil {
+		return nil, err
+	}
+	if e.list, err = readInventory(b.o.FS, b.inventoryPath()); err != nil {
+		return nil, fmt.Errorf("the file %s %w (%w): restore the last backup, or delete this file to start without what it checks", b.inventoryPath(), errChanged, err)
+	}
+	e.marker, e.manifest = newestMarker(e.names)
+	if e.list != nil && e.olderReleaseWrote() {
+		e.list = nil
+	}
+	if err := e.check(b.o.FS, files); err != nil {
+		return nil, b.notOpened(err)
+	}
+	return e, nil
+}
+
+// isNew reports whether nothing was ever stored: a kill of the first start may have left files without content.
+func (e *existing) isNew() bool { return e.manifest == "" }
+
+// manifests returns what is listed of manifests, nil for nothing.
+func (e *existing) manifests() map[string]prefix {
+	if e.list == nil {
+		return nil
+	}
+	return e.list.Manifests
+}
+
+// olderReleaseWrote reports whether a release that keeps no list has opened the files since the list was written: it has moved the
+// marker to a new manifest, as each of its starts does, and removed what is listed.
+func (e *existing) olderReleaseWrote() bool {
+	listed, _ := newestMarker(e.list.Files)
+	return listed != "" && !slices.Contains(e.names, listed) && markerNumber(e.marker) > markerNumber(listed)
+}
+
+func (e *existing) check(files vfs.FS, dir string) error {
+	if e.list != nil {
+		for _, name := range e.list.Files {
+			if !slices.Contains(e.names, name) {
+				return fmt.Errorf("its file %s %w", name, errMissing)
+			}
+		}
+	}
+	if e.isNew() {
+		if e.promised > 0 || slices.ContainsFunc(e.names, func(name string) bool {
+			return strings.HasSuffix(name, logEnding) || strings.HasSuffix(name, tableEnding)
+		}) {
+			return fmt.Errorf("its file %s… %w", manifestMarker, errMissing)
+		}
+		return nil
+	}
+	raw, err := readFile(files, files.PathJoin(dir, e.manifest))
+	if err != nil {
+		return fmt.Errorf("read its file %s: %w", e.manifest, err)
+	}
+	if e.list != nil {
+		if p, ok := e.list.Manifests[e.manifest]; ok {
+			return p.check(e.manifest, raw)
+		}
+	}
+	return checkRecords(e.manifest, raw)
+}
+
+// check compares a manifest with what is listed of it.
+func (p prefix) check(name string, raw []byte) error {
+	if int64(len(raw)) < p.Bytes {
+		return fmt.Errorf("its file %s %w: it has %d bytes of %d", name, errChanged, len(raw), p.Bytes)
+	}
+	if sum := sha256.Sum256(raw[:p.Bytes]); hex.EncodeToString(sum[:]) != p.SHA256 {
+		return fmt.Errorf("its file %s %w: it has another content than was written", name, errChanged)
+	}
+	return nil
+}
+
+// checkRecords reads a manifest that is not listed: that of an older release, or of a copy. A kill or a power cut may have cut its last
+// record short, or left zeros in its place; any other unreadable record is damage.
+func checkRecords(name string, raw []byte) error {
+	records := record.NewReader(bytes.NewReader(raw), 0)
+	for {
+		r, err := records.Next()
+		if err == nil {
+			_, err = io.Copy(io.Discard, r)
+		}
+		switch {
+		case err == nil:
+		case errors.Is(err, io.EOF), errors.Is(err, record.ErrUnexpectedEOF), errors.Is(err, io.ErrUnexpectedEOF):
+			return nil
+		case errors.Is(err, record.ErrZeroedChunk) && zeros(raw[min(records.Offset(), int64(len(raw))):]):
+			return nil
+		default:
+			return fmt.Errorf("its file %s %w: %w", name, errChanged, oneLine(err))
+		}
+	}
+}
+
+func zeros(raw []byte) bool { return len(bytes.Trim(raw, "\x00")) == 0 }
+
+// newestMarker returns the marker with the highest number, and the manifest that its name ends with.
+func newestMarker(names []string) (marker, manifest string) {
+	for _, name := range names {
+		if n := markerNumber(name); n > 0 && n > markerNumber(marker) {
+			marker = name
+			_, manifest, _ = strings.Cut(strings.TrimPrefix(name, manifestMarker), ".")
+		}
+	}
+	return marker, manifest
+}
+
+// markerNumber returns the number of a manifest's marker, 0 for any other file. Numbers rise with each move of the marker.
+func markerNumber(name string) uint64 {
+	rest, ok := strings.CutPrefix(name, manifestMarker)
+	if !ok {
+		return 0
+	}
+	number, _, _ := strings.Cut(rest, ".")
+	n, _ := strconv.ParseUint(number, 10, 64) // 0 for none
+	return n
+}
+
+// rehearse opens an existing store without writing, so that one that has to be refused is left as it is: Pebble's own start
+// writes the log into tables and removes it.
+func (b *Backend) rehearse(files string, e *existing) error {
+	options := b.pebbleOptions(b.o.FS)
+	defer options.Cache.Unref()
+	options.ReadOnly, options.ErrorIfNotExists = true, true
+	db, err := pebble.Open(files, options)
+	if err != nil {
+		return b.notOpened(err)
+	}
+	return errors.Join(b.checkContent(db, e), db.Close())
+}
+
+// checkContent refuses files that lack what was acknowledged, or have another format.
+func (b *Backend) checkContent(db *pebble.DB, e *existing) error {
+	format, err := numberIn(db, formatKey)
+	if err != nil {
+		return b.notOpened(err)
+	}
+	switch format {
+	case Format:
+	case 0: // a kill of the first start leaves nothing at all
+		if empty, err := isEmpty(db); err != nil || !empty {
+			return b.notOpened(errors.Join(fmt.Errorf("the number of its format %w", errMissing), err))
+		}
+	default:
+		return fmt.Errorf("the store in %s has format %d, and this version reads format %d: use the version that wrote it", b.o.Dir, format, Format)
+	}
+	last, err := numberIn(db, lastKey)
+	if err != nil {
+		return b.notOpened(err)
+	}
+	if e.promised > last {
+		return fmt.Errorf("the store in %s has lost changes %d to %d, which were answered: its log is damaged, or older files were put in its place; restore the last backup, or delete the file %s to go on without them",
+			b.o.Dir, last+1, e.promised, b.acknowledgedPath())
+	}
+	return nil
+}
+
+func isEmpty(db *pebble.DB) (bool, error) {
+	all, err := db.NewIter(nil)
+	if err != nil {
+		return false, err
+	}
+	found := all.First()
+	return !found, errors.Join(all.Error(), all.Close())
+}
+
+// readInventory returns nil where there is no list: in files of an older release, and in a copy.
+func readInventory(files vfs.FS, path string) (*contents, error) {
+	raw, err := readFile(files, path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var list contents
+	decoder := json.NewDecoder(bytes.NewReader(raw))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&list); err != nil {
+		return nil, err
+	}
+	return &list, nil
+}

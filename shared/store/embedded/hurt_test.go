@@ -1,0 +1,258 @@
+package embedded_test
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"path"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/gatewright/gatewright/shared/operation/simulations"
+	"github.com/gatewright/gatewright/shared/store"
+	"github.com/gatewright/gatewright/shared/store/embedded"
+)
+
+// history is how the files of a store came about.
+type history struct {
+	name string
+	// lives is the number of starts. The last life ends as by a kill, the others by Close.
+	lives int
+	// commits is their number in each life, each of 500 bytes.
+	commits int
+}
+
+// smallMemTable has the engine flush for each hundred commits. It also flushes at each start, and compacts some tables into one.
+const smallMemTable = 64 << 10
+
+var histories = []history{
+	{"one life in the log", 1, 40},
+	{"a restart", 2, 40},
+	{"flushes in one life", 1, 500},
+	{"many restarts", 9, 20},
+	{"flushes and compactions over restarts", 4, 700},
+}
+
+// live returns the files of a history, and the values of all its items and notes.
+func (h history) live(t *testing.T) (*vfs.MemFS, map[string]string) {
+	t.Helper()
+	fs, values := vfs.NewCrashableMem(), map[string]string{}
+	random := rand.New(rand.NewPCG(1, 2))
+	for life := range h.lives {
+		engine, err := embedded.Open(t.Context(), embedded.Options{Dir: folder, FS: fs, MemTableBytes: smallMemTable})
+		if err != nil {
+			t.Fatal(err)
+		}
+		table := tableOver(engine)
+		for n := range h.commits {
+			value := make([]byte, 500)
+			for i := range value {
+				value[i] = byte('a' + random.IntN(26))
+			}
+			key := numbered(random.IntN(h.commits * h.lives))
+			if err := table.Commit(t.Context(), store.Put(key, map[string]any{"v": string(value)})); err != nil {
+				t.Fatal(err)
+			}
+			values[key.SK] = string(value)
+			if n%10 == 0 {
+				if err := engine.SetNotes(map[string][]byte{key.SK: value[:10]}); err != nil {
+					t.Fatal(err)
+				}
+				values[noteStart+key.SK] = string(value[:10])
+			}
+		}
+		if life < h.lives-1 {
+			if err := engine.Close(); err != nil {
+				t.Fatal(err)
+			}
+			continue
+		}
+		killed := fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 100, RNG: random}) // as it is now
+		if err := engine.Close(); err != nil {
+			t.Fatal(err)
+		}
+		return killed, values
+	}
+	return nil, nil
+}
+
+// noteStart is what a note's name begins with in the values of a history.
+const noteStart = "note "
+
+// readValue returns the value of an item or a note.
+func readValue(t *testing.T, engine *embedded.Backend, name string) (string, error) {
+	t.Helper()
+	if note, ok := strings.CutPrefix(name, noteStart); ok {
+		value, err := engine.Note(note)
+		return string(value), err
+	}
+	var got struct {
+		V string `dynamodbav:"v"`
+	}
+	err := tableOver(engine).Load(t.Context(), store.Want(store.Key{PK: "p", SK: name}, &got))
+	return got.V, err
+}
+
+// kindOf is the kind of a file, "" for one that holds nothing.
+func kindOf(name string) string {
+	switch base := path.Base(name); {
+	case base == "LOCK":
+		return ""
+	case strings.HasPrefix(base, "marker."):
+		return "marker"
+	case strings.Contains(base, "-"):
+		return strings.Split(base, "-")[0]
+	case strings.Contains(base, "."):
+		return path.Ext(base)
+	default:
+		return base
+	}
+}
+
+// hurt is a change of one file.
+type hurt struct {
+	file string
+	how  string // "flip", "cut" or "remove"
+	at   int    // of the byte
+	bit  byte
+}
+
+func (h hurt) String() string { return fmt.Sprintf("%s %s at %d (%#x)", h.how, h.file, h.at, h.bit) }
+
+func (h hurt) apply(t *testing.T, fs vfs.FS) {
+	t.Helper()
+	if h.how == "remove" {
+		if err := fs.Remove(h.file); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	raw := content(t, fs, h.file)
+	if h.how == "cut" {
+		raw = raw[:h.at]
+	} else {
+		raw[h.at] ^= h.bit
+	}
+	replace(t, fs, h.file, raw)
+}
+
+// hurts returns so many changes of each kind of file in fs, and the removal of each file.
+func hurts(t *testing.T, fs *vfs.MemFS, places int, random *rand.Rand) (out []hurt) {
+	t.Helper()
+	kinds := map[string][]string{}
+	for _, name := range slices.Sorted(maps.Keys(listed(t, fs, folder))) {
+		info, err := fs.Stat(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if kind := kindOf(name); kind != "" && !info.IsDir() {
+			out = append(out, hurt{file: name, how: "remove"})
+			if info.Size() > 0 {
+				kinds[kind] = append(kinds[kind], name)
+			}
+		}
+	}
+	for _, kind := range slices.Sorted(maps.Keys(kinds)) {
+		for range places {
+			name := kinds[kind][random.IntN(len(kinds[kind]))]
+			info, err := fs.Stat(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			at := random.IntN(int(info.Size()))
+			if random.IntN(3) == 0 { // the end of a file has what describes the rest
+				at = max(0, int(info.Size())-1-random.IntN(64))
+			}
+			out = append(out, hurt{name, []string{"flip", "cut"}[random.IntN(2)], at, 1 << random.IntN(8)})
+		}
+	}
+	return out
+}
+
+// TestDamageIsNeverSilent damages one file of a store, at 50 places of each kind of file over five histories (a tenth in `make test`).
+// The start is refused with one line and changes no file, or everything that was acknowledged is served. A table is read when it is
+// needed, so damage of one may also be the error of a read.
+func TestDamageIsNeverSilent(t *testing.T) {
+	places := min(50, simulations.Runs(5))
+	for _, h := range histories {
+		t.Run(strings.ReplaceAll(h.name, " ", "-"), func(t *testing.T) {
+			t.Parallel()
+			fs, values := h.live(t)
+			random := rand.New(rand.NewPCG(3, 4))
+			outcomes := map[string]int{}
+			if got := startHurt(t, copyOf(t, fs), hurt{}, values); got != "served" {
+				t.Fatalf("a start over whole files: %s, want served", got)
+			}
+			for _, hurt := range hurts(t, fs, places, random) {
+				copied := copyOf(t, fs)
+				hurt.apply(t, copied)
+				outcomes[kindOf(hurt.file)+" "+hurt.how+": "+startHurt(t, copied, hurt, values)]++
+			}
+			t.Log(outcomes)
+		})
+	}
+}
+
+func copyOf(t *testing.T, fs vfs.FS) *vfs.MemFS {
+	t.Helper()
+	copied := vfs.NewMem()
+	if _, err := vfs.Clone(fs, copied, folder, folder); err != nil {
+		t.Fatal(err)
+	}
+	return copied
+}
+
+// startHurt starts a damaged store and returns what came of it.
+func startHurt(t *testing.T, fs *vfs.MemFS, h hurt, values map[string]string) string {
+	t.Helper()
+	before := contents(t, fs)
+	engine, err := embedded.Open(t.Context(), embedded.Options{Dir: folder, FS: fs, MemTableBytes: smallMemTable})
+	if err != nil {
+		if text := err.Error(); strings.Contains(text, "\n") || !strings.Contains(text, "restore the last backup") {
+			t.Errorf("%v: Open = %q, want one line that says what to do", h, text)
+		}
+		if after := contents(t, fs); !maps.Equal(before, after) {
+			t.Errorf("%v: a refused start has changed files", h)
+		}
+		return "refused"
+	}
+	defer func() { _ = engine.Close() }()
+	items := 0
+	for name, want := range values {
+		if !strings.HasPrefix(name, noteStart) {
+			items++
+		}
+		got, err := readValue(t, engine, name)
+		if err != nil && strings.HasSuffix(h.file, ".sst") {
+			if text := err.Error(); strings.Contains(text, "\n") || !strings.Contains(text, "restore the last backup") {
+				t.Errorf("%v: read %s = %q, want one line that says what to do", h, name, text)
+			}
+			return "error of a read"
+		}
+		if err != nil || got != want {
+			t.Errorf("%v: read %s = %.10q, %v, want %.10q", h, name, got, err, want)
+			return "lost"
+		}
+	}
+	if n, err := tableOver(engine).Count(t.Context(), store.Query{PK: "p"}); err != nil || n != items {
+		if !strings.HasSuffix(h.file, ".sst") || err == nil {
+			t.Errorf("%v: Count = %d, %v, want %d", h, n, err, items)
+		}
+	}
+	return "served"
+}
+
+// contents are the files of the store but the lock, by their names.
+func contents(t *testing.T, fs *vfs.MemFS) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	for name := range listed(t, fs, folder) {
+		if info, err := fs.Stat(name); err == nil && !info.IsDir() && path.Base(name) != "LOCK" {
+			all[name] = string(content(t, fs, name))
+		}
+	}
+	return all
+}

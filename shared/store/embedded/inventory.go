@@ -1,0 +1,251 @@
+package embedded
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"hash"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// inventory is a file system that keeps a list of the files that Pebble relies on, so that a start notices which of them are missing or
+// damaged. Pebble itself takes an unreadable record of its manifest for the end of the manifest, and serves what is left.
+//
+// Everything on the list is on disk, whenever the process is killed or the power fails:
+//   - a log, or the marker that names the manifest, is listed when its folder has been synced, and taken off the list before it is removed;
+//   - the length and the digest of a manifest are listed when the manifest has been synced, before Pebble goes on. What a manifest holds
+//     behind the listed length is an edit on which nothing relies yet: the tables and logs that it replaces are still there.
+//
+// Tables are not listed: the manifest names them, and Pebble refuses to open without one that is named.
+type inventory struct {
+	vfs.FS
+	dir  string // Pebble's folder
+	path string // of the list
+
+	mu   sync.Mutex
+	list contents
+	made map[string]bool // files whose folder was not synced since they were made
+}
+
+// contents is the form of the list, in JSON.
+type contents struct {
+	Files     []string          `json:"files"` // sorted
+	Manifests map[string]prefix `json:"manifests"`
+}
+
+// prefix is the part of a manifest on which Pebble relies.
+type prefix struct {
+	Bytes  int64  `json:"bytes"`
+	SHA256 string `json:"sha256"` // in hexadecimal
+}
+
+// What the names of Pebble's files begin or end with.
+const (
+	logEnding      = ".log"
+	tableEnding    = ".sst"
+	manifestStart  = "MANIFEST-"
+	manifestMarker = "marker.manifest."
+)
+
+func isListed(name string) bool {
+	return strings.HasSuffix(name, logEnding) || strings.HasPrefix(name, manifestMarker)
+}
+
+func isManifest(name string) bool { return strings.HasPrefix(name, manifestStart) }
+
+// takeStock makes the list of a folder that was checked. known has the prefixes of its manifests that are still valid.
+func takeStock(fs vfs.FS, dir, path string, known map[string]prefix) (*inventory, error) {
+	v := &inventory{FS: fs, dir: dir, path: path, list: contents{Manifests: map[string]prefix{}}, made: map[string]bool{}}
+	names, err := fs.List(dir)
+	if err != nil {
+		return nil, err
+	}
+	if err := syncFolder(fs, dir); err != nil { // a kill may have left files whose folder was never synced
+		return nil, err
+	}
+	for _, name := range names {
+		if isListed(name) {
+			v.list.Files = append(v.list.Files, name)
+		}
+		if p, ok := known[name]; ok {
+			v.list.Manifests[name] = p
+		}
+	}
+	slices.Sort(v.list.Files)
+	if len(v.list.Files) == 0 {
+		return v, nil // a new store: the list comes with its first file
+	}
+	return v, v.write()
+}
+
+// within returns the name of a path in Pebble's folder.
+func (v *inventory) within(path string) (name string, ok bool) {
+	return v.PathBase(path), v.PathDir(path) == v.dir
+}
+
+// Create implements vfs.FS.
+func (v *inventory) Create(path string, category vfs.DiskWriteCategory) (vfs.File, error) {
+	file, err := v.FS.Create(path, category)
+	name, ok := v.within(path)
+	if err != nil || !ok {
+		return file, err
+	}
+	if isManifest(name) {
+		return &manifestFile{File: file, inventory: v, name: name, digest: sha256.New()}, nil
+	}
+	v.make(name)
+	return file, nil
+}
+
+// ReuseForWrite implements vfs.FS.
+func (v *inventory) ReuseForWrite(from, to string, category vfs.DiskWriteCategory) (vfs.File, error) {
+	if err := v.drop(from); err != nil {
+		return nil, err
+	}
+	file, err := v.FS.ReuseForWrite(from, to, category)
+	if name, ok := v.within(to); err == nil && ok {
+		v.make(name)
+	}
+	return file, err
+}
+
+// Remove implements vfs.FS.
+func (v *inventory) Remove(path string) error {
+	if err := v.drop(path); err != nil {
+		return err
+	}
+	return v.FS.Remove(path)
+}
+
+// OpenDir implements vfs.FS.
+func (v *inventory) OpenDir(path string) (vfs.File, error) {
+	file, err := v.FS.OpenDir(path)
+	if err != nil || path != v.dir {
+		return file, err
+	}
+	return folderFile{file, v}, nil
+}
+
+// Unwrap implements vfs.FS.
+func (v *inventory) Unwrap() vfs.FS { return v.FS }
+
+func (v *inventory) make(name string) {
+	if !isListed(name) {
+		return
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.made[name] = true
+}
+
+// drop takes a file off the list before it is removed. The files that take its place, such as another marker, are listed by then.
+func (v *inventory) drop(path string) error {
+	name, ok := v.within(path)
+	if !ok {
+		return nil
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	delete(v.made, name)
+	_, hasPrefix := v.list.Manifests[name]
+	at, listed := slices.BinarySearch(v.list.Files, name)
+	if !hasPrefix && !listed {
+		return nil
+	}
+	if err := syncFolder(v.FS, v.dir); err != nil {
+		return err
+	}
+	if listed {
+		v.list.Files = slices.Delete(v.list.Files, at, at+1)
+	}
+	delete(v.list.Manifests, name)
+	v.add(v.made)
+	return v.write()
+}
+
+// add lists files whose folder was synced since they were made.
+func (v *inventory) add(names map[string]bool) (added bool) {
+	for name := range names {
+		if !v.made[name] {
+			continue // removed since
+		}
+		added = true
+		delete(v.made, name)
+		v.list.Files = append(v.list.Files, name)
+	}
+	slices.Sort(v.list.Files)
+	return added
+}
+
+// rely lists what has been synced of a manifest.
+func (v *inventory) rely(name string, p prefix) error {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.list.Manifests[name] = p
+	return v.write()
+}
+
+func (v *inventory) write() error {
+	raw, err := json.MarshalIndent(v.list, "", "  ")
+	if err != nil {
+		return err
+	}
+	return writeFile(v.FS, v.path, append(raw, '\n'))
+}
+
+// folderFile is Pebble's folder.
+type folderFile struct {
+	vfs.File
+	inventory *inventory
+}
+
+// Sync implements vfs.File.
+func (f folderFile) Sync() error {
+	v := f.inventory
+	v.mu.Lock()
+	made := maps.Clone(v.made) // those that are made meanwhile may not be on disk
+	v.mu.Unlock()
+	if err := f.File.Sync(); err != nil {
+		return err
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if !v.add(made) {
+		return nil
+	}
+	return v.write()
+}
+
+// manifestFile is a manifest that is being written.
+type manifestFile struct {
+	vfs.File
+	inventory *inventory
+	name      string
+	bytes     int64
+	digest    hash.Hash
+}
+
+// Write implements vfs.File, which may change p.
+func (f *manifestFile) Write(p []byte) (int, error) {
+	f.digest.Write(p)
+	f.bytes += int64(len(p))
+	return f.File.Write(p)
+}
+
+// Sync implements vfs.File.
+func (f *manifestFile) Sync() error { return f.synced(f.File.Sync()) }
+
+// SyncData implements vfs.File.
+func (f *manifestFile) SyncData() error { return f.synced(f.File.SyncData()) }
+
+func (f *manifestFile) synced(err error) error {
+	if err != nil {
+		return err
+	}
+	return f.inventory.rely(f.name, prefix{f.bytes, hex.EncodeToString(f.digest.Sum(nil))})
+}
