@@ -73,7 +73,7 @@ func (p Program) holdsInstallation() error {
 	if err := takeover.Refuse(s.dataDir); err != nil {
 		return err
 	}
-	for _, name := range []string{rootkey.Name, datadir.Engine} {
+	for _, name := range []string{rootkey.Name, datadir.Engine, datadir.Objects, datadir.AccountKey} {
 		if _, err := os.Lstat(filepath.Join(s.dataDir, name)); !errors.Is(err, fs.ErrNotExist) {
 			return nil // what cannot be looked at is told where it is opened
 		}

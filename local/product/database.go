@@ -20,6 +20,7 @@ import (
 	"github.com/gatewright/gatewright/local/backup"
 	"github.com/gatewright/gatewright/local/datadir"
 	"github.com/gatewright/gatewright/local/emulator"
+	"github.com/gatewright/gatewright/local/preflight"
 	"github.com/gatewright/gatewright/local/rootkey"
 	"github.com/gatewright/gatewright/local/terminal"
 	"github.com/gatewright/gatewright/shared/config"
@@ -73,7 +74,7 @@ func openDatabase(ctx context.Context, s settings, dir *datadir.Dir, t *terminal
 	case s.functions != "":
 		return emulate(ctx, s, dir, t, log)
 	}
-	engine, err := openEngine(ctx, dir, log, fatal)
+	engine, err := openEngine(ctx, dir, preflight.Options{Table: true, Objects: s.s3 == ""}, log, fatal)
 	if err != nil {
 		return nil, err
 	}
@@ -88,9 +89,12 @@ func openDatabase(ctx context.Context, s settings, dir *datadir.Dir, t *terminal
 }
 
 // openEngine opens the engine's files in the data directory, and the root key of
-// what is in them. Nobody opens one alone: what a command stored before there is a
+// what is in them, once the directory is known to have lost nothing. Nobody opens one alone: what a command stored before there is a
 // key would keep every start from making one.
-func openEngine(ctx context.Context, dir *datadir.Dir, log *slog.Logger, fatal func(error)) (*embedded.Backend, error) {
+func openEngine(ctx context.Context, dir *datadir.Dir, holds preflight.Options, log *slog.Logger, fatal func(error)) (*embedded.Backend, error) {
+	if err := preflight.Check(ctx, dir, holds); err != nil {
+		return nil, err
+	}
 	engine, err := embedded.Open(ctx, embedded.Options{Dir: dir.Path(datadir.Engine), Log: log.With("part", "engine"), Fatal: fatal})
 	if err != nil {
 		return nil, err

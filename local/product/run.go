@@ -125,7 +125,7 @@ func runProduct(asked context.Context, s settings) (err error) {
 	}
 	defer func() { err = errors.Join(err, o.close()) }()
 	watch.opened(o)
-	key, err := ensureAccount(ctx, o.accounts, dir)
+	key, err := ensureAccount(ctx, o.accounts, dir, log)
 	if err != nil {
 		return err
 	}
@@ -397,11 +397,11 @@ const accountName = "demo"
 // file: the next start makes another key.
 //
 // What is there decides at every start, and no marker of how far an earlier one
-// came, which could be wrong too: so a lost file and a new database under an old
-// file mend themselves. Writing the file first would need accounts to be made
+// came, which could be wrong too: so a lost file, and one without a key of the
+// account, mend themselves. A store that was lost under the file has been refused before (package preflight). Writing the file first would need accounts to be made
 // with a key that somebody else chose. When keys can be revoked, the unknown
 // one should be.
-func ensureAccount(ctx context.Context, s *accounts.Service, dir *datadir.Dir) (string, error) {
+func ensureAccount(ctx context.Context, s *accounts.Service, dir *datadir.Dir, log *slog.Logger) (string, error) {
 	content, err := dir.Read(datadir.AccountKey)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return "", err
@@ -414,6 +414,7 @@ func ensureAccount(ctx context.Context, s *accounts.Service, dir *datadir.Dir) (
 		if !fault.Is(err, fault.Unauthenticated) {
 			return "", err
 		}
+		log.WarnContext(ctx, "the key in the file "+datadir.AccountKey+" was revoked, has expired or is damaged: the file gets another key of the account", "account", accountName)
 	}
 	_, key, err := s.Create(ctx, accountName)
 	if fault.Is(err, fault.Conflict) {

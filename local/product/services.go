@@ -21,6 +21,7 @@ import (
 	"github.com/gatewright/gatewright/functions/relay"
 	"github.com/gatewright/gatewright/local/apigateway"
 	"github.com/gatewright/gatewright/local/datadir"
+	"github.com/gatewright/gatewright/local/preflight"
 	"github.com/gatewright/gatewright/local/rootkey"
 	"github.com/gatewright/gatewright/local/sandbox"
 	"github.com/gatewright/gatewright/local/terminal"
@@ -167,7 +168,7 @@ func (o *opened) openKey(ctx context.Context, c config.Config) (seal.KeySource, 
 // if the database has none.
 func (o *opened) openFiles(ctx context.Context, c config.Config, served at, log *slog.Logger, fatal func(error)) (key seal.KeySource, err error) {
 	if o.notes, key = o.database.engine, o.database.key; o.notes == nil {
-		if o.notes, err = openEngine(ctx, o.dir, log, fatal); err != nil {
+		if o.notes, err = openEngine(ctx, o.dir, preflight.Options{Objects: true}, log, fatal); err != nil {
 			return nil, err
 		}
 		key = rootkey.Source(o.dir.Path(rootkey.Name), o.notes, o.database.table, time.Now)

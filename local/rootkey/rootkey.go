@@ -56,7 +56,7 @@ func Open(ctx context.Context, path string, engine Engine) (*seal.File, error) {
 	}
 	switch _, err := key.Root(ctx); {
 	case errors.Is(err, fs.ErrNotExist) && !empty:
-		return nil, fmt.Errorf("the root key %s is missing, and the data beside it was sealed under it: put a copy of that file back, or restore a backup, which holds both, into another data directory", path)
+		return nil, missing(path)
 	case err != nil:
 		return nil, err
 	}
@@ -79,6 +79,25 @@ func Open(ctx context.Context, path string, engine Engine) (*seal.File, error) {
 		return nil, err
 	}
 	return key, seal.OpenFiles(path).Settle(ctx, known)
+}
+
+func missing(path string) error {
+	return fmt.Errorf("the root key %s is missing, and the data beside it was sealed under it: put a copy of that file back, or restore a backup, which holds both, into another data directory", path)
+}
+
+// CheckOver returns the error that Open returns for the key at path over an engine that holds data. It changes nothing.
+func CheckOver(ctx context.Context, path string, engine Notes) error {
+	switch _, err := seal.ExistingFile(path).Root(ctx); {
+	case errors.Is(err, fs.ErrNotExist):
+		return missing(path)
+	case err != nil:
+		return err
+	}
+	known, err := Noted(engine)
+	if err != nil || known == "" { // Open adopts the key
+		return err
+	}
+	return Check(ctx, path, engine)
 }
 
 // Source gives the root keys at path of what was opened by Open: two while they are rotated.

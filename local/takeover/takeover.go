@@ -18,7 +18,10 @@ package takeover
 import (
 	"fmt"
 	"os"
+	"path"
 	"path/filepath"
+
+	"github.com/gatewright/gatewright/local/datadir"
 )
 
 // Where earlier versions kept their data, below a data directory.
@@ -30,10 +33,11 @@ const (
 	unfinished = ".sgwtmp"
 )
 
-// Detect reports whether a data directory holds data of an earlier version.
+// Detect reports whether a data directory holds data of an earlier version. A folder of
+// which a part is lost counts: what is left of it is data.
 func Detect(dir string) bool {
-	for _, name := range []string{oldTable, oldObjects} {
-		if _, err := os.Stat(filepath.Join(dir, filepath.FromSlash(name))); err == nil {
+	for _, name := range []string{path.Dir(oldTable), oldObjects} {
+		if _, err := os.Lstat(filepath.Join(dir, name)); err == nil {
 			return true
 		}
 	}
@@ -48,5 +52,8 @@ func Refuse(dir string) error {
 		return nil
 	}
 	dir = filepath.Clean(dir)
+	if _, err := os.Lstat(filepath.Join(dir, datadir.Engine)); err == nil {
+		return fmt.Errorf("%s holds data of this version (%s/) and of an earlier one (%s/ or %s/): move the folders of the one that you do not want elsewhere", dir, datadir.Engine, path.Dir(oldTable), oldObjects)
+	}
 	return fmt.Errorf("%[1]s holds data of an earlier version: take it over with `mv %[1]s %[1]s-old && go run ./local import %[1]s-old`", dir)
 }

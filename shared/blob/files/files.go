@@ -115,7 +115,7 @@ func Open(o Options) (*Bucket, error) {
 	if err := os.RemoveAll(filepath.Join(o.Dir, unfinished)); err != nil {
 		return nil, fmt.Errorf("remove unfinished objects: %w", err)
 	}
-	if err := os.MkdirAll(filepath.Join(o.Dir, unfinished), dirMode); err != nil {
+	if err := makeFolder(o.Dir); err != nil {
 		return nil, fmt.Errorf("make the objects' folder: %w", err)
 	}
 	var err error
@@ -123,6 +123,19 @@ func Open(o Options) (*Bucket, error) {
 		return nil, fmt.Errorf("open the objects' folder: %w", err)
 	}
 	return b, b.removeStrays()
+}
+
+// makeFolder makes the folder so that a power cut does not take it back: a start refuses
+// data whose objects are missing.
+func makeFolder(dir string) error {
+	_, missing := os.Lstat(dir)
+	if err := os.MkdirAll(filepath.Join(dir, unfinished), dirMode); err != nil {
+		return err
+	}
+	if missing == nil {
+		return nil
+	}
+	return disk.SyncFolder(filepath.Dir(filepath.Clean(dir)))
 }
 
 // removeStrays removes the files that no object has: a crash came between the
