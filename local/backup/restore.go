@@ -212,7 +212,7 @@ func verify(ctx context.Context, dir string, m *manifest) (err error) {
 		return wrong("its store does not open (%v)", err)
 	}
 	defer func() { err = errors.Join(err, engine.Close()) }()
-	if err := engine.Verify(); err != nil {
+	if err := engine.Verify(ctx); err != nil {
 		return wrong("its store is damaged (%v)", err)
 	}
 	if err := rootkey.Check(ctx, filepath.Join(dir, rootkey.Name), engine); err != nil {

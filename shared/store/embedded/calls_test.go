@@ -49,9 +49,10 @@ func TestCloseUnderCalls(t *testing.T) {
 		"EachItem": func(int) error {
 			return engine.EachItem(ctx, func(store.Item) error { return nil })
 		},
-		"Empty":  func(int) error { _, err := engine.Empty(); return err },
-		"Bytes":  func(int) error { _, err := engine.Bytes(); return err },
-		"Verify": func(int) error { return engine.Verify() },
+		"Empty":      func(int) error { _, err := engine.Empty(); return err },
+		"Bytes":      func(int) error { _, err := engine.Bytes(); return err },
+		"Verify":     func(int) error { return engine.Verify(t.Context()) },
+		"EachDamage": func(int) error { return engine.EachDamage(t.Context(), func(error) bool { return true }) },
 		"Checkpoint": func(i int) error {
 			return engine.Checkpoint(ctx, fmt.Sprint("copy", i))
 		},

@@ -35,18 +35,6 @@ func (b *Backend) Checkpoint(ctx context.Context, dir string) error {
 	return nil
 }
 
-// Verify reads everything and tells the first damage.
-func (b *Backend) Verify() error {
-	if err := b.begin(); err != nil {
-		return err
-	}
-	defer b.calls.done()
-	if err := b.db.CheckLevels(nil); err != nil {
-		return damaged(err)
-	}
-	return nil
-}
-
 // writeAcknowledged makes the file that openAcknowledged reads.
 func writeAcknowledged(fs vfs.FS, name string, seq uint64) error {
 	file, err := fs.Create(name, vfs.WriteCategoryUnspecified)

@@ -51,7 +51,7 @@ func TestCheckpointUnderWriters(t *testing.T) {
 			t.Fatal(err)
 		}
 		copied := open(t, embedded.Options{Dir: dir, FS: fs, ReadOnly: true})
-		if err := copied.Verify(); err != nil {
+		if err := copied.Verify(t.Context()); err != nil {
 			t.Error(err)
 		}
 		if err := check(copied, before, make([]int, writers)); err != nil {

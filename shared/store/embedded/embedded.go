@@ -223,7 +223,7 @@ func (b *Backend) resume(found *existing) error {
 	}
 	last, err := b.number(lastKey)
 	if err != nil {
-		return fmt.Errorf("read the store's last change: %w", err)
+		return damaged(fmt.Errorf("read the store's last change: %w", err))
 	}
 	b.seq = last
 	if b.hour, err = b.lastHour(); err != nil {

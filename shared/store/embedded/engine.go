@@ -19,21 +19,30 @@ const engineFormat = pebble.FormatVirtualSSTables
 // nothing was left, and filling 100,000 consumers read blocks for 7.8 s of
 // processor time instead of 1.9 s.
 const (
-	blockCacheBytes = 64 << 20
-	memTableBytes   = 8 << 20
-	openFiles       = 500
-	bloomBits       = 10
+	blockCacheBytes    = 64 << 20
+	readOnlyCacheBytes = 8 << 20
+	memTableBytes      = 8 << 20
+	openFiles          = 500
+	bloomBits          = 10
 )
 
 func (b *Backend) pebbleOptions(disk vfs.FS) *pebble.Options {
 	o := &pebble.Options{
-		FS: disk, Lock: b.lock, ReadOnly: b.o.ReadOnly, Cache: pebble.NewCache(blockCacheBytes), MemTableSize: uint64(b.o.MemTableBytes), MaxOpenFiles: openFiles,
+		FS: disk, Lock: b.lock, ReadOnly: b.o.ReadOnly, Cache: pebble.NewCache(b.o.cacheBytes()), MemTableSize: uint64(b.o.MemTableBytes), MaxOpenFiles: openFiles,
 		FormatMajorVersion: engineFormat,
 		Logger:             log{b},
 		EventListener:      log{b}.events(),
 	}
 	setLevels(o)
 	return o
+}
+
+// cacheBytes is the size of the cache of blocks. What is opened to be read once, from end to end, needs little.
+func (o Options) cacheBytes() int64 {
+	if o.ReadOnly {
+		return readOnlyCacheBytes
+	}
+	return blockCacheBytes
 }
 
 // openEngine opens Pebble's files. Pebble writes the log into tables meanwhile, and repeats that for ever where the disk
@@ -109,7 +118,7 @@ func (l log) events() *pebble.EventListener {
 		FlushBegin: func(i pebble.FlushInfo) { l.Infof("%s", i) }, FlushEnd: l.flushed,
 		CompactionBegin: func(i pebble.CompactionInfo) { l.Infof("%s", i) }, CompactionEnd: func(i pebble.CompactionInfo) { l.Infof("%s", i) },
 		WriteStallBegin: func(i pebble.WriteStallBeginInfo) { l.Infof("%s", i) }, WriteStallEnd: func() { l.Infof("write stall ending") },
-		BackgroundError: l.failed,
+		BackgroundError: l.failed, DataCorruption: l.damaged,
 	}
 }
 
@@ -131,6 +140,12 @@ func (l log) failed(err error) {
 		l.b.opening <- err
 		select {} // Open returns the error, and Pebble must not repeat this flush
 	}
+}
+
+// damaged is called when a block that somebody reads is damaged. That call returns an error; the others go on. Without this
+// method Pebble ends the process.
+func (l log) damaged(i pebble.DataCorruptionInfo) {
+	l.b.o.Log.Error("a file of the store is damaged: restore the last backup into another folder, and keep this one", "file", i.Path, "error", oneLine(i.Details))
 }
 
 // Fatalf implements pebble.Logger. Pebble calls it when a commit, or the list of files, cannot be written.

@@ -1,0 +1,104 @@
+package embedded
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"github.com/cockroachdb/pebble/v2/bloom"
+	"github.com/cockroachdb/pebble/v2/sstable"
+)
+
+// Verify reads everything and returns the first damage.
+func (b *Backend) Verify(ctx context.Context) (err error) {
+	var first error
+	err = b.EachDamage(ctx, func(damage error) bool {
+		first = damage
+		return false
+	})
+	return cmp.Or(err, first)
+}
+
+// EachDamage reads every block of every table, compares it with its checksum, and calls visit with an error for each
+// damaged table, until visit returns false. Then it reads all entries in their order. Commits go on meanwhile.
+// It returns the error of ctx if it could not read everything.
+func (b *Backend) EachDamage(ctx context.Context, visit func(error) bool) error {
+	if err := b.begin(); err != nil {
+		return err
+	}
+	defer b.calls.done()
+	tables, err := b.tables()
+	if err != nil {
+		return err
+	}
+	whole := true
+	for name := range tables {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		err := b.verifyTable(ctx, name)
+		if err == nil || b.replaced(name, err) {
+			continue
+		}
+		whole = false
+		if !visit(fmt.Errorf("the table %s is damaged: %w: restore the last backup into another folder, and keep this one", b.tablePath(name), oneLine(err))) {
+			return ctx.Err()
+		}
+	}
+	if !whole {
+		return ctx.Err()
+	}
+	if err := b.db.CheckLevels(nil); err != nil && ctx.Err() == nil {
+		visit(damaged(err))
+	}
+	return ctx.Err()
+}
+
+// tables returns the names of the tables' files.
+func (b *Backend) tables() (map[string]bool, error) {
+	levels, err := b.db.SSTables()
+	if err != nil {
+		return nil, damaged(err)
+	}
+	out := map[string]bool{}
+	for _, level := range levels {
+		for _, table := range level {
+			out[fmt.Sprintf("%06d.sst", uint64(table.BackingSSTNum))] = true
+		}
+	}
+	return out, nil
+}
+
+func (b *Backend) tablePath(name string) string {
+	return b.o.FS.PathJoin(b.o.FS.PathJoin(b.o.Dir, filesFolder), name)
+}
+
+// replaced reports whether a table was not found because others have replaced it meanwhile.
+func (b *Backend) replaced(name string, err error) bool {
+	if !errors.Is(err, fs.ErrNotExist) {
+		return false
+	}
+	now, err := b.tables()
+	return err == nil && !now[name]
+}
+
+// verifyTable compares each block of a table with its checksum. It reads past the cache: a block in memory may be whole, and the one
+// on disk not.
+func (b *Backend) verifyTable(ctx context.Context, name string) (err error) {
+	file, err := b.o.FS.Open(b.tablePath(name))
+	if err != nil {
+		return err
+	}
+	readable, err := sstable.NewSimpleReadable(file)
+	if err != nil {
+		return errors.Join(err, file.Close())
+	}
+	policy := bloom.FilterPolicy(bloomBits)
+	table, err := sstable.NewReader(ctx, readable, sstable.ReaderOptions{Filters: map[string]sstable.FilterPolicy{policy.Name(): policy}})
+	if err != nil {
+		return errors.Join(err, readable.Close())
+	}
+	return errors.Join(table.ValidateBlockChecksums(), table.Close())
+}
