@@ -250,12 +250,15 @@ func list(ctx context.Context, s Source, keys map[string][]byte, work *staging.F
 	if err != nil {
 		return nil, fmt.Errorf("list the store's files: %w", err)
 	}
-	// Reading it shows that the copy opens, too.
+	// Reading it shows that the copy opens, and that no table is damaged: a backup that no restore takes must not
+	// replace one that is good.
 	engine, err := embedded.Open(ctx, embedded.Options{Dir: folder, ReadOnly: true})
 	if err != nil {
 		return nil, err
 	}
-	err = writeKeys(ctx, engine, keys, work)
+	if err = engine.Verify(ctx); err == nil {
+		err = writeKeys(ctx, engine, keys, work)
+	}
 	for _, name := range []string{rootkey.Name, rootkey.NextName, datadir.AccountKey} {
 		if err != nil {
 			break

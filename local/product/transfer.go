@@ -106,6 +106,9 @@ func (d *database) export(ctx context.Context, keyFile string, to io.Writer) (su
 		return sum, err
 	}
 	defer func() { err = errors.Join(err, copied.Close()) }()
+	if err := copied.Verify(ctx); err != nil {
+		return sum, err
+	}
 	root, err := sharedrootkey.ExistingInFile(ctx, path, store.New(copied, store.Options{Random: rand.Reader, Now: time.Now}))
 	if err != nil {
 		return sum, err
