@@ -35,6 +35,7 @@ func serverWords() []serverWord {
 		{"account", "Make accounts, and set their limits"},
 		{"audit", "Verify and export an account's audit log"},
 		{"backup", "Write all of the installation into a file, while it runs or not"},
+		{"check", "Read all data and report what is damaged, while the product runs or not"},
 		{"export-data", "Write all of the installation into a sealed file that moves it: to AWS, out of it, or to another machine"},
 		{"gateway", "Serve an installation's deployments by a process of their own (docs/gateway-process.md)"},
 		{"import", "Make the data directory of one of an earlier version"},

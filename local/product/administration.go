@@ -81,6 +81,18 @@ func (p Program) holdsInstallation() error {
 	return fmt.Errorf("the data directory %s holds no installation: name the one that has it in %s; the first start of the product makes one", s.dataDir, config.VarDataDir)
 }
 
+// refuseOthers refuses a data directory whose data this run would not use: those of an earlier version, and where functions are
+// processes of their own, those of the store. Beside them it would make an empty installation, and replace their account key.
+func (s settings) refuseOthers() error {
+	if s.functions == "" {
+		return takeover.Refuse(s.dataDir)
+	}
+	if _, err := os.Lstat(filepath.Join(s.dataDir, datadir.Engine)); err == nil {
+		return fmt.Errorf("%s holds data that a run with %s does not use: name another directory in %s", s.dataDir, config.VarFunctions, config.VarDataDir)
+	}
+	return nil
+}
+
 // asTyped gives a command's words.
 func asTyped(cmd *cobra.Command, args []string) []string {
 	words := strings.Fields(strings.TrimPrefix(cmd.CommandPath(), cmd.Root().CommandPath()))
@@ -108,7 +120,7 @@ var errAsked = errors.New("the product that runs was asked")
 
 // withDatabase calls do with the database of the installation, or has the process
 // that runs it do what was typed.
-func (p Program) withDatabase(ctx context.Context, typed []string, out, remarks io.Writer, do func(*database) error) (err error) {
+func (p Program) withDatabase(ctx context.Context, typed []string, out, remarks io.Writer, do func(*database) error) error {
 	s, err := p.settings(os.Getenv)
 	if err != nil {
 		return err
@@ -120,10 +132,22 @@ func (p Program) withDatabase(ctx context.Context, typed []string, out, remarks 
 		}
 		return do(d)
 	}
-	if s.functions == "" {
-		if err := takeover.Refuse(s.dataDir); err != nil {
+	return p.withDirectory(ctx, s, typed, out, remarks, func(dir *datadir.Dir) (err error) {
+		t := terminal.New(os.Stderr, terminal.Colours(os.Stderr, os.Getenv))
+		d, err := openDatabase(ctx, s, dir, t, slog.New(t.Lines(slog.LevelWarn)), nil)
+		if err != nil {
 			return err
 		}
+		defer func() { err = errors.Join(err, d.stop(), dir.Return()) }()
+		d.atRest(s, dir)
+		return do(d)
+	})
+}
+
+// withDirectory calls do with the data directory, whose lock it has, or has the process that runs the product do what was typed.
+func (p Program) withDirectory(ctx context.Context, s settings, typed []string, out, remarks io.Writer, do func(*datadir.Dir) error) error {
+	if err := s.refuseOthers(); err != nil {
+		return err
 	}
 	dir, err := datadir.Open(s.dataDir)
 	if err != nil {
@@ -157,14 +181,7 @@ func (p Program) withDatabase(ctx context.Context, typed []string, out, remarks 
 	}
 	defer l.Release()
 	defer dir.ClearState()
-	t := terminal.New(os.Stderr, terminal.Colours(os.Stderr, os.Getenv))
-	d, err := openDatabase(ctx, s, dir, t, slog.New(t.Lines(slog.LevelWarn)), nil)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, d.stop(), dir.Return()) }()
-	d.atRest(s, dir)
-	return do(d)
+	return do(dir)
 }
 
 // lockWait is how long a short command may hold the data directory before

@@ -88,7 +88,7 @@ func TestProductTakesCommandsOnItsDataAlone(t *testing.T) {
 		names = append(names, c.Name())
 	}
 	slices.Sort(names)
-	if want := []string{"account", "audit", "backup", "export-data", "key", "operation", "rewrap-root-key", "rotate-root-key"}; !slices.Equal(names, want) {
+	if want := []string{"account", "audit", "backup", "check", "export-data", "key", "operation", "rewrap-root-key", "rotate-root-key"}; !slices.Equal(names, want) {
 		t.Errorf("it takes %v, want %v", names, want)
 	}
 }

@@ -19,7 +19,6 @@ import (
 	"github.com/gatewright/gatewright/local/control"
 	"github.com/gatewright/gatewright/local/datadir"
 	"github.com/gatewright/gatewright/local/supervise"
-	"github.com/gatewright/gatewright/local/takeover"
 	"github.com/gatewright/gatewright/local/terminal"
 	"github.com/gatewright/gatewright/shared/accounts"
 	"github.com/gatewright/gatewright/shared/auth"
@@ -46,10 +45,8 @@ func runProduct(asked context.Context, s settings) (err error) {
 	t := terminal.New(os.Stdout, terminal.Colours(os.Stdout, os.Getenv))
 	defer takeForeground(launchers())()
 
-	if s.functions == "" {
-		if err := takeover.Refuse(s.dataDir); err != nil {
-			return err
-		}
+	if err := s.refuseOthers(); err != nil {
+		return err
 	}
 	dir, err := datadir.Open(s.dataDir)
 	if err != nil {
@@ -210,6 +207,10 @@ func runProduct(asked context.Context, s settings) (err error) {
 	})
 	work.Go(func() error {
 		o.bucket.keepHouse(ctx, log)
+		return nil
+	})
+	work.Go(func() error {
+		o.keepChecking(ctx, log)
 		return nil
 	})
 	ended := make(chan error, 1)

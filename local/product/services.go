@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/aws/aws-lambda-go/lambda"
@@ -21,6 +22,7 @@ import (
 	"github.com/gatewright/gatewright/functions/relay"
 	"github.com/gatewright/gatewright/local/apigateway"
 	"github.com/gatewright/gatewright/local/datadir"
+	"github.com/gatewright/gatewright/local/integrity"
 	"github.com/gatewright/gatewright/local/preflight"
 	"github.com/gatewright/gatewright/local/rootkey"
 	"github.com/gatewright/gatewright/local/sandbox"
@@ -54,6 +56,8 @@ type opened struct {
 	accounts *accounts.Service
 	callers  *sessions.Service
 	getenv   func(string) string
+	// checked is the last check of the data, nil before the first one.
+	checked atomic.Pointer[integrity.Last]
 }
 
 // close closes what lies in the data directory, and ends the emulators.

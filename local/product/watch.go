@@ -98,6 +98,14 @@ func (w *watched) opened(o *opened) {
 		engine.Watch(w.server.Committed)
 		w.server.Store(engine.Bytes)
 	}
+	if o.engine() != nil {
+		w.server.Checked(func() (endedOn time.Time, damaged int) {
+			if last := o.checked.Load(); last != nil {
+				return last.EndedOn, last.Damaged
+			}
+			return time.Time{}, 0
+		})
+	}
 }
 
 // expiryPatience bounds how long who asks for the metrics waits for a certificate that nobody has yet.

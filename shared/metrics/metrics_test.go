@@ -105,7 +105,7 @@ func TestServerTellsWhatItHasBesideItsGateway(t *testing.T) {
 	m := metrics.New(func() int { return 0 })
 	s := metrics.NewServer(m)
 	before := asked(t, m)
-	for _, name := range []string{"gatewright_store_bytes", "gatewright_certificate_expiry_timestamp_seconds"} {
+	for _, name := range []string{"gatewright_store_bytes", "gatewright_certificate_expiry_timestamp_seconds", "gatewright_check_damaged", "gatewright_check_end_timestamp_seconds"} {
 		if before[name] != nil {
 			t.Errorf("%s is there before there is anything to tell", name)
 		}
@@ -124,6 +124,13 @@ func TestServerTellsWhatItHasBesideItsGateway(t *testing.T) {
 		t.Errorf("without a certificate its end is %g", got)
 	}
 	ends = time.Date(2027, 1, 2, 3, 4, 5, 0, time.UTC)
+	var checked time.Time
+	damaged := 0
+	s.Checked(func() (time.Time, int) { return checked, damaged })
+	if got := asked(t, m)["gatewright_check_end_timestamp_seconds"].GetMetric()[0].GetGauge().GetValue(); got != 0 {
+		t.Errorf("gatewright_check_end_timestamp_seconds before a check = %g, want 0", got)
+	}
+	checked, damaged = ends, 3
 
 	families := asked(t, m)
 	counts := map[string]float64{}
@@ -153,13 +160,19 @@ func TestServerTellsWhatItHasBesideItsGateway(t *testing.T) {
 	if got := families[expiry].GetMetric()[0].GetGauge().GetValue(); got != float64(ends.Unix()) {
 		t.Errorf("the certificate ends at %g", got)
 	}
+	if got := families["gatewright_check_end_timestamp_seconds"].GetMetric()[0].GetGauge().GetValue(); got != float64(checked.Unix()) {
+		t.Errorf("gatewright_check_end_timestamp_seconds = %g, want %d", got, checked.Unix())
+	}
+	if got := families["gatewright_check_damaged"].GetMetric()[0].GetGauge().GetValue(); got != 3 {
+		t.Errorf("gatewright_check_damaged = %g, want 3", got)
+	}
 	var own []string
 	for name := range families {
 		if strings.HasPrefix(name, "gatewright_") && !strings.HasPrefix(name, "gatewright_request") && name != "gatewright_connections" && name != "gatewright_build_info" && name != "gatewright_upstream_duration_seconds" {
 			own = append(own, name)
 		}
 	}
-	if len(own) != 6 {
+	if len(own) != 8 {
 		t.Errorf("beside its gateway's there are %v", own)
 	}
 	documented(t, "../../docs/one-server.md", own)

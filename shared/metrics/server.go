@@ -63,3 +63,20 @@ func (s *Server) Certificate(ends func() time.Time) {
 			return float64(at.Unix())
 		}))
 }
+
+// Checked adds what the last check of the data found: when it ended, the zero time before the first check, and how many damaged parts
+// there are. It is called once at most; without it, as for data that are elsewhere, there are no such metrics.
+func (s *Server) Checked(last func() (endedOn time.Time, damaged int)) {
+	s.in.MustRegister(
+		gauge("gatewright_check_end_timestamp_seconds", "When the last check of the data ended, in seconds since 1970; 0 before the first one.", func() float64 {
+			at, _ := last()
+			if at.IsZero() {
+				return 0
+			}
+			return float64(at.Unix())
+		}),
+		gauge("gatewright_check_damaged", "How many damaged parts of the data the last check found.", func() float64 {
+			_, damaged := last()
+			return float64(damaged)
+		}))
+}

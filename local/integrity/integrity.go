@@ -1,0 +1,246 @@
+// Package integrity reads everything that a data directory holds and reports what is
+// damaged: every block of the store's tables is compared with its checksum, every object
+// with its digest, and the root key with the check that the store keeps.
+//
+// What it is not: a repair. What is damaged comes back with a backup. Package preflight
+// has the quick checks of every start.
+//
+// Read this file first, then pace.go, which bounds how fast it reads, and daily.go for the
+// check in the background.
+package integrity
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/gatewright/gatewright/local/datadir"
+	"github.com/gatewright/gatewright/local/rootkey"
+	"github.com/gatewright/gatewright/local/staging"
+	"github.com/gatewright/gatewright/shared/blob/files"
+	"github.com/gatewright/gatewright/shared/disk"
+	"github.com/gatewright/gatewright/shared/store"
+	"github.com/gatewright/gatewright/shared/store/embedded"
+)
+
+// Source is a data directory.
+type Source struct {
+	Dir string
+	// Objects reports whether the objects are files of the directory.
+	Objects bool
+	// BytesPerSecond bounds how fast is read, 0 for no bound.
+	BytesPerSecond int64
+}
+
+// Bytes returns the size of the store's files and, if they are files of the directory, of the objects.
+func (s Source) Bytes() (int64, error) {
+	n, err := bytesOf(filepath.Join(s.Dir, datadir.Engine))
+	if err != nil || !s.Objects {
+		return n, err
+	}
+	objects, err := bytesOf(filepath.Join(s.Dir, datadir.Objects))
+	return n + objects, err
+}
+
+// Live is what a process has opened in a data directory.
+type Live struct {
+	Engine Engine
+	// Objects are nil where an S3 has them.
+	Objects Objects
+}
+
+// Engine is the store; *embedded.Backend is one.
+type Engine interface {
+	rootkey.Notes
+	Checkpoint(ctx context.Context, dir string) error
+}
+
+// Objects are the objects; *files.Bucket has them.
+type Objects interface {
+	// Retain keeps the contents of what is deleted until release is called.
+	Retain() (release func() error)
+}
+
+var (
+	_ Engine  = (*embedded.Backend)(nil)
+	_ Objects = (*files.Bucket)(nil)
+)
+
+// Report says what was read, and what of it is damaged.
+type Report struct {
+	// StoreBytes are those of the store's files, Objects and ObjectBytes the contents of
+	// objects, each counted once.
+	StoreBytes, ObjectBytes int64
+	Objects                 int
+	// Damage has an error for each damaged part, each of one line.
+	Damage []error
+}
+
+// damaged adds an error to the report. An error of several is one line for each.
+func (r *Report) damaged(err error) {
+	if several, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // a joined error itself, not what one wraps
+		for _, one := range several.Unwrap() {
+			r.damaged(one)
+		}
+		return
+	}
+	r.Damage = append(r.Damage, errors.New(strings.Join(strings.Fields(err.Error()), " ")))
+}
+
+// AtRest checks a directory that no process uses, whose lock the caller has. It changes
+// nothing. The error is nil if the check ended, whatever it found.
+func AtRest(ctx context.Context, s Source) (Report, error) {
+	var r Report
+	err := r.read(ctx, s, filepath.Join(s.Dir, datadir.Engine), func(engine *embedded.Backend) error {
+		empty, err := engine.Empty()
+		if err != nil || empty {
+			return err
+		}
+		return rootkey.CheckOver(ctx, filepath.Join(s.Dir, rootkey.Name), engine)
+	})
+	return r, err
+}
+
+// Running checks a directory that this process uses, as it is at one moment. Writes go on
+// meanwhile, and what is deleted stays on the disk until the end. work names the folder for
+// the copy, of links, which is made in the directory: each name is for one check at a time.
+func Running(ctx context.Context, s Source, l Live, work string) (r Report, err error) {
+	folder, err := staging.Open(filepath.Join(s.Dir, work))
+	if err != nil {
+		return r, fmt.Errorf("check the data: %w", err)
+	}
+	defer func() { err = errors.Join(err, folder.Close()) }()
+	if l.Objects != nil {
+		release := l.Objects.Retain()
+		defer func() { err = errors.Join(err, release()) }()
+	}
+	if err := l.Engine.Checkpoint(ctx, folder.Path(datadir.Engine)); err != nil {
+		return r, r.found(ctx, fmt.Errorf("%w: a file of the store is damaged or missing; restore the last backup into another folder, and keep this one", err))
+	}
+	err = r.read(ctx, s, folder.Path(datadir.Engine), func(*embedded.Backend) error {
+		path := filepath.Join(s.Dir, rootkey.Name)
+		if rootkey.CheckOver(ctx, path, l.Engine) == nil {
+			return nil
+		}
+		return rootkey.CheckOver(ctx, path, l.Engine) // the first one may have met the last step of a rotation
+	})
+	return r, err
+}
+
+// RemoveLeft removes the copy of a check that was killed, which keeps files on the disk that the store has deleted.
+func RemoveLeft(folder string) error {
+	if _, err := os.Lstat(folder); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	left, err := staging.Open(folder)
+	if err != nil {
+		return err
+	}
+	return left.Close()
+}
+
+// read opens the store in a folder and reads everything.
+func (r *Report) read(ctx context.Context, s Source, folder string, key func(*embedded.Backend) error) (err error) {
+	pace := newPace(ctx, s.BytesPerSecond)
+	if r.StoreBytes, err = bytesOf(folder); err != nil {
+		return err
+	}
+	engine, err := embedded.Open(ctx, embedded.Options{Dir: folder, ReadOnly: true, FS: pacedFS{vfs.Default, pace}})
+	if err != nil {
+		return r.found(ctx, err)
+	}
+	defer func() { err = errors.Join(err, engine.Close()) }()
+	if err := r.found(ctx, key(engine)); err != nil {
+		return err
+	}
+	var other error // which is no damage
+	err = engine.EachDamage(ctx, func(damage error) bool {
+		other = r.found(ctx, damage)
+		return other == nil
+	})
+	if err = cmp.Or(err, other); err != nil {
+		return err
+	}
+	if !s.Objects {
+		return nil
+	}
+	return r.found(ctx, files.Contents(engine, func(digest string, bytes int64) error {
+		r.Objects++
+		r.ObjectBytes += bytes
+		return r.found(ctx, whole(pace, filepath.Join(s.Dir, datadir.Objects, filepath.FromSlash(files.ContentPath(digest))), digest))
+	}))
+}
+
+// found adds err to the report and returns nil, or returns it if it says nothing about the data.
+func (r *Report) found(ctx context.Context, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case slices.ContainsFunc(others(), func(other error) bool { return errors.Is(err, other) }):
+		return err
+	}
+	r.damaged(err)
+	return nil
+}
+
+// others are the reasons that keep a check from its end and say nothing about the data.
+func others() []error {
+	return []error{
+		embedded.ErrInUse, store.ErrLost, fs.ErrPermission,
+		syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.ENOSPC, syscall.EDQUOT, syscall.EROFS,
+	}
+}
+
+// whole returns an error unless a file has the content of a digest.
+func whole(p *pace, path, digest string) error {
+	file, err := os.Open(path) //nolint:gosec // G304: a file of the installation
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%s is missing, which an object has as its content", path)
+	}
+	if err != nil {
+		return fmt.Errorf("read an object: %w", disk.Cause(err))
+	}
+	defer func() { _ = file.Close() }()
+	got := sha256.New()
+	switch _, err := io.Copy(got, p.reader(file)); {
+	case err != nil:
+		return fmt.Errorf("read %s: %w", path, disk.Cause(err))
+	case hex.EncodeToString(got.Sum(nil)) != digest:
+		return fmt.Errorf("%s is damaged: its content is another one than its digest says", path)
+	}
+	return nil
+}
+
+// bytesOf returns the size of the files in a folder and below.
+func bytesOf(folder string) (n int64, err error) {
+	err = filepath.WalkDir(folder, func(_ string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			var info fs.FileInfo
+			if info, err = d.Info(); err == nil {
+				n += info.Size()
+			}
+		}
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil // removed meanwhile, or missing, which opening it reports
+		}
+		return err
+	})
+	if err != nil {
+		return 0, fmt.Errorf("look at the files of the data: %w", disk.Cause(err))
+	}
+	return n, nil
+}
