@@ -26,20 +26,19 @@ type acknowledged struct {
 
 const acknowledgedBytes = numberBytes + 4
 
-// readAcknowledged returns the last change that was promised. It returns 0 for a file that is not there, that a power cut has cut short,
-// or whose content has another checksum: a damaged promise cannot be kept, and nothing else depends on the file.
-func readAcknowledged(files vfs.FS, name string) (uint64, error) {
+// readAcknowledged returns the last change that was promised: 0 for a file that is not there or that a power cut has cut short. It
+// reports a file whose content has another checksum as damaged.
+func readAcknowledged(files vfs.FS, name string) (promised uint64, damaged bool, err error) {
 	raw, err := readFile(files, name)
-	if errors.Is(err, fs.ErrNotExist) {
-		return 0, nil
+	switch {
+	case errors.Is(err, fs.ErrNotExist), err == nil && len(raw) < acknowledgedBytes:
+		return 0, false, nil
+	case err != nil:
+		return 0, false, fmt.Errorf("read %s: %w", name, err)
+	case crc32.ChecksumIEEE(raw[:numberBytes]) != binary.BigEndian.Uint32(raw[numberBytes:]):
+		return 0, true, nil
 	}
-	if err != nil {
-		return 0, fmt.Errorf("read %s: %w", name, err)
-	}
-	if len(raw) < acknowledgedBytes || crc32.ChecksumIEEE(raw[:numberBytes]) != binary.BigEndian.Uint32(raw[numberBytes:]) {
-		return 0, nil
-	}
-	return binary.BigEndian.Uint64(raw), nil
+	return binary.BigEndian.Uint64(raw), false, nil
 }
 
 // promise notes that the changes up to seq are answered.

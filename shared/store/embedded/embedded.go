@@ -13,9 +13,15 @@
 // what survives that machine.
 //
 // Read embedded.go first, then commit.go and query.go. layout.go and codec.go
-// are the form of the files, feed.go the stream, housekeeping.go what is deleted,
-// engine.go is how Pebble is opened and what it reports, errors.go the texts of its errors, acknowledged.go how a damaged log is noticed, watch.go what operators are told, place.go that the files are gone, checkpoint.go what backups copy. Why Pebble:
-// docs/decisions/0031-pebble-is-the-embedded-engine.md.
+// are the form of the files, feed.go the stream, housekeeping.go what is deleted.
+// A start goes through existing.go, which checks the files before anything is
+// changed, inventory.go, which lists those that the next start must find,
+// acknowledged.go, which holds the last change that was promised, and engine.go,
+// which opens Pebble and receives its messages. verify.go reads all tables,
+// watch.go measures commits, place.go notices that the files are gone, and
+// checkpoint.go copies them for backups. Why Pebble:
+// docs/decisions/0031-pebble-is-the-embedded-engine.md; why a list of its files:
+// docs/decisions/0071-the-store-lists-the-files-of-its-engine.md.
 package embedded
 
 import (
@@ -58,6 +64,8 @@ type Backend struct {
 	flushError error
 	// opened is set once Pebble has opened the files.
 	opened atomic.Bool
+	// damagedFiles are the files that were logged as damaged.
+	damagedFiles sync.Map
 	// broken holds why nothing can be written any more, once that is so.
 	broken atomic.Pointer[error]
 	// told hears of commits (Watch), nil for nobody.
@@ -226,7 +234,7 @@ func (b *Backend) resume(found *existing) error {
 		return damaged(fmt.Errorf("read the store's last change: %w", err))
 	}
 	b.seq = last
-	if b.hour, err = b.lastHour(); err != nil {
+	if b.hour, err = lastHour(b.db); err != nil {
 		return err
 	}
 	b.flights.durable(last)

@@ -143,8 +143,11 @@ func (l log) failed(err error) {
 }
 
 // damaged is called when a block that somebody reads is damaged. That call returns an error; the others go on. Without this
-// method Pebble ends the process.
+// method Pebble ends the process. Each file is logged once.
 func (l log) damaged(i pebble.DataCorruptionInfo) {
+	if _, logged := l.b.damagedFiles.LoadOrStore(i.Path, true); logged {
+		return
+	}
 	l.b.o.Log.Error("a file of the store is damaged: restore the last backup into another folder, and keep this one", "file", i.Path, "error", oneLine(i.Details))
 }
 

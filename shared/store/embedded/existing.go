@@ -40,8 +40,12 @@ func (b *Backend) survey(files string) (*existing, error) {
 	if e.names, err = b.o.FS.List(files); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
-	if e.promised, err = readAcknowledged(b.o.FS, b.acknowledgedPath()); err != nil {
+	var lost bool
+	if e.promised, lost, err = readAcknowledged(b.o.FS, b.acknowledgedPath()); err != nil {
 		return nil, err
+	}
+	if lost {
+		b.o.Log.Warn("a file of the store is damaged: this start cannot tell whether the end of the log is missing; the next one can", "file", b.acknowledgedPath())
 	}
 	if e.list, err = readInventory(b.o.FS, b.inventoryPath()); err != nil {
 		return nil, fmt.Errorf("the file %s %w (%w): restore the last backup, or delete this file to start without what it checks", b.inventoryPath(), errChanged, err)
@@ -187,6 +191,9 @@ func (b *Backend) checkContent(db *pebble.DB, e *existing) error {
 		return fmt.Errorf("the store in %s has format %d, and this version reads format %d: use the version that wrote it", b.o.Dir, format, Format)
 	}
 	last, err := numberIn(db, lastKey)
+	if err == nil {
+		_, err = lastHour(db) // which a start reads, too
+	}
 	if err != nil {
 		return b.notOpened(err)
 	}

@@ -221,12 +221,12 @@ type forgotten struct{ first, bucket uint64 }
 // firstKept gives the first change of the hour in which oldest lies, or of the
 // last one before it that had any, with that hour's key; 0 for none.
 func (b *Backend) firstKept(oldest time.Time) (first uint64, hour []byte, err error) {
-	return b.lastNote(numbered(hourSpace, uint64(max(0, hourOf(oldest))+1)))
+	return lastNote(b.db, numbered(hourSpace, uint64(max(0, hourOf(oldest))+1)))
 }
 
 // lastHour is the last one whose first change is noted.
-func (b *Backend) lastHour() (int64, error) {
-	_, key, err := b.lastNote([]byte{hourSpace + 1})
+func lastHour(db *pebble.DB) (int64, error) {
+	_, key, err := lastNote(db, []byte{hourSpace + 1})
 	if err != nil || len(key) != 1+numberBytes {
 		return 0, err
 	}
@@ -234,8 +234,8 @@ func (b *Backend) lastHour() (int64, error) {
 }
 
 // lastNote gives the last note of an hour below a key.
-func (b *Backend) lastNote(upper []byte) (first uint64, key []byte, err error) {
-	hours, err := b.db.NewIter(&pebble.IterOptions{LowerBound: []byte{hourSpace}, UpperBound: upper})
+func lastNote(db *pebble.DB, upper []byte) (first uint64, key []byte, err error) {
+	hours, err := db.NewIter(&pebble.IterOptions{LowerBound: []byte{hourSpace}, UpperBound: upper})
 	if err != nil {
 		return 0, nil, damaged(err)
 	}
