@@ -88,10 +88,16 @@ func (v *inventory) within(path string) (name string, ok bool) {
 	return v.PathBase(path), v.PathDir(path) == v.dir
 }
 
-// Create implements vfs.FS.
+// Create implements vfs.FS. A marker is made when the manifest that it names cannot be lost any more: Pebble syncs the folder for both
+// at once, and a power cut before that could keep the marker alone.
 func (v *inventory) Create(path string, category vfs.DiskWriteCategory) (vfs.File, error) {
-	file, err := v.FS.Create(path, category)
 	name, ok := v.within(path)
+	if ok && strings.HasPrefix(name, manifestMarker) {
+		if err := syncFolder(v.FS, v.dir); err != nil {
+			return nil, err
+		}
+	}
+	file, err := v.FS.Create(path, category)
 	if err != nil || !ok {
 		return file, err
 	}
