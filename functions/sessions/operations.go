@@ -26,8 +26,9 @@ var create = api.Operation[createIn, createdOut]{
 	ID: "SessionService_create", Method: http.MethodPost, Path: path, Status: http.StatusCreated,
 	Summary: "Exchange the account key for a session",
 	Description: "For pages of the API's own origin: the session is in a cookie that no script reads, and counts for requests without Authorization that the browser marks as Sec-Fetch-Site: same-origin. " +
-		"It may what its key may, and ends with it, after 30 minutes without a request, or after 12 hours. A session makes none. Each request makes another, with an Idempotency-Key too.",
-	Unseen: api.UnseenIsLeftOut, KeyAlone: true, Unkept: true, NoTool: true,
+		"It may what its key may, and ends with it, after 30 minutes without a request, or after 12 hours. A session makes none. Each request makes another, with an Idempotency-Key too. " +
+		"A request that a browser sends for a page of another origin is refused, also where Sec-Fetch-Site is same-site.",
+	Unseen: api.UnseenIsLeftOut, KeyAlone: true, Unkept: true, NoTool: true, Origins: api.OwnOrigin,
 	Audit: "session.create", Resources: []string{"session"},
 	Uses: []api.Use{api.PutItem},
 }

@@ -184,6 +184,39 @@ func TestSessionCountsForItsOwnPagesAlone(t *testing.T) {
 	}
 }
 
+// TestSessionBeginsOnOwnPagesAlone: a page of another origin, also of a deployment at a sibling name, cannot sign its
+// visitor in to the account of its author. Programs send no Sec-Fetch-Site.
+func TestSessionBeginsOnOwnPagesAlone(t *testing.T) {
+	w, full := newWorld(t)
+	w.Parts.Config.Origins = []string{"https://trusted.test"}
+	w.Restart()
+	for name, c := range map[string]struct {
+		fields []string
+		want   int
+	}{
+		"a program":                              {nil, 201},
+		"a page of the API's own":                {[]string{"Sec-Fetch-Site", "same-origin", "Origin", "https://example.com"}, 201},
+		"another site":                           {[]string{"Sec-Fetch-Site", "cross-site"}, 403},
+		"another name or port of the site":       {[]string{"Sec-Fetch-Site", "same-site"}, 403},
+		"no page":                                {[]string{"Sec-Fetch-Site", "none"}, 403},
+		"another spelling":                       {[]string{"Sec-Fetch-Site", "Cross-Site"}, 403},
+		"an empty field":                         {[]string{"Sec-Fetch-Site", ""}, 403},
+		"two fields":                             {[]string{"Sec-Fetch-Site", "same-origin", "Sec-Fetch-Site", "cross-site"}, 403},
+		"a page that GATEWRIGHT_ORIGINS lets in": {[]string{"Sec-Fetch-Site", "cross-site", "Origin", "https://trusted.test"}, 403},
+		"another site in an older browser":       {[]string{"Origin", "https://globex.example"}, 403},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := w.Copy(t).Call(full, "POST", path, "", c.fields...)
+			if a.Status != c.want {
+				t.Fatalf("POST %s with %q: status = %d, want %d", path, c.fields, a.Status, c.want)
+			}
+			if cookie := a.Header.Get("Set-Cookie"); (cookie != "") != (c.want == 201) {
+				t.Errorf("POST %s with %q: Set-Cookie = %q, want one only with status 201", path, c.fields, cookie)
+			}
+		})
+	}
+}
+
 // TestSessionIsOfItsAccountAlone: it sees as little of another as its key.
 func TestSessionIsOfItsAccountAlone(t *testing.T) {
 	w, full := newWorld(t)

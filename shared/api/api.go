@@ -279,7 +279,7 @@ func (o Operation[In, Out]) statuses(takesBody bool) []int {
 	if !o.Public {
 		all = append(all, http.StatusUnauthorized)
 	}
-	if o.Scope != "" || o.Origins == KnownOrigins {
+	if o.Scope != "" || o.Origins == KnownOrigins || o.Origins == OwnOrigin {
 		all = append(all, http.StatusForbidden)
 	}
 	if takesBody {

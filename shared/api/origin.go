@@ -22,6 +22,9 @@ const (
 	// lets in: what a page can be made to send by others is a request of its visitor's (MCP, Transports, "Security
 	// Warning").
 	KnownOrigins Origins = "known"
+	// OwnOrigin is for those that refuse every page but the API's own, those of GATEWRIGHT_ORIGINS too. A client that
+	// is no browser is not concerned.
+	OwnOrigin Origins = "own"
 	// AnyOrigin is for what is public.
 	AnyOrigin Origins = "any"
 )
@@ -34,6 +37,8 @@ const preflightAge = "3600"
 func (s *Server) letIn(o Origins, w http.ResponseWriter, r *http.Request) error {
 	origins := r.Header["Origin"]
 	switch {
+	case o == OwnOrigin:
+		return checkOwnOrigin(r)
 	case o == NoOrigins, o == KnownOrigins && len(origins) == 0:
 		return nil
 	}
@@ -62,6 +67,26 @@ func (s *Server) letIn(o Origins, w http.ResponseWriter, r *http.Request) error 
 		w.Header().Add("Vary", "Access-Control-Request-Headers")
 	}
 	w.Header().Set("Access-Control-Allow-Headers", headers)
+	return nil
+}
+
+// errOtherPage refuses a page that is not the API's own.
+var errOtherPage = fault.New(fault.Forbidden,
+	"Only pages of the API's own origin may send this request. Sign in on the console, or send the request from a program that is no browser.")
+
+// checkOwnOrigin returns a Forbidden fault for a request that a browser sent for a page of another origin.
+//
+// It accepts what Sec-Fetch-Site calls same-origin, in one field, and requests without the field, which programs send.
+// It refuses cross-site, same-site and none. A page at another port or name of the site is same-site, and a
+// deployment may serve such a page: a session that this page begins would sign its visitor in to the
+// account of the page's author.
+func checkOwnOrigin(r *http.Request) error {
+	if sites := r.Header.Values("Sec-Fetch-Site"); len(sites) > 0 && (len(sites) > 1 || sites[0] != "same-origin") {
+		return errOtherPage
+	}
+	if http.NewCrossOriginProtection().Check(r) != nil { // an older browser sends Origin alone
+		return errOtherPage
+	}
 	return nil
 }
 
