@@ -17,6 +17,7 @@ import (
 	"github.com/gatewright/gatewright/shared/api"
 	"github.com/gatewright/gatewright/shared/config"
 	"github.com/gatewright/gatewright/shared/installation"
+	"github.com/gatewright/gatewright/shared/listen/framing"
 	"github.com/gatewright/gatewright/shared/relay"
 	"github.com/gatewright/gatewright/shared/service"
 	"github.com/gatewright/gatewright/shared/service/health"
@@ -32,8 +33,10 @@ var Service = service.Service{
 	Health: "/health",
 	Copies: 2,
 	Peers:  true,
-	Drain:  110 * time.Second,
-	Uses:   []api.Use{api.GetItem, api.Query, api.PutItem, api.RootKey},
+	// Gateways ask below relay.AskPath for a path that a route has rewritten, which may be longer than the client's.
+	PathBytes: 2 * framing.MaxPathBytes,
+	Drain:     110 * time.Second,
+	Uses:      []api.Use{api.GetItem, api.Query, api.PutItem, api.RootKey},
 	Reach: store.Reach{
 		Reads:  []store.Space{"root-key", "tunnel", "tunnel-configuration", "tunnel-relay", "tunnel-service", "tunnel-token"},
 		Writes: []store.Space{"tunnel-relay"},

@@ -34,6 +34,7 @@ import (
 	"github.com/gatewright/gatewright/shared/api"
 	"github.com/gatewright/gatewright/shared/fault"
 	"github.com/gatewright/gatewright/shared/ids"
+	"github.com/gatewright/gatewright/shared/telemetry"
 )
 
 // Limits of API Gateway.
@@ -268,7 +269,7 @@ func (f Refusal) answer(w http.ResponseWriter, r *http.Request, requestID string
 	if err != nil {
 		f.Log.ErrorContext(r.Context(), "a problem could not be encoded", "requestId", requestID, "error", err)
 	}
-	f.Log.InfoContext(r.Context(), "request", "requestId", requestID, "method", r.Method, "path", path, "status", status)
+	f.Log.InfoContext(r.Context(), "request", "requestId", requestID, "method", telemetry.Text(r.Method), "path", telemetry.Text(path), "status", status)
 	w.Header().Set("Content-Type", "application/problem+json")
 	w.Header().Set("X-Request-Id", requestID)
 	w.WriteHeader(status)

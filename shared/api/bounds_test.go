@@ -25,7 +25,7 @@ func TestProblemsAndRecordsAreBounded(t *testing.T) {
 		fail               error
 		want               string
 	}{
-		{"a path", thing + long, "{", nil, ""},
+		{"a path", thing + strings.Repeat("&", 8<<10-len(thing)), "{", nil, ""},
 		{"a query", thing + "x?" + strings.Repeat("%3C", 300_000) + "=%01", "{}", nil, "query."},
 		{"the name of a field", thing + "x", `{"x":{"` + long + `":"\u0000"}}`, nil, "body.x.&&"},
 		{"faults", thing + "x", "{}", many.Err(), "and 4900 more"},
@@ -57,6 +57,45 @@ func TestProblemsAndRecordsAreBounded(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestLongPathIsRefusedBeforeAnyOtherWork: also where a platform that is not ours lets it pass. Nobody is asked who
+// the client is.
+func TestLongPathIsRefusedBeforeAnyOtherWork(t *testing.T) {
+	f := newFixture(t)
+	for _, c := range []struct {
+		bytes, want int
+	}{{8 << 10, http.StatusNotFound}, {8<<10 + 1, http.StatusRequestURITooLong}, {10_240, http.StatusRequestURITooLong}, {1 << 20, http.StatusRequestURITooLong}} {
+		r, body := f.do(t, "PATCH", "/"+strings.Repeat("x", c.bytes-1), "", "{")
+		if r.StatusCode != c.want {
+			t.Errorf("PATCH of a path of %d bytes: status = %d, want %d", c.bytes, r.StatusCode, c.want)
+		}
+		checkProblem(t, r, body)
+	}
+}
+
+// TestLogLinesAreBounded: a client cannot fill the log by what it sends, also where each request is refused.
+func TestLogLinesAreBounded(t *testing.T) {
+	const maxLineBytes = 2 << 10
+	long := strings.Repeat("x", 8000)
+	for name, c := range map[string]struct{ method, target string }{
+		"a path":          {"PATCH", thing + long},
+		"an unknown path": {"GET", "/" + long},
+		"a query":         {"PATCH", thing + "x?" + long + "=" + long},
+		"a method":        {long, thing + "x"},
+	} {
+		f := newFixture(t)
+		f.do(t, c.method, c.target, goodKey, "{", "User-Agent", long, "Referer", long, long, long, "Traceparent", long, "X-Request-Id", long)
+		lines := strings.SplitAfter(f.log.String(), "\n")
+		if len(lines) < 2 {
+			t.Errorf("%s: the request has no line in the log, want one", name)
+		}
+		for _, line := range lines {
+			if len(line) > maxLineBytes {
+				t.Errorf("%s: a log line has %d bytes, want at most %d: %.300s", name, len(line), maxLineBytes, line)
+			}
+		}
 	}
 }
 

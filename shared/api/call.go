@@ -12,6 +12,7 @@ import (
 	"github.com/gatewright/gatewright/shared/audit"
 	"github.com/gatewright/gatewright/shared/credential"
 	"github.com/gatewright/gatewright/shared/store"
+	"github.com/gatewright/gatewright/shared/telemetry"
 )
 
 // Call is how a request is made within another one, in the same process: that of a
@@ -46,7 +47,7 @@ func Within(ctx context.Context, c Call) context.Context {
 // ShownPath is an address's path as logs, audit records and problems repeat it: 8 KiB of it at most, and no credential,
 // which who takes a key for its id sends there.
 func ShownPath(u *url.URL) string {
-	return credential.Redact(clipped(u.EscapedPath(), maxPathBytes))
+	return credential.Redact(telemetry.Clip(u.EscapedPath(), maxPathBytes))
 }
 
 // begin gives the state of a request that has come.

@@ -18,7 +18,7 @@ func (s *Server) log(r *http.Request, st *state, status int) {
 	}
 	fields := []slog.Attr{
 		slog.String("requestId", st.requestID), slog.String("operation", st.operation),
-		slog.String("method", r.Method), slog.String("path", st.path), slog.Int("status", status),
+		slog.String("method", telemetry.Text(r.Method)), slog.String("path", telemetry.Text(st.path)), slog.Int("status", status),
 		slog.Float64("latency", telemetry.Milliseconds(latency)),
 		slog.Float64("readUnits", u.ReadUnits), slog.Float64("writeUnits", u.WriteUnits), slog.Bool("coldStart", st.coldStart),
 	}

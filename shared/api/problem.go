@@ -14,6 +14,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/gatewright/gatewright/shared/fault"
+	"github.com/gatewright/gatewright/shared/telemetry"
 )
 
 // problemType is the content type of error bodies (RFC 9457, contract 1.2).
@@ -28,15 +29,6 @@ const (
 	// is farther in; names that clients invent are as long as they like.
 	maxLocationBytes = 512
 )
-
-// clipped is a text of at most so many bytes, and an ellipsis where some are
-// left out.
-func clipped(text string, bytes int) string {
-	if len(text) <= bytes {
-		return text
-	}
-	return strings.ToValidUTF8(text[:bytes], "") + "…"
-}
 
 // Problem is the body of every error (contract 1.2).
 type Problem struct { //nolint:errname // it is a document of RFC 9457 first; huma wants it to be an error too
@@ -144,7 +136,7 @@ func problemOf(ctx context.Context, err error, in *input) (*Problem, http.Header
 	if len(f.Details) > 0 {
 		told := slices.Clone(in.locate(f.Details[:min(len(f.Details), maxTold)]))
 		for i, d := range told {
-			told[i].Field = clipped(d.Field, maxLocationBytes)
+			told[i].Field = telemetry.Clip(d.Field, maxLocationBytes)
 			p.Errors = append(p.Errors, ProblemField{Location: told[i].Field, Message: d.Message})
 		}
 		p.Detail = fault.Text(told)
@@ -234,7 +226,7 @@ func humaProblem(ctx context.Context, status int, message string, errs []error) 
 			continue
 		}
 		d := detail.ErrorDetail()
-		p.Errors = append(p.Errors, ProblemField{Location: clipped(d.Location, maxLocationBytes), Message: withoutValue(d.Message)})
+		p.Errors = append(p.Errors, ProblemField{Location: telemetry.Clip(d.Location, maxLocationBytes), Message: withoutValue(d.Message)})
 	}
 	if message == noBody {
 		p.Errors = []ProblemField{{Location: "body", Message: "is required: send a JSON document"}}

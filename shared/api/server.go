@@ -28,6 +28,7 @@ import (
 	"github.com/gatewright/gatewright/shared/fault"
 	"github.com/gatewright/gatewright/shared/installation"
 	"github.com/gatewright/gatewright/shared/limits/counts"
+	"github.com/gatewright/gatewright/shared/listen/framing"
 	"github.com/gatewright/gatewright/shared/seal"
 	"github.com/gatewright/gatewright/shared/store"
 )
@@ -116,6 +117,10 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.log(r, st, answer.status)
 		st.endSpan(r.Method, answer.status)
 	}()
+	if len(r.URL.EscapedPath()) > maxPathBytes {
+		sendProblem(ctx, answer, newProblem(ctx, http.StatusRequestURITooLong, longPathDetail))
+		return
+	}
 	trimSlash(r.URL)
 	if s.unrouted(answer, r) {
 		return
@@ -123,10 +128,11 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mux.ServeHTTP(answer, r)
 }
 
-// maxPathBytes is how much of a path is repeated in problems, records and logs.
-// API Gateway takes none that is longer; elsewhere a record of it would not fit
-// the table, and the refusal would go unrecorded.
-const maxPathBytes = 8 << 10
+// maxPathBytes is the size of the longest path, and how much of one problems and records repeat. A listener of ours has
+// refused what is longer; API Gateway takes 10,240 bytes of a request line and all fields.
+const maxPathBytes = framing.MaxPathBytes
+
+const longPathDetail = "The path is too long. Send a shorter one, and what is long in the query or in the body."
 
 // requestID is the platform's own where there is one.
 func (s *Server) requestID(r *http.Request) string {

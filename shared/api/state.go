@@ -79,7 +79,7 @@ func addressOf(r *http.Request) string {
 	if r.Header.Get("X-Forwarded-Proto") == "http" {
 		scheme = "http"
 	}
-	return scheme + "://" + host + clipped(path, maxPathBytes)
+	return scheme + "://" + host + telemetry.Clip(path, maxPathBytes)
 }
 
 func setProblem(ctx context.Context, p *Problem) {

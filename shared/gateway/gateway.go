@@ -20,6 +20,7 @@ package gateway
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -213,6 +214,9 @@ func (g *Gateway) finish(out *writer, r *http.Request, x *pipeline.Exchange, own
 
 // answer returns the response and the CORS policy that it is written under.
 func (g *Gateway) answer(out *writer, r *http.Request, x *pipeline.Exchange, own *singles, from origin, watch watched, badPath error) (*http.Response, *cors) {
+	if errors.Is(badPath, errLongPath) {
+		return refusePath(x, badPath), nil
+	}
 	if badPath != nil {
 		g.place(r, x)
 		return refusePath(x, badPath), nil
@@ -454,7 +458,7 @@ func (g *Gateway) recover(out *writer, x *pipeline.Exchange) {
 
 // attrs are what a log line tells of an exchange.
 func attrs(x *pipeline.Exchange, more ...slog.Attr) []slog.Attr {
-	more = append(more, slog.String("requestId", x.RequestID), slog.String("method", x.Method))
+	more = append(more, slog.String("requestId", x.RequestID), slog.String("method", telemetry.Text(x.Method)))
 	if x.Route != nil {
 		more = append(more, slog.String("deployment", x.Route.Info.Deployment), slog.String("operation", x.Route.Info.OperationID))
 	}

@@ -1,11 +1,13 @@
 package gateway
 
 import (
+	"errors"
 	"net/http"
 	"strings"
 
 	"github.com/gatewright/gatewright/shared/gateway/paths"
 	"github.com/gatewright/gatewright/shared/gateway/pipeline"
+	"github.com/gatewright/gatewright/shared/listen/framing"
 )
 
 // writtenPath returns the path of a request's target, byte for byte: net/url
@@ -27,6 +29,10 @@ func writtenPath(r *http.Request) string {
 // none; then it gets one to be told of by.
 func readPath(r *http.Request, x *pipeline.Exchange) error {
 	written := writtenPath(r)
+	if len(written) > framing.MaxPathBytes {
+		x.Path = "/…"
+		return errLongPath
+	}
 	path, err := paths.Canonical(written)
 	if err != nil {
 		path = paths.Written(written)
@@ -35,9 +41,15 @@ func readPath(r *http.Request, x *pipeline.Exchange) error {
 	return err
 }
 
-// refusePath answers a path that is none.
+// errLongPath refuses a path that a platform before a function has let pass. Our listeners refuse it with the head.
+var errLongPath = errors.New("the path is too long. Send a shorter one, and what is long in the query or in the body")
+
+// refusePath returns the problem of a path that is none.
 func refusePath(x *pipeline.Exchange, err error) *http.Response {
 	text := err.Error()
+	if errors.Is(err, errLongPath) {
+		return x.Problem(http.StatusRequestURITooLong, strings.ToUpper(text[:1])+text[1:]+".")
+	}
 	return x.Problem(http.StatusBadRequest, strings.ToUpper(text[:1])+text[1:]+".")
 }
 

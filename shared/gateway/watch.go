@@ -119,7 +119,7 @@ func (w watched) line(out *writer, x *pipeline.Exchange, info pipeline.Info, now
 	attributes = append(attributes,
 		slog.String("requestId", x.RequestID), slog.String("deployment", info.Deployment),
 		slog.String("operation", info.OperationID), slog.String("route", info.Path),
-		slog.String("method", x.Method), slog.Int("status", out.status), slog.Bool("cut", out.cut),
+		slog.String("method", telemetry.Text(x.Method)), slog.Int("status", out.status), slog.Bool("cut", out.cut),
 		slog.Float64("latency", telemetry.Milliseconds(latency)),
 		slog.Float64("upstreamLatency", telemetry.Milliseconds(x.Waited)), slog.String("policy", x.Refused), slog.Bool("coldStart", w.coldStart))
 	if w.span.On() {
@@ -129,7 +129,7 @@ func (w watched) line(out *writer, x *pipeline.Exchange, info pipeline.Info, now
 		attributes = append(attributes, w.fault(x, now)...)
 	}
 	if w.paths {
-		attributes = append(attributes, slog.String("host", credential.Redact(x.Host)), slog.String("path", x.Redacted(w.path)))
+		attributes = append(attributes, slog.String("host", telemetry.Text(credential.Redact(x.Host))), slog.String("path", telemetry.Text(x.Redacted(w.path))))
 	}
 	record.AddAttrs(attributes...)
 	_ = h.Handle(x.Context, record) // as a Logger: a log that takes nothing is no request's failure

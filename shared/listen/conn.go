@@ -108,7 +108,7 @@ const grace = 5 * time.Millisecond
 
 func (s *Server) newConn(c net.Conn, from netip.Addr) *conn {
 	out := &conn{Conn: c, wire: c, server: s, from: from, headBy: time.Now().Add(s.settings.HeaderTimeout)}
-	out.scan.Limits = s.limits()
+	out.scan.Limits = s.limits
 	return out
 }
 

@@ -180,7 +180,7 @@ func (s *Server) serveStream(w http.ResponseWriter, r *http.Request) {
 	if s.leaving.Load() {
 		c.http2.frames.due.Store(true) // with the answer
 	}
-	size, refusal := s.limits().Parsed(r)
+	size, refusal := s.limits.Parsed(r)
 	c.explain(size)
 	switch {
 	case refusal != nil:

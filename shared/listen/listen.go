@@ -87,12 +87,15 @@ type Options struct {
 	// Misdirected reports whether a request by HTTP/2 has to come again on another connection
 	// (421), nil for none ever: clients send there what is for any host of the certificate.
 	Misdirected func(*http.Request) bool
+	// PathBytes is the longest path that a request may have. 0 means framing.MaxPathBytes.
+	PathBytes int
 }
 
 // Server serves a handler. Make one with New.
 type Server struct {
 	handler  http.Handler
 	settings config.Listener
+	limits   framing.Limits
 	tls      *tls.Config
 	refusals refusals
 	http     http.Server
@@ -112,7 +115,11 @@ type Server struct {
 
 // New makes a Server.
 func New(o Options) *Server {
-	s := &Server{handler: o.Handler, settings: o.Settings, tls: o.TLS, misdirected: o.Misdirected, sleepers: newSleepers(), passage: newPassage()}
+	s := &Server{
+		handler: o.Handler, settings: o.Settings,
+		limits: framing.Limits{Bytes: o.Settings.HeaderBytes, Fields: o.Settings.HeaderFields, Path: o.PathBytes},
+		tls:    o.TLS, misdirected: o.Misdirected, sleepers: newSleepers(), passage: newPassage(),
+	}
 	s.counts.most, s.counts.mostOfOne, s.counts.of = cmp.Or(o.Settings.Connections, defaultConnections()), o.Settings.ConnectionsPerAddress, make(map[netip.Addr]int)
 	s.refusals = refusals{ids: o.IDs, log: o.Log, lines: rate.NewLimiter(linesPerSecond, linesAtOnce)}
 	s.http = http.Server{ //nolint:gosec // G112: heads have their timeout before the server reads them
@@ -196,10 +203,6 @@ func (s *Server) Close() error {
 	s.closed.Store(true)
 	s.sleepers.end()
 	return errors.Join(s.http2.Close(), s.http.Close())
-}
-
-func (s *Server) limits() framing.Limits {
-	return framing.Limits{Bytes: s.settings.HeaderBytes, Fields: s.settings.HeaderFields}
 }
 
 // connKey finds the connection in a request's context.

@@ -69,6 +69,12 @@ func TestRefusedHeadGetsAProblemAndTheConnectionEnds(t *testing.T) {
 		"unknown expectation":              {post + "Content-Length: 1\r\nExpect: a-sandwich\r\n\r\n", 417},
 		"second expectation":               {post + "Content-Length: 1\r\nExpect: 100-continue\r\nExpect: x\r\n\r\n", 417},
 		"long address":                     {"GET /" + strings.Repeat("x", 64<<10), 414},
+		"long path":                        {"GET /" + strings.Repeat("x", 8<<10) + " HTTP/1.1\r\nHost: a\r\n\r\n", 414},
+		"long path with a query":           {"GET /" + strings.Repeat("x", 8<<10) + "?a HTTP/1.1\r\nHost: a\r\n\r\n", 414},
+		"long path of an absolute address": {"GET http://a/" + strings.Repeat("x", 8<<10) + " HTTP/1.1\r\nHost: a\r\n\r\n", 414},
+		"long method":                      {strings.Repeat("X", 65) + " / HTTP/1.1\r\nHost: a\r\n\r\n", 501},
+		"long host":                        {get + "Host: " + strings.Repeat("a", 262) + "\r\n\r\n", 400},
+		"long host of an absolute address": {"GET http://" + strings.Repeat("a", 262) + "/ HTTP/1.1\r\nHost: a\r\n\r\n", 400},
 	} {
 		t.Run(name, func(t *testing.T) { dial(t, addr).send(tc.raw).refused(tc.status) })
 	}
@@ -76,6 +82,7 @@ func TestRefusedHeadGetsAProblemAndTheConnectionEnds(t *testing.T) {
 
 func TestUsualRequestsPass(t *testing.T) {
 	addr := serve(t, echo)
+	longest := "/" + strings.Repeat("x", 8<<10-1)
 	for name, tc := range map[string]struct{ raw, want string }{
 		"get":               {"GET /a?b=c HTTP/1.1\r\nHost: a\r\n\r\n", "GET a /a?b=c "},
 		"old":               {"GET / HTTP/1.0\r\n\r\n", "GET  / "},
@@ -89,6 +96,9 @@ func TestUsualRequestsPass(t *testing.T) {
 		"line ends before":  {"\r\n\r\nGET / HTTP/1.1\r\nHost: a\r\n\r\n", "GET a / "},
 		"white space":       {"GET / HTTP/1.1\r\nHost: \t a \t \r\nA:\r\n\r\n", "GET a / "},
 		"no expectation":    {"GET / HTTP/1.1\r\nHost: a\r\nExpect: \r\n\r\n", "GET a / "},
+		"longest path":      {"GET " + longest + "?b HTTP/1.1\r\nHost: a\r\n\r\n", "GET a " + longest + "?b "},
+		"long query":        {"GET /?" + strings.Repeat("x", 32<<10) + " HTTP/1.1\r\nHost: a\r\n\r\n", "GET a /?" + strings.Repeat("x", 32<<10) + " "},
+		"absolute longest":  {"GET http://b" + longest + " HTTP/1.1\r\nHost: a\r\n\r\n", "GET b http://b" + longest + " "},
 		"many empty fields": {"GET / HTTP/1.1\r\nHost: a\r\n" + strings.Repeat("A:\r\n", 199) + "\r\n", "GET a / "},
 	} {
 		t.Run(name, func(t *testing.T) {

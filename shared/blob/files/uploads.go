@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/gatewright/gatewright/shared/blob"
+	"github.com/gatewright/gatewright/shared/telemetry"
 )
 
 // maxUploadBytes bounds an upload (specification, "Deployments": 100 MiB).
@@ -110,7 +111,7 @@ func (b *Bucket) refused(w http.ResponseWriter, r *http.Request, err error) {
 	case errors.Is(err, errThere):
 		b.o.Refuse(w, r, http.StatusConflict, "The upload's URL was used before. Ask for another one.")
 	default:
-		b.o.Log.ErrorContext(r.Context(), "an upload could not be stored", "path", r.URL.Path, "error", err)
+		b.o.Log.ErrorContext(r.Context(), "an upload could not be stored", "path", telemetry.Text(r.URL.Path), "error", err)
 		b.o.Refuse(w, r, http.StatusInternalServerError, "The archive could not be stored. Send it again.")
 	}
 }

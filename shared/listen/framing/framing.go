@@ -15,6 +15,7 @@ package framing
 
 import (
 	"bytes"
+	"cmp"
 	"net/http"
 	"strings"
 )
@@ -25,7 +26,21 @@ type Limits struct {
 	Bytes int
 	// Fields is how many field lines there may be.
 	Fields int
+	// Path is the size of the longest path, without its query. 0 means MaxPathBytes.
+	Path int
 }
+
+const (
+	// MaxPathBytes is the size of the longest path that a client may send. Routes are matched, logged and recorded by
+	// the path, so that each of its bytes costs more than a byte of a field.
+	MaxPathBytes = 8 << 10
+	// maxMethodBytes and maxHostBytes bound what log lines repeat of a request line and of the Host: no
+	// registered method has more than 17 bytes, and no name in the DNS more than 253.
+	maxMethodBytes = 64
+	maxHostBytes   = 255 + len(":65535")
+)
+
+func (l Limits) path() int { return cmp.Or(l.Path, MaxPathBytes) }
 
 // Refusal is why a request is not read any further. It repeats nothing of the
 // request.
@@ -39,6 +54,7 @@ func bad(detail string) *Refusal { return &Refusal{http.StatusBadRequest, detail
 // The refusals.
 var (
 	errLargeTarget  = &Refusal{http.StatusRequestURITooLong, "The request line is too long. Send a shorter address."}
+	errLongPath     = &Refusal{http.StatusRequestURITooLong, "The path is too long. Send a shorter one, and what is long in the query or in the body."}
 	errLargeHead    = &Refusal{http.StatusRequestHeaderFieldsTooLarge, "The request's header is too large. Send fewer or shorter fields."}
 	errManyFields   = &Refusal{http.StatusRequestHeaderFieldsTooLarge, "The request's header has too many fields. Send fewer."}
 	errVersion      = &Refusal{http.StatusHTTPVersionNotSupported, "This version of HTTP is not spoken here. Use HTTP/1.1."}
@@ -47,6 +63,7 @@ var (
 	errBareLF       = bad("A line of the request's header does not end with CR LF. End each line with both.")
 	errRequestLine  = bad("Begin the request with a method, an address and HTTP/1.1, with one space between them.")
 	errMethod       = bad("The request's method has a character that none has. Send one such as GET or POST.")
+	errLongMethod   = &Refusal{http.StatusNotImplemented, "The request's method is longer than any that exists. Send one such as GET or POST."}
 	errTarget       = bad("The request's address is neither a path nor the http or https address of a host. Send a path that begins with a slash.")
 	errField        = bad("A header field has no name, no colon, or white space before the colon. Send each as name, colon, value.")
 	errFolded       = bad("A header field goes on in a second line. Send each field in one line.")
@@ -143,10 +160,29 @@ func (s *Scanner) requestLine(line []byte) *Refusal {
 		return errVersion
 	}
 	s.old = proto[7] == '0'
+	if len(method) > maxMethodBytes {
+		return errLongMethod
+	}
+	if len(target) > s.Limits.path() && pathBytes(target) > s.Limits.path() {
+		return errLongPath
+	}
 	if target[0] == '/' {
 		return nil
 	}
 	return checkTarget(string(method), target)
+}
+
+// pathBytes returns the size of a target's path: without the query, and without the scheme and the host of an absolute
+// address.
+func pathBytes[T string | []byte](target T) int {
+	path := string(target) // only long targets are copied
+	path, _, _ = strings.Cut(path, "?")
+	if !strings.HasPrefix(path, "/") {
+		if _, rest, ok := strings.Cut(path, "://"); ok {
+			path = rest[max(0, strings.IndexByte(rest+"/", '/')):]
+		}
+	}
+	return len(path)
 }
 
 // checkTarget reads the forms of a target beside a path (RFC 9112, section 3.2).

@@ -9,8 +9,11 @@ import (
 
 // ValidHost reports whether text is a host with or without a port, and nothing
 // else: uri-host [ ":" port ] of RFC 9110, section 7.2, without escapes, zones and
-// future kinds of addresses, which no two programs read alike.
+// future kinds of addresses, which no two programs read alike. A host is at most as long as a name in the DNS.
 func ValidHost(text string) bool {
+	if len(text) > maxHostBytes {
+		return false
+	}
 	if strings.HasPrefix(text, "[") {
 		end := strings.IndexByte(text, ']')
 		if end < 0 {

@@ -31,6 +31,8 @@ func (l Limits) Parsed(r *http.Request) (size int, refusal *Refusal) {
 	switch {
 	case first > l.Bytes:
 		return size, errLargeTarget
+	case len(r.RequestURI) > l.path() && pathBytes(r.RequestURI) > l.path():
+		return size, errLongPath
 	case size > l.Bytes:
 		return size, errLargeHead
 	case fields > l.Fields:
@@ -38,6 +40,9 @@ func (l Limits) Parsed(r *http.Request) (size int, refusal *Refusal) {
 	}
 	if !isToken([]byte(r.Method)) { // which net/http does not look at
 		return size, errMethod
+	}
+	if len(r.Method) > maxMethodBytes {
+		return size, errLongMethod
 	}
 	if refusal := parsedHost(r); refusal != nil {
 		return size, refusal

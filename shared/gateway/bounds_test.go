@@ -1,0 +1,76 @@
+package gateway_test
+
+import (
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/gatewright/gatewright/shared/gateway"
+	"github.com/gatewright/gatewright/shared/gateway/upstream"
+)
+
+// direct sends a request to the handler as the platform of a function does: no listener of ours has looked at the head.
+func (h *house) direct(t *testing.T, method, target string, set ...func(*http.Request)) *httptest.ResponseRecorder {
+	t.Helper()
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, target, http.NoBody)
+	r.Method, r.Host = method, "shop.test"
+	for _, f := range set {
+		f(r)
+	}
+	w := httptest.NewRecorder()
+	h.gateway.ServeHTTP(w, r)
+	return w
+}
+
+// TestLogLinesAreBounded: a client cannot fill the log by what it sends, whether the request is refused, goes on
+// to an upstream, or finds none there.
+func TestLogLinesAreBounded(t *testing.T) {
+	const maxLineBytes = 2 << 10
+	up := serve(t, func(http.ResponseWriter, *http.Request) {})
+	a := artifact(route("GET /open", forward(up.URL)), route("GET /open/{rest}", forward(up.URL)), route("GET /away", forward("http://127.0.0.1:1")), route("GET /away/{rest}", forward("http://127.0.0.1:1")))
+	long := strings.Repeat("x", 7500)
+	large := []func(*http.Request){
+		header("User-Agent", long), header("Referer", long), header(long, long), header("Traceparent", long), header("X-Request-Id", long), header("Origin", long),
+	}
+	for name, c := range map[string]struct {
+		method, target string
+		set            []func(*http.Request)
+	}{
+		"a path":                        {"GET", "/open/" + long, large},
+		"a path of no route":            {"GET", "/" + long, large},
+		"a path with a broken escape":   {"GET", "/open/%2f/../%00" + long, large},
+		"a path beyond the limit":       {"GET", "/open/" + long + long, large},
+		"a path of a failing upstream":  {"GET", "/away/" + long, large},
+		"a query":                       {"GET", "/open?" + long + "=" + long, large},
+		"a query of a failing upstream": {"GET", "/away?" + long + "=" + long, large},
+		"a method":                      {long, "/open", large},
+		"a host":                        {"GET", "/open", append(large, host(long))},
+	} {
+		lines, others := &syncBuffer{}, &syncBuffer{}
+		h := newHouse(t, a, watching(lines, nil, true), func(c *gateway.Config, _ *upstream.Options) {
+			c.Log = slog.New(slog.NewJSONHandler(others, nil))
+		})
+		status := h.direct(t, c.method, c.target, c.set...).Code
+		if !strings.Contains(lines.String(), `"msg":"request"`) {
+			t.Errorf("%s: status = %d, and the request has no line, want one", name, status)
+		}
+		for _, line := range strings.SplitAfter(lines.String()+others.String(), "\n") {
+			if len(line) > maxLineBytes {
+				t.Errorf("%s: a log line has %d bytes, want at most %d: %.300s", name, len(line), maxLineBytes, line)
+			}
+		}
+	}
+}
+
+// TestLongPathIsRefusedByTheHandlerToo: API Gateway lets paths of up to 10,240 bytes pass, less the header.
+func TestLongPathIsRefusedByTheHandlerToo(t *testing.T) {
+	h := newHouse(t, artifact())
+	for bytes, want := range map[int]int{8 << 10: http.StatusNotFound, 8<<10 + 1: http.StatusRequestURITooLong, 10_000: http.StatusRequestURITooLong} {
+		response := h.direct(t, "GET", "/"+strings.Repeat("x", bytes-1)+"?query").Result()
+		if p := problemOf(t, response); p.Status != want {
+			t.Errorf("GET of a path of %d bytes: status = %d, want %d", bytes, p.Status, want)
+		}
+	}
+}
