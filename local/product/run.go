@@ -122,6 +122,9 @@ func runProduct(asked context.Context, s settings) (err error) {
 	}
 	defer func() { err = errors.Join(err, o.close()) }()
 	watch.opened(o)
+	if err := o.takeOver(ctx, log); err != nil {
+		return err
+	}
 	key, err := ensureAccount(ctx, o.accounts, dir, log)
 	if err != nil {
 		return err
