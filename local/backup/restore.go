@@ -19,6 +19,7 @@ import (
 	"github.com/gatewright/gatewright/local/rootkey"
 	"github.com/gatewright/gatewright/local/staging"
 	"github.com/gatewright/gatewright/shared/blob/files"
+	"github.com/gatewright/gatewright/shared/disk"
 	"github.com/gatewright/gatewright/shared/store/embedded"
 )
 
@@ -79,6 +80,9 @@ func wrong(format string, args ...any) error {
 func damaged(err error) error {
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return err
+	}
+	if todo := disk.Refusal(err); todo != "" {
+		return fmt.Errorf("it cannot be read on: %w: %s", err, todo)
 	}
 	return wrong("it is damaged, cut short or another file (%v)", err)
 }
@@ -208,14 +212,23 @@ func (w *written) Write(p []byte) (int, error) {
 // verify opens what was extracted, as a start would, and reads all of it.
 func verify(ctx context.Context, dir string, m *manifest) (err error) {
 	engine, err := embedded.Open(ctx, embedded.Options{Dir: filepath.Join(dir, datadir.Engine), ReadOnly: true})
-	if err != nil {
+	switch {
+	case disk.Refusal(err) != "":
+		return err
+	case err != nil:
 		return wrong("its store does not open (%v)", err)
 	}
 	defer func() { err = errors.Join(err, engine.Close()) }()
-	if err := engine.Verify(ctx); err != nil {
+	switch err := engine.Verify(ctx); {
+	case disk.Refusal(err) != "":
+		return err
+	case err != nil:
 		return wrong("its store is damaged (%v)", err)
 	}
-	if err := rootkey.Check(ctx, filepath.Join(dir, rootkey.Name), engine); err != nil {
+	switch err := rootkey.Check(ctx, filepath.Join(dir, rootkey.Name), engine); {
+	case disk.Refusal(err) != "":
+		return err
+	case err != nil:
 		return wrong("its root key is not that of its store")
 	}
 	there := make(map[string]int64, len(m.Files))
@@ -228,7 +241,7 @@ func verify(ctx context.Context, dir string, m *manifest) (err error) {
 		}
 		return ctx.Err()
 	})
-	if _, told := errors.AsType[*wrongError](err); err != nil && !told && ctx.Err() == nil {
+	if _, told := errors.AsType[*wrongError](err); err != nil && !told && ctx.Err() == nil && disk.Refusal(err) == "" {
 		return wrong("its store is damaged (%v)", err)
 	}
 	return err

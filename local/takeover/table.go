@@ -74,7 +74,7 @@ func checkTable(ctx context.Context, db *sql.DB) error {
 		err = errors.New(strings.Join(strings.Fields(sound), " "))
 	}
 	if err != nil {
-		return fmt.Errorf("its table %s is damaged: %w: restore a copy of it", oldTable, err)
+		return fmt.Errorf("its table %s cannot be read, or is damaged: %w: if it goes on, restore a copy of it", oldTable, err)
 	}
 	var columns int
 	err = db.QueryRowContext(ctx, `SELECT count(*) FROM pragma_table_info('gatewright') WHERE name IN ('pk', 'sk', 'item_json')`).Scan(&columns)

@@ -3,7 +3,7 @@
 //
 // What it is not: a file system. Packages os and vfs are.
 //
-// Read disk.go first; disk_unix.go and disk_windows.go hold what differs, map_unix.go and map_windows.go map a file
+// Read disk.go first, and refusal.go for which errors say nothing of what a file holds; disk_unix.go and disk_windows.go hold what differs, map_unix.go and map_windows.go map a file
 // into memory.
 package disk
 

@@ -253,3 +253,40 @@ func TestStartOnADiskThatTakesNothing(t *testing.T) {
 		})
 	}
 }
+
+// TestRefusalOfTheSystemIsNoDamage: an operator who is told that a file is damaged restores a backup, and loses what
+// was written since, although the process has only too many files open.
+func TestRefusalOfTheSystemIsNoDamage(t *testing.T) {
+	for name, cause := range map[string]error{"its own files": syscall.EMFILE, "the files of all": syscall.ENFILE, "memory": syscall.ENOMEM, "the disk": syscall.EIO, "rights": syscall.EACCES} {
+		t.Run(name, func(t *testing.T) {
+			fs := crashed(t, 10)
+			var off atomic.Bool
+			refusing := errorfs.Wrap(fs, errorfs.InjectorFunc(func(op errorfs.Op) error {
+				if off.Load() && op.Kind.ReadOrWrite() == errorfs.OpIsRead && !strings.HasPrefix(path.Base(op.Path), "LOCK") {
+					return cause
+				}
+				return nil
+			}))
+			check := func(call string, err error) {
+				t.Helper()
+				switch {
+				case !errors.Is(err, cause):
+					t.Errorf("%s error = %v, want %v in it", call, err, cause)
+				case strings.Contains(err.Error(), "damaged"), strings.Contains(err.Error(), "restore the last backup into"), strings.Contains(err.Error(), "in use"):
+					t.Errorf("%s error = %v, want no word of damage or of another process", call, err)
+				}
+			}
+			off.Store(true)
+			_, err := embedded.Open(t.Context(), embedded.Options{Dir: folder, FS: refusing})
+			check("Open", err)
+			off.Store(false)
+			engine := open(t, embedded.Options{Dir: folder, FS: refusing})
+			off.Store(true)
+			check("Verify", engine.Verify(t.Context()))
+			_, err = tableOver(engine).Count(t.Context(), store.Query{PK: "p"})
+			if err != nil { // what is in memory needs no file
+				check("Count", err)
+			}
+		})
+	}
+}

@@ -41,6 +41,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/atomicfs"
 
+	"github.com/gatewright/gatewright/shared/disk"
 	"github.com/gatewright/gatewright/shared/store"
 )
 
@@ -171,6 +172,8 @@ func (b *Backend) lockFiles(files string) error {
 		return fmt.Errorf("there is no store in %s: %w", b.o.Dir, err)
 	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):
 		return fmt.Errorf("the store's folder %s cannot be written to: %w: make it writable, or name another data directory", b.o.Dir, err)
+	case outOf(err), errors.Is(err, syscall.EIO):
+		return b.notOpened(err)
 	case err != nil:
 		return fmt.Errorf("%w (%s): stop it first, or name another data directory: %w", ErrInUse, b.o.Dir, err)
 	}
@@ -294,7 +297,11 @@ func (b *Backend) fail(err error) error {
 	if errors.Is(err, errMoved) {
 		err = fmt.Errorf("the store in %s is not there any more: %w, and nothing was answered since: put them back, or restore the last backup, and start again", b.o.Dir, err)
 	} else {
-		err = fmt.Errorf("the store in %s cannot be written to: %w: what was answered before is safe; see that its disk has room and is writable, and start again", b.o.Dir, err)
+		todo := "see that its disk has room and is writable"
+		if outOf(err) {
+			todo = disk.Refusal(err)
+		}
+		err = fmt.Errorf("the store in %s cannot be written to: %w: what was answered before is safe; %s, and start again", b.o.Dir, err, todo)
 	}
 	if b.broken.CompareAndSwap(nil, &err) {
 		b.o.Fatal(err)

@@ -16,6 +16,8 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/record"
 	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/gatewright/gatewright/shared/disk"
 )
 
 // existing is what a start finds in the folder, before it changes anything.
@@ -38,16 +40,19 @@ func (b *Backend) survey(files string) (*existing, error) {
 	e := &existing{}
 	var err error
 	if e.names, err = b.o.FS.List(files); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, err
+		return nil, b.notOpened(err)
 	}
 	var lost bool
 	if e.promised, lost, err = readAcknowledged(b.o.FS, b.acknowledgedPath()); err != nil {
-		return nil, err
+		return nil, b.notOpened(err)
 	}
 	if lost {
 		b.o.Log.Warn("a file of the store is damaged: this start cannot tell whether the end of the log is missing; the next one can", "file", b.acknowledgedPath())
 	}
-	if e.list, err = readInventory(b.o.FS, b.inventoryPath()); err != nil {
+	switch e.list, err = readInventory(b.o.FS, b.inventoryPath()); {
+	case disk.Refusal(err) != "":
+		return nil, b.notOpened(err)
+	case err != nil:
 		return nil, fmt.Errorf("the file %s %w (%w): restore the last backup, or delete this file to start without what it checks", b.inventoryPath(), errChanged, err)
 	}
 	e.marker, e.manifest = newestMarker(e.names)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"syscall"
 
 	"github.com/cockroachdb/pebble/v2/bloom"
 	"github.com/cockroachdb/pebble/v2/sstable"
@@ -23,7 +24,7 @@ func (b *Backend) Verify(ctx context.Context) (err error) {
 
 // EachDamage reads every block of every table, compares it with its checksum, and calls visit with an error for each
 // damaged table, until visit returns false. Then it reads all entries in their order. Commits go on meanwhile.
-// It returns the error of ctx if it could not read everything.
+// It returns the error of ctx, or that of a system that refuses its files, if it could not read everything.
 func (b *Backend) EachDamage(ctx context.Context, visit func(error) bool) error {
 	if err := b.begin(); err != nil {
 		return err
@@ -43,7 +44,14 @@ func (b *Backend) EachDamage(ctx context.Context, visit func(error) bool) error 
 			continue
 		}
 		whole = false
-		if !visit(fmt.Errorf("the table %s is damaged: %w: restore the last backup into another folder, and keep this one", b.tablePath(name), oneLine(err))) {
+		found := refused(fmt.Sprintf("the table %s cannot be read", b.tablePath(name)), oneLine(err))
+		switch {
+		case found == nil:
+			found = fmt.Errorf("the table %s is damaged: %w: restore the last backup into another folder, and keep this one", b.tablePath(name), oneLine(err))
+		case !errors.Is(err, syscall.EIO): // a sector that cannot be read is damage
+			return found
+		}
+		if !visit(found) {
 			return ctx.Err()
 		}
 	}
