@@ -166,17 +166,18 @@ func runProduct(asked context.Context, s settings) (err error) {
 		return err
 	}
 
+	s.budget = listen.NewBudget(s.listener.Connections)
 	var work errgroup.Group
 	work.Go(func() error {
-		return serve(ctx, "the management API", s, apiListener, watch.count, listen.Options{Handler: p.api, Settings: s.listener, IDs: o.parts.IDs, Log: log})
+		return serve(ctx, "the management API", s, apiListener, watch.count, listen.Options{Handler: p.api, Settings: s.listener, Budget: s.budget, IDs: o.parts.IDs, Log: log})
 	})
 	work.Go(func() error {
-		return serve(ctx, "the gateway", s, gatewayListener, watch.count, listen.Options{Handler: plain, Settings: s.listener, IDs: o.parts.IDs, Log: log})
+		return serve(ctx, "the gateway", s, gatewayListener, watch.count, listen.Options{Handler: plain, Settings: s.listener, Budget: s.budget, IDs: o.parts.IDs, Log: log})
 	})
 	if secure != nil {
 		work.Go(func() error {
 			return serve(ctx, "the gateway by TLS", s, secure.listener, watch.count, listen.Options{
-				Handler: byTLS, Settings: s.listener, IDs: o.parts.IDs, Log: log, TLS: secure.config, Misdirected: secure.misdirected,
+				Handler: byTLS, Settings: s.listener, Budget: s.budget, IDs: o.parts.IDs, Log: log, TLS: secure.config, Misdirected: secure.misdirected,
 			})
 		})
 	}

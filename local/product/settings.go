@@ -10,6 +10,7 @@ import (
 	"github.com/gatewright/gatewright/local/rootkey"
 	"github.com/gatewright/gatewright/shared/config"
 	"github.com/gatewright/gatewright/shared/limits"
+	"github.com/gatewright/gatewright/shared/listen"
 	"github.com/gatewright/gatewright/shared/owncert"
 )
 
@@ -48,6 +49,8 @@ type settings struct {
 	functions string
 	// listener bounds what clients may take, of either address.
 	listener config.Listener
+	// budget bounds the connections of all listeners together. The run makes it.
+	budget *listen.Budget
 	// underscores lets header fields with "_" in their names pass upstream.
 	underscores bool
 	getenv      func(string) string

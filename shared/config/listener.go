@@ -39,8 +39,9 @@ type Listener struct {
 	// may take no byte of an answer, IdleTimeout how long a connection may have no
 	// request under way.
 	HeaderTimeout, BodyTimeout, SendTimeout, IdleTimeout time.Duration
-	// Connections is how many there may be at once, 0 for two thirds of the process's
-	// file descriptors and 65,536 at most. ConnectionsPerAddress bounds those of
+	// Connections is how many there may be at once, to all listeners of the process and from all
+	// clients together. 0 means as many as there are file descriptors for (package listen, Budget).
+	// ConnectionsPerAddress bounds those of
 	// one address (of IPv6: one /64), 0 for no bound; loopback and trusted proxies
 	// have none. More is a 503.
 	Connections, ConnectionsPerAddress int

@@ -151,7 +151,7 @@ func listenerSettings() []Setting {
 		VarBodyTimeout:           {What: "how long a body may bring no byte while it is waited for", More: ": longer is a 408, or ends the connection when the answer has begun; the upstream's request ends too"},
 		VarSendTimeout:           {What: "how long a client may take no byte of an answer", More: ": after that the connection is reset. What the system buffers for the client counts as taken. It is looked ten times within that time, so that it can be a fifth longer"},
 		VarIdleTimeout:           {What: "how long a connection may have no request under way", More: ": after that it ends silently"},
-		VarConnections:           {Default: "two thirds of the process's file descriptors, 65,536 at most", What: "the most connections to one of the addresses", More: ": one more is a 503. `0` is as without it"},
+		VarConnections:           {Default: "half of the file descriptors that the process does not need itself, 65,536 at most", What: "the most connections to all addresses of the process, from all clients together", More: ": one more is a 503. Each of the addresses keeps an eighth for itself. `0` is as without it"},
 		VarConnectionsPerAddress: {What: "the most connections from one client's address, 0 for no bound", More: "; of IPv6 an address is a /64. Loopback has no such bound"},
 	}
 	var out []Setting

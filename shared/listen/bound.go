@@ -4,7 +4,6 @@ import (
 	"net"
 	"net/netip"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/gatewright/gatewright/shared/subscriber"
@@ -86,11 +85,11 @@ func (s *Server) counted(a net.Addr) netip.Addr {
 	return subscriber.Of(from)
 }
 
-// counts are the connections of a listener.
+// counts are the connections of a listener, within the budget of the process, whose mutex guards them.
 type counts struct {
-	most, mostOfOne int
+	*Budget
+	mostOfOne int
 
-	mu      sync.Mutex
 	all     int
 	streams int // in all, of HTTP/2
 	of      map[netip.Addr]int
@@ -126,7 +125,7 @@ func (c *counts) giveStreamBack(from netip.Addr) {
 }
 
 func (c *counts) taken(from netip.Addr) bool {
-	if c.all >= c.most || from.IsValid() && c.of[from] >= c.mostOfOne {
+	if !c.hasRoom(c) || from.IsValid() && c.of[from] >= c.mostOfOne {
 		return false
 	}
 	c.all++

@@ -2,7 +2,10 @@ package listen_test
 
 import (
 	"bufio"
+	"crypto/rand"
+	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/netip"
@@ -12,6 +15,7 @@ import (
 	"time"
 
 	"github.com/gatewright/gatewright/shared/config"
+	"github.com/gatewright/gatewright/shared/ids"
 	"github.com/gatewright/gatewright/shared/listen"
 	"github.com/gatewright/gatewright/shared/socket"
 )
@@ -116,6 +120,31 @@ func TestConnectionsInAllAreBounded(t *testing.T) {
 		l.dial(t, from).served()
 	}
 	l.dial(t, "192.0.2.2:1").refused(http.StatusServiceUnavailable)
+}
+
+// TestListenersOfAProcessShareItsDescriptors: clients of many addresses, at several listeners, have no more connections
+// than the process has descriptors for. A flood of one listener leaves some to the others.
+func TestListenersOfAProcessShareItsDescriptors(t *testing.T) {
+	const most = 16 // of which each listener keeps 2
+	budget := listen.NewBudget(most)
+	flooded, other := listenElsewhere(t), listenElsewhere(t)
+	for _, l := range []net.Listener{flooded, other} {
+		server := listen.New(listen.Options{
+			Handler: http.HandlerFunc(echo), Settings: config.DefaultListener(), Budget: budget,
+			IDs: ids.NewSource(rand.Reader, time.Now), Log: slog.New(slog.DiscardHandler),
+		})
+		go func() { _ = server.Serve(l) }()
+		t.Cleanup(func() { _ = server.Close() })
+	}
+	for n := range most - 2 {
+		flooded.dial(t, fmt.Sprintf("192.0.2.%d:1", n)).served()
+	}
+	flooded.dial(t, "198.51.100.1:1").refused(http.StatusServiceUnavailable)
+	for n := range 2 {
+		other.dial(t, fmt.Sprintf("203.0.113.%d:1", n)).served()
+	}
+	other.dial(t, "203.0.113.9:1").refused(http.StatusServiceUnavailable)
+	flooded.dial(t, "198.51.100.2:1").refused(http.StatusServiceUnavailable)
 }
 
 // TestWaitingConnectionsCostLittle: 1,000 that are idle and 100 whose bodies stall

@@ -25,7 +25,6 @@
 package listen
 
 import (
-	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -87,6 +86,9 @@ type Options struct {
 	// Misdirected reports whether a request by HTTP/2 has to come again on another connection
 	// (421), nil for none ever: clients send there what is for any host of the certificate.
 	Misdirected func(*http.Request) bool
+	// Budget bounds the connections of all listeners of the process together. nil means a budget of Settings.Connections for this
+	// one alone.
+	Budget *Budget
 	// PathBytes is the longest path that a request may have. 0 means framing.MaxPathBytes.
 	PathBytes int
 }
@@ -120,7 +122,11 @@ func New(o Options) *Server {
 		limits: framing.Limits{Bytes: o.Settings.HeaderBytes, Fields: o.Settings.HeaderFields, Path: o.PathBytes},
 		tls:    o.TLS, misdirected: o.Misdirected, sleepers: newSleepers(), passage: newPassage(),
 	}
-	s.counts.most, s.counts.mostOfOne, s.counts.of = cmp.Or(o.Settings.Connections, defaultConnections()), o.Settings.ConnectionsPerAddress, make(map[netip.Addr]int)
+	s.counts = counts{Budget: o.Budget, mostOfOne: o.Settings.ConnectionsPerAddress, of: make(map[netip.Addr]int)}
+	if s.counts.Budget == nil {
+		s.counts.Budget = NewBudget(o.Settings.Connections)
+	}
+	s.counts.join(&s.counts)
 	s.refusals = refusals{ids: o.IDs, log: o.Log, lines: rate.NewLimiter(linesPerSecond, linesAtOnce)}
 	s.http = http.Server{ //nolint:gosec // G112: heads have their timeout before the server reads them
 		Handler:     http.HandlerFunc(s.serveHTTP),
@@ -284,13 +290,3 @@ func (a *answer) EnableFullDuplex() error {
 
 // Unwrap is what http.ResponseController calls for everything else.
 func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
-
-// maxDefaultConnections bounds the default where descriptors are plenty: if all
-// were idle they would take 0.4 GB.
-const maxDefaultConnections = 65_536
-
-// defaultConnections are two thirds of the process's file descriptors: most
-// connections are idle, and the others need one to an upstream too.
-func defaultConnections() int {
-	return int(min(socket.Descriptors()/3*2, maxDefaultConnections)) //nolint:gosec // G115: bounded above
-}
