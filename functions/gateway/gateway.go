@@ -209,6 +209,9 @@ func (s *Service) Run(ctx context.Context) {
 	all.Wait()
 }
 
+// Held returns how many units of a quota the gateway has leased and not spent.
+func (s *Service) Held(a allowance.Allowance) int64 { return s.quotas.Held(a) }
+
 // Drain gives back all that is leased, and writes all that was counted.
 func (s *Service) Drain(ctx context.Context) error {
 	return errors.Join(s.allowances.Drain(ctx), s.quotas.Drain(ctx), s.counted.Drain(ctx))

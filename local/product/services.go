@@ -213,10 +213,6 @@ type product struct {
 
 // assemble wires every function of the product in this process.
 func assemble(o *opened, apiAddr net.Addr) (*product, error) {
-	var front []apigateway.Function
-	for _, g := range functions.Groups() {
-		front = append(front, apigateway.Function{Group: g.Group, Edge: api.Open(o.parts, o.callers, g.Bind(o.parts)).Edge()})
-	}
 	var tunnelled *relay.Process
 	var options gateway.Options
 	if o.parts.Config.Relay != "" {
@@ -226,6 +222,11 @@ func assemble(o *opened, apiAddr net.Addr) (*product, error) {
 	data, err := gateway.New(o.parts, options)
 	if err != nil {
 		return nil, err
+	}
+	o.parts.Held = data.Held
+	var front []apigateway.Function
+	for _, g := range functions.Groups() {
+		front = append(front, apigateway.Function{Group: g.Group, Edge: api.Open(o.parts, o.callers, g.Bind(o.parts)).Edge()})
 	}
 	called, err := o.triggered()
 	if err != nil {

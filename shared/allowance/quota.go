@@ -77,6 +77,25 @@ func Used(ctx context.Context, table *store.Table, a Allowance) (int64, error) {
 	return ledger{table}.granted(ctx, a.period())
 }
 
+// Held returns how many units of an allowance this instance has leased and not spent, of whatever Limit: the table counts them as
+// used until they are given back. It asks nothing of the table.
+func (q *Quotas) Held(a Allowance) (units int64) {
+	p := a.period()
+	for i := range q.pool.shards {
+		sh := &q.pool.shards[i]
+		sh.mu.RLock()
+		for key, s := range sh.slots {
+			if key.period == p {
+				s.mu.Lock()
+				units += max(0, s.tokens.Load()-s.ahead) + s.settleReserve()
+				s.mu.Unlock()
+			}
+		}
+		sh.mu.RUnlock()
+	}
+	return units
+}
+
 func (pl *Pool) give(a Allowance, n int64) {
 	key := slotKey{a.period(), a.Limit}
 	sh := pl.shard(key)

@@ -43,6 +43,35 @@ func used(t *testing.T, q *Quotas, a Allowance) int64 {
 	return n
 }
 
+// TestHeldUnitsAreTheInstancesOwn: what the table counts as used, less what is held, is what was spent, at once after a
+// request has handed units back, and without a write.
+func TestHeldUnitsAreTheInstancesOwn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newBackend().quotas(1)
+		a := month(100_000)
+		spendSome(t, q, a, 40)
+		refunded := a
+		refunded.Limit = 50_000 // during a rollout two limits are in force
+		mustTake(t, q.pool, refunded, 7)
+		synctest.Wait()
+		for range 5 {
+			mustTake(t, q.pool, a, 3)
+			q.Give(t.Context(), a, 3)
+		}
+		q.Give(t.Context(), refunded, 7)
+		synctest.Wait()
+		if n := used(t, q, a) - q.Held(a); n != 40 {
+			t.Errorf("Used - Held = %d, want the 40 units that were spent", n)
+		}
+		if err := q.Drain(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if n, held := used(t, q, a), q.Held(a); n != 40 || held != 0 {
+			t.Errorf("after Drain: Used = %d, Held = %d, want 40 and 0", n, held)
+		}
+	})
+}
+
 // spendSome has an instance admit n units, ten a second, so that it leases ahead.
 func spendSome(t *testing.T, q *Quotas, a Allowance, n int) {
 	t.Helper()

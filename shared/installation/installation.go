@@ -42,6 +42,9 @@ type Parts struct {
 	// Rates counts what account keys ask of operations that have a limit, in all groups
 	// of a process; nil leaves them without one.
 	Rates *allowance.Rates
+	// Held returns how many units of a quota the gateway of this process has leased and not spent. nil where gateways are other
+	// processes: what they hold counts as used until they give it back.
+	Held func(allowance.Allowance) int64
 	// Telemetry is what the installation tells of itself beside its log.
 	Telemetry telemetry.Options
 	// Sandbox is where hostile projects are compiled, nil for this process: a

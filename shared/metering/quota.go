@@ -66,7 +66,7 @@ func (s *Service) Quotas(ctx context.Context, at BucketAt, id string, in *time.T
 	if p.From.After(now) || !p.To.After(r.CreatedOn) {
 		return Quotas{}, errNoPeriod
 	}
-	h, err := s.passed(ctx, r, p)
+	h, err := s.passed(ctx, r, p, s.parts.Held)
 	if err != nil {
 		return Quotas{}, err
 	}
@@ -78,7 +78,7 @@ func (s *Service) Quotas(ctx context.Context, at BucketAt, id string, in *time.T
 }
 
 // passed gives a period as it is written down, or as it is counted until then.
-func (s *Service) passed(ctx context.Context, r record, p meter.Period) (history, error) {
+func (s *Service) passed(ctx context.Context, r record, p meter.Period, held holds) (history, error) {
 	h := history{From: p.From, To: p.To}
 	row := store.Want(historyKey(r.ID, p.From), &h)
 	if err := s.parts.Table.Load(ctx, row); err != nil {
@@ -93,7 +93,7 @@ func (s *Service) passed(ctx context.Context, r record, p meter.Period) (history
 	}
 	if h.Used == nil {
 		var err error
-		if h.Used, err = s.used(ctx, r, p, h.Limits); err != nil {
+		if h.Used, err = s.used(ctx, r, p, h.Limits, held); err != nil {
 			return history{}, err
 		}
 	}

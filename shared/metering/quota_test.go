@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/gatewright/gatewright/shared/allowance"
 	"github.com/gatewright/gatewright/shared/fault"
 	"github.com/gatewright/gatewright/shared/fault/faulttest"
 	"github.com/gatewright/gatewright/shared/meter"
@@ -28,6 +29,26 @@ func TestQuotasAreOfAllPlansTogether(t *testing.T) {
 	w.wantLeft(at, s.ID, nil, "map[computeUnits:7 requests:4] "+january)
 	w.use(s, "requests", 9) // more than there is, as a gateway that lets it happen does
 	w.wantLeft(at, s.ID, nil, "map[computeUnits:7 requests:0] "+january)
+}
+
+// TestUnitsThatAGatewayHoldsAreLeft: what the gateway of the same process has leased and not spent, such as for a request
+// that a later policy has refused, counts as left at once. A period that is written down has what the table says.
+func TestUnitsThatAGatewayHoldsAreLeft(t *testing.T) {
+	w := newWorld(t)
+	at := w.bucket(acme)
+	s := w.subscribe(at, of(w.plan(at, "pro", 10)))
+	w.use(s, "requests", 4)
+	held := int64(3)
+	w.parts.Held = func(a allowance.Allowance) int64 {
+		if a.Name != metering.Counter("a-1", s.ID, "requests", meter.At(s.Anchor, s.Renewal, w.at()), 0).Name {
+			t.Errorf("Held(%s) is asked, want the counter of the subscription", a.Name)
+		}
+		return held
+	}
+	w.Service = metering.Open(w.parts)
+	w.wantLeft(at, s.ID, nil, "map[requests:9] "+january)
+	held = 20 // of units that were given back meanwhile: never more than there are
+	w.wantLeft(at, s.ID, nil, "map[requests:10] "+january)
 }
 
 func TestLargestQuotasAreExact(t *testing.T) {

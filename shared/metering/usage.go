@@ -24,18 +24,32 @@ func Counter(accountID, subscriptionID, key string, p meter.Period, limit int64)
 // parallel is how many counters are read at a time.
 const parallel = 8
 
+// holds returns how many units of an allowance are leased and not spent by gateways that the caller knows of.
+type holds func(allowance.Allowance) int64
+
+func (h holds) of(a allowance.Allowance) int64 {
+	if h == nil {
+		return 0
+	}
+	return h(a)
+}
+
 // used reads how many units of each meter were used in a period.
-func (s *Service) used(ctx context.Context, r record, p meter.Period, limits map[string]int64) (map[string]int64, error) {
+func (s *Service) used(ctx context.Context, r record, p meter.Period, limits map[string]int64, held holds) (map[string]int64, error) {
 	out := make(map[string]int64, len(limits))
 	var mu sync.Mutex
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(parallel)
 	for _, key := range meters(limits) {
 		group.Go(func() error {
-			n, err := allowance.Used(ctx, s.parts.Table, Counter(r.AccountID, r.ID, key, p, limits[key]))
+			counter := Counter(r.AccountID, r.ID, key, p, limits[key])
+			before := held.of(counter)
+			n, err := allowance.Used(ctx, s.parts.Table, counter)
 			if err != nil {
 				return fmt.Errorf("read what is used of a quota: %w", err)
 			}
+			// Of units that were leased or given back meanwhile the larger number counts as used.
+			n = max(0, n-min(before, held.of(counter)))
 			mu.Lock()
 			defer mu.Unlock()
 			out[key] = n
