@@ -15,6 +15,7 @@ import (
 	"github.com/gatewright/gatewright/events"
 	"github.com/gatewright/gatewright/shared/api"
 	"github.com/gatewright/gatewright/shared/credential"
+	"github.com/gatewright/gatewright/shared/listen/framing"
 )
 
 // Answer is what a call was answered with.
@@ -86,7 +87,7 @@ func (w *World) asDeclared(r *http.Request, status int, done []api.Use) {
 	w.Helper()
 	_, pattern := w.routing.mux.Handler(r)
 	d, ok := w.routing.declared[pattern]
-	if escaped := r.URL.EscapedPath(); !ok || path.Clean(escaped) != escaped {
+	if escaped := r.URL.EscapedPath(); !ok || path.Clean(escaped) != escaped || len(escaped) > framing.MaxPathBytes {
 		return // it leads to no operation
 	}
 	unmodified := d.Single && status == http.StatusNotModified
