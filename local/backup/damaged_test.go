@@ -2,7 +2,9 @@ package backup_test
 
 import (
 	"bytes"
+	"fmt"
 	"io"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
@@ -26,7 +28,12 @@ func TestBackupOfDamagedDataKeepsTheOldFile(t *testing.T) {
 	if err := first.stop(); err != nil {
 		t.Fatal(err)
 	}
-	i := started(t, dir) // writes the log into a table
+	i := started(t, dir)     // writes the log into a table
+	for n := range fillers { // which become several tables, each by an edit of the list of tables
+		if err := i.engine.SetNotes(map[string][]byte{fillerOf(n): filler(n)}); err != nil {
+			t.Fatal(err)
+		}
+	}
 	if err := i.put(t.Context(), 0, commits+1); err != nil {
 		t.Fatal(err)
 	}
@@ -57,7 +64,7 @@ func TestBackupOfDamagedDataKeepsTheOldFile(t *testing.T) {
 			}
 			at := found[len(found)-1]
 			whole := read(t, at)
-			for _, part := range []int{5, 35, 65, 95} {
+			for part := 5; part < 100; part += 30 {
 				flip(t, at, whole, len(whole)*part/100)
 				err := write()
 				replaceFile(t, at, whole)
@@ -78,6 +85,20 @@ func TestBackupOfDamagedDataKeepsTheOldFile(t *testing.T) {
 	restores(t, name, commits+1)
 }
 
+const (
+	fillers     = 20
+	fillerBytes = 64 << 10
+)
+
+func fillerOf(n int) string { return fmt.Sprint("filler/", n) }
+
+// filler returns bytes that cannot be compressed.
+func filler(n int) []byte {
+	out := make([]byte, fillerBytes)
+	_, _ = rand.NewChaCha8([32]byte{byte(n)}).Read(out)
+	return out
+}
+
 // restores restores a backup and compares what it holds.
 func restores(t *testing.T, name string, commits int) {
 	t.Helper()
@@ -87,6 +108,11 @@ func restores(t *testing.T, name string, commits int) {
 		return
 	}
 	i := started(t, dir)
+	for n := range fillers {
+		if got, err := i.engine.Note(fillerOf(n)); err != nil || !bytes.Equal(got, filler(n)) {
+			t.Errorf("Note(%s) of the restored data = %d bytes, %v, want %d bytes", fillerOf(n), len(got), err, fillerBytes)
+		}
+	}
 	if n, err := i.last(t.Context(), 0); err != nil || n != commits {
 		t.Errorf("last commit of the restored data = %d, %v, want %d", n, err, commits)
 	}

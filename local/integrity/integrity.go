@@ -127,7 +127,7 @@ func Running(ctx context.Context, s Source, l Live, work string) (r Report, err 
 		defer func() { err = errors.Join(err, release()) }()
 	}
 	if err := l.Engine.Checkpoint(ctx, folder.Path(datadir.Engine)); err != nil {
-		return r, r.found(ctx, fmt.Errorf("%w: a file of the store is damaged or missing; restore the last backup into another folder, and keep this one", err))
+		return r, r.found(ctx, err)
 	}
 	err = r.read(ctx, s, folder.Path(datadir.Engine), func(*embedded.Backend) error {
 		path := filepath.Join(s.Dir, rootkey.Name)

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"io/fs"
+	"syscall"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -30,9 +32,18 @@ func (b *Backend) Checkpoint(ctx context.Context, dir string) error {
 		err = writeAcknowledged(b.o.FS, b.o.FS.PathJoin(dir, acknowledgedFile), promised)
 	}
 	if err != nil {
-		return fmt.Errorf("copy the store's files: %w", err)
+		return notCopied(err)
 	}
 	return nil
+}
+
+// notCopied explains why the files cannot be copied: the disk takes no copy, or what is copied is damaged.
+func notCopied(err error) error {
+	err = fmt.Errorf("copy the store's files: %w", oneLine(err))
+	if vfs.IsNoSpaceError(err) || errors.Is(err, syscall.EROFS) || errors.Is(err, fs.ErrPermission) {
+		return err
+	}
+	return fmt.Errorf("%w: if it goes on, a file of the store is damaged or missing; restore the last backup into another folder, and keep this one", err)
 }
 
 // writeAcknowledged makes the file that openAcknowledged reads.
