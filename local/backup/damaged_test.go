@@ -2,8 +2,10 @@ package backup_test
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -69,9 +71,9 @@ func TestBackupOfDamagedDataKeepsTheOldFile(t *testing.T) {
 				err := write()
 				replaceFile(t, at, whole)
 				switch {
-				case err == nil && kind.refused:
+				case err == nil && kind.refused && there(at):
 					t.Errorf("backup with a bit of %s flipped at %d %% = nil, want an error", kind.name, part)
-				case err == nil:
+				case err == nil: // or the engine has replaced the table before
 					restores(t, name, commits+1)
 				case strings.Contains(err.Error(), "\n"):
 					t.Errorf("backup error = %q, want one line", err)
@@ -138,9 +140,25 @@ func flip(t *testing.T, name string, whole []byte, at int) {
 	replaceFile(t, name, changed)
 }
 
+// replaceFile writes a file in place, if the engine has not removed it meanwhile.
 func replaceFile(t *testing.T, name string, content []byte) {
 	t.Helper()
-	if err := os.WriteFile(name, content, 0o600); err != nil {
+	file, err := os.OpenFile(name, os.O_WRONLY|os.O_TRUNC, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return
+	}
+	if err != nil {
 		t.Fatal(err)
 	}
+	if _, err := file.Write(content); err != nil {
+		t.Fatal(err)
+	}
+	if err := file.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func there(name string) bool {
+	_, err := os.Lstat(name)
+	return err == nil
 }

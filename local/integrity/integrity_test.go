@@ -80,13 +80,13 @@ func (i *installation) check(ctx context.Context) (integrity.Report, error) {
 }
 
 // damage changes one bit in the middle of the last file of a pattern, or removes it, and returns what undoes that.
-func (i *installation) damage(t *testing.T, pattern string, remove bool) (undo func()) {
+func (i *installation) damage(t *testing.T, pattern string, remove bool) (name string, undo func()) {
 	t.Helper()
 	found, err := filepath.Glob(filepath.Join(i.dir, filepath.FromSlash(pattern)))
 	if err != nil || len(found) == 0 {
 		t.Fatalf("Glob(%s) = %v, %v, want a file", pattern, found, err)
 	}
-	name := found[len(found)-1] // the newest
+	name = found[len(found)-1] // the newest
 	whole, err := os.ReadFile(name)
 	if err != nil {
 		t.Fatal(err)
@@ -100,7 +100,7 @@ func (i *installation) damage(t *testing.T, pattern string, remove bool) (undo f
 	if err != nil {
 		t.Fatal(err)
 	}
-	return func() {
+	return name, func() {
 		if err := os.WriteFile(name, whole, 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -128,16 +128,19 @@ func TestCheckFindsDamage(t *testing.T) {
 	every := func(kind string, unchanged bool, check func(context.Context) (integrity.Report, error)) {
 		for _, d := range damages {
 			t.Run(strings.ReplaceAll(d.name+" "+kind, " ", "-"), func(t *testing.T) {
-				undo := func() {}
+				name, undo := "", func() {}
 				if d.pattern != "" {
-					undo = i.damage(t, d.pattern, d.remove)
+					name, undo = i.damage(t, d.pattern, d.remove)
 				}
-				defer undo()
 				before := tree(t, i.dir)
 				r, err := check(t.Context())
 				if err != nil {
 					t.Fatalf("check error = %v, want none", err)
 				}
+				if _, err := os.Lstat(name); filepath.Ext(name) == ".sst" && len(r.Damage) == 0 && errors.Is(err, fs.ErrNotExist) {
+					t.Skip("the engine has replaced the table meanwhile, and does not need it")
+				}
+				defer undo()
 				if after := tree(t, i.dir); unchanged && before != after {
 					t.Errorf("files after the check = %s, want %s", after, before)
 				}
@@ -158,7 +161,8 @@ func TestCheckFindsDamage(t *testing.T) {
 			})
 		}
 	}
-	every("while it is used", false, i.check)                                                         // the store writes to its log
+	// The store writes to its log meanwhile.
+	every("while it is used", false, i.check)
 	if err := i.engine.Checkpoint(t.Context(), filepath.Join(i.dir, "check", "engine")); err != nil { // as a kill leaves it
 		t.Fatal(err)
 	}
