@@ -24,6 +24,7 @@ import (
 var answerers = map[string]string{
 	"functions": "API", "shared": "API", "infra": "API in AWS", "local/apigateway": "API",
 	"functions/gateway": "gateway", "shared/gateway": "gateway", "shared/mcp": "API, gateway",
+	"shared/bodies":     "both addresses",
 	"shared/listen":     "both addresses",
 	"shared/blob/files": "upload address",
 	"shared/issuance":   "a certificate's `message`",

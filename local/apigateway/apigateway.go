@@ -21,7 +21,6 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -32,6 +31,7 @@ import (
 
 	"github.com/gatewright/gatewright/local/lambdahost"
 	"github.com/gatewright/gatewright/shared/api"
+	"github.com/gatewright/gatewright/shared/bodies"
 	"github.com/gatewright/gatewright/shared/fault"
 	"github.com/gatewright/gatewright/shared/ids"
 	"github.com/gatewright/gatewright/shared/telemetry"
@@ -132,7 +132,7 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	event := g.event(r, body, requestID, path, parameters)
 
 	// As in AWS, a function goes on when the client has gone.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), Timeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(bodies.Uncounted(r.Context())), Timeout)
 	defer cancel()
 	ctx = lambdacontext.NewContext(ctx, &lambdacontext.LambdaContext{AwsRequestID: requestID})
 	answer, err := function.Edge(ctx, event)
@@ -159,23 +159,42 @@ func (g *Gateway) receive(w http.ResponseWriter, r *http.Request, operation api.
 			return nil, 0, ""
 		}
 		if !operation.Public {
-			_, err := api.Caller(r.Context(), g.o.Callers, operation, r)
+			caller, err := api.Caller(r.Context(), g.o.Callers, operation, r)
 			if stranger, ok := errors.AsType[*fault.Fault](err); ok && stranger.Kind == fault.Unauthenticated {
 				return nil, 0, "" // which the function refuses without the body, in its own words and fields
 			}
+			bodies.Charge(r.Context(), caller.AccountID)
 		}
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, MaxBodyBytes))
+	body, err := g.read(r)
 	if _, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge {
 		return nil, http.StatusRequestEntityTooLarge, "The body is larger than 10 MiB. Send less at once."
 	}
-	switch {
-	case errors.Is(err, os.ErrDeadlineExceeded):
-		return nil, http.StatusRequestTimeout, "The body stalled before its end. Send it again, at once."
-	case err != nil:
-		return nil, http.StatusBadRequest, "The body could not be read to its end. Send it again."
+	if err != nil {
+		if status, detail = bodies.Refusal(err); status == http.StatusServiceUnavailable {
+			w.Header().Set("Retry-After", bodies.RetryAfterSeconds())
+		}
+		if status == 0 {
+			return nil, http.StatusBadRequest, "The body could not be read to its end. Send it again."
+		}
+		return nil, status, detail
 	}
 	return body, 0, ""
+}
+
+// read reads a body. Functions in this process refuse all of more than api.MaxBodyBytes in their own words: one byte more is enough
+// for them. The event and the function's request are copies of the body, which count too.
+func (g *Gateway) read(r *http.Request) ([]byte, error) {
+	from, length, most := io.Reader(r.Body), r.ContentLength, int64(MaxBodyBytes)
+	if g.o.Callers != nil {
+		most = api.MaxBodyBytes + 1
+		from, length = io.LimitReader(from, most), min(length, most)
+	}
+	body, err := bodies.Read(r.Context(), from, length, most)
+	if err != nil {
+		return nil, err
+	}
+	return body, bodies.Take(r.Context(), 2*int64(len(body)))
 }
 
 // route finds the function, the operation if there is one, the resource's path and

@@ -39,7 +39,7 @@ func addr(l net.Listener) net.Addr {
 // way through them ends first.
 func (p *product) serveRelay(ctx context.Context, l net.Listener, s settings, made func(*listen.Server), log *slog.Logger) error {
 	return host.ServeAt(ctx, p.relay, host.Times{Drain: s.program.stopTimeout}, host.At{Listener: l, Made: made, Options: listen.Options{
-		Settings: s.listener, Budget: s.budget, PathBytes: relay.Service.PathBytes, IDs: p.ids, Log: log.With("listener", "the relay of tunnels"),
+		Settings: s.listener, Budget: s.budget, Bodies: p.bodies, PathBytes: relay.Service.PathBytes, IDs: p.ids, Log: log.With("listener", "the relay of tunnels"),
 	}})
 }
 

@@ -23,6 +23,7 @@ import (
 	"github.com/gatewright/gatewright/shared/accounts"
 	"github.com/gatewright/gatewright/shared/auth"
 	"github.com/gatewright/gatewright/shared/behind"
+	"github.com/gatewright/gatewright/shared/bodies"
 	"github.com/gatewright/gatewright/shared/config"
 	"github.com/gatewright/gatewright/shared/fault"
 	"github.com/gatewright/gatewright/shared/garbage"
@@ -166,18 +167,19 @@ func runProduct(asked context.Context, s settings) (err error) {
 		return err
 	}
 
+	p.bodies = bodies.New(int64(s.listener.BufferedBodyBytes))
 	s.budget = listen.NewBudget(s.listener.Connections)
 	var work errgroup.Group
 	work.Go(func() error {
-		return serve(ctx, "the management API", s, apiListener, watch.count, listen.Options{Handler: p.api, Settings: s.listener, Budget: s.budget, IDs: o.parts.IDs, Log: log})
+		return serve(ctx, "the management API", s, apiListener, watch.count, listen.Options{Handler: p.api, Settings: s.listener, Budget: s.budget, Bodies: p.bodies, IDs: o.parts.IDs, Log: log})
 	})
 	work.Go(func() error {
-		return serve(ctx, "the gateway", s, gatewayListener, watch.count, listen.Options{Handler: plain, Settings: s.listener, Budget: s.budget, IDs: o.parts.IDs, Log: log})
+		return serve(ctx, "the gateway", s, gatewayListener, watch.count, listen.Options{Handler: plain, Settings: s.listener, Budget: s.budget, Bodies: p.bodies, IDs: o.parts.IDs, Log: log})
 	})
 	if secure != nil {
 		work.Go(func() error {
 			return serve(ctx, "the gateway by TLS", s, secure.listener, watch.count, listen.Options{
-				Handler: byTLS, Settings: s.listener, Budget: s.budget, IDs: o.parts.IDs, Log: log, TLS: secure.config, Misdirected: secure.misdirected,
+				Handler: byTLS, Settings: s.listener, Budget: s.budget, Bodies: p.bodies, IDs: o.parts.IDs, Log: log, TLS: secure.config, Misdirected: secure.misdirected,
 			})
 		})
 	}

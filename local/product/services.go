@@ -31,6 +31,7 @@ import (
 	"github.com/gatewright/gatewright/shared/accounts"
 	"github.com/gatewright/gatewright/shared/allowance"
 	"github.com/gatewright/gatewright/shared/api"
+	"github.com/gatewright/gatewright/shared/bodies"
 	"github.com/gatewright/gatewright/shared/config"
 	"github.com/gatewright/gatewright/shared/ids"
 	"github.com/gatewright/gatewright/shared/installation"
@@ -197,6 +198,8 @@ type product struct {
 	hosts    *gateway.Hosts
 	triggers *triggers.Runner
 	ids      *ids.Source
+	// bodies is the budget of all listeners.
+	bodies *bodies.Budget
 	// relay is this process's, nil where it runs elsewhere or there is none.
 	relay *relay.Process
 	// keep gives back, as it goes, what the gateway has leased and does not spend, until

@@ -12,6 +12,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/gatewright/gatewright/shared/bodies"
 	"github.com/gatewright/gatewright/shared/fault"
 )
 
@@ -33,12 +34,9 @@ const (
 // another spelling. The body is JSON whatever its content type says: existing
 // clients send text/plain (contract 1.1).
 func takeBody(r *http.Request, f *form) error {
-	body, err := io.ReadAll(io.LimitReader(r.Body, MaxBodyBytes+1))
+	body, err := bodies.Read(r.Context(), r.Body, r.ContentLength, MaxBodyBytes)
 	if err != nil {
-		return fault.New(fault.Invalid, "The body could not be read to its end. Send it again.").Because(err)
-	}
-	if len(body) > MaxBodyBytes {
-		return fault.New(fault.TooLarge, "The body is larger than %d bytes. Send less at once.", MaxBodyBytes)
+		return unread(err)
 	}
 	if len(bytes.TrimSpace(body)) == 0 {
 		body = nil
@@ -49,6 +47,27 @@ func takeBody(r *http.Request, f *form) error {
 	r.ContentLength = int64(len(body))
 	r.Header.Set("Content-Type", "application/json")
 	return nil
+}
+
+// unread returns the fault of a body that could not be read.
+func unread(err error) error {
+	if _, large := errors.AsType[*http.MaxBytesError](err); large {
+		return fault.New(fault.TooLarge, "The body is larger than %d bytes. Send less at once.", MaxBodyBytes)
+	}
+	if errors.Is(err, bodies.ErrBusy) {
+		_, detail := bodies.Refusal(err)
+		f := fault.New(fault.Unavailable, "%s", detail)
+		f.RetryAfter = bodies.RetryAfter
+		return f.Because(err)
+	}
+	return fault.New(fault.Invalid, "The body could not be read to its end. Send it again.").Because(err)
+}
+
+// buffered reads the body again that takeBody has put in place, or that the platform holds.
+func buffered(r *http.Request) ([]byte, error) {
+	body, err := bodies.Read(bodies.Uncounted(r.Context()), r.Body, r.ContentLength, max(r.ContentLength, MaxBodyBytes))
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	return body, err
 }
 
 // checkJSON walks the tokens of body. jsontext is the standard library's next

@@ -273,7 +273,7 @@ func (s *Server) change(ctx context.Context, r *http.Request, d Declaration, key
 		}
 		return out, notes, nil
 	}
-	body, err := io.ReadAll(r.Body) // which is in memory, and bounded (body.go)
+	body, err := buffered(r)
 	if err != nil {
 		return nil, nil, fmt.Errorf("read a body: %w", err)
 	}

@@ -1,9 +1,7 @@
 package api
 
 import (
-	"bytes"
 	"encoding/json"
-	"io"
 	"net/http"
 	"net/url"
 	"slices"
@@ -66,8 +64,7 @@ func (i *input) value(name string, r *http.Request) string {
 	case slices.Contains(i.single, name):
 		return r.URL.Query().Get(name)
 	}
-	body, err := io.ReadAll(r.Body)
-	r.Body = io.NopCloser(bytes.NewReader(body))
+	body, err := buffered(r)
 	var members map[string]json.RawMessage
 	if err != nil || decode(body, &members) != nil {
 		return "" // which the operation itself refuses

@@ -22,6 +22,7 @@ const (
 	VarIdleTimeout           = "GATEWRIGHT_IDLE_TIMEOUT"
 	VarConnections           = "GATEWRIGHT_CONNECTIONS"
 	VarConnectionsPerAddress = "GATEWRIGHT_CONNECTIONS_PER_ADDRESS"
+	VarBufferedBodyBytes     = "GATEWRIGHT_BUFFERED_BODY_BYTES"
 	VarTrustedProxies        = "GATEWRIGHT_TRUSTED_PROXIES"
 	VarProxyProtocol         = "GATEWRIGHT_PROXY_PROTOCOL"
 )
@@ -45,6 +46,9 @@ type Listener struct {
 	// one address (of IPv6: one /64), 0 for no bound; loopback and trusted proxies
 	// have none. More is a 503.
 	Connections, ConnectionsPerAddress int
+	// BufferedBodyBytes is how much memory the request bodies that the process holds whole take together (package
+	// bodies). More is a 503.
+	BufferedBodyBytes int
 	// TrustedProxies are the addresses of proxies of the installation's own, whose
 	// connections are many clients': what they say of a client is believed, and what
 	// anybody else says is not.
@@ -58,13 +62,15 @@ type Listener struct {
 //
 // The times are nginx's or a third of them: a client whose bytes come through a bad
 // network makes a pause of seconds, not of 20. 1,000 connections of an address are
-// what some hundred browsers behind one address open.
+// what some hundred browsers behind one address open. With 32 MiB for bodies the 270 MB of docs/one-server.md hold while
+// clients send as many bodies as they can (local/attack).
 func DefaultListener() Listener {
 	return Listener{
 		HeaderBytes: 64 << 10, HeaderFields: 200,
 		HeaderTimeout: 20 * time.Second, BodyTimeout: 20 * time.Second,
 		SendTimeout: time.Minute, IdleTimeout: 2 * time.Minute,
 		ConnectionsPerAddress: 1000,
+		BufferedBodyBytes:     32 << 20,
 	}
 }
 
@@ -81,6 +87,10 @@ type (
 	}
 )
 
+// leastBodyBytes is the smallest budget of bodies: a quarter of it holds the largest body that is read, 1 MiB, while its buffer
+// grows.
+const leastBodyBytes = 8 << 20
+
 // Every time of a Listener is within these.
 const leastTime, mostTime = 100 * time.Millisecond, 24 * time.Hour
 
@@ -90,6 +100,7 @@ func (l *Listener) numbers() []number {
 		{VarHeaderFields, &l.HeaderFields, 10, 10_000},
 		{VarConnections, &l.Connections, 0, 10_000_000},
 		{VarConnectionsPerAddress, &l.ConnectionsPerAddress, 0, 10_000_000},
+		{VarBufferedBodyBytes, &l.BufferedBodyBytes, leastBodyBytes, 1 << 40},
 	}
 }
 

@@ -20,14 +20,14 @@ func TestListenerIsRead(t *testing.T) {
 	env := map[string]string{
 		config.VarHeaderBytes: "2048", config.VarHeaderFields: "20",
 		config.VarHeaderTimeout: "1s", config.VarBodyTimeout: "1500ms", config.VarSendTimeout: "3m", config.VarIdleTimeout: "1h",
-		config.VarConnections: "100", config.VarConnectionsPerAddress: "0",
+		config.VarConnections: "100", config.VarConnectionsPerAddress: "0", config.VarBufferedBodyBytes: "16777216",
 		config.VarTrustedProxies: " 10.1.2.3/8  192.0.2.7 2001:db8::/32 ", config.VarProxyProtocol: "true",
 	}
 	got, err = config.ListenerFromEnvironment(func(name string) string { return env[name] })
 	want := config.Listener{
 		HeaderBytes: 2048, HeaderFields: 20,
 		HeaderTimeout: time.Second, BodyTimeout: 1500 * time.Millisecond, SendTimeout: 3 * time.Minute, IdleTimeout: time.Hour,
-		Connections:    100,
+		Connections: 100, BufferedBodyBytes: 16 << 20,
 		TrustedProxies: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("192.0.2.7/32"), netip.MustParsePrefix("2001:db8::/32")},
 		ProxyProtocol:  true,
 	}
@@ -42,6 +42,7 @@ func TestWrongBoundIsNamedWithoutItsValue(t *testing.T) {
 		config.VarHeaderFields:          {"9", "10001"},
 		config.VarConnections:           {"-1", "1.5"},
 		config.VarConnectionsPerAddress: {"-1"},
+		config.VarBufferedBodyBytes:     {"0", "8388607", "64M"},
 		config.VarHeaderTimeout:         {"20", "secret", "0", "-1s", "25h"},
 		config.VarBodyTimeout:           {"1ms"},
 		config.VarSendTimeout:           {"1ms"},

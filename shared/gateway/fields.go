@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"slices"
 
+	"github.com/gatewright/gatewright/shared/bodies"
 	"github.com/gatewright/gatewright/shared/gateway/pipeline"
 	"github.com/gatewright/gatewright/shared/gateway/upstream"
 )
@@ -81,6 +82,7 @@ func (g *Gateway) receive(out *writer, r *http.Request, x *pipeline.Exchange, ow
 		x.ContentLength = 0
 		return nil
 	}
+	bodies.Charge(x.Context, x.Route.Info.Account)
 	body := r.Body
 	if limit := g.config.MaxBodyBytes; limit > 0 {
 		if r.ContentLength > limit {

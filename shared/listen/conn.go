@@ -78,6 +78,7 @@ type conn struct {
 	pausing    bool
 	blocked    bool // in a read
 	ofBody     bool // which is one of the body
+	stalls     bool // the body is ended as one that stalls
 	hurrying   bool
 	tunnelled  bool
 	writeBy    time.Time // the deadline for writes that is set
@@ -279,7 +280,7 @@ func (c *conn) begin(h framing.Head) {
 	c.headBy, c.blanks = time.Time{}, 0
 	c.scan = framing.Scanner{Limits: c.scan.Limits}
 	c.mu.Lock()
-	c.hurrying = false
+	c.hurrying, c.stalls = false, false
 	c.mu.Unlock()
 }
 

@@ -24,7 +24,10 @@ func (c *conn) readOfBody(p []byte) (n int, stalled, hurried bool, err error) {
 	c.mu.Lock()
 	by := time.Now().Add(c.server.settings.BodyTimeout)
 	c.own, c.blocked, c.ofBody = by, true, true
-	if c.hurrying {
+	switch {
+	case c.stalls:
+		c.own = past
+	case c.hurrying:
 		c.own = time.Now().Add(grace)
 	}
 	_ = c.apply()
@@ -34,8 +37,19 @@ func (c *conn) readOfBody(p []byte) (n int, stalled, hurried bool, err error) {
 	c.own, c.blocked, c.ofBody = time.Time{}, false, false
 	hurried = c.hurrying
 	c.mu.Unlock()
-	stalled = n == 0 && !hurried && isTimeout(err) && !time.Now().Before(by)
+	stalled = n == 0 && !hurried && isTimeout(err) && (c.stalls || !time.Now().Before(by))
 	return n, stalled, hurried, err
+}
+
+// stall ends the request's body as one that stalls. A read of it that is under way ends at once.
+func (c *conn) stall() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.stalls = true
+	if c.ofBody {
+		c.own = past
+		_ = c.apply()
+	}
 }
 
 // hurry says that nobody asks for the request's body any more: what is here of it

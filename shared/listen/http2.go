@@ -202,6 +202,9 @@ func (s *Server) serveStream(w http.ResponseWriter, r *http.Request) {
 	if r.ContentLength != 0 {
 		r = st.read(r)
 		defer st.cancel(nil)
+		begun, over := s.bodies.Begin(r, s.clientOf(r), st.stall)
+		defer over()
+		r = begun
 	}
 	if r.Method == http.MethodOptions && r.RequestURI == "*" {
 		st.WriteHeader(http.StatusNoContent)

@@ -25,6 +25,7 @@
 package listen
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -40,9 +41,12 @@ import (
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/time/rate"
 
+	"github.com/gatewright/gatewright/shared/bodies"
 	"github.com/gatewright/gatewright/shared/config"
+	"github.com/gatewright/gatewright/shared/forwarded"
 	"github.com/gatewright/gatewright/shared/listen/framing"
 	"github.com/gatewright/gatewright/shared/socket"
+	"github.com/gatewright/gatewright/shared/subscriber"
 )
 
 // On opens a TCP listener on addr. purpose and variable name the listener and its
@@ -83,6 +87,9 @@ type Options struct {
 	// TLS has the listener speak TLS by it, nil for plain HTTP. HTTP/2 is spoken where its
 	// NextProtos have h2 and the client asks for it, and over plain HTTP never.
 	TLS *tls.Config
+	// Bodies bounds the memory of request bodies that handlers hold whole. The listeners of a process share one; nil makes
+	// one for this listener by its Settings.
+	Bodies *bodies.Budget
 	// Misdirected reports whether a request by HTTP/2 has to come again on another connection
 	// (421), nil for none ever: clients send there what is for any host of the certificate.
 	Misdirected func(*http.Request) bool
@@ -108,6 +115,7 @@ type Server struct {
 	sleepers    sleepers
 	stashes     stashes
 	counts      counts
+	bodies      *bodies.Budget
 	// leaving says that no further request is wanted on a connection.
 	leaving   atomic.Bool
 	departure departure
@@ -127,6 +135,9 @@ func New(o Options) *Server {
 		s.counts.Budget = NewBudget(o.Settings.Connections)
 	}
 	s.counts.join(&s.counts)
+	if s.bodies = o.Bodies; s.bodies == nil {
+		s.bodies = bodies.New(int64(cmp.Or(o.Settings.BufferedBodyBytes, config.DefaultListener().BufferedBodyBytes)))
+	}
 	s.refusals = refusals{ids: o.IDs, log: o.Log, lines: rate.NewLimiter(linesPerSecond, linesAtOnce)}
 	s.http = http.Server{ //nolint:gosec // G112: heads have their timeout before the server reads them
 		Handler:     http.HandlerFunc(s.serveHTTP),
@@ -224,6 +235,9 @@ func (s *Server) serveHTTP(w http.ResponseWriter, r *http.Request) {
 	a := &answer{ResponseWriter: w, conn: c, reading: r.ContentLength != 0}
 	if a.reading {
 		defer c.hurry()
+		begun, over := s.bodies.Begin(r, s.clientOf(r), c.stall)
+		defer over()
+		r = begun
 	}
 	if r.Method == http.MethodOptions && r.RequestURI == "*" {
 		a.WriteHeader(http.StatusNoContent) // of the server as a whole, which has no options
@@ -231,6 +245,16 @@ func (s *Server) serveHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	s.handler.ServeHTTP(a, r)
 	a.begin() // of a handler that has said nothing
+}
+
+// clientOf returns the address that stands for all addresses of the client of a request. It is the zero value where that is
+// not known: a trusted proxy does not say it, or connections of an address have no bound, since it is that of a balancer.
+func (s *Server) clientOf(r *http.Request) netip.Addr {
+	from := forwarded.Of(r, s.settings.TrustedProxies)
+	if from.Trusted && from.Client == from.Peer || !from.Trusted && s.settings.ConnectionsPerAddress == 0 {
+		return netip.Addr{}
+	}
+	return subscriber.Of(from.Client)
 }
 
 // answer is the answer to a request. When it begins, nobody asks for the rest of the

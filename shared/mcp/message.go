@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"io"
@@ -13,6 +14,8 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/gatewright/gatewright/shared/bodies"
 )
 
 // Bounds of what a client sends.
@@ -86,25 +89,30 @@ type messageError struct {
 	data         any
 	// codings are those of a body that would be taken (RFC 9110, section 12.5.3), "" where it is not about them.
 	codings string
+	// retryAfter is how many seconds to wait before the same message is sent again, "" where that is of no use.
+	retryAfter string
 }
 
 // Error implements error.
 func (e *messageError) Error() string { return e.text }
 
 // readBody reads a message's body, within its bound.
-func readBody(body io.Reader, length int64) ([]byte, error) {
-	tooLarge := &messageError{status: http.StatusRequestEntityTooLarge, text: "Send a body of at most " + strconv.Itoa(maxMessageBytes) + " bytes.", code: codeInvalidRequest}
-	if length > maxMessageBytes {
-		return nil, tooLarge
+func readBody(ctx context.Context, body io.Reader, length int64) ([]byte, error) {
+	all, err := bodies.Read(ctx, body, length, maxMessageBytes)
+	if err == nil {
+		return all, nil
 	}
-	all, err := io.ReadAll(io.LimitReader(body, maxMessageBytes+1))
-	switch over := (*http.MaxBytesError)(nil); {
-	case errors.As(err, &over), err == nil && len(all) > maxMessageBytes:
-		return nil, tooLarge
-	case err != nil:
-		return nil, &messageError{status: http.StatusBadRequest, text: "The body broke off before its end. Send all of it.", code: codeParse}
+	if _, large := errors.AsType[*http.MaxBytesError](err); large {
+		return nil, &messageError{status: http.StatusRequestEntityTooLarge, text: "Send a body of at most " + strconv.Itoa(maxMessageBytes) + " bytes.", code: codeInvalidRequest}
 	}
-	return all, nil
+	if status, detail := bodies.Refusal(err); status != 0 {
+		refused := &messageError{status: status, text: detail, code: codeTransport}
+		if status == http.StatusServiceUnavailable {
+			refused.retryAfter = bodies.RetryAfterSeconds()
+		}
+		return nil, refused
+	}
+	return nil, &messageError{status: http.StatusBadRequest, text: "The body broke off before its end. Send all of it.", code: codeParse}
 }
 
 // readMessages reads what a body holds: one message, or several where it is a list. Each object may have a

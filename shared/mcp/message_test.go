@@ -27,7 +27,7 @@ func TestBodiesAreReadUpToTheirBound(t *testing.T) {
 		{"larger than the listener takes", iotest.ErrReader(&http.MaxBytesError{Limit: 1}), -1, http.StatusRequestEntityTooLarge},
 		{"broken off", io.MultiReader(text(10), iotest.ErrReader(errors.New("the connection broke"))), 20, http.StatusBadRequest},
 	} {
-		body, err := readBody(test.body, test.length)
+		body, err := readBody(t.Context(), test.body, test.length)
 		refused, ok := errors.AsType[*messageError](err)
 		switch {
 		case test.status == 0 && (err != nil || len(body) != maxMessageBytes):

@@ -63,7 +63,7 @@ func (s *Server) answer(r *http.Request) (*http.Response, error) {
 		}
 	}
 	version := r.Header.Get(fieldVersion)
-	body, err := readBody(r.Body, r.ContentLength)
+	body, err := readBody(r.Context(), r.Body, r.ContentLength)
 	if err != nil {
 		return nil, err
 	}
@@ -229,6 +229,9 @@ func refusal(e *messageError) *http.Response {
 	w := &recorder{header: http.Header{"Content-Type": {"application/json"}}, status: e.status}
 	if e.codings != "" {
 		w.header.Set("Accept-Encoding", e.codings)
+	}
+	if e.retryAfter != "" {
+		w.header.Set("Retry-After", e.retryAfter)
 	}
 	w.body.Write(encodeError(e))
 	return w.response()

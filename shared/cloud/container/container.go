@@ -26,6 +26,7 @@ import (
 
 	_ "golang.org/x/crypto/x509roots/fallback" // an image with nothing but the binary has no roots
 
+	"github.com/gatewright/gatewright/shared/bodies"
 	"github.com/gatewright/gatewright/shared/cloud"
 	"github.com/gatewright/gatewright/shared/config"
 	"github.com/gatewright/gatewright/shared/garbage"
@@ -108,7 +109,7 @@ func run(ctx context.Context, s service.Service, open Open, environ []string, ge
 	if err != nil {
 		return err
 	}
-	o := listen.Options{Settings: settings, Budget: listen.NewBudget(settings.Connections), PathBytes: s.PathBytes, IDs: parts.IDs, Log: parts.Log, TLS: secure, Misdirected: misdirected}
+	o := listen.Options{Settings: settings, Budget: listen.NewBudget(settings.Connections), Bodies: bodies.New(int64(settings.BufferedBodyBytes)), PathBytes: s.PathBytes, IDs: parts.IDs, Log: parts.Log, TLS: secure, Misdirected: misdirected}
 	at := []host.At{{Listener: all.tls, Options: o, Made: watched.Count}}
 	parts.Log.InfoContext(ctx, "the service listens", "service", s.Name, "address", all.tls.Addr().String(), "copy", address, "tls", secure != nil,
 		"version", release.Version(), "built", release.Built())

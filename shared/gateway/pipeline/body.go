@@ -9,6 +9,7 @@ import (
 	"os"
 	"strconv"
 
+	"github.com/gatewright/gatewright/shared/bodies"
 	"github.com/gatewright/gatewright/shared/graphql"
 	"github.com/gatewright/gatewright/shared/listen/framing"
 )
@@ -23,21 +24,23 @@ type GraphQL struct {
 	Shown []*graphql.Introspection
 }
 
-const (
-	stalledBody   = "The body stalled before its end. Send it again, at once."
-	malformedBody = "The body ended early or is not encoded as its header says. Send it again."
-)
+const malformedBody = "The body ended early or is not encoded as its header says. Send it again."
 
 // RefuseBody answers the problem that a body is which could not be read to its end: err is what its
 // reader said, nil where the end of the request itself came first. It answers nil where
 // neither is the client's fault.
 func (x *Exchange) RefuseBody(err error) *http.Response {
+	if errors.Is(err, bodies.ErrBusy) { // before the cause: a body that makes room ends as one that stalls
+		response := x.Problem(bodies.Refusal(err))
+		response.Header["Retry-After"] = []string{bodies.RetryAfterSeconds()}
+		return response
+	}
 	// The listener ends a request with these causes (package listen), and a round
 	// trip ends with the request, before it knows why.
 	switch cause := context.Cause(x.Context); {
 	case errors.Is(cause, os.ErrDeadlineExceeded):
 		x.Cause = cause
-		return x.Problem(http.StatusRequestTimeout, stalledBody)
+		return x.Problem(bodies.Refusal(cause))
 	case errors.Is(cause, framing.ErrChunks):
 		x.Cause = cause
 		return x.Problem(http.StatusBadRequest, malformedBody)

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"mime"
@@ -10,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/gatewright/gatewright/shared/bodies"
 	"github.com/gatewright/gatewright/shared/gateway/pipeline"
 	"github.com/gatewright/gatewright/shared/graphql"
 )
@@ -47,21 +49,18 @@ func (g *graphQLReader) read(x *pipeline.Exchange) *http.Response {
 	if response := checkForm(x); response != nil {
 		return response
 	}
-	var sent bytes.Buffer
-	if x.ContentLength > 0 { // checkForm has its bound
-		sent.Grow(int(x.ContentLength) + bytes.MinRead)
+	sent, err := bodies.Read(x.Context, x.Body, x.ContentLength, graphql.MaxBodyBytes)
+	if over, large := errors.AsType[*http.MaxBytesError](err); large && over.Limit == graphql.MaxBodyBytes {
+		return tooLargeForGraphQL(x)
 	}
-	if _, err := sent.ReadFrom(io.LimitReader(x.Body, graphql.MaxBodyBytes+1)); err != nil {
+	if err != nil {
 		if response := x.RefuseBody(err); response != nil {
 			return response
 		}
 		x.Cause = fmt.Errorf("read a GraphQL request: %w", err)
 		return x.Problem(http.StatusBadRequest, "The body could not be read to its end. Send it again.")
 	}
-	if sent.Len() > graphql.MaxBodyBytes {
-		return tooLargeForGraphQL(x)
-	}
-	body, refused := graphql.Decode(sent.Bytes())
+	body, refused := graphql.Decode(sent)
 	if refused != nil {
 		return refuseGraphQL(refused)
 	}

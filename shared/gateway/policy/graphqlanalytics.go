@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/gatewright/gatewright/shared/analytics"
+	"github.com/gatewright/gatewright/shared/bodies"
 	"github.com/gatewright/gatewright/shared/gateway/options"
 	"github.com/gatewright/gatewright/shared/gateway/pipeline"
 	"github.com/gatewright/gatewright/shared/graphql"
@@ -159,10 +160,13 @@ const maxEarlyBytes = 64 << 10
 func (c *counted) keep() {
 	body := c.x.Body
 	if c.x.ContentLength < 0 || c.x.ContentLength > maxEarlyBytes {
-		c.x.Body = &keptBody{ReadCloser: body, most: graphql.MaxBodyBytes + 1, ended: func(kept []byte) { c.sent.Store(&kept) }}
+		c.x.Body = &keptBody{
+			ReadCloser: body, most: graphql.MaxBodyBytes + 1, ended: func(kept []byte) { c.sent.Store(&kept) },
+			room: func(n int64) bool { return bodies.TryTake(c.x.Context, n) },
+		}
 		return
 	}
-	read, err := io.ReadAll(body)
+	read, err := bodies.Read(c.x.Context, body, c.x.ContentLength, maxEarlyBytes)
 	rest := io.Reader(bytes.NewReader(read))
 	if err == nil {
 		c.sent.Store(&read)
@@ -202,6 +206,8 @@ type keptBody struct {
 	most  int64
 	once  sync.Once
 	ended func(kept []byte)
+	// room reports whether so many bytes more may be kept, nil for always. Of a body that has no room nothing is kept.
+	room func(n int64) bool
 
 	mu   sync.Mutex // a body may be closed while it is read: HTTP/2 does, where an answer comes early
 	kept []byte
@@ -227,9 +233,18 @@ func (b *keptBody) Close() error {
 func (b *keptBody) keep(read []byte) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if room := b.most - int64(len(b.kept)); room > 0 {
-		b.kept = append(b.kept, read[:min(int64(len(read)), room)]...)
+	left := b.most - int64(len(b.kept))
+	if left <= 0 {
+		return
 	}
+	read = read[:min(int64(len(read)), left)]
+	before := cap(b.kept)
+	kept := slices.Grow(b.kept, len(read))
+	if b.room != nil && cap(kept) > before && !b.room(int64(cap(kept)-before)) {
+		b.kept, b.most = nil, 0
+		return
+	}
+	b.kept = append(kept, read...)
 }
 
 func (b *keptBody) end() {
