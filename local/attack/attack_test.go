@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestReportEndsWithItsSum(t *testing.T) {
@@ -21,7 +22,7 @@ func TestNothingGetsThrough(t *testing.T) {
 	if output, err := exec.CommandContext(t.Context(), "go", "build", "-o", binary, "github.com/gatewright/gatewright/local").CombinedOutput(); err != nil {
 		t.Fatalf("build the product: %v: %s", err, output)
 	}
-	results, err := attack(t.Context(), binary)
+	results, err := attack(t.Context(), binary, flood{connections: 400, http2: 3, streams: 100, fast: 32, hold: 2 * time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}

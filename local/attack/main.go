@@ -12,7 +12,7 @@
 // what a user starts, with everything that stands between two packages.
 //
 // Read cases.go for what is tried at the gateway, management.go and uploads.go for the
-// API; then wire.go (the client), upstream.go, peers.go and product.go.
+// API, memory.go for what fills the process's memory; then wire.go (the client), upstream.go, peers.go and product.go.
 package main
 
 import (
@@ -21,7 +21,9 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime"
 	"text/tabwriter"
+	"time"
 
 	"github.com/gatewright/gatewright/internal/program"
 )
@@ -30,7 +32,7 @@ func main() {
 	binary := flag.String("binary", "", "the product's binary, as `go build ./local` makes it")
 	flag.Parse()
 	program.Main(context.Background(), "attack", func(ctx context.Context) error {
-		results, err := attack(ctx, *binary)
+		results, err := attack(ctx, *binary, flood{connections: 900, http2: 6, streams: 100, fast: 64, hold: 45 * time.Second})
 		if err != nil {
 			return err
 		}
@@ -70,7 +72,7 @@ func report(to io.Writer, results []result) int {
 }
 
 // attack starts the product and tries everything.
-func attack(ctx context.Context, binary string) ([]result, error) {
+func attack(ctx context.Context, binary string, f flood) ([]result, error) {
 	u, err := listenUpstream(ctx)
 	if err != nil {
 		return nil, err
@@ -89,5 +91,10 @@ func attack(ctx context.Context, binary string) ([]result, error) {
 	if err != nil {
 		return nil, err
 	}
-	return append(results, managed...), nil
+	results = append(results, managed...)
+	if runtime.GOOS != "linux" {
+		return results, nil // elsewhere no process is measured, and this machine has one loopback address
+	}
+	held, err := p.attackMemory(ctx, f)
+	return append(results, held...), err
 }

@@ -86,6 +86,9 @@ type endpoint struct {
 	key           string // the policy that asks for a key, "" for none
 }
 
+// mcpPath is an MCP server that asks for no key.
+const mcpPath = "/mcp"
+
 // pathSite has OpenAPI paths.
 func pathSite(upstream string) map[string]string {
 	to := "http://" + upstream
@@ -97,6 +100,7 @@ func pathSite(upstream string) map[string]string {
 		{"/files/{name}", "get", "urlRewriteHandler", map[string]any{"rewritePattern": to + "/files/${params.name}"}, ""},
 		{"/by-id", "get", "urlRewriteHandler", map[string]any{"rewritePattern": to + "/users/${query.id}"}, ""},
 		{"/{any}", "get delete", "urlForwardHandler", forward(to), ""},
+		{mcpPath, "post", "mcpServerHandler", map[string]any{"operations": []any{map[string]any{"file": "./config/routes.oas.json", "id": "get3"}}}, ""},
 		{"/echo", "get head post", "urlForwardHandler", forward(to), ""},
 		{"/followed", "get", "urlForwardHandler", map[string]any{"baseUrl": to, "followRedirects": true}, ""},
 	}
