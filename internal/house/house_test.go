@@ -36,6 +36,7 @@ func rules() map[string]Rule {
 		"Directives":    Directives,
 		"KeySpaces":     KeySpaces,
 		"Records":       Records,
+		"RequestBodies": RequestBodies,
 	}
 }
 
