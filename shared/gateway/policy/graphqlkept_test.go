@@ -14,6 +14,32 @@ import (
 	"github.com/gatewright/gatewright/shared/gateway/pipeline"
 )
 
+// TestABodyWithoutRoomIsNotKept: it passes whole, and takes no memory.
+func TestABodyWithoutRoomIsNotKept(t *testing.T) {
+	t.Parallel()
+	text := bytes.Repeat([]byte("x"), 100_000)
+	for _, room := range []int64{0, 50_000, 1 << 20} {
+		taken, told := int64(0), -1
+		b := &keptBody{
+			ReadCloser: io.NopCloser(bytes.NewReader(text)), most: 1 << 20, ended: func(kept []byte) { told = len(kept) },
+			room: func(n int64) bool {
+				taken += n
+				return taken <= room
+			},
+		}
+		if passed, err := io.ReadAll(b); err != nil || len(passed) != len(text) {
+			t.Errorf("ReadAll(room for %d) = %d bytes, %v, want %d", room, len(passed), err, len(text))
+		}
+		want := 0
+		if room > int64(len(text)) {
+			want = len(text)
+		}
+		if told != want || len(b.kept) != want {
+			t.Errorf("with room for %d, kept = %d and told = %d, want %d", room, len(b.kept), told, want)
+		}
+	}
+}
+
 // TestKeptBodiesAreClosedWhileRead, as transports do where an answer comes before its request has been sent whole. The race detector looks on.
 func TestKeptBodiesAreClosedWhileRead(t *testing.T) {
 	t.Parallel()
