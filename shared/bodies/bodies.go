@@ -112,6 +112,9 @@ func (b *Budget) tryTake(q *Request, a *arrival, n int64) (*arrival, error) {
 	if a != nil && a.ended != nil {
 		return nil, a.ended
 	}
+	if q.over {
+		return nil, ErrBusy // nobody waits for the answer of whoever still reads
+	}
 	if q.held+n > b.share {
 		return nil, &http.MaxBytesError{Limit: b.share}
 	}
@@ -161,6 +164,9 @@ func (b *Budget) slowest(q *Request, a *arrival, within holder) *arrival {
 
 // add has a request hold n more bytes, or less where n is negative. The lock is held.
 func (b *Budget) add(q *Request, n int64) {
+	if n == 0 || q.over {
+		return
+	}
 	q.held += n
 	b.held += n
 	for _, h := range q.holders() {

@@ -265,6 +265,28 @@ func TestBodiesThatAreTooLargeAreRefused(t *testing.T) {
 	}
 }
 
+// TestWhatIsReadAfterTheAnswerHoldsNothing: neither a body that is still read, nor one that is read then.
+func TestWhatIsReadAfterTheAnswerHoldsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := bodies.New(budget)
+		s := send(t, b, first, "acme").write(100_000)
+		s.over()
+		if held := b.Held(); held != 0 {
+			t.Errorf("Held() after the answer = %d, want 0", held)
+		}
+		s.write(500_000)
+		if err := s.end(); !errors.Is(err, bodies.ErrBusy) {
+			t.Errorf("Read() after the answer = %v, want ErrBusy", err)
+		}
+		if bodies.TryTake(s.ctx, 1) || bodies.Take(s.ctx, 1) == nil {
+			t.Error("Take() after the answer = nil, want an error")
+		}
+		if held := b.Held(); held != 0 {
+			t.Errorf("Held() at the end = %d, want 0", held)
+		}
+	})
+}
+
 // TestReadersAtOnce is for the race detector: bodies that end each other, arrive and are ended all at once.
 func TestReadersAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

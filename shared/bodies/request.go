@@ -17,6 +17,8 @@ type Request struct {
 	// The budget's lock guards what follows.
 	account string
 	held    int64
+	// over says that the request has been answered. It holds nothing from then on.
+	over bool
 	// read says that the body of the connection was asked for: what else is read for the request is in memory.
 	read bool
 }
@@ -32,6 +34,7 @@ func (b *Budget) Begin(r *http.Request, client netip.Addr, end func()) (begun *h
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		b.add(q, -q.held)
+		q.over = true
 	}
 }
 
@@ -74,7 +77,7 @@ func TryTake(ctx context.Context, n int64) bool {
 	b := q.budget
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if _, short := b.shortage(q, n); short {
+	if _, short := b.shortage(q, n); short || q.over {
 		return false
 	}
 	b.add(q, n)
