@@ -167,6 +167,7 @@ func variablesOf(c config.Config, getenv func(string) string) map[string]string 
 		config.VarHeaderBytes:      strconv.Itoa(c.HeaderBytes),
 		config.VarHeaderFields:     strconv.Itoa(c.HeaderFields),
 		config.VarTrustedProxies:   prefixes(c.TrustedProxies),
+		config.VarStandardHTTP:     strconv.FormatBool(c.StandardHTTP),
 		config.VarLimits:           c.Limits.String(),
 	}
 	for _, name := range otlp.Variables() {

@@ -18,7 +18,7 @@ func TestProcessesAreToldTheConfiguration(t *testing.T) {
 		Table: "table", Bucket: "bucket", KeyFile: "key", DeploymentURL: "http://{deployment}.localhost:9001", DNSRecords: "records",
 		ACMEDirectory: "https://acme.example.com/directory", APIURL: "http://127.0.0.1:9000", Origins: []string{"http://localhost:6274", "https://a.example.com"},
 		DynamoDBEndpoint: "http://127.0.0.1:8000", S3Endpoint: "http://127.0.0.1:8001", S3PublicEndpoint: "http://127.0.0.1:8002",
-		PrivateUpstreams: true, Relay: "http://127.0.0.1:9003", DocsWeights: "weights", HeaderUnderscores: true, HeaderBytes: 16 << 10, HeaderFields: 50,
+		PrivateUpstreams: true, Relay: "http://127.0.0.1:9003", DocsWeights: "weights", HeaderUnderscores: true, HeaderBytes: 16 << 10, HeaderFields: 50, StandardHTTP: true,
 		Limits:         limits.Values{"projects": 5, "requests": 50},
 		TrustedProxies: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("2001:db8::/32")},
 	}

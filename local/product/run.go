@@ -112,6 +112,7 @@ func runProduct(asked context.Context, s settings) (err error) {
 	}
 	defer closeLog()
 	log.InfoContext(ctx, "gatewright starts", "version", release.Version(), "dataFormat", embedded.Format, "built", release.Built())
+	config.LogStandardHTTP(s.listener.StandardHTTP, log)
 	stopWithParents(ctx, func(name string) {
 		t.Step("%s is gone, stopping", name)
 		cancel(errInterrupted)

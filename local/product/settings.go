@@ -205,8 +205,8 @@ func (s settings) config(keyFile, dynamoDB, s3, gatewayPort string) (config.Conf
 
 		HeaderUnderscores: s.underscores,
 		HeaderBytes:       s.listener.HeaderBytes, HeaderFields: s.listener.HeaderFields,
-		TrustedProxies: s.listener.TrustedProxies,
-		Limits:         s.limits,
+		TrustedProxies: s.listener.TrustedProxies, StandardHTTP: s.listener.StandardHTTP,
+		Limits: s.limits,
 	}
 	if s.domain != "" {
 		c.DeploymentURL, c.APIDomain = "https://{deployment}."+s.domain, apiName(s.domain)

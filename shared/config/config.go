@@ -130,6 +130,8 @@ type Config struct {
 	// HeaderBytes and HeaderFields bound a request's header where no listener of ours
 	// has (Listener has the same), 0 for the gateway's own bounds.
 	HeaderBytes, HeaderFields int
+	// StandardHTTP makes a gateway send every request by http.Transport (Listener has the same).
+	StandardHTTP bool
 	// TrustedProxies are those whose forwarding headers a gateway believes (Listener has the
 	// same).
 	TrustedProxies []netip.Prefix
@@ -185,7 +187,7 @@ func FromEnvironment(getenv func(string) string) (Config, error) {
 		}
 	}
 	listener, err := ListenerFromEnvironment(getenv)
-	c.HeaderBytes, c.HeaderFields, c.TrustedProxies = listener.HeaderBytes, listener.HeaderFields, listener.TrustedProxies
+	c.HeaderBytes, c.HeaderFields, c.TrustedProxies, c.StandardHTTP = listener.HeaderBytes, listener.HeaderFields, listener.TrustedProxies, listener.StandardHTTP
 	return c, errors.Join(append(wrong, err, c.Validate())...)
 }
 

@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/netip"
 	"strconv"
@@ -25,6 +26,8 @@ const (
 	VarBufferedBodyBytes     = "GATEWRIGHT_BUFFERED_BODY_BYTES"
 	VarTrustedProxies        = "GATEWRIGHT_TRUSTED_PROXIES"
 	VarProxyProtocol         = "GATEWRIGHT_PROXY_PROTOCOL"
+	// VarStandardHTTP is a Lambda function's too: the gateway sends its requests as it says.
+	VarStandardHTTP = "GATEWRIGHT_STANDARD_HTTP"
 )
 
 // Listener bounds what a listener takes of its clients. docs/local-run.md has the
@@ -56,6 +59,16 @@ type Listener struct {
 	// ProxyProtocol has each connection from a trusted proxy begin with a header of the
 	// PROXY protocol, which has the client's address, and no other connection.
 	ProxyProtocol bool
+	// StandardHTTP makes net/http read the heads and bodies of requests itself. It is for
+	// incidents: operators set it when our own parser has a fault.
+	StandardHTTP bool
+}
+
+// LogStandardHTTP logs that StandardHTTP is set. A process calls it once, as it starts.
+func LogStandardHTTP(standard bool, log *slog.Logger) {
+	if standard {
+		log.Warn("the standard library alone reads and sends requests: unset " + VarStandardHTTP + " when the incident is over")
+	}
 }
 
 // DefaultListener is what holds where nothing is set.
@@ -155,6 +168,13 @@ func ListenerFromEnvironment(getenv func(string) string) (Listener, error) {
 		}
 	default:
 		wrong = append(wrong, fmt.Errorf("%s is neither true nor false", VarProxyProtocol))
+	}
+	switch getenv(VarStandardHTTP) {
+	case "", "false":
+	case "true":
+		l.StandardHTTP = true
+	default:
+		wrong = append(wrong, fmt.Errorf("%s is neither true nor false", VarStandardHTTP))
 	}
 	return l, errors.Join(wrong...)
 }

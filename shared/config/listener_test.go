@@ -1,6 +1,7 @@
 package config_test
 
 import (
+	"log/slog"
 	"net/netip"
 	"strings"
 	"testing"
@@ -21,7 +22,7 @@ func TestListenerIsRead(t *testing.T) {
 		config.VarHeaderBytes: "2048", config.VarHeaderFields: "20",
 		config.VarHeaderTimeout: "1s", config.VarBodyTimeout: "1500ms", config.VarSendTimeout: "3m", config.VarIdleTimeout: "1h",
 		config.VarConnections: "100", config.VarConnectionsPerAddress: "0", config.VarBufferedBodyBytes: "16777216",
-		config.VarTrustedProxies: " 10.1.2.3/8  192.0.2.7 2001:db8::/32 ", config.VarProxyProtocol: "true",
+		config.VarTrustedProxies: " 10.1.2.3/8  192.0.2.7 2001:db8::/32 ", config.VarProxyProtocol: "true", config.VarStandardHTTP: "true",
 	}
 	got, err = config.ListenerFromEnvironment(func(name string) string { return env[name] })
 	want := config.Listener{
@@ -30,6 +31,7 @@ func TestListenerIsRead(t *testing.T) {
 		Connections: 100, BufferedBodyBytes: 16 << 20,
 		TrustedProxies: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("192.0.2.7/32"), netip.MustParsePrefix("2001:db8::/32")},
 		ProxyProtocol:  true,
+		StandardHTTP:   true,
 	}
 	if diff := cmp.Diff(want, got, cmpopts.EquateComparable(netip.Prefix{})); err != nil || diff != "" {
 		t.Errorf("%v\n%s", err, diff)
@@ -48,6 +50,7 @@ func TestWrongBoundIsNamedWithoutItsValue(t *testing.T) {
 		config.VarSendTimeout:           {"1ms"},
 		config.VarIdleTimeout:           {"1ms"},
 		config.VarTrustedProxies:        {"secret", "10.0.0.0/33", "0.0.0.0/0", "::/0", "10.0.0.1,10.0.0.2", "::ffff:10.0.0.0/104", "fe80::1%eth0", "10.0.0.0/8 secret"},
+		config.VarStandardHTTP:          {"secret", "1", "yes"},
 		config.VarProxyProtocol:         {"secret", "true", "1"}, // true needs a proxy that is trusted
 	} {
 		for _, value := range values {
@@ -73,6 +76,17 @@ func TestAddressHasAPortOfItsOwn(t *testing.T) {
 		err := config.CheckAddress("THE_NAME", text)
 		if (err == nil) != want || err != nil && (!strings.Contains(err.Error(), "THE_NAME") || strings.Contains(err.Error(), "secret")) {
 			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
+
+// TestStandardHTTPIsLogged, and nothing is logged without it.
+func TestStandardHTTPIsLogged(t *testing.T) {
+	for standard, want := range map[bool]int{true: 1, false: 0} {
+		var lines strings.Builder
+		config.LogStandardHTTP(standard, slog.New(slog.NewTextHandler(&lines, nil)))
+		if got := strings.Count(lines.String(), config.VarStandardHTTP); got != want {
+			t.Errorf("LogStandardHTTP(%v) logs %q, want %d lines with %s", standard, lines.String(), want, config.VarStandardHTTP)
 		}
 	}
 }

@@ -177,6 +177,7 @@ func listenerSettings() []Setting {
 	return append(out,
 		Setting{VarTrustedProxies, Clients, "", "", "prefixes with spaces between", "the addresses of proxies and load balancers of your own, such as 10.0.0.0/8", ": their `X-Forwarded-For`, `X-Forwarded-Proto` and `X-Request-Id` are believed, nobody else's, and [a client's address is what they say](gateway-process.md#behind-a-proxy)"},
 		Setting{VarProxyProtocol, Clients, "false", "", "true or false", "each connection from a trusted proxy begins with a header of the PROXY protocol", ", version 1 or 2, with the client's address; without one it is closed. Connections from elsewhere have none"},
+		Setting{VarStandardHTTP, Clients, "false", "", "true or false", "the standard library alone reads requests and sends them to upstreams", ", without our own parsers: for [an incident](security.md#if-a-parser-is-at-fault)"},
 	)
 }
 

@@ -39,6 +39,9 @@ type conn struct {
 	from   netip.Addr
 	client net.Addr
 
+	// standard is what it has where net/http reads requests itself, nil for the common way. It never changes.
+	standard *standard
+
 	stage stage
 	scan  framing.Scanner
 	body  framing.Body
@@ -110,11 +113,17 @@ const grace = 5 * time.Millisecond
 func (s *Server) newConn(c net.Conn, from netip.Addr) *conn {
 	out := &conn{Conn: c, wire: c, server: s, from: from, headBy: time.Now().Add(s.settings.HeaderTimeout)}
 	out.scan.Limits = s.limits
+	if s.settings.StandardHTTP {
+		out.standard = &standard{}
+	}
 	return out
 }
 
 // Read implements net.Conn.
 func (c *conn) Read(p []byte) (int, error) {
+	if c.standard != nil {
+		return c.readStandard(p)
+	}
 	for len(p) > 0 {
 		switch {
 		case c.given < c.pass:
@@ -300,17 +309,7 @@ func (c *conn) settle(err error) {
 func (c *conn) readBody(p []byte) (int, error) {
 	n, stalled, hurried, err := c.readOfBody(p)
 	if n == 0 {
-		switch {
-		case !isTimeout(err):
-			c.note(err)
-			c.ended = err
-		case hurried:
-			c.ended = err
-		case stalled:
-			c.ended = errStalled
-			return 0, c.end()
-		}
-		return 0, err
+		return 0, c.bodyFailed(err, stalled, hurried)
 	}
 	m, bad := c.body.Take(p[:n])
 	c.settle(bad)
@@ -321,6 +320,21 @@ func (c *conn) readBody(p []byte) (int, error) {
 		return 0, c.end()
 	}
 	return m, nil
+}
+
+// bodyFailed answers a read that brought nothing of a body.
+func (c *conn) bodyFailed(err error, stalled, hurried bool) error {
+	switch {
+	case !isTimeout(err):
+		c.note(err)
+		c.ended = err
+	case hurried:
+		c.ended = err
+	case stalled:
+		c.ended = errStalled
+		return c.end()
+	}
+	return err
 }
 
 // end answers what every further read answers. net/http ends the request with it,
@@ -376,6 +390,10 @@ func (c *conn) enter() bool {
 
 // idle is called when a request is answered and net/http turns to the next.
 func (c *conn) idle() {
+	if c.standard != nil {
+		c.idleStandard()
+		return
+	}
 	if c.ended == nil && (c.stage != inHead || c.given < c.pass) {
 		c.ended = errFraming // a part of the body is left, which would be read as a request
 	}

@@ -3,6 +3,8 @@ package listen
 import (
 	"os"
 	"time"
+
+	"github.com/gatewright/gatewright/shared/listen/framing"
 )
 
 // read reads, until own at the longest if that is not zero.
@@ -231,7 +233,14 @@ func (c *conn) asked() bool {
 // replace answers a problem with the status that net/http would answer. What it
 // refuses beyond the last request is a part of a body, and gets no answer.
 func (c *conn) replace(p []byte) (int, error) {
-	if c.answering && !c.replaced {
+	switch {
+	case c.replaced:
+	case c.standard != nil:
+		if c.hasHead() && !c.gone.Load() {
+			c.replaced = true
+			_ = c.refuse(framing.OfStandard(refusalOf(p))) // which ends what net/http reads of a body
+		}
+	case c.answering:
 		c.replaced = true
 		c.unsettled.Store(true)
 		c.answer(refusalOf(p))

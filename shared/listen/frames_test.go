@@ -18,7 +18,6 @@ import (
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
 
-	"github.com/gatewright/gatewright/shared/config"
 	"github.com/gatewright/gatewright/shared/ids"
 	"github.com/gatewright/gatewright/shared/listen"
 	"github.com/gatewright/gatewright/shared/pki/pkitest"
@@ -62,7 +61,7 @@ func multiplexing(t *testing.T, l net.Listener, h http.HandlerFunc, set func(*li
 	ca := pkitest.CA(t, "CA", time.Now())
 	s := &secure{listener: l, roots: ca.Pool(), log: &lockedBuffer{}}
 	o := listen.Options{
-		Handler: h, Settings: config.DefaultListener(), IDs: ids.NewSource(rand.Reader, time.Now), Log: slog.New(slog.NewTextHandler(s.log, nil)),
+		Handler: h, Settings: defaults(t), IDs: ids.NewSource(rand.Reader, time.Now), Log: slog.New(slog.NewTextHandler(s.log, nil)),
 		TLS: &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}, Certificates: []tls.Certificate{ca.Server(t, time.Now()).TLS(t)}},
 	}
 	if set != nil {

@@ -19,6 +19,14 @@ import (
 	"github.com/gatewright/gatewright/shared/listen"
 )
 
+// defaults are the settings of the test's servers. In a test of TestStandard net/http reads requests itself.
+func defaults(t *testing.T) config.Listener {
+	t.Helper()
+	bounds := config.DefaultListener()
+	bounds.StandardHTTP = overStandard(t)
+	return bounds
+}
+
 // serve starts a server, with waits that no test reaches unless it says so.
 func serve(t *testing.T, h http.HandlerFunc, settings ...func(*config.Listener)) string {
 	t.Helper()
@@ -32,7 +40,7 @@ func serve(t *testing.T, h http.HandlerFunc, settings ...func(*config.Listener))
 
 func start(t *testing.T, l net.Listener, h http.HandlerFunc, settings ...func(*config.Listener)) {
 	t.Helper()
-	bounds := config.DefaultListener()
+	bounds := defaults(t)
 	for _, set := range settings {
 		set(&bounds)
 	}

@@ -99,7 +99,7 @@ func TestProxyWithoutAHeaderIsClosed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var told lines
 			l := listenElsewhere(t).Listener
-			bounds := config.DefaultListener()
+			bounds := defaults(t)
 			proxied(&bounds)
 			startLogging(t, l, http.HandlerFunc(whoIs), slog.New(slog.NewJSONHandler(&told, nil)), bounds)
 			c := dial(t, l.Addr().String())
@@ -121,7 +121,7 @@ func TestCheckByTCPHasNoLine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var told lines
 		p := make(pipes)
-		bounds := config.DefaultListener()
+		bounds := defaults(t)
 		proxied(&bounds)
 		bounds.TrustedProxies = append(bounds.TrustedProxies, netip.MustParsePrefix("192.0.2.0/24"))
 		startLogging(t, &from{p, "192.0.2.1:1"}, http.HandlerFunc(whoIs), slog.New(slog.NewJSONHandler(&told, nil)), bounds)
@@ -146,7 +146,7 @@ func TestCheckByTCPHasNoLine(t *testing.T) {
 func TestSlowProxyIsClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := make(pipes)
-		bounds := config.DefaultListener()
+		bounds := defaults(t)
 		proxied(&bounds)
 		bounds.TrustedProxies = append(bounds.TrustedProxies, netip.MustParsePrefix("192.0.2.0/24"))
 		startLogging(t, &from{p, "192.0.2.1:1"}, http.HandlerFunc(whoIs), slog.New(slog.DiscardHandler), bounds)
@@ -267,7 +267,7 @@ func TestThisMachineReachesItsOwnListeners(t *testing.T) {
 		"a proxy that speaks HTTP": func(c *config.Listener) { proxied(c); c.ProxyProtocol = false },
 	} {
 		t.Run(name, func(t *testing.T) {
-			settings := config.DefaultListener()
+			settings := defaults(t)
 			change(&settings)
 			l := listenElsewhere(t).Listener
 			start(t, l, whoIs, change)

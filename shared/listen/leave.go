@@ -165,6 +165,19 @@ func (d *departure) settled(now time.Time, announced time.Duration) bool {
 	return true
 }
 
+// idle returns the connections that net/http reads itself and on which no request is under way. net/http
+// would close them one after another, and wait for the goodbye of each.
+func (d *departure) idle() (out []*conn) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for c := range d.held {
+		if now, _ := c.phase(); now == readingHead && !c.hasHead() {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
 // arrivals is a listener whose connections are noted as they come.
 type arrivals struct {
 	net.Listener

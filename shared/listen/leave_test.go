@@ -15,7 +15,6 @@ import (
 
 	"golang.org/x/net/http2"
 
-	"github.com/gatewright/gatewright/shared/config"
 	"github.com/gatewright/gatewright/shared/ids"
 	"github.com/gatewright/gatewright/shared/listen"
 )
@@ -48,7 +47,7 @@ func inDeparture(t *testing.T, test func(*departing)) {
 				}
 				_, _ = io.WriteString(w, "k")
 			}),
-			Settings: config.DefaultListener(), IDs: ids.NewSource(rand.Reader, time.Now), Log: slog.New(slog.DiscardHandler),
+			Settings: defaults(t), IDs: ids.NewSource(rand.Reader, time.Now), Log: slog.New(slog.DiscardHandler),
 		})
 		served := make(chan error, 1)
 		go func() { served <- d.Serve(d.pipes) }()
@@ -204,7 +203,7 @@ func TestAnswerThatBeginsAfterLeaveIsTheLast(t *testing.T) {
 		p, begun, end := make(pipes), make(chan struct{}), make(chan struct{})
 		s := listen.New(listen.Options{
 			Handler:  http.HandlerFunc(func(http.ResponseWriter, *http.Request) { close(begun); <-end }),
-			Settings: config.DefaultListener(), IDs: ids.NewSource(rand.Reader, time.Now), Log: slog.New(slog.DiscardHandler),
+			Settings: defaults(t), IDs: ids.NewSource(rand.Reader, time.Now), Log: slog.New(slog.DiscardHandler),
 		})
 		served := make(chan error, 1)
 		go func() { served <- s.Serve(p) }()
@@ -457,7 +456,7 @@ func TestHTTP2NeedsAnAdequateCipher(t *testing.T) {
 // TestServerThatHasEndedServesNothing, in whichever order it was told to end and to serve.
 func TestServerThatHasEndedServesNothing(t *testing.T) {
 	s := listen.New(listen.Options{
-		Handler: http.HandlerFunc(slowly), Settings: config.DefaultListener(), IDs: ids.NewSource(rand.Reader, time.Now), Log: slog.New(slog.DiscardHandler),
+		Handler: http.HandlerFunc(slowly), Settings: defaults(t), IDs: ids.NewSource(rand.Reader, time.Now), Log: slog.New(slog.DiscardHandler),
 	})
 	s.Leave()
 	if err := s.Shutdown(t.Context()); err != nil {

@@ -16,6 +16,9 @@
 // that comes through, and handlers see nothing of this package but timeouts. Which
 // certificate a handshake is answered with is package handshake's.
 //
+// With config.Listener.StandardHTTP net/http reads connections itself (standard.go): for incidents in which
+// our own parser has a fault.
+//
 // Read listen.go first, then conn.go (what net/http gets to read), deadline.go (how
 // long it waits), secure.go (TLS), http2.go and stream.go (HTTP/2), leave.go and goaway.go (how a
 // server ends), introduce.go (the PROXY protocol) and bound.go. The rules are those of contract 1.2 (every error is
@@ -142,7 +145,7 @@ func New(o Options) *Server {
 	s.http = http.Server{ //nolint:gosec // G112: heads have their timeout before the server reads them
 		Handler:     http.HandlerFunc(s.serveHTTP),
 		IdleTimeout: o.Settings.IdleTimeout,
-		// Heads are bounded exactly before they come here.
+		// Heads are bounded exactly before they come here, or before the handler begins.
 		MaxHeaderBytes:               2 * o.Settings.HeaderBytes,
 		DisableGeneralOptionsHandler: true, // which would answer with no handler running
 		ErrorLog:                     slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug),
@@ -167,6 +170,9 @@ func New(o Options) *Server {
 				own.tunnel()
 			}
 		},
+	}
+	if o.Settings.StandardHTTP {
+		s.http.MaxHeaderBytes = o.Settings.HeaderBytes
 	}
 	s.http2 = s.newHTTP2()
 	return s
@@ -208,6 +214,9 @@ func (s *Server) Connections() int {
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.departure.settle(ctx)
 	s.sleepers.end()
+	if s.settings.StandardHTTP {
+		partAll(s.departure.idle())
+	}
 	var both errgroup.Group
 	both.Go(func() error { return s.http2.Shutdown(ctx) })
 	both.Go(func() error { return s.http.Shutdown(ctx) })
@@ -228,7 +237,12 @@ type connKey struct{}
 // serveHTTP stands before the handler.
 func (s *Server) serveHTTP(w http.ResponseWriter, r *http.Request) {
 	c, ok := r.Context().Value(connKey{}).(*conn)
-	if !ok || !c.enter() {
+	if !ok {
+		panic(http.ErrAbortHandler)
+	}
+	if c.standard != nil {
+		s.enterStandard(c, r)
+	} else if !c.enter() {
 		panic(http.ErrAbortHandler)
 	}
 	r.TLS = c.state
@@ -271,7 +285,7 @@ type answer struct {
 func (a *answer) begin() {
 	if !a.begun {
 		a.begun = true
-		if a.conn.server.leaving.Load() {
+		if a.conn.server.leaving.Load() || a.conn.isLast() {
 			a.Header().Set("Connection", "close")
 			a.conn.untold.Store(0)
 		} else {

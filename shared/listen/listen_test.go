@@ -4,6 +4,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -76,6 +77,9 @@ func TestRefusedHeadGetsAProblemAndTheConnectionEnds(t *testing.T) {
 		"long host":                        {get + "Host: " + strings.Repeat("a", 262) + "\r\n\r\n", 400},
 		"long host of an absolute address": {"GET http://" + strings.Repeat("a", 262) + "/ HTTP/1.1\r\nHost: a\r\n\r\n", 400},
 	} {
+		if status, differs := standardStatus[name]; differs && overStandard(t) {
+			tc.status = status
+		}
 		t.Run(name, func(t *testing.T) { dial(t, addr).send(tc.raw).refused(tc.status) })
 	}
 }
@@ -194,7 +198,10 @@ func TestPipelinedRequestsAreAnsweredInTurn(t *testing.T) {
 	addr := serve(t, echo)
 	const get, post = "GET /1 HTTP/1.1\r\nHost: a\r\n\r\n", "POST /2 HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc"
 	const chunked = "POST /3 HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n"
-	const one = get + post + "\r\n" + chunked
+	one, wants := get+post+"\r\n"+chunked, []string{"GET a /1 ", "POST a /2 abc", "POST a /3 abc"}
+	if chunkedIsLast(t, chunked) {
+		one, wants = get+post+"\r\n", wants[:2]
+	}
 	for _, piece := range []int{1 << 20, 1, 50, 4096} {
 		c := dial(t, addr)
 		go func() {
@@ -208,7 +215,7 @@ func TestPipelinedRequestsAreAnsweredInTurn(t *testing.T) {
 			}
 		}()
 		for range 50 {
-			for _, want := range []string{"GET a /1 ", "POST a /2 abc", "POST a /3 abc"} {
+			for _, want := range wants {
 				if _, body := c.answer(); body != want {
 					t.Fatalf("by %d: got %q, want %q", piece, body, want)
 				}
@@ -240,6 +247,10 @@ func TestSecondRequestIsLookedAtAsTheFirst(t *testing.T) {
 			if response, _ := c.answer(); response.StatusCode != http.StatusOK {
 				t.Errorf("%s: the first one got %s", name, response.Status)
 			}
+			if chunkedIsLast(t, first) {
+				c.end()
+				continue
+			}
 			c.refused(400)
 		}
 	}
@@ -255,19 +266,23 @@ func TestMalformedChunksEndTheConnection(t *testing.T) {
 			_ = http.NewResponseController(w).EnableFullDuplex()
 		}
 		if r.Header.Get("Read") != "" {
-			if _, err := io.ReadAll(r.Body); err == nil {
+			if _, err := io.ReadAll(r.Body); err == nil && r.URL.RawQuery != "taken" {
 				t.Error("the body is said to be whole")
 			}
 		}
 		w.WriteHeader(http.StatusOK)
-	})
+	}, func(l *config.Listener) { l.BodyTimeout = 300 * time.Millisecond }) // of what is waited for in vain
 	for _, fields := range []string{"", "Read: 1\r\n", "Duplex: 1\r\n", "Duplex: 1\r\nRead: 1\r\n"} {
 		for _, body := range []string{
 			"3\nabc\n0\n\n", "3\r\nabcd\r\n0\r\n\r\n", "g\r\n", "\r\n", "-1\r\n", "0x3\r\nabc\r\n0\r\n\r\n", "1000000000000000\r\n",
 			"0\r\nA: b\n\n", "0\r\n A: b\r\n\r\n", "0\r\nA\r\n\r\n", "0\r\nA : b\r\n\r\n", "0\nA: b\r\n\r\n", "3;\nx\r\nabc\r\n0\r\n\r\n",
 			"3;\rx\r\nabc\r\n0\r\n\r\n", "3;" + strings.Repeat("x", 4000) + "\r\nabc\r\n0\r\n\r\n", "0\r\nA: " + strings.Repeat("x", 4000) + "\r\n\r\n",
 		} {
-			c := dial(t, addr).send("POST /first HTTP/1.1\r\nHost: a\r\n" + fields + "Transfer-Encoding: chunked\r\n\r\n" + body + "GET /second HTTP/1.1\r\nHost: a\r\n\r\n")
+			query := ""
+			if overStandard(t) && slices.Contains(standardChunks, body) {
+				query = "?taken"
+			}
+			c := dial(t, addr).send("POST /first" + query + " HTTP/1.1\r\nHost: a\r\n" + fields + "Transfer-Encoding: chunked\r\n\r\n" + body + "GET /second HTTP/1.1\r\nHost: a\r\n\r\n")
 			c.answer()
 			c.end()
 		}

@@ -13,7 +13,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/gatewright/gatewright/shared/config"
 	"github.com/gatewright/gatewright/shared/telemetry/telemetrytest"
 )
 
@@ -49,7 +48,7 @@ func (l *lines) refusals() (out []map[string]any) {
 // net/http, of what is too slow, and of connections above a bound.
 func TestEachRefusalHasALine(t *testing.T) {
 	var told lines
-	bounds := config.DefaultListener()
+	bounds := defaults(t)
 	bounds.ConnectionsPerAddress, bounds.HeaderTimeout = 1, 50*time.Millisecond
 	l := listenElsewhere(t)
 	startLogging(t, l, http.HandlerFunc(echo), slog.New(slog.NewJSONHandler(&told, nil)), bounds)
@@ -95,7 +94,7 @@ func TestAFloodOfRefusalsFillsNoLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var told lines
 		p := make(pipes)
-		startLogging(t, p, http.HandlerFunc(echo), slog.New(slog.NewJSONHandler(&told, nil)), config.DefaultListener())
+		startLogging(t, p, http.HandlerFunc(echo), slog.New(slog.NewJSONHandler(&told, nil)), defaults(t))
 		flood := func(n int) {
 			for range n {
 				p.dial(t).send("GET / HTTP/3.7\r\n\r\n").refused(http.StatusHTTPVersionNotSupported)

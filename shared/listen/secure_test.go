@@ -34,7 +34,7 @@ func secured(t *testing.T, h http.HandlerFunc, change func(*tls.Config), setting
 	if err != nil {
 		t.Fatal(err)
 	}
-	bounds := config.DefaultListener()
+	bounds := defaults(t)
 	for _, set := range settings {
 		set(&bounds)
 	}

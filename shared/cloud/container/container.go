@@ -109,6 +109,7 @@ func run(ctx context.Context, s service.Service, open Open, environ []string, ge
 	if err != nil {
 		return err
 	}
+	config.LogStandardHTTP(settings.StandardHTTP, parts.Log)
 	o := listen.Options{Settings: settings, Budget: listen.NewBudget(settings.Connections), Bodies: bodies.New(int64(settings.BufferedBodyBytes)), PathBytes: s.PathBytes, IDs: parts.IDs, Log: parts.Log, TLS: secure, Misdirected: misdirected}
 	at := []host.At{{Listener: all.tls, Options: o, Made: watched.Count}}
 	parts.Log.InfoContext(ctx, "the service listens", "service", s.Name, "address", all.tls.Addr().String(), "copy", address, "tls", secure != nil,

@@ -9,7 +9,8 @@
 // this package refuses it: FuzzHead holds that.
 //
 // Read framing.go for heads, then body.go for where a message ends, host.go for what a
-// Host may be, and parsed.go for what holds of all that in HTTP/2. The rules are RFC 9112, sections 2.2, 3.2, 5.1, 6.1 and 7.1,
+// Host may be, and parsed.go for what holds of all that in HTTP/2, and
+// lines.go for requests of HTTP/1 that net/http has parsed by itself. The rules are RFC 9112, sections 2.2, 3.2, 5.1, 6.1 and 7.1,
 // read strictly.
 package framing
 

@@ -1,0 +1,121 @@
+package framing
+
+import (
+	"bufio"
+	"bytes"
+	"net/http"
+	"net/textproto"
+	"strings"
+)
+
+// Lines holds a request that net/http has parsed by itself to the rules of this package. r is what
+// net/http has made of it, and lines what it has read: the head, and maybe more. Lines returns the
+// head's size as the parser of net/http finds it. It only refuses requests: it frames none.
+func (l Limits) Lines(r *http.Request, lines []byte) (size int, refusal *Refusal) {
+	from := bytes.NewReader(lines)
+	buffered := bufio.NewReader(from)
+	parser := textproto.NewReader(buffered)
+	first, err := parser.ReadLine()
+	if err != nil {
+		return len(lines), errRequestLine
+	}
+	fields, err := parser.ReadMIMEHeader()
+	size = len(lines) - from.Len() - buffered.Buffered()
+	if err != nil {
+		return size, errField
+	}
+	if size > l.Bytes {
+		return size, tooLarge(len(first) > l.Bytes)
+	}
+	if refusal := l.lineEnds(lines[:size]); refusal != nil {
+		return size, refusal
+	}
+	return size, parsedLines(r, http.Header(fields))
+}
+
+func tooLarge(firstLine bool) *Refusal {
+	if firstLine {
+		return errLargeTarget
+	}
+	return errLargeHead
+}
+
+// lineEnds refuses bare line feeds and fields that go on in a second line.
+func (l Limits) lineEnds(head []byte) *Refusal {
+	fields := -2 // without the request line and the empty line
+	for line := range bytes.Lines(head) {
+		fields++
+		switch {
+		case !bytes.HasSuffix(line, []byte("\r\n")):
+			return errBareLF
+		case line[0] == ' ' || line[0] == '\t':
+			return errFolded
+		}
+	}
+	if fields > l.Fields {
+		return errManyFields
+	}
+	return nil
+}
+
+// parsedLines refuses what net/http takes, or removes from the request.
+func parsedLines(r *http.Request, fields http.Header) *Refusal {
+	lengths, encodings, hosts := fields["Content-Length"], fields["Transfer-Encoding"], fields["Host"]
+	switch {
+	case r.ProtoMajor != 1:
+		return errVersion
+	case len(hosts) > 1:
+		return errHosts
+	case len(hosts) == 1 && hosts[0] == "", len(hosts) == 0 && r.ProtoAtLeast(1, 1):
+		return errNoHost
+	case len(hosts) == 1 && !ValidHost(hosts[0]):
+		return errHost
+	case len(encodings) > 0 && len(lengths) > 0:
+		return errTwoFramings
+	case len(encodings) > 0 && !r.ProtoAtLeast(1, 1):
+		return errOldEncoding
+	case len(encodings) > 1:
+		return errTwoEncodings
+	case len(lengths) > 1:
+		return errTwoLengths
+	}
+	if len(lengths) == 1 {
+		if _, ok := parseLength([]byte(lengths[0])); !ok {
+			return errNoLength
+		}
+	}
+	for _, value := range fields["Expect"] {
+		if value != "" && !strings.EqualFold(value, "100-continue") {
+			return errExpectation
+		}
+	}
+	if !strings.HasPrefix(r.RequestURI, "/") {
+		return checkTarget(r.Method, []byte(r.RequestURI))
+	}
+	return nil
+}
+
+// Unfinished returns why a head is refused before its end, nil for one that is within the limits. size is how
+// many bytes have come, lines how many lines have ended.
+func (l Limits) Unfinished(size, lines int) *Refusal {
+	switch {
+	case size >= l.Bytes:
+		return tooLarge(lines == 0)
+	case lines > l.Fields+1: // the request line is one of them
+		return errManyFields
+	}
+	return nil
+}
+
+// OfStandard returns the refusal of this package that a refusal of net/http stands for.
+func OfStandard(refusal *Refusal) *Refusal {
+	switch refusal.Status {
+	case http.StatusHTTPVersionNotSupported:
+		return errVersion
+	case http.StatusExpectationFailed:
+		return errExpectation
+	case http.StatusNotImplemented:
+		return errEncoding
+	}
+	return refusal
+}
