@@ -207,6 +207,9 @@ func (s Settings) environment(d data) map[string]*string {
 	if s.HeaderUnderscores {
 		variables[config.VarUnderscores] = jsii.String("true")
 	}
+	if s.StandardHTTP {
+		variables[config.VarStandardHTTP] = jsii.String("true")
+	}
 	if s.Limits != "" {
 		variables[config.VarLimits] = &s.Limits
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/awslabs/aws-lambda-go-api-proxy/core"
 
 	"github.com/gatewright/gatewright/shared/api"
+	"github.com/gatewright/gatewright/shared/config"
 	"github.com/gatewright/gatewright/shared/installation"
 	"github.com/gatewright/gatewright/shared/relay"
 	"github.com/gatewright/gatewright/shared/tunnels"
@@ -34,6 +35,7 @@ func OpenEnding(p installation.Parts) (handler any, end func(context.Context), e
 		return nil, nil, err
 	}
 	o.Function = true
+	config.LogStandardHTTP(p.Config.StandardHTTP, p.Log)
 	service, err := New(p, o)
 	if err != nil {
 		return nil, nil, err

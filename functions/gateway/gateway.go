@@ -181,7 +181,7 @@ func New(p installation.Parts, o Options) (*Service, error) {
 			Guard: upstream.Guard{
 				AllowPrivate: p.Config.PrivateUpstreams, Refuse: o.Refused, Endpoints: upstream.NewEndpoints(append(Emulators(p.Config), p.Unasked...)...),
 			},
-			Services: o.Services,
+			Services: o.Services, Standard: p.Config.StandardHTTP,
 		}),
 		IDs: p.IDs, Now: p.Now, Log: p.Log,
 		Calls:      counted,

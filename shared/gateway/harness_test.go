@@ -61,7 +61,7 @@ func newHouse(t testing.TB, a *project.Artifact, settings ...setting) *house {
 		Now:         time.Now,
 		Log:         slog.New(slog.NewTextHandler(h.log, nil)),
 	}
-	options := upstream.Options{Guard: upstream.Guard{AllowPrivate: true}}
+	options := upstream.Options{Guard: upstream.Guard{AllowPrivate: true}, Standard: overStandard(t)}
 	for _, set := range settings {
 		set(&config, &options)
 	}
@@ -73,6 +73,7 @@ func newHouse(t testing.TB, a *project.Artifact, settings ...setting) *house {
 		t.Fatal(err)
 	}
 	bounds := sharedconfig.DefaultListener()
+	bounds.StandardHTTP = overStandard(t)
 	bounds.BodyTimeout = 200 * time.Millisecond // which only a body that stalls comes to
 	h.URL = "http://" + l.Addr().String()
 	h.server = listen.New(listen.Options{Handler: h.gateway, Settings: bounds, IDs: config.IDs, Log: slog.New(slog.DiscardHandler)})

@@ -92,8 +92,10 @@ func (h *house) secure(t *testing.T, clients handshake.Clients) (url string, sou
 	if err != nil {
 		t.Fatal(err)
 	}
+	bounds := sharedconfig.DefaultListener()
+	bounds.StandardHTTP = overStandard(t)
 	server := listen.New(listen.Options{
-		Handler: h.gateway, Settings: sharedconfig.DefaultListener(), IDs: h.ids, Log: slog.New(slog.DiscardHandler),
+		Handler: h.gateway, Settings: bounds, IDs: h.ids, Log: slog.New(slog.DiscardHandler),
 		TLS: handshake.Config(handshake.Options{Sources: []handshake.Source{source}, Clients: clients, Log: slog.New(slog.DiscardHandler)}),
 	})
 	go func() { _ = server.Serve(l) }()

@@ -29,6 +29,7 @@ type testClient struct {
 func newClient(t testing.TB, o Options) testClient {
 	t.Helper()
 	o.Guard.AllowPrivate = true
+	o.Standard = overStandard(t)
 	c := New(o)
 	t.Cleanup(c.Close)
 	return testClient{c, c.Account("demo")}
@@ -325,7 +326,7 @@ func TestFieldsThatWouldBreakTheFramingAreNotSent(t *testing.T) {
 			t.Errorf("%s: sent", name)
 		}
 	}
-	if n := connections.Load(); n != 0 {
+	if n := connections.Load(); n != 0 && !overStandard(t) { // http.Transport may connect before it looks
 		t.Errorf("%d connections were made", n)
 	}
 }
@@ -375,7 +376,7 @@ func TestTheUserAgentIsTheCallers(t *testing.T) {
 		want string
 	}{
 		{[]string{"curl/8"}, `["curl/8"]`},
-		{[]string{"a", "b"}, `["a" "b"]`},
+		{[]string{"a", "b"}, twoAgents(t)},
 		{[]string{""}, `[]`},
 		{[]string{}, `[]`},
 		{nil, `[]`},

@@ -6,6 +6,8 @@
 // sits behind http.RoundTripper, so the way a round trip is done can change
 // without its users (design, section 7).
 //
+// With Options.Standard every request goes the long way: for incidents in which direct.go has a fault.
+//
 // Read this file, then direct.go, pool.go, patience.go and silence.go (the short way for
 // requests without a body), transports.go and wait.go (the long way), service.go (the way to
 // what is behind tunnels), guard.go (which
@@ -39,6 +41,9 @@ type Options struct {
 	Guard Guard
 	// Services carries requests to services behind tunnels, nil where there are none.
 	Services Services
+	// Standard sends every request by http.Transport, none by direct.go. It is for incidents in
+	// which direct.go has a fault.
+	Standard bool
 	// Resolver looks names up, nil for the system's.
 	Resolver *net.Resolver
 	// TLS is for roots of one's own; nil trusts the system's.
@@ -71,6 +76,7 @@ const idleTimeout = 55 * time.Second
 type Client struct {
 	direct     direct
 	transports transports
+	standard   bool // Options.Standard
 	services   Services
 	http1      http1Hosts
 	wait       time.Duration // until a response begins
@@ -187,6 +193,7 @@ func New(o Options) *Client {
 	c := &Client{
 		transports: transports{dial: dialer.DialContext, options: o},
 		direct:     direct{maxHeaderBytes: o.MaxHeaderBytes},
+		standard:   o.Standard,
 		services:   o.Services,
 		wait:       o.ResponseTimeout,
 	}
@@ -286,7 +293,7 @@ func answersUpgrade(response *http.Response, r *http.Request) bool {
 // isDirect reports whether a request goes the short way. Which protocol a TLS
 // server speaks is seen on the first request to it.
 func (c *Client) isDirect(r *http.Request) bool {
-	if !c.direct.supports(r) {
+	if c.standard || !c.direct.supports(r) {
 		return false
 	}
 	if r.URL.Scheme == "https" {
