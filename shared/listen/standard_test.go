@@ -39,6 +39,8 @@ func chunkedIsLast(t *testing.T, request string) bool {
 
 // notStandard are the tests that do not run with StandardHTTP, each with the reason.
 var notStandard = map[string]string{
+	"TestDescriptorsAreLeftToTheProcess":            "counts descriptors, and serves no request",
+	"TestBodiesCountForTheClientAndForNoBalancer":   "asks a function for names, and serves no request",
 	"TestAddressThatCannotBeListenedOnSaysWhatToDo": "no server is made",
 	"TestClientOfAProxyIsWhoItSays":                 "the same; TestConnectionsOfAProxysClientAreBounded runs",
 	"TestConnectionThatRestsEndsInItsTime":          "no connection rests; TestIdleConnectionEnds runs",
@@ -61,6 +63,9 @@ var notStandard = map[string]string{
 // them: net/http reads its frames in any case.
 func TestStandard(t *testing.T) {
 	tests := map[string]func(*testing.T){
+		"TestListenersOfAProcessShareItsDescriptors":               TestListenersOfAProcessShareItsDescriptors,
+		"TestTheSlowestBodyMakesRoom":                              TestTheSlowestBodyMakesRoom,
+		"TestABufferedBodyThatIsTooSlowEnds":                       TestABufferedBodyThatIsTooSlowEnds,
 		"TestAFloodOfRefusalsFillsNoLog":                           TestAFloodOfRefusalsFillsNoLog,
 		"TestANetworkOfIPv6IsOneAddress":                           TestANetworkOfIPv6IsOneAddress,
 		"TestATunnelGetsEveryByte":                                 TestATunnelGetsEveryByte,

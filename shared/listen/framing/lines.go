@@ -30,6 +30,12 @@ func (l Limits) Lines(r *http.Request, lines []byte) (size int, refusal *Refusal
 	if refusal := l.lineEnds(lines[:size]); refusal != nil {
 		return size, refusal
 	}
+	switch {
+	case len(r.Method) > maxMethodBytes:
+		return size, errLongMethod
+	case len(r.RequestURI) > l.path() && pathBytes(r.RequestURI) > l.path():
+		return size, errLongPath
+	}
 	return size, parsedLines(r, http.Header(fields))
 }
 
@@ -82,6 +88,11 @@ func parsedLines(r *http.Request, fields http.Header) *Refusal {
 	if len(lengths) == 1 {
 		if _, ok := parseLength([]byte(lengths[0])); !ok {
 			return errNoLength
+		}
+	}
+	for name := range fields {
+		if !isToken([]byte(name)) {
+			return errField
 		}
 	}
 	for _, value := range fields["Expect"] {
