@@ -109,7 +109,7 @@ type Settings struct {
 	PrivateUpstreams bool `json:"privateUpstreams" default:"false" doc:"lets projects call private addresses, [which processes in your network reach](#upstreams-in-your-vpc): only when all who deploy are trusted"`
 	// HeaderUnderscores lets header fields with "_" in their names pass upstream.
 	HeaderUnderscores bool `json:"headerUnderscores" default:"false" doc:"passes header fields with an underscore in their names on: [why they are dropped](projects.md#handlers)"`
-	// StandardHTTP makes the gateway send every request by http.Transport, and listeners read requests by net/http alone.
+	// StandardHTTP makes the gateway send every request through http.Transport. Listeners let net/http alone read requests.
 	StandardHTTP bool `json:"standardHttp" default:"false" doc:"the standard library alone reads requests and sends them to upstreams, for [an incident](security.md#if-a-parser-is-at-fault)"`
 	// Limits are what bounds each account, as config.VarLimits has them.
 	Limits string `json:"limits" doc:"what bounds each account, as [GATEWRIGHT_LIMITS](limits.md#accounts) has it"`

@@ -33,7 +33,7 @@ var Service = service.Service{
 	Health: "/health",
 	Copies: 2,
 	Peers:  true,
-	// Gateways ask below relay.AskPath for a path that a route has rewritten, which may be longer than the client's.
+	// Gateways send requests below relay.AskPath. A route may have made their path longer than the client's.
 	PathBytes: 2 * framing.MaxPathBytes,
 	Drain:     110 * time.Second,
 	Uses:      []api.Use{api.GetItem, api.Query, api.PutItem, api.RootKey},

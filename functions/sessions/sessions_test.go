@@ -184,8 +184,8 @@ func TestSessionCountsForItsOwnPagesAlone(t *testing.T) {
 	}
 }
 
-// TestSessionBeginsOnOwnPagesAlone: a page of another origin, also of a deployment at a sibling name, cannot sign its
-// visitor in to the account of its author. Programs send no Sec-Fetch-Site.
+// TestSessionBeginsOnOwnPagesAlone: a page of another origin cannot sign its visitor in to the account of the page's
+// author, even if it is a deployment at a sibling name. Programs send no Sec-Fetch-Site.
 func TestSessionBeginsOnOwnPagesAlone(t *testing.T) {
 	w, full := newWorld(t)
 	w.Parts.Config.Origins = []string{"https://trusted.test"}

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// mayReadBodies are files of the product that read a request's body whole without package bodies, and why. Files below other
-// folders than these of servedFrom serve nobody.
+// mayReadBodies are the files of the product that read a request's body whole without package bodies, and the reasons. Files
+// outside the folders of servedFrom serve no clients.
 func mayReadBodies() map[string]string {
 	return map[string]string{
 		"local/control/control.go":        "commands of the operating system's user who runs the server, by a socket that has no other client",
@@ -25,7 +25,7 @@ func servedFrom() []string {
 	}
 }
 
-// wholeReaders read all of a reader that they are given, as functions or methods of other values.
+// wholeReaders are functions and methods of other values that read all of their argument, a reader.
 func wholeReaders() []string {
 	return []string{"io.ReadAll", "json.NewDecoder", "xml.NewDecoder", "gob.NewDecoder", "ReadFrom"}
 }
@@ -35,8 +35,8 @@ func formReaders() []string {
 	return []string{"ParseForm", "ParseMultipartForm", "FormValue", "PostFormValue", "FormFile"}
 }
 
-// RequestBodies refuses readers that hold a request's body in memory outside of the budget for that (package bodies): as many
-// clients as there are could fill the memory by them.
+// RequestBodies reports code that holds a request's body in memory without the budget of package bodies: many clients
+// together could fill the memory through such code.
 func RequestBodies(t *Tree) (found []Finding) {
 	for _, p := range t.Packages {
 		served := slices.ContainsFunc(servedFrom(), func(folder string) bool { return within(p.Dir, folder) })
@@ -53,7 +53,7 @@ func RequestBodies(t *Tree) (found []Finding) {
 					continue
 				}
 				for _, call := range wholeReads(f) {
-					found = append(found, Finding{name, t.line(call.Pos()), types.ExprString(call.Fun) + " reads a request's body whole: take bodies.Read, which bounds the memory of all of them"})
+					found = append(found, Finding{name, t.line(call.Pos()), types.ExprString(call.Fun) + " reads a request's body whole: use bodies.Read, which bounds the memory of all bodies"})
 				}
 			}
 		}
@@ -93,7 +93,7 @@ func wholeReads(f *ast.FuncDecl) (calls []*ast.CallExpr) {
 	return calls
 }
 
-// requestsIn returns the names of a function's parameters, and of those of functions inside it, that are requests or exchanges.
+// requestsIn returns the names of parameters that are requests or exchanges: of a function and of the functions inside it.
 func requestsIn(f *ast.FuncDecl) (names []string) {
 	for n := range ast.Preorder(f) {
 		fields, ok := n.(*ast.FieldList)

@@ -108,10 +108,10 @@ func TestEachRuleFindsWhatItRefusesAndNothingElse(t *testing.T) {
 		{"another package's type Space", KeySpaces, map[string]string{"k/k.go": "package k\ntype Space string\nvar a = Space(\"#\")"}, nil},
 
 		{"a request's body that is read whole", RequestBodies, source("func f(r *http.Request) { _, _ = io.ReadAll(r.Body) }"), []string{"keys.go:3: io.ReadAll reads a request's body whole"}},
-		{"one that is decoded, within a bound", RequestBodies, source("func f() any { return func(w http.ResponseWriter, r *http.Request) { json.NewDecoder(http.MaxBytesReader(w, r.Body, 9)).Decode(nil) } }"), []string{"json.NewDecoder reads"}},
-		{"one that a buffer reads", RequestBodies, source("func f(x *pipeline.Exchange) { var b bytes.Buffer; b.ReadFrom(x.Body) }"), []string{"b.ReadFrom reads"}},
+		{"a request's body that is decoded, within a limit", RequestBodies, source("func f() any { return func(w http.ResponseWriter, r *http.Request) { json.NewDecoder(http.MaxBytesReader(w, r.Body, 9)).Decode(nil) } }"), []string{"json.NewDecoder reads"}},
+		{"a request's body that a buffer reads", RequestBodies, source("func f(x *pipeline.Exchange) { var b bytes.Buffer; b.ReadFrom(x.Body) }"), []string{"b.ReadFrom reads"}},
 		{"a form", RequestBodies, source("func f(r *http.Request) { r.ParseForm() }"), []string{"r.ParseForm reads"}},
-		{"a body by the budget", RequestBodies, source("func f(r *http.Request) { bodies.Read(r.Context(), r.Body, r.ContentLength, 9) }"), nil},
+		{"a request's body that bodies.Read reads", RequestBodies, source("func f(r *http.Request) { bodies.Read(r.Context(), r.Body, r.ContentLength, 9) }"), nil},
 		{"an answer's body", RequestBodies, source("func f(r *http.Response) { io.ReadAll(r.Body) }"), nil},
 		{"a tool that serves nobody", RequestBodies, map[string]string{"internal/k/k.go": "package k\nfunc f(r *http.Request) { io.ReadAll(r.Body) }"}, nil},
 

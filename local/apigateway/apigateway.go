@@ -182,8 +182,8 @@ func (g *Gateway) receive(w http.ResponseWriter, r *http.Request, operation api.
 	return body, 0, ""
 }
 
-// read reads a body. Functions in this process refuse all of more than api.MaxBodyBytes in their own words: one byte more is enough
-// for them. The event and the function's request are copies of the body, which count too.
+// read reads a body. Functions in this process refuse a body over api.MaxBodyBytes with their own text, so read returns one byte
+// more at most. The event and the function's request are copies of the body, and count for the budget too.
 func (g *Gateway) read(r *http.Request) ([]byte, error) {
 	from, length, most := io.Reader(r.Body), r.ContentLength, int64(MaxBodyBytes)
 	if g.o.Callers != nil {

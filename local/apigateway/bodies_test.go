@@ -15,8 +15,8 @@ import (
 	"github.com/gatewright/gatewright/shared/bodies"
 )
 
-// TestBodiesHaveABudget: a body that has no room is a 503 with Retry-After, and no function is called. Of a body that is too
-// large no more is read than its function needs to refuse it.
+// TestBodiesHaveABudget: a body for which there is no memory gets a 503 with Retry-After, and no function is called. The gateway
+// reads no more of a body that is too large than its function needs to refuse it.
 func TestBodiesHaveABudget(t *testing.T) {
 	type in struct{ Body struct{ Text string } }
 	var got string

@@ -20,33 +20,33 @@ import (
 	"github.com/gatewright/gatewright/local/authority"
 )
 
-// flood is how many bodies a client sends slowly at once, to have the product hold them in memory.
+// flood is the number of bodies that a client sends slowly at once, so that the product holds them in memory.
 type flood struct {
-	// connections are those of HTTP/1.1 to the documentation's MCP server, http2 those of HTTP/2 to an MCP route without a
-	// key, each with streams requests.
+	// connections is the number of HTTP/1.1 connections to the documentation's MCP server. http2 is the number of HTTP/2
+	// connections to an MCP route without a key, each with streams requests.
 	connections, http2, streams int
-	// fast is on how many connections each client sends whole bodies.
+	// fast is the number of connections on which each client sends whole bodies.
 	fast int
-	// hold is how long the bodies go on once all have begun.
+	// hold is how long the bodies continue after all have begun.
 	hold time.Duration
 }
 
 const (
-	// maxMemory is what docs/one-server.md says that the product takes.
+	// maxMemory is the memory of the product in docs/one-server.md, in bytes.
 	maxMemory = 270_000_000
-	// sentAtOnce is what a slow body sends at its beginning, of promised bytes. Then it sends a byte in each drip.
+	// A slow body has promised bytes. Its client sends sentAtOnce of them at the beginning, then one byte in each drip.
 	sentAtOnce, promised = 1_000_000, 1 << 20
 	drip                 = 10 * time.Second
-	// attacker and other are the addresses of two clients: all of 127.0.0.0/8 are of this machine on Linux.
+	// attacker and other are the addresses of two clients: on Linux all of 127.0.0.0/8 belong to this machine.
 	attacker, other = "127.0.0.1", "127.0.0.2"
 	docsPath        = "/mcp/docs"
 	toolList        = `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`
 )
 
-// fastClients are the addresses of clients that hold three quarters of what bodies may take, as far as they get it.
+// fastClients are the addresses of three clients, which together may hold three quarters of the memory for bodies.
 func fastClients() []string { return []string{attacker, "127.0.0.3", "127.0.0.4"} }
 
-// attackMemory sends slow bodies, and measures what the process takes and whether another client is served meanwhile.
+// attackMemory sends slow bodies. Meanwhile it measures the memory of the process and whether another client is served.
 func (p *product) attackMemory(ctx context.Context, f flood) ([]result, error) {
 	roots, err := p.roots()
 	if err != nil {
@@ -92,7 +92,7 @@ func (p *product) attackMemory(ctx context.Context, f flood) ([]result, error) {
 	return results, nil
 }
 
-// measure makes one attack, and looks on while it lasts.
+// measure makes one attack, and measures the process until the attack ends.
 func (p *product) measure(ctx context.Context, roots *x509.CertPool, hold time.Duration, begin func(ctx context.Context, begun, senders *sync.WaitGroup) error) (result, error) {
 	attacking, end := context.WithCancel(ctx)
 	var begun, senders, watching sync.WaitGroup
@@ -148,7 +148,7 @@ func (p *product) measure(ctx context.Context, roots *x509.CertPool, hold time.D
 	return r, ctx.Err()
 }
 
-// roots are the authorities of the product's certificates.
+// roots returns the authorities of the product's certificates.
 func (p *product) roots() (*x509.CertPool, error) {
 	certificate, err := os.ReadFile(filepath.Join(p.Data(), authority.Name))
 	if err != nil {
@@ -161,7 +161,7 @@ func (p *product) roots() (*x509.CertPool, error) {
 	return roots, nil
 }
 
-// clientAt is a client with an address of its own, which speaks HTTP/2 where there is TLS, by one connection.
+// clientAt returns a client with its own address. Over TLS it speaks HTTP/2 on one connection.
 func (p *product) clientAt(address string, roots *x509.CertPool) *http.Client {
 	name, _, _ := strings.Cut(p.hosts[""], ":")
 	return &http.Client{Timeout: time.Minute, Transport: &http.Transport{
@@ -208,7 +208,7 @@ func (p *product) slowConnection(ctx context.Context, begun *sync.WaitGroup) {
 	c, err := dialer(attacker).DialContext(ctx, "tcp", at)
 	if err != nil {
 		begun.Done()
-		return // who cannot connect does no harm
+		return // a client that cannot connect does no harm
 	}
 	defer func() { _ = c.Close() }()
 	defer context.AfterFunc(ctx, func() { _ = c.Close() })()
@@ -217,7 +217,7 @@ func (p *product) slowConnection(ctx context.Context, begun *sync.WaitGroup) {
 	slowBody(ctx, c, begun)
 }
 
-// slowStreams sends slow bodies as requests of one connection by HTTP/2.
+// slowStreams sends slow bodies as requests on one HTTP/2 connection.
 func (p *product) slowStreams(ctx context.Context, roots *x509.CertPool, streams int, begun, senders *sync.WaitGroup) error {
 	client := p.clientAt(attacker, roots)
 	client.Timeout = 0

@@ -250,7 +250,7 @@ func list(ctx context.Context, s Source, keys map[string][]byte, work *staging.F
 	if err != nil {
 		return nil, fmt.Errorf("list the store's files: %w", err)
 	}
-	// Reading it shows that the copy opens, and that no table is damaged: a backup that no restore takes must not
+	// Reading it shows that the copy opens, and that no table is damaged: a backup that cannot be restored must not
 	// replace one that is good.
 	engine, err := embedded.Open(ctx, embedded.Options{Dir: folder, ReadOnly: true})
 	if err != nil {

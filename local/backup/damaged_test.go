@@ -16,8 +16,8 @@ import (
 	"github.com/gatewright/gatewright/local/rootkey"
 )
 
-// TestBackupOfDamagedDataKeepsTheOldFile flips a bit in each kind of file while the store is open: either the backup ends with
-// one line, and the file of the last one is as it was, or the new one holds everything.
+// TestBackupOfDamagedDataKeepsTheOldFile flips a bit in each kind of file while the store is open. Either the backup ends with
+// one line and does not change the file of the last backup, or the new backup holds everything.
 func TestBackupOfDamagedDataKeepsTheOldFile(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	first := started(t, dir)

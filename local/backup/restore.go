@@ -76,13 +76,13 @@ func wrong(format string, args ...any) error {
 	return &wrongError{fmt.Sprintf(format, args...)}
 }
 
-// damaged explains why a file cannot be read on.
+// damaged explains why the rest of a file cannot be read.
 func damaged(err error) error {
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
 	if todo := disk.Refusal(err); todo != "" {
-		return fmt.Errorf("it cannot be read on: %w: %s", err, todo)
+		return fmt.Errorf("reading stopped: %w: %s", err, todo)
 	}
 	return wrong("it is damaged, cut short or another file (%v)", err)
 }

@@ -9,15 +9,15 @@ import (
 
 // How often, and how fast, the data are checked in the background.
 const (
-	// Every is the time from the end of one check to the begin of the next one.
+	// Every is the time from the end of one check to the beginning of the next one.
 	Every = 24 * time.Hour
-	// FirstDelay is the time from a start to a check that is due, so that a start is not slower for it.
+	// FirstDelay is the shortest time from a start to a check, so that the check does not slow the start.
 	FirstDelay = 5 * time.Minute
-	// retryDelay is the time to the next attempt after a check that could not end.
+	// retryDelay is the time to the next attempt after a check that did not finish.
 	retryDelay = time.Hour
 
-	// minRate is how many bytes a second are read, and longest how long a check may take: of more data than
-	// minRate reads in that time, more are read.
+	// minRate is the number of bytes that a check reads in a second. longest is how long a check may take: if it would
+	// take longer at minRate, it reads faster.
 	minRate = 4 << 20
 	longest = 6 * time.Hour
 
@@ -25,7 +25,7 @@ const (
 	maxLines = 20
 )
 
-// DailyRate returns how many bytes a second the daily check of so many bytes reads.
+// DailyRate returns the number of bytes that the daily check reads in a second, for data of this size in bytes.
 func DailyRate(bytes int64) int64 {
 	return max(minRate, bytes/int64(longest/time.Second))
 }
@@ -37,7 +37,7 @@ type Last struct {
 	Damaged int `json:"damaged"`
 }
 
-// Notes keep when the last check ended, so that a product that is restarted each day is checked too.
+// Notes store the time at which the last check ended, so that a product that restarts each day is checked too.
 type Notes interface {
 	Note(key string) ([]byte, error)
 	SetNotes(set map[string][]byte, remove ...string) error
@@ -52,11 +52,11 @@ type Daily struct {
 	Check func(ctx context.Context) (Report, error)
 	Notes Notes
 	Log   *slog.Logger
-	// Ended is called with the last check at the start, if there was one, and with each that ends.
+	// Run calls Ended with the last check when it starts, if there was one, and with each check that ends.
 	Ended func(Last)
 }
 
-// Run checks until ctx ends, which ends a check that is under way.
+// Run checks the data until ctx ends. The end of ctx also ends a check that is under way.
 func (d Daily) Run(ctx context.Context) {
 	last := d.last(ctx)
 	if !last.EndedOn.IsZero() {
@@ -73,7 +73,7 @@ func (d Daily) Run(ctx context.Context) {
 		case ctx.Err() != nil:
 			return
 		case err != nil:
-			d.Log.WarnContext(ctx, "the check of the data could not end, trying again later", "error", err)
+			d.Log.WarnContext(ctx, "the check of the data did not finish: the next attempt is in an hour", "error", err)
 			delay = retryDelay
 		default:
 			d.ended(ctx, report)
@@ -82,7 +82,7 @@ func (d Daily) Run(ctx context.Context) {
 	}
 }
 
-// untilDue returns the time until the next check. A clock that was set back makes it a day at most.
+// untilDue returns the time until the next check: a day at most, even if the clock was set back.
 func (d Daily) untilDue(last Last) time.Duration {
 	if last.EndedOn.IsZero() {
 		return FirstDelay
@@ -90,20 +90,20 @@ func (d Daily) untilDue(last Last) time.Duration {
 	return min(max(time.Until(last.EndedOn.Add(Every)), FirstDelay), Every)
 }
 
-// last reads the note of the last check. One that cannot be read is as none: the next check is due.
+// last reads the note of the last check. If the note cannot be read, last returns the zero Last, and a check is due.
 func (d Daily) last(ctx context.Context) (out Last) {
 	raw, err := d.Notes.Note(lastNote)
 	if err == nil && raw != nil {
 		err = json.Unmarshal(raw, &out)
 	}
 	if err != nil {
-		d.Log.WarnContext(ctx, "when the data were checked last cannot be read, checking them soon", "error", err)
+		d.Log.WarnContext(ctx, "cannot read when the data were last checked: the next check is due", "error", err)
 		return Last{}
 	}
 	return out
 }
 
-// ended logs a report and notes its end.
+// ended logs a report and stores the time at which the check ended.
 func (d Daily) ended(ctx context.Context, r Report) {
 	for i, err := range r.Damage {
 		if i == maxLines {
@@ -121,6 +121,6 @@ func (d Daily) ended(ctx context.Context, r Report) {
 		err = d.Notes.SetNotes(map[string][]byte{lastNote: raw})
 	}
 	if err != nil {
-		d.Log.WarnContext(ctx, "that the data were checked cannot be noted", "error", err)
+		d.Log.WarnContext(ctx, "cannot save the time of the last check", "error", err)
 	}
 }

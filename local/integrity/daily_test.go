@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// notes keep what one run notes for the next one.
+// notes keep the notes of one run for the next run.
 type notes map[string][]byte
 
 func (n notes) Note(key string) ([]byte, error) { return n[key], nil }
@@ -23,7 +23,7 @@ func (n notes) SetNotes(set map[string][]byte, _ ...string) error {
 	return nil
 }
 
-// run runs d for so long.
+// run runs d for the given time.
 func (d Daily) runFor(t *testing.T, how time.Duration) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), how)
@@ -35,7 +35,7 @@ func (d Daily) runFor(t *testing.T, how time.Duration) {
 	}
 }
 
-// TestDataAreCheckedDailyAcrossRestarts of any length, and once a day.
+// TestDataAreCheckedDailyAcrossRestarts: however often the product restarts, there is one check a day.
 func TestDataAreCheckedDailyAcrossRestarts(t *testing.T) {
 	const days = 10
 	for name, up := range map[string]time.Duration{"each hour": time.Hour, "each 12 hours": 12 * time.Hour, "never": days * Every} {
@@ -56,7 +56,7 @@ func TestDataAreCheckedDailyAcrossRestarts(t *testing.T) {
 	}
 }
 
-// TestDamageIsLoggedAndCounted by the check, and counted at once after a restart.
+// TestDamageIsLoggedAndCounted: the check logs and counts damage, and a restart reports the count at once.
 func TestDamageIsLoggedAndCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
@@ -83,7 +83,7 @@ func TestDamageIsLoggedAndCounted(t *testing.T) {
 	})
 }
 
-// TestCheckThatCannotEndIsRepeated within the day, and is no damage.
+// TestCheckThatCannotEndIsRepeated: a check that did not finish is repeated on the same day, and reports no damage.
 func TestCheckThatCannotEndIsRepeated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		checks, ended := 0, 0
@@ -102,7 +102,7 @@ func TestCheckThatCannotEndIsRepeated(t *testing.T) {
 	})
 }
 
-// TestCheckIsPaced by the rate, and a canceled one ends at once.
+// TestCheckIsPaced: a check reads no faster than its rate, and ends at once when it is canceled.
 func TestCheckIsPaced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const bytesPerSecond, seconds = 4 << 20, 10

@@ -1,11 +1,11 @@
-// Package integrity reads everything that a data directory holds and reports what is
-// damaged: every block of the store's tables is compared with its checksum, every object
-// with its digest, and the root key with the check that the store keeps.
+// Package integrity reads all data of a data directory and reports which parts are
+// damaged. It compares every block of the store's tables with its checksum, every object
+// with its digest, and the root key with the check value in the store.
 //
-// What it is not: a repair. What is damaged comes back with a backup. Package preflight
+// What it is not: a repair. Damaged data come back with a backup. Package preflight
 // has the quick checks of every start.
 //
-// Read this file first, then pace.go, which bounds how fast it reads, and daily.go for the
+// Read this file first, then pace.go, which limits how fast it reads, and daily.go for the
 // check in the background.
 package integrity
 
@@ -40,7 +40,7 @@ type Source struct {
 	Dir string
 	// Objects reports whether the objects are files of the directory.
 	Objects bool
-	// BytesPerSecond bounds how fast is read, 0 for no bound.
+	// BytesPerSecond limits how fast the check reads. 0 means no limit.
 	BytesPerSecond int64
 }
 
@@ -57,7 +57,7 @@ func (s Source) Bytes() (int64, error) {
 // Live is what a process has opened in a data directory.
 type Live struct {
 	Engine Engine
-	// Objects are nil where an S3 has them.
+	// Objects is nil if the objects are in S3.
 	Objects Objects
 }
 
@@ -69,7 +69,7 @@ type Engine interface {
 
 // Objects are the objects; *files.Bucket has them.
 type Objects interface {
-	// Retain keeps the contents of what is deleted until release is called.
+	// Retain keeps the contents of deleted objects until release is called.
 	Retain() (release func() error)
 }
 
@@ -78,17 +78,17 @@ var (
 	_ Objects = (*files.Bucket)(nil)
 )
 
-// Report says what was read, and what of it is damaged.
+// Report says how much a check has read, and which parts are damaged.
 type Report struct {
-	// StoreBytes are those of the store's files, Objects and ObjectBytes the contents of
-	// objects, each counted once.
+	// StoreBytes is the size of the store's files. Objects and ObjectBytes are the number and
+	// the size of the objects' contents, each counted once.
 	StoreBytes, ObjectBytes int64
 	Objects                 int
-	// Damage has an error for each damaged part, each of one line.
+	// Damage has an error of one line for each damaged part.
 	Damage []error
 }
 
-// damaged adds an error to the report. An error of several is one line for each.
+// damaged adds an error to the report. It adds each part of a joined error as an error of its own.
 func (r *Report) damaged(err error) {
 	if several, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // a joined error itself, not what one wraps
 		for _, one := range several.Unwrap() {
@@ -99,8 +99,8 @@ func (r *Report) damaged(err error) {
 	r.Damage = append(r.Damage, errors.New(strings.Join(strings.Fields(err.Error()), " ")))
 }
 
-// AtRest checks a directory that no process uses, whose lock the caller has. It changes
-// nothing. The error is nil if the check ended, whatever it found.
+// AtRest checks a directory that no process uses. The caller holds the directory's lock. AtRest
+// changes nothing. The error is nil if the check finished, whatever it found.
 func AtRest(ctx context.Context, s Source) (Report, error) {
 	var r Report
 	err := r.read(ctx, s, filepath.Join(s.Dir, datadir.Engine), func(engine *embedded.Backend) error {
@@ -114,8 +114,8 @@ func AtRest(ctx context.Context, s Source) (Report, error) {
 }
 
 // Running checks a directory that this process uses, as it is at one moment. Writes go on
-// meanwhile, and what is deleted stays on the disk until the end. work names the folder for
-// the copy, of links, which is made in the directory: each name is for one check at a time.
+// meanwhile, and deleted data stay on the disk until the check ends. work is the name of the
+// folder in the directory for a copy of links. Two checks at a time need different names.
 func Running(ctx context.Context, s Source, l Live, work string) (r Report, err error) {
 	folder, err := staging.Open(filepath.Join(s.Dir, work))
 	if err != nil {
@@ -139,7 +139,7 @@ func Running(ctx context.Context, s Source, l Live, work string) (r Report, err 
 	return r, err
 }
 
-// RemoveLeft removes the copy of a check that was killed, which keeps files on the disk that the store has deleted.
+// RemoveLeft removes the copy that a killed check left. The copy keeps files on the disk that the store has deleted.
 func RemoveLeft(folder string) error {
 	if _, err := os.Lstat(folder); errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -165,7 +165,7 @@ func (r *Report) read(ctx context.Context, s Source, folder string, key func(*em
 	if err := r.found(ctx, key(engine)); err != nil {
 		return err
 	}
-	var other error // which is no damage
+	var other error // says nothing about the data
 	err = engine.EachDamage(ctx, func(damage error) bool {
 		other = r.found(ctx, damage)
 		return other == nil
@@ -197,7 +197,7 @@ func (r *Report) found(ctx context.Context, err error) error {
 	return nil
 }
 
-// others are the reasons that keep a check from its end and say nothing about the data.
+// others returns the errors that keep a check from finishing and say nothing about the data.
 func others() []error {
 	return []error{
 		embedded.ErrInUse, store.ErrLost, fs.ErrPermission,
@@ -205,11 +205,11 @@ func others() []error {
 	}
 }
 
-// whole returns an error unless a file has the content of a digest.
+// whole returns an error unless the file at path exists and has the given digest.
 func whole(p *pace, path, digest string) error {
 	file, err := os.Open(path) //nolint:gosec // G304: a file of the installation
 	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("%s is missing, which an object has as its content", path)
+		return fmt.Errorf("%s is missing, although it is the content of an object", path)
 	}
 	if err != nil {
 		return fmt.Errorf("read an object: %w", disk.Cause(err))
@@ -220,12 +220,12 @@ func whole(p *pace, path, digest string) error {
 	case err != nil:
 		return fmt.Errorf("read %s: %w", path, disk.Cause(err))
 	case hex.EncodeToString(got.Sum(nil)) != digest:
-		return fmt.Errorf("%s is damaged: its content is another one than its digest says", path)
+		return fmt.Errorf("%s is damaged: its content does not match its digest", path)
 	}
 	return nil
 }
 
-// bytesOf returns the size of the files in a folder and below.
+// bytesOf returns the size of all files in a folder and its subfolders.
 func bytesOf(folder string) (n int64, err error) {
 	err = filepath.WalkDir(folder, func(_ string, d fs.DirEntry, err error) error {
 		if err == nil && !d.IsDir() {

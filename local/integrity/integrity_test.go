@@ -43,7 +43,7 @@ func opened(t *testing.T, dir string) *installation {
 	return &installation{dir, engine, objects}
 }
 
-// filled is an installation with tables of an earlier start, a log, and objects.
+// filled returns an installation with tables of an earlier start, a log, and objects.
 func filled(t *testing.T) *installation {
 	t.Helper()
 	dir := t.TempDir()
@@ -79,7 +79,7 @@ func (i *installation) check(ctx context.Context) (integrity.Report, error) {
 	return integrity.Running(ctx, integrity.Source{Dir: i.dir, Objects: true}, integrity.Live{Engine: i.engine, Objects: i.objects}, "check")
 }
 
-// damage changes one bit in the middle of the last file of a pattern, or removes it, and returns what undoes that.
+// damage changes one bit in the middle of the last file of a pattern, or removes the file. It returns a function that undoes this.
 func (i *installation) damage(t *testing.T, pattern string, remove bool) (name string, undo func()) {
 	t.Helper()
 	found, err := filepath.Glob(filepath.Join(i.dir, filepath.FromSlash(pattern)))
@@ -107,7 +107,8 @@ func (i *installation) damage(t *testing.T, pattern string, remove bool) (name s
 	}
 }
 
-// TestCheckFindsDamage of every kind, in a directory that is used and in one that is not. There it changes no file.
+// TestCheckFindsDamage: a check finds every kind of damage, whether a process uses the directory or not. If none does, the check
+// changes no file.
 func TestCheckFindsDamage(t *testing.T) {
 	t.Parallel()
 	i := filled(t)
@@ -120,8 +121,8 @@ func TestCheckFindsDamage(t *testing.T) {
 		{"a table", "engine/pebble/*.sst", false, "restore the last backup"},
 		{"a missing table", "engine/pebble/*.sst", true, "restore the last backup"},
 		{"the list of tables", "engine/pebble/MANIFEST-*", false, "restore the last backup"},
-		{"an object", "objects/??/*", false, "is damaged: its content is another one than its digest says"},
-		{"a missing object", "objects/??/*", true, "is missing, which an object has as its content"},
+		{"an object", "objects/??/*", false, "is damaged: its content does not match its digest"},
+		{"a missing object", "objects/??/*", true, "is missing, although it is the content of an object"},
 		{"the root key", rootkey.Name, false, "the root key is not the one"},
 		{"a missing root key", rootkey.Name, true, "is missing, and the data beside it was sealed under it"},
 	}
@@ -180,7 +181,7 @@ func TestCheckFindsDamage(t *testing.T) {
 	})
 }
 
-// tree lists the files of a directory with their sizes, but for locks.
+// tree lists the files of a directory with their sizes, except locks.
 func tree(t *testing.T, dir string) string {
 	t.Helper()
 	var out strings.Builder
@@ -200,7 +201,7 @@ func tree(t *testing.T, dir string) string {
 	return out.String()
 }
 
-// TestCheckEndsWithItsContext at once, and takes nothing that it left unread for damage.
+// TestCheckEndsWithItsContext: a canceled check ends at once, and does not report unread data as damage.
 func TestCheckEndsWithItsContext(t *testing.T) {
 	t.Parallel()
 	i := filled(t)

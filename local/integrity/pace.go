@@ -8,10 +8,10 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// maxBurst is the most that is read at once, in bytes.
+// maxBurst is the largest number of bytes that are read at once.
 const maxBurst = 1 << 20
 
-// pace bounds how fast files are read. Its waits end with its context.
+// pace limits how fast files are read. Its waits end when its context ends.
 type pace struct {
 	ctx     context.Context //nolint:containedctx // a file's methods take none
 	limiter *rate.Limiter   // nil for no bound
@@ -37,7 +37,7 @@ func (p *pace) wait(n int) error {
 	return nil
 }
 
-// reader returns a reader at this pace. It hides what else r is, so that nobody reads past it.
+// reader returns a reader at this pace. It hides the other methods of r, so that no caller reads without the limit.
 func (p *pace) reader(r io.Reader) io.Reader { return pacedReader{r, p} }
 
 type pacedReader struct {

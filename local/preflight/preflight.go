@@ -2,16 +2,16 @@
 // finds less than the directory held before is refused with one line, and changes no file:
 // an empty store under an old root key would serve as a new installation.
 //
-// What tells a new directory from one that has lost a part is the order of a first start:
+// The order of a first start distinguishes a new directory from one that has lost a part:
 // store, root key, objects, account, account key. Each of them is on disk before the next one is
-// written, so that a kill or a power cut leaves a beginning of that list, and never a root
-// key, an object or an account key without the store. No marker file is needed, and
-// directories of earlier releases need none either.
+// written. So a kill or a power cut leaves a beginning of that list, and never a root
+// key, an object or an account key without the store. Directories need no marker file, not
+// even those of earlier releases.
 //
 // What it is not: a check of every byte. Package integrity reads the tables and the
-// objects; this one opens the store read-only, and compares names and sizes.
+// objects; this package opens the store read-only, and compares names and sizes.
 //
-// This file is all of it. docs/local-run.md lists what each missing file does.
+// This file is all of it. docs/local-run.md lists what happens when a file is missing.
 package preflight
 
 import (
@@ -32,7 +32,7 @@ import (
 	"github.com/gatewright/gatewright/shared/store/embedded"
 )
 
-// Options say which data the directory holds. The others are in a DynamoDB or an S3.
+// Options say which data the directory holds. Other data are in DynamoDB or S3.
 type Options struct {
 	// Table reports whether the store has the table.
 	Table bool
@@ -40,8 +40,8 @@ type Options struct {
 	Objects bool
 }
 
-// Check returns nil for a directory that is complete, or that an interrupted first start
-// left. Otherwise its error is one line that says what is missing and what to do. The
+// Check returns nil if the directory is complete, or if an interrupted first start has left
+// it. Otherwise it returns an error of one line that says what is missing and what to do. The
 // caller holds the directory's lock. Check changes no file.
 func Check(ctx context.Context, dir *datadir.Dir, o Options) error {
 	before, err := evidence(dir, o)
@@ -67,7 +67,7 @@ func Check(ctx context.Context, dir *datadir.Dir, o Options) error {
 	return errors.Join(complete(ctx, dir, o, engine, before), engine.Close())
 }
 
-// evidence returns the names of what is only written when the store exists already.
+// evidence returns the names of the files and folders that a start writes only after the store.
 func evidence(dir *datadir.Dir, o Options) ([]string, error) {
 	var out []string
 	if o.Table { // with a table elsewhere they may be older than the store
@@ -93,7 +93,7 @@ func evidence(dir *datadir.Dir, o Options) ([]string, error) {
 	return out, nil
 }
 
-// complete compares what the store names with what lies beside it.
+// complete compares the root key and the objects in the store with their files beside it.
 func complete(ctx context.Context, dir *datadir.Dir, o Options, engine *embedded.Backend, before []string) error {
 	empty, err := engine.Empty()
 	if err != nil {
@@ -114,8 +114,8 @@ func complete(ctx context.Context, dir *datadir.Dir, o Options, engine *embedded
 // errSome ends a visit at the first item.
 var errSome = errors.New("there is one")
 
-// later returns the names of what is written after the first item. Objects count if
-// they are. A root key alone is what a killed first start leaves.
+// later returns the names of files that are written after the first item. objects says whether
+// objects are among them. A killed first start may leave a root key alone.
 func later(before []string, objects bool) (out []string) {
 	for _, name := range before {
 		if name == datadir.AccountKey || name == datadir.Objects && objects {
@@ -125,7 +125,7 @@ func later(before []string, objects bool) (out []string) {
 	return out
 }
 
-// notEmptied refuses a store without an item beside files that are written after the first one.
+// notEmptied refuses a store without items if files are there that are written after the first item.
 func notEmptied(ctx context.Context, dir *datadir.Dir, engine *embedded.Backend, later []string) error {
 	if len(later) == 0 {
 		return nil
@@ -148,11 +148,11 @@ func objects(ctx context.Context, dir *datadir.Dir, engine *embedded.Backend) er
 		info, err := os.Stat(path)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
-			return fmt.Errorf("%s is missing, and the store names it: put %s back (is its disk mounted?), or restore the last backup into another data directory", absent(folder, path), datadir.Objects)
+			return fmt.Errorf("%s is missing, but an object in the store refers to it: put %s back (is its disk mounted?), or restore the last backup into another data directory", absent(folder, path), datadir.Objects)
 		case err != nil:
 			return fmt.Errorf("look at an object: %w", disk.Cause(err))
 		case info.Size() != bytes:
-			return fmt.Errorf("%s has %d bytes, and the store says %d: put a copy of the file back, or restore the last backup into another data directory", path, info.Size(), bytes)
+			return fmt.Errorf("%s has %d bytes instead of %d: put a copy of the file back, or restore the last backup into another data directory", path, info.Size(), bytes)
 		}
 		return ctx.Err()
 	})

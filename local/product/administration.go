@@ -81,8 +81,8 @@ func (p Program) holdsInstallation() error {
 	return fmt.Errorf("the data directory %s holds no installation: name the one that has it in %s; the first start of the product makes one", s.dataDir, config.VarDataDir)
 }
 
-// refuseOthers refuses a data directory whose data this run would not use: those of an earlier version, and where functions are
-// processes of their own, those of the store. Beside them it would make an empty installation, and replace their account key.
+// refuseOthers refuses a data directory whose data this run would not use: data of an earlier version, or data of the store if
+// functions are separate processes. Otherwise the run would make an empty installation beside them, and replace their account key.
 func (s settings) refuseOthers() error {
 	if s.functions == "" {
 		return takeover.Refuse(s.dataDir)
@@ -144,7 +144,7 @@ func (p Program) withDatabase(ctx context.Context, typed []string, out, remarks 
 	})
 }
 
-// withDirectory calls do with the data directory, whose lock it has, or has the process that runs the product do what was typed.
+// withDirectory locks the data directory and calls do with it. If a process runs the product, that process runs the typed command.
 func (p Program) withDirectory(ctx context.Context, s settings, typed []string, out, remarks io.Writer, do func(*datadir.Dir) error) error {
 	if err := s.refuseOthers(); err != nil {
 		return err

@@ -14,7 +14,7 @@ import (
 	"github.com/gatewright/gatewright/shared/store/embedded"
 )
 
-// The folders of copies that are checked, in the data directory: of the daily check, and of the command, which does not wait for it.
+// Folders in the data directory for the copies that are checked. The command does not wait for the daily check, so each has its own.
 const (
 	dailyFolder   = "check-daily"
 	commandFolder = "check"
@@ -43,8 +43,8 @@ func noArguments(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// errElsewhere refuses to check what is not in files of ours.
-var errElsewhere = errors.New("the table is not in files of ours: DynamoDB and S3 check what they keep")
+// errElsewhere refuses to check data that are not in a data directory.
+var errElsewhere = errors.New("the data are not in a data directory: DynamoDB and S3 check their own data")
 
 // check checks the data of the product that runs.
 func (d *database) check(cmd *cobra.Command) error {
@@ -55,7 +55,7 @@ func (d *database) check(cmd *cobra.Command) error {
 	return printDamage(cmd, r, err)
 }
 
-// check checks the data directory, or has the process check it that runs the product.
+// check checks the data directory. If a process runs the product, that process makes the check.
 func (p Program) check(cmd *cobra.Command) error {
 	s, err := p.settings(os.Getenv)
 	if err != nil {
@@ -73,7 +73,7 @@ func (p Program) check(cmd *cobra.Command) error {
 	})
 }
 
-// printDamage prints what a check found. The error is that there is damage, or what kept the check from its end.
+// printDamage prints what a check found. It returns an error if data are damaged or if the check did not finish.
 func printDamage(cmd *cobra.Command, r integrity.Report, err error) error {
 	if err != nil {
 		return err
@@ -100,7 +100,7 @@ func plural(n int, noun string) string {
 func (o *opened) keepChecking(ctx context.Context, log *slog.Logger) {
 	engine := o.engine()
 	if engine == nil {
-		return // they are elsewhere
+		return // the data are elsewhere
 	}
 	for _, folder := range []string{dailyFolder, commandFolder} {
 		if err := integrity.RemoveLeft(o.dir.Path(folder)); err != nil {
@@ -125,7 +125,7 @@ func (o *opened) keepChecking(ctx context.Context, log *slog.Logger) {
 	}.Run(ctx)
 }
 
-// engine returns the store in the data directory: the table's, or that of the objects' notes; nil where both are elsewhere.
+// engine returns the store in the data directory: the table's, or that of the objects' notes. It returns nil if both are elsewhere.
 func (o *opened) engine() *embedded.Backend {
 	if o.database.engine != nil {
 		return o.database.engine

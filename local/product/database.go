@@ -88,9 +88,9 @@ func openDatabase(ctx context.Context, s settings, dir *datadir.Dir, t *terminal
 	}, nil
 }
 
-// openEngine opens the engine's files in the data directory, and the root key of
-// what is in them, once the directory is known to have lost nothing. Nobody opens one alone: what a command stored before there is a
-// key would keep every start from making one.
+// openEngine checks that the data directory has lost nothing. Then it opens the engine's
+// files and their root key, always together: if a command stored data before there is a
+// key, no start could make one.
 func openEngine(ctx context.Context, dir *datadir.Dir, holds preflight.Options, log *slog.Logger, fatal func(error)) (*embedded.Backend, error) {
 	if err := preflight.Check(ctx, dir, holds); err != nil {
 		return nil, err

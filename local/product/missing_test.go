@@ -61,7 +61,7 @@ func startOver(ctx context.Context, path string) (*opened, string, error) {
 }
 
 // filled makes a data directory as a killed process leaves it: tables of two starts, a log that no table has yet, and objects.
-// The engine's end leaves the same files as a kill, since it does not write the log into a table, and none that changes any more.
+// Closing the engine leaves the same files as a kill, since it does not write the log into a table. No file changes afterwards.
 func filled(t *testing.T) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "data")
@@ -94,7 +94,7 @@ func copyTree(t *testing.T, from, to string) {
 	if err := os.CopyFS(to, os.DirFS(from)); err != nil {
 		t.Fatal(err)
 	}
-	// CopyFS gives everybody the modes of its own process.
+	// CopyFS makes files with the default modes of its process.
 	err := filepath.WalkDir(to, func(path string, d fs.DirEntry, err error) error {
 		if err == nil {
 			err = os.Chmod(path, map[bool]fs.FileMode{true: 0o700, false: 0o600}[d.IsDir()])
@@ -129,7 +129,7 @@ func complete(ctx context.Context, o *opened) error {
 	return nil
 }
 
-// digests returns what every file holds, but for those that say who has the directory.
+// digests returns the content's digest of every file, except files that say which process uses the directory.
 func digests(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	out := map[string]string{}
@@ -157,7 +157,7 @@ func digests(t *testing.T, dir string) map[string]string {
 	return out
 }
 
-// refusal reports what is wrong with a start that was refused: it says so in one line, and changes no file.
+// refusal checks a refused start: its error is one line, and it has changed no file.
 func refusal(t *testing.T, dir string, before map[string]string, err error) {
 	t.Helper()
 	if text := err.Error(); strings.Contains(text, "\n") || strings.Contains(text, "goroutine ") {
@@ -168,8 +168,8 @@ func refusal(t *testing.T, dir string, before map[string]string, err error) {
 	}
 }
 
-// TestMissingFileLosesNothing removes each file and each folder of a data directory: the start serves everything, or it
-// is refused and the next one serves everything when what was missing is back.
+// TestMissingFileLosesNothing removes each file and each folder of a data directory. Either the start serves everything, or it
+// is refused, and the next start serves everything once the missing part is back.
 func TestMissingFileLosesNothing(t *testing.T) {
 	t.Parallel()
 	whole := filled(t)
@@ -233,8 +233,8 @@ func putBack(t *testing.T, from, to string) {
 	}
 }
 
-// TestPartOfADirectoryIsNoNewInstallation removes every set of the directory's parts, and empties the store as the mount point
-// of a missing disk is: data that are not complete are refused, and only a directory without any of them is new.
+// TestPartOfADirectoryIsNoNewInstallation removes every set of the directory's parts, or empties the store like the mount point
+// of a missing disk. A start refuses incomplete data. Only a directory without any part is new.
 func TestPartOfADirectoryIsNoNewInstallation(t *testing.T) {
 	t.Parallel()
 	whole := filled(t)
@@ -258,7 +258,7 @@ func TestPartOfADirectoryIsNoNewInstallation(t *testing.T) {
 	}
 }
 
-// testPart starts over the named parts of a directory. It is complete, new, or refused.
+// testPart starts with the named parts of a directory. The start finds it complete or new, or refuses it.
 func testPart(t *testing.T, whole string, names []string, emptied, isComplete, isNew bool) {
 	name := strings.Join(names, "+")
 	if emptied {
@@ -297,7 +297,7 @@ func testPart(t *testing.T, whole string, names []string, emptied, isComplete, i
 	})
 }
 
-// TestKilledFirstStartGoesOn makes each state that a kill leaves during the first start, in the order in which it writes.
+// TestKilledFirstStartGoesOn makes each state that a kill may leave during the first start, in the order in which a start writes.
 func TestKilledFirstStartGoesOn(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "data")

@@ -406,7 +406,8 @@ const accountName = "demo"
 //
 // What is there decides at every start, and no marker of how far an earlier one
 // came, which could be wrong too: so a lost file, and one without a key of the
-// account, mend themselves. A store that was lost under the file has been refused before (package preflight). Writing the file first would need accounts to be made
+// account, mend themselves. Package preflight has refused an account key without a store
+// before. Writing the file first would need accounts to be made
 // with a key that somebody else chose. When keys can be revoked, the unknown
 // one should be.
 func ensureAccount(ctx context.Context, s *accounts.Service, dir *datadir.Dir, log *slog.Logger) (string, error) {

@@ -49,7 +49,7 @@ type settings struct {
 	functions string
 	// listener bounds what clients may take, of either address.
 	listener config.Listener
-	// budget bounds the connections of all listeners together. The run makes it.
+	// budget limits the connections of all listeners together. The run sets it.
 	budget *listen.Budget
 	// underscores lets header fields with "_" in their names pass upstream.
 	underscores bool

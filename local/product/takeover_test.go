@@ -17,7 +17,7 @@ import (
 	"github.com/gatewright/gatewright/shared/project"
 )
 
-// TestStartGoesOnWithWhatAKilledProcessHadBegun: the lease that it has left would last for a day.
+// TestStartGoesOnWithWhatAKilledProcessHadBegun: without takeOver, the lease of the killed process would last for a day.
 func TestStartGoesOnWithWhatAKilledProcessHadBegun(t *testing.T) {
 	t.Setenv(config.VarDataDir, t.TempDir())
 	for _, name := range []string{config.VarAPIAddr, config.VarGatewayAddr} {

@@ -85,7 +85,7 @@ func missing(path string) error {
 	return fmt.Errorf("the root key %s is missing, and the data beside it was sealed under it: put a copy of that file back, or restore a backup, which holds both, into another data directory", path)
 }
 
-// CheckOver returns the error that Open returns for the key at path over an engine that holds data. It changes nothing.
+// CheckOver returns the error that Open would return for the key at path and an engine that holds data. It changes nothing.
 func CheckOver(ctx context.Context, path string, engine Notes) error {
 	switch _, err := seal.ExistingFile(path).Root(ctx); {
 	case errors.Is(err, fs.ErrNotExist):

@@ -33,8 +33,8 @@ const (
 	unfinished = ".sgwtmp"
 )
 
-// Detect reports whether a data directory holds data of an earlier version. A folder of
-// which a part is lost counts: what is left of it is data.
+// Detect reports whether a data directory holds data of an earlier version. It also
+// reports true if a part of them is lost: the rest is data.
 func Detect(dir string) bool {
 	for _, name := range []string{path.Dir(oldTable), oldObjects} {
 		if _, err := os.Lstat(filepath.Join(dir, name)); err == nil {
@@ -53,7 +53,7 @@ func Refuse(dir string) error {
 	}
 	dir = filepath.Clean(dir)
 	if _, err := os.Lstat(filepath.Join(dir, datadir.Engine)); err == nil {
-		return fmt.Errorf("%s holds data of this version (%s/) and of an earlier one (%s/ or %s/): move the folders of the one that you do not want elsewhere", dir, datadir.Engine, path.Dir(oldTable), oldObjects)
+		return fmt.Errorf("%s holds data of this version (%s/) and of an earlier one (%s/ or %s/): keep the folders of the version that you want, and move the others to another place", dir, datadir.Engine, path.Dir(oldTable), oldObjects)
 	}
 	return fmt.Errorf("%[1]s holds data of an earlier version: take it over with `mv %[1]s %[1]s-old && go run ./local import %[1]s-old`", dir)
 }

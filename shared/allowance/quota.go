@@ -77,8 +77,8 @@ func Used(ctx context.Context, table *store.Table, a Allowance) (int64, error) {
 	return ledger{table}.granted(ctx, a.period())
 }
 
-// Held returns how many units of an allowance this instance has leased and not spent, of whatever Limit: the table counts them as
-// used until they are given back. It asks nothing of the table.
+// Held returns how many units of an allowance this instance has leased and not spent, with any Limit. The table counts them as
+// used until the instance returns them. Held does not read the table.
 func (q *Quotas) Held(a Allowance) (units int64) {
 	p := a.period()
 	for i := range q.pool.shards {

@@ -43,8 +43,8 @@ func used(t *testing.T, q *Quotas, a Allowance) int64 {
 	return n
 }
 
-// TestHeldUnitsAreTheInstancesOwn: what the table counts as used, less what is held, is what was spent, at once after a
-// request has handed units back, and without a write.
+// TestHeldUnitsAreTheInstancesOwn: the used units in the table less the held units are the spent units. This is so at once
+// after a request has handed units back, and without a write.
 func TestHeldUnitsAreTheInstancesOwn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newBackend().quotas(1)

@@ -63,7 +63,7 @@ func unread(err error) error {
 	return fault.New(fault.Invalid, "The body could not be read to its end. Send it again.").Because(err)
 }
 
-// buffered reads the body again that takeBody has put in place, or that the platform holds.
+// buffered reads a body again: one that takeBody has put in place, or one that the platform holds.
 func buffered(r *http.Request) ([]byte, error) {
 	body, err := bodies.Read(bodies.Uncounted(r.Context()), r.Body, r.ContentLength, max(r.ContentLength, MaxBodyBytes))
 	r.Body = io.NopCloser(bytes.NewReader(body))

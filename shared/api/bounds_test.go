@@ -60,8 +60,8 @@ func TestProblemsAndRecordsAreBounded(t *testing.T) {
 	}
 }
 
-// TestLongPathIsRefusedBeforeAnyOtherWork: also where a platform that is not ours lets it pass. Nobody is asked who
-// the client is.
+// TestLongPathIsRefusedBeforeAnyOtherWork: a long path is refused even if a platform that is not ours lets it pass, and
+// before the client is authenticated.
 func TestLongPathIsRefusedBeforeAnyOtherWork(t *testing.T) {
 	f := newFixture(t)
 	for _, c := range []struct {
@@ -75,7 +75,7 @@ func TestLongPathIsRefusedBeforeAnyOtherWork(t *testing.T) {
 	}
 }
 
-// TestLogLinesAreBounded: a client cannot fill the log by what it sends, also where each request is refused.
+// TestLogLinesAreBounded: a client cannot fill the log with long values, not even by requests that are refused.
 func TestLogLinesAreBounded(t *testing.T) {
 	const maxLineBytes = 2 << 10
 	long := strings.Repeat("x", 8000)

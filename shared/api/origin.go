@@ -22,8 +22,8 @@ const (
 	// lets in: what a page can be made to send by others is a request of its visitor's (MCP, Transports, "Security
 	// Warning").
 	KnownOrigins Origins = "known"
-	// OwnOrigin is for those that refuse every page but the API's own, those of GATEWRIGHT_ORIGINS too. A client that
-	// is no browser is not concerned.
+	// OwnOrigin is for operations that refuse every page but the API's own, even pages of GATEWRIGHT_ORIGINS. It does
+	// not affect clients other than browsers.
 	OwnOrigin Origins = "own"
 	// AnyOrigin is for what is public.
 	AnyOrigin Origins = "any"
@@ -72,13 +72,13 @@ func (s *Server) letIn(o Origins, w http.ResponseWriter, r *http.Request) error 
 
 // errOtherPage refuses a page that is not the API's own.
 var errOtherPage = fault.New(fault.Forbidden,
-	"Only pages of the API's own origin may send this request. Sign in on the console, or send the request from a program that is no browser.")
+	"Only pages of the API's own origin may send this request. Sign in on the console, or use a program other than a browser.")
 
 // checkOwnOrigin returns a Forbidden fault for a request that a browser sent for a page of another origin.
 //
-// It accepts what Sec-Fetch-Site calls same-origin, in one field, and requests without the field, which programs send.
+// It accepts requests with one Sec-Fetch-Site field that is same-origin, and requests without the field, as programs send them.
 // It refuses cross-site, same-site and none. A page at another port or name of the site is same-site, and a
-// deployment may serve such a page: a session that this page begins would sign its visitor in to the
+// deployment may serve such a page. If this page could begin a session, it would sign its visitor in to the
 // account of the page's author.
 func checkOwnOrigin(r *http.Request) error {
 	if sites := r.Header.Values("Sec-Fetch-Site"); len(sites) > 0 && (len(sites) > 1 || sites[0] != "same-origin") {

@@ -128,11 +128,11 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mux.ServeHTTP(answer, r)
 }
 
-// maxPathBytes is the size of the longest path, and how much of one problems and records repeat. A listener of ours has
-// refused what is longer; API Gateway takes 10,240 bytes of a request line and all fields.
+// maxPathBytes is the size of the longest path, and of a path in problems and records. Our listeners refuse a longer path
+// before. API Gateway accepts 10,240 bytes for the request line and all fields.
 const maxPathBytes = framing.MaxPathBytes
 
-const longPathDetail = "The path is too long. Send a shorter one, and what is long in the query or in the body."
+const longPathDetail = "The path is too long. Shorten it, and put long values into the query or the body."
 
 // requestID is the platform's own where there is one.
 func (s *Server) requestID(r *http.Request) string {

@@ -1,14 +1,14 @@
 // Package bodies bounds the memory that request bodies take while a process holds them whole. All readers of a process share
-// one Budget: MCP servers, GraphQL policies and the management API's front. So no number of clients that send a body and then
-// wait fills the memory, and one client leaves room for the others.
+// one Budget: MCP servers, GraphQL policies and the management API's front. So clients that send a part of a body and then
+// wait cannot fill the memory, however many they are, and one client leaves room for the others.
 //
-// A body takes bytes of the budget as they arrive, and not as its Content-Length promises. No client address and no account
-// holds more than a quarter. When there is no room, the slowest body that is still arriving ends and makes room; if there is no
-// slower one, the body that asks is refused. A body that arrives below MinRate ends in any case.
+// A body takes bytes of the budget as they arrive, whatever its Content-Length is. No client address and no account
+// holds more than a quarter. When there is no room, the slowest body that is still arriving ends and makes room. If no other
+// body is slower, the new one is refused. A body that arrives below MinRate ends in any case.
 //
-// It has nothing to do with bodies that are streamed to an upstream: they are never held whole. It knows no listener and no
-// connection: package listen begins a Request for each request with a body. Where there is none, such as in a Lambda, whose
-// platform holds the body already, Read reads up to its limit and counts nothing.
+// It does not count bodies that are streamed to an upstream: they are never held whole. It knows no listener and no
+// connection: package listen begins a Request for each request with a body. Without a Request, Read reads up to its limit
+// and counts nothing: for example in a Lambda, whose platform holds the body already.
 //
 // Read bodies.go first, then request.go (what one request holds) and read.go (how a body is read). The rules are those of
 // docs/limits.md, "Requests and answers".
@@ -25,32 +25,32 @@ import (
 )
 
 const (
-	// shares is into how many parts the budget is divided: one client address or one account holds one part at most.
+	// shares is the number of parts of the budget: one client address or one account holds one part at most.
 	shares = 4
-	// MinRate is how many bytes a second a body has to bring, as those of IIS and Kestrel have. A body may be late by Window.
+	// MinRate is the lowest rate of a body, in bytes per second, as in IIS and Kestrel. A body may be late by Window.
 	MinRate = 240
-	// Window is how far a body may fall behind MinRate. It is also how long a new body may bring nothing, and how long one may
-	// pause that was fast: what was sent at once earlier does not count for later.
+	// Window is how far a body may fall behind MinRate. It is also the longest pause, of a new body and of one that was
+	// fast: bytes that arrived early do not allow a longer pause later.
 	Window = 20 * time.Second
-	// RetryAfter is how long a client should wait that was refused.
+	// RetryAfter is how long a refused client should wait.
 	RetryAfter = time.Second
-	// evictionTimeout is how long a reader waits for the memory of a body that was ended to make room.
+	// evictionTimeout is how long a reader waits for the memory of a body that it has ended to make room.
 	evictionTimeout = time.Second
 )
 
 var (
 	// ErrBusy says that there is no room for the body now. The request had no effect; its client may repeat it after RetryAfter.
 	ErrBusy = errors.New("bodies: no room for the request's body")
-	// ErrSlow says that the body arrived below MinRate. It is an os.ErrDeadlineExceeded, as the error of a body that stalls is.
+	// ErrSlow says that the body arrived below MinRate. Like the error of a body that stalls, it is an os.ErrDeadlineExceeded.
 	ErrSlow = fmt.Errorf("bodies: the request's body is slower than %d bytes a second: %w", MinRate, os.ErrDeadlineExceeded)
 )
 
-// Refusal returns what a client is answered whose body Read has refused for others' sake or for its speed, and 0 for any other
-// error. With status 503 the answer has Retry-After.
+// Refusal returns the status and the detail of the answer to a request whose body Read has refused: for lack of memory, or
+// because the body is too slow. For any other error it returns 0. An answer with status 503 needs a Retry-After.
 func Refusal(err error) (status int, detail string) {
 	switch {
 	case errors.Is(err, ErrBusy):
-		return http.StatusServiceUnavailable, "There is no room for the request's body now, since bodies of this client, of this account or of all clients take all the memory that they may. Repeat the request after the time in Retry-After, and send the body at once."
+		return http.StatusServiceUnavailable, "There is no memory left for the request's body: the bodies of this client, of this account or of all clients have reached their limit. Repeat the request after the time in Retry-After, and send the body without pauses."
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return http.StatusRequestTimeout, "The body stalled before its end. Send it again, at once."
 	}
@@ -86,8 +86,8 @@ func (b *Budget) Held() int64 {
 	return b.held
 }
 
-// take takes n more bytes for a request. Where there is no room, it ends bodies that are slower than a, the one that asks; nil
-// is a reader whose body has arrived. The error is ErrBusy, why a was ended, or an *http.MaxBytesError for what never has room.
+// take takes n more bytes for a request. If there is no room, it ends bodies that are slower than a, the body of this request; a is
+// nil if that body has arrived. The error is ErrBusy, the reason why a was ended, or an *http.MaxBytesError if n is over the share.
 func (b *Budget) take(q *Request, a *arrival, n int64) error {
 	for {
 		b.mu.Lock()
@@ -113,7 +113,7 @@ func (b *Budget) tryTake(q *Request, a *arrival, n int64) (*arrival, error) {
 		return nil, a.ended
 	}
 	if q.over {
-		return nil, ErrBusy // nobody waits for the answer of whoever still reads
+		return nil, ErrBusy // the request has its answer already
 	}
 	if q.held+n > b.share {
 		return nil, &http.MaxBytesError{Limit: b.share}
@@ -131,8 +131,8 @@ func (b *Budget) tryTake(q *Request, a *arrival, n int64) (*arrival, error) {
 	return victim, nil
 }
 
-// shortage reports whether n more bytes of a request are beyond a bound: that of its client, of its account, or of the
-// budget, which is that of nobody.
+// shortage reports whether n more bytes of a request exceed a limit, and whose: its client's, its account's, or the budget's,
+// for which it returns the zero holder.
 func (b *Budget) shortage(q *Request, n int64) (within holder, short bool) {
 	for _, h := range q.holders() {
 		if h != (holder{}) && b.of[h]+n > b.share {
@@ -142,8 +142,8 @@ func (b *Budget) shortage(q *Request, n int64) (within holder, short bool) {
 	return holder{}, b.held+n > b.bytes
 }
 
-// slowest returns the body that is furthest behind, of those within a bound that are slower than a. The body of a client that
-// holds less than the client of q does not end for it. It returns nil where there is none.
+// slowest returns the body that is furthest behind among the bodies that count for within and are slower than a. It skips bodies
+// of clients that hold less than the client of q. It returns nil if there is none.
 func (b *Budget) slowest(q *Request, a *arrival, within holder) *arrival {
 	due := time.Now().Add(Window)
 	if a != nil {
@@ -162,7 +162,7 @@ func (b *Budget) slowest(q *Request, a *arrival, within holder) *arrival {
 	return out
 }
 
-// add has a request hold n more bytes, or less where n is negative. The lock is held.
+// add adds n bytes, which may be negative, to what a request holds. The lock is held.
 func (b *Budget) add(q *Request, n int64) {
 	if n == 0 || q.over {
 		return

@@ -38,7 +38,7 @@ type sender struct {
 	over func()
 }
 
-// send begins a request of a client, whose body is read up to 1 MiB.
+// send begins a request of a client, and reads its body up to 1 MiB.
 func send(t *testing.T, b *bodies.Budget, client netip.Addr, account string) *sender {
 	t.Helper()
 	from, to := io.Pipe()
@@ -55,7 +55,7 @@ func send(t *testing.T, b *bodies.Budget, client netip.Addr, account string) *se
 	return s
 }
 
-// write sends n bytes, as far as they are read.
+// write sends n bytes, or fewer if the body is no longer read.
 func (s *sender) write(n int) *sender {
 	_, _ = io.WriteString(s.to, strings.Repeat("x", n))
 	synctest.Wait()
@@ -69,7 +69,7 @@ func (s *sender) end() error {
 	return s.err
 }
 
-// ended reports why the body has ended, nil while it is read.
+// ended returns why the body has ended, nil while it is read.
 func (s *sender) ended() error {
 	select {
 	case <-s.done:
@@ -91,7 +91,7 @@ func empty(t *testing.T, b *bodies.Budget, all ...*sender) {
 	}
 }
 
-// TestNobodyHoldsMoreThanAQuarter: neither a client nor an account. Others have room meanwhile.
+// TestNobodyHoldsMoreThanAQuarter: no client and no account holds more, and others have room meanwhile.
 func TestNobodyHoldsMoreThanAQuarter(t *testing.T) {
 	for name, c := range map[string]struct{ firstAccount, others netip.Addr }{
 		"one client":               {others: first},
@@ -130,7 +130,7 @@ func TestNobodyHoldsMoreThanAQuarter(t *testing.T) {
 	}
 }
 
-// TestTheSlowestBodyEndsFirst: a new body has room although slow ones hold all that there is.
+// TestTheSlowestBodyEndsFirst: a new body has room although slow ones hold the whole budget.
 func TestTheSlowestBodyEndsFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := bodies.New(budget)
@@ -156,7 +156,7 @@ func TestTheSlowestBodyEndsFirst(t *testing.T) {
 	})
 }
 
-// TestABodyEndsForNoClientThatHoldsMore: who holds little is not ended by those who hold much.
+// TestABodyEndsForNoClientThatHoldsMore: a client that holds little loses no body to clients that hold much.
 func TestABodyEndsForNoClientThatHoldsMore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := bodies.New(budget)
@@ -177,7 +177,7 @@ func TestABodyEndsForNoClientThatHoldsMore(t *testing.T) {
 	})
 }
 
-// TestABodyBelowTheRateEnds, whatever it has sent at once before. One that is slow and steady, or makes a pause, does not.
+// TestABodyBelowTheRateEnds, however much arrived at once before. A body that is slow and steady, or pauses, does not end.
 func TestABodyBelowTheRateEnds(t *testing.T) {
 	for name, c := range map[string]struct {
 		first, each int
@@ -212,8 +212,8 @@ func TestABodyBelowTheRateEnds(t *testing.T) {
 	}
 }
 
-// TestPromisesHoldNothing: 1,000 bodies of which nothing arrives have room within one client's share, and make room for the
-// same client's next body.
+// TestPromisesHoldNothing: 1,000 bodies without a byte fit into one client's share, and leave room for the same client's
+// next body.
 func TestPromisesHoldNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := bodies.New(budget)
@@ -235,7 +235,7 @@ func TestPromisesHoldNothing(t *testing.T) {
 	})
 }
 
-// TestBodiesThatAreTooLargeAreRefused, before a byte is read where the length says so, and by a budget that has no room ever.
+// TestBodiesThatAreTooLargeAreRefused: before a byte is read if the length is known, and also if they are over a share of the budget.
 func TestBodiesThatAreTooLargeAreRefused(t *testing.T) {
 	b := bodies.New(budget)
 	counted, over := b.Begin(httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", nil), first, func() {})
@@ -265,7 +265,7 @@ func TestBodiesThatAreTooLargeAreRefused(t *testing.T) {
 	}
 }
 
-// TestWhatIsReadAfterTheAnswerHoldsNothing: neither a body that is still read, nor one that is read then.
+// TestWhatIsReadAfterTheAnswerHoldsNothing: neither a body that is still read then, nor one whose reading begins later.
 func TestWhatIsReadAfterTheAnswerHoldsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := bodies.New(budget)
@@ -287,7 +287,7 @@ func TestWhatIsReadAfterTheAnswerHoldsNothing(t *testing.T) {
 	})
 }
 
-// TestReadersAtOnce is for the race detector: bodies that end each other, arrive and are ended all at once.
+// TestReadersAtOnce is for the race detector: many bodies arrive at once and end each other.
 func TestReadersAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := bodies.New(budget)

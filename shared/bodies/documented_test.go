@@ -10,7 +10,7 @@ import (
 	"github.com/gatewright/gatewright/shared/config"
 )
 
-// TestLimitsPageHasTheFigures of the budget, which no table of the page is derived from.
+// TestLimitsPageHasTheFigures: docs/limits.md, whose tables are written by hand, has the figures of the budget.
 func TestLimitsPageHasTheFigures(t *testing.T) {
 	page, err := os.ReadFile("../../docs/limits.md")
 	if err != nil {

@@ -9,11 +9,11 @@ import (
 	"time"
 )
 
-// firstBytes is what a body takes before its first byte has arrived. Most bodies fit.
+// firstBytes is how much memory a body takes before its first byte has arrived. Most bodies fit.
 const firstBytes = 4 << 10
 
-// Read reads a request's body to its end, which holds limit bytes at most. length is its Content-Length, -1 where that is not
-// known. What Read returns counts until the request has been answered.
+// Read reads a request's body to its end. The body has limit bytes at most. length is its Content-Length, or -1 if that is not
+// known. The bytes that Read returns count until the request has been answered.
 //
 // The error is ErrBusy or ErrSlow, an *http.MaxBytesError for a body that is too large, or the body's own. After an error the
 // body takes no memory, and the caller reads no more of it.
@@ -21,9 +21,9 @@ func Read(ctx context.Context, body io.Reader, length, limit int64) (out []byte,
 	if length > limit {
 		return nil, &http.MaxBytesError{Limit: limit}
 	}
-	most := limit + 1 // the byte that shows that there are more
+	most := limit + 1 // one byte more shows that the body is too large
 	if length >= 0 {
-		most = length + 1 // or that shows the end
+		most = length + 1 // room for the read that returns the end
 	}
 	q := of(ctx)
 	if q == nil {
@@ -42,8 +42,8 @@ func Read(ctx context.Context, body io.Reader, length, limit int64) (out []byte,
 	return read(body, a, min(firstBytes, most), most, limit)
 }
 
-// read reads into a buffer that begins with size bytes, and doubles up to most. Its last step is the largest, so that no buffer of
-// almost most bytes is there beside the last one.
+// read reads into a buffer that begins with size bytes, and doubles up to most. The last step is the largest, so that there are
+// never two buffers of almost most bytes.
 func read(body io.Reader, a *arrival, size, most, limit int64) ([]byte, error) {
 	var buffer []byte
 	for {
@@ -72,24 +72,24 @@ func read(body io.Reader, a *arrival, size, most, limit int64) ([]byte, error) {
 	}
 }
 
-// arrival is a body while it is read. A nil arrival is that of a body which no budget counts.
+// arrival is a body while it is read. A nil arrival is a body that no budget counts.
 type arrival struct {
 	request *Request
-	// gone is closed when the body is read, or its memory is free again.
+	// gone is closed when the body has been read, or its memory is free again.
 	gone chan struct{}
 
 	// The budget's lock guards what follows.
-	taken int64 // of what the request holds
-	// due is when the body falls too far behind MinRate.
+	taken int64 // bytes that the body takes
+	// due is the time at which the body falls too far behind MinRate.
 	due   time.Time
 	ended error // why the body was ended, nil while it may go on
 	late  *time.Timer
 
-	stopping sync.Mutex // guards finished: nobody ends the connection's next body
+	stopping sync.Mutex // guards finished, so that stop never ends the connection's next body
 	finished bool
 }
 
-// arrive begins to read a body. What is read for the request after its own body is in memory: its arrival cannot be ended.
+// arrive begins to read a body. Later reads of the same request are of copies in memory, and cannot be ended.
 func (q *Request) arrive() *arrival {
 	b := q.budget
 	a := &arrival{request: q, gone: make(chan struct{}), due: time.Now().Add(Window)}
@@ -104,7 +104,7 @@ func (q *Request) arrive() *arrival {
 	return a
 }
 
-// check ends the body if it is too late, and looks again when it would be otherwise.
+// check ends the body if it is too late. Otherwise it checks again when the body is due.
 func (a *arrival) check() {
 	b := a.request.budget
 	b.mu.Lock()
@@ -130,7 +130,7 @@ func (a *arrival) stop() {
 	}
 }
 
-// finish ends the arrival. It returns err, or what ended the body, and gives back what the body took if there is an error.
+// finish ends the arrival. It returns err, or the reason why the body was ended. If there is an error, it gives back the body's memory.
 func (a *arrival) finish(err error) error {
 	b := a.request.budget
 	b.mu.Lock()
@@ -138,7 +138,7 @@ func (a *arrival) finish(err error) error {
 	if a.late != nil {
 		a.late.Stop()
 	}
-	if a.ended != nil { // even if the body has arrived meanwhile: somebody waits for its memory
+	if a.ended != nil { // even if the body has arrived meanwhile: another body waits for its memory
 		err = a.ended
 	}
 	if err != nil {
@@ -153,7 +153,7 @@ func (a *arrival) finish(err error) error {
 	return err
 }
 
-// take takes n bytes for a buffer, beside those of the one that it replaces.
+// take takes n bytes for a buffer, in addition to the bytes of the buffer that it replaces.
 func (a *arrival) take(n int64) error {
 	if a == nil {
 		return nil
@@ -168,7 +168,7 @@ func (a *arrival) take(n int64) error {
 	return nil
 }
 
-// give gives back all but n bytes: the buffer that was replaced.
+// give gives back all but n bytes, which are those of the replaced buffer.
 func (a *arrival) give(n int64) {
 	if a == nil {
 		return
@@ -180,7 +180,7 @@ func (a *arrival) give(n int64) {
 	a.taken = n
 }
 
-// got notes that n bytes have arrived: the body has so much more time, and never more than Window.
+// got gives the body the time for n bytes that have arrived: the body never has more than Window.
 func (a *arrival) got(n int) {
 	if a == nil || n == 0 {
 		return

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Request is what one request holds of a budget. Its readers find it in the request's context.
+// Request counts the bytes of a budget that one request holds. Readers find it in the request's context.
 type Request struct {
 	budget *Budget
 	client netip.Addr
@@ -17,17 +17,17 @@ type Request struct {
 	// The budget's lock guards what follows.
 	account string
 	held    int64
-	// over says that the request has been answered. It holds nothing from then on.
+	// over says that the request has been answered. From then on it holds nothing.
 	over bool
-	// read says that the body of the connection was asked for: what else is read for the request is in memory.
+	// read says that the request's body on the connection was read or is being read. Later reads are of copies in memory.
 	read bool
 }
 
 type requestKey struct{}
 
-// Begin returns the request with its place in the budget, for readers. client is the address that stands for all addresses of
-// the client (package subscriber). end ends the body, so that its reads fail; it is called while the body is read, from
-// another goroutine, and does not block. The caller calls over when the request has been answered.
+// Begin returns r with a Request in its context, for readers. client is the address that stands for all addresses of the client
+// (package subscriber). end makes the reads of the body fail. It is called from another goroutine while the body is read, and
+// must not block. The caller calls over when the request has been answered.
 func (b *Budget) Begin(r *http.Request, client netip.Addr, end func()) (begun *http.Request, over func()) {
 	q := &Request{budget: b, client: client, end: end}
 	return r.WithContext(context.WithValue(r.Context(), requestKey{}, q)), func() {
@@ -38,13 +38,13 @@ func (b *Budget) Begin(r *http.Request, client netip.Addr, end func()) (begun *h
 	}
 }
 
-// of returns the request of a context, nil where no budget counts.
+// of returns the request of a context, or nil if no budget counts it.
 func of(ctx context.Context) *Request {
 	q, _ := ctx.Value(requestKey{}).(*Request)
 	return q
 }
 
-// Charge has the request's bodies count for an account too. It is called before the body is read.
+// Charge makes the request's bodies count for an account too. Call it before the body is read.
 func Charge(ctx context.Context, account string) {
 	q := of(ctx)
 	if q == nil {
@@ -58,8 +58,8 @@ func Charge(ctx context.Context, account string) {
 	q.budget.add(q, held)
 }
 
-// Take takes n more bytes for the request, until it has been answered: for a copy of a body that Read has read, or for what
-// is kept of a body that passes. The error is ErrBusy, or an *http.MaxBytesError for more than a client may hold.
+// Take takes n more bytes until the request has been answered: for a copy of a body that Read has read, or for the kept part
+// of a streamed body. The error is ErrBusy, or an *http.MaxBytesError if n is more than a client may hold.
 func Take(ctx context.Context, n int64) error {
 	q := of(ctx)
 	if q == nil {
@@ -68,7 +68,7 @@ func Take(ctx context.Context, n int64) error {
 	return q.budget.take(q, nil, n)
 }
 
-// TryTake is Take for what a request can do without: it ends no other body to make room, and does not wait.
+// TryTake takes n more bytes if there is room, and reports whether it did. It ends no other body to make room, and does not wait.
 func TryTake(ctx context.Context, n int64) bool {
 	q := of(ctx)
 	if q == nil {
@@ -84,7 +84,7 @@ func TryTake(ctx context.Context, n int64) bool {
 	return true
 }
 
-// Uncounted returns a context in which Read counts nothing, for readers of a copy that is counted already.
+// Uncounted returns a context in which Read counts nothing. It is for readers of a copy that already counts.
 func Uncounted(ctx context.Context) context.Context {
 	if of(ctx) == nil {
 		return ctx
@@ -92,12 +92,12 @@ func Uncounted(ctx context.Context) context.Context {
 	return context.WithValue(ctx, requestKey{}, (*Request)(nil))
 }
 
-// RetryAfterSeconds is RetryAfter as the header field Retry-After has it.
+// RetryAfterSeconds returns RetryAfter as the value of the header field Retry-After.
 func RetryAfterSeconds() string { return strconv.Itoa(int(RetryAfter / time.Second)) }
 
 func (q *Request) clientHolder() holder { return holder{client: q.client} }
 
-// holders are those whose bounds hold for the request.
+// holders returns the holders whose limits apply to the request.
 func (q *Request) holders() [2]holder {
 	return [2]holder{q.clientHolder(), {account: q.account}}
 }

@@ -130,7 +130,7 @@ type Config struct {
 	// HeaderBytes and HeaderFields bound a request's header where no listener of ours
 	// has (Listener has the same), 0 for the gateway's own bounds.
 	HeaderBytes, HeaderFields int
-	// StandardHTTP makes a gateway send every request by http.Transport (Listener has the same).
+	// StandardHTTP makes a gateway send every request through http.Transport (Listener has the same).
 	StandardHTTP bool
 	// TrustedProxies are those whose forwarding headers a gateway believes (Listener has the
 	// same).

@@ -26,7 +26,7 @@ const (
 	VarBufferedBodyBytes     = "GATEWRIGHT_BUFFERED_BODY_BYTES"
 	VarTrustedProxies        = "GATEWRIGHT_TRUSTED_PROXIES"
 	VarProxyProtocol         = "GATEWRIGHT_PROXY_PROTOCOL"
-	// VarStandardHTTP is a Lambda function's too: the gateway sends its requests as it says.
+	// VarStandardHTTP also applies to a Lambda function: its gateway then sends requests through http.Transport.
 	VarStandardHTTP = "GATEWRIGHT_STANDARD_HTTP"
 )
 
@@ -43,14 +43,13 @@ type Listener struct {
 	// may take no byte of an answer, IdleTimeout how long a connection may have no
 	// request under way.
 	HeaderTimeout, BodyTimeout, SendTimeout, IdleTimeout time.Duration
-	// Connections is how many there may be at once, to all listeners of the process and from all
+	// Connections is the most connections at once, to all listeners of the process and from all
 	// clients together. 0 means as many as there are file descriptors for (package listen, Budget).
-	// ConnectionsPerAddress bounds those of
-	// one address (of IPv6: one /64), 0 for no bound; loopback and trusted proxies
-	// have none. More is a 503.
+	// ConnectionsPerAddress is the most connections of one address (of IPv6: one /64), 0 for no
+	// limit; loopback and trusted proxies have none. One connection more is a 503.
 	Connections, ConnectionsPerAddress int
-	// BufferedBodyBytes is how much memory the request bodies that the process holds whole take together (package
-	// bodies). More is a 503.
+	// BufferedBodyBytes is the most memory for all request bodies that the process holds whole (package bodies). A
+	// body beyond it is a 503.
 	BufferedBodyBytes int
 	// TrustedProxies are the addresses of proxies of the installation's own, whose
 	// connections are many clients': what they say of a client is believed, and what
@@ -75,8 +74,8 @@ func LogStandardHTTP(standard bool, log *slog.Logger) {
 //
 // The times are nginx's or a third of them: a client whose bytes come through a bad
 // network makes a pause of seconds, not of 20. 1,000 connections of an address are
-// what some hundred browsers behind one address open. With 32 MiB for bodies the 270 MB of docs/one-server.md hold while
-// clients send as many bodies as they can (local/attack).
+// what some hundred browsers behind one address open. With 32 MiB for bodies the process stays below the 270 MB of
+// docs/one-server.md while clients send as many bodies as they can (local/attack).
 func DefaultListener() Listener {
 	return Listener{
 		HeaderBytes: 64 << 10, HeaderFields: 200,
@@ -100,8 +99,7 @@ type (
 	}
 )
 
-// leastBodyBytes is the smallest budget of bodies: a quarter of it holds the largest body that is read, 1 MiB, while its buffer
-// grows.
+// leastBodyBytes is the smallest budget of bodies: a quarter of it has room for a body of 1 MiB while its buffer grows.
 const leastBodyBytes = 8 << 20
 
 // Every time of a Listener is within these.

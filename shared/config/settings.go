@@ -151,9 +151,9 @@ func listenerSettings() []Setting {
 		VarBodyTimeout:           {What: "how long a body may bring no byte while it is waited for", More: ": longer is a 408, or ends the connection when the answer has begun; the upstream's request ends too"},
 		VarSendTimeout:           {What: "how long a client may take no byte of an answer", More: ": after that the connection is reset. What the system buffers for the client counts as taken. It is looked ten times within that time, so that it can be a fifth longer"},
 		VarIdleTimeout:           {What: "how long a connection may have no request under way", More: ": after that it ends silently"},
-		VarConnections:           {Default: "half of the file descriptors that the process does not need itself, 65,536 at most", What: "the most connections to all addresses of the process, from all clients together", More: ": one more is a 503. Each of the addresses keeps an eighth for itself. `0` is as without it"},
+		VarConnections:           {Default: "half of the file descriptors beyond the 640 that the process reserves, or a quarter of all if that is more; 65,536 at most", What: "the most connections to all addresses of the process together, from all clients", More: ": one more is a 503. Each of the addresses keeps an eighth for itself. `0` is as without it"},
 		VarConnectionsPerAddress: {What: "the most connections from one client's address, 0 for no bound", More: "; of IPv6 an address is a /64. Loopback has no such bound"},
-		VarBufferedBodyBytes:     {What: "the most memory that request bodies take together which the process holds whole: those of the management API, of MCP servers and of GraphQL routes", More: ". One client's address and one account hold a quarter of it at most. [What is beyond it](limits.md#requests-and-answers) is a 503"},
+		VarBufferedBodyBytes:     {What: "the most memory, in bytes, for all request bodies that the process holds whole: those of the management API, of MCP servers and of GraphQL routes", More: ". One client's address or one account gets a quarter of it at most. [A body beyond it](limits.md#requests-and-answers) is a 503"},
 	}
 	var out []Setting
 	add := func(name, value, least, most string) {

@@ -1,10 +1,10 @@
 // Package disk knows what systems do differently about files: whether a folder
-// can be synced, who may read a file, and what is none; and what is to be told of their errors.
+// can be synced, who may read a file, and what is none; and what to do about their errors.
 //
 // What it is not: a file system. Packages os and vfs are.
 //
-// Read disk.go first, and refusal.go for which errors say nothing of what a file holds; disk_unix.go and disk_windows.go hold what differs, map_unix.go and map_windows.go map a file
-// into memory.
+// Read disk.go first, then refusal.go, which lists errors that do not mean a damaged file. disk_unix.go and
+// disk_windows.go hold what differs; map_unix.go and map_windows.go map a file into memory.
 package disk
 
 import (

@@ -12,7 +12,7 @@ import (
 	"github.com/gatewright/gatewright/shared/disk"
 )
 
-// TestRefusalsOfTheSystemAreNoDamage, however often they are wrapped; what a file holds, and that there is none, is no refusal.
+// TestRefusalsOfTheSystemAreNoDamage, however often they are wrapped. A wrong content or a missing file is no refusal.
 func TestRefusalsOfTheSystemAreNoDamage(t *testing.T) {
 	for _, number := range []syscall.Errno{syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.EACCES, syscall.EPERM, syscall.ENOSPC, syscall.EROFS, syscall.EIO} {
 		err := fmt.Errorf("open a table: %w", errors.Join(io.ErrUnexpectedEOF, &os.PathError{Op: "open", Path: "x", Err: number}))

@@ -4,5 +4,5 @@ package disk
 
 import "syscall"
 
-// refusals has nothing here: advice knows the system's own numbers.
+// refusals is empty here: advice has the system's own numbers.
 var refusals map[syscall.Errno]syscall.Errno

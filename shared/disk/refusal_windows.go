@@ -2,7 +2,7 @@ package disk
 
 import "syscall"
 
-// refusals are the numbers of Windows, by those that package syscall makes up for it.
+// refusals maps error numbers of Windows to the numbers that package syscall invents for Windows.
 var refusals = map[syscall.Errno]syscall.Errno{
 	4:    syscall.EMFILE, // ERROR_TOO_MANY_OPEN_FILES
 	5:    syscall.EACCES, // ERROR_ACCESS_DENIED

@@ -12,8 +12,8 @@ import (
 	"github.com/gatewright/gatewright/shared/gateway/upstream"
 )
 
-// TestBodiesThatAreHeldHaveABudget: where the client or the account has no room, each route that holds bodies whole answers 503
-// with Retry-After, and the upstream sees nothing. A route that streams takes them.
+// TestBodiesThatAreHeldHaveABudget: if the client or the account has no room, each route that holds bodies whole answers 503
+// with Retry-After, and the upstream gets no request. A route that streams bodies accepts them.
 func TestBodiesThatAreHeldHaveABudget(t *testing.T) {
 	const share = 4 << 20
 	one, other := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2")

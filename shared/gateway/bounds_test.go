@@ -24,8 +24,8 @@ func (h *house) direct(t *testing.T, method, target string, set ...func(*http.Re
 	return w
 }
 
-// TestLogLinesAreBounded: a client cannot fill the log by what it sends, whether the request is refused, goes on
-// to an upstream, or finds none there.
+// TestLogLinesAreBounded: a client cannot fill the log with long values, whether the request is refused, reaches an
+// upstream, or does not.
 func TestLogLinesAreBounded(t *testing.T) {
 	const maxLineBytes = 2 << 10
 	up := serve(t, func(http.ResponseWriter, *http.Request) {})

@@ -41,8 +41,8 @@ func readPath(r *http.Request, x *pipeline.Exchange) error {
 	return err
 }
 
-// errLongPath refuses a path that a platform before a function has let pass. Our listeners refuse it with the head.
-var errLongPath = errors.New("the path is too long. Send a shorter one, and what is long in the query or in the body")
+// errLongPath refuses a long path that the platform in front of a function has let pass. Our listeners refuse it earlier.
+var errLongPath = errors.New("the path is too long. Shorten it, and put long values into the query or the body")
 
 // refusePath returns the problem of a path that is none.
 func refusePath(x *pipeline.Exchange, err error) *http.Response {

@@ -12,7 +12,7 @@ func overStandard(t testing.TB) bool {
 }
 
 // TestStandard runs the tests of what clients and upstreams see of the gateway with StandardHTTP: net/http
-// reads all requests itself, and http.Transport sends them. Tests of what the gateway decides, such as routes and quotas, are not among them.
+// reads all requests itself, and http.Transport sends them. Tests of the gateway's decisions, such as routes and quotas, are not among them.
 func TestStandard(t *testing.T) {
 	for name, test := range map[string]func(*testing.T){
 		"TestABodyThatStallsIsA408":                                  TestABodyThatStallsIsA408,

@@ -42,8 +42,8 @@ type Parts struct {
 	// Rates counts what account keys ask of operations that have a limit, in all groups
 	// of a process; nil leaves them without one.
 	Rates *allowance.Rates
-	// Held returns how many units of a quota the gateway of this process has leased and not spent. nil where gateways are other
-	// processes: what they hold counts as used until they give it back.
+	// Held returns how many units of a quota the gateway of this process has leased and not spent. It is nil if gateways are
+	// other processes: units that they hold count as used until they return them.
 	Held func(allowance.Allowance) int64
 	// Telemetry is what the installation tells of itself beside its log.
 	Telemetry telemetry.Options

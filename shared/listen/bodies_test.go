@@ -11,7 +11,7 @@ import (
 	"github.com/gatewright/gatewright/shared/config"
 )
 
-// buffering reads the body whole, and answers as the readers of the product do.
+// buffering reads the body whole, and answers as the product's handlers do.
 func buffering(w http.ResponseWriter, r *http.Request) {
 	switch _, err := bodies.Read(r.Context(), r.Body, r.ContentLength, 12_000); {
 	case errors.Is(err, bodies.ErrBusy):
@@ -23,7 +23,7 @@ func buffering(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// TestABufferedBodyThatIsTooSlowEnds although it does not stall, and its connection with it.
+// TestABufferedBodyThatIsTooSlowEnds although it does not stall. Its connection ends, too.
 func TestABufferedBodyThatIsTooSlowEnds(t *testing.T) {
 	inTime(t, buffering, func(t *testing.T, p pipes) {
 		c := p.dial(t).send(post + "a")
@@ -41,7 +41,7 @@ func TestABufferedBodyThatIsTooSlowEnds(t *testing.T) {
 	})
 }
 
-// TestHTTP2BufferedBodyThatIsTooSlowEnds, and the connection's other requests go on.
+// TestHTTP2BufferedBodyThatIsTooSlowEnds: the connection's other requests go on.
 func TestHTTP2BufferedBodyThatIsTooSlowEnds(t *testing.T) {
 	inFrames(t, buffering, func(t *testing.T, s *secure, p pipes) {
 		f := p.dialFrames(t, s)
@@ -61,7 +61,7 @@ func TestHTTP2BufferedBodyThatIsTooSlowEnds(t *testing.T) {
 	})
 }
 
-// TestTheSlowestBodyMakesRoom: the listener ends it, and the new one is read.
+// TestTheSlowestBodyMakesRoom: the listener ends the slowest body and reads the new one.
 func TestTheSlowestBodyMakesRoom(t *testing.T) {
 	const head = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 10000\r\n\r\n"
 	synctest.Test(t, func(t *testing.T) {

@@ -85,7 +85,7 @@ func (s *Server) counted(a net.Addr) netip.Addr {
 	return subscriber.Of(from)
 }
 
-// counts are the connections of a listener, within the budget of the process, whose mutex guards them.
+// counts counts the connections of a listener within the budget of the process. The budget's mutex guards it.
 type counts struct {
 	*Budget
 	mostOfOne int

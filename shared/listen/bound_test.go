@@ -123,7 +123,7 @@ func TestConnectionsInAllAreBounded(t *testing.T) {
 }
 
 // TestListenersOfAProcessShareItsDescriptors: clients of many addresses, at several listeners, have no more connections
-// than the process has descriptors for. A flood of one listener leaves some to the others.
+// than the process has descriptors for. A flood of one listener leaves some connections to the others.
 func TestListenersOfAProcessShareItsDescriptors(t *testing.T) {
 	const most = 16 // of which each listener keeps 2
 	budget := listen.NewBudget(most)

@@ -7,12 +7,11 @@ import (
 	"github.com/gatewright/gatewright/shared/socket"
 )
 
-// Budget is how many connections the listeners of a process may have at once: all listeners, and all client addresses,
-// together, since each connection takes a file descriptor of the one process. Make one with NewBudget. It is safe for
-// concurrent use.
+// Budget limits the connections that all listeners of a process have at once, from all client addresses: each connection
+// takes a file descriptor of the process. Make one with NewBudget. It is safe for concurrent use.
 //
-// Each listener keeps an eighth of the budget for itself, up to the half of all: a flood of one does not close the
-// others, such as the management API that an operator needs during it.
+// Each listener keeps an eighth of the budget for itself, or less if there are more than four: they keep half of it at most.
+// So a flood of one listener does not block the others, such as the management API, which an operator needs meanwhile.
 type Budget struct {
 	most int
 
@@ -20,7 +19,7 @@ type Budget struct {
 	listeners []*counts
 }
 
-// NewBudget returns a Budget of so many connections. 0 means as many as the process has file descriptors for.
+// NewBudget returns a Budget of this number of connections. 0 means as many as the process has file descriptors for.
 func NewBudget(connections int) *Budget {
 	return &Budget{most: cmp.Or(connections, connectionsOf(socket.Descriptors()))}
 }
@@ -49,14 +48,14 @@ const (
 	// maxDefaultConnections bounds the default where descriptors are plenty: if all
 	// were idle they would take 0.4 GB.
 	maxDefaultConnections = 65_536
-	// reservedDescriptors are those of the process itself: 500 tables of the store, its log, objects, backups, listeners,
-	// logs and the children of builds. A store that cannot open a table ends the process.
+	// reservedDescriptors is the number of descriptors for the process itself: 500 tables of the store, its log, objects,
+	// backups, listeners, logs and the children of builds. A store that cannot open a table ends the process.
 	reservedDescriptors = 640
 )
 
-// connectionsOf returns how many connections of clients a process with so many descriptors has by default. A request
-// takes a second descriptor for its upstream, so that it is half of what the process does not need itself. Where there are
-// few descriptors, it is a quarter of all: the store rarely has all of its tables open.
+// connectionsOf returns how many connections of clients a process with this number of descriptors has by default. A request
+// takes a second descriptor for its upstream, so it is half of the descriptors that are not reserved. If there are few
+// descriptors, it is a quarter of all: the store rarely has all of its tables open.
 func connectionsOf(descriptors uint64) int {
 	quarter := descriptors / 4
 	return int(min(max((max(descriptors, reservedDescriptors)-reservedDescriptors)/2, quarter, 1), maxDefaultConnections)) //nolint:gosec // G115: bounded above

@@ -2,7 +2,7 @@ package listen
 
 import "testing"
 
-// TestDescriptorsAreLeftToTheProcess: each client may take two, its own and that of an upstream, and the store opens 500 tables.
+// TestDescriptorsAreLeftToTheProcess: each client may take two descriptors, its own and its upstream's, and the store opens 500 tables.
 func TestDescriptorsAreLeftToTheProcess(t *testing.T) {
 	const tables = 500
 	for descriptors, want := range map[uint64]int{

@@ -9,7 +9,7 @@ import (
 	"github.com/gatewright/gatewright/shared/config"
 )
 
-// TestBodiesCountForTheClientAndForNoBalancer: the address of a balancer is that of many clients.
+// TestBodiesCountForTheClientAndForNoBalancer: many clients share the address of a balancer.
 func TestBodiesCountForTheClientAndForNoBalancer(t *testing.T) {
 	proxies := []netip.Prefix{netip.MustParsePrefix("198.51.100.0/24")}
 	for name, c := range map[string]struct {

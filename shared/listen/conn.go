@@ -39,7 +39,7 @@ type conn struct {
 	from   netip.Addr
 	client net.Addr
 
-	// standard is what it has where net/http reads requests itself, nil for the common way. It never changes.
+	// standard is the state of a connection that net/http reads itself, nil for any other connection. The pointer never changes.
 	standard *standard
 
 	stage stage
@@ -81,7 +81,7 @@ type conn struct {
 	pausing    bool
 	blocked    bool // in a read
 	ofBody     bool // which is one of the body
-	stalls     bool // the body is ended as one that stalls
+	stalls     bool // the body has to end like one that stalls
 	hurrying   bool
 	tunnelled  bool
 	writeBy    time.Time // the deadline for writes that is set
@@ -322,7 +322,7 @@ func (c *conn) readBody(p []byte) (int, error) {
 	return m, nil
 }
 
-// bodyFailed answers a read that brought nothing of a body.
+// bodyFailed returns the error of a read that returned no byte of a body.
 func (c *conn) bodyFailed(err error, stalled, hurried bool) error {
 	switch {
 	case !isTimeout(err):

@@ -43,7 +43,7 @@ func (c *conn) readOfBody(p []byte) (n int, stalled, hurried bool, err error) {
 	return n, stalled, hurried, err
 }
 
-// stall ends the request's body as one that stalls. A read of it that is under way ends at once.
+// stall ends the request's body like one that stalls. A read that is under way ends at once.
 func (c *conn) stall() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

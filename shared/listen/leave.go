@@ -166,7 +166,7 @@ func (d *departure) settled(now time.Time, announced time.Duration) bool {
 }
 
 // idle returns the connections that net/http reads itself and on which no request is under way. net/http
-// would close them one after another, and wait for the goodbye of each.
+// would close them one after another, and wait for the close message of each.
 func (d *departure) idle() (out []*conn) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -16,8 +16,8 @@
 // that comes through, and handlers see nothing of this package but timeouts. Which
 // certificate a handshake is answered with is package handshake's.
 //
-// With config.Listener.StandardHTTP net/http reads connections itself (standard.go): for incidents in which
-// our own parser has a fault.
+// With config.Listener.StandardHTTP net/http reads connections itself (standard.go). It is for incidents in
+// which our own parser has a fault.
 //
 // Read listen.go first, then conn.go (what net/http gets to read), deadline.go (how
 // long it waits), secure.go (TLS), http2.go and stream.go (HTTP/2), leave.go and goaway.go (how a
@@ -90,16 +90,16 @@ type Options struct {
 	// TLS has the listener speak TLS by it, nil for plain HTTP. HTTP/2 is spoken where its
 	// NextProtos have h2 and the client asks for it, and over plain HTTP never.
 	TLS *tls.Config
-	// Bodies bounds the memory of request bodies that handlers hold whole. The listeners of a process share one; nil makes
-	// one for this listener by its Settings.
+	// Bodies bounds the memory of request bodies that handlers hold whole. The listeners of a process share one. nil means
+	// a budget of Settings.BufferedBodyBytes for this listener alone.
 	Bodies *bodies.Budget
 	// Misdirected reports whether a request by HTTP/2 has to come again on another connection
 	// (421), nil for none ever: clients send there what is for any host of the certificate.
 	Misdirected func(*http.Request) bool
 	// Budget bounds the connections of all listeners of the process together. nil means a budget of Settings.Connections for this
-	// one alone.
+	// listener alone.
 	Budget *Budget
-	// PathBytes is the longest path that a request may have. 0 means framing.MaxPathBytes.
+	// PathBytes is the size of the longest path of a request. 0 means framing.MaxPathBytes.
 	PathBytes int
 }
 
@@ -145,7 +145,7 @@ func New(o Options) *Server {
 	s.http = http.Server{ //nolint:gosec // G112: heads have their timeout before the server reads them
 		Handler:     http.HandlerFunc(s.serveHTTP),
 		IdleTimeout: o.Settings.IdleTimeout,
-		// Heads are bounded exactly before they come here, or before the handler begins.
+		// Our code limits heads exactly: before net/http reads them, or before the handler begins.
 		MaxHeaderBytes:               2 * o.Settings.HeaderBytes,
 		DisableGeneralOptionsHandler: true, // which would answer with no handler running
 		ErrorLog:                     slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug),
@@ -261,8 +261,8 @@ func (s *Server) serveHTTP(w http.ResponseWriter, r *http.Request) {
 	a.begin() // of a handler that has said nothing
 }
 
-// clientOf returns the address that stands for all addresses of the client of a request. It is the zero value where that is
-// not known: a trusted proxy does not say it, or connections of an address have no bound, since it is that of a balancer.
+// clientOf returns the address that stands for all addresses of a request's client. It returns the zero value if the client is
+// not known: a trusted proxy has not sent its address, or connections of one address have no limit, as behind a balancer.
 func (s *Server) clientOf(r *http.Request) netip.Addr {
 	from := forwarded.Of(r, s.settings.TrustedProxies)
 	if from.Trusted && from.Client == from.Peer || !from.Trusted && s.settings.ConnectionsPerAddress == 0 {

@@ -271,7 +271,7 @@ func TestMalformedChunksEndTheConnection(t *testing.T) {
 			}
 		}
 		w.WriteHeader(http.StatusOK)
-	}, func(l *config.Listener) { l.BodyTimeout = 300 * time.Millisecond }) // of what is waited for in vain
+	}, func(l *config.Listener) { l.BodyTimeout = 300 * time.Millisecond }) // a body that never comes ends soon
 	for _, fields := range []string{"", "Read: 1\r\n", "Duplex: 1\r\n", "Duplex: 1\r\nRead: 1\r\n"} {
 		for _, body := range []string{
 			"3\nabc\n0\n\n", "3\r\nabcd\r\n0\r\n\r\n", "g\r\n", "\r\n", "-1\r\n", "0x3\r\nabc\r\n0\r\n\r\n", "1000000000000000\r\n",

@@ -12,29 +12,29 @@ import (
 	"github.com/gatewright/gatewright/shared/listen/framing"
 )
 
-// standard is the state of an HTTP/1.1 connection that net/http reads itself, as
-// config.Listener.StandardHTTP wants it: our scanner and our stash are not in use, and
-// net/http alone decides where a request begins and ends. The connection keeps the
-// timeouts, and a copy of each head: framing.Limits.Lines refuses requests by that
-// copy which net/http takes and other programs may read in another way.
+// standard is the state of an HTTP/1.1 connection that net/http reads itself, with
+// config.Listener.StandardHTTP. Our scanner and our stash are not in use: net/http
+// alone decides where a request begins and ends. The connection still has its
+// timeouts, and it keeps a copy of each head. framing.Limits.Lines checks that copy:
+// it refuses requests that net/http accepts and other programs may read in another way.
 //
-// Where the next head begins is known from net/http too: behind the head that it has
-// parsed and the Content-Length that it has found there. The end of a chunked body is
-// not known, so that the answer to such a request is the last on its connection.
+// net/http also determines where the next head begins: after the head that it has parsed
+// and the Content-Length in that head. The end of a chunked body is not known, so the
+// answer to such a request is the last on its connection.
 type standard struct {
 	mu sync.Mutex // guards what follows, and conn.headBy
-	// head are the bytes of the next request that net/http has read, lines how many lines they end.
+	// head holds the bytes of the next request that net/http has read. lines is the number of line ends in them.
 	head  []byte
 	lines int
-	// running says that a handler runs, left how much of its request's body was not read yet.
+	// running says that a handler runs. left is the number of bytes of its request's body that are not read yet.
 	running bool
 	left    int64
-	// chunked says that the body is chunked and was not read to its end yet, last that it was
-	// chunked and the connection ends after the answer.
+	// chunked says that the body is chunked and is not read to its end yet. last says that the
+	// body is or was chunked, so that the connection ends after the answer.
 	chunked, last bool
 }
 
-// phase is what the next read of the connection is for.
+// phase is the purpose of the next read of the connection.
 type phase uint8
 
 const (
@@ -43,7 +43,7 @@ const (
 	readingAhead // net/http waits for the client to go, while a handler runs
 )
 
-// phase returns the phase and the deadline of a head, zero for none.
+// phase returns the phase, and the deadline of a head, which is zero if there is none.
 func (c *conn) phase() (phase, time.Time) {
 	s := c.standard
 	s.mu.Lock()
@@ -68,7 +68,7 @@ func (c *conn) readStandard(p []byte) (int, error) {
 			return 0, c.end()
 		}
 		now, by := c.phase()
-		// net/http begins to read ahead, a byte, before the handler runs: the head is whole then.
+		// Before the handler runs, net/http begins to read one byte ahead. The head is whole then.
 		if now == readingHead && len(p) > 1 {
 			if refusal := c.overLimit(); refusal != nil {
 				return 0, c.refuse(refusal)
@@ -96,7 +96,7 @@ func (c *conn) readStandard(p []byte) (int, error) {
 			return 0, c.bodyFailed(err, stalled, hurried)
 		case readingHead:
 			if isTimeout(err) && c.hasHead() {
-				c.replaced = true // net/http calls the part of a head malformed
+				c.replaced = true // net/http would call the incomplete head malformed
 				return 0, c.refuse(errSlowHead)
 			}
 		case readingAhead:
@@ -113,7 +113,7 @@ func (c *conn) hasHead() bool {
 	return len(c.standard.head) > 0
 }
 
-// overLimit refuses a head that is as large as it may be and not whole: net/http reads on.
+// overLimit refuses a head that has reached its limit and is not whole: net/http would read on.
 func (c *conn) overLimit() *framing.Refusal {
 	c.standard.mu.Lock()
 	defer c.standard.mu.Unlock()
@@ -122,8 +122,8 @@ func (c *conn) overLimit() *framing.Refusal {
 	return refusal
 }
 
-// copyHead counts what was read of a body and copies what was read of a head. It returns how
-// many bytes of p net/http gets: all of them, but line ends before a head.
+// copyHead counts the bytes of a body and copies the bytes of a head. It returns how many bytes
+// of p net/http gets: all of them except line ends before a head.
 func (c *conn) copyHead(p []byte) int {
 	s := c.standard
 	s.mu.Lock()
@@ -154,8 +154,8 @@ func (c *conn) copyHead(p []byte) int {
 	return n
 }
 
-// enterStandard is enter for a connection that net/http reads itself. It returns why the request
-// is refused, nil for one that the handler gets.
+// enterStandard is enter for a connection that net/http reads itself. It returns the refusal of
+// the request, or nil if the handler gets the request.
 func (c *conn) enterStandard(r *http.Request) *framing.Refusal {
 	s := c.standard
 	s.mu.Lock()
@@ -206,7 +206,7 @@ func (c *conn) isLast() bool {
 	return c.standard.last
 }
 
-// refuseStandard answers a request in place of the handler, and ends the connection.
+// refuseStandard answers a request instead of the handler, and ends the connection.
 func (c *conn) refuseStandard(r *framing.Refusal) {
 	c.unsettled.Store(true)
 	c.answer(r)
@@ -214,7 +214,7 @@ func (c *conn) refuseStandard(r *framing.Refusal) {
 	panic(http.ErrAbortHandler)
 }
 
-// standardBody is a chunked body that net/http reads by itself.
+// standardBody is a chunked body that net/http reads itself.
 type standardBody struct {
 	io.ReadCloser
 	conn *conn
@@ -236,8 +236,8 @@ func (b standardBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// isOfChunks reports whether net/http finds fault with a chunked body. An error of the
-// connection is another one.
+// isOfChunks reports whether err says that a chunked body is malformed. Errors of the
+// connection are not among these.
 func isOfChunks(err error) bool {
 	_, ofConnection := errors.AsType[net.Error](err)
 	return !ofConnection && !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, errStalled) && !errors.Is(err, http.ErrBodyReadAfterClose)

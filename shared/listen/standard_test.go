@@ -15,7 +15,7 @@ func overStandard(t *testing.T) bool {
 	return strings.HasPrefix(t.Name(), "TestStandard/")
 }
 
-// The differences that clients notice with StandardHTTP are here and in notStandard. docs/security.md lists them, "If a parser is at fault".
+// Here and in notStandard are the differences that clients notice with StandardHTTP. docs/security.md lists them, "If a parser is at fault".
 
 // standardStatus are refusals whose status differs: net/http refuses the encoding first.
 var standardStatus = map[string]int{
@@ -23,15 +23,15 @@ var standardStatus = map[string]int{
 	"length and unknown encoding": http.StatusNotImplemented,
 }
 
-// standardChunks are malformed bodies that net/http takes, or waits for the rest of: trailers with a bare line feed or
-// with white space before the colon, extensions and trailers of more than 4,000 bytes, and sizes of 16 digits. In
-// whichever way such a body is read, nothing behind it is a request: the answer is the last on its connection.
+// standardChunks are malformed bodies that net/http accepts, or whose rest it waits for: trailers with a bare line feed or
+// with white space before the colon, extensions and trailers of more than 4,000 bytes, and sizes of 16 digits. However
+// such a body is read, no bytes after it become a request: the answer is the last on its connection.
 var standardChunks = []string{
 	"0\r\nA: b\n\n", "0\r\nA : b\r\n\r\n", "3;" + strings.Repeat("x", 4000) + "\r\nabc\r\n0\r\n\r\n",
 	"0\r\nA: " + strings.Repeat("x", 4000) + "\r\n\r\n", "1000000000000000\r\n",
 }
 
-// chunkedIsLast reports whether the answer to a request is the last on its connection since the request's body is chunked.
+// chunkedIsLast reports whether the answer to a request with a chunked body is the last on its connection.
 func chunkedIsLast(t *testing.T, request string) bool {
 	t.Helper()
 	return overStandard(t) && strings.Contains(request, "chunked")
@@ -131,7 +131,7 @@ func TestStandard(t *testing.T) {
 	}
 }
 
-// testsOfHTTP1 returns the names of this package's other tests but those of HTTP/2.
+// testsOfHTTP1 returns the names of this package's other tests, except those of HTTP/2.
 func testsOfHTTP1(t *testing.T) (names []string) {
 	t.Helper()
 	files, err := filepath.Glob("*_test.go")

@@ -89,7 +89,7 @@ type messageError struct {
 	data         any
 	// codings are those of a body that would be taken (RFC 9110, section 12.5.3), "" where it is not about them.
 	codings string
-	// retryAfter is how many seconds to wait before the same message is sent again, "" where that is of no use.
+	// retryAfter is the number of seconds after which the client may send the same message again, or "" if that would not help.
 	retryAfter string
 }
 

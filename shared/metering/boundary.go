@@ -45,7 +45,7 @@ func (s *Service) Close(ctx context.Context, key store.Key, now time.Time) (writ
 	after := before.at(now)
 	for len(writes) < periodsPerStep && after.passed(now) {
 		p := after.period(after.Open)
-		h, err := s.passed(ctx, before, p, nil) // what is written down is what the table says
+		h, err := s.passed(ctx, before, p, nil) // the history records what the table says
 		if err != nil {
 			return nil, false, err
 		}

@@ -31,8 +31,8 @@ func TestQuotasAreOfAllPlansTogether(t *testing.T) {
 	w.wantLeft(at, s.ID, nil, "map[computeUnits:7 requests:0] "+january)
 }
 
-// TestUnitsThatAGatewayHoldsAreLeft: what the gateway of the same process has leased and not spent, such as for a request
-// that a later policy has refused, counts as left at once. A period that is written down has what the table says.
+// TestUnitsThatAGatewayHoldsAreLeft: units that the gateway of the same process has leased and not spent count as left at
+// once, such as units for a request that a later policy has refused. The history of a period has the table's number.
 func TestUnitsThatAGatewayHoldsAreLeft(t *testing.T) {
 	w := newWorld(t)
 	at := w.bucket(acme)
@@ -47,7 +47,7 @@ func TestUnitsThatAGatewayHoldsAreLeft(t *testing.T) {
 	}
 	w.Service = metering.Open(w.parts)
 	w.wantLeft(at, s.ID, nil, "map[requests:9] "+january)
-	held = 20 // of units that were given back meanwhile: never more than there are
+	held = 20 // more than are used, since units were given back meanwhile
 	w.wantLeft(at, s.ID, nil, "map[requests:10] "+january)
 }
 

@@ -24,7 +24,7 @@ func Counter(accountID, subscriptionID, key string, p meter.Period, limit int64)
 // parallel is how many counters are read at a time.
 const parallel = 8
 
-// holds returns how many units of an allowance are leased and not spent by gateways that the caller knows of.
+// holds returns how many units of an allowance the gateways of this process have leased and not spent.
 type holds func(allowance.Allowance) int64
 
 func (h holds) of(a allowance.Allowance) int64 {
@@ -48,7 +48,7 @@ func (s *Service) used(ctx context.Context, r record, p meter.Period, limits map
 			if err != nil {
 				return fmt.Errorf("read what is used of a quota: %w", err)
 			}
-			// Of units that were leased or given back meanwhile the larger number counts as used.
+			// If units were leased or given back meanwhile, the larger number counts as used.
 			n = max(0, n-min(before, held.of(counter)))
 			mu.Lock()
 			defer mu.Unlock()

@@ -64,8 +64,8 @@ func (s *Server) Certificate(ends func() time.Time) {
 		}))
 }
 
-// Checked adds what the last check of the data found: when it ended, the zero time before the first check, and how many damaged parts
-// there are. It is called once at most; without it, as for data that are elsewhere, there are no such metrics.
+// Checked adds metrics of the last check of the data: when it ended, which is the zero time before the first check, and how many
+// damaged parts it found. Call it once at most. If the data are elsewhere, nobody calls it, and these metrics do not exist.
 func (s *Server) Checked(last func() (endedOn time.Time, damaged int)) {
 	s.in.MustRegister(
 		gauge("gatewright_check_end_timestamp_seconds", "When the last check of the data ended, in seconds since 1970; 0 before the first one.", func() float64 {

@@ -6,13 +6,13 @@ import (
 	"fmt"
 )
 
-// TakeOver ends the leases of all operations, so that the next Sweep goes on with them at once, and returns how many it has
-// ended. Call it only where no other worker can be alive, and before this process has one: the process that holds the
-// exclusive lock of a data directory knows this when it starts. Where processes share a table nobody does, and leases
-// end by their time.
+// TakeOver ends the leases of all operations, so that the next Sweep resumes them at once. It returns how many leases it has
+// ended. Call it only if no other worker can be alive, and before this process has one. A process that holds the exclusive
+// lock of a data directory knows this when it starts. If processes share a table, none of them knows it, and leases have
+// to expire.
 //
-// A lease that TakeOver has ended counts as a worker's death, as one that has run out: a step that kills its workers fails after
-// as many (State.Deaths), however fast the process starts again.
+// A lease that TakeOver has ended counts as a worker's death, like an expired lease. So a step that kills its workers fails after
+// State.Deaths of them, however fast the process starts again.
 func (e *Engine) TakeOver(ctx context.Context) (ended int, err error) {
 	found, err := e.List(ctx)
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/gatewright/gatewright/shared/operation"
 )
 
-// TestLeasesOfADeadProcessAreTakenOver: a process that knows that it is alone goes on at once with what a killed one had
-// begun. The effect of a step happens once, also if the killed process is not dead after all.
+// TestLeasesOfADeadProcessAreTakenOver: a process that knows that it is alone resumes at once the operations of a killed
+// one. The effect of a step happens once, even if the killed process is not dead after all.
 func TestLeasesOfADeadProcessAreTakenOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hang, runs := make(chan struct{}), 0
@@ -62,7 +62,7 @@ func TestLeasesOfADeadProcessAreTakenOver(t *testing.T) {
 	})
 }
 
-// TestTakenOverLeaseIsADeath: a step that kills its process ends as failed, although the process starts at once.
+// TestTakenOverLeaseIsADeath: a step that kills its process fails in the end, although the process restarts at once.
 func TestTakenOverLeaseIsADeath(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const deaths = 3

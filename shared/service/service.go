@@ -62,7 +62,7 @@ type Service struct {
 	// Upstreams says that it calls addresses that projects name, at any port; AWS and collectors
 	// of spans are called by every service.
 	Upstreams bool
-	// PathBytes is the longest path that its listener takes. 0 means framing.MaxPathBytes, for a service that clients ask.
+	// PathBytes is the size of the longest path that its listener accepts. 0 means framing.MaxPathBytes, for a service with clients.
 	PathBytes int
 	// Drain is how long a process goes on after SIGTERM, with what is under way: what
 	// stops it has to wait for a little longer. ECS waits for 120 s at most

@@ -2,12 +2,12 @@ package telemetry
 
 import "strings"
 
-// MaxTextBytes is how much of a text that a client chooses a log line repeats: of its path, its host or its method.
-// With more of it a client could have the log of hours replaced by a few thousand requests.
+// MaxTextBytes is the largest size of a client's text in a log line: of a path, a host or a method. With longer texts a
+// client could overwrite the log of hours with a few thousand requests.
 const MaxTextBytes = 512
 
-// Clip returns a text with at most so many bytes, and "…" at the end where it was longer. Redact the text first: a part of
-// a credential has no form that Redact knows.
+// Clip returns the first bytes of a text, with "…" at the end if the text was longer. Redact the text first: Redact does not
+// recognize a part of a credential.
 func Clip(text string, bytes int) string {
 	if len(text) <= bytes {
 		return text
@@ -15,5 +15,5 @@ func Clip(text string, bytes int) string {
 	return strings.ToValidUTF8(text[:bytes], "") + "…"
 }
 
-// Text returns a text of a client as a log line repeats it: MaxTextBytes of it at most.
+// Text returns a client's text for a log line: MaxTextBytes of it at most.
 func Text(text string) string { return Clip(text, MaxTextBytes) }

@@ -125,7 +125,7 @@ func Open(o Options) (*Bucket, error) {
 	return b, b.removeStrays()
 }
 
-// makeFolder makes the folder so that a power cut does not take it back: a start refuses
+// makeFolder makes the folder, and syncs it so that it survives a power cut: a start refuses
 // data whose objects are missing.
 func makeFolder(dir string) error {
 	_, missing := os.Lstat(dir)

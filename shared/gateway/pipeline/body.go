@@ -30,7 +30,7 @@ const malformedBody = "The body ended early or is not encoded as its header says
 // reader said, nil where the end of the request itself came first. It answers nil where
 // neither is the client's fault.
 func (x *Exchange) RefuseBody(err error) *http.Response {
-	if errors.Is(err, bodies.ErrBusy) { // before the cause: a body that makes room ends as one that stalls
+	if errors.Is(err, bodies.ErrBusy) { // checked before the cause, since a body that was ended to make room fails like one that stalls
 		response := x.Problem(bodies.Refusal(err))
 		response.Header["Retry-After"] = []string{bodies.RetryAfterSeconds()}
 		return response

@@ -206,7 +206,7 @@ type keptBody struct {
 	most  int64
 	once  sync.Once
 	ended func(kept []byte)
-	// room reports whether so many bytes more may be kept, nil for always. Of a body that has no room nothing is kept.
+	// room reports whether n more bytes may be kept. nil means always. If there is no room, nothing of the body is kept.
 	room func(n int64) bool
 
 	mu   sync.Mutex // a body may be closed while it is read: HTTP/2 does, where an answer comes early

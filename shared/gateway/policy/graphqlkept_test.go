@@ -14,7 +14,7 @@ import (
 	"github.com/gatewright/gatewright/shared/gateway/pipeline"
 )
 
-// TestABodyWithoutRoomIsNotKept: it passes whole, and takes no memory.
+// TestABodyWithoutRoomIsNotKept: a body for which there is no room passes whole, and nothing of it is kept.
 func TestABodyWithoutRoomIsNotKept(t *testing.T) {
 	t.Parallel()
 	text := bytes.Repeat([]byte("x"), 100_000)
@@ -35,7 +35,7 @@ func TestABodyWithoutRoomIsNotKept(t *testing.T) {
 			want = len(text)
 		}
 		if told != want || len(b.kept) != want {
-			t.Errorf("with room for %d, kept = %d and told = %d, want %d", room, len(b.kept), told, want)
+			t.Errorf("with room for %d: kept bytes = %d, bytes passed to ended = %d, want %d", room, len(b.kept), told, want)
 		}
 	}
 }

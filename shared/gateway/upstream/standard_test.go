@@ -14,21 +14,21 @@ func overStandard(t testing.TB) bool {
 	return strings.HasPrefix(t.Name(), "TestStandard/")
 }
 
-// notStandard are the tests of a Client that do not run with Options.Standard, each with the difference. Those that callers notice
-// are in docs/security.md, "If a parser is at fault".
+// notStandard are the tests of a Client that do not run with Options.Standard, each with the reason. docs/security.md lists the
+// differences that callers notice, "If a parser is at fault".
 var notStandard = map[string]string{
 	"TestAnUpstreamHasToTakeTheRequest":                           "requests with a body go by http.Transport in any case",
 	"TestARequestAndAnAnswerMayTakeLongerThanTheWait":             "requests with a body go by http.Transport in any case",
 	"TestADeadConnectionIsNoticedBeforeItIsUsed":                  "http.Transport may use a connection that the upstream has just closed, and does not repeat a DELETE",
 	"TestAtMostTwoStaleConnectionsAreTried":                       "http.Transport tries every idle connection before it dials",
-	"TestBytesThatNobodyAskedForAreNoAnswer":                      "http.Transport may take an answer that comes unasked for that of a request which begins at that moment",
+	"TestBytesThatNobodyAskedForAreNoAnswer":                      "http.Transport may take an unsolicited answer for the answer to a request that begins at that moment",
 	"TestNothingInsideTLSBecomesTheNextAnswer":                    "the same by TLS",
 	"TestOnlyWhatCanNotWaitGoesTheShortWay":                       "it is about direct.go",
 	"TestTLSServersOfHTTP1AreReachedDirectlyAfterTheFirstRequest": "it is about direct.go",
 	"TestATLSServerMayChangeItsProtocol":                          "it is about direct.go",
 }
 
-// twoAgents is what an upstream sees of two User-Agent fields: http.Transport sends the first alone.
+// twoAgents returns what an upstream gets if a request has two User-Agent fields: http.Transport sends only the first.
 func twoAgents(t *testing.T) string {
 	t.Helper()
 	if overStandard(t) {
@@ -105,7 +105,7 @@ func testsOfClients(t *testing.T) (names []string) {
 	return names
 }
 
-// TestStandardIsNeverDirect: with Options.Standard direct.go makes no connection, whatever is asked.
+// TestStandardIsNeverDirect: with Options.Standard direct.go makes no connection for any request.
 func TestStandardIsNeverDirect(t *testing.T) {
 	c := New(Options{Standard: true, Guard: Guard{AllowPrivate: true}})
 	t.Cleanup(c.Close)

@@ -6,7 +6,7 @@
 // sits behind http.RoundTripper, so the way a round trip is done can change
 // without its users (design, section 7).
 //
-// With Options.Standard every request goes the long way: for incidents in which direct.go has a fault.
+// With Options.Standard every request goes the long way. It is for incidents in which direct.go has a fault.
 //
 // Read this file, then direct.go, pool.go, patience.go and silence.go (the short way for
 // requests without a body), transports.go and wait.go (the long way), service.go (the way to
@@ -41,8 +41,8 @@ type Options struct {
 	Guard Guard
 	// Services carries requests to services behind tunnels, nil where there are none.
 	Services Services
-	// Standard sends every request by http.Transport, none by direct.go. It is for incidents in
-	// which direct.go has a fault.
+	// Standard sends every request through http.Transport, and none through direct.go. It is for
+	// incidents in which direct.go has a fault.
 	Standard bool
 	// Resolver looks names up, nil for the system's.
 	Resolver *net.Resolver

@@ -8,10 +8,10 @@
 // a value) it goes on refusing. Where the two would frame a message differently,
 // this package refuses it: FuzzHead holds that.
 //
-// Read framing.go for heads, then body.go for where a message ends, host.go for what a
-// Host may be, and parsed.go for what holds of all that in HTTP/2, and
-// lines.go for requests of HTTP/1 that net/http has parsed by itself. The rules are RFC 9112, sections 2.2, 3.2, 5.1, 6.1 and 7.1,
-// read strictly.
+// Read framing.go for heads, then body.go for where a message ends, host.go for the
+// form of a Host, parsed.go for the rules that also apply to HTTP/2, and lines.go for
+// requests of HTTP/1 that net/http has parsed itself. The rules are RFC 9112, sections
+// 2.2, 3.2, 5.1, 6.1 and 7.1, read strictly.
 package framing
 
 import (
@@ -32,11 +32,11 @@ type Limits struct {
 }
 
 const (
-	// MaxPathBytes is the size of the longest path that a client may send. Routes are matched, logged and recorded by
-	// the path, so that each of its bytes costs more than a byte of a field.
+	// MaxPathBytes is the size of the longest path that a client may send. The path is matched with routes, logged and
+	// recorded, so a byte of the path costs more than a byte of a field.
 	MaxPathBytes = 8 << 10
-	// maxMethodBytes and maxHostBytes bound what log lines repeat of a request line and of the Host: no
-	// registered method has more than 17 bytes, and no name in the DNS more than 253.
+	// maxMethodBytes and maxHostBytes limit the method and the Host, which log lines repeat. No registered
+	// method has more than 17 bytes, and no name in the DNS more than 253.
 	maxMethodBytes = 64
 	maxHostBytes   = 255 + len(":65535")
 )
@@ -55,7 +55,7 @@ func bad(detail string) *Refusal { return &Refusal{http.StatusBadRequest, detail
 // The refusals.
 var (
 	errLargeTarget  = &Refusal{http.StatusRequestURITooLong, "The request line is too long. Send a shorter address."}
-	errLongPath     = &Refusal{http.StatusRequestURITooLong, "The path is too long. Send a shorter one, and what is long in the query or in the body."}
+	errLongPath     = &Refusal{http.StatusRequestURITooLong, "The path is too long. Shorten it, and put long values into the query or the body."}
 	errLargeHead    = &Refusal{http.StatusRequestHeaderFieldsTooLarge, "The request's header is too large. Send fewer or shorter fields."}
 	errManyFields   = &Refusal{http.StatusRequestHeaderFieldsTooLarge, "The request's header has too many fields. Send fewer."}
 	errVersion      = &Refusal{http.StatusHTTPVersionNotSupported, "This version of HTTP is not spoken here. Use HTTP/1.1."}
@@ -64,7 +64,7 @@ var (
 	errBareLF       = bad("A line of the request's header does not end with CR LF. End each line with both.")
 	errRequestLine  = bad("Begin the request with a method, an address and HTTP/1.1, with one space between them.")
 	errMethod       = bad("The request's method has a character that none has. Send one such as GET or POST.")
-	errLongMethod   = &Refusal{http.StatusNotImplemented, "The request's method is longer than any that exists. Send one such as GET or POST."}
+	errLongMethod   = &Refusal{http.StatusNotImplemented, "The request's method is too long. Send a registered method, such as GET or POST."}
 	errTarget       = bad("The request's address is neither a path nor the http or https address of a host. Send a path that begins with a slash.")
 	errField        = bad("A header field has no name, no colon, or white space before the colon. Send each as name, colon, value.")
 	errFolded       = bad("A header field goes on in a second line. Send each field in one line.")

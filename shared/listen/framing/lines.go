@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// Lines holds a request that net/http has parsed by itself to the rules of this package. r is what
-// net/http has made of it, and lines what it has read: the head, and maybe more. Lines returns the
-// head's size as the parser of net/http finds it. It only refuses requests: it frames none.
+// Lines applies the rules of this package to a request that net/http has parsed itself. r is the request
+// as net/http has parsed it. lines are the bytes that net/http has read: the head, and maybe more. Lines
+// returns the size of the head in net/http's parser. It only refuses requests, and decides no framing.
 func (l Limits) Lines(r *http.Request, lines []byte) (size int, refusal *Refusal) {
 	from := bytes.NewReader(lines)
 	buffered := bufio.NewReader(from)
@@ -46,7 +46,7 @@ func tooLarge(firstLine bool) *Refusal {
 	return errLargeHead
 }
 
-// lineEnds refuses bare line feeds and fields that go on in a second line.
+// lineEnds refuses bare line feeds and fields that continue on a second line.
 func (l Limits) lineEnds(head []byte) *Refusal {
 	fields := -2 // without the request line and the empty line
 	for line := range bytes.Lines(head) {
@@ -64,7 +64,7 @@ func (l Limits) lineEnds(head []byte) *Refusal {
 	return nil
 }
 
-// parsedLines refuses what net/http takes, or removes from the request.
+// parsedLines refuses field values that net/http accepts, or removes from the request.
 func parsedLines(r *http.Request, fields http.Header) *Refusal {
 	lengths, encodings, hosts := fields["Content-Length"], fields["Transfer-Encoding"], fields["Host"]
 	switch {
@@ -106,8 +106,8 @@ func parsedLines(r *http.Request, fields http.Header) *Refusal {
 	return nil
 }
 
-// Unfinished returns why a head is refused before its end, nil for one that is within the limits. size is how
-// many bytes have come, lines how many lines have ended.
+// Unfinished returns the refusal of a head whose end has not arrived, or nil if the head is within the limits. size is the
+// number of bytes that have arrived, lines the number of lines that have ended.
 func (l Limits) Unfinished(size, lines int) *Refusal {
 	switch {
 	case size >= l.Bytes:
@@ -118,7 +118,7 @@ func (l Limits) Unfinished(size, lines int) *Refusal {
 	return nil
 }
 
-// OfStandard returns the refusal of this package that a refusal of net/http stands for.
+// OfStandard returns this package's refusal in place of a refusal of net/http.
 func OfStandard(refusal *Refusal) *Refusal {
 	switch refusal.Status {
 	case http.StatusHTTPVersionNotSupported:

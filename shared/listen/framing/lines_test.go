@@ -11,8 +11,8 @@ import (
 	"github.com/gatewright/gatewright/shared/listen/framing"
 )
 
-// TestLinesRefuseWhatTheScannerRefuses: a request that net/http has parsed by itself is held to the same rules, and
-// its head ends at the same byte.
+// TestLinesRefuseWhatTheScannerRefuses: the same rules apply to a request that net/http has parsed itself, and its
+// head ends at the same byte.
 func TestLinesRefuseWhatTheScannerRefuses(t *testing.T) {
 	first := []string{"GET / HTTP/1.1", "POST / HTTP/1.1", "GET / HTTP/1.0", "GET * HTTP/1.1", "GET http://a/ HTTP/1.1", "GET ftp://a/ HTTP/1.1", "CONNECT a:80 HTTP/1.1", "GET a HTTP/1.1"}
 	fields := []string{

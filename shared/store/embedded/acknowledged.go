@@ -20,14 +20,14 @@ import (
 // exact, after a power cut it may be older than the log, never newer.
 type acknowledged struct {
 	mu   sync.Mutex
-	file vfs.File // nil where files are only read
+	file vfs.File // nil if the files are read-only
 	seq  uint64
 }
 
 const acknowledgedBytes = numberBytes + 4
 
-// readAcknowledged returns the last change that was promised: 0 for a file that is not there or that a power cut has cut short. It
-// reports a file whose content has another checksum as damaged.
+// readAcknowledged returns the number of the last acknowledged change, or 0 if the file is missing or a power cut has cut it short.
+// It reports a file whose content does not match its checksum as damaged.
 func readAcknowledged(files vfs.FS, name string) (promised uint64, damaged bool, err error) {
 	raw, err := readFile(files, name)
 	switch {

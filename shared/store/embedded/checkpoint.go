@@ -37,7 +37,7 @@ func (b *Backend) Checkpoint(ctx context.Context, dir string) error {
 	return nil
 }
 
-// notCopied explains why the files cannot be copied: the disk takes no copy, or what is copied is damaged.
+// notCopied explains why the files cannot be copied: the disk accepts no copy, or a file is damaged.
 func notCopied(err error) error {
 	err = fmt.Errorf("copy the store's files: %w", oneLine(err))
 	if vfs.IsNoSpaceError(err) || errors.Is(err, syscall.EROFS) || errors.Is(err, fs.ErrPermission) {
@@ -46,7 +46,7 @@ func notCopied(err error) error {
 	return fmt.Errorf("%w: if it goes on, a file of the store is damaged or missing; restore the last backup into another folder, and keep this one", err)
 }
 
-// writeAcknowledged makes the file that openAcknowledged reads.
+// writeAcknowledged makes the file that readAcknowledged reads.
 func writeAcknowledged(fs vfs.FS, name string, seq uint64) error {
 	file, err := fs.Create(name, vfs.WriteCategoryUnspecified)
 	if err != nil {

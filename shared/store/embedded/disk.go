@@ -17,7 +17,7 @@ func readFile(fs vfs.FS, path string) ([]byte, error) {
 	return raw, errors.Join(err, file.Close())
 }
 
-// writeFile puts content in place of a file. A kill or a power cut leaves the old content or all of the new.
+// writeFile replaces a file's content. A kill or a power cut leaves the old content or all of the new content.
 func writeFile(fs vfs.FS, path string, content []byte) error {
 	draft := path + ".new"
 	file, err := fs.Create(draft, vfs.WriteCategoryUnspecified)
@@ -37,7 +37,7 @@ func writeFile(fs vfs.FS, path string, content []byte) error {
 	return syncFolder(fs, fs.PathDir(path))
 }
 
-// syncFolder makes the names of a folder's files last.
+// syncFolder syncs a folder, so that the names of its files survive a power cut.
 func syncFolder(fs vfs.FS, path string) error {
 	dir, err := fs.OpenDir(path)
 	if err != nil {
@@ -46,10 +46,10 @@ func syncFolder(fs vfs.FS, path string) error {
 	return errors.Join(dir.Sync(), dir.Close())
 }
 
-// makeFolder makes a folder, and those around it, so that a power cut takes none
-// of them back.
+// makeFolder makes a folder and its missing parents, and syncs them, so that all of
+// them survive a power cut.
 func makeFolder(fs vfs.FS, path string) error {
-	var around []string // of the folders that are not there yet
+	var around []string // parents of the missing folders
 	for at := path; ; at = fs.PathDir(at) {
 		if _, err := fs.Stat(at); err == nil || fs.PathDir(at) == at {
 			break

@@ -14,9 +14,9 @@
 //
 // Read embedded.go first, then commit.go and query.go. layout.go and codec.go
 // are the form of the files, feed.go the stream, housekeeping.go what is deleted.
-// A start goes through existing.go, which checks the files before anything is
-// changed, inventory.go, which lists those that the next start must find,
-// acknowledged.go, which holds the last change that was promised, and engine.go,
+// A start goes through existing.go, which checks the files before it changes
+// anything, inventory.go, which lists the files that the next start must find,
+// acknowledged.go, which holds the last acknowledged change, and engine.go,
 // which opens Pebble and receives its messages. verify.go reads all tables,
 // watch.go measures commits, place.go notices that the files are gone, and
 // checkpoint.go copies them for backups. Why Pebble:
@@ -61,7 +61,7 @@ type Backend struct {
 	closed  error
 	// opening receives the error of a flush while Pebble opens the files.
 	opening chan error
-	// flushError is that of the last flush, as Pebble's lock guards it.
+	// flushError is the error of the last flush. Pebble's lock guards it.
 	flushError error
 	// opened is set once Pebble has opened the files.
 	opened atomic.Bool
@@ -97,7 +97,7 @@ type Options struct {
 	// ReadOnly opens files that are there to look at them: they stay as they are,
 	// and nothing may be written.
 	ReadOnly bool
-	// MemTableBytes is the size of the table in memory, which is flushed when it is full; 0 means 8 MiB.
+	// MemTableBytes is the size of the table in memory. Pebble flushes it when it is full. 0 means 8 MiB.
 	MemTableBytes int
 	// Now is the clock of ttl attributes and of the feed; nil means time.Now.
 	Now func() time.Time
@@ -168,7 +168,7 @@ func (b *Backend) lockFiles(files string) error {
 		return fmt.Errorf("the store's folder %s cannot be made: %w: make it writable, or name another data directory", b.o.Dir, err)
 	}
 	switch b.lock, err = pebble.LockDirectory(files, b.o.FS); {
-	case errors.Is(err, fs.ErrNotExist): // of one that is only read
+	case errors.Is(err, fs.ErrNotExist): // the store is opened read-only
 		return fmt.Errorf("there is no store in %s: %w", b.o.Dir, err)
 	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):
 		return fmt.Errorf("the store's folder %s cannot be written to: %w: make it writable, or name another data directory", b.o.Dir, err)
@@ -180,7 +180,7 @@ func (b *Backend) lockFiles(files string) error {
 	return nil
 }
 
-// openFiles checks what is there, and opens it. It leaves files that it refuses as they are.
+// openFiles checks the files, and opens them. It does not change files that it refuses.
 func (b *Backend) openFiles(files string) error {
 	if err := b.checkEngine(files); err != nil {
 		return err
@@ -214,7 +214,7 @@ func (b *Backend) openFiles(files string) error {
 		err = b.resume(found)
 	}
 	if err != nil {
-		_ = b.db.Close() // nothing was written that would be lost
+		_ = b.db.Close() // no write would be lost
 	}
 	return err
 }

@@ -9,15 +9,15 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// engineFormat is the version of Pebble's own files. It is the newest that Pebble v1 reads, which the last release has:
-// a format is read for one release before it is written.
+// engineFormat is the version of Pebble's own files. It is the newest version that Pebble v1 reads. The last release has
+// Pebble v1, and a release writes only formats that the release before it reads.
 const engineFormat = pebble.FormatVirtualSSTables
 
 // Sizes of the engine. A product that idles should be small; one with a million
 // consumers keeps its working set in the page cache. Pebble takes the memtables
-// out of the cache's bytes, and has several under load: of 32 MB with 16 MB each
-// nothing was left, and filling 100,000 consumers read blocks for 7.8 s of
-// processor time instead of 1.9 s.
+// out of the cache's bytes, and has several of them under load. With a cache of
+// 32 MB and memtables of 16 MB nothing was left: filling 100,000 consumers took
+// 7.8 s of processor time to read blocks instead of 1.9 s.
 const (
 	blockCacheBytes    = 64 << 20
 	readOnlyCacheBytes = 8 << 20
@@ -37,7 +37,7 @@ func (b *Backend) pebbleOptions(disk vfs.FS) *pebble.Options {
 	return o
 }
 
-// cacheBytes is the size of the cache of blocks. What is opened to be read once, from end to end, needs little.
+// cacheBytes returns the size of the block cache. A store that is opened to be read once, from end to end, needs little.
 func (o Options) cacheBytes() int64 {
 	if o.ReadOnly {
 		return readOnlyCacheBytes
@@ -45,8 +45,8 @@ func (o Options) cacheBytes() int64 {
 	return blockCacheBytes
 }
 
-// openEngine opens Pebble's files. Pebble writes the log into tables meanwhile, and repeats that for ever where the disk
-// takes nothing. Then openEngine returns the disk's error; Pebble's goroutines wait, and keep the lock, until the process ends.
+// openEngine opens Pebble's files. Meanwhile Pebble writes the log into tables. If the disk accepts no writes, Pebble would retry
+// forever. Then openEngine returns the disk's error; Pebble's goroutines wait, and keep the lock, until the process ends.
 func (b *Backend) openEngine(files string, options *pebble.Options) error {
 	type result struct {
 		db  *pebble.DB
@@ -67,10 +67,10 @@ func (b *Backend) openEngine(files string, options *pebble.Options) error {
 	}
 }
 
-// probeFile is written and removed before Pebble opens the files.
+// probeFile is a file that probe writes and removes before Pebble opens the files.
 const probeFile = "probe"
 
-// probe returns an error if the disk takes no file, or has no room for the tables that the log becomes at a start.
+// probe returns an error if the disk accepts no file, or has no room for the tables that a start writes from the log.
 func (b *Backend) probe(files string) (err error) {
 	names, err := b.o.FS.List(files)
 	if err != nil {
@@ -111,8 +111,8 @@ func (l log) Infof(format string, args ...any) {
 	l.b.o.Log.Debug("the store's engine", "says", fmt.Sprintf(format, args...))
 }
 
-// events logs the beginning and the end of Pebble's writing of tables, which takes disk
-// and processor from commits, and the times at which commits wait for it.
+// events logs when Pebble begins and ends to write tables, which takes disk and processor
+// time from commits. It also logs when commits begin and end to wait for that.
 func (l log) events() *pebble.EventListener {
 	return &pebble.EventListener{
 		FlushBegin: func(i pebble.FlushInfo) { l.Infof("%s", i) }, FlushEnd: l.flushed,
@@ -122,14 +122,14 @@ func (l log) events() *pebble.EventListener {
 	}
 }
 
-// flushed notes the error of a flush. That there was nothing to flush is one, too.
+// flushed stores the error of a flush. It is also an error that there was nothing to flush.
 func (l log) flushed(i pebble.FlushInfo) {
 	l.Infof("%s", i)
 	l.b.flushError = i.Err
 }
 
-// failed is called with the errors of flushes and compactions. Pebble repeats a flush that has failed at once and for ever, while
-// commits go on until the log cannot be written either. What was acknowledged is in the log, so the store ends here.
+// failed is called with the errors of flushes and compactions. Pebble retries a failed flush at once and forever, while
+// commits go on until the log cannot be written either. The log has all acknowledged changes, so the store ends here.
 func (l log) failed(err error) {
 	l.Infof("background error: %s", err)
 	switch {
@@ -142,8 +142,8 @@ func (l log) failed(err error) {
 	}
 }
 
-// damaged is called when a block that somebody reads is damaged. That call returns an error; the others go on. Without this
-// method Pebble ends the process. Each file is logged once.
+// damaged is called when a call reads a damaged block. That call returns an error; other calls go on. Without this method
+// Pebble would end the process. Each file is logged once.
 func (l log) damaged(i pebble.DataCorruptionInfo) {
 	if _, logged := l.b.damagedFiles.LoadOrStore(i.Path, true); logged {
 		return

@@ -32,8 +32,8 @@ func damaged(err error) error {
 	return fmt.Errorf("the store cannot be read: %w: if it goes on, a file is damaged; restore the last backup", oneLine(err))
 }
 
-// refused returns the error of a file that the system does not let this process use, for example because too many files are open, and
-// nil for an error that may be damage. doing says what could not be done. No backup has to be restored for it.
+// refused returns an error if the system refuses access to a file, for example because too many files are open. It returns nil if
+// err may be damage. doing says what could not be done. The operator does not have to restore a backup for such an error.
 func refused(doing string, err error) error {
 	if todo := disk.Refusal(err); todo != "" {
 		return fmt.Errorf("%s: %w: its files may be whole; %s", doing, err, todo)
@@ -41,12 +41,12 @@ func refused(doing string, err error) error {
 	return nil
 }
 
-// outOf reports whether the system refuses a file since the process, or the system, has used up a limit.
+// outOf reports whether the system refuses access to a file because the process or the system has reached a limit.
 func outOf(err error) bool {
 	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) || errors.Is(err, syscall.ENOMEM)
 }
 
-// lineError is an error of Pebble, some of which have texts of several lines.
+// lineError is an error of Pebble. Some of these errors have texts of several lines.
 type lineError struct{ error }
 
 // oneLine returns an error whose text is one line, without Pebble's names of its own types.

@@ -20,22 +20,23 @@ import (
 	"github.com/gatewright/gatewright/shared/disk"
 )
 
-// existing is what a start finds in the folder, before it changes anything.
+// existing describes the files that a start finds in the folder, before it changes anything.
 type existing struct {
 	names    []string // of Pebble's files
 	list     *contents
 	promised uint64 // the last acknowledged change
-	manifest string // that the marker names, "" for none
+	manifest string // the manifest that the marker names, "" for none
 	marker   string // the marker's file
 }
 
-// errMissing and errChanged say what is wrong with files that are there or should be.
+// errMissing and errChanged say what is wrong with a file.
 var (
 	errMissing = errors.New("is missing")
 	errChanged = errors.New("is damaged")
 )
 
-// survey reads what there is, and refuses what Pebble would take for less than it was. It changes nothing.
+// survey reads the names and lists of files, and refuses files from which Pebble would silently serve less than was stored. It
+// changes nothing.
 func (b *Backend) survey(files string) (*existing, error) {
 	e := &existing{}
 	var err error
@@ -53,7 +54,7 @@ func (b *Backend) survey(files string) (*existing, error) {
 	case disk.Refusal(err) != "":
 		return nil, b.notOpened(err)
 	case err != nil:
-		return nil, fmt.Errorf("the file %s %w (%w): restore the last backup, or delete this file to start without what it checks", b.inventoryPath(), errChanged, err)
+		return nil, fmt.Errorf("the file %s %w (%w): restore the last backup, or delete this file to start without its checks", b.inventoryPath(), errChanged, err)
 	}
 	e.marker, e.manifest = newestMarker(e.names)
 	if e.list != nil && e.olderReleaseWrote() {
@@ -65,10 +66,10 @@ func (b *Backend) survey(files string) (*existing, error) {
 	return e, nil
 }
 
-// isNew reports whether nothing was ever stored: a kill of the first start may have left files without content.
+// isNew reports whether nothing was ever stored. A killed first start may have left files without content.
 func (e *existing) isNew() bool { return e.manifest == "" }
 
-// manifests returns what is listed of manifests, nil for nothing.
+// manifests returns the listed manifests, or nil if there is no list.
 func (e *existing) manifests() map[string]prefix {
 	if e.list == nil {
 		return nil
@@ -76,8 +77,8 @@ func (e *existing) manifests() map[string]prefix {
 	return e.list.Manifests
 }
 
-// olderReleaseWrote reports whether a release that keeps no list has opened the files since the list was written: it has moved the
-// marker to a new manifest, as each of its starts does, and removed what is listed.
+// olderReleaseWrote reports whether a release that keeps no list has opened the files since the list was written. Each of its
+// starts moves the marker to a new manifest, and removes the marker that is listed.
 func (e *existing) olderReleaseWrote() bool {
 	listed, _ := newestMarker(e.list.Files)
 	return listed != "" && !slices.Contains(e.names, listed) && markerNumber(e.marker) > markerNumber(listed)
@@ -111,19 +112,19 @@ func (e *existing) check(files vfs.FS, dir string) error {
 	return checkRecords(e.manifest, raw)
 }
 
-// check compares a manifest with what is listed of it.
+// check compares a manifest with its length and digest in the list.
 func (p prefix) check(name string, raw []byte) error {
 	if int64(len(raw)) < p.Bytes {
 		return fmt.Errorf("its file %s %w: it has %d bytes of %d", name, errChanged, len(raw), p.Bytes)
 	}
 	if sum := sha256.Sum256(raw[:p.Bytes]); hex.EncodeToString(sum[:]) != p.SHA256 {
-		return fmt.Errorf("its file %s %w: it has another content than was written", name, errChanged)
+		return fmt.Errorf("its file %s %w: its content is not what was written", name, errChanged)
 	}
 	return nil
 }
 
-// checkRecords reads a manifest that is not listed: that of an older release, or of a copy. A kill or a power cut may have cut its last
-// record short, or left zeros in its place; any other unreadable record is damage.
+// checkRecords reads a manifest that is not listed: the manifest of an older release, or of a copy. A kill or a power cut may have cut
+// its last record short, or left zeros in its place. Any other unreadable record is damage.
 func checkRecords(name string, raw []byte) error {
 	records := record.NewReader(bytes.NewReader(raw), 0)
 	for {
@@ -167,8 +168,8 @@ func markerNumber(name string) uint64 {
 	return n
 }
 
-// rehearse opens an existing store without writing, so that one that has to be refused is left as it is: Pebble's own start
-// writes the log into tables and removes it.
+// rehearse opens an existing store read-only and checks it, so that a refused store does not change: Pebble's own start writes the
+// log into tables and removes it.
 func (b *Backend) rehearse(files string, e *existing) error {
 	options := b.pebbleOptions(b.o.FS)
 	defer options.Cache.Unref()
@@ -180,7 +181,7 @@ func (b *Backend) rehearse(files string, e *existing) error {
 	return errors.Join(b.checkContent(db, e), db.Close())
 }
 
-// checkContent refuses files that lack what was acknowledged, or have another format.
+// checkContent refuses files that lack acknowledged changes, or have another format.
 func (b *Backend) checkContent(db *pebble.DB, e *existing) error {
 	format, err := numberIn(db, formatKey)
 	if err != nil {
@@ -188,7 +189,7 @@ func (b *Backend) checkContent(db *pebble.DB, e *existing) error {
 	}
 	switch format {
 	case Format:
-	case 0: // a kill of the first start leaves nothing at all
+	case 0: // a killed first start leaves no content
 		if empty, err := isEmpty(db); err != nil || !empty {
 			return b.notOpened(errors.Join(fmt.Errorf("the number of its format %w", errMissing), err))
 		}
@@ -197,13 +198,13 @@ func (b *Backend) checkContent(db *pebble.DB, e *existing) error {
 	}
 	last, err := numberIn(db, lastKey)
 	if err == nil {
-		_, err = lastHour(db) // which a start reads, too
+		_, err = lastHour(db) // a start reads it, too
 	}
 	if err != nil {
 		return b.notOpened(err)
 	}
 	if e.promised > last {
-		return fmt.Errorf("the store in %s has lost changes %d to %d, which were answered: its log is damaged, or older files were put in its place; restore the last backup, or delete the file %s to go on without them",
+		return fmt.Errorf("the store in %s has lost changes %d to %d, which were acknowledged: its log is damaged, or older files were put in its place; restore the last backup, or delete the file %s to go on without them",
 			b.o.Dir, last+1, e.promised, b.acknowledgedPath())
 	}
 	return nil
@@ -218,7 +219,7 @@ func isEmpty(db *pebble.DB) (bool, error) {
 	return !found, errors.Join(all.Error(), all.Close())
 }
 
-// readInventory returns nil where there is no list: in files of an older release, and in a copy.
+// readInventory returns the list, or nil if there is none: in files of an older release, and in a copy.
 func readInventory(files vfs.FS, path string) (*contents, error) {
 	raw, err := readFile(files, path)
 	if errors.Is(err, fs.ErrNotExist) {

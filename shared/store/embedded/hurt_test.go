@@ -16,16 +16,16 @@ import (
 	"github.com/gatewright/gatewright/shared/store/embedded"
 )
 
-// history is how the files of a store came about.
+// history says how the files of a store are made.
 type history struct {
 	name string
-	// lives is the number of starts. The last life ends as by a kill, the others by Close.
+	// lives is the number of starts. The last life ends like a kill, the others with Close.
 	lives int
-	// commits is their number in each life, each of 500 bytes.
+	// commits is the number of commits in each life, of 500 bytes each.
 	commits int
 }
 
-// smallMemTable has the engine flush for each hundred commits. It also flushes at each start, and compacts some tables into one.
+// smallMemTable makes the engine flush every hundred commits. The engine also flushes at each start, and compacts some tables into one.
 const smallMemTable = 64 << 10
 
 var histories = []history{
@@ -36,7 +36,7 @@ var histories = []history{
 	{"flushes and compactions over restarts", 4, 700},
 }
 
-// live returns the files of a history, and the values of all its items and notes.
+// live makes the files of a history, and returns them with the values of all its items and notes.
 func (h history) live(t *testing.T) (*vfs.MemFS, map[string]string) {
 	t.Helper()
 	fs, values := vfs.NewCrashableMem(), map[string]string{}
@@ -79,7 +79,7 @@ func (h history) live(t *testing.T) (*vfs.MemFS, map[string]string) {
 	return nil, nil
 }
 
-// noteStart is what a note's name begins with in the values of a history.
+// noteStart is the prefix of a note's name in the values of a history.
 const noteStart = "note "
 
 // readValue returns the value of an item or a note.
@@ -96,7 +96,7 @@ func readValue(t *testing.T, engine *embedded.Backend, name string) (string, err
 	return got.V, err
 }
 
-// kindOf is the kind of a file, "" for one that holds nothing.
+// kindOf returns the kind of a file, or "" if the file holds no data.
 func kindOf(name string) string {
 	switch base := path.Base(name); {
 	case base == "LOCK":
@@ -139,7 +139,7 @@ func (h hurt) apply(t *testing.T, fs vfs.FS) {
 	replace(t, fs, h.file, raw)
 }
 
-// hurts returns so many changes of each kind of file in fs, and the removal of each file.
+// hurts returns the given number of changes for each kind of file in fs, and the removal of each file.
 func hurts(t *testing.T, fs *vfs.MemFS, places int, random *rand.Rand) (out []hurt) {
 	t.Helper()
 	kinds := map[string][]string{}
@@ -163,7 +163,7 @@ func hurts(t *testing.T, fs *vfs.MemFS, places int, random *rand.Rand) (out []hu
 				t.Fatal(err)
 			}
 			at := random.IntN(int(info.Size()))
-			if random.IntN(3) == 0 { // the end of a file has what describes the rest
+			if random.IntN(3) == 0 { // the end of a file describes the rest
 				at = max(0, int(info.Size())-1-random.IntN(64))
 			}
 			out = append(out, hurt{name, []string{"flip", "cut"}[random.IntN(2)], at, 1 << random.IntN(8)})
@@ -173,8 +173,8 @@ func hurts(t *testing.T, fs *vfs.MemFS, places int, random *rand.Rand) (out []hu
 }
 
 // TestDamageIsNeverSilent damages one file of a store, at 50 places of each kind of file over five histories (a tenth in `make test`).
-// The start is refused with one line and changes no file, or everything that was acknowledged is served. A table is read when it is
-// needed, so damage of one may also be the error of a read.
+// Either the start is refused with one line and changes no file, or it serves everything that was acknowledged. The engine reads a
+// table when it needs it, so a damaged table may also be the error of a read.
 func TestDamageIsNeverSilent(t *testing.T) {
 	places := min(50, simulations.Runs(5))
 	for _, h := range histories {
@@ -205,7 +205,7 @@ func copyOf(t *testing.T, fs vfs.FS) *vfs.MemFS {
 	return copied
 }
 
-// startHurt starts a damaged store and returns what came of it.
+// startHurt starts a damaged store and returns the outcome.
 func startHurt(t *testing.T, fs *vfs.MemFS, h hurt, values map[string]string) string {
 	t.Helper()
 	before := contents(t, fs)
@@ -245,7 +245,7 @@ func startHurt(t *testing.T, fs *vfs.MemFS, h hurt, values map[string]string) st
 	return "served"
 }
 
-// contents are the files of the store but the lock, by their names.
+// contents returns the files of the store except the lock, by their names.
 func contents(t *testing.T, fs *vfs.MemFS) map[string]string {
 	t.Helper()
 	all := map[string]string{}

@@ -13,15 +13,15 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// inventory is a file system that keeps a list of the files that Pebble relies on, so that a start notices which of them are missing or
-// damaged. Pebble itself takes an unreadable record of its manifest for the end of the manifest, and serves what is left.
+// inventory is a file system that keeps a list of the files on which Pebble relies, so that a start notices if one of them is missing
+// or damaged. Pebble itself treats an unreadable record of its manifest as the end of the manifest, and serves the rest.
 //
 // Everything on the list is on disk, whenever the process is killed or the power fails:
-//   - a log, or the marker that names the manifest, is listed when its folder has been synced, and taken off the list before it is removed;
-//   - the length and the digest of a manifest are listed when the manifest has been synced, before Pebble goes on. What a manifest holds
-//     behind the listed length is an edit on which nothing relies yet: the tables and logs that it replaces are still there.
+//   - A log, or the marker that names the manifest, is listed after its folder has been synced, and unlisted before it is removed.
+//   - The length and the digest of a manifest are listed after the manifest has been synced, before Pebble continues. Nothing relies yet
+//     on the bytes behind the listed length: the tables and logs that they replace are still there.
 //
-// Tables are not listed: the manifest names them, and Pebble refuses to open without one that is named.
+// Tables are not listed: the manifest names them, and Pebble does not open if one of them is missing.
 type inventory struct {
 	vfs.FS
 	dir  string // Pebble's folder
@@ -29,7 +29,7 @@ type inventory struct {
 
 	mu   sync.Mutex
 	list contents
-	made map[string]bool // files whose folder was not synced since they were made
+	made map[string]bool // new files whose folder is not synced yet
 }
 
 // contents is the form of the list, in JSON.
@@ -44,7 +44,7 @@ type prefix struct {
 	SHA256 string `json:"sha256"` // in hexadecimal
 }
 
-// What the names of Pebble's files begin or end with.
+// Prefixes and suffixes of the names of Pebble's files.
 const (
 	logEnding      = ".log"
 	tableEnding    = ".sst"
@@ -58,7 +58,7 @@ func isListed(name string) bool {
 
 func isManifest(name string) bool { return strings.HasPrefix(name, manifestStart) }
 
-// takeStock makes the list of a folder that was checked. known has the prefixes of its manifests that are still valid.
+// takeStock makes the list of a folder that survey has checked. known has the listed prefixes of its manifests.
 func takeStock(fs vfs.FS, dir, path string, known map[string]prefix) (*inventory, error) {
 	v := &inventory{FS: fs, dir: dir, path: path, list: contents{Manifests: map[string]prefix{}}, made: map[string]bool{}}
 	names, err := fs.List(dir)
@@ -83,13 +83,13 @@ func takeStock(fs vfs.FS, dir, path string, known map[string]prefix) (*inventory
 	return v, v.write()
 }
 
-// within returns the name of a path in Pebble's folder.
+// within returns the file name of a path, and whether the file is in Pebble's folder.
 func (v *inventory) within(path string) (name string, ok bool) {
 	return v.PathBase(path), v.PathDir(path) == v.dir
 }
 
-// Create implements vfs.FS. A marker is made when the manifest that it names cannot be lost any more: Pebble syncs the folder for both
-// at once, and a power cut before that could keep the marker alone.
+// Create implements vfs.FS. Before it makes a marker, it syncs the folder, so that the manifest that the marker names is on disk. Pebble
+// syncs the folder only once for both files: a power cut before that could leave the marker without its manifest.
 func (v *inventory) Create(path string, category vfs.DiskWriteCategory) (vfs.File, error) {
 	name, ok := v.within(path)
 	if ok && strings.HasPrefix(name, manifestMarker) {
@@ -149,7 +149,7 @@ func (v *inventory) make(name string) {
 	v.made[name] = true
 }
 
-// drop takes a file off the list before it is removed. The files that take its place, such as another marker, are listed by then.
+// drop removes a file from the list before the file is removed. It also lists the files that replace it, such as another marker.
 func (v *inventory) drop(path string) error {
 	name, ok := v.within(path)
 	if !ok {
@@ -174,7 +174,7 @@ func (v *inventory) drop(path string) error {
 	return v.write()
 }
 
-// add lists files whose folder was synced since they were made.
+// add lists new files whose folder has been synced. It reports whether it has listed any.
 func (v *inventory) add(names map[string]bool) (added bool) {
 	for name := range names {
 		if !v.made[name] {
@@ -188,7 +188,7 @@ func (v *inventory) add(names map[string]bool) (added bool) {
 	return added
 }
 
-// rely lists what has been synced of a manifest.
+// rely lists the synced part of a manifest.
 func (v *inventory) rely(name string, p prefix) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -214,7 +214,7 @@ type folderFile struct {
 func (f folderFile) Sync() error {
 	v := f.inventory
 	v.mu.Lock()
-	made := maps.Clone(v.made) // those that are made meanwhile may not be on disk
+	made := maps.Clone(v.made) // files that are made meanwhile may not be on disk
 	v.mu.Unlock()
 	if err := f.File.Sync(); err != nil {
 		return err

@@ -15,11 +15,11 @@ import (
 	"github.com/gatewright/gatewright/shared/store/embedded"
 )
 
-// interrupted is a disk as a kill or a power cut leaves it.
+// interrupted is a copy of a disk as a kill or a power cut leaves it.
 type interrupted struct {
 	disk         *vfs.MemFS
 	how          string
-	acknowledged int // commits
+	acknowledged int // number of commits
 }
 
 // interrupter copies a disk before some of the engine's operations on it.
@@ -42,7 +42,7 @@ func (i *interrupter) MaybeError(op errorfs.Op) error {
 	}
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	// Each commit writes to the log, so that most operations are those.
+	// Each commit writes to the log, so most operations are on the log: copies before them are rare.
 	rarity := 4
 	if strings.HasSuffix(op.Path, ".log") && op.Kind != errorfs.OpCreate && op.Kind != errorfs.OpRemove {
 		rarity = 100

@@ -20,7 +20,7 @@ func (b *Backend) lockPath() string {
 	return b.o.FS.PathJoin(b.o.FS.PathJoin(b.o.Dir, filesFolder), lockFile)
 }
 
-// statLock describes the lock's file. os.SameFile knows the machine's own description alone, and not Pebble's wrapper of it.
+// statLock returns the description of the lock file. os.SameFile accepts only the system's own fs.FileInfo, not Pebble's wrapper.
 func (b *Backend) statLock() (fs.FileInfo, error) {
 	if vfs.Root(b.o.FS) == vfs.Default {
 		return os.Stat(b.lockPath())

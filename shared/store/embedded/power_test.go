@@ -76,7 +76,7 @@ func powerCut(t *testing.T, seed uint64) error {
 		if err := check(engine, writers, seen); err != nil {
 			return fmt.Errorf("after cut %d: %w", life, err)
 		}
-		// What was not synced may be on the disk or not.
+		// Unsynced data may be on the disk or not.
 		cut := vfs.CrashCloneCfg{UnsyncedDataPercent: []int{0, 50, 100}[random.IntN(3)], RNG: random}
 		after := live(t, engine, fs, writers, seen, random.IntN(500), cut)
 		// What an engine without power still does reaches no disk.
@@ -86,8 +86,8 @@ func powerCut(t *testing.T, seed uint64) error {
 	return nil
 }
 
-// live lets all writers write and one goroutine read until the power fails, some
-// changes later. It returns the disk as it is after that.
+// live lets all writers write and one goroutine read until the power fails after some
+// changes. It returns the disk as it is then.
 func live(t *testing.T, engine *embedded.Backend, fs *vfs.MemFS, writers []writer, seen []int, changes int, cut vfs.CrashCloneCfg) (after *vfs.MemFS) {
 	t.Helper()
 	table := tableOver(engine)

@@ -13,8 +13,8 @@ import (
 	"github.com/gatewright/gatewright/shared/store/embedded"
 )
 
-// released returns the files of a store that the release before Pebble v2 wrote in three lives of 20 commits and a note each, the
-// last of which ended by a kill.
+// released returns the files of a store that the release before Pebble v2 wrote in three lives of 20 commits and a note each. The
+// last life ended with a kill.
 func released(t *testing.T) *vfs.MemFS {
 	t.Helper()
 	archive, err := zip.OpenReader("testdata/released.zip")
@@ -41,7 +41,7 @@ func released(t *testing.T) *vfs.MemFS {
 	return fs
 }
 
-// TestFilesOfTheLastReleaseAreRead opens them twice, since the first start writes them again.
+// TestFilesOfTheLastReleaseAreRead opens the files twice, since the first start rewrites them.
 func TestFilesOfTheLastReleaseAreRead(t *testing.T) {
 	fs := released(t)
 	for start := range 2 {

@@ -12,7 +12,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/sstable"
 )
 
-// Verify reads everything and returns the first damage.
+// Verify reads everything and returns an error for the first damage.
 func (b *Backend) Verify(ctx context.Context) (err error) {
 	var first error
 	err = b.EachDamage(ctx, func(damage error) bool {
@@ -24,7 +24,7 @@ func (b *Backend) Verify(ctx context.Context) (err error) {
 
 // EachDamage reads every block of every table, compares it with its checksum, and calls visit with an error for each
 // damaged table, until visit returns false. Then it reads all entries in their order. Commits go on meanwhile.
-// It returns the error of ctx, or that of a system that refuses its files, if it could not read everything.
+// If it could not read everything, it returns the error of ctx, or the error with which the system refused a file.
 func (b *Backend) EachDamage(ctx context.Context, visit func(error) bool) error {
 	if err := b.begin(); err != nil {
 		return err
@@ -64,7 +64,7 @@ func (b *Backend) EachDamage(ctx context.Context, visit func(error) bool) error 
 	return ctx.Err()
 }
 
-// tables returns the names of the tables' files.
+// tables returns the file names of the tables.
 func (b *Backend) tables() (map[string]bool, error) {
 	levels, err := b.db.SSTables()
 	if err != nil {
@@ -83,7 +83,7 @@ func (b *Backend) tablePath(name string) string {
 	return b.o.FS.PathJoin(b.o.FS.PathJoin(b.o.Dir, filesFolder), name)
 }
 
-// replaced reports whether a table was not found because others have replaced it meanwhile.
+// replaced reports whether a table was not found because other tables have replaced it meanwhile.
 func (b *Backend) replaced(name string, err error) bool {
 	if !errors.Is(err, fs.ErrNotExist) {
 		return false
@@ -92,8 +92,8 @@ func (b *Backend) replaced(name string, err error) bool {
 	return err == nil && !now[name]
 }
 
-// verifyTable compares each block of a table with its checksum. It reads past the cache: a block in memory may be whole, and the one
-// on disk not.
+// verifyTable compares each block of a table with its checksum. It bypasses the cache: a block in memory may be whole although the
+// block on disk is damaged.
 func (b *Backend) verifyTable(ctx context.Context, name string) (err error) {
 	file, err := b.o.FS.Open(b.tablePath(name))
 	if err != nil {

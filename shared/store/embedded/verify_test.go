@@ -10,7 +10,7 @@ import (
 	"github.com/gatewright/gatewright/shared/store/embedded"
 )
 
-// written makes the files of an engine that has written its log into a table and was closed.
+// written returns the files of an engine that has written its log into a table and was closed.
 func written(t *testing.T, commits int) *vfs.MemFS {
 	t.Helper()
 	fs := crashed(t, commits)
@@ -20,10 +20,10 @@ func written(t *testing.T, commits int) *vfs.MemFS {
 	return fs
 }
 
-// footerBytes are those at the end of a table that have no checksum: they say where its blocks are, and are padded.
+// footerBytes is the size of the footer at the end of a table. It says where the blocks are. It is padded and has no checksum.
 const footerBytes = 53
 
-// TestVerifyFindsEveryDamagedBlock of a table: those of data, indexes, filters and properties. It looks at the disk, even where the
+// TestVerifyFindsEveryDamagedBlock of a table: blocks of data, indexes, filters and properties. Verify reads the disk, even if the
 // block in memory is whole.
 func TestVerifyFindsEveryDamagedBlock(t *testing.T) {
 	fs := written(t, 60)
@@ -46,7 +46,7 @@ func TestVerifyFindsEveryDamagedBlock(t *testing.T) {
 	}
 }
 
-// TestDamagedBlockEndsTheCallAlone that reads it, and not the process: the rest is served.
+// TestDamagedBlockEndsTheCallAlone: a damaged block fails the call that reads it, and not the process. Other calls succeed.
 func TestDamagedBlockEndsTheCallAlone(t *testing.T) {
 	met := false
 	for at := range 30 {
@@ -71,6 +71,6 @@ func TestDamagedBlockEndsTheCallAlone(t *testing.T) {
 		_ = engine.Close()
 	}
 	if !met {
-		t.Error("no call has read a damaged block, want one of them to be among those of the items")
+		t.Error("Count() over 30 damaged tables = no error, want one for a damaged block of items")
 	}
 }
