@@ -167,7 +167,10 @@ func (g *Gateway) receive(w http.ResponseWriter, r *http.Request, operation api.
 		}
 	}
 	body, err := g.read(r)
-	if _, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge {
+	if over, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge {
+		if over.Limit < MaxBodyBytes { // a quarter of the process's budget, which has room for a body and its copies
+			return nil, http.StatusRequestEntityTooLarge, "The body is larger than one request may hold in the memory of this process. Send less at once, or have its operator raise GATEWRIGHT_BUFFERED_BODY_BYTES."
+		}
 		return nil, http.StatusRequestEntityTooLarge, "The body is larger than 10 MiB. Send less at once."
 	}
 	if err != nil {

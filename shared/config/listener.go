@@ -99,8 +99,9 @@ type (
 	}
 )
 
-// leastBodyBytes is the smallest budget of bodies: a quarter of it has room for a body of 1 MiB while its buffer grows.
-const leastBodyBytes = 8 << 20
+// leastBodyBytes is the smallest budget of bodies: a quarter of it has room for a body of 1 MiB and its two copies, while the buffer
+// grows.
+const leastBodyBytes = 16 << 20
 
 // Every time of a Listener is within these.
 const leastTime, mostTime = 100 * time.Millisecond, 24 * time.Hour

@@ -44,7 +44,7 @@ func TestWrongBoundIsNamedWithoutItsValue(t *testing.T) {
 		config.VarHeaderFields:          {"9", "10001"},
 		config.VarConnections:           {"-1", "1.5"},
 		config.VarConnectionsPerAddress: {"-1"},
-		config.VarBufferedBodyBytes:     {"0", "8388607", "64M"},
+		config.VarBufferedBodyBytes:     {"0", "16777215", "64M"},
 		config.VarHeaderTimeout:         {"20", "secret", "0", "-1s", "25h"},
 		config.VarBodyTimeout:           {"1ms"},
 		config.VarSendTimeout:           {"1ms"},
