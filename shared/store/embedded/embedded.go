@@ -192,20 +192,16 @@ func (b *Backend) openFiles(files string) error {
 	if err != nil {
 		return err
 	}
-	disk := b.o.FS
-	if !b.o.ReadOnly {
-		if err := b.probe(files); err != nil {
-			return b.notOpened(err)
-		}
-		if disk, err = takeStock(b.o.FS, files, b.inventoryPath(), found.manifests()); err != nil {
-			return b.notOpened(err)
-		}
+	b.ack = &acknowledged{seq: found.promised}
+	disk, err := b.prepare(files, found)
+	if err != nil {
+		return b.notOpened(errors.Join(err, b.ack.close()))
 	}
 	options := b.pebbleOptions(disk)
 	defer options.Cache.Unref()
 	options.ErrorIfNotExists = !found.isNew()
 	if err := b.openEngine(files, options); err != nil {
-		return b.notOpened(err)
+		return b.notOpened(errors.Join(err, b.ack.close()))
 	}
 	if b.o.ReadOnly {
 		err = b.checkContent(b.db, found)
@@ -214,9 +210,24 @@ func (b *Backend) openFiles(files string) error {
 		err = b.resume(found)
 	}
 	if err != nil {
-		_ = b.db.Close() // no write would be lost
+		_ = errors.Join(b.db.Close(), b.ack.close()) // no write would be lost
 	}
 	return err
+}
+
+// prepare checks that the disk takes what a start writes, and returns the file system on which Pebble works.
+func (b *Backend) prepare(files string, found *existing) (vfs.FS, error) {
+	if b.o.ReadOnly {
+		return b.o.FS, nil
+	}
+	if err := b.probe(files); err != nil {
+		return nil, err
+	}
+	var err error
+	if b.ack.file, err = b.o.FS.OpenReadWrite(b.acknowledgedPath(), vfs.WriteCategoryUnspecified); err != nil {
+		return nil, err
+	}
+	return takeStock(b.o.FS, files, b.inventoryPath(), found.listed())
 }
 
 func (b *Backend) acknowledgedPath() string { return b.o.FS.PathJoin(b.o.Dir, acknowledgedFile) }
@@ -241,11 +252,7 @@ func (b *Backend) resume(found *existing) error {
 		return err
 	}
 	b.flights.durable(last)
-	b.ack = &acknowledged{seq: found.promised}
-	if !b.o.ReadOnly {
-		b.ack.file, err = b.o.FS.OpenReadWrite(b.acknowledgedPath(), vfs.WriteCategoryUnspecified)
-	}
-	return err
+	return nil
 }
 
 // Format is the version of layout.go and codec.go: what this package writes, and the one that it reads.

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -54,11 +55,14 @@ func (b *Backend) survey(files string) (*existing, error) {
 	case disk.Refusal(err) != "":
 		return nil, b.notOpened(err)
 	case err != nil:
-		return nil, fmt.Errorf("the file %s %w (%w): restore the last backup, or delete this file to start without its checks", b.inventoryPath(), errChanged, err)
+		return nil, fmt.Errorf("the file %s %w (%v): restore the last backup, or delete this file to start without its checks", b.inventoryPath(), errChanged, err)
 	}
 	e.marker, e.manifest = newestMarker(e.names)
 	if e.list != nil && e.olderReleaseWrote() {
 		e.list = nil
+	}
+	if e.list == nil && !e.isNew() {
+		b.o.Log.Info("the store has no valid list of its files, as after a release without this list or after a restore: this start checks less", "file", b.inventoryPath())
 	}
 	if err := e.check(b.o.FS, files); err != nil {
 		return nil, b.notOpened(err)
@@ -69,27 +73,25 @@ func (b *Backend) survey(files string) (*existing, error) {
 // isNew reports whether nothing was ever stored. A killed first start may have left files without content.
 func (e *existing) isNew() bool { return e.manifest == "" }
 
-// manifests returns the listed manifests, or nil if there is no list.
-func (e *existing) manifests() map[string]prefix {
+// listed returns the list, which is empty if there is none.
+func (e *existing) listed() contents {
 	if e.list == nil {
-		return nil
+		return contents{}
 	}
-	return e.list.Manifests
+	return *e.list
 }
 
 // olderReleaseWrote reports whether a release that keeps no list has opened the files since the list was written. Each of its
 // starts moves the marker to a new manifest, and removes the marker that is listed.
 func (e *existing) olderReleaseWrote() bool {
-	listed, _ := newestMarker(e.list.Files)
+	listed, _ := newestMarker(slices.Collect(maps.Keys(e.list.Files)))
 	return listed != "" && !slices.Contains(e.names, listed) && markerNumber(e.marker) > markerNumber(listed)
 }
 
 func (e *existing) check(files vfs.FS, dir string) error {
 	if e.list != nil {
-		for _, name := range e.list.Files {
-			if !slices.Contains(e.names, name) {
-				return fmt.Errorf("its file %s %w", name, errMissing)
-			}
+		if err := checkLengths(e.list.Files, e.names, files, dir); err != nil {
+			return err
 		}
 	}
 	if e.isNew() {
@@ -110,6 +112,23 @@ func (e *existing) check(files vfs.FS, dir string) error {
 		}
 	}
 	return checkRecords(e.manifest, raw)
+}
+
+// checkLengths refuses a folder without one of the listed files, or with a log that has been cut since it was closed.
+func checkLengths(listed map[string]int64, names []string, files vfs.FS, dir string) error {
+	for _, name := range slices.Sorted(maps.Keys(listed)) {
+		if !slices.Contains(names, name) {
+			return fmt.Errorf("its file %s %w", name, errMissing)
+		}
+		info, err := files.Stat(files.PathJoin(dir, name))
+		if err != nil {
+			return fmt.Errorf("look at its file %s: %w", name, err)
+		}
+		if info.Size() < listed[name] {
+			return fmt.Errorf("its file %s %w: it has %d bytes, and %d were written", name, errChanged, info.Size(), listed[name])
+		}
+	}
+	return nil
 }
 
 // check compares a manifest with its length and digest in the list.
@@ -139,7 +158,7 @@ func checkRecords(name string, raw []byte) error {
 		case errors.Is(err, record.ErrZeroedChunk) && zeros(raw[min(records.Offset(), int64(len(raw))):]):
 			return nil
 		default:
-			return fmt.Errorf("its file %s %w: %w", name, errChanged, oneLine(err))
+			return fmt.Errorf("its file %s %w: %v", name, errChanged, oneLine(err))
 		}
 	}
 }
@@ -233,6 +252,9 @@ func readInventory(files vfs.FS, path string) (*contents, error) {
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(&list); err != nil {
 		return nil, err
+	}
+	if whole, err := list.encode(); err != nil || !bytes.Equal(whole, raw) {
+		return nil, errors.New("its digest is another one")
 	}
 	return &list, nil
 }

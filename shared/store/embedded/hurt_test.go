@@ -7,9 +7,11 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
 	"github.com/gatewright/gatewright/shared/operation/simulations"
 	"github.com/gatewright/gatewright/shared/store"
@@ -255,4 +257,57 @@ func contents(t *testing.T, fs *vfs.MemFS) map[string]string {
 		}
 	}
 	return all
+}
+
+// TestCutOfAnEarlierLogIsRefused cuts a log whose table is not on disk yet while a newer log has the last change: Pebble takes a log
+// that ends with a whole record for a whole log.
+func TestCutOfAnEarlierLogIsRefused(t *testing.T) {
+	disk := vfs.NewCrashableMem()
+	if err := open(t, embedded.Options{Dir: folder, FS: disk}).Close(); err != nil { // what a first start writes is in no log after this
+		t.Fatal(err)
+	}
+	var held sync.RWMutex
+	stalled := errorfs.Wrap(disk, errorfs.InjectorFunc(func(op errorfs.Op) error {
+		if op.Kind == errorfs.OpCreate && strings.HasSuffix(op.Path, ".sst") {
+			held.RLock()
+			defer held.RUnlock()
+		}
+		return nil
+	}))
+	engine := open(t, embedded.Options{Dir: folder, FS: stalled, MemTableBytes: 256 << 10})
+	table := tableOver(engine)
+	held.Lock()
+	commits := 0
+	for logs := 0; logs < 2; commits++ { // until another log has begun
+		put(t, table, commits)
+		logs = 0
+		for name := range listed(t, disk, folder) {
+			if strings.HasSuffix(name, ".log") {
+				logs++
+			}
+		}
+	}
+	put(t, table, commits)
+	commits++
+	killed := disk.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 100, RNG: rand.New(rand.NewPCG(1, 1))})
+	held.Unlock()
+	if n := count(t, tableOver(open(t, embedded.Options{Dir: folder, FS: copyOf(t, killed)}))); n != commits {
+		t.Fatalf("Count over whole files = %d, want %d", n, commits)
+	}
+	newestLog := newest(t, killed, ".log")
+	for name := range listed(t, killed, folder) {
+		if !strings.HasSuffix(name, ".log") || name == newestLog {
+			continue
+		}
+		whole := content(t, killed, name)
+		for at := 0; at < len(whole); at += max(1, len(whole)/20) {
+			cut := copyOf(t, killed)
+			replace(t, cut, name, whole[:at])
+			b, err := embedded.Open(t.Context(), embedded.Options{Dir: folder, FS: cut})
+			if err == nil {
+				t.Errorf("Open with %d of %d bytes of %s = a store of %d items, want a refusal", at, len(whole), name, count(t, tableOver(b)))
+				_ = b.Close()
+			}
+		}
+	}
 }

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"hash"
 	"maps"
-	"slices"
 	"strings"
 	"sync"
 
@@ -18,6 +17,8 @@ import (
 //
 // Everything on the list is on disk, whenever the process is killed or the power fails:
 //   - A log, or the marker that names the manifest, is listed after its folder has been synced, and unlisted before it is removed.
+//   - The length of a log is listed when the log is closed, before the next log is made. Pebble takes a log that was cut at the end of a
+//     record for a whole one.
 //   - The length and the digest of a manifest are listed after the manifest has been synced, before Pebble continues. Nothing relies yet
 //     on the bytes behind the listed length: the tables and logs that they replace are still there.
 //
@@ -34,8 +35,24 @@ type inventory struct {
 
 // contents is the form of the list, in JSON.
 type contents struct {
-	Files     []string          `json:"files"` // sorted
+	// Files has the names of logs and markers, with the length of a closed log and 0 for the others.
+	Files     map[string]int64  `json:"files"`
 	Manifests map[string]prefix `json:"manifests"`
+	// Sum is the digest of the list with an empty Sum, in hexadecimal.
+	Sum string `json:"sum"`
+}
+
+// encode returns the content of the list's file.
+func (c contents) encode() ([]byte, error) {
+	c.Sum = ""
+	raw, err := json.Marshal(c)
+	if err != nil {
+		return nil, err
+	}
+	sum := sha256.Sum256(raw)
+	c.Sum = hex.EncodeToString(sum[:])
+	raw, err = json.MarshalIndent(c, "", "  ")
+	return append(raw, '\n'), err
 }
 
 // prefix is the part of a manifest on which Pebble relies.
@@ -58,9 +75,9 @@ func isListed(name string) bool {
 
 func isManifest(name string) bool { return strings.HasPrefix(name, manifestStart) }
 
-// takeStock makes the list of a folder that survey has checked. known has the listed prefixes of its manifests.
-func takeStock(fs vfs.FS, dir, path string, known map[string]prefix) (*inventory, error) {
-	v := &inventory{FS: fs, dir: dir, path: path, list: contents{Manifests: map[string]prefix{}}, made: map[string]bool{}}
+// takeStock makes the list of a folder that survey has checked. known is the list that survey has found.
+func takeStock(fs vfs.FS, dir, path string, known contents) (*inventory, error) {
+	v := &inventory{FS: fs, dir: dir, path: path, list: contents{Files: map[string]int64{}, Manifests: map[string]prefix{}}, made: map[string]bool{}}
 	names, err := fs.List(dir)
 	if err != nil {
 		return nil, err
@@ -70,13 +87,12 @@ func takeStock(fs vfs.FS, dir, path string, known map[string]prefix) (*inventory
 	}
 	for _, name := range names {
 		if isListed(name) {
-			v.list.Files = append(v.list.Files, name)
+			v.list.Files[name] = known.Files[name]
 		}
-		if p, ok := known[name]; ok {
+		if p, ok := known.Manifests[name]; ok {
 			v.list.Manifests[name] = p
 		}
 	}
-	slices.Sort(v.list.Files)
 	if len(v.list.Files) == 0 {
 		return v, nil // a new store: the list comes with its first file
 	}
@@ -105,7 +121,7 @@ func (v *inventory) Create(path string, category vfs.DiskWriteCategory) (vfs.Fil
 		return &manifestFile{File: file, inventory: v, name: name, digest: sha256.New()}, nil
 	}
 	v.make(name)
-	return file, nil
+	return v.logFile(file, name), nil
 }
 
 // ReuseForWrite implements vfs.FS.
@@ -114,10 +130,20 @@ func (v *inventory) ReuseForWrite(from, to string, category vfs.DiskWriteCategor
 		return nil, err
 	}
 	file, err := v.FS.ReuseForWrite(from, to, category)
-	if name, ok := v.within(to); err == nil && ok {
-		v.make(name)
+	name, ok := v.within(to)
+	if err != nil || !ok {
+		return file, err
 	}
-	return file, err
+	v.make(name)
+	return v.logFile(file, name), nil
+}
+
+// logFile returns the file of a log, so that its length is listed, and any other file as it is.
+func (v *inventory) logFile(file vfs.File, name string) vfs.File {
+	if !strings.HasSuffix(name, logEnding) {
+		return file
+	}
+	return &logFile{File: file, inventory: v, name: name}
 }
 
 // Remove implements vfs.FS.
@@ -159,16 +185,14 @@ func (v *inventory) drop(path string) error {
 	defer v.mu.Unlock()
 	delete(v.made, name)
 	_, hasPrefix := v.list.Manifests[name]
-	at, listed := slices.BinarySearch(v.list.Files, name)
+	_, listed := v.list.Files[name]
 	if !hasPrefix && !listed {
 		return nil
 	}
 	if err := syncFolder(v.FS, v.dir); err != nil {
 		return err
 	}
-	if listed {
-		v.list.Files = slices.Delete(v.list.Files, at, at+1)
-	}
+	delete(v.list.Files, name)
 	delete(v.list.Manifests, name)
 	v.add(v.made)
 	return v.write()
@@ -182,9 +206,8 @@ func (v *inventory) add(names map[string]bool) (added bool) {
 		}
 		added = true
 		delete(v.made, name)
-		v.list.Files = append(v.list.Files, name)
+		v.list.Files[name] = 0
 	}
-	slices.Sort(v.list.Files)
 	return added
 }
 
@@ -196,12 +219,23 @@ func (v *inventory) rely(name string, p prefix) error {
 	return v.write()
 }
 
+// closed lists the length of a log that gets no more records.
+func (v *inventory) closed(name string, length int64) error {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if _, listed := v.list.Files[name]; !listed {
+		return nil // removed, or not on disk yet
+	}
+	v.list.Files[name] = length
+	return v.write()
+}
+
 func (v *inventory) write() error {
-	raw, err := json.MarshalIndent(v.list, "", "  ")
+	raw, err := v.list.encode()
 	if err != nil {
 		return err
 	}
-	return writeFile(v.FS, v.path, append(raw, '\n'))
+	return writeFile(v.FS, v.path, raw)
 }
 
 // folderFile is Pebble's folder.
@@ -254,4 +288,27 @@ func (f *manifestFile) synced(err error) error {
 		return err
 	}
 	return f.inventory.rely(f.name, prefix{f.bytes, hex.EncodeToString(f.digest.Sum(nil))})
+}
+
+// logFile is a log that is being written.
+type logFile struct {
+	vfs.File
+	inventory *inventory
+	name      string
+	bytes     int64
+}
+
+// Write implements vfs.File.
+func (f *logFile) Write(p []byte) (int, error) {
+	n, err := f.File.Write(p)
+	f.bytes += int64(n)
+	return n, err
+}
+
+// Close implements vfs.File. Pebble has synced the log.
+func (f *logFile) Close() error {
+	if err := f.File.Close(); err != nil {
+		return err
+	}
+	return f.inventory.closed(f.name, f.bytes)
 }
