@@ -93,12 +93,7 @@ type counts struct {
 	all     int
 	streams int // in all, of HTTP/2
 	of      map[netip.Addr]int
-	away    int // that were refused and are read to their end
 }
-
-// maxAway is how many that were refused are waited for at once, so that they read
-// the answer: in a flood the others may miss it.
-const maxAway = 64
 
 func (c *counts) take(from netip.Addr) bool {
 	c.mu.Lock()
@@ -165,9 +160,9 @@ func (c *counts) giveBack(from netip.Addr) {
 // turnAway closes a connection that was answered already.
 func (c *counts) turnAway(conn net.Conn) {
 	c.mu.Lock()
-	wait := c.away < maxAway
+	wait := c.refused < c.maxRefused()
 	if wait {
-		c.away++
+		c.refused++
 	}
 	c.mu.Unlock()
 	if !wait {
@@ -178,7 +173,7 @@ func (c *counts) turnAway(conn net.Conn) {
 		drain(conn)
 		_ = conn.Close()
 		c.mu.Lock()
-		c.away--
+		c.refused--
 		c.mu.Unlock()
 	}()
 }

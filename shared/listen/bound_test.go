@@ -11,7 +11,9 @@ import (
 	"net/netip"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/gatewright/gatewright/shared/config"
@@ -214,4 +216,51 @@ func TestWaitingConnectionsCostLittle(t *testing.T) {
 		c.r = bufio.NewReaderSize(c, 256)
 		c.served()
 	}
+}
+
+// halfOpen is a connection of which the server can end its own side, as of TCP.
+type halfOpen struct {
+	visitor
+	closed *atomic.Int32
+}
+
+func (*halfOpen) CloseWrite() error { return nil }
+
+func (h *halfOpen) Close() error {
+	h.closed.Add(1)
+	return h.visitor.Close()
+}
+
+// TestRefusedConnectionsShareDescriptors: refused connections whose clients do not close them are few, over all listeners of the
+// process. The others are closed at once.
+func TestRefusedConnectionsShareDescriptors(t *testing.T) {
+	const most, waiting, refused = 64, 2, 10
+	synctest.Test(t, func(t *testing.T) {
+		budget, closed := listen.NewBudget(most), new(atomic.Int32)
+		for range 2 {
+			p, settings := make(pipes), defaults(t)
+			settings.ConnectionsPerAddress = 1
+			server := listen.New(listen.Options{
+				Handler: http.HandlerFunc(echo), Settings: settings, Budget: budget,
+				IDs: ids.NewSource(rand.Reader, time.Now), Log: slog.New(slog.DiscardHandler),
+			})
+			go func() { _ = server.Serve(p) }()
+			t.Cleanup(func() { _ = server.Close() })
+			p.dialFrom(t, "192.0.2.1:1").served()
+			for range refused {
+				ours, theirs := net.Pipe()
+				t.Cleanup(func() { _ = ours.Close() })
+				go func() { _, _ = io.Copy(io.Discard, ours) }()
+				p <- &halfOpen{visitor{theirs, net.TCPAddrFromAddrPort(netip.MustParseAddrPort("192.0.2.1:2"))}, closed}
+			}
+		}
+		synctest.Wait()
+		if open := 2*refused - closed.Load(); open != waiting {
+			t.Errorf("refused connections that are open = %d, want %d", open, waiting)
+		}
+		time.Sleep(10 * time.Second)
+		if open := 2*refused - closed.Load(); open != 0 {
+			t.Errorf("refused connections that are open after 10 s = %d, want 0", open)
+		}
+	})
 }

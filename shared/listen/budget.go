@@ -8,7 +8,8 @@ import (
 )
 
 // Budget limits the connections that all listeners of a process have at once, from all client addresses: each connection
-// takes a file descriptor of the process. Make one with NewBudget. It is safe for concurrent use.
+// takes a file descriptor of the process. It also limits the memory of their large heads (heads.go). Make one with NewBudget.
+// It is safe for concurrent use.
 //
 // Each listener keeps an eighth of the budget for itself, or less if there are more than four: they keep half of it at most.
 // So a flood of one listener does not block the others, such as the management API, which an operator needs meanwhile.
@@ -17,6 +18,8 @@ type Budget struct {
 
 	mu        sync.Mutex
 	listeners []*counts
+	heads     largeHeads
+	refused   int // connections that were refused and are read to their end
 }
 
 // NewBudget returns a Budget of this number of connections. 0 means as many as the process has file descriptors for.
@@ -42,6 +45,13 @@ func (b *Budget) hasRoom(c *counts) bool {
 		}
 	}
 	return taken < b.most
+}
+
+// maxRefused returns how many refused connections may wait at once until their clients have read the refusal, over all
+// listeners of the process. Each takes a descriptor beyond the limit of connections. Others are closed at once, and a client
+// that is still sending may then miss the refusal.
+func (b *Budget) maxRefused() int {
+	return min(64, max(1, b.most/32))
 }
 
 const (

@@ -38,6 +38,8 @@ type conn struct {
 	// from, nil for the connection's own. They do not change once a request is read.
 	from   netip.Addr
 	client net.Addr
+	// head is what it holds of the budget of large heads.
+	head headBytes
 
 	// standard is the state of a connection that net/http reads itself, nil for any other connection. The pointer never changes.
 	standard *standard
@@ -210,7 +212,9 @@ func (c *conn) more() error {
 	}
 	begun := c.stash != nil
 	if len(c.stash) == cap(c.stash) {
-		c.grow()
+		if err := c.growHead(); err != nil {
+			return err
+		}
 	}
 	n, err := c.read(c.stash[len(c.stash):cap(c.stash)], c.headBy)
 	c.stash = c.stash[:len(c.stash)+n]
@@ -400,12 +404,14 @@ func (c *conn) idle() {
 	if c.ended != nil {
 		c.pass = c.given
 	}
+	c.releaseHead()
 	c.answering, c.entered = false, false
 }
 
 // tunnel is called when a handler has taken the connection.
 func (c *conn) tunnel() {
 	c.stage = inTunnel
+	c.releaseHead()
 	c.unsettled.Store(false)
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -477,7 +483,7 @@ func (c *conn) finish() error {
 	if c.finished.Swap(true) {
 		return net.ErrClosed
 	}
-	defer c.server.counts.giveBack(c.from)
+	defer c.giveBack()
 	return c.part()
 }
 

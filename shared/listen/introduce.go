@@ -70,7 +70,7 @@ func (c *conn) introduce() {
 	from := c.server.counted(c.RemoteAddr())
 	if !c.server.counts.move(from) {
 		c.finished.Store(true)
-		c.server.counts.giveBack(c.from)
+		c.giveBack()
 		c.server.turnAway(c.wire, c.client)
 		return
 	}

@@ -19,7 +19,7 @@
 // With config.Listener.StandardHTTP net/http reads connections itself (standard.go). It is for incidents in
 // which our own parser has a fault.
 //
-// Read listen.go first, then conn.go (what net/http gets to read), deadline.go (how
+// Read listen.go first, then conn.go (what net/http gets to read), heads.go (the memory of large heads), deadline.go (how
 // long it waits), secure.go (TLS), http2.go and stream.go (HTTP/2), leave.go and goaway.go (how a
 // server ends), introduce.go (the PROXY protocol) and bound.go. The rules are those of contract 1.2 (every error is
 // a problem), design, section 4 (a bare % is a 400), RFC 9112 and
@@ -285,6 +285,7 @@ type answer struct {
 func (a *answer) begin() {
 	if !a.begun {
 		a.begun = true
+		a.conn.releaseHead()
 		if a.conn.server.leaving.Load() || a.conn.isLast() {
 			a.Header().Set("Connection", "close")
 			a.conn.untold.Store(0)

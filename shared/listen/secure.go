@@ -50,7 +50,7 @@ func (b below) Close() error {
 		c.http2.first.Stop()
 	}
 	if !c.finished.Swap(true) {
-		c.server.counts.giveBack(c.from)
+		c.giveBack()
 	}
 	if tcp, ok := b.Conn.(*net.TCPConn); ok && c.stuck.Load() {
 		_ = tcp.SetLinger(0) // who takes nothing is not owed what is in the kernel's buffers

@@ -113,11 +113,14 @@ func (c *conn) hasHead() bool {
 	return len(c.standard.head) > 0
 }
 
-// overLimit refuses a head that has reached its limit and is not whole: net/http would read on.
+// overLimit refuses a head that is not whole and has reached its limit, or finds no memory: net/http would read on.
 func (c *conn) overLimit() *framing.Refusal {
 	c.standard.mu.Lock()
 	defer c.standard.mu.Unlock()
 	refusal := c.server.limits.Unfinished(len(c.standard.head), c.standard.lines)
+	if refusal == nil && !c.takeHead(standardHeadSize(c.standard.head)) {
+		refusal = errManyHeads
+	}
 	c.replaced = refusal != nil
 	return refusal
 }
@@ -174,6 +177,7 @@ func (c *conn) enterStandard(r *http.Request) *framing.Refusal {
 	if len(s.head) == 0 && cap(s.head) > stashSize {
 		s.head = nil
 	}
+	c.passHead(standardHeadSize(s.head))
 	c.headBy, c.blanks, c.entered = time.Time{}, 0, true
 	c.unsettled.Store(s.chunked || s.left > 0 || len(s.head) > 0)
 	c.mu.Lock()
@@ -191,6 +195,7 @@ func (c *conn) idleStandard() {
 		c.ended = errFraming
 	}
 	s.running, s.last, c.entered = false, false, false
+	c.releaseHead()
 	if len(s.head) > 0 {
 		c.headBy = time.Now().Add(c.server.settings.HeaderTimeout)
 	}

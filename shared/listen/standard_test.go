@@ -39,6 +39,7 @@ func chunkedIsLast(t *testing.T, request string) bool {
 
 // notStandard are the tests that do not run with StandardHTTP, each with the reason.
 var notStandard = map[string]string{
+	"TestLimitsPageHasLargeHeads":                   "reads a page of the documentation, and serves no request",
 	"TestDescriptorsAreLeftToTheProcess":            "counts descriptors, and serves no request",
 	"TestBodiesCountForTheClientAndForNoBalancer":   "asks a function for names, and serves no request",
 	"TestAddressThatCannotBeListenedOnSaysWhatToDo": "no server is made",
@@ -64,6 +65,8 @@ var notStandard = map[string]string{
 func TestStandard(t *testing.T) {
 	tests := map[string]func(*testing.T){
 		"TestListenersOfAProcessShareItsDescriptors":               TestListenersOfAProcessShareItsDescriptors,
+		"TestLargeHeadsHaveABoundTogether":                         TestLargeHeadsHaveABoundTogether,
+		"TestRefusedConnectionsShareDescriptors":                   TestRefusedConnectionsShareDescriptors,
 		"TestTheSlowestBodyMakesRoom":                              TestTheSlowestBodyMakesRoom,
 		"TestABufferedBodyThatIsTooSlowEnds":                       TestABufferedBodyThatIsTooSlowEnds,
 		"TestAFloodOfRefusalsFillsNoLog":                           TestAFloodOfRefusalsFillsNoLog,

@@ -51,6 +51,9 @@ func (c *conn) forget() {
 		return
 	}
 	c.server.stashes.put(c.stash)
+	if cap(c.stash) > freeHeadBytes {
+		c.passHead(0)
+	}
 	c.stash = nil
 	c.given, c.pass, c.next = 0, 0, 0
 	if c.stage == inHead && c.unsettled.Load() {
