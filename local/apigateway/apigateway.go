@@ -163,7 +163,7 @@ func (g *Gateway) receive(w http.ResponseWriter, r *http.Request, operation api.
 			if stranger, ok := errors.AsType[*fault.Fault](err); ok && stranger.Kind == fault.Unauthenticated {
 				return nil, 0, "" // which the function refuses without the body, in its own words and fields
 			}
-			bodies.Charge(r.Context(), caller.AccountID)
+			bodies.ChargeAPI(r.Context(), caller.AccountID)
 		}
 	}
 	body, err := g.read(r)

@@ -40,7 +40,7 @@ func TestBodiesHaveABudget(t *testing.T) {
 		return w.Result()
 	}
 	full, over := b.Begin(httptest.NewRequestWithContext(t.Context(), http.MethodPut, "/", nil), client, func() {})
-	if err := bodies.Take(full.Context(), share); err != nil {
+	if err := bodies.Take(full.Context(), share/4*3); err != nil {
 		t.Fatal(err)
 	}
 	if r := put(10); r.StatusCode != http.StatusServiceUnavailable || r.Header.Get("Retry-After") != "1" || got != "" {

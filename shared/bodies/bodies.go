@@ -3,14 +3,20 @@
 // wait cannot fill the memory, however many they are, and one client leaves room for the others.
 //
 // A body takes bytes of the budget as they arrive, whatever its Content-Length is. No client address and no account
-// holds more than a quarter. When there is no room, the slowest body that is still arriving ends and makes room. If no other
-// body is slower, the new one is refused. A body that arrives below MinRate ends in any case.
+// holds more than a quarter. Only bodies of the management API whose caller has an account key may take the last quarter of each
+// limit: of the budget, of a client's quarter and of an account's quarter. So the bodies of gateway routes, whose clients
+// may be anybody, never lock an account's owner out of the management API. On the routes of one account, one client address holds
+// half of the account's quarter at most.
+//
+// When there is no room, the slowest body that is still arriving ends and makes room, if it is slower than the new one.
+// Otherwise the new one is refused. The rate of a body is an average over its time, in which the last seconds count most
+// (rate.go). A body that arrives below MinRate ends in any case.
 //
 // It does not count bodies that are streamed to an upstream: they are never held whole. It knows no listener and no
 // connection: package listen begins a Request for each request with a body. Without a Request, Read reads up to its limit
 // and counts nothing: for example in a Lambda, whose platform holds the body already.
 //
-// Read bodies.go first, then request.go (what one request holds) and read.go (how a body is read). The rules are those of
+// Read bodies.go first, then request.go (what one request holds), read.go (how a body is read) and rate.go. The rules are those of
 // docs/limits.md, "Requests and answers".
 package bodies
 
@@ -27,6 +33,8 @@ import (
 const (
 	// shares is the number of parts of the budget: one client address or one account holds one part at most.
 	shares = 4
+	// fairParts is the number of parts of a share. A client that holds one part at most ends slower bodies of any client.
+	fairParts = 4
 	// MinRate is the lowest rate of a body, in bytes per second, as in IIS and Kestrel. A body may be late by Window.
 	MinRate = 240
 	// Window is how far a body may fall behind MinRate. It is also the longest pause, of a new body and of one that was
@@ -61,17 +69,25 @@ func Refusal(err error) (status int, detail string) {
 type Budget struct {
 	bytes, share int64
 
-	mu   sync.Mutex // guards what follows, and the fields of requests and arrivals that say so
-	held int64
-	of   map[holder]int64
+	mu sync.Mutex // guards what follows, and the fields of requests and arrivals that say so
+	of map[holder]int64
 	// arriving are the bodies that are being read. They can be ended to make room.
 	arriving map[*arrival]struct{}
 }
 
-// holder is a client address or an account, whichever is set. The zero holder is nobody, and has no bound of its own.
+// holder is a group of requests: those of a client address, of an account, or of both if both are set. The zero holder has all
+// requests.
 type holder struct {
 	client  netip.Addr
 	account string
+	// routes says that requests to the management API are not in the group.
+	routes bool
+}
+
+// bound is the most that the requests of a holder may hold together.
+type bound struct {
+	holder
+	bytes int64
 }
 
 // New makes a Budget of so many bytes (config.Listener).
@@ -83,11 +99,11 @@ func New(bytes int64) *Budget {
 func (b *Budget) Held() int64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.held
+	return b.of[holder{}]
 }
 
 // take takes n more bytes for a request. If there is no room, it ends bodies that are slower than a, the body of this request; a is
-// nil if that body has arrived. The error is ErrBusy, the reason why a was ended, or an *http.MaxBytesError if n is over the share.
+// nil if that body has arrived. The error is ErrBusy, the reason why a was ended, or an *http.MaxBytesError if no request may hold so much.
 func (b *Budget) take(q *Request, a *arrival, n int64) error {
 	for {
 		b.mu.Lock()
@@ -115,15 +131,17 @@ func (b *Budget) tryTake(q *Request, a *arrival, n int64) (*arrival, error) {
 	if q.over {
 		return nil, ErrBusy // the request has its answer already
 	}
-	if q.held+n > b.share {
-		return nil, &http.MaxBytesError{Limit: b.share}
+	for _, limit := range q.bounds() {
+		if q.held+n > limit.bytes {
+			return nil, &http.MaxBytesError{Limit: limit.bytes}
+		}
 	}
 	within, short := b.shortage(q, n)
 	if !short {
 		b.add(q, n)
 		return nil, nil
 	}
-	victim := b.slowest(q, a, within)
+	victim := b.slowest(q, a, n, within)
 	if victim == nil {
 		return nil, ErrBusy
 	}
@@ -131,33 +149,34 @@ func (b *Budget) tryTake(q *Request, a *arrival, n int64) (*arrival, error) {
 	return victim, nil
 }
 
-// shortage reports whether n more bytes of a request exceed a limit, and whose: its client's, its account's, or the budget's,
-// for which it returns the zero holder.
+// shortage reports whether n more bytes of a request exceed a bound, and whose.
 func (b *Budget) shortage(q *Request, n int64) (within holder, short bool) {
-	for _, h := range q.holders() {
-		if h != (holder{}) && b.of[h]+n > b.share {
-			return h, true
+	for _, limit := range q.bounds() {
+		if b.of[limit.holder]+n > limit.bytes {
+			return limit.holder, true
 		}
 	}
-	return holder{}, b.held+n > b.bytes
+	return holder{}, false
 }
 
-// slowest returns the body that is furthest behind among the bodies that count for within and are slower than a. It skips bodies
-// of clients that hold less than the client of q. It returns nil if there is none.
-func (b *Budget) slowest(q *Request, a *arrival, within holder) *arrival {
-	due := time.Now().Add(Window)
-	if a != nil {
-		due = a.due
-	}
+// slowest returns the slowest body among those that count for within and are slower than a. If the client of q holds more than a
+// fair part, slowest skips bodies of clients that hold less than that client. It returns nil if there is none.
+func (b *Budget) slowest(q *Request, a *arrival, n int64, within holder) *arrival {
+	now := time.Now()
+	rate := a.askingRate(now)
+	holds := b.of[q.clientHolder()]
+	fair := holds+n <= b.share/fairParts
 	var out *arrival
 	for other := range b.arriving {
-		if other == a || other.ended != nil || other.taken == 0 || !other.due.Before(due) || !other.request.isOf(within) {
+		if other == a || other.ended != nil || other.taken == 0 || !other.request.isOf(within) {
 			continue
 		}
-		if b.of[other.request.clientHolder()] < b.of[q.clientHolder()] {
+		if !fair && b.of[other.request.clientHolder()] < holds {
 			continue
 		}
-		out, due = other, other.due
+		if r := other.rate(now); r < rate {
+			out, rate = other, r
+		}
 	}
 	return out
 }
@@ -168,13 +187,9 @@ func (b *Budget) add(q *Request, n int64) {
 		return
 	}
 	q.held += n
-	b.held += n
-	for _, h := range q.holders() {
-		if h == (holder{}) {
-			continue
-		}
-		if b.of[h] += n; b.of[h] == 0 {
-			delete(b.of, h)
+	for _, limit := range q.bounds() {
+		if b.of[limit.holder] += n; b.of[limit.holder] == 0 {
+			delete(b.of, limit.holder)
 		}
 	}
 }

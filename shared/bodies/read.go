@@ -82,6 +82,7 @@ type arrival struct {
 	taken int64 // bytes that the body takes
 	// due is the time at which the body falls too far behind MinRate.
 	due   time.Time
+	pace  pace
 	ended error // why the body was ended, nil while it may go on
 	late  *time.Timer
 
@@ -92,7 +93,8 @@ type arrival struct {
 // arrive begins to read a body. Later reads of the same request are of copies in memory, and cannot be ended.
 func (q *Request) arrive() *arrival {
 	b := q.budget
-	a := &arrival{request: q, gone: make(chan struct{}), due: time.Now().Add(Window)}
+	now := time.Now()
+	a := &arrival{request: q, gone: make(chan struct{}), due: now.Add(Window), pace: newPace(now)}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if q.read {
@@ -188,8 +190,10 @@ func (a *arrival) got(n int) {
 	b := a.request.budget
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	now := time.Now()
+	a.pace.add(n, now)
 	a.due = a.due.Add(time.Duration(n) * time.Second / MinRate)
-	if most := time.Now().Add(Window); a.due.After(most) {
+	if most := now.Add(Window); a.due.After(most) {
 		a.due = most
 	}
 }

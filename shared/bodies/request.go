@@ -16,7 +16,9 @@ type Request struct {
 
 	// The budget's lock guards what follows.
 	account string
-	held    int64
+	// api says that the request is one to the management API, of a caller with an account key.
+	api  bool
+	held int64
 	// over says that the request has been answered. From then on it holds nothing.
 	over bool
 	// read says that the request's body on the connection was read or is being read. Later reads are of copies in memory.
@@ -44,8 +46,14 @@ func of(ctx context.Context) *Request {
 	return q
 }
 
-// Charge makes the request's bodies count for an account too. Call it before the body is read.
-func Charge(ctx context.Context, account string) {
+// Charge makes the bodies of a request to a gateway route count for the route's account too. Call it before the body is read.
+func Charge(ctx context.Context, account string) { charge(ctx, account, false) }
+
+// ChargeAPI does the same for a request to the management API, of a caller with a key of the account. Such a request may also
+// take what is kept for the management API. A request without an account may not.
+func ChargeAPI(ctx context.Context, account string) { charge(ctx, account, account != "") }
+
+func charge(ctx context.Context, account string, api bool) {
 	q := of(ctx)
 	if q == nil {
 		return
@@ -54,7 +62,7 @@ func Charge(ctx context.Context, account string) {
 	defer q.budget.mu.Unlock()
 	held := q.held
 	q.budget.add(q, -held)
-	q.account = account
+	q.account, q.api = account, api
 	q.budget.add(q, held)
 }
 
@@ -97,12 +105,30 @@ func RetryAfterSeconds() string { return strconv.Itoa(int(RetryAfter / time.Seco
 
 func (q *Request) clientHolder() holder { return holder{client: q.client} }
 
-// holders returns the holders whose limits apply to the request.
-func (q *Request) holders() [2]holder {
-	return [2]holder{q.clientHolder(), {account: q.account}}
+// bounds returns the bounds that apply to the request. The budget's lock is held.
+func (q *Request) bounds() []bound {
+	b := q.budget
+	out := append(make([]bound, 0, 7), bound{holder{}, b.bytes})
+	if q.client.IsValid() {
+		out = append(out, bound{q.clientHolder(), b.share})
+	}
+	if q.account != "" {
+		out = append(out, bound{holder{account: q.account}, b.share})
+	}
+	if q.api {
+		return out
+	}
+	for _, all := range out {
+		// The last quarter of each is kept for the management API.
+		out = append(out, bound{holder{all.client, all.account, true}, all.bytes / 4 * 3})
+	}
+	if q.client.IsValid() && q.account != "" {
+		out = append(out, bound{holder{q.client, q.account, true}, b.share / 2})
+	}
+	return out
 }
 
-// isOf reports whether the request counts for h. The zero holder is the budget, for which each request counts.
+// isOf reports whether the request is one of those of h.
 func (q *Request) isOf(h holder) bool {
-	return h == (holder{}) || h == q.clientHolder() || h == holder{account: q.account}
+	return (!h.client.IsValid() || h.client == q.client) && (h.account == "" || h.account == q.account) && !(h.routes && q.api)
 }

@@ -153,7 +153,7 @@ func listenerSettings() []Setting {
 		VarIdleTimeout:           {What: "how long a connection may have no request under way", More: ": after that it ends silently"},
 		VarConnections:           {Default: "half of the file descriptors beyond the 640 that the process reserves, or a quarter of all if that is more; 65,536 at most", What: "the most connections to all addresses of the process together, from all clients", More: ": one more is a 503. Each of the addresses keeps an eighth for itself. `0` is as without it"},
 		VarConnectionsPerAddress: {What: "the most connections from one client's address, 0 for no bound", More: "; of IPv6 an address is a /64. Loopback has no such bound"},
-		VarBufferedBodyBytes:     {What: "the most memory, in bytes, for all request bodies that the process holds whole: those of the management API, of MCP servers and of GraphQL routes", More: ". One client's address or one account gets a quarter of it at most. [A body beyond it](limits.md#requests-and-answers) is a 503"},
+		VarBufferedBodyBytes:     {What: "the most memory, in bytes, for all request bodies that the process holds whole: those of the management API, of MCP servers and of GraphQL routes", More: ". One client's address or one account gets a quarter of it at most. A quarter of it is only for callers of the management API with an account key. [A body beyond it](limits.md#requests-and-answers) is a 503"},
 	}
 	var out []Setting
 	add := func(name, value, least, most string) {

@@ -66,13 +66,13 @@ func TestTheSlowestBodyMakesRoom(t *testing.T) {
 	const head = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 10000\r\n\r\n"
 	synctest.Test(t, func(t *testing.T) {
 		p := make(pipes)
-		start(t, p, buffering, func(l *config.Listener) { l.BufferedBodyBytes = 64 << 10 }) // six such bodies
+		start(t, p, buffering, func(l *config.Listener) { l.BufferedBodyBytes = 88 << 10 }) // six such bodies
 		var all []*client
-		for range 6 {
-			all = append(all, p.dial(t).send(head+string(make([]byte, 9000))))
+		for i := range 6 {
+			all = append(all, p.dial(t).send(head+string(make([]byte, min(5000+4000*i, 9000)))))
 			time.Sleep(time.Second)
 		}
-		all[0].send(string(make([]byte, 900))) // which makes the second one the slowest
+		all[0].send(string(make([]byte, 4900))) // which makes the second one the slowest
 		response, _ := p.dial(t).send(head + string(make([]byte, 10_000))).answer()
 		if response.StatusCode != http.StatusOK {
 			t.Errorf("POST(new body) status = %d, want 200", response.StatusCode)
