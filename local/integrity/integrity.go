@@ -90,7 +90,7 @@ type Report struct {
 
 // damaged adds an error to the report. It adds each part of a joined error as an error of its own.
 func (r *Report) damaged(err error) {
-	if several, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // a joined error itself, not what one wraps
+	if several, ok := err.(interface{ Unwrap() []error }); ok {
 		for _, one := range several.Unwrap() {
 			r.damaged(one)
 		}
@@ -104,7 +104,7 @@ func (r *Report) damaged(err error) {
 func AtRest(ctx context.Context, s Source) (Report, error) {
 	var r Report
 	err := r.read(ctx, s, filepath.Join(s.Dir, datadir.Engine), func(engine *embedded.Backend) error {
-		empty, err := engine.Empty()
+		empty, err := engine.Empty() //nolint:contextcheck // notes are read from memory and tables of this process
 		if err != nil || empty {
 			return err
 		}

@@ -123,7 +123,7 @@ func complete(ctx context.Context, o *opened) error {
 		}
 		got, err := io.ReadAll(body)
 		if err = errors.Join(err, body.Close()); err != nil || string(got) != name {
-			return fmt.Errorf("Get(%s) = %q, %v, want %q", name, got, err, name)
+			return fmt.Errorf("Get(%s) = %q, %w, want %q", name, got, err, name)
 		}
 	}
 	return nil

@@ -423,7 +423,7 @@ func ensureAccount(ctx context.Context, s *accounts.Service, dir *datadir.Dir, l
 		if !fault.Is(err, fault.Unauthenticated) {
 			return "", err
 		}
-		log.WarnContext(ctx, "the key in the file "+datadir.AccountKey+" was revoked, has expired or is damaged: the file gets another key of the account", "account", accountName)
+		log.WarnContext(ctx, "the key in this file was revoked, has expired or is damaged: the file gets another key of the account", "file", datadir.AccountKey, "account", accountName)
 	}
 	_, key, err := s.Create(ctx, accountName)
 	if fault.Is(err, fault.Conflict) {

@@ -29,7 +29,7 @@ var (
 
 // sender is a client that sends one body, in a bubble of synctest.
 type sender struct {
-	ctx   context.Context
+	ctx   context.Context //nolint:containedctx // of its request
 	to    *io.PipeWriter
 	done  chan struct{}
 	err   error

@@ -74,7 +74,8 @@ func (c *conn) readStandard(p []byte) (int, error) {
 				return 0, c.refuse(refusal)
 			}
 		}
-		n, err := 0, error(nil)
+		var n int
+		var err error
 		stalled, hurried := false, false
 		if now == readingBody {
 			n, stalled, hurried, err = c.readOfBody(p)

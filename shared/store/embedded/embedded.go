@@ -207,7 +207,7 @@ func (b *Backend) openFiles(files string) error {
 		err = b.checkContent(b.db, found)
 	}
 	if err == nil {
-		err = b.resume(found)
+		err = b.resume()
 	}
 	if err != nil {
 		_ = errors.Join(b.db.Close(), b.ack.close()) // no write would be lost
@@ -234,7 +234,7 @@ func (b *Backend) acknowledgedPath() string { return b.o.FS.PathJoin(b.o.Dir, ac
 func (b *Backend) inventoryPath() string    { return b.o.FS.PathJoin(b.o.Dir, inventoryFile) }
 
 // resume reads where the last process ended.
-func (b *Backend) resume(found *existing) error {
+func (b *Backend) resume() error {
 	if err := b.remember(); err != nil {
 		return err
 	}

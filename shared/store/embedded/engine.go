@@ -28,7 +28,7 @@ const (
 
 func (b *Backend) pebbleOptions(disk vfs.FS) *pebble.Options {
 	o := &pebble.Options{
-		FS: disk, Lock: b.lock, ReadOnly: b.o.ReadOnly, Cache: pebble.NewCache(b.o.cacheBytes()), MemTableSize: uint64(b.o.MemTableBytes), MaxOpenFiles: openFiles,
+		FS: disk, Lock: b.lock, ReadOnly: b.o.ReadOnly, Cache: pebble.NewCache(b.o.cacheBytes()), MemTableSize: uint64(max(b.o.MemTableBytes, 0)), MaxOpenFiles: openFiles,
 		FormatMajorVersion: engineFormat,
 		Logger:             log{b},
 		EventListener:      log{b}.events(),

@@ -55,7 +55,7 @@ func (b *Backend) survey(files string) (*existing, error) {
 	case disk.Refusal(err) != "":
 		return nil, b.notOpened(err)
 	case err != nil:
-		return nil, fmt.Errorf("the file %s %w (%v): restore the last backup, or delete this file to start without its checks", b.inventoryPath(), errChanged, err)
+		return nil, fmt.Errorf("the file %s %w (%s): restore the last backup, or delete this file to start without its checks", b.inventoryPath(), errChanged, oneLine(err).Error())
 	}
 	e.marker, e.manifest = newestMarker(e.names)
 	if e.list != nil && e.olderReleaseWrote() {
@@ -158,7 +158,7 @@ func checkRecords(name string, raw []byte) error {
 		case errors.Is(err, record.ErrZeroedChunk) && zeros(raw[min(records.Offset(), int64(len(raw))):]):
 			return nil
 		default:
-			return fmt.Errorf("its file %s %w: %v", name, errChanged, oneLine(err))
+			return fmt.Errorf("its file %s %w: %s", name, errChanged, oneLine(err).Error())
 		}
 	}
 }

@@ -72,7 +72,7 @@ func TestEveryInterruptedStoreStarts(t *testing.T) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			disk := vfs.NewCrashableMem()
-			cuts := &interrupter{disk: disk, random: rand.New(rand.NewPCG(uint64(seed), 5))} //nolint:gosec // G115: not negative
+			cuts := &interrupter{disk: disk, random: rand.New(rand.NewPCG(uint64(seed), 5))}
 			const lives, commits = 3, 250
 			for life := range lives {
 				cuts.left = 8
