@@ -220,7 +220,7 @@ func startHurt(t *testing.T, fs *vfs.MemFS, h hurt, values map[string]string) st
 			t.Errorf("%v: Open = %q, want one line that says what to do", h, text)
 		}
 		if after := contents(t, fs); !maps.Equal(before, after) {
-			t.Errorf("%v: a refused start has changed files", h)
+			t.Errorf("%v: files after a refused start differ, want none changed", h)
 		}
 		return "refused"
 	}

@@ -110,7 +110,7 @@ func TestEveryInterruptedStoreStarts(t *testing.T) {
 					}
 				}
 				if err := engine.Close(); err != nil {
-					t.Errorf("Close %s = %v", cut.how, err)
+					t.Errorf("Close %s = %v, want nil", cut.how, err)
 				}
 			}
 		})
