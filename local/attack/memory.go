@@ -55,7 +55,7 @@ func (p *product) attackMemory(ctx context.Context, f flood) ([]result, error) {
 	var results []result
 	for _, a := range []struct {
 		name  string
-		begin func(ctx context.Context, begun *sync.WaitGroup, senders *sync.WaitGroup) error
+		begin func(ctx context.Context, begun, senders *sync.WaitGroup) error
 		wait  time.Duration
 	}{
 		{fmt.Sprintf("%d bodies over HTTP/1.1 that stall at 1 MB, to `%s`", f.connections, docsPath), func(ctx context.Context, begun, senders *sync.WaitGroup) error {
