@@ -11,6 +11,7 @@ import (
 
 	"github.com/gatewright/gatewright/internal/free"
 	"github.com/gatewright/gatewright/internal/readme"
+	"github.com/gatewright/gatewright/local/datadir"
 	"github.com/gatewright/gatewright/shared/config"
 	"github.com/gatewright/gatewright/shared/release"
 )
@@ -37,17 +38,17 @@ func TestHandbook(t *testing.T) {
 		}
 	}
 	elsewhere := t.TempDir()
-	here := strings.NewReplacer("/elsewhere", elsewhere, "127.0.0.1:9004", operators, "127.0.0.1:9000", management,
+	here := strings.NewReplacer("/elsewhere", elsewhere, "/var/lib/gatewright/account-key", filepath.Join(s.data, datadir.AccountKey), "127.0.0.1:9004", operators, "127.0.0.1:9000", management,
 		"gatewright-VERSION-linux-amd64.tar.gz", m.archive, "-C / ", "-C "+m.root+" ", "gatewright-server VERSION", "gatewright-server "+release.Version())
 	var steps []readme.Step
-	for _, heading := range []string{"Accounts, backups, stops", "Upgrade", "Watch"} {
+	for _, heading := range []string{"The first request", "Accounts, backups, stops", "Upgrade", "Watch"} {
 		more, err := readme.Page(page, heading, here)
 		if err != nil {
 			t.Fatal(err)
 		}
 		steps = append(steps, more...)
 	}
-	env := append(s.cmd.Env, fmt.Sprintf("PATH=%s%c%s%[2]c%[4]s", filepath.Dir(m.path()), os.PathListSeparator, m.stands, os.Getenv("PATH")))
+	env := append(s.cmd.Env, fmt.Sprintf("PATH=%s%c%s%[2]c%[4]s", filepath.Dir(m.path()), os.PathListSeparator, m.stands, os.Getenv("PATH")), "GATEWRIGHT_PROFILES="+filepath.Join(t.TempDir(), "profiles.json"))
 	if _, err := readme.Run(t.Context(), repository, env, steps); err != nil {
 		t.Error(err)
 	}
