@@ -13,6 +13,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 	"unicode"
@@ -73,9 +74,8 @@ type Server struct {
 // declares (Operation.ReadAt).
 func Open(p installation.Parts, callers Authenticator, routes []Route) *Server {
 	s := &Server{parts: p, callers: callers, sealer: p.Sealer(), requests: p.Hasher("idempotent-request"), mux: http.NewServeMux(), reads: map[string]auth.Scope{}, limits: counts.Open(p)}
-	a := humago.New(s.mux, humaConfig())
 	for _, r := range routes {
-		r.register(a, s.middleware(r))
+		s.mux.Handle(r.Method+" "+r.Path, s.operation(r))
 		segments := strings.Split(r.Path, "/")
 		s.paths = append(s.paths, segments)
 		if r.Single {
@@ -91,6 +91,18 @@ func Open(p installation.Parts, callers Authenticator, routes []Route) *Server {
 		}
 	}
 	return s
+}
+
+// operation returns the handler of an operation. The handler is made at the first request, because huma needs longer to
+// read the types of an operation than everything else that Open does, and a function that has just started is asked for
+// one operation. Each has a schema registry of its own: huma's registry is not safe for concurrent use.
+func (s *Server) operation(r Route) http.Handler {
+	registered := sync.OnceValue(func() http.Handler {
+		mux := http.NewServeMux()
+		r.register(humago.New(mux, humaConfig()), s.middleware(r))
+		return mux
+	})
+	return http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) { registered().ServeHTTP(w, request) })
 }
 
 // ServeHTTP is the way of every request: what it is called (request id), where
