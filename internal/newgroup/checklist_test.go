@@ -44,7 +44,7 @@ var derived = map[string]*regexp.Regexp{
 	"infra/testdata/kept.txt": nil,
 	// The space and the attributes of its records.
 	"internal/house/testdata/stored.txt":  nil,
-	"shared/apitools/testdata/tools.json": nil,
+	"shared/apitools/testdata/tools.txt": nil,
 	// What the installation costs, in tables that a test writes.
 	"docs/cost.md": tables,
 	// The bounds of its requests.
