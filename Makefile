@@ -190,7 +190,7 @@ race: $(NODE_MODULES) ## run the tests of what goroutines share, with the race d
 # compiles their tests as well.
 SYSTEMS  := $(foreach system,linux darwin windows,$(system)-amd64 $(system)-arm64)
 CHECKED  := linux-arm64 darwin-arm64 windows-amd64
-PORTABLE := ./client/commands ./client/dev ./client/files ./client/folder ./client/prompt ./cmd/gatewright ./cmd/gatewright-server ./internal/filesbench ./local ./local/datadir ./local/emulator ./local/instance ./local/lambdahost ./local/processes ./local/product ./local/sandbox ./local/supervise ./local/takeover ./local/terminal ./local/terminal/terminaltest \
+PORTABLE := ./client/commands ./client/dev ./client/files ./client/folder ./client/prompt ./cmd/gatewright ./cmd/gatewright-server ./internal/filesbench ./local ./local/datadir ./local/emulator ./local/instance ./local/lambdahost ./local/processes ./local/product ./local/sandbox ./local/supervise ./local/terminal ./local/terminal/terminaltest \
             ./packaging/containertest ./packaging/images ./shared/blob/files ./shared/disk ./shared/listen ./shared/seal ./shared/socket ./shared/store/embedded ./shared/store/storetest
 on = CGO_ENABLED=0 GOOS=$(firstword $(subst -, ,$(1))) GOARCH=$(lastword $(subst -, ,$(1)))
 

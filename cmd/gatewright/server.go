@@ -38,7 +38,6 @@ func serverWords() []serverWord {
 		{"check", "Read all data and report what is damaged, while the product runs or not"},
 		{"export-data", "Write all of the installation into a sealed file that moves it: to AWS, out of it, or to another machine"},
 		{"gateway", "Serve an installation's deployments by a process of their own (docs/gateway-process.md)"},
-		{"import", "Make the data directory of one of an earlier version"},
 		{"import-data", "Make an installation of a file of export-data, in a place that holds none"},
 		{"key", "Make, list and revoke account keys"},
 		{"operation", "Look durable operations up, and resume one"},

@@ -176,12 +176,6 @@ func sections(binaries string) []section {
 			command: []string{"bash", "-o", "pipefail", "-c", `go test -run - -bench LimitOfAnAccountsRequests -benchtime 20000x ./shared/api | sed -En 's/^BenchmarkLimitOf[^\/]*\/([0-9]+)_a_second.*ns\/op[[:space:]]+([0-9.e-]+) reads\/op[[:space:]]+([0-9.]+) times[[:space:]]+([0-9.e-]+) writes\/op.*/| \1 | \3 | \2 | \4 |/p' | sed '1i | requests a second | times | reads | writes |\n|--:|--:|--:|--:|'`},
 		},
 		{
-			title: "The embedded engine",
-			intro: "What `make run` keeps its table with, and the product over it. Beside it is dynoxide, the DynamoDB emulator that had the table before,\n" +
-				"in the same run and in turns. A commit is four conditional writes of 600 bytes, answered once it is on disk.",
-			command: product("go run ./local/enginebench -binary"),
-		},
-		{
 			title: "A rotation of the root key",
 			intro: "100,000 API keys, half of them in a bucket that has forgotten their texts, over the embedded engine with its files in memory, so that no disk is measured; two clients check keys, each for the first time, from\n" +
 				"before the rotation until after it. The hours of waiting are gone through by a clock of its own. The limits are no key refused, and one read of the table beside the usual one.",
@@ -189,8 +183,8 @@ func sections(binaries string) []section {
 		},
 		{
 			title: "The embedded engine: large key buckets",
-			intro: "A bucket of 100,000 consumers made through the API, and a product with a million, made by its own functions in one process. Emptying holds a\n" +
-				"second pass, a minute later, for what a slow writer may have added.",
+			intro: "The start of a product without large buckets, and what it uses without a request. Then a bucket of 100,000 consumers made through the API, and a product with a million,\n" +
+				"made by its own functions in one process. Emptying holds a second pass, a minute later, for what a slow writer may have added.",
 			command: product("go run ./local/largebucket -binary"),
 		},
 		{

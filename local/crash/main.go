@@ -8,7 +8,7 @@
 // and what the process had handed to the operating system is written whether or
 // not it waited for the disk; power cuts are simulated in the tests of
 // shared/store/embedded. `make bench` runs 100 rounds, its own test two and one of
-// each kind. Kills of an import are in the tests of local/takeover.
+// each kind.
 //
 // Read main.go for the rounds, writer.go for what is written, verify.go for how it
 // is looked for again, engine.go and copying.go for what else is under way, and

@@ -37,6 +37,10 @@ const (
 	// files.
 	Engine  = "engine"
 	Objects = "objects"
+	// EmulatedTable and EmulatedObjects are the folders of the emulators of DynamoDB and
+	// S3. They take the place of Engine and Objects if functions are processes.
+	EmulatedTable   = "dynamodb"
+	EmulatedObjects = "s3"
 	// AccountKey is the file with the key of the first account.
 	AccountKey = "account-key"
 )

@@ -1,13 +1,14 @@
 // Command largebucket measures what the size of a key bucket costs: it fills
 // buckets of 1,000 and of 100,000 consumers through the API of a product of its
 // own, lists them, deletes the large one, and waits until nothing of it is left;
-// and it gives another product a bucket of a million, and looks at its memory and
-// at how it starts again after kills.
+// it gives another product a bucket of a million, and looks at its memory and
+// at how it starts again after kills; and it measures how long a product without large
+// buckets takes to start, and what it uses without a request.
 //
 // `make bench` runs it. It fails when a figure is beyond its bar, or when the bucket
 // can still be seen after its deletion.
 //
-// Read main.go, then million.go; client.go speaks to the product.
+// Read main.go, then million.go and start.go; client.go speaks to the product.
 package main
 
 import (
@@ -32,6 +33,9 @@ func main() {
 	most := flag.Int("most", 1_000_000, "how many consumers the product has whose memory and start are measured; 0 for not to")
 	flag.Parse()
 	bars.Main(context.Background(), "largebucket", func(ctx context.Context, dir string, table *bars.Table) error {
+		if err := start(ctx, filepath.Join(dir, "start"), *binary, table); err != nil {
+			return err
+		}
 		if err := throughAPI(ctx, filepath.Join(dir, "api"), *binary, *consumers, table); err != nil || *most == 0 {
 			return err
 		}

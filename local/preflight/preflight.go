@@ -11,7 +11,7 @@
 // What it is not: a check of every byte. Package integrity reads the tables and the
 // objects; this package opens the store read-only, and compares names and sizes.
 //
-// This file is all of it. docs/local-run.md lists what happens when a file is missing.
+// Read preflight.go; emulators.go refuses the data of emulators. docs/local-run.md lists what happens when a file is missing.
 package preflight
 
 import (

@@ -17,9 +17,9 @@ import (
 
 	"github.com/gatewright/gatewright/local/control"
 	"github.com/gatewright/gatewright/local/datadir"
+	"github.com/gatewright/gatewright/local/preflight"
 	"github.com/gatewright/gatewright/local/processes"
 	"github.com/gatewright/gatewright/local/rootkey"
-	"github.com/gatewright/gatewright/local/takeover"
 	"github.com/gatewright/gatewright/local/terminal"
 	"github.com/gatewright/gatewright/shared/config"
 )
@@ -70,7 +70,7 @@ func (p Program) holdsInstallation() error {
 	if s.dynamoDB != "" || s.functions != "" {
 		return nil // the table is elsewhere, or an emulator's
 	}
-	if err := takeover.Refuse(s.dataDir); err != nil {
+	if err := preflight.RefuseEmulators(s.dataDir); err != nil {
 		return err
 	}
 	for _, name := range []string{rootkey.Name, datadir.Engine, datadir.Objects, datadir.AccountKey} {
@@ -81,11 +81,11 @@ func (p Program) holdsInstallation() error {
 	return fmt.Errorf("the data directory %s holds no installation: name the one that has it in %s; the first start of the product makes one", s.dataDir, config.VarDataDir)
 }
 
-// refuseOthers refuses a data directory whose data this run would not use: data of an earlier version, or data of the store if
+// refuseOthers refuses a data directory whose data this run would not use: data of emulators, or data of the store if
 // functions are separate processes. Otherwise the run would make an empty installation beside them, and replace their account key.
 func (s settings) refuseOthers() error {
 	if s.functions == "" {
-		return takeover.Refuse(s.dataDir)
+		return preflight.RefuseEmulators(s.dataDir)
 	}
 	if _, err := os.Lstat(filepath.Join(s.dataDir, datadir.Engine)); err == nil {
 		return fmt.Errorf("%s holds data that a run with %s does not use: name another directory in %s", s.dataDir, config.VarFunctions, config.VarDataDir)

@@ -12,7 +12,6 @@ import (
 
 	"github.com/gatewright/gatewright/local/backup"
 	"github.com/gatewright/gatewright/local/datadir"
-	"github.com/gatewright/gatewright/local/takeover"
 	"github.com/gatewright/gatewright/shared/config"
 )
 
@@ -56,27 +55,6 @@ func restoreCommand(a administration) *cobra.Command {
 					err = fmt.Errorf("%w. It looks like a file of export-data: import-data makes an installation of it", err)
 				}
 				return fmt.Sprintf("%s and %d objects as they were on %s", size(sum.Bytes), sum.Objects, sum.MadeOn.UTC().Format(time.RFC3339)), err
-			})
-		},
-	}
-}
-
-func importCommand(a administration) *cobra.Command {
-	return &cobra.Command{
-		Use:   "import OLD",
-		Short: "Make the data directory of one of an earlier version",
-		Long: "Make the data directory, " + config.VarDataDir + " or " + a.program.dataDir + ", of one of a version that kept its data in emulators of DynamoDB\n" +
-			"and S3. OLD is only read; the data directory must not be there, or be empty.",
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) != 1 {
-				return fmt.Errorf("name one data directory: %s", cmd.UseLine())
-			}
-			return nil
-		},
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.program.newDirectory(cmd, func(ctx context.Context, dir string) (string, error) {
-				sum, err := takeover.Import(ctx, args[0], dir)
-				return fmt.Sprintf("%d items, %d objects and the root key of %s, which is as it was", sum.Items, sum.Objects, args[0]), err
 			})
 		},
 	}

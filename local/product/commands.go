@@ -137,7 +137,7 @@ func (p Program) start(a administration) *cobra.Command {
 func (a administration) commands() []*cobra.Command {
 	all := []*cobra.Command{accountCommand(a), keyCommand(a), operationCommand(a), rotateCommand(a), rewrapCommand(a), auditCommand(a), backupCommand(a), checkCommand(a), exportDataCommand(a)}
 	if a.own == nil { // the others are of a process of their own, or make data beside ours
-		all = append(all, restoreCommand(a), importDataCommand(a), importCommand(a), s3ServerCommand(), buildCommand())
+		all = append(all, restoreCommand(a), importDataCommand(a), s3ServerCommand(), buildCommand())
 	}
 	return all
 }

@@ -17,8 +17,8 @@ import (
 	"testing"
 
 	"github.com/gatewright/gatewright/local/datadir"
+	"github.com/gatewright/gatewright/local/preflight"
 	"github.com/gatewright/gatewright/local/rootkey"
-	"github.com/gatewright/gatewright/local/takeover"
 	"github.com/gatewright/gatewright/local/terminal"
 	"github.com/gatewright/gatewright/shared/seal"
 	"github.com/gatewright/gatewright/shared/store"
@@ -36,7 +36,7 @@ func startOver(ctx context.Context, path string) (*opened, string, error) {
 	if err != nil {
 		return nil, "", err
 	}
-	if err := takeover.Refuse(path); err != nil {
+	if err := preflight.RefuseEmulators(path); err != nil {
 		return nil, "", err
 	}
 	dir, err := datadir.Open(path)
