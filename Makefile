@@ -31,6 +31,8 @@ FUNCTIONS := $(patsubst functions/%/lambda/main.go,%,$(wildcard functions/*/lamb
 SERVICES  := $(patsubst functions/%/container/main.go,%,$(wildcard functions/*/container/main.go))
 # What runs on this machine: its own architecture's.
 BOOTSTRAPS := $(FUNCTIONS:%=dist/$(HOST)/%/bootstrap) dist/$(HOST)/mcpdocs/weights $(SERVICES:%=dist/$(HOST)/%/container)
+# The emulators of DynamoDB and S3 that those need here: a program of its own, so that neither the product nor its first build has them.
+EMULATORS  := dist/$(HOST)/emulators
 EXE       := $(if $(filter Windows_NT,$(OS)),.exe)
 # The local run, which is a binary and no `go run`: that would make 1 of every exit code, and a failure of every stop.
 PRODUCT   := dist/local$(EXE)
@@ -113,7 +115,7 @@ restore: $(PRODUCT) ## make the data directory of such a file, where there is no
 	@test -n "$$BACKUP_FILE" || { echo "make restore needs FILE=, the backup" >&2; exit 2; }
 	@$(below_home); exec $(PRODUCT) restore -- "$$BACKUP_FILE"
 
-run-lambda: $(NODE_MODULES) $(BOOTSTRAPS) $(PRODUCT) ## start the product here with every function as a process of its own, as Lambda runs it
+run-lambda: $(NODE_MODULES) $(BOOTSTRAPS) $(EMULATORS) $(PRODUCT) ## start the product here with every function as a process of its own, as Lambda runs it
 	@GATEWRIGHT_FUNCTIONS=dist/$(HOST) exec $(PRODUCT)
 
 # Vet is a part of make lint, and takes a while for what the tests import.
@@ -146,7 +148,7 @@ mutate: export GATEWRIGHT_SIMULATIONS ?= 0.1
 mutate: $(GREMLINS) ## change conditions and sums one at a time and count the changes that no test fails for: 95 % have to be noticed, 3 % may be in code no test runs
 	go run ./internal/mutate -gremlins $(GREMLINS) $(MUTATED)
 
-test-lambda: $(NODE_MODULES) $(BOOTSTRAPS) ## run the scenario suite with every function as a process of its own
+test-lambda: $(NODE_MODULES) $(BOOTSTRAPS) $(EMULATORS) ## run the scenario suite with every function as a process of its own
 	GATEWRIGHT_FUNCTIONS=$(CURDIR)/dist/$(HOST) go test -count=1 -timeout=15m ./local/scenario
 
 test-server: $(NODE_MODULES) image package ## run the scenario suite over HTTPS, with certificates by ACME, against one server installed by the image, and by the archive and its unit (Linux)
@@ -426,6 +428,9 @@ $(PRODUCT): FORCE
 
 $(COMMANDS): dist/%$(EXE): FORCE
 	CGO_ENABLED=0 $(BUILD) -trimpath -buildvcs=false -ldflags='-s -w' -o $@ ./cmd/$*
+
+$(EMULATORS): FORCE
+	go build -buildvcs=false -o $@ ./local/emulator/process/program
 
 $(STACKS): FORCE
 	@go build -buildvcs=false -o $@ ./infra

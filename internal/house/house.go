@@ -13,7 +13,7 @@
 // `go list` gives the import graph in 0.2 s without type-checking the AWS SDK.
 //
 // Read house.go first; source.go has the rules about Go files, prose.go those
-// about documents, imports.go those about the import graph, spaces.go the one
+// about documents, imports.go and modules.go those about the import graph, spaces.go the one
 // about the table's keys.
 package house
 

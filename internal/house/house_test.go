@@ -1,12 +1,14 @@
 package house
 
 import (
+	"context"
 	"errors"
 	"io/fs"
 	"os"
 	"path"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/gatewright/gatewright/internal/golden"
@@ -118,9 +120,12 @@ func TestEachFunctionLinksWhatItsListSays(t *testing.T) {
 	}
 }
 
+// graphOnce reads the graph once for all tests: it takes a second.
+var graphOnce = sync.OnceValues(func() (Graph, error) { return ReadGraph(context.Background(), repository) })
+
 func readGraph(t *testing.T) Graph {
 	t.Helper()
-	g, err := ReadGraph(t.Context(), repository)
+	g, err := graphOnce()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"os"
 	"os/exec"
 	"path"
 	"slices"
@@ -32,11 +33,13 @@ type Linked struct {
 }
 
 // ReadGraph asks the go command about every package below root, as functions
-// are built for Lambda. Tests' own imports are left out.
+// are built for Lambda, on every machine: what is linked differs between systems.
+// Tests' own imports are left out.
 func ReadGraph(ctx context.Context, root string) (Graph, error) {
 	cmd := exec.CommandContext(ctx, "go", "list", "-deps", "-e", "-tags=lambda.norpc",
 		"-json=ImportPath,Name,Deps,Standard,Module", "./...")
 	cmd.Dir = root
+	cmd.Env = append(os.Environ(), "GOOS=linux", "CGO_ENABLED=0")
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()

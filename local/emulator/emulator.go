@@ -1,13 +1,14 @@
 // Package emulator starts a DynamoDB (dynoxide) and an S3 (versitygw) as
-// supervised children and says where they answer: for functions in processes of
+// supervised children and returns their addresses: for functions in processes of
 // their own, and for tests. The product by itself needs neither.
 //
-// What it is not: it knows neither tables nor keys of objects; package store
+// What it is not: it links neither versitygw nor SQLite, since the product imports it.
+// The program of package process links them; this package starts that program by its
+// path. It knows neither tables nor keys of objects either; package store
 // and package blob speak to what it starts as they speak to AWS.
 //
-// Read emulator.go first, then dynamodb.go, s3.go for this process's side and
-// s3server.go for the child's. The choice of emulators is that of design,
-// section 9.
+// Read emulator.go first, then dynamodb.go and s3.go. The choice of emulators is that
+// of design, section 9.
 package emulator
 
 import (
@@ -23,6 +24,20 @@ import (
 
 	"github.com/gatewright/gatewright/local/datadir"
 	"github.com/gatewright/gatewright/local/supervise"
+)
+
+// Program is the file name of the program that package process is the main part of.
+// `make run-lambda` builds it into the folder of the bootstraps.
+const Program = "emulators"
+
+// The commands of the program.
+const (
+	// S3ServerCommand serves S3. Its configuration, an S3Config, is the first line of
+	// its standard input; its file descriptor 3 takes the events.
+	S3ServerCommand = "s3-server"
+	// IndexStreamCommand indexes the streams in dynoxide's database, whose path is the
+	// only argument.
+	IndexStreamCommand = "index-stream"
 )
 
 // Emulator is a running emulator.

@@ -5,6 +5,7 @@ package emulator_test
 import (
 	"bytes"
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"io"
@@ -26,18 +27,25 @@ import (
 
 	"github.com/gatewright/gatewright/local/datadir"
 	"github.com/gatewright/gatewright/local/emulator"
+	"github.com/gatewright/gatewright/local/emulator/process"
 )
 
-// TestMain lets this test binary be the S3 server, as the product's is.
+// TestMain lets this test binary be the emulators' program.
 func TestMain(m *testing.M) {
-	if len(os.Args) == 2 && os.Args[1] == emulator.S3ServerCommand {
-		if err := emulator.ServeS3(context.Background(), os.Stdin, os.NewFile(3, "notes")); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		os.Exit(0)
+	if process.Is(os.Args[1:]) {
+		os.Exit(process.Main(context.Background(), os.Args[1:]))
 	}
 	os.Exit(m.Run())
+}
+
+// program returns the path of the emulators' program, which is this test binary.
+func program(t *testing.T) string {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return self
 }
 
 func openDir(t *testing.T) *datadir.Dir {
@@ -83,7 +91,7 @@ func repeat(t *testing.T, call func() error) {
 
 func TestDynamoDBKeepsWhatItAcknowledgedOverAKill(t *testing.T) {
 	t.Parallel()
-	e, err := emulator.StartDynamoDB(t.Context(), openDir(t), dynoxide(t), quiet())
+	e, err := emulator.StartDynamoDB(t.Context(), emulator.DynamoDBOptions{Dir: openDir(t), Binary: dynoxide(t), Log: quiet()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,18 +124,60 @@ func TestDynamoDBKeepsWhatItAcknowledgedOverAKill(t *testing.T) {
 	}
 }
 
-func startS3(t *testing.T, dir *datadir.Dir, created func(events.S3Event)) (*emulator.Emulator, *s3.Client, emulator.Credentials) {
-	t.Helper()
-	self, err := os.Executable()
+// TestStreamsAreIndexedAtTheStart checks the database after the start: without the
+// indexes, writes become slower with each record of the streams.
+func TestStreamsAreIndexedAtTheStart(t *testing.T) {
+	t.Parallel()
+	dir := openDir(t)
+	e, err := emulator.StartDynamoDB(t.Context(), emulator.DynamoDBOptions{Dir: dir, Binary: dynoxide(t), Program: program(t), Log: quiet()})
 	if err != nil {
 		t.Fatal(err)
 	}
+	e.Stop()
+	db, err := sql.Open("sqlite", "file:"+dir.Path("dynamodb", "table.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = db.Close() }()
+	var indexes int
+	err = db.QueryRowContext(t.Context(), `SELECT count(*) FROM sqlite_master WHERE type = 'index' AND name IN ('gatewright_stream', 'gatewright_shard')`).Scan(&indexes)
+	if err != nil || indexes != 2 {
+		t.Errorf("indexes of the streams = %d, %v, want 2", indexes, err)
+	}
+}
+
+// TestProgramThatCannotIndexEndsTheStart checks that the error of the program is reported
+// in one line, and that no DynamoDB is left behind.
+func TestProgramThatCannotIndexEndsTheStart(t *testing.T) {
+	t.Parallel()
+	failing := filepath.Join(t.TempDir(), "failing.sh")
+	if err := os.WriteFile(failing, []byte("#!/bin/sh\necho error: no index >&2\nexit 1\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	dir := openDir(t)
+	_, err := emulator.StartDynamoDB(t.Context(), emulator.DynamoDBOptions{Dir: dir, Binary: dynoxide(t), Program: failing, Log: quiet()})
+	if err == nil || err.Error() != "index the streams of DynamoDB: exit status 1: error: no index" {
+		t.Errorf("StartDynamoDB(failing program) error = %v, want that of the program", err)
+	}
+	port, err := dir.Read("dynamodb.port")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:"+strings.TrimSpace(string(port)))
+	if err != nil {
+		t.Fatalf("DynamoDB still listens after the failed start: %v", err)
+	}
+	_ = l.Close()
+}
+
+func startS3(t *testing.T, dir *datadir.Dir, created func(events.S3Event)) (*emulator.Emulator, *s3.Client, emulator.Credentials) {
+	t.Helper()
 	credentials, err := emulator.LoadCredentials(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
 	e, err := emulator.StartS3(t.Context(), emulator.S3Options{
-		Dir: dir, Self: self, Credentials: credentials, Created: created, Log: quiet(),
+		Dir: dir, Program: program(t), Credentials: credentials, Created: created, Log: quiet(),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -312,7 +362,7 @@ func TestBrokenDatabaseIsReportedInOneLine(t *testing.T) {
 	if err := os.WriteFile(dir.Path("dynamodb", "table.db"), []byte(strings.Repeat("no database ", 1000)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	_, err := emulator.StartDynamoDB(t.Context(), dir, dynoxide(t), quiet())
+	_, err := emulator.StartDynamoDB(t.Context(), emulator.DynamoDBOptions{Dir: dir, Binary: dynoxide(t), Log: quiet()})
 	if err == nil || strings.Contains(err.Error(), "\n") || !strings.Contains(err.Error(), "DynamoDB ended at once") {
 		t.Errorf("got %v", err)
 	}
@@ -323,7 +373,7 @@ func TestEmulatorComesBackOnItsPortUnlessAnotherTookIt(t *testing.T) {
 	dir := openDir(t)
 	binary := dynoxide(t)
 	endpoint := func() string {
-		e, err := emulator.StartDynamoDB(t.Context(), dir, binary, quiet())
+		e, err := emulator.StartDynamoDB(t.Context(), emulator.DynamoDBOptions{Dir: dir, Binary: binary, Log: quiet()})
 		if err != nil {
 			t.Fatal(err)
 		}

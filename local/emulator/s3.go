@@ -56,23 +56,23 @@ func randomHex(n int) string {
 	return hex.EncodeToString(b)
 }
 
-// S3ServerCommand is the argument with which our own binary becomes the S3
-// server: main then calls ServeS3.
-const S3ServerCommand = "s3-server"
-
-// serverConfig is what the S3 server is told through its standard input.
-type serverConfig struct {
+// S3Config is the configuration of the S3 server.
+type S3Config struct {
 	Credentials
+	// Address is the host and port on which the server listens.
 	Address string `json:"address"`
-	Root    string `json:"root"`
+	// Root is the folder of the objects.
+	Root string `json:"root"`
+	// Sidecar is the folder of the objects' attributes on a file system that has no
+	// extended attributes.
 	Sidecar string `json:"sidecar"`
 }
 
 // S3Options are what StartS3 needs.
 type S3Options struct {
 	Dir *datadir.Dir
-	// Self is our own binary.
-	Self        string
+	// Program is the path of the emulators' program.
+	Program     string
 	Credentials Credentials
 	// Created is told of every object that was stored, as S3's event. It is
 	// called from one goroutine and may take its time. An event can be lost
@@ -84,12 +84,12 @@ type S3Options struct {
 // StartS3 starts the S3 whose objects are in o.Dir, and returns when it
 // answers.
 func StartS3(ctx context.Context, o S3Options) (*Emulator, error) {
-	root, err := o.Dir.Sub("s3")
+	root, err := o.Dir.Sub(datadir.EmulatedObjects)
 	if err != nil {
 		return nil, err
 	}
 	return start(ctx, o.Dir, "s3", o.Log, func(port string) (supervise.Spec, error) {
-		config, err := json.Marshal(serverConfig{
+		config, err := json.Marshal(S3Config{
 			Credentials: o.Credentials,
 			Address:     "127.0.0.1:" + port,
 			Root:        root,
@@ -101,7 +101,7 @@ func StartS3(ctx context.Context, o S3Options) (*Emulator, error) {
 		client := S3Client("http://127.0.0.1:"+port, o.Credentials)
 		return supervise.Spec{
 			Name:  "S3",
-			Path:  o.Self,
+			Path:  o.Program,
 			Args:  []string{S3ServerCommand},
 			Env:   environment(),
 			Input: append(config, '\n'),

@@ -22,6 +22,7 @@ import (
 	"strings"
 
 	"github.com/gatewright/gatewright/internal/bars"
+	"github.com/gatewright/gatewright/local/emulator/process"
 )
 
 // options are what is measured and how often.
@@ -47,6 +48,9 @@ func parts() []part {
 }
 
 func main() {
+	if process.Is(os.Args[1:]) {
+		os.Exit(process.Main(context.Background(), os.Args[1:]))
+	}
 	var o options
 	flag.StringVar(&o.binary, "binary", "", "the server's binary, as `go build ./cmd/gatewright-server` makes it")
 	flag.StringVar(&o.agent, "agent", "", "the client's binary, as `go build ./cmd/gatewright` makes it, which connects the day's tunnel")

@@ -215,8 +215,12 @@ func newInstallation(ctx context.Context, dir string, o options) (_ *installatio
 	if err != nil {
 		return nil, err
 	}
+	program, err := os.Executable() // main makes it the emulators' program
+	if err != nil {
+		return nil, fmt.Errorf("find this program's own file: %w", err)
+	}
 	log := slog.New(slog.DiscardHandler)
-	table, err := emulator.StartDynamoDB(ctx, below, dynoxide, log)
+	table, err := emulator.StartDynamoDB(ctx, emulator.DynamoDBOptions{Dir: below, Binary: dynoxide, Program: program, Log: log})
 	if err != nil {
 		return nil, err
 	}
@@ -225,7 +229,7 @@ func newInstallation(ctx context.Context, dir string, o options) (_ *installatio
 	if err != nil {
 		return nil, err
 	}
-	objects, err := emulator.StartS3(ctx, emulator.S3Options{Dir: below, Self: o.binary, Credentials: secret, Created: func(events.S3Event) {}, Log: log})
+	objects, err := emulator.StartS3(ctx, emulator.S3Options{Dir: below, Program: program, Credentials: secret, Created: func(events.S3Event) {}, Log: log})
 	if err != nil {
 		return nil, err
 	}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"os"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -56,12 +55,12 @@ func (b *bucket) startS3(ctx context.Context, s settings, dir *datadir.Dir, log 
 	if b.credentials, err = emulator.LoadCredentials(dir); err != nil {
 		return err
 	}
-	self, err := os.Executable()
+	program, err := s.emulators()
 	if err != nil {
-		return fmt.Errorf("find our own binary: %w", err)
+		return err
 	}
 	b.emulator, err = emulator.StartS3(ctx, emulator.S3Options{
-		Dir: dir, Self: self, Credentials: b.credentials, Created: b.uploaded.receive, Log: log,
+		Dir: dir, Program: program, Credentials: b.credentials, Created: b.uploaded.receive, Log: log,
 	})
 	if err != nil {
 		return fmt.Errorf("%w (its log is %s)", err, dir.Path("logs", "s3.log"))

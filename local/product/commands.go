@@ -25,7 +25,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gatewright/gatewright/local/commandline"
-	"github.com/gatewright/gatewright/local/emulator"
 	"github.com/gatewright/gatewright/local/sandbox"
 	"github.com/gatewright/gatewright/local/terminal"
 	"github.com/gatewright/gatewright/shared/config"
@@ -137,7 +136,7 @@ func (p Program) start(a administration) *cobra.Command {
 func (a administration) commands() []*cobra.Command {
 	all := []*cobra.Command{accountCommand(a), keyCommand(a), operationCommand(a), rotateCommand(a), rewrapCommand(a), auditCommand(a), backupCommand(a), checkCommand(a), exportDataCommand(a)}
 	if a.own == nil { // the others are of a process of their own, or make data beside ours
-		all = append(all, restoreCommand(a), importDataCommand(a), s3ServerCommand(), buildCommand())
+		all = append(all, restoreCommand(a), importDataCommand(a), buildCommand())
 	}
 	return all
 }
@@ -184,23 +183,6 @@ func SettingsHelp(reads func(*config.Setting) bool) string {
 	}
 	_ = table.Flush() // a strings.Builder takes everything
 	return out.String() + "\nOTEL_EXPORTER_OTLP_ENDPOINT and its kin are in docs/observability.md."
-}
-
-// s3ServerCommand is our binary in its other role (package emulator).
-func s3ServerCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:    emulator.S3ServerCommand,
-		Short:  "Serve S3 for the process that started this one",
-		Hidden: true,
-		Args:   cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			notes := os.NewFile(3, "notes")
-			if notes == nil {
-				return fmt.Errorf("%s is started by the product alone", emulator.S3ServerCommand)
-			}
-			return emulator.ServeS3(cmd.Context(), os.Stdin, notes)
-		},
-	}
 }
 
 // buildCommand is our binary as the process that compiles a project (package

@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"net"
 	"net/url"
@@ -107,11 +108,15 @@ func openEngine(ctx context.Context, dir *datadir.Dir, holds preflight.Options, 
 
 // emulate starts a DynamoDB, which functions in processes of their own can reach.
 func emulate(ctx context.Context, s settings, dir *datadir.Dir, t *terminal.Terminal, log *slog.Logger) (*database, error) {
+	program, err := s.emulators()
+	if err != nil {
+		return nil, err
+	}
 	binary, err := findDynoxide(ctx, s, t)
 	if err != nil {
 		return nil, err
 	}
-	e, err := emulator.StartDynamoDB(ctx, dir, binary, log)
+	e, err := emulator.StartDynamoDB(ctx, emulator.DynamoDBOptions{Dir: dir, Binary: binary, Program: program, Log: log})
 	if err != nil {
 		return nil, fmt.Errorf("%w (its log is %s)", err, dir.Path("logs", "dynamodb.log"))
 	}
@@ -122,6 +127,19 @@ func emulate(ctx context.Context, s settings, dir *datadir.Dir, t *terminal.Term
 	}
 	d.emulator = e
 	return d, nil
+}
+
+// emulators returns the path of the emulators' program, which is in the folder of the
+// bootstraps.
+func (s settings) emulators() (string, error) {
+	path, err := filepath.Abs(filepath.Join(s.functions, emulator.Program))
+	if err != nil {
+		return "", fmt.Errorf("find the emulators: %w", err)
+	}
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		return "", fmt.Errorf("%s has no program %s, which functions in processes of their own need: `make run-lambda` builds it, or leave %s empty", s.functions, emulator.Program, config.VarFunctions)
+	}
+	return path, nil
 }
 
 // anyCredentials are good for emulators that take any.

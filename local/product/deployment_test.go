@@ -192,20 +192,18 @@ func example(name string) (string, error) {
 }
 
 // startEmulators starts a DynamoDB and an S3 that are not the run's own, and
-// sets the variables that name them: `emulators`.
+// sets the variables that name them: `start-emulators`.
 func startEmulators(ts *testscript.TestScript, _ bool, _ []string) {
 	dir, err := datadir.Open(ts.MkAbs("elsewhere"))
 	ts.Check(err)
 	log := slog.New(slog.DiscardHandler)
-	database, err := emulator.StartDynamoDB(context.Background(), dir, ts.Getenv("GATEWRIGHT_DYNOXIDE"), log)
+	database, err := emulator.StartDynamoDB(context.Background(), emulator.DynamoDBOptions{Dir: dir, Binary: ts.Getenv("GATEWRIGHT_DYNOXIDE"), Log: log})
 	ts.Check(err)
 	ts.Defer(database.Stop)
 	credentials, err := emulator.LoadCredentials(dir)
 	ts.Check(err)
-	self, err := os.Executable()
-	ts.Check(err)
 	objects, err := emulator.StartS3(context.Background(), emulator.S3Options{
-		Dir: dir, Self: self, Credentials: credentials, Created: func(events.S3Event) {}, Log: log,
+		Dir: dir, Program: ts.Getenv("EMULATORS"), Credentials: credentials, Created: func(events.S3Event) {}, Log: log,
 	})
 	ts.Check(err)
 	ts.Defer(objects.Stop)

@@ -19,17 +19,19 @@ import (
 
 	"github.com/gatewright/gatewright/local/datadir"
 	"github.com/gatewright/gatewright/local/emulator"
+	"github.com/gatewright/gatewright/local/emulator/process"
 	"github.com/gatewright/gatewright/local/sandbox"
 	"github.com/gatewright/gatewright/shared/config"
 )
 
 func TestMain(m *testing.M) {
-	if len(os.Args) >= 2 && (os.Args[1] == emulator.S3ServerCommand || os.Args[1] == sandbox.Command) {
+	if len(os.Args) >= 2 && os.Args[1] == sandbox.Command {
 		os.Exit(Laptop.Main(context.Background(), os.Args[1:]))
 	}
 	testscript.Main(m, map[string]func(){
-		"local": func() { os.Exit(Laptop.Main(context.Background(), os.Args[1:])) },
-		"make":  launch,
+		"local":          func() { os.Exit(Laptop.Main(context.Background(), os.Args[1:])) },
+		"make":           launch,
+		emulator.Program: func() { os.Exit(process.Main(context.Background(), os.Args[1:])) },
 	})
 }
 
@@ -48,12 +50,17 @@ func launch() {
 func TestStories(t *testing.T) {
 	t.Parallel()
 	binary := dynoxide(t)
+	emulators, err := exec.LookPath(emulator.Program) // testscript.Main has made it
+	if err != nil {
+		t.Fatal(err)
+	}
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/stories",
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("GATEWRIGHT_DYNOXIDE", binary)
+			e.Setenv("EMULATORS", emulators)
 			e.Setenv(config.VarAPIAddr, "127.0.0.1:0")
 			e.Setenv(config.VarGatewayAddr, "127.0.0.1:0")
 			e.Setenv(config.VarTLSAddr, "127.0.0.1:0")
@@ -64,21 +71,21 @@ func TestStories(t *testing.T) {
 			return err
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"built":     built,
-			"deploy":    deploy,
-			"emulators": startEmulators,
-			"chained":   waitChained,
-			"consumer":  consumer,
-			"curious":   curious,
-			"noted":     noted,
-			"ready":     waitReady,
-			"ended":     waitEnded,
-			"get":       get,
-			"hostile":   hostile,
-			"killrun":   killRun,
-			"listen":    occupy,
-			"mode":      mode,
-			"refused":   refused,
+			"built":           built,
+			"deploy":          deploy,
+			"start-emulators": startEmulators,
+			"chained":         waitChained,
+			"consumer":        consumer,
+			"curious":         curious,
+			"noted":           noted,
+			"ready":           waitReady,
+			"ended":           waitEnded,
+			"get":             get,
+			"hostile":         hostile,
+			"killrun":         killRun,
+			"listen":          occupy,
+			"mode":            mode,
+			"refused":         refused,
 		},
 	})
 }

@@ -4,6 +4,7 @@ package server_test
 
 import (
 	"compress/gzip"
+	"context"
 	"errors"
 	"maps"
 	"os"
@@ -15,13 +16,19 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/gatewright/gatewright/local/emulator/process"
 	"github.com/gatewright/gatewright/packaging/containertest"
 	"github.com/gatewright/gatewright/shared/config"
 	"github.com/gatewright/gatewright/shared/issuance/pebbletest"
 	"github.com/gatewright/gatewright/shared/release"
 )
 
-func TestMain(m *testing.M) { containertest.Main(m) }
+func TestMain(m *testing.M) {
+	if process.Is(os.Args[1:]) {
+		os.Exit(process.Main(context.Background(), os.Args[1:]))
+	}
+	containertest.Main(m)
+}
 
 // TestScenarioSuite goes over HTTPS, by the names of a domain and with certificates by ACME, through what a user installs
 // on a machine that has nothing: the image, as `make image` wrote it, and the archive of `make package` with the command

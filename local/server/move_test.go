@@ -40,7 +40,7 @@ func TestMoveToAWSAndBack(t *testing.T) {
 	s := serving(t, filepath.Join(t.TempDir(), "data"), config.VarTLSAddr+"="+config.NoAddr)
 	account, key := s.key(), strings.TrimSpace(s.command("account", "create", "acme"))
 	env := append(s.cmd.Env, fmt.Sprintf("PATH=%s%c%s", filepath.Dir(s.cmd.Path), os.PathListSeparator, os.Getenv("PATH")))
-	env = append(env, emulatedAWS(t, s.cmd.Path)...)
+	env = append(env, emulatedAWS(t)...)
 	if _, err := readme.Run(t.Context(), repository, env, steps); err != nil {
 		t.Fatal(err)
 	}
@@ -58,7 +58,7 @@ func TestMoveToAWSAndBack(t *testing.T) {
 
 // emulatedAWS is a DynamoDB, an S3 and a KMS behind one address, with a table, a bucket and a key that were never
 // used, and the environment that leads to them.
-func emulatedAWS(t *testing.T, binary string) []string {
+func emulatedAWS(t *testing.T) []string {
 	t.Helper()
 	database := storetest.StartDynoxide(t, "").Endpoint
 	dir, err := datadir.Open(filepath.Join(t.TempDir(), "aws"))
@@ -69,8 +69,12 @@ func emulatedAWS(t *testing.T, binary string) []string {
 	if err != nil {
 		t.Fatal(err)
 	}
+	program, err := os.Executable() // TestMain makes it the emulators' program
+	if err != nil {
+		t.Fatal(err)
+	}
 	objects, err := emulator.StartS3(t.Context(), emulator.S3Options{
-		Dir: dir, Self: binary, Credentials: own, Created: func(events.S3Event) {}, Log: slog.New(slog.DiscardHandler),
+		Dir: dir, Program: program, Credentials: own, Created: func(events.S3Event) {}, Log: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		t.Fatal(err)

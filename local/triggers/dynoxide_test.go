@@ -43,7 +43,7 @@ func installation(t *testing.T) (*emulator.Emulator, *dynamodb.Client, *triggers
 	if err != nil {
 		t.Fatal(err)
 	}
-	e, err := emulator.StartDynamoDB(t.Context(), dir, binary, slog.New(slog.DiscardHandler))
+	e, err := emulator.StartDynamoDB(t.Context(), emulator.DynamoDBOptions{Dir: dir, Binary: binary, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package emulator
+package process
 
 import (
 	"database/sql"
@@ -39,7 +39,7 @@ func TestStreamIsIndexedAndShortened(t *testing.T) {
 			VALUES ('t', 'INSERT', '{}', ?, 's', ?)`, i+1, now.Add(-age).Unix())
 	}
 	for range 2 { // each start does it again
-		if err := tuneStream(t.Context(), path, now); err != nil {
+		if err := indexStream(t.Context(), path, now); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -68,7 +68,7 @@ func TestDatabaseOfAnotherFormIsLeftAlone(t *testing.T) {
 	if _, err := db.ExecContext(t.Context(), `CREATE TABLE _stream_records (id INTEGER)`); err != nil {
 		t.Fatal(err)
 	}
-	if err := tuneStream(t.Context(), path, time.Now()); err != nil {
+	if err := indexStream(t.Context(), path, time.Now()); err != nil {
 		t.Error(err)
 	}
 }

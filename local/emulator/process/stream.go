@@ -1,4 +1,4 @@
-package emulator
+package process
 
 import (
 	"context"
@@ -13,7 +13,7 @@ import (
 // streamRetention is how long DynamoDB keeps the records of a stream.
 const streamRetention = 24 * time.Hour
 
-// tuneStream gives dynoxide's database what its streams lack, while dynoxide
+// indexStream adds what dynoxide's database lacks for its streams, while dynoxide
 // runs: for each write to a table with a stream it asks for the highest sequence
 // number there is, without an index for that, and it never forgets a record. A
 // thousand records made each write 0.09 ms slower, for ever; with the indexes
@@ -21,7 +21,7 @@ const streamRetention = 24 * time.Hour
 // (docs/decisions/0022-what-the-embedded-dynamodb-lacks.md).
 //
 // A database of another form, of another version, is left as it is.
-func tuneStream(ctx context.Context, path string, now time.Time) error {
+func indexStream(ctx context.Context, path string, now time.Time) error {
 	db, err := sql.Open("sqlite", "file:"+(&url.URL{Path: path}).EscapedPath()+"?_pragma=busy_timeout(10000)")
 	if err != nil {
 		return fmt.Errorf("open dynoxide's database: %w", err)

@@ -1,4 +1,4 @@
-package emulator
+package process
 
 import (
 	"bufio"
@@ -19,15 +19,13 @@ import (
 	"github.com/versity/versitygw/backend/posix"
 	"github.com/versity/versitygw/embedgw"
 	"github.com/versity/versitygw/s3response"
+
+	"github.com/gatewright/gatewright/local/emulator"
 )
 
-// ServeS3 is the S3 server's process: it reads its configuration from the first
-// line of in, serves until ctx or in ends, and writes an event for every object
-// it stored to notes, one a line.
-//
-// It is a process of its own because versitygw changes the working directory
-// and holds its settings in package variables.
-func ServeS3(ctx context.Context, in io.Reader, notes io.Writer) error {
+// serveS3 reads its configuration from the first line of in, serves until ctx or in
+// ends, and writes an event for every object it stored to notes, one a line.
+func serveS3(ctx context.Context, in io.Reader, notes io.Writer) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	lines := bufio.NewReader(in)
@@ -35,7 +33,7 @@ func ServeS3(ctx context.Context, in io.Reader, notes io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("read the configuration: %w", err)
 	}
-	var config serverConfig
+	var config emulator.S3Config
 	if err := json.Unmarshal(line, &config); err != nil {
 		return fmt.Errorf("read the configuration: %w", err)
 	}
@@ -50,7 +48,7 @@ func ServeS3(ctx context.Context, in io.Reader, notes io.Writer) error {
 	return embedgw.RunVersityGW(ctx, &notifier{Backend: files, notes: notes}, &embedgw.Config{
 		RootUserAccess:    config.AccessKeyID,
 		RootUserSecret:    config.SecretAccessKey,
-		Region:            Region,
+		Region:            emulator.Region,
 		Ports:             []string{config.Address},
 		MaxConnections:    4096,
 		MaxRequests:       4096,
@@ -64,7 +62,7 @@ func ServeS3(ctx context.Context, in io.Reader, notes io.Writer) error {
 // openFiles makes the backend over the file system. Attributes of objects are
 // extended attributes, which are stored with the file in one step; where the
 // file system has none, they are files in a directory beside it.
-func openFiles(config serverConfig) (backend.Backend, error) {
+func openFiles(config emulator.S3Config) (backend.Backend, error) {
 	options := posix.PosixOpts{ValidateBucketNames: true}
 	options.SetNewDirPerm(0o700)
 	options.SetNewFilePerm(0o600)
@@ -135,7 +133,7 @@ func (n *notifier) notify(name string, bucket, key *string, etag string, size in
 	event, err := json.Marshal(events.S3Event{Records: []events.S3EventRecord{{
 		EventVersion: "2.1",
 		EventSource:  "aws:s3",
-		AWSRegion:    Region,
+		AWSRegion:    emulator.Region,
 		EventTime:    time.Now().UTC(),
 		EventName:    name,
 		S3: events.S3Entity{
