@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"go/ast"
 	"go/importer"
 	"go/parser"
@@ -20,21 +21,15 @@ import (
 	"testing"
 )
 
-// TestEveryDefectCompiles checks the types of what a defect changes: one that no
-// longer compiles keeps its guard from running, which `make test-guards` would say
-// half an hour later. What the change does to packages that import the changed ones
-// is left to that.
+// TestEveryDefectCompiles checks the types of all packages that defects change, with all defects: one that no
+// longer compiles keeps every guard from running, which `make test-guards` would say first.
 func TestEveryDefectCompiles(t *testing.T) {
-	listed := list(t)
-	tree := os.DirFS(repository)
-	for _, d := range defects(t) {
-		planted, err := d.Plant(tree)
-		if err != nil {
-			continue // TestEveryDefectStillApplies says so
-		}
-		if err := listed.check(planted); err != nil {
-			t.Errorf("the defect %s does not compile: %v\nChange internal/guards/defects/%s.txtar to what does.", d.Name, err, d.Name)
-		}
+	texts, err := switched(os.DirFS(repository), defects(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := list(t).check(texts); err != nil {
+		t.Errorf("%v\nFix these defects in internal/guards/defects.", err)
 	}
 }
 
@@ -148,17 +143,38 @@ func (c checking) Import(name string) (*types.Package, error) {
 		return c.done[name], nil
 	}
 	var files []*ast.File
-	for _, base := range p.GoFiles {
+	names := p.GoFiles
+	if _, ok := c.planted[path.Join(p.Dir, chosenName)]; ok {
+		names = append(slices.Clone(names), chosenName)
+	}
+	for _, base := range names {
 		file, err := c.parse(path.Join(p.Dir, base))
 		if err != nil {
 			return nil, err
 		}
 		files = append(files, file)
 	}
-	config := types.Config{Importer: c}
-	checked, err := config.Check(name, c.fset, files, nil)
+	var wrong []error
+	config := types.Config{Importer: c, Error: func(err error) { wrong = append(wrong, c.locate(files, err)) }}
+	checked, _ := config.Check(name, c.fset, files, nil) // the first of wrong
 	c.done[name] = checked
-	return checked, err
+	return checked, errors.Join(wrong...)
+}
+
+// locate adds the name of the function to an error, which says which defect made the function.
+func (c checking) locate(files []*ast.File, err error) error {
+	wrong, ok := errors.AsType[types.Error](err)
+	if !ok {
+		return err
+	}
+	for _, file := range files {
+		for _, decl := range file.Decls {
+			if f, is := decl.(*ast.FuncDecl); is && f.Pos() <= wrong.Pos && wrong.Pos < f.End() {
+				return fmt.Errorf("%s: %w", f.Name.Name, err)
+			}
+		}
+	}
+	return err
 }
 
 func (c checking) parse(name string) (*ast.File, error) {

@@ -14,25 +14,21 @@
 // build cache. The price: tests that read sources from the disk (package house)
 // do not see the defect, so that those show in their own tests that they fail.
 //
-// Hundreds of defects are hundreds of times compiling and linking what they reach,
-// which took four times as long as all of it takes now. So those that change
-// bodies of functions alone go into one binary for each package of guards, in which
-// a run chooses one of them (mutant schemata; Untch, Offutt and Harrold 1993). What
-// such a run does not catch, and all others, are compiled by themselves.
+// Planting each defect by itself would compile and link what it reaches more than a thousand times. So the
+// source gets all defects at once (mutant schemata; Untch, Offutt and Harrold 1993): a changed function stands
+// beside the function that it changes, and a run of a test binary chooses one of them by an environment
+// variable. Everything is compiled once, and the tests of each package are linked once. The price: a defect
+// changes the bodies of functions and the values of variables and constants, and nothing else.
 //
 // Read guards.go first, then run.go and switched.go. CONTRIBUTING says how to add a
 // defect.
 package guards
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"path"
-	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/rogpeppe/go-internal/txtar"
@@ -146,30 +142,4 @@ func (d Defect) Plant(tree fs.FS) (map[string]string, error) {
 		planted[e.File] = strings.Replace(text, e.Find, e.Replace, 1)
 	}
 	return planted, nil
-}
-
-// Part returns one of several parts of defects, in their order: "2/3" is the second of three. Guards of one package are in
-// one part, since their tests are compiled once for all of them; parts have about as many defects as each other.
-func Part(all []Defect, part string) ([]Defect, error) {
-	first, second, _ := strings.Cut(part, "/")
-	i, err := strconv.Atoi(first)
-	of, err2 := strconv.Atoi(second)
-	if err != nil || err2 != nil || i < 1 || i > of {
-		return nil, fmt.Errorf("guards: %q is no part: write 2/3 for the second of three", part)
-	}
-	counts := map[string]int{}
-	for _, d := range all {
-		counts[d.Guard.Package]++
-	}
-	// The largest first, each to the part that has the fewest.
-	packages := slices.SortedFunc(maps.Keys(counts), func(a, b string) int {
-		return cmp.Or(counts[b]-counts[a], strings.Compare(a, b))
-	})
-	sizes, partOf := make([]int, of), map[string]int{}
-	for _, pkg := range packages {
-		least := slices.Index(sizes, slices.Min(sizes))
-		partOf[pkg] = least
-		sizes[least] += counts[pkg]
-	}
-	return slices.DeleteFunc(slices.Clone(all), func(d Defect) bool { return partOf[d.Guard.Package] != i-1 }), nil
 }

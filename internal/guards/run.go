@@ -10,6 +10,7 @@ import (
 	"go/token"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -19,36 +20,100 @@ import (
 
 // Tree is a module whose guards are run.
 type Tree struct {
-	// Root is its folder, absolute.
+	// Root is the absolute path of the module.
 	Root string
-	// Timeout is how long the tests of one run may take; compiling is not
-	// counted.
+	// Timeout is how long one run of a test binary may take. Compiling is not counted.
 	Timeout time.Duration
 }
 
-// Check plants a defect and runs its guard. It answers nil when the guard fails,
-// and otherwise an error that says what happened instead. A defect that does not
-// compile, or that ends the guard's process, is not caught: nothing was
-// asserted.
-func (t Tree) Check(ctx context.Context, d Defect) error {
-	planted, err := d.Plant(os.DirFS(t.Root))
+// Planted is a module with many defects in its source, none of which is active until a test binary chooses it. Tree.Plant makes one.
+type Planted struct {
+	tree Tree
+	// overlay is the file that tells the go command of the changed sources, and test2json the path of that tool.
+	overlay, test2json string
+}
+
+// Plant writes the changed source files into dir. It returns an error if a defect no longer applies, or cannot be chosen at run time.
+func (t Tree) Plant(ctx context.Context, dir string, defects []Defect) (*Planted, error) {
+	texts, err := switched(os.DirFS(t.Root), defects)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	dir, err := os.MkdirTemp("", "guards-")
+	p := &Planted{tree: t}
+	if p.overlay, err = t.overlay(dir, texts); err != nil {
+		return nil, fmt.Errorf("plant defects: %w", err)
+	}
+	// The path, since each `go tool test2json` costs as much as a short test.
+	tool, err := exec.CommandContext(ctx, "go", "tool", "-n", "test2json").Output()
 	if err != nil {
-		return fmt.Errorf("plant %s: %w", d.Name, err)
+		return nil, fmt.Errorf("find test2json: %w", err)
 	}
-	defer func() { _ = os.RemoveAll(dir) }()
-	overlay, err := t.overlay(dir, planted)
-	if err != nil {
-		return fmt.Errorf("plant %s: %w", d.Name, err)
+	p.test2json = strings.TrimSpace(string(tool))
+	return p, nil
+}
+
+// Build builds the test binaries of packages into dir, in one run of the go command. The last elements of the packages' paths must differ.
+func (p *Planted) Build(ctx context.Context, dir string, packages ...string) (map[string]*Binary, error) {
+	binaries, to := map[string]*Binary{}, dir+string(filepath.Separator)
+	for _, pkg := range packages {
+		flags, err := p.tree.quiet(pkg)
+		if err != nil {
+			return nil, err
+		}
+		binaries[pkg] = &Binary{planted: p, pkg: pkg, path: filepath.Join(dir, path.Base(pkg)+".test"), flags: flags}
+		if len(packages) == 1 { // which may be the root of a module
+			to = binaries[pkg].path
+		}
 	}
-	o, err := t.run(ctx, d.Guard.Package, d.Guard.Test, "-overlay="+overlay, "-failfast")
+	// What a vet analysis says of a defect is no guard's verdict. Without debug information a binary is linked in half the time.
+	args := append([]string{"test", "-c", "-vet=off", "-ldflags=-s -w", "-overlay=" + p.overlay, "-o=" + to}, packages...)
+	command := exec.CommandContext(ctx, "go", args...) //nolint:gosec // G204: the list of defects is ours
+	command.Dir = p.tree.Root
+	if out, err := command.CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("build the tests of %s with their defects: %w\n%s", strings.Join(packages, ", "), err, out)
+	}
+	return binaries, nil
+}
+
+// Binary is the test binary of a package.
+type Binary struct {
+	planted   *Planted
+	pkg, path string
+	flags     []string
+}
+
+// Check runs the guard of a defect with the defect. It returns nil if the guard fails, and otherwise an error that says what happened
+// instead. A defect that ends the guard's process is not caught: nothing was asserted.
+func (b *Binary) Check(ctx context.Context, d Defect) error {
+	o, err := b.run(ctx, d.Name, pattern(d.Guard.Test), "-test.failfast")
 	if err != nil {
 		return fmt.Errorf("run the guard of %s: %w", d.Name, err)
 	}
 	return o.verdict(d)
+}
+
+// CheckUnplanted runs guards without any defect. It returns an error unless all of them pass.
+func (b *Binary) CheckUnplanted(ctx context.Context, guards []Guard) error {
+	names, err := topLevel(guards)
+	if err != nil {
+		return err
+	}
+	o, err := b.run(ctx, "", pattern(names))
+	if err != nil {
+		return fmt.Errorf("run the guards of %s: %w", b.pkg, err)
+	}
+	return o.passed(guards)
+}
+
+func (b *Binary) run(ctx context.Context, planted, tests string, flags ...string) (outcome, error) {
+	args := slices.Concat([]string{
+		"-t", b.path, "-test.v=test2json", "-test.paniconexit0", "-test.count=1",
+		"-test.timeout=" + b.planted.tree.Timeout.String(), "-test.run=" + tests,
+	}, flags, b.flags)
+	command := exec.CommandContext(ctx, b.planted.test2json, args...) //nolint:gosec // G204: the list of defects is ours
+	command.Dir = filepath.Join(b.planted.tree.Root, filepath.FromSlash(b.pkg))
+	command.Env = append(os.Environ(), varPlanted+"="+planted)
+	return output(ctx, command)
 }
 
 // verdict is nil when the guard of a defect failed with it.
@@ -63,20 +128,6 @@ func (o outcome) verdict(d Defect) error {
 	case absent:
 	}
 	return fmt.Errorf("the defect %s is not caught: %s does not run\n%s", d.Name, d.Guard, o.output)
-}
-
-// CheckUnplanted runs guards of one package on the tree as it is. It answers an
-// error unless all of them pass.
-func (t Tree) CheckUnplanted(ctx context.Context, guards []Guard) error {
-	names, err := topLevel(guards)
-	if err != nil {
-		return err
-	}
-	o, err := t.run(ctx, guards[0].Package, names)
-	if err != nil {
-		return fmt.Errorf("run the guards of %s: %w", guards[0].Package, err)
-	}
-	return o.passed(guards)
 }
 
 // topLevel gives the tests that guards of one package are, or are of, as run
@@ -168,23 +219,6 @@ func pattern(names string) string {
 	return strings.Join(levels, "/")
 }
 
-// run compiles the tests of a package and runs those that pattern describes.
-func (t Tree) run(ctx context.Context, pkg, names string, flags ...string) (outcome, error) {
-	// What a vet analysis says of a defect is no guard's verdict, and a result
-	// from the cache may be of another run.
-	args := append([]string{
-		"test", "-json", "-vet=off", "-count=1", "-timeout=" + t.Timeout.String(), "-run=" + pattern(names),
-	}, flags...)
-	quiet, err := t.quiet(pkg)
-	if err != nil {
-		return outcome{}, err
-	}
-	args = append(append(args, pkg), quiet...)
-	command := exec.CommandContext(ctx, "go", args...) //nolint:gosec // G204: the list of defects is ours
-	command.Dir = t.Root
-	return output(ctx, command)
-}
-
 // quiet gives the flags that keep a package's tests from writing into the tree:
 // rapid leaves the input of a failure below testdata, and tries it first in
 // every later run.
@@ -200,7 +234,7 @@ func (t Tree) quiet(pkg string) ([]string, error) {
 		}
 		for _, i := range parsed.Imports {
 			if i.Path.Value == `"pgregory.net/rapid"` {
-				return []string{"-args", "-rapid.nofailfile"}, nil
+				return []string{"-rapid.nofailfile"}, nil
 			}
 		}
 	}
@@ -240,4 +274,20 @@ func read(out []byte) outcome {
 	}
 	o.why, o.output = why.String(), output.String()
 	return o
+}
+
+// output runs a command that prints what test2json does.
+func output(ctx context.Context, command *exec.Cmd) (outcome, error) {
+	command.WaitDelay = 10 * time.Second
+	var out, complaints bytes.Buffer
+	command.Stdout, command.Stderr = &out, &complaints
+	err := command.Run()
+	if _, ended := errors.AsType[*exec.ExitError](err); err != nil && (!ended || ctx.Err() != nil) {
+		return outcome{}, errors.Join(err, ctx.Err())
+	}
+	o := read(out.Bytes())
+	if len(o.tests) == 0 && o.why == "" && err != nil {
+		return outcome{}, fmt.Errorf("%w\n%s%s", err, complaints.String(), o.output)
+	}
+	return o, nil
 }

@@ -2,7 +2,6 @@ package guards
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"go/ast"
@@ -11,111 +10,16 @@ import (
 	"go/token"
 	"io/fs"
 	"maps"
-	"os"
-	"os/exec"
 	"path"
-	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 )
 
-// varPlanted names the defect that a Switched binary has.
+// varPlanted is the environment variable that names the defect which a test binary runs with.
 const varPlanted = "PLANTED_DEFECT"
 
-// errNotSwitched says that a defect can't be had at run time: it changes more than the
-// bodies of functions.
-var errNotSwitched = errors.New("guards: the defect changes more than bodies of functions")
-
-// Switched is the binary of a package's tests that has many defects, each a
-// function beside the one it changes, of which a run chooses one: compiled and linked
-// once, where Check does it for each defect. Make it by Tree.Switch.
-type Switched struct {
-	tree        Tree
-	pkg, binary string
-	has         map[string]bool
-	quiet       []string
-}
-
-// Has reports whether the binary has a defect: one that changes nothing but bodies
-// of functions. Others are for Check.
-func (s *Switched) Has(d Defect) bool { return s.has[d.Name] }
-
-// Switch builds the tests of the defects' package into dir. An error says why that
-// cannot be; Check may still do for each of them.
-func (t Tree) Switch(ctx context.Context, dir string, defects []Defect) (*Switched, error) {
-	s := &Switched{tree: t, pkg: defects[0].Guard.Package, binary: filepath.Join(dir, "guards.test"), has: map[string]bool{}}
-	tree := os.DirFS(t.Root)
-	w := sources{}
-	for _, d := range defects {
-		switch err := w.add(tree, d); {
-		case err == nil:
-			s.has[d.Name] = true
-		case !errors.Is(err, errNotSwitched):
-			return nil, err
-		}
-	}
-	if len(s.has) == 0 {
-		return s, nil
-	}
-	overlay, err := t.overlay(dir, w.texts())
-	if err != nil {
-		return nil, fmt.Errorf("switch the defects of %s: %w", s.pkg, err)
-	}
-	if s.quiet, err = t.quiet(s.pkg); err != nil {
-		return nil, err
-	}
-	command := exec.CommandContext(ctx, "go", "test", "-c", "-vet=off", "-overlay="+overlay, "-o="+s.binary, s.pkg) //nolint:gosec // G204: the list of defects is ours
-	command.Dir = t.Root
-	if out, err := command.CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("build the tests of %s with their defects: %w\n%s", s.pkg, err, out)
-	}
-	return s, nil
-}
-
-// Check runs the guard of a defect that the binary has: nil when the guard fails. As the
-// functions that are changed are called in a way that is not quite the product's
-// own, an error here is no verdict: ask Tree.Check.
-func (s *Switched) Check(ctx context.Context, d Defect) error {
-	o, err := s.run(ctx, d.Name, d.Guard.Test, "-test.failfast")
-	if err != nil {
-		return err
-	}
-	return o.verdict(d)
-}
-
-// CheckUnplanted is Tree.CheckUnplanted with a binary that has defects and chooses
-// none: what a guard then fails for is what having them does.
-func (s *Switched) CheckUnplanted(ctx context.Context, guards []Guard) error {
-	names, err := topLevel(guards)
-	if err != nil {
-		return err
-	}
-	o, err := s.run(ctx, "", names)
-	if err != nil {
-		return err
-	}
-	return o.passed(guards)
-}
-
-func (s *Switched) run(ctx context.Context, planted, names string, flags ...string) (outcome, error) {
-	args := slices.Concat([]string{
-		"tool", "test2json", "-t", s.binary, "-test.v=test2json", "-test.paniconexit0", "-test.count=1",
-		"-test.timeout=" + s.tree.Timeout.String(), "-test.run=" + pattern(names),
-	}, flags, s.flags())
-	command := exec.CommandContext(ctx, "go", args...) //nolint:gosec // G204: the list of defects is ours
-	command.Dir = filepath.Join(s.tree.Root, filepath.FromSlash(s.pkg))
-	command.Env = append(os.Environ(), varPlanted+"="+planted)
-	return output(ctx, command)
-}
-
-// flags are those of quiet as the binary takes them.
-func (s *Switched) flags() []string {
-	if len(s.quiet) == 0 {
-		return nil
-	}
-	return s.quiet[1:] // without -args
-}
+// errNotSwitched says that a defect cannot be chosen at run time.
+var errNotSwitched = errors.New("it changes more than the bodies of functions and the values of variables and constants: change it, or change something else that does the same harm")
 
 // sources are the files that defects change, by their paths.
 type sources map[string]*source
@@ -130,11 +34,26 @@ type source struct {
 	// they are.
 	begins  map[int]string
 	renamed map[[2]int]string
+	// values are values that are chosen, by where they are, and variables the constants that become variables for that.
+	values    map[[2]int]string
+	variables map[*ast.ValueSpec]*ast.GenDecl
 	// beside is what is appended.
 	beside strings.Builder
 }
 
-// add adds a defect, or answers errNotSwitched and adds nothing.
+// switched returns the source files with all defects, by their paths, and one more file for each of their packages.
+func switched(tree fs.FS, defects []Defect) (map[string]string, error) {
+	w := sources{}
+	var wrong []error
+	for _, d := range defects {
+		if err := w.add(tree, d); err != nil {
+			wrong = append(wrong, fmt.Errorf("the defect %s: %w", d.Name, err))
+		}
+	}
+	return w.texts(), errors.Join(wrong...)
+}
+
+// add adds a defect. If it returns an error, it adds nothing.
 func (w sources) add(tree fs.FS, d Defect) error {
 	planted, err := d.Plant(tree)
 	if err != nil {
@@ -160,13 +79,20 @@ func (w sources) add(tree fs.FS, d Defect) error {
 		changes = append(changes, changed...)
 	}
 	for _, c := range changes {
-		c.in.plant(c, d.Name)
+		switch decl := c.decl.(type) {
+		case *ast.FuncDecl:
+			c.in.plant(decl, c.body, d.Name)
+		case *ast.GenDecl:
+			for _, v := range c.values {
+				c.in.plantValue(decl, v, d.Name)
+			}
+		}
 	}
 	return nil
 }
 
 func parse(file, text string) (*source, error) {
-	s := &source{fset: token.NewFileSet(), text: text, begins: map[int]string{}, renamed: map[[2]int]string{}}
+	s := &source{fset: token.NewFileSet(), text: text, begins: map[int]string{}, renamed: map[[2]int]string{}, values: map[[2]int]string{}, variables: map[*ast.ValueSpec]*ast.GenDecl{}}
 	var err error
 	if s.file, err = parser.ParseFile(s.fset, file, text, parser.SkipObjectResolution); err != nil {
 		return nil, fmt.Errorf("read the source: %w", err)
@@ -177,18 +103,27 @@ func parse(file, text string) (*source, error) {
 	return s, nil
 }
 
-// change is a function of a source, and its body as a defect has it.
+// change is a declaration that a defect changes: the body of a function, or values.
 type change struct {
 	in   *source
-	of   *ast.FuncDecl
-	body string
+	decl ast.Decl
+	// body is what a function's body is with the defect, and values what values are, by their places in the source.
+	body   string
+	values []value
 }
 
-// compare gives the functions whose bodies differ in another text of the file.
+// value is the value of a variable or constant, and what a defect makes of it.
+type value struct {
+	spec    *ast.ValueSpec
+	i       int // of the values of the spec
+	planted string
+}
+
+// compare returns what differs in another text of the file.
 func (s *source) compare(file, text string) ([]change, error) {
 	other, err := parse(file, text)
 	if err != nil {
-		return nil, errNotSwitched // whatever the compiler says of it, Check tells
+		return nil, err
 	}
 	if len(other.file.Decls) != len(s.file.Decls) {
 		return nil, errNotSwitched
@@ -199,17 +134,68 @@ func (s *source) compare(file, text string) ([]change, error) {
 		if own == changed {
 			continue
 		}
-		f, isFunc := decl.(*ast.FuncDecl)
-		g, is := other.file.Decls[i].(*ast.FuncDecl)
-		if !isFunc || !is || f.Body == nil || g.Body == nil || s.between(f.Pos(), f.Body.Pos()) != other.between(g.Pos(), g.Body.Pos()) {
-			return nil, errNotSwitched
+		c := change{in: s, decl: decl}
+		switch d := decl.(type) {
+		case *ast.FuncDecl:
+			g, is := other.file.Decls[i].(*ast.FuncDecl)
+			if !is || d.Body == nil || g.Body == nil || s.between(d.Pos(), d.Body.Pos()) != other.between(g.Pos(), g.Body.Pos()) {
+				return nil, errNotSwitched
+			}
+			c.body = other.of(g.Body)
+		case *ast.GenDecl:
+			g, is := other.file.Decls[i].(*ast.GenDecl)
+			if !is || g.Tok != d.Tok || len(g.Specs) != len(d.Specs) || d.Tok != token.VAR && d.Tok != token.CONST {
+				return nil, errNotSwitched
+			}
+			if c.values, err = s.compareValues(d, g, other); err != nil {
+				return nil, err
+			}
 		}
-		out = append(out, change{s, f, other.of(g.Body)})
+		out = append(out, c)
 	}
 	if len(out) == 0 {
 		return nil, errNotSwitched // a comment, an import's order: nothing that a run shows
 	}
 	return out, nil
+}
+
+// compareValues returns the values that differ in a declaration of variables or constants.
+func (s *source) compareValues(own, changed *ast.GenDecl, other *source) ([]value, error) {
+	var out []value
+	if own.Tok == token.CONST && counted(own) {
+		return nil, errNotSwitched
+	}
+	for i := range own.Specs {
+		if s.of(own.Specs[i]) == other.of(changed.Specs[i]) {
+			continue
+		}
+		a, isValue := own.Specs[i].(*ast.ValueSpec)
+		b, is := changed.Specs[i].(*ast.ValueSpec)
+		if !isValue || !is || len(a.Values) == 0 || len(a.Values) != len(a.Names) || len(b.Values) != len(a.Values) ||
+			s.between(a.Pos(), a.Values[0].Pos()) != other.between(b.Pos(), b.Values[0].Pos()) {
+			return nil, errNotSwitched
+		}
+		for j := range a.Values {
+			if s.of(a.Values[j]) != other.of(b.Values[j]) {
+				out = append(out, value{a, j, other.of(b.Values[j])})
+			}
+		}
+	}
+	return out, nil
+}
+
+// counted reports whether constants depend on their place in the declaration.
+func counted(of *ast.GenDecl) (found bool) {
+	for _, spec := range of.Specs {
+		v, ok := spec.(*ast.ValueSpec)
+		found = found || !ok || len(v.Values) == 0
+	}
+	ast.Inspect(of, func(n ast.Node) bool {
+		id, ok := n.(*ast.Ident)
+		found = found || ok && id.Name == "iota"
+		return !found
+	})
+	return found
 }
 
 func (s *source) of(n ast.Node) string { return s.between(n.Pos(), n.End()) }
@@ -221,10 +207,10 @@ func (s *source) between(from, to token.Pos) string {
 // plant has a function call another one that a defect makes of it, when that is
 // chosen. Both have the same parameters, all with names: an unnamed one cannot be
 // passed on.
-func (s *source) plant(c change, defect string) {
+func (s *source) plant(of *ast.FuncDecl, body, defect string) {
 	// Unexported: some tests go through the methods of a type.
-	beside := fmt.Sprintf("%s_%s", identifier(defect), c.of.Name.Name)
-	receiver, params := named(c.of.Recv, "r"), named(c.of.Type.Params, "p")
+	beside := fmt.Sprintf("%s_%s", identifier(defect), of.Name.Name)
+	receiver, params := named(of.Recv, "r"), named(of.Type.Params, "p")
 	callee := beside
 	var signature strings.Builder
 	signature.WriteString("func ")
@@ -234,14 +220,14 @@ func (s *source) plant(c change, defect string) {
 	}
 	var types, passed []string
 	typeParams := ""
-	if c.of.Type.TypeParams != nil {
-		for _, f := range c.of.Type.TypeParams.List {
+	if of.Type.TypeParams != nil {
+		for _, f := range of.Type.TypeParams.List {
 			for _, n := range f.Names {
 				types = append(types, n.Name)
 			}
 		}
 		callee += "[" + strings.Join(types, ", ") + "]"
-		typeParams = s.of(c.of.Type.TypeParams)
+		typeParams = s.of(of.Type.TypeParams)
 	}
 	for _, f := range params.List {
 		for _, n := range f.Names {
@@ -253,22 +239,70 @@ func (s *source) plant(c change, defect string) {
 	}
 	results := ""
 	call := fmt.Sprintf("%s(%s)", callee, strings.Join(passed, ", "))
-	if c.of.Type.Results != nil {
-		results = s.of(c.of.Type.Results)
+	if of.Type.Results != nil {
+		results = s.of(of.Type.Results)
 		call = "return " + call
 	} else {
 		call += "; return"
 	}
 	rest := fmt.Sprintf("%s(%s) %s ", typeParams, s.fields(params), results)
-	s.renamed[[2]int{s.offset(c.of.Pos()), s.offset(c.of.Body.Pos())}] = signature.String() + c.of.Name.Name + rest
-	s.begins[s.offset(c.of.Body.Lbrace)+1] += fmt.Sprintf(" if %s == %q { %s };", choice, defect, call)
-	fmt.Fprintf(&s.beside, "\n%s%s%s%s\n", signature.String(), beside, rest, c.body)
+	s.renamed[[2]int{s.offset(of.Pos()), s.offset(of.Body.Pos())}] = signature.String() + of.Name.Name + rest
+	s.begins[s.offset(of.Body.Lbrace)+1] += fmt.Sprintf(" if %s == %q { %s };", choice, defect, call)
+	fmt.Fprintf(&s.beside, "\n%s%s%s%s\n", signature.String(), beside, rest, body)
+}
+
+// plantValue chooses between two values as the program starts. A constant becomes a variable for that, which the compiler refuses where
+// only a constant will do.
+func (s *source) plantValue(in *ast.GenDecl, v value, defect string) {
+	own := v.spec.Values[v.i]
+	chosen := choose
+	if v.spec.Type != nil {
+		chosen += "[" + s.of(v.spec.Type) + "]"
+	}
+	at := [2]int{s.offset(own.Pos()), s.offset(own.End())}
+	text, ok := s.values[at]
+	if !ok {
+		text = s.of(own)
+		if in.Tok == token.CONST {
+			s.variables[v.spec] = in
+		}
+	}
+	s.values[at] = fmt.Sprintf("%s(%q, %s, %s)", chosen, defect, v.planted, text)
+}
+
+// moveConstants moves the constants that have become variables to the end of the file.
+func (s *source) moveConstants() []edit {
+	var edits []edit
+	for spec, in := range s.variables {
+		gone := ast.Node(spec)
+		if !in.Lparen.IsValid() {
+			gone = in
+		}
+		edits = append(edits, edit{s.offset(gone.Pos()), s.offset(gone.End()), ""})
+		for i, name := range spec.Names {
+			own := spec.Values[i]
+			at := [2]int{s.offset(own.Pos()), s.offset(own.End())}
+			text, ok := s.values[at]
+			if !ok {
+				text = s.of(own)
+			}
+			delete(s.values, at)
+			if spec.Type != nil {
+				text = s.of(spec.Type) + "(" + text + ")"
+			}
+			fmt.Fprintf(&s.beside, "\nvar %s = %s\n", name.Name, text)
+		}
+	}
+	return edits
 }
 
 func (s *source) offset(p token.Pos) int { return s.fset.Position(p).Offset }
 
 // choice is the variable of each package that has the defect of a run.
 const choice = "guardsPlanted"
+
+// choose is the function of each package that chooses between two values.
+const choose = "guardsChosen"
 
 // identifier makes one of a defect's name.
 func identifier(name string) string {
@@ -322,6 +356,23 @@ func (s *source) fields(list *ast.FieldList) string {
 	return strings.Join(out, ", ")
 }
 
+// chosenName is the name of the file that each package with defects has besides its own, and chosenFile its text.
+const chosenName = "guards_planted.go"
+
+const chosenFile = `package %[1]s
+
+import "os"
+
+var %[2]s = os.Getenv(%[3]q)
+
+func %[4]s[T any](defect string, planted, own T) T {
+	if %[2]s == defect {
+		return planted
+	}
+	return own
+}
+`
+
 // texts are the files with all functions, and one for each package that has what
 // a run chooses.
 func (w sources) texts() map[string]string {
@@ -329,17 +380,22 @@ func (w sources) texts() map[string]string {
 	for file, s := range w {
 		out[file] = s.render()
 		dir, name := path.Dir(file), s.file.Name.Name
-		out[path.Join(dir, "guards_planted.go")] = fmt.Sprintf("package %s\n\nimport \"os\"\n\nvar %s = os.Getenv(%q)\n", name, choice, varPlanted)
+		out[path.Join(dir, chosenName)] = fmt.Sprintf(chosenFile, name, choice, varPlanted, choose)
 	}
 	return out
 }
 
+// edit replaces a part of a source.
+type edit struct {
+	from, to int
+	text     string
+}
+
 func (s *source) render() string {
-	type edit struct {
-		from, to int
-		text     string
+	edits := s.moveConstants()
+	for at, text := range s.values {
+		edits = append(edits, edit{at[0], at[1], text})
 	}
-	var edits []edit
 	for at, text := range s.renamed {
 		edits = append(edits, edit{at[0], at[1], text})
 	}
@@ -357,20 +413,4 @@ func (s *source) render() string {
 	b.WriteString(s.text[at:])
 	b.WriteString(s.beside.String())
 	return b.String()
-}
-
-// output runs a command that prints what test2json does.
-func output(ctx context.Context, command *exec.Cmd) (outcome, error) {
-	command.WaitDelay = 10 * time.Second
-	var out, complaints bytes.Buffer
-	command.Stdout, command.Stderr = &out, &complaints
-	err := command.Run()
-	if _, ended := errors.AsType[*exec.ExitError](err); err != nil && (!ended || ctx.Err() != nil) {
-		return outcome{}, errors.Join(err, ctx.Err())
-	}
-	o := read(out.Bytes())
-	if len(o.tests) == 0 && o.why == "" && err != nil {
-		return outcome{}, fmt.Errorf("%w\n%s%s", err, complaints.String(), o.output)
-	}
-	return o, nil
 }

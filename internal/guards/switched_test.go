@@ -1,11 +1,11 @@
 package guards
 
 import (
-	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/fstest"
 	"time"
 )
 
@@ -41,6 +41,20 @@ func Twice(f func(int) int, n int) int {
 const limit = 3
 
 func Limit() int { return limit }
+
+const (
+	low, high       = 5, 6
+	small     uint8 = 8
+)
+
+const (
+	zero = iota
+	one
+)
+
+var names, anything = []string{"a", "b"}, any(nil)
+
+var number any = 1
 `
 
 const shapesTest = `package shapes
@@ -65,7 +79,19 @@ func TestFirst(t *testing.T) {
 
 func TestTwice(t *testing.T) { is(t, Twice(func(n int) int { return n }, 3), 6) }
 
-func TestLimit(t *testing.T) { is(t, Limit(), 3) }
+func TestLimits(t *testing.T) {
+	is(t, Limit(), 3)
+	is(t, low+high, 11)
+	is(t, zero+one, 1)
+	is(t, int(small), 8)
+}
+
+func TestNames(t *testing.T) {
+	is(t, int(names[0][0]), 'a')
+	if number != 1 || anything != nil {
+		t.Error(number, anything)
+	}
+}
 
 func is(t *testing.T, got, want int) {
 	t.Helper()
@@ -76,7 +102,7 @@ func is(t *testing.T, got, want int) {
 `
 
 // TestOneBinaryHasManyDefects: each is there when it is chosen and at no other
-// time, whatever function it is of.
+// time, whatever function or value it changes.
 func TestOneBinaryHasManyDefects(t *testing.T) {
 	root := t.TempDir()
 	for name, text := range map[string]string{"go.mod": "module example.com/shapes\n\ngo 1.26\n", "shapes.go": shapes, "shapes_test.go": shapesTest} {
@@ -84,53 +110,84 @@ func TestOneBinaryHasManyDefects(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	edit := func(name, test, find, replace string) Defect {
-		return Defect{Name: name, Harm: "It is wrong.", Guard: Guard{".", test}, Edits: []Edit{{"shapes.go", find, replace}}}
-	}
 	caught := []Defect{
-		edit("a method of a type with parameters", "TestSize", "len(more)", "0"),
-		edit("a method without a result", "TestAdd", "n.n++", "n.n--"),
-		edit("a function with parameters of types", "TestFirst", "return all[0], nil", "return first, nil"),
-		edit("the-same-function", "TestFirst", "len(all) == 0", "len(all) == 1"),
-		edit("recursion", "TestTwice", "f(n) + Twice", "f(n) - Twice"),
+		shape("a method of a type with parameters", "TestSize", "len(more)", "0"),
+		shape("a method without a result", "TestAdd", "n.n++", "n.n--"),
+		shape("a function with parameters of types", "TestFirst", "return all[0], nil", "return first, nil"),
+		shape("the-same-function", "TestFirst", "len(all) == 0", "len(all) == 1"),
+		shape("recursion", "TestTwice", "f(n) + Twice", "f(n) - Twice"),
+		shape("a constant", "TestLimits", "limit = 3", "limit = 4"),
+		shape("the same constant", "TestLimits", "limit = 3", "limit = 2"),
+		shape("constants of a group", "TestLimits", "5, 6", "5, 7"),
+		shape("a constant with a type", "TestLimits", "uint8 = 8", "uint8 = 9"),
+		shape("a variable", "TestNames", `"a", "b"`, `"b", "a"`),
+		shape("a variable with a type", "TestNames", "any = 1", `any = "1"`),
 	}
-	passed := edit("nothing", "TestTwice", "n-1", "n - 1*1")
-	constant := edit("a constant", "TestLimit", "limit = 3", "limit = 4")
-	signature := edit("a signature", "TestLimit", "func Limit() int { return limit }", "func Limit() int16 { return limit }")
-	tree := Tree{Root: root, Timeout: 10 * time.Second}
-	s, err := tree.Switch(t.Context(), t.TempDir(), append([]Defect{passed, constant, signature}, caught...))
-	if err != nil {
-		t.Fatal(err)
-	}
+	passed := shape("nothing", "TestTwice", "n-1", "n - 1*1")
+	tree := Tree{Root: root, Timeout: time.Minute}
+	b := build(t, tree, append([]Defect{passed}, caught...)...)
 	var guards []Guard
 	for _, d := range caught {
 		guards = append(guards, d.Guard)
-		if !s.Has(d) {
-			t.Errorf("%s: it is not there", d.Name)
-		} else if err := s.Check(t.Context(), d); err != nil {
-			t.Errorf("%s: %v", d.Name, err)
+		if err := b.Check(t.Context(), d); err != nil {
+			t.Errorf("Check(%s) = %v, want nil", d.Name, err)
 		}
 	}
-	if err := s.CheckUnplanted(t.Context(), guards); err != nil {
-		t.Errorf("none of them: %v", err)
+	if err := b.CheckUnplanted(t.Context(), guards); err != nil {
+		t.Errorf("CheckUnplanted() = %v, want nil", err)
 	}
-	if err := s.Check(t.Context(), passed); err == nil || !strings.Contains(err.Error(), "passes with it") {
-		t.Errorf("a change that changes nothing: %v", err)
+	if err := b.Check(t.Context(), passed); err == nil || !strings.Contains(err.Error(), "passes with it") {
+		t.Errorf("Check(a change that changes nothing) = %v, want an error that says that the guard passes", err)
 	}
-	for _, d := range []Defect{constant, signature} {
-		if s.Has(d) {
-			t.Errorf("%s is no body of a function", d.Name)
+}
+
+func shape(name, test, find, replace string) Defect {
+	return Defect{Name: name, Harm: "It is wrong.", Guard: Guard{".", test}, Edits: []Edit{{"shapes.go", find, replace}}}
+}
+
+// build builds the test binary of the root package of a module with defects.
+func build(t *testing.T, tree Tree, defects ...Defect) *Binary {
+	t.Helper()
+	p, err := tree.Plant(t.Context(), t.TempDir(), defects)
+	if err != nil {
+		t.Fatal(err)
+	}
+	binaries, err := p.Build(t.Context(), t.TempDir(), ".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return binaries["."]
+}
+
+// TestOtherChangesAreRefused: they cannot be chosen at run time.
+func TestOtherChangesAreRefused(t *testing.T) {
+	tree := fstest.MapFS{"shapes.go": {Data: []byte(shapes)}, "shapes_test.go": {Data: []byte(shapesTest)}}
+	for _, d := range []Defect{
+		shape("a signature", "TestLimits", "func Limit() int {", "func Limit() int16 {"),
+		shape("one more declaration", "TestLimits", "func Limit() int", "const other = 1\n\nfunc Limit() int"),
+		shape("a type", "TestAdd", "n int }", "n int64 }"),
+		shape("a counted constant", "TestLimits", "zero = iota", "zero = iota + 1"),
+		shape("a comment", "TestSize", "// Box holds something.", "// Box holds nothing."),
+		shape("no Go", "TestFirst", "return all[0], nil", "return all["),
+		{Name: "a test", Guard: Guard{".", "TestLimits"}, Edits: []Edit{{"shapes_test.go", "t.Error(got)", "t.Log(got)"}}},
+	} {
+		if _, err := switched(tree, []Defect{d}); err == nil || !strings.Contains(err.Error(), d.Name) {
+			t.Errorf("switched(%s) = %v, want an error that names the defect", d.Name, err)
 		}
 	}
 }
 
-// TestDefectThatDoesNotApplyIsNoBinary, and neither is one that does not compile.
-func TestDefectThatDoesNotApplyIsNoBinary(t *testing.T) {
+// TestDefectThatDoesNotCompileIsNoBinary, and neither is one that does not apply.
+func TestDefectThatDoesNotCompileIsNoBinary(t *testing.T) {
 	tree := module(t)
 	for find, want := range map[string]string{"a * b": "no longer applies", "a + b": "undefined: c"} {
 		d := Defect{Name: "difference", Guard: Guard{".", "TestSum"}, Edits: []Edit{{"sum.go", find, "c"}}}
-		if _, err := tree.Switch(t.Context(), t.TempDir(), []Defect{d}); err == nil || errors.Is(err, errNotSwitched) || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: got %v, want %q", find, err, want)
+		p, err := tree.Plant(t.Context(), t.TempDir(), []Defect{d})
+		if err == nil {
+			_, err = p.Build(t.Context(), t.TempDir(), ".")
+		}
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("Plant and Build of %q = %v, want %q", find, err, want)
 		}
 	}
 }
