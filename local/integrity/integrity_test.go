@@ -211,3 +211,29 @@ func TestCheckEndsWithItsContext(t *testing.T) {
 		t.Errorf("check(canceled) = %v, %v, want no damage and %v", r.Damage, err, context.Canceled)
 	}
 }
+
+// deleting deletes an object right after the checkpoint that has it.
+type deleting struct {
+	*embedded.Backend
+	objects *files.Bucket
+}
+
+func (d deleting) Checkpoint(ctx context.Context, dir string) error {
+	return errors.Join(d.Backend.Checkpoint(ctx, dir), d.objects.Delete(ctx, "artifacts/20-0"))
+}
+
+// TestObjectDeletedDuringACheckIsNoDamage: its content stays until the check ends.
+func TestObjectDeletedDuringACheckIsNoDamage(t *testing.T) {
+	i := filled(t)
+	live := integrity.Live{Engine: deleting{i.engine, i.objects}, Objects: i.objects}
+	r, err := integrity.Running(t.Context(), integrity.Source{Dir: i.dir, Objects: true}, live, "check")
+	if err != nil {
+		t.Fatalf("Running() = %v, want nil", err)
+	}
+	if len(r.Damage) > 0 {
+		t.Errorf("Running() reports the damage %v, want none", r.Damage)
+	}
+	if found, err := filepath.Glob(filepath.Join(i.dir, "objects", "??", "*")); err != nil || len(found) != r.Objects-1 {
+		t.Errorf("after the check %d contents are left (%v), want %d", len(found), err, r.Objects-1)
+	}
+}
