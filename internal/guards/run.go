@@ -94,11 +94,12 @@ func (b *Binary) Check(ctx context.Context, d Defect) error {
 
 // CheckUnplanted runs guards without any defect. It returns an error unless all of them pass.
 func (b *Binary) CheckUnplanted(ctx context.Context, guards []Guard) error {
-	names, err := topLevel(guards)
-	if err != nil {
-		return err
+	var tests []string
+	for _, g := range guards {
+		tests = append(tests, pattern(g.Test))
 	}
-	o, err := b.run(ctx, "", pattern(names))
+	slices.Sort(tests)
+	o, err := b.run(ctx, "", strings.Join(slices.Compact(tests), "|"))
 	if err != nil {
 		return fmt.Errorf("run the guards of %s: %w", b.pkg, err)
 	}
@@ -128,22 +129,6 @@ func (o outcome) verdict(d Defect) error {
 	case absent:
 	}
 	return fmt.Errorf("the defect %s is not caught: %s does not run\n%s", d.Name, d.Guard, o.output)
-}
-
-// topLevel gives the tests that guards of one package are, or are of, as run
-// takes them.
-func topLevel(guards []Guard) (names string, err error) {
-	var tops []string
-	for _, g := range guards {
-		top, _, _ := strings.Cut(g.Test, "/")
-		if g.Package != guards[0].Package {
-			return "", fmt.Errorf("%s and %s are of two packages", guards[0], g)
-		}
-		if !slices.Contains(tops, top) {
-			tops = append(tops, top)
-		}
-	}
-	return strings.Join(tops, "|"), nil
 }
 
 // passed is nil when all guards passed.
@@ -205,16 +190,11 @@ func (o outcome) of(test string) state {
 	return absent
 }
 
-// pattern is what -run takes for tests of a package; names are alternatives
-// between "|", a subtest's stand behind "/".
-func pattern(names string) string {
-	var levels []string
-	for level := range strings.SplitSeq(names, "/") {
-		all := strings.Split(level, "|")
-		for i := range all {
-			all[i] = regexp.QuoteMeta(all[i])
-		}
-		levels = append(levels, "^("+strings.Join(all, "|")+")$")
+// pattern returns what -test.run takes for a test or a subtest. Several of them stand between "|".
+func pattern(test string) string {
+	levels := strings.Split(test, "/")
+	for i := range levels {
+		levels[i] = "^(" + regexp.QuoteMeta(levels[i]) + ")$"
 	}
 	return strings.Join(levels, "/")
 }
