@@ -13,12 +13,14 @@ const (
 	FieldAnswer = fieldAnswer
 	LeaseTime   = leaseTime
 	RenewEvery  = renewEvery
-	Patience    = patience
 	PassLife    = passLife
 	MaxSent     = maxSent
 	GoneTimeout = goneTimeout
 	DownTime    = downTime
 )
+
+// Patience is a variable, since a planted defect changes what it is.
+var Patience = patience
 
 // Usual is how long connections to relays may take, and be silent.
 func Usual() (dial, ping, pong time.Duration) {

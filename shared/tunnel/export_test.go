@@ -2,10 +2,14 @@ package tunnel
 
 // What tests of this package see of its inside.
 const (
+	MostLeft   = mostLeft
+	MaxStreams = maxStreams
+)
+
+// Variables, since planted defects change what they are.
+var (
 	PingEvery   = pingEvery
 	PingTimeout = pingTimeout
-	MostLeft    = mostLeft
-	MaxStreams  = maxStreams
 	Settled     = settled
 )
 
