@@ -162,7 +162,7 @@ func TestDefectThatHangsIsNotCaught(t *testing.T) {
 // the flags of their tests.
 func TestAFailingGuardLeavesNothingBehind(t *testing.T) {
 	tree := Tree{Root: repository}
-	for pkg, want := range map[string]string{"./shared/deployments": "-rapid.nofailfile", "./internal/guards": ""} {
+	for pkg, want := range map[string]string{"./shared/deployments": "-rapid.nofailfile -rapid.shrinktime=0s", "./internal/guards": ""} {
 		got, err := tree.quiet(pkg)
 		if err != nil || strings.Join(got, " ") != want {
 			t.Errorf("%s: got %v, %v, want %q", pkg, got, err, want)
