@@ -18,8 +18,6 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"github.com/santhosh-tekuri/jsonschema/v6"
-
 	"github.com/gatewright/gatewright/events"
 	"github.com/gatewright/gatewright/functions"
 	"github.com/gatewright/gatewright/internal/golden"
@@ -28,6 +26,7 @@ import (
 	"github.com/gatewright/gatewright/shared/credential"
 	"github.com/gatewright/gatewright/shared/store"
 	"github.com/gatewright/gatewright/shared/store/storetest"
+	"github.com/gatewright/gatewright/thirdparty/jsonschema"
 )
 
 // The OpenAPI document shows real exchanges: every operation is sent its good

@@ -10,12 +10,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/santhosh-tekuri/jsonschema/v6"
-
 	"github.com/gatewright/gatewright/events"
 	"github.com/gatewright/gatewright/functions/functionstest"
 	"github.com/gatewright/gatewright/shared/api"
 	"github.com/gatewright/gatewright/shared/listen/framing"
+	"github.com/gatewright/gatewright/thirdparty/jsonschema"
 )
 
 // maxProblemBytes is far more than any problem document needs. What a client

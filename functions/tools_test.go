@@ -10,14 +10,13 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/santhosh-tekuri/jsonschema/v6"
-
 	"github.com/gatewright/gatewright/functions"
 	"github.com/gatewright/gatewright/internal/golden"
 	"github.com/gatewright/gatewright/shared/api"
 	"github.com/gatewright/gatewright/shared/apitools"
 	"github.com/gatewright/gatewright/shared/credential"
 	"github.com/gatewright/gatewright/shared/project"
+	"github.com/gatewright/gatewright/thirdparty/jsonschema"
 )
 
 // The tools of the API's own MCP server are made of the OpenAPI document, and so written with it. The first file is

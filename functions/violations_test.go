@@ -17,14 +17,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/santhosh-tekuri/jsonschema/v6"
-	"github.com/santhosh-tekuri/jsonschema/v6/kind"
-
 	"github.com/gatewright/gatewright/events"
 	"github.com/gatewright/gatewright/functions"
 	"github.com/gatewright/gatewright/functions/functionstest"
 	"github.com/gatewright/gatewright/shared/api"
 	"github.com/gatewright/gatewright/shared/operation/simulations"
+	"github.com/gatewright/gatewright/thirdparty/jsonschema"
+	"github.com/gatewright/gatewright/thirdparty/jsonschema/kind"
 )
 
 // The suite of bad input is made from the served document: of every operation each

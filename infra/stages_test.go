@@ -14,10 +14,10 @@ import (
 	"testing/fstest"
 
 	"github.com/danielgtaylor/huma/v2"
-	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/gatewright/gatewright/internal/golden"
 	"github.com/gatewright/gatewright/shared/config"
+	"github.com/gatewright/gatewright/thirdparty/jsonschema"
 )
 
 // stage reads a file's text as that of the stage team, and a context.

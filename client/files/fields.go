@@ -11,12 +11,12 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
-	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/gatewright/gatewright/client/call"
 	"github.com/gatewright/gatewright/shared/apitools"
 	"github.com/gatewright/gatewright/shared/lazy"
 	"github.com/gatewright/gatewright/shared/project"
+	"github.com/gatewright/gatewright/thirdparty/jsonschema"
 )
 
 // Field is a member of the bodies of a kind.

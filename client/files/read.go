@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/santhosh-tekuri/jsonschema/v6"
 	"go.yaml.in/yaml/v3"
 	"golang.org/x/text/language"
 	"golang.org/x/text/message"
@@ -20,6 +19,7 @@ import (
 	"github.com/gatewright/gatewright/shared/credential"
 	"github.com/gatewright/gatewright/shared/disk"
 	"github.com/gatewright/gatewright/shared/project"
+	"github.com/gatewright/gatewright/thirdparty/jsonschema"
 )
 
 // mostBytes is what all files together may have.

@@ -13,12 +13,15 @@ import (
 	"strings"
 
 	"github.com/CycloneDX/cyclonedx-go"
+
+	"github.com/gatewright/gatewright/thirdparty"
 )
 
 // Bill is the software bill of materials of a Go binary, as CycloneDX in JSON
 // (https://cyclonedx.org/docs/1.6/json/): the modules that the linker has put into it, with
 // their versions and their sums, and Go's own library. It is read out of the binary, so that it
-// names what is in there and nothing that was only at hand. version is the product's, "" for none.
+// names what is in there and nothing that was only at hand. Libraries of which the repository has a
+// changed copy are named by the release that they are a copy of. version is the product's, "" for none.
 //
 // It has neither a time nor a serial number: the same binary has the same bill.
 func Bill(binary, version string) ([]byte, error) {
@@ -49,6 +52,13 @@ func Bill(binary, version string) ([]byte, error) {
 		}
 		parts, refs = append(parts, part), append(refs, part.BOMRef)
 	}
+	for _, c := range thirdparty.Copies() {
+		// The names of functions are in every Go binary, also in a stripped one.
+		if bytes.Contains(raw, []byte(c.ImportPath()+".")) {
+			part := changedCopy(c)
+			parts, refs = append(parts, part), append(refs, part.BOMRef)
+		}
+	}
 	bill := cyclonedx.NewBOM()
 	bill.Metadata = &cyclonedx.Metadata{Component: &main}
 	bill.Components = &parts
@@ -68,6 +78,13 @@ func component(kind cyclonedx.ComponentType, path, version string) cyclonedx.Com
 		purl += "@" + strings.ReplaceAll(version, "+", "%2B")
 	}
 	return cyclonedx.Component{BOMRef: purl, Type: kind, Name: path, Version: version, PackageURL: purl}
+}
+
+// changedCopy is a library that was linked as a changed copy. Scanners look for the release in it.
+func changedCopy(c thirdparty.Copy) cyclonedx.Component {
+	part := component(cyclonedx.ComponentTypeLibrary, c.Module, c.Version)
+	part.Pedigree = &cyclonedx.Pedigree{Notes: "A copy of this release with changes: " + c.ImportPath()}
+	return part
 }
 
 // module is a module that was linked: where another stands in for it, that one. Its hash is the

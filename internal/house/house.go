@@ -73,6 +73,9 @@ type Package struct {
 // leftOut are what tools put into the tree: no work of ours.
 var leftOut = []string{".git", ".bin", "dist", "node_modules", ".gatewright"}
 
+// thirdParty is the folder whose folders are copies of libraries, which their authors keep in order.
+const thirdParty = "thirdparty"
+
 // programs are what executable files and archives of objects begin with on Linux, macOS and Windows.
 var programs = []string{"\x7fELF", "\xcf\xfa\xed\xfe", "\xca\xfe\xba\xbe", "MZ", "!<arch>\n"}
 
@@ -91,6 +94,9 @@ func Read(fsys fs.FS) (*Tree, error) {
 			return nil // a linked work tree has a file .git
 		}
 		t.Paths[p] = true
+		if d.IsDir() && path.Dir(p) == thirdParty {
+			return fs.SkipDir
+		}
 		if !d.Type().IsRegular() {
 			return nil
 		}

@@ -20,6 +20,8 @@ import (
 
 	"github.com/gatewright/gatewright/functions"
 	"github.com/gatewright/gatewright/packaging/containertest"
+	"github.com/gatewright/gatewright/thirdparty"
+	"github.com/gatewright/gatewright/thirdparty/jsonschema"
 )
 
 // TestTwoCheckoutsMakeTheSameImages byte for byte, in folders of other names and of another umask.
@@ -226,6 +228,10 @@ func TestBillHasEveryModuleThatWasLinked(t *testing.T) {
 	want := []string{"pkg:golang/std@" + strings.TrimPrefix(info.GoVersion, "go")}
 	for _, m := range info.Deps {
 		want = append(want, "pkg:golang/"+m.Path+"@"+strings.ReplaceAll(m.Version, "+", "%2B"))
+	}
+	_ = jsonschema.NewCompiler() // links the copy
+	for _, c := range thirdparty.Copies() {
+		want = append(want, "pkg:golang/"+c.Module+"@"+c.Version)
 	}
 	var got []string
 	for _, c := range bill.Components {

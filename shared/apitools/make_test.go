@@ -11,10 +11,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/santhosh-tekuri/jsonschema/v6"
-
 	"github.com/gatewright/gatewright/shared/apitools"
 	"github.com/gatewright/gatewright/shared/project"
+	"github.com/gatewright/gatewright/thirdparty/jsonschema"
 )
 
 // document is what the API is described by.

@@ -8,10 +8,10 @@ import (
 	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/gatewright/gatewright/shared/cards"
 	"github.com/gatewright/gatewright/shared/mcp"
+	"github.com/gatewright/gatewright/thirdparty/jsonschema"
 )
 
 const address = "https://api.example.com/stage"

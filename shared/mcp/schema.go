@@ -10,11 +10,11 @@ import (
 	"regexp/syntax"
 	"strings"
 
-	"github.com/santhosh-tekuri/jsonschema/v6"
 	"golang.org/x/text/language"
 	"golang.org/x/text/message"
 
 	"github.com/gatewright/gatewright/shared/credential"
+	"github.com/gatewright/gatewright/thirdparty/jsonschema"
 )
 
 // Arguments are checked by the library that checks projects, and not by the SDK's: that one has no places of

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/gatewright/gatewright/thirdparty/jsonschema"
 )
 
 // list is a property of so many equal values, as arguments.

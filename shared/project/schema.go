@@ -8,9 +8,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/santhosh-tekuri/jsonschema/v6"
-	"github.com/santhosh-tekuri/jsonschema/v6/kind"
 	"golang.org/x/text/message"
+
+	"github.com/gatewright/gatewright/thirdparty/jsonschema"
+	"github.com/gatewright/gatewright/thirdparty/jsonschema/kind"
 )
 
 // schemaFiles are the OpenAPI Initiative's schemas of OpenAPI 3.0 (2021-09-28)

@@ -12,13 +12,12 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/santhosh-tekuri/jsonschema/v6"
-
 	"github.com/gatewright/gatewright/shared/gateway/paths"
 	"github.com/gatewright/gatewright/shared/gateway/pipeline"
 	"github.com/gatewright/gatewright/shared/gateway/upstream"
 	sharedmcp "github.com/gatewright/gatewright/shared/mcp"
 	"github.com/gatewright/gatewright/shared/project"
+	"github.com/gatewright/gatewright/thirdparty/jsonschema"
 )
 
 // caller calls one route.

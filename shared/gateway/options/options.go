@@ -21,7 +21,7 @@
 // missing option needs the pointer it would have. huma's registry reports a
 // missing property at its parent, in dotted places that are ambiguous for names
 // with dots, takes a quoted number for a type error, and would link the
-// management API's framework into the gateway. santhosh-tekuri/jsonschema has
+// management API's framework into the gateway. The JSON Schema library has
 // exact pointers, but each option would be declared twice. encoding/json stops
 // at the first fault. Schemas for editors would be derived from these structs.
 //
