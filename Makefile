@@ -18,11 +18,16 @@ OPENAPI_TOOLS := $(OPENAPI)/node_modules/.package-lock.json
 # The public conformance suite of MCP, with the Node that it needs: 240 MB, which make run has no use for.
 CONFORMANCE   := internal/conformance/node_modules/.package-lock.json
 
-# The modules of which the client is built, by a file in the place of go.mod.
-CLIENT_MODULES := .bin/modules/go.mod
-
 # What the console is bundled of, and what tells its stories.
 CONSOLE_MODULES := console/node_modules/.package-lock.json
+
+# All Go commands of this file use one set of flags, so that each package is compiled once for make run, make cli, tests,
+# images and archives. Flags that only change how a program is linked (-ldflags, -buildvcs) may differ. Only make race sets
+# CGO_ENABLED=1. internal/house refuses other flags in this file, and internal/gobuild has the same ones for tests.
+# lambda.norpc: without the RPC server of an older Lambda runtime, functions are 4.4 MB smaller.
+BUILD_FLAGS := -trimpath -tags=lambda.norpc
+export CGO_ENABLED := 0
+export GOFLAGS := $(strip $(filter-out $(BUILD_FLAGS),$(GOFLAGS)) $(BUILD_FLAGS))
 
 # Functions run on arm64; emulators on a laptop may want GOARCH=amd64. It must not reach the tools themselves.
 ARCH      := $(or $(GOARCH),arm64)
@@ -44,8 +49,8 @@ STACKS    := dist/stacks$(EXE)
 DEPLOY    := dist/deploy$(EXE)
 # What restores it, and stops and starts it.
 RECOVERY  := dist/recovery$(EXE)
-# Byte-identical on every machine; without the RPC server of an older Lambda runtime (4.4 MB smaller).
-LAMBDA    := -trimpath -buildvcs=false -ldflags='-s -w' -tags=lambda.norpc
+# How programs for others are linked: stripped, and byte-identical on every machine.
+LINKED    := -buildvcs=false -ldflags='-s -w'
 unexport GOARCH GOOS
 
 # One group's tests: its own, its service's, and what all groups have in common, which reads the variable to ask about it alone.
@@ -194,12 +199,12 @@ SYSTEMS  := $(foreach system,linux darwin windows,$(system)-amd64 $(system)-arm6
 CHECKED  := linux-arm64 darwin-arm64 windows-amd64
 PORTABLE := ./client/commands ./client/dev ./client/files ./client/folder ./client/prompt ./cmd/gatewright ./cmd/gatewright-server ./internal/filesbench ./local ./local/datadir ./local/emulator ./local/instance ./local/lambdahost ./local/processes ./local/product ./local/sandbox ./local/supervise ./local/terminal ./local/terminal/terminaltest \
             ./packaging/containertest ./packaging/images ./shared/blob/files ./shared/disk ./shared/listen ./shared/seal ./shared/socket ./shared/store/embedded ./shared/store/storetest
-on = CGO_ENABLED=0 GOOS=$(firstword $(subst -, ,$(1))) GOARCH=$(lastword $(subst -, ,$(1)))
+on = GOOS=$(firstword $(subst -, ,$(1))) GOARCH=$(lastword $(subst -, ,$(1)))
 
 cross: $(SYSTEMS:%=cross-%) ## compile the local run, the client and the server, and the tests of what knows systems, for Linux, macOS and Windows on amd64 and arm64
 
 $(SYSTEMS:%=cross-%): cross-%: FORCE
-	$(call on,$*) go build -buildvcs=false -ldflags='-s -w' -o dist/cross/$*/ ./local $(PROGRAMS:%=./cmd/%)
+	$(call on,$*) go build $(LINKED) -o dist/cross/$*/ ./local $(PROGRAMS:%=./cmd/%)
 	$(call on,$*) go vet $(PORTABLE)
 
 check: lint lint-infra lint-openapi lint-console $(CHECKED:%=cross-%) test race build clients ## do what continuous integration does
@@ -427,7 +432,7 @@ $(PRODUCT): FORCE
 		*' '*) printf "$$open%s\n" "$$line"; open=;; *) printf '\rBuilding: %d packages' $$((++n)); open='\n';; esac; done; printf "$$open"; }; else go build -buildvcs=false -o $@ ./local; fi
 
 $(COMMANDS): dist/%$(EXE): FORCE
-	CGO_ENABLED=0 $(BUILD) -trimpath -buildvcs=false -ldflags='-s -w' -o $@ ./cmd/$*
+	go build $(LINKED) -o $@ ./cmd/$*
 
 $(EMULATORS): FORCE
 	go build -buildvcs=false -o $@ ./local/emulator/process/program
@@ -442,7 +447,7 @@ $(RECOVERY): FORCE
 	@go build -buildvcs=false -o $@ ./local/recovery
 
 dist/%/bootstrap: FORCE
-	CGO_ENABLED=0 GOOS=linux GOARCH=$(*D) go build $(LAMBDA) -o $@ ./functions/$(*F)/lambda
+	GOOS=linux GOARCH=$(*D) go build $(LINKED) -o $@ ./functions/$(*F)/lambda
 
 # The function's asset has the weights beside its bootstrap where make docs-weights has made them, and is complete without; so it has the
 # vectors of a model of Bedrock.
@@ -455,18 +460,6 @@ QEMU     ?= qemu-aarch64-static
 IMAGES   := amd64 arm64
 ARCHIVED := $(foreach arch,$(IMAGES),$(PROGRAMS:%=dist/$(arch)/%))
 REVISION ?= $(shell git rev-parse HEAD 2>/dev/null)
-
-# The client is built with a library that makes itself ready when it is used, and starts in two thirds of the time:
-# docs/decisions/0070-the-client-is-built-with-a-patched-library.md.
-CLIENTS  := dist/gatewright$(EXE) $(filter %/gatewright,$(ARCHIVED))
-# A workspace knows no -modfile.
-BUILD    := go build
-$(CLIENTS): private BUILD := GOWORK=off go build -modfile=$(CLIENT_MODULES)
-$(CLIENTS): $(CLIENT_MODULES)
-
-# It is always asked, and changes nothing that is as it has to be: one of another commit may be newer than go.mod.
-$(CLIENT_MODULES): FORCE
-	@go run ./internal/clientbuild/modules $(@D)
 
 # Binaries embed what is bundled as they are compiled. Where there is no npm, what runs here has a page that says how to bundle it; what is
 # deployed, packed or sent to others is not made without.
@@ -481,14 +474,14 @@ package: $(ARCHIVED) ## make what installs the product on a Linux machine with s
 	go run ./packaging/archives
 
 $(ARCHIVED): dist/%: FORCE
-	CGO_ENABLED=0 GOOS=linux GOARCH=$(*D) $(BUILD) -trimpath -buildvcs=false -ldflags='-s -w' -o $@ ./cmd/$(*F)
+	GOOS=linux GOARCH=$(*D) go build $(LINKED) -o $@ ./cmd/$(*F)
 
 dist/arm64/local: FORCE
-	CGO_ENABLED=0 GOOS=linux GOARCH=arm64 go build -trimpath -buildvcs=false -ldflags='-s -w' -o $@ ./local
+	GOOS=linux GOARCH=arm64 go build $(LINKED) -o $@ ./local
 
-# Static, and so all that its image needs.
+# Static (CGO_ENABLED=0), and so all that its image needs.
 dist/%/container: FORCE
-	CGO_ENABLED=0 GOOS=linux GOARCH=$(*D) go build $(LAMBDA) -o $@ ./functions/$(*F)/container
+	GOOS=linux GOARCH=$(*D) go build $(LINKED) -o $@ ./functions/$(*F)/container
 
 # Tools are built from source, at the version in the file's name: a new version above is a new file, and the checksum database verifies
 # it as it does every module. golangci-lint's own project prefers its prebuilt binaries, but they come from a host that not every network

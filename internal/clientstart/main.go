@@ -19,7 +19,7 @@ import (
 	"time"
 
 	"github.com/gatewright/gatewright/internal/bars"
-	"github.com/gatewright/gatewright/internal/clientbuild"
+	"github.com/gatewright/gatewright/internal/gobuild"
 )
 
 // The bars.
@@ -40,7 +40,7 @@ func main() {
 	runs := flag.Int("runs", 21, "how often each is started, 1 at least")
 	flag.Parse()
 	bars.Main(context.Background(), "clientstart", func(ctx context.Context, dir string, table *bars.Table) error {
-		bare, client, server := &program{pkg: "./internal/clientstart/bare"}, &program{pkg: clientbuild.Package}, &program{pkg: "./cmd/gatewright-server"}
+		bare, client, server := &program{pkg: "./internal/clientstart/bare"}, &program{pkg: gobuild.Client}, &program{pkg: "./cmd/gatewright-server"}
 		all := []*program{bare, client, server}
 		for _, p := range all {
 			if err := p.build(ctx, dir); err != nil {
@@ -72,16 +72,8 @@ func main() {
 // build builds it into a folder, as `make cli` does.
 func (p *program) build(ctx context.Context, dir string) error {
 	p.path = filepath.Join(dir, filepath.Base(p.pkg))
-	if p.pkg == clientbuild.Package {
-		if err := clientbuild.Build(ctx, ".", p.path); err != nil {
-			return fmt.Errorf("build %s: %w", p.pkg, err)
-		}
-	} else {
-		cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", p.path, p.pkg) //nolint:gosec // one of ours
-		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-		if out, err := cmd.CombinedOutput(); err != nil {
-			return fmt.Errorf("build %s: %w: %s", p.pkg, err, out)
-		}
+	if err := gobuild.Build(ctx, ".", p.pkg, p.path); err != nil {
+		return err
 	}
 	info, err := os.Stat(p.path)
 	if err != nil {

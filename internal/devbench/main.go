@@ -25,7 +25,7 @@ import (
 	"time"
 
 	"github.com/gatewright/gatewright/internal/bars"
-	"github.com/gatewright/gatewright/internal/clientbuild"
+	"github.com/gatewright/gatewright/internal/gobuild"
 )
 
 // mostSave is the most that a save may take until it is served (issue 16, part 5).
@@ -42,8 +42,8 @@ func main() {
 	flag.Parse()
 	bars.Main(context.Background(), "devbench", func(ctx context.Context, dir string, table *bars.Table) error {
 		binary := filepath.Join(dir, "gatewright")
-		if err := clientbuild.Build(ctx, ".", binary); err != nil {
-			return fmt.Errorf("build the client: %w", err)
+		if err := gobuild.Build(ctx, ".", gobuild.Client, binary); err != nil {
+			return err
 		}
 		for _, name := range []string{"hello", "library"} {
 			folder := filepath.Join(dir, name)

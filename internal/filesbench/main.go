@@ -26,7 +26,7 @@ import (
 	"time"
 
 	"github.com/gatewright/gatewright/internal/bars"
-	"github.com/gatewright/gatewright/internal/clientbuild"
+	"github.com/gatewright/gatewright/internal/gobuild"
 	"github.com/gatewright/gatewright/shared/credential"
 	"github.com/gatewright/gatewright/shared/ids"
 )
@@ -42,8 +42,8 @@ const (
 func main() {
 	bars.Main(context.Background(), "filesbench", func(ctx context.Context, dir string, table *bars.Table) error {
 		binary := filepath.Join(dir, "gatewright")
-		if err := clientbuild.Build(ctx, ".", binary); err != nil {
-			return fmt.Errorf("build the client: %w", err)
+		if err := gobuild.Build(ctx, ".", gobuild.Client, binary); err != nil {
+			return err
 		}
 		b := &bench{dir: dir, binary: binary, table: table, all: map[string]consumer{}}
 		server := httptest.NewServer(b)

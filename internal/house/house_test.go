@@ -30,6 +30,7 @@ func rules() map[string]Rule {
 		"Links":         Links,
 		"Decisions":     Decisions,
 		"MakeTargets":   MakeTargets,
+		"BuildFlags":    BuildFlags,
 		"Systems":       Systems,
 		"Architectures": Architectures,
 		"Foreign":       Foreign,

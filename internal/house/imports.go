@@ -8,11 +8,12 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"os"
 	"os/exec"
 	"path"
 	"slices"
 	"strings"
+
+	"github.com/gatewright/gatewright/internal/gobuild"
 )
 
 // Module is the path of this module.
@@ -36,10 +37,8 @@ type Linked struct {
 // are built for Lambda, on every machine: what is linked differs between systems.
 // Tests' own imports are left out.
 func ReadGraph(ctx context.Context, root string) (Graph, error) {
-	cmd := exec.CommandContext(ctx, "go", "list", "-deps", "-e", "-tags=lambda.norpc",
-		"-json=ImportPath,Name,Deps,Standard,Module", "./...")
-	cmd.Dir = root
-	cmd.Env = append(os.Environ(), "GOOS=linux", "CGO_ENABLED=0")
+	cmd := exec.CommandContext(ctx, "go", "list", "-deps", "-e", "-json=ImportPath,Name,Deps,Standard,Module", "./...")
+	cmd.Dir, cmd.Env = root, append(gobuild.Environ(), "GOOS=linux")
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()

@@ -153,6 +153,17 @@ func TestEachRuleFindsWhatItRefusesAndNothingElse(t *testing.T) {
 
 		{"a system's file that nobody compiles", Systems, map[string]string{"Makefile": "PORTABLE := ./b \\\n  ./c\nx: ./a\n", "a/a_windows.go": "package a", "b/b_unix.go": "package b", "c/c_darwin_test.go": "package c", "a/window.go": "package a"}, []string{"lacks ./a,"}},
 
+		{"one set of build flags", BuildFlags, map[string]string{
+			"Makefile": "BUILD_FLAGS := -trimpath -tags=lambda.norpc\nexport CGO_ENABLED := 0\nexport GOFLAGS := $(strip $(BUILD_FLAGS))\nrace: export CGO_ENABLED := 1\nrace:\n\tgo test -race ./...\n# Without -trimpath.\n",
+			"a/a.go":   "package a\nconst build = \"go build -buildvcs=false -ldflags=-s\"", "infra/image/bill.go": "package image\nconst tags = \"-tags\"",
+		}, nil},
+		{"a command with flags of its own", BuildFlags, map[string]string{
+			"Makefile": "cli:\n\tCGO_ENABLED=1 go build -o $@ .\n\tgo build -modfile=x.mod .\n", ".ci/run": "export GOFLAGS=\"-race\"\n", "x.sh": "go test -gcflags=-N .\n",
+		}, []string{"Makefile:2: CGO_ENABLED=", "Makefile:3: -modfile", ".ci/run:1: GOFLAGS=", ".ci/run:1: -race", "x.sh:1: -gcflags"}},
+		{"a program that builds with flags of its own", BuildFlags, map[string]string{
+			"a/a.go": "package a\nvar args = []string{\"build\", \"-trimpath\", \"-tags=x\"}\nconst env = \"CGO_ENABLED=0\"",
+		}, []string{"a/a.go:2: -trimpath", "a/a.go:2: -tags", "a/a.go:3: CGO_ENABLED="}},
+
 		{"a machine's path", Foreign, map[string]string{"a.txt": "one\n/ro" + "ot/x"}, []string{"a.txt:2"}},
 		{"a person's folder", Foreign, map[string]string{"a.go": "package a // /ho" + "me/anna/x"}, []string{"a.go:1"}},
 		{"a registry's host", Foreign, map[string]string{"package-lock.json": "https://registry.npm" + "js.org/x"}, []string{"package-lock.json:1"}},
@@ -208,6 +219,7 @@ func TestReadLeavesOutWhatToolsPutThere(t *testing.T) {
 		".gatewright/x.txt":      "data",
 		"shared/a/testdata/x.go": "no Go at all",
 		"picture.png":            "\x89PNG\x00",
+		"thirdparty/x/x.go":      "package util",
 	})
 	if len(tree.Packages) != 0 || tree.Paths["node_modules/x/x.md"] || tree.Paths[".gatewright"] {
 		t.Errorf("read %v", tree.Paths)

@@ -3,7 +3,6 @@ package scenario_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,7 +16,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/gatewright/gatewright/client/exit"
-	"github.com/gatewright/gatewright/internal/clientbuild"
+	"github.com/gatewright/gatewright/internal/gobuild"
 	"github.com/gatewright/gatewright/internal/readme"
 )
 
@@ -28,8 +27,8 @@ var clientBinary = sync.OnceValues(func() (folder string, err error) {
 		return "", err
 	}
 	clientFolder = folder
-	if err := clientbuild.Build(context.Background(), repository, filepath.Join(folder, "gatewright")); err != nil {
-		return "", fmt.Errorf("build the client: %w", err)
+	if err := gobuild.Build(context.Background(), repository, gobuild.Client, filepath.Join(folder, "gatewright")); err != nil {
+		return "", err
 	}
 	return folder, nil
 })

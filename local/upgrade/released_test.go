@@ -1,9 +1,10 @@
 package upgrade_test
 
 import (
-	"os/exec"
 	"path/filepath"
 	"testing"
+
+	"github.com/gatewright/gatewright/internal/gobuild"
 )
 
 // repository is the checkout's folder.
@@ -13,11 +14,9 @@ var repository = filepath.Join("..", "..")
 func built(t *testing.T, tree string) (path string) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "product")
-	// Without the folders' names in it, both find in the cache what is the same of them.
-	cmd := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-buildvcs=false", "-o", path, "./local")
-	cmd.Dir = tree
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("build %s: %v: %s", tree, err, out)
+	// Both trees share the compiled packages in which they do not differ: -trimpath keeps folders out of them.
+	if err := gobuild.Build(t.Context(), tree, "./local", path); err != nil {
+		t.Fatalf("build %s: %v", tree, err)
 	}
 	return path
 }

@@ -19,6 +19,7 @@ import (
 
 	"github.com/gatewright/gatewright/functions"
 	"github.com/gatewright/gatewright/internal/free"
+	"github.com/gatewright/gatewright/internal/gobuild"
 	"github.com/gatewright/gatewright/packaging/containertest"
 	"github.com/gatewright/gatewright/shared/config"
 )
@@ -199,11 +200,7 @@ func until(t *testing.T, p *containertest.Process, address string, statuses ...i
 // built compiles a program as make does, and gives where it is.
 func built(t *testing.T, binaries, name, pkg string) {
 	t.Helper()
-	cmd := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", filepath.Join(binaries, runtime.GOARCH, name), pkg)
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	var out bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &out
-	if err := cmd.Run(); err != nil {
-		t.Fatalf("%v: %s", err, &out)
+	if err := gobuild.Build(t.Context(), ".", pkg, filepath.Join(binaries, runtime.GOARCH, name)); err != nil {
+		t.Fatal(err)
 	}
 }
