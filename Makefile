@@ -123,7 +123,7 @@ restore: $(PRODUCT) ## make the data directory of such a file, where there is no
 run-lambda: $(NODE_MODULES) $(BOOTSTRAPS) $(EMULATORS) $(PRODUCT) ## start the product here with every function as a process of its own, as Lambda runs it
 	@GATEWRIGHT_FUNCTIONS=dist/$(HOST) exec $(PRODUCT)
 
-# Vet is a part of make lint, and takes a while for what the tests import.
+# Each go test here leaves vet to make lint, which has it: vet type-checks again what a build has checked.
 test: $(NODE_MODULES) $(if $(PKG),,$(CONFORMANCE) $(CONSOLE_MODULES) $(PRODUCT)) ## run every test that needs no emulator of AWS; PKG=variables or PKG=./shared/keys: what is about one group or package
 	$(if $(GROUP),GATEWRIGHT_TEST_GROUP=$(GROUP) )go test -vet=off -p=$(PACKAGES_AT_ONCE) -timeout=20m $(TESTED)
 	$(if $(GROUP),go test -vet=off ./infra -run='Functions|Operation|MayDo|UpdatedInPlace')
@@ -136,13 +136,13 @@ simulations: ## play four times as many seeds of every simulation as make test d
 
 # Not part of check: it runs tests of `test` again, one for each defect. Some guards wait most of their time, so four run at once.
 test-guards: $(NODE_MODULES) $(CONFORMANCE) $(CONSOLE_MODULES) ## plant each known defect, one at a time, and check that the test which is there to catch it fails
-	go test -count=1 -timeout=120m -parallel=4 -run=TestPlantedDefectsAreCaught ./internal/guards -planted
+	go test -vet=off -count=1 -timeout=120m -parallel=4 -run=TestPlantedDefectsAreCaught ./internal/guards -planted
 
 attack: $(PRODUCT) ## attack a product started for it, and print what was tried and what came of it (part of make test)
 	@go run ./local/attack -binary $(PRODUCT)
 
 fuzz: ## send every operation bad requests at random, a million in all (REQUESTS=, SEED=), beside those that make test sends
-	go test -count=1 -timeout=6h -run=TestEveryViolationIsRefused ./functions -violations=$(or $(REQUESTS),1000000) -violation-seed=$(or $(SEED),1)
+	go test -vet=off -count=1 -timeout=6h -run=TestEveryViolationIsRefused ./functions -violations=$(or $(REQUESTS),1000000) -violation-seed=$(or $(SEED),1)
 
 # What decides who gets in and what is kept secret; PKG= measures another package.
 MUTATED := $(if $(PKG),./$(FOLDER),$(addprefix ./shared/,gateway/router gateway/expression gateway/upstream seal allowance keys))
@@ -154,19 +154,19 @@ mutate: $(GREMLINS) ## change conditions and sums one at a time and count the ch
 	go run ./internal/mutate -gremlins $(GREMLINS) $(MUTATED)
 
 test-lambda: $(NODE_MODULES) $(BOOTSTRAPS) $(EMULATORS) ## run the scenario suite with every function as a process of its own
-	GATEWRIGHT_FUNCTIONS=$(CURDIR)/dist/$(HOST) go test -count=1 -timeout=15m ./local/scenario
+	GATEWRIGHT_FUNCTIONS=$(CURDIR)/dist/$(HOST) go test -vet=off -count=1 -timeout=15m ./local/scenario
 
 test-server: $(NODE_MODULES) image package ## run the scenario suite over HTTPS, with certificates by ACME, against one server installed by the image, and by the archive and its unit (Linux)
-	GATEWRIGHT_TEST_SERVER=yes go test -count=1 -timeout=20m -run=TestScenarioSuite ./local/server
+	GATEWRIGHT_TEST_SERVER=yes go test -vet=off -count=1 -timeout=20m -run=TestScenarioSuite ./local/server
 
 # The last release is the commit in packaging/released, whose source comes out of this checkout's history.
 test-upgrade: ## fill a data directory by the last release, go on with this version, and back with the last release
-	GATEWRIGHT_TEST_UPGRADE=yes go test -count=1 -timeout=20m ./local/upgrade
+	GATEWRIGHT_TEST_UPGRADE=yes go test -vet=off -count=1 -timeout=20m ./local/upgrade
 
 # Two and a half minutes on two cores, of which the README waits one until a gateway forgets a key.
 test-arm: $(FUNCTIONS:%=dist/arm64/%/bootstrap) dist/arm64/local ## start every function and the product as they are for arm64, on any machine (Debian's qemu-user-static), and type the README's five minutes
 	go run ./internal/coldstart -dist dist/arm64 -under $(QEMU) -starts 1 -requests 1
-	go test -count=1 -timeout=5m ./packaging/arm64 -product $(CURDIR)/dist/arm64/local -emulator $(QEMU)
+	go test -vet=off -count=1 -timeout=5m ./packaging/arm64 -product $(CURDIR)/dist/arm64/local -emulator $(QEMU)
 
 test-ministack: $(NODE_MODULES) $(CDK) $(BOOTSTRAPS) ## deploy to MiniStack, which is installed here, and run a move to another region, the scenario suite, schedules, the comparison of grants and a restore
 	@go run ./local/emulators ministack
@@ -184,7 +184,7 @@ scenario: export GATEWRIGHT_SCENARIO_GATEWAY = $(GATEWAY)
 scenario: export GATEWRIGHT_SCENARIO_RELAY = $(RELAY)
 scenario: ## run the scenario suite against any installation: KEY=gwa_… make scenario BASE=https://… [GATEWAY=…] [RELAY=…]
 	@test -n "$$GATEWRIGHT_SCENARIO_API" && test -n "$$GATEWRIGHT_SCENARIO_KEY" || { echo "make scenario needs BASE=, the management API's address, and KEY=, an account key" >&2; exit 2; }
-	@go test -count=1 -timeout=15m ./local/scenario
+	@go test -vet=off -count=1 -timeout=15m ./local/scenario
 
 # It links C.
 race: export CGO_ENABLED := 1
@@ -235,14 +235,14 @@ lint-console: $(CONSOLE_MODULES) ## check the types of the console against the d
 	console/node_modules/.bin/tsc -p console
 
 test-console: console ## tell the stories of the console in a real browser, against a product of their own (Debian's chromium)
-	GATEWRIGHT_TEST_CONSOLE=yes go test -count=1 -timeout=15m ./local/consolestories
+	GATEWRIGHT_TEST_CONSOLE=yes go test -vet=off -count=1 -timeout=15m ./local/consolestories
 
 clients: $(OPENAPI_TOOLS) ## generate a client of the API in TypeScript and one in Go, and use both
 	$(OPENAPI)/node_modules/.bin/openapi-typescript functions/platform/openapi.json -o $(OPENAPI)/tsclient/dist/schema.d.ts
 	$(OPENAPI)/node_modules/.bin/tsc -p $(OPENAPI)/tsclient
 	mkdir -p $(OPENAPI)/goclient/dist/gatewright
 	cd $(OPENAPI)/goclient && go tool oapi-codegen -config oapi-codegen.yaml ../../../functions/platform/openapi.json && go vet ./...
-	GATEWRIGHT_CLIENTS=yes go test -count=1 ./$(OPENAPI)
+	GATEWRIGHT_CLIENTS=yes go test -vet=off -count=1 ./$(OPENAPI)
 
 group: ## write a new group of operations, to begin from: NAME=custom-domains NOUN=custom-domain [SCOPE=custom-domains]
 	@go run ./internal/newgroup -name='$(NAME)' -noun='$(NOUN)' -scope='$(or $(SCOPE),projects)'
@@ -253,17 +253,17 @@ fmt: $(GOLANGCI_LINT) ## format every Go file
 # The functions are held against the spaces that the house's goldens list, which are written before theirs; what an installation
 # costs follows from goldens of other packages, and is written after them.
 goldens: $(NODE_MODULES) $(if $(PKG),,$(CONFORMANCE)) ## write every golden file anew, or those that PKG=variables or PKG=./shared/keys tests; read the diff before committing it
-	$(if $(PKG:$(GROUP)=),,go test ./internal/house -update)
+	$(if $(PKG:$(GROUP)=),,go test -vet=off ./internal/house -update)
 	@packages="$(call users,internal/golden,$(if $(PKG),$(if $(GROUP),$(filter-out ./internal/house ./internal/cost,$(TESTED)),$(TESTED))))"; test -n "$$packages" || { echo "no test of $(PKG) has a golden file" >&2; exit 2; }; \
-		set -x; $(if $(GROUP),GATEWRIGHT_TEST_GROUP=$(GROUP) )go test $$packages -update
-	$(if $(GROUP),go test ./infra -run='FunctionsAreListed|UpdatedInPlace' -update)
-	$(if $(PKG:$(GROUP)=),,go test ./internal/cost -update)
+		set -x; $(if $(GROUP),GATEWRIGHT_TEST_GROUP=$(GROUP) )go test -vet=off $$packages -update
+	$(if $(GROUP),go test -vet=off ./infra -run='FunctionsAreListed|UpdatedInPlace' -update)
+	$(if $(PKG:$(GROUP)=),,go test -vet=off ./internal/cost -update)
 
 docs-weights: $(DOCS_WEIGHTS) ## fetch what searches the documentation by meaning (83 MB, once): without it, it is searched by words
 
 docs-index: $(DOCS_WEIGHTS) ## make the index by which the documentation is searched, and docs/search-quality.md, after a change of docs/ or of an operation
 	go run ./internal/docsindex -weights $(DOCS_WEIGHTS) -index shared/docsearch/index.bin
-	go test ./shared/docsearch -run=SearchFindsWhatIsAsked -update
+	go test -vet=off ./shared/docsearch -run=SearchFindsWhatIsAsked -update
 
 docs-vectors: export DOCS_MODEL = $(MODEL)
 docs-vectors: asks-docs-vectors ## make the vectors by which a model of Bedrock searches the documentation, before a deployment with -c docsEmbeddings: MODEL=amazon.titan-embed-text-v2:0
