@@ -2,12 +2,11 @@
 // binary, and uploads it to a registry, both through go-containerregistry: no
 // Docker is needed, neither to describe an installation nor to deploy one.
 //
-// An image is one layer with one file, and the folders that it writes to. The same binary
-// makes the same image, byte for byte, so that the description of an installation (package
+// An image is one layer with its binary, a file beside it if it needs one, and the folders that it writes to. The same files
+// make the same image, byte for byte, so that the description of an installation (package
 // infra) names by its digest what Command publish uploads, and neither asks the other.
 //
-// What it is not: a way to build anything that needs a shell, a package or a file
-// beside its binary. What a service trusts, its binary has in it.
+// What it is not: a way to build anything that needs a shell or a package. What a service trusts, its binary has in it.
 //
 // Read image.go for one image, layout.go for the images of all architectures as files,
 // bill.go for what they are made of.
@@ -23,6 +22,7 @@ import (
 	"net/http"
 	"os"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -51,6 +51,8 @@ type Contents struct {
 	Architecture string
 	// Path is the binary's absolute path in the image, and what an image runs.
 	Path string
+	// Beside is the path of a file, here, that the image has in the folder of the binary, under the same name. It is "" for none.
+	Beside string
 	// Command are the arguments that it is run with where nobody names others.
 	Command []string
 	// Env is its environment, NAME=value each.
@@ -133,8 +135,17 @@ func layerOf(c Contents, binary []byte) (v1.Layer, error) {
 		}
 		err = errors.Join(err, w.WriteHeader(header))
 	}
-	header := &tar.Header{Typeflag: tar.TypeReg, Name: c.Path[1:], Mode: 0o555, Size: int64(len(binary)), Format: tar.FormatPAX}
-	if err := errors.Join(err, w.WriteHeader(header), write(w, binary), w.Close()); err != nil {
+	file := func(name string, mode int64, content []byte) {
+		header := &tar.Header{Typeflag: tar.TypeReg, Name: strings.TrimPrefix(name, "/"), Mode: mode, Size: int64(len(content)), Format: tar.FormatPAX}
+		err = errors.Join(err, w.WriteHeader(header), write(w, content))
+	}
+	file(c.Path, 0o555, binary)
+	if c.Beside != "" {
+		beside, missing := os.ReadFile(c.Beside)
+		err = errors.Join(err, missing)
+		file(path.Join(path.Dir(c.Path), filepath.Base(c.Beside)), 0o444, beside)
+	}
+	if err := errors.Join(err, w.Close()); err != nil {
 		return nil, fmt.Errorf("write a layer: %w", err)
 	}
 	made, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) {

@@ -104,6 +104,42 @@ func TestImageRunsItsBinaryAsNobody(t *testing.T) {
 	}
 }
 
+// TestAFileLiesBesideTheBinary under its own name, and everybody may read it.
+func TestAFileLiesBesideTheBinary(t *testing.T) {
+	data := filepath.Join(t.TempDir(), "model.weights")
+	if err := os.WriteFile(data, []byte("weights"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	i, err := image.Make(image.Contents{Binary: binary(t, "a service"), Architecture: "arm64", Path: "/service", Beside: data})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]string{}
+	all := mutate.Extract(i)
+	defer func() { _ = all.Close() }()
+	for r := tar.NewReader(all); ; {
+		h, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := io.ReadAll(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got[h.Name] = fmt.Sprintf("%o %s", h.Mode, text)
+	}
+	if diff := cmp.Diff(map[string]string{"service": "555 a service", "model.weights": "444 weights"}, got); diff != "" {
+		t.Errorf("the files of the image (-want +got):\n%s", diff)
+	}
+	missing := filepath.Join(t.TempDir(), "missing.weights")
+	if _, err := image.Make(image.Contents{Binary: binary(t, "a service"), Architecture: "arm64", Path: "/service", Beside: missing}); err == nil || !strings.Contains(err.Error(), missing) {
+		t.Errorf("Make without the file beside the binary = %v, want an error that names %s", err, missing)
+	}
+}
+
 // TestVolumesAreTheUsers alone: a new volume is made like the folder that it is mounted over. Those above
 // them are nobody's.
 func TestVolumesAreTheUsers(t *testing.T) {
