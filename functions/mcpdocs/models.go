@@ -45,7 +45,7 @@ func note(mode docsearch.Mode, busy bool, failed *docsearch.ModelError) string {
 	case busy:
 		text = "Too many others search at the moment, so that this was searched by words. Search again later to search by meaning."
 	case mode == docsearch.Lexical:
-		text = "This installation has no weights to compare meanings with, so that this was searched by words: use words that the documentation may have."
+		text = "This installation cannot read the weights of the search by meaning, and its log says why. It searched by words: use words that the documentation may have."
 	}
 	if failed != nil {
 		text = strings.TrimSpace(fmt.Sprintf("The model of Bedrock that searches here was of no use this time (%s). %s", failed.Reason, text))

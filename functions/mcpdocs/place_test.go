@@ -1,6 +1,7 @@
 package mcpdocs
 
 import (
+	"bytes"
 	"errors"
 	"io/fs"
 	"os"
@@ -10,6 +11,8 @@ import (
 
 	"github.com/gatewright/gatewright/shared/config"
 	"github.com/gatewright/gatewright/shared/docsearch"
+	"github.com/gatewright/gatewright/shared/docsearch/minilm"
+	"github.com/gatewright/gatewright/shared/docsearch/minilm/minilmtest"
 	"github.com/gatewright/gatewright/shared/installation"
 )
 
@@ -38,14 +41,38 @@ func TestTheNoteSaysWhyItIsByWords(t *testing.T) {
 		mode docsearch.Mode
 		busy bool
 		says string
-	}{{docsearch.Lexical, false, "no weights"}, {docsearch.Lexical, true, "Too many others"}, {docsearch.Semantic, false, ""}} {
+	}{{docsearch.Lexical, false, "cannot read the weights"}, {docsearch.Lexical, true, "Too many others"}, {docsearch.Semantic, false, ""}} {
 		if got := note(tt.mode, tt.busy, nil); !strings.Contains(got, tt.says) || (got == "") != (tt.says == "") {
 			t.Errorf("%s, busy %t: %q", tt.mode, tt.busy, got)
 		}
 	}
 }
 
-// TestWeightsAreThoseConfiguredOrBesideTheBinary: a file that is configured and not there is not made up for by another.
+// TestWeightsAreFoundInACheckoutAndInARelease maps the file of the repository in each layout in which the product is built or installed.
+func TestWeightsAreFoundInACheckoutAndInARelease(t *testing.T) {
+	file, err := filepath.Abs("../../shared/docsearch/minilm/" + minilm.FileName)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := minilmtest.File(t)
+	for _, tt := range []struct{ layout, binary, weights string }{
+		{"a checkout", "dist", "shared/docsearch/minilm"},
+		{"an archive", "usr/local/bin", "usr/local/share/gatewright"},
+		{"an image, or a function's asset", ".", "."},
+	} {
+		root := t.TempDir()
+		link := filepath.Join(root, tt.weights, minilm.FileName)
+		if err := errors.Join(os.MkdirAll(filepath.Join(root, tt.binary), 0o700), os.MkdirAll(filepath.Dir(link), 0o700), os.Symlink(file, link)); err != nil {
+			t.Fatal(err)
+		}
+		got, err := first(filepath.Join(root, tt.binary), minilm.FileName, weightsFolders)
+		if err != nil || !bytes.Equal(got, want) {
+			t.Errorf("first(%s) of %s = %d bytes, %v, want the %d bytes of the repository's file", tt.binary, tt.layout, len(got), err, len(want))
+		}
+	}
+}
+
+// TestWeightsAreThoseConfiguredOrBesideTheBinary: a configured file that does not exist is an error, and no other file replaces it.
 func TestWeightsAreThoseConfiguredOrBesideTheBinary(t *testing.T) {
 	if _, err := weights("")(); !errors.Is(err, fs.ErrNotExist) {
 		t.Fatalf("beside the tests' binary there is %v", err)
@@ -67,8 +94,8 @@ func TestWeightsAreThoseConfiguredOrBesideTheBinary(t *testing.T) {
 	}
 	configured := put(filepath.Join(t.TempDir(), "w"), "configured")
 	for _, tt := range []struct{ at, want string }{
-		{filepath.Join(filepath.Dir(binary), "docsearch", weightsFile), "in the folder"},
-		{filepath.Join(filepath.Dir(binary), weightsFile), "beside it"},
+		{filepath.Join(filepath.Dir(binary), "../share/gatewright", minilm.FileName), "in the folder"},
+		{filepath.Join(filepath.Dir(binary), minilm.FileName), "beside it"},
 	} {
 		put(tt.at, tt.want)
 		if got, err := weights("")(); err != nil || string(got) != tt.want {

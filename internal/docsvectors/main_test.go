@@ -58,12 +58,12 @@ func TestVectorsAreMadeOfTheIndexThatIsBuiltIn(t *testing.T) {
 	if err := vectors.Fits(titan, index.Content); err != nil || vectors.Covered <= 0 || vectors.Covered >= 1 {
 		t.Errorf("they cover from %v on, and do not fit: %v", vectors.Covered, err)
 	}
-	for _, want := range []string{"tuned: of 60 questions", "test: of 60 questions", "of 15 without an answer", "strangers: of 60 questions"} {
+	for _, want := range []string{"tuned: of 60 questions", "test: of 60 questions", "of 15 without an answer", "strangers: of 60 questions", "newcomers: of 30 questions"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("it prints %q, without %q", out.String(), want)
 		}
 	}
-	if want := len(index.Texts()) + 240; len(b.Asked("invoke")) != want {
+	if want := len(index.Texts()) + 270; len(b.Asked("invoke")) != want {
 		t.Errorf("it asks %d times, want %d", len(b.Asked("invoke")), want)
 	}
 }

@@ -123,7 +123,7 @@ func sections(binaries string) []section {
 			title: "The platform's own MCP servers",
 			intro: "The product as its users start it, with the weights of the search. First the documentation's: each question is a new one, but where it says otherwise,\n" +
 				"and each client has an address of its own. Then CPU of the product for a call of `/mcp` against the same request by REST, in rounds that alternate.",
-			command: product("env GATEWRIGHT_DOCS_WEIGHTS=dist/docsearch/minilm-l6-v2.weights go run ./local/mcpbench -binary"),
+			command: product("env GATEWRIGHT_DOCS_WEIGHTS=shared/docsearch/minilm/minilm-l6-v2.weights go run ./local/mcpbench -binary"),
 		},
 		{
 			title: "A project of 1,223 operations",

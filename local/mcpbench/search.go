@@ -127,7 +127,7 @@ func (s *searches) measure(ctx context.Context, o options, table *bars.Table) er
 		return err
 	}
 	if first.mode != "semantic" {
-		return errors.New("the product has no weights to search with: make docs-weights fetches them, and GATEWRIGHT_DOCS_WEIGHTS names them to it")
+		return errors.New("the product finds no weights to search with: set GATEWRIGHT_DOCS_WEIGHTS to shared/docsearch/minilm/minilm-l6-v2.weights")
 	}
 	table.Add("the first search, which reads index and weights", "", inMillis(first.took), true)
 	if err := s.alone(ctx, o, table); err != nil {

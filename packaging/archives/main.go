@@ -1,5 +1,5 @@
 // Command archives makes what installs the product on a Linux machine with systemd: for each architecture
-// a tar.gz of its binaries, its unit, its licence and its notices, in the places where they belong.
+// a tar.gz of its binaries, the weights of the search, its unit, its licence and its notices, in the places where they belong.
 //
 //	tar -xzf gatewright-1.2.3-linux-amd64.tar.gz -C / --no-same-owner
 //	systemctl enable --now gatewright@example.com
@@ -21,6 +21,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/gatewright/gatewright/shared/docsearch/minilm"
 	"github.com/gatewright/gatewright/shared/release"
 )
 
@@ -54,6 +55,7 @@ func write(tree, binaries, out, architecture string, told io.Writer) error {
 		{filepath.Join(binaries, architecture, "gatewright"), "usr/local/bin/gatewright", 0o755},
 		{filepath.Join(binaries, architecture, "gatewright-server"), "usr/local/bin/gatewright-server", 0o755},
 		{filepath.Join(tree, "packaging", "systemd", "gatewright@.service"), "usr/local/lib/systemd/system/gatewright@.service", 0o644},
+		{filepath.Join(tree, "shared", "docsearch", "minilm", minilm.FileName), "usr/local/share/gatewright/" + minilm.FileName, 0o644},
 		{filepath.Join(tree, "LICENSE"), "usr/local/share/doc/gatewright/LICENSE", 0o644},
 		{filepath.Join(tree, "NOTICE"), "usr/local/share/doc/gatewright/NOTICE", 0o644},
 	}

@@ -67,6 +67,7 @@ func TestArchiveIsUnpackedIntoPlace(t *testing.T) {
 		"usr/local/share/man/man1/gatewright.1":            "-rw-r--r--",
 		"usr/local/share/doc/gatewright/LICENSE":           "-rw-r--r--",
 		"usr/local/share/doc/gatewright/NOTICE":            "-rw-r--r--",
+		"usr/local/share/gatewright/minilm-l6-v2.weights":  "-rw-r--r--",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)

@@ -20,6 +20,7 @@ import (
 	"github.com/gatewright/gatewright/functions"
 	"github.com/gatewright/gatewright/infra/image"
 	"github.com/gatewright/gatewright/shared/config"
+	"github.com/gatewright/gatewright/shared/docsearch/minilm"
 	"github.com/gatewright/gatewright/shared/release"
 )
 
@@ -28,6 +29,7 @@ const dataDir = "/var/lib/gatewright"
 
 func main() {
 	o := options{architectures: []string{"amd64", "arm64"}, version: release.Version()}
+	flag.StringVar(&o.tree, "tree", ".", "the checkout's folder")
 	flag.StringVar(&o.binaries, "binaries", "dist", "the folder with a folder of binaries for each architecture")
 	flag.StringVar(&o.out, "out", filepath.Join("dist", "images"), "the folder to write into")
 	flag.StringVar(&o.revision, "revision", "", "the commit of the source, for the labels")
@@ -40,7 +42,7 @@ func main() {
 }
 
 type options struct {
-	binaries, out, version, revision, command string
+	tree, binaries, out, version, revision, command string
 	// architectures are Go's names of those that there are binaries for, in their order in an index.
 	architectures []string
 }
@@ -58,12 +60,13 @@ type program struct {
 const server = "gatewright-server"
 
 // programs are the product and the services, which are asked for what they declare.
-func programs(command string) []program {
+func programs(tree, command string) []program {
 	all := []program{{"gatewright", server, "The whole product on one machine.", image.Contents{
 		Path: "/" + server, Command: strings.Fields(command),
 		// Temporary files are the data's neighbours: there is no other folder to write to.
 		Env:     []string{config.VarDataDir + "=" + dataDir, "TMPDIR=" + dataDir},
 		Volumes: []string{dataDir}, Ports: []string{"80/tcp", "443/tcp"},
+		Beside: filepath.Join(tree, "shared", "docsearch", "minilm", minilm.FileName),
 	}}}
 	for _, s := range functions.Services() {
 		all = append(all, program{"gatewright-" + s.Name, filepath.Join(s.Name, "container"), s.Does, image.Contents{
@@ -78,7 +81,7 @@ func write(o options, out io.Writer) error {
 	if err := os.MkdirAll(o.out, 0o750); err != nil {
 		return fmt.Errorf("make the images' folder: %w", err)
 	}
-	for _, p := range programs(o.command) {
+	for _, p := range programs(o.tree, o.command) {
 		labels := p.labels(o)
 		var images []v1.Image
 		for _, architecture := range o.architectures {

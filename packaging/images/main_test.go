@@ -17,9 +17,11 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
 
 	"github.com/gatewright/gatewright/functions"
 	"github.com/gatewright/gatewright/packaging/containertest"
+	"github.com/gatewright/gatewright/shared/docsearch/minilm"
 	"github.com/gatewright/gatewright/thirdparty"
 	"github.com/gatewright/gatewright/thirdparty/jsonschema"
 )
@@ -42,7 +44,7 @@ func TestTwoCheckoutsMakeTheSameImages(t *testing.T) {
 		}
 		o := options{
 			binaries: filepath.Join(tree, "dist"), out: filepath.Join(tree, "dist", "images"), version: "v1.2.3", revision: "0123",
-			command: "serve", architectures: []string{runtime.GOARCH},
+			tree: tree, command: "serve", architectures: []string{runtime.GOARCH},
 		}
 		if err := write(o, io.Discard); err != nil {
 			t.Fatal(err)
@@ -52,7 +54,7 @@ func TestTwoCheckoutsMakeTheSameImages(t *testing.T) {
 		}
 		all = append(all, contents(t, o.out))
 	}
-	if len(all[0]) < 4*len(programs("")) {
+	if len(all[0]) < 4*len(programs("../..", "")) {
 		t.Fatalf("there are %d files alone", len(all[0]))
 	}
 	for name, text := range all[0] {
@@ -115,9 +117,14 @@ func small(t *testing.T, o options) (options, string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	o.tree = t.TempDir()
+	weights := filepath.Join(o.tree, "shared", "docsearch", "minilm", minilm.FileName)
+	if err := errors.Join(os.MkdirAll(filepath.Dir(weights), 0o755), os.WriteFile(weights, []byte("weights"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
 	o.binaries, o.out, o.architectures = t.TempDir(), filepath.Join(t.TempDir(), "images"), []string{"amd64", "arm64"}
 	for _, architecture := range o.architectures {
-		for _, p := range programs("") {
+		for _, p := range programs("../..", "") {
 			path := filepath.Join(o.binaries, architecture, p.binary)
 			if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, append(own, architecture...), 0o755)); err != nil {
 				t.Fatal(err)
@@ -164,6 +171,41 @@ func TestImageSaysWhatItIs(t *testing.T) {
 	}
 	if !strings.Contains(index, `"gatewright:v1.2.3"`) {
 		t.Errorf("an engine cannot name it by %s", index)
+	}
+}
+
+// TestTheProductAloneHasTheWeights with which it searches the documentation, beside its binary.
+func TestTheProductAloneHasTheWeights(t *testing.T) {
+	o, _ := small(t, options{})
+	for _, p := range programs(o.tree, "") {
+		all := mutate.Extract(containertest.OfLayout(t, filepath.Join(o.out, p.name), "arm64"))
+		var got string
+		for r := tar.NewReader(all); ; {
+			h, err := r.Next()
+			if errors.Is(err, io.EOF) {
+				break
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if h.Name == minilm.FileName {
+				text, err := io.ReadAll(r)
+				if err != nil {
+					t.Fatal(err)
+				}
+				got = string(text)
+			}
+		}
+		if err := all.Close(); err != nil {
+			t.Fatal(err)
+		}
+		want := ""
+		if p.name == "gatewright" {
+			want = "weights"
+		}
+		if got != want {
+			t.Errorf("%s of the image %s = %q, want %q", minilm.FileName, p.name, got, want)
+		}
 	}
 }
 

@@ -36,7 +36,7 @@ func contained(t *testing.T, layoutFolder string, env ...string) *exec.Cmd {
 // and makes the images of them.
 func made(t *testing.T, product, command string) (folder string) {
 	t.Helper()
-	o := options{binaries: t.TempDir(), out: filepath.Join(t.TempDir(), "images"), version: "v1.2.3", revision: "0123", command: command, architectures: []string{runtime.GOARCH}}
+	o := options{tree: "../..", binaries: t.TempDir(), out: filepath.Join(t.TempDir(), "images"), version: "v1.2.3", revision: "0123", command: command, architectures: []string{runtime.GOARCH}}
 	built(t, o.binaries, server, product)
 	for _, s := range functions.Services() {
 		built(t, o.binaries, filepath.Join(s.Name, "container"), "../../functions/"+s.Name+"/container")
@@ -51,7 +51,7 @@ func made(t *testing.T, product, command string) (folder string) {
 // AWS would be strangers to what is in it.
 func TestImagesHaveRootsOfTheirOwn(t *testing.T) {
 	folder := made(t, "../../cmd/gatewright-server", "serve")
-	for _, p := range programs("serve") {
+	for _, p := range programs("../..", "serve") {
 		bill, err := os.ReadFile(filepath.Join(folder, p.name+"-"+runtime.GOARCH+".cdx.json"))
 		if err != nil {
 			t.Fatal(err)

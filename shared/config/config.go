@@ -115,8 +115,7 @@ type Config struct {
 	// through which a gateway in another process asks the services behind them, such as
 	// https://relay.example.com; "" where there is none.
 	Relay string
-	// DocsWeights is the file of weights by which the documentation is searched, "" for the one beside the binary, if there is
-	// one (functions/mcpdocs).
+	// DocsWeights is the file of weights by which the documentation is searched, "" for the one near the binary (functions/mcpdocs).
 	DocsWeights string
 	// DocsEmbeddings and DocsAnswers are models of Bedrock by which the documentation is searched and questions are answered
 	// (functions/mcpdocs), "" for none. DocsAnswersADay is how many questions of a day one process puts to the latter.

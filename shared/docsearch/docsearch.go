@@ -3,8 +3,8 @@
 //
 // Two ways of ranking are in it, and each answer says which it was; a third is by a model that is asked over a network, where an
 // installation has one (elsewhere.go). Semantic compares meanings, and a little the words: the vector of the
-// question, by a small sentence transformer (package minilm), with those of all passages. Its weights are a file
-// that a build has or has not; it is read at the first search. Without it the ranking is Lexical: words that the question and the
+// question, by a small sentence transformer (package minilm), with those of all passages. Its weights are a file of every
+// release, which is read at the first search. The ranking is Lexical while too many questions wait, and if the file cannot be read: words that the question and the
 // passage, or a question that the passage is known to answer (expansions.txt), have in common. How good each is stands in docs/search-quality.md.
 //
 // It speaks no HTTP and no MCP, and knows no accounts: the documentation is public. The passages and their vectors
@@ -84,13 +84,10 @@ type Result struct {
 
 // Searcher searches an index. It may be used by many at once.
 type Searcher struct {
-	index   *Index
-	words   func() *lexicon // made at the first search that needs it: it takes longer than a function's whole start may
-	weights func() ([]byte, error)
-	// reading guards what was read of the weights: the model, or why there is none.
-	reading sync.Mutex
-	read    *minilm.Model
-	failure error
+	index *Index
+	words func() *lexicon // made at the first search that needs it: it takes longer than a function's whole start may
+	// model returns the model, or the reason why its weights cannot be read. The first search reads them.
+	model   func() (*minilm.Model, error)
 	vectors *lru.Cache[string, minilm.Vector]
 	// flights are the questions that are waiting or made vectors: of several that are equal, one.
 	flights singleflight.Group
@@ -103,9 +100,8 @@ type Searcher struct {
 	elsewhere *elsewhere
 }
 
-// New makes a searcher. The function weights gives the bytes of the file that `make docs-index` makes; it is called at the first search, once,
-// and again at later ones for as long as it answers fs.ErrNotExist: the file may still come. Without it, or where it is nil, searches are
-// lexical. So they are where it fails in another way, which Semantic tells.
+// New returns a searcher. The function weights returns the bytes of the file of weights. The first search calls it, and no later one. If it
+// fails or is nil, searches are lexical, and Semantic returns the reason.
 func New(index *Index, weights func() ([]byte, error)) *Searcher {
 	vectors, err := lru.New[string, minilm.Vector](remembered)
 	if err != nil {
@@ -115,26 +111,17 @@ func New(index *Index, weights func() ([]byte, error)) *Searcher {
 		weights = func() ([]byte, error) { return nil, fs.ErrNotExist }
 	}
 	return &Searcher{
+		model:   sync.OnceValues(func() (*minilm.Model, error) { return readWeights(index, weights) }),
 		index:   index,
 		words:   sync.OnceValue(func() *lexicon { return newLexicon(index) }),
 		vectors: vectors,
 		turns:   make(chan struct{}, runtime.GOMAXPROCS(0)),
-		weights: weights,
 	}
 }
 
-// model reads the weights unless that was tried before.
-func (s *Searcher) model() (*minilm.Model, error) {
-	s.reading.Lock()
-	defer s.reading.Unlock()
-	if s.read == nil && (s.failure == nil || errors.Is(s.failure, fs.ErrNotExist)) {
-		s.read, s.failure = s.readWeights()
-	}
-	return s.read, s.failure
-}
-
-func (s *Searcher) readWeights() (*minilm.Model, error) {
-	file, err := s.weights()
+// readWeights returns the model of a file of weights, if the file made the index.
+func readWeights(index *Index, weights func() ([]byte, error)) (*minilm.Model, error) {
+	file, err := weights()
 	if err != nil {
 		return nil, fmt.Errorf("read the weights: %w", err)
 	}
@@ -142,14 +129,14 @@ func (s *Searcher) readWeights() (*minilm.Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	if model.Digest() != s.index.weights {
-		return nil, errors.New("docsearch: the index was made with other weights; make both with make docs-index")
+	if model.Digest() != index.weights {
+		return nil, errors.New("docsearch: the weights are not those of the documentation's index: use the file of the same release, or run make docs-index")
 	}
 	return model, nil
 }
 
-// Semantic reads the weights unless they were read before, and says why searches are lexical: nil where they are not,
-// fs.ErrNotExist where there are no weights.
+// Semantic reads the weights unless they were read before. It returns nil if searches are semantic, and otherwise the reason why they are
+// lexical: fs.ErrNotExist if there is no file of weights.
 func (s *Searcher) Semantic() error {
 	_, err := s.model()
 	return err

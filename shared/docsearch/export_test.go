@@ -1,5 +1,7 @@
 package docsearch
 
+import "github.com/gatewright/gatewright/shared/docsearch/minilm"
+
 // Occupy takes all turns, as questions do that are made vectors, until leave is called.
 func (s *Searcher) Occupy() (leave func()) {
 	for range cap(s.turns) {
@@ -14,3 +16,12 @@ func (s *Searcher) Occupy() (leave func()) {
 
 // Waiting is how many questions wait for a turn, of equal ones one.
 func (s *Searcher) Waiting() int64 { return s.waiting.Load() }
+
+// ShareQuestions has s use the vectors of the questions that other was asked, so that no question is made a vector twice.
+func (s *Searcher) ShareQuestions(other *Searcher) { s.vectors = other.vectors }
+
+// Vector returns the vector of a question that was asked, which is the same for a search and here.
+func (s *Searcher) Vector(question string) minilm.Vector {
+	vector, _ := s.vectors.Get(squeezed(question))
+	return vector
+}

@@ -2,6 +2,7 @@ package docsearch_test
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"os"
 	"slices"
 	"testing"
@@ -9,6 +10,7 @@ import (
 	"github.com/gatewright/gatewright/shared/docsearch"
 	"github.com/gatewright/gatewright/shared/docsearch/corpus"
 	"github.com/gatewright/gatewright/shared/docsearch/minilm"
+	"github.com/gatewright/gatewright/shared/docsearch/minilm/minilmtest"
 )
 
 // repository is its root, seen from this package.
@@ -42,6 +44,17 @@ func TestIndexIsOfTheseDocuments(t *testing.T) {
 	}
 	if !slices.Equal(index.Questions, want.Questions) {
 		t.Errorf("%s has changed since the index was made: run make docs-index", corpus.Questions)
+	}
+}
+
+// TestIndexWasMadeWithTheWeightsOfTheRepository, or the product would refuse them and search by words.
+func TestIndexWasMadeWithTheWeightsOfTheRepository(t *testing.T) {
+	index, err := docsearch.Documentation()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := sha256.Sum256(minilmtest.File(t)), index.Weights(); got != want {
+		t.Errorf("the SHA-256 of the weights = %x, want %x as in the index: run make docs-index", got, want)
 	}
 }
 

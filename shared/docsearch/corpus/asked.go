@@ -7,16 +7,17 @@ import (
 	"strings"
 )
 
-// The sets of questions by which a search is measured: what it is tuned on, what tests that, and what was asked by somebody who had read the
-// pages and knew nothing of the search.
+// The sets of questions by which a search is measured: what it is tuned on, what tests that, what was asked by somebody who had read the
+// pages and knew nothing of the search, and what was asked by somebody who had read the README and the headings of the pages alone.
 const (
 	Tuned = iota
 	Test
 	Strangers
+	Newcomers
 )
 
 // Sets are their names.
-var Sets = [...]string{Tuned: "tuned", Test: "test", Strangers: "strangers"}
+var Sets = [...]string{Tuned: "tuned", Test: "test", Strangers: "strangers", Newcomers: "newcomers"}
 
 // Asked is a question with the names of the sections that answer it; none where none does.
 type Asked struct {
@@ -34,7 +35,7 @@ func ReadQuestions(repository fs.FS) (answerable, unanswerable BySet, err error)
 	return answerable, unanswerable, errors.Join(err, failed)
 }
 
-// readQuestions reads those of a kind: a file whose lines go to two sets by turns, and the strangers'.
+// readQuestions reads those of a kind: a file whose lines go to two sets by turns, the strangers', and the newcomers', which all have an answer.
 func readQuestions(repository fs.FS, kind string) (all BySet, err error) {
 	const folder = "shared/docsearch/testdata/"
 	both, err := readAsked(repository, folder+kind+".txt")
@@ -44,7 +45,10 @@ func readQuestions(repository fs.FS, kind string) (all BySet, err error) {
 	for n, q := range both {
 		all[n%2] = append(all[n%2], q)
 	}
-	all[Strangers], err = readAsked(repository, folder+"strangers-"+kind+".txt")
+	if all[Strangers], err = readAsked(repository, folder+"strangers-"+kind+".txt"); err != nil || kind != "answerable" {
+		return all, err
+	}
+	all[Newcomers], err = readAsked(repository, folder+"newcomers-"+kind+".txt")
 	return all, err
 }
 

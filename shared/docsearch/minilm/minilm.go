@@ -1,11 +1,12 @@
 // Package minilm turns a text into a vector by which texts of one meaning are near each other: the
 // sentence transformer all-MiniLM-L6-v2 (6 layers, 384 dimensions) on one core, in plain Go, with
-// weights of 8 bits.
+// weights of 4 to 8 bits.
 //
 // It is this one model and no framework: it trains nothing, and knows nothing of what is searched
-// (package docsearch). The weights are no part of the repository: `make docs-index` makes their file
-// (weights.go) of the published ones (safetensors.go). Why it is ours, and what the alternatives
-// measured, is in docs/decisions/0046-a-small-sentence-transformer-in-plain-go.md.
+// (package docsearch). The weights are the file minilm-l6-v2.weights in this folder (weights.go), which every release contains.
+// `make docs-weights` makes it from the published ones (safetensors.go). NOTICE has their license.
+// Why the code is ours is in docs/decisions/0046-a-small-sentence-transformer-in-plain-go.md, and why the weights are
+// in the repository, and how many bits they have, in docs/decisions/0075-weights-in-the-repository.md.
 //
 // Read this file first, then transformer.go, which is the model, and wordpiece.go, which cuts texts into
 // its tokens.

@@ -68,8 +68,7 @@ func TestTokensAreThePublishedTokenizers(t *testing.T) {
 	}
 }
 
-// TestVectorsAreThePublishedModels: weights of 8 bits turn no vector by more than a cosine of 0.99, and move no cosine
-// between two texts of the documentation by more than 0.01.
+// TestVectorsAreThePublishedModels: weights of 4 to 8 bits turn no vector by more than a cosine of 0.99.
 func TestVectorsAreThePublishedModels(t *testing.T) {
 	model, all := minilmtest.Model(t), texts(t)
 	var encoded map[string]string

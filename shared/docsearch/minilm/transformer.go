@@ -27,10 +27,10 @@ type layer struct {
 	after                     normal
 }
 
-// group is how many numbers of a row have one scale.
-const group = 128
+// group is how many weights of a row share a scale.
+const group = 64
 
-// matrix holds weights of 8 bits: a weight is its byte times the scale of its group. Its product with a vector
+// matrix holds weights: a weight is its cell times the scale of its group. Its product with a vector
 // has bias added; what is only looked up has none.
 type matrix struct {
 	rows, columns int

@@ -1,11 +1,9 @@
-// Package minilmtest gives tests the published weights of package minilm, which are no part of the repository.
+// Package minilmtest gives tests the published weights of package minilm, and random ones that are quick to recognize.
 //
-// `make docs-index` makes their file. A test that needs it is skipped where it is missing; others take the random ones of
-// random.go. Read this file first.
+// The published weights are a file of the repository. Read this file first, then random.go.
 package minilmtest
 
 import (
-	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -14,22 +12,17 @@ import (
 	"github.com/gatewright/gatewright/shared/docsearch/minilm"
 )
 
-// weights is where make docs-index puts them.
-const weights = "dist/docsearch/minilm-l6-v2.weights"
+// weights is the path of the file of weights in the repository.
+const weights = "shared/docsearch/minilm/minilm-l6-v2.weights"
 
-// File gives the bytes of the weights.
+// File returns the bytes of the published weights.
 func File(t testing.TB) []byte {
 	t.Helper()
 	file, err := os.ReadFile(filepath.Join(root(t), weights))
-	switch {
-	case err == nil:
-		return file
-	case errors.Is(err, fs.ErrNotExist):
-		t.Skip("there are no weights here; make docs-index makes them")
-	default:
-		t.Fatal(err)
+	if err != nil {
+		t.Fatalf("read the weights: %v", err)
 	}
-	return nil
+	return file
 }
 
 // Model gives the model with the published weights.

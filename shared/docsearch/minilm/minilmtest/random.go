@@ -22,7 +22,7 @@ func Tensors() map[string][]float32 {
 	add := func(name string, n int, mean, deviation float64) {
 		numbers := make([]float32, n)
 		for i := range numbers {
-			numbers[i] = float32(mean + deviation*numbered.NormFloat64())
+			numbers[i] = float32(mean + float64(deviation*numbered.NormFloat64())) // without a fused operation, which some architectures have
 		}
 		tensors[name] = numbers
 	}
