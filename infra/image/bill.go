@@ -64,7 +64,7 @@ func Bill(binary, version string) ([]byte, error) {
 	bill.Components = &parts
 	bill.Dependencies = &[]cyclonedx.Dependency{{Ref: main.BOMRef, Dependencies: &refs}}
 	var out bytes.Buffer
-	if err := cyclonedx.NewBOMEncoder(&out, cyclonedx.BOMFileFormatJSON).SetPretty(true).Encode(bill); err != nil {
+	if err := cyclonedx.NewBOMEncoder(&out, cyclonedx.BOMFileFormatJSON).SetPretty(true).EncodeVersion(bill, cyclonedx.SpecVersion1_6); err != nil {
 		return nil, fmt.Errorf("write a bill of materials: %w", err)
 	}
 	return out.Bytes(), nil

@@ -250,8 +250,8 @@ func TestBillHasEveryModuleThatWasLinked(t *testing.T) {
 		t.Fatal(err)
 	}
 	var bill struct {
-		BOMFormat, SerialNumber string
-		Metadata                struct {
+		BOMFormat, SpecVersion, SerialNumber string
+		Metadata                             struct {
 			Timestamp string
 			Component struct{ PURL string }
 		}
@@ -262,6 +262,9 @@ func TestBillHasEveryModuleThatWasLinked(t *testing.T) {
 	}
 	if bill.BOMFormat != "CycloneDX" || bill.SerialNumber != "" || bill.Metadata.Timestamp != "" || bill.Metadata.Component.PURL != "pkg:golang/github.com/gatewright/gatewright@v1.2.3" {
 		t.Errorf("the bill is %s", raw[:min(len(raw), 800)])
+	}
+	if bill.SpecVersion != "1.6" {
+		t.Errorf("Bill() specVersion = %q, want 1.6, which docs/images.md names", bill.SpecVersion)
 	}
 	info, err := buildinfo.ReadFile(os.Args[0])
 	if err != nil {
