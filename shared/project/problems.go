@@ -6,6 +6,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // report collects what is wrong with a project. It keeps the first of it in the
@@ -210,30 +212,22 @@ func Concealed(text string, variables map[string]string) string {
 // pointer makes a JSON pointer (RFC 6901) of the names and indexes that lead
 // to a value.
 func pointer(tokens ...string) string {
-	var b strings.Builder
+	var p jsontext.Pointer
 	for _, t := range tokens {
-		b.WriteByte('/')
-		b.WriteString(escapeToken(t))
+		if strings.ContainsAny(t, "~/") {
+			p = p.AppendToken(t)
+		} else { // every value of a project asks for its pointer: one allocation instead of three
+			p += jsontext.Pointer("/" + t)
+		}
 	}
-	return b.String()
+	return string(p)
 }
 
-func escapeToken(token string) string {
-	return strings.ReplaceAll(strings.ReplaceAll(token, "~", "~0"), "/", "~1")
-}
-
+// unescapeToken returns the name or index that a token of a pointer stands for. A slash in it was percent-encoded in a
+// reference, and belongs to the name.
 func unescapeToken(token string) string {
-	return strings.ReplaceAll(strings.ReplaceAll(token, "~1", "/"), "~0", "~")
+	return jsontext.Pointer("/" + strings.ReplaceAll(token, "/", "~1")).LastToken()
 }
 
 // tokens takes a pointer apart.
-func tokens(pointer string) []string {
-	if pointer == "" {
-		return nil
-	}
-	parts := strings.Split(pointer[1:], "/")
-	for i, p := range parts {
-		parts[i] = unescapeToken(p)
-	}
-	return parts
-}
+func tokens(pointer string) []string { return slices.Collect(jsontext.Pointer(pointer).Tokens()) }

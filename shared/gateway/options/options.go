@@ -38,6 +38,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/gatewright/gatewright/shared/project"
 )
 
@@ -66,7 +68,7 @@ func ReadMember(pointer string, raw json.RawMessage, target any, tag reflect.Str
 }
 
 // Member is the pointer of a member of the map at another one, such as "/meters".
-func Member(pointer, name string) string { return pointer + "/" + escape(name) }
+func Member(pointer, name string) string { return string(jsontext.Pointer(pointer).AppendToken(name)) }
 
 // Problem makes a problem with one option, such as "/requestsAllowed".
 func Problem(pointer, format string, args ...any) project.Problem {
@@ -130,11 +132,11 @@ func (r *reader) object(raw json.RawMessage, v reflect.Value, pointer string) {
 		member, present := members[name]
 		delete(members, name)
 		if present {
-			r.value(member, v.Field(i), pointer+"/"+escape(name), field.Tag)
+			r.value(member, v.Field(i), Member(pointer, name), field.Tag)
 			continue
 		}
 		if field.Tag.Get("required") == "true" {
-			r.report(pointer+"/"+escape(name), "Add %q: it is required.", name)
+			r.report(Member(pointer, name), "Add %q: it is required.", name)
 		}
 	}
 	unknown := make([]string, 0, len(members))
@@ -144,10 +146,10 @@ func (r *reader) object(raw json.RawMessage, v reflect.Value, pointer string) {
 	slices.Sort(unknown)
 	for _, name := range unknown {
 		if v.NumField() == 0 {
-			r.report(pointer+"/"+escape(name), "Remove this option: there are none here.")
+			r.report(Member(pointer, name), "Remove this option: there are none here.")
 			continue
 		}
-		r.report(pointer+"/"+escape(name), "Remove this option: it is unknown here. Known ones are %s.", list(names(v.Type()), "and"))
+		r.report(Member(pointer, name), "Remove this option: it is unknown here. Known ones are %s.", list(names(v.Type()), "and"))
 	}
 }
 
@@ -218,11 +220,6 @@ func unquote(raw json.RawMessage) json.RawMessage {
 		return raw
 	}
 	return json.RawMessage(strings.TrimSpace(quoted))
-}
-
-// escape makes a name a part of a JSON pointer (RFC 6901).
-func escape(name string) string {
-	return strings.NewReplacer("~", "~0", "/", "~1").Replace(name)
 }
 
 func isNull(raw json.RawMessage) bool { return string(bytes.TrimSpace(raw)) == "null" }

@@ -8,10 +8,12 @@ import (
 	"log/slog"
 	"math"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"golang.org/x/net/http/httpguts"
 
 	"github.com/gatewright/gatewright/shared/gateway/options"
@@ -230,15 +232,11 @@ const (
 
 // readPointer reads a pointer of a project, which is not "". text says what is wrong with it.
 func readPointer(pointer string) (names jsonPointer, text string) {
-	rest, rooted := strings.CutPrefix(pointer, "/")
-	unescaped := strings.NewReplacer("~0", "", "~1", "").Replace(pointer)
-	if !rooted || strings.Contains(unescaped, "~") || len(pointer) > maxPointerBytes || strings.Count(pointer, "/") > maxPointerNames {
+	p := jsontext.Pointer(pointer)
+	if pointer == "" || !p.IsValid() || len(pointer) > maxPointerBytes || strings.Count(pointer, "/") > maxPointerNames {
 		return nil, fmt.Sprintf(`Write a JSON pointer such as "/usage/total", of at most %d bytes and %d names.`, maxPointerBytes, maxPointerNames)
 	}
-	for name := range strings.SplitSeq(rest, "/") {
-		names = append(names, strings.NewReplacer("~1", "/", "~0", "~").Replace(name))
-	}
-	return names, ""
+	return slices.Collect(p.Tokens()), ""
 }
 
 // in finds the value in a JSON text, nil where there is none.
