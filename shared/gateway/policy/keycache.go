@@ -11,9 +11,8 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sync/singleflight"
-
 	"github.com/gatewright/gatewright/shared/fault"
+	"github.com/gatewright/gatewright/shared/flight"
 	"github.com/gatewright/gatewright/shared/gateway/pipeline"
 )
 
@@ -69,7 +68,7 @@ type KeyCache struct {
 	keys    Keys
 	now     func() time.Time
 	secret  [32]byte
-	flights singleflight.Group
+	flights flight.Group[*answer]
 	shards  [cacheShards]cacheShard
 }
 
@@ -137,22 +136,12 @@ func (c *KeyCache) check(ctx context.Context, b *bucket, key string, ttl time.Du
 // ask says what Keys says. One look-up is for all that ask at once. It outlives the request that
 // began it: the others wait for it too.
 func (c *KeyCache) ask(ctx context.Context, b *bucket, key string, hash keyHash, ttl time.Duration) (*pipeline.User, error) {
-	flight := c.flights.DoChan(string(hash[:]), func() (any, error) {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookupTimeout)
-		defer cancel()
-		return c.load(ctx, b, key, hash)
-	})
-	select {
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
-	case result := <-flight:
-		a, _ := result.Val.(*answer)
-		if result.Err != nil {
-			return nil, result.Err
-		}
-		user, _ := a.at(c.now(), ttl)
-		return user, a.cause
+	a, err := c.flights.Do(ctx, string(hash[:]), lookupTimeout, func(ctx context.Context) (*answer, error) { return c.load(ctx, b, key, hash) })
+	if err != nil {
+		return nil, err
 	}
+	user, _ := a.at(c.now(), ttl)
+	return user, a.cause
 }
 
 // load asks Keys and remembers the answer. An error is remembered by nobody.
