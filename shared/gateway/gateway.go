@@ -32,6 +32,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/gatewright/gatewright/shared/environment"
 	"github.com/gatewright/gatewright/shared/fault"
 	"github.com/gatewright/gatewright/shared/forwarded"
@@ -361,24 +363,8 @@ func (g *Gateway) requestID(r *http.Request, from origin) string {
 	return g.config.IDs.UUID()
 }
 
-func isUUID(text string) bool {
-	if len(text) != 36 {
-		return false
-	}
-	for i := range len(text) {
-		switch i {
-		case 8, 13, 18, 23:
-			if text[i] != '-' {
-				return false
-			}
-		default:
-			if !isHex(strings.ToLower(text[i : i+1])) {
-				return false
-			}
-		}
-	}
-	return true
-}
+// isUUID reports whether a text is a UUID in the form with four hyphens, the only one of 36 bytes that the library reads.
+func isUUID(text string) bool { return len(text) == 36 && uuid.Validate(text) == nil }
 
 func (g *Gateway) newSite(a *project.Artifact) *site {
 	s := newSite(a, installation{

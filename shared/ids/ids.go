@@ -11,6 +11,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/google/uuid"
 )
 
 const base62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
@@ -76,17 +78,15 @@ func (s *Source) Digits(n int) string {
 
 // UUID makes a random (version 4) UUID.
 func (s *Source) UUID() string {
-	var b [16]byte
-	s.read(b[:])
-	b[6] = b[6]&0x0f | 0x40
-	b[8] = b[8]&0x3f | 0x80
-	// Each request has one, and fmt would take six allocations for it.
-	var text [36]byte
-	out := hex.AppendEncode(text[:0], b[:4])
-	for from := 4; from < 10; from += 2 {
-		out = hex.AppendEncode(append(out, '-'), b[from:from+2])
-	}
-	return string(hex.AppendEncode(append(out, '-'), b[10:]))
+	return uuid.Must(uuid.NewRandomFromReader(reader{s})).String()
+}
+
+// reader reads a source's randomness. It never fails: read panics instead.
+type reader struct{ source *Source }
+
+func (r reader) Read(b []byte) (int, error) {
+	r.source.read(b)
+	return len(b), nil
 }
 
 // Hex makes n random lower-case hexadecimal digits; n is even.
