@@ -134,9 +134,9 @@ simulations: ## play four times as many seeds of every simulation as make test d
 		tests=$$(sed -nE 's/^func (Test[A-Za-z0-9_]+)\(.*/\1/p' $$files | paste -sd'|' -); set -x; \
 		GATEWRIGHT_SIMULATIONS=$(or $(GATEWRIGHT_SIMULATIONS),4) go test -vet=off -timeout=60m -run="^($$tests)$$" $$(dirname $$files | sort -u | sed 's|^|./|')
 
-# Not part of check: it runs tests of `test` again, one for each defect. Some guards wait most of their time, so four run at once.
+# Not part of check: it runs tests of `test` again, one for each defect.
 test-guards: $(NODE_MODULES) $(CONFORMANCE) $(CONSOLE_MODULES) ## plant each known defect, one at a time, and check that the test which is there to catch it fails
-	go test -vet=off -count=1 -timeout=120m -parallel=4 -run=TestPlantedDefectsAreCaught ./internal/guards -planted
+	go test -vet=off -count=1 -timeout=120m -run=TestPlantedDefectsAreCaught ./internal/guards -planted
 
 attack: $(PRODUCT) ## attack a product started for it, and print what was tried and what came of it (part of make test)
 	@go run ./local/attack -binary $(PRODUCT)

@@ -4,13 +4,14 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -32,103 +33,104 @@ func TestPlantedDefectsAreCaught(t *testing.T) {
 	}
 	all := defects(t)
 	slices.SortStableFunc(all, func(a, b Defect) int { return strings.Compare(a.Guard.Package, b.Guard.Package) })
-	s := &selected{
-		tree:   Tree{Root: root, Timeout: 20 * time.Minute},
-		dir:    t.TempDir(),
-		guards: map[string][]Guard{},
-	}
+	guards := map[string][]Guard{}
 	for _, d := range all {
-		s.guards[d.Guard.Package] = append(s.guards[d.Guard.Package], d.Guard)
+		guards[d.Guard.Package] = append(guards[d.Guard.Package], d.Guard)
 	}
-	s.plan = sync.OnceValues(func() (map[string]*batch, error) { return s.batches(t.Context()) })
-	last := ""
-	for _, d := range all {
-		pkg := d.Guard.Package
-		if pkg != last {
-			last = pkg
-			t.Run("none in "+pkg, func(t *testing.T) {
-				s.run(t, pkg, func(b *Binary) error { return b.CheckUnplanted(t.Context(), s.guards[pkg]) })
-			})
-		}
-		t.Run(d.Name, func(t *testing.T) {
-			s.defects = append(s.defects, d)
-			s.run(t, pkg, func(b *Binary) error { return b.Check(t.Context(), d) })
+	s := &selected{tree: Tree{Root: root, Timeout: 20 * time.Minute}, dir: t.TempDir(), jobs: map[string][]job{}}
+	begin := sync.OnceFunc(func() { go s.run(t.Context()) })
+	add := func(name, pkg string, run func(context.Context, *Binary) error, planted ...Defect) {
+		t.Run(name, func(t *testing.T) {
+			j := job{run, make(chan error, 1)}
+			s.jobs[pkg] = append(s.jobs[pkg], j)
+			s.defects = append(s.defects, planted...)
+			t.Parallel() // goes on when all tests that -run names are here
+			begin()
+			if err := <-j.result; err != nil {
+				t.Error(err)
+			}
 		})
 	}
+	for i, d := range all {
+		pkg := d.Guard.Package
+		if i == 0 || all[i-1].Guard.Package != pkg {
+			add("none in "+pkg, pkg, func(ctx context.Context, b *Binary) error { return b.CheckUnplanted(ctx, guards[pkg]) })
+		}
+		add(d.Name, pkg, func(ctx context.Context, b *Binary) error { return b.Check(ctx, d) }, d)
+	}
 }
 
-// selected is what a run of the test is for.
+// selected is what the tests that -run names are for.
 type selected struct {
-	tree   Tree
-	dir    string
-	guards map[string][]Guard // of each package
-	// defects and packages are those that -run names.
-	defects  []Defect
-	packages []string
-	runs     map[string]int
-	plan     func() (map[string]*batch, error)
+	tree    Tree
+	dir     string
+	defects []Defect
+	jobs    map[string][]job // of each package
 }
 
-// batch is some packages whose test binaries are built at once, when the first of them is needed.
+// job is one run of a test binary.
+type job struct {
+	run    func(context.Context, *Binary) error
+	result chan error
+}
+
+// batch is some packages whose test binaries are built together.
 type batch struct {
-	dir   string
-	left  atomic.Int64
-	build func() (map[string]*Binary, error)
+	dir      string
+	packages []string
+	binaries map[string]*Binary
+	err      error
 }
 
-// run waits until all tests that -run names have been selected, and runs a test with the binary of a package.
-func (s *selected) run(t *testing.T, pkg string, test func(*Binary) error) {
-	t.Helper()
-	if !slices.Contains(s.packages, pkg) {
-		s.packages = append(s.packages, pkg)
-	}
-	if s.runs == nil {
-		s.runs = map[string]int{}
-	}
-	s.runs[pkg]++
-	t.Parallel()
-	batches, err := s.plan()
-	if err != nil {
-		t.Fatal(err)
-	}
-	b := batches[pkg]
-	defer func() {
-		if b.left.Add(-1) == 0 {
-			_ = os.RemoveAll(b.dir)
+// run runs all jobs, batch by batch. While the guards of one batch run, the next batch is built.
+func (s *selected) run(ctx context.Context) {
+	batches := s.batches()
+	built := make(chan batch)
+	go func() {
+		defer close(built)
+		p, err := s.tree.Plant(ctx, s.dir, s.defects)
+		for _, b := range batches {
+			if b.err = err; err == nil {
+				b.binaries, b.err = p.Build(ctx, b.dir, b.packages...)
+			}
+			built <- b
 		}
 	}()
-	binaries, err := b.build()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := test(binaries[pkg]); err != nil {
-		t.Error(err)
+	// Some guards wait most of their time.
+	slots := make(chan struct{}, 2*runtime.GOMAXPROCS(0))
+	for b := range built {
+		var running sync.WaitGroup
+		for _, pkg := range b.packages {
+			for _, j := range s.jobs[pkg] {
+				slots <- struct{}{}
+				running.Go(func() {
+					defer func() { <-slots }()
+					if b.err != nil {
+						j.result <- b.err
+						return
+					}
+					j.result <- j.run(ctx, b.binaries[pkg])
+				})
+			}
+		}
+		running.Wait()
+		_ = os.RemoveAll(b.dir)
 	}
 }
 
-// batches plants the selected defects and decides which packages are built together.
-func (s *selected) batches(ctx context.Context) (map[string]*batch, error) {
-	p, err := s.tree.Plant(ctx, s.dir, s.defects)
-	if err != nil {
-		return nil, err
-	}
-	out := map[string]*batch{}
-	for packages := s.packages; len(packages) > 0; {
-		var some, others, names []string
+// batches returns the packages in batches in which no two packages have the same last element.
+func (s *selected) batches() (out []batch) {
+	for packages := slices.Sorted(maps.Keys(s.jobs)); len(packages) > 0; {
+		b := batch{dir: filepath.Join(s.dir, fmt.Sprint("binaries", len(out)))}
+		var names, others []string
 		for _, pkg := range packages {
-			if name := path.Base(pkg); len(some) < perBuild && !slices.Contains(names, name) {
-				some, names = append(some, pkg), append(names, name)
+			if name := path.Base(pkg); len(b.packages) < perBuild && !slices.Contains(names, name) {
+				b.packages, names = append(b.packages, pkg), append(names, name)
 			} else {
 				others = append(others, pkg)
 			}
 		}
-		b := &batch{dir: filepath.Join(s.dir, fmt.Sprintf("binaries%d", len(out)))}
-		b.build = sync.OnceValues(func() (map[string]*Binary, error) { return p.Build(ctx, b.dir, some...) })
-		for _, pkg := range some {
-			out[pkg] = b
-			b.left.Add(int64(s.runs[pkg]))
-		}
-		packages = others
+		out, packages = append(out, b), others
 	}
-	return out, nil
+	return out
 }
