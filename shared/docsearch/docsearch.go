@@ -84,10 +84,13 @@ type Result struct {
 
 // Searcher searches an index. It may be used by many at once.
 type Searcher struct {
-	index *Index
-	words func() *lexicon // made at the first search that needs it: it takes longer than a function's whole start may
-	// model returns the model, or the reason why its weights cannot be read. The first search reads them.
-	model   func() (*minilm.Model, error)
+	index   *Index
+	words   func() *lexicon // made at the first search that needs it: it takes longer than a function's whole start may
+	weights func() ([]byte, error)
+	// reading guards the model that was read from the weights, or the reason why there is none.
+	reading sync.Mutex
+	read    *minilm.Model
+	failure error
 	vectors *lru.Cache[string, minilm.Vector]
 	// flights are the questions that are waiting or made vectors: of several that are equal, one.
 	flights singleflight.Group
@@ -100,8 +103,8 @@ type Searcher struct {
 	elsewhere *elsewhere
 }
 
-// New returns a searcher. The function weights returns the bytes of the file of weights. The first search calls it, and no later one. If it
-// fails or is nil, searches are lexical, and Semantic returns the reason.
+// New returns a searcher. The function weights returns the bytes of the file of weights. The first search calls it, and a later one only
+// after it returned fs.ErrNotExist, since the file may have been put into place. While it fails, or if it is nil, searches are lexical, and Semantic returns the reason.
 func New(index *Index, weights func() ([]byte, error)) *Searcher {
 	vectors, err := lru.New[string, minilm.Vector](remembered)
 	if err != nil {
@@ -111,12 +114,22 @@ func New(index *Index, weights func() ([]byte, error)) *Searcher {
 		weights = func() ([]byte, error) { return nil, fs.ErrNotExist }
 	}
 	return &Searcher{
-		model:   sync.OnceValues(func() (*minilm.Model, error) { return readWeights(index, weights) }),
 		index:   index,
 		words:   sync.OnceValue(func() *lexicon { return newLexicon(index) }),
 		vectors: vectors,
 		turns:   make(chan struct{}, runtime.GOMAXPROCS(0)),
+		weights: weights,
 	}
+}
+
+// model returns the model, or the reason why there is none.
+func (s *Searcher) model() (*minilm.Model, error) {
+	s.reading.Lock()
+	defer s.reading.Unlock()
+	if s.read == nil && (s.failure == nil || errors.Is(s.failure, fs.ErrNotExist)) {
+		s.read, s.failure = readWeights(s.index, s.weights)
+	}
+	return s.read, s.failure
 }
 
 // readWeights returns the model of a file of weights, if the file made the index.
