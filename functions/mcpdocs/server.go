@@ -61,7 +61,8 @@ func BindWith(p installation.Parts, models docsearch.Models) []api.Route {
 		}
 		searcher := docsearch.New(index, weights(p.Config.DocsWeights)).With(models, p.Now)
 		if err := searcher.Semantic(); err != nil {
-			p.Log.Error("the documentation is searched by words: its weights cannot be used; a release has them in the file "+minilm.FileName+", which "+config.VarDocsWeights+" can name", "error", err)
+			p.Log.Error("the documentation is searched by words: its weights cannot be used",
+				"file", minilm.FileName, "setting", config.VarDocsWeights, "error", err)
 		}
 		if err := searcher.Vectors(); err != nil {
 			p.Log.Error("the documentation is searched without Bedrock: its vectors cannot be used", "error", err)

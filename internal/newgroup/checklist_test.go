@@ -43,7 +43,7 @@ var derived = map[string]*regexp.Regexp{
 	// Its function, which no update may make again.
 	"infra/testdata/kept.txt": nil,
 	// The space and the attributes of its records.
-	"internal/house/testdata/stored.txt":  nil,
+	"internal/house/testdata/stored.txt": nil,
 	"shared/apitools/testdata/tools.txt": nil,
 	// What the installation costs, in tables that a test writes.
 	"docs/cost.md": tables,

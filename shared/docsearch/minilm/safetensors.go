@@ -84,7 +84,7 @@ func quantizeGroup(cells []int8, weights []float32, bits int) (best uint16) {
 	}
 	least, tried := math.Inf(1), make([]int8, len(cells))
 	for _, part := range [...]float64{1, 0.95, 0.9, 0.85, 0.8, 0.75} {
-		short := uint16((math.Float32bits(float32(largest*part/most)) + 1<<15) >> 16) //nolint:gosec // rounded to the 16 bits that are left
+		short := uint16((math.Float32bits(float32(largest*part/most)) + 1<<15) >> 16)
 		scale := float64(math.Float32frombits(uint32(short) << 16))
 		var sum float64
 		for i, v := range weights {
