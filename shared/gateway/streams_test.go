@@ -304,8 +304,15 @@ func TestEachStreamEndsOnce(t *testing.T) {
 	all.Wait()
 	h.gateway.EndUpgrades(t.Context())
 	h.Close()
+	// Neither waits until the handler of a connection that was taken over has returned.
+	for range 6000 {
+		if streams.begun.Load() == streams.ended.Load() {
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
 	if begun, ended := streams.begun.Load(), streams.ended.Load(); begun != ended || begun < 100 {
-		t.Errorf("begun %d, ended %d", begun, ended)
+		t.Errorf("streams begun = %d, ended = %d, want over 100, all of them ended", begun, ended)
 	}
 }
 
