@@ -24,7 +24,7 @@ type table = map[store.Key]store.Item
 // before did not.
 func recorded(w *functionstest.World, before table) (out []audit.Entry) {
 	w.Helper()
-	for key := range w.Items.Items() {
+	for key := range w.Items.Snapshot() {
 		if _, was := before[key]; was || !audit.IsRecord(key) {
 			continue
 		}
@@ -90,11 +90,11 @@ func TestEveryChangeLeavesItsOneRecord(t *testing.T) {
 				continue
 			}
 			w, a, n := p.good(t, d, r)
-			if sameBut(p.Items.Items(), w.Items.Items(), len(r.After) > 0) {
+			if sameBut(p.Items.Snapshot(), w.Items.Snapshot(), len(r.After) > 0) {
 				t.Error("it changes nothing but the audit log")
 			}
 			before := table{}
-			for key, item := range w.Items.Items() {
+			for key, item := range w.Items.Snapshot() {
 				if !audit.IsRecord(key) || !strings.Contains(key.SK, w.Now.UTC().Format("2006-01-02")) {
 					before[key] = item
 				}
@@ -113,8 +113,8 @@ func TestEveryChangeLeavesItsOneRecord(t *testing.T) {
 			for _, of := range e.Resources {
 				named[of.Type] = true
 				text.WriteString(of.ID + " " + of.Metadata["name"] + " " + of.Metadata["project"] + "\n")
-				was := isSomewhere(t, of.ID, p.Items.Items())
-				if of.ID == "" || !was && !isSomewhere(t, of.ID, w.Items.Items()) {
+				was := isSomewhere(t, of.ID, p.Items.Snapshot())
+				if of.ID == "" || !was && !isSomewhere(t, of.ID, w.Items.Snapshot()) {
 					t.Errorf("it names the %s %q, which there is not", of.Type, of.ID)
 				}
 				made = made || !was
@@ -132,7 +132,7 @@ func TestEveryChangeLeavesItsOneRecord(t *testing.T) {
 				}
 			}
 			_, body := target(t, d, r, n)
-			p.tellsNames(t, e, body, w.Items.Items())
+			p.tellsNames(t, e, body, w.Items.Snapshot())
 			if strings.Contains(*e.Route.URL, "?") {
 				t.Errorf("it holds a query string: %s", *e.Route.URL)
 			}
@@ -244,8 +244,8 @@ func TestMakingAgainReplacesNothing(t *testing.T) {
 			w := p.Copy(t) // an hour later
 			path, body := target(t, d, r, p.names)
 			w.Call(p.key, d.Method, path, body)
-			after := w.Items.Items()
-			for key, item := range p.Items.Items() {
+			after := w.Items.Snapshot()
+			for key, item := range p.Items.Snapshot() {
 				if !reflect.DeepEqual(item["createdOn"], after[key]["createdOn"]) {
 					t.Errorf("it replaced %s %s", key.PK, key.SK)
 				}
@@ -283,8 +283,8 @@ func TestLooksAreNotRecorded(t *testing.T) {
 				continue
 			}
 			w, _, _ := p.good(t, d, r)
-			unchanged(t, p.Items.Items(), w.Items.Items())
-			if n := len(recorded(w, p.Items.Items())); n > 0 {
+			unchanged(t, p.Items.Snapshot(), w.Items.Snapshot())
+			if n := len(recorded(w, p.Items.Snapshot())); n > 0 {
 				t.Errorf("it left %d audit records", n)
 			}
 		}

@@ -238,7 +238,7 @@ func TestADryRunTellsWhatItsChangeDoesInManyStates(t *testing.T) {
 			tried++
 			n := random.Uint64()
 			trial, made := forked(t, next, n), forked(t, next, n)
-			c.World, c.items, c.objects = trial, trial.Items.Items(), objectsOf(trial)
+			c.World, c.items, c.objects = trial, trial.Items.Snapshot(), objectsOf(trial)
 			dry := maps.Clone(arguments)
 			dry["dryRun"] = true
 			told := callTool(t, trial, c.key, tool.Name, dry)

@@ -44,7 +44,7 @@ func (p populated) trial(t *testing.T, d api.Declaration, r events.Request) tria
 	path, body := target(t, d, r, n)
 	w.Now = w.Now.AddDate(0, 0, 1)
 	w.Restart()
-	return trial{w, p.key, d, path, body, objectsOf(w), w.Items.Items()}
+	return trial{w, p.key, d, path, body, objectsOf(w), w.Items.Snapshot()}
 }
 
 // try makes a dry run.
@@ -60,8 +60,8 @@ func dry(ctx context.Context) context.Context {
 // left fails unless all is as it was before.
 func (c trial) left() {
 	c.Helper()
-	if !reflect.DeepEqual(c.items, c.Items.Items()) {
-		c.Errorf("it wrote to the table: %s", cmp.Diff(textOf(c.items), textOf(c.Items.Items())))
+	if !reflect.DeepEqual(c.items, c.Items.Snapshot()) {
+		c.Errorf("it wrote to the table: %s", cmp.Diff(textOf(c.items), textOf(c.Items.Snapshot())))
 	}
 	if diff := cmp.Diff(c.objects, objectsOf(c.World)); diff != "" {
 		c.Errorf("it wrote to the bucket: %s", diff)
@@ -211,8 +211,8 @@ func TestADryRunCountsWhatGoes(t *testing.T) {
 			c.Call(c.key, d.Method, c.path, c.body).Want(d.Status)
 			c.Settle()
 			gone := map[string]int{}
-			after := there(t, c.Items.Items())
-			for of, n := range there(t, other.Items.Items()) {
+			after := there(t, c.Items.Snapshot())
+			for of, n := range there(t, other.Items.Snapshot()) {
 				if n != after[of] {
 					gone[of] = n - after[of]
 				}
@@ -284,7 +284,7 @@ func TestADryRunIsRefusedWhatItsChangeIs(t *testing.T) {
 			"of another project":    c.Key("acme", func(p *auth.Permissions) { p.Projects = []string{"another"} }),
 			"of an account's rival": c.Account("rival"),
 		}
-		c.items = c.Items.Items()
+		c.items = c.Items.Snapshot()
 		headers := [][]string{nil, {"If-Match", `"another"`}, {"If-Match", "none"}, {"Idempotency-Key", "a b"}}
 		keys["good"] = c.key
 		for _, name := range slices.Sorted(maps.Keys(keys)) {
@@ -318,13 +318,13 @@ func TestADryRunAndAKeyOfARepetitionDoNotMeet(t *testing.T) {
 		c.try(header...).Want(http.StatusOK, `"dryRun":true`)
 		c.left()
 		c.Call(c.key, d.Method, c.path, c.body, header...).Want(d.Status).WantHeader("Idempotent-Replayed", "")
-		done := c.Items.Items()
+		done := c.Items.Snapshot()
 		again, plain := c.try(header...).WantHeader("Idempotent-Replayed", ""), c.try()
 		recorded := func(a functionstest.Answer) bool { return !strings.Contains(a.Body, `"auditRecord":null`) }
 		if again.Status != plain.Status || recorded(again) != recorded(plain) {
 			t.Errorf("a dry run is answered what was kept: %s, and without the key %s", again.Body, plain.Body)
 		}
-		if !reflect.DeepEqual(done, c.Items.Items()) {
+		if !reflect.DeepEqual(done, c.Items.Snapshot()) {
 			t.Error("a dry run after its change wrote to the table")
 		}
 		c.Call(c.key, d.Method, c.path, c.body, header...).Want(d.Status).WantHeader("Idempotent-Replayed", "true")
@@ -377,7 +377,7 @@ func TestADryRunMeetsAChange(t *testing.T) {
 					if n == at {
 						meddled.do = func(int) {}
 						c.Call(c.key, other.Method, path, body)
-						c.items = c.Items.Items()
+						c.items = c.Items.Snapshot()
 					}
 				}
 				c.Parts.Table = storetest.Over(t, meddled, storetest.Clock(c.Parts.Now))

@@ -103,9 +103,9 @@ func TestChangesOnAConditionAskWhatIsThere(t *testing.T) {
 				refused["W/"+tag] = 412
 			}
 			for condition, status := range refused {
-				before := c.Items.Items()
+				before := c.Items.Snapshot()
 				call(c.World, condition).Want(status)
-				unchanged(t, before, c.Items.Items())
+				unchanged(t, before, c.Items.Snapshot())
 				refusedOnce(c.World, d, before)
 			}
 			if tag != "" {
@@ -209,7 +209,7 @@ func TestKeptAnswersAreSealed(t *testing.T) {
 		c := p.tries(t, d, p.book.Request(d), nil)
 		a := c.try().Want(d.Status)
 		records := 0
-		for key, item := range c.Items.Items() {
+		for key, item := range c.Items.Snapshot() {
 			if !strings.HasPrefix(key.PK, "answers#") {
 				continue
 			}

@@ -140,7 +140,7 @@ func (p populated) fail(t *testing.T, d api.Declaration, r events.Request, f *fa
 		t.Fatal(err)
 	}
 	path, body := target(t, d, r, n)
-	before := w.Items.Items()
+	before := w.Items.Snapshot()
 	f.Backend = w.Items
 	w.Parts.Table = storetest.Over(t, f, storetest.Clock(w.Parts.Now))
 	w.Now = w.Now.Add(time.Second) // audit records of the steps have other ids
@@ -150,7 +150,7 @@ func (p populated) fail(t *testing.T, d api.Declaration, r events.Request, f *fa
 	if a.Status >= http.StatusBadRequest {
 		out.detail = a.JSON().Text("detail")
 	}
-	after := w.Items.Items()
+	after := w.Items.Snapshot()
 	for key, item := range after {
 		if audit.IsRecord(key) {
 			continue
@@ -166,7 +166,7 @@ func (p populated) fail(t *testing.T, d api.Declaration, r events.Request, f *fa
 		}
 	}
 	f.at = none
-	for _, e := range recorded(w, p.Items.Items()) {
+	for _, e := range recorded(w, p.Items.Snapshot()) {
 		if *e.Success {
 			out.successes++
 		} else {

@@ -37,7 +37,7 @@ func TestHostileRequestsAreAnsweredInBounds(t *testing.T) {
 				path, body := random.request(t, d, good, p.names)
 				w.Restart() // a time of its own for each record
 				w.Now = w.Now.Add(time.Second)
-				before, call := w.Items.Items(), shortened(d.Method+" "+path+" "+body)
+				before, call := w.Items.Snapshot(), shortened(d.Method+" "+path+" "+body)
 				answer := w.Call(p.key, d.Method, path, body)
 				if written, _, _ := strings.Cut(path, "?"); len(written) > framing.MaxPathBytes {
 					answer.Want(http.StatusRequestURITooLong) // before it leads to an operation

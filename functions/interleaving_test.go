@@ -44,7 +44,7 @@ func outcome(t *testing.T, answered []int, w *functionstest.World) string {
 	t.Helper()
 	number := regexp.MustCompile(`"(\w+)":\{"Value":"(\d{1,6})"\}`)
 	var lines []string
-	for key, item := range w.Items.Items() {
+	for key, item := range w.Items.Snapshot() {
 		if audit.IsRecord(key) {
 			continue
 		}

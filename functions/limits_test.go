@@ -59,10 +59,10 @@ func TestLimitIsSharedAndToldOnEveryAnswer(t *testing.T) {
 		for n := range 100 {
 			told(t, w.Call(p.key, http.MethodGet, read, "").Want(http.StatusOK), 99-n)
 		}
-		before := withoutRates(w.Items.Items())
+		before := withoutRates(w.Items.Snapshot())
 		a := w.Call(p.key, d.Method, path, body).Want(http.StatusTooManyRequests, "100 times a second").WantHeader("Retry-After", "1")
 		told(t, a, 0)
-		unchanged(t, before, withoutRates(w.Items.Items()))
+		unchanged(t, before, withoutRates(w.Items.Snapshot()))
 		if records := recorded(w, before); len(records) > 0 {
 			t.Errorf("the refusal is recorded: %+v", records)
 		}
@@ -89,12 +89,12 @@ func TestRequestsOfAnAccountAreCountedTogether(t *testing.T) {
 	for n := range 6 {
 		w.Call(keys[n%2], http.MethodGet, buckets, "").Want(http.StatusOK)
 	}
-	before := withoutRates(w.Items.Items())
+	before := withoutRates(w.Items.Snapshot())
 	for _, key := range keys {
 		w.Call(key, http.MethodPost, buckets, `{"name":"one-too-many"}`).
 			Want(http.StatusTooManyRequests, "its limit requests is 5").WantHeader("Retry-After", "1")
 	}
-	unchanged(t, before, withoutRates(w.Items.Items()))
+	unchanged(t, before, withoutRates(w.Items.Snapshot()))
 	w.Call(w.Account("initech"), http.MethodGet, "/v1/accounts/initech/key-buckets", "").Want(http.StatusOK)
 	w.Now = w.Now.Add(700 * time.Millisecond)
 	w.Call(p.key, http.MethodGet, buckets, "").Want(http.StatusOK)
@@ -123,10 +123,10 @@ func TestRequestIsNotToldThatItMayHaveBeenDoneWhenItWasNotCounted(t *testing.T) 
 		for range 3 {
 			w.Call(p.key, http.MethodGet, "/v1/projects", "").Want(http.StatusOK)
 		}
-		before := withoutRates(w.Items.Items())
+		before := withoutRates(w.Items.Snapshot())
 		w.Call(p.key, http.MethodPost, "/v1/accounts/acme/key-buckets", `{"name":"uncounted"}`).
 			Want(http.StatusInternalServerError, "nothing was done")
-		unchanged(t, before, withoutRates(w.Items.Items()))
+		unchanged(t, before, withoutRates(w.Items.Snapshot()))
 	})
 }
 
@@ -161,7 +161,7 @@ func TestEveryOperationOfAnAccountIsOfItsLimit(t *testing.T) {
 			t.Errorf("the first request of a second is answered %d %s", a.Status, a.Body)
 		}
 		w.Call(p.key, d.Method, path, body)
-		before := withoutRates(w.Items.Items())
+		before := withoutRates(w.Items.Snapshot())
 		want := http.StatusTooManyRequests
 		if d.Polled {
 			want = http.StatusInternalServerError
@@ -170,7 +170,7 @@ func TestEveryOperationOfAnAccountIsOfItsLimit(t *testing.T) {
 		if !slices.Contains(d.Errors, want) || d.Polled == slices.Contains(d.Errors, http.StatusTooManyRequests) {
 			t.Errorf("%s declares %v", d.ID, d.Errors)
 		}
-		unchanged(t, before, withoutRates(w.Items.Items()))
+		unchanged(t, before, withoutRates(w.Items.Snapshot()))
 		if records := recorded(w, before); len(records) > 0 {
 			t.Errorf("the refusal is recorded: %+v", records)
 		}
@@ -228,12 +228,12 @@ func TestEachLimitIsAnAccountsOwn(t *testing.T) {
 					status = http.StatusTooManyRequests
 					w.Call(p.key, d.Method, path, body) // one is there
 				}
-				before := w.Items.Items()
+				before := w.Items.Snapshot()
 				a := w.Call(p.key, d.Method, path, body).Want(status, "and its limit "+l.Name+" is 1.")
 				if after := a.Header.Get("Retry-After"); (status == http.StatusTooManyRequests) != (after != "") {
 					t.Errorf("Retry-After is %q", after)
 				}
-				unchanged(t, before, w.Items.Items())
+				unchanged(t, before, w.Items.Snapshot())
 				if !slices.Contains(d.Errors, status) {
 					t.Errorf("%s declares %v", d.ID, d.Errors)
 				}

@@ -29,7 +29,7 @@ func TestNamesInBodiesAreExact(t *testing.T) {
 						t.Fatal(err)
 					}
 					w := p.Copy(t)
-					before := w.Items.Items()
+					before := w.Items.Snapshot()
 					a := w.Call(p.key, d.Method, path, string(raw))
 					if a.Status != http.StatusBadRequest || !strings.Contains(a.Body, "names are exact, write it as "+right) {
 						t.Errorf("%s for %s is answered %d %s", wrong, right, a.Status, a.Body)

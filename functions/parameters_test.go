@@ -31,7 +31,7 @@ func TestEmptyParametersAreRefused(t *testing.T) {
 				r.Query = strings.TrimPrefix(r.Query+"&"+spelled, "&")
 				path, body := target(t, d, r, p.names)
 				w := p.Copy(t)
-				before := w.Items.Items()
+				before := w.Items.Snapshot()
 				w.Call(p.key, d.Method, path, body).Want(http.StatusBadRequest, "query."+parameter.Name+": is empty")
 				refusedOnce(w, d, before)
 			}
@@ -56,7 +56,7 @@ func TestRepeatedParametersAreRefused(t *testing.T) {
 				r.Query = first + "=1&" + second
 				path, body := target(t, d, r, p.names)
 				w := p.Copy(t)
-				before := w.Items.Items()
+				before := w.Items.Snapshot()
 				w.Call(p.key, d.Method, path, body).Want(http.StatusBadRequest, "query."+first+": is given more than once")
 				refusedOnce(w, d, before)
 			}
@@ -78,11 +78,11 @@ func TestStrangersAreRefusedWhateverTheyAsk(t *testing.T) {
 			spoilt, _ := target(t, d, r, n)
 			asked = append(asked, spoilt)
 		}
-		before := w.Items.Items()
+		before := w.Items.Snapshot()
 		for _, path := range asked {
 			w.Call("", d.Method, path, body).Want(http.StatusUnauthorized)
 		}
-		unchanged(t, before, w.Items.Items())
+		unchanged(t, before, w.Items.Snapshot())
 	})
 }
 

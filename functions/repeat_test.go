@@ -40,7 +40,7 @@ func (p populated) tries(t *testing.T, d api.Declaration, r events.Request, over
 		t.Fatal(err)
 	}
 	path, body := target(t, d, r, n)
-	out := tries{w, d.Method, path, body, p.key, w.Items.Items()}
+	out := tries{w, d.Method, path, body, p.key, w.Items.Snapshot()}
 	if over != nil {
 		w.Parts.Table = storetest.Over(t, over(w.Items), storetest.Clock(w.Parts.Now))
 	}
@@ -88,11 +88,11 @@ func TestTheSameRequestTwiceIsOneChange(t *testing.T) {
 		for _, r := range variants(p.book, d) {
 			c := p.tries(t, d, r, nil)
 			first := c.try().Want(d.Status).WantHeader("Idempotent-Replayed", "")
-			done := c.Items.Items()
+			done := c.Items.Snapshot()
 			again := c.try()
 			again.WantHeader("Idempotent-Replayed", "true")
 			c.same(first, again)
-			if after := c.Items.Items(); !maps.EqualFunc(done, after, store.EqualItems) {
+			if after := c.Items.Snapshot(); !maps.EqualFunc(done, after, store.EqualItems) {
 				t.Error("a repetition changes the table")
 			}
 			other := c
@@ -102,7 +102,7 @@ func TestTheSameRequestTwiceIsOneChange(t *testing.T) {
 				other.path += "?a=b"
 			}
 			other.try().Want(http.StatusUnprocessableEntity, "Take a new key")
-			unchanged(t, done, c.Items.Items())
+			unchanged(t, done, c.Items.Snapshot())
 			c.key = c.Key("acme", nil) // whose keys are its own
 			if c.try().Header.Get("Idempotent-Replayed") != "" {
 				t.Error("an account key is answered what another one was")
@@ -122,7 +122,7 @@ func TestWhatWasAskedIsHashedUnderTheRootKey(t *testing.T) {
 			c.Parts.Key = root
 			c.body = `{"name":"PIN","isSecret":true,"value":"1234"}`
 			c.try().Want(d.Status)
-			for key, item := range c.Items.Items() {
+			for key, item := range c.Items.Snapshot() {
 				var record struct {
 					Request string `dynamodbav:"request"`
 				}
@@ -192,7 +192,7 @@ func TestARefusalIsNotKept(t *testing.T) {
 	each(t, repeatable, func(t *testing.T, d api.Declaration) {
 		c := p.tries(t, d, p.book.Request(d), nil)
 		c.key = c.Key("acme", func(p *auth.Permissions) { p.Scopes = nil })
-		c.before = c.Items.Items()
+		c.before = c.Items.Snapshot()
 		c.try().Want(http.StatusForbidden)
 		c.key = p.key
 		if d.TakesBody {
@@ -200,7 +200,7 @@ func TestARefusalIsNotKept(t *testing.T) {
 			bad.body = "{"
 			bad.try().Want(http.StatusBadRequest)
 		}
-		unchanged(t, c.before, c.Items.Items())
+		unchanged(t, c.before, c.Items.Snapshot())
 		c.try().Want(d.Status).WantHeader("Idempotent-Replayed", "")
 	})
 }
@@ -464,7 +464,7 @@ func TestARefusedEndOfABulkLeavesNothing(t *testing.T) {
 		}
 		first := c.try()
 		left := 0
-		for key := range c.Items.Items() {
+		for key := range c.Items.Snapshot() {
 			if strings.HasPrefix(key.PK, "key-hash#") {
 				if _, was := c.before[key]; !was {
 					left++

@@ -30,7 +30,7 @@ func TestAllThatIsSealedIsRenewed(t *testing.T) {
 	each(t, every, func(t *testing.T, d api.Declaration) {
 		for _, r := range variants(p.book, d) {
 			w, _, _ := p.good(t, d, r)
-			note(w.Items.Items())
+			note(w.Items.Snapshot())
 			for _, k := range durable.Rotation(w.Parts).Kept() {
 				for _, attribute := range k.Attributes {
 					declared[string(k.Space)+" "+attribute] = true

@@ -58,7 +58,7 @@ func TestNothingSealedIsAnswered(t *testing.T) {
 	each(t, every, func(t *testing.T, d api.Declaration) {
 		for _, r := range variants(p.book, d) {
 			w, a, _ := p.good(t, d, r)
-			for key, item := range w.Items.Items() {
+			for key, item := range w.Items.Snapshot() {
 				for name, value := range item {
 					for _, text := range spellings(t, value) {
 						if strings.Contains(a.Body, text) {
@@ -178,7 +178,7 @@ func TestNoSecretIsKept(t *testing.T) {
 				if strings.Contains(log.String(), secret) {
 					t.Errorf("the log holds %q: %s", secret, log.String())
 				}
-				for key, item := range w.Items.Items() {
+				for key, item := range w.Items.Snapshot() {
 					if slices.ContainsFunc(texts(t, item), func(text string) bool { return strings.Contains(text, secret) }) {
 						t.Errorf("%s %s holds %q", key.PK, key.SK, secret)
 					}

@@ -223,7 +223,7 @@ func (s *squatters) squat(c caller, name, tags string) {
 	s.Helper()
 	buckets := "/v1/accounts/acme/key-buckets"
 	s.do(c, "POST", buckets, `{"name":"free-name","tags":`+tags+`}`).Want(http.StatusOK)
-	for key := range s.Items.Items() {
+	for key := range s.Items.Snapshot() {
 		if !strings.HasPrefix(key.PK, "buckets#") || !strings.HasSuffix(key.SK, "free-name") {
 			continue
 		}

@@ -32,7 +32,7 @@ func TestNoKeyGarbageAndExpiredKeysAreRefused(t *testing.T) {
 		expired := w.KeyOf("acme", accounts.Spec{ExpiresOn: &soon, Permissions: auth.Full()})
 		w.Now = soon
 		path, body := target(t, d, p.book.Request(d), p.names)
-		before := w.Items.Items()
+		before := w.Items.Snapshot()
 		for name, key := range map[string]string{
 			"none": "", "garbage": "garbage", "a consumer key": "gwk_0123456789ABCDEFGHIJKLMNOPQRSTUV_00000000", "an expired key": expired,
 		} {
@@ -41,7 +41,7 @@ func TestNoKeyGarbageAndExpiredKeysAreRefused(t *testing.T) {
 				t.Errorf("%s: %s", name, a.Whole)
 			}
 		}
-		unchanged(t, before, w.Items.Items())
+		unchanged(t, before, w.Items.Snapshot())
 	})
 }
 
@@ -54,10 +54,10 @@ func TestMissingScopeIsForbiddenAndChangesNothing(t *testing.T) {
 				return s == d.Scope || s == d.Scope.Resource().Write()
 			})
 		})
-		before := w.Items.Items()
+		before := w.Items.Snapshot()
 		path, body := target(t, d, p.book.Request(d), p.names)
 		w.Call(key, d.Method, path, body).Want(http.StatusForbidden, string(d.Scope))
-		unchanged(t, before, w.Items.Items())
+		unchanged(t, before, w.Items.Snapshot())
 		refusedOnce(w, d, before)
 	})
 }
@@ -228,7 +228,7 @@ func TestTheUnseenReadsLikeTheAbsent(t *testing.T) {
 						want = 0 // it may be about something else than the plain one
 					}
 					with, without := two.with.Copy(t), two.without.Copy(t)
-					before, own := with.Items.Items(), without.Items.Items() // of the caller's account is what both have
+					before, own := with.Items.Snapshot(), without.Items.Snapshot() // of the caller's account is what both have
 					unseen := with.Call(two.key, d.Method, path, body)
 					absent := without.Call(two.key, d.Method, path, body)
 					if unseen.Whole != absent.Whole {
@@ -237,7 +237,7 @@ func TestTheUnseenReadsLikeTheAbsent(t *testing.T) {
 					if want != 0 && unseen.Status != want && (want >= http.StatusMultipleChoices || unseen.Status != d.Status) {
 						t.Errorf("%s %s %s: declared is %d (Unseen), answered %s", d.Method, path, body, want, unseen.Whole)
 					}
-					after := with.Items.Items()
+					after := with.Items.Snapshot()
 					if unseen.Status >= http.StatusMultipleChoices {
 						unchanged(t, before, after)
 						refusedOnce(with, d, before)
@@ -272,7 +272,7 @@ func TestOtherAccountsMakeNoDifference(t *testing.T) {
 		alone, beside = begin(), begin()
 		populate(beside, book, beside.Account("globex"), "globex")
 	})
-	own := alone.Items.Items()
+	own := alone.Items.Snapshot()
 	each(t, private, func(t *testing.T, d api.Declaration) {
 		for _, r := range append(variants(book, d), book.Making(d)...) {
 			ask := func(w *functionstest.World) string {
@@ -285,11 +285,11 @@ func TestOtherAccountsMakeNoDifference(t *testing.T) {
 				return w.Call(key, d.Method, path, body).Whole
 			}
 			with := beside.Copy(t)
-			before := with.Items.Items()
+			before := with.Items.Snapshot()
 			if got, want := ask(with), ask(alone.Copy(t)); got != want {
 				t.Errorf("another account's things show:\n%s\nwithout them:\n%s", got, want)
 			}
-			after := with.Items.Items()
+			after := with.Items.Snapshot()
 			for at, item := range before {
 				if _, its := own[at]; !its && !reflect.DeepEqual(item, after[at]) {
 					t.Errorf("it changed %s %s of another account", at.PK, at.SK)
@@ -309,9 +309,9 @@ func TestBadInputIsRefusedAndRecorded(t *testing.T) {
 		for _, body := range []string{`{`, `"text"`, `17`, `{"a":1,"a":2}`} {
 			w.Restart()
 			w.Now = w.Now.Add(time.Second)
-			before := w.Items.Items()
+			before := w.Items.Snapshot()
 			w.Call(p.key, d.Method, path, body).Want(http.StatusBadRequest)
-			unchanged(t, before, w.Items.Items())
+			unchanged(t, before, w.Items.Snapshot())
 			refusedOnce(w, d, before)
 		}
 	})

@@ -150,7 +150,7 @@ func (c twins) differ(t *testing.T) string {
 		}
 		return noise.ReplaceAllString(text, "")
 	}
-	asked, called := c.asked.Items.Items(), c.called.Items.Items()
+	asked, called := c.asked.Items.Snapshot(), c.called.Items.Snapshot()
 	for _, items := range []table{asked, called} {
 		for key := range items {
 			if reflect.DeepEqual(asked[key], called[key]) {

@@ -34,7 +34,7 @@ func TestSchedulesLeaveAnUnusedInstallationEmpty(t *testing.T) {
 				t.Errorf("%s: %v", f.Name, err)
 			}
 			called++
-			for key := range w.Items.Items() {
+			for key := range w.Items.Snapshot() {
 				t.Errorf("%s writes %v", f.Name, key)
 			}
 		}

@@ -119,7 +119,7 @@ func (j *judge) send(b bad) {
 	}
 	if in.World == nil {
 		in.World = j.p.Copy(t)
-		in.before = in.Items.Items()
+		in.before = in.Items.Snapshot()
 	}
 	call := shortened(fmt.Sprintf("%s (%s): %s %s %q", j.d.ID, b.what, b.method, b.path, b.body))
 	in.Now = in.Now.Add(time.Second) // a time of its own for each record
@@ -158,11 +158,11 @@ func (s *seen) look(t *testing.T) {
 		return
 	}
 	failed := t.Failed()
-	unchanged(t, s.before, s.Items.Items())
+	unchanged(t, s.before, s.Items.Snapshot())
 	if !failed && t.Failed() {
 		t.Logf("one of these did it:\n%s", strings.Join(s.since, "\n"))
 	}
-	if s.since = nil; len(s.Items.Items()) > len(s.before)+lookEvery {
+	if s.since = nil; len(s.Items.Snapshot()) > len(s.before)+lookEvery {
 		s.World = nil
 	}
 }

@@ -53,8 +53,8 @@ func TestWordsOfANewerReleaseBreakNothing(t *testing.T) {
 							if !d.Mutates() || slices.Contains(told[d.ID], name) {
 								continue
 							}
-							before := changed.Items.Items()
-							for key, after := range w.Items.Items() {
+							before := changed.Items.Snapshot()
+							for key, after := range w.Items.Snapshot() {
 								if was := before[key]; was != nil && !slices.Equal(wordsOf(was, name, inside), wordsOf(after, name, inside)) {
 									t.Errorf("%s makes %v of %v in %s %s, which a newer release has written", d.ID, wordsOf(after, name, inside), wordsOf(was, name, inside), key.PK, key.SK)
 								}

@@ -214,7 +214,7 @@ func TestEveryObjectIsMadeByItsWorld(t *testing.T) {
 		}
 		made := map[string]bool{}
 		for _, g := range functions.Groups() {
-			before := w.Items.Items()
+			before := w.Items.Snapshot()
 			if err := book.Make(w.Client(key), n, g.Name); err != nil {
 				t.Fatal(err)
 			}
@@ -224,7 +224,7 @@ func TestEveryObjectIsMadeByItsWorld(t *testing.T) {
 						continue // by this group or one before
 					}
 					made[name] = true
-					if n[name] == "" || hasText(t, before, n[name]) || !hasText(t, w.Items.Items(), n[name]) {
+					if n[name] == "" || hasText(t, before, n[name]) || !hasText(t, w.Items.Snapshot(), n[name]) {
 						t.Errorf("%s: {%s} is called %q, and the world of events/%s/samples.json makes nothing of that name: make it there, under a name of its own",
 							d.ID, name, n[name], g.Name)
 					}

@@ -29,7 +29,7 @@ func (n names) LookupTXT(_ context.Context, name string) ([]string, error) {
 // proofs are the texts that prove the custom domains at a name, whosever they are.
 func (n names) proofs(name string) (out []string) {
 	service := customdomains.Open(installation.Parts{Key: rootKey{}})
-	for key := range n.w.Items.Items() {
+	for key := range n.w.Items.Snapshot() {
 		rest, ok := strings.CutPrefix(key.PK, "custom-domain#")
 		if !ok {
 			continue

@@ -89,6 +89,19 @@ func (m *Backend) Items() map[store.Key]store.Item {
 	return out
 }
 
+// Snapshot returns the whole content without copying an item: the items are those of the backend, and a caller must not
+// change them. No commit changes them either, so that an item that was not written since is the same map in two snapshots,
+// which reflect.DeepEqual notices at once.
+func (m *Backend) Snapshot() map[store.Key]store.Item {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	out := make(map[store.Key]store.Item, len(m.items))
+	for key, s := range m.items {
+		out[key] = s.Item
+	}
+	return out
+}
+
 // Transact implements Backend.
 func (m *Backend) Transact(ctx context.Context, token string, writes []store.Write) error {
 	if err := ctx.Err(); err != nil {

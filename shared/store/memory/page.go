@@ -20,7 +20,7 @@ func (m *Backend) Page(ctx context.Context, behind store.Key, limit int) ([]stor
 	order := func(a, b store.Key) int {
 		return cmp.Or(strings.Compare(a.PK, b.PK), strings.Compare(a.SK, b.SK))
 	}
-	all := m.Items()
+	all := m.Snapshot()
 	keys := slices.SortedFunc(maps.Keys(all), order)
 	from, found := slices.BinarySearchFunc(keys, behind, order)
 	if found {
@@ -31,7 +31,7 @@ func (m *Backend) Page(ctx context.Context, behind store.Key, limit int) ([]stor
 		if len(out) == limit {
 			return out, store.KeyOf(out[limit-1]), nil
 		}
-		out = append(out, all[key])
+		out = append(out, store.Clone(all[key]))
 	}
 	return out, store.Key{}, nil
 }
