@@ -289,7 +289,7 @@ func TestBillHasEveryModuleThatWasLinked(t *testing.T) {
 
 // TestWhatIsNotBuiltIsNamed with its path.
 func TestWhatIsNotBuiltIsNamed(t *testing.T) {
-	o := options{binaries: t.TempDir(), out: t.TempDir(), architectures: []string{"arm64"}}
+	o := options{binaries: t.TempDir(), out: t.TempDir(), tree: "../..", architectures: []string{"arm64"}}
 	path := filepath.Join(o.binaries, "arm64", "gatewright-server")
 	if err := write(o, io.Discard); err == nil || !strings.Contains(err.Error(), path) {
 		t.Errorf("error %v", err)
