@@ -361,9 +361,35 @@ const chosenName = "guards_planted.go"
 
 const chosenFile = `package %[1]s
 
-import "os"
+import (
+	"os"
+	"strings"
+)
 
-var %[2]s = os.Getenv(%[3]q)
+// Tests start their own binary, or a copy of it, with an environment of their own, so that the name of the defect may
+// also be at the end of the binary.
+var %[2]s = func() string {
+	if defect := os.Getenv(%[3]q); defect != "" {
+		return defect
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return ""
+	}
+	binary, err := os.Open(self)
+	if err != nil {
+		return ""
+	}
+	defer binary.Close()
+	var end [%[6]d]byte
+	if info, err := binary.Stat(); err == nil {
+		binary.ReadAt(end[:], info.Size()-int64(len(end)))
+	}
+	if defect, found := strings.CutPrefix(string(end[:]), %[5]q); found {
+		return strings.TrimSpace(defect)
+	}
+	return ""
+}()
 
 func %[4]s[T any](defect string, planted, own T) T {
 	if %[2]s == defect {
@@ -380,7 +406,7 @@ func (w sources) texts() map[string]string {
 	for file, s := range w {
 		out[file] = s.render()
 		dir, name := path.Dir(file), s.file.Name.Name
-		out[path.Join(dir, chosenName)] = fmt.Sprintf(chosenFile, name, choice, varPlanted, choose)
+		out[path.Join(dir, chosenName)] = fmt.Sprintf(chosenFile, name, choice, varPlanted, choose, endMark, endBytes)
 	}
 	return out
 }
