@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
-	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -42,7 +42,6 @@ func (i *interrupted) Transact(ctx context.Context, token string, writes []store
 // table, as far as it does not depend on chance.
 func outcome(t *testing.T, answered []int, w *functionstest.World) string {
 	t.Helper()
-	number := regexp.MustCompile(`"(\w+)":\{"Value":"(\d{1,6})"\}`)
 	var lines []string
 	for key, item := range w.Items.Snapshot() {
 		if audit.IsRecord(key) {
@@ -53,14 +52,24 @@ func outcome(t *testing.T, answered []int, w *functionstest.World) string {
 			t.Fatal(err)
 		}
 		kind, _, _ := strings.Cut(key.PK, "#")
-		line := kind
-		for _, found := range number.FindAllStringSubmatch(string(record), -1) {
-			line += " " + found[1] + "=" + found[2]
-		}
-		lines = append(lines, line)
+		lines = append(lines, kind+numbers(string(record)))
 	}
 	slices.Sort(lines)
 	return fmt.Sprintf("%d\n%s", answered, strings.Join(lines, "\n"))
+}
+
+// numbers returns the attributes of a record, encoded as JSON, whose values have one to six digits and nothing else.
+func numbers(record string) string {
+	var found strings.Builder
+	before, after, more := strings.Cut(record, `":{"Value":"`)
+	for more {
+		value, _, _ := strings.Cut(after, `"`)
+		if _, err := strconv.ParseUint(value, 10, 64); err == nil && len(value) <= 6 {
+			fmt.Fprintf(&found, " %s=%s", before[strings.LastIndexByte(before, '"')+1:], value)
+		}
+		before, after, more = strings.Cut(after, `":{"Value":"`)
+	}
+	return found.String()
 }
 
 // change is a good request of an operation.

@@ -10,11 +10,11 @@ import (
 // Reached is which spaces of the table the function of the group is held to: those that its operations ask for (Reach), and those that
 // this package, and who it asks for callers and limits, asks for on behalf of each as it is declared.
 func (g Group) Reached() store.Reach {
-	all := g.Reach
+	var operations []store.Reach
 	for _, d := range g.Declarations() {
-		all = all.And(d.reached())
+		operations = append(operations, d.reached())
 	}
-	return all.And(store.Reach{})
+	return g.Reach.And(operations...)
 }
 
 // Held gives the parts with the table held to what the group reaches, as its function's role is: what the role would refuse fails wherever

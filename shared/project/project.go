@@ -58,11 +58,14 @@ type Result struct {
 // Compiler compiles projects. It is safe for concurrent use.
 type Compiler struct{ schemas func() *schemas }
 
-// NewCompiler makes a Compiler. It takes some milliseconds longer with its
-// first project: a function that may never see one does not start with them.
+// NewCompiler returns a Compiler. All compilers of a process share the schemas of OpenAPI, which the first project loads
+// in some milliseconds: a function that never sees a project does not start with them.
 func NewCompiler() *Compiler {
-	return &Compiler{sync.OnceValue(mustLoadSchemas)}
+	return &Compiler{sharedSchemas}
 }
+
+// sharedSchemas returns the compiled schemas. They do not change after they are compiled.
+var sharedSchemas = sync.OnceValue(mustLoadSchemas)
 
 // Compile checks a project and puts the variables in. It answers the artifact,
 // or nil and all that is wrong in Result.Errors. The same files and input give

@@ -23,10 +23,18 @@ type Reach struct {
 	Tries []Space
 }
 
-// And gives what is within one reach or the other, each space once, sorted.
-func (r Reach) And(other Reach) Reach {
-	both := func(a, b []Space) []Space { return slices.Compact(slices.Sorted(slices.Values(slices.Concat(a, b)))) }
-	return Reach{Reads: both(r.Reads, other.Reads), Writes: both(r.Writes, other.Writes), Scans: r.Scans || other.Scans, Tries: both(r.Tries, other.Tries)}
+// And returns what is within any of the reaches: each space once, sorted.
+func (r Reach) And(others ...Reach) Reach {
+	var all Reach
+	for _, one := range append([]Reach{r}, others...) {
+		all.Reads, all.Writes, all.Tries = append(all.Reads, one.Reads...), append(all.Writes, one.Writes...), append(all.Tries, one.Tries...)
+		all.Scans = all.Scans || one.Scans
+	}
+	for _, spaces := range []*[]Space{&all.Reads, &all.Writes, &all.Tries} {
+		slices.Sort(*spaces)
+		*spaces = slices.Compact(*spaces)
+	}
+	return all
 }
 
 // Tried gives the reach of what makes dry runs too.

@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/feature/dynamodb/attributevalue"
@@ -44,34 +45,55 @@ type member struct {
 	index []int
 }
 
-// shapeOf gives what is asked of a type of struct: the attributes that it knows, and
-// where it keeps the rest: its own Rest and those of structs embedded in it, which
-// share its attributes. It is worked out for each record, in a tenth of the time that
-// decoding takes: a memory of it would be state of the package.
-func shapeOf(t reflect.Type) (known []member, rests [][]int) {
-	known = make([]member, 0, t.NumField())
+// shape is what is asked of a type of struct: the attributes that it knows, those of them that can have a Rest within, and
+// where it keeps the rest: its own Rest and those of structs embedded in it, which share its attributes.
+type shape struct {
+	known, deep []member
+	rests       [][]int
+}
+
+// shapes remembers the shape of each type that was read or written. It depends on the program alone, and costs as much as decoding a record.
+var shapes sync.Map
+
+// shapeOf returns the shape of a type of struct.
+func shapeOf(t reflect.Type) *shape {
+	if made, ok := shapes.Load(t); ok {
+		return made.(*shape)
+	}
+	made := newShape(t)
+	shapes.Store(t, made)
+	return made
+}
+
+func newShape(t reflect.Type) *shape {
+	s := &shape{known: make([]member, 0, t.NumField())}
 	for i := range t.NumField() {
 		field := t.Field(i)
 		name, _, _ := strings.Cut(field.Tag.Get("dynamodbav"), ",")
 		switch {
 		case field.Type == restType && field.Anonymous:
-			rests = append(rests, field.Index)
+			s.rests = append(s.rests, field.Index)
 		case name == "-" || !field.IsExported() && !field.Anonymous:
 		case field.Anonymous && name == "" && field.Type.Kind() == reflect.Struct:
-			more, within := shapeOf(field.Type)
-			for _, m := range more {
-				known = append(known, member{m.name, append(field.Index[:1:1], m.index...)})
+			within := newShape(field.Type)
+			for _, m := range within.known {
+				s.known = append(s.known, member{m.name, append(field.Index[:1:1], m.index...)})
 			}
-			for _, index := range within {
-				rests = append(rests, append(field.Index[:1:1], index...))
+			for _, index := range within.rests {
+				s.rests = append(s.rests, append(field.Index[:1:1], index...))
 			}
 		case name == "":
-			known = append(known, member{field.Name, field.Index})
+			s.known = append(s.known, member{field.Name, field.Index})
 		default:
-			known = append(known, member{name, field.Index})
+			s.known = append(s.known, member{name, field.Index})
 		}
 	}
-	return known, rests
+	for _, m := range s.known {
+		if mayKeep(t.FieldByIndex(m.index).Type) {
+			s.deep = append(s.deep, m)
+		}
+	}
+	return s
 }
 
 // mayKeep reports whether values of the type can have a Rest within.
@@ -126,16 +148,16 @@ func takeRest(v reflect.Value, from Value, key Key) {
 		if !ok {
 			return
 		}
-		known, rests := shapeOf(v.Type())
-		if len(rests) > 0 {
-			rest := reflect.ValueOf(restOf(known, m.Value, key))
-			for _, index := range rests {
+		known := shapeOf(v.Type())
+		if len(known.rests) > 0 {
+			rest := reflect.ValueOf(restOf(known.known, m.Value, key))
+			for _, index := range known.rests {
 				v.FieldByIndex(index).Set(rest)
 			}
 		}
-		for _, k := range known {
-			if field := v.FieldByIndex(k.index); mayKeep(field.Type()) && m.Value[k.name] != nil {
-				takeRest(field, m.Value[k.name], Key{})
+		for _, k := range known.deep {
+			if m.Value[k.name] != nil {
+				takeRest(v.FieldByIndex(k.index), m.Value[k.name], Key{})
 			}
 		}
 	case reflect.Slice, reflect.Array:
@@ -167,6 +189,9 @@ func restOf(known []member, from Item, key Key) Rest {
 		if from[k.name] != nil {
 			there++
 		}
+	}
+	if key != (Key{}) {
+		there += 2 // its key
 	}
 	if there == len(from) {
 		return Rest{}
@@ -201,11 +226,11 @@ func giveRest(v reflect.Value, to Value, key Key) (given Item) {
 		if !ok {
 			return nil
 		}
-		known, rests := shapeOf(v.Type())
-		given = giveBack(v, rests, m.Value, key)
-		for _, k := range known {
-			if field := v.FieldByIndex(k.index); mayKeep(field.Type()) && m.Value[k.name] != nil {
-				giveRest(field, m.Value[k.name], Key{})
+		known := shapeOf(v.Type())
+		given = giveBack(v, known.rests, m.Value, key)
+		for _, k := range known.deep {
+			if m.Value[k.name] != nil {
+				giveRest(v.FieldByIndex(k.index), m.Value[k.name], Key{})
 			}
 		}
 	case reflect.Slice, reflect.Array:
