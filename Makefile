@@ -18,7 +18,7 @@ OPENAPI_TOOLS := $(OPENAPI)/node_modules/.package-lock.json
 # The public conformance suite of MCP, with the Node that it needs: 240 MB, which make run has no use for.
 CONFORMANCE   := internal/conformance/node_modules/.package-lock.json
 
-# What the console is bundled of, and what tells its stories.
+# What the console is bundled of, and what tells its stories. The product needs none of it: console/bundle.zip is committed.
 CONSOLE_MODULES := console/node_modules/.package-lock.json
 
 # All Go commands of this file use one set of flags, so that each package is compiled once for make run, make cli, tests,
@@ -226,13 +226,14 @@ lint-openapi: $(OPENAPI_TOOLS) ## check the OpenAPI document with the rules of S
 	$(OPENAPI)/node_modules/.bin/spectral lint --fail-severity=hint --ruleset $(OPENAPI)/.spectral.yaml functions/platform/openapi.json
 	$(OPENAPI)/node_modules/.bin/redocly lint --config $(OPENAPI)/redocly.yaml functions/platform/openapi.json
 
-console: $(CONSOLE_MODULES) ## bundle the console, the web page that shows what an installation has, into console/dist
+console: $(CONSOLE_MODULES) ## bundle the console, the web page that shows what an installation has, into console/bundle.zip, which you commit
 	@go run ./console/build
 
-lint-console: $(CONSOLE_MODULES) ## check the types of the console against the description of the API
+lint-console: $(CONSOLE_MODULES) ## check the types of the console against the description of the API, and that console/bundle.zip is what the sources build
 	@go run ./console/build -generate
 	console/node_modules/.bin/openapi-typescript functions/platform/openapi.json -o console/generated/schema.d.ts
 	console/node_modules/.bin/tsc -p console
+	@go run ./console/build -check
 
 test-console: console ## tell the stories of the console in a real browser, against a product of their own (Debian's chromium)
 	GATEWRIGHT_TEST_CONSOLE=yes go test -vet=off -count=1 -timeout=15m ./local/consolestories
@@ -272,7 +273,7 @@ docs-vectors: asks-docs-vectors ## make the vectors by which a model of Bedrock 
 
 build: $(FUNCTIONS:%=dist/$(ARCH)/%/bootstrap) dist/$(ARCH)/mcpdocs/weights $(SERVICES:%=dist/$(ARCH)/%/container) ## build the binary of every function and service into dist/, arm64 unless GOARCH says otherwise
 
-bench: $(NODE_MODULES) $(CDK) $(BOOTSTRAPS) $(DOCS_WEIGHTS) ## measure the product and write docs/performance.md; leave the machine alone meanwhile
+bench: $(NODE_MODULES) $(CONSOLE_MODULES) $(CDK) $(BOOTSTRAPS) $(DOCS_WEIGHTS) ## measure the product and write docs/performance.md; leave the machine alone meanwhile
 	go run ./internal/figures
 
 # Away from cdk.json the CDK asks no app of ours, which would ask for the context of an installation.
@@ -426,7 +427,7 @@ vuln: $(GOVULNCHECK) ## compare the modules in use with the vulnerability databa
 		test '$(UNREACHABLE)' = skip; exit; fi; set -x; $(GOVULNCHECK) ./...
 
 clean: ## remove what make has built and installed, never the data in .gatewright/
-	rm -rf dist .bin console/dist console/generated console/node_modules local/node_modules infra/node_modules internal/conformance/node_modules $(OPENAPI)/node_modules $(OPENAPI)/*client/dist
+	rm -rf dist .bin console/generated console/node_modules local/node_modules infra/node_modules internal/conformance/node_modules $(OPENAPI)/node_modules $(OPENAPI)/*client/dist
 
 # Go knows best what is up to date, so it is always asked. It is silent while it compiles, which is told before; in a terminal the packages are counted.
 $(PRODUCT): SHELL := bash
@@ -464,11 +465,6 @@ QEMU     ?= qemu-aarch64-static
 IMAGES   := amd64 arm64
 ARCHIVED := $(foreach arch,$(IMAGES),$(PROGRAMS:%=dist/$(arch)/%))
 REVISION ?= $(shell git rev-parse HEAD 2>/dev/null)
-
-# Binaries embed what is bundled as they are compiled. Where there is no npm, what runs here has a page that says how to bundle it; what is
-# deployed, packed or sent to others is not made without.
-$(foreach arch,$(sort $(ARCH) $(HOST) $(IMAGES)),dist/$(arch)/console/bootstrap) $(ARCHIVED): | console
-$(PRODUCT) $(COMMANDS): | $(if $(shell command -v npm 2>/dev/null),console)
 
 image: $(foreach arch,$(IMAGES),dist/$(arch)/gatewright-server $(SERVICES:%=dist/$(arch)/%/container)) ## make the container images of the product and of its services into dist/images, without Docker: OCI layouts, and tar files of them
 	go run ./packaging/images -revision '$(REVISION)'

@@ -1,38 +1,36 @@
-// Package console has the files of the console, the web page that shows what an installation has: those that `make console`
-// writes into dist, each with a copy that is compressed with Brotli beside it, or, where it has not run, the page dist.html, which says
-// how to.
+// Package console contains the files of the console, the web page that shows what an installation has. They are in bundle.zip,
+// which `make console` writes and the repository contains, so that a build of the product needs no npm. For each file, the archive
+// also has a copy that is compressed with Brotli.
 //
-// What it is not: it serves nothing (functions/console does), and it builds nothing (console/build). dist is in no commit: what is
-// bundled follows from what is.
+// This package serves nothing (functions/console does) and bundles nothing (console/build does). The reasons for the archive are in
+// docs/decisions/0076-the-bundle-of-the-console-is-committed.md. There is only this file.
 package console
 
 import (
-	"embed"
-	"errors"
+	"archive/zip"
+	"bytes"
+	_ "embed"
 	"fmt"
-	"io/fs"
+	"hash/crc32"
+	"maps"
 	"path"
+	"slices"
 	"strings"
 )
 
-// embedded has dist.html and dist.css always, and dist where it was built.
-//
-//go:embed dist*
-var embedded embed.FS
+// FileName is the name of the archive in this package's folder.
+const FileName = "bundle.zip"
+
+//go:embed bundle.zip
+var bundle []byte
 
 const (
-	folder = "dist"
-	page   = "index.html"
-	// unbuilt and its style stand in for the page.
-	unbuilt, unbuiltStyle = "dist.html", "dist.css"
-	compressed            = ".br"
+	page       = "index.html"
+	compressed = ".br"
 )
 
 // AssetsMark stands in the page for the address of the folder that has the other files, without a slash at its end.
 const AssetsMark = "{{assets}}"
-
-// ErrNoFile is the answer for a name that no file has.
-var ErrNoFile = errors.New("console: there is no such file")
 
 // types are what files are by the ends of their names, whatever the machine's own table says.
 var types = map[string]string{
@@ -44,67 +42,86 @@ var types = map[string]string{
 type File struct {
 	// ContentType is what the file is.
 	ContentType string
-	Body        []byte
-	// Brotli is Body compressed (RFC 7932), nil where there is no such copy.
+	// Body is the content. It must not be changed.
+	Body []byte
+	// Brotli is Body compressed (RFC 7932), nil if there is no such copy. It must not be changed.
 	Brotli []byte
-	// Immutable says that its name has its digest: another content has another name.
+	// Immutable reports whether the name contains a digest of the content: other content has another name.
 	Immutable bool
 }
 
 // Site is a console. It is safe for concurrent use.
-type Site struct{ files fs.FS }
+type Site struct{ files map[string][]byte }
 
-// Embedded is the console that the program was built with.
-func Embedded() Site { return Site{embedded} }
-
-// Of is the console in a folder that has dist, or what stands in for it.
-func Of(files fs.FS) Site { return Site{files} }
-
-// Built reports whether it is the real console.
-func (s Site) Built() bool {
-	_, err := fs.Stat(s.files, path.Join(folder, page))
-	return err == nil
-}
-
-// Page gives the page, with AssetsMark in it.
-func (s Site) Page() (File, error) {
-	name := unbuilt
-	if s.Built() {
-		name = path.Join(folder, page)
-	}
-	return s.read(name)
-}
-
-// Asset gives a file that the page refers to by its name. It answers ErrNoFile for a name of none.
-func (s Site) Asset(name string) (File, error) {
-	switch {
-	case name == unbuiltStyle:
-		return s.read(name)
-	case name == page, strings.HasSuffix(name, compressed), strings.ContainsAny(name, `/\`), !fs.ValidPath(name), name == ".":
-		return File{}, ErrNoFile
-	}
-	f, err := s.read(path.Join(folder, name))
-	if errors.Is(err, fs.ErrNotExist) {
-		return File{}, ErrNoFile
-	}
+// Embedded returns the console that the program was built with. It panics if the archive is damaged, which a test of this
+// package finds before a program is built.
+func Embedded() Site {
+	site, err := Open(bundle)
 	if err != nil {
-		return File{}, err
+		panic(fmt.Sprintf("console/%s cannot be read: %v: run make console and build the program again", FileName, err))
 	}
+	return site
+}
+
+// Open returns the console in an archive. It reads all of the archive and returns an error if a byte of a file has changed. The
+// files of the site share the archive's memory.
+func Open(archive []byte) (Site, error) {
+	opened, err := zip.NewReader(bytes.NewReader(archive), int64(len(archive)))
+	if err != nil {
+		return Site{}, fmt.Errorf("read the bundle of the console: %w", err)
+	}
+	files := map[string][]byte{}
+	for _, f := range opened.File {
+		start, err := f.DataOffset()
+		if err != nil {
+			return Site{}, fmt.Errorf("read %s of the bundle of the console: %w", f.Name, err)
+		}
+		if f.Method != zip.Store {
+			return Site{}, fmt.Errorf("read %s of the bundle of the console: it is compressed", f.Name)
+		}
+		rest := uint64(len(archive)) - min(uint64(start), uint64(len(archive))) //nolint:gosec // G115: an offset is not negative
+		if f.UncompressedSize64 > rest {
+			return Site{}, fmt.Errorf("read %s of the bundle of the console: %w", f.Name, zip.ErrFormat)
+		}
+		body := archive[start:][:f.UncompressedSize64:f.UncompressedSize64]
+		if crc32.ChecksumIEEE(body) != f.CRC32 {
+			return Site{}, fmt.Errorf("read %s of the bundle of the console: %w", f.Name, zip.ErrChecksum)
+		}
+		files[f.Name] = body
+	}
+	if files[page] == nil {
+		return Site{}, fmt.Errorf("read the bundle of the console: it has no %s", page)
+	}
+	return Site{files}, nil
+}
+
+// Of returns the console of files by name. index.html is the page.
+func Of(files map[string][]byte) Site { return Site{files} }
+
+// Names returns the names of all files, sorted, without those of compressed copies.
+func (s Site) Names() []string {
+	names := slices.Sorted(maps.Keys(s.files))
+	return slices.DeleteFunc(names, func(name string) bool { return strings.HasSuffix(name, compressed) })
+}
+
+// Page returns the page, with AssetsMark in it.
+func (s Site) Page() File { return s.file(page) }
+
+// Asset returns a file that the page refers to by its name. It reports false if no file has the name.
+func (s Site) Asset(name string) (File, bool) {
+	if name == page || strings.HasSuffix(name, compressed) || s.files[name] == nil {
+		return File{}, false
+	}
+	f := s.file(name)
 	f.Immutable = true
-	if f.Brotli, err = fs.ReadFile(s.files, path.Join(folder, name+compressed)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return File{}, fmt.Errorf("read a file of the console: %w", err)
-	}
-	return f, nil
+	f.Brotli = s.files[name+compressed]
+	return f, true
 }
 
-func (s Site) read(name string) (File, error) {
-	body, err := fs.ReadFile(s.files, name)
-	if err != nil {
-		return File{}, fmt.Errorf("read a file of the console: %w", err)
-	}
+func (s Site) file(name string) File {
 	kind, ok := types[path.Ext(name)]
 	if !ok {
 		kind = "application/octet-stream"
 	}
-	return File{ContentType: kind, Body: body}, nil
+	return File{ContentType: kind, Body: s.files[name]}
 }

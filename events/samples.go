@@ -3,6 +3,7 @@ package events
 import (
 	"embed"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -12,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/gatewright/gatewright/console"
 	"github.com/gatewright/gatewright/shared/api"
 )
 
@@ -25,8 +27,8 @@ type Names map[string]string
 // Samples are the good requests of a group.
 type Samples struct {
 	// Names are what the group's own parameters are called. They may hold
-	// parameters that are known before: of groups that are listed earlier, and
-	// accountName, projectName and branchName, which whoever asks chooses. An id that the
+	// parameters that are known before: of groups that are listed earlier,
+	// consoleIcon, and accountName, projectName and branchName, which whoever asks chooses. An id that the
 	// product gives stands here as a sample; World finds the real one.
 	Names Names `json:"names"`
 	// World are the requests that make what the group's operations are about,
@@ -202,16 +204,33 @@ func (b *Book) check() error {
 	return nil
 }
 
-// Names are what parameters are called, given those that whoever asks chooses.
+// Names returns what parameters are called, given those that the caller chooses. {consoleIcon} is the icon of the console, whose name changes
+// with its content.
 func (b *Book) Names(chosen Names) (Names, error) {
-	n := chosen
+	icon, err := consoleIcon()
+	if err != nil {
+		return nil, err
+	}
+	n, err := chosen.With(Names{"consoleIcon": icon})
+	if err != nil {
+		return nil, err
+	}
 	for _, g := range b.groups {
-		var err error
 		if n, err = n.With(b.samples[g.Name].Names); err != nil {
 			return nil, fmt.Errorf("the names of group %s: %w", g.Name, err)
 		}
 	}
 	return n, nil
+}
+
+// consoleIcon returns the name of the icon in the bundle of the console.
+func consoleIcon() (string, error) {
+	for _, name := range console.Embedded().Names() {
+		if strings.HasPrefix(name, "icon-") {
+			return name, nil
+		}
+	}
+	return "", errors.New("the bundle of the console has no icon")
 }
 
 // Request returns an operation's good request.

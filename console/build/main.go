@@ -1,9 +1,11 @@
-// Command build bundles the console: it makes of console/src what a browser loads, in console/dist.
+// Command build bundles the console: it compiles console/src into the files that a browser loads, and writes them to
+// console/bundle.zip, which is committed. With -check it writes no archive and fails if the committed one differs.
 //
-// What it is not: a type checker, which is `make lint-console`, nor what serves the console, which is the package console.
+// It does not check types (`make lint-console` does), and it does not serve the console (the package functions/console does).
 //
 // Read main.go first; budget.go says how much a browser may be asked to load, operations.go what the console knows of
-// the API, licenses.go what is said of others' work, output.go how files are written so that a build that is killed leaves the last one as it was.
+// the API, licenses.go what is said of others' work, output.go what the archive is like and how it is compared. The reasons are in
+// docs/decisions/0076-the-bundle-of-the-console-is-committed.md.
 package main
 
 import (
@@ -20,15 +22,16 @@ func main() {
 	folder := flag.String("folder", "console", "the console's folder")
 	document := flag.String("openapi", filepath.Join("functions", "platform", "openapi.json"), "the description of the API that it calls")
 	generate := flag.Bool("generate", false, "only write what is generated from the description, which a type check needs")
+	check := flag.Bool("check", false, "write no bundle, and fail if the sources build another one than the committed one")
 	flag.Parse()
-	if err := run(*folder, *document, *generate); err != nil {
+	if err := run(*folder, *document, *generate, *check); err != nil {
 		fmt.Fprintln(os.Stderr, "console:", err)
 		os.Exit(1)
 	}
 }
 
-func run(folder, document string, generateOnly bool) error {
-	if err := writeOperations(filepath.Join(folder, "generated"), document); err != nil {
+func run(folder, document string, generateOnly, checkOnly bool) error {
+	if err := writeOperations(folder, document); err != nil {
 		return err
 	}
 	if generateOnly {
@@ -38,21 +41,30 @@ func run(folder, document string, generateOnly bool) error {
 	if err != nil {
 		return err
 	}
-	fmt.Print(sizes)
+	if !checkOnly {
+		fmt.Print(sizes)
+	}
 	if err := sizes.check(); err != nil {
 		return err
 	}
-	return write(filepath.Join(folder, "dist"), files)
+	made, err := archive(files)
+	if err != nil {
+		return err
+	}
+	name := filepath.Join(folder, bundleName)
+	if checkOnly {
+		return compare(name, made)
+	}
+	return replace(name, made)
 }
 
-// file is one of dist, by its name there.
+// file is a file of the bundle.
 type file struct {
 	name string
 	body []byte
 }
 
-// bundle compiles the sources into the files of dist: index.html last, which is what names the others. The same
-// sources always make the same files.
+// bundle compiles the sources into the files of the bundle. The same sources always make the same files.
 func bundle(folder string) ([]file, sizes, error) {
 	root, err := filepath.Abs(folder)
 	if err != nil {
@@ -62,23 +74,25 @@ func bundle(folder string) ([]file, sizes, error) {
 		AbsWorkingDir: root,
 		// A script of its own, so that what shows the page first is not also what is loaded when it is signed in.
 		EntryPointsAdvanced: []api.EntryPoint{{InputPath: "src/main.tsx", OutputPath: "main"}, {InputPath: "src/icon.svg", OutputPath: "icon"}},
-		Outdir:              filepath.Join(root, "dist"),
-		Bundle:              true,
-		Splitting:           true,
-		Format:              api.FormatESModule,
-		Target:              api.ES2022,
-		JSX:                 api.JSXAutomatic,
-		JSXImportSource:     "preact",
-		EntryNames:          "[name]-[hash]",
-		ChunkNames:          "chunk-[hash]",
-		AssetNames:          "[name]-[hash]",
-		MinifyWhitespace:    true,
-		MinifyIdentifiers:   true,
-		MinifySyntax:        true,
-		LegalComments:       api.LegalCommentsNone,
-		Loader:              map[string]api.Loader{".svg": api.LoaderCopy},
-		Metafile:            true,
-		LogLevel:            api.LogLevelSilent,
+		Outdir:              filepath.Join(root, "bundle"), // where nothing is written: esbuild wants a folder
+		// Names contain a digest of the paths of sources. A node_modules that is a link would have another path.
+		PreserveSymlinks:  true,
+		Bundle:            true,
+		Splitting:         true,
+		Format:            api.FormatESModule,
+		Target:            api.ES2022,
+		JSX:               api.JSXAutomatic,
+		JSXImportSource:   "preact",
+		EntryNames:        "[name]-[hash]",
+		ChunkNames:        "chunk-[hash]",
+		AssetNames:        "[name]-[hash]",
+		MinifyWhitespace:  true,
+		MinifyIdentifiers: true,
+		MinifySyntax:      true,
+		LegalComments:     api.LegalCommentsNone,
+		Loader:            map[string]api.Loader{".svg": api.LoaderCopy},
+		Metafile:          true,
+		LogLevel:          api.LogLevelSilent,
 	})
 	if len(result.Errors) > 0 {
 		said := api.FormatMessages(result.Errors, api.FormatMessagesOptions{})

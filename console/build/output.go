@@ -1,42 +1,105 @@
 package main
 
 import (
+	"archive/zip"
 	"bytes"
+	"cmp"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
+	"slices"
+	"strings"
 )
 
-// write makes a folder have these files and no others. Their names have their digest in them, but for the last two, index.html
-// and what is made of it: so new files stand beside those of the last build until the page that names them takes the old one's place at once,
-// and only then does what no page names any more go. A build that is killed leaves a whole console.
-func write(folder string, files []file) error {
-	if err := os.MkdirAll(folder, 0o755); err != nil { //nolint:gosec // everybody may read what everybody is served
-		return fmt.Errorf("make %s: %w", folder, err)
-	}
-	keep := map[string]bool{}
+// bundleName is the name of the archive in the console's folder. The package console embeds it: this program does not import that
+// package, because it has to build the archive where none is.
+const bundleName = "bundle.zip"
+
+// archive returns a zip file with these files. Its bytes depend only on the files: they are sorted, have no times and are not
+// compressed. Another version of Go may compress in another way, and git needs half as much space for the next version of an archive
+// that is not compressed.
+func archive(files []file) ([]byte, error) {
+	files = slices.SortedFunc(slices.Values(files), func(a, b file) int { return cmp.Compare(a.name, b.name) })
+	var out bytes.Buffer
+	w := zip.NewWriter(&out)
 	for _, f := range files {
-		keep[f.name] = true
-		if err := replace(filepath.Join(folder, f.name), f.body); err != nil {
-			return err
+		part, err := w.CreateHeader(&zip.FileHeader{Name: f.name, Method: zip.Store})
+		if err == nil {
+			_, err = part.Write(f.body)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("add %s to the bundle: %w", f.name, err)
 		}
 	}
-	there, err := os.ReadDir(folder)
-	if err != nil {
-		return fmt.Errorf("list %s: %w", folder, err)
+	if err := w.Close(); err != nil {
+		return nil, fmt.Errorf("end the bundle: %w", err)
 	}
-	for _, entry := range there {
-		if !keep[entry.Name()] {
-			if err := os.RemoveAll(filepath.Join(folder, entry.Name())); err != nil {
-				return fmt.Errorf("remove what an earlier build has left: %w", err)
-			}
-		}
-	}
-	return nil
+	return out.Bytes(), nil
 }
 
-// replace writes a file whole or not at all. The dot in front keeps one that a killed build has left from being embedded. What is
-// there already stays as it is: a compiler may be reading it.
+// compare returns an error if the committed archive, the file name, is not the one that was just made.
+func compare(name string, made []byte) error {
+	const advice = "run make console and commit the file"
+	committed, err := os.ReadFile(name) //nolint:gosec // it is the bundle's own file
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%s is missing: %s", name, advice)
+	}
+	if err != nil {
+		return fmt.Errorf("read the committed bundle: %w", err)
+	}
+	if bytes.Equal(committed, made) {
+		return nil
+	}
+	return fmt.Errorf("%s is not what the sources build: %s: %s", name, difference(committed, made), advice)
+}
+
+// difference describes how two archives differ.
+func difference(committed, made []byte) string {
+	old, err := names(committed)
+	if err != nil {
+		return fmt.Sprintf("it is damaged: %v", err)
+	}
+	built, err := names(made)
+	if err != nil {
+		return fmt.Sprintf("the new one cannot be read: %v", err)
+	}
+	if slices.Equal(old, built) {
+		return "it has the same names with other contents"
+	}
+	only := func(names, others []string) string {
+		names = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return slices.Contains(others, name) })
+		const shown = 3
+		switch {
+		case len(names) == 0:
+			return "no other file"
+		case len(names) > shown:
+			return fmt.Sprintf("%s and %d more files", strings.Join(names[:shown], ", "), len(names)-shown)
+		}
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("it has %s, and the sources build %s", only(old, built), only(built, old))
+}
+
+// names returns the names in an archive, without those of compressed copies.
+func names(archive []byte) ([]string, error) {
+	opened, err := zip.NewReader(bytes.NewReader(archive), int64(len(archive)))
+	if err != nil {
+		return nil, err
+	}
+	var all []string
+	for _, f := range opened.File {
+		if path.Ext(f.Name) != ".br" {
+			all = append(all, f.Name)
+		}
+	}
+	return all, nil
+}
+
+// replace writes all of a file or nothing, so that a build that is killed leaves the last file. A file with the same content stays
+// as it is: a compiler may be reading it.
 func replace(name string, body []byte) error {
 	if there, err := os.ReadFile(name); err == nil && bytes.Equal(there, body) { //nolint:gosec // it is the bundle's own file
 		return nil

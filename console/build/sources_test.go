@@ -102,8 +102,6 @@ func unknownCommand(line, commands string) string {
 	return "the client has no such command, or it takes other names"
 }
 
-var called = regexp.MustCompile(`"([A-Z][A-Za-z0-9]*_[a-z][A-Za-z0-9]*)"`)
-
 // TestOperationsAreReached compares the operations of the API with those that pages call: each is called by one, or has a reason not to.
 func TestOperationsAreReached(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join("..", "..", "functions", "*", "testdata", "operations.txt"))
@@ -127,7 +125,7 @@ func TestOperationsAreReached(t *testing.T) {
 	}
 	reached := map[string]string{}
 	for name, source := range sources(t) {
-		for _, match := range called.FindAllStringSubmatch(source, -1) {
+		for _, match := range named.FindAllStringSubmatch(source, -1) {
 			found := match[1]
 			if !operations[found] {
 				t.Errorf("%s calls %s, which is no operation", name, found)

@@ -4,7 +4,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"testing/fstest"
 
 	"github.com/gatewright/gatewright/console"
 	served "github.com/gatewright/gatewright/functions/console"
@@ -13,13 +12,11 @@ import (
 	"github.com/gatewright/gatewright/shared/installation"
 )
 
-// built is a console that was built.
+// built returns the routes of a small console.
 func built(p installation.Parts) []api.Route {
-	file := func(text string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(text)} }
-	return served.Serving(p, console.Of(fstest.MapFS{
-		"dist.html": file("unbuilt"), "dist.css": file("style"),
-		"dist/index.html": file(`<script src="{{assets}}/main-1A.js">`), "dist/index.html.br": file("\x1bpage"),
-		"dist/main-1A.js": file("script"), "dist/main-1A.js.br": file("\x1b\xffscript"), "dist/icon-2B.svg": file("<svg/>"), "dist/licenses-3C.txt": file("MIT"),
+	return served.Serving(p, console.Of(map[string][]byte{
+		"index.html": []byte(`<script src="{{assets}}/main-1A.js">`), "index.html.br": []byte("\x1bpage"),
+		"main-1A.js": []byte("script"), "main-1A.js.br": []byte("\x1b\xffscript"), "icon-2B.svg": []byte("<svg/>"), "licenses-3C.txt": []byte("MIT"),
 	}))
 }
 
@@ -56,15 +53,14 @@ func TestFilesAreKeptForGoodAndCompressedForWhoTakesIt(t *testing.T) {
 
 func TestNothingElseIsServed(t *testing.T) {
 	w := functionstest.New(t, built)
-	for _, name := range []string{"index.html", "main-1A.js.br", "dist.html", "main-2C.js", "dist%2Fmain-1A.js", "..%2Fconsole.go", "%2e%2e%2fconsole.go", ".", "a%5Cb"} {
+	for _, name := range []string{"index.html", "main-1A.js.br", "index.html.br", "main-2C.js", "dist%2Fmain-1A.js", "..%2Fconsole.go", "%2e%2e%2fconsole.go", ".", "a%5Cb"} {
 		w.Call("", http.MethodGet, "/console/"+name, "").Want(404)
 	}
 }
 
-// TestPageMayDoNothingThatItNeedsNot: not even the page that stands in for it.
 func TestPageMayDoNothingThatItNeedsNot(t *testing.T) {
-	for _, w := range []*functionstest.World{functionstest.New(t, built), functionstest.New(t, served.Bind)} {
-		for _, address := range []string{"/console", "/console/dist.css"} {
+	for file, w := range map[string]*functionstest.World{"main-1A.js": functionstest.New(t, built), embeddedFile(t): functionstest.New(t, served.Bind)} {
+		for _, address := range []string{"/console", "/console/" + file} {
 			a := w.Call("", http.MethodGet, address, "").Want(200).
 				WantHeader("X-Content-Type-Options", "nosniff").WantHeader("Referrer-Policy", "no-referrer").WantHeader("X-Frame-Options", "DENY").
 				WantHeader("Cross-Origin-Opener-Policy", "same-origin").WantHeader("Cross-Origin-Resource-Policy", "same-origin")
@@ -84,12 +80,14 @@ func TestPageMayDoNothingThatItNeedsNot(t *testing.T) {
 	}
 }
 
-// TestUnbuiltConsoleSaysHowToBuildIt, as a program does that was built without Node.
-func TestUnbuiltConsoleSaysHowToBuildIt(t *testing.T) {
-	w := functionstest.New(t, func(p installation.Parts) []api.Route {
-		return served.Serving(p, console.Of(fstest.MapFS{"dist.html": {Data: []byte(`href="{{assets}}/dist.css" make console`)}, "dist.css": {Data: []byte("style")}}))
-	})
-	w.Call("", http.MethodGet, "/console", "").Want(200, `href="console/dist.css" make console`)
-	w.Call("", http.MethodGet, "/console/dist.css", "").Want(200, "style").WantHeader("Cache-Control", "no-cache")
-	w.Call("", http.MethodGet, "/console/main-1A.js", "").Want(404)
+// embeddedFile returns the name of a file of the embedded console.
+func embeddedFile(t *testing.T) string {
+	t.Helper()
+	for _, name := range console.Embedded().Names() {
+		if strings.HasPrefix(name, "main-") {
+			return name
+		}
+	}
+	t.Fatal("the embedded console has no file main-…")
+	return ""
 }

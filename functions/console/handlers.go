@@ -3,8 +3,6 @@ package console
 import (
 	"bytes"
 	"context"
-	"errors"
-	"fmt"
 	"strings"
 
 	"github.com/danielgtaylor/huma/v2/negotiation"
@@ -42,10 +40,7 @@ const (
 var errNoFile = fault.New(fault.NotFound, "There is no such file of the console. It may be one of an earlier release: load /console anew.")
 
 func (h handlers) show(ctx context.Context, _ *showIn) (*fileOut, error) {
-	page, err := h.site.Page()
-	if err != nil {
-		return nil, fmt.Errorf("show the console: %w", err)
-	}
+	page := h.site.Page()
 	// A stage of API Gateway or the path of a proxy may stand in front, so that the address is relative; a slash
 	// at the end of the page's makes it one of a folder.
 	assets := "console"
@@ -57,12 +52,9 @@ func (h handlers) show(ctx context.Context, _ *showIn) (*fileOut, error) {
 }
 
 func (h handlers) asset(_ context.Context, in *assetIn) (*fileOut, error) {
-	file, err := h.site.Asset(in.File)
-	switch {
-	case errors.Is(err, console.ErrNoFile):
+	file, ok := h.site.Asset(in.File)
+	if !ok {
 		return nil, errNoFile
-	case err != nil:
-		return nil, fmt.Errorf("give a file of the console: %w", err)
 	}
 	out := answer(file)
 	out.Vary = "Accept-Encoding"

@@ -1,5 +1,5 @@
 import { useState } from "preact/hooks";
-import { operations } from "../../generated/operations";
+import { scopes as allScopes } from "../../generated/operations";
 import { useChange } from "../api/change";
 import type { Body } from "../api/client";
 import { account, hasScope, session } from "../api/session";
@@ -13,7 +13,7 @@ import { visible } from "../ui/text";
 
 /** What a key may be let do, by resource: which of read and write there are, and which the own key may pass on. */
 const resources = () => {
-  const all = new Set<string>(Object.values(operations).map(([, , scope]) => scope).filter((s) => s.includes(":")));
+  const all = new Set(allScopes.filter((s) => s.includes(":")));
   const names = [...new Set([...all].map((s) => s.split(":")[0]!))].sort();
   return names.map((name) => ({ name, levels: ["read", "write"].filter((l) => all.has(`${name}:${l}`) && hasScope(`${name}:${l}`)) })).filter((r) => r.levels.length > 0);
 };
