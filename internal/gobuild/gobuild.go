@@ -39,13 +39,18 @@ func Environ() []string {
 // Build builds the program pkg into the file out, for this machine and stripped as it is released. root is the folder in
 // which pkg is looked up; a relative out is a path from the working directory.
 func Build(ctx context.Context, root, pkg, out string) error {
+	return BuildFor(ctx, "", "", root, pkg, out)
+}
+
+// BuildFor builds a program as Build does, for another system and architecture in Go's words. "" is this machine's.
+func BuildFor(ctx context.Context, system, architecture, root, pkg, out string) error {
 	out, err := filepath.Abs(out)
 	if err != nil {
 		return fmt.Errorf("find the path of a program: %w", err)
 	}
 	cmd := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-ldflags=-s -w", "-o", out, pkg) //nolint:gosec // G204: one of our programs
 	cmd.Dir = root
-	cmd.Env = append(Environ(), "GOOS=", "GOARCH=")
+	cmd.Env = append(Environ(), "GOOS="+system, "GOARCH="+architecture)
 	if text, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("build %s: %w: %s", pkg, err, text)
 	}

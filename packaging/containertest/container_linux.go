@@ -29,13 +29,13 @@ type Spec struct {
 	Args, Env []string
 }
 
-// Main is a TestMain: it runs the tests, or is the container of one.
-func Main(m *testing.M) {
+// Main is a TestMain: it runs the tests and then the functions after them, or is the container of a test.
+func Main(m *testing.M, after ...func()) {
 	if text := os.Getenv(varSpec); text != "" {
 		fmt.Fprintln(os.Stderr, "container:", become(text))
 		os.Exit(1)
 	}
-	os.Exit(m.Run())
+	run(m, after)
 }
 
 // become makes this process, which is alone in its namespaces of mounts and users, the container's. It returns where it

@@ -3,6 +3,7 @@ package main
 import (
 	"archive/tar"
 	"bytes"
+	"context"
 	"debug/buildinfo"
 	"encoding/json"
 	"errors"
@@ -14,55 +15,92 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 
 	"github.com/gatewright/gatewright/functions"
+	"github.com/gatewright/gatewright/internal/gobuild"
 	"github.com/gatewright/gatewright/packaging/containertest"
 	"github.com/gatewright/gatewright/shared/docsearch/minilm"
 	"github.com/gatewright/gatewright/thirdparty"
 	"github.com/gatewright/gatewright/thirdparty/jsonschema"
 )
 
-// TestTwoCheckoutsMakeTheSameImages byte for byte, in folders of other names and of another umask.
+// shared returns a folder for what several tests use. TestMain removes it.
+var shared = sync.OnceValues(func() (string, error) { return os.MkdirTemp("", "gatewright-images-") })
+
+func TestMain(m *testing.M) {
+	containertest.Main(m, func() {
+		if folder, err := shared(); err == nil {
+			_ = os.RemoveAll(folder)
+		}
+	})
+}
+
+// product returns the folder with the images of the product and of the services for this machine's architecture. They are
+// built from this checkout, once for all tests.
+var product = sync.OnceValues(func() (string, error) {
+	folder, err := shared()
+	if err != nil {
+		return "", err
+	}
+	packages := map[string]string{server: "./cmd/gatewright-server"}
+	for _, s := range functions.Services() {
+		packages[filepath.Join(s.Name, "container")] = "./functions/" + s.Name + "/container"
+	}
+	o := productOptions(repository, filepath.Join(folder, "binaries"), filepath.Join(folder, "product"))
+	for binary, pkg := range packages {
+		if err := gobuild.BuildFor(context.Background(), "linux", runtime.GOARCH, repository, pkg, filepath.Join(o.binaries, runtime.GOARCH, binary)); err != nil {
+			return "", err
+		}
+	}
+	return o.out, write(o, io.Discard)
+})
+
+// repository is the checkout's folder.
+const repository = "../.."
+
+// productOptions returns the options for images of binaries for this machine's architecture.
+func productOptions(tree, binaries, out string) options {
+	return options{tree: tree, binaries: binaries, out: out, version: "v1.2.3", revision: "0123", command: "serve", architectures: []string{runtime.GOARCH}}
+}
+
+// TestTwoCheckoutsMakeTheSameImages byte for byte: this one, whose programs the go command builds, and one in a folder of another name, with
+// other modes of files, whose programs make builds.
 func TestTwoCheckoutsMakeTheSameImages(t *testing.T) {
-	var all []map[string]string
-	for _, name := range []string{"one", "another/and-deeper"} {
-		tree := filepath.Join(t.TempDir(), name)
-		checkout(t, tree)
-		binaries := filepath.Join("dist", runtime.GOARCH)
-		targets := []string{filepath.Join(binaries, server)}
-		for _, s := range functions.Services() {
-			targets = append(targets, filepath.Join(binaries, s.Name, "container"))
-		}
-		cmd := exec.Command("make", targets...)
-		cmd.Dir, cmd.Env = tree, append(os.Environ(), "MAKEFLAGS=", "MAKELEVEL=")
-		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Fatalf("%v: %s", err, out)
-		}
-		o := options{
-			binaries: filepath.Join(tree, "dist"), out: filepath.Join(tree, "dist", "images"), version: "v1.2.3", revision: "0123",
-			tree: tree, command: "serve", architectures: []string{runtime.GOARCH},
-		}
-		if err := write(o, io.Discard); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Chmod(filepath.Join(o.out, "gatewright", "index.json"), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		all = append(all, contents(t, o.out))
+	here, err := product()
+	if err != nil {
+		t.Fatal(err)
 	}
-	if len(all[0]) < 4*len(programs("../..", "")) {
-		t.Fatalf("there are %d files alone", len(all[0]))
+	tree := filepath.Join(t.TempDir(), "another", "and-deeper")
+	checkout(t, tree)
+	binaries := filepath.Join("dist", runtime.GOARCH)
+	targets := []string{filepath.Join(binaries, server)}
+	for _, s := range functions.Services() {
+		targets = append(targets, filepath.Join(binaries, s.Name, "container"))
 	}
-	for name, text := range all[0] {
-		if all[1][name] != text {
+	cmd := exec.Command("make", targets...)
+	cmd.Dir, cmd.Env = tree, append(os.Environ(), "MAKEFLAGS=", "MAKELEVEL=")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	o := productOptions(tree, filepath.Join(tree, "dist"), filepath.Join(tree, "dist", "images"))
+	if err := write(o, io.Discard); err != nil {
+		t.Fatal(err)
+	}
+	one, another := contents(t, here), contents(t, o.out)
+	if least := 4 * len(programs(repository, "")); len(one) < least {
+		t.Fatalf("the images have %d files, want at least %d", len(one), least)
+	}
+	for name, text := range one {
+		if another[name] != text {
 			t.Errorf("%s differs", name)
 		}
 	}
-	if diff := cmp.Diff(slices.Sorted(maps.Keys(all[0])), slices.Sorted(maps.Keys(all[1]))); diff != "" {
+	if diff := cmp.Diff(slices.Sorted(maps.Keys(one)), slices.Sorted(maps.Keys(another))); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -71,13 +109,13 @@ func TestTwoCheckoutsMakeTheSameImages(t *testing.T) {
 func checkout(t *testing.T, to string) {
 	t.Helper()
 	cmd := exec.Command("git", "ls-files", "-z", "--cached", "--others", "--exclude-standard")
-	cmd.Dir = "../.."
+	cmd.Dir = repository
 	out, err := cmd.Output()
 	if err != nil {
 		t.Fatal(err)
 	}
 	for name := range strings.SplitSeq(strings.TrimSuffix(string(out), "\x00"), "\x00") {
-		raw, err := os.ReadFile(filepath.Join("../..", name))
+		raw, err := os.ReadFile(filepath.Join(repository, name))
 		if errors.Is(err, os.ErrNotExist) {
 			continue // removed, and not committed yet
 		}
@@ -109,38 +147,59 @@ func contents(t *testing.T, folder string) map[string]string {
 	return all
 }
 
-// small writes a little program's binaries for both architectures, as if they were all that images are made
-// of, and makes the images.
-func small(t *testing.T, o options) (options, string) {
-	t.Helper()
+// madeSmall is images, and what write printed about them.
+type madeSmall struct {
+	options
+
+	printed string
+}
+
+// small returns images that are made of this test's binary for both architectures, once for all tests: making them takes longer than
+// looking at them.
+var small = sync.OnceValues(func() (madeSmall, error) {
+	folder, err := shared()
+	if err != nil {
+		return madeSmall{}, err
+	}
+	in := func(name string) string { return filepath.Join(folder, "small", name) }
+	o := options{
+		tree: in("tree"), binaries: in("binaries"), out: in("images"), version: "v1.2.3", revision: "0123", command: "serve",
+		architectures: []string{"amd64", "arm64"},
+	}
 	own, err := os.ReadFile(os.Args[0])
+	if err != nil {
+		return madeSmall{}, err
+	}
+	files := map[string][]byte{filepath.Join(o.tree, "shared", "docsearch", "minilm", minilm.FileName): []byte("weights")}
+	for _, architecture := range o.architectures {
+		for _, p := range programs(o.tree, "") {
+			files[filepath.Join(o.binaries, architecture, p.binary)] = append(slices.Clone(own), architecture...)
+		}
+	}
+	for path, body := range files {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, body, 0o755)); err != nil {
+			return madeSmall{}, err
+		}
+	}
+	var printed strings.Builder
+	err = write(o, &printed)
+	return madeSmall{o, printed.String()}, err
+})
+
+// smallImages is small for a test.
+func smallImages(t *testing.T) madeSmall {
+	t.Helper()
+	made, err := small()
 	if err != nil {
 		t.Fatal(err)
 	}
-	o.tree = t.TempDir()
-	weights := filepath.Join(o.tree, "shared", "docsearch", "minilm", minilm.FileName)
-	if err := errors.Join(os.MkdirAll(filepath.Dir(weights), 0o755), os.WriteFile(weights, []byte("weights"), 0o600)); err != nil {
-		t.Fatal(err)
-	}
-	o.binaries, o.out, o.architectures = t.TempDir(), filepath.Join(t.TempDir(), "images"), []string{"amd64", "arm64"}
-	for _, architecture := range o.architectures {
-		for _, p := range programs("../..", "") {
-			path := filepath.Join(o.binaries, architecture, p.binary)
-			if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, append(own, architecture...), 0o755)); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	var told strings.Builder
-	if err := write(o, &told); err != nil {
-		t.Fatal(err)
-	}
-	return o, told.String()
+	return made
 }
 
 // TestImageSaysWhatItIs to an engine, of which each needs its own architecture's, and to a person.
 func TestImageSaysWhatItIs(t *testing.T) {
-	o, told := small(t, options{version: "v1.2.3", revision: "0123", command: "serve"})
+	o := smallImages(t)
+	told := o.printed
 	for _, architecture := range o.architectures {
 		i := containertest.OfLayout(t, filepath.Join(o.out, "gatewright"), architecture)
 		c, err := i.ConfigFile()
@@ -176,7 +235,7 @@ func TestImageSaysWhatItIs(t *testing.T) {
 
 // TestTheProductAloneHasTheWeights with which it searches the documentation, beside its binary.
 func TestTheProductAloneHasTheWeights(t *testing.T) {
-	o, _ := small(t, options{})
+	o := smallImages(t)
 	for _, p := range programs(o.tree, "") {
 		all := mutate.Extract(containertest.OfLayout(t, filepath.Join(o.out, p.name), "arm64"))
 		var got string
@@ -211,7 +270,7 @@ func TestTheProductAloneHasTheWeights(t *testing.T) {
 
 // TestTarFileIsTheLayout and has nothing of this machine in it.
 func TestTarFileIsTheLayout(t *testing.T) {
-	o, _ := small(t, options{})
+	o := smallImages(t)
 	raw, err := os.ReadFile(filepath.Join(o.out, "gatewright.tar"))
 	if err != nil {
 		t.Fatal(err)
@@ -244,7 +303,7 @@ func TestTarFileIsTheLayout(t *testing.T) {
 
 // TestBillHasEveryModuleThatWasLinked, Go's own library among them.
 func TestBillHasEveryModuleThatWasLinked(t *testing.T) {
-	o, _ := small(t, options{version: "v1.2.3"})
+	o := smallImages(t)
 	raw, err := os.ReadFile(filepath.Join(o.out, "gatewright-amd64.cdx.json"))
 	if err != nil {
 		t.Fatal(err)
@@ -289,7 +348,7 @@ func TestBillHasEveryModuleThatWasLinked(t *testing.T) {
 
 // TestWhatIsNotBuiltIsNamed with its path.
 func TestWhatIsNotBuiltIsNamed(t *testing.T) {
-	o := options{binaries: t.TempDir(), out: t.TempDir(), tree: "../..", architectures: []string{"arm64"}}
+	o := options{binaries: t.TempDir(), out: t.TempDir(), tree: repository, architectures: []string{"arm64"}}
 	path := filepath.Join(o.binaries, "arm64", "gatewright-server")
 	if err := write(o, io.Discard); err == nil || !strings.Contains(err.Error(), path) {
 		t.Errorf("error %v", err)

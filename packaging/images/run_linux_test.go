@@ -17,14 +17,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gatewright/gatewright/functions"
 	"github.com/gatewright/gatewright/internal/free"
-	"github.com/gatewright/gatewright/internal/gobuild"
 	"github.com/gatewright/gatewright/packaging/containertest"
 	"github.com/gatewright/gatewright/shared/config"
 )
-
-func TestMain(m *testing.M) { containertest.Main(m) }
 
 // contained makes the command that runs an image of a layout, with more in its environment.
 func contained(t *testing.T, layoutFolder string, env ...string) *exec.Cmd {
@@ -32,26 +28,21 @@ func contained(t *testing.T, layoutFolder string, env ...string) *exec.Cmd {
 	return containertest.Command(t, containertest.OfImage(t, layoutFolder, env))
 }
 
-// made builds the product, of a package and run by a command, and the services for this machine alone,
-// and makes the images of them.
-func made(t *testing.T, product, command string) (folder string) {
+// made returns the folder with the images of the product and of the services.
+func made(t *testing.T) (folder string) {
 	t.Helper()
-	o := options{tree: "../..", binaries: t.TempDir(), out: filepath.Join(t.TempDir(), "images"), version: "v1.2.3", revision: "0123", command: command, architectures: []string{runtime.GOARCH}}
-	built(t, o.binaries, server, product)
-	for _, s := range functions.Services() {
-		built(t, o.binaries, filepath.Join(s.Name, "container"), "../../functions/"+s.Name+"/container")
-	}
-	if err := write(o, io.Discard); err != nil {
+	folder, err := product()
+	if err != nil {
 		t.Fatal(err)
 	}
-	return o.out
+	return folder
 }
 
 // TestImagesHaveRootsOfTheirOwn: a container has no certificates of a system, so that authorities, upstreams and
 // AWS would be strangers to what is in it.
 func TestImagesHaveRootsOfTheirOwn(t *testing.T) {
-	folder := made(t, "../../cmd/gatewright-server", "serve")
-	for _, p := range programs("../..", "serve") {
+	folder := made(t)
+	for _, p := range programs(repository, "serve") {
 		bill, err := os.ReadFile(filepath.Join(folder, p.name+"-"+runtime.GOARCH+".cdx.json"))
 		if err != nil {
 			t.Fatal(err)
@@ -64,9 +55,9 @@ func TestImagesHaveRootsOfTheirOwn(t *testing.T) {
 
 // TestImagesRunAsAnEngineRunsThem has nothing but what is in the images.
 func TestImagesRunAsAnEngineRunsThem(t *testing.T) {
-	folder := made(t, "../../cmd/gatewright-server", "--help")
+	folder := made(t)
 	t.Run("the product's help", func(t *testing.T) {
-		p := containertest.Start(t, contained(t, filepath.Join(folder, "gatewright")))
+		p := containertest.Start(t, containertest.Command(t, containertest.OfImage(t, filepath.Join(folder, "gatewright"), nil, "--help")))
 		<-p.Gone
 		if p.State != nil || !strings.Contains(p.Output(), "Usage:") {
 			t.Errorf("%v: %s", p.State, p.Output())
@@ -90,7 +81,7 @@ func TestImagesRunAsAnEngineRunsThem(t *testing.T) {
 // TestProductKeepsToItsVolume: with nothing else to write to, it makes its data, compiles a project in a
 // process of its own and serves it.
 func TestProductKeepsToItsVolume(t *testing.T) {
-	folder := made(t, "../../cmd/gatewright-server", "serve")
+	folder := made(t)
 	api, gateway := free.Address(t).String(), free.Address(t).String()
 	cmd := contained(t, filepath.Join(folder, "gatewright"),
 		// As behind a proxy that ends TLS; the sample's upstream is at a private address.
@@ -194,13 +185,5 @@ func until(t *testing.T, p *containertest.Process, address string, statuses ...i
 			t.Fatalf("%s does not answer", address)
 		case <-time.After(10 * time.Millisecond):
 		}
-	}
-}
-
-// built compiles a program as make does, and gives where it is.
-func built(t *testing.T, binaries, name, pkg string) {
-	t.Helper()
-	if err := gobuild.Build(t.Context(), ".", pkg, filepath.Join(binaries, runtime.GOARCH, name)); err != nil {
-		t.Fatal(err)
 	}
 }
