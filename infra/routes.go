@@ -139,20 +139,24 @@ func newFront(stack awscdk.Stack, s Settings, name string) front {
 // addRoutes gives a REST API its routes, deployed to a stage.
 func addRoutes(api front, s Settings, name string, routes []route, fs map[string]*function) {
 	tree := newTree(api.scope, api.rest, name)
-	called := map[string]bool{}
+	// The integration with each function, made once: each of its parts is asked of the CDK's process.
+	integrations := map[string]*awsapigateway.CfnMethod_IntegrationProperty{}
 	var served snapshot
 	for _, r := range routes {
 		f := fs[r.function]
+		first := integrations[r.function] == nil
+		if first {
+			integrations[r.function] = integration(s, name, f)
+		}
 		method := &awsapigateway.CfnMethodProps{
-			RestApiId: api.rest.Ref(), ResourceId: tree.resource(r.path), HttpMethod: &r.method,
+			RestApiId: tree.restID, ResourceId: tree.resource(r.path), HttpMethod: &r.method,
 			// Callers are authenticated by the functions: keys are our own.
 			AuthorizationType: jsii.String("NONE"),
 			ApiKeyRequired:    jsii.Bool(false),
-			Integration:       integration(s, name, f),
+			Integration:       integrations[r.function],
 		}
 		served.add(method, awsapigateway.NewCfnMethod(tree.scope(methodsOf(r.path)), jsii.String(methodID(r)), method))
-		if !called[r.function] {
-			called[r.function] = true
+		if first {
 			// One permission for the whole API: one for each method would
 			// outgrow the 20 KB that a function's policy may have.
 			f.permit(api.scope, "CalledBy"+exported(name), "apigateway.amazonaws.com", awscdk.Fn_Join(jsii.String(""), &[]*string{

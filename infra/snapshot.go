@@ -15,8 +15,8 @@ import (
 // properties themselves, as the template has them, so that none is forgotten that
 // is added.
 type snapshot struct {
-	parts []any                // properties
-	first []awscdk.CfnResource // are made before it
+	parts []any                    // properties
+	first []constructs.IDependable // are made before it
 }
 
 // add has the snapshot hold a resource of these properties.
@@ -39,9 +39,7 @@ func (n *snapshot) newStage(f front, s Settings, name string) {
 	}
 	id := deploymentID(f.scope, append([]any{f.properties, stage, s.domain(name)}, n.parts...))
 	deployment := awsapigateway.NewCfnDeployment(f.scope, &id, &awsapigateway.CfnDeploymentProps{RestApiId: f.rest.Ref()})
-	for _, r := range n.first {
-		deployment.AddDependency(r)
-	}
+	deployment.Node().AddDependency(n.first...)
 	stage.DeploymentId = deployment.Ref()
 	awsapigateway.NewCfnStage(f.scope, jsii.String("Stage"), stage)
 }

@@ -21,17 +21,19 @@ import (
 // the second of a path. A stack for each function would move a method with its
 // operation.
 type tree struct {
-	api       constructs.Construct
-	rest      awsapigateway.CfnRestApi
-	nested    bool
-	scopes    map[string]constructs.Construct
-	resources map[string]awsapigateway.CfnResource
+	api    constructs.Construct
+	rest   awsapigateway.CfnRestApi
+	nested bool
+	scopes map[string]constructs.Construct
+	// restID is the id of the API, and resources are those of the resources of paths.
+	restID    *string
+	resources map[string]*string
 }
 
 func newTree(api constructs.Construct, rest awsapigateway.CfnRestApi, name string) *tree {
 	return &tree{
 		api: api, rest: rest, nested: name == management,
-		scopes: map[string]constructs.Construct{}, resources: map[string]awsapigateway.CfnResource{},
+		scopes: map[string]constructs.Construct{}, restID: rest.Ref(), resources: map[string]*string{},
 	}
 }
 
@@ -71,15 +73,15 @@ func (t *tree) resource(path string) *string {
 	if path == "" || path == "/" {
 		return t.rest.AttrRootResourceId()
 	}
-	if r, ok := t.resources[path]; ok {
-		return r.Ref()
+	if id, ok := t.resources[path]; ok {
+		return id
 	}
 	i := strings.LastIndexByte(path, '/')
 	parent := t.resource(path[:i])
 	t.resources[path] = awsapigateway.NewCfnResource(t.scope(paths), jsii.String(pathID(path)), &awsapigateway.CfnResourceProps{
-		RestApiId: t.rest.Ref(), ParentId: parent, PathPart: jsii.String(path[i+1:]),
-	})
-	return t.resources[path].Ref()
+		RestApiId: t.restID, ParentId: parent, PathPart: jsii.String(path[i+1:]),
+	}).Ref()
+	return t.resources[path]
 }
 
 // pathID is what the resource of a path is called in its stack.
