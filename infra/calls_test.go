@@ -58,12 +58,7 @@ func TestTriggersThatAWSWouldRefuseAreTold(t *testing.T) {
 // TestEveryScheduleRingsWhenItIsMissed: a schedule that is declared has an alarm, on what its function says and nobody else does, which is
 // on where nothing was said for two intervals.
 func TestEveryScheduleRingsWhenItIsMissed(t *testing.T) {
-	s := settingsFor(t, needed(nil))
-	fs := append(declaredFunctions(s), declared{name: "added", timeout: time.Minute, memory: 128, retries: trigger.Retries{MaxAge: time.Minute}, on: []trigger.Event{
-		{Schedule: &trigger.Schedule{Name: "nightly", Cron: "30 2 * * 1-5"}}, {Schedule: &trigger.Schedule{Name: "often", Every: 10 * time.Minute}},
-	}})
-	writeAsset(t, s, "added")
-	a := synthesiseOf(t, s, fs)
+	a, fs := withAdded(t)
 	periods := map[string]string{"minutely": "300 2", "sweep": "300 2", "hourly": "3600 2", "nightly": "86400 4", "often": "600 2"}
 	alarms := a.all("AWS::CloudWatch::Alarm")
 	schedules := 0

@@ -43,7 +43,7 @@ func TestEachStageHasAThrottleOfItsOwn(t *testing.T) {
 	}{
 		"by default": {nil, map[string][2]any{"Api": {1000.0, 1000.0}, "Gateway": {9000.0, 4000.0}}},
 		"as the context says": {
-			map[string]string{"apiRate": "50", "apiBurst": "60", "gatewayRate": "0", "gatewayBurst": "0"},
+			unfenced,
 			map[string][2]any{"Api": {50.0, 60.0}, "Gateway": {nil, nil}},
 		},
 	} {
@@ -119,16 +119,16 @@ func TestReservationsMakeNoVersion(t *testing.T) {
 	versions := func(context map[string]string) []string {
 		return slices.Sorted(maps.Keys(synthesise(t, needed(context)).all("AWS::Lambda::Version")))
 	}
-	was, is := versions(nil), versions(map[string]string{"concurrency": "2000"})
+	was, is := versions(nil), versions(unfenced)
 	if !slices.Equal(was, is) {
-		t.Errorf("versions %q, and with more concurrency %q", was, is)
+		t.Errorf("versions = %q, and without reservations %q, want the same", was, is)
 	}
 }
 
 // TestNothingIsReservedOfASmallAccount, nor of emulators.
 func TestNothingIsReservedOfASmallAccount(t *testing.T) {
 	for name, context := range map[string]map[string]string{
-		"a small account": {"concurrency": "0"}, "MiniStack": {"emulator": miniStack, "architecture": "x86_64"},
+		"a small account": unfenced, "MiniStack": {"emulator": miniStack},
 	} {
 		if near := synthesise(t, needed(context)).find("ConcurrencyNearlyUsed"); name == "a small account" && near.Type != "" {
 			t.Errorf("%s: of no quota that is known, nearly all is told by %v", name, near.Properties)

@@ -50,7 +50,7 @@ func TestDeploymentsAreServedByWhatTheContextSays(t *testing.T) {
 		if mode != "" {
 			context["gateway"] = mode
 		}
-		a := synthesise(t, needed(context))
+		a := synthesiseFew(t, needed(context))
 		if got := a.servesBy(); got != want {
 			t.Errorf("gateway=%s: there are %+v, want %+v", mode, got, want)
 		}
@@ -96,7 +96,7 @@ func TestTheContextSaysHowManyGatewaysThereAre(t *testing.T) {
 		{map[string]string{"gateway": "both"}, []any{nil, 2.0, 10.0, "512", "1024"}},
 		{map[string]string{"gateway": "container", "gatewayTasks": "4", "gatewayTasksMost": "4", "gatewayTaskMemory": "2048"}, []any{nil, 4.0, 4.0, "1024", "2048"}},
 	} {
-		a := synthesise(t, needed(tt.context))
+		a := synthesiseFew(t, needed(tt.context))
 		task, target := a.only(t, "AWS::ECS::TaskDefinition").Properties, a.only(t, "AWS::ApplicationAutoScaling::ScalableTarget").Properties
 		if got := []any{a.only(t, "AWS::ECS::Service").Properties["DesiredCount"], target["MinCapacity"], target["MaxCapacity"], task["Cpu"], task["Memory"]}; !slices.Equal(got, tt.want) {
 			t.Errorf("with %v there are %v, want %v", tt.context, got, tt.want)
@@ -199,7 +199,7 @@ func settingsFrom(context map[string]string) (Settings, error) {
 // stackOfContext is what `make deploy` compares of an installation of this context.
 func stackOfContext(t *testing.T, context map[string]string) removals.Stack {
 	t.Helper()
-	a := synthesise(t, needed(context))
+	a := synthesiseFew(t, needed(context))
 	names := a.stackOf()
 	out := removals.Stack{Templates: map[string]removals.Template{}, Protected: true}
 	for file, raw := range a.raw {
@@ -259,7 +259,7 @@ func TestGatewaysAreReleasedAsCanaries(t *testing.T) {
 		context := serving(map[string]string{"canary": canary})
 		for _, s := range declaredServices(settingsFor(t, context)) {
 			if s.Name == gateway {
-				a := synthesise(t, context).of(t, s)
+				a := synthesiseFew(t, context).of(t, s)
 				return a, a.only(t, "AWS::ECS::Service").Properties
 			}
 		}
@@ -361,7 +361,7 @@ func TestNamesAreLedByWeightedRecords(t *testing.T) {
 		"both at the end":    {map[string]string{"hostedZone": "Z1", "gateway": "both", "gatewayContainerWeight": "100"}, []string{fmt.Sprintf(toFunction, 0), fmt.Sprintf(toProcess, 100)}},
 		"the processes":      {map[string]string{"hostedZone": "Z1", "gateway": "container"}, []string{fmt.Sprintf(toProcess, 100)}},
 	} {
-		a := synthesise(t, needed(tt.context))
+		a := synthesiseFew(t, needed(tt.context))
 		var got []string
 		for id, r := range a.all("AWS::Route53::RecordSet") {
 			p := r.Properties
@@ -406,7 +406,7 @@ func TestGatewaysRunInTheOperatorsNetwork(t *testing.T) {
 		context := serving(map[string]string{"vpc": "vpc-01234567", "subnets": tasks, "privateUpstreams": "true"})
 		maps.Copy(context, tt.more)
 		for _, s := range declaredServices(settingsFor(t, context)) {
-			a := synthesise(t, context).of(t, s)
+			a := synthesiseFew(t, context).of(t, s)
 			made := 0
 			for _, stack := range a.stacks {
 				for _, r := range stack.Resources {

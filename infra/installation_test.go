@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -26,7 +25,7 @@ func TestTableIsTheStores(t *testing.T) {
 func testTable(t *testing.T, kind string) {
 	schema := store.Schema()
 	of := map[string]string{"single": "AWS::DynamoDB::Table", "global": "AWS::DynamoDB::GlobalTable"}[kind]
-	p := maps.Clone(synthesise(t, needed(map[string]string{"table": kind})).only(t, of).Properties)
+	p := maps.Clone(synthesiseFew(t, needed(map[string]string{"table": kind})).only(t, of).Properties)
 	if kind == "global" {
 		p["PointInTimeRecoverySpecification"] = get(p, "Replicas", 0, "PointInTimeRecoverySpecification")
 		if len(p["Replicas"].([]any)) != 1 || render(get(p, "Replicas", 0, "Region")) != "${AWS::Region}" {
@@ -95,7 +94,7 @@ func TestProtectedInstallationOutlivesItsStack(t *testing.T) {
 		{"an emulator's", map[string]string{"emulator": miniStack}, "AWS::DynamoDB::Table", "Delete", false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			a := synthesise(t, needed(tt.context))
+			a := synthesiseFew(t, needed(tt.context))
 			for _, kind := range []string{tt.kind, "AWS::S3::Bucket", "AWS::KMS::Key"} {
 				if got := a.only(t, kind).DeletionPolicy; got != tt.kept {
 					t.Errorf("the deletion policy of %s is %s, want %s", kind, got, tt.kept)
@@ -267,10 +266,10 @@ func TestFunctionsKnowThePublicAddress(t *testing.T) {
 		want    string
 	}{
 		"the platform's":        {nil, "https://${Api}.execute-api.${AWS::Region}.${AWS::URLSuffix}/dev"},
-		"its domain's":          {map[string]string{"apiDomain": "api.example.com"}, "https://api.example.com"},
-		"of what is before it":  {map[string]string{"apiDomain": "api.example.com", "apiUrl": "https://edge.example.com/api/"}, "https://edge.example.com/api"},
+		"its domain's":          {ownDomain, "https://api.example.com"},
+		"of what is before it":  {behindEdge, "https://edge.example.com/api"},
 		"an emulator's":         {map[string]string{"emulator": miniStack}, ""},
-		"given for an emulator": {map[string]string{"emulator": miniStack, "apiUrl": "http://api.example.com"}, "http://api.example.com"},
+		"given for an emulator": {besideEmulator, "http://api.example.com"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := synthesise(t, needed(tc.context))
@@ -295,11 +294,11 @@ func TestFunctionsKnowThePublicAddress(t *testing.T) {
 
 // TestFunctionsKnowWhosePagesMayCall: nobody's but where the context says it.
 func TestFunctionsKnowWhosePagesMayCall(t *testing.T) {
-	for _, origins := range []string{"", "https://a.example.com http://localhost:6274"} {
-		a := synthesise(t, needed(map[string]string{"origins": origins}))
+	for want, context := range map[string]map[string]string{"": nil, pages: told} {
+		a := synthesise(t, needed(context))
 		for id, f := range a.all("AWS::Lambda::Function") {
-			if got, _ := get(f.Properties, "Environment", "Variables", "GATEWRIGHT_ORIGINS").(string); got != origins {
-				t.Errorf("%s is told %q, want %q", id, got, origins)
+			if got, _ := get(f.Properties, "Environment", "Variables", "GATEWRIGHT_ORIGINS").(string); got != want {
+				t.Errorf("%s is told %q, want %q", id, got, want)
 			}
 		}
 	}
@@ -307,9 +306,8 @@ func TestFunctionsKnowWhosePagesMayCall(t *testing.T) {
 
 // TestFunctionsTraceWhereTheContextSays: and nowhere without it.
 func TestFunctionsTraceWhereTheContextSays(t *testing.T) {
-	const collector = "https://collector.example.com:4318"
-	for given, want := range map[string]any{collector: collector, "": nil} {
-		a := synthesise(t, needed(map[string]string{"otlpEndpoint": given}))
+	for want, context := range map[any]map[string]string{collector: told, nil: nil} {
+		a := synthesise(t, needed(context))
 		for id, f := range a.all("AWS::Lambda::Function") {
 			if got := get(f.Properties, "Environment", "Variables", "OTEL_EXPORTER_OTLP_ENDPOINT"); got != want {
 				t.Errorf("%s sends spans to %v, want %v", id, got, want)
@@ -321,7 +319,7 @@ func TestFunctionsTraceWhereTheContextSays(t *testing.T) {
 // TestTemplateNamesNoAccount: it has to fit every account, and tell of none.
 func TestTemplateNamesNoAccount(t *testing.T) {
 	account := regexp.MustCompile(`\b[0-9]{12}\b`)
-	a := synthesise(t, map[string]string{"gatewayUrl": "https://{deployment}.apis.example.com", "relayDomain": "relay.example.com"})
+	a := synthesise(t, withoutDomains)
 	for name, raw := range a.raw {
 		if found := account.Find(raw); found != nil {
 			t.Errorf("%s holds %s", name, found)
@@ -334,22 +332,28 @@ func TestTemplateNamesNoAccount(t *testing.T) {
 	}
 }
 
+// withAdded returns an installation of the product's functions and another one, which each kind of trigger calls.
+func withAdded(t *testing.T) (assembly, []declared) {
+	t.Helper()
+	functions := func(s Settings) []declared {
+		added := declared{name: "added", timeout: time.Minute, memory: 128, on: []trigger.Event{
+			{ObjectCreated: "truststore/"},
+			{StreamRecords: true},
+			{Schedule: &trigger.Schedule{Name: "often", Every: 10 * time.Minute}},
+			{Schedule: &trigger.Schedule{Name: "nightly", Cron: "30 2 * * 1-5"}},
+		}, retries: trigger.Retries{Attempts: 1, MaxAge: time.Hour, Keep: true}}
+		writeAsset(t, s, added.name)
+		return append(declaredFunctions(s), added)
+	}
+	return synthesiseOnce(t, needed(nil), "added", functions), functions(settingsFor(t, needed(nil)))
+}
+
 // TestFunctionAddedLaterIsCalled gives the product another function of each kind
 // of trigger: both of a kind have to be called.
 func TestFunctionAddedLaterIsCalled(t *testing.T) {
-	s := settingsFor(t, needed(nil))
 	without := synthesise(t, needed(nil))
 	before, schedules := len(without.all("AWS::Lambda::EventSourceMapping")), len(without.all("AWS::Scheduler::Schedule"))
-	added := declared{name: "added", timeout: time.Minute, memory: 128, on: []trigger.Event{
-		{ObjectCreated: "truststore/"},
-		{StreamRecords: true},
-		{Schedule: &trigger.Schedule{Name: "often", Every: 10 * time.Minute}},
-		{Schedule: &trigger.Schedule{Name: "nightly", Cron: "30 2 * * 1-5"}},
-	}, retries: trigger.Retries{Attempts: 1, MaxAge: time.Hour, Keep: true}}
-	if err := os.MkdirAll(s.asset(added.name), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	a := synthesiseOf(t, s, append(declaredFunctions(s), added))
+	a, _ := withAdded(t)
 	notified, _ := get(a.only(t, "AWS::S3::Bucket").Properties, "NotificationConfiguration", "LambdaConfigurations").([]any)
 	if len(notified) != 2 {
 		t.Errorf("the bucket tells %d functions, want 2", len(notified))
@@ -381,11 +385,11 @@ func TestTwoFunctionsCannotShareARoute(t *testing.T) {
 }
 
 func TestDomainsAndWebACLAreTheContexts(t *testing.T) {
-	without := synthesise(t, map[string]string{"gatewayUrl": "https://{deployment}.apis.example.com"})
+	without := synthesise(t, withoutDomains)
 	if n := len(without.all("AWS::ApiGateway::DomainName")) + len(without.all("AWS::WAFv2::WebACL")); n != 0 {
 		t.Errorf("%d domains and web ACLs that nobody asked for", n)
 	}
-	a := synthesise(t, needed(map[string]string{"apiDomain": "api.example.com", "waf": "true"}))
+	a := synthesise(t, needed(ownDomain))
 	var names []string
 	for _, d := range a.all("AWS::ApiGateway::DomainName") {
 		names = append(names, d.Properties["DomainName"].(string))
@@ -408,7 +412,11 @@ func TestDomainsAndWebACLAreTheContexts(t *testing.T) {
 // TestOnlyTheGatewayStreams: the management API's answers are whole.
 func TestOnlyTheGatewayStreams(t *testing.T) {
 	for streaming, want := range map[string]any{"true": "STREAM", "false": nil} {
-		a := synthesise(t, needed(map[string]string{"streaming": streaming}))
+		context := streams
+		if streaming == "false" {
+			context = nil
+		}
+		a := synthesise(t, needed(context))
 		for id, m := range a.all("AWS::ApiGateway::Method") {
 			in := m.Properties["Integration"]
 			mode, uri := get(in, "ResponseTransferMode"), render(get(in, "Uri"))

@@ -15,10 +15,7 @@ import (
 // TestModelsAreAskedWhereTheContextNamesThem: by the one function that has a use for them, which is granted these models alone; and without
 // the context nobody knows of any.
 func TestModelsAreAskedWhereTheContextNamesThem(t *testing.T) {
-	const (
-		titan = "${AWS::Region}::foundation-model/amazon.titan-embed-text-v2:0"
-		haiku = "anthropic.claude-haiku-4-5-20251001-v1:0"
-	)
+	const titan = "${AWS::Region}::foundation-model/amazon.titan-embed-text-v2:0"
 	for name, tc := range map[string]struct {
 		context map[string]string
 		env     map[string]any
@@ -27,14 +24,14 @@ func TestModelsAreAskedWhereTheContextNamesThem(t *testing.T) {
 	}{
 		"none": {nil, map[string]any{}, nil},
 		"both": {
-			map[string]string{"docsEmbeddings": "amazon.titan-embed-text-v2:0", "docsAnswers": "amazon.nova-lite-v1:0", "docsAnswersADay": "50"},
+			behindEdge,
 			map[string]any{
 				"GATEWRIGHT_DOCS_EMBEDDINGS": "amazon.titan-embed-text-v2:0", "GATEWRIGHT_DOCS_ANSWERS": "amazon.nova-lite-v1:0", "GATEWRIGHT_DOCS_ANSWERS_A_DAY": "50",
 			},
 			[]string{" " + titan, " ${AWS::Region}::foundation-model/amazon.nova-lite-v1:0"},
 		},
 		"an inference profile": {
-			map[string]string{"docsAnswers": "eu." + haiku},
+			streams,
 			map[string]any{"GATEWRIGHT_DOCS_ANSWERS": "eu." + haiku, "GATEWRIGHT_DOCS_ANSWERS_A_DAY": "200"},
 			[]string{
 				" ${AWS::Region}:${AWS::AccountId}:inference-profile/eu." + haiku,

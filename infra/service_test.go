@@ -283,7 +283,7 @@ func TestAServiceTellsItsSpansWhereTheContextSays(t *testing.T) {
 	for collector, want := range map[string]string{
 		"https://collector.example.com:4318": "at 4318 to 4318", "http://collector.example.com": "at 80 to 80", "https://collector.example.com": "",
 	} {
-		a := synthesise(t, needed(map[string]string{"relayDomain": "relay.example.com", "otlpEndpoint": collector}))
+		a := synthesiseFew(t, needed(map[string]string{"relayDomain": "relay.example.com", "otlpEndpoint": collector}))
 		got := ""
 		for _, r := range a.rules() {
 			if after, ok := strings.CutPrefix(r, "${TaskGroup.GroupId} to 0.0.0.0/0 "); ok && !strings.Contains(after, "443") {
@@ -414,8 +414,8 @@ func TestRelayIsWhereTheContextSays(t *testing.T) {
 		want    any
 	}{
 		{"none", needed(nil), nil},
-		{"ours", needed(map[string]string{"relayDomain": "relay.example.com"}), "https://relay.example.com"},
-		{"an emulator's", needed(map[string]string{"emulator": miniStack, "relayUrl": "http://127.0.0.1:9003"}), "http://127.0.0.1:9003"},
+		{"ours", needed(told), "https://relay.example.com"},
+		{"an emulator's", needed(besideEmulator), "http://127.0.0.1:9003"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			a := synthesise(t, tt.context)

@@ -99,16 +99,35 @@ func writeAsset(t *testing.T, s Settings, function string) {
 	}
 }
 
-// synthesise makes an installation of a context, once in a run: tests read it and
-// none changes it. Its folder goes with the first of them, its templates stay.
+// synthesise returns the installation of a context. Contexts with the same settings share one installation, which is synthesized
+// once in a run. Tests must not change it, and it has no folder.
 func synthesise(t *testing.T, context map[string]string) assembly {
 	t.Helper()
-	key := fmt.Sprint(context) // fmt sorts maps
+	return synthesiseOnce(t, context, "all", declaredFunctions)
+}
+
+// synthesiseFew returns the installation of a context with a few of the product's functions: those that events call, and one group of
+// operations. It takes a fifth of the time, and is for tests of what is there once, whatever the functions are: networks, services,
+// domains, records, the table.
+func synthesiseFew(t *testing.T, context map[string]string) assembly {
+	t.Helper()
+	return synthesiseOnce(t, context, "few", func(s Settings) []declared {
+		return slices.DeleteFunc(declaredFunctions(s), func(f declared) bool { return len(f.routes) > 0 && f.name != "variables" })
+	})
+}
+
+// synthesiseOnce returns the installation of a context with some of its functions, which kind names.
+func synthesiseOnce(t *testing.T, context map[string]string, kind string, of func(Settings) []declared) assembly {
+	t.Helper()
+	s := settingsFor(t, context)
+	without := s
+	without.Assets = ""
+	key := fmt.Sprintf("%s %+v", kind, without) // fmt sorts maps
 	synthesised.Lock()
 	defer synthesised.Unlock()
 	a, ok := synthesised.of[key]
 	if !ok {
-		a = synthesiseOf(t, settingsFor(t, context), nil)
+		a = synthesiseOf(t, s, of(s))
 		a.dir = ""
 		synthesised.of[key] = a
 	}
@@ -117,16 +136,17 @@ func synthesise(t *testing.T, context map[string]string) assembly {
 
 var synthesised = struct {
 	sync.Mutex
-	of map[string]assembly // by context
+	of map[string]assembly // by functions and settings
 }{of: map[string]assembly{}}
 
 // synthesiseOf is synthesise with functions of its own, nil for the product's,
-// and an assembly of its own; each may add to the app before.
+// and an assembly of its own; each may add to the app before. Nothing reads the description of
+// the tree that the CDK writes beside the templates, so that it writes none.
 func synthesiseOf(t *testing.T, s Settings, fs []declared, each ...func(awscdk.App)) assembly {
 	t.Helper()
 	a := assembly{dir: t.TempDir(), raw: map[string][]byte{}, stacks: map[string]template{}}
 	app := awscdk.NewApp(&awscdk.AppProps{
-		Outdir: &a.dir, AnalyticsReporting: jsii.Bool(false),
+		Outdir: &a.dir, AnalyticsReporting: jsii.Bool(false), TreeMetadata: jsii.Bool(false),
 		// As the command line does: it tells which file a nested stack is in.
 		Context: &map[string]any{"aws:cdk:enable-asset-metadata": true},
 	})
