@@ -43,9 +43,12 @@ func rules() map[string]Rule {
 	}
 }
 
+// readOnce reads the repository once for all tests. No test changes the tree.
+var readOnce = sync.OnceValues(func() (*Tree, error) { return Read(os.DirFS(repository)) })
+
 func readRepository(t *testing.T) *Tree {
 	t.Helper()
-	tree, err := Read(os.DirFS(repository))
+	tree, err := readOnce()
 	if err != nil {
 		t.Fatal(err)
 	}
