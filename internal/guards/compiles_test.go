@@ -2,6 +2,7 @@ package guards
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -18,13 +19,14 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 )
 
 // TestEveryDefectCompiles checks the types of all packages that defects change, with all defects: one that no
 // longer compiles keeps every guard from running, which `make test-guards` would say first.
 func TestEveryDefectCompiles(t *testing.T) {
-	texts, err := switched(os.DirFS(repository), defects(t))
+	texts, err := switchedOnce()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,16 +77,26 @@ type listed struct {
 
 func list(t *testing.T) *listing {
 	t.Helper()
-	command := exec.CommandContext(t.Context(), "go", "list", "-export", "-deps", "-json=ImportPath,Dir,Export,GoFiles,Deps,Module", "./...")
-	command.Dir = repository
-	command.Stderr = t.Output()
-	out, err := command.Output()
+	l, err := listOnce()
 	if err != nil {
 		t.Fatal(err)
 	}
+	return l
+}
+
+// listOnce asks the go command once for all tests: it takes seconds.
+var listOnce = sync.OnceValues(func() (*listing, error) {
+	command := exec.CommandContext(context.Background(), "go", "list", "-export", "-deps", "-json=ImportPath,Dir,Export,GoFiles,Deps,Module", "./...")
+	command.Dir = repository
+	var stderr bytes.Buffer
+	command.Stderr = &stderr
+	out, err := command.Output()
+	if err != nil {
+		return nil, fmt.Errorf("go list: %w: %s", err, stderr.Bytes())
+	}
 	root, err := filepath.Abs(repository)
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
 	l := &listing{fset: token.NewFileSet(), of: map[string]*listed{}, own: map[string]*listed{}, parsed: map[string]*ast.File{}}
 	exports := map[string]string{}
@@ -93,21 +105,21 @@ func list(t *testing.T) *listing {
 		if err := in.Decode(&p); errors.Is(err, io.EOF) {
 			break
 		} else if err != nil {
-			t.Fatal(err)
+			return nil, err
 		}
 		exports[p.ImportPath] = p.Export
 		if p.Module != nil && p.Module.Main {
 			dir, err := filepath.Rel(root, p.Dir)
 			if err != nil {
-				t.Fatal(err)
+				return nil, err
 			}
 			p.Dir = filepath.ToSlash(dir)
 			l.of[p.Dir], l.own[p.ImportPath] = &p, &p
 		}
 	}
 	l.imported = importer.ForCompiler(l.fset, "gc", func(name string) (io.ReadCloser, error) { return os.Open(exports[name]) })
-	return l
-}
+	return l, nil
+})
 
 // check checks the types of the packages that have planted files.
 func (l *listing) check(planted map[string]string) error {

@@ -1,9 +1,11 @@
 package guards
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -23,9 +25,21 @@ func defects(t *testing.T) []Defect {
 	return all
 }
 
+// switchedOnce plants all defects of the repository once for all tests.
+var switchedOnce = sync.OnceValues(func() (map[string]string, error) {
+	all, err := Read(os.DirFS("defects"))
+	if err == nil && len(all) == 0 {
+		err = errors.New("there are no defects")
+	}
+	if err != nil {
+		return nil, err
+	}
+	return switched(os.DirFS(repository), all)
+})
+
 // TestEveryDefectStillApplies fails as soon as somebody changes a line that a defect replaces, and for a defect that cannot be chosen at run time.
 func TestEveryDefectStillApplies(t *testing.T) {
-	if _, err := switched(os.DirFS(repository), defects(t)); err != nil {
+	if _, err := switchedOnce(); err != nil {
 		t.Errorf("%v\nFix the files of these defects in internal/guards/defects.", err)
 	}
 }
@@ -106,55 +120,75 @@ func TestRed(t *testing.T) { t.Error() }
 	return Tree{Root: root, Timeout: 10 * time.Second}
 }
 
-// check plants one defect and runs its guard.
-func check(t *testing.T, tree Tree, d Defect) error {
-	t.Helper()
-	p, err := tree.Plant(t.Context(), t.TempDir(), []Defect{d})
-	if err != nil {
-		return err
-	}
-	binaries, err := p.Build(t.Context(), t.TempDir(), d.Guard.Package)
-	if err != nil {
-		return err
-	}
-	return binaries[d.Guard.Package].Check(t.Context(), d)
+// difference is a defect of the file sum.go in the module.
+func difference(name, test, find, replace string) Defect {
+	return Defect{Name: name, Harm: "Sums are wrong.", Guard: Guard{".", test}, Edits: []Edit{{"sum.go", find, replace}}}
 }
 
 // TestOnlyAFailureOfTheGuardIsACatch: what does nothing, fits nothing, compiles
 // to nothing or dies on the way must not look like a defect that was caught.
 func TestOnlyAFailureOfTheGuardIsACatch(t *testing.T) {
 	tree := module(t)
-	for _, c := range []struct{ name, test, find, replace, want string }{
-		{"caught", "TestSum", "a + b", "a - b", ""},
-		{"caught by a subtest", "TestSum/of one and two", "a + b", "a - b", ""},
-		{"does nothing", "TestSum", "a + b", "b + a", "is not caught: . TestSum passes"},
-		{"caught by another test alone", "TestCalls", "a + b", "a - b", "is not caught: . TestCalls passes"},
-		{"caught by another subtest alone", "TestSum/of nothing", "a + b", "a - b", "passes with it"},
-		{"no longer applies", "TestSum", "a * b", "a - b", "no longer applies"},
-		{"applies twice", "TestSum", "Sum", "Total", "no longer applies"},
-		{"does not compile", "TestSum", "a + b", "c", "undefined: c"},
-		{"panics", "TestSum", "a + b", "[]int{a}[b]", "keeps its guard from running"},
-		{"ends the process", "TestSum", "return a + b", "go func() { panic(0) }(); select {}", "keeps its guard from running"},
-		{"has a guard that does not exist", "TestProduct", "a + b", "a - b", "does not run"},
-		{"has a guard that is skipped", "TestSkipped", "a + b", "a - b", "does not run"},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			d := Defect{Name: "difference", Harm: "Sums are wrong.", Guard: Guard{".", c.test}, Edits: []Edit{{"sum.go", c.find, c.replace}}}
-			err := check(t, tree, d)
+	cases := []struct {
+		Defect
+		want string
+	}{
+		{difference("caught", "TestSum", "a + b", "a - b"), ""},
+		{difference("caught by a subtest", "TestSum/of one and two", "a + b", "a - b"), ""},
+		{difference("does nothing", "TestSum", "a + b", "b + a"), "is not caught: . TestSum passes"},
+		{difference("caught by another test alone", "TestCalls", "a + b", "a - b"), "is not caught: . TestCalls passes"},
+		{difference("caught by another subtest alone", "TestSum/of nothing", "a + b", "a - b"), "passes with it"},
+		{difference("panics", "TestSum", "a + b", "[]int{a}[b]"), "keeps its guard from running"},
+		{difference("ends the process", "TestSum", "return a + b", "go func() { panic(0) }(); select {}"), "keeps its guard from running"},
+		{difference("has a guard that does not exist", "TestProduct", "a + b", "a - b"), "does not run"},
+		{difference("has a guard that is skipped", "TestSkipped", "a + b", "a - b"), "does not run"},
+		{difference("says its name", "TestNothing", "a + b", "a - b"), "says its name"},
+		{difference("says what it would do", "TestNothing", "a + b", "a - b"), "Sums are wrong."},
+	}
+	hangs := difference("hangs", "TestSum", "return a + b", "select {}")
+	all := []Defect{hangs}
+	for _, c := range cases {
+		all = append(all, c.Defect)
+	}
+	b := build(t, tree, all...) // once for all, since linking a binary costs more than to run it
+	for _, c := range cases {
+		t.Run(c.Name, func(t *testing.T) {
+			err := b.Check(t.Context(), c.Defect)
 			if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
-				t.Errorf("got %v, want %q", err, c.want)
+				t.Errorf("Check() = %v, want %q", err, c.want)
 			}
 		})
 	}
+	t.Run(hangs.Name, func(t *testing.T) {
+		tree.Timeout = time.Second
+		impatient := &Binary{planted: &Planted{tree: tree, test2json: b.planted.test2json}, pkg: b.pkg, path: b.path}
+		if err := impatient.Check(t.Context(), hangs); err == nil || !strings.Contains(err.Error(), "keeps its guard from running") {
+			t.Errorf("Check() = %v, want an error that says that the guard does not run", err)
+		}
+	})
+	// A test that fails anyway catches nothing.
+	t.Run("guards have to pass without a defect", func(t *testing.T) {
+		good := []Guard{{".", "TestSum/of one and two"}, {".", "TestCalls"}, {".", "TestSum"}}
+		if err := b.CheckUnplanted(t.Context(), good); err != nil {
+			t.Errorf("CheckUnplanted() = %v, want nil", err)
+		}
+		for _, test := range []string{"TestRed", "TestProduct", "TestSkipped", "TestSum/of three"} {
+			err := b.CheckUnplanted(t.Context(), append(good, Guard{".", test}))
+			if err == nil || !strings.Contains(err.Error(), test) {
+				t.Errorf("CheckUnplanted(%s) = %v, want an error that names it", test, err)
+			}
+		}
+	})
 }
 
-func TestDefectThatHangsIsNotCaught(t *testing.T) {
+// TestDefectThatAppliesNowhereOrTwiceIsRefused before anything is built. TestDefectThatDoesNotCompileIsNoBinary has the others.
+func TestDefectThatAppliesNowhereOrTwiceIsRefused(t *testing.T) {
 	tree := module(t)
-	tree.Timeout = time.Second
-	d := Defect{Name: "hang", Guard: Guard{".", "TestSum"}, Edits: []Edit{{"sum.go", "return a + b", "select {}"}}}
-	if err := check(t, tree, d); err == nil || !strings.Contains(err.Error(), "keeps its guard from running") {
-		t.Errorf("got %v", err)
+	for name, find := range map[string]string{"nowhere": "a * b", "twice": "Sum"} {
+		d := difference(name, "TestSum", find, "Total")
+		if _, err := tree.Plant(t.Context(), t.TempDir(), []Defect{d}); err == nil || !strings.Contains(err.Error(), "no longer applies") {
+			t.Errorf("Plant(%s) = %v, want an error that says that it no longer applies", name, err)
+		}
 	}
 }
 
@@ -166,28 +200,6 @@ func TestAFailingGuardLeavesNothingBehind(t *testing.T) {
 		got, err := tree.quiet(pkg)
 		if err != nil || strings.Join(got, " ") != want {
 			t.Errorf("%s: got %v, %v, want %q", pkg, got, err, want)
-		}
-	}
-}
-
-func TestSurvivorSaysWhatItWouldDo(t *testing.T) {
-	d := Defect{Name: "difference", Harm: "Sums are wrong.", Guard: Guard{".", "TestNothing"}, Edits: []Edit{{"sum.go", "a + b", "a - b"}}}
-	if err := check(t, module(t), d); err == nil || !strings.Contains(err.Error(), "difference") || !strings.Contains(err.Error(), d.Harm) {
-		t.Errorf("got %v", err)
-	}
-}
-
-// TestGuardsHaveToPassWithoutADefect: a test that fails anyway catches nothing.
-func TestGuardsHaveToPassWithoutADefect(t *testing.T) {
-	b := build(t, module(t), Defect{Name: "difference", Guard: Guard{".", "TestSum"}, Edits: []Edit{{"sum.go", "a + b", "a - b"}}})
-	good := []Guard{{".", "TestSum/of one and two"}, {".", "TestCalls"}, {".", "TestSum"}}
-	if err := b.CheckUnplanted(t.Context(), good); err != nil {
-		t.Error(err)
-	}
-	for _, test := range []string{"TestRed", "TestProduct", "TestSkipped", "TestSum/of three"} {
-		err := b.CheckUnplanted(t.Context(), append(good, Guard{".", test}))
-		if err == nil || !strings.Contains(err.Error(), test) {
-			t.Errorf("%s: got %v", test, err)
 		}
 	}
 }
