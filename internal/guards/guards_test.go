@@ -153,7 +153,7 @@ func TestOnlyAFailureOfTheGuardIsACatch(t *testing.T) {
 	b := build(t, tree, all...) // once for all, since linking a binary costs more than to run it
 	for _, c := range cases {
 		t.Run(c.Name, func(t *testing.T) {
-			err := b.Check(t.Context(), c.Defect)
+			_, err := b.Check(t.Context(), c.Defect)
 			if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 				t.Errorf("Check() = %v, want %q", err, c.want)
 			}
@@ -162,18 +162,18 @@ func TestOnlyAFailureOfTheGuardIsACatch(t *testing.T) {
 	t.Run(hangs.Name, func(t *testing.T) {
 		tree.Timeout = time.Second
 		impatient := &Binary{planted: &Planted{tree: tree, test2json: b.planted.test2json}, pkg: b.pkg, path: b.path}
-		if err := impatient.Check(t.Context(), hangs); err == nil || !strings.Contains(err.Error(), "keeps its guard from running") {
+		if _, err := impatient.Check(t.Context(), hangs); err == nil || !strings.Contains(err.Error(), "keeps its guard from running") {
 			t.Errorf("Check() = %v, want an error that says that the guard does not run", err)
 		}
 	})
 	// A test that fails anyway catches nothing.
 	t.Run("guards have to pass without a defect", func(t *testing.T) {
 		good := []Guard{{".", "TestSum/of one and two"}, {".", "TestCalls"}, {".", "TestSum"}}
-		if err := b.CheckUnplanted(t.Context(), good); err != nil {
+		if _, err := b.CheckUnplanted(t.Context(), good); err != nil {
 			t.Errorf("CheckUnplanted() = %v, want nil", err)
 		}
 		for _, test := range []string{"TestRed", "TestProduct", "TestSkipped", "TestSum/of three"} {
-			err := b.CheckUnplanted(t.Context(), append(good, Guard{".", test}))
+			_, err := b.CheckUnplanted(t.Context(), append(good, Guard{".", test}))
 			if err == nil || !strings.Contains(err.Error(), test) {
 				t.Errorf("CheckUnplanted(%s) = %v, want an error that names it", test, err)
 			}

@@ -39,24 +39,26 @@ func TestPlantedDefectsAreCaught(t *testing.T) {
 	}
 	s := &selected{tree: Tree{Root: root, Timeout: 20 * time.Minute}, dir: t.TempDir(), jobs: map[string][]job{}}
 	begin := sync.OnceFunc(func() { go s.run(t.Context()) })
-	add := func(name, pkg string, run func(context.Context, *Binary) error, planted ...Defect) {
+	add := func(name, pkg string, run func(context.Context, *Binary) (time.Duration, error), planted ...Defect) {
 		t.Run(name, func(t *testing.T) {
-			j := job{run, make(chan error, 1)}
+			j := job{run, make(chan verdict, 1)}
 			s.jobs[pkg] = append(s.jobs[pkg], j)
 			s.defects = append(s.defects, planted...)
 			t.Parallel() // goes on when all tests that -run names are here
 			begin()
-			if err := <-j.result; err != nil {
-				t.Error(err)
+			v := <-j.result
+			t.Logf("%.1f CPU seconds", v.took.Seconds()) // go test -v shows which guards cost most
+			if v.err != nil {
+				t.Error(v.err)
 			}
 		})
 	}
 	for i, d := range all {
 		pkg := d.Guard.Package
 		if i == 0 || all[i-1].Guard.Package != pkg {
-			add("none in "+pkg, pkg, func(ctx context.Context, b *Binary) error { return b.CheckUnplanted(ctx, guards[pkg]) })
+			add("none in "+pkg, pkg, func(ctx context.Context, b *Binary) (time.Duration, error) { return b.CheckUnplanted(ctx, guards[pkg]) })
 		}
-		add(d.Name, pkg, func(ctx context.Context, b *Binary) error { return b.Check(ctx, d) }, d)
+		add(d.Name, pkg, func(ctx context.Context, b *Binary) (time.Duration, error) { return b.Check(ctx, d) }, d)
 	}
 }
 
@@ -70,8 +72,14 @@ type selected struct {
 
 // job is one run of a test binary.
 type job struct {
-	run    func(context.Context, *Binary) error
-	result chan error
+	run    func(context.Context, *Binary) (time.Duration, error)
+	result chan verdict
+}
+
+// verdict is how a job ended, and the processor time that it took.
+type verdict struct {
+	took time.Duration
+	err  error
 }
 
 // batch is some packages whose test binaries are built together.
@@ -105,11 +113,11 @@ func (s *selected) run(ctx context.Context) {
 				slots <- struct{}{}
 				running.Go(func() {
 					defer func() { <-slots }()
-					if b.err != nil {
-						j.result <- b.err
-						return
+					v := verdict{err: b.err}
+					if v.err == nil {
+						v.took, v.err = j.run(ctx, b.binaries[pkg])
 					}
-					j.result <- j.run(ctx, b.binaries[pkg])
+					j.result <- v
 				})
 			}
 		}

@@ -82,24 +82,26 @@ type Binary struct {
 	flags     []string
 }
 
-// Check runs the guard of a defect with the defect. It returns nil if the guard fails, and otherwise an error that says what happened
-// instead. A defect that ends the guard's process is not caught: nothing was asserted.
-func (b *Binary) Check(ctx context.Context, d Defect) error {
+// Check runs the guard of a defect with the defect. It returns the processor time of the guard and its child processes, and nil if
+// the guard fails. Otherwise the error says what happened instead. A defect that ends the guard's process is not caught: nothing was asserted.
+func (b *Binary) Check(ctx context.Context, d Defect) (time.Duration, error) {
 	o, err := b.run(ctx, d.Name, pattern(d.Guard.Test), "-test.failfast")
+	took := o.took
 	if err == nil && o.verdict(d) != nil { // a process that the guard starts with another environment may have the defect
 		var m *Binary
 		if m, err = b.marked(d); err == nil {
 			o, err = m.run(ctx, d.Name, pattern(d.Guard.Test), "-test.failfast")
+			took += o.took
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("run the guard of %s: %w", d.Name, err)
+		return took, fmt.Errorf("run the guard of %s: %w", d.Name, err)
 	}
-	return o.verdict(d)
+	return took, o.verdict(d)
 }
 
-// CheckUnplanted runs guards without any defect. It returns an error unless all of them pass.
-func (b *Binary) CheckUnplanted(ctx context.Context, guards []Guard) error {
+// CheckUnplanted runs guards without any defect. It returns their processor time, and an error unless all of them pass.
+func (b *Binary) CheckUnplanted(ctx context.Context, guards []Guard) (time.Duration, error) {
 	var tests []string
 	for _, g := range guards {
 		tests = append(tests, pattern(g.Test))
@@ -107,9 +109,9 @@ func (b *Binary) CheckUnplanted(ctx context.Context, guards []Guard) error {
 	slices.Sort(tests)
 	o, err := b.run(ctx, "", strings.Join(slices.Compact(tests), "|"))
 	if err != nil {
-		return fmt.Errorf("run the guards of %s: %w", b.pkg, err)
+		return o.took, fmt.Errorf("run the guards of %s: %w", b.pkg, err)
 	}
-	return o.passed(guards)
+	return o.took, o.passed(guards)
 }
 
 func (b *Binary) run(ctx context.Context, planted, tests string, flags ...string) (outcome, error) {
@@ -209,6 +211,7 @@ type outcome struct {
 	tests  map[string]state
 	why    string // it is broken, "" otherwise
 	output string // of tests that did not pass
+	took   time.Duration
 }
 
 func (o outcome) of(test string) state {
@@ -296,8 +299,9 @@ func output(ctx context.Context, command *exec.Cmd) (outcome, error) {
 		return outcome{}, errors.Join(err, ctx.Err())
 	}
 	o := read(out.Bytes())
+	o.took = command.ProcessState.UserTime() + command.ProcessState.SystemTime()
 	if len(o.tests) == 0 && o.why == "" && err != nil {
-		return outcome{}, fmt.Errorf("%w\n%s%s", err, complaints.String(), o.output)
+		return outcome{took: o.took}, fmt.Errorf("%w\n%s%s", err, complaints.String(), o.output)
 	}
 	return o, nil
 }
