@@ -98,7 +98,7 @@ endif
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-builtin-rules
-.PHONY: docs-index docs-weights docs-vectors help run cli backup restore run-lambda test group test-guards mutate simulations attack fuzz test-lambda test-server test-upgrade test-update test-ministack test-localstack scenario race cross check lint fmt goldens build image package test-arm bench vuln clean console lint-infra lint-openapi lint-console test-console clients bootstrap deploy images service-certificate diff destroy restore-aws stop-aws start-aws account account-keys account-limits operations rotate-root-key invoke FORCE
+.PHONY: docs-index docs-weights docs-vectors help run cli backup restore run-lambda test group test-guards mutate simulations attack fuzz test-lambda test-server test-upgrade test-update test-ministack test-localstack scenario race cross check nightly lint fmt goldens build image package test-arm bench vuln clean console lint-infra lint-openapi lint-console test-console clients bootstrap deploy images service-certificate diff destroy restore-aws stop-aws start-aws account account-keys account-limits operations rotate-root-key invoke FORCE
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' Makefile
@@ -159,9 +159,12 @@ test-lambda: $(NODE_MODULES) $(BOOTSTRAPS) $(EMULATORS) ## run the scenario suit
 test-server: $(NODE_MODULES) image package ## run the scenario suite over HTTPS, with certificates by ACME, against one server installed by the image, and by the archive and its unit (Linux)
 	GATEWRIGHT_TEST_SERVER=yes go test -vet=off -count=1 -timeout=20m -run=TestScenarioSuite ./local/server
 
-# The last release is the commit in packaging/released, whose source comes out of this checkout's history.
+# The last release is the first commit in packaging/released, whose source comes out of this checkout's history.
 test-upgrade: ## fill a data directory by the last release, go on with this version, and back with the last release
-	GATEWRIGHT_TEST_UPGRADE=yes go test -vet=off -count=1 -timeout=20m ./local/upgrade
+	GATEWRIGHT_TEST_UPGRADE=last go test -vet=off -count=1 -timeout=20m ./local/upgrade
+
+nightly: test-arm simulations ## what continuous integration leaves out and a release needs: arm64 on any machine, long simulations, upgrades from releases before the last one
+	GATEWRIGHT_TEST_UPGRADE=earlier go test -vet=off -count=1 -v -timeout=60m -run=TestUpgradeFromEarlierReleases ./local/upgrade
 
 # Two and a half minutes on two cores, of which the README waits one until a gateway forgets a key.
 test-arm: $(FUNCTIONS:%=dist/arm64/%/bootstrap) dist/arm64/local ## start every function and the product as they are for arm64, on any machine (Debian's qemu-user-static), and type the README's five minutes

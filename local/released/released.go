@@ -1,4 +1,4 @@
-// Package released is the last release: its commit, which packaging/released names, and its source, which comes out of
+// Package released knows the releases: their commits, which packaging/released names, and their source, which comes out of
 // the checkout's history. Tests of upgrades build it and compare it with this version.
 //
 // It builds nothing. Read released.go, which is all of it.
@@ -17,10 +17,27 @@ import (
 	"strings"
 )
 
-// Commit is the commit of the last release, by its whole hash, of the checkout in a folder.
+// Commits returns the commits of all releases of the checkout in a folder as whole hashes, the last release first.
+func Commits(repository string) ([]string, error) {
+	name := filepath.Join(repository, "packaging", "released")
+	raw, err := os.ReadFile(name) //nolint:gosec // G304: a file of the checkout
+	if err != nil {
+		return nil, err
+	}
+	commits := strings.Fields(string(raw))
+	if len(commits) == 0 {
+		return nil, fmt.Errorf("%s names no commit: write the commit of the last release into its first line", name)
+	}
+	return commits, nil
+}
+
+// Commit returns the commit of the last release as a whole hash.
 func Commit(repository string) (string, error) {
-	raw, err := os.ReadFile(filepath.Join(repository, "packaging", "released")) //nolint:gosec // G304: a file of the checkout
-	return strings.TrimSpace(string(raw)), err
+	commits, err := Commits(repository)
+	if err != nil {
+		return "", err
+	}
+	return commits[0], nil
 }
 
 // Source writes the tree of a commit of the checkout in a folder into another one. Where the checkout has no such commit, its
