@@ -50,7 +50,7 @@ func TestStartGoesOnWithWhatAKilledProcessHadBegun(t *testing.T) {
 		stop()
 		<-ended
 	}()
-	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
 		var out bytes.Buffer
 		root := Laptop.command(administration{program: Laptop})
 		root.SetArgs([]string{"operation", "list", "--all"})

@@ -247,7 +247,7 @@ func play(t testing.TB, mark, address string, e exchange) string {
 		return ""
 	}
 	defer func() { _ = c.Close() }()
-	_ = c.SetDeadline(time.Now().Add(10 * time.Second))
+	_ = c.SetDeadline(time.Now().Add(time.Minute))
 	go func() {
 		var parts []string
 		for _, part := range e.request {

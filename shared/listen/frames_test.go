@@ -119,7 +119,7 @@ func (s *secure) dialFrames(t *testing.T, settings ...http2.Setting) *framed {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_ = c.SetDeadline(time.Now().Add(20 * time.Second))
+	_ = c.SetDeadline(time.Now().Add(time.Minute))
 	return s.framesOver(t, c, settings...)
 }
 

@@ -77,7 +77,7 @@ func dial(t *testing.T, addr string) *client {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_ = c.SetDeadline(time.Now().Add(20 * time.Second)) // a test fails rather than waits
+	_ = c.SetDeadline(time.Now().Add(time.Minute)) // a test fails rather than waits
 	return newClient(t, c)
 }
 

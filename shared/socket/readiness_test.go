@@ -61,7 +61,7 @@ func TestReadinessIsToldOnce(t *testing.T) {
 				select {
 				case ids := <-told:
 					return ids
-				case <-time.After(10 * time.Second):
+				case <-time.After(time.Minute):
 					t.Fatal("nothing is told")
 					return nil
 				}

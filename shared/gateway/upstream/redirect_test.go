@@ -297,7 +297,7 @@ func TestARedirectsBodyIsNotWaitedFor(t *testing.T) {
 				_, _ = io.Copy(io.Discard, r) // until the client goes
 			})
 			c := newClient(t, Options{})
-			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			response, err := c.Follow(make(t, up+"/").WithContext(ctx))
 			if err != nil {
 				t.Fatalf("%s, %s: %v", name, way, err)

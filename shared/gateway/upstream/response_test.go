@@ -136,7 +136,7 @@ const responseHeaderBytes = 8 << 10
 // how ours was stricter, "" for not at all, and what both saw.
 func compare(t testing.TB, s script, server, client *tls.Config) (how string, got outcome) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	ask := func(scheme, method string) *http.Request {
 		return (&http.Request{Method: method, URL: &url.URL{Scheme: scheme, Host: "up.test", Path: "/"}, Header: http.Header{}, Host: "up.test"}).WithContext(ctx)

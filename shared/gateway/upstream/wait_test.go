@@ -29,7 +29,7 @@ func newSlow(t *testing.T, http2 bool) *slow {
 		select {
 		case <-s.begin:
 		case <-r.Context().Done():
-		case <-time.After(5 * time.Second):
+		case <-time.After(time.Minute):
 		}
 		_, _ = io.WriteString(w, "answer")
 	}))

@@ -100,7 +100,7 @@ func TestCloseUnderCalls(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-	case <-time.After(10 * time.Second):
+	case <-time.After(time.Minute):
 		over.Store(true)
 		t.Fatal("Close, or a call, never came back")
 	}

@@ -176,7 +176,7 @@ func TestFeedIsASerialHistory(t *testing.T) {
 				var last uint64
 				if len(history) > 0 {
 					last = history[len(history)-1].Seq
-					ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+					ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 					all, err := w.engine.Changes(ctx, 0, 1<<20) // nobody but the housekeeping writes
 					cancel()
 					if len(all) < len(history) || !slices.Equal(seqs(history), seqs(all[:len(history)])) {
