@@ -1,0 +1,283 @@
+package main
+
+import (
+	"archive/zip"
+	"bytes"
+	"context"
+	"debug/buildinfo"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"regexp"
+	"runtime/debug"
+	"slices"
+	"strings"
+
+	"github.com/gatewright/gatewright/internal/gobuild"
+)
+
+const (
+	product    = "Gatewright"
+	modulePath = "github.com/gatewright/gatewright"
+)
+
+var (
+	// licenseName matches the names of files with the terms under which a module may be used.
+	licenseName = regexp.MustCompile(`(?i)^(licen[cs]es?|copying|unlicense)([-_.].*)?$`)
+	// noticeName matches the names of files that have to be passed on beside a license.
+	noticeName = regexp.MustCompile(`(?i)^(notices?|copyright|patents|third[-_]party[-_](licen[cs]es|notices))([-_.].*)?$`)
+	// consoleName matches the file in the console's bundle with the licenses of the npm packages in it.
+	consoleName = regexp.MustCompile(`^licenses-[^/]*\.txt$`)
+)
+
+// addProduct adds the license and the notices of the product itself. The notices name what is in the repository from
+// others, such as the model that searches the documentation.
+func (c collection) addProduct(tree string) error {
+	for _, name := range []string{"LICENSE", "NOTICE"} {
+		raw, err := os.ReadFile(filepath.Join(tree, name)) //nolint:gosec // G304: a file of the checkout
+		if err != nil {
+			return fmt.Errorf("read the license of the product: %w", err)
+		}
+		c.add(raw, origin{product, name})
+	}
+	return nil
+}
+
+// addConsole adds the licenses of the npm packages in the console, which the build of the console has collected in its bundle.
+func (c collection) addConsole(tree string) error {
+	files, err := consoleFiles(tree)
+	if err != nil {
+		return fmt.Errorf("read the bundle of the console: %w", err)
+	}
+	entries, err := fs.ReadDir(files, ".")
+	if err != nil {
+		return fmt.Errorf("read the bundle of the console: %w: run make console", err)
+	}
+	for _, e := range entries {
+		if !consoleName.MatchString(e.Name()) {
+			continue
+		}
+		raw, err := fs.ReadFile(files, e.Name())
+		if err != nil {
+			return fmt.Errorf("read the licenses of the console: %w", err)
+		}
+		// The name has a digest of the text. Without it the listing is stable.
+		c.add(raw, origin{product + " console", "licenses of its npm packages"})
+		return nil
+	}
+	return errors.New("the bundle of the console has no file of licenses: run make console")
+}
+
+// consoleFiles opens the bundle of the console: the archive in the checkout, or the folder that make console has written.
+func consoleFiles(tree string) (fs.FS, error) {
+	raw, err := os.ReadFile(filepath.Join(tree, "console", "bundle.zip")) //nolint:gosec // G304: a file of the checkout
+	if errors.Is(err, fs.ErrNotExist) {
+		return os.DirFS(filepath.Join(tree, "console", "dist")), nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return zip.NewReader(bytes.NewReader(raw), int64(len(raw)))
+}
+
+// system is an operating system with an architecture, by Go's names.
+type system struct{ os, arch string }
+
+// addBinaries adds the licenses of all modules and copies in binaries. It reads from each binary for which system it was built
+// and which modules are in it.
+func (c collection) addBinaries(ctx context.Context, tree string, binaries []string) error {
+	programs, linked := map[system][]string{}, map[system][]*debug.BuildInfo{}
+	for _, name := range binaries {
+		info, err := buildinfo.ReadFile(name)
+		if err != nil {
+			return fmt.Errorf("read which modules are in %s: %w", name, err)
+		}
+		var s system
+		for _, setting := range info.Settings {
+			switch setting.Key {
+			case "GOOS":
+				s.os = setting.Value
+			case "GOARCH":
+				s.arch = setting.Value
+			}
+		}
+		programs[s], linked[s] = append(programs[s], info.Path), append(linked[s], info)
+	}
+	if len(programs) == 0 {
+		return errors.New("name the binaries whose licenses to collect")
+	}
+	for s, packages := range programs {
+		all, err := list(ctx, tree, s, packages)
+		if err != nil {
+			return err
+		}
+		for _, info := range linked[s] {
+			if err := compare(info, all); err != nil {
+				return err
+			}
+		}
+		if err := c.addPackages(all); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// listed is a package as the go command lists it.
+type listed struct {
+	ImportPath, Dir, Root string
+	Standard              bool
+	Module                *listedModule
+}
+
+// listedModule is the module of a package.
+type listedModule struct {
+	Path, Version, Dir string
+	Replace            *listedModule
+}
+
+// used returns the module whose files are compiled: the replacement, if there is one.
+func (m *listedModule) used() *listedModule {
+	if m.Replace != nil {
+		return m.Replace
+	}
+	return m
+}
+
+// list returns all packages that the programs in packages link on a system.
+func list(ctx context.Context, tree string, s system, packages []string) ([]listed, error) {
+	args := append([]string{"list", "-deps", "-json=ImportPath,Dir,Root,Standard,Module"}, packages...)
+	cmd := exec.CommandContext(ctx, "go", args...) //nolint:gosec // G204: the go command, of packages of the product
+	cmd.Dir, cmd.Env = tree, append(gobuild.Environ(), "GOOS="+s.os, "GOARCH="+s.arch)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		return nil, fmt.Errorf("list the packages of %s: %w: %s", strings.Join(packages, ", "), err, stderr.Bytes())
+	}
+	var all []listed
+	for d := json.NewDecoder(bytes.NewReader(out)); ; {
+		var p listed
+		switch err := d.Decode(&p); {
+		case errors.Is(err, io.EOF):
+			return all, nil
+		case err != nil:
+			return nil, fmt.Errorf("read the list of packages: %w", err)
+		}
+		all = append(all, p)
+	}
+}
+
+// compare returns an error if a binary contains a module that the checkout does not link: then it was built from another one.
+func compare(info *debug.BuildInfo, all []listed) error {
+	known := map[string]bool{}
+	for _, p := range all {
+		if p.Module != nil {
+			known[p.Module.used().Path+" "+p.Module.used().Version] = true
+		}
+	}
+	for _, m := range info.Deps {
+		if m.Replace != nil {
+			m = m.Replace
+		}
+		if !known[m.Path+" "+m.Version] {
+			return fmt.Errorf("the binary of %s contains %s %s, which this checkout does not link: build it again from this checkout", info.Path, m.Path, m.Version)
+		}
+	}
+	return nil
+}
+
+// addPackages adds the texts of the modules of packages, and those beside the packages themselves: some modules contain
+// packages from elsewhere, each with its license in its own folder.
+func (c collection) addPackages(all []listed) error {
+	folders := map[string]owner{}
+	for _, p := range all {
+		o := ownerOf(p)
+		if o.root == "" {
+			return fmt.Errorf("the source of %s is not on this machine: run go mod download", p.ImportPath)
+		}
+		for folder := p.Dir; folders[folder].name == ""; folder = filepath.Dir(folder) {
+			if folder == o.root && o.name == modulePath {
+				break // addProduct has the product's own
+			}
+			folders[folder] = o
+			if folder == o.root || folder == filepath.Dir(folder) {
+				break
+			}
+		}
+	}
+	licensed := map[string]bool{}
+	for folder, o := range folders {
+		found, err := c.addFolder(folder, o)
+		if err != nil {
+			return err
+		}
+		licensed[o.name] = licensed[o.name] || found && folder == o.root
+	}
+	var missing []string
+	for name, found := range licensed {
+		if !found && name != modulePath {
+			missing = append(missing, name)
+		}
+	}
+	slices.Sort(missing)
+	if len(missing) > 0 {
+		return fmt.Errorf("no license file (LICENSE, COPYING) in the root folder of %s: ask its authors, or do without it", strings.Join(missing, ", "))
+	}
+	return nil
+}
+
+// owner is a module, or the standard library.
+type owner struct {
+	// name contains the version.
+	name string
+	// root is the folder with the owner's license.
+	root string
+}
+
+// ownerOf returns the owner of a package.
+func ownerOf(p listed) owner {
+	switch {
+	case p.Standard:
+		return owner{"the Go standard library", p.Root}
+	case p.Module.Path == modulePath:
+		return owner{modulePath, p.Module.Dir}
+	}
+	m := p.Module.used()
+	return owner{m.Path + " " + m.Version, m.Dir}
+}
+
+// addFolder adds the texts in a folder of an owner and reports whether a license is among them.
+func (c collection) addFolder(folder string, o owner) (licensed bool, err error) {
+	entries, err := os.ReadDir(folder)
+	if err != nil {
+		return false, fmt.Errorf("look for the license of %s: %w", o.name, err)
+	}
+	for _, e := range entries {
+		isLicense := licenseName.MatchString(e.Name())
+		if e.IsDir() || path.Ext(e.Name()) == ".go" || !isLicense && !noticeName.MatchString(e.Name()) {
+			continue
+		}
+		file := filepath.Join(folder, e.Name())
+		raw, err := os.ReadFile(file) //nolint:gosec // G304: a file of a module
+		if err != nil {
+			return false, fmt.Errorf("read a license of %s: %w", o.name, err)
+		}
+		if len(bytes.TrimSpace(raw)) == 0 {
+			continue
+		}
+		within, err := filepath.Rel(o.root, file)
+		if err != nil {
+			return false, fmt.Errorf("read a license of %s: %w", o.name, err)
+		}
+		c.add(raw, origin{o.name, filepath.ToSlash(within)})
+		licensed = licensed || isLicense
+	}
+	return licensed, nil
+}

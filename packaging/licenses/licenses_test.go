@@ -1,0 +1,177 @@
+package main
+
+import (
+	"archive/zip"
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"strings"
+	"testing"
+)
+
+const tree = "../.."
+
+// TestEveryModuleOfTheServerHasItsText compares the file of the server with the list of the modules that it may link.
+func TestEveryModuleOfTheServerHasItsText(t *testing.T) {
+	raw, err := os.ReadFile(filepath.Join(tree, "internal", "house", "testdata", "server-modules.txt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := list(t.Context(), tree, system{"linux", "amd64"}, []string{"./cmd/gatewright-server"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := collection{}
+	if err := errors.Join(c.addProduct(tree), c.addPackages(all)); err != nil {
+		t.Fatal(err)
+	}
+	text := string(c.text())
+	modules := strings.Fields(string(raw))
+	if len(modules) < 50 {
+		t.Fatalf("the list of modules has %d lines, want 50 or more", len(modules))
+	}
+	for _, module := range modules {
+		if !strings.Contains(text, "\n"+module+" v") {
+			t.Errorf("the license texts do not name %s", module)
+		}
+	}
+	for _, want := range []string{
+		"\nGatewright: LICENSE\n", "\nGatewright: NOTICE\n", "all-MiniLM-L6-v2", "\nthe Go standard library: LICENSE\n",
+		"\n" + modulePath + ": thirdparty/jsonschema/LICENSE\n",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the license texts do not contain %q", want)
+		}
+	}
+}
+
+// module writes a module with one package and returns the package.
+func module(t *testing.T, name string, files map[string]string) listed {
+	t.Helper()
+	root := t.TempDir()
+	for file, text := range files {
+		put(t, filepath.Join(root, filepath.FromSlash(file)), text)
+	}
+	return listed{ImportPath: name + "/p", Dir: filepath.Join(root, "p"), Module: &listedModule{Path: name, Version: "v1.0.0", Dir: root}}
+}
+
+func put(t *testing.T, name, text string) {
+	t.Helper()
+	if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o755), os.WriteFile(name, []byte(text), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestModuleWithoutLicenseIsAnError(t *testing.T) {
+	for _, tt := range []struct {
+		name, file, text string
+		fails            bool
+	}{
+		{"a license", "LICENSE", "MIT", false},
+		{"another name", "Copying.txt", "MIT", false},
+		{"with a suffix", "LICENSE-APACHE", "Apache", false},
+		{"a notice alone", "NOTICE", "Copyright", true},
+		{"an empty license", "LICENSE", " \n", true},
+		{"code about licenses", "license.go", "package p", true},
+		{"a license of a package alone", "p/LICENSE", "MIT", true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			p := module(t, "example.com/m", map[string]string{tt.file: tt.text, "p/p.go": "package p"})
+			err := collection{}.addPackages([]listed{p})
+			if (err != nil) != tt.fails {
+				t.Fatalf("addPackages(a module with %s) = %v, want an error: %t", tt.file, err, tt.fails)
+			}
+			if err != nil && !strings.Contains(err.Error(), "example.com/m v1.0.0") {
+				t.Errorf("addPackages() = %v, want the module's name in it", err)
+			}
+		})
+	}
+}
+
+func TestModuleWithoutSourceIsAnError(t *testing.T) {
+	p := module(t, "example.com/m", map[string]string{"LICENSE": "MIT", "p/p.go": "package p"})
+	p.Module.Dir = ""
+	if err := (collection{}).addPackages([]listed{p}); err == nil || !strings.Contains(err.Error(), "go mod download") {
+		t.Errorf("addPackages(a module without a folder) = %v, want an error that says go mod download", err)
+	}
+}
+
+// TestTextsStandOnceAndSorted collects the same modules twice, in two orders.
+func TestTextsStandOnceAndSorted(t *testing.T) {
+	a := module(t, "example.com/a", map[string]string{"LICENSE": "MIT\n", "NOTICE": "Copyright A", "p/LICENSE": "BSD", "p/p.go": "package p"})
+	b := module(t, "example.com/b", map[string]string{"LICENSE.txt": "\nMIT\r\n", "p/p.go": "package p"})
+	one, another := collection{}, collection{}
+	if err := errors.Join(one.addProduct(tree), one.addPackages([]listed{a, b}), another.addPackages([]listed{b, a, b}), another.addProduct(tree)); err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(one.text(), another.text()) {
+		t.Errorf("the texts differ:\n%s\nand\n%s", one.text(), another.text())
+	}
+	line := strings.Repeat("=", 80)
+	want := "\n" + line + "\n\nexample.com/a v1.0.0: LICENSE\nexample.com/b v1.0.0: LICENSE.txt\n\nMIT\n" +
+		"\n" + line + "\n\nexample.com/a v1.0.0: NOTICE\n\nCopyright A\n" +
+		"\n" + line + "\n\nexample.com/a v1.0.0: p/LICENSE\n\nBSD\n"
+	if got := string(one.text()); !strings.HasSuffix(got, want) {
+		t.Errorf("text() ends with\n%s\nwant\n%s", got[max(0, len(got)-len(want)):], want)
+	}
+	if got := string(one.text()); strings.Index(got, "Gatewright: LICENSE") > strings.Index(got, "example.com/a") {
+		t.Error("the license of the product is not the first one")
+	}
+}
+
+func TestConsoleHasItsLicenses(t *testing.T) {
+	var archive bytes.Buffer
+	z := zip.NewWriter(&archive)
+	w, err := z.Create("licenses-0a1b2c.txt")
+	if err == nil {
+		_, err = w.Write([]byte("preact: MIT"))
+	}
+	if err := errors.Join(err, z.Close()); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		name, file, text, wantError string
+	}{
+		{"an archive", "console/bundle.zip", archive.String(), ""},
+		{"a folder", "console/dist/licenses-0a1b2c.txt", "preact: MIT", ""},
+		{"a bundle without licenses", "console/dist/index.html", "<html>", "no file of licenses"},
+		{"no bundle", "console/console.go", "package console", "make console"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			checkout := t.TempDir()
+			put(t, filepath.Join(checkout, filepath.FromSlash(tt.file)), tt.text)
+			c := collection{}
+			err := c.addConsole(checkout)
+			if tt.wantError != "" {
+				if err == nil || !strings.Contains(err.Error(), tt.wantError) {
+					t.Errorf("addConsole() = %v, want an error with %q", err, tt.wantError)
+				}
+				return
+			}
+			if err != nil || len(c["preact: MIT"]) != 1 {
+				t.Errorf("addConsole() = %v, and the texts are %v, want one of preact", err, c)
+			}
+		})
+	}
+}
+
+// TestBinaryOfAnotherCheckoutIsAnError compares the modules in a binary with those of the checkout.
+func TestBinaryOfAnotherCheckoutIsAnError(t *testing.T) {
+	p := module(t, "example.com/m", nil)
+	for _, tt := range []struct {
+		name  string
+		in    *debug.Module
+		fails bool
+	}{
+		{"the same version", &debug.Module{Path: "example.com/m", Version: "v1.0.0"}, false},
+		{"replaced by it", &debug.Module{Path: "example.com/x", Version: "v3.0.0", Replace: &debug.Module{Path: "example.com/m", Version: "v1.0.0"}}, false},
+		{"another version", &debug.Module{Path: "example.com/m", Version: "v1.0.1"}, true},
+		{"another module", &debug.Module{Path: "example.com/n", Version: "v1.0.0"}, true},
+	} {
+		if err := compare(&debug.BuildInfo{Path: "p", Deps: []*debug.Module{tt.in}}, []listed{p}); (err != nil) != tt.fails {
+			t.Errorf("%s: compare() = %v, want an error: %t", tt.name, err, tt.fails)
+		}
+	}
+}
