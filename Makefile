@@ -98,7 +98,7 @@ endif
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-builtin-rules
-.PHONY: docs-index docs-weights docs-vectors help run cli backup restore run-lambda test group test-guards mutate simulations attack fuzz test-lambda test-server test-upgrade test-update test-ministack test-localstack scenario race cross check nightly lint fmt goldens build image package test-arm bench vuln clean console lint-infra lint-openapi lint-console test-console clients bootstrap deploy images service-certificate diff destroy restore-aws stop-aws start-aws account account-keys account-limits operations rotate-root-key invoke FORCE
+.PHONY: docs-index docs-weights docs-vectors help run cli backup restore run-lambda test group test-guards mutate simulations attack fuzz test-lambda test-server test-upgrade test-update test-ministack test-localstack scenario race cross check nightly lint fmt goldens build image package release test-arm bench vuln clean console lint-infra lint-openapi lint-console test-console clients bootstrap deploy images service-certificate diff destroy restore-aws stop-aws start-aws account account-keys account-limits operations rotate-root-key invoke FORCE
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' Makefile
@@ -464,20 +464,36 @@ dist/%/mcpdocs/weights: dist/%/mcpdocs/bootstrap FORCE
 	@cp $(DOCS_WEIGHTS) $(@D)/
 
 QEMU     ?= qemu-aarch64-static
-# Of both architectures, since one machine makes the images for all.
-IMAGES   := amd64 arm64
-ARCHIVED := $(foreach arch,$(IMAGES),$(PROGRAMS:%=dist/$(arch)/%))
+# The architectures of images: one machine makes the images for all.
+IMAGES   := $(patsubst linux-%,%,$(filter linux-%,$(SYSTEMS)))
+# The systems of archives. Binaries for Linux are in dist/ARCHITECTURE, where images take them from, the others in dist/SYSTEM.
+PACKAGED := $(filter linux-%,$(SYSTEMS))
+ARCHIVED := $(foreach s,$(PACKAGED),$(PROGRAMS:%=dist/$(patsubst linux-%,%,$(s))/%$(if $(filter windows-%,$(s)),.exe)))
+IMAGED   := $(foreach arch,$(IMAGES),dist/$(arch)/gatewright-server $(SERVICES:%=dist/$(arch)/%/container))
 REVISION ?= $(shell git rev-parse HEAD 2>/dev/null)
 
-image: $(foreach arch,$(IMAGES),dist/$(arch)/gatewright-server $(SERVICES:%=dist/$(arch)/%/container)) ## make the container images of the product and of its services into dist/images, without Docker: OCI layouts, and tar files of them
-	go run ./packaging/images -revision '$(REVISION)'
+image: $(IMAGED) ## make the container images of the product and of its services into dist/images, without Docker: OCI layouts, and tar files of them
+	go run ./packaging/images -revision '$(REVISION)' -architectures '$(IMAGES)'
 
-package: $(ARCHIVED) ## make what installs the product on a Linux machine with systemd: dist/gatewright-VERSION-linux-amd64.tar.gz and -arm64.tar.gz
+package: dist/LICENSES.txt ## make what installs the product on a Linux machine with systemd: dist/gatewright-VERSION-linux-amd64.tar.gz and -arm64.tar.gz
 	@rm -rf dist/man && go run -tags=man ./cmd/gatewright man dist/man
-	go run ./packaging/archives
+	go run ./packaging/archives -systems '$(PACKAGED)'
+
+# The license texts of archives, and of images too where LICENSED names their programs.
+dist/LICENSES.txt: $(ARCHIVED) $(LICENSED) FORCE
+	go run ./packaging/licenses -out $@ $(sort $(ARCHIVED) $(LICENSED))
+
+# It asks before it builds, so that a release that is refused takes seconds.
+RELEASED = -tag "$$RELEASE_TAG" -key "$$RELEASE_KEY" -systems '$(SYSTEMS)' -services '$(SERVICES)' $(if $(DRY),-dry-run)
+release: export RELEASE_TAG = $(value VERSION)
+release: export RELEASE_KEY = $(value KEY)
+release: ## make all files of a release in dist/release from a clean checkout: VERSION=v0.1.0, the tag, and KEY=, the file of the key that signs them, or DRY=1 for neither; [SYSTEMS=linux-amd64]
+	@go run ./packaging/release -check $(RELEASED)
+	@$(MAKE) --no-print-directory package image PACKAGED='$(SYSTEMS)' LICENSED='$(IMAGED)'
+	@go run ./packaging/release $(RELEASED)
 
 $(ARCHIVED): dist/%: FORCE
-	GOOS=linux GOARCH=$(*D) go build $(LINKED) -o $@ ./cmd/$(*F)
+	$(call on,$(if $(findstring -,$(*D)),$(*D),linux-$(*D))) go build $(LINKED) -o $@ ./cmd/$(basename $(*F))
 
 dist/arm64/local: FORCE
 	GOOS=linux GOARCH=arm64 go build $(LINKED) -o $@ ./local

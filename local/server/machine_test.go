@@ -42,6 +42,7 @@ func install(t *testing.T) *machine {
 		put(t, filepath.Join(binaries, architecture, "gatewright"), client, 0o755)
 	}
 	put(t, filepath.Join(binaries, "man", "gatewright.1"), []byte(".TH\n"), 0o644)
+	put(t, filepath.Join(binaries, "LICENSES.txt"), []byte("MIT\n"), 0o644)
 	cmd := exec.CommandContext(t.Context(), "go", "run", "./packaging/archives", "-binaries", binaries, "-out", out)
 	cmd.Dir = repository
 	if text, err := cmd.CombinedOutput(); err != nil {

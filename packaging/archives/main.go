@@ -1,25 +1,24 @@
-// Command archives makes what installs the product on a Linux machine with systemd: for each architecture
-// a tar.gz of its binaries, the weights of the search, its unit, its licence and its notices, in the places where they belong.
+// Command archives writes what installs the product without a compiler: for each system an archive with its binaries, the
+// weights of the search, its license texts and, for Linux, the unit of systemd.
 //
 //	tar -xzf gatewright-1.2.3-linux-amd64.tar.gz -C / --no-same-owner
 //	systemctl enable --now gatewright@example.com
 //
-// The same binaries make the same bytes. What it is not: a package of a distribution, which would know what it
-// replaces; a new version is unpacked over the old one. There is only this file; the unit is ../systemd.
+// Archives for Linux and macOS contain usr/local, so that they install the product if they are unpacked at the root; they
+// work in any other folder too. Archives for Windows are zip files with one folder. The same binaries make the same bytes.
+//
+// It makes no package of a distribution, which would remove files that a new version no longer has: a new version is unpacked
+// over the old one. Read main.go for what is in an archive, and pack.go for its format.
 package main
 
 import (
-	"archive/tar"
-	"bytes"
-	"compress/gzip"
 	"crypto/sha256"
-	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
-	"time"
+	"strings"
 
 	"github.com/gatewright/gatewright/shared/docsearch/minilm"
 	"github.com/gatewright/gatewright/shared/release"
@@ -27,65 +26,80 @@ import (
 
 func main() {
 	tree := flag.String("tree", ".", "the checkout's folder")
-	binaries := flag.String("binaries", "dist", "the folder with a folder of binaries for each architecture")
+	binaries := flag.String("binaries", "dist", "the folder with a folder of binaries for each system, and with LICENSES.txt and man")
 	out := flag.String("out", "dist", "the folder to write into")
+	systems := flag.String("systems", "linux-amd64 linux-arm64", "the systems, with spaces between")
 	flag.Parse()
-	for _, architecture := range []string{"amd64", "arm64"} {
-		if err := write(*tree, *binaries, *out, architecture, os.Stdout); err != nil {
+	for system := range strings.FieldsSeq(*systems) {
+		if err := write(*tree, *binaries, *out, system, os.Stdout); err != nil {
 			fmt.Fprintln(os.Stderr, "archives:", err)
 			os.Exit(1)
 		}
 	}
 }
 
-// written is the time of every file: that of a build would differ, and tar complains of none at all.
-var written = time.Date(2000, time.January, 1, 0, 0, 0, 0, time.UTC)
+// file is a file of an archive.
+type file struct {
+	// from is its path on this machine, and to its path in the archive, with slashes.
+	from, to string
+	mode     int64
+}
 
-// write makes the archive of an architecture and tells its SHA-256 as sha256sum does.
-func write(tree, binaries, out, architecture string, told io.Writer) error {
-	var packed bytes.Buffer
-	z := gzip.NewWriter(&packed)
-	w := tar.NewWriter(z)
-	// In /usr/local, which is not the distribution's. Folders are not named: those that there are keep their modes.
-	type file struct {
-		from, to string
-		mode     int64
+// contents returns the files of a system's archive, such as linux-amd64. Folders are not in archives, so that unpacking
+// leaves the modes of existing folders alone.
+func contents(tree, binaries, system string) []file {
+	goos, _, _ := strings.Cut(system, "-")
+	// /usr/local belongs to the administrator, and not to the distribution.
+	prefix, suffix := "usr/local/", ""
+	if goos == "windows" {
+		prefix, suffix = archiveName(system)+"/", ".exe"
 	}
-	files := []file{
-		{filepath.Join(binaries, architecture, "gatewright"), "usr/local/bin/gatewright", 0o755},
-		{filepath.Join(binaries, architecture, "gatewright-server"), "usr/local/bin/gatewright-server", 0o755},
-		{filepath.Join(tree, "packaging", "systemd", "gatewright@.service"), "usr/local/lib/systemd/system/gatewright@.service", 0o644},
-		{filepath.Join(tree, "shared", "docsearch", "minilm", minilm.FileName), "usr/local/share/gatewright/" + minilm.FileName, 0o644},
-		{filepath.Join(tree, "LICENSE"), "usr/local/share/doc/gatewright/LICENSE", 0o644},
-		{filepath.Join(tree, "NOTICE"), "usr/local/share/doc/gatewright/NOTICE", 0o644},
+	// Binaries for Linux are in a folder with the name of their architecture, where images take them from.
+	built := filepath.Join(binaries, strings.TrimPrefix(system, "linux-"))
+	var files []file
+	for _, name := range []string{"gatewright", "gatewright-server"} {
+		files = append(files, file{filepath.Join(built, name+suffix), prefix + "bin/" + name + suffix, 0o755})
+	}
+	if goos == "linux" {
+		files = append(files, file{filepath.Join(tree, "packaging", "systemd", "gatewright@.service"), prefix + "lib/systemd/system/gatewright@.service", 0o644})
+	}
+	files = append(files,
+		file{filepath.Join(tree, "shared", "docsearch", "minilm", minilm.FileName), prefix + "share/gatewright/" + minilm.FileName, 0o644},
+		file{filepath.Join(tree, "LICENSE"), prefix + "share/doc/gatewright/LICENSE", 0o644},
+		file{filepath.Join(tree, "NOTICE"), prefix + "share/doc/gatewright/NOTICE", 0o644},
+		file{filepath.Join(binaries, "LICENSES.txt"), prefix + "share/doc/gatewright/LICENSES.txt", 0o644},
+	)
+	if goos == "windows" {
+		return files // it has no program that shows manual pages
 	}
 	pages, err := filepath.Glob(filepath.Join(binaries, "man", "*.1"))
 	if err != nil || len(pages) == 0 {
-		pages = []string{filepath.Join(binaries, "man", "gatewright.1")} // which is told below: nothing was written
+		pages = []string{filepath.Join(binaries, "man", "gatewright.1")} // packing it reports that it is missing
 	}
 	for _, page := range pages {
-		files = append(files, file{page, "usr/local/share/man/man1/" + filepath.Base(page), 0o644})
+		files = append(files, file{page, prefix + "share/man/man1/" + filepath.Base(page), 0o644})
 	}
-	for _, f := range files {
-		raw, err := os.ReadFile(f.from)
-		if err != nil {
-			return fmt.Errorf("read what is packed: %w", err)
-		}
-		header := &tar.Header{Typeflag: tar.TypeReg, Name: f.to, Mode: f.mode, Size: int64(len(raw)), ModTime: written, Format: tar.FormatUSTAR}
-		if err := w.WriteHeader(header); err != nil {
-			return fmt.Errorf("pack %s: %w", f.to, err)
-		}
-		if _, err := w.Write(raw); err != nil {
-			return fmt.Errorf("pack %s: %w", f.to, err)
-		}
+	return files
+}
+
+// archiveName returns the name of a system's archive without its suffix.
+func archiveName(system string) string { return "gatewright-" + release.Version() + "-" + system }
+
+// write writes the archive of a system, and prints its SHA-256 as sha256sum does.
+func write(tree, binaries, out, system string, printed io.Writer) error {
+	files := contents(tree, binaries, system)
+	pack, suffix := tarball, ".tar.gz"
+	if strings.HasPrefix(system, "windows-") {
+		pack, suffix = zipped, ".zip"
 	}
-	if err := errors.Join(w.Close(), z.Close()); err != nil {
-		return fmt.Errorf("pack: %w", err)
+	packed, err := pack(files)
+	if err != nil {
+		return err
 	}
-	path := filepath.Join(out, "gatewright-"+release.Version()+"-linux-"+architecture+".tar.gz")
-	if err := os.WriteFile(path, packed.Bytes(), 0o644); err != nil { //nolint:gosec // G306: for everybody to read
+	name := filepath.Join(out, archiveName(system)+suffix)
+	if err := os.WriteFile(name, packed, 0o644); err != nil { //nolint:gosec // G306: for everybody to read
 		return fmt.Errorf("write an archive: %w", err)
 	}
-	_, _ = fmt.Fprintf(told, "%x  %s\n", sha256.Sum256(packed.Bytes()), path)
+	_, _ = fmt.Fprintf(printed, "%x  %s\n", sha256.Sum256(packed), name)
 	return nil
 }

@@ -1,11 +1,13 @@
 package main
 
 import (
+	"archive/zip"
 	"bytes"
 	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -20,79 +22,127 @@ import (
 
 const tree = "../.."
 
-// packed makes the archive of binaries that are texts.
-func packed(t *testing.T, changed time.Time) (path, told string) {
+// built writes texts in place of the binaries of a system, with a modification time, and returns their folder.
+func built(t *testing.T, system string, mode os.FileMode, changed time.Time) string {
 	t.Helper()
-	binaries, out := t.TempDir(), t.TempDir()
-	for _, name := range []string{"gatewright", "gatewright-server"} {
-		binary := filepath.Join(binaries, "arm64", name)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(binary), 0o755), os.WriteFile(binary, []byte("#!/bin/sh\n"), 0o700), os.Chtimes(binary, changed, changed)); err != nil {
+	binaries := t.TempDir()
+	suffix := ""
+	if strings.HasPrefix(system, "windows-") {
+		suffix = ".exe"
+	}
+	for _, name := range []string{
+		filepath.Join(strings.TrimPrefix(system, "linux-"), "gatewright"+suffix), filepath.Join(strings.TrimPrefix(system, "linux-"), "gatewright-server"+suffix),
+		"LICENSES.txt", filepath.Join("man", "gatewright.1"),
+	} {
+		path := filepath.Join(binaries, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte("a text\n"), mode), os.Chtimes(path, changed, changed)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := errors.Join(os.Mkdir(filepath.Join(binaries, "man"), 0o700), os.WriteFile(filepath.Join(binaries, "man", "gatewright.1"), []byte(".TH\n"), 0o600)); err != nil {
-		t.Fatal(err)
-	}
-	var says strings.Builder
-	if err := write(tree, binaries, out, "arm64", &says); err != nil {
-		t.Fatal(err)
-	}
-	return filepath.Join(out, "gatewright-"+release.Version()+"-linux-arm64.tar.gz"), says.String()
+	return binaries
 }
 
-// TestArchiveIsUnpackedIntoPlace by tar, as an administrator does, without a word.
-func TestArchiveIsUnpackedIntoPlace(t *testing.T) {
-	path, _ := packed(t, time.Now())
-	root := t.TempDir()
-	if out, err := exec.Command("tar", "-xzf", path, "-C", root, "--no-same-owner").CombinedOutput(); err != nil || len(out) > 0 {
-		t.Fatalf("%v: %s", err, out)
+// packed makes the archive of a system and returns its path and what was printed.
+func packed(t *testing.T, system string, mode os.FileMode, changed time.Time) (path, printed string) {
+	t.Helper()
+	out := t.TempDir()
+	var says strings.Builder
+	if err := write(tree, built(t, system, mode, changed), out, system, &says); err != nil {
+		t.Fatal(err)
 	}
-	got := map[string]string{}
-	err := filepath.WalkDir(root, func(path string, d os.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
-			return err
+	suffix := ".tar.gz"
+	if strings.HasPrefix(system, "windows-") {
+		suffix = ".zip"
+	}
+	return filepath.Join(out, "gatewright-"+release.Version()+"-"+system+suffix), says.String()
+}
+
+// TestArchiveIsUnpackedIntoPlace unpacks with tar, as an administrator does. tar prints nothing.
+func TestArchiveIsUnpackedIntoPlace(t *testing.T) {
+	shared := map[string]string{
+		"usr/local/bin/gatewright":                        "-rwxr-xr-x",
+		"usr/local/bin/gatewright-server":                 "-rwxr-xr-x",
+		"usr/local/share/man/man1/gatewright.1":           "-rw-r--r--",
+		"usr/local/share/doc/gatewright/LICENSE":          "-rw-r--r--",
+		"usr/local/share/doc/gatewright/NOTICE":           "-rw-r--r--",
+		"usr/local/share/doc/gatewright/LICENSES.txt":     "-rw-r--r--",
+		"usr/local/share/gatewright/minilm-l6-v2.weights": "-rw-r--r--",
+	}
+	linux := maps.Clone(shared)
+	linux["usr/local/lib/systemd/system/gatewright@.service"] = "-rw-r--r--"
+	for system, want := range map[string]map[string]string{"linux-arm64": linux, "darwin-amd64": shared} {
+		path, _ := packed(t, system, 0o600, time.Now())
+		root := t.TempDir()
+		if out, err := exec.Command("tar", "-xzf", path, "-C", root, "--no-same-owner").CombinedOutput(); err != nil || len(out) > 0 {
+			t.Fatalf("tar -xzf of %s = %v, and prints %q, want nothing", system, err, out)
 		}
-		info, err := d.Info()
-		name, _ := filepath.Rel(root, path)
-		got[filepath.ToSlash(name)] = info.Mode().String()
-		return err
-	})
+		got := map[string]string{}
+		err := filepath.WalkDir(root, func(path string, d os.DirEntry, err error) error {
+			if err != nil || d.IsDir() {
+				return err
+			}
+			info, err := d.Info()
+			name, _ := filepath.Rel(root, path)
+			got[filepath.ToSlash(name)] = info.Mode().String()
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("the archive for %s: %s", system, diff)
+		}
+	}
+}
+
+// TestArchiveForWindowsIsAZipFile with one folder, in which the server finds its weights.
+func TestArchiveForWindowsIsAZipFile(t *testing.T) {
+	path, _ := packed(t, "windows-amd64", 0o600, time.Now())
+	z, err := zip.OpenReader(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := map[string]string{
-		"usr/local/bin/gatewright":                         "-rwxr-xr-x",
-		"usr/local/bin/gatewright-server":                  "-rwxr-xr-x",
-		"usr/local/lib/systemd/system/gatewright@.service": "-rw-r--r--",
-		"usr/local/share/man/man1/gatewright.1":            "-rw-r--r--",
-		"usr/local/share/doc/gatewright/LICENSE":           "-rw-r--r--",
-		"usr/local/share/doc/gatewright/NOTICE":            "-rw-r--r--",
-		"usr/local/share/gatewright/minilm-l6-v2.weights":  "-rw-r--r--",
+	t.Cleanup(func() { _ = z.Close() })
+	var got []string
+	for _, f := range z.File {
+		got = append(got, strings.TrimPrefix(f.Name, "gatewright-"+release.Version()+"-windows-amd64/"))
+	}
+	want := []string{
+		"bin/gatewright.exe", "bin/gatewright-server.exe", "share/gatewright/minilm-l6-v2.weights",
+		"share/doc/gatewright/LICENSE", "share/doc/gatewright/NOTICE", "share/doc/gatewright/LICENSES.txt",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
 }
 
-// TestTheSameBinaryIsTheSameArchive whenever it was built, and its sum is told as sha256sum reads it.
+// TestTheSameBinaryIsTheSameArchive packs the same texts in other folders, of other times and other modes. The printed sum is
+// one that sha256sum reads.
 func TestTheSameBinaryIsTheSameArchive(t *testing.T) {
-	one, told := packed(t, time.Unix(1, 0))
-	another, _ := packed(t, time.Now())
-	a, errA := os.ReadFile(one)
-	b, errB := os.ReadFile(another)
-	if err := errors.Join(errA, errB); err != nil || !bytes.Equal(a, b) {
-		t.Errorf("the archives differ: %v", err)
-	}
-	if want := fmt.Sprintf("%x  %s\n", sha256.Sum256(a), one); told != want {
-		t.Errorf("it tells %q, want %q", told, want)
+	for _, system := range []string{"linux-amd64", "darwin-arm64", "windows-arm64"} {
+		one, printed := packed(t, system, 0o755, time.Unix(1, 0))
+		another, _ := packed(t, system, 0o400, time.Now())
+		a, errA := os.ReadFile(one)
+		b, errB := os.ReadFile(another)
+		if err := errors.Join(errA, errB); err != nil || !bytes.Equal(a, b) {
+			t.Errorf("two archives for %s differ: %v", system, err)
+		}
+		if want := fmt.Sprintf("%x  %s\n", sha256.Sum256(a), one); printed != want {
+			t.Errorf("write(%s) prints %q, want %q", system, printed, want)
+		}
 	}
 }
 
-// TestWhatIsNotBuiltIsNamed with its path.
+// TestWhatIsNotBuiltIsNamed removes one file after the other.
 func TestWhatIsNotBuiltIsNamed(t *testing.T) {
-	binaries := t.TempDir()
-	if err := write(tree, binaries, t.TempDir(), "arm64", io.Discard); err == nil || !strings.Contains(err.Error(), filepath.Join(binaries, "arm64", "gatewright")) {
-		t.Errorf("error %v", err)
+	for _, missing := range []string{filepath.Join("arm64", "gatewright"), filepath.Join("arm64", "gatewright-server"), "LICENSES.txt", filepath.Join("man", "gatewright.1")} {
+		binaries := built(t, "linux-arm64", 0o600, time.Now())
+		if err := os.Remove(filepath.Join(binaries, missing)); err != nil {
+			t.Fatal(err)
+		}
+		if err := write(tree, binaries, t.TempDir(), "linux-arm64", io.Discard); err == nil || !strings.Contains(err.Error(), filepath.Join(binaries, missing)) {
+			t.Errorf("write(without %s) = %v, want an error with its path", missing, err)
+		}
 	}
 }
 

@@ -28,13 +28,15 @@ import (
 const dataDir = "/var/lib/gatewright"
 
 func main() {
-	o := options{architectures: []string{"amd64", "arm64"}, version: release.Version()}
+	o := options{version: release.Version()}
+	architectures := flag.String("architectures", "amd64 arm64", "the architectures, with spaces between")
 	flag.StringVar(&o.tree, "tree", ".", "the checkout's folder")
 	flag.StringVar(&o.binaries, "binaries", "dist", "the folder with a folder of binaries for each architecture")
 	flag.StringVar(&o.out, "out", filepath.Join("dist", "images"), "the folder to write into")
 	flag.StringVar(&o.revision, "revision", "", "the commit of the source, for the labels")
 	flag.StringVar(&o.command, "command", "serve", "what the product's image runs, with spaces between the arguments")
 	flag.Parse()
+	o.architectures = strings.Fields(*architectures)
 	if err := write(o, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "images:", err)
 		os.Exit(1)

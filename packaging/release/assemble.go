@@ -1,0 +1,176 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	_ "embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/gatewright/gatewright/infra/image"
+)
+
+// composeFile starts one server from the image. VERSION and DIGEST stand for those of the image.
+//
+//go:embed compose.yaml
+var composeFile string
+
+// programs are the binaries of an archive.
+var programs = []string{"gatewright", "gatewright-server"}
+
+// assemble writes the folder of the release. A release that fails leaves an older one of the same version alone.
+func (o options) assemble(ctx context.Context, notes string) error {
+	finished := filepath.Join(o.out, o.version)
+	folder := finished + ".unfinished"
+	if err := errors.Join(os.RemoveAll(folder), os.MkdirAll(folder, 0o755)); err != nil { //nolint:gosec // G301: for everybody to read
+		return fmt.Errorf("make the folder of the release: %w", err)
+	}
+	if err := errors.Join(o.addArchives(folder), o.addImages(folder)); err != nil {
+		return err
+	}
+	if err := copyFile(filepath.Join(o.built, "LICENSES.txt"), filepath.Join(folder, "LICENSES.txt")); err != nil {
+		return err
+	}
+	if err := write(filepath.Join(folder, "RELEASE-NOTES.md"), []byte(notes)); err != nil {
+		return err
+	}
+	listed, err := checksums(folder)
+	if err != nil {
+		return err
+	}
+	if err := write(filepath.Join(folder, sums), listed); err != nil {
+		return err
+	}
+	if !o.dry {
+		if err := o.sign(ctx, folder); err != nil {
+			return err
+		}
+	}
+	if err := os.RemoveAll(finished); err != nil {
+		return fmt.Errorf("replace an older release: %w", err)
+	}
+	if err := os.Rename(folder, finished); err != nil {
+		return fmt.Errorf("finish the release: %w", err)
+	}
+	_, _ = fmt.Fprintf(o.printed, "%s%s\n", listed, finished)
+	if o.dry {
+		_, _ = fmt.Fprintln(o.printed, "This was a dry run: the release has no tag and no signature. Do not publish it.")
+	}
+	return nil
+}
+
+// addArchives copies the archives of all systems and writes the bills of materials of the programs in them.
+func (o options) addArchives(folder string) error {
+	for _, system := range o.systems {
+		suffix, exe := ".tar.gz", ""
+		if strings.HasPrefix(system, "windows-") {
+			suffix, exe = ".zip", ".exe"
+		}
+		name := "gatewright-" + o.version + "-" + system + suffix
+		if err := copyFile(filepath.Join(o.built, name), filepath.Join(folder, name)); err != nil {
+			return err
+		}
+		for _, program := range programs {
+			bill, err := image.Bill(filepath.Join(o.built, strings.TrimPrefix(system, "linux-"), program+exe), o.version)
+			if err != nil {
+				return err
+			}
+			if err := write(filepath.Join(folder, program+"-"+o.version+"-"+system+".cdx.json"), bill); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// addImages copies the images, and the bills of materials of those that are in no archive, and writes compose.yaml.
+func (o options) addImages(folder string) error {
+	images := filepath.Join(o.built, "images")
+	for _, service := range append([]string{""}, o.services...) {
+		name := strings.TrimSuffix("gatewright-"+service, "-")
+		if err := copyFile(filepath.Join(images, name+".tar"), filepath.Join(folder, name+"-"+o.version+"-image.tar")); err != nil {
+			return err
+		}
+		for _, system := range o.systems {
+			architecture, isLinux := strings.CutPrefix(system, "linux-")
+			if !isLinux || service == "" {
+				continue // the server's is beside its archive
+			}
+			bill := filepath.Join(images, name+"-"+architecture+".cdx.json")
+			if err := copyFile(bill, filepath.Join(folder, name+"-"+o.version+"-"+system+".cdx.json")); err != nil {
+				return err
+			}
+		}
+	}
+	digest, err := digestOf(filepath.Join(images, "gatewright", "index.json"))
+	if err != nil {
+		return err
+	}
+	text := strings.NewReplacer("VERSION", o.version, "DIGEST", digest).Replace(composeFile)
+	return write(filepath.Join(folder, "compose.yaml"), []byte(text))
+}
+
+// digestOf returns the digest of the only image in the index of an OCI image layout.
+func digestOf(file string) (string, error) {
+	raw, err := os.ReadFile(file) //nolint:gosec // G304: what make has built
+	if err != nil {
+		return "", fmt.Errorf("read the digest of an image: %w", err)
+	}
+	var index struct {
+		Manifests []struct {
+			Digest string `json:"digest"`
+		} `json:"manifests"`
+	}
+	if err := json.Unmarshal(raw, &index); err != nil {
+		return "", fmt.Errorf("read the digest of an image: %w", err)
+	}
+	if len(index.Manifests) != 1 {
+		return "", fmt.Errorf("read the digest of an image: %s lists %d images, want 1", file, len(index.Manifests))
+	}
+	return index.Manifests[0].Digest, nil
+}
+
+// checksums returns the SHA-256 of each file in a folder, sorted by name, in the form that sha256sum reads.
+func checksums(folder string) ([]byte, error) {
+	entries, err := os.ReadDir(folder)
+	if err != nil {
+		return nil, fmt.Errorf("list the release: %w", err)
+	}
+	var out bytes.Buffer
+	for _, e := range entries {
+		file, err := os.Open(filepath.Join(folder, e.Name())) //nolint:gosec // G304: a file of the release
+		if err != nil {
+			return nil, fmt.Errorf("read a file of the release: %w", err)
+		}
+		sum := sha256.New()
+		_, err = io.Copy(sum, file)
+		if err := errors.Join(err, file.Close()); err != nil {
+			return nil, fmt.Errorf("read a file of the release: %w", err)
+		}
+		fmt.Fprintf(&out, "%x  %s\n", sum.Sum(nil), e.Name())
+	}
+	return out.Bytes(), nil
+}
+
+// copyFile copies what make has built.
+func copyFile(from, to string) error {
+	raw, err := os.ReadFile(from) //nolint:gosec // G304: what make has built
+	if err != nil {
+		return fmt.Errorf("read a file of the release: %w", err)
+	}
+	return write(to, raw)
+}
+
+// write writes a file for everybody to read.
+func write(file string, raw []byte) error {
+	if err := os.WriteFile(file, raw, 0o644); err != nil { //nolint:gosec // G306: for everybody to read
+		return fmt.Errorf("write a file of the release: %w", err)
+	}
+	return nil
+}

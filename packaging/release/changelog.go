@@ -1,0 +1,136 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+)
+
+const (
+	unreleased = "Unreleased"
+	// upgrade is the group with what administrators have to know or do, which Keep a Changelog does not have.
+	upgrade = "Upgrade"
+)
+
+// groups are the headings within a section, in their order (https://keepachangelog.com/en/1.1.0/).
+var groups = []string{"Added", "Changed", "Deprecated", "Removed", "Fixed", "Security", upgrade}
+
+var sectionHeading = regexp.MustCompile(`^## \[(Unreleased|\d+\.\d+\.\d+)\](?: - (\d{4}-\d{2}-\d{2}))?$`)
+
+// section is what changed in one release.
+type section struct {
+	version, date string
+	groups        []group
+}
+
+// group is a kind of change with its text.
+type group struct{ name, text string }
+
+// changelog has the newest section first.
+type changelog []section
+
+// find returns the section of a version, nil if there is none.
+func (c changelog) find(version string) *section {
+	if i := slices.IndexFunc(c, func(s section) bool { return s.version == version }); i >= 0 {
+		return &c[i]
+	}
+	return nil
+}
+
+// parse reads a changelog. It returns an error for each form that Keep a Changelog does not have, and for a release
+// without an upgrade note.
+func parse(text string) (changelog, error) {
+	var all changelog
+	for i, line := range strings.Split(text, "\n") {
+		at := func(format string, args ...any) error { return fmt.Errorf("line %d: %w", i+1, fmt.Errorf(format, args...)) }
+		switch {
+		case i == 0 && line != "# Changelog":
+			return nil, at("begin with # Changelog")
+		case strings.HasPrefix(line, "## "):
+			m := sectionHeading.FindStringSubmatch(line)
+			if m == nil {
+				return nil, at("%q is no heading of a section: write ## [1.2.3] - 2026-01-31, or ## [%s]", line, unreleased)
+			}
+			s := section{version: m[1], date: m[2]}
+			if err := all.follows(s); err != nil {
+				return nil, at("%w", err)
+			}
+			all = append(all, s)
+		case strings.HasPrefix(line, "### "):
+			name := strings.TrimPrefix(line, "### ")
+			if len(all) == 0 || !slices.Contains(groups, name) {
+				return nil, at("%q is none of %s in a section", name, strings.Join(groups, ", "))
+			}
+			s := &all[len(all)-1]
+			if len(s.groups) > 0 && slices.Index(groups, s.groups[len(s.groups)-1].name) >= slices.Index(groups, name) {
+				return nil, at("%s comes before %s: write each once, in the order %s", name, s.groups[len(s.groups)-1].name, strings.Join(groups, ", "))
+			}
+			s.groups = append(s.groups, group{name: name})
+		case len(all) > 0 && strings.TrimSpace(line) != "" && len(all[len(all)-1].groups) == 0:
+			return nil, at("put the text below one of %s", strings.Join(groups, ", "))
+		case len(all) > 0 && len(all[len(all)-1].groups) > 0:
+			g := &all[len(all)-1].groups[len(all[len(all)-1].groups)-1]
+			g.text += line + "\n"
+		}
+	}
+	return all, all.complete()
+}
+
+// follows returns an error if a section cannot stand below those that were read.
+func (c changelog) follows(s section) error {
+	switch {
+	case len(c) == 0 && s.version != unreleased:
+		return fmt.Errorf("the first section is [%s], which may be empty", unreleased)
+	case len(c) > 0 && s.version == unreleased:
+		return fmt.Errorf("[%s] is the first section, once", unreleased)
+	case s.version == unreleased && s.date != "":
+		return fmt.Errorf("[%s] has no date", unreleased)
+	case s.version == unreleased:
+		return nil
+	case c.find(s.version) != nil:
+		return fmt.Errorf("[%s] has two sections", s.version)
+	}
+	if _, err := time.Parse(time.DateOnly, s.date); err != nil {
+		return fmt.Errorf("[%s] needs the date of the release: %w", s.version, err)
+	}
+	if before := c[len(c)-1].date; before != "" && before < s.date {
+		return fmt.Errorf("[%s] is newer than the section above it", s.version)
+	}
+	return nil
+}
+
+// complete returns an error for what is missing.
+func (c changelog) complete() error {
+	if len(c) == 0 {
+		return errors.New("there is no section")
+	}
+	for _, s := range c {
+		for _, g := range s.groups {
+			if strings.TrimSpace(g.text) == "" {
+				return fmt.Errorf("[%s] has nothing below %s", s.version, g.name)
+			}
+		}
+		if s.version != unreleased && (len(s.groups) == 0 || s.groups[len(s.groups)-1].name != upgrade) {
+			return fmt.Errorf("[%s] has no upgrade note: write below ### %s what administrators have to do, or that it is nothing", s.version, upgrade)
+		}
+	}
+	return nil
+}
+
+// notes returns the section as release notes.
+func (s section) notes(version string) string {
+	var out strings.Builder
+	fmt.Fprintf(&out, "# Gatewright %s\n", version)
+	if s.version == unreleased {
+		out.WriteString("\nThis is a dry run: it has no tag and no signature. Do not publish it.\n")
+	} else {
+		fmt.Fprintf(&out, "\nReleased %s. Installation and verification: docs/install.md.\n", s.date)
+	}
+	for _, g := range s.groups {
+		fmt.Fprintf(&out, "\n## %s\n\n%s\n", g.name, strings.Trim(g.text, "\n"))
+	}
+	return out.String()
+}

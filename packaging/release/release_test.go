@@ -1,0 +1,278 @@
+package main
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"go.yaml.in/yaml/v3"
+
+	"github.com/gatewright/gatewright/shared/config"
+)
+
+const changes = "# Changelog\n\n## [Unreleased]\n\n### Added\n\n- Something new.\n\n## [1.2.3] - 2026-11-29\n\n### Fixed\n\n- A fault.\n\n### Upgrade\n\nNothing to do.\n"
+
+// checkout makes a checkout of version 1.2.3 with a tag, a key and what make builds, and returns the options of its release.
+func checkout(t *testing.T) options {
+	t.Helper()
+	o := options{
+		tree: t.TempDir(), built: t.TempDir(), out: t.TempDir(), version: "1.2.3", tag: "v1.2.3", key: filepath.Join(t.TempDir(), "key"),
+		systems: []string{"linux-amd64", "windows-arm64"}, services: []string{"relay"}, printed: io.Discard,
+	}
+	typed(t, "ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "test", "-f", o.key)
+	public, err := os.ReadFile(o.key + ".pub")
+	if err != nil {
+		t.Fatal(err)
+	}
+	put(t, filepath.Join(o.tree, "CHANGELOG.md"), changes)
+	put(t, filepath.Join(o.tree, filepath.FromSlash(allowedSigners)), "# keys\n"+signer+` namespaces="`+namespace+`" `+string(public))
+	typed(t, "git", "-C", o.tree, "init", "-q")
+	commit(t, o.tree)
+	typed(t, "git", "-C", o.tree, "tag", o.tag)
+	for _, name := range []string{
+		"gatewright-1.2.3-linux-amd64.tar.gz", "gatewright-1.2.3-windows-arm64.zip", "LICENSES.txt",
+		"images/gatewright.tar", "images/gatewright-relay.tar", "images/gatewright-relay-amd64.cdx.json",
+	} {
+		put(t, filepath.Join(o.built, filepath.FromSlash(name)), "the bytes of "+name)
+	}
+	put(t, filepath.Join(o.built, "images", "gatewright", "index.json"), `{"manifests": [{"digest": "sha256:0123"}]}`)
+	for _, name := range []string{"amd64/gatewright", "amd64/gatewright-server", "windows-arm64/gatewright.exe", "windows-arm64/gatewright-server.exe"} {
+		binary := filepath.Join(o.built, filepath.FromSlash(name))
+		// Any Go binary names its modules, and this test is one.
+		if err := errors.Join(os.MkdirAll(filepath.Dir(binary), 0o755), os.Symlink(os.Args[0], binary)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return o
+}
+
+func put(t *testing.T, name, text string) {
+	t.Helper()
+	if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o755), os.WriteFile(name, []byte(text), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// typed runs a command.
+func typed(t *testing.T, name string, args ...string) {
+	t.Helper()
+	if out, err := exec.CommandContext(t.Context(), name, args...).CombinedOutput(); err != nil {
+		t.Fatalf("%s %v: %v: %s", name, args, err, out)
+	}
+}
+
+// commit commits everything in a checkout.
+func commit(t *testing.T, tree string) {
+	t.Helper()
+	typed(t, "git", "-C", tree, "add", "-A")
+	typed(t, "git", "-C", tree, "-c", "user.name=Test", "-c", "user.email=test@example.com", "-c", "commit.gpgsign=false", "commit", "-q", "-m", "change")
+}
+
+// files returns the texts of the files in a folder.
+func files(t *testing.T, folder string) map[string]string {
+	t.Helper()
+	entries, err := os.ReadDir(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]string{}
+	for _, e := range entries {
+		raw, err := os.ReadFile(filepath.Join(folder, e.Name()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		all[e.Name()] = string(raw)
+	}
+	return all
+}
+
+// TestReleaseIsCompleteAndSigned makes a release twice, and verifies it as users do.
+func TestReleaseIsCompleteAndSigned(t *testing.T) {
+	o := checkout(t)
+	var printed bytes.Buffer
+	o.printed = &printed
+	if err := run(t.Context(), o, false); err != nil {
+		t.Fatal(err)
+	}
+	folder := filepath.Join(o.out, "1.2.3")
+	first := files(t, folder)
+	want := []string{
+		"LICENSES.txt", "RELEASE-NOTES.md", "SHA256SUMS", "SHA256SUMS.sig", "compose.yaml", "gatewright-1.2.3-image.tar",
+		"gatewright-1.2.3-linux-amd64.cdx.json", "gatewright-1.2.3-linux-amd64.tar.gz", "gatewright-1.2.3-windows-arm64.cdx.json", "gatewright-1.2.3-windows-arm64.zip",
+		"gatewright-relay-1.2.3-image.tar", "gatewright-relay-1.2.3-linux-amd64.cdx.json", "gatewright-server-1.2.3-linux-amd64.cdx.json", "gatewright-server-1.2.3-windows-arm64.cdx.json",
+	}
+	if diff := cmp.Diff(want, slices.Sorted(maps.Keys(first))); diff != "" {
+		t.Error(diff)
+	}
+	var sum strings.Builder
+	for _, name := range want {
+		if !strings.HasPrefix(name, sums) {
+			fmt.Fprintf(&sum, "%x  %s\n", sha256.Sum256([]byte(first[name])), name)
+		}
+	}
+	if diff := cmp.Diff(sum.String(), first[sums]); diff != "" {
+		t.Errorf("SHA256SUMS: %s", diff)
+	}
+	verify := exec.CommandContext(t.Context(), "ssh-keygen", "-Y", "verify", "-f", filepath.Join(o.tree, allowedSigners), "-I", signer, "-n", namespace, "-s", filepath.Join(folder, signature))
+	verify.Stdin = strings.NewReader(first[sums])
+	if out, err := verify.CombinedOutput(); err != nil {
+		t.Errorf("ssh-keygen -Y verify = %v: %s", err, out)
+	}
+	if notes := first["RELEASE-NOTES.md"]; !strings.Contains(notes, "# Gatewright 1.2.3\n") || !strings.Contains(notes, "## Upgrade\n\nNothing to do.\n") || strings.Contains(notes, "Something new") {
+		t.Errorf("the release notes are not the section of 1.2.3:\n%s", notes)
+	}
+	secret, err := os.ReadFile(o.key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	line := strings.Split(string(secret), "\n")[1]
+	for name, text := range first {
+		if strings.Contains(text, line) {
+			t.Errorf("%s contains the private key", name)
+		}
+	}
+	if strings.Contains(printed.String(), line) {
+		t.Error("the release prints the private key")
+	}
+
+	o.out = filepath.Join(t.TempDir(), "another", "folder")
+	if err := run(t.Context(), o, false); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(first, files(t, filepath.Join(o.out, "1.2.3"))); diff != "" {
+		t.Errorf("two releases of a commit differ: %s", diff)
+	}
+}
+
+// TestDryRunNeedsNoTag and no key, and says that it makes no release.
+func TestDryRunNeedsNoTag(t *testing.T) {
+	o := checkout(t)
+	var printed bytes.Buffer
+	o.version, o.tag, o.key, o.dry, o.printed = "1.3.0-dev", "", "", true, &printed
+	for _, name := range []string{"linux-amd64.tar.gz", "windows-arm64.zip"} {
+		put(t, filepath.Join(o.built, "gatewright-1.3.0-dev-"+name), "the bytes of "+name)
+	}
+	if err := run(t.Context(), o, false); err != nil {
+		t.Fatal(err)
+	}
+	got := files(t, filepath.Join(o.out, "1.3.0-dev"))
+	if _, signed := got[signature]; signed {
+		t.Error("a dry run has a signature")
+	}
+	if notes := got["RELEASE-NOTES.md"]; !strings.Contains(notes, "Something new") || !strings.Contains(notes, "dry run") {
+		t.Errorf("the notes of a dry run are\n%s\nwant the unreleased section, and that it is a dry run", notes)
+	}
+	if !strings.Contains(printed.String(), "no tag and no signature") {
+		t.Errorf("a dry run prints %q, want that it has no tag and no signature", printed.String())
+	}
+}
+
+func TestUnfitReleaseIsRefused(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		change func(t *testing.T, o *options)
+		want   string
+	}{
+		{"a changed file", func(t *testing.T, o *options) { put(t, filepath.Join(o.tree, "CHANGELOG.md"), changes+"\n") }, "CHANGELOG.md"},
+		{"a new file", func(t *testing.T, o *options) { put(t, filepath.Join(o.tree, "new.go"), "package p") }, "new.go"},
+		{"a dirty dry run", func(t *testing.T, o *options) { o.dry = true; put(t, filepath.Join(o.tree, "new.go"), "package p") }, "new.go"},
+		{"no tag", func(_ *testing.T, o *options) { o.tag = "" }, "VERSION=v1.2.3"},
+		{"another tag", func(_ *testing.T, o *options) { o.tag = "v1.2.4" }, "shared/release/VERSION"},
+		{"another tag of a dry run", func(_ *testing.T, o *options) { o.tag, o.dry = "v1.2.4", true }, "shared/release/VERSION"},
+		{"a tag that does not exist", func(_ *testing.T, o *options) { o.tag, o.version = "v1.2.4", "1.2.4" }, "git tag"},
+		{"a version between releases", func(_ *testing.T, o *options) { o.tag, o.version = "v1.2.4-dev", "1.2.4-dev" }, "-dev"},
+		{"the tag of another commit", func(t *testing.T, o *options) { put(t, filepath.Join(o.tree, "new.go"), "package p"); commit(t, o.tree) }, "git switch --detach v1.2.3"},
+		{"no key", func(_ *testing.T, o *options) { o.key = "" }, "KEY=path"},
+		{"a missing key", func(_ *testing.T, o *options) { o.key += "-missing" }, "KEY="},
+		{"no image", func(_ *testing.T, o *options) { o.systems = []string{"darwin-arm64"} }, "linux-amd64"},
+		{"no section of the changelog", func(t *testing.T, o *options) {
+			put(t, filepath.Join(o.tree, "CHANGELOG.md"), strings.ReplaceAll(changes, "[1.2.3]", "[1.2.2]"))
+			commit(t, o.tree)
+			typed(t, "git", "-C", o.tree, "tag", "-f", o.tag)
+		}, "no section [1.2.3]"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			o := checkout(t)
+			tt.change(t, &o)
+			if err := run(t.Context(), o, true); err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("the check = %v, want an error with %q", err, tt.want)
+			}
+		})
+	}
+}
+
+// TestKeyThatUsersDoNotKnowIsRefused signs with a key that the checkout does not list. The older release stays.
+func TestKeyThatUsersDoNotKnowIsRefused(t *testing.T) {
+	o := checkout(t)
+	older := filepath.Join(o.out, "1.2.3", "older")
+	put(t, older, "older")
+	typed(t, "ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", o.key+"-other")
+	o.key += "-other"
+	if err := run(t.Context(), o, false); err == nil || !strings.Contains(err.Error(), allowedSigners) {
+		t.Errorf("a release with an unknown key = %v, want an error that names %s", err, allowedSigners)
+	}
+	if _, err := os.Stat(older); err != nil {
+		t.Errorf("the release that failed has removed an older one: %v", err)
+	}
+}
+
+func TestMissingFileIsNamed(t *testing.T) {
+	for _, name := range []string{"gatewright-1.2.3-linux-amd64.tar.gz", "LICENSES.txt", "images/gatewright-relay.tar", "images/gatewright/index.json", "amd64/gatewright-server"} {
+		o := checkout(t)
+		file := filepath.Join(o.built, filepath.FromSlash(name))
+		if err := os.Remove(file); err != nil {
+			t.Fatal(err)
+		}
+		if err := run(t.Context(), o, false); err == nil || !strings.Contains(err.Error(), file) {
+			t.Errorf("a release without %s = %v, want an error with its path", name, err)
+		}
+	}
+}
+
+// TestComposeFileStartsTheImage compares compose.yaml with the product's settings and with what its image is made for.
+func TestComposeFileStartsTheImage(t *testing.T) {
+	var file struct {
+		Services map[string]struct {
+			Image       string
+			User        string
+			ReadOnly    bool `yaml:"read_only"`
+			Ports       []string
+			Environment map[string]string
+			Volumes     []string
+		}
+	}
+	if err := yaml.Unmarshal([]byte(composeFile), &file); err != nil {
+		t.Fatal(err)
+	}
+	s := file.Services["gatewright"]
+	if s.Image != "gatewright:VERSION" {
+		t.Errorf("image = %q, want gatewright:VERSION", s.Image)
+	}
+	if s.User != "65532:65532" || !s.ReadOnly {
+		t.Errorf("user = %q and read_only = %t, want the image's user 65532:65532 and true", s.User, s.ReadOnly)
+	}
+	if diff := cmp.Diff([]string{"80:80", "443:443"}, s.Ports); diff != "" {
+		t.Errorf("ports: %s", diff)
+	}
+	if diff := cmp.Diff([]string{"gatewright:/var/lib/gatewright"}, s.Volumes); diff != "" {
+		t.Errorf("volumes: %s", diff)
+	}
+	var environ []string
+	for name := range s.Environment {
+		environ = append(environ, name+"=value")
+	}
+	if err := config.CheckNames(environ, true); err != nil || len(environ) == 0 {
+		t.Errorf("its settings %v: %v, want settings of the product", environ, err)
+	}
+}

@@ -1,0 +1,45 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+)
+
+const (
+	// namespace is what signatures are for: a signature of a commit or of a mail does not verify as one of a release.
+	namespace = "gatewright-release"
+	// signer is the name of the release keys in the file of allowed signers.
+	signer = "gatewright"
+	// allowedSigners is the file with the public keys that verify releases, from the root of the checkout.
+	allowedSigners = "packaging/release/allowed_signers"
+	// sums is the file with the checksums of all files of a release. Its signature is beside it.
+	sums, signature = "SHA256SUMS", "SHA256SUMS.sig"
+)
+
+// sign signs the checksums in folder and verifies the signature with the public keys of the checkout, as users do.
+// ssh-keygen reads the key, and asks for its passphrase if it has one: this process sees only its path.
+func (o options) sign(ctx context.Context, folder string) error {
+	file := filepath.Join(folder, sums)
+	cmd := exec.CommandContext(ctx, "ssh-keygen", "-q", "-Y", "sign", "-f", o.key, "-n", namespace, file) //nolint:gosec // G204: the caller's key
+	cmd.Stdin, cmd.Stderr = os.Stdin, os.Stderr
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("sign %s with the key %s: %w", sums, o.key, err)
+	}
+	signed, err := os.Open(file) //nolint:gosec // G304: what was just written
+	if err != nil {
+		return fmt.Errorf("verify the signature: %w", err)
+	}
+	cmd = exec.CommandContext(ctx, "ssh-keygen", "-q", "-Y", "verify", "-f", filepath.Join(o.tree, filepath.FromSlash(allowedSigners)), //nolint:gosec // G204: files of ours
+		"-I", signer, "-n", namespace, "-s", filepath.Join(folder, signature))
+	cmd.Stdin = signed
+	out, err := cmd.CombinedOutput()
+	if err := errors.Join(err, signed.Close()); err != nil {
+		return fmt.Errorf("the signature does not verify: commit the public half of the key to %s before the release: %w: %s", allowedSigners, err, bytes.TrimSpace(out))
+	}
+	return nil
+}
