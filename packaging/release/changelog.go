@@ -45,7 +45,9 @@ func (c changelog) find(version string) *section {
 func parse(text string) (changelog, error) {
 	var all changelog
 	for i, line := range strings.Split(text, "\n") {
-		at := func(format string, args ...any) error { return fmt.Errorf("line %d: %w", i+1, fmt.Errorf(format, args...)) }
+		at := func(format string, args ...any) error {
+			return fmt.Errorf("line %d: %w", i+1, fmt.Errorf(format, args...))
+		}
 		switch {
 		case i == 0 && line != "# Changelog":
 			return nil, at("begin with # Changelog")

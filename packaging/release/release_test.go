@@ -191,7 +191,10 @@ func TestUnfitReleaseIsRefused(t *testing.T) {
 		{"another tag of a dry run", func(_ *testing.T, o *options) { o.tag, o.dry = "v1.2.4", true }, "shared/release/VERSION"},
 		{"a tag that does not exist", func(_ *testing.T, o *options) { o.tag, o.version = "v1.2.4", "1.2.4" }, "git tag"},
 		{"a version between releases", func(_ *testing.T, o *options) { o.tag, o.version = "v1.2.4-dev", "1.2.4-dev" }, "-dev"},
-		{"the tag of another commit", func(t *testing.T, o *options) { put(t, filepath.Join(o.tree, "new.go"), "package p"); commit(t, o.tree) }, "git switch --detach v1.2.3"},
+		{"the tag of another commit", func(t *testing.T, o *options) {
+			put(t, filepath.Join(o.tree, "new.go"), "package p")
+			commit(t, o.tree)
+		}, "git switch --detach v1.2.3"},
 		{"no key", func(_ *testing.T, o *options) { o.key = "" }, "KEY=path"},
 		{"a missing key", func(_ *testing.T, o *options) { o.key += "-missing" }, "KEY="},
 		{"no image", func(_ *testing.T, o *options) { o.systems = []string{"darwin-arm64"} }, "linux-amd64"},
