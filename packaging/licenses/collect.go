@@ -19,6 +19,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gatewright/gatewright/console"
 	"github.com/gatewright/gatewright/internal/gobuild"
 )
 
@@ -51,19 +52,19 @@ func (c collection) addProduct(tree string) error {
 
 // addConsole adds the licenses of the npm packages in the console, which the build of the console has collected in its bundle.
 func (c collection) addConsole(tree string) error {
-	files, err := consoleFiles(tree)
-	if err != nil {
-		return fmt.Errorf("read the bundle of the console: %w", err)
-	}
-	entries, err := fs.ReadDir(files, ".")
+	bundle, err := os.ReadFile(filepath.Join(tree, "console", console.FileName)) //nolint:gosec // G304: a file of the checkout
 	if err != nil {
 		return fmt.Errorf("read the bundle of the console: %w: run make console", err)
 	}
-	for _, e := range entries {
-		if !consoleName.MatchString(e.Name()) {
+	files, err := zip.NewReader(bytes.NewReader(bundle), int64(len(bundle)))
+	if err != nil {
+		return fmt.Errorf("read the bundle of the console: %w: run make console", err)
+	}
+	for _, f := range files.File {
+		if !consoleName.MatchString(f.Name) {
 			continue
 		}
-		raw, err := fs.ReadFile(files, e.Name())
+		raw, err := fs.ReadFile(files, f.Name)
 		if err != nil {
 			return fmt.Errorf("read the licenses of the console: %w", err)
 		}
@@ -72,18 +73,6 @@ func (c collection) addConsole(tree string) error {
 		return nil
 	}
 	return errors.New("the bundle of the console has no file of licenses: run make console")
-}
-
-// consoleFiles opens the bundle of the console: the archive in the checkout, or the folder that make console has written.
-func consoleFiles(tree string) (fs.FS, error) {
-	raw, err := os.ReadFile(filepath.Join(tree, "console", "bundle.zip")) //nolint:gosec // G304: a file of the checkout
-	if errors.Is(err, fs.ErrNotExist) {
-		return os.DirFS(filepath.Join(tree, "console", "dist")), nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	return zip.NewReader(bytes.NewReader(raw), int64(len(raw)))
 }
 
 // system is an operating system with an architecture, by Go's names.

@@ -9,6 +9,8 @@ import (
 	"runtime/debug"
 	"strings"
 	"testing"
+
+	"github.com/gatewright/gatewright/console"
 )
 
 const tree = "../.."
@@ -24,7 +26,7 @@ func TestEveryModuleOfTheServerHasItsText(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := collection{}
-	if err := errors.Join(c.addProduct(tree), c.addPackages(all)); err != nil {
+	if err := errors.Join(c.addProduct(tree), c.addConsole(tree), c.addPackages(all)); err != nil {
 		t.Fatal(err)
 	}
 	text := string(c.text())
@@ -38,7 +40,7 @@ func TestEveryModuleOfTheServerHasItsText(t *testing.T) {
 		}
 	}
 	for _, want := range []string{
-		"\nGatewright: LICENSE\n", "\nGatewright: NOTICE\n", "all-MiniLM-L6-v2", "\nthe Go standard library: LICENSE\n",
+		"\nGatewright: LICENSE\n", "\nGatewright: NOTICE\n", "all-MiniLM-L6-v2", "\nGatewright console: licenses of its npm packages\n", "\nthe Go standard library: LICENSE\n",
 		"\n" + modulePath + ": thirdparty/jsonschema/LICENSE\n",
 	} {
 		if !strings.Contains(text, want) {
@@ -121,27 +123,30 @@ func TestTextsStandOnceAndSorted(t *testing.T) {
 	}
 }
 
-func TestConsoleHasItsLicenses(t *testing.T) {
+// bundle returns a bundle of the console with one file.
+func bundle(t *testing.T, name, text string) string {
+	t.Helper()
 	var archive bytes.Buffer
 	z := zip.NewWriter(&archive)
-	w, err := z.Create("licenses-0a1b2c.txt")
+	w, err := z.Create(name)
 	if err == nil {
-		_, err = w.Write([]byte("preact: MIT"))
+		_, err = w.Write([]byte(text))
 	}
 	if err := errors.Join(err, z.Close()); err != nil {
 		t.Fatal(err)
 	}
-	for _, tt := range []struct {
-		name, file, text, wantError string
-	}{
-		{"an archive", "console/bundle.zip", archive.String(), ""},
-		{"a folder", "console/dist/licenses-0a1b2c.txt", "preact: MIT", ""},
-		{"a bundle without licenses", "console/dist/index.html", "<html>", "no file of licenses"},
-		{"no bundle", "console/console.go", "package console", "make console"},
+	return archive.String()
+}
+
+func TestConsoleHasItsLicenses(t *testing.T) {
+	for _, tt := range []struct{ name, bundle, wantError string }{
+		{"licenses", bundle(t, "licenses-0a1b2c.txt", "preact: MIT"), ""},
+		{"no licenses", bundle(t, "index.html", "<html>"), "no file of licenses"},
+		{"a damaged bundle", "PK", "make console"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			checkout := t.TempDir()
-			put(t, filepath.Join(checkout, filepath.FromSlash(tt.file)), tt.text)
+			put(t, filepath.Join(checkout, "console", console.FileName), tt.bundle)
 			c := collection{}
 			err := c.addConsole(checkout)
 			if tt.wantError != "" {
