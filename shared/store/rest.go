@@ -52,17 +52,19 @@ type shape struct {
 	rests       [][]int
 }
 
-// shapes remembers the shape of each type that was read or written. It depends on the program alone, and costs as much as decoding a record.
-var shapes sync.Map
+// shapeOf returns the shape of a type of struct. It is worked out once for each type: it costs as much as decoding a record.
+var shapeOf = once(newShape)
 
-// shapeOf returns the shape of a type of struct.
-func shapeOf(t reflect.Type) *shape {
-	if made, ok := shapes.Load(t); ok {
-		return made.(*shape)
+// once returns make with a memory of its results, as sync.OnceValue does for a function without an argument. The results are constants.
+func once[K comparable, V any](make func(K) V) func(K) V {
+	var made sync.Map
+	return func(k K) V {
+		v, ok := made.Load(k)
+		if !ok {
+			v, _ = made.LoadOrStore(k, make(k))
+		}
+		return v.(V)
 	}
-	made := newShape(t)
-	shapes.Store(t, made)
-	return made
 }
 
 func newShape(t reflect.Type) *shape {
