@@ -72,6 +72,9 @@ BUBBLES := {{$$p := .ImportPath}}{{if eq .Name "main"}}{{range .Deps}}{{if eq . 
 users = $$(go list -f '{{$$p := .ImportPath}}{{range .TestImports}}{{if eq . "$(MODULE)/$(1)"}}{{println $$p}}{{end}}{{end}}$\
         {{range .XTestImports}}{{if eq . "$(MODULE)/$(1)"}}{{println $$p}}{{end}}{{end}}' $(or $(2),./...) | sort -u)
 MODULE := github.com/gatewright/gatewright
+# The tests of files of a group, and of all groups, that have golden files: -run of the others would only take time.
+golden_tests = ^($$(sed -nE 's/^func (Test[A-Za-z0-9_]+)\(.*/\1/p' $$(grep -lE '\bgolden\.' events/*_test.go functions/*_test.go $\
+        $(foreach d,functions/$(GROUP) shared/$(GROUP),$(wildcard $d/*_test.go))) | paste -sd'|' -))$$
 
 # An installation in AWS: its name, whose settings stand in infra/stages/NAME.json, and what that leaves open (-c name=value): docs/aws.md.
 STAGE   ?= dev
@@ -126,7 +129,7 @@ run-lambda: $(NODE_MODULES) $(BOOTSTRAPS) $(EMULATORS) $(PRODUCT) ## start the p
 # Each go test here leaves vet to make lint, which has it: vet type-checks again what a build has checked.
 test: $(NODE_MODULES) $(if $(PKG),,$(CONFORMANCE) $(CONSOLE_MODULES) $(PRODUCT)) ## run every test that needs no emulator of AWS; PKG=variables or PKG=./shared/keys: what is about one group or package
 	$(if $(GROUP),GATEWRIGHT_TEST_GROUP=$(GROUP) )go test -vet=off -p=$(PACKAGES_AT_ONCE) -timeout=20m $(TESTED)
-	$(if $(GROUP),go test -vet=off ./infra -run='Functions|Operation|MayDo|UpdatedInPlace')
+	$(if $(GROUP),go test -vet=off ./infra -run='FunctionsAreListed|FunctionsKnowTheir|Operation|FunctionMayDo|UpdatedInPlace')
 
 # The tests of files that play simulations, and no others of their packages.
 simulations: ## play four times as many seeds of every simulation as make test does (GATEWRIGHT_SIMULATIONS=40: forty times)
@@ -259,7 +262,7 @@ fmt: $(GOLANGCI_LINT) ## format every Go file
 goldens: $(NODE_MODULES) $(if $(PKG),,$(CONFORMANCE)) ## write every golden file anew, or those that PKG=variables or PKG=./shared/keys tests; read the diff before committing it
 	$(if $(PKG:$(GROUP)=),,go test -vet=off ./internal/house -update)
 	@packages="$(call users,internal/golden,$(if $(PKG),$(if $(GROUP),$(filter-out ./internal/house ./internal/cost,$(TESTED)),$(TESTED))))"; test -n "$$packages" || { echo "no test of $(PKG) has a golden file" >&2; exit 2; }; \
-		set -x; $(if $(GROUP),GATEWRIGHT_TEST_GROUP=$(GROUP) )go test -vet=off $$packages -update
+		set -x; $(if $(GROUP),GATEWRIGHT_TEST_GROUP=$(GROUP) )go test -vet=off $$packages $(if $(GROUP),-run="$(golden_tests)") -update
 	$(if $(GROUP),go test -vet=off ./infra -run='FunctionsAreListed|UpdatedInPlace' -update)
 	$(if $(PKG:$(GROUP)=),,go test -vet=off ./internal/cost -update)
 

@@ -8,7 +8,6 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/url"
-	"os"
 	"reflect"
 	"strings"
 	"testing"
@@ -206,9 +205,7 @@ func manyStates(t *testing.T) int {
 // each then in two more worlds of the same past: what is told is what comes, of deletions by all that the API shows before and after,
 // what is refused is refused alike, and a trial changes nothing, and nothing of its change after it.
 func TestADryRunTellsWhatItsChangeDoesInManyStates(t *testing.T) {
-	if os.Getenv(varGroup) != "" {
-		t.Skip("what goes with a thing is counted in the lists of all groups")
-	}
+	together(t) // what goes with a thing is counted in the lists of all groups
 	p, tools := newPopulated(t), toolsByOperation(t)
 	var changes []api.Declaration
 	for _, g := range functions.Groups() {

@@ -244,6 +244,7 @@ func (s *squatters) squat(c caller, name, tags string) {
 // in any order. An API key opens only gateways of projects and environments that
 // its maker sees.
 func TestNoGatewayOpensToKeysOfWhoDoesNotSeeIt(t *testing.T) {
+	together(t)
 	accepted := 0
 	for seed := range simulations.Runs(12) {
 		synctest.Test(t, func(t *testing.T) {

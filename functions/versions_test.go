@@ -228,6 +228,7 @@ func TestEveryChangeKeepsWhatANewerReleaseHasPutThere(t *testing.T) {
 // TestTwoReleasesChangeOneTable plays what comes of some hours side by side: this release carries out operations in any
 // order, one after the other and with what they begin, and a newer one adds to every record after each.
 func TestTwoReleasesChangeOneTable(t *testing.T) {
+	together(t)
 	p := newPopulated(t)
 	structs := structured(t)
 	inside := func(name string) bool { return structs[name] }

@@ -116,6 +116,14 @@ func only(t *testing.T) string {
 	return name
 }
 
+// together skips a test that plays all groups together, when the tests are limited to one group. make test has it.
+func together(t *testing.T) {
+	t.Helper()
+	if only(t) != "" {
+		t.Skip("make test plays all groups together")
+	}
+}
+
 // each runs a test for every operation that match accepts, in a bubble.
 func each(t *testing.T, match func(api.Declaration) bool, test func(t *testing.T, d api.Declaration)) {
 	t.Helper()
