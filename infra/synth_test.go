@@ -6,6 +6,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -17,8 +18,10 @@ import (
 	"github.com/gatewright/gatewright/functions"
 )
 
-// TestMain ends the CDK's process with the tests'.
+// TestMain ends the CDK's process with the tests'. Templates are large and stay until the end, so that the garbage collector would find
+// little.
 func TestMain(m *testing.M) {
+	debug.SetGCPercent(400)
 	code := m.Run()
 	jsii.Close()
 	os.Exit(code)
@@ -119,24 +122,28 @@ func synthesiseFew(t *testing.T, context map[string]string) assembly {
 // synthesiseOnce returns the installation of a context with some of its functions, which kind names.
 func synthesiseOnce(t *testing.T, context map[string]string, kind string, of func(Settings) []declared) assembly {
 	t.Helper()
+	synthesised.Lock()
+	defer synthesised.Unlock()
+	said := fmt.Sprint(kind, context) // fmt sorts maps
+	if a, ok := synthesised.of[said]; ok {
+		return a
+	}
 	s := settingsFor(t, context)
 	without := s
 	without.Assets = ""
-	key := fmt.Sprintf("%s %+v", kind, without) // fmt sorts maps
-	synthesised.Lock()
-	defer synthesised.Unlock()
-	a, ok := synthesised.of[key]
+	meant := fmt.Sprintf("%s %+v", kind, without)
+	a, ok := synthesised.of[meant]
 	if !ok {
 		a = synthesiseOf(t, s, of(s))
 		a.dir = ""
-		synthesised.of[key] = a
 	}
+	synthesised.of[said], synthesised.of[meant] = a, a
 	return a
 }
 
 var synthesised = struct {
 	sync.Mutex
-	of map[string]assembly // by functions and settings
+	of map[string]assembly // by functions and context, and by functions and settings
 }{of: map[string]assembly{}}
 
 // synthesiseOf is synthesise with functions of its own, nil for the product's,
