@@ -167,6 +167,14 @@ func TestEachRuleFindsWhatItRefusesAndNothingElse(t *testing.T) {
 		{"a machine's path", Foreign, map[string]string{"a.txt": "one\n/ro" + "ot/x"}, []string{"a.txt:2"}},
 		{"a person's folder", Foreign, map[string]string{"a.go": "package a // /ho" + "me/anna/x"}, []string{"a.go:1"}},
 		{"a registry's host", Foreign, map[string]string{"package-lock.json": "https://registry.npm" + "js.org/x"}, []string{"package-lock.json:1"}},
+		{
+			"each path and host", Foreign,
+			map[string]string{
+				"work": "/wo" + "rk/x", "go": "proxy.go" + "lang.org", "sums": "sum.go" + "lang.org", "python": "pyp" + "i.org", "rust": "crate" + "s.io",
+				"debian": "deb.deb" + "ian.org", "java": "repo1.mav" + "en.org", "apache": "repo.mav" + "en.apache.org",
+			},
+			[]string{"work:1", "go:1", "sums:1", "python:1", "rust:1", "debian:1", "java:1", "apache:1"},
+		},
 		{"other paths and hosts", Foreign, map[string]string{"a.txt": "/v1/work, https://example.com/root"}, nil},
 
 		{"a linter without a reason", LinterReasons, map[string]string{".golangci.yml": "linters:\n  enable:\n    - gosec # why\n    - noctx\n\n  settings:\n"}, []string{"noctx has no reason"}},
