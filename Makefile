@@ -280,7 +280,7 @@ docs-vectors: asks-docs-vectors ## make the vectors by which a model of Bedrock 
 build: $(FUNCTIONS:%=dist/$(ARCH)/%/bootstrap) dist/$(ARCH)/mcpdocs/weights $(SERVICES:%=dist/$(ARCH)/%/container) ## build the binary of every function and service into dist/, arm64 unless GOARCH says otherwise
 
 bench: $(NODE_MODULES) $(CONSOLE_MODULES) $(CDK) $(BOOTSTRAPS) $(DOCS_WEIGHTS) ## measure the product and write docs/performance.md; leave the machine alone meanwhile
-	go run ./internal/figures
+	go run ./internal/bench
 
 # Away from cdk.json the CDK asks no app of ours, which would ask for the context of an installation.
 bootstrap: asks-bootstrap $(CDK) ## prepare an AWS account and region for installations, once for each: AWS_REGION=eu-central-1

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/gatewright/gatewright/functions/gateway"
+	"github.com/gatewright/gatewright/internal/bench/world"
 	"github.com/gatewright/gatewright/shared/allowance"
 	"github.com/gatewright/gatewright/shared/behind"
 	sharedgateway "github.com/gatewright/gatewright/shared/gateway"
@@ -30,14 +31,14 @@ const (
 	rungMetrics = "and the counts of analytics"
 )
 
-var rungs = []string{rungBare, rungKey, rungLimit, rungLines, rungMetrics}
+func rungs() []string { return []string{rungBare, rungKey, rungLimit, rungLines, rungMetrics} }
 
 // rung makes the gateway of a rung. end is called when it has served.
 func rung(ctx context.Context, name, address string) (_ http.Handler, end func(), err error) {
 	a, config := artifact(address), gatewayConfig()
 	end = func() {}
 	a.Policies["limit"] = project.Policy{
-		Name: "limit", Type: "rate-limit-inbound", Handler: component("rateLimitInbound", map[string]any{"rateLimitBy": "user", "requestsAllowed": limit, "timeWindowMinutes": 1}),
+		Name: "limit", Type: "rate-limit-inbound", Handler: component("rateLimitInbound", world.LimitOptions()),
 	}
 	for i := range a.Routes {
 		switch name {

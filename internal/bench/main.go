@@ -1,161 +1,153 @@
-// Command bench compares what a request costs the gateway with what it costs a
-// bare httputil.ReverseProxy: the same upstream, the same client, the same run.
+// Command bench measures the product and writes docs/performance.md, which is what `make bench` does.
 //
-// It is a program and no benchmark of package testing, because that counts the
-// client's and the upstream's work too: here each proxy is a process of its own
-// and says how much CPU it has used (getrusage). Rounds of both alternate, so
-// that a busy machine slows both; the median of the rounds' ratios counts.
+//	go run ./internal/bench -list
+//	go run ./internal/bench -only 'A request through a tunnel' -set rounds=3 -out -
 //
-// Read this file first; proxies.go has the two proxies, crowd.go
-// what 11,000 connections cost that wait, quota.go what counting costs. With -protocols it compares both by TLS, by HTTP/1.1
-// and HTTP/2, which is in protocols.go. With -binary it compares the
-// product as its users start it instead, which is in everything.go, with the programs of others in others.go and
-// what each part costs in ladder.go; with -shares it says where the time goes, which is in shares.go.
-// `make bench` runs it; it fails when the gateway costs more than -limit times
-// the ReverseProxy (issue 3, "Figures"), or more than -quota times itself where it counts
-// what callers have bought.
+// The page has a section for each scenario. A figure over its limit fails the run; the other scenarios run nevertheless, and the
+// page says which section has it. Sections that are not measured stay as they are.
+//
+// What a scenario measures runs in processes of its own, which package world starts and package load asks. What is compared is
+// measured in turns, and the median of the rounds counts, so that a busy machine slows all of it.
+//
+// Read main.go, then table.go for the list of scenarios and report.go for what one is given; each other file is a family of
+// scenarios.
 package main
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"flag"
 	"fmt"
-	"strconv"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
 	"strings"
 
-	"github.com/gatewright/gatewright/internal/bars"
-	"github.com/gatewright/gatewright/internal/load"
+	"github.com/gatewright/gatewright/internal/bench/world"
 	"github.com/gatewright/gatewright/internal/program"
 )
 
-func main() { program.Main(context.Background(), "bench", run) }
-
-func run(ctx context.Context) error {
-	limit := flag.Float64("limit", 1.25, "the most that the gateway may cost, times the ReverseProxy")
-	quotaLimit := flag.Float64("quota", 1.1, "the most that a gateway with a quota may cost, times one with a key check alone")
-	memory := flag.Int("memory", 150, "the most MB that the gateway may have with 10,000 idle and 1,000 stalled connections")
-	rounds := flag.Int("rounds", 7, "how often both are measured")
-	requests := flag.Int("requests", 20_000, "requests in a round")
-	connections := flag.String("connections", "16,64", "connections of the client at once")
-	binary := flag.String("binary", "", "the product's binary, as `go build ./local` makes it: measure it with everything on, or several, with commas between them")
-	byProtocol := flag.Bool("protocols", false, "compare both by TLS, by HTTP/1.1 and by HTTP/2")
-	seconds := flag.Int("seconds", 1, "how long each is asked in a round, with -binary")
-	only := flag.String("only", "", "of what is asked with -binary, those alone beside the ReverseProxy whose names have this")
-	divided := flag.Bool("shares", false, "say where a request's processor time goes, by a profile of ten times -requests: instead, or behind what -binary measures")
-	role := flag.String("role", "", "upstream, reverse, gateway, quota or a rung of the ladder: what a child process does")
-	profile := flag.String("cpuprofile", "", "where the gateway's process writes a CPU profile")
+func main() {
+	if len(os.Args) > 1 && os.Args[1] == child {
+		program.Main(context.Background(), "bench", func(ctx context.Context) error { return play(ctx, os.Args[2:]) })
+		return
+	}
+	out := flag.String("out", "docs/performance.md", "the page to write; - writes none and only prints the figures")
+	only := flag.String("only", "", "measure the scenarios whose title contains this")
+	list := flag.Bool("list", false, "list the scenarios with their options, and measure nothing")
+	changes := values{}
+	flag.Var(changes, "set", "NAME=VALUE: change an option of the scenarios that are measured; may be repeated")
 	flag.Parse()
-	if *role != "" {
-		return serve(ctx, *role, flag.Arg(0), *profile)
+	all := scenarios()
+	if *list {
+		for _, s := range all {
+			fmt.Printf("%s\n\t%s\n", s.title, s.options)
+		}
+		return
 	}
-	if *byProtocol {
-		return protocols(ctx, *requests, *rounds, *limit, *profile)
-	}
-	if *binary != "" {
-		err := program.InFolder("bench", func(dir string) error {
-			return everything(ctx, dir, *binary, *only, strings.Split(*connections, ","), *rounds, *seconds)
-		})
-		if err != nil || !*divided {
-			return err
+	program.Main(context.Background(), "bench", func(ctx context.Context) error {
+		return program.InFolder("bench", func(dir string) error { return write(ctx, dir, *out, chosen(all, *only), all, changes) })
+	})
+}
+
+// chosen returns the scenarios whose title contains text, or the only one whose title is text.
+func chosen(all []scenario, text string) (some []scenario) {
+	for _, s := range all {
+		if s.title == text {
+			return []scenario{s}
+		}
+		if strings.Contains(s.title, text) {
+			some = append(some, s)
 		}
 	}
-	if *divided {
-		return shares(ctx, 16, 10**requests)
-	}
+	return some
+}
 
-	upstream, err := start(ctx, "upstream", "", "")
-	if err != nil {
+const heading = "\n## "
+
+// write measures some of all scenarios, and writes the page with them.
+func write(ctx context.Context, dir, out string, some, all []scenario, changes values) error {
+	if len(some) == 0 {
+		return errors.New("no scenario has this title: -list lists them")
+	}
+	if err := known(some, changes); err != nil {
 		return err
 	}
-	defer upstream.Stop()
-	proxies := map[string]*load.Child{}
-	for _, name := range []string{"reverse", "gateway", "quota"} {
-		path := ""
-		if name == "gateway" {
-			path = *profile
+	before := map[string]string{}
+	if out != "-" {
+		page, err := os.ReadFile(out) //nolint:gosec // G304: whoever runs this chose it
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("read the page: %w", err)
 		}
-		if proxies[name], err = start(ctx, name, upstream.Address, path); err != nil {
-			return err
-		}
-		defer proxies[name].Stop()
+		before = split(string(page))
 	}
-
-	fmt.Println("| connections | ReverseProxy, µs CPU | gateway, µs CPU | ratio |")
-	fmt.Println("|---|---|---|---|")
-	worst := 0.0
-	var all []int
-	for text := range strings.SplitSeq(*connections, ",") {
-		n, err := strconv.Atoi(text)
+	text := fmt.Sprintf("# Performance\n\nWritten by `make bench` on a machine of %d cores (%s/%s) with %s. Times and CPU are\nthis machine's on that day; ratios and counts are the product's.\n",
+		runtime.NumCPU(), runtime.GOOS, runtime.GOARCH, runtime.Version())
+	var failed []error
+	for _, s := range all {
+		if !slices.ContainsFunc(some, func(o scenario) bool { return o.title == s.title }) {
+			text += before[s.title]
+			continue
+		}
+		section, err := s.section(ctx, dir, changes)
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
 		if err != nil {
-			return fmt.Errorf("read -connections: %w", err)
+			failed = append(failed, fmt.Errorf("%s: %w", strings.ToLower(s.title), err))
 		}
-		costs, ratio, err := compare(ctx, proxies["reverse"], proxies["gateway"], n, *requests, *rounds)
-		if err != nil {
-			return err
-		}
-		fmt.Printf("| %d | %.1f | %.1f | %.2f |\n", n, costs[0], costs[1], ratio)
-		all = append(all, n)
-		worst = max(worst, ratio)
+		text += section
+		fmt.Print(section)
 	}
-	counting, err := count(ctx, proxies["gateway"], proxies["quota"], all, *requests, *rounds)
+	if out != "-" {
+		if err := os.WriteFile(out, []byte(text), 0o600); err != nil {
+			failed = append(failed, fmt.Errorf("write the page: %w", err))
+		}
+	}
+	return errors.Join(failed...)
+}
+
+// split returns the sections of a page by their titles.
+func split(page string) map[string]string {
+	sections := map[string]string{}
+	for _, text := range strings.Split(page, heading)[1:] {
+		title, _, _ := strings.Cut(text, "\n")
+		sections[title] = heading + text
+	}
+	return sections
+}
+
+// section measures a scenario and returns its section of the page, which is not empty if the scenario fails.
+func (s scenario) section(ctx context.Context, dir string, changes values) (string, error) {
+	fmt.Fprintf(os.Stderr, "bench: %s\n", strings.ToLower(s.title))
+	text := heading + s.title + "\n\n" + s.text
+	if s.options != golden {
+		text += fmt.Sprintf("\nAlone: `go run ./internal/bench -only '%s'`, here begun with %s.", s.title, busy())
+	}
+	folder, err := os.MkdirTemp(dir, "")
 	if err != nil {
-		return err
+		return text, fmt.Errorf("make a folder: %w", err)
 	}
-	var beyond bars.Beyond
-	if err := crowd(ctx, proxies["gateway"], *memory, &beyond); err != nil {
-		return err
+	m := &measurement{World: &world.World{Dir: folder, Binaries: filepath.Join(dir, "bin")}, settings: s.settings(changes)}
+	err = s.run(ctx, m)
+	m.Close()
+	err = errors.Join(err, m.Err(), os.RemoveAll(folder))
+	text += "\n\n" + strings.TrimSpace(m.String()) + "\n"
+	if err != nil {
+		text += "\n**A figure is over its limit, or the section is not complete.**\n"
 	}
-	if worst > *limit {
-		beyond.Add("the gateway costs %.2f times the ReverseProxy, the limit is %.2f", worst, *limit)
-	}
-	if counting > *quotaLimit {
-		beyond.Add("a quota costs %.2f times a key check alone, the limit is %.2f", counting, *quotaLimit)
-	}
-	return beyond.Err()
+	return text, err
 }
 
-// compare measures both in turn, and gives the median cost of a request of each and that of
-// the rounds' ratios.
-func compare(ctx context.Context, one, other *load.Child, connections, requests, rounds int) (medians [2]float64, ratio float64, err error) {
-	var costs [2][]float64
-	var ratios []float64
-	for round := range rounds + 1 {
-		var cost [2]float64
-		for i, proxy := range []*load.Child{one, other} {
-			before, err := proxy.Usage()
-			if err != nil {
-				return medians, 0, err
-			}
-			if err := load.Run(ctx, get(proxy.Address, connections, requests)); err != nil {
-				return medians, 0, fmt.Errorf("load %s: %w", proxy.Role(), err)
-			}
-			after, err := proxy.Usage()
-			if err != nil {
-				return medians, 0, err
-			}
-			cost[i] = (after - before).Seconds() * 1e6 / float64(requests)
-		}
-		if round == 0 {
-			continue // connections and caches are made in it
-		}
-		for i := range cost {
-			costs[i] = append(costs[i], cost[i])
-		}
-		ratios = append(ratios, cost[1]/cost[0])
+// busy returns the load average: figures of a busy machine are worse than they have to be.
+func busy() string {
+	text, err := os.ReadFile("/proc/loadavg")
+	if err != nil {
+		return "an unknown load"
 	}
-	return [2]float64{load.Median(costs[0]), load.Median(costs[1])}, load.Median(ratios), nil
-}
-
-// start starts a child in a role.
-func start(ctx context.Context, role, upstream, profile string) (*load.Child, error) {
-	return load.Start(ctx, role, "-role", role, "-cpuprofile", profile, upstream)
-}
-
-// get is the request that every round sends, so often.
-func get(address string, connections, requests int) load.Options {
-	return load.Options{
-		Address: address, Connections: connections, Requests: requests, Answer: answerBytes,
-		Request: []byte("GET " + target + " HTTP/1.1\r\nHost: bench.test\r\nAuthorization: Bearer " + key + "\r\n" +
-			"User-Agent: bench\r\nAccept: application/json\r\nAccept-Language: en\r\nX-Client: 1\r\n\r\n"),
-	}
+	last, _, _ := bytes.Cut(text, []byte(" "))
+	return "a load average of " + string(last)
 }

@@ -3,20 +3,13 @@ package main
 import (
 	"bytes"
 	"context"
-	"crypto/rand"
 	"fmt"
 	"io"
-	"log/slog"
 	"net"
 	"net/http"
-	"strings"
 	"testing"
-	"time"
 
-	"github.com/gatewright/gatewright/internal/load"
-	"github.com/gatewright/gatewright/shared/config"
-	"github.com/gatewright/gatewright/shared/ids"
-	"github.com/gatewright/gatewright/shared/listen"
+	"github.com/gatewright/gatewright/internal/bench/world"
 )
 
 func listener(t testing.TB) net.Listener {
@@ -33,7 +26,7 @@ func listener(t testing.TB) net.Listener {
 func plainUpstream(t testing.TB) string {
 	t.Helper()
 	l := listener(t)
-	answer := fmt.Appendf(nil, "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nDate: Sun, 01 Nov 2026 00:00:00 GMT\r\nContent-Length: %d\r\n\r\n%s", answerBytes, strings.Repeat("x", answerBytes))
+	answer := fmt.Appendf(nil, "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nDate: Sun, 01 Nov 2026 00:00:00 GMT\r\nContent-Length: %d\r\n\r\n%s", world.Small, world.Answer)
 	go func() {
 		for {
 			c, err := l.Accept()
@@ -65,10 +58,7 @@ func plainUpstream(t testing.TB) string {
 func asking(t testing.TB, handler http.Handler, role string) func() {
 	t.Helper()
 	l := listener(t)
-	var server load.Server = &http.Server{Handler: handler, ReadHeaderTimeout: time.Minute}
-	if role != "reverse" {
-		server = listen.New(listen.Options{Handler: handler, Settings: config.DefaultListener(), IDs: ids.NewSource(rand.Reader, time.Now), Log: slog.New(slog.DiscardHandler)})
-	}
+	server := serverOf(role, handler)
 	go func() { _ = server.Serve(l) }()
 	t.Cleanup(func() { _ = server.Close() })
 	c, err := new(net.Dialer).DialContext(t.Context(), "tcp", l.Addr().String())
@@ -82,7 +72,7 @@ func asking(t testing.TB, handler http.Handler, role string) func() {
 			t.Fatal(err)
 		}
 		// What is left of a limit's window has one digit or two: answers differ in length.
-		for n, size := 0, answerBytes; n < size; {
+		for n, size := 0, world.Small; n < size; {
 			more, err := io.ReadAtLeast(c, buffer[n:], size-n)
 			if n += more; err != nil {
 				t.Fatalf("read the answer: %v: %s", err, buffer[:n])
@@ -91,7 +81,7 @@ func asking(t testing.TB, handler http.Handler, role string) func() {
 			if head < 0 || !bytes.HasPrefix(buffer, []byte("HTTP/1.1 200 OK\r\n")) {
 				t.Fatalf("the answer is %s", buffer[:n])
 			}
-			size = head + len("\r\n\r\n") + answerBytes
+			size = head + len("\r\n\r\n") + world.Small
 		}
 	}
 }
@@ -99,7 +89,7 @@ func asking(t testing.TB, handler http.Handler, role string) func() {
 // BenchmarkRequest is what a request allocates, net/http's share included: neither its client nor its upstream does.
 func BenchmarkRequest(b *testing.B) {
 	at := plainUpstream(b)
-	for _, role := range append([]string{"reverse"}, rungs...) {
+	for _, role := range append([]string{roleReverse}, rungs()...) {
 		b.Run(role, func(b *testing.B) {
 			ask := asking(b, played(b, role, at), role)
 			ask()
@@ -114,12 +104,9 @@ func BenchmarkRequest(b *testing.B) {
 // played is the handler of a role.
 func played(t testing.TB, role, upstream string) http.Handler {
 	t.Helper()
-	if role == "reverse" {
-		return load.ReverseProxy(upstream)
-	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	t.Cleanup(cancel)
-	handler, end, err := rung(ctx, role, upstream)
+	handler, end, err := handlerOf(ctx, role, upstream)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -138,7 +125,7 @@ func TestARequestWithEverythingOnAllocatesLessThanThroughAReverseProxy(t *testin
 		}
 		return testing.AllocsPerRun(1000, ask)
 	}
-	reverse, ours := objects("reverse"), objects(rungMetrics)
+	reverse, ours := objects(roleReverse), objects(rungMetrics)
 	if ours > 0.8*reverse {
 		t.Errorf("a request allocates %.0f objects, and %.0f through the ReverseProxy: at most 0.8 times as many are wanted", ours, reverse)
 	}

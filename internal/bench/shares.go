@@ -11,7 +11,7 @@ import (
 
 	"github.com/google/pprof/profile"
 
-	"github.com/gatewright/gatewright/internal/load"
+	"github.com/gatewright/gatewright/internal/bench/load"
 )
 
 // share is a part of a request's processor time: that of the stacks in which one of its functions is. Where functions of several are
@@ -118,22 +118,22 @@ func divide(p *profile.Profile, all []share) ([]float64, error) {
 	return spent, errors.Join(failed...)
 }
 
-// shares prints where the processor time of a request with everything on goes, by a profile of so many.
-func shares(ctx context.Context, connections, requests int) (err error) {
-	dir, err := os.MkdirTemp("", "gatewright-bench-")
-	if err != nil {
-		return fmt.Errorf("make a folder: %w", err)
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	upstream, err := start(ctx, "upstream", "", "")
+// shares measures where the processor time of a request with the counts of analytics goes, by a profile of so many requests.
+func shares(ctx context.Context, m *measurement, upstream string, count int) error {
+	const connections = 16
+	path := filepath.Join(m.Dir, "profile")
+	gateway, err := load.StartChild(ctx, child, rungMetrics, upstream, path)
 	if err != nil {
 		return err
 	}
-	defer upstream.Stop()
-	path := filepath.Join(dir, "profile")
-	spent, err := profiled(ctx, upstream.Address, path, connections, requests)
-	if err != nil {
-		return err
+	before, err := gateway.CPU()
+	if err == nil {
+		_, err = get(gateway.Address, connections, count).Send(ctx)
+	}
+	after, failed := gateway.CPU()
+	gateway.Stop() // which writes the profile
+	if err = errors.Join(err, failed); err != nil {
+		return fmt.Errorf("profile a gateway: %w", err)
 	}
 	file, err := os.Open(path) //nolint:gosec // G304: just made
 	if err != nil {
@@ -149,30 +149,10 @@ func shares(ctx context.Context, connections, requests int) (err error) {
 	if divided == nil {
 		return err
 	}
-	fmt.Printf("\nWhere %.1f µs of a request with the counts of analytics go, by a profile of %d requests over %d connections:\n\n| what | share |\n|---|--:|\n", spent, requests, connections)
+	m.Printf("\nWhere %.1f µs of a request with the counts of analytics go, by a profile of %d requests over %d connections:\n\n| what | share |\n|---|--:|\n",
+		(after-before).Seconds()*1e6/float64(count), count, connections)
 	for i, s := range append(all, share{what: "everything else"}) {
-		fmt.Printf("| %s | %.1f %% |\n", s.what, 100*divided[i])
+		m.Printf("| %s | %.1f %% |\n", s.what, 100*divided[i])
 	}
 	return err
-}
-
-// profiled has the gateway of the last rung asked, which writes its profile when it ends, and gives the µs that a request has cost it.
-func profiled(ctx context.Context, upstream, path string, connections, requests int) (float64, error) {
-	gateway, err := start(ctx, rungMetrics, upstream, path)
-	if err != nil {
-		return 0, err
-	}
-	defer gateway.Stop()
-	before, err := gateway.Usage()
-	if err != nil {
-		return 0, err
-	}
-	if err := load.Run(ctx, get(gateway.Address, connections, requests)); err != nil {
-		return 0, fmt.Errorf("load the gateway: %w", err)
-	}
-	after, err := gateway.Usage()
-	if err != nil {
-		return 0, err
-	}
-	return (after - before).Seconds() * 1e6 / float64(requests), nil
 }

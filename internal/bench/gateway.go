@@ -3,16 +3,21 @@ package main
 import (
 	"context"
 	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"runtime/pprof"
-	"strings"
+	"slices"
 	"time"
 
-	"github.com/gatewright/gatewright/internal/load"
+	"github.com/gatewright/gatewright/internal/bench/load"
+	"github.com/gatewright/gatewright/internal/bench/world"
 	"github.com/gatewright/gatewright/shared/analytics/counts"
 	"github.com/gatewright/gatewright/shared/config"
 	"github.com/gatewright/gatewright/shared/gateway"
@@ -25,44 +30,40 @@ import (
 	"github.com/gatewright/gatewright/shared/store/memory"
 )
 
-// What the client asks for, and with which key.
+// The request of all clients.
 const (
 	target = "/repos/octo/hello/issues/42?state=open"
 	key    = "gwk_0123456789ABCDEFGHIJKLMNOPQRSTUV_c598f4cb"
 )
 
-// answerBytes is the size of the upstream's answers.
-const answerBytes = 1024
+// child is the first argument of a process of this program in one of the roles; the address of the upstream and a file for a
+// profile follow the role.
+const child = "child"
 
-// serve plays a role until its input ends.
-func serve(ctx context.Context, role, address, profile string) error {
-	var (
-		handler http.Handler
-		counted *sold
-		err     error
-	)
-	switch role {
-	case "upstream":
-		handler = answers()
-	case "reverse", roleReverseTLS:
-		handler = load.ReverseProxy(address)
-	case "gateway", roleGatewayTLS:
-		handler = newGateway(ctx, address, nil)
-	case rungBare, rungKey, rungLimit, rungLines, rungMetrics:
-		var end func()
-		if handler, end, err = rung(ctx, role, address); err != nil {
-			return err
-		}
-		defer end()
-	case "quota":
-		if handler, counted, err = countingGateway(ctx, address); err != nil {
-			return err
-		}
-	default:
-		return fmt.Errorf("%s is no role", role)
+// The roles of child processes. The rungs of ladder.go are roles too.
+const (
+	roleUpstream   = "upstream"
+	roleReverse    = "reverse"
+	roleReverseTLS = "reverse-tls"
+	roleGateway    = "gateway"
+	roleGatewayTLS = "gateway-tls"
+	roleQuota      = "quota"
+)
+
+// itemsPath is where the gateway with a quota says how many items it has written.
+const itemsPath = "/.items"
+
+// play plays a role until the process's input ends.
+func play(ctx context.Context, arguments []string) error {
+	arguments = append(arguments, "", "", "")
+	role, upstream, profile := arguments[0], arguments[1], arguments[2]
+	handler, end, err := handlerOf(ctx, role, upstream)
+	if err != nil {
+		return err
 	}
+	defer end()
 	if profile != "" {
-		file, err := os.Create(profile) //nolint:gosec // whoever runs this chose it
+		file, err := os.Create(profile) //nolint:gosec // G304: whoever runs this chose it
 		if err != nil {
 			return fmt.Errorf("write a profile: %w", err)
 		}
@@ -71,32 +72,63 @@ func serve(ctx context.Context, role, address, profile string) error {
 		}
 		defer pprof.StopCPUProfile()
 	}
-	var server load.Server = &http.Server{Handler: handler, ReadHeaderTimeout: time.Minute}
-	if role != "upstream" && role != "reverse" && role != roleReverseTLS { // as the product serves it
-		o := listen.Options{Handler: handler, Settings: config.DefaultListener(), IDs: ids.NewSource(rand.Reader, time.Now), Log: slog.New(slog.DiscardHandler)}
-		if role == roleGatewayTLS {
-			o.TLS, _ = localTLS()
-		}
-		server = listen.New(o)
-	}
-	if role == roleReverseTLS {
-		own, _ := localTLS()
-		server = byTLS{&http.Server{Handler: handler, ReadHeaderTimeout: time.Minute, TLSConfig: own}}
-	}
-	var asked map[string]func() int64
-	if counted != nil {
-		asked = map[string]func() int64{"items": counted.table.items.Load}
-	}
-	return load.Serve(ctx, server, asked)
+	return load.Serve(ctx, serverOf(role, handler))
 }
 
-func answers() http.Handler {
-	body := []byte(strings.Repeat("x", answerBytes))
-	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		w.Header()["Content-Type"] = []string{"application/json"}
-		_, _ = w.Write(body)
-	})
+// handlerOf returns the handler of a role, and a function that ends it.
+func handlerOf(ctx context.Context, role, upstream string) (handler http.Handler, end func(), err error) {
+	end = func() {}
+	switch role {
+	case roleUpstream:
+		return world.Handler(nil), end, nil
+	case roleReverse, roleReverseTLS:
+		return load.ReverseProxy(upstream), end, nil
+	case roleGateway, roleGatewayTLS:
+		return newGateway(ctx, upstream, nil), end, nil
+	case roleQuota:
+		handler, err = countingGateway(ctx, upstream)
+		return handler, end, err
+	}
+	if slices.Contains(rungs(), role) {
+		return rung(ctx, role, upstream)
+	}
+	return nil, nil, fmt.Errorf("%s is not a role", role)
 }
+
+// serverOf returns the server of a role: the product's listener for gateways, net/http's for others.
+func serverOf(role string, handler http.Handler) load.Server {
+	plain := &http.Server{Handler: handler, ReadHeaderTimeout: time.Minute}
+	switch role {
+	case roleUpstream, roleReverse:
+		return plain
+	case roleReverseTLS:
+		plain.TLSConfig, _ = localTLS()
+		return byTLS{plain}
+	}
+	o := listen.Options{Handler: handler, Settings: config.DefaultListener(), IDs: ids.NewSource(rand.Reader, time.Now), Log: slog.New(slog.DiscardHandler)}
+	if role == roleGatewayTLS {
+		o.TLS, _ = localTLS()
+	}
+	return listen.New(o)
+}
+
+// localTLS returns the TLS settings of a server with the certificate that package httptest has for 127.0.0.1, and its client's.
+func localTLS() (server, client *tls.Config) {
+	s := httptest.NewUnstartedServer(http.NotFoundHandler())
+	s.EnableHTTP2 = true
+	s.StartTLS()
+	defer s.Close()
+	server = &tls.Config{Certificates: s.TLS.Certificates, NextProtos: []string{"h2", "http/1.1"}, MinVersion: tls.VersionTLS13}
+	roots := x509.NewCertPool()
+	roots.AddCert(s.Certificate())
+	return server, &tls.Config{RootCAs: roots, ServerName: "127.0.0.1", MinVersion: tls.VersionTLS13}
+}
+
+// byTLS is net/http's server with TLS.
+type byTLS struct{ *http.Server }
+
+// Serve implements load.Server.
+func (s byTLS) Serve(l net.Listener) error { return s.ServeTLS(l, "", "") }
 
 // counting counts requests as the product does, and writes what it has counted into a table in memory.
 func counting(ctx context.Context) gateway.Calls {

@@ -1,0 +1,77 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == child {
+		if err := play(context.Background(), os.Args[2:]); err != nil {
+			os.Exit(1)
+		}
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// TestPageHasWhatWasMeasured: a section that fails says so and fails the run, others are written too, and those that were not
+// measured stay.
+func TestPageHasWhatWasMeasured(t *testing.T) {
+	all := []scenario{
+		{title: "One", text: "text of one", options: "n=1", run: func(_ context.Context, m *measurement) error {
+			m.Row("value", "5", m.Text("n"), m.Number("n") <= 5)
+			return nil
+		}},
+		{title: "One and more", text: "text of two", run: func(_ context.Context, m *measurement) error {
+			m.Row("value", "", "2", true)
+			return errors.New("broken")
+		}},
+		{title: "Three", text: "text of three"},
+	}
+	page := filepath.Join(t.TempDir(), "page.md")
+	if err := os.WriteFile(page, []byte("# Performance\n\n## One\n\nold\n\n## Three\n\nold figures\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		only    string
+		changes values
+		fails   string
+		has     []string
+	}{
+		{"One", nil, "", []string{"## One\n\ntext of one\nAlone: `go run ./internal/bench -only 'One'`", "| value | 5 | 1 |", "## Three\n\nold figures"}},
+		{"One", values{"n": "6"}, "one: over the limit: value: 6, and the limit is 5", []string{"| value | 5 | 6 |", "**A figure is over its limit"}},
+		{"One ", nil, "one and more: broken", []string{"| value | 5 | 6 |", "| value |  | 2 |", "## Three\n\nold figures"}},
+		{"Four", nil, "no scenario has this title", nil},
+		{"One", values{"m": "6"}, "no scenario that is measured has this option", nil},
+		{"One", values{"n": "x"}, `"x" is not a number`, nil},
+	} {
+		err := write(t.Context(), t.TempDir(), page, chosen(all, test.only), all, test.changes)
+		if test.fails == "" && err != nil || test.fails != "" && (err == nil || !strings.Contains(err.Error(), test.fails)) {
+			t.Errorf("-only %q -set %v: %v, want %q", test.only, test.changes, err, test.fails)
+		}
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range test.has {
+			if !strings.Contains(string(text), want) {
+				t.Errorf("-only %q -set %v: the page lacks %q:\n%s", test.only, test.changes, want, text)
+			}
+		}
+	}
+}
+
+func TestScenariosHaveTitlesOfTheirOwn(t *testing.T) {
+	seen := map[string]bool{}
+	for _, s := range scenarios() {
+		if seen[s.title] || s.run == nil || s.text == "" {
+			t.Errorf("%q is there twice, or has no text, or measures nothing", s.title)
+		}
+		seen[s.title] = true
+	}
+}

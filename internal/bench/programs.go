@@ -1,0 +1,153 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"os"
+	"os/exec"
+	"runtime"
+	"time"
+)
+
+// programs are the scenarios that programs of their own measure.
+func programs() []scenario {
+	const binary, server, client = "dist/bench/local", "dist/bench/gatewright-server", "dist/gatewright"
+	product := func(program string) []string {
+		return []string{"sh", "-c", "go build -buildvcs=false -o " + binary + " ./local && exec " + program + " " + binary}
+	}
+	process := func(parts string) []string {
+		return []string{"sh", "-c", "go build -buildvcs=false -o " + server + " ./cmd/gatewright-server && make -s " + client + " >&2 && " +
+			"exec go run ./local/processbench -only " + parts + " -binary " + server + " -agent " + client}
+	}
+	return []scenario{
+		{
+			title: "A request through a tunnel",
+			text: "The product and `gatewright tunnel connect`, as their users start them, against two bare reverse proxies in a row: same service, same client,\n" +
+				"same run. Then large bodies that nobody takes, both ways, and agents that have nothing to do.",
+			run: runs("sh", "-c", "go build -buildvcs=false -o "+binary+" ./local && make -s "+client+" >&2 && "+
+				"exec go run ./local/tunnelbench -binary "+binary+" -agent "+client),
+		},
+		{
+			title: "The gateway as a process",
+			text: "`gatewright gateway` as its users start it, by TLS, over emulators of DynamoDB and S3, with a management API beside it. A request is lost where its\n" +
+				"client has no answer, or another than the upstream's: nothing on the way repeats one, and clients send bodies that none can send again. One in fifty\n" +
+				"takes 1.5 s, so that some are under way when no more are taken. Processes announce their end for two seconds (`GATEWRIGHT_ANNOUNCE`) but where it says otherwise, and the balancer asks `/readyz` four times\n" +
+				"a second. By HTTP/2 each of eight clients has a connection of its own, and the reverse proxy four to each process. Idle clients have asked once, of a process that has answered 20,000 requests before; memory is what is resident 8 s later.\n" +
+				"\n" +
+				"An idle connection by HTTP/1.1 has no goroutine on Linux, and takes 1.2 KB of the heap; by TLS its session some 6 KB beside.",
+			run: runs(process("drain,start,idle")...),
+		},
+		{
+			title: "One server",
+			text: "`gatewright serve` as its users start it, by TLS, with everything on: keys, a strict limit, lines of access, counts of analytics, metrics. Clients and\n" +
+				"the upstream have the same processors as the server. A day is that of a modest installation, done as fast as the server takes it, with 10,000 consumers\n" +
+				"and their keys; what it leaves behind is looked at with nothing to do, 150 s after the last request. Timers go by the clock, and so run as often as in the minutes\n" +
+				"that the day takes.",
+			run: runs(process("server,day")...),
+		},
+		{
+			title: "GraphQL routes and MCP servers",
+			text: "CPU of the product, as its users start it, for a request with a key: a GraphQL route with all four policies against the same route without, a tool's\n" +
+				"call against the plain request, in rounds that alternate; the median of their differences counts. Then requests that are made to be expensive and are\n" +
+				"refused, each a new one each time, of 1 MB but where it says otherwise.",
+			run: runs(product("go run ./local/surfacebench -binary")...),
+		},
+		{
+			title: "The platform's own MCP servers",
+			text: "The product as its users start it, with the weights of the search. First the documentation's: each question is a new one, but where it says otherwise,\n" +
+				"and each client has an address of its own. Then CPU of the product for a call of `/mcp` against the same request by REST, in rounds that alternate.",
+			run: runs(product("env GATEWRIGHT_DOCS_WEIGHTS=shared/docsearch/minilm/minilm-l6-v2.weights go run ./local/mcpbench -binary")...),
+		},
+		{
+			title: "A project of 1,223 operations",
+			text: "The public OpenAPI description of the GitHub REST API with a route beside every operation: compiled alone, then uploaded to the\n" +
+				"local run until its deployment is served. The limit is 10 s.",
+			run: runs("bash", "-o", "pipefail", "-c", `go test -count=1 -run GitHub -v ./shared/project ./local/scenario | sed -En 's/^ +github_test.go:[0-9]+: /- /p'`),
+		},
+		{
+			title: "The start of a function",
+			text: "Each function's binary under a Runtime API of ours: its size, the time from its start to its first poll, the memory it holds. The limits\n" +
+				"are 15 ms at the median, 25 ms for those that speak MCP, and 40 MB. It is our share of a cold start: no sandbox is made here.",
+			run: runs("go", "run", "./internal/coldstart", "-dist", "dist/"+runtime.GOARCH),
+		},
+		{
+			title: "The start of the client",
+			text: "The command `gatewright` before it does anything: its size, and the time of its `--help` in turns with a program of cobra that does nothing. The limits are\n" +
+				"25 MB and 4 times. The server beside it is what the client would be with everything linked ([0068](decisions/0068-the-server-is-a-binary-of-its-own.md)).",
+			run: runs("go", "run", "./internal/clientstart"),
+		},
+		{
+			title: "A save that is served",
+			text: "The command `gatewright dev` of the client: the time from its start to its first answer, and, for 50 saves one after the other, from the renaming of the saved file to\n" +
+				"the first answer of the new version. A save is noticed within 50 ms and read once nothing has changed for 40 ms. The largest project has no limit: most of\n" +
+				"its time is that of its compilation.",
+			run: runs("go", "run", "./internal/devbench"),
+		},
+		{
+			title: "An account in files",
+			text: "The command `gatewright` of the client, of an API in this process: the requests that it sends for files with 20,000 consumers, and the most memory that it takes. The limits are a request for\n" +
+				"each 1,000 objects and for each change, with one more that tells ETags ([0069](decisions/0069-etags-of-a-list-are-tried-once.md)), and 200 MB.",
+			run: runs("go", "run", "./internal/filesbench"),
+		},
+		{
+			title: "The console",
+			text: "What a browser loads, compressed by brotli: for the first page, and for all of them; and the page of a bucket of 100,000 consumers in Debian's Chromium, all of them loaded and scrolled\n" +
+				"through. The limits are 90 and 300 kB, 300 elements, and 95 % of the frames within two refreshes of 60 a second. What the machine draws of the page at rest stands beside it.",
+			run: runs("bash", "-o", "pipefail", "-c", `go run ./console/build | sed -En 's/^ +([0-9.]+ kB)  (first load|all), of at most .*/- \2: \1/p' && `+
+				`GATEWRIGHT_TEST_CONSOLE=yes GATEWRIGHT_TEST_CONSOLE_STORIES=large.mjs go test -count=1 -timeout=15m -v ./local/consolestories | sed -En 's/^ +stories_test.go:[0-9]+: /- /p'`),
+		},
+		{
+			title: "A warm request through an API Gateway",
+			text:  "The installation deployed to MiniStack, with the emulator's own share: its API Gateway, its Lambda and its DynamoDB are one Python process.",
+			run:   runs("go", "run", "./local/emulators", "measure", "ministack"),
+		},
+		{
+			title: "The limit of requests of an account",
+			text: "A request to the management API that reads one item from a table in memory, of an account with a limit of requests, against the same request of a\n" +
+				"server without one, in turns: the ratio of the medians, and the items that it reads and writes beside, a request. The account asks one process so often\n" +
+				"in each second of a clock of the benchmark's own. The first request of a second is free, further ones share leases ([0062](decisions/0062-bounds-are-counted-anew.md)).",
+			run: runs("bash", "-o", "pipefail", "-c", `go test -run - -bench LimitOfAnAccountsRequests -benchtime 20000x ./shared/api | sed -En 's/^BenchmarkLimitOf[^\/]*\/([0-9]+)_a_second.*ns\/op[[:space:]]+([0-9.e-]+) reads\/op[[:space:]]+([0-9.]+) times[[:space:]]+([0-9.e-]+) writes\/op.*/| \1 | \3 | \2 | \4 |/p' | sed '1i | requests a second | times | reads | writes |\n|--:|--:|--:|--:|'`),
+		},
+		{
+			title: "A rotation of the root key",
+			text: "100,000 API keys, half of them in a bucket that has forgotten their texts, over the embedded engine with its files in memory, so that no disk is measured; two clients check keys, each for the first time, from\n" +
+				"before the rotation until after it. The hours of waiting are gone through by a clock of its own. The limits are no key refused, and one read of the table beside the usual one.",
+			run: runs("go", "run", "./local/rotationbench"),
+		},
+		{
+			title: "The embedded engine: large key buckets",
+			text: "The start of a product without large buckets, and what it uses without a request. Then a bucket of 100,000 consumers made through the API, and a product with a million,\n" +
+				"made by its own functions in one process. Emptying holds a second pass, a minute later, for what a slow writer may have added.",
+			run: runs(product("go run ./local/largebucket -binary")...),
+		},
+		{
+			title: "The embedded engine: a product that is killed",
+			text: "`kill -9` under 16 writers, start again, look for every write: the acknowledged ones are there, none is there twice; the bar is 0 and 0. Half of\n" +
+				"the kills come while the engine writes tables (flushes and compactions) or while a backup is made, which must not look like a whole one then.\n" +
+				"The operating system lives on: power cuts are simulated by the tests of `shared/store/embedded`.",
+			run: runs(product("go run ./local/crash -rounds 100 -seed 1 -binary")...),
+		},
+		{
+			title: "Moving an installation",
+			text: "`gatewright export-data` and `import-data` over 20,000 items of 470 bytes. The table is in memory, so that what DynamoDB and the network add is not in it:\n" +
+				"a table there is filled by commits of 98 items, one after the other.",
+			run: runs("bash", "-o", "pipefail", "-c", `go test -run - -bench Move -benchtime 5x ./local/transfer | sed -En 's/^BenchmarkMove\/([a-z_]+)(-[0-9]+)?[^0-9].* ([0-9]+) items\/s$/- \1: \3 items a second/p' | tr _ ' '`),
+		},
+	}
+}
+
+// runs returns a scenario that a command measures, which prints Markdown and fails if a figure is over its limit.
+func runs(command ...string) func(ctx context.Context, m *measurement) error {
+	return func(ctx context.Context, m *measurement) error {
+		var printed bytes.Buffer
+		cmd := exec.CommandContext(ctx, command[0], command[1:]...) //nolint:gosec // G204: the commands above
+		cmd.Stdout, cmd.Stderr = io.MultiWriter(os.Stdout, &printed), os.Stderr
+		// An interrupt reaches the programs' children through the programs.
+		cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+		cmd.WaitDelay = 10 * time.Second
+		err := cmd.Run()
+		m.Printf("%s", printed.String())
+		return err
+	}
+}

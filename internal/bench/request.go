@@ -1,0 +1,330 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/gatewright/gatewright/internal/bench/load"
+	"github.com/gatewright/gatewright/internal/bench/world"
+	"github.com/gatewright/gatewright/internal/free"
+	"github.com/gatewright/gatewright/local/instance"
+)
+
+// The most that a request may cost.
+const (
+	maxTimes  = 1.25     // the gateway's CPU, times the ReverseProxy's (issue 3, "Figures")
+	maxQuota  = 1.1      // that of a gateway that counts what callers have bought, times one with a key check only
+	maxItems  = 1.0 / 20 // items that counting writes for a request (issue 11, "Figures")
+	maxMemory = 150      // MB of a gateway with connections that wait
+)
+
+func requests() []scenario {
+	return []scenario{
+		{
+			title: "A request through the gateway",
+			text: "CPU per request with a matched route and a checked key, against a bare tuned `httputil.ReverseProxy`: same upstream, same client,\n" +
+				"same run, each proxy a process of its own. The limit is 1.25 times. Below, what a quota adds to the key check (limit 1.1 times), with the items\n" +
+				"that all counting writes to the table: leases, journals, and what is given back.",
+			options: "rounds=7 requests=20000 connections=16,64 idle=10000 stalled=1000",
+			run:     throughGateway,
+		},
+		{
+			title: "A request by TLS and HTTP/2",
+			text: "The same gateway and ReverseProxy by TLS 1.3: 64 requests at once, on 64 connections by HTTP/1.1 and on\n" +
+				"four by HTTP/2, in rounds that alternate. Both have net/http's HTTP/2; to the upstream both speak HTTP/1.1. The limit is 1.25 times.",
+			options: "rounds=7 requests=20000",
+			run:     byProtocol,
+		},
+		{
+			title: "A request with everything on",
+			text: "The product as its users start it, where a route has a key and a strict limit, and each request a line in the log and in the sum that the\n" +
+				"terminal shows, and counts for analytics; beside it a tuned `httputil.ReverseProxy` and nginx, which do none of that, and gateways that do a part\n" +
+				"of it. All have one upstream and are asked by one client in turns of a second; medians of the rounds, and of their ratios. Processor time is user's\n" +
+				"and system's, of the process and its children. Debian's package `nginx-light` is needed, unless `-set nginx=no` leaves nginx out.\n" +
+				"\n" +
+				"The goal is 0.8 times the ReverseProxy with a p99 no worse than its, and it is not reached. What a key, a limit, a line and counts add is to be seen from row to\n" +
+				"row, to within some 5 % on a machine that does other things; p99 there tells of the other things more than of the programs. Where the time of a request goes\n" +
+				"that has all but the product's store and terminal, the last table says, by a profile. A third and more are system calls, of which\n" +
+				"a proxy needs two writes and two reads at least.",
+			options: "rounds=7 milliseconds=1000 connections=16,64 nginx=yes profiled=200000",
+			run:     everything,
+		},
+	}
+}
+
+// get is the request of these scenarios.
+func get(address string, connections, count int) load.Load {
+	return load.Load{
+		Address: address, Request: load.Request("GET", target, "bench.test", key, ""), Length: world.Small, Connections: connections, Requests: count,
+	}
+}
+
+// children starts an upstream and a process for each role in front of it.
+func (m *measurement) children(ctx context.Context, roles ...string) (upstream string, all []load.Subject, err error) {
+	up, err := m.Child(ctx, child, roleUpstream)
+	if err != nil {
+		return "", nil, err
+	}
+	for _, role := range roles {
+		c, err := m.Child(ctx, child, role, up.Address)
+		if err != nil {
+			return "", nil, err
+		}
+		all = append(all, load.Subject{Name: role, Process: c, Load: get(c.Address, 0, 0)})
+	}
+	return up.Address, all, nil
+}
+
+// throughGateway compares the gateway with a ReverseProxy, and a gateway that counts with one that does not.
+func throughGateway(ctx context.Context, m *measurement) error {
+	connections, err := m.Numbers("connections")
+	if err != nil {
+		return err
+	}
+	_, all, err := m.children(ctx, roleReverse, roleGateway, roleQuota)
+	if err != nil {
+		return err
+	}
+	count, rounds := m.Number("requests"), m.Number("rounds")
+	m.Printf("| connections | ReverseProxy, µs CPU | gateway, µs CPU | ratio |\n|---|---|---|---|\n")
+	for _, n := range connections {
+		for i := range all {
+			all[i].Connections, all[i].Requests = n, count
+		}
+		got, err := load.Compare(ctx, rounds, all[:2]...)
+		if err != nil {
+			return err
+		}
+		times := got[1].Times(got[0], load.CPU)
+		m.Printf("| %d | %.1f | %.1f | %.2f |\n", n, got[0].Median(load.CPU), got[1].Median(load.CPU), times)
+		if times > maxTimes {
+			m.Exceeds("the gateway costs %.2f times the ReverseProxy, the limit is %.2f", times, maxTimes)
+		}
+	}
+	m.Printf("\n| connections | a key, µs CPU | a key and a quota, µs CPU | ratio | items written, a request |\n|---|---|---|---|---|\n")
+	for _, n := range connections {
+		for i := range all {
+			all[i].Connections = n
+		}
+		before, err := items(ctx, all[2].Address)
+		if err != nil {
+			return err
+		}
+		got, err := load.Compare(ctx, rounds, all[1:]...)
+		if err != nil {
+			return err
+		}
+		after, err := items(ctx, all[2].Address)
+		if err != nil {
+			return err
+		}
+		times, each := got[1].Times(got[0], load.CPU), float64(after-before)/float64(count*(rounds+1))
+		m.Printf("| %d | %.1f | %.1f | %.2f | %.5f |\n", n, got[0].Median(load.CPU), got[1].Median(load.CPU), times, each)
+		if times > maxQuota {
+			m.Exceeds("a quota costs %.2f times a key check alone, the limit is %.2f", times, maxQuota)
+		}
+		if each >= maxItems {
+			m.Exceeds("counting writes %.3f items a request, the limit is %.2f", each, maxItems)
+		}
+	}
+	return crowd(ctx, m, all[1])
+}
+
+// items asks the gateway with a quota how many items it has written.
+func items(ctx context.Context, address string) (int, error) {
+	text, err := load.Load{Address: address, Request: load.Request("GET", itemsPath, "bench.test", "", "")}.Once(ctx)
+	if err != nil {
+		return 0, err
+	}
+	return strconv.Atoi(string(text))
+}
+
+// crowd opens connections that wait, some for their next request and some in the middle of a body, and serves others beside them.
+func crowd(ctx context.Context, m *measurement, gateway load.Subject) error {
+	idle, stalled := m.Number("idle"), m.Number("stalled")
+	pid, ok := gateway.Process.(*load.Child)
+	if !ok {
+		return fmt.Errorf("%s is not a child", gateway.Name)
+	}
+	alone, err := instance.MemoryOf(int(pid.PID))
+	if err != nil {
+		return err
+	}
+	waiting := world.NewCrowd(gateway.Load)
+	defer waiting.Close()
+	if err := waiting.Add(ctx, idle); err != nil {
+		return err
+	}
+	for range stalled {
+		c, err := new(net.Dialer).DialContext(ctx, "tcp", gateway.Address)
+		if err != nil {
+			return fmt.Errorf("connect: %w", err)
+		}
+		defer func() { _ = c.Close() }()
+		head := strings.TrimSuffix(string(load.Request("POST", "/upload", "bench.test", key, "")), "\r\n")
+		if _, err := io.WriteString(c, head+"Content-Length: 1000\r\n\r\nbegin"); err != nil {
+			return fmt.Errorf("send: %w", err)
+		}
+	}
+	const settle = 3 * time.Second
+	if err := world.Wait(ctx, settle); err != nil {
+		return err
+	}
+	crowded, err := instance.MemoryOf(int(pid.PID))
+	if err != nil {
+		return err
+	}
+	result, err := get(gateway.Address, 16, m.Number("requests")).Send(ctx)
+	if err != nil {
+		return fmt.Errorf("ask the crowded gateway: %w", err)
+	}
+	m.Printf("\nWith %d idle connections and %d whose bodies stall the gateway has %s (%s without), and serves %.0f requests a second to 16 others.\n",
+		idle, stalled, megabytes(crowded.Now), megabytes(alone.Now), result.Rate())
+	if crowded.Now > maxMemory<<20 {
+		m.Exceeds("the gateway has %s with %d connections, the limit is %d MB", megabytes(crowded.Now), idle+stalled, maxMemory)
+	}
+	return nil
+}
+
+// byProtocol compares the gateway with the ReverseProxy by TLS, and both protocols with each other.
+func byProtocol(ctx context.Context, m *measurement) error {
+	_, proxies, err := m.children(ctx, roleReverseTLS, roleGatewayTLS)
+	if err != nil {
+		return err
+	}
+	_, config := localTLS()
+	const atOnce, connections = 64, 4
+	var all []load.Subject
+	for _, protocol := range []int{1, 2} {
+		for _, p := range proxies {
+			p.TLS, p.Connections, p.Requests = config, atOnce, m.Number("requests")
+			if protocol == 2 {
+				by := make([]http.RoundTripper, connections)
+				for n := range by {
+					by[n] = &http.Transport{TLSClientConfig: config.Clone(), ForceAttemptHTTP2: true, DisableCompression: true}
+				}
+				p.Protocol, p.Transport = 2, func(n int) http.RoundTripper { return by[n%connections] }
+			}
+			all = append(all, p)
+		}
+	}
+	got, err := load.Compare(ctx, m.Number("rounds"), all...)
+	if err != nil {
+		return err
+	}
+	m.Printf("| by TLS | connections | requests at once | ReverseProxy, µs CPU | gateway, µs CPU | ratio |\n|---|---|---|---|---|---|\n")
+	for i, name := range []string{"HTTP/1.1", "HTTP/2"} {
+		reverse, gateway := got[2*i], got[2*i+1]
+		times := gateway.Times(reverse, load.CPU)
+		m.Printf("| %s | %d | %d | %.1f | %.1f | %.2f |\n", name, []int{atOnce, connections}[i], atOnce, reverse.Median(load.CPU), gateway.Median(load.CPU), times)
+		if times > maxTimes {
+			m.Exceeds("by %s the gateway costs %.2f times the ReverseProxy, the limit is %.2f", name, times, maxTimes)
+		}
+	}
+	m.Printf("\nBy HTTP/2 a request costs the ReverseProxy %.2f times what it does by HTTP/1.1, and the gateway %.2f times.\n",
+		got[2].Times(got[0], load.CPU), got[3].Times(got[1], load.CPU))
+	return nil
+}
+
+// everything compares the product as its users start it with a ReverseProxy and nginx, and with gateways that have a part of it.
+func everything(ctx context.Context, m *measurement) error {
+	connections, err := m.Numbers("connections")
+	if err != nil {
+		return err
+	}
+	upstream, all, err := m.children(ctx, append([]string{roleReverse}, rungs()...)...)
+	if err != nil {
+		return err
+	}
+	all[0].Name, all[1].Name = "ReverseProxy, tuned", "the gateway: "+rungBare
+	if m.Text("nginx") == "yes" {
+		n, err := m.nginx(ctx, upstream)
+		if err != nil {
+			return err
+		}
+		all = slices.Insert(all, 1, n)
+	}
+	product, err := m.Run(ctx, "product")
+	if err != nil {
+		return err
+	}
+	site, err := product.Site(ctx, world.Project{
+		Policies: []world.Policy{world.Key(), world.StrictLimit()},
+		Routes: []world.Route{{
+			Method: "get", Path: "/repos/{owner}/{repo}/issues/{number}", Handler: "urlForwardHandler", Options: world.Options{"baseUrl": "http://" + upstream},
+			Inbound: []string{"key", "limit"}, Operation: world.Parameters("owner", "repo", "number"),
+		}},
+	})
+	if err != nil {
+		return err
+	}
+	all = append(all, load.Subject{Name: "the product, everything on", Process: product, Load: site.Load("GET", target, "")})
+	m.Printf("| connections | what | µs CPU | times ReverseProxy | p50, ms | p99, ms |\n|---|---|---|---|---|---|\n")
+	for _, n := range connections {
+		for i := range all {
+			all[i].Connections, all[i].Requests, all[i].For = n, 0, time.Duration(m.Number("milliseconds"))*time.Millisecond
+		}
+		got, err := load.Compare(ctx, m.Number("rounds"), all...)
+		if err != nil {
+			return err
+		}
+		for i, s := range all {
+			m.Printf("| %d | %s | %.1f | %.2f | %.2f | %.2f |\n", n, s.Name, got[i].Median(load.CPU), got[i].Times(got[0], load.CPU), got[i].Median(load.P50), got[i].Median(load.P99))
+		}
+	}
+	return shares(ctx, m, upstream, m.Number("profiled"))
+}
+
+// nginx starts nginx as a proxy of the upstream: as many workers as there are processors, connections that are kept, and no log.
+func (m *measurement) nginx(ctx context.Context, upstream string) (s load.Subject, err error) {
+	binary, err := exec.LookPath("nginx")
+	if err != nil {
+		return s, fmt.Errorf("find nginx: %w: install it with `apt-get install nginx-light`, or leave it out by -set nginx=no", err)
+	}
+	dir, err := m.Folder("nginx")
+	if err != nil {
+		return s, err
+	}
+	at, err := free.Find(ctx)
+	if err != nil {
+		return s, err
+	}
+	config := fmt.Sprintf(`daemon off; worker_processes auto; pid %[1]s/nginx.pid; error_log stderr crit;
+events { worker_connections 1024; }
+http {
+	access_log off; keepalive_requests 100000000;
+	client_body_temp_path %[1]s; proxy_temp_path %[1]s; fastcgi_temp_path %[1]s; uwsgi_temp_path %[1]s; scgi_temp_path %[1]s;
+	upstream up { server %[2]s; keepalive 256; keepalive_requests 100000000; }
+	server { listen %[3]s; location / { proxy_pass http://up; proxy_http_version 1.1; proxy_set_header Connection ""; proxy_set_header Host $host; } }
+}
+`, dir, upstream, at)
+	file := filepath.Join(dir, "nginx.conf")
+	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
+		return s, fmt.Errorf("configure nginx: %w", err)
+	}
+	cmd := exec.Command(binary, "-p", dir, "-e", "stderr", "-c", file) //nolint:gosec,noctx // the world ends it
+	cmd.Stderr = os.Stderr
+	if err := cmd.Start(); err != nil {
+		return s, fmt.Errorf("start nginx: %w", err)
+	}
+	m.AtEnd(func() {
+		_ = cmd.Process.Signal(syscall.SIGTERM)
+		_ = cmd.Wait()
+	})
+	s = load.Subject{Name: "nginx, without a log", Process: load.Family(cmd.Process.Pid), Load: get(at.String(), 1, 1)}
+	return s, world.Until(ctx, "nginx", func() (bool, error) {
+		_, err := s.Send(ctx)
+		return err == nil, nil
+	})
+}
