@@ -22,13 +22,6 @@ func programs() []scenario {
 	}
 	return []scenario{
 		{
-			title: "A request through a tunnel",
-			text: "The product and `gatewright tunnel connect`, as their users start them, against two bare reverse proxies in a row: same service, same client,\n" +
-				"same run. Then large bodies that nobody takes, both ways, and agents that have nothing to do.",
-			run: runs("sh", "-c", "go build -buildvcs=false -o "+binary+" ./local && make -s "+client+" >&2 && "+
-				"exec go run ./local/tunnelbench -binary "+binary+" -agent "+client),
-		},
-		{
 			title: "The gateway as a process",
 			text: "`gatewright gateway` as its users start it, by TLS, over emulators of DynamoDB and S3, with a management API beside it. A request is lost where its\n" +
 				"client has no answer, or another than the upstream's: nothing on the way repeats one, and clients send bodies that none can send again. One in fifty\n" +

@@ -38,6 +38,7 @@ func scenarios() []scenario {
 			},
 		}},
 		requests(),
+		tunnels(),
 		programs(),
 	)
 }

@@ -39,6 +39,9 @@ type Load struct {
 	// Change writes into the connection's copy of Request before each request; called concurrently. Nil changes nothing.
 	Change func(request []byte)
 
+	// Late is how long a client waits after a request before it reads the answer. Only the client of this package does.
+	Late time.Duration
+
 	Status int   // of each answer, 0 for 200
 	Length int64 // of each answer's body, in bytes; negative for any
 	// Check reads an answer's body instead of Length; called concurrently.
@@ -191,6 +194,7 @@ func (r *run) sender(ctx context.Context, n int) (send func(request []byte) erro
 			if _, err := c.Write(request); err != nil {
 				return fmt.Errorf("send: %w", err)
 			}
+			time.Sleep(r.Late)
 			response, err := http.ReadResponse(in, nil)
 			if err != nil {
 				return fmt.Errorf("receive: %w", err)

@@ -1,0 +1,285 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/gatewright/gatewright/internal/bench/load"
+	"github.com/gatewright/gatewright/internal/bench/world"
+	"github.com/gatewright/gatewright/local/instance"
+	sharedtunnel "github.com/gatewright/gatewright/shared/tunnel"
+)
+
+// The limits of issue 11, "Figures".
+const (
+	// minThroughput is the least throughput of a tunnel, times that of two proxies, and wantedThroughput what it was to have.
+	// docs/decisions/0042-what-a-tunnel-costs.md says why they differ.
+	minThroughput, wantedThroughput = 0.4, 0.8
+	maxBodies                       = 100 << 20 // bytes that the relay, and the agent, hold while large bodies wait
+	maxAgent                        = 40 << 10  // bytes that a relay holds for an idle agent
+)
+
+func tunnels() []scenario {
+	return []scenario{{
+		title: "A request through a tunnel",
+		text: "The product and `gatewright tunnel connect`, as their users start them, against two bare reverse proxies in a row: same service, same client,\n" +
+			"same run. Then large bodies that nobody takes, both ways, and agents that have nothing to do.",
+		options: "rounds=7 requests=10000 large=100 agents=10000",
+		run: func(ctx context.Context, m *measurement) error {
+			if err := traffic(ctx, m); err != nil {
+				return err
+			}
+			m.Close()
+			return agents(ctx, m)
+		},
+	}}
+}
+
+// traffic measures one tunnel that is used. Memory comes first: throughput leaves some behind.
+func traffic(ctx context.Context, m *measurement) error {
+	service := m.Serve()
+	product, err := m.Run(ctx, "traffic")
+	if err != nil {
+		return err
+	}
+	if err := product.NewProject(ctx); err != nil {
+		return err
+	}
+	token, err := product.NewTunnel(ctx, product.Key, "demo", "bench", service.URL)
+	if err != nil {
+		return err
+	}
+	agent, err := m.Agent(ctx, token, nil, "--relay", product.Relay)
+	if err != nil {
+		return err
+	}
+	if err := agent.Start(ctx); err != nil {
+		return err
+	}
+	route := world.Route{Method: "get", Path: "/{what}", Handler: "urlForwardHandler", Options: world.Options{"baseUrl": "service://" + world.Service}}
+	post := route
+	post.Method = "post"
+	site, err := product.Upload(ctx, world.Project{Routes: []world.Route{route, post}})
+	if err != nil {
+		return err
+	}
+	if err := bodies(ctx, m, product, agent, service, site); err != nil {
+		return err
+	}
+	return throughput(ctx, m, service, site)
+}
+
+// bodies has large bodies wait at their far end, both ways, so that everything between holds as much as it ever does.
+func bodies(ctx context.Context, m *measurement, product *world.Product, agent *world.Agent, service *world.Upstream, site *world.Site) error {
+	const atOnce = 64
+	const settle = 3 * time.Second // until all buffers are full
+	if err := product.Quiet(ctx); err != nil {
+		return err
+	}
+	before, err := product.Memory()
+	if err != nil {
+		return err
+	}
+	service.Late.Add(atOnce)
+	upload := site.Load("POST", "/late", strings.Repeat("x", world.Large))
+	upload.Connections, upload.Requests = atOnce, atOnce
+	sending, sendCtx := errgroup.WithContext(ctx)
+	sending.Go(func() error {
+		_, err := upload.Send(sendCtx)
+		return err
+	})
+	begun := make(chan struct{})
+	go func() {
+		service.Late.Wait()
+		close(begun)
+	}()
+	select {
+	case <-begun:
+		err = world.Wait(ctx, settle)
+	case <-sendCtx.Done():
+		err = context.Cause(sendCtx)
+	}
+	service.Open()
+	if err := errors.Join(err, sending.Wait()); err != nil {
+		return fmt.Errorf("send large bodies: %w", err)
+	}
+	download := site.Load("GET", "/large", "")
+	download.Connections, download.Requests, download.Length, download.Late = atOnce, atOnce, world.Large, settle
+	if _, err := download.Send(ctx); err != nil {
+		return fmt.Errorf("fetch large bodies: %w", err)
+	}
+	after, err := product.Memory()
+	if err != nil {
+		return err
+	}
+	held, err := instance.MemoryOf(agent.PID())
+	if err != nil {
+		return err
+	}
+	grown := after.Most - before.Now
+	m.Row(fmt.Sprintf("%d requests and %d answers of 10 MB that wait: what gateway and relay hold then, beside the product that is idle", atOnce, atOnce),
+		megabytes(maxBodies), megabytes(grown)+" more than "+megabytes(before.Now), grown < maxBodies)
+	m.Row("the same: what the agent holds", megabytes(maxBodies), megabytes(held.Most), held.Most < maxBodies)
+	return nil
+}
+
+// throughput compares the way through the gateway, the relay and the agent with the way through two reverse proxies.
+func throughput(ctx context.Context, m *measurement, service *world.Upstream, site *world.Site) error {
+	second, err := m.Child(ctx, child, roleReverse, service.Host())
+	if err != nil {
+		return err
+	}
+	first, err := m.Child(ctx, child, roleReverse, second.Address)
+	if err != nil {
+		return err
+	}
+	large := strings.Repeat("x", world.Large)
+	for _, way := range []struct {
+		name, method, path, body string
+		length                   int64
+		connections              int
+	}{
+		{"requests without a body, answers of 1 KB, 16 at once", "GET", "/small", "", world.Small, 16},
+		{"requests without a body, answers of 1 KB, 64 at once", "GET", "/small", "", world.Small, 64},
+		{"answers of 10 MB, 8 at once", "GET", "/large", "", world.Large, 8},
+		{"requests of 10 MB, 8 at once", "POST", "/take", large, world.Small, 8},
+	} {
+		l := site.Load(way.method, way.path, way.body)
+		l.Length, l.Connections, l.Requests = way.length, way.connections, m.Number("requests")
+		unit, of := 1.0, "requests a second"
+		if way.length == world.Large || way.body != "" {
+			l.Requests, unit, of = m.Number("large"), 10, "MB a second"
+		}
+		direct := l
+		direct.Address = first.Address
+		got, err := load.Compare(ctx, m.Number("rounds"), load.Subject{Name: "two proxies, " + way.name, Load: direct}, load.Subject{Name: way.name, Load: l})
+		if err != nil {
+			return err
+		}
+		times := got[1].Times(got[0], load.Rate)
+		m.Row(way.name, fmt.Sprintf("%.1f times two proxies in a row, %.1f wanted", minThroughput, wantedThroughput),
+			fmt.Sprintf("%.2f times: %.0f %s, and %.0f", times, unit*got[1].Median(load.Rate), of, unit*got[0].Median(load.Rate)), times >= minThroughput)
+	}
+	return nil
+}
+
+// agents connects agents that get nothing to do, and measures what the product holds for each.
+func agents(ctx context.Context, m *measurement) error {
+	const (
+		perAgent  = 1 // connections to this relay: an agent has two, and an installation two relays
+		perTunnel = 32
+		settle    = 10 * time.Second
+		others    = 1000 // files that a process has open beside its agents' connections
+	)
+	var files syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files); err != nil {
+		return fmt.Errorf("read the limit of open files: %w", err)
+	}
+	files.Cur = files.Max
+	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &files); err != nil {
+		return fmt.Errorf("open %d files: %w", files.Cur, err)
+	}
+	count := min(m.Number("agents"), int(files.Max-others)/perAgent) //nolint:gosec // G115: far below
+	product, err := m.Run(ctx, "agents")
+	if err != nil {
+		return err
+	}
+	tokens, err := tokens(ctx, m, product, (count+perTunnel-1)/perTunnel)
+	if err != nil {
+		return err
+	}
+	relay, err := url.Parse(product.Relay)
+	if err != nil {
+		return fmt.Errorf("read the relay's address: %w", err)
+	}
+	if err := product.Quiet(ctx); err != nil {
+		return err
+	}
+	before, err := product.Memory()
+	if err != nil {
+		return err
+	}
+	running, stop := context.WithCancel(ctx)
+	var all sync.WaitGroup
+	defer all.Wait()
+	defer stop()
+	var connected atomic.Int64
+	began := time.Now()
+	slots := make(chan struct{}, makers)
+	for n := range count {
+		slots <- struct{}{}
+		done := sync.OnceFunc(func() { <-slots })
+		token := tokens[n/perTunnel]
+		all.Go(func() {
+			_ = sharedtunnel.NewAgent(sharedtunnel.AgentOptions{
+				Relay: relay, Connections: perAgent, Token: func() (string, error) { return token, nil }, Log: slog.New(slog.DiscardHandler),
+				Notify: func(open int) {
+					if open == perAgent {
+						connected.Add(1)
+						done()
+					}
+				},
+			}).Run(running, 0)
+			done()
+		})
+	}
+	if err := world.Until(ctx, "all agents", func() (bool, error) { return connected.Load() >= int64(count), nil }); err != nil {
+		return fmt.Errorf("%d of %d agents are connected: %w", connected.Load(), count, err)
+	}
+	took := time.Since(began)
+	if err := world.Wait(ctx, settle); err != nil {
+		return err
+	}
+	after, err := product.Memory()
+	if err != nil {
+		return err
+	}
+	each := float64(after.Now-before.Now) / float64(count)
+	m.Row(fmt.Sprintf("%d agents of %d tunnels, idle, each with a connection to this relay: memory of the product for one", count, len(tokens)),
+		fmt.Sprintf("%d KB", maxAgent>>10), fmt.Sprintf("%.1f KB", each/1024), each < maxAgent)
+	m.Row("the same: connected", "", fmt.Sprintf("in %v", took.Round(100*time.Millisecond)), true)
+	return nil
+}
+
+// makers is how many clients create things at once.
+const makers = 16
+
+// tokens creates tunnels, and the accounts that they belong to.
+func tokens(ctx context.Context, m *measurement, product *world.Product, count int) ([]string, error) {
+	const perAccount = 100
+	binary, err := m.Build(ctx, world.LocalRun)
+	if err != nil {
+		return nil, err
+	}
+	all := make([]string, count)
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(makers)
+	for first := 0; first < count; first += perAccount {
+		account := fmt.Sprint("owner", first/perAccount)
+		create := exec.CommandContext(ctx, binary, "account", "create", account) //nolint:gosec // G204: built here
+		create.Env = append(os.Environ(), "GATEWRIGHT_DATA_DIR="+product.Data())
+		out, err := create.Output()
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("create the account %s: %w", account, err), group.Wait())
+		}
+		for n := first; n < min(first+perAccount, count); n++ {
+			group.Go(func() (err error) {
+				all[n], err = product.NewTunnel(ctx, strings.TrimSpace(string(out)), account, fmt.Sprint("tunnel-", n), "")
+				return err
+			})
+		}
+	}
+	return all, group.Wait()
+}
