@@ -40,19 +40,6 @@ func programs() []scenario {
 			run: runs(process("server,day")...),
 		},
 		{
-			title: "GraphQL routes and MCP servers",
-			text: "CPU of the product, as its users start it, for a request with a key: a GraphQL route with all four policies against the same route without, a tool's\n" +
-				"call against the plain request, in rounds that alternate; the median of their differences counts. Then requests that are made to be expensive and are\n" +
-				"refused, each a new one each time, of 1 MB but where it says otherwise.",
-			run: runs(product("go run ./local/surfacebench -binary")...),
-		},
-		{
-			title: "The platform's own MCP servers",
-			text: "The product as its users start it, with the weights of the search. First the documentation's: each question is a new one, but where it says otherwise,\n" +
-				"and each client has an address of its own. Then CPU of the product for a call of `/mcp` against the same request by REST, in rounds that alternate.",
-			run: runs(product("env GATEWRIGHT_DOCS_WEIGHTS=shared/docsearch/minilm/minilm-l6-v2.weights go run ./local/mcpbench -binary")...),
-		},
-		{
 			title: "A project of 1,223 operations",
 			text: "The public OpenAPI description of the GitHub REST API with a route beside every operation: compiled alone, then uploaded to the\n" +
 				"local run until its deployment is served. The limit is 10 s.",

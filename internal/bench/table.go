@@ -39,6 +39,8 @@ func scenarios() []scenario {
 		}},
 		requests(),
 		tunnels(),
-		programs(),
+		programs()[:2],
+		surfaces(),
+		programs()[2:],
 	)
 }

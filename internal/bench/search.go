@@ -1,0 +1,199 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/gatewright/gatewright/internal/bench/load"
+	"github.com/gatewright/gatewright/internal/bench/world"
+)
+
+// The limits of the search (issue 13, parts 9 and 11).
+const (
+	maxAlone    = 100 * time.Millisecond // of a search, at the median
+	maxBehind   = time.Second            // of a search behind those of other clients
+	maxSearches = 150 << 20              // bytes that searches hold
+	maxVisitors = 16 << 20               // bytes that clients leave behind which come once
+)
+
+// searcher searches the documentation by /mcp/docs.
+type searcher struct {
+	product   *world.Product
+	questions []string
+	asked     atomic.Int64
+
+	mu    sync.Mutex
+	modes map[string]int // how often searches were by meaning, and by words
+}
+
+// readQuestions reads the questions that the quality of the search is measured with.
+func readQuestions() (all []string, err error) {
+	text, err := os.ReadFile("shared/docsearch/testdata/answerable.txt")
+	if err != nil {
+		return nil, fmt.Errorf("read the questions: %w", err)
+	}
+	for line := range strings.Lines(string(text)) {
+		if question, _, ok := strings.Cut(line, " -> "); ok && !strings.HasPrefix(line, "#") {
+			all = append(all, question)
+		}
+	}
+	return all, nil
+}
+
+// next returns a question that was not asked before.
+func (s *searcher) next() string {
+	n := s.asked.Add(1)
+	return fmt.Sprintf("%s (%d)", s.questions[int(n)%len(s.questions)], n)
+}
+
+// from is a request from an address of its own. This machine has 16 million of them (127.0.0.0/8), and the server counts requests
+// by address.
+func (s *searcher) from(client int, body string) load.Load {
+	l := s.product.Management("POST", "/mcp/docs", body)
+	l.Request = load.Request("POST", "/mcp/docs", l.Address, "", body)
+	l.Requests = 1
+	l.Dial = func(ctx context.Context, _ int) (net.Conn, error) {
+		from := net.ParseIP(fmt.Sprintf("127.%d.%d.%d", 1+client/65536, client/256%256, client%256))
+		return (&net.Dialer{LocalAddr: &net.TCPAddr{IP: from}}).DialContext(ctx, "tcp", l.Address)
+	}
+	return l
+}
+
+// search searches once.
+func (s *searcher) search(ctx context.Context, client int, question string) (time.Duration, error) {
+	quoted, err := json.Marshal(question)
+	if err != nil {
+		return 0, fmt.Errorf("write a question: %w", err)
+	}
+	l := s.from(client, message("tools/call", `{"name":"search-gatewright-docs","arguments":{"query":`+string(quoted)+`}}`))
+	l.Check = func(body []byte) error {
+		var out struct {
+			Result struct{ StructuredContent struct{ Mode string } }
+		}
+		if err := json.Unmarshal(body, &out); err != nil || out.Result.StructuredContent.Mode == "" {
+			return errors.Join(fmt.Errorf("a search is answered %.300s", body), err)
+		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.modes[out.Result.StructuredContent.Mode]++
+		return nil
+	}
+	result, err := l.Send(ctx)
+	return result.Percentile(100), err
+}
+
+// searches measures the search: one client alone, sixteen at once, and what clients leave behind.
+func searches(ctx context.Context, m *measurement, product *world.Product) error {
+	questions, err := readQuestions()
+	if err != nil {
+		return err
+	}
+	s := &searcher{product: product, questions: questions, modes: map[string]int{}}
+	before, err := product.Memory()
+	if err != nil {
+		return err
+	}
+	first, err := s.search(ctx, 0, s.next())
+	if err != nil {
+		return err
+	}
+	m.Row("the first search, which reads index and weights", "", millis(first), true)
+	if err := s.alone(ctx, m); err != nil {
+		return err
+	}
+	if s.modes["lexical"] > 0 {
+		return errors.New("a search with nobody before it is by words: the product finds no weights")
+	}
+	if err := s.crowd(ctx, m); err != nil {
+		return err
+	}
+	after, err := product.Memory()
+	if err != nil {
+		return err
+	}
+	grown := after.Most - before.Now
+	m.Row("memory of the searches, at most", megabytes(maxSearches),
+		fmt.Sprintf("%s, %s of it without the mapped weights", megabytes(grown), megabytes(after.Own-before.Own)), grown <= maxSearches)
+	for n := range m.Number("visitors") {
+		if _, err := s.from(1000+n, message("ping", "{}")).Send(ctx); err != nil {
+			return err
+		}
+	}
+	if err := product.Quiet(ctx); err != nil {
+		return err
+	}
+	left, err := product.Memory()
+	if err != nil {
+		return err
+	}
+	m.Row(fmt.Sprintf("memory that %d clients leave behind which come once", m.Number("visitors")), megabytes(maxVisitors),
+		megabytes(left.Own-after.Own), left.Own-after.Own <= maxVisitors)
+	return nil
+}
+
+// searchers is how many clients search at once.
+const searchers = 16
+
+// alone has one client search at a time, and repeat each question.
+func (s *searcher) alone(ctx context.Context, m *measurement) error {
+	var fresh, again []time.Duration
+	for n := range m.Number("searches") {
+		question := s.next()
+		for _, times := range []*[]time.Duration{&fresh, &again} {
+			took, err := s.search(ctx, 1+n%searchers, question)
+			if err != nil {
+				return err
+			}
+			*times = append(*times, took)
+		}
+	}
+	median, _ := sorted(fresh)
+	m.Row(fmt.Sprintf("a search with nobody before it, median of %d", len(fresh)), millis(maxAlone),
+		fmt.Sprintf("%s, 99th percentile %s", millis(median), millis(load.Percentile(fresh, 99))), median <= maxAlone)
+	m.Row("the same question again", "", millis(load.Median(again)), true)
+	return nil
+}
+
+// crowd has sixteen clients search at once, each as often as its address may.
+func (s *searcher) crowd(ctx context.Context, m *measurement) error {
+	const pace = 110 * time.Millisecond // an address may send ten calls a second
+	var mu sync.Mutex
+	var times []time.Duration
+	s.modes = map[string]int{}
+	all, ctx := errgroup.WithContext(ctx)
+	for client := range searchers {
+		all.Go(func() error {
+			for range m.Number("searches") / searchers {
+				began := time.Now()
+				took, err := s.search(ctx, 100+client, s.next())
+				if err != nil {
+					return err
+				}
+				mu.Lock()
+				times = append(times, took)
+				mu.Unlock()
+				if err := world.Wait(ctx, time.Until(began.Add(pace))); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	if err := all.Wait(); err != nil {
+		return err
+	}
+	median, longest := sorted(times)
+	m.Row(fmt.Sprintf("searches of %d clients at once, the longest of %d", searchers, len(times)), millis(maxBehind),
+		fmt.Sprintf("%s, median %s; %d by meaning, %d by words, since too many were before them", millis(longest), millis(median), s.modes["semantic"], s.modes["lexical"]), longest <= maxBehind)
+	return nil
+}

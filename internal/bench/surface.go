@@ -1,0 +1,246 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/gatewright/gatewright/internal/bench/load"
+	"github.com/gatewright/gatewright/internal/bench/world"
+)
+
+// How much more CPU a request may take than the one that it is compared with, in µs.
+const (
+	maxSeen = 60  // a GraphQL query that was seen before, with all policies (issue 12, "Figures")
+	maxNew  = 150 // one that was not
+	maxTool = 200 // a call of a tool of a gateway's MCP server
+	// maxCall is for a call of a tool of /mcp (issue 13). Most of it is the SDK's, which makes a session for each message to a
+	// server whose tools may ask a person.
+	maxCall = 600
+)
+
+// maxRefused is the CPU that a GraphQL request which is refused may take (issue 12, 7).
+const maxRefused = 5 * time.Millisecond
+
+func surfaces() []scenario {
+	return []scenario{
+		{
+			title: "GraphQL routes and MCP servers",
+			text: "CPU of the product, as its users start it, for a request with a key: a GraphQL route with all four policies against the same route without, a tool's\n" +
+				"call against the plain request, in rounds that alternate; the median of their differences counts. Then requests that are made to be expensive and are\n" +
+				"refused, each a new one each time, of 1 MB but where it says otherwise.",
+			options: "rounds=9 requests=4000 refused-rounds=5 refused-requests=60",
+			run:     gatewaySurfaces,
+		},
+		{
+			title: "The platform's own MCP servers",
+			text: "The product as its users start it, with the weights of the search. First the documentation's: each question is a new one, but where it says otherwise,\n" +
+				"and each client has an address of its own. Then CPU of the product for a call of `/mcp` against the same request by REST, in rounds that alternate.",
+			options: "rounds=9 requests=1000 searches=320 visitors=20000",
+			run: func(ctx context.Context, m *measurement) error {
+				product, err := m.Run(ctx, "product", "GATEWRIGHT_DOCS_WEIGHTS=shared/docsearch/minilm/minilm-l6-v2.weights")
+				if err != nil {
+					return err
+				}
+				if err := searches(ctx, m, product); err != nil {
+					return err
+				}
+				// An account may send 1,000 requests a second, and a tool's call is two.
+				manage := func(method, path, body string) load.Load {
+					l := product.Management(method, path, body)
+					l.Every = 40 * time.Millisecond
+					return l
+				}
+				post := func(method, params string) load.Load { return manage(http.MethodPost, "/mcp", message(method, params)) }
+				return differences(ctx, m, product, []kind{
+					{name: "the list of projects by REST", load: manage(http.MethodGet, "/v1/projects?accountName=demo", "")},
+					{name: "the same as a tool of `/mcp`", load: post("tools/call", `{"name":"ProjectsService_list","arguments":{"accountName":"demo"}}`), most: maxCall},
+					{name: "a new project, tried by a tool with `dryRun`", load: post("tools/call", `{"name":"ProjectsService_create","arguments":{"accountName":"demo","name":"tried","dryRun":true}}`)},
+					{name: "the list of all tools", load: post("tools/list", `{}`)},
+				})
+			},
+		},
+	}
+}
+
+// message is a JSON-RPC message.
+func message(method, params string) string {
+	return fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":%q,"params":%s}`, method, params)
+}
+
+// kind is a kind of request that is compared with another one.
+type kind struct {
+	name string
+	load load.Load
+	over int     // the index of the kind that it is compared with, its own for none
+	most float64 // µs of CPU more than that, 0 for no limit
+}
+
+// differences measures kinds of requests in turns, and adds what each costs more than another.
+func differences(ctx context.Context, m *measurement, of load.Process, kinds []kind) error {
+	var subjects []load.Subject
+	for _, k := range kinds {
+		k.load.Length, k.load.Connections, k.load.Requests = load.AnyLength, 16, m.Number("requests")
+		subjects = append(subjects, load.Subject{Name: k.name, Process: of, Load: k.load})
+	}
+	got, err := load.Compare(ctx, m.Number("rounds"), subjects...)
+	if err != nil {
+		return err
+	}
+	for i, k := range kinds {
+		limit, figure, more := "", fmt.Sprintf("%.0f µs CPU", got[i].Median(load.CPU)), got[i].More(got[k.over], load.CPU)
+		if k.over != i {
+			figure += fmt.Sprintf(", %.0f µs more", more)
+		}
+		if k.most > 0 {
+			limit = fmt.Sprintf("%.0f µs more", k.most)
+		}
+		m.Row(k.name, limit, figure, more <= k.most)
+	}
+	return nil
+}
+
+// gatewaySurfaces measures what is requested again and again, and what is refused.
+func gatewaySurfaces(ctx context.Context, m *measurement) error {
+	upstream := m.Serve()
+	product, err := m.Run(ctx, "product")
+	if err != nil {
+		return err
+	}
+	site, err := product.Site(ctx, surfaceProject(upstream.URL))
+	if err != nil {
+		return err
+	}
+	post := func(path, body string) load.Load { return site.Load(http.MethodPost, path, body) }
+	another := post("/graphql", query(1))
+	another.Change = load.Numbers(another.Request)
+	if err := differences(ctx, m, product, []kind{
+		{name: "a GraphQL route without policies of its own", load: post("/plain", query(1))},
+		{name: "with all four, a query of 1 KB seen before", load: post("/graphql", query(1)), most: maxSeen},
+		{name: "with all four, another query of 1 KB each time", load: another, most: maxNew},
+		{name: "a route", load: site.Load(http.MethodGet, "/todos/7", ""), over: 3},
+		{name: "the same route as a tool of an MCP server", load: post("/mcp", message("tools/call", `{"name":"readTodo","arguments":{"id":"7"}}`)), over: 3, most: maxTool},
+	}); err != nil {
+		return err
+	}
+	for _, r := range expensive() {
+		l := post(cmp.Or(r.path, "/graphql"), r.body)
+		l.Status, l.Length, l.Requests, l.Change = http.StatusBadRequest, load.AnyLength, m.Number("refused-requests"), load.Numbers(l.Request)
+		got, err := load.Compare(ctx, m.Number("refused-rounds"), load.Subject{Name: r.name, Process: product, Load: l})
+		if err != nil {
+			return err
+		}
+		cost := got[0].Median(load.CPU) / 1e3
+		m.Row("refused, "+r.name, fmt.Sprintf("%v CPU", maxRefused), fmt.Sprintf("%.1f ms", cost), cost <= maxRefused.Seconds()*1e3)
+	}
+	return nil
+}
+
+// surfaceProject has routes that ask for a key each. The GraphQL route has all four policies.
+func surfaceProject(upstream string) world.Project {
+	key := []string{"key"}
+	rewrite := world.Options{"rewritePattern": upstream + "/graphql"}
+	todo := world.Parameters("id")
+	todo["operationId"] = "readTodo"
+	return world.Project{
+		Routes: []world.Route{
+			{Method: "post", Path: "/plain", Handler: "urlRewriteHandler", Options: rewrite, Inbound: key},
+			{
+				Method: "post", Path: "/graphql", Handler: "urlRewriteHandler", Options: rewrite, Inbound: []string{"key", "limits", "closed"},
+				Outbound: []string{"hidden", "operations"}, Operation: world.Options{"x-graphql": true},
+			},
+			{Method: "post", Path: "/filtered", Handler: "urlRewriteHandler", Options: rewrite, Inbound: key, Outbound: []string{"hidden"}},
+			{Method: "get", Path: "/todos/{id}", Handler: "urlForwardHandler", Options: world.Options{"baseUrl": upstream}, Inbound: key, Operation: todo},
+			{Method: "post", Path: "/mcp", Handler: "mcpServerHandler", Inbound: key, Options: world.Options{
+				"name": "bench", "version": "1", "operations": []world.Options{{"file": "./config/routes.oas.json", "id": "readTodo"}},
+			}},
+		},
+		Policies: []world.Policy{
+			world.Key(),
+			{Name: "limits", Type: "graphql-complexity-limit-inbound", Module: world.GraphQL, Options: world.Options{"maxDepth": 10, "maxComplexity": 500}},
+			{Name: "closed", Type: "graphql-disable-introspection-inbound", Module: world.GraphQL},
+			{Name: "hidden", Type: "graphql-introspection-filter-outbound", Module: world.GraphQL, Options: world.Options{"excludeTypes": []string{"Internal"}}},
+			{Name: "operations", Type: "graphql-analytics-outbound", Module: world.GraphQL},
+		},
+	}
+}
+
+// query is a request with a document of so many kilobytes, as generated clients send them, with the place of a number.
+func query(kilobytes int) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, `{"operationName":"Page","variables":{"id":"7","first":10},"query":"query Page($id: ID!, $first: Int = 10) {\n  node(id: $id, at: \"%s\") { __typename id ...User }\n}\nfragment User on User {\n  name`, load.Placeholder)
+	for i := 0; b.Len() < kilobytes<<10; i++ {
+		fmt.Fprintf(&b, `\n  field%d(first: $first) { edges { node { id } } }`, i)
+	}
+	return b.String() + `\n}"}`
+}
+
+// body is a refused request's, to the route with all policies unless path says another one.
+type body struct{ name, body, path string }
+
+// expensive are bodies of up to 1 MB that are refused for different reasons, as late as each can be.
+func expensive() []body {
+	const (
+		megabyte = 1<<20 - 1<<10
+		tokens   = 15_000 // the most that a document may have
+	)
+	of := func(document string) string {
+		text, err := json.Marshal(map[string]string{"query": document})
+		if err != nil {
+			panic(err) // a text always encodes
+		}
+		return string(text)
+	}
+	// with has variables beside a document that is too deep.
+	with := func(variable, document string) string {
+		return `{"variables":{"a":"` + variable + `"},` + of(document)[1:]
+	}
+	n := load.Placeholder
+	deep := `{a(b:"` + n + `")` + strings.Repeat("{a", 20) + strings.Repeat("}", 21)
+	fields := func(count int) string { return `{a(b:"` + n + `") ` + strings.Repeat("a ", count) + "}" }
+	widest := fields(tokens - 8)
+	fragments := `{...F0 a(b:"` + n + `")}`
+	for i := range 900 {
+		fragments += fmt.Sprintf("fragment F%d on T{...F%d ...F%d}", i, i+1, i+1)
+	}
+	var names strings.Builder
+	for i := range 9_990 {
+		fmt.Fprintf(&names, `"n%d":1,`, i)
+	}
+	batch := func(document string) string {
+		return "[" + strings.Repeat(of(document)+",", 9) + of(document) + "]"
+	}
+	all := [][2]string{
+		{"15,000 tokens", of(widest)},
+		{"more tokens than that", of(fields(50_000))},
+		{"fragments that spread the next one twice, 900 times", of(fragments + "fragment F900 on T{a}")},
+		{"128 KB of comments", of(strings.Repeat("#\n", 60_000) + deep)},
+		{"128 KB of é in a comment", of("#" + strings.Repeat("é", 60_000) + "\n" + deep)},
+		{"128 KB of \\u0061", `{"query":"#` + n + strings.Repeat(`\u0061`, 120_000) + `\n{a"}`},
+		{"a document of 1 MB", of("#" + n + strings.Repeat("x", megabyte))},
+		{"a document of 1 MB of line ends", of("#" + n + strings.Repeat("\n", megabyte/2))},
+		{"a document of 1 MB of é", of("#" + n + strings.Repeat("é", megabyte/2))},
+		{"a text of 900 KB in variables, 20 levels of fields", with(strings.Repeat("x", 900<<10), deep)},
+		{"the same with a text of é", with(strings.Repeat("é", 450<<10), deep)},
+		{"the same with a text of line ends", with(strings.Repeat(`\n`, 450<<10), deep)},
+		{"the same with a text of \\u0061", with(strings.Repeat(`\u0061`, 150<<10), deep)},
+		{"a text of 900 KB of é in variables, 15,000 tokens", with(strings.Repeat("é", 450<<10), widest)},
+		{"10,000 names in variables", `{"variables":{` + names.String() + `"z":1},` + of(deep)[1:]},
+		{"49,000 values in variables", `{"variables":{"a":[` + strings.Repeat(`"é",`, 49_000) + `1]},` + of(deep)[1:]},
+		{"ten documents of as many tokens as one may have", batch(widest)},
+	}
+	out := make([]body, 0, len(all)+2)
+	for _, b := range all {
+		out = append(out, body{b[0], b[1], ""})
+	}
+	const bogus = "__schema{bogus}"
+	return append(out,
+		body{"an introspection among 3,900 fields, to a route that filters alone", of(`{a(b:"` + n + `") ` + strings.Repeat("a ", 3_900) + bogus + "}"), "/filtered"},
+		body{"one among 700 fields with arguments, beside a comment of 100 KB", of("#" + strings.Repeat("x", 100<<10) + "\n" + `{a(b:"` + n + `") ` + strings.Repeat("a(b:1) ", 700) + bogus + "}"), "/filtered"},
+		body{"one among 14,900 fields, to the same", of(`{a(b:"` + n + `") ` + strings.Repeat("a ", 14_900) + bogus + "}"), "/filtered"},
+	)
+}
