@@ -171,7 +171,7 @@ nightly: test-arm simulations ## what continuous integration leaves out and a re
 
 # Two and a half minutes on two cores, of which the README waits one until a gateway forgets a key.
 test-arm: $(FUNCTIONS:%=dist/arm64/%/bootstrap) dist/arm64/local ## start every function and the product as they are for arm64, on any machine (Debian's qemu-user-static), and type the README's five minutes
-	go run ./internal/coldstart -dist dist/arm64 -under $(QEMU) -starts 1 -requests 1
+	go run ./internal/bench -only "The start of a function" -set dist=dist/arm64 -set under=$(QEMU) -set starts=1 -set requests=1 -out -
 	go test -vet=off -count=1 -timeout=5m ./packaging/arm64 -product $(CURDIR)/dist/arm64/local -emulator $(QEMU)
 
 test-ministack: $(NODE_MODULES) $(CDK) $(BOOTSTRAPS) ## deploy to MiniStack, which is installed here, and run a move to another region, the scenario suite, schedules, the comparison of grants and a restore
@@ -203,7 +203,7 @@ race: $(NODE_MODULES) ## run the tests of what goroutines share, with the race d
 # compiles their tests as well.
 SYSTEMS  := $(foreach system,linux darwin windows,$(system)-amd64 $(system)-arm64)
 CHECKED  := linux-arm64 darwin-arm64 windows-amd64
-PORTABLE := ./client/commands ./client/dev ./client/files ./client/folder ./client/prompt ./cmd/gatewright ./cmd/gatewright-server ./internal/filesbench ./local ./local/datadir ./local/emulator ./local/instance ./local/lambdahost ./local/processes ./local/product ./local/sandbox ./local/supervise ./local/terminal ./local/terminal/terminaltest \
+PORTABLE := ./client/commands ./client/dev ./client/files ./client/folder ./client/prompt ./cmd/gatewright ./cmd/gatewright-server ./local ./local/datadir ./local/emulator ./local/instance ./local/lambdahost ./local/processes ./local/product ./local/sandbox ./local/supervise ./local/terminal ./local/terminal/terminaltest \
             ./packaging/containertest ./packaging/images ./shared/blob/files ./shared/disk ./shared/listen ./shared/seal ./shared/socket ./shared/store/embedded ./shared/store/storetest
 on = GOOS=$(firstword $(subst -, ,$(1))) GOARCH=$(lastword $(subst -, ,$(1)))
 

@@ -53,7 +53,7 @@ func (a *App) filesCommands() []*cobra.Command {
 }
 
 // frugal has a command collect garbage at a third of the memory that it needs, and not at all of it: what 20,000 objects leave behind
-// would take more than they do (internal/filesbench).
+// would take more than they do (internal/bench).
 func (a *App) frugal(timeout time.Duration, c *cobra.Command, run func(ctx context.Context, s *session, args []string) error) *cobra.Command {
 	const percent = 33
 	return a.askingFor(timeout, c, func(ctx context.Context, s *session, args []string) error {

@@ -16,6 +16,9 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
+	if as := os.Getenv(varManners); as != "" {
+		os.Exit(playGateway(as))
+	}
 	os.Exit(m.Run())
 }
 

@@ -6,69 +6,21 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"runtime"
 	"time"
 )
 
 // programs are the scenarios that programs of their own measure.
 func programs() []scenario {
-	const binary, server, client = "dist/bench/local", "dist/bench/gatewright-server", "dist/gatewright"
+	const binary = "dist/bench/local"
 	product := func(program string) []string {
 		return []string{"sh", "-c", "go build -buildvcs=false -o " + binary + " ./local && exec " + program + " " + binary}
 	}
-	process := func(parts string) []string {
-		return []string{"sh", "-c", "go build -buildvcs=false -o " + server + " ./cmd/gatewright-server && make -s " + client + " >&2 && " +
-			"exec go run ./local/processbench -only " + parts + " -binary " + server + " -agent " + client}
-	}
 	return []scenario{
-		{
-			title: "The gateway as a process",
-			text: "`gatewright gateway` as its users start it, by TLS, over emulators of DynamoDB and S3, with a management API beside it. A request is lost where its\n" +
-				"client has no answer, or another than the upstream's: nothing on the way repeats one, and clients send bodies that none can send again. One in fifty\n" +
-				"takes 1.5 s, so that some are under way when no more are taken. Processes announce their end for two seconds (`GATEWRIGHT_ANNOUNCE`) but where it says otherwise, and the balancer asks `/readyz` four times\n" +
-				"a second. By HTTP/2 each of eight clients has a connection of its own, and the reverse proxy four to each process. Idle clients have asked once, of a process that has answered 20,000 requests before; memory is what is resident 8 s later.\n" +
-				"\n" +
-				"An idle connection by HTTP/1.1 has no goroutine on Linux, and takes 1.2 KB of the heap; by TLS its session some 6 KB beside.",
-			run: runs(process("drain,start,idle")...),
-		},
-		{
-			title: "One server",
-			text: "`gatewright serve` as its users start it, by TLS, with everything on: keys, a strict limit, lines of access, counts of analytics, metrics. Clients and\n" +
-				"the upstream have the same processors as the server. A day is that of a modest installation, done as fast as the server takes it, with 10,000 consumers\n" +
-				"and their keys; what it leaves behind is looked at with nothing to do, 150 s after the last request. Timers go by the clock, and so run as often as in the minutes\n" +
-				"that the day takes.",
-			run: runs(process("server,day")...),
-		},
 		{
 			title: "A project of 1,223 operations",
 			text: "The public OpenAPI description of the GitHub REST API with a route beside every operation: compiled alone, then uploaded to the\n" +
 				"local run until its deployment is served. The limit is 10 s.",
 			run: runs("bash", "-o", "pipefail", "-c", `go test -count=1 -run GitHub -v ./shared/project ./local/scenario | sed -En 's/^ +github_test.go:[0-9]+: /- /p'`),
-		},
-		{
-			title: "The start of a function",
-			text: "Each function's binary under a Runtime API of ours: its size, the time from its start to its first poll, the memory it holds. The limits\n" +
-				"are 15 ms at the median, 25 ms for those that speak MCP, and 40 MB. It is our share of a cold start: no sandbox is made here.",
-			run: runs("go", "run", "./internal/coldstart", "-dist", "dist/"+runtime.GOARCH),
-		},
-		{
-			title: "The start of the client",
-			text: "The command `gatewright` before it does anything: its size, and the time of its `--help` in turns with a program of cobra that does nothing. The limits are\n" +
-				"25 MB and 4 times. The server beside it is what the client would be with everything linked ([0068](decisions/0068-the-server-is-a-binary-of-its-own.md)).",
-			run: runs("go", "run", "./internal/clientstart"),
-		},
-		{
-			title: "A save that is served",
-			text: "The command `gatewright dev` of the client: the time from its start to its first answer, and, for 50 saves one after the other, from the renaming of the saved file to\n" +
-				"the first answer of the new version. A save is noticed within 50 ms and read once nothing has changed for 40 ms. The largest project has no limit: most of\n" +
-				"its time is that of its compilation.",
-			run: runs("go", "run", "./internal/devbench"),
-		},
-		{
-			title: "An account in files",
-			text: "The command `gatewright` of the client, of an API in this process: the requests that it sends for files with 20,000 consumers, and the most memory that it takes. The limits are a request for\n" +
-				"each 1,000 objects and for each change, with one more that tells ETags ([0069](decisions/0069-etags-of-a-list-are-tried-once.md)), and 200 MB.",
-			run: runs("go", "run", "./internal/filesbench"),
 		},
 		{
 			title: "The console",

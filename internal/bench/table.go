@@ -39,8 +39,12 @@ func scenarios() []scenario {
 		}},
 		requests(),
 		tunnels(),
-		programs()[:2],
+		processes(),
 		surfaces(),
-		programs()[2:],
+		programs()[:1],
+		starts(),
+		developing(),
+		accounts(),
+		programs()[1:],
 	)
 }

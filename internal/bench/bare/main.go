@@ -1,5 +1,5 @@
 // Command bare is a program of cobra with one command that does nothing: what a command line costs before it has
-// anything to do. Command clientstart compares the client with it; nobody installs it.
+// anything to do. Command bench compares the client with it; nobody installs it.
 package main
 
 import (

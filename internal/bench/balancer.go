@@ -1,0 +1,197 @@
+package main
+
+import (
+	"context"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/gatewright/gatewright/internal/bench/world"
+)
+
+const (
+	// checkEvery is how often a balancer checks each gateway: three times within the announcement, as the handbook wants it.
+	checkEvery = 250 * time.Millisecond
+	// checkTimeout is how long a gateway may take to say that it is ready: a machine that does other things is not a gateway that ends.
+	checkTimeout = 2 * time.Second
+	// proxyConnections is how many connections by HTTP/2 a proxy has to each gateway.
+	proxyConnections = 4
+)
+
+// balancer sends clients to gateways that are ready, in turn. It repeats nothing and hides no failure.
+type balancer struct {
+	client *http.Client
+
+	mu     sync.Mutex
+	all    []*backend
+	turn   int
+	failed []string // why connections were sent nowhere
+}
+
+// backend is a gateway of a balancer, whose mu guards the fields.
+type backend struct {
+	*world.Gateway
+	ready, removed bool
+}
+
+func newBalancer() *balancer {
+	return &balancer{client: &http.Client{Timeout: checkTimeout, Transport: &http.Transport{DisableKeepAlives: true}}}
+}
+
+// add has a gateway checked until it is removed, or ctx ends.
+func (b *balancer) add(ctx context.Context, g *world.Gateway) {
+	one := &backend{Gateway: g}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.all = append(b.all, one)
+	go func() {
+		for ctx.Err() == nil {
+			ready := b.ready(ctx, g.Admin)
+			b.mu.Lock()
+			one.ready = ready
+			removed := one.removed
+			b.mu.Unlock()
+			if removed || world.Wait(ctx, checkEvery) != nil {
+				return
+			}
+		}
+	}()
+}
+
+// remove forgets a gateway.
+func (b *balancer) remove(g *world.Gateway) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.all = slices.DeleteFunc(b.all, func(one *backend) bool {
+		one.removed = one.removed || one.Gateway == g
+		return one.removed
+	})
+}
+
+func (b *balancer) ready(ctx context.Context, admin string) bool {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+admin+"/readyz", nil)
+	if err != nil {
+		return false
+	}
+	out, err := b.client.Do(r)
+	if err != nil {
+		return false
+	}
+	_ = out.Body.Close()
+	return out.StatusCode == http.StatusOK
+}
+
+// until waits until n gateways are ready.
+func (b *balancer) until(ctx context.Context, n int) error {
+	return world.Until(ctx, "gateways that are ready", func() (bool, error) {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		ready := 0
+		for _, one := range b.all {
+			if one.ready {
+				ready++
+			}
+		}
+		return ready >= n, nil
+	})
+}
+
+// next returns where the next client goes, "" for nowhere.
+func (b *balancer) next() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.turn++
+	for n := range b.all {
+		if one := b.all[(b.turn+n)%len(b.all)]; one.ready {
+			return one.Secure
+		}
+	}
+	return ""
+}
+
+// unreachable returns why connections were sent nowhere.
+func (b *balancer) unreachable() []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Clone(b.failed)
+}
+
+// pass passes connections on as they come, with their TLS.
+func (b *balancer) pass(l net.Listener) {
+	for {
+		c, err := l.Accept()
+		if err != nil {
+			return
+		}
+		go func() {
+			defer func() { _ = c.Close() }()
+			to, err := net.Dial("tcp", b.next()) //nolint:noctx // to this machine
+			if err != nil {
+				b.mu.Lock()
+				defer b.mu.Unlock()
+				b.failed = append(b.failed, err.Error())
+				return // the client's request fails
+			}
+			defer func() { _ = to.Close() }()
+			splice(c, c, to)
+		}()
+	}
+}
+
+// proxy sends each request to the gateway whose turn it is, on connections that are kept.
+func (b *balancer) proxy(in *world.Installation, protocol int) http.Handler {
+	all := make(anyOf, 1)
+	if protocol == 2 {
+		all = make(anyOf, proxyConnections)
+	}
+	for n := range all {
+		all[n] = &http.Transport{
+			MaxIdleConnsPerHost: 256, DisableCompression: true, TLSClientConfig: in.TLS(in.Host), IdleConnTimeout: time.Minute, ForceAttemptHTTP2: protocol == 2,
+		}
+	}
+	return &httputil.ReverseProxy{
+		Rewrite: func(r *httputil.ProxyRequest) {
+			r.SetURL(&url.URL{Scheme: "https", Host: b.next()})
+			r.Out.Host = in.Host
+		},
+		ModifyResponse: func(r *http.Response) error {
+			if r.ProtoMajor != protocol {
+				return &http.ProtocolError{ErrorString: "the gateway answered by " + r.Proto}
+			}
+			return nil
+		},
+		Transport: all,
+		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
+			http.Error(w, "the proxy: "+err.Error(), http.StatusBadGateway)
+		},
+	}
+}
+
+// anyOf sends each request by one of them, at random.
+type anyOf []http.RoundTripper
+
+// RoundTrip implements http.RoundTripper.
+func (t anyOf) RoundTrip(r *http.Request) (*http.Response, error) {
+	return t[rand.IntN(len(t))].RoundTrip(r) //nolint:gosec // G404: no secret
+}
+
+// splice copies what comes from either side to the other, until both have ended. read has what was read of from already.
+func splice(from net.Conn, read io.Reader, to net.Conn) {
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_, _ = io.Copy(to, read)
+		if half, ok := to.(*net.TCPConn); ok {
+			_ = half.CloseWrite()
+		}
+	}()
+	_, _ = io.Copy(from, to)
+	_ = from.Close()
+	<-ended
+}

@@ -1,0 +1,195 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/gatewright/gatewright/internal/bench/load"
+	"github.com/gatewright/gatewright/internal/bench/world"
+	"github.com/gatewright/gatewright/local/instance"
+)
+
+const (
+	maxStart = 150 * time.Millisecond // of a gateway's process until its first answer
+	maxIdle  = 30                     // MB of clients that send nothing, by HTTP/1.1 without TLS
+)
+
+func processes() []scenario {
+	return []scenario{
+		{
+			title: "The gateway as a process",
+			text: "`gatewright gateway` as its users start it, by TLS, over emulators of DynamoDB and S3, with a management API beside it. A request is lost where its\n" +
+				"client has no answer, or another than the upstream's: nothing on the way repeats one, and clients send bodies that none can send again. One in fifty\n" +
+				"takes 1.5 s, so that some are under way when no more are taken. Processes announce their end for two seconds (`GATEWRIGHT_ANNOUNCE`) but where it says otherwise, and the balancer asks `/readyz` four times\n" +
+				"a second. By HTTP/2 each of eight clients has a connection of its own, and the reverse proxy four to each process. Idle clients have asked once, of a process that has answered 20,000 requests before; memory is what is resident 8 s later.\n" +
+				"\n" +
+				"An idle connection by HTTP/1.1 has no goroutine on Linux, and takes 1.2 KB of the heap; by TLS its session some 6 KB beside.",
+			options: "ends=20 default-ends=3 requests=10000 starts=25 idle=8000 warm=20000",
+			run: func(ctx context.Context, m *measurement) error {
+				in, err := m.Install(ctx, "gateways")
+				if err != nil {
+					return err
+				}
+				if err := drains(ctx, m, in); err != nil {
+					return err
+				}
+				if err := gatewayStarts(ctx, m, in); err != nil {
+					return err
+				}
+				return idleClients(ctx, m, in)
+			},
+		},
+		{
+			title: "One server",
+			text: "`gatewright serve` as its users start it, by TLS, with everything on: keys, a strict limit, lines of access, counts of analytics, metrics. Clients and\n" +
+				"the upstream have the same processors as the server. A day is that of a modest installation, done as fast as the server takes it, with 10,000 consumers\n" +
+				"and their keys; what it leaves behind is looked at with nothing to do, 150 s after the last request. Timers go by the clock, and so run as often as in the minutes\n" +
+				"that the day takes.",
+			options: "keys=100000 seconds=8 restarts=5 day-keys=10000 hours=24 collected-seconds=150",
+			run: func(ctx context.Context, m *measurement) error {
+				if err := capacity(ctx, m); err != nil {
+					return err
+				}
+				m.Close()
+				return day(ctx, m)
+			},
+		},
+	}
+}
+
+// drains measures what is lost when gateways end under load: first behind a balancer that passes connections on, where each ends
+// and starts again at its addresses; then behind a reverse proxy, where others replace them. Last, some announce their end for as
+// long as they do by default.
+func drains(ctx context.Context, m *measurement, in *world.Installation) error {
+	for _, protocol := range []int{1, 2} {
+		for _, replace := range []bool{false, true} {
+			if err := drain(ctx, m, in, protocol, replace, m.Number("ends"), m.Number("requests")); err != nil {
+				return err
+			}
+		}
+	}
+	announces := in.Announces
+	defer func() { in.Announces = announces }()
+	in.Announces = 0
+	for _, protocol := range []int{1, 2} {
+		if err := drain(ctx, m, in, protocol, false, m.Number("default-ends"), 0); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// gatewayStarts measures the time from a gateway's start to its first answer: with a key, a strict limit and an upstream, and the
+// artifact of the deployment in the table.
+func gatewayStarts(ctx context.Context, m *measurement, in *world.Installation) error {
+	var answered, listens []time.Duration
+	count := m.Number("starts")
+	for n := range count + 1 {
+		at, err := world.FreeAddresses(ctx)
+		if err != nil {
+			return err
+		}
+		g, err := in.Start(at)
+		if err != nil {
+			return err
+		}
+		l := in.Load("GET", "/wait/0", "")
+		l.Address, l.TLS = at.Secure, in.TLS(in.Host)
+		_, err = l.Once(ctx)
+		took := time.Since(g.Began)
+		if err := errors.Join(err, g.Stop()); err != nil {
+			return err
+		}
+		if n > 0 { // the first one reads the binary from the disk
+			answered, listens = append(answered, took), append(listens, g.Listens.Sub(g.Began))
+		}
+	}
+	median, longest := sorted(answered)
+	m.Row(fmt.Sprintf("start of a gateway to its first answer, by TLS with a key and a strict limit, median of %d", count), millis(maxStart),
+		fmt.Sprintf("%s, the longest %s; it listens after %s", millis(median), millis(longest), millis(load.Median(listens))), median <= maxStart)
+	return nil
+}
+
+// idleClients measures how much more memory processes take with clients that have sent one request and send nothing more.
+func idleClients(ctx context.Context, m *measurement, in *world.Installation) error {
+	for _, secure := range []bool{false, true} {
+		at, err := world.FreeAddresses(ctx)
+		if err != nil {
+			return err
+		}
+		g, err := in.Start(at)
+		if err != nil {
+			return err
+		}
+		name, limit, l := "a gateway process, plain HTTP", fmt.Sprintf("%d MB", maxIdle), in.Load("GET", "/wait/0", "")
+		l.Address = at.Plain
+		if secure {
+			name, limit, l.Address, l.TLS = "a gateway process, TLS", "", at.Secure, in.TLS(in.Host)
+		}
+		err = idle(ctx, m, name, limit, g.PID, at.Admin, l)
+		if err := errors.Join(err, g.Stop()); err != nil {
+			return err
+		}
+	}
+	server, err := m.RunServer(ctx, "idle", in.Certificate)
+	if err != nil {
+		return err
+	}
+	site, err := server.Site(ctx, world.Waiting(m.Serve().URL))
+	if err != nil {
+		return err
+	}
+	if err := server.Quiet(ctx); err != nil {
+		return err
+	}
+	l := site.Load("GET", "/wait/0", "")
+	l.Address, l.TLS = server.Secure(), server.Certificate.TLS(site.Host)
+	return idle(ctx, m, "one server, TLS", "", server.PID(), server.Admin, l)
+}
+
+// idle connects clients to a process, and adds how much more memory it has with them.
+func idle(ctx context.Context, m *measurement, name, limit string, pid int, admin string, l load.Load) error {
+	const settle = 8 * time.Second
+	held := func() (resident, stacks float64, err error) {
+		if err := world.Wait(ctx, settle); err != nil {
+			return 0, 0, err
+		}
+		memory, err := instance.MemoryOf(pid)
+		if err != nil {
+			return 0, 0, err
+		}
+		gauges, err := world.Gauges(ctx, admin)
+		return float64(memory.Now) / (1 << 20), gauges["go_memstats_stack_inuse_bytes"] / (1 << 20), err
+	}
+	clients := world.NewCrowd(l)
+	defer clients.Close()
+	if err := clients.Add(ctx, 1); err != nil {
+		return err
+	}
+	// A process that has served for a while has the memory for garbage (package garbage): that is not the connections'.
+	if err := clients.Ask(ctx, 0, m.Number("warm")); err != nil {
+		return err
+	}
+	before, stacksBefore, err := held()
+	if err != nil {
+		return err
+	}
+	count := m.Number("idle")
+	if err := clients.Add(ctx, count); err != nil {
+		return err
+	}
+	after, stacks, err := held()
+	if err != nil {
+		return err
+	}
+	for _, client := range []int{1, count} {
+		if err := clients.Ask(ctx, client, 1); err != nil {
+			return fmt.Errorf("ask again: %w", err)
+		}
+	}
+	m.Row(fmt.Sprintf("%d idle connections: %s", count, name), limit,
+		fmt.Sprintf("%.0f MB more than %.0f MB, %.1f KB each; stacks of goroutines are %.0f MB of it", after-before, before, (after-before)*1024/float64(count), stacks-stacksBefore), after-before <= maxIdle)
+	return nil
+}

@@ -1,0 +1,279 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/aws/aws-lambda-go/events"
+
+	"github.com/gatewright/gatewright/functions"
+	"github.com/gatewright/gatewright/internal/bench/load"
+	"github.com/gatewright/gatewright/internal/bench/world"
+	"github.com/gatewright/gatewright/local/instance"
+	"github.com/gatewright/gatewright/shared/config"
+)
+
+// The limits of a start, on a machine of two cores.
+const (
+	maxPoll = 15 * time.Millisecond // of a function until its first poll, at the median (issue 3, "Figures")
+	// maxPollMCP is for what speaks MCP, which makes the library of JSON Schema ready as it starts; functions/mcp is all groups.
+	maxPollMCP     = 25 * time.Millisecond
+	maxFunction    = 40 << 20   // bytes that a function holds
+	maxClient      = 25_000_000 // bytes of the client's file (issue 16, part 2)
+	maxClientTimes = 4          // the time of the client's --help, times that of a bare program
+)
+
+func starts() []scenario {
+	return []scenario{
+		{
+			title: "The start of a function",
+			text: "Each function's binary under a Runtime API of ours: its size, the time from its start to its first poll, the memory it holds. The limits\n" +
+				"are 15 ms at the median, 25 ms for those that speak MCP, and 40 MB. It is our share of a cold start: no sandbox is made here.",
+			options: "starts=21 requests=500 dist=dist/" + runtime.GOARCH + " under=",
+			run:     functionStarts,
+		},
+		{
+			title: "The start of the client",
+			text: "The command `gatewright` before it does anything: its size, and the time of its `--help` in turns with a program of cobra that does nothing. The limits are\n" +
+				"25 MB and 4 times. The server beside it is what the client would be with everything linked ([0068](decisions/0068-the-server-is-a-binary-of-its-own.md)).",
+			options: "starts=21",
+			run:     clientStart,
+		},
+	}
+}
+
+// functionStarts starts the binaries of all functions as Lambda does. The kernel has them in its cache, and no request reaches a
+// table. The option under names an emulator of processors that starts each, such as qemu-aarch64-static: no limit holds then.
+func functionStarts(ctx context.Context, m *measurement) error {
+	binaries, err := filepath.Glob(filepath.Join(m.Text("dist"), "*", "bootstrap"))
+	if err != nil || len(binaries) == 0 {
+		return fmt.Errorf("no */bootstrap in %s: build them first", m.Text("dist"))
+	}
+	groups := map[string]bool{}
+	for _, g := range functions.Groups() {
+		groups[g.Name] = true
+	}
+	m.Printf("| function | size, MB | start to first poll, ms: p50 | p99 | memory at the first poll, MB | after requests without a key, MB |\n|---|---|---|---|---|---|\n")
+	mb := func(bytes int64) string { return fmt.Sprintf("%.1f", float64(bytes)/1e6) }
+	for _, binary := range binaries {
+		name := filepath.Base(filepath.Dir(binary))
+		info, err := os.Stat(binary)
+		if err != nil {
+			return fmt.Errorf("find a function: %w", err)
+		}
+		var took []time.Duration
+		var idle, busy int64
+		for range m.Number("starts") {
+			one, held, err := startFunction(ctx, binary, m.Text("under"), 0)
+			if err != nil {
+				return fmt.Errorf("%s: %w", name, err)
+			}
+			took, idle = append(took, one), max(idle, held)
+		}
+		after := "–"
+		if groups[name] && m.Number("requests") > 0 {
+			if _, busy, err = startFunction(ctx, binary, m.Text("under"), m.Number("requests")); err != nil {
+				return fmt.Errorf("%s: %w", name, err)
+			}
+			after = mb(busy)
+		}
+		median, _ := sorted(took)
+		m.Printf("| %s | %s | %.1f | %.1f | %s | %s |\n", name, mb(info.Size()), median.Seconds()*1e3, load.Percentile(took, 99).Seconds()*1e3, mb(idle), after)
+		if m.Text("under") != "" {
+			continue
+		}
+		most := maxPoll
+		if strings.HasPrefix(name, "mcp") {
+			most = maxPollMCP
+		}
+		if median > most {
+			m.Exceeds("%s: starts in %v, the limit is %v", name, median, most)
+		}
+		if held := max(idle, busy); held > maxFunction {
+			m.Exceeds("%s: holds %s, the limit is %s", name, megabytes(held), megabytes(maxFunction))
+		}
+	}
+	return nil
+}
+
+// functionTimeout is how long one start with all of its requests may take.
+const functionTimeout = 30 * time.Second
+
+// startFunction runs a function until it has answered the requests and polls again. It returns the time to its first poll and the
+// most memory that it held.
+func startFunction(ctx context.Context, binary, under string, requests int) (took time.Duration, most int64, err error) {
+	ctx, cancel := context.WithTimeout(ctx, functionTimeout)
+	defer cancel()
+	event, err := json.Marshal(withoutKey())
+	if err != nil {
+		return 0, 0, fmt.Errorf("encode an event: %w", err)
+	}
+	api := &runtimeAPI{polled: make(chan time.Time, 1), done: make(chan error, 1), left: requests, event: event}
+	server := httptest.NewServer(api)
+	defer server.Close()
+	command := []string{binary}
+	if under != "" {
+		command = []string{under, binary}
+	}
+	cmd := exec.CommandContext(ctx, command[0], command[1:]...) //nolint:gosec // G204: what was built
+	// What Lambda and the infrastructure set. Nothing in it exists: no request that is made here gets as far as a table.
+	const nowhere = "http://127.0.0.1:9"
+	cmd.Env = []string{
+		"AWS_LAMBDA_RUNTIME_API=" + strings.TrimPrefix(server.URL, "http://"), "AWS_LAMBDA_FUNCTION_MEMORY_SIZE=128",
+		"AWS_REGION=eu-west-1", "AWS_ACCESS_KEY_ID=none", "AWS_SECRET_ACCESS_KEY=none",
+		config.VarTable + "=none", config.VarBucket + "=none", config.VarKMSKey + "=none",
+		config.VarDeploymentURL + "=https://{deployment}.apis.example.com", config.VarDynamoDBEndpoint + "=" + nowhere, config.VarS3Endpoint + "=" + nowhere,
+	}
+	began := time.Now()
+	if err := cmd.Start(); err != nil {
+		return 0, 0, fmt.Errorf("start: %w", err)
+	}
+	exited := make(chan error, 1)
+	go func() { exited <- cmd.Wait() }()
+	select {
+	case polled := <-api.polled:
+		took = polled.Sub(began)
+	case err := <-exited:
+		return 0, 0, fmt.Errorf("it ended before its first poll: %w", err)
+	}
+	select {
+	case err = <-api.done:
+	case err := <-exited:
+		return 0, 0, fmt.Errorf("it ended while it answered: %w", err)
+	}
+	// What the system says of a process that has ended counts what it was forked from, which is larger.
+	held, unknown := instance.MemoryOf(cmd.Process.Pid)
+	_ = cmd.Process.Kill()
+	<-exited
+	server.CloseClientConnections()
+	return took, held.Most, errors.Join(err, unknown)
+}
+
+// withoutKey is a request of who-am-i without a key.
+func withoutKey() events.APIGatewayProxyRequest {
+	return events.APIGatewayProxyRequest{
+		Resource: "/v1/who-am-i", Path: "/v1/who-am-i", HTTPMethod: http.MethodGet,
+		Headers:           map[string]string{"Accept": "application/json", "Host": "api.example.com"},
+		MultiValueHeaders: map[string][]string{"Accept": {"application/json"}, "Host": {"api.example.com"}},
+		RequestContext: events.APIGatewayProxyRequestContext{
+			RequestID: "9f3c1c2e-0000-4000-8000-000000000000", HTTPMethod: http.MethodGet, Path: "/v1/who-am-i", Stage: "v1",
+		},
+	}
+}
+
+// runtimeAPI is a Runtime API of Lambda that hands out a number of requests and then none.
+type runtimeAPI struct {
+	polled chan time.Time // gets the time of the first poll
+	done   chan error     // gets nil when the function polls after its last answer, or what was wrong with an answer
+	event  []byte
+
+	mu          sync.Mutex
+	polls, left int
+}
+
+// ServeHTTP implements http.Handler.
+func (r *runtimeAPI) ServeHTTP(w http.ResponseWriter, request *http.Request) {
+	switch {
+	case strings.HasSuffix(request.URL.Path, "/invocation/next"):
+		r.next(w, request)
+		return
+	case strings.HasSuffix(request.URL.Path, "/response"):
+		// The path is unknown to most groups and the caller to all, so that each answer is a problem document.
+		var answer events.APIGatewayProxyResponse
+		err := json.NewDecoder(request.Body).Decode(&answer)
+		if err == nil && (answer.StatusCode < 400 || answer.StatusCode >= 500 || !strings.Contains(answer.Body, `"title"`)) {
+			err = fmt.Errorf("status %d is no refusal", answer.StatusCode)
+		}
+		if err != nil {
+			r.end(fmt.Errorf("read an answer: %w", err))
+		}
+	default:
+		text, _ := io.ReadAll(io.LimitReader(request.Body, 1<<10))
+		r.end(fmt.Errorf("the function reports a failure: %s", text))
+	}
+	w.WriteHeader(http.StatusAccepted)
+}
+
+func (r *runtimeAPI) next(w http.ResponseWriter, request *http.Request) {
+	at := time.Now()
+	r.mu.Lock()
+	r.polls++
+	poll, left := r.polls, r.left
+	r.left--
+	r.mu.Unlock()
+	if poll == 1 {
+		r.polled <- at
+	}
+	if left <= 0 {
+		r.end(nil)
+		<-request.Context().Done() // as Lambda does while there is nothing to do
+		return
+	}
+	w.Header().Set("Lambda-Runtime-Aws-Request-Id", strconv.Itoa(poll))
+	w.Header().Set("Lambda-Runtime-Deadline-Ms", strconv.FormatInt(at.Add(functionTimeout).UnixMilli(), 10))
+	w.Header().Set("Lambda-Runtime-Invoked-Function-Arn", "arn:aws:lambda:eu-west-1:000000000000:function:none")
+	_, _ = w.Write(r.event)
+}
+
+// end reports the first outcome; later ones don't matter.
+func (r *runtimeAPI) end(err error) {
+	select {
+	case r.done <- err:
+	default:
+	}
+}
+
+// clientStart compares the client's size and start with those of a bare program and of the server.
+func clientStart(ctx context.Context, m *measurement) error {
+	packages := []string{"./internal/bench/bare", world.Client, world.Server}
+	var paths []string
+	var sizes []int64
+	for _, pkg := range packages {
+		path, err := m.Build(ctx, pkg)
+		if err != nil {
+			return err
+		}
+		info, err := os.Stat(path)
+		if err != nil {
+			return fmt.Errorf("look at %s: %w", pkg, err)
+		}
+		paths, sizes = append(paths, path), append(sizes, info.Size())
+	}
+	// The figures of load.Compare, whose rounds are starts here.
+	took := make([]load.Rounds, len(paths))
+	for n := range max(m.Number("starts"), 1) + 1 {
+		for i, path := range paths {
+			began := time.Now()
+			if err := exec.CommandContext(ctx, path, "--help").Run(); err != nil { //nolint:gosec // G204: built here
+				return fmt.Errorf("%s --help: %w", packages[i], err)
+			}
+			if n > 0 { // the first one reads the file from the disk
+				took[i] = append(took[i], load.Round{P50: time.Since(began)})
+			}
+		}
+	}
+	help := func(i int) string { return fmt.Sprintf("%.1f ms", took[i].Median(load.P50)) }
+	size := func(i int) string { return fmt.Sprintf("%.1f MB", float64(sizes[i])/1e6) }
+	const bare, client, server = 0, 1, 2
+	times := took[client].Times(took[bare], load.P50)
+	m.Row("the client, stripped", fmt.Sprintf("%d MB", maxClient/1_000_000), size(client), sizes[client] <= maxClient)
+	m.Row("its `--help`: times a bare program of cobra", strconv.Itoa(maxClientTimes), fmt.Sprintf("%.1f", times), times <= maxClientTimes)
+	m.Row("its `--help`, median", "", help(client), true)
+	m.Row("the bare program: size, and `--help`", "", size(bare)+", "+help(bare), true)
+	m.Row("the server: size, and `--help`", "", size(server)+", "+help(server), true)
+	m.Row("the server's `--help`: times the bare program's", "", fmt.Sprintf("%.1f", took[server].Times(took[bare], load.P50)), true)
+	return nil
+}
