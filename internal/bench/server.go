@@ -58,14 +58,14 @@ func each(ctx context.Context, n int, do func(ctx context.Context, i int) error)
 	return group.Wait()
 }
 
-// settle starts one server and creates consumers with a key each.
-func settle(ctx context.Context, m *measurement, count int) (*house, error) {
+// settle starts one server over a folder and creates consumers with a key each.
+func settle(ctx context.Context, m *measurement, folder string, count int) (*house, error) {
 	certificate, err := world.NewCertificate()
 	if err != nil {
 		return nil, err
 	}
 	h := &house{m: m, upstream: m.Serve().URL, keys: make([]string, count)}
-	if h.ServerProcess, err = m.RunServer(ctx, "server", certificate); err != nil {
+	if h.ServerProcess, err = m.RunServer(ctx, folder, certificate); err != nil {
 		return nil, err
 	}
 	if h.site, err = h.Site(ctx, world.Waiting(h.upstream)); err != nil {
@@ -118,7 +118,7 @@ func figures(r load.Result) string {
 func capacity(ctx context.Context, m *measurement) error {
 	const connections = 64
 	count := m.Number("keys")
-	h, err := settle(ctx, m, count)
+	h, err := settle(ctx, m, "capacity", count)
 	if err != nil {
 		return err
 	}
@@ -168,7 +168,7 @@ func capacity(ctx context.Context, m *measurement) error {
 	for range m.Number("restarts") {
 		h.Stop()
 		began := time.Now()
-		if h.ServerProcess, err = m.RunServer(ctx, "server", h.Certificate); err != nil {
+		if h.ServerProcess, err = m.RunServer(ctx, "capacity", h.Certificate); err != nil {
 			return err
 		}
 		all = append(all, time.Since(began))
@@ -255,7 +255,7 @@ func day(ctx context.Context, m *measurement) error {
 	const evening = 3  // hours before the day, which fill what is kept in memory
 	const compared = 3 // hours of the beginning, and of the end
 	hours, count := max(m.Number("hours"), 1), m.Number("day-keys")
-	h, err := settle(ctx, m, count)
+	h, err := settle(ctx, m, "day", count)
 	if err != nil {
 		return err
 	}

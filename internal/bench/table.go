@@ -41,10 +41,13 @@ func scenarios() []scenario {
 		tunnels(),
 		processes(),
 		surfaces(),
-		programs()[:1],
+		largeProject(),
 		starts(),
 		developing(),
 		accounts(),
-		programs()[1:],
+		console(),
+		rotations(),
+		programs(),
+		moving(),
 	)
 }

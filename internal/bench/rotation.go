@@ -1,16 +1,9 @@
-// Command rotationbench rotates the root key of an installation with 100,000 API keys while keys are checked, and prints
-// what those checks and the renewal took. It fails when a key was refused, or when a check has made more than one read beside
-// the usual one.
-//
-// What it is not: a measure of the whole rotation, whose hours of waiting are gone through by a clock of its own. Half of the keys are in a
-// bucket that has forgotten their texts. This file is all of it; `make bench` runs it.
 package main
 
 import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"flag"
 	"fmt"
 	"log/slog"
 	"path/filepath"
@@ -21,7 +14,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/gatewright/gatewright/internal/program"
+	"github.com/gatewright/gatewright/internal/bench/world"
 	"github.com/gatewright/gatewright/shared/audit"
 	"github.com/gatewright/gatewright/shared/auth"
 	"github.com/gatewright/gatewright/shared/blob"
@@ -34,51 +27,54 @@ import (
 	"github.com/gatewright/gatewright/shared/store/rootkey"
 )
 
-func main() {
-	n := flag.Int("keys", 100_000, "how many API keys there are")
-	flag.Parse()
-	program.Main(context.Background(), "rotationbench", func(ctx context.Context) error {
-		return program.InFolder("rotationbench", func(dir string) error { return run(ctx, dir, *n) })
-	})
+func rotations() []scenario {
+	return []scenario{{
+		title: "A rotation of the root key",
+		text: "100,000 API keys, half of them in a bucket that has forgotten their texts, over the embedded engine with its files in memory, so that no disk is measured; two clients check keys, each for the first time, from\n" +
+			"before the rotation until after it. The hours of waiting are gone through by a clock of its own. The limits are no key refused, and one read of the table beside the usual one.",
+		options: "keys=100000",
+		run:     rotation,
+	}}
 }
 
-// portion is how many keys a request makes.
+// portion is how many keys a request creates.
 const portion = 40
 
-// stride is how far apart keys are that are checked one after the other.
+// stride is the distance between keys that are checked one after the other.
 const stride = 7919
 
-// allowed is how many reads a check makes at most while the root key is rotated; usual before and afterwards.
+// allowed is how many reads a check may make while the root key is rotated, and usual how many before and afterwards.
 const allowed, usual = 2, 1
 
-// bench is an installation whose time goes as fast as it likes.
-type bench struct {
+// rotated is an installation whose clock the benchmark advances.
+type rotated struct {
 	parts installation.Parts
 	ahead atomic.Int64
-	// clock is held for reading by who checks a key, so that the root keys are looked at outside of a check.
+	// clock is held for reading while a key is checked, so that the clock is not advanced during a check.
 	clock sync.RWMutex
 	texts []string
-	// phase has what checks took.
-	phase atomic.Pointer[phase]
+	phase atomic.Pointer[phase] // counts the checks of now
 }
 
 type phase struct{ checks, refused, most atomic.Int64 }
 
-var owner = auth.Owner{AccountID: "a-1", Account: "demo", Viewer: auth.Principal{Permissions: auth.Full()}}
+// rotatedOwner owns the buckets; the second of them does not keep the texts of its keys.
+var rotatedOwner = auth.Owner{AccountID: "a-1", Account: "demo", Viewer: auth.Principal{Permissions: auth.Full()}}
 
-var buckets = []keys.NewBucket{{Name: "shown"}, {Name: "forgotten", Unretrievable: true}}
+var rotatedBuckets = []keys.NewBucket{{Name: "shown"}, {Name: "forgotten", Unretrievable: true}}
 
-func run(ctx context.Context, dir string, n int) (err error) {
+func rotation(ctx context.Context, m *measurement) (err error) {
+	n := m.Number("keys")
 	engine, err := embedded.Open(ctx, embedded.Options{Dir: "engine", FS: vfs.NewMem()})
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, engine.Close()) }()
-	b := &bench{}
+	b := &rotated{}
 	now := func() time.Time { return time.Now().Add(time.Duration(b.ahead.Load())) }
 	table := store.New(engine, store.Options{Random: rand.Reader, Now: now})
 	b.parts = installation.Parts{
-		Table: table, Bucket: blob.NewMemory(now), Key: rootkey.InFile(filepath.Join(dir, "root.key"), table, now, nil),
+		Table: table, Bucket: blob.NewMemory(now), Key: rootkey.InFile(filepath.Join(m.Dir, "root.key"), table, now, nil),
 		Random: rand.Reader, Now: now, IDs: ids.NewSource(rand.Reader, now), Log: slog.New(slog.DiscardHandler),
 	}
 	if err := b.fill(ctx, n); err != nil {
@@ -92,42 +88,52 @@ func run(ctx context.Context, dir string, n int) (err error) {
 	for range 2 {
 		checking.Go(func() error { return b.check(checks) })
 	}
-	time.Sleep(time.Second)
+	if err := world.Wait(ctx, time.Second); err != nil {
+		return err
+	}
 	b.phase.Store(during)
 	renewing, err := b.rotate(ctx)
 	if err != nil {
 		return err
 	}
 	b.phase.Store(after)
-	time.Sleep(time.Second)
+	if err := world.Wait(ctx, time.Second); err != nil {
+		return err
+	}
 	stop()
 	if err := checking.Wait(); err != nil && !errors.Is(err, context.Canceled) {
 		return err
 	}
-	fmt.Printf("| %d keys | checks | refused | reads a check at most |\n|---|---:|---:|---:|\n", n)
+	m.Printf("| %d keys | checks | refused | reads a check at most |\n|---|---:|---:|---:|\n", n)
 	for _, row := range []struct {
 		name string
 		p    *phase
 	}{{"before", before}, {"while it is rotated", during}, {"afterwards", after}} {
-		fmt.Printf("| %s | %d | %d | %d |\n", row.name, row.p.checks.Load(), row.p.refused.Load(), row.p.most.Load())
+		m.Printf("| %s | %d | %d | %d |\n", row.name, row.p.checks.Load(), row.p.refused.Load(), row.p.most.Load())
 	}
-	fmt.Printf("\nThe steps of the rotation took %.1f s, which is %.0f keys a second.\n", renewing.Seconds(), float64(n)/renewing.Seconds())
+	m.Printf("\nThe steps of the rotation took %.1f s, which is %.0f keys a second.\n", renewing.Seconds(), float64(n)/renewing.Seconds())
 	refused := before.refused.Load() + during.refused.Load() + after.refused.Load()
-	if refused > 0 || during.most.Load() > allowed || before.most.Load() > usual || after.most.Load() > usual || during.checks.Load() == 0 {
-		return errors.New("a key was refused, or a check has read more than it may")
+	if refused > 0 {
+		m.Exceeds("%d checks were refused, the limit is 0", refused)
+	}
+	if during.most.Load() > allowed || before.most.Load() > usual || after.most.Load() > usual {
+		m.Exceeds("a check has read the table more often than %d times, or %d times during the rotation", usual, allowed)
+	}
+	if during.checks.Load() == 0 {
+		return errors.New("no key was checked during the rotation")
 	}
 	return nil
 }
 
-func (b *bench) request(ctx context.Context) context.Context {
-	return audit.With(ctx, &audit.Request{AccountID: owner.AccountID, Action: "consumer.update", RequestID: b.parts.IDs.UUID(), Time: b.parts.Now()})
+func (b *rotated) request(ctx context.Context) context.Context {
+	return audit.With(ctx, &audit.Request{AccountID: rotatedOwner.AccountID, Action: "consumer.update", RequestID: b.parts.IDs.UUID(), Time: b.parts.Now()})
 }
 
-// fill makes the keys: a hundred requests' worth for each consumer.
-func (b *bench) fill(ctx context.Context, n int) error {
+// fill creates the keys, portion for each consumer.
+func (b *rotated) fill(ctx context.Context, n int) error {
 	service := keys.Open(b.parts)
-	for _, in := range buckets {
-		if _, err := service.CreateBucket(b.request(ctx), owner, in); err != nil {
+	for _, in := range rotatedBuckets {
+		if _, err := service.CreateBucket(b.request(ctx), rotatedOwner, in); err != nil {
 			return fmt.Errorf("create a bucket: %w", err)
 		}
 	}
@@ -152,12 +158,12 @@ func (b *bench) fill(ctx context.Context, n int) error {
 }
 
 // at is the bucket of a key: they take turns by portions.
-func (b *bench) at(i int) keys.ConsumerAt {
-	return keys.ConsumerAt{BucketAt: keys.BucketAt{Owner: owner, Bucket: buckets[i/portion%len(buckets)].Name}}
+func (b *rotated) at(i int) keys.ConsumerAt {
+	return keys.ConsumerAt{BucketAt: keys.BucketAt{Owner: rotatedOwner, Bucket: rotatedBuckets[i/portion%len(rotatedBuckets)].Name}}
 }
 
 // check checks keys until the context ends.
-func (b *bench) check(ctx context.Context) error {
+func (b *rotated) check(ctx context.Context) error {
 	verifier := keys.OpenVerifier(b.parts)
 	one := func() error {
 		b.clock.RLock()
@@ -168,7 +174,7 @@ func (b *bench) check(ctx context.Context) error {
 		var meter store.Meter
 		p := b.phase.Load()
 		i := int(p.checks.Load()*stride) % len(b.texts)
-		_, err := verifier.Verify(store.WithMeter(ctx, &meter), keys.BucketRef{AccountID: owner.AccountID, Name: b.at(i).Bucket}, b.texts[i])
+		_, err := verifier.Verify(store.WithMeter(ctx, &meter), keys.BucketRef{AccountID: rotatedOwner.AccountID, Name: b.at(i).Bucket}, b.texts[i])
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
@@ -190,8 +196,8 @@ func (b *bench) check(ctx context.Context) error {
 	}
 }
 
-// rotate has a rotation come to its end, and gives how long its steps took.
-func (b *bench) rotate(ctx context.Context) (took time.Duration, err error) {
+// rotate carries out a rotation, and returns how long its steps took.
+func (b *rotated) rotate(ctx context.Context) (took time.Duration, err error) {
 	rotation := durable.Rotation(b.parts)
 	engine, err := durable.Engine(b.parts)
 	if err != nil {
