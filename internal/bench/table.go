@@ -43,6 +43,7 @@ func scenarios() []scenario {
 		surfaces(),
 		largeProject(),
 		starts(),
+		archives(),
 		developing(),
 		accounts(),
 		console(),

@@ -1,0 +1,95 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"time"
+
+	"github.com/gatewright/gatewright/internal/bench/load"
+	"github.com/gatewright/gatewright/internal/bench/world"
+	"github.com/gatewright/gatewright/internal/free"
+	"github.com/gatewright/gatewright/shared/config"
+)
+
+// maxArchive is the time from a release archive to the first answer, at the median (issue 33, "Figures").
+const maxArchive = 3 * time.Second
+
+func archives() []scenario {
+	return []scenario{{
+		title: "The start of a release archive",
+		text: "From the archive of a release for this machine to the first answer of the server in it: it is unpacked into a new folder and started with a new data directory.\n" +
+			"The limit is 3 s.",
+		options: "starts=5 archive=made-by-make-package",
+		run: func(ctx context.Context, m *measurement) error {
+			archive := m.Text("archive")
+			if archive == "made-by-make-package" {
+				platform := "linux-" + runtime.GOARCH
+				if _, err := command(ctx, nil, "make", "-s", "package", "PACKAGED="+platform); err != nil {
+					return err
+				}
+				found, err := filepath.Glob("dist/gatewright-*-" + platform + ".tar.gz")
+				if err != nil || len(found) != 1 {
+					return fmt.Errorf("dist has %d archives for %s, want 1: name one by -set archive=", len(found), platform)
+				}
+				archive = found[0]
+			}
+			var unpacking, all []time.Duration
+			for n := range max(m.Number("starts"), 1) {
+				unpacked, total, err := startArchive(ctx, m, archive, fmt.Sprint("archive-", n))
+				if err != nil {
+					return err
+				}
+				unpacking, all = append(unpacking, unpacked), append(all, total)
+			}
+			median, longest := sorted(all)
+			m.Row("archive to its first answer, median", maxArchive.String(), millis(median), median <= maxArchive)
+			m.Row("of it, unpacking", "", millis(load.Median(unpacking)), true)
+			m.Row("archive to its first answer, longest", "", millis(longest), true)
+			return nil
+		},
+	}}
+}
+
+// startArchive returns how long unpacking took, and how long it took in total until the first answer.
+func startArchive(ctx context.Context, m *measurement, archive, name string) (unpacked, total time.Duration, err error) {
+	folder, err := m.Folder(name)
+	if err != nil {
+		return 0, 0, err
+	}
+	api, err := free.Find(ctx)
+	if err != nil {
+		return 0, 0, err
+	}
+	gateway, err := free.Find(ctx)
+	if err != nil {
+		return 0, 0, err
+	}
+	began := time.Now()
+	if out, err := exec.CommandContext(ctx, "tar", "-xzf", archive, "-C", folder).CombinedOutput(); err != nil { //nolint:gosec // G204: whoever runs this chose it
+		return 0, 0, fmt.Errorf("unpack %s: %w: %s", archive, err, out)
+	}
+	unpacked = time.Since(began)
+	cmd := exec.CommandContext(ctx, filepath.Join(folder, "usr", "local", "bin", "gatewright-server"), "serve") //nolint:gosec // G204: what was unpacked
+	cmd.Env = []string{
+		"HOME=" + folder, config.VarDomain + "=apis.example.com", config.VarDataDir + "=" + filepath.Join(folder, "data"),
+		config.VarTLSAddr + "=" + config.NoAddr, config.VarAPIAddr + "=" + api.String(), config.VarGatewayAddr + "=" + gateway.String(),
+	}
+	cmd.Stderr = os.Stderr
+	if err := cmd.Start(); err != nil {
+		return 0, 0, fmt.Errorf("start the server: %w", err)
+	}
+	defer func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait() // it ends by the signal
+	}()
+	first := load.Load{Address: api.String(), Request: load.Request("GET", "/openapi", api.String(), "", "")}
+	err = world.Until(ctx, "the first answer", func() (bool, error) {
+		_, err := first.Once(ctx)
+		return err == nil, nil
+	})
+	return unpacked, time.Since(began), err
+}
