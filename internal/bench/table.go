@@ -48,7 +48,8 @@ func scenarios() []scenario {
 		accounts(),
 		console(),
 		rotations(),
-		programs(),
+		largeBuckets(),
+		crashes(),
 		moving(),
 	)
 }

@@ -5,30 +5,32 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+
+	"github.com/gatewright/gatewright/internal/bench/world"
 )
 
 func TestAcknowledgedWritesSurviveKills(t *testing.T) {
-	binary := filepath.Join(t.TempDir(), "gatewright-local")
-	if output, err := exec.CommandContext(t.Context(), "go", "build", "-o", binary, "github.com/gatewright/gatewright/local").CombinedOutput(); err != nil {
+	binaries := t.TempDir()
+	// With the flags that the tests have been compiled with.
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", filepath.Join(binaries, "local"), "github.com/gatewright/gatewright/local")
+	if output, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("build the product: %v: %s", err, output)
 	}
-	rounds := []kind{plain, plain, tables}
-	if hasBackup(t.Context(), binary) {
-		rounds = append(rounds, backups)
-	}
-	result, err := run(t.Context(), config{binary: binary, rounds: rounds, writers: 8, seed: 1})
+	m := &measurement{World: &world.World{Dir: t.TempDir(), Binaries: binaries}}
+	t.Cleanup(m.Close)
+	result, err := kills(t.Context(), m, []beside{plain, plain, tables, backups}, 8, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if result.acknowledged == 0 {
-		t.Error("nothing was written")
+		t.Error("no write was acknowledged")
 	}
 	t.Logf("%+v", result)
 }
 
 func TestHalfOfTheRoundsArePlainAndTheOthersTakeTurns(t *testing.T) {
-	want := []kind{plain, tables, plain, backups, plain, tables, plain}
-	if got := mixed(len(want), []kind{tables, backups}); !slices.Equal(got, want) {
+	want := []beside{plain, tables, plain, backups, plain, tables, plain}
+	if got := mixed(len(want), []beside{tables, backups}); !slices.Equal(got, want) {
 		t.Errorf("rounds %v, want %v", got, want)
 	}
 }
@@ -67,7 +69,7 @@ func TestLostAndDoubledWritesAreNoticed(t *testing.T) {
 	w.apply(attempt{kind: "create", consumer: "b"})
 	w.apply(attempt{kind: "create", consumer: "c"})
 	w.apply(attempt{kind: "delete", consumer: "c"})
-	var out report
+	var out killed
 	w.compare(map[string]int{"a": 1, "a k1": 2, "c": 1}, &out)
 	slices.Sort(out.lost)
 	if want := []string{"a k2", "b", "the deletion of c"}; !slices.Equal(out.lost, want) {

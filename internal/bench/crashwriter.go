@@ -1,16 +1,11 @@
 package main
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"net/http"
 	"time"
-
-	"github.com/gatewright/gatewright/local/instance"
 )
 
 // writer makes consumers and keys and deletes some, one write after another,
@@ -42,12 +37,12 @@ func newWriter(number int, random *rand.Rand) *writer {
 }
 
 // write writes until the product does not answer any more, or ctx ends.
-func (w *writer) write(ctx context.Context, c client) {
+func (w *writer) write(ctx context.Context, c *manager) {
 	for w.failure == nil && ctx.Err() == nil {
 		a := w.choose()
 		method, path, body, want := a.request()
 		// The end of ctx is no reason to cut a write off.
-		status, answer, err := c.do(context.WithoutCancel(ctx), method, path, body)
+		status, answer, err := c.Ask(context.WithoutCancel(ctx), c.turns.Next(), method, path, body)
 		switch {
 		case err != nil:
 			w.pending = &a
@@ -96,14 +91,14 @@ func (w *writer) some() (string, bool) {
 	return "", false
 }
 
-func (a attempt) request() (method, path string, body any, want int) {
+func (a attempt) request() (method, path, body string, want int) {
 	switch a.kind {
 	case "create":
-		return http.MethodPost, consumers, map[string]string{"name": a.consumer}, http.StatusOK
+		return http.MethodPost, bucketOf("crash") + "/consumers", fmt.Sprintf(`{"name":%q}`, a.consumer), http.StatusOK
 	case "key":
-		return http.MethodPost, consumers + "/" + a.consumer + "/keys", map[string]string{"description": a.key}, http.StatusOK
+		return http.MethodPost, bucketOf("crash") + "/consumers/" + a.consumer + "/keys", fmt.Sprintf(`{"description":%q}`, a.key), http.StatusOK
 	}
-	return http.MethodDelete, consumers + "/" + a.consumer, nil, http.StatusNoContent
+	return http.MethodDelete, bucketOf("crash") + "/consumers/" + a.consumer, "", http.StatusNoContent
 }
 
 // apply remembers a write that has happened.
@@ -119,52 +114,76 @@ func (w *writer) apply(a attempt) {
 	}
 }
 
-// The resources that are written to.
-const (
-	buckets   = "/v1/accounts/demo/key-buckets"
-	bucket    = "crash-test"
-	consumers = buckets + "/" + bucket + "/consumers"
-)
-
-// client calls the management API.
-type client struct {
-	api   string
-	turns *instance.Turns
-	http  *http.Client
+// found is a consumer or a key in a list.
+type found struct {
+	Name        string  `json:"name"`
+	Description string  `json:"description"`
+	APIKeys     []found `json:"apiKeys"`
 }
 
-// do makes a request and reads its answer to the end: only then is a write
-// acknowledged.
-func (c client) do(ctx context.Context, method, path string, body any) (status int, answer []byte, err error) {
-	var content []byte
-	if body != nil {
-		if content, err = json.Marshal(body); err != nil {
-			return 0, nil, fmt.Errorf("encode the body: %w", err)
+// verify compares what is there with what the writers know, and settles the
+// writes that got no answer: they may have happened or not.
+func (c *manager) verify(ctx context.Context, writers []*writer, out *killed) error {
+	times := map[string]int{} // of each consumer, and of each of its keys
+	for offset := 0; ; offset += page {
+		var list struct {
+			Data []found `json:"data"`
+		}
+		path := fmt.Sprintf("%s/consumers?include-api-keys=true&key-format=none&limit=%d&offset=%d", bucketOf("crash"), page, offset)
+		if err := c.do(ctx, http.MethodGet, path, "", http.StatusOK, &list); err != nil {
+			return fmt.Errorf("list the consumers: %w", err)
+		}
+		for _, consumer := range list.Data {
+			times[consumer.Name]++
+			for _, key := range consumer.APIKeys {
+				times[consumer.Name+" "+key.Description]++
+			}
+		}
+		if len(list.Data) < page {
+			break
 		}
 	}
-	request, err := http.NewRequestWithContext(ctx, method, c.api+path, bytes.NewReader(content))
-	if err != nil {
-		return 0, nil, fmt.Errorf("make a request: %w", err)
-	}
-	// Repeats would hide what happened to the first try.
-	request.GetBody = nil
-	request.Header.Set("Authorization", "Bearer "+c.turns.Next())
-	response, err := c.http.Do(request)
-	if err != nil {
-		return 0, nil, err
-	}
-	defer func() { _ = response.Body.Close() }()
-	answer, err = io.ReadAll(response.Body)
-	return response.StatusCode, answer, err
-}
-
-func (c client) createBucket(ctx context.Context) error {
-	status, answer, err := c.do(ctx, http.MethodPost, buckets, map[string]string{"name": bucket})
-	if err == nil && status != http.StatusOK {
-		err = fmt.Errorf("status %d: %s", status, answer)
-	}
-	if err != nil {
-		return fmt.Errorf("create the bucket: %w", err)
+	for _, w := range writers {
+		w.settle(times)
+		w.compare(times, out)
 	}
 	return nil
+}
+
+// settle finds out what became of the write without an answer.
+func (w *writer) settle(times map[string]int) {
+	if w.pending == nil {
+		return
+	}
+	a := *w.pending
+	w.pending = nil
+	there := times[a.consumer] > 0
+	if a.kind == "key" {
+		there = times[a.consumer+" "+a.key] > 0
+	}
+	if there != (a.kind == "delete") {
+		w.apply(a)
+	}
+}
+
+func (w *writer) compare(times map[string]int, out *killed) {
+	note := func(what string, n int) {
+		switch {
+		case n == 0:
+			out.lost = append(out.lost, what)
+		case n > 1:
+			out.twice = append(out.twice, what)
+		}
+	}
+	for name, keys := range w.consumers {
+		note(name, times[name])
+		for key := range keys {
+			note(name+" "+key, times[name+" "+key])
+		}
+	}
+	for name := range w.deleted {
+		if times[name] > 0 {
+			out.lost = append(out.lost, "the deletion of "+name)
+		}
+	}
 }

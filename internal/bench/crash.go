@@ -1,0 +1,263 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/gatewright/gatewright/local/instance"
+)
+
+func crashes() []scenario {
+	return []scenario{{
+		title: "The embedded engine: a product that is killed",
+		text: "`kill -9` under 16 writers, start again, look for every write: the acknowledged ones are there, none is there twice; the limit is 0 and 0. Half of\n" +
+			"the kills come while the engine writes tables (flushes and compactions) or while a backup is made, which must not look like a whole one then.\n" +
+			"The operating system lives on: power cuts are simulated by the tests of `shared/store/embedded`.",
+		options: "rounds=100 writers=16 seed=1",
+		run: func(ctx context.Context, m *measurement) error {
+			rounds := mixed(m.Number("rounds"), []beside{tables, backups})
+			result, err := kills(ctx, m, rounds, m.Number("writers"), uint64(m.Number("seed"))) //nolint:gosec // G115: it is a seed
+			if len(result.restarts) > 0 {
+				m.Printf("%s", result)
+			}
+			return err
+		},
+	}}
+}
+
+// beside is what is under way beside the writers when the product is killed.
+type beside int
+
+const (
+	plain beside = iota
+	tables
+	backups
+	besideCount
+)
+
+// String is what it is called in the table.
+func (k beside) String() string {
+	return [besideCount]string{"", "while the engine wrote tables", "while a backup was made"}[k]
+}
+
+// mixed returns n rounds: half of them are plain, the others have each of heavy in turn.
+func mixed(n int, heavy []beside) []beside {
+	out := make([]beside, n)
+	for i := range out {
+		if i%2 == 1 {
+			out[i] = heavy[i/2%len(heavy)]
+		}
+	}
+	return out
+}
+
+// killed is what the rounds have shown.
+type killed struct {
+	// kills, by what was to be under way, and those when it was.
+	kills, met               [besideCount]int
+	acknowledged, unanswered int
+	lost, twice              []string
+	restarts                 []time.Duration
+}
+
+// String is the table in Markdown.
+func (r killed) String() string {
+	median, longest := sorted(r.restarts)
+	var of []string
+	for k, n := range r.met {
+		if k := beside(k); k != plain && r.kills[k] > 0 {
+			of = append(of, fmt.Sprintf("%d %s", n, k))
+		}
+	}
+	return fmt.Sprintf(`| kills of the product | of them | writes acknowledged | cut off | lost | twice | restart, median | longest |
+|---|---|---|---|---|---|---|---|
+| %d | %s | %d | %d | %d | %d | %s | %s |
+`, len(r.restarts), strings.Join(of, ", "), r.acknowledged, r.unanswered, len(r.lost), len(r.twice), millis(median), millis(longest))
+}
+
+// The time between a round's first write and its kill, or the beginning of what is to be under way.
+const (
+	shortestRound = 50 * time.Millisecond
+	longestRound  = 600 * time.Millisecond
+)
+
+// The longest time from that beginning to the kill. Of a backup it is what the last whole one took.
+const (
+	longestIntoTables = 5 * time.Millisecond
+	firstIntoBackup   = 100 * time.Millisecond
+)
+
+// crash is the product that is killed, and what is known of it.
+type crash struct {
+	m       *measurement
+	folder  string
+	random  *rand.Rand
+	writers []*writer
+	product *manager
+	log     *engineLog
+	backup  time.Duration // that a whole one takes
+	out     killed
+}
+
+// kills carries out the rounds. It fails if the product does not start or answer as it should, if a write was lost or made twice,
+// or if a backup is not what it looks like.
+func kills(ctx context.Context, m *measurement, rounds []beside, writers int, seed uint64) (killed, error) {
+	r := crash{m: m, folder: "crash", backup: firstIntoBackup, random: rand.New(rand.NewPCG(seed, seed))} //nolint:gosec // G404: it has to be repeatable
+	if err := r.start(ctx); err != nil {
+		return killed{}, err
+	}
+	defer func() { r.product.Kill() }()
+	if err := r.product.do(ctx, http.MethodPost, buckets, `{"name":"crash-bucket"}`, http.StatusOK, nil); err != nil {
+		return killed{}, err
+	}
+	for i := range writers {
+		r.writers = append(r.writers, newWriter(i, rand.New(rand.NewPCG(seed, uint64(i)+1)))) //nolint:gosec // G404, G115: as above
+	}
+	for i, k := range rounds {
+		if err := r.round(ctx, k); err != nil {
+			return r.out, fmt.Errorf("round %d: %w", i, err)
+		}
+	}
+	for _, w := range r.writers {
+		r.out.acknowledged += w.acknowledged
+		r.out.unanswered += w.unanswered
+		if w.failure != nil {
+			return r.out, fmt.Errorf("writer %d: %w", w.number, w.failure)
+		}
+	}
+	if slices.Contains(rounds, backups) {
+		return r.out, r.verifyBackup(ctx)
+	}
+	return r.out, nil
+}
+
+func (r *crash) start(ctx context.Context) (err error) {
+	if r.log, err = logOf(filepath.Join(r.m.Dir, r.folder, "data")); err != nil {
+		return err
+	}
+	var turns *instance.Turns
+	if r.product != nil { // it was started before
+		turns = r.product.turns
+	}
+	started, err := manage(ctx, r.m, r.folder, turns)
+	if err == nil {
+		r.product = started
+	}
+	return err
+}
+
+// round has the writers write, kills the product, starts it again, and looks for
+// what was written.
+func (r *crash) round(ctx context.Context, k beside) error {
+	writing, stop := context.WithCancel(ctx)
+	defer stop()
+	var all sync.WaitGroup
+	for _, w := range r.writers {
+		all.Go(func() { w.write(writing, r.product) })
+	}
+	copied, err := r.moment(ctx, k)
+	r.product.Kill()
+	r.out.kills[k]++
+	stop()
+	all.Wait()
+	if err != nil {
+		return err
+	}
+	if err := r.meeting(ctx, k, copied); err != nil {
+		return err
+	}
+	began := time.Now()
+	if err := r.start(ctx); err != nil {
+		return fmt.Errorf("start again: %w", err)
+	}
+	r.out.restarts = append(r.out.restarts, time.Since(began))
+	return r.verify(ctx)
+}
+
+// verify looks for what was written in the product that runs.
+func (r *crash) verify(ctx context.Context) error {
+	if err := r.product.verify(ctx, r.writers, &r.out); err != nil {
+		return fmt.Errorf("look for the writes: %w", err)
+	}
+	if len(r.out.lost)+len(r.out.twice) > 0 {
+		return fmt.Errorf("lost %v, twice %v", r.out.lost, r.out.twice)
+	}
+	return nil
+}
+
+// moment waits until the product is to be killed. It returns the backup that is being made, if one is.
+func (r *crash) moment(ctx context.Context, k beside) (copied *copying, err error) {
+	wait := shortestRound + r.within(longestRound-shortestRound)
+	switch k {
+	case tables:
+		return nil, r.log.await(ctx, func() { time.Sleep(r.within(longestIntoTables)) })
+	case backups:
+		time.Sleep(wait)
+		copied, err = r.startBackup(ctx)
+		wait = r.within(r.backup)
+	case plain, besideCount:
+	}
+	time.Sleep(wait)
+	return copied, err
+}
+
+// within returns a random time below d.
+func (r *crash) within(d time.Duration) time.Duration {
+	return time.Duration(r.random.Int64N(int64(d)))
+}
+
+// meeting counts a kill that came when the right thing was under way.
+func (r *crash) meeting(ctx context.Context, k beside, copied *copying) error {
+	met := true
+	switch k {
+	case tables:
+		working, err := r.log.working()
+		if err != nil {
+			return err
+		}
+		met = working
+	case backups:
+		made, err := copied.end(ctx)
+		if err != nil {
+			return err
+		}
+		if met = !made; made {
+			r.backup = copied.took
+		}
+	case plain, besideCount:
+	}
+	if met {
+		r.out.met[k]++
+	}
+	return nil
+}
+
+// verifyBackup backs the product up once nobody writes, restores that elsewhere,
+// and looks for all writes there.
+func (r *crash) verifyBackup(ctx context.Context) error {
+	copied, err := r.startBackup(ctx)
+	if err != nil {
+		return err
+	}
+	made, err := copied.end(ctx)
+	if err == nil && !made {
+		err = errors.New("a product that nobody killed cannot be backed up")
+	}
+	if err != nil {
+		return err
+	}
+	r.product.Kill()
+	r.folder = filepath.Join(r.folder, restored)
+	if err := r.start(ctx); err != nil {
+		return fmt.Errorf("start over a backup: %w", err)
+	}
+	return r.verify(ctx)
+}
