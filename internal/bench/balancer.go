@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"math/rand/v2"
 	"net"
@@ -162,7 +163,7 @@ func (b *balancer) proxy(in *world.Installation, protocol int) http.Handler {
 		},
 		ModifyResponse: func(r *http.Response) error {
 			if r.ProtoMajor != protocol {
-				return &http.ProtocolError{ErrorString: "the gateway answered by " + r.Proto}
+				return fmt.Errorf("the gateway answered by %s, and not by HTTP/%d", r.Proto, protocol)
 			}
 			return nil
 		},

@@ -24,16 +24,16 @@ type Round struct {
 // Figure is a value of a round.
 type Figure func(Round) float64
 
-// CPU, Rate, P50 and P99 are the figures of a round; latencies are in milliseconds.
+// CPU is the processor time of one request, in µs.
 func CPU(r Round) float64 { return r.CPU }
 
 // Rate is the requests a second.
 func Rate(r Round) float64 { return r.Rate }
 
-// P50 is the time within which half of the requests were answered.
+// P50 is the time within which half of the requests were answered, in milliseconds.
 func P50(r Round) float64 { return r.P50.Seconds() * 1e3 }
 
-// P99 is the time within which 99 of 100 requests were answered.
+// P99 is the time within which 99 of 100 requests were answered, in milliseconds.
 func P99(r Round) float64 { return r.P99.Seconds() * 1e3 }
 
 // Rounds are what the loads of a subject took, by round.

@@ -195,7 +195,7 @@ func (r *run) sender(ctx context.Context, n int) (send func(request []byte) erro
 				return fmt.Errorf("send: %w", err)
 			}
 			time.Sleep(r.Late)
-			response, err := http.ReadResponse(in, nil)
+			response, err := http.ReadResponse(in, nil) //nolint:bodyclose // check closes it
 			if err != nil {
 				return fmt.Errorf("receive: %w", err)
 			}
