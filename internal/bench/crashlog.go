@@ -18,16 +18,15 @@ import (
 	"github.com/gatewright/gatewright/local/backup"
 )
 
-// engineLog is what the engine says of its jobs in the run's log, in one life of
-// the product: it writes tables beside the commits.
+// engineLog reads the jobs of the engine, which writes tables beside the commits, from the product's log since one start.
 type engineLog struct {
 	path string
 	at   int64
-	line []byte // the beginning of one
-	open map[string]bool
+	line []byte          // the beginning of a line that is not complete
+	open map[string]bool // jobs that have begun and not ended
 }
 
-// logOf begins where the log ends: before a start.
+// logOf returns the log from its end on. It is called before a start.
 func logOf(data string) (*engineLog, error) {
 	l := &engineLog{path: filepath.Join(data, "logs", "gatewright.log"), open: map[string]bool{}}
 	info, err := os.Stat(l.path)
@@ -41,8 +40,8 @@ func logOf(data string) (*engineLog, error) {
 	return l, nil
 }
 
-// working reads on, and reports whether a job has begun and not ended. A log that
-// has moved to another file meanwhile tells too little, and never too much.
+// working reads on, and reports whether a job has begun and not ended. If the log moves to another file meanwhile, it may miss a job
+// and never invents one.
 func (l *engineLog) working() (bool, error) {
 	file, err := os.Open(l.path)
 	if err != nil {
@@ -58,7 +57,7 @@ func (l *engineLog) working() (bool, error) {
 	return len(l.open) > 0, nil
 }
 
-// The engine's words for the beginning and the end of a job, well or not.
+// How the engine's lines begin when a job begins, and when it ends well or with an error.
 var (
 	begins = regexp.MustCompile(`^\[JOB (\d+)\] (?:compacting|flushing)`)
 	ends   = regexp.MustCompile(`^\[JOB (\d+)\] (?:compacted|flushed|compaction|flush )`)
@@ -89,11 +88,9 @@ func (l *engineLog) take(text []byte) {
 }
 
 const (
-	// lookInterval is the time between two looks at the log: small jobs take
-	// milliseconds.
+	// lookInterval is the time between two reads of the log: small jobs take milliseconds.
 	lookInterval = time.Millisecond
-	// jobTimeout is how long a round waits for a job; the report says how many
-	// met one.
+	// jobTimeout is how long a round waits for a job; the table says how many rounds had one.
 	jobTimeout = 10 * time.Second
 )
 
@@ -108,10 +105,8 @@ func (l *engineLog) await(ctx context.Context, pause func()) error {
 		if working || err != nil {
 			return err
 		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(lookInterval):
+		if err := world.Wait(ctx, lookInterval); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -63,7 +63,7 @@ func (w *writer) write(ctx context.Context, c *manager) {
 	}
 }
 
-// busyPause is how long a writer waits that was told to come back.
+// busyPause is how long a writer waits after an answer that asks for another try later.
 const busyPause = 20 * time.Millisecond
 
 // choose decides what to write next.

@@ -34,7 +34,7 @@ func (w *written) Transact(ctx context.Context, token string, writes []store.Wri
 	return w.Backend.Transact(ctx, token, writes)
 }
 
-// sold is a customer who has bought more than is asked for.
+// sold is a customer who has bought more requests than are sent.
 type sold struct {
 	table         *written
 	bucketID      string

@@ -22,7 +22,7 @@ func listener(t testing.TB) net.Listener {
 	return l
 }
 
-// plainUpstream answers whatever has no body, and allocates nothing for it.
+// plainUpstream answers requests without a body, and allocates nothing.
 func plainUpstream(t testing.TB) string {
 	t.Helper()
 	l := listener(t)
@@ -54,7 +54,7 @@ func plainUpstream(t testing.TB) string {
 	return l.Addr().String()
 }
 
-// asking gives what sends the request that every round sends to a handler in a role, and waits for its answer, without an allocation.
+// asking returns a function that sends one request to the handler of a role and reads the answer, without an allocation.
 func asking(t testing.TB, handler http.Handler, role string) func() {
 	t.Helper()
 	l := listener(t)

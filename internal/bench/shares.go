@@ -53,7 +53,8 @@ func parts() []share {
 	}
 }
 
-// of gives the number of the part that a stack belongs to, the innermost function first; the number of parts for none.
+// of returns the index of the part that a stack belongs to, or the number of parts if it belongs to none. The stack begins with the
+// innermost function.
 func of(all []share, stack []string) int {
 	part, length := len(all), 0
 	for i, s := range all {
@@ -74,7 +75,7 @@ func of(all []share, stack []string) int {
 	return part
 }
 
-// has gives how long the text is by which a function is one of the part's, 0 for one that is not.
+// has returns the length of the longest prefix by which the part has a function, 0 if it does not have it.
 func (s share) has(function string) int {
 	longest := 0
 	for _, begins := range s.functions {
@@ -85,10 +86,11 @@ func (s share) has(function string) int {
 	return longest
 }
 
-// maxOther is how much of the time may be nobody's before parts has to be looked at.
+// maxOther is the share of the time that may belong to no part. Beyond it, parts does not fit the product any more.
 const maxOther = 0.15
 
-// divide divides the time of a profile. The last number is what is nobody's. It fails where parts does not fit what is measured.
+// divide returns the shares of the parts in the time of a profile, and last the share of no part. It fails if parts does not fit what
+// is measured.
 func divide(p *profile.Profile, all []share) ([]float64, error) {
 	spent, total := make([]float64, len(all)+1), 0.0
 	for _, sample := range p.Sample {
