@@ -55,15 +55,21 @@ type shape struct {
 // shapeOf returns the shape of a type of struct. It is worked out once for each type: it costs as much as decoding a record.
 var shapeOf = once(newShape)
 
-// once returns make with a memory of its results, as sync.OnceValue does for a function without an argument. The results are constants.
-func once[K comparable, V any](make func(K) V) func(K) V {
-	var made sync.Map
+// once returns f with a memory of its results, as sync.OnceValue does for a function without an argument. f has to return the same for the same key.
+func once[K comparable, V any](f func(K) V) func(K) V {
+	var guard sync.RWMutex
+	results := map[K]V{}
 	return func(k K) V {
-		v, ok := made.Load(k)
+		guard.RLock()
+		result, ok := results[k]
+		guard.RUnlock()
 		if !ok {
-			v, _ = made.LoadOrStore(k, make(k))
+			result = f(k)
+			guard.Lock()
+			results[k] = result
+			guard.Unlock()
 		}
-		return v.(V)
+		return result
 	}
 }
 
