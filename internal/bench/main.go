@@ -53,13 +53,13 @@ func main() {
 	})
 }
 
-// chosen returns the scenarios whose title contains text, or the only one whose title is text.
+// chosen returns the scenarios whose title contains text, without those that are measured on demand, or the only one whose title is text.
 func chosen(all []scenario, text string) (some []scenario) {
 	for _, s := range all {
 		if s.title == text {
 			return []scenario{s}
 		}
-		if strings.Contains(s.title, text) {
+		if strings.Contains(s.title, text) && !s.onDemand {
 			some = append(some, s)
 		}
 	}

@@ -14,7 +14,9 @@ type scenario struct {
 	text  string // of the page, above the figures
 	// options are NAME=VALUE with spaces between them: how much is measured, which -set changes.
 	options string
-	run     func(ctx context.Context, m *measurement) error
+	// onDemand is true for a scenario that takes longer than all others. It is measured only if -only is its whole title.
+	onDemand bool
+	run      func(ctx context.Context, m *measurement) error
 }
 
 // golden is in the place of the options where nothing is measured: a test keeps the figures.
@@ -37,6 +39,7 @@ func scenarios() []scenario {
 				return nil
 			},
 		}},
+		checkouts(),
 		requests(),
 		tunnels(),
 		processes(),

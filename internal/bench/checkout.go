@@ -1,0 +1,406 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// The limits of what a person waits for, on an idle machine of two cores (issue 33, "Figures").
+const (
+	maxFirstRun     = 120 * time.Second // from make run, with nothing compiled, to the first answer
+	maxFirstCommand = 45 * time.Second  // make cli after it
+	maxArchive      = 3 * time.Second   // from an archive, before it is unpacked, to the first answer
+	maxServerStart  = 100 * time.Millisecond
+	maxFirstTest    = 540 * time.Second // make test with nothing compiled
+	maxTest         = 300 * time.Second // make test with everything compiled, and no result in the cache
+	maxTestAfter    = 120 * time.Second // make test after a change in one group
+	maxTestGroup    = 20 * time.Second  // make test PKG= after it
+	maxCI           = 2700 * time.Second
+)
+
+func checkouts() []scenario {
+	return []scenario{
+		{
+			title: "A first start",
+			text: "A fresh clone with an empty build cache, whose modules are downloaded: the time from `make run` to the first answer of the management API, then `make cli`, and an\n" +
+				"archive for this machine from before it is unpacked to the first answer. The limits are 120 s, 45 s, 3 s, and 100 ms for a start of the server. CPU is of all processes.",
+			options: "starts=11",
+			run:     firstStart,
+		},
+		{
+			title:    "What tests cost",
+			text:     "`make test` in a fresh clone: with an empty build cache, again without any result in the cache, and after a change in one group. The limits are 540, 300 and 120 s, and 20 s for `make test PKG=` of that group.",
+			options:  "group=variables",
+			onDemand: true,
+			run:      testTimes,
+		},
+		{
+			title:    "Continuous integration",
+			text:     "`.ci/run` in a fresh clone with an empty build cache. The limit is 2,700 s on an idle machine.",
+			options:  "keep-cache=0",
+			onDemand: true,
+			run:      integration,
+		},
+	}
+}
+
+// checkout is a fresh clone of the repository's last commit, with a build cache of its own.
+type checkout struct {
+	m           *measurement
+	dir, builds string
+}
+
+func newCheckout(ctx context.Context, m *measurement) (*checkout, error) {
+	root, err := os.Getwd()
+	if err != nil {
+		return nil, fmt.Errorf("find the repository: %w", err)
+	}
+	c := &checkout{m, filepath.Join(m.Dir, "checkout"), filepath.Join(m.Dir, "builds")}
+	if err := c.command(ctx, root, "git", "clone", "-q", root, c.dir).Run(); err != nil {
+		return nil, fmt.Errorf("clone the repository: %w", err)
+	}
+	if err := c.command(ctx, c.dir, "go", "mod", "download").Run(); err != nil {
+		return nil, fmt.Errorf("download modules: %w", err)
+	}
+	return c, nil
+}
+
+// command returns a command whose Go compiles into the checkout's build cache. It is not given the flags of a make around it.
+func (c *checkout) command(ctx context.Context, dir, name string, arguments ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, name, arguments...) //nolint:gosec // G204: commands of this file
+	cmd.Dir = dir
+	cmd.Env = append(slices.DeleteFunc(os.Environ(), func(v string) bool {
+		return strings.HasPrefix(v, "MAKE") || strings.HasPrefix(v, "MFLAGS=") || strings.HasPrefix(v, "GOFLAGS=")
+	}), "GOCACHE="+c.builds)
+	cmd.Stderr = os.Stderr
+	return cmd
+}
+
+// cost is the time that a command takes, and the processor time of all its processes.
+type cost struct{ took, cpu time.Duration }
+
+func (c cost) String() string {
+	return fmt.Sprintf("%.1f s (%.0f CPU seconds)", c.took.Seconds(), c.cpu.Seconds())
+}
+
+// make runs make with arguments, and returns its cost and what it printed.
+func (c *checkout) make(ctx context.Context, arguments ...string) (cost, string, error) {
+	cmd := c.command(ctx, c.dir, "make", arguments...)
+	var out strings.Builder
+	cmd.Stdout = io.MultiWriter(&out, os.Stderr)
+	began := time.Now()
+	err := cmd.Run()
+	took := cost{took: time.Since(began)}
+	if cmd.ProcessState != nil {
+		took.cpu = processorTime(cmd.ProcessState)
+	}
+	if err != nil {
+		return took, out.String(), fmt.Errorf("make %s: %w", strings.Join(arguments, " "), err)
+	}
+	return took, out.String(), nil
+}
+
+func processorTime(s *os.ProcessState) time.Duration { return s.UserTime() + s.SystemTime() }
+
+// firstAnswer starts a command that serves the management API, waits for its first answer and ends it with Ctrl-C's signal.
+func firstAnswer(ctx context.Context, cmd *exec.Cmd, data string, env ...string) (cost, error) {
+	const timeout = time.Hour
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	api, err := freeAddress(ctx)
+	if err != nil {
+		return cost{}, err
+	}
+	cmd.Env = append(cmd.Env, append(env, "GATEWRIGHT_DATA_DIR="+data, "GATEWRIGHT_API_ADDR="+api, "GATEWRIGHT_GATEWAY_ADDR=127.0.0.1:0", "GATEWRIGHT_RELAY_ADDR=127.0.0.1:0")...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	began := time.Now()
+	if err := cmd.Start(); err != nil {
+		return cost{}, fmt.Errorf("start: %w", err)
+	}
+	exited := make(chan error, 1)
+	go func() { exited <- cmd.Wait() }()
+	answered := make(chan time.Duration, 1)
+	go func() {
+		for ctx.Err() == nil {
+			if answers(ctx, "http://"+api+"/v1/who-am-i") {
+				answered <- time.Since(began)
+				return
+			}
+			time.Sleep(5 * time.Millisecond)
+		}
+	}()
+	select {
+	case took := <-answered:
+		// The group, as a terminal does: make and the product.
+		if err := syscall.Kill(-cmd.Process.Pid, syscall.SIGINT); err != nil {
+			return cost{}, fmt.Errorf("end it: %w", err)
+		}
+		<-exited // make dies of the signal
+		return cost{took, processorTime(cmd.ProcessState)}, nil
+	case err := <-exited:
+		return cost{}, fmt.Errorf("it ended before it answered: %w", err)
+	case <-ctx.Done():
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+		return cost{}, fmt.Errorf("wait for the first answer: %w", context.Cause(ctx))
+	}
+}
+
+// answers reports whether the address answers a request without a key with a refusal.
+func answers(ctx context.Context, url string) bool {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
+	if err != nil {
+		return false
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return false
+	}
+	_ = response.Body.Close()
+	return response.StatusCode == http.StatusUnauthorized
+}
+
+// freeAddress returns an address of this machine that nobody listens on.
+func freeAddress(ctx context.Context) (string, error) {
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", fmt.Errorf("find a free port: %w", err)
+	}
+	defer func() { _ = l.Close() }()
+	return l.Addr().String(), nil
+}
+
+func firstStart(ctx context.Context, m *measurement) error {
+	c, err := newCheckout(ctx, m)
+	if err != nil {
+		return err
+	}
+	graph := filepath.Join(m.Dir, "actions.json")
+	run := c.command(ctx, c.dir, "make", "run")
+	first, err := firstAnswer(ctx, run, filepath.Join(m.Dir, "data"), "GATEWRIGHT_TLS_ADDR=127.0.0.1:0", "GOFLAGS=-debug-actiongraph="+graph)
+	if err != nil {
+		return fmt.Errorf("make run: %w", err)
+	}
+	parts, err := readParts(graph)
+	if err != nil {
+		return err
+	}
+	cli, _, err := c.make(ctx, "cli")
+	if err != nil {
+		return err
+	}
+	archive, server, err := c.archive(ctx)
+	if err != nil {
+		return err
+	}
+	seconds := func(d time.Duration) string { return fmt.Sprintf("%.0f s", d.Seconds()) }
+	m.Row("`make run`, to the first answer", seconds(maxFirstRun), first.String(), first.took <= maxFirstRun)
+	m.Row("`make cli` after it", seconds(maxFirstCommand), cli.String(), cli.took <= maxFirstCommand)
+	m.Row("an archive, to the first answer", seconds(maxArchive), fmt.Sprintf("%.2f s", archive.Seconds()), archive <= maxArchive)
+	m.Row("a start of the server, median", millis(maxServerStart), millis(server), server <= maxServerStart)
+	m.Printf("\nThe CPU seconds of compiling what `make run` starts, by what is compiled:\n\n| part | packages | CPU seconds |\n|---|---|---|\n")
+	for _, p := range parts {
+		m.Printf("| %s | %d | %.1f |\n", p.name, p.packages, p.cpu.Seconds())
+	}
+	return nil
+}
+
+// archive makes an archive for this machine, and returns the time from before it is unpacked to the first answer of its server, and
+// that of a start over the data which are there then, at the median.
+func (c *checkout) archive(ctx context.Context) (first, start time.Duration, err error) {
+	if _, _, err := c.make(ctx, "package", "PACKAGED="+runtime.GOOS+"-"+runtime.GOARCH); err != nil {
+		return 0, 0, err
+	}
+	archives, err := filepath.Glob(filepath.Join(c.dir, "dist", "*.tar.gz"))
+	if err != nil || len(archives) != 1 {
+		return 0, 0, fmt.Errorf("make package made the archives %v, want one of them", archives)
+	}
+	folder, err := c.m.Folder("archive")
+	if err != nil {
+		return 0, 0, err
+	}
+	data := filepath.Join(c.m.Dir, "archive-data")
+	serve := func(script string) (time.Duration, error) {
+		cmd := c.command(ctx, folder, "sh", "-c", script, "sh", archives[0])
+		took, err := firstAnswer(ctx, cmd, data, "GATEWRIGHT_DOMAIN=apis.example.com", "GATEWRIGHT_TLS_ADDR=none")
+		return took.took, err
+	}
+	const starts = "exec usr/local/bin/gatewright-server serve"
+	if first, err = serve(`tar -xzf "$1" && ` + starts); err != nil {
+		return 0, 0, fmt.Errorf("start from an archive: %w", err)
+	}
+	var took []time.Duration
+	for range max(c.m.Number("starts"), 1) {
+		one, err := serve(starts)
+		if err != nil {
+			return 0, 0, fmt.Errorf("start again: %w", err)
+		}
+		took = append(took, one)
+	}
+	start, _ = sorted(took)
+	return first, start, nil
+}
+
+// part is a part of what is compiled.
+type part struct {
+	name     string
+	packages int
+	cpu      time.Duration
+}
+
+// readParts reads what the go command writes with -debug-actiongraph, and returns the parts that take longest, those of other modules by
+// module.
+func readParts(file string) ([]part, error) {
+	raw, err := os.ReadFile(file) //nolint:gosec // G304: a file of this run
+	if err != nil {
+		return nil, fmt.Errorf("read what was compiled: %w", err)
+	}
+	var actions []struct {
+		Mode, Package   string
+		CmdUser, CmdSys time.Duration
+	}
+	if err := json.Unmarshal(raw, &actions); err != nil {
+		return nil, fmt.Errorf("read what was compiled: %w", err)
+	}
+	parts := map[string]*part{}
+	for _, a := range actions {
+		name := partOf(a.Package)
+		if a.Mode == "link" {
+			name = "linking"
+		}
+		if parts[name] == nil {
+			parts[name] = &part{name: name}
+		}
+		parts[name].cpu += a.CmdUser + a.CmdSys
+		if a.CmdUser > 0 {
+			parts[name].packages++
+		}
+	}
+	const shown = 12
+	all := slices.SortedFunc(maps.Values(parts), func(a, b *part) int { return int(b.cpu - a.cpu) })
+	var out []part
+	rest := part{name: "all others"}
+	for i, p := range all {
+		if i < shown {
+			out = append(out, *p)
+			continue
+		}
+		rest.packages, rest.cpu = rest.packages+p.packages, rest.cpu+p.cpu
+	}
+	return append(out, rest), nil
+}
+
+// partOf returns the part that a package belongs to.
+func partOf(pkg string) string {
+	elements := strings.Split(pkg, "/")
+	switch {
+	case !strings.Contains(elements[0], "."):
+		return "Go's standard library"
+	case strings.HasPrefix(pkg, "github.com/gatewright/gatewright"):
+		return "Gatewright"
+	case strings.HasPrefix(pkg, "github.com/aws/"):
+		return "github.com/aws"
+	default:
+		return strings.Join(elements[:min(len(elements), 3)], "/")
+	}
+}
+
+func testTimes(ctx context.Context, m *measurement) error {
+	c, err := newCheckout(ctx, m)
+	if err != nil {
+		return err
+	}
+	// What npm brings is downloaded, as modules are.
+	if _, _, err := c.make(ctx, "test", "PKG=./internal/program"); err != nil {
+		return err
+	}
+	if err := os.RemoveAll(c.builds); err != nil {
+		return fmt.Errorf("empty the build cache: %w", err)
+	}
+	group := m.Text("group")
+	for _, one := range []struct {
+		name      string
+		limit     time.Duration
+		prepare   func() error
+		arguments []string
+	}{
+		{"`make test`, nothing compiled", maxFirstTest, nil, []string{"test"}},
+		{"`make test`, no result in the cache", maxTest, func() error { return c.command(ctx, c.dir, "go", "clean", "-testcache").Run() }, []string{"test"}},
+		{"`make test PKG=" + group + "` after a change in it", maxTestGroup, func() error { return c.change(group) }, []string{"test", "PKG=" + group}},
+		{"`make test` after a change in a group", maxTestAfter, func() error { return c.change(group) }, []string{"test"}},
+	} {
+		if one.prepare != nil {
+			if err := one.prepare(); err != nil {
+				return fmt.Errorf("prepare %s: %w", one.name, err)
+			}
+		}
+		took, _, err := c.make(ctx, one.arguments...)
+		m.Row(one.name, fmt.Sprintf("%.0f s", one.limit.Seconds()), took.String(), took.took <= one.limit)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// change changes the code of a group, so that everything that links it is compiled again.
+func (c *checkout) change(group string) error {
+	file := filepath.Join(c.dir, "functions", group, "doc.go")
+	f, err := os.OpenFile(file, os.O_APPEND|os.O_WRONLY, 0) //nolint:gosec // G304: a file of the clone
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(f, "\nfunc changed%[1]d() int { return %[1]d }\n", time.Now().UnixNano())
+	return errors.Join(err, f.Close())
+}
+
+func integration(ctx context.Context, m *measurement) error {
+	c, err := newCheckout(ctx, m)
+	if err != nil {
+		return err
+	}
+	cmd := c.command(ctx, c.dir, ".ci/run")
+	if m.Number("keep-cache") != 0 {
+		cmd = exec.CommandContext(ctx, ".ci/run") //nolint:gosec // G204: the repository's own
+		cmd.Dir, cmd.Stderr = c.dir, os.Stderr
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return fmt.Errorf("read what .ci/run prints: %w", err)
+	}
+	began := time.Now()
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("start .ci/run: %w", err)
+	}
+	var steps strings.Builder
+	within := false
+	for lines := bufio.NewScanner(out); lines.Scan(); {
+		fmt.Fprintln(os.Stderr, lines.Text())
+		within = within || lines.Text() == "ci: seconds by step:"
+		if within {
+			fmt.Fprintln(&steps, lines.Text())
+		}
+	}
+	err = cmd.Wait()
+	took := time.Since(began)
+	m.Row("`.ci/run`", fmt.Sprintf("%.0f s", maxCI.Seconds()), fmt.Sprintf("%.0f s", took.Seconds()), took <= maxCI)
+	m.Printf("\n```text\n%s```", steps.String())
+	if err != nil {
+		return fmt.Errorf(".ci/run: %w", err)
+	}
+	return nil
+}
