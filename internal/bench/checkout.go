@@ -6,14 +6,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"syscall"
@@ -24,8 +22,6 @@ import (
 const (
 	maxFirstRun     = 120 * time.Second // from make run, with nothing compiled, to the first answer
 	maxFirstCommand = 45 * time.Second  // make cli after it
-	maxArchive      = 3 * time.Second   // from an archive, before it is unpacked, to the first answer
-	maxServerStart  = 100 * time.Millisecond
 	maxFirstTest    = 540 * time.Second // make test with nothing compiled
 	maxTest         = 300 * time.Second // make test with everything compiled, and no result in the cache
 	maxTestAfter    = 120 * time.Second // make test after a change in one group
@@ -37,10 +33,9 @@ func checkouts() []scenario {
 	return []scenario{
 		{
 			title: "A first start",
-			text: "A fresh clone with an empty build cache, whose modules are downloaded: the time from `make run` to the first answer of the management API, then `make cli`, and an\n" +
-				"archive for this machine from before it is unpacked to the first answer. The limits are 120 s, 45 s, 3 s, and 100 ms for a start of the server. CPU is of all processes.",
-			options: "starts=11",
-			run:     firstStart,
+			text: "A fresh clone with an empty build cache, whose modules are downloaded: the time from `make run` to the first answer of the management API, then `make cli`.\n" +
+				"The limits are 120 s and 45 s. CPU is of all processes.",
+			run: firstStart,
 		},
 		{
 			title:    "What tests cost",
@@ -98,11 +93,10 @@ func (c cost) String() string {
 	return fmt.Sprintf("%.1f s (%.0f CPU seconds)", c.took.Seconds(), c.cpu.Seconds())
 }
 
-// make runs make with arguments, and returns its cost and what it printed.
-func (c *checkout) make(ctx context.Context, arguments ...string) (cost, string, error) {
+// make runs make with arguments, and returns its cost.
+func (c *checkout) make(ctx context.Context, arguments ...string) (cost, error) {
 	cmd := c.command(ctx, c.dir, "make", arguments...)
-	var out strings.Builder
-	cmd.Stdout = io.MultiWriter(&out, os.Stderr)
+	cmd.Stdout = os.Stderr
 	began := time.Now()
 	err := cmd.Run()
 	took := cost{took: time.Since(began)}
@@ -110,9 +104,9 @@ func (c *checkout) make(ctx context.Context, arguments ...string) (cost, string,
 		took.cpu = processorTime(cmd.ProcessState)
 	}
 	if err != nil {
-		return took, out.String(), fmt.Errorf("make %s: %w", strings.Join(arguments, " "), err)
+		return took, fmt.Errorf("make %s: %w", strings.Join(arguments, " "), err)
 	}
-	return took, out.String(), nil
+	return took, nil
 }
 
 func processorTime(s *os.ProcessState) time.Duration { return s.UserTime() + s.SystemTime() }
@@ -199,60 +193,18 @@ func firstStart(ctx context.Context, m *measurement) error {
 	if err != nil {
 		return err
 	}
-	cli, _, err := c.make(ctx, "cli")
-	if err != nil {
-		return err
-	}
-	archive, server, err := c.archive(ctx)
+	cli, err := c.make(ctx, "cli")
 	if err != nil {
 		return err
 	}
 	seconds := func(d time.Duration) string { return fmt.Sprintf("%.0f s", d.Seconds()) }
 	m.Row("`make run`, to the first answer", seconds(maxFirstRun), first.String(), first.took <= maxFirstRun)
 	m.Row("`make cli` after it", seconds(maxFirstCommand), cli.String(), cli.took <= maxFirstCommand)
-	m.Row("an archive, to the first answer", seconds(maxArchive), fmt.Sprintf("%.2f s", archive.Seconds()), archive <= maxArchive)
-	m.Row("a start of the server, median", millis(maxServerStart), millis(server), server <= maxServerStart)
 	m.Printf("\nThe CPU seconds of compiling what `make run` starts, by what is compiled:\n\n| part | packages | CPU seconds |\n|---|---|---|\n")
 	for _, p := range parts {
 		m.Printf("| %s | %d | %.1f |\n", p.name, p.packages, p.cpu.Seconds())
 	}
 	return nil
-}
-
-// archive makes an archive for this machine, and returns the time from before it is unpacked to the first answer of its server, and
-// that of a start over the data which are there then, at the median.
-func (c *checkout) archive(ctx context.Context) (first, start time.Duration, err error) {
-	if _, _, err := c.make(ctx, "package", "PACKAGED="+runtime.GOOS+"-"+runtime.GOARCH); err != nil {
-		return 0, 0, err
-	}
-	archives, err := filepath.Glob(filepath.Join(c.dir, "dist", "*.tar.gz"))
-	if err != nil || len(archives) != 1 {
-		return 0, 0, fmt.Errorf("make package made the archives %v, want one of them", archives)
-	}
-	folder, err := c.m.Folder("archive")
-	if err != nil {
-		return 0, 0, err
-	}
-	data := filepath.Join(c.m.Dir, "archive-data")
-	serve := func(script string) (time.Duration, error) {
-		cmd := c.command(ctx, folder, "sh", "-c", script, "sh", archives[0])
-		took, err := firstAnswer(ctx, cmd, data, "GATEWRIGHT_DOMAIN=apis.example.com", "GATEWRIGHT_TLS_ADDR=none")
-		return took.took, err
-	}
-	const starts = "exec usr/local/bin/gatewright-server serve"
-	if first, err = serve(`tar -xzf "$1" && ` + starts); err != nil {
-		return 0, 0, fmt.Errorf("start from an archive: %w", err)
-	}
-	var took []time.Duration
-	for range max(c.m.Number("starts"), 1) {
-		one, err := serve(starts)
-		if err != nil {
-			return 0, 0, fmt.Errorf("start again: %w", err)
-		}
-		took = append(took, one)
-	}
-	start, _ = sorted(took)
-	return first, start, nil
 }
 
 // part is a part of what is compiled.
@@ -325,7 +277,7 @@ func testTimes(ctx context.Context, m *measurement) error {
 		return err
 	}
 	// What npm brings is downloaded, as modules are.
-	if _, _, err := c.make(ctx, "test", "PKG=./internal/program"); err != nil {
+	if _, err := c.make(ctx, "test", "PKG=./internal/program"); err != nil {
 		return err
 	}
 	if err := os.RemoveAll(c.builds); err != nil {
@@ -348,7 +300,7 @@ func testTimes(ctx context.Context, m *measurement) error {
 				return fmt.Errorf("prepare %s: %w", one.name, err)
 			}
 		}
-		took, _, err := c.make(ctx, one.arguments...)
+		took, err := c.make(ctx, one.arguments...)
 		m.Row(one.name, fmt.Sprintf("%.0f s", one.limit.Seconds()), took.String(), took.took <= one.limit)
 		if err != nil {
 			return err
@@ -375,7 +327,7 @@ func integration(ctx context.Context, m *measurement) error {
 	}
 	cmd := c.command(ctx, c.dir, ".ci/run")
 	if m.Number("keep-cache") != 0 {
-		cmd = exec.CommandContext(ctx, ".ci/run") //nolint:gosec // G204: the repository's own
+		cmd = exec.CommandContext(ctx, ".ci/run")
 		cmd.Dir, cmd.Stderr = c.dir, os.Stderr
 	}
 	out, err := cmd.StdoutPipe()
