@@ -100,7 +100,7 @@ func (b *Binary) Check(ctx context.Context, d Defect) (time.Duration, error) {
 	return took, o.verdict(d)
 }
 
-// CheckUnplanted runs guards without any defect. It returns their processor time, and an error unless all of them pass.
+// CheckUnplanted runs guards without any defect, simulations with a tenth of their seeds: make test plays all of them. It returns their processor time, and an error unless all of them pass.
 func (b *Binary) CheckUnplanted(ctx context.Context, guards []Guard) (time.Duration, error) {
 	var tests []string
 	for _, g := range guards {
