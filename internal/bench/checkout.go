@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -16,6 +15,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/gatewright/gatewright/internal/free"
 )
 
 // The limits of what a person waits for, on an idle machine of two cores (issue 33, "Figures").
@@ -75,12 +76,12 @@ func newCheckout(ctx context.Context, m *measurement) (*checkout, error) {
 	return c, nil
 }
 
-// command returns a command whose Go compiles into the checkout's build cache. It is not given the flags of a make around it.
+// command returns a command whose Go compiles into the checkout's build cache, without the settings of a make around it.
 func (c *checkout) command(ctx context.Context, dir, name string, arguments ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, name, arguments...) //nolint:gosec // G204: commands of this file
 	cmd.Dir = dir
 	cmd.Env = append(slices.DeleteFunc(os.Environ(), func(v string) bool {
-		return strings.HasPrefix(v, "MAKE") || strings.HasPrefix(v, "MFLAGS=") || strings.HasPrefix(v, "GOFLAGS=")
+		return strings.HasPrefix(v, "MAKE") || strings.HasPrefix(v, "MFLAGS=")
 	}), "GOCACHE="+c.builds)
 	cmd.Stderr = os.Stderr
 	return cmd
@@ -116,11 +117,11 @@ func firstAnswer(ctx context.Context, cmd *exec.Cmd, data string, env ...string)
 	const timeout = time.Hour
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	api, err := freeAddress(ctx)
+	api, err := free.Find(ctx)
 	if err != nil {
 		return cost{}, err
 	}
-	cmd.Env = append(cmd.Env, append(env, "GATEWRIGHT_DATA_DIR="+data, "GATEWRIGHT_API_ADDR="+api, "GATEWRIGHT_GATEWAY_ADDR=127.0.0.1:0", "GATEWRIGHT_RELAY_ADDR=127.0.0.1:0")...)
+	cmd.Env = append(cmd.Env, append(env, "GATEWRIGHT_DATA_DIR="+data, "GATEWRIGHT_API_ADDR="+api.String(), "GATEWRIGHT_GATEWAY_ADDR=127.0.0.1:0", "GATEWRIGHT_RELAY_ADDR=127.0.0.1:0")...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	began := time.Now()
 	if err := cmd.Start(); err != nil {
@@ -131,7 +132,7 @@ func firstAnswer(ctx context.Context, cmd *exec.Cmd, data string, env ...string)
 	answered := make(chan time.Duration, 1)
 	go func() {
 		for ctx.Err() == nil {
-			if answers(ctx, "http://"+api+"/v1/who-am-i") {
+			if answers(ctx, "http://"+api.String()+"/v1/who-am-i") {
 				answered <- time.Since(began)
 				return
 			}
@@ -166,16 +167,6 @@ func answers(ctx context.Context, url string) bool {
 	}
 	_ = response.Body.Close()
 	return response.StatusCode == http.StatusUnauthorized
-}
-
-// freeAddress returns an address of this machine that nobody listens on.
-func freeAddress(ctx context.Context) (string, error) {
-	l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", fmt.Errorf("find a free port: %w", err)
-	}
-	defer func() { _ = l.Close() }()
-	return l.Addr().String(), nil
 }
 
 func firstStart(ctx context.Context, m *measurement) error {

@@ -8,18 +8,30 @@ package free
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"net/netip"
 )
 
-// Find finds an address of TCP at which nobody listened a moment ago.
+// The ports that Find chooses from are below those that systems give to connections and to listeners at port 0 (32768 and up
+// on Linux, 49152 and up elsewhere). Any connection of any process could take one of those in between.
+const (
+	firstPort = 20_000
+	lastPort  = 32_000
+	tries     = 100
+)
+
+// Find returns an address of TCP at which nobody listened a moment ago.
 func Find(ctx context.Context) (netip.AddrPort, error) {
-	l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
-	if err != nil {
-		return netip.AddrPort{}, fmt.Errorf("find a free port: %w", err)
+	var err error
+	for range tries {
+		at := netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), firstPort+rand.N[uint16](lastPort-firstPort))
+		var l net.Listener
+		if l, err = new(net.ListenConfig).Listen(ctx, "tcp", at.String()); err == nil {
+			return at, l.Close()
+		}
 	}
-	defer func() { _ = l.Close() }()
-	return netip.ParseAddrPort(l.Addr().String())
+	return netip.AddrPort{}, fmt.Errorf("find a free port: %w", err)
 }
 
 // T is the part of *testing.T that Address needs.

@@ -22,6 +22,7 @@ var ownFlags = map[string][]string{
 	"thirdparty/thirdparty_test.go":       {"-overlay"}, // adds a library's own tests to its copy
 	"infra/image/bill.go":                 {"-tags"},    // reads the flag that a binary was built with
 	"internal/newgroup/checklist_test.go": {"GOFLAGS="}, // adds -v, which prints the names of tests
+	"internal/bench/checkout.go":          {"GOFLAGS="}, // adds -debug-actiongraph, which writes what compiling each package takes
 }
 
 // makeDeclares matches the lines of the Makefile that may have such a flag: the declarations, the race detector, which
