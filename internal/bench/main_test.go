@@ -69,6 +69,20 @@ func TestPageHasWhatWasMeasured(t *testing.T) {
 	}
 }
 
+// TestLongScenariosAreMeasuredOnDemand: only the whole title of one chooses it.
+func TestLongScenariosAreMeasuredOnDemand(t *testing.T) {
+	all := []scenario{{title: "Short"}, {title: "Not short", onDemand: true}}
+	for only, want := range map[string]string{"": "Short", "hort": "Short", "Not": "", "Not short": "Not short"} {
+		var titles []string
+		for _, s := range chosen(all, only) {
+			titles = append(titles, s.title)
+		}
+		if got := strings.Join(titles, ", "); got != want {
+			t.Errorf("chosen(%q) = %q, want %q", only, got, want)
+		}
+	}
+}
+
 func TestScenariosHaveTitlesOfTheirOwn(t *testing.T) {
 	seen := map[string]bool{}
 	for _, s := range scenarios() {
