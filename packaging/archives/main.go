@@ -1,14 +1,14 @@
-// Command archives writes what installs the product without a compiler: for each system an archive with its binaries, the
-// weights of the search, its license texts and, for Linux, the unit of systemd.
+// Command archives writes the archives that install the product without a compiler. The archive of a system contains the
+// binaries, the weights of the search, the license texts, manual pages (not for Windows) and a systemd unit (only for Linux).
 //
 //	tar -xzf gatewright-1.2.3-linux-amd64.tar.gz -C / --no-same-owner
 //	systemctl enable --now gatewright@example.com
 //
-// Archives for Linux and macOS contain usr/local, so that they install the product if they are unpacked at the root; they
+// Archives for Linux and macOS contain usr/local, so that they install the product if they are unpacked at the root. They
 // work in any other folder too. Archives for Windows are zip files with one folder. The same binaries make the same bytes.
 //
-// It makes no package of a distribution, which would remove files that a new version no longer has: a new version is unpacked
-// over the old one. Read main.go for what is in an archive, and pack.go for its format.
+// It makes no packages for Linux distributions. A new version is unpacked over the old one, and files that only the old one
+// has remain. Read main.go for the files of an archive, and pack.go for its format.
 package main
 
 import (
@@ -26,9 +26,9 @@ import (
 
 func main() {
 	tree := flag.String("tree", ".", "the checkout's folder")
-	binaries := flag.String("binaries", "dist", "the folder with a folder of binaries for each system, and with LICENSES.txt and man")
-	out := flag.String("out", "dist", "the folder to write into")
-	systems := flag.String("systems", "linux-amd64 linux-arm64", "the systems, with spaces between")
+	binaries := flag.String("binaries", "dist", "the folder with LICENSES.txt, man, and a folder of binaries for each system")
+	out := flag.String("out", "dist", "the folder to write the archives to")
+	systems := flag.String("systems", "linux-amd64 linux-arm64", "the systems, separated by spaces")
 	flag.Parse()
 	for system := range strings.FieldsSeq(*systems) {
 		if err := write(*tree, *binaries, *out, system, os.Stdout); err != nil {
@@ -45,11 +45,11 @@ type file struct {
 	mode     int64
 }
 
-// contents returns the files of a system's archive, such as linux-amd64. Folders are not in archives, so that unpacking
-// leaves the modes of existing folders alone.
+// contents returns the files of the archive of a system, such as linux-amd64. Archives contain no folders, so that unpacking
+// them does not change the modes of existing folders.
 func contents(tree, binaries, system string) []file {
 	goos, _, _ := strings.Cut(system, "-")
-	// /usr/local belongs to the administrator, and not to the distribution.
+	// /usr/local is for software that the administrator installs. The distribution does not use it.
 	prefix, suffix := "usr/local/", ""
 	if goos == "windows" {
 		prefix, suffix = archiveName(system)+"/", ".exe"
@@ -70,11 +70,11 @@ func contents(tree, binaries, system string) []file {
 		file{filepath.Join(binaries, "LICENSES.txt"), prefix + "share/doc/gatewright/LICENSES.txt", 0o644},
 	)
 	if goos == "windows" {
-		return files // it has no program that shows manual pages
+		return files // Windows has no program that shows manual pages
 	}
 	pages, err := filepath.Glob(filepath.Join(binaries, "man", "*.1"))
 	if err != nil || len(pages) == 0 {
-		pages = []string{filepath.Join(binaries, "man", "gatewright.1")} // packing it reports that it is missing
+		pages = []string{filepath.Join(binaries, "man", "gatewright.1")} // packing reports that this file is missing
 	}
 	for _, page := range pages {
 		files = append(files, file{page, prefix + "share/man/man1/" + filepath.Base(page), 0o644})
@@ -85,7 +85,7 @@ func contents(tree, binaries, system string) []file {
 // archiveName returns the name of a system's archive without its suffix.
 func archiveName(system string) string { return "gatewright-" + release.Version() + "-" + system }
 
-// write writes the archive of a system, and prints its SHA-256 as sha256sum does.
+// write writes the archive of a system, and prints its SHA-256 in the format of sha256sum.
 func write(tree, binaries, out, system string, printed io.Writer) error {
 	files := contents(tree, binaries, system)
 	pack, suffix := tarball, ".tar.gz"

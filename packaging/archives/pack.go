@@ -12,10 +12,11 @@ import (
 	"time"
 )
 
-// written is the modification time of every file: the time of a build would make other bytes, and tar complains about none.
+// written is the modification time of every file. The time of the build would change the bytes, and tar warns about files
+// without a time.
 var written = time.Date(2000, time.January, 1, 0, 0, 0, 0, time.UTC)
 
-// tarball returns files as a tar archive that is compressed with gzip.
+// tarball returns a tar archive of files, compressed with gzip.
 func tarball(files []file) ([]byte, error) {
 	var packed bytes.Buffer
 	z := gzip.NewWriter(&packed)
@@ -39,7 +40,7 @@ func tarball(files []file) ([]byte, error) {
 	return packed.Bytes(), nil
 }
 
-// zipped returns files as a zip archive.
+// zipped returns a zip archive of files.
 func zipped(files []file) ([]byte, error) {
 	var packed bytes.Buffer
 	w := zip.NewWriter(&packed)

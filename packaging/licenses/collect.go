@@ -31,14 +31,14 @@ const (
 var (
 	// licenseName matches the names of files with the terms under which a module may be used.
 	licenseName = regexp.MustCompile(`(?i)^(licen[cs]es?|copying|unlicense)([-_.].*)?$`)
-	// noticeName matches the names of files that have to be passed on beside a license.
+	// noticeName matches the names of other files that have to be distributed with a module.
 	noticeName = regexp.MustCompile(`(?i)^(notices?|copyright|patents|third[-_]party[-_](licen[cs]es|notices))([-_.].*)?$`)
 	// consoleName matches the file in the console's bundle with the licenses of the npm packages in it.
 	consoleName = regexp.MustCompile(`^licenses-[^/]*\.txt$`)
 )
 
-// addProduct adds the license and the notices of the product itself. The notices name what is in the repository from
-// others, such as the model that searches the documentation.
+// addProduct adds the license and the notices of the product itself. The notices name the parts of the repository that
+// others have made, such as the model that searches the documentation.
 func (c collection) addProduct(tree string) error {
 	for _, name := range []string{"LICENSE", "NOTICE"} {
 		raw, err := os.ReadFile(filepath.Join(tree, name)) //nolint:gosec // G304: a file of the checkout
@@ -50,7 +50,7 @@ func (c collection) addProduct(tree string) error {
 	return nil
 }
 
-// addConsole adds the licenses of the npm packages in the console, which the build of the console has collected in its bundle.
+// addConsole adds the licenses of the npm packages in the console. The build of the console has collected them in the bundle.
 func (c collection) addConsole(tree string) error {
 	bundle, err := os.ReadFile(filepath.Join(tree, "console", console.FileName)) //nolint:gosec // G304: a file of the checkout
 	if err != nil {
@@ -68,18 +68,18 @@ func (c collection) addConsole(tree string) error {
 		if err != nil {
 			return fmt.Errorf("read the licenses of the console: %w", err)
 		}
-		// The name has a digest of the text. Without it the listing is stable.
+		// The file's name contains a digest of the text. The origin does not have it, so that it stays the same.
 		c.add(raw, origin{product + " console", "licenses of its npm packages"})
 		return nil
 	}
 	return errors.New("the bundle of the console has no file of licenses: run make console")
 }
 
-// system is an operating system with an architecture, by Go's names.
+// system is an operating system and an architecture, with Go's names.
 type system struct{ os, arch string }
 
-// addBinaries adds the licenses of all modules and copies in binaries. It reads from each binary for which system it was built
-// and which modules are in it.
+// addBinaries adds the licenses of all modules and copies that binaries link. Each binary says for which system it was built
+// and which modules it links.
 func (c collection) addBinaries(ctx context.Context, tree string, binaries []string) error {
 	programs, linked := map[system][]string{}, map[system][]*debug.BuildInfo{}
 	for _, name := range binaries {
@@ -99,7 +99,7 @@ func (c collection) addBinaries(ctx context.Context, tree string, binaries []str
 		programs[s], linked[s] = append(programs[s], info.Path), append(linked[s], info)
 	}
 	if len(programs) == 0 {
-		return errors.New("name the binaries whose licenses to collect")
+		return errors.New("no binaries to collect licenses for: name them as arguments")
 	}
 	for s, packages := range programs {
 		all, err := list(ctx, tree, s, packages)
@@ -118,7 +118,7 @@ func (c collection) addBinaries(ctx context.Context, tree string, binaries []str
 	return nil
 }
 
-// listed is a package as the go command lists it.
+// listed is a package in the output of go list.
 type listed struct {
 	ImportPath, Dir, Root string
 	Standard              bool
@@ -131,7 +131,7 @@ type listedModule struct {
 	Replace            *listedModule
 }
 
-// used returns the module whose files are compiled: the replacement, if there is one.
+// used returns the module whose files are compiled: its replacement if it has one, and otherwise m.
 func (m *listedModule) used() *listedModule {
 	if m.Replace != nil {
 		return m.Replace
@@ -139,7 +139,7 @@ func (m *listedModule) used() *listedModule {
 	return m
 }
 
-// list returns all packages that the programs in packages link on a system.
+// list returns all packages that programs link on a system. packages are the import paths of the programs.
 func list(ctx context.Context, tree string, s system, packages []string) ([]listed, error) {
 	args := append([]string{"list", "-deps", "-json=ImportPath,Dir,Root,Standard,Module"}, packages...)
 	cmd := exec.CommandContext(ctx, "go", args...) //nolint:gosec // G204: the go command, of packages of the product
@@ -163,7 +163,8 @@ func list(ctx context.Context, tree string, s system, packages []string) ([]list
 	}
 }
 
-// compare returns an error if a binary contains a module that the checkout does not link: then it was built from another one.
+// compare returns an error if a binary contains a module that the checkout does not link, because the binary was then built
+// from another checkout.
 func compare(info *debug.BuildInfo, all []listed) error {
 	known := map[string]bool{}
 	for _, p := range all {
@@ -182,8 +183,8 @@ func compare(info *debug.BuildInfo, all []listed) error {
 	return nil
 }
 
-// addPackages adds the texts of the modules of packages, and those beside the packages themselves: some modules contain
-// packages from elsewhere, each with its license in its own folder.
+// addPackages adds the license texts in the root folders of the packages' modules, and in all folders between these and the
+// packages: some modules contain packages of other authors, each with its license in its own folder.
 func (c collection) addPackages(all []listed) error {
 	folders := map[string]owner{}
 	for _, p := range all {
@@ -217,14 +218,14 @@ func (c collection) addPackages(all []listed) error {
 	}
 	slices.Sort(missing)
 	if len(missing) > 0 {
-		return fmt.Errorf("no license file (LICENSE, COPYING) in the root folder of %s: ask its authors, or do without it", strings.Join(missing, ", "))
+		return fmt.Errorf("no license file (LICENSE, COPYING) in the root folder of %s: ask the authors for one, or use another module", strings.Join(missing, ", "))
 	}
 	return nil
 }
 
 // owner is a module, or the standard library.
 type owner struct {
-	// name contains the version.
+	// name is the path of the module with its version, or the name of the standard library.
 	name string
 	// root is the folder with the owner's license.
 	root string
@@ -242,7 +243,7 @@ func ownerOf(p listed) owner {
 	return owner{m.Path + " " + m.Version, m.Dir}
 }
 
-// addFolder adds the texts in a folder of an owner and reports whether a license is among them.
+// addFolder adds the license and notice texts in a folder of an owner. It reports whether one of them is a license.
 func (c collection) addFolder(folder string, o owner) (licensed bool, err error) {
 	entries, err := os.ReadDir(folder)
 	if err != nil {

@@ -1,13 +1,13 @@
-// Command licenses writes the license texts of everything that is linked into binaries of the product, as one text file:
+// Command licenses writes the license texts of everything that binaries of the product link, as one text file:
 //
 //	go run ./packaging/licenses -out dist/LICENSES.txt dist/amd64/gatewright dist/amd64/gatewright-server
 //
 // The file contains the license and the notices of Gatewright, the licenses of each linked Go module, of the changed copies in
-// thirdparty, of the Go standard library, and of the npm packages in the console. A module without a license fails the
-// command. The same binaries and the same module cache make the same bytes.
+// thirdparty, of the Go standard library, and of the npm packages in the console. The command
+// fails if a module has no license. The same binaries and the same module cache make the same bytes.
 //
-// It does not judge licenses: whether one may be linked is decided when a module is added to go.mod.
-// Read collect.go for where the texts come from, and write.go for the form of the file.
+// It does not judge licenses: a reviewer decides whether a license is acceptable when a module is added to go.mod.
+// Read collect.go for the sources of the texts, and write.go for the format of the file.
 package main
 
 import (
@@ -27,7 +27,7 @@ func main() {
 	}
 }
 
-// run writes the file out for binaries.
+// run writes the license texts of binaries to the file out. tree is the folder of the checkout.
 func run(ctx context.Context, tree, out string, binaries []string) error {
 	c := collection{}
 	if err := c.addProduct(tree); err != nil {

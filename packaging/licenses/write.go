@@ -8,18 +8,18 @@ import (
 	"strings"
 )
 
-// origin is where a text comes from.
+// origin is the file that a text comes from.
 type origin struct {
-	// Owner is the module, with its version, or the part of the product that the text is about.
+	// Owner is the module with its version, or the part of the product.
 	Owner string
-	// File is the path of the text within the owner, with slashes.
+	// File is the path of the file within the owner, with slashes.
 	File string
 }
 
-// collection contains each text once, with all places that it comes from. A dozen modules of one project have one text.
+// collection contains each text once, with all its origins. The modules of one project often have the same text.
 type collection map[string][]origin
 
-// add adds a text. Line endings and blank lines at both ends do not distinguish texts.
+// add adds a text. Texts are the same if they differ only in line endings, or in line breaks at the beginning or the end.
 func (c collection) add(raw []byte, from origin) {
 	text := strings.Trim(strings.ReplaceAll(string(raw), "\r\n", "\n"), "\n")
 	if !slices.Contains(c[text], from) {
@@ -33,7 +33,7 @@ type entry struct {
 	from []origin
 }
 
-// entries returns all texts, sorted by their first origin. The product's own come first.
+// entries returns all texts, sorted by their first origin. The product's own texts come first.
 func (c collection) entries() []entry {
 	byOrigin := func(a, b origin) int {
 		return cmp.Or(-boolean(a.Owner == product, b.Owner == product), cmp.Compare(a.Owner, b.Owner), cmp.Compare(a.File, b.File))
@@ -59,7 +59,7 @@ func boolean(a, b bool) int {
 	return -1
 }
 
-// text returns the file.
+// text returns the content of the file.
 func (c collection) text() []byte {
 	var out bytes.Buffer
 	out.WriteString("Licenses of Gatewright and of everything that its programs contain.\n\n" +

@@ -16,20 +16,20 @@ import (
 	"github.com/gatewright/gatewright/infra/image"
 )
 
-// composeFile starts one server from the image. VERSION and DIGEST stand for those of the image.
+// composeFile is the template of compose.yaml. VERSION and DIGEST are replaced by the version and the digest of the image.
 //
 //go:embed compose.yaml
 var composeFile string
 
-// programs are the binaries of an archive.
+// programs are the names of the binaries in an archive.
 var programs = []string{"gatewright", "gatewright-server"}
 
-// assemble writes the folder of the release. A release that fails leaves an older one of the same version alone.
+// assemble writes the folder of the release. If it fails, an older folder of the same version remains.
 func (o options) assemble(ctx context.Context, notes string) error {
 	finished := filepath.Join(o.out, o.version)
 	folder := finished + ".unfinished"
 	if err := errors.Join(os.RemoveAll(folder), os.MkdirAll(folder, 0o755)); err != nil { //nolint:gosec // G301: for everybody to read
-		return fmt.Errorf("make the folder of the release: %w", err)
+		return fmt.Errorf("create the folder of the release: %w", err)
 	}
 	if err := errors.Join(o.addArchives(folder), o.addImages(folder)); err != nil {
 		return err
@@ -53,10 +53,10 @@ func (o options) assemble(ctx context.Context, notes string) error {
 		}
 	}
 	if err := os.RemoveAll(finished); err != nil {
-		return fmt.Errorf("replace an older release: %w", err)
+		return fmt.Errorf("remove the older release: %w", err)
 	}
 	if err := os.Rename(folder, finished); err != nil {
-		return fmt.Errorf("finish the release: %w", err)
+		return fmt.Errorf("rename the folder of the release: %w", err)
 	}
 	_, _ = fmt.Fprintf(o.printed, "%s%s\n", listed, finished)
 	if o.dry {
@@ -65,7 +65,7 @@ func (o options) assemble(ctx context.Context, notes string) error {
 	return nil
 }
 
-// addArchives copies the archives of all systems and writes the bills of materials of the programs in them.
+// addArchives copies the archives of all systems, and writes the bills of materials of the programs in them.
 func (o options) addArchives(folder string) error {
 	for _, system := range o.systems {
 		suffix, exe := ".tar.gz", ""
@@ -89,7 +89,7 @@ func (o options) addArchives(folder string) error {
 	return nil
 }
 
-// addImages copies the images, and the bills of materials of those that are in no archive, and writes compose.yaml.
+// addImages copies the images, and the bills of materials of the programs that are only in images. It also writes compose.yaml.
 func (o options) addImages(folder string) error {
 	images := filepath.Join(o.built, "images")
 	for _, service := range append([]string{""}, o.services...) {
@@ -100,7 +100,7 @@ func (o options) addImages(folder string) error {
 		for _, system := range o.systems {
 			architecture, isLinux := strings.CutPrefix(system, "linux-")
 			if !isLinux || service == "" {
-				continue // the server's is beside its archive
+				continue // addArchives has written the server's
 			}
 			bill := filepath.Join(images, name+"-"+architecture+".cdx.json")
 			if err := copyFile(bill, filepath.Join(folder, name+"-"+o.version+"-"+system+".cdx.json")); err != nil {
@@ -116,7 +116,7 @@ func (o options) addImages(folder string) error {
 	return write(filepath.Join(folder, "compose.yaml"), []byte(text))
 }
 
-// digestOf returns the digest of the only image in the index of an OCI image layout.
+// digestOf returns the digest of the only image in an OCI image layout. file is the index.json of the layout.
 func digestOf(file string) (string, error) {
 	raw, err := os.ReadFile(file) //nolint:gosec // G304: what make has built
 	if err != nil {
@@ -131,12 +131,12 @@ func digestOf(file string) (string, error) {
 		return "", fmt.Errorf("read the digest of an image: %w", err)
 	}
 	if len(index.Manifests) != 1 {
-		return "", fmt.Errorf("read the digest of an image: %s lists %d images, want 1", file, len(index.Manifests))
+		return "", fmt.Errorf("read the digest of an image: %s lists %d images instead of 1: run make image again", file, len(index.Manifests))
 	}
 	return index.Manifests[0].Digest, nil
 }
 
-// checksums returns the SHA-256 of each file in a folder, sorted by name, in the form that sha256sum reads.
+// checksums returns the SHA-256 of each file in a folder, sorted by name, in the format of sha256sum.
 func checksums(folder string) ([]byte, error) {
 	entries, err := os.ReadDir(folder)
 	if err != nil {
@@ -158,7 +158,7 @@ func checksums(folder string) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// copyFile copies what make has built.
+// copyFile copies a file that make has built.
 func copyFile(from, to string) error {
 	raw, err := os.ReadFile(from) //nolint:gosec // G304: what make has built
 	if err != nil {
@@ -167,7 +167,7 @@ func copyFile(from, to string) error {
 	return write(to, raw)
 }
 
-// write writes a file for everybody to read.
+// write writes a file that everybody may read.
 func write(file string, raw []byte) error {
 	if err := os.WriteFile(file, raw, 0o644); err != nil { //nolint:gosec // G306: for everybody to read
 		return fmt.Errorf("write a file of the release: %w", err)

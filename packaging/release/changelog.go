@@ -11,7 +11,7 @@ import (
 
 const (
 	unreleased = "Unreleased"
-	// upgrade is the group with what administrators have to know or do, which Keep a Changelog does not have.
+	// upgrade is a group that Keep a Changelog does not have. It says what administrators have to know or do.
 	upgrade = "Upgrade"
 )
 
@@ -20,7 +20,7 @@ var groups = []string{"Added", "Changed", "Deprecated", "Removed", "Fixed", "Sec
 
 var sectionHeading = regexp.MustCompile(`^## \[(Unreleased|\d+\.\d+\.\d+)\](?: - (\d{4}-\d{2}-\d{2}))?$`)
 
-// section is what changed in one release.
+// section describes the changes of one release.
 type section struct {
 	version, date string
 	groups        []group
@@ -29,10 +29,10 @@ type section struct {
 // group is a kind of change with its text.
 type group struct{ name, text string }
 
-// changelog has the newest section first.
+// changelog is a list of sections, the newest first.
 type changelog []section
 
-// find returns the section of a version, nil if there is none.
+// find returns the section of a version, or nil if there is none.
 func (c changelog) find(version string) *section {
 	if i := slices.IndexFunc(c, func(s section) bool { return s.version == version }); i >= 0 {
 		return &c[i]
@@ -40,8 +40,8 @@ func (c changelog) find(version string) *section {
 	return nil
 }
 
-// parse reads a changelog. It returns an error for each form that Keep a Changelog does not have, and for a release
-// without an upgrade note.
+// parse reads a changelog. It returns an error if the text does not have the format of Keep a Changelog, or if a release has
+// no upgrade note.
 func parse(text string) (changelog, error) {
 	var all changelog
 	for i, line := range strings.Split(text, "\n") {
@@ -50,11 +50,11 @@ func parse(text string) (changelog, error) {
 		}
 		switch {
 		case i == 0 && line != "# Changelog":
-			return nil, at("begin with # Changelog")
+			return nil, at("begin with # Changelog, the title")
 		case strings.HasPrefix(line, "## "):
 			m := sectionHeading.FindStringSubmatch(line)
 			if m == nil {
-				return nil, at("%q is no heading of a section: write ## [1.2.3] - 2026-01-31, or ## [%s]", line, unreleased)
+				return nil, at("%q is no heading of a section: write it as ## [1.2.3] - 2026-01-31, or ## [%s]", line, unreleased)
 			}
 			s := section{version: m[1], date: m[2]}
 			if err := all.follows(s); err != nil {
@@ -64,11 +64,11 @@ func parse(text string) (changelog, error) {
 		case strings.HasPrefix(line, "### "):
 			name := strings.TrimPrefix(line, "### ")
 			if len(all) == 0 || !slices.Contains(groups, name) {
-				return nil, at("%q is none of %s in a section", name, strings.Join(groups, ", "))
+				return nil, at("%q is none of the headings within a section: use %s, below a ## heading", name, strings.Join(groups, ", "))
 			}
 			s := &all[len(all)-1]
 			if len(s.groups) > 0 && slices.Index(groups, s.groups[len(s.groups)-1].name) >= slices.Index(groups, name) {
-				return nil, at("%s comes before %s: write each once, in the order %s", name, s.groups[len(s.groups)-1].name, strings.Join(groups, ", "))
+				return nil, at("%s comes before %s: use each heading once, in the order %s", name, s.groups[len(s.groups)-1].name, strings.Join(groups, ", "))
 			}
 			s.groups = append(s.groups, group{name: name})
 		case len(all) > 0 && strings.TrimSpace(line) != "" && len(all[len(all)-1].groups) == 0:
@@ -81,48 +81,48 @@ func parse(text string) (changelog, error) {
 	return all, all.complete()
 }
 
-// follows returns an error if a section cannot stand below those that were read.
+// follows returns an error if a section may not come after the sections of c.
 func (c changelog) follows(s section) error {
 	switch {
 	case len(c) == 0 && s.version != unreleased:
-		return fmt.Errorf("the first section is [%s], which may be empty", unreleased)
+		return fmt.Errorf("[%s] is missing: the first section is [%[1]s], which may be empty", unreleased)
 	case len(c) > 0 && s.version == unreleased:
-		return fmt.Errorf("[%s] is the first section, once", unreleased)
+		return fmt.Errorf("[%s] is not the first section: write it once, above all releases", unreleased)
 	case s.version == unreleased && s.date != "":
-		return fmt.Errorf("[%s] has no date", unreleased)
+		return fmt.Errorf("[%s] has a date: remove it", unreleased)
 	case s.version == unreleased:
 		return nil
 	case c.find(s.version) != nil:
-		return fmt.Errorf("[%s] has two sections", s.version)
+		return fmt.Errorf("[%s] has two sections: merge them", s.version)
 	}
 	if _, err := time.Parse(time.DateOnly, s.date); err != nil {
-		return fmt.Errorf("[%s] needs the date of the release: %w", s.version, err)
+		return fmt.Errorf("[%s] needs the date of the release, such as 2026-01-31: %w", s.version, err)
 	}
 	if before := c[len(c)-1].date; before != "" && before < s.date {
-		return fmt.Errorf("[%s] is newer than the section above it", s.version)
+		return fmt.Errorf("[%s] is newer than the section above it: put the newest release first", s.version)
 	}
 	return nil
 }
 
-// complete returns an error for what is missing.
+// complete returns an error if a changelog has no section, an empty group, or a release without an upgrade note.
 func (c changelog) complete() error {
 	if len(c) == 0 {
-		return errors.New("there is no section")
+		return errors.New("there is no section: add ## [Unreleased]")
 	}
 	for _, s := range c {
 		for _, g := range s.groups {
 			if strings.TrimSpace(g.text) == "" {
-				return fmt.Errorf("[%s] has nothing below %s", s.version, g.name)
+				return fmt.Errorf("[%s] has nothing below %s: describe the changes or remove the heading", s.version, g.name)
 			}
 		}
 		if s.version != unreleased && (len(s.groups) == 0 || s.groups[len(s.groups)-1].name != upgrade) {
-			return fmt.Errorf("[%s] has no upgrade note: write below ### %s what administrators have to do, or that it is nothing", s.version, upgrade)
+			return fmt.Errorf("[%s] has no upgrade note: write below ### %s what administrators have to do, or that they have to do nothing", s.version, upgrade)
 		}
 	}
 	return nil
 }
 
-// notes returns the section as release notes.
+// notes returns the release notes of a section.
 func (s section) notes(version string) string {
 	var out strings.Builder
 	fmt.Fprintf(&out, "# Gatewright %s\n", version)

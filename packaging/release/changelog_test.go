@@ -30,7 +30,7 @@ func TestMalformedChangelogIsAnError(t *testing.T) {
 		{"no section", "# Changelog\n", "no section"},
 		{"a release first", "# Changelog\n" + release, "the first section is [Unreleased]"},
 		{"unreleased twice", start + "## [Unreleased]\n", "once"},
-		{"unreleased with a date", "# Changelog\n## [Unreleased] - 2026-01-02\n", "has no date"},
+		{"unreleased with a date", "# Changelog\n## [Unreleased] - 2026-01-02\n", "has a date"},
 		{"a heading without brackets", start + "## 1.0.0 - 2026-01-02\n", "is no heading of a section"},
 		{"a release without a date", start + "## [1.0.0]\n\n### Upgrade\n\nNothing.\n", "needs the date"},
 		{"a day that does not exist", start + "## [1.0.0] - 2026-02-30\n", "needs the date"},

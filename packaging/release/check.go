@@ -13,35 +13,36 @@ import (
 	"strings"
 )
 
-// options are what a release is made of.
+// options say what to release, and where the files are.
 type options struct {
-	// tree is the checkout, built the folder with what make has built, and out the folder for the release's folder.
+	// tree is the folder of the checkout, and built the folder of the files that make has built. The folder of the release is
+	// created in out.
 	tree, built, out string
-	// version is the version in the binaries, such as 1.2.3. tag is the tag to release, "" in a dry run without one.
+	// version is the version in the binaries, such as 1.2.3. tag is the tag to release. It may be "" in a dry run.
 	version, tag string
-	// key is the path of the signing key.
+	// key is the path of the signing key. A dry run needs none.
 	key string
-	// systems are those of the archives, such as linux-amd64. services have an image of their own.
+	// systems are the systems to release for, such as linux-amd64. Each of the services has an image of its own.
 	systems, services []string
-	// dry leaves out the tag and the signature.
+	// dry is true for a release without a tag and without a signature.
 	dry     bool
 	printed io.Writer
 }
 
-// check returns the release notes. It returns an error if the checkout or the options are not fit for a release.
+// check returns the release notes. It returns an error if the release cannot be made from this checkout with these options.
 func (o options) check(ctx context.Context) (notes string, err error) {
 	if !slices.ContainsFunc(o.systems, func(s string) bool { return strings.HasPrefix(s, "linux-") }) {
-		return "", errors.New("a release contains images, which are for Linux: add linux-amd64 or linux-arm64 to SYSTEMS")
+		return "", errors.New("SYSTEMS has no system for Linux, which the images of a release need: add linux-amd64 or linux-arm64")
 	}
 	changes, err := git(ctx, o.tree, "status", "--porcelain")
 	if err != nil {
 		return "", err
 	}
 	if changes != "" {
-		return "", fmt.Errorf("the checkout has changes that are in no commit: commit or remove them\n%s", changes)
+		return "", fmt.Errorf("the checkout has uncommitted changes: commit or remove them\n%s", changes)
 	}
 	if o.tag != "" && o.tag != "v"+o.version {
-		return "", fmt.Errorf("VERSION=%s is not v%s, the version in shared/release/VERSION: commit the version that you release", o.tag, o.version)
+		return "", fmt.Errorf("VERSION=%s is not v%s, which is the version in shared/release/VERSION: change and commit that file, or release that version", o.tag, o.version)
 	}
 	if !o.dry {
 		if err := o.checkTagAndKey(ctx); err != nil {
@@ -61,40 +62,40 @@ func (o options) check(ctx context.Context) (notes string, err error) {
 		of = sections.find(unreleased)
 	}
 	if of == nil {
-		return "", fmt.Errorf("CHANGELOG.md has no section [%s]: rename [%s], and begin a new one above it", o.version, unreleased)
+		return "", fmt.Errorf("CHANGELOG.md has no section [%s]: rename the section [%s] to it, and add an empty one above it", o.version, unreleased)
 	}
 	return of.notes(o.version), nil
 }
 
-// checkTagAndKey checks what a dry run does without.
+// checkTagAndKey returns an error if the tag or the key of a release is missing or wrong. A dry run needs neither.
 func (o options) checkTagAndKey(ctx context.Context) error {
 	if o.tag == "" {
-		return errors.New("name the tag to release, as in VERSION=v1.2.3, or try it without a tag and a signature: DRY=1")
+		return errors.New("no tag to release: set VERSION=v1.2.3, or set DRY=1 for a dry run without a tag and a signature")
 	}
 	if strings.HasSuffix(o.version, "-dev") {
-		return fmt.Errorf("%s is the version of a checkout between releases: take -dev off it in shared/release/VERSION", o.version)
+		return fmt.Errorf("%s is a version between releases: remove -dev from it in shared/release/VERSION and commit the file", o.version)
 	}
 	tagged, err := git(ctx, o.tree, "rev-parse", "--verify", "refs/tags/"+o.tag+"^{commit}")
 	if err != nil {
-		return fmt.Errorf("there is no tag %s: make it with git tag: %w", o.tag, err)
+		return fmt.Errorf("the tag %s does not exist: create it with git tag: %w", o.tag, err)
 	}
 	head, err := git(ctx, o.tree, "rev-parse", "HEAD")
 	if err != nil {
 		return err
 	}
 	if tagged != head {
-		return fmt.Errorf("the tag %s is at commit %s, and the checkout at %s: run git switch --detach %s", o.tag, tagged, head, o.tag)
+		return fmt.Errorf("the tag %s is at commit %s, but the checkout is at %s: run git switch --detach %s", o.tag, tagged, head, o.tag)
 	}
 	if o.key == "" {
-		return errors.New("name the file of the key that signs the release: KEY=path")
+		return errors.New("no key to sign the release: set KEY=path, the file of the key")
 	}
 	if info, err := os.Stat(o.key); err != nil || !info.Mode().IsRegular() {
-		return fmt.Errorf("there is no signing key in the file KEY=%s", o.key)
+		return fmt.Errorf("the signing key KEY=%s does not exist or is not a file: set KEY= to the file of the key", o.key)
 	}
 	return nil
 }
 
-// git runs a git command in a checkout and returns what it prints, without the line's end.
+// git runs a git command in a checkout and returns its output without the last line ending.
 func git(ctx context.Context, tree string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, "git", append([]string{"-C", tree}, args...)...) //nolint:gosec // G204: git, with a tag that is the version
 	var stderr bytes.Buffer

@@ -1,13 +1,14 @@
-// Command release puts the files of a release into dist/release, for `make release`:
+// Command release collects the files of a release in a folder of dist/release, for `make release`:
 //
 //	make release VERSION=v0.1.0 KEY=~/.ssh/gatewright-release
 //
-// It first checks that there is something to release (-check): a clean checkout, the tag at its commit, a section of
-// CHANGELOG.md and a key. After make has built archives and images, it collects them with their bills of materials, the license
-// texts, compose.yaml and the release notes, and writes and signs SHA256SUMS. Two builds of a commit make the same bytes.
+// It first checks whether it can make the release (-check): the checkout is clean, its commit has the tag, CHANGELOG.md has a
+// section for the version, and there is a key. After make has built archives and images, it collects them with their bills of
+// materials, the license texts, compose.yaml and the release notes. Then it writes SHA256SUMS and signs it. Two builds of a
+// commit have the same bytes.
 //
-// It does not publish anything, and it does not change the version: CONTRIBUTING.md says who does.
-// Read check.go for what is refused, assemble.go for the files, changelog.go for the release notes and sign.go for the
+// It does not publish anything, and it does not change the version: CONTRIBUTING.md says how a maintainer does both.
+// Read check.go for the checks, assemble.go for the files, changelog.go for the release notes and sign.go for the
 // signature. The reasons are in docs/decisions/0077-releases-are-signed-with-ssh-keys.md.
 package main
 
@@ -28,13 +29,13 @@ func main() {
 	var check bool
 	flag.StringVar(&o.tree, "tree", ".", "the checkout's folder")
 	flag.StringVar(&o.built, "built", "dist", "the folder with binaries, archives and images")
-	flag.StringVar(&o.out, "out", filepath.Join("dist", "release"), "the folder to write a folder with the release into")
+	flag.StringVar(&o.out, "out", filepath.Join("dist", "release"), "the folder in which to create the folder of the release")
 	flag.StringVar(&o.tag, "tag", "", "the tag to release, such as v1.2.3")
-	flag.StringVar(&o.key, "key", "", "the file of the SSH key that signs the release, or of its public half if an agent has the key")
-	flag.StringVar(&systems, "systems", "", "the systems of archives, with spaces between")
-	flag.StringVar(&services, "services", "", "the services that have an image, with spaces between")
-	flag.BoolVar(&o.dry, "dry-run", false, "make a release without a tag and without a signature")
-	flag.BoolVar(&check, "check", false, "check whether there is something to release, and write nothing")
+	flag.StringVar(&o.key, "key", "", "the file of the SSH key that signs the release, or of the public key if an agent has the private key")
+	flag.StringVar(&systems, "systems", "", "the systems to release for, separated by spaces, such as linux-amd64")
+	flag.StringVar(&services, "services", "", "the services with an image of their own, separated by spaces")
+	flag.BoolVar(&o.dry, "dry-run", false, "need no tag and no key, and write no signature")
+	flag.BoolVar(&check, "check", false, "only check whether the release can be made, and write nothing")
 	flag.Parse()
 	o.systems, o.services = strings.Fields(systems), strings.Fields(services)
 	if err := run(context.Background(), o, check); err != nil {
@@ -43,7 +44,7 @@ func main() {
 	}
 }
 
-// run checks a release, and puts its files together unless only the check was asked for.
+// run checks a release. Unless checkOnly is true, it then writes the files of the release.
 func run(ctx context.Context, o options, checkOnly bool) error {
 	notes, err := o.check(ctx)
 	if err != nil || checkOnly {

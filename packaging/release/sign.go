@@ -11,18 +11,18 @@ import (
 )
 
 const (
-	// namespace is what signatures are for: a signature of a commit or of a mail does not verify as one of a release.
+	// namespace is the purpose of the signatures. A signature of a commit or of a mail does not verify as the signature of a release.
 	namespace = "gatewright-release"
-	// signer is the name of the release keys in the file of allowed signers.
+	// signer is the name (principal) of all release keys in the file of allowed signers.
 	signer = "gatewright"
-	// allowedSigners is the file with the public keys that verify releases, from the root of the checkout.
+	// allowedSigners is the path of the file with the public keys that verify releases, relative to the root of the checkout.
 	allowedSigners = "packaging/release/allowed_signers"
-	// sums is the file with the checksums of all files of a release. Its signature is beside it.
+	// sums is the name of the file with the checksums of all other files of a release, and signature the name of its signature.
 	sums, signature = "SHA256SUMS", "SHA256SUMS.sig"
 )
 
 // sign signs the checksums in folder and verifies the signature with the public keys of the checkout, as users do.
-// ssh-keygen reads the key, and asks for its passphrase if it has one: this process sees only its path.
+// ssh-keygen reads the key, and asks for its passphrase if it has one. This process knows only the path of the key.
 func (o options) sign(ctx context.Context, folder string) error {
 	file := filepath.Join(folder, sums)
 	cmd := exec.CommandContext(ctx, "ssh-keygen", "-q", "-Y", "sign", "-f", o.key, "-n", namespace, file) //nolint:gosec // G204: the caller's key
@@ -39,7 +39,7 @@ func (o options) sign(ctx context.Context, folder string) error {
 	cmd.Stdin = signed
 	out, err := cmd.CombinedOutput()
 	if err := errors.Join(err, signed.Close()); err != nil {
-		return fmt.Errorf("the signature does not verify: commit the public half of the key to %s before the release: %w: %s", allowedSigners, err, bytes.TrimSpace(out))
+		return fmt.Errorf("the signature does not verify with the public keys of the checkout: add the public key to %s and commit it before the release: %w: %s", allowedSigners, err, bytes.TrimSpace(out))
 	}
 	return nil
 }
