@@ -15,13 +15,13 @@ import (
 	"github.com/gatewright/gatewright/shared/config"
 )
 
-// maxArchive is the time from a release archive to the first answer, at the median (issue 33, "Figures").
+// maxArchive is the limit of the time from unpacking a release archive to the first answer, at the median (issue 33, "Figures").
 const maxArchive = 3 * time.Second
 
 func archives() []scenario {
 	return []scenario{{
 		title: "The start of a release archive",
-		text: "From the archive of a release for this machine to the first answer of the server in it: it is unpacked into a new folder and started with a new data directory.\n" +
+		text: "The time to unpack the release archive for this machine into a new folder, and to start its server with a new data directory, until the first answer.\n" +
 			"The limit is 3 s.",
 		options: "starts=5 archive=made-by-make-package",
 		run: func(ctx context.Context, m *measurement) error {
@@ -33,7 +33,7 @@ func archives() []scenario {
 				}
 				found, err := filepath.Glob("dist/gatewright-*-" + platform + ".tar.gz")
 				if err != nil || len(found) != 1 {
-					return fmt.Errorf("dist has %d archives for %s, want 1: name one by -set archive=", len(found), platform)
+					return fmt.Errorf("dist has %d archives for %s instead of 1: remove the others, or name one with -set archive=FILE", len(found), platform)
 				}
 				archive = found[0]
 			}
@@ -46,15 +46,15 @@ func archives() []scenario {
 				unpacking, all = append(unpacking, unpacked), append(all, total)
 			}
 			median, longest := sorted(all)
-			m.Row("archive to its first answer, median", maxArchive.String(), millis(median), median <= maxArchive)
-			m.Row("of it, unpacking", "", millis(load.Median(unpacking)), true)
-			m.Row("archive to its first answer, longest", "", millis(longest), true)
+			m.Row("from the archive to the first answer, median", maxArchive.String(), millis(median), median <= maxArchive)
+			m.Row("part of it that is unpacking, median", "", millis(load.Median(unpacking)), true)
+			m.Row("from the archive to the first answer, longest", "", millis(longest), true)
 			return nil
 		},
 	}}
 }
 
-// startArchive returns how long unpacking took, and how long it took in total until the first answer.
+// startArchive unpacks an archive and starts its server. It returns how long unpacking took, and the total time to the first answer.
 func startArchive(ctx context.Context, m *measurement, archive, name string) (unpacked, total time.Duration, err error) {
 	folder, err := m.Folder(name)
 	if err != nil {

@@ -17,25 +17,27 @@ import (
 )
 
 const (
-	// checkEvery is how often a balancer checks each gateway: three times within the announcement, as the handbook wants it.
+	// checkEvery is the interval at which the balancer checks each gateway. The documentation asks for at least three checks while a
+	// gateway announces its end.
 	checkEvery = 250 * time.Millisecond
-	// checkTimeout is how long a gateway may take to say that it is ready: a machine that does other things is not a gateway that ends.
+	// checkTimeout is how long a gateway may take to answer a check. It is long, because a busy machine must not look like a gateway
+	// that shuts down.
 	checkTimeout = 2 * time.Second
-	// proxyConnections is how many connections by HTTP/2 a proxy has to each gateway.
+	// proxyConnections is the number of HTTP/2 connections from the proxy to each gateway.
 	proxyConnections = 4
 )
 
-// balancer sends clients to gateways that are ready, in turn. It repeats nothing and hides no failure.
+// balancer sends clients to the ready gateways in turn. It does not retry, and it does not hide failures.
 type balancer struct {
 	client *http.Client
 
 	mu     sync.Mutex
 	all    []*backend
 	turn   int
-	failed []string // why connections were sent nowhere
+	failed []string // errors of connections that reached no gateway
 }
 
-// backend is a gateway of a balancer, whose mu guards the fields.
+// backend is a gateway of a balancer. The balancer's mu guards its fields.
 type backend struct {
 	*world.Gateway
 	ready, removed bool
@@ -45,7 +47,7 @@ func newBalancer() *balancer {
 	return &balancer{client: &http.Client{Timeout: checkTimeout, Transport: &http.Transport{DisableKeepAlives: true}}}
 }
 
-// add has a gateway checked until it is removed, or ctx ends.
+// add adds a gateway, and checks it until it is removed or ctx ends.
 func (b *balancer) add(ctx context.Context, g *world.Gateway) {
 	one := &backend{Gateway: g}
 	b.mu.Lock()
@@ -65,7 +67,7 @@ func (b *balancer) add(ctx context.Context, g *world.Gateway) {
 	}()
 }
 
-// remove forgets a gateway.
+// remove removes a gateway.
 func (b *balancer) remove(g *world.Gateway) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -103,7 +105,7 @@ func (b *balancer) until(ctx context.Context, n int) error {
 	})
 }
 
-// next returns where the next client goes, "" for nowhere.
+// next returns the address of the gateway for the next client, or "" if no gateway is ready.
 func (b *balancer) next() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -116,14 +118,14 @@ func (b *balancer) next() string {
 	return ""
 }
 
-// unreachable returns why connections were sent nowhere.
+// unreachable returns the errors of connections that reached no gateway.
 func (b *balancer) unreachable() []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return slices.Clone(b.failed)
 }
 
-// pass passes connections on as they come, with their TLS.
+// pass accepts connections and forwards each to a gateway, without ending TLS.
 func (b *balancer) pass(l net.Listener) {
 	for {
 		c, err := l.Accept()
@@ -145,7 +147,7 @@ func (b *balancer) pass(l net.Listener) {
 	}
 }
 
-// proxy sends each request to the gateway whose turn it is, on connections that are kept.
+// proxy returns a reverse proxy that sends each request to the next gateway, over keep-alive connections.
 func (b *balancer) proxy(in *world.Installation, protocol int) http.Handler {
 	all := make(anyOf, 1)
 	if protocol == 2 {
@@ -163,7 +165,7 @@ func (b *balancer) proxy(in *world.Installation, protocol int) http.Handler {
 		},
 		ModifyResponse: func(r *http.Response) error {
 			if r.ProtoMajor != protocol {
-				return fmt.Errorf("the gateway answered by %s, and not by HTTP/%d", r.Proto, protocol)
+				return fmt.Errorf("the gateway answered with %s instead of HTTP/%d", r.Proto, protocol)
 			}
 			return nil
 		},
@@ -174,7 +176,7 @@ func (b *balancer) proxy(in *world.Installation, protocol int) http.Handler {
 	}
 }
 
-// anyOf sends each request by one of them, at random.
+// anyOf sends each request through a random one of its transports.
 type anyOf []http.RoundTripper
 
 // RoundTrip implements http.RoundTripper.
@@ -182,7 +184,8 @@ func (t anyOf) RoundTrip(r *http.Request) (*http.Response, error) {
 	return t[rand.IntN(len(t))].RoundTrip(r) //nolint:gosec // G404: no secret
 }
 
-// splice copies what comes from either side to the other, until both have ended. read has what was read of from already.
+// splice copies bytes in both directions between from and to, until both connections have ended. It reads from's bytes through read,
+// which may have buffered some of them.
 func splice(from net.Conn, read io.Reader, to net.Conn) {
 	ended := make(chan struct{})
 	go func() {

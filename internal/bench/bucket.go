@@ -31,8 +31,8 @@ const (
 func largeBuckets() []scenario {
 	return []scenario{{
 		title: "The embedded engine: large key buckets",
-		text: "The start of a product without large buckets, and what it uses without a request. Then a bucket of 100,000 consumers made through the API, and a product with a million,\n" +
-			"made by its own functions in one process. Emptying holds a second pass, a minute later, for what a slow writer may have added.",
+		text: "First the start of a product without large buckets, and the resources that it uses when it is idle. Then a bucket with 100,000 consumers that were created through the API, and one with\n" +
+			"a million that the product's own functions created in one process. A deleted bucket is emptied in two passes: the second one runs a minute later, for items that a slow writer may have added.",
 		options: "starts=11 unused-seconds=60 consumers=100000 most=1000000 kills=5",
 		run: func(ctx context.Context, m *measurement) error {
 			if err := engineStart(ctx, m); err != nil {
@@ -50,18 +50,19 @@ func largeBuckets() []scenario {
 
 const buckets = "/v1/accounts/demo/key-buckets"
 
-// bucketOf is the path of a bucket, and consumerBody the body that creates the consumer with a number.
+// bucketOf returns the path of a bucket.
 func bucketOf(name string) string { return buckets + "/" + name + "-bucket" }
 
+// consumerBody returns the request body that creates consumer n.
 func consumerBody(n int) string { return fmt.Sprintf(`{"name":"c%07d"}`, n) }
 
-// manager sends requests to the management API with account keys that take turns.
+// manager sends requests to the management API, with several account keys in turn.
 type manager struct {
 	*world.Product
 	turns *instance.Turns
 }
 
-// manage starts the product over a folder. turns are those of an earlier start, nil for the first.
+// manage starts the product with a data folder. turns are the keys of an earlier start, or nil for the first start.
 func manage(ctx context.Context, m *measurement, folder string, turns *instance.Turns) (*manager, error) {
 	product, err := m.Run(ctx, folder)
 	if err != nil {
@@ -74,7 +75,7 @@ func manage(ctx context.Context, m *measurement, folder string, turns *instance.
 	return &manager{product, turns}, err
 }
 
-// do sends a request whose answer must have the status.
+// do sends a request, and returns an error if the response has another status.
 func (c *manager) do(ctx context.Context, method, path, body string, status int, out any) error {
 	got, raw, err := c.Ask(ctx, c.turns.Next(), method, path, body)
 	if err != nil {
@@ -89,8 +90,8 @@ func (c *manager) do(ctx context.Context, method, path, body string, status int,
 	return json.Unmarshal(raw, out)
 }
 
-// engineStart measures how long the product takes to start over an empty folder and over one with a key bucket, and what it uses
-// without a request.
+// engineStart measures how long the product takes to start with an empty data folder and with one that has a key bucket, and the
+// processor time and memory of the idle product.
 func engineStart(ctx context.Context, m *measurement) error {
 	var empty, used []time.Duration
 	count := m.Number("starts")
@@ -115,7 +116,7 @@ func engineStart(ctx context.Context, m *measurement) error {
 	}
 	for i, times := range [][]time.Duration{empty, used} {
 		median, _ := sorted(times)
-		m.Row(fmt.Sprintf("start over %s, median of %d", []string{"an empty directory", "a small one"}[i], count), millis(maxEngineStart), millis(median), median <= maxEngineStart)
+		m.Row(fmt.Sprintf("start with %s, median of %d", []string{"an empty data directory", "a small one"}[i], count), millis(maxEngineStart), millis(median), median <= maxEngineStart)
 	}
 	product, err := m.Run(ctx, "start-0")
 	if err != nil {
@@ -137,17 +138,17 @@ func engineStart(ctx context.Context, m *measurement) error {
 		return err
 	}
 	share := (after - before).Seconds() / unused.Seconds()
-	m.Row(fmt.Sprintf("processor of an idle product over %v", unused), fmt.Sprintf("%.1f %% of a core", 100*maxUnused),
+	m.Row(fmt.Sprintf("processor time of an idle product over %v", unused), fmt.Sprintf("%.1f %% of a core", 100*maxUnused),
 		fmt.Sprintf("%.2f %% (%v)", 100*share, (after-before).Round(time.Millisecond)), share < maxUnused)
 	memory, err := product.Memory()
 	if err != nil {
 		return err
 	}
-	m.Row("memory of an idle product", "", fmt.Sprintf("%s, %s of them its program's", megabytes(memory.Now), megabytes(memory.Now-memory.Own)), true)
+	m.Row("memory of an idle product", "", fmt.Sprintf("%s, %s of it mapped from files", megabytes(memory.Now), megabytes(memory.Now-memory.Own)), true)
 	return nil
 }
 
-// throughAPI measures a bucket that was filled as clients fill it.
+// throughAPI measures a bucket whose consumers were created through the API.
 func throughAPI(ctx context.Context, m *measurement) error {
 	const small, lists = 1000, 20
 	count := m.Number("consumers")
@@ -174,14 +175,14 @@ func throughAPI(ctx context.Context, m *measurement) error {
 	if err != nil {
 		return err
 	}
-	m.Row(fmt.Sprintf("disk for each of %d consumers, a day's changes and audit records included", count+small), "", fmt.Sprintf("%d bytes", size/int64(count+small)), true)
+	m.Row(fmt.Sprintf("disk for each of %d consumers, with its changes and audit records", count+small), "", fmt.Sprintf("%d bytes", size/int64(count+small)), true)
 	medians := map[string]time.Duration{}
 	for _, name := range []string{"small", "large"} {
 		var took []time.Duration
 		for range lists {
 			began := time.Now()
 			if n, _, err := c.list(ctx, name, 100, ""); err != nil || n != 100 {
-				return errors.Join(fmt.Errorf("%d of 100 consumers are listed", n), err)
+				return errors.Join(fmt.Errorf("list 100 consumers: got %d", n), err)
 			}
 			took = append(took, time.Since(began))
 		}
@@ -198,7 +199,7 @@ func throughAPI(ctx context.Context, m *measurement) error {
 		found += n
 	}
 	if found != count {
-		return fmt.Errorf("%d consumers are listed of %d", found, count)
+		return fmt.Errorf("list all consumers: got %d, want %d", found, count)
 	}
 	m.Row(fmt.Sprintf("list all %d, in pages of %d", count, page), "", tenths(time.Since(began)), true)
 
@@ -215,13 +216,13 @@ func throughAPI(ctx context.Context, m *measurement) error {
 	if err := c.emptied(ctx); err != nil {
 		return err
 	}
-	m.Row("empty it afterwards, with a second pass after a minute", "", fmt.Sprint(time.Since(began).Round(time.Second)), true)
+	m.Row("empty it after the deletion, with the second pass a minute later", "", fmt.Sprint(time.Since(began).Round(time.Second)), true)
 	return nil
 }
 
 func tenths(d time.Duration) string { return d.Round(100 * time.Microsecond).String() }
 
-// list lists consumers of a bucket, and returns how many there are and where the next page begins.
+// list requests a page of a bucket's consumers. It returns the number of consumers on the page, and where the next page begins.
 func (c *manager) list(ctx context.Context, name string, limit int, after string) (n int, next string, err error) {
 	path := fmt.Sprintf("%s/consumers?limit=%d", bucketOf(name), limit)
 	if after != "" {
@@ -235,7 +236,7 @@ func (c *manager) list(ctx context.Context, name string, limit int, after string
 	return len(answer.Data), answer.Next, err
 }
 
-// emptied waits until the log says that the operation which empties the bucket has ended.
+// emptied waits until the log says that the operation that empties the bucket has ended.
 func (c *manager) emptied(ctx context.Context) error {
 	const patience, interval = 30 * time.Minute, 200 * time.Millisecond
 	for began := time.Now(); time.Since(began) < patience; {
@@ -255,7 +256,7 @@ func (c *manager) emptied(ctx context.Context) error {
 	return fmt.Errorf("the bucket is not empty after %s", patience)
 }
 
-// million measures a product with a very large bucket, which clients use, and which is killed and started again.
+// million measures a product with a very large bucket while clients use it, and how long it takes to start again after it is killed.
 func million(ctx context.Context, m *measurement) error {
 	count := m.Number("most")
 	if count == 0 {
@@ -270,11 +271,11 @@ func million(ctx context.Context, m *measurement) error {
 	if err := fill.Make(ctx, c.Data(), c.Key, fill.Bucket{Buckets: buckets, Name: "million-bucket", Consumers: count, Consumer: consumerBody}); err != nil {
 		return fmt.Errorf("fill a bucket: %w", err)
 	}
-	m.Row(fmt.Sprintf("making %d consumers in process, without HTTP and without waiting for the disk", count), "", fmt.Sprint(time.Since(began).Round(time.Second)), true)
+	m.Row(fmt.Sprintf("create %d consumers in process, without HTTP and without waiting for the disk", count), "", fmt.Sprint(time.Since(began).Round(time.Second)), true)
 	if c, err = manage(ctx, m, "million", c.turns); err != nil {
 		return err
 	}
-	if err := c.Quiet(ctx); err != nil { // it has changes to go through, and tables to put in order
+	if err := c.Quiet(ctx); err != nil { // it processes the changes, and compacts its tables
 		return err
 	}
 	var most int64
@@ -306,13 +307,13 @@ func million(ctx context.Context, m *measurement) error {
 		return err
 	}
 	median, longest := sorted(restarts)
-	m.Row(fmt.Sprintf("memory with %d consumers, the most while %d clients read, list and write", count, makers), megabytes(maxLarge), megabytes(most), most < maxLarge)
-	m.Row("memory with them after a start, at rest", "", fmt.Sprintf("%s, %s of them its program's", megabytes(memory.Now), megabytes(memory.Now-memory.Own)), true)
+	m.Row(fmt.Sprintf("memory with %d consumers, at most, while %d clients read, list and write", count, makers), megabytes(maxLarge), megabytes(most), most < maxLarge)
+	m.Row("memory with them after a start, when idle", "", fmt.Sprintf("%s, %s of it mapped from files", megabytes(memory.Now), megabytes(memory.Now-memory.Own)), true)
 	m.Row(fmt.Sprintf("start with them after `kill -9`, median of %d", len(restarts)), fmt.Sprint(maxRestart), fmt.Sprintf("%s, the longest %s", millis(median), millis(longest)), median < maxRestart)
 	return nil
 }
 
-// use has clients read consumers all over the bucket, list some, and create and delete others for a while.
+// use lets clients read consumers all over the bucket, list some, and create and delete others, for some seconds.
 func (c *manager) use(ctx context.Context, count int) error {
 	const while = 3 * time.Second
 	in := bucketOf("million") + "/consumers"

@@ -3,14 +3,14 @@
 //	go run ./internal/bench -list
 //	go run ./internal/bench -only 'A request through a tunnel' -set rounds=3 -out -
 //
-// The page has a section for each scenario. A figure over its limit fails the run; the other scenarios run nevertheless, and the
-// page says which section has it. Sections that are not measured stay as they are.
+// The page has a section for each scenario. If a figure is over its limit, the run fails and the section says so, but all other
+// scenarios still run. Sections that are not measured stay as they are.
 //
-// What a scenario measures runs in processes of its own, which package world starts and package load asks. What is compared is
-// measured in turns, and the median of the rounds counts, so that a busy machine slows all of it.
+// A scenario measures separate processes: package world starts them, and package load sends them requests. Processes that are
+// compared are measured in turns, so that a busy machine slows all of them. The median of the rounds counts.
 //
-// Read main.go, then table.go for the list of scenarios and report.go for what one is given; each other file is a family of
-// scenarios.
+// Read main.go, then table.go for the list of scenarios and report.go for the arguments and the results of a scenario. Each other
+// file contains a family of scenarios.
 package main
 
 import (
@@ -35,11 +35,11 @@ func main() {
 		program.Main(context.Background(), "bench", func(ctx context.Context) error { return play(ctx, os.Args[2:]) })
 		return
 	}
-	out := flag.String("out", "docs/performance.md", "the page to write; - writes none and only prints the figures")
-	only := flag.String("only", "", "measure the scenarios whose title contains this")
+	out := flag.String("out", "docs/performance.md", "the page to write, or - to only print the figures")
+	only := flag.String("only", "", "measure only the scenarios whose title contains this text")
 	list := flag.Bool("list", false, "list the scenarios with their options, and measure nothing")
 	changes := values{}
-	flag.Var(changes, "set", "NAME=VALUE: change an option of the scenarios that are measured; may be repeated")
+	flag.Var(changes, "set", "change an option of the measured scenarios: NAME=VALUE; may be repeated")
 	flag.Parse()
 	all := scenarios()
 	if *list {
@@ -53,7 +53,8 @@ func main() {
 	})
 }
 
-// chosen returns the scenarios whose title contains text, without those that are measured on demand, or the only one whose title is text.
+// chosen returns the scenario whose title is text. If there is none, it returns the scenarios whose title contains text, without
+// those that are only measured on demand.
 func chosen(all []scenario, text string) (some []scenario) {
 	for _, s := range all {
 		if s.title == text {
@@ -68,7 +69,7 @@ func chosen(all []scenario, text string) (some []scenario) {
 
 const heading = "\n## "
 
-// write measures some of all scenarios, and writes the page with them.
+// write measures the scenarios in some, and writes the page of all scenarios.
 func write(ctx context.Context, dir, out string, some, all []scenario, changes values) error {
 	if len(some) == 0 {
 		return errors.New("no scenario has this title: -list lists them")
@@ -110,7 +111,7 @@ func write(ctx context.Context, dir, out string, some, all []scenario, changes v
 	return errors.Join(failed...)
 }
 
-// split returns the sections of a page by their titles.
+// split returns the sections of a page by title.
 func split(page string) map[string]string {
 	sections := map[string]string{}
 	for _, text := range strings.Split(page, heading)[1:] {
@@ -120,12 +121,12 @@ func split(page string) map[string]string {
 	return sections
 }
 
-// section measures a scenario and returns its section of the page, which is not empty if the scenario fails.
+// section measures a scenario and returns its section of the page. If the scenario fails, it returns the section and the error.
 func (s scenario) section(ctx context.Context, dir string, changes values) (string, error) {
 	fmt.Fprintf(os.Stderr, "bench: %s\n", strings.ToLower(s.title))
 	text := heading + s.title + "\n\n" + s.text
 	if s.options != golden {
-		text += fmt.Sprintf("\nAlone: `go run ./internal/bench -only '%s'`, here begun with %s.", s.title, busy())
+		text += fmt.Sprintf("\nAlone: `go run ./internal/bench -only '%s'`, here started with %s.", s.title, busy())
 	}
 	folder, err := os.MkdirTemp(dir, "")
 	if err != nil {
@@ -142,11 +143,11 @@ func (s scenario) section(ctx context.Context, dir string, changes values) (stri
 	return text, err
 }
 
-// busy returns the load average: figures of a busy machine are worse than they have to be.
+// busy returns the load average as a text, because a busy machine makes the figures worse.
 func busy() string {
 	text, err := os.ReadFile("/proc/loadavg")
 	if err != nil {
-		return "an unknown load"
+		return "an unknown load average"
 	}
 	last, _, _ := bytes.Cut(text, []byte(" "))
 	return "a load average of " + string(last)

@@ -11,21 +11,21 @@ import (
 	"github.com/gatewright/gatewright/internal/bench/world"
 )
 
-// measurement is what a scenario is given: a world in which it starts things, its options, and the report that it fills.
+// measurement is the argument of a scenario: a world in which it starts processes, its options, and the report that it fills.
 type measurement struct {
 	*world.World
 	report
 	settings
 }
 
-// report is the Markdown of a scenario, and the figures in it that are over their limits.
+// report is the Markdown of a scenario, with a list of the figures that are over their limits.
 type report struct {
 	text  strings.Builder
 	table bool // whether the text ends with a table of figures
 	over  []string
 }
 
-// Row adds a figure. An empty limit is for a figure that has none.
+// Row adds a row with a figure to the table. limit is empty for a figure without a limit.
 func (r *report) Row(name, limit, figure string, within bool) {
 	if !r.table {
 		r.text.WriteString("\n| figure | limit | here |\n|---|---|---|\n")
@@ -37,18 +37,18 @@ func (r *report) Row(name, limit, figure string, within bool) {
 	}
 }
 
-// Printf adds text.
+// Printf adds text, and ends the table.
 func (r *report) Printf(format string, args ...any) {
 	r.table = false
 	fmt.Fprintf(&r.text, format, args...)
 }
 
-// Exceeds adds a figure that is over its limit.
+// Exceeds adds a figure to the list of those that are over their limits.
 func (r *report) Exceeds(format string, args ...any) {
 	r.over = append(r.over, fmt.Sprintf(format, args...))
 }
 
-// Err returns an error that names the figures over their limits, nil for none.
+// Err returns an error with all figures that are over their limits, or nil if there are none.
 func (r *report) Err() error {
 	if len(r.over) == 0 {
 		return nil
@@ -59,7 +59,7 @@ func (r *report) Err() error {
 // String returns the Markdown.
 func (r *report) String() string { return r.text.String() }
 
-// values are options by name, as -set gives them.
+// values are the values of options by name. It implements flag.Value for -set.
 type values map[string]string
 
 // String implements flag.Value.
@@ -69,7 +69,7 @@ func (v values) String() string { return "" }
 func (v values) Set(text string) error {
 	name, value, ok := strings.Cut(text, "=")
 	if !ok {
-		return fmt.Errorf("%q is not NAME=VALUE", text)
+		return fmt.Errorf("%q is not an option: write NAME=VALUE", text)
 	}
 	v[name] = value
 	return nil
@@ -78,7 +78,7 @@ func (v values) Set(text string) error {
 // settings are the options of a scenario with their values.
 type settings struct{ values values }
 
-// settings returns the options of a scenario, changed.
+// settings returns the options of a scenario after changes.
 func (s scenario) settings(changes values) settings {
 	all := values{}
 	for _, option := range strings.Fields(s.options) {
@@ -91,7 +91,7 @@ func (s scenario) settings(changes values) settings {
 	return settings{all}
 }
 
-// known fails if no scenario has an option that is changed, or if a number is changed to something else.
+// known returns an error if none of the scenarios has a changed option, or if a number is changed to a text.
 func known(some []scenario, changes values) error {
 	for _, name := range slices.Sorted(maps.Keys(changes)) {
 		found := false
@@ -111,7 +111,7 @@ func known(some []scenario, changes values) error {
 	return nil
 }
 
-// Text returns an option.
+// Text returns the value of an option.
 func (s settings) Text(name string) string {
 	value, ok := s.values[name]
 	if !ok {
@@ -120,7 +120,7 @@ func (s settings) Text(name string) string {
 	return value
 }
 
-// Number returns an option whose default is a number.
+// Number returns the value of an option whose default is a number.
 func (s settings) Number(name string) int {
 	n, err := strconv.Atoi(s.Text(name))
 	if err != nil {
@@ -129,26 +129,26 @@ func (s settings) Number(name string) int {
 	return n
 }
 
-// Numbers returns an option that is a list of numbers with commas between them.
+// Numbers returns the value of an option that is a list of numbers, separated by commas.
 func (s settings) Numbers(name string) (all []int, err error) {
 	for text := range strings.SplitSeq(s.Text(name), ",") {
 		n, err := strconv.Atoi(text)
 		if err != nil {
-			return nil, fmt.Errorf("read the option %s: %w", name, err)
+			return nil, fmt.Errorf("-set %s: write numbers separated by commas: %w", name, err)
 		}
 		all = append(all, n)
 	}
 	return all, nil
 }
 
-// sorted returns the median and the longest of times, of which there is at least one.
+// sorted sorts times, and returns the median and the longest of them. times may not be empty.
 func sorted(times []time.Duration) (median, longest time.Duration) {
 	slices.Sort(times)
 	return times[len(times)/2], times[len(times)-1]
 }
 
-// millis returns a time in milliseconds.
+// millis returns a duration as a text in milliseconds.
 func millis(d time.Duration) string { return fmt.Sprintf("%.0f ms", d.Seconds()*1e3) }
 
-// megabytes returns a number of bytes in units of 2^20.
+// megabytes returns a number of bytes as a text in units of 2^20 bytes.
 func megabytes(bytes int64) string { return fmt.Sprintf("%.0f MB", float64(bytes)/(1<<20)) }
