@@ -19,14 +19,14 @@ import (
 	"github.com/gatewright/gatewright/internal/free"
 )
 
-// The limits of what a person waits for, on an idle machine of two cores (issue 33, "Figures").
+// The limits of the time that a person waits, on an idle machine with two cores (issue 33, "Figures").
 const (
 	maxFirstRun     = 120 * time.Second // from make run, with nothing compiled, to the first answer
 	maxFirstCommand = 45 * time.Second  // make cli after it
 	maxFirstTest    = 540 * time.Second // make test with nothing compiled
-	maxTest         = 300 * time.Second // make test with everything compiled, and no result in the cache
+	maxTest         = 300 * time.Second // make test with everything compiled, but without test results in the cache
 	maxTestAfter    = 120 * time.Second // make test after a change in one group
-	maxTestGroup    = 20 * time.Second  // make test PKG= after it
+	maxTestGroup    = 20 * time.Second  // make test PKG= after the same change
 	maxCI           = 2700 * time.Second
 )
 
@@ -34,13 +34,13 @@ func checkouts() []scenario {
 	return []scenario{
 		{
 			title: "A first start",
-			text: "A fresh clone with an empty build cache, whose modules are downloaded: the time from `make run` to the first answer of the management API, then `make cli`.\n" +
-				"The limits are 120 s and 45 s. CPU is of all processes.",
+			text: "In a fresh clone, with downloaded modules and an empty build cache: the time from `make run` to the first answer of the management API, and then the time of `make cli`.\n" +
+				"The limits are 120 s and 45 s. CPU seconds are the sum of all processes.",
 			run: firstStart,
 		},
 		{
 			title:    "What tests cost",
-			text:     "`make test` in a fresh clone: with an empty build cache, again without any result in the cache, and after a change in one group. The limits are 540, 300 and 120 s, and 20 s for `make test PKG=` of that group.",
+			text:     "`make test` in a fresh clone: with an empty build cache, then with everything compiled but without cached test results, and then after a change in one group. The limits are 540, 300 and 120 s, and 20 s for `make test PKG=` of that group.",
 			options:  "group=variables",
 			onDemand: true,
 			run:      testTimes,
@@ -55,7 +55,7 @@ func checkouts() []scenario {
 	}
 }
 
-// checkout is a fresh clone of the repository's last commit, with a build cache of its own.
+// checkout is a fresh clone of the repository's last commit, with its own build cache.
 type checkout struct {
 	m           *measurement
 	dir, builds string
@@ -76,7 +76,8 @@ func newCheckout(ctx context.Context, m *measurement) (*checkout, error) {
 	return c, nil
 }
 
-// command returns a command whose Go compiles into the checkout's build cache, without the settings of a make around it.
+// command returns a command that uses the build cache of the checkout. It does not inherit the variables of a make that runs this
+// program.
 func (c *checkout) command(ctx context.Context, dir, name string, arguments ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, name, arguments...) //nolint:gosec // G204: commands of this file
 	cmd.Dir = dir
@@ -87,14 +88,14 @@ func (c *checkout) command(ctx context.Context, dir, name string, arguments ...s
 	return cmd
 }
 
-// cost is the time that a command takes, and the processor time of all its processes.
+// cost is the time of a command, and the processor time of all its processes.
 type cost struct{ took, cpu time.Duration }
 
 func (c cost) String() string {
 	return fmt.Sprintf("%.1f s (%.0f CPU seconds)", c.took.Seconds(), c.cpu.Seconds())
 }
 
-// make runs make with arguments, and returns its cost.
+// make runs make with arguments and returns its cost.
 func (c *checkout) make(ctx context.Context, arguments ...string) (cost, error) {
 	cmd := c.command(ctx, c.dir, "make", arguments...)
 	cmd.Stdout = os.Stderr
@@ -112,7 +113,8 @@ func (c *checkout) make(ctx context.Context, arguments ...string) (cost, error) 
 
 func processorTime(s *os.ProcessState) time.Duration { return s.UserTime() + s.SystemTime() }
 
-// firstAnswer starts a command that serves the management API, waits for its first answer and ends it with Ctrl-C's signal.
+// firstAnswer starts a command that serves the management API, waits for its first answer, and interrupts it as Ctrl-C does. It
+// returns the cost up to the answer, with the processor time of the whole run.
 func firstAnswer(ctx context.Context, cmd *exec.Cmd, data string, env ...string) (cost, error) {
 	const timeout = time.Hour
 	ctx, cancel := context.WithTimeout(ctx, timeout)
@@ -141,21 +143,21 @@ func firstAnswer(ctx context.Context, cmd *exec.Cmd, data string, env ...string)
 	}()
 	select {
 	case took := <-answered:
-		// The group, as a terminal does: make and the product.
+		// As a terminal does, it sends the signal to the process group: make and the product.
 		if err := syscall.Kill(-cmd.Process.Pid, syscall.SIGINT); err != nil {
-			return cost{}, fmt.Errorf("end it: %w", err)
+			return cost{}, fmt.Errorf("interrupt the command: %w", err)
 		}
-		<-exited // make dies of the signal
+		<-exited // the signal ends make with an error
 		return cost{took, processorTime(cmd.ProcessState)}, nil
 	case err := <-exited:
-		return cost{}, fmt.Errorf("it ended before it answered: %w", err)
+		return cost{}, fmt.Errorf("the command ended before the first answer: %w", err)
 	case <-ctx.Done():
 		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
 		return cost{}, fmt.Errorf("wait for the first answer: %w", context.Cause(ctx))
 	}
 }
 
-// answers reports whether the address answers a request without a key with a refusal.
+// answers reports whether a request without a key gets the status 401 from url.
 func answers(ctx context.Context, url string) bool {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
 	if err != nil {
@@ -191,33 +193,33 @@ func firstStart(ctx context.Context, m *measurement) error {
 	seconds := func(d time.Duration) string { return fmt.Sprintf("%.0f s", d.Seconds()) }
 	m.Row("`make run`, to the first answer", seconds(maxFirstRun), first.String(), first.took <= maxFirstRun)
 	m.Row("`make cli` after it", seconds(maxFirstCommand), cli.String(), cli.took <= maxFirstCommand)
-	m.Printf("\nThe CPU seconds of compiling what `make run` starts, by what is compiled:\n\n| part | packages | CPU seconds |\n|---|---|---|\n")
+	m.Printf("\nThe CPU seconds that compiling the product for `make run` takes, by part:\n\n| part | packages | CPU seconds |\n|---|---|---|\n")
 	for _, p := range parts {
 		m.Printf("| %s | %d | %.1f |\n", p.name, p.packages, p.cpu.Seconds())
 	}
 	return nil
 }
 
-// part is a part of what is compiled.
+// part is a group of packages that are compiled.
 type part struct {
 	name     string
 	packages int
 	cpu      time.Duration
 }
 
-// readParts reads what the go command writes with -debug-actiongraph, and returns the parts that take longest, those of other modules by
-// module.
+// readParts reads the file that the go command writes with -debug-actiongraph. It returns the parts that take longest, and a last one
+// for all others. Packages of other modules are grouped by module.
 func readParts(file string) ([]part, error) {
 	raw, err := os.ReadFile(file) //nolint:gosec // G304: a file of this run
 	if err != nil {
-		return nil, fmt.Errorf("read what was compiled: %w", err)
+		return nil, fmt.Errorf("read the action graph of the go command: %w", err)
 	}
 	var actions []struct {
 		Mode, Package   string
 		CmdUser, CmdSys time.Duration
 	}
 	if err := json.Unmarshal(raw, &actions); err != nil {
-		return nil, fmt.Errorf("read what was compiled: %w", err)
+		return nil, fmt.Errorf("read the action graph of the go command: %w", err)
 	}
 	parts := map[string]*part{}
 	for _, a := range actions {
@@ -267,7 +269,7 @@ func testTimes(ctx context.Context, m *measurement) error {
 	if err != nil {
 		return err
 	}
-	// What npm brings is downloaded, as modules are.
+	// Download the npm packages first, as newCheckout does the modules.
 	if _, err := c.make(ctx, "test", "PKG=./internal/program"); err != nil {
 		return err
 	}
@@ -282,7 +284,7 @@ func testTimes(ctx context.Context, m *measurement) error {
 		arguments []string
 	}{
 		{"`make test`, nothing compiled", maxFirstTest, nil, []string{"test"}},
-		{"`make test`, no result in the cache", maxTest, func() error { return c.command(ctx, c.dir, "go", "clean", "-testcache").Run() }, []string{"test"}},
+		{"`make test`, no test results in the cache", maxTest, func() error { return c.command(ctx, c.dir, "go", "clean", "-testcache").Run() }, []string{"test"}},
 		{"`make test PKG=" + group + "` after a change in it", maxTestGroup, func() error { return c.change(group) }, []string{"test", "PKG=" + group}},
 		{"`make test` after a change in a group", maxTestAfter, func() error { return c.change(group) }, []string{"test"}},
 	} {
@@ -300,7 +302,7 @@ func testTimes(ctx context.Context, m *measurement) error {
 	return nil
 }
 
-// change changes the code of a group, so that everything that links it is compiled again.
+// change adds a function to the code of a group, so that every program that links the group is compiled again.
 func (c *checkout) change(group string) error {
 	file := filepath.Join(c.dir, "functions", group, "doc.go")
 	f, err := os.OpenFile(file, os.O_APPEND|os.O_WRONLY, 0) //nolint:gosec // G304: a file of the clone
@@ -323,7 +325,7 @@ func integration(ctx context.Context, m *measurement) error {
 	}
 	out, err := cmd.StdoutPipe()
 	if err != nil {
-		return fmt.Errorf("read what .ci/run prints: %w", err)
+		return fmt.Errorf("read the output of .ci/run: %w", err)
 	}
 	began := time.Now()
 	if err := cmd.Start(); err != nil {

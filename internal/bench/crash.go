@@ -18,9 +18,9 @@ import (
 func crashes() []scenario {
 	return []scenario{{
 		title: "The embedded engine: a product that is killed",
-		text: "`kill -9` under 16 writers, start again, look for every write: the acknowledged ones are there, none is there twice; the limit is 0 and 0. Half of\n" +
-			"the kills come while the engine writes tables (flushes and compactions) or while a backup is made, which must not look like a whole one then.\n" +
-			"The operating system lives on: power cuts are simulated by the tests of `shared/store/embedded`.",
+		text: "The product is killed with `kill -9` while 16 clients write, is started again, and has to contain every acknowledged write once: none may be lost, and none may be there twice. Half of\n" +
+			"the kills come while the engine writes tables (flushes and compactions) or while a backup is made. A backup that was cut off must not look complete.\n" +
+			"The operating system keeps running: the tests of `shared/store/embedded` simulate power cuts.",
 		options: "rounds=100 writers=16 seed=1",
 		run: func(ctx context.Context, m *measurement) error {
 			rounds := mixed(m.Number("rounds"), []beside{tables, backups})
@@ -33,7 +33,7 @@ func crashes() []scenario {
 	}}
 }
 
-// beside is what is under way beside the writers when the product is killed.
+// beside is the work that is in progress beside the writers when the product is killed.
 type beside int
 
 const (
@@ -43,12 +43,12 @@ const (
 	besideCount
 )
 
-// String is what it is called in the table.
+// String returns the name of the work in the table.
 func (k beside) String() string {
 	return [besideCount]string{"", "while the engine wrote tables", "while a backup was made"}[k]
 }
 
-// mixed returns n rounds: half of them are plain, the others have each of heavy in turn.
+// mixed returns n rounds. Every other round is plain, and the rest take the kinds in heavy in turn.
 func mixed(n int, heavy []beside) []beside {
 	out := make([]beside, n)
 	for i := range out {
@@ -59,16 +59,16 @@ func mixed(n int, heavy []beside) []beside {
 	return out
 }
 
-// killed is what the rounds have shown.
+// killed is the result of the rounds.
 type killed struct {
-	// kills, by what was to be under way, and those when it was.
+	// kills counts the kills by the work that should be in progress, and met those when it was.
 	kills, met               [besideCount]int
 	acknowledged, unanswered int
 	lost, twice              []string
 	restarts                 []time.Duration
 }
 
-// String is the table in Markdown.
+// String returns the table in Markdown.
 func (r killed) String() string {
 	median, longest := sorted(r.restarts)
 	var of []string
@@ -83,19 +83,20 @@ func (r killed) String() string {
 `, len(r.restarts), strings.Join(of, ", "), r.acknowledged, r.unanswered, len(r.lost), len(r.twice), millis(median), millis(longest))
 }
 
-// The time between a round's first write and its kill, or the beginning of what is to be under way.
+// The shortest and the longest time from the start of a round to its kill, or to the start of a backup.
 const (
 	shortestRound = 50 * time.Millisecond
 	longestRound  = 600 * time.Millisecond
 )
 
-// The longest time from that beginning to the kill. Of a backup it is what the last whole one took.
+// The longest time from the start of the engine's job or of a backup to the kill. For backups, it is replaced by the time that the
+// last complete one took.
 const (
 	longestIntoTables = 5 * time.Millisecond
 	firstIntoBackup   = 100 * time.Millisecond
 )
 
-// crash is the product that is killed, and what is known of it.
+// crash is the product that is killed, with its writers and the results so far.
 type crash struct {
 	m       *measurement
 	folder  string
@@ -103,12 +104,12 @@ type crash struct {
 	writers []*writer
 	product *manager
 	log     *engineLog
-	backup  time.Duration // that a whole one takes
+	backup  time.Duration // how long a complete backup takes
 	out     killed
 }
 
-// kills carries out the rounds. It fails if the product does not start or answer as it should, if a write was lost or made twice,
-// or if a backup is not what it looks like.
+// kills runs the rounds. It returns an error if the product does not start or does not respond as it should, if a write was lost or
+// is there twice, or if a backup looks complete and is not.
 func kills(ctx context.Context, m *measurement, rounds []beside, writers int, seed uint64) (killed, error) {
 	r := crash{m: m, folder: "crash", backup: firstIntoBackup, random: rand.New(rand.NewPCG(seed, seed))} //nolint:gosec // G404: it has to be repeatable
 	if err := r.start(ctx); err != nil {
@@ -154,8 +155,7 @@ func (r *crash) start(ctx context.Context) (err error) {
 	return err
 }
 
-// round has the writers write, kills the product, starts it again, and looks for
-// what was written.
+// round lets the writers write, kills the product, starts it again, and looks for all writes.
 func (r *crash) round(ctx context.Context, k beside) error {
 	writing, stop := context.WithCancel(ctx)
 	defer stop()
@@ -182,18 +182,18 @@ func (r *crash) round(ctx context.Context, k beside) error {
 	return r.verify(ctx)
 }
 
-// verify looks for what was written in the product that runs.
+// verify looks for all writes in the running product.
 func (r *crash) verify(ctx context.Context) error {
 	if err := r.product.verify(ctx, r.writers, &r.out); err != nil {
 		return fmt.Errorf("look for the writes: %w", err)
 	}
 	if len(r.out.lost)+len(r.out.twice) > 0 {
-		return fmt.Errorf("lost %v, twice %v", r.out.lost, r.out.twice)
+		return fmt.Errorf("writes that are lost: %v, and that are there twice: %v", r.out.lost, r.out.twice)
 	}
 	return nil
 }
 
-// moment waits until the product is to be killed. It returns the backup that is being made, if one is.
+// moment waits for the moment to kill the product. It returns the backup in progress, or nil if there is none.
 func (r *crash) moment(ctx context.Context, k beside) (copied *copying, err error) {
 	wait := shortestRound + r.within(longestRound-shortestRound)
 	switch k {
@@ -209,12 +209,12 @@ func (r *crash) moment(ctx context.Context, k beside) (copied *copying, err erro
 	return copied, err
 }
 
-// within returns a random time below d.
+// within returns a random duration below d.
 func (r *crash) within(d time.Duration) time.Duration {
 	return time.Duration(r.random.Int64N(int64(d)))
 }
 
-// meeting counts a kill that came when the right thing was under way.
+// meeting counts a kill that came while the intended work was in progress.
 func (r *crash) meeting(ctx context.Context, k beside, copied *copying) error {
 	met := true
 	switch k {
@@ -240,8 +240,7 @@ func (r *crash) meeting(ctx context.Context, k beside, copied *copying) error {
 	return nil
 }
 
-// verifyBackup backs the product up once nobody writes, restores that elsewhere,
-// and looks for all writes there.
+// verifyBackup makes a backup after all writers have stopped, restores it in another folder, and looks for all writes there.
 func (r *crash) verifyBackup(ctx context.Context) error {
 	copied, err := r.startBackup(ctx)
 	if err != nil {
@@ -249,7 +248,7 @@ func (r *crash) verifyBackup(ctx context.Context) error {
 	}
 	made, err := copied.end(ctx)
 	if err == nil && !made {
-		err = errors.New("a product that nobody killed cannot be backed up")
+		err = errors.New("make a backup of a product that was not killed: the command failed")
 	}
 	if err != nil {
 		return err
@@ -257,7 +256,7 @@ func (r *crash) verifyBackup(ctx context.Context) error {
 	r.product.Kill()
 	r.folder = filepath.Join(r.folder, restored)
 	if err := r.start(ctx); err != nil {
-		return fmt.Errorf("start over a backup: %w", err)
+		return fmt.Errorf("start with a restored backup: %w", err)
 	}
 	return r.verify(ctx)
 }

@@ -18,15 +18,15 @@ import (
 	"github.com/gatewright/gatewright/local/backup"
 )
 
-// engineLog reads the jobs of the engine, which writes tables beside the commits, from the product's log since one start.
+// engineLog reads the engine's jobs (flushes and compactions) from the product's log, from one start on.
 type engineLog struct {
 	path string
 	at   int64
-	line []byte          // the beginning of a line that is not complete
-	open map[string]bool // jobs that have begun and not ended
+	line []byte          // an incomplete last line
+	open map[string]bool // jobs that have started and not ended
 }
 
-// logOf returns the log from its end on. It is called before a start.
+// logOf returns a reader of the log that begins at its current end. Call it before a start.
 func logOf(data string) (*engineLog, error) {
 	l := &engineLog{path: filepath.Join(data, "logs", "gatewright.log"), open: map[string]bool{}}
 	info, err := os.Stat(l.path)
@@ -40,8 +40,8 @@ func logOf(data string) (*engineLog, error) {
 	return l, nil
 }
 
-// working reads on, and reports whether a job has begun and not ended. If the log moves to another file meanwhile, it may miss a job
-// and never invents one.
+// working reads the new lines, and reports whether a job has started and not ended. If the log is rotated meanwhile, working may miss
+// a job, but it never reports one that does not exist.
 func (l *engineLog) working() (bool, error) {
 	file, err := os.Open(l.path)
 	if err != nil {
@@ -57,7 +57,7 @@ func (l *engineLog) working() (bool, error) {
 	return len(l.open) > 0, nil
 }
 
-// How the engine's lines begin when a job begins, and when it ends well or with an error.
+// The beginnings of the engine's lines when a job starts, and when it ends, with or without an error.
 var (
 	begins = regexp.MustCompile(`^\[JOB (\d+)\] (?:compacting|flushing)`)
 	ends   = regexp.MustCompile(`^\[JOB (\d+)\] (?:compacted|flushed|compaction|flush )`)
@@ -88,13 +88,13 @@ func (l *engineLog) take(text []byte) {
 }
 
 const (
-	// lookInterval is the time between two reads of the log: small jobs take milliseconds.
+	// lookInterval is the time between two reads of the log. It is short, because small jobs take milliseconds.
 	lookInterval = time.Millisecond
-	// jobTimeout is how long a round waits for a job; the table says how many rounds had one.
+	// jobTimeout is how long a round waits for a job. The table says how many rounds had one.
 	jobTimeout = 10 * time.Second
 )
 
-// await waits until a job is under way, and still is after pause.
+// await waits until a job is in progress and still is after pause. It returns nil without a job after jobTimeout.
 func (l *engineLog) await(ctx context.Context, pause func()) error {
 	for deadline := time.Now().Add(jobTimeout); time.Now().Before(deadline); {
 		working, err := l.working()
@@ -112,12 +112,12 @@ func (l *engineLog) await(ctx context.Context, pause func()) error {
 	return nil
 }
 
-// copying is the command that backs a running product up.
+// copying is a running command that makes a backup of the product.
 type copying struct {
 	file  string
 	ended chan error
 	begun time.Time
-	took  time.Duration // once it has ended
+	took  time.Duration // set when it has ended
 }
 
 func (r *crash) startBackup(ctx context.Context) (*copying, error) {
@@ -147,34 +147,32 @@ func (r *crash) startBackup(ctx context.Context) (*copying, error) {
 	return c, nil
 }
 
-// restored is the folder of the last backup that was restored.
+// restored is the name of the folder with the last restored backup.
 const restored = "restored"
 
-// end waits for the command's end and reports whether it made a backup. An error
-// means that its file says otherwise: one that was cut off must not be there, one
-// that is there must be whole.
+// end waits for the end of the command and reports whether it made a backup. It returns an error if the file contradicts that: a
+// backup that failed must not leave a file, and one that succeeded must be complete.
 func (c *copying) end(ctx context.Context) (made bool, err error) {
 	failed := <-c.ended
 	switch _, err = os.Stat(c.file); {
 	case failed != nil && errors.Is(err, fs.ErrNotExist):
 		return false, nil
 	case failed != nil:
-		return false, fmt.Errorf("a backup that failed has left a file of its name: %w", failed)
+		return false, fmt.Errorf("the backup failed, but left its file %s: %w", c.file, failed)
 	case err != nil:
-		return false, fmt.Errorf("a backup was told to be whole and is not there: %w", err)
+		return false, fmt.Errorf("the backup succeeded, but its file is missing: %w", err)
 	}
 	return true, c.restore(ctx, filepath.Join(filepath.Dir(c.file), restored))
 }
 
-// restore makes a data directory of the backup, which reads all of it. It goes
-// again when a later one is restored.
+// restore restores the backup into a data directory, which reads all of the file. It first removes the directory of the backup before.
 func (c *copying) restore(ctx context.Context, dir string) error {
 	err := os.RemoveAll(dir)
 	if err == nil {
 		err = os.Mkdir(dir, 0o700)
 	}
 	if err != nil {
-		return fmt.Errorf("make room for what is restored: %w", err)
+		return fmt.Errorf("replace the folder of the last restored backup: %w", err)
 	}
 	if _, err := backup.Restore(ctx, c.file, filepath.Join(dir, "data")); err != nil {
 		return fmt.Errorf("restore a backup: %w", err)

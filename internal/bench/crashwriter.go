@@ -8,18 +8,18 @@ import (
 	"time"
 )
 
-// writer makes consumers and keys and deletes some, one write after another,
-// and remembers what was acknowledged. Nobody else touches its consumers.
+// writer creates consumers and keys and deletes some, one write after another, and remembers which writes were acknowledged. No other
+// writer changes its consumers.
 type writer struct {
 	number int
 	random *rand.Rand
 	next   int
 
-	// consumers that are there for certain, with the descriptions of their keys.
+	// consumers are the consumers that must exist, with the descriptions of their keys.
 	consumers map[string]map[string]bool
-	// deleted are the consumers that are gone for certain.
+	// deleted are the consumers that must not exist.
 	deleted map[string]bool
-	// pending is the write that got no answer, if one did not.
+	// pending is the write that got no response, or nil.
 	pending *attempt
 
 	acknowledged, unanswered int
@@ -36,12 +36,12 @@ func newWriter(number int, random *rand.Rand) *writer {
 	return &writer{number: number, random: random, consumers: map[string]map[string]bool{}, deleted: map[string]bool{}}
 }
 
-// write writes until the product does not answer any more, or ctx ends.
+// write writes until the product no longer responds, or until ctx ends.
 func (w *writer) write(ctx context.Context, c *manager) {
 	for w.failure == nil && ctx.Err() == nil {
 		a := w.choose()
 		method, path, body, want := a.request()
-		// The end of ctx is no reason to cut a write off.
+		// A write that has started is not canceled when ctx ends.
 		status, answer, err := c.Ask(context.WithoutCancel(ctx), c.turns.Next(), method, path, body)
 		switch {
 		case err != nil:
@@ -55,7 +55,7 @@ func (w *writer) write(ctx context.Context, c *manager) {
 			w.unanswered++
 			return
 		case status != want:
-			w.failure = fmt.Errorf("%s answered %d: %s", a.kind, status, answer)
+			w.failure = fmt.Errorf("%s %s: status %d, want %d: %s", method, path, status, want, answer)
 		default:
 			w.apply(a)
 			w.acknowledged++
@@ -63,10 +63,10 @@ func (w *writer) write(ctx context.Context, c *manager) {
 	}
 }
 
-// busyPause is how long a writer waits after an answer that asks for another try later.
+// busyPause is how long a writer waits before it retries after the status 429 or 503.
 const busyPause = 20 * time.Millisecond
 
-// choose decides what to write next.
+// choose returns the next write.
 func (w *writer) choose() attempt {
 	w.next++
 	name := fmt.Sprintf("w%d-%d", w.number, w.next)
@@ -80,7 +80,7 @@ func (w *writer) choose() attempt {
 	return attempt{kind: "delete", consumer: some}
 }
 
-// some returns one of the consumers: the one whose name is next to a random one.
+// some returns a random consumer. It reports false if it has found none.
 func (w *writer) some() (string, bool) {
 	for range w.next {
 		name := fmt.Sprintf("w%d-%d", w.number, w.random.IntN(w.next)+1)
@@ -101,7 +101,7 @@ func (a attempt) request() (method, path, body string, want int) {
 	return http.MethodDelete, bucketOf("crash") + "/consumers/" + a.consumer, "", http.StatusNoContent
 }
 
-// apply remembers a write that has happened.
+// apply records a write that has happened.
 func (w *writer) apply(a attempt) {
 	switch a.kind {
 	case "create":
@@ -121,10 +121,10 @@ type found struct {
 	APIKeys     []found `json:"apiKeys"`
 }
 
-// verify compares what is there with what the writers know, and settles the
-// writes that got no answer: they may have happened or not.
+// verify compares the consumers and keys in the product with those that the writers expect. A write without a response may have
+// happened or not, so verify first finds out which.
 func (c *manager) verify(ctx context.Context, writers []*writer, out *killed) error {
-	times := map[string]int{} // of each consumer, and of each of its keys
+	times := map[string]int{} // how often each consumer and each of its keys is listed
 	for offset := 0; ; offset += page {
 		var list struct {
 			Data []found `json:"data"`
@@ -150,7 +150,7 @@ func (c *manager) verify(ctx context.Context, writers []*writer, out *killed) er
 	return nil
 }
 
-// settle finds out what became of the write without an answer.
+// settle applies the write without a response if it has happened.
 func (w *writer) settle(times map[string]int) {
 	if w.pending == nil {
 		return

@@ -19,7 +19,7 @@ import (
 	"github.com/gatewright/gatewright/internal/free"
 )
 
-// maxSave is the time from a save to the first answer of it, for 99 of 100 saves (issue 16, part 5).
+// maxSave is the limit of the time from a save to the first response of the new version, at the 99th percentile (issue 16, part 5).
 const maxSave = 500 * time.Millisecond
 
 const (
@@ -30,9 +30,9 @@ const (
 func developing() []scenario {
 	return []scenario{{
 		title: "A save that is served",
-		text: "The command `gatewright dev` of the client: the time from its start to its first answer, and, for 50 saves one after the other, from the renaming of the saved file to\n" +
-			"the first answer of the new version. A save is noticed within 50 ms and read once nothing has changed for 40 ms. The largest project has no limit: most of\n" +
-			"its time is that of its compilation.",
+		text: "The client's command `gatewright dev`: the time from its start to its first response, and the time from a save to the first response of the new version, for 50 saves. A save renames\n" +
+			"the new file over the old one. `gatewright dev` looks for changes every 50 ms, and reads the files once nothing has changed for 40 ms. The largest project has no limit, because most of\n" +
+			"its time is spent in compilation.",
 		options: "starts=11 saves=50",
 		run: func(ctx context.Context, m *measurement) error {
 			for _, name := range []string{"hello", "library"} {
@@ -53,7 +53,7 @@ func developing() []scenario {
 	}}
 }
 
-// dev measures a project, of which a save may take the most; 0 for no limit.
+// dev measures a project. most is the limit for a save, or 0 for none.
 func dev(ctx context.Context, m *measurement, folder, name string, most time.Duration) error {
 	var began, served []time.Duration
 	for n := range m.Number("starts") + 1 {
@@ -76,13 +76,13 @@ func dev(ctx context.Context, m *measurement, folder, name string, most time.Dur
 		d.stop()
 	}
 	start, _ := sorted(began)
-	m.Row(name+": from the start to the first answer", "", "median "+millis(start), true)
+	m.Row(name+": from the start to the first response", "", "median "+millis(start), true)
 	median, _ := sorted(served)
 	last, limit := load.Percentile(served, 99), ""
 	if most > 0 {
 		limit = millis(most) + " at the 99th percentile"
 	}
-	m.Row(name+": from a save to the first answer of it", limit, "median "+millis(median)+", 99th percentile "+millis(last), last <= most)
+	m.Row(name+": from a save to the first response of the new version", limit, "median "+millis(median)+", 99th percentile "+millis(last), last <= most)
 	return nil
 }
 
@@ -90,10 +90,10 @@ func dev(ctx context.Context, m *measurement, folder, name string, most time.Dur
 type running struct {
 	stop  func()
 	load  load.Load
-	build string // the one that answered last
+	build string // the build that responded last
 }
 
-// startDev starts one, and returns the time until its first answer.
+// startDev starts `gatewright dev`, and returns the time until its first response.
 func startDev(ctx context.Context, m *measurement, folder string) (*running, time.Duration, error) {
 	binary, err := m.Build(ctx, world.Client)
 	if err != nil {
@@ -125,7 +125,7 @@ func startDev(ctx context.Context, m *measurement, folder string) (*running, tim
 	return d, took, nil
 }
 
-// another waits until another build answers, and returns the time since began.
+// another waits until another build responds, and returns the time since began.
 func (d *running) another(ctx context.Context, began time.Time) (time.Duration, error) {
 	const interval, patience = time.Millisecond, time.Minute
 	for time.Since(began) < patience {
@@ -141,10 +141,10 @@ func (d *running) another(ctx context.Context, began time.Time) (time.Duration, 
 			return 0, err
 		}
 	}
-	return 0, errors.New("the client does not answer with another build within a minute")
+	return 0, errors.New("gatewright dev has not served a new build within a minute")
 }
 
-// save changes the project, as an editor that writes by renaming, and returns the time until that is served.
+// save changes the project, as an editor does that renames a new file over the old one. It returns the time until the change is served.
 func (d *running) save(ctx context.Context, folder string) (time.Duration, error) {
 	name := filepath.Join(folder, filepath.FromSlash(routes))
 	text, err := os.ReadFile(name) //nolint:gosec // G304: a copy of ours
@@ -161,11 +161,11 @@ func (d *running) save(ctx context.Context, folder string) (time.Duration, error
 	return d.another(ctx, began)
 }
 
-// github writes a project of the description of the GitHub REST API, with a route beside every operation.
+// github writes a project from the description of the GitHub REST API, with a route for every operation.
 func github(folder string) error {
 	data, err := os.ReadFile(description)
 	if errors.Is(err, fs.ErrNotExist) {
-		return errors.New("the GitHub description is not there: npm ci --prefix local installs it")
+		return errors.New("the description of the GitHub REST API is missing: run npm ci --prefix local to install it")
 	}
 	if err != nil {
 		return fmt.Errorf("read the GitHub description: %w", err)

@@ -14,18 +14,18 @@ import (
 	"github.com/gatewright/gatewright/internal/bench/world"
 )
 
-// How clients send requests while gateways end.
+// How clients send requests while gateways shut down.
 const (
 	clients = 8
-	// slowEvery of the requests takes slow, which is longer than a gateway announces its end: it is in flight when no more are taken.
+	// One in slowEvery requests takes slow milliseconds, so that some are in flight when a gateway stops taking new ones.
 	slowEvery = 50
 	slow      = 1500 // ms
-	quick     = 20   // ms at most, of the others
+	quick     = 20   // ms, the bound for all other requests
 )
 
-// drain ends gateways under load, and adds how many requests were lost. There are two gateways at a time. Each starts again at its
-// addresses, behind a balancer that passes connections on; or another one replaces it, behind a reverse proxy. Clients or the proxy
-// speak HTTP/protocol to them.
+// drain shuts down gateways under load, and adds how many requests were lost. Two gateways run at a time. If replace is false, each
+// restarts at its addresses, behind a balancer that forwards connections. If replace is true, another gateway replaces it, behind a
+// reverse proxy. The gateways are asked with HTTP/1.1 or HTTP/2, as protocol says.
 func drain(ctx context.Context, m *measurement, in *world.Installation, protocol int, replace bool, count, least int) (err error) {
 	checking, endChecks := context.WithCancel(ctx)
 	defer endChecks()
@@ -106,7 +106,7 @@ func drain(ctx context.Context, m *measurement, in *world.Installation, protocol
 		figure += fmt.Sprintf("; the first by %v", result.First)
 	}
 	if failed := b.unreachable(); len(failed) > 0 {
-		figure += fmt.Sprintf("; %d connections were sent where nobody listens, the first: %s", len(failed), failed[0])
+		figure += fmt.Sprintf("; %d connections reached no gateway, the first: %s", len(failed), failed[0])
 	}
 	limit, announced := "0", "15 s, the default"
 	if least > 0 {
@@ -120,14 +120,14 @@ func drain(ctx context.Context, m *measurement, in *world.Installation, protocol
 	return nil
 }
 
-// requestsWhile are requests of which one in slowEvery takes longer than a gateway announces its end. A request that fails, or that
-// another answer comes to than the upstream's, is counted.
+// requestsWhile returns the requests that clients send while gateways shut down. One in slowEvery of them is slow. A request counts as
+// failed if it gets no response, or another response than the upstream's.
 func requestsWhile(site *world.Site, protocol int) load.Load {
 	l := site.Load(http.MethodPost, "/wait/"+load.Placeholder, "something")
 	l.Address, l.Connections, l.CountFailures, l.Protocol, l.Every = site.Host, clients, true, protocol, 2*time.Millisecond
 	l.Check = func(body []byte) error {
 		if string(body) != world.Answer {
-			return fmt.Errorf("the answer is %.300s", body)
+			return fmt.Errorf("the response is not the upstream's: %.300s", body)
 		}
 		return nil
 	}
@@ -142,7 +142,7 @@ func requestsWhile(site *world.Site, protocol int) load.Load {
 	return l
 }
 
-// started starts a gateway, at the addresses of another one unless that is nil, and has the balancer check it.
+// started starts a gateway and adds it to the balancer. It uses the addresses of the gateway where, or free ones if where is nil.
 func started(ctx, checking context.Context, in *world.Installation, b *balancer, where *world.Gateway) (*world.Gateway, error) {
 	var at world.Addresses
 	if where != nil {
@@ -160,7 +160,8 @@ func started(ctx, checking context.Context, in *world.Installation, b *balancer,
 	return g, err
 }
 
-// next ends a gateway, and starts it again or has another one replace it before. It returns nil if the gateway does not run any more.
+// next shuts down a gateway. It starts it again afterwards, or replaces it by another one before. It returns the gateway that runs in
+// its place, or nil if none does.
 func next(ctx, checking context.Context, in *world.Installation, b *balancer, g *world.Gateway, replace bool) (other *world.Gateway, err error) {
 	if replace {
 		if other, err = started(ctx, checking, in, b, nil); err != nil {

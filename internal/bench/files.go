@@ -26,15 +26,15 @@ import (
 )
 
 const (
-	page     = 1_000     // consumers that a request lists at most
-	maxFiles = 200 << 20 // bytes that a command may take (issue 16, part 7)
+	page     = 1_000     // consumers that a request may list
+	maxFiles = 200 << 20 // bytes of memory that a command may use (issue 16, part 7)
 )
 
 func accounts() []scenario {
 	return []scenario{{
 		title: "An account in files",
-		text: "The command `gatewright` of the client, of an API in this process: the requests that it sends for files with 20,000 consumers, and the most memory that it takes. The limits are a request for\n" +
-			"each 1,000 objects and for each change, with one more that tells ETags ([0069](decisions/0069-etags-of-a-list-are-tried-once.md)), and 200 MB.",
+		text: "The client `gatewright` with an API in the measuring process: the number of requests that it sends for files with 20,000 consumers, and its peak memory. The limits are one request for\n" +
+			"each 1,000 objects and for each change, one more for ETags ([0069](decisions/0069-etags-of-a-list-are-tried-once.md)), and 200 MB.",
 		options: "consumers=20000 changes=1000",
 		run: func(ctx context.Context, m *measurement) error {
 			a := &account{m: m, all: map[string]consumer{}, count: m.Number("consumers")}
@@ -50,7 +50,7 @@ func accounts() []scenario {
 	}}
 }
 
-// consumer is one that the API has.
+// consumer is a consumer in the responses of the API.
 type consumer struct {
 	Name string          `json:"name"`
 	ID   string          `json:"id"`
@@ -60,7 +60,7 @@ type consumer struct {
 	When string          `json:"createdOn"`
 }
 
-// account is an API with one bucket, which counts its requests.
+// account is an API with one bucket. It counts the requests that it gets.
 type account struct {
 	m     *measurement
 	url   string
@@ -72,7 +72,7 @@ type account struct {
 	asked int
 }
 
-// file writes the consumers as a file has them, the first few with another tag.
+// file writes a file with all consumers, and another tag for the first others of them. It returns its path.
 func (b *account) file(others int) (string, error) {
 	var text strings.Builder
 	text.WriteString("keyBuckets:\n  - name: partners\n    consumers:\n")
@@ -106,9 +106,9 @@ func (b *account) measure(ctx context.Context) error {
 		before func() error
 		args   []string
 	}{
-		{fmt.Sprintf("plan %d that are not there", b.count), 2, nil, []string{"plan", files, "--out", plan}}, // the buckets, and their consumers, of which there are none
-		{"apply it", b.count, nil, []string{"apply", plan, "--timeout", "1h"}},
-		{fmt.Sprintf("plan %d that are", b.count), lists, nil, []string{"plan", files}},
+		{fmt.Sprintf("plan %d new consumers", b.count), 2, nil, []string{"plan", files, "--out", plan}}, // lists the buckets, and the consumers, which do not exist yet
+		{"apply the plan", b.count, nil, []string{"apply", plan, "--timeout", "1h"}},
+		{fmt.Sprintf("plan %d consumers that exist", b.count), lists, nil, []string{"plan", files}},
 		{"export them", lists, nil, []string{"export", "keyBuckets"}},
 		{fmt.Sprintf("plan %d changes of %d", changes, b.count), lists + 1, other, []string{"plan", files}},
 	} {
@@ -124,7 +124,7 @@ func (b *account) measure(ctx context.Context) error {
 	return nil
 }
 
-// run adds the figures of a command, which may send so many requests.
+// run runs a command and adds its figures. It may send most requests.
 func (b *account) run(ctx context.Context, what string, most int, args ...string) error {
 	binary, err := b.m.Build(ctx, world.Client)
 	if err != nil {
@@ -140,7 +140,7 @@ func (b *account) run(ctx context.Context, what string, most int, args ...string
 	}
 	usage, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage)
 	if !ok {
-		return errors.New("the system does not say what a process has used")
+		return errors.New("the operating system does not report the memory of an ended process")
 	}
 	peak := int64(usage.Maxrss) << 10 //nolint:unconvert // it is narrower on 32 bits
 	b.m.Row(what+": requests", strconv.Itoa(most), strconv.Itoa(b.asked), b.asked <= most)
@@ -148,7 +148,7 @@ func (b *account) run(ctx context.Context, what string, most int, args ...string
 	return nil
 }
 
-// ServeHTTP answers as the API does, without a look at the key.
+// ServeHTTP responds as the API does, but does not check the key.
 func (b *account) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -203,7 +203,7 @@ func (b *account) list(w http.ResponseWriter, r *http.Request) error {
 func (b *account) create(w http.ResponseWriter, r *http.Request) error {
 	var c consumer
 	if err := json.NewDecoder(r.Body).Decode(&c); err != nil || c.Name == "" || b.all[c.Name].Name != "" {
-		return errors.Join(errors.New("it is no new consumer"), err)
+		return errors.Join(errors.New("the body is not a new consumer with a name"), err)
 	}
 	c.ID, c.When = fmt.Sprintf("csmr_%024d", len(b.names)), "2030-01-01T00:00:00.000Z"
 	b.names, b.all[c.Name] = append(b.names, c.Name), c

@@ -30,14 +30,14 @@ import (
 	"github.com/gatewright/gatewright/shared/store/memory"
 )
 
-// The request of all clients.
+// The path and the key in the requests of all clients.
 const (
 	target = "/repos/octo/hello/issues/42?state=open"
 	key    = "gwk_0123456789ABCDEFGHIJKLMNOPQRSTUV_c598f4cb"
 )
 
-// child is the first argument of a process of this program in one of the roles; the address of the upstream and a file for a
-// profile follow the role.
+// child is the first argument of a child process of this program. The arguments after it are the role, the address of the upstream,
+// and a file for a CPU profile.
 const child = "child"
 
 // The roles of child processes. The rungs of ladder.go are roles too.
@@ -50,10 +50,10 @@ const (
 	roleQuota      = "quota"
 )
 
-// itemsPath is where the gateway with a quota says how many items it has written.
+// itemsPath is the path at which the gateway with a quota returns how many items it has written.
 const itemsPath = "/.items"
 
-// play plays a role until the process's input ends.
+// play serves a role until the standard input of the process ends.
 func play(ctx context.Context, arguments []string) error {
 	arguments = append(arguments, "", "", "")
 	role, upstream, profile := arguments[0], arguments[1], arguments[2]
@@ -75,7 +75,7 @@ func play(ctx context.Context, arguments []string) error {
 	return load.Serve(ctx, serverOf(role, handler))
 }
 
-// handlerOf returns the handler of a role, and a function that ends it.
+// handlerOf returns the handler of a role, and a function that frees its resources.
 func handlerOf(ctx context.Context, role, upstream string) (handler http.Handler, end func(), err error) {
 	end = func() {}
 	switch role {
@@ -112,7 +112,7 @@ func serverOf(role string, handler http.Handler) load.Server {
 	return listen.New(o)
 }
 
-// localTLS returns the TLS settings of a server with the certificate that package httptest has for 127.0.0.1, and its client's.
+// localTLS returns the TLS settings of a server and of its clients, with the certificate of package httptest for 127.0.0.1.
 func localTLS() (server, client *tls.Config) {
 	s := httptest.NewUnstartedServer(http.NotFoundHandler())
 	s.EnableHTTP2 = true
@@ -130,7 +130,7 @@ type byTLS struct{ *http.Server }
 // Serve implements load.Server.
 func (s byTLS) Serve(l net.Listener) error { return s.ServeTLS(l, "", "") }
 
-// counting counts requests as the product does, and writes what it has counted into a table in memory.
+// counting returns a counter that counts requests as the product does, and writes the counts to a table in memory.
 func counting(ctx context.Context) gateway.Calls {
 	table := store.New(memory.New(), store.Options{Random: rand.Reader, Now: time.Now})
 	c := counts.New(counts.Options{Table: table, Now: time.Now, Random: rand.Reader, Log: slog.Default()})
@@ -138,7 +138,7 @@ func counting(ctx context.Context) gateway.Calls {
 	return c
 }
 
-// newGateway serves the artifact, each route with a key check, and with a quota where one is sold.
+// newGateway returns a gateway with the routes of artifact, each with a key check. If s is not nil, each route also has a quota.
 func newGateway(ctx context.Context, address string, s *sold) http.Handler {
 	a, config := artifact(address), gatewayConfig()
 	config.Calls = counting(ctx)
@@ -155,7 +155,7 @@ func newGateway(ctx context.Context, address string, s *sold) http.Handler {
 	return gateway.New(config)
 }
 
-// artifact is a project of a thousand routes, each with a key check.
+// artifact returns a project of a thousand routes, each with a key check.
 func artifact(address string) *project.Artifact {
 	a := &project.Artifact{
 		Format:   project.ArtifactFormat,
@@ -177,7 +177,7 @@ func artifact(address string) *project.Artifact {
 	return a
 }
 
-// gatewayConfig is that of a gateway that everybody has a key of, without what it serves.
+// gatewayConfig returns the configuration of a gateway that accepts every key. It contains no deployments.
 func gatewayConfig() gateway.Config {
 	return gateway.Config{
 		Keys:     policy.NewKeyCache(everybody{}, 1000, [32]byte{1}, time.Now),

@@ -11,13 +11,14 @@ import (
 	"time"
 )
 
-// command runs a command that fails if a figure is over its limit, and returns what it prints. env has further variables.
+// command runs a command and returns its output. The command has to fail if a figure is over its limit. env is added to the
+// environment of this process.
 func command(ctx context.Context, env []string, arguments ...string) (string, error) {
 	var printed bytes.Buffer
 	cmd := exec.CommandContext(ctx, arguments[0], arguments[1:]...) //nolint:gosec // G204: the commands below
 	cmd.Env = append(os.Environ(), env...)
 	cmd.Stdout, cmd.Stderr = io.MultiWriter(os.Stderr, &printed), os.Stderr
-	// An interrupt reaches the children of the command through it.
+	// The command passes an interrupt on to its child processes.
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = 10 * time.Second
 	if err := cmd.Run(); err != nil {
@@ -26,7 +27,8 @@ func command(ctx context.Context, env []string, arguments ...string) (string, er
 	return printed.String(), nil
 }
 
-// lines adds each line of a command's output that matches the pattern, as the template says (regexp.Regexp.Expand). It fails if none does.
+// lines adds each line of the output that matches the pattern, in the form of the template (regexp.Regexp.Expand). It returns an error
+// if no line matches.
 func (m *measurement) lines(output, pattern, template string) error {
 	expression := regexp.MustCompile("(?m)" + pattern)
 	found := expression.FindAllStringSubmatchIndex(output, -1)
@@ -39,14 +41,14 @@ func (m *measurement) lines(output, pattern, template string) error {
 	return nil
 }
 
-// logged is the pattern of a line that a test logs in a file.
+// logged returns the pattern of a line that a test in a file logs.
 func logged(file string) string { return `^ +` + regexp.QuoteMeta(file) + `:[0-9]+: (.*)$` }
 
 func largeProject() []scenario {
 	return []scenario{{
 		title: "A project of 1,223 operations",
-		text: "The public OpenAPI description of the GitHub REST API with a route beside every operation: compiled alone, then uploaded to the\n" +
-			"local run until its deployment is served. The limit is 10 s.",
+		text: "The public OpenAPI description of the GitHub REST API with a route for every operation: the time to compile it, and the time from its upload to\n" +
+			"the local run until its deployment is served. The limit is 10 s.",
 		run: func(ctx context.Context, m *measurement) error {
 			out, err := command(ctx, nil, "go", "test", "-count=1", "-run", "GitHub", "-v", "./shared/project", "./local/scenario")
 			if err != nil {
@@ -61,8 +63,8 @@ func console() []scenario {
 	return []scenario{
 		{
 			title: "The console",
-			text: "What a browser loads, compressed by brotli: for the first page, and for all of them; and the page of a bucket of 100,000 consumers in Debian's Chromium, all of them loaded and scrolled\n" +
-				"through. The limits are 90 and 300 kB, 300 elements, and 95 % of the frames within two refreshes of 60 a second. What the machine draws of the page at rest stands beside it.",
+			text: "The bytes that a browser loads, compressed with Brotli, for the first page and for all pages. Then the page of a bucket with 100,000 consumers in Debian's Chromium, which loads all of them and scrolls\n" +
+				"through. The limits are 90 kB and 300 kB, 300 elements, and 95 % of the frames within two refreshes at 60 Hz. For comparison, the figures contain the frames of the page when it does not scroll.",
 			run: func(ctx context.Context, m *measurement) error {
 				out, err := command(ctx, nil, "go", "run", "./console/build")
 				if err != nil {
@@ -81,7 +83,7 @@ func console() []scenario {
 		},
 		{
 			title: "A warm request through an API Gateway",
-			text:  "The installation deployed to MiniStack, with the emulator's own share: its API Gateway, its Lambda and its DynamoDB are one Python process.",
+			text:  "An installation on MiniStack. The figures contain the time of the emulator, whose API Gateway, Lambda and DynamoDB are one Python process.",
 			run: func(ctx context.Context, m *measurement) error {
 				out, err := command(ctx, nil, "go", "run", "./local/emulators", "measure", "ministack")
 				m.Printf("%s", out)
@@ -90,9 +92,9 @@ func console() []scenario {
 		},
 		{
 			title: "The limit of requests of an account",
-			text: "A request to the management API that reads one item from a table in memory, of an account with a limit of requests, against the same request of a\n" +
-				"server without one, in turns: the ratio of the medians, and the items that it reads and writes beside, a request. The account asks one process so often\n" +
-				"in each second of a clock of the benchmark's own. The first request of a second is free, further ones share leases ([0062](decisions/0062-bounds-are-counted-anew.md)).",
+			text: "A request to the management API that reads one item from a table in memory, with and without a limit of the account's requests, in turns. The table has the ratio of the medians, and how many\n" +
+				"more items a request with the limit reads and writes. The account sends the given number of requests to one process\n" +
+				"in each second of a simulated clock. The first request of a second costs nothing more, and the others share leases ([0062](decisions/0062-bounds-are-counted-anew.md)).",
 			options: "requests=20000",
 			run: func(ctx context.Context, m *measurement) error {
 				out, err := command(ctx, nil, "go", "test", "-run", "-", "-bench", "LimitOfAnAccountsRequests", "-benchtime", m.Text("requests")+"x", "./shared/api")
@@ -109,8 +111,8 @@ func console() []scenario {
 func moving() []scenario {
 	return []scenario{{
 		title: "Moving an installation",
-		text: "`gatewright export-data` and `import-data` over 20,000 items of 470 bytes. The table is in memory, so that what DynamoDB and the network add is not in it:\n" +
-			"a table there is filled by commits of 98 items, one after the other.",
+		text: "`gatewright export-data` and `import-data` with 20,000 items of 470 bytes. The table is in memory, so the figures do not contain the time of DynamoDB and the network. An import\n" +
+			"into a table commits 98 items at a time, one commit after the other.",
 		options: "moves=5",
 		run: func(ctx context.Context, m *measurement) error {
 			out, err := command(ctx, nil, "go", "test", "-run", "-", "-bench", "Move", "-benchtime", m.Text("moves")+"x", "./local/transfer")

@@ -21,8 +21,8 @@ import (
 	"github.com/gatewright/gatewright/shared/telemetry"
 )
 
-// The rungs: each is a gateway with all that those before it have. What the product costs beyond the last is its store on disk, its
-// other work, and what it shows in the terminal.
+// The rungs of the ladder are gateways, each with everything that the rungs before it have. The product costs more than the last rung,
+// because it has a store on disk, other work, and output in the terminal.
 const (
 	rungBare    = "a route alone"
 	rungKey     = "and a key"
@@ -33,7 +33,7 @@ const (
 
 func rungs() []string { return []string{rungBare, rungKey, rungLimit, rungLines, rungMetrics} }
 
-// rung makes the gateway of a rung. end is called when it has served.
+// rung returns the gateway of a rung. Call end after the last request.
 func rung(ctx context.Context, name, address string) (_ http.Handler, end func(), err error) {
 	a, config := artifact(address), gatewayConfig()
 	end = func() {}
@@ -56,11 +56,11 @@ func rung(ctx context.Context, name, address string) (_ http.Handler, end func()
 	if name == rungLines || name == rungMetrics {
 		dir, err := os.MkdirTemp("", "gatewright-bench-*")
 		if err != nil {
-			return nil, nil, fmt.Errorf("make a folder for the log: %w", err)
+			return nil, nil, fmt.Errorf("create a folder for the log: %w", err)
 		}
 		file, err := os.Create(filepath.Join(dir, "log")) //nolint:gosec // G304: just made
 		if err != nil {
-			return nil, nil, fmt.Errorf("make the log: %w", err)
+			return nil, nil, fmt.Errorf("create the log: %w", err)
 		}
 		lines := behind.New(file, nil)
 		end = func() {
