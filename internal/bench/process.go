@@ -12,20 +12,20 @@ import (
 )
 
 const (
-	maxStart = 150 * time.Millisecond // of a gateway's process until its first answer
-	maxIdle  = 30                     // MB of clients that send nothing, by HTTP/1.1 without TLS
+	maxStart = 150 * time.Millisecond // from the start of a gateway process to its first response
+	maxIdle  = 30                     // MB for idle HTTP/1.1 connections without TLS
 )
 
 func processes() []scenario {
 	return []scenario{
 		{
 			title: "The gateway as a process",
-			text: "`gatewright gateway` as its users start it, by TLS, over emulators of DynamoDB and S3, with a management API beside it. A request is lost where its\n" +
-				"client has no answer, or another than the upstream's: nothing on the way repeats one, and clients send bodies that none can send again. One in fifty\n" +
-				"takes 1.5 s, so that some are under way when no more are taken. Processes announce their end for two seconds (`GATEWRIGHT_ANNOUNCE`) but where it says otherwise, and the balancer asks `/readyz` four times\n" +
-				"a second. By HTTP/2 each of eight clients has a connection of its own, and the reverse proxy four to each process. Idle clients have asked once, of a process that has answered 20,000 requests before; memory is what is resident 8 s later.\n" +
+			text: "`gatewright gateway` as its users start it, with TLS, with emulators of DynamoDB and S3, and with a management API. A request is lost if its\n" +
+				"client gets no response, or another one than the upstream's. Nothing on the way retries a request, and clients send bodies that cannot be sent again. One in fifty requests\n" +
+				"takes 1.5 s, so that some are in flight when a process stops taking new ones. Processes announce their end for two seconds (`GATEWRIGHT_ANNOUNCE`) unless the row says otherwise, and the balancer requests `/readyz` four times\n" +
+				"a second. With HTTP/2, each of eight clients has its own connection, and the reverse proxy has four to each process. An idle client has sent one request to a process that had served 20,000 before. Memory is the resident memory 8 s later.\n" +
 				"\n" +
-				"An idle connection by HTTP/1.1 has no goroutine on Linux, and takes 1.2 KB of the heap; by TLS its session some 6 KB beside.",
+				"An idle HTTP/1.1 connection has no goroutine on Linux, and takes 1.2 KB of the heap. A TLS session takes some 6 KB more.",
 			options: "ends=20 default-ends=3 requests=10000 starts=25 idle=8000 warm=20000",
 			run: func(ctx context.Context, m *measurement) error {
 				in, err := m.Install(ctx, "gateways")
@@ -43,10 +43,10 @@ func processes() []scenario {
 		},
 		{
 			title: "One server",
-			text: "`gatewright serve` as its users start it, by TLS, with everything on: keys, a strict limit, lines of access, counts of analytics, metrics. Clients and\n" +
-				"the upstream have the same processors as the server. A day is that of a modest installation, done as fast as the server takes it, with 10,000 consumers\n" +
-				"and their keys; what it leaves behind is looked at with nothing to do, 150 s after the last request. Timers go by the clock, and so run as often as in the minutes\n" +
-				"that the day takes.",
+			text: "`gatewright serve` as its users start it, with TLS and everything on: keys, a strict limit, access logs, analytics and metrics. Clients and\n" +
+				"the upstream run on the same processors as the server. The day is the work of a modest installation with 10,000 consumers and their keys, sent as fast as the server\n" +
+				"takes it. What the day leaves behind is measured on the idle server, 150 s after the last request. Timers use the real clock, so they run only for the minutes\n" +
+				"that the work takes.",
 			options: "keys=100000 seconds=8 restarts=5 day-keys=10000 hours=24 collected-seconds=150",
 			run: func(ctx context.Context, m *measurement) error {
 				if err := capacity(ctx, m); err != nil {
@@ -59,9 +59,9 @@ func processes() []scenario {
 	}
 }
 
-// drains measures what is lost when gateways end under load: first behind a balancer that passes connections on, where each ends
-// and starts again at its addresses; then behind a reverse proxy, where others replace them. Last, some announce their end for as
-// long as they do by default.
+// drains measures how many requests are lost when gateways shut down under load, with each protocol: first behind a balancer that
+// forwards connections, where each gateway restarts at its addresses, and then behind a reverse proxy, where other gateways replace
+// them. The last gateways announce their end for the default time.
 func drains(ctx context.Context, m *measurement, in *world.Installation) error {
 	for _, protocol := range []int{1, 2} {
 		for _, replace := range []bool{false, true} {
@@ -81,8 +81,8 @@ func drains(ctx context.Context, m *measurement, in *world.Installation) error {
 	return nil
 }
 
-// gatewayStarts measures the time from a gateway's start to its first answer: with a key, a strict limit and an upstream, and the
-// artifact of the deployment in the table.
+// gatewayStarts measures the time from the start of a gateway to its first response. The request has a key, a strict limit and an
+// upstream, and the gateway reads the deployment's artifact from the table.
 func gatewayStarts(ctx context.Context, m *measurement, in *world.Installation) error {
 	var answered, listens []time.Duration
 	count := m.Number("starts")
@@ -107,12 +107,12 @@ func gatewayStarts(ctx context.Context, m *measurement, in *world.Installation) 
 		}
 	}
 	median, longest := sorted(answered)
-	m.Row(fmt.Sprintf("start of a gateway to its first answer, by TLS with a key and a strict limit, median of %d", count), millis(maxStart),
+	m.Row(fmt.Sprintf("start of a gateway to its first response, with TLS, a key and a strict limit, median of %d", count), millis(maxStart),
 		fmt.Sprintf("%s, the longest %s; it listens after %s", millis(median), millis(longest), millis(load.Median(listens))), median <= maxStart)
 	return nil
 }
 
-// idleClients measures how much more memory processes take with clients that have sent one request and send nothing more.
+// idleClients measures how much more memory processes use with clients that have sent one request and then stay idle.
 func idleClients(ctx context.Context, m *measurement, in *world.Installation) error {
 	for _, secure := range []bool{false, true} {
 		at, err := world.FreeAddresses(ctx)
@@ -149,7 +149,7 @@ func idleClients(ctx context.Context, m *measurement, in *world.Installation) er
 	return idle(ctx, m, "one server, TLS", "", server.PID(), server.Admin, l)
 }
 
-// idle connects clients to a process, and adds how much more memory it has with them.
+// idle connects clients to a process, and adds how much more memory it uses with them.
 func idle(ctx context.Context, m *measurement, name, limit string, pid int, admin string, l load.Load) error {
 	const settle = 8 * time.Second
 	held := func() (resident, stacks float64, err error) {
@@ -168,7 +168,7 @@ func idle(ctx context.Context, m *measurement, name, limit string, pid int, admi
 	if err := clients.Add(ctx, 1); err != nil {
 		return err
 	}
-	// A process that has served for a while has the memory for garbage (package garbage): that is not the connections'.
+	// A process that has served requests holds memory for garbage (package garbage), which the connections did not cause.
 	if err := clients.Ask(ctx, 0, m.Number("warm")); err != nil {
 		return err
 	}

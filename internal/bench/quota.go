@@ -22,7 +22,7 @@ import (
 	"github.com/gatewright/gatewright/shared/store/memory"
 )
 
-// written counts the items that a table in memory is written.
+// written is a backend that counts the items that are written to it.
 type written struct {
 	store.Backend
 	items atomic.Int64
@@ -34,7 +34,7 @@ func (w *written) Transact(ctx context.Context, token string, writes []store.Wri
 	return w.Backend.Transact(ctx, token, writes)
 }
 
-// sold is a customer who has bought more requests than are sent.
+// sold is the subscription of a customer who has bought more requests than are sent, with its table.
 type sold struct {
 	table         *written
 	bucketID      string
@@ -42,7 +42,7 @@ type sold struct {
 	quotas        policy.Quotas
 }
 
-// sell makes one, as the product does, over a table in memory.
+// sell creates the subscription as the product does, in a table in memory.
 func sell(ctx context.Context) (*sold, error) {
 	s := &sold{table: &written{Backend: memory.New()}}
 	source := ids.NewSource(rand.Reader, time.Now)
@@ -57,19 +57,19 @@ func sell(ctx context.Context) (*sold, error) {
 	service := metering.Open(p)
 	bucket, err := service.CreateBucket(request(ctx), owner)
 	if err != nil {
-		return nil, fmt.Errorf("make a metering bucket: %w", err)
+		return nil, fmt.Errorf("create a metering bucket: %w", err)
 	}
 	at := metering.BucketAt{Owner: owner, Bucket: bucket.ID}
 	plan, err := service.CreatePlan(request(ctx), at, metering.Terms{Label: "bench", ExternalID: "plan", Meters: map[string]metering.Meter{"requests": {Max: 1 << 40}}})
 	if err != nil {
-		return nil, fmt.Errorf("make a plan: %w", err)
+		return nil, fmt.Errorf("create a plan: %w", err)
 	}
 	_, err = service.CreateSubscription(request(ctx), at, metering.NewSubscription{
 		PlanIDs: []string{plan.ID}, PlanExternalIDs: []string{plan.ExternalID}, Status: metering.Active, Renewal: meter.Monthly,
 		Region: "us-east1", CustomerKey: "acme", ExternalID: "subscription", CustomerExternalID: "customer",
 	})
 	if err != nil {
-		return nil, fmt.Errorf("make a subscription: %w", err)
+		return nil, fmt.Errorf("create a subscription: %w", err)
 	}
 	s.bucketID = bucket.ID
 	quotas := allowance.NewQuotas(allowance.Options{Table: p.Table, Now: p.Now, Random: p.Random, Log: p.Log})
@@ -78,7 +78,7 @@ func sell(ctx context.Context) (*sold, error) {
 	return s, nil
 }
 
-// countingGateway is newGateway with a quota behind each key check.
+// countingGateway returns newGateway's gateway with a quota after each key check.
 func countingGateway(ctx context.Context, address string) (http.Handler, error) {
 	s, err := sell(ctx)
 	if err != nil {

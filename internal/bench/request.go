@@ -21,49 +21,49 @@ import (
 	"github.com/gatewright/gatewright/local/instance"
 )
 
-// The most that a request may cost.
+// The limits of a request's cost.
 const (
 	maxTimes  = 1.25     // the gateway's CPU, times the ReverseProxy's (issue 3, "Figures")
-	maxQuota  = 1.1      // that of a gateway that counts what callers have bought, times one with a key check only
-	maxItems  = 1.0 / 20 // items that counting writes for a request (issue 11, "Figures")
-	maxMemory = 150      // MB of a gateway with connections that wait
+	maxQuota  = 1.1      // the CPU of a gateway with a quota, times that of one with only a key check
+	maxItems  = 1.0 / 20 // items that a quota writes for each request (issue 11, "Figures")
+	maxMemory = 150      // MB of a gateway with waiting connections
 )
 
 func requests() []scenario {
 	return []scenario{
 		{
 			title: "A request through the gateway",
-			text: "CPU per request with a matched route and a checked key, against a bare tuned `httputil.ReverseProxy`: same upstream, same client,\n" +
-				"same run, each proxy a process of its own. The limit is 1.25 times. Below, what a quota adds to the key check (limit 1.1 times), with the items\n" +
-				"that all counting writes to the table: leases, journals, and what is given back.",
+			text: "CPU per request with a matched route and a checked key, compared with a bare, tuned `httputil.ReverseProxy`: same upstream, same client,\n" +
+				"same run, each proxy in its own process. The limit is 1.25 times. The second table shows what a quota adds to the key check (the limit is 1.1 times), and how many items\n" +
+				"the quota writes to the table: leases, journals and returned leases.",
 			options: "rounds=7 requests=20000 connections=16,64 idle=10000 stalled=1000",
 			run:     throughGateway,
 		},
 		{
 			title: "A request by TLS and HTTP/2",
-			text: "The same gateway and ReverseProxy by TLS 1.3: 64 requests at once, on 64 connections by HTTP/1.1 and on\n" +
-				"four by HTTP/2, in rounds that alternate. Both have net/http's HTTP/2; to the upstream both speak HTTP/1.1. The limit is 1.25 times.",
+			text: "The same gateway and ReverseProxy with TLS 1.3: 64 concurrent requests, over 64 connections with HTTP/1.1 and over\n" +
+				"four with HTTP/2, in alternating rounds. Both use the HTTP/2 of net/http, and both send HTTP/1.1 to the upstream. The limit is 1.25 times.",
 			options: "rounds=7 requests=20000",
 			run:     byProtocol,
 		},
 		{
 			title: "A request with everything on",
-			text: "The product as its users start it, where a route has a key and a strict limit, and each request a line in the log and in the sum that the\n" +
-				"terminal shows, and counts for analytics; beside it a tuned `httputil.ReverseProxy` and nginx, which do none of that, and gateways that do a part\n" +
-				"of it. All have one upstream and are asked by one client in turns of a second; medians of the rounds, and of their ratios. Processor time is user's\n" +
-				"and system's, of the process and its children. Debian's package `nginx-light` is needed, unless `-set nginx=no` leaves nginx out.\n" +
+			text: "The product as its users start it: the route checks a key and a strict limit, and each request gets a line in the access log, appears in the\n" +
+				"terminal's summary and is counted for analytics. It is compared with a tuned `httputil.ReverseProxy` and nginx, which do none of this, and with gateways that do a part\n" +
+				"of it. All have the same upstream and the same client, in turns of one second. The table has the medians of the rounds, and of their ratios. CPU is user\n" +
+				"and system time of the process and its children. The scenario needs Debian's package `nginx-light`; `-set nginx=no` leaves nginx out.\n" +
 				"\n" +
-				"The goal is 0.8 times the ReverseProxy with a p99 no worse than its, and it is not reached. What a key, a limit, a line and counts add is to be seen from row to\n" +
-				"row, to within some 5 % on a machine that does other things; p99 there tells of the other things more than of the programs. Where the time of a request goes\n" +
-				"that has all but the product's store and terminal, the last table says, by a profile. A third and more are system calls, of which\n" +
-				"a proxy needs two writes and two reads at least.",
+				"The goal is 0.8 times the CPU of the ReverseProxy, with a p99 that is no worse. The product does not reach it. Each row shows what a key, a limit, access lines or counts add\n" +
+				"to the row before it. On a busy machine, this is accurate to some 5 %, and p99 says more about the other work than about the programs. The last table is from a profile: it shows where a request\n" +
+				"spends its time in a gateway with everything except the product's store and terminal. More than a third of the time are system calls, of which\n" +
+				"a proxy needs at least two writes and two reads.",
 			options: "rounds=7 milliseconds=1000 connections=16,64 nginx=yes profiled=200000",
 			run:     everything,
 		},
 	}
 }
 
-// get is the request of these scenarios.
+// get returns the load of these scenarios: GET requests with a key.
 func get(address string, connections, count int) load.Load {
 	return load.Load{
 		Address: address, Request: load.Request("GET", target, "bench.test", key, ""), Length: world.Small, Connections: connections, Requests: count,
@@ -86,7 +86,7 @@ func (m *measurement) children(ctx context.Context, roles ...string) (upstream s
 	return up.Address, all, nil
 }
 
-// throughGateway compares the gateway with a ReverseProxy, and a gateway that counts with one that does not.
+// throughGateway compares the gateway with a ReverseProxy, and a gateway with a quota with one without.
 func throughGateway(ctx context.Context, m *measurement) error {
 	connections, err := m.Numbers("connections")
 	if err != nil {
@@ -135,13 +135,13 @@ func throughGateway(ctx context.Context, m *measurement) error {
 			m.Exceeds("a quota costs %.2f times a key check alone, the limit is %.2f", times, maxQuota)
 		}
 		if each >= maxItems {
-			m.Exceeds("counting writes %.3f items a request, the limit is %.2f", each, maxItems)
+			m.Exceeds("a quota writes %.3f items for each request, the limit is %.2f", each, maxItems)
 		}
 	}
 	return crowd(ctx, m, all[1])
 }
 
-// items asks the gateway with a quota how many items it has written.
+// items returns how many items the gateway with a quota has written.
 func items(ctx context.Context, address string) (int, error) {
 	text, err := load.Load{Address: address, Request: load.Request("GET", itemsPath, "bench.test", "", "")}.Once(ctx)
 	if err != nil {
@@ -150,7 +150,8 @@ func items(ctx context.Context, address string) (int, error) {
 	return strconv.Atoi(string(text))
 }
 
-// crowd opens connections that wait, some for their next request and some in the middle of a body, and serves others beside them.
+// crowd opens connections that wait, some idle and some in the middle of a body, and measures the gateway's memory and the rate of
+// other requests.
 func crowd(ctx context.Context, m *measurement, gateway load.Subject) error {
 	idle, stalled := m.Number("idle"), m.Number("stalled")
 	pid, ok := gateway.Process.(*load.Child)
@@ -187,17 +188,17 @@ func crowd(ctx context.Context, m *measurement, gateway load.Subject) error {
 	}
 	result, err := get(gateway.Address, 16, m.Number("requests")).Send(ctx)
 	if err != nil {
-		return fmt.Errorf("ask the crowded gateway: %w", err)
+		return fmt.Errorf("send requests beside waiting connections: %w", err)
 	}
-	m.Printf("\nWith %d idle connections and %d whose bodies stall the gateway has %s (%s without), and serves %.0f requests a second to 16 others.\n",
+	m.Printf("\nWith %d idle connections and %d stalled bodies, the gateway uses %s (%s without them), and serves %.0f requests a second over 16 other connections.\n",
 		idle, stalled, megabytes(crowded.Now), megabytes(alone.Now), result.Rate())
 	if crowded.Now > maxMemory<<20 {
-		m.Exceeds("the gateway has %s with %d connections, the limit is %d MB", megabytes(crowded.Now), idle+stalled, maxMemory)
+		m.Exceeds("the gateway uses %s with %d connections, the limit is %d MB", megabytes(crowded.Now), idle+stalled, maxMemory)
 	}
 	return nil
 }
 
-// byProtocol compares the gateway with the ReverseProxy by TLS, and both protocols with each other.
+// byProtocol compares the gateway with the ReverseProxy with TLS, and both protocols with each other.
 func byProtocol(ctx context.Context, m *measurement) error {
 	_, proxies, err := m.children(ctx, roleReverseTLS, roleGatewayTLS)
 	if err != nil {
@@ -223,21 +224,21 @@ func byProtocol(ctx context.Context, m *measurement) error {
 	if err != nil {
 		return err
 	}
-	m.Printf("| by TLS | connections | requests at once | ReverseProxy, µs CPU | gateway, µs CPU | ratio |\n|---|---|---|---|---|---|\n")
+	m.Printf("| with TLS | connections | concurrent requests | ReverseProxy, µs CPU | gateway, µs CPU | ratio |\n|---|---|---|---|---|---|\n")
 	for i, name := range []string{"HTTP/1.1", "HTTP/2"} {
 		reverse, gateway := got[2*i], got[2*i+1]
 		times := gateway.Times(reverse, load.CPU)
 		m.Printf("| %s | %d | %d | %.1f | %.1f | %.2f |\n", name, []int{atOnce, connections}[i], atOnce, reverse.Median(load.CPU), gateway.Median(load.CPU), times)
 		if times > maxTimes {
-			m.Exceeds("by %s the gateway costs %.2f times the ReverseProxy, the limit is %.2f", name, times, maxTimes)
+			m.Exceeds("with %s the gateway costs %.2f times the ReverseProxy, the limit is %.2f", name, times, maxTimes)
 		}
 	}
-	m.Printf("\nBy HTTP/2 a request costs the ReverseProxy %.2f times what it does by HTTP/1.1, and the gateway %.2f times.\n",
+	m.Printf("\nA request with HTTP/2 costs the ReverseProxy %.2f times as much as with HTTP/1.1, and the gateway %.2f times.\n",
 		got[2].Times(got[0], load.CPU), got[3].Times(got[1], load.CPU))
 	return nil
 }
 
-// everything compares the product as its users start it with a ReverseProxy and nginx, and with gateways that have a part of it.
+// everything compares the product, as its users start it, with a ReverseProxy, with nginx, and with gateways that do a part of its work.
 func everything(ctx context.Context, m *measurement) error {
 	connections, err := m.Numbers("connections")
 	if err != nil {
@@ -286,11 +287,11 @@ func everything(ctx context.Context, m *measurement) error {
 	return shares(ctx, m, upstream, m.Number("profiled"))
 }
 
-// nginx starts nginx as a proxy of the upstream: as many workers as there are processors, connections that are kept, and no log.
+// nginx starts nginx as a proxy for the upstream, with a worker for each processor, keep-alive connections and no log.
 func (m *measurement) nginx(ctx context.Context, upstream string) (s load.Subject, err error) {
 	binary, err := exec.LookPath("nginx")
 	if err != nil {
-		return s, fmt.Errorf("find nginx: %w: install it with `apt-get install nginx-light`, or leave it out by -set nginx=no", err)
+		return s, fmt.Errorf("find nginx: %w: install it with `apt-get install nginx-light`, or leave it out with -set nginx=no", err)
 	}
 	dir, err := m.Folder("nginx")
 	if err != nil {

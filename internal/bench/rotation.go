@@ -30,35 +30,36 @@ import (
 func rotations() []scenario {
 	return []scenario{{
 		title: "A rotation of the root key",
-		text: "100,000 API keys, half of them in a bucket that has forgotten their texts, over the embedded engine with its files in memory, so that no disk is measured; two clients check keys, each for the first time, from\n" +
-			"before the rotation until after it. The hours of waiting are gone through by a clock of its own. The limits are no key refused, and one read of the table beside the usual one.",
+		text: "100,000 API keys, half of them in a bucket that does not keep the keys' texts. The embedded engine keeps its files in memory, so that the disk is not measured. Two clients check keys\n" +
+			"before, during and after the rotation, each key for the first time. A simulated clock skips the hours of waiting. The limits are that no key is refused, and that a check reads the table at most once more than usual.",
 		options: "keys=100000",
 		run:     rotation,
 	}}
 }
 
-// portion is how many keys a request creates.
+// portion is the number of keys that a request creates.
 const portion = 40
 
-// stride is the distance between keys that are checked one after the other.
+// stride is the distance between keys that are checked in succession.
 const stride = 7919
 
-// allowed is how many reads a check may make while the root key is rotated, and usual how many before and afterwards.
+// allowed is how many reads a check may make while the root key is rotated, and usual is the limit before and afterwards.
 const allowed, usual = 2, 1
 
-// rotated is an installation whose clock the benchmark advances.
+// rotated is an installation whose root key is rotated. The benchmark advances its clock.
 type rotated struct {
 	parts installation.Parts
 	ahead atomic.Int64
 	// clock is held for reading while a key is checked, so that the clock is not advanced during a check.
 	clock sync.RWMutex
 	texts []string
-	phase atomic.Pointer[phase] // counts the checks of now
+	phase atomic.Pointer[phase] // counts the checks of the current phase
 }
 
+// phase counts the checks of a phase, the refused ones, and the most reads of one check.
 type phase struct{ checks, refused, most atomic.Int64 }
 
-// rotatedOwner owns the buckets; the second of them does not keep the texts of its keys.
+// rotatedOwner owns the buckets. The second bucket does not keep the texts of its keys.
 var rotatedOwner = auth.Owner{AccountID: "a-1", Account: "demo", Viewer: auth.Principal{Permissions: auth.Full()}}
 
 var rotatedBuckets = []keys.NewBucket{{Name: "shown"}, {Name: "forgotten", Unretrievable: true}}
@@ -117,10 +118,10 @@ func rotation(ctx context.Context, m *measurement) (err error) {
 		m.Exceeds("%d checks were refused, the limit is 0", refused)
 	}
 	if during.most.Load() > allowed || before.most.Load() > usual || after.most.Load() > usual {
-		m.Exceeds("a check has read the table more often than %d times, or %d times during the rotation", usual, allowed)
+		m.Exceeds("a check has read the table more than %d times, or more than %d times during the rotation", usual, allowed)
 	}
 	if during.checks.Load() == 0 {
-		return errors.New("no key was checked during the rotation")
+		return errors.New("no key was checked during the rotation: it was too short, use -set keys= with a larger number")
 	}
 	return nil
 }
@@ -129,7 +130,7 @@ func (b *rotated) request(ctx context.Context) context.Context {
 	return audit.With(ctx, &audit.Request{AccountID: rotatedOwner.AccountID, Action: "consumer.update", RequestID: b.parts.IDs.UUID(), Time: b.parts.Now()})
 }
 
-// fill creates the keys, portion for each consumer.
+// fill creates n keys: portion keys for each consumer.
 func (b *rotated) fill(ctx context.Context, n int) error {
 	service := keys.Open(b.parts)
 	for _, in := range rotatedBuckets {
@@ -157,7 +158,7 @@ func (b *rotated) fill(ctx context.Context, n int) error {
 	return group.Wait()
 }
 
-// at is the bucket of a key: they take turns by portions.
+// at returns the bucket of key i. The buckets take turns, a portion each.
 func (b *rotated) at(i int) keys.ConsumerAt {
 	return keys.ConsumerAt{BucketAt: keys.BucketAt{Owner: rotatedOwner, Bucket: rotatedBuckets[i/portion%len(rotatedBuckets)].Name}}
 }
@@ -196,7 +197,7 @@ func (b *rotated) check(ctx context.Context) error {
 	}
 }
 
-// rotate carries out a rotation, and returns how long its steps took.
+// rotate performs a rotation, and returns how long its steps took.
 func (b *rotated) rotate(ctx context.Context) (took time.Duration, err error) {
 	rotation := durable.Rotation(b.parts)
 	engine, err := durable.Engine(b.parts)

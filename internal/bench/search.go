@@ -20,23 +20,23 @@ import (
 
 // The limits of the search (issue 13, parts 9 and 11).
 const (
-	maxAlone    = 100 * time.Millisecond // of a search, at the median
-	maxBehind   = time.Second            // of a search behind those of other clients
-	maxSearches = 150 << 20              // bytes that searches hold
-	maxVisitors = 16 << 20               // bytes that clients leave behind which come once
+	maxAlone    = 100 * time.Millisecond // for a search, at the median
+	maxBehind   = time.Second            // for a search while other clients search
+	maxSearches = 150 << 20              // bytes of memory that searches take
+	maxVisitors = 16 << 20               // bytes of memory that remain after many clients with one request each
 )
 
-// searcher searches the documentation by /mcp/docs.
+// searcher searches the documentation through /mcp/docs.
 type searcher struct {
 	product   *world.Product
 	questions []string
 	asked     atomic.Int64
 
 	mu    sync.Mutex
-	modes map[string]int // how often searches were by meaning, and by words
+	modes map[string]int // the number of searches by mode: semantic or lexical
 }
 
-// readQuestions reads the questions that the quality of the search is measured with.
+// readQuestions returns the questions that also measure the quality of the search.
 func readQuestions() (all []string, err error) {
 	text, err := os.ReadFile("shared/docsearch/testdata/answerable.txt")
 	if err != nil {
@@ -50,14 +50,14 @@ func readQuestions() (all []string, err error) {
 	return all, nil
 }
 
-// next returns a question that was not asked before.
+// next returns a new question.
 func (s *searcher) next() string {
 	n := s.asked.Add(1)
 	return fmt.Sprintf("%s (%d)", s.questions[int(n)%len(s.questions)], n)
 }
 
-// from is a request from an address of its own. This machine has 16 million of them (127.0.0.0/8), and the server counts requests
-// by address.
+// from returns a request from a client's own address, because the server limits requests by address. This machine has 16 million
+// addresses (127.0.0.0/8).
 func (s *searcher) from(client int, body string) load.Load {
 	l := s.product.Management("POST", "/mcp/docs", body)
 	l.Request = load.Request("POST", "/mcp/docs", l.Address, "", body)
@@ -69,7 +69,7 @@ func (s *searcher) from(client int, body string) load.Load {
 	return l
 }
 
-// search searches once.
+// search sends one search, and returns how long it took.
 func (s *searcher) search(ctx context.Context, client int, question string) (time.Duration, error) {
 	quoted, err := json.Marshal(question)
 	if err != nil {
@@ -81,7 +81,7 @@ func (s *searcher) search(ctx context.Context, client int, question string) (tim
 			Result struct{ StructuredContent struct{ Mode string } }
 		}
 		if err := json.Unmarshal(body, &out); err != nil || out.Result.StructuredContent.Mode == "" {
-			return errors.Join(fmt.Errorf("a search is answered %.300s", body), err)
+			return errors.Join(fmt.Errorf("a search returned no result with a mode: %.300s", body), err)
 		}
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -92,7 +92,7 @@ func (s *searcher) search(ctx context.Context, client int, question string) (tim
 	return result.Percentile(100), err
 }
 
-// searches measures the search: one client alone, sixteen at once, and what clients leave behind.
+// searches measures the search: one client alone, sixteen at once, and the memory that remains after many clients.
 func searches(ctx context.Context, m *measurement, product *world.Product) error {
 	questions, err := readQuestions()
 	if err != nil {
@@ -107,12 +107,12 @@ func searches(ctx context.Context, m *measurement, product *world.Product) error
 	if err != nil {
 		return err
 	}
-	m.Row("the first search, which reads index and weights", "", millis(first), true)
+	m.Row("the first search, which reads the index and the weights", "", millis(first), true)
 	if err := s.alone(ctx, m); err != nil {
 		return err
 	}
 	if s.modes["lexical"] > 0 {
-		return errors.New("a search with nobody before it is by words: the product finds no weights")
+		return errors.New("a search by one client alone was lexical: the product does not find its weights, so check GATEWRIGHT_DOCS_WEIGHTS")
 	}
 	if err := s.crowd(ctx, m); err != nil {
 		return err
@@ -123,7 +123,7 @@ func searches(ctx context.Context, m *measurement, product *world.Product) error
 	}
 	grown := after.Most - before.Now
 	m.Row("memory of the searches, at most", megabytes(maxSearches),
-		fmt.Sprintf("%s, %s of it without the mapped weights", megabytes(grown), megabytes(after.Own-before.Own)), grown <= maxSearches)
+		fmt.Sprintf("%s, %s of it not mapped from files", megabytes(grown), megabytes(after.Own-before.Own)), grown <= maxSearches)
 	for n := range m.Number("visitors") {
 		if _, err := s.from(1000+n, message("ping", "{}")).Send(ctx); err != nil {
 			return err
@@ -136,7 +136,7 @@ func searches(ctx context.Context, m *measurement, product *world.Product) error
 	if err != nil {
 		return err
 	}
-	m.Row(fmt.Sprintf("memory that %d clients leave behind which come once", m.Number("visitors")), megabytes(maxVisitors),
+	m.Row(fmt.Sprintf("memory that remains after %d clients with one request each", m.Number("visitors")), megabytes(maxVisitors),
 		megabytes(left.Own-after.Own), left.Own-after.Own <= maxVisitors)
 	return nil
 }
@@ -144,7 +144,7 @@ func searches(ctx context.Context, m *measurement, product *world.Product) error
 // searchers is how many clients search at once.
 const searchers = 16
 
-// alone has one client search at a time, and repeat each question.
+// alone searches with one client at a time, and asks each question twice.
 func (s *searcher) alone(ctx context.Context, m *measurement) error {
 	var fresh, again []time.Duration
 	for n := range m.Number("searches") {
@@ -158,15 +158,15 @@ func (s *searcher) alone(ctx context.Context, m *measurement) error {
 		}
 	}
 	median, _ := sorted(fresh)
-	m.Row(fmt.Sprintf("a search with nobody before it, median of %d", len(fresh)), millis(maxAlone),
+	m.Row(fmt.Sprintf("a search by one client alone, median of %d", len(fresh)), millis(maxAlone),
 		fmt.Sprintf("%s, 99th percentile %s", millis(median), millis(load.Percentile(fresh, 99))), median <= maxAlone)
 	m.Row("the same question again", "", millis(load.Median(again)), true)
 	return nil
 }
 
-// crowd has sixteen clients search at once, each as often as its address may.
+// crowd searches with sixteen clients at once, each as often as the limit of its address allows.
 func (s *searcher) crowd(ctx context.Context, m *measurement) error {
-	const pace = 110 * time.Millisecond // an address may send ten calls a second
+	const pace = 110 * time.Millisecond // an address may send ten requests a second
 	var mu sync.Mutex
 	var times []time.Duration
 	s.modes = map[string]int{}
@@ -194,6 +194,6 @@ func (s *searcher) crowd(ctx context.Context, m *measurement) error {
 	}
 	median, longest := sorted(times)
 	m.Row(fmt.Sprintf("searches of %d clients at once, the longest of %d", searchers, len(times)), millis(maxBehind),
-		fmt.Sprintf("%s, median %s; %d by meaning, %d by words, since too many were before them", millis(longest), millis(median), s.modes["semantic"], s.modes["lexical"]), longest <= maxBehind)
+		fmt.Sprintf("%s, median %s; %d semantic, and %d lexical because too many were waiting", millis(longest), millis(median), s.modes["semantic"], s.modes["lexical"]), longest <= maxBehind)
 	return nil
 }
