@@ -25,7 +25,7 @@ import (
 	"github.com/gatewright/gatewright/shared/garbage"
 )
 
-// house is one server with consumers that each have a key.
+// house is one server with consumers. Each consumer has a key.
 type house struct {
 	*world.ServerProcess
 
@@ -33,15 +33,15 @@ type house struct {
 	upstream string
 	site     *world.Site
 	turns    *instance.Turns // account keys
-	keys     []string        // of consumers
-	n        atomic.Uint64   // counts keys that are used, and consumers that are created
+	keys     []string        // the keys of the consumers
+	n        atomic.Uint64   // counts used keys and created consumers
 	agent    *world.Agent
 
-	took   time.Duration // of the consumers' creation
-	stored int64         // bytes on disk that the consumers take
+	took   time.Duration // how long it took to create the consumers
+	stored int64         // bytes that the consumers take on disk
 }
 
-// each calls do for the numbers below n, makers at a time.
+// each calls do for the numbers from 0 to n-1, with makers calls at a time.
 func each(ctx context.Context, n int, do func(ctx context.Context, i int) error) error {
 	group, ctx := errgroup.WithContext(ctx)
 	var next atomic.Int64
@@ -58,7 +58,7 @@ func each(ctx context.Context, n int, do func(ctx context.Context, i int) error)
 	return group.Wait()
 }
 
-// settle starts one server over a folder and creates consumers with a key each.
+// settle starts one server with a data folder and creates count consumers with a key each.
 func settle(ctx context.Context, m *measurement, folder string, count int) (*house, error) {
 	certificate, err := world.NewCertificate()
 	if err != nil {
@@ -98,7 +98,7 @@ func settle(ctx context.Context, m *measurement, folder string, count int) (*hou
 	return h, err
 }
 
-// load is a request by TLS with another key each time.
+// load returns requests with TLS. key returns the key of each request.
 func (h *house) load(connections int, key func() string) load.Load {
 	l := h.site.Load(http.MethodGet, "/wait/0", "")
 	l.Address, l.TLS, l.Connections = h.Secure(), h.Certificate.TLS(h.site.Host), connections
@@ -109,12 +109,12 @@ func (h *house) load(connections int, key func() string) load.Load {
 // next returns the key of the next consumer.
 func (h *house) next() string { return h.keys[h.n.Add(1)%uint64(len(h.keys))] }
 
-// figures are the rate and the latencies of requests.
+// figures returns the rate and the latencies of requests as a text.
 func figures(r load.Result) string {
-	return fmt.Sprintf("%.0f a second; half within %.1f ms, 99 in 100 within %.1f ms", r.Rate(), r.Percentile(50).Seconds()*1e3, r.Percentile(99).Seconds()*1e3)
+	return fmt.Sprintf("%.0f a second; p50 %.1f ms, p99 %.1f ms", r.Rate(), r.Percentile(50).Seconds()*1e3, r.Percentile(99).Seconds()*1e3)
 }
 
-// capacity measures how much one server holds, and how fast it is with that.
+// capacity measures how fast one server is with many consumers, and how much disk and memory it uses.
 func capacity(ctx context.Context, m *measurement) error {
 	const connections = 64
 	count := m.Number("keys")
@@ -122,8 +122,8 @@ func capacity(ctx context.Context, m *measurement) error {
 	if err != nil {
 		return err
 	}
-	m.Row(fmt.Sprintf("one server: consumers with a key created, to %d, by %d clients", count, makers), "", fmt.Sprintf("%.0f a second", float64(count)/h.took.Seconds()), true)
-	m.Row("the same: disk for each, its key, changes and audit records included", "", fmt.Sprintf("%d bytes", h.stored/int64(count)), true)
+	m.Row(fmt.Sprintf("one server: create %d consumers with a key, by %d clients", count, makers), "", fmt.Sprintf("%.0f a second", float64(count)/h.took.Seconds()), true)
+	m.Row("the same: disk for each consumer, with its key, changes and audit records", "", fmt.Sprintf("%d bytes", h.stored/int64(count)), true)
 	for _, w := range []struct {
 		name string
 		key  func() string
@@ -137,7 +137,7 @@ func capacity(ctx context.Context, m *measurement) error {
 		if err != nil {
 			return err
 		}
-		m.Row(fmt.Sprintf("one server: requests by TLS, %d connections, clients and upstream on the same processors, %s", connections, w.name), "", figures(result), true)
+		m.Row(fmt.Sprintf("one server: requests with TLS, %d connections, clients and upstream on the same processors, %s", connections, w.name), "", figures(result), true)
 	}
 	if err := h.Quiet(ctx); err != nil {
 		return err
@@ -146,7 +146,7 @@ func capacity(ctx context.Context, m *measurement) error {
 	if err != nil {
 		return err
 	}
-	m.Row("one server: memory afterwards", "", fmt.Sprintf("%s, %s of them its program's; at most %s", megabytes(memory.Now), megabytes(memory.Now-memory.Own), megabytes(memory.Most)), true)
+	m.Row("one server: memory afterwards", "", fmt.Sprintf("%s, %s of it mapped from files; at most %s", megabytes(memory.Now), megabytes(memory.Now-memory.Own), megabytes(memory.Most)), true)
 	binary, err := m.Build(ctx, world.Server)
 	if err != nil {
 		return err
@@ -174,11 +174,11 @@ func capacity(ctx context.Context, m *measurement) error {
 		all = append(all, time.Since(began))
 	}
 	median, longest := sorted(all)
-	m.Row(fmt.Sprintf("one server: start with them, until all addresses answer, median of %d", len(all)), "", fmt.Sprintf("%s, the longest %s", millis(median), millis(longest)), true)
+	m.Row(fmt.Sprintf("one server: start with them, until all addresses respond, median of %d", len(all)), "", fmt.Sprintf("%s, the longest %s", millis(median), millis(longest)), true)
 	return nil
 }
 
-// bytesBelow returns how much the files in a folder hold, which may be removed meanwhile.
+// bytesBelow returns the size of all files in a folder and below it. Files may be removed meanwhile.
 func bytesBelow(dir string) (total int64, err error) {
 	err = filepath.WalkDir(dir, func(_ string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
@@ -203,24 +203,25 @@ func ifThere(err error) error {
 	return err
 }
 
-// What an hour of a modest installation brings: some three requests a second, a team that deploys and administers, and an agent
-// whose network is not the best.
+// The work of an hour in a modest installation: some three requests a second, a team that deploys and administers, and an agent that
+// reconnects.
 const (
-	hourlyRequests    = 10_000 // on connections that are kept, each with another key
-	hourlyHandshakes  = 500    // connections for one request
-	hourlyConsumers   = 100    // created with a key that is used once, and deleted; each time some are listed
+	hourlyRequests    = 10_000 // over keep-alive connections, each with another key
+	hourlyHandshakes  = 500    // connections for a single request
+	hourlyConsumers   = 100    // created with a key, which is used once, and deleted; then a page of consumers is listed
 	hourlyAudits      = 20     // pages of the audit log
 	hourlyDeployments = 2
 	hourlyReconnects  = 2
 )
 
-// The limits of what a day leaves behind.
+// The limits for what a day leaves behind.
 const (
-	maxGrowth = 1.1 // times, of what scatters; resident memory may have the room for garbage beside (package garbage)
-	maxMore   = 10  // goroutines and descriptors: connections that are about to end
+	maxGrowth = 1.1 // times the value before; resident memory may also have the room for garbage (package garbage)
+	maxMore   = 10  // more goroutines and descriptors, for connections that are about to end
 )
 
-// state is what a server holds at a moment. The descriptors of the store's files grow with it, up to the engine's bound of 500.
+// state is what a server uses at a moment. The descriptors of the store's files are counted separately, because they grow with the
+// store, up to the engine's limit of 500.
 type state struct {
 	resident, heap, disk            float64 // MB
 	goroutines, descriptors, tables float64
@@ -231,7 +232,7 @@ func (h *house) state(ctx context.Context) (s state, err error) {
 	g, gaugesErr := world.Gauges(ctx, h.Admin)
 	tables, tablesErr := h.Holds(".sst")
 	const mb = 1 << 20
-	// Go collects garbage again when what the last collection left has grown by GOGC percent.
+	// Go's next collection starts when the heap that the last one left has grown by GOGC percent.
 	left := g["go_memstats_next_gc_bytes"] / (1 + g["go_gc_gogc_percent"]/100)
 	return state{
 		resident: float64(memory.Now) / mb, heap: left / mb, disk: g["gatewright_store_bytes"] / mb,
@@ -239,7 +240,7 @@ func (h *house) state(ctx context.Context) (s state, err error) {
 	}, errors.Join(memoryErr, gaugesErr, tablesErr)
 }
 
-// rest leaves the server alone until its garbage is collected, which Go does after two minutes at the latest.
+// rest returns the state of the idle server after its garbage is collected, which Go does within two minutes.
 func (h *house) rest(ctx context.Context) (state, error) {
 	h.Client.CloseIdleConnections()
 	http.DefaultClient.CloseIdleConnections()
@@ -249,11 +250,11 @@ func (h *house) rest(ctx context.Context) (state, error) {
 	return h.state(ctx)
 }
 
-// day has one server do 24 hours of work, as fast as it can, and compares what it holds before and after them, and how long
-// requests took in the first and last hours.
+// day makes one server do 24 hours of work as fast as it can. It compares what the server uses before and after them, and how long
+// requests took in the first and the last hours.
 func day(ctx context.Context, m *measurement) error {
-	const evening = 3  // hours before the day, which fill what is kept in memory
-	const compared = 3 // hours of the beginning, and of the end
+	const evening = 3  // hours of work before the day, which fill the caches
+	const compared = 3 // how many of the first and the last hours are compared
 	hours, count := max(m.Number("hours"), 1), m.Number("day-keys")
 	h, err := settle(ctx, m, "day", count)
 	if err != nil {
@@ -302,13 +303,13 @@ func day(ctx context.Context, m *measurement) error {
 	if err != nil {
 		return err
 	}
-	m.Row(fmt.Sprintf("one server: %d hours of work, with %d keys", hours, count), "", fmt.Sprintf("in %s: %d requests, %d handshakes, %d consumers, %d deployments, %d agents that connect again",
+	m.Row(fmt.Sprintf("one server: %d hours of work, with %d keys", hours, count), "", fmt.Sprintf("in %s: %d requests, %d handshakes, %d consumers, %d deployments, %d reconnects of an agent",
 		took.Round(time.Second), hours*hourlyRequests, hours*hourlyHandshakes, hours*hourlyConsumers, hours*hourlyDeployments, hours*hourlyReconnects), true)
 	for _, row := range []struct {
 		name, unit          string
 		before, after, most float64
 	}{
-		{"what a collection of garbage leaves, before and after them", " MB", before.heap, after.heap, before.heap*maxGrowth + 2},
+		{"heap after a garbage collection, before and after them", " MB", before.heap, after.heap, before.heap*maxGrowth + 2},
 		{"resident memory before and after them", " MB", before.resident, after.resident, before.resident*maxGrowth + garbage.Room>>20},
 		{"descriptors", "", before.descriptors, after.descriptors, before.descriptors + maxMore},
 		{"goroutines", "", before.goroutines, after.goroutines, before.goroutines + maxMore},
@@ -322,8 +323,8 @@ func day(ctx context.Context, m *measurement) error {
 		most       float64
 	}{
 		{"resident memory in its first and last hours", "MB", resident, maxGrowth},
-		{"half of the requests within, in its first and last hours", "ms", half, 1.25},
-		{"99 in 100 within", "ms", tail, 1.5},
+		{"p50 of the requests in its first and last hours", "ms", half, 1.25},
+		{"p99 of the requests in its first and last hours", "ms", tail, 1.5},
 	} {
 		ends := min(compared, len(row.all))
 		first, last := load.Median(slices.Clone(row.all[:ends])), load.Median(slices.Clone(row.all[len(row.all)-ends:]))
@@ -332,7 +333,7 @@ func day(ctx context.Context, m *measurement) error {
 	return nil
 }
 
-// hour has the work of an hour done at once, and returns how long requests took meanwhile.
+// hour does the work of an hour as fast as possible, and returns the latencies of the requests.
 func (h *house) hour(ctx context.Context) (hour load.Result, err error) {
 	work, ctx := errgroup.WithContext(ctx)
 	work.Go(func() (err error) {
@@ -400,7 +401,7 @@ func (h *house) administer(ctx context.Context) error {
 	return nil
 }
 
-// connectTo is a proxy for agents (CONNECT) for which all names are at one address.
+// connectTo returns an HTTP proxy (CONNECT) that connects agents to one address, whatever name they ask for.
 func connectTo(address string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		to, err := new(net.Dialer).DialContext(r.Context(), "tcp", address)

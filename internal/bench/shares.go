@@ -14,19 +14,20 @@ import (
 	"github.com/gatewright/gatewright/internal/bench/load"
 )
 
-// share is a part of a request's processor time: that of the stacks in which one of its functions is. Where functions of several are
-// in one stack, it belongs to the first in the list that ends, and without one to the innermost function.
+// share is a part of a request's processor time: the time of all stacks that contain one of its functions. If a stack contains
+// functions of several parts, its time belongs to the first part in the list whose ends is true. If there is none, it belongs to the
+// part of the innermost function.
 type share struct {
 	what string
-	// ends says that nothing which these functions call is anybody else's.
+	// ends is true if everything that these functions call belongs to this part.
 	ends bool
-	// functions are the beginnings of names as runtime.Frame has them.
+	// functions are prefixes of function names, in the form of runtime.Frame.
 	functions []string
 }
 
 const ours = "github.com/gatewright/gatewright/"
 
-// parts are all that a request's time is divided into.
+// parts returns the parts of a request's time.
 func parts() []share {
 	return []share{
 		{"system calls: writes", true, []string{"internal/poll.(*FD).Write"}},
@@ -53,8 +54,8 @@ func parts() []share {
 	}
 }
 
-// of returns the index of the part that a stack belongs to, or the number of parts if it belongs to none. The stack begins with the
-// innermost function.
+// of returns the index of the part that a stack belongs to, or len(all) if it belongs to none. The stack begins with the innermost
+// function.
 func of(all []share, stack []string) int {
 	part, length := len(all), 0
 	for i, s := range all {
@@ -64,7 +65,7 @@ func of(all []share, stack []string) int {
 	}
 	for _, function := range stack {
 		for i, s := range all {
-			if n := s.has(function); n > length { // the longest says most
+			if n := s.has(function); n > length { // the longest prefix is the most specific
 				part, length = i, n
 			}
 		}
@@ -75,7 +76,7 @@ func of(all []share, stack []string) int {
 	return part
 }
 
-// has returns the length of the longest prefix by which the part has a function, 0 if it does not have it.
+// has returns the length of the part's longest prefix of a function's name, or 0 if no prefix matches.
 func (s share) has(function string) int {
 	longest := 0
 	for _, begins := range s.functions {
@@ -86,17 +87,17 @@ func (s share) has(function string) int {
 	return longest
 }
 
-// maxOther is the share of the time that may belong to no part. Beyond it, parts does not fit the product any more.
+// maxOther is the largest share of the time that may belong to no part. If it is larger, parts no longer fits the product.
 const maxOther = 0.15
 
-// divide returns the shares of the parts in the time of a profile, and last the share of no part. It fails if parts does not fit what
-// is measured.
+// divide returns the share of each part in the time of a profile, and then the share that belongs to no part. It returns an error if the
+// parts do not fit the profile.
 func divide(p *profile.Profile, all []share) ([]float64, error) {
 	spent, total := make([]float64, len(all)+1), 0.0
 	for _, sample := range p.Sample {
 		var stack []string
 		for _, location := range sample.Location {
-			for _, line := range location.Line { // those inlined first
+			for _, line := range location.Line { // inlined functions come first
 				stack = append(stack, line.Function.Name)
 			}
 		}
@@ -111,16 +112,16 @@ func divide(p *profile.Profile, all []share) ([]float64, error) {
 	for i := range spent {
 		spent[i] /= total
 		if i < len(all) && spent[i] == 0 {
-			failed = append(failed, fmt.Errorf("%q takes no time: its functions have other names, or are not called any more", all[i].what))
+			failed = append(failed, fmt.Errorf("%q takes no time: its functions were renamed or are no longer called, so change them in parts (shares.go)", all[i].what))
 		}
 	}
 	if other := spent[len(all)]; other > maxOther {
-		failed = append(failed, fmt.Errorf("%.0f %% of the time is nobody's: name its functions in parts", 100*other))
+		failed = append(failed, fmt.Errorf("%.0f %% of the time belongs to no part: add its functions to parts (shares.go)", 100*other))
 	}
 	return spent, errors.Join(failed...)
 }
 
-// shares measures where the processor time of a request with the counts of analytics goes, by a profile of so many requests.
+// shares measures where a request spends its processor time in a gateway with analytics, with a profile of count requests.
 func shares(ctx context.Context, m *measurement, upstream string, count int) error {
 	const connections = 16
 	path := filepath.Join(m.Dir, "profile")
@@ -133,7 +134,7 @@ func shares(ctx context.Context, m *measurement, upstream string, count int) err
 		_, err = get(gateway.Address, connections, count).Send(ctx)
 	}
 	after, failed := gateway.CPU()
-	gateway.Stop() // which writes the profile
+	gateway.Stop() // this writes the profile
 	if err = errors.Join(err, failed); err != nil {
 		return fmt.Errorf("profile a gateway: %w", err)
 	}
@@ -151,7 +152,7 @@ func shares(ctx context.Context, m *measurement, upstream string, count int) err
 	if divided == nil {
 		return err
 	}
-	m.Printf("\nWhere %.1f µs of a request with the counts of analytics go, by a profile of %d requests over %d connections:\n\n| what | share |\n|---|--:|\n",
+	m.Printf("\nThe parts of the %.1f µs that a request takes with the counts of analytics, from a profile of %d requests over %d connections:\n\n| what | share |\n|---|--:|\n",
 		(after-before).Seconds()*1e6/float64(count), count, connections)
 	for i, s := range append(all, share{what: "everything else"}) {
 		m.Printf("| %s | %.1f %% |\n", s.what, 100*divided[i])

@@ -57,7 +57,7 @@ func TestPartsThatNoLongerFitAreAFailure(t *testing.T) {
 	}{
 		{"all is somebody's", map[string]int64{"a.F": 50, "b.F": 25, "b.G": 25}, []float64{0.5, 0.5, 0}, ""},
 		{"a little is nobody's", map[string]int64{"a.F": 50, "b.F": 35, "c.F": 15}, []float64{0.5, 0.35, 0.15}, ""},
-		{"more is", map[string]int64{"a.F": 50, "b.F": 34, "c.F": 16}, []float64{0.5, 0.34, 0.16}, "16 % of the time is nobody's"},
+		{"more is", map[string]int64{"a.F": 50, "b.F": 34, "c.F": 16}, []float64{0.5, 0.34, 0.16}, "16 % of the time belongs to no part"},
 		{"a part is gone", map[string]int64{"a.F": 100}, []float64{1, 0, 0}, `"b" takes no time`},
 		{"nothing was measured", nil, nil, "empty"},
 	} {

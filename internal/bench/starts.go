@@ -26,41 +26,41 @@ import (
 	"github.com/gatewright/gatewright/shared/config"
 )
 
-// The limits of a start, on a machine of two cores.
+// The limits of a start, on a machine with two cores.
 const (
-	maxPoll = 15 * time.Millisecond // of a function until its first poll, at the median (issue 3, "Figures")
-	// maxPollMCP is for what speaks MCP, which makes the library of JSON Schema ready as it starts; functions/mcp is all groups.
+	maxPoll = 15 * time.Millisecond // from the start of a function to its first poll, at the median (issue 3, "Figures")
+	// maxPollMCP is for functions that speak MCP, which prepare JSON Schemas when they start. functions/mcp also contains all groups.
 	maxPollMCP     = 25 * time.Millisecond
-	maxFunction    = 40 << 20   // bytes that a function holds
-	maxClient      = 25_000_000 // bytes of the client's file (issue 16, part 2)
-	maxClientTimes = 4          // the time of the client's --help, times that of a bare program
+	maxFunction    = 40 << 20   // bytes of memory that a function uses
+	maxClient      = 25_000_000 // size of the client's file in bytes (issue 16, part 2)
+	maxClientTimes = 4          // the time of the client's --help, divided by that of a bare program
 )
 
 func starts() []scenario {
 	return []scenario{
 		{
 			title: "The start of a function",
-			text: "Each function's binary under a Runtime API of ours: its size, the time from its start to its first poll, the memory it holds. The limits\n" +
-				"are 15 ms at the median, 25 ms for those that speak MCP, and 40 MB. It is our share of a cold start: no sandbox is made here.",
+			text: "The binary of each function with a simulated Lambda Runtime API: its size, the time from its start to its first poll, and its memory. The limits\n" +
+				"are 15 ms at the median, 25 ms for functions that speak MCP, and 40 MB. The time is only the function's share of a cold start, because no sandbox is created here.",
 			options: "starts=21 requests=500 dist=dist/" + runtime.GOARCH + " under=",
 			run:     functionStarts,
 		},
 		{
 			title: "The start of the client",
-			text: "The command `gatewright` before it does anything: its size, and the time of its `--help` in turns with a program of cobra that does nothing. The limits are\n" +
-				"25 MB and 4 times. The server beside it is what the client would be with everything linked ([0068](decisions/0068-the-server-is-a-binary-of-its-own.md)).",
+			text: "The client `gatewright`: its size, and the time of `gatewright --help` compared with a cobra program that does nothing, in turns. The limits are\n" +
+				"25 MB and 4 times. The server is shown for comparison: the client would be like it if it linked everything ([0068](decisions/0068-the-server-is-a-binary-of-its-own.md)).",
 			options: "starts=21",
 			run:     clientStart,
 		},
 	}
 }
 
-// functionStarts starts the binaries of all functions as Lambda does. The kernel has them in its cache, and no request reaches a
-// table. The option under names an emulator of processors that starts each, such as qemu-aarch64-static: no limit holds then.
+// functionStarts starts the binaries of all functions as Lambda does. The kernel has the files in its cache, and no request reaches a
+// table. The option under names a processor emulator that runs the binaries, such as qemu-aarch64-static. Then there are no limits.
 func functionStarts(ctx context.Context, m *measurement) error {
 	binaries, err := filepath.Glob(filepath.Join(m.Text("dist"), "*", "bootstrap"))
 	if err != nil || len(binaries) == 0 {
-		return fmt.Errorf("no */bootstrap in %s: build them first", m.Text("dist"))
+		return fmt.Errorf("no */bootstrap in %[1]s: run make build GOARCH=%[2]s first", m.Text("dist"), filepath.Base(m.Text("dist")))
 	}
 	groups := map[string]bool{}
 	for _, g := range functions.Groups() {
@@ -103,17 +103,17 @@ func functionStarts(ctx context.Context, m *measurement) error {
 			m.Exceeds("%s: starts in %v, the limit is %v", name, median, most)
 		}
 		if held := max(idle, busy); held > maxFunction {
-			m.Exceeds("%s: holds %s, the limit is %s", name, megabytes(held), megabytes(maxFunction))
+			m.Exceeds("%s: uses %s, the limit is %s", name, megabytes(held), megabytes(maxFunction))
 		}
 	}
 	return nil
 }
 
-// functionTimeout is how long one start with all of its requests may take.
+// functionTimeout is how long one start may take, with all its requests.
 const functionTimeout = 30 * time.Second
 
-// startFunction runs a function until it has answered the requests and polls again. It returns the time to its first poll and the
-// most memory that it held.
+// startFunction runs a function until it has responded to the requests and polls again. It returns the time to its first poll and its
+// peak memory.
 func startFunction(ctx context.Context, binary, under string, requests int) (took time.Duration, most int64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, functionTimeout)
 	defer cancel()
@@ -129,7 +129,7 @@ func startFunction(ctx context.Context, binary, under string, requests int) (too
 		command = []string{under, binary}
 	}
 	cmd := exec.CommandContext(ctx, command[0], command[1:]...) //nolint:gosec // G204: what was built
-	// What Lambda and the infrastructure set. Nothing in it exists: no request that is made here gets as far as a table.
+	// The variables that Lambda and the infrastructure set. Nothing that they name exists, because no request here reaches a table.
 	const nowhere = "http://127.0.0.1:9"
 	cmd.Env = []string{
 		"AWS_LAMBDA_RUNTIME_API=" + strings.TrimPrefix(server.URL, "http://"), "AWS_LAMBDA_FUNCTION_MEMORY_SIZE=128",
@@ -147,14 +147,15 @@ func startFunction(ctx context.Context, binary, under string, requests int) (too
 	case polled := <-api.polled:
 		took = polled.Sub(began)
 	case err := <-exited:
-		return 0, 0, fmt.Errorf("it ended before its first poll: %w", err)
+		return 0, 0, fmt.Errorf("the function ended before its first poll: %w", err)
 	}
 	select {
 	case err = <-api.done:
 	case err := <-exited:
-		return 0, 0, fmt.Errorf("it ended while it answered: %w", err)
+		return 0, 0, fmt.Errorf("the function ended before it had responded to all requests: %w", err)
 	}
-	// What the system says of a process that has ended counts what it was forked from, which is larger.
+	// The memory is read before the process ends: the system's report about an ended process includes the larger process that it was
+	// forked from.
 	held, unknown := instance.MemoryOf(cmd.Process.Pid)
 	_ = cmd.Process.Kill()
 	<-exited
@@ -162,7 +163,7 @@ func startFunction(ctx context.Context, binary, under string, requests int) (too
 	return took, held.Most, errors.Join(err, unknown)
 }
 
-// withoutKey is a request of who-am-i without a key.
+// withoutKey returns the event of a request to who-am-i without a key.
 func withoutKey() events.APIGatewayProxyRequest {
 	return events.APIGatewayProxyRequest{
 		Resource: "/v1/who-am-i", Path: "/v1/who-am-i", HTTPMethod: http.MethodGet,
@@ -174,10 +175,10 @@ func withoutKey() events.APIGatewayProxyRequest {
 	}
 }
 
-// runtimeAPI is a Runtime API of Lambda that hands out a number of requests and then none.
+// runtimeAPI is a Lambda Runtime API that returns a number of requests, and then none.
 type runtimeAPI struct {
-	polled chan time.Time // gets the time of the first poll
-	done   chan error     // gets nil when the function polls after its last answer, or what was wrong with an answer
+	polled chan time.Time // receives the time of the first poll
+	done   chan error     // receives nil when the function polls after its last response, or an error if a response is wrong
 	event  []byte
 
 	mu          sync.Mutex
@@ -191,18 +192,18 @@ func (r *runtimeAPI) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 		r.next(w, request)
 		return
 	case strings.HasSuffix(request.URL.Path, "/response"):
-		// The path is unknown to most groups and the caller to all, so that each answer is a problem document.
+		// Most groups do not know the path, and none knows the caller, so each response is a problem document.
 		var answer events.APIGatewayProxyResponse
 		err := json.NewDecoder(request.Body).Decode(&answer)
 		if err == nil && (answer.StatusCode < 400 || answer.StatusCode >= 500 || !strings.Contains(answer.Body, `"title"`)) {
-			err = fmt.Errorf("status %d is no refusal", answer.StatusCode)
+			err = fmt.Errorf("status %d, want a problem document with a status from 400 to 499", answer.StatusCode)
 		}
 		if err != nil {
-			r.end(fmt.Errorf("read an answer: %w", err))
+			r.end(fmt.Errorf("read a response of the function: %w", err))
 		}
 	default:
 		text, _ := io.ReadAll(io.LimitReader(request.Body, 1<<10))
-		r.end(fmt.Errorf("the function reports a failure: %s", text))
+		r.end(fmt.Errorf("the function reports an error: %s", text))
 	}
 	w.WriteHeader(http.StatusAccepted)
 }
@@ -219,7 +220,7 @@ func (r *runtimeAPI) next(w http.ResponseWriter, request *http.Request) {
 	}
 	if left <= 0 {
 		r.end(nil)
-		<-request.Context().Done() // as Lambda does while there is nothing to do
+		<-request.Context().Done() // as Lambda does while there are no requests
 		return
 	}
 	w.Header().Set("Lambda-Runtime-Aws-Request-Id", strconv.Itoa(poll))
@@ -228,7 +229,7 @@ func (r *runtimeAPI) next(w http.ResponseWriter, request *http.Request) {
 	_, _ = w.Write(r.event)
 }
 
-// end reports the first outcome; later ones don't matter.
+// end reports the first outcome. Later ones do not matter.
 func (r *runtimeAPI) end(err error) {
 	select {
 	case r.done <- err:
@@ -236,7 +237,7 @@ func (r *runtimeAPI) end(err error) {
 	}
 }
 
-// clientStart compares the client's size and start with those of a bare program and of the server.
+// clientStart compares the size and the start of the client with those of a bare program and of the server.
 func clientStart(ctx context.Context, m *measurement) error {
 	packages := []string{"./internal/bench/bare", world.Client, world.Server}
 	var paths []string
@@ -252,7 +253,7 @@ func clientStart(ctx context.Context, m *measurement) error {
 		}
 		paths, sizes = append(paths, path), append(sizes, info.Size())
 	}
-	// The figures of load.Compare, whose rounds are starts here.
+	// Each start is a round, as in load.Compare.
 	took := make([]load.Rounds, len(paths))
 	for n := range max(m.Number("starts"), 1) + 1 {
 		for i, path := range paths {
@@ -270,10 +271,10 @@ func clientStart(ctx context.Context, m *measurement) error {
 	const bare, client, server = 0, 1, 2
 	times := took[client].Times(took[bare], load.P50)
 	m.Row("the client, stripped", fmt.Sprintf("%d MB", maxClient/1_000_000), size(client), sizes[client] <= maxClient)
-	m.Row("its `--help`: times a bare program of cobra", strconv.Itoa(maxClientTimes), fmt.Sprintf("%.1f", times), times <= maxClientTimes)
+	m.Row("its `--help`, times that of a bare cobra program", strconv.Itoa(maxClientTimes), fmt.Sprintf("%.1f", times), times <= maxClientTimes)
 	m.Row("its `--help`, median", "", help(client), true)
 	m.Row("the bare program: size, and `--help`", "", size(bare)+", "+help(bare), true)
 	m.Row("the server: size, and `--help`", "", size(server)+", "+help(server), true)
-	m.Row("the server's `--help`: times the bare program's", "", fmt.Sprintf("%.1f", took[server].Times(took[bare], load.P50)), true)
+	m.Row("the server's `--help`, times that of the bare program", "", fmt.Sprintf("%.1f", took[server].Times(took[bare], load.P50)), true)
 	return nil
 }

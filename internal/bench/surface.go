@@ -13,33 +13,33 @@ import (
 	"github.com/gatewright/gatewright/internal/bench/world"
 )
 
-// How much more CPU a request may take than the one that it is compared with, in µs.
+// How much more CPU a request may take than the request that it is compared with, in µs.
 const (
-	maxSeen = 60  // a GraphQL query that was seen before, with all policies (issue 12, "Figures")
-	maxNew  = 150 // one that was not
-	maxTool = 200 // a call of a tool of a gateway's MCP server
-	// maxCall is for a call of a tool of /mcp (issue 13). Most of it is the SDK's, which makes a session for each message to a
-	// server whose tools may ask a person.
+	maxSeen = 60  // a GraphQL query that was sent before, with all policies (issue 12, "Figures")
+	maxNew  = 150 // a new GraphQL query
+	maxTool = 200 // a tool call to an MCP server of the gateway
+	// maxCall is for a tool call to /mcp (issue 13). The SDK uses most of it, because it creates a session for each message to a server
+	// whose tools may ask a person.
 	maxCall = 600
 )
 
-// maxRefused is the CPU that a GraphQL request which is refused may take (issue 12, 7).
+// maxRefused is the CPU time that a refused GraphQL request may take (issue 12, part 7).
 const maxRefused = 5 * time.Millisecond
 
 func surfaces() []scenario {
 	return []scenario{
 		{
 			title: "GraphQL routes and MCP servers",
-			text: "CPU of the product, as its users start it, for a request with a key: a GraphQL route with all four policies against the same route without, a tool's\n" +
-				"call against the plain request, in rounds that alternate; the median of their differences counts. Then requests that are made to be expensive and are\n" +
-				"refused, each a new one each time, of 1 MB but where it says otherwise.",
+			text: "CPU of the product, as its users start it, for a request with a key: a GraphQL route with all four policies is compared with the same route without them, and a tool\n" +
+				"call with the plain request, in alternating rounds. The median of the differences counts. Then requests that are made to be expensive and are\n" +
+				"refused. Each request is a new one, of up to 1 MB.",
 			options: "rounds=9 requests=4000 refused-rounds=5 refused-requests=60",
 			run:     gatewaySurfaces,
 		},
 		{
 			title: "The platform's own MCP servers",
-			text: "The product as its users start it, with the weights of the search. First the documentation's: each question is a new one, but where it says otherwise,\n" +
-				"and each client has an address of its own. Then CPU of the product for a call of `/mcp` against the same request by REST, in rounds that alternate.",
+			text: "The product as its users start it, with the weights of the search. First the MCP server of the documentation: each question is new unless the row says otherwise,\n" +
+				"and each client has its own address. Then the CPU of the product for a call to `/mcp`, compared with the same request to the REST API, in alternating rounds.",
 			options: "rounds=9 requests=1000 searches=320 visitors=20000",
 			run: func(ctx context.Context, m *measurement) error {
 				product, err := m.Run(ctx, "product", "GATEWRIGHT_DOCS_WEIGHTS=shared/docsearch/minilm/minilm-l6-v2.weights")
@@ -49,7 +49,7 @@ func surfaces() []scenario {
 				if err := searches(ctx, m, product); err != nil {
 					return err
 				}
-				// An account may send 1,000 requests a second, and a tool's call is two.
+				// An account may send 1,000 requests a second, and a tool call counts as two.
 				manage := func(method, path, body string) load.Load {
 					l := product.Management(method, path, body)
 					l.Every = 40 * time.Millisecond
@@ -57,9 +57,9 @@ func surfaces() []scenario {
 				}
 				post := func(method, params string) load.Load { return manage(http.MethodPost, "/mcp", message(method, params)) }
 				return differences(ctx, m, product, []kind{
-					{name: "the list of projects by REST", load: manage(http.MethodGet, "/v1/projects?accountName=demo", "")},
+					{name: "the list of projects from the REST API", load: manage(http.MethodGet, "/v1/projects?accountName=demo", "")},
 					{name: "the same as a tool of `/mcp`", load: post("tools/call", `{"name":"ProjectsService_list","arguments":{"accountName":"demo"}}`), most: maxCall},
-					{name: "a new project, tried by a tool with `dryRun`", load: post("tools/call", `{"name":"ProjectsService_create","arguments":{"accountName":"demo","name":"tried","dryRun":true}}`)},
+					{name: "a new project, by a tool with `dryRun`", load: post("tools/call", `{"name":"ProjectsService_create","arguments":{"accountName":"demo","name":"tried","dryRun":true}}`)},
 					{name: "the list of all tools", load: post("tools/list", `{}`)},
 				})
 			},
@@ -72,15 +72,15 @@ func message(method, params string) string {
 	return fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":%q,"params":%s}`, method, params)
 }
 
-// kind is a kind of request that is compared with another one.
+// kind is a kind of request that is compared with another kind.
 type kind struct {
 	name string
 	load load.Load
-	over int     // the index of the kind that it is compared with, its own for none
-	most float64 // µs of CPU more than that, 0 for no limit
+	over int     // the index of the kind that it is compared with, or its own index for none
+	most float64 // the limit of the difference in µs of CPU, or 0 for none
 }
 
-// differences measures kinds of requests in turns, and adds what each costs more than another.
+// differences measures kinds of requests in turns, and adds how much more each costs than the kind that it is compared with.
 func differences(ctx context.Context, m *measurement, of load.Process, kinds []kind) error {
 	var subjects []load.Subject
 	for _, k := range kinds {
@@ -104,7 +104,7 @@ func differences(ctx context.Context, m *measurement, of load.Process, kinds []k
 	return nil
 }
 
-// gatewaySurfaces measures what is requested again and again, and what is refused.
+// gatewaySurfaces measures requests that succeed, and expensive ones that are refused.
 func gatewaySurfaces(ctx context.Context, m *measurement) error {
 	upstream := m.Serve()
 	product, err := m.Run(ctx, "product")
@@ -120,8 +120,8 @@ func gatewaySurfaces(ctx context.Context, m *measurement) error {
 	another.Change = load.Numbers(another.Request)
 	if err := differences(ctx, m, product, []kind{
 		{name: "a GraphQL route without policies of its own", load: post("/plain", query(1))},
-		{name: "with all four, a query of 1 KB seen before", load: post("/graphql", query(1)), most: maxSeen},
-		{name: "with all four, another query of 1 KB each time", load: another, most: maxNew},
+		{name: "with all four, a query of 1 KB that was sent before", load: post("/graphql", query(1)), most: maxSeen},
+		{name: "with all four, a new query of 1 KB each time", load: another, most: maxNew},
 		{name: "a route", load: site.Load(http.MethodGet, "/todos/7", ""), over: 3},
 		{name: "the same route as a tool of an MCP server", load: post("/mcp", message("tools/call", `{"name":"readTodo","arguments":{"id":"7"}}`)), over: 3, most: maxTool},
 	}); err != nil {
@@ -140,7 +140,7 @@ func gatewaySurfaces(ctx context.Context, m *measurement) error {
 	return nil
 }
 
-// surfaceProject has routes that ask for a key each. The GraphQL route has all four policies.
+// surfaceProject returns a project whose routes all check a key. The GraphQL route has all four policies.
 func surfaceProject(upstream string) world.Project {
 	key := []string{"key"}
 	rewrite := world.Options{"rewritePattern": upstream + "/graphql"}
@@ -169,7 +169,7 @@ func surfaceProject(upstream string) world.Project {
 	}
 }
 
-// query is a request with a document of so many kilobytes, as generated clients send them, with the place of a number.
+// query returns a GraphQL request with a document of so many kilobytes, like those of generated clients. It contains load.Placeholder.
 func query(kilobytes int) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, `{"operationName":"Page","variables":{"id":"7","first":10},"query":"query Page($id: ID!, $first: Int = 10) {\n  node(id: $id, at: \"%s\") { __typename id ...User }\n}\nfragment User on User {\n  name`, load.Placeholder)
@@ -179,10 +179,10 @@ func query(kilobytes int) string {
 	return b.String() + `\n}"}`
 }
 
-// body is a refused request's, to the route with all policies unless path says another one.
+// body is the body of a refused request. It is sent to the route with all policies unless path names another one.
 type body struct{ name, body, path string }
 
-// expensive are bodies of up to 1 MB that are refused for different reasons, as late as each can be.
+// expensive returns bodies of up to 1 MB that are refused for different reasons, each as late as possible.
 func expensive() []body {
 	const (
 		megabyte = 1<<20 - 1<<10
@@ -195,7 +195,7 @@ func expensive() []body {
 		}
 		return string(text)
 	}
-	// with has variables beside a document that is too deep.
+	// with returns a body with a variable and a document.
 	with := func(variable, document string) string {
 		return `{"variables":{"a":"` + variable + `"},` + of(document)[1:]
 	}

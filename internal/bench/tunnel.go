@@ -24,18 +24,18 @@ import (
 
 // The limits of issue 11, "Figures".
 const (
-	// minThroughput is the least throughput of a tunnel, times that of two proxies, and wantedThroughput what it was to have.
+	// minThroughput is the limit of a tunnel's throughput, times that of two proxies. wantedThroughput is the original goal:
 	// docs/decisions/0042-what-a-tunnel-costs.md says why they differ.
 	minThroughput, wantedThroughput = 0.4, 0.8
-	maxBodies                       = 100 << 20 // bytes that the relay, and the agent, hold while large bodies wait
-	maxAgent                        = 40 << 10  // bytes that a relay holds for an idle agent
+	maxBodies                       = 100 << 20 // bytes of memory that the relay and the agent each use while large bodies wait
+	maxAgent                        = 40 << 10  // bytes of memory that a relay uses for an idle agent
 )
 
 func tunnels() []scenario {
 	return []scenario{{
 		title: "A request through a tunnel",
-		text: "The product and `gatewright tunnel connect`, as their users start them, against two bare reverse proxies in a row: same service, same client,\n" +
-			"same run. Then large bodies that nobody takes, both ways, and agents that have nothing to do.",
+		text: "The product and `gatewright tunnel connect`, as their users start them, compared with two bare reverse proxies in a row: same service, same client,\n" +
+			"same run. Then the memory for large bodies that the receiver does not read, in both directions, and for idle agents.",
 		options: "rounds=7 requests=10000 large=100 agents=10000",
 		run: func(ctx context.Context, m *measurement) error {
 			if err := traffic(ctx, m); err != nil {
@@ -47,7 +47,7 @@ func tunnels() []scenario {
 	}}
 }
 
-// traffic measures one tunnel that is used. Memory comes first: throughput leaves some behind.
+// traffic measures one tunnel in use. It measures memory first, because the memory stays larger after the throughput.
 func traffic(ctx context.Context, m *measurement) error {
 	service := m.Serve()
 	product, err := m.Run(ctx, "traffic")
@@ -81,7 +81,7 @@ func traffic(ctx context.Context, m *measurement) error {
 	return throughput(ctx, m, service, site)
 }
 
-// bodies has large bodies wait at their far end, both ways, so that everything between holds as much as it ever does.
+// bodies makes large bodies wait at the receiver, in both directions, so that all buffers between are full, and measures the memory.
 func bodies(ctx context.Context, m *measurement, product *world.Product, agent *world.Agent, service *world.Upstream, site *world.Site) error {
 	const atOnce = 64
 	const settle = 3 * time.Second // until all buffers are full
@@ -129,13 +129,13 @@ func bodies(ctx context.Context, m *measurement, product *world.Product, agent *
 		return err
 	}
 	grown := after.Most - before.Now
-	m.Row(fmt.Sprintf("%d requests and %d answers of 10 MB that wait: what gateway and relay hold then, beside the product that is idle", atOnce, atOnce),
+	m.Row(fmt.Sprintf("%d requests and %d responses of 10 MB that wait: memory of the gateway and the relay, more than when idle", atOnce, atOnce),
 		megabytes(maxBodies), megabytes(grown)+" more than "+megabytes(before.Now), grown < maxBodies)
-	m.Row("the same: what the agent holds", megabytes(maxBodies), megabytes(held.Most), held.Most < maxBodies)
+	m.Row("the same: memory of the agent", megabytes(maxBodies), megabytes(held.Most), held.Most < maxBodies)
 	return nil
 }
 
-// throughput compares the way through the gateway, the relay and the agent with the way through two reverse proxies.
+// throughput compares the throughput through the gateway, the relay and the agent with that through two reverse proxies.
 func throughput(ctx context.Context, m *measurement, service *world.Upstream, site *world.Site) error {
 	second, err := m.Child(ctx, child, roleReverse, service.Host())
 	if err != nil {
@@ -151,9 +151,9 @@ func throughput(ctx context.Context, m *measurement, service *world.Upstream, si
 		length                   int64
 		connections              int
 	}{
-		{"requests without a body, answers of 1 KB, 16 at once", "GET", "/small", "", world.Small, 16},
-		{"requests without a body, answers of 1 KB, 64 at once", "GET", "/small", "", world.Small, 64},
-		{"answers of 10 MB, 8 at once", "GET", "/large", "", world.Large, 8},
+		{"requests without a body, responses of 1 KB, 16 at once", "GET", "/small", "", world.Small, 16},
+		{"requests without a body, responses of 1 KB, 64 at once", "GET", "/small", "", world.Small, 64},
+		{"responses of 10 MB, 8 at once", "GET", "/large", "", world.Large, 8},
 		{"requests of 10 MB, 8 at once", "POST", "/take", large, world.Small, 8},
 	} {
 		l := site.Load(way.method, way.path, way.body)
@@ -175,13 +175,13 @@ func throughput(ctx context.Context, m *measurement, service *world.Upstream, si
 	return nil
 }
 
-// agents connects agents that get nothing to do, and measures what the product holds for each.
+// agents connects agents that stay idle, and measures how much memory the product uses for each.
 func agents(ctx context.Context, m *measurement) error {
 	const (
-		perAgent  = 1 // connections to this relay: an agent has two, and an installation two relays
+		perAgent  = 1 // connections to this relay: an agent has two connections, and an installation has two relays
 		perTunnel = 32
 		settle    = 10 * time.Second
-		others    = 1000 // files that a process has open beside its agents' connections
+		others    = 1000 // files that a process has open besides the connections of agents
 	)
 	var files syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files); err != nil {
@@ -189,7 +189,7 @@ func agents(ctx context.Context, m *measurement) error {
 	}
 	files.Cur = files.Max
 	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &files); err != nil {
-		return fmt.Errorf("open %d files: %w", files.Cur, err)
+		return fmt.Errorf("raise the limit of open files to %d: %w", files.Cur, err)
 	}
 	count := min(m.Number("agents"), int(files.Max-others)/perAgent) //nolint:gosec // G115: far below
 	product, err := m.Run(ctx, "agents")
@@ -249,14 +249,14 @@ func agents(ctx context.Context, m *measurement) error {
 	each := float64(after.Now-before.Now) / float64(count)
 	m.Row(fmt.Sprintf("%d agents of %d tunnels, idle, each with a connection to this relay: memory of the product for one", count, len(tokens)),
 		fmt.Sprintf("%d KB", maxAgent>>10), fmt.Sprintf("%.1f KB", each/1024), each < maxAgent)
-	m.Row("the same: connected", "", fmt.Sprintf("in %v", took.Round(100*time.Millisecond)), true)
+	m.Row("the same: time to connect all", "", fmt.Sprintf("%v", took.Round(100*time.Millisecond)), true)
 	return nil
 }
 
-// makers is how many clients create things at once.
+// makers is the number of clients that create objects at the same time.
 const makers = 16
 
-// tokens creates tunnels, and the accounts that they belong to.
+// tokens creates tunnels and the accounts that they belong to. It returns the tokens of the tunnels.
 func tokens(ctx context.Context, m *measurement, product *world.Product, count int) ([]string, error) {
 	const perAccount = 100
 	binary, err := m.Build(ctx, world.LocalRun)
