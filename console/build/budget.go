@@ -13,20 +13,20 @@ import (
 	"github.com/andybalholm/brotli"
 )
 
-// What a browser loads at most, in bytes as brotli makes them: before it shows the first page, and of all pages.
+// The limits of what a browser loads, in bytes compressed with Brotli: before it shows the first page, and for all pages.
 const (
 	firstBytes = 90_000
 	allBytes   = 300_000
 )
 
-// load is what a browser needs for the first page, beside index.html.
+// load lists the files that a browser needs for the first page, besides index.html.
 type load struct {
 	script, style, icon string
-	licenses            string   // which is there to be read, and not loaded
-	imports             []string // other scripts that the first one needs before it runs
+	licenses            string   // linked from the page, and not loaded
+	imports             []string // other scripts that the first script imports
 }
 
-// firstLoad reads esbuild's description of what it has made.
+// firstLoad returns the files of the first page, from esbuild's description of the bundle.
 func firstLoad(metafile string) (load, error) {
 	type output struct {
 		EntryPoint string `json:"entryPoint"`
@@ -40,7 +40,7 @@ func firstLoad(metafile string) (load, error) {
 		Outputs map[string]output `json:"outputs"`
 	}
 	if err := json.Unmarshal([]byte(metafile), &made); err != nil {
-		return load{}, fmt.Errorf("read what esbuild says of the bundle: %w", err)
+		return load{}, fmt.Errorf("read esbuild's description of the bundle: %w", err)
 	}
 	var out load
 	var entry string
@@ -49,14 +49,14 @@ func firstLoad(metafile string) (load, error) {
 		case "src/main.tsx":
 			entry, out.script, out.style = name, path.Base(name), path.Base(o.CSSBundle)
 		case "src/icon.svg":
-			// Its script says no more than the name of the picture, which the loader copies.
+			// esbuild also writes a script for it, which contains only the name of the copied picture.
 		}
 		if path.Ext(name) == ".svg" {
 			out.icon = path.Base(name)
 		}
 	}
 	if entry == "" || out.style == "." || out.icon == "" {
-		return load{}, fmt.Errorf("the bundle lacks a script, a style or an icon: %+v", out)
+		return load{}, fmt.Errorf("the bundle has no script, no style or no icon: %+v", out)
 	}
 	seen := map[string]bool{entry: true}
 	for queue := []string{entry}; len(queue) > 0; queue = queue[1:] {
@@ -72,7 +72,7 @@ func firstLoad(metafile string) (load, error) {
 	return out, nil
 }
 
-// page fills in index.html. The mark {{assets}} stays in it: who serves it knows what is in front of its path.
+// page returns index.html with the names of files. The mark {{assets}} stays in it: the server replaces it by the path of the files.
 func page(name string, first load) ([]byte, error) {
 	source, err := os.ReadFile(name) //nolint:gosec // it is the console's own page
 	if err != nil {
@@ -89,13 +89,13 @@ func page(name string, first load) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// sizes are the compressed bytes of what is made.
+// sizes are the compressed sizes of the files in bytes.
 type sizes struct {
 	of         map[string]int
 	first, all int
 }
 
-// measure adds to each file what brotli makes of it, under its name with .br behind.
+// measure adds a Brotli copy of each file, with the suffix .br, and returns the sizes of the copies.
 func measure(files []file, first load) ([]file, sizes, error) {
 	s := sizes{of: map[string]int{}}
 	needed := append([]string{"index.html", first.script, first.style, first.icon}, first.imports...)
@@ -136,10 +136,10 @@ func (s sizes) String() string {
 
 func (s sizes) check() error {
 	if s.first > firstBytes {
-		return fmt.Errorf("the first page takes %d bytes of at most %d: load what it does not need on demand, by import()", s.first, firstBytes)
+		return fmt.Errorf("the first page loads %d bytes, the limit is %d: load code that it does not need with import()", s.first, firstBytes)
 	}
 	if s.all > allBytes {
-		return fmt.Errorf("all pages take %d bytes of at most %d", s.all, allBytes)
+		return fmt.Errorf("all pages load %d bytes, the limit is %d: remove code or a package", s.all, allBytes)
 	}
 	return nil
 }

@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// licenses is a file of the licences of all packages that are in the bundle, by esbuild's description of it: each asks for its text
-// to go with every copy. Its name has a digest, as those of all other files.
+// licenses returns a file with the licenses of all packages in the bundle, because each license requires that its text comes with every
+// copy. esbuild's description of the bundle lists the packages. The name of the file contains a digest, like the names of all other files.
 func licenses(root, metafile string) (file, error) {
 	var made struct {
 		Outputs map[string]struct {
@@ -22,7 +22,7 @@ func licenses(root, metafile string) (file, error) {
 		} `json:"outputs"`
 	}
 	if err := json.Unmarshal([]byte(metafile), &made); err != nil {
-		return file{}, fmt.Errorf("read what esbuild says of the bundle: %w", err)
+		return file{}, fmt.Errorf("read esbuild's description of the bundle: %w", err)
 	}
 	var packages []string
 	for _, output := range made.Outputs {
@@ -38,15 +38,15 @@ func licenses(root, metafile string) (file, error) {
 		folder := filepath.Join(root, "node_modules", filepath.FromSlash(name))
 		about, err := os.ReadFile(filepath.Join(folder, "package.json")) //nolint:gosec // G304: of a package that is in the bundle
 		if err != nil {
-			return file{}, fmt.Errorf("read what %s is: %w", name, err)
+			return file{}, fmt.Errorf("read the package.json of %s: %w", name, err)
 		}
 		var is struct{ Version, License string }
 		if err := json.Unmarshal(about, &is); err != nil {
-			return file{}, fmt.Errorf("read what %s is: %w", name, err)
+			return file{}, fmt.Errorf("read the package.json of %s: %w", name, err)
 		}
 		license, err := licenseIn(folder)
 		if err != nil {
-			return file{}, fmt.Errorf("find the licence of %s: %w", name, err)
+			return file{}, fmt.Errorf("find the license of %s: %w", name, err)
 		}
 		fmt.Fprintf(&text, "%s %s (%s)\n\n%s\n\n", name, is.Version, is.License, bytes.TrimSpace(license))
 	}
@@ -55,7 +55,7 @@ func licenses(root, metafile string) (file, error) {
 	return file{"licenses-" + sum[:digits] + ".txt", text.Bytes()}, nil
 }
 
-// packageOf is the package that an input is of, "" for the console's own.
+// packageOf returns the package that an input belongs to, or "" for the console's own files.
 func packageOf(input string) string {
 	_, within, ok := strings.Cut(input, "node_modules/")
 	if !ok {
@@ -68,7 +68,7 @@ func packageOf(input string) string {
 	return parts[0]
 }
 
-// licenseIn is the text of a package's licence.
+// licenseIn returns the license text in the folder of a package.
 func licenseIn(folder string) ([]byte, error) {
 	entries, err := os.ReadDir(folder)
 	if err != nil {
@@ -79,5 +79,5 @@ func licenseIn(folder string) ([]byte, error) {
 			return os.ReadFile(filepath.Join(folder, entry.Name())) //nolint:gosec // G304: of a package that is in the bundle
 		}
 	}
-	return nil, fmt.Errorf("%s has no file of that name", filepath.Base(folder))
+	return nil, fmt.Errorf("%s contains no file named license", folder)
 }

@@ -1,10 +1,10 @@
 // Command build bundles the console: it compiles console/src into the files that a browser loads, and writes them to
-// console/bundle.zip, which is committed. With -check it writes no archive and fails if the committed one differs.
+// console/bundle.zip, which is committed. With -check it writes no archive, and fails if the committed one differs.
 //
 // It does not check types (`make lint-console` does), and it does not serve the console (the package functions/console does).
 //
-// Read main.go first; budget.go says how much a browser may be asked to load, operations.go what the console knows of
-// the API, licenses.go what is said of others' work, output.go what the archive is like and how it is compared. The reasons are in
+// Read main.go first. budget.go limits how much a browser loads, operations.go generates what the console knows about the API,
+// licenses.go collects the licenses of npm packages, and output.go writes and compares the archive. The reasons are in
 // docs/decisions/0076-the-bundle-of-the-console-is-committed.md.
 package main
 
@@ -20,9 +20,9 @@ import (
 
 func main() {
 	folder := flag.String("folder", "console", "the console's folder")
-	document := flag.String("openapi", filepath.Join("functions", "platform", "openapi.json"), "the description of the API that it calls")
-	generate := flag.Bool("generate", false, "only write what is generated from the description, which a type check needs")
-	check := flag.Bool("check", false, "write no bundle, and fail if the sources build another one than the committed one")
+	document := flag.String("openapi", filepath.Join("functions", "platform", "openapi.json"), "the OpenAPI document of the API that the console calls")
+	generate := flag.Bool("generate", false, "only write the sources that are generated from the OpenAPI document, for a type check")
+	check := flag.Bool("check", false, "write no bundle, and fail if the sources do not build the committed one")
 	flag.Parse()
 	if err := run(*folder, *document, *generate, *check); err != nil {
 		fmt.Fprintln(os.Stderr, "console:", err)
@@ -74,8 +74,8 @@ func bundle(folder string) ([]file, sizes, error) {
 		AbsWorkingDir: root,
 		// A script of its own, so that what shows the page first is not also what is loaded when it is signed in.
 		EntryPointsAdvanced: []api.EntryPoint{{InputPath: "src/main.tsx", OutputPath: "main"}, {InputPath: "src/icon.svg", OutputPath: "icon"}},
-		Outdir:              filepath.Join(root, "bundle"), // where nothing is written: esbuild wants a folder
-		// Names contain a digest of the paths of sources. A node_modules that is a link would have another path.
+		Outdir:              filepath.Join(root, "bundle"), // esbuild needs a folder, but writes nothing to it
+		// File names contain a digest of the paths of sources. Without this, a node_modules that is a symbolic link would change them.
 		PreserveSymlinks:  true,
 		Bundle:            true,
 		Splitting:         true,
@@ -96,7 +96,7 @@ func bundle(folder string) ([]file, sizes, error) {
 	})
 	if len(result.Errors) > 0 {
 		said := api.FormatMessages(result.Errors, api.FormatMessagesOptions{})
-		return nil, sizes{}, fmt.Errorf("bundle the sources (npm ci in %s installs what they import):\n%s", folder, strings.Join(said, ""))
+		return nil, sizes{}, fmt.Errorf("bundle the sources (npm ci in %s installs the packages that they import):\n%s", folder, strings.Join(said, ""))
 	}
 	var files []file
 	for _, f := range result.OutputFiles {

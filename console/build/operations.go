@@ -13,17 +13,17 @@ import (
 	"strings"
 )
 
-// operation is what the console needs to know of one when it runs: types say the rest.
+// operation is the part of an operation that the console needs at run time. The compiler checks the rest, with the generated types.
 type operation struct {
 	ID    string `json:"operationId"`
 	Scope string `json:"x-required-scope"`
 }
 
-// named matches the id of an operation in a source: TestOperationsAreReached relies on such texts as well.
+// named matches the id of an operation in a source. TestOperationsAreReached relies on the same form.
 var named = regexp.MustCompile(`"([A-Z][A-Za-z0-9]*_[a-z][A-Za-z0-9]*)"`)
 
-// writeOperations writes generated/operations.ts in the console's folder. It has the method, the path and the scope of every operation
-// that a source names, and all scopes that operations require. A page uses the same id to call an operation and to ask whether its
+// writeOperations writes generated/operations.ts in the console's folder. The file contains the method, the path and the scope of every
+// operation that a source names, and all scopes that operations require. A page uses the same id to call an operation and to ask whether its
 // key may call it. Other operations are left out, so that a new operation changes the bundle only once a page calls it.
 func writeOperations(folder, document string) error {
 	raw, err := os.ReadFile(document) //nolint:gosec // the caller says which description
@@ -75,7 +75,7 @@ func writeOperations(folder, document string) error {
 	return replace(filepath.Join(generated, "operations.ts"), out.Bytes())
 }
 
-// namedIn returns the ids of operations that the sources in a folder name.
+// namedIn returns the ids of the operations that the sources in a folder name.
 func namedIn(folder string) (map[string]bool, error) {
 	used := map[string]bool{}
 	err := filepath.WalkDir(folder, func(name string, entry fs.DirEntry, err error) error {

@@ -18,9 +18,9 @@ import (
 // package, because it has to build the archive where none is.
 const bundleName = "bundle.zip"
 
-// archive returns a zip file with these files. Its bytes depend only on the files: they are sorted, have no times and are not
-// compressed. Another version of Go may compress in another way, and git needs half as much space for the next version of an archive
-// that is not compressed.
+// archive returns a zip file with these files. Its bytes depend only on the files, which are sorted, have no times and are not
+// compressed. Another version of Go might compress them to other bytes, and git needs half as much space for the next version of an
+// uncompressed archive.
 func archive(files []file) ([]byte, error) {
 	files = slices.SortedFunc(slices.Values(files), func(a, b file) int { return cmp.Compare(a.name, b.name) })
 	var out bytes.Buffer
@@ -40,7 +40,7 @@ func archive(files []file) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// compare returns an error if the committed archive, the file name, is not the one that was just made.
+// compare returns an error if the committed archive differs from the one that was just made. name is the path of the committed archive.
 func compare(name string, made []byte) error {
 	const advice = "run make console and commit the file"
 	committed, err := os.ReadFile(name) //nolint:gosec // it is the bundle's own file
@@ -98,17 +98,17 @@ func names(archive []byte) ([]string, error) {
 	return all, nil
 }
 
-// replace writes all of a file or nothing, so that a build that is killed leaves the last file. A file with the same content stays
-// as it is: a compiler may be reading it.
+// replace writes a file completely or not at all, so that a killed build leaves the old file. It does not write a file that already has
+// the content, because a compiler may be reading it.
 func replace(name string, body []byte) error {
 	if there, err := os.ReadFile(name); err == nil && bytes.Equal(there, body) { //nolint:gosec // it is the bundle's own file
 		return nil
 	}
 	temporary, err := os.CreateTemp(filepath.Dir(name), ".unfinished-*")
 	if err != nil {
-		return fmt.Errorf("make a file beside %s: %w", name, err)
+		return fmt.Errorf("create a temporary file beside %s: %w", name, err)
 	}
-	defer os.Remove(temporary.Name()) //nolint:errcheck // after the renaming there is none of that name
+	defer os.Remove(temporary.Name()) //nolint:errcheck // after the renaming the temporary file no longer exists
 	_, err = temporary.Write(body)
 	if err == nil {
 		err = temporary.Chmod(0o644)

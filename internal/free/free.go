@@ -1,8 +1,7 @@
-// Package free finds addresses of this machine at which nobody listens, for programs that have to be told theirs
-// before they start.
+// Package free finds free addresses on this machine, for programs that need to know their address before they start.
 //
-// It is for tests and for programs that measure. What can listen at port 0 itself, and say where it does, needs none:
-// another process may take the address in between. There is only this file.
+// It is for tests and for measurements. Do not use it for a program that can listen at port 0 and report its address, because
+// another process may take a free address before the program listens. There is only this file.
 package free
 
 import (
@@ -13,15 +12,15 @@ import (
 	"net/netip"
 )
 
-// The ports that Find chooses from are below those that systems give to connections and to listeners at port 0 (32768 and up
-// on Linux, 49152 and up elsewhere). Any connection of any process could take one of those in between.
+// Find chooses from ports below the ephemeral range, which operating systems use for connections and for listeners at port 0
+// (32768 and up on Linux, 49152 and up elsewhere). A connection of any process could take a port of that range at any time.
 const (
 	firstPort = 20_000
 	lastPort  = 32_000
 	tries     = 100
 )
 
-// Find returns an address of TCP at which nobody listened a moment ago.
+// Find returns a TCP address of 127.0.0.1 that was free a moment ago.
 func Find(ctx context.Context) (netip.AddrPort, error) {
 	var err error
 	for range tries {
@@ -31,7 +30,7 @@ func Find(ctx context.Context) (netip.AddrPort, error) {
 			return at, l.Close()
 		}
 	}
-	return netip.AddrPort{}, fmt.Errorf("find a free port: %w", err)
+	return netip.AddrPort{}, fmt.Errorf("find a free port: tried %d ports from %d to %d, the last one: %w", tries, firstPort, lastPort-1, err)
 }
 
 // T is the part of *testing.T that Address needs.
@@ -41,7 +40,7 @@ type T interface {
 	Fatal(args ...any)
 }
 
-// Address is Find for a test.
+// Address returns a free address. It ends the test if Find fails.
 func Address(t T) netip.AddrPort {
 	t.Helper()
 	at, err := Find(t.Context())

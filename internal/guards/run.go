@@ -18,7 +18,7 @@ import (
 	"time"
 )
 
-// Tree is a module whose guards are run.
+// Tree is a module whose guards can be run.
 type Tree struct {
 	// Root is the absolute path of the module.
 	Root string
@@ -26,14 +26,15 @@ type Tree struct {
 	Timeout time.Duration
 }
 
-// Planted is a module with many defects in its source, none of which is active until a test binary chooses it. Tree.Plant makes one.
+// Planted is a module with many defects in its source. A defect is active only in a run of a test binary that chooses it. Tree.Plant
+// returns one.
 type Planted struct {
 	tree Tree
-	// overlay is the file that tells the go command of the changed sources, and test2json the path of that tool.
+	// overlay is the path of the file that maps sources to changed ones, for -overlay of the go command. test2json is the path of that tool.
 	overlay, test2json string
 }
 
-// Plant writes the changed source files into dir. It returns an error if a defect no longer applies, or cannot be chosen at run time.
+// Plant writes the changed source files to dir. It returns an error if a defect no longer applies, or cannot be chosen at run time.
 func (t Tree) Plant(ctx context.Context, dir string, defects []Defect) (*Planted, error) {
 	texts, err := switched(os.DirFS(t.Root), defects)
 	if err != nil {
@@ -43,7 +44,7 @@ func (t Tree) Plant(ctx context.Context, dir string, defects []Defect) (*Planted
 	if p.overlay, err = t.overlay(dir, texts); err != nil {
 		return nil, fmt.Errorf("plant defects: %w", err)
 	}
-	// The path, since each `go tool test2json` costs as much as a short test.
+	// test2json is run by its path, because each `go tool test2json` takes as long as a short test.
 	tool, err := exec.CommandContext(ctx, "go", "tool", "-n", "test2json").Output()
 	if err != nil {
 		return nil, fmt.Errorf("find test2json: %w", err)
@@ -52,7 +53,7 @@ func (t Tree) Plant(ctx context.Context, dir string, defects []Defect) (*Planted
 	return p, nil
 }
 
-// Build builds the test binaries of packages into dir, in one run of the go command. The last elements of the packages' paths must differ.
+// Build builds the test binaries of packages in dir, in one run of the go command. The last elements of the packages' paths must differ.
 func (p *Planted) Build(ctx context.Context, dir string, packages ...string) (map[string]*Binary, error) {
 	binaries, to := map[string]*Binary{}, dir+string(filepath.Separator)
 	for _, pkg := range packages {
@@ -61,11 +62,11 @@ func (p *Planted) Build(ctx context.Context, dir string, packages ...string) (ma
 			return nil, err
 		}
 		binaries[pkg] = &Binary{planted: p, pkg: pkg, path: filepath.Join(dir, path.Base(pkg)+".test"), flags: flags}
-		if len(packages) == 1 { // which may be the root of a module
+		if len(packages) == 1 { // it may be the root of a module
 			to = binaries[pkg].path
 		}
 	}
-	// What a vet analysis says of a defect is no guard's verdict. Without debug information a binary is linked in half the time.
+	// vet is off, because only guards may catch a defect. Without debug information, a binary is linked in half the time.
 	args := append([]string{"test", "-c", "-vet=off", "-ldflags=-s -w", "-overlay=" + p.overlay, "-o=" + to}, packages...)
 	command := exec.CommandContext(ctx, "go", args...) //nolint:gosec // G204: the list of defects is ours
 	command.Dir = p.tree.Root
@@ -83,11 +84,12 @@ type Binary struct {
 }
 
 // Check runs the guard of a defect with the defect. It returns the processor time of the guard and its child processes, and nil if
-// the guard fails. Otherwise the error says what happened instead. A defect that ends the guard's process is not caught: nothing was asserted.
+// the guard fails. Otherwise the error says what happened. A defect that ends the guard's process is not caught, because no check of the
+// guard has failed.
 func (b *Binary) Check(ctx context.Context, d Defect) (time.Duration, error) {
 	o, err := b.run(ctx, d.Name, pattern(d.Guard.Test), "-test.failfast")
 	took := o.took
-	if err == nil && o.verdict(d) != nil { // a process that the guard starts with another environment may have the defect
+	if err == nil && o.verdict(d) != nil { // the defect may be in a process that the guard starts with another environment
 		var m *Binary
 		if m, err = b.marked(d); err == nil {
 			o, err = m.run(ctx, d.Name, pattern(d.Guard.Test), "-test.failfast")
@@ -100,7 +102,8 @@ func (b *Binary) Check(ctx context.Context, d Defect) (time.Duration, error) {
 	return took, o.verdict(d)
 }
 
-// CheckUnplanted runs guards without any defect, simulations with a tenth of their seeds: make test plays all of them. It returns their processor time, and an error unless all of them pass.
+// CheckUnplanted runs guards without any defect. Simulations play only a tenth of their seeds, because make test plays all of them.
+// CheckUnplanted returns the processor time of the guards, and an error unless all of them pass.
 func (b *Binary) CheckUnplanted(ctx context.Context, guards []Guard) (time.Duration, error) {
 	var tests []string
 	for _, g := range guards {
@@ -125,13 +128,13 @@ func (b *Binary) run(ctx context.Context, planted, tests string, flags ...string
 	return output(ctx, command)
 }
 
-// endMark and the name of a defect, with spaces up to endBytes, are the end of a binary that runs with the defect whatever its environment.
+// A binary that ends with endMark and the name of a defect, padded with spaces to endBytes, has that defect in every environment.
 const (
 	endMark  = "guards planted: "
 	endBytes = 256
 )
 
-// marked returns a copy of the binary that has the defect's name at its end.
+// marked returns a copy of the binary with the defect's name at its end.
 func (b *Binary) marked(d Defect) (*Binary, error) {
 	content, err := os.ReadFile(b.path)
 	if err != nil {
@@ -150,13 +153,13 @@ func (b *Binary) marked(d Defect) (*Binary, error) {
 	return &m, nil
 }
 
-// verdict is nil when the guard of a defect failed with it.
+// verdict returns nil if the guard of a defect failed with the defect.
 func (o outcome) verdict(d Defect) error {
 	switch o.of(d.Guard.Test) {
 	case fail:
 		return nil
 	case broken:
-		return fmt.Errorf("the defect %s is not caught, it keeps its guard from running: change the defect\n%s", d.Name, o.why)
+		return fmt.Errorf("the defect %s is not caught, because it keeps its guard from running: change the defect\n%s", d.Name, o.why)
 	case pass:
 		return fmt.Errorf("the defect %s is not caught: %s passes with it\n%s", d.Name, d.Guard, d.Harm)
 	case absent:
@@ -164,7 +167,7 @@ func (o outcome) verdict(d Defect) error {
 	return fmt.Errorf("the defect %s is not caught: %s does not run\n%s", d.Name, d.Guard, o.output)
 }
 
-// passed is nil when all guards passed.
+// passed returns nil if all guards passed.
 func (o outcome) passed(guards []Guard) (err error) {
 	for _, g := range guards {
 		if is := o.of(g.Test); is != pass {
@@ -177,7 +180,7 @@ func (o outcome) passed(guards []Guard) (err error) {
 	return nil
 }
 
-// overlay writes the planted files and tells the go command of them.
+// overlay writes the planted files and the file for -overlay that lists them. It returns the path of that file.
 func (t Tree) overlay(dir string, planted map[string]string) (string, error) {
 	var o struct{ Replace map[string]string }
 	o.Replace = map[string]string{}
@@ -202,16 +205,16 @@ type state string
 const (
 	pass   state = "pass"
 	fail   state = "fail"
-	absent state = "absent" // it was not run, or skipped
-	broken state = "broken" // its process could not be made, or died
+	absent state = "absent" // the test was not run, or was skipped
+	broken state = "broken" // the test's process could not be built, or crashed
 )
 
-// outcome is what a run of tests has shown.
+// outcome is the result of a run of tests.
 type outcome struct {
 	tests  map[string]state
-	why    string // it is broken, "" otherwise
-	output string // of tests that did not pass
-	took   time.Duration
+	why    string        // why the run is broken, "" if it is not
+	output string        // everything that the tests printed
+	took   time.Duration // processor time
 }
 
 func (o outcome) of(test string) state {
@@ -224,7 +227,7 @@ func (o outcome) of(test string) state {
 	return absent
 }
 
-// pattern returns what -test.run takes for a test or a subtest. Several of them stand between "|".
+// pattern returns the argument of -test.run for a test or a subtest. Join several patterns with "|".
 func pattern(test string) string {
 	levels := strings.Split(test, "/")
 	for i := range levels {
@@ -233,8 +236,8 @@ func pattern(test string) string {
 	return strings.Join(levels, "/")
 }
 
-// quiet returns the flags that keep a package's tests from writing into the tree: rapid leaves the input of a failure below testdata,
-// and tries it first in every later run. Nobody reads the input, so that rapid looks for no smaller one, for which it takes 30 s.
+// quiet returns the flags that keep a package's tests from writing to the tree: rapid writes the input of a failure below testdata,
+// and tries it first in every later run. rapid does not search for a smaller input either: that takes 30 s, and nobody reads it.
 func (t Tree) quiet(pkg string) ([]string, error) {
 	tests, err := filepath.Glob(filepath.Join(t.Root, filepath.FromSlash(pkg), "*_test.go"))
 	if err != nil {
@@ -254,7 +257,7 @@ func (t Tree) quiet(pkg string) ([]string, error) {
 	return nil, nil
 }
 
-// read reads what `go test -json` prints.
+// read returns the outcome of a run from the output of test2json.
 func read(out []byte) outcome {
 	o := outcome{tests: map[string]state{}}
 	var why, build, output strings.Builder
@@ -272,8 +275,7 @@ func read(out []byte) outcome {
 			why.WriteString(build.String())
 			build.Reset()
 		case "output":
-			// What a test logs is indented: a line that begins like this is
-			// the runtime's last.
+			// The log of a test is indented, so these lines come from the runtime of a process that has crashed.
 			died = died || strings.HasPrefix(e.Output, "panic: ") || strings.HasPrefix(e.Output, "fatal error: ")
 			if died {
 				why.WriteString(e.Output)
@@ -289,7 +291,7 @@ func read(out []byte) outcome {
 	return o
 }
 
-// output runs a command that prints what test2json does.
+// output runs a command with the output of test2json, and returns the outcome.
 func output(ctx context.Context, command *exec.Cmd) (outcome, error) {
 	command.WaitDelay = 10 * time.Second
 	var out, complaints bytes.Buffer
