@@ -15,6 +15,7 @@ import (
 
 	"github.com/gatewright/gatewright/client/commands"
 	"github.com/gatewright/gatewright/client/exit"
+	"github.com/gatewright/gatewright/internal/deadline"
 	"github.com/gatewright/gatewright/local/terminal/terminaltest"
 )
 
@@ -155,7 +156,7 @@ func TestCtrlCEndsWhatWaitsForAPerson(t *testing.T) {
 			if code != exit.Interrupted || !strings.Contains(told.String(), tt.asked) {
 				t.Errorf("%v ends with %d: %s", tt.words, code, &told)
 			}
-		case <-time.After(time.Minute):
+		case <-time.After(deadline.Long()):
 			t.Fatalf("%v goes on to wait", tt.words)
 		}
 		if tt.asked != "" && (asking != before) != tt.hidden {

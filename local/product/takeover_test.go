@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gatewright/gatewright/internal/deadline"
 	"github.com/gatewright/gatewright/shared/config"
 	"github.com/gatewright/gatewright/shared/deployments"
 	"github.com/gatewright/gatewright/shared/durable"
@@ -50,7 +51,7 @@ func TestStartGoesOnWithWhatAKilledProcessHadBegun(t *testing.T) {
 		stop()
 		<-ended
 	}()
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
+	for deadline := time.Now().Add(deadline.Long()); ; time.Sleep(50 * time.Millisecond) {
 		var out bytes.Buffer
 		root := Laptop.command(administration{program: Laptop})
 		root.SetArgs([]string{"operation", "list", "--all"})

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gatewright/gatewright/internal/deadline"
 	"github.com/gatewright/gatewright/local/processes"
 	"github.com/gatewright/gatewright/shared/builds"
 	"github.com/gatewright/gatewright/shared/installation"
@@ -282,7 +283,7 @@ func TestChildEndsWithItsParent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), deadline.Long())
 	defer cancel()
 	cmd := exec.CommandContext(ctx, os.Args[0], Command)
 	cmd.SysProcAttr = processes.Group()

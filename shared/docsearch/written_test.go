@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/gatewright/gatewright/internal/deadline"
 	"github.com/gatewright/gatewright/shared/docsearch"
 )
 
@@ -259,7 +260,7 @@ func TestThereIsTimeLeftToQuote(t *testing.T) {
 			<-ctx.Done()
 			return docsearch.Draft{}, ctx.Err()
 		}), 10, time.Now)
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		ctx, cancel := context.WithTimeout(t.Context(), deadline.Long())
 		defer cancel()
 		a, err := w.Answer(ctx, question)
 		if err != nil || a.By != "extractive" || a.NotWritten.Reason != docsearch.Slow {

@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gatewright/gatewright/internal/deadline"
 	sharedconfig "github.com/gatewright/gatewright/shared/config"
 	"github.com/gatewright/gatewright/shared/fault"
 	"github.com/gatewright/gatewright/shared/gateway"
@@ -204,7 +205,7 @@ func raw(t testing.TB, address, request string) (*bufio.Reader, net.Conn) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = conn.Close() })
-	if err := conn.SetDeadline(time.Now().Add(time.Minute)); err != nil {
+	if err := conn.SetDeadline(time.Now().Add(deadline.Long())); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := io.WriteString(conn, request); err != nil {

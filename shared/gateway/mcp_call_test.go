@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gatewright/gatewright/internal/deadline"
 	"github.com/gatewright/gatewright/shared/gateway"
 	"github.com/gatewright/gatewright/shared/gateway/policy"
 	"github.com/gatewright/gatewright/shared/gateway/upstream"
@@ -285,7 +286,7 @@ func TestACallEndsWhenItsClientGoes(t *testing.T) {
 		cancel()
 		select {
 		case <-gone:
-		case <-time.After(time.Minute):
+		case <-time.After(deadline.Long()):
 			t.Fatalf("%s: the upstream was not told", name)
 		}
 		<-ended

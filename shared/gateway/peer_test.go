@@ -15,6 +15,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/gatewright/gatewright/internal/deadline"
 )
 
 // exchange is what a client says and what a service answers, both byte by byte.
@@ -247,7 +249,7 @@ func play(t testing.TB, mark, address string, e exchange) string {
 		return ""
 	}
 	defer func() { _ = c.Close() }()
-	_ = c.SetDeadline(time.Now().Add(time.Minute))
+	_ = c.SetDeadline(time.Now().Add(deadline.Long()))
 	go func() {
 		var parts []string
 		for _, part := range e.request {

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gatewright/gatewright/internal/deadline"
 	"github.com/gatewright/gatewright/shared/fault"
 	"github.com/gatewright/gatewright/shared/gateway"
 	"github.com/gatewright/gatewright/shared/gateway/upstream"
@@ -59,7 +60,7 @@ func (a asking) Begin(ctx context.Context, _ string) (func(), *fault.Fault, erro
 	a.contexts <- ctx
 	select {
 	case <-a.blocked:
-	case <-time.After(time.Minute):
+	case <-time.After(deadline.Long()):
 	}
 	return nil, sharedlimits.FunctionStreams.Refusal(3, 3, time.Second), nil
 }
@@ -134,12 +135,12 @@ func TestLongAnswerIsEndedThatItsClientDoesNotRead(t *testing.T) {
 		if ctx.Value(mark{}) == nil {
 			t.Error("a stream is counted without the request's context")
 		}
-	case <-time.After(time.Minute):
+	case <-time.After(deadline.Long()):
 		t.Fatal("a long answer is not counted")
 	}
 	select {
 	case <-ended:
-	case <-time.After(time.Minute):
+	case <-time.After(deadline.Long()):
 		t.Error("it goes on for as long as its client likes")
 	}
 	if log := h.log.String(); !strings.Contains(log, "a long answer was ended") {

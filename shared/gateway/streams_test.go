@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gatewright/gatewright/internal/deadline"
 	"github.com/gatewright/gatewright/shared/fault"
 	"github.com/gatewright/gatewright/shared/gateway"
 	"github.com/gatewright/gatewright/shared/gateway/upstream"
@@ -345,7 +346,7 @@ func TestConnectionWithoutAPeerIsNoStream(t *testing.T) {
 			by.client(conn)
 			select {
 			case <-streams.told:
-			case <-time.After(time.Minute):
+			case <-time.After(deadline.Long()):
 				t.Fatalf("%s has ended, and the stream goes on", name)
 			}
 		}
@@ -410,7 +411,7 @@ func TestLongAnswerIsAStream(t *testing.T) {
 					if err == nil {
 						t.Error("an answer that was ended looks whole")
 					}
-				case <-time.After(time.Minute):
+				case <-time.After(deadline.Long()):
 					t.Error("it goes on")
 				}
 				return

@@ -6,7 +6,8 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"testing"
-	"time"
+
+	"github.com/gatewright/gatewright/internal/deadline"
 )
 
 // TestTrailersThatDoNotComeEndAnAnswerAsOthersDo, whichever way leads to the upstream and whatever the client
@@ -29,7 +30,7 @@ func TestTrailersThatDoNotComeEndAnAnswerAsOthersDo(t *testing.T) {
 			server.StartTLS()
 			t.Cleanup(server.Close)
 			for _, query := range []string{"comes", "stays", ""} {
-				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				ctx, cancel := context.WithTimeout(t.Context(), deadline.Long())
 				defer cancel()
 				r, err := http.NewRequestWithContext(ctx, http.MethodGet, server.URL+"/x?"+query, http.NoBody)
 				if err != nil {

@@ -18,6 +18,7 @@ import (
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
 
+	"github.com/gatewright/gatewright/internal/deadline"
 	"github.com/gatewright/gatewright/shared/ids"
 	"github.com/gatewright/gatewright/shared/listen"
 	"github.com/gatewright/gatewright/shared/pki/pkitest"
@@ -119,7 +120,7 @@ func (s *secure) dialFrames(t *testing.T, settings ...http2.Setting) *framed {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_ = c.SetDeadline(time.Now().Add(time.Minute))
+	_ = c.SetDeadline(time.Now().Add(deadline.Long()))
 	return s.framesOver(t, c, settings...)
 }
 

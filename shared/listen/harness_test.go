@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gatewright/gatewright/internal/deadline"
 	"github.com/gatewright/gatewright/shared/api"
 	"github.com/gatewright/gatewright/shared/config"
 	"github.com/gatewright/gatewright/shared/ids"
@@ -77,7 +78,7 @@ func dial(t *testing.T, addr string) *client {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_ = c.SetDeadline(time.Now().Add(time.Minute)) // a test fails rather than waits
+	_ = c.SetDeadline(time.Now().Add(deadline.Long())) // a test fails rather than waits
 	return newClient(t, c)
 }
 

@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/net/http2"
 
+	"github.com/gatewright/gatewright/internal/deadline"
 	"github.com/gatewright/gatewright/shared/ids"
 	"github.com/gatewright/gatewright/shared/listen"
 )
@@ -428,7 +429,7 @@ func TestHTTP2NeedsAnAdequateCipher(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_ = c.SetDeadline(time.Now().Add(time.Minute))
+		_ = c.SetDeadline(time.Now().Add(deadline.Long()))
 		over := tls.Client(c, &tls.Config{
 			RootCAs: s.roots, ServerName: "localhost", NextProtos: []string{"h2"},
 			MinVersion: tls.VersionTLS12, MaxVersion: tls.VersionTLS12, CipherSuites: []uint16{cipher},

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gatewright/gatewright/internal/deadline"
 	"github.com/gatewright/gatewright/shared/config"
 	"github.com/gatewright/gatewright/shared/ids"
 	"github.com/gatewright/gatewright/shared/listen"
@@ -60,7 +61,7 @@ func dialTLS(t *testing.T, addr string, config *tls.Config) *client {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_ = c.SetDeadline(time.Now().Add(time.Minute))
+	_ = c.SetDeadline(time.Now().Add(deadline.Long()))
 	return newClient(t, c)
 }
 
@@ -152,7 +153,7 @@ func TestTLSClientThatTakesNothingIsEnded(t *testing.T) {
 		if err == nil {
 			t.Error("64 MB were taken")
 		}
-	case <-time.After(time.Minute):
+	case <-time.After(deadline.Long()):
 		t.Error("it waits")
 	}
 }
@@ -192,7 +193,7 @@ func TestTLSTooManyConnectionsAreClosed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_ = c.SetDeadline(time.Now().Add(time.Minute))
+	_ = c.SetDeadline(time.Now().Add(deadline.Long()))
 	if b, _ := io.ReadAll(newClient(t, c)); len(b) > 0 {
 		t.Errorf("answered %q", b)
 	}

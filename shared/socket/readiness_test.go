@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gatewright/gatewright/internal/deadline"
 	"github.com/gatewright/gatewright/shared/socket"
 )
 
@@ -61,7 +62,7 @@ func TestReadinessIsToldOnce(t *testing.T) {
 				select {
 				case ids := <-told:
 					return ids
-				case <-time.After(time.Minute):
+				case <-time.After(deadline.Long()):
 					t.Fatal("nothing is told")
 					return nil
 				}

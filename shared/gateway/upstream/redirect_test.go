@@ -14,7 +14,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
+
+	"github.com/gatewright/gatewright/internal/deadline"
 )
 
 // hop is an upstream's answer in a chain, which leads to the next one.
@@ -297,7 +298,7 @@ func TestARedirectsBodyIsNotWaitedFor(t *testing.T) {
 				_, _ = io.Copy(io.Discard, r) // until the client goes
 			})
 			c := newClient(t, Options{})
-			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			ctx, cancel := context.WithTimeout(t.Context(), deadline.Long())
 			response, err := c.Follow(make(t, up+"/").WithContext(ctx))
 			if err != nil {
 				t.Fatalf("%s, %s: %v", name, way, err)

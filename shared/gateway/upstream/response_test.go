@@ -21,6 +21,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gatewright/gatewright/internal/deadline"
 	"github.com/gatewright/gatewright/shared/operation/simulations"
 )
 
@@ -136,7 +137,7 @@ const responseHeaderBytes = 8 << 10
 // how ours was stricter, "" for not at all, and what both saw.
 func compare(t testing.TB, s script, server, client *tls.Config) (how string, got outcome) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), deadline.Long())
 	defer cancel()
 	ask := func(scheme, method string) *http.Request {
 		return (&http.Request{Method: method, URL: &url.URL{Scheme: scheme, Host: "up.test", Path: "/"}, Header: http.Header{}, Host: "up.test"}).WithContext(ctx)

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/gatewright/gatewright/internal/deadline"
 )
 
 // slow is a server whose responses begin when the test lets them, or after longer
@@ -29,7 +31,7 @@ func newSlow(t *testing.T, http2 bool) *slow {
 		select {
 		case <-s.begin:
 		case <-r.Context().Done():
-		case <-time.After(time.Minute):
+		case <-time.After(deadline.Long()):
 		}
 		_, _ = io.WriteString(w, "answer")
 	}))

@@ -11,6 +11,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"github.com/gatewright/gatewright/internal/deadline"
 	"github.com/gatewright/gatewright/shared/store"
 	"github.com/gatewright/gatewright/shared/store/embedded"
 )
@@ -100,7 +101,7 @@ func TestCloseUnderCalls(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-	case <-time.After(time.Minute):
+	case <-time.After(deadline.Long()):
 		over.Store(true)
 		t.Fatal("Close, or a call, never came back")
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/gatewright/gatewright/internal/deadline"
 	"github.com/gatewright/gatewright/shared/store"
 	"github.com/gatewright/gatewright/shared/store/embedded"
 )
@@ -176,7 +177,7 @@ func TestFeedIsASerialHistory(t *testing.T) {
 				var last uint64
 				if len(history) > 0 {
 					last = history[len(history)-1].Seq
-					ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+					ctx, cancel := context.WithTimeout(t.Context(), deadline.Long())
 					all, err := w.engine.Changes(ctx, 0, 1<<20) // nobody but the housekeeping writes
 					cancel()
 					if len(all) < len(history) || !slices.Equal(seqs(history), seqs(all[:len(history)])) {
