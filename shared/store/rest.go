@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"fmt"
 	"reflect"
 	"slices"
@@ -45,7 +46,7 @@ type member struct {
 	index []int
 }
 
-// shape is what is asked of a type of struct: the attributes that it knows, those of them that can have a Rest within, and
+// shape is what is asked of a type of struct: the attributes that it knows, each once, those of them that can have a Rest within, and
 // where it keeps the rest: its own Rest and those of structs embedded in it, which share its attributes.
 type shape struct {
 	known, deep []member
@@ -96,6 +97,14 @@ func newShape(t reflect.Type) *shape {
 			s.known = append(s.known, member{name, field.Index})
 		}
 	}
+	// A field hides fields of the same attribute in embedded structs, as in encoding: each attribute is known once.
+	slices.SortStableFunc(s.known, func(a, b member) int { return cmp.Compare(len(a.index), len(b.index)) })
+	names := map[string]bool{}
+	s.known = slices.DeleteFunc(s.known, func(m member) bool {
+		hidden := names[m.name]
+		names[m.name] = true
+		return hidden
+	})
 	for _, m := range s.known {
 		if mayKeep(t.FieldByIndex(m.index).Type) {
 			s.deep = append(s.deep, m)
@@ -192,22 +201,22 @@ func takeRest(v reflect.Value, from Value, key Key) {
 
 // restOf gives what of the attributes is not known.
 func restOf(known []member, from Item, key Key) Rest {
+	isKey := func(name string) bool { return key != (Key{}) && (name == pkAttribute || name == skAttribute) }
 	there := 0
 	for _, k := range known {
-		if from[k.name] != nil {
+		if from[k.name] != nil && !isKey(k.name) {
 			there++
 		}
 	}
 	if key != (Key{}) {
-		there += 2 // its key
+		there += 2 // its key, whether the type has an attribute for a part of it or not
 	}
 	if there == len(from) {
 		return Rest{}
 	}
 	var more Item
 	for name, value := range from {
-		if key != (Key{}) && (name == pkAttribute || name == skAttribute) ||
-			slices.ContainsFunc(known, func(m member) bool { return m.name == name }) {
+		if isKey(name) || slices.ContainsFunc(known, func(m member) bool { return m.name == name }) {
 			continue
 		}
 		if more == nil {

@@ -167,6 +167,53 @@ func TestRestStaysWithItsItem(t *testing.T) {
 	}
 }
 
+// withKey has an attribute for a part of its key.
+type withKey struct {
+	store.Rest
+
+	SK      string `dynamodbav:"sk"`
+	Version int    `dynamodbav:"version"`
+}
+
+// withTitle hides the title of the struct in it.
+type withTitle struct {
+	store.Rest
+
+	public
+	Title   string `dynamodbav:"title,omitempty"`
+	Version int    `dynamodbav:"version"`
+}
+
+// TestOneUnknownAttributeIsKept by types that know an attribute twice: by two fields, or as a part of the key.
+func TestOneUnknownAttributeIsKept(t *testing.T) {
+	items := memory.New()
+	table := storetest.Over(t, items)
+	before := object{"title": "x", "version": 1.0, "later": true}
+	for _, k := range []string{"a", "b"} {
+		newer(t, table, key(k), before)
+	}
+	newer(t, table, key("c"), object{"version": 1.0, "later": true})
+	var titled withTitle
+	var two, one withKey
+	for k, r := range map[string]any{"a": &titled, "b": &two, "c": &one} {
+		if err := table.Get(t.Context(), key(k), r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if titled.Title != "x" || one.SK != key("c").SK {
+		t.Errorf("Get() = title %q and sort key %q, want x and %q", titled.Title, one.SK, key("c").SK)
+	}
+	titled.Version, two.Version, one.Version = 2, 2, 2
+	commit(t, table, store.Put(key("a"), titled), store.Put(key("b"), two), store.Put(key("c"), one))
+	for k, want := range map[string]object{
+		"a": {"title": "x", "version": 2.0, "later": true}, "b": {"title": "x", "version": 2.0, "later": true}, "c": {"version": 2.0, "later": true},
+	} {
+		if got := stored(t, items, key(k)); !reflect.DeepEqual(got, want) {
+			t.Errorf("after a change, %s is %v, want %v", k, got, want)
+		}
+	}
+}
+
 // TestReadingAgainForgetsTheRestOfBefore as a loop of attempts does, that reads into one record.
 func TestReadingAgainForgetsTheRestOfBefore(t *testing.T) {
 	items := memory.New()
