@@ -494,7 +494,7 @@ release: export RELEASE_TAG = $(value VERSION)
 release: export RELEASE_KEY = $(value KEY)
 release: ## write the files of a release to dist/release, from a clean checkout: VERSION=v0.1.0 (the tag) and KEY=path (the signing key), or DRY=1, which needs neither; [SYSTEMS=linux-amd64]
 	@go run ./packaging/release -check $(RELEASED)
-	@$(MAKE) --no-print-directory package image PACKAGED='$(SYSTEMS)' LICENSED='$(IMAGED)'
+	@$(MAKE) --no-print-directory package image PACKAGED='$(SYSTEMS)' LICENSED='$(IMAGED)' REVISION="$$(git rev-parse HEAD)"
 	@go run ./packaging/release $(RELEASED)
 
 $(ARCHIVED): dist/%: FORCE

@@ -9,9 +9,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/gofrs/flock"
 
 	"github.com/gatewright/gatewright/infra/image"
 )
@@ -24,11 +27,23 @@ var composeFile string
 // programs are the names of the binaries in an archive.
 var programs = []string{"gatewright", "gatewright-server"}
 
-// assemble writes the folder of the release. If it fails, an older folder of the same version remains.
-func (o options) assemble(ctx context.Context, notes string) error {
-	finished := filepath.Join(o.out, o.version)
-	folder := finished + ".unfinished"
-	if err := errors.Join(os.RemoveAll(folder), os.MkdirAll(folder, 0o755)); err != nil { //nolint:gosec // G301: for everybody to read
+// finished is the folder of the release.
+func (o options) finished() string { return filepath.Join(o.out, o.version) }
+
+// assemble writes the folder of the release. A release that fails or is killed leaves an older one of the same version alone, and
+// nothing under the name of a release. Two at once would mix their files: the second one fails.
+func (o options) assemble(ctx context.Context, notes string) (err error) {
+	finished := o.finished()
+	folder, older := finished+".unfinished", finished+".replaced"
+	if err := os.MkdirAll(o.out, 0o755); err != nil { //nolint:gosec // G301: for everybody to read
+		return fmt.Errorf("create the folder of releases: %w", err)
+	}
+	lock := flock.New(filepath.Join(o.out, ".lock")) // which ends with the process
+	if alone, err := lock.TryLock(); err != nil || !alone {
+		return errors.Join(fmt.Errorf("another release is being written into %s: wait until it has ended", o.out), err)
+	}
+	defer func() { err = errors.Join(err, lock.Close()) }()
+	if err := errors.Join(os.RemoveAll(folder), os.RemoveAll(older), os.Mkdir(folder, 0o755)); err != nil { //nolint:gosec // G301: for everybody to read
 		return fmt.Errorf("create the folder of the release: %w", err)
 	}
 	if err := errors.Join(o.addArchives(folder), o.addImages(folder)); err != nil {
@@ -52,11 +67,15 @@ func (o options) assemble(ctx context.Context, notes string) error {
 			return err
 		}
 	}
-	if err := os.RemoveAll(finished); err != nil {
-		return fmt.Errorf("remove the older release: %w", err)
+	// Removing the older one takes a while, in which it would look like a release with fewer files.
+	if err := os.Rename(finished, older); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("rename the older release: %w", err)
 	}
 	if err := os.Rename(folder, finished); err != nil {
 		return fmt.Errorf("rename the folder of the release: %w", err)
+	}
+	if err := os.RemoveAll(older); err != nil {
+		return fmt.Errorf("remove the older release: %w", err)
 	}
 	_, _ = fmt.Fprintf(o.printed, "%s%s\n", listed, finished)
 	if o.dry {

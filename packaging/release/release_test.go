@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gofrs/flock"
 	"github.com/google/go-cmp/cmp"
 	"go.yaml.in/yaml/v3"
 
@@ -28,6 +30,7 @@ func checkout(t *testing.T) options {
 	o := options{
 		tree: t.TempDir(), built: t.TempDir(), out: t.TempDir(), version: "1.2.3", tag: "v1.2.3", key: filepath.Join(t.TempDir(), "key"),
 		systems: []string{"linux-amd64", "windows-arm64"}, services: []string{"relay"}, printed: io.Discard,
+		settings: func(context.Context) (map[string]string, error) { return maps.Clone(defaults), nil },
 	}
 	typed(t, "ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "test", "-f", o.key)
 	public, err := os.ReadFile(o.key + ".pub")
@@ -197,6 +200,47 @@ func TestUnfitReleaseIsRefused(t *testing.T) {
 		}, "git switch --detach v1.2.3"},
 		{"no key", func(_ *testing.T, o *options) { o.key = "" }, "KEY=path"},
 		{"a missing key", func(_ *testing.T, o *options) { o.key += "-missing" }, "KEY="},
+		{"a file that is no key", func(t *testing.T, o *options) { put(t, o.key, "no key") }, "KEY="},
+		{"a key that others can read", func(t *testing.T, o *options) {
+			if err := os.Chmod(o.key, 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}, "KEY="},
+		{"a key that users do not know", func(t *testing.T, o *options) {
+			o.key += "-other"
+			typed(t, "ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", o.key)
+		}, allowedSigners},
+		{"a new file that git is told to ignore", func(t *testing.T, o *options) {
+			put(t, filepath.Join(o.tree, ".git", "info", "exclude"), "hidden.go\n")
+			put(t, filepath.Join(o.tree, "hidden.go"), "package p")
+		}, "hidden.go"},
+		{"a new file that git is told not to show", func(t *testing.T, o *options) {
+			typed(t, "git", "-C", o.tree, "config", "status.showUntrackedFiles", "no")
+			put(t, filepath.Join(o.tree, "new.go"), "package p")
+		}, "new.go"},
+		{"a changed file that git is told not to compare", func(t *testing.T, o *options) {
+			typed(t, "git", "-C", o.tree, "update-index", "--assume-unchanged", "CHANGELOG.md")
+			put(t, filepath.Join(o.tree, "CHANGELOG.md"), changes+"\n")
+		}, "CHANGELOG.md"},
+		{"a changed file that git is told to skip", func(t *testing.T, o *options) {
+			typed(t, "git", "-C", o.tree, "update-index", "--skip-worktree", "CHANGELOG.md")
+			put(t, filepath.Join(o.tree, "CHANGELOG.md"), changes+"\n")
+		}, "CHANGELOG.md"},
+		{"a file with other line ends", func(t *testing.T, o *options) {
+			typed(t, "git", "-C", o.tree, "config", "core.autocrlf", "true")
+			put(t, filepath.Join(o.tree, "CHANGELOG.md"), strings.ReplaceAll(changes, "\n", "\r\n"))
+		}, "CHANGELOG.md"},
+		{"programs for newer processors", func(_ *testing.T, o *options) {
+			o.settings = func(context.Context) (map[string]string, error) {
+				all := maps.Clone(defaults)
+				all["GOAMD64"] = "v3"
+				return all, nil
+			}
+		}, `GOAMD64 is "v3", and releases are built with "v1"`},
+		{"a dry run over a signed release", func(t *testing.T, o *options) {
+			o.dry = true
+			put(t, filepath.Join(o.finished(), signature), "a signature")
+		}, "a signed release"},
 		{"no image", func(_ *testing.T, o *options) { o.systems = []string{"darwin-arm64"} }, "linux-amd64"},
 		{"no section of the changelog", func(t *testing.T, o *options) {
 			put(t, filepath.Join(o.tree, "CHANGELOG.md"), strings.ReplaceAll(changes, "[1.2.3]", "[1.2.2]"))
@@ -212,6 +256,100 @@ func TestUnfitReleaseIsRefused(t *testing.T) {
 				t.Errorf("the check = %v, want an error with %q", err, tt.want)
 			}
 		})
+	}
+}
+
+// TestFitReleaseIsChecked with a key, and without one in a dry run. The check writes nothing. Files with a dot in front, such as an
+// editor's, are in no program.
+func TestFitReleaseIsChecked(t *testing.T) {
+	o := checkout(t)
+	put(t, filepath.Join(o.tree, ".git", "info", "exclude"), ".editor\n")
+	put(t, filepath.Join(o.tree, ".editor", "state"), "open")
+	put(t, filepath.Join(o.tree, "docs", ".editor", "state"), "open")
+	if err := run(t.Context(), o, true); err != nil {
+		t.Errorf("the check = %v, want no error", err)
+	}
+	o.key, o.tag, o.dry = "", "", true
+	if err := run(t.Context(), o, true); err != nil {
+		t.Errorf("the check of a dry run = %v, want no error", err)
+	}
+	if entries, err := os.ReadDir(o.out); err != nil || len(entries) > 0 {
+		t.Errorf("the check has written %v, %v, want nothing", entries, err)
+	}
+}
+
+// TestSettingsOfTheGoCommandAreRead: each that changes programs, from wherever the go command takes it.
+func TestSettingsOfTheGoCommandAreRead(t *testing.T) {
+	work := filepath.Join(t.TempDir(), "go.work")
+	put(t, work, "go 1.26\n")
+	others := map[string]string{
+		"GOFLAGS": "-ldflags=-X=a.b=c", "GOAMD64": "v3", "GOARM64": "v9.0", "GOEXPERIMENT": "fieldtrack", "GOFIPS140": "latest", "GOWORK": work,
+	}
+	for name, value := range others {
+		t.Setenv(name, value)
+	}
+	all, err := goSettings(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name := range defaults {
+		if all[name] == defaults[name] {
+			t.Errorf("goSettings()[%s] = %q with %q in the environment, want another value", name, all[name], others[name])
+		}
+	}
+	for name := range others {
+		t.Setenv(name, "")
+	}
+	t.Setenv("GOFLAGS", "-mod=readonly "+defaults["GOFLAGS"]+" -p=2")
+	t.Setenv("GOWORK", "off")
+	t.Setenv("GOENV", "off")
+	if all, err = goSettings(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(defaults, all); diff != "" {
+		t.Errorf("goSettings() of a machine without settings: %s", diff)
+	}
+}
+
+// TestReleaseReplacesWhatAKilledOneLeft, and a second one at the same time is refused.
+func TestReleaseReplacesWhatAKilledOneLeft(t *testing.T) {
+	o := checkout(t)
+	for _, left := range []string{"1.2.3.unfinished", "1.2.3.replaced", "1.2.3"} {
+		put(t, filepath.Join(o.out, left, "left.tar"), "left")
+	}
+	lock := flock.New(filepath.Join(o.out, ".lock"))
+	if alone, err := lock.TryLock(); err != nil || !alone {
+		t.Fatalf("TryLock() = %t, %v", alone, err)
+	}
+	if err := run(t.Context(), o, false); err == nil || !strings.Contains(err.Error(), "another release") {
+		t.Errorf("a second release at the same time = %v, want an error that names the other one", err)
+	}
+	if err := lock.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := run(t.Context(), o, false); err != nil {
+		t.Fatal(err)
+	}
+	if got := files(t, o.finished()); got["left.tar"] != "" || strings.Contains(got[sums], "left.tar") {
+		t.Errorf("the release has a file of an earlier one:\n%s", got[sums])
+	}
+	entries, err := os.ReadDir(o.out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		if name := e.Name(); name != "1.2.3" && name != ".lock" {
+			t.Errorf("%s is left beside the release", name)
+		}
+	}
+}
+
+func TestHomeFolderIsExpanded(t *testing.T) {
+	t.Setenv("HOME", "/somewhere/ann")
+	for file, want := range map[string]string{"~/.ssh/key": "/somewhere/ann/.ssh/key", "key": "key", "~bob/key": "~bob/key", "a/~/key": "a/~/key", "": ""} {
+		if got := expanded(file); got != want {
+			t.Errorf("expanded(%q) = %q, want %q", file, got, want)
+		}
 	}
 }
 

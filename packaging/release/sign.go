@@ -21,6 +21,20 @@ const (
 	sums, signature = "SHA256SUMS", "SHA256SUMS.sig"
 )
 
+// trySignature signs a text that nobody gets. It finds in seconds what would otherwise fail after minutes of building: a file that
+// is no key, a key that others can read, one that users do not know, a wrong passphrase, or no ssh-keygen.
+func (o options) trySignature(ctx context.Context) (err error) {
+	folder, err := os.MkdirTemp("", "gatewright-release-")
+	if err != nil {
+		return fmt.Errorf("try the key: %w", err)
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
+	if err := write(filepath.Join(folder, sums), []byte("a trial of the key, for no release\n")); err != nil {
+		return err
+	}
+	return o.sign(ctx, folder)
+}
+
 // sign signs the checksums in folder and verifies the signature with the public keys of the checkout, as users do.
 // ssh-keygen reads the key, and asks for its passphrase if it has one. This process knows only the path of the key.
 func (o options) sign(ctx context.Context, folder string) error {
@@ -28,7 +42,7 @@ func (o options) sign(ctx context.Context, folder string) error {
 	cmd := exec.CommandContext(ctx, "ssh-keygen", "-q", "-Y", "sign", "-f", o.key, "-n", namespace, file) //nolint:gosec // G204: the caller's key
 	cmd.Stdin, cmd.Stderr = os.Stdin, os.Stderr
 	if err := cmd.Run(); err != nil {
-		return fmt.Errorf("sign %s with the key %s: %w", sums, o.key, err)
+		return fmt.Errorf("sign %s with the key KEY=%s: %w", sums, o.key, err)
 	}
 	signed, err := os.Open(file) //nolint:gosec // G304: what was just written
 	if err != nil {
