@@ -87,6 +87,10 @@ func Open(archive []byte) (Site, error) {
 		if crc32.ChecksumIEEE(body) != f.CRC32 {
 			return Site{}, fmt.Errorf("read %s of the bundle of the console: %w", f.Name, zip.ErrChecksum)
 		}
+		// make console writes each name once, and no folders: of two files with one name, nobody knows which one was checked.
+		if files[f.Name] != nil || strings.ContainsAny(f.Name, `/\`) {
+			return Site{}, fmt.Errorf("read the bundle of the console: %q is there twice, or in a folder", f.Name)
+		}
 		files[f.Name] = body
 	}
 	if files[page] == nil {

@@ -83,6 +83,9 @@ func TestDamagedBundleIsRefused(t *testing.T) {
 		}, zip.ErrChecksum},
 		{"line ends as on Windows", func() []byte { return bytes.ReplaceAll(whole, []byte("\n"), []byte("\r\n")) }, nil},
 		{"no page", func() []byte { return archive(t, zip.Store, "main-1A.js") }, nil},
+		{"two pages", func() []byte { return archive(t, zip.Store, "index.html", "main-1A.js", "index.html") }, nil},
+		{"a file in a folder", func() []byte { return archive(t, zip.Store, "index.html", "a/main-1A.js") }, nil},
+		{"a file of a folder above", func() []byte { return archive(t, zip.Store, "index.html", "../main-1A.js") }, nil},
 		{"compressed", func() []byte { return archive(t, zip.Deflate, "index.html") }, nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -94,17 +97,21 @@ func TestDamagedBundleIsRefused(t *testing.T) {
 	}
 }
 
-// archive returns an archive with one file.
-func archive(t *testing.T, method uint16, name string) []byte {
+// archive returns an archive with files of one text.
+func archive(t *testing.T, method uint16, names ...string) []byte {
 	t.Helper()
 	var out bytes.Buffer
 	w := zip.NewWriter(&out)
-	part, err := w.CreateHeader(&zip.FileHeader{Name: name, Method: method})
-	if err != nil {
-		t.Fatal(err)
+	for _, name := range names {
+		part, err := w.CreateHeader(&zip.FileHeader{Name: name, Method: method})
+		if err == nil {
+			_, err = part.Write([]byte("a page"))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
 	}
-	_, err = part.Write([]byte("a page"))
-	if err := errors.Join(err, w.Close()); err != nil {
+	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
 	return out.Bytes()
