@@ -278,6 +278,9 @@ func TestLocksHoldWhatTheLastReleaseHad(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !released.There(t.Context(), "..", commit) {
+		if released.Complete(t.Context(), "..") {
+			t.Fatalf("the checkout has its whole history, and the last release %s is not in it", commit)
+		}
 		t.Skip("this checkout is a shallow one, without the last release")
 	}
 	// A lock of this version that the release had not is compared from the next one on.

@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/netip"
+	"sync/atomic"
 )
 
 // Find chooses from ports below the ephemeral range, which operating systems use for connections and for listeners at port 0
@@ -20,11 +21,23 @@ const (
 	tries     = 100
 )
 
-// Find returns a TCP address of 127.0.0.1 that was free a moment ago.
+// next returns the ports in turn, from a random one on: a process that asks for several addresses before it uses them gets the same
+// one only after all others.
+var next = ports(rand.Uint32())
+
+func ports(first uint32) func() uint16 {
+	var asked atomic.Uint32
+	return func() uint16 {
+		const all = lastPort - firstPort
+		return uint16(firstPort + (first%all+asked.Add(1))%all) //nolint:gosec // G115: below lastPort
+	}
+}
+
+// Find returns a TCP address of 127.0.0.1 that was free a moment ago. Two addresses that a process gets differ.
 func Find(ctx context.Context) (netip.AddrPort, error) {
 	var err error
 	for range tries {
-		at := netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), firstPort+rand.N[uint16](lastPort-firstPort))
+		at := netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), next())
 		var l net.Listener
 		if l, err = new(net.ListenConfig).Listen(ctx, "tcp", at.String()); err == nil {
 			return at, l.Close()

@@ -44,7 +44,7 @@ func Commit(repository string) (string, error) {
 // error says in one line how to get it, and nothing is written.
 func Source(ctx context.Context, repository, commit, folder string) error {
 	if !There(ctx, repository, commit) {
-		return fmt.Errorf("the last release, commit %s, is not in this checkout, which may be a shallow one: `git fetch origin %s` gets it", commit, commit)
+		return fmt.Errorf("the release of commit %s is not in this checkout, which may be a shallow one: `git fetch origin %s` gets it", commit, commit)
 	}
 	cmd := exec.CommandContext(ctx, "git", "-C", repository, "archive", "--format=tar", commit) //nolint:gosec // G204: git, of a commit of the checkout
 	tree, err := cmd.StdoutPipe()
@@ -54,12 +54,24 @@ func Source(ctx context.Context, repository, commit, folder string) error {
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("write the tree of %s: %w", commit, err)
 	}
-	return errors.Join(unpack(folder, tree), cmd.Wait())
+	err = unpack(folder, tree)
+	if err == nil {
+		_, err = io.Copy(io.Discard, tree) // what fills the last block
+	}
+	// After an error git has more to write than a pipe holds, and would wait for a reader: without one it ends.
+	return errors.Join(err, tree.Close(), cmd.Wait())
 }
 
 // There tells whether the checkout has the tree of a commit, which a shallow one may not have.
 func There(ctx context.Context, repository, commit string) bool {
 	return exec.CommandContext(ctx, "git", "-C", repository, "cat-file", "-e", commit+"^{tree}").Run() == nil //nolint:gosec // G204: git, of a commit
+}
+
+// Complete reports whether the checkout has all of its history, and so every release. It is false for a shallow checkout, and for a
+// folder of sources without a repository.
+func Complete(ctx context.Context, repository string) bool {
+	out, err := exec.CommandContext(ctx, "git", "-C", repository, "rev-parse", "--is-shallow-repository").Output() //nolint:gosec // G204: git, of the checkout
+	return err == nil && strings.TrimSpace(string(out)) == "false"
 }
 
 // File is a file of a commit as it was then, by its path from the checkout's root; fs.ErrNotExist for one that was not there, or where
