@@ -1,11 +1,12 @@
 package main
 
 import (
-	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"net/http"
 	"os"
@@ -13,10 +14,10 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/gatewright/gatewright/internal/free"
+	"github.com/gatewright/gatewright/local/processes"
 )
 
 // The limits of the time that a person waits, on an idle machine with two cores (issue 33, "Figures").
@@ -67,10 +68,10 @@ func newCheckout(ctx context.Context, m *measurement) (*checkout, error) {
 		return nil, fmt.Errorf("find the repository: %w", err)
 	}
 	c := &checkout{m, filepath.Join(m.Dir, "checkout"), filepath.Join(m.Dir, "builds")}
-	if err := c.command(ctx, root, "git", "clone", "-q", root, c.dir).Run(); err != nil {
+	if err := run(c.command(ctx, root, "git", "clone", "-q", root, c.dir)); err != nil {
 		return nil, fmt.Errorf("clone the repository: %w", err)
 	}
-	if err := c.command(ctx, c.dir, "go", "mod", "download").Run(); err != nil {
+	if err := run(c.command(ctx, c.dir, "go", "mod", "download")); err != nil {
 		return nil, fmt.Errorf("download modules: %w", err)
 	}
 	return c, nil
@@ -79,7 +80,7 @@ func newCheckout(ctx context.Context, m *measurement) (*checkout, error) {
 // command returns a command that uses the build cache of the checkout. It does not inherit the variables of a make that runs this
 // program.
 func (c *checkout) command(ctx context.Context, dir, name string, arguments ...string) *exec.Cmd {
-	cmd := exec.CommandContext(ctx, name, arguments...) //nolint:gosec // G204: commands of this file
+	cmd := grouped(ctx, name, arguments...)
 	cmd.Dir = dir
 	cmd.Env = append(slices.DeleteFunc(os.Environ(), func(v string) bool {
 		return strings.HasPrefix(v, "MAKE") || strings.HasPrefix(v, "MFLAGS=")
@@ -100,7 +101,7 @@ func (c *checkout) make(ctx context.Context, arguments ...string) (cost, error) 
 	cmd := c.command(ctx, c.dir, "make", arguments...)
 	cmd.Stdout = os.Stderr
 	began := time.Now()
-	err := cmd.Run()
+	err := run(cmd)
 	took := cost{took: time.Since(began)}
 	if cmd.ProcessState != nil {
 		took.cpu = processorTime(cmd.ProcessState)
@@ -113,7 +114,7 @@ func (c *checkout) make(ctx context.Context, arguments ...string) (cost, error) 
 
 func processorTime(s *os.ProcessState) time.Duration { return s.UserTime() + s.SystemTime() }
 
-// firstAnswer starts a command that serves the management API, waits for its first answer, and interrupts it as Ctrl-C does. It
+// firstAnswer starts a command of grouped that serves the management API, waits for its first answer, and interrupts it as Ctrl-C does. It
 // returns the cost up to the answer, with the processor time of the whole run.
 func firstAnswer(ctx context.Context, cmd *exec.Cmd, data string, env ...string) (cost, error) {
 	const timeout = time.Hour
@@ -124,11 +125,11 @@ func firstAnswer(ctx context.Context, cmd *exec.Cmd, data string, env ...string)
 		return cost{}, err
 	}
 	cmd.Env = append(cmd.Env, append(env, "GATEWRIGHT_DATA_DIR="+data, "GATEWRIGHT_API_ADDR="+api.String(), "GATEWRIGHT_GATEWAY_ADDR=127.0.0.1:0", "GATEWRIGHT_RELAY_ADDR=127.0.0.1:0")...)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	began := time.Now()
 	if err := cmd.Start(); err != nil {
 		return cost{}, fmt.Errorf("start: %w", err)
 	}
+	defer func() { _ = processes.Kill(cmd.Process.Pid) }() // what its end leaves behind
 	exited := make(chan error, 1)
 	go func() { exited <- cmd.Wait() }()
 	answered := make(chan time.Duration, 1)
@@ -144,7 +145,7 @@ func firstAnswer(ctx context.Context, cmd *exec.Cmd, data string, env ...string)
 	select {
 	case took := <-answered:
 		// As a terminal does, it sends the signal to the process group: make and the product.
-		if err := syscall.Kill(-cmd.Process.Pid, syscall.SIGINT); err != nil {
+		if err := processes.Interrupt(cmd.Process.Pid); err != nil {
 			return cost{}, fmt.Errorf("interrupt the command: %w", err)
 		}
 		<-exited // the signal ends make with an error
@@ -152,7 +153,8 @@ func firstAnswer(ctx context.Context, cmd *exec.Cmd, data string, env ...string)
 	case err := <-exited:
 		return cost{}, fmt.Errorf("the command ended before the first answer: %w", err)
 	case <-ctx.Done():
-		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+		_ = processes.Kill(cmd.Process.Pid)
+		<-exited
 		return cost{}, fmt.Errorf("wait for the first answer: %w", context.Cause(ctx))
 	}
 }
@@ -284,7 +286,7 @@ func testTimes(ctx context.Context, m *measurement) error {
 		arguments []string
 	}{
 		{"`make test`, nothing compiled", maxFirstTest, nil, []string{"test"}},
-		{"`make test`, no test results in the cache", maxTest, func() error { return c.command(ctx, c.dir, "go", "clean", "-testcache").Run() }, []string{"test"}},
+		{"`make test`, no test results in the cache", maxTest, func() error { return run(c.command(ctx, c.dir, "go", "clean", "-testcache")) }, []string{"test"}},
 		{"`make test PKG=" + group + "` after a change in it", maxTestGroup, func() error { return c.change(group) }, []string{"test", "PKG=" + group}},
 		{"`make test` after a change in a group", maxTestAfter, func() error { return c.change(group) }, []string{"test"}},
 	} {
@@ -320,30 +322,20 @@ func integration(ctx context.Context, m *measurement) error {
 	}
 	cmd := c.command(ctx, c.dir, ".ci/run")
 	if m.Number("keep-cache") != 0 {
-		cmd = exec.CommandContext(ctx, ".ci/run")
+		cmd = grouped(ctx, ".ci/run")
 		cmd.Dir, cmd.Stderr = c.dir, os.Stderr
 	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		return fmt.Errorf("read the output of .ci/run: %w", err)
-	}
+	var printed bytes.Buffer
+	cmd.Stdout = io.MultiWriter(os.Stderr, &printed)
 	began := time.Now()
-	if err := cmd.Start(); err != nil {
-		return fmt.Errorf("start .ci/run: %w", err)
-	}
-	var steps strings.Builder
-	within := false
-	for lines := bufio.NewScanner(out); lines.Scan(); {
-		fmt.Fprintln(os.Stderr, lines.Text())
-		within = within || lines.Text() == "ci: seconds by step:"
-		if within {
-			fmt.Fprintln(&steps, lines.Text())
-		}
-	}
-	err = cmd.Wait()
+	err = run(cmd)
 	took := time.Since(began)
 	m.Row("`.ci/run`", fmt.Sprintf("%.0f s", maxCI.Seconds()), fmt.Sprintf("%.0f s", took.Seconds()), took <= maxCI)
-	m.Printf("\n```text\n%s```", steps.String())
+	if at := strings.LastIndex(printed.String(), "ci: seconds by step:"); at >= 0 {
+		m.Printf("\n```text\n%s```", printed.String()[at:])
+	} else {
+		err = errors.Join(err, errors.New("it has printed no table of steps"))
+	}
 	if err != nil {
 		return fmt.Errorf(".ci/run: %w", err)
 	}

@@ -28,6 +28,9 @@ func crashes() []scenario {
 			if len(result.restarts) > 0 {
 				m.Printf("%s", result)
 			}
+			if err == nil {
+				err = result.meaningful()
+			}
 			return err
 		},
 	}}
@@ -66,6 +69,21 @@ type killed struct {
 	acknowledged, unanswered int
 	lost, twice              []string
 	restarts                 []time.Duration
+}
+
+// meaningful returns an error if nothing could be lost, or if no kill came when the right thing was under way: the engine may log its jobs
+// in other words.
+func (r killed) meaningful() error {
+	const enough = 10 // kills, of which one at least comes at the right moment
+	if r.acknowledged == 0 {
+		return errors.New("no write was acknowledged, so that none could be lost")
+	}
+	for k, kills := range r.kills {
+		if kills >= enough && r.met[k] == 0 {
+			return fmt.Errorf("none of %d kills came %s", kills, beside(k))
+		}
+	}
+	return nil
 }
 
 // String returns the table in Markdown.

@@ -4,6 +4,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/gatewright/gatewright/internal/bench/world"
@@ -26,6 +27,24 @@ func TestAcknowledgedWritesSurviveKills(t *testing.T) {
 		t.Error("no write was acknowledged")
 	}
 	t.Logf("%+v", result)
+}
+
+// TestKillsThatShowNothingAreAnError: nothing is lost where nothing was written, and no table is damaged that was not being written.
+func TestKillsThatShowNothingAreAnError(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		killed killed
+		want   string
+	}{
+		{"kills at the right moment", killed{acknowledged: 1, kills: [besideCount]int{20, 10, 10}, met: [besideCount]int{20, 1, 1}}, ""},
+		{"a few kills at no such moment", killed{acknowledged: 1, kills: [besideCount]int{2, 1, 1}, met: [besideCount]int{2, 0, 0}}, ""},
+		{"no acknowledged write", killed{kills: [besideCount]int{20, 10, 10}, met: [besideCount]int{20, 1, 1}}, "no write was acknowledged"},
+		{"no table under way", killed{acknowledged: 1, kills: [besideCount]int{20, 10, 10}, met: [besideCount]int{20, 0, 1}}, "none of 10 kills came while the engine wrote tables"},
+	} {
+		if err := test.killed.meaningful(); test.want == "" && err != nil || test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)) {
+			t.Errorf("%s: meaningful() = %v, want %q", test.name, err, test.want)
+		}
+	}
 }
 
 func TestHalfOfTheRoundsArePlainAndTheOthersTakeTurns(t *testing.T) {

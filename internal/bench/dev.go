@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/gatewright/gatewright/internal/bench/load"
@@ -108,15 +109,16 @@ func startDev(ctx context.Context, m *measurement, folder string) (*running, tim
 	cmd.Stderr = &said
 	d := &running{
 		load: load.Load{Address: at.String(), Request: load.Request("GET", "/__gatewright/build", at.String(), "", "")},
-		stop: func() {
+		stop: sync.OnceFunc(func() {
 			_ = cmd.Process.Signal(os.Interrupt)
 			_ = cmd.Wait()
-		},
+		}),
 	}
 	began := time.Now()
 	if err := cmd.Start(); err != nil {
 		return nil, 0, fmt.Errorf("start the client: %w", err)
 	}
+	m.AtEnd(d.stop) // after an error
 	took, err := d.another(ctx, began)
 	if err != nil {
 		d.stop()

@@ -121,6 +121,9 @@ func (b *account) measure(ctx context.Context) error {
 			return err
 		}
 	}
+	if len(b.names) != b.count {
+		return fmt.Errorf("the API has %d consumers of %d in the files", len(b.names), b.count)
+	}
 	return nil
 }
 
@@ -143,7 +146,7 @@ func (b *account) run(ctx context.Context, what string, most int, args ...string
 		return errors.New("the operating system does not report the memory of an ended process")
 	}
 	peak := int64(usage.Maxrss) << 10 //nolint:unconvert // it is narrower on 32 bits
-	b.m.Row(what+": requests", strconv.Itoa(most), strconv.Itoa(b.asked), b.asked <= most)
+	b.m.Row(what+": requests", strconv.Itoa(most), strconv.Itoa(b.asked), 0 < b.asked && b.asked <= most)
 	b.m.Row(what+": memory", megabytes(maxFiles), megabytes(peak), peak <= maxFiles)
 	return nil
 }

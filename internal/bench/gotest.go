@@ -6,22 +6,17 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"regexp"
-	"time"
 )
 
 // command runs a command and returns its output. The command has to fail if a figure is over its limit. env is added to the
 // environment of this process.
 func command(ctx context.Context, env []string, arguments ...string) (string, error) {
 	var printed bytes.Buffer
-	cmd := exec.CommandContext(ctx, arguments[0], arguments[1:]...) //nolint:gosec // G204: the commands below
+	cmd := grouped(ctx, arguments[0], arguments[1:]...)
 	cmd.Env = append(os.Environ(), env...)
 	cmd.Stdout, cmd.Stderr = io.MultiWriter(os.Stderr, &printed), os.Stderr
-	// The command passes an interrupt on to its child processes.
-	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
-	cmd.WaitDelay = 10 * time.Second
-	if err := cmd.Run(); err != nil {
+	if err := run(cmd); err != nil {
 		return printed.String(), fmt.Errorf("run %v: %w", arguments, err)
 	}
 	return printed.String(), nil

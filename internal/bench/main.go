@@ -3,8 +3,8 @@
 //	go run ./internal/bench -list
 //	go run ./internal/bench -only 'A request through a tunnel' -set rounds=3 -out -
 //
-// The page has a section for each scenario. If a figure is over its limit, the run fails and the section says so, but all other
-// scenarios still run. Sections that are not measured stay as they are.
+// The page has a section for each scenario, which is written as soon as it is measured. If a figure is over its limit, the run
+// fails and the section says so, but all other scenarios still run. Sections that are not measured stay as they are.
 //
 // A scenario measures separate processes: package world starts them, and package load sends them requests. Processes that are
 // compared are measured in turns, so that a busy machine slows all of them. The median of the rounds counts.
@@ -77,38 +77,63 @@ func write(ctx context.Context, dir, out string, some, all []scenario, changes v
 	if err := known(some, changes); err != nil {
 		return err
 	}
-	before := map[string]string{}
+	sections := map[string]string{}
 	if out != "-" {
 		page, err := os.ReadFile(out) //nolint:gosec // G304: whoever runs this chose it
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("read the page: %w", err)
 		}
-		before = split(string(page))
+		sections = split(string(page))
 	}
-	text := fmt.Sprintf("# Performance\n\nWritten by `make bench` on a machine of %d cores (%s/%s) with %s. Times and CPU are\nthis machine's on that day; ratios and counts are the product's.\n",
-		runtime.NumCPU(), runtime.GOOS, runtime.GOARCH, runtime.Version())
 	var failed []error
 	for _, s := range all {
 		if !slices.ContainsFunc(some, func(o scenario) bool { return o.title == s.title }) {
-			text += before[s.title]
 			continue
 		}
 		section, err := s.section(ctx, dir, changes)
 		if ctx.Err() != nil {
-			return context.Cause(ctx)
+			return errors.Join(append(failed, context.Cause(ctx))...)
 		}
 		if err != nil {
 			failed = append(failed, fmt.Errorf("%s: %w", strings.ToLower(s.title), err))
 		}
-		text += section
 		fmt.Print(section)
-	}
-	if out != "-" {
-		if err := os.WriteFile(out, []byte(text), 0o600); err != nil {
-			failed = append(failed, fmt.Errorf("write the page: %w", err))
+		sections[s.title] = section
+		// Scenarios take minutes and more: what has been measured is written before the next one begins.
+		if out != "-" {
+			if err := replace(out, composed(all, sections)); err != nil {
+				return errors.Join(append(failed, err)...)
+			}
 		}
 	}
 	return errors.Join(failed...)
+}
+
+// composed returns the page with sections, in the order of all scenarios.
+func composed(all []scenario, sections map[string]string) string {
+	text := fmt.Sprintf("# Performance\n\nWritten by `make bench` on a machine of %d cores (%s/%s) with %s. Times and CPU are\nthis machine's on that day; ratios and counts are the product's.\n",
+		runtime.NumCPU(), runtime.GOOS, runtime.GOARCH, runtime.Version())
+	for _, s := range all {
+		text += sections[s.title]
+	}
+	return text
+}
+
+// replace writes all of a page or nothing: it is the only place of sections that are not measured again.
+func replace(name, text string) error {
+	temporary, err := os.CreateTemp(filepath.Dir(name), ".unfinished-*")
+	if err != nil {
+		return fmt.Errorf("write the page: %w", err)
+	}
+	defer func() { _ = os.Remove(temporary.Name()) }() // it has the page's name by then, unless an error came before
+	_, err = temporary.WriteString(text)
+	if err := errors.Join(err, temporary.Chmod(0o644), temporary.Close()); err != nil {
+		return fmt.Errorf("write the page: %w", err)
+	}
+	if err := os.Rename(temporary.Name(), name); err != nil {
+		return fmt.Errorf("write the page: %w", err)
+	}
+	return nil
 }
 
 // split returns the sections of a page by title.
@@ -133,14 +158,19 @@ func (s scenario) section(ctx context.Context, dir string, changes values) (stri
 		return text, fmt.Errorf("make a folder: %w", err)
 	}
 	m := &measurement{World: &world.World{Dir: folder, Binaries: filepath.Join(dir, "bin")}, settings: s.settings(changes)}
-	err = s.run(ctx, m)
-	m.Close()
+	err = m.carryOut(ctx, s)
 	err = errors.Join(err, m.Err(), os.RemoveAll(folder))
 	text += "\n\n" + strings.TrimSpace(m.String()) + "\n"
 	if err != nil {
 		text += "\n**A figure is over its limit, or the section is not complete.**\n"
 	}
 	return text, err
+}
+
+// carryOut runs a scenario and ends everything that it has started, also if it panics.
+func (m *measurement) carryOut(ctx context.Context, s scenario) error {
+	defer m.Close()
+	return s.run(ctx, m)
 }
 
 // busy returns the load average as a text, because a busy machine makes the figures worse.

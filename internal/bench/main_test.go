@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/gatewright/gatewright/internal/bench/world"
 )
 
 func TestMain(m *testing.M) {
@@ -65,6 +67,60 @@ func TestPageHasWhatWasMeasured(t *testing.T) {
 			if !strings.Contains(string(text), want) {
 				t.Errorf("-only %q -set %v: the page lacks %q:\n%s", test.only, test.changes, want, text)
 			}
+		}
+	}
+}
+
+// TestInterruptLeavesWhatWasMeasured, and what was to be measured as it was: the scenarios of a page take hours.
+func TestInterruptLeavesWhatWasMeasured(t *testing.T) {
+	ctx, interrupt := context.WithCancelCause(t.Context())
+	row := func(_ context.Context, m *measurement) error {
+		m.Row("value", "", "new", true)
+		return nil
+	}
+	all := []scenario{{title: "One", text: "first", run: row}, {title: "Two", text: "second", run: func(ctx context.Context, m *measurement) error {
+		m.Row("value", "", "half", true)
+		interrupt(errors.New("interrupted"))
+		return context.Cause(ctx)
+	}}, {title: "Three", text: "third", run: row}}
+	file := filepath.Join(t.TempDir(), "page.md")
+	const before = "# Performance\n\n## One\n\nold one\n\n## Two\n\nold two\n\n## Three\n\nold three\n"
+	if err := os.WriteFile(file, []byte(before), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := write(ctx, t.TempDir(), file, all, all, nil); err == nil || !strings.Contains(err.Error(), "interrupted") {
+		t.Errorf("write() = %v, want the cause of its context", err)
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for part, want := range map[string]bool{"| value |  | new |": true, "old one": false, "half": false, "\n## Two\n\nold two\n": true, "\n## Three\n\nold three\n": true} {
+		if got := strings.Contains(string(text), part); got != want {
+			t.Errorf("the page has %q: %t, want %t:\n%s", part, got, want, text)
+		}
+	}
+	if entries, err := os.ReadDir(filepath.Dir(file)); err != nil || len(entries) != 1 {
+		t.Errorf("beside the page are %v, %v, want nothing", entries, err)
+	}
+}
+
+// TestNothingRunsAfterAScenario, however it ends.
+func TestNothingRunsAfterAScenario(t *testing.T) {
+	for name, end := range map[string]func() error{
+		"well": func() error { return nil }, "with an error": func() error { return errors.New("broken") }, "with a panic": func() error { panic("broken") },
+	} {
+		stopped := false
+		m := &measurement{World: &world.World{Dir: t.TempDir()}}
+		func() {
+			defer func() { _ = recover() }()
+			_ = m.carryOut(t.Context(), scenario{run: func(_ context.Context, m *measurement) error {
+				m.AtEnd(func() { stopped = true })
+				return end()
+			}})
+		}()
+		if !stopped {
+			t.Errorf("what a scenario that ends %s has started goes on", name)
 		}
 	}
 }

@@ -16,7 +16,7 @@ const (
 	maxIdle  = 30                     // MB for idle HTTP/1.1 connections without TLS
 )
 
-func processes() []scenario {
+func processScenarios() []scenario {
 	return []scenario{
 		{
 			title: "The gateway as a process",
@@ -160,8 +160,9 @@ func idle(ctx context.Context, m *measurement, name, limit string, pid int, admi
 		if err != nil {
 			return 0, 0, err
 		}
-		gauges, err := world.Gauges(ctx, admin)
-		return float64(memory.Now) / (1 << 20), gauges["go_memstats_stack_inuse_bytes"] / (1 << 20), err
+		const inStacks = "go_memstats_stack_inuse_bytes"
+		gauges, err := world.Gauges(ctx, admin, inStacks)
+		return float64(memory.Now) / (1 << 20), gauges[inStacks] / (1 << 20), err
 	}
 	clients := world.NewCrowd(l)
 	defer clients.Close()

@@ -229,7 +229,7 @@ type state struct {
 
 func (h *house) state(ctx context.Context) (s state, err error) {
 	memory, memoryErr := h.Memory()
-	g, gaugesErr := world.Gauges(ctx, h.Admin)
+	g, gaugesErr := world.Gauges(ctx, h.Admin, "go_memstats_next_gc_bytes", "go_gc_gogc_percent", "gatewright_store_bytes", "go_goroutines", "process_open_fds")
 	tables, tablesErr := h.Holds(".sst")
 	const mb = 1 << 20
 	// Go's next collection starts when the heap that the last one left has grown by GOGC percent.

@@ -42,7 +42,7 @@ func scenarios() []scenario {
 		checkouts(),
 		requests(),
 		tunnels(),
-		processes(),
+		processScenarios(),
 		surfaces(),
 		largeProject(),
 		starts(),

@@ -63,8 +63,11 @@ func (r Rounds) each(value func(i int) float64) float64 {
 }
 
 // Compare measures the subjects in turns, so that a busy machine slows all of them. A first round, which fills caches, is not
-// counted.
+// counted. It returns an error if there is nothing to compare: no round, or a process that did nothing for its requests.
 func Compare(ctx context.Context, rounds int, subjects ...Subject) ([]Rounds, error) {
+	if rounds < 1 {
+		return nil, fmt.Errorf("%d rounds: compare in one round at least", rounds)
+	}
 	all := make([]Rounds, len(subjects))
 	for round := range rounds + 1 {
 		for i, s := range subjects {
@@ -94,6 +97,9 @@ func (s Subject) round(ctx context.Context) (one Round, err error) {
 	if s.Process != nil {
 		if after, err = s.Process.CPU(); err != nil {
 			return one, err
+		}
+		if after <= before {
+			return one, fmt.Errorf("its process used no processor time for %d requests: another one has answered them", result.Requests)
 		}
 	}
 	return Round{

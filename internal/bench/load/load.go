@@ -101,7 +101,8 @@ type run struct {
 	result Result
 }
 
-// Send sends the requests and reads each answer. It returns an error if a request fails and CountFailures is not set.
+// Send sends the requests and reads each answer. It returns an error if a request fails and CountFailures is not set, and if the load
+// has no request.
 func (l Load) Send(ctx context.Context) (Result, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -119,7 +120,11 @@ func (l Load) Send(ctx context.Context) (Result, error) {
 	all.Wait()
 	r.result.Took = time.Since(began)
 	slices.Sort(r.result.latencies)
-	return r.result, context.Cause(ctx)
+	err := context.Cause(ctx)
+	if err == nil && r.result.Requests == 0 {
+		err = errors.New("no request was sent: figures of nothing are within every limit")
+	}
+	return r.result, err
 }
 
 func (r *run) more() bool {

@@ -75,6 +75,37 @@ func TestProcessorTimeOfASlowerServerIsLarger(t *testing.T) {
 	}
 }
 
+// still is a process that does nothing.
+type still struct{}
+
+func (still) CPU() (time.Duration, error) { return time.Second, nil }
+
+// TestNothingIsNotMeasured: the figures of no request are 0 or no number, and a limit is not exceeded by either.
+func TestNothingIsNotMeasured(t *testing.T) {
+	l := of(serve(t, false, answer))
+	none := l
+	none.Requests = 0
+	if _, err := none.Send(t.Context()); err == nil || !strings.Contains(err.Error(), "no request was sent") {
+		t.Errorf("Send() without a request = %v, want an error that says so", err)
+	}
+	for _, test := range []struct {
+		name    string
+		rounds  int
+		subject load.Subject
+		want    string
+	}{
+		{"no round", 0, load.Subject{Load: l}, "0 rounds"},
+		{"no request", 1, load.Subject{Load: none}, "no request was sent"},
+		{"another process", 1, load.Subject{Load: l, Process: still{}}, "no processor time"},
+		{"a server", 1, load.Subject{Load: l, Process: load.PID(os.Getpid())}, ""},
+	} {
+		_, err := load.Compare(t.Context(), test.rounds, test.subject)
+		if test.want == "" && err != nil || test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)) {
+			t.Errorf("%s: Compare() = %v, want %q", test.name, err, test.want)
+		}
+	}
+}
+
 // TestRoundsAreComparedWithThoseOfTheSameRound: on a machine that gets slower, medians of two subjects say less than the median
 // of their ratios.
 func TestRoundsAreComparedWithThoseOfTheSameRound(t *testing.T) {

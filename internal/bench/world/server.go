@@ -17,6 +17,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -116,8 +117,9 @@ func (w *World) RunServer(ctx context.Context, name string, c Certificate, env .
 // Secure is where the server speaks TLS, host:port.
 func (s *ServerProcess) Secure() string { return host(s.Product.TLS) }
 
-// Gauges returns the metrics that a process shows its operators, by their names; metrics with labels are left out.
-func Gauges(ctx context.Context, admin string) (map[string]float64, error) {
+// Gauges returns metrics that a process shows its operators, by their names, which have no labels. It returns an error if one is
+// missing: its value would be 0, which is within every limit.
+func Gauges(ctx context.Context, admin string, names ...string) (map[string]float64, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+admin+"/metrics", nil)
 	if err != nil {
 		return nil, fmt.Errorf("read metrics: %w", err)
@@ -128,11 +130,20 @@ func Gauges(ctx context.Context, admin string) (map[string]float64, error) {
 	}
 	defer func() { _ = out.Body.Close() }()
 	all := map[string]float64{}
-	for lines := bufio.NewScanner(out.Body); lines.Scan(); {
+	lines := bufio.NewScanner(out.Body)
+	for lines.Scan() {
 		name, text, _ := strings.Cut(lines.Text(), " ")
 		var value float64
-		if _, err := fmt.Sscan(text, &value); err == nil {
+		if _, err := fmt.Sscan(text, &value); err == nil && slices.Contains(names, name) {
 			all[name] = value
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return nil, fmt.Errorf("read metrics: %w", err)
+	}
+	for _, name := range names {
+		if _, ok := all[name]; !ok {
+			return nil, fmt.Errorf("read metrics: status %d, and there is no %s", out.StatusCode, name)
 		}
 	}
 	return all, nil
