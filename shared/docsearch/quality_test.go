@@ -12,6 +12,7 @@ import (
 	"github.com/gatewright/gatewright/shared/docsearch"
 	"github.com/gatewright/gatewright/shared/docsearch/corpus"
 	"github.com/gatewright/gatewright/shared/docsearch/minilm/minilmtest"
+	"github.com/gatewright/gatewright/shared/operation/simulations"
 )
 
 // bars are those of the semantic mode for each set, in percent: what is first, what is among the first five, and what is refused of
@@ -154,6 +155,7 @@ func fused(a, b docsearch.Found) docsearch.Found {
 // TestSearchFindsWhatIsAsked measures all ways of ranking on both halves, holds the semantic one to its bars, and writes
 // docs/search-quality.md.
 func TestSearchFindsWhatIsAsked(t *testing.T) {
+	simulations.Sequential(t)
 	weights := minilmtest.File(t)
 	index, err := docsearch.Documentation()
 	if err != nil {

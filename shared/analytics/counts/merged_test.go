@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/gatewright/gatewright/shared/analytics"
+	"github.com/gatewright/gatewright/shared/operation/simulations"
 	"github.com/gatewright/gatewright/shared/store"
 	"github.com/gatewright/gatewright/shared/store/storetest"
 )
@@ -115,6 +116,7 @@ func TestReportsAreFewItemsAtAllTimes(t *testing.T) {
 // TestMergedRowsStayBelowTheirBound, and transactions below a table's, whatever has come together while nothing was rolled up: callers and
 // operations without end, at all times of a day.
 func TestMergedRowsStayBelowTheirBound(t *testing.T) {
+	simulations.Sequential(t)
 	t.Parallel()
 	const mostBytes, rounds, each, deployments = 4 << 20, 16, 300, batchRows + 1
 	w := newWorld(t)

@@ -14,6 +14,7 @@ import (
 	"math"
 	"os"
 	"strconv"
+	"testing"
 )
 
 // varFactor is the environment variable that multiplies the runs of every
@@ -23,6 +24,15 @@ const varFactor = "GATEWRIGHT_SIMULATIONS"
 // Racing tells that the race detector watches: a test that does one thing at a time
 // does less of it then.
 const Racing = mostUnderRace > 0
+
+// Sequential skips a long test that does everything on one goroutine, while the race detector watches: it finds no race there, and
+// makes the test ten times as long. make test runs it.
+func Sequential(t testing.TB) {
+	t.Helper()
+	if Racing {
+		t.Skip("everything happens on one goroutine: make test runs it")
+	}
+}
 
 // Runs is how many runs a simulation makes whose usual number is given: one at
 // least. It panics if the variable holds no such number.
