@@ -17,7 +17,7 @@ func TestVulnFailsOnFindings(t *testing.T) {
 			t.Skipf("%s is missing: %v", name, err)
 		}
 	}
-	const leftOut = "left out, no module was compared"
+	const leftOut = "make vuln: no module was compared"
 	for _, tt := range []struct {
 		name, govulncheck, unreachable string
 		reachable, fails               bool
