@@ -25,8 +25,11 @@ func TestPartsOfABuild(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []part{
-		{"github.com/cockroachdb/pebble", 2, 8 * time.Second}, {"Go's standard library", 1, 3 * time.Second},
-		{"Gatewright", 1, time.Second}, {"linking", 1, time.Second / 2}, {"all others", 0, 0},
+		{"github.com/cockroachdb/pebble", 2, 8 * time.Second},
+		{"Go's standard library", 1, 3 * time.Second},
+		{"Gatewright", 1, time.Second},
+		{"linking", 1, time.Second / 2},
+		{"all others", 0, 0},
 	}
 	if len(parts) != len(want) {
 		t.Fatalf("readParts() = %v, want %v", parts, want)

@@ -23,13 +23,13 @@ const (
 
 // next returns the ports in turn, from a random one on: a process that asks for several addresses before it uses them gets the same
 // one only after all others.
-var next = ports(rand.Uint32())
+var next = ports(rand.N[uint32](lastPort - firstPort))
 
 func ports(first uint32) func() uint16 {
 	var asked atomic.Uint32
 	return func() uint16 {
 		const all = lastPort - firstPort
-		return uint16(firstPort + (first%all+asked.Add(1))%all) //nolint:gosec // G115: below lastPort
+		return uint16(firstPort + (first%all+asked.Add(1))%all)
 	}
 }
 

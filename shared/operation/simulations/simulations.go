@@ -14,7 +14,6 @@ import (
 	"math"
 	"os"
 	"strconv"
-	"testing"
 )
 
 // varFactor is the environment variable that multiplies the runs of every
@@ -25,9 +24,15 @@ const varFactor = "GATEWRIGHT_SIMULATIONS"
 // does less of it then.
 const Racing = mostUnderRace > 0
 
+// T is the part of *testing.T that Sequential needs.
+type T interface {
+	Helper()
+	Skip(args ...any)
+}
+
 // Sequential skips a long test that does everything on one goroutine, while the race detector watches: it finds no race there, and
 // makes the test ten times as long. make test runs it.
-func Sequential(t testing.TB) {
+func Sequential(t T) {
 	t.Helper()
 	if Racing {
 		t.Skip("everything happens on one goroutine: make test runs it")
