@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/gatewright/gatewright/local/apigateway"
 	"github.com/gatewright/gatewright/local/control"
 	"github.com/gatewright/gatewright/local/datadir"
 	"github.com/gatewright/gatewright/local/supervise"
@@ -168,7 +169,7 @@ func runProduct(asked context.Context, s settings) (err error) {
 		return err
 	}
 
-	p.bodies = bodies.New(int64(s.listener.BufferedBodyBytes))
+	p.bodies = bodies.New(s.bodyBytes())
 	s.budget = listen.NewBudget(s.listener.Connections)
 	var work errgroup.Group
 	work.Go(func() error {
@@ -435,4 +436,16 @@ func ensureAccount(ctx context.Context, s *accounts.Service, dir *datadir.Dir, l
 		return "", fmt.Errorf("make the account %s: %w", accountName, err)
 	}
 	return key, dir.Write(datadir.AccountKey, []byte(key+"\n"))
+}
+
+// processBodyBytes is the default budget of bodies if functions are processes. The gateway's function then gets whole bodies from the
+// stand-in for API Gateway, which counts a body and two copies of it: three quarters of a client's quarter have room for its largest.
+const processBodyBytes = 3 * apigateway.MaxBodyBytes * 4 * 4 / 3
+
+// bodyBytes returns the memory for all request bodies that this process holds whole.
+func (s settings) bodyBytes() int64 {
+	if s.functions != "" && s.listener.BufferedBodyBytes == config.DefaultListener().BufferedBodyBytes {
+		return processBodyBytes
+	}
+	return int64(s.listener.BufferedBodyBytes)
 }

@@ -51,7 +51,7 @@ func TestStartGoesOnWithWhatAKilledProcessHadBegun(t *testing.T) {
 		stop()
 		<-ended
 	}()
-	for deadline := time.Now().Add(deadline.Long()); ; time.Sleep(50 * time.Millisecond) {
+	for until := time.Now().Add(deadline.Long()); ; time.Sleep(50 * time.Millisecond) {
 		var out bytes.Buffer
 		root := Laptop.command(administration{program: Laptop})
 		root.SetArgs([]string{"operation", "list", "--all"})
@@ -61,7 +61,7 @@ func TestStartGoesOnWithWhatAKilledProcessHadBegun(t *testing.T) {
 		if err == nil && !strings.Contains(out.String(), "kop_1") {
 			return
 		}
-		if time.Now().After(deadline) {
+		if time.Now().After(until) {
 			t.Fatalf("operation list --all = %q, %v, want no kop_1: the start has to go on with it", &out, err)
 		}
 	}

@@ -106,7 +106,7 @@ func TestRequestsGoThroughATunnel(t *testing.T) {
 	}
 	large := bytes.Repeat([]byte("0123456789abcdef"), 3<<20/16)
 	if status, body := call(deployed, bytes.NewReader(large)); status != http.StatusOK || echoOf(t, body).Body != string(large) {
-		t.Errorf("3 MB come back as %d with %d bytes", status, len(body))
+		t.Errorf("call(3 MB) = status %d with %d bytes, want 200 with the echo: %.500s", status, len(body), body)
 	}
 	if status, body := call(preview, nil); status < 400 || strings.Contains(body, "/base/v1") {
 		t.Errorf("a preview, which it is not for, is answered %d %s", status, body)
