@@ -16,6 +16,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/gatewright/gatewright/internal/deadline"
 )
 
 // Tree is a module whose guards can be run.
@@ -124,7 +126,7 @@ func (b *Binary) run(ctx context.Context, planted, tests string, flags ...string
 	}, flags, b.flags)
 	command := exec.CommandContext(ctx, b.planted.test2json, args...) //nolint:gosec // G204: the list of defects is ours
 	command.Dir = filepath.Join(b.planted.tree.Root, filepath.FromSlash(b.pkg))
-	command.Env = append(os.Environ(), varPlanted+"="+planted)
+	command.Env = append(os.Environ(), deadline.VarPlanted+"="+planted)
 	return output(ctx, command)
 }
 

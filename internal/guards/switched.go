@@ -13,10 +13,9 @@ import (
 	"path"
 	"slices"
 	"strings"
-)
 
-// varPlanted is the environment variable that names the defect which a test binary runs with.
-const varPlanted = "PLANTED_DEFECT"
+	"github.com/gatewright/gatewright/internal/deadline"
+)
 
 // errNotSwitched says that a defect cannot be chosen at run time.
 var errNotSwitched = errors.New("it changes more than the bodies of functions and the values of variables and constants: change it, or change something else that does the same harm")
@@ -406,7 +405,7 @@ func (w sources) texts() map[string]string {
 	for file, s := range w {
 		out[file] = s.render()
 		dir, name := path.Dir(file), s.file.Name.Name
-		out[path.Join(dir, chosenName)] = fmt.Sprintf(chosenFile, name, choice, varPlanted, choose, endMark, endBytes)
+		out[path.Join(dir, chosenName)] = fmt.Sprintf(chosenFile, name, choice, deadline.VarPlanted, choose, endMark, endBytes)
 	}
 	return out
 }
