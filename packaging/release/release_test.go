@@ -187,6 +187,10 @@ func TestUnfitReleaseIsRefused(t *testing.T) {
 		want   string
 	}{
 		{"a changed file", func(t *testing.T, o *options) { put(t, filepath.Join(o.tree, "CHANGELOG.md"), changes+"\n") }, "CHANGELOG.md"},
+		{"a staged file", func(t *testing.T, o *options) {
+			put(t, filepath.Join(o.tree, "CHANGELOG.md"), changes+"\n")
+			typed(t, "git", "-C", o.tree, "add", "CHANGELOG.md")
+		}, "CHANGELOG.md"},
 		{"a new file", func(t *testing.T, o *options) { put(t, filepath.Join(o.tree, "new.go"), "package p") }, "new.go"},
 		{"a dirty dry run", func(t *testing.T, o *options) { o.dry = true; put(t, filepath.Join(o.tree, "new.go"), "package p") }, "new.go"},
 		{"no tag", func(_ *testing.T, o *options) { o.tag = "" }, "VERSION=v1.2.3"},
