@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gatewright/gatewright/shared/operation/simulations"
+
 	"github.com/aws/aws-lambda-go/events"
 
 	"github.com/gatewright/gatewright/functions/builder"
@@ -403,6 +405,7 @@ func TestBuildNeedsTheMeteringBucketThatItCountsIn(t *testing.T) {
 // TestGitHubDescriptionIsDeployed builds the largest public description, with a
 // route for each of its operations.
 func TestGitHubDescriptionIsDeployed(t *testing.T) {
+	simulations.Sequential(t)
 	data, err := os.ReadFile("../../local/node_modules/@octokit/openapi/generated/api.github.com.json")
 	if errors.Is(err, fs.ErrNotExist) && os.Getenv("CI") == "" {
 		t.Skip("the GitHub description is not there: npm ci --prefix local installs it")

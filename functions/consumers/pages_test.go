@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gatewright/gatewright/shared/operation/simulations"
+
 	"github.com/gatewright/gatewright/functions/functionstest"
 )
 
@@ -16,6 +18,7 @@ import (
 // than the platform carries. They come in as many pages as it takes, each of which
 // says where the next one begins.
 func TestPagesOfConsumersWithTheirKeysFit(t *testing.T) {
+	simulations.Sequential(t)
 	w := newWorld(t)
 	const consumers, keys = 330, 100
 	batch := "[" + strings.TrimSuffix(strings.Repeat(`{"description":"`+strings.Repeat("d", 40)+`"},`, keys), ",") + "]"

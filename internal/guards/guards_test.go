@@ -89,7 +89,10 @@ func module(t *testing.T) Tree {
 		"sum.go": "package sum\n\n// Sum adds.\nfunc Sum(a, b int) int { return a + b }\n\n// Calls counts nothing.\nvar Calls = 1\n",
 		"sum_test.go": `package sum
 
-import "testing"
+import (
+	"os"
+	"testing"
+)
 
 func TestSum(t *testing.T) {
 	t.Run("of one and two", func(t *testing.T) {
@@ -107,6 +110,18 @@ func TestCalls(t *testing.T) {
 }
 
 func TestNothing(t *testing.T) {}
+
+func TestQuiet(t *testing.T) {
+	if os.Getenv("RAPID_NOFAILFILE") != "true" || os.Getenv("RAPID_SHRINKTIME") != "0s" {
+		t.Error("rapid writes the input of a failure to testdata")
+	}
+}
+
+func TestBrief(t *testing.T) {
+	if os.Getenv("GATEWRIGHT_SIMULATIONS") != "0.1" {
+		t.Error("simulations make all runs")
+	}
+}
 
 func TestSkipped(t *testing.T) { t.Skip() }
 
@@ -142,6 +157,8 @@ func TestOnlyAFailureOfTheGuardIsACatch(t *testing.T) {
 		{difference("ends the process", "TestSum", "return a + b", "go func() { panic(0) }(); select {}"), "keeps its guard from running"},
 		{difference("has a guard that does not exist", "TestProduct", "a + b", "a - b"), "does not run"},
 		{difference("has a guard that is skipped", "TestSkipped", "a + b", "a - b"), "does not run"},
+		{difference("has a guard that may write to the tree", "TestQuiet", "a + b", "a - b"), "passes with it"},
+		{difference("has a guard that makes fewer runs", "TestBrief", "a + b", "a - b"), ""},
 		{difference("says its name", "TestNothing", "a + b", "a - b"), "says its name"},
 		{difference("says what it would do", "TestNothing", "a + b", "a - b"), "Sums are wrong."},
 	}
@@ -168,7 +185,7 @@ func TestOnlyAFailureOfTheGuardIsACatch(t *testing.T) {
 	})
 	// A test that fails anyway catches nothing.
 	t.Run("guards have to pass without a defect", func(t *testing.T) {
-		good := []Guard{{".", "TestSum/of one and two"}, {".", "TestCalls"}, {".", "TestSum"}}
+		good := []Guard{{".", "TestSum/of one and two"}, {".", "TestCalls"}, {".", "TestSum"}, {".", "TestQuiet"}, {".", "TestBrief"}}
 		if _, err := b.CheckUnplanted(t.Context(), good); err != nil {
 			t.Errorf("CheckUnplanted() = %v, want nil", err)
 		}
@@ -188,18 +205,6 @@ func TestDefectThatAppliesNowhereOrTwiceIsRefused(t *testing.T) {
 		d := difference(name, "TestSum", find, "Total")
 		if _, err := tree.Plant(t.Context(), t.TempDir(), []Defect{d}); err == nil || !strings.Contains(err.Error(), "no longer applies") {
 			t.Errorf("Plant(%s) = %v, want an error that says that it no longer applies", name, err)
-		}
-	}
-}
-
-// TestAFailingGuardLeavesNothingBehind asks two packages of the repository for
-// the flags of their tests.
-func TestAFailingGuardLeavesNothingBehind(t *testing.T) {
-	tree := Tree{Root: repository}
-	for pkg, want := range map[string]string{"./shared/deployments": "-rapid.nofailfile -rapid.shrinktime=0s", "./internal/guards": ""} {
-		got, err := tree.quiet(pkg)
-		if err != nil || strings.Join(got, " ") != want {
-			t.Errorf("%s: got %v, %v, want %q", pkg, got, err, want)
 		}
 	}
 }

@@ -6,8 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"go/parser"
-	"go/token"
 	"os"
 	"os/exec"
 	"path"
@@ -18,6 +16,7 @@ import (
 	"time"
 
 	"github.com/gatewright/gatewright/internal/deadline"
+	"github.com/gatewright/gatewright/shared/operation/simulations"
 )
 
 // Tree is a module whose guards can be run.
@@ -59,11 +58,7 @@ func (t Tree) Plant(ctx context.Context, dir string, defects []Defect) (*Planted
 func (p *Planted) Build(ctx context.Context, dir string, packages ...string) (map[string]*Binary, error) {
 	binaries, to := map[string]*Binary{}, dir+string(filepath.Separator)
 	for _, pkg := range packages {
-		flags, err := p.tree.quiet(pkg)
-		if err != nil {
-			return nil, err
-		}
-		binaries[pkg] = &Binary{planted: p, pkg: pkg, path: filepath.Join(dir, path.Base(pkg)+".test"), flags: flags}
+		binaries[pkg] = &Binary{planted: p, pkg: pkg, path: filepath.Join(dir, path.Base(pkg)+".test")}
 		if len(packages) == 1 { // it may be the root of a module
 			to = binaries[pkg].path
 		}
@@ -82,7 +77,6 @@ func (p *Planted) Build(ctx context.Context, dir string, packages ...string) (ma
 type Binary struct {
 	planted   *Planted
 	pkg, path string
-	flags     []string
 }
 
 // Check runs the guard of a defect with the defect. It returns the processor time of the guard and its child processes, and nil if
@@ -104,7 +98,7 @@ func (b *Binary) Check(ctx context.Context, d Defect) (time.Duration, error) {
 	return took, o.verdict(d)
 }
 
-// CheckUnplanted runs guards without any defect. Simulations play only a tenth of their seeds, because make test plays all of them.
+// CheckUnplanted runs guards without any defect. Simulations make only a tenth of their runs, because make test makes all of them.
 // CheckUnplanted returns the processor time of the guards, and an error unless all of them pass.
 func (b *Binary) CheckUnplanted(ctx context.Context, guards []Guard) (time.Duration, error) {
 	var tests []string
@@ -120,13 +114,17 @@ func (b *Binary) CheckUnplanted(ctx context.Context, guards []Guard) (time.Durat
 }
 
 func (b *Binary) run(ctx context.Context, planted, tests string, flags ...string) (outcome, error) {
-	args := slices.Concat([]string{
+	args := append([]string{
 		"-t", b.path, "-test.v=test2json", "-test.paniconexit0", "-test.count=1",
 		"-test.timeout=" + b.planted.tree.Timeout.String(), "-test.run=" + tests,
-	}, flags, b.flags)
+	}, flags...)
 	command := exec.CommandContext(ctx, b.planted.test2json, args...) //nolint:gosec // G204: the list of defects is ours
 	command.Dir = filepath.Join(b.planted.tree.Root, filepath.FromSlash(b.pkg))
-	command.Env = append(os.Environ(), deadline.VarPlanted+"="+planted)
+	// rapid writes the input of a failure below testdata, and tries it first in every later run. To search for a smaller input takes 30 s.
+	command.Env = append(os.Environ(), deadline.VarPlanted+"="+planted, "RAPID_NOFAILFILE=true", "RAPID_SHRINKTIME=0s")
+	if planted == "" {
+		command.Env = append(command.Env, simulations.VarFactor+"=0.1")
+	}
 	return output(ctx, command)
 }
 
@@ -236,27 +234,6 @@ func pattern(test string) string {
 		levels[i] = "^(" + regexp.QuoteMeta(levels[i]) + ")$"
 	}
 	return strings.Join(levels, "/")
-}
-
-// quiet returns the flags that keep a package's tests from writing to the tree: rapid writes the input of a failure below testdata,
-// and tries it first in every later run. rapid does not search for a smaller input either: that takes 30 s, and nobody reads it.
-func (t Tree) quiet(pkg string) ([]string, error) {
-	tests, err := filepath.Glob(filepath.Join(t.Root, filepath.FromSlash(pkg), "*_test.go"))
-	if err != nil {
-		return nil, fmt.Errorf("list the tests of %s: %w", pkg, err)
-	}
-	for _, file := range tests {
-		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ImportsOnly)
-		if err != nil {
-			return nil, fmt.Errorf("read the imports of tests: %w", err)
-		}
-		for _, i := range parsed.Imports {
-			if i.Path.Value == `"pgregory.net/rapid"` {
-				return []string{"-rapid.nofailfile", "-rapid.shrinktime=0s"}, nil
-			}
-		}
-	}
-	return nil, nil
 }
 
 // read returns the outcome of a run from the output of test2json.

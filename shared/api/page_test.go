@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gatewright/gatewright/shared/operation/simulations"
+
 	"pgregory.net/rapid"
 
 	"github.com/gatewright/gatewright/shared/api"
@@ -15,6 +17,7 @@ import (
 // what each page says of itself: nothing is lost, nothing comes twice, and no
 // answer has more than the platform carries, escaped as it carries it.
 func TestPageEndsBeforeThePlatformDoes(t *testing.T) {
+	simulations.Sequential(t)
 	// Of drawn lists hardly one in a hundred is longer than a page: one always is.
 	all := slices.Repeat([]string{strings.Repeat("a", 1_600_000)}, 5)
 	if page := api.Slice(all, api.Page{Limit: 1000}); len(page.Data) != 3 || page.Limit != 3 || page.Total != 5 {

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gatewright/gatewright/shared/operation/simulations"
+
 	"github.com/gatewright/gatewright/shared/artifacts"
 	"github.com/gatewright/gatewright/shared/audit"
 	"github.com/gatewright/gatewright/shared/auth"
@@ -216,6 +218,7 @@ func TestBuildsSurviveEverything(t *testing.T) {
 // TestSimulationNoticesAnUnguardedDeployment breaks the rule that an effect is
 // committed with the step, to see that the simulation can fail.
 func TestSimulationNoticesAnUnguardedDeployment(t *testing.T) {
+	simulations.Sequential(t)
 	compiler, archives, temporary := tools(t)
 	broken := func() operationtest.Scenario {
 		s := scenario(compiler, archives, temporary)

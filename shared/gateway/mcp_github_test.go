@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gatewright/gatewright/shared/operation/simulations"
+
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/gatewright/gatewright/shared/project"
@@ -18,6 +20,7 @@ import (
 // TestEveryToolOfGitHubIsOneThatClientsTake makes a server of the first 500 operations of a large API, asks the
 // official client for its list, and holds each schema against what clients and the models behind them refuse.
 func TestEveryToolOfGitHubIsOneThatClientsTake(t *testing.T) {
+	simulations.Sequential(t)
 	raw, err := os.ReadFile("../../local/node_modules/@octokit/openapi/generated/api.github.com.json")
 	if err != nil {
 		if os.Getenv("CI") != "" {

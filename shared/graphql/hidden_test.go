@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gatewright/gatewright/shared/operation/simulations"
+
 	"pgregory.net/rapid"
 
 	"github.com/gatewright/gatewright/shared/graphql/graphqltest"
@@ -97,6 +99,7 @@ var objectDefault = regexp.MustCompile(`\{(\\n| )*put`)
 // tools ask: no word of what is hidden is in an answer, what is left builds, and where nothing is hidden the
 // answer is the server's.
 func TestNothingOfWhatIsHiddenIsInAnyIntrospection(t *testing.T) {
+	simulations.Sequential(t)
 	oracle := graphqltest.Start(t, "../..")
 	whole, err := os.ReadFile("testdata/introspection.graphql")
 	if err != nil {

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/gatewright/gatewright/shared/operation/simulations"
+
 	"github.com/gatewright/gatewright/shared/fault"
 	"github.com/gatewright/gatewright/shared/keys"
 	"github.com/gatewright/gatewright/shared/store"
@@ -16,6 +18,7 @@ import (
 // protocol: what the expressions of the other tests' conditions, nested paths
 // and offsets become is judged by a database here.
 func TestLargeChangesOverDynamoDB(t *testing.T) {
+	simulations.Sequential(t)
 	t.Parallel()
 	c := &clock{now: storetest.Epoch}
 	table, _, _ := storetest.NewDynamoDB(t, storetest.Clock(c.Now), storetest.Pause(store.Backoff))

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gatewright/gatewright/shared/operation/simulations"
+
 	"github.com/gatewright/gatewright/internal/golden"
 	"github.com/gatewright/gatewright/shared/fault"
 	"github.com/gatewright/gatewright/shared/keys"
@@ -24,6 +26,7 @@ var consumers = flag.Int("consumers", crowd, "how many consumers the ledger's la
 // a change is one read round trip (a read and what is queried at the same time)
 // and one transaction, whatever the bucket's size.
 func TestLedgerOfRequestsAndUnits(t *testing.T) {
+	simulations.Sequential(t)
 	t.Parallel()
 	var out strings.Builder
 	fmt.Fprintf(&out, "%-52s %6s %8s %8s %11s %12s\n", "", "reads", "queries", "commits", "read units", "write units")

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gatewright/gatewright/shared/operation/simulations"
+
 	"pgregory.net/rapid"
 
 	"github.com/gatewright/gatewright/shared/fault"
@@ -424,6 +426,7 @@ func (m *machine) checkFilter(t *rapid.T, f keys.Filter) {
 }
 
 func TestServiceDoesWhatTheModelDoes(tt *testing.T) {
+	simulations.Sequential(tt)
 	tt.Parallel()
 	rapid.Check(tt, func(t *rapid.T) {
 		m := &machine{world: newWorld(tt), model: model{dead: map[string]bool{}}}

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gatewright/gatewright/shared/operation/simulations"
+
 	"github.com/gatewright/gatewright/thirdparty/jsonschema"
 )
 
@@ -17,6 +19,7 @@ func list(n int, value string) string {
 // TestArgumentsThatTakeLongToBeCheckedAreRefused has megabytes of values that each are held against many
 // schemas.
 func TestArgumentsThatTakeLongToBeCheckedAreRefused(t *testing.T) {
+	simulations.Sequential(t)
 	alternatives := func(n int) string {
 		var all []string
 		for i := range n {
@@ -95,6 +98,7 @@ func TestWhatTakesLongIsNotChecked(t *testing.T) {
 
 // TestCallsOfABatchAreCheckedWithinOneBudget, or ten would take ten times as long as one may.
 func TestCallsOfABatchAreCheckedWithinOneBudget(t *testing.T) {
+	simulations.Sequential(t)
 	c, err := CompileSchema(json.RawMessage(`{"properties":{"list":{"items":{"enum":[` + strings.Repeat(`7,`, 99) + `8]}}}}`))
 	if err != nil {
 		t.Fatal(err)

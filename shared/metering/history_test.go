@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gatewright/gatewright/shared/operation/simulations"
+
 	"pgregory.net/rapid"
 
 	"github.com/gatewright/gatewright/shared/allowance"
@@ -23,6 +25,7 @@ import (
 // boundaries of the calendar, with the hourly job in time and late, and compares all that
 // can be read with the model.
 func TestRandomHistoriesAreAnsweredAsTheTextsSay(t *testing.T) {
+	simulations.Sequential(t)
 	rapid.Check(t, func(rt *rapid.T) {
 		l := newLife(t, rt)
 		rt.Repeat(map[string]func(*rapid.T){

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gatewright/gatewright/shared/operation/simulations"
+
 	"github.com/gatewright/gatewright/internal/golden"
 	"github.com/gatewright/gatewright/shared/project"
 )
@@ -47,6 +49,7 @@ func list(n int, format string) string {
 // TestEachBudgetIsToldByItsName goes over each budget of a project's files, and
 // asks that what is just within it is not told of.
 func TestEachBudgetIsToldByItsName(t *testing.T) {
+	simulations.Sequential(t)
 	value := strings.Repeat("v", 5<<10)
 	in := project.Input{Catalogue: lenient{}, Variables: map[string]string{"V": value}}
 	nested := func(n int) project.Files {
@@ -115,6 +118,7 @@ func TestEachBudgetIsToldByItsName(t *testing.T) {
 // TestBudgetOfAllFilesIsToldOnce: the files after the one that is over it are not
 // at fault.
 func TestBudgetOfAllFilesIsToldOnce(t *testing.T) {
+	simulations.Sequential(t)
 	files := described(`"paths": {}, "x-a": [` + list(1_000_000, "0") + `]`)
 	files["config/second.oas.json"], files["config/third.oas.json"] = files["config/routes.oas.json"], files["config/routes.oas.json"]
 	_, result := compile(t, files, project.Input{Catalogue: lenient{}})
@@ -141,6 +145,7 @@ func TestErrorsBeyondThoseToldAreCounted(t *testing.T) {
 // checked at once, and into the same one with many good entries beside them,
 // which is checked in parts.
 func TestLargeDocumentTellsTheSameMistakes(t *testing.T) {
+	simulations.Sequential(t)
 	const mistakes = `"/a": {"get": {"responses": 1}}, "/b": {"gett": {}}, "c": {}, "/d": 1`
 	const parts = `"components": {"schemas": {"s": {"type": 1}, "not a name!": {}}, "responses": {"r": {}}, "no such": {}}, "tags": [1]`
 	good := list(19_000, `"/good%d": {"summary": "s", "description": "d", "servers": []}`)
@@ -224,6 +229,7 @@ func TestTheFirstErrorsAreTold(t *testing.T) {
 // TestGitHubUsesATenthOfTheBudgets measures what the largest public description
 // leaves of each budget.
 func TestGitHubUsesATenthOfTheBudgets(t *testing.T) {
+	simulations.Sequential(t)
 	data := githubDescription(t)
 	used := measure(t, data)
 	// Those that bound the memory of one tree.

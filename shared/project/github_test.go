@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gatewright/gatewright/shared/operation/simulations"
+
 	"github.com/gatewright/gatewright/shared/project"
 )
 
@@ -52,6 +54,7 @@ func githubDescription(t testing.TB) []byte {
 }
 
 func TestGitHubDescriptionCompiles(t *testing.T) {
+	simulations.Sequential(t)
 	files := project.Files{
 		"config/routes.oas.json": githubDescription(t),
 		"config/policies.json": []byte(`{"policies": [{"name": "key", "policyType": "api-key-inbound",

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gatewright/gatewright/shared/operation/simulations"
+
 	"github.com/gatewright/gatewright/shared/project"
 )
 
@@ -24,6 +26,7 @@ func offered(members, mcp string) string {
 // TestOffersAreTakenUpToTheirBounds: what is within one is no mistake, and what is beyond is told at its place. Clients are sent all of it
 // with each list, and gateways have it in memory.
 func TestOffersAreTakenUpToTheirBounds(t *testing.T) {
+	simulations.Sequential(t)
 	const route = "/paths/~1a/get"
 	one := func(members, mcp string) project.Files {
 		return offering(1, `"/a": `+offered(`"operationId": "o0", `+members, mcp))

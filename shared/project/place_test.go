@@ -13,6 +13,8 @@ import (
 	"testing/iotest"
 	"unicode/utf8"
 
+	"github.com/gatewright/gatewright/shared/operation/simulations"
+
 	"pgregory.net/rapid"
 
 	"github.com/gatewright/gatewright/shared/project"
@@ -160,6 +162,7 @@ func TestTheLaterOfTwoNamesIsLocated(t *testing.T) {
 // TestExcerptIsOfThePlace: an excerpt holds its place, is no longer than it may be, and is what the file has from the line and column
 // that it tells, wherever in files of short lines, of long ones and of none.
 func TestExcerptIsOfThePlace(t *testing.T) {
+	simulations.Sequential(t)
 	units := []string{"a", "é", "{\"a\": 1}\n", "\n", "名前 ", strings.Repeat("x", 70_000) + "\n", "🙂\r\n", "a" + strings.Repeat("é", 200_000) + "\n"}
 	for _, unit := range units {
 		for _, size := range []int{0, len(unit), most - len(unit), most + len(unit), 3 * most} {

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gatewright/gatewright/shared/operation/simulations"
+
 	"github.com/gatewright/gatewright/shared/analytics"
 	"github.com/gatewright/gatewright/shared/store"
 )
@@ -18,6 +20,7 @@ import (
 // TestRowsStayBelowTheirBound, whatever a stranger calls: thousands of consumers, operations with names of their own and latencies of all
 // lengths. What has no room counts all the same.
 func TestRowsStayBelowTheirBound(t *testing.T) {
+	simulations.Sequential(t)
 	t.Parallel()
 	w := newWorld(t)
 	random := rand.New(rand.NewPCG(3, 4))
@@ -74,6 +77,7 @@ func TestRowsStayBelowTheirBound(t *testing.T) {
 
 // TestMemoryIsBounded, under many deployments and operations, as long as nothing can be written.
 func TestMemoryIsBounded(t *testing.T) {
+	simulations.Sequential(t)
 	t.Parallel()
 	w := newWorld(t)
 	c := w.collector()

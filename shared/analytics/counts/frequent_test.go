@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gatewright/gatewright/shared/operation/simulations"
+
 	"pgregory.net/rapid"
 
 	"github.com/gatewright/gatewright/shared/analytics"
@@ -113,6 +115,7 @@ func TestOneOffNamesHideNoOperation(t *testing.T) {
 
 // TestBurstHidesNothingKnown: what is asked for now and then stays, however many names come once after it.
 func TestBurstHidesNothingKnown(t *testing.T) {
+	simulations.Sequential(t)
 	t.Parallel()
 	const known, times, names = 60, 5, 30_000
 	w, made := newWorld(t), &flood{}
@@ -144,6 +147,7 @@ func TestBurstHidesNothingKnown(t *testing.T) {
 
 // TestSlowOperationsAreNamedInTheEnd: what is asked for a little at a time outgrows what was frequent once, although each of its parts is less.
 func TestSlowOperationsAreNamedInTheEnd(t *testing.T) {
+	simulations.Sequential(t)
 	t.Parallel()
 	const before, each, writes, atOnce = maxOperations, 10, 20, 5
 	w := newWorld(t)
@@ -293,6 +297,7 @@ func TestNamesAreNotKeptByChance(t *testing.T) {
 
 // TestOneDeploymentCostsNoOtherItsNames: many of them have as many names as they can make, before and after another one's and in between.
 func TestOneDeploymentCostsNoOtherItsNames(t *testing.T) {
+	simulations.Sequential(t)
 	t.Parallel()
 	const deployments, operationsEach, callersEach, known, times = 300, 200, 1_000, 5, 10
 	w, made := newWorld(t), &flood{}
@@ -354,6 +359,7 @@ func TestCallersTakeNoRoomFromOperations(t *testing.T) {
 
 // TestBusyTimesTakeNoRoomFromOthers: a row that is too large has more than one time, and few of them have too many names.
 func TestBusyTimesTakeNoRoomFromOthers(t *testing.T) {
+	simulations.Sequential(t)
 	t.Parallel()
 	const times, known = 12, 20
 	w := newWorld(t)
@@ -395,6 +401,7 @@ func TestBusyTimesTakeNoRoomFromOthers(t *testing.T) {
 
 // TestReportsAddUpBeforeTheyFold: what is in many rows is known by its sum, although it is little in each.
 func TestReportsAddUpBeforeTheyFold(t *testing.T) {
+	simulations.Sequential(t)
 	t.Parallel()
 	const times = 12
 	w, made := newWorld(t), &flood{}

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gatewright/gatewright/shared/operation/simulations"
+
 	"github.com/gatewright/gatewright/shared/analytics"
 	"github.com/gatewright/gatewright/shared/store"
 )
@@ -134,6 +136,7 @@ func TestOneHostileLatency(t *testing.T) {
 
 // TestCallersInMemoryAreBounded while nothing can be written.
 func TestCallersInMemoryAreBounded(t *testing.T) {
+	simulations.Sequential(t)
 	t.Parallel()
 	w := newWorld(t)
 	c := w.collector()

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gatewright/gatewright/shared/operation/simulations"
+
 	"github.com/gatewright/gatewright/shared/analytics"
 	"github.com/gatewright/gatewright/shared/store"
 )
@@ -31,6 +33,7 @@ func (l *largest) Transact(ctx context.Context, token string, writes []store.Wri
 
 // TestTransactionsAreWhatATableTakes, of hundreds of deployments with as much to write as there can be.
 func TestTransactionsAreWhatATableTakes(t *testing.T) {
+	simulations.Sequential(t)
 	t.Parallel()
 	const mostBytes, deployments, callers = 4 << 20, 60, 700
 	w := newWorld(t)

@@ -58,6 +58,7 @@ func (w *world) fill(n int, over time.Duration) {
 // TestPageOverAMillionRecordsCostsWhatOneOverAThousandDoes is the ledger of the
 // list: calls to the database and units that it reads.
 func TestPageOverAMillionRecordsCostsWhatOneOverAThousandDoes(t *testing.T) {
+	simulations.Sequential(t)
 	const few = 1_000
 	many := 20_000
 	if simulations.Runs(1) > 1 { // make simulations
@@ -119,6 +120,7 @@ func TestPageOverAMillionRecordsCostsWhatOneOverAThousandDoes(t *testing.T) {
 // TestAWalkByAFilterReadsABusyMinuteOnce walks through thousands of records of one minute, whose parts no counter
 // has: by no filter, by one that lets nearly all through, and by one for few that lie far apart.
 func TestAWalkByAFilterReadsABusyMinuteOnce(t *testing.T) {
+	simulations.Sequential(t)
 	const many, few = 4_000, 10
 	w := newWorld(t)
 	w.fill(many, 50*time.Second)

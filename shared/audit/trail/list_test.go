@@ -57,6 +57,7 @@ func (w *world) lists(t testing.TB, what string, all []audit.Entry, f trail.Filt
 // TestListIsWhatTheRecordsAre compares lists with a plain search, at any time of
 // the chaining: filters in combination, any bounds, any page.
 func TestListIsWhatTheRecordsAre(t *testing.T) {
+	simulations.Sequential(t)
 	for seed := range uint64(simulations.Runs(3)) {
 		r := rand.New(rand.NewPCG(seed, 3))
 		w := newWorld(t)

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gatewright/gatewright/shared/operation/simulations"
+
 	"github.com/gatewright/gatewright/shared/audit"
 	"github.com/gatewright/gatewright/shared/audit/trail"
 	"github.com/gatewright/gatewright/shared/store"
@@ -105,6 +107,7 @@ func TestAListIsReadWhileTheChainMovesOn(t *testing.T) {
 // TestManyThatWaitAreReadOnce: a list of more records than are chained while it reads them is answered at the first
 // request, with each of them once.
 func TestManyThatWaitAreReadOnce(t *testing.T) {
+	simulations.Sequential(t)
 	const all, chained = 2_000, 400
 	for name, f := range map[string]trail.Filter{"all": {}, "of an action": {Action: "key-bucket.create"}, "of less than a minute": {From: storetest.Epoch.Add(-7*time.Hour + 500*time.Millisecond)}} {
 		t.Run(name, func(t *testing.T) {

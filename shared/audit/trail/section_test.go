@@ -73,6 +73,7 @@ func (w *world) proves(file string) proof.Report {
 // TestExportBySections: it is the file that an export in one writes, whatever the sections' length, and has what was chained as it
 // began: what comes meanwhile, early or late, is not in it.
 func TestExportBySections(t *testing.T) {
+	simulations.Sequential(t)
 	for seed := range uint64(simulations.Runs(20)) {
 		r := rand.New(rand.NewPCG(seed, 7))
 		w := newWorld(t)

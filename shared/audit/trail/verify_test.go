@@ -177,6 +177,7 @@ func TestCutEndIsNoticedByWhatWasNoted(t *testing.T) {
 // has expired is gone from its front, and a removal of the oldest that is left is
 // noticed.
 func TestRetentionRemovesTheOldestAndIsNoBreak(t *testing.T) {
+	simulations.Sequential(t)
 	for seed := range uint64(simulations.Runs(15)) {
 		r := rand.New(rand.NewPCG(seed, 4))
 		w := newWorld(t)
@@ -292,6 +293,7 @@ func TestExportVerifiesAnywhere(t *testing.T) {
 // TestExportIsVerifiedByteForByte: whoever reads a field that stands twice, or a
 // text that is spelled otherwise, in their own way reads what was signed.
 func TestExportIsVerifiedByteForByte(t *testing.T) {
+	simulations.Sequential(t)
 	w, _ := chained(t, 2)
 	key, err := w.PublicKey(t.Context())
 	if err != nil {

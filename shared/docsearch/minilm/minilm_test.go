@@ -13,6 +13,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/gatewright/gatewright/shared/operation/simulations"
+
 	"github.com/gatewright/gatewright/shared/docsearch/minilm"
 	"github.com/gatewright/gatewright/shared/docsearch/minilm/minilmtest"
 )
@@ -70,6 +72,7 @@ func TestTokensAreThePublishedTokenizers(t *testing.T) {
 
 // TestVectorsAreThePublishedModels: weights of 4 to 8 bits turn no vector by more than a cosine of 0.99.
 func TestVectorsAreThePublishedModels(t *testing.T) {
+	simulations.Sequential(t)
 	model, all := minilmtest.Model(t), texts(t)
 	var encoded map[string]string
 	read(t, "testdata/vectors.json", &encoded)

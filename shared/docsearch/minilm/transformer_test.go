@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gatewright/gatewright/shared/operation/simulations"
+
 	"github.com/gatewright/gatewright/shared/docsearch/minilm"
 	"github.com/gatewright/gatewright/shared/docsearch/minilm/minilmtest"
 )
@@ -14,6 +16,7 @@ import (
 // TestVectorsAreThoseOfTheNaiveReading compares the model with the formulas written out, in 64 bits and with weights that were
 // not made 8 bits. It needs no published weights.
 func TestVectorsAreThoseOfTheNaiveReading(t *testing.T) {
+	simulations.Sequential(t)
 	tensors := minilmtest.Tensors()
 	file, err := minilm.Convert(minilmtest.Safetensors(tensors), minilmtest.Vocabulary())
 	if err != nil {
@@ -137,6 +140,7 @@ func naive(w map[string][]float32, tokens []int32) minilm.Vector {
 
 // TestConvertMakesTheSameBytes everywhere. If it fails, run make docs-weights and make docs-index, and commit both files with the new digest.
 func TestConvertMakesTheSameBytes(t *testing.T) {
+	simulations.Sequential(t)
 	const want = "9ef18c56350551df07696649b7fc08696c5f5e9a9c6c8d4904620cdbdc8979fd"
 	if got := fmt.Sprintf("%x", sha256.Sum256(minilmtest.Random(t))); got != want {
 		t.Errorf("the SHA-256 of Convert(random weights) = %s, want %s", got, want)
@@ -170,6 +174,7 @@ func TestFileOfWeightsIsReadWholeOrNotAtAll(t *testing.T) {
 }
 
 func TestWeightsThatLackATensorAreRefused(t *testing.T) {
+	simulations.Sequential(t)
 	tensors := minilmtest.Tensors()
 	whole := minilmtest.Safetensors(tensors)
 	tests := []struct {

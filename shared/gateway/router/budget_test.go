@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gatewright/gatewright/shared/operation/simulations"
+
 	urlpattern "github.com/dunglas/go-urlpattern"
 	"pgregory.net/rapid"
 
@@ -125,6 +127,7 @@ func TestPatternsThatAreRefusedAreNotCompiledForEver(t *testing.T) {
 // TestMatchingHasABudget: whatever patterns are taken, a path is tried only if
 // bytes times steps are within the budget, and a long one has no route.
 func TestMatchingHasABudget(t *testing.T) {
+	simulations.Sequential(t)
 	rapid.Check(t, func(t *rapid.T) {
 		parts := []string{"/a", "/:x%d", "/*", "(a{%d})", "{/b}?", "([^/]{1,%d})", "/(a|b|c)+", "(.{0,%d}z)", "((?:a{9}){%d})"}
 		var r Router

@@ -14,6 +14,8 @@ import (
 	"testing/iotest"
 	"time"
 
+	"github.com/gatewright/gatewright/shared/operation/simulations"
+
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/net/http/httpguts"
 )
@@ -91,6 +93,7 @@ func tokens(connection []string) []string {
 // TestFieldsThatPassAreThoseOfTheRule compares the filter with the rule in other
 // words, and with the library's proxy, for headers of all kinds.
 func TestFieldsThatPassAreThoseOfTheRule(t *testing.T) {
+	simulations.Sequential(t)
 	g := generator{rand.New(rand.NewPCG(1, 2))}
 	passed, stopped := 0, 0
 	for range 20_000 {

@@ -25,6 +25,7 @@ import (
 	"flag"
 	"fmt"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -79,12 +80,12 @@ const (
 var seedFlag = flag.String("seed", "", "run only this seed of each simulation, and print what happened")
 
 // Simulate runs a scenario undisturbed, then once with a death before and once
-// after each call that this made, then as many times as package simulations says
+// after each call that this made (under the race detector some of these), then as many times as package simulations says
 // for runs with everything that can go wrong, each by its seed. It fails the test
 // with the first run whose outcome is wrong, and says how to repeat it.
 func Simulate(t *testing.T, fresh func() Scenario, runs int) {
 	t.Helper()
-	if failure := Explore(t, fresh, simulations.Runs(runs)); failure != nil {
+	if failure := exploreSome(t, fresh, simulations.Sample[plan], simulations.Runs(runs)); failure != nil {
 		t.Fatal(failure)
 	}
 }
@@ -93,14 +94,21 @@ func Simulate(t *testing.T, fresh func() Scenario, runs int) {
 // package simulations says, and answers the first failure found, nil for none.
 func Explore(t *testing.T, fresh func() Scenario, runs int) *WrongRunError {
 	t.Helper()
+	return exploreSome(t, fresh, func(all []plan) []plan { return all }, runs)
+}
+
+// exploreSome makes the undisturbed run, those of the deaths that some chooses, and so many with everything that can go wrong.
+func exploreSome(t *testing.T, fresh func() Scenario, some func([]plan) []plan, runs int) *WrongRunError {
+	t.Helper()
 	reference := play(t, fresh(), plan{undisturbed: true})
 	if reference.failure != nil {
 		return reference.failure
 	}
-	var plans []plan
+	var deaths []plan
 	for call := range reference.calls {
-		plans = append(plans, plan{undisturbed: true, killAt: call + 1}, plan{undisturbed: true, killAt: call + 1, after: true})
+		deaths = append(deaths, plan{undisturbed: true, killAt: call + 1}, plan{undisturbed: true, killAt: call + 1, after: true})
 	}
+	plans := slices.Clone(some(deaths))
 	for seed := range runs {
 		plans = append(plans, plan{seed: uint64(seed + 1), calls: reference.calls})
 	}

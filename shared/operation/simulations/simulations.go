@@ -16,9 +16,9 @@ import (
 	"strconv"
 )
 
-// varFactor is the environment variable that multiplies the runs of every
+// VarFactor is the environment variable that multiplies the runs of every
 // simulation: a number above 0, such as 4 or 0.1. Empty is 1.
-const varFactor = "GATEWRIGHT_SIMULATIONS"
+const VarFactor = "GATEWRIGHT_SIMULATIONS"
 
 // Racing tells that the race detector watches: a test that does one thing at a time
 // does less of it then.
@@ -39,9 +39,22 @@ func Sequential(t T) {
 	}
 }
 
+// Sample returns all plans of a simulation, and under the race detector a few of them, evenly spread.
+func Sample[P any](plans []P) []P { return sample(plans, mostUnderRace) }
+
+func sample[P any](plans []P, most int) (some []P) {
+	if most == 0 || len(plans) <= most {
+		return plans
+	}
+	for i := range most {
+		some = append(some, plans[i*len(plans)/most])
+	}
+	return some
+}
+
 // Runs is how many runs a simulation makes whose usual number is given: one at
 // least. It panics if the variable holds no such number.
-func Runs(usual int) int { return runs(usual, mostUnderRace, os.Getenv(varFactor)) }
+func Runs(usual int) int { return runs(usual, mostUnderRace, os.Getenv(VarFactor)) }
 
 func runs(usual, most int, factor string) int {
 	if most > 0 {
@@ -52,7 +65,7 @@ func runs(usual, most int, factor string) int {
 	}
 	times, err := strconv.ParseFloat(factor, 64)
 	if err != nil || times <= 0 || math.IsNaN(times) || math.IsInf(times, 0) {
-		panic(fmt.Sprintf("%s is %q: write a number above 0, such as 4 or 0.1", varFactor, factor))
+		panic(fmt.Sprintf("%s is %q: write a number above 0, such as 4 or 0.1", VarFactor, factor))
 	}
 	return max(1, int(float64(usual)*times))
 }

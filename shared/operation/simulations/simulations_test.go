@@ -1,6 +1,9 @@
 package simulations
 
-import "testing"
+import (
+	"fmt"
+	"testing"
+)
 
 func TestRunsAreBoundedUnderRaceAndMultiplied(t *testing.T) {
 	tests := []struct {
@@ -36,5 +39,14 @@ func TestFactorThatIsNoneIsRefused(t *testing.T) {
 			}()
 			runs(500, 0, factor)
 		})
+	}
+}
+
+func TestSampleIsSpreadOverAllPlans(t *testing.T) {
+	plans := []int{0, 1, 2, 3, 4, 5, 6, 7}
+	for most, want := range map[int]string{0: "[0 1 2 3 4 5 6 7]", 3: "[0 2 5]", 8: "[0 1 2 3 4 5 6 7]", 9: "[0 1 2 3 4 5 6 7]"} {
+		if got := fmt.Sprint(sample(plans, most)); got != want {
+			t.Errorf("at most %d: got %s, want %s", most, got, want)
+		}
 	}
 }
