@@ -103,7 +103,7 @@ endif
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-builtin-rules
-.PHONY: docs-index docs-weights docs-vectors help run cli backup restore run-lambda test group test-guards mutate simulations attack fuzz test-lambda test-server test-upgrade test-update test-ministack test-localstack scenario race cross check nightly lint fmt goldens build image package release test-arm bench vuln clean console lint-infra lint-openapi lint-console test-console clients bootstrap deploy images service-certificate diff destroy restore-aws stop-aws start-aws account account-keys account-limits operations rotate-root-key invoke FORCE
+.PHONY: docs-index docs-weights docs-vectors help run cli backup restore run-lambda test group test-guards mutate simulations attack fuzz test-lambda test-server test-upgrade test-update test-ministack test-localstack scenario race cross portable check nightly lint fmt goldens build image package release test-arm bench vuln clean console lint-infra lint-openapi lint-console test-console clients bootstrap deploy images service-certificate diff destroy restore-aws stop-aws start-aws account account-keys account-limits operations rotate-root-key invoke FORCE
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' Makefile
@@ -168,7 +168,7 @@ test-server: $(NODE_MODULES) image package ## run the scenario suite over HTTPS,
 test-upgrade: ## fill a data directory by the last release, go on with this version, and back with the last release
 	GATEWRIGHT_TEST_UPGRADE=last go test -vet=off -count=1 -timeout=20m ./local/upgrade
 
-nightly: test-arm simulations ## run before a release what continuous integration leaves out: arm64 under qemu, long simulations, upgrades from releases before the last one
+nightly: test-arm simulations cross ## run before a release what continuous integration leaves out: arm64 under qemu, long simulations, programs for other systems, upgrades from releases before the last one
 	GATEWRIGHT_TEST_UPGRADE=earlier go test -vet=off -count=1 -v -timeout=60m -run=TestUpgradeFromEarlierReleases ./local/upgrade
 
 # Two and a half minutes on two cores, of which the README waits one until a gateway forgets a key.
@@ -200,9 +200,8 @@ race: $(NODE_MODULES) ## run the tests of what goroutines share, with the race d
 	@bubbles=$$(mktemp) && trap 'rm -f "$$bubbles"' EXIT && go list -test -f '$(BUBBLES)' $(RACE) | sed 's/\.test$$//' | sort -u >"$$bubbles" && \
 		go test -race -vet=off -timeout=15m $$(go list $(RACE) | grep -vxFf "$$bubbles") && go test -race -vet=off -cpu=1 -timeout=15m $$(cat "$$bubbles")
 
-# The systems that `make run` is for; of each, the one that check compiles, since nothing of ours depends on the
-# architecture (a rule of internal/house) and each takes minutes; and the packages that know what they do differently: vet
-# compiles their tests as well.
+# The systems that `make run` is for; of each, the one that check looks at, since nothing of ours depends on the
+# architecture (a rule of internal/house); and the packages that know what they do differently.
 SYSTEMS  := $(foreach system,linux darwin windows,$(system)-amd64 $(system)-arm64)
 CHECKED  := linux-arm64 darwin-arm64 windows-amd64
 PORTABLE := ./client/commands ./client/dev ./client/files ./client/folder ./client/prompt ./cmd/gatewright ./cmd/gatewright-server ./local ./local/datadir ./local/emulator ./local/instance ./local/lambdahost ./local/processes ./local/product ./local/sandbox ./local/supervise ./local/terminal ./local/terminal/terminaltest \
@@ -215,7 +214,10 @@ $(SYSTEMS:%=cross-%): cross-%: FORCE
 	$(call on,$*) go build $(LINKED) -o dist/cross/$*/ ./local $(PROGRAMS:%=./cmd/%)
 	$(call on,$*) go vet $(PORTABLE)
 
-check: lint lint-infra lint-openapi lint-console $(CHECKED:%=cross-%) test race build clients ## do what continuous integration does
+portable: ## check the types of what cross compiles, and of its tests, for one architecture of each system, in seconds
+	go run ./internal/portable $(CHECKED) -- $(PORTABLE)
+
+check: lint lint-infra lint-openapi lint-console portable test race build clients ## do what continuous integration does
 
 # Its cache is the checkout's own: a shared one tells of files of other checkouts.
 lint fmt: export GOLANGCI_LINT_CACHE = $(CURDIR)/.bin/golangci-lint-cache

@@ -75,18 +75,18 @@ var (
 	architectureTag  = regexp.MustCompile(`^//go:build .*\b(386|amd64|arm|arm64)\b`)
 )
 
-// Architectures refuses what is compiled for one architecture alone: `make check` compiles each
+// Architectures refuses what is compiled for one architecture alone: `make check` looks at each
 // system for one of them.
 func Architectures(t *Tree) (found []Finding) {
 	for _, p := range t.Packages {
 		for name, file := range p.Files {
 			if architectureFile.MatchString(name) {
-				found = append(found, Finding{Path: name, Text: "is for one architecture, and make check compiles each system for one of them: CHECKED in the Makefile"})
+				found = append(found, Finding{Path: name, Text: "is for one architecture, and make check looks at each system for one of them: CHECKED in the Makefile"})
 			}
 			for _, group := range file.Comments {
 				for _, c := range group.List {
 					if architectureTag.MatchString(c.Text) {
-						found = append(found, Finding{name, t.line(c.Pos()), "is for one architecture, and make check compiles each system for one of them: CHECKED in the Makefile"})
+						found = append(found, Finding{name, t.line(c.Pos()), "is for one architecture, and make check looks at each system for one of them: CHECKED in the Makefile"})
 					}
 				}
 			}

@@ -1,0 +1,91 @@
+// Command portable checks the types of packages as other systems compile them: portable SYSTEM... -- PACKAGE...
+//
+// A system is a GOOS and a GOARCH, such as windows-amd64. The packages, their tests and all that they import are read from source, with the
+// bodies of all functions except the standard library's. So an identifier that a system does not have is found in a fifth of the time that
+// compiling takes, and nothing is written. What only compiling finds, such as assembler, `make cross` finds.
+package main
+
+import (
+	"errors"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+
+	"golang.org/x/tools/go/packages"
+)
+
+func main() {
+	systems, patterns, err := arguments(os.Args[1:])
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "portable:", err)
+		os.Exit(2)
+	}
+	failed := false
+	for _, system := range systems {
+		found, err := check(".", system, patterns)
+		for _, text := range found {
+			fmt.Fprintf(os.Stderr, "%s: %s\n", system, text)
+		}
+		if err != nil {
+			fmt.Fprintf(os.Stderr, "portable: %s: %v\n", system, err)
+		}
+		failed = failed || err != nil || len(found) > 0
+	}
+	if failed {
+		os.Exit(1)
+	}
+}
+
+// arguments returns the systems before "--" and the packages after it.
+func arguments(words []string) (systems, patterns []string, err error) {
+	at := slices.Index(words, "--")
+	if at <= 0 || at == len(words)-1 {
+		return nil, nil, errors.New("usage: portable SYSTEM... -- PACKAGE..., for example windows-amd64 -- ./local")
+	}
+	for _, system := range words[:at] {
+		if goos, arch, ok := strings.Cut(system, "-"); !ok || goos == "" || arch == "" {
+			return nil, nil, fmt.Errorf("%q is no system: write a GOOS and a GOARCH, such as windows-amd64", system)
+		}
+	}
+	return words[:at], words[at+1:], nil
+}
+
+// check returns the errors in packages, their tests and all that they import, as a system compiles them. dir is a folder of the module.
+func check(dir, system string, patterns []string) (found []string, err error) {
+	goos, arch, _ := strings.Cut(system, "-")
+	library := filepath.Join(runtime.GOROOT(), "src") + string(filepath.Separator) //nolint:staticcheck // SA1019: go run has the same
+	roots, err := packages.Load(&packages.Config{
+		Dir: dir, Tests: true, Env: append(os.Environ(), "GOOS="+goos, "GOARCH="+arch),
+		Mode: packages.NeedName | packages.NeedFiles | packages.NeedCompiledGoFiles | packages.NeedImports | packages.NeedDeps | packages.NeedSyntax |
+			packages.NeedTypes | packages.NeedTypesInfo | packages.NeedModule,
+		ParseFile: func(files *token.FileSet, name string, text []byte) (*ast.File, error) {
+			f, err := parser.ParseFile(files, name, text, parser.SkipObjectResolution)
+			if f != nil && strings.HasPrefix(name, library) {
+				for _, d := range f.Decls {
+					if function, ok := d.(*ast.FuncDecl); ok {
+						function.Body = nil
+					}
+				}
+			}
+			return f, err
+		},
+	}, patterns...)
+	if err != nil {
+		return nil, fmt.Errorf("load packages: %w", err)
+	}
+	for p := range packages.Postorder(roots) {
+		for _, e := range p.Errors {
+			if !strings.HasPrefix(e.Pos, library) {
+				found = append(found, e.Error())
+			}
+		}
+	}
+	slices.Sort(found)
+	return slices.Compact(found), nil
+}
