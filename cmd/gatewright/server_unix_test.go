@@ -163,7 +163,8 @@ func TestWhatIsNoServerIsNotStarted(t *testing.T) {
 		if err := link(client, server); err != nil {
 			t.Fatal(err)
 		}
-		startAs(t, roleCommand, exec.Command(client, "serve"), nil).ends(exitOther, "which is not installed")
+		// A process that starts itself for ever is killed after two seconds on the processor.
+		startAs(t, roleCommand, exec.Command("/bin/sh", "-c", `ulimit -t 2 && exec "$0" serve`, client), nil).ends(exitOther, "which is not installed")
 		if err := os.Remove(server); err != nil {
 			t.Fatal(err)
 		}

@@ -21,17 +21,21 @@ func TestStoppedAgentLosesNothing(t *testing.T) {
 	w.run(w.options())
 	response, err := w.ask(http.MethodGet, "/", nil) // until the agent knows its services, nobody is told that it is there
 	text(t, response, err)
-	var over atomic.Bool
+	ctx, over := context.WithCancel(t.Context())
+	defer over()
 	var asked atomic.Int64
 	var work sync.WaitGroup
 	for range 4 {
 		work.Go(func() {
-			for !over.Load() {
-				r, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://api.service/", strings.NewReader("x"))
+			for ctx.Err() == nil {
+				r, _ := http.NewRequestWithContext(ctx, http.MethodPost, "http://api.service/", strings.NewReader("x"))
 				response, err := w.relay.RoundTrip(r, tunnelID, "api", shop)
 				if err != nil {
-					t.Errorf("a request ends with %v", err)
-					continue
+					if ctx.Err() == nil {
+						t.Errorf("a request ends with %v", err)
+						over()
+					}
+					return
 				}
 				_, _ = io.Copy(io.Discard, response.Body)
 				_ = response.Body.Close()
@@ -42,11 +46,11 @@ func TestStoppedAgentLosesNothing(t *testing.T) {
 	for range 20 {
 		second := w.run(w.options())
 		before := asked.Load()
-		w.until(func() bool { return asked.Load() > before+20 })
+		w.until(func() bool { return asked.Load() > before+20 || ctx.Err() != nil })
 		_ = second.end()
-		w.until(func() bool { return len(w.relay.Of(tunnelID)) == 2 })
+		w.until(func() bool { return len(w.relay.Of(tunnelID)) == 2 || ctx.Err() != nil })
 	}
-	over.Store(true)
+	over()
 	work.Wait()
 }
 

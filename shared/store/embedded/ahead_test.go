@@ -3,7 +3,6 @@ package embedded
 import (
 	"context"
 	"errors"
-	"math"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -111,9 +110,7 @@ func TestNothingIsToldBeforeItIsOnDisk(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer func() { _ = b.Close() }()
-			for at := int64(0); at == 0 || at == math.MaxInt64; at = b.alarm.Load() {
-				time.Sleep(time.Millisecond) // the housekeeping's first look
-			}
+			AwaitFirstLook(b)
 			passing := map[string]any{"ttl": 10}
 			err = b.Transact(ctx, "first", []store.Write{store.Put(listed, due("old")), store.Put(store.Key{PK: "gone", SK: "."}, passing)})
 			if err := errors.Join(err, b.SetNotes(map[string][]byte{"old": {1}})); err != nil {

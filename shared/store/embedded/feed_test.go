@@ -21,6 +21,7 @@ func TestFeedIsKeptForADay(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		embedded.AwaitFirstLook(engine)
 		use(engine)
 		if err := engine.Close(); err != nil {
 			t.Fatal(err)
