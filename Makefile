@@ -61,8 +61,8 @@ GROUP       := $(filter $(PKG),$(FUNCTIONS))
 FOLDER      := $(patsubst ./%,%,$(PKG:/...=))
 TESTED       = $(if $(GROUP),./functions/$(GROUP)/... $(addsuffix /...,$(addprefix ./,$(wildcard shared/$(GROUP)))) ./functions ./events ./internal/house ./internal/cost,$(if $(wildcard $(or $(FOLDER),.)),./$(addsuffix /,$(FOLDER))...,$\
                $(error PKG=$(PKG) is no group of functions/ and no folder)))
-# One more than there are cores: the scenarios wait for a minute, until a gateway forgets a key.
-PACKAGES_AT_ONCE = $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
+# Two more than there are cores: many tests wait, such as the scenarios for a minute until a gateway forgets a key.
+PACKAGES_AT_ONCE = $(shell expr $$(getconf _NPROCESSORS_ONLN) + 2)
 
 # The race detector pays where goroutines share state; it makes local's child processes slow and finds nothing there.
 RACE   := ./shared/... ./functions/...

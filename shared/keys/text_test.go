@@ -3,6 +3,7 @@ package keys
 import (
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -208,4 +209,31 @@ func TestManagersAndTextsHaveBounds(t *testing.T) {
 			t.Errorf("%s: %v", test.name, wrong.Err())
 		}
 	}
+}
+
+// TestADirectoryIsUsedByManyAtOnce finds a read or a write without the lock: the race detector notices it, and often the runtime does.
+func TestADirectoryIsUsedByManyAtOnce(t *testing.T) {
+	t.Parallel()
+	d := newDirectory()
+	var work sync.WaitGroup
+	for n := range 8 {
+		work.Go(func() {
+			for i := range 200 {
+				name := strconv.Itoa((n + i) % 50)
+				d.setConsumer(name, name)
+				d.setBucket(name, qualifiedName{"acme", name})
+				d.setGeneration(qualifiedName{"acme", name}, 1+i%2)
+				if got, ok := d.consumer(name); !ok || got != name {
+					t.Errorf("consumer %s is %q, %v", name, got, ok)
+				}
+				if got, ok := d.bucket(name); !ok || got.name != name {
+					t.Errorf("bucket %s is %v, %v", name, got, ok)
+				}
+				if got := d.generation(qualifiedName{"acme", name}); got != 1 && got != 2 {
+					t.Errorf("generation of %s is %d", name, got)
+				}
+			}
+		})
+	}
+	work.Wait()
 }
