@@ -148,9 +148,10 @@ func layerOf(c Contents, binary []byte) (v1.Layer, error) {
 	if err := errors.Join(err, w.Close()); err != nil {
 		return nil, fmt.Errorf("write a layer: %w", err)
 	}
+	// Without caching, whoever reads the layer compresses it again: the digest does, and so does each writer.
 	made, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) {
 		return io.NopCloser(bytes.NewReader(layer.Bytes())), nil
-	}, tarball.WithMediaType(types.OCILayer))
+	}, tarball.WithMediaType(types.OCILayer), tarball.WithCompressedCaching)
 	if err != nil {
 		return nil, fmt.Errorf("make a layer: %w", err)
 	}
