@@ -67,11 +67,9 @@ func Apply(ctx context.Context, api API, p *Plan, o Applying) (result Applied, e
 	if p.Installation != o.Installation || p.Account != account {
 		return result, usage("the plan is of the account %s of %s, and this one is %s of %s: choose the other by --profile, or plan again", p.Account, p.Installation, account, o.Installation)
 	}
-	a := &applier{state: &state{api: api, account: account, kinds: map[*Kind]*fields{}, told: map[*Kind]bool{}}, plan: p, o: o, journal: &journal{ids: map[string]string{}}}
-	for _, k := range all(Kinds()) {
-		if a.kinds[k], err = fieldsOf(k); err != nil {
-			return result, err
-		}
+	a := &applier{state: &state{api: api, account: account, told: map[*Kind]bool{}}, plan: p, o: o, journal: &journal{ids: map[string]string{}}}
+	if a.kinds, err = fieldsOfAll(Kinds()); err != nil {
+		return result, err
 	}
 	if o.Path != "" {
 		if a.journal, err = openJournal(o.Path, p); err != nil {

@@ -51,16 +51,14 @@ func Export(ctx context.Context, api API, members []string) (*Exported, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &exporter{state: &state{api: api, account: account, kinds: map[*Kind]*fields{}, told: map[*Kind]bool{}}, out: &Exported{refers: map[string]bool{}}}
+	e := &exporter{state: &state{api: api, account: account, told: map[*Kind]bool{}}, out: &Exported{refers: map[string]bool{}}}
 	if len(members) == 0 {
 		members = Members()
 	}
 	e.out.members = members
 	kinds := Kinds()
-	for _, k := range all(kinds) {
-		if e.kinds[k], err = fieldsOf(k); err != nil {
-			return nil, err
-		}
+	if e.kinds, err = fieldsOfAll(kinds); err != nil {
+		return nil, err
 	}
 	for _, k := range kinds {
 		if !slices.Contains(members, k.Member) {

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -38,6 +39,33 @@ type Field struct {
 type fields struct {
 	all map[string]*Field
 	key *jsonschema.Schema
+}
+
+// declared returns the fields of each kind in all(Kinds()), in that order. Nobody changes them. They are read once per process, because
+// reading files, applying a plan and exporting each need all of them, and compiling their schemas takes longer than most of that work.
+var declared = sync.OnceValues(func() ([]*fields, error) {
+	var list []*fields
+	for _, k := range all(Kinds()) {
+		f, err := fieldsOf(k)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, f)
+	}
+	return list, nil
+})
+
+// fieldsOfAll returns the fields of kinds, which is what Kinds returned, and of the kinds below them.
+func fieldsOfAll(kinds []*Kind) (map[*Kind]*fields, error) {
+	list, err := declared()
+	if err != nil {
+		return nil, err
+	}
+	of := map[*Kind]*fields{}
+	for i, k := range all(kinds) {
+		of[k] = list[i]
+	}
+	return of, nil
 }
 
 // body are the members of an operation's body, with their schemas.

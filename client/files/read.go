@@ -57,12 +57,10 @@ type reader struct {
 // or that there is nothing to read.
 func Read(ctx context.Context, name string) (*Files, error) {
 	kinds := Kinds()
-	r := &reader{Files: &Files{kinds: kinds, fields: map[*Kind]*fields{}, top: &object{}, sources: project.Files{}, hidden: map[string]map[int]bool{}}, printer: message.NewPrinter(language.English)}
-	for _, k := range all(kinds) {
-		var err error
-		if r.fields[k], err = fieldsOf(k); err != nil {
-			return nil, err
-		}
+	r := &reader{Files: &Files{kinds: kinds, top: &object{}, sources: project.Files{}, hidden: map[string]map[int]bool{}}, printer: message.NewPrinter(language.English)}
+	var err error
+	if r.fields, err = fieldsOfAll(kinds); err != nil {
+		return nil, err
 	}
 	info, err := os.Stat(name)
 	if err != nil {
