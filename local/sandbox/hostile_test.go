@@ -28,17 +28,21 @@ func (f *forger) size(most int) int { return int(math.Exp(f.Float64() * math.Log
 
 func (f *forger) one(texts ...string) string { return texts[f.IntN(len(texts))] }
 
-// repeat joins what each gives, up to some 20 MiB.
+// repeat joins n results of each with commas. It stops after about 20 MiB.
 func repeat(n int, each func(i int) string) string {
+	const most, comma, moreDigits = 20 << 20, 1, 4
 	var b strings.Builder
 	for i := range n {
-		if b.Len() > 20<<20 {
+		if b.Len() > most {
 			break
 		}
-		if i > 0 {
+		text := each(i)
+		if i == 0 {
+			b.Grow(min(n*(len(text)+comma+moreDigits), most+len(text)+comma)) // growing from nothing would copy all of it several times
+		} else {
 			b.WriteByte(',')
 		}
-		b.WriteString(each(i))
+		b.WriteString(text)
 	}
 	return b.String()
 }
