@@ -71,10 +71,21 @@ func newCheckout(ctx context.Context, m *measurement) (*checkout, error) {
 	if err := run(c.command(ctx, root, "git", "clone", "-q", root, c.dir)); err != nil {
 		return nil, fmt.Errorf("clone the repository: %w", err)
 	}
+	// `make test-localstack` looks for an emulator without Docker in a folder beside the repository.
+	if beside := filepath.Join(filepath.Dir(root), "shared"); isFolder(beside) {
+		if err := os.Symlink(beside, filepath.Join(m.Dir, "shared")); err != nil {
+			return nil, fmt.Errorf("clone the repository: %w", err)
+		}
+	}
 	if err := run(c.command(ctx, c.dir, "go", "mod", "download")); err != nil {
 		return nil, fmt.Errorf("download modules: %w", err)
 	}
 	return c, nil
+}
+
+func isFolder(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
 }
 
 // command returns a command that uses the build cache of the checkout. It does not inherit the variables of a make that runs this

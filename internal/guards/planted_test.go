@@ -104,7 +104,7 @@ func (s *selected) run(ctx context.Context) {
 			built <- b
 		}
 	}()
-	// Some guards wait most of their time.
+	// Some guards wait most of their time. While the last ones of a batch wait, those of the next batch run.
 	slots := make(chan struct{}, 2*runtime.GOMAXPROCS(0))
 	for b := range built {
 		var running sync.WaitGroup
@@ -121,8 +121,10 @@ func (s *selected) run(ctx context.Context) {
 				})
 			}
 		}
-		running.Wait()
-		_ = os.RemoveAll(b.dir)
+		go func() {
+			running.Wait()
+			_ = os.RemoveAll(b.dir)
+		}()
 	}
 }
 
