@@ -141,7 +141,7 @@ func (h hurt) apply(t *testing.T, fs vfs.FS) {
 	replace(t, fs, h.file, raw)
 }
 
-// hurts returns the given number of changes for each kind of file in fs, and the removal of each file.
+// hurts returns the given number of changes for each kind of file in fs, ten times as many for manifests, and the removal of each file.
 func hurts(t *testing.T, fs *vfs.MemFS, places int, random *rand.Rand) (out []hurt) {
 	t.Helper()
 	kinds := map[string][]string{}
@@ -169,6 +169,15 @@ func hurts(t *testing.T, fs *vfs.MemFS, places int, random *rand.Rand) (out []hu
 				at = max(0, int(info.Size())-1-random.IntN(64))
 			}
 			out = append(out, hurt{name, []string{"flip", "cut"}[random.IntN(2)], at, 1 << random.IntN(8)})
+		}
+	}
+	for _, name := range kinds["MANIFEST"] { // few bits of it matter, so that places at random may miss all of them
+		info, err := fs.Stat(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range 10 * places {
+			out = append(out, hurt{name, "flip", i * int(info.Size()) / (10 * places), 1 << (i % 8)})
 		}
 	}
 	return out
