@@ -2,6 +2,7 @@ package issuance_test
 
 import (
 	"bytes"
+	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -11,6 +12,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/gatewright/gatewright/internal/deadline"
 
 	"github.com/gatewright/gatewright/shared/customdomains"
 	"github.com/gatewright/gatewright/shared/fault"
@@ -200,6 +203,8 @@ func TestFinishedOrderGivesItsCertificateAgain(t *testing.T) {
 	if o.Challenge != "" {
 		t.Errorf("what was proven is to be proven again: %+v", o)
 	}
+	ctx, cancel := context.WithTimeout(t.Context(), deadline.Long())
+	defer cancel()
 	var chains [2]string
 	for i := range chains {
 		key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -210,7 +215,7 @@ func TestFinishedOrderGivesItsCertificateAgain(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if chains[i], err = a.Finish(t.Context(), o, csr); err != nil {
+		if chains[i], err = a.Finish(ctx, o, csr); err != nil {
 			t.Fatal(err)
 		}
 	}
