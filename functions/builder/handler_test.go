@@ -12,8 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gatewright/gatewright/shared/operation/simulations"
-
 	"github.com/aws/aws-lambda-go/events"
 
 	"github.com/gatewright/gatewright/functions/builder"
@@ -23,6 +21,7 @@ import (
 	sharedinstallation "github.com/gatewright/gatewright/shared/installation"
 	"github.com/gatewright/gatewright/shared/metering"
 	"github.com/gatewright/gatewright/shared/operation"
+	"github.com/gatewright/gatewright/shared/operation/simulations"
 	"github.com/gatewright/gatewright/shared/store"
 )
 

@@ -9,9 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gatewright/gatewright/shared/operation/simulations"
-
 	"github.com/gatewright/gatewright/functions/functionstest"
+	"github.com/gatewright/gatewright/shared/operation/simulations"
 )
 
 // TestPagesOfConsumersWithTheirKeysFit: 330 consumers with 100 keys each are more

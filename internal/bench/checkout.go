@@ -71,7 +71,7 @@ func newCheckout(ctx context.Context, m *measurement) (*checkout, error) {
 	if err := run(c.command(ctx, root, "git", "clone", "-q", root, c.dir)); err != nil {
 		return nil, fmt.Errorf("clone the repository: %w", err)
 	}
-	// `make test-localstack` looks for an emulator without Docker in a folder beside the repository.
+	// `make test-localstack` can use an emulator without Docker, in the folder shared next to the repository.
 	if beside := filepath.Join(filepath.Dir(root), "shared"); isFolder(beside) {
 		if err := os.Symlink(beside, filepath.Join(m.Dir, "shared")); err != nil {
 			return nil, fmt.Errorf("clone the repository: %w", err)

@@ -46,10 +46,10 @@ func TestEachErrorOfASystemIsFound(t *testing.T) {
 		}
 	}
 	if found, err := check(dir, "linux-amd64", []string{"./nothing"}); err == nil && len(found) == 0 {
-		t.Error("a package that does not exist is no error")
+		t.Error("check of a package that does not exist = nil, want an error")
 	}
 	if found, err := check(dir, "plan10-amd64", []string{"."}); err == nil && len(found) == 0 {
-		t.Error("a system that does not exist is no error")
+		t.Error("check for a system that does not exist = nil, want an error")
 	}
 }
 
@@ -60,7 +60,7 @@ func TestArgumentsAreSystemsAndPackages(t *testing.T) {
 	}
 	for _, words := range []string{"", "--", "windows-amd64", "windows-amd64 --", "-- ./local", "windows -- ./local", "./local -- windows-amd64"} {
 		if _, _, err := arguments(strings.Fields(words)); err == nil {
-			t.Errorf("%q is taken", words)
+			t.Errorf("arguments(%q) = nil, want an error", words)
 		}
 	}
 }

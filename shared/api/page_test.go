@@ -6,11 +6,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gatewright/gatewright/shared/operation/simulations"
-
 	"pgregory.net/rapid"
 
 	"github.com/gatewright/gatewright/shared/api"
+	"github.com/gatewright/gatewright/shared/operation/simulations"
 )
 
 // TestPageEndsBeforeThePlatformDoes walks through lists of entries of any size by

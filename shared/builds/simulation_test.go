@@ -11,8 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gatewright/gatewright/shared/operation/simulations"
-
 	"github.com/gatewright/gatewright/shared/artifacts"
 	"github.com/gatewright/gatewright/shared/audit"
 	"github.com/gatewright/gatewright/shared/auth"
@@ -24,6 +22,7 @@ import (
 	"github.com/gatewright/gatewright/shared/keys"
 	"github.com/gatewright/gatewright/shared/operation"
 	"github.com/gatewright/gatewright/shared/operation/operationtest"
+	"github.com/gatewright/gatewright/shared/operation/simulations"
 	"github.com/gatewright/gatewright/shared/project"
 	"github.com/gatewright/gatewright/shared/seal"
 	"github.com/gatewright/gatewright/shared/store"

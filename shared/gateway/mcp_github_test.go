@@ -10,10 +10,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gatewright/gatewright/shared/operation/simulations"
-
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/gatewright/gatewright/shared/operation/simulations"
 	"github.com/gatewright/gatewright/shared/project"
 )
 

@@ -11,11 +11,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gatewright/gatewright/shared/operation/simulations"
-
 	"pgregory.net/rapid"
 
 	"github.com/gatewright/gatewright/shared/graphql/graphqltest"
+	"github.com/gatewright/gatewright/shared/operation/simulations"
 )
 
 // drawIntrospection draws a query of the introspection, of any part of it.

@@ -9,11 +9,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gatewright/gatewright/shared/operation/simulations"
-
 	"github.com/gatewright/gatewright/internal/golden"
 	"github.com/gatewright/gatewright/shared/fault"
 	"github.com/gatewright/gatewright/shared/keys"
+	"github.com/gatewright/gatewright/shared/operation/simulations"
 	"github.com/gatewright/gatewright/shared/store"
 )
 

@@ -9,12 +9,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gatewright/gatewright/shared/operation/simulations"
-
 	"pgregory.net/rapid"
 
 	"github.com/gatewright/gatewright/shared/fault"
 	"github.com/gatewright/gatewright/shared/keys"
+	"github.com/gatewright/gatewright/shared/operation/simulations"
 	"github.com/gatewright/gatewright/shared/store"
 )
 

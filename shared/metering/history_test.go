@@ -9,14 +9,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gatewright/gatewright/shared/operation/simulations"
-
 	"pgregory.net/rapid"
 
 	"github.com/gatewright/gatewright/shared/allowance"
 	"github.com/gatewright/gatewright/shared/fault"
 	"github.com/gatewright/gatewright/shared/meter"
 	"github.com/gatewright/gatewright/shared/metering"
+	"github.com/gatewright/gatewright/shared/operation/simulations"
 	"github.com/gatewright/gatewright/shared/store"
 	"github.com/gatewright/gatewright/shared/store/storetest"
 )

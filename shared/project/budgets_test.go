@@ -11,9 +11,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gatewright/gatewright/shared/operation/simulations"
-
 	"github.com/gatewright/gatewright/internal/golden"
+	"github.com/gatewright/gatewright/shared/operation/simulations"
 	"github.com/gatewright/gatewright/shared/project"
 )
 

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/gatewright/gatewright/shared/operation/simulations"
-
 	"github.com/gatewright/gatewright/shared/project"
 )
 

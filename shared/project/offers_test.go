@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/gatewright/gatewright/shared/operation/simulations"
-
 	"github.com/gatewright/gatewright/shared/project"
 )
 

@@ -13,10 +13,9 @@ import (
 	"testing/iotest"
 	"unicode/utf8"
 
-	"github.com/gatewright/gatewright/shared/operation/simulations"
-
 	"pgregory.net/rapid"
 
+	"github.com/gatewright/gatewright/shared/operation/simulations"
 	"github.com/gatewright/gatewright/shared/project"
 )
 

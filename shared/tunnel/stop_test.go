@@ -32,7 +32,7 @@ func TestStoppedAgentLosesNothing(t *testing.T) {
 				response, err := w.relay.RoundTrip(r, tunnelID, "api", shop)
 				if err != nil {
 					if ctx.Err() == nil {
-						t.Errorf("a request ends with %v", err)
+						t.Errorf("RoundTrip() = %v, want a response", err)
 						over()
 					}
 					return

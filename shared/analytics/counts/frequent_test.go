@@ -9,11 +9,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gatewright/gatewright/shared/operation/simulations"
-
 	"pgregory.net/rapid"
 
 	"github.com/gatewright/gatewright/shared/analytics"
+	"github.com/gatewright/gatewright/shared/operation/simulations"
 	"github.com/gatewright/gatewright/shared/store"
 )
 

@@ -13,10 +13,9 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/gatewright/gatewright/shared/operation/simulations"
-
 	"github.com/gatewright/gatewright/shared/docsearch/minilm"
 	"github.com/gatewright/gatewright/shared/docsearch/minilm/minilmtest"
+	"github.com/gatewright/gatewright/shared/operation/simulations"
 )
 
 // published is what the published tokenizer makes of a text (testdata/reference.py).

@@ -7,10 +7,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gatewright/gatewright/shared/operation/simulations"
-
 	"github.com/gatewright/gatewright/shared/docsearch/minilm"
 	"github.com/gatewright/gatewright/shared/docsearch/minilm/minilmtest"
+	"github.com/gatewright/gatewright/shared/operation/simulations"
 )
 
 // TestVectorsAreThoseOfTheNaiveReading compares the model with the formulas written out, in 64 bits and with weights that were

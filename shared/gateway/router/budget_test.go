@@ -6,11 +6,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gatewright/gatewright/shared/operation/simulations"
-
 	urlpattern "github.com/dunglas/go-urlpattern"
 	"pgregory.net/rapid"
 
+	"github.com/gatewright/gatewright/shared/operation/simulations"
 	"github.com/gatewright/gatewright/shared/project"
 )
 
