@@ -118,7 +118,7 @@ func TestStreamOfARealTableGoesOnAfterAKill(t *testing.T) {
 	}
 	for i := range 150 {
 		if got, want := next(), fmt.Sprint("a", i); got != want {
-			t.Fatalf("record %d is of %s", i, got)
+			t.Fatalf("key of record %d = %q, want %q", i, got, want)
 		}
 	}
 	stop()
@@ -129,11 +129,11 @@ func TestStreamOfARealTableGoesOnAfterAKill(t *testing.T) {
 	}
 	defer listen(t, stream, checkpoints, told)()
 	if got := next(); got != "b" {
-		t.Errorf("after the kill: %s", got)
+		t.Errorf("key of the first record after the kill = %q, want %q", got, "b")
 	}
 	put(t, client, key("c"))
 	if got := next(); got != "c" {
-		t.Errorf("then: %s", got)
+		t.Errorf("key of the next record = %q, want %q", got, "c")
 	}
 }
 

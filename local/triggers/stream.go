@@ -113,11 +113,11 @@ func (w *follower) deliver(ctx context.Context, records []events.DynamoDBEventRe
 	wait := firstRetry
 	for attempt := 1; len(records) > 0; attempt++ {
 		failed, err := w.call(ctx, records)
+		if err == nil && failed == len(records) {
+			return nil // also if ctx has ended meanwhile, so that the position after these records is saved
+		}
 		if ctx.Err() != nil {
 			return ctx.Err()
-		}
-		if err == nil && failed == len(records) {
-			return nil
 		}
 		if failed > 0 { // some were dealt with
 			records, attempt, wait = records[failed:], 1, firstRetry

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -93,6 +94,9 @@ func listed(t *testing.T, fs vfs.FS, folder string) map[string]int64 {
 	for _, name := range slices.Sorted(slices.Values(names)) {
 		path := fs.PathJoin(folder, name)
 		info, err := fs.Stat(path)
+		if errors.Is(err, os.ErrNotExist) {
+			continue // an open store has deleted the file meanwhile
+		}
 		if err != nil {
 			t.Fatal(err)
 		}
