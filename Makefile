@@ -1,7 +1,7 @@
-# `make` alone lists the targets. `make run` needs Go and make. Tests and the console also need Node with npm, and lint-infra and docs-weights
-# need Python. make installs everything else into .bin/ and node_modules/. .ci/run says what continuous integration runs: check, vuln,
-# test-guards, test-console, and the suites on processes, on one server and on emulators (test-lambda, test-server, test-ministack,
-# test-localstack, test-update, test-upgrade).
+# `make` alone lists the targets. `make run` needs Go and make. Tests and the console also need Node with npm. lint-infra, docs-weights and
+# the emulators of AWS need Python, and race needs a C compiler. make installs everything else into .bin/ and node_modules/. .ci/run runs
+# check, vuln, test-guards, test-console, image, package, and the suites on processes, on one server and on emulators (test-lambda,
+# test-server, test-ministack, test-localstack, test-update, test-upgrade).
 
 GOLANGCI_LINT := .bin/golangci-lint-v2.12.0
 GOVULNCHECK   := .bin/govulncheck-v1.9.0
@@ -23,8 +23,9 @@ CONFORMANCE   := internal/conformance/node_modules/.package-lock.json
 CONSOLE_MODULES := console/node_modules/.package-lock.json
 
 # All Go commands of this file use one set of flags, so that each package is compiled once for make run, make cli, tests,
-# images and archives. Flags that only change how a program is linked (-ldflags, -buildvcs) may differ. Only make race sets
-# CGO_ENABLED=1. internal/house refuses other flags in this file, and internal/gobuild has the same ones for tests.
+# images and archives. Flags that only change how a program is linked (-ldflags, -buildvcs) may differ. There are two exceptions:
+# make race sets CGO_ENABLED=1, and make package uses the tag man to write the man pages. internal/house refuses other flags in this
+# file, and internal/gobuild has the same ones for tests.
 # lambda.norpc: without the RPC server of an older Lambda runtime, functions are 4.4 MB smaller.
 BUILD_FLAGS := -trimpath -tags=lambda.norpc
 export CGO_ENABLED := 0
@@ -55,20 +56,21 @@ RECOVERY  := dist/recovery$(EXE)
 LINKED    := -buildvcs=false -ldflags='-s -w'
 unexport GOARCH GOOS
 
-# One group's tests: its own, its service's, and what all groups have in common, which reads the variable to ask about it alone.
+# TESTED has the packages that `make test PKG=` tests. For a group, these are its own packages, those of its service, and those that test
+# all groups: GATEWRIGHT_TEST_GROUP limits them to the one group.
 PKG         ?=
 GROUP       := $(filter $(PKG),$(FUNCTIONS))
 FOLDER      := $(patsubst ./%,%,$(PKG:/...=))
 TESTED       = $(if $(GROUP),./functions/$(GROUP)/... $(addsuffix /...,$(addprefix ./,$(wildcard shared/$(GROUP)))) ./functions ./events ./internal/house ./internal/cost,$(if $(wildcard $(or $(FOLDER),.)),./$(addsuffix /,$(FOLDER))...,$\
                $(error PKG=$(PKG) is no group of functions/ and no folder)))
-# Two more than there are cores: many tests wait, such as the scenarios for a minute until a gateway forgets a key.
+# This is the number of cores plus two, because many tests wait. The scenarios wait for a minute until a gateway forgets a key, for example.
 PACKAGES_AT_ONCE = $(shell expr $$(getconf _NPROCESSORS_ONLN) + 2)
 
-# The race detector pays where goroutines share state; it makes local's child processes slow and finds nothing there.
+# The race detector finds errors where goroutines share state. It makes the child processes of local slow, and finds nothing there.
 RACE   := ./shared/... ./functions/...
-# What goes through the tests that link testing/synctest, for `go list -test`. Go 1.26 runs a bubble's timer that is due at
+# BUBBLES is a template for `go list -test` that prints the tests that link testing/synctest. Go 1.26 runs a bubble's timer that is due at
 # once on the goroutine that sets it, and all of a bubble under one context of the race detector; two at once crash the
-# detector's runtime (SIGSEGV in __tsan::SlotLock, 2 of 51 runs of shared/relay). So these have one processor.
+# detector's runtime (SIGSEGV in __tsan::SlotLock, 2 of 51 runs of shared/relay). So these tests run with one processor.
 BUBBLES := {{$$p := .ImportPath}}{{if eq .Name "main"}}{{range .Deps}}{{if eq . "testing/synctest"}}{{println $$p}}{{end}}{{end}}{{end}}
 # The packages whose tests import one of the module's packages: $(call users,internal/golden), of those in a second argument.
 users = $$(go list -f '{{$$p := .ImportPath}}{{range .TestImports}}{{if eq . "$(MODULE)/$(1)"}}{{println $$p}}{{end}}{{end}}$\
@@ -129,11 +131,11 @@ run-lambda: $(NODE_MODULES) $(BOOTSTRAPS) $(EMULATORS) $(PRODUCT) ## start the p
 	@GATEWRIGHT_FUNCTIONS=dist/$(HOST) exec $(PRODUCT)
 
 # No go test here runs vet, because make lint does. vet type-checks again what the build has already checked.
-test: $(NODE_MODULES) $(if $(PKG),,$(CONFORMANCE) $(CONSOLE_MODULES) $(PRODUCT)) ## run every test that needs no emulator of AWS; PKG=variables or PKG=./shared/keys: what is about one group or package
+test: $(NODE_MODULES) $(if $(PKG),,$(CONFORMANCE) $(CONSOLE_MODULES) $(PRODUCT)) ## run every test that needs no emulator of AWS; PKG=variables or PKG=./shared/keys: only the tests of one group or folder
 	$(if $(GROUP),GATEWRIGHT_TEST_GROUP=$(GROUP) )go test -vet=off -p=$(PACKAGES_AT_ONCE) -timeout=20m $(TESTED)
 	$(if $(GROUP),go test -vet=off ./infra -run='FunctionsAreListed|FunctionsKnowTheir|Operation|FunctionMayDo|UpdatedInPlace')
 
-# The tests of files that play simulations, and no others of their packages.
+# It runs the tests in files that play simulations, and no other tests of their packages.
 simulations: ## play four times as many seeds of every simulation as make test does (GATEWRIGHT_SIMULATIONS=40: forty times)
 	@files=$$(grep -rlE --include='*_test.go' '(simulations\.Runs|\b(Simulate|Explore))\(' client functions internal local shared); \
 		tests=$$(sed -nE 's/^func (Test[A-Za-z0-9_]+)\(.*/\1/p' $$files | paste -sd'|' -); set -x; \
@@ -161,26 +163,27 @@ mutate: $(GREMLINS) ## change conditions and sums one at a time and count the ch
 test-lambda: $(NODE_MODULES) $(BOOTSTRAPS) $(EMULATORS) ## run the scenario suite with each function in its own process
 	GATEWRIGHT_FUNCTIONS=$(CURDIR)/dist/$(HOST) go test -vet=off -count=1 -timeout=15m ./local/scenario
 
-test-server: $(NODE_MODULES) image package ## run the scenario suite over HTTPS, with certificates by ACME, against one server installed by the image, and by the archive and its unit (Linux)
+test-server: $(NODE_MODULES) image package ## run the scenario suite over HTTPS, with certificates by ACME, against one server that is installed from the image, and from the archive with its unit (Linux)
 	GATEWRIGHT_TEST_SERVER=yes go test -vet=off -count=1 -timeout=20m -run=TestScenarioSuite ./local/server
 
 # The last release is the first commit in packaging/released. Its source comes from the history of this checkout.
-test-upgrade: ## fill a data directory by the last release, go on with this version, and back with the last release
+test-upgrade: ## fill a data directory with the last release, upgrade to this version, and go back to the last release
 	GATEWRIGHT_TEST_UPGRADE=last go test -vet=off -count=1 -timeout=20m ./local/upgrade
 
-nightly: test-arm simulations cross ## run before a release what continuous integration leaves out: arm64 under qemu, long simulations, programs for other systems, upgrades from releases before the last one
+nightly: test-arm simulations cross ## run, before a release, what takes too long for continuous integration: arm64 under qemu, long simulations, programs for other systems, upgrades from releases before the last one
 	GATEWRIGHT_TEST_UPGRADE=earlier go test -vet=off -count=1 -v -timeout=60m -run=TestUpgradeFromEarlierReleases ./local/upgrade
 
-# Two and a half minutes on two cores, of which the README waits one until a gateway forgets a key.
-test-arm: $(FUNCTIONS:%=dist/arm64/%/bootstrap) dist/arm64/local ## start every function and the product as they are for arm64, on any machine (Debian's qemu-user-static), and type the README's five minutes
+# It takes two and a half minutes on two cores. The README's commands wait for one of them, until a gateway forgets a key.
+test-arm: $(FUNCTIONS:%=dist/arm64/%/bootstrap) dist/arm64/local ## start the arm64 binaries of every function and of the product, on any machine (with Debian's qemu-user-static), and run the commands of the README's five minutes
 	go run ./internal/bench -only "The start of a function" -set dist=dist/arm64 -set under=$(QEMU) -set starts=1 -set requests=1 -out -
 	go test -vet=off -count=1 -timeout=5m ./packaging/arm64 -product $(CURDIR)/dist/arm64/local -emulator $(QEMU)
 
-test-ministack: $(NODE_MODULES) $(CDK) $(BOOTSTRAPS) ## deploy to MiniStack, which is installed here, and run a move to another region, the scenario suite, schedules, the comparison of grants and a restore
+test-ministack: $(NODE_MODULES) $(CDK) $(BOOTSTRAPS) ## install MiniStack, deploy to it, and run a move to another region, the scenario suite, schedules, the comparison of grants and a restore
 	@go run ./local/emulators ministack
 
-# Five minutes on two cores: two versions are built and synthesised, and traffic goes on for six seconds before, between and after the updates.
-test-update: $(CDK) ## deploy the last release to MiniStack, and update it to this version and back while clients ask it all the time
+# It takes five minutes on two cores: it builds and synthesizes two versions, and sends requests for six seconds before, between and after
+# the updates.
+test-update: $(CDK) ## deploy the last release to MiniStack, and update it to this version and back while clients send requests
 	@go run ./local/emulators update ministack
 
 test-localstack: $(NODE_MODULES) $(CDK) $(BOOTSTRAPS) ## deploy to LocalStack (Docker, or ../shared/localstack) and run the scenario suite
@@ -194,30 +197,30 @@ scenario: ## run the scenario suite against any installation: KEY=gwa_… make s
 	@test -n "$$GATEWRIGHT_SCENARIO_API" && test -n "$$GATEWRIGHT_SCENARIO_KEY" || { echo "make scenario needs BASE=, the management API's address, and KEY=, an account key" >&2; exit 2; }
 	@go test -vet=off -count=1 -timeout=15m ./local/scenario
 
-# It links C.
+# The race detector links C.
 race: export CGO_ENABLED := 1
-race: $(NODE_MODULES) ## run the tests of what goroutines share, with the race detector
+race: $(NODE_MODULES) ## run the tests of shared and functions with the race detector
 	@bubbles=$$(mktemp) && trap 'rm -f "$$bubbles"' EXIT && go list -test -f '$(BUBBLES)' $(RACE) | sed 's/\.test$$//' | sort -u >"$$bubbles" && \
 		go test -race -vet=off -timeout=15m $$(go list $(RACE) | grep -vxFf "$$bubbles") && go test -race -vet=off -cpu=1 -timeout=15m $$(cat "$$bubbles")
 
-# The systems that `make run` is for; of each, the one that check looks at, since nothing of ours depends on the
-# architecture (a rule of internal/house); and the packages that know what they do differently.
+# SYSTEMS are the systems that `make run` supports. CHECKED has one architecture of each, because no code of ours depends on the architecture
+# (a rule of internal/house). PORTABLE has the programs, and the packages that behave differently on these systems.
 SYSTEMS  := $(foreach system,linux darwin windows,$(system)-amd64 $(system)-arm64)
 CHECKED  := linux-arm64 darwin-arm64 windows-amd64
 PORTABLE := ./client/commands ./client/dev ./client/files ./client/folder ./client/prompt ./cmd/gatewright ./cmd/gatewright-server ./local ./local/datadir ./local/emulator ./local/instance ./local/lambdahost ./local/processes ./local/product ./local/sandbox ./local/supervise ./local/terminal ./local/terminal/terminaltest \
             ./packaging/containertest ./packaging/images ./shared/blob/files ./shared/disk ./shared/listen ./shared/seal ./shared/socket ./shared/store/embedded ./shared/store/storetest
 on = GOOS=$(firstword $(subst -, ,$(1))) GOARCH=$(lastword $(subst -, ,$(1)))
 
-cross: $(SYSTEMS:%=cross-%) ## compile the local run, the client and the server, and the tests of what knows systems, for Linux, macOS and Windows on amd64 and arm64
+cross: $(SYSTEMS:%=cross-%) ## compile the local run, the client and the server for Linux, macOS and Windows on amd64 and arm64, with the tests of packages that behave differently there
 
 $(SYSTEMS:%=cross-%): cross-%: FORCE
 	$(call on,$*) go build $(LINKED) -o dist/cross/$*/ ./local $(PROGRAMS:%=./cmd/%)
 	$(call on,$*) go vet $(PORTABLE)
 
-portable: ## check the types of what cross compiles, and of its tests, for one architecture of each system, in seconds
+portable: ## check the types of what cross compiles, tests included, for one architecture of each system, in less than a minute
 	go run ./internal/portable $(CHECKED) -- $(PORTABLE)
 
-check: lint lint-infra lint-openapi lint-console portable test race build clients ## do what continuous integration does
+check: lint lint-infra lint-openapi lint-console portable test race build clients ## run the linters, the tests, and the builds that have to pass before a change is proposed
 
 # Its cache is the checkout's own: a shared one tells of files of other checkouts.
 lint fmt: export GOLANGCI_LINT_CACHE = $(CURDIR)/.bin/golangci-lint-cache

@@ -31,8 +31,8 @@ const (
 func largeBuckets() []scenario {
 	return []scenario{{
 		title: "The embedded engine: large key buckets",
-		text: "First the start of a product without large buckets, and the resources that it uses when it is idle. Then a bucket with 100,000 consumers that were created through the API, and one with\n" +
-			"a million that the product's own functions created in one process. A deleted bucket is emptied in two passes: the second one runs a minute later, for items that a slow writer may have added.",
+		text: "The first figures are the start of a product without large buckets, and the resources that it uses when it is idle. Then come a bucket with 100,000 consumers that clients created through the API, and\n" +
+			"one with a million that the product's own functions created in one process. The product empties a deleted bucket in two passes: the second one runs a minute later, for items that a slow writer may have added.",
 		options: "starts=11 unused-seconds=60 consumers=100000 most=1000000 kills=5",
 		run: func(ctx context.Context, m *measurement) error {
 			if err := engineStart(ctx, m); err != nil {

@@ -18,7 +18,7 @@ import (
 func crashes() []scenario {
 	return []scenario{{
 		title: "The embedded engine: a product that is killed",
-		text: "The product is killed with `kill -9` while 16 clients write, is started again, and has to contain every acknowledged write once: none may be lost, and none may be there twice. Half of\n" +
+		text: "The scenario kills the product with `kill -9` while 16 clients write, and starts it again. The product then has to contain every acknowledged write exactly once. Half of\n" +
 			"the kills come while the engine writes tables (flushes and compactions) or while a backup is made. A backup that was cut off must not look complete.\n" +
 			"The operating system keeps running: the tests of `shared/store/embedded` simulate power cuts.",
 		options: "rounds=100 writers=16 seed=1",

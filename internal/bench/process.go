@@ -21,7 +21,7 @@ func processScenarios() []scenario {
 		{
 			title: "The gateway as a process",
 			text: "`gatewright gateway` as its users start it, with TLS, with emulators of DynamoDB and S3, and with a management API. A request is lost if its\n" +
-				"client gets no response, or another one than the upstream's. Nothing on the way retries a request, and clients send bodies that cannot be sent again. One in fifty requests\n" +
+				"client gets no response, or a response that is not the upstream's. Nothing on the way retries a request, and clients send bodies that cannot be sent again. One in fifty requests\n" +
 				"takes 1.5 s, so that some are in flight when a process stops taking new ones. Processes announce their end for two seconds (`GATEWRIGHT_ANNOUNCE`) unless the row says otherwise, and the balancer requests `/readyz` four times\n" +
 				"a second. With HTTP/2, each of eight clients has its own connection, and the reverse proxy has four to each process. An idle client has sent one request to a process that had served 20,000 before. Memory is the resident memory 8 s later.\n" +
 				"\n" +

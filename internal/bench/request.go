@@ -55,7 +55,7 @@ func requests() []scenario {
 				"\n" +
 				"The goal is 0.8 times the CPU of the ReverseProxy, with a p99 that is no worse. The product does not reach it. Each row shows what a key, a limit, access lines or counts add\n" +
 				"to the row before it. On a busy machine, this is accurate to some 5 %, and p99 says more about the other work than about the programs. The last table is from a profile: it shows where a request\n" +
-				"spends its time in a gateway with everything except the product's store and terminal. More than a third of the time are system calls, of which\n" +
+				"spends its time in a gateway with everything except the product's store and terminal. System calls take more than a third of the time:\n" +
 				"a proxy needs at least two writes and two reads.",
 			options: "rounds=7 milliseconds=1000 connections=16,64 nginx=yes profiled=200000",
 			run:     everything,

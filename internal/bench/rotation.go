@@ -31,7 +31,7 @@ func rotations() []scenario {
 	return []scenario{{
 		title: "A rotation of the root key",
 		text: "100,000 API keys, half of them in a bucket that does not keep the keys' texts. The embedded engine keeps its files in memory, so that the disk is not measured. Two clients check keys\n" +
-			"before, during and after the rotation, each key for the first time. A simulated clock skips the hours of waiting. The limits are that no key is refused, and that a check reads the table at most once more than usual.",
+			"before, during and after the rotation. Each check is the first one of its key. A simulated clock skips the hours of waiting. The limits are that no key is refused, and that a check reads the table at most once more than usual.",
 		options: "keys=100000",
 		run:     rotation,
 	}}

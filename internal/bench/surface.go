@@ -30,16 +30,16 @@ func surfaces() []scenario {
 	return []scenario{
 		{
 			title: "GraphQL routes and MCP servers",
-			text: "CPU of the product, as its users start it, for a request with a key: a GraphQL route with all four policies is compared with the same route without them, and a tool\n" +
-				"call with the plain request, in alternating rounds. The median of the differences counts. Then requests that are made to be expensive and are\n" +
-				"refused. Each request is a new one, of up to 1 MB.",
+			text: "CPU of the product, as its users start it, for a request with a key. In alternating rounds, a GraphQL route with all four policies is compared with the same route without them, and a tool\n" +
+				"call with the plain request. The median of the differences counts. The other figures are for requests that are made to be expensive, and that the product refuses.\n" +
+				"Each of them is a new one, of up to 1 MB.",
 			options: "rounds=9 requests=4000 refused-rounds=5 refused-requests=60",
 			run:     gatewaySurfaces,
 		},
 		{
 			title: "The platform's own MCP servers",
-			text: "The product as its users start it, with the weights of the search. First the MCP server of the documentation: each question is new unless the row says otherwise,\n" +
-				"and each client has its own address. Then the CPU of the product for a call to `/mcp`, compared with the same request to the REST API, in alternating rounds.",
+			text: "The product as its users start it, with the weights of the search. The first figures are for the MCP server of the documentation: each question is new unless the row says otherwise,\n" +
+				"and each client has its own address. The others are the CPU of the product for a call to `/mcp`, compared with the same request to the REST API, in alternating rounds.",
 			options: "rounds=9 requests=1000 searches=320 visitors=20000",
 			run: func(ctx context.Context, m *measurement) error {
 				product, err := m.Run(ctx, "product", "GATEWRIGHT_DOCS_WEIGHTS=shared/docsearch/minilm/minilm-l6-v2.weights")

@@ -21,13 +21,14 @@ import (
 	"github.com/gatewright/gatewright/shared/trigger"
 )
 
-// TestEngineDrivesFunctions lets three processes follow the engine's changes. Each change reaches the function in order, and a change
-// that the function refuses comes again. Each process ends while the function has its last record, and the next one goes on after it.
+// TestEngineDrivesFunctions lets three processes follow the engine's changes, one after the other. The changes reach the function in order,
+// and a change that the function refuses reaches it again. The function ends each process during the call with the last record of the
+// process. The next process continues after that record.
 func TestEngineDrivesFunctions(t *testing.T) {
 	fs := vfs.NewMem()
 	var mu sync.Mutex
 	var told []string
-	var end context.CancelFunc // the run of this life, after its last record
+	var end context.CancelFunc // ends this process; the function calls it for the last record
 	last := 0
 	refused := false
 	function := triggers.Function{
