@@ -15,7 +15,7 @@ import (
 	"github.com/gatewright/gatewright/shared/config"
 )
 
-// maxArchive is the limit of the time from unpacking a release archive to the first answer, at the median (issue 33, "Figures").
+// maxArchive is the limit of the time from unpacking a release archive to the first answer, at the median.
 const maxArchive = 3 * time.Second
 
 func archives() []scenario {

@@ -19,7 +19,7 @@ import (
 	"github.com/gatewright/gatewright/local/instance/fill"
 )
 
-// The limits of issue 9, parts 2 and 4 and "Figures", and of issue 3, part 6.
+// The limits of the figures about key buckets and the embedded engine.
 const (
 	maxEngineStart = 100 * time.Millisecond
 	maxUnused      = 0.001 // of a core

@@ -20,7 +20,7 @@ import (
 	"github.com/gatewright/gatewright/local/processes"
 )
 
-// The limits of the time that a person waits, on an idle machine with two cores (issue 33, "Figures").
+// The limits of the time that a person waits, on an idle machine with two cores.
 const (
 	maxFirstRun     = 120 * time.Second // from make run, with nothing compiled, to the first answer
 	maxFirstCommand = 45 * time.Second  // make cli after it

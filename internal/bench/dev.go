@@ -20,7 +20,7 @@ import (
 	"github.com/gatewright/gatewright/internal/free"
 )
 
-// maxSave is the limit of the time from a save to the first response of the new version, at the 99th percentile (issue 16, part 5).
+// maxSave is the limit of the time from a save to the first response of the new version, at the 99th percentile.
 const maxSave = 500 * time.Millisecond
 
 const (

@@ -27,7 +27,7 @@ import (
 
 const (
 	page     = 1_000     // consumers that a request may list
-	maxFiles = 200 << 20 // bytes of memory that a command may use (issue 16, part 7)
+	maxFiles = 200 << 20 // bytes of memory that a command may use
 )
 
 func accounts() []scenario {

@@ -23,9 +23,9 @@ import (
 
 // The limits of a request's cost.
 const (
-	maxTimes  = 1.25     // the gateway's CPU, times the ReverseProxy's (issue 3, "Figures")
+	maxTimes  = 1.25     // the gateway's CPU, times the ReverseProxy's
 	maxQuota  = 1.1      // the CPU of a gateway with a quota, times that of one with only a key check
-	maxItems  = 1.0 / 20 // items that a quota writes for each request (issue 11, "Figures")
+	maxItems  = 1.0 / 20 // items that a quota writes for each request
 	maxMemory = 150      // MB of a gateway with waiting connections
 )
 

@@ -18,7 +18,7 @@ import (
 	"github.com/gatewright/gatewright/internal/bench/world"
 )
 
-// The limits of the search (issue 13, parts 9 and 11).
+// The limits of the search.
 const (
 	maxAlone    = 100 * time.Millisecond // for a search, at the median
 	maxBehind   = time.Second            // for a search while other clients search

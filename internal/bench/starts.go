@@ -28,11 +28,11 @@ import (
 
 // The limits of a start, on a machine with two cores.
 const (
-	maxPoll = 15 * time.Millisecond // from the start of a function to its first poll, at the median (issue 3, "Figures")
+	maxPoll = 15 * time.Millisecond // from the start of a function to its first poll, at the median
 	// maxPollMCP is for functions that speak MCP, which prepare JSON Schemas when they start. functions/mcp also contains all groups.
 	maxPollMCP     = 25 * time.Millisecond
 	maxFunction    = 40 << 20   // bytes of memory that a function uses
-	maxClient      = 25_000_000 // size of the client's file in bytes (issue 16, part 2)
+	maxClient      = 25_000_000 // size of the client's file in bytes
 	maxClientTimes = 4          // the time of the client's --help, divided by that of a bare program
 )
 

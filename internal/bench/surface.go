@@ -15,15 +15,15 @@ import (
 
 // How much more CPU a request may take than the request that it is compared with, in µs.
 const (
-	maxSeen = 60  // a GraphQL query that was sent before, with all policies (issue 12, "Figures")
+	maxSeen = 60  // a GraphQL query that was sent before, with all policies
 	maxNew  = 150 // a new GraphQL query
 	maxTool = 200 // a tool call to an MCP server of the gateway
-	// maxCall is for a tool call to /mcp (issue 13). The SDK uses most of it, because it creates a session for each message to a server
+	// maxCall is for a tool call to /mcp. The SDK uses most of it, because it creates a session for each message to a server
 	// whose tools may ask a person.
 	maxCall = 600
 )
 
-// maxRefused is the CPU time that a refused GraphQL request may take (issue 12, part 7).
+// maxRefused is the CPU time that a refused GraphQL request may take.
 const maxRefused = 5 * time.Millisecond
 
 func surfaces() []scenario {

@@ -22,7 +22,7 @@ import (
 	sharedtunnel "github.com/gatewright/gatewright/shared/tunnel"
 )
 
-// The limits of issue 11, "Figures".
+// The limits of the figures about tunnels.
 const (
 	// minThroughput is the limit of a tunnel's throughput, times that of two proxies. wantedThroughput is the original goal:
 	// docs/decisions/0042-what-a-tunnel-costs.md says why they differ.

@@ -268,8 +268,7 @@ func TestOlderBuildNeverReplacesANewerOne(t *testing.T) {
 	})
 }
 
-// TestChangesCostOneReadAndOneTransaction is the ledger of this package: see
-// issue 3, figures.
+// TestChangesCostOneReadAndOneTransaction is the ledger of this package.
 func TestChangesCostOneReadAndOneTransaction(t *testing.T) {
 	w := newWorld(t)
 	in := w.claim("lime-fox", "main", "x")

@@ -1,5 +1,5 @@
 // Package docsearch finds what the documentation says about a question, and answers with its own sentences
-// (specification 4.1; issue 13).
+// (specification 4.1).
 //
 // Two ways of ranking are in it, and each answer says which it was; a third is by a model that is asked over a network, where an
 // installation has one (elsewhere.go). Semantic compares meanings, and a little the words: the vector of the

@@ -11,7 +11,7 @@ import (
 )
 
 // BenchmarkMCPCall is what a tool's call costs over the plain request for the same route: the difference of the
-// two is what an MCP server adds (issue 12: at most 200 µs).
+// two is what an MCP server adds (at most 200 µs).
 func BenchmarkMCPCall(b *testing.B) {
 	w := newMCPWorld(b)
 	w.answer = func(out http.ResponseWriter, _ *http.Request) {

@@ -26,7 +26,7 @@ func bodyOf(document string) []byte {
 }
 
 // BenchmarkRequests is what a request costs of one kilobyte, which was seen before and was not, and what the
-// worst that are refused cost: 5 ms at most (issue 12).
+// worst that are refused cost: 5 ms at most.
 func BenchmarkRequests(b *testing.B) {
 	doubling := "{...F0}"
 	for i := range 1000 {

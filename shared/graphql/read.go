@@ -43,7 +43,7 @@ type outline struct {
 
 // read reads a document, within bounds, as gqlparser does, whose lexer it is by: what stands where is decided there.
 // Why not by its parser: that one makes a tree of all that a document says, which is three times as much work as all else
-// that is done about a request, and 15,000 tokens of a document that is refused in the end cost twice what a refusal may (issue 12, 7).
+// that is done about a request, and 15,000 tokens of a document that is refused in the end cost twice what a refusal may.
 // FuzzDocuments holds that both read the same.
 func read(text string) (*outline, *Error) {
 	if err := scan(text); err != nil {

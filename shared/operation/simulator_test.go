@@ -15,7 +15,7 @@ import (
 )
 
 // How many seeds the simulations play in `make test`; `make simulations` plays
-// four times as many, which is the 2,000 that issue 3 asks for. Of the planted
+// four times as many, which is 2,000. Of the planted
 // defects here and in package operationtest all are found by seed 30 or an orderly
 // death, but for a late writer (139): the runs with a request are the cheapest, so
 // that there are more of them.

@@ -5,7 +5,7 @@
 // by itself: its style is within it, there is no script, and it loads nothing.
 //
 // Read pages.go first, then markdown.go for the guides, reference.go and schema.go for the
-// operations; layout.go and style.css are how it looks. Rule: issue 13, line 13.
+// operations; layout.go and style.css are how it looks.
 package pages
 
 import (

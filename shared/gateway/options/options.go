@@ -1,6 +1,6 @@
 // Package options reads the options of handlers and policies: strictly, with
 // every problem at once, each with a JSON pointer and a message that says what
-// to do (issue 3, "Bad input").
+// to do.
 //
 // A component's options are declared once, as a struct. Its tags say what
 // holds; the fields' values before Read are the defaults:

@@ -17,7 +17,7 @@
 //
 // Read this file first: Scenario is what a test writes. simulation.go is the
 // scheduler, activity.go what it begins, worker.go what tasks see of it, outcome.go
-// the comparison. What has to hold is issue 3, part 6, and design, section 6.
+// the comparison. What has to hold is in the design, section 6.
 package operationtest
 
 import (

@@ -183,7 +183,8 @@ func hurts(t *testing.T, fs *vfs.MemFS, places int, random *rand.Rand) (out []hu
 	return out
 }
 
-// TestDamageIsNeverSilent damages one file of a store, at 50 places of each kind of file over five histories (a tenth in `make test`).
+// TestDamageIsNeverSilent damages one file of a store, at 50 places of each kind of file, and a manifest at 500
+// more, over five histories (a tenth in `make test`).
 // Either the start is refused with one line and changes no file, or it serves everything that was acknowledged. The engine reads a
 // table when it needs it, so a damaged table may also be the error of a read.
 func TestDamageIsNeverSilent(t *testing.T) {
