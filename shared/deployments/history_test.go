@@ -196,6 +196,9 @@ func TestNewestDecisionWins(t *testing.T) {
 				rt.Fatalf("%+v, and %d builds run", r, len(running))
 			}
 		}
+		for _, in := range running { // all runs share an account, whose builds have a limit
+			w.commit(deployments.Fail(t.Context(), w.table, in, w.now()))
+		}
 	})
 }
 
