@@ -468,10 +468,11 @@ $(RECOVERY): FORCE
 dist/%/bootstrap: FORCE
 	GOOS=linux GOARCH=$(*D) go build $(LINKED) -o $@ ./functions/$(*F)/lambda
 
-# The asset of the function contains the weights beside the bootstrap, and the vectors of a Bedrock model if there are any.
+# The asset of the function contains the weights beside the bootstrap, and the vectors of a Bedrock model if there are any. Weights that
+# have not changed are not written again, because make test-update builds while the functions of make test-lambda read them.
 dist/%/mcpdocs/weights: dist/%/mcpdocs/bootstrap FORCE
 	@rm -f $(@D)/$(notdir $(DOCS_VECTORS)); if test -e $(DOCS_VECTORS); then cp $(DOCS_VECTORS) $(@D)/; fi
-	@cp $(DOCS_WEIGHTS) $(@D)/
+	@cmp -s $(DOCS_WEIGHTS) $(@D)/$(notdir $(DOCS_WEIGHTS)) || cp $(DOCS_WEIGHTS) $(@D)/
 
 QEMU     ?= qemu-aarch64-static
 # The architectures of images. One machine makes the images for all of them.
