@@ -73,6 +73,9 @@ type Package struct {
 // leftOut are what tools put into the tree: no work of ours.
 var leftOut = []string{".git", ".bin", "dist", "node_modules", ".gatewright"}
 
+// generatedConsole is the folder that builds and tests of the console write, also while this package's tests run. Git ignores it.
+const generatedConsole = "console/generated"
+
 // thirdParty is the folder whose folders are copies of libraries, which their authors keep in order.
 const thirdParty = "thirdparty"
 
@@ -87,7 +90,7 @@ func Read(fsys fs.FS) (*Tree, error) {
 		if err != nil {
 			return err
 		}
-		if slices.Contains(leftOut, d.Name()) {
+		if slices.Contains(leftOut, d.Name()) || p == generatedConsole {
 			if d.IsDir() {
 				return fs.SkipDir
 			}

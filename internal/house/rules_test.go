@@ -225,12 +225,16 @@ func TestReadLeavesOutWhatToolsPutThere(t *testing.T) {
 	tree := readTree(t, map[string]string{
 		"node_modules/x/x.md":    "[x](gone.md)",
 		".gatewright/x.txt":      "data",
+		"console/generated/x.ts": "const x = 1",
 		"shared/a/testdata/x.go": "no Go at all",
 		"picture.png":            "\x89PNG\x00",
 		"thirdparty/x/x.go":      "package util",
 	})
 	if len(tree.Packages) != 0 || tree.Paths["node_modules/x/x.md"] || tree.Paths[".gatewright"] {
 		t.Errorf("read %v", tree.Paths)
+	}
+	if tree.Paths["console/generated/x.ts"] {
+		t.Error("Read() = a tree with console/generated, want one without: a build may replace its files meanwhile")
 	}
 	if _, isText := tree.Texts["picture.png"]; isText || !tree.Paths["picture.png"] {
 		t.Error("a picture is a path without text")
