@@ -39,7 +39,8 @@ func Sequential(t T) {
 	}
 }
 
-// Sample returns all plans of a simulation, and under the race detector a few of them, evenly spread.
+// Sample returns all plans of a simulation, and under the race detector a few of them: the first, the last, and some evenly spread
+// between them.
 func Sample[P any](plans []P) []P { return sample(plans, mostUnderRace) }
 
 func sample[P any](plans []P, most int) (some []P) {
@@ -47,7 +48,7 @@ func sample[P any](plans []P, most int) (some []P) {
 		return plans
 	}
 	for i := range most {
-		some = append(some, plans[i*len(plans)/most])
+		some = append(some, plans[i*(len(plans)-1)/max(1, most-1)])
 	}
 	return some
 }

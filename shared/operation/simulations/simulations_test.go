@@ -2,6 +2,7 @@ package simulations
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 )
 
@@ -44,9 +45,23 @@ func TestFactorThatIsNoneIsRefused(t *testing.T) {
 
 func TestSampleIsSpreadOverAllPlans(t *testing.T) {
 	plans := []int{0, 1, 2, 3, 4, 5, 6, 7}
-	for most, want := range map[int]string{0: "[0 1 2 3 4 5 6 7]", 3: "[0 2 5]", 8: "[0 1 2 3 4 5 6 7]", 9: "[0 1 2 3 4 5 6 7]"} {
+	for most, want := range map[int]string{0: "[0 1 2 3 4 5 6 7]", 1: "[0]", 3: "[0 3 7]", 8: "[0 1 2 3 4 5 6 7]", 9: "[0 1 2 3 4 5 6 7]"} {
 		if got := fmt.Sprint(sample(plans, most)); got != want {
 			t.Errorf("at most %d: got %s, want %s", most, got, want)
+		}
+	}
+}
+
+// TestSampleHasBothOfEachPair checks that of plans in pairs, such as a death before and a death after a call, some of both are chosen.
+func TestSampleHasBothOfEachPair(t *testing.T) {
+	for calls := 6; calls < 200; calls++ {
+		var plans []int
+		for i := range 2 * calls {
+			plans = append(plans, i%2)
+		}
+		some := sample(plans, 10)
+		if len(some) != 10 || !slices.Contains(some, 0) || !slices.Contains(some, 1) {
+			t.Errorf("sample(%d pairs, 10) = %v, want 10 plans, of both kinds", calls, some)
 		}
 	}
 }
