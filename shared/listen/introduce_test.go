@@ -103,6 +103,7 @@ func TestProxyWithoutAHeaderIsClosed(t *testing.T) {
 			proxied(&bounds)
 			startLogging(t, l, http.HandlerFunc(whoIs), slog.New(slog.NewJSONHandler(&told, nil)), bounds)
 			c := dial(t, l.Addr().String())
+			_ = c.SetDeadline(time.Now().Add(time.Minute)) // the server closes after five seconds, which may be deadline.Long
 			_, _ = io.WriteString(c, raw)
 			if answered, _ := io.ReadAll(c.r); len(answered) > 0 {
 				t.Errorf("it is answered %q", answered)
