@@ -123,6 +123,12 @@ func TestBrief(t *testing.T) {
 	}
 }
 
+func TestHurried(t *testing.T) {
+	if os.Getenv("PLANTED_DEFECT") == "" {
+		t.Error("waits are longer than with a defect")
+	}
+}
+
 func TestSkipped(t *testing.T) { t.Skip() }
 
 func TestRed(t *testing.T) { t.Error() }
@@ -185,7 +191,7 @@ func TestOnlyAFailureOfTheGuardIsACatch(t *testing.T) {
 	})
 	// A test that fails anyway catches nothing.
 	t.Run("guards have to pass without a defect", func(t *testing.T) {
-		good := []Guard{{".", "TestSum/of one and two"}, {".", "TestCalls"}, {".", "TestSum"}, {".", "TestQuiet"}, {".", "TestBrief"}}
+		good := []Guard{{".", "TestSum/of one and two"}, {".", "TestCalls"}, {".", "TestSum"}, {".", "TestQuiet"}, {".", "TestBrief"}, {".", "TestHurried"}}
 		if _, err := b.CheckUnplanted(t.Context(), good); err != nil {
 			t.Errorf("CheckUnplanted() = %v, want nil", err)
 		}
