@@ -15,7 +15,7 @@ func TestPageOfAccountKeys(t *testing.T) {
 		t.Skip("it is about the local run")
 	}
 	t.Parallel()
-	p, err := instance.Start(t.Context(), t.TempDir(), repository, "make", "run")
+	p, err := instance.Start(t.Context(), t.TempDir(), repository, "dist/local")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,10 +1,13 @@
 package scenario_test
 
 import (
+	"bufio"
 	"bytes"
+	"encoding/json"
 	"image"
 	"image/color"
 	"image/png"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,8 +15,20 @@ import (
 	"testing"
 )
 
-// needChromium gives the browser, and skips a test where there is none, but in continuous integration.
-func needChromium(t *testing.T) browser {
+// browser is a Chromium without a window, which reaches this machine alone. It takes commands of the DevTools protocol from a pipe.
+type browser struct {
+	t        *testing.T
+	commands io.Writer
+	answers  *bufio.Reader
+	last     int    // the id of the last command
+	tab      string // the session of its tab, "" until there is one
+	loaded   string // the loader of the last page that is loaded
+	// complaints are what the console has shown of the page that is open.
+	complaints string
+}
+
+// newBrowser starts a browser that ends with the test. It skips the test where there is no Chromium, but fails it in continuous integration.
+func newBrowser(t *testing.T) *browser {
 	t.Helper()
 	path, err := exec.LookPath("chromium")
 	if err != nil {
@@ -22,71 +37,142 @@ func needChromium(t *testing.T) browser {
 		}
 		t.Fatal(err)
 	}
-	return browser{t, path, true}
-}
-
-// browser is a Chromium without a window, which reaches this machine alone.
-type browser struct {
-	t       *testing.T
-	path    string
-	scripts bool // whether pages may have any
-}
-
-// profile is a folder of the browser's settings.
-func (b browser) profile() string {
-	b.t.Helper()
-	folder := b.t.TempDir()
-	if b.scripts {
-		return folder
+	theirs, commands, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
 	}
-	const blocked = `{"profile": {"default_content_setting_values": {"javascript": 2}}}`
-	if err := os.Mkdir(filepath.Join(folder, "Default"), 0o700); err != nil {
-		b.t.Fatal(err)
+	answers, answered, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(folder, "Default", "Preferences"), []byte(blocked), 0o600); err != nil {
-		b.t.Fatal(err)
-	}
-	return folder
-}
-
-// run opens a page, and gives what the browser printed, and what it complained about in the console.
-func (b browser) run(url string, flags ...string) (printed []byte, complaints string) {
-	b.t.Helper()
-	flags = append([]string{
+	// The end of its commands ends it, after it has written what it writes into its folder.
+	cmd := exec.Command(path,
 		// The sandbox needs rights that containers and root do not have; pages are ours.
 		"--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars",
-		"--user-data-dir=" + b.profile(), "--enable-logging=stderr",
-		"--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
-	}, flags...)
-	cmd := exec.CommandContext(b.t.Context(), b.path, append(flags, url)...)
+		"--user-data-dir="+t.TempDir(), "--remote-debugging-pipe", "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1")
 	var said bytes.Buffer
-	cmd.Stderr = &said
-	printed, err := cmd.Output()
+	cmd.Stderr, cmd.ExtraFiles = &said, []*os.File{theirs, answered}
+	err = cmd.Start()
+	_, _ = theirs.Close(), answered.Close()
 	if err != nil {
-		b.t.Fatalf("%s: %v\n%s", url, err, &said)
+		t.Fatal(err)
 	}
-	for line := range strings.Lines(said.String()) {
-		if strings.Contains(line, ":CONSOLE:") {
-			complaints += line
+	t.Cleanup(func() {
+		_ = commands.Close()
+		_ = cmd.Wait()
+		_ = answers.Close()
+		if t.Failed() {
+			t.Logf("the browser printed:\n%s", &said)
 		}
+	})
+	b := &browser{t: t, commands: commands, answers: bufio.NewReader(answers)}
+	var target struct{ TargetID string }
+	b.call("Target.createTarget", map[string]any{"url": "about:blank"}, &target)
+	var attached struct{ SessionID string }
+	b.call("Target.attachToTarget", map[string]any{"targetId": target.TargetID, "flatten": true}, &attached)
+	b.tab = attached.SessionID
+	for _, domain := range []string{"Page", "Log", "Runtime"} {
+		b.call(domain+".enable", nil, nil)
 	}
-	return printed, complaints
+	b.call("Page.setLifecycleEventsEnabled", map[string]any{"enabled": true}, nil)
+	return b
 }
 
-// look takes a picture of a page.
-func (b browser) look(url, size string, flags ...string) image.Image {
+// call has the browser execute a command in its tab, and reads the result into result.
+func (b *browser) call(method string, parameters map[string]any, result any) {
 	b.t.Helper()
-	file := filepath.Join(b.t.TempDir(), "page.png")
-	b.run(url, append(flags, "--window-size="+size, "--screenshot="+file)...)
-	raw, err := os.ReadFile(file)
+	b.last++
+	raw, err := json.Marshal(struct {
+		ID        int            `json:"id"`
+		Method    string         `json:"method"`
+		Params    map[string]any `json:"params,omitempty"`
+		SessionID string         `json:"sessionId,omitempty"`
+	}{b.last, method, parameters, b.tab})
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	out, err := png.Decode(bytes.NewReader(raw))
+	if _, err := b.commands.Write(append(raw, 0)); err != nil {
+		b.t.Fatalf("%s: %v", method, err)
+	}
+	for {
+		id, refused, answer := b.next()
+		if id != b.last {
+			continue
+		}
+		if refused != nil {
+			b.t.Fatalf("%s %v is refused: %s", method, parameters, refused)
+		}
+		if err := json.Unmarshal(answer, result); result != nil && err != nil {
+			b.t.Fatalf("%s: %v in %s", method, err, answer)
+		}
+		return
+	}
+}
+
+// next reads the next answer, or the next event, which has the id 0.
+func (b *browser) next() (id int, refused, result json.RawMessage) {
+	b.t.Helper()
+	raw, err := b.answers.ReadBytes(0)
+	if err != nil {
+		b.t.Fatalf("the browser has ended: %v", err)
+	}
+	var m struct {
+		ID                    int
+		Method                string
+		Error, Result, Params json.RawMessage
+	}
+	if err := json.Unmarshal(raw[:len(raw)-1], &m); err != nil {
+		b.t.Fatalf("%v in %s", err, raw)
+	}
+	switch m.Method {
+	case "Page.lifecycleEvent":
+		var event struct{ Name, LoaderID string }
+		if err := json.Unmarshal(m.Params, &event); err != nil {
+			b.t.Fatalf("%v in %s", err, raw)
+		}
+		if event.Name == "load" {
+			b.loaded = event.LoaderID
+		}
+	case "Log.entryAdded", "Runtime.consoleAPICalled", "Runtime.exceptionThrown":
+		b.complaints += string(m.Params) + "\n"
+	}
+	return m.ID, m.Error, m.Result
+}
+
+// view is how a page is opened.
+type view struct {
+	scripts       bool // whether the page may have any
+	night         bool
+	width, height int
+}
+
+// open opens a page and returns its document, a picture of it, and what the browser complained about in the console.
+func (b *browser) open(address string, v view) (document string, picture image.Image, complaints string) {
+	b.t.Helper()
+	scheme := map[bool]string{false: "light", true: "dark"}[v.night]
+	b.call("Emulation.setScriptExecutionDisabled", map[string]any{"value": !v.scripts}, nil)
+	b.call("Emulation.setEmulatedMedia", map[string]any{"features": []map[string]string{{"name": "prefers-color-scheme", "value": scheme}}}, nil)
+	b.call("Emulation.setDeviceMetricsOverride", map[string]any{"width": v.width, "height": v.height, "deviceScaleFactor": 1, "mobile": false}, nil)
+	b.complaints = ""
+	var opened struct{ ErrorText, LoaderID string }
+	b.call("Page.navigate", map[string]any{"url": address}, &opened)
+	if opened.ErrorText != "" {
+		b.t.Fatalf("%s cannot be opened: %s", address, opened.ErrorText)
+	}
+	for b.loaded != opened.LoaderID {
+		b.next()
+	}
+	var shot struct{ Data []byte }
+	b.call("Page.captureScreenshot", nil, &shot)
+	picture, err := png.Decode(bytes.NewReader(shot.Data))
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	return out
+	var root struct{ Root struct{ NodeID int } }
+	b.call("DOM.getDocument", map[string]any{"depth": 0}, &root)
+	var html struct{ OuterHTML string }
+	b.call("DOM.getOuterHTML", map[string]any{"nodeId": root.Root.NodeID}, &html)
+	return html.OuterHTML, picture, b.complaints
 }
 
 // colors are how many different ones are in a picture, and whether its corner at the bottom is dark.
@@ -101,15 +187,16 @@ func colors(picture image.Image) (different int, dark bool) {
 	return len(seen), corner.Y < 0x80
 }
 
-// TestDocumentationInABrowser opens pages as a reader does: all is there, the browser blocks nothing of
-// it, the same without scripts, and it looks as its style has it, by day and by night.
+// TestDocumentationInABrowser opens pages as a reader does. All of a page is there, with scripts and without them, the browser blocks nothing
+// of it, and it looks as its style says by day and by night.
 func TestDocumentationInABrowser(t *testing.T) {
 	if os.Getenv(varAPI) != "" {
 		t.Skip("it is about the browser, which has to be on the machine of the installation")
 	}
 	t.Parallel()
-	b, in := needChromium(t), installation
-	plain := b
+	b, in := newBrowser(t), installation
+	desk := view{scripts: true, width: 1280, height: 900}
+	plain, narrow := desk, view{scripts: true, night: true, width: 500, height: 900}
 	plain.scripts = false
 	for path, want := range map[string][]string{
 		"/docs":           {`<h1 id="documentation">`, `<a href="docs/limits">`, `aria-current="page"`},
@@ -117,60 +204,71 @@ func TestDocumentationInABrowser(t *testing.T) {
 		"/docs/limits":    {`<h2 id="things">`, `<a href="../docs/reference">`, `<td align="right">100</td>`},
 		"/docs/reference": {`<section class="operation" id="ApiKeyBucketsService_create">`, "curl -sS", "<details><summary>"},
 	} {
-		dom, complaints := b.run(in.api+path, "--dump-dom")
-		if without, _ := plain.run(in.api+path, "--dump-dom"); !bytes.Equal(without, dom) {
+		dom, day, complaints := b.open(in.api+path, desk)
+		if without, _, _ := b.open(in.api+path, plain); without != dom {
 			t.Errorf("%s is another page without scripts", path)
 		}
 		for _, part := range want {
-			if !bytes.Contains(dom, []byte(part)) {
+			if !strings.Contains(dom, part) {
 				t.Errorf("%s lacks %s:\n%.2000s", path, part, dom)
 			}
 		}
 		if complaints != "" {
 			t.Errorf("%s: %s", path, complaints)
 		}
-	}
-	const light, night = "--blink-settings=preferredColorScheme=1", "--blink-settings=preferredColorScheme=0"
-	const desk, narrow = "1280,900", "500,900" // the second is the narrowest there is without a window
-	for _, path := range []string{"/docs", "/docs/reference"} {
-		day := b.look(in.api+path, desk, light)
 		if different, dark := colors(day); different < 50 || dark {
-			t.Errorf("%s by day: %d colours, dark %t", path, different, dark)
+			t.Errorf("%s by day has %d colors and dark = %t, want 50 or more and false", path, different, dark)
 		}
-		if different, dark := colors(b.look(in.api+path, narrow, night)); different < 50 || !dark {
-			t.Errorf("%s by night: %d colours, dark %t", path, different, dark)
+		if path == "/docs/" || path == "/docs/limits" {
+			continue // they have the style of the others
+		}
+		_, night, _ := b.open(in.api+path, narrow)
+		if different, dark := colors(night); different < 50 || !dark {
+			t.Errorf("%s by night has %d colors and dark = %t, want 50 or more and true", path, different, dark)
 		}
 	}
+	t.Run("it complains", b.complains)
 }
 
-// TestBrowserComplains keeps the test above honest: of a page that loads something, and has a style that
-// its policy forbids, the browser does complain, and it does not show that style; a script runs where scripts
-// may, and only there.
-func TestBrowserComplains(t *testing.T) {
-	t.Parallel()
+// complains keeps the test above honest: the browser complains about a page that loads something and has a style that its policy forbids, and
+// does not show that style. A script runs only where scripts may, and a style for the night shows by night.
+func (b *browser) complains(t *testing.T) {
+	b.t = t
 	file := filepath.Join(t.TempDir(), "page.html")
 	const page = `<!DOCTYPE html><meta http-equiv="Content-Security-Policy" content="default-src 'none'">` +
 		`<style>body { background: black; }</style><img src="http://images.example.com/a.png"><p>Words.`
 	if err := os.WriteFile(file, []byte(page), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	b := needChromium(t)
-	_, complaints := b.run("file://"+file, "--dump-dom")
+	v := view{scripts: true, width: 500, height: 300}
+	_, picture, complaints := b.open("file://"+file, v)
 	for _, part := range []string{"inline style", "images.example.com/a.png"} {
 		if !strings.Contains(complaints, part) {
 			t.Errorf("it does not complain about %s: %s", part, complaints)
 		}
 	}
-	const scripted = `<!DOCTYPE html><p>Words.</p><script>document.body.append("and " + "more")</script>`
+	if _, dark := colors(picture); dark {
+		t.Error("it has the style that the policy forbids")
+	}
+	const scripted = `<!DOCTYPE html><p>Words.</p><script>document.body.append("and " + "more"); console.warn("a script runs")</script>`
 	if err := os.WriteFile(file+".html", []byte(scripted), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for _, b.scripts = range []bool{true, false} {
-		if dom, _ := b.run("file://"+file+".html", "--dump-dom"); bytes.Contains(dom, []byte("and more")) != b.scripts {
-			t.Errorf("scripts allowed %t, and it has\n%s", b.scripts, dom)
+	for _, v.scripts = range []bool{true, false} {
+		dom, _, complaints := b.open("file://"+file+".html", v)
+		if strings.Contains(dom, "and more") != v.scripts || strings.Contains(complaints, "a script runs") != v.scripts {
+			t.Errorf("scripts allowed %t, it complains about %q and has\n%s", v.scripts, complaints, dom)
 		}
 	}
-	if _, dark := colors(b.look("file://"+file, "500,300")); dark {
-		t.Error("it has the style that the policy forbids")
+	const lit = `<!DOCTYPE html><style>@media (prefers-color-scheme: dark) { body { background: black; } }</style><p>Words.`
+	if err := os.WriteFile(file+".night.html", []byte(lit), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, v.night = range []bool{true, false} {
+		if _, picture, _ := b.open("file://"+file+".night.html", v); picture.Bounds().Dx() != v.width {
+			t.Errorf("the picture is %v, want a width of %d", picture.Bounds(), v.width)
+		} else if _, dark := colors(picture); dark != v.night {
+			t.Errorf("by night %t, and it is dark: %t", v.night, dark)
+		}
 	}
 }

@@ -206,7 +206,7 @@ func TestCommandLinePages(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := running(t, t.TempDir(), "make", "run")
+	p := running(t, t.TempDir(), "dist/local")
 	root, err := filepath.Abs(repository)
 	if err != nil {
 		t.Fatal(err)

@@ -97,9 +97,10 @@ func TestGitHubDescriptionIsServed(t *testing.T) {
 		value = "some%20value"
 	}
 	parameter := regexp.MustCompile(`\{[^}]+\}`)
-	var shapes []*regexp.Regexp // of paths
-	for _, o := range operations {
-		shapes = append(shapes, regexp.MustCompile("^"+parameter.ReplaceAllString(o.path, "[^/]+")+"$"))
+	shapes := map[int][]*regexp.Regexp{} // of paths, by their slashes
+	for path := range paths {
+		n := strings.Count(path, "/")
+		shapes[n] = append(shapes[n], regexp.MustCompile("^"+parameter.ReplaceAllString(path, "[^/]+")+"$"))
 	}
 	var group sync.WaitGroup
 	limit := make(chan struct{}, 8)
@@ -108,7 +109,9 @@ func TestGitHubDescriptionIsServed(t *testing.T) {
 		group.Go(func() {
 			defer func() { <-limit }()
 			path := parameter.ReplaceAllString(o.path, value)
-			if slices.ContainsFunc(shapes, func(s *regexp.Regexp) bool { return s.MatchString(strings.ReplaceAll(path, "%2F", "/")) }) && path != o.path {
+			decoded := strings.ReplaceAll(path, "%2F", "/")
+			another := func(shape *regexp.Regexp) bool { return shape.MatchString(decoded) }
+			if path != o.path && slices.ContainsFunc(shapes[strings.Count(decoded, "/")], another) {
 				// With a decoded slash it is another path of the project, and refused.
 				path = parameter.ReplaceAllString(o.path, "some%20value")
 			}

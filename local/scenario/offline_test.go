@@ -28,7 +28,7 @@ func TestReadmeWithoutANetwork(t *testing.T) {
 		noNamespaces(t, err)
 	}
 	dir := t.TempDir()
-	running(t, dir, "make", "run").Stop()
+	running(t, dir, "dist/local").Stop()
 
 	const typed = "TestReadmeFiveMinutes"
 	const alone = `"$0" link set lo up && test -z "$("$0" route show)" && exec "$@"`

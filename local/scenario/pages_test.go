@@ -21,7 +21,7 @@ func TestPages(t *testing.T) {
 		t.Skip("it is about the local run")
 	}
 	t.Parallel()
-	p := running(t, t.TempDir(), "make", "run")
+	p := running(t, t.TempDir(), "dist/local")
 	here := strings.NewReplacer("http://127.0.0.1:9000", p.API, "http://127.0.0.1:9001", p.Gateway,
 		"127.0.0.1:9443", strings.TrimPrefix(p.TLS, "https://"), ".gatewright/", p.Data()+"/")
 	pages, err := filepath.Glob("../../docs/*.md")

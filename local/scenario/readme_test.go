@@ -38,17 +38,17 @@ func TestReadmeFiveMinutes(t *testing.T) {
 	}
 }
 
-// TestReadmeTunnel types the README's section about a service behind a tunnel.
+// TestReadmeTunnel types the README's section about a service behind a tunnel. TestReadmeFiveMinutes types the commands that build the programs.
 func TestReadmeTunnel(t *testing.T) {
 	if os.Getenv(varAPI) != "" {
 		t.Skip("it is about the local run")
 	}
-	t.Parallel()
-	p := running(t, t.TempDir(), "make", "run")
+	client := ownClient(t)
+	p := running(t, t.TempDir(), "dist/local")
 	service := free.Address(t).String()
 	here := strings.NewReplacer(
 		"http://127.0.0.1:9000", p.API, "http://127.0.0.1:9003", p.Relay, "127.0.0.1:9002", service,
-		".gatewright/", p.Data()+"/",
+		".gatewright/", p.Data()+"/", "make cli\n", "", "dist/gatewright", client,
 		"examples/hello", sampleWithUpstream(t, "hello", service),
 	)
 	steps := afterStart(t, "A service that only your machine sees", here)
