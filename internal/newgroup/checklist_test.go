@@ -152,7 +152,7 @@ func newCopy(t *testing.T) *copied {
 	// The commands need nothing of what npm brings: make is told that it is there.
 	c.put("local/node_modules/.package-lock.json", nil, time.Now())
 	c.git("init", "-q", "-b", "main")
-	c.git("add", "-A")
+	c.git("-c", "core.looseCompression=0", "add", "-A")
 	c.git("-c", "user.name=nobody", "-c", "user.email=nobody@example.com", "commit", "-q", "-m", "The tree as it is")
 	return c
 }
