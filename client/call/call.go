@@ -18,7 +18,6 @@ import (
 	"net/netip"
 	"net/url"
 	"slices"
-	"sync"
 	"syscall"
 	"time"
 
@@ -51,7 +50,6 @@ type API struct {
 // Client sends requests, and leaves a redirect to whoever has asked: a key goes to no other place than the one it is for. What
 // goes by plain HTTP goes to this machine and through no proxy, whatever the DNS says of a name such as api.localhost.
 func Client() *http.Client {
-	webroots.Fall()
 	transport := http.DefaultTransport.(*http.Transport).Clone() //nolint:errcheck // it is one
 	transport.ResponseHeaderTimeout = time.Minute
 	transport.Proxy = plainGoesDirect(http.ProxyFromEnvironment)
@@ -71,10 +69,14 @@ func Client() *http.Client {
 // errSwitched is for an answer that goes over to another protocol, for which no request asks.
 var errSwitched = errors.New("it answers 101, and was not asked for another protocol: check that it is the address of a management API")
 
-// oneProtocol refuses 101: the body of such an answer is the connection itself, and reading that ends with no context.
+// oneProtocol makes the authorities of the web known before a certificate is verified, and refuses 101: the body of such an answer is the
+// connection itself, and reading that ends with no context.
 type oneProtocol struct{ to http.RoundTripper }
 
 func (o oneProtocol) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.URL.Scheme == "https" {
+		webroots.Fall() // which takes a millisecond that plain HTTP does not need
+	}
 	answer, err := o.to.RoundTrip(r)
 	if err == nil && answer.StatusCode == http.StatusSwitchingProtocols {
 		_ = answer.Body.Close()
@@ -258,20 +260,13 @@ func (a *API) Named(ctx context.Context, name string, arguments map[string]any) 
 	return a.Do(ctx, t, raw)
 }
 
-// declared are the operations, read once.
-var declared = sync.OnceValues(apitools.Load)
-
 // Operation is a declared operation by its name.
 func Operation(name string) (*apitools.Tool, error) {
-	tools, err := declared()
-	if err != nil {
-		return nil, err
+	t, err := apitools.Named(name)
+	if err == nil && t == nil {
+		err = fmt.Errorf("there is no operation %s", name)
 	}
-	i := slices.IndexFunc(tools, func(t apitools.Tool) bool { return t.Name == name })
-	if i < 0 {
-		return nil, fmt.Errorf("there is no operation %s", name)
-	}
-	return &tools[i], nil
+	return t, err
 }
 
 // written is an operation by its name, and arguments of it in JSON.

@@ -12,6 +12,7 @@
 package apitools
 
 import (
+	"bytes"
 	_ "embed"
 	"encoding/json"
 	"fmt"
@@ -85,6 +86,23 @@ func Load() ([]Tool, error) {
 		return nil, fmt.Errorf("read the tools of the API: %w", err)
 	}
 	return tools, nil
+}
+
+// Named returns the tool of an operation, nil where the API has none of that name. made.json has one tool on each line, so that Named decodes
+// one line.
+func Named(name string) (*Tool, error) {
+	begin := fmt.Appendf(nil, `{"name":%q,`, name)
+	for line := range bytes.Lines(made) {
+		if !bytes.HasPrefix(line, begin) {
+			continue
+		}
+		t := new(Tool)
+		if err := json.Unmarshal(bytes.TrimRight(line, ",\n"), t); err != nil {
+			return nil, fmt.Errorf("read the tool %s: %w", name, err)
+		}
+		return t, nil
+	}
+	return nil, nil
 }
 
 // Listed is the tool as clients are shown it.

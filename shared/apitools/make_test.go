@@ -35,6 +35,17 @@ func load(t testing.TB) []apitools.Tool {
 	return tools
 }
 
+func TestToolsAreFoundByTheirNames(t *testing.T) {
+	for _, tool := range load(t) {
+		if found, err := apitools.Named(tool.Name); err != nil || !reflect.DeepEqual(found, &tool) {
+			t.Errorf("Named(%s) = %+v, %v, want %+v", tool.Name, found, err, tool)
+		}
+	}
+	if found, err := apitools.Named("nothing"); err != nil || found != nil {
+		t.Errorf("Named(nothing) = %+v, %v, want no tool and no error", found, err)
+	}
+}
+
 // remade are the tools of the document as it is.
 func remade(t testing.TB) []apitools.Tool {
 	t.Helper()
