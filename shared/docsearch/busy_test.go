@@ -14,7 +14,7 @@ import (
 // TestWhoWouldWaitTooLongIsAnsweredByWords, and is told so: nobody waits for a second, however many were before.
 func TestWhoWouldWaitTooLongIsAnsweredByWords(t *testing.T) {
 	file := minilmtest.Random(t)
-	index := indexed(t, file, pages)
+	index := indexed(t, file)
 	synctest.Test(t, func(t *testing.T) {
 		s := docsearch.New(index, func() ([]byte, error) { return file, nil })
 		search(t, s, pages.Passages[0].Embedded(), 1) // remembered from now on
@@ -40,10 +40,8 @@ func TestWhoWouldWaitTooLongIsAnsweredByWords(t *testing.T) {
 // occupied has a test play with a searcher whose turns are all taken, until leave is called.
 func occupied(t *testing.T, test func(t *testing.T, s *docsearch.Searcher, leave func())) {
 	t.Helper()
-	file := minilmtest.Random(t)
-	index := indexed(t, file, pages)
 	synctest.Test(t, func(t *testing.T) {
-		s := docsearch.New(index, func() ([]byte, error) { return file, nil })
+		s := semantic(t)
 		if err := s.Semantic(); err != nil {
 			t.Fatal(err)
 		}
@@ -102,7 +100,7 @@ func TestAnAnswerSaysThatOthersWereBefore(t *testing.T) {
 func TestWeightsThatComeLaterAreUsed(t *testing.T) {
 	file := minilmtest.Random(t)
 	var there []byte
-	s := docsearch.New(indexed(t, file, pages), func() ([]byte, error) {
+	s := docsearch.New(indexed(t, file), func() ([]byte, error) {
 		if there == nil {
 			return nil, fs.ErrNotExist
 		}

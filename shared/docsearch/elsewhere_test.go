@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/gatewright/gatewright/shared/docsearch"
-	"github.com/gatewright/gatewright/shared/docsearch/minilm/minilmtest"
 )
 
 const aModel = "amazon.titan-embed-text-v2:0"
@@ -126,13 +125,11 @@ func TestWhereAModelElsewhereFailsWhatIsHereSearches(t *testing.T) {
 		{"not a number", not(float32(math.NaN()), 0, 0, 0, 1), docsearch.Unreadable},
 		{"infinite", not(float32(math.Inf(1)), 0, 0, 0, 1), docsearch.Unreadable},
 	}
-	file := minilmtest.Random(t)
-	index := indexed(t, file, pages)
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			for want, s := range map[docsearch.Mode]*docsearch.Searcher{
 				docsearch.Lexical:  lexical(),
-				docsearch.Semantic: docsearch.New(index, func() ([]byte, error) { return file, nil }),
+				docsearch.Semantic: semantic(t),
 			} {
 				found := search(t, elsewhere(t, s, tt.e, time.Now), "A tunnel leads to a machine behind a firewall.", 5)
 				if found.Mode != want || found.Failed == nil || found.Failed.Reason != tt.reason || len(found.Results) == 0 {

@@ -171,6 +171,7 @@ func TestSearchFindsWhatIsAsked(t *testing.T) {
 	}
 	semantic, semanticPlain, lexical := docsearch.New(index, get), docsearch.New(plain, get), docsearch.New(index, nil)
 	semanticPlain.ShareQuestions(semantic)
+	semanticPlain.ShareModel(semantic)
 	if err := semantic.Semantic(); err != nil {
 		t.Fatal(err)
 	}

@@ -26,25 +26,42 @@ var pages = docsearch.Content{
 	},
 }
 
-// semantic makes a searcher over pages with weights of no meaning, by which equal texts alone are near each other.
+// semantic makes a searcher over pages with weights of no meaning, by which equal texts alone are near each other. All of them share a model.
 func semantic(t *testing.T) *docsearch.Searcher {
 	t.Helper()
 	file := minilmtest.Random(t)
-	return docsearch.New(indexed(t, file, pages), func() ([]byte, error) { return file, nil })
+	s := docsearch.New(indexed(t, file), func() ([]byte, error) { return file, nil })
+	s.ShareModel(ofPages.searcher)
+	return s
 }
 
-func indexed(t *testing.T, weights []byte, content docsearch.Content) *docsearch.Index {
+// ofPages has the index of pages by the random weights, and a searcher over it.
+var ofPages struct {
+	once     sync.Once
+	index    *docsearch.Index
+	searcher *docsearch.Searcher
+}
+
+// indexed returns the index of pages by the random weights, and makes it once.
+func indexed(t *testing.T, weights []byte) *docsearch.Index {
 	t.Helper()
-	model, err := minilm.Read(weights)
-	if err != nil {
-		t.Fatal(err)
+	ofPages.once.Do(func() {
+		model, err := minilm.Read(weights)
+		if err != nil {
+			return
+		}
+		texts := pages.Texts()
+		vectors := make([]minilm.Vector, len(texts))
+		for i, text := range texts {
+			vectors[i] = model.Embed(text)
+		}
+		ofPages.index = docsearch.NewIndex(model.Digest(), pages, vectors)
+		ofPages.searcher = docsearch.New(ofPages.index, func() ([]byte, error) { return weights, nil })
+	})
+	if ofPages.index == nil {
+		t.Fatal("the random weights cannot be read")
 	}
-	texts := content.Texts()
-	vectors := make([]minilm.Vector, len(texts))
-	for i, text := range texts {
-		vectors[i] = model.Embed(text)
-	}
-	return docsearch.NewIndex(model.Digest(), content, vectors)
+	return ofPages.index
 }
 
 // lexical makes one over pages without weights.
@@ -169,7 +186,7 @@ func TestQuestionsHaveBounds(t *testing.T) {
 // TestWeightsAreReadAtTheFirstSearchOnce: a process that nobody asks holds none.
 func TestWeightsAreReadAtTheFirstSearchOnce(t *testing.T) {
 	file, read := minilmtest.Random(t), 0
-	index := indexed(t, file, pages)
+	index := indexed(t, file)
 	s := docsearch.New(index, func() ([]byte, error) { read++; return file, nil })
 	if read != 0 {
 		t.Fatal("the weights are read before anybody asks")
