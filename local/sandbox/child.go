@@ -5,12 +5,14 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
 	"strconv"
 	"time"
 
 	"github.com/gatewright/gatewright/shared/builds"
+	"github.com/gatewright/gatewright/shared/garbage"
 	"github.com/gatewright/gatewright/shared/project"
 )
 
@@ -49,15 +51,17 @@ func Child(ctx context.Context, in io.Reader, out io.Writer, alive io.Reader) er
 		_, _ = io.Copy(io.Discard, alive)
 		os.Exit(exitOrphan)
 	}()
-	if err := bound(); err != nil {
+	if err := bound(ctx); err != nil {
 		return err
 	}
 	return builds.Work(ctx, in, out)
 }
 
 // bound bounds the memory of this process for the rest of its life.
-func bound() error {
+func bound(ctx context.Context) error {
 	debug.SetMemoryLimit(softLimit)
+	runtime.GC() // Keep goes by what the last collection has left
+	go garbage.Keep(ctx)
 	if err := limitMemory(); err != nil {
 		return fmt.Errorf("bound the memory: %w", err)
 	}

@@ -97,7 +97,7 @@ func orderLine() string {
 // how each ended.
 func buildMany() error {
 	in := bufio.NewReader(os.Stdin)
-	if err := bound(); err != nil {
+	if err := bound(context.Background()); err != nil {
 		return err
 	}
 	for {
