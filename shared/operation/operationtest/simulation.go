@@ -53,7 +53,9 @@ type simulation struct {
 	// operations there are.
 	undelivered, delivered []store.StreamRecord
 	operations             map[string]bool
-	acted                  bool
+	// records are those of operations that were read since their last change.
+	records map[string]operation.Record
+	acted   bool
 	// acknowledged tells that the request has had an answer, refused that it was
 	// that nothing had happened.
 	acknowledged, refused bool
@@ -87,7 +89,7 @@ func newSimulation(ctx context.Context, s Scenario, p plan) *simulation {
 	sim := &simulation{
 		scenario: s, plan: p, ctx: ctx, memory: memory.New(), begun: time.Now(),
 		rng:        rand.New(rand.NewPCG(p.seed, 0)), //nolint:gosec // G404: a repeatable run is the point
-		operations: map[string]bool{}, disturbed: map[int]bool{},
+		operations: map[string]bool{}, records: map[string]operation.Record{}, disturbed: map[int]bool{},
 	}
 	if p.torn() {
 		sim.memory.Tear(p.seed, betweenItems)
@@ -181,6 +183,7 @@ func (s *simulation) changed(r store.StreamRecord) {
 	defer s.mu.Unlock()
 	if id, ok := operation.IDOf(r.Key); ok {
 		s.operations[id] = true
+		delete(s.records, id)
 		s.undelivered = append(s.undelivered, r)
 	}
 }
@@ -369,7 +372,7 @@ func (s *simulation) idle() {
 	}
 	due := time.Now().Add(time.Minute)
 	for id := range s.operations {
-		if r, err := s.undisturbed.Engine.Read(s.ctx, id); err == nil && !r.Ended() && r.DueOn.Add(maxSkew).After(due) {
+		if r, err := s.record(id); err == nil && !r.Ended() && r.DueOn.Add(maxSkew).After(due) {
 			due = r.DueOn.Add(maxSkew)
 		}
 	}
@@ -410,13 +413,23 @@ func (s *simulation) settled() bool {
 func (s *simulation) unfinished() []string {
 	var out []string
 	for _, id := range slices.Sorted(maps.Keys(s.operations)) {
-		var r operation.Record
-		r, err := s.undisturbed.Engine.Read(s.ctx, id)
-		if err == nil && !r.Ended() {
+		if r, err := s.record(id); err == nil && !r.Ended() {
 			out = append(out, fmt.Sprintf("%s in state %q", id, r.State))
 		}
 	}
 	return out
+}
+
+// record returns the record of an operation. It reads the table only if the record has changed since the last time.
+func (s *simulation) record(id string) (operation.Record, error) {
+	if r, known := s.records[id]; known {
+		return r, nil
+	}
+	r, err := s.undisturbed.Engine.Read(s.ctx, id)
+	if err == nil {
+		s.records[id] = r
+	}
+	return r, err
 }
 
 // stop ends all goroutines, as the bubble demands.
