@@ -6,6 +6,8 @@ import (
 	"compress/gzip"
 	"context"
 	"maps"
+	"os"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"testing"
@@ -15,6 +17,12 @@ import (
 	"github.com/gatewright/gatewright/shared/project"
 	"github.com/gatewright/gatewright/shared/seal"
 )
+
+// TestMain has garbage collected less often: simulations make thousands of small worlds, each for a moment.
+func TestMain(m *testing.M) {
+	debug.SetGCPercent(400)
+	os.Exit(m.Run())
+}
 
 const routes = `{
 	"openapi": "3.1.0", "info": {"title": "t", "version": "1"},

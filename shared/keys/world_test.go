@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"os"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -20,6 +22,12 @@ import (
 	"github.com/gatewright/gatewright/shared/store/memory"
 	"github.com/gatewright/gatewright/shared/store/storetest"
 )
+
+// TestMain has garbage collected less often: simulations make thousands of small worlds, each for a moment.
+func TestMain(m *testing.M) {
+	debug.SetGCPercent(400)
+	os.Exit(m.Run())
+}
 
 // world is the service over a table in memory, with a clock that a test moves.
 type world struct {
