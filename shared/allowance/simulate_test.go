@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"hash/fnv"
 	"math/rand/v2"
+	"os"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -16,6 +18,12 @@ import (
 	"github.com/gatewright/gatewright/shared/store"
 	"github.com/gatewright/gatewright/shared/store/memory"
 )
+
+// TestMain has garbage collected less often: simulations make thousands of small worlds, each for a moment.
+func TestMain(m *testing.M) {
+	debug.SetGCPercent(400)
+	os.Exit(m.Run())
+}
 
 var only = flag.Uint64("seed", 0, "the one seed that the simulation plays, 0 for all")
 
