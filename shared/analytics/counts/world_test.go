@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"os"
+	"runtime/debug"
 	"testing"
 	"time"
 
@@ -12,6 +14,13 @@ import (
 	"github.com/gatewright/gatewright/shared/store/memory"
 	"github.com/gatewright/gatewright/shared/store/storetest"
 )
+
+// TestMain has garbage collected less often while the process holds little: simulations make many small worlds, each for a moment.
+func TestMain(m *testing.M) {
+	debug.SetGCPercent(400)
+	debug.SetMemoryLimit(512 << 20)
+	os.Exit(m.Run())
+}
 
 // shop is what is called in tests.
 var shop = analytics.Deployment{AccountID: "a", Project: "shop", Environment: "production", Name: "shop-main-0123abc"}
