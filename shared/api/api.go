@@ -224,22 +224,32 @@ func (o Operation[In, Out]) conditional() bool { return conditional(o.Method, o.
 // Declared is an Operation of any types.
 type Declared interface {
 	Declaration() Declaration
+	outline() Declaration
 	route(tag string) Route
 }
 
 // Declaration implements Declared.
-func (o Operation[In, Out]) Declaration() Declaration {
+func (o Operation[In, Out]) Declaration() Declaration { return o.declaration(inputOf[In]()) }
+
+func (o Operation[In, Out]) declaration(in *input) Declaration {
+	d := o.outline()
+	_, d.TakesBody = reflect.TypeFor[In]().FieldByName("Body")
+	d.Errors, d.Slashed = o.statuses(d.TakesBody), in.slashed
+	return d
+}
+
+// outline is the declaration without what has to be read of In.
+func (o Operation[In, Out]) outline() Declaration {
 	status := o.Status
 	if status == 0 {
 		status = http.StatusOK
 	}
-	_, takesBody := reflect.TypeFor[In]().FieldByName("Body")
 	return Declaration{
 		ID: o.ID, Method: o.Method, Path: o.Path, Status: status,
 		Summary: o.Summary, Description: o.Description,
 		Public: o.Public, Hidden: o.Hidden, NoTool: o.NoTool, Scope: o.Scope, Unseen: o.Unseen,
 		Audit: o.Audit, Replaces: o.Replaces, Resources: o.Resources,
-		Errors: o.statuses(takesBody), Limit: o.Limit, Uses: o.uses(), TakesBody: takesBody, TakesMessage: o.Message != nil, Slashed: inputOf[In]().slashed,
+		Limit: o.Limit, Uses: o.uses(), TakesMessage: o.Message != nil,
 		Single:  o.Method == http.MethodGet && status < http.StatusMultipleChoices && single(reflect.TypeFor[Out]()),
 		ReadAt:  cmp.Or(o.ReadAt, o.Path),
 		Carries: o.Carries, Origins: o.Origins, Polled: o.Polled, KeyAlone: o.KeyAlone, SessionAlone: o.SessionAlone, Unkept: o.Unkept,
@@ -306,19 +316,21 @@ type Route struct {
 	Declaration
 	in       *input
 	register func(huma.API, func(huma.Context, func(huma.Context)))
+	answer   any // func(context.Context, *In) (*Out, error), of the operation's types
 }
 
 // To binds the operation to the function that answers it. Errors that hold a
 // fault become its problem document, all others a 500 whose cause is logged.
 func (o Operation[In, Out]) To(answer func(context.Context, *In) (*Out, error)) Route {
-	return o.bind("", answer)
+	r := o.route("")
+	r.answer = answer
+	return r
 }
 
-// route is the operation without an answer, for the document.
-func (o Operation[In, Out]) route(tag string) Route { return o.bind(tag, nil) }
-
-func (o Operation[In, Out]) bind(tag string, answer func(context.Context, *In) (*Out, error)) Route {
-	d, fields := o.Declaration(), inputOf[In]()
+// route is the operation without an answer. With a tag it is for the document.
+func (o Operation[In, Out]) route(tag string) Route {
+	fields := inputOf[In]()
+	d := o.declaration(fields)
 	fields.strict = o.Strict
 	if name := fields.unknown(d); name != "" {
 		panic(fmt.Sprintf("api: %s is read at %s, and has no parameter and no text {%s}", d.ID, d.ReadAt, name))
@@ -352,6 +364,7 @@ func (o Operation[In, Out]) bind(tag string, answer func(context.Context, *In) (
 			op.Middlewares = huma.Middlewares{middleware}
 		}
 		huma.Register(a, op, func(ctx context.Context, in *In) (*Out, error) {
+			answer, _ := stateOf(ctx).answer.(func(context.Context, *In) (*Out, error))
 			out, err := answer(ctx, in)
 			if err != nil {
 				return nil, asStatusError(ctx, err, fields)
@@ -390,9 +403,13 @@ type Group struct {
 
 // Declarations returns the group's operations.
 func (g Group) Declarations() []Declaration {
+	return g.related(Declared.Declaration)
+}
+
+func (g Group) related(declaration func(Declared) Declaration) []Declaration {
 	out := make([]Declaration, 0, len(g.Operations))
 	for _, o := range g.Operations {
-		out = append(out, o.Declaration())
+		out = append(out, declaration(o))
 	}
 	return Related(out)
 }

@@ -53,7 +53,7 @@ func ShownPath(u *url.URL) string {
 // begin gives the state of a request that has come.
 func (s *Server) begin(r *http.Request) *state {
 	path := ShownPath(r.URL)
-	st := &state{path: path, agent: r.UserAgent(), start: s.parts.Now()}
+	st := &state{path: path, agent: r.UserAgent(), start: s.parts.Now(), server: s}
 	call, called := r.Context().Value(callKey{}).(Call)
 	outer := stateOf(r.Context())
 	if !called || outer == nil {

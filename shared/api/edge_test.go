@@ -155,7 +155,7 @@ func TestBase64BodiesAreDecoded(t *testing.T) {
 // TestDecodedPathsFindTheirOperation is about a platform that decodes paths
 // before it hands them over.
 func TestDecodedPathsFindTheirOperation(t *testing.T) {
-	s := &Server{}
+	s := &Server{routing: new(routing)}
 	for _, path := range []string{
 		"/v1/projects/{projectName}/branches/{branchName}/variables",
 		"/v1/projects/{projectName}/branches/{branchName}/variables/{variableName}",

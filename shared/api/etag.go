@@ -115,7 +115,7 @@ func (s *Server) look(ctx context.Context, r *http.Request, path string) (*draft
 	outer := stateOf(ctx)
 	st := &state{
 		requestID: outer.requestID, path: outer.path, address: outer.address, start: outer.start,
-		principal: outer.principal, inner: true, calls: outer.calls,
+		principal: outer.principal, inner: true, calls: outer.calls, server: s,
 	}
 	read := (&http.Request{Method: http.MethodGet, URL: u, Host: r.Host, Header: http.Header{}, Body: http.NoBody}).
 		WithContext(context.WithValue(ctx, stateKey{}, st))

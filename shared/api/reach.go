@@ -11,7 +11,7 @@ import (
 // this package, and who it asks for callers and limits, asks for on behalf of each as it is declared.
 func (g Group) Reached() store.Reach {
 	var operations []store.Reach
-	for _, d := range g.Declarations() {
+	for _, d := range g.related(Declared.outline) {
 		operations = append(operations, d.reached())
 	}
 	return g.Reach.And(operations...)
@@ -49,8 +49,8 @@ func (d Declaration) reached() (r store.Reach) {
 	return r.And(d.besides())
 }
 
-// besides is what Asides ask for: they note the day on which a key was used, where the key is and where it is listed, and when a session was, and count what
-// limits allow, of the account and of its key.
+// besides is what Asides ask for: they note the day on which a key was used, where the key is and where it is listed, and
+// when a session was, and count what limits allow, of the account and of its key.
 func (d Declaration) besides() (r store.Reach) {
 	if d.Public {
 		return r

@@ -13,7 +13,6 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 	"unicode"
@@ -55,54 +54,14 @@ type Server struct {
 	sealer  *seal.Sealer
 	// requests hashes what was asked with an Idempotency-Key.
 	requests *seal.Hasher
-	mux      *http.ServeMux
-	// reads are the paths, as declared, of which there is a single read, with the
-	// scopes of those.
-	reads map[string]auth.Scope
-	// paths are those of all routes, in segments; deep those of them with a
-	// parameter that holds slashes.
-	paths [][]string
-	deep  []deepPath
+	// routing is shared by the servers of the same operations; answers are this one's, in the order of its routes.
+	*routing
+	answers []any
 	// limits and oftener are for what accounts may ask (accountLimited).
 	limits  *counts.Counts
 	oftener oftener
 	// warm is set by the first request.
 	warm atomic.Bool
-}
-
-// Open makes the Server of an installation that answers routes. It panics where a read is not among them that one of them
-// declares (Operation.ReadAt).
-func Open(p installation.Parts, callers Authenticator, routes []Route) *Server {
-	s := &Server{parts: p, callers: callers, sealer: p.Sealer(), requests: p.Hasher("idempotent-request"), mux: http.NewServeMux(), reads: map[string]auth.Scope{}, limits: counts.Open(p)}
-	for _, r := range routes {
-		s.mux.Handle(r.Method+" "+r.Path, s.operation(r))
-		segments := strings.Split(r.Path, "/")
-		s.paths = append(s.paths, segments)
-		if r.Single {
-			s.reads[r.Path] = r.Scope
-		}
-		if i := slices.Index(segments, r.Slashed); i >= 0 && r.Slashed != "" {
-			s.deep = append(s.deep, deepPath{segments, i})
-		}
-	}
-	for _, r := range routes {
-		if _, ok := s.reads[r.ReadAt]; !ok && r.ReadAt != r.Path {
-			panic(fmt.Sprintf("api: %s is read at %s, and no read of one thing is there", r.ID, r.ReadAt))
-		}
-	}
-	return s
-}
-
-// operation returns the handler of an operation. The handler is made at the first request, because huma needs longer to
-// read the types of an operation than everything else that Open does, and a function that has just started is asked for
-// one operation. Each has a schema registry of its own: huma's registry is not safe for concurrent use.
-func (s *Server) operation(r Route) http.Handler {
-	registered := sync.OnceValue(func() http.Handler {
-		mux := http.NewServeMux()
-		r.register(humago.New(mux, humaConfig()), s.middleware(r))
-		return mux
-	})
-	return http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) { registered().ServeHTTP(w, request) })
 }
 
 // ServeHTTP is the way of every request: what it is called (request id), where
@@ -225,12 +184,13 @@ func noRoute() error {
 
 // middleware is what happens before and after huma decodes the request of an
 // operation: who asks, may they, and the record of a refusal.
-func (s *Server) middleware(route Route) func(huma.Context, func(huma.Context)) {
+func middleware(route Route) func(huma.Context, func(huma.Context)) {
 	d := route.Declaration
 	return func(hc huma.Context, next func(huma.Context)) {
 		r, w := humago.Unwrap(hc)
 		ctx := hc.Context()
 		st := stateOf(ctx)
+		s := st.server
 		if st.inner {
 			route.in.normalise(r)
 			next(huma.WithContext(hc, auth.With(ctx, *st.principal)))

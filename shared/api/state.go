@@ -19,6 +19,9 @@ import (
 // state is what is known of the running request, for its problem, its audit
 // record and its line in the log.
 type state struct {
+	server *Server
+	answer any // what answers the operation: func(context.Context, *In) (*Out, error)
+
 	requestID string
 	path      string // as the client wrote it, without the query, up to maxPathBytes
 	address   string // where the client found the operation, without the query
