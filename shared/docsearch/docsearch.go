@@ -115,7 +115,7 @@ func New(index *Index, weights func() ([]byte, error)) *Searcher {
 	}
 	return &Searcher{
 		index:   index,
-		words:   sync.OnceValue(func() *lexicon { return newLexicon(index) }),
+		words:   index.lexicon,
 		vectors: vectors,
 		turns:   make(chan struct{}, runtime.GOMAXPROCS(0)),
 		weights: weights,

@@ -12,6 +12,7 @@ import (
 	"io"
 	"math"
 	"strings"
+	"sync"
 
 	"github.com/gatewright/gatewright/shared/docsearch/minilm"
 )
@@ -76,6 +77,9 @@ type Index struct {
 	// weights is the digest of those that made the vectors.
 	weights [32]byte
 	vectors []vector
+	// once guards words, which the first search makes.
+	once  sync.Once
+	words *lexicon
 }
 
 // vector is a text's, of 8 bits: the number at i is scale times cells[i].
@@ -87,8 +91,10 @@ type vector struct {
 //go:embed index.bin
 var embedded []byte
 
-// Documentation is the index of this build's documentation.
-func Documentation() (*Index, error) { return ReadIndex(embedded) }
+// Documentation returns the index of this build's documentation. All callers share one index and only read it.
+func Documentation() (*Index, error) { return documentation() }
+
+var documentation = sync.OnceValues(func() (*Index, error) { return ReadIndex(embedded) })
 
 // NewIndex makes an index of a content and the vectors of its texts, as many, by the model with this digest.
 func NewIndex(weights [32]byte, content Content, vectors []minilm.Vector) *Index {

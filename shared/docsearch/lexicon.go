@@ -29,6 +29,12 @@ type posting struct {
 	times   float64
 }
 
+// lexicon returns the words of the index. All searchers of the index share them.
+func (x *Index) lexicon() *lexicon {
+	x.once.Do(func() { x.words = newLexicon(x) })
+	return x.words
+}
+
 func newLexicon(x *Index) *lexicon {
 	questions := make(map[string][]string)
 	for _, q := range x.Questions {
