@@ -19,11 +19,12 @@ import (
 const source = "mcp"
 
 // handler calls a tool's operation.
-func (s *server) handler(t *apitools.Tool) mcp.ToolHandler {
+func handler(t *apitools.Tool) mcp.ToolHandler {
 	// Most calls are of few tools, and a schema takes some 100 µs to compile.
 	schema := sync.OnceValues(func() (*sharedmcp.Schema, error) { return sharedmcp.CompileSchema(t.Input) })
 	declared := t.Operation()
 	return func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		s := callerOf(ctx).server
 		compiled, err := schema()
 		if err != nil {
 			return nil, err // a test has compiled all

@@ -119,9 +119,9 @@ func TestEveryRefusalSaysWhatToDo(t *testing.T) {
 
 // TestACallEndsWithItsMessage: what nobody waits for any more is not asked of the table.
 func TestACallEndsWithItsMessage(t *testing.T) {
-	ctx, leave := context.WithCancel(context.WithValue(t.Context(), callerKey{}, &caller{}))
 	asked, ended := false, false
 	s := &server{catalogue: newCatalogue, parts: installation.Parts{}}
+	ctx, leave := context.WithCancel(context.WithValue(t.Context(), callerKey{}, &caller{server: s}))
 	s.operations = func() http.Handler {
 		return http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 			leave()
@@ -129,7 +129,7 @@ func TestACallEndsWithItsMessage(t *testing.T) {
 		})
 	}
 	r := httptest.NewRequestWithContext(ctx, http.MethodPost, Path, strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"V1_whoAmI"}}`))
-	response := s.newFront().Answer(r)
+	response := newFront(s.catalogue()).Answer(r)
 	_ = response.Body.Close()
 	if !asked || !ended {
 		t.Errorf("the API is asked: %t; its request has ended: %t", asked, ended)

@@ -41,13 +41,14 @@ type catalogue struct {
 }
 
 // binder gives what binds this function's routes, over those of all other groups. What a message needs is made for the
-// first one: a process that is asked for none is not kept waiting for it.
+// first one: a process that is asked for none is not kept waiting for it. The tools are the same of every installation, and
+// are made once.
 func binder(ask api.Operation[messageIn, endpoint.Answer], routes func(installation.Parts) []api.Route) func(installation.Parts) []api.Route {
+	known, operations := sync.OnceValue(newCatalogue), new(api.Operations)
+	front := sync.OnceValue(func() *sharedmcp.Server { return newFront(known()) })
 	return func(p installation.Parts) []api.Route {
-		s := &server{parts: p, sealer: p.Sealer()}
-		s.catalogue = sync.OnceValue(newCatalogue)
-		s.front = sync.OnceValue(s.newFront)
-		s.operations = sync.OnceValue(func() http.Handler { return api.Open(p, accounts.Open(p), routes(p)) })
+		s := &server{parts: p, sealer: p.Sealer(), catalogue: known, front: front}
+		s.operations = sync.OnceValue(func() http.Handler { return operations.Open(p, accounts.Open(p), routes(p)) })
 		return []api.Route{
 			ask.To(s.answer),
 			noStream.To(endpoint.Refuse),
@@ -75,25 +76,27 @@ func newCatalogue() *catalogue {
 	return c
 }
 
-// newFront makes the server of all tools.
-func (s *server) newFront() *sharedmcp.Server {
+// newFront makes the server of all tools. A call is carried out by the server that its message came to (caller).
+func newFront(c *catalogue) *sharedmcp.Server {
 	about := cards.API()
 	front := sharedmcp.New(sharedmcp.Setup{
 		Name: about.Name, Version: about.Version, Instructions: instructions,
 		Private: func() bool { return true },
 		Whole:   true, Asks: true,
 		Has: func(ctx context.Context, tool string) bool {
-			t, ok := s.catalogue().byName[tool]
+			t, ok := c.byName[tool]
 			return ok && callerOf(ctx).view.has(t)
 		},
 		Lists: func(ctx context.Context, tool string) bool {
-			return may(callerOf(ctx).principal, s.catalogue().byName[tool])
+			return may(callerOf(ctx).principal, c.byName[tool])
 		},
-		Failed: endpoint.Failed(s.parts.Log),
+		Failed: func(ctx context.Context, cause any) string {
+			return endpoint.Failed(callerOf(ctx).server.parts.Log)(ctx, cause)
+		},
 	})
-	for i := range s.catalogue().tools {
-		t := &s.catalogue().tools[i]
-		front.AddTool(t.Listed(), s.handler(t))
+	for i := range c.tools {
+		t := &c.tools[i]
+		front.AddTool(t.Listed(), handler(t))
 	}
 	return front
 }
@@ -107,6 +110,6 @@ func (s *server) answer(ctx context.Context, in *messageIn) (*endpoint.Answer, e
 	}
 	p := auth.From(ctx)
 	v.confirm = v.confirm || p.Permissions.Confirm
-	by := &caller{principal: p, view: v, authorization: r.Header.Get("Authorization")}
+	by := &caller{server: s, principal: p, view: v, authorization: r.Header.Get("Authorization")}
 	return endpoint.AnswerOf(s.front().Answer(r.WithContext(context.WithValue(ctx, callerKey{}, by)))) //nolint:bodyclose // AnswerOf closes it
 }

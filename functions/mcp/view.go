@@ -132,6 +132,7 @@ func may(p auth.Principal, t *apitools.Tool) bool {
 
 // caller is who sends the running message.
 type caller struct {
+	server    *server
 	principal auth.Principal
 	view      view
 	// authorization is of the message's header: calls are made by the same key.
