@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gatewright/gatewright/functions"
 	"github.com/gatewright/gatewright/functions/functionstest"
 	"github.com/gatewright/gatewright/shared/api"
 	"github.com/gatewright/gatewright/shared/audit"
@@ -192,7 +191,7 @@ func sameBut(before, after table, others bool) bool {
 // of them, and nothing else.
 func TestActionsAreOfOneMethod(t *testing.T) {
 	methods := map[audit.Action]string{}
-	for _, g := range functions.Groups() {
+	for _, g := range groups() {
 		for _, d := range g.Declarations() {
 			if !d.Mutates() {
 				continue
@@ -223,7 +222,7 @@ func TestWhatIsDeletedCanBeMadeAgain(t *testing.T) {
 		if len(in) == 0 {
 			return // a place is free when its operation has ended: its own test sees it made again
 		}
-		for _, g := range functions.Groups() {
+		for _, g := range groups() {
 			for _, other := range g.Declarations() {
 				for _, r := range p.book.Making(other, in[len(in)-1]) {
 					path, body := target(t, other, r, p.names)

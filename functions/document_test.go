@@ -48,7 +48,7 @@ func TestOpenAPIDocumentIsUpToDate(t *testing.T) {
 func exchanges(t *testing.T, p populated) map[string]api.Example {
 	t.Helper()
 	all := map[string]api.Example{}
-	for _, g := range functions.Groups() {
+	for _, g := range groups() {
 		for _, d := range g.Declarations() {
 			if !d.SessionAlone {
 				synctest.Test(t, func(t *testing.T) { all[d.ID] = exchange(t, p, d) })
@@ -278,7 +278,7 @@ func (s *served) answer(d api.Declaration) []string {
 // TestEveryOperationHasExamples that are valid by the schemas beside them.
 func TestEveryOperationHasExamples(t *testing.T) {
 	s := readServed(t)
-	for _, g := range functions.Groups() {
+	for _, g := range groups() {
 		for _, d := range g.Declarations() {
 			at := func(names ...string) []string {
 				return append([]string{"paths", d.Path, strings.ToLower(d.Method)}, names...)
@@ -376,7 +376,7 @@ func TestAnswersFitTheirSchemas(t *testing.T) {
 func TestEveryListHasItsEnvelope(t *testing.T) {
 	s := readServed(t)
 	operations, schemas := requests(t)
-	for _, g := range functions.Groups() {
+	for _, g := range groups() {
 		for _, d := range g.Declarations() {
 			raw, err := json.Marshal(s.at("paths", d.Path, strings.ToLower(d.Method), "responses", strconv.Itoa(d.Status), "content", "application/json", "schema"))
 			if err != nil {

@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/gatewright/gatewright/events"
-	"github.com/gatewright/gatewright/functions"
 	"github.com/gatewright/gatewright/functions/functionstest"
 	"github.com/gatewright/gatewright/shared/api"
 	"github.com/gatewright/gatewright/shared/apitools"
@@ -208,7 +207,7 @@ func TestADryRunTellsWhatItsChangeDoesInManyStates(t *testing.T) {
 	together(t) // what goes with a thing is counted in the lists of all groups
 	p, tools := newPopulated(t), toolsByOperation(t)
 	var changes []api.Declaration
-	for _, g := range functions.Groups() {
+	for _, g := range groups() {
 		for _, d := range g.Declarations() {
 			if d.Mutates() && isTool(d) && (only(t) == "" || only(t) == g.Name) {
 				changes = append(changes, d)

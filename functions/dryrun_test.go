@@ -15,7 +15,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/gatewright/gatewright/events"
-	"github.com/gatewright/gatewright/functions"
 	"github.com/gatewright/gatewright/functions/functionstest"
 	"github.com/gatewright/gatewright/shared/api"
 	"github.com/gatewright/gatewright/shared/auth"
@@ -110,7 +109,7 @@ func documentOf(t *testing.T, a functionstest.Answer) (out api.DryRun) {
 func (c trial) readAt(t *testing.T) (json.RawMessage, bool) {
 	t.Helper()
 	single := map[string]bool{}
-	for _, g := range functions.Groups() {
+	for _, g := range groups() {
 		for _, d := range g.Declarations() {
 			single[d.Path] = single[d.Path] || d.Single
 		}

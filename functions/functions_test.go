@@ -26,7 +26,7 @@ func TestMain(m *testing.M) {
 // TestOperationsAreListed shows a review what a change does to the surface of
 // the product.
 func TestOperationsAreListed(t *testing.T) {
-	for _, g := range functions.Groups() {
+	for _, g := range groups() {
 		var out strings.Builder
 		for _, d := range g.Declarations() {
 			scope := string(d.Scope)
@@ -59,7 +59,7 @@ func TestOperationsAreListed(t *testing.T) {
 // document their titles.
 func TestGroupsAreUnique(t *testing.T) {
 	seen := map[string]bool{}
-	for _, g := range functions.Groups() {
+	for _, g := range groups() {
 		for _, name := range []string{"name " + g.Name, "title " + g.Title} {
 			if seen[name] {
 				t.Errorf("two groups have the %s", name)
@@ -71,7 +71,7 @@ func TestGroupsAreUnique(t *testing.T) {
 
 func TestOperationsAreUnique(t *testing.T) {
 	ids, routes := map[string]bool{}, map[string]bool{}
-	for _, g := range functions.Groups() {
+	for _, g := range groups() {
 		for _, d := range g.Declarations() {
 			if ids[d.ID] {
 				t.Errorf("two operations have the id %s", d.ID)
@@ -88,7 +88,7 @@ func TestOperationsAreUnique(t *testing.T) {
 
 // TestEveryOperationIsBound keeps a declared operation from having no answer.
 func TestEveryOperationIsBound(t *testing.T) {
-	for _, g := range functions.Groups() {
+	for _, g := range groups() {
 		if wrong := wrongBinding(g); wrong != "" {
 			t.Error(wrong)
 		}
@@ -114,7 +114,7 @@ func wrongBinding(g functions.Group) string {
 }
 
 func TestEveryChangeNeedsAWriteScope(t *testing.T) {
-	for _, g := range functions.Groups() {
+	for _, g := range groups() {
 		for _, d := range g.Declarations() {
 			if d.Public || d.KeyAlone || d.SessionAlone { // these are about sessions, which may what their keys do
 				continue

@@ -124,7 +124,7 @@ func TestChangesInTheMiddleOfAReadComeToWhatOneAfterTheOtherDoes(t *testing.T) {
 
 // groupOf is the group of an operation.
 func groupOf(d api.Declaration) functions.Group {
-	all := functions.Groups()
+	all := groups()
 	return all[slices.IndexFunc(all, func(g functions.Group) bool {
 		return slices.ContainsFunc(g.Declarations(), func(own api.Declaration) bool { return own.ID == d.ID })
 	})]

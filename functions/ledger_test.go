@@ -9,7 +9,6 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"github.com/gatewright/gatewright/functions"
 	"github.com/gatewright/gatewright/internal/golden"
 	"github.com/gatewright/gatewright/shared/api"
 )
@@ -47,7 +46,7 @@ func (u *units) Handle(_ context.Context, r slog.Record) error {
 // it is one for 25 requests and more). Larger batches and buckets are in shared/keys/testdata/ledger.txt.
 func TestLedger(t *testing.T) {
 	p := newPopulated(t)
-	for _, g := range functions.Groups() {
+	for _, g := range groups() {
 		var out strings.Builder
 		fmt.Fprintf(&out, "%-42s %6s %8s %8s %11s %12s\n", "operation", "reads", "queries", "commits", "read units", "write units")
 		for _, d := range g.Declarations() {

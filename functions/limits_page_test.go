@@ -10,7 +10,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gatewright/gatewright/functions"
 	"github.com/gatewright/gatewright/internal/golden"
 	"github.com/gatewright/gatewright/shared/api"
 	"github.com/gatewright/gatewright/shared/limits"
@@ -38,7 +37,7 @@ func TestLimitsAreDocumented(t *testing.T) {
 
 func ratesTable() string {
 	operations := map[api.Limit][]string{}
-	for _, g := range functions.Groups() {
+	for _, g := range groups() {
 		for _, d := range g.Declarations() {
 			if hasLimit(d) {
 				operations[d.Limit] = append(operations[d.Limit], "`"+d.ID+"`")

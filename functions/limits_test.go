@@ -11,7 +11,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/gatewright/gatewright/functions"
 	"github.com/gatewright/gatewright/functions/functionstest"
 	"github.com/gatewright/gatewright/shared/api"
 	"github.com/gatewright/gatewright/shared/auth"
@@ -25,7 +24,7 @@ func hasLimit(d api.Declaration) bool { return d.Limit != (api.Limit{}) }
 // TestKeyOperationsHaveTheirLimit: those on key buckets, consumers, managers and API keys,
 // and no others.
 func TestKeyOperationsHaveTheirLimit(t *testing.T) {
-	for _, g := range functions.Groups() {
+	for _, g := range groups() {
 		for _, d := range g.Declarations() {
 			if on := strings.Contains(d.Path, "/key-buckets"); on != (d.Limit == api.LimitOfKeys) {
 				t.Errorf("%s has the limit %+v", d.ID, d.Limit)
@@ -200,7 +199,7 @@ func makes(l limits.Limit) string {
 func TestEachLimitIsAnAccountsOwn(t *testing.T) {
 	p := newPopulated(t)
 	declared := map[string]api.Declaration{}
-	for _, g := range functions.Groups() {
+	for _, g := range groups() {
 		for _, d := range g.Declarations() {
 			declared[d.ID] = d
 		}

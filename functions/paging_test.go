@@ -9,7 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gatewright/gatewright/functions"
 	"github.com/gatewright/gatewright/shared/api"
 )
 
@@ -96,7 +95,7 @@ func TestEveryListIsPaged(t *testing.T) {
 // makers are the operations that make one more entry of a list: what is posted
 // to its path.
 func makers(d api.Declaration) (out []api.Declaration) {
-	for _, g := range functions.Groups() {
+	for _, g := range groups() {
 		for _, other := range g.Declarations() {
 			if other.Path == d.Path && other.Method == http.MethodPost {
 				out = append(out, other)

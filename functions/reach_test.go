@@ -32,7 +32,7 @@ const contended store.Space = "allowance"
 func TestEveryGroupReachesWhatItDeclares(t *testing.T) {
 	p := newPopulated(t)
 	only := only(t)
-	for _, g := range functions.Groups() {
+	for _, g := range groups() {
 		if only != "" && only != g.Name || slices.ContainsFunc(g.Declarations(), func(d api.Declaration) bool { return d.Carries }) {
 			continue // what carries others reaches what they do: TestWhatCarriesOthersReachesWhatTheyDo
 		}
@@ -68,7 +68,7 @@ func TestEveryGroupReachesWhatItDeclares(t *testing.T) {
 // TestWhatCarriesOthersReachesWhatTheyDo in their requests and their dry runs, and nothing else.
 func TestWhatCarriesOthersReachesWhatTheyDo(t *testing.T) {
 	var all store.Reach
-	for _, g := range functions.Groups() {
+	for _, g := range groups() {
 		if g.Name != "mcp" {
 			all = all.And(g.Reached().Tried())
 		}
@@ -101,7 +101,7 @@ func TestReachesAreOfSpacesThatThereAre(t *testing.T) {
 			t.Errorf("%s reaches all of the table: %v, which its uses do not say, or it does not and they do", name, r.Scans)
 		}
 	}
-	for _, g := range functions.Groups() {
+	for _, g := range groups() {
 		var uses []api.Use
 		for _, d := range g.Declarations() {
 			uses = append(uses, d.Uses...)
@@ -118,7 +118,7 @@ func TestReachesAreOfSpacesThatThereAre(t *testing.T) {
 
 // TestBindHoldsItsTable: what a group asks for beyond its reach fails in its own tests, and not in AWS first. In a template it is the same.
 func TestBindHoldsItsTable(t *testing.T) {
-	for _, g := range functions.Groups() {
+	for _, g := range groups() {
 		files, err := filepath.Glob(g.Name + "/*.go")
 		if err != nil || len(files) == 0 {
 			t.Fatalf("%s has no files: %v", g.Name, err)

@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/gatewright/gatewright/events"
-	"github.com/gatewright/gatewright/functions"
 	"github.com/gatewright/gatewright/shared/api"
 )
 
@@ -51,7 +50,7 @@ func TestSamplesAskForWhatThereIs(t *testing.T) {
 	book := samples(t)
 	operations, schemas := requests(t)
 	parameters := map[string]bool{}
-	for _, g := range functions.Groups() {
+	for _, g := range groups() {
 		for _, d := range g.Declarations() {
 			for _, name := range events.Parameters(d) {
 				parameters[name] = true
@@ -85,7 +84,7 @@ func TestSamplesAskForWhatThereIs(t *testing.T) {
 			}
 		}
 	}
-	for _, g := range functions.Groups() {
+	for _, g := range groups() {
 		for _, d := range g.Declarations() {
 			for _, r := range append(variants(book, d), book.Making(d)...) {
 				check(t, d, r)

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/gatewright/gatewright/events"
-	"github.com/gatewright/gatewright/functions"
 	"github.com/gatewright/gatewright/functions/functionstest"
 	"github.com/gatewright/gatewright/shared/accounts"
 	"github.com/gatewright/gatewright/shared/api"
@@ -79,7 +78,7 @@ func TestItsScopeAloneIsEnough(t *testing.T) {
 
 func TestEveryOperationSaysWhatTheUnseenIsAnswered(t *testing.T) {
 	book := samples(t)
-	for _, g := range functions.Groups() {
+	for _, g := range groups() {
 		for _, d := range g.Declarations() {
 			switch {
 			case d.Public:
@@ -198,7 +197,7 @@ func (s stranger) worlds(t *testing.T, book *events.Book) (out worlds) {
 			full = with.Account(s.owner)
 		}
 		var rest []string
-		for _, g := range functions.Groups() {
+		for _, g := range groups() {
 			if !slices.Contains(s.shown, g.Name) {
 				rest = append(rest, g.Name)
 			}

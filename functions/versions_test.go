@@ -17,7 +17,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/gatewright/gatewright/functions"
 	"github.com/gatewright/gatewright/functions/functionstest"
 	"github.com/gatewright/gatewright/shared/api"
 	"github.com/gatewright/gatewright/shared/operation/simulations"
@@ -233,7 +232,7 @@ func TestTwoReleasesChangeOneTable(t *testing.T) {
 	structs := structured(t)
 	inside := func(name string) bool { return structs[name] }
 	var all []change
-	for _, g := range functions.Groups() {
+	for _, g := range groups() {
 		for _, d := range g.Declarations() {
 			if d.Mutates() {
 				for _, r := range variants(p.book, d) {

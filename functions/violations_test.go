@@ -18,7 +18,6 @@ import (
 	"time"
 
 	"github.com/gatewright/gatewright/events"
-	"github.com/gatewright/gatewright/functions"
 	"github.com/gatewright/gatewright/functions/functionstest"
 	"github.com/gatewright/gatewright/shared/api"
 	"github.com/gatewright/gatewright/shared/operation/simulations"
@@ -211,7 +210,7 @@ func (m maker) random(r *rand.Rand, places, fields []bad) bad {
 // methods asks for the path with methods that it does not have.
 func (m maker) methods() (out []bad) {
 	taken := map[string]bool{http.MethodHead: true} // GET answers it too
-	for _, g := range functions.Groups() {
+	for _, g := range groups() {
 		for _, d := range g.Declarations() {
 			if shapeOf(d.Path) == shapeOf(m.d.Path) {
 				taken[d.Method] = true

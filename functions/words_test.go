@@ -7,7 +7,6 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"github.com/gatewright/gatewright/functions"
 	"github.com/gatewright/gatewright/functions/functionstest"
 	"github.com/gatewright/gatewright/shared/store"
 	"github.com/gatewright/gatewright/shared/store/memory"
@@ -39,7 +38,7 @@ func TestWordsOfANewerReleaseBreakNothing(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				changed := p.Copy(t)
 				met += newerWords(t, changed, name, inside)
-				for _, g := range functions.Groups() {
+				for _, g := range groups() {
 					if only := only(t); only != "" && only != g.Name {
 						continue
 					}

@@ -6,6 +6,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -25,17 +26,27 @@ const varGroup = "GATEWRIGHT_TEST_GROUP"
 // projects is the group whose world is the project that others are in.
 const projects = "projects"
 
+// groups are those of the product, made once for all tests.
+var groups = sync.OnceValue(functions.Groups)
+
+// routing is that of the worlds of all groups.
+var routing = sync.OnceValue(func() *functionstest.Routing {
+	var binds []functionstest.Bind
+	for _, g := range groups() {
+		binds = append(binds, g.Bind)
+	}
+	return functionstest.Routes(binds...)
+})
+
 // newWorld makes an empty world of all groups.
 func newWorld(t *testing.T) *functionstest.World {
 	t.Helper()
-	var binds []functionstest.Bind
-	for _, g := range functions.Groups() {
+	for _, g := range groups() {
 		if wrong := wrongBinding(g); wrong != "" {
 			t.Fatal(wrong) // which every operation's failure would hide
 		}
-		binds = append(binds, g.Bind)
 	}
-	return functionstest.New(t, binds...)
+	return routing().New(t)
 }
 
 // samples are those of all groups.
@@ -104,7 +115,7 @@ func only(t *testing.T) string {
 	t.Helper()
 	name := os.Getenv(varGroup)
 	known := []string{""}
-	for _, g := range functions.Groups() {
+	for _, g := range groups() {
 		known = append(known, g.Name)
 	}
 	for _, f := range functions.Triggered() {
@@ -128,7 +139,7 @@ func together(t *testing.T) {
 func each(t *testing.T, match func(api.Declaration) bool, test func(t *testing.T, d api.Declaration)) {
 	t.Helper()
 	only := only(t)
-	for _, g := range functions.Groups() {
+	for _, g := range groups() {
 		if only != "" && only != g.Name {
 			continue
 		}
@@ -221,7 +232,7 @@ func TestEveryObjectIsMadeByItsWorld(t *testing.T) {
 			t.Fatal(err)
 		}
 		made := map[string]bool{}
-		for _, g := range functions.Groups() {
+		for _, g := range groups() {
 			before := w.Items.Snapshot()
 			if err := book.Make(w.Client(key), n, g.Name); err != nil {
 				t.Fatal(err)

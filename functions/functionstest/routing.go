@@ -8,9 +8,14 @@ import (
 	"github.com/gatewright/gatewright/shared/installation"
 )
 
-// routing says which group a request is for. A world and all of its copies have the same one.
-type routing struct {
-	binds []Bind
+// Routing says which group a request is for. All worlds of the same groups may have the same one: what it knows of the
+// groups' operations is made once.
+type Routing struct {
+	binds   []Bind
+	learned sync.Once
+	// all opens the servers of all groups, each those of the group at an index.
+	all  *api.Operations
+	each []*api.Operations
 	// mux finds the pattern of a request's route, declared its declaration, group the index of its
 	// group.
 	mux      *http.ServeMux
@@ -18,14 +23,20 @@ type routing struct {
 	group    map[string]int
 }
 
+// Routes makes the Routing of worlds that answer the operations of some groups.
+func Routes(binds ...Bind) *Routing { return &Routing{binds: binds} }
+
 // learn reads the groups' routes, the first time that it is called.
-func (r *routing) learn(parts installation.Parts) {
-	if r.mux != nil {
-		return
-	}
+func (r *Routing) learn(parts installation.Parts) {
+	r.learned.Do(func() { r.read(parts) })
+}
+
+func (r *Routing) read(parts installation.Parts) {
+	r.all, r.each = new(api.Operations), make([]*api.Operations, len(r.binds))
 	r.mux, r.declared, r.group = http.NewServeMux(), map[string]api.Declaration{}, map[string]int{}
 	var declared []api.Declaration
 	for i, bind := range r.binds {
+		r.each[i] = new(api.Operations)
 		for _, route := range bind(parts) {
 			declared = append(declared, route.Declaration)
 			r.group[patternOf(route.Declaration)] = i
@@ -43,20 +54,20 @@ func patternOf(d api.Declaration) string { return d.Method + " " + d.Path }
 // first asked: hundreds of copies of a world ask few of them. What is no group's route is
 // answered by a server of all of them. binding is what the groups are made of, serving what the
 // servers are; whole has that one answer everything.
-func (r *routing) serve(binding, serving installation.Parts, callers api.Authenticator, whole bool) http.Handler {
+func (r *Routing) serve(binding, serving installation.Parts, callers api.Authenticator, whole bool) http.Handler {
 	all := sync.OnceValue(func() http.Handler {
 		var routes []api.Route
 		for _, bind := range r.binds {
 			routes = append(routes, bind(binding)...)
 		}
-		return api.Open(serving, callers, routes)
+		return r.all.Open(serving, callers, routes)
 	})
 	if whole {
 		return all()
 	}
 	servers := make([]func() http.Handler, len(r.binds))
 	for i, bind := range r.binds {
-		servers[i] = sync.OnceValue(func() http.Handler { return api.Open(serving, callers, bind(binding)) })
+		servers[i] = sync.OnceValue(func() http.Handler { return r.each[i].Open(serving, callers, bind(binding)) })
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
 		_, pattern := r.mux.Handler(request)

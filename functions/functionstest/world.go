@@ -59,7 +59,7 @@ type World struct {
 	// Uses is what has been done outside the process since it was last cleared.
 	Uses *Uses
 
-	routing *routing
+	routing *Routing
 	handler http.Handler
 	live    bool
 	asides  bool
@@ -78,10 +78,16 @@ func (rootKey) Root(context.Context) ([]byte, error) {
 // random numbers of two worlds of one test are the same.
 func New(t testing.TB, binds ...Bind) *World {
 	t.Helper()
-	return newWorld(t, memory.New(), nil, storetest.Epoch, storetest.Random(t), &routing{binds: binds})
+	return Routes(binds...).New(t)
 }
 
-func newWorld(t testing.TB, items *memory.Backend, objects *blob.Memory, now time.Time, random io.Reader, routing *routing) *World {
+// New is the function New for the groups of the routing.
+func (r *Routing) New(t testing.TB) *World {
+	t.Helper()
+	return newWorld(t, memory.New(), nil, storetest.Epoch, storetest.Random(t), r)
+}
+
+func newWorld(t testing.TB, items *memory.Backend, objects *blob.Memory, now time.Time, random io.Reader, routing *Routing) *World {
 	t.Helper()
 	w := &World{TB: t, Items: items, Now: now, Uses: new(Uses), routing: routing}
 	clock := func() time.Time {
