@@ -240,6 +240,7 @@ func simulate(t *testing.T, runs int, arrange, act func(context.Context, service
 				}
 				return arrange(ctx, of(w))
 			},
+			OfTable: true,
 			Always: func(ctx context.Context, table *store.Table) error {
 				there := store.Want(store.ProjectKey(account, "shop"), nil)
 				if err := table.Load(ctx, there); err != nil || there.Found {

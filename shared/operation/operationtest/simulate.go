@@ -56,6 +56,9 @@ type Scenario struct {
 	// Always, if not nil, has to hold between any two calls. The table is not
 	// disturbed.
 	Always func(ctx context.Context, table *store.Table) error
+	// OfTable says that Always depends on nothing but the table and the time: it is asked again once the table has
+	// changed, and each minute.
+	OfTable bool
 	// Outside, if not nil, gives what has to be the same in the end beside the
 	// table: the content of a bucket, say.
 	Outside func() any
