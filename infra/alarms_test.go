@@ -19,8 +19,8 @@ const topic = "arn:aws:sns:eu-west-1:123456789012:alarms"
 
 // TestTheTopicHearsOfEachAlarm when it begins and when it ends, whichever stack has it, and nobody does without one.
 func TestTheTopicHearsOfEachAlarm(t *testing.T) {
-	for name, want := range map[string]string{"": "[]", topic: "[" + topic + "]"} {
-		a := synthesise(t, serving(map[string]string{"alarmTopic": name}))
+	for name, context := range map[string]map[string]string{"": serving(nil), topic: ringing} {
+		a, want := synthesise(t, context), "["+name+"]"
 		alarms := a.all("AWS::CloudWatch::Alarm")
 		if len(alarms) < 50 {
 			t.Fatalf("%d alarms", len(alarms))

@@ -255,19 +255,18 @@ func TestMovingGoesThroughBoth(t *testing.T) {
 // TestGatewaysAreReleasedAsCanaries: a tenth of the new connections for five minutes, all then, and back by what tells of our own faults. The
 // context can do without the canary; ECS leads connections by the same two groups then, since they change places at each release.
 func TestGatewaysAreReleasedAsCanaries(t *testing.T) {
-	stack := func(canary string) (assembly, map[string]any) {
-		context := serving(map[string]string{"canary": canary})
+	stack := func(context map[string]string) (assembly, map[string]any) {
 		for _, s := range declaredServices(settingsFor(t, context)) {
 			if s.Name == gateway {
-				a := synthesiseFew(t, context).of(t, s)
+				a := synthesise(t, context).of(t, s)
 				return a, a.only(t, "AWS::ECS::Service").Properties
 			}
 		}
 		t.Fatal("no gateways")
 		return assembly{}, nil
 	}
-	with, runs := stack("true")
-	without, at := stack("false")
+	with, runs := stack(serving(nil))
+	without, at := stack(ringing)
 	for name, tt := range map[string]struct {
 		deployed any
 		want     []any // strategy, percent, minutes of the canary and after it

@@ -221,7 +221,7 @@ func TestEverySchedulesFunctionMayBeCalled(t *testing.T) {
 // along run on another runtime, under grants of their own.
 func TestNothingBeyondOurBinariesRuns(t *testing.T) {
 	for _, emulator := range emulators {
-		a := synthesise(t, needed(map[string]string{"emulator": emulator}))
+		a := synthesise(t, needed(emulated[emulator]))
 		names := map[string]bool{}
 		for _, f := range declaredFunctions(settingsFor(t, needed(nil))) {
 			names[exported(f.name)+"Function"] = true
@@ -267,7 +267,7 @@ func TestFunctionsKnowThePublicAddress(t *testing.T) {
 	}{
 		"the platform's":        {nil, "https://${Api}.execute-api.${AWS::Region}.${AWS::URLSuffix}/dev"},
 		"its domain's":          {ownDomain, "https://api.example.com"},
-		"of what is before it":  {behindEdge, "https://edge.example.com/api"},
+		"of what is before it":  {told, "https://edge.example.com/api"},
 		"an emulator's":         {map[string]string{"emulator": miniStack}, ""},
 		"given for an emulator": {besideEmulator, "http://api.example.com"},
 	} {
@@ -332,7 +332,8 @@ func TestTemplateNamesNoAccount(t *testing.T) {
 	}
 }
 
-// withAdded returns an installation of the product's functions and another one, which each kind of trigger calls.
+// withAdded returns an installation of the product's functions, another one before all others, with operations on paths of theirs and
+// parameters called otherwise, and another one after them, which each kind of trigger calls.
 func withAdded(t *testing.T) (assembly, []declared) {
 	t.Helper()
 	functions := func(s Settings) []declared {
@@ -343,7 +344,10 @@ func withAdded(t *testing.T) (assembly, []declared) {
 			{Schedule: &trigger.Schedule{Name: "nightly", Cron: "30 2 * * 1-5"}},
 		}, retries: trigger.Retries{Attempts: 1, MaxAge: time.Hour, Keep: true}}
 		writeAsset(t, s, added.name)
-		return append(declaredFunctions(s), added)
+		first := s.withFunction(t, "aaa",
+			api.Declaration{ID: "aaa_put", Method: "PUT", Path: "/v1/accounts/{account}/key-buckets/{bucket}"},
+			api.Declaration{ID: "aaa_list", Method: "GET", Path: "/v1/accounts/{account}/aaa"})
+		return slices.Concat([]declared{first}, declaredFunctions(s), []declared{added})
 	}
 	return synthesiseOnce(t, needed(nil), "added", functions), functions(settingsFor(t, needed(nil)))
 }
@@ -475,7 +479,7 @@ func TestEmulatorsLackWhatTheDecisionSays(t *testing.T) {
 		maps.Copy(want, map[string]int{
 			"AWS::CodeDeploy::Application": -1, "AWS::CodeDeploy::DeploymentGroup": -functions, "AWS::IAM::Role": -functions, "AWS::CloudFormation::Stack": -1,
 		})
-		there := count(synthesise(t, needed(map[string]string{"emulator": emulator})))
+		there := count(synthesise(t, needed(emulated[emulator])))
 		got := map[string]int{}
 		for kind, n := range aws {
 			if d := there[kind] - n; d != 0 {

@@ -24,7 +24,7 @@ func TestModelsAreAskedWhereTheContextNamesThem(t *testing.T) {
 	}{
 		"none": {nil, map[string]any{}, nil},
 		"both": {
-			behindEdge,
+			told,
 			map[string]any{
 				"GATEWRIGHT_DOCS_EMBEDDINGS": "amazon.titan-embed-text-v2:0", "GATEWRIGHT_DOCS_ANSWERS": "amazon.nova-lite-v1:0", "GATEWRIGHT_DOCS_ANSWERS_A_DAY": "50",
 			},

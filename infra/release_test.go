@@ -15,7 +15,7 @@ import (
 func TestEverythingCallsTheAlias(t *testing.T) {
 	mayNameIt := []string{"AWS::Lambda::Version", "AWS::Lambda::Alias", "AWS::CloudWatch::Alarm", "AWS::CloudWatch::Dashboard"}
 	for _, emulator := range emulators {
-		a := synthesise(t, needed(map[string]string{"emulator": emulator}))
+		a := synthesise(t, needed(emulated[emulator]))
 		functions := a.all("AWS::Lambda::Function")
 		calling := map[string]int{}
 		for file, stack := range a.stacks {
@@ -95,8 +95,8 @@ func TestCodeAndConfigurationAreOneVersion(t *testing.T) {
 		is   assembly
 		want []string // the functions of another version
 	}{
-		"another web ACL":     {synthesise(t, needed(map[string]string{"waf": "true"})), nil}, // and so the same settings twice
-		"other code":          {synthesiseOf(t, s, nil), []string{"BuilderFunction"}},
+		"another web ACL":     {synthesise(t, needed(unfenced)), nil}, // and so the same settings twice
+		"other code":          {synthesiseOf(t, s, fewFunctions(s)), []string{"BuilderFunction"}},
 		"another memory":      {synthesise(t, needed(larger)), resized},
 		"what functions know": {synthesise(t, needed(told)), all},
 	} {
@@ -123,7 +123,7 @@ func TestReleasesAreCanariesThatAlarmsEnd(t *testing.T) {
 		groups, canary bool
 	}{
 		"AWS":               {nil, true, true},
-		"without a canary":  {map[string]string{"canary": "false"}, true, false},
+		"without a canary":  {unfenced, true, false},
 		"an emulator of it": {map[string]string{"emulator": miniStack}, false, false},
 	} {
 		t.Run(name, func(t *testing.T) {

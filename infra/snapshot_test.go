@@ -77,10 +77,10 @@ func TestDeploymentIsAnotherForWhatIsServed(t *testing.T) {
 		another []string // the APIs that are deployed again
 	}{
 		"another memory":                  {before, synthesise(t, needed(larger)), nil},
-		"what functions know":             {before, synthesise(t, needed(told)), nil},
+		"what functions know":             {synthesise(t, needed(ownDomain)), synthesise(t, needed(told)), nil},
 		"streaming":                       {before, synthesise(t, needed(streams)), []string{gateway}},
 		"a domain":                        {before, synthesise(t, needed(ownDomain)), []string{management}},
-		"another domain":                  {before, synthesise(t, needed(map[string]string{"gatewayDomain": "others.example.com"})), []string{gateway}},
+		"another domain":                  {synthesiseFew(t, needed(nil)), synthesiseFew(t, needed(map[string]string{"gatewayDomain": "others.example.com"})), []string{gateway}},
 		"no domain":                       {before, synthesise(t, withoutDomains), []string{gateway}},
 		"an operation less":               {few, without(rolls), []string{management}},
 		"one less that rides":             {few, without(rides), []string{management}},

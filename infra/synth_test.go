@@ -114,9 +114,12 @@ func synthesise(t *testing.T, context map[string]string) assembly {
 // domains, records, the table.
 func synthesiseFew(t *testing.T, context map[string]string) assembly {
 	t.Helper()
-	return synthesiseOnce(t, context, "few", func(s Settings) []declared {
-		return slices.DeleteFunc(declaredFunctions(s), func(f declared) bool { return len(f.routes) > 0 && f.name != "variables" })
-	})
+	return synthesiseOnce(t, context, "few", fewFunctions)
+}
+
+// fewFunctions returns the functions that events call, and one group of operations.
+func fewFunctions(s Settings) []declared {
+	return slices.DeleteFunc(declaredFunctions(s), func(f declared) bool { return len(f.routes) > 0 && f.name != "variables" })
 }
 
 // synthesiseOnce returns the installation of a context with some of its functions, which kind names.

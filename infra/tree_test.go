@@ -115,11 +115,11 @@ func (a assembly) apiTexts() map[string]string {
 // two functions share a path.
 func TestOrderOfDeclarationsChangesNothing(t *testing.T) {
 	s := settingsFor(t, needed(nil))
-	beside := s.withFunction(t, "beside", api.Declaration{ID: "beside_put", Method: "PUT", Path: "/v1/accounts/{account}/key-buckets/{bucket}"})
-	before := synthesiseOf(t, s, append(declaredFunctions(s), beside)).apiTexts()
-	fs := append([]declared{beside}, declaredFunctions(s)...)
-	slices.Reverse(fs[1:])
+	a, fs := withAdded(t)
+	before := a.apiTexts()
+	slices.Reverse(fs)
 	for i, f := range fs {
+		writeAsset(t, s, f.name)
 		fs[i].routes = slices.Clone(f.routes)
 		slices.Reverse(fs[i].routes)
 	}
@@ -140,12 +140,9 @@ func TestOrderOfDeclarationsChangesNothing(t *testing.T) {
 // TestOperationsOfAGroupThatIsFirstMoveNothing: a group of a new name, before all
 // others, with operations on paths of theirs and parameters called otherwise.
 func TestOperationsOfAGroupThatIsFirstMoveNothing(t *testing.T) {
-	s := settingsFor(t, needed(nil))
-	first := s.withFunction(t, "aaa",
-		api.Declaration{ID: "aaa_put", Method: "PUT", Path: "/v1/accounts/{account}/key-buckets/{bucket}"},
-		api.Declaration{ID: "aaa_list", Method: "GET", Path: "/v1/accounts/{account}/aaa"})
 	before := synthesise(t, needed(nil)).parts(t)
-	after := synthesiseOf(t, s, append([]declared{first}, declaredFunctions(s)...)).parts(t)
+	a, _ := withAdded(t)
+	after := a.parts(t)
 	for _, was := range before {
 		is := after[slices.IndexFunc(after, was.same)]
 		if is.stack != was.stack || is.id != was.id {
