@@ -35,17 +35,13 @@ func (c *compiler) parse(file string, data []byte) *document {
 		r.failAt(file, "", data, at, "This is no UTF-8. Save the file in UTF-8.")
 		return nil
 	}
-	p := &parser{c: c, file: file, report: r, doc: &document{file: file}, source: &tokenReader{data: data}}
-	// The decoder's tokens come with poor errors, the scanner's with good ones. The decoder is for texts with errors: it reads slowly.
+	p := &parser{c: c, file: file, report: r, doc: &document{file: file}, dec: json.NewDecoder(bytes.NewReader(data))}
+	p.dec.UseNumber()
+	// The decoder's tokens come with poor errors, the scanner's with good ones.
 	syntax := json.Unmarshal(data, new(unread))
-	decoder := json.NewDecoder(bytes.NewReader(data))
-	if syntax != nil {
-		decoder.UseNumber()
-		p.source = decoder
-	}
 	root, err := p.value(0)
 	if syntax != nil || err != nil {
-		at, message := decoder.InputOffset(), "the file ends in the middle"
+		at, message := p.dec.InputOffset(), "the file ends in the middle"
 		if e, ok := errors.AsType[*json.SyntaxError](syntax); ok {
 			at = e.Offset
 			if e.Error() != "unexpected end of JSON input" {
@@ -76,12 +72,9 @@ type parser struct {
 	file   string
 	report *report
 	doc    *document
-	source interface {
-		More() bool
-		Token() (json.Token, error)
-	}
-	at   []string // the tokens that lead to the value being read
-	size int      // of the pointer that at makes, at the least
+	dec    *json.Decoder
+	at     []string // the tokens that lead to the value being read
+	size   int      // of the pointer that at makes, at the least
 }
 
 // errStop ends the reading after a problem that is already reported.
@@ -89,7 +82,7 @@ var errStop = errors.New("project: the document is refused")
 
 // value reads one value. On an error, p.at leads to where it was met.
 func (p *parser) value(depth int) (any, error) {
-	token, err := p.source.Token()
+	token, err := p.dec.Token()
 	if err != nil {
 		return nil, err
 	}
@@ -147,8 +140,8 @@ func (p *parser) leave() {
 
 func (p *parser) object(depth int) (any, error) {
 	object := map[string]any{}
-	for p.source.More() {
-		token, err := p.source.Token()
+	for p.dec.More() {
+		token, err := p.dec.Token()
 		if err != nil {
 			return nil, err
 		}
@@ -175,13 +168,13 @@ func (p *parser) object(depth int) (any, error) {
 		object[name] = v
 		p.leave()
 	}
-	_, err := p.source.Token()
+	_, err := p.dec.Token()
 	return object, err
 }
 
 func (p *parser) array(depth int) (any, error) {
 	array := []any{}
-	for i := 0; p.source.More(); i++ {
+	for i := 0; p.dec.More(); i++ {
 		p.enter(strconv.Itoa(i))
 		v, err := p.value(depth + 1)
 		if err != nil {
@@ -190,7 +183,7 @@ func (p *parser) array(depth int) (any, error) {
 		array = append(array, v)
 		p.leave()
 	}
-	_, err := p.source.Token()
+	_, err := p.dec.Token()
 	return array, err
 }
 
