@@ -76,9 +76,9 @@ func (o *routing) read(routes []Route) {
 	}
 }
 
-// operation returns the handler of an operation, which calls the answer number i of the server that the request is for.
-// The handler is made at the first request, because huma needs longer to read the types of an operation than everything else
-// that Open does, and a function that has just started is asked for one operation. Each has a schema registry of its own: huma's registry is not safe for concurrent use.
+// operation returns the handler of an operation, which calls the answer number i of the server that the request is for. The handler is made
+// at the first request, because huma needs longer to read the types of an operation than everything else that Open does, and a function that
+// has just started is asked for one operation. Each has a schema registry of its own: huma's registry is not safe for concurrent use.
 func operation(i int, r Route) http.Handler {
 	registered := sync.OnceValue(func() http.Handler {
 		mux := http.NewServeMux()

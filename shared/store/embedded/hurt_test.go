@@ -188,6 +188,7 @@ func hurts(t *testing.T, fs *vfs.MemFS, places int, random *rand.Rand) (out []hu
 // Either the start is refused with one line and changes no file, or it serves everything that was acknowledged. The engine reads a
 // table when it needs it, so a damaged table may also be the error of a read.
 func TestDamageIsNeverSilent(t *testing.T) {
+	t.Parallel()
 	places := min(50, simulations.Runs(5))
 	if simulations.Racing { // one thing happens at a time
 		places = 1

@@ -55,6 +55,7 @@ func (w *writer) write(ctx context.Context, table *store.Table, power *atomic.Bo
 // Whenever the power goes, everything that was acknowledged is there, every
 // commit is there whole or not at all, and so is what somebody has read.
 func TestPowerCuts(t *testing.T) {
+	t.Parallel()
 	for seed := range simulations.Runs(250) {
 		if err := powerCut(t, uint64(seed)); err != nil {
 			t.Fatalf("run %d: %v", seed, err)
