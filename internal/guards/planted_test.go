@@ -105,7 +105,7 @@ func (s *selected) run(ctx context.Context) {
 		}
 	}()
 	// Some guards wait most of their time. While the last ones of a batch wait, those of the next batch run.
-	slots := make(chan struct{}, 2*runtime.GOMAXPROCS(0))
+	slots := make(chan struct{}, 3*runtime.GOMAXPROCS(0))
 	for b := range built {
 		var running sync.WaitGroup
 		for _, pkg := range b.packages {
