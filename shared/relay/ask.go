@@ -2,10 +2,12 @@ package relay
 
 import (
 	"errors"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httputil"
 	"strings"
+	"sync/atomic"
 
 	"github.com/gatewright/gatewright/shared/tunnel"
 )
@@ -31,15 +33,36 @@ func (rl *Relay) ask(w http.ResponseWriter, r *http.Request) {
 		fail(w, unfound(r.Context(), err))
 		return
 	}
+	var begun atomic.Bool // whether any of the body was asked for
 	its := rl.proxy
 	its.ModifyResponse = func(response *http.Response) error {
+		// The service may answer before the body is read, and go on reading. An answer without 100 would tell the client to keep the body.
+		if r.Header.Get("Expect") != "" && !begun.Load() {
+			w.WriteHeader(http.StatusContinue)
+		}
 		// net/http would add them to an answer that has none.
 		w.Header()["Date"], w.Header()["Content-Type"] = nil, nil
 		response.Header[fieldAnswer] = []string{ofService}
 		return nil
 	}
-	its.Transport = carrier(func(out *http.Request) (*http.Response, error) { return rl.carry(out.Context(), out, ref, c) })
+	its.Transport = carrier(func(out *http.Request) (*http.Response, error) {
+		if out.Body != nil {
+			out.Body = &noticed{out.Body, &begun}
+		}
+		return rl.carry(out.Context(), out, ref, c)
+	})
 	its.ServeHTTP(w, r)
+}
+
+// noticed is a body that notes when its first byte is asked for.
+type noticed struct {
+	io.ReadCloser
+	begun *atomic.Bool
+}
+
+func (n *noticed) Read(buffer []byte) (int, error) {
+	n.begun.Store(true)
+	return n.ReadCloser.Read(buffer)
 }
 
 // refused logs that a pass was not taken. Strangers are refused for nothing, so that the lines are
