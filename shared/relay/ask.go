@@ -33,10 +33,10 @@ func (rl *Relay) ask(w http.ResponseWriter, r *http.Request) {
 		fail(w, unfound(r.Context(), err))
 		return
 	}
-	var begun atomic.Bool // whether any of the body was asked for
+	var begun atomic.Bool // whether reading the body has begun
 	its := rl.proxy
 	its.ModifyResponse = func(response *http.Response) error {
-		// The service may answer before the body is read, and go on reading. An answer without 100 would tell the client to keep the body.
+		// A service may answer before the body is read, and then read the body. The client sends the body only after 100.
 		if r.Header.Get("Expect") != "" && !begun.Load() {
 			w.WriteHeader(http.StatusContinue)
 		}
@@ -54,7 +54,7 @@ func (rl *Relay) ask(w http.ResponseWriter, r *http.Request) {
 	its.ServeHTTP(w, r)
 }
 
-// noticed is a body that notes when its first byte is asked for.
+// noticed is the body of a request. It sets begun when Read is called.
 type noticed struct {
 	io.ReadCloser
 	begun *atomic.Bool
