@@ -3,7 +3,7 @@ package main
 // Contexts that several tests share, since each one is an installation to synthesize. Each of them has words that change nothing of
 // each other. A test looks at the word that it is about.
 var (
-	// told says what functions are told: pages that may call, a collector, a relay, what is in front of the management API's domain,
+	// told has all settings that functions read: pages that may call, a collector, a relay, what is in front of the management API's domain,
 	// and models of Bedrock.
 	told = map[string]string{
 		"origins": pages, "otlpEndpoint": collector, "relayDomain": "relay.example.com",
@@ -16,7 +16,7 @@ var (
 	streams = map[string]string{"streaming": "true", "docsAnswers": "eu." + haiku}
 	// larger has more memory for the gateway, and for functions without a size of their own.
 	larger = map[string]string{"gatewayMemory": "1024", "memory": "512"}
-	// unfenced is a small account's, in which nothing is reserved, with throttles of its own, a web ACL and no canary.
+	// unfenced is for a small account without reservations. It has its own throttles, a web ACL and no canary.
 	unfenced = map[string]string{
 		"concurrency": "0", "apiRate": "50", "apiBurst": "60", "gatewayRate": "0", "gatewayBurst": "0", "waf": "true", "canary": "false",
 	}

@@ -92,7 +92,7 @@ func (b *browser) call(method string, parameters map[string]any, result any) {
 		b.t.Fatal(err)
 	}
 	if _, err := b.commands.Write(append(raw, 0)); err != nil {
-		b.t.Fatalf("%s: %v", method, err)
+		b.t.Fatalf("write the command %s = %v, want no error", method, err)
 	}
 	for {
 		id, refused, answer := b.next()
@@ -100,10 +100,10 @@ func (b *browser) call(method string, parameters map[string]any, result any) {
 			continue
 		}
 		if refused != nil {
-			b.t.Fatalf("%s %v is refused: %s", method, parameters, refused)
+			b.t.Fatalf("%s(%v) = error %s, want a result", method, parameters, refused)
 		}
 		if err := json.Unmarshal(answer, result); result != nil && err != nil {
-			b.t.Fatalf("%s: %v in %s", method, err, answer)
+			b.t.Fatalf("decode the result of %s = %v, want no error, of %s", method, err, answer)
 		}
 		return
 	}
@@ -114,7 +114,7 @@ func (b *browser) next() (id int, refused, result json.RawMessage) {
 	b.t.Helper()
 	raw, err := b.answers.ReadBytes(0)
 	if err != nil {
-		b.t.Fatalf("the browser has ended: %v", err)
+		b.t.Fatalf("read from the browser = %v, want a message: it has ended", err)
 	}
 	var m struct {
 		ID                    int
@@ -122,13 +122,13 @@ func (b *browser) next() (id int, refused, result json.RawMessage) {
 		Error, Result, Params json.RawMessage
 	}
 	if err := json.Unmarshal(raw[:len(raw)-1], &m); err != nil {
-		b.t.Fatalf("%v in %s", err, raw)
+		b.t.Fatalf("decode a message of the browser = %v, want no error, of %s", err, raw)
 	}
 	switch m.Method {
 	case "Page.lifecycleEvent":
 		var event struct{ Name, LoaderID string }
 		if err := json.Unmarshal(m.Params, &event); err != nil {
-			b.t.Fatalf("%v in %s", err, raw)
+			b.t.Fatalf("decode an event of the browser = %v, want no error, of %s", err, raw)
 		}
 		if event.Name == "load" {
 			b.loaded = event.LoaderID
@@ -157,7 +157,7 @@ func (b *browser) open(address string, v view) (document string, picture image.I
 	var opened struct{ ErrorText, LoaderID string }
 	b.call("Page.navigate", map[string]any{"url": address}, &opened)
 	if opened.ErrorText != "" {
-		b.t.Fatalf("%s cannot be opened: %s", address, opened.ErrorText)
+		b.t.Fatalf("open %s = %s, want a page", address, opened.ErrorText)
 	}
 	for b.loaded != opened.LoaderID {
 		b.next()
@@ -257,7 +257,8 @@ func (b *browser) complains(t *testing.T) {
 	for _, v.scripts = range []bool{true, false} {
 		dom, _, complaints := b.open("file://"+file+".html", v)
 		if strings.Contains(dom, "and more") != v.scripts || strings.Contains(complaints, "a script runs") != v.scripts {
-			t.Errorf("scripts allowed %t, it complains about %q and has\n%s", v.scripts, complaints, dom)
+			t.Errorf("open(scripts = %t) = complaints %q and a page with the script's words = %t, want both only with scripts, of\n%s",
+				v.scripts, complaints, strings.Contains(dom, "and more"), dom)
 		}
 	}
 	const lit = `<!DOCTYPE html><style>@media (prefers-color-scheme: dark) { body { background: black; } }</style><p>Words.`
@@ -268,7 +269,7 @@ func (b *browser) complains(t *testing.T) {
 		if _, picture, _ := b.open("file://"+file+".night.html", v); picture.Bounds().Dx() != v.width {
 			t.Errorf("the picture is %v, want a width of %d", picture.Bounds(), v.width)
 		} else if _, dark := colors(picture); dark != v.night {
-			t.Errorf("by night %t, and it is dark: %t", v.night, dark)
+			t.Errorf("open(night = %t) = a dark page %t, want %t", v.night, dark, v.night)
 		}
 	}
 }

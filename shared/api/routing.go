@@ -22,7 +22,7 @@ type Operations struct {
 	routing
 }
 
-// routing is what a Server knows of its operations without their answers.
+// routing contains what servers of the same operations share: everything except the functions that carry the operations out.
 type routing struct {
 	mux *http.ServeMux
 	ids []string
@@ -35,8 +35,7 @@ type routing struct {
 	deep  []deepPath
 }
 
-// Open makes the Server of an installation that answers routes. It panics where a read is not among them that one of them
-// declares (Operation.ReadAt).
+// Open returns a Server of an installation for some routes. It panics if a route declares a read (Operation.ReadAt) that is not among them.
 func Open(p installation.Parts, callers Authenticator, routes []Route) *Server {
 	return new(Operations).Open(p, callers, routes)
 }

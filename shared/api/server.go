@@ -54,7 +54,7 @@ type Server struct {
 	sealer  *seal.Sealer
 	// requests hashes what was asked with an Idempotency-Key.
 	requests *seal.Hasher
-	// routing is shared by the servers of the same operations; answers are this one's, in the order of its routes.
+	// routing is shared by the servers of the same operations. answers are the functions of this server, in the order of its routes.
 	*routing
 	answers []any
 	// limits and oftener are for what accounts may ask (accountLimited).

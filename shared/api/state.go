@@ -20,7 +20,7 @@ import (
 // record and its line in the log.
 type state struct {
 	server *Server
-	answer any // what answers the operation: func(context.Context, *In) (*Out, error)
+	answer any // the function that carries the operation out: func(context.Context, *In) (*Out, error)
 
 	requestID string
 	path      string // as the client wrote it, without the query, up to maxPathBytes

@@ -26,7 +26,7 @@ var pages = docsearch.Content{
 	},
 }
 
-// semantic makes a searcher over pages with weights of no meaning, by which equal texts alone are near each other. All of them share a model.
+// semantic returns a searcher over pages with random weights: only equal texts are near each other. All of these searchers share a model.
 func semantic(t *testing.T) *docsearch.Searcher {
 	t.Helper()
 	file := minilmtest.Random(t)

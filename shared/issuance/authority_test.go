@@ -14,7 +14,6 @@ import (
 	"testing"
 
 	"github.com/gatewright/gatewright/internal/deadline"
-
 	"github.com/gatewright/gatewright/shared/customdomains"
 	"github.com/gatewright/gatewright/shared/fault"
 	"github.com/gatewright/gatewright/shared/issuance"
