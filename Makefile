@@ -61,8 +61,11 @@ unexport GOARCH GOOS
 PKG         ?=
 GROUP       := $(filter $(PKG),$(FUNCTIONS))
 FOLDER      := $(patsubst ./%,%,$(PKG:/...=))
-TESTED       = $(if $(GROUP),./functions/$(GROUP)/... $(addsuffix /...,$(addprefix ./,$(wildcard shared/$(GROUP)))) ./functions ./events ./internal/house ./internal/cost,$(if $(wildcard $(or $(FOLDER),.)),./$(addsuffix /,$(FOLDER))...,$\
-               $(error PKG=$(PKG) is no group of functions/ and no folder)))
+TESTED       = $(if $(GROUP),./functions/$(GROUP)/... $(addsuffix /...,$(addprefix ./,$(wildcard shared/$(GROUP)))) ./functions ./events ./internal/house ./internal/cost,$(if $(PKG),$(if $(wildcard $(FOLDER)),./$(FOLDER)/...,$\
+               $(error PKG=$(PKG) is no group of functions/ and no folder)),$$(go list ./... | grep -vE '^$(MODULE)/($(subst $() ,|,$(TOOLS)))(/|$$)')))
+# The tools with which contributors work. Their tests compile copies of the checkout and build images and archives, which takes a sixth of the
+# time of all tests, and few changes affect them. So test-tools runs them, and not test.
+TOOLS       := console/build internal/bench internal/guards internal/mutate internal/newgroup internal/portable packaging
 # This is the number of cores plus two, because many tests wait. The scenarios wait for a minute until a gateway forgets a key, for example.
 PACKAGES_AT_ONCE = $(shell expr $$(getconf _NPROCESSORS_ONLN) + 2)
 
@@ -105,7 +108,7 @@ endif
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-builtin-rules
-.PHONY: docs-index docs-weights docs-vectors help run cli backup restore run-lambda test group test-guards mutate simulations attack fuzz test-lambda test-server test-upgrade test-update test-ministack test-localstack scenario race cross portable check nightly lint fmt goldens build image package release test-arm bench vuln clean console lint-infra lint-openapi lint-console test-console clients bootstrap deploy images service-certificate diff destroy restore-aws stop-aws start-aws account account-keys account-limits operations rotate-root-key invoke FORCE
+.PHONY: docs-index docs-weights docs-vectors help run cli backup restore run-lambda test test-tools group test-guards mutate simulations attack fuzz test-lambda test-server test-upgrade test-update test-ministack test-localstack scenario race cross portable check nightly lint fmt goldens build image package release test-arm bench vuln clean console lint-infra lint-openapi lint-console test-console clients bootstrap deploy images service-certificate diff destroy restore-aws stop-aws start-aws account account-keys account-limits operations rotate-root-key invoke FORCE
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' Makefile
@@ -131,9 +134,12 @@ run-lambda: $(NODE_MODULES) $(BOOTSTRAPS) $(EMULATORS) $(PRODUCT) ## start the p
 	@GATEWRIGHT_FUNCTIONS=dist/$(HOST) exec $(PRODUCT)
 
 # No go test here runs vet, because make lint does. vet type-checks again what the build has already checked.
-test: $(NODE_MODULES) $(if $(PKG),,$(CONFORMANCE) $(CONSOLE_MODULES) $(PRODUCT)) ## run every test that needs no emulator of AWS; PKG=variables or PKG=./shared/keys: only the tests of one group or folder
+test: $(NODE_MODULES) $(if $(PKG),,$(CONFORMANCE) $(PRODUCT)) ## run every test of the product that needs no emulator of AWS; PKG=variables or PKG=./shared/keys: only the tests of one group or folder
 	$(if $(GROUP),GATEWRIGHT_TEST_GROUP=$(GROUP) )go test -vet=off -p=$(PACKAGES_AT_ONCE) -timeout=20m $(TESTED)
 	$(if $(GROUP),go test -vet=off ./infra -run='FunctionsAreListed|FunctionsKnowTheir|OperationHas|NoOperation|FunctionMayDo|UpdatedInPlace')
+
+test-tools: $(NODE_MODULES) $(CONSOLE_MODULES) ## run the tests of what contributors work with: add a group, plant defects, measure, bundle, package and release (part of check)
+	go test -vet=off -p=$(PACKAGES_AT_ONCE) -timeout=20m $(TOOLS:%=./%/...)
 
 # It runs the tests in files that play simulations, and no other tests of their packages.
 simulations: ## play four times as many seeds of every simulation as make test does (GATEWRIGHT_SIMULATIONS=40: forty times)
@@ -220,7 +226,7 @@ $(SYSTEMS:%=cross-%): cross-%: FORCE
 portable: ## check the types of what cross compiles, tests included, for one architecture of each system, in less than a minute
 	go run ./internal/portable $(CHECKED) -- $(PORTABLE)
 
-check: lint lint-infra lint-openapi lint-console portable test race build clients ## run the linters, the tests, and the builds that have to pass before a change is proposed
+check: lint lint-infra lint-openapi lint-console portable test test-tools race build clients ## run the linters, the tests, and the builds that have to pass before a change is proposed
 
 # Its cache is the checkout's own: a shared one tells of files of other checkouts.
 lint fmt: export GOLANGCI_LINT_CACHE = $(CURDIR)/.bin/golangci-lint-cache

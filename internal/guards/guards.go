@@ -6,7 +6,7 @@
 // It is no mutation testing: the defects are chosen by people, each is one that
 // was made or nearly made here, or that would do harm in production, and all of
 // them have to be caught. It knows nothing of the product; `make test-guards`
-// applies the list in defects/ to the repository, `make test` only checks that
+// applies the list in defects/ to the repository, `make test-tools` only checks that
 // each defect still fits the source.
 //
 // Why an overlay of the go command and no copy of the tree: nothing is written
