@@ -33,12 +33,27 @@ type Stack struct {
 	Protected bool
 	// Templates are its own, by "", and those of nested stacks, by their logical ids, with slashes between.
 	Templates map[string]Template
+	// Failed describes a stack whose creation failed, which has no templates here. It is nil for any other stack.
+	Failed *Failed
+}
+
+// Failed is a stack whose creation failed. CloudFormation has rolled it back, and it has never been deployed: an update that fails leaves another status.
+type Failed struct {
+	// ID is the stack's ARN, which no later stack of the same name has.
+	ID string
+	// Status is ROLLBACK_COMPLETE, or ROLLBACK_FAILED if CloudFormation could not delete everything that it had created.
+	Status string
+	// Protected reports whether termination protection is on.
+	Protected bool
 }
 
 // Template is what is read of a stack's.
 type Template struct {
 	Resources map[string]Resource `json:"Resources"`
 	Outputs   map[string]Output   `json:"Outputs"`
+	// Parameters are the template's inputs, and Rules are what CloudFormation asserts about them before it creates anything.
+	Parameters map[string]Parameter `json:"Parameters"`
+	Rules      map[string]Rule      `json:"Rules"`
 	// Transform is what makes another template of this one.
 	Transform any `json:"Transform"`
 }
@@ -46,6 +61,19 @@ type Template struct {
 // Output is one of a template.
 type Output struct {
 	Value any `json:"Value"`
+}
+
+// Parameter is an input of a template.
+type Parameter struct {
+	Type    string `json:"Type"`
+	Default any    `json:"Default"`
+}
+
+// Rule is what CloudFormation asserts about the parameters of a template.
+type Rule struct {
+	Assertions []struct {
+		Assert any `json:"Assert"`
+	} `json:"Assertions"`
 }
 
 // adopted is the output of a stack that goes on with a table which is no resource of its own, by the ARN of the table's stream.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -309,6 +310,40 @@ func asText(t *testing.T, s removals.Stack) string {
 		t.Fatal(err)
 	}
 	return string(text)
+}
+
+// TestStackWhoseCreationFailedIsNamed, so that it can be deleted, and no other stack is taken for one.
+func TestStackWhoseCreationFailedIsNamed(t *testing.T) {
+	for status, want := range map[types.StackStatus]*removals.Failed{
+		types.StackStatusRollbackComplete: {ID: "arn:root", Status: "ROLLBACK_COMPLETE", Protected: true}, types.StackStatusRollbackFailed: {ID: "arn:root", Status: "ROLLBACK_FAILED", Protected: true},
+		"": nil, types.StackStatusReviewInProgress: nil, types.StackStatusUpdateComplete: nil, types.StackStatusUpdateRollbackFailed: nil,
+	} {
+		got, err := removals.Deployed(t.Context(), account{status: status, templates: map[string]string{"arn:root": relay}}, "gatewright-dev")
+		if err != nil || !reflect.DeepEqual(got.Failed, want) {
+			t.Errorf("Deployed() of a stack that is %s = %+v, error %v, want %+v", status, got.Failed, err, want)
+		}
+	}
+}
+
+// TestBootstrapIsWhatTheTemplateAsserts: the versions that its rule lists are too old.
+func TestBootstrapIsWhatTheTemplateAsserts(t *testing.T) {
+	const (
+		parameter = `"Parameters": {"BootstrapVersion": {"Type": "AWS::SSM::Parameter::Value<String>", "Default": "/cdk-bootstrap/other/version"}}`
+		rule      = `"Rules": {"CheckBootstrapVersion": {"Assertions": [{"Assert": {"Fn::Not": [{"Fn::Contains": [["1", "2", "10"], {"Ref": "BootstrapVersion"}]}]}}]}}`
+		resources = `"Resources": {"F": {"Type": "AWS::Lambda::Function"}}`
+	)
+	for name, tt := range map[string]struct {
+		template, want string
+		minimum        int
+	}{
+		"a rule":                   {parameter + ", " + rule + ", " + resources, "/cdk-bootstrap/other/version", 11},
+		"no rule":                  {parameter + ", " + resources, "", 0},
+		"a rule of something else": {rule + ", " + resources, "", 0},
+	} {
+		if got, minimum := planned(t, "{"+tt.template+"}", relay, false).Bootstrap(); got != tt.want || minimum != tt.minimum {
+			t.Errorf("%s: Bootstrap() = %q, %d, want %q, %d", name, got, minimum, tt.want, tt.minimum)
+		}
+	}
 }
 
 // TestStacksThatAreNotThereHaveNothingToLose, and those that cannot be read are no such: what is not known may not be removed.

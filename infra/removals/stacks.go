@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -31,7 +32,7 @@ var _ CloudFormation = (*cloudformation.Client)(nil)
 // ErrBusy is the error of a stack that somebody changes at the moment.
 var ErrBusy = errors.New("the stack is being changed: wait until that has ended")
 
-// Deployed reads the stack of a name from AWS. One that there is not, or whose making failed, has no templates. It is ErrBusy where the stack changes.
+// Deployed reads the stack of a name from AWS. A stack that does not exist, or whose creation failed, has no templates. The error is ErrBusy while the stack changes.
 func Deployed(ctx context.Context, of CloudFormation, name string) (Stack, error) {
 	out := Stack{Templates: map[string]Template{}}
 	described, err := of.DescribeStacks(ctx, &cloudformation.DescribeStacksInput{StackName: &name})
@@ -46,8 +47,11 @@ func Deployed(ctx context.Context, of CloudFormation, name string) (Stack, error
 	}
 	stack := described.Stacks[0]
 	switch {
-	case stack.StackStatus == types.StackStatusReviewInProgress, stack.StackStatus == types.StackStatusRollbackComplete, stack.StackStatus == types.StackStatusDeleteComplete:
+	case stack.StackStatus == types.StackStatusReviewInProgress, stack.StackStatus == types.StackStatusDeleteComplete:
 		return out, nil // nothing was made, or all of it is gone
+	case stack.StackStatus == types.StackStatusRollbackComplete, stack.StackStatus == types.StackStatusRollbackFailed:
+		out.Failed = &Failed{ID: aws.ToString(stack.StackId), Status: string(stack.StackStatus), Protected: aws.ToBool(stack.EnableTerminationProtection)}
+		return out, nil
 	case strings.HasSuffix(string(stack.StackStatus), "_IN_PROGRESS"):
 		return out, fmt.Errorf("%s is %s: %w", name, stack.StackStatus, ErrBusy)
 	}
@@ -175,6 +179,34 @@ func (s Stack) Parameters() []string {
 		}
 	}
 	return slices.Sorted(maps.Keys(names))
+}
+
+// Bootstrap returns the parameter of Parameter Store that contains the version of the CDK's bootstrap stack, and the lowest version that the template accepts.
+// A template that asserts no version has no parameter. The CDK writes the rule that lists the versions that are too old:
+// https://docs.aws.amazon.com/cdk/v2/guide/bootstrapping-env.html.
+func (s Stack) Bootstrap() (parameter string, minimum int) {
+	root := s.Templates[""]
+	for _, rule := range root.Rules {
+		for _, assertion := range rule.Assertions {
+			contains, _ := at(assertion.Assert, "Fn::Not.0.Fn::Contains").([]any)
+			if len(contains) != 2 {
+				continue
+			}
+			name, _ := at(contains[1], "Ref").(string)
+			of := root.Parameters[name]
+			versions, _ := contains[0].([]any)
+			if !strings.HasPrefix(of.Type, "AWS::SSM::Parameter::Value<") {
+				continue
+			}
+			for _, version := range versions {
+				if n, err := strconv.Atoi(fmt.Sprint(version)); err == nil {
+					minimum = max(minimum, n+1)
+				}
+			}
+			parameter, _ = of.Default.(string)
+		}
+	}
+	return parameter, minimum
 }
 
 // Serves reports whether the stack has services, whose images are uploaded before it is deployed.
