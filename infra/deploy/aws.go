@@ -4,22 +4,31 @@ import (
 	"context"
 	"errors"
 	"os"
-	"slices"
-	"strings"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/cloudformation"
+	"github.com/aws/aws-sdk-go-v2/service/lambda"
 
 	"github.com/gatewright/gatewright/infra/removals"
 	"github.com/gatewright/gatewright/shared/cloud/signin"
 )
 
-// connect asks AWS by whom the AWS command line is signed in as.
-func connect(ctx context.Context) (removals.CloudFormation, error) {
+// account is what a deployment asks of an AWS account.
+type account struct {
+	stacks    removals.CloudFormation
+	functions accountSettings
+}
+
+// settle is how long AWS may take to show everywhere what somebody has just made.
+const settle = 5 * time.Second
+
+// connect asks AWS as whoever the AWS command line is signed in as.
+func connect(ctx context.Context) (account, error) {
 	env, err := signin.Environment(ctx, os.Getenv, signin.CommandLine)
 	if err != nil {
-		return nil, refused(err)
+		return account{}, refused(err)
 	}
 	config := aws.Config{
 		Region:      env(signin.Region),
@@ -28,22 +37,13 @@ func connect(ctx context.Context) (removals.CloudFormation, error) {
 	if endpoint := os.Getenv("AWS_ENDPOINT_URL"); endpoint != "" {
 		config.BaseEndpoint = &endpoint
 	}
-	return cloudformation.NewFromConfig(config), nil
+	return account{stacks: cloudformation.NewFromConfig(config), functions: lambda.NewFromConfig(config)}, nil
 }
 
 // region is that of the environment, or else of the profile.
 func region(ctx context.Context) (string, error) {
 	named, err := signin.RegionOf(ctx, os.Getenv, signin.CommandLine)
 	return named, refused(err)
-}
-
-// missing asks by the command line which parameters there are not. What they hold is not decrypted, and not shown.
-func missing(ctx context.Context, names []string) ([]string, error) {
-	text, err := signin.CommandLine(ctx, append([]string{"ssm", "get-parameters", "--query", "InvalidParameters", "--output", "text", "--names"}, names...)...)
-	if err != nil {
-		return nil, err
-	}
-	return slices.DeleteFunc(strings.Fields(text), func(name string) bool { return name == "None" }), nil
 }
 
 // refused says of who is not signed in that nothing was deployed.

@@ -4,45 +4,12 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/aws/aws-sdk-go-v2/service/cloudformation"
 	"github.com/aws/aws-sdk-go-v2/service/cloudformation/types"
-	"github.com/aws/smithy-go"
-
-	"github.com/gatewright/gatewright/infra/removals"
 )
-
-// account has one stack, of one template; none where that is "".
-type account struct {
-	template string
-	// then takes its place when it was read once.
-	then string
-}
-
-func (a *account) DescribeStacks(context.Context, *cloudformation.DescribeStacksInput, ...func(*cloudformation.Options)) (*cloudformation.DescribeStacksOutput, error) {
-	if a.template == "" {
-		return nil, &smithy.GenericAPIError{Code: "ValidationError", Message: "Stack with id gatewright-dev does not exist"}
-	}
-	id := "arn"
-	return &cloudformation.DescribeStacksOutput{Stacks: []types.Stack{{StackId: &id, StackStatus: types.StackStatusUpdateComplete}}}, nil
-}
-
-func (a *account) GetTemplate(context.Context, *cloudformation.GetTemplateInput, ...func(*cloudformation.Options)) (*cloudformation.GetTemplateOutput, error) {
-	text := a.template
-	if a.then != "" {
-		a.template = a.then
-	}
-	return &cloudformation.GetTemplateOutput{TemplateBody: &text}, nil
-}
-
-func (a *account) ListStackResources(context.Context, *cloudformation.ListStackResourcesInput, ...func(*cloudformation.Options)) (*cloudformation.ListStackResourcesOutput, error) {
-	return nil, errors.New("nothing is nested")
-}
 
 const (
 	with    = `{"Resources": {"F": {"Type": "AWS::Lambda::Function"}, "ACL": {"Type": "AWS::WAFv2::WebACL"}}}`
@@ -115,7 +82,7 @@ func TestNothingIsDeployedWithoutAYes(t *testing.T) {
 		"a stream of the stack's own":     {installed: with, made: `{"Resources": {"M": {"Type": "AWS::Lambda::EventSourceMapping", "Properties": {"EventSourceArn": {"Fn::GetAtt": ["Table", "StreamArn"]}}}}}`, remove: "waf", yes: true, did: "synth diff deploy"},
 		"tasks with a certificate":        {installed: serving, made: tasks, yes: true, did: "synth diff images deploy"},
 		"tasks without one":               {installed: serving, made: tasks, none: []string{"/gatewright/dev/gateway-certificate"}, yes: true, did: "synth", code: errRefused, says: "the service gateway has no certificate, without which its tasks do not start: keep one by make service-certificate SERVICE=gateway STAGE=dev"},
-		"who may not ask for it":          {installed: serving, made: tasks, untold: true, yes: true, did: "synth diff images deploy", says: "Whether Parameter Store has /gatewright/dev/gateway-certificate could not be asked (AccessDenied: no)."},
+		"who may not ask for it":          {installed: serving, made: tasks, untold: true, yes: true, did: "synth diff images deploy", says: "The certificate of services could not be checked, which needs ssm:GetParameters (AccessDenied: no). The deployment goes on."},
 		"an alarm that tells nobody":      {installed: with, made: `{"Resources": {"A": {"Type": "AWS::CloudWatch::Alarm", "Properties": {"AlarmActions": []}}}}`, remove: "waf", yes: true, did: "synth diff deploy"},
 		"what is there cannot be read":    {installed: "broken", made: with, yes: true, did: "synth", says: "it is no JSON"},
 	} {
@@ -123,7 +90,16 @@ func TestNothingIsDeployedWithoutAYes(t *testing.T) {
 			var did []string
 			var out bytes.Buffer
 			dir := t.TempDir()
-			there := &account{tt.installed, tt.then}
+			there := &fake{template: tt.installed, then: tt.then, parameters: map[string]string{"/gatewright/dev/gateway-certificate": "sealed"}}
+			if tt.installed != "" {
+				there.status = types.StackStatusUpdateComplete
+			}
+			for _, name := range tt.none {
+				delete(there.parameters, name)
+			}
+			if tt.untold {
+				there.fails = map[string]error{"ssm get-parameters": errors.New("AccessDenied:\nno")}
+			}
 			do := func(what string) error {
 				did = append(did, what)
 				if tt.fails == what {
@@ -134,14 +110,9 @@ func TestNothingIsDeployedWithoutAYes(t *testing.T) {
 			d := deployment{
 				stage: "dev", wanted: strings.Fields(strings.ReplaceAll(tt.remove, ",", " ")), yes: tt.yes, terminal: tt.terminal, in: strings.NewReader(tt.answer), out: &out,
 				app: "dist/stacks", output: dir, context: []string{"-c", "stage=dev"},
-				aws:    func(context.Context) (removals.CloudFormation, error) { return there, nil },
+				aws:    func(context.Context) (account, error) { return account{stacks: there, functions: there}, nil },
+				ask:    there.ask,
 				region: func(context.Context) (string, error) { return "eu-west-1", nil },
-				missing: func(_ context.Context, names []string) ([]string, error) {
-					if tt.untold {
-						return nil, errors.New("AccessDenied:\nno")
-					}
-					return slices.DeleteFunc(names, func(name string) bool { return !slices.Contains(tt.none, name) }), nil
-				},
 				images: func(context.Context) error { return do("images") },
 				cdk: func(_ context.Context, args ...string) error {
 					// What was looked at is what is shown and deployed: the folder of the templates, and the app no second time.
@@ -173,13 +144,6 @@ func TestNothingIsDeployedWithoutAYes(t *testing.T) {
 				t.Errorf("it says %q, want %q", said, tt.says)
 			}
 		})
-	}
-}
-
-func writeFile(t *testing.T, dir, name, text string) {
-	t.Helper()
-	if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-		t.Fatal(err)
 	}
 }
 

@@ -1,7 +1,8 @@
 // Command deploy deploys an installation, as `make deploy` does: it has the CDK make the templates, stops where the installation would lose what its owner has
 // not said may go (package removals), shows the difference, and asks. What it shows is what it deploys: the templates are made once.
 //
-// What it is not: the description of an installation, which is package infra. Read main.go first, then aws.go, where AWS is asked.
+// What it is not: the description of an installation, which is package infra. Read main.go first, then preflight.go, which checks the account before anything
+// is created, and aws.go, where AWS is asked.
 package main
 
 import (
@@ -19,10 +20,12 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/mattn/go-isatty"
 
 	"github.com/gatewright/gatewright/infra/removals"
+	"github.com/gatewright/gatewright/shared/cloud/signin"
 )
 
 func main() {
@@ -61,17 +64,19 @@ type deployment struct {
 	// cdk and images run the CDK's command line, and upload the images of services.
 	cdk    func(ctx context.Context, args ...string) error
 	images func(ctx context.Context) error
-	aws    func(ctx context.Context) (removals.CloudFormation, error)
-	// missing are those of some names that Parameter Store does not have.
-	missing func(ctx context.Context, names []string) ([]string, error)
+	// aws connects to the account, and ask runs the AWS command line.
+	aws func(ctx context.Context) (account, error)
+	ask signin.Ask
 	// region is the installation's.
 	region func(ctx context.Context) (string, error)
+	// settle is how long a check waits before it reads a finding a second time.
+	settle time.Duration
 }
 
 func run(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("deploy", flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
-	d := deployment{in: os.Stdin, out: os.Stdout, aws: connect, region: region, missing: missing}
+	d := deployment{in: os.Stdin, out: os.Stdout, aws: connect, ask: signin.CommandLine, region: region, settle: settle}
 	cdk := flags.String("cdk", "", "the CDK's command line")
 	images := flags.String("images", "", "the command that uploads the images of services")
 	remove := flags.String("remove", "", "what may go, by its names, with spaces between")
@@ -117,17 +122,17 @@ func (d deployment) deploy(ctx context.Context) error {
 	if err := d.inRegion(ctx, planned); err != nil {
 		return err
 	}
-	if err := d.certified(ctx, planned); err != nil {
-		return err
-	}
 	shown, err := d.guard(ctx, planned)
 	if err != nil {
+		return err
+	}
+	if err := d.preflight(ctx, shown, planned); err != nil {
 		return err
 	}
 	if err := d.show(ctx, shown, planned); err != nil {
 		return fmt.Errorf("show the difference: %w", err)
 	}
-	if err := d.ask(); err != nil {
+	if err := d.confirm(); err != nil {
 		return err
 	}
 	if planned.Serves() {
@@ -148,11 +153,11 @@ func (d deployment) stack() string { return "gatewright-" + d.stage }
 
 // deployed is what AWS has now.
 func (d deployment) deployed(ctx context.Context) (removals.Stack, error) {
-	of, err := d.aws(ctx)
+	account, err := d.aws(ctx)
 	if err != nil {
 		return removals.Stack{}, err
 	}
-	deployed, err := removals.Deployed(ctx, of, d.stack())
+	deployed, err := removals.Deployed(ctx, account.stacks, d.stack())
 	if errors.Is(err, removals.ErrBusy) {
 		return deployed, refusal(err.Error())
 	}
@@ -235,27 +240,6 @@ func (d deployment) show(ctx context.Context, deployed, planned removals.Stack) 
 	return err
 }
 
-// certified refuses services whose certificate is not there: their tasks do not start without, which CloudFormation waits for until it takes all of
-// it back. Who may deploy need not be let to ask, and then is told.
-func (d deployment) certified(ctx context.Context, planned removals.Stack) error {
-	names := planned.Parameters()
-	if len(names) == 0 {
-		return nil
-	}
-	none, err := d.missing(ctx, names)
-	if err != nil {
-		if _, err := fmt.Fprintf(d.out, "Whether Parameter Store has %s could not be asked (%s).\n", strings.Join(names, " and "), strings.Join(strings.Fields(err.Error()), " ")); err != nil {
-			return fmt.Errorf("say what could not be asked: %w", err)
-		}
-		return nil
-	}
-	for _, name := range none {
-		service := strings.TrimSuffix(path.Base(name), "-certificate")
-		return refuse("the service %[1]s has no certificate, without which its tasks do not start: keep one by make service-certificate SERVICE=%[1]s STAGE=%[2]s (docs/aws.md)", service, d.stage)
-	}
-	return nil
-}
-
 // guard refuses what would remove more than is wanted, and gives what it has compared with.
 func (d deployment) guard(ctx context.Context, planned removals.Stack) (removals.Stack, error) {
 	deployed, err := d.deployed(ctx)
@@ -277,8 +261,8 @@ func (d deployment) guard(ctx context.Context, planned removals.Stack) (removals
 	return deployed, nil
 }
 
-// ask has somebody say yes.
-func (d deployment) ask() error {
+// confirm has somebody say yes.
+func (d deployment) confirm() error {
 	if d.yes {
 		return nil
 	}

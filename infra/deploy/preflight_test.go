@@ -1,0 +1,237 @@
+package main
+
+import (
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/cloudformation/types"
+	lambdatypes "github.com/aws/aws-sdk-go-v2/service/lambda/types"
+)
+
+// whole is a template in which each check finds something to read. Its functions reserve 446 calls.
+const whole = `{
+	"Parameters": {"BootstrapVersion": {"Type": "AWS::SSM::Parameter::Value<String>", "Default": "/cdk-bootstrap/hnb659fds/version"}},
+	"Rules": {"CheckBootstrapVersion": {"Assertions": [{"Assert": {"Fn::Not": [{"Fn::Contains": [["1", "2", "3", "4", "5"], {"Ref": "BootstrapVersion"}]}]}}]}},
+	"Resources": {
+		"A": {"Type": "AWS::Lambda::Function", "Properties": {"ReservedConcurrentExecutions": 440}},
+		"B": {"Type": "AWS::Lambda::Function", "Properties": {"ReservedConcurrentExecutions": 6}},
+		"C": {"Type": "AWS::Lambda::Function", "Properties": {}},
+		"ApiDomain": {"Type": "AWS::ApiGateway::DomainName", "Properties": {"DomainName": "api.example.com", "RegionalCertificateArn": "arn:aws:acm:eu-west-1:000000000000:certificate/c"}},
+		"GatewayDomain": {"Type": "AWS::ApiGateway::DomainName", "Properties": {"DomainName": "*.apis.example.com", "RegionalCertificateArn": "arn:aws:acm:eu-west-1:000000000000:certificate/c"}},
+		"Cluster": {"Type": "AWS::ECS::Cluster", "Properties": {}},
+		"Service": {"Type": "AWS::ECS::Service", "Properties": {}},
+		"Scaling": {"Type": "AWS::ApplicationAutoScaling::ScalableTarget", "Properties": {"ServiceNamespace": "ecs"}},
+		"Tasks": {"Type": "AWS::ECS::TaskDefinition", "Properties": {"ContainerDefinitions": [{"Secrets": [{"ValueFrom": {"Fn::Sub": "arn:${AWS::Partition}:ssm:${AWS::Region}:${AWS::AccountId}:parameter/gatewright/dev/gateway-certificate"}}]}]}},
+		"Table": {"Type": "AWS::DynamoDB::Table", "DeletionPolicy": "RetainExceptOnCreate", "Properties": {"DeletionProtectionEnabled": true}},
+		"Bucket": {"Type": "AWS::S3::Bucket", "DeletionPolicy": "RetainExceptOnCreate", "Properties": {"BucketName": {"Fn::Sub": "gatewright-dev-${AWS::AccountId}-${AWS::Region}"}}},
+		"TaskLogs": {"Type": "AWS::Logs::LogGroup", "DeletionPolicy": "RetainExceptOnCreate", "Properties": {"LogGroupName": {"Fn::Join": ["-", ["/aws/ecs/gatewright-dev-gateway", {"Ref": "AWS::StackId"}]]}}},
+		"Queue": {"Type": "AWS::SQS::Queue", "Properties": {}}
+	}
+}`
+
+const issued = `{"Certificate": {"Status": "ISSUED", "DomainName": "API.example.com", "SubjectAlternativeNames": ["API.example.com", "*.apis.example.com"]}}`
+
+func limits(limit, unreserved int32) *lambdatypes.AccountLimit {
+	return &lambdatypes.AccountLimit{ConcurrentExecutions: limit, UnreservedConcurrentExecutions: aws.Int32(unreserved)}
+}
+
+// ready returns an account in which the first deployment of whole succeeds.
+func ready() *fake {
+	return &fake{
+		limit: limits(1000, 1000),
+		parameters: map[string]string{
+			"/cdk-bootstrap/hnb659fds/version":    "6",
+			"/gatewright/dev/gateway-certificate": "sealed",
+		},
+		certificate: issued,
+		roles:       `["AWSServiceRoleForSupport", "AWSServiceRoleForECS", "AWSServiceRoleForApplicationAutoScaling_ECSService"]`,
+		fails:       map[string]error{},
+	}
+}
+
+// TestPreflightFindingStopsTheDeployment: each finding is one line that says what to do, and nothing has been created then.
+func TestPreflightFindingStopsTheDeployment(t *testing.T) {
+	const arn = "arn:aws:acm:eu-west-1:000000000000:certificate/c"
+	const request = "type aws acm request-certificate --validation-method DNS --region eu-west-1 --domain-name 'api.example.com' --subject-alternative-names '*.apis.example.com', and set certificateArn in infra/stages/dev.json to its ARN"
+	certificate := func(text string) func(*fake) { return func(f *fake) { f.certificate = text } }
+	for name, tt := range map[string]struct {
+		change func(*fake)
+		want   string
+	}{
+		"no bootstrap stack": {
+			func(f *fake) { delete(f.parameters, "/cdk-bootstrap/hnb659fds/version") },
+			"the CDK has no bootstrap stack in eu-west-1 of this account (Parameter Store has no /cdk-bootstrap/hnb659fds/version): type make bootstrap AWS_REGION=eu-west-1",
+		},
+		"an old bootstrap stack": {
+			func(f *fake) { f.parameters["/cdk-bootstrap/hnb659fds/version"] = "5" },
+			"the CDK's bootstrap stack in eu-west-1 of this account has version 5, and the templates need version 6: type make bootstrap AWS_REGION=eu-west-1",
+		},
+		"a new account": {
+			func(f *fake) { f.limit = limits(10, 10) },
+			"Lambda runs at most 10 calls at once for this account in eu-west-1, of which 10 are unreserved; functions would reserve 446 more, and 100 have to stay unreserved: " +
+				"type aws service-quotas request-service-quota-increase --service-code lambda --quota-code L-B99A9384 --desired-value 1000 --region eu-west-1, or set a lower concurrency in infra/stages/dev.json (0 reserves nothing)",
+		},
+		"other functions reserve too much": {func(f *fake) { f.limit = limits(1000, 545) }, "--desired-value 1001 --region eu-west-1"},
+		"no certificate": {
+			func(f *fake) {
+				f.fails["acm describe-certificate"] = errors.New("ask the AWS command line (aws acm): exit status 254: An error occurred (ResourceNotFoundException) when calling the DescribeCertificate operation: Could not find certificate " + arn)
+			}, "ACM has no certificate " + arn + ": " + request,
+		},
+		"a certificate that waits": {
+			certificate(`{"Certificate": {"Status": "PENDING_VALIDATION", "DomainName": "api.example.com"}}`),
+			"the certificate " + arn + " is not issued yet: create the DNS records that aws acm describe-certificate --certificate-arn " + arn + " --region eu-west-1 --query 'Certificate.DomainValidationOptions[].ResourceRecord' prints, and deploy when aws acm wait certificate-validated --certificate-arn " + arn + " --region eu-west-1 has ended",
+		},
+		"a certificate that expired":   {certificate(`{"Certificate": {"Status": "EXPIRED"}}`), "the certificate " + arn + " is EXPIRED, and API Gateway takes only one that is ISSUED: " + request},
+		"a certificate that failed":    {certificate(`{"Certificate": {"Status": "VALIDATION_TIMED_OUT"}}`), "is VALIDATION_TIMED_OUT, and API Gateway"},
+		"a certificate of other names": {certificate(`{"Certificate": {"Status": "ISSUED", "SubjectAlternativeNames": ["example.com", "www.example.com"]}}`), "the certificate " + arn + " does not cover api.example.com: " + request},
+		"a wildcard of a level above":  {certificate(`{"Certificate": {"Status": "ISSUED", "SubjectAlternativeNames": ["*.example.com"]}}`), "does not cover *.apis.example.com: "},
+		"a service without a certificate": {
+			func(f *fake) { delete(f.parameters, "/gatewright/dev/gateway-certificate") },
+			"the service gateway has no certificate, without which its tasks do not start: keep one by make service-certificate SERVICE=gateway STAGE=dev",
+		},
+		"no role of ECS": {
+			func(f *fake) { f.roles = `["AWSServiceRoleForApplicationAutoScaling_ECSService"]` },
+			"the account has no role AWSServiceRoleForECS, without which the first deployment of services fails: type aws iam create-service-linked-role --aws-service-name ecs.amazonaws.com",
+		},
+		"no role of Application Auto Scaling": {
+			func(f *fake) { f.roles = `["AWSServiceRoleForECS"]` },
+			"type aws iam create-service-linked-role --aws-service-name ecs.application-autoscaling.amazonaws.com",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := ready()
+			tt.change(f)
+			before := f.status
+			steps, _, err := f.run(t, whole, false)
+			if !errors.Is(err, errRefused) {
+				t.Fatalf("deploy() = %v, want a refusal", err)
+			}
+			if got := err.Error(); strings.Contains(got, "\n") || !strings.Contains(got, tt.want) {
+				t.Errorf("deploy() = %q, want one line with %q", got, tt.want)
+			}
+			if steps != "synth" {
+				t.Errorf("steps = %q, want synth alone", steps)
+			}
+			if f.status != before {
+				t.Errorf("status of the stack = %q, want %q as before", f.status, before)
+			}
+			if slices.Contains(f.asked, "UpdateTerminationProtection") {
+				t.Error("UpdateTerminationProtection was called, want no change in the account")
+			}
+		})
+	}
+}
+
+// TestAllFindingsAreReportedTogether: nobody repairs one thing after the other.
+func TestAllFindingsAreReportedTogether(t *testing.T) {
+	f := &fake{limit: limits(10, 10), certificate: `{"Certificate": {"Status": "FAILED"}}`, roles: `[]`}
+	_, _, err := f.run(t, whole, false)
+	if err == nil {
+		t.Fatal("deploy() = nil, want a refusal")
+	}
+	if got, want := len(strings.Split(err.Error(), "\n")), 6; got != want {
+		t.Errorf("deploy() has %d lines, want %d:\n%v", got, want, err)
+	}
+}
+
+// TestReadyAccountIsDeployedTo: no check stops what AWS would do.
+func TestReadyAccountIsDeployedTo(t *testing.T) {
+	for name, change := range map[string]func(*fake){
+		"at the default quotas":     func(*fake) {},
+		"just enough concurrency":   func(f *fake) { f.limit = limits(546, 546) },
+		"a newer bootstrap stack":   func(f *fake) { f.parameters["/cdk-bootstrap/hnb659fds/version"] = "31" },
+		"a wildcard over the API's": func(f *fake) { f.certificate = strings.ReplaceAll(issued, "API.", "*.") },
+		"a role that appears late":  func(f *fake) { f.roles, f.later = `[]`, map[string]string{"iam list-roles": f.roles} },
+		"a certificate that comes late": func(f *fake) {
+			f.certificate, f.later = `{"Certificate": {"Status": "PENDING_VALIDATION"}}`, map[string]string{"acm describe-certificate": issued}
+		},
+	} {
+		f := ready()
+		change(f)
+		if steps, said, err := f.run(t, whole, false); err != nil || steps != "synth images deploy" {
+			t.Errorf("%s: steps = %q, error %v, want synth images deploy; it says %q", name, steps, err, said)
+		}
+	}
+}
+
+// TestUnreadableChecksStopNothing: who may deploy need not be allowed to read everything, and AWS may be busy or return nothing.
+func TestUnreadableChecksStopNothing(t *testing.T) {
+	denied := errors.New("ask the AWS command line: exit status 254:\nAn error occurred (AccessDenied) when calling the operation")
+	throttled := errors.New("operation error: exceeded maximum number of attempts, 3, https response error StatusCode: 429, TooManyRequestsException: Rate exceeded")
+	operations := map[string]string{ // by the permission
+		"ssm:GetParameters": "ssm get-parameters", "lambda:GetAccountSettings": "GetAccountSettings", "acm:DescribeCertificate": "acm describe-certificate",
+		"iam:ListRoles": "iam list-roles",
+	}
+	empty := map[string]func(*fake){ // by the permission
+		"ssm:GetParameters": func(f *fake) {
+			f.parameters = map[string]string{"/cdk-bootstrap/hnb659fds/version": "", "/gatewright/dev/gateway-certificate": ""}
+		},
+		"lambda:GetAccountSettings": func(f *fake) { f.limit = nil },
+		"acm:DescribeCertificate":   func(f *fake) { f.certificate = `{}` },
+		"iam:ListRoles":             func(f *fake) { f.roles = `null` },
+	}
+	for _, c := range checks {
+		if !strings.HasPrefix(c.docs, "https://docs.aws.amazon.com/") || c.subject == "" {
+			t.Errorf("check %q has no page of AWS: %q", c.subject, c.docs)
+		}
+		cases := map[string]func(*fake){
+			"(AccessDenied) when calling": func(f *fake) { f.fails[operations[c.reads]] = denied },
+			"TooManyRequestsException":    func(f *fake) { f.fails[operations[c.reads]] = throttled },
+		}
+		if change := empty[c.reads]; change != nil && c.subject != "The certificate of services" { // whose value nobody reads
+			cases[map[bool]string{true: "is no version", false: "the reply is empty"}[c.reads == "ssm:GetParameters"]] = change
+		}
+		for want, change := range cases {
+			f := ready()
+			change(f)
+			steps, said, err := f.run(t, whole, false)
+			if err != nil || steps != "synth images deploy" {
+				t.Errorf("%s, %s: steps = %q, error %v, want synth images deploy", c.subject, want, steps, err)
+			}
+			line := c.subject + " could not be checked, which needs " + c.reads + " ("
+			_, reason, reported := strings.Cut(said, line)
+			reason, _, _ = strings.Cut(reason, "\n")
+			if !reported || !strings.Contains(reason, want) || !strings.HasSuffix(reason, "). The deployment goes on.") {
+				t.Errorf("%s: it says %q, want a line %q with %q", c.subject, said, line, want)
+			}
+		}
+	}
+}
+
+// TestDeployedResourcesAreNotCheckedAgain: what a deployment has already got does not stop the next one.
+func TestDeployedResourcesAreNotCheckedAgain(t *testing.T) {
+	more := strings.Replace(whole, `"ReservedConcurrentExecutions": 6`, `"ReservedConcurrentExecutions": 16`, 1)
+	for name, tt := range map[string]struct {
+		template   string
+		unreserved int32
+		want       string // the commands that are run, or the refusal
+	}{
+		"the same":                      {whole, 0, "ssm get-parameters"},
+		"ten more":                      {more, 110, "GetAccountSettings ssm get-parameters"},
+		"ten more, and nine are left":   {more, 109, "functions would reserve 10 more"},
+		"a new name with a certificate": {strings.Replace(whole, `"api.example.com"`, `"api2.example.com"`, 1), 0, "does not cover api2.example.com"},
+	} {
+		f := ready()
+		f.status, f.template, f.limit = types.StackStatusUpdateComplete, whole, limits(1000, tt.unreserved)
+		_, _, err := f.run(t, tt.template, false, func(d *deployment) { d.wanted = []string{"apiDomain"} })
+		got := ""
+		if err != nil {
+			got = err.Error()
+		} else {
+			commands := map[string]bool{}
+			for _, operation := range f.asked {
+				if operation != "DescribeStacks" && operation != "GetTemplate" {
+					commands[operation] = true
+				}
+			}
+			got = strings.Join(slices.Sorted(maps.Keys(commands)), " ")
+		}
+		if err == nil && got != tt.want || !strings.Contains(got, tt.want) {
+			t.Errorf("%s: deploy() = %q, want %q", name, got, tt.want)
+		}
+	}
+}
