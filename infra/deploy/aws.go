@@ -11,13 +11,12 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/cloudformation"
 	"github.com/aws/aws-sdk-go-v2/service/lambda"
 
-	"github.com/gatewright/gatewright/infra/removals"
 	"github.com/gatewright/gatewright/shared/cloud/signin"
 )
 
 // account is what a deployment asks of an AWS account.
 type account struct {
-	stacks    removals.CloudFormation
+	stacks    cloudFormation
 	functions accountSettings
 }
 

@@ -2,7 +2,7 @@
 // not said may go (package removals), shows the difference, and asks. What it shows is what it deploys: the templates are made once.
 //
 // What it is not: the description of an installation, which is package infra. Read main.go first, then preflight.go, which checks the account before anything
-// is created, and aws.go, where AWS is asked.
+// is created, failed.go, which lets a failed first deployment be repeated, and aws.go, where AWS is asked.
 package main
 
 import (
@@ -135,6 +135,9 @@ func (d deployment) deploy(ctx context.Context) error {
 	if err := d.confirm(); err != nil {
 		return err
 	}
+	if err := d.unprotect(ctx, shown.Failed); err != nil {
+		return err
+	}
 	if planned.Serves() {
 		if err := d.images(ctx); err != nil {
 			return fmt.Errorf("upload the images of services: %w", err)
@@ -170,6 +173,9 @@ func (d deployment) unchanged(ctx context.Context, shown removals.Stack) error {
 	now, err := d.deployed(ctx)
 	if err != nil {
 		return err
+	}
+	if now.Failed != nil && shown.Failed != nil {
+		now.Failed.Protected = shown.Failed.Protected // which this deployment has changed
 	}
 	if !reflect.DeepEqual(now, shown) {
 		return refuse("%s is another than the one that was shown: somebody has deployed meanwhile; look again", d.stack())
@@ -231,6 +237,11 @@ func (d deployment) show(ctx context.Context, deployed, planned removals.Stack) 
 	here, err := d.region(ctx)
 	if err != nil {
 		return err
+	}
+	if deployed.Failed != nil {
+		if _, err := fmt.Fprintf(d.out, "The first deployment of %s has failed (%s). Its stack is deleted, and created again.\n", d.stack(), deployed.Failed.Status); err != nil {
+			return err
+		}
 	}
 	made := 0
 	for _, template := range planned.Templates {

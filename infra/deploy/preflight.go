@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"iter"
 	"maps"
 	"path"
@@ -56,6 +57,10 @@ var checks = []check{
 		subject: "The service-linked roles", reads: "iam:ListRoles", late: true, find: serviceLinkedRoles,
 		docs: "https://docs.aws.amazon.com/IAM/latest/UserGuide/id_roles_create-service-linked-role.html",
 	},
+	{
+		subject: "The remains of the failed stack", reads: "cloudformation:ListStackResources", find: remains,
+		docs: "https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/aws-attribute-deletionpolicy.html",
+	},
 }
 
 // preflight is what checks are about, and how they ask.
@@ -65,6 +70,8 @@ type preflight struct {
 	account           account
 	// ask runs the AWS command line.
 	ask signin.Ask
+	// out takes lines about what is no finding.
+	out io.Writer
 }
 
 // file is where the settings of the stage are.
@@ -81,7 +88,7 @@ func (d deployment) preflight(ctx context.Context, deployed, planned removals.St
 	if err != nil {
 		return err
 	}
-	p := preflight{stage: d.stage, region: here, deployed: deployed, planned: planned, account: account, ask: d.ask}
+	p := preflight{stage: d.stage, region: here, deployed: deployed, planned: planned, account: account, ask: d.ask, out: d.out}
 	var lines []string
 	for _, c := range checks {
 		findings, err := c.find(ctx, p)

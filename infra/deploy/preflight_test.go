@@ -53,6 +53,19 @@ func ready() *fake {
 	}
 }
 
+// remaining puts a resource into a stack whose creation failed.
+func remaining(f *fake, status types.ResourceStatus, kind, logical, physical string) {
+	f.status, f.protected = types.StackStatusRollbackFailed, true
+	f.leave(f.arn(), types.StackResourceSummary{ResourceType: &kind, LogicalResourceId: &logical, PhysicalResourceId: &physical, ResourceStatus: status})
+}
+
+func (f *fake) leave(stack string, r types.StackResourceSummary) {
+	if f.left == nil {
+		f.left = map[string][]types.StackResourceSummary{}
+	}
+	f.left[stack] = append(f.left[stack], r)
+}
+
 // TestPreflightFindingStopsTheDeployment: each finding is one line that says what to do, and nothing has been created then.
 func TestPreflightFindingStopsTheDeployment(t *testing.T) {
 	const arn = "arn:aws:acm:eu-west-1:000000000000:certificate/c"
@@ -100,6 +113,11 @@ func TestPreflightFindingStopsTheDeployment(t *testing.T) {
 		"no role of Application Auto Scaling": {
 			func(f *fake) { f.roles = `["AWSServiceRoleForECS"]` },
 			"type aws iam create-service-linked-role --aws-service-name ecs.application-autoscaling.amazonaws.com",
+		},
+		"a bucket of the failed stack": {
+			func(f *fake) {
+				remaining(f, types.ResourceStatusDeleteFailed, "AWS::S3::Bucket", "Bucket", "gatewright-dev-000000000000-eu-west-1")
+			}, "the failed stack has left the AWS::S3::Bucket gatewright-dev-000000000000-eu-west-1, whose name the next one needs: look at what is in it, empty it, old versions too, and type aws s3api delete-bucket --bucket gatewright-dev-000000000000-eu-west-1, and deploy again",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -149,6 +167,15 @@ func TestReadyAccountIsDeployedTo(t *testing.T) {
 		"a certificate that comes late": func(f *fake) {
 			f.certificate, f.later = `{"Certificate": {"Status": "PENDING_VALIDATION"}}`, map[string]string{"acm describe-certificate": issued}
 		},
+		"a failed stack with a log": func(f *fake) {
+			remaining(f, types.ResourceStatusDeleteSkipped, "AWS::Logs::LogGroup", "TaskLogs", "/aws/ecs/gatewright-dev-gateway-0123")
+		},
+		"a failed stack with a queue": func(f *fake) {
+			remaining(f, types.ResourceStatusDeleteFailed, "AWS::SQS::Queue", "Queue", "q")
+		},
+		"a failed stack with a deleted bucket": func(f *fake) {
+			remaining(f, types.ResourceStatusDeleteComplete, "AWS::S3::Bucket", "Bucket", "gatewright-dev-000000000000-eu-west-1")
+		},
 	} {
 		f := ready()
 		change(f)
@@ -164,7 +191,7 @@ func TestUnreadableChecksStopNothing(t *testing.T) {
 	throttled := errors.New("operation error: exceeded maximum number of attempts, 3, https response error StatusCode: 429, TooManyRequestsException: Rate exceeded")
 	operations := map[string]string{ // by the permission
 		"ssm:GetParameters": "ssm get-parameters", "lambda:GetAccountSettings": "GetAccountSettings", "acm:DescribeCertificate": "acm describe-certificate",
-		"iam:ListRoles": "iam list-roles",
+		"iam:ListRoles": "iam list-roles", "cloudformation:ListStackResources": "ListStackResources",
 	}
 	empty := map[string]func(*fake){ // by the permission
 		"ssm:GetParameters": func(f *fake) {
@@ -187,6 +214,7 @@ func TestUnreadableChecksStopNothing(t *testing.T) {
 		}
 		for want, change := range cases {
 			f := ready()
+			f.status, f.protected = types.StackStatusRollbackComplete, true
 			change(f)
 			steps, said, err := f.run(t, whole, false)
 			if err != nil || steps != "synth images deploy" {
