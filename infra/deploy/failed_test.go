@@ -122,3 +122,18 @@ func TestStackOfSomebodyElseIsNotTakenForTheFailedOne(t *testing.T) {
 		t.Errorf("deploy() = %v with the steps %q, protected %v, want a refusal, no deploy and true", err, steps, f.protected)
 	}
 }
+
+// TestStackThatCouldNotBeDeletedIsNotDeployedTo: CloudFormation would refuse the update, and the line says how to go on.
+func TestStackThatCouldNotBeDeletedIsNotDeployedTo(t *testing.T) {
+	f := ready()
+	f.status = types.StackStatusDeleteFailed
+	steps, _, err := f.run(t, whole, false)
+	if !errors.Is(err, errRefused) || steps != "synth" {
+		t.Fatalf("deploy() = %v with the steps %q, want a refusal after synth", err, steps)
+	}
+	const want = "gatewright-dev is DELETE_FAILED: CloudFormation could not delete all of it, and does not update it: type aws cloudformation describe-stack-events --stack-name gatewright-dev to see why, " +
+		"remove the cause, and type aws cloudformation delete-stack --stack-name gatewright-dev"
+	if got := err.Error(); got != want {
+		t.Errorf("deploy() = %q, want %q", got, want)
+	}
+}

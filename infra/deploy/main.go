@@ -161,8 +161,11 @@ func (d deployment) deployed(ctx context.Context) (removals.Stack, error) {
 		return removals.Stack{}, err
 	}
 	deployed, err := removals.Deployed(ctx, account.stacks, d.stack())
-	if errors.Is(err, removals.ErrBusy) {
+	switch {
+	case errors.Is(err, removals.ErrBusy):
 		return deployed, refusal(err.Error())
+	case errors.Is(err, removals.ErrUndeleted):
+		return deployed, refuse("%s: type aws cloudformation describe-stack-events --stack-name %[2]s to see why, remove the cause, and type aws cloudformation delete-stack --stack-name %[2]s", err, d.stack())
 	}
 	return deployed, err
 }

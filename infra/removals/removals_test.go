@@ -351,7 +351,7 @@ func TestStacksThatAreNotThereHaveNothingToLose(t *testing.T) {
 	for status, want := range map[types.StackStatus]string{
 		"": "", types.StackStatusRollbackComplete: "", types.StackStatusReviewInProgress: "", types.StackStatusDeleteComplete: "",
 		types.StackStatusUpdateInProgress: "wait until that has ended", types.StackStatusDeleteInProgress: "wait until", types.StackStatusUpdateRollbackCompleteCleanupInProgress: "wait until",
-		types.StackStatusUpdateComplete: "it is no JSON", types.StackStatusDeleteFailed: "it is no JSON",
+		types.StackStatusUpdateComplete: "it is no JSON", types.StackStatusDeleteFailed: "gatewright-dev is DELETE_FAILED: CloudFormation could not delete all of it",
 	} {
 		got, err := removals.Deployed(t.Context(), account{status: status}, "gatewright-dev")
 		if want == "" && (err != nil || len(got.Templates) > 0) || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {

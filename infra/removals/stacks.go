@@ -32,7 +32,11 @@ var _ CloudFormation = (*cloudformation.Client)(nil)
 // ErrBusy is the error of a stack that somebody changes at the moment.
 var ErrBusy = errors.New("the stack is being changed: wait until that has ended")
 
-// Deployed reads the stack of a name from AWS. A stack that does not exist, or whose creation failed, has no templates. The error is ErrBusy while the stack changes.
+// ErrUndeleted is the error of a stack whose deletion failed, which CloudFormation does not update.
+var ErrUndeleted = errors.New("CloudFormation could not delete all of it, and does not update it")
+
+// Deployed reads the stack of a name from AWS. A stack that does not exist, or whose creation failed, has no templates. The error is ErrBusy while the stack
+// changes, and ErrUndeleted if its deletion failed.
 func Deployed(ctx context.Context, of CloudFormation, name string) (Stack, error) {
 	out := Stack{Templates: map[string]Template{}}
 	described, err := of.DescribeStacks(ctx, &cloudformation.DescribeStacksInput{StackName: &name})
@@ -52,6 +56,8 @@ func Deployed(ctx context.Context, of CloudFormation, name string) (Stack, error
 	case stack.StackStatus == types.StackStatusRollbackComplete, stack.StackStatus == types.StackStatusRollbackFailed:
 		out.Failed = &Failed{ID: aws.ToString(stack.StackId), Status: string(stack.StackStatus), Protected: aws.ToBool(stack.EnableTerminationProtection)}
 		return out, nil
+	case stack.StackStatus == types.StackStatusDeleteFailed:
+		return out, fmt.Errorf("%s is %s: %w", name, stack.StackStatus, ErrUndeleted)
 	case strings.HasSuffix(string(stack.StackStatus), "_IN_PROGRESS"):
 		return out, fmt.Errorf("%s is %s: %w", name, stack.StackStatus, ErrBusy)
 	}
