@@ -226,6 +226,8 @@ func (f *function) newPolicy(scope constructs.Construct) {
 		PolicyDocument: map[string]any{"Version": "2012-10-17", "Statement": f.statements},
 		Roles:          &[]*string{f.role.Ref()},
 	})
+	// Lambda asks when it makes the function whether its role may send traces, and when it makes a mapping whether the role may read the stream.
+	f.resource.AddDependency(f.policy)
 	for _, m := range f.mappings {
 		m.AddDependency(f.policy)
 	}

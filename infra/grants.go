@@ -11,6 +11,7 @@ import (
 	"github.com/gatewright/gatewright/shared/api"
 	"github.com/gatewright/gatewright/shared/blob"
 	"github.com/gatewright/gatewright/shared/store"
+	"github.com/gatewright/gatewright/shared/store/rootkey"
 )
 
 // place is a resource that grants are for.
@@ -114,7 +115,21 @@ func (d data) policy(grants []grant, reach store.Reach) []any {
 			out = append(out, within(actions, reach, d.arn(on))...)
 			continue
 		}
-		out = append(out, allow(actions, d.arn(on)))
+		statement := allow(actions, d.arn(on))
+		if on == theRootKey {
+			statement["Condition"] = map[string]any{"StringEquals": encryptionContext()}
+		}
+		out = append(out, statement)
+	}
+	return out
+}
+
+// encryptionContext is the condition of a statement that allows uses of the KMS key for the root key alone, and for nothing else that somebody
+// has encrypted under it.
+func encryptionContext() map[string]any {
+	out := map[string]any{}
+	for name, value := range rootkey.Purpose() {
+		out["kms:EncryptionContext:"+name] = value
 	}
 	return out
 }

@@ -54,12 +54,16 @@ func newInstallation(app awscdk.App, s Settings, declarations []declared, servic
 		// What the function wrote stays readable, and its name is free for it when it comes back.
 		newFunctionLogs(stack, s, gateway)
 	}
+	faults := newGatewayAlarms(alarms, d)
+	if f := byName[gateway]; f != nil {
+		// Its faults are answers with 502 and 503, of which its Errors tell nothing.
+		f.alarms = append(f.alarms, faults)
+	}
 	newReleases(stack, s, fs)
 	if err := newCalls(stack, s, fs); err != nil {
 		panic(fmt.Sprintf("infra: %v", err)) // checkTriggers says it before
 	}
 	newTableAlarms(alarms, d)
-	faults := newGatewayAlarms(alarms, d)
 	newConcurrencyAlarm(alarms, s, declarations)
 	var running []*deployedService
 	for _, of := range services {
@@ -73,13 +77,8 @@ func newInstallation(app awscdk.App, s Settings, declarations []declared, servic
 	if err != nil {
 		panic(fmt.Sprintf("infra: %v", err))
 	}
-	if s.Emulator == localStack {
-		// It shows its own texts for what no route takes, whatever the gateway
-		// responses say, so a function answers that.
-		routes = append(routes, route{method: anyMethod, path: "/" + greedy, function: routes[0].function})
-	}
 	apis := map[string]awsapigateway.CfnRestApi{management: frontDoor.rest}
-	newAPIWithAll(frontDoor, s, management, routes, byName)
+	newAPIWithAll(frontDoor, s, management, withUnknown(routes), byName)
 	var domain awsapigateway.CfnDomainName
 	var answering []constructs.IDependable
 	if served := gatewayRoutes(declarations); served != nil {

@@ -74,6 +74,17 @@ func routesOf(fs []declared) ([]route, error) {
 	return out, nil
 }
 
+// withUnknown adds routes for the paths that no operation has: the function behind the first route answers them. Without them API Gateway answers by
+// itself. It takes a bearer token for a signature of AWS's then, and its answer has the token in it.
+func withUnknown(routes []route) []route {
+	for _, path := range []string{"/", "/" + greedy} {
+		if !slices.ContainsFunc(routes, func(r route) bool { return r.path == path && r.method == anyMethod }) {
+			routes = append(routes, route{method: anyMethod, path: path, function: routes[0].function})
+		}
+	}
+	return routes
+}
+
 // routePath returns the path of the route that an operation's path takes. What its
 // variables are called follows from the parts before them and from nothing else:
 // API Gateway takes one variable child of a path, and no other one in its place
@@ -165,6 +176,7 @@ func addRoutes(api front, s Settings, name string, routes []route, fs map[string
 			}), nil)
 		}
 	}
+	tree.chain()
 	newGatewayResponses(api, &served)
 	served.newStage(api, s, name)
 }
@@ -193,33 +205,42 @@ func integration(s Settings, name string, f *function) *awsapigateway.CfnMethod_
 // Bodies that come in are in base64 then, of which it takes 4.5 MB; no operation takes as much.
 func binaryTypes() *[]*string { return jsii.Strings("*/*") }
 
-// platformAnswer is what API Gateway says without a function.
-type platformAnswer struct{ kind, status, title, detail string }
+// platformAnswer is what API Gateway answers without a function. retryAfter is in seconds, "" for an answer without it.
+type platformAnswer struct{ kind, status, title, detail, retryAfter string }
+
+// floodSeconds is how long the web ACL takes at most to see that an address has stopped.
+const floodSeconds = "60"
 
 func platformAnswers() []platformAnswer {
+	const noOperation = "There is no such operation. GET /openapi lists them all."
 	return []platformAnswer{
-		{"MISSING_AUTHENTICATION_TOKEN", "404", "Not Found", "There is no such operation. GET /openapi lists them all."},
-		{"RESOURCE_NOT_FOUND", "404", "Not Found", "There is no such operation. GET /openapi lists them all."},
-		{"REQUEST_TOO_LARGE", "413", "Request Entity Too Large", "The body is larger than what the platform takes: 6 MB of text, or 4.5 MB of anything else. Send less at once."},
-		{"THROTTLED", "429", "Too Many Requests", "The installation takes no more requests at the moment. Repeat this one later."},
-		{"INTEGRATION_TIMEOUT", "504", "Gateway Timeout", "The function took too long. Read what the request is about before repeating a change."},
-		{"INTEGRATION_FAILURE", "502", "Bad Gateway", "The function failed. Read what the request is about before repeating a change."},
-		{"DEFAULT_5XX", "500", "Internal Server Error", "Something went wrong on our side. Read what the request is about before repeating a change."},
+		{"MISSING_AUTHENTICATION_TOKEN", "404", "Not Found", noOperation, ""},
+		{"RESOURCE_NOT_FOUND", "404", "Not Found", noOperation, ""},
+		{"INVALID_SIGNATURE", "404", "Not Found", noOperation, ""},
+		{"REQUEST_TOO_LARGE", "413", "Request Entity Too Large", "The body is larger than what the platform takes: 6 MB of text, or 4.5 MB of anything else. Send less at once.", ""},
+		{"THROTTLED", "429", "Too Many Requests", "The installation takes no more requests at the moment. Repeat this one later.", "1"},
+		{"WAF_FILTERED", "429", "Too Many Requests", "The installation takes no more requests from this address at the moment. Repeat this one in a minute.", floodSeconds},
+		{"INTEGRATION_TIMEOUT", "504", "Gateway Timeout", "The function took too long. Read what the request is about before repeating a change.", ""},
+		{"INTEGRATION_FAILURE", "502", "Bad Gateway", "The function failed. Read what the request is about before repeating a change.", ""},
+		{"DEFAULT_4XX", "400", "Bad Request", "The platform cannot read this request. Check its path, its headers and its body.", ""},
+		{"DEFAULT_5XX", "500", "Internal Server Error", "Something went wrong on our side. Read what the request is about before repeating a change.", ""},
 	}
 }
 
 // newGatewayResponses makes problem documents of what the platform answers
-// itself (contract 1.2).
+// itself (contract 1.2). Nothing of $context.error is in them: its texts repeat headers of the request.
 func newGatewayResponses(api front, served *snapshot) {
 	for _, r := range platformAnswers() {
+		headers := map[string]*string{"gatewayresponse.header.Content-Type": jsii.String("'application/problem+json'")}
+		if r.retryAfter != "" {
+			headers["gatewayresponse.header.Retry-After"] = jsii.String("'" + r.retryAfter + "'")
+		}
 		answer := &awsapigateway.CfnGatewayResponseProps{
 			RestApiId: api.rest.Ref(), ResponseType: jsii.String(r.kind), StatusCode: jsii.String(r.status),
 			ResponseTemplates: &map[string]*string{"application/json": jsii.Sprintf(
 				`{"type":"https://httpproblems.com/http-status/%s","title":%q,"status":%s,"detail":%q,"instance":"$context.path",`+
 					`"trace":{"requestId":"$context.requestId"}}`, r.status, r.title, r.status, r.detail)},
-			ResponseParameters: &map[string]*string{
-				"gatewayresponse.header.Content-Type": jsii.String("'application/problem+json'"),
-			},
+			ResponseParameters: &headers,
 		}
 		served.add(answer, awsapigateway.NewCfnGatewayResponse(api.scope, jsii.String("Answer"+exported(strings.ToLower(r.kind))), answer))
 	}

@@ -67,6 +67,25 @@ func (t *tree) scope(part string) constructs.Construct {
 	return t.scopes[part]
 }
 
+// chain has CloudFormation make the stacks of the tree one after the other, and remove them in the opposite order. API Gateway's control
+// plane takes ten calls a second of an account, and a method is three: stacks that are made at the same time would exceed that.
+func (t *tree) chain() {
+	if !t.nested {
+		return
+	}
+	var before awscdk.CfnResource
+	for _, part := range sortedKeys(t.scopes) { // the first are those of methods, which need the paths anyway
+		if part == paths {
+			continue
+		}
+		of := awscdk.Stack_Of(t.scopes[part]).NestedStackResource()
+		if before != nil {
+			of.AddDependency(before)
+		}
+		before = of
+	}
+}
+
 // resource makes the resource of a path, and those above it, unless it is
 // there, and gives its id.
 func (t *tree) resource(path string) *string {

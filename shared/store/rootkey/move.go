@@ -160,7 +160,7 @@ func AdoptInFile(ctx context.Context, path string, root Moved, now func() time.T
 
 // wrap has a KMS key wrap a root key. One that cannot be unwrapped must not be stored: all that it sealed would be lost.
 func wrap(ctx context.Context, client Mover, keyID string, key []byte) ([]byte, error) {
-	out, err := client.Encrypt(ctx, &kms.EncryptInput{KeyId: &keyID, Plaintext: key, EncryptionContext: purpose()})
+	out, err := client.Encrypt(ctx, &kms.EncryptInput{KeyId: &keyID, Plaintext: key, EncryptionContext: Purpose()})
 	if err != nil {
 		return nil, fmt.Errorf("wrap the root key: %w", err)
 	}

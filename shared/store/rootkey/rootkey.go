@@ -84,13 +84,13 @@ type wrapper struct {
 
 var _ seal.Wrapper = wrapper{}
 
-// purpose is the encryption context: KMS logs it with every use and unwraps
+// Purpose returns the encryption context of the wrapped root key: KMS logs it with every use and unwraps
 // nothing without it.
-func purpose() map[string]string { return map[string]string{"gatewright": "root-key"} }
+func Purpose() map[string]string { return map[string]string{"gatewright": "root-key"} }
 
 func (w wrapper) Generate(ctx context.Context) ([]byte, error) {
 	out, err := w.client.GenerateDataKeyWithoutPlaintext(lasting(ctx), &kms.GenerateDataKeyWithoutPlaintextInput{
-		KeyId: &w.keyID, KeySpec: types.DataKeySpecAes256, EncryptionContext: purpose(),
+		KeyId: &w.keyID, KeySpec: types.DataKeySpecAes256, EncryptionContext: Purpose(),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("generate a data key: %w", err)
@@ -100,7 +100,7 @@ func (w wrapper) Generate(ctx context.Context) ([]byte, error) {
 
 func (w wrapper) Unwrap(ctx context.Context, wrapped []byte) ([]byte, error) {
 	out, err := w.client.Decrypt(ctx, &kms.DecryptInput{
-		KeyId: &w.keyID, CiphertextBlob: wrapped, EncryptionContext: purpose(),
+		KeyId: &w.keyID, CiphertextBlob: wrapped, EncryptionContext: Purpose(),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("decrypt a data key: %w", err)

@@ -1,0 +1,484 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// A creationRule is something that AWS checks when it makes a resource, or that becomes wrong in the first minutes after that. Neither
+// CloudFormation's schemas nor an emulator tells it.
+type creationRule struct {
+	name string
+	// source is where AWS documents it.
+	source string
+	// broken returns what breaks the rule in an installation, sorted, and how many resources the rule is about.
+	broken func(creation) (broken []string, looked int)
+	// undo changes the installation such that the rule is broken.
+	undo func(creation)
+}
+
+const awsDocs = "https://docs.aws.amazon.com/"
+
+// creationRules is every rule of this kind that installations are held to.
+var creationRules = []creationRule{
+	{
+		name:   "a function is made after the policies of its role: Lambda asks at once whether the role may send traces",
+		source: awsDocs + "lambda/latest/dg/services-xray.html",
+		broken: func(c creation) ([]string, int) {
+			return c.withoutPolicies("AWS::Lambda::Function", "Role")
+		},
+		undo: func(c creation) { c.forget("AWS::Lambda::Function", "AWS::IAM::Policy") },
+	},
+	{
+		name:   "an event source is made after the policies of its function's role: Lambda asks at once whether the role may read the stream",
+		source: awsDocs + "lambda/latest/dg/with-ddb.html",
+		broken: func(c creation) ([]string, int) {
+			return c.calledWithoutPolicies("AWS::Lambda::EventSourceMapping", func(map[string]any) bool { return true })
+		},
+		undo: func(c creation) {
+			c.forget("AWS::Lambda::EventSourceMapping", "AWS::IAM::Policy")
+			c.forget("AWS::Lambda::Function", "AWS::IAM::Policy")
+		},
+	},
+	{
+		name:   "a queue for failed calls is named after the policies of the function's role: Lambda asks at once whether the role may send to it",
+		source: awsDocs + "lambda/latest/dg/invocation-async-retain-records.html",
+		broken: func(c creation) ([]string, int) {
+			return c.calledWithoutPolicies("AWS::Lambda::EventInvokeConfig", func(p map[string]any) bool { return p["DestinationConfig"] != nil })
+		},
+		undo: func(c creation) {
+			c.forget("AWS::CloudFormation::Stack", "AWS::IAM::Policy")
+			c.forget("AWS::Lambda::Function", "AWS::IAM::Policy")
+		},
+	},
+	{
+		name:   "a service of ECS is made after the policies of its tasks' roles: its tasks start at once",
+		source: awsDocs + "AWSCloudFormation/latest/TemplateReference/aws-resource-ecs-service.html",
+		broken: func(c creation) (broken []string, looked int) {
+			for at, r := range c.all("AWS::ECS::Service") {
+				tasks := c.resource(c.named(at, r.Properties["TaskDefinition"]))
+				for _, role := range []string{"ExecutionRoleArn", "TaskRoleArn"} {
+					looked++
+					if len(c.missing(at, c.policiesOf(c.named(at, tasks.Properties[role])))) > 0 {
+						broken = append(broken, at+" "+role)
+					}
+				}
+			}
+			return broken, looked
+		},
+		undo: func(c creation) { c.forget("AWS::ECS::Service", "AWS::IAM::Policy") },
+	},
+	{
+		name:   "a bucket notifies a function after it may call it: S3 tries a call at once",
+		source: awsDocs + "AWSCloudFormation/latest/TemplateReference/aws-properties-s3-bucket-notificationconfiguration.html",
+		broken: func(c creation) (broken []string, looked int) {
+			for at, r := range c.all("AWS::S3::Bucket") {
+				if r.Properties["NotificationConfiguration"] == nil {
+					continue
+				}
+				looked++
+				if !slices.ContainsFunc(slices.Collect(maps.Keys(c.before(at))), func(at string) bool {
+					first := c.resource(at)
+					return first.Type == "AWS::Lambda::Permission" && first.Properties["Principal"] == "s3.amazonaws.com"
+				}) {
+					broken = append(broken, at)
+				}
+			}
+			return broken, looked
+		},
+		undo: func(c creation) { c.forget("AWS::S3::Bucket", "AWS::Lambda::Permission") },
+	},
+	{
+		name:   "a schedule has a role that the scheduler takes on: it tries at once",
+		source: awsDocs + "scheduler/latest/UserGuide/setting-up.html#setting-up-execution-role",
+		broken: func(c creation) (broken []string, looked int) {
+			for at, r := range c.all("AWS::Scheduler::Schedule") {
+				looked++
+				role := c.resource(c.named(at, get(r.Properties, "Target", "RoleArn")))
+				if get(role.Properties, "AssumeRolePolicyDocument", "Statement", 0, "Principal", "Service") != "scheduler.amazonaws.com" || role.Properties["Policies"] == nil {
+					broken = append(broken, at)
+				}
+			}
+			return broken, looked
+		},
+		undo: func(c creation) {
+			for _, s := range c.stacks {
+				for _, r := range s.Resources {
+					if r.Type == "AWS::IAM::Role" {
+						delete(r.Properties, "Policies")
+					}
+				}
+			}
+		},
+	},
+	{
+		name:   "an alias is made after the group that releases it: its update policy names the group",
+		source: awsDocs + "AWSCloudFormation/latest/UserGuide/aws-attribute-updatepolicy.html",
+		broken: func(c creation) (broken []string, looked int) {
+			for at, r := range c.all("AWS::Lambda::Alias") {
+				group := get(r.UpdatePolicy, "CodeDeployLambdaAliasUpdate", "DeploymentGroupName")
+				if group == nil {
+					continue
+				}
+				looked++
+				if !slices.ContainsFunc(slices.Collect(maps.Keys(c.before(at))), func(at string) bool {
+					return c.resource(at).Properties["DeploymentGroupName"] == group
+				}) {
+					broken = append(broken, at)
+				}
+			}
+			return broken, looked
+		},
+		undo: func(c creation) { c.forget("AWS::Lambda::Alias", "AWS::CloudFormation::Stack") },
+	},
+	{
+		name:   "a web ACL is put before a stage that is there",
+		source: awsDocs + "AWSCloudFormation/latest/TemplateReference/aws-resource-wafv2-webaclassociation.html",
+		broken: func(c creation) (broken []string, looked int) {
+			for at := range c.all("AWS::WAFv2::WebACLAssociation") {
+				looked++
+				if !slices.ContainsFunc(slices.Collect(maps.Keys(c.before(at))), func(at string) bool { return c.resource(at).Type == "AWS::ApiGateway::Stage" }) {
+					broken = append(broken, at)
+				}
+			}
+			return broken, looked
+		},
+		undo: func(c creation) { c.forget("AWS::WAFv2::WebACLAssociation", "AWS::ApiGateway::Stage") },
+	},
+	{
+		name:   "stacks with many parts of API Gateway are made one after the other: its control plane takes ten calls a second of an account",
+		source: awsDocs + "apigateway/latest/developerguide/limits.html#api-gateway-control-service-limits-table",
+		broken: func(c creation) (broken []string, looked int) {
+			const few = 10 // resources: of these, API Gateway takes all calls at once (a burst of 40)
+			files := map[string]int{}
+			for at, r := range c.each() {
+				if strings.HasPrefix(r.Type, "AWS::ApiGateway::") && c.stackAt[fileOf(at)] != "" {
+					files[fileOf(at)]++
+				}
+			}
+			many := slices.DeleteFunc(slices.Sorted(maps.Keys(files)), func(file string) bool { return files[file] <= few })
+			for i, one := range many {
+				for _, other := range many[i+1:] {
+					looked++
+					if !c.before(c.stackAt[one])[c.stackAt[other]] && !c.before(c.stackAt[other])[c.stackAt[one]] {
+						broken = append(broken, c.stackAt[one]+" and "+c.stackAt[other])
+					}
+				}
+			}
+			return broken, looked
+		},
+		undo: func(c creation) { c.forget("AWS::CloudFormation::Stack", "AWS::CloudFormation::Stack") },
+	},
+	{
+		name:   "each path of a REST API leads to a function: API Gateway takes a bearer token of another path for a signature, and repeats it in a 403",
+		source: awsDocs + "apigateway/latest/developerguide/supported-gateway-response-types.html",
+		broken: func(c creation) (broken []string, looked int) {
+			whole := map[string]bool{} // APIs and paths of methods that take everything
+			for _, r := range c.all("AWS::ApiGateway::Method") {
+				if r.Properties["HttpMethod"] == anyMethod {
+					whole[unreferred(r.Properties["RestApiId"])+" "+c.pathOf(r.Properties["ResourceId"])] = true
+				}
+			}
+			for at := range c.all("AWS::ApiGateway::RestApi") {
+				for _, path := range []string{"/", "/" + greedy} {
+					looked++
+					if !whole[idOf(at)+" "+path] {
+						broken = append(broken, at+" "+path)
+					}
+				}
+			}
+			return broken, looked
+		},
+		undo: func(c creation) {
+			for at, r := range c.all("AWS::ApiGateway::Method") {
+				if c.pathOf(r.Properties["ResourceId"]) == "/"+greedy {
+					delete(c.stacks[fileOf(at)].Resources, idOf(at))
+				}
+			}
+		},
+	},
+	{
+		name:   "what API Gateway answers by itself is a problem, repeats nothing of the request but its path, and says when to come back",
+		source: awsDocs + "apigateway/latest/developerguide/supported-gateway-response-types.html",
+		broken: func(c creation) (broken []string, looked int) {
+			kinds := map[string]map[string]bool{}
+			for at, r := range c.all("AWS::ApiGateway::GatewayResponse") {
+				looked++
+				api, kind := unreferred(r.Properties["RestApiId"]), fmt.Sprint(r.Properties["ResponseType"])
+				if kinds[api] == nil {
+					kinds[api] = map[string]bool{}
+				}
+				kinds[api][kind] = true
+				text := fmt.Sprint(get(r.Properties, "ResponseTemplates", "application/json"))
+				if strings.Contains(text, "$context.error") || strings.Contains(text, "$input") || strings.Contains(text, "$method") {
+					broken = append(broken, at+" repeats the request")
+				}
+				if r.Properties["StatusCode"] == "429" && get(r.Properties, "ResponseParameters", "gatewayresponse.header.Retry-After") == nil {
+					broken = append(broken, at+" has no Retry-After")
+				}
+			}
+			for at := range c.all("AWS::ApiGateway::RestApi") {
+				for _, kind := range []string{"DEFAULT_4XX", "DEFAULT_5XX", "INVALID_SIGNATURE", "MISSING_AUTHENTICATION_TOKEN", "THROTTLED", "WAF_FILTERED"} {
+					if !kinds[idOf(at)][kind] {
+						broken = append(broken, at+" has no "+kind)
+					}
+				}
+			}
+			return broken, looked
+		},
+		undo: func(c creation) {
+			for _, r := range c.all("AWS::ApiGateway::GatewayResponse") {
+				if parameters, ok := r.Properties["ResponseParameters"].(map[string]any); ok {
+					delete(parameters, "gatewayresponse.header.Retry-After")
+				}
+			}
+		},
+	},
+	{
+		name:   "a release of the gateway's function ends with the alarm of its faults: they are answers, and no errors of the function",
+		source: awsDocs + "codedeploy/latest/userguide/deployment-groups-configure-advanced-options.html",
+		broken: func(c creation) (broken []string, looked int) {
+			for at, r := range c.all("AWS::CodeDeploy::DeploymentGroup") {
+				if r.Properties["DeploymentGroupName"] != gateway {
+					continue
+				}
+				looked++
+				alarms, _ := get(r.Properties, "AlarmConfiguration", "Alarms").([]any)
+				if !slices.ContainsFunc(alarms, func(alarm any) bool { return strings.Contains(render(get(alarm, "Name")), "GatewayFaults") }) {
+					broken = append(broken, at)
+				}
+			}
+			return broken, looked
+		},
+		undo: func(c creation) {
+			for _, r := range c.all("AWS::CodeDeploy::DeploymentGroup") {
+				delete(r.Properties, "AlarmConfiguration")
+			}
+		},
+	},
+	{
+		name:   "functions use the key of the root key for the root key alone",
+		source: awsDocs + "kms/latest/developerguide/conditions-kms.html#conditions-kms-encryption-context",
+		broken: func(c creation) (broken []string, looked int) {
+			for at, statement := range c.statements() {
+				if !strings.Contains(render(statement["Action"]), "kms:") {
+					continue
+				}
+				looked++
+				if get(statement, "Condition", "StringEquals", "kms:EncryptionContext:gatewright") != "root-key" {
+					broken = append(broken, at)
+				}
+			}
+			return broken, looked
+		},
+		undo: func(c creation) {
+			for _, statement := range c.statements() {
+				delete(statement, "Condition")
+			}
+		},
+	},
+}
+
+// TestInstallationsKeepTheRulesOfTheirCreation looks at each rule in an installation with everything, and breaks it there once.
+func TestInstallationsKeepTheRulesOfTheirCreation(t *testing.T) {
+	a := synthesise(t, everything())
+	for _, rule := range creationRules {
+		t.Run(rule.name, func(t *testing.T) {
+			broken, looked := rule.broken(newCreation(t, a))
+			if looked == 0 {
+				t.Errorf("no resource of the installation is looked at (%s)", rule.source)
+			}
+			slices.Sort(broken)
+			for _, at := range broken {
+				t.Errorf("%s breaks it (%s)", at, rule.source)
+			}
+			without := newCreation(t, a)
+			rule.undo(without)
+			without.order()
+			if broken, _ := rule.broken(without); len(broken) == 0 {
+				t.Error("an installation without what keeps the rule is not found")
+			}
+		})
+	}
+}
+
+// creation is an installation with the order in which CloudFormation makes its resources. A resource is named by the file of its stack and its
+// logical id.
+type creation struct {
+	assembly
+	// stackAt is the resource of a nested stack in its parent, by the stack's file.
+	stackAt map[string]string
+	// needs are the resources that are there before a resource, by its name: those that it names itself.
+	needs map[string][]string
+}
+
+func newCreation(t *testing.T, a assembly) creation {
+	t.Helper()
+	c := creation{assembly: assembly{stacks: map[string]template{}}, stackAt: map[string]string{}, needs: map[string][]string{}}
+	for file, raw := range a.raw {
+		var one template
+		if err := json.Unmarshal(raw, &one); err != nil {
+			t.Fatal(err)
+		}
+		c.stacks[file] = one
+	}
+	c.inline()
+	c.order()
+	return c
+}
+
+// order finds out what needs what.
+func (c creation) order() {
+	clear(c.needs)
+	for at, r := range c.each() {
+		if file, ok := r.Metadata["aws:asset:path"].(string); ok && r.Type == "AWS::CloudFormation::Stack" {
+			c.stackAt[file] = at
+		}
+		named := append(namesIn(r.Properties), r.DependsOn...)
+		for _, name := range named {
+			if _, ok := c.stacks[fileOf(at)].Resources[name]; ok {
+				c.needs[at] = append(c.needs[at], fileOf(at)+" "+name)
+			}
+		}
+	}
+	for at := range c.each() {
+		if of := c.stackAt[fileOf(at)]; of != "" { // what its stack needs is there first
+			c.needs[at] = append(c.needs[at], c.needs[of]...)
+		}
+	}
+}
+
+// before are all the resources that are there before another one. A nested stack that is there has all of its resources.
+func (c creation) before(at string) map[string]bool {
+	out := map[string]bool{}
+	var visit func(at string)
+	visit = func(at string) {
+		for _, next := range c.needs[at] {
+			if out[next] {
+				continue
+			}
+			out[next] = true
+			visit(next)
+			for file, of := range c.stackAt {
+				if of == next {
+					for id := range c.stacks[file].Resources {
+						out[file+" "+id] = true
+					}
+				}
+			}
+		}
+	}
+	visit(at)
+	return out
+}
+
+// each gives all resources by their names.
+func (c creation) each() map[string]resource {
+	out := map[string]resource{}
+	for file, s := range c.stacks {
+		for id, r := range s.Resources {
+			out[file+" "+id] = r
+		}
+	}
+	return out
+}
+
+// all gives the resources of a type by their names.
+func (c creation) all(kind string) map[string]resource {
+	out := c.each()
+	maps.DeleteFunc(out, func(_ string, r resource) bool { return r.Type != kind })
+	return out
+}
+
+func fileOf(at string) string { file, _, _ := strings.Cut(at, " "); return file }
+
+func idOf(at string) string { _, id, _ := strings.Cut(at, " "); return id }
+
+func (c creation) resource(at string) resource { return c.stacks[fileOf(at)].Resources[idOf(at)] }
+
+// named is the resource that a reference leads to, which is in the same stack.
+func (c creation) named(at string, reference any) string {
+	for _, name := range namesIn(reference) {
+		return fileOf(at) + " " + name
+	}
+	return ""
+}
+
+// policiesOf are the policies of a role.
+func (c creation) policiesOf(role string) (out []string) {
+	for at, r := range c.all("AWS::IAM::Policy") {
+		roles, _ := r.Properties["Roles"].([]any)
+		if slices.ContainsFunc(roles, func(of any) bool { return c.named(at, of) == role }) {
+			out = append(out, at)
+		}
+	}
+	return out
+}
+
+// missing are those of some resources that are not there before another one.
+func (c creation) missing(at string, first []string) []string {
+	before := c.before(at)
+	if len(first) == 0 {
+		return []string{"a policy"}
+	}
+	return slices.DeleteFunc(first, func(at string) bool { return before[at] })
+}
+
+// withoutPolicies are the resources of a type that do not wait for the policies of the role that a property names.
+func (c creation) withoutPolicies(kind, property string) (broken []string, looked int) {
+	for at, r := range c.all(kind) {
+		looked++
+		if len(c.missing(at, c.policiesOf(c.named(at, r.Properties[property])))) > 0 {
+			broken = append(broken, at)
+		}
+	}
+	return broken, looked
+}
+
+// calledWithoutPolicies are the resources of a type with the name of a function that do not wait for the policies of its role.
+func (c creation) calledWithoutPolicies(kind string, about func(map[string]any) bool) (broken []string, looked int) {
+	for at, r := range c.all(kind) {
+		if !about(r.Properties) {
+			continue
+		}
+		looked++
+		policies := []string{}
+		for first := range c.before(at) {
+			if f := c.resource(first); f.Type == "AWS::Lambda::Function" {
+				policies = append(policies, c.policiesOf(c.named(first, f.Properties["Role"]))...)
+			}
+		}
+		if len(c.missing(at, policies)) > 0 {
+			broken = append(broken, at)
+		}
+	}
+	return broken, looked
+}
+
+// forget takes from the resources of a type that they wait for those of another type.
+func (c creation) forget(kind, first string) {
+	for file, s := range c.stacks {
+		for id, r := range s.Resources {
+			if r.Type == kind {
+				r.DependsOn = slices.DeleteFunc(r.DependsOn, func(id string) bool { return s.Resources[id].Type == first })
+				c.stacks[file].Resources[id] = r
+			}
+		}
+	}
+}
+
+// statements are the statements of all policies.
+func (c creation) statements() map[string]map[string]any {
+	out := map[string]map[string]any{}
+	for at, r := range c.all("AWS::IAM::Policy") {
+		list, _ := get(r.Properties, "PolicyDocument", "Statement").([]any)
+		for i, s := range list {
+			out[fmt.Sprintf("%s, statement %d", at, i)], _ = s.(map[string]any)
+		}
+	}
+	return out
+}
