@@ -15,7 +15,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/cloudformation"
 	"github.com/aws/aws-sdk-go-v2/service/cloudformation/types"
 	"github.com/aws/aws-sdk-go-v2/service/lambda"
-	lambdatypes "github.com/aws/aws-sdk-go-v2/service/lambda/types"
 	"github.com/aws/smithy-go"
 )
 
@@ -31,7 +30,7 @@ type fake struct {
 	// left are the resources that ListStackResources returns, on pages of one, by the id of their stack.
 	left map[string][]types.StackResourceSummary
 
-	limit       *lambdatypes.AccountLimit
+	limit       *lambda.GetAccountSettingsOutput
 	parameters  map[string]string
 	certificate string
 	roles       string
@@ -100,7 +99,7 @@ func (f *fake) UpdateTerminationProtection(_ context.Context, in *cloudformation
 }
 
 func (f *fake) GetAccountSettings(context.Context, *lambda.GetAccountSettingsInput, ...func(*lambda.Options)) (*lambda.GetAccountSettingsOutput, error) {
-	return &lambda.GetAccountSettingsOutput{AccountLimit: f.limit}, f.called("GetAccountSettings")
+	return f.limit, f.called("GetAccountSettings")
 }
 
 // ask is the AWS command line.
@@ -138,8 +137,7 @@ func (f *fake) ask(_ context.Context, args ...string) (string, error) {
 // create does what the CDK and CloudFormation do for cdk deploy. A stack whose creation failed is deleted first, and termination protection
 // is on before anything is created.
 func (f *fake) create(template string, protected, failing bool) error {
-	switch f.status {
-	case types.StackStatusRollbackComplete, types.StackStatusRollbackFailed:
+	if f.status == types.StackStatusRollbackComplete || f.status == types.StackStatusRollbackFailed {
 		if f.protected {
 			return errors.New("Stack [gatewright-dev] cannot be deleted while TerminationProtection is enabled")
 		}

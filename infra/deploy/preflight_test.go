@@ -7,9 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/cloudformation/types"
-	lambdatypes "github.com/aws/aws-sdk-go-v2/service/lambda/types"
+	"github.com/aws/aws-sdk-go-v2/service/lambda"
 )
 
 // whole is a template in which each check finds something to read. Its functions reserve 446 calls.
@@ -34,10 +33,6 @@ const whole = `{
 }`
 
 const issued = `{"Certificate": {"Status": "ISSUED", "DomainName": "API.example.com", "SubjectAlternativeNames": ["API.example.com", "*.apis.example.com"]}}`
-
-func limits(limit, unreserved int32) *lambdatypes.AccountLimit {
-	return &lambdatypes.AccountLimit{ConcurrentExecutions: limit, UnreservedConcurrentExecutions: aws.Int32(unreserved)}
-}
 
 // ready returns an account in which the first deployment of whole succeeds.
 func ready() *fake {
@@ -197,7 +192,7 @@ func TestUnreadableChecksStopNothing(t *testing.T) {
 		"ssm:GetParameters": func(f *fake) {
 			f.parameters = map[string]string{"/cdk-bootstrap/hnb659fds/version": "", "/gatewright/dev/gateway-certificate": ""}
 		},
-		"lambda:GetAccountSettings": func(f *fake) { f.limit = nil },
+		"lambda:GetAccountSettings": func(f *fake) { f.limit = &lambda.GetAccountSettingsOutput{} },
 		"acm:DescribeCertificate":   func(f *fake) { f.certificate = `{}` },
 		"iam:ListRoles":             func(f *fake) { f.roles = `null` },
 	}
@@ -246,7 +241,7 @@ func TestDeployedResourcesAreNotCheckedAgain(t *testing.T) {
 		f := ready()
 		f.status, f.template, f.limit = types.StackStatusUpdateComplete, whole, limits(1000, tt.unreserved)
 		_, _, err := f.run(t, tt.template, false, func(d *deployment) { d.wanted = []string{"apiDomain"} })
-		got := ""
+		var got string
 		if err != nil {
 			got = err.Error()
 		} else {
