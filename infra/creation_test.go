@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -235,6 +236,36 @@ var creationRules = []creationRule{
 				if parameters, ok := r.Properties["ResponseParameters"].(map[string]any); ok {
 					delete(parameters, "gatewayresponse.header.Retry-After")
 				}
+			}
+		},
+	},
+	{
+		name:   "a method takes no more requests at once than its function runs calls: API Gateway answers a call that Lambda refuses with 500",
+		source: awsDocs + "lambda/latest/dg/services-apigateway.html#services-apigateway-errors",
+		broken: func(c creation) (broken []string, looked int) {
+			for at, r := range c.all("AWS::ApiGateway::Stage") {
+				most := math.Inf(1) // of the functions behind its methods
+				for _, method := range c.all("AWS::ApiGateway::Method") {
+					if unreferred(method.Properties["RestApiId"]) == unreferred(r.Properties["RestApiId"]) {
+						if reserved, ok := c.find(c.behind(method)).Properties["ReservedConcurrentExecutions"].(float64); ok {
+							most = min(most, reserved)
+						}
+					}
+				}
+				settings, _ := r.Properties["MethodSettings"].([]any)
+				for _, of := range settings {
+					looked++
+					if burst, ok := get(of, "ThrottlingBurstLimit").(float64); !ok || burst > most {
+						broken = append(broken, fmt.Sprintf("%s, %v", at, get(of, "ResourcePath")))
+					}
+				}
+			}
+			return broken, looked
+		},
+		undo: func(c creation) {
+			for _, r := range c.all("AWS::ApiGateway::Stage") {
+				of, _ := get(r.Properties, "MethodSettings", 0).(map[string]any)
+				of["ThrottlingBurstLimit"] = 1000.0
 			}
 		},
 	},

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gatewright/gatewright/functions"
 	"github.com/gatewright/gatewright/shared/trigger"
 )
 
@@ -41,7 +42,8 @@ func TestEachStageHasAThrottleOfItsOwn(t *testing.T) {
 		context map[string]string
 		want    map[string][2]any // by the stage's API: rate and burst
 	}{
-		"by default": {nil, map[string][2]any{"Api": {1000.0, 1000.0}, "Gateway": {9000.0, 4000.0}}},
+		// A function that reserves 20 calls of 100 ms answers 200 a second, and the gateway's function has 554 calls at once.
+		"by default": {nil, map[string][2]any{"Api": {200.0, 20.0}, "Gateway": {9000.0, 554.0}}},
 		"as the context says": {
 			unfenced,
 			map[string][2]any{"Api": {50.0, 60.0}, "Gateway": {nil, nil}},
@@ -54,7 +56,7 @@ func TestEachStageHasAThrottleOfItsOwn(t *testing.T) {
 			}
 			for api, want := range test.want {
 				settings, _ := stages[api+"Stage"].Properties["MethodSettings"].([]any)
-				if len(settings) != 1 || get(settings[0], "ResourcePath") != "/*" || get(settings[0], "HttpMethod") != "*" {
+				if len(settings) == 0 || get(settings[0], "ResourcePath") != "/*" || get(settings[0], "HttpMethod") != "*" {
 					t.Fatalf("the methods of %s have the settings %v", api, settings)
 				}
 				if got := [2]any{get(settings[0], "ThrottlingRateLimit"), get(settings[0], "ThrottlingBurstLimit")}; got != want {
@@ -62,6 +64,34 @@ func TestEachStageHasAThrottleOfItsOwn(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestFunctionsThatComputeTakeLess: their calls take longer, so that fewer a second use up what they reserve.
+func TestFunctionsThatComputeTakeLess(t *testing.T) {
+	a := synthesise(t, needed(nil))
+	computes := map[string]bool{}
+	for _, g := range functions.Groups() {
+		computes[exported(g.Name)+"Function"] = g.Computes
+	}
+	own := map[string]bool{} // paths with a throttle of their own
+	for _, stage := range a.all("AWS::ApiGateway::Stage") {
+		settings, _ := stage.Properties["MethodSettings"].([]any)
+		for _, of := range settings[1:] {
+			if get(of, "ThrottlingRateLimit") != 50.0 || get(of, "ThrottlingBurstLimit") != 20.0 {
+				t.Errorf("%v takes %v requests a second and %v at once, want 50 and 20", get(of, "ResourcePath"), get(of, "ThrottlingRateLimit"), get(of, "ThrottlingBurstLimit"))
+			}
+			own[fmt.Sprint(get(of, "HttpMethod"), " ", strings.ReplaceAll(strings.TrimPrefix(render(get(of, "ResourcePath")), "/"), "~1", "/"))] = true
+		}
+	}
+	for id, method := range a.all("AWS::ApiGateway::Method") {
+		called := fmt.Sprint(method.Properties["HttpMethod"], " ", a.pathOf(method.Properties["ResourceId"]))
+		if computes[a.behind(method)] != own[called] {
+			t.Errorf("%s, %s of %s: it has a throttle of its own: %v", id, called, a.behind(method), own[called])
+		}
+	}
+	if len(own) == 0 {
+		t.Error("no method has a throttle of its own")
 	}
 }
 

@@ -42,8 +42,8 @@ type declared struct {
 	reach   store.Reach
 	timeout time.Duration
 	memory  int
-	// models says that it may ask models of Bedrock.
-	models bool
+	// models says that it may ask models of Bedrock, computes that its calls take the processor (api.Group.Computes).
+	models, computes bool
 	routes []api.Declaration
 	on     []trigger.Event
 	// retries are those of calls that wait for no answer.
@@ -56,7 +56,7 @@ func declaredFunctions(s Settings) []declared {
 	var out []declared
 	for _, g := range functions.Groups() {
 		d := declared{name: g.Name, does: g.Description, routes: g.Declarations(), reach: g.Reached(), timeout: requestTimeout, memory: s.MemoryMB, models: g.Models}
-		if g.Computes {
+		if d.computes = g.Computes; d.computes {
 			d.memory = s.ComputeMemoryMB
 		}
 		for _, o := range d.routes {

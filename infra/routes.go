@@ -178,7 +178,7 @@ func addRoutes(api front, s Settings, name string, routes []route, fs map[string
 	}
 	tree.chain()
 	newGatewayResponses(api, &served)
-	served.newStage(api, s, name)
+	served.newStage(api, s, name, s.throttles(name, routes, fs))
 }
 
 // integration hands a route's requests to a function.

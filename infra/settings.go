@@ -89,7 +89,7 @@ type Settings struct {
 	// APIRate and APIBurst are requests a second that API Gateway takes for each method of the management API, and how many at once
 	// beyond that; GatewayRate and GatewayBurst those of all deployments together. 0 leaves both to the account's quota. By default they
 	// are together what an account has unless it asks for more: 10,000 a second, and bursts of 5,000.
-	APIRate      int `json:"apiRate" default:"1000" minimum:"0" maximum:"1000000" doc:"requests a second that API Gateway takes for each method of the management API; 0, of apiBurst too, for the account's quota"`
+	APIRate      int `json:"apiRate" default:"1000" minimum:"0" maximum:"1000000" doc:"requests a second that API Gateway takes for each method of the management API, where [its function can answer](#size) as many; 0, of apiBurst too, for the account's quota"`
 	APIBurst     int `json:"apiBurst" default:"1000" minimum:"0" maximum:"1000000" doc:"how many of them at once beyond"`
 	GatewayRate  int `json:"gatewayRate" default:"9000" minimum:"0" maximum:"1000000" doc:"the same of all deployments together"`
 	GatewayBurst int `json:"gatewayBurst" default:"4000" minimum:"0" maximum:"1000000" doc:"the same of all deployments together"`

@@ -29,13 +29,13 @@ func (n *snapshot) add(properties any, made awscdk.CfnResource) {
 //
 // What is removed from an API is removed last, after the snapshot, which still has
 // it: until the next one, its function says that there is no such operation.
-func (n *snapshot) newStage(f front, s Settings, name string) {
+func (n *snapshot) newStage(f front, s Settings, name string, throttles *[]any) {
 	stage := &awsapigateway.CfnStageProps{
 		RestApiId: f.rest.Ref(), StageName: jsii.String(s.Stage),
 		// What API Gateway tells X-Ray of a request has its whole URL, with the query, and the client's
 		// address and user agent. What Lambda tells has none of it.
 		TracingEnabled: jsii.Bool(false),
-		MethodSettings: s.throttles(name),
+		MethodSettings: throttles,
 	}
 	id := deploymentID(f.scope, append([]any{f.properties, stage, s.domain(name)}, n.parts...))
 	deployment := awsapigateway.NewCfnDeployment(f.scope, &id, &awsapigateway.CfnDeploymentProps{RestApiId: f.rest.Ref()})
