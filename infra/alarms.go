@@ -94,6 +94,26 @@ func newReleaseNotice(scope constructs.Construct, s Settings) {
 	})
 }
 
+// newKeyNotice tells that somebody disables the key that wraps the root key, or has it deleted: nothing can be unsealed then. EventBridge hears of it
+// from CloudTrail, which needs a trail in the account. KMS itself tells only of a deletion that has happened.
+func newKeyNotice(scope constructs.Construct, s Settings, d data) {
+	if s.AlarmTopic == "" || s.Emulator != "" {
+		return
+	}
+	awsevents.NewCfnRule(scope, jsii.String("RootKeyInDanger"), &awsevents.CfnRuleProps{
+		Description: jsii.String("Tells that the KMS key of the root key is disabled or is to be deleted: cancel it within the waiting period of the key"),
+		EventPattern: map[string]any{
+			"source": []any{"aws.kms"}, "detail-type": []any{"AWS API Call via CloudTrail"},
+			"detail": map[string]any{
+				"eventName": []any{"DisableKey", "ScheduleKeyDeletion"},
+				// The caller names the key by its id or its ARN; CloudTrail names it by its ARN here.
+				"resources": map[string]any{"ARN": []any{d.key.AttrArn()}},
+			},
+		},
+		Targets: &[]any{&awsevents.CfnRule_TargetProperty{Id: jsii.String("topic"), Arn: &s.AlarmTopic}},
+	})
+}
+
 // addressAlarms has each alarm of the installation tell the topic when it begins and when it ends, whichever file has made
 // it. CloudFormation's own properties are set, since alarms stand in several stacks.
 func (s Settings) addressAlarms(root awscdk.Stack) {

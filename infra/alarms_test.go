@@ -34,8 +34,8 @@ func TestTheTopicHearsOfEachAlarm(t *testing.T) {
 			}
 		}
 		rules := a.all("AWS::Events::Rule")
-		if want := map[bool]int{true: 2}[name != ""]; len(rules) != want {
-			t.Errorf("%d rules tell of releases that failed, want %d", len(rules), want)
+		if want := map[bool]int{true: 3}[name != ""]; len(rules) != want {
+			t.Errorf("%d rules tell of releases that failed and of the key, want %d", len(rules), want)
 		}
 		of := map[string]any{}
 		for _, r := range rules {
@@ -47,6 +47,11 @@ func TestTheTopicHearsOfEachAlarm(t *testing.T) {
 		if name != "" && (get(of["aws.codedeploy"], "detail", "application", 0) != "gatewright-dev" || get(of["aws.ecs"], "detail", "eventName", 0) != "SERVICE_DEPLOYMENT_FAILED" ||
 			get(of["aws.ecs"], "resources", 0, "suffix") != ":service/gatewright-dev-gateway/gateway") {
 			t.Errorf("the rules are of %v", of)
+		}
+		if name != "" {
+			if got := render(get(of["aws.kms"], "detail")); !strings.Contains(got, "DisableKey") || !strings.Contains(got, "ScheduleKeyDeletion") || !strings.Contains(got, "RootKey") {
+				t.Errorf("the rule of the key is of %s", got)
+			}
 		}
 		told := ""
 		for _, stack := range a.stacks {

@@ -44,8 +44,8 @@ type declared struct {
 	memory  int
 	// models says that it may ask models of Bedrock, computes that its calls take the processor (api.Group.Computes).
 	models, computes bool
-	routes []api.Declaration
-	on     []trigger.Event
+	routes           []api.Declaration
+	on               []trigger.Event
 	// retries are those of calls that wait for no answer.
 	retries trigger.Retries
 }

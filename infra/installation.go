@@ -93,6 +93,7 @@ func newInstallation(app awscdk.App, s Settings, declarations []declared, servic
 	newDashboard(stack, s, d, fs, running, apis)
 	newOutputs(stack, s, d, apis)
 	newReleaseNotice(stack, s)
+	newKeyNotice(stack, s, d)
 	s.addressAlarms(stack)
 }
 

@@ -73,6 +73,7 @@ func sizesOf(t *testing.T, a assembly, fs []declared) []size {
 		{"parameters of the one with most", float64(parameters), 200, ""},
 		{"characters of the largest template", float64(bytes), 1_000_000, ""},
 		{"resources of an API", count("AWS::ApiGateway::Resource"), 300, ""},
+		{"calls of API Gateway's control plane by a first deployment", a.controlCalls(), 0, fmt.Sprintf("%.0f s at 10 a second", a.controlCalls()/10)},
 		{"functions", count("AWS::Lambda::Function"), 0, ""},
 		{"calls at once that they reserve, of 1,000", float64(1000 - settingsFor(t, needed(nil)).unreserved(fs)), 900, ""},
 		{"characters of a role's policies", float64(role), 10_240, ""},
@@ -81,6 +82,22 @@ func sizesOf(t *testing.T, a assembly, fs []declared) []size {
 		{"log groups", count("AWS::Logs::LogGroup"), 1_000_000, ""},
 		{"metrics, if all operations are used", float64(operations*operationMetrics + len(metrics)), 0, fmt.Sprintf("$%.2f a month", metricPrice*float64(operations*operationMetrics+len(metrics)))},
 	}
+}
+
+// controlCalls is how many calls of API Gateway's control plane it takes at least to make the APIs. It takes three for each method
+// (PutMethod, PutIntegration, and GetMethod, by which CloudFormation finds out whether there is one), and two for each other part.
+func (a assembly) controlCalls() (n float64) {
+	for _, s := range a.stacks {
+		for _, r := range s.Resources {
+			switch {
+			case r.Type == "AWS::ApiGateway::Method":
+				n += 3
+			case strings.HasPrefix(r.Type, "AWS::ApiGateway::"):
+				n += 2
+			}
+		}
+	}
+	return n
 }
 
 // compacted is a template without white space, as the CDK uploads it at the most.
