@@ -70,6 +70,8 @@ func (a assembly) parts(t *testing.T) []part {
 				p.name = render(r.Properties["ResponseType"])
 			case "Stage":
 				p.name = render(r.Properties["StageName"])
+			case "Account":
+				p.name = "-" // a setting of the account and the region
 			case "DomainName", "BasePathMapping":
 				p.api, p.name = "-", cmp.Or(unreferred(r.Properties["DomainName"]), render(r.Properties["DomainName"]))
 			default:

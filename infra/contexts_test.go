@@ -14,11 +14,12 @@ var (
 	ownDomain = map[string]string{"apiDomain": "api.example.com", "waf": "true"}
 	// streams has a gateway that streams, and a model behind an inference profile.
 	streams = map[string]string{"streaming": "true", "docsAnswers": "eu." + haiku}
-	// larger has more memory for the gateway, and for functions without a size of their own.
-	larger = map[string]string{"gatewayMemory": "1024", "memory": "512"}
-	// unfenced is for a small account without reservations. It has its own throttles, a web ACL and no canary.
+	// larger has more memory for the gateway, and for functions without a size of their own. Its account has a role for access logs.
+	larger = map[string]string{"gatewayMemory": "1024", "memory": "512", "accessLogs": "account"}
+	// unfenced is for a small account without reservations. It has its own throttles, a web ACL, no canary and no access logs.
 	unfenced = map[string]string{
 		"concurrency": "0", "apiRate": "50", "apiBurst": "60", "gatewayRate": "0", "gatewayBurst": "0", "waf": "true", "canary": "false",
+		"accessLogs": "none",
 	}
 	// besideEmulator has a relay and a proxy of the management API beside an emulator.
 	besideEmulator = map[string]string{"emulator": localStack, "apiUrl": "http://api.example.com", "relayUrl": "http://127.0.0.1:9003"}

@@ -269,6 +269,23 @@ var creationRules = []creationRule{
 		},
 	},
 	{
+		name:   "a stage with access logs is made after API Gateway knows a role to write them: it refuses the stage otherwise",
+		source: awsDocs + "apigateway/latest/developerguide/set-up-logging.html",
+		broken: func(c creation) (broken []string, looked int) {
+			for at, r := range c.all("AWS::ApiGateway::Stage") {
+				if r.Properties["AccessLogSetting"] == nil {
+					continue
+				}
+				looked++
+				if !slices.ContainsFunc(slices.Collect(maps.Keys(c.before(at))), func(at string) bool { return c.resource(at).Type == "AWS::ApiGateway::Account" }) {
+					broken = append(broken, at)
+				}
+			}
+			return broken, looked
+		},
+		undo: func(c creation) { c.forget("AWS::ApiGateway::Stage", "AWS::ApiGateway::Account") },
+	},
+	{
 		name:   "a release of the gateway's function ends with the alarm of its faults: they are answers, and no errors of the function",
 		source: awsDocs + "codedeploy/latest/userguide/deployment-groups-configure-advanced-options.html",
 		broken: func(c creation) (broken []string, looked int) {

@@ -78,7 +78,7 @@ func (s Settings) reserved(f declared) int {
 // No method takes more than what its function can answer. Lambda refuses calls beyond the function's reservation, and API Gateway answers such a
 // refusal with 500, which clients take for a fault. Its own throttle answers 429.
 //
-// Nothing of requests is logged or traced by the platform: it would write whole requests down.
+// The execution logs and traces of the platform are off: they would write whole requests down. Access logs have one line each (accessLine).
 // Metrics by method cost by the method, and nothing reads them.
 func (s Settings) throttles(name string, routes []route, fs map[string]*function) *[]any {
 	if name != management {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -10,6 +11,12 @@ import (
 	"github.com/gatewright/gatewright/functions"
 	"github.com/gatewright/gatewright/shared/trigger"
 )
+
+// tellsNothing are the variables of access logs that have nothing of a request's path, query, headers, body and client.
+var tellsNothing = []string{
+	"$context.requestTime", "$context.requestId", "$context.httpMethod", "$context.resourcePath", "$context.status",
+	"$context.error.responseType", "$context.integrationStatus", "$context.responseLatency", "$context.responseLength",
+}
 
 // TestStagesTellNothingOfARequest: what API Gateway would trace and log of one has its URL with the query, its headers and
 // its client's address and user agent, which docs/observability.md says are told nowhere.
@@ -22,8 +29,14 @@ func TestStagesTellNothingOfARequest(t *testing.T) {
 		if stage.Properties["TracingEnabled"] != false {
 			t.Errorf("%s is traced: %v", id, stage.Properties["TracingEnabled"])
 		}
-		if stage.Properties["AccessLogSetting"] != nil {
-			t.Errorf("%s logs requests", id)
+		var logged map[string]string
+		if err := json.Unmarshal([]byte(render(get(stage.Properties, "AccessLogSetting", "Format"))), &logged); err != nil {
+			t.Fatalf("%s logs requests as %v: %v", id, get(stage.Properties, "AccessLogSetting", "Format"), err)
+		}
+		for name, value := range logged {
+			if !slices.Contains(tellsNothing, value) {
+				t.Errorf("%s logs %s of each request as %s, which may be something that the client has chosen", id, value, name)
+			}
 		}
 		settings, _ := stage.Properties["MethodSettings"].([]any)
 		for _, of := range settings {
@@ -33,6 +46,29 @@ func TestStagesTellNothingOfARequest(t *testing.T) {
 			if get(of, "MetricsEnabled") != false {
 				t.Errorf("%s pays for metrics of each method, which nothing reads: %v", id, of)
 			}
+		}
+	}
+}
+
+// TestWhoSetsTheRoleForAccessLogs: an installation changes the account's role only if its file says so.
+func TestWhoSetsTheRoleForAccessLogs(t *testing.T) {
+	for name, test := range map[string]struct {
+		context       map[string]string
+		logged, roles int
+	}{
+		"own":     {nil, 2, 1},
+		"account": {larger, 2, 0},
+		"none":    {unfenced, 0, 0},
+	} {
+		a := synthesise(t, needed(test.context))
+		logged := 0
+		for _, stage := range a.all("AWS::ApiGateway::Stage") {
+			if stage.Properties["AccessLogSetting"] != nil {
+				logged++
+			}
+		}
+		if roles := len(a.all("AWS::ApiGateway::Account")); logged != test.logged || roles != test.roles {
+			t.Errorf("accessLogs=%s: %d stages have access logs and the role is set %d times, want %d and %d", name, logged, roles, test.logged, test.roles)
 		}
 	}
 }

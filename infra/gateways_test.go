@@ -67,7 +67,7 @@ func TestDeploymentsAreServedByWhatTheContextSays(t *testing.T) {
 	}
 }
 
-// TestWithoutTheFunctionNothingOfItIsLeft but its log: no role, alarm, route or release of it.
+// TestWithoutTheFunctionNothingOfItIsLeft but its log and that of its API: no role, alarm, route or release of it.
 func TestWithoutTheFunctionNothingOfItIsLeft(t *testing.T) {
 	a := synthesise(t, needed(map[string]string{"gateway": "container"}))
 	for file, stack := range a.stacks {
@@ -76,12 +76,13 @@ func TestWithoutTheFunctionNothingOfItIsLeft(t *testing.T) {
 		}
 		for id, r := range stack.Resources {
 			of := strings.TrimPrefix(id, "Gateway")
-			if of == id || strings.HasPrefix(of, "Process") || strings.HasPrefix(of, "Faults") || of == "Logs" {
-				continue // faults are told by what processes write, and what the function wrote stays
+			if of == id || strings.HasPrefix(of, "Process") || strings.HasPrefix(of, "Faults") || of == "Logs" || strings.HasPrefix(of, "AccessLogs") {
+				continue // faults are told by what processes write, and the logs of the function and its API stay
 			}
 			t.Errorf("%s, an %s, is left of it in %s", id, r.Type, file)
 		}
-		if strings.Contains(strings.ReplaceAll(string(a.raw[file]), `"/aws/lambda/gatewright-dev-gateway"`, ""), `gatewright-dev-gateway"`) {
+		logs := strings.NewReplacer(`"/aws/lambda/gatewright-dev-gateway"`, "", `"/aws/apigateway/gatewright-dev-gateway"`, "")
+		if strings.Contains(logs.Replace(string(a.raw[file])), `gatewright-dev-gateway"`) {
 			t.Errorf("%s names the function or its API", file)
 		}
 	}

@@ -53,6 +53,7 @@ func newInstallation(app awscdk.App, s Settings, declarations []declared, servic
 	if !s.byFunction() {
 		// What the function wrote stays readable, and its name is free for it when it comes back.
 		newFunctionLogs(stack, s, gateway)
+		newAccessLog(constructs.NewConstruct(stack, jsii.String(exported(gateway))), s, gateway)
 	}
 	faults := newGatewayAlarms(alarms, d)
 	if f := byName[gateway]; f != nil {

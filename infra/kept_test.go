@@ -43,6 +43,7 @@ var replaced = map[string][]string{
 	"AWS::IAM::Role":                  {"RoleName", "Path"},
 	// Their parts are in testdata/apis.txt.
 	"AWS::ApiGateway::RestApi":                  {},
+	"AWS::ApiGateway::Account":                  {},
 	"AWS::ApiGateway::Stage":                    {"RestApiId", "StageName"},
 	"AWS::ApiGateway::DomainName":               {"DomainName"},
 	"AWS::ApiGateway::BasePathMapping":          {"DomainName", "BasePath"},

@@ -93,6 +93,8 @@ type Settings struct {
 	APIBurst     int `json:"apiBurst" default:"1000" minimum:"0" maximum:"1000000" doc:"how many of them at once beyond"`
 	GatewayRate  int `json:"gatewayRate" default:"9000" minimum:"0" maximum:"1000000" doc:"the same of all deployments together"`
 	GatewayBurst int `json:"gatewayBurst" default:"4000" minimum:"0" maximum:"1000000" doc:"the same of all deployments together"`
+	// AccessLogs says whether API Gateway logs requests, and who sets the role under which it does: one for all APIs of the account and the region.
+	AccessLogs string `json:"accessLogs" default:"own" enum:"own,account,none" doc:"[access logs](observability.md#access-logs-of-api-gateway) of API Gateway, which need a role that is set once for an account and a region: with own, the installation sets it; with account, you have set it; with none, there are no access logs"`
 	// AlarmTopic is the ARN of a topic of SNS that hears of each alarm, "" for nobody. An alarm's message has no group, which topics of
 	// the kind .fifo want.
 	AlarmTopic string `json:"alarmTopic" pattern:"^arn:aws[a-z-]*:sns:[a-z0-9-]+:[0-9]{12}:[A-Za-z0-9_-]{1,256}$" is:"is the ARN of a standard topic of SNS, such as arn:aws:sns:eu-west-1:123456789012:alarms" doc:"the ARN of a topic of SNS that hears when [an alarm](#alarms) begins and ends"`

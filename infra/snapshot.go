@@ -37,11 +37,15 @@ func (n *snapshot) newStage(f front, s Settings, name string, throttles *[]any) 
 		TracingEnabled: jsii.Bool(false),
 		MethodSettings: throttles,
 	}
+	logged := newAccessLogs(f, s, name, stage)
 	id := deploymentID(f.scope, append([]any{f.properties, stage, s.domain(name)}, n.parts...))
 	deployment := awsapigateway.NewCfnDeployment(f.scope, &id, &awsapigateway.CfnDeploymentProps{RestApiId: f.rest.Ref()})
 	deployment.Node().AddDependency(n.first...)
 	stage.DeploymentId = deployment.Ref()
-	awsapigateway.NewCfnStage(f.scope, jsii.String("Stage"), stage)
+	made := awsapigateway.NewCfnStage(f.scope, jsii.String("Stage"), stage)
+	if logged != nil {
+		made.Node().AddDependency(logged)
+	}
 }
 
 // deploymentID is the logical id of the deployment of an API with these properties.
