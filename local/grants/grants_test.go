@@ -240,3 +240,25 @@ func TestConditionsThatAreNoListOfSpacesAreErrors(t *testing.T) {
 		}
 	}
 }
+
+func TestTheKeyIsGrantedForTheRootKeyAlone(t *testing.T) {
+	const context = `{"StringEquals": {"kms:EncryptionContext:gatewright": "root-key"}}`
+	for _, tt := range []struct {
+		name, action, condition string
+		accepted                bool
+	}{
+		{"for the root key", "kms:Decrypt", context, true},
+		{"for something else", "kms:Decrypt", strings.Replace(context, "root-key", "another", 1), false},
+		{"by another operator", "kms:Decrypt", strings.Replace(context, "StringEquals", "StringNotEquals", 1), false},
+		{"another service", "dynamodb:GetItem", context, false},
+	} {
+		statement := `{"Effect": "Allow", "Action": ["` + tt.action + `"], "Resource": [{"Fn::GetAtt": ["RootKey", "Arn"]}], "Condition": ` + tt.condition + `}`
+		fences, err := grants.Fenced(template(statement))
+		if tt.accepted != (err == nil) || len(fences) > 0 {
+			t.Errorf("%s: Fenced() = %v, %v, want it accepted: %v", tt.name, fences, err, tt.accepted)
+		}
+		if _, err := grants.Granted(template(statement)); tt.accepted != (err == nil) {
+			t.Errorf("%s: Granted() fails with %v, want it accepted: %v", tt.name, err, tt.accepted)
+		}
+	}
+}

@@ -8,11 +8,13 @@ import (
 	"io"
 	"io/fs"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 
 	"github.com/gatewright/gatewright/shared/cloud"
 	"github.com/gatewright/gatewright/shared/store"
+	"github.com/gatewright/gatewright/shared/store/rootkey"
 )
 
 // Fence is a statement that holds a function's role to spaces of the table: it may do these
@@ -33,7 +35,7 @@ func Fenced(synthesised fs.FS) (Fences, error) {
 	out := make(Fences)
 	return out, eachPolicy(synthesised, func(function string, d document, p policyProperties) error {
 		for _, s := range p.PolicyDocument.Statement {
-			if s.Condition == nil {
+			if s.Condition == nil || ofTheRootKey(s.Condition, list(s.Action)) {
 				continue
 			}
 			spaces, err := leading(s.Condition)
@@ -52,7 +54,17 @@ func Fenced(synthesised fs.FS) (Fences, error) {
 
 var errCondition = errors.New("a statement has a condition that is no list of spaces: teach package grants what it means")
 
-// leading reads the one condition that the infrastructure writes: of the patterns of a space, both.
+// ofTheRootKey reports whether a condition allows actions of KMS for the root key alone, which each of our calls asks for.
+func ofTheRootKey(condition any, actions []any) bool {
+	want := map[string]any{}
+	for name, value := range rootkey.Purpose() {
+		want["kms:EncryptionContext:"+name] = value
+	}
+	return reflect.DeepEqual(condition, map[string]any{"StringEquals": want}) &&
+		!slices.ContainsFunc(actions, func(action any) bool { return !strings.HasPrefix(fmt.Sprint(action), "kms:") })
+}
+
+// leading reads the other condition that the infrastructure writes: of the patterns of a space, both.
 func leading(condition any) ([]store.Space, error) {
 	operators, _ := condition.(map[string]any)
 	keys, _ := operators["ForAllValues:StringLike"].(map[string]any)
