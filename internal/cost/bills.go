@@ -1,10 +1,6 @@
 package cost
 
-import (
-	"fmt"
-
-	"github.com/gatewright/gatewright/shared/metering"
-)
+import "fmt"
 
 // item is a line of a month's bill.
 type item struct {
@@ -28,36 +24,45 @@ func bill(items []item) (total float64) {
 	return total
 }
 
-// idle is what an installation costs that nobody calls.
+// idle is what an installation costs in its first year that nobody calls.
 func idle(m measured) []item {
-	schedules := m.resources["AWS::Scheduler::Schedule"]
 	alarms, keys, boards := m.resources["AWS::CloudWatch::Alarm"], m.resources["AWS::KMS::Key"], m.resources["AWS::CloudWatch::Dashboard"]
-	const sweeps, resets = hoursPerMonth * 60.0, hoursPerMonth * 1.0 // as they are scheduled
-	calls := float64(tableKeyCalls * hoursPerMonth)
-	const due, ended = 4 * 0.5, metering.DueShards * 0.5 // queries of an index, each half a unit
-	return []item{
+	tableCalls := float64(tableKeyCalls * hoursPerMonth)
+	items := []item{
 		{"alarms", fmt.Sprintf("%g × $%g", alarms, dollars(alarm, 1)), dollars(alarm, alarms)},
 		{"dashboard", fmt.Sprintf("%g × $%g", boards, dollars(dashboard, 1)), dollars(dashboard, boards)},
-		{"the KMS key", fmt.Sprintf("%g × $%g", keys, dollars(kmsKey, 1)), dollars(kmsKey, keys)},
-		{
-			"the sweep, each minute", fmt.Sprintf("%s calls of %g ms with %g MB, %g units read each", quantity(sweeps), float64(sweepMS), m.memoryMB["operations"], due),
-			dollars(scheduleCall, sweeps) + dollars(lambdaRequest, sweeps) + lambdaTime(sweeps, sweepMS, m.memoryMB["operations"]) +
-				dollars(readUnit, sweeps*due) + dollars(logIntake, sweeps*scheduleLog/1e9),
-		},
-		{
-			"the look for quota periods that have ended, each hour", fmt.Sprintf("%s calls of %g ms with %g MB, %g units read each", quantity(resets), float64(resetMS), m.memoryMB["quotareset"], ended),
-			dollars(scheduleCall, resets) + dollars(lambdaRequest, resets) + lambdaTime(resets, resetMS, m.memoryMB["quotareset"]) +
-				dollars(readUnit, resets*ended) + dollars(logIntake, resets*scheduleLog/1e9),
-		},
-		{
-			"the roll-up of what gateways have counted, each minute", fmt.Sprintf("%s calls of %g ms with %g MB, half a unit read each", quantity(sweeps), float64(rollupMS), m.memoryMB["rollup"]),
-			dollars(scheduleCall, sweeps) + dollars(lambdaRequest, sweeps) + lambdaTime(sweeps, rollupMS, m.memoryMB["rollup"]) +
-				dollars(readUnit, sweeps*0.5) + dollars(logIntake, sweeps*scheduleLog/1e9),
-		},
-		{"what tells that schedules are kept", fmt.Sprintf("%g metrics × $%g", schedules, dollars(metricMonth, 1)), dollars(metricMonth, schedules)},
-		{"its traces", quantity(sweeps) + ", all of them: they are the first of their second", dollars(trace, sweeps)},
-		{"DynamoDB's calls to the table's key", quantity(calls), dollars(kmsRequest, calls)},
+		{"the KMS key, in its first year", fmt.Sprintf("%g × $%g", keys, dollars(kmsKey, 1)), dollars(kmsKey, keys)},
 	}
+	var calls float64
+	for _, s := range m.schedules {
+		calls += s.calls
+		items = append(items, s.item(m.memoryMB[s.function]))
+	}
+	schedules := float64(len(m.schedules))
+	return append(
+		items,
+		item{"metrics that count the calls of schedules", fmt.Sprintf("%g × $%g", schedules, dollars(metricMonth, 1)), dollars(metricMonth, schedules)},
+		// Lambda samples the calls of each function by itself.
+		item{"traces of the calls of schedules", quantity(calls) + ": each is the first call of its function in a second", dollars(trace, calls)},
+		item{"DynamoDB's calls to the table's key", quantity(tableCalls), dollars(kmsRequest, tableCalls)},
+	)
+}
+
+// billedRotations is how many rotations of a KMS key cost something. KMS rotates the key once a year.
+const billedRotations = 2
+
+// idleTable is the bill of an idle installation, with its sums in later years.
+func idleTable(m measured) string {
+	out := billTable(idle(m))
+	for rotations := 1; rotations <= billedRotations; rotations++ {
+		year := "in the second year"
+		if rotations == billedRotations {
+			year = "from the third year on"
+		}
+		more := m.resources["AWS::KMS::Key"] * float64(rotations)
+		out += fmt.Sprintf("| **sum %s** | KMS has rotated the key: $%s more | **%s** |\n", year, short(dollars(kmsRotation, more)), money(bill(idle(m))+dollars(kmsRotation, more)))
+	}
+	return out
 }
 
 // The busy installation.
@@ -125,7 +130,7 @@ func summaryTable(m measured, kinds []request) string {
 			t.row("a million times: "+k.name, money(k.perMillion()))
 		}
 	}
-	t.row("an idle installation, a month", money(bill(idle(m))))
+	t.row("an idle installation, a month of its first year", money(bill(idle(m))))
 	t.row("a relay for tunnels beside it, a month", money(bill(serviceOf(m, "relay"))))
 	t.row("a busy one, a month: 100 million gateway requests, 2 million to the management API", money(bill(busy(m, kinds))))
 	return t.String()

@@ -7,8 +7,8 @@
 // It is no bill and no forecast: prices change and differ between regions, and no
 // discount, free tier or tax is in it.
 //
-// Read cost.go, which has the prices; then inputs.go, requests.go, bills.go,
-// containers.go, services.go and bedrock.go.
+// Read cost.go, which has the prices; then inputs.go, requests.go, schedules.go,
+// bills.go, containers.go, services.go and bedrock.go.
 package cost
 
 import "slices"
@@ -41,6 +41,7 @@ const (
 	objectGet     = "get"
 	objectStorage = "object"
 	kmsKey        = "key"
+	kmsRotation   = "rotation"
 	kmsRequest    = "kms"
 	logIntake     = "log"
 	logSecond     = "log-2"
@@ -81,6 +82,7 @@ func prices() []price {
 		{objectGet, "S3 Standard: GET", 0.0004, 1000, "requests"},
 		{objectStorage, "S3 Standard: storage", 0.023, 1, "GB-month"},
 		{kmsKey, "KMS: a key", 1.00, 1, "key-month"},
+		{kmsRotation, "KMS: each of the first two rotations of a key", 1.00, 1, "key-month"},
 		{kmsRequest, "KMS: requests", 0.03, 10_000, "requests"},
 		{logIntake, "CloudWatch Logs: intake", 0.50, 1, "GB"},
 		{logSecond, "the same of Lambda's logs beyond 10,000 GB of a month", 0.25, 1, "GB"},

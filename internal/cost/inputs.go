@@ -8,6 +8,8 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+
+	"github.com/gatewright/gatewright/functions"
 )
 
 // Assumptions: nothing here was measured in AWS. docs/cost.md states each.
@@ -60,6 +62,8 @@ type measured struct {
 	memoryMB map[string]float64
 	// services are those that an installation has where its context asks for them.
 	services map[string]running
+	// schedules are those that the functions declare.
+	schedules []scheduled
 }
 
 // running is a service: the fewest tasks that it has, each with thousandths of a processor (of which AWS has
@@ -99,16 +103,16 @@ func read(root fs.FS) (measured, error) {
 		}
 		maps.Copy(m.operations, rows)
 	}
-	functions, err := fs.Glob(root, functionSummaries)
+	summaries, err := fs.Glob(root, functionSummaries)
 	if err != nil {
 		return m, fmt.Errorf("list %s: %w", functionSummaries, err)
 	}
-	for _, summary := range append(functions, installationSummary) {
+	for _, summary := range append(summaries, installationSummary) {
 		if err := countResources(root, summary, m.resources); err != nil {
 			return m, err
 		}
 	}
-	for _, summary := range functions {
+	for _, summary := range summaries {
 		err := eachMatch(root, summary, `^([A-Za-z]+)Function +\S+ \S+ (\d+) MB`, func(groups []string, n []float64) {
 			m.memoryMB[strings.ToLower(groups[0])] = n[1]
 		})
@@ -136,7 +140,8 @@ func read(root fs.FS) (measured, error) {
 		}
 		m.services[name] = of
 	}
-	return m, nil
+	m.schedules, err = schedules(functions.Triggered())
+	return m, err
 }
 
 // countResources adds the counts of a summary's resources, by their types.

@@ -1,27 +1,71 @@
 package cost
 
 import (
+	"math"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/gatewright/gatewright/functions"
+	"github.com/gatewright/gatewright/shared/trigger"
 )
 
-// TestEveryScheduleIsBilled: a schedule that is declared runs whether anybody calls the installation or not.
 func TestEveryScheduleIsBilled(t *testing.T) {
-	billed := map[string]bool{"operations sweep": true, "quotareset hourly": true, "rollup minutely": true} // by idle
-	for _, f := range functions.Triggered() {
-		for _, e := range f.On {
-			if e.Schedule == nil {
-				continue
-			}
-			if name := f.Name + " " + e.Schedule.Name; !billed[name] {
-				t.Errorf("idle has no item for %s: add one", name)
-			} else {
-				delete(billed, name)
-			}
+	another := functions.Function{Function: trigger.Function{Name: "new", On: []trigger.Event{{Schedule: &trigger.Schedule{Name: "daily", Cron: "0 3 * * *"}}}}}
+	for name, c := range map[string]struct {
+		fs   []functions.Function
+		want string
+	}{
+		"another schedule":           {append(functions.Triggered(), another), "the schedule new daily has no work"},
+		"a schedule that is removed": {nil, "no function declares the schedule"},
+	} {
+		if _, err := schedules(c.fs); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: error %v, want %q", name, err, c.want)
 		}
 	}
-	for name := range billed {
-		t.Errorf("idle has an item for %s, which no function declares", name)
+	m := measuredHere(t, "")
+	if got, want := float64(len(m.schedules)), m.resources["AWS::Scheduler::Schedule"]; got != want {
+		t.Errorf("%g schedules are declared, and the templates have %g", got, want)
+	}
+}
+
+func TestCallsOfSchedulesAreCounted(t *testing.T) {
+	for _, c := range []struct {
+		schedule trigger.Schedule
+		want     float64
+	}{
+		{trigger.Schedule{Every: time.Minute}, 43_800},
+		{trigger.Schedule{Every: 5 * time.Minute}, 8_760},
+		{trigger.Schedule{Cron: "11 * * * *"}, 730},
+		{trigger.Schedule{Cron: "0 */2 * * *"}, 365},
+	} {
+		if got, err := callsPerMonth(c.schedule); err != nil || got != c.want {
+			t.Errorf("callsPerMonth(%+v) = %g, %v, want %g", c.schedule, got, err, c.want)
+		}
+	}
+}
+
+// TestCallsOfAllSchedulesAreTraced: 2 × 43,800 + 730 calls at $5 a million.
+func TestCallsOfAllSchedulesAreTraced(t *testing.T) {
+	for _, i := range idle(measuredHere(t, "")) {
+		if i.what == "traces of the calls of schedules" {
+			if math.Abs(i.dollars-0.44165) > 1e-9 || !strings.HasPrefix(i.how, "88,330:") {
+				t.Errorf("traces cost %g for %s, want 0.44165 for 88,330", i.dollars, i.how)
+			}
+			return
+		}
+	}
+	t.Error("the bill of an idle installation has no traces")
+}
+
+// TestRotatedKeyCostsMore: $1 a month after the first rotation, $2 after the second, and no more after others.
+func TestRotatedKeyCostsMore(t *testing.T) {
+	m := measuredHere(t, "")
+	first := bill(idle(m))
+	lines := strings.Split(strings.TrimSpace(idleTable(m)), "\n")
+	for i, want := range []float64{first, first + 1, first + 2} {
+		if line := lines[len(lines)-3+i]; !strings.HasSuffix(line, "| **"+money(want)+"** |") {
+			t.Errorf("the sum of year %d is in %q, want %s", i+1, line, money(want))
+		}
 	}
 }

@@ -25,7 +25,7 @@ func tables(m measured) (map[string]string, error) {
 		"bedrock":      questionTable(bedrock()),
 		"prices":       priceTable(),
 		"requests":     requestTable(kinds),
-		"idle":         billTable(idle(m)),
+		"idle":         idleTable(m),
 		"busy":         billTable(busy(m, kinds)),
 		"containers":   containerTable(m, kinds),
 		"slow answers": breakEvenTable(m),
