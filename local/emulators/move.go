@@ -34,10 +34,18 @@ const (
 	oldRegion = "eu-central-1"
 )
 
-// The heading in docs/aws.md, and how many blocks of commands are below it: names, stop, export, import, start, and an export of a copy.
+// movePage is the heading in docs/aws.md. Its steps are the blocks of commands below it.
+const movePage = "Move to another region"
+
 const (
-	movePage  = "Move to another region"
-	moveSteps = 6
+	stepNames = iota
+	stepStop
+	stepExport
+	stepImport
+	stepStart
+	stepTry // is not typed: MiniStack has no domain names
+	stepCopy
+	moveSteps
 )
 
 // standsStill is how long nothing changes in an installation, before it counts as stopped: longer than a job waits between its writes.
@@ -181,7 +189,7 @@ func built(ctx context.Context, name string) (path string, err error) {
 
 // typesSteps types commands of the page, after those that name things.
 func (m *moving) typesSteps(ctx context.Context, steps ...readme.Step) error {
-	_, err := readme.Run(ctx, ".", m.operatorEnv(m.programs), append(m.steps[:1:1], steps...))
+	_, err := readme.Run(ctx, ".", m.operatorEnv(m.programs), append([]readme.Step{m.steps[stepNames]}, steps...))
 	return err
 }
 
@@ -197,7 +205,7 @@ func (m *moving) export(ctx context.Context) (err error) {
 	if err := m.old.must(ctx, http.MethodPost, bucketPath, `{"name":"unchained"}`, nil); err != nil {
 		return err
 	}
-	if err := m.typesSteps(ctx, m.steps[1:3]...); err != nil {
+	if err := m.typesSteps(ctx, m.steps[stepStop], m.steps[stepExport]); err != nil {
 		return err
 	}
 	if err := errors.Join(m.stopped(ctx, true), m.old.calledByItself(ctx, false), m.calledByItself(ctx, false)); err != nil {

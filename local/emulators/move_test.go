@@ -21,6 +21,7 @@ func TestPageHasTheStepsOfAMoveInTheirOrder(t *testing.T) {
 		{"AWS_REGION=$old dist/gatewright-server export-data /elsewhere/move.data", "$old production TableName", "$old production BucketName", "$old production RootKeyId"},
 		{"AWS_REGION=$new dist/gatewright-server import-data /elsewhere/move.data", "$new frankfurt TableName", "$new frankfurt BucketName", "$new frankfurt RootKeyId"},
 		{"make start-aws STAGE=frankfurt AWS_REGION=$new"},
+		{"--domain-name api.example.com", "--domain-name '*.apis.example.com'", `--connect-to "api.example.com:443:$api:443"`, `--connect-to "$deployment.apis.example.com:443:$gateway:443"`},
 		{"restore-table-to-point-in-time --region $new", `--table "$copy"`, "delete-table --region $new"},
 	}
 	if len(steps) != len(want) {

@@ -150,7 +150,7 @@ func (m *moving) halfWay(ctx context.Context, words []string) error {
 
 // arrive types what imports and starts the new one.
 func (m *moving) arrive(ctx context.Context) error {
-	if err := m.typesSteps(ctx, m.steps[3:5]...); err != nil {
+	if err := m.typesSteps(ctx, m.steps[stepImport], m.steps[stepStart]); err != nil {
 		return err
 	}
 	return errors.Join(m.stopped(ctx, false), m.calledByItself(ctx, true))
@@ -211,7 +211,7 @@ func (m *moving) copied(ctx context.Context) error {
 	if err := m.recoverable(ctx); err != nil {
 		return err
 	}
-	if err := m.typesSteps(ctx, m.steps[5:]...); err != nil {
+	if err := m.typesSteps(ctx, m.steps[stepCopy]); err != nil {
 		return err
 	}
 	made, err := filepath.Glob(filepath.Join(m.elsewhere, m.stage+"-*.data"))

@@ -107,8 +107,15 @@ func (s *suite) whoAmI(ctx context.Context, key string) (int, error) {
 	return answer.StatusCode, answer.Body.Close()
 }
 
-// operatesLimits gives an account a limit of its own, and takes it back.
+// operatesLimits lists an account's limits, gives it one of its own, and takes it back.
 func (s *suite) operatesLimits(ctx context.Context) error {
+	var listed struct{ Limits []struct{ Name string } }
+	if err := s.types(ctx, &listed, "account-limits", "NAME=typed"); err != nil {
+		return err
+	}
+	if len(listed.Limits) == 0 {
+		return errors.New("make account-limits NAME=typed lists no limit")
+	}
 	for _, value := range []string{"7", "default"} {
 		want, _ := strconv.Atoi(value) // 0 for the installation's
 		type limit struct {

@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// awsTyped are AWS's own commands on a page of the documentation: in a span of code, or as a line of a block.
-var awsTyped = regexp.MustCompile("(?m)`(aws [^`\n]+)`|^ *(aws .+)$")
+// awsTyped are the places of a page where a command of AWS's begins: a span of code, a line, or a part of a shell's command.
+var awsTyped = regexp.MustCompile("(?m)(`|^ *|\\$\\(|[{;|&] )aws ")
 
 // readsPage has AWS's command line read each of its commands that docs/aws.md types, as it stands there, and call nothing: services,
 // operations and options that it does not know are told. What a command lacks is not.
@@ -35,17 +35,61 @@ func (s *suite) readsPage(ctx context.Context) error {
 
 // awsCommands are AWS's commands of a page, without those that its command line runs by itself, asking nobody.
 func awsCommands(page string) (out []string) {
-	for _, m := range awsTyped.FindAllStringSubmatch(page, -1) {
-		if command := m[1] + m[2]; !strings.HasPrefix(command, "aws configure ") && !strings.HasPrefix(command, "aws sso ") {
+	for _, at := range awsTyped.FindAllStringSubmatchIndex(page, -1) {
+		begin, rest := page[at[2]:at[3]], page[at[3]:]
+		command, _, _ := strings.Cut(rest, "`")
+		if begin != "`" {
+			command = shellCommand(rest)
+		}
+		if !strings.HasPrefix(command, "aws configure ") && !strings.HasPrefix(command, "aws sso ") {
 			out = append(out, command)
 		}
 	}
 	return out
 }
 
+// shellCommand returns the command that a text begins with, up to a line's end, an operator of the shell, or a parenthesis that closes a
+// substitution which has begun before the text.
+func shellCommand(text string) string {
+	var quote byte // the quotation mark that the text is within, 0 for none
+	depth := 0     // of substitutions
+	for i := 0; i < len(text); i++ {
+		c := text[i]
+		switch {
+		case c == '\\' && quote != '\'':
+			i++
+		case quote == '\'' && c != quote:
+		case c == '\'' && quote == 0, c == '"' && quote == 0 && depth == 0:
+			quote = c
+		case c == quote:
+			quote = 0
+		case c == '(':
+			depth++
+		case c == ')' && depth > 0:
+			depth--
+		case quote == 0 && depth == 0 && strings.IndexByte("\n|;&)", c) >= 0:
+			return strings.TrimSpace(text[:i])
+		}
+	}
+	return text
+}
+
+// variables and functions of the page's own, which stand for what AWS would have answered.
+var (
+	variables = regexp.MustCompile(`\$([a-z]+)`)
+	calls     = regexp.MustCompile(`\$\(([a-z]+) `)
+)
+
 // reads has AWS's command line read a command, and write what it would ask.
 func (s *suite) reads(ctx context.Context, command string) error {
-	shell := exec.CommandContext(ctx, "sh", "-c", "named() { echo x; }; new=x copy=x; "+command+" --generate-cli-skeleton") //nolint:gosec // G204: of our own page
+	before := "set -- x x x; "
+	for _, name := range variables.FindAllStringSubmatch(command, -1) {
+		before += name[1] + "=x; "
+	}
+	for _, name := range calls.FindAllStringSubmatch(command, -1) {
+		before += name[1] + "() { echo x; }; "
+	}
+	shell := exec.CommandContext(ctx, "sh", "-c", before+command+" --generate-cli-skeleton") //nolint:gosec // G204: of our own page
 	shell.Env = s.operatorEnv(s.programs)
 	if out, err := shell.CombinedOutput(); err != nil {
 		return fmt.Errorf("docs/aws.md types %s: %w\n%s", command, err, out)
