@@ -48,7 +48,7 @@ type served struct {
 // X-Ray records what Lambda samples; stages of API Gateway are not traced, and processes send it nothing.
 func byFunction(r request, rate float64) served {
 	n := rate * secondsPerMonth
-	out := served{logs: tiered(logTiers, n*gatewayLog/1e9), traces: dollars(trace, sampled(rate)*secondsPerMonth)}
+	out := served{logs: tiered(logTiers, n*gatewayLog/1e9) + dollars(logIntake, n*accessLog/1e9), traces: dollars(trace, sampled(rate)*secondsPerMonth)}
 	out.all = tiered(restTiers, n) + dollars(lambdaRequest, n) + lambdaTime(n, r.ms, r.memoryMB) + out.logs + out.traces
 	return out
 }
@@ -70,7 +70,7 @@ func byProcesses(m measured, rate float64) served {
 // functionPerMillion is what a million requests cost by the function alone, in the first tier and without traces.
 func functionPerMillion(r request) float64 {
 	return dollars(restRequest, million) + dollars(lambdaRequest, million) + lambdaTime(million, r.ms, r.memoryMB) +
-		dollars(logIntake, gatewayLog*million/1e9)
+		dollars(logIntake, (gatewayLog+accessLog)*million/1e9)
 }
 
 func containerTable(m measured, kinds []request) string {

@@ -70,18 +70,18 @@ func TestArithmeticIsThatOfAPersonWithAPencil(t *testing.T) {
 		got, want float64
 	}{
 		{"a million gateway requests", gateway.perMillion(), 4.75417},
-		// 3.50 + 0.20 + 0.36667 + 0.9 GB × 0.50
-		{"a million by the function", functionPerMillion(gateway), 4.51667},
+		// 3.50 + 0.20 + 0.36667 + (0.9 + 0.28) GB × 0.50
+		{"a million by the function", functionPerMillion(gateway), 4.65667},
 		// 2 × 730 × (0.5 × 0.03238 + 0.00356) + 730 × (0.0225 + 0.006 + 4 × 0.005) + (4 + 2) × 0.10
 		{"two gateways as processes", bill(gateways(two)), 28.835 + 35.405 + 0.60},
-		// x a second: 4.51667 × 2.628 x + 5 × 2.628 (0.95 + 0.05 x) by the function, 64.84 + (0.0004 × 0.5 + 0.000003 × 0.5 × 0.02 × 1000) × 2628 x by processes
-		{"where they break even", breakEven(two, gateway), 4.39146},
-		// 2,628 million: 333 × 3.50 + 667 × 2.80 + 1,628 × 2.38; 2,628 × (0.20 + 0.36667); 2,365.2 GB × 0.50; 50.95 × 2.628 × 5
-		{"1,000 a second by the function", byFunction(gateway, 1000).all, 6907.74 + 1489.20 + 1182.60 + 669.48},
+		// x a second: 4.65667 × 2.628 x + 5 × 2.628 (0.95 + 0.05 x) by the function, 64.84 + (0.0004 × 0.5 + 0.000003 × 0.5 × 0.02 × 1000) × 2628 x by processes
+		{"where they break even", breakEven(two, gateway), 4.26003},
+		// 2,628 million: 333 × 3.50 + 667 × 2.80 + 1,628 × 2.38; 2,628 × (0.20 + 0.36667); (2,365.2 + 735.84) GB × 0.50; 50.95 × 2.628 × 5
+		{"1,000 a second by the function", byFunction(gateway, 1000).all, 6907.74 + 1489.20 + 1182.60 + 367.92 + 669.48},
 		{"of it X-Ray", byFunction(gateway, 1000).traces, 669.483},
-		// 26,280 million, 23,652 GB: 333 × 3.50 + 667 × 2.80 + 19,000 × 2.38 + 6,280 × 1.51; 10,000 × 0.50 + 13,652 × 0.25
+		// 26,280 million, 23,652 GB: 333 × 3.50 + 667 × 2.80 + 19,000 × 2.38 + 6,280 × 1.51; 10,000 × 0.50 + 13,652 × 0.25, and 7,358.4 GB of access logs × 0.50
 		{"10,000 a second by API Gateway", tiered(restTiers, 26_280*million), 1165.50 + 1867.60 + 45_220 + 9482.80},
-		{"of it logs", byFunction(gateway, 10_000).logs, 8413},
+		{"of it logs", byFunction(gateway, 10_000).logs, 8413 + 3679.20},
 		// 2 s of processors each second at 0.3 each: 7 tasks; 108 units; 10,512 GB × 0.50; 78,840 GB, half of it to the other zone, × 0.02
 		{"10,000 a second by processes", byProcesses(two, 10_000).all, 64.84 + 5*730*(0.5*0.03238+0.00356+0.005) + 107*730*0.006 + 5256 + 788.40},
 		{"how many they are", byProcesses(two, 10_000).tasks, 7},

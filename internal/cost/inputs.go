@@ -25,6 +25,7 @@ const (
 	scheduleLog         = 850  // with our line, which has a metric in it
 	managementLog       = 1400 // with our line, which has metrics in it
 	gatewayLog          = 900  // with our line
+	accessLog           = 280  // a line of API Gateway's access log, with what CloudWatch bills for each line
 	requestCPUus        = 200  // of a task's processor, for a request by TLS: three times and more what is measured here
 	busyShare           = 0.6  // of its processors that a task is kept at: docs/decisions/0064-gateways-follow-their-processors.md
 	requestKB           = 3    // a request and its answer, as the load balancer passes them on

@@ -46,11 +46,11 @@ func requests(m measured) ([]request, error) {
 		return request{
 			name:  "gateway: " + name,
 			units: units{served.reads + more.reads, more.writes}, ms: upstreamMS + gatewayMS,
-			memoryMB: m.memoryMB["gateway"], logBytes: gatewayLog,
+			memoryMB: m.memoryMB["gateway"], logBytes: gatewayLog + accessLog,
 		}
 	}
 	managed := func(ledger map[string]units, row, name string, ms float64) request {
-		return request{name: name, units: look(ledger, row), ms: ms, memoryMB: m.memoryMB["consumers"], logBytes: managementLog}
+		return request{name: name, units: look(ledger, row), ms: ms, memoryMB: m.memoryMB["consumers"], logBytes: managementLog + accessLog}
 	}
 	brief := func(r request) request {
 		r.brief = true
