@@ -5,9 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/aws/aws-cdk-go/awscdk/v2"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awscloudwatch"
-	"github.com/aws/aws-cdk-go/awscdk/v2/awsevents"
 	"github.com/aws/constructs-go/constructs/v10"
 	"github.com/aws/jsii-runtime-go"
 
@@ -64,66 +62,4 @@ func newConcurrencyAlarm(scope constructs.Construct, s Settings, fs []declared) 
 	left := s.unreserved(fs)
 	newAlarm(scope, "ConcurrencyNearlyUsed", fmt.Sprintf("The gateway runs more than %d of %d calls at once: look for slow upstreams, or ask AWS for more and raise concurrency in the stage's file", int(nearlyAll*float64(left)), left),
 		metric{"AWS/Lambda", "UnreservedConcurrentExecutions", nil, "Maximum"}, float64(int(nearlyAll*float64(left))), time.Minute, 3)
-}
-
-// newReleaseNotice tells of a release that CodeDeploy has led back or given up, and of one of gateways as processes that
-// ECS has: neither has a metric of it, and so no alarm.
-func newReleaseNotice(scope constructs.Construct, s Settings) {
-	if s.AlarmTopic == "" || s.Emulator != "" {
-		return
-	}
-	if s.byProcess() {
-		awsevents.NewCfnRule(scope, jsii.String("GatewayReleaseFailed"), &awsevents.CfnRuleProps{
-			Description: jsii.String("Tells of gateways as processes whose release ECS has led back or given up"),
-			EventPattern: map[string]any{
-				"source": []any{"aws.ecs"}, "detail-type": []any{"ECS Deployment State Change"},
-				"detail": map[string]any{"eventName": []any{"SERVICE_DEPLOYMENT_FAILED"}},
-				// The service's ARN, which ends in the names of its cluster and its own.
-				"resources": []any{map[string]any{"suffix": fmt.Sprintf(":service/gatewright-%s-%s/%s", s.Stage, gateway, gateway)}},
-			},
-			Targets: &[]any{&awsevents.CfnRule_TargetProperty{Id: jsii.String("topic"), Arn: &s.AlarmTopic}},
-		})
-	}
-	awsevents.NewCfnRule(scope, jsii.String("ReleaseFailed"), &awsevents.CfnRuleProps{
-		Description: jsii.String("Tells of a version that CodeDeploy has led back or given up"),
-		EventPattern: map[string]any{
-			"source": []any{"aws.codedeploy"}, "detail-type": []any{"CodeDeploy Deployment State-change Notification"},
-			"detail": map[string]any{"state": []any{"FAILURE", "STOP"}, "application": []any{"gatewright-" + s.Stage}},
-		},
-		Targets: &[]any{&awsevents.CfnRule_TargetProperty{Id: jsii.String("topic"), Arn: &s.AlarmTopic}},
-	})
-}
-
-// newKeyNotice tells that somebody disables the key that wraps the root key, or has it deleted: nothing can be unsealed then. EventBridge hears of it
-// from CloudTrail, which needs a trail in the account. KMS itself tells only of a deletion that has happened.
-func newKeyNotice(scope constructs.Construct, s Settings, d data) {
-	if s.AlarmTopic == "" || s.Emulator != "" {
-		return
-	}
-	awsevents.NewCfnRule(scope, jsii.String("RootKeyInDanger"), &awsevents.CfnRuleProps{
-		Description: jsii.String("Tells that the KMS key of the root key is disabled or is to be deleted: cancel it within the waiting period of the key"),
-		EventPattern: map[string]any{
-			"source": []any{"aws.kms"}, "detail-type": []any{"AWS API Call via CloudTrail"},
-			"detail": map[string]any{
-				"eventName": []any{"DisableKey", "ScheduleKeyDeletion"},
-				// The caller names the key by its id or its ARN; CloudTrail names it by its ARN here.
-				"resources": map[string]any{"ARN": []any{d.key.AttrArn()}},
-			},
-		},
-		Targets: &[]any{&awsevents.CfnRule_TargetProperty{Id: jsii.String("topic"), Arn: &s.AlarmTopic}},
-	})
-}
-
-// addressAlarms has each alarm of the installation tell the topic when it begins and when it ends, whichever file has made
-// it. CloudFormation's own properties are set, since alarms stand in several stacks.
-func (s Settings) addressAlarms(root awscdk.Stack) {
-	if s.AlarmTopic == "" {
-		return
-	}
-	for _, c := range *root.Node().FindAll(constructs.ConstructOrder_PREORDER) {
-		if r, ok := c.(awscdk.CfnResource); ok && *r.CfnResourceType() == "AWS::CloudWatch::Alarm" {
-			r.AddPropertyOverride(jsii.String("AlarmActions"), []any{s.AlarmTopic})
-			r.AddPropertyOverride(jsii.String("OKActions"), []any{s.AlarmTopic})
-		}
-	}
 }

@@ -328,6 +328,67 @@ var creationRules = []creationRule{
 			}
 		},
 	},
+	{
+		name:   "a topic that sends alarms to a person is encrypted by a key that CloudWatch may use for this account: alias/aws/sns lets it publish nothing",
+		source: awsDocs + "sns/latest/dg/sns-key-management.html#compatibility-with-aws-services",
+		broken: func(c creation) (broken []string, looked int) {
+			for at, r := range c.all("AWS::SNS::Topic") {
+				looked++
+				key := c.resource(c.named(at, r.Properties["KmsMasterKeyId"]))
+				for _, service := range []string{"cloudwatch", "events"} {
+					if got := letBy(key.Properties["KeyPolicy"], service); !slices.Contains(got, "kms:Decrypt") || !slices.Contains(got, "kms:GenerateDataKey*") {
+						broken = append(broken, at+" "+service)
+					}
+				}
+			}
+			return broken, looked
+		},
+		undo: func(c creation) {
+			for _, r := range c.all("AWS::SNS::Topic") {
+				r.Properties["KmsMasterKeyId"] = "alias/aws/sns"
+			}
+		},
+	},
+	{
+		name:   "the policy of such a topic lets CloudWatch publish for this account alone, and EventBridge without a condition, with which it publishes nothing",
+		source: awsDocs + "eventbridge/latest/userguide/eb-troubleshooting.html",
+		broken: func(c creation) (broken []string, looked int) {
+			for at := range c.all("AWS::SNS::Topic") {
+				looked++
+				policies := c.all("AWS::SNS::TopicPolicy")
+				maps.DeleteFunc(policies, func(of string, r resource) bool { return c.named(of, r.Properties["Topics"]) != at })
+				for _, service := range []string{"cloudwatch", "events"} {
+					if !slices.ContainsFunc(slices.Collect(maps.Values(policies)), func(r resource) bool {
+						return slices.Contains(letBy(r.Properties["PolicyDocument"], service), "sns:Publish")
+					}) {
+						broken = append(broken, at+" "+service)
+					}
+				}
+			}
+			return broken, looked
+		},
+		undo: func(c creation) {
+			for _, r := range c.all("AWS::SNS::TopicPolicy") {
+				statements, _ := get(r.Properties, "PolicyDocument", "Statement").([]any)
+				for _, s := range statements {
+					s.(map[string]any)["Condition"] = map[string]any{"StringEquals": map[string]any{"aws:SourceAccount": "${AWS::AccountId}"}}
+				}
+			}
+		},
+	},
+}
+
+// letBy returns the actions that a policy lets a service of AWS do: EventBridge without a condition, and any other service for this account alone.
+func letBy(policy any, service string) (actions []string) {
+	statements, _ := get(policy, "Statement").([]any)
+	for _, s := range statements {
+		account := get(s, "Condition", "StringEquals", "aws:SourceAccount")
+		if get(s, "Principal", "Service") == service+".amazonaws.com" && get(s, "Effect") == "Allow" &&
+			(service == "events" && get(s, "Condition") == nil || service != "events" && render(account) == "${AWS::AccountId}") {
+			actions = append(actions, texts(get(s, "Action"))...)
+		}
+	}
+	return actions
 }
 
 // TestInstallationsKeepTheRulesOfTheirCreation looks at each rule in an installation with everything, and breaks it there once.

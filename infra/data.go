@@ -99,16 +99,16 @@ func removal(s Settings) awscdk.RemovalPolicy {
 }
 
 // keyPolicy leaves the key to the account's own policies, as KMS recommends:
-// without this statement nobody could ever change or delete it.
-func keyPolicy() any {
+// without this statement nobody could ever change or delete it. more are statements about others.
+func keyPolicy(more ...any) any {
 	return map[string]any{
 		"Version": "2012-10-17",
-		"Statement": []any{map[string]any{
+		"Statement": append([]any{map[string]any{
 			"Effect":    "Allow",
 			"Principal": map[string]any{"AWS": awscdk.Fn_Sub(jsii.String("arn:${AWS::Partition}:iam::${AWS::AccountId}:root"), nil)},
 			"Action":    "kms:*",
 			"Resource":  "*",
-		}},
+		}}, more...),
 	}
 }
 

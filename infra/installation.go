@@ -93,9 +93,10 @@ func newInstallation(app awscdk.App, s Settings, declarations []declared, servic
 	newNames(stack, s, domain, answering, running)
 	newDashboard(stack, s, d, fs, running, apis)
 	newOutputs(stack, s, d, apis)
-	newReleaseNotice(stack, s)
-	newKeyNotice(stack, s, d)
-	s.addressAlarms(stack)
+	topics := newNoticeTopics(stack, s)
+	newReleaseNotice(stack, s, topics)
+	newKeyNotice(stack, s, d, topics)
+	addressAlarms(stack, topics)
 }
 
 // newAPIWithAll gives an API its routes, its web ACL and its domain, which it returns.
@@ -141,11 +142,7 @@ func newOutputs(stack awscdk.Stack, s Settings, d data, apis map[string]awsapiga
 	}
 	output("BucketName", "The bucket", d.bucket.Ref())
 	output("RootKeyId", "The KMS key that wraps the root key", d.key.Ref())
-	told := "nobody: alarmTopic in the stage's file names a topic of SNS"
-	if s.AlarmTopic != "" {
-		told = s.AlarmTopic
-	}
-	output("AlarmsTell", "Who hears of alarms", &told)
+	output("AlarmsTell", "Who hears of alarms", jsii.String(s.whoHears()))
 }
 
 // platformAddress is what API Gateway calls an API.

@@ -35,6 +35,7 @@ var replaced = map[string][]string{
 	"AWS::KMS::Key":                   {"KeySpec", "KeyUsage", "MultiRegion", "Origin"},
 	"AWS::SQS::Queue":                 {"QueueName", "FifoQueue"},
 	"AWS::SNS::Topic":                 {"TopicName", "FifoTopic"},
+	"AWS::SNS::Subscription":          {"TopicArn", "Protocol", "Endpoint"}, // another one has to be confirmed again
 	"AWS::Logs::LogGroup":             {"LogGroupName"},
 	"AWS::Lambda::Function":           {"FunctionName", "PackageType", "TenancyConfig", "DurableConfig"},
 	"AWS::Lambda::Alias":              {"FunctionName", "Name"},
@@ -100,7 +101,7 @@ func (k keeper) compare(other keeper) int {
 
 // everything is the context of an installation that has all that one can have.
 func everything() map[string]string {
-	return serving(map[string]string{"waf": "true", "apiDomain": "api.example.com", "hostedZone": "Z0123456789ABCDEFGHIJ", "gatewayContainerWeight": "10"})
+	return serving(map[string]string{"waf": "true", "apiDomain": "api.example.com", "hostedZone": "Z0123456789ABCDEFGHIJ", "gatewayContainerWeight": "10", "alarmEmail": email})
 }
 
 // TestKeepersAreUpdatedInPlace that an installation would miss: each resource that holds something is where it was, and is called as

@@ -19,7 +19,7 @@ import (
 //
 // A line is: rule, resource (a * at its end stands for several), reason.
 func TestSecurityFindingsAreReasoned(t *testing.T) {
-	a := synthesiseOf(t, settingsFor(t, serving(map[string]string{"waf": "true"})), nil, func(app awscdk.App) {
+	a := synthesiseOf(t, settingsFor(t, serving(map[string]string{"waf": "true", "alarmEmail": email})), nil, func(app awscdk.App) {
 		awscdk.Aspects_Of(app).Add(cdknag.NewAwsSolutionsChecks(&cdknag.NagPackProps{
 			ReportFormats: &[]cdknag.NagReportFormat{cdknag.NagReportFormat_JSON},
 		}), nil)

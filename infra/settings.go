@@ -98,6 +98,9 @@ type Settings struct {
 	// AlarmTopic is the ARN of a topic of SNS that hears of each alarm, "" for nobody. An alarm's message has no group, which topics of
 	// the kind .fifo want.
 	AlarmTopic string `json:"alarmTopic" pattern:"^arn:aws[a-z-]*:sns:[a-z0-9-]+:[0-9]{12}:[A-Za-z0-9_-]{1,256}$" is:"is the ARN of a standard topic of SNS, such as arn:aws:sns:eu-west-1:123456789012:alarms" doc:"the ARN of a topic of SNS that hears when [an alarm](#alarms) begins and ends"`
+	// AlarmEmail is an address to which a topic of the stack sends the same, "" for nobody. It is personal data: no error, output or log
+	// contains it, and only the templates and the subscription do.
+	AlarmEmail string `json:"alarmEmail" personal:"true" pattern:"^[A-Za-z0-9._+-]{1,64}@([A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?\\.)+[A-Za-z][A-Za-z0-9-]{0,61}[A-Za-z0-9]$" is:"is an email address, such as you@example.com" doc:"an email address that hears when [an alarm](#alarms) begins and ends, once its owner has confirmed the subscription; with alarmTopic, both hear"`
 	// Streaming has API Gateway pass the gateway's answers on as they come, in
 	// regions where it can. It is off by default, since no emulator knows it
 	// (LocalStack 4.14.0, MiniStack 1.5.33) and nobody has seen it work: when the
@@ -178,6 +181,7 @@ func settle(given words, wrong []error) (Settings, error) {
 		}
 	}
 	check(!s.Streaming || s.Emulator == "", "-c streaming is not for emulators: they take whole answers")
+	check(s.AlarmEmail == "" || s.Emulator == "", "-c alarmEmail is not for emulators: they send no mail")
 	check(s.UsesFile == "" || s.Emulator != "", "-c usesFile is for emulators")
 	check(s.Cron == "" || s.Emulator != "", "-c cron is for emulators")
 	check(s.RelayURL == "" || s.Emulator != "", "-c relayUrl is for emulators: relayDomain gives an installation a relay")

@@ -44,7 +44,12 @@ func settingsOfStage(open func(folder string) fs.FS, context func(string) any) (
 		return first, errors.Join(append(wrong, err)...)
 	}
 	for _, name := range slices.Sorted(maps.Keys(said)) {
-		if v, is := given[name]; is && !reflect.DeepEqual(v, said[name]) {
+		w, _ := wordNamed(name)
+		switch v, is := given[name]; {
+		case !is || reflect.DeepEqual(v, said[name]):
+		case w.personal:
+			wrong = append(wrong, fmt.Errorf("%s says another %s than -c %s: change the file, or leave the word out of the context", file, name, name))
+		default:
 			wrong = append(wrong, fmt.Errorf("%s says %s, and -c %s=%s something else: change the file, or leave the word out of the context", file, said.line(name), name, given.text(name)))
 		}
 	}

@@ -24,6 +24,8 @@ type word struct {
 	schema *huma.Schema
 	// inContext says that no file has it.
 	inContext bool
+	// personal reports whether its value is about a person, and is not shown.
+	personal bool
 	// is says what it is to be, in words of its own, "" for what follows from the schema; without is what holds without it.
 	is, without string
 }
@@ -45,7 +47,7 @@ func makeWords() (out []word) {
 		if field.Tag.Get("named") == "stage" { // as other programs have it
 			field.Tag += reflect.StructTag(fmt.Sprintf(" pattern:%q is:%q", config.StagePattern, config.StageIs))
 		}
-		w := word{name: name, inContext: field.Tag.Get("only") == "context", is: field.Tag.Get("is"), without: field.Tag.Get("without")}
+		w := word{name: name, inContext: field.Tag.Get("only") == "context", is: field.Tag.Get("is"), without: field.Tag.Get("without"), personal: field.Tag.Get("personal") == "true"}
 		w.schema = huma.SchemaFromField(huma.NewMapRegistry("#/", huma.DefaultSchemaNamer), field, "")
 		w.schema.Nullable = false
 		w.schema.PrecomputeMessages()

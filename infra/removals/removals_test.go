@@ -93,6 +93,7 @@ func TestWhatAnUpdateWouldRemoveIsTold(t *testing.T) {
 		"the bucket's block of public access":  {from: `"BlockPublicAcls": true, "BlockPublicPolicy": true`, after: `"BlockPublicAcls": false`, want: []string{"Bucket: the bucket's block of public access"}},
 		"the key":                              {from: `"RootKey"`, after: `"OtherKey"`, want: []string{"RootKey: the KMS key"}},
 		"the key's rotation":                   {from: `"EnableKeyRotation": true`, after: `"EnableKeyRotation": false`, want: []string{"RootKey: the yearly rotation"}},
+		"the key of alarms":                    {before: `{"Resources": {"Function": {"Type": "AWS::Lambda::Function"}, "AlarmKey": {"Type": "AWS::KMS::Key", "Properties": {"EnableKeyRotation": true}}}}`, from: `, "AlarmKey": {"Type": "AWS::KMS::Key", "Properties": {"EnableKeyRotation": true}}`, want: nil},
 		"a key of many regions":                {from: `"MultiRegion": false`, after: `"MultiRegion": true`, want: []string{"multiRegionKey: the multiRegionKey of RootKey would be another"}},
 		"a key that does not say it":           {from: `, "MultiRegion": false`, after: ``, want: nil},
 		"a log that is kept, from one that is": {from: `"DeletionPolicy": "Retain"}`, after: `"DeletionPolicy": "RetainExceptOnCreate"}`, want: nil},

@@ -33,6 +33,9 @@ func text(lost string) func(Resource) string { return func(Resource) string { re
 // tables are the types of the table's resource.
 var tables = []string{"AWS::DynamoDB::Table", "AWS::DynamoDB::GlobalTable"}
 
+// noticeKey is the key of the topic that sends alarms to a person. It encrypts nothing that is kept.
+const noticeKey = "AlarmKey"
+
 // ruleOf gives the rule of a type; false for one whose resources hold nothing that another one would not have.
 func ruleOf(kind string) (rule, bool) {
 	switch kind {
@@ -115,7 +118,7 @@ func serviceWord(path, _ string, _ Resource) string {
 // removalsOf gives what is lost of one resource by what becomes of it; of no type is one that is not there any more.
 func removalsOf(path, id string, was, is Resource) (out []Removal) {
 	r, watched := ruleOf(was.Type)
-	if !watched {
+	if !watched || path == "" && id == noticeKey {
 		return nil
 	}
 	name := r.name(path, id, was)

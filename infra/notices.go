@@ -1,0 +1,166 @@
+package main
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"strings"
+
+	"github.com/aws/aws-cdk-go/awscdk/v2"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awsevents"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awskms"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awssns"
+	"github.com/aws/constructs-go/constructs/v10"
+	"github.com/aws/jsii-runtime-go"
+)
+
+// newNoticeTopics returns the topics of SNS to which alarms and notices of releases are sent: the operator's topic, a topic of the stack that
+// sends to the operator's address, or both. It returns nil if the stage names neither.
+func newNoticeTopics(scope constructs.Construct, s Settings) (topics []*string) {
+	if s.AlarmTopic != "" {
+		topics = append(topics, &s.AlarmTopic)
+	}
+	if s.AlarmEmail != "" {
+		topics = append(topics, newEmailTopic(scope, s))
+	}
+	return topics
+}
+
+// newEmailTopic creates a topic that sends to the operator's address, and returns its ARN. SNS sends nothing before the owner of the
+// address has confirmed the subscription.
+func newEmailTopic(scope constructs.Construct, s Settings) *string {
+	// A key of our own, since nobody can change the policy of the AWS-managed key alias/aws/sns, which lets neither CloudWatch nor EventBridge
+	// publish: https://docs.aws.amazon.com/sns/latest/dg/sns-key-management.html.
+	key := awskms.NewCfnKey(scope, jsii.String("AlarmKey"), &awskms.CfnKeyProps{
+		Description:         jsii.Sprintf("Encrypts the alarms of the Gatewright installation %s on their way to a person", s.Stage),
+		EnableKeyRotation:   jsii.Bool(true),
+		PendingWindowInDays: jsii.Number(7), // it encrypts nothing that is kept
+		KeyPolicy:           keyPolicy(publishers([]string{"kms:Decrypt", "kms:GenerateDataKey*"}, jsii.String("*"))...),
+	})
+	topic := awssns.NewCfnTopic(scope, jsii.String("AlarmTopic"), &awssns.CfnTopicProps{
+		DisplayName:    jsii.Sprintf("Gatewright %s", s.Stage),
+		KmsMasterKeyId: key.AttrArn(),
+	})
+	awssns.NewCfnTopicPolicy(scope, jsii.String("AlarmTopicPolicy"), &awssns.CfnTopicPolicyProps{
+		Topics: &[]*string{topic.Ref()},
+		PolicyDocument: map[string]any{
+			"Version": "2012-10-17",
+			"Statement": append(publishers([]string{"sns:Publish"}, topic.Ref()), map[string]any{
+				"Sid": "OnlyTLS", "Effect": "Deny", "Principal": "*", "Action": "sns:Publish", "Resource": topic.Ref(),
+				"Condition": map[string]any{"Bool": map[string]any{"aws:SecureTransport": "false"}},
+			}),
+		},
+	})
+	// Another address is another resource, so that the difference that a deployment shows contains neither of the two addresses.
+	digest := sha256.Sum256([]byte(strings.ToLower(s.AlarmEmail)))
+	awssns.NewCfnSubscription(scope, jsii.String("AlarmEmail"+hex.EncodeToString(digest[:4])), &awssns.CfnSubscriptionProps{
+		TopicArn: topic.Ref(), Protocol: jsii.String("email"), Endpoint: &s.AlarmEmail,
+	})
+	return topic.Ref()
+}
+
+// publishers are the statements of a policy that let services of AWS do what they need to publish, for this account alone. EventBridge is let without
+// a condition: it has no account in what it asks of SNS and KMS, so that a condition would drop each of its messages.
+// See https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-troubleshooting.html and the page about SNS and KMS above.
+func publishers(actions []string, resource *string) (out []any) {
+	for _, service := range []string{"cloudwatch", "events"} {
+		statement := map[string]any{
+			"Effect": "Allow", "Principal": map[string]any{"Service": service + ".amazonaws.com"}, "Action": actions, "Resource": resource,
+		}
+		if service != "events" {
+			statement["Condition"] = map[string]any{"StringEquals": map[string]any{"aws:SourceAccount": awscdk.Aws_ACCOUNT_ID()}}
+		}
+		out = append(out, statement)
+	}
+	return out
+}
+
+// newReleaseNotice tells of a release that CodeDeploy has led back or given up, and of one of gateways as processes that
+// ECS has: neither has a metric of it, and so no alarm.
+func newReleaseNotice(scope constructs.Construct, s Settings, topics []*string) {
+	if len(topics) == 0 || s.Emulator != "" {
+		return
+	}
+	targets := targetsOf(topics)
+	if s.byProcess() {
+		awsevents.NewCfnRule(scope, jsii.String("GatewayReleaseFailed"), &awsevents.CfnRuleProps{
+			Description: jsii.String("Tells of gateways as processes whose release ECS has led back or given up"),
+			EventPattern: map[string]any{
+				"source": []any{"aws.ecs"}, "detail-type": []any{"ECS Deployment State Change"},
+				"detail": map[string]any{"eventName": []any{"SERVICE_DEPLOYMENT_FAILED"}},
+				// The service's ARN, which ends in the names of its cluster and its own.
+				"resources": []any{map[string]any{"suffix": fmt.Sprintf(":service/gatewright-%s-%s/%s", s.Stage, gateway, gateway)}},
+			},
+			Targets: targets,
+		})
+	}
+	awsevents.NewCfnRule(scope, jsii.String("ReleaseFailed"), &awsevents.CfnRuleProps{
+		Description: jsii.String("Tells of a version that CodeDeploy has led back or given up"),
+		EventPattern: map[string]any{
+			"source": []any{"aws.codedeploy"}, "detail-type": []any{"CodeDeploy Deployment State-change Notification"},
+			"detail": map[string]any{"state": []any{"FAILURE", "STOP"}, "application": []any{"gatewright-" + s.Stage}},
+		},
+		Targets: targets,
+	})
+}
+
+// newKeyNotice tells that somebody disables the key that wraps the root key, or has it deleted: nothing can be unsealed then. EventBridge hears of it
+// from CloudTrail, which needs a trail in the account. KMS itself tells only of a deletion that has happened.
+func newKeyNotice(scope constructs.Construct, s Settings, d data, topics []*string) {
+	if len(topics) == 0 || s.Emulator != "" {
+		return
+	}
+	awsevents.NewCfnRule(scope, jsii.String("RootKeyInDanger"), &awsevents.CfnRuleProps{
+		Description: jsii.String("Tells that the KMS key of the root key is disabled or is to be deleted: cancel it within the waiting period of the key"),
+		EventPattern: map[string]any{
+			"source": []any{"aws.kms"}, "detail-type": []any{"AWS API Call via CloudTrail"},
+			"detail": map[string]any{
+				"eventName": []any{"DisableKey", "ScheduleKeyDeletion"},
+				// The caller names the key by its id or its ARN; CloudTrail names it by its ARN here.
+				"resources": map[string]any{"ARN": []any{d.key.AttrArn()}},
+			},
+		},
+		Targets: targetsOf(topics),
+	})
+}
+
+// targetsOf are the targets of a rule that tells topics.
+func targetsOf(topics []*string) *[]any {
+	var out []any
+	for i, topic := range topics {
+		id := "topic" // as it was when there was one
+		if i > 0 {
+			id = fmt.Sprintf("topic%d", i+1)
+		}
+		out = append(out, &awsevents.CfnRule_TargetProperty{Id: &id, Arn: topic})
+	}
+	return &out
+}
+
+// addressAlarms has each alarm of the installation notify the topics when it begins and when it ends, whichever file has made
+// it. CloudFormation's own properties are set, since alarms stand in several stacks.
+func addressAlarms(root awscdk.Stack, topics []*string) {
+	if len(topics) == 0 {
+		return
+	}
+	for _, c := range *root.Node().FindAll(constructs.ConstructOrder_PREORDER) {
+		if r, ok := c.(awscdk.CfnResource); ok && *r.CfnResourceType() == "AWS::CloudWatch::Alarm" {
+			r.AddPropertyOverride(jsii.String("AlarmActions"), topics)
+			r.AddPropertyOverride(jsii.String("OKActions"), topics)
+		}
+	}
+}
+
+// whoHears is what the output AlarmsTell says. It does not contain the address, since outputs are printed and kept in logs.
+func (s Settings) whoHears() string {
+	const byEmail = "the address of alarmEmail, once its owner has confirmed the subscription: SNS sends the link to it"
+	switch {
+	case s.AlarmTopic != "" && s.AlarmEmail != "":
+		return s.AlarmTopic + ", and " + byEmail
+	case s.AlarmEmail != "":
+		return byEmail
+	case s.AlarmTopic != "":
+		return s.AlarmTopic
+	}
+	return "nobody: set alarmEmail in the stage's file to an address, or alarmTopic to the ARN of a topic of SNS"
+}
