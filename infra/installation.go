@@ -9,6 +9,8 @@ import (
 	"github.com/aws/aws-cdk-go/awscdk/v2/awsapigateway"
 	"github.com/aws/constructs-go/constructs/v10"
 	"github.com/aws/jsii-runtime-go"
+
+	"github.com/gatewright/gatewright/infra/removals"
 )
 
 // The two REST APIs.
@@ -25,6 +27,9 @@ func newInstallation(app awscdk.App, s Settings, declarations []declared, servic
 		// No environment: an installation goes where the credentials lead.
 		TerminationProtection: jsii.Bool(s.Protected),
 	})
+	if s.FileDigest != "" {
+		stack.AddMetadata(jsii.String(removals.StageFileKey), s.FileDigest)
+	}
 	d := newData(stack, s)
 	// The API before its functions, which are told its address. There is no circle in it: an
 	// API depends on no function, and only its methods do.

@@ -1,9 +1,12 @@
 package main
 
 import (
+	"encoding/json"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/gatewright/gatewright/infra/removals"
 )
 
 // email is an address that hears of alarms.
@@ -117,5 +120,36 @@ func TestErrorsDoNotContainTheAddress(t *testing.T) {
 		return map[string]any{"emulator": miniStack, "gatewayUrl": "http://{deployment}.apis.example.com", "alarmEmail": email}[name]
 	}); err == nil || !strings.Contains(err.Error(), "alarmEmail is not for emulators") || strings.Contains(err.Error(), email) {
 		t.Errorf("an emulator: error %v, want that alarmEmail is not for emulators", err)
+	}
+}
+
+// TestTemplateRecordsTheStageFile by a digest of its words: order, spaces, the schema and the context do not change it, and a word does.
+func TestTemplateRecordsTheStageFile(t *testing.T) {
+	digest := func(file string, context map[string]string) string {
+		s, err := stage(file, context)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s.FileDigest
+	}
+	was := digest(`{`+said+`, "waf": true}`, nil)
+	if got := digest(`{"$schema": "schema.json", "waf":true,`+said+`}`, map[string]string{"logDays": "90"}); got != was {
+		t.Errorf("digest of the same words = %s, want %s", got, was)
+	}
+	if got := digest(`{`+said+`, "waf": false}`, nil); got == was {
+		t.Errorf("digest of other words = %s, want another one", got)
+	}
+	s := settingsFor(t, needed(nil))
+	if s.FileDigest != "" {
+		t.Errorf("digest without a file = %q, want none", s.FileDigest)
+	}
+	s.FileDigest = was
+	root := synthesiseOf(t, s, fewFunctions(s)).raw["gatewright-dev.template.json"]
+	var template removals.Template
+	if err := json.Unmarshal(root, &template); err != nil {
+		t.Fatal(err)
+	}
+	if got := (removals.Stack{Templates: map[string]removals.Template{"": template}}).StageFile(); got != was {
+		t.Errorf("the template records %q, want %q", got, was)
 	}
 }

@@ -136,6 +136,8 @@ type Settings struct {
 	// test does not wait an hour.
 	Cron string `json:"cron" only:"context"`
 
+	// FileDigest is a digest of the words of the stage's file, "" where no file was read. A deployment tells by it that the file has changed.
+	FileDigest string `json:"-"`
 	// Bounds are what clients of services may take where the context says so, by the service's name and the variable. Their words are
 	// declared by the services.
 	Bounds map[string]map[string]string `json:"-"`

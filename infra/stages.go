@@ -2,6 +2,8 @@ package main
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -55,7 +57,18 @@ func settingsOfStage(open func(folder string) fs.FS, context func(string) any) (
 	}
 	maps.Copy(given, said)
 	s, err := settle(given, wrong)
+	s.FileDigest = said.digest()
 	return s, inFile(file, err)
+}
+
+// digest returns a digest of the words, whatever their order and the spaces between them.
+func (w words) digest() string {
+	text, err := json.Marshal(w, json.Deterministic(true))
+	if err != nil {
+		return "" // they were read as JSON
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:])
 }
 
 // line is a word as a file has it.

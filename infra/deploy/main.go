@@ -2,7 +2,7 @@
 // not said may go (package removals), shows the difference, and asks. What it shows is what it deploys: the templates are made once.
 //
 // What it is not: the description of an installation, which is package infra. Read main.go first, then preflight.go, which checks the account before anything
-// is created, failed.go, which lets a failed first deployment be repeated, and aws.go, where AWS is asked.
+// is created, alarms.go, which requires that somebody hears of alarms, failed.go, which lets a failed first deployment be repeated, and aws.go, where AWS is asked.
 package main
 
 import (
@@ -124,6 +124,9 @@ func (d deployment) deploy(ctx context.Context) error {
 	}
 	shown, err := d.guard(ctx, planned)
 	if err != nil {
+		return err
+	}
+	if err := d.heard(shown, planned); err != nil {
 		return err
 	}
 	if err := d.preflight(ctx, shown, planned); err != nil {
