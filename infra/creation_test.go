@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/gatewright/gatewright/shared/telemetry"
 )
 
 // A creationRule is something that AWS checks when it makes a resource, or that becomes wrong in the first minutes after that. Neither
@@ -325,6 +327,33 @@ var creationRules = []creationRule{
 		undo: func(c creation) {
 			for _, statement := range c.statements() {
 				delete(statement, "Condition")
+			}
+		},
+	},
+	{
+		name:   "each service whose tasks read a certificate has an alarm of its end: Parameter Store renews nothing, and CloudWatch sees no certificate in it",
+		source: awsDocs + "systems-manager/latest/userguide/systems-manager-parameter-store.html",
+		broken: func(c creation) (broken []string, looked int) {
+			for at, r := range c.all("AWS::ECS::TaskDefinition") {
+				container := get(r.Properties, "ContainerDefinitions", 0)
+				if get(container, "Secrets", 0) == nil {
+					continue
+				}
+				looked++
+				if !slices.ContainsFunc(slices.Collect(maps.Values(c.all("AWS::CloudWatch::Alarm"))), func(r resource) bool {
+					return r.Properties["MetricName"] == telemetry.CertificateDays &&
+						render(get(r.Properties, "Dimensions", 0, "Value")) == telemetry.CertificateOf("${Table}", render(get(container, "Name")))
+				}) {
+					broken = append(broken, at)
+				}
+			}
+			return broken, looked
+		},
+		undo: func(c creation) {
+			for _, r := range c.all("AWS::CloudWatch::Alarm") {
+				if r.Properties["MetricName"] == telemetry.CertificateDays {
+					r.Properties["Dimensions"] = []any{map[string]any{"Name": "certificate", "Value": "gateway"}}
+				}
 			}
 		},
 	},

@@ -142,7 +142,7 @@ func newService(root constructs.Construct, s Settings, d data, of deployment, fa
 		out.resource.AddDependency(first)
 	}
 	newScaling(scope, out)
-	newServiceAlarms(scope, out)
+	newServiceAlarms(scope, out, d, s.Stage)
 	awscdk.NewCfnOutput(root, jsii.String(of.stack()+"Target"), &awscdk.CfnOutputProps{
 		Description: s.ledBy(of.domain), Value: out.balancer.resource.AttrDnsName(),
 	})

@@ -111,8 +111,9 @@ func newTableAlarms(scope constructs.Construct, d data) {
 }
 
 // newServiceAlarms watches a service by what is left of it and of what it has.
-func newServiceAlarms(scope constructs.Construct, s *deployedService) {
+func newServiceAlarms(scope constructs.Construct, s *deployedService, d data, stage string) {
 	newMissingAlarm(scope, s)
+	newExpiryAlarm(scope, s, d, stage)
 	for name, what := range map[string]string{"CPUUtilization": "processors", "MemoryUtilization": "memory"} {
 		by := s.memoryWord
 		if s.grows() && what == "processors" {
@@ -155,6 +156,23 @@ func newMissingAlarm(scope constructs.Construct, s *deployedService) {
 		AlarmDescription: &why, Metrics: &all, EvaluationPeriods: jsii.Number(periods),
 		ComparisonOperator: jsii.String("LessThanThreshold"), Threshold: jsii.Number(s.Copies), TreatMissingData: jsii.String("breaching"),
 	})
+}
+
+// expiryDays is how long before the end of a service's certificate its operator is notified. Clients of ACME renew 30 days before it,
+// so that one of them has failed for two weeks by then.
+const expiryDays = 14
+
+// newExpiryAlarm tells that the certificate that tasks serve expires soon: the oldest of all tasks, which read it at their start. It stays as it is
+// while nothing is reported: a day without a task has an alarm of its own (Missing), and no task at all says nothing about the certificate.
+func newExpiryAlarm(scope constructs.Construct, s *deployedService, d data, stage string) {
+	if s.Certificate == "" {
+		return
+	}
+	name := awscdk.Fn_Join(jsii.String(""), &[]*string{d.table.Ref(), jsii.String(telemetry.CertificateOf("", s.Name))})
+	props := alarmOf(fmt.Sprintf("The certificate of %[1]s expires in fewer than %[2]d days: keep a new one with make service-certificate SERVICE=%[1]s STAGE=%[3]s, which also replaces the tasks", s.Name, expiryDays, stage),
+		metric{telemetry.Namespace, telemetry.CertificateDays, map[string]*string{"certificate": name}, "Minimum"}, time.Hour, 1)
+	props.ComparisonOperator, props.Threshold, props.TreatMissingData = jsii.String("LessThanThreshold"), jsii.Number(expiryDays), jsii.String("ignore")
+	awscloudwatch.NewCfnAlarm(scope, jsii.String("CertificateExpires"), props)
 }
 
 func (s *deployedService) dimensions() map[string]*string {

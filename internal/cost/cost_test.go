@@ -72,10 +72,10 @@ func TestArithmeticIsThatOfAPersonWithAPencil(t *testing.T) {
 		{"a million gateway requests", gateway.perMillion(), 4.75417},
 		// 3.50 + 0.20 + 0.36667 + (0.9 + 0.28) GB × 0.50
 		{"a million by the function", functionPerMillion(gateway), 4.65667},
-		// 2 × 730 × (0.5 × 0.03238 + 0.00356) + 730 × (0.0225 + 0.006 + 4 × 0.005) + (4 + 2) × 0.10
-		{"two gateways as processes", bill(gateways(two)), 28.835 + 35.405 + 0.60},
-		// x a second: 4.65667 × 2.628 x + 5 × 2.628 (0.95 + 0.05 x) by the function, 64.84 + (0.0004 × 0.5 + 0.000003 × 0.5 × 0.02 × 1000) × 2628 x by processes
-		{"where they break even", breakEven(two, gateway), 4.26003},
+		// 2 × 730 × (0.5 × 0.03238 + 0.00356) + 730 × (0.0225 + 0.006 + 4 × 0.005) + (5 + 2) × 0.10 + 0.30
+		{"two gateways as processes", bill(gateways(two)), 28.835 + 35.405 + 0.70 + 0.30},
+		// x a second: 4.65667 × 2.628 x + 5 × 2.628 (0.95 + 0.05 x) by the function, 65.24 + (0.0004 × 0.5 + 0.000003 × 0.5 × 0.02 × 1000) × 2628 x by processes
+		{"where they break even", breakEven(two, gateway), 4.29257},
 		// 2,628 million: 333 × 3.50 + 667 × 2.80 + 1,628 × 2.38; 2,628 × (0.20 + 0.36667); (2,365.2 + 735.84) GB × 0.50; 50.95 × 2.628 × 5
 		{"1,000 a second by the function", byFunction(gateway, 1000).all, 6907.74 + 1489.20 + 1182.60 + 367.92 + 669.48},
 		{"of it X-Ray", byFunction(gateway, 1000).traces, 669.483},
@@ -83,7 +83,7 @@ func TestArithmeticIsThatOfAPersonWithAPencil(t *testing.T) {
 		{"10,000 a second by API Gateway", tiered(restTiers, 26_280*million), 1165.50 + 1867.60 + 45_220 + 9482.80},
 		{"of it logs", byFunction(gateway, 10_000).logs, 8413 + 3679.20},
 		// 2 s of processors each second at 0.3 each: 7 tasks; 108 units; 10,512 GB × 0.50; 78,840 GB, half of it to the other zone, × 0.02
-		{"10,000 a second by processes", byProcesses(two, 10_000).all, 64.84 + 5*730*(0.5*0.03238+0.00356+0.005) + 107*730*0.006 + 5256 + 788.40},
+		{"10,000 a second by processes", byProcesses(two, 10_000).all, 65.24 + 5*730*(0.5*0.03238+0.00356+0.005) + 107*730*0.006 + 5256 + 788.40},
 		{"how many they are", byProcesses(two, 10_000).tasks, 7},
 		{"how many they are at least", byProcesses(two, 100).tasks, 2},
 		{"traces of rare requests", sampled(0.25), 0.25},
@@ -119,8 +119,8 @@ func TestLedgersAndListsAreReadAsTheyAreWritten(t *testing.T) {
 	if m.resources["AWS::CloudWatch::Alarm"] != 0 {
 		t.Error("an installation without a relay pays for the relay's alarms")
 	}
-	// 2 × 730 × (0.25 × 0.03238 + 0.5 × 0.00356) + 730 × (0.0225 + 4 × 0.005) + 3 × 0.10
-	if got := bill(serviceOf(m, "relay")); math.Abs(got-45.7425) > 1e-4 {
+	// 2 × 730 × (0.25 × 0.03238 + 0.5 × 0.00356) + 730 × (0.0225 + 4 × 0.005) + 3 × 0.10 + 0.30
+	if got := bill(serviceOf(m, "relay")); math.Abs(got-46.0425) > 1e-4 {
 		t.Errorf("a relay costs %.5f a month", got)
 	}
 }

@@ -23,5 +23,6 @@ func serviceOf(m measured, name string) []item {
 		{"the load balancer", fmt.Sprintf("%g × %d hours", balancers, hoursPerMonth), dollars(networkHour, balancers*hoursPerMonth)},
 		{"public IPv4 addresses", fmt.Sprintf("%g: %g of the load balancer, one of each task", numbers, numbers-of.tasks), dollars(addressHour, numbers*hoursPerMonth)},
 		{"alarms", fmt.Sprintf("%g metrics × $%g%s", metrics, dollars(alarm, 1), how), dollars(alarm, metrics)},
+		{"what tells how long its certificate is valid", fmt.Sprintf("1 metric × $%g", dollars(metricMonth, 1)), dollars(metricMonth, 1)},
 	}
 }

@@ -19,6 +19,8 @@ import (
 type certificate struct {
 	variable, text string
 	file, key      string
+	// opened is where the process gets it from, nil before secure.
+	opened handshake.Source
 }
 
 // certificateOf looks at a service's certificate before anything listens. It is nil for no TLS: over an emulator
@@ -64,6 +66,7 @@ func (c *certificate) open(ctx context.Context, log *slog.Logger, owns func(stri
 	if err != nil {
 		return nil, fmt.Errorf("read the environment: %w", err)
 	}
+	c.opened = source
 	return source, nil
 }
 

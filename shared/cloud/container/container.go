@@ -10,7 +10,7 @@
 // What it is not: for services that take no requests, or for the local process, which
 // runs services within itself (package host).
 //
-// Read container.go first, then certificate.go for its TLS, listeners.go, and task.go for what the platform says of a task. The
+// Read container.go first, then certificate.go for its TLS, expiry.go, listeners.go, and task.go for what the platform says of a task. The
 // platform's rules are those of "Amazon ECS task IAM role" and "Amazon ECS task metadata
 // endpoint version 4" (https://docs.aws.amazon.com/AmazonECS/latest/developerguide/).
 package container
@@ -36,6 +36,7 @@ import (
 	"github.com/gatewright/gatewright/shared/service"
 	"github.com/gatewright/gatewright/shared/service/admin"
 	"github.com/gatewright/gatewright/shared/service/host"
+	"github.com/gatewright/gatewright/shared/telemetry"
 )
 
 // Open makes a service's process of an installation's parts. address is where its other
@@ -108,6 +109,9 @@ func run(ctx context.Context, s service.Service, open Open, environ []string, ge
 	secure, misdirected, err := own.secure(ctx, process, parts.Log)
 	if err != nil {
 		return err
+	}
+	if parts.Telemetry.Metrics {
+		go own.reportExpiry(ctx, parts.Log, telemetry.CertificateOf(parts.Config.Table, s.Name))
 	}
 	config.LogStandardHTTP(settings.StandardHTTP, parts.Log)
 	o := listen.Options{Settings: settings, Budget: listen.NewBudget(settings.Connections), Bodies: bodies.New(int64(settings.BufferedBodyBytes)), PathBytes: s.PathBytes, IDs: parts.IDs, Log: parts.Log, TLS: secure, Misdirected: misdirected}

@@ -1,0 +1,45 @@
+package container
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/gatewright/gatewright/shared/telemetry"
+)
+
+// expiryEvery is how often a process reports how long its certificate is still valid.
+const expiryEvery = time.Hour
+
+// reportExpiry writes a line now and each hour, from which CloudWatch makes a metric: how many days are left until the certificate
+// that is served expires. It returns when ctx ends, and at once without TLS. name is the certificate's (telemetry.CertificateOf).
+//
+// Nobody renews the certificate of a service for its operator, and a task reads it at its start alone. The process reports, and not a
+// function that reads Parameter Store: what is kept there may be newer than what clients are shown.
+func (c *certificate) reportExpiry(ctx context.Context, log *slog.Logger, name string) {
+	if c == nil || c.opened == nil {
+		return
+	}
+	every := time.NewTicker(expiryEvery)
+	defer every.Stop()
+	for {
+		// It is the same for each name, so that none is needed.
+		if served, err := c.opened.Certificate(ctx, ""); err == nil && served != nil && served.Leaf != nil {
+			now, end := time.Now(), served.Leaf.NotAfter
+			log.LogAttrs(ctx, slog.LevelInfo, "the certificate is valid",
+				slog.String("certificate", name), slog.String("until", end.UTC().Format(time.RFC3339)),
+				slog.Float64(telemetry.CertificateDays, daysBetween(now, end)), telemetry.Count(now, telemetry.CertificateDays, "certificate"))
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-every.C:
+		}
+	}
+}
+
+// daysBetween returns the days from a time to another, to the hundredth; they are negative if that has passed.
+func daysBetween(from, to time.Time) float64 {
+	const hundredth = 24 * time.Hour / 100
+	return float64(to.Sub(from)/hundredth) / 100
+}
