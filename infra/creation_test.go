@@ -379,6 +379,33 @@ var creationRules = []creationRule{
 		},
 	},
 	{
+		name:   "each notification of a budget has one topic, whose policy and key let Budgets publish for this account: it sends nothing otherwise, and reports that nowhere",
+		source: awsDocs + "cost-management/latest/userguide/budgets-sns-policy.html",
+		broken: func(c creation) (broken []string, looked int) {
+			for at, r := range c.all("AWS::Budgets::Budget") {
+				notifications, _ := r.Properties["NotificationsWithSubscribers"].([]any)
+				for i, n := range notifications {
+					looked++
+					subscribers, _ := get(n, "Subscribers").([]any)
+					topic := c.named(at, get(n, "Subscribers", 0, "Address"))
+					key := c.resource(c.named(topic, c.resource(topic).Properties["KmsMasterKeyId"]))
+					if len(subscribers) != 1 || get(n, "Subscribers", 0, "SubscriptionType") != "SNS" || len(letBy(key.Properties["KeyPolicy"], "budgets")) != 2 ||
+						!slices.ContainsFunc(slices.Collect(maps.Values(c.all("AWS::SNS::TopicPolicy"))), func(r resource) bool {
+							return slices.Equal(letBy(r.Properties["PolicyDocument"], "budgets"), []string{"sns:Publish"})
+						}) {
+						broken = append(broken, fmt.Sprintf("%s, notification %d", at, i))
+					}
+				}
+			}
+			return broken, looked
+		},
+		undo: func(c creation) {
+			for _, r := range c.all("AWS::KMS::Key") {
+				delete(r.Properties["KeyPolicy"].(map[string]any), "Statement")
+			}
+		},
+	},
+	{
 		name:   "the policy of such a topic lets CloudWatch publish for this account alone, and EventBridge without a condition, with which it publishes nothing",
 		source: awsDocs + "eventbridge/latest/userguide/eb-troubleshooting.html",
 		broken: func(c creation) (broken []string, looked int) {

@@ -101,6 +101,7 @@ func newInstallation(app awscdk.App, s Settings, declarations []declared, servic
 	topics := newNoticeTopics(stack, s)
 	newReleaseNotice(stack, s, topics)
 	newKeyNotice(stack, s, d, topics)
+	newBudgets(stack, s, topics)
 	addressAlarms(stack, topics)
 }
 

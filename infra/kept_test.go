@@ -64,7 +64,7 @@ var replaced = map[string][]string{
 
 // remade are the types of resources with which nothing is lost: each release has others, or another one does the same.
 var remade = []string{
-	"AWS::CDK::Metadata", "AWS::CloudFormation::Stack", "AWS::CloudWatch::Alarm", "AWS::CloudWatch::CompositeAlarm", "AWS::CloudWatch::Dashboard", "AWS::Events::Rule", "AWS::Logs::MetricFilter",
+	"AWS::Budgets::Budget", "AWS::CDK::Metadata", "AWS::CloudFormation::Stack", "AWS::CloudWatch::Alarm", "AWS::CloudWatch::CompositeAlarm", "AWS::CloudWatch::Dashboard", "AWS::Events::Rule", "AWS::Logs::MetricFilter",
 	"AWS::Lambda::Version", "AWS::Lambda::Permission", "AWS::Lambda::EventInvokeConfig",
 	"AWS::ApiGateway::Deployment", "AWS::ApiGateway::Method", "AWS::ApiGateway::Resource", "AWS::ApiGateway::GatewayResponse",
 	"AWS::IAM::Policy", "AWS::IAM::ManagedPolicy", "AWS::S3::BucketPolicy", "AWS::SQS::QueuePolicy", "AWS::SNS::TopicPolicy",
@@ -101,7 +101,7 @@ func (k keeper) compare(other keeper) int {
 
 // everything is the context of an installation that has all that one can have.
 func everything() map[string]string {
-	return serving(map[string]string{"waf": "true", "apiDomain": "api.example.com", "hostedZone": "Z0123456789ABCDEFGHIJ", "gatewayContainerWeight": "10", "alarmEmail": email})
+	return serving(map[string]string{"waf": "true", "apiDomain": "api.example.com", "hostedZone": "Z0123456789ABCDEFGHIJ", "gatewayContainerWeight": "10", "alarmEmail": email, "monthlyBudget": "100"})
 }
 
 // TestKeepersAreUpdatedInPlace that an installation would miss: each resource that holds something is where it was, and is called as

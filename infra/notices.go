@@ -29,13 +29,17 @@ func newNoticeTopics(scope constructs.Construct, s Settings) (topics []*string) 
 // newEmailTopic creates a topic that sends to the operator's address, and returns its ARN. SNS sends nothing before the owner of the
 // address has confirmed the subscription.
 func newEmailTopic(scope constructs.Construct, s Settings) *string {
+	senders := []string{"cloudwatch", "events"}
+	if s.MonthlyBudget > 0 {
+		senders = append(senders, "budgets")
+	}
 	// A key of our own, since nobody can change the policy of the AWS-managed key alias/aws/sns, which lets neither CloudWatch nor EventBridge
 	// publish: https://docs.aws.amazon.com/sns/latest/dg/sns-key-management.html.
 	key := awskms.NewCfnKey(scope, jsii.String("AlarmKey"), &awskms.CfnKeyProps{
 		Description:         jsii.Sprintf("Encrypts the alarms of the Gatewright installation %s on their way to a person", s.Stage),
 		EnableKeyRotation:   jsii.Bool(true),
 		PendingWindowInDays: jsii.Number(7), // it encrypts nothing that is kept
-		KeyPolicy:           keyPolicy(publishers([]string{"kms:Decrypt", "kms:GenerateDataKey*"}, jsii.String("*"))...),
+		KeyPolicy:           keyPolicy(publishers(senders, []string{"kms:Decrypt", "kms:GenerateDataKey*"}, jsii.String("*"))...),
 	})
 	topic := awssns.NewCfnTopic(scope, jsii.String("AlarmTopic"), &awssns.CfnTopicProps{
 		DisplayName:    jsii.Sprintf("Gatewright %s", s.Stage),
@@ -45,7 +49,7 @@ func newEmailTopic(scope constructs.Construct, s Settings) *string {
 		Topics: &[]*string{topic.Ref()},
 		PolicyDocument: map[string]any{
 			"Version": "2012-10-17",
-			"Statement": append(publishers([]string{"sns:Publish"}, topic.Ref()), map[string]any{
+			"Statement": append(publishers(senders, []string{"sns:Publish"}, topic.Ref()), map[string]any{
 				"Sid": "OnlyTLS", "Effect": "Deny", "Principal": "*", "Action": "sns:Publish", "Resource": topic.Ref(),
 				"Condition": map[string]any{"Bool": map[string]any{"aws:SecureTransport": "false"}},
 			}),
@@ -62,8 +66,8 @@ func newEmailTopic(scope constructs.Construct, s Settings) *string {
 // publishers are the statements of a policy that let services of AWS do what they need to publish, for this account alone. EventBridge is let without
 // a condition: it has no account in what it asks of SNS and KMS, so that a condition would drop each of its messages.
 // See https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-troubleshooting.html and the page about SNS and KMS above.
-func publishers(actions []string, resource *string) (out []any) {
-	for _, service := range []string{"cloudwatch", "events"} {
+func publishers(services, actions []string, resource *string) (out []any) {
+	for _, service := range services {
 		statement := map[string]any{
 			"Effect": "Allow", "Principal": map[string]any{"Service": service + ".amazonaws.com"}, "Action": actions, "Resource": resource,
 		}

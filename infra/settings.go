@@ -101,6 +101,8 @@ type Settings struct {
 	// AlarmEmail is an address to which a topic of the stack sends the same, "" for nobody. It is personal data: no error, output or log
 	// contains it, and only the templates and the subscription do.
 	AlarmEmail string `json:"alarmEmail" personal:"true" pattern:"^[A-Za-z0-9._+-]{1,64}@([A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?\\.)+[A-Za-z][A-Za-z0-9-]{0,61}[A-Za-z0-9]$" is:"is an email address, such as you@example.com" doc:"an email address that hears when [an alarm](#alarms) begins and ends, once its owner has confirmed the subscription; with alarmTopic, both hear"`
+	// MonthlyBudget is what the account may cost in a month before somebody is notified, in US dollars; 0 for no budget.
+	MonthlyBudget int `json:"monthlyBudget" default:"0" minimum:"0" maximum:"1000000" doc:"US dollars that the AWS account may cost in a month: alarmEmail and alarmTopic hear when 80 % are spent, and when AWS forecasts more than all of it; 0 for [no budget](#alarms)"`
 	// Streaming has API Gateway pass the gateway's answers on as they come, in
 	// regions where it can. It is off by default, since no emulator knows it
 	// (LocalStack 4.14.0, MiniStack 1.5.33) and nobody has seen it work: when the
@@ -184,6 +186,8 @@ func settle(given words, wrong []error) (Settings, error) {
 	}
 	check(!s.Streaming || s.Emulator == "", "-c streaming is not for emulators: they take whole answers")
 	check(s.AlarmEmail == "" || s.Emulator == "", "-c alarmEmail is not for emulators: they send no mail")
+	check(s.MonthlyBudget == 0 || s.Emulator == "", "-c monthlyBudget is not for emulators: they know no costs")
+	check(s.MonthlyBudget == 0 || s.AlarmEmail+s.AlarmTopic != "" || s.Emulator != "", "-c monthlyBudget notifies nobody without alarmEmail or alarmTopic: add one of them, or leave monthlyBudget out")
 	check(s.UsesFile == "" || s.Emulator != "", "-c usesFile is for emulators")
 	check(s.Cron == "" || s.Emulator != "", "-c cron is for emulators")
 	check(s.RelayURL == "" || s.Emulator != "", "-c relayUrl is for emulators: relayDomain gives an installation a relay")

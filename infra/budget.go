@@ -1,0 +1,48 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/aws/aws-cdk-go/awscdk/v2/awsbudgets"
+	"github.com/aws/constructs-go/constructs/v10"
+	"github.com/aws/jsii-runtime-go"
+)
+
+// Percentages of a month's budget at which somebody is notified: of what was spent, and of what AWS forecasts for the month.
+const (
+	spentPercent    = 80
+	forecastPercent = 100
+)
+
+// newBudgets notifies each topic of costs that come near to the stage's budget. A notification has one topic at most, so that each topic has a
+// budget of its own; budgets without actions cost nothing.
+//
+// They are about the whole account. The installation's resources have tags, but AWS counts costs by a tag only after somebody has activated it
+// in the billing settings, and never those of what has no tag: a budget by tags would be silent instead of wrong.
+func newBudgets(scope constructs.Construct, s Settings, topics []*string) {
+	if s.MonthlyBudget == 0 {
+		return
+	}
+	for i, topic := range topics {
+		id := "Budget"
+		if i > 0 {
+			id = fmt.Sprintf("Budget%d", i+1)
+		}
+		at := func(kind string, percent float64) *awsbudgets.CfnBudget_NotificationWithSubscribersProperty {
+			return &awsbudgets.CfnBudget_NotificationWithSubscribersProperty{
+				Notification: &awsbudgets.CfnBudget_NotificationProperty{
+					NotificationType: &kind, ComparisonOperator: jsii.String("GREATER_THAN"), Threshold: &percent, ThresholdType: jsii.String("PERCENTAGE"),
+				},
+				Subscribers: &[]any{&awsbudgets.CfnBudget_SubscriberProperty{SubscriptionType: jsii.String("SNS"), Address: topic}},
+			}
+		}
+		// Without a name of its own: another topic makes another budget before this one goes, and two have no name in common.
+		awsbudgets.NewCfnBudget(scope, &id, &awsbudgets.CfnBudgetProps{
+			Budget: &awsbudgets.CfnBudget_BudgetDataProperty{
+				BudgetType: jsii.String("COST"), TimeUnit: jsii.String("MONTHLY"),
+				BudgetLimit: &awsbudgets.CfnBudget_SpendProperty{Amount: jsii.Number(s.MonthlyBudget), Unit: jsii.String("USD")},
+			},
+			NotificationsWithSubscribers: &[]any{at("ACTUAL", spentPercent), at("FORECASTED", forecastPercent)},
+		})
+	}
+}
