@@ -7,9 +7,9 @@ import (
 	"github.com/gatewright/gatewright/infra/removals"
 )
 
-// heard refuses a protected installation whose alarms nobody would hear: a first deployment, and one whose stage's file has changed since the deployment
-// before. An installation whose file is as it was goes on with a warning, so that a release can be deployed as before. A file of which nothing is known,
-// because an earlier release deployed it, counts as unchanged.
+// heard refuses a protected installation whose alarms nobody would hear: a first deployment, and one whose stage's file has changed since
+// the deployment before. An installation whose file is as it was goes on with a warning, so that a release can be deployed as before. A file
+// of which nothing is known, because an earlier release deployed it, counts as unchanged.
 func (d deployment) heard(deployed, planned removals.Stack) error {
 	if all, heard := planned.Alarms(); !planned.Protected || all == 0 || heard > 0 {
 		return nil

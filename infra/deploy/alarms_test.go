@@ -23,7 +23,8 @@ func alarmed(file string, topics ...string) string {
 	return `{"Metadata": ` + metadata + `, "Resources": {"A": {"Type": "AWS::CloudWatch::Alarm", "Properties": {"AlarmActions": ` + actions + `}}}}`
 }
 
-// TestProtectedStageNamesWhoHearsOfAlarms from its first deployment on. A stage that is deployed without has to name somebody when its file changes next.
+// TestProtectedStageNamesWhoHearsOfAlarms from its first deployment on. A stage that is deployed without has to name somebody when its file
+// changes next.
 func TestProtectedStageNamesWhoHearsOfAlarms(t *testing.T) {
 	const (
 		topic = "arn:aws:sns:eu-west-1:000000000000:alarms"

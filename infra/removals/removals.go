@@ -4,8 +4,8 @@
 // It compares the templates of two stacks, with those nested in them: Deployed reads the one that AWS has, Planned the one that the CDK has made, and Of
 // tells the difference. What it is not: a list of all that changes (`make diff` is), or a guard against somebody who changes AWS by hand.
 //
-// Read removals.go first, then rules.go, which says what is told of each type of resource, serving.go, which says it of what serves deployments, stacks.go,
-// where stacks are read, and alarms.go, which says whether anybody hears of alarms.
+// Read removals.go first, then rules.go, which says what is told of each type of resource, serving.go, which says it of what serves deployments,
+// stacks.go, where stacks are read, and alarms.go, which says whether anybody hears of alarms.
 package removals
 
 import (
