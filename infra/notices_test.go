@@ -53,8 +53,8 @@ func TestAlarmsReachTheAddress(t *testing.T) {
 					t.Errorf("output AlarmsTell = %q, want %q…", render(o.Value), tt.tell)
 				}
 			}
-			if alarms < 20 || rules != 2 {
-				t.Errorf("%d alarms and %d rules, want 20 alarms and more, and 2 rules", alarms, rules)
+			if alarms < 20 || rules != 3 {
+				t.Errorf("%d alarms and %d rules, want 20 alarms and more, and 3 rules", alarms, rules)
 			}
 			subscription := tt.a.only(t, "AWS::SNS::Subscription").Properties
 			if subscription["Protocol"] != "email" || subscription["Endpoint"] != email || render(subscription["TopicArn"]) != "${AlarmTopic}" {
