@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/gatewright/gatewright/internal/free"
+	"github.com/gatewright/gatewright/internal/gobuild"
 	"github.com/gatewright/gatewright/local/processes"
 )
 
@@ -80,7 +81,20 @@ func newCheckout(ctx context.Context, m *measurement) (*checkout, error) {
 	if err := run(c.command(ctx, c.dir, "go", "mod", "download")); err != nil {
 		return nil, fmt.Errorf("download modules: %w", err)
 	}
-	return c, nil
+	return c, c.compare(ctx)
+}
+
+// compare adds a figure by which the times of different machines are compared: what it takes to compile Go's standard library. The same
+// commit took twice as long on one machine with two cores as on another.
+func (c *checkout) compare(ctx context.Context) error {
+	cmd := c.command(ctx, c.dir, "go", "build", "std")
+	cmd.Env = append(gobuild.Environ(), "GOCACHE="+filepath.Join(c.m.Dir, "standard"))
+	began := time.Now()
+	if err := run(cmd); err != nil {
+		return fmt.Errorf("compile the standard library: %w", err)
+	}
+	c.m.Row("Go's standard library compiled, for comparison", "", cost{time.Since(began), processorTime(cmd.ProcessState)}.String(), true)
+	return nil
 }
 
 func isFolder(path string) bool {
