@@ -63,8 +63,8 @@ GROUP       := $(filter $(PKG),$(FUNCTIONS))
 FOLDER      := $(patsubst ./%,%,$(PKG:/...=))
 TESTED       = $(if $(GROUP),./functions/$(GROUP)/... $(addsuffix /...,$(addprefix ./,$(wildcard shared/$(GROUP)))) ./functions ./events ./internal/house ./internal/cost,$(if $(PKG),$(if $(wildcard $(FOLDER)),./$(FOLDER)/...,$\
                $(error PKG=$(PKG) is no group of functions/ and no folder)),$$(go list ./... | grep -vE '^$(MODULE)/($(subst $() ,|,$(TOOLS)))(/|$$)')))
-# The tools with which contributors work. Their tests compile copies of the checkout and build images and archives, which takes a sixth of the
-# time of all tests, and few changes affect them. So test-tools runs them, and not test.
+# The contributors' tools. Their tests compile copies of the checkout and build images and archives, which takes a sixth of the time of all
+# tests. Few changes affect them, so that test-tools runs them, and test does not.
 TOOLS       := console/build internal/bench internal/guards internal/mutate internal/newgroup internal/portable packaging
 # This is the number of cores plus two, because many tests wait. The scenarios wait for a minute until a gateway forgets a key, for example.
 PACKAGES_AT_ONCE = $(shell expr $$(getconf _NPROCESSORS_ONLN) + 2)
@@ -138,7 +138,7 @@ test: $(NODE_MODULES) $(if $(PKG),,$(CONFORMANCE) $(PRODUCT)) ## run every test 
 	$(if $(GROUP),GATEWRIGHT_TEST_GROUP=$(GROUP) )go test -vet=off -p=$(PACKAGES_AT_ONCE) -timeout=20m $(TESTED)
 	$(if $(GROUP),go test -vet=off ./infra -run='FunctionsAreListed|FunctionsKnowTheir|OperationHas|NoOperation|FunctionMayDo|UpdatedInPlace')
 
-test-tools: $(NODE_MODULES) $(CONSOLE_MODULES) ## run the tests of what contributors work with: add a group, plant defects, measure, bundle, package and release (part of check)
+test-tools: $(NODE_MODULES) $(CONSOLE_MODULES) ## run the tests of contributors' tools: add a group, plant defects, measure, bundle, package and release (part of check)
 	go test -vet=off -p=$(PACKAGES_AT_ONCE) -timeout=20m $(TOOLS:%=./%/...)
 
 # It runs the tests in files that play simulations, and no other tests of their packages.

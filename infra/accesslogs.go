@@ -12,9 +12,9 @@ import (
 	"github.com/aws/jsii-runtime-go"
 )
 
-// accessLine is what API Gateway logs of each request, also of one that never reaches a function: one beyond a throttle, or one that it cannot
-// read. It has nothing that a client chooses but the method: no path, query, header, address or user agent, and no $context.error.message, which repeats
-// headers. A path is named by its route.
+// accessLine returns the format of a line in the access log of an API. API Gateway logs each request, also one that never reaches a function because
+// it exceeds a throttle or API Gateway cannot read it. The method is the only thing in a line that a client chooses: there is no path, query, header,
+// address or user agent, and no $context.error.message, which repeats headers. The route stands for the path.
 func accessLine() *string {
 	line, err := json.Marshal(map[string]string{
 		"time": "$context.requestTime", "requestId": "$context.requestId", "method": "$context.httpMethod", "route": "$context.resourcePath",
@@ -22,7 +22,7 @@ func accessLine() *string {
 		"milliseconds": "$context.responseLatency", "bytes": "$context.responseLength",
 	})
 	if err != nil {
-		panic(fmt.Sprintf("infra: %v", err)) // these are texts
+		panic(fmt.Sprintf("infra: %v", err)) // texts are always valid
 	}
 	return jsii.String(string(line))
 }
@@ -33,7 +33,7 @@ const (
 	noAccessLogs = "none"
 )
 
-// newAccessLogs has the stage of an API log its requests, and returns what has to be there before the stage, nil for nothing.
+// newAccessLogs adds an access log to the stage of an API. It returns the resource that has to exist before the stage, or nil.
 func newAccessLogs(f front, s Settings, name string, stage *awsapigateway.CfnStageProps) constructs.IDependable {
 	logs := newAccessLog(f.scope, s, name)
 	if logs == nil || s.AccessLogs == noAccessLogs {
@@ -46,8 +46,8 @@ func newAccessLogs(f front, s Settings, name string, stage *awsapigateway.CfnSta
 	return newLogWriter(awscdk.Stack_Of(f.scope))
 }
 
-// newAccessLog makes the log of an API, also if nothing writes it at present: its name is in nobody's way when something does again. It is nil for
-// an emulator.
+// newAccessLog creates the log of an API, also if nothing writes to it now: a log that was left out of the stack would be kept, and its name would be
+// taken when access logs are switched on again. It returns nil for an emulator.
 func newAccessLog(scope constructs.Construct, s Settings, name string) awslogs.CfnLogGroup {
 	if s.Emulator != "" {
 		return nil
@@ -55,8 +55,8 @@ func newAccessLog(scope constructs.Construct, s Settings, name string) awslogs.C
 	return newLogs(scope, s, "AccessLogs", jsii.Sprintf("/aws/apigateway/gatewright-%s-%s", s.Stage, name))
 }
 
-// newLogWriter makes the role under which API Gateway writes logs, and tells API Gateway of it. The role is a setting of the account and the region, which
-// all APIs there share. So both stay when the stack goes: other installations may have come to write under this role.
+// newLogWriter creates the role under which API Gateway writes logs, and sets it in API Gateway. The setting is for all APIs of the account and
+// the region. So the role and the setting stay when the stack is deleted: other installations may use them by then.
 func newLogWriter(stack awscdk.Stack) constructs.IDependable {
 	if made := stack.Node().TryFindChild(jsii.String("LogWriter")); made != nil {
 		return made
@@ -69,7 +69,7 @@ func newLogWriter(stack awscdk.Stack) constructs.IDependable {
 				"Effect": "Allow", "Action": "sts:AssumeRole", "Principal": map[string]any{"Service": "apigateway.amazonaws.com"},
 			}},
 		},
-		// API Gateway asks for this policy by its name when it is told of the role.
+		// API Gateway requires this policy, by its name, when the role is set.
 		ManagedPolicyArns: &[]any{awscdk.Fn_Sub(jsii.String("arn:${AWS::Partition}:iam::aws:policy/service-role/AmazonAPIGatewayPushToCloudWatchLogs"), nil)},
 	})
 	account := awsapigateway.NewCfnAccount(stack, jsii.String("LogWriter"), &awsapigateway.CfnAccountProps{CloudWatchRoleArn: role.AttrArn()})

@@ -14,11 +14,10 @@ const (
 	forecastPercent = 100
 )
 
-// newBudgets notifies each topic of costs that come near to the stage's budget. A notification has one topic at most, so that each topic has a
-// budget of its own; budgets without actions cost nothing.
+// newBudgets creates a budget for each topic, because a notification has one topic at most. Budgets without actions cost nothing.
 //
-// They are about the whole account. The installation's resources have tags, but AWS counts costs by a tag only after somebody has activated it
-// in the billing settings, and never those of what has no tag: a budget by tags would be silent instead of wrong.
+// Budgets are for the whole account. The installation's resources have tags, but AWS counts costs by a tag only after somebody has activated it
+// in the billing settings, and never costs without a tag. A budget by tags would miss them and stay silent.
 func newBudgets(scope constructs.Construct, s Settings, topics []*string) {
 	if s.MonthlyBudget == 0 {
 		return
@@ -36,7 +35,8 @@ func newBudgets(scope constructs.Construct, s Settings, topics []*string) {
 				Subscribers: &[]any{&awsbudgets.CfnBudget_SubscriberProperty{SubscriptionType: jsii.String("SNS"), Address: topic}},
 			}
 		}
-		// Without a name of its own: another topic makes another budget before this one goes, and two have no name in common.
+		// The budget has no name of its own: CloudFormation creates a new budget for another topic before it deletes this one, and two budgets cannot
+		// have the same name.
 		awsbudgets.NewCfnBudget(scope, &id, &awsbudgets.CfnBudgetProps{
 			Budget: &awsbudgets.CfnBudget_BudgetDataProperty{
 				BudgetType: jsii.String("COST"), TimeUnit: jsii.String("MONTHLY"),

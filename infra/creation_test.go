@@ -11,21 +11,21 @@ import (
 	"github.com/gatewright/gatewright/shared/telemetry"
 )
 
-// A creationRule is something that AWS checks when it makes a resource, or that becomes wrong in the first minutes after that. Neither
-// CloudFormation's schemas nor an emulator tells it.
+// A creationRule is a condition that AWS checks when it creates a resource, or whose violation shows in the first minutes after that. Neither
+// CloudFormation's schemas nor an emulator reports it.
 type creationRule struct {
 	name string
 	// source is where AWS documents it.
 	source string
 	// broken returns what breaks the rule in an installation, sorted, and how many resources the rule is about.
 	broken func(creation) (broken []string, looked int)
-	// undo changes the installation such that the rule is broken.
+	// undo changes the installation so that it breaks the rule.
 	undo func(creation)
 }
 
 const awsDocs = "https://docs.aws.amazon.com/"
 
-// creationRules is every rule of this kind that installations are held to.
+// creationRules are all rules of this kind that installations have to keep.
 var creationRules = []creationRule{
 	{
 		name:   "a function is made after the policies of its role: Lambda asks at once whether the role may send traces",

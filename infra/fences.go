@@ -75,7 +75,7 @@ func (s Settings) reserved(f declared) int {
 // throttles are the settings of the methods of an API's stage. API Gateway holds each method to them
 // by itself: the gateway's, which are two paths that take any method, and each of the management API.
 //
-// No method takes more than what its function can answer. Lambda refuses calls beyond the function's reservation, and API Gateway answers such a
+// No method takes more requests than its function can answer. Lambda refuses calls beyond the function's reservation, and API Gateway answers such a
 // refusal with 500, which clients take for a fault. Its own throttle answers 429.
 //
 // The execution logs and traces of the platform are off: they would write whole requests down. Access logs have one line each (accessLine).
@@ -100,15 +100,15 @@ func (s Settings) throttles(name string, routes []route, fs map[string]*function
 	return &out
 }
 
-// How long a call takes, which decides how many a second a function with a reservation answers. docs/performance.md has a warm request through an API
-// Gateway with 52 ms, of an emulator that shares its processors with the function. usualCall is twice that. Functions that compute take as long as a
-// search of the documentation on three fifths of a processor.
+// How long a call takes, which decides how many a second a function with a reservation answers. In
+// docs/performance.md a warm request takes 52 ms through the API Gateway of an emulator that shares its processors with the function. usualCall is about
+// twice that. A call of a function that computes takes as long as a search of the documentation on three fifths of a processor.
 const (
 	usualCall     = 100 * time.Millisecond
 	computingCall = 400 * time.Millisecond
 )
 
-// call is how long a call of the function takes.
+// call returns how long a call of the function takes.
 func (f declared) call() time.Duration {
 	if f.computes {
 		return computingCall
@@ -116,10 +116,10 @@ func (f declared) call() time.Duration {
 	return usualCall
 }
 
-// throttle is how many requests a second a method takes, and how many at once beyond that. API Gateway's own quota holds where rate is 0.
+// throttle is how many requests a second a method takes, and how many at once beyond that. If rate is 0, only API Gateway's own quota applies.
 type throttle struct{ rate, burst int }
 
-// within is the throttle with which calls of a duration keep to a reservation, 0 for none.
+// within returns the throttle under which calls of a duration stay within a reservation. A reservation of 0 is none.
 func (t throttle) within(reserved int, call time.Duration) throttle {
 	if reserved == 0 {
 		return t
@@ -143,7 +143,7 @@ func (t throttle) of(path, method string) *awsapigateway.CfnStage_MethodSettingP
 	return out
 }
 
-// mostReserved is the largest reservation of functions with operations, which most of them have.
+// mostReserved returns the largest reservation of a function with operations. Most of them have the same.
 func (s Settings) mostReserved(fs map[string]*function) (n int) {
 	for _, f := range fs {
 		if len(f.routes) > 0 {
@@ -153,7 +153,7 @@ func (s Settings) mostReserved(fs map[string]*function) (n int) {
 	return n
 }
 
-// left is what is left for functions that reserve nothing, 0 where nothing is reserved.
+// left returns the calls at once that are left for functions that reserve nothing, 0 if no function reserves any.
 func (s Settings) left(fs map[string]*function) int {
 	if s.Concurrency == 0 || s.Emulator != "" {
 		return 0

@@ -226,7 +226,7 @@ func (f *function) newPolicy(scope constructs.Construct) {
 		PolicyDocument: map[string]any{"Version": "2012-10-17", "Statement": f.statements},
 		Roles:          &[]*string{f.role.Ref()},
 	})
-	// Lambda asks when it makes the function whether its role may send traces, and when it makes a mapping whether the role may read the stream.
+	// Lambda checks that the role may send traces when it creates the function, and that it may read the stream when it creates a mapping.
 	f.resource.AddDependency(f.policy)
 	for _, m := range f.mappings {
 		m.AddDependency(f.policy)

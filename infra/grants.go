@@ -124,8 +124,8 @@ func (d data) policy(grants []grant, reach store.Reach) []any {
 	return out
 }
 
-// encryptionContext is the condition of a statement that allows uses of the KMS key for the root key alone, and for nothing else that somebody
-// has encrypted under it.
+// encryptionContext returns the condition of a statement that allows uses of the KMS key for the root key alone, and not for anything else that is
+// encrypted under it.
 func encryptionContext() map[string]any {
 	out := map[string]any{}
 	for name, value := range rootkey.Purpose() {

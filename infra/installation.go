@@ -62,7 +62,7 @@ func newInstallation(app awscdk.App, s Settings, declarations []declared, servic
 	}
 	faults := newGatewayAlarms(alarms, d)
 	if f := byName[gateway]; f != nil {
-		// Its faults are answers with 502 and 503, of which its Errors tell nothing.
+		// The gateway answers 502 and 503 for its own faults, which the metric Errors of its function does not count.
 		f.alarms = append(f.alarms, faults)
 	}
 	newReleases(stack, s, fs)

@@ -14,7 +14,7 @@ import (
 	"github.com/aws/jsii-runtime-go"
 )
 
-// newNoticeTopics returns the topics of SNS to which alarms and notices of releases are sent: the operator's topic, a topic of the stack that
+// newNoticeTopics returns the topics of SNS that alarms, rules and budgets notify: the operator's topic, a topic of the stack that
 // sends to the operator's address, or both. It returns nil if the stage names neither.
 func newNoticeTopics(scope constructs.Construct, s Settings) (topics []*string) {
 	if s.AlarmTopic != "" {
@@ -63,8 +63,8 @@ func newEmailTopic(scope constructs.Construct, s Settings) *string {
 	return topic.Ref()
 }
 
-// publishers are the statements of a policy that let services of AWS do what they need to publish, for this account alone. EventBridge is let without
-// a condition: it has no account in what it asks of SNS and KMS, so that a condition would drop each of its messages.
+// publishers returns the statements of a policy that let services of AWS publish, for this account alone. The statement for EventBridge has no
+// condition: EventBridge does not send the account to SNS and KMS, so that a condition would drop each of its messages.
 // See https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-troubleshooting.html and the page about SNS and KMS above.
 func publishers(services, actions []string, resource *string) (out []any) {
 	for _, service := range services {
@@ -79,8 +79,8 @@ func publishers(services, actions []string, resource *string) (out []any) {
 	return out
 }
 
-// newReleaseNotice tells of a release that CodeDeploy has led back or given up, and of one of gateways as processes that
-// ECS has: neither has a metric of it, and so no alarm.
+// newReleaseNotice notifies the topics of a release that CodeDeploy has rolled back or stopped, and of gateways as processes whose release ECS
+// has. Neither service has a metric of that, so that there is no alarm.
 func newReleaseNotice(scope constructs.Construct, s Settings, topics []*string) {
 	if len(topics) == 0 || s.Emulator != "" {
 		return
@@ -108,8 +108,8 @@ func newReleaseNotice(scope constructs.Construct, s Settings, topics []*string) 
 	})
 }
 
-// newKeyNotice tells that somebody disables the key that wraps the root key, or has it deleted: nothing can be unsealed then. EventBridge hears of it
-// from CloudTrail, which needs a trail in the account. KMS itself tells only of a deletion that has happened.
+// newKeyNotice notifies the topics when somebody disables the key that wraps the root key, or schedules its deletion: nothing can be unsealed then.
+// EventBridge gets these events from CloudTrail, which needs a trail in the account. KMS itself reports a deletion only after it has happened.
 func newKeyNotice(scope constructs.Construct, s Settings, d data, topics []*string) {
 	if len(topics) == 0 || s.Emulator != "" {
 		return
@@ -128,7 +128,7 @@ func newKeyNotice(scope constructs.Construct, s Settings, d data, topics []*stri
 	})
 }
 
-// targetsOf are the targets of a rule that tells topics.
+// targetsOf returns the targets of a rule that notifies topics.
 func targetsOf(topics []*string) *[]any {
 	var out []any
 	for i, topic := range topics {
@@ -141,8 +141,8 @@ func targetsOf(topics []*string) *[]any {
 	return &out
 }
 
-// addressAlarms has each alarm of the installation notify the topics when it begins and when it ends, whichever file has made
-// it. CloudFormation's own properties are set, since alarms stand in several stacks.
+// addressAlarms makes each alarm of the installation, whichever file creates it, notify the topics when it begins and when it ends. It sets
+// CloudFormation's own properties, since alarms are in several stacks.
 func addressAlarms(root awscdk.Stack, topics []*string) {
 	if len(topics) == 0 {
 		return
@@ -155,7 +155,7 @@ func addressAlarms(root awscdk.Stack, topics []*string) {
 	}
 }
 
-// whoHears is what the output AlarmsTell says. It does not contain the address, since outputs are printed and kept in logs.
+// whoHears returns the value of the output AlarmsTell. It does not contain the address, since outputs are printed and kept in logs.
 func (s Settings) whoHears() string {
 	const byEmail = "the address of alarmEmail, once its owner has confirmed the subscription: SNS sends the link to it"
 	switch {

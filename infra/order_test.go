@@ -34,7 +34,7 @@ func newCreation(t *testing.T, a assembly) creation {
 	return c
 }
 
-// order finds out what needs what.
+// order finds out which resources each resource needs.
 func (c creation) order() {
 	clear(c.needs)
 	for at, r := range c.each() {
@@ -55,7 +55,7 @@ func (c creation) order() {
 	}
 }
 
-// before are all the resources that are there before another one. A nested stack that is there has all of its resources.
+// before returns the resources that exist before another one. A nested stack that exists has all of its resources.
 func (c creation) before(at string) map[string]bool {
 	out := map[string]bool{}
 	var visit func(at string)
@@ -79,7 +79,7 @@ func (c creation) before(at string) map[string]bool {
 	return out
 }
 
-// each gives all resources by their names.
+// each returns all resources by their names.
 func (c creation) each() map[string]resource {
 	out := map[string]resource{}
 	for file, s := range c.stacks {
@@ -90,7 +90,7 @@ func (c creation) each() map[string]resource {
 	return out
 }
 
-// all gives the resources of a type by their names.
+// all returns the resources of a type by their names.
 func (c creation) all(kind string) map[string]resource {
 	out := c.each()
 	maps.DeleteFunc(out, func(_ string, r resource) bool { return r.Type != kind })
@@ -103,7 +103,7 @@ func idOf(at string) string { _, id, _ := strings.Cut(at, " "); return id }
 
 func (c creation) resource(at string) resource { return c.stacks[fileOf(at)].Resources[idOf(at)] }
 
-// named is the resource that a reference leads to, which is in the same stack.
+// named returns the name of the resource that a reference leads to, which is in the same stack.
 func (c creation) named(at string, reference any) string {
 	for _, name := range namesIn(reference) {
 		return fileOf(at) + " " + name
@@ -111,7 +111,7 @@ func (c creation) named(at string, reference any) string {
 	return ""
 }
 
-// policiesOf are the policies of a role.
+// policiesOf returns the policies of a role.
 func (c creation) policiesOf(role string) (out []string) {
 	for at, r := range c.all("AWS::IAM::Policy") {
 		roles, _ := r.Properties["Roles"].([]any)
@@ -122,7 +122,7 @@ func (c creation) policiesOf(role string) (out []string) {
 	return out
 }
 
-// missing are those of some resources that are not there before another one.
+// missing returns those of the resources in first that do not exist before another one.
 func (c creation) missing(at string, first []string) []string {
 	before := c.before(at)
 	if len(first) == 0 {
@@ -131,7 +131,7 @@ func (c creation) missing(at string, first []string) []string {
 	return slices.DeleteFunc(first, func(at string) bool { return before[at] })
 }
 
-// withoutPolicies are the resources of a type that do not wait for the policies of the role that a property names.
+// withoutPolicies returns the resources of a type that do not wait for the policies of the role that a property names.
 func (c creation) withoutPolicies(kind, property string) (broken []string, looked int) {
 	for at, r := range c.all(kind) {
 		looked++
@@ -142,7 +142,7 @@ func (c creation) withoutPolicies(kind, property string) (broken []string, looke
 	return broken, looked
 }
 
-// calledWithoutPolicies are the resources of a type with the name of a function that do not wait for the policies of its role.
+// calledWithoutPolicies returns the resources of a type that name a function and do not wait for the policies of its role.
 func (c creation) calledWithoutPolicies(kind string, about func(map[string]any) bool) (broken []string, looked int) {
 	for at, r := range c.all(kind) {
 		if !about(r.Properties) {
@@ -162,7 +162,7 @@ func (c creation) calledWithoutPolicies(kind string, about func(map[string]any) 
 	return broken, looked
 }
 
-// forget takes from the resources of a type that they wait for those of another type.
+// forget removes the dependencies of the resources of one type on those of another.
 func (c creation) forget(kind, first string) {
 	for file, s := range c.stacks {
 		for id, r := range s.Resources {
@@ -174,7 +174,7 @@ func (c creation) forget(kind, first string) {
 	}
 }
 
-// statements are the statements of all policies.
+// statements returns the statements of all policies.
 func (c creation) statements() map[string]map[string]any {
 	out := map[string]map[string]any{}
 	for at, r := range c.all("AWS::IAM::Policy") {

@@ -74,8 +74,8 @@ func routesOf(fs []declared) ([]route, error) {
 	return out, nil
 }
 
-// withUnknown adds routes for the paths that no operation has: the function behind the first route answers them. Without them API Gateway answers by
-// itself. It takes a bearer token for a signature of AWS's then, and its answer has the token in it.
+// withUnknown adds routes for the paths that no operation has: the function of the first route answers them. Without these routes API Gateway
+// answers itself. It would take a bearer token for a signature of AWS, and its own answer would contain the token.
 func withUnknown(routes []route) []route {
 	for _, path := range []string{"/", "/" + greedy} {
 		if !slices.ContainsFunc(routes, func(r route) bool { return r.path == path && r.method == anyMethod }) {
@@ -205,7 +205,7 @@ func integration(s Settings, name string, f *function) *awsapigateway.CfnMethod_
 // Bodies that come in are in base64 then, of which it takes 4.5 MB; no operation takes as much.
 func binaryTypes() *[]*string { return jsii.Strings("*/*") }
 
-// platformAnswer is what API Gateway answers without a function. retryAfter is in seconds, "" for an answer without it.
+// platformAnswer is an answer of API Gateway without a function. retryAfter is the Retry-After in seconds, "" for none.
 type platformAnswer struct{ kind, status, title, detail, retryAfter string }
 
 // floodSeconds is how long the web ACL takes at most to see that an address has stopped.
@@ -228,7 +228,7 @@ func platformAnswers() []platformAnswer {
 }
 
 // newGatewayResponses makes problem documents of what the platform answers
-// itself (contract 1.2). Nothing of $context.error is in them: its texts repeat headers of the request.
+// itself (contract 1.2). They contain nothing of $context.error, whose texts repeat headers of the request.
 func newGatewayResponses(api front, served *snapshot) {
 	for _, r := range platformAnswers() {
 		headers := map[string]*string{"gatewayresponse.header.Content-Type": jsii.String("'application/problem+json'")}

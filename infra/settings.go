@@ -93,13 +93,13 @@ type Settings struct {
 	APIBurst     int `json:"apiBurst" default:"1000" minimum:"0" maximum:"1000000" doc:"how many of them at once beyond"`
 	GatewayRate  int `json:"gatewayRate" default:"9000" minimum:"0" maximum:"1000000" doc:"the same of all deployments together"`
 	GatewayBurst int `json:"gatewayBurst" default:"4000" minimum:"0" maximum:"1000000" doc:"the same of all deployments together"`
-	// AccessLogs says whether API Gateway logs requests, and who sets the role under which it does: one for all APIs of the account and the region.
+	// AccessLogs says whether API Gateway logs requests, and who sets the role under which it does. All APIs of the account and the region share the role.
 	AccessLogs string `json:"accessLogs" default:"own" enum:"own,account,none" doc:"[access logs](observability.md#access-logs-of-api-gateway) of API Gateway, which need a role that is set once for an account and a region: with own, the installation sets it; with account, you have set it; with none, there are no access logs"`
 	// AlarmTopic is the ARN of a topic of SNS that hears of each alarm, "" for nobody. An alarm's message has no group, which topics of
 	// the kind .fifo want.
 	AlarmTopic string `json:"alarmTopic" pattern:"^arn:aws[a-z-]*:sns:[a-z0-9-]+:[0-9]{12}:[A-Za-z0-9_-]{1,256}$" is:"is the ARN of a standard topic of SNS, such as arn:aws:sns:eu-west-1:123456789012:alarms" doc:"the ARN of a topic of SNS that hears when [an alarm](#alarms) begins and ends"`
-	// AlarmEmail is an address to which a topic of the stack sends the same, "" for nobody. It is personal data: no error, output or log
-	// contains it, and only the templates and the subscription do.
+	// AlarmEmail is an address that a topic of the stack notifies of the same alarms, "" for none. It is personal data: only the stage's file,
+	// the templates and the subscription contain it, and no error, output or log does.
 	AlarmEmail string `json:"alarmEmail" personal:"true" pattern:"^[A-Za-z0-9._+-]{1,64}@([A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?\\.)+[A-Za-z][A-Za-z0-9-]{0,61}[A-Za-z0-9]$" is:"is an email address, such as you@example.com" doc:"an email address that hears when [an alarm](#alarms) begins and ends, once its owner has confirmed the subscription; with alarmTopic, both hear"`
 	// MonthlyBudget is what the account may cost in a month before somebody is notified, in US dollars; 0 for no budget.
 	MonthlyBudget int `json:"monthlyBudget" default:"0" minimum:"0" maximum:"1000000" doc:"US dollars that the AWS account may cost in a month: alarmEmail and alarmTopic hear when 80 % are spent, and when AWS forecasts more than all of it; 0 for [no budget](#alarms)"`
@@ -138,7 +138,7 @@ type Settings struct {
 	// test does not wait an hour.
 	Cron string `json:"cron" only:"context"`
 
-	// FileDigest is a digest of the words of the stage's file, "" where no file was read. A deployment tells by it that the file has changed.
+	// FileDigest is a digest of the words of the stage's file, "" if no file was read. With it a deployment finds out whether the file has changed.
 	FileDigest string `json:"-"`
 	// Bounds are what clients of services may take where the context says so, by the service's name and the variable. Their words are
 	// declared by the services.

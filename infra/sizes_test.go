@@ -84,8 +84,8 @@ func sizesOf(t *testing.T, a assembly, fs []declared) []size {
 	}
 }
 
-// controlCalls is how many calls of API Gateway's control plane it takes at least to make the APIs. It takes three for each method
-// (PutMethod, PutIntegration, and GetMethod, by which CloudFormation finds out whether there is one), and two for each other part.
+// controlCalls returns how many calls of API Gateway's control plane the creation of the APIs needs at least: three for each method (PutMethod,
+// PutIntegration, and GetMethod, by which CloudFormation finds out whether there is one), and two for each other part.
 func (a assembly) controlCalls() (n float64) {
 	for _, s := range a.stacks {
 		for _, r := range s.Resources {

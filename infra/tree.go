@@ -67,8 +67,8 @@ func (t *tree) scope(part string) constructs.Construct {
 	return t.scopes[part]
 }
 
-// chain has CloudFormation make the stacks of the tree one after the other, and remove them in the opposite order. API Gateway's control
-// plane takes ten calls a second of an account, and a method is three: stacks that are made at the same time would exceed that.
+// chain makes CloudFormation create the stacks of the tree one after the other, and delete them in the opposite order. API Gateway's control
+// plane takes ten calls a second of an account, and a method needs three: stacks that are created at the same time would exceed that.
 func (t *tree) chain() {
 	if !t.nested {
 		return

@@ -158,12 +158,13 @@ func newMissingAlarm(scope constructs.Construct, s *deployedService) {
 	})
 }
 
-// expiryDays is how long before the end of a service's certificate its operator is notified. Clients of ACME renew 30 days before it,
-// so that one of them has failed for two weeks by then.
+// expiryDays is how many days before the end of a service's certificate its operator is notified. ACME clients renew 30 days before it, so that
+// renewals have failed for two weeks by then.
 const expiryDays = 14
 
-// newExpiryAlarm tells that the certificate that tasks serve expires soon: the oldest of all tasks, which read it at their start. It stays as it is
-// while nothing is reported: a day without a task has an alarm of its own (Missing), and no task at all says nothing about the certificate.
+// newExpiryAlarm creates an alarm that rings when a certificate that tasks serve expires soon. It looks at the task whose certificate ends first,
+// because each task reads the certificate at its start. While no task reports, the alarm keeps its state: missing tasks have an alarm of their own
+// (Missing), and say nothing about the certificate.
 func newExpiryAlarm(scope constructs.Construct, s *deployedService, d data, stage string) {
 	if s.Certificate == "" {
 		return

@@ -28,7 +28,7 @@ func alarmed(file string, topics ...string) string {
 func TestProtectedStageNamesWhoHearsOfAlarms(t *testing.T) {
 	const (
 		topic = "arn:aws:sns:eu-west-1:000000000000:alarms"
-		line  = `add the line "alarmEmail": "you@example.com", with the address of who is to hear of them (or "alarmTopic" with the ARN of a topic of SNS)`
+		line  = `add the line "alarmEmail": "you@example.com", with the address of a person or a team (or "alarmTopic" with the ARN of a topic of SNS)`
 	)
 	for name, tt := range map[string]struct {
 		deployed, planned string
@@ -43,8 +43,8 @@ func TestProtectedStageNamesWhoHearsOfAlarms(t *testing.T) {
 		"a changed file":                               {alarmed("one"), alarmed("two"), false, "infra/stages/dev.json is protected and has changed, and names nobody who hears of alarms: " + line, false},
 		"a changed file that names somebody":           {alarmed("one"), alarmed("two", topic), false, "", false},
 		"a file of an earlier release":                 {alarmed(""), alarmed("one"), false, "", true},
-		"an address that is removed":                   {alarmed("one", topic), alarmed("two"), false, "infra/stages/dev.json is protected, and alarms of gatewright-dev would reach nobody any more: " + line, false},
-		"an address of the context that is left out":   {alarmed("one", topic), alarmed("one"), false, "would reach nobody any more", false},
+		"an address that is removed":                   {alarmed("one", topic), alarmed("two"), false, "infra/stages/dev.json is protected, and alarms of gatewright-dev would no longer notify anybody: " + line, false},
+		"an address of the context that is left out":   {alarmed("one", topic), alarmed("one"), false, "would no longer notify anybody", false},
 		"a changed file, with somebody as it was":      {alarmed("one", topic), alarmed("two", topic), false, "", false},
 		"alarms that an earlier release has not had":   {without, alarmed("one"), false, "", true},
 		"an installation that has no alarms to notify": {"", without, false, "", false},
@@ -67,7 +67,7 @@ func TestProtectedStageNamesWhoHearsOfAlarms(t *testing.T) {
 			if err != nil || !strings.HasSuffix(steps, "deploy") {
 				t.Errorf("deploy() = %v after %q, want a deployment", err, steps)
 			}
-			warning := "Alarms of gatewright-dev reach nobody, and the next change of infra/stages/dev.json will be refused for it: " + line + ".\n"
+			warning := "Alarms of gatewright-dev notify nobody, and make deploy will refuse the next change of infra/stages/dev.json: " + line + ".\n"
 			if strings.Contains(said, warning) != tt.warned {
 				t.Errorf("it says %q, want the warning: %v", said, tt.warned)
 			}

@@ -2,7 +2,7 @@ package removals
 
 import "fmt"
 
-// StageFile returns the digest of the stage's file that a stack was made from, "" for a stack of a release that did not record it.
+// StageFile returns the digest of the stage's file from which a stack was made. It is "" if the release that deployed the stack recorded none.
 func (s Stack) StageFile() string {
 	digest, is := s.Templates[""].Metadata[StageFileKey]
 	if !is {

@@ -74,7 +74,7 @@ func shellCommand(text string) string {
 	return text
 }
 
-// variables and functions of the page's own, which stand for what AWS would have answered.
+// variables and calls are the page's own variables and functions of the shell, which stand for answers of AWS.
 var (
 	variables = regexp.MustCompile(`\$([a-z]+)`)
 	calls     = regexp.MustCompile(`\$\(([a-z]+) `)

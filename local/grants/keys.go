@@ -54,7 +54,7 @@ func Fenced(synthesised fs.FS) (Fences, error) {
 
 var errCondition = errors.New("a statement has a condition that is no list of spaces: teach package grants what it means")
 
-// ofTheRootKey reports whether a condition allows actions of KMS for the root key alone, which each of our calls asks for.
+// ofTheRootKey reports whether a condition allows actions of KMS for the root key alone. Each of our calls to KMS has this encryption context.
 func ofTheRootKey(condition any, actions []any) bool {
 	want := map[string]any{}
 	for name, value := range rootkey.Purpose() {

@@ -44,10 +44,10 @@ const KeyThrottles = "keyThrottles"
 // ScheduledRuns counts, by schedule, calls by a schedule that came to a good end.
 const ScheduledRuns = "scheduledRuns"
 
-// CertificateDays is, by certificate, how many days are left until a service's certificate expires; negative after that.
+// CertificateDays is, by certificate, the number of days until a service's certificate expires. It is negative after that.
 const CertificateDays = "certificateDays"
 
-// CertificateOf is what the certificate of a service is called as a dimension of CertificateDays: table is the installation's.
+// CertificateOf returns the name of a service's certificate as a dimension of CertificateDays. table is the installation's.
 func CertificateOf(table, service string) string { return table + "/" + service }
 
 // ScheduleOf is what the schedule of a function is called as a dimension of ScheduledRuns: function is the platform's name of it.

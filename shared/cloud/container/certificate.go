@@ -19,7 +19,7 @@ import (
 type certificate struct {
 	variable, text string
 	file, key      string
-	// opened is where the process gets it from, nil before secure.
+	// opened is the source of the certificate, nil before secure.
 	opened handshake.Source
 }
 
