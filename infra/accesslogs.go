@@ -18,7 +18,7 @@ import (
 func accessLine() *string {
 	line, err := json.Marshal(map[string]string{
 		"time": "$context.requestTime", "requestId": "$context.requestId", "method": "$context.httpMethod", "route": "$context.resourcePath",
-		"status": "$context.status", "answeredBy": "$context.error.responseType", "functionStatus": "$context.integrationStatus",
+		"status": "$context.status", "answeredBy": "$context.error.responseType", "functionStatus": "$context.integration.status",
 		"milliseconds": "$context.responseLatency", "bytes": "$context.responseLength",
 	})
 	if err != nil {
@@ -73,8 +73,9 @@ func newLogWriter(stack awscdk.Stack) constructs.IDependable {
 		ManagedPolicyArns: &[]any{awscdk.Fn_Sub(jsii.String("arn:${AWS::Partition}:iam::aws:policy/service-role/AmazonAPIGatewayPushToCloudWatchLogs"), nil)},
 	})
 	account := awsapigateway.NewCfnAccount(stack, jsii.String("LogWriter"), &awsapigateway.CfnAccountProps{CloudWatchRoleArn: role.AttrArn()})
+	// Also after a creation that failed: CloudFormation does not reset the setting, which would then name a role that is gone.
 	for _, kept := range []awscdk.CfnResource{role, account} {
-		kept.ApplyRemovalPolicy(awscdk.RemovalPolicy_RETAIN_ON_UPDATE_OR_DELETE, nil)
+		kept.ApplyRemovalPolicy(awscdk.RemovalPolicy_RETAIN, nil)
 	}
 	return account
 }

@@ -271,6 +271,28 @@ var creationRules = []creationRule{
 		},
 	},
 	{
+		name:   "no setting of a stage names the method ANY: API Gateway refuses the stage with \"Invalid method setting path\"",
+		source: awsDocs + "apigateway/latest/api/API_UpdateStage.html",
+		broken: func(c creation) (broken []string, looked int) {
+			for at, r := range c.all("AWS::ApiGateway::Stage") {
+				settings, _ := r.Properties["MethodSettings"].([]any)
+				for _, of := range settings {
+					looked++
+					if get(of, "HttpMethod") == anyMethod {
+						broken = append(broken, fmt.Sprintf("%s, %v", at, get(of, "ResourcePath")))
+					}
+				}
+			}
+			return broken, looked
+		},
+		undo: func(c creation) {
+			for _, r := range c.all("AWS::ApiGateway::Stage") {
+				of, _ := get(r.Properties, "MethodSettings", 0).(map[string]any)
+				of["HttpMethod"] = anyMethod
+			}
+		},
+	},
+	{
 		name:   "a stage with access logs is made after API Gateway knows a role to write them: it refuses the stage otherwise",
 		source: awsDocs + "apigateway/latest/developerguide/set-up-logging.html",
 		broken: func(c creation) (broken []string, looked int) {

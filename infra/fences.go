@@ -93,11 +93,20 @@ func (s Settings) throttles(name string, routes []route, fs map[string]*function
 	out := []any{usual.of("/*", "*")}
 	for _, r := range routes {
 		f := fs[r.function].declared
-		if own := most.within(s.reserved(f), f.call()); own != usual {
-			out = append(out, own.of("/"+strings.ReplaceAll(r.path, "/", "~1"), r.method))
+		// API Gateway refuses a stage with settings of the method ANY. Such methods answer 405 here, with the usual throttle.
+		if own := most.within(s.reserved(f), f.call()); own != usual && r.method != anyMethod {
+			out = append(out, own.of(settingsPath(r.path), r.method))
 		}
 	}
 	return &out
+}
+
+// settingsPath is what the settings of a stage call a path: each slash but the first is encoded, and the root is "/" alone.
+func settingsPath(path string) string {
+	if path == "/" {
+		return path
+	}
+	return "/" + strings.ReplaceAll(path, "/", "~1")
 }
 
 // How long a call takes, which decides how many a second a function with a reservation answers. In

@@ -208,8 +208,8 @@ func binaryTypes() *[]*string { return jsii.Strings("*/*") }
 // platformAnswer is an answer of API Gateway without a function. retryAfter is the Retry-After in seconds, "" for none.
 type platformAnswer struct{ kind, status, title, detail, retryAfter string }
 
-// floodSeconds is how long the web ACL takes at most to see that an address has stopped.
-const floodSeconds = "60"
+// floodSeconds is the time over which the web ACL counts the requests of an address.
+const floodSeconds = "300"
 
 func platformAnswers() []platformAnswer {
 	const noOperation = "There is no such operation. GET /openapi lists them all."
@@ -219,7 +219,7 @@ func platformAnswers() []platformAnswer {
 		{"INVALID_SIGNATURE", "404", "Not Found", noOperation, ""},
 		{"REQUEST_TOO_LARGE", "413", "Request Entity Too Large", "The body is larger than what the platform takes: 6 MB of text, or 4.5 MB of anything else. Send less at once.", ""},
 		{"THROTTLED", "429", "Too Many Requests", "The installation takes no more requests at the moment. Repeat this one later.", "1"},
-		{"WAF_FILTERED", "429", "Too Many Requests", "The installation takes no more requests from this address at the moment. Repeat this one in a minute.", floodSeconds},
+		{"WAF_FILTERED", "429", "Too Many Requests", "The installation takes no more requests from this address at the moment. Repeat this one in five minutes.", floodSeconds},
 		{"INTEGRATION_TIMEOUT", "504", "Gateway Timeout", "The function took too long. Read what the request is about before repeating a change.", ""},
 		{"INTEGRATION_FAILURE", "502", "Bad Gateway", "The function failed. Read what the request is about before repeating a change.", ""},
 		{"DEFAULT_4XX", "400", "Bad Request", "The platform cannot read this request. Check its path, its headers and its body.", ""},

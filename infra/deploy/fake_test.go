@@ -34,6 +34,8 @@ type fake struct {
 	parameters  map[string]string
 	certificate string
 	roles       string
+	// logRole is the role under which API Gateway writes logs, as get-account prints it.
+	logRole string
 	// later are replies of the AWS command line that take the place of the first ones, by the command: what AWS shows only after a while.
 	later map[string]string
 	// fails are the errors of operations, by the command or by the operation of CloudFormation and Lambda.
@@ -130,6 +132,10 @@ func (f *fake) ask(_ context.Context, args ...string) (string, error) {
 		return f.certificate, nil
 	case "iam list-roles":
 		return f.roles, nil
+	case "apigateway get-account":
+		return f.logRole, nil
+	case "cloudformation describe-type":
+		return `{"TypeName": "AWS::Budgets::Budget"}`, nil
 	}
 	return "", fmt.Errorf("nobody should call aws %s", command)
 }

@@ -58,6 +58,14 @@ var checks = []check{
 		docs: "https://docs.aws.amazon.com/IAM/latest/UserGuide/id_roles_create-service-linked-role.html",
 	},
 	{
+		subject: "The role for access logs of API Gateway", reads: "apigateway:GET", find: logRole,
+		docs: "https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/aws-resource-apigateway-account.html",
+	},
+	{
+		subject: "Whether CloudFormation creates budgets", reads: "cloudformation:DescribeType", find: budgetType,
+		docs: "https://docs.aws.amazon.com/AWSCloudFormation/latest/APIReference/API_DescribeType.html",
+	},
+	{
 		subject: "The remains of the failed stack", reads: "cloudformation:ListStackResources", find: remains,
 		docs: "https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/aws-attribute-deletionpolicy.html",
 	},

@@ -28,7 +28,10 @@ const whole = `{
 		"Table": {"Type": "AWS::DynamoDB::Table", "DeletionPolicy": "RetainExceptOnCreate", "Properties": {"DeletionProtectionEnabled": true}},
 		"Bucket": {"Type": "AWS::S3::Bucket", "DeletionPolicy": "RetainExceptOnCreate", "Properties": {"BucketName": {"Fn::Sub": "gatewright-dev-${AWS::AccountId}-${AWS::Region}"}}},
 		"TaskLogs": {"Type": "AWS::Logs::LogGroup", "DeletionPolicy": "RetainExceptOnCreate", "Properties": {"LogGroupName": {"Fn::Join": ["-", ["/aws/ecs/gatewright-dev-gateway", {"Ref": "AWS::StackId"}]]}}},
-		"Queue": {"Type": "AWS::SQS::Queue", "Properties": {}}
+		"Queue": {"Type": "AWS::SQS::Queue", "Properties": {}},
+		"Stage": {"Type": "AWS::ApiGateway::Stage", "Properties": {"AccessLogSetting": {"DestinationArn": "logs"}}},
+		"LogWriter": {"Type": "AWS::ApiGateway::Account", "Properties": {}},
+		"Budget": {"Type": "AWS::Budgets::Budget", "Properties": {}}
 	}
 }`
 
@@ -44,6 +47,7 @@ func ready() *fake {
 		},
 		certificate: issued,
 		roles:       `["AWSServiceRoleForSupport", "AWSServiceRoleForECS", "AWSServiceRoleForApplicationAutoScaling_ECSService"]`,
+		logRole:     `{"apiKeyVersion": "4"}`,
 		fails:       map[string]error{},
 	}
 }
@@ -109,6 +113,15 @@ func TestPreflightFindingStopsTheDeployment(t *testing.T) {
 			func(f *fake) { f.roles = `["AWSServiceRoleForECS"]` },
 			"type aws iam create-service-linked-role --aws-service-name ecs.application-autoscaling.amazonaws.com",
 		},
+		"a log role of others": {
+			func(f *fake) { f.logRole = `{"cloudwatchRoleArn": "arn:aws:iam::000000000000:role/others"}` },
+			`API Gateway writes the logs of all APIs of this account in eu-west-1 under the role arn:aws:iam::000000000000:role/others, which this deployment would replace: add the line "accessLogs": "account" to infra/stages/dev.json`,
+		},
+		"a region without budgets": {
+			func(f *fake) {
+				f.fails["cloudformation describe-type"] = errors.New("ask the AWS command line (aws cloudformation): exit status 254: An error occurred (TypeNotFoundException) when calling the DescribeType operation")
+			}, "CloudFormation creates no budgets in eu-west-1: remove monthlyBudget from infra/stages/dev.json",
+		},
 		"a bucket of the failed stack": {
 			func(f *fake) {
 				remaining(f, types.ResourceStatusDeleteFailed, "AWS::S3::Bucket", "Bucket", "gatewright-dev-000000000000-eu-west-1")
@@ -136,6 +149,20 @@ func TestPreflightFindingStopsTheDeployment(t *testing.T) {
 				t.Error("UpdateTerminationProtection was called, want no change in the account")
 			}
 		})
+	}
+}
+
+// TestInstallationThatSetsNoLogRoleNeedsOne: API Gateway refuses a stage with access logs otherwise.
+func TestInstallationThatSetsNoLogRoleNeedsOne(t *testing.T) {
+	template := strings.Replace(whole, "AWS::ApiGateway::Account", "AWS::SQS::Queue", 1)
+	f := ready()
+	if steps, _, err := f.run(t, template, false); !errors.Is(err, errRefused) || steps != "synth" || !strings.Contains(err.Error(), `API Gateway has no role in eu-west-1 under which it writes access logs: remove "accessLogs" from infra/stages/dev.json`) {
+		t.Errorf("without a role: steps = %q, error %v, want a refusal that names the role", steps, err)
+	}
+	f = ready()
+	f.logRole = `{"cloudwatchRoleArn": "arn:aws:iam::000000000000:role/others"}`
+	if steps, _, err := f.run(t, template, false); err != nil || steps != "synth images deploy" {
+		t.Errorf("with a role: steps = %q, error %v, want synth images deploy", steps, err)
 	}
 }
 
@@ -187,6 +214,7 @@ func TestUnreadableChecksStopNothing(t *testing.T) {
 	operations := map[string]string{ // by the permission
 		"ssm:GetParameters": "ssm get-parameters", "lambda:GetAccountSettings": "GetAccountSettings", "acm:DescribeCertificate": "acm describe-certificate",
 		"iam:ListRoles": "iam list-roles", "cloudformation:ListStackResources": "ListStackResources",
+		"apigateway:GET": "apigateway get-account", "cloudformation:DescribeType": "cloudformation describe-type",
 	}
 	empty := map[string]func(*fake){ // by the permission
 		"ssm:GetParameters": func(f *fake) {

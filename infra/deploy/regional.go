@@ -1,0 +1,62 @@
+package main
+
+import (
+	"context"
+	"fmt"
+)
+
+// logRole checks the role under which API Gateway writes the logs of all APIs of an account in a region. An installation sets it
+// ("accessLogs": "own") or relies on it ("account").
+func logRole(ctx context.Context, p preflight) (findings []string, err error) {
+	const account = "AWS::ApiGateway::Account"
+	logs, sets, set := false, false, false
+	for _, r := range resources(p.planned) {
+		logs = logs || r.Type == "AWS::ApiGateway::Stage" && r.Properties["AccessLogSetting"] != nil
+		sets = sets || r.Type == account
+	}
+	for _, r := range resources(p.deployed) {
+		set = set || r.Type == account
+	}
+	if !logs || sets && set {
+		return nil, nil
+	}
+	var reply struct {
+		Role string `json:"cloudwatchRoleArn"`
+	}
+	if err := p.read(ctx, &reply, "apigateway", "get-account"); err != nil {
+		return nil, err
+	}
+	switch {
+	case sets && reply.Role != "":
+		return []string{fmt.Sprintf(`API Gateway writes the logs of all APIs of this account in %s under the role %s, which this deployment would replace: add the line "accessLogs": "account" to %s`, p.region, reply.Role, p.file())}, nil
+	case !sets && reply.Role == "":
+		return []string{fmt.Sprintf(`API Gateway has no role in %s under which it writes access logs: remove "accessLogs" from %s, so that the installation sets one, or set it to "none"`, p.region, p.file())}, nil
+	}
+	return nil, nil
+}
+
+// budgetType checks that CloudFormation creates budgets in the region. It does not do so everywhere.
+func budgetType(ctx context.Context, p preflight) (findings []string, err error) {
+	const budget = "AWS::Budgets::Budget"
+	planned := false
+	for _, r := range resources(p.planned) {
+		planned = planned || r.Type == budget
+	}
+	for _, r := range resources(p.deployed) {
+		if r.Type == budget {
+			return nil, nil
+		}
+	}
+	if !planned {
+		return nil, nil
+	}
+	var reply struct{ TypeName string }
+	err = p.read(ctx, &reply, "cloudformation", "describe-type", "--type", "RESOURCE", "--type-name", budget)
+	switch {
+	case failedWith(err, "TypeNotFoundException"):
+		return []string{fmt.Sprintf("CloudFormation creates no budgets in %s: remove monthlyBudget from %s, and create a budget in the billing console", p.region, p.file())}, nil
+	case err != nil:
+		return nil, err
+	}
+	return nil, nil
+}
