@@ -476,17 +476,17 @@ func TestInstallationsKeepTheRulesOfTheirCreation(t *testing.T) {
 		t.Run(rule.name, func(t *testing.T) {
 			broken, looked := rule.broken(newCreation(t, a))
 			if looked == 0 {
-				t.Errorf("no resource of the installation is looked at (%s)", rule.source)
+				t.Errorf("the rule is about 0 resources of the installation, want 1 at least (%s)", rule.source)
 			}
 			slices.Sort(broken)
 			for _, at := range broken {
-				t.Errorf("%s breaks it (%s)", at, rule.source)
+				t.Errorf("%s breaks the rule, want every resource to keep it (%s)", at, rule.source)
 			}
 			without := newCreation(t, a)
 			rule.undo(without)
 			without.order()
 			if broken, _ := rule.broken(without); len(broken) == 0 {
-				t.Error("an installation without what keeps the rule is not found")
+				t.Error("0 resources break the rule after it was undone, want 1 at least")
 			}
 		})
 	}

@@ -74,9 +74,9 @@ func (t *tree) chain() {
 		return
 	}
 	var before awscdk.CfnResource
-	for _, part := range sortedKeys(t.scopes) { // the first are those of methods, which need the paths anyway
+	for _, part := range sortedKeys(t.scopes) {
 		if part == paths {
-			continue
+			continue // methods need the paths anyway
 		}
 		of := awscdk.Stack_Of(t.scopes[part]).NestedStackResource()
 		if before != nil {

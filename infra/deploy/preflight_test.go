@@ -185,7 +185,10 @@ func TestReadyAccountIsDeployedTo(t *testing.T) {
 		"just enough concurrency":   func(f *fake) { f.limit = limits(546, 546) },
 		"a newer bootstrap stack":   func(f *fake) { f.parameters["/cdk-bootstrap/hnb659fds/version"] = "31" },
 		"a wildcard over the API's": func(f *fake) { f.certificate = strings.ReplaceAll(issued, "API.", "*.") },
-		"a role that appears late":  func(f *fake) { f.roles, f.later = `[]`, map[string]string{"iam list-roles": f.roles} },
+		"a log role that a failed deployment left": func(f *fake) {
+			f.logRole = `{"cloudwatchRoleArn": "arn:aws:iam::000000000000:role/gatewright-dev-LogWriterRole-Ab12Cd34"}`
+		},
+		"a role that appears late": func(f *fake) { f.roles, f.later = `[]`, map[string]string{"iam list-roles": f.roles} },
 		"a certificate that comes late": func(f *fake) {
 			f.certificate, f.later = `{"Certificate": {"Status": "PENDING_VALIDATION"}}`, map[string]string{"acm describe-certificate": issued}
 		},

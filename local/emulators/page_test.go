@@ -77,7 +77,7 @@ func TestEachCommandOfThePageIsTyped(t *testing.T) {
 	}
 	commands := blockCommands(string(page))
 	if len(commands) < 25 {
-		t.Fatalf("docs/aws.md has %d commands in blocks: %q", len(commands), commands)
+		t.Fatalf("docs/aws.md has %d commands in blocks, want 25 at least: %q", len(commands), commands)
 	}
 	for _, command := range commands {
 		if len(awsCommands(command)) == 0 && !typed[command] && !typed[words(command)] && untyped[command] == "" {
