@@ -62,7 +62,7 @@ PKG         ?=
 GROUP       := $(filter $(PKG),$(FUNCTIONS))
 FOLDER      := $(patsubst ./%,%,$(PKG:/...=))
 TESTED       = $(if $(GROUP),./functions/$(GROUP)/... $(addsuffix /...,$(addprefix ./,$(wildcard shared/$(GROUP)))) ./functions ./events ./internal/house ./internal/cost,$(if $(PKG),$(if $(wildcard $(FOLDER)),./$(FOLDER)/...,$\
-               $(error PKG=$(PKG) is no group of functions/ and no folder)),$$(go list ./... | grep -vE '^$(MODULE)/($(subst $() ,|,$(TOOLS)))(/|$$)')))
+               $(error PKG=$(PKG) is no group of functions/ and no folder)),$$(echo "$$packages" | grep -vE '^$(MODULE)/($(subst $() ,|,$(TOOLS)))(/|$$)')))
 # The contributors' tools. Their tests compile copies of the checkout and build images and archives, which takes a sixth of the time of all
 # tests. Few changes affect them, so that test-tools runs them, and test does not.
 TOOLS       := console/build internal/bench internal/guards internal/mutate internal/newgroup internal/portable packaging
@@ -135,7 +135,7 @@ run-lambda: $(NODE_MODULES) $(BOOTSTRAPS) $(EMULATORS) $(PRODUCT) ## start the p
 
 # No go test here runs vet, because make lint does. vet type-checks again what the build has already checked.
 test: $(NODE_MODULES) $(if $(PKG),,$(CONFORMANCE) $(PRODUCT)) ## run every test of the product that needs no emulator of AWS; PKG=variables or PKG=./shared/keys: only the tests of one group or folder
-	$(if $(GROUP),GATEWRIGHT_TEST_GROUP=$(GROUP) )go test -vet=off -p=$(PACKAGES_AT_ONCE) -timeout=20m $(TESTED)
+	$(if $(PKG),,packages=$$(go list ./...) && )$(if $(GROUP),GATEWRIGHT_TEST_GROUP=$(GROUP) )go test -vet=off -p=$(PACKAGES_AT_ONCE) -timeout=20m $(TESTED)
 	$(if $(GROUP),go test -vet=off ./infra -run='FunctionsAreListed|FunctionsKnowTheir|OperationHas|NoOperation|FunctionMayDo|UpdatedInPlace')
 
 test-tools: $(NODE_MODULES) $(CONSOLE_MODULES) ## run the tests of contributors' tools: add a group, plant defects, measure, bundle, package and release (part of check)
