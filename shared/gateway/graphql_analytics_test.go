@@ -192,7 +192,8 @@ func TestOperationsHaveTheirNamesThoughNobodyReadsThem(t *testing.T) {
 // TestABodyThatBreaksOffIsRefusedAsElsewhere, with analytics that have begun to read it.
 func TestABodyThatBreaksOffIsRefusedAsElsewhere(t *testing.T) {
 	told := &fakeOperations{}
-	h, server := graphQLHouse(t, nil, map[string]any{"graphql-analytics-outbound": map[string]any{}}, func(c *gateway.Config, _ *upstream.Options) { c.Operations = told })
+	a, server := graphQLArtifact(t, nil, map[string]any{"graphql-analytics-outbound": map[string]any{}})
+	h := impatientHouse(t, a, func(c *gateway.Config, _ *upstream.Options) { c.Operations = told })
 	answer, _ := raw(t, h.URL, "POST /graphql HTTP/1.1\r\nHost: shop.test\r\nContent-Type: application/json\r\nContent-Length: 50\r\n\r\n{\"query\":")
 	var text strings.Builder
 	_, _ = answer.WriteTo(&text)

@@ -69,6 +69,13 @@ var limits = map[string]any{"maxDepth": 3, "maxComplexity": 12}
 // graphQLHouse serves a route /graphql with inbound and outbound policies in front of a server.
 func graphQLHouse(t testing.TB, inbound, outbound map[string]any, settings ...setting) (*house, *graphQLServer) {
 	t.Helper()
+	a, server := graphQLArtifact(t, inbound, outbound)
+	return newHouse(t, a, settings...), server
+}
+
+// graphQLArtifact returns the artifact of graphQLHouse and the server that it forwards to.
+func graphQLArtifact(t testing.TB, inbound, outbound map[string]any) (*project.Artifact, *graphQLServer) {
+	t.Helper()
 	server := &graphQLServer{}
 	a := artifact(route("POST /graphql", rewrite(serve(t, server.ServeHTTP).URL+"/query")))
 	a.Routes[0].GraphQL = true
@@ -78,7 +85,7 @@ func graphQLHouse(t testing.TB, inbound, outbound map[string]any, settings ...se
 	for policyType, options := range outbound {
 		a.Routes[0].Outbound = append(a.Routes[0].Outbound, declareGraphQL(a, policyType, options))
 	}
-	return newHouse(t, a, settings...), server
+	return a, server
 }
 
 // send posts a body of JSON.

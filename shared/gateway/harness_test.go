@@ -48,6 +48,21 @@ type setting func(*gateway.Config, *upstream.Options)
 
 func newHouse(t testing.TB, a *project.Artifact, settings ...setting) *house {
 	t.Helper()
+	return houseBehind(t, sharedconfig.DefaultListener(), a, settings...)
+}
+
+// impatientHouse refuses bodies that stall after 200 ms. It is for tests of bodies that never arrive: on a slow machine it takes any
+// other body that arrives in parts for one of them.
+func impatientHouse(t testing.TB, a *project.Artifact, settings ...setting) *house {
+	t.Helper()
+	bounds := sharedconfig.DefaultListener()
+	bounds.BodyTimeout = 200 * time.Millisecond
+	return houseBehind(t, bounds, a, settings...)
+}
+
+// houseBehind is a house whose listener has the bounds.
+func houseBehind(t testing.TB, bounds sharedconfig.Listener, a *project.Artifact, settings ...setting) *house {
+	t.Helper()
 	h := &house{
 		deployments: fakeDeployments{"shop.test": {Digest: "one", Artifact: a}},
 		keys:        &fakeKeys{},
@@ -73,9 +88,7 @@ func newHouse(t testing.TB, a *project.Artifact, settings ...setting) *house {
 	if err != nil {
 		t.Fatal(err)
 	}
-	bounds := sharedconfig.DefaultListener()
 	bounds.StandardHTTP = overStandard(t)
-	bounds.BodyTimeout = 200 * time.Millisecond // which only a body that stalls comes to
 	h.URL = "http://" + l.Addr().String()
 	h.server = listen.New(listen.Options{Handler: h.gateway, Settings: bounds, IDs: config.IDs, Log: slog.New(slog.DiscardHandler)})
 	go func() { _ = h.server.Serve(l) }()

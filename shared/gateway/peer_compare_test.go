@@ -2,7 +2,6 @@ package gateway_test
 
 import (
 	"cmp"
-	"fmt"
 	"regexp"
 	"strings"
 	"sync"
@@ -73,8 +72,8 @@ func (s *plainService) gatewayTo(base string, settings ...setting) string {
 	return strings.TrimPrefix(newHouse(s.TB, artifact(routes...), settings...).URL, "http://")
 }
 
-// compare plays all exchanges by two ways. Those that differ are played again by themselves, since parts that
-// are to arrive apart do not on a busy machine. differ says why some may.
+// compare plays all exchanges by two ways. Those that differ are played again by themselves and more slowly, since
+// parts that are to arrive apart do not on a busy machine. differ says why some may.
 func compare(t *testing.T, s *plainService, one, other string, plain func(exchange, text string) string, differ map[string]string) {
 	t.Helper()
 	names := map[string]bool{}
@@ -83,7 +82,7 @@ func compare(t *testing.T, s *plainService, one, other string, plain func(exchan
 	again := make(chan int, len(s.exchanges))
 	both := func(try, n int) (string, string) {
 		said := func(way, address string) string {
-			mark := fmt.Sprint(way, " ", try, " ", n)
+			mark := markOf(way, try, n)
 			client := play(t, mark, address, s.exchanges[n])
 			return plain(s.exchanges[n].name, strings.ReplaceAll(serviceSaw+s.seen(mark)+clientSaw+client, mark, "*"))
 		}

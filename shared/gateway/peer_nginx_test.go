@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/gatewright/gatewright/internal/deadline"
 )
 
 // TestTunnelsAnswerAsNginxDoes has the same bytes go to a service by a tunnel and by nginx, and compares what it
@@ -117,12 +119,11 @@ func (s *plainService) nginx(program string) string {
 		stop()
 		_ = command.Wait()
 	})
-	for range 500 {
+	for end := time.Now().Add(deadline.Long()); time.Now().Before(end); time.Sleep(apart) {
 		if c, err := (&net.Dialer{}).DialContext(ctx, "tcp", address); err == nil {
 			_ = c.Close()
 			return address
 		}
-		time.Sleep(apart)
 	}
 	said, _ := os.ReadFile(filepath.Join(dir, "error.log"))
 	s.Fatalf("nginx does not listen: %s", said)

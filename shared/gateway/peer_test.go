@@ -43,8 +43,19 @@ const (
 	echoes = "echoes" // what has switched protocols
 )
 
-// apart is between the parts of what is written.
+// apart is the time between the parts of what is written.
 const apart = 10 * time.Millisecond
+
+// slower is twice d for each try before this one, so that a busy machine has the time that it needs.
+func slower(d time.Duration, try int) time.Duration { return d << try }
+
+// markOf names the exchange n of a try by one way. try and n are read back from it.
+func markOf(way string, try, n int) string { return fmt.Sprint(way, " ", try, " ", n) }
+
+func readMark(mark string) (try, n int, err error) {
+	_, err = fmt.Sscanf(mark, "%s %d %d", new(string), &try, &n)
+	return try, n, err
+}
 
 // plainService is a service of bytes. It notes of each exchange what it was sent.
 type plainService struct {
@@ -81,14 +92,13 @@ func servePlainly(t testing.TB, exchanges []exchange) *plainService {
 
 // seen is what the service has noted of an exchange, once it has done with it.
 func (s *plainService) seen(mark string) string {
-	for range 500 {
+	for end := time.Now().Add(deadline.Long()); time.Now().Before(end); time.Sleep(apart) {
 		s.mu.Lock()
 		got, active := strings.Join(s.got[mark], "\n"), s.active[mark]
 		s.mu.Unlock()
 		if active == 0 {
 			return got
 		}
-		time.Sleep(apart)
 	}
 	return "it does not end"
 }
@@ -117,13 +127,13 @@ func (s *plainService) serve(c *net.TCPConn) {
 		}
 		slices.Sort(fields)
 		mark := h.Get("X-Case")
-		n, err := strconv.Atoi(mark[strings.LastIndexByte(mark, ' ')+1:])
+		try, n, err := readMark(mark)
 		if err != nil {
 			s.Errorf("a request without its mark: %q", line)
 			return
 		}
 		s.began(mark, +1)
-		x := &served{TCPConn: c, in: in, exchange: s.exchanges[n], header: h, note: func(text string) {
+		x := &served{TCPConn: c, in: in, exchange: s.exchanges[n], try: try, header: h, note: func(text string) {
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			s.got[mark] = append(s.got[mark], text)
@@ -148,6 +158,7 @@ type served struct {
 	*net.TCPConn
 	in *bufio.Reader
 	exchange
+	try    int
 	header textproto.MIMEHeader
 	note   func(text string)
 }
@@ -157,20 +168,20 @@ func (x *served) serve() bool {
 	if !x.early && !x.read() {
 		return false
 	}
-	if !write(x.TCPConn, x.answer) {
+	if !write(x.TCPConn, x.answer, slower(apart, x.try)) {
 		return false
 	}
 	switch x.then {
 	case closes:
 		_ = x.CloseWrite()
-		_ = x.SetReadDeadline(time.Now().Add(time.Second))
+		_ = x.SetReadDeadline(time.Now().Add(slower(time.Second, x.try)))
 		_, _ = io.Copy(io.Discard, x.in)
 		return false
 	case resets:
 		_ = x.SetLinger(0)
 		return false
 	case waits:
-		_ = x.SetReadDeadline(time.Now().Add(3 * time.Second))
+		_ = x.SetReadDeadline(time.Now().Add(slower(3*time.Second, x.try)))
 		if _, err := x.in.ReadByte(); !timedOut(err) {
 			x.note("the connection ends")
 		}
@@ -214,11 +225,11 @@ func (x *served) read() bool {
 	return true
 }
 
-// write writes parts, and reports whether they were taken.
-func write(c net.Conn, parts []string) bool {
+// write writes parts with a pause between them, and reports whether they were taken.
+func write(c net.Conn, parts []string, pause time.Duration) bool {
 	for i, part := range parts {
 		if i > 0 {
-			time.Sleep(apart)
+			time.Sleep(pause)
 		}
 		if _, err := io.WriteString(c, strings.ReplaceAll(part, "{mib}", strings.Repeat("x", 1<<20))); err != nil {
 			return false
@@ -242,6 +253,11 @@ func timedOut(err error) bool {
 // play has a client say its part to an address under a mark, and tells what came back.
 func play(t testing.TB, mark, address string, e exchange) string {
 	t.Helper()
+	try, _, err := readMark(mark)
+	if err != nil {
+		t.Error(err)
+		return ""
+	}
 	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", address)
 	c, ok := conn.(*net.TCPConn)
 	if err != nil || !ok {
@@ -255,7 +271,7 @@ func play(t testing.TB, mark, address string, e exchange) string {
 		for _, part := range e.request {
 			parts = append(parts, strings.ReplaceAll(part, "{case}", "Host: shop.test\r\nX-Case: "+mark+"\r\n"))
 		}
-		if write(c, parts) && e.half {
+		if write(c, parts, slower(apart, try)) && e.half {
 			_ = c.CloseWrite()
 		}
 	}()
@@ -287,7 +303,7 @@ func play(t testing.TB, mark, address string, e exchange) string {
 				return strings.Join(out, "\n")
 			}
 			if !response.Close { // which nginx waits with
-				_ = c.SetReadDeadline(time.Now().Add(300 * time.Millisecond))
+				_ = c.SetReadDeadline(time.Now().Add(slower(300*time.Millisecond, try)))
 			}
 		}
 	}

@@ -365,7 +365,7 @@ func TestClientsFaultIsNotTheServices(t *testing.T) {
 		_, err := io.Copy(io.Discard, r.Body)
 		return nil, err
 	}}
-	h := newHouse(t, artifact(route("POST /x", forward("service://Stock"))), services.with)
+	h := impatientHouse(t, artifact(route("POST /x", forward("service://Stock"))), services.with)
 	for name, c := range map[string]struct {
 		request string
 		status  int

@@ -18,7 +18,7 @@ func TestABodyThatStallsIsA408(t *testing.T) {
 		_, err := io.ReadAll(r.Body)
 		ended <- err
 	})
-	h := newHouse(t, artifact(route("POST /x", forward(up.URL))))
+	h := impatientHouse(t, artifact(route("POST /x", forward(up.URL))))
 	for _, framing := range []string{"Content-Length: 1000\r\n\r\nbegin", "Transfer-Encoding: chunked\r\n\r\n5\r\nbegin\r\n", "Content-Length: 1000\r\n\r\n"} {
 		r, _ := raw(t, h.URL, "POST /x HTTP/1.1\r\nHost: shop.test\r\n"+framing)
 		response, err := http.ReadResponse(r, nil)
