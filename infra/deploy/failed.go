@@ -52,11 +52,14 @@ type retained struct {
 }
 
 var retainedTypes = []retained{
-	{kind: "AWS::S3::Bucket", nameProperty: "BucketName", remove: "empty it, old versions too, and type aws s3api delete-bucket --bucket %s"},
-	{kind: "AWS::Logs::LogGroup", nameProperty: "LogGroupName", remove: "type aws logs delete-log-group --log-group-name %s"},
+	{kind: bucketType, nameProperty: "BucketName", remove: "empty it, old versions too, and type aws s3api delete-bucket --bucket %s"},
+	{kind: logGroupType, nameProperty: "LogGroupName", remove: "type aws logs delete-log-group --log-group-name %s"},
 	{kind: "AWS::DynamoDB::Table", nameProperty: "TableName", remove: removeTable},
 	{kind: "AWS::DynamoDB::GlobalTable", nameProperty: "TableName", remove: removeTable},
 	{kind: "AWS::KMS::Key", remove: "type aws kms schedule-key-deletion --key-id %s"},
+	// The role for access logs, which API Gateway uses until another one is set.
+	{kind: "AWS::IAM::Role", remove: "wait until aws apigateway get-account names another role, and type aws iam detach-role-policy --role-name %[1]s --policy-arn " +
+		"$(aws iam list-attached-role-policies --role-name %[1]s --query 'AttachedPolicies[].PolicyArn' --output text) && aws iam delete-role --role-name %[1]s"},
 }
 
 const removeTable = "type aws dynamodb update-table --table-name %[1]s --no-deletion-protection-enabled && aws dynamodb delete-table --table-name %[1]s"
@@ -81,7 +84,8 @@ func remains(ctx context.Context, p preflight) (findings []string, err error) {
 
 // leftover is a resource that stays when its failed stack is deleted.
 type leftover struct {
-	name, remove string
+	// id is what AWS calls it, and name has the type before that.
+	id, name, remove string
 	// nameNeeded reports whether the planned resource has the same name.
 	nameNeeded bool
 }
@@ -113,7 +117,7 @@ func (p preflight) leftovers(ctx context.Context, stack, at string) (out []lefto
 					continue
 				}
 				out = append(out, leftover{
-					name: "the " + kind + " " + name, remove: fmt.Sprintf(of.remove, name),
+					id: name, name: "the " + kind + " " + name, remove: fmt.Sprintf(of.remove, name),
 					nameNeeded: planned.Type == kind && sameInEachStack(planned.Properties[of.nameProperty]),
 				})
 			}

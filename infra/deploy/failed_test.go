@@ -26,6 +26,15 @@ func TestFailedFirstDeploymentIsRepeated(t *testing.T) {
 			"The failed stack leaves the AWS::DynamoDB::Table gatewright-dev-Table-1 behind, which the next one does not use. " +
 				"To remove it, type aws dynamodb update-table --table-name gatewright-dev-Table-1 --no-deletion-protection-enabled && aws dynamodb delete-table --table-name gatewright-dev-Table-1.\n",
 		},
+		"the role for access logs": {
+			func(f *fake) {
+				remaining(f, types.ResourceStatusDeleteSkipped, "AWS::IAM::Role", "LogWriterRole", "gatewright-dev-LogWriterRole-1")
+				remaining(f, types.ResourceStatusDeleteComplete, "AWS::IAM::Role", "RollupRole", "gatewright-dev-RollupRole-1")
+			},
+			"The failed stack leaves the AWS::IAM::Role gatewright-dev-LogWriterRole-1 behind, which the next one does not use. " +
+				"To remove it, wait until aws apigateway get-account names another role, and type aws iam detach-role-policy --role-name gatewright-dev-LogWriterRole-1 --policy-arn " +
+				"$(aws iam list-attached-role-policies --role-name gatewright-dev-LogWriterRole-1 --query 'AttachedPolicies[].PolicyArn' --output text) && aws iam delete-role --role-name gatewright-dev-LogWriterRole-1.\n",
+		},
 		"a log in a nested stack": {
 			func(f *fake) {
 				remaining(f, types.ResourceStatusDeleteFailed, "AWS::CloudFormation::Stack", "RelayNestedStack", "arn:nested")

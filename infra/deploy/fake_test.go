@@ -36,6 +36,8 @@ type fake struct {
 	roles       string
 	// logRole is the role under which API Gateway writes logs, as get-account prints it.
 	logRole string
+	// buckets and logs are the names that exist.
+	buckets, logs []string
 	// later are replies of the AWS command line that take the place of the first ones, by the command: what AWS shows only after a while.
 	later map[string]string
 	// fails are the errors of operations, by the command or by the operation of CloudFormation and Lambda.
@@ -134,6 +136,19 @@ func (f *fake) ask(_ context.Context, args ...string) (string, error) {
 		return f.roles, nil
 	case "apigateway get-account":
 		return f.logRole, nil
+	case "sts get-caller-identity":
+		return `"000000000000"`, nil
+	case "s3api head-bucket":
+		if !slices.Contains(f.buckets, args[slices.Index(args, "--bucket")+1]) {
+			return "", errors.New("ask the AWS command line (aws s3api): exit status 254: An error occurred (404) when calling the HeadBucket operation: Not Found")
+		}
+		return "", nil
+	case "logs describe-log-groups":
+		found := slices.DeleteFunc(slices.Clone(f.logs), func(name string) bool {
+			return !strings.HasPrefix(name, args[slices.Index(args, "--log-group-name-prefix")+1])
+		})
+		text, err := json.Marshal(append([]string{}, found...))
+		return string(text), err
 	case "cloudformation describe-type":
 		return `{"TypeName": "AWS::Budgets::Budget"}`, nil
 	}

@@ -2,8 +2,8 @@
 // not said may go (package removals), shows the difference, and asks. What it shows is what it deploys: the templates are made once.
 //
 // What it is not: the description of an installation, which is package infra. Read main.go first, then preflight.go, which checks the account before anything
-// is created, alarms.go, which requires that somebody hears of alarms, failed.go, which lets a failed first deployment be repeated, and
-// aws.go, where AWS is asked.
+// is created, alarms.go, which requires that somebody hears of alarms, failed.go, which lets a failed first deployment be repeated, taken.go,
+// which finds names that are in use, and aws.go, where AWS is asked.
 package main
 
 import (

@@ -66,6 +66,10 @@ var checks = []check{
 		docs: "https://docs.aws.amazon.com/AWSCloudFormation/latest/APIReference/API_DescribeType.html",
 	},
 	{
+		subject: "Whether names are in use", reads: "s3:ListBucket, logs:DescribeLogGroups", late: true, find: taken,
+		docs: "https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/aws-properties-name.html",
+	},
+	{
 		subject: "The remains of the failed stack", reads: "cloudformation:ListStackResources", find: remains,
 		docs: "https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/aws-attribute-deletionpolicy.html",
 	},

@@ -27,6 +27,9 @@ const whole = `{
 		"Tasks": {"Type": "AWS::ECS::TaskDefinition", "Properties": {"ContainerDefinitions": [{"Secrets": [{"ValueFrom": {"Fn::Sub": "arn:${AWS::Partition}:ssm:${AWS::Region}:${AWS::AccountId}:parameter/gatewright/dev/gateway-certificate"}}]}]}},
 		"Table": {"Type": "AWS::DynamoDB::Table", "DeletionPolicy": "RetainExceptOnCreate", "Properties": {"DeletionProtectionEnabled": true}},
 		"Bucket": {"Type": "AWS::S3::Bucket", "DeletionPolicy": "RetainExceptOnCreate", "Properties": {"BucketName": {"Fn::Sub": "gatewright-dev-${AWS::AccountId}-${AWS::Region}"}}},
+		"RollupLogs": {"Type": "AWS::Logs::LogGroup", "DeletionPolicy": "RetainExceptOnCreate", "Properties": {"LogGroupName": "/aws/lambda/gatewright-dev-rollup"}},
+		"ApiAccessLogs": {"Type": "AWS::Logs::LogGroup", "DeletionPolicy": "RetainExceptOnCreate", "Properties": {"LogGroupName": "/aws/apigateway/gatewright-dev-api"}},
+		"LogWriterRole": {"Type": "AWS::IAM::Role", "DeletionPolicy": "Retain", "Properties": {}},
 		"TaskLogs": {"Type": "AWS::Logs::LogGroup", "DeletionPolicy": "RetainExceptOnCreate", "Properties": {"LogGroupName": {"Fn::Join": ["-", ["/aws/ecs/gatewright-dev-gateway", {"Ref": "AWS::StackId"}]]}}},
 		"Queue": {"Type": "AWS::SQS::Queue", "Properties": {}},
 		"Stage": {"Type": "AWS::ApiGateway::Stage", "Properties": {"AccessLogSetting": {"DestinationArn": "logs"}}},
@@ -122,9 +125,27 @@ func TestPreflightFindingStopsTheDeployment(t *testing.T) {
 				f.fails["cloudformation describe-type"] = errors.New("ask the AWS command line (aws cloudformation): exit status 254: An error occurred (TypeNotFoundException) when calling the DescribeType operation")
 			}, "CloudFormation creates no budgets in eu-west-1: remove monthlyBudget from infra/stages/dev.json",
 		},
+		"a bucket of a deleted stack": {
+			func(f *fake) { f.buckets = []string{"gatewright-dev-000000000000-eu-west-1"} },
+			"the bucket gatewright-dev-000000000000-eu-west-1 exists, which this deployment would create, for example of a stack that was deleted: move what is in it (docs/aws.md, A stack that was deleted), " +
+				"empty it, old versions too, and type aws s3api delete-bucket --bucket gatewright-dev-000000000000-eu-west-1, or deploy another stage",
+		},
+		"a bucket of somebody else": {
+			func(f *fake) {
+				f.fails["s3api head-bucket"] = errors.New("ask the AWS command line (aws s3api): exit status 254: An error occurred (403) when calling the HeadBucket operation: Forbidden")
+			}, "the bucket gatewright-dev-000000000000-eu-west-1 exists, and you may not read it: another account may own it, so deploy another stage",
+		},
+		"logs of a deleted stack": {
+			func(f *fake) {
+				f.logs = []string{"/aws/lambda/gatewright-dev-rollup", "/aws/apigateway/gatewright-dev-api", "/aws/lambda/gatewright-dev-another", "/aws/lambda/gatewright-development-rollup"}
+			},
+			"CloudWatch Logs has 2 log groups that this deployment would create, for example of a stack that was deleted: keep what you need of them, and type " +
+				"for name in /aws/apigateway/gatewright-dev-api /aws/lambda/gatewright-dev-rollup; do aws logs delete-log-group --region eu-west-1 --log-group-name $name; done, or deploy another stage",
+		},
 		"a bucket of the failed stack": {
 			func(f *fake) {
 				remaining(f, types.ResourceStatusDeleteFailed, "AWS::S3::Bucket", "Bucket", "gatewright-dev-000000000000-eu-west-1")
+				f.buckets = []string{"gatewright-dev-000000000000-eu-west-1"}
 			}, "the failed stack has left the AWS::S3::Bucket gatewright-dev-000000000000-eu-west-1, whose name the next one needs: look at what is in it, empty it, old versions too, and type aws s3api delete-bucket --bucket gatewright-dev-000000000000-eu-west-1, and deploy again",
 		},
 	} {
@@ -217,7 +238,7 @@ func TestUnreadableChecksStopNothing(t *testing.T) {
 	operations := map[string]string{ // by the permission
 		"ssm:GetParameters": "ssm get-parameters", "lambda:GetAccountSettings": "GetAccountSettings", "acm:DescribeCertificate": "acm describe-certificate",
 		"iam:ListRoles": "iam list-roles", "cloudformation:ListStackResources": "ListStackResources",
-		"apigateway:GET": "apigateway get-account", "cloudformation:DescribeType": "cloudformation describe-type",
+		"apigateway:GET": "apigateway get-account", "s3:ListBucket, logs:DescribeLogGroups": "logs describe-log-groups", "cloudformation:DescribeType": "cloudformation describe-type",
 	}
 	empty := map[string]func(*fake){ // by the permission
 		"ssm:GetParameters": func(f *fake) {
