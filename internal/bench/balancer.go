@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"net"
 	"net/http"
@@ -14,6 +13,7 @@ import (
 	"time"
 
 	"github.com/gatewright/gatewright/internal/bench/world"
+	"github.com/gatewright/gatewright/internal/connectproxy"
 )
 
 const (
@@ -142,7 +142,7 @@ func (b *balancer) pass(l net.Listener) {
 				return // the client's request fails
 			}
 			defer func() { _ = to.Close() }()
-			splice(c, c, to)
+			connectproxy.Splice(c, c, to)
 		}()
 	}
 }
@@ -182,20 +182,4 @@ type anyOf []http.RoundTripper
 // RoundTrip implements http.RoundTripper.
 func (t anyOf) RoundTrip(r *http.Request) (*http.Response, error) {
 	return t[rand.IntN(len(t))].RoundTrip(r) //nolint:gosec // G404: no secret
-}
-
-// splice copies bytes in both directions between from and to, until both connections have ended. It reads from's bytes through read,
-// which may have buffered some of them.
-func splice(from net.Conn, read io.Reader, to net.Conn) {
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		_, _ = io.Copy(to, read)
-		if half, ok := to.(*net.TCPConn); ok {
-			_ = half.CloseWrite()
-		}
-	}()
-	_, _ = io.Copy(from, to)
-	_ = from.Close()
-	<-ended
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -19,6 +18,7 @@ import (
 
 	"github.com/gatewright/gatewright/internal/bench/load"
 	"github.com/gatewright/gatewright/internal/bench/world"
+	"github.com/gatewright/gatewright/internal/connectproxy"
 	"github.com/gatewright/gatewright/local/datadir"
 	"github.com/gatewright/gatewright/local/instance"
 	"github.com/gatewright/gatewright/shared/config"
@@ -264,7 +264,7 @@ func day(ctx context.Context, m *measurement) error {
 	if err != nil {
 		return err
 	}
-	proxy := httptest.NewServer(connectTo(h.Secure()))
+	proxy := httptest.NewServer(connectproxy.Handler(func(string) string { return h.Secure() }))
 	m.AtEnd(proxy.Close)
 	h.agent, err = m.Agent(ctx, token, []string{"HTTPS_PROXY=" + proxy.URL, "https_proxy=" + proxy.URL, "NO_PROXY=", "no_proxy="},
 		"--relay", "https://relay."+world.Domain, "--ca-file", h.Chain)
@@ -399,24 +399,4 @@ func (h *house) administer(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-// connectTo returns an HTTP proxy (CONNECT) that connects agents to one address, whatever name they ask for.
-func connectTo(address string) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		to, err := new(net.Dialer).DialContext(r.Context(), "tcp", address)
-		if err != nil || r.Method != http.MethodConnect {
-			w.WriteHeader(http.StatusBadGateway)
-			return
-		}
-		defer func() { _ = to.Close() }()
-		w.WriteHeader(http.StatusOK)
-		from, buffered, err := http.NewResponseController(w).Hijack()
-		if err != nil {
-			return
-		}
-		defer func() { _ = from.Close() }()
-		_ = buffered.Flush()
-		splice(from, buffered, to)
-	})
 }

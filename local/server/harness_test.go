@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gatewright/gatewright/internal/connectproxy"
 	"github.com/gatewright/gatewright/internal/free"
 	"github.com/gatewright/gatewright/internal/printed"
 	"github.com/gatewright/gatewright/local/datadir"
@@ -251,33 +252,7 @@ func newWaiting(t *testing.T) *waiting {
 
 // proxied is a proxy that clients come by, which knows where the domain is.
 func (s *server) proxied() string {
-	p := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Method != http.MethodConnect {
-			http.Error(w, "it connects alone", http.StatusMethodNotAllowed)
-			return
-		}
-		to, err := new(net.Dialer).DialContext(r.Context(), "tcp", s.where(r.Host))
-		if err != nil {
-			http.Error(w, err.Error(), http.StatusBadGateway)
-			return
-		}
-		defer func() { _ = to.Close() }()
-		w.WriteHeader(http.StatusOK)
-		from, buffered, err := http.NewResponseController(w).Hijack()
-		if err != nil {
-			return
-		}
-		defer func() { _ = from.Close() }()
-		_ = buffered.Flush()
-		var both sync.WaitGroup
-		both.Go(func() {
-			_, _ = io.Copy(to, buffered)
-			_ = to.(*net.TCPConn).CloseWrite()
-		})
-		_, _ = io.Copy(from, to)
-		_ = from.Close()
-		both.Wait()
-	}))
+	p := httptest.NewServer(connectproxy.Handler(s.where))
 	s.t.Cleanup(p.Close)
 	return p.URL
 }

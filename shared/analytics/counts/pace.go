@@ -25,12 +25,12 @@ const (
 
 // due reports whether it is time to write, and takes a token if it is.
 func (p *pace) due(now time.Time) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	calls := p.calls.Load()
 	if calls == 0 {
 		return false
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
 	p.tokens += max(now.Sub(p.at), 0).Seconds() / writeInterval.Seconds()
 	p.at = now
 	p.tokens = min(p.tokens, burst)

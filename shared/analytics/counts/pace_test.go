@@ -1,6 +1,9 @@
 package counts
 
 import (
+	"runtime"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -32,5 +35,32 @@ func TestAClockThatIsSetBackHoldsNoWrites(t *testing.T) {
 		if !p.due(now) {
 			t.Errorf("write %d is held", n+1)
 		}
+	}
+}
+
+// TestCallsThatEndTogetherAreWrittenOnce: calls that were taken twice would make the count negative, and later calls would wait for that many more.
+func TestCallsThatEndTogetherAreWrittenOnce(t *testing.T) {
+	t.Parallel()
+	const together = 8
+	begin := time.Date(2026, 2, 27, 0, 0, 0, 0, time.UTC)
+	p := pace{at: begin}
+	p.calls.Store(callsPerWrite)
+	var written atomic.Int64
+	var all sync.WaitGroup
+	p.mu.Lock() // so that all of them wait at the same place
+	for range together {
+		all.Go(func() {
+			if p.due(begin) {
+				written.Add(1)
+			}
+		})
+	}
+	for range 1000 {
+		runtime.Gosched()
+	}
+	p.mu.Unlock()
+	all.Wait()
+	if calls := p.calls.Load(); calls != 0 || written.Load() != 1 {
+		t.Errorf("%d of %d calls of due() returned true and %d calls are left, want 1 and 0", written.Load(), together, calls)
 	}
 }
