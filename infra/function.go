@@ -219,6 +219,18 @@ func (s Settings) environment(d data) map[string]*string {
 	return variables
 }
 
+// mostWords bounds what the settings add to the environment variables of a function. Lambda takes 4 KB of variables, their names included:
+// https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html. The names and what AWS decides, such as ARNs, are within the fourth one.
+const mostWords = 3 << 10
+
+// wordBytes returns how many bytes the settings add to the environment variables of a function.
+func (s Settings) wordBytes() (n int) {
+	for _, text := range append(s.Origins, s.GatewayURL, s.OTLPEndpoint, s.relay(), s.APIDomain, s.APIURL, s.Limits, s.UsesFile) {
+		n += len(text) + 1
+	}
+	return n
+}
+
 // newPolicy gives the function's role all that was collected for it.
 func (f *function) newPolicy(scope constructs.Construct) {
 	f.policy = awsiam.NewCfnPolicy(scope, jsii.String(exported(f.name)+"Policy"), &awsiam.CfnPolicyProps{

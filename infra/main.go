@@ -59,6 +59,11 @@ func check(args []string) error {
 		said[name] = value
 		return nil
 	}
+	for _, arg := range args {
+		if strings.HasPrefix(arg, "-context") || strings.HasPrefix(arg, "--c=") || arg == "--c" {
+			return fmt.Errorf("the CDK reads %s as other words: write -c name=value or --context name=value", shown(arg))
+		}
+	}
 	flags.Func("c", "", word)
 	flags.Func("context", "", word)
 	if err := flags.Parse(args); err != nil {
@@ -69,6 +74,11 @@ func check(args []string) error {
 	}
 	if err := strangers(said); err != nil {
 		return err
+	}
+	for _, name := range sortedKeys(said) {
+		if w, _ := wordNamed(name); w.personal {
+			return fmt.Errorf("-c %s is personal, and everybody on this machine sees the arguments of a command: say it in the stage's file alone", name)
+		}
 	}
 	_, err := settingsOfStage(os.DirFS, func(name string) any { return said[name] })
 	return err

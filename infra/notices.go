@@ -4,7 +4,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
-	"strings"
 
 	"github.com/aws/aws-cdk-go/awscdk/v2"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awsevents"
@@ -55,8 +54,9 @@ func newEmailTopic(scope constructs.Construct, s Settings) *string {
 			}),
 		},
 	})
-	// Another address is another resource, so that the difference that a deployment shows contains neither of the two addresses.
-	digest := sha256.Sum256([]byte(strings.ToLower(s.AlarmEmail)))
+	// Another address is another resource, so that the difference that a deployment shows contains neither of the two addresses. They are in
+	// lower case: SNS might take two that differ in their case for one subscription.
+	digest := sha256.Sum256([]byte(s.AlarmEmail))
 	awssns.NewCfnSubscription(scope, jsii.String("AlarmEmail"+hex.EncodeToString(digest[:4])), &awssns.CfnSubscriptionProps{
 		TopicArn: topic.Ref(), Protocol: jsii.String("email"), Endpoint: &s.AlarmEmail,
 	})

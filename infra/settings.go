@@ -100,7 +100,7 @@ type Settings struct {
 	AlarmTopic string `json:"alarmTopic" pattern:"^arn:aws[a-z-]*:sns:[a-z0-9-]+:[0-9]{12}:[A-Za-z0-9_-]{1,256}$" is:"is the ARN of a standard topic of SNS, such as arn:aws:sns:eu-west-1:123456789012:alarms" doc:"the ARN of a topic of SNS that hears when [an alarm](#alarms) begins and ends"`
 	// AlarmEmail is an address that a topic of the stack notifies of the same alarms, "" for none. It is personal data: only the stage's file,
 	// the templates and the subscription contain it, and no error, output or log does.
-	AlarmEmail string `json:"alarmEmail" personal:"true" pattern:"^[A-Za-z0-9._+-]{1,64}@([A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?\\.)+[A-Za-z][A-Za-z0-9-]{0,61}[A-Za-z0-9]$" is:"is an email address, such as you@example.com" doc:"an email address that hears when [an alarm](#alarms) begins and ends, once its owner has confirmed the subscription; with alarmTopic, both hear"`
+	AlarmEmail string `json:"alarmEmail" personal:"true" pattern:"^[a-z0-9._+-]{1,64}@([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\\.)+[a-z][a-z0-9-]{0,61}[a-z0-9]$" is:"is an email address in lower case, such as you@example.com" doc:"an email address that hears when [an alarm](#alarms) begins and ends, once its owner has confirmed the subscription; with alarmTopic, both hear"`
 	// MonthlyBudget is what the account may cost in a month before somebody is notified, in US dollars; 0 for no budget.
 	MonthlyBudget int `json:"monthlyBudget" default:"0" minimum:"0" maximum:"1000000" doc:"US dollars that the AWS account may cost in a month: alarmEmail and alarmTopic hear when 80 % are spent, and when AWS forecasts more than all of it; 0 for [no budget](#alarms)"`
 	// Streaming has API Gateway pass the gateway's answers on as they come, in
@@ -200,6 +200,7 @@ func settle(given words, wrong []error) (Settings, error) {
 	check(s.APIURL == "" || config.IsBase(s.APIURL), "-c apiUrl is an address such as https://api.example.com")
 	_, err = limits.Parse(s.Limits)
 	check(err == nil, "-c limits: %w", err)
+	check(s.wordBytes() <= mostWords, "-c origins, -c limits and addresses have %d bytes together, and may have %d: Lambda takes 4 KB of environment variables for a function", s.wordBytes(), mostWords)
 	check(s.GatewayURL != "", "-c gatewayDomain=apis.example.com is needed: deployments are told apart by their host names (or -c gatewayUrl with {deployment} in it)")
 	return s, errors.Join(append(wrong, beside(wrong, errors.Join(s.checkGateway(given), s.readBounds(given), s.checkFences())))...)
 }

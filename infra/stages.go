@@ -29,6 +29,9 @@ var irreversible = []string{"table", "multiRegionKey"}
 // and nothing else. An emulator has no file: its installation is a test's. The error tells everything that is wrong, a line each.
 func settingsOfStage(open func(folder string) fs.FS, context func(string) any) (Settings, error) {
 	given, wrong := contextWords(context)
+	if context("stage") == "" {
+		return Settings{}, errors.New("-c stage is empty: name a stage, such as dev, or leave it out")
+	}
 	emulator := context("emulator")
 	if emulator != nil && emulator != "" {
 		return settle(given, wrong)
