@@ -65,7 +65,8 @@ func Deployed(ctx context.Context, of CloudFormation, name string) (Stack, error
 	return out, out.read(ctx, of, aws.ToString(stack.StackId), "")
 }
 
-// read reads the template of a stack, and those nested in it.
+// read reads the template of a stack, and those nested in it. A nested stack that the template does not have is not a part of the stack any more:
+// CloudFormation may still list one that it has deleted, for example after an update that was rolled back.
 func (s *Stack) read(ctx context.Context, of CloudFormation, id, path string) error {
 	got, err := of.GetTemplate(ctx, &cloudformation.GetTemplateInput{StackName: &id, TemplateStage: types.TemplateStageOriginal})
 	if err != nil {
@@ -86,7 +87,8 @@ func (s *Stack) read(ctx context.Context, of CloudFormation, id, path string) er
 			return fmt.Errorf("ask AWS for the resources of %s: %w", id, err)
 		}
 		for _, r := range page.StackResourceSummaries {
-			if aws.ToString(r.ResourceType) != nested || aws.ToString(r.PhysicalResourceId) == "" {
+			has := template.Resources[aws.ToString(r.LogicalResourceId)].Type == nested
+			if !has || aws.ToString(r.ResourceType) != nested || aws.ToString(r.PhysicalResourceId) == "" || r.ResourceStatus == types.ResourceStatusDeleteComplete {
 				continue
 			}
 			if err := s.read(ctx, of, aws.ToString(r.PhysicalResourceId), below(path, aws.ToString(r.LogicalResourceId))); err != nil {
