@@ -29,6 +29,7 @@ import (
 	"github.com/gatewright/gatewright/shared/limits/counts"
 	"github.com/gatewright/gatewright/shared/store"
 	"github.com/gatewright/gatewright/shared/trigger"
+	"github.com/gatewright/gatewright/shared/trigger/probe"
 )
 
 // Function declares what calls this function.
@@ -140,7 +141,7 @@ type Key interface {
 // Open makes the function's handler, as lambda.Start takes it.
 func Open(p installation.Parts) (any, error) {
 	p.Table = p.Table.Within(Function.Reach)
-	return Handler(accounts.Open(p), p.Key, p.Log), nil
+	return probe.Handler(Handler(accounts.Open(p), p.Key, p.Log), probe.Reads(p.Table, Function.Reach)), nil
 }
 
 // Handler makes the function's handler. A key goes to the caller alone: what is

@@ -19,6 +19,7 @@ import (
 	"github.com/gatewright/gatewright/shared/store"
 	"github.com/gatewright/gatewright/shared/store/stream"
 	"github.com/gatewright/gatewright/shared/trigger"
+	"github.com/gatewright/gatewright/shared/trigger/probe"
 )
 
 // Function declares what calls the function, and what it uses.
@@ -44,7 +45,7 @@ const fresh = `{"eventName":["INSERT"],"dynamodb":{"Keys":{"pk":{"S":[{"prefix":
 // Open makes the function's handler, as lambda.Start takes it.
 func Open(p installation.Parts) (any, error) {
 	p.Table = p.Table.Within(Function.Reach)
-	return Handler(trail.Open(p), p.Log), nil
+	return probe.Handler(Handler(trail.Open(p), p.Log), probe.Reads(p.Table, Function.Reach)), nil
 }
 
 // Chain chains records.

@@ -19,6 +19,7 @@ import (
 	"github.com/gatewright/gatewright/shared/operation"
 	"github.com/gatewright/gatewright/shared/store"
 	"github.com/gatewright/gatewright/shared/trigger"
+	"github.com/gatewright/gatewright/shared/trigger/probe"
 )
 
 // Function declares what calls this function.
@@ -42,13 +43,21 @@ var Function = trigger.Function{
 
 // Open makes the function's handler, as lambda.Start takes it.
 func Open(p installation.Parts) (any, error) {
+	h, err := New(p)
+	if err != nil {
+		return nil, err
+	}
+	return probe.Handler(h.Handle, probe.Reads(p.Table.Within(Function.Reach), Function.Reach)), nil
+}
+
+// New makes the handler of S3's events alone.
+func New(p installation.Parts) (*Handler, error) {
 	p.Table = p.Table.Within(Function.Reach)
 	engine, err := durable.Engine(p)
 	if err != nil {
 		return nil, err
 	}
-	h := &Handler{Claims: deployments.Open(p), Engine: engine, Objects: p.Bucket, Log: p.Log}
-	return h.Handle, nil
+	return &Handler{Claims: deployments.Open(p), Engine: engine, Objects: p.Bucket, Log: p.Log}, nil
 }
 
 // Claims takes archives that have arrived as beginnings of builds.

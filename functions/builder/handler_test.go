@@ -325,11 +325,11 @@ func TestSourcesUploadedAgainAreSparedByTheCleaner(t *testing.T) {
 				i.Error(err)
 			}
 		}}
-		handler, err := builder.Open(parts)
+		handler, err := builder.New(parts)
 		if err != nil {
 			i.Fatal(err)
 		}
-		i.handle, _ = handler.(func(context.Context, events.S3Event) error)
+		i.handle = handler.Handle
 		if s := i.deploy("main", archive); s.Status != deployments.Success || passed == 0 {
 			i.Errorf("status %+v, the cleaner has passed %d times", s, passed)
 		}

@@ -60,14 +60,11 @@ func installWith(t *testing.T, sandbox sharedinstallation.Sandbox) *installation
 	if i.engine, err = durable.Engine(i.Parts); err != nil {
 		t.Fatal(err)
 	}
-	handler, err := builder.Open(i.Parts)
+	handler, err := builder.New(i.Parts)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var ok bool
-	if i.handle, ok = handler.(func(context.Context, events.S3Event) error); !ok {
-		t.Fatalf("the handler is a %T", handler)
-	}
+	i.handle = handler.Handle
 	i.resolver = serving.New(serving.Options{
 		Table: i.Parts.Table, Artifacts: artifacts.Open(i.Parts), Domain: "gateway.test", Now: i.Parts.Now, Log: i.Parts.Log,
 	})

@@ -22,6 +22,7 @@ import (
 	"github.com/gatewright/gatewright/shared/store"
 	"github.com/gatewright/gatewright/shared/store/stream"
 	"github.com/gatewright/gatewright/shared/trigger"
+	"github.com/gatewright/gatewright/shared/trigger/probe"
 )
 
 // Function declares what calls the function, and what it and the tasks of all
@@ -72,7 +73,7 @@ func Open(p installation.Parts) (any, error) {
 	rebuild := func(ctx context.Context, asked bool) (string, error) {
 		return deployments.KeepFormat(ctx, p.Table, project.WrittenFormat, asked, p.Now())
 	}
-	return Handler(Work{engine, durable.Rotation(p), reclaim, rebuild, p.Log}), nil
+	return probe.Handler(Handler(Work{engine, durable.Rotation(p), reclaim, rebuild, p.Log}), probe.Reads(p.Table, Function.Reach)), nil
 }
 
 // Rotation rotates the root key.

@@ -20,6 +20,7 @@ import (
 	"github.com/gatewright/gatewright/shared/installation"
 	"github.com/gatewright/gatewright/shared/store"
 	"github.com/gatewright/gatewright/shared/trigger"
+	"github.com/gatewright/gatewright/shared/trigger/probe"
 )
 
 // Function declares what calls the function, and what it uses.
@@ -40,7 +41,11 @@ var Function = trigger.Function{
 // Open makes the function's handler, as lambda.Start takes it.
 func Open(p installation.Parts) (any, error) {
 	p.Table = p.Table.Within(Function.Reach)
-	return Handler(boundaries.Open(p), p.Now, p.Log), nil
+	b := boundaries.Open(p)
+	return probe.Handler(Handler(b, p.Now, p.Log), func(ctx context.Context) error {
+		_, err := b.Begin(ctx, time.Time{}) // it asks for what was due before all time, which is nothing
+		return err
+	}), nil
 }
 
 // Boundaries begins what is due.

@@ -17,6 +17,7 @@ import (
 	"github.com/gatewright/gatewright/shared/installation"
 	"github.com/gatewright/gatewright/shared/store"
 	"github.com/gatewright/gatewright/shared/trigger"
+	"github.com/gatewright/gatewright/shared/trigger/probe"
 )
 
 // Function declares what calls the function, and what it uses.
@@ -36,7 +37,8 @@ var Function = trigger.Function{
 
 // Open makes the function's handler, as lambda.Start takes it.
 func Open(p installation.Parts) (any, error) {
-	return Handler(counts.NewRollup(p.Table.Within(Function.Reach), p.Now)), nil
+	p.Table = p.Table.Within(Function.Reach)
+	return probe.Handler(Handler(counts.NewRollup(p.Table, p.Now)), probe.Reads(p.Table, Function.Reach)), nil
 }
 
 // Rollup adds up what is there.
