@@ -1,0 +1,311 @@
+package releasecheck_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gatewright/gatewright/functions/releasecheck"
+	"github.com/gatewright/gatewright/internal/deadline"
+	"github.com/gatewright/gatewright/shared/cloud"
+	"github.com/gatewright/gatewright/shared/cloud/codedeploy"
+	"github.com/gatewright/gatewright/shared/trigger/probe"
+)
+
+const (
+	deploymentID = "d-EXAMPLE11"
+	hookID       = "eyJlbmNyeXB0ZWREYXRhIjoi"
+)
+
+// The requests that the fake knows.
+const (
+	listTargets = "ListDeploymentTargets"
+	readTargets = "BatchGetDeploymentTargets"
+	putStatus   = "PutLifecycleEventHookExecutionStatus"
+	invoke      = "Invoke"
+)
+
+// reply is what the fake answers a request with.
+type reply struct {
+	status int
+	kind   string // of an error
+	body   string
+	// failed is the kind of a function's error.
+	failed string
+	// lost replies break the connection after the request was carried out.
+	lost bool
+	// late replies wait until the client has given up.
+	late bool
+}
+
+// services are CodeDeploy and Lambda. Each request has a list of replies; the last one stays.
+type services struct {
+	mu      sync.Mutex
+	replies map[string][]reply
+	// asked are the requests, in their order.
+	asked []string
+	// version is what was called, event what it was called with.
+	version, event string
+	// status is what CodeDeploy was told first.
+	status string
+}
+
+func healthy() *services {
+	return &services{replies: map[string][]reply{
+		listTargets: {{body: `{"targetIds":["t-1"]}`}},
+		readTargets: {{body: target("gatewright-dev-rollup")}},
+		invoke:      {{body: probe.Answer}},
+		putStatus:   {{body: `{"lifecycleEventHookExecutionId":"` + hookID + `"}`}},
+	}}
+}
+
+func target(function string) string {
+	return fmt.Sprintf(`{"deploymentTargets":[{"deploymentTargetType":"LambdaTarget","lambdaTarget":{"lambdaFunctionInfo":{
+		"functionName":%q,"functionAlias":"live","currentVersion":"6","targetVersion":"7","targetVersionWeight":0}}}]}`, function)
+}
+
+// ServeHTTP implements http.Handler.
+func (s *services) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, _ := io.ReadAll(r.Body)
+	_, name, _ := strings.Cut(r.Header.Get("X-Amz-Target"), ".")
+	if path, ok := strings.CutPrefix(r.URL.Path, "/2015-03-31/functions/"); ok {
+		name = invoke
+		s.mu.Lock()
+		s.version, s.event = strings.TrimSuffix(path, "/invocations")+":"+r.URL.Query().Get("Qualifier"), string(body)
+		s.mu.Unlock()
+	}
+	s.answer(w, r, s.take(name, body))
+}
+
+// take notes a request and returns its reply.
+func (s *services) take(name string, body []byte) reply {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.asked = append(s.asked, name)
+	all := s.replies[name]
+	if len(all) == 0 {
+		return reply{status: http.StatusNotImplemented, kind: "Unknown"}
+	}
+	if len(all) > 1 {
+		s.replies[name] = all[1:]
+	}
+	if name == putStatus && (all[0].status == 0 || all[0].lost) {
+		if s.status != "" {
+			return reply{status: http.StatusBadRequest, kind: "LifecycleEventAlreadyCompletedException"}
+		}
+		var in struct{ DeploymentID, LifecycleEventHookExecutionID, Status string }
+		if err := json.Unmarshal(body, &in); err != nil || in.DeploymentID != deploymentID || in.LifecycleEventHookExecutionID != hookID {
+			return reply{status: http.StatusBadRequest, kind: "InvalidLifecycleEventHookExecutionIdException"}
+		}
+		s.status = in.Status
+	}
+	return all[0]
+}
+
+func (s *services) answer(w http.ResponseWriter, r *http.Request, a reply) {
+	switch {
+	case a.lost:
+		panic(http.ErrAbortHandler)
+	case a.late:
+		<-r.Context().Done()
+		return
+	}
+	w.Header().Set("Content-Type", "application/x-amz-json-1.1")
+	w.Header().Set("X-Amzn-Requestid", "r-1")
+	if a.failed != "" {
+		w.Header().Set("X-Amz-Function-Error", a.failed)
+	}
+	if a.status != 0 {
+		w.Header().Set("X-Amzn-Errortype", a.kind)
+		w.WriteHeader(a.status)
+		_, _ = fmt.Fprintf(w, `{"__type":%q,"message":"no"}`, a.kind)
+		return
+	}
+	_, _ = io.WriteString(w, a.body)
+}
+
+// newCheck returns the hook of an installation in which the services are all of AWS.
+func newCheck(t *testing.T, s http.Handler, log io.Writer) *releasecheck.Check {
+	t.Helper()
+	server := httptest.NewServer(s)
+	t.Cleanup(server.Close)
+	sdk, err := cloud.SDK(func(name string) string {
+		return map[string]string{
+			"AWS_REGION": "eu-west-1", "AWS_ENDPOINT_URL": server.URL, "AWS_ACCESS_KEY_ID": "id", "AWS_SECRET_ACCESS_KEY": "the-secret",
+		}[name]
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &releasecheck.Check{
+		Releases: codedeploy.New(sdk),
+		Probes: releasecheck.Probes{"rollup": {Event: []byte(probe.Event), Judge: func(answer []byte) error {
+			if string(answer) != probe.Answer {
+				return errors.New("it answers something else")
+			}
+			return nil
+		}}},
+		Prefix: "gatewright-dev-", Log: slog.New(slog.NewJSONHandler(log, nil)), Pause: time.Millisecond,
+	}
+}
+
+// handle calls the hook with the event that CodeDeploy sends.
+func handle(ctx context.Context, c *releasecheck.Check) error {
+	var event releasecheck.Event
+	raw := fmt.Sprintf(`{"DeploymentId":%q,"LifecycleEventHookExecutionId":%q}`, deploymentID, hookID)
+	if err := json.Unmarshal([]byte(raw), &event); err != nil {
+		return err
+	}
+	return c.Handle(ctx, event)
+}
+
+var (
+	throttled = reply{status: http.StatusBadRequest, kind: "ThrottlingException"}
+	broken    = reply{status: http.StatusInternalServerError, kind: "InternalFailure"}
+	refused   = reply{status: http.StatusForbidden, kind: "AccessDeniedException"}
+	pending   = reply{status: http.StatusConflict, kind: "ResourceConflictException"}
+	busy      = reply{status: http.StatusTooManyRequests, kind: "TooManyRequestsException"}
+)
+
+// TestCodeDeployIsTold whether a version may get traffic, whatever the services do meanwhile.
+func TestCodeDeployIsTold(t *testing.T) {
+	for name, tt := range map[string]struct {
+		request string
+		replies []reply // before and in place of the good one
+		stays   bool    // the last of them is the answer to all requests
+		want    string
+		says    string
+	}{
+		"a good version":                 {want: "Succeeded"},
+		"a throttle of the list":         {request: listTargets, replies: []reply{throttled, throttled}, want: "Succeeded"},
+		"a list that is empty at first":  {request: listTargets, replies: []reply{{body: `{"targetIds":[]}`}, {body: `{}`}}, want: "Succeeded"},
+		"a role that does not work yet":  {request: listTargets, replies: []reply{refused, refused, refused}, want: "Succeeded"},
+		"a lost list":                    {request: listTargets, replies: []reply{{lost: true}}, want: "Succeeded"},
+		"targets without a function":     {request: readTargets, replies: []reply{{body: `{"deploymentTargets":[{"lambdaTarget":{}}]}`}, {body: `{"deploymentTargets":[{}]}`}}, want: "Succeeded"},
+		"targets without a version":      {request: readTargets, replies: []reply{{body: strings.Replace(target("gatewright-dev-rollup"), "targetVersion", "x", 1)}}, want: "Succeeded"},
+		"no targets of the list":         {request: readTargets, replies: []reply{{body: `{"deploymentTargets":[]}`}}, want: "Succeeded"},
+		"a failure of CodeDeploy":        {request: readTargets, replies: []reply{broken, throttled}, want: "Succeeded"},
+		"an ARN in place of a name":      {request: readTargets, replies: []reply{{body: target("arn:aws:lambda:eu-west-1:000000000000:function:gatewright-dev-rollup")}}, stays: true, want: "Succeeded"},
+		"a version that is not active":   {request: invoke, replies: []reply{pending, busy, broken}, want: "Succeeded"},
+		"a lost answer of the version":   {request: invoke, replies: []reply{{lost: true}}, want: "Succeeded"},
+		"a lost report":                  {request: putStatus, replies: []reply{{lost: true}}, want: "Succeeded"},
+		"a report that is throttled":     {request: putStatus, replies: []reply{throttled, broken, {lost: true}}, want: "Succeeded"},
+		"another answer":                 {request: invoke, replies: []reply{{body: `{"probe":"no"}`}}, stays: true, want: "Failed", says: "it answers something else"},
+		"a version that fails":           {request: invoke, replies: []reply{{failed: "Unhandled", body: `{"errorType":"Runtime.ExitError","errorMessage":"the-secret of somebody"}`}}, stays: true, want: "Failed", says: "Runtime.ExitError"},
+		"a version that fails unusually": {request: invoke, replies: []reply{{failed: "Unhandled", body: `no JSON`}}, stays: true, want: "Failed", says: "Unhandled"},
+		"a function of others":           {request: readTargets, replies: []reply{{body: target("gatewright-dev-2-rollup")}}, stays: true, want: "Failed", says: "none of this installation"},
+		"a function that nobody knows":   {request: readTargets, replies: []reply{{body: target("gatewright-dev-new")}}, stays: true, want: "Failed", says: "none of this installation"},
+		"an end of the services":         {request: listTargets, replies: []reply{broken}, stays: true, want: "Failed", says: "no time left"},
+		"a role that never works":        {request: invoke, replies: []reply{refused}, stays: true, want: "Failed", says: "no time left"},
+		"a version that never answers":   {request: invoke, replies: []reply{{late: true}}, stays: true, want: "Failed", says: "no time left"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := healthy()
+			if tt.request != "" {
+				if tt.stays {
+					s.replies[tt.request] = tt.replies
+				} else {
+					s.replies[tt.request] = append(tt.replies, s.replies[tt.request]...)
+				}
+			}
+			var log bytes.Buffer
+			c := newCheck(t, s, &log)
+			within := deadline.Long()
+			if strings.Contains(tt.says, "no time") {
+				within = 2 * time.Second // the check has none of it: all is for the report
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute+within)
+			defer cancel()
+			if err := handle(ctx, c); err != nil {
+				t.Fatalf("Handle() = %v, want nil", err)
+			}
+			if s.status != tt.want {
+				t.Errorf("CodeDeploy was told %q, want %q; the log is\n%s", s.status, tt.want, log.String())
+			}
+			if !strings.Contains(log.String(), tt.says) || tt.want == "Failed" && !strings.Contains(log.String(), `"level":"ERROR"`) {
+				t.Errorf("the log does not say %q as an error:\n%s", tt.says, log.String())
+			}
+			if strings.Contains(log.String(), "the-secret") {
+				t.Errorf("the log repeats what a function works on, or credentials:\n%s", log.String())
+			}
+			if s.version != "" && (!strings.HasSuffix(s.version, "gatewright-dev-rollup:7") || s.event != probe.Event) {
+				t.Errorf("%s was called with %s, want version 7 with %s", s.version, s.event, probe.Event)
+			}
+		})
+	}
+}
+
+// TestTheHookIsCalledTwice by CodeDeploy or Lambda for one deployment: the first status stays, and the second call is no error.
+func TestTheHookIsCalledTwice(t *testing.T) {
+	s := healthy()
+	c := newCheck(t, s, io.Discard)
+	for range 2 {
+		if err := handle(t.Context(), c); err != nil {
+			t.Errorf("Handle() = %v, want nil", err)
+		}
+		s.mu.Lock()
+		s.replies[invoke] = []reply{{body: "broken meanwhile"}}
+		s.mu.Unlock()
+	}
+	if s.status != "Succeeded" {
+		t.Errorf("CodeDeploy was told %q, want the first status", s.status)
+	}
+}
+
+// TestADeploymentThatIsGone, and an event that CodeDeploy has not sent, are errors at once: nothing is called, and nothing is repeated.
+func TestADeploymentThatIsGone(t *testing.T) {
+	for _, kind := range []string{"DeploymentDoesNotExistException", "InvalidDeploymentIdException"} {
+		s := healthy()
+		s.replies[listTargets] = []reply{{status: http.StatusBadRequest, kind: kind}}
+		if err := handle(t.Context(), newCheck(t, s, io.Discard)); !errors.Is(err, codedeploy.ErrNoDeployment) || len(s.asked) != 1 {
+			t.Errorf("Handle() of a deployment with %s = %v after %v, want an error after one request", kind, err, s.asked)
+		}
+	}
+	s := healthy()
+	s.replies[putStatus] = []reply{{status: http.StatusBadRequest, kind: "InvalidLifecycleEventHookExecutionIdException"}}
+	if err := handle(t.Context(), newCheck(t, s, io.Discard)); !errors.Is(err, codedeploy.ErrNoDeployment) {
+		t.Errorf("Handle() of a hook that is not known = %v, want an error", err)
+	}
+	s = healthy()
+	for _, event := range []releasecheck.Event{{}, {Deployment: deploymentID}, {Hook: hookID}} {
+		if err := newCheck(t, s, io.Discard).Handle(t.Context(), event); err == nil || len(s.asked) > 0 {
+			t.Errorf("Handle(%+v) = %v after %v, want an error before any request", event, err, s.asked)
+		}
+	}
+}
+
+// TestAStatusThatCannotBeReported is an error of the hook, which Lambda counts.
+func TestAStatusThatCannotBeReported(t *testing.T) {
+	s := healthy()
+	s.replies[putStatus] = []reply{broken}
+	ctx, cancel := context.WithCancel(t.Context())
+	c := newCheck(t, s, io.Discard)
+	c.Releases = ending{c.Releases, cancel}
+	if err := handle(ctx, c); err == nil || !strings.Contains(err.Error(), "no time left") {
+		t.Errorf("Handle() = %v, want an error", err)
+	}
+}
+
+// ending has the time of a call end with the first report.
+type ending struct {
+	releasecheck.Releases
+	end func()
+}
+
+// Report implements releasecheck.Releases.
+func (e ending) Report(ctx context.Context, deployment, hook string, passed bool) error {
+	err := e.Releases.Report(ctx, deployment, hook, passed)
+	e.end()
+	return err
+}
