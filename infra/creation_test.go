@@ -137,6 +137,7 @@ var creationRules = []creationRule{
 		},
 		undo: func(c creation) { c.forget("AWS::Lambda::Alias", "AWS::CloudFormation::Stack") },
 	},
+	hookIsThere, hookMayBeCalled, hookMayReport,
 	{
 		name:   "a web ACL is put before a stage that is there",
 		source: awsDocs + "AWSCloudFormation/latest/TemplateReference/aws-resource-wafv2-webaclassociation.html",

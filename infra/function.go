@@ -48,6 +48,8 @@ type declared struct {
 	on               []trigger.Event
 	// retries are those of calls that wait for no answer.
 	retries trigger.Retries
+	// unversioned says that callers call its newest code, and that it reserves no concurrency (newHook).
+	unversioned bool
 }
 
 // declaredFunctions derives all functions: a group of operations each, and
@@ -108,7 +110,7 @@ type function struct {
 // (newPolicy): triggers add to it first.
 func newFunction(scope constructs.Construct, s Settings, d data, f declared) *function {
 	id := exported(f.name)
-	name := jsii.Sprintf("gatewright-%s-%s", s.Stage, f.name)
+	name := jsii.String(s.functionName(f.name))
 	logs := newFunctionLogs(scope, s, f.name)
 	out := &function{declared: f, fullName: *name, statements: d.policy(union(f.uses), f.reach)}
 	out.statements = append(out.statements,
@@ -154,6 +156,9 @@ func newFunction(scope constructs.Construct, s Settings, d data, f declared) *fu
 		props.TracingConfig = &awslambda.CfnFunction_TracingConfigProperty{Mode: jsii.String("Active")}
 	}
 	out.resource = awslambda.NewCfnFunction(scope, jsii.String(id+"Function"), props)
+	if f.unversioned {
+		return out
+	}
 	out.newLive(scope, props)
 	if n := s.reserved(f); n > 0 {
 		// After the version, which has nothing of it: Lambda publishes none for it.
@@ -161,6 +166,9 @@ func newFunction(scope constructs.Construct, s Settings, d data, f declared) *fu
 	}
 	return out
 }
+
+// functionName returns what Lambda calls a function of the installation.
+func (s Settings) functionName(name string) string { return "gatewright-" + s.Stage + "-" + name }
 
 // newFunctionLogs makes the log of a function, also of one that is not there at present.
 func newFunctionLogs(scope constructs.Construct, s Settings, function string) awslogs.CfnLogGroup {

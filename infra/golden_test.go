@@ -56,7 +56,7 @@ func (a assembly) routes(t *testing.T) []deployedRoute {
 // and changes nobody else's.
 func TestFunctionsAreListed(t *testing.T) {
 	a := synthesise(t, needed(nil))
-	fs := declaredFunctions(settingsFor(t, needed(nil)))
+	fs := everyFunction(settingsFor(t, needed(nil)))
 	listed := map[string]bool{}
 	for _, f := range fs {
 		listed[f.name+".txt"] = true
@@ -351,7 +351,7 @@ func TestNoGrantIsWiderThanItsUse(t *testing.T) {
 func TestEachFunctionMayDoWhatItDeclares(t *testing.T) {
 	s := settingsFor(t, needed(nil))
 	grants := synthesise(t, needed(nil)).grants()
-	for _, f := range declaredFunctions(s) {
+	for _, f := range everyFunction(s) {
 		var has []string
 		for _, st := range grants["${"+exported(f.name)+"Role}"] {
 			has = append(has, st.actions...)
@@ -374,7 +374,7 @@ func TestEachFunctionMayDoWhatItDeclares(t *testing.T) {
 // function.
 func TestTemplateIsSummarised(t *testing.T) {
 	a := synthesise(t, needed(nil))
-	fs := declaredFunctions(settingsFor(t, needed(nil)))
+	fs := everyFunction(settingsFor(t, needed(nil)))
 	nobodys := func(of string) bool { return of == "" }
 	var out strings.Builder
 	out.WriteString("alarms\n")

@@ -65,7 +65,7 @@ func newInstallation(app awscdk.App, s Settings, declarations []declared, servic
 		// The gateway answers 502 and 503 for its own faults, which the metric Errors of its function does not count.
 		f.alarms = append(f.alarms, faults)
 	}
-	newReleases(stack, s, fs)
+	newReleases(stack, s, d, fs)
 	if err := newCalls(stack, s, fs); err != nil {
 		panic(fmt.Sprintf("infra: %v", err)) // checkTriggers says it before
 	}

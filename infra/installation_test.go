@@ -223,7 +223,11 @@ func TestNothingBeyondOurBinariesRuns(t *testing.T) {
 	for _, emulator := range emulators {
 		a := synthesise(t, needed(emulated[emulator]))
 		names := map[string]bool{}
-		for _, f := range declaredFunctions(settingsFor(t, needed(nil))) {
+		deployed := declaredFunctions
+		if emulator == "" {
+			deployed = everyFunction
+		}
+		for _, f := range deployed(settingsFor(t, needed(nil))) {
 			names[exported(f.name)+"Function"] = true
 		}
 		for id, f := range a.all("AWS::Lambda::Function") {
@@ -475,7 +479,8 @@ func TestEmulatorsLackWhatTheDecisionSays(t *testing.T) {
 		functions := len(declaredFunctions(settingsFor(t, needed(nil))))
 		maps.Copy(want, map[string]int{
 			"AWS::CodeDeploy::Application": -1, "AWS::CodeDeploy::DeploymentGroup": -functions, "AWS::CloudFormation::Stack": -1,
-			"AWS::ApiGateway::Account": -1, "AWS::Logs::LogGroup": -2, "AWS::IAM::Role": -functions - 1, // access logs, and who writes them
+			"AWS::ApiGateway::Account": -1, "AWS::Logs::LogGroup": -3, "AWS::IAM::Role": -functions - 2, // access logs, and who writes them
+			"AWS::Lambda::Function": -1, "AWS::IAM::Policy": -1, // the hook of releases, with a log and a role
 		})
 		there := count(synthesise(t, needed(emulated[emulator])))
 		got := map[string]int{}

@@ -10,6 +10,8 @@ import (
 	"github.com/aws/aws-cdk-go/awscdk/v2/awslambda"
 	"github.com/aws/constructs-go/constructs/v10"
 	"github.com/aws/jsii-runtime-go"
+
+	"github.com/gatewright/gatewright/functions/releasecheck"
 )
 
 // live is the alias of each function that everything calls: it leads to one published version,
@@ -46,14 +48,18 @@ func (f *function) newLive(scope constructs.Construct, properties *awslambda.Cfn
 // which are some five dollars a month (docs/cost.md). Without the canary of the context a release
 // asks no alarm.
 //
+// Before a version gets traffic, CodeDeploy calls the hook (newHook), which calls the version once. Aliases that are created are not moved
+// by CodeDeploy, so that nothing calls the hook then.
+//
 // It stands in a nested stack: with it the installation's own would come near CloudFormation's 500 resources.
-func newReleases(root constructs.Construct, s Settings, fs []*function) {
+func newReleases(root constructs.Construct, s Settings, d data, fs []*function) {
 	if s.Emulator != "" {
 		return // neither has CodeDeploy
 	}
 	scope := awscdk.NewNestedStack(root, jsii.String("Releases"), &awscdk.NestedStackProps{
 		Description: jsii.String("How functions are released"),
 	})
+	newHook(scope, s, d, fs)
 	name := "gatewright-" + s.Stage
 	application := awscodedeploy.NewCfnApplication(scope, jsii.String("Application"), &awscodedeploy.CfnApplicationProps{
 		ApplicationName: &name, ComputePlatform: jsii.String("Lambda"),
@@ -82,19 +88,17 @@ func newReleases(root constructs.Construct, s Settings, fs []*function) {
 			f.alias.CfnOptions().SetUpdatePolicy(&awscdk.CfnUpdatePolicy{
 				CodeDeployLambdaAliasUpdate: &awscdk.CfnCodeDeployLambdaAliasUpdate{
 					ApplicationName: &name, DeploymentGroupName: jsii.String(f.name),
+					BeforeAllowTrafficHook: jsii.String(s.functionName(releasecheck.Function.Name)),
 				},
 			})
 		}
 	}
 }
 
-// newReleaseRole makes the role under which CodeDeploy moves the alias of this function, and no other.
+// newReleaseRole makes the role under which CodeDeploy moves the alias of this function and no other, and calls the hook.
 func newReleaseRole(scope constructs.Construct, s Settings, f *function) awsiam.CfnRole {
-	arn := func(service, name string) any {
-		return awscdk.Fn_Sub(jsii.String("arn:${AWS::Partition}:"+service+":${AWS::Region}:${AWS::AccountId}:"+name), nil)
-	}
-	name := fmt.Sprintf("gatewright-%s-%s", s.Stage, f.name)
-	alias := arn("lambda", "function:"+name+":"+live)
+	name := f.fullName
+	alias := arnOf("lambda", "function:"+name+":"+live)
 	return awsiam.NewCfnRole(scope, jsii.String(exported(f.name)+"ReleaseRole"), &awsiam.CfnRoleProps{
 		Description: jsii.Sprintf("What CodeDeploy may do to release %s", name),
 		AssumeRolePolicyDocument: map[string]any{
@@ -110,11 +114,12 @@ func newReleaseRole(scope constructs.Construct, s Settings, f *function) awsiam.
 			PolicyDocument: map[string]any{
 				"Version": "2012-10-17",
 				"Statement": []any{
-					allow([]any{"lambda:GetAlias", "lambda:UpdateAlias"}, arn("lambda", "function:"+name), alias),
+					allow([]any{"lambda:GetAlias", "lambda:UpdateAlias"}, arnOf("lambda", "function:"+name), alias),
 					// Whether the version has instances kept ready, which none of ours has.
 					allow([]any{"lambda:GetProvisionedConcurrencyConfig"}, alias),
 					// It is asked for several at once, for which the service takes no single one.
-					allow([]any{"cloudwatch:DescribeAlarms"}, arn("cloudwatch", "alarm:*")),
+					allow([]any{"cloudwatch:DescribeAlarms"}, arnOf("cloudwatch", "alarm:*")),
+					allow([]any{"lambda:InvokeFunction"}, arnOf("lambda", "function:"+s.functionName(releasecheck.Function.Name))),
 				},
 			},
 		}},

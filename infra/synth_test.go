@@ -75,7 +75,7 @@ func settingsFor(t *testing.T, context map[string]string) Settings {
 		t.Fatal(err)
 	}
 	s.Assets = t.TempDir()
-	for _, f := range declaredFunctions(s) {
+	for _, f := range everyFunction(s) {
 		if err := os.MkdirAll(s.asset(f.name), 0o700); err != nil {
 			t.Fatal(err)
 		}
@@ -93,6 +93,9 @@ func settingsFor(t *testing.T, context map[string]string) Settings {
 	}
 	return s
 }
+
+// everyFunction returns all functions of an installation, with those that only AWS has.
+func everyFunction(s Settings) []declared { return append(declaredFunctions(s), s.hook()) }
 
 // writeAsset writes what is to stand for the binary of a function that is invented.
 func writeAsset(t *testing.T, s Settings, function string) {
