@@ -4,7 +4,8 @@
 // with its Lambda main, or a service with its container's main; these lists are what the local process, the description
 // of the infrastructure, the OpenAPI document and the MCP server read.
 //
-// It holds no logic. A group added here appears everywhere.
+// It holds no logic. A group added here appears everywhere. Functions that only an installation in AWS has are not here, so that the server
+// does not link them: infra lists them (awsOnly).
 package functions
 
 import (

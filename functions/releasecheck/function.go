@@ -58,7 +58,8 @@ type Event struct {
 // Check is the hook. It is safe for concurrent use: CodeDeploy releases all functions at the same time.
 type Check struct {
 	Releases Releases
-	Probes   Probes
+	// Probes returns the probes of all functions. It is called with each event.
+	Probes func() (Probes, error)
 	// Prefix is what the names of the installation's functions begin with.
 	Prefix string
 	Log    *slog.Logger
@@ -98,6 +99,10 @@ func earlier(ctx context.Context, by time.Duration) (context.Context, context.Ca
 
 // check returns why a deployment must not go on, nil if it may.
 func (c *Check) check(ctx context.Context, log *slog.Logger, deployment string) error {
+	probes, err := c.Probes()
+	if err != nil {
+		return err
+	}
 	var versions []codedeploy.Version
 	if err := c.repeat(ctx, log, func(ctx context.Context) (err error) {
 		versions, err = c.Releases.Versions(ctx, deployment)
@@ -107,7 +112,7 @@ func (c *Check) check(ctx context.Context, log *slog.Logger, deployment string) 
 	}
 	for _, v := range versions {
 		name, ours := v.Name(c.Prefix)
-		probe, known := c.Probes[name]
+		probe, known := probes[name]
 		if !ours || !known {
 			return fmt.Errorf("the function %s is none of this installation's", v.Function)
 		}

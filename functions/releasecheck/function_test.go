@@ -149,12 +149,14 @@ func newCheck(t *testing.T, s http.Handler, log io.Writer) *releasecheck.Check {
 	}
 	return &releasecheck.Check{
 		Releases: codedeploy.New(sdk),
-		Probes: releasecheck.Probes{"rollup": {Event: []byte(probe.Event), Judge: func(answer []byte) error {
-			if string(answer) != probe.Answer {
-				return errors.New("it answers something else")
-			}
-			return nil
-		}}},
+		Probes: func() (releasecheck.Probes, error) {
+			return releasecheck.Probes{"rollup": {Event: []byte(probe.Event), Judge: func(answer []byte) error {
+				if string(answer) != probe.Answer {
+					return errors.New("it answers something else")
+				}
+				return nil
+			}}}, nil
+		},
 		Prefix: "gatewright-dev-", Log: slog.New(slog.NewJSONHandler(log, nil)), Pause: time.Millisecond,
 	}
 }

@@ -5,6 +5,7 @@ package main
 import (
 	"os"
 	"strings"
+	"sync"
 
 	"github.com/gatewright/gatewright/functions"
 	"github.com/gatewright/gatewright/functions/releasecheck"
@@ -20,14 +21,14 @@ func main() {
 		if err != nil {
 			return nil, err
 		}
-		var called []trigger.Function
-		for _, f := range functions.Triggered() {
-			called = append(called, f.Function)
-		}
-		probes, err := releasecheck.ProbesOf(functions.Described(), called, p.IDs)
-		if err != nil {
-			return nil, err
-		}
+		// Before the first event rather than at the start: it takes as long as the rest of the start.
+		probes := sync.OnceValues(func() (releasecheck.Probes, error) {
+			var called []trigger.Function
+			for _, f := range functions.Triggered() {
+				called = append(called, f.Function)
+			}
+			return releasecheck.ProbesOf(functions.Described(), called, p.IDs)
+		})
 		own := os.Getenv("AWS_LAMBDA_FUNCTION_NAME")
 		return (&releasecheck.Check{
 			Releases: codedeploy.New(sdk), Probes: probes, Prefix: strings.TrimSuffix(own, releasecheck.Function.Name), Log: p.Log,
