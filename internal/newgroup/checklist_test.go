@@ -36,6 +36,9 @@ var derived = map[string]*regexp.Regexp{
 	"functions/mcp/deps.txt": nil,
 	// What of its records that server may ask for: it tries operations.
 	"infra/testdata/functions/mcp.txt": nil,
+	// What the hook of releases links to know the operations of all groups, and which versions it may call.
+	"functions/releasecheck/deps.txt":           nil,
+	"infra/testdata/functions/releasecheck.txt": nil,
 	// The tools that are made of it, as they are served and as they are shown.
 	"shared/apitools/made.json": nil,
 	// The paths and methods that installations have.
