@@ -21,6 +21,7 @@ import (
 
 	"github.com/gatewright/gatewright/functions"
 	"github.com/gatewright/gatewright/functions/releasecheck"
+	"github.com/gatewright/gatewright/functions/syntheticcheck"
 	"github.com/gatewright/gatewright/internal/bench/load"
 	"github.com/gatewright/gatewright/internal/bench/world"
 	"github.com/gatewright/gatewright/local/instance"
@@ -138,6 +139,7 @@ func startFunction(ctx context.Context, binary, under string, requests int) (too
 		"AWS_REGION=eu-west-1", "AWS_ACCESS_KEY_ID=none", "AWS_SECRET_ACCESS_KEY=none",
 		config.VarTable + "=none", config.VarBucket + "=none", config.VarKMSKey + "=none",
 		config.VarDeploymentURL + "=https://{deployment}.apis.example.com", config.VarDynamoDBEndpoint + "=" + nowhere, config.VarS3Endpoint + "=" + nowhere,
+		syntheticcheck.VarStage + "=none", syntheticcheck.VarAPI + "=https://api.example.com", syntheticcheck.VarGateway + "=https://apis.example.com", syntheticcheck.VarParameter + "=none",
 	}
 	began := time.Now()
 	if err := cmd.Start(); err != nil {

@@ -44,8 +44,14 @@ const KeyThrottles = "keyThrottles"
 // ScheduledRuns counts, by schedule, calls by a schedule that came to a good end.
 const ScheduledRuns = "scheduledRuns"
 
-// CertificateDays is, by certificate, the number of days until a service's certificate expires. It is negative after that.
+// CertificateDays is, by certificate, the number of days until a certificate expires. It is negative after that.
 const CertificateDays = "certificateDays"
+
+// ChecksPassed is, by check, 1 for each check from another region that has passed, and 0 for each that has failed.
+const ChecksPassed = "checksPassed"
+
+// CheckOf returns the name of a check of an installation as a dimension of ChecksPassed.
+func CheckOf(stage, check string) string { return stage + "/" + check }
 
 // CertificateOf returns the name of a service's certificate as a dimension of CertificateDays. table is the installation's.
 func CertificateOf(table, service string) string { return table + "/" + service }
@@ -81,6 +87,12 @@ type directive struct {
 type metric struct {
 	Name string
 	Unit string
+}
+
+// Days returns the days from a time to another, to the hundredth. They are negative if that has passed.
+func Days(from, to time.Time) float64 {
+	const hundredth = 24 * time.Hour / 100
+	return float64(to.Sub(from)/hundredth) / 100
 }
 
 // Milliseconds is a time as the lines have it, to the microsecond.

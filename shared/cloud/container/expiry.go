@@ -28,7 +28,7 @@ func (c *certificate) reportExpiry(ctx context.Context, log *slog.Logger, name s
 			now, end := time.Now(), served.Leaf.NotAfter
 			log.LogAttrs(ctx, slog.LevelInfo, "certificate expiry",
 				slog.String("certificate", name), slog.String("until", end.UTC().Format(time.RFC3339)),
-				slog.Float64(telemetry.CertificateDays, daysBetween(now, end)), telemetry.Count(now, telemetry.CertificateDays, "certificate"))
+				slog.Float64(telemetry.CertificateDays, telemetry.Days(now, end)), telemetry.Count(now, telemetry.CertificateDays, "certificate"))
 		}
 		select {
 		case <-ctx.Done():
@@ -36,10 +36,4 @@ func (c *certificate) reportExpiry(ctx context.Context, log *slog.Logger, name s
 		case <-every.C:
 		}
 	}
-}
-
-// daysBetween returns the days from a time to another, to the hundredth; they are negative if that has passed.
-func daysBetween(from, to time.Time) float64 {
-	const hundredth = 24 * time.Hour / 100
-	return float64(to.Sub(from)/hundredth) / 100
 }

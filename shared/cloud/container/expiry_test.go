@@ -62,7 +62,7 @@ func TestDaysUntilTheCertificateExpiresAreReported(t *testing.T) {
 			if err := json.Unmarshal([]byte(line), &got); err != nil {
 				t.Fatal(err)
 			}
-			want := daysBetween(began.Add(time.Duration(i)*expiryEvery), its.NotAfter)
+			want := telemetry.Days(began.Add(time.Duration(i)*expiryEvery), its.NotAfter)
 			if got.Certificate != "gatewright-dev/echo" || got.CertificateDays != want || !got.Until.Equal(its.NotAfter) {
 				t.Errorf("line %d = %+v, want %v days of gatewright-dev/echo until %s", i, got, want, its.NotAfter)
 			}
@@ -80,8 +80,8 @@ func TestDaysUntilTheCertificateExpiresAreReported(t *testing.T) {
 func TestExpiredCertificateHasDaysBelowZero(t *testing.T) {
 	now := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
 	for end, want := range map[time.Time]float64{now.Add(36 * time.Hour): 1.5, now: 0, now.Add(-48 * time.Hour): -2, now.AddDate(0, 0, 90): 90} {
-		if got := daysBetween(now, end); got != want {
-			t.Errorf("daysBetween(%s, %s) = %v, want %v", now, end, got, want)
+		if got := telemetry.Days(now, end); got != want {
+			t.Errorf("telemetry.Days(%s, %s) = %v, want %v", now, end, got, want)
 		}
 	}
 }
