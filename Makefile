@@ -337,8 +337,8 @@ service-certificate: ## give a service its certificate, or the next one: SERVICE
 diff: asks-diff checks-diff $(CDK) build ## show what make deploy would change: [CONTEXT='-c …'] [STAGE=dev]
 	$(CDK) diff --app $(STACKS) -c stage='$(STAGE)' $(CONTEXT)
 
-destroy: asks-destroy checks-destroy answers-destroy $(CDK) build ## remove an installation, after asking; of a protected one table, bucket, key and logs stay: [CONTEXT='-c …'] [YES=1] [STAGE=dev]
-	$(CDK) destroy $(if $(YES),--force) --app $(STACKS) --all -c stage='$(STAGE)' $(CONTEXT)
+destroy: asks-destroy checks-destroy answers-destroy $(CDK) build $(DEPLOY) ## remove an installation, after asking; of a protected one table, bucket, key and logs stay: [CONTEXT='-c …'] [YES=1] [STAGE=dev]
+	@exec $(DEPLOY) -destroy -cdk $(CDK) -app $(STACKS) -output dist/cdk.out -stage '$(STAGE)' -yes "$$ANSWER" -- -c stage='$(STAGE)' $(CONTEXT)
 
 # What is wrong with the settings is told before anything that takes minutes.
 checks-%: $(STACKS) FORCE

@@ -10,33 +10,37 @@ import (
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/cloudformation"
 	"github.com/aws/aws-sdk-go-v2/service/lambda"
+	"github.com/aws/aws-sdk-go-v2/service/ssm"
 
 	"github.com/gatewright/gatewright/shared/cloud/signin"
 )
 
 // account is what a deployment asks of an AWS account.
 type account struct {
-	stacks    cloudFormation
-	functions accountSettings
+	stacks     cloudFormation
+	functions  accountSettings
+	invoke     invoker
+	parameters parameterStore
 }
 
 // settle is how long AWS may take to show everywhere what somebody has just made.
 const settle = 5 * time.Second
 
-// connect asks AWS as whoever the AWS command line is signed in as.
-func connect(ctx context.Context) (account, error) {
+// connect asks AWS in a region as whoever the AWS command line is signed in as.
+func connect(ctx context.Context, region string) (account, error) {
 	env, err := signin.Environment(ctx, os.Getenv, signin.CommandLine)
 	if err != nil {
 		return account{}, refused(err)
 	}
 	config := aws.Config{
-		Region:      env(signin.Region),
+		Region:      region,
 		Credentials: credentials.NewStaticCredentialsProvider(env(signin.AccessKeyID), env(signin.SecretKey), env(signin.SessionToken)),
 	}
 	if endpoint := os.Getenv("AWS_ENDPOINT_URL"); endpoint != "" {
 		config.BaseEndpoint = &endpoint
 	}
-	return account{stacks: cloudformation.NewFromConfig(config), functions: lambda.NewFromConfig(config)}, nil
+	functions := lambda.NewFromConfig(config)
+	return account{stacks: cloudformation.NewFromConfig(config), functions: functions, invoke: functions, parameters: ssm.NewFromConfig(config)}, nil
 }
 
 // region is that of the environment, or else of the profile.

@@ -110,7 +110,7 @@ func TestNothingIsDeployedWithoutAYes(t *testing.T) {
 			d := deployment{
 				stage: "dev", wanted: strings.Fields(strings.ReplaceAll(tt.remove, ",", " ")), yes: tt.yes, terminal: tt.terminal, in: strings.NewReader(tt.answer), out: &out,
 				app: "dist/stacks", output: dir, context: []string{"-c", "stage=dev"},
-				aws:    func(context.Context) (account, error) { return account{stacks: there, functions: there}, nil },
+				aws:    there.account,
 				ask:    there.ask,
 				region: func(context.Context) (string, error) { return "eu-west-1", nil },
 				images: func(context.Context) error { return do("images") },

@@ -30,13 +30,13 @@ func (d deployment) unprotect(ctx context.Context, failed *removals.Failed) erro
 	if failed == nil || !failed.Protected {
 		return nil
 	}
-	account, err := d.aws(ctx)
+	account, err := d.account(ctx)
 	if err != nil {
 		return err
 	}
 	if _, err := account.stacks.UpdateTerminationProtection(ctx, &cloudformation.UpdateTerminationProtectionInput{StackName: &failed.ID, EnableTerminationProtection: aws.Bool(false)}); err != nil {
-		return refuse("the termination protection of the failed stack could not be switched off (%s): have somebody type aws cloudformation update-termination-protection --no-enable-termination-protection --stack-name %s, and deploy again",
-			oneLine(err), failed.ID)
+		return refuse("the termination protection of the failed stack could not be switched off (%s): have somebody type aws cloudformation update-termination-protection --no-enable-termination-protection --stack-name %s%s, and deploy again",
+			oneLine(err), failed.ID, d.flag())
 	}
 	_, err = fmt.Fprintf(d.out, "The termination protection of the failed %s is off, so that the stack can be deleted.\n", d.stack())
 	return err

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/cloudformation"
 	"github.com/aws/aws-sdk-go-v2/service/cloudformation/types"
 	"github.com/aws/aws-sdk-go-v2/service/lambda"
@@ -20,6 +21,10 @@ import (
 
 // fake is an AWS account with one stack at most, and keeps the state of it as CloudFormation does.
 type fake struct {
+	// there is the region of the synthetic check, with its stack and its planned template; nil for none.
+	there           *fake
+	region, planned string
+	check           *checkServices
 	// status is the stack's, "" for no stack, and id changes with each stack that is created.
 	status    types.StackStatus
 	id        int
@@ -53,6 +58,9 @@ func (f *fake) called(operation string) error {
 }
 
 func (f *fake) arn() string {
+	if f.region != "" {
+		return fmt.Sprintf("arn:aws:cloudformation:%s:000000000000:stack/gatewright-dev-check/%d", f.region, f.id)
+	}
 	return fmt.Sprintf("arn:aws:cloudformation:eu-west-1:000000000000:stack/gatewright-dev/%d", f.id)
 }
 
@@ -64,7 +72,8 @@ func (f *fake) DescribeStacks(context.Context, *cloudformation.DescribeStacksInp
 		return nil, &smithy.GenericAPIError{Code: "ValidationError", Message: "Stack with id gatewright-dev does not exist"}
 	}
 	id, protected := f.arn(), f.protected
-	return &cloudformation.DescribeStacksOutput{Stacks: []types.Stack{{StackId: &id, StackStatus: f.status, EnableTerminationProtection: &protected}}}, nil
+	outputs := []types.Output{{OutputKey: aws.String("ApiAddress"), OutputValue: aws.String(apiAddress)}}
+	return &cloudformation.DescribeStacksOutput{Stacks: []types.Stack{{StackId: &id, StackStatus: f.status, EnableTerminationProtection: &protected, Outputs: outputs}}}, nil
 }
 
 func (f *fake) GetTemplate(context.Context, *cloudformation.GetTemplateInput, ...func(*cloudformation.Options)) (*cloudformation.GetTemplateOutput, error) {
@@ -107,8 +116,14 @@ func (f *fake) GetAccountSettings(context.Context, *lambda.GetAccountSettingsInp
 }
 
 // ask is the AWS command line.
-func (f *fake) ask(_ context.Context, args ...string) (string, error) {
+func (f *fake) ask(ctx context.Context, args ...string) (string, error) {
 	command := strings.Join(args[:2], " ")
+	if at := slices.Index(args, "--region"); f.there != nil && at >= 0 && args[at+1] == f.there.region {
+		return f.there.ask(ctx, args...)
+	}
+	if f.region != "" && args[0] == "cloudformation" {
+		return "", f.deletes(args[1:])
+	}
 	if err := f.called(command); err != nil {
 		return "", err
 	}
@@ -183,22 +198,39 @@ func (f *fake) create(template string, protected, failing bool) error {
 // run runs a deployment of a protected template with YES=1, and returns the steps that it took and all that it has said.
 func (f *fake) run(t *testing.T, template string, failing bool, changes ...func(*deployment)) (steps, said string, err error) {
 	t.Helper()
+	return f.runs(t, deployment.deploy, template, failing, changes...)
+}
+
+// runs is run for something else that the command does.
+func (f *fake) runs(t *testing.T, do func(deployment, context.Context) error, template string, failing bool, changes ...func(*deployment)) (steps, said string, err error) {
+	t.Helper()
 	var did []string
 	var out bytes.Buffer
 	dir := t.TempDir()
 	step := func(name string) { did = append(did, name) }
 	d := deployment{
 		stage: "dev", yes: true, out: &out, app: "dist/stacks", output: dir, ask: f.ask,
-		aws:    func(context.Context) (account, error) { return account{stacks: f, functions: f}, nil },
+		aws:    f.account,
 		region: func(context.Context) (string, error) { return "eu-west-1", nil },
 		images: func(context.Context) error { step("images"); return nil },
 		cdk: func(_ context.Context, args ...string) error {
 			step(args[0])
 			switch args[0] {
 			case "synth":
-				writeFile(t, dir, "manifest.json", `{"artifacts": {"gatewright-dev": {"properties": {"templateFile": "t.json", "terminationProtection": true}}}}`)
+				second := ""
+				if f.there != nil {
+					second = `, "gatewright-dev-check": {"properties": {"templateFile": "c.json", "terminationProtection": true}}`
+					writeFile(t, dir, "c.json", f.there.planned)
+				}
+				writeFile(t, dir, "manifest.json", `{"artifacts": {"gatewright-dev": {"properties": {"templateFile": "t.json", "terminationProtection": true}}`+second+`}}`)
 				writeFile(t, dir, "t.json", template)
 			case "deploy":
+				if !slices.Contains(args, "--exclusively") {
+					t.Errorf("cdk %q deploys the stacks that another one needs as well", args)
+				}
+				if slices.Contains(args, "gatewright-dev-check") {
+					return f.createCheck(args)
+				}
 				return f.create(template, true, failing)
 			}
 			return nil
@@ -207,7 +239,7 @@ func (f *fake) run(t *testing.T, template string, failing bool, changes ...func(
 	for _, change := range changes {
 		change(&d)
 	}
-	err = d.deploy(t.Context())
+	err = do(d, t.Context())
 	said = out.String()
 	if err != nil {
 		said += err.Error()

@@ -2,8 +2,8 @@
 // not said may go (package removals), shows the difference, and asks. What it shows is what it deploys: the templates are made once.
 //
 // What it is not: the description of an installation, which is package infra. Read main.go first, then preflight.go, which checks the account before anything
-// is created, alarms.go, which requires that somebody hears of alarms, failed.go, which lets a failed first deployment be repeated, taken.go,
-// which finds names that are in use, and aws.go, where AWS is asked.
+// is created, alarms.go, which requires that somebody hears of alarms, check.go, which deploys the synthetic check in another region, failed.go, which lets a
+// failed first deployment be repeated, taken.go, which finds names that are in use, and aws.go, where AWS is asked.
 package main
 
 import (
@@ -51,6 +51,8 @@ var errRefused = errors.New("nothing was deployed")
 // deployment is what is to be deployed, and by what.
 type deployment struct {
 	stage string
+	// elsewhere is the region of the synthetic check, of the deployment of its stack; "" for that of the installation's (check.go).
+	elsewhere string
 	// wanted are the names of what may go.
 	wanted []string
 	// yes deploys without asking; terminal says that there is somebody to ask.
@@ -65,8 +67,8 @@ type deployment struct {
 	// cdk and images run the CDK's command line, and upload the images of services.
 	cdk    func(ctx context.Context, args ...string) error
 	images func(ctx context.Context) error
-	// aws connects to the account, and ask runs the AWS command line.
-	aws func(ctx context.Context) (account, error)
+	// aws connects to the account in a region, and ask runs the AWS command line.
+	aws func(ctx context.Context, region string) (account, error)
 	ask signin.Ask
 	// region is the installation's.
 	region func(ctx context.Context) (string, error)
@@ -82,6 +84,7 @@ func run(ctx context.Context, args []string) error {
 	images := flags.String("images", "", "the command that uploads the images of services")
 	remove := flags.String("remove", "", "what may go, by its names, with spaces between")
 	yes := flags.String("yes", "", "1 to deploy without asking")
+	destroy := flags.Bool("destroy", false, "delete the stacks instead")
 	flags.StringVar(&d.stage, "stage", "", "the stage")
 	flags.StringVar(&d.app, "app", "", "the CDK's app")
 	flags.StringVar(&d.output, "output", "", "the folder for the templates")
@@ -93,8 +96,17 @@ func run(ctx context.Context, args []string) error {
 	}
 	d.yes, d.wanted, d.context = *yes == "1", strings.Fields(strings.ReplaceAll(*remove, ",", " ")), flags.Args()
 	d.terminal = isatty.IsTerminal(os.Stdin.Fd()) || isatty.IsCygwinTerminal(os.Stdin.Fd())
-	d.cdk = func(ctx context.Context, args ...string) error { return command(ctx, append([]string{*cdk}, args...)) }
-	d.images = func(ctx context.Context) error { return command(ctx, strings.Fields(*images)) }
+	d.cdk = func(ctx context.Context, args ...string) error {
+		var in io.Reader
+		if args[0] == "destroy" { // it asks
+			in = os.Stdin
+		}
+		return command(ctx, in, append([]string{*cdk}, args...))
+	}
+	d.images = func(ctx context.Context) error { return command(ctx, nil, strings.Fields(*images)) }
+	if *destroy {
+		return d.destroy(ctx)
+	}
 	return d.deploy(ctx)
 }
 
@@ -113,54 +125,126 @@ func (d deployment) deploy(ctx context.Context) error {
 	if !d.yes && !d.terminal {
 		return refuse("there is no terminal to ask at: look at make diff STAGE=%s, and say YES=1 to deploy without being asked", d.stage)
 	}
-	if err := d.cdk(ctx, append([]string{"synth", "--quiet", "--app", d.app, "--output", d.output}, d.context...)...); err != nil {
-		return fmt.Errorf("make the templates: %w", err)
-	}
-	planned, err := removals.Planned(os.DirFS(d.output), d.stack())
+	all, err := d.synthesize(ctx)
 	if err != nil {
 		return err
 	}
-	if err := d.inRegion(ctx, planned); err != nil {
+	installation := all[0]
+	if err := d.inRegion(ctx, installation.planned); err != nil {
 		return err
 	}
-	shown, err := d.guard(ctx, planned)
-	if err != nil {
+	if err := d.guard(ctx, all); err != nil {
 		return err
 	}
-	if err := d.heard(shown, planned); err != nil {
+	if err := d.heard(installation.shown, installation.planned); err != nil {
 		return err
 	}
-	if err := d.preflight(ctx, shown, planned); err != nil {
+	var findings []error
+	for _, one := range all {
+		findings = append(findings, one.preflight(ctx, one.shown, one.planned))
+	}
+	if err := errors.Join(findings...); err != nil {
 		return err
 	}
-	if err := d.show(ctx, shown, planned); err != nil {
+	if err := d.show(ctx, all); err != nil {
 		return fmt.Errorf("show the difference: %w", err)
 	}
 	if err := d.confirm(); err != nil {
 		return err
 	}
-	if err := d.unprotect(ctx, shown.Failed); err != nil {
-		return err
+	for _, one := range all {
+		if err := one.unprotect(ctx, one.shown.Failed); err != nil {
+			return err
+		}
 	}
-	if planned.Serves() {
+	if installation.planned.Serves() {
 		if err := d.images(ctx); err != nil {
 			return fmt.Errorf("upload the images of services: %w", err)
 		}
 	}
-	if err := d.unchanged(ctx, shown); err != nil {
-		return err
+	for _, one := range all {
+		if err := one.unchanged(ctx, one.shown); err != nil {
+			return err
+		}
 	}
-	if err := d.cdk(ctx, "deploy", "--app", d.output, "--all", "--require-approval", "never"); err != nil {
-		return fmt.Errorf("deploy %s: %w", d.stack(), err)
+	return d.apply(ctx, all)
+}
+
+// synthesize has the CDK make the templates, and returns the stacks: that of the installation, and that of its check if it has one.
+func (d deployment) synthesize(ctx context.Context) (all []*target, err error) {
+	if err := d.cdk(ctx, append([]string{"synth", "--quiet", "--app", d.app, "--output", d.output}, d.context...)...); err != nil {
+		return nil, fmt.Errorf("make the templates: %w", err)
+	}
+	all = []*target{{deployment: d}}
+	if all[0].planned, err = removals.Planned(os.DirFS(d.output), d.stack()); err != nil {
+		return nil, err
+	}
+	region := all[0].planned.CheckRegion()
+	if region == "" {
+		return all, nil
+	}
+	check := &target{deployment: d.there(region)}
+	check.planned, err = removals.Planned(os.DirFS(d.output), check.stack())
+	return append(all, check), err
+}
+
+// target is a stack that is deployed.
+type target struct {
+	deployment
+	// shown is what AWS had when the difference was shown, and planned what the CDK has made.
+	shown, planned removals.Stack
+}
+
+// apply deploys the stacks that were shown, one after the other: the check needs a key of the installation, and its address.
+func (d deployment) apply(ctx context.Context, all []*target) error {
+	if was := all[0].shown.CheckRegion(); was != "" && was != all[0].planned.CheckRegion() {
+		if err := d.there(was).removeCheck(ctx, d); err != nil {
+			return err
+		}
+	}
+	for _, one := range all {
+		args := []string{"deploy", "--app", d.output, one.stack(), "--exclusively", "--require-approval", "never"}
+		if one.elsewhere != "" {
+			more, err := one.prepareCheck(ctx, d, one.planned)
+			if err != nil {
+				return fmt.Errorf("the installation is deployed, and its check is not: %w", err)
+			}
+			args = append(args, more...)
+		}
+		if err := d.cdk(ctx, args...); err != nil {
+			return fmt.Errorf("deploy %s: %w", one.stack(), err)
+		}
 	}
 	return nil
 }
 
-func (d deployment) stack() string { return "gatewright-" + d.stage }
+func (d deployment) stack() string {
+	if d.elsewhere != "" {
+		return removals.CheckStack(d.stage)
+	}
+	return "gatewright-" + d.stage
+}
+
+// flag is what a command of the AWS command line needs for the region, if that is not the installation's.
+func (d deployment) flag() string {
+	if d.elsewhere != "" {
+		return " --region " + d.elsewhere
+	}
+	return ""
+}
+
+// account is the account in the region of the deployment.
+func (d deployment) account(ctx context.Context) (account, error) {
+	here, err := d.region(ctx)
+	if err != nil {
+		return account{}, err
+	}
+	return d.aws(ctx, here)
+}
 
 // deployed is what AWS has now.
 func (d deployment) deployed(ctx context.Context) (removals.Stack, error) {
-	account, err := d.aws(ctx)
+	account, err := d.account(ctx)
 	if err != nil {
 		return removals.Stack{}, err
 	}
@@ -169,7 +253,7 @@ func (d deployment) deployed(ctx context.Context) (removals.Stack, error) {
 	case errors.Is(err, removals.ErrBusy):
 		return deployed, refusal(err.Error())
 	case errors.Is(err, removals.ErrUndeleted):
-		return deployed, refuse("%s: type aws cloudformation describe-stack-events --stack-name %[2]s to see why, remove the cause, and type aws cloudformation delete-stack --stack-name %[2]s", err, d.stack())
+		return deployed, refuse("%s: type aws cloudformation describe-stack-events --stack-name %[2]s%[3]s to see why, remove the cause, and type aws cloudformation delete-stack --stack-name %[2]s%[3]s", err, d.stack(), d.flag())
 	}
 	return deployed, err
 }
@@ -217,7 +301,7 @@ func (d deployment) inRegion(ctx context.Context, planned removals.Stack) error 
 			}
 		}
 	}
-	if len(there) == 0 {
+	if len(there) == 0 && planned.CheckRegion() == "" {
 		return nil
 	}
 	here, err := d.region(ctx)
@@ -229,6 +313,9 @@ func (d deployment) inRegion(ctx context.Context, planned removals.Stack) error 
 			return refuse("%s is of %s, and the installation's region is %s: %s, or set AWS_REGION", of.word, region, here, of.instead)
 		}
 	}
+	if planned.CheckRegion() == here {
+		return refuse("checkRegion is %s, the installation's own region: name another one in %s, which reports when this one does not", here, path.Join("infra/stages", d.stage+".json"))
+	}
 	return nil
 }
 
@@ -237,36 +324,52 @@ const regionOfARN = 3
 
 // show shows what the deployment changes. Of an installation that is not there yet all is new, which is said in a line with the region: who has named another
 // stage or region than the one that they meant sees that at once, and not below a thousand lines of what would be made.
-func (d deployment) show(ctx context.Context, deployed, planned removals.Stack) error {
-	if len(deployed.Templates) > 0 {
-		return d.cdk(ctx, "diff", "--app", d.output)
+func (d deployment) show(ctx context.Context, all []*target) error {
+	if len(all[0].shown.Templates) > 0 {
+		return d.cdk(ctx, "diff", "--app", d.output) // of all stacks
 	}
+	for _, one := range all {
+		if err := one.showNew(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// showNew shows in a line a stack that does not exist yet.
+func (d target) showNew(ctx context.Context) error {
 	here, err := d.region(ctx)
 	if err != nil {
 		return err
 	}
-	if deployed.Failed != nil {
-		if _, err := fmt.Fprintf(d.out, "The first deployment of %s has failed (%s). Its stack is deleted, and created again.\n", d.stack(), deployed.Failed.Status); err != nil {
+	if d.shown.Failed != nil {
+		if _, err := fmt.Fprintf(d.out, "The first deployment of %s has failed (%s). Its stack is deleted, and created again.\n", d.stack(), d.shown.Failed.Status); err != nil {
 			return err
 		}
 	}
 	made := 0
-	for _, template := range planned.Templates {
+	for _, template := range d.planned.Templates {
 		made += len(template.Resources)
+	}
+	if len(d.shown.Templates) > 0 { // of a check whose installation was deleted
+		_, err := fmt.Fprintf(d.out, "There is a %s in %s already: it is updated.\n", d.stack(), here)
+		return err
 	}
 	_, err = fmt.Fprintf(d.out, "There is no %s in %s yet: all of its %d resources are new, which make diff STAGE=%s lists.\n", d.stack(), here, made, d.stage)
 	return err
 }
 
-// guard refuses what would remove more than is wanted, and gives what it has compared with.
-func (d deployment) guard(ctx context.Context, planned removals.Stack) (removals.Stack, error) {
-	deployed, err := d.deployed(ctx)
-	if err != nil {
-		return deployed, err
+// guard reads what AWS has of each stack, and refuses what would remove more than is wanted.
+func (d deployment) guard(ctx context.Context, targets []*target) (err error) {
+	var all []removals.Removal
+	for _, one := range targets {
+		if one.shown, err = one.deployed(ctx); err != nil {
+			return err
+		}
+		all = append(all, removals.Of(one.shown, one.planned)...)
 	}
-	all := removals.Of(deployed, planned)
 	if lines := removals.Refused(all, d.wanted, path.Join("infra/stages", d.stage+".json")); len(lines) > 0 {
-		return deployed, refusal(strings.Join(lines, "\n"))
+		return refusal(strings.Join(lines, "\n"))
 	}
 	for _, name := range d.wanted {
 		if !slices.ContainsFunc(all, func(r removals.Removal) bool { return r.Name == name }) {
@@ -276,7 +379,7 @@ func (d deployment) guard(ctx context.Context, planned removals.Stack) (removals
 	for _, r := range all {
 		_, _ = fmt.Fprintf(d.out, "%s will be removed, as REMOVE=%s says.\n", r.Lost, r.Name)
 	}
-	return deployed, nil
+	return nil
 }
 
 // confirm has somebody say yes.
@@ -295,13 +398,13 @@ func (d deployment) confirm() error {
 	return nil
 }
 
-// command runs a command that speaks to whoever runs this one, and ends before it.
-func command(ctx context.Context, words []string) error {
+// command runs a command that speaks to whoever runs this one, and ends before it. in is what it reads, nil for nothing.
+func command(ctx context.Context, in io.Reader, words []string) error {
 	if len(words) == 0 || words[0] == "" {
 		return errors.New("no command is named for it")
 	}
 	cmd := exec.CommandContext(ctx, words[0], words[1:]...) //nolint:gosec // G204: make's own commands
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = nil, os.Stdout, os.Stderr
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = in, os.Stdout, os.Stderr
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	return cmd.Run()
 }

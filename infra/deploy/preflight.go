@@ -96,7 +96,7 @@ func (d deployment) preflight(ctx context.Context, deployed, planned removals.St
 	if err != nil {
 		return err
 	}
-	account, err := d.aws(ctx)
+	account, err := d.account(ctx)
 	if err != nil {
 		return err
 	}

@@ -5,7 +5,7 @@
 // tells the difference. What it is not: a list of all that changes (`make diff` is), or a guard against somebody who changes AWS by hand.
 //
 // Read removals.go first, then rules.go, which says what is told of each type of resource, serving.go, which says it of what serves deployments,
-// stacks.go, where stacks are read, and alarms.go, which says whether anybody hears of alarms.
+// stacks.go, where stacks are read, alarms.go, which says whether anybody hears of alarms, and check.go, about the synthetic check in another region.
 package removals
 
 import (
@@ -116,6 +116,7 @@ func Of(before, after Stack) []Removal {
 		}
 	}
 	out = whatServes(before, after, append(out, unmapped(before, after)...))
+	out = append(out, unchecked(before, after)...)
 	if stream, is := before.Templates[""].Outputs[adopted]; is && !same(stream.Value, after.Templates[""].Outputs[adopted].Value) {
 		out = append(out, Removal{Name: "tableStream", Lost: fmt.Sprintf("the restored table of %v, with all data,", stream.Value)})
 	}

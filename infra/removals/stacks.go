@@ -65,6 +65,22 @@ func Deployed(ctx context.Context, of CloudFormation, name string) (Stack, error
 	return out, out.read(ctx, of, aws.ToString(stack.StackId), "")
 }
 
+// OutputOf returns an output of a stack that is deployed.
+func OutputOf(ctx context.Context, of CloudFormation, stack, name string) (string, error) {
+	described, err := of.DescribeStacks(ctx, &cloudformation.DescribeStacksInput{StackName: &stack})
+	if err != nil {
+		return "", fmt.Errorf("ask AWS for the outputs of %s: %w", stack, err)
+	}
+	for _, s := range described.Stacks {
+		for _, o := range s.Outputs {
+			if aws.ToString(o.OutputKey) == name && aws.ToString(o.OutputValue) != "" {
+				return *o.OutputValue, nil
+			}
+		}
+	}
+	return "", fmt.Errorf("the stack %s has no output %s", stack, name)
+}
+
 // read reads the template of a stack, and those nested in it. A nested stack that the template does not have is not a part of the stack any more:
 // CloudFormation may still list one that it has deleted, for example after an update that was rolled back.
 func (s *Stack) read(ctx context.Context, of CloudFormation, id, path string) error {
