@@ -6,6 +6,7 @@ import (
 	"github.com/aws/jsii-runtime-go"
 
 	"github.com/gatewright/gatewright/functions/releasecheck"
+	"github.com/gatewright/gatewright/functions/syntheticcheck"
 	"github.com/gatewright/gatewright/shared/trigger"
 )
 
@@ -14,6 +15,7 @@ import (
 func awsOnly() []trigger.Function {
 	return []trigger.Function{
 		releasecheck.Function,
+		syntheticcheck.Function,
 	}
 }
 

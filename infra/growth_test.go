@@ -64,7 +64,7 @@ func TestStacksStayBelowTheirLimit(t *testing.T) {
 	if n := len(a.all("AWS::ApiGateway::Resource")); n >= 300 {
 		t.Errorf("the APIs have %d resources, API Gateway takes 300 in each", n)
 	}
-	if got, want := len(a.all("AWS::Lambda::Function")), len(fs)+len(awsOnly()); got != want {
+	if got, want := len(a.all("AWS::Lambda::Function")), len(fs)+1; got != want { // with the hook of releases
 		t.Errorf("%d functions, want %d", got, want)
 	}
 }

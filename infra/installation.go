@@ -19,8 +19,8 @@ const (
 	gateway    = "gateway"
 )
 
-// newInstallation makes the stack of an installation of functions and services.
-func newInstallation(app awscdk.App, s Settings, declarations []declared, services []deployment) {
+// newInstallation makes the stack of an installation of functions and services, and returns it.
+func newInstallation(app awscdk.App, s Settings, declarations []declared, services []deployment) awscdk.Stack {
 	stack := awscdk.NewStack(app, jsii.String("gatewright-"+s.Stage), &awscdk.StackProps{
 		Description: jsii.Sprintf("Gatewright, the installation %s", s.Stage),
 		Tags:        &map[string]*string{"product": jsii.String("gatewright"), "stage": jsii.String(s.Stage)},
@@ -29,6 +29,9 @@ func newInstallation(app awscdk.App, s Settings, declarations []declared, servic
 	})
 	if s.FileDigest != "" {
 		stack.AddMetadata(jsii.String(removals.StageFileKey), s.FileDigest)
+	}
+	if s.CheckRegion != "" {
+		stack.AddMetadata(jsii.String(removals.CheckRegionKey), s.CheckRegion)
 	}
 	d := newData(stack, s)
 	// The API before its functions, which are told its address. There is no circle in it: an
@@ -103,6 +106,7 @@ func newInstallation(app awscdk.App, s Settings, declarations []declared, servic
 	newKeyNotice(stack, s, d, topics)
 	newBudgets(stack, s, topics)
 	addressAlarms(stack, topics)
+	return stack
 }
 
 // newAPIWithAll gives an API its routes, its web ACL and its domain, which it returns.

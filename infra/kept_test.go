@@ -115,7 +115,7 @@ func TestKeepersAreUpdatedInPlace(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	is := synthesise(t, everything()).keepers(t)
+	is := append(synthesise(t, everything()).keepers(t), synthesiseCheck(t, everything()).keepers(t)...)
 	for _, text := range lost(was, is) {
 		t.Error(text)
 	}
@@ -128,6 +128,7 @@ func TestKeepersAreUpdatedInPlace(t *testing.T) {
 func (a assembly) keepers(t *testing.T) (out []keeper) {
 	t.Helper()
 	stackOf := a.stackOf()
+	stackOf[checkFile] = "check"
 	for file, stack := range a.stacks {
 		for id, r := range stack.Resources {
 			properties, ok := replaced[r.Type]

@@ -30,7 +30,8 @@ func main() {
 		err = checkTriggers(declarations)
 	}
 	fail(err, 1)
-	newInstallation(app, settings, declarations, declaredServices(settings))
+	installation := newInstallation(app, settings, declarations, declaredServices(settings))
+	newCheck(app, settings, installation)
 	app.Synth(nil)
 }
 

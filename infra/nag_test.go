@@ -19,7 +19,8 @@ import (
 //
 // A line is: rule, resource (a * at its end stands for several), reason.
 func TestSecurityFindingsAreReasoned(t *testing.T) {
-	a := synthesiseOf(t, settingsFor(t, serving(map[string]string{"waf": "true", "alarmEmail": email})), nil, func(app awscdk.App) {
+	s := settingsFor(t, serving(map[string]string{"waf": "true", "alarmEmail": email, "checkRegion": checkRegion}))
+	a := synthesiseOf(t, s, nil, func(app awscdk.App) { newCheck(app, s, nil) }, func(app awscdk.App) {
 		awscdk.Aspects_Of(app).Add(cdknag.NewAwsSolutionsChecks(&cdknag.NagPackProps{
 			ReportFormats: &[]cdknag.NagReportFormat{cdknag.NagReportFormat_JSON},
 		}), nil)

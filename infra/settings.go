@@ -101,6 +101,10 @@ type Settings struct {
 	// AlarmEmail is an address that a topic of the stack notifies of the same alarms, "" for none. It is personal data: only the stage's file,
 	// the templates and the subscription contain it, and no error, output or log does.
 	AlarmEmail string `json:"alarmEmail" personal:"true" pattern:"^[a-z0-9._+-]{1,64}@([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\\.)+[a-z][a-z0-9-]{0,61}[a-z0-9]$" is:"is an email address in lower case, such as you@example.com" doc:"an email address that hears when [an alarm](#alarms) begins and ends, once its owner has confirmed the subscription; with alarmTopic, both hear"`
+	// CheckRegion is the region of the synthetic check, "" for no check. CheckTopic is the ARN of a topic of SNS there that hears of its alarms,
+	// "" for none: topics send only alarms of their own region.
+	CheckRegion string `json:"checkRegion" pattern:"^[a-z]{2}(-[a-z]+)+-[0-9]{1,2}$" is:"is a region such as eu-central-1" doc:"another region of AWS, from which [a check](#a-check-from-another-region) asks the installation what clients ask it, once a minute; without it there is none"`
+	CheckTopic  string `json:"checkTopic" pattern:"^arn:aws[a-z-]*:sns:[a-z0-9-]+:[0-9]{12}:[A-Za-z0-9_-]{1,256}$" is:"is the ARN of a standard topic of SNS, such as arn:aws:sns:eu-central-1:123456789012:alarms" doc:"the ARN of a topic of SNS in checkRegion that hears when an alarm of the check begins and ends; with alarmEmail, both hear"`
 	// MonthlyBudget is what the account may cost in a month before somebody is notified, in US dollars; 0 for no budget.
 	MonthlyBudget int `json:"monthlyBudget" default:"0" minimum:"0" maximum:"1000000" doc:"US dollars that the AWS account may cost in a month: alarmEmail and alarmTopic hear when 80 % are spent, and when AWS forecasts more than all of it; 0 for [no budget](#alarms)"`
 	// Streaming has API Gateway pass the gateway's answers on as they come, in
@@ -198,6 +202,7 @@ func settle(given words, wrong []error) (Settings, error) {
 	check(s.DocsAnswers == "" || config.IsModel(s.DocsAnswers), "-c docsAnswers is the id of a model of Bedrock such as amazon.nova-lite-v1:0, or of an inference profile such as eu.amazon.nova-lite-v1:0")
 	check(s.Emulator == "" || s.DocsEmbeddings+s.DocsAnswers == "", "-c docsEmbeddings and -c docsAnswers are not for emulators: they have no Bedrock")
 	check(s.APIURL == "" || config.IsBase(s.APIURL), "-c apiUrl is an address such as https://api.example.com")
+	wrong = append(wrong, s.checkSettings()...)
 	_, err = limits.Parse(s.Limits)
 	check(err == nil, "-c limits: %w", err)
 	check(s.wordBytes() <= mostWords, "-c origins, -c limits and addresses have %d bytes together, and may have %d: Lambda takes 4 KB of environment variables for a function", s.wordBytes(), mostWords)

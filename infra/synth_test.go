@@ -16,6 +16,7 @@ import (
 	"github.com/aws/jsii-runtime-go"
 
 	"github.com/gatewright/gatewright/functions"
+	"github.com/gatewright/gatewright/functions/syntheticcheck"
 )
 
 // TestMain ends the CDK's process with the tests'. Templates are large and stay until the end, so that the garbage collector would find
@@ -75,11 +76,15 @@ func settingsFor(t *testing.T, context map[string]string) Settings {
 		t.Fatal(err)
 	}
 	s.Assets = t.TempDir()
+	names := []string{syntheticcheck.Function.Name}
 	for _, f := range everyFunction(s) {
-		if err := os.MkdirAll(s.asset(f.name), 0o700); err != nil {
+		names = append(names, f.name)
+	}
+	for _, name := range names {
+		if err := os.MkdirAll(s.asset(name), 0o700); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(filepath.Join(s.asset(f.name), "bootstrap"), nil, 0o700); err != nil {
+		if err := os.WriteFile(filepath.Join(s.asset(name), "bootstrap"), nil, 0o700); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -94,7 +99,7 @@ func settingsFor(t *testing.T, context map[string]string) Settings {
 	return s
 }
 
-// everyFunction returns all functions of an installation, with those that only AWS has.
+// everyFunction returns all functions in the stack of an installation, with the hook of releases.
 func everyFunction(s Settings) []declared { return append(declaredFunctions(s), s.hook()) }
 
 // writeAsset writes what is to stand for the binary of a function that is invented.
@@ -157,6 +162,15 @@ var synthesised = struct {
 // the tree that the CDK writes beside the templates, so that it writes none.
 func synthesiseOf(t *testing.T, s Settings, fs []declared, each ...func(awscdk.App)) assembly {
 	t.Helper()
+	if fs == nil {
+		fs = declaredFunctions(s)
+	}
+	return assemble(t, append(each, func(app awscdk.App) { newInstallation(app, s, fs, declaredServices(s)) })...)
+}
+
+// assemble returns the assembly of an app to which each has added something.
+func assemble(t *testing.T, each ...func(awscdk.App)) assembly {
+	t.Helper()
 	a := assembly{dir: t.TempDir(), raw: map[string][]byte{}, stacks: map[string]template{}}
 	app := awscdk.NewApp(&awscdk.AppProps{
 		Outdir: &a.dir, AnalyticsReporting: jsii.Bool(false), TreeMetadata: jsii.Bool(false),
@@ -166,10 +180,6 @@ func synthesiseOf(t *testing.T, s Settings, fs []declared, each ...func(awscdk.A
 	for _, add := range each {
 		add(app)
 	}
-	if fs == nil {
-		fs = declaredFunctions(s)
-	}
-	newInstallation(app, s, fs, declaredServices(s))
 	app.Synth(nil)
 	files, err := filepath.Glob(filepath.Join(a.dir, "*.template.json"))
 	if err != nil {

@@ -170,8 +170,13 @@ func newExpiryAlarm(scope constructs.Construct, s *deployedService, d data, stag
 		return
 	}
 	name := awscdk.Fn_Join(jsii.String(""), &[]*string{d.table.Ref(), jsii.String(telemetry.CertificateOf("", s.Name))})
-	props := alarmOf(fmt.Sprintf("The certificate of %[1]s expires in fewer than %[2]d days: keep a new one with make service-certificate SERVICE=%[1]s STAGE=%[3]s, which also replaces the tasks", s.Name, expiryDays, stage),
-		metric{telemetry.Namespace, telemetry.CertificateDays, map[string]*string{"certificate": name}, "Minimum"}, time.Hour, 1)
+	newCertificateAlarm(scope, fmt.Sprintf("The certificate of %[1]s expires in fewer than %[2]d days: keep a new one with make service-certificate SERVICE=%[1]s STAGE=%[3]s, which also replaces the tasks", s.Name, expiryDays, stage), name)
+}
+
+// newCertificateAlarm creates an alarm that rings when the certificate of a name, as a dimension has it, expires soon. While nobody reports it, the
+// alarm keeps its state.
+func newCertificateAlarm(scope constructs.Construct, why string, name *string) {
+	props := alarmOf(why, metric{telemetry.Namespace, telemetry.CertificateDays, map[string]*string{"certificate": name}, "Minimum"}, time.Hour, 1)
 	props.ComparisonOperator, props.Threshold, props.TreatMissingData = jsii.String("LessThanThreshold"), jsii.Number(expiryDays), jsii.String("ignore")
 	awscloudwatch.NewCfnAlarm(scope, jsii.String("CertificateExpires"), props)
 }

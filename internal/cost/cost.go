@@ -8,7 +8,7 @@
 // discount, free tier or tax is in it.
 //
 // Read cost.go, which has the prices; then inputs.go, requests.go, schedules.go,
-// bills.go, containers.go, services.go and bedrock.go.
+// bills.go, checks.go, containers.go, services.go and bedrock.go.
 package cost
 
 import "slices"

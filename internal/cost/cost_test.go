@@ -104,6 +104,7 @@ func TestLedgersAndListsAreReadAsTheyAreWritten(t *testing.T) {
 		installationSummary:                    file("alarms\n\nresources\n       2 AWS::KMS::Key\n"),
 		"infra/testdata/functions/gateway.txt": file("GatewayFunction provided.al2023 arm64, 512 MB, 29 s, tracing Active\n\nresources\n" +
 			"      30 AWS::KMS::Key\n"),
+		checkSummary: file("SyntheticcheckFunction provided.al2023 arm64, 128 MB, 30 s\n\nresources\n       3 AWS::CloudWatch::Alarm\n       1 AWS::KMS::Key\n"),
 		"infra/testdata/services/relay.txt": file("RelayService 2 tasks, 256 CPU units, 512 MB, ARM64, stopped after 120 s\n\nalarms, by 3 metrics\n\nresources\n" +
 			"       2 AWS::EC2::Subnet\n       1 AWS::ElasticLoadBalancingV2::LoadBalancer\n"),
 	})
@@ -115,6 +116,9 @@ func TestLedgersAndListsAreReadAsTheyAreWritten(t *testing.T) {
 	}
 	if m.resources["AWS::KMS::Key"] != 32 || m.memoryMB["gateway"] != 512 {
 		t.Errorf("read %v", m)
+	}
+	if m.check["AWS::CloudWatch::Alarm"] != 3 || m.memoryMB[checkFunction] != 128 || m.checkCalls != hoursPerMonth*60 {
+		t.Errorf("the check is read as %v, %v MB and %v calls", m.check, m.memoryMB[checkFunction], m.checkCalls)
 	}
 	if m.resources["AWS::CloudWatch::Alarm"] != 0 {
 		t.Error("an installation without a relay pays for the relay's alarms")

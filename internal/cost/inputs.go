@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/gatewright/gatewright/functions"
+	"github.com/gatewright/gatewright/functions/syntheticcheck"
 )
 
 // Assumptions: nothing here was measured in AWS. docs/cost.md states each.
@@ -49,6 +50,10 @@ const (
 	mergeMS     = 50  // of a deployment in a minute
 	mergeReads  = 12  // units: five rows, what waits, and a number
 	mergeWrites = 30  // five rows of 2 KB, what waited, and a number, each twice
+	// The check from another region: docs/decisions/0081-a-synthetic-check-runs-in-another-region.md.
+	checkMS      = 1000 // two TLS handshakes and two requests at once, across an ocean
+	checkMetrics = 3    // two checks, and the days of certificates
+	checkLog     = 1900 // bytes: four lines of ours with metrics, and Lambda's own
 )
 
 // units are what the database is asked for, as a ledger has it.
@@ -65,7 +70,13 @@ type measured struct {
 	services map[string]running
 	// schedules are those that the functions declare.
 	schedules []scheduled
+	// check are the resources of the stack of the synthetic check, and checkCalls how often its function is called in a month.
+	check      map[string]float64
+	checkCalls float64
 }
+
+// checkFunction is the function of the synthetic check, as memoryMB has it.
+const checkFunction = "syntheticcheck"
 
 // running is a service: the fewest tasks that it has, each with thousandths of a processor (of which AWS has
 // 1024) and megabytes, and what else is there for it alone.
@@ -84,11 +95,12 @@ const (
 	installationSummary = "infra/testdata/template.txt"
 	functionSummaries   = "infra/testdata/functions/*.txt"
 	serviceSummaries    = "infra/testdata/services/*.txt"
+	checkSummary        = "infra/testdata/check.txt"
 )
 
 // read reads the goldens.
 func read(root fs.FS) (measured, error) {
-	m := measured{operations: map[string]units{}, resources: map[string]float64{}, memoryMB: map[string]float64{}, services: map[string]running{}}
+	m := measured{operations: map[string]units{}, resources: map[string]float64{}, memoryMB: map[string]float64{}, services: map[string]running{}, check: map[string]float64{}}
 	var err error
 	if m.keys, err = readLedger(root, keysLedger); err != nil {
 		return m, err
@@ -113,7 +125,10 @@ func read(root fs.FS) (measured, error) {
 			return m, err
 		}
 	}
-	for _, summary := range summaries {
+	if err := countResources(root, checkSummary, m.check); err != nil {
+		return m, err
+	}
+	for _, summary := range append(summaries, checkSummary) {
 		err := eachMatch(root, summary, `^([A-Za-z]+)Function +\S+ \S+ (\d+) MB`, func(groups []string, n []float64) {
 			m.memoryMB[strings.ToLower(groups[0])] = n[1]
 		})
@@ -140,6 +155,9 @@ func read(root fs.FS) (measured, error) {
 			return m, err
 		}
 		m.services[name] = of
+	}
+	if m.checkCalls, err = callsPerMonth(*syntheticcheck.Function.On[0].Schedule); err != nil {
+		return m, err
 	}
 	m.schedules, err = schedules(functions.Triggered())
 	return m, err

@@ -22,6 +22,7 @@ func tables(m measured) (map[string]string, error) {
 	return map[string]string{
 		"relay":        billTable(serviceOf(m, "relay")),
 		"gateways":     billTable(gateways(m)),
+		"check":        billTable(checkOf(m, kinds)),
 		"bedrock":      questionTable(bedrock()),
 		"prices":       priceTable(),
 		"requests":     requestTable(kinds),
