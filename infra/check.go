@@ -15,7 +15,6 @@ import (
 	"github.com/gatewright/gatewright/functions/syntheticcheck"
 	"github.com/gatewright/gatewright/infra/removals"
 	"github.com/gatewright/gatewright/shared/telemetry"
-	"github.com/gatewright/gatewright/shared/trigger"
 )
 
 // checkMemoryMB is the least that Lambda has: the function waits for replies, and computes two TLS handshakes.

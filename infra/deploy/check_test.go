@@ -72,13 +72,23 @@ func withCheck() *fake {
 
 // account is what a deployment sees of a region.
 func (f *fake) account(_ context.Context, region string) (account, error) {
-	if f.there != nil && region == f.there.region {
-		return account{stacks: f.there, functions: f.there, parameters: f.check}, nil
+	if other := f.in(region); other != nil {
+		return account{stacks: other, functions: other, parameters: f.check}, nil
 	}
 	if region != "eu-west-1" {
 		return account{}, fmt.Errorf("nobody should ask the region %q", region)
 	}
 	return account{stacks: f, functions: f, invoke: f.check}, nil
+}
+
+// in returns the account in a region that has or had the check, nil for another one.
+func (f *fake) in(region string) *fake {
+	for _, other := range []*fake{f.there, f.was} {
+		if other != nil && other.region == region {
+			return other
+		}
+	}
+	return nil
 }
 
 // do does something unless the deployment ends before it, and says whether it ends after it.
@@ -343,6 +353,26 @@ func TestCheckIsRemovedWithAWord(t *testing.T) {
 	}
 	if ended < 10 {
 		t.Errorf("it was ended at %d calls, want 10 at least", ended)
+	}
+}
+
+// TestCheckMovesToAnotherRegionWithAWord: one stack is there afterwards, with another key.
+func TestCheckMovesToAnotherRegionWithAWord(t *testing.T) {
+	f := withCheck()
+	_, said, err := f.run(t, checked, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	key := f.holds(t, said)
+	was := f.there
+	f.was, f.there = was, &fake{region: "eu-north-1", planned: checking, parameters: was.parameters, check: f.check, fails: map[string]error{}}
+	moved := strings.Replace(checked, checkRegion, "eu-north-1", 1)
+	if _, _, err := f.run(t, moved, false); !errors.Is(err, errRefused) || !strings.Contains(err.Error(), "REMOVE=checkRegion") {
+		t.Errorf("without a word deploy() = %v, want a refusal that names it", err)
+	}
+	_, said, err = f.run(t, moved, false, func(d *deployment) { d.wanted = []string{"checkRegion"} })
+	if err != nil || was.status != "" || f.there.status != types.StackStatusUpdateComplete || f.holds(t, said) == key {
+		t.Errorf("deploy() = %v with the stacks %q and %q, want the second one alone and another key; it says %q", err, was.status, f.there.status, said)
 	}
 }
 

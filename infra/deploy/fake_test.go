@@ -21,8 +21,8 @@ import (
 
 // fake is an AWS account with one stack at most, and keeps the state of it as CloudFormation does.
 type fake struct {
-	// there is the region of the synthetic check, with its stack and its planned template; nil for none.
-	there           *fake
+	// there is the region of the synthetic check, with its stack and its planned template, and was the region that had it before; nil for none.
+	there, was      *fake
 	region, planned string
 	check           *checkServices
 	// status is the stack's, "" for no stack, and id changes with each stack that is created.
@@ -118,8 +118,10 @@ func (f *fake) GetAccountSettings(context.Context, *lambda.GetAccountSettingsInp
 // ask is the AWS command line.
 func (f *fake) ask(ctx context.Context, args ...string) (string, error) {
 	command := strings.Join(args[:2], " ")
-	if at := slices.Index(args, "--region"); f.there != nil && at >= 0 && args[at+1] == f.there.region {
-		return f.there.ask(ctx, args...)
+	if at := slices.Index(args, "--region"); at >= 0 {
+		if other := f.in(args[at+1]); other != nil {
+			return other.ask(ctx, args...)
+		}
 	}
 	if f.region != "" && args[0] == "cloudformation" {
 		return "", f.deletes(args[1:])

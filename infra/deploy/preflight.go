@@ -115,7 +115,11 @@ func (d deployment) preflight(ctx context.Context, deployed, planned removals.St
 			return ctx.Err()
 		}
 		if err != nil {
-			_, _ = fmt.Fprintf(d.out, "%s could not be checked, which needs %s (%s). The deployment goes on.\n", c.subject, c.reads, oneLine(err))
+			where := ""
+			if d.elsewhere != "" {
+				where = " in " + d.elsewhere
+			}
+			_, _ = fmt.Fprintf(d.out, "%s could not be checked%s, which needs %s (%s). The deployment goes on.\n", c.subject, where, c.reads, oneLine(err))
 			continue
 		}
 		lines = append(lines, findings...)
