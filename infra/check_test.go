@@ -12,7 +12,6 @@ import (
 
 	"github.com/aws/aws-cdk-go/awscdk/v2"
 
-	"github.com/gatewright/gatewright/functions"
 	"github.com/gatewright/gatewright/functions/syntheticcheck"
 	"github.com/gatewright/gatewright/infra/removals"
 	"github.com/gatewright/gatewright/internal/golden"
