@@ -98,7 +98,7 @@ func TestErrorsDoNotContainTheAddress(t *testing.T) {
 		context map[string]string
 		want    string
 	}{
-		"no address":         {`{` + said + `, "alarmEmail": "someone"}`, nil, "alarmEmail is an email address, such as you@example.com"},
+		"no address":         {`{` + said + `, "alarmEmail": "someone"}`, nil, "alarmEmail is an email address in lower case, such as you@example.com"},
 		"a name before it":   {`{` + said + `, "alarmEmail": "Some One <someone@example.org>"}`, nil, "alarmEmail is an email address"},
 		"two addresses":      {`{` + said + `, "alarmEmail": "someone@example.org,you@example.org"}`, nil, "alarmEmail is an email address"},
 		"CloudFormation's":   {`{` + said + `, "alarmEmail": "${AWS::AccountId}@example.org"}`, nil, "alarmEmail is an email address"},
