@@ -15,7 +15,7 @@ import (
 func awsOnly() []trigger.Function {
 	return []trigger.Function{
 		releasecheck.Function,
-		syntheticcheck.Function,
+		syntheticcheck.Function, // in a stack of its own (newCheck)
 	}
 }
 

@@ -53,7 +53,7 @@ func newCheck(app awscdk.App, s Settings, installation awscdk.Stack) {
 func newCheckFunction(stack awscdk.Stack, s Settings) *function {
 	of := syntheticcheck.Function
 	f := declared{name: of.Name, does: of.Does, on: of.On, retries: of.Retries, timeout: of.Timeout, memory: checkMemoryMB}
-	id, name := exported(f.name), jsii.Sprintf("gatewright-%s-%s", s.Stage, f.name)
+	id, name := exported(f.name), jsii.String(s.functionName(f.name))
 	// The log goes with its stack. It is about the installation and not a part of it, and its name has to be free if the check comes back.
 	logs := awslogs.NewCfnLogGroup(stack, jsii.String(id+"Logs"), &awslogs.CfnLogGroupProps{LogGroupName: jsii.String("/aws/lambda/" + *name), RetentionInDays: jsii.Number(s.LogDays)})
 	logs.ApplyRemovalPolicy(awscdk.RemovalPolicy_DESTROY, nil)
