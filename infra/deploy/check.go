@@ -253,6 +253,9 @@ func (d deployment) destroy(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := d.exists(ctx, all[1:]); err != nil {
+		return err
+	}
 	args := []string{"destroy", "--app", d.output, "--all"}
 	if d.yes {
 		args = append(args, "--force")
@@ -273,4 +276,38 @@ func (d deployment) destroy(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// exists refuses to delete an installation that does not exist: the CDK would report that it is destroyed, while the one that was meant goes on in
+// another region or account. Of a deletion that was ended before its end, only the parameter of the check can be left then, and is deleted.
+func (d deployment) exists(ctx context.Context, checks []*target) error {
+	is := func(one deployment) (here string, exists bool, err error) {
+		if here, err = one.region(ctx); err != nil {
+			return here, false, err
+		}
+		account, err := one.aws(ctx, here)
+		if err != nil {
+			return here, false, err
+		}
+		exists, err = removals.Exists(ctx, account.stacks, one.stack())
+		return here, exists, err
+	}
+	here, exists, err := is(d)
+	if err != nil || exists {
+		return err
+	}
+	none := fmt.Sprintf("there is no %s in %s of this AWS account: check STAGE, AWS_REGION and AWS_PROFILE", d.stack(), here)
+	for _, one := range checks {
+		there, exists, err := is(one.deployment)
+		if err != nil {
+			return err
+		}
+		if exists {
+			return refuse("%[1]s. There is a %[2]s in %[3]s: to delete it alone, type aws cloudformation delete-stack --region %[3]s --stack-name %[2]s", none, one.stack(), there)
+		}
+		if err := one.removeParameter(ctx); err != nil {
+			return err
+		}
+	}
+	return refusal(none)
 }

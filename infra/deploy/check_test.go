@@ -102,7 +102,7 @@ func TestRegionOfTheCheckIsCheckedBeforeAnythingIsCreated(t *testing.T) {
 		"an old one":         {func(f *fake) { f.there.parameters = map[string]string{"/cdk-bootstrap/hnb659fds/version": "5"} }, checked, "the CDK's bootstrap stack in eu-central-1 of this account has version 5, and the templates need version 6: type make bootstrap AWS_REGION=eu-central-1"},
 		"the same region":    {func(*fake) {}, strings.Replace(checked, checkRegion, "eu-west-1", 1), "checkRegion is eu-west-1, the installation's own region: name another one in infra/stages/dev.json, which reports when this one does not"},
 		"a busy stack":       {func(f *fake) { f.there.status = types.StackStatusUpdateInProgress }, checked, "gatewright-dev-check is UPDATE_IN_PROGRESS"},
-		"one half deleted":   {func(f *fake) { f.there.status = types.StackStatusDeleteFailed }, checked, "type aws cloudformation delete-stack --stack-name gatewright-dev-check --region eu-central-1"},
+		"one half deleted":   {func(f *fake) { f.there.status = types.StackStatusDeleteFailed }, checked, "type aws cloudformation delete-stack --region eu-central-1 --stack-name gatewright-dev-check"},
 		"another stage's": {func(f *fake) {
 			f.there.status, f.there.template = types.StackStatusCreateComplete, `{"Resources": {"Table": {"Type": "AWS::DynamoDB::Table"}}}`
 		}, checked, "the table with all data would be removed"},
@@ -198,7 +198,7 @@ func TestDestroyRemovesTheParameterAfterTheStack(t *testing.T) {
 		if _, _, err := f.run(t, checked, false); err != nil {
 			t.Fatal(err)
 		}
-		for range 2 { // a repetition has nothing to delete
+		for range 2 { // also a second time, of an installation that its protection has kept
 			var destroyed []string
 			steps, _, err := f.runs(t, deployment.destroy, checked, false, func(d *deployment) {
 				d.yes = yes

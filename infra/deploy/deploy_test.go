@@ -50,7 +50,7 @@ func TestNothingIsDeployedWithoutAYes(t *testing.T) {
 		code            error
 		says            string // in the error, or else in the output
 	}{
-		"yes":                             {installed: with, made: with, terminal: true, answer: "yes\n", did: "synth diff deploy", says: "Deploy this to gatewright-dev? Type yes: "},
+		"yes":                             {installed: with, made: with, terminal: true, answer: "yes\n", did: "synth diff deploy", says: "Deploy this to gatewright-dev in eu-west-1 of the AWS account 000000000000? Type yes: "},
 		"no":                              {installed: with, made: with, terminal: true, answer: "no\n", did: "synth diff", code: errRefused, says: "the answer was not yes"},
 		"y":                               {installed: with, made: with, terminal: true, answer: "y\n", did: "synth diff", code: errRefused},
 		"a return":                        {installed: with, made: with, terminal: true, answer: "\n", did: "synth diff", code: errRefused},

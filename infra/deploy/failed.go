@@ -30,13 +30,17 @@ func (d deployment) unprotect(ctx context.Context, failed *removals.Failed) erro
 	if failed == nil || !failed.Protected {
 		return nil
 	}
-	account, err := d.account(ctx)
+	here, err := d.region(ctx)
+	if err != nil {
+		return err
+	}
+	account, err := d.aws(ctx, here)
 	if err != nil {
 		return err
 	}
 	if _, err := account.stacks.UpdateTerminationProtection(ctx, &cloudformation.UpdateTerminationProtectionInput{StackName: &failed.ID, EnableTerminationProtection: aws.Bool(false)}); err != nil {
-		return refuse("the termination protection of the failed stack could not be switched off (%s): have somebody type aws cloudformation update-termination-protection --no-enable-termination-protection --stack-name %s%s, and deploy again",
-			oneLine(err), failed.ID, d.flag())
+		return refuse("the termination protection of the failed stack could not be switched off (%s): have somebody type aws cloudformation update-termination-protection --no-enable-termination-protection --region %s --stack-name %s, and deploy again",
+			oneLine(err), here, failed.ID)
 	}
 	_, err = fmt.Fprintf(d.out, "The termination protection of the failed %s is off, so that the stack can be deleted.\n", d.stack())
 	return err
@@ -47,22 +51,22 @@ type retained struct {
 	kind string
 	// nameProperty is the property that sets the name of a resource.
 	nameProperty string
-	// remove is how to remove a resource, with a verb for its name.
+	// remove is how to remove a resource, with %[1]s for its name and %[2]s for the region.
 	remove string
 }
 
 var retainedTypes = []retained{
-	{kind: bucketType, nameProperty: "BucketName", remove: "empty it, old versions too, and type aws s3api delete-bucket --bucket %s"},
-	{kind: logGroupType, nameProperty: "LogGroupName", remove: "type aws logs delete-log-group --log-group-name %s"},
+	{kind: bucketType, nameProperty: "BucketName", remove: "empty it, old versions too, and type aws s3api delete-bucket --region %[2]s --bucket %[1]s"},
+	{kind: logGroupType, nameProperty: "LogGroupName", remove: "type aws logs delete-log-group --region %[2]s --log-group-name %[1]s"},
 	{kind: "AWS::DynamoDB::Table", nameProperty: "TableName", remove: removeTable},
 	{kind: "AWS::DynamoDB::GlobalTable", nameProperty: "TableName", remove: removeTable},
-	{kind: "AWS::KMS::Key", remove: "type aws kms schedule-key-deletion --key-id %s"},
+	{kind: "AWS::KMS::Key", remove: "type aws kms schedule-key-deletion --region %[2]s --key-id %[1]s"},
 	// The role for access logs, which API Gateway uses until another one is set.
-	{kind: "AWS::IAM::Role", remove: "wait until aws apigateway get-account names another role, and type aws iam detach-role-policy --role-name %[1]s --policy-arn " +
+	{kind: "AWS::IAM::Role", remove: "wait until aws apigateway get-account --region %[2]s names another role, and type aws iam detach-role-policy --role-name %[1]s --policy-arn " +
 		"$(aws iam list-attached-role-policies --role-name %[1]s --query 'AttachedPolicies[].PolicyArn' --output text) && aws iam delete-role --role-name %[1]s"},
 }
 
-const removeTable = "type aws dynamodb update-table --table-name %[1]s --no-deletion-protection-enabled && aws dynamodb delete-table --table-name %[1]s"
+const removeTable = "type aws dynamodb update-table --region %[2]s --table-name %[1]s --no-deletion-protection-enabled && aws dynamodb delete-table --region %[2]s --table-name %[1]s"
 
 // remains refuses a deployment if a failed stack has left a resource whose name the next stack needs, and reports the other resources that it
 // leaves behind. With RetainExceptOnCreate, CloudFormation deletes what it has created when the creation of a stack fails. What it could not
@@ -117,7 +121,7 @@ func (p preflight) leftovers(ctx context.Context, stack, at string) (out []lefto
 					continue
 				}
 				out = append(out, leftover{
-					id: name, name: "the " + kind + " " + name, remove: fmt.Sprintf(of.remove, name),
+					id: name, name: "the " + kind + " " + name, remove: fmt.Sprintf(of.remove, name, p.region),
 					nameNeeded: planned.Type == kind && sameInEachStack(planned.Properties[of.nameProperty]),
 				})
 			}

@@ -24,7 +24,7 @@ func TestFailedFirstDeploymentIsRepeated(t *testing.T) {
 				remaining(f, types.ResourceStatusDeleteFailed, "AWS::DynamoDB::Table", "Table", "gatewright-dev-Table-1")
 			},
 			"The failed stack leaves the AWS::DynamoDB::Table gatewright-dev-Table-1 behind, which the next one does not use. " +
-				"To remove it, type aws dynamodb update-table --table-name gatewright-dev-Table-1 --no-deletion-protection-enabled && aws dynamodb delete-table --table-name gatewright-dev-Table-1.\n",
+				"To remove it, type aws dynamodb update-table --region eu-west-1 --table-name gatewright-dev-Table-1 --no-deletion-protection-enabled && aws dynamodb delete-table --region eu-west-1 --table-name gatewright-dev-Table-1.\n",
 		},
 		"the role for access logs": {
 			func(f *fake) {
@@ -32,7 +32,7 @@ func TestFailedFirstDeploymentIsRepeated(t *testing.T) {
 				remaining(f, types.ResourceStatusDeleteComplete, "AWS::IAM::Role", "RollupRole", "gatewright-dev-RollupRole-1")
 			},
 			"The failed stack leaves the AWS::IAM::Role gatewright-dev-LogWriterRole-1 behind, which the next one does not use. " +
-				"To remove it, wait until aws apigateway get-account names another role, and type aws iam detach-role-policy --role-name gatewright-dev-LogWriterRole-1 --policy-arn " +
+				"To remove it, wait until aws apigateway get-account --region eu-west-1 names another role, and type aws iam detach-role-policy --role-name gatewright-dev-LogWriterRole-1 --policy-arn " +
 				"$(aws iam list-attached-role-policies --role-name gatewright-dev-LogWriterRole-1 --query 'AttachedPolicies[].PolicyArn' --output text) && aws iam delete-role --role-name gatewright-dev-LogWriterRole-1.\n",
 		},
 		"a log in a nested stack": {
@@ -41,7 +41,7 @@ func TestFailedFirstDeploymentIsRepeated(t *testing.T) {
 				kind, name := "AWS::Logs::LogGroup", "/aws/ecs/gatewright-dev-relay-0123"
 				f.leave("arn:nested", types.StackResourceSummary{ResourceType: &kind, LogicalResourceId: &kind, PhysicalResourceId: &name, ResourceStatus: types.ResourceStatusDeleteFailed})
 			},
-			"behind, which the next one does not use. To remove it, type aws logs delete-log-group --log-group-name /aws/ecs/gatewright-dev-relay-0123.\n",
+			"behind, which the next one does not use. To remove it, type aws logs delete-log-group --region eu-west-1 --log-group-name /aws/ecs/gatewright-dev-relay-0123.\n",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -111,7 +111,7 @@ func TestProtectionThatStaysOnStopsTheDeployment(t *testing.T) {
 	if !errors.Is(err, errRefused) || steps != "synth" {
 		t.Fatalf("deploy() = %v with the steps %q, want a refusal after synth", err, steps)
 	}
-	const want = "have somebody type aws cloudformation update-termination-protection --no-enable-termination-protection --stack-name arn:aws:cloudformation:eu-west-1:000000000000:stack/gatewright-dev/0, and deploy again"
+	const want = "have somebody type aws cloudformation update-termination-protection --no-enable-termination-protection --region eu-west-1 --stack-name arn:aws:cloudformation:eu-west-1:000000000000:stack/gatewright-dev/0, and deploy again"
 	if got := err.Error(); strings.Contains(got, "\n") || !strings.Contains(got, want) {
 		t.Errorf("deploy() = %q, want one line with %q", got, want)
 	}
@@ -140,8 +140,8 @@ func TestStackThatCouldNotBeDeletedIsNotDeployedTo(t *testing.T) {
 	if !errors.Is(err, errRefused) || steps != "synth" {
 		t.Fatalf("deploy() = %v with the steps %q, want a refusal after synth", err, steps)
 	}
-	const want = "gatewright-dev is DELETE_FAILED: CloudFormation could not delete all of it, and does not update it: type aws cloudformation describe-stack-events --stack-name gatewright-dev to see why, " +
-		"remove the cause, and type aws cloudformation delete-stack --stack-name gatewright-dev"
+	const want = "gatewright-dev is DELETE_FAILED: CloudFormation could not delete all of it, and does not update it: type aws cloudformation describe-stack-events --region eu-west-1 --stack-name gatewright-dev to see why, " +
+		"remove the cause, and type aws cloudformation delete-stack --region eu-west-1 --stack-name gatewright-dev"
 	if got := err.Error(); got != want {
 		t.Errorf("deploy() = %q, want %q", got, want)
 	}

@@ -9,6 +9,8 @@ package main
 import (
 	"bufio"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"flag"
 	"fmt"
@@ -17,6 +19,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -104,6 +107,13 @@ func run(ctx context.Context, args []string) error {
 		return command(ctx, in, append([]string{*cdk}, args...))
 	}
 	d.images = func(ctx context.Context) error { return command(ctx, nil, strings.Fields(*images)) }
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return fmt.Errorf("find the settings of the CDK: %w", err)
+	}
+	if err := sameProfile(os.Getenv, home); err != nil {
+		return err
+	}
 	if *destroy {
 		return d.destroy(ctx)
 	}
@@ -129,6 +139,10 @@ func (d deployment) deploy(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	templates, err := d.templates()
+	if err != nil {
+		return err
+	}
 	installation := all[0]
 	if err := d.inRegion(ctx, installation.planned); err != nil {
 		return err
@@ -149,7 +163,7 @@ func (d deployment) deploy(ctx context.Context) error {
 	if err := d.show(ctx, all); err != nil {
 		return fmt.Errorf("show the difference: %w", err)
 	}
-	if err := d.confirm(); err != nil {
+	if err := d.confirm(ctx); err != nil {
 		return err
 	}
 	for _, one := range all {
@@ -166,6 +180,9 @@ func (d deployment) deploy(ctx context.Context) error {
 		if err := one.unchanged(ctx, one.shown); err != nil {
 			return err
 		}
+	}
+	if now, err := d.templates(); err != nil || now != templates {
+		return errors.Join(err, refuse("the templates in %s are not those that were shown: another make diff, make deploy or make destroy has written them; deploy again", d.output))
 	}
 	return d.apply(ctx, all)
 }
@@ -186,6 +203,23 @@ func (d deployment) synthesize(ctx context.Context) (all []*target, err error) {
 	check := &target{deployment: d.there(region)}
 	check.planned, err = removals.Planned(os.DirFS(d.output), check.stack())
 	return append(all, check), err
+}
+
+// templates returns a digest of the templates and lists in the output folder. What they name has a digest in its name.
+func (d deployment) templates() (string, error) {
+	files, err := filepath.Glob(filepath.Join(d.output, "*.json"))
+	if err != nil {
+		return "", fmt.Errorf("list the templates: %w", err)
+	}
+	sum := sha256.New()
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return "", fmt.Errorf("read the templates: %w", err)
+		}
+		_, _ = fmt.Fprintf(sum, "%q %d\n%s", filepath.Base(file), len(text), text)
+	}
+	return hex.EncodeToString(sum.Sum(nil)), nil
 }
 
 // target is a stack that is deployed.
@@ -225,14 +259,6 @@ func (d deployment) stack() string {
 	return "gatewright-" + d.stage
 }
 
-// flag is what a command of the AWS command line needs for the region, if that is not the installation's.
-func (d deployment) flag() string {
-	if d.elsewhere != "" {
-		return " --region " + d.elsewhere
-	}
-	return ""
-}
-
 // account is the account in the region of the deployment.
 func (d deployment) account(ctx context.Context) (account, error) {
 	here, err := d.region(ctx)
@@ -244,7 +270,11 @@ func (d deployment) account(ctx context.Context) (account, error) {
 
 // deployed is what AWS has now.
 func (d deployment) deployed(ctx context.Context) (removals.Stack, error) {
-	account, err := d.account(ctx)
+	here, err := d.region(ctx)
+	if err != nil {
+		return removals.Stack{}, err
+	}
+	account, err := d.aws(ctx, here)
 	if err != nil {
 		return removals.Stack{}, err
 	}
@@ -253,7 +283,10 @@ func (d deployment) deployed(ctx context.Context) (removals.Stack, error) {
 	case errors.Is(err, removals.ErrBusy):
 		return deployed, refusal(err.Error())
 	case errors.Is(err, removals.ErrUndeleted):
-		return deployed, refuse("%s: type aws cloudformation describe-stack-events --stack-name %[2]s%[3]s to see why, remove the cause, and type aws cloudformation delete-stack --stack-name %[2]s%[3]s", err, d.stack(), d.flag())
+		return deployed, refuse("%s: type aws cloudformation describe-stack-events --region %[3]s --stack-name %[2]s to see why, remove the cause, and type aws cloudformation delete-stack --region %[3]s --stack-name %[2]s", err, d.stack(), here)
+	case errors.Is(err, removals.ErrPaused):
+		return deployed, refuse("%s: type aws cloudformation describe-stack-events --region %[3]s --stack-name %[2]s to see why, remove the cause, and type aws cloudformation continue-update-rollback --region %[3]s --stack-name %[2]s for a stack that is UPDATE_ROLLBACK_FAILED, "+
+			"or else aws cloudformation rollback-stack --region %[3]s --stack-name %[2]s", err, d.stack(), here)
 	}
 	return deployed, err
 }
@@ -382,17 +415,40 @@ func (d deployment) guard(ctx context.Context, targets []*target) (err error) {
 	return nil
 }
 
-// confirm has somebody say yes.
-func (d deployment) confirm() error {
+// confirm asks for a yes. It ends with its context, also while it waits for the answer.
+func (d deployment) confirm(ctx context.Context) error {
 	if d.yes {
 		return nil
 	}
-	_, _ = fmt.Fprintf(d.out, "Deploy this to %s? Type yes: ", d.stack())
-	answer, err := bufio.NewReader(d.in).ReadString('\n')
-	if err != nil && !errors.Is(err, io.EOF) {
-		return fmt.Errorf("read the answer: %w", err)
+	here, err := d.region(ctx)
+	if err != nil {
+		return err
 	}
-	if strings.TrimSpace(answer) != "yes" {
+	of := ""
+	if id, err := (preflight{ask: d.ask}).accountID(ctx); err == nil {
+		of = " of the AWS account " + id
+	}
+	_, _ = fmt.Fprintf(d.out, "Deploy this to %s in %s%s? Type yes: ", d.stack(), here, of)
+	type line struct {
+		text string
+		err  error
+	}
+	read := make(chan line, 1)
+	go func() {
+		text, err := bufio.NewReader(d.in).ReadString('\n')
+		read <- line{text, err}
+	}()
+	var answer line
+	select {
+	case <-ctx.Done():
+		_, _ = fmt.Fprintln(d.out)
+		return refuse("nothing was deployed: the command was ended before the answer")
+	case answer = <-read:
+	}
+	if answer.err != nil && !errors.Is(answer.err, io.EOF) {
+		return fmt.Errorf("read the answer: %w", answer.err)
+	}
+	if strings.TrimSpace(answer.text) != "yes" {
 		return refuse("nothing was deployed: the answer was not yes")
 	}
 	return nil

@@ -30,7 +30,8 @@ type check struct {
 	docs string
 	// late says that AWS shows what somebody has just made only after some seconds, so that a finding is read a second time.
 	late bool
-	// find returns a line for each finding, which says what is wrong and what to do. The error says why AWS could not be asked.
+	// find returns a line for each finding, which says what is wrong and what to do. The error says why AWS could not be asked. Findings that
+	// come with an error count.
 	find func(ctx context.Context, p preflight) (findings []string, err error)
 }
 
@@ -109,18 +110,23 @@ func (d deployment) preflight(ctx context.Context, deployed, planned removals.St
 			case <-ctx.Done():
 			case <-time.After(d.settle):
 			}
-			findings, err = c.find(ctx, p)
+			var again []string
+			if again, err = c.find(ctx, p); err == nil {
+				findings = again
+			}
 		}
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
 		if err != nil {
-			where := ""
+			where, then := "", " The deployment goes on."
 			if d.elsewhere != "" {
 				where = " in " + d.elsewhere
 			}
-			_, _ = fmt.Fprintf(d.out, "%s could not be checked%s, which needs %s (%s). The deployment goes on.\n", c.subject, where, c.reads, oneLine(err))
-			continue
+			if len(findings) > 0 {
+				where, then = " to the end"+where, ""
+			}
+			_, _ = fmt.Fprintf(d.out, "%s could not be checked%s, which needs %s (%s).%s\n", c.subject, where, c.reads, oneLine(err), then)
 		}
 		lines = append(lines, findings...)
 	}
@@ -294,9 +300,9 @@ func certificates(ctx context.Context, p preflight) (findings []string, err erro
 			findings = append(findings, fmt.Sprintf("ACM has no certificate %s: %s", arn, another))
 			continue
 		case err != nil:
-			return nil, err
+			return findings, err
 		case of.Status == "":
-			return nil, errNoAnswer
+			return findings, errNoAnswer
 		case of.Status == "PENDING_VALIDATION":
 			findings = append(findings, fmt.Sprintf("the certificate %[1]s is not issued yet: create the DNS records that aws acm describe-certificate --certificate-arn %[1]s --region %[2]s --query 'Certificate.DomainValidationOptions[].ResourceRecord' prints, "+
 				"and deploy when aws acm wait certificate-validated --certificate-arn %[1]s --region %[2]s has ended", arn, p.region))

@@ -22,12 +22,16 @@ func hasType(s removals.Stack, kind string) bool {
 // ("accessLogs": "own") or relies on it ("account").
 func logRole(ctx context.Context, p preflight) (findings []string, err error) {
 	const account = "AWS::ApiGateway::Account"
-	logs := false
-	for _, r := range resources(p.planned) {
-		logs = logs || r.Type == "AWS::ApiGateway::Stage" && r.Properties["AccessLogSetting"] != nil
+	logs := func(s removals.Stack) bool {
+		for _, r := range resources(s) {
+			if r.Type == "AWS::ApiGateway::Stage" && r.Properties["AccessLogSetting"] != nil {
+				return true
+			}
+		}
+		return false
 	}
 	sets := hasType(p.planned, account)
-	if !logs || sets && hasType(p.deployed, account) {
+	if !logs(p.planned) || logs(p.deployed) && sets == hasType(p.deployed, account) {
 		return nil, nil
 	}
 	var reply struct {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"path"
@@ -45,27 +46,23 @@ func taken(ctx context.Context, p preflight) (findings []string, err error) {
 	if err != nil {
 		return nil, err
 	}
+	var unread []error
 	for _, bucket := range buckets {
 		finding, err := p.takenBucket(ctx, bucket)
-		if err != nil {
-			return nil, err
-		}
+		unread = append(unread, err)
 		if finding != "" {
 			findings = append(findings, finding)
 		}
 	}
 	groups, err := names(logGroupType)
 	if err != nil {
-		return nil, err
+		return findings, err
 	}
-	if groups, err = p.existingLogs(ctx, groups); err != nil {
-		return nil, err
-	}
-	if len(groups) > 0 {
+	if groups, err = p.existingLogs(ctx, groups); len(groups) > 0 {
 		findings = append(findings, fmt.Sprintf("CloudWatch Logs has %d log groups that this deployment would create, for example of a stack that was deleted: keep what you need of them, and type for name in %s; do aws logs delete-log-group --region %s --log-group-name $name; done, "+
 			"or deploy another stage", len(groups), strings.Join(groups, " "), p.region))
 	}
-	return findings, nil
+	return findings, errors.Join(append(unread, err)...)
 }
 
 // The types of resources with names that are the same in each stack of a stage.
@@ -126,19 +123,17 @@ func (p preflight) leftByFailed(ctx context.Context) (names []string, err error)
 	return names, err
 }
 
-// takenBucket returns a finding if a bucket exists, whoever owns it.
+// takenBucket returns a finding if a bucket exists. S3 answers 403 about a bucket that may not be read, whether it exists or not.
 func (p preflight) takenBucket(ctx context.Context, name string) (finding string, err error) {
 	_, err = p.ask(ctx, "s3api", "head-bucket", "--bucket", name, "--region", p.region)
 	switch {
 	case failedWith(err, "404"):
 		return "", nil
-	case failedWith(err, "403"):
-		return fmt.Sprintf("the bucket %s exists, and you may not read it: another account may own it, so deploy another stage", name), nil
 	case err != nil:
 		return "", err
 	}
 	return fmt.Sprintf("the bucket %[1]s exists, which this deployment would create, for example of a stack that was deleted: move what is in it (docs/aws.md, A stack that was deleted), "+
-		"empty it, old versions too, and type aws s3api delete-bucket --bucket %[1]s, or deploy another stage", name), nil
+		"empty it, old versions too, and type aws s3api delete-bucket --region %[2]s --bucket %[1]s, or deploy another stage", name, p.region), nil
 }
 
 // existingLogs returns which of the log groups exist.
@@ -150,10 +145,10 @@ func (p preflight) existingLogs(ctx context.Context, planned []string) (out []st
 	for _, prefix := range slices.Sorted(maps.Keys(folders)) {
 		var names []string
 		if err := p.read(ctx, &names, "logs", "describe-log-groups", "--region", p.region, "--log-group-name-prefix", prefix, "--query", "logGroups[].logGroupName"); err != nil {
-			return nil, err
+			return out, err
 		}
 		if names == nil {
-			return nil, errNoAnswer
+			return out, errNoAnswer
 		}
 		for _, name := range names {
 			if slices.Contains(planned, name) {

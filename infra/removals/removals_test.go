@@ -317,7 +317,7 @@ func asText(t *testing.T, s removals.Stack) string {
 func TestStackWhoseCreationFailedIsNamed(t *testing.T) {
 	for status, want := range map[types.StackStatus]*removals.Failed{
 		types.StackStatusRollbackComplete: {ID: "arn:root", Status: "ROLLBACK_COMPLETE", Protected: true}, types.StackStatusRollbackFailed: {ID: "arn:root", Status: "ROLLBACK_FAILED", Protected: true},
-		"": nil, types.StackStatusReviewInProgress: nil, types.StackStatusUpdateComplete: nil, types.StackStatusUpdateRollbackFailed: nil,
+		"": nil, types.StackStatusReviewInProgress: nil, types.StackStatusUpdateComplete: nil, types.StackStatusUpdateRollbackComplete: nil,
 	} {
 		got, err := removals.Deployed(t.Context(), account{status: status, templates: map[string]string{"arn:root": relay}}, "gatewright-dev")
 		if err != nil || !reflect.DeepEqual(got.Failed, want) {

@@ -35,21 +35,18 @@ var ErrBusy = errors.New("the stack is being changed: wait until that has ended"
 // ErrUndeleted is the error of a stack whose deletion failed, which CloudFormation does not update.
 var ErrUndeleted = errors.New("CloudFormation could not delete all of it, and does not update it")
 
+// ErrPaused is the error of a stack whose update or creation has stopped before its end. CloudFormation does not update it before it is rolled back.
+var ErrPaused = errors.New("CloudFormation has stopped before its end, and does not update it")
+
 // Deployed reads the stack of a name from AWS. A stack that does not exist, or whose creation failed, has no templates. The error is ErrBusy while the stack
-// changes, and ErrUndeleted if its deletion failed.
+// changes, ErrUndeleted if its deletion failed, and ErrPaused if it has to be rolled back first.
 func Deployed(ctx context.Context, of CloudFormation, name string) (Stack, error) {
 	out := Stack{Templates: map[string]Template{}}
-	described, err := of.DescribeStacks(ctx, &cloudformation.DescribeStacksInput{StackName: &name})
-	if api, is := errors.AsType[smithy.APIError](err); is && api.ErrorCode() == "ValidationError" && strings.Contains(api.ErrorMessage(), "does not exist") {
-		return out, nil
+	stacks, err := describe(ctx, of, name)
+	if err != nil || len(stacks) == 0 {
+		return out, err
 	}
-	if err != nil {
-		return out, fmt.Errorf("ask AWS for the stack %s: %w", name, err)
-	}
-	if len(described.Stacks) != 1 {
-		return out, fmt.Errorf("AWS tells of %d stacks %s", len(described.Stacks), name)
-	}
-	stack := described.Stacks[0]
+	stack := stacks[0]
 	switch {
 	case stack.StackStatus == types.StackStatusReviewInProgress, stack.StackStatus == types.StackStatusDeleteComplete:
 		return out, nil // nothing was made, or all of it is gone
@@ -58,11 +55,34 @@ func Deployed(ctx context.Context, of CloudFormation, name string) (Stack, error
 		return out, nil
 	case stack.StackStatus == types.StackStatusDeleteFailed:
 		return out, fmt.Errorf("%s is %s: %w", name, stack.StackStatus, ErrUndeleted)
+	case slices.Contains([]types.StackStatus{types.StackStatusCreateFailed, types.StackStatusUpdateFailed, types.StackStatusUpdateRollbackFailed}, stack.StackStatus):
+		return out, fmt.Errorf("%s is %s: %w", name, stack.StackStatus, ErrPaused)
 	case strings.HasSuffix(string(stack.StackStatus), "_IN_PROGRESS"):
 		return out, fmt.Errorf("%s is %s: %w", name, stack.StackStatus, ErrBusy)
 	}
 	out.Protected = aws.ToBool(stack.EnableTerminationProtection)
 	return out, out.read(ctx, of, aws.ToString(stack.StackId), "")
+}
+
+// Exists reports whether AWS has a stack of a name, whatever its status.
+func Exists(ctx context.Context, of CloudFormation, name string) (bool, error) {
+	stacks, err := describe(ctx, of, name)
+	return len(stacks) > 0, err
+}
+
+// describe returns the stacks of a name, which are one or none.
+func describe(ctx context.Context, of CloudFormation, name string) ([]types.Stack, error) {
+	described, err := of.DescribeStacks(ctx, &cloudformation.DescribeStacksInput{StackName: &name})
+	if api, is := errors.AsType[smithy.APIError](err); is && api.ErrorCode() == "ValidationError" && strings.Contains(api.ErrorMessage(), "does not exist") {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("ask AWS for the stack %s: %w", name, err)
+	}
+	if len(described.Stacks) != 1 {
+		return nil, fmt.Errorf("AWS has %d stacks %s, and there can be one", len(described.Stacks), name)
+	}
+	return described.Stacks, nil
 }
 
 // OutputOf returns an output of a stack that is deployed.
