@@ -85,6 +85,12 @@ golden_tests = ^($$(sed -nE 's/^func (Test[A-Za-z0-9_]+)\(.*/\1/p' $$(grep -lE '
 
 # An installation in AWS: its name, whose settings stand in infra/stages/NAME.json, and what that leaves open (-c name=value): docs/aws.md.
 STAGE   ?= dev
+# As it was typed: make would expand $(shell …) in it, and sh would run what a quote ends. A pipeline may take it from the name of a branch.
+override STAGE := $(value STAGE)
+without = $(if $1,$(call without,$(wordlist 2,99,$1),$(subst $(firstword $1),,$2)),$2)
+ifneq ($(call without,a b c d e f g h i j k l m n o p q r s t u v w x y z 0 1 2 3 4 5 6 7 8 9 -,$(STAGE)),)
+$(error STAGE= is a name of lower-case letters, digits and hyphens, such as dev)
+endif
 CONTEXT ?=
 comma   := ,
 # Version 1 of AWS's command line reads this one alone, and would ask another region than everything else.
@@ -108,7 +114,7 @@ endif
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-builtin-rules
-.PHONY: docs-index docs-weights docs-vectors help run cli backup restore run-lambda test test-tools group test-guards mutate simulations attack fuzz test-lambda test-server test-upgrade test-update test-ministack test-localstack scenario race cross portable check nightly lint fmt goldens build image package release test-arm bench vuln clean console lint-infra lint-openapi lint-console test-console clients bootstrap deploy images service-certificate diff destroy restore-aws stop-aws start-aws account account-keys account-limits operations rotate-root-key invoke FORCE
+.PHONY: docs-index docs-weights docs-vectors help run cli backup restore run-lambda test test-tools group test-guards mutate simulations attack fuzz test-lambda test-server test-upgrade test-update test-ministack test-localstack scenario race cross portable check nightly lint fmt goldens build image package release test-arm bench vuln clean console lint-infra lint-openapi lint-console test-console clients bootstrap deploy images uploads service-certificate diff destroy restore-aws stop-aws start-aws account account-keys account-limits operations rotate-root-key invoke FORCE
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' Makefile
@@ -301,7 +307,7 @@ bootstrap: asks-bootstrap $(CDK) ## prepare an AWS account and region for instal
 		cdk=$(abspath $(CDK)) && cd infra && "$$cdk" bootstrap "aws://$$(aws sts get-caller-identity --query Account --output text)/$$region"
 
 # Under a name of its own: make runs a line that names $(MAKE) with -n too, which would deploy.
-UPLOADS := $(MAKE) --no-print-directory images
+UPLOADS := $(MAKE) --no-print-directory uploads
 deploy: export REMOVED = $(REMOVE)
 deploy destroy: export ANSWER = $(YES)
 deploy: asks-deploy checks-deploy answers-deploy $(CDK) build $(DEPLOY) ## deploy an installation into your AWS account, after showing what changes: STAGE=dev [CONTEXT='-c …'] [REMOVE=…] [YES=1]
@@ -309,10 +315,13 @@ deploy: asks-deploy checks-deploy answers-deploy $(CDK) build $(DEPLOY) ## deplo
 
 # Where nobody is asked and nobody has said yes, that is told before anything that takes minutes.
 answers-%: FORCE
-	@test -t 0 || test "$$ANSWER" = 1 || { echo "make $* has no terminal to ask at: look at make diff STAGE=$(STAGE), and say YES=1 to have it done without being asked" >&2; exit 2; }
+	@test -t 0 || test "$$ANSWER" = 1 || { echo "make $* has no terminal to ask at (make -j gives it none): look at make diff STAGE=$(STAGE), and say YES=1 to have it done without being asked" >&2; exit 2; }
 
 # Without Docker: docs/decisions/0041-images-without-docker.md.
-images: asks-images build ## upload the images of services to your AWS account, as make deploy does where an installation has any
+images: asks-images build uploads ## upload the images of services to your AWS account, as make deploy does where an installation has any
+
+# Without a build: make deploy uploads what it has shown, also if a source has changed while it asked.
+uploads:
 	@aws ecr get-authorization-token --query 'authorizationData[0].[authorizationToken,proxyEndpoint]' --output text | \
 		go run ./infra/publish -assets dist/$(ARCH) -architecture $(ARCH)
 

@@ -43,6 +43,9 @@ func TestMakeRefusesWhatIsMistyped(t *testing.T) {
 		{"restore-aws|DRY=yes", "make restore-aws takes DRY=1 or no DRY="},
 		{"start-aws|YES=1", "make start-aws takes no YES="},
 		{"destroy|DRY=1", "make destroy takes no DRY="},
+		{"checks-deploy|STAGE=$(shell echo asked: lambda >&2)", "STAGE= is a name of lower-case letters, digits and hyphens, such as dev"},
+		{"stop-aws|STAGE=x'`echo asked: lambda >&2`'", "STAGE= is a name of"},
+		{"stop-aws|STAGE=../x", "STAGE= is a name of"},
 		{"deploy|REMOVED=waf", "make deploy takes no REMOVED="},
 		{"deploy|YES=yes", "make deploy takes YES=1 or no YES="},
 		{"operations|REBUILD=yes", "make operations takes REBUILD=all, or no REBUILD="},
@@ -87,7 +90,7 @@ func TestMakeSaysThatNobodyIsAskedBeforeTheBuild(t *testing.T) {
 			t.Errorf("make %s asks in the order %v", command, order)
 		}
 		out, err := typed(t, "exit 1", "answers-"+command, "STAGE=dev").CombinedOutput()
-		if line, _, _ := strings.Cut(string(out), "\n"); err == nil || line != "make "+command+" has no terminal to ask at: look at make diff STAGE=dev, and say YES=1 to have it done without being asked" {
+		if line, _, _ := strings.Cut(string(out), "\n"); err == nil || line != "make "+command+" has no terminal to ask at (make -j gives it none): look at make diff STAGE=dev, and say YES=1 to have it done without being asked" {
 			t.Errorf("make %s with nobody to ask: %v\n%s", command, err, out)
 		}
 		said := typed(t, "exit 1", "answers-"+command)
@@ -174,7 +177,7 @@ func TestTheMakefileKnowsTheWordsOfItsCommands(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	commands := regexp.MustCompile("make ((?:"+strings.Join(names, "|")+")\\b(?: [A-Z_]+=(?:'[^']*'|[^ `\n]*))*)").FindAllSubmatch(page, -1)
+	commands := regexp.MustCompile("make ((?:"+strings.Join(names, "|")+")\\b(?: [A-Z_]+=(?:'[^']*'|[^ ,`\n]*))*)").FindAllSubmatch(page, -1)
 	if len(commands) < 30 {
 		t.Fatalf("%d commands are on the page", len(commands))
 	}
