@@ -205,7 +205,7 @@ scenario: export GATEWRIGHT_SCENARIO_API = $(BASE)
 scenario: export GATEWRIGHT_SCENARIO_KEY = $(KEY)
 scenario: export GATEWRIGHT_SCENARIO_GATEWAY = $(GATEWAY)
 scenario: export GATEWRIGHT_SCENARIO_RELAY = $(RELAY)
-scenario: ## run the scenario suite against any installation: KEY=gwa_… make scenario BASE=https://… [GATEWAY=…] [RELAY=…]
+scenario: ## run the scenario suite against an installation whose gateways reach this machine's loopback: KEY=gwa_… make scenario BASE=https://… [GATEWAY=…] [RELAY=…]
 	@test -n "$$GATEWRIGHT_SCENARIO_API" && test -n "$$GATEWRIGHT_SCENARIO_KEY" || { echo "make scenario needs BASE=, the management API's address, and KEY=, an account key" >&2; exit 2; }
 	@go test -vet=off -count=1 -timeout=15m ./local/scenario
 
@@ -302,9 +302,9 @@ bench: $(NODE_MODULES) $(CONSOLE_MODULES) $(CDK) $(BOOTSTRAPS) $(DOCS_WEIGHTS) #
 	go run ./internal/bench
 
 # Away from cdk.json the CDK asks no app of ours, which would ask for the context of an installation.
-bootstrap: asks-bootstrap $(CDK) ## prepare an AWS account and region for installations, once for each: AWS_REGION=eu-central-1
+bootstrap: asks-bootstrap $(CDK) ## prepare an AWS account and region for installations, once for each: AWS_REGION=eu-central-1 [BOOTSTRAP='--cloudformation-execution-policies arn:…']
 	@region=$${AWS_REGION:-$${AWS_DEFAULT_REGION:-$$(aws configure get region)}}; test -n "$$region" || { echo "make bootstrap needs AWS_REGION=, the region of the installations" >&2; exit 2; }; \
-		cdk=$(abspath $(CDK)) && cd infra && "$$cdk" bootstrap "aws://$$(aws sts get-caller-identity --query Account --output text)/$$region"
+		cdk=$(abspath $(CDK)) && cd infra && "$$cdk" bootstrap "aws://$$(aws sts get-caller-identity --query Account --output text)/$$region" $(BOOTSTRAP)
 
 # Under a name of its own: make runs a line that names $(MAKE) with -n too, which would deploy.
 UPLOADS := $(MAKE) --no-print-directory uploads
@@ -365,10 +365,14 @@ stop-aws: asks-stop-aws $(RECOVERY) ## stop all functions of an installation, to
 start-aws: asks-start-aws $(RECOVERY) ## open what stop-aws has stopped, and verify the audit logs: [STAGE=dev]
 	@exec $(RECOVERY) -stage "$$STAGE" -start
 
-# AWS's own words for a machine without credentials do not say what to do about it here.
+# The AWS command line does not say what to do about it here. Its own line says which: no credentials, wrong ones, an unknown profile or an expired session. The line
+# contains no secret. Where AWS explains a wrong signature in many lines, it is the one that names the error. An older aws ignores AWS_CLI_ERROR_FORMAT.
 define asks_aws
 @command -v aws >/dev/null || { echo "make $(@:asks-%=%) needs the AWS command line (aws): docs/aws.md has what else an installation needs" >&2; exit 2; }
-@aws sts get-caller-identity >/dev/null 2>&1 || { echo "make $(@:asks-%=%) finds no AWS account: sign in (aws sso login) or set AWS_PROFILE, and AWS_REGION to the installation's region. On this machine it is: $(1)" >&2; exit 2; }
+@reason=$$(AWS_CLI_ERROR_FORMAT=legacy aws sts get-caller-identity 2>&1 >/dev/null) || { \
+	case $$reason in *"specify a region"*) echo "make $(@:asks-%=%) has no region: set AWS_REGION to the installation's region, such as export AWS_REGION=us-east-1" >&2; exit 2;; esac; \
+	echo "make $(@:asks-%=%) finds no AWS account: sign in (aws sso login) or set AWS_PROFILE, and AWS_REGION to the installation's region. On this machine it is: $(1)" >&2; \
+	test -z "$$reason" || printf 'aws: %s\n' "$$(printf '%s\n' "$$reason" | sed -n -e '/An error occurred/{p;q;}' -e '/[^[:space:]]/h' -e '$${g;p;}')" >&2; exit 2; }
 endef
 
 # What takes minutes asks before it builds.

@@ -67,25 +67,57 @@ func TestCtrlCEndsMakeRunWithZero(t *testing.T) {
 
 // TestCommandsForAWSSayWhatToDoWithoutCredentials has an aws that knows none.
 func TestCommandsForAWSSayWhatToDoWithoutCredentials(t *testing.T) {
-	bin := t.TempDir()
-	const aws = "#!/bin/sh\necho Unable to locate credentials >&2\nexit 253\n"
-	if err := os.WriteFile(filepath.Join(bin, "aws"), []byte(aws), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	const said = "Unable to locate credentials. You can configure credentials by running \"aws configure\"."
 	for target, here := range map[string]string{
 		"operations": "go run ./local operation list", "account NAME=acme": "go run ./local account create NAME",
 		"invoke FUNCTION=platform EVENT=events/platform/openApi.json": "make run",
 		"bootstrap": "make run", "deploy": "make run", "diff": "make run", "destroy": "make run", "images": "make run",
 		"service-certificate SERVICE=relay DOMAIN=relay.example.com CHAIN=go.mod KEY=go.sum": "make run",
 	} {
-		cmd := exec.CommandContext(t.Context(), "make", strings.Fields(target)...)
-		cmd.Dir = repository
-		cmd.Env = append(withoutMake(os.Environ()), "PATH="+bin+":"+os.Getenv("PATH"))
-		out, err := cmd.CombinedOutput()
-		if err == nil || !strings.Contains(string(out), "finds no AWS account: sign in") || !strings.Contains(string(out), here) || strings.Contains(string(out), "locate") || strings.Contains(string(out), "go build") {
-			t.Errorf("make %s: %v\n%s", target, err, out)
+		out, err := makeWithFailingAWS(t, target, "\n"+said+"\n")
+		for _, want := range []string{"finds no AWS account: sign in", here, "\naws: " + said + "\n"} {
+			if err == nil || !strings.Contains(out, want) || strings.Contains(out, "go build") {
+				t.Errorf("make %s prints (%v)\n%s\nwant %q in it, and nothing built", target, err, out, want)
+			}
 		}
 	}
+}
+
+// TestCommandsForAWSSayWhatAWSRefuses: wrong keys, an unknown profile and a missing region are different errors.
+func TestCommandsForAWSSayWhatAWSRefuses(t *testing.T) {
+	for name, c := range map[string]struct{ said, want, hidden string }{
+		"wrong keys": {"\nAn error occurred (InvalidClientTokenId) when calling the GetCallerIdentity operation: The security token included in the request is invalid.\n",
+			"\naws: An error occurred (InvalidClientTokenId) when calling", "has no region"},
+		"a wrong secret, explained in many lines": {"\nAn error occurred (SignatureDoesNotMatch) when calling the GetCallerIdentity operation: The request signature does not match.\nx-amz-security-token:T0KEN\n\nhash'\n",
+			"\naws: An error occurred (SignatureDoesNotMatch) when calling", "T0KEN"},
+		"an unknown profile": {"\nThe config profile (nosuch) could not be found\n", "\naws: The config profile (nosuch) could not be found\n", "aws: \n"},
+		"a warning first":    {"A warning.\nThe SSO session has expired\n\n", "\naws: The SSO session has expired\n", "warning"},
+		"no region": {"\nYou must specify a region. You can also configure your region by running \"aws configure\".\n",
+			"make operations has no region: set AWS_REGION to the installation's region", "finds no AWS account"},
+		"nothing": {"", "finds no AWS account: sign in", "aws:"},
+	} {
+		out, err := makeWithFailingAWS(t, "operations", c.said)
+		if err == nil || !strings.Contains(out, c.want) || strings.Contains(out, c.hidden) {
+			t.Errorf("%s: make operations prints (%v)\n%s\nwant %q in it, and not %q", name, err, out, c.want, c.hidden)
+		}
+	}
+}
+
+// makeWithFailingAWS runs make with an aws that prints said on stderr and fails. It returns what make prints.
+func makeWithFailingAWS(t *testing.T, target, said string) (string, error) {
+	t.Helper()
+	bin := t.TempDir()
+	if err := os.WriteFile(filepath.Join(bin, "said"), []byte(said), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(bin, "aws"), []byte("#!/bin/sh\ncat '"+filepath.Join(bin, "said")+"' >&2\nexit 253\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), "make", strings.Fields(target)...)
+	cmd.Dir = repository
+	cmd.Env = append(withoutMake(os.Environ()), "PATH="+bin+":"+os.Getenv("PATH"))
+	out, err := cmd.CombinedOutput()
+	return string(out), err
 }
 
 // TestWrongStageIsToldBeforeAnythingIsBuilt, with an aws that knows an account: in one line, which says what to do.
