@@ -91,6 +91,7 @@ func (s *suite) reads(ctx context.Context, command string) error {
 	}
 	shell := exec.CommandContext(ctx, "sh", "-c", before+command+" --generate-cli-skeleton") //nolint:gosec // G204: of our own page
 	shell.Env = s.operatorEnv(s.programs)
+	shell.Stdin = strings.NewReader("{}") // for commands that read JSON there
 	if out, err := shell.CombinedOutput(); err != nil {
 		return fmt.Errorf("docs/aws.md types %s: %w\n%s", command, err, out)
 	}

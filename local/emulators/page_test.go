@@ -45,6 +45,12 @@ func TestCommandsOfAWSAreFound(t *testing.T) {
 // untyped are the commands of docs/aws.md's blocks that nothing types as they stand there and AWS's command line does not read, with the reason.
 var untyped = map[string]string{
 	"make deploy STAGE=dev": "deploysAgain runs the program behind it, which has nobody to ask there",
+	"make bootstrap BOOTSTRAP='--cloudformation-execution-policies arn:aws:iam::ACCOUNT:policy/gatewright-cloudformation'": "an emulator enforces no policy: TestBootstrapPassesItsOptions of local/scenario runs the recipe",
+	"dist/gatewright login https://api.example.com": "an emulator has no domain names: TestCommandLinePages of local/scenario types such commands of the client",
+	"dist/gatewright whoami":                        "the same",
+	`echo '{"openapi": "3.1.0", "info": {"title": "First", "version": "1"}, "servers": [{"url": "https://api.example.com"}], "paths": {"/openapi": {"get": {"responses": {"200": {"description": "OK"}}}}}}' | dist/gatewright init first --from -`: "the same",
+	`url=$(dist/gatewright deploy first --branch main)`:                                                             "the same",
+	`curl --include "$url/openapi"`:                                                                                 "the same",
 	"make deploy STAGE=production REMOVE=Table CONTEXT='-c canary=false'":                                           "an emulator has no CodeDeploy: restoring deploys by the CDK",
 	"make restore-aws STAGE=production AT=2026-11-25T14:02:00Z":                                                     "an emulator has no moment of the past: restoring runs the program behind it with a backup",
 	"make restore-aws STAGE=production AT=2026-11-25T14:02:00Z DRY=1":                                               "the same",

@@ -120,6 +120,29 @@ func makeWithFailingAWS(t *testing.T, target, said string) (string, error) {
 	return string(out), err
 }
 
+// TestBootstrapPassesItsOptions to the CDK's command line, each as one argument.
+func TestBootstrapPassesItsOptions(t *testing.T) {
+	bin := t.TempDir()
+	for name, script := range map[string]string{"aws": "#!/bin/sh\necho 123456789012\n", "cdk": "#!/bin/sh\nprintf '<%s>' \"$@\"\n"} {
+		if err := os.WriteFile(filepath.Join(bin, name), []byte(script), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for options, want := range map[string]string{
+		"": "<bootstrap><aws://123456789012/eu-west-1>",
+		"--trust 210987654321 --cloudformation-execution-policies arn:aws:iam::123456789012:policy/p": "<bootstrap><aws://123456789012/eu-west-1><--trust><210987654321>" +
+			"<--cloudformation-execution-policies><arn:aws:iam::123456789012:policy/p>",
+	} {
+		cmd := exec.CommandContext(t.Context(), "make", "bootstrap", "AWS_REGION=eu-west-1", "BOOTSTRAP="+options, "CDK="+filepath.Join(bin, "cdk"))
+		cmd.Dir = repository
+		cmd.Env = append(withoutMake(os.Environ()), "PATH="+bin+":"+os.Getenv("PATH"))
+		out, err := cmd.CombinedOutput()
+		if err != nil || !strings.HasSuffix(string(out), want) {
+			t.Errorf("make bootstrap BOOTSTRAP='%s' (%v) runs cdk with\n%s\nwant %s", options, err, out, want)
+		}
+	}
+}
+
 // TestWrongStageIsToldBeforeAnythingIsBuilt, with an aws that knows an account: in one line, which says what to do.
 func TestWrongStageIsToldBeforeAnythingIsBuilt(t *testing.T) {
 	bin := t.TempDir()
