@@ -86,14 +86,20 @@ func TestCommandsForAWSSayWhatToDoWithoutCredentials(t *testing.T) {
 // TestCommandsForAWSSayWhatAWSRefuses: wrong keys, an unknown profile and a missing region are different errors.
 func TestCommandsForAWSSayWhatAWSRefuses(t *testing.T) {
 	for name, c := range map[string]struct{ said, want, hidden string }{
-		"wrong keys": {"\nAn error occurred (InvalidClientTokenId) when calling the GetCallerIdentity operation: The security token included in the request is invalid.\n",
-			"\naws: An error occurred (InvalidClientTokenId) when calling", "has no region"},
-		"a wrong secret, explained in many lines": {"\nAn error occurred (SignatureDoesNotMatch) when calling the GetCallerIdentity operation: The request signature does not match.\nx-amz-security-token:T0KEN\n\nhash'\n",
-			"\naws: An error occurred (SignatureDoesNotMatch) when calling", "T0KEN"},
+		"wrong keys": {
+			"\nAn error occurred (InvalidClientTokenId) when calling the GetCallerIdentity operation: The security token included in the request is invalid.\n",
+			"\naws: An error occurred (InvalidClientTokenId) when calling", "has no region",
+		},
+		"a wrong secret, explained in many lines": {
+			"\nAn error occurred (SignatureDoesNotMatch) when calling the GetCallerIdentity operation: The request signature does not match.\nx-amz-security-token:T0KEN\n\nhash'\n",
+			"\naws: An error occurred (SignatureDoesNotMatch) when calling", "T0KEN",
+		},
 		"an unknown profile": {"\nThe config profile (nosuch) could not be found\n", "\naws: The config profile (nosuch) could not be found\n", "aws: \n"},
 		"a warning first":    {"A warning.\nThe SSO session has expired\n\n", "\naws: The SSO session has expired\n", "warning"},
-		"no region": {"\nYou must specify a region. You can also configure your region by running \"aws configure\".\n",
-			"make operations has no region: set AWS_REGION to the installation's region", "finds no AWS account"},
+		"no region": {
+			"\nYou must specify a region. You can also configure your region by running \"aws configure\".\n",
+			"make operations has no region: set AWS_REGION to the installation's region", "finds no AWS account",
+		},
 		"nothing": {"", "finds no AWS account: sign in", "aws:"},
 	} {
 		out, err := makeWithFailingAWS(t, "operations", c.said)
