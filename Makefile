@@ -321,7 +321,7 @@ answers-%: FORCE
 images: asks-images build uploads ## upload the images of services to your AWS account, as make deploy does where an installation has any
 
 # Without a build: make deploy uploads what it has shown, also if a source has changed while it asked.
-uploads:
+uploads: ## upload the images of services as make build has built them
 	@aws ecr get-authorization-token --query 'authorizationData[0].[authorizationToken,proxyEndpoint]' --output text | \
 		go run ./infra/publish -assets dist/$(ARCH) -architecture $(ARCH)
 

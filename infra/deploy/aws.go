@@ -65,7 +65,7 @@ func refused(err error) error {
 func sameProfile(getenv func(string) string, home string) error {
 	var settings struct{ Profile string }
 	file := filepath.Join(home, ".cdk.json")
-	text, err := os.ReadFile(file)
+	text, err := os.ReadFile(file) //nolint:gosec // G304: of the home folder
 	if err == nil {
 		err = json.Unmarshal(text, &settings)
 	}
