@@ -37,8 +37,8 @@ func newHook(scope constructs.Construct, s Settings, d data, fs []*function) {
 		versions = append(versions, arnOf("lambda", "function:"+f.fullName+":*"))
 	}
 	hook.statements = append(hook.statements,
-		allow([]any{"codedeploy:BatchGetDeploymentTargets", "codedeploy:ListDeploymentTargets", "codedeploy:PutLifecycleEventHookExecutionStatus"},
-			arnOf("codedeploy", "deploymentgroup:gatewright-"+s.Stage+"/*")),
+		allow([]any{"codedeploy:GetDeployment", "codedeploy:PutLifecycleEventHookExecutionStatus"}, arnOf("codedeploy", "deploymentgroup:gatewright-"+s.Stage+"/*")),
+		allow([]any{"codedeploy:GetApplicationRevision"}, arnOf("codedeploy", "application:gatewright-"+s.Stage)),
 		allow([]any{"lambda:InvokeFunction"}, versions...))
 	hook.newPolicy(scope)
 }

@@ -89,7 +89,7 @@ var hookMayReport = creationRule{
 			hook := c.functionNamed(name)
 			released := render(c.find(unreferred(c.resource(at).Properties["FunctionName"])).Properties["FunctionName"])
 			missing := map[string]bool{
-				"codedeploy:ListDeploymentTargets deploymentgroup:gatewright-dev/*": true, "codedeploy:BatchGetDeploymentTargets deploymentgroup:gatewright-dev/*": true,
+				"codedeploy:GetDeployment deploymentgroup:gatewright-dev/*": true, "codedeploy:GetApplicationRevision application:gatewright-dev": true,
 				"codedeploy:PutLifecycleEventHookExecutionStatus deploymentgroup:gatewright-dev/*": true, "lambda:InvokeFunction function:" + released + ":*": true,
 			}
 			for _, policy := range c.policiesOf(c.named(hook, c.resource(hook).Properties["Role"])) {
@@ -112,7 +112,7 @@ var hookMayReport = creationRule{
 	undo: func(c creation) {
 		for _, statement := range c.statements() {
 			if slices.Contains(texts(statement["Action"]), "codedeploy:PutLifecycleEventHookExecutionStatus") {
-				statement["Action"] = []any{"codedeploy:ListDeploymentTargets"}
+				statement["Action"] = []any{"codedeploy:GetDeployment"}
 			}
 		}
 	},

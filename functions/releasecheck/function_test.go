@@ -29,10 +29,10 @@ const (
 
 // The requests that the fake knows.
 const (
-	listTargets = "ListDeploymentTargets"
-	readTargets = "BatchGetDeploymentTargets"
-	putStatus   = "PutLifecycleEventHookExecutionStatus"
-	invoke      = "Invoke"
+	getDeployment = "GetDeployment"
+	getRevision   = "GetApplicationRevision"
+	putStatus     = "PutLifecycleEventHookExecutionStatus"
+	invoke        = "Invoke"
 )
 
 // reply is what the fake answers a request with.
@@ -62,16 +62,25 @@ type services struct {
 
 func healthy() *services {
 	return &services{replies: map[string][]reply{
-		listTargets: {{body: `{"targetIds":["t-1"]}`}},
-		readTargets: {{body: target("gatewright-dev-rollup")}},
-		invoke:      {{body: probe.Answer}},
-		putStatus:   {{body: `{"lifecycleEventHookExecutionId":"` + hookID + `"}`}},
+		getDeployment: {{body: `{"deploymentInfo":{"applicationName":"gatewright-dev","revision":{"revisionType":"String","string":{"sha256":"abc"}}}}`}},
+		getRevision:   {{body: revision("gatewright-dev-rollup")}},
+		invoke:        {{body: probe.Answer}},
+		putStatus:     {{body: `{"lifecycleEventHookExecutionId":"` + hookID + `"}`}},
 	}}
 }
 
-func target(function string) string {
-	return fmt.Sprintf(`{"deploymentTargets":[{"deploymentTargetType":"LambdaTarget","lambdaTarget":{"lambdaFunctionInfo":{
-		"functionName":%q,"functionAlias":"live","currentVersion":"6","targetVersion":"7","targetVersionWeight":0}}}]}`, function)
+// revision is the reply of CodeDeploy with the AppSpec that CloudFormation writes for a release of a function.
+func revision(function string) string { return as("string", spec(function)) }
+
+func spec(function string) string {
+	return fmt.Sprintf(`{"version":"0.0","Resources":[{"function":{"Type":"AWS::Lambda::Function","Properties":{
+		"Name":%q,"Alias":"live","CurrentVersion":"6","TargetVersion":"7"}}}],"Hooks":[{"BeforeAllowTraffic":"gatewright-dev-releasecheck"}]}`, function)
+}
+
+// as is the reply with an AppSpec under a name.
+func as(name, spec string) string {
+	text, _ := json.Marshal(spec)
+	return fmt.Sprintf(`{"applicationName":"gatewright-dev","revision":{"revisionType":"AppSpecContent",%q:{"content":%s,"sha256":"abc"}}}`, name, text)
 }
 
 // ServeHTTP implements http.Handler.
@@ -189,15 +198,20 @@ func TestCodeDeployIsTold(t *testing.T) {
 		says    string
 	}{
 		"a good version":                 {want: "Succeeded"},
-		"a throttle of the list":         {request: listTargets, replies: []reply{throttled, throttled}, want: "Succeeded"},
-		"a list that is empty at first":  {request: listTargets, replies: []reply{{body: `{"targetIds":[]}`}, {body: `{}`}}, want: "Succeeded"},
-		"a role that does not work yet":  {request: listTargets, replies: []reply{refused, refused, refused}, want: "Succeeded"},
-		"a lost list":                    {request: listTargets, replies: []reply{{lost: true}}, want: "Succeeded"},
-		"targets without a function":     {request: readTargets, replies: []reply{{body: `{"deploymentTargets":[{"lambdaTarget":{}}]}`}, {body: `{"deploymentTargets":[{}]}`}}, want: "Succeeded"},
-		"targets without a version":      {request: readTargets, replies: []reply{{body: strings.Replace(target("gatewright-dev-rollup"), "targetVersion", "x", 1)}}, want: "Succeeded"},
-		"no targets of the list":         {request: readTargets, replies: []reply{{body: `{"deploymentTargets":[]}`}}, want: "Succeeded"},
-		"a failure of CodeDeploy":        {request: readTargets, replies: []reply{broken, throttled}, want: "Succeeded"},
-		"an ARN in place of a name":      {request: readTargets, replies: []reply{{body: target("arn:aws:lambda:eu-west-1:000000000000:function:gatewright-dev-rollup")}}, stays: true, want: "Succeeded"},
+		"a throttle":                     {request: getDeployment, replies: []reply{throttled, throttled}, want: "Succeeded"},
+		"no deployment at first":         {request: getDeployment, replies: []reply{{body: `{}`}, {body: `{"deploymentInfo":{}}`}}, want: "Succeeded"},
+		"a role that does not work yet":  {request: getDeployment, replies: []reply{refused, refused, refused}, want: "Succeeded"},
+		"a lost reply":                   {request: getDeployment, replies: []reply{{lost: true}}, want: "Succeeded"},
+		"no revision at first":           {request: getRevision, replies: []reply{{body: `{}`}, {body: `{"revision":{"revisionType":"String"}}`}}, want: "Succeeded"},
+		"no content at first":            {request: getRevision, replies: []reply{{body: `{"revision":{"string":{"sha256":"abc"}}}`}, {body: as("string", "")}}, want: "Succeeded"},
+		"a revision without resources":   {request: getRevision, replies: []reply{{body: as("string", `{"Resources":[]}`)}, {body: as("string", `{"version":"0.0"}`)}}, want: "Succeeded"},
+		"a revision without a version":   {request: getRevision, replies: []reply{{body: as("string", strings.Replace(spec("gatewright-dev-rollup"), "TargetVersion", "x", 1))}}, want: "Succeeded"},
+		"a revision that is no AppSpec":  {request: getRevision, replies: []reply{{body: as("string", "- [")}, {body: as("string", `{"Resources":"x"}`)}}, want: "Succeeded"},
+		"a failure of CodeDeploy":        {request: getRevision, replies: []reply{broken, throttled}, want: "Succeeded"},
+		"content of the newer name":      {request: getRevision, replies: []reply{{body: as("appSpecContent", spec("gatewright-dev-rollup"))}}, stays: true, want: "Succeeded"},
+		"resources as one mapping":       {request: getRevision, replies: []reply{{body: as("string", strings.NewReplacer("[{", "{", "}]", "}").Replace(spec("gatewright-dev-rollup")))}}, stays: true, want: "Succeeded"},
+		"YAML":                           {request: getRevision, replies: []reply{{body: as("appSpecContent", "version: 0.0\nResources:\n  - f:\n      Type: AWS::Lambda::Function\n      Properties: {Name: gatewright-dev-rollup, Alias: live, CurrentVersion: 6, TargetVersion: 7}\n")}}, stays: true, want: "Succeeded"},
+		"an ARN in place of a name":      {request: getRevision, replies: []reply{{body: revision("arn:aws:lambda:eu-west-1:000000000000:function:gatewright-dev-rollup")}}, stays: true, want: "Succeeded"},
 		"a version that is not active":   {request: invoke, replies: []reply{pending, busy, broken}, want: "Succeeded"},
 		"a lost answer of the version":   {request: invoke, replies: []reply{{lost: true}}, want: "Succeeded"},
 		"a lost report":                  {request: putStatus, replies: []reply{{lost: true}}, want: "Succeeded"},
@@ -205,9 +219,9 @@ func TestCodeDeployIsTold(t *testing.T) {
 		"another answer":                 {request: invoke, replies: []reply{{body: `{"probe":"no"}`}}, stays: true, want: "Failed", says: "it answers something else"},
 		"a version that fails":           {request: invoke, replies: []reply{{failed: "Unhandled", body: `{"errorType":"Runtime.ExitError","errorMessage":"the-secret of somebody"}`}}, stays: true, want: "Failed", says: "Runtime.ExitError"},
 		"a version that fails unusually": {request: invoke, replies: []reply{{failed: "Unhandled", body: `no JSON`}}, stays: true, want: "Failed", says: "Unhandled"},
-		"a function of others":           {request: readTargets, replies: []reply{{body: target("gatewright-dev-2-rollup")}}, stays: true, want: "Failed", says: "none of this installation"},
-		"a function that nobody knows":   {request: readTargets, replies: []reply{{body: target("gatewright-dev-new")}}, stays: true, want: "Failed", says: "none of this installation"},
-		"an end of the services":         {request: listTargets, replies: []reply{broken}, stays: true, want: "Failed", says: "no time left"},
+		"a function of others":           {request: getRevision, replies: []reply{{body: revision("gatewright-dev-2-rollup")}}, stays: true, want: "Failed", says: "none of this installation"},
+		"a function that nobody knows":   {request: getRevision, replies: []reply{{body: revision("gatewright-dev-new")}}, stays: true, want: "Failed", says: "none of this installation"},
+		"an end of the services":         {request: getDeployment, replies: []reply{broken}, stays: true, want: "Failed", says: "no time left"},
 		"a role that never works":        {request: invoke, replies: []reply{refused}, stays: true, want: "Failed", says: "no time left"},
 		"a version that never answers":   {request: invoke, replies: []reply{{late: true}}, stays: true, want: "Failed", says: "no time left"},
 	} {
@@ -269,7 +283,7 @@ func TestTheHookIsCalledTwice(t *testing.T) {
 func TestADeploymentThatIsGone(t *testing.T) {
 	for _, kind := range []string{"DeploymentDoesNotExistException", "InvalidDeploymentIdException"} {
 		s := healthy()
-		s.replies[listTargets] = []reply{{status: http.StatusBadRequest, kind: kind}}
+		s.replies[getDeployment] = []reply{{status: http.StatusBadRequest, kind: kind}}
 		if err := handle(t.Context(), newCheck(t, s, io.Discard)); !errors.Is(err, codedeploy.ErrNoDeployment) || len(s.asked) != 1 {
 			t.Errorf("Handle() of a deployment with %s = %v after %v, want an error after one request", kind, err, s.asked)
 		}

@@ -63,8 +63,18 @@ func (d deployment) prepareCheck(ctx context.Context, installation deployment, p
 	if err := d.keepKey(ctx, here.invoke, there.parameters); err != nil {
 		return nil, err
 	}
+	return d.parametersOf(ctx, installation, planned)
+}
+
+// parametersOf returns the arguments with which the CDK gets the parameters of the stack of the check from the outputs of the installation. Without
+// them it cannot compare the stack with what AWS has.
+func (d deployment) parametersOf(ctx context.Context, installation deployment, planned removals.Stack) (args []string, err error) {
 	if _, asked := planned.Templates[""].Parameters[removals.APIAddress]; !asked {
 		return nil, nil
+	}
+	here, err := installation.account(ctx)
+	if err != nil {
+		return nil, err
 	}
 	address, err := removals.OutputOf(ctx, here.stacks, installation.stack(), removals.APIAddress)
 	if err != nil {

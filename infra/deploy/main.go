@@ -359,7 +359,14 @@ const regionOfARN = 3
 // stage or region than the one that they meant sees that at once, and not below a thousand lines of what would be made.
 func (d deployment) show(ctx context.Context, all []*target) error {
 	if len(all[0].shown.Templates) > 0 {
-		return d.cdk(ctx, "diff", "--app", d.output) // of all stacks
+		args := []string{"diff", "--app", d.output} // of all stacks
+		for _, one := range all[1:] {
+			// If they cannot be read, the CDK compares the templates alone, and says so.
+			if more, err := one.parametersOf(ctx, d, one.planned); err == nil {
+				args = append(args, more...)
+			}
+		}
+		return d.cdk(ctx, args...)
 	}
 	for _, one := range all {
 		if err := one.showNew(ctx); err != nil {

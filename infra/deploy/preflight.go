@@ -245,7 +245,11 @@ func concurrency(ctx context.Context, p preflight) ([]string, error) {
 	for at, n := range reserved(p.planned) {
 		more += max(n-had[at], 0)
 	}
-	if more == 0 {
+	called := 0 // at the same time, by the hook of releases
+	if total(reserved(p.planned)) == 0 {
+		called = hooked(p)
+	}
+	if more == 0 && called == 0 {
 		return nil, nil
 	}
 	reply, err := p.account.functions.GetAccountSettings(ctx, &lambda.GetAccountSettingsInput{})
@@ -256,13 +260,36 @@ func concurrency(ctx context.Context, p preflight) ([]string, error) {
 		return nil, errNoAnswer
 	}
 	limit, unreserved := int(reply.AccountLimit.ConcurrentExecutions), int(*reply.AccountLimit.UnreservedConcurrentExecutions)
+	if called > unreserved {
+		return []string{fmt.Sprintf("Lambda runs at most %d calls at once for this account in %s, and a release needs %d, because a hook calls each new version before it gets traffic: "+
+			`add "canary": false to %s until the account has a higher quota`, limit, p.region, called, p.file())}, nil
+	}
 	short := more + keptUnreserved - unreserved
-	if short <= 0 {
+	if more == 0 || short <= 0 {
 		return nil, nil
 	}
 	return []string{fmt.Sprintf("Lambda runs at most %d calls at once for this account in %s, of which %d are unreserved; functions would reserve %d more, and %d have to stay unreserved: "+
 		"type aws service-quotas request-service-quota-increase --service-code lambda --quota-code L-B99A9384 --desired-value %d --region %s, or set a lower concurrency in %s (0 reserves nothing)",
 		limit, p.region, unreserved, more, keptUnreserved, max(limit+short, defaultConcurrency), p.region, p.file())}, nil
+}
+
+// hooked returns how many calls the hook of releases makes at the same time, its own included: two for each alias that is moved through CodeDeploy.
+// An alias that is created is not moved.
+func hooked(p preflight) (calls int) {
+	for at, r := range resources(p.planned) {
+		policy, _ := r.UpdatePolicy["CodeDeployLambdaAliasUpdate"].(map[string]any)
+		if policy["BeforeAllowTrafficHook"] != nil && resourceAt(p.deployed, at).Type == r.Type {
+			calls += 2
+		}
+	}
+	return calls
+}
+
+func total(of map[string]int) (sum int) {
+	for _, n := range of {
+		sum += n
+	}
+	return sum
 }
 
 // domains returns the domain names of APIs in a stack by the ARN of their certificate.

@@ -305,3 +305,34 @@ func TestDeployedResourcesAreNotCheckedAgain(t *testing.T) {
 		}
 	}
 }
+
+// TestHookOfReleasesHasItsCalls: the hook calls all new versions at the same time, and Lambda refuses calls that a new account may not make.
+func TestHookOfReleasesHasItsCalls(t *testing.T) {
+	const released = `{"Resources": {
+		"A": {"Type": "AWS::Lambda::Function", "Properties": {}}, "B": {"Type": "AWS::Lambda::Function", "Properties": {}},
+		"ALive": {"Type": "AWS::Lambda::Alias", "Properties": {}, "UpdatePolicy": {"CodeDeployLambdaAliasUpdate": {"BeforeAllowTrafficHook": "gatewright-dev-releasecheck"}}},
+		"BLive": {"Type": "AWS::Lambda::Alias", "Properties": {}, "UpdatePolicy": {"CodeDeployLambdaAliasUpdate": {"BeforeAllowTrafficHook": "gatewright-dev-releasecheck"}}}}}`
+	const few = `Lambda runs at most 3 calls at once for this account in eu-west-1, and a release needs 4, because a hook calls each new version before it gets traffic: add "canary": false to infra/stages/dev.json until the account has a higher quota`
+	for name, tt := range map[string]struct {
+		deployed, planned string
+		limit             int32
+		want              string
+	}{
+		"a first deployment":      {"", released, 3, ""},
+		"too few":                 {released, released, 3, few},
+		"enough":                  {released, released, 4, ""},
+		"without a hook":          {released, strings.ReplaceAll(released, "BeforeAllowTrafficHook", "Other"), 3, ""},
+		"functions reserve calls": {strings.Replace(released, `"Properties": {}`, `"Properties": {"ReservedConcurrentExecutions": 1}`, 1), strings.Replace(released, `"Properties": {}`, `"Properties": {"ReservedConcurrentExecutions": 1}`, 1), 3, ""},
+		"an alias that is new":    {strings.Replace(released, `"BLive"`, `"CLive"`, 1), released, 3, ""},
+	} {
+		f := ready()
+		f.limit = limits(tt.limit, tt.limit)
+		if tt.deployed != "" {
+			f.status, f.template = types.StackStatusUpdateComplete, tt.deployed
+		}
+		_, said, err := f.run(t, tt.planned, false, func(d *deployment) { d.wanted = []string{"CLive"} })
+		if (err == nil) != (tt.want == "") || err != nil && err.Error() != tt.want {
+			t.Errorf("%s: deploy() = %v, want %q; it says %q", name, err, tt.want, said)
+		}
+	}
+}

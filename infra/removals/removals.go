@@ -89,6 +89,8 @@ type Resource struct {
 	Condition  string         `json:"Condition"`
 	Properties map[string]any `json:"Properties"`
 	Metadata   map[string]any `json:"Metadata"`
+	// UpdatePolicy says how CloudFormation updates the resource, such as an alias through CodeDeploy.
+	UpdatePolicy map[string]any `json:"UpdatePolicy,omitempty"`
 }
 
 // Of gives what an update of one stack to another would remove, each once, in the order of their names. Moving a resource to another nested

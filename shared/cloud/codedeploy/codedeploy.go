@@ -10,10 +10,13 @@
 package codedeploy
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -21,13 +24,11 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/codedeploy"
 	"github.com/aws/aws-sdk-go-v2/service/codedeploy/types"
 	"github.com/aws/aws-sdk-go-v2/service/lambda"
+	"go.yaml.in/yaml/v3"
 )
 
 // ErrNoDeployment is the error for a deployment or a hook that CodeDeploy does not know. Repeating the request does not help.
 var ErrNoDeployment = errors.New("codedeploy: there is no such deployment or hook")
-
-// maxTargets is how many targets BatchGetDeploymentTargets takes. A deployment of functions has one.
-const maxTargets = 25
 
 // Version is a version of a function.
 type Version struct{ Function, Number string }
@@ -54,35 +55,83 @@ func New(sdk aws.Config) *Client {
 	return &Client{codedeploy.NewFromConfig(sdk), lambda.NewFromConfig(sdk)}
 }
 
-// Versions returns the versions that a deployment releases. It is an error if CodeDeploy names none yet.
+// Versions returns the versions that a deployment releases: those of the AppSpec that CloudFormation has written for it. The targets of the
+// deployment name them too, but AWS does not say whether they do before the hook BeforeAllowTraffic.
+//
+// GetDeployment names the AppSpec without its content, which GetApplicationRevision has.
 func (c *Client) Versions(ctx context.Context, deployment string) ([]Version, error) {
-	listed, err := c.deployments.ListDeploymentTargets(ctx, &codedeploy.ListDeploymentTargetsInput{DeploymentId: &deployment})
+	described, err := c.deployments.GetDeployment(ctx, &codedeploy.GetDeploymentInput{DeploymentId: &deployment})
 	if err != nil {
-		return nil, failed("list the targets of the deployment", err)
+		return nil, failed("read the deployment", err)
 	}
-	if n := len(listed.TargetIds); n == 0 || n > maxTargets {
-		return nil, fmt.Errorf("the deployment has %d targets, want 1 to %d", n, maxTargets)
+	if described.DeploymentInfo == nil || described.DeploymentInfo.Revision == nil {
+		return nil, errors.New("the deployment names no revision")
 	}
-	found, err := c.deployments.BatchGetDeploymentTargets(ctx, &codedeploy.BatchGetDeploymentTargetsInput{DeploymentId: &deployment, TargetIds: listed.TargetIds})
+	found, err := c.deployments.GetApplicationRevision(ctx, &codedeploy.GetApplicationRevisionInput{
+		ApplicationName: described.DeploymentInfo.ApplicationName, Revision: described.DeploymentInfo.Revision,
+	})
 	if err != nil {
-		return nil, failed("read the targets of the deployment", err)
+		return nil, failed("read the revision of the deployment", err)
 	}
-	var out []Version
-	for _, t := range found.DeploymentTargets {
-		if t.LambdaTarget == nil || t.LambdaTarget.LambdaFunctionInfo == nil {
-			return nil, errors.New("a target of the deployment names no function")
-		}
-		info := t.LambdaTarget.LambdaFunctionInfo
-		v := Version{aws.ToString(info.FunctionName), aws.ToString(info.TargetVersion)}
+	return versions(found.Revision)
+}
+
+// versions reads an AppSpec of functions, which is YAML or JSON:
+// https://docs.aws.amazon.com/codedeploy/latest/userguide/reference-appspec-file-structure-resources.html.
+func versions(revision *types.RevisionLocation) (out []Version, err error) {
+	text := ""
+	if revision != nil && revision.AppSpecContent != nil {
+		text = aws.ToString(revision.AppSpecContent.Content)
+	}
+	if revision != nil && revision.String_ != nil { // the earlier name of the same
+		text = cmp.Or(text, aws.ToString(revision.String_.Content))
+	}
+	var spec struct {
+		Resources resources `yaml:"Resources"`
+	}
+	if err := yaml.Unmarshal([]byte(text), &spec); err != nil {
+		return nil, fmt.Errorf("the revision of the deployment is no AppSpec: %w", err)
+	}
+	for _, r := range spec.Resources {
+		v := Version{r.Properties.Name, r.Properties.TargetVersion}
 		if v.Function == "" || v.Number == "" {
-			return nil, errors.New("a target of the deployment names no function or no version")
+			return nil, errors.New("a resource of the revision has no function or no version")
 		}
 		out = append(out, v)
 	}
-	if len(out) != len(listed.TargetIds) {
-		return nil, fmt.Errorf("CodeDeploy describes %d targets of %d", len(out), len(listed.TargetIds))
+	if len(out) == 0 {
+		return nil, errors.New("the revision of the deployment has no resources")
 	}
 	return out, nil
+}
+
+// resource is a function in an AppSpec.
+type resource struct {
+	Properties struct {
+		Name          string `yaml:"Name"`
+		TargetVersion string `yaml:"TargetVersion"`
+	} `yaml:"Properties"`
+}
+
+// resources are those of an AppSpec, which are a list of mappings with a name each, or one mapping.
+type resources []resource
+
+// UnmarshalYAML implements yaml.Unmarshaler.
+func (r *resources) UnmarshalYAML(node *yaml.Node) error {
+	each := []*yaml.Node{node}
+	if node.Kind == yaml.SequenceNode {
+		each = node.Content
+	}
+	for _, n := range each {
+		var named map[string]resource
+		if err := n.Decode(&named); err != nil {
+			return err
+		}
+		for _, name := range slices.Sorted(maps.Keys(named)) {
+			*r = append(*r, named[name])
+		}
+	}
+	return nil
 }
 
 // Call calls a version and waits for its result. The error is that of the call, and not one of the function.
