@@ -10,7 +10,6 @@
 package codedeploy
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -83,8 +82,10 @@ func versions(revision *types.RevisionLocation) (out []Version, err error) {
 	if revision != nil && revision.AppSpecContent != nil {
 		text = aws.ToString(revision.AppSpecContent.Content)
 	}
-	if revision != nil && revision.String_ != nil { // the earlier name of the same
-		text = cmp.Or(text, aws.ToString(revision.String_.Content))
+	if revision != nil && text == "" {
+		if earlier := revision.String_; earlier != nil { //nolint:staticcheck // SA1019: AWS still writes it
+			text = aws.ToString(earlier.Content)
+		}
 	}
 	var spec struct {
 		Resources resources `yaml:"Resources"`
