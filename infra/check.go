@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/aws/aws-cdk-go/awscdk/v2"
-	"github.com/aws/aws-cdk-go/awscdk/v2/awsiam"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awslambda"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awslogs"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awss3assets"
@@ -63,16 +62,7 @@ func newCheckFunction(stack awscdk.Stack, s Settings) *function {
 		allow([]any{"ssm:GetParameter"}, parameter),
 		allow([]any{"logs:CreateLogStream", "logs:PutLogEvents"}, logs.AttrArn()),
 	}}
-	out.role = awsiam.NewCfnRole(stack, jsii.String(id+"Role"), &awsiam.CfnRoleProps{
-		Description: jsii.Sprintf("What the function %s may do", *name),
-		AssumeRolePolicyDocument: map[string]any{
-			"Version": "2012-10-17",
-			"Statement": []any{map[string]any{
-				"Effect": "Allow", "Action": "sts:AssumeRole",
-				"Principal": map[string]any{"Service": "lambda.amazonaws.com"},
-			}},
-		},
-	})
+	out.role = newFunctionRole(stack, id, *name)
 	code := awss3assets.NewAsset(stack, jsii.String(id+"Code"), &awss3assets.AssetProps{Path: jsii.String(s.asset(f.name))})
 	props := &awslambda.CfnFunctionProps{
 		FunctionName:  name,

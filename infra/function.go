@@ -119,16 +119,7 @@ func newFunction(scope constructs.Construct, s Settings, d data, f declared) *fu
 		// The service takes no resource for these two.
 		out.statements = append(out.statements, allow([]any{"xray:PutTelemetryRecords", "xray:PutTraceSegments"}, "*"))
 	}
-	out.role = awsiam.NewCfnRole(scope, jsii.String(id+"Role"), &awsiam.CfnRoleProps{
-		Description: jsii.Sprintf("What the function %s may do", *name),
-		AssumeRolePolicyDocument: map[string]any{
-			"Version": "2012-10-17",
-			"Statement": []any{map[string]any{
-				"Effect": "Allow", "Action": "sts:AssumeRole",
-				"Principal": map[string]any{"Service": "lambda.amazonaws.com"},
-			}},
-		},
-	})
+	out.role = newFunctionRole(scope, id, *name)
 	code := awss3assets.NewAsset(scope, jsii.String(id+"Code"), &awss3assets.AssetProps{
 		Path: jsii.String(s.asset(f.name)),
 	})
@@ -165,6 +156,20 @@ func newFunction(scope constructs.Construct, s Settings, d data, f declared) *fu
 		out.resource.SetReservedConcurrentExecutions(jsii.Number(n))
 	}
 	return out
+}
+
+// newFunctionRole creates the role of a function, without a policy.
+func newFunctionRole(scope constructs.Construct, id, name string) awsiam.CfnRole {
+	return awsiam.NewCfnRole(scope, jsii.String(id+"Role"), &awsiam.CfnRoleProps{
+		Description: jsii.Sprintf("What the function %s may do", name),
+		AssumeRolePolicyDocument: map[string]any{
+			"Version": "2012-10-17",
+			"Statement": []any{map[string]any{
+				"Effect": "Allow", "Action": "sts:AssumeRole",
+				"Principal": map[string]any{"Service": "lambda.amazonaws.com"},
+			}},
+		},
+	})
 }
 
 // functionName returns what Lambda calls a function of the installation.
@@ -233,7 +238,7 @@ const mostWords = 3 << 10
 
 // wordBytes returns how many bytes the settings add to the environment variables of a function.
 func (s Settings) wordBytes() (n int) {
-	for _, text := range append(s.Origins, s.GatewayURL, s.OTLPEndpoint, s.relay(), s.APIDomain, s.APIURL, s.Limits, s.UsesFile) {
+	for _, text := range slices.Concat(s.Origins, []string{s.GatewayURL, s.OTLPEndpoint, s.relay(), s.APIDomain, s.APIURL, s.Limits, s.UsesFile}) {
 		n += len(text) + 1
 	}
 	return n

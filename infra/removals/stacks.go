@@ -87,11 +87,11 @@ func describe(ctx context.Context, of CloudFormation, name string) ([]types.Stac
 
 // OutputOf returns an output of a stack that is deployed.
 func OutputOf(ctx context.Context, of CloudFormation, stack, name string) (string, error) {
-	described, err := of.DescribeStacks(ctx, &cloudformation.DescribeStacksInput{StackName: &stack})
+	stacks, err := describe(ctx, of, stack)
 	if err != nil {
-		return "", fmt.Errorf("ask AWS for the outputs of %s: %w", stack, err)
+		return "", err
 	}
-	for _, s := range described.Stacks {
+	for _, s := range stacks {
 		for _, o := range s.Outputs {
 			if aws.ToString(o.OutputKey) == name && aws.ToString(o.OutputValue) != "" {
 				return *o.OutputValue, nil
