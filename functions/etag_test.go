@@ -12,217 +12,229 @@ import (
 	"time"
 
 	"github.com/gatewright/gatewright/functions/functionstest"
-	"github.com/gatewright/gatewright/shared/api"
-	"github.com/gatewright/gatewright/shared/store"
+	"github.com/gatewright/gatewright/shared/core/store"
+	"github.com/gatewright/gatewright/shared/management/api"
 )
 
-func conditional(d api.Declaration) bool { return d.Conditional() }
+func isConditional(d api.Declaration) bool { return d.Conditional() }
 
-// readOf is the single read of what a change is about.
-func readOf(d api.Declaration) (read api.Declaration, ok bool) {
-	all := groupOf(d).Declarations()
-	i := slices.IndexFunc(all, func(r api.Declaration) bool { return r.Single && r.Path == d.ReadAt })
+// readOperation returns the operation that reads the single object of a change.
+func readOperation(d api.Declaration) (read api.Declaration, ok bool) {
+	declarations := groupOf(d).Declarations()
+	i := slices.IndexFunc(declarations, func(r api.Declaration) bool { return r.Single && r.Path == d.ReadPath })
 	if i < 0 {
 		return read, false
 	}
-	return all[i], true
+	return declarations[i], true
 }
 
-// readPath is where what a request changes is read, without a query: each parameter of that is one of the request's path or
-// query, or a text of its body.
+// readPath returns the path, without a query, at which the object of a request is read. The values of its parameters
+// are from the request's path, query or body.
 func readPath(t *testing.T, d api.Declaration, path, body string) string {
 	t.Helper()
 	path, query, _ := strings.Cut(path, "?")
-	if d.ReadAt == d.Path {
+	if d.ReadPath == d.Path {
 		return path
 	}
 	values, err := url.ParseQuery(query)
 	if err != nil {
 		t.Fatal(err)
 	}
-	members, _ := decoded(t, cmp.Or(body, "{}")).(map[string]any)
-	for name, value := range members {
+	fields, _ := decodeJSON(t, cmp.Or(body, "{}")).(map[string]any)
+	for name, value := range fields {
 		if text, ok := value.(string); ok {
 			values.Set(name, text)
 		}
 	}
-	given := strings.Split(path, "/")
+	segments := strings.Split(path, "/")
 	for i, segment := range strings.Split(d.Path, "/") {
 		if strings.HasPrefix(segment, "{") {
-			values.Set(strings.Trim(segment, "{}"), given[i])
+			values.Set(strings.Trim(segment, "{}"), segments[i])
 		}
 	}
 	for name := range values {
-		d.ReadAt = strings.ReplaceAll(d.ReadAt, "{"+name+"}", values.Get(name))
+		d.ReadPath = strings.ReplaceAll(d.ReadPath, "{"+name+"}", values.Get(name))
 	}
-	return d.ReadAt
+	return d.ReadPath
 }
 
-// TestSingleReadsHaveAnETag that is told again by a 304, and lists have none.
-func TestSingleReadsHaveAnETag(t *testing.T) {
-	p := newPopulated(t)
-	each(t, func(d api.Declaration) bool { return d.Method == http.MethodGet }, func(t *testing.T, d api.Declaration) {
+// TestSingleReadsHaveETag also checks that a 304 response has the ETag, and that lists have none.
+func TestSingleReadsHaveETag(t *testing.T) {
+	p := newPopulatedFixture(t)
+	forEachOperation(t, func(d api.Declaration) bool {
+		return d.Method == http.MethodGet
+	}, func(t *testing.T, d api.Declaration) {
 		for _, r := range variants(p.book, d) {
-			w, first, n := p.good(t, d, r)
+			fx, first, n := p.sendValid(t, d, r)
 			tag := first.Header.Get("ETag")
 			if !d.Single {
 				if tag != "" {
-					t.Errorf("a list has the ETag %s", tag)
+					t.Errorf("ETag of the list %s = %s, want none", d.ID, tag)
 				}
 				continue
 			}
-			path, _ := target(t, d, r, n)
+			path, _ := requestTarget(t, d, r, n)
 			for condition, status := range map[string]int{
 				tag: 304, "W/" + tag: 304, "*": 304, `"a", ` + tag: 304, `"a",` + tag + `, W/"b,c"`: 304,
-				`"a"`: d.Status, `W/"a"`: d.Status, strings.Trim(tag, `"`): 400, `"a`: 400, `*, "a"`: 400, `"a" "b"`: 400, ",": 400, "": 400,
+				`"a"`: d.Status, `W/"a"`: d.Status, strings.Trim(tag, `"`): 400, `"a`: 400, `*, "a"`: 400, `"a" "b"`: 400, ",": 400,
+				"": 400,
 			} {
-				a := w.Call(p.key, d.Method, path, "", "If-None-Match", condition)
-				if a.Status != status || status < 400 && a.Header.Get("ETag") != tag || status == 304 && a.Body != "" || status == d.Status && a.Body != first.Body {
-					t.Errorf("If-None-Match: %s is answered %s", condition, a.Whole)
+				resp := fx.Call(p.key, d.Method, path, "", "If-None-Match", condition)
+				if resp.Status != status || status < 400 && resp.Header.Get("ETag") != tag || status == 304 && resp.Body != "" ||
+					status == d.Status && resp.Body != first.Body {
+					t.Errorf("If-None-Match: %s: response = %s, want %d with the ETag %s", condition, resp.Dump, status, tag)
 				}
 			}
 		}
 	})
 }
 
-// TestChangesOnAConditionAskWhatIsThere: a wrong If-Match changes nothing, the
-// right one does what the change does without, once.
-func TestChangesOnAConditionAskWhatIsThere(t *testing.T) {
-	p := newPopulated(t)
-	each(t, conditional, func(t *testing.T, d api.Declaration) {
+// TestConditionalChangeChecksIfMatch checks that a change with a wrong If-Match changes nothing, and that with the
+// right If-Match it has the same effect as without a condition, but only once.
+func TestConditionalChangeChecksIfMatch(t *testing.T) {
+	p := newPopulatedFixture(t)
+	forEachOperation(t, isConditional, func(t *testing.T, d api.Declaration) {
 		for _, r := range variants(p.book, d) {
-			c := p.tries(t, d, r, nil)
-			call := func(w *functionstest.World, condition string) functionstest.Answer {
-				w.Now = w.Now.Add(time.Second)
-				w.Restart()
-				return w.Call(c.key, d.Method, c.path, c.body, "If-Match", condition)
+			c := p.newIdempotentRequest(t, d, r, nil)
+			call := func(fx *functionstest.Fixture, condition string) functionstest.Response {
+				fx.Now = fx.Now.Add(time.Second)
+				fx.Restart()
+				return fx.Call(c.key, d.Method, c.path, c.body, "If-Match", condition)
 			}
-			tag, refused := "", map[string]int{`"a"`: 412, `W/"a"`: 412, `"a`: 400, "": 400, "a": 400}
-			if _, ok := readOf(d); ok {
+			tag, refusedConditions := "", map[string]int{`"a"`: 412, `W/"a"`: 412, `"a`: 400, "": 400, "a": 400}
+			if _, ok := readOperation(d); ok {
 				tag = c.Call(c.key, http.MethodGet, readPath(t, d, c.path, c.body), "").Want(http.StatusOK).Header.Get("ETag")
-				refused["W/"+tag] = 412
+				refusedConditions["W/"+tag] = 412
 			}
-			for condition, status := range refused {
+			for condition, status := range refusedConditions {
 				before := c.Items.Snapshot()
-				call(c.World, condition).Want(status)
-				unchanged(t, before, c.Items.Snapshot())
-				refusedOnce(c.World, d, before)
+				call(c.Fixture, condition).Want(status)
+				assertUnchanged(t, before, c.Items.Snapshot())
+				assertRefusalRecorded(c.Fixture, d, before)
 			}
 			if tag != "" {
-				w := c.Copy(t)
-				call(w, `"a", `+tag).Want(d.Status)
-				if second := call(w, tag); !r.ChangesNothing && second.Status != http.StatusPreconditionFailed && second.Status != http.StatusNotFound {
-					t.Errorf("what has changed has the ETag that it had: %s", second.Whole)
+				fx := c.Copy(t)
+				call(fx, `"a", `+tag).Want(d.Status)
+				if second := call(fx, tag); !r.ChangesNothing && second.Status != http.StatusPreconditionFailed &&
+					second.Status != http.StatusNotFound {
+					t.Errorf("%s with the ETag of before the change = %s, want 412 or 404", d.ID, second.Dump)
 				}
 			}
-			call(c.World, "*").Want(d.Status)
+			call(c.Fixture, "*").Want(d.Status)
 			if d.Method == http.MethodDelete {
-				call(c.World, "*").Want(http.StatusNotFound) // as without a condition
+				call(c.Fixture, "*").Want(http.StatusNotFound) // the same as without If-Match
 			}
 		}
 	})
 }
 
-// TestNothingComesBetweenAConditionAndItsChange has another change happen right
-// before the commit of one on a condition, which is refused then: no update is lost.
-func TestNothingComesBetweenAConditionAndItsChange(t *testing.T) {
-	p := newPopulated(t)
-	each(t, conditional, func(t *testing.T, d api.Declaration) {
-		read, ok := readOf(d)
+// TestConcurrentChangeFailsIfMatch makes another change just before the commit of a conditional change. The conditional
+// change must be refused, so that the other change is not lost.
+func TestConcurrentChangeFailsIfMatch(t *testing.T) {
+	p := newPopulatedFixture(t)
+	forEachOperation(t, isConditional, func(t *testing.T, d api.Declaration) {
+		read, ok := readOperation(d)
 		if !ok {
 			return
 		}
-		own := p.book.Request(d)
-		for _, other := range p.neighbours(d) {
-			between := &interrupted{}
-			c := p.tries(t, d, own, func(b store.Backend) store.Backend { between.Backend = b; return between })
+		request := p.book.Request(d)
+		for _, concurrent := range p.groupChanges(d) {
+			backend := &interruptedBackend{}
+			c := p.newIdempotentRequest(t, d, request, func(b store.Backend) store.Backend {
+				backend.Backend = b
+				return backend
+			})
 			c.Restart()
-			look := func() functionstest.Answer {
+			readObject := func() functionstest.Response {
 				return c.Call(c.key, http.MethodGet, readPath(t, d, c.path, c.body), "")
 			}
-			seen := look().Want(read.Status)
-			var met functionstest.Answer
-			between.first = func() {
-				path, body := target(t, other.Declaration, other.Request, p.names)
-				c.Call(c.key, other.Method, path, body)
-				met = look()
+			before := readObject().Want(read.Status)
+			var after functionstest.Response
+			backend.beforeCommit = func() {
+				path, body := requestTarget(t, concurrent.Declaration, concurrent.Request, p.names)
+				c.Call(c.key, concurrent.Method, path, body)
+				after = readObject()
 			}
-			a := c.Call(c.key, c.method, c.path, c.body, "If-Match", seen.Header.Get("ETag"))
+			resp := c.Call(c.key, c.method, c.path, c.body, "If-Match", before.Header.Get("ETag"))
 			switch {
-			case met.Status == read.Status && met.Body == seen.Body && a.Status != d.Status:
-				t.Errorf("%s leaves what is read as it was, and %s", other.ID, a.Whole)
-			case met.Body != seen.Body && a.Status != http.StatusPreconditionFailed && a.Status != http.StatusNotFound:
-				t.Errorf("%s came between, and %s", other.ID, a.Whole)
+			case after.Status == read.Status && after.Body == before.Body && resp.Status != d.Status:
+				t.Errorf("%s left the resource unchanged: response = %s, want %d", concurrent.ID, resp.Dump, d.Status)
+			case after.Body != before.Body && resp.Status != http.StatusPreconditionFailed && resp.Status != http.StatusNotFound:
+				t.Errorf("%s changed the resource: response = %s, want 412 or 404", concurrent.ID, resp.Dump)
 			}
 		}
 	})
 }
 
-// TestAnswersOfChangesHaveTheETagOfWhatTheyAnswer, which a read of it tells next,
-// without another call of the table.
-func TestAnswersOfChangesHaveTheETagOfWhatTheyAnswer(t *testing.T) {
-	p := newPopulated(t)
-	told := map[string]bool{}
-	each(t, changing, func(t *testing.T, d api.Declaration) {
+// TestChangeResponsesHaveETagOfNextRead checks that the response to a change has the ETag that the next read returns,
+// without a further table call.
+func TestChangeResponsesHaveETagOfNextRead(t *testing.T) {
+	p := newPopulatedFixture(t)
+	hasETag := map[string]bool{}
+	forEachOperation(t, mutates, func(t *testing.T, d api.Declaration) {
 		for _, headers := range [][]string{nil, {"Idempotency-Key", "order-17"}} {
 			for _, r := range variants(p.book, d) {
-				w, a, n := p.good(t, d, r, headers...)
-				tag := a.Header.Get("ETag")
+				fx, resp, n := p.sendValid(t, d, r, headers...)
+				tag := resp.Header.Get("ETag")
 				if tag == "" {
 					continue
 				}
-				told[d.ID] = true
-				path, body := target(t, d, r, n)
+				hasETag[d.ID] = true
+				path, body := requestTarget(t, d, r, n)
 				path = readPath(t, d, path, body)
-				if d.Method == http.MethodPost && d.ReadAt == d.Path {
-					name := a.JSON().Text("id")
-					read := w.Call(p.key, http.MethodGet, path+"/"+name, "")
+				if d.Method == http.MethodPost && d.ReadPath == d.Path {
+					name := resp.JSON().Text("id")
+					read := fx.Call(p.key, http.MethodGet, path+"/"+name, "")
 					if name == "" || read.Status != http.StatusOK {
-						read = w.Call(p.key, http.MethodGet, path+"/"+a.JSON().Text("name"), "")
+						read = fx.Call(p.key, http.MethodGet, path+"/"+resp.JSON().Text("name"), "")
 					}
 					read.Want(http.StatusOK).WantHeader("ETag", tag)
 					continue
 				}
-				w.Call(p.key, http.MethodGet, path, "").Want(http.StatusOK).WantHeader("ETag", tag)
+				fx.Call(p.key, http.MethodGet, path, "").Want(http.StatusOK).WantHeader("ETag", tag)
 			}
 		}
 	})
-	if only(t) != "" {
+	if onlyGroup(t) != "" {
 		return
 	}
 	for _, id := range []string{
-		"ApiKeyBucketsService_create", "ApiKeyBucketsService_update", "ApiKeyConsumersService_create", "ApiKeyConsumersService_update",
-		"ApiKeyKeysService_create", "ApiKeyKeysService_update", "ClientMtlsCaCertificatesService_create", "ClientMtlsCaCertificatesService_update",
-		"ApiKeyConsumerManagers_create", "CustomDomainsService_create", "CustomDomainsService_update", "CustomDomainsService_verify",
+		"ApiKeyBucketsService_create", "ApiKeyBucketsService_update", "ApiKeyConsumersService_create",
+		"ApiKeyConsumersService_update",
+		"ApiKeyKeysService_create", "ApiKeyKeysService_update", "ClientMtlsCaCertificatesService_create",
+		"ClientMtlsCaCertificatesService_update",
+		"ApiKeyConsumerManagers_create", "CustomDomainsService_create", "CustomDomainsService_update",
+		"CustomDomainsService_verify",
 		"CustomDomainsService_uploadCertificate", "CustomDomainsService_deleteCertificate",
 	} {
-		if !told[id] {
-			t.Errorf("%s answers without an ETag: %v", id, slices.Sorted(maps.Keys(told)))
+		if !hasETag[id] {
+			t.Errorf("%s has no ETag, want one as %v have", id, slices.Sorted(maps.Keys(hasETag)))
 		}
 	}
 }
 
-// TestKeptAnswersAreSealed: nothing of an answer can be read in the table.
-func TestKeptAnswersAreSealed(t *testing.T) {
-	p := newPopulated(t)
-	each(t, repeatable, func(t *testing.T, d api.Declaration) {
-		c := p.tries(t, d, p.book.Request(d), nil)
-		a := c.try().Want(d.Status)
+// TestStoredResponsesAreSealed checks that the responses that are stored for repeats cannot be read in the table.
+func TestStoredResponsesAreSealed(t *testing.T) {
+	p := newPopulatedFixture(t)
+	forEachOperation(t, isRepeatable, func(t *testing.T, d api.Declaration) {
+		c := p.newIdempotentRequest(t, d, p.book.Request(d), nil)
+		resp := c.send().Want(d.Status)
 		records := 0
 		for key, item := range c.Items.Snapshot() {
 			if !strings.HasPrefix(key.PK, "answers#") {
 				continue
 			}
 			records++
-			var kept struct {
+			var stored struct {
 				Sealed []byte `dynamodbav:"sealed"`
 			}
-			if err := c.Parts.Table.Get(c.Context(), key, &kept); err != nil || len(kept.Sealed) <= len(a.Body) || bytes.Contains(kept.Sealed, []byte(`"status"`)) {
-				t.Errorf("%s has %v, %v", key.PK, item, err)
+			if err := c.Parts.Table.Get(c.Context(), key, &stored); err != nil || len(stored.Sealed) <= len(resp.Body) ||
+				bytes.Contains(stored.Sealed, []byte(`"status"`)) {
+				t.Errorf("stored response %s = %v, %v, want it sealed", key.PK, item, err)
 			}
 		}
 		if records == 0 {
-			t.Error("no answer is kept")
+			t.Error("number of stored responses = 0, want 1 or more")
 		}
 	})
 }

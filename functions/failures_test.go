@@ -12,53 +12,52 @@ import (
 	"time"
 
 	"github.com/gatewright/gatewright/events"
-	"github.com/gatewright/gatewright/shared/api"
-	"github.com/gatewright/gatewright/shared/audit"
-	"github.com/gatewright/gatewright/shared/store"
-	"github.com/gatewright/gatewright/shared/store/storetest"
+	"github.com/gatewright/gatewright/shared/core/audit"
+	"github.com/gatewright/gatewright/shared/core/store"
+	"github.com/gatewright/gatewright/shared/core/store/storetest"
+	"github.com/gatewright/gatewright/shared/management/api"
 )
 
-// failure is what happens to calls of the table.
-type failure struct {
+// failureMode is a way that calls of the table fail.
+type failureMode struct {
 	name string
-	// err is what the call answers, after it took effect if applied.
+	// err is the error of the call. If applied is true, the call took effect nevertheless.
 	err     error
 	applied bool
-	// always has every call fail from the first one that does, not it alone.
+	// always makes all later calls fail too.
 	always bool
 }
 
-// failures are the ways in which the table fails: those of package store are
-// told apart by its own tests.
-func failures() []failure {
-	lost := fmt.Errorf("%w: %w", store.ErrRepeat, store.ErrLost)
-	return []failure{
-		{"a throttle", store.ErrRepeat, false, false},
-		{"throttles without end", store.ErrRepeat, false, true},
-		{"a lost request", lost, false, false},
-		{"a lost reply", lost, true, false},
-		{"an outage", lost, false, true},
-		{"an outage after the commit", lost, true, true},
+// failureModes returns the ways that calls of the table fail. The tests of package store cover more of them.
+func failureModes() []failureMode {
+	errLost := fmt.Errorf("%w: %w", store.ErrRetryable, store.ErrOutcomeUnknown)
+	return []failureMode{
+		{"a throttle", store.ErrRetryable, false, false},
+		{"endless throttles", store.ErrRetryable, false, true},
+		{"a lost request", errLost, false, false},
+		{"a lost reply", errLost, true, false},
+		{"an outage", errLost, false, true},
+		{"an outage after the commit", errLost, true, true},
 		{"no permission", errors.New("AccessDeniedException"), false, true},
-		{"a failure that nobody knows", fmt.Errorf("%w: what is this", store.ErrLost), true, true},
+		{"an unknown failure", fmt.Errorf("%w: what is this", store.ErrOutcomeUnknown), true, true},
 	}
 }
 
-// failing is a backend of which the call number at fails, from 0. The records of
-// refusals are no calls of the request's.
-type failing struct {
+// failingBackend is a backend whose call with the number failAt fails, from 0. The writes of refusals' audit records
+// are not counted.
+type failingBackend struct {
 	store.Backend
-	failure
-	at    int
-	calls atomic.Int64 // some are made at once
+	failureMode
+	failAt int
+	calls  atomic.Int64 // atomic, because some calls are concurrent
 }
 
-// none is the number of no call.
-const none = -1
+// noCall is the value of failAt for which no call fails.
+const noCall = -1
 
-func (f *failing) do(call func() error) error {
+func (f *failingBackend) maybeFail(call func() error) error {
 	n := int(f.calls.Add(1)) - 1
-	if f.at == none || n < f.at || n > f.at && !f.always {
+	if f.failAt == noCall || n < f.failAt || n > f.failAt && !f.always {
 		return call()
 	}
 	if f.applied {
@@ -70,48 +69,48 @@ func (f *failing) do(call func() error) error {
 }
 
 // Read implements store.Backend.
-func (f *failing) Read(ctx context.Context, keys []store.Key) (items []store.Item, err error) {
-	err = f.do(func() (err error) { items, err = f.Backend.Read(ctx, keys); return err })
+func (f *failingBackend) Read(ctx context.Context, keys []store.Key) (items []store.Item, err error) {
+	err = f.maybeFail(func() (err error) { items, err = f.Backend.Read(ctx, keys); return err })
 	return items, err
 }
 
 // Query implements store.Backend.
-func (f *failing) Query(ctx context.Context, q store.Query) (items []store.Item, next string, err error) {
-	err = f.do(func() (err error) { items, next, err = f.Backend.Query(ctx, q); return err })
+func (f *failingBackend) Query(ctx context.Context, q store.Query) (items []store.Item, next string, err error) {
+	err = f.maybeFail(func() (err error) { items, next, err = f.Backend.Query(ctx, q); return err })
 	return items, next, err
 }
 
 // Transact implements store.Backend.
-func (f *failing) Transact(ctx context.Context, token string, writes []store.Write) error {
+func (f *failingBackend) Transact(ctx context.Context, token string, writes []store.Write) error {
 	if len(writes) == 1 && audit.IsRecord(writes[0].Key) {
 		return f.Backend.Transact(ctx, token, writes)
 	}
-	return f.do(func() error { return f.Backend.Transact(ctx, token, writes) })
+	return f.maybeFail(func() error { return f.Backend.Transact(ctx, token, writes) })
 }
 
-// TestAnswersTellWhatWasDoneHoweverTheTableFails has each call that a good
-// request makes to the table fail in each way: a 429 says that nothing was done,
-// and repeating it is safe; a success that it was done once; a 500 tells where
-// it is not known. The audit record says what came of it.
-func TestAnswersTellWhatWasDoneHoweverTheTableFails(t *testing.T) {
-	p := newPopulated(t)
-	each(t, sampled(changing), func(t *testing.T, d api.Declaration) {
+// TestResponseReportsResultOfFailedTableCall makes each table call of a valid request fail in each way. If the response
+// is 429, the request must have had no effect, so that a repeat is safe. If it is a success, the change must have been
+// made exactly once. A 500 must say whether the result is unknown. The audit record must have the same result.
+func TestResponseReportsResultOfFailedTableCall(t *testing.T) {
+	p := newPopulatedFixture(t)
+	forEachOperation(t, sample(mutates), func(t *testing.T, d api.Declaration) {
 		for i, r := range variants(p.book, d) {
 			if r.ChangesNothing {
 				continue
 			}
-			reference := p.fail(t, d, r, &failing{at: none})
+			reference := p.runFailing(t, d, r, &failingBackend{failAt: noCall})
 			if reference.status != d.Status {
-				t.Fatalf("undisturbed it answers %d %s", reference.status, reference.detail)
+				t.Fatalf("%s without failures = %d %s, want %d", d.ID, reference.status, reference.detail, d.Status)
 			}
-			for at := range reference.calls {
-				for _, f := range failures() {
+			for callNumber := range reference.calls {
+				for _, f := range failureModes() {
 					if i > 0 && !f.always {
 						continue
 					}
-					got := p.fail(t, d, r, &failing{failure: f, at: at})
-					if wrong := got.judge(d, reference, at > 0, i == 0); wrong != "" {
-						t.Errorf("%s at call %d: %d %q: %s", f.name, at, got.status, got.detail, wrong)
+					got := p.runFailing(t, d, r, &failingBackend{failureMode: f, failAt: callNumber})
+					if problem := got.check(d, reference, callNumber > 0, i == 0); problem != "" {
+						t.Errorf("%s at call %d: response = %d %q, want one that fits the table: %s",
+							f.name, callNumber, got.status, got.detail, problem)
 					}
 				}
 			}
@@ -119,38 +118,40 @@ func TestAnswersTellWhatWasDoneHoweverTheTableFails(t *testing.T) {
 	})
 }
 
-// told is what came of a request: what was answered, and what is in the table.
-type told struct {
-	status        int
-	detail        string
-	calls         int
-	unchanged     bool
-	done          string // as outcome tells it
-	successes     int    // records that say that it was done
-	refusals      int
-	repeated      int // what a repeat was answered
-	doneByRepeats string
+// requestResult is the result of a request: its response, and the contents of the table.
+type requestResult struct {
+	status             int
+	detail             string
+	calls              int
+	unchanged          bool
+	outcome            string // the result of the function outcome
+	successes          int    // the number of audit records of a successful change
+	refusals           int
+	repeatStatus       int // the status of a repeated request
+	outcomeAfterRepeat string
 }
 
-// fail makes a request in a copy of the world whose table fails.
-func (p populated) fail(t *testing.T, d api.Declaration, r events.Request, f *failing) (out told) {
+// runFailing sends a request to a copy of the fixture whose table fails.
+func (p populatedFixture) runFailing(
+	t *testing.T, d api.Declaration, r events.Request, f *failingBackend,
+) (out requestResult) {
 	t.Helper()
-	w, n := p.Copy(t), maps.Clone(p.names)
-	if err := p.book.Steps(w.Client(p.key), n, r.After); err != nil {
+	fx, n := p.Copy(t), maps.Clone(p.names)
+	if err := p.book.RunSteps(fx.Client(p.key), n, r.Prerequisites); err != nil {
 		t.Fatal(err)
 	}
-	path, body := target(t, d, r, n)
-	before := w.Items.Snapshot()
-	f.Backend = w.Items
-	w.Parts.Table = storetest.Over(t, f, storetest.Clock(w.Parts.Now))
-	w.Now = w.Now.Add(time.Second) // audit records of the steps have other ids
-	w.Restart()
-	a := w.Call(p.key, d.Method, path, body)
-	out = told{status: a.Status, calls: int(f.calls.Load()), done: outcome(t, nil, w), unchanged: true}
-	if a.Status >= http.StatusBadRequest {
-		out.detail = a.JSON().Text("detail")
+	path, body := requestTarget(t, d, r, n)
+	before := fx.Items.Snapshot()
+	f.Backend = fx.Items
+	fx.Parts.Table = storetest.NewWithBackend(t, f, storetest.Clock(fx.Parts.Now))
+	fx.Now = fx.Now.Add(time.Second) // so that the audit records of the steps have different ids
+	fx.Restart()
+	resp := fx.Call(p.key, d.Method, path, body)
+	out = requestResult{status: resp.Status, calls: int(f.calls.Load()), outcome: outcome(t, nil, fx), unchanged: true}
+	if resp.Status >= http.StatusBadRequest {
+		out.detail = resp.JSON().Text("detail")
 	}
-	after := w.Items.Snapshot()
+	after := fx.Items.Snapshot()
 	for key, item := range after {
 		if audit.IsRecord(key) {
 			continue
@@ -165,48 +166,49 @@ func (p populated) fail(t *testing.T, d api.Declaration, r events.Request, f *fa
 			out.unchanged = false
 		}
 	}
-	f.at = none
-	for _, e := range recorded(w, p.Items.Snapshot()) {
+	f.failAt = noCall
+	for _, e := range newAuditRecords(fx, p.Items.Snapshot()) {
 		if *e.Success {
 			out.successes++
 		} else {
 			out.refusals++
 		}
 	}
-	if a.Status >= http.StatusBadRequest {
-		w.Now = w.Now.Add(time.Second)
-		w.Restart()
-		out.repeated = w.Call(p.key, d.Method, path, body).Status
-		out.doneByRepeats = outcome(t, nil, w)
+	if resp.Status >= http.StatusBadRequest {
+		fx.Now = fx.Now.Add(time.Second)
+		fx.Restart()
+		out.repeatStatus = fx.Call(p.key, d.Method, path, body).Status
+		out.outcomeAfterRepeat = outcome(t, nil, fx)
 	}
 	return out
 }
 
-// judge says what is wrong with an outcome, "" for nothing. A refusal is recorded
-// unless it is not known yet who asks.
-func (o told) judge(d api.Declaration, reference told, known, plain bool) string {
-	unknown := strings.Contains(o.detail, "not known whether this was done")
-	done := o.done == reference.done && !o.unchanged
-	// What nobody sees may be gone, such as a deleted consumer's key of the text, or
-	// be there, such as the hidden keys of a bulk that its operation deletes.
-	safe := o.repeated == d.Status && (o.doneByRepeats == reference.done || !plain)
+// check returns what is wrong with a result, or "". A refusal must have an audit record, unless it happened before the
+// authentication.
+func (r requestResult) check(d api.Declaration, reference requestResult, authenticated, isPlain bool) string {
+	reportedUnknown := strings.Contains(r.detail, "not known whether this was done")
+	applied := r.outcome == reference.outcome && !r.unchanged
+	// If the request is not plain, hidden records may differ. The hash record of a deleted consumer's key may be
+	// missing, or hidden keys of an abandoned bulk request may remain.
+	repeatable := r.repeatStatus == d.Status && (r.outcomeAfterRepeat == reference.outcome || !isPlain)
 	switch {
-	case o.status == d.Status && !done:
-		return "it was not done, or not once:\n" + o.done + "\nand not\n" + reference.done
-	case o.status == d.Status:
+	case r.status == d.Status && !applied:
+		return "it was not done, or not once:\n" + r.outcome + "\nand not\n" + reference.outcome
+	case r.status == d.Status:
 		return ""
-	case o.status != http.StatusTooManyRequests && o.status != http.StatusInternalServerError:
+	case r.status != http.StatusTooManyRequests && r.status != http.StatusInternalServerError:
 		return "it is neither done nor refused nor unknown"
-	case !o.unchanged && !done && !safe:
-		return "it was done in part:\n" + o.done
-	case done && !unknown:
+	case !r.unchanged && !applied && !repeatable:
+		return "it was done in part:\n" + r.outcome
+	case applied && !reportedUnknown:
 		return "it was done, which the answer denies"
-	case !done && o.successes != reference.successes-1, done && o.successes != reference.successes:
-		return fmt.Sprintf("%d audit records say that it was done", o.successes)
-	case known && !done && o.refusals != reference.refusals+1:
+	case !applied && r.successes != reference.successes-1, applied && r.successes != reference.successes:
+		return fmt.Sprintf("%d audit records say that it was done", r.successes)
+	case authenticated && !applied && r.refusals != reference.refusals+1:
 		return "no audit record says that it was refused"
-	case o.unchanged && !safe:
-		return fmt.Sprintf("its repeat answers %d and comes to\n%s\nand not\n%s", o.repeated, o.doneByRepeats, reference.done)
+	case r.unchanged && !repeatable:
+		return fmt.Sprintf("its repeat answers %d and comes to\n%s\nand not\n%s", r.repeatStatus, r.outcomeAfterRepeat,
+			reference.outcome)
 	}
 	return ""
 }

@@ -1,11 +1,11 @@
-// Package functions lists the installation's functions: the groups of operations
-// that they answer, the functions that events call, and beside them the services that run
-// all the time. Each folder below is a group of operations (or a function that no route calls)
-// with its Lambda main, or a service with its container's main; these lists are what the local process, the description
-// of the infrastructure, the OpenAPI document and the MCP server read.
+// Package functions lists the parts of an installation: the groups of operations that functions serve, the functions
+// that events call, and the services that run all the time. Each subfolder has a group of operations or a function that
+// events call, with a main package for Lambda, or a service, with a main package for a container. The local process,
+// the description of the infrastructure, the OpenAPI document and the MCP server use these lists.
 //
-// It holds no logic. A group added here appears everywhere. Functions that only an installation in AWS has are not here, so that the server
-// does not link them: infra lists them (awsOnly).
+// The package has no logic. A group that is added here appears everywhere. Functions that only an installation in AWS
+// has are not in these lists, so that the server does not link them. infra lists them (awsOnly). Read functions.go, the
+// only file outside tests.
 package functions
 
 import (
@@ -36,36 +36,36 @@ import (
 	"github.com/gatewright/gatewright/functions/sessions"
 	"github.com/gatewright/gatewright/functions/tunnels"
 	"github.com/gatewright/gatewright/functions/variables"
-	"github.com/gatewright/gatewright/shared/api"
-	"github.com/gatewright/gatewright/shared/installation"
-	"github.com/gatewright/gatewright/shared/service"
-	"github.com/gatewright/gatewright/shared/trigger"
+	"github.com/gatewright/gatewright/shared/core/installation"
+	"github.com/gatewright/gatewright/shared/management/api"
+	"github.com/gatewright/gatewright/shared/runtime/service"
+	"github.com/gatewright/gatewright/shared/runtime/trigger"
 )
 
 // Group is a group of operations that can be bound to an installation.
 type Group struct {
 	api.Group
-	// Bind makes the group's routes.
+	// Bind creates the group's routes.
 	Bind func(installation.Parts) []api.Route
 }
 
-// Groups lists the groups of operations, in the order of the documentation.
-func Groups() []Group { return append(resources(), MCP()) }
+// Groups returns the groups of operations, in the order of the documentation.
+func Groups() []Group { return append(resourceGroups(), MCP()) }
 
-// MCP is the group of the MCP server whose tools are the operations of all others.
+// MCP returns the group of the MCP server, whose tools are the operations of all other groups.
 func MCP() Group {
-	others := resources()
-	group, bind := mcp.Over(described(others), func(p installation.Parts) (all []api.Route) {
-		for _, g := range others {
-			all = append(all, g.Bind(p)...)
+	toolGroups := resourceGroups()
+	group, bind := mcp.NewGroup(described(toolGroups), func(p installation.Parts) (routes []api.Route) {
+		for _, g := range toolGroups {
+			routes = append(routes, g.Bind(p)...)
 		}
-		return all
+		return routes
 	})
 	return Group{group, bind}
 }
 
-// resources lists the groups that are about something of their own.
-func resources() []Group {
+// resourceGroups returns all groups except that of the MCP server.
+func resourceGroups() []Group {
 	return []Group{
 		{platform.Group, platform.Bind},
 		{mcpdocs.Group, mcpdocs.Bind},
@@ -88,8 +88,8 @@ func resources() []Group {
 	}
 }
 
-// Described returns the groups alone, as api.Document takes them.
-func Described() []api.Group { return described(Groups()) }
+// APIGroups returns the declarations of all groups, for api.Document.
+func APIGroups() []api.Group { return described(Groups()) }
 
 func described(groups []Group) []api.Group {
 	out := make([]api.Group, 0, len(groups))
@@ -99,14 +99,14 @@ func described(groups []Group) []api.Group {
 	return out
 }
 
-// Function is one that events call.
+// Function is a function that events call.
 type Function struct {
 	trigger.Function
-	// Open makes its handler, as lambda.Start takes it.
+	// Open creates the function's handler, for lambda.Start.
 	Open func(installation.Parts) (handler any, err error)
 }
 
-// Triggered lists the functions that events call.
+// Triggered returns the functions that events call.
 func Triggered() []Function {
 	return []Function{
 		{builder.Function, builder.Open},
@@ -119,15 +119,15 @@ func Triggered() []Function {
 	}
 }
 
-// Service is one that runs for as long as the installation does.
+// Service is a service that runs as long as the installation.
 type Service struct {
 	service.Service
-	// Open makes its process. address is where its other copies reach it, "" where there
-	// are none.
+	// Open creates the service's process. address is the address at which other copies of the service reach this
+	// process, "" if there are no other copies.
 	Open func(p installation.Parts, address string) (service.Process, error)
 }
 
-// Services lists the long-lived services beside the functions.
+// Services returns the services, which run all the time, in addition to the functions.
 func Services() []Service {
-	return []Service{{relay.Service, relay.Open}, {gateway.Beside, gateway.OpenProcess}}
+	return []Service{{relay.Service, relay.Open}, {gateway.ProcessService, gateway.OpenProcess}}
 }

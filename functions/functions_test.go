@@ -10,21 +10,21 @@ import (
 	"time"
 
 	"github.com/gatewright/gatewright/functions"
-	"github.com/gatewright/gatewright/internal/golden"
-	"github.com/gatewright/gatewright/shared/api"
-	"github.com/gatewright/gatewright/shared/installation"
-	"github.com/gatewright/gatewright/shared/service"
-	"github.com/gatewright/gatewright/shared/trigger/timetable"
+	"github.com/gatewright/gatewright/shared/core/installation"
+	"github.com/gatewright/gatewright/shared/management/api"
+	"github.com/gatewright/gatewright/shared/runtime/service"
+	"github.com/gatewright/gatewright/shared/runtime/trigger/timetable"
+	"github.com/gatewright/gatewright/shared/testing/golden"
 )
 
-// TestMain has garbage collected less often: the suites make thousands of worlds, each for a moment.
+// TestMain makes garbage collections less frequent, because the suites create thousands of short-lived fixtures.
 func TestMain(m *testing.M) {
 	debug.SetGCPercent(400)
 	os.Exit(m.Run())
 }
 
-// TestOperationsAreListed shows a review what a change does to the surface of
-// the product.
+// TestOperationsAreListed compares a list of all operations with a golden file, which shows reviewers how a change
+// affects the API.
 func TestOperationsAreListed(t *testing.T) {
 	for _, g := range groups() {
 		var out strings.Builder
@@ -39,13 +39,14 @@ func TestOperationsAreListed(t *testing.T) {
 			fmt.Fprintf(&out, "%s\n  %s %s -> %d\n", d.ID, d.Method, d.Path, d.Status)
 			fmt.Fprintf(&out, "  scope   %s\n", scope)
 			if !d.Public {
-				fmt.Fprintf(&out, "  unseen  %d of another project, %d of another kind of environment\n", d.Unseen.Project, d.Unseen.Environment)
+				fmt.Fprintf(&out, "  unseen  %d of another project, %d of another kind of environment\n", d.Invisible.Project,
+					d.Invisible.Environment)
 			}
 			if d.Mutates() {
 				fmt.Fprintf(&out, "  audit   %s of %s\n", d.Audit, strings.Join(d.Resources, ", "))
 			}
-			if d.ReadAt != d.Path {
-				fmt.Fprintf(&out, "  read    at %s\n", d.ReadAt)
+			if d.ReadPath != d.Path {
+				fmt.Fprintf(&out, "  read    at %s\n", d.ReadPath)
 			}
 			for i, use := range d.Uses {
 				fmt.Fprintf(&out, "  %-7s %s\n", map[bool]string{true: "uses"}[i == 0], use)
@@ -55,14 +56,14 @@ func TestOperationsAreListed(t *testing.T) {
 	}
 }
 
-// TestGroupsAreUnique: functions and folders have their names, schemas in the
-// document their titles.
+// TestGroupsAreUnique checks that the names and titles of groups are unique. Functions and folders have the names of
+// groups, and schemas in the document have their titles.
 func TestGroupsAreUnique(t *testing.T) {
 	seen := map[string]bool{}
 	for _, g := range groups() {
 		for _, name := range []string{"name " + g.Name, "title " + g.Title} {
 			if seen[name] {
-				t.Errorf("two groups have the %s", name)
+				t.Errorf("two groups have the %s, want one", name)
 			}
 			seen[name] = true
 		}
@@ -74,10 +75,10 @@ func TestOperationsAreUnique(t *testing.T) {
 	for _, g := range groups() {
 		for _, d := range g.Declarations() {
 			if ids[d.ID] {
-				t.Errorf("two operations have the id %s", d.ID)
+				t.Errorf("two operations have the id %s, want one", d.ID)
 			}
 			if r := d.Method + " " + d.Path; routes[r] {
-				t.Errorf("two operations answer %s", r)
+				t.Errorf("two operations have the route %s, want one", r)
 			} else {
 				routes[r] = true
 			}
@@ -86,18 +87,17 @@ func TestOperationsAreUnique(t *testing.T) {
 	}
 }
 
-// TestEveryOperationIsBound keeps a declared operation from having no answer.
+// TestEveryOperationIsBound checks that every declared operation has a handler.
 func TestEveryOperationIsBound(t *testing.T) {
 	for _, g := range groups() {
-		if wrong := wrongBinding(g); wrong != "" {
-			t.Error(wrong)
+		if diff := bindingDiff(g); diff != "" {
+			t.Error(diff)
 		}
 	}
 }
 
-// wrongBinding says what a group declares and does not answer, or the other way
-// round, "" for nothing.
-func wrongBinding(g functions.Group) string {
+// bindingDiff returns the difference between a group's declarations and its routes, or "" if there is none.
+func bindingDiff(g functions.Group) string {
 	var declared, bound []string
 	for _, d := range g.Declarations() {
 		declared = append(declared, d.ID)
@@ -116,56 +116,69 @@ func wrongBinding(g functions.Group) string {
 func TestEveryChangeNeedsAWriteScope(t *testing.T) {
 	for _, g := range groups() {
 		for _, d := range g.Declarations() {
-			if d.Public || d.KeyAlone || d.SessionAlone { // these are about sessions, which may what their keys do
+			// these operations need no scope
+			if d.Public || d.KeyOnly || d.SessionOnly {
 				continue
 			}
 			if writes := strings.HasSuffix(string(d.Scope), ":write"); writes != d.Mutates() {
-				t.Errorf("%s has the scope %q and the audit action %q: one says that it changes something, the other that it does not", d.ID, d.Scope, d.Audit)
+				t.Errorf("%s: scope = %q, audit action = %q, want a write scope exactly with an audit action",
+					d.ID, d.Scope, d.Audit)
 			}
 		}
 	}
 }
 
-// TestSchedulesAreOnesThatEveryPlatformKeeps: the local process refuses the
-// others when it starts, and the infrastructure when it is synthesised.
-func TestSchedulesAreOnesThatEveryPlatformKeeps(t *testing.T) {
+// TestSchedulesAreSupportedByEveryPlatform checks that all schedules have a supported form. The local process would
+// refuse others when it starts, and the infrastructure when it is synthesized.
+func TestSchedulesAreSupportedByEveryPlatform(t *testing.T) {
 	for _, f := range functions.Triggered() {
 		seen := map[string]bool{}
-		for _, e := range f.On {
+		for _, e := range f.Events {
 			if e.Schedule == nil {
 				continue
 			}
-			if _, err := timetable.Of(*e.Schedule); err != nil {
+			if _, err := timetable.Parse(*e.Schedule); err != nil {
 				t.Errorf("%s: %v", f.Name, err)
 			}
 			if e.Schedule.Name == "" || seen[e.Schedule.Name] {
-				t.Errorf("%s: its schedules have to have names of their own, %q is none", f.Name, e.Schedule.Name)
+				t.Errorf("%s: name of the schedule = %q, want a unique one", f.Name, e.Schedule.Name)
 			}
 			seen[e.Schedule.Name] = true
 		}
 	}
 }
 
-// TestServicesAreOnesThatEveryPlatformRuns: what is declared wrong here would be a
-// task that its load balancer never calls healthy, or that is killed while it drains.
-func TestServicesAreOnesThatEveryPlatformRuns(t *testing.T) {
+// TestServicesAreSupportedByEveryPlatform checks the declarations of services. With an unsupported one, the load
+// balancer would never consider a task healthy, or the task would be killed while it drains.
+func TestServicesAreSupportedByEveryPlatform(t *testing.T) {
 	for _, s := range functions.Services() {
-		if s.Name == "" || s.Does == "" || len(s.Uses) == 0 {
-			t.Errorf("%+v lacks a name, what it does or what it uses", s.Service)
+		if s.Name == "" || s.Description == "" || len(s.Uses) == 0 {
+			t.Errorf("service = %+v, want a name, a description and uses", s.Service)
 		}
-		if slices.ContainsFunc(functions.Described(), func(g api.Group) bool { return g.Name == s.Name }) ||
-			slices.ContainsFunc(functions.Triggered(), func(f functions.Function) bool { return f.Name == s.Name }) != s.Beside {
-			t.Errorf("%s is a function's name too, or is beside one that is not there: both have a role of that name", s.Name)
+		if slices.ContainsFunc(functions.APIGroups(), func(g api.Group) bool { return g.Name == s.Name }) ||
+			slices.ContainsFunc(functions.Triggered(), func(f functions.Function) bool {
+				return f.Name == s.Name
+			}) != s.AlsoFunction {
+			t.Errorf("%s: AlsoFunction = %t, want true exactly if a triggered function has its name, and no group with it",
+				s.Name, s.AlsoFunction)
 		}
 		if !strings.HasPrefix(s.Health, "/") {
-			t.Errorf("%s: its health is no path but %q", s.Name, s.Health)
+			t.Errorf("%s: Health = %q, want a path", s.Name, s.Health)
 		}
-		// ECS kills a task after 120 s; below 1024 a port needs rights that no task has.
-		if s.Drain <= 0 || s.Announce+s.Drain >= 2*time.Minute || s.Copies < 1 || s.Port.Public < 1 || s.Port.Listens < 1024 || s.Port.Listens > 65535 {
-			t.Errorf("%s: %+v cannot be run", s.Name, s.Service)
+		// ECS kills a task 120 s after its shutdown begins. Ports below 1024 need permissions that tasks do not have.
+		if s.Drain <= 0 || s.Announce+s.Drain >= 2*time.Minute {
+			t.Errorf("%s: Drain = %v, Announce = %v, want both together below 2 minutes and Drain above 0",
+				s.Name, s.Drain, s.Announce)
+		}
+		if s.Copies < 1 || s.Port.Public < 1 {
+			t.Errorf("%s: Copies = %v, Port.Public = %v, want 1 or more", s.Name, s.Copies, s.Port.Public)
+		}
+		if s.Port.Listen < 1024 || s.Port.Listen > 65535 {
+			t.Errorf("%s: Port.Listen = %v, want 1024 to 65535", s.Name, s.Port.Listen)
 		}
 		if (s.Port.Protocol == service.TLS) != (s.Certificate != "") {
-			t.Errorf("%s speaks %s with the certificate of %q: TLS needs one, and nothing else has one", s.Name, s.Port.Protocol, s.Certificate)
+			t.Errorf("%s: protocol = %s, certificate = %q, want a certificate exactly for TLS",
+				s.Name, s.Port.Protocol, s.Certificate)
 		}
 	}
 }

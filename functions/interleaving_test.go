@@ -15,35 +15,35 @@ import (
 	"github.com/gatewright/gatewright/events"
 	"github.com/gatewright/gatewright/functions"
 	"github.com/gatewright/gatewright/functions/functionstest"
-	"github.com/gatewright/gatewright/shared/api"
-	"github.com/gatewright/gatewright/shared/audit"
-	"github.com/gatewright/gatewright/shared/operation/simulations"
-	"github.com/gatewright/gatewright/shared/store"
-	"github.com/gatewright/gatewright/shared/store/storetest"
+	"github.com/gatewright/gatewright/shared/core/audit"
+	"github.com/gatewright/gatewright/shared/core/store"
+	"github.com/gatewright/gatewright/shared/core/store/storetest"
+	"github.com/gatewright/gatewright/shared/management/api"
+	"github.com/gatewright/gatewright/shared/testing/simulations"
 )
 
-// interrupted has something happen before the next change of the table, once.
-type interrupted struct {
+// interruptedBackend calls a function once, before the next transaction.
+type interruptedBackend struct {
 	store.Backend
-	first func()
+	beforeCommit func()
 }
 
 // Transact implements store.Backend.
-func (i *interrupted) Transact(ctx context.Context, token string, writes []store.Write) error {
-	changes := slices.ContainsFunc(writes, func(w store.Write) bool { return !audit.IsRecord(w.Key) })
-	if first := i.first; first != nil && changes {
-		i.first = nil
-		first()
+func (i *interruptedBackend) Transact(ctx context.Context, token string, writes []store.Write) error {
+	isChange := slices.ContainsFunc(writes, func(w store.Write) bool { return !audit.IsRecord(w.Key) })
+	if hook := i.beforeCommit; hook != nil && isChange {
+		i.beforeCommit = nil
+		hook()
 	}
 	return i.Backend.Transact(ctx, token, writes)
 }
 
-// outcome is what changes have come to: how each was answered, and what is in the
-// table, as far as it does not depend on chance.
-func outcome(t *testing.T, answered []int, w *functionstest.World) string {
+// outcome returns the result of changes as text: their statuses and the contents of the table. It leaves out the parts
+// that depend on random numbers or on the order of changes.
+func outcome(t *testing.T, statuses []int, fx *functionstest.Fixture) string {
 	t.Helper()
 	var lines []string
-	for key, item := range w.Items.Snapshot() {
+	for key, item := range fx.Items.Snapshot() {
 		if audit.IsRecord(key) {
 			continue
 		}
@@ -52,207 +52,209 @@ func outcome(t *testing.T, answered []int, w *functionstest.World) string {
 			t.Fatal(err)
 		}
 		kind, _, _ := strings.Cut(key.PK, "#")
-		lines = append(lines, kind+numbers(string(record)))
+		lines = append(lines, kind+numericAttributes(string(record)))
 	}
 	slices.Sort(lines)
-	return fmt.Sprintf("%d\n%s", answered, strings.Join(lines, "\n"))
+	return fmt.Sprintf("%d\n%s", statuses, strings.Join(lines, "\n"))
 }
 
-// numbers returns the attributes of a record, encoded as JSON, whose values have one to six digits and nothing else.
-func numbers(record string) string {
-	var found strings.Builder
-	before, after, more := strings.Cut(record, `":{"Value":"`)
+// numericAttributes returns the attributes of a record whose values are numbers of one to six digits. record is in
+// JSON.
+func numericAttributes(record string) string {
+	var out strings.Builder
+	head, tail, more := strings.Cut(record, `":{"Value":"`)
 	for more {
-		value, _, _ := strings.Cut(after, `"`)
+		value, _, _ := strings.Cut(tail, `"`)
 		if _, err := strconv.ParseUint(value, 10, 64); err == nil && len(value) <= 6 {
-			fmt.Fprintf(&found, " %s=%s", before[strings.LastIndexByte(before, '"')+1:], value)
+			fmt.Fprintf(&out, " %s=%s", head[strings.LastIndexByte(head, '"')+1:], value)
 		}
-		before, after, more = strings.Cut(after, `":{"Value":"`)
+		head, tail, more = strings.Cut(tail, `":{"Value":"`)
 	}
-	return found.String()
+	return out.String()
 }
 
-// change is a good request of an operation.
+// change is a valid request of an operation.
 type change struct {
 	api.Declaration
 	events.Request
 }
 
-// TestChangesAtOnceComeToWhatOneAfterTheOtherDoes has each change of a group
-// meet each other one, itself too, between what it reads and what it commits;
-// and a deletion of what it is about, after which that is made anew. What comes
-// of it is what comes of them in one order or another. Two goroutines over the
-// table in memory seldom meet there.
-func TestChangesAtOnceComeToWhatOneAfterTheOtherDoes(t *testing.T) {
-	p := newPopulated(t)
-	each(t, sampled(changing), func(t *testing.T, d api.Declaration) {
-		own := change{d, p.book.Request(d)}
-		for _, other := range p.neighbours(d) {
-			p.meet(t, own, other)
+// TestConcurrentChangesAreSerializable runs each change of a group between the read and the commit of each change of
+// the group, including itself. It also deletes the object there and creates it again. The result must equal the result
+// of the changes in some sequential order. Two concurrent goroutines would rarely meet there with a table in memory.
+func TestConcurrentChangesAreSerializable(t *testing.T) {
+	p := newPopulatedFixture(t)
+	forEachOperation(t, sample(mutates), func(t *testing.T, d api.Declaration) {
+		first := change{d, p.book.Request(d)}
+		for _, second := range p.groupChanges(d) {
+			p.checkInterleaving(t, first, second)
 		}
-		for _, r := range own.Also {
+		for _, r := range first.Variants {
 			if !r.ChangesNothing {
-				p.meet(t, change{d, r}, change{d, r})
+				p.checkInterleaving(t, change{d, r}, change{d, r})
 			}
 		}
 		for i, r := range variants(p.book, d) {
-			if i > 0 && len(r.Names) == 0 || len(r.After) > 0 {
-				continue // only by other names, such as ids
+			if i > 0 && len(r.Names) == 0 || len(r.Prerequisites) > 0 {
+				continue // recreated objects have other names, such as ids
 			}
-			for _, other := range p.neighbours(d) {
-				if in := objects(other.Declaration); other.Method == http.MethodDelete && len(in) > 0 && slices.Contains(objects(d), in[len(in)-1]) {
-					p.meet(t, change{d, r}, other, p.anew(t, d)...)
+			for _, second := range p.groupChanges(d) {
+				if parameters := objectParameters(second.Declaration); second.Method == http.MethodDelete && len(parameters) > 0 &&
+					slices.Contains(objectParameters(d), parameters[len(parameters)-1]) {
+					p.checkInterleaving(t, change{d, r}, second, p.setupChanges(t, d)...)
 				}
 			}
 		}
 	})
 }
 
-// TestChangesInTheMiddleOfAReadComeToWhatOneAfterTheOtherDoes has each other
-// change of a group happen between the items that one reads, which are no
-// snapshot: before the last of them, and before each but the first.
-func TestChangesInTheMiddleOfAReadComeToWhatOneAfterTheOtherDoes(t *testing.T) {
-	p := newPopulated(t)
-	each(t, sampled(changing), func(t *testing.T, d api.Declaration) {
-		for _, other := range p.neighbours(d) {
+// TestChangeDuringReadIsSerializable runs each change of a group in the middle of another change's read of several
+// items, because such a read is not a snapshot.
+func TestChangeDuringReadIsSerializable(t *testing.T) {
+	p := newPopulatedFixture(t)
+	forEachOperation(t, sample(mutates), func(t *testing.T, d api.Declaration) {
+		for _, second := range p.groupChanges(d) {
 			for seed := range simulations.Runs(2) {
-				p.meetAt(t, inARead(seed), change{d, p.book.Request(d)}, other)
+				p.checkInterleavingAt(t, duringRead(seed), change{d, p.book.Request(d)}, second)
 			}
 		}
 	})
 }
 
-// groupOf is the group of an operation.
+// groupOf returns the group of an operation.
 func groupOf(d api.Declaration) functions.Group {
-	all := groups()
-	return all[slices.IndexFunc(all, func(g functions.Group) bool {
-		return slices.ContainsFunc(g.Declarations(), func(own api.Declaration) bool { return own.ID == d.ID })
+	candidates := groups()
+	return candidates[slices.IndexFunc(candidates, func(g functions.Group) bool {
+		return slices.ContainsFunc(g.Declarations(), func(declared api.Declaration) bool { return declared.ID == d.ID })
 	})]
 }
 
-// neighbours are the changes of an operation's group.
-func (p populated) neighbours(d api.Declaration) (out []change) {
-	for _, other := range groupOf(d).Declarations() {
-		if other.Mutates() {
-			out = append(out, change{other, p.book.Request(other)})
+// groupChanges returns all changes of the group of an operation.
+func (p populatedFixture) groupChanges(d api.Declaration) (out []change) {
+	for _, declared := range groupOf(d).Declarations() {
+		if declared.Mutates() {
+			out = append(out, change{declared, p.book.Request(declared)})
 		}
 	}
 	return out
 }
 
-// anew are the changes that make the world of an operation's group once more.
-// Those of what is still there are refused.
-func (p populated) anew(t *testing.T, d api.Declaration) (out []change) {
+// setupChanges returns the changes that create the objects of an operation's group. A change for an object that exists
+// is refused.
+func (p populatedFixture) setupChanges(t *testing.T, d api.Declaration) (out []change) {
 	t.Helper()
-	world, err := events.Load(groupOf(d).Name)
+	groupSamples, err := events.Load(groupOf(d).Name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, s := range world.World {
-		for _, other := range p.neighbours(d) {
-			if other.ID != s.Operation {
+	for _, s := range groupSamples.Setup {
+		for _, groupChange := range p.groupChanges(d) {
+			if groupChange.ID != s.Operation {
 				continue
 			}
 			if s.Body != nil {
-				other.Body = s.Body
+				groupChange.Body = s.Body
 			}
-			out = append(out, other)
+			out = append(out, groupChange)
 		}
 	}
 	return out
 }
 
-// meet compares what comes of b and the rest between the look and the commit of
-// a with what comes of all of them one after the other: a first, after b, or last.
-func (p populated) meet(t *testing.T, a, b change, rest ...change) {
+// checkInterleaving runs b and more between the read and the commit of a. The result must equal that of a sequential
+// order: with a first, after b, or last.
+func (p populatedFixture) checkInterleaving(t *testing.T, a, b change, more ...change) {
 	t.Helper()
-	if !p.meetAt(t, beforeTheCommit, a, b, rest...) {
-		t.Errorf("%s changes nothing", a.ID)
+	if !p.checkInterleavingAt(t, beforeCommit, a, b, more...) {
+		t.Errorf("%s changes nothing, want a change", a.ID)
 	}
 }
 
-// moment has others happen once while a change is made.
-type moment func(w *functionstest.World, backend *interrupted, others func())
+// interleaving arranges that runOthers is called once during the next change.
+type interleaving func(w *functionstest.Fixture, backend *interruptedBackend, runOthers func())
 
-func beforeTheCommit(_ *functionstest.World, backend *interrupted, others func()) {
-	backend.first = others
+func beforeCommit(_ *functionstest.Fixture, backend *interruptedBackend, runOthers func()) {
+	backend.beforeCommit = runOthers
 }
 
-// inARead is a moment between two items of one read, as seed chooses.
-func inARead(seed int) moment {
-	return func(w *functionstest.World, _ *interrupted, others func()) {
-		gaps := seed % 3 // are left alone before
-		w.Items.Tear(uint64(seed), func(context.Context) error {
-			if gaps--; gaps == none {
-				w.Items.Tear(0, nil)
-				others()
+// duringRead returns an interleaving that calls runOthers between two items of a read. seed selects the position.
+func duringRead(seed int) interleaving {
+	return func(fx *functionstest.Fixture, _ *interruptedBackend, runOthers func()) {
+		skip := seed % 3 // the number of earlier positions
+		fx.Items.Tear(uint64(seed), func(context.Context) error {
+			if skip--; skip == noCall {
+				fx.Items.Tear(0, nil)
+				runOthers()
 			}
 			return nil
 		})
 	}
 }
 
-// meetAt is meet at a moment of a, and tells whether it came.
-func (p populated) meetAt(t *testing.T, at moment, a, b change, rest ...change) (came bool) {
+// checkInterleavingAt works like checkInterleaving, but with any interleaving. It reports whether the interleaving has
+// called the other changes.
+func (p populatedFixture) checkInterleavingAt(
+	t *testing.T, interleave interleaving, a, b change, more ...change,
+) (reached bool) {
 	t.Helper()
-	others := append([]change{b}, rest...)
-	begin := func() (w *functionstest.World, backend *interrupted, call func(change) int) {
-		w = p.Copy(t)
+	others := append([]change{b}, more...)
+	setup := func() (fx *functionstest.Fixture, backend *interruptedBackend, call func(change) int) {
+		fx = p.Copy(t)
 		n := maps.Clone(p.names)
-		steps := slices.Clone(a.After)
+		steps := slices.Clone(a.Prerequisites)
 		for _, b := range others {
 			if a.ID != b.ID {
-				steps = append(steps, b.After...)
+				steps = append(steps, b.Prerequisites...)
 			}
 		}
-		if err := p.book.Steps(w.Client(p.key), n, steps); err != nil {
+		if err := p.book.RunSteps(fx.Client(p.key), n, steps); err != nil {
 			t.Fatal(err)
 		}
-		backend = &interrupted{Backend: w.Items}
-		w.Parts.Table = storetest.Over(t, backend, storetest.Clock(w.Parts.Now))
-		w.Now = w.Now.Add(time.Second) // audit records of the steps have other ids
-		w.Restart()
-		return w, backend, func(c change) int {
-			path, body := target(t, c.Declaration, c.Request, n)
-			return w.Call(p.key, c.Method, path, body).Status
+		backend = &interruptedBackend{Backend: fx.Items}
+		fx.Parts.Table = storetest.NewWithBackend(t, backend, storetest.Clock(fx.Parts.Now))
+		fx.Now = fx.Now.Add(time.Second) // audit records of the steps have other ids
+		fx.Restart()
+		return fx, backend, func(c change) int {
+			path, body := requestTarget(t, c.Declaration, c.Request, n)
+			return fx.Call(p.key, c.Method, path, body).Status
 		}
 	}
-	var names, inTurn []string
+	var names, sequential []string
 	for _, b := range others {
 		names = append(names, b.ID)
 	}
-	for place := range len(others) + 1 {
-		if 1 < place && place < len(others) {
+	for position := range len(others) + 1 {
+		if 1 < position && position < len(others) {
 			continue
 		}
-		w, _, call := begin()
-		answered := make([]int, len(others)+1)
+		w, _, call := setup()
+		statuses := make([]int, len(others)+1)
 		for i, b := range others {
-			if i == place {
-				answered[0] = call(a)
+			if i == position {
+				statuses[0] = call(a)
 			}
-			answered[i+1] = call(b)
+			statuses[i+1] = call(b)
 		}
-		if place == len(others) {
-			answered[0] = call(a)
+		if position == len(others) {
+			statuses[0] = call(a)
 		}
-		inTurn = append(inTurn, outcome(t, answered, w))
+		sequential = append(sequential, outcome(t, statuses, w))
 	}
-	w, backend, call := begin()
-	answered := make([]int, len(others)+1)
-	at(w, backend, func() {
-		came = true
+	w, backend, call := setup()
+	statuses := make([]int, len(others)+1)
+	interleave(w, backend, func() {
+		reached = true
 		for i, b := range others {
-			answered[i+1] = call(b)
+			statuses[i+1] = call(b)
 		}
 	})
-	answered[0] = call(a)
-	if !came {
+	statuses[0] = call(a)
+	if !reached {
 		return false
 	}
-	if got := outcome(t, answered, w); !slices.Contains(inTurn, got) {
-		t.Errorf("%s in the middle of %s comes to %s\n\none after the other, to\n%s",
-			strings.Join(names, " and "), a.ID, got, strings.Join(inTurn, "\n\nor to\n"))
+	if got := outcome(t, statuses, w); !slices.Contains(sequential, got) {
+		t.Errorf("%s during %s: outcome = %s\n\nwant as one after the other:\n%s",
+			strings.Join(names, " and "), a.ID, got, strings.Join(sequential, "\n\nor:\n"))
 	}
 	return true
 }

@@ -9,46 +9,45 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"github.com/gatewright/gatewright/internal/golden"
-	"github.com/gatewright/gatewright/shared/api"
+	"github.com/gatewright/gatewright/shared/management/api"
+	"github.com/gatewright/gatewright/shared/testing/golden"
 )
 
-// units is a log handler that keeps the capacity which the last request's line
-// tells.
-type units struct {
+// capacityLog is a log handler that stores the capacity units in the log line of the last request.
+type capacityLog struct {
 	slog.Handler
 	read, write float64
 }
 
 // Enabled implements slog.Handler.
-func (*units) Enabled(context.Context, slog.Level) bool { return true }
+func (*capacityLog) Enabled(context.Context, slog.Level) bool { return true }
 
 // Handle implements slog.Handler.
-func (u *units) Handle(_ context.Context, r slog.Record) error {
+func (l *capacityLog) Handle(_ context.Context, r slog.Record) error {
 	r.Attrs(func(a slog.Attr) bool {
 		switch a.Key {
 		case "readUnits":
-			u.read = a.Value.Float64()
+			l.read = a.Value.Float64()
 		case "writeUnits":
-			u.write = a.Value.Float64()
+			l.write = a.Value.Float64()
 		}
 		return true
 	})
 	return nil
 }
 
-// TestLedger shows what each operation asks of the table, of a process that has
-// answered before: calls by kind, and capacity units as DynamoDB bills them
-// (reads at 4 KB, transactions twice). No change takes more than one round trip
-// of reading (calls of one row's reads and queries are made at the same time,
-// or the first answers for the second) and one transaction; of an operation with
-// a limit, one more counts the request, the first of its second here (at 100 a second
-// it is one for 25 requests and more). Larger batches and buckets are in shared/keys/testdata/ledger.txt.
+// TestLedger compares the table calls of each operation with a golden file: the calls by kind, and the capacity units
+// that DynamoDB bills (reads at 4 KB, transactions twice). The process has handled an earlier request. No change needs
+// more than one round trip to read and one transaction. Reads and queries in one row of the golden file are concurrent.
+// An operation with a rate limit needs another call to count the request: here it is the first of its second, but at
+// 100 requests per second there is one such call for 25 or more requests. shared/resource/keys/testdata/ledger.txt has
+// larger batches and buckets.
 func TestLedger(t *testing.T) {
-	p := newPopulated(t)
+	p := newPopulatedFixture(t)
 	for _, g := range groups() {
 		var out strings.Builder
-		fmt.Fprintf(&out, "%-42s %6s %8s %8s %11s %12s\n", "operation", "reads", "queries", "commits", "read units", "write units")
+		fmt.Fprintf(&out, "%-42s %6s %8s %8s %11s %12s\n", "operation", "reads", "queries", "commits",
+			"read units", "write units")
 		for _, d := range g.Declarations() {
 			synctest.Test(t, func(t *testing.T) {
 				out.WriteString(ledgerLine(t, p, d))
@@ -58,25 +57,25 @@ func TestLedger(t *testing.T) {
 	}
 }
 
-func ledgerLine(t *testing.T, p populated, d api.Declaration) string {
+func ledgerLine(t *testing.T, p populatedFixture, d api.Declaration) string {
 	t.Helper()
-	w := p.Copy(t)
-	log := &units{}
-	w.Parts.Log = slog.New(log)
-	w.Asides()
-	w.Call(p.key, http.MethodGet, "/v1/who-am-i", "").Want(http.StatusOK) // the caller is known from now on
-	asker := p.asker(w, d)
-	w.Uses.Clear()
+	fx := p.Copy(t)
+	log := &capacityLog{}
+	fx.Parts.Log = slog.New(log)
+	fx.EnableBackground()
+	fx.Call(p.key, http.MethodGet, "/v1/who-am-i", "").Want(http.StatusOK) // this request caches the caller
+	key := p.callerKey(fx, d)
+	fx.Uses.Clear()
 	log.read, log.write = 0, 0
-	path, body := target(t, d, p.book.Request(d), p.names)
-	w.Call(asker, d.Method, path, body).Want(d.Status)
-	u := w.Uses
-	most := 1
-	if hasLimit(d) {
-		most++
+	path, body := requestTarget(t, d, p.book.Request(d), p.names)
+	fx.Call(key, d.Method, path, body).Want(d.Status)
+	u := fx.Uses
+	maxCommits := 1
+	if hasRateLimit(d) {
+		maxCommits++
 	}
-	if d.Mutates() && u.Commits > most {
-		t.Errorf("%s commits %d times", d.ID, u.Commits)
+	if d.Mutates() && u.Commits > maxCommits {
+		t.Errorf("commits of %s = %d, want at most %d", d.ID, u.Commits, maxCommits)
 	}
 	return fmt.Sprintf("%-42s %6d %8d %8d %11.1f %12.1f\n", d.ID, u.Reads, u.Queries, u.Commits, log.read, log.write)
 }

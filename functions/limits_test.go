@@ -12,206 +12,219 @@ import (
 	"time"
 
 	"github.com/gatewright/gatewright/functions/functionstest"
-	"github.com/gatewright/gatewright/shared/api"
-	"github.com/gatewright/gatewright/shared/auth"
-	"github.com/gatewright/gatewright/shared/limits"
-	"github.com/gatewright/gatewright/shared/store"
-	"github.com/gatewright/gatewright/shared/store/storetest"
+	"github.com/gatewright/gatewright/shared/core/auth"
+	"github.com/gatewright/gatewright/shared/core/limits"
+	"github.com/gatewright/gatewright/shared/core/store"
+	"github.com/gatewright/gatewright/shared/core/store/storetest"
+	"github.com/gatewright/gatewright/shared/management/api"
 )
 
-func hasLimit(d api.Declaration) bool { return d.Limit != (api.Limit{}) }
+func hasRateLimit(d api.Declaration) bool { return d.Limit != (api.Limit{}) }
 
-// TestKeyOperationsHaveTheirLimit: those on key buckets, consumers, managers and API keys,
-// and no others.
+// TestKeyOperationsHaveTheirLimit checks that the limit for key operations applies to operations on key buckets,
+// consumers, managers and API keys, and to no others.
 func TestKeyOperationsHaveTheirLimit(t *testing.T) {
 	for _, g := range groups() {
 		for _, d := range g.Declarations() {
-			if on := strings.Contains(d.Path, "/key-buckets"); on != (d.Limit == api.LimitOfKeys) {
-				t.Errorf("%s has the limit %+v", d.ID, d.Limit)
+			if hasKeyPath := strings.Contains(d.Path, "/key-buckets"); hasKeyPath != (d.Limit == api.KeysLimit) {
+				t.Errorf("%s: limit = %+v, want KeysLimit exactly for /key-buckets", d.ID, d.Limit)
 			}
 		}
 	}
 }
 
-// withoutRates is a table without what counts requests.
-func withoutRates(of table) table {
-	out := maps.Clone(of)
+// withoutRateCounters returns a table without the items that count requests.
+func withoutRateCounters(items table) table {
+	out := maps.Clone(items)
 	maps.DeleteFunc(out, func(key store.Key, _ store.Item) bool { return strings.HasPrefix(key.PK, "allowance#rate/") })
 	return out
 }
 
-// TestLimitIsSharedAndToldOnEveryAnswer: when a key has asked as often as it may,
-// each operation of the limit refuses it until the next second, and does and records
-// nothing; another key is answered. Whatever is answered to a key tells the limit.
-func TestLimitIsSharedAndToldOnEveryAnswer(t *testing.T) {
-	p := newPopulated(t)
-	told := func(t *testing.T, a functionstest.Answer, left int) {
+// TestRateLimitIsSharedAndReportedOnEveryResponse uses up a key's rate limit. Until the next second, every operation
+// with this limit must refuse the key, without any effect or audit record. Other keys must still be served. Every
+// response must report the limit.
+func TestRateLimitIsSharedAndReportedOnEveryResponse(t *testing.T) {
+	p := newPopulatedFixture(t)
+	checkRateLimit := func(t *testing.T, resp functionstest.Response, remaining int) {
 		t.Helper()
-		a.WantHeader("RateLimit-Policy", `"keys";q=100;w=1`).WantHeader("RateLimit", fmt.Sprintf(`"keys";r=%d;t=1`, left))
+		resp.WantHeader("RateLimit-Policy", `"keys";q=100;w=1`).WantHeader("RateLimit", fmt.Sprintf(`"keys";r=%d;t=1`,
+			remaining))
 	}
-	each(t, hasLimit, func(t *testing.T, d api.Declaration) {
-		w := p.Copy(t).Asides()
-		w.Now = w.Now.Truncate(time.Second).Add(300 * time.Millisecond)
-		path, body := target(t, d, p.book.Request(d), p.names)
-		read := "/v1/accounts/acme/key-buckets?limit=1"
-		other := w.Key("acme", nil)
+	forEachOperation(t, hasRateLimit, func(t *testing.T, d api.Declaration) {
+		fx := p.Copy(t).EnableBackground()
+		fx.Now = fx.Now.Truncate(time.Second).Add(300 * time.Millisecond)
+		path, body := requestTarget(t, d, p.book.Request(d), p.names)
+		listPath := "/v1/accounts/acme/key-buckets?limit=1"
+		otherKey := fx.CreateKey("acme", nil)
 		for n := range 100 {
-			told(t, w.Call(p.key, http.MethodGet, read, "").Want(http.StatusOK), 99-n)
+			checkRateLimit(t, fx.Call(p.key, http.MethodGet, listPath, "").Want(http.StatusOK), 99-n)
 		}
-		before := withoutRates(w.Items.Snapshot())
-		a := w.Call(p.key, d.Method, path, body).Want(http.StatusTooManyRequests, "100 times a second").WantHeader("Retry-After", "1")
-		told(t, a, 0)
-		unchanged(t, before, withoutRates(w.Items.Snapshot()))
-		if records := recorded(w, before); len(records) > 0 {
-			t.Errorf("the refusal is recorded: %+v", records)
+		before := withoutRateCounters(fx.Items.Snapshot())
+		resp := fx.Call(p.key, d.Method, path, body).Want(http.StatusTooManyRequests,
+			"100 times a second").WantHeader("Retry-After", "1")
+		checkRateLimit(t, resp, 0)
+		assertUnchanged(t, before, withoutRateCounters(fx.Items.Snapshot()))
+		if records := newAuditRecords(fx, before); len(records) > 0 {
+			t.Errorf("audit records of the refusal = %+v, want none", records)
 		}
-		told(t, w.Call(other, http.MethodGet, read, "").Want(http.StatusOK), 99)
+		checkRateLimit(t, fx.Call(otherKey, http.MethodGet, listPath, "").Want(http.StatusOK), 99)
 
-		w.Now = w.Now.Add(700 * time.Millisecond)
-		bare := w.Key("acme", func(p *auth.Permissions) { p.Scopes = nil })
-		told(t, w.Call(bare, d.Method, path, body).Want(http.StatusForbidden), 99)
-		told(t, w.Call(other, d.Method, strings.Replace(path, "acme", "globex", 1), body).Want(http.StatusNotFound), 99)
-		told(t, w.Call(p.key, d.Method, path, body).Want(d.Status), 99)
-		w.Call("", d.Method, path, body).Want(http.StatusUnauthorized).WantHeader("RateLimit", "")
+		fx.Now = fx.Now.Add(700 * time.Millisecond)
+		noScopeKey := fx.CreateKey("acme", func(p *auth.Permissions) { p.Scopes = nil })
+		checkRateLimit(t, fx.Call(noScopeKey, d.Method, path, body).Want(http.StatusForbidden), 99)
+		checkRateLimit(t, fx.Call(otherKey, d.Method, strings.Replace(path, "acme", "globex", 1), body).
+			Want(http.StatusNotFound), 99)
+		checkRateLimit(t, fx.Call(p.key, d.Method, path, body).Want(d.Status), 99)
+		fx.Call("", d.Method, path, body).Want(http.StatusUnauthorized).WantHeader("RateLimit", "")
 	})
 }
 
-// TestRequestsOfAnAccountAreCountedTogether: its keys share the limit, whatever they ask in a group; a refusal names the
-// limit, does nothing and is not recorded; another account is answered. The first request of a second is free.
+// TestRequestsOfAnAccountAreCountedTogether checks that all keys of an account share the account's limit of requests
+// for all operations of a group. A refusal must name the limit, and must have no effect and no audit record. Another
+// account must still be served. The first request of a second is not counted, so six requests are possible with a limit
+// of 5.
 func TestRequestsOfAnAccountAreCountedTogether(t *testing.T) {
-	p := newPopulated(t)
-	w := p.Copy(t).Asides()
-	w.Now = w.Now.Truncate(time.Second).Add(300 * time.Millisecond)
-	w.Limit("acme", limits.Requests, 5)
-	keys := []string{p.key, w.Key("acme", nil)}
-	const buckets = "/v1/accounts/acme/key-buckets"
+	p := newPopulatedFixture(t)
+	fx := p.Copy(t).EnableBackground()
+	fx.Now = fx.Now.Truncate(time.Second).Add(300 * time.Millisecond)
+	fx.SetLimit("acme", limits.Requests, 5)
+	keys := []string{p.key, fx.CreateKey("acme", nil)}
+	const bucketsPath = "/v1/accounts/acme/key-buckets"
 	for n := range 6 {
-		w.Call(keys[n%2], http.MethodGet, buckets, "").Want(http.StatusOK)
+		fx.Call(keys[n%2], http.MethodGet, bucketsPath, "").Want(http.StatusOK)
 	}
-	before := withoutRates(w.Items.Snapshot())
+	before := withoutRateCounters(fx.Items.Snapshot())
 	for _, key := range keys {
-		w.Call(key, http.MethodPost, buckets, `{"name":"one-too-many"}`).
+		fx.Call(key, http.MethodPost, bucketsPath, `{"name":"one-too-many"}`).
 			Want(http.StatusTooManyRequests, "its limit requests is 5").WantHeader("Retry-After", "1")
 	}
-	unchanged(t, before, withoutRates(w.Items.Snapshot()))
-	w.Call(w.Account("initech"), http.MethodGet, "/v1/accounts/initech/key-buckets", "").Want(http.StatusOK)
-	w.Now = w.Now.Add(700 * time.Millisecond)
-	w.Call(p.key, http.MethodGet, buckets, "").Want(http.StatusOK)
+	assertUnchanged(t, before, withoutRateCounters(fx.Items.Snapshot()))
+	fx.Call(fx.CreateAccount("initech"), http.MethodGet, "/v1/accounts/initech/key-buckets", "").Want(http.StatusOK)
+	fx.Now = fx.Now.Add(700 * time.Millisecond)
+	fx.Call(p.key, http.MethodGet, bucketsPath, "").Want(http.StatusOK)
 }
 
-// uncounted is a backend that loses the reply to what counts requests.
-type uncounted struct{ store.Backend }
+// lostCountBackend is a backend that loses the response to each write that counts requests.
+type lostCountBackend struct{ store.Backend }
 
 // Transact implements store.Backend.
-func (u uncounted) Transact(ctx context.Context, token string, writes []store.Write) error {
-	err := u.Backend.Transact(ctx, token, writes)
+func (b lostCountBackend) Transact(ctx context.Context, token string, writes []store.Write) error {
+	err := b.Backend.Transact(ctx, token, writes)
 	if err == nil && strings.HasPrefix(writes[0].Key.PK, "allowance#rate/") {
-		return fmt.Errorf("%w: %w", store.ErrRepeat, store.ErrLost)
+		return fmt.Errorf("%w: %w", store.ErrRetryable, store.ErrOutcomeUnknown)
 	}
 	return err
 }
 
-// TestRequestIsNotToldThatItMayHaveBeenDoneWhenItWasNotCounted: a lost reply to the count is no answer about the request.
-// An account's own limit lets it pass; that of keys, which is exact, refuses it and says that nothing was done.
-func TestRequestIsNotToldThatItMayHaveBeenDoneWhenItWasNotCounted(t *testing.T) {
-	p := newPopulated(t)
+// TestLostRateCountReportsNothingWasDone loses the response to the write that counts a request. The account's limit of
+// requests must then allow the request. The limit for key operations, which is exact, must refuse it, and the response
+// must say that nothing was done.
+func TestLostRateCountReportsNothingWasDone(t *testing.T) {
+	p := newPopulatedFixture(t)
 	synctest.Test(t, func(t *testing.T) {
-		w := p.Copy(t)
-		w.Parts.Table = storetest.Over(t, uncounted{w.Items}, storetest.Clock(w.Parts.Now))
-		w.Asides()
+		fx := p.Copy(t)
+		fx.Parts.Table = storetest.NewWithBackend(t, lostCountBackend{fx.Items}, storetest.Clock(fx.Parts.Now))
+		fx.EnableBackground()
 		for range 3 {
-			w.Call(p.key, http.MethodGet, "/v1/projects", "").Want(http.StatusOK)
+			fx.Call(p.key, http.MethodGet, "/v1/projects", "").Want(http.StatusOK)
 		}
-		before := withoutRates(w.Items.Snapshot())
-		w.Call(p.key, http.MethodPost, "/v1/accounts/acme/key-buckets", `{"name":"uncounted"}`).
+		before := withoutRateCounters(fx.Items.Snapshot())
+		fx.Call(p.key, http.MethodPost, "/v1/accounts/acme/key-buckets", `{"name":"uncounted"}`).
 			Want(http.StatusInternalServerError, "nothing was done")
-		unchanged(t, before, withoutRates(w.Items.Snapshot()))
+		assertUnchanged(t, before, withoutRateCounters(fx.Items.Snapshot()))
 	})
 }
 
-// TestCreationAtTheLimitIsRefusedAndItsRepeatIsNot: 403 with what there is; the same request again is answered as
-// before; a dry run is refused as the request would be.
-func TestCreationAtTheLimitIsRefusedAndItsRepeatIsNot(t *testing.T) {
-	p := newPopulated(t)
-	w := p.Copy(t).Asides()
-	const projects = "/v1/projects"
-	made := w.Call(p.key, http.MethodPost, projects, `{"name":"the-last"}`, "Idempotency-Key", "order-17").Want(http.StatusOK)
-	w.Limit("acme", limits.Projects, 1)
-	again := w.Call(p.key, http.MethodPost, projects, `{"name":"the-last"}`, "Idempotency-Key", "order-17").Want(http.StatusOK)
-	if made.Body != again.Body {
-		t.Errorf("the repeat is answered %s, the request was %s", again.Body, made.Body)
+// TestCreationAtLimitIsRefusedButRepeatIsNot checks that the response to a creation at the account's limit is 403 and
+// names the limit. A repeat of an earlier creation must get the earlier response. A dry run must be refused like the
+// request.
+func TestCreationAtLimitIsRefusedButRepeatIsNot(t *testing.T) {
+	p := newPopulatedFixture(t)
+	fx := p.Copy(t).EnableBackground()
+	const projectsPath = "/v1/projects"
+	first := fx.Call(p.key, http.MethodPost, projectsPath, `{"name":"the-last"}`, "Idempotency-Key",
+		"order-17").Want(http.StatusOK)
+	fx.SetLimit("acme", limits.Projects, 1)
+	repeated := fx.Call(p.key, http.MethodPost, projectsPath, `{"name":"the-last"}`, "Idempotency-Key",
+		"order-17").Want(http.StatusOK)
+	if first.Body != repeated.Body {
+		t.Errorf("repeated response = %s, want %s", repeated.Body, first.Body)
 	}
-	w.Call(p.key, http.MethodPost, projects, `{"name":"one-too-many"}`).
+	fx.Call(p.key, http.MethodPost, projectsPath, `{"name":"one-too-many"}`).
 		Want(http.StatusForbidden, "projects, and its limit projects is 1. Delete one that nobody uses any more")
-	w.Within(dry(w.Context()), p.key, http.MethodPost, projects, `{"name":"one-too-many"}`).Want(http.StatusForbidden, "its limit projects is 1")
+	fx.CallContext(withDryRun(fx.Context()), p.key, http.MethodPost, projectsPath,
+		`{"name":"one-too-many"}`).Want(http.StatusForbidden, "its limit projects is 1")
 }
 
-// TestEveryOperationOfAnAccountIsOfItsLimit: each is refused once the account has asked as often as it may in a second, by a
-// status that its description has, and when to ask again; it does nothing then and records nothing. What clients poll
-// takes no 429 for an answer. An account that has its own second is answered by all of them.
-func TestEveryOperationOfAnAccountIsOfItsLimit(t *testing.T) {
-	p := newPopulated(t)
-	each(t, private, func(t *testing.T, d api.Declaration) {
-		w := p.Copy(t).Asides()
-		w.Now = w.Now.Truncate(time.Second).Add(300 * time.Millisecond)
-		w.Limit("acme", limits.Requests, 1)
-		path, body := target(t, d, p.book.Request(d), p.names)
-		if a := w.Call(p.key, d.Method, path, body); a.Status == http.StatusTooManyRequests {
-			t.Errorf("the first request of a second is answered %d %s", a.Status, a.Body)
+// TestRequestLimitAppliesToEveryOperation uses up an account's requests of a second. Every operation must then refuse
+// the account with a declared status and Retry-After, without any effect or audit record. Operations that clients poll
+// use another status, because those clients do not accept 429. In a later second, all operations must serve the
+// account.
+func TestRequestLimitAppliesToEveryOperation(t *testing.T) {
+	p := newPopulatedFixture(t)
+	forEachOperation(t, needsKey, func(t *testing.T, d api.Declaration) {
+		fx := p.Copy(t).EnableBackground()
+		fx.Now = fx.Now.Truncate(time.Second).Add(300 * time.Millisecond)
+		fx.SetLimit("acme", limits.Requests, 1)
+		path, body := requestTarget(t, d, p.book.Request(d), p.names)
+		if resp := fx.Call(p.key, d.Method, path, body); resp.Status == http.StatusTooManyRequests {
+			t.Errorf("first request of a second = %d %s, want no 429", resp.Status, resp.Body)
 		}
-		w.Call(p.key, d.Method, path, body)
-		before := withoutRates(w.Items.Snapshot())
+		fx.Call(p.key, d.Method, path, body)
+		before := withoutRateCounters(fx.Items.Snapshot())
 		want := http.StatusTooManyRequests
 		if d.Polled {
 			want = http.StatusInternalServerError
 		}
-		w.Call(p.key, d.Method, path, body).Want(want, "its limit requests is 1").WantHeader("Retry-After", "1")
+		fx.Call(p.key, d.Method, path, body).Want(want, "its limit requests is 1").WantHeader("Retry-After", "1")
 		if !slices.Contains(d.Errors, want) || d.Polled == slices.Contains(d.Errors, http.StatusTooManyRequests) {
-			t.Errorf("%s declares %v", d.ID, d.Errors)
+			t.Errorf("%s: Errors = %v, want %d in them, and 429 exactly if it is not polled", d.ID, d.Errors, want)
 		}
-		unchanged(t, before, withoutRates(w.Items.Snapshot()))
-		if records := recorded(w, before); len(records) > 0 {
-			t.Errorf("the refusal is recorded: %+v", records)
+		assertUnchanged(t, before, withoutRateCounters(fx.Items.Snapshot()))
+		if records := newAuditRecords(fx, before); len(records) > 0 {
+			t.Errorf("audit records of the refusal = %+v, want none", records)
 		}
-		other := w.Account("initech")
-		w.Limit("initech", limits.Requests, 1)
-		if a := w.Call(other, d.Method, strings.Replace(path, "acme", "initech", 1), body); a.Status == http.StatusTooManyRequests {
-			t.Errorf("another account is answered %d %s", a.Status, a.Body)
+		otherKey := fx.CreateAccount("initech")
+		fx.SetLimit("initech", limits.Requests, 1)
+		if resp := fx.Call(otherKey, d.Method, strings.Replace(path, "acme", "initech", 1),
+			body); resp.Status == http.StatusTooManyRequests {
+			t.Errorf("request of another account = %d %s, want no 429", resp.Status, resp.Body)
 		}
 	})
 }
 
-// makes is the operation that makes one of each limit's things.
-func makes(l limits.Limit) string {
+// createOperation returns the ID of the operation that creates an object for which the limit applies.
+func createOperation(l limits.Limit) string {
 	return map[string]string{
 		limits.AccountKeys.Name: "AccountKeysService_create", limits.Projects.Name: "ProjectsService_create",
 		limits.Environments.Name: "EnvironmentsService_create", limits.KeyBuckets.Name: "ApiKeyBucketsService_create",
 		limits.Consumers.Name: "ApiKeyConsumersService_create", limits.ConsumerKeys.Name: "ApiKeyKeysService_create",
-		limits.CustomDomains.Name: "CustomDomainsService_create", limits.ClientCAs.Name: "ClientMtlsCaCertificatesService_create",
-		limits.Tunnels.Name: "TunnelService_create", limits.MeteringBuckets.Name: "MeteringBucketsService_create",
+		limits.CustomDomains.Name: "CustomDomainsService_create",
+		limits.ClientCAs.Name:     "ClientMtlsCaCertificatesService_create",
+		limits.Tunnels.Name:       "TunnelService_create", limits.MeteringBuckets.Name: "MeteringBucketsService_create",
 		limits.Deployments.Name: "DeployService_sources", limits.Builds.Name: "DeployService_sources",
 	}[l.Name]
 }
 
-// TestEachLimitIsAnAccountsOwn: at its own limit an account is refused one more of the things, by a problem that names the
-// limit and what it is, after which nothing is another than before; one that has no limit of its own is answered
-// meanwhile, and so is this one when its limit is gone.
-func TestEachLimitIsAnAccountsOwn(t *testing.T) {
-	p := newPopulated(t)
+// TestEachLimitAppliesToItsAccount sets each limit of an account to the current number of objects. The account must not
+// be able to create another object, and the problem must name the limit and its value. Another account must still be
+// served, and so must this account after its limit was reset.
+func TestEachLimitAppliesToItsAccount(t *testing.T) {
+	p := newPopulatedFixture(t)
 	declared := map[string]api.Declaration{}
 	for _, g := range groups() {
 		for _, d := range g.Declarations() {
 			declared[d.ID] = d
 		}
 	}
-	group := only(t)
-	for _, l := range limits.Own() {
-		if l.Kind == limits.Second || l.Name == limits.TunnelServices.Name {
-			continue // TestEveryOperationOfAnAccountIsOfItsLimit, TestAccountOverItsLimitTakesServicesAway
+	group := onlyGroup(t)
+	for _, l := range limits.PerAccount() {
+		if l.Kind == limits.PerSecond || l.Name == limits.TunnelServices.Name {
+			continue // TestRequestLimitAppliesToEveryOperation, TestAccountOverLimitCanRemoveServices
 		}
-		d, there := declared[makes(l)]
-		if !there {
-			t.Errorf("no operation makes %s", l.Things)
+		d, found := declared[createOperation(l)]
+		if !found {
+			t.Errorf("no operation creates %s, want one", l.Plural)
 			continue
 		}
 		if group != "" {
@@ -219,29 +232,30 @@ func TestEachLimitIsAnAccountsOwn(t *testing.T) {
 		}
 		t.Run(l.Name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := p.Copy(t)
-				path, body := target(t, d, p.book.Request(d), p.names)
-				w.Limit("acme", l, 1)
+				fx := p.Copy(t)
+				path, body := requestTarget(t, d, p.book.Request(d), p.names)
+				fx.SetLimit("acme", l, 1)
 				status := http.StatusForbidden
-				if l.Kind != limits.Kept {
+				if l.Kind != limits.Total {
 					status = http.StatusTooManyRequests
-					w.Call(p.key, d.Method, path, body) // one is there
+					fx.Call(p.key, d.Method, path, body) // so that one object exists
 				}
-				before := w.Items.Snapshot()
-				a := w.Call(p.key, d.Method, path, body).Want(status, "and its limit "+l.Name+" is 1.")
-				if after := a.Header.Get("Retry-After"); (status == http.StatusTooManyRequests) != (after != "") {
-					t.Errorf("Retry-After is %q", after)
+				before := fx.Items.Snapshot()
+				resp := fx.Call(p.key, d.Method, path, body).Want(status, "and its limit "+l.Name+" is 1.")
+				if retryAfter := resp.Header.Get("Retry-After"); (status == http.StatusTooManyRequests) != (retryAfter != "") {
+					t.Errorf("Retry-After of a %d = %q, want one exactly with 429", status, retryAfter)
 				}
-				unchanged(t, before, w.Items.Snapshot())
+				assertUnchanged(t, before, fx.Items.Snapshot())
 				if !slices.Contains(d.Errors, status) {
-					t.Errorf("%s declares %v", d.ID, d.Errors)
+					t.Errorf("%s: Errors = %v, want %d in them", d.ID, d.Errors, status)
 				}
-				other := strings.NewReplacer("acme", "initech").Replace
-				if a := w.Call(w.Account("initech"), d.Method, other(path), other(body)); a.Status == status {
-					t.Errorf("another account is answered %d %s", a.Status, a.Body)
+				renameAccount := strings.NewReplacer("acme", "initech").Replace
+				if resp := fx.Call(fx.CreateAccount("initech"), d.Method, renameAccount(path),
+					renameAccount(body)); resp.Status == status {
+					t.Errorf("request of another account = %d %s, want no refusal", resp.Status, resp.Body)
 				}
-				w.Limit("acme", l, l.Most)
-				w.Call(p.key, d.Method, path, body).Want(d.Status)
+				fx.SetLimit("acme", l, l.Max)
+				fx.Call(p.key, d.Method, path, body).Want(d.Status)
 			})
 		})
 	}

@@ -8,63 +8,67 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gatewright/gatewright/shared/api"
+	"github.com/gatewright/gatewright/shared/management/api"
 )
 
-// TestNamesInBodiesAreExact sends every operation its good bodies with each field
-// in another spelling, beside the right one and in its place, at every depth. One
-// that were read as the field would get past the bounds that the declaration has.
+// TestNamesInBodiesAreExact sends every operation its valid bodies with misspelled fields, in addition to the right
+// field and instead of it, at every depth. If an operation read such a field, the field would bypass the limits of the
+// declaration.
 func TestNamesInBodiesAreExact(t *testing.T) {
-	p := newPopulated(t)
-	operations, schemas := requests(t)
-	each(t, func(d api.Declaration) bool { return d.TakesBody }, func(t *testing.T, d api.Declaration) {
-		sent := 0
+	p := newPopulatedFixture(t)
+	operations, schemas := readOpenAPI(t)
+	forEachOperation(t, func(d api.Declaration) bool { return d.TakesBody }, func(t *testing.T, d api.Declaration) {
+		count := 0
 		for _, r := range variants(p.book, d) {
-			path, body := target(t, d, r, p.names)
+			path, body := requestTarget(t, d, r, p.names)
 			for _, c := range operations[d.ID].RequestBody.Content {
-				misspell(decoded(t, body), c.Schema, schemas, func(right, wrong string, whole any) {
-					sent++
-					raw, err := json.Marshal(whole)
+				misspellFields(decodeJSON(t, body), c.Schema, schemas, func(correct, misspelled string, document any) {
+					count++
+					raw, err := json.Marshal(document)
 					if err != nil {
 						t.Fatal(err)
 					}
-					w := p.Copy(t)
-					before := w.Items.Snapshot()
-					a := w.Call(p.key, d.Method, path, string(raw))
-					if a.Status != http.StatusBadRequest || !strings.Contains(a.Body, "names are exact, write it as "+right) {
-						t.Errorf("%s for %s is answered %d %s", wrong, right, a.Status, a.Body)
+					fx := p.Copy(t)
+					before := fx.Items.Snapshot()
+					resp := fx.Call(p.key, d.Method, path, string(raw))
+					if resp.Status != http.StatusBadRequest || !strings.Contains(resp.Body, "names are exact, write it as "+correct) {
+						t.Errorf("%s in place of %s = %d %s, want 400 that names %s",
+							misspelled, correct, resp.Status, resp.Body, correct)
 					}
-					refusedOnce(w, d, before)
-				}, func() any { return decoded(t, body) })
+					assertRefusalRecorded(fx, d, before)
+				}, func() any { return decodeJSON(t, body) })
 			}
 		}
-		if sent == 0 {
-			t.Error("no field was misspelt")
+		if count == 0 {
+			t.Errorf("%s: number of misspelled fields = 0, want 1 or more", d.ID)
 		}
 	})
 }
 
-// misspell calls try with copies of a whole body in which one field of an object
-// that its schema describes has another spelling. fresh makes a copy.
-func misspell(body any, s schema, schemas map[string]schema, try func(right, wrong string, whole any), fresh func() any) {
-	everyField(body, s, schemas, func(at []any, right string, _ schema) {
-		for _, wrong := range respelt(right) {
-			for _, instead := range []bool{false, true} {
-				whole := fresh()
-				object, _ := within(whole, at).(map[string]any)
-				object[wrong] = object[right]
-				if instead {
-					delete(object, right)
+// misspellFields calls check with copies of a body. In each copy, one field that the schema describes is misspelled.
+// newDocument creates a copy.
+func misspellFields(
+	body any, s schema, schemas map[string]schema, check func(correct, misspelled string, document any),
+	newDocument func() any,
+) {
+	visitFields(body, s, schemas, func(path []any, correct string, _ schema) {
+		for _, misspelled := range misspellings(correct) {
+			for _, replace := range []bool{false, true} {
+				document := newDocument()
+				object, _ := valueAt(document, path).(map[string]any)
+				object[misspelled] = object[correct]
+				if replace {
+					delete(object, correct)
 				}
-				try(right, wrong, whole)
+				check(correct, misspelled, document)
 			}
 		}
 	})
 }
 
-// within follows names and indexes into a value.
-func within(value any, at []any) any {
-	for _, step := range at {
+// valueAt returns the value at a path of names and indexes in value.
+func valueAt(value any, path []any) any {
+	for _, step := range path {
 		switch step := step.(type) {
 		case int:
 			value = value.([]any)[step]
@@ -75,29 +79,31 @@ func within(value any, at []any) any {
 	return value
 }
 
-// respelt are those that encoding/json takes for a name: in other cases, and
-// with letters that Unicode folds to the same.
-func respelt(name string) (all []string) {
-	for _, other := range []string{
+// misspellings returns other spellings that encoding/json accepts for a name: with another case, and with letters that
+// Unicode folds to the same letters.
+func misspellings(name string) (spellings []string) {
+	for _, spelling := range []string{
 		strings.ToUpper(name), strings.ToUpper(name[:1]) + name[1:], strings.ToLower(name),
 		strings.ReplaceAll(name, "s", "\u017f"), strings.ReplaceAll(name, "k", "\u212a"),
 	} {
-		if other != name && !slices.Contains(all, other) {
-			all = append(all, other)
+		if spelling != name && !slices.Contains(spellings, spelling) {
+			spellings = append(spellings, spelling)
 		}
 	}
-	return all
+	return spellings
 }
 
-// TestNamesOfTheCallersOwnAreKept: what is no field has whatever names its owner
-// gives it, those that differ by case among them.
-func TestNamesOfTheCallersOwnAreKept(t *testing.T) {
-	p := newPopulated(t)
-	w := p.Copy(t)
-	consumers := fmt.Sprintf("/v1/accounts/acme/key-buckets/%s/consumers", p.names["bucketName"])
-	w.Call(p.key, http.MethodPost, consumers,
-		`{"name":"kelvin","tags":{"plan":"a","PLAN":"b","Name":"c"},"metadata":{"k":1,"K":2,"\u212a":3,"nested":{"Name":1,"name":2}}}`).Want(http.StatusOK)
-	w.Call(p.key, http.MethodGet, consumers+"/kelvin", "").Want(http.StatusOK,
+// TestFreeFormNamesArePreserved checks that the names in free-form objects are preserved, even if they differ only in
+// case.
+func TestFreeFormNamesArePreserved(t *testing.T) {
+	p := newPopulatedFixture(t)
+	fx := p.Copy(t)
+	consumersPath := fmt.Sprintf("/v1/accounts/acme/key-buckets/%s/consumers", p.names["bucketName"])
+	fx.Call(p.key, http.MethodPost, consumersPath,
+		`{"name":"kelvin","tags":{"plan":"a","PLAN":"b","Name":"c"},"metadata":{"k":1,"K":2,"\u212a":3,"nested":{"Name":1,`+
+			`"name":2}}}`).Want(http.StatusOK)
+	fx.Call(p.key, http.MethodGet, consumersPath+"/kelvin", "").Want(http.StatusOK,
 		`"PLAN":"b"`, `"plan":"a"`, `"Name":"c"`, `"k":1,"K":2`, `:3,"nested":{"Name":1,"name":2}`)
-	w.Call(p.key, http.MethodPost, consumers, `{"name":"twice","metadata":{"k":1,"k":2}}`).Want(http.StatusBadRequest, "body.metadata")
+	fx.Call(p.key, http.MethodPost, consumersPath, `{"name":"twice","metadata":{"k":1,"k":2}}`).Want(http.StatusBadRequest,
+		"body.metadata")
 }

@@ -9,106 +9,108 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gatewright/gatewright/shared/api"
+	"github.com/gatewright/gatewright/shared/management/api"
 )
 
-// list is the answer of an operation that is asked for a part of a list.
-type list struct {
+// listResponse is the response of an operation that returns a part of a list.
+type listResponse struct {
 	Data                 []json.RawMessage
 	Limit, Offset, Total int
 	Next                 string
-	// Pagination is where the audit log has them (contract 1.3).
+	// Pagination has the numbers of the page in the response of the audit log (contract 1.3).
 	Pagination *struct{ Limit, Offset, Total int }
 }
 
-// newestOnly are lists of which there is no second page, and why.
-var newestOnly = map[string]string{
+// unpagedLists are the operations whose lists have only one page, with the reason.
+var unpagedLists = map[string]string{
 	"AnalyticsService_recentCalls": "it is the newest of what changes with every request (contract 2.10)",
 }
 
-// TestEveryListIsPaged asks for every part of what each list holds, entry by
-// entry, and for more than a page may hold.
+// TestEveryListIsPaged requests each list in pages of one entry, and also with more entries than a page can have.
 func TestEveryListIsPaged(t *testing.T) {
-	p := newPopulated(t)
-	operations, _ := requests(t)
+	p := newPopulatedFixture(t)
+	operations, _ := readOpenAPI(t)
 	isList := func(d api.Declaration) bool {
 		for _, parameter := range operations[d.ID].Parameters {
-			if parameter.In == "query" && parameter.Name == "limit" && newestOnly[d.ID] == "" {
+			if parameter.In == "query" && parameter.Name == "limit" && unpagedLists[d.ID] == "" {
 				return true
 			}
 		}
 		return false
 	}
-	each(t, isList, func(t *testing.T, d api.Declaration) {
-		w, n, r := p.Copy(t), maps.Clone(p.names), p.book.Request(d)
-		for _, maker := range makers(d) {
-			plain := p.book.Request(maker)
-			if err := p.book.Steps(w.Client(p.key), n, plain.After); err != nil {
+	forEachOperation(t, isList, func(t *testing.T, d api.Declaration) {
+		fx, n, r := p.Copy(t), maps.Clone(p.names), p.book.Request(d)
+		for _, creator := range createOperations(d) {
+			request := p.book.Request(creator)
+			if err := p.book.RunSteps(fx.Client(p.key), n, request.Prerequisites); err != nil {
 				t.Fatal(err)
 			}
-			path, body := target(t, maker, plain, n)
-			w.Call(p.key, maker.Method, path, body).Want(maker.Status)
+			path, body := requestTarget(t, creator, request, n)
+			fx.Call(p.key, creator.Method, path, body).Want(creator.Status)
 		}
-		path, body := target(t, d, r, n)
-		most := 1000
-		ask := func(query string) (out list) {
+		path, body := requestTarget(t, d, r, n)
+		maxLimit := 1000
+		fetch := func(query string) (out listResponse) {
 			t.Helper()
 			separator := map[bool]string{true: "&", false: "?"}[strings.Contains(path, "?")]
-			a := w.Call(p.key, d.Method, path+separator+query, body).Want(http.StatusOK)
+			a := fx.Call(p.key, d.Method, path+separator+query, body).Want(http.StatusOK)
 			if err := json.Unmarshal([]byte(a.Body), &out); err != nil {
 				t.Fatalf("%v in %s", err, a.Body)
 			}
-			if in := out.Pagination; in != nil {
-				out.Limit, out.Offset, out.Total, most = in.Limit, in.Offset, in.Total, 100
+			if pagination := out.Pagination; pagination != nil {
+				out.Limit, out.Offset, out.Total, maxLimit = pagination.Limit, pagination.Offset, pagination.Total, 100
 			}
 			if out.Data == nil {
-				t.Errorf("%s: data is not a list in %s", query, a.Body)
+				t.Errorf("%s: data in %s is no list, want one", query, a.Body)
 			}
 			return out
 		}
-		all := ask("limit=1001")
-		if all.Limit != most || all.Offset != 0 || all.Total != len(all.Data) {
-			t.Errorf("a limit of 1001: limit %d, offset %d, total %d, with %d entries", all.Limit, all.Offset, all.Total, len(all.Data))
+		whole := fetch("limit=1001")
+		if whole.Limit != maxLimit || whole.Offset != 0 || whole.Total != len(whole.Data) {
+			t.Errorf("limit=1001 = limit %d, offset %d, total %d, want %d, 0, %d",
+				whole.Limit, whole.Offset, whole.Total, maxLimit, len(whole.Data))
 		}
-		if len(all.Data) <= len(makers(d)) {
-			t.Fatalf("it has %d entries: make more in the world of the group's samples.json", len(all.Data))
+		if len(whole.Data) <= len(createOperations(d)) {
+			t.Fatalf("%s has %d entries, want more than %d: create more in the group's samples.json",
+				d.ID, len(whole.Data), len(createOperations(d)))
 		}
 		takesCursors := slices.ContainsFunc(operations[d.ID].Parameters, func(p parameter) bool { return p.Name == "after" })
-		for n, next := 0, ""; takesCursors && n < len(all.Data); n++ {
-			got := ask("limit=1" + next)
-			if len(got.Data) != 1 || string(got.Data[0]) != string(all.Data[n]) || got.Total != len(all.Data) || (got.Next == "") != (n == len(all.Data)-1) {
-				t.Fatalf("entry %d by a cursor: got %s, total %d, next %q; the whole list is %s", n, got.Data, got.Total, got.Next, all.Data)
+		for n, next := 0, ""; takesCursors && n < len(whole.Data); n++ {
+			got := fetch("limit=1" + next)
+			if len(got.Data) != 1 || string(got.Data[0]) != string(whole.Data[n]) || got.Total != len(whole.Data) ||
+				(got.Next == "") != (n == len(whole.Data)-1) {
+				t.Fatalf("entry %d by a cursor = %s, total %d, next %q, want the entry of the whole list %s",
+					n, got.Data, got.Total, got.Next, whole.Data)
 			}
 			next = "&after=" + got.Next
 		}
-		for offset := range len(all.Data) + 1 {
-			got, want := ask(fmt.Sprintf("limit=1&offset=%d", offset)), all.Data[offset:min(offset+1, len(all.Data))]
+		for offset := range len(whole.Data) + 1 {
+			got, want := fetch(fmt.Sprintf("limit=1&offset=%d", offset)), whole.Data[offset:min(offset+1, len(whole.Data))]
 			same := slices.EqualFunc(got.Data, want, func(a, b json.RawMessage) bool { return string(a) == string(b) })
-			if !same || got.Limit != 1 || got.Offset != offset || got.Total != len(all.Data) {
-				t.Errorf("entry %d alone: got %s, limit %d, offset %d, total %d; the whole list is %s",
-					offset, got.Data, got.Limit, got.Offset, got.Total, all.Data)
+			if !same || got.Limit != 1 || got.Offset != offset || got.Total != len(whole.Data) {
+				t.Errorf("limit=1&offset=%d = %s, limit %d, offset %d, total %d, want %s with the total %d",
+					offset, got.Data, got.Limit, got.Offset, got.Total, want, len(whole.Data))
 			}
 		}
 	})
 }
 
-// makers are the operations that make one more entry of a list: what is posted
-// to its path.
-func makers(d api.Declaration) (out []api.Declaration) {
+// createOperations returns the operations that add an entry to a list: those with POST and the list's path.
+func createOperations(d api.Declaration) (out []api.Declaration) {
 	for _, g := range groups() {
-		for _, other := range g.Declarations() {
-			if other.Path == d.Path && other.Method == http.MethodPost {
-				out = append(out, other)
+		for _, declared := range g.Declarations() {
+			if declared.Path == d.Path && declared.Method == http.MethodPost {
+				out = append(out, declared)
 			}
 		}
 	}
 	return out
 }
 
-// TestEveryListInAnAnswerHasABound: the entries of pages are counted in bytes
-// (api.NewList); any other list or map in an answer has to be short by itself,
-// for the platform carries 6 MB. Who adds one says here by what.
-func TestEveryListInAnAnswerHasABound(t *testing.T) {
+// TestEveryListInAResponseIsBounded checks that the size of every list and map in responses is limited, because the
+// platform only supports responses of 6 MB. api.NewList limits the bytes of a page. Every other list or map needs an
+// entry here that names its limit.
+func TestEveryListInAResponseIsBounded(t *testing.T) {
 	bounds := map[string]string{
 		"AnalyticsCallerStats.callsByStatusCode": "900, the statuses there are",
 		"AnalyticsGraphqlData.operations":        "some 200, of a name and a type each",
@@ -131,7 +133,7 @@ func TestEveryListInAnAnswerHasABound(t *testing.T) {
 		"ConsumersCreatedKeys.data":              "what a request of 1 MiB makes",
 		"DeploymentsBuildResult.errors":          "what a build tells",
 		"DeploymentsBuildResult.warnings":        "what a build tells",
-		"DeploymentsRoute.policies":              "100 (shownPolicies)",
+		"DeploymentsRoute.policies":              "100 (maxShownPolicies)",
 		"DeploymentsStatus.steps":                "the steps of a build",
 		"MeteringPlan.meters":                    "50",
 		"MeteringSubscription.metadata":          "1024 bytes",
@@ -148,23 +150,23 @@ func TestEveryListInAnAnswerHasABound(t *testing.T) {
 		"SessionsCaller.environments":            "3",
 		"AccountKeysCreatedKey.environments":     "3",
 	}
-	operations, schemas := requests(t)
-	sent := map[string]bool{}
+	operations, schemas := readOpenAPI(t)
+	requestSchemas := map[string]bool{}
 	for _, o := range operations {
 		for _, c := range o.RequestBody.Content {
-			sent[strings.TrimPrefix(c.Schema.Ref, "#/components/schemas/")] = true
+			requestSchemas[strings.TrimPrefix(c.Schema.Ref, "#/components/schemas/")] = true
 		}
 	}
 	for name, s := range schemas {
 		for field, property := range s.Properties {
-			property = property.of(schemas)
+			property = property.resolve(schemas)
 			isPage := strings.HasSuffix(name, "List") && field == "data" && s.Properties["total"].Type != nil
 			isObject := strings.Contains(fmt.Sprint(property.Type), "object") && len(property.Properties) == 0
-			if isPage || sent[name] || !isObject && !strings.Contains(fmt.Sprint(property.Type), "array") {
+			if isPage || requestSchemas[name] || !isObject && !strings.Contains(fmt.Sprint(property.Type), "array") {
 				continue
 			}
 			if bounds[name+"."+field] == "" {
-				t.Errorf("%s.%s may be of any length: make it a page, or bound it and say by what", name, field)
+				t.Errorf("%s.%s has no bound, want a page, or a bound with its reason", name, field)
 			}
 		}
 	}

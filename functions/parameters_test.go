@@ -9,44 +9,44 @@ import (
 	"testing"
 
 	"github.com/gatewright/gatewright/events"
-	"github.com/gatewright/gatewright/shared/api"
+	"github.com/gatewright/gatewright/shared/management/api"
 )
 
-// TestEmptyParametersAreRefused: a parameter of a query that is there and empty is
-// a mistake. To take it for absent would answer limit= with 1000 entries and
-// manager-email= with every consumer.
+// TestEmptyParametersAreRefused checks that empty query parameters are refused. If they were treated as missing, limit=
+// would return 1000 entries, and manager-email= every consumer.
 func TestEmptyParametersAreRefused(t *testing.T) {
-	p := newPopulated(t)
-	operations, _ := requests(t)
-	each(t, every, func(t *testing.T, d api.Declaration) {
+	p := newPopulatedFixture(t)
+	operations, _ := readOpenAPI(t)
+	forEachOperation(t, anyOperation, func(t *testing.T, d api.Declaration) {
 		for _, parameter := range operations[d.ID].Parameters {
 			switch {
 			case parameter.In != "query",
-				parameter.Name == "tag",         // whose names are the caller's own
-				parameter.Name == "accountName": // the key's own account, where a client has none
+				parameter.Name == "tag",         // callers choose the names of tags
+				parameter.Name == "accountName": // clients without an account name send an empty one
 				continue
 			}
-			for _, spelled := range []string{parameter.Name + "=", parameter.Name} {
+			for _, query := range []string{parameter.Name + "=", parameter.Name} {
 				r := p.book.Request(d)
-				r.Query = strings.TrimPrefix(r.Query+"&"+spelled, "&")
-				path, body := target(t, d, r, p.names)
-				w := p.Copy(t)
-				before := w.Items.Snapshot()
-				w.Call(p.key, d.Method, path, body).Want(http.StatusBadRequest, "query."+parameter.Name+": is empty")
-				refusedOnce(w, d, before)
+				r.Query = strings.TrimPrefix(r.Query+"&"+query, "&")
+				path, body := requestTarget(t, d, r, p.names)
+				fx := p.Copy(t)
+				before := fx.Items.Snapshot()
+				fx.Call(p.key, d.Method, path, body).Want(http.StatusBadRequest, "query."+parameter.Name+": is empty")
+				assertRefusalRecorded(fx, d, before)
 			}
 		}
 	})
 }
 
-// TestRepeatedParametersAreRefused: of limit=1&limit=2 two parsers take different
-// ones.
+// TestRepeatedParametersAreRefused checks that repeated query parameters are refused, because parsers interpret
+// limit=1&limit=2 differently.
 func TestRepeatedParametersAreRefused(t *testing.T) {
-	p := newPopulated(t)
-	operations, _ := requests(t)
-	each(t, every, func(t *testing.T, d api.Declaration) {
+	p := newPopulatedFixture(t)
+	operations, _ := readOpenAPI(t)
+	forEachOperation(t, anyOperation, func(t *testing.T, d api.Declaration) {
 		for _, parameter := range operations[d.ID].Parameters {
-			if parameter.In != "query" || parameter.Name == "tag" || parameter.Name == "consumers" { // of which there may be several
+			// these parameters can be repeated
+			if parameter.In != "query" || parameter.Name == "tag" || parameter.Name == "consumers" {
 				continue
 			}
 			first := parameter.Name
@@ -54,62 +54,62 @@ func TestRepeatedParametersAreRefused(t *testing.T) {
 			for _, second := range []string{first + "=2", first + "=1", escaped + "=2"} {
 				r := p.book.Request(d)
 				r.Query = first + "=1&" + second
-				path, body := target(t, d, r, p.names)
-				w := p.Copy(t)
-				before := w.Items.Snapshot()
-				w.Call(p.key, d.Method, path, body).Want(http.StatusBadRequest, "query."+first+": is given more than once")
-				refusedOnce(w, d, before)
+				path, body := requestTarget(t, d, r, p.names)
+				fx := p.Copy(t)
+				before := fx.Items.Snapshot()
+				fx.Call(p.key, d.Method, path, body).Want(http.StatusBadRequest, "query."+first+": is given more than once")
+				assertRefusalRecorded(fx, d, before)
 			}
 		}
 	})
 }
 
-// TestStrangersAreRefusedWhateverTheyAsk: what is wrong with a path or a query is
-// told to callers who are known.
-func TestStrangersAreRefusedWhateverTheyAsk(t *testing.T) {
-	p := newPopulated(t)
-	each(t, private, func(t *testing.T, d api.Declaration) {
-		r, w := p.book.Request(d), p.Copy(t)
-		path, body := target(t, d, r, p.names)
-		asked := []string{path + map[bool]string{true: "&", false: "?"}[strings.Contains(path, "?")] + "a=%00"}
+// TestUnauthenticatedRequestIsAlwaysUnauthorized checks that the response without a valid key is 401, even if the path
+// or the query is invalid too.
+func TestUnauthenticatedRequestIsAlwaysUnauthorized(t *testing.T) {
+	p := newPopulatedFixture(t)
+	forEachOperation(t, needsKey, func(t *testing.T, d api.Declaration) {
+		r, fx := p.book.Request(d), p.Copy(t)
+		path, body := requestTarget(t, d, r, p.names)
+		paths := []string{path + map[bool]string{true: "&", false: "?"}[strings.Contains(path, "?")] + "a=%00"}
 		for _, name := range events.Parameters(d) {
 			n := maps.Clone(p.names)
 			n[name] = "a\x00\ufffd"
-			spoilt, _ := target(t, d, r, n)
-			asked = append(asked, spoilt)
+			invalidPath, _ := requestTarget(t, d, r, n)
+			paths = append(paths, invalidPath)
 		}
-		before := w.Items.Snapshot()
-		for _, path := range asked {
-			w.Call("", d.Method, path, body).Want(http.StatusUnauthorized)
+		before := fx.Items.Snapshot()
+		for _, path := range paths {
+			fx.Call("", d.Method, path, body).Want(http.StatusUnauthorized)
 		}
-		unchanged(t, before, w.Items.Snapshot())
+		assertUnchanged(t, before, fx.Items.Snapshot())
 	})
 }
 
-var uuidText = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
+var uuidPattern = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
 
-// TestUUIDsAreTheSameInEitherCase asks for everything that a path names by a UUID
-// in upper case, too.
-func TestUUIDsAreTheSameInEitherCase(t *testing.T) {
-	p := newPopulated(t)
-	found := false
-	each(t, every, func(t *testing.T, d api.Declaration) {
+// TestUUIDsAreCaseInsensitive checks that every object that a path identifies by a UUID is also found by the UUID in
+// upper case.
+func TestUUIDsAreCaseInsensitive(t *testing.T) {
+	p := newPopulatedFixture(t)
+	tested := false
+	forEachOperation(t, anyOperation, func(t *testing.T, d api.Declaration) {
 		for _, name := range events.Parameters(d) {
-			if !uuidText.MatchString(p.names[name]) {
+			if !uuidPattern.MatchString(p.names[name]) {
 				continue
 			}
-			found = true
+			tested = true
 			n := maps.Clone(p.names)
 			n[name] = strings.ToUpper(n[name])
-			path, body := target(t, d, p.book.Request(d), p.names)
+			path, body := requestTarget(t, d, p.book.Request(d), p.names)
 			want := p.Copy(t).Call(p.key, d.Method, path, body).Want(d.Status)
-			path, body = target(t, d, p.book.Request(d), n)
+			path, body = requestTarget(t, d, p.book.Request(d), n)
 			if got := p.Copy(t).Call(p.key, d.Method, path, body); got.Body != want.Body || got.Status != want.Status {
-				t.Errorf("%s in upper case is answered %d %s, want %d %s", name, got.Status, got.Body, want.Status, want.Body)
+				t.Errorf("request with %s in upper case = %d %s, want %d %s", name, got.Status, got.Body, want.Status, want.Body)
 			}
 		}
 	})
-	if only(t) == "" && !found {
-		t.Error("no path of the API has a UUID: this test looks at nothing")
+	if onlyGroup(t) == "" && !tested {
+		t.Error("number of paths with a UUID = 0, want 1 or more")
 	}
 }

@@ -6,67 +6,68 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gatewright/gatewright/shared/api"
-	"github.com/gatewright/gatewright/shared/durable"
-	"github.com/gatewright/gatewright/shared/store"
+	"github.com/gatewright/gatewright/shared/core/store"
+	"github.com/gatewright/gatewright/shared/management/api"
+	"github.com/gatewright/gatewright/shared/runtime/durable"
 )
 
-// TestAllThatIsSealedIsRenewed: a value that nobody has declared would be lost when the old root key is retired, a
-// day after a rotation that looked well. What the table has as bytes, after any operation, is sealed.
-func TestAllThatIsSealedIsRenewed(t *testing.T) {
-	p := newPopulated(t)
-	// What is public is bytes too: the certificates of CAs.
+// TestEverySealedValueIsRotated checks that a rotation of the root key covers every sealed value. It treats all
+// attributes of bytes that operations store as sealed. A value that is not covered would be lost when the old root key
+// is deleted, a day after a rotation that seemed successful.
+func TestEverySealedValueIsRotated(t *testing.T) {
+	p := newPopulatedFixture(t)
+	// The certificates of CAs are bytes, but public.
 	declared, seen := map[string]bool{"client-ca certificate": true}, map[string]bool{}
-	note := func(items map[store.Key]store.Item) {
+	recordPaths := func(items map[store.Key]store.Item) {
 		for key, item := range items {
 			for name, value := range item {
-				for _, path := range bytesIn(name, value) {
+				for _, attributePath := range bytePaths(name, value) {
 					space, _, _ := strings.Cut(key.PK, "#")
-					seen[space+" "+path] = true
+					seen[space+" "+attributePath] = true
 				}
 			}
 		}
 	}
-	each(t, every, func(t *testing.T, d api.Declaration) {
+	forEachOperation(t, anyOperation, func(t *testing.T, d api.Declaration) {
 		for _, r := range variants(p.book, d) {
-			w, _, _ := p.good(t, d, r)
-			note(w.Items.Snapshot())
-			for _, k := range durable.Rotation(w.Parts).Kept() {
+			fx, _, _ := p.sendValid(t, d, r)
+			recordPaths(fx.Items.Snapshot())
+			for _, k := range durable.Rotation(fx.Parts).SealedRecords() {
 				for _, attribute := range k.Attributes {
-					declared[string(k.Space)+" "+attribute] = true
+					declared[string(k.Prefix)+" "+attribute] = true
 				}
 			}
 		}
 	})
 	if len(seen) < 4 {
-		t.Errorf("only %v was seen, which tests nothing", seen)
+		t.Errorf("paths with bytes = %v, want 4 or more", seen)
 	}
-	for what := range seen {
-		if !declared[what] {
-			t.Errorf("%s is bytes, and no package declares it to a rotation of the root key (rotation.Kept)", what)
+	for path := range seen {
+		if !declared[path] {
+			t.Errorf("%s has bytes, want it declared in rotation.SealedRecords", path)
 		}
 	}
 }
 
-// bytesIn are the paths of bytes in an attribute. Its kinds are known by their forms: the SDK that has their types stays
-// in store.
-func bytesIn(path string, value any) (paths []string) {
+// bytePaths returns the paths of byte values in an attribute. It uses reflection, because only package store may import
+// the SDK with the types of attributes.
+func bytePaths(path string, value any) (paths []string) {
 	v := reflect.Indirect(reflect.ValueOf(value))
 	if v.Kind() != reflect.Struct || !v.FieldByName("Value").IsValid() {
 		return nil
 	}
-	its := v.FieldByName("Value")
-	if _, ok := its.Interface().([]byte); ok {
+	inner := v.FieldByName("Value")
+	if _, ok := inner.Interface().([]byte); ok {
 		return []string{path}
 	}
-	if its.Kind() == reflect.Map {
-		for _, key := range its.MapKeys() {
-			paths = append(paths, bytesIn(path+"."+key.String(), its.MapIndex(key).Interface())...)
+	if inner.Kind() == reflect.Map {
+		for _, key := range inner.MapKeys() {
+			paths = append(paths, bytePaths(path+"."+key.String(), inner.MapIndex(key).Interface())...)
 		}
 	}
-	if its.Kind() == reflect.Slice {
-		for i := range its.Len() {
-			paths = append(paths, bytesIn(path, its.Index(i).Interface())...)
+	if inner.Kind() == reflect.Slice {
+		for i := range inner.Len() {
+			paths = append(paths, bytePaths(path, inner.Index(i).Interface())...)
 		}
 	}
 	slices.Sort(paths)

@@ -8,25 +8,25 @@ import (
 	"testing"
 
 	"github.com/gatewright/gatewright/events"
-	"github.com/gatewright/gatewright/shared/api"
+	"github.com/gatewright/gatewright/shared/management/api"
 )
 
-// of gives the schema that a schema refers to.
-func (s schema) of(schemas map[string]schema) schema {
+// resolve returns the schema to which s refers, or s itself.
+func (s schema) resolve(schemas map[string]schema) schema {
 	if name, ok := strings.CutPrefix(s.Ref, "#/components/schemas/"); ok {
 		return schemas[name]
 	}
 	return s
 }
 
-// unknown lists the fields of a body that its schema does not have.
-func unknown(at string, body any, s schema, schemas map[string]schema) (found []string) {
-	s = s.of(schemas)
+// unknownFields returns the fields of a body that are not in its schema.
+func unknownFields(location string, body any, s schema, schemas map[string]schema) (found []string) {
+	s = s.resolve(schemas)
 	switch body := body.(type) {
 	case []any:
 		for _, entry := range body {
 			if s.Items != nil {
-				found = append(found, unknown(at+"[]", entry, *s.Items, schemas)...)
+				found = append(found, unknownFields(location+"[]", entry, *s.Items, schemas)...)
 			}
 		}
 	case map[string]any:
@@ -34,21 +34,20 @@ func unknown(at string, body any, s schema, schemas map[string]schema) (found []
 			property, ok := s.Properties[name]
 			switch {
 			case ok:
-				found = append(found, unknown(at+"."+name, body[name], property, schemas)...)
+				found = append(found, unknownFields(location+"."+name, body[name], property, schemas)...)
 			case len(s.Properties) > 0:
-				found = append(found, at+"."+name)
+				found = append(found, location+"."+name)
 			}
 		}
 	}
 	return found
 }
 
-// TestSamplesAskForWhatThereIs: a field or a parameter that is misspelled in a
-// sample is ignored, as those of a client are, and would leave what it means
-// untested, and be an example in the document.
-func TestSamplesAskForWhatThereIs(t *testing.T) {
+// TestSamplesUseOnlyDeclaredNames checks that samples have no misspelled fields or parameters. The API would ignore
+// them, so the intended field would not be tested, and the misspelled one would be in an example of the document.
+func TestSamplesUseOnlyDeclaredNames(t *testing.T) {
 	book := samples(t)
-	operations, schemas := requests(t)
+	operations, schemas := readOpenAPI(t)
 	parameters := map[string]bool{}
 	for _, g := range groups() {
 		for _, d := range g.Declarations() {
@@ -57,12 +56,12 @@ func TestSamplesAskForWhatThereIs(t *testing.T) {
 			}
 		}
 	}
-	asked := map[string]map[string]bool{} // which query parameters of each operation
+	sampledParameters := map[string]map[string]bool{} // the query parameters in samples, by operation
 	check := func(t *testing.T, d api.Declaration, r events.Request) {
 		t.Helper()
 		for name := range r.Names {
 			if !parameters[name] {
-				t.Errorf("%s: nothing has the parameter %s of its names", d.ID, name)
+				t.Errorf("%s: a sample names %s, want a path parameter", d.ID, name)
 			}
 		}
 		query, err := url.ParseQuery(r.Query)
@@ -70,28 +69,29 @@ func TestSamplesAskForWhatThereIs(t *testing.T) {
 			t.Fatal(err)
 		}
 		for name := range query {
-			if !slices.ContainsFunc(operations[d.ID].Parameters, func(p parameter) bool { return p.takes(name) }) {
-				t.Errorf("%s: it has no parameter %s", d.ID, name)
+			if !slices.ContainsFunc(operations[d.ID].Parameters, func(p parameter) bool { return p.matches(name) }) {
+				t.Errorf("%s: a sample has the query parameter %s, want one of the operation", d.ID, name)
 			}
-			if asked[d.ID] == nil {
-				asked[d.ID] = map[string]bool{}
+			if sampledParameters[d.ID] == nil {
+				sampledParameters[d.ID] = map[string]bool{}
 			}
-			asked[d.ID][name] = true
+			sampledParameters[d.ID][name] = true
 		}
 		for _, c := range operations[d.ID].RequestBody.Content {
-			if found := unknown("body", decoded(t, string(r.Body)), c.Schema, schemas); len(found) > 0 {
-				t.Errorf("%s: its body has no %v", d.ID, found)
+			if found := unknownFields("body", decodeJSON(t, string(r.Body)), c.Schema, schemas); len(found) > 0 {
+				t.Errorf("%s: unknown fields of a sample = %v, want none", d.ID, found)
 			}
 		}
 	}
 	for _, g := range groups() {
 		for _, d := range g.Declarations() {
-			for _, r := range append(variants(book, d), book.Making(d)...) {
+			for _, r := range append(variants(book, d), book.CreationRequests(d)...) {
 				check(t, d, r)
 			}
 			for _, p := range operations[d.ID].Parameters {
-				if isPart := slices.Contains([]string{"limit", "offset", "after"}, p.Name); p.In == "query" && !isPart && !slices.ContainsFunc(slices.Collect(maps.Keys(asked[d.ID])), p.takes) {
-					t.Errorf("%s: no good request has the query parameter %s, and so no test of all operations: add one to \"also\"", d.ID, p.Name)
+				if isPaging := slices.Contains([]string{"limit", "offset", "after"}, p.Name); p.In == "query" && !isPaging &&
+					!slices.ContainsFunc(slices.Collect(maps.Keys(sampledParameters[d.ID])), p.matches) {
+					t.Errorf("%s: no sample has the query parameter %s, want one: add a request to \"also\"", d.ID, p.Name)
 				}
 			}
 		}

@@ -13,56 +13,55 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gatewright/gatewright/shared/api"
-	"github.com/gatewright/gatewright/shared/store"
+	"github.com/gatewright/gatewright/shared/core/store"
+	"github.com/gatewright/gatewright/shared/management/api"
 )
 
-// secretFields are the fields of requests and answers whose texts open
-// something: an API key, a variable's value, what connects to a bucket, an
-// address that takes an upload.
+// secretFields returns the names of fields that contain a secret: a key, the value of a variable, a token, or an upload
+// address.
 func secretFields() []string { return []string{"key", "value", "token", "uploadUrl"} }
 
-// sounds are parts of names of fields that hold what opens something.
-var sounds = regexp.MustCompile(`(?i)secret|token|passw|passphrase|private|credential|sealed|hash|cipher|signature|\bpin\b|^key$|apikey$|url$`)
+// secretName matches names of fields that sound like secrets.
+var secretName = regexp.MustCompile(
+	`(?i)secret|token|passw|passphrase|private|credential|sealed|hash|cipher|signature|\bpin\b|^key$|apikey$|url$`)
 
-// secretFormat marks a field of a request or an answer that holds a secret: that is
-// how a tool knows what it masks.
+// secretFormat is the format of fields that contain a secret. Tools mask such fields.
 const secretFormat = "password"
 
-// TestFieldsThatSoundSecretAreMarked: an answer gets a field that opens something
-// by intention, and then tools mask it and TestNoSecretIsKept follows what it holds.
-func TestFieldsThatSoundSecretAreMarked(t *testing.T) {
-	known := []string{
-		"isSecret",          // whether a value is one
-		"hash", "signature", // what proves an audit record, and is in files for others
-		"url", "repositoryUrl", "logUrl", // addresses that anybody may know
+// TestFieldsWithSecretNamesAreMarked checks that fields whose names sound like a secret have the secret format. So
+// tools mask them, and TestSecretsAreNotStoredInClear searches for their values.
+func TestFieldsWithSecretNamesAreMarked(t *testing.T) {
+	exempt := []string{
+		"isSecret",          // a flag
+		"hash", "signature", // public proofs of an audit record
+		"url", "repositoryUrl", "logUrl", // public addresses
 	}
-	_, schemas := requests(t)
+	_, schemas := readOpenAPI(t)
 	for name, s := range schemas {
-		for field, of := range s.Properties {
-			marked := of.Format == secretFormat
-			if sounds.MatchString(field) && !marked && !slices.Contains(known, field) {
-				t.Errorf(`%s.%s sounds secret: leave it out, mark it with format:"password", or list it here`, name, field)
+		for field, property := range s.Properties {
+			marked := property.Format == secretFormat
+			if secretName.MatchString(field) && !marked && !slices.Contains(exempt, field) {
+				t.Errorf(`%s.%s has the name of a secret, want format:"password", no such field or an exemption`, name, field)
 			}
 			if marked && !slices.Contains(secretFields(), field) {
-				t.Errorf("%s.%s is marked as a secret: list it in secretFields", name, field)
+				t.Errorf("%s.%s is marked as a secret, want it in secretFields", name, field)
 			}
 		}
 	}
 }
 
-// TestNothingSealedIsAnswered: what the table holds as bytes is sealed or hashed,
-// and is nobody's to read.
-func TestNothingSealedIsAnswered(t *testing.T) {
-	p := newPopulated(t)
-	each(t, every, func(t *testing.T, d api.Declaration) {
+// TestResponsesContainNoSealedBytes checks that no response contains a byte value of the table, in any encoding,
+// because byte values are sealed or hashed.
+func TestResponsesContainNoSealedBytes(t *testing.T) {
+	p := newPopulatedFixture(t)
+	forEachOperation(t, anyOperation, func(t *testing.T, d api.Declaration) {
 		for _, r := range variants(p.book, d) {
-			w, a, _ := p.good(t, d, r)
-			for key, item := range w.Items.Snapshot() {
+			fx, resp, _ := p.sendValid(t, d, r)
+			for key, item := range fx.Items.Snapshot() {
 				for name, value := range item {
-					for _, text := range spellings(t, value) {
-						if strings.Contains(a.Body, text) {
-							t.Errorf("it answers the %s of %s %s", name, key.PK, key.SK)
+					for _, text := range encodings(t, value) {
+						if strings.Contains(resp.Body, text) {
+							t.Errorf("the response contains %s of %s %s, want no sealed bytes", name, key.PK, key.SK)
 						}
 					}
 				}
@@ -71,9 +70,9 @@ func TestNothingSealedIsAnswered(t *testing.T) {
 	})
 }
 
-// spellings are how an answer could show an attribute of bytes, none for any
-// other. It is known by its type's name: the SDK that has it stays in store.
-func spellings(t *testing.T, attribute any) []string {
+// encodings returns the possible encodings of a byte value in a response, and none for other attributes. It recognizes
+// byte values by the name of their type, because only package store may import the SDK.
+func encodings(t *testing.T, attribute any) []string {
 	t.Helper()
 	if fmt.Sprintf("%T", attribute) != "*types.AttributeValueMemberB" {
 		return nil
@@ -90,32 +89,32 @@ func spellings(t *testing.T, attribute any) []string {
 		return nil
 	}
 	return []string{
-		base64.StdEncoding.EncodeToString(b.Value), base64.RawURLEncoding.EncodeToString(b.Value), hex.EncodeToString(b.Value),
+		base64.StdEncoding.EncodeToString(b.Value), base64.RawURLEncoding.EncodeToString(b.Value),
+		hex.EncodeToString(b.Value),
 	}
 }
 
-// visit calls seen for every field of a decoded JSON text, and for every text
-// in it, whose field has no name in a list.
-func visit(v any, seen func(name, text string)) {
+// visitTexts calls f with every field name and every string in decoded JSON. For strings in a list, the name is "".
+func visitTexts(v any, f func(name, text string)) {
 	switch v := v.(type) {
 	case []any:
-		for _, each := range v {
-			visit(each, seen)
+		for _, element := range v {
+			visitTexts(element, f)
 		}
 	case map[string]any:
-		for name, each := range v {
-			if text, ok := each.(string); ok {
-				seen(name, text)
+		for name, element := range v {
+			if text, ok := element.(string); ok {
+				f(name, text)
 			} else {
-				visit(each, seen)
+				visitTexts(element, f)
 			}
 		}
 	case string:
-		seen("", v)
+		f("", v)
 	}
 }
 
-func decoded(t *testing.T, text string) (v any) {
+func decodeJSON(t *testing.T, text string) (v any) {
 	t.Helper()
 	if text == "" {
 		return nil
@@ -126,10 +125,10 @@ func decoded(t *testing.T, text string) (v any) {
 	return v
 }
 
-// secretsIn gives the secrets of a body.
-func secretsIn(t *testing.T, body string) (found []string) {
+// secretTexts returns the secrets in a body.
+func secretTexts(t *testing.T, body string) (found []string) {
 	t.Helper()
-	visit(decoded(t, body), func(name, text string) {
+	visitTexts(decodeJSON(t, body), func(name, text string) {
 		if slices.Contains(secretFields(), name) && text != "" && !strings.HasPrefix(text, "****") {
 			found = append(found, text)
 		}
@@ -137,14 +136,14 @@ func secretsIn(t *testing.T, body string) (found []string) {
 	return found
 }
 
-// texts are those of a record of the table, bytes among them.
-func texts(t *testing.T, item store.Item) (found []string) {
+// recordTexts returns all strings and byte values of a record as texts.
+func recordTexts(t *testing.T, item store.Item) (found []string) {
 	t.Helper()
 	record, err := json.Marshal(item)
 	if err != nil {
 		t.Fatal(err)
 	}
-	visit(decoded(t, string(record)), func(_, text string) {
+	visitTexts(decodeJSON(t, string(record)), func(_, text string) {
 		found = append(found, text)
 		if raw, err := base64.StdEncoding.DecodeString(text); err == nil {
 			found = append(found, string(raw))
@@ -153,40 +152,39 @@ func texts(t *testing.T, item store.Item) (found []string) {
 	return found
 }
 
-// TestNoSecretIsKept: what an operation takes or answers that opens something
-// is neither in the table, audit records included, nor in the log; nor is the
-// account key that it was asked with.
-func TestNoSecretIsKept(t *testing.T) {
-	p := newPopulated(t)
-	met := map[string]bool{}
-	each(t, private, func(t *testing.T, d api.Declaration) {
+// TestSecretsAreNotStoredInClear checks that secrets in requests and responses, and the account key of the request, are
+// neither in the table, including audit records, nor in the log.
+func TestSecretsAreNotStoredInClear(t *testing.T) {
+	p := newPopulatedFixture(t)
+	secrets := map[string]bool{}
+	forEachOperation(t, needsKey, func(t *testing.T, d api.Declaration) {
 		for _, r := range variants(p.book, d) {
-			w, n := p.Copy(t), maps.Clone(p.names)
-			if err := p.book.Steps(w.Client(p.key), n, r.After); err != nil {
+			fx, n := p.Copy(t), maps.Clone(p.names)
+			if err := p.book.RunSteps(fx.Client(p.key), n, r.Prerequisites); err != nil {
 				t.Fatal(err)
 			}
 			var log bytes.Buffer
-			w.Parts.Log = slog.New(slog.NewJSONHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
-			w.Restart()
-			path, body := target(t, d, r, n)
-			a := w.Call(p.key, d.Method, path, body)
+			fx.Parts.Log = slog.New(slog.NewJSONHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+			fx.Restart()
+			path, body := requestTarget(t, d, r, n)
+			resp := fx.Call(p.key, d.Method, path, body)
 			if log.Len() == 0 {
-				t.Fatal("the request has no line in the log")
+				t.Fatal("the log is empty, want a line for the request")
 			}
-			for _, secret := range append(append(secretsIn(t, body), secretsIn(t, a.Body)...), p.key) {
-				met[secret] = true
+			for _, secret := range append(append(secretTexts(t, body), secretTexts(t, resp.Body)...), p.key) {
+				secrets[secret] = true
 				if strings.Contains(log.String(), secret) {
-					t.Errorf("the log holds %q: %s", secret, log.String())
+					t.Errorf("the log contains %q, want no secret: %s", secret, log.String())
 				}
-				for key, item := range w.Items.Snapshot() {
-					if slices.ContainsFunc(texts(t, item), func(text string) bool { return strings.Contains(text, secret) }) {
-						t.Errorf("%s %s holds %q", key.PK, key.SK, secret)
+				for key, item := range fx.Items.Snapshot() {
+					if slices.ContainsFunc(recordTexts(t, item), func(text string) bool { return strings.Contains(text, secret) }) {
+						t.Errorf("%s %s contains %q, want no secret in clear", key.PK, key.SK, secret)
 					}
 				}
 			}
 		}
 	})
-	if only(t) == "" && len(met) < 2 {
-		t.Error("no request has a secret: see secretFields")
+	if onlyGroup(t) == "" && len(secrets) < 2 {
+		t.Errorf("secrets in requests = %d, want 2 or more: see secretFields", len(secrets))
 	}
 }

@@ -12,238 +12,244 @@ import (
 
 	"github.com/gatewright/gatewright/events"
 	"github.com/gatewright/gatewright/functions/functionstest"
-	"github.com/gatewright/gatewright/shared/accounts"
-	"github.com/gatewright/gatewright/shared/api"
-	"github.com/gatewright/gatewright/shared/auth"
-	"github.com/gatewright/gatewright/shared/environment"
+	"github.com/gatewright/gatewright/shared/core/auth"
+	"github.com/gatewright/gatewright/shared/format/environment"
+	"github.com/gatewright/gatewright/shared/management/api"
+	"github.com/gatewright/gatewright/shared/resource/accounts"
 )
 
-// The authorization sweep asks every operation that the declarations list, as
-// everyone who must not get an answer. What a caller does not see has to read,
-// byte for byte, like what does not exist: a second world, in which it never
-// existed, answers the same request.
+// The authorization sweep sends requests to every declared operation as each kind of caller that must be refused. For a
+// resource that the caller cannot see, the response must have the same bytes as for a missing resource. So each request
+// is also sent to a second fixture, without these resources.
 
-func TestNoKeyGarbageAndExpiredKeysAreRefused(t *testing.T) {
-	p := newPopulated(t)
-	each(t, private, func(t *testing.T, d api.Declaration) {
-		w := p.Copy(t)
-		soon := w.Now.Add(time.Minute)
-		expired := w.KeyOf("acme", accounts.Spec{ExpiresOn: &soon, Permissions: auth.Full()})
-		w.Now = soon
-		path, body := target(t, d, p.book.Request(d), p.names)
-		before := w.Items.Snapshot()
+func TestInvalidKeysAreUnauthorized(t *testing.T) {
+	p := newPopulatedFixture(t)
+	forEachOperation(t, needsKey, func(t *testing.T, d api.Declaration) {
+		fx := p.Copy(t)
+		expiry := fx.Now.Add(time.Minute)
+		expiredKey := fx.CreateKeyWith("acme", accounts.Spec{ExpiresOn: &expiry, Permissions: auth.Full()})
+		fx.Now = expiry
+		path, body := requestTarget(t, d, p.book.Request(d), p.names)
+		before := fx.Items.Snapshot()
 		for name, key := range map[string]string{
-			"none": "", "garbage": "garbage", "a consumer key": "gwk_0123456789ABCDEFGHIJKLMNOPQRSTUV_00000000", "an expired key": expired,
+			"none": "", "garbage": "garbage", "a consumer key": "gwk_0123456789ABCDEFGHIJKLMNOPQRSTUV_00000000",
+			"an expired key": expiredKey,
 		} {
-			a := w.Call(key, d.Method, path, body)
-			if a.Status != http.StatusUnauthorized || a.Header.Get("WWW-Authenticate") != "Bearer" {
-				t.Errorf("%s: %s", name, a.Whole)
+			resp := fx.Call(key, d.Method, path, body)
+			if resp.Status != http.StatusUnauthorized || resp.Header.Get("WWW-Authenticate") != "Bearer" {
+				t.Errorf("%s %s with %s = %s, want 401 with WWW-Authenticate: Bearer", d.Method, path, name, resp.Dump)
 			}
 		}
-		unchanged(t, before, w.Items.Snapshot())
+		assertUnchanged(t, before, fx.Items.Snapshot())
 	})
 }
 
 func TestMissingScopeIsForbiddenAndChangesNothing(t *testing.T) {
-	p := newPopulated(t)
-	each(t, func(d api.Declaration) bool { return d.Scope != "" }, func(t *testing.T, d api.Declaration) {
-		w := p.Copy(t)
-		key := w.Key("acme", func(p *auth.Permissions) {
+	p := newPopulatedFixture(t)
+	forEachOperation(t, func(d api.Declaration) bool { return d.Scope != "" }, func(t *testing.T, d api.Declaration) {
+		fx := p.Copy(t)
+		key := fx.CreateKey("acme", func(p *auth.Permissions) {
 			p.Scopes = slices.DeleteFunc(p.Scopes, func(s auth.Scope) bool {
 				return s == d.Scope || s == d.Scope.Resource().Write()
 			})
 		})
-		before := w.Items.Snapshot()
-		path, body := target(t, d, p.book.Request(d), p.names)
-		w.Call(key, d.Method, path, body).Want(http.StatusForbidden, string(d.Scope))
-		unchanged(t, before, w.Items.Snapshot())
-		refusedOnce(w, d, before)
+		before := fx.Items.Snapshot()
+		path, body := requestTarget(t, d, p.book.Request(d), p.names)
+		fx.Call(key, d.Method, path, body).Want(http.StatusForbidden, string(d.Scope))
+		assertUnchanged(t, before, fx.Items.Snapshot())
+		assertRefusalRecorded(fx, d, before)
 	})
 }
 
-// TestItsScopeAloneIsEnough: an operation asks for the scope that it declares
-// and for no other.
-func TestItsScopeAloneIsEnough(t *testing.T) {
-	p := newPopulated(t)
-	each(t, private, func(t *testing.T, d api.Declaration) {
-		w := p.Copy(t)
-		key := w.Key("acme", func(p *auth.Permissions) { p.Scopes = []auth.Scope{d.Scope} })
+// TestDeclaredScopeIsSufficient checks that an operation requires exactly the scope that it declares.
+func TestDeclaredScopeIsSufficient(t *testing.T) {
+	p := newPopulatedFixture(t)
+	forEachOperation(t, needsKey, func(t *testing.T, d api.Declaration) {
+		fx := p.Copy(t)
+		key := fx.CreateKey("acme", func(p *auth.Permissions) { p.Scopes = []auth.Scope{d.Scope} })
 		if d.Scope == "" {
-			key = w.Key("acme", func(p *auth.Permissions) { p.Scopes = nil })
+			key = fx.CreateKey("acme", func(p *auth.Permissions) { p.Scopes = nil })
 		}
-		path, body := target(t, d, p.book.Request(d), p.names)
-		w.Call(key, d.Method, path, body).Want(d.Status)
+		path, body := requestTarget(t, d, p.book.Request(d), p.names)
+		fx.Call(key, d.Method, path, body).Want(d.Status)
 	})
 }
 
-func TestEveryOperationSaysWhatTheUnseenIsAnswered(t *testing.T) {
+func TestOperationsDeclareResponseForHiddenResources(t *testing.T) {
 	book := samples(t)
 	for _, g := range groups() {
 		for _, d := range g.Declarations() {
 			switch {
 			case d.Public:
-				if d.Unseen != (api.Unseen{}) {
-					t.Errorf("%s is public and hides nothing: leave Unseen out", d.ID)
+				if d.Invisible != (api.Invisible{}) {
+					t.Errorf("%s: Invisible = %+v, want none for a public operation", d.ID, d.Invisible)
 				}
-			case d.Unseen.Project == 0 || d.Unseen.Environment == 0:
-				t.Errorf("%s: say in Unseen what a key is answered that does not see what is asked for: api.UnseenIsAbsent, api.UnseenIsLeftOut or two statuses", d.ID)
-			case d.Mutates() && d.Unseen.Project < http.StatusMultipleChoices && !d.KeyAlone && !d.SessionAlone: // a session is about no project
-				t.Errorf("%s changes something for a key that does not see its project: refuse it", d.ID)
+			case d.Invisible.Project == 0 || d.Invisible.Environment == 0:
+				t.Errorf("%s: Invisible = %+v, want api.InvisibleNotFound, api.InvisibleOmitted or two statuses",
+					d.ID, d.Invisible)
+			// sessions do not belong to a project
+			case d.Mutates() && d.Invisible.Project < http.StatusMultipleChoices && !d.KeyOnly && !d.SessionOnly:
+				t.Errorf("%s: Invisible.Project = %d, want the status of a refusal for a change", d.ID, d.Invisible.Project)
 			}
 			for _, r := range variants(book, d) {
-				if in := named(d, r); len(in) > 0 && !d.Public && d.Unseen != api.UnseenIsAbsent {
-					t.Errorf("%s names %v: what is not seen has to be answered as absent", d.ID, in)
+				if parameters := namedObjects(d, r); len(parameters) > 0 && !d.Public && d.Invisible != api.InvisibleNotFound {
+					t.Errorf("%s names %v: Invisible = %+v, want api.InvisibleNotFound", d.ID, parameters, d.Invisible)
 				}
 			}
 		}
 	}
 }
 
-// stranger is a kind of caller who does not see what the operations are about.
-type stranger struct {
+// unauthorizedCaller is a kind of caller that cannot see the objects of the operations.
+type unauthorizedCaller struct {
 	name string
-	// limit makes the caller's key of one of acme's, nil a full one.
+	// limit limits the permissions of the caller's key, which belongs to acme. nil means full access.
 	limit func(*auth.Permissions)
-	// owner is whose the things are.
+	// owner is the account that owns the objects.
 	owner string
-	// shown is what of them the caller sees.
-	shown []string
-	// named is what the account is called in requests.
-	named string
-	// status is what an operation answers, 0 where the stranger is none to it: the
-	// two worlds are alike to it all the same.
+	// visible are the objects that the caller can see.
+	visible []string
+	// accountName is the account name in the paths of requests.
+	accountName string
+	// status returns the expected status of an operation, or 0 if the caller is allowed to call it. The responses of
+	// the two fixtures must be equal in both cases.
 	status func(d api.Declaration, r events.Request, path, body string) int
 }
 
-// named are the parameters of a request that name something which has to exist,
-// in its path, its query or its body.
-func named(d api.Declaration, r events.Request) []string {
-	return slices.DeleteFunc(append(events.Parameters(d), r.Placeholders()...), isPlace)
+// namedObjects returns the parameters in the path, the query or the body of a request that identify an object that must
+// exist.
+func namedObjects(d api.Declaration, r events.Request) []string {
+	return slices.DeleteFunc(append(events.Parameters(d), r.Placeholders()...), isScopeParameter)
 }
 
-func strangers() []stranger {
-	unseenProject := func(d api.Declaration, _ events.Request, _, _ string) int { return d.Unseen.Project }
-	unseenEnvironment := func(d api.Declaration, _ events.Request, _, _ string) int { return d.Unseen.Environment }
-	previews := func(p *auth.Permissions) { p.Environments = []environment.Kind{environment.Preview} }
-	return []stranger{
+func unauthorizedCallers() []unauthorizedCaller {
+	hiddenProject := func(d api.Declaration, _ events.Request, _, _ string) int { return d.Invisible.Project }
+	hiddenEnvironment := func(d api.Declaration, _ events.Request, _, _ string) int { return d.Invisible.Environment }
+	previewsOnly := func(p *auth.Permissions) { p.Environments = []environment.Kind{environment.Preview} }
+	return []unauthorizedCaller{
 		{
-			name: "another account by its name", owner: "globex", named: "globex",
+			name: "another account by its name", owner: "globex", accountName: "globex",
 			status: func(d api.Declaration, r events.Request, path, body string) int {
-				if strings.Contains(path+body, "globex") || len(named(d, r)) > 0 {
+				if strings.Contains(path+body, "globex") || len(namedObjects(d, r)) > 0 {
 					return http.StatusNotFound
 				}
 				return 0
 			},
 		},
 		{
-			name: "another account's things under the caller's own", owner: "globex", named: "acme",
+			name: "another account's objects with the caller's account name", owner: "globex", accountName: "acme",
 			status: func(d api.Declaration, r events.Request, path, body string) int {
-				if len(named(d, r)) > 0 {
+				if len(namedObjects(d, r)) > 0 {
 					return http.StatusNotFound
 				}
 				return 0
 			},
 		},
 		{
-			name: "a key of another project", owner: "acme", named: "acme", status: unseenProject,
+			name: "a key of another project", owner: "acme", accountName: "acme", status: hiddenProject,
 			limit: func(p *auth.Permissions) { p.Projects = []string{"blog"} },
 		},
 		{
-			name: "a key of no project", owner: "acme", named: "acme", status: unseenProject,
+			name: "a key of no project", owner: "acme", accountName: "acme", status: hiddenProject,
 			limit: func(p *auth.Permissions) { p.Projects, p.Environments = []string{}, []environment.Kind{} },
 		},
 		{
-			name: "a key of another kind of environment", owner: "acme", named: "acme", shown: []string{projects},
-			status: unseenEnvironment, limit: previews,
+			name: "a key of another kind of environment", owner: "acme", accountName: "acme", visible: []string{projects},
+			status: hiddenEnvironment, limit: previewsOnly,
 		},
 		{
-			name: "a key of the project, but another kind of environment", owner: "acme", named: "acme", shown: []string{projects},
+			name: "a key of the project, but another kind of environment", owner: "acme", accountName: "acme",
+			visible: []string{projects},
 			status: func(d api.Declaration, r events.Request, path, body string) int {
 				if strings.Contains(body, "shop-next") {
-					return http.StatusForbidden // another project, which it would not see
+					return http.StatusForbidden // the caller could not see the new project
 				}
-				return d.Unseen.Environment
+				return d.Invisible.Environment
 			},
-			limit: func(p *auth.Permissions) { p.Projects = []string{"shop"}; previews(p) },
+			limit: func(p *auth.Permissions) { p.Projects = []string{"shop"}; previewsOnly(p) },
 		},
 	}
 }
 
-// worlds are two that begin alike: with has what the stranger does not see.
-type worlds struct {
-	with, without *functionstest.World
-	key           string
-	names         events.Names
+// visibilityFixtures are two fixtures that differ only in the objects that the caller cannot see, which only
+// withObjects has.
+type visibilityFixtures struct {
+	withObjects, withoutObjects *functionstest.Fixture
+	key                         string
+	names                       events.Names
 }
 
-func (s stranger) worlds(t *testing.T, book *events.Book) (out worlds) {
+func (c unauthorizedCaller) newFixtures(t *testing.T, book *events.Book) (out visibilityFixtures) {
 	t.Helper()
-	begin := func(t *testing.T) (w *functionstest.World, key, full string) {
-		w = newWorld(t)
-		full = w.Account("acme")
-		key = w.Key("acme", s.limit)
-		if len(s.shown) > 0 {
-			populate(w, book, full, "acme", s.shown...)
+	setup := func(t *testing.T) (fx *functionstest.Fixture, key, fullKey string) {
+		fx = newFixture(t)
+		fullKey = fx.CreateAccount("acme")
+		key = fx.CreateKey("acme", c.limit)
+		if len(c.visible) > 0 {
+			populate(fx, book, fullKey, "acme", c.visible...)
 		}
-		return w, key, full
+		return fx, key, fullKey
 	}
 	synctest.Test(t, func(t *testing.T) {
-		with, key, full := begin(t)
-		without, same, _ := begin(t)
-		if key != same {
-			t.Fatal("the two worlds do not begin alike")
+		withObjects, key, fullKey := setup(t)
+		withoutObjects, otherKey, _ := setup(t)
+		if key != otherKey {
+			t.Fatalf("keys of the two fixtures = %s and %s, want one", key, otherKey)
 		}
-		if s.owner != "acme" {
-			full = with.Account(s.owner)
+		if c.owner != "acme" {
+			fullKey = withObjects.CreateAccount(c.owner)
 		}
-		var rest []string
+		var remaining []string
 		for _, g := range groups() {
-			if !slices.Contains(s.shown, g.Name) {
-				rest = append(rest, g.Name)
+			if !slices.Contains(c.visible, g.Name) {
+				remaining = append(remaining, g.Name)
 			}
 		}
-		out = worlds{with: with, without: without, key: key, names: populate(with, book, full, s.owner, rest...)}
+		out = visibilityFixtures{
+			withObjects: withObjects, withoutObjects: withoutObjects, key: key,
+			names: populate(withObjects, book, fullKey, c.owner, remaining...),
+		}
 	})
-	out.names["accountName"] = s.named
+	out.names["accountName"] = c.accountName
 	return out
 }
 
-// TestTheUnseenReadsLikeTheAbsent compares, for each kind of stranger and each
-// operation, a world that has what the stranger must not see with one that does
-// not have it.
-func TestTheUnseenReadsLikeTheAbsent(t *testing.T) {
+// TestHiddenResourcesLookMissing calls each operation as each unauthorizedCaller, in a fixture with the objects that
+// the caller cannot see and in one without them. Both responses must be equal.
+func TestHiddenResourcesLookMissing(t *testing.T) {
 	book := samples(t)
-	for _, s := range strangers() {
+	for _, s := range unauthorizedCallers() {
 		t.Run(s.name, func(t *testing.T) {
-			two := s.worlds(t, book)
-			each(t, sampled(private), func(t *testing.T, d api.Declaration) {
+			fixtures := s.newFixtures(t, book)
+			forEachOperation(t, sample(needsKey), func(t *testing.T, d api.Declaration) {
 				for i, r := range variants(book, d) {
-					path, body := target(t, d, r, two.names)
+					path, body := requestTarget(t, d, r, fixtures.names)
 					want := s.status(d, r, path, body)
-					if len(r.After) > 0 && i > 0 {
-						continue // what a variant needs is its owner's to make
+					if len(r.Prerequisites) > 0 && i > 0 {
+						continue // only the owner can create the objects that a variant needs
 					}
-					if i > 0 && len(named(d, r)) == 0 && !strings.Contains(path+body, "globex") {
-						want = 0 // it may be about something else than the plain one
+					if i > 0 && len(namedObjects(d, r)) == 0 && !strings.Contains(path+body, "globex") {
+						want = 0 // a variant can be about another object than the plain request
 					}
-					with, without := two.with.Copy(t), two.without.Copy(t)
-					before, own := with.Items.Snapshot(), without.Items.Snapshot() // of the caller's account is what both have
-					unseen := with.Call(two.key, d.Method, path, body)
-					absent := without.Call(two.key, d.Method, path, body)
-					if unseen.Whole != absent.Whole {
-						t.Errorf("it tells the unseen from the absent:\n%s\n%s", unseen.Whole, absent.Whole)
+					withObjects, withoutObjects := fixtures.withObjects.Copy(t), fixtures.withoutObjects.Copy(t)
+					// the objects of the caller's account are in both fixtures
+					before, withoutBefore := withObjects.Items.Snapshot(), withoutObjects.Items.Snapshot()
+					hidden := withObjects.Call(fixtures.key, d.Method, path, body)
+					missing := withoutObjects.Call(fixtures.key, d.Method, path, body)
+					if hidden.Dump != missing.Dump {
+						t.Errorf("response for a hidden object =\n%s\nwant as for a missing one\n%s", hidden.Dump, missing.Dump)
 					}
-					if want != 0 && unseen.Status != want && (want >= http.StatusMultipleChoices || unseen.Status != d.Status) {
-						t.Errorf("%s %s %s: declared is %d (Unseen), answered %s", d.Method, path, body, want, unseen.Whole)
+					if want != 0 && hidden.Status != want && (want >= http.StatusMultipleChoices || hidden.Status != d.Status) {
+						t.Errorf("%s %s %s = %s, want %d as declared by Invisible", d.Method, path, body, hidden.Dump, want)
 					}
-					after := with.Items.Snapshot()
-					if unseen.Status >= http.StatusMultipleChoices {
-						unchanged(t, before, after)
-						refusedOnce(with, d, before)
+					after := withObjects.Items.Snapshot()
+					if hidden.Status >= http.StatusMultipleChoices {
+						assertUnchanged(t, before, after)
+						assertRefusalRecorded(withObjects, d, before)
 					}
 					for key, item := range before {
-						if _, is := own[key]; !is && s.owner != "acme" && !reflect.DeepEqual(item, after[key]) {
-							t.Errorf("it changed %s %s of another account", key.PK, key.SK)
+						if _, isShared := withoutBefore[key]; !isShared && s.owner != "acme" && !reflect.DeepEqual(item, after[key]) {
+							t.Errorf("%s changed %s %s of another account, want no change", d.ID, key.PK, key.SK)
 						}
 					}
 				}
@@ -252,66 +258,65 @@ func TestTheUnseenReadsLikeTheAbsent(t *testing.T) {
 	}
 }
 
-// TestOtherAccountsMakeNoDifference: an account that has everything is answered
-// the same, byte for byte, whether or not another one has the same under the
-// same names, and changes nothing of it. Names are unique within an account,
-// lists and counts are its own.
-func TestOtherAccountsMakeNoDifference(t *testing.T) {
+// TestOtherAccountsDoNotAffectResponses calls each operation as an account with all objects, in a fixture with and in
+// one without another account that has objects with the same names. The responses must have the same bytes, and the
+// objects of the other account must not change.
+func TestOtherAccountsDoNotAffectResponses(t *testing.T) {
 	book := samples(t)
-	var alone, beside *functionstest.World
+	var single, shared *functionstest.Fixture
 	var key string
 	var names events.Names
 	synctest.Test(t, func(t *testing.T) {
-		begin := func() (w *functionstest.World) {
-			w = newWorld(t)
-			key = w.Account("acme")
-			names = populate(w, book, key, "acme")
-			return w
+		setup := func() (fx *functionstest.Fixture) {
+			fx = newFixture(t)
+			key = fx.CreateAccount("acme")
+			names = populate(fx, book, key, "acme")
+			return fx
 		}
-		alone, beside = begin(), begin()
-		populate(beside, book, beside.Account("globex"), "globex")
+		single, shared = setup(), setup()
+		populate(shared, book, shared.CreateAccount("globex"), "globex")
 	})
-	own := alone.Items.Snapshot()
-	each(t, private, func(t *testing.T, d api.Declaration) {
-		for _, r := range append(variants(book, d), book.Making(d)...) {
-			ask := func(w *functionstest.World) string {
+	initial := single.Items.Snapshot()
+	forEachOperation(t, needsKey, func(t *testing.T, d api.Declaration) {
+		for _, r := range append(variants(book, d), book.CreationRequests(d)...) {
+			send := func(fx *functionstest.Fixture) string {
 				n := maps.Clone(names)
-				if err := book.Steps(w.Client(key), n, r.After); err != nil {
+				if err := book.RunSteps(fx.Client(key), n, r.Prerequisites); err != nil {
 					t.Fatal(err)
 				}
-				path, body := target(t, d, r, n)
-				w.Restart()
-				return w.Call(key, d.Method, path, body).Whole
+				path, body := requestTarget(t, d, r, n)
+				fx.Restart()
+				return fx.Call(key, d.Method, path, body).Dump
 			}
-			with := beside.Copy(t)
-			before := with.Items.Snapshot()
-			if got, want := ask(with), ask(alone.Copy(t)); got != want {
-				t.Errorf("another account's things show:\n%s\nwithout them:\n%s", got, want)
+			sharedCopy := shared.Copy(t)
+			before := sharedCopy.Items.Snapshot()
+			if got, want := send(sharedCopy), send(single.Copy(t)); got != want {
+				t.Errorf("response with the objects of another account =\n%s\nwant as without them\n%s", got, want)
 			}
-			after := with.Items.Snapshot()
-			for at, item := range before {
-				if _, its := own[at]; !its && !reflect.DeepEqual(item, after[at]) {
-					t.Errorf("it changed %s %s of another account", at.PK, at.SK)
+			after := sharedCopy.Items.Snapshot()
+			for itemKey, item := range before {
+				if _, isOwn := initial[itemKey]; !isOwn && !reflect.DeepEqual(item, after[itemKey]) {
+					t.Errorf("%s changed %s %s of another account, want no change", d.ID, itemKey.PK, itemKey.SK)
 				}
 			}
 		}
 	})
 }
 
-// TestBadInputIsRefusedAndRecorded: a body that means nothing is a 400, and a
-// change that it did not make is recorded as refused.
+// TestBadInputIsRefusedAndRecorded checks that the response to an invalid body is 400, and that the audit record says
+// that the change was refused.
 func TestBadInputIsRefusedAndRecorded(t *testing.T) {
-	p := newPopulated(t)
-	each(t, func(d api.Declaration) bool { return d.TakesBody }, func(t *testing.T, d api.Declaration) {
-		w := p.Copy(t)
-		path, _ := target(t, d, p.book.Request(d), p.names)
+	p := newPopulatedFixture(t)
+	forEachOperation(t, func(d api.Declaration) bool { return d.TakesBody }, func(t *testing.T, d api.Declaration) {
+		fx := p.Copy(t)
+		path, _ := requestTarget(t, d, p.book.Request(d), p.names)
 		for _, body := range []string{`{`, `"text"`, `17`, `{"a":1,"a":2}`} {
-			w.Restart()
-			w.Now = w.Now.Add(time.Second)
-			before := w.Items.Snapshot()
-			w.Call(p.key, d.Method, path, body).Want(http.StatusBadRequest)
-			unchanged(t, before, w.Items.Snapshot())
-			refusedOnce(w, d, before)
+			fx.Restart()
+			fx.Now = fx.Now.Add(time.Second)
+			before := fx.Items.Snapshot()
+			fx.Call(p.key, d.Method, path, body).Want(http.StatusBadRequest)
+			assertUnchanged(t, before, fx.Items.Snapshot())
+			assertRefusalRecorded(fx, d, before)
 		}
 	})
 }

@@ -11,14 +11,14 @@ import (
 	"github.com/gatewright/gatewright/functions/functionstest"
 )
 
-// TestSchedulesLeaveAnUnusedInstallationEmpty: one that was deployed and not used yet takes an import
-// (package transfer), however long it has waited for it.
-func TestSchedulesLeaveAnUnusedInstallationEmpty(t *testing.T) {
+// TestSchedulesKeepUnusedInstallationEmpty checks that the schedules of functions write nothing in an installation that
+// was never used. So it accepts an import (package transfer), however long ago it was deployed.
+func TestSchedulesKeepUnusedInstallationEmpty(t *testing.T) {
 	t.Parallel()
-	w := functionstest.New(t)
+	fx := functionstest.New(t)
 	called := 0
 	for _, f := range functions.Triggered() {
-		for _, e := range f.On {
+		for _, e := range f.Events {
 			if e.Schedule == nil {
 				continue
 			}
@@ -26,7 +26,7 @@ func TestSchedulesLeaveAnUnusedInstallationEmpty(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			h, err := f.Open(w.Parts)
+			h, err := f.Open(fx.Parts)
 			if err == nil {
 				_, err = lambda.NewHandler(h).Invoke(t.Context(), event)
 			}
@@ -34,12 +34,12 @@ func TestSchedulesLeaveAnUnusedInstallationEmpty(t *testing.T) {
 				t.Errorf("%s: %v", f.Name, err)
 			}
 			called++
-			for key := range w.Items.Snapshot() {
-				t.Errorf("%s writes %v", f.Name, key)
+			for key := range fx.Items.Snapshot() {
+				t.Errorf("%s writes %v, want no items", f.Name, key)
 			}
 		}
 	}
 	if called == 0 {
-		t.Error("nothing is called")
+		t.Error("number of called schedules = 0, want 1 or more")
 	}
 }

@@ -4,40 +4,42 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/gatewright/gatewright/shared/api"
+	"github.com/gatewright/gatewright/shared/management/api"
 )
 
-// beside are the uses of operations while others write, which no request shows by itself: a test of the group does.
-var beside = map[string][]api.Use{
-	"AuditLogsService_list": {api.BatchGetItem}, // TestListsBesideAChainThatMoves
+// concurrentUses has the uses that operations have only during concurrent writes. Tests of the groups cover them.
+var concurrentUses = map[string][]api.Use{
+	"AuditLogsService_list": {api.BatchGetItem}, // TestListDuringChaining
 }
 
-// TestEveryOperationUsesWhatItDeclares compares, both ways, what an operation
-// does outside its process with what its function will be granted. A use that is
-// missing fails in AWS alone; one that is never made is a grant too many, or a
-// case that no sample shows: add it to "also" of the operation's good request. What carries others does what they do.
-func TestEveryOperationUsesWhatItDeclares(t *testing.T) {
-	p := newPopulated(t)
-	each(t, func(d api.Declaration) bool { return !d.Carries }, func(t *testing.T, d api.Declaration) {
-		var done []api.Use
+// TestOperationsUseDeclaredGrants checks that valid requests of an operation have exactly the uses that it declares. A
+// use that is not declared fails only in AWS. A declared use that never occurs is an unnecessary grant, or needs a
+// further sample: add one to "also" of the operation's valid request. An operation whose requests contain others has
+// their uses.
+func TestOperationsUseDeclaredGrants(t *testing.T) {
+	p := newPopulatedFixture(t)
+	forEachOperation(t, func(d api.Declaration) bool {
+		return !d.ContainsRequests
+	}, func(t *testing.T, d api.Declaration) {
+		var used []api.Use
 		for _, r := range variants(p.book, d) {
-			w, _, _ := p.good(t, d, r)
-			done = append(done, w.Uses.Done()...)
-			w, _, _ = p.good(t, d, r, "Idempotency-Key", "a", "If-Match", "*")
-			done = append(done, w.Uses.Done()...)
+			fx, _, _ := p.sendValid(t, d, r)
+			used = append(used, fx.Uses.Recorded()...)
+			fx, _, _ = p.sendValid(t, d, r, "Idempotency-Key", "a", "If-Match", "*")
+			used = append(used, fx.Uses.Recorded()...)
 		}
 		if d.Conditional() && slices.Contains(d.Uses, api.RootKey) {
-			done = append(done, api.RootKey) // a read opens what its query asks for
+			used = append(used, api.RootKey) // reads open sealed values only if the query requests them
 		}
-		done = append(done, beside[d.ID]...)
+		used = append(used, concurrentUses[d.ID]...)
 		for _, u := range d.Uses {
-			if !slices.Contains(done, u) {
-				t.Errorf("it declares that it does %q, and none of its good requests does: take it out of Uses, or add such a request to samples.json", u)
+			if !slices.Contains(used, u) {
+				t.Errorf("%s declares %q, want a sample in samples.json that does it, or no such use", d.ID, u)
 			}
 		}
-		for _, u := range done {
+		for _, u := range used {
 			if !slices.Contains(d.Uses, u) {
-				t.Errorf("it does %q, which it does not declare: add it to Uses", u)
+				t.Errorf("%s does %q, want it declared in Uses", d.ID, u)
 			}
 		}
 	})

@@ -18,35 +18,37 @@ import (
 	"time"
 
 	"github.com/gatewright/gatewright/functions/functionstest"
-	"github.com/gatewright/gatewright/shared/api"
-	"github.com/gatewright/gatewright/shared/operation/simulations"
-	"github.com/gatewright/gatewright/shared/store"
-	"github.com/gatewright/gatewright/shared/store/storetest"
+	"github.com/gatewright/gatewright/shared/core/store"
+	"github.com/gatewright/gatewright/shared/core/store/storetest"
+	"github.com/gatewright/gatewright/shared/management/api"
+	"github.com/gatewright/gatewright/shared/testing/simulations"
 )
 
-// later is an attribute that a newer release has put into every record, and into
-// whatever stands within one.
-const later = "laterRelease"
+// laterAttribute is an attribute that a newer release has added to every record, and to every structure in a record.
+const laterAttribute = "laterRelease"
 
-// stored are the types in the sources of what is stored, as far as the tests want them: structs
-// with attributes, words (types of text that there are constants of), and the types of each attribute, by its name.
-type stored struct {
-	structs, texts, constants map[string]bool
-	attributes                map[string][]ast.Expr
+// storedTypes has the types of stored data that it finds in the source code: structs with attributes, enums (string
+// types with constants), and the types of attributes, by name.
+type storedTypes struct {
+	structs, stringTypes, constantTypes map[string]bool
+	attributes                          map[string][]ast.Expr
 }
 
-// word reports whether an attribute's value is a word, or a list of them.
-func (s stored) word(attribute string) bool {
-	return slices.ContainsFunc(s.attributes[attribute], func(e ast.Expr) bool { return s.texts[elementOf(e)] && s.constants[elementOf(e)] })
+// isEnum reports whether the values of an attribute are of an enum type, or lists of one.
+func (s storedTypes) isEnum(attribute string) bool {
+	return slices.ContainsFunc(s.attributes[attribute], func(e ast.Expr) bool {
+		return s.stringTypes[elementOf(e)] && s.constantTypes[elementOf(e)]
+	})
 }
 
-// whatIsStored reads the sources.
-func whatIsStored(t *testing.T) stored {
+// parseStoredTypes reads the source code of the repository.
+func parseStoredTypes(t *testing.T) storedTypes {
 	t.Helper()
-	out := stored{map[string]bool{}, map[string]bool{}, map[string]bool{}, map[string][]ast.Expr{}}
+	out := storedTypes{map[string]bool{}, map[string]bool{}, map[string]bool{}, map[string][]ast.Expr{}}
 	root := os.DirFS("../shared")
 	err := fs.WalkDir(root, ".", func(name string, _ fs.DirEntry, err error) error {
-		if err != nil || !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") || strings.Contains(name, "testdata") {
+		if err != nil || !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") ||
+			strings.Contains(name, "testdata") {
 			return err
 		}
 		text, err := fs.ReadFile(root, name)
@@ -65,8 +67,8 @@ func whatIsStored(t *testing.T) stored {
 				}
 			case *ast.GenDecl:
 				for _, spec := range n.Specs {
-					if of, ok := spec.(*ast.ValueSpec); ok && n.Tok == token.CONST && of.Type != nil {
-						out.constants[elementOf(of.Type)] = true
+					if valueSpec, ok := spec.(*ast.ValueSpec); ok && n.Tok == token.CONST && valueSpec.Type != nil {
+						out.constantTypes[elementOf(valueSpec.Type)] = true
 					}
 				}
 			}
@@ -79,15 +81,15 @@ func whatIsStored(t *testing.T) stored {
 	return out
 }
 
-func (s stored) add(spec *ast.TypeSpec) error {
-	if of, ok := spec.Type.(*ast.Ident); ok && of.Name == "string" {
-		s.texts[spec.Name.Name] = true
+func (s storedTypes) add(spec *ast.TypeSpec) error {
+	if ident, ok := spec.Type.(*ast.Ident); ok && ident.Name == "string" {
+		s.stringTypes[spec.Name.Name] = true
 	}
-	its, ok := spec.Type.(*ast.StructType)
+	structType, ok := spec.Type.(*ast.StructType)
 	if !ok {
 		return nil
 	}
-	for _, f := range its.Fields.List {
+	for _, f := range structType.Fields.List {
 		if f.Tag == nil {
 			continue
 		}
@@ -105,25 +107,24 @@ func (s stored) add(spec *ast.TypeSpec) error {
 	return nil
 }
 
-// structured finds the attributes whose values are structs, lists of them or maps of
-// them, by their names: in those of others, such as tags, the names are
-// data. One that is both is left out.
-func structured(t *testing.T) map[string]bool {
+// structAttributes returns the names of attributes whose values are structs, or lists or maps of structs. In other
+// attributes with names, such as tags, the names are data. It omits a name that is used for both.
+func structAttributes(t *testing.T) map[string]bool {
 	t.Helper()
-	in := whatIsStored(t)
+	types := parseStoredTypes(t)
 	out := map[string]bool{}
-	for name, all := range in.attributes {
-		if !slices.ContainsFunc(all, func(e ast.Expr) bool { return !in.structs[elementOf(e)] }) {
+	for name, attributeTypes := range types.attributes {
+		if !slices.ContainsFunc(attributeTypes, func(e ast.Expr) bool { return !types.structs[elementOf(e)] }) {
 			out[name] = true
 		}
 	}
 	if !out["served"] || !out["history"] || out["tags"] {
-		t.Fatalf("the attributes with structs are %v", out)
+		t.Fatalf("attributes with structs = %v, want served and history, and not tags", out)
 	}
 	return out
 }
 
-// elementOf is the name of the type that a type is of.
+// elementOf returns the name of a type, or of its element type if it is a list or a pointer.
 func elementOf(e ast.Expr) string {
 	switch e := e.(type) {
 	case *ast.Ident:
@@ -135,147 +136,153 @@ func elementOf(e ast.Expr) string {
 	case *ast.ArrayType:
 		return elementOf(e.Elt)
 	}
-	return "" // the entries of a map have names that are data, and stand for themselves
+	return "" // the names in a map are data
 }
 
-// newerRecords puts the attribute into all records of a world's table but those of marked, which have it already, and
-// returns what the table has then.
-func newerRecords(t *testing.T, w *functionstest.World, inside func(string) bool, marked table) table {
+// addLaterAttributes adds laterAttribute to all records of a fixture's table, except those in marked, which already
+// have it. It returns the new contents of the table.
+func addLaterAttributes(t *testing.T, fx *functionstest.Fixture, isStruct func(string) bool, marked table) table {
 	t.Helper()
-	next, n := w.Items.Clone(), 0
-	for key, item := range w.Items.Snapshot() {
+	modified, n := fx.Items.Clone(), 0
+	for key, item := range fx.Items.Snapshot() {
 		if reflect.DeepEqual(marked[key], item) {
 			continue
 		}
 		item = store.Clone(item)
-		storetest.Parts(item, inside, func(_ string, part store.Item) {
+		storetest.Parts(item, isStruct, func(_ string, part store.Item) {
 			n++
-			part[later] = storetest.Text(fmt.Sprint(n))
+			part[laterAttribute] = storetest.Text(fmt.Sprint(n))
 		})
-		// A write that keeps the version of a record is refused, and a newer release's may be any.
+		// The store refuses a Put without a new version, so delete the record first.
 		for _, write := range []store.Write{{Kind: store.DeleteKind, Key: key}, {Kind: store.PutKind, Key: key, Item: item}} {
-			token := fmt.Sprintf("newer %d %s %s %s", write.Kind, w.Now, key.PK, key.SK)
-			if err := next.Transact(t.Context(), token, []store.Write{write}); err != nil {
+			token := fmt.Sprintf("newer %d %s %s %s", write.Kind, fx.Now, key.PK, key.SK)
+			if err := modified.Transact(t.Context(), token, []store.Write{write}); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
-	w.Items.Restore(next)
-	w.Restart()
-	return next.Snapshot()
+	fx.Items.Restore(modified)
+	fx.Restart()
+	return modified.Snapshot()
 }
 
-// lost tells what of the marks of an item is gone that it should have: its own, and
-// that of each struct most of whose attributes are as they were before, wherever it stands now.
-func lost(before, after store.Item, inside func(string) bool) (out []string) {
+// lostAttributes returns the places at which laterAttribute was lost: in the item itself, or in a struct in it. A
+// struct may have moved within the item: it is recognized by its mostly unchanged attributes.
+func lostAttributes(before, after store.Item, isStruct func(string) bool) (out []string) {
 	if before["id"] != nil && !reflect.DeepEqual(before["id"], after["id"]) {
-		return nil // another thing of the name
+		return nil // another object with the same name
 	}
-	was := map[string][]store.Item{}
-	storetest.Parts(before, inside, func(at string, part store.Item) { was[at] = append(was[at], part) })
-	storetest.Parts(after, inside, func(at string, part store.Item) {
-		if part[later] == nil && slices.ContainsFunc(was[at], func(earlier store.Item) bool { return at == "" || alike(earlier, part) }) {
-			out = append(out, at)
+	earlierParts := map[string][]store.Item{}
+	storetest.Parts(before, isStruct, func(location string, part store.Item) {
+		earlierParts[location] = append(earlierParts[location], part)
+	})
+	storetest.Parts(after, isStruct, func(location string, part store.Item) {
+		if part[laterAttribute] == nil && slices.ContainsFunc(earlierParts[location], func(previous store.Item) bool {
+			return location == "" || mostlyEqual(previous, part)
+		}) {
+			out = append(out, location)
 		}
 	})
 	return out
 }
 
-// alike reports whether most of what a part has is as it was.
-func alike(before, after store.Item) bool {
-	same := 0
+// mostlyEqual reports whether most attributes of a struct are unchanged.
+func mostlyEqual(before, after store.Item) bool {
+	equal := 0
 	for name, v := range after {
 		if reflect.DeepEqual(before[name], v) {
-			same++
+			equal++
 		}
 	}
-	return 2*same > len(after)
+	return 2*equal > len(after)
 }
 
-// TestEveryChangeKeepsWhatANewerReleaseHasPutThere: for the minutes of an update, and
-// after a rollback, this release changes what a newer one has written, with attributes
-// that it has never heard of, in every record that any operation changes, and in what
-// the operations do that it begins.
-func TestEveryChangeKeepsWhatANewerReleaseHasPutThere(t *testing.T) {
-	p := newPopulated(t)
-	structs := structured(t)
-	inside := func(name string) bool { return structs[name] }
-	newerRecords(t, p.World, inside, nil)
-	changed := map[string]bool{}
-	each(t, changing, func(t *testing.T, d api.Declaration) {
+// TestChangesKeepUnknownAttributes checks that every operation, and the durable operations that it begins, keep unknown
+// attributes in the records that they change. Records of a newer release can have such attributes during an update and
+// after a rollback.
+func TestChangesKeepUnknownAttributes(t *testing.T) {
+	p := newPopulatedFixture(t)
+	structs := structAttributes(t)
+	isStruct := func(name string) bool { return structs[name] }
+	addLaterAttributes(t, p.Fixture, isStruct, nil)
+	changedKinds := map[string]bool{}
+	forEachOperation(t, mutates, func(t *testing.T, d api.Declaration) {
 		for _, r := range variants(p.book, d) {
-			w, _, _ := p.good(t, d, r)
-			goOn(t, w)
+			fx, _, _ := p.sendValid(t, d, r)
+			runOperations(t, fx)
 			before := p.Items.Snapshot()
-			for key, after := range w.Items.Snapshot() {
+			for key, after := range fx.Items.Snapshot() {
 				if before[key] == nil || reflect.DeepEqual(before[key], after) {
 					continue
 				}
 				kind, _, _ := strings.Cut(key.PK, "#")
-				changed[kind] = true
-				for _, at := range lost(before[key], after, inside) {
-					t.Errorf("%s %s has lost what a newer release has put to %s: give store.Rest on where the record is made anew", key.PK, key.SK, at)
+				changedKinds[kind] = true
+				for _, location := range lostAttributes(before[key], after, isStruct) {
+					t.Errorf("%s %s lost the unknown attribute %s, want it kept: copy store.UnknownAttributes to the new record",
+						key.PK, key.SK, location)
 				}
 			}
 		}
 	})
-	if only(t) == "" && len(changed) < 20 {
-		t.Errorf("changes of %d kinds of records were seen: %v", len(changed), changed)
+	if onlyGroup(t) == "" && len(changedKinds) < 20 {
+		t.Errorf("kinds of changed records = %v, want 20 or more", changedKinds)
 	}
 }
 
-// TestTwoReleasesChangeOneTable plays what comes of some hours side by side: this release carries out operations in any
-// order, one after the other and with what they begin, and a newer one adds to every record after each.
-func TestTwoReleasesChangeOneTable(t *testing.T) {
-	together(t)
-	p := newPopulated(t)
-	structs := structured(t)
-	inside := func(name string) bool { return structs[name] }
-	var all []change
+// TestTwoReleasesShareATable simulates two releases that use the same table for some hours. This release runs
+// operations, with the durable operations that they begin, in a random order. After each operation, a newer release
+// adds attributes to every record.
+func TestTwoReleasesShareATable(t *testing.T) {
+	skipIfSingleGroup(t)
+	p := newPopulatedFixture(t)
+	structs := structAttributes(t)
+	isStruct := func(name string) bool { return structs[name] }
+	var changes []change
 	for _, g := range groups() {
 		for _, d := range g.Declarations() {
 			if d.Mutates() {
 				for _, r := range variants(p.book, d) {
-					all = append(all, change{d, r})
+					changes = append(changes, change{d, r})
 				}
 			}
 		}
 	}
-	made, runs, steps := 0, simulations.Runs(7), 250
-	if simulations.Racing { // one thing happens at a time
+	changed, runs, steps := 0, simulations.Runs(7), 250
+	if simulations.Racing { // the test has no concurrency
 		runs, steps = 1, 60
 	}
 	for seed := range runs {
 		synctest.Test(t, func(t *testing.T) {
-			w, random := p.Copy(t), rand.New(rand.NewPCG(uint64(seed), 59))
+			fx, random := p.Copy(t), rand.New(rand.NewPCG(uint64(seed), 59))
 			var before table
 			for range steps {
-				w.Now = w.Now.Add(time.Second) // each audit record has a time of its own
-				before = newerRecords(t, w, inside, before)
-				c := all[random.IntN(len(all))]
+				fx.Now = fx.Now.Add(time.Second) // so that each audit record has its own time
+				before = addLaterAttributes(t, fx, isStruct, before)
+				c := changes[random.IntN(len(changes))]
 				if c.Method == http.MethodDelete && random.IntN(8) > 0 {
-					continue // little is changed where most is gone
+					continue // after most objects were deleted, few changes are possible
 				}
-				path, body := target(t, c.Declaration, c.Request, p.names)
-				if a := w.Call(p.key, c.Method, path, body); a.Status >= http.StatusInternalServerError {
-					t.Errorf("seed %d: %s is answered %d %s", seed, c.ID, a.Status, a.Body)
+				path, body := requestTarget(t, c.Declaration, c.Request, p.names)
+				if resp := fx.Call(p.key, c.Method, path, body); resp.Status >= http.StatusInternalServerError {
+					t.Errorf("seed %d: %s = %d %s, want a status below 500", seed, c.ID, resp.Status, resp.Body)
 				}
 				if random.IntN(4) == 0 {
-					goOn(t, w)
+					runOperations(t, fx)
 				}
-				for key, after := range w.Items.Snapshot() {
+				for key, after := range fx.Items.Snapshot() {
 					if before[key] == nil || reflect.DeepEqual(before[key], after) {
 						continue
 					}
-					made++
-					for _, at := range lost(before[key], after, inside) {
-						t.Errorf("seed %d: %s: %s %s has lost what a newer release has put to %q", seed, c.ID, key.PK, key.SK, at)
+					changed++
+					for _, location := range lostAttributes(before[key], after, isStruct) {
+						t.Errorf("seed %d: %s: %s %s lost the unknown attribute %q, want it kept",
+							seed, c.ID, key.PK, key.SK, location)
 					}
 				}
 			}
 		})
 	}
-	if t.Logf("%d records were changed", made); made < steps {
-		t.Errorf("only %d records were changed", made)
+	if t.Logf("%d records were changed", changed); changed < steps {
+		t.Errorf("changed records = %d, want %d or more", changed, steps)
 	}
 }

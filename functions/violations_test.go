@@ -19,169 +19,172 @@ import (
 
 	"github.com/gatewright/gatewright/events"
 	"github.com/gatewright/gatewright/functions/functionstest"
-	"github.com/gatewright/gatewright/shared/api"
-	"github.com/gatewright/gatewright/shared/operation/simulations"
-	"github.com/gatewright/gatewright/thirdparty/jsonschema"
-	"github.com/gatewright/gatewright/thirdparty/jsonschema/kind"
+	"github.com/gatewright/gatewright/shared/management/api"
+	"github.com/gatewright/gatewright/shared/testing/simulations"
+	"github.com/gatewright/gatewright/shared/thirdparty/jsonschema"
+	"github.com/gatewright/gatewright/shared/thirdparty/jsonschema/kind"
 )
 
-// The suite of bad input is made from the served document: of every operation each
-// parameter and each field, at every depth, with every value that may be wrong there.
-// Whether it is wrong the document's own schema says, held by a validator that shares
-// nothing with the one that answers. What is wrong has to be a 400 that names where,
-// and leaves the table as it was but for the record of the refusal.
+// The suite of invalid input is derived from the served document. It sends requests to every operation. In each
+// request, one parameter or field, at any depth, has another value. The schema in the document decides whether the
+// value is invalid, with a validator that is independent of the server's. The response to an invalid value must be 400
+// and must name its place. The table must not change, except for the audit record of the refusal.
 
-// leastViolations is how many requests the suite has to send: it can't shrink unseen.
-const leastViolations = 4000
+// minViolations is the minimum number of requests that the suite must send, so that it cannot shrink unnoticed.
+const minViolations = 4000
 
-// violations is how many more the suite makes at random, each with two parts spoilt,
-// and violationSeed where they begin: `make fuzz` sets them.
+// randomViolations is the number of additional requests whose path, query and body are changed at random. violationSeed
+// is the seed of the first one. `make fuzz` sets both.
 var (
-	violations    = flag.Int("violations", 0, "how many requests to spoil at random, beside those that are made one by one")
+	randomViolations = flag.Int("violations", 0,
+		"how many requests to spoil at random, beside those that are made one by one")
 	violationSeed = flag.Uint64("violation-seed", 1, "where the random ones begin")
 )
 
-// bad is a request with something in it that may be wrong.
-type bad struct {
-	what       string // for the reader of a failure
+// invalidRequest is a request with a changed part, which may be invalid.
+type invalidRequest struct {
+	label      string // for failure messages
 	method     string
 	path, body string
 	headers    []string
-	where      []string // of which the problem has to name one; nil where nothing need be wrong
-	status     []int    // what a wrong one may be answered
+	locations  []string // the problem must name one of them; nil if the request may be valid
+	statuses   []int    // the allowed statuses of a refusal
 }
 
-// TestEveryViolationIsRefused is the suite of all operations.
+// TestEveryViolationIsRefused runs the suite of invalid input for all operations.
 func TestEveryViolationIsRefused(t *testing.T) {
-	p, doc := newPopulated(t), readServed(t)
-	operations, schemas := requests(t)
+	p, doc := newPopulatedFixture(t), readServedDocument(t)
+	operations, schemas := readOpenAPI(t)
 	problem := doc.schema("components", "schemas", "Problem")
 	sent, refused := 0, 0
-	each(t, sampled(every), func(t *testing.T, d api.Declaration) {
-		j := judge{t: t, p: p, problem: problem, d: d}
-		m := maker{t: t, d: d, doc: doc, names: p.names, operation: operations[d.ID], schemas: schemas}
-		good := variants(p.book, d)
-		for _, m.good = range good {
-			m.path, m.body = target(t, d, m.good, p.names)
-			for b := range m.all() {
+	forEachOperation(t, sample(anyOperation), func(t *testing.T, d api.Declaration) {
+		j := responseChecker{t: t, p: p, problem: problem, d: d}
+		m := requestGenerator{t: t, d: d, doc: doc, names: p.names, operation: operations[d.ID], schemas: schemas}
+		valid := variants(p.book, d)
+		for _, m.valid = range valid {
+			m.path, m.body = requestTarget(t, d, m.valid, p.names)
+			for b := range m.singleFaults() {
 				if j.send(b); t.Failed() {
 					return
 				}
 			}
 		}
 		random := rand.New(rand.NewPCG(*violationSeed, uint64(len(d.ID))))
-		for _, m.good = range good {
-			m.path, m.body = target(t, d, m.good, p.names)
-			places, fields := append(m.queries(), m.paths()...), m.fields()
-			for range *violations / len(operations) / len(good) {
-				if j.send(m.random(random, places, fields)); t.Failed() {
+		for _, m.valid = range valid {
+			m.path, m.body = requestTarget(t, d, m.valid, p.names)
+			targets, bodies := append(m.queries(), m.paths()...), m.fields()
+			for range *randomViolations / len(operations) / len(valid) {
+				if j.send(m.random(random, targets, bodies)); t.Failed() {
 					return
 				}
 			}
 		}
-		j.strict.look(t)
+		j.strict.checkUnchanged(t)
 		sent, refused = sent+j.sent, refused+j.refused
 	})
 	t.Logf("%d requests were sent, %d of them refused", sent, refused)
-	if only(t) == "" && !simulations.Racing && refused < leastViolations {
-		t.Errorf("%d requests were refused, want %d", refused, leastViolations)
+	if onlyGroup(t) == "" && !simulations.Racing && refused < minViolations {
+		t.Errorf("%d requests were refused, want %d", refused, minViolations)
 	}
 }
 
-// judge sends an operation's bad requests and judges the answers.
-type judge struct {
+// responseChecker sends an operation's invalid requests and checks the responses.
+type responseChecker struct {
 	t             *testing.T
-	p             populated
+	p             populatedFixture
 	problem       *jsonschema.Schema
 	d             api.Declaration
 	sent, refused int
 
-	// strict has had refusals alone, and is looked at every now and then; lenient
-	// has what may be right, and is looked at after each refusal.
-	strict, lenient seen
+	// strict gets only requests that must be refused, and its table is checked after checkInterval refusals. lenient
+	// gets requests that may be valid, and its table is checked after each refusal.
+	strict, lenient checkedFixture
 }
 
-// seen is a world, and its table when it was last looked at.
-type seen struct {
-	*functionstest.World
-	before table
-	since  []string // what was refused from then on
+// checkedFixture is a fixture with its table at the last check.
+type checkedFixture struct {
+	*functionstest.Fixture
+	before   table
+	refusals []string // the refused requests since the last check
 }
 
-// lookEvery is how many refusals there are between two looks.
-const lookEvery = 100
+// checkInterval is the number of refusals between two checks of a table.
+const checkInterval = 100
 
-func (j *judge) send(b bad) {
-	t, in, every := j.t, &j.strict, lookEvery
-	if b.where == nil {
-		in, every = &j.lenient, 1
+func (c *responseChecker) send(b invalidRequest) {
+	t, fixture, interval := c.t, &c.strict, checkInterval
+	if b.locations == nil {
+		fixture, interval = &c.lenient, 1
 	}
-	if in.World == nil {
-		in.World = j.p.Copy(t)
-		in.before = in.Items.Snapshot()
+	if fixture.Fixture == nil {
+		fixture.Fixture = c.p.Copy(t)
+		fixture.before = fixture.Items.Snapshot()
 	}
-	call := shortened(fmt.Sprintf("%s (%s): %s %s %q", j.d.ID, b.what, b.method, b.path, b.body))
-	in.Now = in.Now.Add(time.Second) // a time of its own for each record
-	j.sent++
-	a := in.Call(j.p.key, b.method, b.path, b.body, b.headers...)
+	call := truncate(fmt.Sprintf("%s (%s): %s %s %q", c.d.ID, b.label, b.method, b.path, b.body))
+	fixture.Now = fixture.Now.Add(time.Second) // so that each audit record has its own time
+	c.sent++
+	resp := fixture.Call(c.p.key, b.method, b.path, b.body, b.headers...)
 	switch {
-	case a.Status >= http.StatusInternalServerError || a.Status < http.StatusBadRequest && b.where != nil:
-		t.Errorf("%s is answered %d: %s", call, a.Status, shortened(a.Body))
+	case resp.Status >= http.StatusInternalServerError || resp.Status < http.StatusBadRequest && b.locations != nil:
+		t.Errorf("%s = %d, want a status below 500, and a refusal if it is invalid: %s",
+			call, resp.Status, truncate(resp.Body))
 		return
-	case a.Status < http.StatusBadRequest:
-		in.World = nil
+	case resp.Status < http.StatusBadRequest:
+		fixture.Fixture = nil
 		return
-	case b.method == j.d.Method:
-		inBounds(t, j.problem, j.d, a, call)
+	case b.method == c.d.Method:
+		checkRefusal(t, c.problem, c.d, resp, call)
 	}
-	j.refused++
-	if in.since = append(in.since, call); len(in.since) >= every {
-		in.look(t)
+	c.refused++
+	if fixture.refusals = append(fixture.refusals, call); len(fixture.refusals) >= interval {
+		fixture.checkUnchanged(t)
 	}
-	if b.where == nil {
+	if b.locations == nil {
 		return
 	}
-	if !slices.Contains(b.status, a.Status) {
-		t.Errorf("%s is answered %d, want %v: %s", call, a.Status, b.status, shortened(a.Body))
+	if !slices.Contains(b.statuses, resp.Status) {
+		t.Errorf("%s = %d, want one of %v: %s", call, resp.Status, b.statuses, truncate(resp.Body))
 	}
-	if a.Status == http.StatusBadRequest && !slices.ContainsFunc(b.where, func(name string) bool { return strings.Contains(a.Told(), name) }) {
-		t.Errorf("%s: the problem names none of %q: %s", call, b.where, shortened(a.Body))
+	if resp.Status == http.StatusBadRequest && !slices.ContainsFunc(b.locations, func(name string) bool {
+		return strings.Contains(resp.Message(), name)
+	}) {
+		t.Errorf("%s: problem = %s, want one of %q in it", call, truncate(resp.Body), b.locations)
 	}
 }
 
-// look fails the test if refusals have changed the table. Their records go, so that
-// the next look has less to see.
-func (s *seen) look(t *testing.T) {
+// checkUnchanged fails the test if refusals have changed the table. It deletes the audit records of the refusals, so
+// that the next check is faster.
+func (fx *checkedFixture) checkUnchanged(t *testing.T) {
 	t.Helper()
-	if s.World == nil || len(s.since) == 0 {
+	if fx.Fixture == nil || len(fx.refusals) == 0 {
 		return
 	}
 	failed := t.Failed()
-	unchanged(t, s.before, s.Items.Snapshot())
+	assertUnchanged(t, fx.before, fx.Items.Snapshot())
 	if !failed && t.Failed() {
-		t.Logf("one of these did it:\n%s", strings.Join(s.since, "\n"))
+		t.Logf("one of these did it:\n%s", strings.Join(fx.refusals, "\n"))
 	}
-	if s.since = nil; len(s.Items.Snapshot()) > len(s.before)+lookEvery {
-		s.World = nil
+	if fx.refusals = nil; len(fx.Items.Snapshot()) > len(fx.before)+checkInterval {
+		fx.Fixture = nil
 	}
 }
 
-// maker makes bad requests of good ones.
-type maker struct {
+// requestGenerator derives invalid requests from valid ones.
+type requestGenerator struct {
 	t          *testing.T
 	d          api.Declaration
-	doc        *served
+	doc        *servedDocument
 	names      events.Names
 	operation  described
 	schemas    map[string]schema
-	good       events.Request
+	valid      events.Request
 	path, body string
 }
 
-// all are the requests that have one part spoilt.
-func (m maker) all() func(yield func(bad) bool) {
-	return func(yield func(bad) bool) {
-		for _, part := range []func() []bad{m.methods, m.paths, m.queries, m.texts, m.fields} {
+// singleFaults returns the requests with one changed part.
+func (rg requestGenerator) singleFaults() func(yield func(invalidRequest) bool) {
+	return func(yield func(invalidRequest) bool) {
+		for _, part := range []func() []invalidRequest{rg.methods, rg.paths, rg.queries, rg.texts, rg.fields} {
 			for _, b := range part() {
 				if !yield(b) {
 					return
@@ -191,65 +194,71 @@ func (m maker) all() func(yield func(bad) bool) {
 	}
 }
 
-// random is a request whose path or query is that of one of places, and whose body is
-// that of one of fields, or anything.
-func (m maker) random(r *rand.Rand, places, fields []bad) bad {
-	out := bad{what: "at random", method: m.d.Method, path: m.path, body: m.body}
-	if len(places) > 0 && r.IntN(2) == 0 {
-		out.path = places[r.IntN(len(places))].path
+// random returns a request that can have the path and query of one of targets, and the body of one of bodies or a
+// random body.
+func (rg requestGenerator) random(r *rand.Rand, targets, bodies []invalidRequest) invalidRequest {
+	out := invalidRequest{label: "at random", method: rg.d.Method, path: rg.path, body: rg.body}
+	if len(targets) > 0 && r.IntN(2) == 0 {
+		out.path = targets[r.IntN(len(targets))].path
 	}
 	switch {
-	case len(fields) > 0 && r.IntN(3) > 0:
-		out.body = fields[r.IntN(len(fields))].body
-	case m.d.TakesBody:
-		out.body = spoiler{r}.body()
+	case len(bodies) > 0 && r.IntN(3) > 0:
+		out.body = bodies[r.IntN(len(bodies))].body
+	case rg.d.TakesBody:
+		out.body = fuzzer{r}.body()
 	}
 	return out
 }
 
-// methods asks for the path with methods that it does not have.
-func (m maker) methods() (out []bad) {
-	taken := map[string]bool{http.MethodHead: true} // GET answers it too
+// methods returns requests for the operation's path with methods that the path does not support.
+func (rg requestGenerator) methods() (out []invalidRequest) {
+	known := map[string]bool{http.MethodHead: true} // GET also serves HEAD
 	for _, g := range groups() {
 		for _, d := range g.Declarations() {
-			if shapeOf(d.Path) == shapeOf(m.d.Path) {
-				taken[d.Method] = true
+			if pathShape(d.Path) == pathShape(rg.d.Path) {
+				known[d.Method] = true
 			}
 		}
 	}
-	for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodOptions, http.MethodTrace, "PROPFIND"} {
-		if !taken[method] {
-			out = append(out, bad{
-				what: "another method", method: method, path: m.path, body: m.body, where: []string{""},
-				// 400 where the path is that of a neighbour too: keys/$bulk is keys/{keyId}.
-				status: []int{http.StatusMethodNotAllowed, http.StatusNotFound, http.StatusBadRequest},
+	for _, method := range []string{
+		http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete,
+		http.MethodOptions, http.MethodTrace, "PROPFIND",
+	} {
+		if !known[method] {
+			out = append(out, invalidRequest{
+				label: "another method", method: method, path: rg.path, body: rg.body, locations: []string{""},
+				// The status is 400 if the path also matches another operation, as keys/$bulk matches keys/{keyId}.
+				statuses: []int{http.StatusMethodNotAllowed, http.StatusNotFound, http.StatusBadRequest},
 			})
 		}
 	}
 	return out
 }
 
-var braces = regexp.MustCompile(`\{[^}]*\}`)
+var placeholderPattern = regexp.MustCompile(`\{[^}]*\}`)
 
-func shapeOf(path string) string { return braces.ReplaceAllString(path, "{}") }
+func pathShape(path string) string { return placeholderPattern.ReplaceAllString(path, "{}") }
 
-// names that no path parameter of the world has.
-var strangeNames = []string{
-	" ", ".", "..", "a b", "%", "é", "😀", "\x00", "\x7f", "a\nb", "A_B.C", "$bulk", "{x}", "-", "_", "'", `"`, "\\", "a/b", "..%2f..", "null", "0", "-1",
-	strings.Repeat("a", 63), strings.Repeat("a", 300), strings.Repeat("a", 2100), "00000000-0000-0000-0000-000000000000", "\u202e", "\ufffd", "xn--a",
+// unusualNames are names that no path parameter of the fixture has.
+var unusualNames = []string{
+	" ", ".", "..", "a b", "%", "é", "😀", "\x00", "\x7f", "a\nb", "A_B.C", "$bulk", "{x}", "-", "_", "'", `"`, "\\",
+	"a/b", "..%2f..", "null", "0", "-1",
+	strings.Repeat("a", 63), strings.Repeat("a", 300), strings.Repeat("a", 2100), "00000000-0000-0000-0000-000000000000",
+	"\u202e", "\ufffd", "xn--a",
 }
 
-// paths puts strange names into the path.
-func (m maker) paths() (out []bad) {
-	for _, parameter := range events.Parameters(m.d) {
-		for _, name := range strangeNames {
-			n, r := maps.Clone(m.names), m.good
+// paths returns requests with unusual names in the path.
+func (rg requestGenerator) paths() (out []invalidRequest) {
+	for _, parameter := range events.Parameters(rg.d) {
+		for _, name := range unusualNames {
+			n, r := maps.Clone(rg.names), rg.valid
 			n[parameter], r.Names = name, maps.Clone(r.Names)
-			delete(r.Names, parameter) // which would go before
-			path, body := target(m.t, m.d, r, n)
-			b := bad{what: "path." + parameter, method: m.d.Method, path: path, body: body}
-			if m.wrong("path", parameter, name) {
-				b.where, b.status = []string{"path." + parameter, "Not Found", "path"}, []int{http.StatusBadRequest, http.StatusNotFound}
+			delete(r.Names, parameter) // a named value would replace the unusual name
+			path, body := requestTarget(rg.t, rg.d, r, n)
+			b := invalidRequest{label: "path." + parameter, method: rg.d.Method, path: path, body: body}
+			if rg.isInvalid("path", parameter, name) {
+				b.locations, b.statuses = []string{"path." + parameter, "Not Found", "path"},
+					[]int{http.StatusBadRequest, http.StatusNotFound}
 			}
 			out = append(out, b)
 		}
@@ -257,12 +266,12 @@ func (m maker) paths() (out []bad) {
 	return out
 }
 
-// wrong asks the document whether a parameter may have a value.
-func (m maker) wrong(in, name, text string) bool {
-	list, _ := m.doc.at("paths", m.d.Path, strings.ToLower(m.d.Method), "parameters").([]any)
-	for i, entry := range list {
+// isInvalid reports whether the document forbids a value of a parameter.
+func (rg requestGenerator) isInvalid(location, name, text string) bool {
+	parameters, _ := rg.doc.lookup("paths", rg.d.Path, strings.ToLower(rg.d.Method), "parameters").([]any)
+	for i, entry := range parameters {
 		object, _ := entry.(map[string]any)
-		if object["name"] != name || object["in"] != in {
+		if object["name"] != name || object["in"] != location {
 			continue
 		}
 		var value any = text
@@ -279,39 +288,48 @@ func (m maker) wrong(in, name, text string) bool {
 			}
 			value = text == "true"
 		}
-		return m.doc.schema("paths", m.d.Path, strings.ToLower(m.d.Method), "parameters", strconv.Itoa(i), "schema").Validate(value) != nil
+		return rg.doc.schema("paths", rg.d.Path, strings.ToLower(rg.d.Method), "parameters", strconv.Itoa(i), "schema").
+			Validate(value) != nil
 	}
 	return false
 }
 
-var strangeValues = []string{
-	"", " ", "-1", "0", "1", "1.5", "1e3", "0x10", "abc", "99999999999999999999", "-99999999999999999999", "true", "TRUE", "yes", "null", "nonesuch", "\x00", "é", "1 ", " 1", "١",
-	"2026-13-45T00:00:00Z", "2026-01-01", "2026-01-01T00:00:00", "a@b", strings.Repeat("9", 400), strings.Repeat("a", 5000),
+var unusualValues = []string{
+	"", " ", "-1", "0", "1", "1.5", "1e3", "0x10", "abc", "99999999999999999999", "-99999999999999999999", "true", "TRUE",
+	"yes", "null", "nonesuch", "\x00", "é", "1 ", " 1", "١",
+	"2026-13-45T00:00:00Z", "2026-01-01", "2026-01-01T00:00:00", "a@b", strings.Repeat("9", 400),
+	strings.Repeat("a", 5000),
 }
 
-// queries puts strange values into the query, and texts that are none.
-func (m maker) queries() (out []bad) {
-	with := func(query string) string {
-		r := m.good
+// queries returns requests with unusual values in the query, and with invalid queries.
+func (rg requestGenerator) queries() (out []invalidRequest) {
+	pathWith := func(query string) string {
+		r := rg.valid
 		r.Query = strings.TrimPrefix(r.Query+"&"+query, "&")
-		path, _ := target(m.t, m.d, r, m.names)
+		path, _ := requestTarget(rg.t, rg.d, r, rg.names)
 		return path
 	}
 	for _, query := range []string{"a=%", "a=%zz", "%=1", "a=%ff", "a=%00", "a;b=1"} {
-		b := bad{what: "query", method: m.d.Method, path: with(query), body: m.body, where: []string{"query"}, status: []int{http.StatusBadRequest}}
+		b := invalidRequest{
+			label: "query", method: rg.d.Method, path: pathWith(query), body: rg.body,
+			locations: []string{"query"}, statuses: []int{http.StatusBadRequest},
+		}
 		if strings.HasPrefix(query, "a;") {
-			b.where = nil // some parsers take it
+			b.locations = nil // the request may be valid: some parsers accept the query
 		}
 		out = append(out, b)
 	}
-	for _, p := range m.operation.Parameters {
-		if p.In != "query" || strings.Contains("&"+m.good.Query, "&"+p.Name+"=") {
+	for _, p := range rg.operation.Parameters {
+		if p.In != "query" || strings.Contains("&"+rg.valid.Query, "&"+p.Name+"=") {
 			continue
 		}
-		for _, value := range strangeValues {
-			b := bad{what: "query." + p.Name, method: m.d.Method, path: with(p.Name + "=" + url.QueryEscape(value)), body: m.body}
-			if p.Name != "tag" && m.wrong("query", p.Name, value) {
-				b.where, b.status = []string{"query." + p.Name}, []int{http.StatusBadRequest}
+		for _, value := range unusualValues {
+			b := invalidRequest{
+				label: "query." + p.Name, method: rg.d.Method,
+				path: pathWith(p.Name + "=" + url.QueryEscape(value)), body: rg.body,
+			}
+			if p.Name != "tag" && rg.isInvalid("query", p.Name, value) {
+				b.locations, b.statuses = []string{"query." + p.Name}, []int{http.StatusBadRequest}
 			}
 			out = append(out, b)
 		}
@@ -319,131 +337,45 @@ func (m maker) queries() (out []bad) {
 	return out
 }
 
-// texts are bodies that are no JSON of one object, or not as it may be written.
-func (m maker) texts() (out []bad) {
-	if !m.d.TakesBody {
+// texts returns requests with bodies that are not JSON, that are not a single object, or that have an encoding that is
+// not allowed.
+func (rg requestGenerator) texts() (out []invalidRequest) {
+	if !rg.d.TakesBody {
 		return nil
 	}
-	spoilt := map[string]string{
-		"cut short": m.body[:max(0, len(m.body)-1)], "with more behind it": m.body + "{}", "in Latin-1": strings.Replace(m.body, `"`, "\"\xe9", 1),
-		"in UTF-16": "\xff\xfe{\x00}\x00", "with a comment": "/* a */" + m.body, "with a comma too many": strings.Replace(m.body, "}", ",}", 1),
-		"in single quotes": strings.ReplaceAll(m.body, `"`, "'"), "a form": "a=1&b=2", "XML": "<a/>", "NaN": `{"name":NaN}`, "too deep": strings.Repeat("[", 100_000),
+	malformed := map[string]string{
+		"cut short": rg.body[:max(0, len(rg.body)-1)], "with more behind it": rg.body + "{}",
+		"in Latin-1": strings.Replace(rg.body, `"`, "\"\xe9", 1),
+		"in UTF-16":  "\xff\xfe{\x00}\x00", "with a comment": "/* a */" + rg.body,
+		"with a comma too many": strings.Replace(rg.body, "}", ",}", 1),
+		"in single quotes":      strings.ReplaceAll(rg.body, `"`, "'"), "a form": "a=1&b=2", "XML": "<a/>",
+		"NaN":      `{"name":NaN}`,
+		"too deep": strings.Repeat("[", 100_000),
 	}
-	for _, what := range slices.Sorted(maps.Keys(spoilt)) {
-		if json.Valid([]byte(spoilt[what])) && !bytes.ContainsRune([]byte(spoilt[what]), '\xe9') {
-			continue // the good body has none of what is spoilt
+	for _, label := range slices.Sorted(maps.Keys(malformed)) {
+		if json.Valid([]byte(malformed[label])) && !bytes.ContainsRune([]byte(malformed[label]), '\xe9') {
+			continue // the valid body does not contain the text to replace
 		}
-		out = append(out, bad{what: what, method: m.d.Method, path: m.path, body: spoilt[what], where: []string{"body"}, status: []int{http.StatusBadRequest}})
-	}
-	large := bad{what: "too large", method: m.d.Method, path: m.path, body: strings.Repeat(" ", api.MaxBodyBytes) + m.body, where: []string{"Too Large"}, status: []int{http.StatusRequestEntityTooLarge}}
-	packed := bad{what: "said to be compressed", method: m.d.Method, path: m.path, body: "\x1f\x8b\x08" + m.body, headers: []string{"Content-Encoding", "gzip"}, where: []string{"body"}, status: []int{http.StatusBadRequest, http.StatusUnsupportedMediaType}}
-	return append(out, large, packed)
-}
-
-// wrongValues are put in the place of each field.
-func wrongValues(s schema) (out []any) {
-	out = []any{
-		nil, true, false, json.Number("0"), json.Number("-1"), json.Number("1.5"), json.Number("1e400"), json.Number("12345678901234567890"),
-		"", " ", "a", "\x00", "a\nb", "é", "😀", "A B", "../x", "nonesuch", "NONESUCH", "2026-02-30T00:00:00Z", "2026-01-01", "true", "1",
-		strings.Repeat("a", 200), strings.Repeat("a", 70_000),
-		[]any{},
-		[]any{nil},
-		[]any{"a"},
-		[]any{map[string]any{}},
-		map[string]any{},
-		map[string]any{"a": nil},
-		map[string]any{"a": 1},
-		map[string]any{"": "a"},
-		map[string]any{"a": map[string]any{"b": []any{1}}},
-	}
-	if s.MaxLength != nil {
-		out = append(out, strings.Repeat("a", *s.MaxLength+1), strings.Repeat("é", *s.MaxLength+1))
-	}
-	if s.MaxItems != nil && *s.MaxItems < 2000 {
-		out = append(out, slices.Repeat([]any{"a"}, *s.MaxItems+1), slices.Repeat([]any{map[string]any{}}, *s.MaxItems+1))
-	}
-	return out
-}
-
-// fields puts wrong values into the body, leaves fields out, and replaces it.
-func (m maker) fields() (out []bad) {
-	if !m.d.TakesBody {
-		return nil
-	}
-	judge := m.doc.schema("paths", m.d.Path, strings.ToLower(m.d.Method), "requestBody", "content", "application/json", "schema")
-	try := func(what string, whole any) {
-		raw, err := json.Marshal(whole)
-		if err != nil {
-			m.t.Fatal(err)
-		}
-		value, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
-		if err != nil {
-			m.t.Fatal(err)
-		}
-		b := bad{what: what, method: m.d.Method, path: m.path, body: string(raw)}
-		if err := judge.Validate(value); err != nil {
-			b.where, b.status = whereOf(err), []int{http.StatusBadRequest}
-			if len(raw) > api.MaxBodyBytes {
-				b.status = []int{http.StatusRequestEntityTooLarge}
-			}
-		}
-		out = append(out, b)
-	}
-	fresh := func() any { return decoded(m.t, m.body) }
-	for _, c := range m.operation.RequestBody.Content {
-		for _, value := range wrongValues(c.Schema.of(m.schemas)) {
-			try("the body", value)
-		}
-		everyField(fresh(), c.Schema, m.schemas, func(at []any, name string, s schema) {
-			what := fmt.Sprintf("body%v.%s", at, name)
-			for _, value := range wrongValues(s) {
-				whole := fresh()
-				if object, ok := within(whole, at).(map[string]any); ok {
-					object[name] = value
-					try(what, whole)
-				}
-			}
-			whole := fresh()
-			if object, ok := within(whole, at).(map[string]any); ok {
-				delete(object, name)
-				try(what+" left out", whole)
-			}
+		out = append(out, invalidRequest{
+			label: label, method: rg.d.Method, path: rg.path, body: malformed[label],
+			locations: []string{"body"}, statuses: []int{http.StatusBadRequest},
 		})
 	}
-	return out
-}
-
-// everyField calls f for each field that the schema of a body describes, with the
-// way to the object that has it, or may.
-func everyField(body any, s schema, schemas map[string]schema, f func(at []any, name string, s schema)) {
-	var walk func(at []any, value any, s schema)
-	walk = func(at []any, value any, s schema) {
-		s = s.of(schemas)
-		for _, one := range slices.Concat(s.OneOf, s.AnyOf, s.AllOf) {
-			walk(at, value, one)
-		}
-		switch value := value.(type) {
-		case []any:
-			for i, entry := range value {
-				if s.Items != nil && i < 3 {
-					walk(append(slices.Clone(at), i), entry, *s.Items)
-				}
-			}
-		case map[string]any:
-			for _, name := range slices.Sorted(maps.Keys(s.Properties)) {
-				property := s.Properties[name].of(schemas)
-				f(at, name, property)
-				if field, ok := value[name]; ok {
-					walk(append(slices.Clone(at), name), field, property)
-				}
-			}
-		}
+	oversized := invalidRequest{
+		label: "too large", method: rg.d.Method, path: rg.path,
+		body: strings.Repeat(" ", api.MaxBodyBytes) + rg.body, locations: []string{"Too Large"},
+		statuses: []int{http.StatusRequestEntityTooLarge},
 	}
-	walk(nil, body, s)
+	compressed := invalidRequest{
+		label: "said to be compressed", method: rg.d.Method, path: rg.path,
+		body: "\x1f\x8b\x08" + rg.body, headers: []string{"Content-Encoding", "gzip"}, locations: []string{"body"},
+		statuses: []int{http.StatusBadRequest, http.StatusUnsupportedMediaType},
+	}
+	return append(out, oversized, compressed)
 }
 
-// whereOf gives the names of what a validator refuses, as a problem may tell them.
-func whereOf(err error) (out []string) {
+// errorLocations returns the names of the places in a validator's error. A problem must contain one of these names.
+func errorLocations(err error) (out []string) {
 	e, ok := errors.AsType[*jsonschema.ValidationError](err)
 	if !ok {
 		return []string{"body"}

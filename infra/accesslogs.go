@@ -12,14 +12,17 @@ import (
 	"github.com/aws/jsii-runtime-go"
 )
 
-// accessLine returns the format of a line in the access log of an API. API Gateway logs each request, also one that never reaches a function because
-// it exceeds a throttle or API Gateway cannot read it. The method is the only thing in a line that a client chooses: there is no path, query, header,
-// address or user agent, and no $context.error.message, which repeats headers. The route stands for the path.
+// accessLine returns the format of a line in the access log of an API. API Gateway logs each request, even a request
+// that reaches no function because it exceeds a throttle or cannot be parsed. The only value in a line that a client
+// chooses is the method. A line has no path, query, header, address or user agent, and no $context.error.message, which
+// repeats headers. It has the route in place of the path.
 func accessLine() *string {
 	line, err := json.Marshal(map[string]string{
-		"time": "$context.requestTime", "requestId": "$context.requestId", "method": "$context.httpMethod", "route": "$context.resourcePath",
-		"status": "$context.status", "answeredBy": "$context.error.responseType", "functionStatus": "$context.integration.status",
-		"milliseconds": "$context.responseLatency", "bytes": "$context.responseLength",
+		"time": "$context.requestTime", "requestId": "$context.requestId", "method": "$context.httpMethod",
+		"route":  "$context.resourcePath",
+		"status": "$context.status", "answeredBy": "$context.error.responseType",
+		"functionStatus": "$context.integration.status",
+		"milliseconds":   "$context.responseLatency", "bytes": "$context.responseLength",
 	})
 	if err != nil {
 		panic(fmt.Sprintf("infra: %v", err)) // texts are always valid
@@ -27,27 +30,30 @@ func accessLine() *string {
 	return jsii.String(string(line))
 }
 
-// Who sets the role under which API Gateway writes logs.
+// These values say who sets the role under which API Gateway writes logs.
 const (
-	ownLogWriter = "own"
-	noAccessLogs = "none"
+	accessLogsOwnRole = "own"
+	accessLogsNone    = "none"
 )
 
 // newAccessLogs adds an access log to the stage of an API. It returns the resource that has to exist before the stage, or nil.
-func newAccessLogs(f front, s Settings, name string, stage *awsapigateway.CfnStageProps) constructs.IDependable {
-	logs := newAccessLog(f.scope, s, name)
-	if logs == nil || s.AccessLogs == noAccessLogs {
+func newAccessLogs(rest restAPI, s Settings, name string, stage *awsapigateway.CfnStageProps) constructs.IDependable {
+	logs := newAccessLog(rest.scope, s, name)
+	if logs == nil || s.AccessLogs == accessLogsNone {
 		return nil
 	}
-	stage.AccessLogSetting = &awsapigateway.CfnStage_AccessLogSettingProperty{DestinationArn: logs.AttrArn(), Format: accessLine()}
-	if s.AccessLogs != ownLogWriter {
+	stage.AccessLogSetting = &awsapigateway.CfnStage_AccessLogSettingProperty{
+		DestinationArn: logs.AttrArn(),
+		Format:         accessLine(),
+	}
+	if s.AccessLogs != accessLogsOwnRole {
 		return nil
 	}
-	return newLogWriter(awscdk.Stack_Of(f.scope))
+	return newLogWriterRole(awscdk.Stack_Of(rest.scope))
 }
 
-// newAccessLog creates the log of an API, also if nothing writes to it now: a log that was left out of the stack would be kept, and its name would be
-// taken when access logs are switched on again. It returns nil for an emulator.
+// newAccessLog creates the log of an API, even while access logs are off. If the stack left the log out, AWS would keep
+// it, and its name would be in use when access logs are switched on again. It returns nil for an emulator.
 func newAccessLog(scope constructs.Construct, s Settings, name string) awslogs.CfnLogGroup {
 	if s.Emulator != "" {
 		return nil
@@ -55,11 +61,12 @@ func newAccessLog(scope constructs.Construct, s Settings, name string) awslogs.C
 	return newLogs(scope, s, "AccessLogs", jsii.Sprintf("/aws/apigateway/gatewright-%s-%s", s.Stage, name))
 }
 
-// newLogWriter creates the role under which API Gateway writes logs, and sets it in API Gateway. The setting is for all APIs of the account and
-// the region. So the role and the setting stay when the stack is deleted: other installations may use them by then.
-func newLogWriter(stack awscdk.Stack) constructs.IDependable {
-	if made := stack.Node().TryFindChild(jsii.String("LogWriter")); made != nil {
-		return made
+// newLogWriterRole creates the role under which API Gateway writes logs, and sets it in API Gateway. The setting
+// applies to all APIs of the account and the region. The role and the setting are therefore kept when the stack is
+// deleted: other installations may use them by then.
+func newLogWriterRole(stack awscdk.Stack) constructs.IDependable {
+	if existing := stack.Node().TryFindChild(jsii.String("LogWriter")); existing != nil {
+		return existing
 	}
 	role := awsiam.NewCfnRole(stack, jsii.String("LogWriterRole"), &awsiam.CfnRoleProps{
 		Description: jsii.String("What API Gateway may do to write access logs in this account and region"),
@@ -70,12 +77,17 @@ func newLogWriter(stack awscdk.Stack) constructs.IDependable {
 			}},
 		},
 		// API Gateway requires this policy, by its name, when the role is set.
-		ManagedPolicyArns: &[]any{awscdk.Fn_Sub(jsii.String("arn:${AWS::Partition}:iam::aws:policy/service-role/AmazonAPIGatewayPushToCloudWatchLogs"), nil)},
+		ManagedPolicyArns: &[]any{
+			awscdk.Fn_Sub(jsii.String("arn:${AWS::Partition}:iam::aws:policy/service-role/AmazonAPIGatewayPushToCloudWatchLogs"),
+				nil),
+		},
 	})
-	account := awsapigateway.NewCfnAccount(stack, jsii.String("LogWriter"), &awsapigateway.CfnAccountProps{CloudWatchRoleArn: role.AttrArn()})
-	// Also after a creation that failed: CloudFormation does not reset the setting, which would then name a role that is gone.
-	for _, kept := range []awscdk.CfnResource{role, account} {
-		kept.ApplyRemovalPolicy(awscdk.RemovalPolicy_RETAIN, nil)
+	account := awsapigateway.NewCfnAccount(stack, jsii.String("LogWriter"),
+		&awsapigateway.CfnAccountProps{CloudWatchRoleArn: role.AttrArn()})
+	// The role and the setting are also kept if the creation of the stack fails: CloudFormation does not reset the
+	// setting, which would then name a deleted role.
+	for _, retained := range []awscdk.CfnResource{role, account} {
+		retained.ApplyRemovalPolicy(awscdk.RemovalPolicy_RETAIN, nil)
 	}
 	return account
 }

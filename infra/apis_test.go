@@ -8,33 +8,32 @@ import (
 	"testing"
 )
 
-// part is a resource of API Gateway that can be there only once: what it is called
-// there, and what CloudFormation calls it.
-type part struct {
-	api  string // the logical id of the REST API, "-" for what is none's
-	kind string // of API Gateway
-	name string // what API Gateway calls it, such as GET:/v1/accounts; without spaces
-	// stack and id are CloudFormation's names for the nested stack and for the part in it.
+// apiResource is a resource of API Gateway. Only one resource with the same api, kind and name can exist.
+type apiResource struct {
+	api  string // the logical id of the REST API, "-" for none
+	kind string // the type without AWS::ApiGateway::
+	name string // the name in API Gateway, such as GET:/v1/accounts, without spaces
+	// stack is the logical id of the nested stack, and id the logical id of the resource in that stack.
 	stack, id string
-	// calls is the function behind a method, "-" for what calls none.
-	calls string
-	// gone says that it is there no more.
-	gone bool
+	// function is the function behind a method, or "-".
+	function string
+	// deleted says that the resource no longer exists in the current templates.
+	deleted bool
 }
 
-func (p part) String() string { return fmt.Sprintf("%s %s", p.kind, p.name) }
+func (r apiResource) String() string { return fmt.Sprintf("%s %s", r.kind, r.name) }
 
-// same reports whether API Gateway takes two for one.
-func (p part) same(other part) bool {
-	return p.api == other.api && p.kind == other.kind && p.name == other.name
+// sameAs reports whether two resources are the same for API Gateway.
+func (r apiResource) sameAs(other apiResource) bool {
+	return r.api == other.api && r.kind == other.kind && r.name == other.name
 }
 
-func (p part) compare(other part) int {
-	return cmp.Or(cmp.Compare(p.api, other.api), cmp.Compare(p.kind, other.kind), cmp.Compare(p.name, other.name))
+func (r apiResource) compare(other apiResource) int {
+	return cmp.Or(cmp.Compare(r.api, other.api), cmp.Compare(r.kind, other.kind), cmp.Compare(r.name, other.name))
 }
 
-// stackOf is what CloudFormation calls the nested stacks, by the names of their files.
-func (a assembly) stackOf() map[string]string {
+// stackIDs returns the logical ids of the nested stacks, by the names of their files.
+func (a assembly) stackIDs() map[string]string {
 	out := map[string]string{}
 	for _, stack := range a.stacks {
 		for id, r := range stack.Resources {
@@ -46,18 +45,21 @@ func (a assembly) stackOf() map[string]string {
 	return out
 }
 
-// parts are those of both APIs, sorted.
-func (a assembly) parts(t *testing.T) []part {
+// apiResources returns the resources of both APIs, sorted.
+func (a assembly) apiResources(t *testing.T) []apiResource {
 	t.Helper()
-	stackOf := a.stackOf()
-	var out []part
+	stackIDs := a.stackIDs()
+	var out []apiResource
 	for file, stack := range a.stacks {
 		for id, r := range stack.Resources {
 			kind, ok := strings.CutPrefix(r.Type, "AWS::ApiGateway::")
-			if !ok || kind == "Deployment" { // any number of them, of any name
+			if !ok || kind == "Deployment" { // every change of an API creates a new deployment
 				continue
 			}
-			p := part{api: cmp.Or(unreferred(r.Properties["RestApiId"]), "-"), kind: kind, stack: cmp.Or(stackOf[file], "installation"), id: id, calls: "-"}
+			p := apiResource{
+				api: cmp.Or(refID(r.Properties["RestApiId"]), "-"), kind: kind,
+				stack: cmp.Or(stackIDs[file], "installation"), id: id, function: "-",
+			}
 			switch kind {
 			case "RestApi":
 				p.api, p.name = id, render(r.Properties["Name"])
@@ -65,50 +67,50 @@ func (a assembly) parts(t *testing.T) []part {
 				p.name = a.pathOf(map[string]any{"Ref": id})
 			case "Method":
 				p.name = render(r.Properties["HttpMethod"]) + ":" + a.pathOf(r.Properties["ResourceId"])
-				p.calls = a.behind(r)
+				p.function = a.integratedFunction(r)
 			case "GatewayResponse":
 				p.name = render(r.Properties["ResponseType"])
 			case "Stage":
 				p.name = render(r.Properties["StageName"])
 			case "Account":
-				p.name = "-" // a setting of the account and the region
+				p.name = "-" // there is only one in an account and region
 			case "DomainName", "BasePathMapping":
-				p.api, p.name = "-", cmp.Or(unreferred(r.Properties["DomainName"]), render(r.Properties["DomainName"]))
+				p.api, p.name = "-", cmp.Or(refID(r.Properties["DomainName"]), render(r.Properties["DomainName"]))
 			default:
-				t.Fatalf("%s is an %s, of which nothing is known: say in apis_test.go what API Gateway calls it", id, r.Type)
+				t.Fatalf("%s has the type %s, want a known type: add its name in API Gateway to apis_test.go", id, r.Type)
 			}
 			out = append(out, p)
 		}
 	}
-	slices.SortFunc(out, part.compare)
+	slices.SortFunc(out, apiResource.compare)
 	return out
 }
 
-// pathOf is the path of a resource that is referred to, "/" for the API itself.
+// pathOf returns the path of the resource to which a reference refers, or "/" for the API itself.
 func (a assembly) pathOf(reference any) string {
 	path := ""
-	for id := unreferred(reference); id != ""; {
+	for id := refID(reference); id != ""; {
 		r := a.find(id)
 		path = "/" + render(r.Properties["PathPart"]) + path
-		id = unreferred(r.Properties["ParentId"])
+		id = refID(r.Properties["ParentId"])
 	}
 	return cmp.Or(path, "/")
 }
 
-// behind is the function that a method's integration names.
-func (a assembly) behind(method resource) string {
+// integratedFunction returns the logical id of the function that a method calls.
+func (a assembly) integratedFunction(method resource) string {
 	_, uri, _ := strings.Cut(render(get(method.Properties, "Integration", "Uri")), "/functions/${")
 	alias, _, _ := strings.Cut(uri, "}")
-	return a.aliased(alias)
+	return a.aliasTarget(alias)
 }
 
-// aliased is the logical id of the function that an alias leads to, "" where there is no such alias.
-func (a assembly) aliased(alias string) string {
-	return unreferred(a.all("AWS::Lambda::Alias")[alias].Properties["FunctionName"])
+// aliasTarget returns the logical id of the function behind an alias, "" if there is no such alias.
+func (a assembly) aliasTarget(alias string) string {
+	return refID(a.all("AWS::Lambda::Alias")[alias].Properties["FunctionName"])
 }
 
-// unreferred is the logical id in a reference, "" for what is none.
-func unreferred(v any) string {
+// refID returns the logical id in a reference (Ref), or "" for any other value.
+func refID(v any) string {
 	id, _ := get(v, "Ref").(string)
 	return id
 }

@@ -8,16 +8,19 @@ import (
 	"github.com/aws/jsii-runtime-go"
 )
 
-// Percentages of a month's budget at which somebody is notified: of what was spent, and of what AWS forecasts for the month.
+// These are the percentages of a month's budget at which topics are notified. One is for the costs so far, the other
+// for the costs that AWS forecasts for the month.
 const (
 	spentPercent    = 80
 	forecastPercent = 100
 )
 
-// newBudgets creates a budget for each topic, because a notification has one topic at most. Budgets without actions cost nothing.
+// newBudgets creates a budget for each topic, because a notification has at most one topic. Budgets without actions
+// cost nothing.
 //
-// Budgets are for the whole account. The installation's resources have tags, but AWS counts costs by a tag only after somebody has activated it
-// in the billing settings, and never costs without a tag. A budget by tags would miss them and stay silent.
+// Budgets are for the whole account. The installation's resources have tags, but AWS counts costs by a tag only after
+// somebody has activated the tag in the billing settings, and some costs have no tag. A budget by tags would miss these
+// costs.
 func newBudgets(scope constructs.Construct, s Settings, topics []*string) {
 	if s.MonthlyBudget == 0 {
 		return
@@ -27,22 +30,26 @@ func newBudgets(scope constructs.Construct, s Settings, topics []*string) {
 		if i > 0 {
 			id = fmt.Sprintf("Budget%d", i+1)
 		}
-		at := func(kind string, percent float64) *awsbudgets.CfnBudget_NotificationWithSubscribersProperty {
+		notification := func(kind string, percent float64) *awsbudgets.CfnBudget_NotificationWithSubscribersProperty {
 			return &awsbudgets.CfnBudget_NotificationWithSubscribersProperty{
 				Notification: &awsbudgets.CfnBudget_NotificationProperty{
-					NotificationType: &kind, ComparisonOperator: jsii.String("GREATER_THAN"), Threshold: &percent, ThresholdType: jsii.String("PERCENTAGE"),
+					NotificationType: &kind, ComparisonOperator: jsii.String("GREATER_THAN"), Threshold: &percent,
+					ThresholdType: jsii.String("PERCENTAGE"),
 				},
 				Subscribers: &[]any{&awsbudgets.CfnBudget_SubscriberProperty{SubscriptionType: jsii.String("SNS"), Address: topic}},
 			}
 		}
-		// The budget has no name of its own: CloudFormation creates a new budget for another topic before it deletes this one, and two budgets cannot
-		// have the same name.
+		// The template sets no name. If the topic changes, CloudFormation creates a new budget before it deletes this
+		// one, and two budgets cannot have the same name.
 		awsbudgets.NewCfnBudget(scope, &id, &awsbudgets.CfnBudgetProps{
 			Budget: &awsbudgets.CfnBudget_BudgetDataProperty{
 				BudgetType: jsii.String("COST"), TimeUnit: jsii.String("MONTHLY"),
 				BudgetLimit: &awsbudgets.CfnBudget_SpendProperty{Amount: jsii.Number(s.MonthlyBudget), Unit: jsii.String("USD")},
 			},
-			NotificationsWithSubscribers: &[]any{at("ACTUAL", spentPercent), at("FORECASTED", forecastPercent)},
+			NotificationsWithSubscribers: &[]any{
+				notification("ACTUAL", spentPercent),
+				notification("FORECASTED", forecastPercent),
+			},
 		})
 	}
 }

@@ -11,66 +11,73 @@ import (
 	"github.com/aws/constructs-go/constructs/v10"
 	"github.com/aws/jsii-runtime-go"
 
-	"github.com/gatewright/gatewright/shared/telemetry"
-	"github.com/gatewright/gatewright/shared/trigger"
-	"github.com/gatewright/gatewright/shared/trigger/timetable"
+	"github.com/gatewright/gatewright/shared/base/telemetry"
+	"github.com/gatewright/gatewright/shared/runtime/trigger"
+	"github.com/gatewright/gatewright/shared/runtime/trigger/timetable"
 )
 
-// streamReaders is how many functions the table's stream may call: DynamoDB has two readers of a shard at most, and throttles all of
-// them where there is a third ("Reading and processing a stream" in its developer guide).
-const streamReaders = 2
+// maxStreamReaders is the maximum number of functions that the table's stream can call. DynamoDB allows two readers of
+// a shard, and throttles all readers if there is a third ("Reading and processing a stream" in its developer guide).
+const maxStreamReaders = 2
 
-// Bounds of Lambda for calls that wait for no answer (PutFunctionEventInvokeConfig).
+// These are the limits of Lambda for asynchronous calls (PutFunctionEventInvokeConfig).
 const (
-	mostAttempts = 2
-	leastAge     = time.Minute
-	mostAge      = 6 * time.Hour
+	maxAttempts = 2
+	minAge      = time.Minute
+	maxAge      = 6 * time.Hour
 )
 
-// checkTriggers says what AWS would refuse, or do badly, of what the functions declare: a line each.
-func checkTriggers(fs []declared) error {
-	var wrong []error
+// checkTriggers returns an error with a line for each declared trigger that AWS would refuse, or that cannot work
+// reliably.
+func checkTriggers(specs []functionSpec) error {
+	var errs []error
 	var readers []string
-	for _, f := range fs {
-		for _, e := range f.on {
+	for _, f := range specs {
+		for _, e := range f.triggers {
 			if e.StreamRecords {
 				readers = append(readers, f.name)
 			}
 			if e.Schedule != nil {
-				if _, _, err := watched(*e.Schedule); err != nil {
-					wrong = append(wrong, fmt.Errorf("function %s: %w", f.name, err))
+				if _, _, err := alarmPeriods(*e.Schedule); err != nil {
+					errs = append(errs, fmt.Errorf("function %s: %w", f.name, err))
 				}
 			}
 		}
 		r := f.retries
-		switch async := (trigger.Function{On: f.on}).Async(); {
+		switch async := (trigger.Function{Events: f.triggers}).Async(); {
 		case !async && r != trigger.Retries{}:
-			wrong = append(wrong, fmt.Errorf("function %s declares retries, and nothing calls it that waits for no answer: leave them out", f.name))
-		case async && (r.Attempts < 0 || r.Attempts > mostAttempts || r.MaxAge < leastAge || r.MaxAge > mostAge || r.MaxAge%time.Second != 0):
-			wrong = append(wrong, fmt.Errorf("function %s declares %d retries of calls of %s at most: declare 0 to %d of %s to %s, in whole seconds", f.name, r.Attempts, r.MaxAge, mostAttempts, leastAge, mostAge))
+			errs = append(errs, fmt.Errorf("function %s declares retries, and nothing calls it that waits for no answer: "+
+				"leave them out", f.name))
+		case async && (r.Attempts < 0 || r.Attempts > maxAttempts || r.MaxAge < minAge || r.MaxAge > maxAge ||
+			r.MaxAge%time.Second != 0):
+			errs = append(errs, fmt.Errorf("function %s declares %d retries of calls of %s at most: declare 0 to %d of %s to "+
+				"%s, in whole seconds", f.name, r.Attempts, r.MaxAge, maxAttempts, minAge, maxAge))
 		}
 	}
-	if len(readers) > streamReaders {
-		wrong = append(wrong, fmt.Errorf("the stream calls %d functions (%v), and DynamoDB has %d readers of a shard: have one of them hand records on", len(readers), readers, streamReaders))
+	if len(readers) > maxStreamReaders {
+		errs = append(errs, fmt.Errorf("the stream calls %d functions (%v), and DynamoDB has %d readers of a shard: have "+
+			"one of them hand records on", len(readers), readers, maxStreamReaders))
 	}
-	return errors.Join(wrong...)
+	return errors.Join(errs...)
 }
 
-// newCalls says of all functions what becomes of calls that wait for no answer, and watches that schedules are kept. It stands in a nested stack: the
-// installation's own comes near CloudFormation's 500 resources.
+// newCalls configures the retries of asynchronous calls of all functions, and creates alarms for schedules that miss
+// their calls. These resources are in a nested stack, because the installation's own stack comes near CloudFormation's
+// limit of 500 resources.
 //
-// There is no queue between what calls and what is called. Lambda keeps such calls itself, for as long as the declaration says; what a
-// schedule asks for, its next call does as well; the stream has a queue of its own for what fails. A queue would be polled each second of the month
-// by somebody who pays for it, and would add a place where calls wait unseen.
-func newCalls(root constructs.Construct, s Settings, fs []*function) error {
+// There is no queue between callers and functions. Lambda stores asynchronous calls itself, for as long as the
+// function's declaration says. If a call of a schedule is lost, the next call does the same work. The stream has its
+// own queue for records that fail. A queue before functions would be polled every second of the month, at the
+// operator's cost, and calls could wait in it unnoticed.
+func newCalls(root constructs.Construct, s Settings, fns []*function) error {
 	scope := awscdk.NewNestedStack(root, jsii.String("Calls"), &awscdk.NestedStackProps{
 		Description: jsii.String("What becomes of calls that wait for no answer, and of schedules that are not kept"),
 	})
-	for _, f := range fs {
-		if (trigger.Function{On: f.on}).Async() {
+	for _, f := range fns {
+		if (trigger.Function{Events: f.triggers}).Async() {
 			newRetries(scope, s, f)
 		}
-		for _, e := range f.on {
+		for _, e := range f.triggers {
 			if e.Schedule == nil {
 				continue
 			}
@@ -82,47 +89,57 @@ func newCalls(root constructs.Construct, s Settings, fs []*function) error {
 	return nil
 }
 
-// keptName is what the queue of a function's calls that were given up is called; its role is granted the name before there is one, since
-// Lambda asks whether the role may send when it is told of the queue.
-func keptName(s Settings, f declared) string {
+// deadLetterQueueName returns the name of the queue for the calls of a function that Lambda has given up. The name is
+// fixed, so that the function's role can allow it before the queue exists: Lambda verifies the permission when the
+// queue is configured.
+func deadLetterQueueName(s Settings, f functionSpec) string {
 	return fmt.Sprintf("gatewright-%s-%s-given-up", s.Stage, f.name)
 }
 
-// mayKeep lets Lambda keep what is given up of a function, under the function's role.
-func (f *function) mayKeep(s Settings) {
-	if f.retries.Keep {
+// allowDeadLetters adds the permission to the function's role with which Lambda stores calls that failed in all
+// attempts.
+func (f *function) allowDeadLetters(s Settings) {
+	if f.retries.DeadLetter {
 		f.statements = append(f.statements, allow([]any{"sqs:SendMessage"},
-			awscdk.Fn_Sub(jsii.String("arn:${AWS::Partition}:sqs:${AWS::Region}:${AWS::AccountId}:"+keptName(s, f.declared)), nil)))
+			awscdk.Fn_Sub(jsii.String("arn:${AWS::Partition}:sqs:${AWS::Region}:${AWS::AccountId}:"+
+				deadLetterQueueName(s, f.functionSpec)), nil)))
 	}
 }
 
 func newRetries(scope constructs.Construct, s Settings, f *function) {
-	id := exported(f.name)
+	id := logicalID(f.name)
 	props := &awslambda.CfnEventInvokeConfigProps{
-		// By its name, since a reference is for the alias alone; it is there before, which the alias depends on.
-		FunctionName: f.resource.FunctionName(), Qualifier: jsii.String(live),
+		// This is the function's name, because a reference would name only the alias. The alias depends on the
+		// function, so the function exists.
+		FunctionName: f.resource.FunctionName(), Qualifier: jsii.String(liveAlias),
 		MaximumRetryAttempts:     jsii.Number(f.retries.Attempts),
 		MaximumEventAgeInSeconds: jsii.Number(f.retries.MaxAge.Seconds()),
 	}
-	if f.retries.Keep {
-		queue := newDeadLetters(scope, id+"GivenUp", jsii.String(keptName(s, f.declared)))
+	if f.retries.DeadLetter {
+		queue := newDeadLetterQueue(scope, id+"GivenUp", jsii.String(deadLetterQueueName(s, f.functionSpec)))
 		props.DestinationConfig = &awslambda.CfnEventInvokeConfig_DestinationConfigProperty{
 			OnFailure: &awslambda.CfnEventInvokeConfig_OnFailureProperty{Destination: queue.AttrArn()},
 		}
-		newAlarm(scope, id+"GivenUpDepth", fmt.Sprintf("Calls of %s were given up: each is in the queue %s, see docs/observability.md", f.name, keptName(s, f.declared)),
-			metric{"AWS/SQS", "ApproximateNumberOfMessagesVisible", map[string]*string{"QueueName": queue.AttrQueueName()}, "Maximum"},
+		newAlarm(scope, id+"GivenUpDepth",
+			fmt.Sprintf("Calls of %s were given up: each is in the queue %s, see docs/observability.md", f.name,
+				deadLetterQueueName(s, f.functionSpec)),
+			metric{
+				"AWS/SQS", "ApproximateNumberOfMessagesVisible",
+				map[string]*string{"QueueName": queue.AttrQueueName()},
+				"Maximum",
+			},
 			0, time.Minute, 1)
 	}
 	config := awslambda.NewCfnEventInvokeConfig(scope, jsii.String(id+"Retries"), props)
 	config.Node().AddDependency(f.alias)
-	if f.retries.Keep {
+	if f.retries.DeadLetter {
 		config.Node().AddDependency(f.policy)
 	}
 }
 
-// newDeadLetters makes a queue for what failed for good, which keeps it for as long as SQS does and takes nothing without TLS. It has a
-// name where one is needed before there is the queue.
-func newDeadLetters(scope constructs.Construct, id string, name *string) awssqs.CfnQueue {
+// newDeadLetterQueue creates a queue for calls or records that failed in all attempts. The queue keeps them for as long
+// as SQS can, and requires TLS. name is nil unless the name is needed before the queue exists.
+func newDeadLetterQueue(scope constructs.Construct, id string, name *string) awssqs.CfnQueue {
 	queue := awssqs.NewCfnQueue(scope, &id, &awssqs.CfnQueueProps{
 		QueueName:              name,
 		MessageRetentionPeriod: jsii.Number((14 * 24 * time.Hour).Seconds()),
@@ -141,49 +158,56 @@ func newDeadLetters(scope constructs.Construct, id string, name *string) awssqs.
 	return queue
 }
 
-// newMissedAlarm rings when no call by the schedule was done for two of its intervals: none was made, or none came to a good end.
-// Functions say that one did (shared/cloud), since Lambda's own numbers do not tell a schedule's calls from a stream's.
+// newMissedAlarm creates an alarm that rings when no call of a schedule has succeeded for two of its intervals. Functions report
+// successful calls (shared/runtime/cloud), because Lambda's own metrics do not separate a schedule's calls from a stream's.
 func newMissedAlarm(scope constructs.Construct, s Settings, f *function, e trigger.Schedule) error {
-	period, periods, err := watched(e)
+	period, periods, err := alarmPeriods(e)
 	if err != nil {
 		return fmt.Errorf("function %s: %w", f.name, err)
 	}
-	of := telemetry.ScheduleOf(fmt.Sprintf("gatewright-%s-%s", s.Stage, f.name), e.Name)
-	newLowAlarm(scope, exported(f.name)+exported(e.Name)+"Missed", fmt.Sprintf("No call of %s by its schedule %s was done for %s: look at its log, and at the schedule", f.name, e.Name, period*time.Duration(periods)),
-		metric{telemetry.Namespace, telemetry.ScheduledRuns, map[string]*string{"schedule": &of}, "Sum"}, 1, period, periods)
+	schedule := telemetry.ScheduleDimension(fmt.Sprintf("gatewright-%s-%s", s.Stage, f.name), e.Name)
+	newLowAlarm(scope, logicalID(f.name)+logicalID(e.Name)+"Missed",
+		fmt.Sprintf("No call of %s by its schedule %s was done for %s: look at its log, and at the schedule", f.name, e.Name,
+			period*time.Duration(periods)),
+		metric{telemetry.Namespace, telemetry.ScheduledRuns, map[string]*string{"schedule": &schedule}, "Sum"}, 1, period,
+		periods)
 	return nil
 }
 
 const day = 24 * time.Hour
 
-// Bounds of an alarm: a week is the longest that CloudWatch looks back, and five minutes are enough for a schedule that is due oftener.
+// minPeriod is the shortest period of an alarm, which is enough for schedules with shorter intervals. maxAlarmDays is
+// how many days back CloudWatch lets an alarm look. sampledCalls is the number of calls of a schedule whose intervals
+// are compared.
 const (
-	leastWatched  = 5 * time.Minute
-	mostDays      = 7
-	lookedAtCalls = 2000
+	minPeriod    = 5 * time.Minute
+	maxAlarmDays = 7
+	sampledCalls = 2000
 )
 
-// watched gives the periods of an alarm within which one call by the schedule has to be done.
-func watched(e trigger.Schedule) (period time.Duration, periods int, err error) {
-	table, err := timetable.Of(e)
+// alarmPeriods returns the length and the number of the alarm's periods. Within them, at least one call of the schedule
+// has to succeed.
+func alarmPeriods(e trigger.Schedule) (period time.Duration, periods int, err error) {
+	table, err := timetable.Parse(e)
 	if err != nil {
 		return 0, 0, err
 	}
 	var gap time.Duration
 	at := table.Next(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
-	for range lookedAtCalls {
+	for range sampledCalls {
 		next := table.Next(at)
 		gap, at = max(gap, next.Sub(at)), next
 	}
 	switch {
-	case gap <= leastWatched:
-		return leastWatched, 2, nil
+	case gap <= minPeriod:
+		return minPeriod, 2, nil
 	case gap <= day:
 		return gap, 2, nil
 	}
 	days := int((gap+day-1)/day) + 1
-	if days > mostDays {
-		return 0, 0, fmt.Errorf("schedule %s: up to %s pass between two calls, and an alarm looks back a week: declare one within each %d days, so that a missed one is noticed", e.Name, gap, mostDays-1)
+	if days > maxAlarmDays {
+		return 0, 0, fmt.Errorf("schedule %s: up to %s pass between two calls, and an alarm looks back a week: declare one "+
+			"within each %d days, so that a missed one is noticed", e.Name, gap, maxAlarmDays-1)
 	}
 	return day, days, nil
 }

@@ -8,72 +8,142 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gatewright/gatewright/shared/telemetry"
-	"github.com/gatewright/gatewright/shared/trigger"
+	"github.com/gatewright/gatewright/shared/base/telemetry"
+	"github.com/gatewright/gatewright/shared/runtime/trigger"
 )
 
-// TestTriggersOfTheProductAreTaken, and what AWS would refuse or do badly is told in a line.
-func TestTriggersOfTheProductAreTaken(t *testing.T) {
-	if err := checkTriggers(declaredFunctions(settingsFor(t, needed(nil)))); err != nil {
+// TestProductTriggersAreValid checks that checkTriggers accepts the triggers of the product's functions.
+func TestProductTriggersAreValid(t *testing.T) {
+	if err := checkTriggers(functionSpecs(settingsFor(t, minimalContext(nil)))); err != nil {
 		t.Error(err)
 	}
 }
 
-func TestTriggersThatAWSWouldRefuseAreTold(t *testing.T) {
-	hour := trigger.Retries{MaxAge: time.Hour}
-	on := func(e ...trigger.Event) []trigger.Event { return e }
+type triggerCase struct {
+	specs []functionSpec
+	want  string // "" for valid triggers
+}
+
+// triggerCases returns declarations of triggers, and the error that each declaration causes.
+func triggerCases() map[string]triggerCase {
+	hourRetries := trigger.Retries{MaxAge: time.Hour}
+	events := func(e ...trigger.Event) []trigger.Event { return e }
 	stream, upload := trigger.Event{StreamRecords: true}, trigger.Event{ObjectCreated: "uploads/"}
-	by := func(s trigger.Schedule) trigger.Event { s.Name = "tick"; return trigger.Event{Schedule: &s} }
-	for name, tt := range map[string]struct {
-		fs   []declared
-		want string // "" for what is taken
-	}{
-		"two readers of the stream": {[]declared{{name: "a", on: on(stream)}, {name: "b", on: on(stream)}}, ""},
-		"a third one":               {[]declared{{name: "a", on: on(stream)}, {name: "b", on: on(stream)}, {name: "c", on: on(stream)}}, "the stream calls 3 functions ([a b c]), and DynamoDB has 2 readers"},
-		"one function thrice":       {[]declared{{name: "a", on: on(stream, stream, stream)}}, "the stream calls 3 functions ([a a a])"},
-		"retries undeclared":        {[]declared{{name: "a", on: on(upload)}}, "function a declares 0 retries of calls of 0s at most"},
-		"three retries":             {[]declared{{name: "a", on: on(upload), retries: trigger.Retries{Attempts: 3, MaxAge: time.Hour}}}, "declares 3 retries"},
-		"fewer than none":           {[]declared{{name: "a", on: on(upload), retries: trigger.Retries{Attempts: -1, MaxAge: time.Hour}}}, "declares -1 retries"},
-		"too short":                 {[]declared{{name: "a", on: on(upload), retries: trigger.Retries{MaxAge: 59 * time.Second}}}, "calls of 59s at most"},
-		"too long":                  {[]declared{{name: "a", on: on(upload), retries: trigger.Retries{MaxAge: 6*time.Hour + time.Second}}}, "in whole seconds"},
-		"parts of seconds":          {[]declared{{name: "a", on: on(upload), retries: trigger.Retries{MaxAge: time.Hour + time.Millisecond}}}, "in whole seconds"},
-		"retries of nothing":        {[]declared{{name: "a", on: on(stream), retries: hour}}, "nothing calls it that waits for no answer"},
-		"each minute":               {[]declared{{name: "a", on: on(by(trigger.Schedule{Every: time.Minute})), retries: hour}}, ""},
-		"each hour, counted":        {[]declared{{name: "a", on: on(by(trigger.Schedule{Every: time.Hour})), retries: hour}}, "function a: schedule tick: it runs every 1h0m0s: declare when by a cron"},
-		"on working days":           {[]declared{{name: "a", on: on(by(trigger.Schedule{Cron: "30 2 * * 1-5"})), retries: hour}}, ""},
-		"each month":                {[]declared{{name: "a", on: on(by(trigger.Schedule{Cron: "0 0 1 * *"})), retries: hour}}, "schedule tick: up to 744h0m0s pass between two calls, and an alarm looks back a week"},
-	} {
+	scheduled := func(s trigger.Schedule) trigger.Event { s.Name = "tick"; return trigger.Event{Schedule: &s} }
+
+	return map[string]triggerCase{
+		"two readers of the stream": {[]functionSpec{
+			{name: "a", triggers: events(stream)},
+			{name: "b", triggers: events(stream)},
+		}, ""},
+		"three readers of the stream": {
+			[]functionSpec{
+				{name: "a", triggers: events(stream)},
+				{name: "b", triggers: events(stream)},
+				{name: "c", triggers: events(stream)},
+			},
+			"the stream calls 3 functions ([a b c]), and DynamoDB has 2 readers",
+		},
+		"three readers of the stream in one function": {
+			[]functionSpec{{name: "a", triggers: events(stream, stream, stream)}},
+			"the stream calls 3 functions ([a a a])",
+		},
+		"missing retries": {
+			[]functionSpec{{name: "a", triggers: events(upload)}},
+			"function a declares 0 retries of calls of 0s at most",
+		},
+		"three retries": {[]functionSpec{{
+			name: "a", triggers: events(upload),
+			retries: trigger.Retries{Attempts: 3, MaxAge: time.Hour},
+		}}, "declares 3 retries"},
+		"negative number of retries": {[]functionSpec{{
+			name: "a", triggers: events(upload),
+			retries: trigger.Retries{Attempts: -1, MaxAge: time.Hour},
+		}}, "declares -1 retries"},
+		"maximum age below a minute": {[]functionSpec{{
+			name: "a", triggers: events(upload),
+			retries: trigger.Retries{MaxAge: 59 * time.Second},
+		}}, "calls of 59s at most"},
+		"maximum age above six hours": {[]functionSpec{{
+			name: "a", triggers: events(upload),
+			retries: trigger.Retries{MaxAge: 6*time.Hour + time.Second},
+		}}, "in whole seconds"},
+		"maximum age with a fraction of a second": {[]functionSpec{{
+			name: "a", triggers: events(upload),
+			retries: trigger.Retries{MaxAge: time.Hour + time.Millisecond},
+		}}, "in whole seconds"},
+		"retries without asynchronous calls": {
+			[]functionSpec{{name: "a", triggers: events(stream), retries: hourRetries}},
+			"nothing calls it that waits for no answer",
+		},
+		"interval of a minute": {
+			[]functionSpec{{
+				name: "a", triggers: events(scheduled(trigger.Schedule{Interval: time.Minute})),
+				retries: hourRetries,
+			}}, "",
+		},
+		"interval of an hour": {
+			[]functionSpec{{
+				name: "a", triggers: events(scheduled(trigger.Schedule{Interval: time.Hour})),
+				retries: hourRetries,
+			}}, "function a: schedule tick: it runs every 1h0m0s: declare when by a cron",
+		},
+		"cron for working days": {
+			[]functionSpec{{
+				name: "a", triggers: events(scheduled(trigger.Schedule{Cron: "30 2 * * 1-5"})),
+				retries: hourRetries,
+			}}, "",
+		},
+		"cron for every month": {
+			[]functionSpec{{name: "a", triggers: events(scheduled(trigger.Schedule{Cron: "0 0 1 * *"})), retries: hourRetries}},
+			"schedule tick: up to 744h0m0s pass between two calls, and an alarm looks back a week",
+		},
+	}
+}
+
+func TestInvalidTriggersAreReported(t *testing.T) {
+	for name, tt := range triggerCases() {
 		t.Run(name, func(t *testing.T) {
-			err := checkTriggers(tt.fs)
+			err := checkTriggers(tt.specs)
 			switch {
 			case tt.want == "" && err != nil:
-				t.Errorf("it says %v", err)
+				t.Errorf("checkTriggers() = %v, want no error", err)
 			case tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want) || strings.Contains(err.Error(), "\n")):
-				t.Errorf("it says %v, want %s", err, tt.want)
+				t.Errorf("checkTriggers() = %v, want one line with %s", err, tt.want)
 			}
 		})
 	}
 }
 
-// TestEveryScheduleRingsWhenItIsMissed: a schedule that is declared has an alarm, on what its function says and nobody else does, which is
-// on where nothing was said for two intervals.
-func TestEveryScheduleRingsWhenItIsMissed(t *testing.T) {
-	a, fs := withAdded(t)
-	periods := map[string]string{"minutely": "300 2", "sweep": "300 2", "hourly": "3600 2", "nightly": "86400 4", "often": "600 2"}
+// TestEveryScheduleHasAMissedRunAlarm checks that each declared schedule has an alarm on a metric that only the
+// schedule's function reports. The alarm rings when the function has reported nothing for two intervals.
+func TestEveryScheduleHasAMissedRunAlarm(t *testing.T) {
+	a, specs := withAddedFunctions(t)
+	periods := map[string]string{
+		"minutely": "300 2", "sweep": "300 2", "hourly": "3600 2", "nightly": "86400 4",
+		"often": "600 2",
+	}
 	alarms := a.all("AWS::CloudWatch::Alarm")
 	schedules := 0
-	for _, f := range fs {
-		for _, e := range f.on {
+	for _, f := range specs {
+		for _, e := range f.triggers {
 			if e.Schedule == nil {
 				continue
 			}
 			schedules++
-			p := alarms[exported(f.name)+exported(e.Schedule.Name)+"Missed"].Properties
-			if p["Namespace"] != telemetry.Namespace || p["MetricName"] != telemetry.ScheduledRuns || p["Statistic"] != "Sum" || p["ComparisonOperator"] != "LessThanThreshold" || p["Threshold"] != 1.0 || p["TreatMissingData"] != "breaching" {
-				t.Errorf("the alarm of %s %s is %v", f.name, e.Schedule.Name, p)
+			p := alarms[logicalID(f.name)+logicalID(e.Schedule.Name)+"Missed"].Properties
+			type settings struct{ namespace, metric, statistic, operator, threshold, missing any }
+			want := settings{telemetry.Namespace, telemetry.ScheduledRuns, "Sum", "LessThanThreshold", 1.0, "breaching"}
+			got := settings{
+				p["Namespace"], p["MetricName"], p["Statistic"], p["ComparisonOperator"], p["Threshold"], p["TreatMissingData"],
 			}
-			if get(p, "Dimensions", 0, "Name") != "schedule" || get(p, "Dimensions", 0, "Value") != "gatewright-dev-"+f.name+"/"+e.Schedule.Name {
-				t.Errorf("the alarm of %s %s is about %v", f.name, e.Schedule.Name, p["Dimensions"])
+			if got != want {
+				t.Errorf("alarm for missed runs of %s %s = %v, want %v", f.name, e.Schedule.Name, got, want)
+			}
+			if get(p, "Dimensions", 0, "Name") != "schedule" ||
+				get(p, "Dimensions", 0, "Value") != "gatewright-dev-"+f.name+"/"+e.Schedule.Name {
+				t.Errorf("dimensions of the alarm for missed runs = %v, want schedule = gatewright-dev-%s/%s", p["Dimensions"],
+					f.name, e.Schedule.Name)
 			}
 			if got := fmt.Sprint(p["Period"], " ", p["EvaluationPeriods"]); got != periods[e.Schedule.Name] {
 				t.Errorf("the alarm of %s %s has the periods %s, want %s", f.name, e.Schedule.Name, got, periods[e.Schedule.Name])
@@ -81,68 +151,77 @@ func TestEveryScheduleRingsWhenItIsMissed(t *testing.T) {
 		}
 	}
 	if schedules < 5 {
-		t.Errorf("there are %d schedules", schedules)
+		t.Errorf("the functions have %d schedules, want at least 5", schedules)
 	}
 }
 
-// TestCallsThatWaitForNoAnswerAreRetriedAsDeclared, by Lambda and by the scheduler, and kept where it is declared.
-func TestCallsThatWaitForNoAnswerAreRetriedAsDeclared(t *testing.T) {
-	a := synthesise(t, needed(nil))
+// TestAsyncCallsAreRetriedAsDeclared checks that Lambda and the scheduler retry calls as declared, and that the
+// declared queues exist with permissions and alarms.
+func TestAsyncCallsAreRetriedAsDeclared(t *testing.T) {
+	a := synthesize(t, minimalContext(nil))
 	configs := a.all("AWS::Lambda::EventInvokeConfig")
-	wanted := 0
-	for _, f := range declaredFunctions(settingsFor(t, needed(nil))) {
-		if !(trigger.Function{On: f.on}).Async() {
+	wantConfigs := 0
+	for _, f := range functionSpecs(settingsFor(t, minimalContext(nil))) {
+		if !(trigger.Function{Events: f.triggers}).Async() {
 			continue
 		}
-		wanted++
-		p := configs[exported(f.name)+"Retries"].Properties
-		if p["FunctionName"] != "gatewright-dev-"+f.name || p["Qualifier"] != live || p["MaximumRetryAttempts"] != float64(f.retries.Attempts) || p["MaximumEventAgeInSeconds"] != f.retries.MaxAge.Seconds() {
+		wantConfigs++
+		p := configs[logicalID(f.name)+"Retries"].Properties
+		if p["FunctionName"] != "gatewright-dev-"+f.name || p["Qualifier"] != liveAlias ||
+			p["MaximumRetryAttempts"] != float64(f.retries.Attempts) ||
+			p["MaximumEventAgeInSeconds"] != f.retries.MaxAge.Seconds() {
 			t.Errorf("the retries of %s are %v, want %+v", f.name, p, f.retries)
 		}
 		for id, schedule := range a.all("AWS::Scheduler::Schedule") {
-			if !strings.HasPrefix(id, exported(f.name)) {
+			if !strings.HasPrefix(id, logicalID(f.name)) {
 				continue
 			}
 			policy := get(schedule.Properties, "Target", "RetryPolicy")
-			if get(policy, "MaximumRetryAttempts") != float64(f.retries.Attempts) || get(policy, "MaximumEventAgeInSeconds") != f.retries.MaxAge.Seconds() {
+			if get(policy, "MaximumRetryAttempts") != float64(f.retries.Attempts) ||
+				get(policy, "MaximumEventAgeInSeconds") != f.retries.MaxAge.Seconds() {
 				t.Errorf("%s has the retries %v, want %+v", id, policy, f.retries)
 			}
 		}
 		queue := render(get(p, "DestinationConfig", "OnFailure", "Destination"))
-		if kept := queue == "${"+exported(f.name)+"GivenUp.Arn}"; kept != f.retries.Keep {
-			t.Errorf("what is given up of %s goes to %q, kept is declared: %v", f.name, queue, f.retries.Keep)
+		if hasQueue := queue == "${"+logicalID(f.name)+"GivenUp.Arn}"; hasQueue != f.retries.DeadLetter {
+			t.Errorf("dead-letter queue of %s = %q, want one: %t", f.name, queue, f.retries.DeadLetter)
 		}
-		if !f.retries.Keep {
+		if !f.retries.DeadLetter {
 			continue
 		}
-		// Lambda refuses a queue that the role may not send to: the grant names it, and is there before.
-		name := keptName(settingsFor(t, needed(nil)), f)
-		may := slices.ContainsFunc(a.grants()["${"+exported(f.name)+"Role}"], func(s statement) bool {
-			return slices.Equal(s.actions, []string{"sqs:SendMessage"}) && slices.Equal(s.resources, []string{"arn:${AWS::Partition}:sqs:${AWS::Region}:${AWS::AccountId}:" + name})
+		// Lambda refuses a queue to which the role cannot send. So the grant names the queue, and must exist before the
+		// queue is configured.
+		name := deadLetterQueueName(settingsFor(t, minimalContext(nil)), f)
+		allowed := slices.ContainsFunc(a.grants()["${"+logicalID(f.name)+"Role}"], func(s statement) bool {
+			return slices.Equal(s.actions, []string{"sqs:SendMessage"}) &&
+				slices.Equal(s.resources, []string{"arn:${AWS::Partition}:sqs:${AWS::Region}:${AWS::AccountId}:" + name})
 		})
-		if !may || a.all("AWS::SQS::Queue")[exported(f.name)+"GivenUp"].Properties["QueueName"] != name {
-			t.Errorf("%s may not keep what is given up in %s: %v", f.name, name, a.grants()["${"+exported(f.name)+"Role}"])
+		if !allowed || a.all("AWS::SQS::Queue")[logicalID(f.name)+"GivenUp"].Properties["QueueName"] != name {
+			t.Errorf("grants of %s = %v, want sqs:SendMessage to an existing queue %s", f.name,
+				a.grants()["${"+logicalID(f.name)+"Role}"], name)
 		}
-		if p := a.all("AWS::CloudWatch::Alarm")[exported(f.name)+"GivenUpDepth"].Properties; p["Threshold"] != 0.0 || render(get(p, "Dimensions", 0, "Value")) != "${"+exported(f.name)+"GivenUp.QueueName}" {
-			t.Errorf("the alarm on what is given up of %s is %v", f.name, p)
+		if p := a.all("AWS::CloudWatch::Alarm")[logicalID(f.name)+"GivenUpDepth"].Properties; p["Threshold"] != 0.0 ||
+			render(get(p, "Dimensions", 0, "Value")) != "${"+logicalID(f.name)+"GivenUp.QueueName}" {
+			t.Errorf("alarm %sGivenUpDepth = %v, want the threshold 0 for the dead-letter queue", logicalID(f.name), p)
 		}
 	}
-	if wanted == 0 || wanted != len(configs) {
-		t.Errorf("%d functions have retries, want %d", len(configs), wanted)
+	if wantConfigs == 0 || wantConfigs != len(configs) {
+		t.Errorf("%d functions have retries, want %d", len(configs), wantConfigs)
 	}
-	for id, q := range a.all("AWS::SQS::Queue") { // nobody looks at it at once
+	for id, q := range a.all("AWS::SQS::Queue") { // operators need time to look at failed calls
 		if q.Properties["MessageRetentionPeriod"] != 14*24*3600.0 {
-			t.Errorf("what failed for good is in %s for %v s", id, q.Properties["MessageRetentionPeriod"])
+			t.Errorf("retention period of the queue %s = %v s, want 14 days", id, q.Properties["MessageRetentionPeriod"])
 		}
 	}
-	calls := a.nested("Calls")
-	if depends := fmt.Sprint(calls.DependsOn); !strings.Contains(depends, "BuilderPolicy") || !strings.Contains(depends, "BuilderLive") {
-		t.Errorf("the stack of the retries comes after %s, not after grants and aliases", depends)
+	calls := a.nestedStack("Calls")
+	if dependencies := fmt.Sprint(calls.DependsOn); !strings.Contains(dependencies, "BuilderPolicy") ||
+		!strings.Contains(dependencies, "BuilderLive") {
+		t.Errorf("dependencies of the stack Calls = %s, want BuilderPolicy and BuilderLive in them", dependencies)
 	}
 }
 
-// nested gives the nested stack of a name.
-func (a assembly) nested(name string) resource {
+// nestedStack returns the nested stack with a name.
+func (a assembly) nestedStack(name string) resource {
 	for id, r := range a.all("AWS::CloudFormation::Stack") {
 		if strings.HasPrefix(id, name+"NestedStack") {
 			return r
@@ -151,12 +230,14 @@ func (a assembly) nested(name string) resource {
 	return resource{}
 }
 
-// TestSchedulesEventIsWhatFunctionsTellBy: their process reads the name out of it (shared/cloud).
-func TestSchedulesEventIsWhatFunctionsTellBy(t *testing.T) {
-	for id, s := range synthesise(t, needed(nil)).all("AWS::Scheduler::Schedule") {
-		var by trigger.Schedule
-		if err := json.Unmarshal([]byte(get(s.Properties, "Target", "Input").(string)), &by); err != nil || by.Name == "" {
-			t.Errorf("%s tells no name of a schedule: %v", id, err)
+// TestScheduleEventContainsItsName checks that the event of a schedule contains the schedule's name, which
+// shared/runtime/cloud reads.
+func TestScheduleEventContainsItsName(t *testing.T) {
+	for id, s := range synthesize(t, minimalContext(nil)).all("AWS::Scheduler::Schedule") {
+		var schedule trigger.Schedule
+		if err := json.Unmarshal([]byte(get(s.Properties, "Target", "Input").(string)), &schedule); err != nil ||
+			schedule.Name == "" {
+			t.Errorf("input of the schedule %s: name %q, error %v, want a name and no error", id, schedule.Name, err)
 		}
 	}
 }

@@ -13,15 +13,17 @@ import (
 
 	"github.com/gatewright/gatewright/functions/syntheticcheck"
 	"github.com/gatewright/gatewright/infra/removals"
-	"github.com/gatewright/gatewright/shared/telemetry"
+	"github.com/gatewright/gatewright/shared/base/telemetry"
 )
 
-// checkMemoryMB is the least that Lambda has: the function waits for replies, and computes two TLS handshakes.
+// checkMemoryMB is Lambda's minimum. It is enough for the check, which mostly waits for replies and computes two TLS
+// handshakes.
 const checkMemoryMB = 128
 
-// newCheck makes the stack of the synthetic check in the region that the setting checkRegion names. Nothing in it refers to the stack of the
-// installation, which is in another region: make deploy gives it the address of the API (removals.APIAddress) where no domain name is set.
-// installation is the stack to deploy before it, and to delete after it.
+// newCheck creates the stack of the synthetic check in the region that the setting checkRegion names. Nothing in it
+// refers to the stack of the installation, which is in another region. If no domain name is set, make deploy passes the
+// address of the API as a parameter (removals.APIAddress). installation is the stack of the installation, which is
+// deployed before the check and deleted after it.
 func newCheck(app awscdk.App, s Settings, installation awscdk.Stack) {
 	if s.CheckRegion == "" {
 		return
@@ -36,37 +38,49 @@ func newCheck(app awscdk.App, s Settings, installation awscdk.Stack) {
 		stack.AddDependency(installation, jsii.String("it checks the installation"))
 	}
 	f := newCheckFunction(stack, s)
-	if err := newSchedule(stack, s, f, *f.on[0].Schedule); err != nil {
-		panic(fmt.Sprintf("infra: %v", err)) // the declaration is wrong; no setting can be
+	if err := newSchedule(stack, s, f, *f.triggers[0].Schedule); err != nil {
+		panic(fmt.Sprintf("infra: %v", err)) // the code declares the function wrongly; no setting can cause it
 	}
 	newRetries(stack, s, f)
 	newCheckAlarms(stack, s)
 	// A topic sends only alarms of its own region. No budget is watched here.
-	there := s
-	there.AlarmTopic, there.MonthlyBudget = s.CheckTopic, 0
-	addressAlarms(stack, newNoticeTopics(stack, there))
-	awscdk.NewCfnOutput(stack, jsii.String("AlarmsTell"), &awscdk.CfnOutputProps{Description: jsii.String("Who hears of alarms"), Value: jsii.String(there.whoHears())})
+	regional := s
+	regional.AlarmTopic, regional.MonthlyBudget = s.CheckTopic, 0
+	setAlarmActions(stack, newNotificationTopics(stack, regional))
+	awscdk.NewCfnOutput(stack, jsii.String("AlarmsTell"),
+		&awscdk.CfnOutputProps{
+			Description: jsii.String("Who hears of alarms"),
+			Value:       jsii.String(regional.alarmRecipients()),
+		})
 }
 
-// newCheckFunction makes the function, whose role may read the one parameter with its key and write its log.
+// newCheckFunction creates the function of the check. Its role allows it to read the parameter with the check's key and
+// to write its log.
 func newCheckFunction(stack awscdk.Stack, s Settings) *function {
-	of := syntheticcheck.Function
-	f := declared{name: of.Name, does: of.Does, on: of.On, retries: of.Retries, timeout: of.Timeout, memory: checkMemoryMB}
-	id, name := exported(f.name), jsii.String(s.functionName(f.name))
-	// The log goes with its stack. It is about the installation and not a part of it, and its name has to be free if the check comes back.
-	logs := awslogs.NewCfnLogGroup(stack, jsii.String(id+"Logs"), &awslogs.CfnLogGroupProps{LogGroupName: jsii.String("/aws/lambda/" + *name), RetentionInDays: jsii.Number(s.LogDays)})
+	fn := syntheticcheck.Function
+	f := functionSpec{
+		name: fn.Name, description: fn.Description, triggers: fn.Events, retries: fn.Retries,
+		timeout: fn.Timeout, memory: checkMemoryMB,
+	}
+	id, name := logicalID(f.name), jsii.String(s.functionName(f.name))
+	// The log is deleted with the check's stack. It has no data of the installation, and its name must be free if the
+	// check is created again.
+	logs := awslogs.NewCfnLogGroup(stack, jsii.String(id+"Logs"),
+		&awslogs.CfnLogGroupProps{LogGroupName: jsii.String("/aws/lambda/" + *name), RetentionInDays: jsii.Number(s.LogDays)})
 	logs.ApplyRemovalPolicy(awscdk.RemovalPolicy_DESTROY, nil)
-	parameter := awscdk.Fn_Sub(jsii.String("arn:${AWS::Partition}:ssm:${AWS::Region}:${AWS::AccountId}:parameter"+syntheticcheck.Parameter(s.Stage)), nil)
-	out := &function{declared: f, fullName: *name, statements: []any{
-		// Encrypted under the account's own key of Parameter Store, which needs no grant.
+	parameter := awscdk.Fn_Sub(jsii.String("arn:${AWS::Partition}:ssm:${AWS::Region}:${AWS::AccountId}:parameter"+
+		syntheticcheck.Parameter(s.Stage)), nil)
+	out := &function{functionSpec: f, fullName: *name, statements: []any{
+		// The parameter is encrypted under the account's default key of Parameter Store, which needs no grant.
 		allow([]any{"ssm:GetParameter"}, parameter),
 		allow([]any{"logs:CreateLogStream", "logs:PutLogEvents"}, logs.AttrArn()),
 	}}
 	out.role = newFunctionRole(stack, id, *name)
-	code := awss3assets.NewAsset(stack, jsii.String(id+"Code"), &awss3assets.AssetProps{Path: jsii.String(s.asset(f.name))})
+	code := awss3assets.NewAsset(stack, jsii.String(id+"Code"),
+		&awss3assets.AssetProps{Path: jsii.String(s.asset(f.name))})
 	props := &awslambda.CfnFunctionProps{
 		FunctionName:  name,
-		Description:   jsii.String(f.does),
+		Description:   jsii.String(f.description),
 		Runtime:       jsii.String("provided.al2023"),
 		Handler:       jsii.String("bootstrap"),
 		Architectures: jsii.Strings(s.Architecture),
@@ -75,22 +89,24 @@ func newCheckFunction(stack awscdk.Stack, s Settings) *function {
 		MemorySize:    jsii.Number(f.memory),
 		Timeout:       jsii.Number(f.timeout.Seconds()),
 		Environment: &awslambda.CfnFunction_EnvironmentProperty{Variables: &map[string]*string{
-			syntheticcheck.VarStage:     &s.Stage,
-			syntheticcheck.VarAPI:       s.checkedAPI(stack),
-			syntheticcheck.VarGateway:   jsii.String(strings.ReplaceAll(s.GatewayURL, "{deployment}", syntheticcheck.Unserved)),
+			syntheticcheck.VarStage: &s.Stage,
+			syntheticcheck.VarAPI:   s.checkAPIAddress(stack),
+			syntheticcheck.VarGateway: jsii.String(strings.ReplaceAll(s.GatewayURL, "{deployment}",
+				syntheticcheck.UnknownDeployment)),
 			syntheticcheck.VarParameter: jsii.String(syntheticcheck.Parameter(s.Stage)),
 		}},
 		LoggingConfig: &awslambda.CfnFunction_LoggingConfigProperty{LogGroup: logs.Ref()},
 	}
 	out.resource = awslambda.NewCfnFunction(stack, jsii.String(id+"Function"), props)
-	out.newLive(stack, props)
+	out.publishVersion(stack, props)
 	out.newPolicy(stack)
 	return out
 }
 
-// checkedAPI is the address of the management API that clients use. API Gateway chooses it if the stage's file sets none. It is known then
-// when the installation is deployed, and is a parameter of the stack.
-func (s Settings) checkedAPI(stack awscdk.Stack) *string {
+// checkAPIAddress returns the address of the management API that clients use. If the stage's file sets no address, API
+// Gateway chooses it. Then the address is known only after the installation is deployed, and is a parameter of the
+// check's stack.
+func (s Settings) checkAPIAddress(stack awscdk.Stack) *string {
 	if s.APIURL != "" {
 		return &s.APIURL
 	}
@@ -102,44 +118,60 @@ func (s Settings) checkedAPI(stack awscdk.Stack) *string {
 
 // newCheckAlarms creates an alarm for each check, and one for the certificates. The alarms of the checks also ring if no check runs.
 func newCheckAlarms(stack awscdk.Stack, s Settings) {
-	for _, check := range []struct{ name, what string }{
+	for _, check := range []struct{ name, title string }{
 		{syntheticcheck.Management, "management API"}, {syntheticcheck.Gateway, "gateway"},
 	} {
-		newLowAlarm(stack, "Check"+exported(check.name)+"Fails",
-			fmt.Sprintf("The check of the %s from %s fails or does not run: step and error in the log of %s say why", check.what, s.CheckRegion, syntheticcheck.Function.Name),
-			metric{telemetry.Namespace, telemetry.ChecksPassed, map[string]*string{"check": jsii.String(telemetry.CheckOf(s.Stage, check.name))}, "Sum"},
+		newLowAlarm(stack, "Check"+logicalID(check.name)+"Fails",
+			fmt.Sprintf("The check of the %s from %s fails or does not run: step and error in the log of %s say why",
+				check.title, s.CheckRegion, syntheticcheck.Function.Name),
+			metric{
+				telemetry.Namespace, telemetry.ChecksPassed,
+				map[string]*string{"check": jsii.String(telemetry.CheckDimension(s.Stage, check.name))},
+				"Sum",
+			},
 			1, time.Minute, 3)
 	}
-	newCertificateAlarm(stack, fmt.Sprintf("A certificate that clients see expires in fewer than %d days: host in the log of %s says which, and a certificate that was imported into ACM has to be imported again",
-		expiryDays, syntheticcheck.Function.Name), jsii.String(telemetry.CertificateOf(s.Stage, syntheticcheck.Certificates)))
+	newCertificateAlarm(stack, fmt.Sprintf("A certificate that clients see expires in fewer than %d days: host in the "+
+		"log of %s says which, and a certificate that was imported into ACM has to be imported again",
+		expiryDays, syntheticcheck.Function.Name),
+		jsii.String(telemetry.CertificateDimension(s.Stage, syntheticcheck.Certificates)))
 }
 
-// checkSettings returns what is wrong with the settings of the check, a line each.
-func (s Settings) checkSettings() (wrong []error) {
-	check := func(ok bool, format string, args ...any) {
+// validateCheck returns a line for each invalid setting of the check.
+func (s Settings) validateCheck() (errs []error) {
+	require := func(ok bool, format string, args ...any) {
 		if !ok {
-			wrong = append(wrong, fmt.Errorf(format, args...))
+			errs = append(errs, fmt.Errorf(format, args...))
 		}
 	}
-	check(s.CheckTopic == "" || s.CheckRegion != "", "-c checkTopic is for alarms in another region: name the region with checkRegion, or leave checkTopic out")
+	require(s.CheckTopic == "" || s.CheckRegion != "", "-c checkTopic is for alarms in another region: name the region "+
+		"with checkRegion, or leave checkTopic out")
 	if s.CheckRegion == "" {
-		return wrong
+		return errs
 	}
-	check(s.Emulator == "", "-c checkRegion is not for emulators: their addresses are not in the DNS")
-	check(s.AlarmEmail+s.CheckTopic != "", "-c checkRegion notifies nobody without alarmEmail or checkTopic, a topic of SNS in %s: add one of them", s.CheckRegion)
-	for _, other := range []struct{ name, arn string }{{"certificateArn", s.CertificateARN}, {"alarmTopic", s.AlarmTopic}, {"tableStream", s.TableStream}} {
-		check(regionOf(other.arn) != s.CheckRegion, "-c checkRegion is %s, the region of %s and of the installation: name another region, which reports when that one does not", s.CheckRegion, other.name)
+	require(s.Emulator == "", "-c checkRegion is not for emulators: their addresses are not in the DNS")
+	require(s.AlarmEmail+s.CheckTopic != "", "-c checkRegion notifies nobody without alarmEmail or checkTopic, a topic "+
+		"of SNS in %s: add one of them", s.CheckRegion)
+	for _, other := range []struct{ name, arn string }{
+		{"certificateArn", s.CertificateARN},
+		{"alarmTopic", s.AlarmTopic},
+		{"tableStream", s.TableStream},
+	} {
+		require(regionOf(other.arn) != s.CheckRegion, "-c checkRegion is %s, the region of %s and of the installation: "+
+			"name another region, which reports when that one does not", s.CheckRegion, other.name)
 	}
-	check(s.CheckTopic == "" || regionOf(s.CheckTopic) == s.CheckRegion, "-c checkTopic is of %s, and checkRegion is %s: name a topic of SNS there", regionOf(s.CheckTopic), s.CheckRegion)
-	check(s.APIURL == "" || strings.HasPrefix(s.APIURL, "https://"), "-c checkRegion sends a key to apiUrl, which has to begin with https://")
-	return wrong
+	require(s.CheckTopic == "" || regionOf(s.CheckTopic) == s.CheckRegion,
+		"-c checkTopic is of %s, and checkRegion is %s: name a topic of SNS there", regionOf(s.CheckTopic), s.CheckRegion)
+	require(s.APIURL == "" || strings.HasPrefix(s.APIURL, "https://"),
+		"-c checkRegion sends a key to apiUrl, which has to begin with https://")
+	return errs
 }
 
-// regionOf returns the region of an ARN, "" for none.
+// regionOf returns the region of an ARN, or "" if the text is no ARN.
 func regionOf(arn string) string {
-	const place = 3
-	if parts := strings.Split(arn, ":"); len(parts) > place {
-		return parts[place]
+	const regionIndex = 3
+	if parts := strings.Split(arn, ":"); len(parts) > regionIndex {
+		return parts[regionIndex]
 	}
 	return ""
 }

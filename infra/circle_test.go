@@ -8,37 +8,37 @@ import (
 	"testing"
 )
 
-// TestNoResourceNeedsItself: CloudFormation refuses a stack whose resources need each other in a
-// circle, and only when it is deployed. Functions are told the API's address, and the API's methods
-// name the functions.
-func TestNoResourceNeedsItself(t *testing.T) {
-	for file, raw := range synthesise(t, everything()).raw {
+// TestResourcesHaveNoDependencyCycle checks for dependency cycles, which CloudFormation refuses only during the
+// deployment. A cycle is likely: the settings of functions contain the API's address, and the API's methods name the
+// functions.
+func TestResourcesHaveNoDependencyCycle(t *testing.T) {
+	for file, raw := range synthesize(t, fullContext()).raw {
 		var stack struct{ Resources map[string]any }
 		if err := json.Unmarshal(raw, &stack); err != nil {
 			t.Fatal(err)
 		}
-		needs := map[string][]string{}
+		dependencies := map[string][]string{}
 		for id, r := range stack.Resources {
-			for _, name := range namesIn(r) {
+			for _, name := range referencesIn(r) {
 				if _, ok := stack.Resources[name]; ok {
-					needs[id] = append(needs[id], name)
+					dependencies[id] = append(dependencies[id], name)
 				}
 			}
 		}
-		done := map[string]bool{}
-		var visit func(id string, way []string)
-		visit = func(id string, way []string) {
-			if slices.Contains(way, id) {
-				t.Errorf("%s: %v leads back to %s", file, way, id)
+		visited := map[string]bool{}
+		var visit func(id string, path []string)
+		visit = func(id string, path []string) {
+			if slices.Contains(path, id) {
+				t.Errorf("%s: dependencies %v lead back to %s, want no cycle", file, path, id)
 				return
 			}
-			if done[id] {
+			if visited[id] {
 				return
 			}
-			for _, next := range needs[id] {
-				visit(next, append(slices.Clone(way), id))
+			for _, next := range dependencies[id] {
+				visit(next, append(slices.Clone(path), id))
 			}
-			done[id] = true
+			visited[id] = true
 		}
 		for _, id := range slices.Sorted(maps.Keys(stack.Resources)) {
 			visit(id, nil)
@@ -46,48 +46,48 @@ func TestNoResourceNeedsItself(t *testing.T) {
 	}
 }
 
-// inText are the resources that a text of Fn::Sub names.
-var inText = regexp.MustCompile(`\$\{([A-Za-z0-9]+)[.}]`)
+// subReference matches the references to resources in a text of Fn::Sub.
+var subReference = regexp.MustCompile(`\$\{([A-Za-z0-9]+)[.}]`)
 
-// namesIn gives the names of all that a part of a template needs, and of more: of parameters and of
-// what only looks like a name.
-func namesIn(v any) (out []string) {
+// referencesIn returns the logical ids of all resources to which a part of a template refers. It may also return names
+// of parameters and pseudo parameters.
+func referencesIn(v any) (out []string) {
 	switch v := v.(type) {
 	case map[string]any:
-		for name, in := range v {
+		for name, value := range v {
 			switch name {
 			case "Ref":
-				out = append(out, textsOf(in)...)
+				out = append(out, stringsOf(value)...)
 			case "Fn::GetAtt":
-				out = append(out, textsOf(get(in, 0))...)
+				out = append(out, stringsOf(get(value, 0))...)
 			case "DependsOn":
-				out = append(out, textsOf(in)...)
+				out = append(out, stringsOf(value)...)
 			case "Fn::Sub":
-				for _, text := range textsOf(in) {
-					for _, found := range inText.FindAllStringSubmatch(text, -1) {
-						out = append(out, found[1])
+				for _, text := range stringsOf(value) {
+					for _, match := range subReference.FindAllStringSubmatch(text, -1) {
+						out = append(out, match[1])
 					}
 				}
 			default:
-				out = append(out, namesIn(in)...)
+				out = append(out, referencesIn(value)...)
 			}
 		}
 	case []any:
-		for _, in := range v {
-			out = append(out, namesIn(in)...)
+		for _, value := range v {
+			out = append(out, referencesIn(value)...)
 		}
 	}
 	return out
 }
 
-// textsOf gives those of a text or of a list of them.
-func textsOf(v any) (out []string) {
+// stringsOf returns v if it is a text, or the texts in v if it is a list.
+func stringsOf(v any) (out []string) {
 	if text, ok := v.(string); ok {
 		return []string{text}
 	}
 	list, _ := v.([]any)
-	for _, in := range list {
-		if text, ok := in.(string); ok {
+	for _, item := range list {
+		if text, ok := item.(string); ok {
 			out = append(out, text)
 		}
 	}

@@ -10,44 +10,45 @@ import (
 	"github.com/aws/constructs-go/constructs/v10"
 	"github.com/aws/jsii-runtime-go"
 
-	"github.com/gatewright/gatewright/shared/blob"
-	"github.com/gatewright/gatewright/shared/store"
+	"github.com/gatewright/gatewright/shared/core/blob"
+	"github.com/gatewright/gatewright/shared/core/store"
 )
 
-// data is where an installation keeps what it knows.
+// data has the resources that store the data of an installation.
 type data struct {
 	table  table
 	bucket awss3.CfnBucket
 	key    awskms.CfnKey
-	// bucketName and bucketARN are spelled out, not references: the bucket
-	// notifies a function whose permission names the bucket.
+	// bucketName and bucketARN are literal names and not references. References would be a cycle: the bucket notifies a
+	// function whose permission names the bucket.
 	bucketName, bucketARN *string
-	// notified are the functions that the bucket tells of new objects.
-	notified *[]any
-	// address is the management API's, nil where nobody outside would reach it.
-	address *string
+	// notifications are the functions that the bucket notifies of new objects.
+	notifications *[]any
+	// apiAddress is the public address of the management API, or nil if it is unknown (managementAddress).
+	apiAddress *string
 }
 
-// table is what the rest of the stack asks of its table: names.
+// table has the name and the ARNs of the table, to which other resources refer.
 type table interface {
-	Ref() *string // its name
+	Ref() *string // the name of the table
 	AttrArn() *string
 	AttrStreamArn() *string
 }
 
-// ownTable is a resource of the stack, of either kind.
-type ownTable interface {
+// tableResource is a table that is a resource of the stack: a Table or a GlobalTable.
+type tableResource interface {
 	awscdk.CfnResource
 	table
 }
 
-// newData makes the table, the bucket and the key that wraps the root key. They
-// outlive the stack of a protected installation.
+// newData creates the table, the bucket and the KMS key that wraps the root key. If the installation is protected, they
+// are kept when the stack is deleted.
 func newData(scope constructs.Construct, s Settings) data {
 	d := data{
-		notified:   &[]any{},
-		bucketName: awscdk.Fn_Sub(jsii.Sprintf("gatewright-%s-${AWS::AccountId}-${AWS::Region}", s.Stage), nil),
-		bucketARN:  awscdk.Fn_Sub(jsii.Sprintf("arn:${AWS::Partition}:s3:::gatewright-%s-${AWS::AccountId}-${AWS::Region}", s.Stage), nil),
+		notifications: &[]any{},
+		bucketName:    awscdk.Fn_Sub(jsii.Sprintf("gatewright-%s-${AWS::AccountId}-${AWS::Region}", s.Stage), nil),
+		bucketARN: awscdk.Fn_Sub(jsii.Sprintf("arn:${AWS::Partition}:s3:::gatewright-%s-${AWS::AccountId}-${AWS::Region}",
+			s.Stage), nil),
 	}
 	d.key = awskms.NewCfnKey(scope, jsii.String("RootKey"), &awskms.CfnKeyProps{
 		Description:         jsii.Sprintf("Wraps the root key of the Gatewright installation %s", s.Stage),
@@ -56,64 +57,71 @@ func newData(scope constructs.Construct, s Settings) data {
 		KeyPolicy:           keyPolicy(),
 	})
 	if s.MultiRegionKey {
-		d.key.SetMultiRegion(jsii.Bool(true)) // and nothing for false, which keys of earlier releases do not say: KMS takes no change of it
+		// false would be a change for the keys of earlier releases, which do not set it, and KMS cannot change it
+		d.key.SetMultiRegion(jsii.Bool(true))
 	}
-	kept := []awscdk.CfnResource{d.key}
+	retained := []awscdk.CfnResource{d.key}
 	if s.TableStream != "" {
-		d.table = restored{&s.TableStream}
+		d.table = restoredTable{&s.TableStream}
 	} else {
-		own := newTable(scope, s)
-		kept, d.table = append(kept, own), own
+		created := newTable(scope, s)
+		retained, d.table = append(retained, created), created
 	}
 	d.bucket = newBucket(scope, d)
-	for _, r := range append(kept, d.bucket) {
-		r.ApplyRemovalPolicy(removal(s), nil)
+	for _, r := range append(retained, d.bucket) {
+		r.ApplyRemovalPolicy(removalPolicy(s), nil)
 	}
 	return d
 }
 
-// tableStream has a table's ARN and name in it.
-var tableStream = regexp.MustCompile(`^(arn:aws[a-z-]*:dynamodb:[a-z0-9-]+:[0-9]{12}:table/([A-Za-z0-9_.-]{3,255}))/stream/`)
+// tableStream matches the ARN of a table's stream, and captures the ARN and the name of the table.
+var tableStream = regexp.MustCompile(
+	`^(arn:aws[a-z-]*:dynamodb:[a-z0-9-]+:[0-9]{12}:table/([A-Za-z0-9_.-]{3,255}))/stream/`)
 
-// restored is a table that was restored beside the stack, by the ARN of its stream, which has all
-// of its names in it. It is no resource of the stack: what restored it keeps its settings
+// restoredTable is a table that was restored outside of the stack. The ARN of its stream contains its name and its ARN.
+// The table is not a resource of the stack: the command that restored it has set its properties
 // (docs/decisions/0063-a-restored-table-is-adopted-by-its-stream.md).
-type restored struct{ stream *string }
+type restoredTable struct{ stream *string }
 
 // Ref implements table.
-func (r restored) Ref() *string { return jsii.String(tableStream.FindStringSubmatch(*r.stream)[2]) }
+func (r restoredTable) Ref() *string {
+	return jsii.String(tableStream.FindStringSubmatch(*r.stream)[2])
+}
 
 // AttrArn implements table.
-func (r restored) AttrArn() *string { return jsii.String(tableStream.FindStringSubmatch(*r.stream)[1]) }
+func (r restoredTable) AttrArn() *string {
+	return jsii.String(tableStream.FindStringSubmatch(*r.stream)[1])
+}
 
 // AttrStreamArn implements table.
-func (r restored) AttrStreamArn() *string { return r.stream }
+func (r restoredTable) AttrStreamArn() *string { return r.stream }
 
-// removal of what holds data. What the making of a stack has made goes when the making fails: what stayed would
-// be in the way of the next try, by its name.
-func removal(s Settings) awscdk.RemovalPolicy {
+// removalPolicy returns the removal policy of resources with data. If the creation of a stack fails, these resources
+// are deleted: otherwise the next attempt would fail because their names are in use.
+func removalPolicy(s Settings) awscdk.RemovalPolicy {
 	if s.Protected {
 		return awscdk.RemovalPolicy_RETAIN_ON_UPDATE_OR_DELETE
 	}
 	return awscdk.RemovalPolicy_DESTROY
 }
 
-// keyPolicy leaves the key to the account's own policies, as KMS recommends:
-// without this statement nobody could ever change or delete it. more are statements about others.
-func keyPolicy(more ...any) any {
+// keyPolicy returns the policy of a KMS key. Its first statement lets the account's own policies grant access to the
+// key, as KMS recommends: without it nobody could ever change or delete the key. statements are added to the policy.
+func keyPolicy(statements ...any) any {
 	return map[string]any{
 		"Version": "2012-10-17",
 		"Statement": append([]any{map[string]any{
-			"Effect":    "Allow",
-			"Principal": map[string]any{"AWS": awscdk.Fn_Sub(jsii.String("arn:${AWS::Partition}:iam::${AWS::AccountId}:root"), nil)},
-			"Action":    "kms:*",
-			"Resource":  "*",
-		}}, more...),
+			"Effect": "Allow",
+			"Principal": map[string]any{"AWS": awscdk.Fn_Sub(jsii.String("arn:${AWS::Partition}:iam::${AWS::AccountId}:root"),
+				nil)},
+			"Action":   "kms:*",
+			"Resource": "*",
+		}}, statements...),
 	}
 }
 
-// newTable makes the table of store.Schema.
-func newTable(scope constructs.Construct, s Settings) ownTable {
+// newTable creates the table of store.Schema.
+func newTable(scope constructs.Construct, s Settings) tableResource {
 	schema := store.Schema()
 	if s.Table == globalTable {
 		return newGlobalTable(scope, s)
@@ -160,8 +168,8 @@ func newTable(scope constructs.Construct, s Settings) ownTable {
 	})
 }
 
-// newBucket makes the bucket for uploads, sources and artifacts, with nothing
-// public and nothing without TLS. Its notifications are set by newUploadTrigger.
+// newBucket creates the bucket for uploads, sources and artifacts. It
+// is private and requires TLS. newUploadTrigger sets its notifications.
 func newBucket(scope constructs.Construct, d data) awss3.CfnBucket {
 	bucket := awss3.NewCfnBucket(scope, jsii.String("Bucket"), &awss3.CfnBucketProps{
 		BucketName: d.bucketName,
@@ -174,11 +182,13 @@ func newBucket(scope constructs.Construct, d data) awss3.CfnBucket {
 		},
 		BucketEncryption: &awss3.CfnBucket_BucketEncryptionProperty{
 			ServerSideEncryptionConfiguration: &[]any{&awss3.CfnBucket_ServerSideEncryptionRuleProperty{
-				ServerSideEncryptionByDefault: &awss3.CfnBucket_ServerSideEncryptionByDefaultProperty{SseAlgorithm: jsii.String("AES256")},
+				ServerSideEncryptionByDefault: &awss3.CfnBucket_ServerSideEncryptionByDefaultProperty{
+					SseAlgorithm: jsii.String("AES256"),
+				},
 			}},
 		},
-		// Versions keep the truststore's history, and let the builder read the
-		// very upload that an event told of.
+		// With versioning, the truststore keeps its history, and the builder reads exactly the upload that an event
+		// names.
 		VersioningConfiguration: &awss3.CfnBucket_VersioningConfigurationProperty{Status: jsii.String("Enabled")},
 		LifecycleConfiguration:  &awss3.CfnBucket_LifecycleConfigurationProperty{Rules: lifecycle()},
 	})
@@ -188,7 +198,10 @@ func newBucket(scope constructs.Construct, d data) awss3.CfnBucket {
 			"Version": "2012-10-17",
 			"Statement": []any{map[string]any{
 				"Sid": "OnlyTLS", "Effect": "Deny", "Principal": "*", "Action": "s3:*",
-				"Resource":  []any{bucket.AttrArn(), awscdk.Fn_Join(jsii.String(""), &[]*string{bucket.AttrArn(), jsii.String("/*")})},
+				"Resource": []any{
+					bucket.AttrArn(),
+					awscdk.Fn_Join(jsii.String(""), &[]*string{bucket.AttrArn(), jsii.String("/*")}),
+				},
 				"Condition": map[string]any{"Bool": map[string]any{"aws:SecureTransport": "false"}},
 			}},
 		},
@@ -196,24 +209,23 @@ func newBucket(scope constructs.Construct, d data) awss3.CfnBucket {
 	return bucket
 }
 
-// recoveryDays is how far back the table can be restored, and so how long what its records named has to
-// be in the bucket: DynamoDB keeps 35 days, and the bucket's days end at midnight.
+// recoveryDays is the number of days for which the table can be restored: DynamoDB keeps 35. The bucket has to keep the
+// objects to which a restored record refers for as long. S3 counts days from midnight.
 const (
 	recoveryDays = 35
 	versionDays  = recoveryDays + 1
 )
 
-// lifecycle removes what nobody asks for any more: uploads after a day (they
-// are copied when they are built), old versions when no restored table names them. The builder removes an
-// upload that it has heard of at once; this is for what nobody heard of (put
-// twice, put late, put while the builder failed). A scheduled function would
-// need a grant to list and delete, and code; S3 does this daily and for nothing.
-// Emulators do not run it. Records of uploads expire by the table's ttl.
+// lifecycle deletes objects that are no longer needed: uploads after a day (they are copied when they are built), and
+// old versions when no restored table can name them. The builder deletes each upload after its event. The rule for
+// uploads is for those without an event, or whose event failed: an upload that was repeated, or late, or made while the
+// builder failed. A scheduled function would need code, and a grant to list and delete, but S3 does this daily for
+// free. Emulators do not run it. Records of uploads expire by the table's ttl.
 func lifecycle() *[]any {
-	rule := func(id, prefix string, days, oldDays float64) any {
+	rule := func(id, prefix string, days, noncurrentDays float64) any {
 		r := &awss3.CfnBucket_RuleProperty{
 			Id: &id, Status: jsii.String("Enabled"), Prefix: &prefix,
-			NoncurrentVersionExpiration: &awss3.CfnBucket_NoncurrentVersionExpirationProperty{NoncurrentDays: &oldDays},
+			NoncurrentVersionExpiration: &awss3.CfnBucket_NoncurrentVersionExpirationProperty{NoncurrentDays: &noncurrentDays},
 			AbortIncompleteMultipartUpload: &awss3.CfnBucket_AbortIncompleteMultipartUploadProperty{
 				DaysAfterInitiation: jsii.Number(1),
 			},

@@ -8,20 +8,23 @@ import (
 	"github.com/aws/jsii-runtime-go"
 )
 
-// domain is an API's own domain name, "" for the platform's address.
+// domain returns the domain name of an API, or "" if clients use the address that API Gateway assigns.
 func (s Settings) domain(api string) string {
 	switch {
 	case api == management:
 		return s.APIDomain
 	case s.GatewayDomain != "":
-		return "*." + s.GatewayDomain // a deployment is the label before it
+		return "*." + s.GatewayDomain // the wildcard stands for the name of a deployment
 	}
 	return ""
 }
 
-// newDomain gives an API its domain name, nil for an API without. Its DNS record is for who owns the
-// zone, unless that is named (newNames): the target is an output of the stack.
-func newDomain(scope constructs.Construct, s Settings, name string, rest awsapigateway.CfnRestApi) awsapigateway.CfnDomainName {
+// newDomain creates the domain name of an API, or returns nil if the settings have no domain for the API. The owner of
+// the zone creates its DNS record, unless the settings name the zone (newDNSRecords): the target is an output of the
+// stack.
+func newDomain(
+	scope constructs.Construct, s Settings, name string, cfnAPI awsapigateway.CfnRestApi,
+) awsapigateway.CfnDomainName {
 	domain := s.domain(name)
 	if domain == "" || s.Emulator != "" {
 		return nil
@@ -31,26 +34,27 @@ func newDomain(scope constructs.Construct, s Settings, name string, rest awsapig
 		SecurityPolicy:        jsii.String("TLS_1_2"),
 		EndpointConfiguration: &awsapigateway.CfnDomainName_EndpointConfigurationProperty{Types: jsii.Strings("REGIONAL")},
 	})
-	mapping := awsapigateway.NewCfnBasePathMapping(scope, jsii.String("DomainMapping"), &awsapigateway.CfnBasePathMappingProps{
-		DomainName: d.Ref(), RestApiId: rest.Ref(), Stage: jsii.String(s.Stage),
-	})
+	mapping := awsapigateway.NewCfnBasePathMapping(scope, jsii.String("DomainMapping"),
+		&awsapigateway.CfnBasePathMappingProps{
+			DomainName: d.Ref(), RestApiId: cfnAPI.Ref(), Stage: jsii.String(s.Stage),
+		})
 	mapping.Node().AddDependency(scope.Node().FindChild(jsii.String("Stage")))
 	awscdk.NewCfnOutput(scope, jsii.String("DomainTarget"), &awscdk.CfnOutputProps{
-		Description: s.ledBy(domain), Value: d.AttrRegionalDomainName(),
+		Description: s.dnsDescription(domain), Value: d.AttrRegionalDomainName(),
 	})
 	return d
 }
 
-// requestsPer5Minutes of one address that the web ACL lets pass. The product's
-// own limits are finer; this one keeps a flood from costing money.
+// requestsPer5Minutes is the number of requests from one address that the web ACL allows. The product's own limits are
+// finer. This limit bounds the cost of a flood of requests.
 const requestsPer5Minutes = 10_000
 
-// newWAF puts a web ACL before an API, where the context asks for it.
-func newWAF(scope constructs.Construct, s Settings, rest awsapigateway.CfnRestApi) {
+// newWAF creates a web ACL for an API, if the settings request it.
+func newWAF(scope constructs.Construct, s Settings, cfnAPI awsapigateway.CfnRestApi) {
 	if !s.WAF {
 		return
 	}
-	visible := func(name string) *awswafv2.CfnWebACL_VisibilityConfigProperty {
+	visibility := func(name string) *awswafv2.CfnWebACL_VisibilityConfigProperty {
 		return &awswafv2.CfnWebACL_VisibilityConfigProperty{
 			CloudWatchMetricsEnabled: jsii.Bool(true), SampledRequestsEnabled: jsii.Bool(false), MetricName: &name,
 		}
@@ -58,22 +62,23 @@ func newWAF(scope constructs.Construct, s Settings, rest awsapigateway.CfnRestAp
 	acl := awswafv2.NewCfnWebACL(scope, jsii.String("WebACL"), &awswafv2.CfnWebACLProps{
 		Scope:            jsii.String("REGIONAL"),
 		DefaultAction:    &awswafv2.CfnWebACL_DefaultActionProperty{Allow: &awswafv2.CfnWebACL_AllowActionProperty{}},
-		VisibilityConfig: visible("gatewright-" + s.Stage),
+		VisibilityConfig: visibility("gatewright-" + s.Stage),
 		Rules: &[]any{&awswafv2.CfnWebACL_RuleProperty{
 			Name: jsii.String("flood"), Priority: jsii.Number(0),
 			Action: &awswafv2.CfnWebACL_RuleActionProperty{Block: &awswafv2.CfnWebACL_BlockActionProperty{}},
 			Statement: &awswafv2.CfnWebACL_StatementProperty{RateBasedStatement: &awswafv2.CfnWebACL_RateBasedStatementProperty{
 				AggregateKeyType: jsii.String("IP"), Limit: jsii.Number(requestsPer5Minutes),
 			}},
-			VisibilityConfig: visible("flood"),
+			VisibilityConfig: visibility("flood"),
 		}},
 	})
-	association := awswafv2.NewCfnWebACLAssociation(scope, jsii.String("WebACLAssociation"), &awswafv2.CfnWebACLAssociationProps{
-		WebAclArn: acl.AttrArn(),
-		ResourceArn: awscdk.Fn_Join(jsii.String(""), &[]*string{
-			jsii.String("arn:"), awscdk.Aws_PARTITION(), jsii.String(":apigateway:"), awscdk.Aws_REGION(),
-			jsii.String("::/restapis/"), rest.Ref(), jsii.String("/stages/" + s.Stage),
-		}),
-	})
+	association := awswafv2.NewCfnWebACLAssociation(scope, jsii.String("WebACLAssociation"),
+		&awswafv2.CfnWebACLAssociationProps{
+			WebAclArn: acl.AttrArn(),
+			ResourceArn: awscdk.Fn_Join(jsii.String(""), &[]*string{
+				jsii.String("arn:"), awscdk.Aws_PARTITION(), jsii.String(":apigateway:"), awscdk.Aws_REGION(),
+				jsii.String("::/restapis/"), cfnAPI.Ref(), jsii.String("/stages/" + s.Stage),
+			}),
+		})
 	association.Node().AddDependency(scope.Node().FindChild(jsii.String("Stage")))
 }

@@ -9,58 +9,60 @@ import (
 	"testing"
 
 	"github.com/gatewright/gatewright/functions"
-	"github.com/gatewright/gatewright/shared/trigger"
+	"github.com/gatewright/gatewright/shared/runtime/trigger"
 )
 
-// tellsNothing are the variables of access logs that have nothing of a request's path, query, headers, body and client.
-var tellsNothing = []string{
+// safeLogVariables are the variables of access logs that contain no part of a request's path, query, headers or body,
+// and no data about the client.
+var safeLogVariables = []string{
 	"$context.requestTime", "$context.requestId", "$context.httpMethod", "$context.resourcePath", "$context.status",
 	"$context.error.responseType", "$context.integration.status", "$context.responseLatency", "$context.responseLength",
 }
 
-// TestStagesTellNothingOfARequest: what API Gateway would trace and log of one has its URL with the query, its headers and
-// its client's address and user agent, which docs/observability.md says are told nowhere.
-func TestStagesTellNothingOfARequest(t *testing.T) {
-	stages := synthesise(t, serving(nil)).all("AWS::ApiGateway::Stage")
+// TestStagesLogNoRequestContent checks that traces and execution logs are off: they would contain the URL
+// with the query, the headers, and the client's address and user agent, which docs/observability.md excludes.
+func TestStagesLogNoRequestContent(t *testing.T) {
+	stages := synthesize(t, servicesContext(nil)).all("AWS::ApiGateway::Stage")
 	if len(stages) != 2 {
-		t.Fatalf("%d stages", len(stages))
+		t.Fatalf("the templates have %d stages, want 2", len(stages))
 	}
 	for id, stage := range stages {
 		if stage.Properties["TracingEnabled"] != false {
-			t.Errorf("%s is traced: %v", id, stage.Properties["TracingEnabled"])
+			t.Errorf("%s: TracingEnabled = %v, want false", id, stage.Properties["TracingEnabled"])
 		}
-		var logged map[string]string
-		if err := json.Unmarshal([]byte(render(get(stage.Properties, "AccessLogSetting", "Format"))), &logged); err != nil {
-			t.Fatalf("%s logs requests as %v: %v", id, get(stage.Properties, "AccessLogSetting", "Format"), err)
+		var format map[string]string
+		if err := json.Unmarshal([]byte(render(get(stage.Properties, "AccessLogSetting", "Format"))), &format); err != nil {
+			t.Fatalf("%s logs requests as %v, want JSON (%v)", id, get(stage.Properties, "AccessLogSetting", "Format"), err)
 		}
-		for name, value := range logged {
-			if !slices.Contains(tellsNothing, value) {
-				t.Errorf("%s logs %s of each request as %s, which may be something that the client has chosen", id, value, name)
+		for name, value := range format {
+			if !slices.Contains(safeLogVariables, value) {
+				t.Errorf("%s logs %s of each request as %s, want only variables that a client cannot choose", id, value, name)
 			}
 		}
 		settings, _ := stage.Properties["MethodSettings"].([]any)
-		for _, of := range settings {
-			if get(of, "DataTraceEnabled") != false || get(of, "LoggingLevel") != "OFF" {
-				t.Errorf("%s writes requests down: %v", id, of)
+		for _, setting := range settings {
+			if get(setting, "DataTraceEnabled") != false || get(setting, "LoggingLevel") != "OFF" {
+				t.Errorf("%s: method setting = %v, want DataTraceEnabled false and LoggingLevel OFF", id, setting)
 			}
-			if get(of, "MetricsEnabled") != false {
-				t.Errorf("%s pays for metrics of each method, which nothing reads: %v", id, of)
+			if get(setting, "MetricsEnabled") != false {
+				t.Errorf("%s: method setting = %v, want MetricsEnabled false, since nothing reads these metrics", id, setting)
 			}
 		}
 	}
 }
 
-// TestWhoSetsTheRoleForAccessLogs: an installation changes the account's role only if its file says so.
-func TestWhoSetsTheRoleForAccessLogs(t *testing.T) {
+// TestAccessLogRoleFollowsTheSetting checks that an installation sets the account's role for access logs only with
+// accessLogs=own.
+func TestAccessLogRoleFollowsTheSetting(t *testing.T) {
 	for name, test := range map[string]struct {
 		context       map[string]string
 		logged, roles int
 	}{
 		"own":     {nil, 2, 1},
-		"account": {larger, 2, 0},
-		"none":    {unfenced, 0, 0},
+		"account": {largerContext, 2, 0},
+		"none":    {unreservedContext, 0, 0},
 	} {
-		a := synthesise(t, needed(test.context))
+		a := synthesize(t, minimalContext(test.context))
 		logged := 0
 		for _, stage := range a.all("AWS::ApiGateway::Stage") {
 			if stage.Properties["AccessLogSetting"] != nil {
@@ -68,32 +70,33 @@ func TestWhoSetsTheRoleForAccessLogs(t *testing.T) {
 			}
 		}
 		if roles := len(a.all("AWS::ApiGateway::Account")); logged != test.logged || roles != test.roles {
-			t.Errorf("accessLogs=%s: %d stages have access logs and the role is set %d times, want %d and %d", name, logged, roles, test.logged, test.roles)
+			t.Errorf("accessLogs=%s: %d stages have access logs and the role is set %d times, want %d and %d", name, logged,
+				roles, test.logged, test.roles)
 		}
 	}
 }
 
-func TestEachStageHasAThrottleOfItsOwn(t *testing.T) {
+func TestStagesHaveThrottles(t *testing.T) {
 	for name, test := range map[string]struct {
 		context map[string]string
 		want    map[string][2]any // by the stage's API: rate and burst
 	}{
-		// A function that reserves 20 calls of 100 ms answers 200 a second, and the gateway's function has 554 calls at once.
-		"by default": {nil, map[string][2]any{"Api": {200.0, 20.0}, "Gateway": {9000.0, 554.0}}},
-		"as the context says": {
-			unfenced,
+		// A function that reserves 20 calls of 100 ms can process 200 per second. The gateway's function has a concurrency of 554.
+		"defaults": {nil, map[string][2]any{"Api": {200.0, 20.0}, "Gateway": {9000.0, 554.0}}},
+		"settings of the context": {
+			unreservedContext,
 			map[string][2]any{"Api": {50.0, 60.0}, "Gateway": {nil, nil}},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			stages := map[string]resource{}
-			for id, stage := range synthesise(t, needed(test.context)).all("AWS::ApiGateway::Stage") {
-				stages[hashed.ReplaceAllString(id, "")] = stage
+			for id, stage := range synthesize(t, minimalContext(test.context)).all("AWS::ApiGateway::Stage") {
+				stages[hashSuffix.ReplaceAllString(id, "")] = stage
 			}
 			for api, want := range test.want {
 				settings, _ := stages[api+"Stage"].Properties["MethodSettings"].([]any)
 				if len(settings) == 0 || get(settings[0], "ResourcePath") != "/*" || get(settings[0], "HttpMethod") != "*" {
-					t.Fatalf("the methods of %s have the settings %v", api, settings)
+					t.Fatalf("method settings of %s = %v, want one for all methods first", api, settings)
 				}
 				if got := [2]any{get(settings[0], "ThrottlingRateLimit"), get(settings[0], "ThrottlingBurstLimit")}; got != want {
 					t.Errorf("%s takes %v, want %v", api, got, want)
@@ -103,144 +106,166 @@ func TestEachStageHasAThrottleOfItsOwn(t *testing.T) {
 	}
 }
 
-// TestFunctionsThatComputeTakeLess: their calls take longer, so that fewer a second use up what they reserve.
-func TestFunctionsThatComputeTakeLess(t *testing.T) {
-	a := synthesise(t, needed(nil))
-	computes := map[string]bool{}
+// TestComputeFunctionsHaveLowerThrottles checks that operations of functions that compute have a lower throttle,
+// because their calls take longer.
+func TestComputeFunctionsHaveLowerThrottles(t *testing.T) {
+	a := synthesize(t, minimalContext(nil))
+	cpuBound := map[string]bool{}
 	for _, g := range functions.Groups() {
-		computes[exported(g.Name)+"Function"] = g.Computes
+		cpuBound[logicalID(g.Name)+"Function"] = g.CPUBound
 	}
-	own := map[string]bool{} // paths with a throttle of their own
+	throttled := map[string]bool{} // paths with their own throttle
 	for _, stage := range a.all("AWS::ApiGateway::Stage") {
 		settings, _ := stage.Properties["MethodSettings"].([]any)
-		for _, of := range settings[1:] {
-			if get(of, "ThrottlingRateLimit") != 50.0 || get(of, "ThrottlingBurstLimit") != 20.0 {
-				t.Errorf("%v takes %v requests a second and %v at once, want 50 and 20", get(of, "ResourcePath"), get(of, "ThrottlingRateLimit"), get(of, "ThrottlingBurstLimit"))
+		for _, setting := range settings[1:] {
+			if get(setting, "ThrottlingRateLimit") != 50.0 || get(setting, "ThrottlingBurstLimit") != 20.0 {
+				t.Errorf("%v takes %v requests a second and %v at once, want 50 and 20", get(setting, "ResourcePath"),
+					get(setting, "ThrottlingRateLimit"), get(setting, "ThrottlingBurstLimit"))
 			}
-			own[fmt.Sprint(get(of, "HttpMethod"), " ", strings.ReplaceAll(strings.TrimPrefix(render(get(of, "ResourcePath")), "/"), "~1", "/"))] = true
+			throttled[fmt.Sprint(get(setting, "HttpMethod"), " ",
+				strings.ReplaceAll(strings.TrimPrefix(render(get(setting, "ResourcePath")), "/"), "~1", "/"))] = true
 		}
 	}
 	for id, method := range a.all("AWS::ApiGateway::Method") {
-		called := fmt.Sprint(method.Properties["HttpMethod"], " ", a.pathOf(method.Properties["ResourceId"]))
-		if want := computes[a.behind(method)] && method.Properties["HttpMethod"] != anyMethod; want != own[called] {
-			t.Errorf("%s, %s of %s: it has a throttle of its own: %v", id, called, a.behind(method), own[called])
+		operation := fmt.Sprint(method.Properties["HttpMethod"], " ", a.pathOf(method.Properties["ResourceId"]))
+		want := cpuBound[a.integratedFunction(method)] && method.Properties["HttpMethod"] != anyMethod
+		if want != throttled[operation] {
+			t.Errorf("%s, %s of %s has its own throttle: %v, want %v", id, operation, a.integratedFunction(method),
+				throttled[operation], want)
 		}
 	}
-	if len(own) == 0 {
-		t.Error("no method has a throttle of its own")
+	if len(throttled) == 0 {
+		t.Error("no method has its own throttle, want at least one")
 	}
 }
 
-// TestDefaultsFitAnAccount: together stages take what API Gateway gives an account, and no more.
-func TestDefaultsFitAnAccount(t *testing.T) {
+// TestDefaultThrottlesFitTheAccountQuota checks that the default throttles together do not exceed the default quota of
+// an account.
+func TestDefaultThrottlesFitTheAccountQuota(t *testing.T) {
 	const rate, burst = 10_000, 5_000
-	s := settingsFor(t, needed(nil))
+	s := settingsFor(t, minimalContext(nil))
 	if s.APIRate+s.GatewayRate > rate || s.APIBurst+s.GatewayBurst > burst {
-		t.Errorf("stages take %d a second and %d at once, an account has %d and %d", s.APIRate+s.GatewayRate, s.APIBurst+s.GatewayBurst, rate, burst)
+		t.Errorf("default throttles allow %d requests a second, burst %d, want at most %d and %d, the account quota",
+			s.APIRate+s.GatewayRate, s.APIBurst+s.GatewayBurst, rate, burst)
 	}
 }
 
-// TestNoFunctionStarvesAnother: each has its own part of the account's concurrency but the gateway's, which has what is left.
+// TestNoFunctionStarvesAnother checks that each function has a reservation, except the gateway's function, which uses
+// the remaining concurrency.
 func TestNoFunctionStarvesAnother(t *testing.T) {
-	for _, fs := range [][]declared{nil, grown(declaredFunctions(settingsFor(t, needed(nil))))} {
-		s := settingsFor(t, needed(nil))
-		if fs == nil {
-			fs = declaredFunctions(s)
+	for _, specs := range [][]functionSpec{nil, growToExpectedSize(functionSpecs(settingsFor(t, minimalContext(nil))))} {
+		s := settingsFor(t, minimalContext(nil))
+		if specs == nil {
+			specs = functionSpecs(s)
 		}
 		total := 0
-		for _, f := range fs {
+		for _, f := range specs {
 			n := s.reserved(f)
-			serves := slices.ContainsFunc(f.on, func(e trigger.Event) bool { return e.HTTP })
+			serves := slices.ContainsFunc(f.triggers, func(e trigger.Event) bool { return e.HTTP })
 			if (n == 0) != serves {
-				t.Errorf("%s reserves %d calls at once", f.name, n)
+				t.Errorf("%s reserves a concurrency of %d, want 0 if it serves HTTP (%v), otherwise more", f.name, n, serves)
 			}
-			if !serves && n < 2 { // a call that is late meets the next one
-				t.Errorf("%s reserves %d calls at once, fewer than two", f.name, n)
+			if !serves && n < 2 { // a late call can overlap with the next one
+				t.Errorf("%s reserves a concurrency of %d, want at least 2", f.name, n)
 			}
-			if slices.ContainsFunc(f.on, func(e trigger.Event) bool { return e.StreamRecords }) && n < streamParallel {
-				t.Errorf("%s reserves %d calls at once, and the stream makes %d of a shard", f.name, n, streamParallel)
+			if slices.ContainsFunc(f.triggers, func(e trigger.Event) bool { return e.StreamRecords }) && n < streamParallelism {
+				t.Errorf("%s reserves a concurrency of %d, want at least %d, as many as the stream calls for a shard", f.name, n,
+					streamParallelism)
 			}
 			total += n
 		}
-		if left := s.Concurrency - total; left != s.unreserved(fs) || left < keptUnreserved {
-			t.Errorf("of %d calls at once %d functions reserve %d: Lambda refuses to leave fewer than %d", s.Concurrency, len(fs), total, keptUnreserved)
+		if unreserved := s.Concurrency - total; unreserved != s.unreserved(specs) || unreserved < minUnreserved {
+			t.Errorf("%d functions reserve %d of %d and leave %d, want %d and at least %d, the minimum of Lambda", len(specs),
+				total, s.Concurrency, unreserved, s.unreserved(specs), minUnreserved)
 		}
 	}
-	a := synthesise(t, needed(nil))
-	s := settingsFor(t, needed(nil))
-	for _, f := range declaredFunctions(s) {
+	a := synthesize(t, minimalContext(nil))
+	s := settingsFor(t, minimalContext(nil))
+	for _, f := range functionSpecs(s) {
 		want := any(float64(s.reserved(f)))
 		if s.reserved(f) == 0 {
 			want = nil
 		}
-		if got := a.find(exported(f.name) + "Function").Properties["ReservedConcurrentExecutions"]; got != want {
+		if got := a.find(logicalID(f.name) + "Function").Properties["ReservedConcurrentExecutions"]; got != want {
 			t.Errorf("%s reserves %v calls at once, want %v", f.name, got, want)
 		}
 	}
 }
 
-// TestReservationsMakeNoVersion: Lambda publishes none where neither code nor configuration has changed, and the update
-// of the stack would fail.
-func TestReservationsMakeNoVersion(t *testing.T) {
+// TestReservationsPublishNoVersion checks that a changed reservation does not create a new version. Lambda does not
+// publish a version if neither code nor configuration has changed, so the update of the stack would fail.
+func TestReservationsPublishNoVersion(t *testing.T) {
 	versions := func(context map[string]string) []string {
-		return slices.Sorted(maps.Keys(synthesise(t, needed(context)).all("AWS::Lambda::Version")))
+		return slices.Sorted(maps.Keys(synthesize(t, minimalContext(context)).all("AWS::Lambda::Version")))
 	}
-	was, is := versions(nil), versions(unfenced)
-	if !slices.Equal(was, is) {
-		t.Errorf("versions = %q, and without reservations %q, want the same", was, is)
+	before, after := versions(nil), versions(unreservedContext)
+	if !slices.Equal(before, after) {
+		t.Errorf("versions = %q, and without reservations %q, want the same", before, after)
 	}
 }
 
-// TestNothingIsReservedOfASmallAccount, nor of emulators.
-func TestNothingIsReservedOfASmallAccount(t *testing.T) {
+// TestSmallAccountReservesNothing checks that functions reserve no concurrency with concurrency=0, and none in an
+// emulator.
+func TestSmallAccountReservesNothing(t *testing.T) {
 	for name, context := range map[string]map[string]string{
-		"a small account": unfenced, "MiniStack": {"emulator": miniStack},
+		"a small account": unreservedContext, "MiniStack": {"emulator": miniStack},
 	} {
-		if near := synthesise(t, needed(context)).find("ConcurrencyNearlyUsed"); name == "a small account" && near.Type != "" {
-			t.Errorf("%s: of no quota that is known, nearly all is told by %v", name, near.Properties)
+		if alarm := synthesize(t, minimalContext(context)).find("ConcurrencyNearlyUsed"); name == "a small account" &&
+			alarm.Type != "" {
+			t.Errorf("%s: alarm ConcurrencyNearlyUsed = %v, want none without a known quota", name, alarm.Properties)
 		}
-		for id, f := range synthesise(t, needed(context)).all("AWS::Lambda::Function") {
+		for id, f := range synthesize(t, minimalContext(context)).all("AWS::Lambda::Function") {
 			if n := f.Properties["ReservedConcurrentExecutions"]; n != nil {
-				t.Errorf("%s: %s reserves %v", name, id, n)
+				t.Errorf("%s: %s reserves a concurrency of %v, want none", name, id, n)
 			}
 		}
 	}
 }
 
-func TestFencesOfTheContextAreRead(t *testing.T) {
+func TestThrottleSettingsAreValidated(t *testing.T) {
 	for name, test := range map[string]struct {
 		context map[string]string
-		want    string // part of the error, "" for none
+		want    string // a part of the error, "" for none
 	}{
-		"nothing":                      {nil, ""},
-		"more":                         {map[string]string{"concurrency": "5000"}, ""},
-		"no number":                    {map[string]string{"concurrency": "many"}, "-c concurrency is a whole number"},
-		"below nothing":                {map[string]string{"gatewayRate": "-1"}, "-c gatewayRate is a whole number"},
-		"too much":                     {map[string]string{"apiBurst": "1000001"}, "-c apiBurst is a whole number"},
-		"a new account of ten":         {map[string]string{"concurrency": "10"}, "or 0 to reserve nothing"},
-		"nothing is left":              {map[string]string{"concurrency": "150"}, "Lambda wants 100"},
-		"a burst without a rate":       {map[string]string{"apiRate": "0"}, "-c apiRate and -c apiBurst are both 0"},
-		"a topic":                      {map[string]string{"alarmTopic": topic}, ""},
-		"a topic of China":             {map[string]string{"alarmTopic": "arn:aws-cn:sns:cn-north-1:123456789012:alarms"}, ""},
-		"a topic's name":               {map[string]string{"alarmTopic": "alarms"}, "-c alarmTopic is the ARN"},
-		"a queue":                      {map[string]string{"alarmTopic": "arn:aws:sqs:eu-west-1:123456789012:alarms"}, "-c alarmTopic is the ARN"},
-		"a subscription":               {map[string]string{"alarmTopic": topic + ":a1b2"}, "-c alarmTopic is the ARN"},
-		"a topic in order":             {map[string]string{"alarmTopic": topic + ".fifo"}, "-c alarmTopic is the ARN"},
-		"what CloudFormation fills in": {map[string]string{"alarmTopic": "arn:aws:sns:${AWS::Region}:123456789012:alarms"}, "-c alarmTopic is the ARN"},
+		"no settings":                       {nil, ""},
+		"higher throttles":                  {map[string]string{"concurrency": "5000"}, ""},
+		"text as concurrency":               {map[string]string{"concurrency": "many"}, "-c concurrency is a whole number"},
+		"negative rate":                     {map[string]string{"gatewayRate": "-1"}, "-c gatewayRate is a whole number"},
+		"burst over the maximum":            {map[string]string{"apiBurst": "1000001"}, "-c apiBurst is a whole number"},
+		"account with a quota of ten calls": {map[string]string{"concurrency": "10"}, "or 0 to reserve nothing"},
+		"no concurrency left":               {map[string]string{"concurrency": "150"}, "Lambda wants 100"},
+		"a burst without a rate":            {map[string]string{"apiRate": "0"}, "-c apiRate and -c apiBurst are both 0"},
+		"a topic":                           {map[string]string{"alarmTopic": topicARN}, ""},
+		"a topic of China": {
+			map[string]string{"alarmTopic": "arn:aws-cn:sns:cn-north-1:123456789012:alarms"},
+			"",
+		},
+		"name of a topic": {map[string]string{"alarmTopic": "alarms"}, "-c alarmTopic is the ARN"},
+		"a queue": {
+			map[string]string{"alarmTopic": "arn:aws:sqs:eu-west-1:123456789012:alarms"},
+			"-c alarmTopic is the ARN",
+		},
+		"a subscription": {map[string]string{"alarmTopic": topicARN + ":a1b2"}, "-c alarmTopic is the ARN"},
+		"FIFO topic":     {map[string]string{"alarmTopic": topicARN + ".fifo"}, "-c alarmTopic is the ARN"},
+		"reference of CloudFormation": {
+			map[string]string{"alarmTopic": "arn:aws:sns:${AWS::Region}:123456789012:alarms"},
+			"-c alarmTopic is the ARN",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			context := needed(test.context)
-			_, err := settingsOf(func(name string) any {
+			context := minimalContext(test.context)
+			_, err := settingsFromContext(func(name string) any {
 				if v, ok := context[name]; ok {
 					return v
 				}
 				return nil
 			})
-			if got := fmt.Sprint(err); (test.want == "") != (err == nil) || !strings.Contains(got, test.want) && test.want != "" {
-				t.Errorf("the error is %s, want %q", got, test.want)
+			if got := fmt.Sprint(err); (test.want == "") != (err == nil) || !strings.Contains(got, test.want) &&
+				test.want != "" {
+				t.Errorf("settingsFromContext() error = %s, want %q", got, test.want)
 			}
 			if err != nil && strings.Contains(err.Error(), "\n") {
-				t.Errorf("%q has several lines", err)
+				t.Errorf("error %q has several lines, want one", err)
 			}
 		})
 	}

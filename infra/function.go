@@ -18,105 +18,109 @@ import (
 	"github.com/aws/jsii-runtime-go"
 
 	"github.com/gatewright/gatewright/functions"
-	"github.com/gatewright/gatewright/shared/api"
-	"github.com/gatewright/gatewright/shared/config"
-	"github.com/gatewright/gatewright/shared/store"
-	"github.com/gatewright/gatewright/shared/telemetry/otlp"
-	"github.com/gatewright/gatewright/shared/trigger"
+	"github.com/gatewright/gatewright/shared/base/telemetry/otlp"
+	"github.com/gatewright/gatewright/shared/core/config"
+	"github.com/gatewright/gatewright/shared/core/store"
+	"github.com/gatewright/gatewright/shared/management/api"
+	"github.com/gatewright/gatewright/shared/runtime/trigger"
 )
 
-// requestTimeout of functions behind routes is a second more than they give
-// themselves, so that it is they who answer 504 (shared/api). The platform cuts
-// at 29 s.
+// requestTimeout is the timeout of functions behind routes. Handlers in the functions time out a second earlier, so
+// that the functions themselves respond with 504 (shared/management/api). API Gateway stops waiting after 29 s.
 const requestTimeout = 29 * time.Second
 
-// streamTimeout is how long an answer of the gateway may go on where it streams:
-// as long as API Gateway and Lambda let it.
+// streamTimeout is the maximum duration of a streamed response of the gateway: the maximum of API Gateway and Lambda.
 const streamTimeout = 15 * time.Minute
 
-// declared is a function as it follows from declarations.
-type declared struct {
-	name    string
-	does    string
-	uses    []api.Use
-	reach   store.Reach
-	timeout time.Duration
-	memory  int
-	// models says that it may ask models of Bedrock, computes that its calls take the processor (api.Group.Computes).
-	models, computes bool
-	routes           []api.Declaration
-	on               []trigger.Event
-	// retries are those of calls that wait for no answer.
+// functionSpec is a function that is derived from declarations.
+type functionSpec struct {
+	name        string
+	description string
+	uses        []api.Use
+	access      store.TableAccess
+	timeout     time.Duration
+	memory      int
+	// usesModels says that the function can call models of Bedrock. cpuBound says that its calls keep the processor
+	// busy (api.Group.CPUBound).
+	usesModels, cpuBound bool
+	routes               []api.Declaration
+	triggers             []trigger.Event
+	// retries says how often and how long Lambda retries asynchronous calls.
 	retries trigger.Retries
-	// unversioned says that callers call its newest code, and that it reserves no concurrency (newHook).
+	// unversioned says that callers call the newest code instead of a published version, and that the function reserves
+	// no concurrency (newHook).
 	unversioned bool
 }
 
-// declaredFunctions derives all functions: a group of operations each, and
-// those that events call.
-func declaredFunctions(s Settings) []declared {
-	var out []declared
+// functionSpecs derives all functions: one for each group of operations, and those that events call.
+func functionSpecs(s Settings) []functionSpec {
+	var out []functionSpec
 	for _, g := range functions.Groups() {
-		d := declared{name: g.Name, does: g.Description, routes: g.Declarations(), reach: g.Reached(), timeout: requestTimeout, memory: s.MemoryMB, models: g.Models}
-		if d.computes = g.Computes; d.computes {
-			d.memory = s.ComputeMemoryMB
+		spec := functionSpec{
+			name: g.Name, description: g.Description, routes: g.Declarations(), access: g.FullTableAccess(),
+			timeout: requestTimeout, memory: s.MemoryMB, usesModels: g.UsesModels,
 		}
-		for _, o := range d.routes {
-			d.uses = append(append(d.uses, o.Uses...), o.Asides()...)
+		if spec.cpuBound = g.CPUBound; spec.cpuBound {
+			spec.memory = s.ComputeMemoryMB
 		}
-		out = append(out, d)
+		for _, o := range spec.routes {
+			spec.uses = append(append(spec.uses, o.Uses...), o.OptionalUses()...)
+		}
+		out = append(out, spec)
 	}
 	for _, t := range functions.Triggered() {
-		serves := slices.ContainsFunc(t.On, func(e trigger.Event) bool { return e.HTTP })
-		if serves && !s.byFunction() {
+		servesHTTP := slices.ContainsFunc(t.Events, func(e trigger.Event) bool { return e.HTTP })
+		if servesHTTP && !s.servedByFunction() {
 			continue
 		}
-		d := declared{name: t.Name, does: t.Does, uses: t.Uses, reach: t.Reach, timeout: t.Timeout, on: t.On, retries: t.Retries, memory: s.MemoryMB}
+		spec := functionSpec{
+			name: t.Name, description: t.Description, uses: t.Uses, access: t.TableAccess, timeout: t.Timeout,
+			triggers: t.Events, retries: t.Retries, memory: s.MemoryMB,
+		}
 		switch {
 		case t.Heavy:
-			d.memory = s.BuilderMemoryMB
-		case serves:
-			d.memory = s.GatewayMemoryMB
+			spec.memory = s.BuilderMemoryMB
+		case servesHTTP:
+			spec.memory = s.GatewayMemoryMB
 			if s.Streaming {
-				d.timeout = streamTimeout
+				spec.timeout = streamTimeout
 			}
 		}
-		out = append(out, d)
+		out = append(out, spec)
 	}
 	return out
 }
 
-// function is a deployed function with what belongs to it.
+// function is a deployed function with its other resources.
 type function struct {
-	declared
-	// fullName is what Lambda calls it.
+	functionSpec
+	// fullName is the name in Lambda.
 	fullName string
 	resource awslambda.CfnFunction
-	// alias is what is called of it.
+	// alias is the alias through which callers call the function.
 	alias awslambda.CfnAlias
-	// alarms are on where it fails: a release of it ends with them.
+	// alarms ring when the function fails. An alarm also stops a release of the function and rolls it back.
 	alarms []awscloudwatch.CfnAlarm
 	role   awsiam.CfnRole
-	// policy is the role's, once all is collected.
+	// policy is the policy of the role. It is created when all statements are known.
 	policy awsiam.CfnPolicy
-	// statements are what its role allows; triggers add theirs before newPolicy.
+	// statements are the permissions of the role. Triggers add to them before newPolicy.
 	statements []any
-	// mappings poll on the function's behalf, which its policy has to allow first.
+	// mappings poll streams for the function. The policy has to exist before the mappings.
 	mappings    []awslambda.CfnEventSourceMapping
 	deadLetters awssqs.CfnQueue
 }
 
-// newFunction makes a function with its role, whose policy comes last
-// (newPolicy): triggers add to it first.
-func newFunction(scope constructs.Construct, s Settings, d data, f declared) *function {
-	id := exported(f.name)
+// newFunction creates a function with its role. newPolicy creates the policy of the role later, because triggers add to it.
+func newFunction(scope constructs.Construct, s Settings, d data, f functionSpec) *function {
+	id := logicalID(f.name)
 	name := jsii.String(s.functionName(f.name))
 	logs := newFunctionLogs(scope, s, f.name)
-	out := &function{declared: f, fullName: *name, statements: d.policy(union(f.uses), f.reach)}
+	out := &function{functionSpec: f, fullName: *name, statements: d.policy(uniqueGrants(f.uses), f.access)}
 	out.statements = append(out.statements,
 		allow([]any{"logs:CreateLogStream", "logs:PutLogEvents"}, logs.AttrArn()))
 	if s.Emulator == "" {
-		// The service takes no resource for these two.
+		// These two actions support no resource-level permissions.
 		out.statements = append(out.statements, allow([]any{"xray:PutTelemetryRecords", "xray:PutTraceSegments"}, "*"))
 	}
 	out.role = newFunctionRole(scope, id, *name)
@@ -124,13 +128,13 @@ func newFunction(scope constructs.Construct, s Settings, d data, f declared) *fu
 		Path: jsii.String(s.asset(f.name)),
 	})
 	variables := s.environment(d)
-	if f.models {
+	if f.usesModels {
 		maps.Copy(variables, s.modelVariables())
 		out.statements = append(out.statements, s.modelStatements()...)
 	}
 	props := &awslambda.CfnFunctionProps{
 		FunctionName:  name,
-		Description:   jsii.String(f.does),
+		Description:   jsii.String(f.description),
 		Runtime:       jsii.String("provided.al2023"),
 		Handler:       jsii.String("bootstrap"),
 		Architectures: jsii.Strings(s.Architecture),
@@ -150,9 +154,10 @@ func newFunction(scope constructs.Construct, s Settings, d data, f declared) *fu
 	if f.unversioned {
 		return out
 	}
-	out.newLive(scope, props)
+	out.publishVersion(scope, props)
 	if n := s.reserved(f); n > 0 {
-		// After the version, which has nothing of it: Lambda publishes none for it.
+		// The concurrency is set after the version was derived, because a change of the concurrency must not publish a
+		// version.
 		out.resource.SetReservedConcurrentExecutions(jsii.Number(n))
 	}
 	return out
@@ -172,25 +177,28 @@ func newFunctionRole(scope constructs.Construct, id, name string) awsiam.CfnRole
 	})
 }
 
-// functionName returns what Lambda calls a function of the installation.
+// functionName returns the name in Lambda of a function of the installation.
 func (s Settings) functionName(name string) string { return "gatewright-" + s.Stage + "-" + name }
 
-// newFunctionLogs makes the log of a function, also of one that is not there at present.
+// newFunctionLogs creates the log of a function. The function itself need not be in the stack.
 func newFunctionLogs(scope constructs.Construct, s Settings, function string) awslogs.CfnLogGroup {
-	return newLogs(scope, s, exported(function)+"Logs", jsii.Sprintf("/aws/lambda/gatewright-%s-%s", s.Stage, function))
+	return newLogs(scope, s, logicalID(function)+"Logs", jsii.Sprintf("/aws/lambda/gatewright-%s-%s", s.Stage, function))
 }
 
-// newLogs makes a log that outlives what writes it where the stage is protected. So no update may leave it out and a later
-// one make it again: the name is taken then.
+// newLogs creates a log that outlives the function or service that writes it, if the stage is protected. The stack must
+// therefore always contain the log: after an update without the log, a later update could not create it again, because
+// its name would be in use.
 func newLogs(scope constructs.Construct, s Settings, id string, name *string) awslogs.CfnLogGroup {
-	logs := awslogs.NewCfnLogGroup(scope, &id, &awslogs.CfnLogGroupProps{LogGroupName: name, RetentionInDays: jsii.Number(s.LogDays)})
-	logs.ApplyRemovalPolicy(removal(s), nil)
+	logs := awslogs.NewCfnLogGroup(scope, &id, &awslogs.CfnLogGroupProps{
+		LogGroupName:    name,
+		RetentionInDays: jsii.Number(s.LogDays),
+	})
+	logs.ApplyRemovalPolicy(removalPolicy(s), nil)
 	return logs
 }
 
-// environment are the variables by which each process knows its installation. Those
-// that most installations do without are left out: a collector's address, and what
-// only a test sets.
+// environment returns the environment variables that describe the installation to each process. Optional variables,
+// such as a collector's address and those for tests, are left out if they are not set.
 func (s Settings) environment(d data) map[string]*string {
 	variables := map[string]*string{
 		config.VarTable:            d.table.Ref(),
@@ -204,15 +212,15 @@ func (s Settings) environment(d data) map[string]*string {
 	if s.OTLPEndpoint != "" {
 		variables[otlp.VarEndpoint] = &s.OTLPEndpoint
 	}
-	// Gateways ask it, and the operations on tunnels refuse services that lead back to it.
+	// Gateways use the relay, and the operations on tunnels refuse services whose address is the relay's.
 	if s.relay() != "" {
 		variables[config.VarRelay] = jsii.String(s.relay())
 	}
 	if s.APIDomain != "" {
 		variables[config.VarAPIDomain] = &s.APIDomain
 	}
-	if d.address != nil {
-		variables[config.VarAPIURL] = d.address
+	if d.apiAddress != nil {
+		variables[config.VarAPIURL] = d.apiAddress
 	}
 	if len(s.Origins) > 0 {
 		variables[config.VarOrigins] = jsii.String(strings.Join(s.Origins, " "))
@@ -232,36 +240,44 @@ func (s Settings) environment(d data) map[string]*string {
 	return variables
 }
 
-// mostWords bounds what the settings add to the environment variables of a function. Lambda takes 4 KB of variables, their names included:
-// https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html. The names and what AWS decides, such as ARNs, are within the fourth one.
-const mostWords = 3 << 10
+// maxSettingBytes is the maximum number of bytes that the settings add to the environment variables of a function.
+// Lambda allows 4 KB for all variables, including their names:
+// https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html. The names of the variables, and values that
+// AWS creates, such as ARNs, fit into the fourth KB.
+const maxSettingBytes = 3 << 10
 
-// wordBytes returns how many bytes the settings add to the environment variables of a function.
-func (s Settings) wordBytes() (n int) {
-	for _, text := range slices.Concat(s.Origins, []string{s.GatewayURL, s.OTLPEndpoint, s.relay(), s.APIDomain, s.APIURL, s.Limits, s.UsesFile}) {
+// settingBytes returns the number of bytes that the settings add to the environment variables of a function.
+func (s Settings) settingBytes() (n int) {
+	for _, text := range slices.Concat(s.Origins, []string{
+		s.GatewayURL, s.OTLPEndpoint, s.relay(), s.APIDomain, s.APIURL,
+		s.Limits, s.UsesFile,
+	}) {
 		n += len(text) + 1
 	}
 	return n
 }
 
-// newPolicy gives the function's role all that was collected for it.
+// newPolicy grants the function's role all permissions that were collected for it.
 func (f *function) newPolicy(scope constructs.Construct) {
-	f.policy = awsiam.NewCfnPolicy(scope, jsii.String(exported(f.name)+"Policy"), &awsiam.CfnPolicyProps{
+	f.policy = awsiam.NewCfnPolicy(scope, jsii.String(logicalID(f.name)+"Policy"), &awsiam.CfnPolicyProps{
 		PolicyName:     jsii.String("grants"),
 		PolicyDocument: map[string]any{"Version": "2012-10-17", "Statement": f.statements},
 		Roles:          &[]*string{f.role.Ref()},
 	})
-	// Lambda checks that the role may send traces when it creates the function, and that it may read the stream when it creates a mapping.
+	// When Lambda creates the function, it checks that the role may send traces. When it creates a mapping, it checks
+	// that the role may read the stream.
 	f.resource.AddDependency(f.policy)
 	for _, m := range f.mappings {
 		m.AddDependency(f.policy)
 	}
 }
 
-// permit lets a service call the function's alias on behalf of a source, of whose ARN
-// account is to be the owner; nil where the ARN names it.
-func (f *function) permit(scope constructs.Construct, id, service string, source, account *string) awslambda.CfnPermission {
-	return awslambda.NewCfnPermission(scope, jsii.String(exported(f.name)+id), &awslambda.CfnPermissionProps{
+// allowInvoke allows a service to call the function's alias on behalf of a source. account is the ID of the AWS account
+// that owns the source, nil if the source's ARN contains the ID.
+func (f *function) allowInvoke(
+	scope constructs.Construct, id, service string, source, account *string,
+) awslambda.CfnPermission {
+	return awslambda.NewCfnPermission(scope, jsii.String(logicalID(f.name)+id), &awslambda.CfnPermissionProps{
 		Action:        jsii.String("lambda:InvokeFunction"),
 		FunctionName:  f.alias.Ref(),
 		Principal:     &service,
@@ -270,5 +286,5 @@ func (f *function) permit(scope constructs.Construct, id, service string, source
 	})
 }
 
-// asset is the folder of a function's code.
+// asset returns the folder of a function's code.
 func (s Settings) asset(name string) string { return filepath.Join(s.Assets, name) }

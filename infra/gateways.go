@@ -7,81 +7,94 @@ import (
 	"slices"
 )
 
-// What serves deployments, as Settings.Gateway says it: processes alone or beside the function.
+// These are values of Settings.Gateway, which says what serves deployments: only processes, or processes and the function.
 const (
 	gatewayProcesses = "container"
 	gatewayBoth      = "both"
 )
 
-// byFunction and byProcess say by what deployments are served.
-func (s Settings) byFunction() bool { return s.Gateway != gatewayProcesses }
+// servedByFunction and servedByProcesses report whether the function and processes serve deployments. Both can be true.
+func (s Settings) servedByFunction() bool { return s.Gateway != gatewayProcesses }
 
-func (s Settings) byProcess() bool { return s.Gateway == gatewayProcesses || s.Gateway == gatewayBoth }
+func (s Settings) servedByProcesses() bool {
+	return s.Gateway == gatewayProcesses || s.Gateway == gatewayBoth
+}
 
-// Words that mean nothing to an installation without processes, or without the function, that serve
-// deployments: whoever says one there believes that it does something.
+// Some of these settings have an effect only if processes serve deployments, and the others only if the function serves
+// them. A setting without an effect is an error, because the operator expects an effect.
 var (
-	wordsOfProcesses = []string{"gatewayTasks", "gatewayTasksMost", "gatewayTaskMemory", "vpc", "subnets", "balancerSubnets"}
-	wordsOfFunction  = []string{"gatewayMemory", "gatewayRate", "gatewayBurst", "streaming"}
+	processSettings = []string{
+		"gatewayTasks", "gatewayTasksMost", "gatewayTaskMemory", "vpc", "subnets",
+		"balancerSubnets",
+	}
+	functionSettings = []string{"gatewayMemory", "gatewayRate", "gatewayBurst", "streaming"}
 )
 
-// checkGateway says what is wrong with the words about what serves deployments, a line each.
-func (s Settings) checkGateway(given words) error {
-	var wrong []error
-	say := func(format string, args ...any) { wrong = append(wrong, fmt.Errorf(format, args...)) }
+// checkGateway returns an error with a line for each invalid setting about what serves deployments.
+func (s Settings) checkGateway(values settingValues) error {
+	var errs []error
+	addError := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	if s.HostedZone != "" && (s.GatewayDomain == "" || s.Emulator != "") {
-		say("-c hostedZone needs -c gatewayDomain, whose names it leads, and is not for emulators")
+		addError("-c hostedZone needs -c gatewayDomain, whose names it leads, and is not for emulators")
 	}
-	if given["gatewayContainerWeight"] != nil && (s.Gateway != gatewayBoth || s.HostedZone == "") {
-		say("-c gatewayContainerWeight is for hostedZone and gateway=both, which have two places to lead clients to: say both, or leave it out")
+	if values["gatewayContainerWeight"] != nil && (s.Gateway != gatewayBoth || s.HostedZone == "") {
+		addError("-c gatewayContainerWeight is for hostedZone and gateway=both, which have two places to lead clients to: " +
+			"say both, or leave it out")
 	}
-	if !s.byProcess() {
-		for _, name := range wordsOfProcesses {
-			if given[name] != nil {
-				say("-c %[1]s is for gateways as processes, and gateway=%[2]s has none: say gateway=both to have them beside the function, gateway=container to have them in its place, or leave %[1]s out", name, s.Gateway)
+	if !s.servedByProcesses() {
+		for _, name := range processSettings {
+			if values[name] != nil {
+				addError("-c %[1]s is for gateways as processes, and gateway=%[2]s has none: say gateway=both to have them "+
+					"beside the function, gateway=container to have them in its place, or leave %[1]s out", name, s.Gateway)
 			}
 		}
-		return errors.Join(wrong...)
+		return errors.Join(errs...)
 	}
 	if s.Emulator != "" {
-		say("-c gateway=%s is not for emulators: the function serves there", s.Gateway)
+		addError("-c gateway=%s is not for emulators: the function serves there", s.Gateway)
 	}
 	if s.GatewayDomain == "" {
-		say("-c gateway=%s needs -c gatewayDomain, whose certificate the processes have", s.Gateway)
+		addError("-c gateway=%s needs -c gatewayDomain, whose certificate the processes have", s.Gateway)
 	}
 	if s.GatewayTasks > s.GatewayTasksMost {
-		say("-c gatewayTasks=%d is the fewest, and gatewayTasksMost=%d the most: say gatewayTasksMost=%[1]d or more", s.GatewayTasks, s.GatewayTasksMost)
+		addError("-c gatewayTasks=%d is the fewest, and gatewayTasksMost=%d the most: say gatewayTasksMost=%[1]d or more",
+			s.GatewayTasks, s.GatewayTasksMost)
 	}
-	for _, name := range wordsOfFunction {
-		if given[name] != nil && !s.byFunction() {
-			say("-c %[1]s is for the gateway's function, and gateway=%[2]s has none: leave %[1]s out", name, s.Gateway)
+	for _, name := range functionSettings {
+		if values[name] != nil && !s.servedByFunction() {
+			addError("-c %[1]s is for the gateway's function, and gateway=%[2]s has none: leave %[1]s out", name, s.Gateway)
 		}
 	}
-	return errors.Join(append(wrong, s.checkNetwork())...)
+	return errors.Join(append(errs, s.checkNetwork())...)
 }
 
 var subnetID = regexp.MustCompile(`^subnet-[0-9a-f]{8,17}$`)
 
-// checkNetwork says what is wrong with a network of the operator's, a line each. Whether its subnets are in two zones, and public
-// or not, AWS alone knows.
+// checkNetwork returns an error with a line for each invalid setting of the operator's
+// network. Only AWS knows whether its subnets are in two zones, and public or not.
 func (s Settings) checkNetwork() error {
-	var wrong []error
+	var errs []error
 	if (s.VPC == "") != (len(s.Subnets) == 0) || s.VPC == "" && len(s.BalancerSubnets) > 0 {
-		wrong = append(wrong, errors.New("-c vpc and subnets are said together, and balancerSubnets beside them where those are private"))
+		errs = append(errs, errors.New("-c vpc and subnets are said together, and balancerSubnets beside them where "+
+			"those are private"))
 	}
-	for _, of := range []struct {
+	for _, setting := range []struct {
 		name string
 		ids  []string
 	}{{"subnets", s.Subnets}, {"balancerSubnets", s.BalancerSubnets}} {
-		distinct := slices.Compact(slices.Sorted(slices.Values(of.ids)))
-		isNone := func(id string) bool { return !subnetID.MatchString(id) }
-		if len(of.ids) > 0 && (len(distinct) < 2 || len(distinct) < len(of.ids) || slices.ContainsFunc(of.ids, isNone)) {
-			wrong = append(wrong, fmt.Errorf("-c %s are two or more subnets of the vpc, each once and in zones of their own, such as subnet-0123456789abcdef0", of.name))
+		distinct := slices.Compact(slices.Sorted(slices.Values(setting.ids)))
+		isInvalid := func(id string) bool { return !subnetID.MatchString(id) }
+		if len(setting.ids) > 0 && (len(distinct) < 2 || len(distinct) < len(setting.ids) ||
+			slices.ContainsFunc(setting.ids, isInvalid)) {
+			errs = append(errs, fmt.Errorf("-c %s are two or more subnets of the vpc, each once and in zones of their own, "+
+				"such as subnet-0123456789abcdef0", setting.name))
 		}
 	}
-	// A public subnet leads out machines with addresses of their own, which tasks behind a load balancer elsewhere have none of.
+	// A public subnet routes traffic out only for machines with public addresses. Tasks in other subnets than the load
+	// balancer's have no public addresses.
 	if i := slices.IndexFunc(s.Subnets, func(id string) bool { return slices.Contains(s.BalancerSubnets, id) }); i >= 0 {
-		wrong = append(wrong, fmt.Errorf("-c subnets and balancerSubnets both have %s: leave balancerSubnets out for tasks in public subnets, or name private ones in subnets", shown(s.Subnets[i])))
+		errs = append(errs, fmt.Errorf("-c subnets and balancerSubnets both have %s: leave balancerSubnets out for tasks "+
+			"in public subnets, or name private ones in subnets", quoted(s.Subnets[i])))
 	}
-	return errors.Join(wrong...)
+	return errors.Join(errs...)
 }

@@ -6,15 +6,16 @@ import (
 	"github.com/aws/constructs-go/constructs/v10"
 	"github.com/aws/jsii-runtime-go"
 
-	"github.com/gatewright/gatewright/shared/store"
+	"github.com/gatewright/gatewright/shared/core/store"
 )
 
-// globalTable is the setting of a table that takes replicas in other regions later.
+// globalTable is the setting for a table that can have replicas in other regions later.
 const globalTable = "global"
 
-// newGlobalTable makes the table of store.Schema as AWS::DynamoDB::GlobalTable, with a replica in the installation's own region alone.
-// It is another type of resource than newTable's, and CloudFormation changes none into the other.
-func newGlobalTable(scope constructs.Construct, s Settings) ownTable {
+// newGlobalTable creates the table of store.Schema as AWS::DynamoDB::GlobalTable, with a replica only in the
+// installation's own region. Its resource type differs from that of newTable, and CloudFormation cannot convert one
+// type into the other.
+func newGlobalTable(scope constructs.Construct, s Settings) tableResource {
 	schema := store.Schema()
 	keys := func(pk, sk string) *[]*awsdynamodb.CfnGlobalTable_KeySchemaProperty {
 		return &[]*awsdynamodb.CfnGlobalTable_KeySchemaProperty{
@@ -49,7 +50,10 @@ func newGlobalTable(scope constructs.Construct, s Settings) ownTable {
 		TimeToLiveSpecification: &awsdynamodb.CfnGlobalTable_TimeToLiveSpecificationProperty{
 			AttributeName: &schema.TTL, Enabled: jsii.Bool(true),
 		},
-		SseSpecification: &awsdynamodb.CfnGlobalTable_SSESpecificationProperty{SseEnabled: jsii.Bool(true), SseType: jsii.String("KMS")},
+		SseSpecification: &awsdynamodb.CfnGlobalTable_SSESpecificationProperty{
+			SseEnabled: jsii.Bool(true),
+			SseType:    jsii.String("KMS"),
+		},
 		Replicas: &[]any{&awsdynamodb.CfnGlobalTable_ReplicaSpecificationProperty{
 			Region: awscdk.Aws_REGION(),
 			PointInTimeRecoverySpecification: &awsdynamodb.CfnGlobalTable_PointInTimeRecoverySpecificationProperty{

@@ -11,17 +11,17 @@ import (
 	"testing"
 
 	"github.com/gatewright/gatewright/functions"
-	"github.com/gatewright/gatewright/internal/golden"
-	"github.com/gatewright/gatewright/shared/api"
+	"github.com/gatewright/gatewright/shared/management/api"
+	"github.com/gatewright/gatewright/shared/testing/golden"
 )
 
-// deployedRoute is a route as the template has it.
+// deployedRoute is a route in the template.
 type deployedRoute struct {
 	api, method, path, function string
 }
 
-// routes reads the routes of a template back: parents up to the root, and the
-// function that the integration names.
+// routes returns the routes in the templates. The path of a route is joined from its parent resources, and its function
+// is the target of its integration.
 func (a assembly) routes(t *testing.T) []deployedRoute {
 	t.Helper()
 	var out []deployedRoute
@@ -34,11 +34,11 @@ func (a assembly) routes(t *testing.T) []deployedRoute {
 			d := deployedRoute{api: strings.TrimPrefix(api, "gatewright-dev-"), method: r.Properties["HttpMethod"].(string)}
 			parent := r.Properties["ResourceId"]
 			for get(parent, "Ref") != nil {
-				above := a.find(get(parent, "Ref").(string))
-				d.path = "/" + above.Properties["PathPart"].(string) + d.path
-				parent = above.Properties["ParentId"]
+				parentResource := a.find(get(parent, "Ref").(string))
+				d.path = "/" + parentResource.Properties["PathPart"].(string) + d.path
+				parent = parentResource.Properties["ParentId"]
 			}
-			d.function = "${" + a.behind(r) + ".Arn}"
+			d.function = "${" + a.integratedFunction(r) + ".Arn}"
 			if d.path == "" {
 				d.path = "/"
 			}
@@ -51,20 +51,20 @@ func (a assembly) routes(t *testing.T) []deployedRoute {
 	return out
 }
 
-// TestFunctionsAreListed has a file for each function: how it runs, what calls
-// it, what it may do, and what watches it. A new function brings its file along
-// and changes nobody else's.
-func TestFunctionsAreListed(t *testing.T) {
-	a := synthesise(t, needed(nil))
-	fs := everyFunction(settingsFor(t, needed(nil)))
-	listed := map[string]bool{}
-	for _, f := range fs {
-		listed[f.name+".txt"] = true
-		golden.Equal(t, filepath.Join("testdata/functions", f.name+".txt"), a.describe(t, f, fs))
+// TestFunctionSummariesMatchGolden compares a summary of each function with a golden file: its settings, its callers,
+// its permissions and its alarms. A new function adds a file and changes no other file.
+func TestFunctionSummariesMatchGolden(t *testing.T) {
+	a := synthesize(t, minimalContext(nil))
+	specs := allFunctions(settingsFor(t, minimalContext(nil)))
+	wantFiles := map[string]bool{}
+	for _, f := range specs {
+		wantFiles[f.name+".txt"] = true
+		golden.Equal(t, filepath.Join("testdata/functions", f.name+".txt"), a.describe(t, f, specs))
 	}
 	for _, r := range a.routes(t) {
-		if name := strings.TrimSuffix(strings.TrimPrefix(r.function, "${"), ".Arn}"); a.all("AWS::Lambda::Function")[name].Type == "" {
-			t.Errorf("%s %s leads to %s, which is no function", r.method, r.path, r.function)
+		name := strings.TrimSuffix(strings.TrimPrefix(r.function, "${"), ".Arn}")
+		if a.all("AWS::Lambda::Function")[name].Type == "" {
+			t.Errorf("%s %s has the integration %s, want a function", r.method, r.path, r.function)
 		}
 	}
 	entries, err := os.ReadDir("testdata/functions")
@@ -72,22 +72,23 @@ func TestFunctionsAreListed(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, e := range entries {
-		if !listed[e.Name()] {
-			t.Errorf("testdata/functions/%s is of no function: remove it", e.Name())
+		if !wantFiles[e.Name()] {
+			t.Errorf("testdata/functions/%s belongs to no function, want it removed", e.Name())
 		}
 	}
 }
 
-// describe writes what belongs to one of the functions.
-func (a assembly) describe(t *testing.T, f declared, fs []declared) string {
+// describe returns the text of a function's golden file.
+func (a assembly) describe(t *testing.T, f functionSpec, specs []functionSpec) string {
 	t.Helper()
 	var out strings.Builder
-	id := exported(f.name) + "Function"
+	id := logicalID(f.name) + "Function"
 	p := a.all("AWS::Lambda::Function")[id].Properties
-	fmt.Fprintf(&out, "%s %s %s, %v MB, %v s, tracing %v\n", id, p["Runtime"], texts(p["Architectures"])[0], p["MemorySize"], p["Timeout"],
+	fmt.Fprintf(&out, "%s %s %s, %v MB, %v s, tracing %v\n", id, p["Runtime"], texts(p["Architectures"])[0],
+		p["MemorySize"], p["Timeout"],
 		get(p, "TracingConfig", "Mode"))
 
-	answered, err := routesOf(fs)
+	declaredRoutes, err := routesOf(specs)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,61 +98,63 @@ func (a assembly) describe(t *testing.T, f declared, fs []declared) string {
 			continue
 		}
 		fmt.Fprintf(&out, "    %-7s %-7s %s\n", r.api, r.method, r.path)
-		for _, with := range answered {
-			if r.api == management && with.path == r.path && with.method == r.method {
-				for _, operation := range with.operations {
+		for _, declaredRoute := range declaredRoutes {
+			if r.api == management && declaredRoute.path == r.path && declaredRoute.method == r.method {
+				for _, operation := range declaredRoute.operations {
 					fmt.Fprintf(&out, "        %s\n", operation)
 				}
 			}
 		}
 	}
-	for _, line := range a.triggers(t) {
+	for _, line := range a.callers(t) {
 		if line.function == id {
 			fmt.Fprintf(&out, "    %s\n", line.text)
 		}
 	}
 
-	a.listGrants(&out, func(of string) bool { return of == f.name }, fs)
+	a.listGrants(&out, func(name string) bool { return name == f.name }, specs)
 	out.WriteString("\nalarms\n")
-	a.listAlarms(&out, func(of string) bool { return of == f.name }, fs)
+	a.listAlarms(&out, func(name string) bool { return name == f.name }, specs)
 	out.WriteString("\nresources\n")
-	a.countResources(&out, func(of string) bool { return of == f.name }, fs)
+	a.countResources(&out, func(name string) bool { return name == f.name }, specs)
 	return out.String()
 }
 
-// called is a line about what calls a function beside routes.
-type called struct{ function, text string }
+// caller is a line about a caller of a function that is not a route.
+type caller struct{ function, text string }
 
-// triggers lists what calls functions beside routes.
-func (a assembly) triggers(t *testing.T) []called {
+// callers returns the callers of functions that are not routes.
+func (a assembly) callers(t *testing.T) []caller {
 	t.Helper()
-	var out []called
+	var out []caller
 	add := func(function any, format string, args ...any) {
-		out = append(out, called{a.aliased(unreferred(function)), fmt.Sprintf(format, args...)})
+		out = append(out, caller{a.aliasTarget(refID(function)), fmt.Sprintf(format, args...)})
 	}
 	for _, id := range slices.Sorted(maps.Keys(a.all("AWS::Lambda::EventSourceMapping"))) {
 		p := a.find(id).Properties
-		add(p["FunctionName"], "%s: %s, filter %s", id, render(p["EventSourceArn"]), get(p, "FilterCriteria", "Filters", 0, "Pattern"))
+		add(p["FunctionName"], "%s: %s, filter %s", id, render(p["EventSourceArn"]),
+			get(p, "FilterCriteria", "Filters", 0, "Pattern"))
 	}
 	for _, id := range slices.Sorted(maps.Keys(a.all("AWS::Scheduler::Schedule"))) {
 		p := a.find(id).Properties
 		add(get(p, "Target", "Arn"), "%s: %s %s", id, p["ScheduleExpression"], get(p, "Target", "Input"))
 	}
-	notified, _ := get(a.only(t, "AWS::S3::Bucket").Properties, "NotificationConfiguration", "LambdaConfigurations").([]any)
-	for _, n := range notified {
+	notifications, _ := get(a.only(t, "AWS::S3::Bucket").Properties, "NotificationConfiguration",
+		"LambdaConfigurations").([]any)
+	for _, n := range notifications {
 		add(get(n, "Function"), "Bucket: %s, filter %s", get(n, "Event"), render(get(n, "Filter", "S3Key", "Rules")))
 	}
 	return out
 }
 
-// owner is the function that a resource belongs to, "" for the installation's
-// own: by its id, or, of those that connect a function with what they stand in,
-// by the one function they name.
-func owner(id string, r resource, fs []declared) string {
+// owner returns the name of the function to which a resource belongs, or "" if it belongs to the whole installation. A
+// resource belongs to a function if the resource's logical id begins with the function's name. Other permissions and
+// methods belong to the function to which they refer.
+func owner(id string, r resource, specs []functionSpec) string {
 	found := ""
-	for _, f := range fs {
-		rest, ok := strings.CutPrefix(id, exported(f.name))
-		if ok && strings.ToLower(rest[:min(len(rest), 1)]) != rest[:min(len(rest), 1)] && len(f.name) > len(found) {
+	for _, f := range specs {
+		suffix, ok := strings.CutPrefix(id, logicalID(f.name))
+		if ok && strings.ToLower(suffix[:min(len(suffix), 1)]) != suffix[:min(len(suffix), 1)] && len(f.name) > len(found) {
 			found = f.name
 		}
 	}
@@ -159,19 +162,19 @@ func owner(id string, r resource, fs []declared) string {
 		return found
 	}
 	raw, _ := json.Marshal(r.Properties)
-	for _, f := range fs {
-		if strings.Contains(string(raw), `"`+exported(f.name)+`Live"`) {
+	for _, f := range specs {
+		if strings.Contains(string(raw), `"`+logicalID(f.name)+`Live"`) {
 			return f.name
 		}
 	}
 	return ""
 }
 
-// listGrants writes what the roles of those that belong may do.
-func (a assembly) listGrants(out *strings.Builder, belongs func(function string) bool, fs []declared) {
+// listGrants writes the permissions of the roles whose owner satisfies matches.
+func (a assembly) listGrants(out *strings.Builder, matches func(function string) bool, specs []functionSpec) {
 	grants := a.grants()
 	for _, role := range slices.Sorted(maps.Keys(grants)) {
-		if !belongs(owner(strings.Trim(role, "${}"), resource{}, fs)) {
+		if !matches(owner(strings.Trim(role, "${}"), resource{}, specs)) {
 			continue
 		}
 		fmt.Fprintf(out, "\n%s may\n", role)
@@ -180,30 +183,30 @@ func (a assembly) listGrants(out *strings.Builder, belongs func(function string)
 			for _, action := range s.actions {
 				fmt.Fprintf(out, "        %s\n", action)
 			}
-			for _, space := range s.spaces {
-				fmt.Fprintf(out, "        of %s\n", space)
+			for _, prefix := range s.keyPrefixes {
+				fmt.Fprintf(out, "        of %s\n", prefix)
 			}
 		}
 	}
 }
 
-// listAlarms writes the alarms of those that belong.
-func (a assembly) listAlarms(out *strings.Builder, belongs func(function string) bool, fs []declared) {
+// listAlarms writes the alarms whose owner satisfies matches.
+func (a assembly) listAlarms(out *strings.Builder, matches func(function string) bool, specs []functionSpec) {
 	alarms := a.all("AWS::CloudWatch::Alarm")
 	for _, id := range slices.Sorted(maps.Keys(alarms)) {
-		if belongs(owner(id, alarms[id], fs)) {
+		if matches(owner(id, alarms[id], specs)) {
 			fmt.Fprintf(out, "    %s: %s\n", id, alarms[id].Properties["AlarmDescription"])
 		}
 	}
 }
 
-// countResources writes how many resources of each type belong. How many paths
-// the management API has is not among them: it follows from the routes.
-func (a assembly) countResources(out *strings.Builder, belongs func(function string) bool, fs []declared) {
+// countResources writes the number of resources of each type. It counts the resources whose owner satisfies matches. It
+// does not count the paths of the management API, because the routes already determine their number.
+func (a assembly) countResources(out *strings.Builder, matches func(function string) bool, specs []functionSpec) {
 	counts := map[string]int{}
 	for name, stack := range a.stacks {
 		for id, r := range stack.Resources {
-			if belongs(owner(id, r, fs)) && !strings.Contains(name, exported(paths)) {
+			if matches(owner(id, r, specs)) && !strings.Contains(name, logicalID(pathsStack)) {
 				counts[r.Type]++
 			}
 		}
@@ -213,32 +216,33 @@ func (a assembly) countResources(out *strings.Builder, belongs func(function str
 	}
 }
 
-// TestEveryOperationHasARouteToItsFunction follows each operation's path through
-// the template as API Gateway does: a part of its own first, then the variable
-// child, then the greedy one.
+// TestEveryOperationHasARouteToItsFunction follows each operation's path through the template as API Gateway does: a
+// literal part is tried first, then the variable, and then the greedy variable.
 func TestEveryOperationHasARouteToItsFunction(t *testing.T) {
-	a := synthesise(t, needed(nil))
+	a := synthesize(t, minimalContext(nil))
 	routes := a.routes(t)
 	for _, g := range functions.Groups() {
 		for _, o := range g.Declarations() {
 			found := ""
 			for _, r := range routes {
-				if r.api == management && (r.method == o.Method || r.method == anyMethod && strings.HasSuffix(r.path, greedy)) && leads(strings.Split(r.path, "/"), strings.Split(o.Path, "/")) {
+				if r.api == management &&
+					(r.method == o.Method || r.method == anyMethod && strings.HasSuffix(r.path, greedyVariable)) &&
+					routeMatches(strings.Split(r.path, "/"), strings.Split(o.Path, "/")) {
 					found = r.function
 					break
 				}
 			}
-			if want := fmt.Sprintf("${%sFunction.Arn}", exported(g.Name)); found != want {
-				t.Errorf("%s (%s %s) leads to %q, want %s", o.ID, o.Method, o.Path, found, want)
+			if want := fmt.Sprintf("${%sFunction.Arn}", logicalID(g.Name)); found != want {
+				t.Errorf("%s: function of the route for %s %s = %q, want %s", o.ID, o.Method, o.Path, found, want)
 			}
 		}
 	}
 }
 
-// leads reports whether a route takes a path.
-func leads(route, path []string) bool {
+// routeMatches reports whether a route matches a path.
+func routeMatches(route, path []string) bool {
 	for i, part := range route {
-		if part == greedy {
+		if part == greedyVariable {
 			return len(path) > i
 		}
 		if i >= len(path) {
@@ -252,26 +256,25 @@ func leads(route, path []string) bool {
 	return len(route) == len(path)
 }
 
-// TestPathsAreThoseThatRESTAllows: one variable child for each parent, no
-// dollar (an emulator refuses it), and not the two names that the platform
-// keeps for itself.
-func TestPathsAreThoseThatRESTAllows(t *testing.T) {
-	a := synthesise(t, needed(nil))
+// TestPathsSatisfyAPIGateway checks that each path has at most one variable below it. No part may have a dollar sign,
+// which an emulator refuses, or one of the two names that API Gateway reserves.
+func TestPathsSatisfyAPIGateway(t *testing.T) {
+	a := synthesize(t, minimalContext(nil))
 	children := map[string]string{}
 	for id, r := range a.all("AWS::ApiGateway::Resource") {
 		part := r.Properties["PathPart"].(string)
 		parent := render(r.Properties["RestApiId"]) + render(r.Properties["ParentId"])
 		if strings.HasPrefix(part, "{") {
 			if other := children[parent]; other != "" {
-				t.Errorf("%s has two variable children, %s and %s", parent, other, part)
+				t.Errorf("%s has the variable children %s and %s, want at most one", parent, other, part)
 			}
 			children[parent] = part
 		}
 		if strings.Contains(part, "$") {
-			t.Errorf("%s holds a dollar: %s", id, part)
+			t.Errorf("path part of %s = %s, want none with a dollar sign", id, part)
 		}
 		if get(r.Properties, "ParentId", "Fn::GetAtt") != nil && (part == "ping" || part == "sping") {
-			t.Errorf("/%s is answered by the platform itself", part)
+			t.Errorf("an API has the path /%s, want none that API Gateway reserves", part)
 		}
 	}
 }
@@ -279,66 +282,75 @@ func TestPathsAreThoseThatRESTAllows(t *testing.T) {
 // statement is a permission of a role.
 type statement struct {
 	actions, resources []string
-	// spaces are those of the table that it is held to, nil for all.
-	spaces []string
+	// keyPrefixes are the key prefixes of the table to which the permission is limited. It is nil if the permission has
+	// no such limit.
+	keyPrefixes []string
 }
 
-// grants gives the statements of each function's role.
+// grants returns the statements of each role, by the reference to the role.
 func (a assembly) grants() map[string][]statement {
 	out := map[string][]statement{}
 	for _, p := range a.all("AWS::IAM::Policy") {
-		list, _ := get(p.Properties, "PolicyDocument", "Statement").([]any)
+		statements, _ := get(p.Properties, "PolicyDocument", "Statement").([]any)
 		for _, role := range texts(p.Properties["Roles"]) {
-			for _, s := range list {
-				out[role] = append(out[role], statement{texts(get(s, "Action")), texts(get(s, "Resource")), spacesOf(s)})
+			for _, s := range statements {
+				out[role] = append(out[role], statement{texts(get(s, "Action")), texts(get(s, "Resource")), keyPrefixesOf(s)})
 			}
 		}
 	}
 	for id, r := range a.all("AWS::IAM::Role") {
-		list, _ := get(r.Properties, "Policies", 0, "PolicyDocument", "Statement").([]any)
-		for _, s := range list {
-			out["${"+id+"}"] = append(out["${"+id+"}"], statement{texts(get(s, "Action")), texts(get(s, "Resource")), spacesOf(s)})
+		statements, _ := get(r.Properties, "Policies", 0, "PolicyDocument", "Statement").([]any)
+		for _, s := range statements {
+			out["${"+id+"}"] = append(out["${"+id+"}"], statement{
+				texts(get(s, "Action")), texts(get(s, "Resource")),
+				keyPrefixesOf(s),
+			})
 		}
 	}
 	return out
 }
 
-// spacesOf reads the condition of a statement, each space once.
-func spacesOf(s any) (out []string) {
-	list, _ := get(s, "Condition", "ForAllValues:StringLike", "dynamodb:LeadingKeys").([]any)
-	for _, pattern := range list {
-		if name, many := strings.CutSuffix(render(pattern), "#*"); many {
+// keyPrefixesOf returns the key prefixes in the condition of a statement.
+func keyPrefixesOf(s any) (out []string) {
+	patterns, _ := get(s, "Condition", "ForAllValues:StringLike", "dynamodb:LeadingKeys").([]any)
+	for _, pattern := range patterns {
+		if name, ok := strings.CutSuffix(render(pattern), "#*"); ok {
 			out = append(out, name)
 		}
 	}
 	return out
 }
 
-// withoutResources are actions for which the service knows no resources.
-var withoutResources = []string{"dynamodb:ListStreams", "ecr:GetAuthorizationToken", "elasticloadbalancing:DescribeListeners", "elasticloadbalancing:DescribeRules", "elasticloadbalancing:DescribeTargetGroups", "elasticloadbalancing:DescribeTargetHealth", "xray:PutTelemetryRecords", "xray:PutTraceSegments"}
+// actionsWithoutResource are the actions that do not support resource-level permissions.
+var actionsWithoutResource = []string{
+	"dynamodb:ListStreams", "ecr:GetAuthorizationToken",
+	"elasticloadbalancing:DescribeListeners", "elasticloadbalancing:DescribeRules",
+	"elasticloadbalancing:DescribeTargetGroups", "elasticloadbalancing:DescribeTargetHealth", "xray:PutTelemetryRecords",
+	"xray:PutTraceSegments",
+}
 
-func TestNoGrantIsWiderThanItsUse(t *testing.T) {
+func TestGrantsAreNoWiderThanUses(t *testing.T) {
 	var scan []string
-	for _, f := range declaredFunctions(settingsFor(t, serving(nil))) {
+	for _, f := range functionSpecs(settingsFor(t, servicesContext(nil))) {
 		if slices.Contains(f.uses, api.ScanTable) {
-			scan = append(scan, "${"+exported(f.name)+"Role}")
+			scan = append(scan, "${"+logicalID(f.name)+"Role}")
 		}
 	}
 	if !slices.Equal(scan, []string{"${OperationsRole}"}) {
-		t.Errorf("%v may read all of the table: the rotation of the root key alone has to", scan)
+		t.Errorf("roles that may scan the table = %v, want OperationsRole alone, for the rotation of the root key", scan)
 	}
-	for role, statements := range synthesise(t, serving(nil)).grants() {
+	for role, statements := range synthesize(t, servicesContext(nil)).grants() {
 		for _, s := range statements {
 			for _, action := range s.actions {
 				if strings.Contains(action, "*") || action == "dynamodb:Scan" && !slices.Contains(scan, role) {
-					t.Errorf("%s may %s", role, action)
+					t.Errorf("%s may %s, want no wildcard and no undeclared scan", role, action)
 				}
 				for _, r := range s.resources {
-					if r == "*" && !slices.Contains(withoutResources, action) {
-						t.Errorf("%s may %s on everything", role, action)
+					if r == "*" && !slices.Contains(actionsWithoutResource, action) {
+						t.Errorf("%s may %s on every resource, want named resources", role, action)
 					}
 					if strings.HasSuffix(r, "*") && r != "*" && !strings.HasSuffix(r, "/*") && !strings.HasSuffix(r, ":*") {
-						t.Errorf("%s may %s on %s, which ends in the middle of a name", role, action, r)
+						t.Errorf("%s may %s on %s, want a wildcard for a whole part of the name only", role, action, r)
 					}
 				}
 			}
@@ -346,41 +358,42 @@ func TestNoGrantIsWiderThanItsUse(t *testing.T) {
 	}
 }
 
-// TestEachFunctionMayDoWhatItDeclares compares roles with declarations, by
-// another way than the one that made them: the uses' own words.
-func TestEachFunctionMayDoWhatItDeclares(t *testing.T) {
-	s := settingsFor(t, needed(nil))
-	grants := synthesise(t, needed(nil)).grants()
-	for _, f := range everyFunction(s) {
-		var has []string
-		for _, st := range grants["${"+exported(f.name)+"Role}"] {
-			has = append(has, st.actions...)
+// TestRolesMatchDeclaredUses compares the actions of each role with the declared uses of the role's function. The test
+// has its own table of actions, so that it does not depend on the code that creates the roles.
+func TestRolesMatchDeclaredUses(t *testing.T) {
+	s := settingsFor(t, minimalContext(nil))
+	grants := synthesize(t, minimalContext(nil)).grants()
+	for _, f := range allFunctions(s) {
+		var actions []string
+		for _, st := range grants["${"+logicalID(f.name)+"Role}"] {
+			actions = append(actions, st.actions...)
 		}
 		for use, action := range map[api.Use]string{
 			api.GetItem: "dynamodb:GetItem", api.BatchGetItem: "dynamodb:BatchGetItem", api.Query: "dynamodb:Query",
-			api.UpdateItem: "dynamodb:UpdateItem", api.DeleteItem: "dynamodb:DeleteItem", api.CheckItem: "dynamodb:ConditionCheckItem",
-			api.RootKey: "kms:Decrypt", api.MakeRootKey: "kms:GenerateDataKeyWithoutPlaintext", api.ListObjects: "s3:ListBucket",
+			api.UpdateItem: "dynamodb:UpdateItem", api.DeleteItem: "dynamodb:DeleteItem",
+			api.CheckItem: "dynamodb:ConditionCheckItem",
+			api.RootKey:   "kms:Decrypt", api.CreateRootKey: "kms:GenerateDataKeyWithoutPlaintext",
+			api.ListObjects: "s3:ListBucket",
 		} {
-			declares := slices.Contains(f.uses, use) || (use == api.GetItem && slices.Contains(f.uses, api.RootKey)) ||
+			want := slices.Contains(f.uses, use) || (use == api.GetItem && slices.Contains(f.uses, api.RootKey)) ||
 				(use == api.Query && slices.Contains(f.uses, api.QueryDue))
-			if declares != slices.Contains(has, action) {
-				t.Errorf("%s declares %q: %v; its role has %s: %v", f.name, use, declares, action, !declares)
+			if want != slices.Contains(actions, action) {
+				t.Errorf("role of %s allows %s = %v, want %v according to its declared uses (%q)", f.name, action, !want, want, use)
 			}
 		}
 	}
 }
 
-// TestTemplateIsSummarised lists what belongs to the installation and to no
-// function.
-func TestTemplateIsSummarised(t *testing.T) {
-	a := synthesise(t, needed(nil))
-	fs := everyFunction(settingsFor(t, needed(nil)))
-	nobodys := func(of string) bool { return of == "" }
+// TestTemplateSummaryMatchesGolden compares a summary of the resources that belong to no function with a golden file.
+func TestTemplateSummaryMatchesGolden(t *testing.T) {
+	a := synthesize(t, minimalContext(nil))
+	specs := allFunctions(settingsFor(t, minimalContext(nil)))
+	unowned := func(name string) bool { return name == "" }
 	var out strings.Builder
 	out.WriteString("alarms\n")
-	a.listAlarms(&out, nobodys, fs)
-	a.listGrants(&out, nobodys, fs)
+	a.listAlarms(&out, unowned, specs)
+	a.listGrants(&out, unowned, specs)
 	out.WriteString("\nresources\n")
-	a.countResources(&out, nobodys, fs)
+	a.countResources(&out, unowned, specs)
 	golden.Equal(t, "testdata/template.txt", out.String())
 }

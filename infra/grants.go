@@ -8,88 +8,88 @@ import (
 	"github.com/aws/aws-cdk-go/awscdk/v2"
 	"github.com/aws/jsii-runtime-go"
 
-	"github.com/gatewright/gatewright/shared/api"
-	"github.com/gatewright/gatewright/shared/blob"
-	"github.com/gatewright/gatewright/shared/store"
-	"github.com/gatewright/gatewright/shared/store/rootkey"
+	"github.com/gatewright/gatewright/shared/core/blob"
+	"github.com/gatewright/gatewright/shared/core/store"
+	"github.com/gatewright/gatewright/shared/core/store/rootkey"
+	"github.com/gatewright/gatewright/shared/management/api"
 )
 
-// place is a resource that grants are for.
-type place string
+// grantTarget is a kind of resource that a grant allows access to.
+type grantTarget string
 
 const (
-	theTable    place = "table"
-	theDueIndex place = "table/index/due"
-	theRootKey  place = "root key"
-	theBucket   place = "bucket"
-	theUploads  place = "bucket/uploads"
-	theSources  place = "bucket/sources"
-	theResults  place = "bucket/artifacts"
-	theTrust    place = "bucket/truststores"
+	targetTable       grantTarget = "table"
+	targetDueIndex    grantTarget = "table/index/due"
+	targetRootKey     grantTarget = "root key"
+	targetBucket      grantTarget = "bucket"
+	targetUploads     grantTarget = "bucket/uploads"
+	targetSources     grantTarget = "bucket/sources"
+	targetArtifacts   grantTarget = "bucket/artifacts"
+	targetTruststores grantTarget = "bucket/truststores"
 )
 
-// grant is one action on one resource.
+// grant allows one action on one resource.
 type grant struct {
 	action string
-	on     place
+	target grantTarget
 }
 
-// grantsOf is the one place that says which actions a use needs. A transaction
-// has no action of its own: its parts are granted.
+// grantsOf returns the grants that a use needs. IAM has no action for a transaction: the actions of its parts are
+// granted.
 func grantsOf(use api.Use) []grant {
 	switch use {
 	case api.GetItem:
-		return []grant{{"dynamodb:GetItem", theTable}}
+		return []grant{{"dynamodb:GetItem", targetTable}}
 	case api.BatchGetItem:
-		return []grant{{"dynamodb:BatchGetItem", theTable}}
+		return []grant{{"dynamodb:BatchGetItem", targetTable}}
 	case api.Query:
-		return []grant{{"dynamodb:Query", theTable}}
+		return []grant{{"dynamodb:Query", targetTable}}
 	case api.QueryDue:
-		return []grant{{"dynamodb:Query", theDueIndex}}
+		return []grant{{"dynamodb:Query", targetDueIndex}}
 	case api.ScanTable:
-		return []grant{{"dynamodb:Scan", theTable}}
+		return []grant{{"dynamodb:Scan", targetTable}}
 	case api.PutItem:
-		return []grant{{"dynamodb:PutItem", theTable}}
+		return []grant{{"dynamodb:PutItem", targetTable}}
 	case api.UpdateItem:
-		return []grant{{"dynamodb:UpdateItem", theTable}}
+		return []grant{{"dynamodb:UpdateItem", targetTable}}
 	case api.DeleteItem:
-		return []grant{{"dynamodb:DeleteItem", theTable}}
+		return []grant{{"dynamodb:DeleteItem", targetTable}}
 	case api.CheckItem:
-		return []grant{{"dynamodb:ConditionCheckItem", theTable}}
+		return []grant{{"dynamodb:ConditionCheckItem", targetTable}}
 	case api.RootKey:
-		return []grant{{"kms:Decrypt", theRootKey}, {"dynamodb:GetItem", theTable}}
-	case api.MakeRootKey:
-		return []grant{{"kms:GenerateDataKeyWithoutPlaintext", theRootKey}, {"dynamodb:PutItem", theTable}}
+		return []grant{{"kms:Decrypt", targetRootKey}, {"dynamodb:GetItem", targetTable}}
+	case api.CreateRootKey:
+		return []grant{{"kms:GenerateDataKeyWithoutPlaintext", targetRootKey}, {"dynamodb:PutItem", targetTable}}
 	case api.PresignUpload:
-		return []grant{{"s3:PutObject", theUploads}}
+		return []grant{{"s3:PutObject", targetUploads}}
 	case api.ReadUpload:
-		return []grant{{"s3:GetObject", theUploads}}
+		return []grant{{"s3:GetObject", targetUploads}}
 	case api.DeleteUpload:
-		return []grant{{"s3:DeleteObject", theUploads}}
+		return []grant{{"s3:DeleteObject", targetUploads}}
 	case api.ListObjects:
-		return []grant{{"s3:ListBucket", theBucket}}
+		return []grant{{"s3:ListBucket", targetBucket}}
 	case api.ReadSource:
-		return []grant{{"s3:GetObject", theSources}}
+		return []grant{{"s3:GetObject", targetSources}}
 	case api.WriteSource:
-		return []grant{{"s3:PutObject", theSources}}
+		return []grant{{"s3:PutObject", targetSources}}
 	case api.DeleteSource:
-		return []grant{{"s3:DeleteObject", theSources}}
+		return []grant{{"s3:DeleteObject", targetSources}}
 	case api.ReadArtifact:
-		return []grant{{"s3:GetObject", theResults}}
+		return []grant{{"s3:GetObject", targetArtifacts}}
 	case api.WriteArtifact:
-		return []grant{{"s3:PutObject", theResults}}
+		return []grant{{"s3:PutObject", targetArtifacts}}
 	case api.DeleteArtifact:
-		return []grant{{"s3:DeleteObject", theResults}}
+		return []grant{{"s3:DeleteObject", targetArtifacts}}
 	case api.WriteTruststore:
-		return []grant{{"s3:PutObject", theTrust}}
+		return []grant{{"s3:PutObject", targetTruststores}}
 	case api.DeleteTruststore:
-		return []grant{{"s3:DeleteObject", theTrust}}
+		return []grant{{"s3:DeleteObject", targetTruststores}}
 	}
 	panic("infra: no grant is known for the use " + string(use))
 }
 
-// union returns the grants of uses, each once, sorted.
-func union(uses []api.Use) []grant {
+// uniqueGrants returns the grants of all uses, sorted and without duplicates.
+func uniqueGrants(uses []api.Use) []grant {
 	set := map[grant]bool{}
 	for _, use := range uses {
 		for _, g := range grantsOf(use) {
@@ -97,26 +97,26 @@ func union(uses []api.Use) []grant {
 		}
 	}
 	return slices.SortedFunc(maps.Keys(set), func(a, b grant) int {
-		return cmp.Or(cmp.Compare(a.on, b.on), cmp.Compare(a.action, b.action))
+		return cmp.Or(cmp.Compare(a.target, b.target), cmp.Compare(a.action, b.action))
 	})
 }
 
-// policy returns the statements of grants, one for each resource, and of the table one for each kind of call, held to
-// a reach: nothing is granted all items that lists no space.
-func (d data) policy(grants []grant, reach store.Reach) []any {
+// policy returns the statements of grants: one for each resource, and for the table one for each kind of call,
+// limited to access. It panics instead of allowing all items if a grant on items has no key prefixes in access.
+func (d data) policy(grants []grant, access store.TableAccess) []any {
 	var out []any
 	for i := 0; i < len(grants); {
-		on := grants[i].on
+		target := grants[i].target
 		var actions []any
-		for ; i < len(grants) && grants[i].on == on; i++ {
+		for ; i < len(grants) && grants[i].target == target; i++ {
 			actions = append(actions, grants[i].action)
 		}
-		if on == theTable {
-			out = append(out, within(actions, reach, d.arn(on))...)
+		if target == targetTable {
+			out = append(out, tableStatements(actions, access, d.arn(target))...)
 			continue
 		}
-		statement := allow(actions, d.arn(on))
-		if on == theRootKey {
+		statement := allow(actions, d.arn(target))
+		if target == targetRootKey {
 			statement["Condition"] = map[string]any{"StringEquals": encryptionContext()}
 		}
 		out = append(out, statement)
@@ -124,11 +124,11 @@ func (d data) policy(grants []grant, reach store.Reach) []any {
 	return out
 }
 
-// encryptionContext returns the condition of a statement that allows uses of the KMS key for the root key alone, and not for anything else that is
-// encrypted under it.
+// encryptionContext returns the condition of a statement that limits uses of the KMS
+// key to the root key: nothing else that is encrypted under it can be decrypted.
 func encryptionContext() map[string]any {
 	out := map[string]any{}
-	for name, value := range rootkey.Purpose() {
+	for name, value := range rootkey.EncryptionContext() {
 		out["kms:EncryptionContext:"+name] = value
 	}
 	return out
@@ -138,28 +138,28 @@ func allow(actions []any, resource ...any) map[string]any {
 	return map[string]any{"Effect": "Allow", "Action": actions, "Resource": resource}
 }
 
-// arn spells the resource that a place is.
-func (d data) arn(p place) any {
-	below := func(base *string, suffix string) *string {
+// arn returns the ARN of a target.
+func (d data) arn(target grantTarget) any {
+	withSuffix := func(base *string, suffix string) *string {
 		return awscdk.Fn_Join(jsii.String(""), &[]*string{base, jsii.String(suffix)})
 	}
-	switch p {
-	case theTable:
+	switch target {
+	case targetTable:
 		return d.table.AttrArn()
-	case theDueIndex:
-		return below(d.table.AttrArn(), "/index/"+string(store.DueIndex))
-	case theRootKey:
+	case targetDueIndex:
+		return withSuffix(d.table.AttrArn(), "/index/"+string(store.DueIndex))
+	case targetRootKey:
 		return d.key.AttrArn()
-	case theBucket:
+	case targetBucket:
 		return d.bucketARN
-	case theUploads:
-		return below(d.bucketARN, "/"+blob.UploadKey("")+"*")
-	case theSources:
-		return below(d.bucketARN, "/"+blob.SourceKey("")+"*")
-	case theResults:
-		return below(d.bucketARN, "/"+blob.ArtifactKey("")+"*")
-	case theTrust:
-		return below(d.bucketARN, "/"+blob.TruststoreKey("")+"*")
+	case targetUploads:
+		return withSuffix(d.bucketARN, "/"+blob.UploadKey("")+"*")
+	case targetSources:
+		return withSuffix(d.bucketARN, "/"+blob.SourceKey("")+"*")
+	case targetArtifacts:
+		return withSuffix(d.bucketARN, "/"+blob.ArtifactKey("")+"*")
+	case targetTruststores:
+		return withSuffix(d.bucketARN, "/"+blob.TruststoreKey("")+"*")
 	}
-	panic("infra: no resource is known for " + string(p))
+	panic("infra: no resource is known for " + string(target))
 }

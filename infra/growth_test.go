@@ -7,22 +7,23 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gatewright/gatewright/shared/api"
+	"github.com/gatewright/gatewright/shared/management/api"
 )
 
-// The size that the product is expected to have in the end, with room: design, section 11, has 220 operations.
+// These numbers are the expected final size of the product, with a reserve: section 11 of the design expects 220
+// operations.
 const (
 	expectedGroups     = 27
 	expectedOperations = 250
 )
 
-// TestStacksStayBelowTheirLimit deploys a product of the expected size: what is
-// declared today, and invented groups that make up for what is missing.
-func TestStacksStayBelowTheirLimit(t *testing.T) {
-	s := settingsFor(t, serving(nil))
-	fs := grown(declaredFunctions(s))
+// TestStacksStayBelowLimits synthesizes a product of the expected size: the current declarations, and invented groups
+// for the missing operations.
+func TestStacksStayBelowLimits(t *testing.T) {
+	s := settingsFor(t, servicesContext(nil))
+	specs := growToExpectedSize(functionSpecs(s))
 	var operations []string
-	for _, f := range fs {
+	for _, f := range specs {
 		if err := os.MkdirAll(s.asset(f.name), 0o700); err != nil {
 			t.Fatal(err)
 		}
@@ -30,52 +31,53 @@ func TestStacksStayBelowTheirLimit(t *testing.T) {
 			operations = append(operations, o.ID)
 		}
 	}
-	routes, err := routesOf(fs)
+	routes, err := routesOf(specs)
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := synthesiseOf(t, s, fs)
+	a := synthesizeWith(t, s, specs)
 	deployed := a.routes(t)
-	var reached []string
+	var routed []string
 	for _, r := range routes {
-		want := deployedRoute{management, r.method, r.path, fmt.Sprintf("${%sFunction.Arn}", exported(r.function))}
+		want := deployedRoute{management, r.method, r.path, fmt.Sprintf("${%sFunction.Arn}", logicalID(r.function))}
 		if slices.Contains(deployed, want) {
-			reached = append(reached, r.operations...)
+			routed = append(routed, r.operations...)
 		}
 	}
 	slices.Sort(operations)
-	slices.Sort(reached)
-	if len(operations) < expectedOperations || !slices.Equal(operations, reached) {
-		t.Errorf("%d of %d operations have a route, at least %d are to have one", len(reached), len(operations), expectedOperations)
+	slices.Sort(routed)
+	if len(operations) < expectedOperations || !slices.Equal(operations, routed) {
+		t.Errorf("%d of %d operations have a route, want all, and at least %d", len(routed), len(operations),
+			expectedOperations)
 	}
-	compareSizes(t, a, fs)
+	compareSizes(t, a, specs)
 	for name, stack := range a.stacks {
-		t.Logf("%s: %d resources, %d outputs, %d parameters", name, len(stack.Resources), len(stack.Outputs), len(stack.Parameters))
+		t.Logf("%s: %d resources, %d outputs, %d parameters", name, len(stack.Resources), len(stack.Outputs),
+			len(stack.Parameters))
 		if n := len(stack.Resources); n >= 400 {
-			t.Errorf("%s has %d resources, CloudFormation takes 500", name, n)
+			t.Errorf("%s has %d resources, want fewer than 400 (CloudFormation allows 500)", name, n)
 		}
 		if n := len(stack.Outputs); n >= 200 {
-			t.Errorf("%s has %d outputs, CloudFormation takes 200", name, n)
+			t.Errorf("%s has %d outputs, want fewer than 200 (the limit of CloudFormation)", name, n)
 		}
 		if n := len(stack.Parameters); n >= 200 {
-			t.Errorf("%s has %d parameters, CloudFormation takes 200", name, n)
+			t.Errorf("%s has %d parameters, want fewer than 200 (the limit of CloudFormation)", name, n)
 		}
 	}
 	if n := len(a.all("AWS::ApiGateway::Resource")); n >= 300 {
-		t.Errorf("the APIs have %d resources, API Gateway takes 300 in each", n)
+		t.Errorf("the APIs have %d resources, want fewer than 300 (the limit of API Gateway for each)", n)
 	}
-	if got, want := len(a.all("AWS::Lambda::Function")), len(fs)+1; got != want { // with the hook of releases
+	if got, want := len(a.all("AWS::Lambda::Function")), len(specs)+1; got != want { // the hook of releases is one more
 		t.Errorf("%d functions, want %d", got, want)
 	}
 }
 
-// grown adds groups until there are expectedGroups, one at least if operations
-// are missing, and gives them the operations that are missing, as evenly as it
-// goes: a collection's and its items' five, and three that have a path of their
-// own, and the same again.
-func grown(fs []declared) []declared {
+// growToExpectedSize adds groups until there are expectedGroups, or one group if only operations are missing. It
+// distributes the missing operations evenly over the added groups. Each group repeats the same eight operations: five
+// for a collection and its items, and three with paths of their own.
+func growToExpectedSize(specs []functionSpec) []functionSpec {
 	groups, operations := 0, 0
-	for _, f := range fs {
+	for _, f := range specs {
 		if len(f.routes) > 0 {
 			groups, operations = groups+1, operations+len(f.routes)
 		}
@@ -93,7 +95,7 @@ func grown(fs []declared) []declared {
 	missing := max(expectedOperations-operations, 0)
 	added := max(expectedGroups-groups, min(missing, 1))
 	for g := range added {
-		f := declared{name: fmt.Sprintf("grown%d", g), timeout: requestTimeout, memory: 256}
+		f := functionSpec{name: fmt.Sprintf("grown%d", g), timeout: requestTimeout, memory: 256}
 		for n := range missing*(g+1)/added - missing*g/added {
 			o := shape[n%len(shape)]
 			f.routes = append(f.routes, api.Declaration{
@@ -101,16 +103,16 @@ func grown(fs []declared) []declared {
 				Path: fmt.Sprintf("/v1/accounts/{accountName}/%s-%d%s", f.name, n/len(shape), o.path),
 			})
 		}
-		fs = append(fs, f)
+		specs = append(specs, f)
 	}
-	return fs
+	return specs
 }
 
-// TestGrowthReachesTheExpectedSize whatever there is already: without that, the
-// test above would pass for a product that is smaller than it says.
+// TestGrowthReachesTheExpectedSize checks that the grown product has the expected size: otherwise
+// TestStacksStayBelowLimits would pass for a smaller product.
 func TestGrowthReachesTheExpectedSize(t *testing.T) {
-	group := func(operations int) declared {
-		f := declared{name: "group"}
+	group := func(operations int) functionSpec {
+		f := functionSpec{name: "group"}
 		for range operations {
 			f.routes = append(f.routes, api.Declaration{})
 		}
@@ -118,20 +120,26 @@ func TestGrowthReachesTheExpectedSize(t *testing.T) {
 	}
 	tests := []struct {
 		name               string
-		have               []declared
+		have               []functionSpec
 		groups, operations int
 	}{
-		{"nothing", nil, expectedGroups, expectedOperations},
-		{"functions that events call do not count", []declared{{name: "builder"}}, expectedGroups, expectedOperations},
-		{"one group", []declared{group(7)}, expectedGroups, expectedOperations},
-		{"few large groups", []declared{group(expectedOperations)}, expectedGroups, expectedOperations},
-		{"many small groups", slices.Repeat([]declared{group(1)}, expectedGroups), expectedGroups + 1, expectedOperations},
-		{"more of both", slices.Repeat([]declared{group(10)}, expectedGroups+1), expectedGroups + 1, 10 * (expectedGroups + 1)},
+		{"no growth", nil, expectedGroups, expectedOperations},
+		{"functions without operations", []functionSpec{{name: "builder"}}, expectedGroups, expectedOperations},
+		{"one group", []functionSpec{group(7)}, expectedGroups, expectedOperations},
+		{"few large groups", []functionSpec{group(expectedOperations)}, expectedGroups, expectedOperations},
+		{
+			"many small groups", slices.Repeat([]functionSpec{group(1)}, expectedGroups), expectedGroups + 1,
+			expectedOperations,
+		},
+		{
+			"more groups and operations", slices.Repeat([]functionSpec{group(10)}, expectedGroups+1), expectedGroups + 1,
+			10 * (expectedGroups + 1),
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			groups, operations := 0, 0
-			for _, f := range grown(tt.have) {
+			for _, f := range growToExpectedSize(tt.have) {
 				if len(f.routes) > 0 || strings.HasPrefix(f.name, "grown") {
 					groups++
 				}

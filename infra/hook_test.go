@@ -12,104 +12,109 @@ import (
 	"github.com/gatewright/gatewright/functions/releasecheck"
 )
 
-// hooks returns the hook of each alias that CodeDeploy moves, by the alias' name.
-func (c creation) hooks() map[string]string {
+// hooks returns the hook's function name for each alias that CodeDeploy moves, by the alias's name.
+func (c creationOrder) hooks() map[string]string {
 	out := map[string]string{}
-	for at, r := range c.all("AWS::Lambda::Alias") {
+	for address, r := range c.all("AWS::Lambda::Alias") {
 		if hook, ok := get(r.UpdatePolicy, "CodeDeployLambdaAliasUpdate", "BeforeAllowTrafficHook").(string); ok {
-			out[at] = hook
+			out[address] = hook
 		}
 	}
 	return out
 }
 
-// functionNamed returns the function that Lambda calls by a name, "" if there is none.
-func (c creation) functionNamed(name string) string {
-	for at, r := range c.all("AWS::Lambda::Function") {
+// functionNamed returns the resource of the function with a name in Lambda, or "" if there is none.
+func (c creationOrder) functionNamed(name string) string {
+	for address, r := range c.all("AWS::Lambda::Function") {
 		if r.Properties["FunctionName"] == name {
-			return at
+			return address
 		}
 	}
 	return ""
 }
 
-var hookIsThere = creationRule{
-	name:   "an alias is moved after the hook of its release is there, with the policies of its role: CodeDeploy calls it at the beginning of the first update",
+var hookExists = creationRule{
+	name: "an alias is moved after its release hook is created, with the policies of the hook's role: CodeDeploy " +
+		"calls the hook at the beginning of the first update",
 	source: awsDocs + "codedeploy/latest/userguide/reference-appspec-file-structure-hooks.html#appspec-hooks-lambda",
-	broken: func(c creation) (broken []string, looked int) {
-		for at, name := range c.hooks() {
-			looked++
+	violations: func(c creationOrder) (violations []string, checked int) {
+		for address, name := range c.hooks() {
+			checked++
 			hook := c.functionNamed(name)
-			first := append([]string{hook}, c.policiesOf(c.named(hook, c.resource(hook).Properties["Role"]))...)
-			if hook == "" || len(first) < 2 || len(c.missing(at, first)) > 0 {
-				broken = append(broken, at)
+			dependencies := append([]string{hook}, c.policiesOf(c.resolve(hook, c.resource(hook).Properties["Role"]))...)
+			if hook == "" || len(dependencies) < 2 || len(c.missingBefore(address, dependencies)) > 0 {
+				violations = append(violations, address)
 			}
 		}
-		return broken, looked
+		return violations, checked
 	},
-	undo: func(c creation) { c.forget("AWS::Lambda::Alias", "AWS::CloudFormation::Stack") },
+	violate: func(c creationOrder) { c.removeDependencies("AWS::Lambda::Alias", "AWS::CloudFormation::Stack") },
 }
 
-var hookMayBeCalled = creationRule{
-	name:   "the role of a release may call the hook: CodeDeploy calls it under that role, and its managed policies are for names that begin with CodeDeployHook_",
+var hookIsCallable = creationRule{
+	name: "the role of a release can call the hook: CodeDeploy calls the hook under this role, and its managed " +
+		"policies are only for names that begin with CodeDeployHook_",
 	source: awsDocs + "codedeploy/latest/userguide/getting-started-create-service-role.html",
-	broken: func(c creation) (broken []string, looked int) {
-		for at, name := range c.hooks() {
-			looked++
-			group := get(c.resource(at).UpdatePolicy, "CodeDeployLambdaAliasUpdate", "DeploymentGroupName")
-			may := false
-			for of, r := range c.all("AWS::CodeDeploy::DeploymentGroup") {
+	violations: func(c creationOrder) (violations []string, checked int) {
+		for address, name := range c.hooks() {
+			checked++
+			group := get(c.resource(address).UpdatePolicy, "CodeDeployLambdaAliasUpdate", "DeploymentGroupName")
+			allowed := false
+			for groupAddress, r := range c.all("AWS::CodeDeploy::DeploymentGroup") {
 				if r.Properties["DeploymentGroupName"] == group {
-					role := c.resource(c.named(of, r.Properties["ServiceRoleArn"]))
+					role := c.resource(c.resolve(groupAddress, r.Properties["ServiceRoleArn"]))
 					for _, s := range policyStatements(role) {
-						may = may || slices.Contains(texts(get(s, "Action")), "lambda:InvokeFunction") && strings.HasSuffix(render(get(s, "Resource", 0)), ":function:"+name)
+						allowed = allowed || slices.Contains(texts(get(s, "Action")), "lambda:InvokeFunction") &&
+							strings.HasSuffix(render(get(s, "Resource", 0)), ":function:"+name)
 					}
 				}
 			}
-			if !may {
-				broken = append(broken, at)
+			if !allowed {
+				violations = append(violations, address)
 			}
 		}
-		return broken, looked
+		return violations, checked
 	},
-	undo: func(c creation) {
+	violate: func(c creationOrder) {
 		for _, r := range c.all("AWS::IAM::Role") {
 			delete(r.Properties, "Policies")
 		}
 	},
 }
 
-var hookMayReport = creationRule{
-	name: "a hook may read the deployment, call each version that is released, and report its status: " +
-		"CodeDeploy waits an hour for a hook that does not, and the update with it",
+var hookCanReport = creationRule{
+	name: "a hook can read the deployment, call each version that is released, and report its status: otherwise " +
+		"CodeDeploy, and the update, wait for an hour",
 	source: awsDocs + "codedeploy/latest/userguide/auth-and-access-control-permissions-reference.html",
-	broken: func(c creation) (broken []string, looked int) {
-		for at, name := range c.hooks() {
-			looked++
+	violations: func(c creationOrder) (violations []string, checked int) {
+		for address, name := range c.hooks() {
+			checked++
 			hook := c.functionNamed(name)
-			released := render(c.find(unreferred(c.resource(at).Properties["FunctionName"])).Properties["FunctionName"])
+			releasedFunction := render(c.find(refID(c.resource(address).Properties["FunctionName"])).Properties["FunctionName"])
 			missing := map[string]bool{
-				"codedeploy:GetDeployment deploymentgroup:gatewright-dev/*": true, "codedeploy:GetApplicationRevision application:gatewright-dev": true,
-				"codedeploy:PutLifecycleEventHookExecutionStatus deploymentgroup:gatewright-dev/*": true, "lambda:InvokeFunction function:" + released + ":*": true,
+				"codedeploy:GetDeployment deploymentgroup:gatewright-dev/*":                        true,
+				"codedeploy:GetApplicationRevision application:gatewright-dev":                     true,
+				"codedeploy:PutLifecycleEventHookExecutionStatus deploymentgroup:gatewright-dev/*": true,
+				"lambda:InvokeFunction function:" + releasedFunction + ":*":                        true,
 			}
-			for _, policy := range c.policiesOf(c.named(hook, c.resource(hook).Properties["Role"])) {
-				list, _ := get(c.resource(policy).Properties, "PolicyDocument", "Statement").([]any)
-				for _, s := range list {
+			for _, policy := range c.policiesOf(c.resolve(hook, c.resource(hook).Properties["Role"])) {
+				statements, _ := get(c.resource(policy).Properties, "PolicyDocument", "Statement").([]any)
+				for _, s := range statements {
 					for _, action := range texts(get(s, "Action")) {
-						for _, on := range texts(get(s, "Resource")) {
-							_, name, _ := strings.Cut(on, ":${AWS::AccountId}:")
+						for _, arn := range texts(get(s, "Resource")) {
+							_, name, _ := strings.Cut(arn, ":${AWS::AccountId}:")
 							delete(missing, action+" "+name)
 						}
 					}
 				}
 			}
-			for what := range missing {
-				broken = append(broken, at+": "+what)
+			for permission := range missing {
+				violations = append(violations, address+": "+permission)
 			}
 		}
-		return broken, looked
+		return violations, checked
 	},
-	undo: func(c creation) {
+	violate: func(c creationOrder) {
 		for _, statement := range c.statements() {
 			if slices.Contains(texts(statement["Action"]), "codedeploy:PutLifecycleEventHookExecutionStatus") {
 				statement["Action"] = []any{"codedeploy:GetDeployment"}
@@ -122,17 +127,21 @@ var hookMayReport = creationRule{
 func policyStatements(role resource) (out []any) {
 	policies, _ := role.Properties["Policies"].([]any)
 	for _, p := range policies {
-		list, _ := get(p, "PolicyDocument", "Statement").([]any)
-		out = append(out, list...)
+		statements, _ := get(p, "PolicyDocument", "Statement").([]any)
+		out = append(out, statements...)
 	}
 	return out
 }
 
-// TestTheHookReleasesNothingOfItsOwn: it would have to check itself.
-func TestTheHookReleasesNothingOfItsOwn(t *testing.T) {
-	for name, context := range map[string]map[string]string{"with a canary": nil, "without one": unfenced, "an emulator": {"emulator": miniStack}} {
-		a := synthesise(t, needed(context))
-		hook := a.find(exported(releasecheck.Function.Name) + "Function")
+// TestHookIsNotReleasedThroughCodeDeploy checks that CodeDeploy does not release the hook, because the hook would have
+// to check itself.
+func TestHookIsNotReleasedThroughCodeDeploy(t *testing.T) {
+	for name, context := range map[string]map[string]string{
+		"canary": nil, "no canary": unreservedContext,
+		"emulator": {"emulator": miniStack},
+	} {
+		a := synthesize(t, minimalContext(context))
+		hook := a.find(logicalID(releasecheck.Function.Name) + "Function")
 		if (hook.Type != "") != (context["emulator"] == "") {
 			t.Errorf("%s: the hook is %q, want one in AWS alone", name, hook.Type)
 		}
@@ -141,16 +150,16 @@ func TestTheHookReleasesNothingOfItsOwn(t *testing.T) {
 		}
 		for _, kind := range []string{"AWS::Lambda::Alias", "AWS::Lambda::Version", "AWS::CodeDeploy::DeploymentGroup"} {
 			for id := range a.all(kind) {
-				if strings.HasPrefix(id, exported(releasecheck.Function.Name)) {
-					t.Errorf("%s: the hook has %s, a %s", name, id, kind)
+				if strings.HasPrefix(id, logicalID(releasecheck.Function.Name)) {
+					t.Errorf("%s: the hook has %s, a %s, want none", name, id, kind)
 				}
 			}
 		}
 	}
 }
 
-// TestEveryLambdaIsInOneList: make builds a binary of each folder, and one of the lists has it deployed.
-func TestEveryLambdaIsInOneList(t *testing.T) {
+// TestEveryFunctionIsInOneList checks that each folder for which make builds a binary is in one of the lists that deploy it.
+func TestEveryFunctionIsInOneList(t *testing.T) {
 	lists := map[string]int{}
 	for _, g := range functions.Groups() {
 		lists[g.Name]++
@@ -170,11 +179,12 @@ func TestEveryLambdaIsInOneList(t *testing.T) {
 		built[filepath.Base(filepath.Dir(filepath.Dir(path)))] = 1
 	}
 	if !maps.Equal(lists, built) {
-		t.Errorf("functions in the lists Groups, Triggered and awsOnly = %v, want each folder of functions with a lambda once: %v", lists, built)
+		t.Errorf("functions in the lists Groups, Triggered and awsOnly = %v, want each folder of functions with a "+
+			"lambda once: %v", lists, built)
 	}
 	for _, f := range awsOnly() {
 		if strings.Contains(readFile(t, "../functions/functions.go"), `functions/`+f.Name+`"`) {
-			t.Errorf("package functions imports %s, which the server would link", f.Name)
+			t.Errorf("package functions imports %s, want no import, since the server would link it", f.Name)
 		}
 	}
 }

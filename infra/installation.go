@@ -7,24 +7,85 @@ import (
 
 	"github.com/aws/aws-cdk-go/awscdk/v2"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awsapigateway"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awscloudwatch"
 	"github.com/aws/constructs-go/constructs/v10"
 	"github.com/aws/jsii-runtime-go"
 
 	"github.com/gatewright/gatewright/infra/removals"
 )
 
-// The two REST APIs.
+// These are the two REST APIs.
 const (
 	management = "api"
 	gateway    = "gateway"
 )
 
-// newInstallation makes the stack of an installation of functions and services, and returns it.
-func newInstallation(app awscdk.App, s Settings, declarations []declared, services []deployment) awscdk.Stack {
+// newInstallation creates the stack of an installation with its functions and services, and returns it.
+func newInstallation(app awscdk.App, s Settings, declarations []functionSpec, services []serviceSpec) awscdk.Stack {
+	stack := newStack(app, s)
+	d := newData(stack, s)
+	// The API is created before its functions, whose settings contain its address. This
+	// is not a cycle: the API itself depends on no function, and only its methods do.
+	managementAPI := newRESTAPI(stack, s, management)
+	d.apiAddress = s.managementAddress(managementAPI.cfnAPI)
+	apiAlarm := newAPIAlarms(managementAPI.scope, s, management)
+	// Each function has three alarms or more. They are in a nested stack, because the installation's own stack would
+	// otherwise come near CloudFormation's limit of 500 resources.
+	alarms := awscdk.NewNestedStack(stack, jsii.String("Alarms"),
+		&awscdk.NestedStackProps{Description: jsii.String("What tells that something is wrong")})
+	fns, byName := newFunctions(stack, alarms, s, d, declarations, apiAlarm)
+	if !s.servedByFunction() {
+		// The stack keeps the log of the function, so that it stays readable and a later stack with the function can
+		// use it.
+		newFunctionLogs(stack, s, gateway)
+		newAccessLog(constructs.NewConstruct(stack, jsii.String(logicalID(gateway))), s, gateway)
+	}
+	faults := newGatewayAlarms(alarms, d)
+	if f := byName[gateway]; f != nil {
+		// The gateway responds with 502 and 503 for its own faults, which the metric Errors of its function does not count.
+		f.alarms = append(f.alarms, faults)
+	}
+	newReleases(stack, s, d, fns)
+	if err := newCalls(stack, s, fns); err != nil {
+		panic(fmt.Sprintf("infra: %v", err)) // checkTriggers has verified the triggers before
+	}
+	newTableAlarms(alarms, d)
+	newConcurrencyAlarm(alarms, s, declarations)
+	deployedServices := newServices(stack, s, d, services, faults)
+	routes, err := routesOf(declarations)
+	if err != nil {
+		panic(fmt.Sprintf("infra: %v", err))
+	}
+	apis := map[string]awsapigateway.CfnRestApi{management: managementAPI.cfnAPI}
+	newAPIResources(managementAPI, s, management, withFallbackRoutes(routes), byName)
+	var domain awsapigateway.CfnDomainName
+	var dependencies []constructs.IDependable
+	if proxyRoutes := gatewayRoutes(declarations); proxyRoutes != nil {
+		gatewayAPI := newRESTAPI(stack, s, gateway)
+		apis[gateway], domain = gatewayAPI.cfnAPI, newAPIResources(gatewayAPI, s, gateway, proxyRoutes, byName)
+		if domain != nil { // the mapping depends on the stage, and the stage on all methods
+			children := gatewayAPI.scope.Node()
+			dependencies = append(dependencies, children.FindChild(jsii.String("DomainMapping")),
+				children.FindChild(jsii.String("GatewayCalledByGateway")), byName[gateway].policy)
+		}
+	}
+	newDNSRecords(stack, s, domain, dependencies, deployedServices)
+	newDashboard(stack, s, d, fns, deployedServices, apis)
+	newOutputs(stack, s, d, apis)
+	topics := newNotificationTopics(stack, s)
+	newReleaseNotification(stack, s, topics)
+	newKeyNotification(stack, s, d, topics)
+	newBudgets(stack, s, topics)
+	setAlarmActions(stack, topics)
+	return stack
+}
+
+// newStack creates the stack of an installation, without resources.
+func newStack(app awscdk.App, s Settings) awscdk.Stack {
 	stack := awscdk.NewStack(app, jsii.String("gatewright-"+s.Stage), &awscdk.StackProps{
 		Description: jsii.Sprintf("Gatewright, the installation %s", s.Stage),
 		Tags:        &map[string]*string{"product": jsii.String("gatewright"), "stage": jsii.String(s.Stage)},
-		// No environment: an installation goes where the credentials lead.
+		// There is no environment: the credentials decide to which account an installation is deployed.
 		TerminationProtection: jsii.Bool(s.Protected),
 	})
 	if s.FileDigest != "" {
@@ -33,98 +94,71 @@ func newInstallation(app awscdk.App, s Settings, declarations []declared, servic
 	if s.CheckRegion != "" {
 		stack.AddMetadata(jsii.String(removals.CheckRegionKey), s.CheckRegion)
 	}
-	d := newData(stack, s)
-	// The API before its functions, which are told its address. There is no circle in it: an
-	// API depends on no function, and only its methods do.
-	frontDoor := newFront(stack, s, management)
-	d.address = s.managementAddress(frontDoor.rest)
-	failing := newAPIAlarms(frontDoor.scope, s, management)
-	// Alarms of functions are three of each and more: with them the installation's own stack would come near CloudFormation's 500 resources.
-	alarms := awscdk.NewNestedStack(stack, jsii.String("Alarms"), &awscdk.NestedStackProps{Description: jsii.String("What tells that something is wrong")})
-	var fs []*function
+	return stack
+}
+
+// newFunctions creates the functions with their triggers, policies and alarms. It returns them
+// in the order of their declarations and by name. apiAlarm is the alarm of the management API.
+func newFunctions(
+	stack awscdk.Stack, alarms constructs.Construct, s Settings, d data, declarations []functionSpec,
+	apiAlarm awscloudwatch.CfnAlarm,
+) ([]*function, map[string]*function) {
+	var fns []*function
 	byName := map[string]*function{}
 	for _, f := range declarations {
 		deployed := newFunction(stack, s, d, f)
 		if err := newTriggers(stack, s, d, deployed); err != nil {
-			panic(fmt.Sprintf("infra: %v", err)) // a declaration is wrong; no setting can be
+			panic(fmt.Sprintf("infra: %v", err)) // a declaration in the code is wrong; no setting can cause it
 		}
-		deployed.mayKeep(s)
+		deployed.allowDeadLetters(s)
 		deployed.newPolicy(stack)
 		newAlarms(alarms, deployed)
 		if len(deployed.routes) > 0 {
-			// What it answers by itself is no failure of the function.
-			deployed.alarms = append(deployed.alarms, failing)
+			// A response of API Gateway itself is not a failure of the function.
+			deployed.alarms = append(deployed.alarms, apiAlarm)
 		}
-		fs = append(fs, deployed)
+		fns = append(fns, deployed)
 		byName[f.name] = deployed
 	}
-	if !s.byFunction() {
-		// What the function wrote stays readable, and its name is free for it when it comes back.
-		newFunctionLogs(stack, s, gateway)
-		newAccessLog(constructs.NewConstruct(stack, jsii.String(exported(gateway))), s, gateway)
-	}
-	faults := newGatewayAlarms(alarms, d)
-	if f := byName[gateway]; f != nil {
-		// The gateway answers 502 and 503 for its own faults, which the metric Errors of its function does not count.
-		f.alarms = append(f.alarms, faults)
-	}
-	newReleases(stack, s, d, fs)
-	if err := newCalls(stack, s, fs); err != nil {
-		panic(fmt.Sprintf("infra: %v", err)) // checkTriggers says it before
-	}
-	newTableAlarms(alarms, d)
-	newConcurrencyAlarm(alarms, s, declarations)
+	return fns, byName
+}
+
+// newServices creates the services that run in containers.
+func newServices(
+	stack awscdk.Stack, s Settings, d data, services []serviceSpec, faults awscloudwatch.CfnAlarm,
+) []*deployedService {
 	var running []*deployedService
-	for _, of := range services {
-		deployed, err := newService(stack, s, d, of, faults)
+	for _, spec := range services {
+		deployed, err := newService(stack, s, d, spec, faults)
 		if err != nil {
-			panic(fmt.Sprintf("infra: %v", err)) // make build has not built it
+			panic(fmt.Sprintf("infra: %v", err)) // make build has not built the service
 		}
 		running = append(running, deployed)
 	}
-	routes, err := routesOf(declarations)
-	if err != nil {
-		panic(fmt.Sprintf("infra: %v", err))
-	}
-	apis := map[string]awsapigateway.CfnRestApi{management: frontDoor.rest}
-	newAPIWithAll(frontDoor, s, management, withUnknown(routes), byName)
-	var domain awsapigateway.CfnDomainName
-	var answering []constructs.IDependable
-	if served := gatewayRoutes(declarations); served != nil {
-		deployments := newFront(stack, s, gateway)
-		apis[gateway], domain = deployments.rest, newAPIWithAll(deployments, s, gateway, served, byName)
-		if domain != nil { // the mapping comes after the stage, and that after all methods
-			children := deployments.scope.Node()
-			answering = append(answering, children.FindChild(jsii.String("DomainMapping")), children.FindChild(jsii.String("GatewayCalledByGateway")), byName[gateway].policy)
-		}
-	}
-	newNames(stack, s, domain, answering, running)
-	newDashboard(stack, s, d, fs, running, apis)
-	newOutputs(stack, s, d, apis)
-	topics := newNoticeTopics(stack, s)
-	newReleaseNotice(stack, s, topics)
-	newKeyNotice(stack, s, d, topics)
-	newBudgets(stack, s, topics)
-	addressAlarms(stack, topics)
-	return stack
+	return running
 }
 
-// newAPIWithAll gives an API its routes, its web ACL and its domain, which it returns.
-func newAPIWithAll(f front, s Settings, name string, routes []route, fs map[string]*function) awsapigateway.CfnDomainName {
-	scope, rest := f.scope, f.rest
-	addRoutes(f, s, name, routes, fs)
+// newAPIResources creates the routes, the web ACL and the domain of an API, and returns the domain.
+func newAPIResources(
+	rest restAPI, s Settings, name string, routes []route, fns map[string]*function,
+) awsapigateway.CfnDomainName {
+	scope, cfnAPI := rest.scope, rest.cfnAPI
+	addRoutes(rest, s, name, routes, fns)
 	if name == management {
-		newWAF(scope, s, rest)
+		newWAF(scope, s, cfnAPI)
 	}
-	return newDomain(scope, s, name, rest)
+	return newDomain(scope, s, name, cfnAPI)
 }
 
-// gatewayRoutes routes everything to the function that serves deployments, nil where there is none.
-func gatewayRoutes(declarations []declared) []route {
+// gatewayRoutes returns routes for all paths to the function that serves deployments, nil if there is none.
+func gatewayRoutes(declarations []functionSpec) []route {
 	for _, f := range declarations {
-		for _, e := range f.on {
+		for _, e := range f.triggers {
 			if e.HTTP {
-				return []route{{method: anyMethod, path: "/", function: f.name}, {method: anyMethod, path: "/" + greedy, function: f.name}}
+				return []route{
+					{method: anyMethod, path: "/", function: f.name},
+					{method: anyMethod, path: "/" + greedyVariable, function: f.name},
+				}
 			}
 		}
 	}
@@ -136,15 +170,15 @@ func newOutputs(stack awscdk.Stack, s Settings, d data, apis map[string]awsapiga
 		awscdk.NewCfnOutput(stack, &name, &awscdk.CfnOutputProps{Description: &description, Value: value})
 	}
 	for _, name := range sortedKeys(apis) {
-		output(exported(name)+"Id", "The REST API's id", apis[name].Ref())
+		output(logicalID(name)+"Id", "The REST API's id", apis[name].Ref())
 		address := s.platformAddress(apis[name])
 		if domain := s.domain(name); domain != "" {
 			address = jsii.String("https://" + domain)
 		}
-		output(exported(name)+"Address", "Where it is", address)
+		output(logicalID(name)+"Address", "Where it is", address)
 	}
-	if apis[gateway] == nil && s.byProcess() {
-		output(exported(gateway)+"Address", "Where it is", jsii.String("https://"+s.domain(gateway)))
+	if apis[gateway] == nil && s.servedByProcesses() {
+		output(logicalID(gateway)+"Address", "Where it is", jsii.String("https://"+s.domain(gateway)))
 	}
 	output("TableName", "The table", d.table.Ref())
 	if s.TableStream != "" {
@@ -152,27 +186,27 @@ func newOutputs(stack awscdk.Stack, s Settings, d data, apis map[string]awsapiga
 	}
 	output("BucketName", "The bucket", d.bucket.Ref())
 	output("RootKeyId", "The KMS key that wraps the root key", d.key.Ref())
-	output("AlarmsTell", "Who hears of alarms", jsii.String(s.whoHears()))
+	output("AlarmsTell", "Who hears of alarms", jsii.String(s.alarmRecipients()))
 }
 
-// platformAddress is what API Gateway calls an API.
-func (s Settings) platformAddress(rest awsapigateway.CfnRestApi) *string {
+// platformAddress returns the address that API Gateway assigns to an API.
+func (s Settings) platformAddress(cfnAPI awsapigateway.CfnRestApi) *string {
 	return awscdk.Fn_Join(jsii.String(""), &[]*string{
-		jsii.String("https://"), rest.Ref(), jsii.String(".execute-api."), awscdk.Aws_REGION(), jsii.String("."),
+		jsii.String("https://"), cfnAPI.Ref(), jsii.String(".execute-api."), awscdk.Aws_REGION(), jsii.String("."),
 		awscdk.Aws_URL_SUFFIX(), jsii.String("/" + s.Stage),
 	})
 }
 
-// managementAddress is the management API's public address, nil where it is not known: an
-// emulator's API is not at the address that it would have in AWS.
-func (s Settings) managementAddress(rest awsapigateway.CfnRestApi) *string {
+// managementAddress returns the management API's public address, nil if it is unknown: the API of an emulator has
+// another address than it would have in AWS.
+func (s Settings) managementAddress(cfnAPI awsapigateway.CfnRestApi) *string {
 	switch {
 	case s.APIURL != "":
 		return &s.APIURL
 	case s.Emulator != "":
 		return nil
 	}
-	return s.platformAddress(rest)
+	return s.platformAddress(cfnAPI)
 }
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

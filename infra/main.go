@@ -20,22 +20,22 @@ func main() {
 	}
 	defer jsii.Close()
 	app := awscdk.NewApp(nil)
-	fail(strangers(app.Node().GetAllContext(nil)), 1)
-	settings, err := settingsOfStage(os.DirFS, func(name string) any { return app.Node().TryGetContext(&name) })
+	fail(checkKnownSettings(app.Node().GetAllContext(nil)), 1)
+	settings, err := loadSettings(os.DirFS, func(name string) any { return app.Node().TryGetContext(&name) })
 	if err == nil {
 		err = settings.checkVectors()
 	}
-	declarations := declaredFunctions(settings)
+	declarations := functionSpecs(settings)
 	if err == nil {
 		err = checkTriggers(declarations)
 	}
 	fail(err, 1)
-	installation := newInstallation(app, settings, declarations, declaredServices(settings))
+	installation := newInstallation(app, settings, declarations, serviceSpecs(settings))
 	newCheck(app, settings, installation)
 	app.Synth(nil)
 }
 
-// fail ends the process where there is an error, a line for each thing that is wrong.
+// fail prints a line for each error and ends the process, if there is an error.
 func fail(err error, code int) {
 	if err == nil {
 		return
@@ -46,57 +46,58 @@ func fail(err error, code int) {
 	os.Exit(code)
 }
 
-// check reads the settings of a stage as a deployment does, from the arguments that it hands the CDK, and makes nothing of them: before
-// anything is built that takes minutes.
+// check reads the settings of a stage from the arguments of a deployment, and creates nothing. The Makefile runs it
+// before the build, which takes minutes.
 func check(args []string) error {
-	said := map[string]any{}
+	values := map[string]any{}
 	flags := flag.NewFlagSet("check", flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
-	word := func(text string) error {
-		name, value, is := strings.Cut(text, "=")
-		if !is {
+	addSetting := func(text string) error {
+		name, value, ok := strings.Cut(text, "=")
+		if !ok {
 			return fmt.Errorf("-c %s says no value: -c name=value", name)
 		}
-		said[name] = value
+		values[name] = value
 		return nil
 	}
 	for _, arg := range args {
 		if strings.HasPrefix(arg, "-context") || strings.HasPrefix(arg, "--c=") || arg == "--c" {
-			return fmt.Errorf("the CDK reads %s as other words: write -c name=value or --context name=value", shown(arg))
+			return fmt.Errorf("the CDK reads %s as other words: write -c name=value or --context name=value", quoted(arg))
 		}
 	}
-	flags.Func("c", "", word)
-	flags.Func("context", "", word)
+	flags.Func("c", "", addSetting)
+	flags.Func("context", "", addSetting)
 	if err := flags.Parse(args); err != nil {
 		return fmt.Errorf("the context is words such as -c waf=true: %w", err)
 	}
 	if flags.NArg() > 0 {
 		return fmt.Errorf("the context is words such as -c waf=true, and no %q", flags.Arg(0))
 	}
-	if err := strangers(said); err != nil {
+	if err := checkKnownSettings(values); err != nil {
 		return err
 	}
-	for _, name := range sortedKeys(said) {
-		if w, _ := wordNamed(name); w.personal {
-			return fmt.Errorf("-c %s is personal, and everybody on this machine sees the arguments of a command: say it in the stage's file alone", name)
+	for _, name := range sortedKeys(values) {
+		if def, _ := settingNamed(name); def.personal {
+			return fmt.Errorf("-c %s is personal, and everybody on this machine sees the arguments of a command: say it in "+
+				"the stage's file alone", name)
 		}
 	}
-	_, err := settingsOfStage(os.DirFS, func(name string) any { return said[name] })
+	_, err := loadSettings(os.DirFS, func(name string) any { return values[name] })
 	return err
 }
 
-// strangers refuses words of a context that nothing reads: a mistyped one would be taken for one that is not said. The CDK's
-// own have a colon or a slash in them.
-func strangers(context any) error {
+// checkKnownSettings returns an error for unknown settings in the context: otherwise a mistyped
+// setting would be ignored. The CDK's own settings have a colon or a slash in them.
+func checkKnownSettings(context any) error {
 	all, _ := context.(map[string]any)
-	var wrong []error
+	var errs []error
 	for _, name := range sortedKeys(all) {
-		if _, is := wordNamed(name); !is && !strings.ContainsAny(name, ":/") && !slices.Contains(ofTheCDK, name) {
-			wrong = append(wrong, fmt.Errorf("-c %s: %w", name, unknown(name)))
+		if _, ok := settingNamed(name); !ok && !strings.ContainsAny(name, ":/") && !slices.Contains(cdkSettings, name) {
+			errs = append(errs, fmt.Errorf("-c %s: %w", name, unknownSettingError(name)))
 		}
 	}
-	return errors.Join(wrong...)
+	return errors.Join(errs...)
 }
 
-// ofTheCDK are words of its own without one.
-var ofTheCDK = []string{"tree-metadata"}
+// cdkSettings are those settings of the CDK that have neither a colon nor a slash in their names.
+var cdkSettings = []string{"tree-metadata"}

@@ -10,11 +10,11 @@ import (
 	"github.com/aws/jsii-runtime-go"
 
 	"github.com/gatewright/gatewright/functions/mcpdocs"
-	"github.com/gatewright/gatewright/shared/config"
-	"github.com/gatewright/gatewright/shared/docsearch"
+	"github.com/gatewright/gatewright/shared/core/config"
+	"github.com/gatewright/gatewright/shared/management/docsearch"
 )
 
-// modelVariables tell a function the models of Bedrock that it may ask.
+// modelVariables returns the environment variables with the models of Bedrock that a function can call.
 func (s Settings) modelVariables() map[string]*string {
 	variables := map[string]*string{}
 	if s.DocsEmbeddings != "" {
@@ -27,20 +27,22 @@ func (s Settings) modelVariables() map[string]*string {
 	return variables
 }
 
-// modelStatements allow these models and no others. Converse needs the action of InvokeModel.
+// modelStatements returns statements that allow only the configured models. The API call Converse needs the action
+// bedrock:InvokeModel.
 func (s Settings) modelStatements() (out []any) {
 	for _, id := range []string{s.DocsEmbeddings, s.DocsAnswers} {
 		if id != "" {
-			out = append(out, invoke(id)...)
+			out = append(out, invokeModelStatements(id)...)
 		}
 	}
 	return out
 }
 
-// invoke allows a model, or an inference profile with the model behind it: in whatever region the profile asks it, which its name does
-// not tell, but through this profile alone ("Prerequisites for inference profiles" in the user guide of Bedrock). A global
-// profile's model has no region in its ARN, which the pattern takes as well.
-func invoke(id string) []any {
+// invokeModelStatements allows a model, or an inference profile with the model behind it. The profile can call the
+// model in other regions, and its name does not list these regions. So the model is allowed in any region, but only
+// through this profile ("Prerequisites for inference profiles" in the user guide of Bedrock). The ARN of a global
+// profile's model has no region, which the pattern accepts too.
+func invokeModelStatements(id string) []any {
 	arn := func(format string, args ...any) any {
 		return awscdk.Fn_Sub(jsii.String("arn:${AWS::Partition}:bedrock:"+fmt.Sprintf(format, args...)), nil)
 	}
@@ -49,14 +51,15 @@ func invoke(id string) []any {
 	if !profile {
 		return []any{allow(actions, arn("${AWS::Region}::foundation-model/%s", id))}
 	}
-	through := arn("${AWS::Region}:${AWS::AccountId}:inference-profile/%s", id)
-	behind := allow(actions, arn("*::foundation-model/%s", model))
-	behind["Condition"] = map[string]any{"StringEquals": map[string]any{"bedrock:InferenceProfileArn": through}}
-	return []any{allow(actions, through), behind}
+	profileARN := arn("${AWS::Region}:${AWS::AccountId}:inference-profile/%s", id)
+	modelStatement := allow(actions, arn("*::foundation-model/%s", model))
+	modelStatement["Condition"] = map[string]any{"StringEquals": map[string]any{"bedrock:InferenceProfileArn": profileARN}}
+	return []any{allow(actions, profileARN), modelStatement}
 }
 
-// checkVectors says why the search could not use the model of the context: its vectors of the documentation are made before a
-// deployment, and are in the function's asset (docs/decisions/0050-vectors-of-bedrock-are-made-before-a-deployment.md).
+// checkVectors returns an error if the function's asset has no vectors for this documentation by the model that the
+// settings name. The vectors of the documentation are computed before a deployment
+// (docs/decisions/0050-vectors-of-bedrock-are-made-before-a-deployment.md).
 func (s Settings) checkVectors() error {
 	if s.DocsEmbeddings == "" {
 		return nil
@@ -64,7 +67,8 @@ func (s Settings) checkVectors() error {
 	path := filepath.Join(s.asset(mcpdocs.Group.Name), mcpdocs.VectorsFile)
 	file, err := os.ReadFile(path) //nolint:gosec // part of the function's asset
 	if err != nil {
-		return fmt.Errorf("-c docsEmbeddings needs vectors of the documentation by this model: make them with make docs-vectors MODEL=%s, and then make build: %w", s.DocsEmbeddings, err)
+		return fmt.Errorf("-c docsEmbeddings needs vectors of the documentation by this model: make them with make "+
+			"docs-vectors MODEL=%s, and then make build: %w", s.DocsEmbeddings, err)
 	}
 	vectors, err := docsearch.ReadVectors(file)
 	if err != nil {
@@ -74,5 +78,5 @@ func (s Settings) checkVectors() error {
 	if err != nil {
 		return fmt.Errorf("read the index of the documentation: %w", err)
 	}
-	return vectors.Fits(s.DocsEmbeddings, index.Content)
+	return vectors.CheckMatch(s.DocsEmbeddings, index.Content)
 }

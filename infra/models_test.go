@@ -9,82 +9,88 @@ import (
 	"testing"
 
 	"github.com/gatewright/gatewright/functions/mcpdocs"
-	"github.com/gatewright/gatewright/shared/docsearch"
+	"github.com/gatewright/gatewright/shared/management/docsearch"
 )
 
-// TestModelsAreAskedWhereTheContextNamesThem: by the one function that has a use for them, which is granted these models alone; and without
-// the context nobody knows of any.
-func TestModelsAreAskedWhereTheContextNamesThem(t *testing.T) {
+// TestOnlyConfiguredModelsAreAllowed checks that only the function that needs models is allowed to call them, and only
+// the configured models. Without the settings, no function is allowed to call a model.
+func TestOnlyConfiguredModelsAreAllowed(t *testing.T) {
 	const titan = "${AWS::Region}::foundation-model/amazon.titan-embed-text-v2:0"
 	for name, tc := range map[string]struct {
 		context map[string]string
 		env     map[string]any
-		// may are the models that it may ask, each behind the profile that it has to ask it through.
-		may []string
+		// models are the models that the function can call. If a text begins with a profile, the model is allowed only
+		// through that profile.
+		models []string
 	}{
-		"none": {nil, map[string]any{}, nil},
-		"both": {
-			told,
+		"no models": {nil, map[string]any{}, nil},
+		"two models": {
+			functionContext,
 			map[string]any{
-				"GATEWRIGHT_DOCS_EMBEDDINGS": "amazon.titan-embed-text-v2:0", "GATEWRIGHT_DOCS_ANSWERS": "amazon.nova-lite-v1:0", "GATEWRIGHT_DOCS_ANSWERS_A_DAY": "50",
+				"GATEWRIGHT_DOCS_EMBEDDINGS": "amazon.titan-embed-text-v2:0", "GATEWRIGHT_DOCS_ANSWERS": "amazon.nova-lite-v1:0",
+				"GATEWRIGHT_DOCS_ANSWERS_A_DAY": "50",
 			},
 			[]string{" " + titan, " ${AWS::Region}::foundation-model/amazon.nova-lite-v1:0"},
 		},
 		"an inference profile": {
-			streams,
-			map[string]any{"GATEWRIGHT_DOCS_ANSWERS": "eu." + haiku, "GATEWRIGHT_DOCS_ANSWERS_A_DAY": "200"},
+			streamingContext,
+			map[string]any{"GATEWRIGHT_DOCS_ANSWERS": "eu." + haikuModel, "GATEWRIGHT_DOCS_ANSWERS_A_DAY": "200"},
 			[]string{
-				" ${AWS::Region}:${AWS::AccountId}:inference-profile/eu." + haiku,
-				"${AWS::Region}:${AWS::AccountId}:inference-profile/eu." + haiku + " *::foundation-model/" + haiku,
+				" ${AWS::Region}:${AWS::AccountId}:inference-profile/eu." + haikuModel,
+				"${AWS::Region}:${AWS::AccountId}:inference-profile/eu." + haikuModel + " *::foundation-model/" + haikuModel,
 			},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			a := synthesise(t, needed(tc.context))
+			a := synthesize(t, minimalContext(tc.context))
 			for id, f := range a.all("AWS::Lambda::Function") {
 				variables, _ := get(f.Properties, "Environment", "Variables").(map[string]any)
-				for _, v := range []string{"GATEWRIGHT_DOCS_EMBEDDINGS", "GATEWRIGHT_DOCS_ANSWERS", "GATEWRIGHT_DOCS_ANSWERS_A_DAY"} {
+				for _, v := range []string{
+					"GATEWRIGHT_DOCS_EMBEDDINGS", "GATEWRIGHT_DOCS_ANSWERS",
+					"GATEWRIGHT_DOCS_ANSWERS_A_DAY",
+				} {
 					want := tc.env[v]
 					if id != "McpdocsFunction" {
 						want = nil
 					}
 					if got := variables[v]; got != want {
-						t.Errorf("%s is told %s=%v, want %v", id, v, got, want)
+						t.Errorf("environment of %s has %s = %v, want %v", id, v, got, want)
 					}
 				}
 			}
 			for id, p := range a.all("AWS::IAM::Policy") {
-				var may []string
+				var models []string
 				statements, _ := get(p.Properties, "PolicyDocument", "Statement").([]any)
 				for _, s := range statements {
 					if !strings.Contains(fmt.Sprint(get(s, "Action")), "bedrock") {
 						continue
 					}
 					if actions := texts(get(s, "Action")); !slices.Equal(actions, []string{"bedrock:InvokeModel"}) {
-						t.Errorf("%s allows %v", id, actions)
+						t.Errorf("%s allows %v, want bedrock:InvokeModel alone", id, actions)
 					}
-					through := ""
+					profile := ""
 					if c := get(s, "Condition", "StringEquals", "bedrock:InferenceProfileArn"); c != nil {
-						through = render(c)
+						profile = render(c)
 					}
 					for _, r := range texts(get(s, "Resource")) {
-						may = append(may, strings.ReplaceAll(through+" "+r, "arn:${AWS::Partition}:bedrock:", ""))
+						models = append(models, strings.ReplaceAll(profile+" "+r, "arn:${AWS::Partition}:bedrock:", ""))
 					}
 				}
-				want := tc.may
+				want := tc.models
 				if id != "McpdocsPolicy" {
 					want = nil
 				}
-				if !slices.Equal(may, want) {
-					t.Errorf("%s allows the models\n%s\nwant\n%s", id, strings.Join(may, "\n"), strings.Join(want, "\n"))
+				if !slices.Equal(models, want) {
+					t.Errorf("models that %s allows =\n%s\nwant\n%s", id, strings.Join(models, "\n"), strings.Join(want, "\n"))
 				}
 			}
 		})
 	}
 }
 
-// TestVectorsAreThereBeforeADeployment, by the model of the context and of this documentation.
-func TestVectorsAreThereBeforeADeployment(t *testing.T) {
+// TestVectorsMatchTheModelAndDocumentation checks that checkVectors accepts only vectors of the configured model and of
+// this documentation.
+func TestVectorsMatchTheModelAndDocumentation(t *testing.T) {
 	const model = "amazon.titan-embed-text-v2:0"
 	index, err := docsearch.Documentation()
 	if err != nil {
@@ -106,26 +112,33 @@ func TestVectorsAreThereBeforeADeployment(t *testing.T) {
 		file []byte
 		want string
 	}{
-		"none":                                {nil, "make docs-vectors MODEL=" + model},
-		"something else":                      {[]byte("x"), "no file of vectors"},
-		"by another model":                    {vectorsOf("cohere.embed-english-v3", index.Content), "cohere.embed-english-v3"},
-		"of another version of the documents": {vectorsOf(model, docsearch.Content{Passages: index.Passages[1:], Questions: index.Questions}), "another version"},
-		"by this model of these documents":    {vectorsOf(model, index.Content), ""},
+		"no vectors":   {nil, "make docs-vectors MODEL=" + model},
+		"invalid file": {[]byte("x"), "no file of vectors"},
+		"vectors of another model": {
+			vectorsOf("cohere.embed-english-v3", index.Content),
+			"cohere.embed-english-v3",
+		},
+		"vectors of another documentation": {vectorsOf(model, docsearch.Content{
+			Passages:  index.Passages[1:],
+			Questions: index.Questions,
+		}), "another version"},
+		"current vectors": {vectorsOf(model, index.Content), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := settingsFor(t, needed(map[string]string{"docsEmbeddings": model}))
+			s := settingsFor(t, minimalContext(map[string]string{"docsEmbeddings": model}))
 			if tc.file != nil {
-				if err := os.WriteFile(filepath.Join(s.asset(mcpdocs.Group.Name), mcpdocs.VectorsFile), tc.file, 0o600); err != nil {
+				if err := os.WriteFile(filepath.Join(s.asset(mcpdocs.Group.Name), mcpdocs.VectorsFile), tc.file,
+					0o600); err != nil {
 					t.Fatal(err)
 				}
 			}
 			err := s.checkVectors()
 			if (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) {
-				t.Errorf("it says %v, want %q", err, tc.want)
+				t.Errorf("checkVectors() = %v, want %q", err, tc.want)
 			}
 		})
 	}
-	if err := settingsFor(t, needed(nil)).checkVectors(); err != nil {
-		t.Errorf("without a model it says %v", err)
+	if err := settingsFor(t, minimalContext(nil)).checkVectors(); err != nil {
+		t.Errorf("checkVectors(no model) = %v, want no error", err)
 	}
 }

@@ -13,21 +13,20 @@ import (
 	"github.com/cdklabs/cdk-nag-go/cdknag/v2"
 )
 
-// TestSecurityFindingsAreReasoned has cdk-nag look at the installation:
-// testdata/nag.txt has a line for each finding that stays, with its reason. A
-// finding without a line fails, and so does a line without a finding.
+// TestSecurityFindingsHaveReasons runs cdk-nag on the installation: testdata/nag.txt has a line for each
+// accepted finding, with its reason. A finding without a line fails, and so does a line without a finding.
 //
-// A line is: rule, resource (a * at its end stands for several), reason.
-func TestSecurityFindingsAreReasoned(t *testing.T) {
-	s := settingsFor(t, serving(map[string]string{"waf": "true", "alarmEmail": email, "checkRegion": checkRegion}))
-	a := synthesiseOf(t, s, nil, func(app awscdk.App) { newCheck(app, s, nil) }, func(app awscdk.App) {
+// A line has the rule, the resource (a * at its end matches several), and the reason.
+func TestSecurityFindingsHaveReasons(t *testing.T) {
+	s := settingsFor(t, servicesContext(map[string]string{"waf": "true", "alarmEmail": email, "checkRegion": checkRegion}))
+	a := synthesizeWith(t, s, nil, func(app awscdk.App) { newCheck(app, s, nil) }, func(app awscdk.App) {
 		awscdk.Aspects_Of(app).Add(cdknag.NewAwsSolutionsChecks(&cdknag.NagPackProps{
 			ReportFormats: &[]cdknag.NagReportFormat{cdknag.NagReportFormat_JSON},
 		}), nil)
 	})
 	reports, err := filepath.Glob(filepath.Join(a.dir, "*-NagReport.json"))
 	if err != nil || len(reports) == 0 {
-		t.Fatalf("reports %v, error %v", reports, err)
+		t.Fatalf("reports of cdk-nag = %v, %v, want some and no error", reports, err)
 	}
 	var findings []string
 	checked := 0
@@ -50,7 +49,7 @@ func TestSecurityFindingsAreReasoned(t *testing.T) {
 		}
 	}
 	if checked < 50 {
-		t.Errorf("only %d things were checked", checked)
+		t.Errorf("cdk-nag checked %d resources, want at least 50", checked)
 	}
 	raw, err := os.ReadFile("testdata/nag.txt")
 	if err != nil {
@@ -59,28 +58,28 @@ func TestSecurityFindingsAreReasoned(t *testing.T) {
 	slices.Sort(findings)
 	findings = slices.Compact(findings)
 	for text := range strings.Lines(string(raw)) {
-		var rule, on string
-		if n, _ := fmt.Sscan(text, &rule, &on); n == 0 || strings.HasPrefix(rule, "#") {
+		var rule, resourceID string
+		if n, _ := fmt.Sscan(text, &rule, &resourceID); n == 0 || strings.HasPrefix(rule, "#") {
 			continue
 		}
-		_, reason, _ := strings.Cut(text, on)
+		_, reason, _ := strings.Cut(text, resourceID)
 		if strings.TrimSpace(reason) == "" {
-			t.Errorf("%s %s stays without a reason", rule, on)
+			t.Errorf("%s %s in testdata/nag.txt has no reason, want one", rule, resourceID)
 		}
 		matched := false
 		findings = slices.DeleteFunc(findings, func(f string) bool {
-			is := f == rule+" "+on
-			if prefix, many := strings.CutSuffix(on, "*"); many {
-				is = strings.HasPrefix(f, rule+" "+prefix)
+			match := f == rule+" "+resourceID
+			if prefix, ok := strings.CutSuffix(resourceID, "*"); ok {
+				match = strings.HasPrefix(f, rule+" "+prefix)
 			}
-			matched = matched || is
-			return is
+			matched = matched || match
+			return match
 		})
 		if !matched {
-			t.Errorf("%s %s is found no more: remove its line", rule, on)
+			t.Errorf("%s %s is no longer found, want its line removed", rule, resourceID)
 		}
 	}
 	for _, f := range findings {
-		t.Errorf("%s: mend it, or write a line with the reason into testdata/nag.txt", f)
+		t.Errorf("%s: want a fix, or a line with the reason in testdata/nag.txt", f)
 	}
 }

@@ -9,65 +9,70 @@ import (
 	"testing"
 )
 
-// creation is an installation with the order in which CloudFormation makes its resources. A resource is named by the file of its stack and its
-// logical id.
-type creation struct {
+// creationOrder is an installation with the creation order of its resources in CloudFormation. The name of a
+// resource, also called address, consists of the file of its stack, a space, and its logical id.
+type creationOrder struct {
 	assembly
-	// stackAt is the resource of a nested stack in its parent, by the stack's file.
-	stackAt map[string]string
-	// needs are the resources that are there before a resource, by its name: those that it names itself.
-	needs map[string][]string
+	// stackResource has the name of the resource of each nested stack in its parent stack, by the nested stack's file.
+	stackResource map[string]string
+	// dependencies has the names of the resources to which a resource refers directly, by its name. They are created
+	// before it.
+	dependencies map[string][]string
 }
 
-func newCreation(t *testing.T, a assembly) creation {
+func newCreationOrder(t *testing.T, a assembly) creationOrder {
 	t.Helper()
-	c := creation{assembly: assembly{stacks: map[string]template{}}, stackAt: map[string]string{}, needs: map[string][]string{}}
+	c := creationOrder{
+		assembly: assembly{stacks: map[string]template{}}, stackResource: map[string]string{},
+		dependencies: map[string][]string{},
+	}
 	for file, raw := range a.raw {
-		var one template
-		if err := json.Unmarshal(raw, &one); err != nil {
+		var tmpl template
+		if err := json.Unmarshal(raw, &tmpl); err != nil {
 			t.Fatal(err)
 		}
-		c.stacks[file] = one
+		c.stacks[file] = tmpl
 	}
 	c.inline()
-	c.order()
+	c.resolveDependencies()
 	return c
 }
 
-// order finds out which resources each resource needs.
-func (c creation) order() {
-	clear(c.needs)
-	for at, r := range c.each() {
+// resolveDependencies determines which resources each resource needs.
+func (c creationOrder) resolveDependencies() {
+	clear(c.dependencies)
+	for address, r := range c.allResources() {
 		if file, ok := r.Metadata["aws:asset:path"].(string); ok && r.Type == "AWS::CloudFormation::Stack" {
-			c.stackAt[file] = at
+			c.stackResource[file] = address
 		}
-		named := append(namesIn(r.Properties), r.DependsOn...)
-		for _, name := range named {
-			if _, ok := c.stacks[fileOf(at)].Resources[name]; ok {
-				c.needs[at] = append(c.needs[at], fileOf(at)+" "+name)
+		references := append(referencesIn(r.Properties), r.DependsOn...)
+		for _, name := range references {
+			if _, ok := c.stacks[fileOf(address)].Resources[name]; ok {
+				c.dependencies[address] = append(c.dependencies[address], fileOf(address)+" "+name)
 			}
 		}
 	}
-	for at := range c.each() {
-		if of := c.stackAt[fileOf(at)]; of != "" { // what its stack needs is there first
-			c.needs[at] = append(c.needs[at], c.needs[of]...)
+	for address := range c.allResources() {
+		if parent := c.stackResource[fileOf(address)]; parent != "" { // its nested stack's dependencies
+			c.dependencies[address] = append(c.dependencies[address], c.dependencies[parent]...)
 		}
 	}
 }
 
-// before returns the resources that exist before another one. A nested stack that exists has all of its resources.
-func (c creation) before(at string) map[string]bool {
+// createdBefore returns the names of the resources that are created before another resource. If a nested stack is
+// created before it, all resources of that stack are.
+func (c creationOrder) createdBefore(address string) map[string]bool {
 	out := map[string]bool{}
-	var visit func(at string)
-	visit = func(at string) {
-		for _, next := range c.needs[at] {
+	var visit func(address string)
+	visit = func(address string) {
+		for _, next := range c.dependencies[address] {
 			if out[next] {
 				continue
 			}
 			out[next] = true
 			visit(next)
-			for file, of := range c.stackAt {
-				if of == next {
+			for file, nested := range c.stackResource {
+				if nested == next {
 					for id := range c.stacks[file].Resources {
 						out[file+" "+id] = true
 					}
@@ -75,12 +80,12 @@ func (c creation) before(at string) map[string]bool {
 			}
 		}
 	}
-	visit(at)
+	visit(address)
 	return out
 }
 
-// each returns all resources by their names.
-func (c creation) each() map[string]resource {
+// allResources returns all resources by their names.
+func (c creationOrder) allResources() map[string]resource {
 	out := map[string]resource{}
 	for file, s := range c.stacks {
 		for id, r := range s.Resources {
@@ -91,83 +96,90 @@ func (c creation) each() map[string]resource {
 }
 
 // all returns the resources of a type by their names.
-func (c creation) all(kind string) map[string]resource {
-	out := c.each()
+func (c creationOrder) all(kind string) map[string]resource {
+	out := c.allResources()
 	maps.DeleteFunc(out, func(_ string, r resource) bool { return r.Type != kind })
 	return out
 }
 
-func fileOf(at string) string { file, _, _ := strings.Cut(at, " "); return file }
+func fileOf(address string) string { file, _, _ := strings.Cut(address, " "); return file }
 
-func idOf(at string) string { _, id, _ := strings.Cut(at, " "); return id }
+func idOf(address string) string { _, id, _ := strings.Cut(address, " "); return id }
 
-func (c creation) resource(at string) resource { return c.stacks[fileOf(at)].Resources[idOf(at)] }
+func (c creationOrder) resource(address string) resource {
+	return c.stacks[fileOf(address)].Resources[idOf(address)]
+}
 
-// named returns the name of the resource that a reference leads to, which is in the same stack.
-func (c creation) named(at string, reference any) string {
-	for _, name := range namesIn(reference) {
-		return fileOf(at) + " " + name
+// resolve returns the name of the resource to which a reference in the stack of address refers.
+func (c creationOrder) resolve(address string, reference any) string {
+	for _, name := range referencesIn(reference) {
+		return fileOf(address) + " " + name
 	}
 	return ""
 }
 
 // policiesOf returns the policies of a role.
-func (c creation) policiesOf(role string) (out []string) {
-	for at, r := range c.all("AWS::IAM::Policy") {
+func (c creationOrder) policiesOf(role string) (out []string) {
+	for address, r := range c.all("AWS::IAM::Policy") {
 		roles, _ := r.Properties["Roles"].([]any)
-		if slices.ContainsFunc(roles, func(of any) bool { return c.named(at, of) == role }) {
-			out = append(out, at)
+		if slices.ContainsFunc(roles, func(reference any) bool { return c.resolve(address, reference) == role }) {
+			out = append(out, address)
 		}
 	}
 	return out
 }
 
-// missing returns those of the resources in first that do not exist before another one.
-func (c creation) missing(at string, first []string) []string {
-	before := c.before(at)
-	if len(first) == 0 {
+// missingBefore returns those of the resources in dependencies that are not created before another resource.
+func (c creationOrder) missingBefore(address string, dependencies []string) []string {
+	before := c.createdBefore(address)
+	if len(dependencies) == 0 {
 		return []string{"a policy"}
 	}
-	return slices.DeleteFunc(first, func(at string) bool { return before[at] })
+	return slices.DeleteFunc(dependencies, func(address string) bool { return before[address] })
 }
 
-// withoutPolicies returns the resources of a type that do not wait for the policies of the role that a property names.
-func (c creation) withoutPolicies(kind, property string) (broken []string, looked int) {
-	for at, r := range c.all(kind) {
-		looked++
-		if len(c.missing(at, c.policiesOf(c.named(at, r.Properties[property])))) > 0 {
-			broken = append(broken, at)
+// withoutPolicies returns the resources of a type that are not created after the policies of their role. property is
+// the property with the role.
+func (c creationOrder) withoutPolicies(kind, property string) (violations []string, checked int) {
+	for address, r := range c.all(kind) {
+		checked++
+		if len(c.missingBefore(address, c.policiesOf(c.resolve(address, r.Properties[property])))) > 0 {
+			violations = append(violations, address)
 		}
 	}
-	return broken, looked
+	return violations, checked
 }
 
-// calledWithoutPolicies returns the resources of a type that name a function and do not wait for the policies of its role.
-func (c creation) calledWithoutPolicies(kind string, about func(map[string]any) bool) (broken []string, looked int) {
-	for at, r := range c.all(kind) {
-		if !about(r.Properties) {
+// callersWithoutPolicies returns the resources of a type that are created after a function, but not after the policies
+// of that function's role.
+func (c creationOrder) callersWithoutPolicies(
+	kind string, matches func(map[string]any) bool,
+) (violations []string, checked int) {
+	for address, r := range c.all(kind) {
+		if !matches(r.Properties) {
 			continue
 		}
-		looked++
+		checked++
 		policies := []string{}
-		for first := range c.before(at) {
-			if f := c.resource(first); f.Type == "AWS::Lambda::Function" {
-				policies = append(policies, c.policiesOf(c.named(first, f.Properties["Role"]))...)
+		for dependency := range c.createdBefore(address) {
+			if f := c.resource(dependency); f.Type == "AWS::Lambda::Function" {
+				policies = append(policies, c.policiesOf(c.resolve(dependency, f.Properties["Role"]))...)
 			}
 		}
-		if len(c.missing(at, policies)) > 0 {
-			broken = append(broken, at)
+		if len(c.missingBefore(address, policies)) > 0 {
+			violations = append(violations, address)
 		}
 	}
-	return broken, looked
+	return violations, checked
 }
 
-// forget removes the dependencies of the resources of one type on those of another.
-func (c creation) forget(kind, first string) {
+// removeDependencies removes the declared dependencies (DependsOn) of resources of one type on resources of another
+// type.
+func (c creationOrder) removeDependencies(kind, dependencyType string) {
 	for file, s := range c.stacks {
 		for id, r := range s.Resources {
 			if r.Type == kind {
-				r.DependsOn = slices.DeleteFunc(r.DependsOn, func(id string) bool { return s.Resources[id].Type == first })
+				r.DependsOn = slices.DeleteFunc(r.DependsOn, func(id string) bool { return s.Resources[id].Type == dependencyType })
 				c.stacks[file].Resources[id] = r
 			}
 		}
@@ -175,12 +187,12 @@ func (c creation) forget(kind, first string) {
 }
 
 // statements returns the statements of all policies.
-func (c creation) statements() map[string]map[string]any {
+func (c creationOrder) statements() map[string]map[string]any {
 	out := map[string]map[string]any{}
-	for at, r := range c.all("AWS::IAM::Policy") {
-		list, _ := get(r.Properties, "PolicyDocument", "Statement").([]any)
-		for i, s := range list {
-			out[fmt.Sprintf("%s, statement %d", at, i)], _ = s.(map[string]any)
+	for address, r := range c.all("AWS::IAM::Policy") {
+		statements, _ := get(r.Properties, "PolicyDocument", "Statement").([]any)
+		for i, s := range statements {
+			out[fmt.Sprintf("%s, statement %d", address, i)], _ = s.(map[string]any)
 		}
 	}
 	return out

@@ -14,75 +14,77 @@ import (
 	"github.com/gatewright/gatewright/functions/releasecheck"
 )
 
-// live is the alias of each function that everything calls: it leads to one published version,
-// in which code and configuration belong together.
-const live = "live"
+// liveAlias is the alias of each function that all callers use. It points to one published version, which consists of
+// code and configuration.
+const liveAlias = "live"
 
-// canary has a version take a tenth of the calls for five minutes, and all of them then.
-const canary = "CodeDeployDefault.LambdaCanary10Percent5Minutes"
+// canaryConfig directs a tenth of the calls to a new version for five minutes, and then all calls.
+const canaryConfig = "CodeDeployDefault.LambdaCanary10Percent5Minutes"
 
-// newLive publishes a version of the function, and has the alias lead to it.
+// publishVersion publishes a version of the function and points the alias to it.
 //
-// A version is published once: another logical id makes another one, which follows from all the
-// properties of the function, the digest of its code among them. The one before is removed when
-// nothing leads to it any more, at the end of an update.
-func (f *function) newLive(scope constructs.Construct, properties *awslambda.CfnFunctionProps) {
+// Each logical id publishes one version. The logical id is derived from all properties of the function, including the
+// digest of its code. The old version is deleted at the end of an update, when the alias no longer points to it.
+func (f *function) publishVersion(scope constructs.Construct, properties *awslambda.CfnFunctionProps) {
 	text, err := json.Marshal(awscdk.Stack_Of(scope).Resolve(properties))
 	if err != nil {
-		panic(fmt.Sprintf("infra: %v", err)) // it comes from JSON
+		panic(fmt.Sprintf("infra: %v", err)) // the value comes from JSON
 	}
-	id := exported(f.name)
-	version := awslambda.NewCfnVersion(scope, jsii.String(id+"Version"+digest(string(text))), &awslambda.CfnVersionProps{
-		FunctionName: f.resource.Ref(),
-	})
+	id := logicalID(f.name)
+	version := awslambda.NewCfnVersion(scope, jsii.String(id+"Version"+shortDigest(string(text))),
+		&awslambda.CfnVersionProps{
+			FunctionName: f.resource.Ref(),
+		})
 	f.alias = awslambda.NewCfnAlias(scope, jsii.String(id+"Live"), &awslambda.CfnAliasProps{
-		FunctionName: f.resource.Ref(), FunctionVersion: version.AttrVersion(), Name: jsii.String(live),
+		FunctionName: f.resource.Ref(), FunctionVersion: version.AttrVersion(), Name: jsii.String(liveAlias),
 	})
 }
 
-// newReleases has CodeDeploy lead the aliases to other versions, by and by, and back at once when an
-// alarm of the function is on, which fails the update of the stack.
+// newReleases lets CodeDeploy move the aliases to new versions step by step. If an alarm of the function rings,
+// CodeDeploy moves the alias back immediately, and the update of the stack fails.
 //
-// The alarms are those that the function has anyway, and so tell of the version before as well: an
-// alarm that is on before refuses the release. Alarms of a version's own would be two more for each function,
-// which are some five dollars a month (docs/cost.md). Without the canary of the context a release
-// asks no alarm.
+// The alarms are the function's regular ones, and so include failures of the old version: an alarm that already rings
+// prevents the release. Separate alarms for the new version would be two more per function, and cost about five dollars
+// a month (docs/cost.md). With the setting canary=false, a release ignores alarms.
 //
-// Before a version gets traffic, CodeDeploy calls the hook (newHook), which calls the version once. Aliases that are created are not moved
-// by CodeDeploy, so that nothing calls the hook then.
+// Before a version gets traffic, CodeDeploy calls the hook (newHook), which calls the version
+// once. CodeDeploy does not move aliases that are being created, so nothing calls the hook then.
 //
-// It stands in a nested stack: with it the installation's own would come near CloudFormation's 500 resources.
-func newReleases(root constructs.Construct, s Settings, d data, fs []*function) {
+// The resources are in a nested stack, because the installation's own stack would otherwise come near CloudFormation's
+// limit of 500 resources.
+func newReleases(root constructs.Construct, s Settings, d data, fns []*function) {
 	if s.Emulator != "" {
-		return // neither has CodeDeploy
+		return // emulators have no CodeDeploy
 	}
 	scope := awscdk.NewNestedStack(root, jsii.String("Releases"), &awscdk.NestedStackProps{
 		Description: jsii.String("How functions are released"),
 	})
-	newHook(scope, s, d, fs)
+	newHook(scope, s, d, fns)
 	name := "gatewright-" + s.Stage
 	application := awscodedeploy.NewCfnApplication(scope, jsii.String("Application"), &awscodedeploy.CfnApplicationProps{
 		ApplicationName: &name, ComputePlatform: jsii.String("Lambda"),
 	})
-	for _, f := range fs {
+	for _, f := range fns {
 		var alarms []any
 		for _, a := range f.alarms {
 			alarms = append(alarms, &awscodedeploy.CfnDeploymentGroup_AlarmProperty{Name: a.Ref()})
 		}
-		awscodedeploy.NewCfnDeploymentGroup(scope, jsii.String(exported(f.name)+"Release"), &awscodedeploy.CfnDeploymentGroupProps{
-			ApplicationName: application.Ref(), DeploymentGroupName: jsii.String(f.name), ServiceRoleArn: newReleaseRole(scope, s, f).AttrArn(),
-			DeploymentConfigName: jsii.String(canary),
-			DeploymentStyle: &awscodedeploy.CfnDeploymentGroup_DeploymentStyleProperty{
-				DeploymentType: jsii.String("BLUE_GREEN"), DeploymentOption: jsii.String("WITH_TRAFFIC_CONTROL"),
-			},
-			AlarmConfiguration: &awscodedeploy.CfnDeploymentGroup_AlarmConfigurationProperty{
-				Alarms: &alarms, Enabled: jsii.Bool(true), IgnorePollAlarmFailure: jsii.Bool(false),
-			},
-			AutoRollbackConfiguration: &awscodedeploy.CfnDeploymentGroup_AutoRollbackConfigurationProperty{
-				Enabled: jsii.Bool(true),
-				Events:  jsii.Strings("DEPLOYMENT_FAILURE", "DEPLOYMENT_STOP_ON_ALARM", "DEPLOYMENT_STOP_ON_REQUEST"),
-			},
-		})
+		awscodedeploy.NewCfnDeploymentGroup(scope, jsii.String(logicalID(f.name)+"Release"),
+			&awscodedeploy.CfnDeploymentGroupProps{
+				ApplicationName: application.Ref(), DeploymentGroupName: jsii.String(f.name),
+				ServiceRoleArn:       newReleaseRole(scope, s, f).AttrArn(),
+				DeploymentConfigName: jsii.String(canaryConfig),
+				DeploymentStyle: &awscodedeploy.CfnDeploymentGroup_DeploymentStyleProperty{
+					DeploymentType: jsii.String("BLUE_GREEN"), DeploymentOption: jsii.String("WITH_TRAFFIC_CONTROL"),
+				},
+				AlarmConfiguration: &awscodedeploy.CfnDeploymentGroup_AlarmConfigurationProperty{
+					Alarms: &alarms, Enabled: jsii.Bool(true), IgnorePollAlarmFailure: jsii.Bool(false),
+				},
+				AutoRollbackConfiguration: &awscodedeploy.CfnDeploymentGroup_AutoRollbackConfigurationProperty{
+					Enabled: jsii.Bool(true),
+					Events:  jsii.Strings("DEPLOYMENT_FAILURE", "DEPLOYMENT_STOP_ON_ALARM", "DEPLOYMENT_STOP_ON_REQUEST"),
+				},
+			})
 		f.alias.Node().AddDependency(scope)
 		if s.Canary {
 			f.alias.CfnOptions().SetUpdatePolicy(&awscdk.CfnUpdatePolicy{
@@ -95,11 +97,11 @@ func newReleases(root constructs.Construct, s Settings, d data, fs []*function) 
 	}
 }
 
-// newReleaseRole makes the role under which CodeDeploy moves the alias of this function and no other, and calls the hook.
+// newReleaseRole creates the role under which CodeDeploy moves the alias of this function and calls the hook.
 func newReleaseRole(scope constructs.Construct, s Settings, f *function) awsiam.CfnRole {
 	name := f.fullName
-	alias := arnOf("lambda", "function:"+name+":"+live)
-	return awsiam.NewCfnRole(scope, jsii.String(exported(f.name)+"ReleaseRole"), &awsiam.CfnRoleProps{
+	alias := arnOf("lambda", "function:"+name+":"+liveAlias)
+	return awsiam.NewCfnRole(scope, jsii.String(logicalID(f.name)+"ReleaseRole"), &awsiam.CfnRoleProps{
 		Description: jsii.Sprintf("What CodeDeploy may do to release %s", name),
 		AssumeRolePolicyDocument: map[string]any{
 			"Version": "2012-10-17",
@@ -115,9 +117,10 @@ func newReleaseRole(scope constructs.Construct, s Settings, f *function) awsiam.
 				"Version": "2012-10-17",
 				"Statement": []any{
 					allow([]any{"lambda:GetAlias", "lambda:UpdateAlias"}, arnOf("lambda", "function:"+name), alias),
-					// Whether the version has instances kept ready, which none of ours has.
+					// CodeDeploy checks whether the version has provisioned concurrency. The installation's versions
+					// have none.
 					allow([]any{"lambda:GetProvisionedConcurrencyConfig"}, alias),
-					// It is asked for several at once, for which the service takes no single one.
+					// This action reads several alarms at once and cannot be limited to one.
 					allow([]any{"cloudwatch:DescribeAlarms"}, arnOf("cloudwatch", "alarm:*")),
 					allow([]any{"lambda:InvokeFunction"}, arnOf("lambda", "function:"+s.functionName(releasecheck.Function.Name))),
 				},

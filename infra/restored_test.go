@@ -13,49 +13,50 @@ const (
 	restoredStream = restoredARN + "/stream/2026-11-25T15:00:00.000"
 )
 
-// TestEverythingGoesOnWithTheRestoredTable: functions, what calls them, what they may do, alarms and the dashboard;
-// and of a table of the stack's own nothing is left.
-func TestEverythingGoesOnWithTheRestoredTable(t *testing.T) {
-	a := synthesise(t, needed(map[string]string{"tableStream": restoredStream}))
-	tables, told := 0, 0
+// TestRestoredTableReplacesTheStackTable checks that functions and their triggers use the restored table, and that no
+// resource refers to a table of the stack.
+func TestRestoredTableReplacesTheStackTable(t *testing.T) {
+	a := synthesize(t, minimalContext(map[string]string{"tableStream": restoredStream}))
+	tables, eventSources := 0, 0
 	for _, s := range a.stacks {
 		for id, r := range s.Resources {
 			text, err := json.Marshal(r)
 			if err != nil {
 				t.Fatal(err)
 			}
-			for _, left := range []string{`{"Ref":"Table"}`, `["Table","Arn"]`, `["Table","StreamArn"]`} {
-				if strings.Contains(string(text), left) {
-					t.Errorf("%s still asks for a table of the stack's own", id)
+			for _, reference := range []string{`{"Ref":"Table"}`, `["Table","Arn"]`, `["Table","StreamArn"]`} {
+				if strings.Contains(string(text), reference) {
+					t.Errorf("%s contains %s, want no reference to a table of the stack", id, reference)
 				}
 			}
 			switch r.Type {
 			case "AWS::DynamoDB::Table":
 				tables++
 			case "AWS::Lambda::EventSourceMapping":
-				told++
+				eventSources++
 				if r.Properties["EventSourceArn"] != restoredStream {
-					t.Errorf("%s is told by %v", id, r.Properties["EventSourceArn"])
+					t.Errorf("EventSourceArn of %s = %v, want %s", id, r.Properties["EventSourceArn"], restoredStream)
 				}
 			case "AWS::Lambda::Function":
 				variables, _ := r.Properties["Environment"].(map[string]any)["Variables"].(map[string]any)
 				if variables["GATEWRIGHT_TABLE"] != restoredName {
-					t.Errorf("%s works on the table %v", id, variables["GATEWRIGHT_TABLE"])
+					t.Errorf("GATEWRIGHT_TABLE of %s = %v, want %s", id, variables["GATEWRIGHT_TABLE"], restoredName)
 				}
 			}
 		}
 	}
-	if tables != 0 || told == 0 {
-		t.Errorf("it has %d tables of its own, and %d functions are told of changes", tables, told)
+	if tables != 0 || eventSources == 0 {
+		t.Errorf("the stacks have %d tables and %d event source mappings, want no table and some mappings",
+			tables, eventSources)
 	}
 	text := fmt.Sprint(a.stacks["gatewright-dev.template.json"].Outputs)
 	if !strings.Contains(text, restoredStream) || !strings.Contains(text, restoredName) {
-		t.Errorf("the stack says of its table %s", text)
+		t.Errorf("outputs = %s, want the restored table's name and stream", text)
 	}
 }
 
-// TestStreamThatIsNoneIsRefused. One that would be left for another is package removals' to tell.
-func TestStreamThatIsNoneIsRefused(t *testing.T) {
+// TestInvalidTableStreamIsRefused checks the format of the ARN. Package removals reports a change to another stream.
+func TestInvalidTableStreamIsRefused(t *testing.T) {
 	for stream, want := range map[string]string{
 		"":                   "",
 		restoredStream:       "",
@@ -63,24 +64,25 @@ func TestStreamThatIsNoneIsRefused(t *testing.T) {
 		restoredARN:          "-c tableStream is the ARN of a restored table's stream",
 		restoredStream + " ": "-c tableStream is the ARN of a restored table's stream",
 	} {
-		context := needed(map[string]string{"tableStream": stream})
-		_, err := settingsOf(func(name string) any {
+		context := minimalContext(map[string]string{"tableStream": stream})
+		_, err := settingsFromContext(func(name string) any {
 			if v, ok := context[name]; ok {
 				return v
 			}
 			return nil
 		})
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
-			t.Errorf("%q is answered with %v, want %q", stream, err, want)
+			t.Errorf("error for the stream %q = %v, want %q", stream, err, want)
 		}
 	}
 }
 
-// TestObjectsOutliveTheMomentsOfTheTable: what a restored table names comes back as long as one can be restored.
-func TestObjectsOutliveTheMomentsOfTheTable(t *testing.T) {
+// TestObjectVersionsOutliveTableRecovery checks that old versions of objects are kept longer than the recovery period
+// of the table, because a restored table can refer to them.
+func TestObjectVersionsOutliveTableRecovery(t *testing.T) {
 	days := map[string]float64{}
 	period := 0.0
-	for _, s := range synthesise(t, needed(nil)).stacks {
+	for _, s := range synthesize(t, minimalContext(nil)).stacks {
 		for _, r := range s.Resources {
 			switch r.Type {
 			case "AWS::DynamoDB::Table":
@@ -96,7 +98,8 @@ func TestObjectsOutliveTheMomentsOfTheTable(t *testing.T) {
 	}
 	for _, prefix := range []string{"sources/", "artifacts/", "truststores/"} {
 		if period == 0 || days[prefix] <= period {
-			t.Errorf("old versions of %s stay for %v days, and the table can be restored for %v", prefix, days[prefix], period)
+			t.Errorf("old versions of %s expire after %v days, want more than %v, the recovery period of the table", prefix,
+				days[prefix], period)
 		}
 	}
 }

@@ -9,32 +9,40 @@ import (
 	"github.com/aws/jsii-runtime-go"
 )
 
-// A canary takes as many of a hundred new connections for as many minutes as that of a function takes
-// calls (release.go), and the tasks of before stay for as many minutes after it.
+// New tasks get canaryPercent of the new connections for canaryMinutes, like the calls of a function's new version
+// (release.go). Then they get all new connections. The old tasks remain for another canaryMinutes.
 const (
 	canaryPercent = 10
 	canaryMinutes = 5
 )
 
-// shifts says that ECS leads a service's connections from the tasks of before to others, by and by, with two groups
-// of targets that change places. Connections to a relay stay for days: another one is told by a drain.
-func (d deployment) shifts() bool { return d.grows() }
+// shiftsTraffic reports whether ECS moves a service's connections from the old tasks to new ones step by step, from one
+// target group to another. Connections to a relay stay for days, so a relay drains them instead.
+func (ss serviceSpec) shiftsTraffic() bool { return ss.autoscales() }
 
-// deployed is how ECS puts other tasks in a service's place.
-func (d deployment) deployed(s Settings, faults awscloudwatch.CfnAlarm) *awsecs.CfnService_DeploymentConfigurationProperty {
+// deploymentConfiguration returns how ECS replaces the tasks of a service.
+func (ss serviceSpec) deploymentConfiguration(
+	s Settings, faults awscloudwatch.CfnAlarm,
+) *awsecs.CfnService_DeploymentConfigurationProperty {
 	out := &awsecs.CfnService_DeploymentConfigurationProperty{
-		// All that there were go on until as many new ones answer.
+		// All old tasks continue to run until the same number of new tasks is healthy.
 		MinimumHealthyPercent: jsii.Number(100), MaximumPercent: jsii.Number(200),
-		DeploymentCircuitBreaker: &awsecs.CfnService_DeploymentCircuitBreakerProperty{Enable: jsii.Bool(true), Rollback: jsii.Bool(true)},
+		DeploymentCircuitBreaker: &awsecs.CfnService_DeploymentCircuitBreakerProperty{
+			Enable:   jsii.Bool(true),
+			Rollback: jsii.Bool(true),
+		},
 	}
-	if !d.shifts() {
+	if !ss.shiftsTraffic() {
 		return out
 	}
-	// The alarm that tells of our own faults, and none that is on while there are no tasks yet.
-	out.Alarms = &awsecs.CfnService_DeploymentAlarmsProperty{AlarmNames: &[]*string{faults.Ref()}, Enable: jsii.Bool(true), Rollback: jsii.Bool(true)}
+	// Only the alarm for the gateway's own faults stops a release: other alarms also ring while there are no tasks yet.
+	out.Alarms = &awsecs.CfnService_DeploymentAlarmsProperty{
+		AlarmNames: &[]*string{faults.Ref()}, Enable: jsii.Bool(true),
+		Rollback: jsii.Bool(true),
+	}
 	if !s.Canary {
-		// All at once, and never ROLLING: with that, tasks are registered with the first group alone, while
-		// the listener leads to the second after each other release.
+		// BLUE_GREEN without a wait moves all connections at once. ROLLING is not possible: it registers tasks only
+		// with the first group, but the listener forwards to the second group after every other release.
 		out.Strategy, out.BakeTimeInMinutes = jsii.String("BLUE_GREEN"), jsii.Number(0)
 		return out
 	}
@@ -45,11 +53,13 @@ func (d deployment) deployed(s Settings, faults awscloudwatch.CfnAlarm) *awsecs.
 	return out
 }
 
-// newShifter makes the role under which ECS registers tasks with the two groups of targets and leads the
-// listener to them, and to none else; nil for a service that does without. Nobody can hand ECS a role of another account, so
-// that its trust needs no condition.
-func newShifter(scope constructs.Construct, name string, d deployment, b balancer) (*awsecs.CfnService_AdvancedConfigurationProperty, awscdk.CfnResource) {
-	if !d.shifts() {
+// newTrafficShifting creates the role under which ECS registers tasks with the two target groups and changes
+// the target of the listener, and nothing else. It returns nil for a service without a second group.
+// Its trust policy needs no condition, because ECS accepts no role of another account.
+func newTrafficShifting(
+	scope constructs.Construct, name string, d serviceSpec, b balancer,
+) (*awsecs.CfnService_AdvancedConfigurationProperty, awscdk.CfnResource) {
+	if !d.shiftsTraffic() {
 		return nil, nil
 	}
 	role := awsiam.NewCfnRole(scope, jsii.String("ShiftRole"), &awsiam.CfnRoleProps{
@@ -61,22 +71,23 @@ func newShifter(scope constructs.Construct, name string, d deployment, b balance
 			}},
 		},
 	})
-	may := awsiam.NewCfnPolicy(scope, jsii.String("ShiftPolicy"), &awsiam.CfnPolicyProps{
+	policy := awsiam.NewCfnPolicy(scope, jsii.String("ShiftPolicy"), &awsiam.CfnPolicyProps{
 		PolicyName: jsii.String("grants"), Roles: &[]*string{role.Ref()},
 		PolicyDocument: map[string]any{
 			"Version": "2012-10-17",
 			"Statement": []any{
-				// The service takes no resource for these.
+				// These actions have no resource.
 				allow([]any{
 					"elasticloadbalancing:DescribeListeners", "elasticloadbalancing:DescribeRules",
 					"elasticloadbalancing:DescribeTargetGroups", "elasticloadbalancing:DescribeTargetHealth",
 				}, "*"),
-				allow([]any{"elasticloadbalancing:DeregisterTargets", "elasticloadbalancing:RegisterTargets"}, b.targets.Ref(), b.others.Ref()),
+				allow([]any{"elasticloadbalancing:DeregisterTargets", "elasticloadbalancing:RegisterTargets"}, b.targets.Ref(),
+					b.alternate.Ref()),
 				allow([]any{"elasticloadbalancing:ModifyListener"}, b.listener.Ref()),
 			},
 		},
 	})
 	return &awsecs.CfnService_AdvancedConfigurationProperty{
-		AlternateTargetGroupArn: b.others.Ref(), ProductionListenerRule: b.listener.Ref(), RoleArn: role.AttrArn(),
-	}, may
+		AlternateTargetGroupArn: b.alternate.Ref(), ProductionListenerRule: b.listener.Ref(), RoleArn: role.AttrArn(),
+	}, policy
 }

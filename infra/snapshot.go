@@ -10,49 +10,49 @@ import (
 	"github.com/aws/jsii-runtime-go"
 )
 
-// snapshot is what a deployment of an API holds, and so what its stage serves until
-// there is another deployment. Another logical id makes one: it follows from the
-// properties themselves, as the template has them, so that none is forgotten that
-// is added.
+// snapshot has the content of one deployment of an API. The API's stage serves this content until the next deployment.
+// The logical id of the deployment is derived from the properties of all resources in the template, so that every
+// change creates a new deployment.
 type snapshot struct {
-	parts []any                    // properties
-	first []constructs.IDependable // are made before it
+	parts        []any                    // properties of the API's resources
+	dependencies []constructs.IDependable // these are created before the deployment
 }
 
-// add has the snapshot hold a resource of these properties.
-func (n *snapshot) add(properties any, made awscdk.CfnResource) {
-	n.parts = append(n.parts, properties)
-	n.first = append(n.first, made)
+// add adds a resource with these properties.
+func (sn *snapshot) add(properties any, cfnResource awscdk.CfnResource) {
+	sn.parts = append(sn.parts, properties)
+	sn.dependencies = append(sn.dependencies, cfnResource)
 }
 
-// newStage deploys what the snapshot holds to a stage named after the installation's.
+// newStage deploys the snapshot to a stage named after the installation's stage.
 //
-// What is removed from an API is removed last, after the snapshot, which still has
-// it: until the next one, its function says that there is no such operation.
-func (n *snapshot) newStage(f front, s Settings, name string, throttles *[]any) {
+// CloudFormation deletes removed resources of an API last, after the deployment of the snapshot. Removed routes
+// therefore still respond for a while: their function reports that the operation does not exist.
+func (sn *snapshot) newStage(rest restAPI, s Settings, name string, throttles *[]any) {
 	stage := &awsapigateway.CfnStageProps{
-		RestApiId: f.rest.Ref(), StageName: jsii.String(s.Stage),
-		// What API Gateway tells X-Ray of a request has its whole URL, with the query, and the client's
-		// address and user agent. What Lambda tells has none of it.
+		RestApiId: rest.cfnAPI.Ref(), StageName: jsii.String(s.Stage),
+		// API Gateway would send the whole URL of a request with its query, and the client's address and user agent, to
+		// X-Ray. Lambda sends none of that.
 		TracingEnabled: jsii.Bool(false),
 		MethodSettings: throttles,
 	}
-	logged := newAccessLogs(f, s, name, stage)
-	id := deploymentID(f.scope, append([]any{f.properties, stage, s.domain(name)}, n.parts...))
-	deployment := awsapigateway.NewCfnDeployment(f.scope, &id, &awsapigateway.CfnDeploymentProps{RestApiId: f.rest.Ref()})
-	deployment.Node().AddDependency(n.first...)
-	stage.DeploymentId = deployment.Ref()
-	made := awsapigateway.NewCfnStage(f.scope, jsii.String("Stage"), stage)
-	if logged != nil {
-		made.Node().AddDependency(logged)
+	logDependency := newAccessLogs(rest, s, name, stage)
+	id := deploymentID(rest.scope, append([]any{rest.properties, stage, s.domain(name)}, sn.parts...))
+	cfnDeployment := awsapigateway.NewCfnDeployment(rest.scope, &id,
+		&awsapigateway.CfnDeploymentProps{RestApiId: rest.cfnAPI.Ref()})
+	cfnDeployment.Node().AddDependency(sn.dependencies...)
+	stage.DeploymentId = cfnDeployment.Ref()
+	cfnStage := awsapigateway.NewCfnStage(rest.scope, jsii.String("Stage"), stage)
+	if logDependency != nil {
+		cfnStage.Node().AddDependency(logDependency)
 	}
 }
 
-// deploymentID is the logical id of the deployment of an API with these properties.
+// deploymentID returns the logical id of the deployment of an API with these properties.
 func deploymentID(scope constructs.Construct, parts []any) string {
 	text, err := json.Marshal(awscdk.Stack_Of(scope).Resolve(parts))
 	if err != nil {
-		panic(fmt.Sprintf("infra: %v", err)) // it comes from JSON
+		panic(fmt.Sprintf("infra: %v", err)) // the value comes from JSON
 	}
-	return "Deployment" + digest(string(text))
+	return "Deployment" + shortDigest(string(text))
 }

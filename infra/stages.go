@@ -19,75 +19,80 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// schemaFile is the JSON Schema of such a file, among them.
+// schemaFile is the JSON Schema of a stage's file, in the same folder.
 const schemaFile = "schema.json"
 
-// irreversible are the words that AWS cannot undo: a protected stage says them from the first.
+// irreversible are the settings that AWS cannot change later. The file of a protected stage must have them from the
+// start.
 var irreversible = []string{"table", "multiRegionKey"}
 
-// settingsOfStage reads the file of the context's stage, from the folder with those of all, and the context, which may say what the file leaves open
-// and nothing else. An emulator has no file: its installation is a test's. The error tells everything that is wrong, a line each.
-func settingsOfStage(open func(folder string) fs.FS, context func(string) any) (Settings, error) {
-	given, wrong := contextWords(context)
+// loadSettings reads the file of the context's stage from the folder of all stages, and the context, which can only
+// have settings that the file does not have. Emulators ignore the file, because their installations are for tests. The
+// error has a line for each problem.
+func loadSettings(open func(folder string) fs.FS, context func(string) any) (Settings, error) {
+	values, errs := contextValues(context)
 	if context("stage") == "" {
 		return Settings{}, errors.New("-c stage is empty: name a stage, such as dev, or leave it out")
 	}
 	emulator := context("emulator")
 	if emulator != nil && emulator != "" {
-		return settle(given, wrong)
+		return newSettings(values, errs)
 	}
-	first, err := given.settings()
+	base, err := values.settings()
 	if err != nil {
-		return first, err
+		return base, err
 	}
-	if len(wrong) > 0 && context("stage") != nil && given["stage"] == nil {
-		return first, errors.Join(wrong...) // of which stage it is said is not known
+	if len(errs) > 0 && context("stage") != nil && values["stage"] == nil {
+		return base, errors.Join(errs...) // the stage is unknown
 	}
-	file := path.Join(first.Stages, first.Stage+".json")
-	said, err := readStage(open(first.Stages), first.Stages, first.Stage)
+	file := path.Join(base.Stages, base.Stage+".json")
+	fileValues, err := readStage(open(base.Stages), base.Stages, base.Stage)
 	if err != nil {
-		return first, errors.Join(append(wrong, err)...)
+		return base, errors.Join(append(errs, err)...)
 	}
-	for _, name := range slices.Sorted(maps.Keys(said)) {
-		w, _ := wordNamed(name)
-		switch v, is := given[name]; {
-		case !is || reflect.DeepEqual(v, said[name]):
-		case w.personal:
-			wrong = append(wrong, fmt.Errorf("%s says another %s than -c %s: change the file, or leave the word out of the context", file, name, name))
+	for _, name := range slices.Sorted(maps.Keys(fileValues)) {
+		def, _ := settingNamed(name)
+		switch v, ok := values[name]; {
+		case !ok || reflect.DeepEqual(v, fileValues[name]):
+		case def.personal:
+			errs = append(errs,
+				fmt.Errorf("%s says another %s than -c %s: change the file, or leave the word out of the context", file, name,
+					name))
 		default:
-			wrong = append(wrong, fmt.Errorf("%s says %s, and -c %s=%s something else: change the file, or leave the word out of the context", file, said.line(name), name, given.text(name)))
+			errs = append(errs, fmt.Errorf("%s says %s, and -c %s=%s something else: change the file, or leave the word out "+
+				"of the context", file, fileValues.line(name), name, values.text(name)))
 		}
 	}
-	maps.Copy(given, said)
-	s, err := settle(given, wrong)
-	s.FileDigest = said.digest()
-	return s, inFile(file, err)
+	maps.Copy(values, fileValues)
+	s, err := newSettings(values, errs)
+	s.FileDigest = fileValues.digest()
+	return s, withFileName(file, err)
 }
 
-// digest returns a digest of the words, whatever their order and the spaces between them.
-func (w words) digest() string {
-	text, err := json.Marshal(w, json.Deterministic(true))
+// digest returns a digest of the settings. Their order and the spaces between them do not matter.
+func (v settingValues) digest() string {
+	text, err := json.Marshal(v, json.Deterministic(true))
 	if err != nil {
-		return "" // they were read as JSON
+		return "" // the values were decoded from JSON
 	}
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:])
 }
 
-// line is a word as a file has it.
-func (w words) line(name string) string {
-	text, err := json.Marshal(w[name])
+// line returns a setting as a line of a file.
+func (v settingValues) line(name string) string {
+	text, err := json.Marshal(v[name])
 	if err != nil {
-		return name // it was read as JSON
+		return name // the value was decoded from JSON
 	}
 	return fmt.Sprintf("%q: %s", name, text)
 }
 
-// flags are words of the context in a text of an error.
-var flags = regexp.MustCompile(`^-c |and -c `)
+// contextFlags matches settings of the context in the text of an error.
+var contextFlags = regexp.MustCompile(`^-c |and -c `)
 
-// inFile says of errors about words where these are to be written.
-func inFile(file string, err error) error {
+// withFileName adds the file to errors about settings.
+func withFileName(file string, err error) error {
 	if err == nil {
 		return nil
 	}
@@ -95,20 +100,22 @@ func inFile(file string, err error) error {
 	for line := range strings.Lines(err.Error()) {
 		line = strings.TrimSuffix(line, "\n")
 		if !strings.HasPrefix(line, file) {
-			line = file + " or the context: " + flags.ReplaceAllStringFunc(line, func(s string) string { return strings.TrimSuffix(s, "-c ") })
+			line = file + " or the context: " + contextFlags.ReplaceAllStringFunc(line, func(s string) string {
+				return strings.TrimSuffix(s, "-c ")
+			})
 		}
 		out = append(out, line)
 	}
 	return errors.New(strings.Join(out, "\n"))
 }
 
-// readBounded reads a file of at most so many bytes. What is no file, such as a pipe, is neither waited for nor read.
-func readBounded(files fs.FS, name string, most int64) ([]byte, error) {
-	is, err := fs.Stat(files, name)
+// readLimited reads a file of limited size. It refuses anything that is not a regular file, such as a pipe, which could block.
+func readLimited(files fs.FS, name string, maxBytes int64) ([]byte, error) {
+	info, err := fs.Stat(files, name)
 	if err != nil {
 		return nil, fmt.Errorf("look for it: %w", err)
 	}
-	if !is.Mode().IsRegular() {
+	if !info.Mode().IsRegular() {
 		return nil, errors.New("it is no file: write the stage's words into one")
 	}
 	f, err := files.Open(name)
@@ -116,87 +123,92 @@ func readBounded(files fs.FS, name string, most int64) ([]byte, error) {
 		return nil, fmt.Errorf("open it: %w", err)
 	}
 	defer func() { _ = f.Close() }()
-	text, err := io.ReadAll(io.LimitReader(f, most+1))
+	text, err := io.ReadAll(io.LimitReader(f, maxBytes+1))
 	if err != nil {
 		return nil, fmt.Errorf("read it: %w", err)
 	}
-	if int64(len(text)) > most {
-		return nil, fmt.Errorf("it has more than %d bytes, and no such file needs as many", most)
+	if int64(len(text)) > maxBytes {
+		return nil, fmt.Errorf("it has more than %d bytes, and no such file needs as many", maxBytes)
 	}
 	return text, nil
 }
 
-// mostStageBytes is far beyond a file with every word.
-const mostStageBytes = 64 << 10
+// maxStageBytes is the maximum size of a stage's file. A file with every setting is much smaller.
+const maxStageBytes = 64 << 10
 
-// readStage reads the file of a stage. Its error says everything that is wrong with it, a line each.
-func readStage(stages fs.FS, folder, stage string) (words, error) {
+// readStage reads the file of a stage. Its error has a line for each problem.
+func readStage(stages fs.FS, folder, stage string) (settingValues, error) {
 	file := path.Join(folder, stage+".json")
-	text, err := readBounded(stages, stage+".json", mostStageBytes)
+	text, err := readLimited(stages, stage+".json", maxStageBytes)
 	if errors.Is(err, fs.ErrNotExist) || stage+".json" == schemaFile {
-		return nil, fmt.Errorf("there is no %s: write it, beginning from infra/stages/dev.json or infra/stages/production.json, or name a stage that has one by STAGE=%s", file, strings.Join(stageNames(stages), "|"))
+		return nil, fmt.Errorf("there is no %s: write it, beginning from infra/stages/dev.json or "+
+			"infra/stages/production.json, or name a stage that has one by STAGE=%s", file,
+			strings.Join(stageNames(stages), "|"))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}
-	var said words
-	if err := json.Unmarshal(text, &said); err != nil { // which refuses a word that is said twice
-		return nil, fmt.Errorf("%s is no JSON of one object%s", file, whereWrong(text, err))
+	var values settingValues
+	if err := json.Unmarshal(text, &values); err != nil { // this decoder refuses duplicate names
+		return nil, fmt.Errorf("%s is no JSON of one object%s", file, syntaxErrorDetail(text, err))
 	}
-	if said == nil {
+	if values == nil {
 		return nil, fmt.Errorf("%s is no JSON of one object: it says null", file)
 	}
-	delete(said, "$schema")
-	var wrong []error
-	for _, name := range slices.Sorted(maps.Keys(said)) {
-		w, is := wordNamed(name)
+	delete(values, "$schema")
+	var errs []error
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		def, ok := settingNamed(name)
 		switch {
-		case !is:
-			wrong = append(wrong, fmt.Errorf("%s: %w", file, unknown(name)))
-		case w.inContext:
-			wrong = append(wrong, fmt.Errorf("%s: %s is for the context (-c %s=…), where no stage has a file", file, name, name))
+		case !ok:
+			errs = append(errs, fmt.Errorf("%s: %w", file, unknownSettingError(name)))
+		case def.contextOnly:
+			errs = append(errs, fmt.Errorf("%s: %s is for the context (-c %s=…), where no stage has a file", file, name, name))
 		default:
-			if err := w.check(said[name]); err != nil {
-				wrong = append(wrong, fmt.Errorf("%s: %w", file, err))
+			if err := def.validate(values[name]); err != nil {
+				errs = append(errs, fmt.Errorf("%s: %w", file, err))
 			}
 		}
 	}
-	// A word that is written wrong is told alone: what is missing may be what it was to say.
-	if said["protected"] != false && len(wrong) == 0 {
+	// While a setting is invalid, missing settings are not reported: the invalid setting may be a missing one whose
+	// name is misspelled.
+	if values["protected"] != false && len(errs) == 0 {
 		for _, name := range irreversible {
-			if w, _ := wordNamed(name); said[name] == nil {
-				wrong = append(wrong, fmt.Errorf("%s: say %q, which AWS cannot change afterwards: it %s (or say \"protected\": false, of an installation to try things with)", file, name, w.demand()))
+			if def, _ := settingNamed(name); values[name] == nil {
+				errs = append(errs, fmt.Errorf("%s: say %q, which AWS cannot change afterwards: it %s (or say \"protected\": "+
+					"false, of an installation to try things with)", file, name, def.requirement()))
 			}
 		}
 	}
-	if more := len(wrong) - mostWrong; more > 0 {
-		wrong = append(wrong[:mostWrong], fmt.Errorf("%s: and %d more", file, more))
+	if more := len(errs) - maxErrors; more > 0 {
+		errs = append(errs[:maxErrors], fmt.Errorf("%s: and %d more", file, more))
 	}
-	return said, errors.Join(wrong...)
+	return values, errors.Join(errs...)
 }
 
-// offset is what the decoder says of a place, in bytes.
+// offset matches the position, in bytes, in an error text of the JSON decoder.
 var offset = regexp.MustCompile(` after offset \d+`)
 
-// whereWrong says of a text that is no JSON in which line, as editors count, and why; "" of JSON of another kind.
-func whereWrong(text []byte, err error) string {
-	wrong, is := errors.AsType[*jsontext.SyntacticError](err)
-	if !is {
+// syntaxErrorDetail returns the line and the reason of a syntax error in JSON. It returns "" if the JSON is valid but
+// has another type.
+func syntaxErrorDetail(text []byte, err error) string {
+	syntaxErr, ok := errors.AsType[*jsontext.SyntacticError](err)
+	if !ok {
 		return ""
 	}
-	line := 1 + bytes.Count(text[:min(int(wrong.ByteOffset), len(text))], []byte("\n"))
-	why := offset.ReplaceAllString(strings.TrimPrefix(err.Error(), "jsontext: "), "")
-	return fmt.Sprintf(": line %d: %s", line, strings.ReplaceAll(why, "\n", " "))
+	line := 1 + bytes.Count(text[:min(int(syntaxErr.ByteOffset), len(text))], []byte("\n"))
+	reason := offset.ReplaceAllString(strings.TrimPrefix(err.Error(), "jsontext: "), "")
+	return fmt.Sprintf(": line %d: %s", line, strings.ReplaceAll(reason, "\n", " "))
 }
 
-// mostWrong is how many lines are told of a file.
-const mostWrong = 12
+// maxErrors is the maximum number of problems that are reported for a file.
+const maxErrors = 12
 
-// stageNames are the stages that have a file.
+// stageNames returns the stages that have a file.
 func stageNames(stages fs.FS) (out []string) {
 	files, err := fs.Glob(stages, "*.json")
 	if err != nil {
-		return nil // the pattern is a good one
+		return nil // Glob fails only for an invalid pattern
 	}
 	for _, f := range files {
 		if f != schemaFile {

@@ -19,8 +19,8 @@ import (
 	"github.com/gatewright/gatewright/functions/syntheticcheck"
 )
 
-// TestMain ends the CDK's process with the tests'. Templates are large and stay until the end, so that the garbage collector would find
-// little.
+// TestMain ends the CDK's process after the tests. It also makes the garbage collector run less often: templates are
+// large and are used until the end, so a collection would free little memory.
 func TestMain(m *testing.M) {
 	debug.SetGCPercent(400)
 	code := m.Run()
@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// resource is one of a template.
+// resource is a resource of a template.
 type resource struct {
 	Type           string
 	DeletionPolicy string
@@ -38,35 +38,37 @@ type resource struct {
 	Metadata       map[string]any
 }
 
-// template is a stack's.
+// template is the template of a stack.
 type template struct {
 	Resources map[string]resource
 	Outputs   map[string]struct{ Value any }
-	// Parameters are what a nested stack is given.
+	// Parameters are the parameters of a nested stack.
 	Parameters map[string]any
 }
 
-// assembly is what the CDK makes of an installation.
+// assembly is the output of the CDK for an installation.
 type assembly struct {
-	dir string // "" once it is gone
-	// raw are the templates as the CDK wrote them, by the name of their file.
+	dir string // the folder of the output, "" after it is deleted
+	// raw has the templates as the CDK wrote them, by the names of their files.
 	raw map[string][]byte
-	// stacks by the name of their file; the installation's own is one of them.
+	// stacks has the stacks by the names of their files, including the installation's own.
 	stacks map[string]template
 }
 
-// needed is the smallest context there is.
-func needed(more map[string]string) map[string]string {
-	out := map[string]string{"gatewayDomain": "apis.example.com", "certificateArn": "arn:aws:acm:eu-west-1:000000000000:certificate/c"}
-	maps.Copy(out, more)
+// minimalContext returns the smallest valid context.
+func minimalContext(overrides map[string]string) map[string]string {
+	out := map[string]string{
+		"gatewayDomain":  "apis.example.com",
+		"certificateArn": "arn:aws:acm:eu-west-1:000000000000:certificate/c",
+	}
+	maps.Copy(out, overrides)
 	return out
 }
 
-// settingsFor reads a context, with empty binaries in place of those that only
-// a build makes.
+// settingsFor returns the settings of a context. Its folder of assets has empty files in place of the binaries.
 func settingsFor(t *testing.T, context map[string]string) Settings {
 	t.Helper()
-	s, err := settingsOf(func(name string) any {
+	s, err := settingsFromContext(func(name string) any {
 		if v, ok := context[name]; ok {
 			return v
 		}
@@ -77,7 +79,7 @@ func settingsFor(t *testing.T, context map[string]string) Settings {
 	}
 	s.Assets = t.TempDir()
 	names := []string{syntheticcheck.Function.Name}
-	for _, f := range everyFunction(s) {
+	for _, f := range allFunctions(s) {
 		names = append(names, f.name)
 	}
 	for _, name := range names {
@@ -88,21 +90,21 @@ func settingsFor(t *testing.T, context map[string]string) Settings {
 			t.Fatal(err)
 		}
 	}
-	for _, of := range functions.Services() {
-		if err := os.MkdirAll(filepath.Dir(s.container(of.Name)), 0o700); err != nil {
+	for _, svc := range functions.Services() {
+		if err := os.MkdirAll(filepath.Dir(s.containerBinary(svc.Name)), 0o700); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(s.container(of.Name), nil, 0o700); err != nil {
+		if err := os.WriteFile(s.containerBinary(svc.Name), nil, 0o700); err != nil {
 			t.Fatal(err)
 		}
 	}
 	return s
 }
 
-// everyFunction returns all functions in the stack of an installation, with the hook of releases.
-func everyFunction(s Settings) []declared { return append(declaredFunctions(s), s.hook()) }
+// allFunctions returns all functions in the stack of an installation, including the hook of releases.
+func allFunctions(s Settings) []functionSpec { return append(functionSpecs(s), s.hook()) }
 
-// writeAsset writes what is to stand for the binary of a function that is invented.
+// writeAsset creates the empty asset folder of an invented function.
 func writeAsset(t *testing.T, s Settings, function string) {
 	t.Helper()
 	if err := os.MkdirAll(s.asset(function), 0o700); err != nil {
@@ -110,75 +112,79 @@ func writeAsset(t *testing.T, s Settings, function string) {
 	}
 }
 
-// synthesise returns the installation of a context. Contexts with the same settings share one installation, which is synthesized
-// once in a run. Tests must not change it, and it has no folder.
-func synthesise(t *testing.T, context map[string]string) assembly {
+// synthesize returns the installation of a context. Contexts with the same settings share one installation, which is
+// synthesized only once. Tests must not change the installation, and its folder is deleted.
+func synthesize(t *testing.T, context map[string]string) assembly {
 	t.Helper()
-	return synthesiseOnce(t, context, "all", declaredFunctions)
+	return synthesizeCached(t, context, "all", functionSpecs)
 }
 
-// synthesiseFew returns the installation of a context with a few of the product's functions: those that events call, and one group of
-// operations. It takes a fifth of the time, and is for tests of what is there once, whatever the functions are: networks, services,
-// domains, records, the table.
-func synthesiseFew(t *testing.T, context map[string]string) assembly {
+// synthesizeFew returns the installation of a context with a few of the product's functions: those that events call,
+// and one group of operations. It takes a fifth of the time of synthesize. Use it for tests of resources that do not
+// depend on the functions: networks, services, domains, records, the table.
+func synthesizeFew(t *testing.T, context map[string]string) assembly {
 	t.Helper()
-	return synthesiseOnce(t, context, "few", fewFunctions)
+	return synthesizeCached(t, context, "few", fewFunctions)
 }
 
 // fewFunctions returns the functions that events call, and one group of operations.
-func fewFunctions(s Settings) []declared {
-	return slices.DeleteFunc(declaredFunctions(s), func(f declared) bool { return len(f.routes) > 0 && f.name != "variables" })
+func fewFunctions(s Settings) []functionSpec {
+	return slices.DeleteFunc(functionSpecs(s), func(f functionSpec) bool {
+		return len(f.routes) > 0 && f.name != "variables"
+	})
 }
 
-// synthesiseOnce returns the installation of a context with some of its functions, which kind names.
-func synthesiseOnce(t *testing.T, context map[string]string, kind string, of func(Settings) []declared) assembly {
+// synthesizeCached returns the installation of a context with the functions that selectFunctions returns. kind is the
+// name of that selection, for the cache.
+func synthesizeCached(
+	t *testing.T, context map[string]string, kind string, selectFunctions func(Settings) []functionSpec,
+) assembly {
 	t.Helper()
-	synthesised.Lock()
-	defer synthesised.Unlock()
-	said := fmt.Sprint(kind, context) // fmt sorts maps
-	if a, ok := synthesised.of[said]; ok {
+	synthesizedCache.Lock()
+	defer synthesizedCache.Unlock()
+	contextKey := fmt.Sprint(kind, context) // fmt sorts maps
+	if a, ok := synthesizedCache.assemblies[contextKey]; ok {
 		return a
 	}
 	s := settingsFor(t, context)
-	without := s
-	without.Assets = ""
-	meant := fmt.Sprintf("%s %+v", kind, without)
-	a, ok := synthesised.of[meant]
+	withoutAssets := s
+	withoutAssets.Assets = ""
+	settingsKey := fmt.Sprintf("%s %+v", kind, withoutAssets)
+	a, ok := synthesizedCache.assemblies[settingsKey]
 	if !ok {
-		a = synthesiseOf(t, s, of(s))
+		a = synthesizeWith(t, s, selectFunctions(s))
 		a.dir = ""
 	}
-	synthesised.of[said], synthesised.of[meant] = a, a
+	synthesizedCache.assemblies[contextKey], synthesizedCache.assemblies[settingsKey] = a, a
 	return a
 }
 
-var synthesised = struct {
+var synthesizedCache = struct {
 	sync.Mutex
-	of map[string]assembly // by functions and context, and by functions and settings
-}{of: map[string]assembly{}}
+	assemblies map[string]assembly // each assembly under two keys: kind and context, and kind and settings
+}{assemblies: map[string]assembly{}}
 
-// synthesiseOf is synthesise with functions of its own, nil for the product's,
-// and an assembly of its own; each may add to the app before. Nothing reads the description of
-// the tree that the CDK writes beside the templates, so that it writes none.
-func synthesiseOf(t *testing.T, s Settings, fs []declared, each ...func(awscdk.App)) assembly {
+// synthesizeWith returns a new installation with these functions, or with the product's functions if specs is nil. The
+// functions in setups can first add constructs to the CDK's app.
+func synthesizeWith(t *testing.T, s Settings, specs []functionSpec, setups ...func(awscdk.App)) assembly {
 	t.Helper()
-	if fs == nil {
-		fs = declaredFunctions(s)
+	if specs == nil {
+		specs = functionSpecs(s)
 	}
-	return assemble(t, append(each, func(app awscdk.App) { newInstallation(app, s, fs, declaredServices(s)) })...)
+	return assemble(t, append(setups, func(app awscdk.App) { newInstallation(app, s, specs, serviceSpecs(s)) })...)
 }
 
-// assemble returns the assembly of an app to which each has added something.
-func assemble(t *testing.T, each ...func(awscdk.App)) assembly {
+// assemble returns the assembly of a new CDK app after all functions in setups have added constructs to the app.
+func assemble(t *testing.T, setups ...func(awscdk.App)) assembly {
 	t.Helper()
 	a := assembly{dir: t.TempDir(), raw: map[string][]byte{}, stacks: map[string]template{}}
 	app := awscdk.NewApp(&awscdk.AppProps{
 		Outdir: &a.dir, AnalyticsReporting: jsii.Bool(false), TreeMetadata: jsii.Bool(false),
-		// As the command line does: it tells which file a nested stack is in.
+		// The CDK's command line sets this too. It adds the file of each nested stack to the stack's metadata.
 		Context: &map[string]any{"aws:cdk:enable-asset-metadata": true},
 	})
-	for _, add := range each {
-		add(app)
+	for _, setup := range setups {
+		setup(app)
 	}
 	app.Synth(nil)
 	files, err := filepath.Glob(filepath.Join(a.dir, "*.template.json"))
@@ -190,31 +196,30 @@ func assemble(t *testing.T, each ...func(awscdk.App)) assembly {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var one template
-		if err := json.Unmarshal(raw, &one); err != nil {
+		var tmpl template
+		if err := json.Unmarshal(raw, &tmpl); err != nil {
 			t.Fatal(err)
 		}
-		a.raw[filepath.Base(file)], a.stacks[filepath.Base(file)] = raw, one
+		a.raw[filepath.Base(file)], a.stacks[filepath.Base(file)] = raw, tmpl
 	}
 	a.inline()
 	return a
 }
 
-// inline puts, in nested stacks, what the parent gives for a parameter in the
-// parameter's place, and what another nested stack gives out in the place of
-// its output, so that a test reads all stacks as one.
+// inline replaces the parameters of nested stacks with the values from the parent, and references to outputs of other
+// nested stacks with the values of the outputs. Tests can then read all stacks as if they were one.
 func (a assembly) inline() {
-	outputs := map[string]any{} // by the nested stack's id and the output's name
-	for range 2 {               // parameters are outputs of stacks that have parameters
+	outputs := map[string]any{} // by the nested stack's logical id and the output's name
+	for range 2 {               // a parameter can be an output of a stack that has parameters itself
 		for _, parent := range a.stacks {
 			for id, r := range parent.Resources {
 				if r.Type != "AWS::CloudFormation::Stack" {
 					continue
 				}
 				file, _ := r.Metadata["aws:asset:path"].(string)
-				given, _ := r.Properties["Parameters"].(map[string]any)
+				values, _ := r.Properties["Parameters"].(map[string]any)
 				for name, nested := range a.stacks[file].Resources {
-					nested.Properties, _ = replace(replace(nested.Properties, given), outputs).(map[string]any)
+					nested.Properties, _ = replace(replace(nested.Properties, values), outputs).(map[string]any)
 					a.stacks[file].Resources[name] = nested
 				}
 				for name, o := range a.stacks[file].Outputs {
@@ -225,35 +230,34 @@ func (a assembly) inline() {
 	}
 }
 
-// replace gives v with each reference to a parameter, and each attribute that
-// is known, replaced.
-func replace(v any, given map[string]any) any {
+// replace returns v with the references to the keys of values replaced by their values.
+func replace(v any, values map[string]any) any {
 	switch v := v.(type) {
 	case map[string]any:
-		if name, ok := v["Ref"].(string); ok && len(v) == 1 && given[name] != nil {
-			return given[name]
+		if name, ok := v["Ref"].(string); ok && len(v) == 1 && values[name] != nil {
+			return values[name]
 		}
-		if of := v["Fn::GetAtt"]; of != nil && len(v) == 1 {
-			if known := given[fmt.Sprint(get(of, 0), ".", get(of, 1))]; known != nil {
-				return known
+		if attribute := v["Fn::GetAtt"]; attribute != nil && len(v) == 1 {
+			if value := values[fmt.Sprint(get(attribute, 0), ".", get(attribute, 1))]; value != nil {
+				return value
 			}
 		}
 		out := make(map[string]any, len(v))
-		for name, in := range v {
-			out[name] = replace(in, given)
+		for name, item := range v {
+			out[name] = replace(item, values)
 		}
 		return out
 	case []any:
 		out := make([]any, len(v))
-		for i, in := range v {
-			out[i] = replace(in, given)
+		for i, item := range v {
+			out[i] = replace(item, values)
 		}
 		return out
 	}
 	return v
 }
 
-// find gives a resource by its logical id, from whichever stack has it.
+// find returns a resource by its logical id, from any stack.
 func (a assembly) find(id string) resource {
 	for _, s := range a.stacks {
 		if r, ok := s.Resources[id]; ok {
@@ -263,7 +267,7 @@ func (a assembly) find(id string) resource {
 	return resource{}
 }
 
-// all gives the resources of a type in all stacks, by their logical ids.
+// all returns the resources of a type in all stacks, by their logical ids.
 func (a assembly) all(kind string) map[string]resource {
 	out := map[string]resource{}
 	for _, s := range a.stacks {
@@ -276,7 +280,7 @@ func (a assembly) all(kind string) map[string]resource {
 	return out
 }
 
-// only gives the one resource of a type.
+// only returns the only resource of a type.
 func (a assembly) only(t *testing.T, kind string) resource {
 	t.Helper()
 	found := a.all(kind)
@@ -286,7 +290,7 @@ func (a assembly) only(t *testing.T, kind string) resource {
 	return found[slices.Collect(maps.Keys(found))[0]]
 }
 
-// get walks properties by names and indexes; nil where there is nothing.
+// get returns the value in v at a path of names and indexes, or nil if there is none.
 func get(v any, path ...any) any {
 	for _, step := range path {
 		switch s := step.(type) {
@@ -304,8 +308,8 @@ func get(v any, path ...any) any {
 	return v
 }
 
-// render writes a value of a template as text, with what CloudFormation will
-// fill in by its name: ${Table.Arn}.
+// render returns a value of a template as text. References to values that CloudFormation resolves have the form
+// ${Table.Arn}.
 func render(v any) string {
 	m, ok := v.(map[string]any)
 	if !ok || len(m) != 1 {
@@ -315,28 +319,28 @@ func render(v any) string {
 		raw, _ := json.Marshal(v)
 		return string(raw)
 	}
-	for name, in := range m {
+	for name, arg := range m {
 		switch name {
 		case "Ref":
-			return fmt.Sprintf("${%s}", in)
+			return fmt.Sprintf("${%s}", arg)
 		case "Fn::Sub":
-			return render(in)
+			return render(arg)
 		case "Fn::GetAtt":
-			return fmt.Sprintf("${%s.%s}", get(in, 0), get(in, 1))
+			return fmt.Sprintf("${%s.%s}", get(arg, 0), get(arg, 1))
 		case "Fn::Join":
 			var out []string
-			parts, _ := get(in, 1).([]any)
+			parts, _ := get(arg, 1).([]any)
 			for _, p := range parts {
 				out = append(out, render(p))
 			}
-			return strings.Join(out, render(get(in, 0)))
+			return strings.Join(out, render(get(arg, 0)))
 		}
 	}
 	raw, _ := json.Marshal(v)
 	return string(raw)
 }
 
-// texts renders a value that is one or a list.
+// texts renders each value of a list, or a single value.
 func texts(v any) []string {
 	list, ok := v.([]any)
 	if !ok {

@@ -7,116 +7,145 @@ import (
 	"testing"
 
 	"github.com/gatewright/gatewright/infra/removals"
-	"github.com/gatewright/gatewright/shared/config"
+	"github.com/gatewright/gatewright/shared/core/config"
 )
 
-// TestRolesOfTasksAreTakenByECSAlone: those of tasks by tasks of this account, and the one that leads connections by ECS itself.
-func TestRolesOfTasksAreTakenByECSAlone(t *testing.T) {
-	for _, s := range declaredServices(settingsFor(t, serving(nil))) {
-		roles := synthesise(t, serving(nil)).of(t, s).all("AWS::IAM::Role")
+// TestTaskRolesAreAssumedOnlyByECS checks that only tasks of this account can assume the roles of tasks, and that only
+// ECS can assume the role that moves connections.
+func TestTaskRolesAreAssumedOnlyByECS(t *testing.T) {
+	for _, s := range serviceSpecs(settingsFor(t, servicesContext(nil))) {
+		roles := synthesize(t, servicesContext(nil)).serviceStack(t, s).all("AWS::IAM::Role")
 		if want := map[string]int{"relay": 2, gateway: 3}[s.Name]; len(roles) != want {
 			t.Errorf("%s has %d roles, want %d", s.Name, len(roles), want)
 		}
 		for id, role := range roles {
 			trust := get(role.Properties, "AssumeRolePolicyDocument", "Statement", 0)
-			by, of := get(trust, "Principal", "Service"), render(get(trust, "Condition", "StringEquals", "aws:SourceAccount"))
+			service, account := get(trust, "Principal", "Service"),
+				render(get(trust, "Condition", "StringEquals", "aws:SourceAccount"))
 			want := []any{"ecs-tasks.amazonaws.com", "${AWS::AccountId}"}
 			if strings.HasPrefix(id, "Shift") {
 				want = []any{"ecs.amazonaws.com", "null"}
 			}
-			if got := []any{by, of}; !slices.Equal(got, want) {
-				t.Errorf("%s of %s is taken by %v, want %v", id, s.Name, got, want)
+			if got := []any{service, account}; !slices.Equal(got, want) {
+				t.Errorf("principal and account of the role %s of %s = %v, want %v", id, s.Name, got, want)
 			}
 		}
 	}
 }
 
-// TestWhatTasksReadIsAskedFor before a deployment: the certificate of each service, by the name that its tasks read.
-func TestWhatTasksReadIsAskedFor(t *testing.T) {
-	a := synthesise(t, serving(nil))
+// TestDeploymentVerifiesTaskParameters checks that removals.Stack.Parameters, whose parameters a deployment verifies,
+// returns the parameter with the certificate of each service.
+func TestDeploymentVerifiesTaskParameters(t *testing.T) {
+	a := synthesize(t, servicesContext(nil))
 	var stack removals.Stack
 	stack.Templates = map[string]removals.Template{}
 	for file, raw := range a.raw {
-		var one removals.Template
-		if err := json.Unmarshal(raw, &one); err != nil {
+		var tmpl removals.Template
+		if err := json.Unmarshal(raw, &tmpl); err != nil {
 			t.Fatal(err)
 		}
-		stack.Templates[file] = one
+		stack.Templates[file] = tmpl
 	}
-	if got, want := stack.Parameters(), []string{"/gatewright/dev/gateway-certificate", "/gatewright/dev/relay-certificate"}; !slices.Equal(got, want) {
-		t.Errorf("%v are asked for, want %v", got, want)
+	got, want := stack.Parameters(), []string{"/gatewright/dev/gateway-certificate", "/gatewright/dev/relay-certificate"}
+	if !slices.Equal(got, want) {
+		t.Errorf("Parameters() = %v, want %v", got, want)
 	}
 }
 
-// TestTasksBeginWhenTheyCan: a service is made after what its first tasks need, or they fail and with them the whole installation: what starts them
-// may pull and read, they may use the table, and there is a way out, and a listener before which no group takes targets.
-func TestTasksBeginWhenTheyCan(t *testing.T) {
-	for _, s := range declaredServices(settingsFor(t, serving(nil))) {
-		a := synthesise(t, serving(nil)).of(t, s)
-		runs := a.only(t, "AWS::ECS::Service")
-		want := map[string][]string{"relay": {"Listener", "RouteToInternet", "StartPolicy", "TaskPolicy"}, gateway: {"RouteToInternet", "ShiftPolicy", "StartPolicy", "TaskPolicy"}}[s.Name]
-		if after := slices.Sorted(slices.Values(runs.DependsOn)); !slices.Equal(after, want) {
-			t.Errorf("%s is made after %v, want %v", s.Name, after, want)
+// TestTasksStartAfterTheirDependencies checks that a service is created after everything that its first tasks need:
+// otherwise the tasks fail, and with them the creation of the whole installation. ECS needs permissions to pull the
+// image and read the certificate. The tasks need access to the table, a route to the internet, and a listener, without
+// which a target group has no targets.
+func TestTasksStartAfterTheirDependencies(t *testing.T) {
+	for _, s := range serviceSpecs(settingsFor(t, servicesContext(nil))) {
+		a := synthesize(t, servicesContext(nil)).serviceStack(t, s)
+		service := a.only(t, "AWS::ECS::Service")
+		want := map[string][]string{
+			"relay": {"Listener", "RouteToInternet", "StartPolicy", "TaskPolicy"},
+			gateway: {"RouteToInternet", "ShiftPolicy", "StartPolicy", "TaskPolicy"},
+		}[s.Name]
+		if after := slices.Sorted(slices.Values(service.DependsOn)); !slices.Equal(after, want) {
+			t.Errorf("dependencies of the service %s = %v, want %v", s.Name, after, want)
 		}
-		for id, of := range map[string]string{"RouteToInternet": "InternetAttachment", "Balancer": "RouteToInternet"} {
-			if !slices.Contains(a.find(id).DependsOn, of) {
-				t.Errorf("%s of %s is made before %s", id, s.Name, of)
+		for id, dependency := range map[string]string{
+			"RouteToInternet": "InternetAttachment",
+			"Balancer":        "RouteToInternet",
+		} {
+			if !slices.Contains(a.find(id).DependsOn, dependency) {
+				t.Errorf("dependencies of %s of %s = %v, want %s in them", id, s.Name, a.find(id).DependsOn, dependency)
 			}
 		}
-		// A task that has started is asked for its health at once, and one that opens the table first is not killed for that.
-		if grace, _ := runs.Properties["HealthCheckGracePeriodSeconds"].(float64); grace < healthEvery*unhealthyAfter {
-			t.Errorf("%s is told unhealthy after %v s", s.Name, grace)
+		// The load balancer checks a task immediately after its start. The grace period keeps ECS from stopping a task
+		// that still opens the table.
+		if grace, _ := service.Properties["HealthCheckGracePeriodSeconds"].(float64); grace < healthCheckInterval*unhealthyThreshold {
+			t.Errorf("HealthCheckGracePeriodSeconds of %s = %v, want at least %v", s.Name, grace,
+				healthCheckInterval*unhealthyThreshold)
 		}
-		if runs.Properties["EnableExecuteCommand"] != false {
-			t.Errorf("somebody may run commands in the tasks of %s", s.Name)
+		if service.Properties["EnableExecuteCommand"] != false {
+			t.Errorf("EnableExecuteCommand of %s = %v, want false", s.Name, service.Properties["EnableExecuteCommand"])
 		}
-		if mode := get(a.container(t), "LogConfiguration", "Options", "mode"); mode != "non-blocking" {
-			t.Errorf("%s waits for its log: %v", s.Name, mode)
+		if mode := get(a.containerDefinition(t), "LogConfiguration", "Options", "mode"); mode != "non-blocking" {
+			t.Errorf("log mode of %s = %v, want non-blocking", s.Name, mode)
 		}
 	}
 }
 
-// TestTheLoadBalancerPassesConnectionsAsTheyAre, and tells a task that left in less time than the task waits for it.
-func TestTheLoadBalancerPassesConnectionsAsTheyAre(t *testing.T) {
-	for _, s := range declaredServices(settingsFor(t, serving(nil))) {
-		a := synthesise(t, serving(nil)).of(t, s)
-		attribute := func(of any, name string) any {
-			list, _ := of.([]any)
-			for _, one := range list {
-				if get(one, "Key") == name {
-					return get(one, "Value")
+// TestLoadBalancerPassesConnectionsUnchanged also checks that a task that shuts down reports itself as unhealthy for at
+// least one health check interval.
+func TestLoadBalancerPassesConnectionsUnchanged(t *testing.T) {
+	for _, s := range serviceSpecs(settingsFor(t, servicesContext(nil))) {
+		a := synthesize(t, servicesContext(nil)).serviceStack(t, s)
+		attribute := func(attributes any, name string) any {
+			list, _ := attributes.([]any)
+			for _, item := range list {
+				if get(item, "Key") == name {
+					return get(item, "Value")
 				}
 			}
 			return nil
 		}
-		at := a.only(t, "AWS::ElasticLoadBalancingV2::LoadBalancer").Properties
-		if attribute(at["LoadBalancerAttributes"], "load_balancing.cross_zone.enabled") != "true" || at["Scheme"] != "internet-facing" {
-			t.Errorf("the load balancer of %s is %v", s.Name, at)
+		properties := a.only(t, "AWS::ElasticLoadBalancingV2::LoadBalancer").Properties
+		if attribute(properties["LoadBalancerAttributes"], "load_balancing.cross_zone.enabled") != "true" ||
+			properties["Scheme"] != "internet-facing" {
+			t.Errorf("load balancer of %s = %v, want internet-facing with cross-zone balancing", s.Name, properties)
 		}
-		// Longer than a minute, below which NLB goes no further, and which many clients keep a connection for.
-		if idle := attribute(a.only(t, "AWS::ElasticLoadBalancingV2::Listener").Properties["ListenerAttributes"], "tcp.idle_timeout.seconds"); idle != "360" {
-			t.Errorf("idle connections of %s end after %v s", s.Name, idle)
+		// Many clients keep an idle connection for a minute, which is also the minimum of the load balancer. The
+		// timeout is longer.
+		idle := attribute(a.only(t, "AWS::ElasticLoadBalancingV2::Listener").Properties["ListenerAttributes"],
+			"tcp.idle_timeout.seconds")
+		if idle != "360" {
+			t.Errorf("idle timeout of %s = %v s, want 360", s.Name, idle)
 		}
 		for id, group := range a.all("AWS::ElasticLoadBalancingV2::TargetGroup") {
 			p := group.Properties
 			for name, want := range map[string]string{
-				"proxy_protocol_v2.enabled":                               "false", // which no process reads
+				"proxy_protocol_v2.enabled":                               "false", // the tasks do not parse the PROXY protocol
 				"target_health_state.unhealthy.draining_interval_seconds": "0", "deregistration_delay.timeout_seconds": "60",
 			} {
 				if got := attribute(p["TargetGroupAttributes"], name); got != want {
 					t.Errorf("%s of %s has %s %v, want %s", id, s.Name, name, got, want)
 				}
 			}
-			every, _ := p["HealthCheckIntervalSeconds"].(float64)
+			interval, _ := p["HealthCheckIntervalSeconds"].(float64)
 			timeout, _ := p["HealthCheckTimeoutSeconds"].(float64)
 			healthy, _ := p["HealthyThresholdCount"].(float64)
 			unhealthy, _ := p["UnhealthyThresholdCount"].(float64)
-			if every < 5 || timeout < 2 || timeout >= every || every*healthy > 30 || every*unhealthy > 60 || get(p, "Matcher", "HttpCode") != "200" {
-				t.Errorf("%s of %s is asked each %v s, for %v s, and believed after %v and %v, or %v", id, s.Name, every, timeout, healthy, unhealthy, p["Matcher"])
+			if interval < 5 || timeout < 2 || timeout >= interval {
+				t.Errorf("%s of %s: interval = %v s, timeout = %v s, want at least 5 and 2, and the timeout less", id, s.Name,
+					interval, timeout)
 			}
-			// A process that announces its end answers 503, and is led nobody to before it stops to take them.
-			if s.Announce > 0 && config.DefaultAnnounce.Seconds() < every {
-				t.Errorf("%s announces its end for %s, and is asked each %v s", s.Name, config.DefaultAnnounce, every)
+			if interval*healthy > 30 || interval*unhealthy > 60 {
+				t.Errorf("%s of %s: interval = %v s for %v and %v checks, want at most 30 s and 60 s", id, s.Name, interval,
+					healthy, unhealthy)
+			}
+			if get(p, "Matcher", "HttpCode") != "200" {
+				t.Errorf("%s of %s: Matcher = %v, want 200", id, s.Name, p["Matcher"])
+			}
+			// A process that announces its end responds to health checks with 503 before it stops accepting
+			// connections. The load balancer must notice that in time.
+			if s.Announce > 0 && config.DefaultAnnounce.Seconds() < interval {
+				t.Errorf("health check interval of %s = %v s, want at most %s, the time that it announces its end", s.Name,
+					interval, config.DefaultAnnounce)
 			}
 		}
 	}

@@ -11,97 +11,97 @@ import (
 	"github.com/aws/jsii-runtime-go"
 )
 
-// tree is the tree of an API's paths. The management API's stands in a nested
-// stack of its own, and its methods in several others, so that no stack comes near
-// CloudFormation's 500 resources.
+// tree is the tree of an API's paths. The management API's tree has its own nested stack, and its
+// methods are in several others, so that no stack comes near CloudFormation's limit of 500 resources.
 //
-// Which stack a part is in, and what it is called there, follows from its path
-// alone. CloudFormation makes what is new before it removes what is not there any
-// more, also of a part that has only moved or got another name: API Gateway refuses
-// the second of a path. A stack for each function would move a method with its
-// operation.
+// The stack and the logical id of each path and method depend only on the path. CloudFormation creates new resources
+// before it deletes old ones, even if a resource has only moved to another stack or has another logical id. API Gateway
+// refuses a second resource for the same path, so such an update would fail. With one stack per function, a method
+// would move whenever its operation moves to another function.
 type tree struct {
 	api    constructs.Construct
-	rest   awsapigateway.CfnRestApi
+	cfnAPI awsapigateway.CfnRestApi
 	nested bool
 	scopes map[string]constructs.Construct
-	// restID is the id of the API, and resources are those of the resources of paths.
+	// restID is the id of the API. resources has the ids of the API's resources by their paths.
 	restID    *string
 	resources map[string]*string
 }
 
-func newTree(api constructs.Construct, rest awsapigateway.CfnRestApi, name string) *tree {
+func newTree(api constructs.Construct, cfnAPI awsapigateway.CfnRestApi, name string) *tree {
 	return &tree{
-		api: api, rest: rest, nested: name == management,
-		scopes: map[string]constructs.Construct{}, restID: rest.Ref(), resources: map[string]*string{},
+		api: api, cfnAPI: cfnAPI, nested: name == management,
+		scopes: map[string]constructs.Construct{}, restID: cfnAPI.Ref(), resources: map[string]*string{},
 	}
 }
 
-// Names of nested stacks. No service has such: names of services are single words.
+// These are names of nested stacks. They differ from the names of services, which are single words.
 const (
-	paths   = "the-paths"
-	methods = "the-methods"
+	pathsStack   = "the-paths"
+	methodsStack = "the-methods"
 )
 
-// methodStacks is how many stacks share the methods, for ever: a path of another
-// number may move. API Gateway takes 300 paths of an API, which have some 900 methods
-// at most; a stack takes 500 resources and 200 parameters.
+// methodStacks is the number of stacks for methods. It can never change, because methods would move to other stacks.
+// API Gateway allows 300 paths in an API, which have at most about 900 methods. CloudFormation allows 500 resources and
+// 200 parameters in a stack.
 const methodStacks = 8
 
-// methodsOf is the name of the nested stack with the methods of a path.
+// methodsOf returns the name of the nested stack with the methods of a path.
 func methodsOf(path string) string {
 	sum := sha256.Sum256([]byte(path))
-	return fmt.Sprintf("%s-%d", methods, sum[0]%methodStacks)
+	return fmt.Sprintf("%s-%d", methodsStack, sum[0]%methodStacks)
 }
 
-// scope is where a part of the tree belongs: paths, or a stack of methods.
+// scope returns the scope for a part of the tree: part is pathsStack, or the name of a stack of methods.
 func (t *tree) scope(part string) constructs.Construct {
 	if !t.nested {
 		return t.api
 	}
 	if t.scopes[part] == nil {
-		t.scopes[part] = awscdk.NewNestedStack(t.api, jsii.String(exported(part)), &awscdk.NestedStackProps{
+		t.scopes[part] = awscdk.NewNestedStack(t.api, jsii.String(logicalID(part)), &awscdk.NestedStackProps{
 			Description: jsii.Sprintf("The tree of the management API: %s", strings.TrimPrefix(part, "the-")),
 		})
 	}
 	return t.scopes[part]
 }
 
-// chain makes CloudFormation create the stacks of the tree one after the other, and delete them in the opposite order. API Gateway's control
-// plane takes ten calls a second of an account, and a method needs three: stacks that are created at the same time would exceed that.
+// chain makes CloudFormation create the stacks of the tree one after the other, and delete them
+// in the opposite order. API Gateway's control plane allows ten calls per second in an account,
+// and a method needs three: stacks that are created at the same time would exceed that.
 func (t *tree) chain() {
 	if !t.nested {
 		return
 	}
-	var before awscdk.CfnResource
+	var previous awscdk.CfnResource
 	for _, part := range sortedKeys(t.scopes) {
-		if part == paths {
-			continue // methods need the paths anyway
+		if part == pathsStack {
+			continue // methods depend on the paths anyway
 		}
-		of := awscdk.Stack_Of(t.scopes[part]).NestedStackResource()
-		if before != nil {
-			of.AddDependency(before)
+		nested := awscdk.Stack_Of(t.scopes[part]).NestedStackResource()
+		if previous != nil {
+			nested.AddDependency(previous)
 		}
-		before = of
+		previous = nested
 	}
 }
 
-// resource makes the resource of a path, and those above it, unless it is
-// there, and gives its id.
+// resource returns the id of the resource of a path. It creates the resource, and the resources above it, if they do
+// not exist yet.
 func (t *tree) resource(path string) *string {
 	if path == "" || path == "/" {
-		return t.rest.AttrRootResourceId()
+		return t.cfnAPI.AttrRootResourceId()
 	}
 	if id, ok := t.resources[path]; ok {
 		return id
 	}
 	i := strings.LastIndexByte(path, '/')
 	parent := t.resource(path[:i])
-	t.resources[path] = awsapigateway.NewCfnResource(t.scope(paths), jsii.String(pathID(path)), &awsapigateway.CfnResourceProps{
-		RestApiId: t.restID, ParentId: parent, PathPart: jsii.String(path[i+1:]),
-	}).Ref()
+	t.resources[path] = awsapigateway.NewCfnResource(t.scope(pathsStack), jsii.String(pathID(path)),
+		&awsapigateway.CfnResourceProps{
+			RestApiId: t.restID, ParentId: parent, PathPart: jsii.String(path[i+1:]),
+		}).Ref()
 	return t.resources[path]
 }
 
-// pathID is what the resource of a path is called in its stack.
-func pathID(path string) string { return "Path" + digest(path) }
+// pathID returns the logical id of the resource of a path.
+func pathID(path string) string { return "Path" + shortDigest(path) }

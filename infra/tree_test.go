@@ -11,18 +11,18 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/gatewright/gatewright/shared/api"
+	"github.com/gatewright/gatewright/shared/management/api"
 )
 
-// variable is one of a path, whatever it is called.
-var variable = regexp.MustCompile(`\{[^}]*\}`)
+// pathVariable matches a variable in a path, with any name.
+var pathVariable = regexp.MustCompile(`\{[^}]*\}`)
 
-// shapeOf is a path without the names of its variables.
-func shapeOf(path string) string { return variable.ReplaceAllString(path, "{}") }
+// shapeOf returns a path without the names of its variables.
+func shapeOf(path string) string { return pathVariable.ReplaceAllString(path, "{}") }
 
-// placesOf are the parts of an API's tree: for the shape of each path, and of each of
-// its methods, where it is and what it is called there.
-func placesOf(routes []route) map[string]string {
+// placementsOf returns the place of each path and method of an API's tree: its logical id, its path, and the stack of a
+// method. The keys have no names of variables.
+func placementsOf(routes []route) map[string]string {
 	out := map[string]string{}
 	for _, r := range routes {
 		out[r.method+" "+shapeOf(r.path)] = fmt.Sprint(methodsOf(r.path), " ", methodID(r), " of ", r.path)
@@ -33,10 +33,10 @@ func placesOf(routes []route) map[string]string {
 	return out
 }
 
-// rearranged gives declarations in another order, with other names of parameters,
-// without some of the operations and with others that nobody has declared.
-func rearranged(rt *rapid.T, fs []declared) []declared {
-	out := rapid.Permutation(fs).Draw(rt, "groups")
+// rearrange returns the declarations of specs in a random order. It renames parameters, removes some operations and
+// adds others.
+func rearrange(rt *rapid.T, specs []functionSpec) []functionSpec {
+	out := rapid.Permutation(specs).Draw(rt, "groups")
 	for i, f := range out {
 		if len(f.routes) == 0 {
 			continue
@@ -44,61 +44,67 @@ func rearranged(rt *rapid.T, fs []declared) []declared {
 		operations := rapid.Permutation(f.routes).Draw(rt, "operations of "+f.name)
 		operations = operations[rapid.IntRange(0, min(2, len(operations))).Draw(rt, "removed of "+f.name):]
 		for n, o := range operations {
-			if o.Slashed == "" && rapid.Bool().Draw(rt, "renamed") {
-				operations[n].Path = variable.ReplaceAllString(o.Path, "{renamed}")
+			if o.SlashParameter == "" && rapid.Bool().Draw(rt, "renamed") {
+				operations[n].Path = pathVariable.ReplaceAllString(o.Path, "{renamed}")
 			}
 		}
 		out[i].routes = operations
 	}
-	added := declared{name: "added"}
+	added := functionSpec{name: "added"}
 	for n := range rapid.IntRange(0, 3).Draw(rt, "added") {
-		above := rapid.SampledFrom([]string{"/v1", "/v1/accounts/{anotherName}", "/v1/accounts/{a}/key-buckets/{b}/consumers/{c}", "/v1/metering/{m}/plans/{p}", "/docs/{d}"}).Draw(rt, "above")
-		added.routes = append(added.routes, api.Declaration{ID: fmt.Sprintf("added_%d", n), Method: "GET", Path: fmt.Sprintf("%s/added-%d/{id}", above, n)})
+		parent := rapid.SampledFrom([]string{
+			"/v1", "/v1/accounts/{anotherName}",
+			"/v1/accounts/{a}/key-buckets/{b}/consumers/{c}", "/v1/metering/{m}/plans/{p}", "/docs/{d}",
+		}).Draw(rt, "above")
+		added.routes = append(added.routes, api.Declaration{
+			ID: fmt.Sprintf("added_%d", n), Method: "GET",
+			Path: fmt.Sprintf("%s/added-%d/{id}", parent, n),
+		})
 	}
 	return slices.Insert(out, rapid.IntRange(0, len(out)).Draw(rt, "place"), added)
 }
 
-// TestNoOperationMovesThePathsOfOthers: neither their names nor the stack that they
-// are in, nor what they are called there, depend on what else there is.
-func TestNoOperationMovesThePathsOfOthers(t *testing.T) {
-	fs := declaredFunctions(settingsFor(t, needed(nil)))
-	routes, err := routesOf(fs)
+// TestOperationsDoNotMoveOtherPaths checks that the names, stacks and logical ids of paths do not depend on other
+// operations.
+func TestOperationsDoNotMoveOtherPaths(t *testing.T) {
+	specs := functionSpecs(settingsFor(t, minimalContext(nil)))
+	routes, err := routesOf(specs)
 	if err != nil {
 		t.Fatal(err)
 	}
-	before := placesOf(routes)
+	before := placementsOf(routes)
 	rapid.Check(t, func(rt *rapid.T) {
-		routes, err := routesOf(rearranged(rt, fs))
+		routes, err := routesOf(rearrange(rt, specs))
 		if err != nil {
 			rt.Fatal(err)
 		}
-		after := placesOf(routes)
-		both := 0
-		for at, place := range after {
-			if before[at] != "" {
-				both++
+		after := placementsOf(routes)
+		common := 0
+		for key, placement := range after {
+			if before[key] != "" {
+				common++
 			}
-			if before[at] != "" && before[at] != place {
-				rt.Errorf("%s was %s, and is %s", at, before[at], place)
+			if before[key] != "" && before[key] != placement {
+				rt.Errorf("%s is %s, want %s as before", key, placement, before[key])
 			}
 		}
-		if both < len(before)/2 {
-			rt.Fatalf("only %d of %d places remain: the property says nothing", both, len(before))
+		if common < len(before)/2 {
+			rt.Fatalf("%d of %d places remain, want at least half: otherwise the property proves nothing", common, len(before))
 		}
 	})
 }
 
-// withFunction gives a function of these operations, and it its code.
-func (s Settings) withFunction(t *testing.T, name string, operations ...api.Declaration) declared {
+// withFunction returns a function with these operations, and creates its asset folder.
+func (s Settings) withFunction(t *testing.T, name string, operations ...api.Declaration) functionSpec {
 	t.Helper()
 	if err := os.MkdirAll(s.asset(name), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	return declared{name: name, timeout: requestTimeout, memory: 128, routes: operations}
+	return functionSpec{name: name, timeout: requestTimeout, memory: 128, routes: operations}
 }
 
-// apiTexts are the resources of API Gateway but its deployments, by stack and logical id.
-func (a assembly) apiTexts() map[string]string {
+// apiResourceJSON returns the properties of all resources of API Gateway except deployments, by stack and logical id.
+func (a assembly) apiResourceJSON() map[string]string {
 	out := map[string]string{}
 	for file, stack := range a.stacks {
 		for id, r := range stack.Resources {
@@ -111,51 +117,51 @@ func (a assembly) apiTexts() map[string]string {
 	return out
 }
 
-// TestOrderOfDeclarationsChangesNothing of either API, in the templates themselves, also where
-// two functions share a path.
+// TestOrderOfDeclarationsChangesNothing checks that the resources of both APIs do not depend on the order of
+// declarations, even if two functions share a path.
 func TestOrderOfDeclarationsChangesNothing(t *testing.T) {
-	s := settingsFor(t, needed(nil))
-	a, fs := withAdded(t)
-	before := a.apiTexts()
-	slices.Reverse(fs)
-	for i, f := range fs {
+	s := settingsFor(t, minimalContext(nil))
+	a, specs := withAddedFunctions(t)
+	before := a.apiResourceJSON()
+	slices.Reverse(specs)
+	for i, f := range specs {
 		writeAsset(t, s, f.name)
-		fs[i].routes = slices.Clone(f.routes)
-		slices.Reverse(fs[i].routes)
+		specs[i].routes = slices.Clone(f.routes)
+		slices.Reverse(specs[i].routes)
 	}
-	after := synthesiseOf(t, s, fs).apiTexts()
+	after := synthesizeWith(t, s, specs).apiResourceJSON()
 	if len(before) < 100 {
-		t.Errorf("the APIs have %d parts only", len(before))
+		t.Errorf("the APIs have %d resources, want at least 100", len(before))
 	}
-	for at, text := range before {
-		if after[at] != text {
-			t.Errorf("%s was\n%s\nand is\n%s", at, text, after[at])
+	for id, text := range before {
+		if after[id] != text {
+			t.Errorf("%s after the reversal =\n%s\nwant\n%s", id, after[id], text)
 		}
 	}
 	if len(after) != len(before) {
-		t.Errorf("there are %d parts of APIs, and were %d", len(after), len(before))
+		t.Errorf("the APIs have %d resources, want %d as before", len(after), len(before))
 	}
 }
 
-// TestOperationsOfAGroupThatIsFirstMoveNothing: a group of a new name, before all
-// others, with operations on paths of theirs and parameters called otherwise.
-func TestOperationsOfAGroupThatIsFirstMoveNothing(t *testing.T) {
-	before := synthesise(t, needed(nil)).parts(t)
-	a, _ := withAdded(t)
-	after := a.parts(t)
-	for _, was := range before {
-		is := after[slices.IndexFunc(after, was.same)]
-		if is.stack != was.stack || is.id != was.id {
-			t.Errorf("%s was %s in %s, and is %s in %s", was, was.id, was.stack, is.id, is.stack)
+// TestAddedFirstGroupMovesNoResources adds a group before all others, with operations on existing paths and with other
+// parameter names. The existing resources must keep their stacks and logical ids.
+func TestAddedFirstGroupMovesNoResources(t *testing.T) {
+	before := synthesize(t, minimalContext(nil)).apiResources(t)
+	a, _ := withAddedFunctions(t)
+	after := a.apiResources(t)
+	for _, old := range before {
+		current := after[slices.IndexFunc(after, old.sameAs)]
+		if current.stack != old.stack || current.id != old.id {
+			t.Errorf("%s is %s in %s, want %s in %s as before", old, current.id, current.stack, old.id, old.stack)
 		}
 	}
 	if want := len(before) + 4; len(after) != want { // a path and three methods
-		t.Errorf("there are %d parts, want %d", len(after), want)
+		t.Errorf("the APIs have %d resources, want %d", len(after), want)
 	}
 }
 
-// TestVariablesOfAPathAreTold apart, and by the path alone.
-func TestVariablesOfAPathAreToldApart(t *testing.T) {
+// TestPathVariablesAreUnique checks that the names of variables are unique and depend only on the path.
+func TestPathVariablesAreUnique(t *testing.T) {
 	for path, want := range map[string]string{
 		"/v1/accounts":                              "/v1/accounts",
 		"/v1/accounts/{a}/keys/{b}":                 "/v1/accounts/{accounts}/keys/{keys}",
@@ -164,8 +170,8 @@ func TestVariablesOfAPathAreToldApart(t *testing.T) {
 		"/{a}/b":                                    "/{root}/b",
 		"/v1/environments/{a}/branches/{slashed}/x": "/v1/environments/{environments}/branches/{proxy+}",
 	} {
-		if got := routePath(api.Declaration{Path: path, Slashed: "{slashed}"}); got != want {
-			t.Errorf("%s is at %s, want %s", path, got, want)
+		if got := routePath(api.Declaration{Path: path, SlashParameter: "{slashed}"}); got != want {
+			t.Errorf("routePath(%s) = %s, want %s", path, got, want)
 		}
 	}
 }

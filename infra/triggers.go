@@ -11,30 +11,30 @@ import (
 	"github.com/aws/constructs-go/constructs/v10"
 	"github.com/aws/jsii-runtime-go"
 
-	"github.com/gatewright/gatewright/shared/trigger"
-	"github.com/gatewright/gatewright/shared/trigger/timetable"
+	"github.com/gatewright/gatewright/shared/runtime/trigger"
+	"github.com/gatewright/gatewright/shared/runtime/trigger/timetable"
 )
 
-// Bounds of the stream's calls.
+// These are the limits of the stream's calls.
 const (
-	streamBatch    = 100
-	streamAttempts = 10
-	streamParallel = 4 // batches of one shard at a time, in order for each item
+	streamBatchSize   = 100
+	streamMaxRetries  = 10
+	streamParallelism = 4 // batches of one shard at a time, in order for each item
 )
 
-// newTriggers connects a function with what calls it.
+// newTriggers connects a function with its triggers.
 func newTriggers(scope constructs.Construct, s Settings, d data, f *function) error {
-	for _, e := range f.on {
+	for _, e := range f.triggers {
 		switch {
 		case e.ObjectCreated != "":
 			newUploadTrigger(scope, d, f, e.ObjectCreated)
 		case e.StreamRecords:
-			newStreamTrigger(scope, d, f, e, s.matching(e))
+			newStreamTrigger(scope, d, f, e, s.filterPattern(e))
 		case e.Schedule != nil:
 			if err := newSchedule(scope, s, f, *e.Schedule); err != nil {
 				return err
 			}
-		case e.HTTP, e.Invoked: // its own API, or nothing at all
+		case e.HTTP, e.Invoked: // called through its own API, or without a trigger
 		default:
 			return fmt.Errorf("function %s declares an event of no kind", f.name)
 		}
@@ -42,75 +42,78 @@ func newTriggers(scope constructs.Construct, s Settings, d data, f *function) er
 	return nil
 }
 
-// newUploadTrigger has the bucket tell the function of new objects. The
-// permission names the bucket by its spelled-out ARN and has to be there first.
+// newUploadTrigger makes the bucket notify the function of new objects. The permission names the bucket by its literal
+// ARN and has to exist before the bucket.
 func newUploadTrigger(scope constructs.Construct, d data, f *function, prefix string) {
-	// Whoever makes a bucket of that name in another account must not call it.
-	permission := f.permit(scope, "CalledByBucket"+digest(prefix), "s3.amazonaws.com", d.bucketARN, awscdk.Aws_ACCOUNT_ID())
+	// A bucket with the same name in another account must not call the function.
+	permission := f.allowInvoke(scope, "CalledByBucket"+shortDigest(prefix), "s3.amazonaws.com", d.bucketARN,
+		awscdk.Aws_ACCOUNT_ID())
 	d.bucket.AddDependency(permission)
-	*d.notified = append(*d.notified, &awss3.CfnBucket_LambdaConfigurationProperty{
+	*d.notifications = append(*d.notifications, &awss3.CfnBucket_LambdaConfigurationProperty{
 		Event:    jsii.String("s3:ObjectCreated:*"),
 		Function: f.alias.Ref(),
 		Filter: &awss3.CfnBucket_NotificationFilterProperty{S3Key: &awss3.CfnBucket_S3KeyFilterProperty{
 			Rules: &[]any{&awss3.CfnBucket_FilterRuleProperty{Name: jsii.String("prefix"), Value: &prefix}},
 		}},
 	})
-	d.bucket.SetNotificationConfiguration(&awss3.CfnBucket_NotificationConfigurationProperty{LambdaConfigurations: d.notified})
+	d.bucket.SetNotificationConfiguration(
+		&awss3.CfnBucket_NotificationConfigurationProperty{LambdaConfigurations: d.notifications})
 }
 
-// matching is the filter of an event's records. MiniStack takes a pattern's
-// absent parent for one that does not match, and would hold back every record.
-func (s Settings) matching(e trigger.Event) string {
+// filterPattern returns the filter of an event's records. For MiniStack it returns no filter: MiniStack does not match
+// a pattern on a field whose parent is absent, and would deliver no record.
+func (s Settings) filterPattern(e trigger.Event) string {
 	if s.Emulator == miniStack {
 		return ""
 	}
 	return e.FilterPattern
 }
 
-// newStreamTrigger gives the function the table's stream. What it fails at for
-// good goes to a queue, with an alarm: a sweep picks the operation up anyway.
-func newStreamTrigger(scope constructs.Construct, d data, f *function, e trigger.Event, matching string) {
-	id := exported(f.name)
-	queue := newDeadLetters(scope, id+"DeadLetters", nil)
+// newStreamTrigger connects the function with the table's stream. Records that fail in all attempts go to a queue with
+// an alarm. A sweep continues the operations of these records later.
+func newStreamTrigger(scope constructs.Construct, d data, f *function, e trigger.Event, pattern string) {
+	id := logicalID(f.name)
+	queue := newDeadLetterQueue(scope, id+"DeadLetters", nil)
 	f.deadLetters = queue
 	f.statements = append(f.statements,
 		allow([]any{"dynamodb:DescribeStream", "dynamodb:GetRecords", "dynamodb:GetShardIterator"}, d.table.AttrStreamArn()),
-		// The service takes no resource for this one.
+		// This action has no resource.
 		allow([]any{"dynamodb:ListStreams"}, "*"),
 		allow([]any{"sqs:SendMessage"}, queue.AttrArn()))
 	var filter any
-	if matching != "" {
+	if pattern != "" {
 		filter = &awslambda.CfnEventSourceMapping_FilterCriteriaProperty{
-			Filters: &[]any{&awslambda.CfnEventSourceMapping_FilterProperty{Pattern: &matching}},
+			Filters: &[]any{&awslambda.CfnEventSourceMapping_FilterProperty{Pattern: &pattern}},
 		}
 	}
-	f.mappings = append(f.mappings, awslambda.NewCfnEventSourceMapping(scope, jsii.String(id+"Stream"), &awslambda.CfnEventSourceMappingProps{
-		FilterCriteria:                 filter,
-		FunctionName:                   f.alias.Ref(),
-		EventSourceArn:                 d.table.AttrStreamArn(),
-		StartingPosition:               jsii.String("TRIM_HORIZON"),
-		BatchSize:                      jsii.Number(streamBatch),
-		ParallelizationFactor:          jsii.Number(streamParallel),
-		MaximumRetryAttempts:           jsii.Number(streamAttempts),
-		BisectBatchOnFunctionError:     jsii.Bool(true),
-		MaximumBatchingWindowInSeconds: jsii.Number(e.Gather.Seconds()),
-		FunctionResponseTypes:          jsii.Strings("ReportBatchItemFailures"),
-		DestinationConfig: &awslambda.CfnEventSourceMapping_DestinationConfigProperty{
-			OnFailure: &awslambda.CfnEventSourceMapping_OnFailureProperty{Destination: queue.AttrArn()},
-		},
-	}))
+	f.mappings = append(f.mappings, awslambda.NewCfnEventSourceMapping(scope, jsii.String(id+"Stream"),
+		&awslambda.CfnEventSourceMappingProps{
+			FilterCriteria:                 filter,
+			FunctionName:                   f.alias.Ref(),
+			EventSourceArn:                 d.table.AttrStreamArn(),
+			StartingPosition:               jsii.String("TRIM_HORIZON"),
+			BatchSize:                      jsii.Number(streamBatchSize),
+			ParallelizationFactor:          jsii.Number(streamParallelism),
+			MaximumRetryAttempts:           jsii.Number(streamMaxRetries),
+			BisectBatchOnFunctionError:     jsii.Bool(true),
+			MaximumBatchingWindowInSeconds: jsii.Number(e.BatchWindow.Seconds()),
+			FunctionResponseTypes:          jsii.Strings("ReportBatchItemFailures"),
+			DestinationConfig: &awslambda.CfnEventSourceMapping_DestinationConfigProperty{
+				OnFailure: &awslambda.CfnEventSourceMapping_OnFailureProperty{Destination: queue.AttrArn()},
+			},
+		}))
 }
 
-// newSchedule calls the function regularly, under a role that may do just that.
+// newSchedule creates a schedule that calls the function, and a role that allows only these calls.
 func newSchedule(scope constructs.Construct, s Settings, f *function, e trigger.Schedule) error {
 	if e.Cron != "" && s.Cron != "" {
 		e.Cron = s.Cron
 	}
-	table, err := timetable.Of(e)
+	table, err := timetable.Parse(e)
 	if err != nil {
 		return fmt.Errorf("function %s: %w", f.name, err)
 	}
-	id := exported(f.name) + exported(e.Name)
+	id := logicalID(f.name) + logicalID(e.Name)
 	role := awsiam.NewCfnRole(scope, jsii.String(id+"ScheduleRole"), &awsiam.CfnRoleProps{
 		AssumeRolePolicyDocument: map[string]any{
 			"Version": "2012-10-17",
@@ -135,9 +138,11 @@ func newSchedule(scope constructs.Construct, s Settings, f *function, e trigger.
 		Target: &awsscheduler.CfnSchedule_TargetProperty{
 			Arn: f.alias.Ref(), RoleArn: role.AttrArn(),
 			Input: jsii.Sprintf(`{"schedule":%q}`, e.Name),
-			// Of handing the call to Lambda; what Lambda makes of one that fails is newRetries'.
+			// The scheduler repeats the call if Lambda does not accept it. newRetries configures the retries of an
+			// accepted call that fails.
 			RetryPolicy: &awsscheduler.CfnSchedule_RetryPolicyProperty{
-				MaximumRetryAttempts: jsii.Number(f.retries.Attempts), MaximumEventAgeInSeconds: jsii.Number(f.retries.MaxAge.Seconds()),
+				MaximumRetryAttempts:     jsii.Number(f.retries.Attempts),
+				MaximumEventAgeInSeconds: jsii.Number(f.retries.MaxAge.Seconds()),
 			},
 		},
 	})

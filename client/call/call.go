@@ -1,9 +1,9 @@
-// Package call asks operations of the management API, by their names and arguments: it writes the request, waits where it is told to,
-// asks again what is safe to ask again, and has a problem be an error.
+// Package call calls operations of the management API, by their names and arguments. It sends the request, waits if the
+// API demands a pause, repeats requests that are safe to repeat, and returns problems as errors.
 //
-// What it is not: it knows no operation. Their declarations are package apitools', which are made of the API's own.
+// It defines no operations: their declarations are in package apitools, which is generated from the API's OpenAPI document.
 //
-// Read call.go first, then problem.go; try.go has the rules for asking again.
+// Read call.go first, then problem.go. retry.go has the rules for repeating requests.
 package call
 
 import (
@@ -25,88 +25,90 @@ import (
 
 	"github.com/gatewright/gatewright/client/exit"
 	"github.com/gatewright/gatewright/client/profile"
-	"github.com/gatewright/gatewright/shared/apitools"
-	"github.com/gatewright/gatewright/shared/mcp"
-	"github.com/gatewright/gatewright/shared/project"
-	"github.com/gatewright/gatewright/shared/release"
-	"github.com/gatewright/gatewright/shared/webroots"
+	"github.com/gatewright/gatewright/shared/base/release"
+	"github.com/gatewright/gatewright/shared/base/webroots"
+	"github.com/gatewright/gatewright/shared/format/mcp"
+	"github.com/gatewright/gatewright/shared/format/project"
+	"github.com/gatewright/gatewright/shared/management/apitools"
 )
 
-// mostAnswer bounds what is read of an answer, in bytes: answers of the API have 6 MB at most.
-const mostAnswer = 64 << 20
+// maxResponseSize is the maximum size of a response that is read, in bytes. Responses of the API have 6 MB at most.
+const maxResponseSize = 64 << 20
 
-// API asks one installation.
+// API is a client of one installation.
 type API struct {
-	// Access says where it is, and as whom to ask.
+	// Access has the address of the installation and the key.
 	Access profile.Access
-	// HTTP sends requests. It follows no redirect (Client).
+	// HTTP sends requests. It follows no redirects (NewHTTPClient).
 	HTTP *http.Client
-	// Sleep waits, or ends with the context.
+	// Sleep waits, or returns an error when the context ends.
 	Sleep func(context.Context, time.Duration) error
-	// Waits is told of a wait before the next try, and why; nil for nobody.
-	Waits func(why string, wait time.Duration)
+	// OnWait is called before each wait with the reason and the duration, if it is not nil.
+	OnWait func(reason string, wait time.Duration)
 }
 
-// Client sends requests, and leaves a redirect to whoever has asked: a key goes to no other place than the one it is for. What
-// goes by plain HTTP goes to this machine and through no proxy, whatever the DNS says of a name such as api.localhost.
-func Client() *http.Client {
-	transport := http.DefaultTransport.(*http.Transport).Clone() //nolint:errcheck // it is one
+// NewHTTPClient returns an HTTP client that follows no redirects, so that a key is sent only to the installation's
+// address. Plain HTTP is sent only to this machine and never through a proxy. If the DNS resolves a name such as
+// api.localhost to another machine, the request fails.
+func NewHTTPClient() *http.Client {
+	transport := http.DefaultTransport.(*http.Transport).Clone() //nolint:errcheck // it is an *http.Transport
 	transport.ResponseHeaderTimeout = time.Minute
-	transport.Proxy = plainGoesDirect(http.ProxyFromEnvironment)
+	transport.Proxy = bypassProxyForHTTP(http.ProxyFromEnvironment)
 	transport.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
 		d := net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second}
-		if host, _, err := net.SplitHostPort(address); err == nil && profile.Loopback(host) {
-			d.Control = thisMachine
+		if host, _, err := net.SplitHostPort(address); err == nil && profile.IsLoopback(host) {
+			d.Control = requireLoopback
 		}
 		return d.DialContext(ctx, network, address)
 	}
 	return &http.Client{
-		Transport:     oneProtocol{transport},
+		Transport:     noSwitchTransport{transport},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 }
 
-// errSwitched is for an answer that goes over to another protocol, for which no request asks.
-var errSwitched = errors.New("it answers 101, and was not asked for another protocol: check that it is the address of a management API")
+// errProtocolSwitch is the error for a response that switches to another protocol, although no request has asked for it.
+var errProtocolSwitch = errors.New("it answers 101, and was not asked for another protocol: check that it is the " +
+	"address of a management API")
 
-// oneProtocol makes the authorities of the web known before a certificate is verified, and refuses 101: the body of such an answer is the
-// connection itself, and reading that ends with no context.
-type oneProtocol struct{ to http.RoundTripper }
+// noSwitchTransport loads the root certificates before the first certificate is verified, and refuses status
+// 101: the body of such a response is the connection itself, and a read of it ignores the context.
+type noSwitchTransport struct{ next http.RoundTripper }
 
-func (o oneProtocol) RoundTrip(r *http.Request) (*http.Response, error) {
+func (t noSwitchTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.URL.Scheme == "https" {
-		webroots.Fall() // which takes a millisecond that plain HTTP does not need
+		webroots.InstallFallback() // it takes a millisecond, so not for plain HTTP
 	}
-	answer, err := o.to.RoundTrip(r)
-	if err == nil && answer.StatusCode == http.StatusSwitchingProtocols {
-		_ = answer.Body.Close()
-		return nil, errSwitched
+	resp, err := t.next.RoundTrip(r)
+	if err == nil && resp.StatusCode == http.StatusSwitchingProtocols {
+		_ = resp.Body.Close()
+		return nil, errProtocolSwitch
 	}
-	return answer, err
+	return resp, err
 }
 
-// plainGoesDirect sends what goes by plain HTTP through no proxy.
-func plainGoesDirect(other func(*http.Request) (*url.URL, error)) func(*http.Request) (*url.URL, error) {
+// bypassProxyForHTTP bypasses the proxy for plain HTTP.
+func bypassProxyForHTTP(proxy func(*http.Request) (*url.URL, error)) func(*http.Request) (*url.URL, error) {
 	return func(r *http.Request) (*url.URL, error) {
 		if r.URL.Scheme == "http" {
 			return nil, nil
 		}
-		return other(r)
+		return proxy(r)
 	}
 }
 
-// errElsewhere is for a name of this machine that is another one's.
-var errElsewhere = errors.New("its name is this machine's, and the DNS leads to another one")
+// errNotLoopback is the error for a name that belongs to this machine, such as localhost, but resolves to another machine.
+var errNotLoopback = errors.New("its name is this machine's, and the DNS leads to another one")
 
-// thisMachine refuses a connection to another machine.
-func thisMachine(_, address string, _ syscall.RawConn) error {
-	if to, err := netip.ParseAddrPort(address); err != nil || !to.Addr().Unmap().IsLoopback() {
-		return errElsewhere
+// requireLoopback is a net.Dialer.Control that refuses a connection to another machine.
+func requireLoopback(_, address string, _ syscall.RawConn) error {
+	if addr, err := netip.ParseAddrPort(address); err != nil || !addr.Addr().Unmap().IsLoopback() {
+		return errNotLoopback
 	}
 	return nil
 }
 
-// Sleep waits, or ends with the context.
+// Sleep waits for d. If the context ends first, Sleep returns the context's cause.
 func Sleep(ctx context.Context, d time.Duration) error {
 	select {
 	case <-ctx.Done():
@@ -116,51 +118,52 @@ func Sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// Answer is a good one.
-type Answer struct {
+// Response is a successful response.
+type Response struct {
 	Status int
 	Header http.Header
-	// Body is JSON, empty for none.
+	// Body is JSON, empty if there is no body.
 	Body []byte
 }
 
-// Read reads what the API has answered, or a part of it. Its error says what is another than the client knows it: that comes from another
-// version, or from no management API at all.
-func Read(document []byte, to any) error {
-	err := json.Unmarshal(document, to)
+// Decode decodes a response of the API, or a part of it. Its error says where the response differs from the expected
+// form: another version of the API has sent it, or a server that is no management API.
+func Decode(document []byte, out any) error {
+	err := json.Unmarshal(document, out)
 	if err == nil {
 		return nil
 	}
-	said := "it is no document"
-	if wrong, is := errors.AsType[*json.UnmarshalTypeError](err); is {
-		said = "it has the kind " + wrong.Value + " where another is due"
-		if wrong.Field != "" {
-			said += ", in " + wrong.Field
+	reason := "it is no document"
+	if typeErr, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		reason = "it has the kind " + typeErr.Value + " where another is due"
+		if typeErr.Field != "" {
+			reason += ", in " + typeErr.Field
 		}
 	}
-	return fmt.Errorf("%s: check that it is the address of a management API, and that this client is not older than it", said)
+	return fmt.Errorf("%s: check that it is the address of a management API, and that this client is not older than it",
+		reason)
 }
 
-// AccountArgument is the argument of the operations that are about an account.
+// AccountArgument is the argument that names the account of an operation.
 const AccountArgument = "accountName"
 
-// Do calls an operation by its arguments, in JSON by their names. Without an account it is the profile's, or that of the
-// key. An answer that is none of 2xx is a *Problem.
-func (a *API) Do(ctx context.Context, t *apitools.Tool, arguments map[string]json.RawMessage) (*Answer, error) {
+// Do calls an operation. The arguments have their values in JSON, by name. If they do not name an account, Do uses the
+// account of the profile or the key. For a response with a status other than 2xx, Do returns a *Problem as its error.
+func (a *API) Do(ctx context.Context, t *apitools.Tool, arguments map[string]json.RawMessage) (*Response, error) {
 	if err := a.addAccount(ctx, t, arguments); err != nil {
 		return nil, err
 	}
-	addTry(t, arguments)
-	w, err := mcp.Write(t.Operation(), t.Path, arguments)
+	addIdempotencyKey(t, arguments)
+	w, err := mcp.EncodeArguments(t.Operation(), t.Path, arguments)
 	if err != nil {
-		return nil, exit.With(exit.Usage, err)
+		return nil, exit.WithCode(exit.Usage, err)
 	}
-	to := *a.Access.Origin
-	target := to.String() + w.Path
+	origin := *a.Access.Origin
+	target := origin.String() + w.Path
 	if w.Query != "" {
 		target += "?" + w.Query
 	}
-	return a.tried(ctx, t, func(ctx context.Context) (*http.Request, error) {
+	return a.doWithRetry(ctx, t, func(ctx context.Context) (*http.Request, error) {
 		var body io.Reader
 		if w.Body != nil {
 			body = bytes.NewReader(w.Body)
@@ -189,10 +192,12 @@ func (a *API) Do(ctx context.Context, t *apitools.Tool, arguments map[string]jso
 	})
 }
 
-// addAccount adds the account that is meant where none is named.
+// addAccount adds the selected account if an operation needs one and the arguments do not name one.
 func (a *API) addAccount(ctx context.Context, t *apitools.Tool, arguments map[string]json.RawMessage) error {
-	needed := slices.ContainsFunc(t.Arguments, func(g project.Argument) bool { return g.Name == AccountArgument && g.Required })
-	if !needed || arguments[AccountArgument] != nil {
+	required := slices.ContainsFunc(t.Arguments, func(arg project.Argument) bool {
+		return arg.Name == AccountArgument && arg.Required
+	})
+	if !required || arguments[AccountArgument] != nil {
 		return nil
 	}
 	account, err := a.Account(ctx)
@@ -204,7 +209,7 @@ func (a *API) addAccount(ctx context.Context, t *apitools.Tool, arguments map[st
 	return err
 }
 
-// Account is the account that is meant: the one that is named, or that of the key.
+// Account returns the selected account, or the account of the key.
 func (a *API) Account(ctx context.Context) (string, error) {
 	if a.Access.Account == "" {
 		account, err := a.WhoAmI(ctx)
@@ -216,61 +221,65 @@ func (a *API) Account(ctx context.Context) (string, error) {
 	return a.Access.Account, nil
 }
 
-// WhoAmI is the account of the key.
+// WhoAmI returns the name of the account to which the key belongs.
 func (a *API) WhoAmI(ctx context.Context) (account string, err error) {
-	answer, err := a.Named(ctx, "V1_whoAmI", nil)
+	resp, err := a.Call(ctx, "V1_whoAmI", nil)
 	if err != nil {
 		return "", err
 	}
-	var who struct {
+	var body struct {
 		Account string `json:"account"`
 	}
-	if err := Read(answer.Body, &who); err != nil {
+	if err := Decode(resp.Body, &body); err != nil {
 		return "", fmt.Errorf("read whose key it is: %w", err)
 	}
-	if who.Account == "" {
-		return "", exit.With(exit.Usage, errors.New("the key is of no account: name one with --account"))
+	if body.Account == "" {
+		return "", exit.WithCode(exit.Usage, errors.New("the key is of no account: name one with --account"))
 	}
-	return who.Account, nil
+	return body.Account, nil
 }
 
-// tryArgument is the argument by which a change is made once, however often it is asked for (contract 9).
-const tryArgument = "idempotencyKey"
+// idempotencyKeyArgument is the argument for the idempotency key. The API makes a change once, even if it receives
+// several requests with the same key (contract 9).
+const idempotencyKeyArgument = "idempotencyKey"
 
-// addTry has a change that takes it be safe to ask for again.
-func addTry(t *apitools.Tool, arguments map[string]json.RawMessage) {
-	takes := slices.ContainsFunc(t.Arguments, func(g project.Argument) bool { return g.Name == tryArgument })
-	if takes && arguments[tryArgument] == nil {
-		arguments[tryArgument] = json.RawMessage(`"` + uuid.NewString() + `"`)
+// addIdempotencyKey adds an idempotency key to a request for a change, if the operation accepts such a key, so that it
+// is safe to repeat.
+func addIdempotencyKey(t *apitools.Tool, arguments map[string]json.RawMessage) {
+	accepts := slices.ContainsFunc(t.Arguments, func(arg project.Argument) bool {
+		return arg.Name == idempotencyKeyArgument
+	})
+	if accepts && arguments[idempotencyKeyArgument] == nil {
+		arguments[idempotencyKeyArgument] = json.RawMessage(`"` + uuid.NewString() + `"`)
 	}
 }
 
-// repeatable reports whether a request may be sent again when nothing is known of the first: by its method, or since it says that
-// it is the same one.
-func repeatable(t *apitools.Tool, r *http.Request) bool {
+// isRepeatable reports whether a request can be repeated although it may have taken effect: because of its method, or
+// because it has an idempotency key.
+func isRepeatable(t *apitools.Tool, r *http.Request) bool {
 	return t.Idempotent || r.Header.Get("Idempotency-Key") != ""
 }
 
-// Named calls an operation by its name, which is one of the declarations', with arguments that are written in JSON.
-func (a *API) Named(ctx context.Context, name string, arguments map[string]any) (*Answer, error) {
-	t, raw, err := written(name, arguments)
+// Call calls a declared operation by its name. The arguments are encoded as JSON.
+func (a *API) Call(ctx context.Context, name string, arguments map[string]any) (*Response, error) {
+	t, raw, err := encodeArguments(name, arguments)
 	if err != nil {
 		return nil, err
 	}
 	return a.Do(ctx, t, raw)
 }
 
-// Operation is a declared operation by its name.
+// Operation returns a declared operation by its name.
 func Operation(name string) (*apitools.Tool, error) {
-	t, err := apitools.Named(name)
+	t, err := apitools.ByName(name)
 	if err == nil && t == nil {
 		err = fmt.Errorf("there is no operation %s", name)
 	}
 	return t, err
 }
 
-// written is an operation by its name, and arguments of it in JSON.
-func written(name string, arguments map[string]any) (*apitools.Tool, map[string]json.RawMessage, error) {
+// encodeArguments returns the operation with this name, and the arguments in JSON.
+func encodeArguments(name string, arguments map[string]any) (*apitools.Tool, map[string]json.RawMessage, error) {
 	t, err := Operation(name)
 	if err != nil {
 		return nil, nil, err

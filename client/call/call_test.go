@@ -1,13 +1,11 @@
 package call_test
 
 import (
-	"compress/gzip"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -19,31 +17,34 @@ import (
 	"github.com/gatewright/gatewright/client/call"
 	"github.com/gatewright/gatewright/client/exit"
 	"github.com/gatewright/gatewright/client/profile"
-	"github.com/gatewright/gatewright/shared/apitools"
-	"github.com/gatewright/gatewright/shared/credential"
-	"github.com/gatewright/gatewright/shared/ids"
-	"github.com/gatewright/gatewright/shared/project"
-	"github.com/gatewright/gatewright/shared/store/storetest"
+	"github.com/gatewright/gatewright/shared/base/ids"
+	"github.com/gatewright/gatewright/shared/core/store/storetest"
+	"github.com/gatewright/gatewright/shared/format/credential"
+	"github.com/gatewright/gatewright/shared/management/apitools"
 )
 
-// asked is an API at an address, the key for it, and how long it has waited.
-func asked(t *testing.T, handler http.HandlerFunc) (api *call.API, key string, waited *[]time.Duration) {
+// newTestAPI returns an API client for a test server, the client's key, and the waits that it has recorded.
+func newTestAPI(t *testing.T, handler http.HandlerFunc) (api *call.API, key string, sleeps *[]time.Duration) {
 	t.Helper()
 	server := httptest.NewServer(handler)
 	t.Cleanup(server.Close)
 	key = credential.New(credential.AccountKey, ids.NewSource(storetest.Random(t), nil))
-	access, err := (&profile.Profiles{Current: "a", Profiles: map[string]profile.Profile{"a": {URL: server.URL, Account: "acme", Key: key}}}).Decide(profile.Typed{}, func(string) string { return "" })
+	access, err := (&profile.Profiles{
+		Current:  "a",
+		Profiles: map[string]profile.Profile{"a": {URL: server.URL, Account: "acme", Key: key}},
+	}).Resolve(profile.Overrides{},
+		func(string) string { return "" })
 	if err != nil {
 		t.Fatal(err)
 	}
-	waited = new([]time.Duration)
-	return &call.API{Access: access, HTTP: call.Client(), Sleep: func(ctx context.Context, d time.Duration) error {
-		*waited = append(*waited, d)
+	sleeps = new([]time.Duration)
+	return &call.API{Access: access, HTTP: call.NewHTTPClient(), Sleep: func(ctx context.Context, d time.Duration) error {
+		*sleeps = append(*sleeps, d)
 		return ctx.Err()
-	}}, key, waited
+	}}, key, sleeps
 }
 
-// tool is an operation of the API.
+// tool returns the declaration of an operation.
 func tool(t *testing.T, name string) *apitools.Tool {
 	t.Helper()
 	all, err := apitools.Load()
@@ -52,52 +53,60 @@ func tool(t *testing.T, name string) *apitools.Tool {
 	}
 	i := slices.IndexFunc(all, func(t apitools.Tool) bool { return t.Name == name })
 	if i < 0 {
-		t.Fatalf("there is no operation %s", name)
+		t.Fatalf("the API declares no operation %s, want one", name)
 	}
 	return &all[i]
 }
 
-// text is an argument.
-func text(t *testing.T, v any) json.RawMessage {
+// encode returns an argument in JSON.
+func encode(t *testing.T, v any) json.RawMessage {
 	t.Helper()
-	raw, err := json.Marshal(v)
+	encoded, err := json.Marshal(v)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return raw
+	return encoded
 }
 
-func TestRequestIsTheOperations(t *testing.T) {
+func TestDoSendsOperationRequest(t *testing.T) {
 	t.Parallel()
 	var got *http.Request
 	var body []byte
-	api, key, _ := asked(t, func(w http.ResponseWriter, r *http.Request) {
+	api, key, _ := newTestAPI(t, func(w http.ResponseWriter, r *http.Request) {
 		got = r
 		body, _ = io.ReadAll(r.Body)
 		_, _ = io.WriteString(w, `{"id":"x"}`)
 	})
-	answer, err := api.Do(t.Context(), tool(t, "ApiKeyConsumersService_create"), map[string]json.RawMessage{
-		"bucketName": text(t, "a/../b"), "with-api-key": text(t, true), "name": text(t, "ada"), "tags": text(t, map[string]string{"team": "blue"}),
+	resp, err := api.Do(t.Context(), tool(t, "ApiKeyConsumersService_create"), map[string]json.RawMessage{
+		"bucketName": encode(t, "a/../b"), "with-api-key": encode(t, true), "name": encode(t, "ada"),
+		"tags": encode(t, map[string]string{"team": "blue"}),
 	})
-	if err != nil || string(answer.Body) != `{"id":"x"}` {
-		t.Fatalf("%+v, %v", answer, err)
+	if err != nil {
+		t.Fatalf("Do(ApiKeyConsumersService_create) error = %v, want none", err)
 	}
-	if got.Method != http.MethodPost || got.RequestURI != "/v1/accounts/acme/key-buckets/a%2F..%2Fb/consumers?with-api-key=true" {
-		t.Errorf("the request is %s %s", got.Method, got.RequestURI)
+	if string(resp.Body) != `{"id":"x"}` {
+		t.Fatalf("Do(ApiKeyConsumersService_create) body = %s, want {\"id\":\"x\"}", resp.Body)
 	}
-	if got.Header.Get("Authorization") != "Bearer "+key || got.Header.Get("Idempotency-Key") == "" || got.Header.Get("Content-Type") != "application/json" || !strings.HasPrefix(got.Header.Get("User-Agent"), "gatewright/") {
-		t.Errorf("its header is %v", got.Header)
+	if got.Method != http.MethodPost ||
+		got.RequestURI != "/v1/accounts/acme/key-buckets/a%2F..%2Fb/consumers?with-api-key=true" {
+		t.Errorf("the request is %s %s, want POST and both arguments escaped in the URL", got.Method, got.RequestURI)
+	}
+	if got.Header.Get("Authorization") != "Bearer "+key || got.Header.Get("Idempotency-Key") == "" ||
+		got.Header.Get("Content-Type") != "application/json" ||
+		!strings.HasPrefix(got.Header.Get("User-Agent"), "gatewright/") {
+		t.Errorf("request header = %v, want the key, an Idempotency-Key, application/json and the User-Agent gatewright/…",
+			got.Header)
 	}
 	if string(body) != `{"name":"ada","tags":{"team":"blue"}}` {
-		t.Errorf("its body is %s", body)
+		t.Errorf(`request body = %s, want {"name":"ada","tags":{"team":"blue"}}`, body)
 	}
 }
 
-func TestNoKeyGoesWhereNoneIsNeeded(t *testing.T) {
+func TestPublicOperationSendsNoKey(t *testing.T) {
 	t.Parallel()
-	api, _, _ := asked(t, func(w http.ResponseWriter, r *http.Request) {
+	api, _, _ := newTestAPI(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Authorization") != "" {
-			t.Error("it has a key")
+			t.Error("the request of a public operation has an Authorization header, want none")
 		}
 		_, _ = io.WriteString(w, `{}`)
 	})
@@ -106,212 +115,115 @@ func TestNoKeyGoesWhereNoneIsNeeded(t *testing.T) {
 	}
 }
 
-func TestKeyFollowsNoRedirect(t *testing.T) {
+func TestRedirectIsNotFollowed(t *testing.T) {
 	t.Parallel()
-	var elsewhere atomic.Int32
-	other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { elsewhere.Add(1) }))
+	var otherRequests atomic.Int32
+	other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { otherRequests.Add(1) }))
 	t.Cleanup(other.Close)
 	for _, status := range []int{301, 302, 303, 307, 308} {
-		api, key, _ := asked(t, func(w http.ResponseWriter, r *http.Request) {
+		api, key, _ := newTestAPI(t, func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, other.URL+"/"+r.Header.Get("Authorization"), status)
 		})
 		_, err := api.Do(t.Context(), tool(t, "AccountService_list"), map[string]json.RawMessage{})
-		if err == nil || exit.Of(err) != exit.Failure || !strings.Contains(err.Error(), other.URL) || strings.Contains(err.Error(), key) {
-			t.Errorf("%d is answered with %v", status, err)
+		if err == nil || exit.CodeOf(err) != exit.Failure || !strings.Contains(err.Error(), other.URL) ||
+			strings.Contains(err.Error(), key) {
+			t.Errorf("Do() after a redirect with status %d: error = %v, want code %d, the new address and no key",
+				status, err, exit.Failure)
 		}
 	}
-	api, _, _ := asked(t, func(w http.ResponseWriter, _ *http.Request) {
+	api, _, _ := newTestAPI(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Location", strings.TrimPrefix(other.URL, "http:"))
 		w.WriteHeader(http.StatusTemporaryRedirect)
 	})
 	_, err := api.Do(t.Context(), tool(t, "AccountService_list"), map[string]json.RawMessage{})
 	if err == nil || !strings.Contains(err.Error(), "a redirect to "+strings.TrimPrefix(other.URL, "http://")+",") {
-		t.Errorf("a redirect without a scheme is answered with %v", err)
+		t.Errorf("Do() after a redirect without a scheme: error = %v, want the new address", err)
 	}
-	if n := elsewhere.Load(); n > 0 {
-		t.Errorf("another place was asked %d times", n)
+	if n := otherRequests.Load(); n > 0 {
+		t.Errorf("the target of the redirect has %d requests, want 0", n)
 	}
 }
 
-func TestStatusesEndACommandWithTheirCode(t *testing.T) {
+func TestStatusDeterminesExitCode(t *testing.T) {
 	t.Parallel()
 	for status, want := range map[int]exit.Code{
-		400: exit.Invalid, 401: exit.NotAllowed, 402: exit.NotAllowed, 403: exit.NotAllowed, 404: exit.NotFound, 405: exit.Failure, 408: exit.TimedOut, 409: exit.Conflict, 410: exit.NotFound, 412: exit.Conflict,
-		413: exit.Invalid, 415: exit.Invalid, 418: exit.Failure, 422: exit.Invalid, 423: exit.Conflict, 428: exit.Conflict, 500: exit.Failure, 504: exit.TimedOut,
+		400: exit.Invalid, 401: exit.NotAllowed, 402: exit.NotAllowed, 403: exit.NotAllowed, 404: exit.NotFound,
+		405: exit.Failure, 408: exit.TimedOut, 409: exit.Conflict, 410: exit.NotFound, 412: exit.Conflict,
+		413: exit.Invalid, 415: exit.Invalid, 418: exit.Failure, 422: exit.Invalid, 423: exit.Conflict, 428: exit.Conflict,
+		500: exit.Failure, 504: exit.TimedOut,
 	} {
-		api, _, _ := asked(t, func(w http.ResponseWriter, _ *http.Request) {
+		api, _, _ := newTestAPI(t, func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "application/problem+json")
 			w.WriteHeader(status)
-			_, _ = fmt.Fprintf(w, `{"type":"x","title":"T","status":%d,"detail":"What to do.","errors":[{"location":"body.name","message":"m"}],"trace":{"requestId":"r"}}`, status)
+			_, _ = fmt.Fprintf(w,
+				`{"type":"x","title":"T","status":%d,"detail":"What to do.","errors":[{"location":"body.name","message":"m"}],`+
+					`"trace":{"requestId":"r"}}`, status)
 		})
 		_, err := api.Do(t.Context(), tool(t, "AccountService_list"), map[string]json.RawMessage{})
-		p, is := errors.AsType[*call.Problem](err)
-		if exit.Of(err) != want || !is || p.Status != status || !strings.HasPrefix(err.Error(), "What to do.\nbody.name: m") || !json.Valid(p.Document()) {
-			t.Errorf("%d is %v (%d)", status, err, exit.Of(err))
+		p, ok := errors.AsType[*call.Problem](err)
+		if !ok {
+			t.Errorf("Do() with status %d: error = %v, want a *call.Problem", status, err)
+			continue
+		}
+		if code := exit.CodeOf(err); code != want || p.Status != status {
+			t.Errorf("Do() with status %d: exit code = %d and Problem.Status = %d, want %d and %d",
+				status, code, p.Status, want, status)
+		}
+		if !strings.HasPrefix(err.Error(), "What to do.\nbody.name: m") || !json.Valid(p.Document()) {
+			t.Errorf("Do() with status %d: error = %v with the document %s, want detail and field, and valid JSON",
+				status, err, p.Document())
 		}
 	}
-	// Of fields alone the detail has each, which is told once.
-	for detail, want := range map[string]string{"body.a: x; body.b: y": "body.a: x\nbody.b: y", "Both are wrong.": "Both are wrong.\nbody.a: x\nbody.b: y"} {
-		api, _, _ := asked(t, func(w http.ResponseWriter, _ *http.Request) {
-			w.WriteHeader(http.StatusBadRequest)
-			_, _ = fmt.Fprintf(w, `{"title":"T","detail":%q,"errors":[{"location":"body.a","message":"x"},{"location":"body.b","message":"y"}]}`, detail)
-		})
-		if _, err := api.Do(t.Context(), tool(t, "AccountService_list"), map[string]json.RawMessage{}); err == nil || err.Error() != want {
-			t.Errorf("%s is told as %v", detail, err)
-		}
-	}
-	page, _, _ := asked(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "<html>\x1b") })
-	if _, err := page.Do(t.Context(), tool(t, "ApiKeyBucketsService_create"), map[string]json.RawMessage{"name": text(t, "b")}); exit.Of(err) != exit.Failure || strings.Contains(err.Error(), "html") {
-		t.Errorf("a page is taken for an answer: %v", err)
-	}
-	api, _, _ := asked(t, func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "<html>\x1b", http.StatusForbidden) })
-	if _, err := api.Do(t.Context(), tool(t, "AccountService_list"), map[string]json.RawMessage{}); exit.Of(err) != exit.NotAllowed || strings.Contains(err.Error(), "html") {
-		t.Errorf("what is no API's answer is %v", err)
-	}
-}
-
-// TestWhatIsSafeIsAskedAgain has an API fail in each way before it answers, and counts what reaches it.
-func TestWhatIsSafeIsAskedAgain(t *testing.T) {
-	t.Parallel()
-	cut := func(w http.ResponseWriter) {
-		c, _, err := w.(http.Hijacker).Hijack()
-		if err == nil {
-			_ = c.(*net.TCPConn).SetLinger(0)
-			_ = c.Close()
-		}
-	}
-	answers := func(status int, after string) func(http.ResponseWriter) {
-		return func(w http.ResponseWriter) {
-			if after != "" {
-				w.Header().Set("Retry-After", after)
-			}
-			w.WriteHeader(status)
-		}
-	}
-	// at names a time as HTTP writes one, so long from now that a slow test waits for the better part of it.
-	at := func(w http.ResponseWriter) {
-		w.Header().Set("Retry-After", time.Now().Add(100*time.Second).UTC().Format(http.TimeFormat))
-		w.WriteHeader(http.StatusServiceUnavailable)
-	}
-	half := func(w http.ResponseWriter) {
-		w.Header().Set("Content-Length", "100")
-		_, _ = io.WriteString(w, "{")
-	}
-	endless := func(w http.ResponseWriter) {
-		w.Header().Set("Content-Encoding", "gzip")
-		packed := gzip.NewWriter(w)
-		for spaces := make([]byte, 1<<20); ; {
-			if _, err := packed.Write(spaces); err != nil {
-				return
-			}
-		}
-	}
-	for _, c := range []struct {
-		name, operation string
-		fails           func(http.ResponseWriter)
-		times           int32 // how often it fails
-		asked           int32 // how often it is asked in all
-		last            int   // what it answers then, 200 for 0
-		want            exit.Code
-		waits           time.Duration // the first wait at least
-		most            time.Duration // and each at most, 0 for any
-	}{
-		{name: "a read that is cut", operation: "AccountService_list", fails: cut, times: 2, asked: 3},
-		{name: "a read that is half", operation: "AccountService_list", fails: half, times: 2, asked: 3},
-		{name: "a read that is never answered", operation: "AccountService_list", fails: cut, times: 99, asked: 5, want: exit.Failure},
-		{name: "a change that is cut", operation: "ApiKeyBucketsService_create", fails: cut, times: 2, asked: 3},
-		{name: "a busy server", operation: "AccountService_list", fails: answers(503, "3"), times: 1, asked: 2, waits: 3 * time.Second},
-		{name: "a busy server that names a time", operation: "AccountService_list", fails: at, times: 1, asked: 2, waits: 10 * time.Second},
-		{name: "a proxy that reaches no server", operation: "ApiKeyBucketsService_create", fails: answers(502, ""), times: 2, asked: 3},
-		{name: "a proxy that has given up", operation: "ApiKeyBucketsService_create", fails: answers(504, ""), times: 2, asked: 3},
-		{name: "a server that stays busy", operation: "AccountService_list", fails: answers(503, ""), times: 99, asked: 5, want: exit.Failure},
-		{name: "a server that asks for an hour", operation: "AccountService_list", fails: answers(429, "3600"), times: 1, asked: 1, want: exit.Failure},
-		{name: "a server that asks for longer than there are numbers", operation: "AccountService_list", fails: answers(429, "99999999999999999999"), times: 1, asked: 1, want: exit.Failure},
-		{name: "an answer without an end", operation: "AccountService_list", fails: endless, times: 1, asked: 1, want: exit.Failure},
-		{name: "too many requests, for long", operation: "ApiKeyBucketsService_create", fails: answers(429, "20"), times: 9, asked: 10, waits: 20 * time.Second, most: 20 * time.Second},
-		{name: "a rate that others share", operation: "ApiKeyBucketsService_create", fails: answers(429, "1"), times: 19, asked: 20, waits: time.Second, most: 8 * time.Second},
-		{name: "an error of the server", operation: "AccountService_list", fails: answers(500, ""), times: 9, asked: 1, want: exit.Failure},
-		{name: "a removal whose answer is lost", operation: "ApiKeyBucketsService_delete", fails: cut, times: 1, asked: 2, last: 404},
-		{name: "a removal of nothing", operation: "ApiKeyBucketsService_delete", asked: 1, last: 404, want: exit.NotFound},
-		{name: "a removal of nothing, after a wait", operation: "ApiKeyBucketsService_delete", fails: answers(429, "1"), times: 1, asked: 2, last: 404, want: exit.NotFound},
+	// A detail that only repeats the fields must be shown once.
+	for detail, want := range map[string]string{
+		"body.a: x; body.b: y": "body.a: x\nbody.b: y",
+		"Both are wrong.":      "Both are wrong.\nbody.a: x\nbody.b: y",
 	} {
-		var n atomic.Int32
-		var ids []string
-		api, _, waited := asked(t, func(w http.ResponseWriter, r *http.Request) {
-			ids = append(ids, r.Header.Get("Idempotency-Key"))
-			if n.Add(1) <= c.times {
-				c.fails(w)
-				return
-			}
-			if c.last != 0 {
-				w.WriteHeader(c.last)
-				return
-			}
-			_, _ = io.WriteString(w, `{}`)
+		api, _, _ := newTestAPI(t, func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(http.StatusBadRequest)
+			_, _ = fmt.Fprintf(w,
+				`{"title":"T","detail":%q,"errors":[{"location":"body.a","message":"x"},{"location":"body.b","message":"y"}]}`,
+				detail)
 		})
-		_, err := api.Do(t.Context(), tool(t, c.operation), map[string]json.RawMessage{"bucketName": text(t, "b"), "name": text(t, "b")})
-		if exit.Of(err) != c.want || n.Load() != c.asked || len(*waited) != int(c.asked)-1 {
-			t.Errorf("%s: %v after %d requests and the waits %v", c.name, err, n.Load(), *waited)
+		if _, err := api.Do(t.Context(), tool(t, "AccountService_list"), map[string]json.RawMessage{}); err == nil ||
+			err.Error() != want {
+			t.Errorf("Do() with the detail %q: error = %v, want %q", detail, err, want)
 		}
-		if c.waits > 0 && (len(*waited) == 0 || (*waited)[0] < c.waits) {
-			t.Errorf("%s: it waits %v, want %s", c.name, *waited, c.waits)
-		}
-		if c.most > 0 && len(*waited) > 0 && slices.Max(*waited) > c.most {
-			t.Errorf("%s: it waits %v, want %s at most", c.name, *waited, c.most)
-		}
-		if len(slices.Compact(ids)) > 1 {
-			t.Errorf("%s: the tries are of several requests: %v", c.name, ids)
-		}
+	}
+	htmlAPI, _, _ := newTestAPI(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "<html>\x1b") })
+	if _, err := htmlAPI.Do(t.Context(), tool(t, "ApiKeyBucketsService_create"),
+		map[string]json.RawMessage{"name": encode(t, "b")}); exit.CodeOf(err) != exit.Failure ||
+		strings.Contains(err.Error(), "html") {
+		t.Errorf("Do() with a page of HTML as response: error = %v, want code %d and no HTML", err, exit.Failure)
+	}
+	api, _, _ := newTestAPI(t, func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, "<html>\x1b", http.StatusForbidden)
+	})
+	if _, err := api.Do(t.Context(), tool(t, "AccountService_list"),
+		map[string]json.RawMessage{}); exit.CodeOf(err) != exit.NotAllowed || strings.Contains(err.Error(), "html") {
+		t.Errorf("Do() with a page of HTML and status 403: error = %v, want code %d and no HTML", err, exit.NotAllowed)
 	}
 }
 
-// TestChangeThatMayBeMadeTwiceIsNotAskedForAgain has an operation that takes no Idempotency-Key, of which there is none today: once its answer is
-// lost, it is said that nobody knows whether the change was made.
-func TestChangeThatMayBeMadeTwiceIsNotAskedForAgain(t *testing.T) {
+func TestCanceledContextEndsBackoff(t *testing.T) {
 	t.Parallel()
-	once := *tool(t, "ApiKeyBucketsService_create")
-	once.Arguments = slices.DeleteFunc(slices.Clone(once.Arguments), func(g project.Argument) bool { return g.Name == "idempotencyKey" })
-	for _, c := range []struct {
-		status int // 0 for a connection that is cut
-		asked  int32
-		says   string
-	}{{0, 1, "whether the change was made is not known"}, {503, 1, ""}, {429, 2, ""}} {
-		var n atomic.Int32
-		api, _, _ := asked(t, func(w http.ResponseWriter, _ *http.Request) {
-			switch {
-			case n.Add(1) > 1:
-				_, _ = io.WriteString(w, `{}`)
-			case c.status == 0:
-				panic(http.ErrAbortHandler)
-			default:
-				w.WriteHeader(c.status)
-			}
-		})
-		_, err := api.Do(t.Context(), &once, map[string]json.RawMessage{"name": text(t, "b")})
-		if n.Load() != c.asked || (err == nil) != (c.asked > 1) || err != nil && !strings.Contains(err.Error(), c.says) {
-			t.Errorf("%d: it is asked %d times, and ends with %v", c.status, n.Load(), err)
-		}
-	}
-}
-
-func TestEndOfACommandEndsItsWaits(t *testing.T) {
-	t.Parallel()
-	api, _, _ := asked(t, func(w http.ResponseWriter, _ *http.Request) {
+	api, _, _ := newTestAPI(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Retry-After", "60")
 		w.WriteHeader(http.StatusTooManyRequests)
 	})
 	api.Sleep = call.Sleep
-	ctx, end := context.WithCancelCause(t.Context())
-	api.Waits = func(string, time.Duration) { end(exit.ErrInterrupted) }
-	if _, err := api.Do(ctx, tool(t, "AccountService_list"), map[string]json.RawMessage{}); exit.Of(err) != exit.Interrupted {
-		t.Errorf("it ends with %v", err)
+	ctx, cancel := context.WithCancelCause(t.Context())
+	api.OnWait = func(string, time.Duration) { cancel(exit.ErrInterrupted) }
+	_, err := api.Do(ctx, tool(t, "AccountService_list"), map[string]json.RawMessage{})
+	if exit.CodeOf(err) != exit.Interrupted {
+		t.Errorf("Do() with a context that is canceled during a wait: error = %v, want code %d", err, exit.Interrupted)
 	}
 }
 
-func TestConnectionsThatFailAreToldInSentences(t *testing.T) {
+func TestConnectionErrorIsExplained(t *testing.T) {
 	t.Parallel()
-	api, key, _ := asked(t, nil)
-	for address, says := range map[string]string{
+	api, key, _ := newTestAPI(t, nil)
+	for address, want := range map[string]string{
 		"http://127.0.0.1:1":                "nothing listens there",
 		"https://gatewright-nobody.invalid": "no machine of this name",
 	} {
@@ -321,16 +233,16 @@ func TestConnectionsThatFailAreToldInSentences(t *testing.T) {
 		}
 		api.Access.Origin = origin
 		_, err = api.Do(t.Context(), tool(t, "AccountService_list"), map[string]json.RawMessage{})
-		if exit.Of(err) != exit.Failure || !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), key) {
-			t.Errorf("%s: %v", address, err)
+		if exit.CodeOf(err) != exit.Failure || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), key) {
+			t.Errorf("Do() at %s: error = %v, want code %d and %q, without the key", address, err, exit.Failure, want)
 		}
 	}
 }
 
-// TestConnectionsThatFailAreToldWithoutTheirAddress, of which a path or a query may be what somebody has typed and no log is to have.
-func TestConnectionsThatFailAreToldWithoutTheirAddress(t *testing.T) {
+// TestConnectionErrorOmitsURL checks that errors contain no path or query: these may be user input that must not be in logs.
+func TestConnectionErrorOmitsURL(t *testing.T) {
 	t.Parallel()
-	api, _, _ := asked(t, func(w http.ResponseWriter, _ *http.Request) {
+	api, _, _ := newTestAPI(t, func(w http.ResponseWriter, _ *http.Request) {
 		c, _, err := w.(http.Hijacker).Hijack()
 		if err != nil {
 			t.Error(err)
@@ -339,16 +251,20 @@ func TestConnectionsThatFailAreToldWithoutTheirAddress(t *testing.T) {
 		_, _ = io.WriteString(c, "no HTTP\r\n\r\n")
 		_ = c.Close()
 	})
-	_, err := api.Do(t.Context(), tool(t, "ApiKeyBucketsService_read"), map[string]json.RawMessage{"bucketName": text(t, "of-a-customer")})
-	if exit.Of(err) != exit.Failure || !strings.Contains(err.Error(), "what is no HTTP") || strings.Contains(err.Error(), "net/http") || strings.Contains(err.Error(), "of-a-customer") {
-		t.Errorf("it ends with %v", err)
+	_, err := api.Do(t.Context(), tool(t, "ApiKeyBucketsService_read"),
+		map[string]json.RawMessage{"bucketName": encode(t, "of-a-customer")})
+	if exit.CodeOf(err) != exit.Failure || !strings.Contains(err.Error(), "what is no HTTP") ||
+		strings.Contains(err.Error(), "net/http") || strings.Contains(err.Error(), "of-a-customer") {
+		t.Errorf("Do() with a response that is not HTTP: error = %v, want code %d, the reason, and no URL",
+			err, exit.Failure)
 	}
 }
 
-// TestSwitchedConnectionIsNoAnswer has an API go over to another protocol and say nothing more: what reads such a connection waits for ever.
-func TestSwitchedConnectionIsNoAnswer(t *testing.T) {
+// TestSwitchingProtocolsIsRefused checks that a response with status 101 is an error. The test server then sends
+// nothing, so reading the connection would block forever.
+func TestSwitchingProtocolsIsRefused(t *testing.T) {
 	t.Parallel()
-	api, _, waited := asked(t, func(w http.ResponseWriter, _ *http.Request) {
+	api, _, sleeps := newTestAPI(t, func(w http.ResponseWriter, _ *http.Request) {
 		c, _, err := w.(http.Hijacker).Hijack()
 		if err != nil {
 			t.Error(err)
@@ -358,18 +274,19 @@ func TestSwitchedConnectionIsNoAnswer(t *testing.T) {
 		_, _ = io.WriteString(c, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n")
 	})
 	_, err := api.Do(t.Context(), tool(t, "AccountService_list"), map[string]json.RawMessage{})
-	if exit.Of(err) != exit.Failure || !strings.Contains(err.Error(), "it answers 101") || len(*waited) > 0 {
-		t.Errorf("it ends with %v after the waits %v", err, *waited)
+	if exit.CodeOf(err) != exit.Failure || !strings.Contains(err.Error(), "it answers 101") || len(*sleeps) > 0 {
+		t.Errorf("Do() with status 101: error = %v after the waits %v, want code %d and the status after no wait",
+			err, *sleeps, exit.Failure)
 	}
 }
 
-// TestListGoesOnByItsCursorAlone has entries be added and removed while a list is read, so that its total is none of what there is: the
-// page without a next one is the last.
-func TestListGoesOnByItsCursorAlone(t *testing.T) {
+// TestListEndsWithoutNextCursor adds and removes entries while a list is read, so the total is wrong. The list must end
+// at the page that has no next cursor.
+func TestListEndsWithoutNextCursor(t *testing.T) {
 	t.Parallel()
 	for name, total := range map[string]int{"removed meanwhile": 1, "added meanwhile": 9} {
 		var n atomic.Int32
-		api, _, _ := asked(t, func(w http.ResponseWriter, r *http.Request) {
+		api, _, _ := newTestAPI(t, func(w http.ResponseWriter, r *http.Request) {
 			switch n.Add(1); r.FormValue("after") {
 			case "":
 				_, _ = fmt.Fprintf(w, `{"data":[{"name":"a"},{"name":"b"}],"total":%d,"next":"after-b"}`, total)
@@ -380,24 +297,25 @@ func TestListGoesOnByItsCursorAlone(t *testing.T) {
 			}
 		})
 		got, err := api.List(t.Context(), "ApiKeyConsumersService_list", map[string]any{"bucketName": "b"})
-		if want := fmt.Sprintf(`{"data":[{"name":"a"},{"name":"b"},{"name":"c"}],"total":%d}`, total); err != nil || string(got) != want || n.Load() != 2 {
-			t.Errorf("%s: it is %s after %d requests, %v", name, got, n.Load(), err)
+		if want := fmt.Sprintf(`{"data":[{"name":"a"},{"name":"b"},{"name":"c"}],"total":%d}`, total); err != nil ||
+			string(got) != want || n.Load() != 2 {
+			t.Errorf("List() with %s = %s, %v after %d requests, want %s after 2", name, got, err, n.Load(), want)
 		}
 	}
 }
 
-func TestPageAfterItselfEndsAList(t *testing.T) {
+func TestRepeatedCursorFailsList(t *testing.T) {
 	t.Parallel()
 	var n atomic.Int32
-	api, _, _ := asked(t, func(w http.ResponseWriter, _ *http.Request) {
+	api, _, _ := newTestAPI(t, func(w http.ResponseWriter, _ *http.Request) {
 		if n.Add(1) > 9 {
-			w.WriteHeader(http.StatusTeapot) // of a list that goes on
+			w.WriteHeader(http.StatusTeapot) // end a client that reads too many pages
 			return
 		}
 		_, _ = io.WriteString(w, `{"data":[{"name":"a"}],"total":9,"next":"same"}`)
 	})
 	_, err := api.List(t.Context(), "ApiKeyConsumersService_list", map[string]any{"bucketName": "b"})
 	if err == nil || !strings.Contains(err.Error(), "after itself") || n.Load() != 2 {
-		t.Errorf("it ends with %v after %d requests", err, n.Load())
+		t.Errorf("List() with a repeated cursor: error = %v after %d requests, want \"after itself\" after 2", err, n.Load())
 	}
 }

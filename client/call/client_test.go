@@ -13,23 +13,29 @@ import (
 	"github.com/gatewright/gatewright/client/call"
 )
 
-func TestPlainHTTPGoesThroughNoProxy(t *testing.T) {
+func TestPlainHTTPBypassesProxy(t *testing.T) {
 	t.Parallel()
-	proxy := call.PlainGoesDirect(func(*http.Request) (*url.URL, error) { return url.Parse("http://proxy.example.com") })
-	for address, proxied := range map[string]bool{"http://api.localhost:9000": false, "http://127.0.0.1:9000": false, "https://api.example.com": true} {
+	proxy := call.BypassProxyForHTTP(func(*http.Request) (*url.URL, error) {
+		return url.Parse("http://proxy.example.com")
+	})
+	for address, proxied := range map[string]bool{
+		"http://api.localhost:9000": false, "http://127.0.0.1:9000": false,
+		"https://api.example.com": true,
+	} {
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, address, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if by, err := proxy(r); err != nil || (by != nil) != proxied {
-			t.Errorf("%s goes by %v, %v", address, by, err)
+		if proxyURL, err := proxy(r); err != nil || (proxyURL != nil) != proxied {
+			t.Errorf("the proxy for %s is %v, %v, want one: %t", address, proxyURL, err, proxied)
 		}
 	}
 }
 
-// TestNamesOfThisMachineLeadToIt has a DNS that says of such a name that it is another machine. It runs alone: all others have that DNS too.
-func TestNamesOfThisMachineLeadToIt(t *testing.T) {
-	dns, asked := lyingDNS(t)
+// TestLoopbackNameNeverReachesOtherMachine checks that a request to a loopback name fails if the DNS resolves the name to another machine.
+// The test does not run in parallel, because it changes the DNS for all tests.
+func TestLoopbackNameNeverReachesOtherMachine(t *testing.T) {
+	dns, queries := newMaliciousDNS(t)
 	before := net.DefaultResolver
 	defer func() { net.DefaultResolver = before }()
 	net.DefaultResolver = &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
@@ -39,22 +45,22 @@ func TestNamesOfThisMachineLeadToIt(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	answer, err := call.Client().Do(r)
+	resp, err := call.NewHTTPClient().Do(r)
 	if err == nil {
-		_ = answer.Body.Close()
+		_ = resp.Body.Close()
 	}
-	if asked.Load() == 0 {
+	if queries.Load() == 0 {
 		t.Skip("this system knows the name by itself")
 	}
 	if err == nil || !strings.Contains(err.Error(), "the DNS leads to another one") {
-		t.Errorf("it goes to another machine: %v", err)
+		t.Errorf("a request to a loopback name that leads to another machine: error = %v, want a refusal", err)
 	}
 }
 
-// lyingDNS answers that each name is 192.0.2.1.
-func lyingDNS(t *testing.T) (address string, asked *atomic.Int32) {
+// newMaliciousDNS starts a DNS server that resolves each name to 192.0.2.1.
+func newMaliciousDNS(t *testing.T) (address string, queries *atomic.Int32) {
 	t.Helper()
-	asked = new(atomic.Int32)
+	queries = new(atomic.Int32)
 	c, err := new(net.ListenConfig).ListenPacket(t.Context(), "udp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -66,27 +72,27 @@ func lyingDNS(t *testing.T) (address string, asked *atomic.Int32) {
 			if err != nil {
 				return
 			}
-			asked.Add(1)
-			_, _ = c.WriteTo(lie(buffer[:n]), from)
+			queries.Add(1)
+			_, _ = c.WriteTo(maliciousDNSResponse(buffer[:n]), from)
 		}
 	}()
-	return c.LocalAddr().String(), asked
+	return c.LocalAddr().String(), queries
 }
 
-// lie answers a question for an address with one, and for anything else with nothing.
-func lie(question []byte) []byte {
+// maliciousDNSResponse returns the response to a question for an address, and an empty response to any other question.
+func maliciousDNSResponse(query []byte) []byte {
 	end := 12
-	for end < len(question) && question[end] != 0 {
-		end += int(question[end]) + 1
+	for end < len(query) && query[end] != 0 {
+		end += int(query[end]) + 1
 	}
-	end += 5 // the root, type and class
-	answer := append([]byte{}, question[:end]...)
-	answer[2], answer[3] = 0x81, 0x80
-	binary.BigEndian.PutUint16(answer[8:], 0)
-	binary.BigEndian.PutUint16(answer[10:], 0)
-	if binary.BigEndian.Uint16(question[end-4:]) != 1 {
-		return answer
+	end += 5 // the root label, type and class
+	resp := append([]byte{}, query[:end]...)
+	resp[2], resp[3] = 0x81, 0x80
+	binary.BigEndian.PutUint16(resp[8:], 0)
+	binary.BigEndian.PutUint16(resp[10:], 0)
+	if binary.BigEndian.Uint16(query[end-4:]) != 1 {
+		return resp
 	}
-	binary.BigEndian.PutUint16(answer[6:], 1)
-	return append(answer, 0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 0, 0, 4, 192, 0, 2, 1)
+	binary.BigEndian.PutUint16(resp[6:], 1)
+	return append(resp, 0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 0, 0, 4, 192, 0, 2, 1)
 }

@@ -1,4 +1,4 @@
 package call
 
-// PlainGoesDirect is for tests: what http.ProxyFromEnvironment reads of the environment it reads once.
-var PlainGoesDirect = plainGoesDirect
+// BypassProxyForHTTP is exported because http.ProxyFromEnvironment reads the environment only once per process.
+var BypassProxyForHTTP = bypassProxyForHTTP

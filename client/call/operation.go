@@ -5,22 +5,24 @@ import (
 	"fmt"
 )
 
-// Ended reads how an operation goes that was begun, and that goes on by itself. Id is what its progress is asked for by, and done says that
-// it is made. Its error says why it has failed, or that the API does not say how it goes.
-func Ended(document []byte) (id string, done bool, err error) {
-	var of struct{ ID, Status, Message string }
-	if err := Read(document, &of); err != nil {
+// OperationStatus reads the status of an operation that continues in the background. id is the ID of the operation in
+// status requests. done is true if the operation has succeeded. The error says why the operation has failed, or that
+// the document has no status.
+func OperationStatus(document []byte) (id string, done bool, err error) {
+	var status struct{ ID, Status, Message string }
+	if err := Decode(document, &status); err != nil {
 		return "", false, fmt.Errorf("read how the operation goes: %w", err)
 	}
 	switch {
-	case of.ID == "":
+	case status.ID == "":
 		return "", false, errors.New("the API does not say how to follow the operation")
-	case of.Status == "success":
-		return of.ID, true, nil
-	case of.Status == "error":
-		return of.ID, false, fmt.Errorf("the operation has failed: %s", of.Message)
-	case of.Status == "in-progress":
-		return of.ID, false, nil
+	case status.Status == "success":
+		return status.ID, true, nil
+	case status.Status == "error":
+		return status.ID, false, fmt.Errorf("the operation has failed: %s", status.Message)
+	case status.Status == "in-progress":
+		return status.ID, false, nil
 	}
-	return of.ID, false, fmt.Errorf("the API says of the operation %s %q, which is no status", of.ID, of.Status)
+	return status.ID, false, fmt.Errorf("the API says of the operation %s %q, which is no status", status.ID,
+		status.Status)
 }

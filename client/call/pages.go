@@ -7,58 +7,62 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/gatewright/gatewright/shared/apitools"
-	"github.com/gatewright/gatewright/shared/project"
+	"github.com/gatewright/gatewright/shared/format/project"
+	"github.com/gatewright/gatewright/shared/management/apitools"
 )
 
-// mostList bounds a list that is put together in memory, in bytes: some three million consumers.
-const mostList = 1 << 30
+// maxListSize is the maximum size of a list that is assembled in memory, in bytes. It is enough for about three million consumers.
+const maxListSize = 1 << 30
 
-// Cursor follows a list from page to page, and ends one that has no end. Its zero value is at the first page.
+// Cursor detects a list whose pages never end, and limits the size of a list. The zero value is for a list without any
+// page read yet.
 type Cursor struct {
-	seen  map[string]bool
-	bytes int
+	visited map[string]bool
+	bytes   int
 }
 
-// Next is told each page, by its size in bytes and the cursor that it ends with, "" for none. Its error says that a page came before, so that
-// the list would go round for ever, or that the list is too long for memory.
-func (c *Cursor) Next(page int, after string) error {
-	c.bytes += page
+// Next records that a page was read. pageSize is the page's size in bytes, and after is the cursor of the next page, ""
+// for the last page. Next returns an error if the list had this cursor before, because the list would never end. It
+// also returns an error if the list is too large for the memory.
+func (c *Cursor) Next(pageSize int, after string) error {
+	c.bytes += pageSize
 	switch {
-	case after != "" && c.seen[after]:
+	case after != "" && c.visited[after]:
 		return errors.New("the API says of a page of the list that it comes after itself, and the list would have no end")
-	case c.bytes > mostList:
-		return fmt.Errorf("the list has more than %d MiB: ask for a part of it, such as with --limit and --offset", mostList>>20)
+	case c.bytes > maxListSize:
+		return fmt.Errorf("the list has more than %d MiB: ask for a part of it, such as with --limit and --offset",
+			maxListSize>>20)
 	}
-	if c.seen == nil {
-		c.seen = map[string]bool{}
+	if c.visited == nil {
+		c.visited = map[string]bool{}
 	}
-	c.seen[after] = true
+	c.visited[after] = true
 	return nil
 }
 
-// List is Pages of an operation by its name, with arguments that are written in JSON.
+// List is like Pages, but takes the name of the operation, and arguments that it encodes as JSON.
 func (a *API) List(ctx context.Context, name string, arguments map[string]any) ([]byte, error) {
-	t, raw, err := written(name, arguments)
+	t, raw, err := encodeArguments(name, arguments)
 	if err != nil {
 		return nil, err
 	}
 	return a.Pages(ctx, t, raw)
 }
 
-// Pages asks an operation that lists for page after page, and gives one list of all entries: a document with data and total. It
-// goes on by the cursor where the operation has one, so that nobody's changes in between have an entry be twice in it or not at all.
+// Pages calls a list operation until it has all pages. It returns one document with the members data (all entries) and
+// total. If the operation has a cursor, Pages uses the cursor, so that concurrent changes do not duplicate or skip
+// entries.
 func (a *API) Pages(ctx context.Context, t *apitools.Tool, values map[string]json.RawMessage) ([]byte, error) {
 	type page struct {
 		Data  []json.RawMessage `json:"data"`
 		Total int64             `json:"total"`
 		Next  string            `json:"next"`
-		// Pagination has the total where the page itself has none, as those of the audit log.
+		// Pagination has the total if the page has none at the top level, as in the audit log.
 		Pagination struct {
 			Total int64 `json:"total"`
 		} `json:"pagination"`
 	}
-	whole := struct {
+	list := struct {
 		Data  []json.RawMessage `json:"data"`
 		Total int64             `json:"total"`
 	}{Data: []json.RawMessage{}}
@@ -68,25 +72,25 @@ func (a *API) Pages(ctx context.Context, t *apitools.Tool, values map[string]jso
 			return nil, fmt.Errorf("read the offset: %w", err)
 		}
 	}
-	cursors := slices.ContainsFunc(t.Arguments, func(g project.Argument) bool { return g.Name == "after" })
-	for at := (Cursor{}); ; {
-		answer, err := a.Do(ctx, t, values)
+	hasCursor := slices.ContainsFunc(t.Arguments, func(arg project.Argument) bool { return arg.Name == "after" })
+	for cursor := (Cursor{}); ; {
+		resp, err := a.Do(ctx, t, values)
 		if err != nil {
 			return nil, err
 		}
 		var p page
-		if err := Read(answer.Body, &p); err != nil {
+		if err := Decode(resp.Body, &p); err != nil {
 			return nil, fmt.Errorf("read a page of the list: %w", err)
 		}
-		if err := at.Next(len(answer.Body), p.Next); err != nil {
+		if err := cursor.Next(len(resp.Body), p.Next); err != nil {
 			return nil, err
 		}
-		whole.Data, whole.Total = append(whole.Data, p.Data...), max(p.Total, p.Pagination.Total)
+		list.Data, list.Total = append(list.Data, p.Data...), max(p.Total, p.Pagination.Total)
 		offset += int64(len(p.Data))
 		switch {
-		case len(p.Data) == 0, cursors && p.Next == "", !cursors && offset >= p.Total:
-			return json.Marshal(whole)
-		case cursors:
+		case len(p.Data) == 0, hasCursor && p.Next == "", !hasCursor && offset >= p.Total:
+			return json.Marshal(list)
+		case hasCursor:
 			delete(values, "offset")
 			values["after"], err = json.Marshal(p.Next)
 		default:

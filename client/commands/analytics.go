@@ -9,39 +9,48 @@ import (
 	"github.com/gatewright/gatewright/client/output"
 )
 
-func analyticsNoun() noun {
-	deployment := word("deploymentName", "DEPLOYMENT", "shop-main-1a2b3c4")
-	consumers := given{argument: "consumers", flag: "consumer", kind: asList, text: "of this consumer alone; everybody's without it"}
-	since := given{
-		argument: "filter", flag: "since", text: "how far back", preset: "last-24-hours",
+func analyticsResource() resource {
+	deployment := positional("deploymentName", "DEPLOYMENT", "shop-main-1a2b3c4")
+	consumers := parameter{
+		argument: "consumers", flag: "consumer", kind: asList,
+		help: "of this consumer alone; everybody's without it",
+	}
+	since := parameter{
+		argument: "filter", flag: "since", help: "how far back", defaultValue: "last-24-hours",
 		choices: []string{"last-hour", "last-24-hours", "last-7-days", "last-30-days", "last-3-months"},
 	}
-	return noun{name: "analytics", short: "How a deployment is called", verbs: []verb{
+	return resource{name: "analytics", short: "How a deployment is called", verbs: []verb{
 		{
 			name: "calls", short: "List the last calls, the newest first", operation: "AnalyticsService_recentCalls",
-			takes: []given{deployment, consumers.or("*"), {argument: "limit", flag: "limit", kind: asNumber, text: "how many, up to 1000; 20 without it"}},
+			params: []parameter{
+				deployment, consumers.withDefault("*"),
+				{argument: "limit", flag: "limit", kind: asNumber, help: "how many, up to 1000; 20 without it"},
+			},
 			table: func(document []byte) func() (output.Grid, error) {
-				return columns{"timeStamp", "method", "routePath", "statusCode", "consumer", "policy"}.of(document, "Nobody has called it in the last 24 hours.")
+				return columns{"timeStamp", "method", "routePath", "statusCode", "consumer", "policy"}.dataTable(document,
+					"Nobody has called it in the last 24 hours.")
 			},
 		},
 		{
 			name: "status-codes", short: "Count calls by consumer and status", operation: "AnalyticsService_statsByStatusCode",
-			takes: []given{deployment, consumers.or("*"), since}, table: statusTable,
+			params: []parameter{deployment, consumers.withDefault("*"), since}, table: statusTable,
 		},
 		{
-			name: "graphql", short: "Show how fast GraphQL operations are, and how many have failed", operation: "AnalyticsService_graphqlOperations",
-			takes: []given{deployment, since},
+			name: "graphql", short: "Show how fast GraphQL operations are, and how many have failed",
+			operation: "AnalyticsService_graphqlOperations",
+			params:    []parameter{deployment, since},
 			table: func(document []byte) func() (output.Grid, error) {
-				return columns{"operation", "type", "operations", "errors", "p50Ms", "p95Ms", "p99Ms"}.in(document, "data.operations", "No GraphQL operation was called.")
+				return columns{"operation", "type", "operations", "errors", "p50Ms", "p95Ms", "p99Ms"}.memberTable(document,
+					"data.operations", "No GraphQL operation was called.")
 			},
 		},
 	}}
 }
 
-// statusTable is a row for each consumer.
+// statusTable returns a table with one row for each consumer.
 func statusTable(document []byte) func() (output.Grid, error) {
 	return func() (output.Grid, error) {
-		var of struct {
+		var response struct {
 			Data struct {
 				Stats []struct {
 					Consumer          string
@@ -53,16 +62,16 @@ func statusTable(document []byte) func() (output.Grid, error) {
 				}
 			}
 		}
-		if err := call.Read(document, &of); err != nil {
+		if err := call.Decode(document, &response); err != nil {
 			return output.Grid{}, fmt.Errorf("read the numbers of calls: %w", err)
 		}
 		g := output.Grid{Columns: []string{"CONSUMER", "CALLS", "BY STATUS"}, Empty: "Nobody has called it."}
-		for _, s := range of.Data.Stats {
-			var by []string
+		for _, s := range response.Data.Stats {
+			var counts []string
 			for _, c := range s.CallsByStatusCode {
-				by = append(by, cellOf(c.StatusCode)+": "+c.TotalCalls.String())
+				counts = append(counts, cellText(c.StatusCode)+": "+c.TotalCalls.String())
 			}
-			g.Rows = append(g.Rows, []string{s.Consumer, s.TotalCalls.String(), strings.Join(by, ", ")})
+			g.Rows = append(g.Rows, []string{s.Consumer, s.TotalCalls.String(), strings.Join(counts, ", ")})
 		}
 		return g, nil
 	}

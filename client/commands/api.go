@@ -13,37 +13,39 @@ import (
 
 	"github.com/gatewright/gatewright/client/call"
 	"github.com/gatewright/gatewright/client/output"
-	"github.com/gatewright/gatewright/local/commandline"
-	"github.com/gatewright/gatewright/shared/apitools"
+	"github.com/gatewright/gatewright/shared/management/apitools"
+	"github.com/gatewright/gatewright/shared/runtime/commandline"
 )
 
-// apiName is the command that has every operation.
-const apiName = "api"
+// apiCommandName is the command that has a subcommand for each operation.
+const apiCommandName = "api"
 
 const accountArgument = call.AccountArgument
 
-// apiCommand lists the operations of the API, and below it is each of them.
+// apiCommand returns the command that lists the operations of the API. If operations is true, the command has a
+// subcommand for each operation.
 func (a *App) apiCommand(operations bool) *cobra.Command {
-	c := a.local(&cobra.Command{
-		Use:     apiName + " [OPERATION]",
+	c := a.localCommand(&cobra.Command{
+		Use:     apiCommandName + " [OPERATION]",
 		Short:   "Call any operation of the management API",
 		GroupID: groupAPI,
 		Long: "Call any operation of the management API. Without a word it lists them.\n\n" +
 			"The flags of an operation are its parameters and the members of its body, as docs/api.md has them; --body FILE is\n" +
-			"the whole body. A change has an Idempotency-Key of its own where none is named, so that it is made once however often\n" +
+			"the whole body. A change has an Idempotency-Key of its own where none is named, so that it is made once " +
+			"however often\n" +
 			"it has to be sent.",
 		Example: "  gatewright api --jq '.[].name'\n  gatewright api ApiKeyBucketsService_list --jq '.data[].name'",
 		Args:    cobra.ArbitraryArgs,
 	}, func(ctx context.Context, s *session, args []string) error {
 		if len(args) > 0 {
-			return nil // below
+			return nil // the name of a subcommand
 		}
 		return listOperations(ctx, s.out)
 	})
 	list := c.RunE
 	c.RunE = func(cmd *cobra.Command, args []string) error {
 		if len(args) > 0 {
-			return commandline.NeedsCommand(cmd, args)
+			return commandline.RequireCommand(cmd, args)
 		}
 		return list(cmd, args)
 	}
@@ -65,7 +67,7 @@ func (a *App) apiCommand(operations bool) *cobra.Command {
 	return c
 }
 
-// listOperations is the document with all operations.
+// listOperations writes a document that lists all operations.
 func listOperations(ctx context.Context, out *output.Output) error {
 	type operation struct {
 		Name   string `json:"name"`
@@ -95,17 +97,19 @@ func listOperations(ctx context.Context, out *output.Output) error {
 	})
 }
 
-// operationCommand is one operation.
+// operationCommand returns the command that calls one operation.
 func (a *App) operationCommand(t *apitools.Tool) *cobra.Command {
-	all, err := arguments(t)
+	args, err := operationArguments(t)
 	c := &cobra.Command{Use: t.Name, Short: t.Title, GroupID: t.Group, Args: cobra.NoArgs}
-	pages := t.Method == http.MethodGet && slices.ContainsFunc(all, func(g argument) bool { return g.name == "offset" })
-	var every bool
-	c = a.asking(c, func(ctx context.Context, s *session, _ []string) error {
+	hasPages := t.Method == http.MethodGet && slices.ContainsFunc(args, func(arg argument) bool {
+		return arg.name == "offset"
+	})
+	var allPages bool
+	c = a.remoteCommand(c, func(ctx context.Context, s *session, _ []string) error {
 		if err != nil {
 			return err
 		}
-		values, err := typedArguments(c, t, all, a.stdin(ctx))
+		values, err := argumentsFromFlags(c, t, args, a.stdin(ctx))
 		if err != nil {
 			return err
 		}
@@ -114,74 +118,74 @@ func (a *App) operationCommand(t *apitools.Tool) *cobra.Command {
 			return err
 		}
 		body := []byte(nil)
-		if every {
+		if allPages {
 			body, err = api.Pages(ctx, t, values)
 		} else {
-			var answer *call.Answer
-			if answer, err = api.Do(ctx, t, values); err == nil {
-				body = answer.Body
+			var resp *call.Response
+			if resp, err = api.Do(ctx, t, values); err == nil {
+				body = resp.Body
 			}
 		}
 		if err != nil {
 			return err
 		}
 		if len(bytes.TrimSpace(body)) == 0 {
-			s.out.Say("done")
+			s.out.Infof("done")
 			return nil
 		}
 		return s.out.Document(ctx, body, nil)
 	})
-	c.Long, c.Example = described(t), example(t, all)
+	c.Long, c.Example = operationHelp(t), operationExample(t, args)
 	c.Flags().SortFlags = false
-	for _, g := range all {
-		g.register(c.Flags())
+	for _, arg := range args {
+		arg.register(c.Flags())
 	}
 	if t.TakesBody {
 		c.Flags().String(bodyFlag, "", "a `FILE` with the body in JSON, - for stdin; flags go before what it has")
 	}
-	if pages {
-		c.Flags().BoolVar(&every, "all", false, "ask for page after page, and write one list of all")
+	if hasPages {
+		c.Flags().BoolVar(&allPages, "all", false, "ask for page after page, and write one list of all")
 	}
-	for _, g := range all {
-		if lists[g.name].operation != "" {
-			_ = c.RegisterFlagCompletionFunc(g.flag, a.completed(g.name, byFlag))
+	for _, arg := range args {
+		if valueSources[arg.name].operation != "" {
+			_ = c.RegisterFlagCompletionFunc(arg.flag, a.completeNames(arg.name, argumentFlagValue))
 		}
-		if values := g.enum(); len(values) > 0 {
-			_ = c.RegisterFlagCompletionFunc(g.flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
+		if values := arg.enum(); len(values) > 0 {
+			_ = c.RegisterFlagCompletionFunc(arg.flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
 		}
 	}
 	return c
 }
 
-// described is the help of an operation.
-func described(t *apitools.Tool) string {
-	text := t.Description + "\n\n" + t.Method + " " + t.Path
+// operationHelp returns the help text of an operation.
+func operationHelp(t *apitools.Tool) string {
+	help := t.Description + "\n\n" + t.Method + " " + t.Path
 	switch {
 	case t.Public:
-		text += "\nNo key is needed."
+		help += "\nNo key is needed."
 	case t.Scope != "":
-		text += "\nThe key needs the scope " + t.Scope + "."
+		help += "\nThe key needs the scope " + t.Scope + "."
 	}
-	return text
+	return help
 }
 
-// example is a line with what an operation needs.
-func example(t *apitools.Tool, all []argument) string {
+// operationExample returns a command line with the required arguments of an operation.
+func operationExample(t *apitools.Tool, args []argument) string {
 	line := "  gatewright api " + t.Name
-	for _, g := range all {
-		if !g.required || g.name == accountArgument {
+	for _, arg := range args {
+		if !arg.required || arg.name == accountArgument {
 			continue
 		}
-		value := strings.ToUpper(strings.NewReplacer("-file", "", "-", "_").Replace(g.flag))
-		if enum := g.enum(); len(enum) > 0 {
+		value := strings.ToUpper(strings.NewReplacer("-file", "", "-", "_").Replace(arg.flag))
+		if enum := arg.enum(); len(enum) > 0 {
 			value = enum[0]
 		}
-		if g.file {
+		if arg.file {
 			value = "-"
 		}
-		line += " --" + g.flag + " " + value
+		line += " --" + arg.flag + " " + value
 	}
-	if t.BodyNeeded && !strings.Contains(line, " --") {
+	if t.BodyRequired && !strings.Contains(line, " --") {
 		line += " --" + bodyFlag + " FILE"
 	}
 	return line

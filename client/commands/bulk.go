@@ -23,26 +23,30 @@ import (
 	"github.com/gatewright/gatewright/client/files"
 )
 
-// doneSuffix is what the file is called in addition that has what was made of a file.
-const doneSuffix = ".done"
+// doneFileSuffix is appended to the name of the input file. The result is the name of the doneFile, which has the
+// created keys.
+const doneFileSuffix = ".done"
 
-// tellEvery is after how many keys a person is told how far it is.
-const tellEvery = 100
+// progressInterval is the number of keys between two progress messages.
+const progressInterval = 100
 
-// wanted is a key of a file: a line of it.
-type wanted struct {
+// keyRow is a line of the input file, a CSV file: it describes a key to create.
+type keyRow struct {
 	line int
-	// values are those of the columns, but for empty ones.
+	// values are the values of the columns, without empty ones.
 	values map[string]string
-	// mark is the line's own, which the same line of another file does not have.
-	mark string
+	// hash identifies the key to create. It is computed from the installation, the bucket, the consumer, the file's
+	// path, the line's number and the line's content.
+	hash string
 }
 
 const nameColumn = "name"
 
-// wantedOf reads a file of keys, all of it, before any is made. Errors name lines, and nothing that stands there.
-func wantedOf(content []byte, consumer bool, of string) ([]wanted, error) {
-	r := csv.NewReader(bytes.NewReader(bytes.TrimPrefix(content, []byte("\ufeff")))) // spreadsheets begin a file so
+// parseKeyRows parses the content of an input file. It is called before the first key is created. scope is a part of
+// each row's hash. Errors contain line numbers, and no content.
+func parseKeyRows(content []byte, hasConsumer bool, scope string) ([]keyRow, error) {
+	// Spreadsheets begin a file with a byte order mark.
+	r := csv.NewReader(bytes.NewReader(bytes.TrimPrefix(content, []byte("\ufeff"))))
 	header, err := r.Read()
 	if err != nil {
 		return nil, errors.New("it has no line with the names of its columns")
@@ -54,50 +58,52 @@ func wantedOf(content []byte, consumer bool, of string) ([]wanted, error) {
 			return nil, fmt.Errorf("its first line names columns: %s, each once", strings.Join(known, ", "))
 		}
 	}
-	if slices.Contains(header, nameColumn) == consumer {
+	if slices.Contains(header, nameColumn) == hasConsumer {
 		return nil, errors.New("it has a column name, or --consumer names whose keys they are: one of the two")
 	}
-	var all []wanted
+	var rows []keyRow
 	for {
 		record, err := r.Read()
 		if errors.Is(err, io.EOF) {
-			return all, nil
+			return rows, nil
 		}
-		if wrong, ok := errors.AsType[*csv.ParseError](err); ok {
-			return nil, fmt.Errorf("line %d: %w", wrong.Line, wrong.Err)
+		if parseErr, ok := errors.AsType[*csv.ParseError](err); ok {
+			return nil, fmt.Errorf("line %d: %w", parseErr.Line, parseErr.Err)
 		}
 		line, _ := r.FieldPos(0)
-		w := wanted{line: line, values: map[string]string{}}
+		row := keyRow{line: line, values: map[string]string{}}
 		for i, value := range record {
 			if value != "" {
-				w.values[header[i]] = value
+				row.values[header[i]] = value
 			}
 		}
-		if !consumer && w.values[nameColumn] == "" {
+		if !hasConsumer && row.values[nameColumn] == "" {
 			return nil, fmt.Errorf("line %d: it has no name", line)
 		}
-		if at := w.values["expiresOn"]; at != "" {
-			if _, err := time.Parse(time.RFC3339, at); err != nil {
+		if expiry := row.values["expiresOn"]; expiry != "" {
+			if _, err := time.Parse(time.RFC3339, expiry); err != nil {
 				return nil, fmt.Errorf("line %d: expiresOn is no time such as 2030-01-31T00:00:00Z", line)
 			}
 		}
-		sum := sha256.Sum256([]byte(of + "\x00" + strconv.Itoa(line) + "\x00" + strings.Join(header, "\x00") + "\x00\x00" + strings.Join(record, "\x00")))
-		w.mark = hex.EncodeToString(sum[:])
-		all = append(all, w)
+		sum := sha256.Sum256([]byte(scope + "\x00" + strconv.Itoa(line) + "\x00" + strings.Join(header, "\x00") + "\x00\x00" +
+			strings.Join(record, "\x00")))
+		row.hash = hex.EncodeToString(sum[:])
+		rows = append(rows, row)
 	}
 }
 
-// bulk makes the keys of a file, but for those that were made before.
-func (s *session) bulk(ctx context.Context, path string, of map[string]any) error {
+// createKeys creates the keys of the input file at path, except the keys that an earlier run has created.
+func (s *session) createKeys(ctx context.Context, path string, arguments map[string]any) error {
 	if path == "-" {
-		return exit.With(exit.Usage, errors.New("--from names a file: what is made of it is noted beside it, and stdin has no such place"))
+		return exit.WithCode(exit.Usage, errors.New("--from names a file: what is made of it is noted beside it, and stdin "+
+			"has no such place"))
 	}
-	held, err := files.Hold(path)
+	lock, err := files.LockFile(path)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = held.Close() }()
-	content, err := (&onceRead{}).file(fromFlag, path)
+	defer func() { _ = lock.Close() }()
+	content, err := (&flagReader{}).file(fromFlag, path)
 	if err != nil {
 		return err
 	}
@@ -105,94 +111,100 @@ func (s *session) bulk(ctx context.Context, path string, of map[string]any) erro
 	if err != nil {
 		return err
 	}
-	whole, err := filepath.Abs(path)
+	absPath, err := filepath.Abs(path)
 	if err != nil {
 		return fmt.Errorf("find %s: %w", path, err)
 	}
-	consumer, _ := of["consumerName"].(string)
-	bucket, _ := of["bucketName"].(string)
-	all, err := wantedOf(content, consumer != "", strings.Join([]string{api.Access.Origin.String(), bucket, consumer, whole}, "\x00"))
+	consumer, _ := arguments["consumerName"].(string)
+	bucket, _ := arguments["bucketName"].(string)
+	rows, err := parseKeyRows(content, consumer != "",
+		strings.Join([]string{api.Access.Origin.String(), bucket, consumer, absPath}, "\x00"))
 	if err != nil {
-		return exit.With(exit.Invalid, fmt.Errorf("%s: %w", path, err))
+		return exit.WithCode(exit.Invalid, fmt.Errorf("%s: %w", path, err))
 	}
 	account, err := api.Account(ctx)
 	if err != nil {
 		return err
 	}
-	of["accountName"] = account
-	d, err := openDone(path + doneSuffix)
+	arguments["accountName"] = account
+	d, err := openDoneFile(path + doneFileSuffix)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = d.file.Close() }()
-	for _, w := range all {
-		if mark, before := d.marks[w.line]; before && mark != w.mark {
-			return exit.With(exit.Usage, fmt.Errorf("%s: line %d is not the one that %s is of: give the file another name", path, w.line, path+doneSuffix))
+	for _, row := range rows {
+		if hash, recorded := d.hashes[row.line]; recorded && hash != row.hash {
+			return exit.WithCode(exit.Usage, fmt.Errorf("%s: line %d is not the one that %s is of: give the file another name",
+				path, row.line, path+doneFileSuffix))
 		}
 	}
 	n := 0
-	for i, w := range all {
-		if d.made(w) {
+	for i, row := range rows {
+		if d.hasKey(row) {
 			continue
 		}
-		if err := d.begin(w, s.app.now()); err != nil {
-			return fmt.Errorf("%s: line %d: %w", path, w.line, err)
+		if err := d.begin(row, s.app.now()); err != nil {
+			return fmt.Errorf("%s: line %d: %w", path, row.line, err)
 		}
-		key, err := s.one(ctx, w, of)
+		key, err := s.createKey(ctx, row, arguments)
 		if err != nil {
-			return fmt.Errorf("%s: line %d: %w\n%d of %d keys are made; the same command goes on from there", path, w.line, errors.Join(err, d.refused(err)), i, len(all))
+			return fmt.Errorf("%s: line %d: %w\n%d of %d keys are made; the same command goes on from there", path, row.line,
+				errors.Join(err, d.dropIfRefused(err)), i, len(rows))
 		}
 		if err := d.finish(key); err != nil {
 			return err
 		}
-		if n++; n%tellEvery == 0 {
-			s.out.Say("%d of %d keys are made", i+1, len(all))
+		if n++; n%progressInterval == 0 {
+			s.out.Infof("%d of %d keys are made", i+1, len(rows))
 		}
 	}
 	document, err := json.Marshal(struct {
-		Made   int    `json:"made"`
-		Before int    `json:"madeBefore"`
-		File   string `json:"file"`
-	}{n, len(all) - n, path + doneSuffix})
+		Created       int    `json:"made"`
+		CreatedBefore int    `json:"madeBefore"`
+		File          string `json:"file"`
+	}{n, len(rows) - n, path + doneFileSuffix})
 	if err != nil {
 		return fmt.Errorf("write the document: %w", err)
 	}
 	return s.out.Document(ctx, document, nil)
 }
 
-// one makes a key, and its consumer where it is not there. Both say which line asks for them: asked again, they are made once.
-func (s *session) one(ctx context.Context, w wanted, of map[string]any) (made, error) {
-	n := made{}
-	n.Name, _ = of["consumerName"].(string)
-	if n.Name == "" {
-		n.Name = w.values[nameColumn]
-		_, err := s.named(ctx, "ApiKeyConsumersService_create", map[string]any{
-			"accountName": of["accountName"], "bucketName": of["bucketName"], "name": n.Name, "idempotencyKey": w.try("consumer"),
+// createKey creates a key. If the row names the consumer, createKey creates this consumer first, unless it exists. The
+// Idempotency-Keys are derived from the line's hash, so repeated requests create the key and the consumer once.
+func (s *session) createKey(ctx context.Context, row keyRow, common map[string]any) (keyEntry, error) {
+	entry := keyEntry{}
+	entry.Name, _ = common["consumerName"].(string)
+	if entry.Name == "" {
+		entry.Name = row.values[nameColumn]
+		_, err := s.call(ctx, "ApiKeyConsumersService_create", map[string]any{
+			"accountName": common["accountName"], "bucketName": common["bucketName"], "name": entry.Name,
+			"idempotencyKey": row.idempotencyKey("consumer"),
 		})
-		if err != nil && exit.Of(err) != exit.Conflict { // one that is there has the key too
-			return n, err
+		if err != nil && exit.CodeOf(err) != exit.Conflict { // Conflict: the consumer exists, and gets the key
+			return entry, err
 		}
 	}
-	arguments := maps.Clone(of)
-	for column, value := range w.values {
+	arguments := maps.Clone(common)
+	for column, value := range row.values {
 		if column != nameColumn {
 			arguments[column] = value
 		}
 	}
-	arguments["consumerName"], arguments["idempotencyKey"] = n.Name, w.try(keyMember)
-	answer, err := s.named(ctx, "ApiKeyKeysService_create", arguments)
+	arguments["consumerName"], arguments["idempotencyKey"] = entry.Name, row.idempotencyKey(keyMember)
+	resp, err := s.call(ctx, "ApiKeyKeysService_create", arguments)
 	if err != nil {
-		return n, err
+		return entry, err
 	}
 	var key struct{ ID, Key string }
-	if err := json.Unmarshal(answer.Body, &key); err != nil || key.ID == "" {
-		return n, errors.New("the answer has no key")
+	if err := json.Unmarshal(resp.Body, &key); err != nil || key.ID == "" {
+		return entry, errors.New("the answer has no key")
 	}
-	n.ID, n.Key = key.ID, key.Key
-	return n, nil
+	entry.ID, entry.Key = key.ID, key.Key
+	return entry, nil
 }
 
-// try is the Idempotency-Key of a line's request.
-func (w wanted) try(what string) string {
-	return uuid.NewSHA1(uuid.NameSpaceURL, []byte(w.mark+what)).String()
+// idempotencyKey returns the Idempotency-Key of a request for this row. purpose distinguishes the requests of the row:
+// "consumer" or keyMember.
+func (r keyRow) idempotencyKey(purpose string) string {
+	return uuid.NewSHA1(uuid.NameSpaceURL, []byte(r.hash+purpose)).String()
 }

@@ -14,86 +14,93 @@ import (
 	"github.com/gatewright/gatewright/client/exit"
 )
 
-// keyring is an API that makes keys, and makes none twice for one Idempotency-Key.
-type keyring struct {
-	made  []string // consumers, in the order of their keys
-	tried map[string]string
-	// fails says which requests of keys have no good answer, from 1, and in which way.
-	asked int
-	fails map[int]string
+// fakeKeyAPI is an API that creates keys. It creates one key per Idempotency-Key.
+type fakeKeyAPI struct {
+	created   []string // the consumers' names, in the order of the created keys
+	responses map[string]string
+	requests  int
+	// failures are the failures of requests for keys, by the number of the request from 1.
+	failures map[int]string
 }
 
-// The ways to fail.
+// These are the kinds of failures.
 const (
-	beforeIt = "before" // nothing was made
-	afterIt  = "after"  // the key is made, and nobody is told
-	lostIt   = "lost"   // the same, and the answer does not say that nothing was made
+	failBefore  = "before" // no key was created
+	failAfter   = "after"  // the key was created, but the response is a refusal
+	failUnknown = "lost"   // the key was created, but the response is a server error
 )
 
-func (k *keyring) answer(w http.ResponseWriter, r *http.Request, body string) {
+func (f *fakeKeyAPI) handle(w http.ResponseWriter, r *http.Request, body string) {
 	parts := strings.Split(r.URL.Path, "/")
 	if parts[len(parts)-1] != "keys" {
-		refuse(w, http.StatusConflict, "The bucket has a consumer of the name.")
+		respondError(w, http.StatusConflict, "The bucket has a consumer of the name.")
 		return
 	}
-	k.asked++
-	way := k.fails[k.asked]
-	if way == beforeIt {
-		refuse(w, http.StatusForbidden, "not now")
+	f.requests++
+	failure := f.failures[f.requests]
+	if failure == failBefore {
+		respondError(w, http.StatusForbidden, "not now")
 		return
 	}
-	try := r.Header.Get("Idempotency-Key")
-	answer, before := k.tried[try]
-	if !before {
-		k.made = append(k.made, parts[len(parts)-2])
-		answer = fmt.Sprintf(`{"id":"key_%d","key":"gwk_%d"}`, len(k.made), len(k.made))
-		k.tried[try] = answer
+	idempotencyKey := r.Header.Get("Idempotency-Key")
+	resp, exists := f.responses[idempotencyKey]
+	if !exists {
+		f.created = append(f.created, parts[len(parts)-2])
+		resp = fmt.Sprintf(`{"id":"key_%d","key":"gwk_%d"}`, len(f.created), len(f.created))
+		f.responses[idempotencyKey] = resp
 	}
-	if way == lostIt {
-		refuse(w, http.StatusInternalServerError, "something broke")
+	if failure == failUnknown {
+		respondError(w, http.StatusInternalServerError, "something broke")
 		return
 	}
-	if way == afterIt {
-		refuse(w, http.StatusForbidden, "nobody is told")
+	if failure == failAfter {
+		respondError(w, http.StatusForbidden, "nobody is told")
 		return
 	}
-	_, _ = io.WriteString(w, answer)
+	_, _ = io.WriteString(w, resp)
 }
 
-func refuse(w http.ResponseWriter, status int, why string) {
+func respondError(w http.ResponseWriter, status int, detail string) {
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(map[string]any{"title": http.StatusText(status), "status": status, "detail": why})
+	_ = json.NewEncoder(w).Encode(map[string]any{"title": http.StatusText(status), "status": status, "detail": detail})
 }
 
-// TestFileOfKeysThatWasCutOffGoesOn has each of its requests fail once, before the key is made and after it, and what was
-// written of the line be torn.
-func TestFileOfKeysThatWasCutOffGoesOn(t *testing.T) {
+// TestInterruptedBulkCreateResumes lets each request fail once, before or after the key is created, and leaves an
+// incomplete line in the file. A second run must create the remaining keys, and no key twice.
+func TestInterruptedBulkCreateResumes(t *testing.T) {
 	t.Parallel()
-	for way, code := range map[string]exit.Code{beforeIt: exit.NotAllowed, afterIt: exit.NotAllowed, lostIt: exit.Failure} {
+	for failure, code := range map[string]exit.Code{
+		failBefore: exit.NotAllowed, failAfter: exit.NotAllowed,
+		failUnknown: exit.Failure,
+	} {
 		for at := 1; at <= 3; at++ {
-			k := &keyring{tried: map[string]string{}, fails: map[int]string{at: way}}
-			l := newLineOf(t, k.answer)
+			k := &fakeKeyAPI{responses: map[string]string{}, failures: map[int]string{at: failure}}
+			fx := newFixtureWith(t, k.handle)
 			file := filepath.Join(t.TempDir(), "keys.csv")
-			write(t, file, "name,description\nada,phone\nada,phone\nbea,\n")
-			words := []string{"consumer", "key", "create", "--bucket", "b", "--from", file}
-			if got := l.run("", words...); got.code != code || got.out != "" || !strings.Contains(got.err, fmt.Sprintf("line %d: ", at+1)) || !strings.Contains(got.err, fmt.Sprintf("%d of 3 keys are made", at-1)) {
-				t.Errorf("%s %d: %+v", way, at, got)
+			writeFile(t, file, "name,description\nada,phone\nada,phone\nbea,\n")
+			args := []string{"consumer", "key", "create", "--bucket", "b", "--from", file}
+			if got := fx.run("", args...); got.code != code || got.out != "" ||
+				!strings.Contains(got.err, fmt.Sprintf("line %d: ", at+1)) ||
+				!strings.Contains(got.err, fmt.Sprintf("%d of 3 keys are made", at-1)) {
+				t.Errorf("create --from with %q at request %d = %+v, want code %d and the line, and that %d of 3 keys exist",
+					failure, at, got, code, at-1)
 			}
-			torn, err := os.OpenFile(file+".done", os.O_APPEND|os.O_WRONLY, 0)
+			partial, err := os.OpenFile(file+".done", os.O_APPEND|os.O_WRONLY, 0)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if way == lostIt {
-				_, _ = torn.WriteString(`,"name":"ada","key":"gwk`) // the line is begun already
+			if failure == failUnknown {
+				_, _ = partial.WriteString(`,"name":"ada","key":"gwk`) // complete the beginning of the line only in part
 			} else {
-				_, _ = torn.WriteString(`{"line":4,"mark":"`)
+				_, _ = partial.WriteString(`{"line":4,"mark":"`)
 			}
-			_ = torn.Close()
-			if got := l.run("", append(words, "--jq", ".made")...); got.code != exit.OK || got.out != fmt.Sprintf("%d\n", 4-at) {
-				t.Errorf("%s %d again: %+v", way, at, got)
+			_ = partial.Close()
+			if got := fx.run("", append(args, "--jq", ".made")...); got.code != exit.OK || got.out != fmt.Sprintf("%d\n", 4-at) {
+				t.Errorf("create --from, repeated after %q at request %d = %+v, want code 0 and %d new keys",
+					failure, at, got, 4-at)
 			}
-			if got := strings.Join(k.made, ","); got != "ada,ada,bea" {
-				t.Errorf("%s %d: keys are made of %s", way, at, got)
+			if got := strings.Join(k.created, ","); got != "ada,ada,bea" {
+				t.Errorf("create --from with %q at request %d: keys of %s, want ada,ada,bea", failure, at, got)
 			}
 			done, err := os.ReadFile(file + ".done")
 			if err != nil {
@@ -105,213 +112,238 @@ func TestFileOfKeysThatWasCutOffGoesOn(t *testing.T) {
 					Name, Key string
 				}
 				if err := json.Unmarshal([]byte(line), &n); err != nil || n.Line != i+2 || n.Key != fmt.Sprintf("gwk_%d", i+1) {
-					t.Errorf("%s %d: the file of what was made has %s", way, at, line)
+					t.Errorf("create --from with %q at request %d: the .done file has %s, want line %d and the key gwk_%d",
+						failure, at, line, i+2, i+1)
 				}
 			}
-			if k.asked != 4 {
-				t.Errorf("%s %d: keys are asked for %d times", way, at, k.asked)
+			if k.requests != 4 {
+				t.Errorf("create --from with %q at request %d: %d requests, want 4", failure, at, k.requests)
 			}
 		}
 	}
 }
 
-// TestEachKeyIsNotedBeforeTheNextIsAskedFor: a process that is killed at any moment has kept all keys but the one that it was asking for.
-func TestEachKeyIsNotedBeforeTheNextIsAskedFor(t *testing.T) {
+// TestBulkCreateRecordsEachKeyBeforeNextRequest checks that each key is in the file before the next request. So a
+// process that is killed loses at most the key that it is requesting.
+func TestBulkCreateRecordsEachKeyBeforeNextRequest(t *testing.T) {
 	t.Parallel()
-	k := &keyring{tried: map[string]string{}}
+	k := &fakeKeyAPI{responses: map[string]string{}}
 	file := filepath.Join(t.TempDir(), "keys.csv")
-	write(t, file, "name\nada\nbea\ncid\n")
-	l := newLineOf(t, func(w http.ResponseWriter, r *http.Request, body string) {
-		if done, err := os.ReadFile(file + ".done"); err != nil || strings.Count(string(done), "\n") != len(k.made) {
-			t.Errorf("%d keys are made, and noted is %q, %v", len(k.made), done, err)
+	writeFile(t, file, "name\nada\nbea\ncid\n")
+	fx := newFixtureWith(t, func(w http.ResponseWriter, r *http.Request, body string) {
+		if done, err := os.ReadFile(file + ".done"); err != nil || strings.Count(string(done), "\n") != len(k.created) {
+			t.Errorf(".done file = %q, %v when %d keys exist, want a line for each", done, err, len(k.created))
 		}
-		k.answer(w, r, body)
+		k.handle(w, r, body)
 	})
-	if got := l.run("", "consumer", "key", "create", "--bucket", "b", "--from", file); got.code != exit.OK || len(k.made) != 3 {
-		t.Errorf("%+v, of %v", got, k.made)
+	if got := fx.run("", "consumer", "key", "create", "--bucket", "b", "--from", file); got.code != exit.OK ||
+		len(k.created) != 3 {
+		t.Errorf("create --from with 3 lines = %+v with the keys %v, want code 0 and 3 keys", got, k.created)
 	}
 }
 
-// TestKeyThatWasBegunADayAgoIsNotMadeAgain: the API does not know its Idempotency-Key any more, and would make another one beside the first, which
-// nobody has and nobody misses. One that was refused has made none, and a day changes nothing about it.
-func TestKeyThatWasBegunADayAgoIsNotMadeAgain(t *testing.T) {
+// TestBulkCreateDoesNotRepeatRequestAfterOneDay checks that a request with an unknown outcome is not repeated after a
+// day. The API no longer knows the Idempotency-Key and would create a second key, which nobody notices. A refused
+// request has created no key, so it can be repeated at any time.
+func TestBulkCreateDoesNotRepeatRequestAfterOneDay(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
-		way   string
-		later time.Duration
-		code  exit.Code
+		failure string
+		elapsed time.Duration
+		code    exit.Code
 	}{
-		{lostIt, 22 * time.Hour, exit.OK},
-		{lostIt, 24 * time.Hour, exit.Conflict},
-		{beforeIt, 24 * time.Hour, exit.OK},
+		{failUnknown, 22 * time.Hour, exit.OK},
+		{failUnknown, 24 * time.Hour, exit.Conflict},
+		{failBefore, 24 * time.Hour, exit.OK},
 	} {
-		k := &keyring{tried: map[string]string{}, fails: map[int]string{2: tt.way}}
-		l, at := newLineOf(t, k.answer), time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
-		l.now = func() time.Time { return at }
+		k := &fakeKeyAPI{responses: map[string]string{}, failures: map[int]string{2: tt.failure}}
+		fx, at := newFixtureWith(t, k.handle), time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
+		fx.now = func() time.Time { return at }
 		file := filepath.Join(t.TempDir(), "keys.csv")
-		write(t, file, "name\nada\nbea\ncid\n")
-		words := []string{"consumer", "key", "create", "--bucket", "b", "--from", file}
-		if got := l.run("", words...); got.code == exit.OK {
-			t.Errorf("%v: %+v", tt, got)
+		writeFile(t, file, "name\nada\nbea\ncid\n")
+		args := []string{"consumer", "key", "create", "--bucket", "b", "--from", file}
+		if got := fx.run("", args...); got.code == exit.OK {
+			t.Errorf("%v: create --from with a failing request = %+v, want an error", tt, got)
 		}
 		at = at.Add(time.Hour)
-		k.fails = map[int]string{3: beforeIt} // a refusal in between says nothing of the time before
-		if got := l.run("", words...); got.code != exit.NotAllowed {
-			t.Errorf("%v: %+v", tt, got)
+		k.failures = map[int]string{3: failBefore} // a refusal of this request does not show the outcome of the earlier one
+		if got := fx.run("", args...); got.code != exit.NotAllowed {
+			t.Errorf("%v: create --from after an hour = %+v, want code %d", tt, got, exit.NotAllowed)
 		}
-		at, k.fails = at.Add(tt.later-time.Hour), nil
-		got := l.run("", words...)
-		if got.code != tt.code || tt.code != exit.OK && (got.out != "" || !strings.Contains(got.err, "line 3: its key was asked for at 2030-01-01T00:00:00Z") || !strings.Contains(got.err, file+".done")) {
-			t.Errorf("%v: %+v", tt, got)
+		at, k.failures = at.Add(tt.elapsed-time.Hour), nil
+		got := fx.run("", args...)
+		if got.code != tt.code || tt.code != exit.OK &&
+			(got.out != "" || !strings.Contains(got.err, "line 3: its key was asked for at 2030-01-01T00:00:00Z") ||
+				!strings.Contains(got.err, file+".done")) {
+			t.Errorf("%v: create --from after %s = %+v, want code %d, and with an error the line and the .done file",
+				tt, tt.elapsed, got, tt.code)
 		}
-		if want := map[exit.Code]string{exit.OK: "ada,bea,cid", exit.Conflict: "ada,bea"}[tt.code]; strings.Join(k.made, ",") != want {
-			t.Errorf("%v: keys are made of %v, want %s", tt, k.made, want)
+		if want := map[exit.Code]string{exit.OK: "ada,bea,cid", exit.Conflict: "ada,bea"}[tt.code]; strings.Join(k.created,
+			",") != want {
+			t.Errorf("%v: keys of %v, want %s", tt, k.created, want)
 		}
 	}
 }
 
-// TestFileOfKeysIsWorkedOffByOne at a time: two would write what they have made over one another's.
-func TestFileOfKeysIsWorkedOffByOne(t *testing.T) {
+// TestBulkCreateLocksFile checks that only one process at a time uses a file: two processes would overwrite each other's results.
+func TestBulkCreateLocksFile(t *testing.T) {
 	t.Parallel()
-	k := &keyring{tried: map[string]string{}}
+	k := &fakeKeyAPI{responses: map[string]string{}}
 	file := filepath.Join(t.TempDir(), "keys.csv")
-	write(t, file, "name\nada\nbea\n")
-	words := []string{"consumer", "key", "create", "--bucket", "b", "--from", file}
-	other := newLineOf(t, k.answer)
-	var second []ran
-	l := newLineOf(t, func(w http.ResponseWriter, r *http.Request, body string) {
-		second = append(second, other.run("", words...))
-		k.answer(w, r, body)
+	writeFile(t, file, "name\nada\nbea\n")
+	args := []string{"consumer", "key", "create", "--bucket", "b", "--from", file}
+	other := newFixtureWith(t, k.handle)
+	var second []result
+	fx := newFixtureWith(t, func(w http.ResponseWriter, r *http.Request, body string) {
+		second = append(second, other.run("", args...))
+		k.handle(w, r, body)
 	})
-	if got := l.run("", words...); got.code != exit.OK || len(k.made) != 2 {
-		t.Errorf("%+v, of %v", got, k.made)
+	if got := fx.run("", args...); got.code != exit.OK || len(k.created) != 2 {
+		t.Errorf("create --from = %+v with the keys %v, want code 0 and 2 keys", got, k.created)
 	}
 	for _, got := range second {
 		if got.code != exit.Usage || !strings.Contains(got.err, "another process") || got.out != "" {
-			t.Errorf("the second: %+v", got)
+			t.Errorf("a second create --from at the same time = %+v, want code %d and \"another process\"", got, exit.Usage)
 		}
 	}
-	if len(second) == 0 || len(other.asked) > 0 {
-		t.Errorf("the second has run %d times, and asked for %q", len(second), other.asked)
+	if len(second) == 0 || len(other.requests) > 0 {
+		t.Errorf("%d runs of a second create --from with the requests %q, want at least one run without requests",
+			len(second), other.requests)
 	}
-	if got := l.run("", append(words, "--jq", ".madeBefore")...); got.out != "2\n" {
-		t.Errorf("afterwards: %+v", got)
+	if got := fx.run("", append(args, "--jq", ".madeBefore")...); got.out != "2\n" {
+		t.Errorf("create --from --jq .madeBefore = %+v, want 2", got)
 	}
-	missing := append(words[:len(words)-1:len(words)-1], filepath.Join(t.TempDir(), "missing.csv"))
-	for _, wrong := range [][]string{missing, append(words[:len(words)-1:len(words)-1], "-")} {
-		if got := l.run("", wrong...); got.code != exit.Usage || got.out != "" {
-			t.Errorf("%v: %+v", wrong, got)
+	missing := append(args[:len(args)-1:len(args)-1], filepath.Join(t.TempDir(), "missing.csv"))
+	for _, invalid := range [][]string{missing, append(args[:len(args)-1:len(args)-1], "-")} {
+		if got := fx.run("", invalid...); got.code != exit.Usage || got.out != "" {
+			t.Errorf("gatewright %v = %+v, want code %d and no output", invalid, got, exit.Usage)
 		}
 	}
 	if _, err := os.Stat(missing[len(missing)-1]); err == nil {
-		t.Error("a file that was not there is made")
+		t.Error("create --from a missing file creates the file, want no file")
 	}
 }
 
-// TestFileOfKeysIsTheOneThatWasBegun, or nothing more is made: of lines that are others by now nobody could say whose keys are noted.
-func TestFileOfKeysIsTheOneThatWasBegun(t *testing.T) {
+// TestBulkCreateRefusesChangedFile checks that no more keys are created if the file has changed: its lines would no
+// longer match the recorded keys.
+func TestBulkCreateRefusesChangedFile(t *testing.T) {
 	t.Parallel()
-	k := &keyring{tried: map[string]string{}, fails: map[int]string{3: beforeIt}}
-	l := newLineOf(t, k.answer)
+	k := &fakeKeyAPI{responses: map[string]string{}, failures: map[int]string{3: failBefore}}
+	fx := newFixtureWith(t, k.handle)
 	file := filepath.Join(t.TempDir(), "keys.csv")
-	words := []string{"consumer", "key", "create", "--bucket", "b", "--from", file}
-	write(t, file, "name\nada\nbea\ncid\n")
-	if got := l.run("", words...); got.code != exit.NotAllowed {
-		t.Fatalf("%+v", got)
+	args := []string{"consumer", "key", "create", "--bucket", "b", "--from", file}
+	writeFile(t, file, "name\nada\nbea\ncid\n")
+	if got := fx.run("", args...); got.code != exit.NotAllowed {
+		t.Fatalf("create --from with a refused third request = %+v, want code %d", got, exit.NotAllowed)
 	}
-	write(t, file, "name\nada\ndan\ncid\n")
-	if got := l.run("", words...); got.code != exit.Usage || !strings.Contains(got.err, "line 3") || strings.Join(k.made, ",") != "ada,bea" {
-		t.Errorf("another line: %+v, of %v", got, k.made)
+	writeFile(t, file, "name\nada\ndan\ncid\n")
+	if got := fx.run("", args...); got.code != exit.Usage || !strings.Contains(got.err, "line 3") ||
+		strings.Join(k.created, ",") != "ada,bea" {
+		t.Errorf("create --from with a changed line 3 = %+v with the keys %v, want code %d, \"line 3\", and the keys ada,bea",
+			got, k.created, exit.Usage)
 	}
 	if err := os.Chmod(file+".done", 0o640); err != nil {
 		t.Fatal(err)
 	}
-	write(t, file, "name\nada\nbea\ncid\n")
-	if got := l.run("", words...); os.PathSeparator == '/' && (got.code != exit.Usage || !strings.Contains(got.err, "chmod 600") || len(k.made) != 2) {
-		t.Errorf("keys that others read: %+v, of %v", got, k.made)
+	writeFile(t, file, "name\nada\nbea\ncid\n")
+	if got := fx.run("", args...); os.PathSeparator == '/' &&
+		(got.code != exit.Usage || !strings.Contains(got.err, "chmod 600") || len(k.created) != 2) {
+		t.Errorf("create --from with a .done file that others can read = %+v with the keys %v, want code %d and 2 keys",
+			got, k.created, exit.Usage)
 	}
 }
 
-// TestFileOfKeysIsReadBeforeAnyIsMade: what is wrong in its last line is told before there is a key of its first.
-func TestFileOfKeysIsReadBeforeAnyIsMade(t *testing.T) {
+// TestBulkCreateValidatesFileFirst checks that an error in the last line is reported before the first key is created.
+func TestBulkCreateValidatesFileFirst(t *testing.T) {
 	t.Parallel()
-	for text, says := range map[string]string{
-		"name,expiresOn\nada,\nbea,tomorrow\n": "line 3: expiresOn", "name\nada\nbea,more\n": "line 3", "name,name\nada,bea\n": "each once", "name,secret\nada,s3cr3t\n": "names columns", "name,description\nada,d\n,s3cr3t\n": "line 3: it has no name", "": "no line",
+	for text, wantText := range map[string]string{
+		"name,expiresOn\nada,\nbea,tomorrow\n": "line 3: expiresOn", "name\nada\nbea,more\n": "line 3",
+		"name,name\nada,bea\n": "each once", "name,secret\nada,s3cr3t\n": "names columns",
+		"name,description\nada,d\n,s3cr3t\n": "line 3: it has no name", "": "no line",
 	} {
-		k := &keyring{tried: map[string]string{}}
-		l := newLineOf(t, k.answer)
+		k := &fakeKeyAPI{responses: map[string]string{}}
+		fx := newFixtureWith(t, k.handle)
 		file := filepath.Join(t.TempDir(), "keys.csv")
-		write(t, file, text)
-		if got := l.run("", "consumer", "key", "create", "--bucket", "b", "--from", file); got.code != exit.Invalid || got.out != "" || !strings.Contains(got.err, says) || strings.Contains(got.err, "s3cr3t") || len(k.made) > 0 {
-			t.Errorf("%q: %+v, of %v", text, got, k.made)
+		writeFile(t, file, text)
+		got := fx.run("", "consumer", "key", "create", "--bucket", "b", "--from", file)
+		if got.code != exit.Invalid || got.out != "" || len(k.created) > 0 {
+			t.Errorf("create --from with %q = %+v with the keys %v, want code %d, no output and no key",
+				text, got, k.created, exit.Invalid)
+		}
+		if !strings.Contains(got.err, wantText) || strings.Contains(got.err, "s3cr3t") {
+			t.Errorf("create --from with %q: stderr = %q, want %q without content of the file", text, got.err, wantText)
 		}
 	}
 }
 
-// TestSameLineOfAnotherBucketIsAnotherKey is about what an Idempotency-Key is made of.
-func TestSameLineOfAnotherBucketIsAnotherKey(t *testing.T) {
+// TestIdempotencyKeyDependsOnBucket runs the same file for two buckets. A second run for a bucket must create no key,
+// and the other bucket must get a key of its own.
+func TestIdempotencyKeyDependsOnBucket(t *testing.T) {
 	t.Parallel()
-	k := &keyring{tried: map[string]string{}}
-	l := newLineOf(t, k.answer)
+	k := &fakeKeyAPI{responses: map[string]string{}}
+	fx := newFixtureWith(t, k.handle)
 	for i, bucket := range []string{"b", "c"} {
 		file := filepath.Join(t.TempDir(), "keys.csv")
-		write(t, file, "name\nada\n")
-		for _, again := range []string{bucket, bucket} {
+		writeFile(t, file, "name\nada\n")
+		for _, target := range []string{bucket, bucket} {
 			_ = os.Remove(file + ".done")
-			if got := l.run("", "consumer", "key", "create", "--bucket", again, "--from", file); got.code != exit.OK {
-				t.Errorf("%s: %+v", again, got)
+			if got := fx.run("", "consumer", "key", "create", "--bucket", target, "--from", file); got.code != exit.OK {
+				t.Errorf("create --bucket %s = %+v, want code 0", target, got)
 			}
 		}
-		if len(k.made) != i+1 {
-			t.Errorf("of %s %d keys are made", bucket, len(k.made))
+		if len(k.created) != i+1 {
+			t.Errorf("after two runs for bucket %s: %d keys, want %d", bucket, len(k.created), i+1)
 		}
 	}
 }
 
-func write(t *testing.T, path, text string) {
+func writeFile(t *testing.T, path, text string) {
 	t.Helper()
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// TestKeysThatAreMadeAreKeptInAFileAlone: where a folder is, or what leads to a device, nothing is made.
-func TestKeysThatAreMadeAreKeptInAFileAlone(t *testing.T) {
+// TestDoneFileMustBeRegularFile checks that no key is created if the path of the done file is a folder or a link to a device.
+func TestDoneFileMustBeRegularFile(t *testing.T) {
 	t.Parallel()
-	for name, take := range map[string]func(path string) error{
+	for name, create := range map[string]func(path string) error{
 		"a folder": func(path string) error { return os.Mkdir(path, 0o700) },
 		"a device": func(path string) error { return os.Symlink(os.DevNull, path) },
 	} {
-		k := &keyring{tried: map[string]string{}}
-		l := newLineOf(t, k.answer)
+		k := &fakeKeyAPI{responses: map[string]string{}}
+		fx := newFixtureWith(t, k.handle)
 		file := filepath.Join(t.TempDir(), "keys.csv")
-		write(t, file, "name\nada\n")
-		if err := take(file + ".done"); err != nil {
+		writeFile(t, file, "name\nada\n")
+		if err := create(file + ".done"); err != nil {
 			t.Fatal(err)
 		}
-		if got := l.run("", "consumer", "key", "create", "--bucket", "b", "--from", file); got.code != exit.Usage || !strings.Contains(got.err, ".done cannot be opened: it is no ordinary file") || len(k.made) != 0 {
-			t.Errorf("%s: %+v, and keys are made of %v", name, got, k.made)
+		if got := fx.run("", "consumer", "key", "create", "--bucket", "b", "--from", file); got.code != exit.Usage ||
+			!strings.Contains(got.err, ".done cannot be opened: it is no ordinary file") || len(k.created) != 0 {
+			t.Errorf("create --from with %s as .done file = %+v with the keys %v, want code %d, the reason and no key",
+				name, got, k.created, exit.Usage)
 		}
 	}
 }
 
-// TestFileOfSomebodyElseIsNotCut is about what is where the file of what was made would be.
-func TestFileOfSomebodyElseIsNotCut(t *testing.T) {
+// TestUnrecognizedDoneFileIsKept checks that an existing file that the command has not written stays unchanged.
+func TestUnrecognizedDoneFileIsKept(t *testing.T) {
 	t.Parallel()
-	for _, theirs := range []string{"the only copy", "the only copy\n", "one\ntwo", `{"line":0}` + "\n"} {
-		k := &keyring{tried: map[string]string{}}
-		l := newLineOf(t, k.answer)
+	for _, existing := range []string{"the only copy", "the only copy\n", "one\ntwo", `{"line":0}` + "\n"} {
+		k := &fakeKeyAPI{responses: map[string]string{}}
+		fx := newFixtureWith(t, k.handle)
 		file := filepath.Join(t.TempDir(), "keys.csv")
-		write(t, file, "name\nada\n")
-		write(t, file+".done", theirs)
-		if got := l.run("", "consumer", "key", "create", "--bucket", "b", "--from", file); got.code != exit.Usage || got.out != "" || !strings.Contains(got.err, "move it away") {
-			t.Errorf("%q: %+v", theirs, got)
+		writeFile(t, file, "name\nada\n")
+		writeFile(t, file+".done", existing)
+		if got := fx.run("", "consumer", "key", "create", "--bucket", "b", "--from", file); got.code != exit.Usage ||
+			got.out != "" || !strings.Contains(got.err, "move it away") {
+			t.Errorf("create --from with the .done file %q = %+v, want code %d and \"move it away\"", existing, got, exit.Usage)
 		}
-		if now, err := os.ReadFile(file + ".done"); err != nil || string(now) != theirs {
-			t.Errorf("%q has become %q, %v", theirs, now, err)
+		if after, err := os.ReadFile(file + ".done"); err != nil || string(after) != existing {
+			t.Errorf("the .done file %q is now %q, %v, want no change", existing, after, err)
 		}
-		if len(k.made) != 0 {
-			t.Errorf("%q: keys are made of %v", theirs, k.made)
+		if len(k.created) != 0 {
+			t.Errorf("create --from with the .done file %q creates keys of %v, want none", existing, k.created)
 		}
 	}
 }

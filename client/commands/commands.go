@@ -1,9 +1,15 @@
-// Package commands is the command line of the client: what is typed, and which operations of the public API do it.
+// Package commands is the command line of the client: its commands and flags, and the operations of the management API
+// that the commands call.
 //
-// Every command writes one document on stdout, as a table or as JSON or YAML, and all else on stderr; what it ends with is
-// package exit's. Commands by hand are for people; `gatewright api OPERATION` is every operation, made of the declarations.
+// Most commands write one document to stdout: a table or another text for people, JSON, or YAML. Only completion, man,
+// dev and `log --follow` write other output. Messages and errors are written to stderr. Package exit defines the exit
+// codes.
 //
-// Read commands.go first, then api.go and flags.go; each other file is a command or a group of some.
+// Most commands are written by hand, for people. The commands below `gatewright api`, one for each operation, are
+// generated from the operations' declarations.
+//
+// The package does not send requests itself (package call), and does not compare files (package files). Read
+// commands.go first, then api.go and flags.go. Each other file has one command or a group of commands.
 package commands
 
 import (
@@ -25,116 +31,125 @@ import (
 	"github.com/gatewright/gatewright/client/output"
 	"github.com/gatewright/gatewright/client/profile"
 	"github.com/gatewright/gatewright/client/prompt"
-	"github.com/gatewright/gatewright/local/commandline"
-	"github.com/gatewright/gatewright/local/terminal"
+	"github.com/gatewright/gatewright/shared/base/terminal"
+	"github.com/gatewright/gatewright/shared/runtime/commandline"
 )
 
-// App is what a command line runs in.
+// App runs command lines. Its fields are the environment of the process and the program's own version and commands.
 type App struct {
 	In       *os.File
 	Out, Err io.Writer
 	Getenv   func(string) string
-	// HTTP and Sleep are package call's, but in tests.
+	// HTTP and Sleep replace those of package call in tests.
 	HTTP  *http.Client
 	Sleep func(context.Context, time.Duration) error
-	// Now is the clock, nil for the machine's.
+	// Now returns the current time. If Now is nil, commands use the machine's clock.
 	Now func() time.Time
-	// Version is what --version prints.
+	// Version is the text that --version prints.
 	Version string
-	// More adds commands that are none of this package's, to the root or to a group of this package's, nil for none, and Ended says what those end with: what it does not end is
-	// told here.
-	More  func(root *cobra.Command)
-	Ended func(ran *cobra.Command, err error) (code exit.Code, ended bool)
+	// AddCommands adds the program's own commands to root or to one of its groups. It can be nil.
+	AddCommands func(root *cobra.Command)
+	// ExitCode returns the exit code of a command line that has run. If handled is false, Run reports the error and
+	// determines the exit code itself. ExitCode can be nil.
+	ExitCode func(executed *cobra.Command, err error) (code exit.Code, handled bool)
 }
 
-// Run runs a command line, and tells on stderr why it failed. It returns what the process ends with.
+// Run runs a command line and reports an error on stderr. It returns the exit code of the process.
 func (a *App) Run(ctx context.Context, args []string) exit.Code {
-	root := a.root(needsOperations(args), speaksOf(args)) //nolint:contextcheck // commands get it by ExecuteContext
+	//nolint:contextcheck // commands get the context from ExecuteContext
+	root := a.root(needsOperations(args), mentions(args))
 	root.SetArgs(args)
-	ran, err := commandline.Execute(ctx, root)
-	if a.Ended != nil {
-		if code, ended := a.Ended(ran, err); ended {
+	executed, err := commandline.Execute(ctx, root)
+	if a.ExitCode != nil {
+		if code, handled := a.ExitCode(executed, err); handled {
 			return code
 		}
 	}
 	if commandline.IsUsage(err) {
-		err = exit.With(exit.Usage, err)
+		err = exit.WithCode(exit.Usage, err)
 	}
 	if err != nil && errors.Is(context.Cause(ctx), exit.ErrInterrupted) && !errors.Is(err, exit.ErrInterrupted) {
-		err = exit.With(exit.Interrupted, exit.ErrInterrupted)
+		err = exit.WithCode(exit.Interrupted, exit.ErrInterrupted)
 	}
 	if err != nil {
-		a.told(args).Fail(err)
+		a.errorOutput(args).Fail(err)
 	}
-	return exit.Of(err)
+	return exit.CodeOf(err)
 }
 
-// told is where a failure is told: as the command line asks for it, though it may be one that can't be read.
-func (a *App) told(args []string) *output.Output {
-	typed := form{}
+// errorOutput returns the output for errors. It applies the output flags in args even if the rest of the command line is invalid.
+func (a *App) errorOutput(args []string) *output.Output {
+	flagValues := outputFlags{}
 	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
 	flags.ParseErrorsAllowlist.UnknownFlags = true
 	flags.SetOutput(io.Discard)
-	typed.register(flags)
+	flagValues.register(flags)
 	_ = flags.Parse(args)
-	o, err := a.output(typed)
+	o, err := a.output(flagValues)
 	if err != nil {
-		return output.Plain(a.Err, a.colours(a.Err))
+		return output.NewPlain(a.Err, a.useColor(a.Err))
 	}
 	return o
 }
 
-// speaksOf reports of a noun whether a command line may be about it: its word is there, or that of the command that writes pages of all.
-func speaksOf(args []string) func(noun string) bool {
-	return func(noun string) bool { return slices.Contains(args, noun) || slices.Contains(args, manName) }
+// mentions returns a function that reports whether args contain the name of a resource, or the man command, which needs
+// the commands of all resources.
+func mentions(args []string) func(resource string) bool {
+	return func(resource string) bool {
+		return slices.Contains(args, resource) || slices.Contains(args, manCommandName)
+	}
 }
 
-// needsOperations reports whether a command line asks for commands that are made of the declarations, which take
-// milliseconds to read.
+// needsOperations reports whether a command line may need the commands that are generated from the operations'
+// declarations. Reading the declarations takes milliseconds.
 func needsOperations(args []string) bool {
-	return slices.ContainsFunc(args, func(word string) bool {
-		return word == apiName || word == manName || strings.HasPrefix(word, cobra.ShellCompRequestCmd)
+	return slices.ContainsFunc(args, func(arg string) bool {
+		return arg == apiCommandName || arg == manCommandName || strings.HasPrefix(arg, cobra.ShellCompRequestCmd)
 	})
 }
 
-// Root is the command line, with those commands that are made of the declarations or without.
+// Root returns the root command. If operations is true, it includes the commands that are generated from the
+// operations' declarations.
 func (a *App) Root(operations bool) *cobra.Command {
 	return a.root(operations, func(string) bool { return true })
 }
 
-// root is Root with the commands of those nouns alone that a command line speaks of: the others' would take
-// two milliseconds of each start.
-func (a *App) root(operations bool, nouns func(name string) bool) *cobra.Command {
+// root is like Root, but adds subcommands only to the resources that include accepts. The commands of all resources
+// would take two milliseconds at each start.
+func (a *App) root(operations bool, include func(name string) bool) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "gatewright",
 		Short: "Gatewright: the command line client of an installation",
 		Long: "Gatewright: the command line client of an installation.\n\n" +
-			"`gatewright login` keeps the address of an installation and a key. Every command takes --output json for scripts;\n" +
-			"docs/command-line.md has what they end with.",
+			"`gatewright login` keeps the address of an installation and a key. Every command takes --output json for " +
+			"scripts;\ndocs/command-line.md has what they end with.",
 	}
 	root.SetOut(a.Out)
 	root.SetErr(a.Err)
-	root.AddGroup(&cobra.Group{ID: groupProjects, Title: "Projects and deployments:"}, &cobra.Group{ID: groupResources, Title: "Resources:"},
-		&cobra.Group{ID: groupFiles, Title: "Resources in files:"}, &cobra.Group{ID: groupAPI, Title: "The management API:"}, &cobra.Group{ID: groupProfiles, Title: "Installations and keys:"})
-	root.AddCommand(a.initCommand(), a.validateCommand(), a.devCommand(), a.deployCommand(), a.deploymentCommand(), a.apiCommand(operations),
+	root.AddGroup(&cobra.Group{ID: groupProjects, Title: "Projects and deployments:"},
+		&cobra.Group{ID: groupResources, Title: "Resources:"},
+		&cobra.Group{ID: groupFiles, Title: "Resources in files:"}, &cobra.Group{ID: groupAPI, Title: "The management API:"},
+		&cobra.Group{ID: groupProfiles, Title: "Installations and keys:"})
+	root.AddCommand(a.initCommand(), a.validateCommand(), a.devCommand(), a.deployCommand(), a.deploymentCommand(),
+		a.apiCommand(operations),
 		a.whoamiCommand(), a.loginCommand(), a.logoutCommand(), a.profileCommand(), a.completionCommand())
 	root.AddCommand(a.filesCommands()...)
-	a.addNouns(root, nouns)
+	a.addResources(root, include)
 	a.addMan(root)
-	if a.More != nil {
-		a.More(root)
+	if a.AddCommands != nil {
+		a.AddCommands(root)
 	}
 	commandline.Prepare(root, a.Version)
 	root.RunE = func(cmd *cobra.Command, args []string) error {
 		if len(args) == 0 {
 			return cmd.Help()
 		}
-		return commandline.NeedsCommand(cmd, args)
+		return commandline.RequireCommand(cmd, args)
 	}
 	return root
 }
 
-// The groups that help lists commands in.
+// These are the groups of commands in the help.
 const (
 	groupProjects  = "projects"
 	groupResources = "resources"
@@ -142,46 +157,51 @@ const (
 	groupProfiles  = "profiles"
 )
 
-// manName is the command that writes pages of all others (addMan).
-const manName = "man"
+// manCommandName is the command that writes the manual pages of all commands (addMan).
+const manCommandName = "man"
 
-// form is what is typed about the output.
-type form struct{ output, jq string }
+// outputFlags has the output flags.
+type outputFlags struct{ output, jq string }
 
-func (f *form) register(flags *pflag.FlagSet) {
+func (f *outputFlags) register(flags *pflag.FlagSet) {
 	var names []string
 	for _, format := range output.Formats() {
 		names = append(names, string(format))
 	}
-	flags.StringVarP(&f.output, "output", "o", "", "how the document is written: "+strings.Join(names, ", ")+" (default "+names[0]+")")
+	flags.StringVarP(&f.output, "output", "o", "", "how the document is written: "+
+		strings.Join(names, ", ")+" (default "+names[0]+")")
 	flags.StringVar(&f.jq, "jq", "", "a jq program that is asked of the JSON document, such as .data[].name")
 }
 
-// reach is what is typed about whom to ask.
-type reach struct {
-	typed   profile.Typed
-	timeout time.Duration
+// targetFlags has the flags that select the installation and the account, and --timeout.
+type targetFlags struct {
+	overrides profile.Overrides
+	timeout   time.Duration
 }
 
-// defaultTimeout is how long a command may take, waits included.
+// defaultTimeout is the default time limit of a command, including its waits.
 const defaultTimeout = 2 * time.Minute
 
-func (r *reach) register(flags *pflag.FlagSet, timeout time.Duration) {
-	flags.StringVar(&r.typed.Profile, "profile", "", "the profile that says which installation is meant ("+profile.VarName+")")
-	flags.StringVar(&r.typed.URL, "url", "", "the installation's address, for a key of "+profile.VarKey+" or "+profile.VarKeyFile+" ("+profile.VarURL+")")
-	flags.StringVar(&r.typed.Account, "account", "", "the account that is meant, where it is not the key's ("+profile.VarAccount+")")
-	flags.DurationVar(&r.timeout, "timeout", timeout, "how long it may take, with waits")
+func (f *targetFlags) register(flags *pflag.FlagSet, timeout time.Duration) {
+	flags.StringVar(&f.overrides.Profile, "profile", "", "the profile that says which installation is meant ("+
+		profile.VarName+")")
+	flags.StringVar(&f.overrides.URL, "url", "", "the installation's address, for a key of "+
+		profile.VarKey+" or "+profile.VarKeyFile+" ("+profile.VarURL+")")
+	flags.StringVar(&f.overrides.Account, "account", "", "the account that is meant, where it is not the key's ("+
+		profile.VarAccount+")")
+	flags.DurationVar(&f.timeout, "timeout", timeout, "how long it may take, with waits")
 }
 
-func (a *App) colours(w io.Writer) bool {
+func (a *App) useColor(w io.Writer) bool {
 	f, isFile := w.(*os.File)
-	return isFile && terminal.Colours(f, a.Getenv)
+	return isFile && terminal.SupportsColor(f, a.Getenv)
 }
 
-func (a *App) output(f form) (*output.Output, error) {
+func (a *App) output(f outputFlags) (*output.Output, error) {
 	out, isFile := a.Out.(*os.File)
-	stderr, told := a.Err.(*os.File)
-	o := output.Options{Format: output.Format(f.output), Query: f.jq, Colours: a.colours(a.Err), Terminal: isFile && isTerminal(out), Watched: told && isTerminal(stderr)}
+	stderr, isStderrFile := a.Err.(*os.File)
+	o := output.Options{Format: output.Format(f.output), Query: f.jq, UseColor: a.useColor(a.Err), Terminal: isFile &&
+		isTerminal(out), StderrTerminal: isStderrFile && isTerminal(stderr)}
 	return output.New(a.Out, a.Err, o)
 }
 
@@ -190,23 +210,25 @@ func isTerminal(f *os.File) bool {
 	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
-// session is a command that runs.
+// session is a running command.
 type session struct {
-	app   *App
-	out   *output.Output
-	reach reach
+	app    *App
+	out    *output.Output
+	target targetFlags
 }
 
-// local has a command run that asks no installation.
-func (a *App) local(c *cobra.Command, run func(ctx context.Context, s *session, args []string) error) *cobra.Command {
-	var f form
+// localCommand adds the output flags to c, makes run its action, and returns c. The session of run has no target.
+func (a *App) localCommand(
+	c *cobra.Command, run func(ctx context.Context, s *session, args []string) error,
+) *cobra.Command {
+	var f outputFlags
 	f.register(c.Flags())
 	c.RunE = func(cmd *cobra.Command, args []string) error {
 		out, err := a.output(f)
 		if err != nil {
 			return err
 		}
-		if err := nothingEmpty(cmd, args); err != nil {
+		if err := rejectEmpty(cmd, args); err != nil {
 			return err
 		}
 		return run(cmd.Context(), &session{app: a, out: out}, args)
@@ -214,41 +236,47 @@ func (a *App) local(c *cobra.Command, run func(ctx context.Context, s *session, 
 	return c
 }
 
-// nothingEmpty refuses a word that is empty, and a file's or a folder's name that is: most often a variable of the shell has no value. It would be
-// the folder that the command runs in, or have a secret on stdout.
-func nothingEmpty(cmd *cobra.Command, words []string) error {
+// rejectEmpty refuses empty arguments and empty names of files and folders. An argument is usually empty because a
+// shell variable is not set. An empty name would then select the current folder, or write a secret to stdout.
+func rejectEmpty(cmd *cobra.Command, args []string) error {
 	names := strings.Fields(cmd.Use)[1:]
-	for i, word := range words {
-		if word == "" {
-			return exit.With(exit.Usage, fmt.Errorf("%s is empty", strings.Trim(names[min(i, len(names)-1)], "[]…")))
+	for i, arg := range args {
+		if arg == "" {
+			return exit.WithCode(exit.Usage, fmt.Errorf("%s is empty", strings.Trim(names[min(i, len(names)-1)], "[]…")))
 		}
 	}
 	var err error
 	cmd.Flags().Visit(func(f *pflag.Flag) {
 		if name, _ := pflag.UnquoteUsage(f); f.Value.String() == "" && (name == "FILE" || name == "FOLDER") {
-			err = exit.With(exit.Usage, fmt.Errorf("--%s is empty: name a %s, or leave it out", f.Name, strings.ToLower(name)))
+			err = exit.WithCode(exit.Usage, fmt.Errorf("--%s is empty: name a %s, or leave it out", f.Name,
+				strings.ToLower(name)))
 		}
 	})
 	return err
 }
 
-// asking has a command run that asks an installation, for as long as --timeout.
-func (a *App) asking(c *cobra.Command, run func(ctx context.Context, s *session, args []string) error) *cobra.Command {
-	return a.askingFor(defaultTimeout, c, run)
+// remoteCommand is like localCommand for a command that sends requests to an installation: it also adds the target
+// flags. The default of --timeout is defaultTimeout.
+func (a *App) remoteCommand(
+	c *cobra.Command, run func(ctx context.Context, s *session, args []string) error,
+) *cobra.Command {
+	return a.remoteCommandWithTimeout(defaultTimeout, c, run)
 }
 
-// askingFor is asking with a --timeout of its own, where none is typed.
-func (a *App) askingFor(timeout time.Duration, c *cobra.Command, run func(ctx context.Context, s *session, args []string) error) *cobra.Command {
-	var r reach
-	r.register(c.Flags(), timeout)
-	return a.local(c, func(ctx context.Context, s *session, args []string) error {
-		if r.timeout <= 0 {
-			return exit.With(exit.Usage, errors.New("--timeout is a time with its unit, such as 25s or 2m"))
+// remoteCommandWithTimeout is like remoteCommand, with another default of --timeout.
+func (a *App) remoteCommandWithTimeout(
+	timeout time.Duration, c *cobra.Command, run func(ctx context.Context, s *session, args []string) error,
+) *cobra.Command {
+	var f targetFlags
+	f.register(c.Flags(), timeout)
+	return a.localCommand(c, func(ctx context.Context, s *session, args []string) error {
+		if f.timeout <= 0 {
+			return exit.WithCode(exit.Usage, errors.New("--timeout is a time with its unit, such as 25s or 2m"))
 		}
-		s.reach = r
-		late := exit.With(exit.TimedOut, fmt.Errorf("it takes longer than %s; --timeout gives it more", r.timeout))
-		ctx, stop := context.WithTimeoutCause(ctx, r.timeout, late)
-		defer stop()
+		s.target = f
+		timeoutErr := exit.WithCode(exit.TimedOut, fmt.Errorf("it takes longer than %s; --timeout gives it more", f.timeout))
+		ctx, cancel := context.WithTimeoutCause(ctx, f.timeout, timeoutErr)
+		defer cancel()
 		return run(ctx, s, args)
 	})
 }
@@ -260,15 +288,15 @@ func (a *App) now() time.Time {
 	return a.Now()
 }
 
-// person is who may be asked.
-func (a *App) person() prompt.Person {
-	return prompt.Person{In: a.In, Out: a.Err, Getenv: a.Getenv}
+// prompter returns a Prompter that asks the user questions at the terminal.
+func (a *App) prompter() prompt.Prompter {
+	return prompt.Prompter{In: a.In, Out: a.Err, Getenv: a.Getenv}
 }
 
-// stdin is what is piped in, or typed, until ctx ends.
-func (a *App) stdin(ctx context.Context) io.Reader { return prompt.Until(ctx, a.In) }
+// stdin returns the standard input. Reads end when ctx ends.
+func (a *App) stdin(ctx context.Context) io.Reader { return prompt.WithContext(ctx, a.In) }
 
-// profiles reads the user's.
+// profiles returns the user's profiles and the path of their file.
 func (a *App) profiles() (*profile.Profiles, string, error) {
 	path, err := profile.Path(a.Getenv)
 	if err != nil {
@@ -278,13 +306,13 @@ func (a *App) profiles() (*profile.Profiles, string, error) {
 	return p, path, err
 }
 
-// api is the installation that is meant.
+// api returns an API client for the selected installation.
 func (s *session) api() (*call.API, error) {
 	p, _, err := s.app.profiles()
 	if err != nil {
 		return nil, err
 	}
-	access, err := p.Decide(s.reach.typed, s.app.Getenv)
+	access, err := p.Resolve(s.target.overrides, s.app.Getenv)
 	if err != nil {
 		return nil, err
 	}
@@ -292,11 +320,11 @@ func (s *session) api() (*call.API, error) {
 }
 
 func (a *App) api(s *session, access profile.Access) *call.API {
-	api := &call.API{Access: access, HTTP: a.HTTP, Sleep: a.Sleep, Waits: func(why string, wait time.Duration) {
-		s.out.Notice("%s; asking again in %s", why, wait.Round(100*time.Millisecond))
+	api := &call.API{Access: access, HTTP: a.HTTP, Sleep: a.Sleep, OnWait: func(reason string, wait time.Duration) {
+		s.out.Noticef("%s; asking again in %s", reason, wait.Round(100*time.Millisecond))
 	}}
 	if api.HTTP == nil {
-		api.HTTP = call.Client()
+		api.HTTP = call.NewHTTPClient()
 	}
 	if api.Sleep == nil {
 		api.Sleep = call.Sleep

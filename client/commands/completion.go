@@ -15,17 +15,17 @@ import (
 	"github.com/gatewright/gatewright/client/output"
 )
 
-// completionTime is how long a shell waits for names at most: a person goes on typing.
-const completionTime = time.Second
+// completionTimeout is the maximum time that a shell waits for names of objects while the user types.
+const completionTimeout = time.Second
 
-// listed says where the values of an argument are listed.
-type listed struct {
+// valueSource says which operation lists the values of an argument.
+type valueSource struct {
 	operation, member string
-	needs             []string // arguments of the list
+	requires          []string // required arguments of the list operation
 }
 
-// lists are the arguments whose values the API can name.
-var lists = map[string]listed{
+// valueSources has the arguments whose values the API can list.
+var valueSources = map[string]valueSource{
 	"accountName":    {"AccountService_list", "name", nil},
 	"bucketName":     {"ApiKeyBucketsService_list", "name", nil},
 	"consumerName":   {"ApiKeyConsumersService_list", "name", []string{"bucketName"}},
@@ -41,58 +41,69 @@ var lists = map[string]listed{
 	"subscriptionId": {"MeteringSubscriptionsService_list", "id", []string{"bucketId"}},
 }
 
-// completed completes the values of an argument by names that the API lists, none where it does not answer within a second. typed is
-// what the command line says of other arguments.
-func (a *App) completed(argument string, typed func(cmd *cobra.Command, argument string) string) cobra.CompletionFunc {
-	return func(cmd *cobra.Command, _ []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
-		names, err := a.listNames(cmd, lists[argument], typed)
+// completeNames returns a function that completes an argument with the names that the API lists. If the API does not
+// respond within completionTimeout, the function returns no names. flagValue returns the values of other arguments on
+// the command line.
+func (a *App) completeNames(
+	argument string, flagValue func(cmd *cobra.Command, argument string) string,
+) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, _ []string, prefix string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		names, err := a.listNames(cmd, valueSources[argument], flagValue)
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		return slices.DeleteFunc(names, func(name string) bool { return !strings.HasPrefix(name, begun) }), cobra.ShellCompDirectiveNoFileComp
+		return slices.DeleteFunc(names, func(name string) bool {
+			return !strings.HasPrefix(name, prefix)
+		}), cobra.ShellCompDirectiveNoFileComp
 	}
 }
 
-func (a *App) listNames(cmd *cobra.Command, of listed, typed func(*cobra.Command, string) string) ([]string, error) {
-	ctx, stop := context.WithTimeout(cmd.Context(), completionTime)
-	defer stop()
+func (a *App) listNames(
+	cmd *cobra.Command, source valueSource, flagValue func(*cobra.Command, string) string,
+) ([]string, error) {
+	ctx, cancel := context.WithTimeout(cmd.Context(), completionTimeout)
+	defer cancel()
 	arguments := map[string]any{}
-	for _, name := range of.needs {
-		if arguments[name] = typed(cmd, name); arguments[name] == "" {
+	for _, name := range source.requires {
+		if arguments[name] = flagValue(cmd, name); arguments[name] == "" {
 			return nil, fmt.Errorf("%s is not known", name)
 		}
 	}
-	s := &session{app: a, out: output.Plain(io.Discard, false)}
-	for flag, into := range map[string]*string{"profile": &s.reach.typed.Profile, "url": &s.reach.typed.URL, "account": &s.reach.typed.Account} {
+	s := &session{app: a, out: output.NewPlain(io.Discard, false)}
+	for flag, target := range map[string]*string{
+		"profile": &s.target.overrides.Profile, "url": &s.target.overrides.URL,
+		"account": &s.target.overrides.Account,
+	} {
 		if f := cmd.Flags().Lookup(flag); f != nil {
-			*into = f.Value.String()
+			*target = f.Value.String()
 		}
 	}
-	answer, err := s.named(ctx, of.operation, arguments)
+	resp, err := s.call(ctx, source.operation, arguments)
 	if err != nil {
 		return nil, err
 	}
 	var page struct{ Data []map[string]any }
-	if err := json.Unmarshal(answer.Body, &page); err != nil {
+	if err := json.Unmarshal(resp.Body, &page); err != nil {
 		return nil, err
 	}
 	var names []string
 	for _, entry := range page.Data {
-		if name, isText := entry[of.member].(string); isText && completes(name) {
+		if name, ok := entry[source.member].(string); ok && isSafeCompletion(name) {
 			names = append(names, name)
 		}
 	}
 	return names, nil
 }
 
-// completes reports whether a shell may be given a name: not one that it would show as a message, nor one that a command takes for a flag, such as --yes.
-func completes(name string) bool {
-	const message = "_activeHelp_" // as the scripts of cobra begin one
-	return name == output.Printable(name) && !strings.HasPrefix(name, "-") && !strings.HasPrefix(name, message)
+// isSafeCompletion reports whether a name is safe as a completion: the shell must not show it as a message, and
+// commands must not parse it as a flag, such as --yes.
+func isSafeCompletion(name string) bool {
+	const messagePrefix = "_activeHelp_" // the prefix in cobra's scripts
+	return name == output.Printable(name) && !strings.HasPrefix(name, "-") && !strings.HasPrefix(name, messagePrefix)
 }
 
-// byFlag is what a flag says of an argument.
-func byFlag(cmd *cobra.Command, argument string) string {
+// argumentFlagValue returns the value of the flag for an argument.
+func argumentFlagValue(cmd *cobra.Command, argument string) string {
 	for _, name := range []string{flagName(argument), strings.TrimSuffix(flagName(argument), "-name")} {
 		if f := cmd.Flags().Lookup(name); f != nil {
 			return f.Value.String()
@@ -101,7 +112,7 @@ func byFlag(cmd *cobra.Command, argument string) string {
 	return ""
 }
 
-// shells are those that commands and names are completed for.
+// shells has the writers of completion scripts, by the names of the shells.
 var shells = map[string]func(*cobra.Command, io.Writer) error{
 	"bash":       func(root *cobra.Command, w io.Writer) error { return root.GenBashCompletionV2(w, true) },
 	"zsh":        func(root *cobra.Command, w io.Writer) error { return root.GenZshCompletion(w) },
@@ -112,10 +123,12 @@ var shells = map[string]func(*cobra.Command, io.Writer) error{
 func (a *App) completionCommand() *cobra.Command {
 	names := slices.Sorted(maps.Keys(shells))
 	return &cobra.Command{
-		Use: "completion SHELL", Short: "Write what completes commands and names in a shell: " + strings.Join(names, ", "), GroupID: groupProfiles,
+		Use: "completion SHELL", Short: "Write what completes commands and names in a shell: " + strings.Join(names, ", "),
+		GroupID: groupProfiles,
 		Long: "Write what completes commands and names in a shell: " + strings.Join(names, ", ") + ".\n\n" +
 			"Names are the installation's, asked for as you type, within a second or not at all.",
-		Example:   "  source <(gatewright completion bash)\n  gatewright completion fish > ~/.config/fish/completions/gatewright.fish",
+		Example: "  source <(gatewright completion bash)\n  gatewright completion fish > " +
+			"~/.config/fish/completions/gatewright.fish",
 		ValidArgs: names, Args: cobra.MatchAll(cobra.ExactArgs(1), func(_ *cobra.Command, args []string) error {
 			if shells[args[0]] == nil {
 				return fmt.Errorf("the shell is one of %s", strings.Join(names, ", "))
@@ -126,12 +139,15 @@ func (a *App) completionCommand() *cobra.Command {
 	}
 }
 
-// Reference is the help of every command that is not hidden, in Markdown, but for those of operations: `gatewright api` lists these.
+// Reference returns the help of every command that is not hidden, in Markdown. It does not include the commands of
+// single operations, which `gatewright api` lists.
 func Reference(root *cobra.Command) string {
 	var b strings.Builder
-	b.WriteString("# Commands of the client\n\nThe help of each command of `gatewright`, as `make goldens PKG=./cmd/gatewright` writes it. " +
-		"[The command line](../command-line.md) says how they go together; those of a server are [its own](../one-server.md).\n")
-	for _, c := range everyCommand(root) {
+	b.WriteString("# Commands of the client\n\nThe help of each command of `gatewright`, as `make goldens " +
+		"PKG=./cmd/gatewright` writes it. " +
+		"[The command line](../command-line.md) says how they go together; those of a server are [its " +
+		"own](../one-server.md).\n")
+	for _, c := range allCommands(root) {
 		text := c.Long
 		if text == "" {
 			text = c.Short + "."
@@ -141,17 +157,18 @@ func Reference(root *cobra.Command) string {
 	return b.String()
 }
 
-// everyCommand is each command that has a help of its own, in the order of the help.
-func everyCommand(c *cobra.Command) (all []*cobra.Command) {
+// allCommands returns c and all commands below it that have help, in the order of the help. It omits the commands of
+// single operations.
+func allCommands(c *cobra.Command) (all []*cobra.Command) {
 	if c.Hidden || c.DisableFlagParsing || c.Name() == "help" {
 		return nil
 	}
 	all = append(all, c)
-	if c.Name() == apiName {
+	if c.Name() == apiCommandName {
 		return all
 	}
 	for _, sub := range c.Commands() {
-		all = append(all, everyCommand(sub)...)
+		all = append(all, allCommands(sub)...)
 	}
 	return all
 }

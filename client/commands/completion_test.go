@@ -12,12 +12,12 @@ import (
 	"github.com/gatewright/gatewright/client/profile"
 )
 
-// suggested are what a shell is told for a line.
-func suggested(l *line, words ...string) []string {
-	l.Helper()
-	got := l.run("", append([]string{"__complete"}, words...)...)
-	if got.code != exit.OK || strings.Contains(got.out+got.err, l.key) {
-		l.Errorf("%v: %+v", words, got)
+// complete returns the completions of a command line.
+func complete(fx *fixture, args ...string) []string {
+	fx.Helper()
+	got := fx.run("", append([]string{"__complete"}, args...)...)
+	if got.code != exit.OK || strings.Contains(got.out+got.err, fx.key) {
+		fx.Errorf("__complete %v = %+v, want code 0 and no key", args, got)
 	}
 	var names []string
 	for name := range strings.SplitSeq(strings.TrimSpace(got.out), "\n") {
@@ -30,9 +30,9 @@ func suggested(l *line, words ...string) []string {
 
 func TestNamesAreCompleted(t *testing.T) {
 	t.Parallel()
-	l := newLine(t)
+	fx := newFixture(t)
 	for _, c := range []struct {
-		words, want []string
+		args, want []string
 	}{
 		{[]string{"depl"}, []string{"deploy", "deployment"}},
 		{[]string{"api", "ApiKeyBucketsService_r"}, []string{"ApiKeyBucketsService_read"}},
@@ -45,59 +45,69 @@ func TestNamesAreCompleted(t *testing.T) {
 		{[]string{"consumer", "get", "--bucket", "b", ""}, []string{"a", "b"}},
 		{[]string{"consumer", "key", "roll", "--bucket", "b", "--consumer", "a"}, []string{"a"}},
 		{[]string{"consumer", "get", ""}, nil},
-		{[]string{"analytics", "graphql", "x", "--since", ""}, []string{"last-hour", "last-24-hours", "last-7-days", "last-30-days", "last-3-months"}},
+		{
+			[]string{"analytics", "graphql", "x", "--since", ""},
+			[]string{"last-hour", "last-24-hours", "last-7-days", "last-30-days", "last-3-months"},
+		},
 		{[]string{"completion", ""}, []string{"bash", "fish", "powershell", "zsh"}},
 		{[]string{"api", "CustomDomainsService_create", "--stage", ""}, []string{"api", "dev-portal"}},
 	} {
-		if got := suggested(l, c.words...); !slices.Equal(got, c.want) {
-			t.Errorf("%v is completed by %q, want %q", c.words, got, c.want)
+		if got := complete(fx, c.args...); !slices.Equal(got, c.want) {
+			t.Errorf("%v is completed by %q, want %q", c.args, got, c.want)
 		}
 	}
 }
 
-// TestNamesAreThoseOfTheAccountThatIsTyped, and not of the one that is meant without it.
-func TestNamesAreThoseOfTheAccountThatIsTyped(t *testing.T) {
+// TestCompletionUsesAccountFlag checks that completion uses the account of the command line, and not the default account.
+func TestCompletionUsesAccountFlag(t *testing.T) {
 	t.Parallel()
-	l := newLine(t)
-	if got := suggested(l, "bucket", "get", "--account", "other", ""); len(got) > 0 || len(l.asked) != 1 || !strings.HasPrefix(l.asked[0], "GET /v1/accounts/other/key-buckets") {
-		t.Errorf("it is completed by %q after %q", got, l.asked)
+	fx := newFixture(t)
+	if got := complete(fx, "bucket", "get", "--account", "other", ""); len(got) > 0 || len(fx.requests) != 1 ||
+		!strings.HasPrefix(fx.requests[0], "GET /v1/accounts/other/key-buckets") {
+		t.Errorf("completion with --account other = %q after the requests %q, want none after a list of the account other",
+			got, fx.requests)
 	}
 }
 
-// TestNamesThatAShellTakesForMoreAreNotCompleted has an installation with names that are flags, messages of a shell and lines.
-func TestNamesThatAShellTakesForMoreAreNotCompleted(t *testing.T) {
+// TestUnsafeNamesAreNotCompleted checks that completion omits names that a command would parse as a flag, that a shell
+// would show as a message, or that have line breaks or tabs.
+func TestUnsafeNamesAreNotCompleted(t *testing.T) {
 	t.Parallel()
-	l := newLineOf(t, func(w http.ResponseWriter, _ *http.Request, _ string) {
-		_, _ = io.WriteString(w, `{"data":[{"name":"--yes"},{"name":"-o"},{"name":"_activeHelp_ pay"},{"name":"a\nb"},{"name":"a\tb"},{"name":"a-b_c"}],"total":6}`)
+	fx := newFixtureWith(t, func(w http.ResponseWriter, _ *http.Request, _ string) {
+		_, _ = io.WriteString(w,
+			`{"data":[{"name":"--yes"},{"name":"-o"},{"name":"_activeHelp_ pay"},{"name":"a\nb"},{"name":"a\tb"},`+
+				`{"name":"a-b_c"}],"total":6}`)
 	})
-	if got := suggested(l, "bucket", "get", ""); !slices.Equal(got, []string{"a-b_c"}) {
-		t.Errorf("it is completed by %q", got)
+	if got := complete(fx, "bucket", "get", ""); !slices.Equal(got, []string{"a-b_c"}) {
+		t.Errorf("completion of names = %q, want a-b_c alone", got)
 	}
 }
 
-// TestNobodyWaitsForNames has the installation not answer: there are no names, within a second and what a machine needs.
-func TestNobodyWaitsForNames(t *testing.T) {
+// TestCompletionTimesOut checks that completion returns no names after about a second if the installation does not respond.
+func TestCompletionTimesOut(t *testing.T) {
 	t.Parallel()
-	l := newLine(t)
-	l.env[profile.VarURL] = silent(t)
-	began := time.Now()
-	if got := suggested(l, "api", "ApiKeyBucketsService_read", "--account-name", "acme", "--bucket-name", ""); len(got) > 0 {
-		t.Errorf("it is completed by %q", got)
+	fx := newFixture(t)
+	fx.env[profile.VarURL] = unresponsiveServer(t)
+	start := time.Now()
+	got := complete(fx, "api", "ApiKeyBucketsService_read", "--account-name", "acme", "--bucket-name", "")
+	if len(got) > 0 {
+		t.Errorf("completion with a server that does not respond = %q, want none", got)
 	}
-	if took := time.Since(began); took > 30*time.Second { // the request itself may take a minute
-		t.Errorf("it takes %s", took)
+	if elapsed := time.Since(start); elapsed > 30*time.Second { // without its own timeout, the request takes a minute
+		t.Errorf("completion with a server that does not respond takes %s, want at most 30s", elapsed)
 	}
 }
 
-func TestShellsAreWritten(t *testing.T) {
+func TestCompletionScriptsAreWritten(t *testing.T) {
 	t.Parallel()
-	l := newLine(t)
+	fx := newFixture(t)
 	for _, shell := range []string{"bash", "zsh", "fish", "powershell"} {
-		if got := l.run("", "completion", shell); got.code != exit.OK || !strings.Contains(got.out, "__complete") {
-			t.Errorf("%s: %d, %q, %.100q", shell, got.code, got.err, got.out)
+		if got := fx.run("", "completion", shell); got.code != exit.OK || !strings.Contains(got.out, "__complete") {
+			t.Errorf("completion %s = %d, %q, %.100q, want code 0 and a script that calls __complete",
+				shell, got.code, got.err, got.out)
 		}
 	}
-	if got := l.run("", "completion", "tcsh"); got.code != exit.Usage {
-		t.Errorf("another shell: %+v", got)
+	if got := fx.run("", "completion", "tcsh"); got.code != exit.Usage {
+		t.Errorf("completion tcsh = %+v, want code %d", got, exit.Usage)
 	}
 }

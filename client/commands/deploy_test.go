@@ -17,21 +17,21 @@ import (
 	"github.com/gatewright/gatewright/client/exit"
 )
 
-// TestDeployUploadsWhatItSays: the branch that was typed is the archive's too, whatever git has, and the URL alone is on stdout.
-func TestDeployUploadsWhatItSays(t *testing.T) {
+// TestDeployUsesBranchFlag checks that the archive has the branch of --branch, and that stdout has only the URL.
+func TestDeployUsesBranchFlag(t *testing.T) {
 	t.Parallel()
 	const id, url = "3b241101-e2bb-4255-8caf-4136c566a962", "https://shop.example.com"
-	packed := map[string]string{}
-	uploads := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+	uploaded := map[string]string{}
+	uploadServer := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Authorization") != "" {
-			t.Error("the key goes along with the sources")
+			t.Error("the upload of the sources has an Authorization header, want none")
 		}
-		packed = unpacked(t, r.Body)
+		uploaded = readArchive(t, r.Body)
 	}))
-	t.Cleanup(uploads.Close)
-	l := newLineOf(t, func(w http.ResponseWriter, r *http.Request, _ string) {
+	t.Cleanup(uploadServer.Close)
+	fx := newFixtureWith(t, func(w http.ResponseWriter, r *http.Request, _ string) {
 		if r.Method == http.MethodPost {
-			_, _ = fmt.Fprintf(w, `{"deploymentId":%q,"uploadUrl":%q}`, id, uploads.URL+"/secret-address")
+			_, _ = fmt.Fprintf(w, `{"deploymentId":%q,"uploadUrl":%q}`, id, uploadServer.URL+"/secret-address")
 			return
 		}
 		_, _ = fmt.Fprintf(w, `{"status":"SUCCESS","url":%q,"steps":{},"buildResult":{}}`, url)
@@ -40,49 +40,58 @@ func TestDeployUploadsWhatItSays(t *testing.T) {
 	if err := os.MkdirAll(filepath.Join(dir, "config"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	write(t, filepath.Join(dir, "config", "routes.oas.json"), "{}")
-	write(t, filepath.Join(dir, ".env"), "SECRET=x")
-	got := l.run("", "deploy", dir, "--branch", "release/ä")
+	writeFile(t, filepath.Join(dir, "config", "routes.oas.json"), "{}")
+	writeFile(t, filepath.Join(dir, ".env"), "SECRET=x")
+	got := fx.run("", "deploy", dir, "--branch", "release/ä")
 	if got.code != exit.OK || got.out != url+"\n" || strings.Contains(got.err, "secret-address") {
-		t.Errorf("%+v", got)
+		t.Errorf("deploy --branch = %+v, want code 0, the output %s, and no upload address", got, url)
 	}
-	if len(packed) != 2 || packed["config/routes.oas.json"] != "{}" || packed[".gatewright/metadata.json"] != `{"branch":"release/ä"}`+"\n" {
-		t.Errorf("it uploads %q", packed)
+	if len(uploaded) != 2 || uploaded["config/routes.oas.json"] != "{}" ||
+		uploaded[".gatewright/metadata.json"] != `{"branch":"release/ä"}`+"\n" {
+		t.Errorf("deploy --branch uploads %q, want the routes and metadata with the branch", uploaded)
 	}
-	if !strings.Contains(strings.Join(l.asked, "\n"), `"environment":"release/ä","projectName":"shop"`) {
-		t.Errorf("it asks for %q", l.asked)
+	if !strings.Contains(strings.Join(fx.requests, "\n"), `"environment":"release/ä","projectName":"shop"`) {
+		t.Errorf("deploy --branch sends the requests %q, want one with the branch and the project", fx.requests)
 	}
 }
 
-// TestDeployGuessesNoBranchOfACommit: pipelines check out a commit, of any branch, and main is production.
-func TestDeployGuessesNoBranchOfACommit(t *testing.T) {
+// TestDeployOfDetachedHeadNeedsBranch checks that deploy fails without --branch if git has no current branch. CI
+// pipelines often check out only a commit. If deploy then used the default branch main, a merge request could replace
+// production.
+func TestDeployOfDetachedHeadNeedsBranch(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("git"); err != nil {
 		t.Skip("git is not installed")
 	}
-	l := newLineOf(t, func(http.ResponseWriter, *http.Request, string) { t.Error("the API is asked") })
+	fx := newFixtureWith(t, func(http.ResponseWriter, *http.Request, string) {
+		t.Error("deploy of a detached HEAD sends a request, want none")
+	})
 	dir := filepath.Join(t.TempDir(), "shop")
 	if err := os.MkdirAll(filepath.Join(dir, "config"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	write(t, filepath.Join(dir, "config", "routes.oas.json"), "{}")
-	for _, args := range [][]string{{"init"}, {"-c", "user.name=t", "-c", "user.email=t@example.com", "commit", "--allow-empty", "-m", "x"}, {"checkout", "--detach"}} {
+	writeFile(t, filepath.Join(dir, "config", "routes.oas.json"), "{}")
+	for _, args := range [][]string{{"init"}, {
+		"-c", "user.name=t", "-c", "user.email=t@example.com", "commit",
+		"--allow-empty", "-m", "x",
+	}, {"checkout", "--detach"}} {
 		cmd := exec.CommandContext(t.Context(), "git", append([]string{"-C", dir}, args...)...)
-		cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "GIT_CONFIG_GLOBAL=" + os.DevNull, "GIT_CONFIG_NOSYSTEM=1"} // nothing of a hook that runs this
+		// Pass no other variables: inside a git hook, they would select the hook's repository.
+		cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "GIT_CONFIG_GLOBAL=" + os.DevNull, "GIT_CONFIG_NOSYSTEM=1"}
 		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Fatalf("git %q: %v\n%s", args, err, out)
+			t.Fatalf("git %q: error = %v, want none\n%s", args, err, out)
 		}
 	}
-	if got := l.run("", "deploy", dir); got.code != exit.Usage || !strings.Contains(got.err, "--branch") {
-		t.Errorf("without --branch: %+v", got)
+	if got := fx.run("", "deploy", dir); got.code != exit.Usage || !strings.Contains(got.err, "--branch") {
+		t.Errorf("deploy of a detached HEAD = %+v, want code %d and a hint at --branch", got, exit.Usage)
 	}
-	if len(l.asked) > 0 {
-		t.Errorf("it asks %q", l.asked)
+	if len(fx.requests) > 0 {
+		t.Errorf("deploy of a detached HEAD sends the requests %q, want none", fx.requests)
 	}
 }
 
-// unpacked are the files of an archive, by their names.
-func unpacked(t *testing.T, archive io.Reader) map[string]string {
+// readArchive returns the files of an archive by name.
+func readArchive(t *testing.T, archive io.Reader) map[string]string {
 	t.Helper()
 	z, err := gzip.NewReader(archive)
 	if err != nil {

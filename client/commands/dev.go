@@ -13,19 +13,23 @@ import (
 	"github.com/gatewright/gatewright/client/dev"
 	"github.com/gatewright/gatewright/client/exit"
 	"github.com/gatewright/gatewright/client/output"
-	"github.com/gatewright/gatewright/shared/disk"
-	"github.com/gatewright/gatewright/shared/project"
+	"github.com/gatewright/gatewright/shared/base/disk"
+	"github.com/gatewright/gatewright/shared/format/project"
 )
 
 func (a *App) devCommand() *cobra.Command {
 	var o dev.Options
 	var certificates []string
-	c := a.local(&cobra.Command{
+	c := a.localCommand(&cobra.Command{
 		Use: "dev [FOLDER]", Short: "Serve a project on this machine while you work on it", GroupID: groupProjects,
-		Long: "Serve a project on this machine while you work on it, with the gateway of an installation: keys, exact limits and quotas included. It needs no\n" +
-			"account and no network. Each save is served within a moment; a version that is broken is told, and the last good one is served on.\n\n" +
-			"A consumer with a key is made for each bucket that the project names, and the key is told. Each request is a line on stdout, which says which\n" +
-			"policy refused it, and with --output json a JSON document. Variables come from --env-file alone. Ctrl-C lets requests that are under way\n" +
+		Long: "Serve a project on this machine while you work on it, with the gateway of an installation: keys, exact " +
+			"limits and quotas included. It needs no\n" +
+			"account and no network. Each save is served within a moment; a version that is broken is told, and the last good " +
+			"one is served on.\n\n" +
+			"A consumer with a key is made for each bucket that the project names, and the key is told. Each request is a " +
+			"line on stdout, which says which\n" +
+			"policy refused it, and with --output json a JSON document. Variables come from --env-file alone. Ctrl-C lets " +
+			"requests that are under way\n" +
 			"end, and a second one ends at once.",
 		Example: "  gatewright dev\n  gatewright dev shop --env-file .env --key-file .gatewright/dev-keys.json",
 		Args:    cobra.MaximumNArgs(1),
@@ -36,33 +40,37 @@ func (a *App) devCommand() *cobra.Command {
 		}
 		var err error
 		if o.Certificates, err = clientCertificates(certificates); err != nil {
-			return exit.With(exit.Usage, err)
+			return exit.WithCode(exit.Usage, err)
 		}
-		o.Out, o.Colour, o.Err, o.ErrColour = a.Out, a.colours(a.Out), a.Err, a.colours(a.Err)
+		o.Out, o.Color, o.Err, o.ErrColor = a.Out, a.useColor(a.Out), a.Err, a.useColor(a.Err)
 		if s.out.Format() != output.Table {
 			o.Document = func(document []byte) error { return s.out.Entry(ctx, document) }
 		}
 		err = dev.Run(ctx, o)
 		if _, ok := errors.AsType[*dev.UsageError](err); ok {
-			return exit.With(exit.Usage, err)
+			return exit.WithCode(exit.Usage, err)
 		}
 		return err
 	})
 	flags := c.Flags()
 	flags.StringVar(&o.Addr, "addr", dev.DefaultAddr, "where to listen, host:port; port 0 is any that is free")
-	flags.StringArrayVar(&o.Hosts, "host", nil, "a name that requests may be for, beside localhost and addresses; may be repeated")
-	flags.StringVar(&o.EnvFile, "env-file", "", "a `FILE` with the project's variables, NAME=VALUE on a line each; it is watched too")
-	flags.StringVar(&o.KeyFile, "key-file", "", "a `FILE` that keeps the consumers' keys, which is made where it is not there; without it they end with this run")
+	flags.StringArrayVar(&o.Hosts, "host", nil,
+		"a name that requests may be for, beside localhost and addresses; may be repeated")
+	flags.StringVar(&o.EnvFile, "env-file", "",
+		"a `FILE` with the project's variables, NAME=VALUE on a line each; it is watched too")
+	flags.StringVar(&o.KeyFile, "key-file", "", "a `FILE` that keeps the consumers' keys, which is made where it is not "+
+		"there; without it they end with this run")
 	flags.Int64Var(&o.Units, "units", dev.DefaultUnits, "how many units of each meter a customer has in a month")
-	flags.StringArrayVar(&certificates, "certificate", nil, "a client certificate that routes show, `NAME=CHAIN,KEY` of two files in PEM; may be repeated")
+	flags.StringArrayVar(&certificates, "certificate", nil,
+		"a client certificate that routes show, `NAME=CHAIN,KEY` of two files in PEM; may be repeated")
 	return c
 }
 
-// clientCertificates reads the files of certificates.
-func clientCertificates(typed []string) (map[string]project.ClientCertificate, error) {
+// clientCertificates reads the certificate files that the values of a flag name.
+func clientCertificates(values []string) (map[string]project.ClientCertificate, error) {
 	all := map[string]project.ClientCertificate{}
-	for _, one := range typed {
-		name, files, _ := strings.Cut(one, "=")
+	for _, value := range values {
+		name, files, _ := strings.Cut(value, "=")
 		chainFile, keyFile, ok := strings.Cut(files, ",")
 		if name == "" || !ok {
 			return nil, errors.New("--certificate is NAME=CHAIN,KEY: the name that the project has for it, and two files in PEM")
@@ -80,12 +88,12 @@ func clientCertificates(typed []string) (map[string]project.ClientCertificate, e
 	return all, nil
 }
 
-// maxPEM bounds a file of a certificate.
+// maxPEM is the maximum size of a certificate or key file in bytes.
 const maxPEM = 1 << 20
 
-// certificateFile reads a file in PEM, which of a secret has to be the user's alone.
+// certificateFile reads a PEM file. If secret is true, the file must not be readable by other users.
 func certificateFile(name string, secret bool) (string, error) {
-	f, err := os.Open(name) //nolint:gosec // its user names it
+	f, err := os.Open(name) //nolint:gosec // G304: a file that the user names
 	if err != nil {
 		return "", fmt.Errorf("--certificate: %q can't be read: %w", name, disk.Cause(err))
 	}

@@ -5,90 +5,97 @@ import (
 	"testing"
 )
 
-// CheckVerbs has a test see each verb of the declarations, with its path.
+// CheckVerbs calls check for the declaration of each verb, with the path of its command.
 func CheckVerbs(t *testing.T, check func(path string, v Verb)) {
 	t.Helper()
-	var walk func(path string, n noun)
-	walk = func(path string, n noun) {
+	var walk func(path string, n resource)
+	walk = func(path string, n resource) {
 		path += " " + n.name
 		for _, v := range n.verbs {
-			of := Verb{Operation: v.operation, Awaits: v.awaits, Made: v.made != "", Secret: v.secret, List: v.shown != nil, Body: v.body, Removes: v.removes != nil}
-			for _, g := range v.takes {
-				of.Takes = append(of.Takes, Given{Argument: g.argument, Flag: g.flag, Word: g.word != "", Required: g.required || g.word != "" || g.preset != "", File: g.kind == asFile, Choices: g.choices})
+			exported := Verb{
+				Operation: v.operation, StatusOperation: v.statusOperation, CreatesSecret: v.secretMember != "",
+				ShowsSecrets: v.showsSecrets, List: v.columns != nil, Body: v.body, Deletes: v.deletes != nil,
 			}
-			if v.removes != nil {
-				for _, c := range v.removes.below {
-					of.Counts = append(of.Counts, Counted{c.operation, c.argument})
+			for _, p := range v.params {
+				exported.Parameters = append(exported.Parameters,
+					Parameter{Argument: p.argument, Flag: p.flag, Positional: p.placeholder != "", Required: p.required ||
+						p.placeholder != "" || p.defaultValue != "", File: p.kind == asFile, Choices: p.choices})
+			}
+			if v.deletes != nil {
+				for _, c := range v.deletes.dependents {
+					exported.Dependents = append(exported.Dependents, Dependent{c.operation, c.argument})
 				}
 			}
-			check(path+" "+v.name, of)
+			check(path+" "+v.name, exported)
 		}
-		for _, below := range n.below {
-			walk(path, below)
+		for _, child := range n.children {
+			walk(path, child)
 		}
 	}
-	for _, made := range nouns() {
-		walk("gatewright", made())
+	for _, newResource := range resources() {
+		walk("gatewright", newResource())
 	}
 }
 
-// Verb is what is declared of a command.
+// Verb has the parts of a command's declaration that tests need.
 type Verb struct {
-	Operation, Awaits                 string
-	Takes                             []Given
-	Made, Secret, List, Body, Removes bool
-	Counts                            []Counted
+	Operation, StatusOperation                       string
+	Parameters                                       []Parameter
+	CreatesSecret, ShowsSecrets, List, Body, Deletes bool
+	Dependents                                       []Dependent
 }
 
-// Counted is what it counts, with the argument that it has several values of, "" for none.
-type Counted struct{ Operation, Argument string }
+// Dependent is a list operation that a verb calls to count objects. Argument is the argument that has several values, "" for none.
+type Dependent struct{ Operation, Argument string }
 
-// Given is one of its arguments.
-type Given struct {
-	// Flag is the one that it is typed by, "" for a Word.
-	Argument, Flag       string
-	Word, Required, File bool
-	Choices              []string
+// Parameter has the parts of an argument's declaration that tests need.
+type Parameter struct {
+	// Flag is the flag of the argument, "" for a positional argument.
+	Argument, Flag             string
+	Positional, Required, File bool
+	Choices                    []string
 }
 
-// Below is how many commands a noun has, on a command line of these words.
-func Below(noun string, args ...string) int {
+// SubcommandCount returns the number of subcommands that a resource has while the command line args runs.
+func SubcommandCount(resource string, args ...string) int {
 	a := &App{Out: io.Discard, Err: io.Discard, Getenv: func(string) string { return "" }}
-	for _, c := range a.root(needsOperations(args), speaksOf(args)).Commands() {
-		if c.Name() == noun {
+	for _, c := range a.root(needsOperations(args), mentions(args)).Commands() {
+		if c.Name() == resource {
 			return len(c.Commands())
 		}
 	}
 	return -1
 }
 
-// NewSecretFile makes the file that a secret is for, before that is made.
+// NewSecretFile calls newSecretFile.
 func NewSecretFile(path string) error {
 	_, err := newSecretFile(path)
 	return err
 }
 
-// NewSecretFileBeside makes the file as NewSecretFile, and has something happen before it is held.
-func NewSecretFileBeside(path string, meanwhile func() error) error {
-	out, err := newRoom(path)
+// NewSecretFileBeforeLock creates a file like NewSecretFile. It calls beforeLock after it has created the file and
+// before it locks the file.
+func NewSecretFileBeforeLock(path string, beforeLock func() error) error {
+	out, err := reserveSecretFile(path)
 	if err == nil {
-		err = meanwhile()
+		err = beforeLock()
 	}
 	if err != nil {
 		return err
 	}
-	_, err = out.taken(path)
+	_, err = out.claim(path)
 	return err
 }
 
-// KeepSecret takes a new file and writes a secret into it, or has it be gone as a command that was told none; false where another has it.
-func KeepSecret(path, secret string, drop bool) (took bool, err error) {
+// WriteSecretFile creates a file and writes a secret to it. If discard is true, it removes the file instead, like a
+// command that received no secret. acquired is false if another command has the file.
+func WriteSecretFile(path, secret string, discard bool) (acquired bool, err error) {
 	file, err := newSecretFile(path)
 	if err != nil {
-		return false, nil //nolint:nilerr // another has it
+		return false, nil //nolint:nilerr // another command has the file
 	}
-	if drop {
-		file.drop()
+	if discard {
+		file.remove()
 		return true, nil
 	}
 	return true, file.write(secret)

@@ -23,28 +23,31 @@ import (
 	"github.com/gatewright/gatewright/client/report"
 )
 
-// groupFiles is for objects in files.
+// groupFiles is the ID of the group "Resources in files" in the help.
 const groupFiles = "files"
 
-// What the commands take to compare and to make all that files have: 20,000 objects are a request each.
+// These are the default values of --timeout for commands that compare files, and for apply. They allow for 20,000
+// objects, which need one request each.
 const (
 	compareTimeout = 30 * time.Minute
 	applyTimeout   = 6 * time.Hour
 )
 
-// comparing is what is typed about a comparison.
-type comparing struct {
+// compareFlags has the flags of a comparison.
+type compareFlags struct {
 	prune, setSecrets bool
-	to                reports
+	reports           reportFiles
 }
 
-func (c *comparing) register(cmd *cobra.Command) {
-	cmd.Flags().BoolVar(&c.setSecrets, "set-secrets", false, "set the secrets of objects that are there anew: what they are now, nobody can compare")
-	cmd.Flags().StringVar(&c.to.sarif, "sarif", "", "a `FILE` that what is wrong is written to as SARIF 2.1.0")
-	cmd.Flags().StringVar(&c.to.codeQuality, "code-quality", "", "a `FILE` that what is wrong is written to as GitLab's code quality report")
+func (c *compareFlags) register(cmd *cobra.Command) {
+	cmd.Flags().BoolVar(&c.setSecrets, "set-secrets", false,
+		"set the secrets of objects that are there anew: what they are now, nobody can compare")
+	cmd.Flags().StringVar(&c.reports.sarif, "sarif", "", "a `FILE` that what is wrong is written to as SARIF 2.1.0")
+	cmd.Flags().StringVar(&c.reports.codeQuality, "code-quality", "",
+		"a `FILE` that what is wrong is written to as GitLab's code quality report")
 }
 
-func (c *comparing) registerPrune(cmd *cobra.Command) {
+func (c *compareFlags) registerPrune(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&c.prune, "prune", false, "delete what a list that is said to be complete does not name")
 }
 
@@ -52,11 +55,14 @@ func (a *App) filesCommands() []*cobra.Command {
 	return []*cobra.Command{a.exportCommand(), a.planCommand(), a.applyCommand(), a.driftCommand()}
 }
 
-// frugal has a command collect garbage at a third of the memory that it needs, and not at all of it: what 20,000 objects leave behind
-// would take more than they do (internal/bench).
-func (a *App) frugal(timeout time.Duration, c *cobra.Command, run func(ctx context.Context, s *session, args []string) error) *cobra.Command {
+// lowMemoryCommand returns a command that collects garbage when the heap has grown by a third. With Go's default,
+// garbage is collected when the heap has doubled: the garbage of 20,000 objects would need more memory than the objects
+// (internal/bench).
+func (a *App) lowMemoryCommand(
+	timeout time.Duration, c *cobra.Command, run func(ctx context.Context, s *session, args []string) error,
+) *cobra.Command {
 	const percent = 33
-	return a.askingFor(timeout, c, func(ctx context.Context, s *session, args []string) error {
+	return a.remoteCommandWithTimeout(timeout, c, func(ctx context.Context, s *session, args []string) error {
 		defer debug.SetGCPercent(debug.SetGCPercent(percent))
 		return run(ctx, s, args)
 	})
@@ -65,17 +71,20 @@ func (a *App) frugal(timeout time.Duration, c *cobra.Command, run func(ctx conte
 func (a *App) exportCommand() *cobra.Command {
 	var dir string
 	var force bool
-	c := a.frugal(compareTimeout, &cobra.Command{
+	c := a.lowMemoryCommand(compareTimeout, &cobra.Command{
 		Use: "export [KIND…]", Short: "Write what the account has as files that plan and apply take", GroupID: groupFiles,
-		Long: "Write what the account has as files that plan and apply take: the same bytes for the same objects, without times and ids.\n\n" +
-			"Secrets, which the API does not tell, are references to variables of the environment or to files; stderr lists them.\n" +
+		Long: "Write what the account has as files that plan and apply take: the same bytes for the same objects, without " +
+			"times and ids.\n\n" +
+			"Secrets, which the API does not tell, are references to variables of the environment or to files; stderr " +
+			"lists them.\n" +
 			"Kinds are " + strings.Join(files.Members(), ", ") + "; all without one.",
 		Example:   "  gatewright export > account.yaml\n  gatewright export keyBuckets --out account",
 		ValidArgs: files.Members(),
 	}, func(ctx context.Context, s *session, kinds []string) error {
 		for _, kind := range kinds {
 			if !slices.Contains(files.Members(), kind) {
-				return exit.With(exit.Usage, fmt.Errorf("%s is no kind: there are %s", kind, strings.Join(files.Members(), ", ")))
+				return exit.WithCode(exit.Usage, fmt.Errorf("%s is no kind: there are %s", kind,
+					strings.Join(files.Members(), ", ")))
 			}
 		}
 		return s.export(ctx, kinds, dir, force)
@@ -99,12 +108,12 @@ func (s *session) export(ctx context.Context, kinds []string, dir string, force 
 	if err != nil {
 		return err
 	}
-	tell := func() {
-		for _, one := range exported.Secrets {
-			s.out.Say("to be given: %s", one)
+	reportOmissions := func() {
+		for _, item := range exported.Secrets {
+			s.out.Infof("to be given: %s", item)
 		}
-		for _, one := range exported.LeftOut {
-			s.out.Say("left out: %s", one)
+		for _, item := range exported.Skipped {
+			s.out.Infof("left out: %s", item)
 		}
 	}
 	if dir != "" {
@@ -112,8 +121,11 @@ func (s *session) export(ctx context.Context, kinds []string, dir string, force 
 		if err != nil {
 			return err
 		}
-		tell()
-		document, err := json.Marshal(map[string]any{"folder": dir, "files": written, "toBeGiven": append([]string{}, exported.Secrets...)})
+		reportOmissions()
+		document, err := json.Marshal(map[string]any{
+			"folder": dir, "files": written,
+			"toBeGiven": append([]string{}, exported.Secrets...),
+		})
 		if err != nil {
 			return fmt.Errorf("write the document: %w", err)
 		}
@@ -125,7 +137,7 @@ func (s *session) export(ctx context.Context, kinds []string, dir string, force 
 			return g, nil
 		})
 	}
-	tell()
+	reportOmissions()
 	if s.out.Format() == output.JSON {
 		return s.out.Document(ctx, exported.JSON(), nil)
 	}
@@ -137,21 +149,24 @@ func (s *session) export(ctx context.Context, kinds []string, dir string, force 
 }
 
 func (a *App) planCommand() *cobra.Command {
-	var o comparing
+	var flags compareFlags
 	var out string
-	var code bool
-	c := a.frugal(compareTimeout, &cobra.Command{
+	var exitCode bool
+	c := a.lowMemoryCommand(compareTimeout, &cobra.Command{
 		Use: "plan FILES", Short: "Say what has to change for the account to be as files have it", GroupID: groupFiles,
-		Long: "Say what has to change for the account to be as files have it: a file, or all of a folder that are called .yaml or .yml.\n\n" +
-			"Nothing is changed. Each field is told before and after, of a secret only that it is set. What is not in the files stays as it is; --prune\n" +
-			"deletes what a list does not name that is said to be complete. --out keeps the plan for `gatewright apply`, which does exactly that.",
+		Long: "Say what has to change for the account to be as files have it: a file, or all of a folder that are called " +
+			".yaml or .yml.\n\n" +
+			"Nothing is changed. Each field is told before and after, of a secret only that it is set. What is not in the " +
+			"files stays as it is; --prune\n" +
+			"deletes what a list does not name that is said to be complete. --out keeps the plan for `gatewright apply`, " +
+			"which does exactly that.",
 		Example: "  gatewright plan account\n  gatewright plan account --prune --out release.plan", Args: cobra.ExactArgs(1),
 	}, func(ctx context.Context, s *session, args []string) error {
 		api, err := s.api()
 		if err != nil {
 			return err
 		}
-		p, err := s.compare(ctx, api, args[0], o)
+		p, err := s.compare(ctx, api, args[0], flags)
 		if err != nil {
 			return err
 		}
@@ -160,29 +175,30 @@ func (a *App) planCommand() *cobra.Command {
 				return err
 			}
 		}
-		if err := s.plan(ctx, p); err != nil {
+		if err := s.writePlan(ctx, p); err != nil {
 			return err
 		}
 		if out != "" {
-			s.out.Say("the plan is in %s: `gatewright apply %s` does it", out, out)
+			s.out.Infof("the plan is in %s: `gatewright apply %s` does it", out, out)
 		}
-		if code {
-			return pending(p)
+		if exitCode {
+			return pendingError(p)
 		}
 		return nil
 	})
-	o.register(c)
-	o.registerPrune(c)
+	flags.register(c)
+	flags.registerPrune(c)
 	c.Flags().StringVar(&out, outFlag, "", "write the plan into a `FILE` that its owner alone may read")
-	c.Flags().BoolVar(&code, "exit-code", false, "end with 8 where there are changes")
+	c.Flags().BoolVar(&exitCode, "exit-code", false, "end with 8 where there are changes")
 	return c
 }
 
 func (a *App) driftCommand() *cobra.Command {
-	o := comparing{prune: true}
-	c := a.frugal(compareTimeout, &cobra.Command{
+	flags := compareFlags{prune: true}
+	c := a.lowMemoryCommand(compareTimeout, &cobra.Command{
 		Use: "drift FILES", Short: "End with 8 where the account is not as files have it", GroupID: groupFiles,
-		Long: "End with 8 where the account is not as files have it, and say where: what a plan with --prune would change.\n\n" +
+		Long: "End with 8 where the account is not as files have it, and say where: what a plan with --prune " +
+			"would change.\n\n" +
 			"Nothing is changed. With 0 it is as the files have it.",
 		Example: "  gatewright drift account --output json", Args: cobra.ExactArgs(1),
 	}, func(ctx context.Context, s *session, args []string) error {
@@ -190,86 +206,90 @@ func (a *App) driftCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		p, err := s.compare(ctx, api, args[0], o)
+		p, err := s.compare(ctx, api, args[0], flags)
 		if err != nil {
 			return err
 		}
-		if err := s.plan(ctx, p); err != nil {
+		if err := s.writePlan(ctx, p); err != nil {
 			return err
 		}
-		return pending(p)
+		return pendingError(p)
 	})
-	c.Flags().StringVar(&o.to.sarif, "sarif", "", "a `FILE` that what is wrong is written to as SARIF 2.1.0")
-	c.Flags().StringVar(&o.to.codeQuality, "code-quality", "", "a `FILE` that what is wrong is written to as GitLab's code quality report")
+	c.Flags().StringVar(&flags.reports.sarif, "sarif", "", "a `FILE` that what is wrong is written to as SARIF 2.1.0")
+	c.Flags().StringVar(&flags.reports.codeQuality, "code-quality", "",
+		"a `FILE` that what is wrong is written to as GitLab's code quality report")
 	return c
 }
 
-// pending is the end of a comparison that has found something.
-func pending(p *files.Plan) error {
+// pendingError returns an error if the plan has changes, and nil otherwise.
+func pendingError(p *files.Plan) error {
 	if len(p.Changes) == 0 {
 		return nil
 	}
-	return exit.With(exit.Pending, fmt.Errorf("the account is not as the files have it: %s", p.Summary()))
+	return exit.WithCode(exit.Pending, fmt.Errorf("the account is not as the files have it: %s", p.Summary()))
 }
 
 func (a *App) applyCommand() *cobra.Command {
-	var o comparing
+	var flags compareFlags
 	var yes bool
-	c := a.frugal(applyTimeout, &cobra.Command{
+	c := a.lowMemoryCommand(applyTimeout, &cobra.Command{
 		Use: "apply PLAN|FILES", Short: "Change what a plan says, or what files want", GroupID: groupFiles,
 		Long: "Change what a plan says, or what files want: a folder, or a file that is called .yaml or .yml.\n\n" +
-			"A plan is applied as it was written, exactly. Where an object is not as it was planned, nothing from there on is made, and it ends with 5. How far\n" +
-			"it is stands in the file PLAN.progress: what was cut off goes on by the same command, and makes nothing twice. Of files it is shown first\n" +
+			"A plan is applied as it was written, exactly. Where an object is not as it was planned, nothing from there on is " +
+			"made, and it ends with 5. How far\n" +
+			"it is stands in the file PLAN.progress: what was cut off goes on by the same command, and makes nothing twice. " +
+			"Of files it is shown first\n" +
 			"what changes, and asked; a plan asks only where it deletes something.",
 		Example: "  gatewright apply release.plan\n  gatewright apply account --yes", Args: cobra.ExactArgs(1),
 	}, func(ctx context.Context, s *session, args []string) error {
-		return s.apply(ctx, args[0], o, yes)
+		return s.apply(ctx, args[0], flags, yes)
 	})
-	o.register(c)
-	o.registerPrune(c)
+	flags.register(c)
+	flags.registerPrune(c)
 	c.Flags().BoolVar(&yes, yesFlag, false, "change it without being asked")
 	return c
 }
 
-func (s *session) apply(ctx context.Context, name string, o comparing, yes bool) error {
+func (s *session) apply(ctx context.Context, name string, flags compareFlags, yes bool) error {
 	api, err := s.api()
 	if err != nil {
 		return err
 	}
 	info, err := os.Stat(name)
-	ofFiles := err == nil && (info.IsDir() || slices.Contains([]string{".yaml", ".yml"}, filepath.Ext(name)))
+	fromFiles := err == nil && (info.IsDir() || slices.Contains([]string{".yaml", ".yml"}, filepath.Ext(name)))
 	var p *files.Plan
 	path := ""
-	if ofFiles {
-		if !yes && !s.app.person().There() { // before anything is asked
-			return s.app.person().Confirm(ctx, "The account would be changed", "", "--"+yesFlag)
+	if fromFiles {
+		if !yes && !s.app.prompter().Interactive() { // fail before the first request
+			return s.app.prompter().Confirm(ctx, "The account would be changed", "", "--"+yesFlag)
 		}
-		if p, err = s.compare(ctx, api, name, o); err != nil {
+		if p, err = s.compare(ctx, api, name, flags); err != nil {
 			return err
 		}
 	} else {
-		if o.prune || o.setSecrets {
-			return exit.With(exit.Usage, errors.New("--prune and --set-secrets are for files, and a plan is made already"))
+		if flags.prune || flags.setSecrets {
+			return exit.WithCode(exit.Usage, errors.New("--prune and --set-secrets are for files, and a plan is made already"))
 		}
 		if p, err = files.Load(name); err != nil {
 			return err
 		}
 		path = name
 	}
-	if err := s.agree(ctx, p, ofFiles, yes); err != nil {
+	if err := s.confirm(ctx, p, fromFiles, yes); err != nil {
 		return err
 	}
-	done, err := files.Apply(ctx, api, p, files.Applying{
-		Path: path, Getenv: s.app.Getenv, Now: s.app.now, Sleep: api.Sleep, Installation: api.Access.Origin.String(), Told: func(n, of int, _ files.Change) {
-			if n%tellEvery == 0 && n < of {
-				s.out.Say("%d of %d changes are made", n, of)
+	result, err := files.Apply(ctx, api, p, files.ApplyOptions{
+		Path: path, Getenv: s.app.Getenv, Now: s.app.now, Sleep: api.Sleep, Installation: api.Access.Origin.String(),
+		OnChange: func(n, total int, _ files.Change) {
+			if n%progressInterval == 0 && n < total {
+				s.out.Infof("%d of %d changes are made", n, total)
 			}
 		},
 	})
 	if err != nil {
 		return err
 	}
-	document, err := json.Marshal(done)
+	document, err := json.Marshal(result)
 	if err != nil {
 		return fmt.Errorf("write the document: %w", err)
 	}
@@ -278,17 +298,19 @@ func (s *session) apply(ctx context.Context, name string, o comparing, yes bool)
 		switch {
 		case len(p.Changes) == 0:
 			line = "no changes"
-		case done.Made == 0:
+		case result.Applied == 0:
 			line = "applied already: " + line
 		default:
-			line = "applied: " + strings.ReplaceAll(strings.ReplaceAll(strings.ReplaceAll(line, "to create", "created"), "to change", "changed"), "to delete", "deleted")
+			line = "applied: " + strings.ReplaceAll(strings.ReplaceAll(strings.ReplaceAll(line, "to create", "created"),
+				"to change", "changed"), "to delete", "deleted")
 		}
 		return output.Grid{Rows: [][]string{{line}}}, nil
 	})
 }
 
-// agree shows what changes where nobody has seen it, and asks where nobody has agreed.
-func (s *session) agree(ctx context.Context, p *files.Plan, show, yes bool) error {
+// confirm shows the changes if show is true. It then asks the user to confirm them, unless yes is true. Changes that the
+// user has already seen (show is false) need no confirmation if they delete nothing.
+func (s *session) confirm(ctx context.Context, p *files.Plan, show, yes bool) error {
 	_, _, deleted := p.Counts()
 	if show && s.out.Format() != output.JSON && len(p.Changes) > 0 {
 		for line := range strings.Lines(planText(p)) {
@@ -300,46 +322,50 @@ func (s *session) agree(ctx context.Context, p *files.Plan, show, yes bool) erro
 	if yes || len(p.Changes) == 0 || !show && deleted == 0 {
 		return nil
 	}
-	return s.app.person().Confirm(ctx, fmt.Sprintf("The account %s is changed: %s", output.Printable(p.Account), p.Summary()), p.Account, "--"+yesFlag)
+	return s.app.prompter().Confirm(ctx, fmt.Sprintf("The account %s is changed: %s", output.Printable(p.Account),
+		p.Summary()), p.Account, "--"+yesFlag)
 }
 
-// compare reads files, and compares them with the installation. What is wrong with them is told with its place.
-func (s *session) compare(ctx context.Context, api *call.API, name string, o comparing) (*files.Plan, error) {
-	read, err := files.Read(ctx, name)
+// compare reads a file, or all files in a folder, and compares them with the account. If their content is invalid, it
+// reports each invalid place and returns an error.
+func (s *session) compare(ctx context.Context, api *call.API, name string, flags compareFlags) (*files.Plan, error) {
+	parsed, err := files.Read(ctx, name)
 	var p *files.Plan
 	if err == nil {
-		p, err = files.Compare(ctx, api, read, files.Options{
-			Prune: o.prune, SetSecrets: o.setSecrets, Getenv: s.app.Getenv, Now: s.app.now, Installation: api.Access.Origin.String(),
+		p, err = files.Compare(ctx, api, parsed, files.Options{
+			Prune: flags.prune, SetSecrets: flags.setSecrets, Getenv: s.app.Getenv, Now: s.app.now,
+			Installation: api.Access.Origin.String(),
 		})
 	}
-	wrong, is := files.Invalid(err)
-	if err != nil && !is {
+	invalid, isInvalid := files.AsInvalid(err)
+	if err != nil && !isInvalid {
 		return nil, err
 	}
-	r := report.Report{Folder: inRepository(ctx, name)}
-	if is {
-		r.Errors, r.Source = wrong.Problems, wrong.Source
+	r := report.Report{Folder: pathInRepository(ctx, name)}
+	if isInvalid {
+		r.Errors, r.Source = invalid.Problems, invalid.Source
 	}
-	if err := errors.Join(o.to.write(r), s.report(r)); err != nil {
+	if err := errors.Join(flags.reports.write(r), s.report(r)); err != nil {
 		return nil, err
 	}
 	return p, err
 }
 
-// inRepository is where the folder of files is in its repository, "" where it is in none.
-func inRepository(ctx context.Context, name string) string {
+// pathInRepository returns the path of a folder, or of a file's folder, relative to the root of its git repository. It
+// returns "" for the root, and outside of a repository.
+func pathInRepository(ctx context.Context, name string) string {
 	if info, err := os.Stat(name); err == nil && !info.IsDir() {
 		name = filepath.Dir(name)
 	}
-	of, err := folder.Open(ctx, name)
+	p, err := folder.Open(ctx, name)
 	if err != nil {
 		return ""
 	}
-	return of.InRepository()
+	return p.InRepository()
 }
 
-// plan writes what changes.
-func (s *session) plan(ctx context.Context, p *files.Plan) error {
+// writePlan writes the changes of a plan.
+func (s *session) writePlan(ctx context.Context, p *files.Plan) error {
 	document, err := p.Document()
 	if err != nil {
 		return err
@@ -350,21 +376,21 @@ func (s *session) plan(ctx context.Context, p *files.Plan) error {
 	return s.out.Document(ctx, document, nil)
 }
 
-// planText is a plan for a person.
+// planText returns the text of a plan for people.
 func planText(p *files.Plan) string {
-	marks := map[string]string{files.Create: "+", files.Update: "~", files.Delete: "-"}
+	signs := map[string]string{files.Create: "+", files.Update: "~", files.Delete: "-"}
 	var b strings.Builder
 	for _, c := range p.Changes {
-		fmt.Fprintf(&b, "%s %s %s", marks[c.Do], c.Kind, output.Printable(strings.Join(c.Name, " ")))
-		if c.Do == files.Delete {
-			b.WriteString(goes(c.Goes))
+		fmt.Fprintf(&b, "%s %s %s", signs[c.Action], c.Kind, output.Printable(strings.Join(c.Name, " ")))
+		if c.Action == files.Delete {
+			b.WriteString(deletedText(c.Dependents))
 		}
 		b.WriteByte('\n')
 		for _, f := range c.Fields {
 			switch {
 			case f.Secret:
 				fmt.Fprintf(&b, "    %s: a secret, set anew\n", f.Name)
-			case c.Do == files.Create:
+			case c.Action == files.Create:
 				fmt.Fprintf(&b, "    %s: %s\n", f.Name, oneLine(f.After))
 			default:
 				fmt.Fprintf(&b, "    %s: %s → %s\n", f.Name, oneLine(f.Before), oneLine(f.After))
@@ -372,26 +398,28 @@ func planText(p *files.Plan) string {
 		}
 	}
 	b.WriteString(p.Summary() + "\n")
-	if n := len(p.Extra); n > 0 {
+	if n := len(p.Unlisted); n > 0 {
 		fmt.Fprintf(&b, "%d more that complete lists do not name stay; --prune deletes them\n", n)
 	}
 	if p.NotCompared > 0 {
-		fmt.Fprintf(&b, "secrets that are there and that nobody can compare: %d; --set-secrets sets them anew\n", p.NotCompared)
+		fmt.Fprintf(&b, "secrets that are there and that nobody can compare: %d; --set-secrets sets them anew\n",
+			p.NotCompared)
 	}
 	return b.String()
 }
 
-// goes says what goes with what is deleted.
-func goes(counted map[string]int64) string {
+// deletedText describes what is deleted together with an object. A negative count means that the number is unknown, for
+// example because the caller's key may not list the objects.
+func deletedText(counts map[string]int64) string {
 	var all []string
-	for _, what := range slices.Sorted(maps.Keys(counted)) {
-		n := counted[what]
-		text := fmt.Sprintf("%d %s", n, what)
+	for _, kind := range slices.Sorted(maps.Keys(counts)) {
+		n := counts[kind]
+		text := fmt.Sprintf("%d %s", n, kind)
 		if n == 1 {
-			text = "1 " + strings.TrimSuffix(what, "s")
+			text = "1 " + strings.TrimSuffix(kind, "s")
 		}
 		if n < 0 {
-			text = "all its " + what
+			text = "all its " + kind
 		}
 		all = append(all, text)
 	}
@@ -401,11 +429,11 @@ func goes(counted map[string]int64) string {
 	return ", with " + strings.Join(all, " and ")
 }
 
-// oneLine is a value for a person, bounded.
+// oneLine returns the text of a value on one line, with a limited length.
 func oneLine(v files.Value) string {
 	if len(v) == 0 {
 		return "none"
 	}
-	const most = 120
-	return output.Cut(output.Printable(string(v)), most)
+	const maxLength = 120
+	return output.Truncate(output.Printable(string(v)), maxLength)
 }

@@ -14,10 +14,10 @@ import (
 	"github.com/gatewright/gatewright/client/exit"
 )
 
-// oneBucket is an API with the key bucket partners, which has no consumers, and that changes nothing.
-func oneBucket(t *testing.T) *line {
+// newBucketFixture returns a fixture whose API has the key bucket partners, without consumers. Requests change nothing.
+func newBucketFixture(t *testing.T) *fixture {
 	t.Helper()
-	return newLineOf(t, func(w http.ResponseWriter, r *http.Request, _ string) {
+	return newFixtureWith(t, func(w http.ResponseWriter, r *http.Request, _ string) {
 		const bucket = `{"name":"partners","id":"bucket_1"}`
 		w.Header().Set("ETag", `"1"`)
 		switch r.URL.Path {
@@ -31,106 +31,124 @@ func oneBucket(t *testing.T) *line {
 	})
 }
 
-// changing are the requests that were made and that read nothing.
-func (l *line) changing() []string {
-	return slices.DeleteFunc(slices.Clone(l.asked), func(asked string) bool { return strings.HasPrefix(asked, http.MethodGet) })
+// changeRequests returns the requests that are not reads.
+func (fx *fixture) changeRequests() []string {
+	return slices.DeleteFunc(slices.Clone(fx.requests), func(request string) bool {
+		return strings.HasPrefix(request, http.MethodGet)
+	})
 }
 
-// TestComparisonsTellAPipelineByTheirCode: 8 is for what nobody has done yet, and nothing else ends with it.
-func TestComparisonsTellAPipelineByTheirCode(t *testing.T) {
+// TestPendingChangesExitWith8 checks that the exit code is 8 if and only if there are pending changes.
+func TestPendingChangesExitWith8(t *testing.T) {
 	t.Parallel()
 	const (
-		same    = "keyBuckets: [{name: partners}]"
-		more    = "keyBuckets: [{name: partners}, {name: customers}]"
-		changed = "keyBuckets: [{name: partners, description: d}]"
-		fewer   = "complete: [keyBuckets]"
+		unchanged = "keyBuckets: [{name: partners}]"
+		added     = "keyBuckets: [{name: partners}, {name: customers}]"
+		changed   = "keyBuckets: [{name: partners, description: d}]"
+		removed   = "complete: [keyBuckets]"
 	)
 	for _, tt := range []struct {
 		files, command string
 		code           exit.Code
 		stdout         string
 	}{
-		{same, "drift", exit.OK, "no changes\n"},
-		{more, "drift", exit.Pending, "+ key bucket customers\n1 to create, 0 to change, 0 to delete\n"},
-		{changed, "drift", exit.Pending, "~ key bucket partners\n    description: none → \"d\"\n0 to create, 1 to change, 0 to delete\n"},
-		{fewer, "drift", exit.Pending, "- key bucket partners, with 0 consumers\n0 to create, 0 to change, 1 to delete\n"},
-		{same, "plan --exit-code", exit.OK, "no changes\n"},
-		{more, "plan --exit-code", exit.Pending, "+ key bucket customers\n1 to create, 0 to change, 0 to delete\n"},
-		{more, "plan", exit.OK, "+ key bucket customers\n1 to create, 0 to change, 0 to delete\n"},
-		{fewer, "plan --exit-code", exit.OK, "no changes\n1 more that complete lists do not name stay; --prune deletes them\n"},
+		{unchanged, "drift", exit.OK, "no changes\n"},
+		{added, "drift", exit.Pending, "+ key bucket customers\n1 to create, 0 to change, 0 to delete\n"},
+		{changed, "drift", exit.Pending, "~ key bucket partners\n    description: none → \"d\"\n0 to create, 1 to " +
+			"change, 0 to delete\n"},
+		{removed, "drift", exit.Pending, "- key bucket partners, with 0 consumers\n0 to create, 0 to change, 1 to delete\n"},
+		{unchanged, "plan --exit-code", exit.OK, "no changes\n"},
+		{added, "plan --exit-code", exit.Pending, "+ key bucket customers\n1 to create, 0 to change, 0 to delete\n"},
+		{added, "plan", exit.OK, "+ key bucket customers\n1 to create, 0 to change, 0 to delete\n"},
+		{
+			removed, "plan --exit-code", exit.OK,
+			"no changes\n1 more that complete lists do not name stay; --prune deletes them\n",
+		},
 		{"keyBuckets: [{nam: partners}]", "drift", exit.Invalid, ""},
 	} {
-		l := oneBucket(t)
+		fx := newBucketFixture(t)
 		file := filepath.Join(t.TempDir(), "account.yaml")
-		write(t, file, tt.files)
-		words := append(strings.Fields(tt.command), file)
-		if got := l.run("", words...); got.code != tt.code || got.out != tt.stdout || (got.err == "") != (tt.code == exit.OK) {
-			t.Errorf("%s of %s: %+v", tt.command, tt.files, got)
+		writeFile(t, file, tt.files)
+		args := append(strings.Fields(tt.command), file)
+		if got := fx.run("", args...); got.code != tt.code || got.out != tt.stdout ||
+			(got.err == "") != (tt.code == exit.OK) {
+			t.Errorf("%s of %s = %+v, want code %d and the output %q", tt.command, tt.files, got, tt.code, tt.stdout)
 		}
-		got := l.run("", append(words, "--output", "json")...)
-		if got.code != tt.code || tt.stdout != "" && !json.Valid([]byte(got.out)) || tt.stdout == "" && got.out != "" || tt.code != exit.OK && !json.Valid([]byte(got.err)) {
-			t.Errorf("%s of %s in JSON: %+v", tt.command, tt.files, got)
+		got := fx.run("", append(args, "--output", "json")...)
+		if got.code != tt.code || tt.stdout != "" && !json.Valid([]byte(got.out)) || tt.stdout == "" && got.out != "" ||
+			tt.code != exit.OK && !json.Valid([]byte(got.err)) {
+			t.Errorf("%s --output json of %s = %+v, want code %d and JSON", tt.command, tt.files, got, tt.code)
 		}
-		if all := l.changing(); len(all) > 0 {
-			t.Errorf("%s of %s asks for %q", tt.command, tt.files, all)
+		if requests := fx.changeRequests(); len(requests) > 0 {
+			t.Errorf("%s of %s sends the changes %q, want none", tt.command, tt.files, requests)
 		}
 	}
 }
 
-// TestApplyAsksBeforeItChangesWhatNobodyHasSeen, and where nobody is there it changes nothing: files always, a plan where it deletes something.
-func TestApplyAsksBeforeItChangesWhatNobodyHasSeen(t *testing.T) {
+// TestApplyRequiresConfirmation checks that apply changes nothing without a terminal, unless --yes is set. For files it
+// always requires a confirmation, and for a plan file only if the plan deletes something.
+func TestApplyRequiresConfirmation(t *testing.T) {
 	t.Parallel()
-	const more, fewer = "keyBuckets: [{name: customers}]", "complete: [keyBuckets]"
+	const added, removed = "keyBuckets: [{name: customers}]", "complete: [keyBuckets]"
 	for _, tt := range []struct {
-		files         string
-		planned, asks bool
-	}{{more, false, true}, {fewer, false, true}, {more, true, false}, {fewer, true, true}} {
-		l := oneBucket(t)
+		files              string
+		fromPlan, confirms bool
+	}{{added, false, true}, {removed, false, true}, {added, true, false}, {removed, true, true}} {
+		fx := newBucketFixture(t)
 		file := filepath.Join(t.TempDir(), "account.yaml")
-		write(t, file, tt.files)
-		words := []string{"apply", file, "--prune"}
-		if tt.planned {
+		writeFile(t, file, tt.files)
+		args := []string{"apply", file, "--prune"}
+		if tt.fromPlan {
 			plan := filepath.Join(t.TempDir(), "account.plan")
-			if got := l.run("", "plan", file, "--prune", "--out", plan); got.code != exit.OK {
-				t.Fatalf("%+v", got)
+			if got := fx.run("", "plan", file, "--prune", "--out", plan); got.code != exit.OK {
+				t.Fatalf("plan --prune --out of %s = %+v, want code 0", tt.files, got)
 			}
-			words = []string{"apply", plan}
+			args = []string{"apply", plan}
 		}
-		got := l.run("acme\n", words...)
-		if tt.asks && (got.code != exit.Usage || got.out != "" || !strings.Contains(got.err, "--yes") || len(l.changing()) > 0) || !tt.asks && (got.code != exit.OK || len(l.changing()) != 1) {
-			t.Errorf("%v of %s: %+v, and asks for %q", words, tt.files, got, l.changing())
+		got := fx.run("acme\n", args...)
+		changes := fx.changeRequests()
+		if tt.confirms && (got.code != exit.Usage || got.out != "" || !strings.Contains(got.err, "--yes") ||
+			len(changes) > 0) {
+			t.Errorf("%v of %s = %+v with the changes %q, want code %d, a hint at --yes, and no change",
+				args, tt.files, got, changes, exit.Usage)
 		}
-		if got := l.run("", append(words, "--yes")...); got.code != exit.OK || len(l.changing()) != 1 {
-			t.Errorf("%v --yes of %s: %+v, and asks for %q", words, tt.files, got, l.changing())
+		if !tt.confirms && (got.code != exit.OK || len(changes) != 1) {
+			t.Errorf("%v of %s = %+v with the changes %q, want code 0 and one change", args, tt.files, got, changes)
+		}
+		if got := fx.run("", append(args, "--yes")...); got.code != exit.OK || len(fx.changeRequests()) != 1 {
+			t.Errorf("%v --yes of %s = %+v with the changes %q, want code 0 and one change",
+				args, tt.files, got, fx.changeRequests())
 		}
 	}
 }
 
-// TestPlanActsOnNoTerminal, whatever somebody has written into files, or the installation has.
-func TestPlanActsOnNoTerminal(t *testing.T) {
+// TestPlanEscapesControlCharacters checks that texts in files and in the installation cannot control the terminal.
+func TestPlanEscapesControlCharacters(t *testing.T) {
 	t.Parallel()
-	const odd = "\u202e\u009b2J"
-	l := newLineOf(t, func(w http.ResponseWriter, r *http.Request, _ string) {
-		const bucket, extra = `{"name":"partners","id":"1","description":"was` + odd + `"}`, `{"name":"extra` + odd + `","id":"2"}`
+	const controls = "\u202e\u009b2J"
+	fx := newFixtureWith(t, func(w http.ResponseWriter, r *http.Request, _ string) {
+		const bucket, extra = `{"name":"partners","id":"1","description":"was` + controls + `"}`,
+			`{"name":"extra` + controls + `","id":"2"}`
 		w.Header().Set("ETag", `"1"`)
-		text := map[string]string{"partners": bucket, "extra" + odd: extra}[path.Base(r.URL.Path)]
+		text := map[string]string{"partners": bucket, "extra" + controls: extra}[path.Base(r.URL.Path)]
 		if text == "" {
 			text = `{"data":[` + bucket + `,` + extra + `],"total":2}`
 		}
 		_, _ = io.WriteString(w, text)
 	})
 	file := filepath.Join(t.TempDir(), "account.yaml")
-	write(t, file, `{complete: [keyBuckets], keyBuckets: [{name: partners, description: "is\u202e\u009b2J\u2066"}]}`)
+	writeFile(t, file, `{complete: [keyBuckets], keyBuckets: [{name: partners, description: "is\u202e\u009b2J\u2066"}]}`)
 	for _, format := range []string{"table", "json", "yaml"} {
-		got := l.run("", "plan", file, "--prune", "--output", format)
+		got := fx.run("", "plan", file, "--prune", "--output", format)
 		for _, r := range got.out + got.err {
 			if r != '\n' && !unicode.IsPrint(r) {
-				t.Errorf("in %s it writes %U: %q", format, r, got.out+got.err)
+				t.Errorf("plan --output %s writes %U in %q, want printable characters", format, r, got.out+got.err)
 				break
 			}
 		}
-		if got.code != exit.OK || format == "table" && (!strings.Contains(got.out, `was\u202e`) || !strings.Contains(got.out, `is\u202e`) || !strings.Contains(got.out, `extra\u202e`)) {
-			t.Errorf("%+v", got)
+		if got.code != exit.OK || format == "table" && (!strings.Contains(got.out, `was\u202e`) ||
+			!strings.Contains(got.out, `is\u202e`) || !strings.Contains(got.out, `extra\u202e`)) {
+			t.Errorf("plan --output %s = %+v, want code 0, and in a table escaped characters", format, got)
 		}
 	}
 }

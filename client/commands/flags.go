@@ -16,67 +16,70 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/gatewright/gatewright/client/exit"
-	"github.com/gatewright/gatewright/shared/apitools"
-	"github.com/gatewright/gatewright/shared/disk"
-	"github.com/gatewright/gatewright/shared/lazy"
-	"github.com/gatewright/gatewright/shared/project"
+	"github.com/gatewright/gatewright/shared/base/disk"
+	"github.com/gatewright/gatewright/shared/base/lazy"
+	"github.com/gatewright/gatewright/shared/format/project"
+	"github.com/gatewright/gatewright/shared/management/apitools"
 )
 
-// schema is what a flag needs of an argument's.
+// schema has the parts of an argument's schema that determine its flag.
 type schema struct {
-	Type        kinds           `json:"type"`
+	Type        schemaTypes     `json:"type"`
 	Description string          `json:"description"`
 	Enum        []any           `json:"enum"`
 	Default     json.RawMessage `json:"default"`
 	MaxLength   int             `json:"maxLength"`
 	Items       *struct {
-		Type kinds `json:"type"`
+		Type schemaTypes `json:"type"`
 	} `json:"items"`
 }
 
-// kinds are the types of a schema without null.
-type kinds []string
+// schemaTypes are the types of a schema without null.
+type schemaTypes []string
 
-// UnmarshalJSON implements json.Unmarshaler: a type is a text, or a list of some.
-func (k *kinds) UnmarshalJSON(data []byte) error {
-	var one string
-	if json.Unmarshal(data, &one) == nil {
-		*k = kinds{one}
+// UnmarshalJSON implements json.Unmarshaler. JSON Schema allows a text or a list of texts as the type.
+func (t *schemaTypes) UnmarshalJSON(data []byte) error {
+	var single string
+	if json.Unmarshal(data, &single) == nil {
+		*t = schemaTypes{single}
 		return nil
 	}
 	var all []string
 	if err := json.Unmarshal(data, &all); err != nil {
 		return err
 	}
-	*k = slices.DeleteFunc(all, func(s string) bool { return s == "null" })
+	*t = slices.DeleteFunc(all, func(s string) bool { return s == "null" })
 	return nil
 }
 
-func (k kinds) is(kind string) bool { return len(k) == 1 && k[0] == kind }
+func (t schemaTypes) isOnly(name string) bool { return len(t) == 1 && t[0] == name }
 
-// longText is the length from which on a text comes by a file: nobody types a certificate.
-const longText = 8 << 10
+// minFileLength decides whether a flag names a file instead of the value: it does if the argument may have at least this
+// number of characters, such as a certificate.
+const minFileLength = 8 << 10
 
-// argument is one of an operation's, and its flag.
+// argument is an argument of an operation, with its flag.
 type argument struct {
 	name, flag string
-	// file says that the flag names a file with the value: one that is a secret, which nobody types where all users of the machine
-	// see it, or a long text.
+	// file says that the flag names a file with the value. Such a value is a long text, or a secret that other users of
+	// the machine could see on the command line.
 	file     bool
 	required bool
 	schema   schema
 }
 
-var upper = lazy.Regexp(`([a-z0-9])([A-Z])`)
+var wordBoundary = lazy.Regexp(`([a-z0-9])([A-Z])`)
 
-// flagName is the flag for an argument: account-name for accountName.
-func flagName(name string) string { return strings.ToLower(upper().ReplaceAllString(name, "$1-$2")) }
+// flagName returns the name of the flag for an argument: account-name for accountName.
+func flagName(name string) string {
+	return strings.ToLower(wordBoundary().ReplaceAllString(name, "$1-$2"))
+}
 
 // bodyFlag is the flag for the whole body.
 const bodyFlag = "body"
 
-// arguments are those of an operation that have flags.
-func arguments(t *apitools.Tool) ([]argument, error) {
+// operationArguments returns the arguments of an operation that have flags.
+func operationArguments(t *apitools.Tool) ([]argument, error) {
 	var input struct {
 		Properties map[string]schema `json:"properties"`
 		Required   []string          `json:"required"`
@@ -85,14 +88,15 @@ func arguments(t *apitools.Tool) ([]argument, error) {
 		return nil, fmt.Errorf("read the arguments of %s: %w", t.Name, err)
 	}
 	var all []argument
-	for _, of := range t.Arguments {
-		if of.Place == project.InBody {
-			continue // --body
+	for _, arg := range t.Arguments {
+		if arg.Location == project.InBody {
+			continue // --body sets this argument
 		}
-		a := argument{name: of.Name, flag: flagName(of.Name), schema: input.Properties[of.Name]}
-		a.required = slices.Contains(input.Required, of.Name)
-		secret := t.Given != nil && t.Given.Members[of.Name] != nil && t.Given.Members[of.Name].Secret
-		if a.file = secret || a.schema.Type.is("string") && a.schema.MaxLength >= longText; a.file {
+		a := argument{name: arg.Name, flag: flagName(arg.Name), schema: input.Properties[arg.Name]}
+		a.required = slices.Contains(input.Required, arg.Name)
+		secret := t.ArgumentSecrets != nil && t.ArgumentSecrets.Members[arg.Name] != nil &&
+			t.ArgumentSecrets.Members[arg.Name].Secret
+		if a.file = secret || a.schema.Type.isOnly("string") && a.schema.MaxLength >= minFileLength; a.file {
 			a.flag += "-file"
 		}
 		all = append(all, a)
@@ -119,28 +123,28 @@ func (a argument) register(flags *pflag.FlagSet) {
 	switch {
 	case a.file:
 		flags.String(a.flag, "", "a `FILE` with it, - for stdin: "+text)
-	case a.schema.Type.is("boolean"):
+	case a.schema.Type.isOnly("boolean"):
 		flags.Bool(a.flag, false, text)
-	case a.schema.Type.is("integer"):
+	case a.schema.Type.isOnly("integer"):
 		flags.Int64(a.flag, 0, text)
-	case a.repeats():
+	case a.isRepeatable():
 		flags.StringArray(a.flag, nil, text+"; once for each")
-	case a.schema.Type.is("string"):
+	case a.schema.Type.isOnly("string"):
 		flags.String(a.flag, "", text)
 	default:
 		flags.String(a.flag, "", "in `JSON`: "+text)
 	}
 }
 
-// repeats reports whether the flag is typed once for each entry.
-func (a argument) repeats() bool {
-	return a.schema.Type.is("array") && a.schema.Items != nil && a.schema.Items.Type.is("string")
+// isRepeatable reports whether the flag sets a list and is repeated for each entry.
+func (a argument) isRepeatable() bool {
+	return a.schema.Type.isOnly("array") && a.schema.Items != nil && a.schema.Items.Type.isOnly("string")
 }
 
 func (a argument) enum() []string {
 	var all []string
 	for _, v := range a.schema.Enum {
-		if text, isText := v.(string); isText {
+		if text, ok := v.(string); ok {
 			all = append(all, text)
 		} else if v != nil {
 			all = append(all, fmt.Sprint(v))
@@ -149,8 +153,8 @@ func (a argument) enum() []string {
 	return all
 }
 
-// value is what is typed for the argument, in JSON, nil for nothing.
-func (a argument) value(flags *pflag.FlagSet, stdin *onceRead) (json.RawMessage, error) {
+// value returns the value of the flag in JSON, nil if the flag is not set.
+func (a argument) value(flags *pflag.FlagSet, stdin *flagReader) (json.RawMessage, error) {
 	f := flags.Lookup(a.flag)
 	if !f.Changed {
 		return nil, nil
@@ -163,22 +167,23 @@ func (a argument) value(flags *pflag.FlagSet, stdin *onceRead) (json.RawMessage,
 			return nil, err
 		}
 		v = strings.TrimSuffix(strings.TrimSuffix(string(content), "\n"), "\r")
-	case a.schema.Type.is("boolean"), a.schema.Type.is("integer"):
+	case a.schema.Type.isOnly("boolean"), a.schema.Type.isOnly("integer"):
 		return json.RawMessage(text), nil
-	case a.repeats():
+	case a.isRepeatable():
 		list, err := flags.GetStringArray(a.flag)
 		if err != nil {
 			return nil, err
 		}
 		v = list
-	case a.schema.Type.is("string"):
+	case a.schema.Type.isOnly("string"):
 		if all := a.enum(); len(all) > 0 && !slices.Contains(all, text) {
-			return nil, exit.With(exit.Usage, fmt.Errorf("--%s is one of %s", a.flag, strings.Join(all, ", ")))
+			return nil, exit.WithCode(exit.Usage, fmt.Errorf("--%s is one of %s", a.flag, strings.Join(all, ", ")))
 		}
 		v = text
 	default:
 		if !json.Valid([]byte(text)) {
-			return nil, exit.With(exit.Usage, fmt.Errorf("--%s takes JSON, and what is typed is none: mind the shell's quotes", a.flag))
+			return nil, exit.WithCode(exit.Usage,
+				fmt.Errorf("--%s takes JSON, and what is typed is none: mind the shell's quotes", a.flag))
 		}
 		return json.RawMessage(text), nil
 	}
@@ -186,61 +191,65 @@ func (a argument) value(flags *pflag.FlagSet, stdin *onceRead) (json.RawMessage,
 	return text, err
 }
 
-// onceRead reads files that flags name; stdin is for one of them alone.
-type onceRead struct {
-	in    io.Reader
-	taken string
+// flagReader reads files that flags name. Only one flag can read stdin.
+type flagReader struct {
+	in        io.Reader
+	stdinFlag string
 }
 
-// mostFile bounds what is read of a file that a flag names, in bytes: the API takes less.
-const mostFile = 16 << 20
+// maxFileSize is the maximum size of a file that a flag names, in bytes. The API accepts less.
+const maxFileSize = 16 << 20
 
-// file reads the text that a flag names. What is no text is refused: JSON has no bytes, and each would become another character.
-func (o *onceRead) file(flag, name string) ([]byte, error) {
-	in := o.in
+// file reads the file that a flag names. It refuses content that is not UTF-8: JSON cannot contain arbitrary bytes, and
+// the encoder would replace them.
+func (r *flagReader) file(flag, name string) ([]byte, error) {
+	in := r.in
 	switch {
-	case name == "-" && o.taken != "":
-		return nil, exit.With(exit.Usage, fmt.Errorf("--%s and --%s cannot both come from stdin", o.taken, flag))
+	case name == "-" && r.stdinFlag != "":
+		return nil, exit.WithCode(exit.Usage, fmt.Errorf("--%s and --%s cannot both come from stdin", r.stdinFlag, flag))
 	case name == "-":
-		o.taken = flag
+		r.stdinFlag = flag
 	default:
 		f, err := os.Open(name) //nolint:gosec // G304: a file that the user names
 		if err != nil {
-			return nil, exit.With(exit.Usage, fmt.Errorf("--%s: %s cannot be read: %w", flag, name, disk.Cause(err)))
+			return nil, exit.WithCode(exit.Usage, fmt.Errorf("--%s: %s cannot be read: %w", flag, name, disk.Cause(err)))
 		}
 		defer func() { _ = f.Close() }()
 		in = f
 	}
-	text, err := io.ReadAll(io.LimitReader(in, mostFile+1))
-	if err == nil && len(text) > mostFile {
-		err = fmt.Errorf("it has more than %d bytes", mostFile)
+	text, err := io.ReadAll(io.LimitReader(in, maxFileSize+1))
+	if err == nil && len(text) > maxFileSize {
+		err = fmt.Errorf("it has more than %d bytes", maxFileSize)
 	}
 	if err != nil {
-		return nil, exit.With(exit.Usage, fmt.Errorf("--%s: %s cannot be read: %w", flag, name, disk.Cause(err)))
+		return nil, exit.WithCode(exit.Usage, fmt.Errorf("--%s: %s cannot be read: %w", flag, name, disk.Cause(err)))
 	}
 	if !utf8.Valid(text) || bytes.IndexByte(text, 0) >= 0 {
-		return nil, exit.With(exit.Usage, fmt.Errorf("--%s: %s is no text (UTF-8): `openssl x509 -inform der` and `openssl pkey -inform der` make PEM of what is in DER", flag, name))
+		return nil, exit.WithCode(exit.Usage, fmt.Errorf("--%s: %s is no text (UTF-8): `openssl x509 -inform der` and "+
+			"`openssl pkey -inform der` make PEM of what is in DER", flag, name))
 	}
 	return text, nil
 }
 
-// typedArguments are those of a call: what flags say, and the members of the body that --body names.
-func typedArguments(cmd *cobra.Command, t *apitools.Tool, all []argument, stdin io.Reader) (map[string]json.RawMessage, error) {
+// argumentsFromFlags returns the arguments of a call: the values of flags, and the members of the body that --body names.
+func argumentsFromFlags(
+	cmd *cobra.Command, t *apitools.Tool, all []argument, stdin io.Reader,
+) (map[string]json.RawMessage, error) {
 	values := map[string]json.RawMessage{}
-	read := &onceRead{in: stdin}
+	reader := &flagReader{in: stdin}
 	flags := cmd.Flags()
 	if f := flags.Lookup(bodyFlag); f != nil && f.Changed {
-		text, err := read.file(bodyFlag, f.Value.String())
+		text, err := reader.file(bodyFlag, f.Value.String())
 		if err != nil {
 			return nil, err
 		}
-		if err := takeBody(t, values, text); err != nil {
-			return nil, exit.With(exit.Usage, err)
+		if err := addBody(t, values, text); err != nil {
+			return nil, exit.WithCode(exit.Usage, err)
 		}
 	}
 	var missing []string
 	for _, a := range all {
-		value, err := a.value(flags, read)
+		value, err := a.value(flags, reader)
 		switch {
 		case err != nil:
 			return nil, err
@@ -251,15 +260,16 @@ func typedArguments(cmd *cobra.Command, t *apitools.Tool, all []argument, stdin 
 		}
 	}
 	if len(missing) > 0 {
-		return nil, exit.With(exit.Usage, fmt.Errorf("it needs %s: `%s --help` says what they are", strings.Join(missing, ", "), cmd.CommandPath()))
+		return nil, exit.WithCode(exit.Usage, fmt.Errorf("it needs %s: `%s --help` says what they are",
+			strings.Join(missing, ", "), cmd.CommandPath()))
 	}
 	return values, nil
 }
 
-// takeBody takes over a whole body: its members, or, for an operation whose body is no object, all of it.
-func takeBody(t *apitools.Tool, values map[string]json.RawMessage, text []byte) error {
+// addBody adds the members of a request body to values. If the operation's body is not an object, it adds the body as one value.
+func addBody(t *apitools.Tool, values map[string]json.RawMessage, text []byte) error {
 	text = bytes.TrimSpace(text)
-	if slices.ContainsFunc(t.Arguments, func(a project.Argument) bool { return a.Place == project.InBody }) {
+	if slices.ContainsFunc(t.Arguments, func(a project.Argument) bool { return a.Location == project.InBody }) {
 		if !json.Valid(text) {
 			return errors.New("--body has no JSON")
 		}
@@ -272,8 +282,9 @@ func takeBody(t *apitools.Tool, values map[string]json.RawMessage, text []byte) 
 	}
 	for name, value := range members {
 		i := slices.IndexFunc(t.Arguments, func(a project.Argument) bool { return a.Name == name })
-		if i >= 0 && t.Arguments[i].Place != project.InProperty {
-			return fmt.Errorf("--body has %s, which is no member of the body: it is typed as --%s", strconv.Quote(name), flagName(name))
+		if i >= 0 && t.Arguments[i].Location != project.InProperty {
+			return fmt.Errorf("--body has %s, which is no member of the body: it is typed as --%s", strconv.Quote(name),
+				flagName(name))
 		}
 		values[name] = value
 	}

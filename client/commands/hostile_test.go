@@ -17,164 +17,192 @@ import (
 	"github.com/gatewright/gatewright/client/profile"
 )
 
-// TestAuditLogWithoutAnEndIsLeft has pages of the audit log lead round in a circle, or to others without records.
-func TestAuditLogWithoutAnEndIsLeft(t *testing.T) {
+// TestEndlessAuditLogFails checks that commands fail if a cursor of the audit log occurs twice. With --follow, pages
+// without records must end in a wait.
+func TestEndlessAuditLogFails(t *testing.T) {
 	t.Parallel()
 	const record = `{"action":"key-bucket.create","timestamp":"2026-05-01T12:00:00Z"}`
 	for _, c := range []struct {
-		name, records, says string
-		words               []string
-		want                exit.Code
+		name, records, wantText string
+		args                    []string
+		want                    exit.Code
 	}{
-		{name: "listed", records: record, words: []string{"list"}, says: "after itself", want: exit.Failure},
-		{name: "followed", records: record, words: []string{"list", "--follow"}, says: "after itself", want: exit.Failure},
-		{name: "followed, without records", words: []string{"list", "--follow"}, want: exit.Interrupted},
-		{name: "exported", words: []string{"export", "audit.jsonl"}, says: "after itself", want: exit.Failure},
+		{name: "listed", records: record, args: []string{"list"}, wantText: "after itself", want: exit.Failure},
+		{name: "followed", records: record, args: []string{"list", "--follow"}, wantText: "after itself", want: exit.Failure},
+		{name: "followed, without records", args: []string{"list", "--follow"}, want: exit.Interrupted},
+		{name: "exported", args: []string{"export", "audit.jsonl"}, wantText: "after itself", want: exit.Failure},
 	} {
-		asked := 0
-		l := newLineOf(t, func(w http.ResponseWriter, _ *http.Request, _ string) {
-			if asked++; asked > 9 {
-				w.WriteHeader(http.StatusTeapot) // of a log that goes on
+		requests := 0
+		fx := newFixtureWith(t, func(w http.ResponseWriter, _ *http.Request, _ string) {
+			if requests++; requests > 9 {
+				w.WriteHeader(http.StatusTeapot) // end a client that reads too many pages
 				return
 			}
-			_, _ = fmt.Fprintf(w, `{"data":[%s],"links":[],"next":"%d"}`, c.records, asked%3)
+			_, _ = fmt.Fprintf(w, `{"data":[%s],"links":[],"next":"%d"}`, c.records, requests%3)
 		})
-		l.waits = func(context.Context, time.Duration) error { return exit.ErrInterrupted }
+		fx.onSleep = func(context.Context, time.Duration) error { return exit.ErrInterrupted }
 		dir := t.TempDir()
-		for i, word := range c.words {
-			if word == "audit.jsonl" {
-				c.words[i] = filepath.Join(dir, word)
+		for i, arg := range c.args {
+			if arg == "audit.jsonl" {
+				c.args[i] = filepath.Join(dir, arg)
 			}
 		}
-		if got := l.run("", append([]string{"log"}, c.words...)...); got.code != c.want || asked > 4 || !strings.Contains(got.err, c.says) {
-			t.Errorf("%s: %+v after %d requests", c.name, got, asked)
+		if got := fx.run("", append([]string{"log"}, c.args...)...); got.code != c.want || requests > 4 ||
+			!strings.Contains(got.err, c.wantText) {
+			t.Errorf("%s: log %v = %+v after %d requests, want code %d and %q after at most 4",
+				c.name, c.args, got, requests, c.want, c.wantText)
 		}
-		if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
-			t.Errorf("%s: it leaves %v, %v", c.name, left, err)
+		if remaining, err := os.ReadDir(dir); err != nil || len(remaining) > 0 {
+			t.Errorf("%s: log %v leaves the files %v, %v, want none", c.name, c.args, remaining, err)
 		}
 	}
 }
 
-// TestAuditLogOfNoKeyIsNotWritten: no file could be proved by it, and the same command would find one in its way.
-func TestAuditLogOfNoKeyIsNotWritten(t *testing.T) {
+// TestAuditLogWithInvalidKeyIsNotWritten checks that an export with an invalid key is not written to a file: the file
+// could not be verified, and would block the next run.
+func TestAuditLogWithInvalidKeyIsNotWritten(t *testing.T) {
 	t.Parallel()
-	l := newLineOf(t, func(w http.ResponseWriter, _ *http.Request, _ string) {
+	fx := newFixtureWith(t, func(w http.ResponseWriter, _ *http.Request, _ string) {
 		_, _ = io.WriteString(w, `{"links":[],"header":{"account":"acme","publicKey":"none"}}`)
 	})
 	dir := t.TempDir()
-	if got := l.run("", "log", "export", filepath.Join(dir, "audit.jsonl")); got.code != exit.Failure || !strings.Contains(got.err, "a public key has") {
-		t.Errorf("it ends with %+v", got)
+	if got := fx.run("", "log", "export", filepath.Join(dir, "audit.jsonl")); got.code != exit.Failure ||
+		!strings.Contains(got.err, "a public key has") {
+		t.Errorf("log export with an invalid public key = %+v, want code %d and \"a public key has\"", got, exit.Failure)
 	}
-	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
-		t.Errorf("it leaves %v, %v", left, err)
+	if remaining, err := os.ReadDir(dir); err != nil || len(remaining) > 0 {
+		t.Errorf("log export with an invalid public key leaves the files %v, %v, want none", remaining, err)
 	}
 }
 
-// TestOperationOfNoStatusIsLeft: what is neither under way nor over would be asked for until the command's time is up.
-func TestOperationOfNoStatusIsLeft(t *testing.T) {
+// TestUnknownOperationStatusFails checks that a command fails if an operation has an unknown status. Otherwise it would
+// poll until its time limit.
+func TestUnknownOperationStatusFails(t *testing.T) {
 	t.Parallel()
 	for _, status := range []string{"", "gone", "IN_PROGRESS"} {
-		l := newLineOf(t, func(w http.ResponseWriter, _ *http.Request, _ string) {
+		fx := newFixtureWith(t, func(w http.ResponseWriter, _ *http.Request, _ string) {
 			_, _ = fmt.Fprintf(w, `{"id":"op_1","status":%q}`, status)
 		})
 		waits := 0
-		l.waits = func(context.Context, time.Duration) error {
+		fx.onSleep = func(context.Context, time.Duration) error {
 			if waits++; waits > 3 {
 				return exit.ErrInterrupted
 			}
 			return nil
 		}
-		if got := l.run("", "project", "delete", "shop", "--yes"); got.code != exit.Failure || !strings.Contains(got.err, "is no status") || waits > 0 {
-			t.Errorf("%q: %+v after %d waits", status, got, waits)
+		if got := fx.run("", "project", "delete", "shop", "--yes"); got.code != exit.Failure ||
+			!strings.Contains(got.err, "is no status") || waits > 0 {
+			t.Errorf("project delete with the operation status %q = %+v after %d waits, want code %d after none",
+				status, got, waits, exit.Failure)
 		}
 	}
 }
 
-// TestFileWithoutASecretIsAFailure has an API make a secret and not tell it: who goes on with the file has none.
-func TestFileWithoutASecretIsAFailure(t *testing.T) {
+// TestResponseWithoutSecretFails checks that a command fails if the API creates a secret but does not return it. The
+// command must remove the file, because it would not contain the secret.
+func TestResponseWithoutSecretFails(t *testing.T) {
 	t.Parallel()
-	for _, answer := range []string{`{}`, ``, `{"token":7}`, `{"token":""}`, `[{"token":"x"}]`} {
-		l := newLineOf(t, func(w http.ResponseWriter, _ *http.Request, _ string) { _, _ = io.WriteString(w, answer) })
+	for _, resp := range []string{`{}`, ``, `{"token":7}`, `{"token":""}`, `[{"token":"x"}]`} {
+		fx := newFixtureWith(t, func(w http.ResponseWriter, _ *http.Request, _ string) { _, _ = io.WriteString(w, resp) })
 		file := filepath.Join(t.TempDir(), "token")
-		if got := l.run("", "tunnel", "create", "office", "--out", file); got.code != exit.Failure || !strings.Contains(got.err, "has no secret") || got.out != "" {
-			t.Errorf("%s: %+v", answer, got)
+		if got := fx.run("", "tunnel", "create", "office", "--out", file); got.code != exit.Failure ||
+			!strings.Contains(got.err, "has no secret") || got.out != "" {
+			t.Errorf("tunnel create with the response %s = %+v, want code %d and \"has no secret\"", resp, got, exit.Failure)
 		}
 		if _, err := os.Stat(file); !errors.Is(err, os.ErrNotExist) {
-			t.Errorf("%s: a file is left: %v", answer, err)
+			t.Errorf("tunnel create with the response %s: Stat() error = %v, want no file", resp, err)
 		}
 	}
 }
 
-// TestWhoIsNobodyIsAFailure has what answers whose key it is be no management API: an account of one's own would not help.
-func TestWhoIsNobodyIsAFailure(t *testing.T) {
+// TestWhoAmIWithoutAccountFails checks the error for a server that does not return the account of the key. If the
+// server is no management API, the error must not suggest --account, because that would not help.
+func TestWhoAmIWithoutAccountFails(t *testing.T) {
 	t.Parallel()
-	for answer, want := range map[string]exit.Code{`true`: exit.Failure, `[null]`: exit.Failure, ``: exit.Failure, `{"account":7}`: exit.Failure, `{"account":""}`: exit.Usage} {
-		l := newLine(t)
-		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, answer) }))
-		l.env[profile.VarURL] = server.URL
-		got := l.run("", "bucket", "list")
+	for resp, want := range map[string]exit.Code{
+		`true`: exit.Failure, `[null]`: exit.Failure, ``: exit.Failure,
+		`{"account":7}`: exit.Failure, `{"account":""}`: exit.Usage,
+	} {
+		fx := newFixture(t)
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = io.WriteString(w, resp)
+		}))
+		fx.env[profile.VarURL] = server.URL
+		got := fx.run("", "bucket", "list")
 		server.Close()
 		if got.code != want || got.out != "" || strings.Contains(got.err, "--account") != (want == exit.Usage) {
-			t.Errorf("%s: %+v", answer, got)
+			t.Errorf("bucket list with the response %s = %+v, want code %d, and --account named only with code %d",
+				resp, got, want, exit.Usage)
 		}
 	}
 }
 
-// TestExportAsksForNoFolderThatItCannotMake: an account of many objects takes minutes to ask for.
-func TestExportAsksForNoFolderThatItCannotMake(t *testing.T) {
+// TestExportChecksFolderFirst checks that a folder that cannot be used is reported before the first request: reading a
+// large account takes minutes.
+func TestExportChecksFolderFirst(t *testing.T) {
 	t.Parallel()
-	l, dir := newLine(t), t.TempDir()
+	fx, dir := newFixture(t), t.TempDir()
 	file := filepath.Join(dir, "file")
 	if err := os.WriteFile(file, []byte("ours"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for folder, says := range map[string]string{dir: "with files in it", file: "cannot be read", filepath.Join(dir, "none", "account"): "cannot be read"} {
-		if got := l.run("", "export", "keyBuckets", "--out", folder); got.code != exit.Usage || !strings.Contains(got.err, says) || len(l.asked) > 0 {
-			t.Errorf("%s: %+v; it asks %q", folder, got, l.asked)
+	for folder, wantText := range map[string]string{
+		dir: "with files in it", file: "cannot be read",
+		filepath.Join(dir, "none", "account"): "cannot be read",
+	} {
+		if got := fx.run("", "export", "keyBuckets", "--out", folder); got.code != exit.Usage ||
+			!strings.Contains(got.err, wantText) || len(fx.requests) > 0 {
+			t.Errorf("export --out %s = %+v after the requests %q, want code %d and %q after none",
+				folder, got, fx.requests, exit.Usage, wantText)
 		}
 	}
 }
 
-// TestNothingEmptyIsMeant: a variable of the shell without a value is no folder, and no place for a secret.
-func TestNothingEmptyIsMeant(t *testing.T) {
-	t.Chdir(t.TempDir()) // which is what would be acted on
-	l := newLineOf(t, func(w http.ResponseWriter, _ *http.Request, _ string) {
+// TestEmptyArgumentIsRefused checks that an empty argument, such as an unset shell variable, is not used as the name of
+// a folder or file.
+func TestEmptyArgumentIsRefused(t *testing.T) {
+	t.Chdir(t.TempDir()) // an empty name would mean this folder
+	fx := newFixtureWith(t, func(w http.ResponseWriter, _ *http.Request, _ string) {
 		_, _ = io.WriteString(w, `{"tunnelId":"tnl_1","token":"a-token-that-nobody-else-may-see"}`)
 	})
-	for says, words := range map[string][]string{
-		"FOLDER is empty": {"init", ""}, "FOLDER is empty:": {"deploy", "", "--project", "shop", "--branch", "main"}, "FOLDER is empty: ": {"validate", ""},
-		"FILE is empty": {"log", "export", ""}, "PLAN|FILES is empty": {"apply", "", "--yes"}, "FILES is empty": {"plan", ""},
+	for wantText, args := range map[string][]string{
+		"FOLDER is empty": {"init", ""}, "FOLDER is empty:": {"deploy", "", "--project", "shop", "--branch", "main"},
+		"FOLDER is empty: ": {"validate", ""},
+		"FILE is empty":     {"log", "export", ""}, "PLAN|FILES is empty": {"apply", "", "--yes"},
+		"FILES is empty":   {"plan", ""},
 		"PROJECT is empty": {"project", "delete", "", "--yes"}, "DEPLOYMENT is empty": {"deployment", "delete", "", "--yes"},
-		"--out is empty: name a file": {"tunnel", "create", "office", "--out", ""}, "--out is empty: name a folder": {"export", "--out", ""}, "--sarif is empty": {"validate", "--sarif", ""},
+		"--out is empty: name a file":   {"tunnel", "create", "office", "--out", ""},
+		"--out is empty: name a folder": {"export", "--out", ""}, "--sarif is empty": {"validate", "--sarif", ""},
 	} {
-		if got := l.run("", words...); got.code != exit.Usage || !strings.Contains(got.err, strings.TrimRight(says, ": ")) || strings.Contains(got.out, "nobody-else") {
-			t.Errorf("%q: %+v", words, got)
+		if got := fx.run("", args...); got.code != exit.Usage ||
+			!strings.Contains(got.err, strings.TrimRight(wantText, ": ")) || strings.Contains(got.out, "nobody-else") {
+			t.Errorf("gatewright %q = %+v, want code %d and %q", args, got, exit.Usage, wantText)
 		}
 	}
-	if len(l.asked) > 0 {
-		t.Errorf("the API is asked: %q", l.asked)
+	if len(fx.requests) > 0 {
+		t.Errorf("commands with an empty argument send the requests %q, want none", fx.requests)
 	}
 }
 
-// TestNoNameIsThatOfAnotherPath: who joins .. to the path above deletes a bucket in place of its consumer.
-func TestNoNameIsThatOfAnotherPath(t *testing.T) {
+// TestDotNamesAreRefused checks that names with .. are refused. In a path, such a name of a consumer would delete its bucket.
+func TestDotNamesAreRefused(t *testing.T) {
 	t.Parallel()
-	l := newLine(t)
+	fx := newFixture(t)
 	for _, name := range []string{".", ".."} {
-		for _, words := range [][]string{
+		for _, args := range [][]string{
 			{"consumer", "delete", name, "--bucket", "b", "--yes"},
 			{"project", "get", name},
 			{"consumer", "get", "c", "--bucket", name},
 			{"api", "ApiKeyConsumersService_delete", "--bucket-name", "b", "--consumer-name", name},
 		} {
-			l.asked = nil
-			got := l.run("", words...)
+			fx.requests = nil
+			got := fx.run("", args...)
 			if got.code == exit.OK || !strings.Contains(got.err, "which is that of another path") {
-				t.Errorf("%q: %+v", words, got)
+				t.Errorf("gatewright %q = %+v, want an error that names the other path", args, got)
 			}
-			for _, asked := range l.asked {
-				if strings.Contains(asked, "/.") {
-					t.Errorf("%q: it asks %s", words, asked)
+			for _, request := range fx.requests {
+				if strings.Contains(request, "/.") {
+					t.Errorf("gatewright %q sends the request %s, want no path with a dot name", args, request)
 				}
 			}
 		}

@@ -19,71 +19,78 @@ import (
 
 func (a *App) initCommand() *cobra.Command {
 	var from, upstream string
-	c := a.local(&cobra.Command{
+	c := a.localCommand(&cobra.Command{
 		Use: "init FOLDER", Short: "Make a project's folder, of a template or of an OpenAPI file", GroupID: groupProjects,
 		Long: "Make a project's folder, of a template or of an OpenAPI file: nothing is sent, and no key is needed.\n\n" +
-			"With --from each operation of a description in OpenAPI 3, JSON or YAML, becomes a route that forwards to the upstream: that of --upstream, or the\n" +
+			"With --from each operation of a description in OpenAPI 3, JSON or YAML, becomes a route that forwards to the " +
+			"upstream: that of --upstream, or the\n" +
 			"description's first server. Nothing that is there is written over.",
-		Example: "  gatewright init shop --upstream https://shop.example.com\n  gatewright init shop --from openapi.yaml", Args: cobra.ExactArgs(1),
+		Example: "  gatewright init shop --upstream https://shop.example.com\n  gatewright init shop --from openapi.yaml",
+		Args:    cobra.ExactArgs(1),
 	}, func(ctx context.Context, s *session, args []string) error {
 		files, err := scaffold.Files(upstream)
 		if err == nil && from != "" {
 			var text []byte
-			if text, err = (&onceRead{in: a.stdin(ctx)}).file("from", from); err == nil {
-				files[scaffold.RoutesFile], _, err = scaffold.Describe(text, upstream)
+			if text, err = (&flagReader{in: a.stdin(ctx)}).file("from", from); err == nil {
+				files[scaffold.RoutesFile], _, err = scaffold.AddRoutes(text, upstream)
 			}
-			delete(files, scaffold.PoliciesFile) // none of its routes has one
+			delete(files, scaffold.PoliciesFile) // no route has a policy
 		}
 		if err != nil {
 			return err
 		}
-		if err := scaffold.Make(args[0], files); err != nil {
+		if err := scaffold.WriteFiles(args[0], files); err != nil {
 			return err
 		}
-		return s.initialised(ctx, args[0], files)
+		return s.reportCreated(ctx, args[0], files)
 	})
 	c.Flags().StringVar(&from, "from", "", "a `FILE` with a description in OpenAPI 3, - for stdin")
 	c.Flags().StringVar(&upstream, "upstream", "", "the `URL` that routes forward to")
 	return c
 }
 
-// initialised tells what was made, and what a deploy would say of it.
-func (s *session) initialised(ctx context.Context, dir string, files map[string][]byte) error {
-	of, err := folder.Open(ctx, dir)
+// reportCreated reports the files that were created, and the problems that a deploy of these files would report.
+func (s *session) reportCreated(ctx context.Context, dir string, files map[string][]byte) error {
+	p, err := folder.Open(ctx, dir)
 	if err != nil {
 		return err
 	}
-	result, err := validate.New().Folder(ctx, of, validate.Options{})
+	result, err := validate.New().Folder(ctx, p, validate.Options{})
 	if err != nil {
 		return err
 	}
-	if err := s.report(report.Report{Errors: result.Errors, Warnings: result.Warnings, Source: report.FromFiles(result.Files), Folder: of.InRepository()}); err != nil {
+	if err := s.report(report.Report{
+		Errors: result.Errors, Warnings: result.Warnings,
+		Source: report.FromFiles(result.Files), Folder: p.InRepository(),
+	}); err != nil {
 		return err
 	}
-	made := struct {
+	created := struct {
 		Folder string   `json:"folder"`
 		Files  []string `json:"files"`
 	}{Folder: dir}
 	for name := range files {
-		made.Files = append(made.Files, name)
+		created.Files = append(created.Files, name)
 	}
-	slices.Sort(made.Files)
+	slices.Sort(created.Files)
 	if len(result.Errors) > 0 {
-		return exit.With(exit.Invalid, errors.New("the folder is made, and what it was made of has to be mended before it is deployed: "+report.Count(len(result.Errors), len(result.Warnings))))
+		return exit.WithCode(exit.Invalid,
+			errors.New("the folder is made, and what it was made of has to be mended before it is deployed: "+
+				report.Count(len(result.Errors), len(result.Warnings))))
 	}
-	document, err := json.Marshal(made)
+	document, err := json.Marshal(created)
 	if err != nil {
 		return fmt.Errorf("write the document: %w", err)
 	}
 	if err := s.out.Document(ctx, document, func() (output.Grid, error) {
 		var g output.Grid
-		for _, name := range made.Files {
+		for _, name := range created.Files {
 			g.Rows = append(g.Rows, []string{name})
 		}
 		return g, nil
 	}); err != nil {
 		return err
 	}
-	s.out.Say("`gatewright dev %s` serves it here, `gatewright deploy %[1]s` at an installation", dir)
+	s.out.Infof("`gatewright dev %s` serves it here, `gatewright deploy %[1]s` at an installation", dir)
 	return nil
 }

@@ -12,143 +12,179 @@ import (
 	"time"
 
 	"github.com/gatewright/gatewright/client/exit"
-	"github.com/gatewright/gatewright/shared/audit/proof"
+	"github.com/gatewright/gatewright/shared/core/audit/proof"
 )
 
-// chain is an API with an audit log, in pages of three records that are in no order.
-type chain struct {
+// fakeAuditLog is an API with an audit log. Its export has pages of three records, in no particular order.
+type fakeAuditLog struct {
 	key   ed25519.PrivateKey
 	links []proof.Link
-	// expires has the last page of the first so many exports say that records have expired.
-	expires int
-	begun   int
+	// failedExports is the number of exports whose last page says that records have expired.
+	failedExports int
+	exports       int
 }
 
-func newChain(records int) *chain {
-	c := &chain{key: ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize))}
-	before := proof.Link{}
+func newFakeAuditLog(records int) *fakeAuditLog {
+	c := &fakeAuditLog{key: ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize))}
+	previous := proof.Link{}
 	for seq := range int64(records) {
-		l := proof.Link{Seq: seq + 1, Entry: fmt.Sprintf(`{"action":"key-bucket.create","n":%d}`, seq), TTL: 4e9, Previous: before.Hash, PreviousTTL: before.TTL}
+		l := proof.Link{
+			Seq: seq + 1, Entry: fmt.Sprintf(`{"action":"key-bucket.create","n":%d}`, seq), TTL: 4e9,
+			Previous: previous.Hash, PreviousTTL: previous.TTL,
+		}
 		l.Hash = l.Digest("id-of-acme")
 		l.Signature = proof.Record.Sign(c.key, "id-of-acme", l.Seq, l.Hash)
-		c.links, before = append(c.links, l), l
+		c.links, previous = append(c.links, l), l
 	}
 	return c
 }
 
-func (c *chain) answer(w http.ResponseWriter, r *http.Request, _ string) {
-	const size = 3
+func (l *fakeAuditLog) handle(w http.ResponseWriter, r *http.Request, _ string) {
+	const pageSize = 3
 	from := 0
 	if after := r.URL.Query().Get("after"); after == "" {
-		c.begun++
+		l.exports++
 	} else if _, err := fmt.Sscanf(after, "at-%d", &from); err != nil {
-		refuse(w, http.StatusBadRequest, "after")
+		respondError(w, http.StatusBadRequest, "after")
 		return
 	}
-	to := min(from+size, len(c.links))
+	to := min(from+pageSize, len(l.links))
 	var page struct {
 		Links  []proof.Link  `json:"links"`
 		Header *proof.Header `json:"header,omitempty"`
 		Next   *string       `json:"next"`
 	}
 	for i := from; i < to; i++ {
-		page.Links = append(page.Links, c.links[(i*5)%len(c.links)]) // the number of records is no multiple of 5
+		page.Links = append(page.Links, l.links[(i*5)%len(l.links)]) // each record once: their number is no multiple of 5
 	}
 	switch {
-	case to < len(c.links):
+	case to < len(l.links):
 		page.Next = new(fmt.Sprintf("at-%d", to))
-	case c.begun <= c.expires:
-		refuse(w, http.StatusConflict, "Records have expired.")
+	case l.exports <= l.failedExports:
+		respondError(w, http.StatusConflict, "Records have expired.")
 		return
 	default:
-		last := c.links[len(c.links)-1]
-		page.Header = new(proof.Header{Account: "id-of-acme", Name: "acme", ExportedOn: time.UnixMilli(1_800_000_000_000).UTC(), First: 1, Last: last.Seq, Hash: last.Hash}.Signed(c.key))
+		last := l.links[len(l.links)-1]
+		page.Header = new(proof.Header{
+			Account: "id-of-acme", Name: "acme",
+			ExportedOn: time.UnixMilli(1_800_000_000_000).UTC(), First: 1, Last: last.Seq, Hash: last.Hash,
+		}.Signed(l.key))
 	}
 	_ = json.NewEncoder(w).Encode(page)
 }
 
-// TestAuditLogIsExportedAndProved: what is written is proved offline, and what was done to it is noticed.
-func TestAuditLogIsExportedAndProved(t *testing.T) {
+// TestExportedAuditLogIsVerified checks that an export can be verified offline, and that manipulated exports are detected.
+func TestExportedAuditLogIsVerified(t *testing.T) {
 	t.Parallel()
-	c := newChain(8)
-	c.expires = 2
-	l := newLineOf(t, c.answer)
+	c := newFakeAuditLog(8)
+	c.failedExports = 2
+	fx := newFixtureWith(t, c.handle)
 	file := filepath.Join(t.TempDir(), "audit.jsonl")
-	got := l.run("", "log", "export", file, "-o", "json")
-	var told struct{ Records, First, Last, End, PublicKey any }
-	if err := json.Unmarshal([]byte(got.out), &told); err != nil || got.code != exit.OK || fmt.Sprint(told.Records, told.First, told.Last) != "8 1 8" || c.begun != 3 {
-		t.Fatalf("%+v, begun %d times", got, c.begun)
+	got := fx.run("", "log", "export", file, "-o", "json")
+	var summary struct{ Records, First, Last, End, PublicKey any }
+	if err := json.Unmarshal([]byte(got.out), &summary); err != nil || got.code != exit.OK ||
+		fmt.Sprint(summary.Records, summary.First, summary.Last) != "8 1 8" || c.exports != 3 {
+		t.Fatalf("log export = %+v after %d exports, want code 0 and the records 1 to 8 after 3", got, c.exports)
 	}
-	key, end := fmt.Sprint(told.PublicKey), fmt.Sprint(told.End)
-	left, err := filepath.Glob(filepath.Join(filepath.Dir(file), ".*"))
-	if err != nil || len(left) > 0 {
-		t.Errorf("it leaves %v, %v", left, err)
+	key, end := fmt.Sprint(summary.PublicKey), fmt.Sprint(summary.End)
+	remaining, err := filepath.Glob(filepath.Join(filepath.Dir(file), ".*"))
+	if err != nil || len(remaining) > 0 {
+		t.Errorf("log export leaves the files %v, %v, want none", remaining, err)
 	}
-	whole, err := os.ReadFile(file)
+	content, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	lines := strings.SplitAfter(string(whole), "\n")
-	write(t, file+".cut", strings.Join(append(append([]string(nil), lines[:4]...), lines[5:]...), ""))
-	write(t, file+".altered", strings.Replace(string(whole), "key-bucket.create", "key-bucket.delete", 1))
+	lines := strings.SplitAfter(string(content), "\n")
+	writeFile(t, file+".cut", strings.Join(append(append([]string(nil), lines[:4]...), lines[5:]...), ""))
+	writeFile(t, file+".altered", strings.Replace(string(content), "key-bucket.create", "key-bucket.delete", 1))
 	for name, v := range map[string]struct {
-		stdin string
-		words []string
-		code  exit.Code
-		says  string
+		stdin    string
+		args     []string
+		code     exit.Code
+		wantText string
 	}{
-		"as it is":        {"", []string{file, "--public-key", key, "--account", "acme"}, exit.OK, "note the end"},
-		"by stdin":        {string(whole), []string{"-", "--public-key", key, "--account", "id-of-acme"}, exit.OK, "note the end"},
-		"with its end":    {"", []string{file, "--public-key", key, "--account", "acme", "--noted", end}, exit.OK, "note the end"},
-		"put back":        {"", []string{file, "--public-key", key, "--account", "acme", "--noted", "9:x"}, exit.Invalid, "record 9 was removed"},
-		"cut":             {"", []string{file + ".cut", "--public-key", key, "--account", "acme"}, exit.Invalid, "broken: record 4 was removed"},
-		"altered":         {"", []string{file + ".altered", "--public-key", key, "--account", "acme"}, exit.Invalid, "broken: record 1 was altered"},
+		"complete export": {"", []string{file, "--public-key", key, "--account", "acme"}, exit.OK, "note the end"},
+		"export from stdin": {
+			string(content), []string{"-", "--public-key", key, "--account", "id-of-acme"}, exit.OK, "note the end",
+		},
+		"export with its end noted": {
+			"", []string{file, "--public-key", key, "--account", "acme", "--noted", end}, exit.OK, "note the end",
+		},
+		"export that ends before the noted end": {
+			"",
+			[]string{file, "--public-key", key, "--account", "acme", "--noted", "9:x"},
+			exit.Invalid,
+			"record 9 was removed",
+		},
+		"export without a record": {
+			"", []string{file + ".cut", "--public-key", key, "--account", "acme"}, exit.Invalid, "broken: record 4 was removed",
+		},
+		"altered export": {
+			"",
+			[]string{file + ".altered", "--public-key", key, "--account", "acme"},
+			exit.Invalid,
+			"broken: record 1 was altered",
+		},
 		"another account": {"", []string{file, "--public-key", key, "--account", "bea"}, exit.Invalid, "another account"},
-		"another key":     {"", []string{file, "--public-key", strings.Repeat("A", 43), "--account", "acme"}, exit.Invalid, "of another installation"},
-		"no key":          {"", []string{file, "--account", "acme"}, exit.Usage, "--public-key"},
-		"no account":      {"", []string{file, "--public-key", key}, exit.Usage, "--account"},
-		"a short key":     {"", []string{file, "--public-key", "x", "--account", "acme"}, exit.Usage, "43 characters"},
-		"no end":          {"", []string{file, "--public-key", key, "--account", "acme", "--noted", "x"}, exit.Usage, "--noted"},
-		"no file":         {"", []string{file + ".none", "--public-key", key, "--account", "acme"}, exit.Usage, "cannot be read"},
-		"no export":       {"x\n", []string{"-", "--public-key", key, "--account", "acme"}, exit.Invalid, "no export"},
+		"another key": {
+			"",
+			[]string{file, "--public-key", strings.Repeat("A", 43), "--account", "acme"},
+			exit.Invalid,
+			"of another installation",
+		},
+		"no key":     {"", []string{file, "--account", "acme"}, exit.Usage, "--public-key"},
+		"no account": {"", []string{file, "--public-key", key}, exit.Usage, "--account"},
+		"short key":  {"", []string{file, "--public-key", "x", "--account", "acme"}, exit.Usage, "43 characters"},
+		"invalid noted end": {
+			"", []string{file, "--public-key", key, "--account", "acme", "--noted", "x"}, exit.Usage, "--noted",
+		},
+		"missing file": {
+			"", []string{file + ".none", "--public-key", key, "--account", "acme"}, exit.Usage, "cannot be read",
+		},
+		"text that is no export": {"x\n", []string{"-", "--public-key", key, "--account", "acme"}, exit.Invalid, "no export"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := l.run(v.stdin, append([]string{"log", "verify"}, v.words...)...)
-			if got.code != v.code || !strings.Contains(got.err, v.says) || v.code != exit.OK && got.out != "" {
-				t.Errorf("%+v, want %d and %q", got, v.code, v.says)
+			got := fx.run(v.stdin, append([]string{"log", "verify"}, v.args...)...)
+			if got.code != v.code || !strings.Contains(got.err, v.wantText) || v.code != exit.OK && got.out != "" {
+				t.Errorf("%+v, want %d and %q", got, v.code, v.wantText)
 			}
 		})
 	}
-	if got := l.run("", "log", "export", file); got.code != exit.Usage || !strings.Contains(got.err, "is there already") {
-		t.Errorf("over a file: %+v", got)
+	if got := fx.run("", "log", "export", file); got.code != exit.Usage || !strings.Contains(got.err, "is there already") {
+		t.Errorf("log export to an existing file = %+v, want code %d and \"is there already\"", got, exit.Usage)
 	}
 }
 
-// TestBrokenAuditLogIsExportedAndTold: whoever looks for what was done to a log needs the file of it.
-func TestBrokenAuditLogIsExportedAndTold(t *testing.T) {
+// TestBrokenAuditLogIsExportedAndReported checks that an export of a broken log is also written: an investigation needs the file.
+func TestBrokenAuditLogIsExportedAndReported(t *testing.T) {
 	t.Parallel()
-	c := newChain(8)
+	c := newFakeAuditLog(8)
 	c.links[3].Entry = `{"action":"nothing"}`
-	l := newLineOf(t, c.answer)
+	fx := newFixtureWith(t, c.handle)
 	file := filepath.Join(t.TempDir(), "audit.jsonl")
-	if got := l.run("", "log", "export", file); got.code != exit.Invalid || got.out != "" || !strings.Contains(got.err, "record 4 was altered") {
-		t.Errorf("%+v", got)
+	if got := fx.run("", "log", "export", file); got.code != exit.Invalid || got.out != "" ||
+		!strings.Contains(got.err, "record 4 was altered") {
+		t.Errorf("log export with an altered record 4 = %+v, want code %d and the record", got, exit.Invalid)
 	}
 	if _, err := os.Stat(file); err != nil {
 		t.Error(err)
 	}
 	c.links[3] = c.links[4]
-	if got := l.run("", "log", "export", file+".2"); got.code != exit.Invalid || !strings.Contains(got.err, "record 4 did not come") {
-		t.Errorf("%+v", got)
+	if got := fx.run("", "log", "export", file+".2"); got.code != exit.Invalid ||
+		!strings.Contains(got.err, "record 4 did not come") {
+		t.Errorf("log export with a missing record 4 = %+v, want code %d and the record", got, exit.Invalid)
 	}
-	c = newChain(8)
-	c.expires = 9
-	if got := newLineOf(t, c.answer).run("", "log", "export", file+".3"); got.code != exit.Conflict || c.begun != 3 {
-		t.Errorf("%+v, begun %d times", got, c.begun)
+	c = newFakeAuditLog(8)
+	c.failedExports = 9
+	if got := newFixtureWith(t, c.handle).run("", "log", "export", file+".3"); got.code != exit.Conflict ||
+		c.exports != 3 {
+		t.Errorf("log export that fails again and again = %+v after %d exports, want code %d after 3",
+			got, c.exports, exit.Conflict)
 	}
-	for _, pattern := range []string{".*", "*.2", "*.3"} { // nor is a part of a log under the name that all of it was to have
-		if left, _ := filepath.Glob(filepath.Join(filepath.Dir(file), pattern)); len(left) > 0 {
-			t.Errorf("it leaves %v", left)
+	for _, pattern := range []string{".*", "*.2", "*.3"} { // incomplete exports must not remain
+		if remaining, _ := filepath.Glob(filepath.Join(filepath.Dir(file), pattern)); len(remaining) > 0 {
+			t.Errorf("log export leaves the files %v, want none that match %s", remaining, pattern)
 		}
 	}
 }

@@ -4,5 +4,5 @@ package commands
 
 import "github.com/spf13/cobra"
 
-// addMan adds nothing: `go run -tags man ./cmd/gatewright man FOLDER` writes the manual's pages.
+// addMan adds no command. To write the manual pages, run `go run -tags man ./cmd/gatewright man FOLDER`.
 func (a *App) addMan(*cobra.Command) {}

@@ -17,125 +17,153 @@ import (
 	"github.com/gatewright/gatewright/client/call"
 	"github.com/gatewright/gatewright/client/commands"
 	"github.com/gatewright/gatewright/client/exit"
-	"github.com/gatewright/gatewright/shared/apitools"
-	"github.com/gatewright/gatewright/shared/project"
+	"github.com/gatewright/gatewright/shared/format/project"
+	"github.com/gatewright/gatewright/shared/management/apitools"
 )
 
-// TestDeclaredCommandsAskWhatTheAPIDeclares compares commands by hand with the operations that they ask.
-func TestDeclaredCommandsAskWhatTheAPIDeclares(t *testing.T) {
+// TestCommandsMatchAPIDeclaration compares commands that are written by hand with the operations that they call.
+func TestCommandsMatchAPIDeclaration(t *testing.T) {
 	t.Parallel()
-	seen := 0
+	checked := 0
 	commands.CheckVerbs(t, func(path string, v commands.Verb) {
-		seen++
+		checked++
 		op, err := call.Operation(v.Operation)
 		if err != nil {
 			t.Errorf("%s: %v", path, err)
 			return
 		}
-		var input struct {
-			Properties map[string]struct{ Enum []any }
-		}
-		if err := json.Unmarshal(op.Input, &input); err != nil {
-			t.Fatal(err)
-		}
-		for _, g := range v.Takes {
-			i := slices.IndexFunc(op.Arguments, func(a project.Argument) bool { return a.Name == g.Argument })
-			if i < 0 {
-				t.Errorf("%s takes %s, which %s has not", path, g.Argument, v.Operation)
-				continue
-			}
-			secret := op.Given != nil && op.Given.Members[g.Argument] != nil && op.Given.Members[g.Argument].Secret
-			if secret && !g.File {
-				t.Errorf("%s takes the secret %s as a word of the command line", path, g.Argument)
-			}
-			enum := map[string]bool{}
-			for _, value := range input.Properties[g.Argument].Enum {
-				if text, isText := value.(string); isText {
-					enum[text] = true
-				}
-			}
-			for _, choice := range g.Choices {
-				if !enum[choice] {
-					t.Errorf("%s takes %s for %s, which %s does not", path, choice, g.Argument, v.Operation)
-				}
-			}
-			if len(enum) > 0 && len(g.Choices) != len(enum) {
-				t.Errorf("%s has %d choices for %s of %d", path, len(g.Choices), g.Argument, len(enum))
-			}
-		}
+		checkParameters(t, path, v, op)
 		for _, a := range op.Arguments {
-			taken := slices.ContainsFunc(v.Takes, func(g commands.Given) bool { return g.Argument == a.Name && g.Required })
-			if a.Required && !taken && a.Name != call.AccountArgument {
-				t.Errorf("%s does not need %s, which %s does", path, a.Name, v.Operation)
+			accepted := slices.ContainsFunc(v.Parameters, func(p commands.Parameter) bool {
+				return p.Argument == a.Name && p.Required
+			})
+			if a.Required && !accepted && a.Name != call.AccountArgument {
+				t.Errorf("%s does not require %s, want it required, as in %s", path, a.Name, v.Operation)
 			}
 		}
-		if lists := slices.ContainsFunc(op.Arguments, func(a project.Argument) bool { return a.Name == "offset" }); lists != v.List {
-			t.Errorf("%s is a list: %t, and %s: %t", path, v.List, v.Operation, lists)
+		if isList := slices.ContainsFunc(op.Arguments, func(a project.Argument) bool {
+			return a.Name == "offset"
+		}); isList != v.List {
+			t.Errorf("%s: List = %t, want %t, as in %s", path, v.List, isList, v.Operation)
 		}
-		if (op.Method == http.MethodDelete) != v.Removes {
-			t.Errorf("%s asks before it removes: %t, of %s", path, v.Removes, op.Method)
+		if (op.Method == http.MethodDelete) != v.Deletes {
+			t.Errorf("%s: Deletes = %t, want %t, since %s has the method %s",
+				path, v.Deletes, !v.Deletes, v.Operation, op.Method)
 		}
-		if secrets := op.Secrets != nil; secrets && op.ReadOnly != v.Secret || secrets && !op.ReadOnly && !v.Made && !slices.Contains(neverSecret(), v.Operation) {
-			t.Errorf("%s: the answer of %s has secrets, and it has neither --reveal nor --out", path, v.Operation)
+		if hasSecrets := op.Secrets != nil; hasSecrets && op.ReadOnly != v.ShowsSecrets || hasSecrets && !op.ReadOnly &&
+			!v.CreatesSecret && !slices.Contains(maskedChanges(), v.Operation) {
+			t.Errorf("%s has neither --reveal nor --out, want one, since the response of %s has secrets", path, v.Operation)
 		}
-		for _, asked := range append(v.Counts, commands.Counted{Operation: v.Awaits}) {
-			name := asked.Operation
-			if name == "" {
-				continue
-			}
-			other, err := call.Operation(name)
-			if err != nil {
-				t.Errorf("%s: %v", path, err)
-				continue
-			}
-			for _, a := range other.Arguments {
-				taken := slices.ContainsFunc(v.Takes, func(g commands.Given) bool { return g.Argument == a.Name })
-				if a.Required && !taken && a.Name != call.AccountArgument && a.Name != "operationId" && a.Name != asked.Argument {
-					t.Errorf("%s asks %s, and has no %s", path, name, a.Name)
-				}
-			}
-		}
+		checkDependents(t, path, v)
 	})
-	if seen < 40 {
-		t.Errorf("%d commands are declared", seen)
+	if checked < 40 {
+		t.Errorf("%d commands are declared, want at least 40", checked)
 	}
 }
 
-// neverSecret are changes whose answers could have secrets by their declaration, and which mask them (session.ask).
-func neverSecret() []string {
+// checkParameters checks that the parameters of a command are arguments of its operation, with the same choices.
+// Secrets must be read from files.
+func checkParameters(t *testing.T, path string, v commands.Verb, op *apitools.Tool) {
+	t.Helper()
+	var input struct {
+		Properties map[string]struct{ Enum []any }
+	}
+	if err := json.Unmarshal(op.Input, &input); err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range v.Parameters {
+		i := slices.IndexFunc(op.Arguments, func(a project.Argument) bool { return a.Name == p.Argument })
+		if i < 0 {
+			t.Errorf("%s takes %s, want an argument of %s", path, p.Argument, v.Operation)
+			continue
+		}
+		secret := op.ArgumentSecrets != nil && op.ArgumentSecrets.Members[p.Argument] != nil &&
+			op.ArgumentSecrets.Members[p.Argument].Secret
+		if secret && !p.File {
+			t.Errorf("%s takes the secret %s on the command line, want a file", path, p.Argument)
+		}
+		enum := map[string]bool{}
+		for _, value := range input.Properties[p.Argument].Enum {
+			if text, ok := value.(string); ok {
+				enum[text] = true
+			}
+		}
+		for _, choice := range p.Choices {
+			if !enum[choice] {
+				t.Errorf("%s takes %s for %s, want a value of %s", path, choice, p.Argument, v.Operation)
+			}
+		}
+		if len(enum) > 0 && len(p.Choices) != len(enum) {
+			t.Errorf("%s has %d choices for %s, want %d", path, len(p.Choices), p.Argument, len(enum))
+		}
+	}
+}
+
+// checkDependents checks that a command has the required arguments of the other operations that it calls.
+func checkDependents(t *testing.T, path string, v commands.Verb) {
+	t.Helper()
+	for _, dependent := range append(v.Dependents, commands.Dependent{Operation: v.StatusOperation}) {
+		name := dependent.Operation
+		if name == "" {
+			continue
+		}
+		other, err := call.Operation(name)
+		if err != nil {
+			t.Errorf("%s: Operation(%s) error = %v, want none", path, name, err)
+			continue
+		}
+		for _, a := range other.Arguments {
+			accepted := slices.ContainsFunc(v.Parameters, func(p commands.Parameter) bool { return p.Argument == a.Name })
+			if a.Required && !accepted && a.Name != call.AccountArgument && a.Name != "operationId" &&
+				a.Name != dependent.Argument {
+				t.Errorf("%s has no %s, want the argument, since it calls %s", path, a.Name, name)
+			}
+		}
+	}
+}
+
+// maskedChanges returns changes whose declared responses can contain secrets, but whose commands request masked responses.
+func maskedChanges() []string {
 	return []string{"ApiKeyBucketsService_create", "ApiKeyBucketsService_update", "ApiKeyConsumersService_update"}
 }
 
-// TestColumnsOfListsSayWhatTheyHave: no two have one title, and a record of the audit log names what it is about.
-func TestColumnsOfListsSayWhatTheyHave(t *testing.T) {
+// TestListColumnsAreUnique checks that the column titles of a table are unique, and that an audit record's cell has the
+// names of its resources.
+func TestListColumnsAreUnique(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct{ words, answer, want string }{
+	for _, c := range []struct{ line, resp, want string }{
 		{
-			"domain list", `{"data":[{"hostname":"a.example.com","status":"active","projectName":"shop","certificate":{"status":"issued"}}]}`,
+			"domain list",
+			`{"data":[{"hostname":"a.example.com","status":"active","projectName":"shop","certificate":{"status":"issued"}}]}`,
 			"HOSTNAME       STATUS  PROJECT NAME  CERTIFICATE STATUS  CREATED ON\na.example.com  active  shop          issued\n",
 		},
 		{
-			"log list", `{"data":[{"action":"consumer.roll-key","resources":[{"type":"consumer","id":"csmr_1","metadata":{"name":"acme"}},{"type":"api-key","id":"key_1","metadata":null}]}]}`,
-			"TIMESTAMP  ACTION             RESOURCES                     EMAIL  SUB  SUCCESS  ERROR  REQUEST ID\n           consumer.roll-key  consumer acme, api-key key_1\n",
+			"log list", `{"data":[{"action":"consumer.roll-key","resources":[{"type":"consumer","id":"csmr_1",` +
+				`"metadata":{"name":"acme"}},{"type":"api-key","id":"key_1","metadata":null}]}]}`,
+			"TIMESTAMP  ACTION             RESOURCES                     EMAIL  SUB  SUCCESS  ERROR  REQUEST ID\n           " +
+				"consumer.roll-key  consumer acme, api-key key_1\n",
 		},
 		{
 			"deployment routes shop-main-1a2b3c4",
-			`{"data":[{"method":"GET","path":"/a","handler":"urlForwardHandler","policies":[{"name":"key","direction":"inbound"},{"name":"ten-a-minute","direction":"inbound"},{"name":"mask","direction":"outbound"}],"file":"a.json"}]}`,
-			"METHOD  PATH  HANDLER            POLICIES                            FILE\nGET     /a    urlForwardHandler  key, ten-a-minute, mask (outbound)  a.json\n",
+			`{"data":[{"method":"GET","path":"/a","handler":"urlForwardHandler","policies":[{"name":"key",` +
+				`"direction":"inbound"},{"name":"ten-a-minute","direction":"inbound"},{"name":"mask","direction":"outbound"}],` +
+				`"file":"a.json"}]}`,
+			"METHOD  PATH  HANDLER            POLICIES                            FILE\nGET     /a    urlForwardHandler  key, " +
+				"ten-a-minute, mask (outbound)  a.json\n",
 		},
 	} {
-		l := newLineOf(t, func(w http.ResponseWriter, _ *http.Request, _ string) { _, _ = io.WriteString(w, c.answer) })
-		if got := l.run("", strings.Fields(c.words)...); got.code != exit.OK || got.out != c.want {
-			t.Errorf("%s: %+v, want %q", c.words, got, c.want)
+		fx := newFixtureWith(t, func(w http.ResponseWriter, _ *http.Request, _ string) { _, _ = io.WriteString(w, c.resp) })
+		if got := fx.run("", strings.Fields(c.line)...); got.code != exit.OK || got.out != c.want {
+			t.Errorf("%s: %+v, want %q", c.line, got, c.want)
 		}
 	}
 }
 
-// TestEveryOperationHasACommandByHand compares the operations of the API with those that the code of commands by hand names. An
-// operation that only `gatewright api` reaches has its reason in testdata/apionly.txt.
-func TestEveryOperationHasACommandByHand(t *testing.T) {
+// TestEveryOperationHasCommand checks that a command that is written by hand calls each operation of the API.
+// testdata/apionly.txt has the other operations, which only `gatewright api` calls, each with a reason.
+func TestEveryOperationHasCommand(t *testing.T) {
 	t.Parallel()
-	named := map[string]bool{}
+	called := map[string]bool{}
 	for _, folder := range []string{".", "../deploy", "../call"} {
 		files, err := filepath.Glob(filepath.Join(folder, "*.go"))
 		if err != nil {
@@ -152,7 +180,7 @@ func TestEveryOperationHasACommandByHand(t *testing.T) {
 			ast.Inspect(parsed, func(n ast.Node) bool {
 				if literal, ok := n.(*ast.BasicLit); ok && literal.Kind == token.STRING {
 					text, _ := strconv.Unquote(literal.Value)
-					named[text] = true
+					called[text] = true
 				}
 				return true
 			})
@@ -173,29 +201,30 @@ func TestEveryOperationHasACommandByHand(t *testing.T) {
 	}
 	for _, op := range tools {
 		switch reason, listed := reasons[op.Name]; {
-		case named[op.Name] && listed:
-			t.Errorf("testdata/apionly.txt has %s, which a command reaches", op.Name)
-		case !named[op.Name] && reason == "":
-			t.Errorf("no command by hand reaches %s, and testdata/apionly.txt has no reason", op.Name)
+		case called[op.Name] && listed:
+			t.Errorf("testdata/apionly.txt has %s, want only operations that no command calls", op.Name)
+		case !called[op.Name] && reason == "":
+			t.Errorf("no command calls %s, want a command or a reason in testdata/apionly.txt", op.Name)
 		}
 		delete(reasons, op.Name)
 	}
 	for name := range reasons {
-		t.Errorf("testdata/apionly.txt has %s, which is no operation", name)
+		t.Errorf("testdata/apionly.txt has %s, want only operations that exist", name)
 	}
 }
 
-// TestStartMakesNoCommandsOfOtherNouns is about how long each start takes.
-func TestStartMakesNoCommandsOfOtherNouns(t *testing.T) {
+// TestOtherResourcesGetNoCommands checks that a command line creates only the commands of resources that it mentions.
+// This limits the time of each start.
+func TestOtherResourcesGetNoCommands(t *testing.T) {
 	t.Parallel()
-	for _, words := range []string{"--help", "whoami", "consumer list --bucket b", "__complete buck"} {
-		if n := commands.Below("bucket", strings.Fields(words)...); n != 0 {
-			t.Errorf("%s: bucket has %d commands", words, n)
+	for _, line := range []string{"--help", "whoami", "consumer list --bucket b", "__complete buck"} {
+		if n := commands.SubcommandCount("bucket", strings.Fields(line)...); n != 0 {
+			t.Errorf("SubcommandCount(bucket) for %q = %d, want 0", line, n)
 		}
 	}
-	for _, words := range []string{"bucket", "help bucket list", "__complete bucket get x", "man pages"} {
-		if n := commands.Below("bucket", strings.Fields(words)...); n != 5 {
-			t.Errorf("%s: bucket has %d commands", words, n)
+	for _, line := range []string{"bucket", "help bucket list", "__complete bucket get x", "man pages"} {
+		if n := commands.SubcommandCount("bucket", strings.Fields(line)...); n != 5 {
+			t.Errorf("SubcommandCount(bucket) for %q = %d, want 5", line, n)
 		}
 	}
 }

@@ -14,12 +14,12 @@ import (
 	"github.com/gatewright/gatewright/client/exit"
 	"github.com/gatewright/gatewright/client/output"
 	"github.com/gatewright/gatewright/client/profile"
-	"github.com/gatewright/gatewright/local/commandline"
-	"github.com/gatewright/gatewright/shared/lazy"
+	"github.com/gatewright/gatewright/shared/base/lazy"
+	"github.com/gatewright/gatewright/shared/runtime/commandline"
 )
 
 func (a *App) whoamiCommand() *cobra.Command {
-	return a.asking(&cobra.Command{
+	return a.remoteCommand(&cobra.Command{
 		Use: "whoami", Short: "Say which installation is meant, and whose key it is, from where", GroupID: groupProfiles,
 		Example: "  gatewright whoami --jq .account", Args: cobra.NoArgs,
 	}, func(ctx context.Context, s *session, _ []string) error {
@@ -27,11 +27,11 @@ func (a *App) whoamiCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		answer, err := api.Named(ctx, "V1_whoAmI", nil)
+		resp, err := api.Call(ctx, "V1_whoAmI", nil)
 		if err != nil {
 			return err
 		}
-		who := struct {
+		identity := struct {
 			Installation string `json:"installation"`
 			Profile      string `json:"profile,omitempty"`
 			Key          string `json:"key"`
@@ -39,11 +39,12 @@ func (a *App) whoamiCommand() *cobra.Command {
 			Email        string `json:"email,omitempty"`
 			Sub          string `json:"sub"`
 		}{}
-		if err := call.Read(answer.Body, &who); err != nil {
+		if err := call.Decode(resp.Body, &identity); err != nil {
 			return fmt.Errorf("read the answer: %w", err)
 		}
-		who.Installation, who.Profile, who.Key = api.Access.Origin.String(), api.Access.Profile, api.Access.KeyFrom
-		document, err := json.Marshal(who)
+		identity.Installation, identity.Profile, identity.Key = api.Access.Origin.String(), api.Access.Profile,
+			api.Access.KeySource
+		document, err := json.Marshal(identity)
 		if err != nil {
 			return fmt.Errorf("write the document: %w", err)
 		}
@@ -51,23 +52,23 @@ func (a *App) whoamiCommand() *cobra.Command {
 	})
 }
 
-// keyFlags say where a profile's key comes from.
+// keyFlags are the flags for the source of a profile's key.
 type keyFlags struct {
 	file, command string
 	stdin         bool
 }
 
-// take puts the key's source into a profile. Without a flag a person is asked for the key.
-func (k keyFlags) take(ctx context.Context, p *profile.Profile, a *App) (err error) {
-	named := 0
-	for _, is := range []bool{k.file != "", k.command != "", k.stdin} {
-		if is {
-			named++
+// apply stores the source of the key in a profile. Without a flag, it asks the user for the key.
+func (k keyFlags) apply(ctx context.Context, p *profile.Profile, a *App) (err error) {
+	sources := 0
+	for _, set := range []bool{k.file != "", k.command != "", k.stdin} {
+		if set {
+			sources++
 		}
 	}
 	switch {
-	case named > 1:
-		return exit.With(exit.Usage, errors.New("the key has one source: --key-file, --key-command or --key-stdin"))
+	case sources > 1:
+		return exit.WithCode(exit.Usage, errors.New("the key has one source: --key-file, --key-command or --key-stdin"))
 	case k.file != "":
 		if p.KeyFile, err = filepath.Abs(k.file); err != nil {
 			return fmt.Errorf("find the file with the key: %w", err)
@@ -79,42 +80,47 @@ func (k keyFlags) take(ctx context.Context, p *profile.Profile, a *App) (err err
 	case k.stdin:
 		p.Key, err = profile.ReadKey(a.stdin(ctx))
 	default:
-		if p.Key, err = a.person().Secret(ctx, "The account key", "--key-stdin, --key-file FILE or --key-command COMMAND"); err == nil {
+		if p.Key, err = a.prompter().Secret(ctx, "The account key",
+			"--key-stdin, --key-file FILE or --key-command COMMAND"); err == nil {
 			p.Key, err = profile.CheckKey("what was typed", p.Key)
 		}
 	}
-	if err != nil && exit.Of(err) == exit.Failure {
-		err = exit.With(exit.Usage, err)
+	if err != nil && exit.CodeOf(err) == exit.Failure {
+		err = exit.WithCode(exit.Usage, err)
 	}
 	return err
 }
 
-var notInName = lazy.Regexp(`[^a-zA-Z0-9._-]+`)
+var invalidNameChars = lazy.Regexp(`[^a-zA-Z0-9._-]+`)
 
 func (a *App) loginCommand() *cobra.Command {
 	var (
 		name, account string
 		keys          keyFlags
 	)
-	c := a.asking(&cobra.Command{
-		Use: "login URL", Short: "Keep an installation's address and a key in a profile, and use it from now on", GroupID: groupProfiles,
+	c := a.remoteCommand(&cobra.Command{
+		Use: "login URL", Short: "Keep an installation's address and a key in a profile, and use it from now on",
+		GroupID: groupProfiles,
 		Long: "Keep an installation's address and a key in a profile, and use it from now on.\n\n" +
-			"The key is asked for and not shown, or comes from stdin, from a file or from a command, never from the command line, where\n" +
-			"all users of the machine see it. Nothing is kept unless the installation takes it. It goes to this address alone, and by\n" +
+			"The key is asked for and not shown, or comes from stdin, from a file or from a command, never from the command " +
+			"line, where\n" +
+			"all users of the machine see it. Nothing is kept unless the installation takes it. It goes to this address " +
+			"alone, and by\n" +
 			"plain HTTP to this machine alone.",
-		Example: "  gatewright login https://api.example.com\n  gatewright login http://127.0.0.1:9000 --key-stdin < .gatewright/account-key",
-		Args:    cobra.ExactArgs(1),
+		Example: "  gatewright login https://api.example.com\n  gatewright login http://127.0.0.1:9000 --key-stdin < " +
+			".gatewright/account-key",
+		Args: cobra.ExactArgs(1),
 	}, func(ctx context.Context, s *session, args []string) error {
-		if s.reach.typed.URL != "" || s.reach.typed.Profile != "" {
-			return exit.With(exit.Usage, errors.New("the address is the word after login, and --name names the profile"))
+		if s.target.overrides.URL != "" || s.target.overrides.Profile != "" {
+			return exit.WithCode(exit.Usage, errors.New("the address is the word after login, and --name names the profile"))
 		}
 		origin, err := profile.Origin(args[0])
 		if err != nil {
 			return err
 		}
-		account = s.reach.typed.Account
+		account = s.target.overrides.Account
 		if name == "" {
-			name = strings.Trim(notInName().ReplaceAllString(origin.Host, "-"), ".-")
+			name = strings.Trim(invalidNameChars().ReplaceAllString(origin.Host, "-"), ".-")
 		}
 		if err := profile.CheckName(name); err != nil {
 			return err
@@ -123,33 +129,33 @@ func (a *App) loginCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		made := profile.Profile{URL: origin.String(), Account: account}
-		if err := keys.take(ctx, &made, a); err != nil {
+		created := profile.Profile{URL: origin.String(), Account: account}
+		if err := keys.apply(ctx, &created, a); err != nil {
 			return err
 		}
-		all.Profiles[name], all.Current = made, name
-		access, err := all.Decide(profile.Typed{Profile: name, URL: made.URL}, nobody)
+		all.Profiles[name], all.Current = created, name
+		access, err := all.Resolve(profile.Overrides{Profile: name, URL: created.URL}, emptyEnv)
 		if err != nil {
 			return err
 		}
 		api := a.api(s, access)
-		if made.Account == "" {
-			if made.Account, err = api.WhoAmI(ctx); err != nil {
+		if created.Account == "" {
+			if created.Account, err = api.WhoAmI(ctx); err != nil {
 				return err
 			}
-		} else if _, err := api.Named(ctx, "V1_whoAmI", nil); err != nil {
+		} else if _, err := api.Call(ctx, "V1_whoAmI", nil); err != nil {
 			return err
 		}
-		all, path, err := a.profiles() // again: others may have kept some while somebody typed the key
+		all, path, err := a.profiles() // read the profiles again: another process may have changed them while the user typed
 		if err != nil {
 			return err
 		}
-		all.Profiles[name], all.Current = made, name
+		all.Profiles[name], all.Current = created, name
 		if err := all.Save(path); err != nil {
 			return err
 		}
-		s.out.Say("the profile %s is kept in %s", name, path)
-		return profileDocument(ctx, s.out, name, made, true)
+		s.out.Infof("the profile %s is kept in %s", name, path)
+		return profileDocument(ctx, s.out, name, created, true)
 	})
 	c.Flags().StringVar(&name, "name", "", "what the profile is called; without it the installation's host")
 	c.Flags().StringVar(&keys.file, "key-file", "", "a `FILE` with the key, which is read each time")
@@ -158,17 +164,19 @@ func (a *App) loginCommand() *cobra.Command {
 	return c
 }
 
-// nobody is an environment that says nothing.
-func nobody(string) string { return "" }
+// emptyEnv is a getenv function of an empty environment.
+func emptyEnv(string) string { return "" }
 
 func (a *App) logoutCommand() *cobra.Command {
-	return a.local(&cobra.Command{
-		Use: "logout [PROFILE]", Short: "Forget the key of a profile, the current one where none is named", GroupID: groupProfiles,
-		Long: "Forget the key of a profile, the current one where none is named. Its address and account stay, and the key goes on to work until it is\n" +
+	return a.localCommand(&cobra.Command{
+		Use: "logout [PROFILE]", Short: "Forget the key of a profile, the current one where none is named",
+		GroupID: groupProfiles,
+		Long: "Forget the key of a profile, the current one where none is named. Its address and account stay, and the key " +
+			"goes on to work until it is\n" +
 			"revoked: `gatewright api AccountKeysService_delete` does that.",
 		Example: "  gatewright logout", Args: cobra.MaximumNArgs(1),
 	}, func(_ context.Context, s *session, args []string) error {
-		all, path, name, err := a.named(args)
+		all, path, name, err := a.selectedProfile(args)
 		if err != nil {
 			return err
 		}
@@ -178,13 +186,13 @@ func (a *App) logoutCommand() *cobra.Command {
 		if err := all.Save(path); err != nil {
 			return err
 		}
-		s.out.Say("the profile %s has no key any more", name)
+		s.out.Infof("the profile %s has no key any more", name)
 		return nil
 	})
 }
 
-// named are the profiles, and the one that a word names, or the current one.
-func (a *App) named(args []string) (all *profile.Profiles, path, name string, err error) {
+// selectedProfile returns all profiles, the path of their file, and the name of the profile in args, or of the current profile.
+func (a *App) selectedProfile(args []string) (all *profile.Profiles, path, name string, err error) {
 	if all, path, err = a.profiles(); err != nil {
 		return nil, "", "", err
 	}
@@ -192,16 +200,23 @@ func (a *App) named(args []string) (all *profile.Profiles, path, name string, er
 	if len(args) > 0 {
 		name = args[0]
 	}
-	if _, there := all.Profiles[name]; !there {
-		return nil, "", "", exit.With(exit.NotFound, errors.New("there is no such profile: `gatewright profile list` has them"))
+	if _, exists := all.Profiles[name]; !exists {
+		return nil, "", "",
+			exit.WithCode(exit.NotFound, errors.New("there is no such profile: `gatewright profile list` has them"))
 	}
 	return all, path, name, nil
 }
 
 func (a *App) profileCommand() *cobra.Command {
-	group := &cobra.Command{Use: "profile", Short: "List, choose and delete profiles", GroupID: groupProfiles, Example: "  gatewright profile list"}
+	group := &cobra.Command{
+		Use: "profile", Short: "List, choose and delete profiles", GroupID: groupProfiles,
+		Example: "  gatewright profile list",
+	}
 	commandline.Group(group)
-	list := a.local(&cobra.Command{Use: "list", Short: "List the profiles", Example: "  gatewright profile list --output json", Args: cobra.NoArgs},
+	list := a.localCommand(&cobra.Command{
+		Use: "list", Short: "List the profiles",
+		Example: "  gatewright profile list --output json", Args: cobra.NoArgs,
+	},
 		func(ctx context.Context, s *session, _ []string) error {
 			all, _, err := a.profiles()
 			if err != nil {
@@ -209,21 +224,24 @@ func (a *App) profileCommand() *cobra.Command {
 			}
 			lines := make([]profileLine, 0, len(all.Profiles))
 			for _, name := range all.Names() {
-				lines = append(lines, lineOf(name, all.Profiles[name], name == all.Current))
+				lines = append(lines, newProfileLine(name, all.Profiles[name], name == all.Current))
 			}
 			document, err := json.Marshal(lines)
 			if err != nil {
 				return fmt.Errorf("write the document: %w", err)
 			}
 			return s.out.Document(ctx, document, func() (output.Grid, error) {
-				g, err := output.TableOf(document)
+				g, err := output.NewTable(document)
 				g.Empty = "There are none: `gatewright login URL` makes one."
 				return g, err
 			})
 		})
-	use := a.local(&cobra.Command{Use: "use PROFILE", Short: "Use a profile from now on", Example: "  gatewright profile use staging", Args: cobra.ExactArgs(1)},
+	use := a.localCommand(&cobra.Command{
+		Use: "use PROFILE", Short: "Use a profile from now on",
+		Example: "  gatewright profile use staging", Args: cobra.ExactArgs(1),
+	},
 		func(ctx context.Context, s *session, args []string) error {
-			all, path, name, err := a.named(args)
+			all, path, name, err := a.selectedProfile(args)
 			if err != nil {
 				return err
 			}
@@ -234,15 +252,17 @@ func (a *App) profileCommand() *cobra.Command {
 			return profileDocument(ctx, s.out, name, all.Profiles[name], true)
 		})
 	var yes bool
-	remove := a.local(&cobra.Command{
-		Use: "delete PROFILE", Short: "Delete a profile; its key goes on to work until it is revoked", Example: "  gatewright profile delete staging --yes", Args: cobra.ExactArgs(1),
+	remove := a.localCommand(&cobra.Command{
+		Use: "delete PROFILE", Short: "Delete a profile; its key goes on to work until it is revoked",
+		Example: "  gatewright profile delete staging --yes", Args: cobra.ExactArgs(1),
 	}, func(ctx context.Context, s *session, args []string) error {
-		all, path, name, err := a.named(args)
+		all, path, name, err := a.selectedProfile(args)
 		if err != nil {
 			return err
 		}
 		if !yes {
-			if err := a.person().Confirm(ctx, "The profile is deleted, with the key that it keeps", name, "--yes"); err != nil {
+			if err := a.prompter().Confirm(ctx, "The profile is deleted, with the key that it keeps", name,
+				"--yes"); err != nil {
 				return err
 			}
 		}
@@ -253,7 +273,7 @@ func (a *App) profileCommand() *cobra.Command {
 		if err := all.Save(path); err != nil {
 			return err
 		}
-		s.out.Say("the profile %s is deleted", name)
+		s.out.Infof("the profile %s is deleted", name)
 		return nil
 	})
 	remove.Flags().BoolVar(&yes, "yes", false, "delete it without being asked")
@@ -270,12 +290,12 @@ type profileLine struct {
 	Current bool   `json:"current"`
 }
 
-func lineOf(name string, p profile.Profile, current bool) profileLine {
+func newProfileLine(name string, p profile.Profile, current bool) profileLine {
 	return profileLine{name, p.Address(), p.Account, p.Source(), current}
 }
 
 func profileDocument(ctx context.Context, out *output.Output, name string, p profile.Profile, current bool) error {
-	document, err := json.Marshal(lineOf(name, p, current))
+	document, err := json.Marshal(newProfileLine(name, p, current))
 	if err != nil {
 		return fmt.Errorf("write the document: %w", err)
 	}

@@ -13,57 +13,64 @@ import (
 	"github.com/gatewright/gatewright/client/profile"
 )
 
-// TestLoginKeepsWhatOthersHaveKept has another login be done while the installation looks at the key.
-func TestLoginKeepsWhatOthersHaveKept(t *testing.T) {
+// TestConcurrentLoginsKeepBothProfiles saves another profile while the installation verifies the key of a login. Both
+// profiles must be stored.
+func TestConcurrentLoginsKeepBothProfiles(t *testing.T) {
 	t.Parallel()
-	l := newLine(t)
+	fx := newFixture(t)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		if err := (&profile.Profiles{Profiles: map[string]profile.Profile{"other": {URL: "https://a.example.com"}}}).Save(l.profiles); err != nil {
+		if err := (&profile.Profiles{Profiles: map[string]profile.Profile{"other": {URL: "https://a.example.com"}}}).Save(
+			fx.profiles); err != nil {
 			t.Error(err)
 		}
 		_, _ = io.WriteString(w, `{"sub":"k","account":"acme"}`)
 	}))
 	t.Cleanup(server.Close)
-	if got := l.run(l.key, "login", server.URL, "--name", "mine", "--key-stdin"); got.code != exit.OK {
-		t.Fatalf("%+v", got)
+	if got := fx.run(fx.key, "login", server.URL, "--name", "mine", "--key-stdin"); got.code != exit.OK {
+		t.Fatalf("login --name mine = %+v, want code 0", got)
 	}
-	kept, err := profile.Load(l.profiles)
-	if err != nil || !slices.Equal(kept.Names(), []string{"mine", "other"}) || kept.Current != "mine" {
-		t.Errorf("it keeps %v, %v", kept, err)
+	saved, err := profile.Load(fx.profiles)
+	if err != nil || !slices.Equal(saved.Names(), []string{"mine", "other"}) || saved.Current != "mine" {
+		t.Errorf("Load() after two logins = %v, %v, want the profiles mine and other, and mine as current", saved, err)
 	}
 }
 
-func TestProfilesWrittenByHandShowNoPassword(t *testing.T) {
+func TestPasswordInProfileURLIsMasked(t *testing.T) {
 	t.Parallel()
-	l := newLine(t)
-	delete(l.env, profile.VarURL)
-	delete(l.env, profile.VarKey)
-	write(t, l.profiles, `{"current":"hand","profiles":{"hand":{"url":"https://ada:s3cret@api.example.com","key":"`+l.key+`"}}}`)
-	for _, words := range []string{"profile list", "profile list --output json", "profile use hand", "whoami", "logout"} {
-		got := l.run("", strings.Fields(words)...)
-		if strings.Contains(got.out+got.err, "s3cret") || strings.HasPrefix(words, "profile") && !strings.Contains(got.out, "https://****@api.example.com") {
-			t.Errorf("%s: %+v", words, got)
+	fx := newFixture(t)
+	delete(fx.env, profile.VarURL)
+	delete(fx.env, profile.VarKey)
+	writeFile(t, fx.profiles, `{"current":"hand","profiles":{"hand":{"url":"https://ada:s3cret@api.example.com","key":"`+
+		fx.key+`"}}}`)
+	for _, line := range []string{"profile list", "profile list --output json", "profile use hand", "whoami", "logout"} {
+		got := fx.run("", strings.Fields(line)...)
+		if strings.Contains(got.out+got.err, "s3cret") || strings.HasPrefix(line, "profile") &&
+			!strings.Contains(got.out, "https://****@api.example.com") {
+			t.Errorf("%s = %+v, want the address without its password", line, got)
 		}
-		if words == "whoami" && (got.code != exit.Usage || !strings.Contains(got.err, `the profile "hand"`)) {
-			t.Errorf("it does not say which address is wrong: %+v", got)
+		if line == "whoami" && (got.code != exit.Usage || !strings.Contains(got.err, `the profile "hand"`)) {
+			t.Errorf("whoami with a password in the address = %+v, want code %d and the profile's name", got, exit.Usage)
 		}
 	}
 }
 
-// TestProfilesThatOthersReadAreRefused by every command, with a key of the environment too: whoever has them open has what they hold.
-func TestProfilesThatOthersReadAreRefused(t *testing.T) {
+// TestReadableProfilesAreRefused checks that every command refuses profiles that other users can read, even if the key
+// is in the environment.
+func TestReadableProfilesAreRefused(t *testing.T) {
 	t.Parallel()
 	if os.PathSeparator != '/' {
 		t.Skip("modes of files are other ones there")
 	}
-	l := newLine(t)
-	write(t, l.profiles, `{"profiles":{}}`)
-	if err := os.Chmod(l.profiles, 0o644); err != nil {
+	fx := newFixture(t)
+	writeFile(t, fx.profiles, `{"profiles":{}}`)
+	if err := os.Chmod(fx.profiles, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	for _, words := range [][]string{{"whoami"}, {"profile", "list"}, {"bucket", "list"}} {
-		if got := l.run("", words...); got.code != exit.Usage || got.out != "" || !strings.Contains(got.err, "chmod 600") || len(l.asked) > 0 {
-			t.Errorf("%v: %+v, asked %q", words, got, l.asked)
+	for _, args := range [][]string{{"whoami"}, {"profile", "list"}, {"bucket", "list"}} {
+		if got := fx.run("", args...); got.code != exit.Usage || got.out != "" || !strings.Contains(got.err, "chmod 600") ||
+			len(fx.requests) > 0 {
+			t.Errorf("%v with profiles that others can read = %+v after the requests %q, want code %d and chmod 600 after none",
+				args, got, fx.requests, exit.Usage)
 		}
 	}
 }

@@ -15,129 +15,137 @@ import (
 	"github.com/gatewright/gatewright/client/call"
 	"github.com/gatewright/gatewright/client/exit"
 	"github.com/gatewright/gatewright/client/output"
-	"github.com/gatewright/gatewright/shared/disk"
+	"github.com/gatewright/gatewright/shared/base/disk"
 )
 
-// secretFile is a new file for a secret, which its owner alone may read, and which one process at a time is about to write.
+// secretFile is a new file for a secret. Only its owner can read it, and only one process at a time can write it.
 type secretFile struct {
 	file *os.File
-	held *flock.Flock
+	lock *flock.Flock
 }
 
-// newSecretFile makes the file, for good and with room on its disk, before the secret is asked for, so that one is made for no file that can't be written.
-// A file that is there is never written over: it may hold the only copy of another secret. One with nothing but the room is of a command that was
-// killed before it had a secret, and is taken in place of a new one.
+// newSecretFile creates the file before the secret is created. It syncs the file and reserves its space on disk, so
+// that no secret is created for a file that cannot be written.
+//
+// It never overwrites a file that may hold the only copy of another secret. If a command was killed before it had a
+// secret, its file holds only the reserved space: newSecretFile uses this file again.
 func newSecretFile(path string) (*secretFile, error) {
-	out, err := newRoom(path)
+	out, err := reserveSecretFile(path)
 	switch {
 	case errors.Is(err, os.ErrExist):
-		if left := roomLeft(path); left != nil {
-			return left, nil
+		if leftover := openLeftover(path); leftover != nil {
+			return leftover, nil
 		}
-		return nil, thereAlready(path)
+		return nil, errFileExists(path)
 	case err != nil:
 		return nil, err
 	}
-	return out.taken(path)
+	return out.claim(path)
 }
 
-// newRoom makes the file, with room, which any other command may take until this one has (taken). One that is there is an os.ErrExist.
-func newRoom(path string) (*secretFile, error) {
-	const private = 0o600
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, private) //nolint:gosec // G304: a file that the user names
+// reserveSecretFile creates the file with reserved space. Until claim locks the file, another command can take it. If
+// the file exists, the error is os.ErrExist.
+func reserveSecretFile(path string) (*secretFile, error) {
+	const mode = 0o600
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, mode) //nolint:gosec // G304: a file that the user names
 	if err != nil {
-		return nil, exit.With(exit.Usage, fmt.Errorf("--%s: %s cannot be made: %w", outFlag, path, disk.Cause(err)))
+		return nil, exit.WithCode(exit.Usage, fmt.Errorf("--%s: %s cannot be made: %w", outFlag, path, disk.Cause(err)))
 	}
-	out := &secretFile{file: f, held: flock.New(path, flock.SetFlag(os.O_RDWR))}
-	if _, err = f.WriteString(room()); err == nil {
+	out := &secretFile{file: f, lock: flock.New(path, flock.SetFlag(os.O_RDWR))}
+	if _, err = f.WriteString(reservedContent()); err == nil {
 		err = f.Sync()
 	}
 	if err == nil {
 		err = disk.SyncFolder(filepath.Dir(path))
 	}
 	if err != nil {
-		out.drop()
+		out.remove()
 		return nil, fmt.Errorf("--%s: %s cannot be written, and nothing is made for it: %w", outFlag, path, disk.Cause(err))
 	}
 	return out, nil
 }
 
-// taken holds the file that this command has made, unless another has found it to be one that was left, and may have its secret in it by now.
-func (f *secretFile) taken(path string) (*secretFile, error) {
-	// A disk that knows no locks has nobody take the file: whoever would needs one.
-	if ours, err := f.held.TryLock(); err == nil && !ours || !f.hasRoom(path) {
+// claim locks the file that this command has created. It returns an error if another command has taken it for a
+// leftover file, because that command may have written its secret to the file.
+func (f *secretFile) claim(path string) (*secretFile, error) {
+	// If the file system has no locks, other commands cannot take the file: openLeftover requires a lock.
+	if locked, err := f.lock.TryLock(); err == nil && !locked || !f.isUnwritten(path) {
 		f.close()
-		return nil, thereAlready(path)
+		return nil, errFileExists(path)
 	}
 	return f, nil
 }
 
-func thereAlready(path string) error {
-	return exit.With(exit.Usage, fmt.Errorf("--%s: %s is there already, and is not written over", outFlag, path))
+func errFileExists(path string) error {
+	return exit.WithCode(exit.Usage, fmt.Errorf("--%s: %s is there already, and is not written over", outFlag, path))
 }
 
-// secretRoom is the room that a file has on its disk before a secret is made for it, in bytes: more than any secret has.
-const secretRoom = 4096
+// reservedSize is the size of the reserved space in bytes: more than any secret has.
+const reservedSize = 4096
 
-// room is what a file has in it before it has a secret.
-func room() string { return strings.Repeat("\n", secretRoom) }
+// reservedContent returns the content of a file before it has a secret.
+func reservedContent() string { return strings.Repeat("\n", reservedSize) }
 
-// roomLeft is the file of a command that was killed before it wrote a secret, nil for any other: a link, one of another user or that others may read, one
-// that a command is about to write, and one with any other content.
-func roomLeft(path string) *secretFile {
-	if !isRoom(path) {
+// openLeftover returns the file of a command that was killed before it wrote a secret. It returns nil for any other
+// file: a link, a file that another user owns or can read, a file that another command has locked, and a file
+// with other content.
+func openLeftover(path string) *secretFile {
+	if !isReserved(path) {
 		return nil
 	}
-	held := flock.New(path, flock.SetFlag(os.O_RDWR)) // which makes none
-	if ours, err := held.TryLock(); err != nil || !ours {
+	lock := flock.New(path, flock.SetFlag(os.O_RDWR)) // without os.O_CREATE, so that flock creates no file
+	if locked, err := lock.TryLock(); err != nil || !locked {
 		return nil
 	}
 	f, err := os.OpenFile(path, os.O_RDWR, 0) //nolint:gosec // G304: a file that the user names
 	if err != nil {
-		_ = held.Close()
+		_ = lock.Close()
 		return nil
 	}
-	left := &secretFile{file: f, held: held}
-	if !left.hasRoom(path) {
-		left.close()
+	leftover := &secretFile{file: f, lock: lock}
+	if !leftover.isUnwritten(path) {
+		leftover.close()
 		return nil
 	}
-	return left
+	return leftover
 }
 
-// isRoom reports whether a file is the user's own, for nobody else, and has room and no secret.
-func isRoom(path string) bool {
+// isReserved reports whether a file belongs to the user, is not readable by others, and holds only the reserved space.
+func isReserved(path string) bool {
 	info, err := os.Lstat(path)
-	if err != nil || !info.Mode().IsRegular() || !disk.Ours(info) || disk.Exposed(info.Mode()) || info.Size() != secretRoom {
+	if err != nil || !info.Mode().IsRegular() || !disk.OwnedByUser(info) || disk.Exposed(info.Mode()) ||
+		info.Size() != reservedSize {
 		return false
 	}
 	content, err := os.ReadFile(path) //nolint:gosec // G304: a file that the user names
-	return err == nil && string(content) == room()
+	return err == nil && string(content) == reservedContent()
 }
 
-// hasRoom reports whether the file is the one that has its name, and nothing but room, now that nobody else can take it. The byte by which it is held is
-// not read, which Windows shows nobody.
-func (f *secretFile) hasRoom(path string) bool {
-	content, err := io.ReadAll(io.NewSectionReader(f.file, 1, secretRoom))
-	return err == nil && string(content) == room()[1:] && f.isAt(path)
+// isUnwritten reports whether the locked file is still the file at path, and holds only the reserved space. It does not
+// read the first byte, which is locked: Windows refuses to read it.
+func (f *secretFile) isUnwritten(path string) bool {
+	content, err := io.ReadAll(io.NewSectionReader(f.file, 1, reservedSize))
+	return err == nil && string(content) == reservedContent()[1:] && f.isAt(path)
 }
 
-// isAt reports whether the file is the one that has its name: another command may have removed it, and made one of its own.
+// isAt reports whether the file at path is still this file. Another command may have removed it and created a new one.
 func (f *secretFile) isAt(path string) bool {
-	ours, err := f.file.Stat()
-	there, missing := os.Lstat(path)
-	locked, none := f.held.Stat()
-	return err == nil && missing == nil && os.SameFile(ours, there) && disk.Ours(there) && (none != nil || os.SameFile(ours, locked))
+	opened, err := f.file.Stat()
+	current, currentErr := os.Lstat(path)
+	locked, lockErr := f.lock.Stat()
+	return err == nil && currentErr == nil && os.SameFile(opened, current) && disk.OwnedByUser(current) &&
+		(lockErr != nil || os.SameFile(opened, locked))
 }
 
-func (f *secretFile) close() { _ = errors.Join(f.held.Close(), f.file.Close()) }
+func (f *secretFile) close() { _ = errors.Join(f.lock.Close(), f.file.Close()) }
 
-// write keeps the secret, on a line, for good. Its first byte comes last: Windows lets nobody write the byte by which the file is held, and it is held until
-// it can't be taken for one without a secret.
+// write writes the secret as a line, and syncs the file. It writes the first byte last, after it has released the lock:
+// Windows refuses to write a locked byte. When the lock is released, the file already has other content, so no command
+// takes it for a leftover file.
 func (f *secretFile) write(secret string) error {
 	line := []byte(secret + "\n")
 	_, err := f.file.WriteAt(line[1:], 1)
-	err = errors.Join(err, f.held.Close())
+	err = errors.Join(err, f.lock.Close())
 	if err == nil {
 		_, err = f.file.WriteAt(line[:1], 0)
 	}
@@ -153,8 +161,9 @@ func (f *secretFile) write(secret string) error {
 	return nil
 }
 
-// drop removes the file again, while nobody else can take it; Windows removes none that is open.
-func (f *secretFile) drop() {
+// remove removes the file while it is still locked. Windows does not remove open files, so remove then closes the file
+// and removes it again.
+func (f *secretFile) remove() {
 	err := os.Remove(f.file.Name())
 	f.close()
 	if err != nil {
@@ -162,30 +171,34 @@ func (f *secretFile) drop() {
 	}
 }
 
-// make asks an operation that makes a secret. It is on stdout, this once, or in the file that is named, and masked on stdout.
-func (s *session) make(ctx context.Context, v verb, arguments map[string]any, path string) error {
+// createSecret calls an operation that creates a secret. If path is "", it writes the secret to stdout. Otherwise it
+// writes the secret to the file path, and the response with a masked secret to stdout.
+func (s *session) createSecret(ctx context.Context, v verb, arguments map[string]any, path string) error {
 	api, err := s.api()
 	if err != nil {
 		return err
 	}
-	return s.made(ctx, v, path, arguments, func() ([]byte, error) {
-		answer, err := api.Named(ctx, v.operation, arguments)
+	return s.writeSecret(ctx, v, path, arguments, func() ([]byte, error) {
+		resp, err := api.Call(ctx, v.operation, arguments)
 		if err != nil {
 			return nil, err
 		}
-		return answer.Body, nil
+		return resp.Body, nil
 	})
 }
 
-// made writes the document that ask answers with, of a new secret. Where that cannot be written, the error says what was made, and what to do about it.
-func (s *session) made(ctx context.Context, v verb, path string, arguments map[string]any, ask func() ([]byte, error)) error {
+// writeSecret calls request, and writes the returned document, which has a new secret. If the secret cannot be written,
+// the error says what was created and what to do.
+func (s *session) writeSecret(
+	ctx context.Context, v verb, path string, arguments map[string]any, request func() ([]byte, error),
+) error {
 	if path == "" {
-		document, err := ask()
+		document, err := request()
 		if err != nil {
 			return err
 		}
-		if err := s.document(ctx, v, document); err != nil {
-			return unseen(v, arguments, document, err)
+		if err := s.writeDocument(ctx, v, document); err != nil {
+			return lostSecretError(v, arguments, document, err)
 		}
 		return nil
 	}
@@ -193,75 +206,85 @@ func (s *session) made(ctx context.Context, v verb, path string, arguments map[s
 	if err != nil {
 		return err
 	}
-	document, err := ask()
+	document, err := request()
 	if err != nil {
-		file.drop()
+		file.remove()
 		return err
 	}
-	secret := secretOf(document, v.made)
+	secret := secretIn(document, v.secretMember)
 	if secret == "" {
-		file.drop()
+		file.remove()
 		return fmt.Errorf("the answer has no secret, and %s is not made: look whether what it is for was", path)
 	}
 	if err := file.write(secret); err != nil {
-		return unseen(v, arguments, document, err)
+		return lostSecretError(v, arguments, document, err)
 	}
 	t, err := call.Operation(v.operation)
 	if err != nil {
 		return err
 	}
 	document, _ = t.Mask(document)
-	if err := s.document(ctx, v, document); err != nil {
+	if err := s.writeDocument(ctx, v, document); err != nil {
 		return fmt.Errorf("%w; it is done, and the secret is in %s", err, path)
 	}
-	s.out.Say("the secret is in %s", path)
+	s.out.Infof("the secret is in %s", path)
 	return nil
 }
 
-// unseen is the error of a secret that was made, and that err has nobody see. It names what was made, and never the secret.
-func unseen(v verb, arguments map[string]any, document []byte, err error) error {
-	if v.lost == "" || secretOf(document, v.made) == "" {
+// lostSecretError returns the error for a secret that was created, but could not be written because of err. The error
+// names the created object, and does not contain the secret.
+func lostSecretError(v verb, arguments map[string]any, document []byte, err error) error {
+	if v.lostHint == "" || secretIn(document, v.secretMember) == "" {
 		return err
 	}
-	words := []string{"{id}", textOf(document, v.made, "id"), "{tunnelId}", textOf(document, v.made, "tunnelId")}
+	replacements := []string{
+		"{id}", memberText(document, v.secretMember, "id"), "{tunnelId}",
+		memberText(document, v.secretMember, "tunnelId"),
+	}
 	for name, value := range arguments {
-		if text, is := value.(string); is {
-			words = append(words, "{"+name+"}", text)
+		if text, ok := value.(string); ok {
+			replacements = append(replacements, "{"+name+"}", text)
 		}
 	}
-	return fmt.Errorf("%w; the secret is made, and nobody has seen it: %s", err, strings.NewReplacer(words...).Replace(v.lost))
+	return fmt.Errorf("%w; the secret is made, and nobody has seen it: %s", err,
+		strings.NewReplacer(replacements...).Replace(v.lostHint))
 }
 
-// secretOf is the secret of a document, "" for none.
-func secretOf(document json.RawMessage, made string) string { return textOf(document, made, made) }
+// secretIn returns the secret in a document, "" for none.
+func secretIn(document json.RawMessage, secretMember string) string {
+	return memberText(document, secretMember, secretMember)
+}
 
-// textOf is the text of a member of what was made, "" for none: of the first entry where a new key is in a list.
-func textOf(document json.RawMessage, made, name string) string {
+// memberText returns the text of a member, "" if it is missing. If the new key is in a list, memberText reads the
+// member of the list's first entry.
+func memberText(document json.RawMessage, secretMember, name string) string {
 	var list []json.RawMessage
-	if first := member(document, firstKeys); made == keyMember && json.Unmarshal(first, &list) == nil && len(list) > 0 {
+	if first := memberValue(document, apiKeysMember); secretMember == keyMember && json.Unmarshal(first, &list) == nil &&
+		len(list) > 0 {
 		document = list[0]
 	}
 	var text string
-	_ = json.Unmarshal(member(document, name), &text) // a text, or none
+	_ = json.Unmarshal(memberValue(document, name), &text) // an error means that the member is no text
 	return text
 }
 
-// withKey is the table of an answer with a new key, which is alone in its row: that of a new consumer is in a list, among what is not to be copied.
-func withKey(document []byte) func() (output.Grid, error) {
+// keyTable returns the table of a response with a new key. In the response for a new consumer, the key is in a list:
+// keyTable replaces the row of the list with a row for the key.
+func keyTable(document []byte) func() (output.Grid, error) {
 	return func() (output.Grid, error) {
-		g, err := output.TableOf(document)
+		g, err := output.NewTable(document)
 		for i, row := range g.Rows {
-			if row[0] == firstKeys {
-				g.Rows[i] = []string{keyMember, secretOf(document, keyMember)}
+			if row[0] == apiKeysMember {
+				g.Rows[i] = []string{keyMember, secretIn(document, keyMember)}
 			}
 		}
 		return g, err
 	}
 }
 
-// A new consumer has its first key in a list.
+// In the response for a new consumer, the first key is in a list.
 const (
-	firstKeys   = "apiKeys"
-	keyMember   = "key"
-	tokenMember = "token"
+	apiKeysMember = "apiKeys"
+	keyMember     = "key"
+	tokenMember   = "token"
 )

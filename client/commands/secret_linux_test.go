@@ -17,13 +17,13 @@ import (
 	"github.com/gatewright/gatewright/client/exit"
 )
 
-// TestNoSecretIsMadeForAFolderThatCannotBeKept: one that nobody may read can have a file made in it, and can't have that be kept for good. It is told
-// before the secret is made, and not after as one that nobody has seen.
-func TestNoSecretIsMadeForAFolderThatCannotBeKept(t *testing.T) {
+// TestSecretFileNeedsSyncableFolder checks that NewSecretFile fails for a folder that cannot be read. A file can be
+// created there, but the folder cannot be synced. The error must come before the secret is created.
+func TestSecretFileNeedsSyncableFolder(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "drop")
-	const nobody, writeOnly, owners, passed = 65534, 0o300, 0o700, 0o711
-	if err := errors.Join(os.Chmod(filepath.Dir(filepath.Dir(dir)), passed), os.Mkdir(dir, writeOnly)); err != nil {
+	const nobody, writeOnly, ownerOnly, traversable = 65534, 0o300, 0o700, 0o711
+	if err := errors.Join(os.Chmod(filepath.Dir(filepath.Dir(dir)), traversable), os.Mkdir(dir, writeOnly)); err != nil {
 		t.Fatal(err)
 	}
 	if os.Geteuid() == 0 {
@@ -31,106 +31,116 @@ func TestNoSecretIsMadeForAFolderThatCannotBeKept(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	ends := make(chan error)
+	result := make(chan error)
 	go func() {
-		runtime.LockOSThread() // which ends with its goroutine, and with it who it is for files
+		// Without an unlock, the thread ends with the goroutine, so no other goroutine runs as nobody.
+		runtime.LockOSThread()
 		_ = syscall.Setfsuid(nobody)
-		ends <- commands.NewSecretFile(filepath.Join(dir, "key"))
+		result <- commands.NewSecretFile(filepath.Join(dir, "key"))
 	}()
-	if err := <-ends; err == nil || !strings.Contains(err.Error(), "nothing is made for it: permission denied") {
-		t.Errorf("it ends with %v", err)
+	if err := <-result; err == nil || !strings.Contains(err.Error(), "nothing is made for it: permission denied") {
+		t.Errorf("NewSecretFile() in an unreadable folder: error = %v, want permission denied", err)
 	}
-	if err := os.Chmod(dir, owners); err != nil {
+	if err := os.Chmod(dir, ownerOnly); err != nil {
 		t.Fatal(err)
 	}
-	if there, err := os.ReadDir(dir); err != nil || len(there) > 0 {
-		t.Errorf("there is %v, %v", there, err)
+	if entries, err := os.ReadDir(dir); err != nil || len(entries) > 0 {
+		t.Errorf("NewSecretFile() in an unreadable folder leaves %v, %v, want no file", entries, err)
 	}
 }
 
-// TestRoomThatAKilledCommandLeavesIsTaken, and nothing else that is there, nor what another command is about to write.
-func TestRoomThatAKilledCommandLeavesIsTaken(t *testing.T) {
+// TestLeftoverSecretFileIsReused checks that a command reuses a leftover file: the file of a command that was killed
+// before it wrote its secret. The command must not change any other file, and no leftover file that another command has
+// locked.
+func TestLeftoverSecretFileIsReused(t *testing.T) {
 	t.Parallel()
-	const room, nobody = 4096, 65534
-	left := strings.Repeat("\n", room)
+	const reservedSize, nobody = 4096, 65534
+	leftover := strings.Repeat("\n", reservedSize)
 	const secret = "a-token-of-a-tunnel"
-	l := newLineOf(t, func(w http.ResponseWriter, _ *http.Request, _ string) {
+	fx := newFixtureWith(t, func(w http.ResponseWriter, _ *http.Request, _ string) {
 		_, _ = io.WriteString(w, `{"tunnelId":"tnl_1","token":"`+secret+`"}`)
 	})
 	for name, c := range map[string]struct {
 		content string
 		change  func(path string) error
-		taken   bool
+		reused  bool
 	}{
-		"room alone":              {content: left, taken: true},
-		"nothing":                 {},
-		"a line end more":         {content: left + "\n"},
-		"a line end less":         {content: left[1:]},
-		"a secret at its begin":   {content: "x" + left[1:]},
-		"a secret at its end":     {content: left[1:] + "x"},
-		"one that others may see": {content: left, change: func(path string) error { return os.Chmod(path, 0o640) }},
-		"one of another user": {content: left, change: func(path string) error {
+		"leftover file":           {content: leftover, reused: true},
+		"empty file":              {},
+		"extra line feed":         {content: leftover + "\n"},
+		"missing line feed":       {content: leftover[1:]},
+		"secret at the beginning": {content: "x" + leftover[1:]},
+		"secret at the end":       {content: leftover[1:] + "x"},
+		"file readable by others": {content: leftover, change: func(path string) error { return os.Chmod(path, 0o640) }},
+		"file of another user": {content: leftover, change: func(path string) error {
 			if os.Geteuid() != 0 {
-				return os.WriteFile(path, nil, 0) // which is none
+				return os.WriteFile(path, nil, 0) // an empty file is no leftover file
 			}
 			return os.Chown(path, nobody, nobody)
 		}},
-		"a link": {content: left, change: func(path string) error {
+		"symbolic link": {content: leftover, change: func(path string) error {
 			return errors.Join(os.Rename(path, path+"-real"), os.Symlink(path+"-real", path))
 		}},
-		"one that is held": {content: left, change: func(path string) error {
-			held := flock.New(path, flock.SetFlag(os.O_RDWR))
-			t.Cleanup(func() { _ = held.Close() })
-			_, err := held.TryLock()
+		"locked file": {content: leftover, change: func(path string) error {
+			lock := flock.New(path, flock.SetFlag(os.O_RDWR))
+			t.Cleanup(func() { _ = lock.Close() })
+			_, err := lock.TryLock()
 			return err
 		}},
 	} {
 		path := filepath.Join(t.TempDir(), "token")
-		write(t, path, c.content)
+		writeFile(t, path, c.content)
 		if c.change != nil {
 			if err := c.change(path); err != nil {
 				t.Fatal(err)
 			}
 		}
-		l.asked = nil
+		fx.requests = nil
 		before, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)
 		}
-		got := l.run("", "tunnel", "create", "office", "--out", path)
+		got := fx.run("", "tunnel", "create", "office", "--out", path)
 		after, err := os.ReadFile(path)
 		switch {
 		case err != nil:
 			t.Error(err)
-		case c.taken && (got.code != exit.OK || string(after) != secret+"\n"):
-			t.Errorf("%s: %+v, and there is %q", name, got, after)
-		case !c.taken && (got.code != exit.Usage || string(after) != string(before) || len(l.asked) > 0 || !strings.Contains(got.err, "is not written over")):
-			t.Errorf("%s: %+v after %q, and there is %q", name, got, l.asked, after)
+		case c.reused && (got.code != exit.OK || string(after) != secret+"\n"):
+			t.Errorf("%s: create --out = %+v with the content %q, want code 0 and the secret", name, got, after)
+		case !c.reused && (got.code != exit.Usage || string(after) != string(before) || len(fx.requests) > 0 ||
+			!strings.Contains(got.err, "is not written over")):
+			t.Errorf("%s: create --out = %+v after the requests %q, and the file has %q, want code %d and the file unchanged",
+				name, got, fx.requests, after, exit.Usage)
 		}
 	}
 }
 
-// TestOneOfTwoCommandsHasTheFile: the other one makes no secret, also where it finds room that a third one has left.
-func TestOneOfTwoCommandsHasTheFile(t *testing.T) {
+// TestConcurrentCommandsShareNoSecretFile runs a second command with the same file while the first one creates its
+// secret. The second command must create no secret, even if the file was a leftover file.
+func TestConcurrentCommandsShareNoSecretFile(t *testing.T) {
 	t.Parallel()
-	for _, left := range []bool{false, true} {
+	for _, leftover := range []bool{false, true} {
 		path := filepath.Join(t.TempDir(), "token")
-		if left {
-			write(t, path, strings.Repeat("\n", 4096))
+		if leftover {
+			writeFile(t, path, strings.Repeat("\n", 4096))
 		}
-		var other ran
-		made := 0
-		var l *line
-		l = newLineOf(t, func(w http.ResponseWriter, _ *http.Request, _ string) {
-			if made++; made == 1 {
-				other = l.run("", "tunnel", "create", "second", "--out", path)
+		var second result
+		created := 0
+		var fx *fixture
+		fx = newFixtureWith(t, func(w http.ResponseWriter, _ *http.Request, _ string) {
+			if created++; created == 1 {
+				second = fx.run("", "tunnel", "create", "second", "--out", path)
 			}
 			_, _ = io.WriteString(w, `{"tunnelId":"tnl_1","token":"first"}`)
 		})
-		first := l.run("", "tunnel", "create", "first", "--out", path)
+		first := fx.run("", "tunnel", "create", "first", "--out", path)
 		content, err := os.ReadFile(path)
-		if err != nil || first.code != exit.OK || string(content) != "first\n" || other.code != exit.Usage || made != 1 {
-			t.Errorf("left %t: %+v and %+v, %d secrets, of which %q is kept: %v", left, first, other, made, content, err)
+		if err != nil || string(content) != "first\n" {
+			t.Errorf("leftover file %t: the file has %q, %v, want the first secret", leftover, content, err)
+		}
+		if first.code != exit.OK || second.code != exit.Usage || created != 1 {
+			t.Errorf("leftover file %t: two create --out = %+v and %+v with %d secrets, want the codes %d and %d, and 1",
+				leftover, first, second, created, exit.OK, exit.Usage)
 		}
 	}
 }

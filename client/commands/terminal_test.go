@@ -15,108 +15,119 @@ import (
 
 	"github.com/gatewright/gatewright/client/commands"
 	"github.com/gatewright/gatewright/client/exit"
-	"github.com/gatewright/gatewright/internal/deadline"
-	"github.com/gatewright/gatewright/local/terminal/terminaltest"
+	"github.com/gatewright/gatewright/shared/base/terminal/terminaltest"
+	"github.com/gatewright/gatewright/shared/testing/deadline"
 )
 
-// shownBy is what a terminal shows of what is written to it.
-func shownBy(t *testing.T, written func(tty *os.File)) string {
+// terminalOutput returns the output that write sends to a terminal.
+func terminalOutput(t *testing.T, write func(tty *os.File)) string {
 	t.Helper()
 	keyboard, tty := terminaltest.Open(t)
 	var screen bytes.Buffer
-	read := make(chan struct{})
+	done := make(chan struct{})
 	go func() {
-		defer close(read)
-		_, _ = io.Copy(&screen, keyboard) // up to an error: nobody has the terminal any more
+		defer close(done)
+		_, _ = io.Copy(&screen, keyboard) // until the terminal is closed
 	}()
-	written(tty)
+	write(tty)
 	_ = tty.Close()
-	<-read
+	<-done
 	return screen.String()
 }
 
-// TestQueryOfATextIsRawForAPipeAlone: a shell wants the text, and a terminal would act on it.
-func TestQueryOfATextIsRawForAPipeAlone(t *testing.T) {
+// TestTextQueryIsEscapedOnTerminal checks that a text result of --jq is written unchanged to a pipe, for a shell, but
+// escaped to a terminal.
+func TestTextQueryIsEscapedOnTerminal(t *testing.T) {
 	t.Parallel()
-	l := newLineOf(t, func(w http.ResponseWriter, _ *http.Request, _ string) {
+	fx := newFixtureWith(t, func(w http.ResponseWriter, _ *http.Request, _ string) {
 		_, _ = io.WriteString(w, `{"name":"a\u001b[2J"}`)
 	})
-	words := []string{"bucket", "get", "partners", "--jq", ".name"}
-	if got := l.run("", words...); got.code != exit.OK || got.out != "a\x1b[2J\n" {
-		t.Errorf("into a pipe: %+v", got)
+	args := []string{"bucket", "get", "partners", "--jq", ".name"}
+	if got := fx.run("", args...); got.code != exit.OK || got.out != "a\x1b[2J\n" {
+		t.Errorf("bucket get --jq into a pipe = %+v, want code 0 and the unescaped name", got)
 	}
-	screen := shownBy(t, func(tty *os.File) {
-		app := &commands.App{In: tty, Out: tty, Err: io.Discard, Getenv: func(name string) string { return l.env[name] }, Sleep: l.sleep}
-		if code := app.Run(t.Context(), words); code != exit.OK {
-			t.Errorf("at a terminal it ends with %d", code)
+	screen := terminalOutput(t, func(tty *os.File) {
+		app := &commands.App{In: tty, Out: tty, Err: io.Discard, Getenv: func(name string) string {
+			return fx.env[name]
+		}, Sleep: fx.sleep}
+		if code := app.Run(t.Context(), args); code != exit.OK {
+			t.Errorf("Run(%v) at a terminal = %d, want 0", args, code)
 		}
 	})
 	if screen != `a\x1b[2J`+"\r\n" {
-		t.Errorf("a terminal shows %q", screen)
+		t.Errorf("the terminal shows %q, want the escaped name", screen)
 	}
 }
 
-// TestWaitsAreToldToWhoWaits: at a terminal in each format, and else where stderr is not for a program.
-func TestWaitsAreToldToWhoWaits(t *testing.T) {
+// TestWaitsAreShownOnTerminal checks that waits are reported at a terminal in each format. Without a terminal, they
+// must be reported unless the format is JSON.
+func TestWaitsAreShownOnTerminal(t *testing.T) {
 	t.Parallel()
-	l := newLineOf(t, func(w http.ResponseWriter, _ *http.Request, _ string) {
+	fx := newFixtureWith(t, func(w http.ResponseWriter, _ *http.Request, _ string) {
 		w.Header().Set("Retry-After", "30")
 		w.WriteHeader(http.StatusTooManyRequests)
 	})
-	ended := errors.New("ended by the test")
-	l.waits = func(context.Context, time.Duration) error { return ended }
-	const told = "asked too often; asking again in 30s"
+	errStopped := errors.New("ended by the test")
+	fx.onSleep = func(context.Context, time.Duration) error { return errStopped }
+	const notice = "asked too often; asking again in 30s"
 	for _, format := range []string{"table", "json"} {
-		words := []string{"bucket", "get", "partners", "--output", format}
-		got := l.run("", words...)
-		if strings.Contains(got.err, told) != (format == "table") || !strings.Contains(got.err, "since it is asked too often: "+ended.Error()) {
-			t.Errorf("%s without a terminal: %+v", format, got)
+		args := []string{"bucket", "get", "partners", "--output", format}
+		got := fx.run("", args...)
+		if strings.Contains(got.err, notice) != (format == "table") ||
+			!strings.Contains(got.err, "since it is asked too often: "+errStopped.Error()) {
+			t.Errorf("bucket get --output %s without a terminal = %+v, want the reason, and the notice only in a table",
+				format, got)
 		}
-		screen := shownBy(t, func(tty *os.File) {
-			app := &commands.App{In: tty, Out: io.Discard, Err: tty, Getenv: func(name string) string { return l.env[name] }, Sleep: l.sleep}
-			app.Run(t.Context(), words)
+		screen := terminalOutput(t, func(tty *os.File) {
+			app := &commands.App{In: tty, Out: io.Discard, Err: tty, Getenv: func(name string) string {
+				return fx.env[name]
+			}, Sleep: fx.sleep}
+			app.Run(t.Context(), args)
 		})
-		if !strings.Contains(screen, told) {
-			t.Errorf("%s at a terminal shows %q", format, screen)
+		if !strings.Contains(screen, notice) {
+			t.Errorf("bucket get --output %s at a terminal shows %q, want %q", format, screen, notice)
 		}
 	}
 }
 
-// TestColoursAreForWhoWantsThem (no-color.org): at a terminal, and not where NO_COLOR is set, or the document is for a program.
-func TestColoursAreForWhoWantsThem(t *testing.T) {
+// TestColorsDependOnTerminalAndEnvironment checks that colors are used at a terminal, but not with NO_COLOR
+// (no-color.org), TERM=dumb, or the format JSON.
+func TestColorsDependOnTerminalAndEnvironment(t *testing.T) {
 	t.Parallel()
-	l := newLineOf(t, func(w http.ResponseWriter, _ *http.Request, _ string) {
-		refuse(w, http.StatusNotFound, "there is none")
+	fx := newFixtureWith(t, func(w http.ResponseWriter, _ *http.Request, _ string) {
+		respondError(w, http.StatusNotFound, "there is none")
 	})
 	for _, tt := range []struct {
-		env     map[string]string
-		words   []string
-		colours bool
+		env    map[string]string
+		args   []string
+		colors bool
 	}{
 		{nil, nil, true},
 		{map[string]string{"NO_COLOR": "1"}, nil, false},
 		{map[string]string{"TERM": "dumb"}, nil, false},
 		{nil, []string{"--output", "json"}, false},
 	} {
-		screen := shownBy(t, func(tty *os.File) {
-			app := &commands.App{In: tty, Out: io.Discard, Err: tty, Sleep: l.sleep, Getenv: func(name string) string { return tt.env[name] + l.env[name] }}
-			if code := app.Run(t.Context(), append([]string{"bucket", "get", "partners"}, tt.words...)); code != exit.NotFound {
-				t.Errorf("it ends with %d", code)
+		screen := terminalOutput(t, func(tty *os.File) {
+			app := &commands.App{In: tty, Out: io.Discard, Err: tty, Sleep: fx.sleep, Getenv: func(name string) string {
+				return tt.env[name] + fx.env[name]
+			}}
+			if code := app.Run(t.Context(), append([]string{"bucket", "get", "partners"}, tt.args...)); code != exit.NotFound {
+				t.Errorf("Run(bucket get) of a missing bucket = %d, want %d", code, exit.NotFound)
 			}
 		})
-		if !strings.Contains(screen, "there is none") || strings.Contains(screen, "\x1b") != tt.colours {
-			t.Errorf("with %v and %v a terminal shows %q", tt.env, tt.words, screen)
+		if !strings.Contains(screen, "there is none") || strings.Contains(screen, "\x1b") != tt.colors {
+			t.Errorf("with %v and %v the terminal shows %q, want the error, and colors: %t", tt.env, tt.args, screen, tt.colors)
 		}
 	}
 }
 
-// TestCtrlCEndsWhatWaitsForAPerson: a read of a terminal goes on after a signal, which whoever asks has to see by itself. The terminal
-// shows again what is typed then, or the user's next line would be typed blind; what is a secret is hidden as soon as it is asked for.
-func TestCtrlCEndsWhatWaitsForAPerson(t *testing.T) {
+// TestInterruptEndsPrompt checks that a prompt ends after a signal, although the read of the terminal continues. The
+// terminal must then show input again. A secret must be hidden as soon as the prompt appears.
+func TestInterruptEndsPrompt(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
-		asked  string
-		words  []string
+		prompt string
+		args   []string
 		hidden bool
 	}{
 		{"Type partners to agree", []string{"bucket", "delete", "partners"}, false},
@@ -124,65 +135,65 @@ func TestCtrlCEndsWhatWaitsForAPerson(t *testing.T) {
 		{"The account key", []string{"login", "http://127.0.0.1:9000"}, true},
 		{"", []string{"login", "http://127.0.0.1:9000", "--key-stdin"}, false},
 	} {
-		l := newLineOf(t, func(w http.ResponseWriter, _ *http.Request, _ string) {
+		fx := newFixtureWith(t, func(w http.ResponseWriter, _ *http.Request, _ string) {
 			_, _ = io.WriteString(w, `{"name":"partners","data":[]}`)
 		})
 		keyboard, tty := terminaltest.Open(t)
 		state := func() term.State {
-			now, err := term.GetState(int(tty.Fd()))
+			current, err := term.GetState(int(tty.Fd()))
 			if err != nil {
 				t.Error(err)
 				return term.State{}
 			}
-			return *now
+			return *current
 		}
 		before := state()
 		ctx, ctrlC := context.WithCancelCause(t.Context())
-		var told bytes.Buffer
-		var asking term.State
-		ended := make(chan exit.Code, 1)
+		var stderr bytes.Buffer
+		var during term.State
+		done := make(chan exit.Code, 1)
 		go func() {
-			app := &commands.App{In: tty, Out: io.Discard, Err: &until{text: tt.asked, then: func() {
-				asking = state()
+			app := &commands.App{In: tty, Out: io.Discard, Err: &triggerWriter{trigger: tt.prompt, action: func() {
+				during = state()
 				ctrlC(exit.ErrInterrupted)
-			}, Writer: &told}, Getenv: func(name string) string { return l.env[name] }, Sleep: l.sleep}
-			ended <- app.Run(ctx, tt.words)
+			}, Writer: &stderr}, Getenv: func(name string) string { return fx.env[name] }, Sleep: fx.sleep}
+			done <- app.Run(ctx, tt.args)
 		}()
-		if tt.asked == "" {
+		if tt.prompt == "" {
 			ctrlC(exit.ErrInterrupted)
 		}
 		select {
-		case code := <-ended:
-			if code != exit.Interrupted || !strings.Contains(told.String(), tt.asked) {
-				t.Errorf("%v ends with %d: %s", tt.words, code, &told)
+		case code := <-done:
+			if code != exit.Interrupted || !strings.Contains(stderr.String(), tt.prompt) {
+				t.Errorf("Run(%v), interrupted = %d with %s, want %d and %q", tt.args, code, &stderr, exit.Interrupted, tt.prompt)
 			}
 		case <-time.After(deadline.Long()):
-			t.Fatalf("%v goes on to wait", tt.words)
+			t.Fatalf("Run(%v) does not end after an interrupt, want code %d", tt.args, exit.Interrupted)
 		}
-		if tt.asked != "" && (asking != before) != tt.hidden {
-			t.Errorf("%v: is the terminal set otherwise when it asks? %t, want %t", tt.words, asking != before, tt.hidden)
+		if tt.prompt != "" && (during != before) != tt.hidden {
+			t.Errorf("Run(%v) changes the terminal for its prompt: %t, want %t", tt.args, during != before, tt.hidden)
 		}
 		if state() != before {
-			t.Errorf("%v leaves the terminal otherwise than it was", tt.words)
+			t.Errorf("Run(%v) leaves the terminal in another state, want the state from before", tt.args)
 		}
-		// What still reads is let go.
+		// End the pending read.
 		if _, err := keyboard.WriteString("\n\x04"); err != nil {
 			t.Error(err)
 		}
 	}
 }
 
-// until is a writer that does something when a text is written.
-type until struct {
+// triggerWriter is a writer that calls a function when a text is written.
+type triggerWriter struct {
 	io.Writer
-	text string
-	then func()
+	trigger string
+	action  func()
 }
 
-func (u *until) Write(text []byte) (int, error) {
-	n, err := u.Writer.Write(text)
-	if u.text != "" && bytes.Contains(text, []byte(u.text)) {
-		u.then()
+func (w *triggerWriter) Write(text []byte) (int, error) {
+	n, err := w.Writer.Write(text)
+	if w.trigger != "" && bytes.Contains(text, []byte(w.trigger)) {
+		w.action()
 	}
 	return n, err
 }

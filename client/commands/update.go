@@ -7,14 +7,14 @@ import (
 
 	"github.com/gatewright/gatewright/client/call"
 	"github.com/gatewright/gatewright/client/exit"
-	"github.com/gatewright/gatewright/shared/project"
+	"github.com/gatewright/gatewright/shared/format/project"
 )
 
-// updateVerb is the name of the commands that change what is there.
+// updateVerb is the name of the commands that change an object.
 const updateVerb = "update"
 
-// changes refuses an update that has no member of the body: the API would answer as if something had been changed.
-func (v verb) changes(arguments map[string]any) error {
+// requireChange returns an error for an update that changes nothing. The API would respond as if it had changed something.
+func (v verb) requireChange(arguments map[string]any) error {
 	if v.name != updateVerb {
 		return nil
 	}
@@ -22,39 +22,45 @@ func (v verb) changes(arguments map[string]any) error {
 	if err != nil {
 		return err
 	}
-	// A member that the API does not know is one to tell of, as of any other request.
-	elsewhere := func(name string) bool {
-		return slices.ContainsFunc(t.Arguments, func(of project.Argument) bool { return of.Name == name && of.Place != project.InProperty })
+	// notInBody reports whether an argument is declared, but is not a member of the body. An unknown argument counts as
+	// a member: the API reports it.
+	notInBody := func(name string) bool {
+		return slices.ContainsFunc(t.Arguments, func(arg project.Argument) bool {
+			return arg.Name == name && arg.Location != project.InProperty
+		})
 	}
 	for name := range arguments {
-		if !elsewhere(name) {
+		if !notInBody(name) {
 			return nil
 		}
 	}
 	var flags []string
-	for _, g := range v.takes {
+	for _, p := range v.params {
 		switch {
-		case elsewhere(g.argument):
-		case g.emptied:
-			return nil // it was typed, for none
+		case notInBody(p.argument):
+		case p.allowEmpty:
+			return nil // an explicit empty value removes the member
 		default:
-			flags = append(flags, "--"+g.flag)
+			flags = append(flags, "--"+p.flag)
 		}
 	}
 	if v.body {
 		flags = append(flags, "--"+bodyFlag)
 	}
-	return exit.With(exit.Usage, fmt.Errorf("it has nothing to change: name what, with %s", strings.Join(flags, " or ")))
+	return exit.WithCode(exit.Usage, fmt.Errorf("it has nothing to change: name what, with %s",
+		strings.Join(flags, " or ")))
 }
 
-// optional is what an update changes in its example, of one of which no flag is needed.
-func (v verb) optional() (g given, has bool) {
+// exampleFlag returns the flag that the example of an update changes, if the update requires no flag.
+func (v verb) exampleFlag() (p parameter, ok bool) {
 	if v.name != updateVerb {
-		return given{}, false
+		return parameter{}, false
 	}
-	at := slices.IndexFunc(v.takes, func(g given) bool { return g.word == "" && !g.required && g.sample != "" })
-	if at < 0 {
-		return given{}, false
+	i := slices.IndexFunc(v.params, func(p parameter) bool {
+		return p.placeholder == "" && !p.required && p.example != ""
+	})
+	if i < 0 {
+		return parameter{}, false
 	}
-	return v.takes[at], true
+	return v.params[i], true
 }

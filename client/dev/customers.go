@@ -18,32 +18,32 @@ import (
 	"time"
 
 	"github.com/gatewright/gatewright/client/output"
-	"github.com/gatewright/gatewright/shared/credential"
-	"github.com/gatewright/gatewright/shared/disk"
-	"github.com/gatewright/gatewright/shared/fault"
-	"github.com/gatewright/gatewright/shared/gateway/policy"
-	"github.com/gatewright/gatewright/shared/ids"
-	"github.com/gatewright/gatewright/shared/meter"
-	"github.com/gatewright/gatewright/shared/project"
+	"github.com/gatewright/gatewright/shared/base/disk"
+	"github.com/gatewright/gatewright/shared/base/fault"
+	"github.com/gatewright/gatewright/shared/base/ids"
+	"github.com/gatewright/gatewright/shared/dataplane/gateway/policy"
+	"github.com/gatewright/gatewright/shared/format/credential"
+	"github.com/gatewright/gatewright/shared/format/meter"
+	"github.com/gatewright/gatewright/shared/format/project"
 )
 
-// consumerName is the consumer of each bucket that is made here.
+// consumerName is the name of the consumer that is created in each bucket without keys.
 const consumerName = "dev"
 
-// maxKeyFileBytes bounds what is read of a file of keys.
+// maxKeyFileBytes is the maximum size of a file of keys.
 const maxKeyFileBytes = 1 << 20
 
-// keyEntry is a key of a consumer, as Options.KeyFile has it.
+// keyEntry is a key of a consumer in the file Options.KeyFile.
 type keyEntry struct {
-	// Bucket is the name or the id by which a policy names it, "" for the project's own.
+	// Bucket is the name or ID of a bucket in a policy's options, "" for the project's own bucket.
 	Bucket   string `json:"bucket"`
 	Consumer string `json:"consumer"`
 	Key      string `json:"key"`
-	// Data is the consumer's metadata, a JSON object, or nothing.
+	// Data is the consumer's metadata: a JSON object, nil for none.
 	Data json.RawMessage `json:"data,omitempty"`
 }
 
-// customers are the consumers and what they have bought. They are safe for concurrent use.
+// customers are the consumers and their subscriptions. They are safe for concurrent use.
 type customers struct {
 	ids   *ids.Source
 	file  string
@@ -70,13 +70,13 @@ func openCustomers(o Options, source *ids.Source) (*customers, error) {
 	return c, err
 }
 
-// readKeys reads a file of keys, none of one that is not there.
+// readKeys reads a file of keys. It returns no keys for a missing file.
 func readKeys(file string) ([]keyEntry, error) {
-	// To open a pipe would wait for who writes to it.
+	// Opening a pipe would block until another process writes to it.
 	if info, err := os.Stat(file); err == nil && !info.Mode().IsRegular() {
 		return nil, &UsageError{fmt.Sprintf("the file of keys %s is no ordinary file: name another", output.Printable(file))}
 	}
-	f, err := os.Open(file) //nolint:gosec // its user names it
+	f, err := os.Open(file) //nolint:gosec // G304: a file that the user names
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, nil
 	}
@@ -92,7 +92,8 @@ func readKeys(file string) ([]keyEntry, error) {
 		return nil, &UsageError{fmt.Sprintf("the file of keys %s is no ordinary file: name another", output.Printable(file))}
 	}
 	if disk.Exposed(info.Mode()) {
-		return nil, &UsageError{fmt.Sprintf("others can read the file of keys %s: make it yours alone (chmod 600)", output.Printable(file))}
+		return nil, &UsageError{fmt.Sprintf("others can read the file of keys %s: make it yours alone (chmod 600)",
+			output.Printable(file))}
 	}
 	data, err := io.ReadAll(io.LimitReader(f, maxKeyFileBytes+1))
 	if err != nil {
@@ -101,30 +102,36 @@ func readKeys(file string) ([]keyEntry, error) {
 	var out []keyEntry
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.DisallowUnknownFields()
-	if err := d.Decode(&out); err != nil || len(data) > maxKeyFileBytes || slices.ContainsFunc(out, func(e keyEntry) bool { return e.Consumer == "" || e.Key == "" }) {
-		// What is wrong is not repeated: it may be a key.
-		return nil, &UsageError{fmt.Sprintf(`the file of keys %s is not a list of {"bucket", "consumer", "key", "data"}: correct it, or remove it to have one made`, output.Printable(file))}
+	if err := d.Decode(&out); err != nil || len(data) > maxKeyFileBytes || slices.ContainsFunc(out, func(e keyEntry) bool {
+		return e.Consumer == "" || e.Key == ""
+	}) {
+		// The error does not repeat the content, which may be a key.
+		return nil, &UsageError{
+			fmt.Sprintf(
+				`the file of keys %s is not a list of {"bucket", "consumer", "key", "data"}: `+
+					`correct it, or remove it to have one made`, output.Printable(file)),
+		}
 	}
 	return out, nil
 }
 
-// bind gives an artifact the buckets that its policies name, and makes a consumer with a key in each that has none. It
-// answers those.
-func (c *customers) bind(a *project.Artifact) (made []keyEntry, err error) {
-	meters, wanted := map[string]int64{}, map[string]bool{}
+// addBuckets adds to an artifact the buckets that its policies name. In each bucket without keys, it creates a consumer
+// with a key. It returns the new keys.
+func (c *customers) addBuckets(a *project.Artifact) (created []keyEntry, err error) {
+	meters, needed := map[string]int64{}, map[string]bool{}
 	for name, p := range a.Policies {
-		if bucket, _, ok := policy.WantedBucket(p); ok {
+		if bucket, _, ok := policy.BucketOption(p); ok {
 			if a.Buckets == nil {
 				a.Buckets = map[string]project.KeyBucket{}
 			}
 			a.Buckets[name] = project.KeyBucket{ID: bucket, Name: bucket}
-			wanted[bucket] = true
+			needed[bucket] = true
 		}
-		if _, _, ok := policy.WantedMeteringBucket(p); ok {
+		if _, _, ok := policy.MeteringBucketOption(p); ok {
 			var o struct {
 				Meters map[string]json.RawMessage `json:"meters"`
 			}
-			if json.Unmarshal(p.Handler.Options, &o) == nil { // the compiler has read it
+			if json.Unmarshal(p.Handler.Options, &o) == nil { // the compiler has validated it
 				for name := range o.Meters {
 					meters[name] = c.units
 				}
@@ -134,32 +141,35 @@ func (c *customers) bind(a *project.Artifact) (made []keyEntry, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.meters = meters
-	var unread error
-	if c.file != "" { // another run may have written to it
-		kept, err := readKeys(c.file)
-		if unread = err; len(kept) > 0 {
-			c.entries = kept
+	var readErr error
+	if c.file != "" { // read the file again: another process may have changed it
+		saved, err := readKeys(c.file)
+		if readErr = err; len(saved) > 0 {
+			c.entries = saved
 		}
 	}
-	for _, bucket := range slices.Sorted(maps.Keys(wanted)) {
+	for _, bucket := range slices.Sorted(maps.Keys(needed)) {
 		if !slices.ContainsFunc(c.entries, func(e keyEntry) bool { return e.Bucket == bucket }) {
-			made = append(made, keyEntry{Bucket: bucket, Consumer: consumerName, Key: credential.New(credential.ConsumerKey, c.ids)})
+			created = append(created, keyEntry{
+				Bucket: bucket, Consumer: consumerName,
+				Key: credential.New(credential.ConsumerKey, c.ids),
+			})
 		}
 	}
-	c.entries = append(c.entries, made...)
-	if c.file == "" || len(made) == 0 || unread != nil { // what its user is writing there is not written over
-		return made, unread
+	c.entries = append(c.entries, created...)
+	if c.file == "" || len(created) == 0 || readErr != nil { // do not overwrite a file that the user is editing
+		return created, readErr
 	}
-	return made, writeKeys(c.file, c.entries)
+	return created, writeKeys(c.file, c.entries)
 }
 
-// writeKeys replaces a file of keys: whole or not at all.
+// writeKeys replaces a file of keys. If it fails, the old file stays complete.
 func writeKeys(file string, entries []keyEntry) error {
 	data, err := json.MarshalIndent(entries, "", "  ")
 	if err != nil {
 		return fmt.Errorf("encode keys: %w", err)
 	}
-	f, err := os.CreateTemp(filepath.Dir(file), ".gatewright-keys-*") // with mode 0600
+	f, err := os.CreateTemp(filepath.Dir(file), ".gatewright-keys-*") // CreateTemp uses mode 0600
 	if err != nil {
 		return fmt.Errorf("write the file of keys %s: %w", output.Printable(file), disk.Cause(err))
 	}
@@ -177,28 +187,28 @@ func writeKeys(file string, entries []keyEntry) error {
 
 // Verify implements policy.Keys.
 func (c *customers) Verify(_ context.Context, ref policy.BucketRef, key string) (policy.Identity, error) {
-	given := sha256.Sum256([]byte(key))
+	presented := sha256.Sum256([]byte(key))
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	for _, e := range c.entries {
-		its := sha256.Sum256([]byte(e.Key))
-		if e.Bucket == ref.ID && subtle.ConstantTimeCompare(its[:], given[:]) == 1 {
+		stored := sha256.Sum256([]byte(e.Key))
+		if e.Bucket == ref.ID && subtle.ConstantTimeCompare(stored[:], presented[:]) == 1 {
 			return policy.Identity{Sub: e.Consumer, Data: e.Data}, nil
 		}
 	}
 	return policy.Identity{}, fault.New(fault.Unauthenticated, "The key opens nothing here.")
 }
 
-// subscriptionID is the one subscription that each customer has.
+// subscriptionID is the id of each customer's only subscription.
 const subscriptionID = "dev"
 
-// Standing implements policy.Subscriptions: each customer of each metering bucket has an active subscription, with so many
-// units of each meter in a calendar month.
-func (c *customers) Standing(_ context.Context, _, bucketID, customerKey string) (policy.Standing, error) {
+// CustomerState implements policy.Subscriptions. Each customer of each metering bucket has an active subscription, with
+// Options.Units units of each meter per calendar month.
+func (c *customers) CustomerState(_ context.Context, _, bucketID, customerKey string) (policy.CustomerState, error) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	period := meter.At(time.Unix(0, 0), meter.Monthly, c.now())
-	return policy.Standing{
+	return policy.CustomerState{
 		Subscription: strings.Join([]string{subscriptionID, bucketID, customerKey}, "/"), Status: "active",
 		Quotas: c.meters, From: period.From, To: period.To,
 	}, nil

@@ -1,14 +1,15 @@
-// Package dev serves the folder of a project on this machine while somebody works on it: by the real gateway,
-// with keys, exact limits and quotas in memory. It needs no account, no network and no installation.
+// Package dev serves a project's folder on this machine during development. It runs the real gateway, with keys, exact
+// rate limits and quotas in memory. It needs no account, no network and no installation.
 //
-// A save is served within a moment. Requests that are under way end on the version that they began with; a version that
-// is broken is told, with file, line and column, and the last good one is served on.
+// A saved change is served within a moment. Requests in flight are completed by the version that was served when they
+// began. If a version has errors, they are reported with file, line and column, and the last version without errors is
+// still served.
 //
-// What it is not: an installation. It has no management API, and nothing outlives the process but the keys of
-// Options.KeyFile. Tunnels, custom domains and certificates of clients are an installation's.
+// It is not an installation: it has no management API, and only the keys of Options.KeyFile outlive the process.
+// Tunnels, custom domains and client certificates of callers need an installation.
 //
-// Read dev.go first, then watch.go (what a save does), version.go (how versions follow one another), customers.go (keys and
-// what customers have bought), limits.go and requests.go (the line of a request).
+// Read dev.go first, then watch.go (what happens after a save), version.go (how versions replace one another),
+// customers.go (keys and subscriptions), limits.go, and requests.go (the log line of a request).
 package dev
 
 import (
@@ -28,89 +29,93 @@ import (
 
 	"github.com/gatewright/gatewright/client/folder"
 	"github.com/gatewright/gatewright/client/output"
-	"github.com/gatewright/gatewright/local/terminal"
-	"github.com/gatewright/gatewright/shared/gateway"
-	"github.com/gatewright/gatewright/shared/gateway/policy"
-	"github.com/gatewright/gatewright/shared/gateway/upstream"
-	"github.com/gatewright/gatewright/shared/ids"
-	"github.com/gatewright/gatewright/shared/listen/framing"
-	"github.com/gatewright/gatewright/shared/pki"
-	"github.com/gatewright/gatewright/shared/project"
-	"github.com/gatewright/gatewright/shared/socket"
+	"github.com/gatewright/gatewright/shared/base/framing"
+	"github.com/gatewright/gatewright/shared/base/ids"
+	"github.com/gatewright/gatewright/shared/base/pki"
+	"github.com/gatewright/gatewright/shared/base/socket"
+	"github.com/gatewright/gatewright/shared/base/terminal"
+	"github.com/gatewright/gatewright/shared/dataplane/gateway"
+	"github.com/gatewright/gatewright/shared/dataplane/gateway/policy"
+	"github.com/gatewright/gatewright/shared/dataplane/gateway/upstream"
+	"github.com/gatewright/gatewright/shared/format/project"
 )
 
-// DefaultAddr is where projects are served unless somebody says otherwise.
+// DefaultAddr is the default address on which projects are served.
 const DefaultAddr = "127.0.0.1:8787"
 
-// DefaultUnits is what a customer has of each meter in a month unless somebody says otherwise.
+// DefaultUnits is the default number of units of each meter that a customer has per month.
 const DefaultUnits = 1_000_000
 
-// Options say what is served, and to whom it is told.
+// Options are the options of Run.
 type Options struct {
-	// Folder is the project's: the one that has config/ in it.
+	// Folder is the project's folder, which contains config/.
 	Folder string
-	// Addr is where to listen, host:port; port 0 is any that is free, and "" is DefaultAddr.
+	// Addr is the address to listen on, host:port. Port 0 means any free port, and "" means DefaultAddr.
 	Addr string
-	// Hosts are the names that requests may be for, beside localhost, names below it and addresses: a page of another
-	// site that has its name lead to this machine reads nothing.
+	// Hosts are additional host names that requests may have. localhost, names below localhost, and IP addresses are
+	// always allowed. All other hosts are refused: otherwise another site could let its own name resolve to this
+	// machine, and its page could read the responses.
 	Hosts []string
-	// EnvFile has the project's variables, NAME=VALUE on a line each, "" for none. It is watched as the project is. The
-	// process's own environment is not read.
+	// EnvFile is a file with the project's variables, NAME=VALUE on a line each. "" means no file. Run detects changes
+	// of this file, too. The process's own environment is not read.
 	EnvFile string
-	// KeyFile keeps the keys of consumers, "" for keys of this run alone. It is made with mode 0600 where it is not there.
+	// KeyFile is the file that stores the keys of consumers. If the file is missing, it is created with mode 0600. With
+	// "", keys are not stored and each run creates new ones.
 	KeyFile string
-	// Units is what each customer has of each meter in a calendar month (UTC), 0 for DefaultUnits.
+	// Units is the number of units of each meter that a customer has in a calendar month (UTC), 0 for DefaultUnits.
 	Units int64
-	// Certificates are what routes show to upstreams, by the names that the project has for them.
+	// Certificates are the client certificates for upstreams, by the names that the project uses.
 	Certificates map[string]project.ClientCertificate
 
-	// Out gets a line for each request, for a person. Document, where it is not nil, gets a JSON document of each instead, one at
-	// a time.
+	// Out receives a line for people for each request. If Document is not nil, Document is called instead with a JSON
+	// document for each request. Calls do not overlap.
 	Out      io.Writer
 	Document func(document []byte) error
-	// Err gets everything else that is told.
+	// Err receives all other messages.
 	Err io.Writer
-	// Colour and ErrColour say that what goes to Out and to Err may be coloured.
-	Colour, ErrColour bool
-	// Ready is called with the address once requests are answered; nil for nobody.
+	// Color and ErrColor allow colors on Out and Err.
+	Color, ErrColor bool
+	// Ready is called with the server's address when the server accepts requests. It may be nil.
 	Ready func(net.Addr)
 }
 
-// drainTimeout is how long requests may take to end after Run is told to.
+// drainTimeout is the maximum time that a shutdown waits for the requests in flight.
 const drainTimeout = 30 * time.Second
 
-// cachedKeys is how many keys' answers are remembered: nobody has as many here.
-const cachedKeys = 1024
+// keyCacheSize is the maximum number of keys whose verification is cached. Projects in development have fewer keys.
+const keyCacheSize = 1024
 
-// A UsageError is an option that cannot be followed.
+// UsageError says that an option is invalid.
 type UsageError struct{ Reason string }
 
 // Error implements error.
 func (e *UsageError) Error() string { return e.Reason }
 
-// server serves the versions of one folder.
+// server serves the versions of one project.
 type server struct {
-	o         Options
+	options   Options
 	messages  *messages
-	access    *slog.Logger
-	flush     func() // of lines that are added up
+	accessLog *slog.Logger
+	flush     func() // writes the summary of aggregated log lines
 	log       *slog.Logger
 	files     *source
 	compiler  *project.Compiler
 	customers *customers
-	config    gateway.Config // of every version
+	config    gateway.Config // for the gateways of all versions
 	ids       *ids.Source
 	hosts     hosts
-	origin    string // where it is served, for a person
+	origin    string // the server's URL in messages
 
-	// current is what is served, nil while no version was good; refusal is why then.
-	current atomic.Pointer[version]
-	refusal atomic.Pointer[string]
-	live    live
+	// current is the version that is served, nil before the first version without errors. While it is nil,
+	// unavailableReason is the reason.
+	current           atomic.Pointer[version]
+	unavailableReason atomic.Pointer[string]
+	inFlight          inFlightVersions
 }
 
-// Run serves a folder until ctx ends, and then what is under way. It answers nil for that, a *UsageError for options
-// that can't be followed, and other errors for what the system refuses; what is wrong with a project is told, and no error.
+// Run serves a folder until ctx ends. It then completes the requests in flight and returns nil. It returns a
+// *UsageError for invalid options, and other errors for failures of the operating system. Errors in a project are
+// reported, and Run continues.
 func Run(ctx context.Context, o Options) error {
 	s, err := newServer(ctx, o)
 	if err != nil {
@@ -122,45 +127,45 @@ func Run(ctx context.Context, o Options) error {
 	}
 	server := &http.Server{
 		Handler: s, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 128 << 10,
-		ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug), // of connections, which are their clients' affair
+		ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug), // clients cause most errors of connections
 	}
-	w := s.begin(ctx) // who connects meanwhile waits
-	served := make(chan error, 1)
-	go func() { served <- server.Serve(listener) }()
-	watching, stop := context.WithCancel(ctx)
-	defer stop()
-	watched := make(chan struct{})
+	w := s.startWatcher(ctx) // new connections wait until the first version is built
+	serveErr := make(chan error, 1)
+	go func() { serveErr <- server.Serve(listener) }()
+	watchCtx, stopWatching := context.WithCancel(ctx)
+	defer stopWatching()
+	watchDone := make(chan struct{})
 	go func() {
-		defer close(watched)
-		w.run(watching)
+		defer close(watchDone)
+		w.run(watchCtx)
 	}()
 	if o.Ready != nil {
 		o.Ready(listener.Addr())
 	}
 	select {
-	case err := <-served:
-		stop()
-		<-watched
+	case err := <-serveErr:
+		stopWatching()
+		<-watchDone
 		return fmt.Errorf("serve %s: %w", listener.Addr(), err)
 	case <-ctx.Done():
 	}
-	<-watched
-	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTimeout)
+	<-watchDone
+	drainCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTimeout)
 	defer cancel()
-	return s.end(ending, server)
+	return s.shutDown(drainCtx, server)
 }
 
-// end lets what is under way end, and then closes what is left.
-func (s *server) end(ctx context.Context, server *http.Server) error {
+// shutDown waits for the requests in flight, and then closes the remaining connections.
+func (s *server) shutDown(ctx context.Context, server *http.Server) error {
 	defer s.flush()
-	s.messages.tell("stopping: requests that are under way have %s to end", drainTimeout)
-	upgraded := make(chan struct{})
+	s.messages.printf("stopping: requests that are under way have %s to end", drainTimeout)
+	upgradesClosed := make(chan struct{})
 	go func() {
-		defer close(upgraded)
-		s.live.endUpgrades(ctx)
+		defer close(upgradesClosed)
+		s.inFlight.endUpgrades(ctx)
 	}()
 	err := server.Shutdown(ctx)
-	<-upgraded
+	<-upgradesClosed
 	if errors.Is(err, context.DeadlineExceeded) {
 		_ = server.Close()
 		return fmt.Errorf("some requests had not ended after %s, and were cut off", drainTimeout)
@@ -181,7 +186,7 @@ func newServer(ctx context.Context, o Options) (*server, error) {
 	if o.Units < 0 {
 		return nil, &UsageError{"the units of a meter are a positive number"}
 	}
-	its, err := folder.Open(ctx, o.Folder)
+	projectFolder, err := folder.Open(ctx, o.Folder)
 	if err != nil {
 		return nil, &UsageError{err.Error()}
 	}
@@ -193,16 +198,17 @@ func newServer(ctx context.Context, o Options) (*server, error) {
 		return nil, err
 	}
 	o.Certificates = certificates
-	all := &messages{w: o.Err}
-	warnings := slog.New(terminal.New(all, o.ErrColour).LinesAlone(slog.LevelWarn))
+	stderr := &messages{w: o.Err}
+	warnings := slog.New(terminal.New(stderr, o.ErrColor).LinesWithoutFile(slog.LevelWarn))
 	s := &server{
-		o: o, messages: all, log: warnings, files: &source{project: its, env: o.EnvFile}, compiler: project.NewCompiler(),
-		ids: ids.NewSource(rand.Reader, time.Now), hosts: o.Hosts,
+		options: o, messages: stderr, log: warnings, files: &source{project: projectFolder, envFile: o.EnvFile},
+		compiler: project.NewCompiler(),
+		ids:      ids.NewSource(rand.Reader, time.Now), hosts: o.Hosts,
 	}
-	lines := terminal.New(o.Out, o.Colour).LinesAlone(slog.LevelInfo)
-	s.access, s.flush = slog.New(lines), lines.Flush
+	lines := terminal.New(o.Out, o.Color).LinesWithoutFile(slog.LevelInfo)
+	s.accessLog, s.flush = slog.New(lines), lines.Flush
 	if o.Document != nil {
-		s.access = slog.New(&documents{write: o.Document})
+		s.accessLog = slog.New(&documents{write: o.Document})
 	}
 	if s.customers, err = openCustomers(o, s.ids); err != nil {
 		return nil, err
@@ -211,85 +217,91 @@ func newServer(ctx context.Context, o Options) (*server, error) {
 	_, _ = rand.Read(secret[:]) // never fails
 	counts := newLimits(time.Now)
 	s.config = gateway.Config{
-		Keys:          policy.NewKeyCache(s.customers, cachedKeys, secret, time.Now),
+		Keys:          policy.NewKeyCache(s.customers, keyCacheSize, secret, time.Now),
 		Allowances:    counts,
 		Subscriptions: s.customers,
 		Quotas:        quotas{counts},
-		// Upstreams of a project that somebody works on are on this machine, as a rule.
+		// Upstreams of a project in development usually are on this machine.
 		Upstream: upstream.New(upstream.Options{Guard: upstream.Guard{AllowPrivate: true}}),
-		IDs:      s.ids, Now: time.Now, Log: warnings, Access: s.access,
+		IDs:      s.ids, Now: time.Now, Log: warnings, Access: s.accessLog,
 	}
-	s.config.Telemetry.Paths = true
+	s.config.Telemetry.LogPaths = true
 	return s, nil
 }
 
-// readCertificates refuses what the product would not take as a certificate, and gives the others as it keeps them.
-func readCertificates(given map[string]project.ClientCertificate) (map[string]project.ClientCertificate, error) {
-	out := make(map[string]project.ClientCertificate, len(given))
-	for name, its := range given {
-		pair, wrongChain, wrongKey := pki.ReadPair(its.Chain, its.Key, time.Now())
+// readCertificates checks certificates as the product does, and returns them in normalized form.
+func readCertificates(certs map[string]project.ClientCertificate) (map[string]project.ClientCertificate, error) {
+	out := make(map[string]project.ClientCertificate, len(certs))
+	for name, cert := range certs {
+		pair, chainProblem, keyProblem := pki.ReadPair(cert.Chain, cert.Key, time.Now())
 		switch {
-		case wrongChain != "":
-			return nil, &UsageError{fmt.Sprintf("the certificate %q %s", output.Printable(name), wrongChain)}
-		case wrongKey != "":
-			return nil, &UsageError{fmt.Sprintf("the private key of the certificate %q %s", output.Printable(name), wrongKey)}
+		case chainProblem != "":
+			return nil, &UsageError{fmt.Sprintf("the certificate %q %s", output.Printable(name), chainProblem)}
+		case keyProblem != "":
+			return nil, &UsageError{fmt.Sprintf("the private key of the certificate %q %s", output.Printable(name), keyProblem)}
 		}
 		out[name] = project.ClientCertificate{ID: name, Chain: pair.Chain, Key: pair.Key}
 	}
 	return out, nil
 }
 
-// isProject refuses a folder that nobody can have meant.
+// isProject returns an error for a folder that has no project configuration.
 func isProject(dir string) error {
 	routes, err := filepath.Glob(filepath.Join(escapeGlob(dir), "config", "*.oas.json"))
 	if err != nil || len(routes) == 0 {
-		return &UsageError{fmt.Sprintf("%s is no project's folder: it has no config/*.oas.json, in which routes are described", output.Printable(dir))}
+		return &UsageError{
+			fmt.Sprintf("%s is no project's folder: it has no config/*.oas.json, in which routes are described",
+				output.Printable(dir)),
+		}
 	}
 	return nil
 }
 
-// escapeGlob has a folder's name mean itself in a pattern.
+// escapeGlob escapes a folder's name for a glob pattern.
 func escapeGlob(name string) string {
 	if filepath.Separator == '\\' {
-		return name // where a backslash divides folders nothing escapes
+		return name // on Windows, a backslash separates folders and cannot escape
 	}
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(name)
 }
 
 func (s *server) listen(ctx context.Context) (net.Listener, error) {
-	l, err := new(net.ListenConfig).Listen(ctx, "tcp", s.o.Addr)
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", s.options.Addr)
 	switch {
 	case socket.InUse(err):
-		return nil, &UsageError{fmt.Sprintf("another program listens on %s: end it, or choose another address, such as --addr 127.0.0.1:0 for any port that is free", s.o.Addr)}
+		return nil, &UsageError{fmt.Sprintf("another program listens on %s: end it, or choose another address, such as "+
+			"--addr 127.0.0.1:0 for any port that is free", s.options.Addr)}
 	case err != nil:
-		return nil, &UsageError{fmt.Sprintf("%s is no address that can be listened on (%v): write host:port, such as --addr %s", output.Printable(s.o.Addr), reason(err), DefaultAddr)}
+		return nil, &UsageError{fmt.Sprintf("%s is no address that can be listened on (%v): write host:port, such "+
+			"as --addr %s", output.Printable(s.options.Addr), causeOf(err), DefaultAddr)}
 	}
 	s.origin = "http://" + l.Addr().String()
-	if at, err := netip.ParseAddrPort(l.Addr().String()); err == nil {
-		if at.Addr().IsUnspecified() {
-			s.origin = fmt.Sprintf("http://127.0.0.1:%d", at.Port())
+	if addrPort, err := netip.ParseAddrPort(l.Addr().String()); err == nil {
+		if addrPort.Addr().IsUnspecified() {
+			s.origin = fmt.Sprintf("http://127.0.0.1:%d", addrPort.Port())
 		}
-		if !at.Addr().Unmap().IsLoopback() {
-			s.messages.tell("warning: other machines may reach %s: keys and limits hold for them, and nothing is encrypted", l.Addr())
+		if !addrPort.Addr().Unmap().IsLoopback() {
+			s.messages.printf("warning: other machines may reach %s: keys and limits hold for them, and nothing is encrypted",
+				l.Addr())
 		}
 	}
 	return l, nil
 }
 
-// reason is what an error of the network says without the address, which is told already.
-func reason(err error) error {
+// causeOf returns the cause of a network error without the address, because the surrounding message contains the address.
+func causeOf(err error) error {
 	if op, ok := errors.AsType[*net.OpError](err); ok {
 		return op.Err
 	}
 	return err
 }
 
-// hosts are the names that requests may be for.
+// hosts are host names that requests may have, in addition to localhost and IP addresses.
 type hosts []string
 
-// served reports whether a request may be for a host, in lower case and without port. An address is what nobody's DNS
-// leads to, so that no page of another site can have it in its own address.
-func (h hosts) served(host string) bool {
+// allows reports whether a request may have this host. host is in lower case and without a port. IP addresses are
+// always allowed: a page of another site has that site's name in its origin, and not an IP address.
+func (h hosts) allows(host string) bool {
 	if host == "localhost" || strings.HasSuffix(host, ".localhost") {
 		return true
 	}

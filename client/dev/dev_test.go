@@ -14,205 +14,232 @@ import (
 	"testing"
 
 	"github.com/gatewright/gatewright/client/dev"
-	"github.com/gatewright/gatewright/shared/project"
+	"github.com/gatewright/gatewright/shared/format/project"
 )
 
 const routes, policies = "config/routes.oas.json", "config/policies.json"
 
-func hello(t testing.TB) string {
-	return upstreamOf(t, func(w http.ResponseWriter, r *http.Request) { say(w, "upstream %s", r.URL.Path) })
+func newEchoUpstream(t testing.TB) string {
+	return newUpstream(t, func(w http.ResponseWriter, r *http.Request) { writef(w, "upstream %s", r.URL.Path) })
 }
 
 func TestKeysAreChecked(t *testing.T) {
-	up := hello(t)
-	r := start(t, map[string]string{
-		routes:   routesFile(route{path: "/shut", upstream: up, inbound: []string{"who"}}, route{path: "/open", upstream: up}),
+	upstreamURL := newEchoUpstream(t)
+	s := start(t, map[string]string{
+		routes: routesFile(route{path: "/shut", upstream: upstreamURL, inbound: []string{"who"}},
+			route{path: "/open", upstream: upstreamURL}),
 		policies: policiesFile(keyPolicy()),
 	})
-	r.want("/open", "", http.StatusOK, "upstream /open")
-	r.want("/shut", "", http.StatusUnauthorized, "Unauthorized")
-	r.want("/shut", "gwk_0123456789abcdef0123456789abcdef_69ff2f90", http.StatusUnauthorized, "Unauthorized")
-	key := r.key("shop")
-	r.want("/shut", key, http.StatusOK, "upstream /shut")
-	if line := r.line("401 GET "); !strings.Contains(line, "401 GET "+strings.TrimPrefix(r.url, "http://")+"/shut") || !strings.Contains(line, "answered by the policy who") {
-		t.Errorf("the line of a refused request is %s", line)
+	s.waitForResponse("/open", "", http.StatusOK, "upstream /open")
+	s.waitForResponse("/shut", "", http.StatusUnauthorized, "Unauthorized")
+	s.waitForResponse("/shut", "gwk_0123456789abcdef0123456789abcdef_69ff2f90", http.StatusUnauthorized, "Unauthorized")
+	key := s.shownKey("shop")
+	s.waitForResponse("/shut", key, http.StatusOK, "upstream /shut")
+	if line := s.waitForLogLine("401 GET "); !strings.Contains(line, "401 GET "+strings.TrimPrefix(s.url, "http://")+
+		"/shut") || !strings.Contains(line, "answered by the policy who") {
+		t.Errorf("log line of a refused request = %s, want its method, URL, and policy", line)
 	}
-	if strings.Contains(r.out.String(), key) {
-		t.Error("a key stands in the lines of requests")
+	if strings.Contains(s.out.String(), key) {
+		t.Error("the log lines of requests contain a key, want none")
 	}
 }
 
-func TestKeysOutliveASave(t *testing.T) {
-	up := hello(t)
-	r := start(t, map[string]string{
-		routes:   routesFile(route{path: "/a", upstream: up, inbound: []string{"who"}}),
+func TestKeysSurviveSave(t *testing.T) {
+	upstreamURL := newEchoUpstream(t)
+	s := start(t, map[string]string{
+		routes:   routesFile(route{path: "/a", upstream: upstreamURL, inbound: []string{"who"}}),
 		policies: policiesFile(keyPolicy()),
 	})
-	key := r.key("shop")
-	r.save(routes, routesFile(route{path: "/b", upstream: up, inbound: []string{"who"}}))
-	r.want("/b", key, http.StatusOK, "upstream /b")
-	if n := strings.Count(r.err.String(), "gwk_"); n != 1 {
-		t.Errorf("%d keys are told", n)
+	key := s.shownKey("shop")
+	s.save(routes, routesFile(route{path: "/b", upstream: upstreamURL, inbound: []string{"who"}}))
+	s.waitForResponse("/b", key, http.StatusOK, "upstream /b")
+	if n := strings.Count(s.err.String(), "gwk_"); n != 1 {
+		t.Errorf("%d keys are shown after a save, want 1", n)
 	}
 }
 
-func TestLimitsAreExactOverSavesAndCallers(t *testing.T) {
+func TestLimitsAreExactAcrossSavesAndClients(t *testing.T) {
 	const allowed = 120
-	up := hello(t)
+	upstreamURL := newEchoUpstream(t)
 	project := func(path string) string {
-		return routesFile(route{path: "/limited", upstream: up, inbound: []string{"who", "limit"}}, route{path: path, upstream: up})
+		return routesFile(route{path: "/limited", upstream: upstreamURL, inbound: []string{"who", "limit"}},
+			route{path: path, upstream: upstreamURL})
 	}
-	r := start(t, map[string]string{routes: project("/0"), policies: policiesFile(keyPolicy(), limitPolicy(allowed))})
-	key := r.key("shop")
+	s := start(t, map[string]string{routes: project("/0"), policies: policiesFile(keyPolicy(), limitPolicy(allowed))})
+	key := s.shownKey("shop")
 	var admitted, refused atomic.Int64
-	var all sync.WaitGroup
+	var wg sync.WaitGroup
 	for range 50 {
-		all.Go(func() {
+		wg.Go(func() {
 			for range 4 {
-				switch status, body := r.ask(http.MethodGet, "/limited", key); status {
+				switch status, body := s.do(http.MethodGet, "/limited", key); status {
 				case http.StatusOK:
 					admitted.Add(1)
 				case http.StatusTooManyRequests:
 					refused.Add(1)
 				default:
-					t.Errorf("%d %s", status, body)
+					t.Errorf("GET /limited = %d %s, want status 200 or 429", status, body)
 				}
 			}
 		})
 	}
-	r.save(routes, project("/1"))
-	r.want("/1", "", http.StatusOK, "")
-	all.Wait()
+	s.save(routes, project("/1"))
+	s.waitForResponse("/1", "", http.StatusOK, "")
+	wg.Wait()
 	if admitted.Load() != allowed || refused.Load() != 200-allowed {
-		t.Errorf("%d of 200 are admitted and %d refused, where %d are allowed", admitted.Load(), refused.Load(), allowed)
+		t.Errorf("%d of 200 requests admitted and %d refused, want %d and %d",
+			admitted.Load(), refused.Load(), allowed, 200-allowed)
 	}
 }
 
 func TestQuotasAreExact(t *testing.T) {
-	up := hello(t)
-	quota := policyOf("bought", "quota-inbound", "QuotaInboundPolicy", "runtime", map[string]any{"bucketId": "mtr_1", "meters": map[string]any{"requests": 1}})
-	r := start(t, map[string]string{
-		routes:   routesFile(route{path: "/sold", upstream: up, inbound: []string{"who", "bought"}}),
+	upstreamURL := newEchoUpstream(t)
+	quota := policyEntry("bought", "quota-inbound", "QuotaInboundPolicy", "runtime",
+		map[string]any{"bucketId": "mtr_1", "meters": map[string]any{"requests": 1}})
+	s := start(t, map[string]string{
+		routes:   routesFile(route{path: "/sold", upstream: upstreamURL, inbound: []string{"who", "bought"}}),
 		policies: policiesFile(keyPolicy(), quota),
 	}, func(o *dev.Options) { o.Units = 30 }, documents)
-	key := r.key("shop")
+	key := s.shownKey("shop")
 	var admitted atomic.Int64
-	var all sync.WaitGroup
+	var wg sync.WaitGroup
 	for range 50 {
-		all.Go(func() {
-			if status, _ := r.ask(http.MethodGet, "/sold", key); status == http.StatusOK {
+		wg.Go(func() {
+			if status, _ := s.do(http.MethodGet, "/sold", key); status == http.StatusOK {
 				admitted.Add(1)
 			}
 		})
 	}
-	all.Wait()
+	wg.Wait()
 	if admitted.Load() != 30 {
-		t.Errorf("%d are admitted, where 30 are sold", admitted.Load())
+		t.Errorf("%d of 50 requests admitted, want 30", admitted.Load())
 	}
-	if line := r.line(`"status":429`); !strings.Contains(line, `"policy":"bought"`) {
-		t.Errorf("the line of one too many is %s", line)
+	if line := s.waitForLogLine(`"status":429`); !strings.Contains(line, `"policy":"bought"`) {
+		t.Errorf("log line of a request past the quota = %s, want the policy bought", line)
 	}
 }
 
-func TestEachRequestIsADocument(t *testing.T) {
-	up := hello(t)
-	r := start(t, map[string]string{
-		routes:   routesFile(route{path: "/a/{id}", upstream: up, inbound: []string{"who"}}),
+func TestRequestIsLoggedAsDocument(t *testing.T) {
+	upstreamURL := newEchoUpstream(t)
+	s := start(t, map[string]string{
+		routes:   routesFile(route{path: "/a/{id}", upstream: upstreamURL, inbound: []string{"who"}}),
 		policies: policiesFile(keyPolicy()),
 	}, func(o *dev.Options) {
 		o.Document = func(d []byte) error { _, err := o.Out.Write(append(d, '\n')); return err }
 	})
-	r.want("/a/%5b31m?hunter2", "", http.StatusUnauthorized, "")
-	r.want("/a/x", r.key("shop"), http.StatusOK, "")
-	r.line(`"/a/x"`)
+	s.waitForResponse("/a/%5b31m?hunter2", "", http.StatusUnauthorized, "")
+	s.waitForResponse("/a/x", s.shownKey("shop"), http.StatusOK, "")
+	s.waitForLogLine(`"/a/x"`)
 	var got []map[string]any
-	for line := range strings.Lines(r.out.String()) {
-		var one map[string]any
-		if err := json.Unmarshal([]byte(line), &one); err != nil {
+	for line := range strings.Lines(s.out.String()) {
+		var entry map[string]any
+		if err := json.Unmarshal([]byte(line), &entry); err != nil {
 			t.Fatalf("%s: %v", line, err)
 		}
-		got = append(got, one)
+		got = append(got, entry)
 	}
-	if len(got) != 2 || got[0]["status"] != 401.0 || got[0]["policy"] != "who" || got[0]["route"] != "/a/{id}" || got[0]["path"] != "/a/%5B31m" || got[0]["method"] != "GET" ||
-		got[1]["status"] != 200.0 || got[1]["policy"] != nil || got[1]["latencyMs"].(float64) <= 0 || strings.Contains(r.out.String(), "hunter2") {
-		t.Errorf("the lines are %s", r.out.String())
+	if len(got) != 2 {
+		t.Fatalf("%d log lines, want 2:\n%s", len(got), s.out.String())
+	}
+	for i, want := range []map[string]any{
+		{"status": 401.0, "policy": "who", "route": "/a/{id}", "path": "/a/%5B31m", "method": "GET"},
+		{"status": 200.0, "policy": nil},
+	} {
+		for name, value := range want {
+			if got[i][name] != value {
+				t.Errorf("log line %d: %s = %v, want %v", i+1, name, got[i][name], value)
+			}
+		}
+	}
+	if latency, _ := got[1]["latencyMs"].(float64); latency <= 0 {
+		t.Errorf("log line 2: latencyMs = %v, want a positive number", got[1]["latencyMs"])
+	}
+	if strings.Contains(s.out.String(), "hunter2") {
+		t.Errorf("the log lines contain a query, want none:\n%s", s.out.String())
 	}
 }
 
-func TestVariablesAreOfTheirFileAlone(t *testing.T) {
+func TestVariablesComeOnlyFromEnvFile(t *testing.T) {
 	t.Setenv("UPSTREAM", "http://127.0.0.1:1")
-	one, two := upstreamOf(t, func(w http.ResponseWriter, _ *http.Request) { say(w, "one") }), upstreamOf(t, func(w http.ResponseWriter, _ *http.Request) { say(w, "two") })
+	first, second := newUpstream(t, func(w http.ResponseWriter, _ *http.Request) {
+		writef(w, "one")
+	}), newUpstream(t, func(w http.ResponseWriter, _ *http.Request) { writef(w, "two") })
 	env := filepath.Join(t.TempDir(), "variables")
 	set := func(text string) {
 		if err := os.WriteFile(env, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	set("# where it is\nexport UPSTREAM='" + one + "'\n")
+	set("# where it is\nexport UPSTREAM='" + first + "'\n")
 	files := map[string]string{routes: routesFile(route{path: "/a", upstream: "${env.UPSTREAM}"})}
-	r := start(t, files, func(o *dev.Options) { o.EnvFile = env })
-	r.want("/a", "", http.StatusOK, "one")
-	set("UPSTREAM=" + two)
-	r.want("/a", "", http.StatusOK, "two")
-	set("UPSTREAM=" + two + "\nhunter2 is no variable\n")
-	if all := r.told("error: line 2 of "); strings.Contains(all, "hunter2") {
-		t.Errorf("a line that may be a secret is told: %s", all)
+	s := start(t, files, func(o *dev.Options) { o.EnvFile = env })
+	s.waitForResponse("/a", "", http.StatusOK, "one")
+	set("UPSTREAM=" + second)
+	s.waitForResponse("/a", "", http.StatusOK, "two")
+	set("UPSTREAM=" + second + "\nhunter2 is no variable\n")
+	if output := s.waitForMessage("error: line 2 of "); strings.Contains(output, "hunter2") {
+		t.Errorf("error of an invalid line of variables = %s, want no content of the line", output)
 	}
-	r.want("/a", "", http.StatusOK, "two")
+	s.waitForResponse("/a", "", http.StatusOK, "two")
 
-	bare := start(t, files)
-	bare.want("/a", "", http.StatusServiceUnavailable, "Set the variable UPSTREAM")
+	withoutEnvFile := start(t, files)
+	withoutEnvFile.waitForResponse("/a", "", http.StatusServiceUnavailable, "Set the variable UPSTREAM")
 }
 
-func TestKeyFileKeepsKeys(t *testing.T) {
-	up := hello(t)
+func TestKeyFileStoresKeys(t *testing.T) {
+	upstreamURL := newEchoUpstream(t)
 	file := filepath.Join(t.TempDir(), "keys.json")
-	files := map[string]string{routes: routesFile(route{path: "/a", upstream: up, inbound: []string{"who"}}), policies: policiesFile(keyPolicy())}
-	with := func(o *dev.Options) { o.KeyFile = file }
-	r := start(t, files, with)
+	files := map[string]string{
+		routes:   routesFile(route{path: "/a", upstream: upstreamURL, inbound: []string{"who"}}),
+		policies: policiesFile(keyPolicy()),
+	}
+	withKeyFile := func(o *dev.Options) { o.KeyFile = file }
+	s := start(t, files, withKeyFile)
 	data, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
-		t.Errorf("its mode is %v (%v)", info.Mode(), err)
+		t.Errorf("mode of the key file = %v (%v), want 0600", info.Mode(), err)
 	}
 	var entries []struct{ Bucket, Consumer, Key string }
-	if err := json.Unmarshal(data, &entries); err != nil || len(entries) != 1 || entries[0].Bucket != "shop" || entries[0].Consumer != "dev" {
-		t.Fatalf("it holds %d entries (%v)", len(entries), err)
+	if err := json.Unmarshal(data, &entries); err != nil || len(entries) != 1 || entries[0].Bucket != "shop" ||
+		entries[0].Consumer != "dev" {
+		t.Fatalf("the key file has %d entries (%v), want 1 for the bucket shop and the consumer dev", len(entries), err)
 	}
-	if strings.Contains(r.err.String(), entries[0].Key) {
-		t.Error("a key that has a file is told")
+	if strings.Contains(s.err.String(), entries[0].Key) {
+		t.Error("a key of the key file is shown, want none")
 	}
-	r.want("/a", entries[0].Key, http.StatusOK, "")
-	again := start(t, files, with)
-	again.want("/a", entries[0].Key, http.StatusOK, "")
-	if now, err := os.ReadFile(file); err != nil || string(now) != string(data) {
-		t.Errorf("the next run has changed the file (%v)", err)
+	s.waitForResponse("/a", entries[0].Key, http.StatusOK, "")
+	second := start(t, files, withKeyFile)
+	second.waitForResponse("/a", entries[0].Key, http.StatusOK, "")
+	if after, err := os.ReadFile(file); err != nil || string(after) != string(data) {
+		t.Errorf("the next run changes the key file (%v), want no change", err)
 	}
 }
 
-// TestKeysThatAreBeingWrittenAreNotWrittenOver is about a save of the project while its user is in the middle of the file of keys.
-func TestKeysThatAreBeingWrittenAreNotWrittenOver(t *testing.T) {
+// TestIncompleteKeyFileIsNotOverwritten saves the project while the file of keys is incomplete, as if a user is editing
+// it. The file must stay unchanged.
+func TestIncompleteKeyFileIsNotOverwritten(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "keys.json")
-	without := routesFile(route{path: "/a", upstream: "http://127.0.0.1:9"})
-	r := start(t, map[string]string{routes: without}, func(o *dev.Options) { o.KeyFile = file })
-	const half = `[{"bucket": "other", "consumer": "mine", "key": "planted`
-	if err := os.WriteFile(file, []byte(half), 0o600); err != nil {
+	withoutKeys := routesFile(route{path: "/a", upstream: "http://127.0.0.1:9"})
+	r := start(t, map[string]string{routes: withoutKeys}, func(o *dev.Options) { o.KeyFile = file })
+	const incomplete = `[{"bucket": "other", "consumer": "mine", "key": "planted`
+	if err := os.WriteFile(file, []byte(incomplete), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	r.save(policies, policiesFile(keyPolicy()))
-	told := r.told("has the key")
-	if !strings.Contains(told, "is not a list of") || strings.Contains(told, "planted") {
-		t.Errorf("it tells %s", told)
+	output := r.waitForMessage("has the key")
+	if !strings.Contains(output, "is not a list of") || strings.Contains(output, "planted") {
+		t.Errorf("message about an incomplete key file = %s, want the reason without its content", output)
 	}
-	if now, err := os.ReadFile(file); err != nil || string(now) != half {
-		t.Errorf("the file has become %q, %v", now, err)
+	if after, err := os.ReadFile(file); err != nil || string(after) != incomplete {
+		t.Errorf("the incomplete key file is now %q, %v, want no change", after, err)
 	}
 }
 
-// TestBadOptionsAreOneLine, which says what to do, and serve nothing.
-func TestBadOptionsAreOneLine(t *testing.T) {
+// TestInvalidOptionIsRefused checks that an invalid option is refused with an error of one line that says what to do.
+func TestInvalidOptionIsRefused(t *testing.T) {
 	good := t.TempDir()
 	if err := os.Mkdir(filepath.Join(good, "config"), 0o755); err != nil {
 		t.Fatal(err)
@@ -226,11 +253,11 @@ func TestBadOptionsAreOneLine(t *testing.T) {
 		return path
 	}
 	write(routes, routesFile(route{path: "/a", upstream: "http://127.0.0.1:9"}), 0o644)
-	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = taken.Close() }()
+	defer func() { _ = listener.Close() }()
 	exposed := write("exposed.json", "[]", 0o644)
 	broken := write("broken.json", `[{"bucket": "b", "consumer": "c", "key": "planted`, 0o600)
 	pipe := filepath.Join(t.TempDir(), "pipe")
@@ -241,10 +268,12 @@ func TestBadOptionsAreOneLine(t *testing.T) {
 		change func(*dev.Options)
 		want   string
 	}{
-		"no folder":    {func(o *dev.Options) { o.Folder = filepath.Join(good, "a\x1b[31mb") }, "name the folder that config/ is in"},
+		"no folder": {func(o *dev.Options) {
+			o.Folder = filepath.Join(good, "a\x1b[31mb")
+		}, "name the folder that config/ is in"},
 		"a file":       {func(o *dev.Options) { o.Folder = exposed }, "is no folder"},
 		"no project":   {func(o *dev.Options) { o.Folder = filepath.Join(good, "config") }, "it has no config/*.oas.json"},
-		"port in use":  {func(o *dev.Options) { o.Addr = taken.Addr().String() }, "another program listens on"},
+		"port in use":  {func(o *dev.Options) { o.Addr = listener.Addr().String() }, "another program listens on"},
 		"no address":   {func(o *dev.Options) { o.Addr = "nowhere" }, "write host:port"},
 		"exposed keys": {func(o *dev.Options) { o.KeyFile = exposed }, "chmod 600"},
 		"broken keys":  {func(o *dev.Options) { o.KeyFile = broken }, "is not a list of"},
@@ -255,32 +284,36 @@ func TestBadOptionsAreOneLine(t *testing.T) {
 		"no units": {func(o *dev.Options) { o.Units = -1 }, "positive"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			o := dev.Options{Folder: good, Addr: "127.0.0.1:0", Out: &buffer{}, Err: &buffer{}, Ready: func(net.Addr) { t.Error("it is served") }}
+			ready := func(net.Addr) { t.Error("Run() serves a project with an invalid option, want an error") }
+			o := dev.Options{Folder: good, Addr: "127.0.0.1:0", Out: &syncBuffer{}, Err: &syncBuffer{}, Ready: ready}
 			test.change(&o)
 			ctx, cancel := context.WithCancel(t.Context())
 			cancel()
 			err := dev.Run(ctx, o)
-			if _, ok := errors.AsType[*dev.UsageError](err); !ok || !strings.Contains(err.Error(), test.want) || strings.ContainsAny(err.Error(), "\n\x1b") || strings.Contains(err.Error(), "planted") {
-				t.Errorf("it says %v", err)
+			if _, ok := errors.AsType[*dev.UsageError](err); !ok || !strings.Contains(err.Error(), test.want) ||
+				strings.ContainsAny(err.Error(), "\n\x1b") || strings.Contains(err.Error(), "planted") {
+				t.Errorf("Run() error = %v, want a *UsageError with %q in one line, without content of a file", err, test.want)
 			}
 		})
 	}
 }
 
-// TestAKeyOpensItsOwnBucketAlone, as in an installation.
-func TestAKeyOpensItsOwnBucketAlone(t *testing.T) {
-	up := hello(t)
-	other := policyOf("other", "api-key-inbound", "ApiKeyInboundPolicy", "runtime", map[string]any{"bucketName": "depot"})
-	r := start(t, map[string]string{
-		routes:   routesFile(route{path: "/a", upstream: up, inbound: []string{"who"}}, route{path: "/b", upstream: up, inbound: []string{"other"}}),
+// TestKeyIsValidOnlyForItsBucket checks that a key is valid only for its bucket, as in an installation.
+func TestKeyIsValidOnlyForItsBucket(t *testing.T) {
+	upstreamURL := newEchoUpstream(t)
+	other := policyEntry("other", "api-key-inbound", "ApiKeyInboundPolicy", "runtime",
+		map[string]any{"bucketName": "depot"})
+	s := start(t, map[string]string{
+		routes: routesFile(route{path: "/a", upstream: upstreamURL, inbound: []string{"who"}},
+			route{path: "/b", upstream: upstreamURL, inbound: []string{"other"}}),
 		policies: policiesFile(keyPolicy(), other),
 	})
 	for bucket, want := range map[string][2]int{"shop": {200, 401}, "depot": {401, 200}} {
-		key := r.key(bucket)
-		a, _ := r.ask(http.MethodGet, "/a", key)
-		b, _ := r.ask(http.MethodGet, "/b", key)
+		key := s.shownKey(bucket)
+		a, _ := s.do(http.MethodGet, "/a", key)
+		b, _ := s.do(http.MethodGet, "/b", key)
 		if got := [2]int{a, b}; got != want {
-			t.Errorf("the key of %s is answered %v, not %v", bucket, got, want)
+			t.Errorf("GET /a and /b with the key of %s = %v, want %v", bucket, got, want)
 		}
 	}
 }

@@ -7,10 +7,11 @@ import (
 	"syscall"
 )
 
-// inode tells a file from another that has taken its name, as editors do that write by renaming.
+// inode distinguishes a file from another file that has replaced it under the same name. Many editors replace a file
+// when they save it.
 func inode(info fs.FileInfo) uint64 {
-	if its, ok := info.Sys().(*syscall.Stat_t); ok {
-		return its.Ino
+	if stat, ok := info.Sys().(*syscall.Stat_t); ok {
+		return stat.Ino
 	}
 	return 0
 }

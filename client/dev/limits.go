@@ -6,30 +6,31 @@ import (
 	"sync"
 	"time"
 
-	"github.com/gatewright/gatewright/shared/gateway/policy"
+	"github.com/gatewright/gatewright/shared/dataplane/gateway/policy"
 )
 
-// receiptUses is how often a receipt may be repeated before it counts anew, as in an installation.
+// receiptUses is how often a quota recognizes the same receipt. After that, the receipt counts again. Installations
+// have the same limit.
 const receiptUses = 16
 
-// limits count for rate limits and quotas, exactly: there is one process, and it forgets with its end. Package allowance
-// does it for many, over a table that the client does not link.
+// limits counts rate limits and quotas exactly, in the memory of this process. Package allowance counts for many
+// processes in a table, which the client does not link.
 type limits struct {
 	now func() time.Time
 
-	mu   sync.Mutex
-	used map[counted]*tally
-	// swept is how many there were after the last time that ended periods were forgotten.
-	swept int
+	mu       sync.Mutex
+	counters map[counterKey]*counter
+	// sizeAfterSweep is the number of counters after the last sweep.
+	sizeAfterSweep int
 }
 
-// counted is what is counted in a period.
-type counted struct {
+// counterKey identifies a counter: a name and a period.
+type counterKey struct {
 	name     string
 	from, to time.Time
 }
 
-type tally struct {
+type counter struct {
 	units    int64
 	receipts map[string]int
 }
@@ -39,26 +40,30 @@ var (
 	_ policy.Quotas     = quotas{}
 )
 
-func newLimits(now func() time.Time) *limits { return &limits{now: now, used: map[counted]*tally{}} }
+func newLimits(now func() time.Time) *limits {
+	return &limits{now: now, counters: map[counterKey]*counter{}}
+}
 
 // Take implements policy.Allowances.
 func (l *limits) Take(_ context.Context, a policy.Allowance) (policy.Decision, error) {
-	from := time.UnixMilli(0).Add(l.now().Sub(time.UnixMilli(0)).Truncate(a.Window)) // fixed windows, from 1970 on, as everywhere
-	d, _ := l.take(counted{"limit/" + a.Name, from, from.Add(a.Window)}, a.Limit, 1, "")
+	// Windows are fixed since 1970, as in the product.
+	from := time.UnixMilli(0).Add(l.now().Sub(time.UnixMilli(0)).Truncate(a.Window))
+	d, _ := l.take(counterKey{"limit/" + a.Name, from, from.Add(a.Window)}, a.Limit, 1, "")
 	return d, nil
 }
 
-// take counts n units, all or none, and once for a receipt that is not "".
-func (l *limits) take(of counted, limit, n int64, receipt string) (d policy.Decision, repeated bool) {
+// take counts n units, or none if fewer than n remain. If receipt is not "", take counts the units only once for this
+// receipt, and reports whether it is repeated.
+func (l *limits) take(key counterKey, limit, n int64, receipt string) (d policy.Decision, repeated bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := l.now()
-	d.Ends = of.to.Sub(now)
-	c := l.used[of]
+	d.ResetAfter = key.to.Sub(now)
+	c := l.counters[key]
 	if c == nil {
 		l.sweep(now)
-		c = &tally{}
-		l.used[of] = c
+		c = &counter{}
+		l.counters[key] = c
 	}
 	if uses := c.receipts[receipt]; receipt != "" && uses > 0 {
 		if c.receipts[receipt]--; c.receipts[receipt] == 0 {
@@ -81,44 +86,44 @@ func (l *limits) take(of counted, limit, n int64, receipt string) (d policy.Deci
 	return d, false
 }
 
-// sweep forgets periods that have ended, once there are twice as many as there were.
+// sweep removes the counters of ended periods. It does so only when the number of counters has doubled since the last removal.
 func (l *limits) sweep(now time.Time) {
-	const few = 1024
-	if len(l.used) < 2*l.swept+few {
+	const minCounters = 1024
+	if len(l.counters) < 2*l.sizeAfterSweep+minCounters {
 		return
 	}
-	for of := range l.used {
-		if !now.Before(of.to) {
-			delete(l.used, of)
+	for key := range l.counters {
+		if !now.Before(key.to) {
+			delete(l.counters, key)
 		}
 	}
-	l.swept = len(l.used)
+	l.sizeAfterSweep = len(l.counters)
 }
 
-// quotas are the limits as meters of subscriptions.
+// quotas implements policy.Quotas with limits: it counts the units of a customer's subscription.
 type quotas struct{ *limits }
 
-func meterOf(c policy.Counter) counted {
-	return counted{strings.Join([]string{"meter", c.Subscription, c.Meter}, "/"), c.From, c.To}
+func meterKey(c policy.Counter) counterKey {
+	return counterKey{strings.Join([]string{"meter", c.Subscription, c.Meter}, "/"), c.From, c.To}
 }
 
 // Take implements policy.Quotas.
 func (q quotas) Take(_ context.Context, c policy.Counter, n int64) (policy.Decision, error) {
-	d, _ := q.take(meterOf(c), c.Limit, n, "")
+	d, _ := q.take(meterKey(c), c.Limit, n, "")
 	return d, nil
 }
 
-// Give implements policy.Quotas.
-func (q quotas) Give(_ context.Context, c policy.Counter, n int64) {
+// Refund implements policy.Quotas.
+func (q quotas) Refund(_ context.Context, c policy.Counter, n int64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if its := q.used[meterOf(c)]; its != nil {
-		its.units = max(0, its.units-n)
+	if used := q.counters[meterKey(c)]; used != nil {
+		used.units = max(0, used.units-n)
 	}
 }
 
-// Once implements policy.Quotas.
-func (q quotas) Once(_ context.Context, c policy.Counter, n int64, receipt string) (policy.Decision, bool, error) {
-	d, repeated := q.take(meterOf(c), c.Limit, n, receipt)
+// TakeOnce implements policy.Quotas.
+func (q quotas) TakeOnce(_ context.Context, c policy.Counter, n int64, receipt string) (policy.Decision, bool, error) {
+	d, repeated := q.take(meterKey(c), c.Limit, n, receipt)
 	return d, repeated, nil
 }

@@ -6,18 +6,20 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/gatewright/gatewright/shared/gateway/policy"
+	"github.com/gatewright/gatewright/shared/dataplane/gateway/policy"
 )
 
-func TestAWindowAdmitsItsLimitAndTheNextOneAgain(t *testing.T) {
+func TestLimitResetsWithEachWindow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLimits(time.Now)
-		time.Sleep(20 * time.Second) // into the second minute of the bubble's clock, which begins at midnight
+		time.Sleep(20 * time.Second) // 40 s remain: the bubble's clock starts at midnight
 		for window := range 3 {
 			for k := range 5 {
 				d, err := l.Take(t.Context(), policy.Allowance{Name: "a", Limit: 3, Window: time.Minute})
-				if want := max(0, int64(2-k)); err != nil || d.Admitted != (k < 3) || d.Remaining != want || d.Ends != 40*time.Second {
-					t.Errorf("window %d, request %d: %+v, %v", window, k, d, err)
+				if want := max(0, int64(2-k)); err != nil || d.Admitted != (k < 3) || d.Remaining != want ||
+					d.ResetAfter != 40*time.Second {
+					t.Errorf("window %d: Take() %d = %+v, %v, want Admitted %t, Remaining %d, ResetAfter 40s",
+						window, k, d, err, k < 3, want)
 				}
 			}
 			time.Sleep(time.Minute)
@@ -25,55 +27,64 @@ func TestAWindowAdmitsItsLimitAndTheNextOneAgain(t *testing.T) {
 	})
 }
 
-func TestUnitsAreCountedAllOrNoneAndComeBack(t *testing.T) {
+func TestQuotaUnitsAreAtomicAndRefundable(t *testing.T) {
 	q := quotas{newLimits(time.Now)}
 	c := policy.Counter{Subscription: "s", Meter: "m", Limit: 10, From: time.Now(), To: time.Now().Add(time.Hour)}
 	for i, step := range []struct {
-		take, give int64
-		admitted   bool
-		remaining  int64
-	}{{take: 7, admitted: true, remaining: 3}, {take: 4}, {take: 3, admitted: true}, {take: 1}, {give: 2, take: 2, admitted: true}, {give: 100, take: 10, admitted: true}} {
-		q.Give(t.Context(), c, step.give)
+		take, refund int64
+		admitted     bool
+		remaining    int64
+	}{
+		{take: 7, admitted: true, remaining: 3},
+		{take: 4},
+		{take: 3, admitted: true},
+		{take: 1},
+		{refund: 2, take: 2, admitted: true},
+		{refund: 100, take: 10, admitted: true},
+	} {
+		q.Refund(t.Context(), c, step.refund)
 		d, err := q.Take(t.Context(), c, step.take)
 		if err != nil || d.Admitted != step.admitted || d.Remaining != step.remaining {
-			t.Errorf("step %d: %+v, %v", i, d, err)
+			t.Errorf("step %d: Take(%d) = %+v, %v, want Admitted %t and Remaining %d",
+				i, step.take, d, err, step.admitted, step.remaining)
 		}
 	}
 	other := c
 	other.Meter = "n"
 	if d, _ := q.Take(t.Context(), other, 10); !d.Admitted {
-		t.Error("meters meet")
+		t.Error("Take() of another meter is refused, want it admitted")
 	}
 }
 
-func TestAReceiptCountsOnce(t *testing.T) {
+func TestReceiptIsCountedOnce(t *testing.T) {
 	q := quotas{newLimits(time.Now)}
 	c := policy.Counter{Subscription: "s", Meter: "m", Limit: 2, From: time.Now(), To: time.Now().Add(time.Hour)}
-	once := func(receipt string) string {
-		d, repeated, err := q.Once(t.Context(), c, 1, receipt)
+	takeOnce := func(receipt string) string {
+		d, repeated, err := q.TakeOnce(t.Context(), c, 1, receipt)
 		return fmt.Sprint(d.Admitted, repeated, d.Remaining, err)
 	}
-	if got := once("a"); got != "true false 1 <nil>" {
-		t.Errorf("first: %s", got)
+	if got := takeOnce("a"); got != "true false 1 <nil>" {
+		t.Errorf("TakeOnce(a) = %s, want true false 1 <nil>", got)
 	}
 	for range receiptUses {
-		if got := once("a"); got != "true true 1 <nil>" {
-			t.Errorf("repeated: %s", got)
+		if got := takeOnce("a"); got != "true true 1 <nil>" {
+			t.Errorf("repeated TakeOnce(a) = %s, want true true 1 <nil>", got)
 		}
 	}
-	for i, want := range []string{"true false 0 <nil>", "true true 0 <nil>"} { // it counts anew
-		if got := once("a"); got != want {
-			t.Errorf("then %d: %s", i, got)
+	// the receipt is counted again, and then known
+	for i, want := range []string{"true false 0 <nil>", "true true 0 <nil>"} {
+		if got := takeOnce("a"); got != want {
+			t.Errorf("TakeOnce(a) %d after the last use of the receipt = %s, want %s", i, got, want)
 		}
 	}
-	for range 2 { // a refusal leaves no receipt
-		if got := once("b"); got != "false false 0 <nil>" {
-			t.Errorf("past the limit: %s", got)
+	for range 2 { // a refused receipt is not stored
+		if got := takeOnce("b"); got != "false false 0 <nil>" {
+			t.Errorf("TakeOnce(b) past the limit = %s, want false false 0 <nil>", got)
 		}
 	}
 }
 
-func TestEndedPeriodsAreForgotten(t *testing.T) {
+func TestEndedPeriodsAreRemoved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLimits(time.Now)
 		for i := range 100_000 {
@@ -84,8 +95,8 @@ func TestEndedPeriodsAreForgotten(t *testing.T) {
 				time.Sleep(time.Second)
 			}
 		}
-		if len(l.used) > 3_000 {
-			t.Errorf("%d are remembered", len(l.used))
+		if len(l.counters) > 3_000 {
+			t.Errorf("%d counters are stored, want at most 3000", len(l.counters))
 		}
 	})
 }

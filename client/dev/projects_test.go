@@ -15,12 +15,12 @@ import (
 	"github.com/coder/websocket"
 
 	"github.com/gatewright/gatewright/client/dev"
-	"github.com/gatewright/gatewright/shared/pki/pkitest"
-	"github.com/gatewright/gatewright/shared/project"
+	"github.com/gatewright/gatewright/shared/base/pki/pkitest"
+	"github.com/gatewright/gatewright/shared/format/project"
 )
 
-// example are the files of a project in examples, with its upstream replaced.
-func example(t testing.TB, name, upstream string) map[string]string {
+// exampleFiles returns the files of a project in the folder examples. Its upstream is replaced with upstream.
+func exampleFiles(t testing.TB, name, upstream string) map[string]string {
 	t.Helper()
 	root := filepath.Join("..", "..", "examples", name)
 	files := map[string]string{}
@@ -42,12 +42,12 @@ func example(t testing.TB, name, upstream string) map[string]string {
 	return files
 }
 
-// post asks by POST with a JSON body.
-func (r *run) post(path, key, body string) (int, string) {
-	r.t.Helper()
-	request, err := http.NewRequestWithContext(r.t.Context(), http.MethodPost, r.url+path, strings.NewReader(body))
+// post sends a POST request with a JSON body. It returns the status and the body of the response.
+func (s *testServer) post(path, key, body string) (int, string) {
+	s.t.Helper()
+	request, err := http.NewRequestWithContext(s.t.Context(), http.MethodPost, s.url+path, strings.NewReader(body))
 	if err != nil {
-		r.t.Fatal(err)
+		s.t.Fatal(err)
 	}
 	request.Header.Set("Content-Type", "application/json")
 	request.Header.Set("Accept", "application/json, text/event-stream")
@@ -56,38 +56,40 @@ func (r *run) post(path, key, body string) (int, string) {
 	}
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
-		r.t.Fatal(err)
+		s.t.Fatal(err)
 	}
 	defer response.Body.Close()
 	data, err := io.ReadAll(response.Body)
 	if err != nil {
-		r.t.Fatal(err)
+		s.t.Fatal(err)
 	}
 	return response.StatusCode, string(data)
 }
 
-// TestTheLibraryIsServed, an example with the policies of GraphQL, and an MCP server.
-func TestTheLibraryIsServed(t *testing.T) {
-	up := upstreamOf(t, func(w http.ResponseWriter, r *http.Request) {
+// TestLibraryExampleIsServed serves an example that has GraphQL policies and an MCP server.
+func TestLibraryExampleIsServed(t *testing.T) {
+	upstreamURL := newUpstream(t, func(w http.ResponseWriter, s *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
-		say(w, `{"data": {"books": []}}`)
+		writef(w, `{"data": {"books": []}}`)
 	})
-	r := start(t, example(t, "library", up))
-	key := strings.Fields(strings.SplitAfter(r.told("the project's own bucket has the key"), "has the key ")[1])[0]
-	if status, body := r.post("/graphql", "", `{"query": "{books {title}}"}`); status != http.StatusUnauthorized {
-		t.Errorf("without a key: %d %s", status, body)
+	s := start(t, exampleFiles(t, "library", upstreamURL))
+	key := strings.Fields(strings.SplitAfter(s.waitForMessage("the project's own bucket has the key"),
+		"has the key ")[1])[0]
+	if status, body := s.post("/graphql", "", `{"query": "{books {title}}"}`); status != http.StatusUnauthorized {
+		t.Errorf("POST /graphql without a key = %d %s, want 401", status, body)
 	}
-	if status, body := r.post("/graphql", key, `{"query": "{books {title}}"}`); status != http.StatusOK || !strings.Contains(body, `"books"`) {
-		t.Errorf("with a key: %d %s", status, body)
+	if status, body := s.post("/graphql", key, `{"query": "{books {title}}"}`); status != http.StatusOK ||
+		!strings.Contains(body, `"books"`) {
+		t.Errorf("POST /graphql with a key = %d %s, want 200 with books", status, body)
 	}
-	deep := `{"query": "{a {b {c {d {e {f}}}}}}"}`
-	if status, body := r.post("/graphql", key, deep); !strings.Contains(body, "errors") && status < 400 {
-		t.Errorf("too deep: %d %s", status, body)
+	tooDeep := `{"query": "{a {b {c {d {e {f}}}}}}"}`
+	if status, body := s.post("/graphql", key, tooDeep); !strings.Contains(body, "errors") && status < 400 {
+		t.Errorf("POST /graphql with a query that is too deep = %d %s, want errors", status, body)
 	}
-	r.line("answered by the policy limits")
-	status, body := r.post("/mcp", key, `{"jsonrpc": "2.0", "id": 1, "method": "tools/list"}`)
+	s.waitForLogLine("answered by the policy limits")
+	status, body := s.post("/mcp", key, `{"jsonrpc": "2.0", "id": 1, "method": "tools/list"}`)
 	if status != http.StatusOK || !strings.Contains(body, `"tools"`) || !strings.Contains(body, "readBook") {
-		t.Errorf("the tools are %d %s", status, body)
+		t.Errorf("POST /mcp tools/list = %d %s, want 200 with the tool readBook", status, body)
 	}
 }
 
@@ -101,48 +103,55 @@ func TestEveryExampleIsServed(t *testing.T) {
 			continue
 		}
 		t.Run(e.Name(), func(t *testing.T) {
-			r := start(t, example(t, e.Name(), hello(t)))
-			r.told("serving ")
-			if status, body := r.ask(http.MethodGet, "/__gatewright/ping", ""); status != http.StatusOK {
-				t.Errorf("it answers %d %s", status, body)
+			s := start(t, exampleFiles(t, e.Name(), newEchoUpstream(t)))
+			s.waitForMessage("serving ")
+			if status, body := s.do(http.MethodGet, "/__gatewright/ping", ""); status != http.StatusOK {
+				t.Errorf("GET /__gatewright/ping = %d %s, want 200", status, body)
 			}
 		})
 	}
 }
 
-// TestServicesBehindTunnelsAreNotReached, and that is told to who asks.
-func TestServicesBehindTunnelsAreNotReached(t *testing.T) {
-	r := start(t, example(t, "stock", hello(t)))
-	status, body := r.ask(http.MethodGet, "/shelves/7", "")
+// TestTunneledServiceIsUnavailable checks that a request to a service behind a tunnel gets an error with a detail.
+func TestTunneledServiceIsUnavailable(t *testing.T) {
+	s := start(t, exampleFiles(t, "stock", newEchoUpstream(t)))
+	status, body := s.do(http.MethodGet, "/shelves/7", "")
 	if status < 500 || !strings.Contains(body, "detail") {
-		t.Errorf("%d %s", status, body)
+		t.Errorf("GET of a tunneled service = %d %s, want 500 or more with a detail", status, body)
 	}
 }
 
-// TestACertificateThatIsNotGivenIsAnError of the route that shows it.
-func TestACertificateThatIsNotGivenIsAnError(t *testing.T) {
-	files := map[string]string{routes: strings.Replace(routesFile(route{path: "/a", upstream: "https://127.0.0.1:1"}), `"baseUrl"`, `"mtlsCertificate": "bank", "baseUrl"`, 1)}
-	r := start(t, files)
-	r.told(`This route shows its upstream the certificate "bank"`)
+// TestMissingCertificateIsReported checks that the message names the missing certificate. With the certificate, the
+// project must be served.
+func TestMissingCertificateIsReported(t *testing.T) {
+	files := map[string]string{routes: strings.Replace(routesFile(route{path: "/a", upstream: "https://127.0.0.1:1"}),
+		`"baseUrl"`, `"mtlsCertificate": "bank", "baseUrl"`, 1)}
+	s := start(t, files)
+	s.waitForMessage(`This route shows its upstream the certificate "bank"`)
 
-	its := pkitest.CA(t, "CA", time.Now()).Client(t, "shop", time.Now())
-	given := start(t, files, func(o *dev.Options) {
-		o.Certificates = map[string]project.ClientCertificate{"bank": {Chain: its.PEM(), Key: its.KeyPEM(t)}}
+	cert := pkitest.CA(t, "CA", time.Now()).Client(t, "shop", time.Now())
+	complete := start(t, files, func(o *dev.Options) {
+		o.Certificates = map[string]project.ClientCertificate{"bank": {Chain: cert.PEM(), Key: cert.KeyPEM(t)}}
 	})
-	given.told("serving 1 route")
-	if status, body := given.ask(http.MethodGet, "/a", ""); status != http.StatusBadGateway { // nobody listens there
-		t.Errorf("%d %s", status, body)
+	complete.waitForMessage("serving 1 route")
+	// nothing listens at the upstream's address
+	if status, body := complete.do(http.MethodGet, "/a", ""); status != http.StatusBadGateway {
+		t.Errorf("GET /a with all certificates = %d %s, want 502", status, body)
 	}
 }
 
-// TestHostsOfOtherSitesAreNotServed: a page that has its own name lead here reads nothing.
-func TestHostsOfOtherSitesAreNotServed(t *testing.T) {
-	r := start(t, map[string]string{routes: routesFile(route{path: "/a", upstream: hello(t)})}, func(o *dev.Options) { o.Hosts = []string{"Dev.Example"} })
+// TestOtherHostsAreRefused checks that only allowed hosts are served. Otherwise another site could let its name resolve
+// to this machine, and its page could read responses.
+func TestOtherHostsAreRefused(t *testing.T) {
+	s := start(t, map[string]string{routes: routesFile(route{path: "/a", upstream: newEchoUpstream(t)})},
+		func(o *dev.Options) { o.Hosts = []string{"Dev.Example"} })
 	for host, want := range map[string]int{
-		"127.0.0.1": 200, "localhost": 200, "LOCALHOST:8787": 200, "shop.localhost": 200, "[::1]:80": 200, "192.0.2.1": 200, "dev.example:1": 200, "localhost.": 200,
-		"evil.example": 404, "localhost.evil.example": 404, "127.0.0.1.evil.example": 404, "evil-localhost": 404, "other.dev.example": 404,
+		"127.0.0.1": 200, "localhost": 200, "LOCALHOST:8787": 200, "shop.localhost": 200, "[::1]:80": 200, "192.0.2.1": 200,
+		"dev.example:1": 200, "localhost.": 200,
+		"evil.example": 404, "localhost.evil.example": 404, "127.0.0.1.evil.example": 404, "evil-localhost": 404,
+		"other.dev.example": 404,
 	} {
-		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, r.url+"/a", http.NoBody)
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.url+"/a", http.NoBody)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -153,14 +162,14 @@ func TestHostsOfOtherSitesAreNotServed(t *testing.T) {
 		}
 		_ = response.Body.Close()
 		if response.StatusCode != want {
-			t.Errorf("%s is answered %d, not %d", host, response.StatusCode, want)
+			t.Errorf("GET /a with the host %s = %d, want %d", host, response.StatusCode, want)
 		}
 	}
 }
 
-// TestHostileClientsWriteNoControlCharacters to the terminal, and end nothing.
-func TestHostileClientsWriteNoControlCharacters(t *testing.T) {
-	r := start(t, map[string]string{routes: routesFile(route{path: "/a", upstream: hello(t)})})
+// TestControlCharactersAreEscaped checks that no request writes control characters to the terminal or stops the server.
+func TestControlCharactersAreEscaped(t *testing.T) {
+	s := start(t, map[string]string{routes: routesFile(route{path: "/a", upstream: newEchoUpstream(t)})})
 	for _, raw := range []string{
 		"GET /\x1b[31m HTTP/1.1\r\nHost: localhost\r\n\r\n",
 		"GET /a%1b%5b31m HTTP/1.1\r\nHost: localhost\r\n\r\n",
@@ -173,7 +182,7 @@ func TestHostileClientsWriteNoControlCharacters(t *testing.T) {
 		"\x16\x03\x01\x02\x00",
 		"",
 	} {
-		c, err := net.Dial("tcp", strings.TrimPrefix(r.url, "http://"))
+		c, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -185,46 +194,46 @@ func TestHostileClientsWriteNoControlCharacters(t *testing.T) {
 		_, _ = bufio.NewReader(c).ReadString('\n')
 		_ = c.Close()
 	}
-	r.want("/a", "", http.StatusOK, "upstream /a")
-	r.line("200 GET")
-	for _, all := range []string{r.out.String(), r.err.String()} {
-		if strings.ContainsAny(all, "\x1b\u202e\x07\x00") {
-			t.Errorf("what is told is %q", all)
+	s.waitForResponse("/a", "", http.StatusOK, "upstream /a")
+	s.waitForLogLine("200 GET")
+	for _, output := range []string{s.out.String(), s.err.String()} {
+		if strings.ContainsAny(output, "\x1b\u202e\x07\x00") {
+			t.Errorf("output = %q, want no control characters", output)
 		}
 	}
 }
 
-// TestTheEndTellsWebSockets that it goes away, of whichever version they are.
-func TestTheEndTellsWebSockets(t *testing.T) {
-	up := upstreamOf(t, func(w http.ResponseWriter, r *http.Request) {
-		c, err := websocket.Accept(w, r, nil)
+// TestShutdownClosesWebSockets checks that WebSockets of all versions are closed with the status "going away".
+func TestShutdownClosesWebSockets(t *testing.T) {
+	upstreamURL := newUpstream(t, func(w http.ResponseWriter, s *http.Request) {
+		c, err := websocket.Accept(w, s, nil)
 		if err != nil {
 			return
 		}
 		for {
-			kind, data, err := c.Read(r.Context())
-			if err != nil || c.Write(r.Context(), kind, data) != nil {
+			kind, data, err := c.Read(s.Context())
+			if err != nil || c.Write(s.Context(), kind, data) != nil {
 				return
 			}
 		}
 	})
-	r := start(t, map[string]string{routes: routesFile(route{path: "/socket", upstream: up})})
-	c, _, err := websocket.Dial(t.Context(), r.url+"/socket", nil)
+	s := start(t, map[string]string{routes: routesFile(route{path: "/socket", upstream: upstreamURL})})
+	c, _, err := websocket.Dial(t.Context(), s.url+"/socket", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = c.CloseNow() }()
-	r.save(routes, routesFile(route{path: "/other", upstream: up}))
-	r.told("has changed: serving")
+	s.save(routes, routesFile(route{path: "/other", upstream: upstreamURL}))
+	s.waitForMessage("has changed: serving")
 	if err := c.Write(t.Context(), websocket.MessageText, []byte("still here")); err != nil {
 		t.Fatal(err)
 	}
 	if _, data, err := c.Read(t.Context()); err != nil || string(data) != "still here" {
-		t.Errorf("after a save it says %q, %v", data, err)
+		t.Errorf("Read() of a WebSocket after a save = %q, %v, want \"still here\"", data, err)
 	}
-	r.stop()
+	s.stop()
 	_, _, err = c.Read(t.Context())
 	if websocket.CloseStatus(err) != websocket.StatusGoingAway {
-		t.Errorf("it ended with %v", err)
+		t.Errorf("Read() of a WebSocket after a shutdown: error = %v, want status %d", err, websocket.StatusGoingAway)
 	}
 }

@@ -12,25 +12,26 @@ import (
 	"github.com/gatewright/gatewright/client/output"
 )
 
-// messages is what a person is told beside the lines of requests: whole lines, one after the other.
+// messages writes messages for people as whole lines. It is safe for concurrent use. Log lines of requests are not
+// among these messages.
 type messages struct {
 	mu sync.Mutex
 	w  io.Writer
 }
 
-// Write implements io.Writer for lines that come from elsewhere.
+// Write implements io.Writer for lines of other writers.
 func (m *messages) Write(p []byte) (int, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.w.Write(p)
 }
 
-// tell writes lines, of which nothing that a project or its files hold reaches the terminal but as text.
-func (m *messages) tell(format string, args ...any) {
+// printf writes lines. It escapes control characters that come from a project or its files.
+func (m *messages) printf(format string, args ...any) {
 	_, _ = m.Write([]byte(output.PrintableLines(fmt.Sprintf(format, args...)) + "\n"))
 }
 
-// document is a request as a program is told of it, on one line.
+// document is the JSON document of a request, for programs.
 type document struct {
 	Time      time.Time `json:"time"`
 	Method    string    `json:"method"`
@@ -45,7 +46,7 @@ type document struct {
 	RequestID string    `json:"requestId"`
 }
 
-// documents is a slog.Handler that writes the lines of requests as JSON documents, and nothing else.
+// documents is a slog.Handler that writes a JSON document for each request.
 type documents struct {
 	mu    sync.Mutex
 	write func([]byte) error
@@ -56,7 +57,7 @@ var _ slog.Handler = (*documents)(nil)
 // Enabled implements slog.Handler.
 func (d *documents) Enabled(_ context.Context, level slog.Level) bool { return level >= slog.LevelInfo }
 
-// WithAttrs implements slog.Handler: nobody gives a request's line attributes from outside.
+// WithAttrs implements slog.Handler. No caller adds attributes to the log line of a request.
 func (d *documents) WithAttrs([]slog.Attr) slog.Handler { return d }
 
 // WithGroup implements slog.Handler.
@@ -64,33 +65,33 @@ func (d *documents) WithGroup(string) slog.Handler { return d }
 
 // Handle implements slog.Handler.
 func (d *documents) Handle(_ context.Context, r slog.Record) error {
-	one := document{Time: r.Time.UTC()}
+	entry := document{Time: r.Time.UTC()}
 	r.Attrs(func(a slog.Attr) bool {
 		switch a.Key {
 		case "method":
-			one.Method = a.Value.String()
+			entry.Method = a.Value.String()
 		case "host":
-			one.Host = a.Value.String()
+			entry.Host = a.Value.String()
 		case "path":
-			one.Path = a.Value.String()
+			entry.Path = a.Value.String()
 		case "status":
-			one.Status = a.Value.Int64()
+			entry.Status = a.Value.Int64()
 		case "latency":
-			one.Latency = a.Value.Float64()
+			entry.Latency = a.Value.Float64()
 		case "policy":
-			one.Policy = a.Value.String()
+			entry.Policy = a.Value.String()
 		case "operation":
-			one.Operation = a.Value.String()
+			entry.Operation = a.Value.String()
 		case "route":
-			one.Route = a.Value.String()
+			entry.Route = a.Value.String()
 		case "cut":
-			one.Cut = a.Value.Bool()
+			entry.Cut = a.Value.Bool()
 		case "requestId":
-			one.RequestID = a.Value.String()
+			entry.RequestID = a.Value.String()
 		}
 		return true
 	})
-	text, err := json.Marshal(one)
+	text, err := json.Marshal(entry)
 	if err != nil {
 		return fmt.Errorf("encode a request's line: %w", err)
 	}

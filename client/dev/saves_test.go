@@ -14,65 +14,67 @@ import (
 	"time"
 )
 
-// TestSavesFailNoRequest while others ask, and what was saved last is served in the end.
-func TestSavesFailNoRequest(t *testing.T) {
-	up := hello(t)
+// TestSavesDoNotFailRequests saves files while requests are sent. Each request must succeed, and each save must be served.
+func TestSavesDoNotFailRequests(t *testing.T) {
+	upstreamURL := newEchoUpstream(t)
 	project := func(i int) string {
-		return routesFile(route{path: "/steady", upstream: up}, route{path: fmt.Sprintf("/%d", i), upstream: up})
+		return routesFile(route{path: "/steady", upstream: upstreamURL},
+			route{path: fmt.Sprintf("/%d", i), upstream: upstreamURL})
 	}
-	r := start(t, map[string]string{routes: project(0)})
+	s := start(t, map[string]string{routes: project(0)})
 	done := make(chan struct{})
-	var asked, failed atomic.Int64
-	var all sync.WaitGroup
+	var requests, failed atomic.Int64
+	var wg sync.WaitGroup
 	for range 4 {
-		all.Go(func() {
+		wg.Go(func() {
 			for {
 				select {
 				case <-done:
 					return
 				default:
 				}
-				if status, body := r.ask(http.MethodGet, "/steady", ""); status != http.StatusOK {
+				if status, body := s.do(http.MethodGet, "/steady", ""); status != http.StatusOK {
 					failed.Add(1)
-					t.Errorf("%d %s", status, body)
+					t.Errorf("GET /steady during saves = %d %s, want 200", status, body)
 				}
-				asked.Add(1)
+				requests.Add(1)
 			}
 		})
 	}
 	for i := 1; i <= 10; i++ {
-		r.save(routes, project(i))
-		r.want(fmt.Sprintf("/%d", i), "", http.StatusOK, "")
+		s.save(routes, project(i))
+		s.waitForResponse(fmt.Sprintf("/%d", i), "", http.StatusOK, "")
 	}
 	close(done)
-	all.Wait()
-	if failed.Load() > 0 || asked.Load() == 0 {
-		t.Errorf("%d of %d failed", failed.Load(), asked.Load())
+	wg.Wait()
+	if failed.Load() > 0 || requests.Load() == 0 {
+		t.Errorf("%d of %d requests failed, want 0 of at least 1", failed.Load(), requests.Load())
 	}
 }
 
-// TestAHundredSavesASecond are served at their last in the end, whatever was half written in between.
-func TestAHundredSavesASecond(t *testing.T) {
-	up := hello(t)
-	r := start(t, map[string]string{routes: routesFile(route{path: "/0", upstream: up})})
-	path := filepath.Join(r.folder, filepath.FromSlash(routes))
+// TestFastSavesAreServed writes files without renaming, so that they are incomplete for a moment. The last save must be served.
+func TestFastSavesAreServed(t *testing.T) {
+	upstreamURL := newEchoUpstream(t)
+	s := start(t, map[string]string{routes: routesFile(route{path: "/0", upstream: upstreamURL})})
+	path := filepath.Join(s.folder, filepath.FromSlash(routes))
 	for i := range 200 {
-		whole := routesFile(route{path: fmt.Sprintf("/%d", i+1), upstream: up})
-		for _, text := range []string{whole[:len(whole)/2], whole} { // in place, as some editors do
+		complete := routesFile(route{path: fmt.Sprintf("/%d", i+1), upstream: upstreamURL})
+		for _, text := range []string{complete[:len(complete)/2], complete} { // written in two steps, like some editors
 			if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 				t.Fatal(err)
 			}
 			time.Sleep(5 * time.Millisecond)
 		}
 	}
-	r.want("/200", "", http.StatusOK, "upstream /200")
+	s.waitForResponse("/200", "", http.StatusOK, "upstream /200")
 }
 
-// TestASaveOfTheSameTimeAndSizeIsServed, which a look at the folder can't tell from none.
-func TestASaveOfTheSameTimeAndSizeIsServed(t *testing.T) {
-	up := hello(t)
-	r := start(t, map[string]string{routes: routesFile(route{path: "/a", upstream: up})})
-	path := filepath.Join(r.folder, filepath.FromSlash(routes))
+// TestSaveWithSameTimeAndSizeIsServed checks that a save is served that changes neither the time nor the size of the
+// file, so that the fingerprint cannot detect it.
+func TestSaveWithSameTimeAndSizeIsServed(t *testing.T) {
+	upstreamURL := newEchoUpstream(t)
+	s := start(t, map[string]string{routes: routesFile(route{path: "/a", upstream: upstreamURL})})
+	path := filepath.Join(s.folder, filepath.FromSlash(routes))
 	before, err := os.Stat(path)
 	if err != nil {
 		t.Fatal(err)
@@ -81,7 +83,7 @@ func TestASaveOfTheSameTimeAndSizeIsServed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := f.WriteString(routesFile(route{path: "/b", upstream: up})); err != nil {
+	if _, err := f.WriteString(routesFile(route{path: "/b", upstream: upstreamURL})); err != nil {
 		t.Fatal(err)
 	}
 	if err := f.Close(); err != nil {
@@ -90,89 +92,96 @@ func TestASaveOfTheSameTimeAndSizeIsServed(t *testing.T) {
 	if err := os.Chtimes(path, before.ModTime(), before.ModTime()); err != nil {
 		t.Fatal(err)
 	}
-	r.want("/b", "", http.StatusOK, "")
+	s.waitForResponse("/b", "", http.StatusOK, "")
 }
 
-// TestARequestEndsOnTheVersionThatItBeganWith, and the next one has the new one.
-func TestARequestEndsOnTheVersionThatItBeganWith(t *testing.T) {
+// TestRequestInFlightKeepsItsVersion checks that a request in flight is completed by the old version after a save,
+// while further requests get the new version.
+func TestRequestInFlightKeepsItsVersion(t *testing.T) {
 	arrived, release := make(chan struct{}), make(chan struct{})
-	slow := upstreamOf(t, func(w http.ResponseWriter, _ *http.Request) {
+	slow := newUpstream(t, func(w http.ResponseWriter, _ *http.Request) {
 		close(arrived)
 		<-release
-		say(w, "the old one")
+		writef(w, "the old one")
 	})
-	next := upstreamOf(t, func(w http.ResponseWriter, _ *http.Request) { say(w, "the new one") })
-	r := start(t, map[string]string{routes: routesFile(route{path: "/a", upstream: slow})})
-	type answer struct {
+	next := newUpstream(t, func(w http.ResponseWriter, _ *http.Request) { writef(w, "the new one") })
+	s := start(t, map[string]string{routes: routesFile(route{path: "/a", upstream: slow})})
+	type result struct {
 		status int
 		body   string
 	}
-	first := make(chan answer, 1)
+	first := make(chan result, 1)
 	go func() {
-		status, body := r.ask(http.MethodGet, "/a", "")
-		first <- answer{status, body}
+		status, body := s.do(http.MethodGet, "/a", "")
+		first <- result{status, body}
 	}()
 	<-arrived
-	r.save(routes, routesFile(route{path: "/a", upstream: next}))
-	r.told("has changed: serving")
-	r.want("/a", "", http.StatusOK, "the new one")
+	s.save(routes, routesFile(route{path: "/a", upstream: next}))
+	s.waitForMessage("has changed: serving")
+	s.waitForResponse("/a", "", http.StatusOK, "the new one")
 	close(release)
 	if got := <-first; got.status != http.StatusOK || got.body != "the old one" {
-		t.Errorf("the request that was under way got %+v", got)
+		t.Errorf("request in flight during a save = %+v, want 200 \"the old one\"", got)
 	}
 }
 
-// TestABrokenSaveLeavesTheLastGoodOne, says where it is broken, and that it is mended.
-func TestABrokenSaveLeavesTheLastGoodOne(t *testing.T) {
-	up := hello(t)
-	good := routesFile(route{path: "/a", upstream: up})
-	r := start(t, map[string]string{routes: good})
+// TestInvalidSaveKeepsLastVersion checks that the error of an invalid save has its position, that the last version
+// without errors is served, and that a correction is reported.
+func TestInvalidSaveKeepsLastVersion(t *testing.T) {
+	upstreamURL := newEchoUpstream(t)
+	good := routesFile(route{path: "/a", upstream: upstreamURL})
+	s := start(t, map[string]string{routes: good})
 	for name, test := range map[string]struct{ text, want string }{
 		"half written":      {good[:len(good)-10], routes + ":"},
 		"no JSON":           {"\x1b[31m", routes + ":1:1: error: "},
 		"a misspelt member": {strings.Replace(good, `"corsPolicy"`, `"corsPolicies"`, 1), ": error: "},
-		"an unknown policy": {routesFile(route{path: "/b", upstream: up, inbound: []string{"a\u202e\u001bb"}}), ": error: "},
+		"an unknown policy": {
+			routesFile(route{path: "/b", upstream: upstreamURL, inbound: []string{"a\u202e\u001bb"}}),
+			": error: ",
+		},
 	} {
-		before := len(r.err.String())
-		r.save(routes, test.text)
-		r.told("is served on")
-		told := func() string { return r.err.String()[before:] }
-		for !strings.Contains(told(), "is served on") {
+		before := len(s.err.String())
+		s.save(routes, test.text)
+		s.waitForMessage("is served on")
+		newMessages := func() string { return s.err.String()[before:] }
+		for !strings.Contains(newMessages(), "is served on") {
 			time.Sleep(time.Millisecond)
 		}
-		if !strings.Contains(told(), test.want) || strings.ContainsAny(told(), "\x1b\u202e") {
-			t.Errorf("%s: told is %q", name, told())
+		if !strings.Contains(newMessages(), test.want) || strings.ContainsAny(newMessages(), "\x1b\u202e") {
+			t.Errorf("%s: messages = %q, want %q without control characters", name, newMessages(), test.want)
 		}
-		if status, _ := r.ask(http.MethodGet, "/a", ""); status != http.StatusOK {
-			t.Errorf("%s: the last good one answers %d", name, status)
+		if status, _ := s.do(http.MethodGet, "/a", ""); status != http.StatusOK {
+			t.Errorf("%s: GET /a = %d, want 200 from the last valid version", name, status)
 		}
-		before = len(r.err.String())
-		r.save(routes, good)
-		for !strings.Contains(told(), "mended: serving 1 route") {
+		before = len(s.err.String())
+		s.save(routes, good)
+		for !strings.Contains(newMessages(), "mended: serving 1 route") {
 			time.Sleep(time.Millisecond)
 		}
 	}
 }
 
-func TestABrokenFirstVersionIsToldToClients(t *testing.T) {
-	up := hello(t)
-	good := routesFile(route{path: "/a", upstream: up})
-	r := start(t, map[string]string{routes: strings.Replace(good, `"corsPolicy"`, `"corsPolicies"`, 1)})
-	status, body := r.ask(http.MethodGet, "/a", "")
-	if status != http.StatusServiceUnavailable || !strings.Contains(body, "config/routes.oas.json:") || !strings.Contains(body, "There is no such property here.") {
-		t.Errorf("it answers %d %s", status, body)
+func TestInvalidFirstVersionIsReportedToClients(t *testing.T) {
+	upstreamURL := newEchoUpstream(t)
+	good := routesFile(route{path: "/a", upstream: upstreamURL})
+	s := start(t, map[string]string{routes: strings.Replace(good, `"corsPolicy"`, `"corsPolicies"`, 1)})
+	status, body := s.do(http.MethodGet, "/a", "")
+	if status != http.StatusServiceUnavailable || !strings.Contains(body, "config/routes.oas.json:") ||
+		!strings.Contains(body, "There is no such property here.") {
+		t.Errorf("GET /a with an invalid first version = %d %s, want 503 with the error and its position", status, body)
 	}
-	r.line("503 GET")
-	r.save(routes, good)
-	r.want("/a", "", http.StatusOK, "")
-	r.told("mended")
+	s.waitForLogLine("503 GET")
+	s.save(routes, good)
+	s.waitForResponse("/a", "", http.StatusOK, "")
+	s.waitForMessage("mended")
 }
 
-// TestWhatBecomesOfTheFolderIsALine and never the end: what was served is served on, and the folder may come back.
-func TestWhatBecomesOfTheFolderIsALine(t *testing.T) {
-	up := hello(t)
-	good := routesFile(route{path: "/a", upstream: up})
-	file := func(r *run) string { return filepath.Join(r.folder, filepath.FromSlash(routes)) }
+// TestFolderErrorIsReported checks that a deleted folder is reported in one line and does not stop the server. The last
+// version must be served until the folder exists again.
+func TestFolderErrorIsReported(t *testing.T) {
+	upstreamURL := newEchoUpstream(t)
+	good := routesFile(route{path: "/a", upstream: upstreamURL})
+	file := func(s *testServer) string { return filepath.Join(s.folder, filepath.FromSlash(routes)) }
 	must := func(t *testing.T, err error) {
 		t.Helper()
 		if err != nil {
@@ -180,125 +189,140 @@ func TestWhatBecomesOfTheFolderIsALine(t *testing.T) {
 		}
 	}
 	for name, test := range map[string]struct {
-		do   func(t *testing.T, r *run)
+		do   func(t *testing.T, s *testServer)
 		want string
 	}{
-		"the folder is deleted": {func(t *testing.T, r *run) { must(t, os.RemoveAll(r.folder)) }, "open the project's folder"},
-		"the routes are":        {func(t *testing.T, r *run) { must(t, os.Remove(file(r))) }, "has no config/*.oas.json"},
-		"a folder in its place": {func(t *testing.T, r *run) { must(t, os.Remove(file(r))); must(t, os.Mkdir(file(r), 0o755)) }, "has no config/*.oas.json"},
-		"a link out of the project": {func(t *testing.T, r *run) {
-			elsewhere := filepath.Join(t.TempDir(), "elsewhere")
-			must(t, os.Rename(file(r), elsewhere))
-			must(t, os.Symlink(elsewhere, file(r)))
+		"deleted folder": {func(t *testing.T, s *testServer) {
+			must(t, os.RemoveAll(s.folder))
+		}, "open the project's folder"},
+		"deleted routes": {func(t *testing.T, s *testServer) {
+			must(t, os.Remove(file(s)))
+		}, "has no config/*.oas.json"},
+		"folder instead of the routes": {func(t *testing.T, s *testServer) {
+			must(t, os.Remove(file(s)))
+			must(t, os.Mkdir(file(s), 0o755))
+		}, "has no config/*.oas.json"},
+		"a link out of the project": {func(t *testing.T, s *testServer) {
+			outside := filepath.Join(t.TempDir(), "elsewhere")
+			must(t, os.Rename(file(s), outside))
+			must(t, os.Symlink(outside, file(s)))
 		}, "leads out of the project"},
-		"a link to nothing": {func(t *testing.T, r *run) { must(t, os.Remove(file(r))); must(t, os.Symlink("nowhere", file(r))) }, "leads nowhere"},
-		"a loop of links": {func(t *testing.T, r *run) {
-			must(t, os.Remove(file(r)))
-			must(t, os.Symlink(filepath.Base(file(r)), file(r)))
+		"a link to nothing": {func(t *testing.T, s *testServer) {
+			must(t, os.Remove(file(s)))
+			must(t, os.Symlink("nowhere", file(s)))
+		}, "leads nowhere"},
+		"a loop of links": {func(t *testing.T, s *testServer) {
+			must(t, os.Remove(file(s)))
+			must(t, os.Symlink(filepath.Base(file(s)), file(s)))
 		}, "cannot be followed"},
-		"a loop of folders": {func(t *testing.T, r *run) {
-			must(t, os.Symlink("..", filepath.Join(r.folder, "config", "loop")))
-			must(t, os.Truncate(file(r), 10))
+		"a loop of folders": {func(t *testing.T, s *testServer) {
+			must(t, os.Symlink("..", filepath.Join(s.folder, "config", "loop")))
+			must(t, os.Truncate(file(s), 10))
 		}, "it has no end"},
-		"a pipe":      {func(t *testing.T, r *run) { must(t, os.Remove(file(r))); must(t, mkfifo(file(r))) }, "a pipe"},
-		"a huge file": {func(t *testing.T, r *run) { must(t, os.Truncate(file(r), 1<<40)) }, "over the budget"},
+		"a pipe": {func(t *testing.T, s *testServer) {
+			must(t, os.Remove(file(s)))
+			must(t, mkfifo(file(s)))
+		}, "a pipe"},
+		"a huge file": {func(t *testing.T, s *testServer) { must(t, os.Truncate(file(s), 1<<40)) }, "over the budget"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if runtime.GOOS == "windows" && (strings.Contains(name, "link") || name == "a pipe") {
 				t.Skip("links need a right there")
 			}
-			r := start(t, map[string]string{routes: good})
-			test.do(t, r)
-			if all := r.told("is served on"); !strings.Contains(all, test.want) {
-				t.Errorf("told is %s", all)
+			s := start(t, map[string]string{routes: good})
+			test.do(t, s)
+			if output := s.waitForMessage("is served on"); !strings.Contains(output, test.want) {
+				t.Errorf("messages = %s, want %q", output, test.want)
 			}
-			r.want("/a", "", http.StatusOK, "")
-			_ = os.RemoveAll(filepath.Join(r.folder, "config"))
-			r.save(routes, routesFile(route{path: "/b", upstream: up}))
-			r.want("/b", "", http.StatusOK, "")
-			r.told("mended")
+			s.waitForResponse("/a", "", http.StatusOK, "")
+			_ = os.RemoveAll(filepath.Join(s.folder, "config"))
+			s.save(routes, routesFile(route{path: "/b", upstream: upstreamURL}))
+			s.waitForResponse("/b", "", http.StatusOK, "")
+			s.waitForMessage("mended")
 		})
 	}
 	t.Run("an unreadable file", func(t *testing.T) {
 		if os.Getuid() == 0 || runtime.GOOS == "windows" {
 			t.Skip("everything can be read")
 		}
-		r := start(t, map[string]string{routes: good})
-		must(t, os.Chmod(file(r), 0))
-		r.told("config/routes.oas.json: error: This cannot be read: permission denied.")
+		s := start(t, map[string]string{routes: good})
+		must(t, os.Chmod(file(s), 0))
+		s.waitForMessage("config/routes.oas.json: error: This cannot be read: permission denied.")
 	})
 }
 
-// TestACheckoutIsOneSave: a version that has one file of before and one of after is not served.
-func TestACheckoutIsOneSave(t *testing.T) {
-	up := hello(t)
-	r := start(t, map[string]string{routes: routesFile(route{path: "/a", upstream: up})})
-	r.save(routes, routesFile(route{path: "/b", upstream: up, inbound: []string{"limit"}})) // which is broken by itself
-	r.save(policies, policiesFile(limitPolicy(5)))
-	r.want("/b", "", http.StatusOK, "")
-	if all := r.err.String(); strings.Contains(all, "error") || !strings.Contains(all, "2 files have changed: serving 1 route") {
-		t.Errorf("told is %s", all)
+// TestCheckoutIsServedAsOneSave checks that no version is built from files of two checkouts.
+func TestCheckoutIsServedAsOneSave(t *testing.T) {
+	upstreamURL := newEchoUpstream(t)
+	s := start(t, map[string]string{routes: routesFile(route{path: "/a", upstream: upstreamURL})})
+	// this file alone is invalid
+	s.save(routes, routesFile(route{path: "/b", upstream: upstreamURL, inbound: []string{"limit"}}))
+	s.save(policies, policiesFile(limitPolicy(5)))
+	s.waitForResponse("/b", "", http.StatusOK, "")
+	if output := s.err.String(); strings.Contains(output, "error") ||
+		!strings.Contains(output, "2 files have changed: serving 1 route") {
+		t.Errorf("messages = %s, want no error and one save of 2 files", output)
 	}
 }
 
-// TestTheEndWaitsForRequests that are under way, and answers nil.
-func TestTheEndWaitsForRequests(t *testing.T) {
+// TestShutdownWaitsForRequests checks that Run completes the requests in flight and returns nil.
+func TestShutdownWaitsForRequests(t *testing.T) {
 	arrived, release := make(chan struct{}), make(chan struct{})
-	slow := upstreamOf(t, func(w http.ResponseWriter, _ *http.Request) {
+	slow := newUpstream(t, func(w http.ResponseWriter, _ *http.Request) {
 		close(arrived)
 		<-release
-		say(w, "whole")
+		writef(w, "whole")
 	})
-	r := start(t, map[string]string{routes: routesFile(route{path: "/a", upstream: slow})})
+	s := start(t, map[string]string{routes: routesFile(route{path: "/a", upstream: slow})})
 	body := make(chan string, 1)
 	go func() {
-		_, text := r.ask(http.MethodGet, "/a", "")
+		_, text := s.do(http.MethodGet, "/a", "")
 		body <- text
 	}()
 	<-arrived
-	r.stop()
-	r.told("stopping")
+	s.stop()
+	s.waitForMessage("stopping")
 	close(release)
 	if got := <-body; got != "whole" {
-		t.Errorf("the request got %q", got)
+		t.Errorf("body of a request in flight during a shutdown = %q, want whole", got)
 	}
-	err := <-r.ended
-	r.ended <- err
+	err := <-s.done
+	s.done <- err
 	if err != nil {
-		t.Errorf("it ended with %v", err)
+		t.Errorf("Run() error = %v, want none", err)
 	}
 }
 
-// TestTwoRunsOnOneFolder serve it both.
-func TestTwoRunsOnOneFolder(t *testing.T) {
-	up := hello(t)
-	one := start(t, map[string]string{routes: routesFile(route{path: "/a", upstream: up})})
-	two := &run{t: t, folder: one.folder, ended: make(chan error, 1)}
-	two.begin()
-	one.save(routes, routesFile(route{path: "/b", upstream: up}))
-	one.want("/b", "", http.StatusOK, "")
-	two.want("/b", "", http.StatusOK, "")
+// TestTwoServersShareFolder checks that two servers of the same folder both serve a save.
+func TestTwoServersShareFolder(t *testing.T) {
+	upstreamURL := newEchoUpstream(t)
+	first := start(t, map[string]string{routes: routesFile(route{path: "/a", upstream: upstreamURL})})
+	second := &testServer{t: t, folder: first.folder, done: make(chan error, 1)}
+	second.run()
+	first.save(routes, routesFile(route{path: "/b", upstream: upstreamURL}))
+	first.waitForResponse("/b", "", http.StatusOK, "")
+	second.waitForResponse("/b", "", http.StatusOK, "")
 }
 
 func TestTenThousandRoutes(t *testing.T) {
-	up := hello(t)
+	upstreamURL := newEchoUpstream(t)
 	many := make([]route, 0, 10_000)
 	for i := range cap(many) {
-		many = append(many, route{path: fmt.Sprintf("/r%d", i), upstream: up})
+		many = append(many, route{path: fmt.Sprintf("/r%d", i), upstream: upstreamURL})
 	}
-	r := start(t, map[string]string{routes: routesFile(many[:1]...)})
-	r.save(routes, routesFile(many...))
-	r.told("has changed: serving 10000 routes")
-	r.want("/r9999", "", http.StatusOK, "")
+	s := start(t, map[string]string{routes: routesFile(many[:1]...)})
+	s.save(routes, routesFile(many...))
+	s.waitForMessage("has changed: serving 10000 routes")
+	s.waitForResponse("/r9999", "", http.StatusOK, "")
 }
 
-func TestABrokenFirstVersionIsToldToThisMachineAlone(t *testing.T) {
-	r := start(t, map[string]string{routes: "{"})
+func TestErrorDetailIsLocalOnly(t *testing.T) {
+	s := start(t, map[string]string{routes: "{"})
 	for host, want := range map[string]int{
 		"localhost": http.StatusServiceUnavailable, "127.0.0.1:1": http.StatusServiceUnavailable,
 		"other.example": http.StatusNotFound, "localhost.other.example": http.StatusNotFound,
 	} {
-		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, r.url+"/a", http.NoBody)
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.url+"/a", http.NoBody)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -309,8 +333,10 @@ func TestABrokenFirstVersionIsToldToThisMachineAlone(t *testing.T) {
 		}
 		body, err := io.ReadAll(response.Body)
 		_ = response.Body.Close()
-		if told := strings.Contains(string(body), routes); err != nil || response.StatusCode != want || told != (want == http.StatusServiceUnavailable) {
-			t.Errorf("for %s it answers %d %s, %v", host, response.StatusCode, body, err)
+		if detailed := strings.Contains(string(body), routes); err != nil || response.StatusCode != want ||
+			detailed != (want == http.StatusServiceUnavailable) {
+			t.Errorf("GET /a with the host %s = %d %s, %v, want %d, and the detail only with 503",
+				host, response.StatusCode, body, err, want)
 		}
 	}
 }

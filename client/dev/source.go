@@ -13,30 +13,30 @@ import (
 
 	"github.com/gatewright/gatewright/client/folder"
 	"github.com/gatewright/gatewright/client/validate"
-	"github.com/gatewright/gatewright/shared/disk"
-	"github.com/gatewright/gatewright/shared/project"
+	"github.com/gatewright/gatewright/shared/base/disk"
+	"github.com/gatewright/gatewright/shared/format/project"
 )
 
-// source is a folder and a file of variables, as they are at a moment.
+// source is a project's folder and the file of its variables.
 type source struct {
 	project *folder.Project
-	env     string
+	envFile string
 }
 
-// contents is what was read of a source.
+// contents has the content of a source at one moment.
 type contents struct {
 	files     project.Files
 	variables map[string]string
-	// problems are why the rest is not to be compiled, empty for contents that are whole, and warnings what is probably not meant.
+	// problems are the reasons why the contents are incomplete and cannot be compiled. warnings are probable mistakes.
 	problems, warnings []project.Problem
 }
 
-// look tells the state of all that is read, in a text that differs after a save, and when the youngest of it was changed. It
-// costs no reading. What can't be looked at has a state of its own.
-func (s *source) look() (state string, newest time.Time) {
+// fingerprint returns a text that changes whenever a file is saved, and the modification time of the newest file. It
+// reads no file content. The text also changes if a file becomes inaccessible.
+func (s *source) fingerprint() (state string, newest time.Time) {
 	var b strings.Builder
-	note := func(name string, look func(string) (fs.FileInfo, error)) {
-		info, err := look(name)
+	add := func(name string, stat func(string) (fs.FileInfo, error)) {
+		info, err := stat(name)
 		if err != nil {
 			fmt.Fprintf(&b, "%q %v\n", name, disk.Cause(err))
 			return
@@ -47,29 +47,30 @@ func (s *source) look() (state string, newest time.Time) {
 		}
 	}
 	for _, dir := range []string{"", "config"} {
-		at := filepath.Join(s.project.Dir, dir)
-		entries, err := os.ReadDir(at)
+		dirPath := filepath.Join(s.project.Dir, dir)
+		entries, err := os.ReadDir(dirPath)
 		if err != nil {
-			fmt.Fprintf(&b, "%q %v\n", at, disk.Cause(err))
+			fmt.Fprintf(&b, "%q %v\n", dirPath, disk.Cause(err))
 			continue
 		}
 		for _, e := range entries {
-			name := filepath.Join(at, e.Name())
-			if project.IsRead(path.Join(dir, e.Name())) || strings.HasPrefix(e.Name(), ".g") && strings.HasSuffix(e.Name(), "ignore") {
-				note(name, os.Lstat)
+			name := filepath.Join(dirPath, e.Name())
+			if project.IsRelevant(path.Join(dir, e.Name())) || strings.HasPrefix(e.Name(), ".g") &&
+				strings.HasSuffix(e.Name(), "ignore") {
+				add(name, os.Lstat)
 				if e.Type()&fs.ModeSymlink != 0 {
-					note(name, os.Stat)
+					add(name, os.Stat)
 				}
 			}
 		}
 	}
-	if s.env != "" {
-		note(s.env, os.Stat)
+	if s.envFile != "" {
+		add(s.envFile, os.Stat)
 	}
 	return b.String(), newest
 }
 
-// read reads all of it. The error is a *folder.ChangedError for what is being written, or the context's.
+// read reads the whole source. The error is a *folder.ChangedError if a file changes during the read, or the context's error.
 func (s *source) read(ctx context.Context) (contents, error) {
 	var c contents
 	files, summary, err := s.project.Files(ctx)
@@ -93,13 +94,13 @@ func (s *source) read(ctx context.Context) (contents, error) {
 // readEnv reads the variables.
 func (s *source) readEnv(c *contents) {
 	c.variables = map[string]string{}
-	if s.env == "" {
+	if s.envFile == "" {
 		return
 	}
-	read, err := validate.ReadEnvFile(s.env)
+	variables, err := validate.ReadEnvFile(s.envFile)
 	if err != nil {
 		c.problems = append(c.problems, project.Problem{Message: err.Error()})
 		return
 	}
-	c.variables = read
+	c.variables = variables
 }

@@ -8,109 +8,114 @@ import (
 	"sync"
 	"time"
 
-	"github.com/gatewright/gatewright/shared/credential"
-	"github.com/gatewright/gatewright/shared/fault"
-	"github.com/gatewright/gatewright/shared/gateway"
-	"github.com/gatewright/gatewright/shared/gateway/problem"
-	"github.com/gatewright/gatewright/shared/listen/framing"
-	"github.com/gatewright/gatewright/shared/project"
-	"github.com/gatewright/gatewright/shared/telemetry"
+	"github.com/gatewright/gatewright/shared/base/fault"
+	"github.com/gatewright/gatewright/shared/base/framing"
+	"github.com/gatewright/gatewright/shared/base/telemetry"
+	"github.com/gatewright/gatewright/shared/dataplane/gateway"
+	"github.com/gatewright/gatewright/shared/dataplane/gateway/problem"
+	"github.com/gatewright/gatewright/shared/format/credential"
+	"github.com/gatewright/gatewright/shared/format/project"
 )
 
-// version is a project as it was at a moment, ready to serve. Each has a gateway of its own, so that what an older one has
-// made ready is forgotten with the last of its requests; keys, limits and connections to upstreams are those of all.
+// version is a compiled project. Each version has its own gateway, so that the caches of an old version are released
+// after the version's last request. All versions share keys, limits and connections to upstreams.
 type version struct {
 	gateway *gateway.Gateway
-	since   time.Time
+	builtAt time.Time
 	routes  int
 }
 
-// newVersion makes a version of an artifact.
+// newVersion returns a version for an artifact.
 func (s *server) newVersion(a *project.Artifact) *version {
 	config := s.config
-	config.Deployments = deployments{hosts: s.hosts, served: &gateway.Deployment{Digest: a.Identity.BuildID, Artifact: a}}
-	return &version{gateway: gateway.New(config), since: time.Now(), routes: len(a.Routes)}
+	config.Deployments = deployments{hosts: s.hosts, deployment: &gateway.Deployment{
+		Digest:   a.Identity.BuildID,
+		Artifact: a,
+	}}
+	return &version{gateway: gateway.New(config), builtAt: time.Now(), routes: len(a.Routes)}
 }
 
-// identity is whose project it is: a developer's working copy.
+// identity returns the identity of the project: a developer's working copy.
 func (s *server) identity() project.Identity {
 	return project.Identity{
-		AccountID: "dev", Account: "dev", Project: "dev", Branch: "dev", Environment: "development", Deployment: "dev", BuildID: s.ids.UUID(),
+		AccountID: "dev", Account: "dev", Project: "dev", Branch: "dev", Environment: "development", Deployment: "dev",
+		BuildID: s.ids.UUID(),
 	}
 }
 
-// deployments serve one deployment at all hosts that a request may be for.
+// deployments implements gateway.Deployments with one deployment, which all allowed hosts serve.
 type deployments struct {
-	hosts  hosts
-	served *gateway.Deployment
+	hosts      hosts
+	deployment *gateway.Deployment
 }
 
 var _ gateway.Deployments = deployments{}
 
 // Resolve implements gateway.Deployments.
 func (d deployments) Resolve(_ context.Context, host string) (*gateway.Deployment, error) {
-	if !d.hosts.served(host) {
+	if !d.hosts.allows(host) {
 		return nil, fault.Missing("deployment")
 	}
-	return d.served, nil
+	return d.deployment, nil
 }
 
-// live are the versions that have requests under way: those of a WebSocket may be of an old one.
-type live struct {
-	mu sync.Mutex
-	of map[*version]int
+// inFlightVersions counts the requests in flight of each version. An open WebSocket can belong to an old version.
+type inFlightVersions struct {
+	mu     sync.Mutex
+	counts map[*version]int
 }
 
-func (l *live) enter(v *version) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.of == nil {
-		l.of = map[*version]int{}
+func (iv *inFlightVersions) acquire(v *version) {
+	iv.mu.Lock()
+	defer iv.mu.Unlock()
+	if iv.counts == nil {
+		iv.counts = map[*version]int{}
 	}
-	l.of[v]++
+	iv.counts[v]++
 }
 
-func (l *live) leave(v *version) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.of[v]--; l.of[v] == 0 {
-		delete(l.of, v)
+func (iv *inFlightVersions) release(v *version) {
+	iv.mu.Lock()
+	defer iv.mu.Unlock()
+	if iv.counts[v]--; iv.counts[v] == 0 {
+		delete(iv.counts, v)
 	}
 }
 
-// endUpgrades ends the connections of other protocols, of which no server knows any more.
-func (l *live) endUpgrades(ctx context.Context) {
-	l.mu.Lock()
-	var all sync.WaitGroup
-	for v := range l.of {
-		all.Go(func() { v.gateway.EndUpgrades(ctx) })
+// endUpgrades ends upgraded connections, which http.Server no longer tracks.
+func (iv *inFlightVersions) endUpgrades(ctx context.Context) {
+	iv.mu.Lock()
+	var wg sync.WaitGroup
+	for v := range iv.counts {
+		wg.Go(func() { v.gateway.EndUpgrades(ctx) })
 	}
-	l.mu.Unlock()
-	all.Wait()
+	iv.mu.Unlock()
+	wg.Wait()
 }
 
-// ServeHTTP has the version answer that is served now, to the request's end.
+// ServeHTTP serves a request with the version that is current when the request begins.
 func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	v := s.current.Load()
 	if v == nil {
-		s.unserved(w, r)
+		s.serveUnavailable(w, r)
 		return
 	}
-	s.live.enter(v)
-	defer s.live.leave(v)
+	s.inFlight.acquire(v)
+	defer s.inFlight.release(v)
 	v.gateway.ServeHTTP(w, r)
 }
 
-// unserved answers while there has been no version that can be served.
-func (s *server) unserved(w http.ResponseWriter, r *http.Request) {
+// serveUnavailable responds to a request while no version without errors exists.
+func (s *server) serveUnavailable(w http.ResponseWriter, r *http.Request) {
 	start := time.Now()
 	id := s.ids.UUID()
 	document := problem.New(http.StatusServiceUnavailable, "The project is being read. Repeat the request in a moment.")
-	// Why a project is broken tells of its files: a page of another site, whose name leads here, reads nothing of it.
-	if why := s.refusal.Load(); why != nil {
-		document.Detail = *why
+	// The reason contains parts of the project's files. It is written only for allowed hosts, because a page of another
+	// site must not read it.
+	if reason := s.unavailableReason.Load(); reason != nil {
+		document.Detail = *reason
 	}
-	if !framing.ValidHost(r.Host) || !s.hosts.served(framing.HostName(r.Host)) {
+	if !framing.ValidHost(r.Host) || !s.hosts.allows(framing.HostName(r.Host)) {
 		document = problem.New(http.StatusNotFound, "Nothing is served for this host.")
 	}
 	document.Trace = problem.Trace{Timestamp: problem.Timestamp(start), RequestID: id}
@@ -124,7 +129,9 @@ func (s *server) unserved(w http.ResponseWriter, r *http.Request) {
 	header.Set("Cache-Control", "no-store")
 	w.WriteHeader(document.Status)
 	_, _ = io.Copy(w, response.Body)
-	s.access.LogAttrs(r.Context(), slog.LevelInfo, "request",
-		slog.String("requestId", id), slog.String("host", credential.Redact(r.Host)), slog.String("path", credential.Redact(r.URL.EscapedPath())),
-		slog.String("method", r.Method), slog.Int("status", document.Status), slog.Float64("latency", telemetry.Milliseconds(time.Since(start))))
+	s.accessLog.LogAttrs(r.Context(), slog.LevelInfo, "request",
+		slog.String("requestId", id), slog.String("host", credential.Redact(r.Host)),
+		slog.String("path", credential.Redact(r.URL.EscapedPath())),
+		slog.String("method", r.Method), slog.Int("status", document.Status),
+		slog.Float64("latency", telemetry.Milliseconds(time.Since(start))))
 }

@@ -10,76 +10,77 @@ import (
 
 	"github.com/gatewright/gatewright/client/output"
 	"github.com/gatewright/gatewright/client/report"
-	"github.com/gatewright/gatewright/shared/gateway"
-	"github.com/gatewright/gatewright/shared/gateway/handler"
-	"github.com/gatewright/gatewright/shared/project"
+	"github.com/gatewright/gatewright/shared/dataplane/gateway"
+	"github.com/gatewright/gatewright/shared/dataplane/gateway/handler"
+	"github.com/gatewright/gatewright/shared/format/project"
 )
 
-// The folder is looked at, and no system asked to tell of it: the few files of a project cost less than a request, and a look
-// sees what is saved by renaming, by a checkout, over a network and into a container alike.
+// The folder is polled, without the system's file notifications: examining the few files of a project takes less time
+// than a request. Polling detects every save, also one by renaming, by a checkout, over a network, and in a container.
 const (
-	// lookEvery is how often the folder is looked at.
-	lookEvery = 50 * time.Millisecond
-	// quiet is for how long nothing may change before what was saved is read: many files are one save.
-	quiet = 40 * time.Millisecond
-	// longestQuiet bounds that, for a folder in which something changes all the time.
-	longestQuiet = 250 * time.Millisecond
-	// sameTime is how long after a change another one may have the same time and size, on coarse clocks: until
-	// then what was read is compared once more.
-	sameTime = time.Second
+	// pollInterval is the polling interval.
+	pollInterval = 50 * time.Millisecond
+	// settleTime is the time without a change after which the files are read: several files can belong to one save.
+	settleTime = 40 * time.Millisecond
+	// maxSettleTime is the maximum wait for settleTime without a change, if files change all the time.
+	maxSettleTime = 250 * time.Millisecond
+	// timestampResolution is the resolution of the coarsest clocks of file systems: a later change within this time can
+	// leave the file with the same time and size. After this time the files are read and compared again.
+	timestampResolution = time.Second
 )
 
-// watcher makes versions of what it has read.
+// watcher builds a new version after each change of the files.
 type watcher struct {
 	*server
 
-	// seen is what the folder looked like when it was read.
-	seen string
-	// read is what the last version was made of, good or not, and is nil before the first.
-	read *contents
-	// again is when the files are to be read once more although nothing seems to have changed, zero for never.
-	again time.Time
-	// broken says that the last version was not good, warnings what was warned of last.
-	broken   bool
+	// state is the fingerprint of the files when they were last read.
+	state string
+	// contents has the contents that were last read, with or without errors, nil before the first read.
+	contents *contents
+	// rereadAt is the time after which the files are read again even if the fingerprint has not changed, zero for never.
+	rereadAt time.Time
+	// failed says that the last version had errors. warnings are the warnings that were last shown.
+	failed   bool
 	warnings []project.Problem
 }
 
-// begin makes the first version of the folder.
-func (s *server) begin(ctx context.Context) *watcher {
+// startWatcher returns a watcher that has built the folder's first version.
+func (s *server) startWatcher(ctx context.Context) *watcher {
 	w := &watcher{server: s}
-	now, newest := s.files.look()
-	w.seen = now
+	state, newest := s.files.fingerprint()
+	w.state = state
 	w.build(ctx, newest)
 	return w
 }
 
-// run makes a version of each save until ctx ends.
+// run builds a version after each save, until ctx ends.
 func (w *watcher) run(ctx context.Context) {
-	for sleep(ctx, lookEvery) {
-		now, newest := w.files.look()
-		if again := !w.again.IsZero() && time.Now().After(w.again); now == w.seen && !again {
+	for sleep(ctx, pollInterval) {
+		state, newest := w.files.fingerprint()
+		if reread := !w.rereadAt.IsZero() && time.Now().After(w.rereadAt); state == w.state && !reread {
 			continue
 		}
-		if now != w.seen {
-			w.seen, newest = w.settled(ctx, now, newest)
+		if state != w.state {
+			w.state, newest = w.waitUntilSettled(ctx, state, newest)
 		}
 		w.build(ctx, newest)
 	}
 }
 
-// settled waits until nothing changes any more, and answers what the folder looks like then.
-func (w *watcher) settled(ctx context.Context, now string, newest time.Time) (string, time.Time) {
-	for begun := time.Now(); time.Since(begun) < longestQuiet && sleep(ctx, quiet); {
-		next, changed := w.files.look()
-		if next == now {
+// waitUntilSettled waits until no file changes for settleTime, but at most for maxSettleTime. It returns the last
+// fingerprint, and the modification time of the newest file.
+func (w *watcher) waitUntilSettled(ctx context.Context, state string, newest time.Time) (string, time.Time) {
+	for start := time.Now(); time.Since(start) < maxSettleTime && sleep(ctx, settleTime); {
+		next, nextNewest := w.files.fingerprint()
+		if next == state {
 			break
 		}
-		now, newest = next, changed
+		state, newest = next, nextNewest
 	}
-	return now, newest
+	return state, newest
 }
 
-// sleep reports whether ctx goes on.
+// sleep waits for d or until ctx ends. It returns false if ctx has ended.
 func sleep(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -91,24 +92,24 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// build reads the folder and makes a version of it, if it is another one than before. A good one is served from then on.
-// Newest is when the youngest of its files was changed.
+// build reads the files. If their contents have changed, build compiles them, and serves the version if it has no
+// errors. newest is the modification time of the newest file.
 func (w *watcher) build(ctx context.Context, newest time.Time) {
 	start := time.Now()
-	w.again = time.Time{}
-	if start.Sub(newest) < sameTime {
-		w.again = start.Add(sameTime)
+	w.rereadAt = time.Time{}
+	if start.Sub(newest) < timestampResolution {
+		w.rereadAt = start.Add(timestampResolution)
 	}
 	c, err := w.files.read(ctx)
-	if err != nil { // it is being written, or this is the end
-		w.again = start
+	if err != nil { // a file has changed during the read, or ctx has ended
+		w.rereadAt = start
 		return
 	}
-	before := w.read
-	if before != nil && before.equal(c) {
+	previous := w.contents
+	if previous != nil && previous.equal(c) {
 		return
 	}
-	w.read = &c
+	w.contents = &c
 	result, next := project.Result{Errors: c.problems}, (*version)(nil)
 	if len(c.problems) == 0 {
 		result, next, err = w.compile(ctx, c)
@@ -120,119 +121,124 @@ func (w *watcher) build(ctx context.Context, newest time.Time) {
 		result = project.Result{Errors: []project.Problem{{Message: err.Error()}}}
 	}
 	if next == nil {
-		w.refuse(c, result.Errors)
+		w.reportErrors(c, result.Errors)
 		return
 	}
-	w.serve(before, c, append(c.warnings, result.Warnings...), next, time.Since(start))
+	w.serve(previous, c, append(c.warnings, result.Warnings...), next, time.Since(start))
 }
 
-// equal reports whether nothing of it is another.
+// equal reports whether c and other have the same content.
 func (c *contents) equal(other contents) bool {
-	return maps.EqualFunc(c.files, other.files, bytes.Equal) && maps.Equal(c.variables, other.variables) && slices.Equal(c.problems, other.problems)
+	return maps.EqualFunc(c.files, other.files, bytes.Equal) && maps.Equal(c.variables, other.variables) &&
+		slices.Equal(c.problems, other.problems)
 }
 
-// compile makes a version of contents, nil for one that has errors.
+// compile compiles contents. It returns a nil version if they have errors.
 func (s *server) compile(ctx context.Context, c contents) (project.Result, *version, error) {
-	limited, cancel := context.WithTimeoutCause(ctx, project.BuildTime, fmt.Errorf("the project takes longer than %s to compile, in which no build ends", project.BuildTime))
+	buildCtx, cancel := context.WithTimeoutCause(ctx, project.BuildTime,
+		fmt.Errorf("the project takes longer than %s to compile, in which no build ends", project.BuildTime))
 	defer cancel()
-	a, result, err := s.compiler.Compile(limited, c.files, project.Input{
-		Identity: s.identity(), Variables: c.variables, Catalogue: gateway.Catalogue{}, Verify: gateway.Verify,
+	a, result, err := s.compiler.Compile(buildCtx, c.files, project.Input{
+		Identity: s.identity(), Variables: c.variables, Catalog: gateway.Catalog{}, Verify: gateway.Verify,
 	})
 	if err != nil || a == nil {
 		return result, nil, err
 	}
-	if result.Errors = s.certify(a); len(result.Errors) > 0 {
+	if result.Errors = s.addCertificates(a); len(result.Errors) > 0 {
 		project.Locate(c.files, result.Errors)
 		return result, nil, nil
 	}
-	made, err := s.customers.bind(a)
+	created, err := s.customers.addBuckets(a)
 	if err != nil {
-		s.messages.tell("warning: %v", err)
+		s.messages.printf("warning: %v", err)
 	}
-	for _, e := range made {
-		s.introduce(e, err == nil)
+	for _, e := range created {
+		s.reportNewKey(e, err == nil)
 	}
 	return result, s.newVersion(a), nil
 }
 
-// certify gives an artifact the certificates that its routes show to upstreams, and answers a problem for each that
-// nobody has given.
-func (s *server) certify(a *project.Artifact) (problems []project.Problem) {
+// addCertificates adds to an artifact the client certificates that its routes use, and returns a problem for each missing certificate.
+func (s *server) addCertificates(a *project.Artifact) (problems []project.Problem) {
 	for _, r := range a.Routes {
-		name, option := handler.WantedCertificate(r.Handler)
+		name, option := handler.CertificateOption(r.Handler)
 		if name == "" {
 			continue
 		}
-		its, ok := s.o.Certificates[name]
+		cert, ok := s.options.Certificates[name]
 		if !ok {
 			problems = append(problems, project.Problem{
 				File: r.Source.File, Path: r.Source.Pointer + "/x-gateway-route/handler" + option,
-				Message: fmt.Sprintf("This route shows its upstream the certificate %q, and none of that name is given: --certificate NAME=CHAIN,KEY names the two files of one, in PEM.", name),
+				Message: fmt.Sprintf("This route shows its upstream the certificate %q, and none of that name is given: "+
+					"--certificate NAME=CHAIN,KEY names the two files of one, in PEM.", name),
 			})
 			continue
 		}
 		if a.Certificates == nil {
 			a.Certificates = map[string]project.ClientCertificate{}
 		}
-		a.Certificates[name] = its
+		a.Certificates[name] = cert
 	}
 	return problems
 }
 
-// introduce tells of a consumer that was made.
-func (s *server) introduce(e keyEntry, kept bool) {
+// reportNewKey reports that a consumer with a key was created. saved says that the key is in Options.KeyFile.
+func (s *server) reportNewKey(e keyEntry, saved bool) {
 	bucket := "the bucket " + e.Bucket
 	if e.Bucket == "" {
 		bucket = "the project's own bucket"
 	}
-	if s.o.KeyFile != "" && kept {
-		s.messages.tell("the consumer %s of %s has a key in %s", e.Consumer, bucket, s.o.KeyFile)
+	if s.options.KeyFile != "" && saved {
+		s.messages.printf("the consumer %s of %s has a key in %s", e.Consumer, bucket, s.options.KeyFile)
 		return
 	}
-	s.messages.tell("the consumer %s of %s has the key %s until this ends (--key-file keeps keys)", e.Consumer, bucket, e.Key)
+	s.messages.printf("the consumer %s of %s has the key %s until this ends (--key-file keeps keys)", e.Consumer, bucket,
+		e.Key)
 }
 
-// refuse tells why what was saved is not served, and what is.
-func (w *watcher) refuse(c contents, errs []project.Problem) {
-	w.broken = true
-	w.problems(c.files, errs, nil)
-	what := "nothing is served until that is mended: requests are answered with status 503"
-	if served := w.current.Load(); served != nil {
-		what = fmt.Sprintf("what was saved at %s is served on", served.since.Format(time.TimeOnly))
+// reportErrors reports why a saved change is not served, and what is served instead of it.
+func (w *watcher) reportErrors(c contents, errs []project.Problem) {
+	w.failed = true
+	w.writeProblems(c.files, errs, nil)
+	consequence := "nothing is served until that is mended: requests are answered with status 503"
+	if current := w.current.Load(); current != nil {
+		consequence = fmt.Sprintf("what was saved at %s is served on", current.builtAt.Format(time.TimeOnly))
 	} else {
-		why := refusalOf(errs)
-		w.refusal.Store(&why)
+		reason := unavailableDetail(errs)
+		w.unavailableReason.Store(&reason)
 	}
-	w.messages.tell("%s: %s", count(len(errs), "error"), what)
+	w.messages.printf("%s: %s", pluralize(len(errs), "error"), consequence)
 }
 
-// serve puts a version in the place of the one before, and says what a save has come to.
-func (w *watcher) serve(before *contents, c contents, warnings []project.Problem, next *version, took time.Duration) {
+// serve makes next the current version, and reports it.
+func (w *watcher) serve(
+	previous *contents, c contents, warnings []project.Problem, next *version, elapsed time.Duration,
+) {
 	w.current.Store(next)
 	if !slices.Equal(warnings, w.warnings) {
-		w.problems(c.files, nil, warnings)
+		w.writeProblems(c.files, nil, warnings)
 		w.warnings = warnings
 	}
-	routes, took := count(next.routes, "route"), took.Round(time.Millisecond)
+	routes, elapsed := pluralize(next.routes, "route"), elapsed.Round(time.Millisecond)
 	switch {
-	case before == nil:
-		w.messages.tell("serving %s of %s at %s", routes, w.o.Folder, w.origin)
-	case w.broken:
-		w.messages.tell("mended: serving %s (%s)", routes, took)
+	case previous == nil:
+		w.messages.printf("serving %s of %s at %s", routes, w.options.Folder, w.origin)
+	case w.failed:
+		w.messages.printf("mended: serving %s (%s)", routes, elapsed)
 	default:
-		w.messages.tell("%s: serving %s (%s)", changed(*before, c), routes, took)
+		w.messages.printf("%s: serving %s (%s)", changeSummary(*previous, c), routes, elapsed)
 	}
-	w.broken = false
+	w.failed = false
 }
 
-// problems tells what is wrong, with the lines of the files that it is about.
-func (s *server) problems(files project.Files, errs, warnings []project.Problem) {
+// writeProblems writes problems with excerpts of the files.
+func (s *server) writeProblems(files project.Files, errs, warnings []project.Problem) {
 	r := report.Report{Errors: errs, Warnings: warnings, Source: report.FromFiles(files)}
-	_ = r.Text(s.messages, s.o.ErrColour, false) // who closes stderr wants to read nothing
+	_ = r.Text(s.messages, s.options.ErrColor, false) // nobody reads a closed stderr
 }
 
-// place is where a problem is, with a colon and a space, "" for one that has none.
-func place(p project.Problem) string {
+// position returns the position of a problem, followed by a colon and a space, or "" if the problem has no position.
+func position(p project.Problem) string {
 	switch {
 	case p.File == "":
 		return ""
@@ -242,20 +248,20 @@ func place(p project.Problem) string {
 	return fmt.Sprintf("%s:%d:%d: ", p.File, p.Line, p.Column)
 }
 
-// refusalOf says to clients why nothing is served.
-func refusalOf(errs []project.Problem) string {
+// unavailableDetail returns the message for clients while no version without errors exists.
+func unavailableDetail(errs []project.Problem) string {
 	text := "The project can't be served. Mend it, and repeat the request."
 	if len(errs) > 0 {
-		text = "The project can't be served: " + output.Printable(place(errs[0])+errs[0].Message)
+		text = "The project can't be served: " + output.Printable(position(errs[0])+errs[0].Message)
 	}
 	if n := len(errs) - 1; n > 0 {
-		text += fmt.Sprintf(" And %s.", count(n, "more error"))
+		text += fmt.Sprintf(" And %s.", pluralize(n, "more error"))
 	}
 	return text
 }
 
-// changed says which file a save has changed, or how many.
-func changed(before, after contents) string {
+// changeSummary returns the name of the file that a save has changed, or the number of changed files.
+func changeSummary(before, after contents) string {
 	var names []string
 	for name, data := range after.files {
 		if old, ok := before.files[name]; !ok || !bytes.Equal(old, data) {
@@ -276,9 +282,9 @@ func changed(before, after contents) string {
 	return fmt.Sprintf("%d files have changed", len(names))
 }
 
-func count(n int, noun string) string {
+func pluralize(n int, unit string) string {
 	if n == 1 {
-		return "1 " + noun
+		return "1 " + unit
 	}
-	return fmt.Sprintf("%d %ss", n, noun)
+	return fmt.Sprintf("%d %ss", n, unit)
 }

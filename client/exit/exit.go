@@ -1,7 +1,7 @@
-// Package exit has the exit codes of the command line client, which scripts go by, as errors carry them.
+// Package exit defines the exit codes of the command line client, on which scripts depend, and attaches them to errors.
 //
-// What it is not: for programs that only developers run (internal/program), nor for `gatewright tunnel connect`, whose
-// codes docs/tunnels.md has.
+// Programs that only developers run use package internal/devmain instead. `gatewright tunnel connect` has other codes,
+// which are in docs/tunnels.md.
 package exit
 
 import (
@@ -9,54 +9,54 @@ import (
 	"errors"
 )
 
-// Code is an exit code. docs/command-line.md has them for users.
+// Code is an exit code. docs/command-line.md documents the codes for users.
 type Code int
 
-// The codes.
+// These are the codes.
 const (
 	OK Code = 0
-	// Failure is for what has no code of its own.
+	// Failure is for errors without a code of their own.
 	Failure Code = 1
-	// Usage is a command line or an environment that cannot be followed: nothing was asked of the API.
+	// Usage means that the command line or the environment is invalid, and no request was sent.
 	Usage Code = 2
-	// NotFound is an object that is not there, or that the key does not see.
+	// NotFound means that an object does not exist, or that the key has no access to it.
 	NotFound Code = 3
-	// NotAllowed is a key that is unknown, over, or that may not do it.
+	// NotAllowed means that a key is unknown or expired, or lacks a permission.
 	NotAllowed Code = 4
-	// Conflict is a state that forbids it: a name that is in use, an object that has changed since it was read.
+	// Conflict means that the current state prevents the change: a name is in use, or an object has changed since it was read.
 	Conflict Code = 5
-	// Invalid is a body, a file or a project in which something is wrong: a build that fails too.
+	// Invalid means that a body, a file or a project has errors. A failed build also has this code.
 	Invalid Code = 6
-	// TimedOut is for what takes longer than it may: it may still happen.
+	// TimedOut means that a command exceeded its time limit. Its effect may still occur.
 	TimedOut Code = 7
-	// Pending is a comparison that has found changes which nobody has made yet.
+	// Pending means that a comparison has found changes that are not applied yet.
 	Pending Code = 8
-	// Interrupted is a command that a signal has ended.
+	// Interrupted means that a signal has ended the command.
 	Interrupted Code = 130
 )
 
-// coded is an error that has its code.
-type coded struct {
+// codedError is an error with a code.
+type codedError struct {
 	error
 	code Code
 }
 
-func (c coded) Unwrap() error { return c.error }
+func (c codedError) Unwrap() error { return c.error }
 
-// With gives an error its code, nil for nil. A code that it has already stays behind the new one.
-func With(code Code, err error) error {
+// WithCode returns err with a code, nil for a nil err. The new code replaces an earlier one.
+func WithCode(code Code, err error) error {
 	if err == nil {
 		return nil
 	}
-	return coded{err, code}
+	return codedError{err, code}
 }
 
-// ErrInterrupted ends the context of a command that a signal has ended.
+// ErrInterrupted is the cancellation cause of a command's context after a signal.
 var ErrInterrupted = errors.New("interrupted")
 
-// Of is the code that an error ends a command with.
-func Of(err error) Code {
-	var c coded
+// CodeOf returns the exit code for an error.
+func CodeOf(err error) Code {
+	var c codedError
 	switch {
 	case err == nil:
 		return OK

@@ -16,59 +16,66 @@ import (
 	"github.com/gatewright/gatewright/client/exit"
 )
 
-// How a plan is applied, whatever happens to who does it.
+// This file applies a plan. If the process is killed, the next call continues.
 //
-// Each request is noted before it is sent and after it was answered (journal.go), and is the same one whenever it is sent again: by its
-// Idempotency-Key, which the API keeps for a day, and by its condition. So what is killed between the two is sent again, and makes
-// nothing twice. Of a deletion, which has no such key, one that finds nothing is done.
+// The journal records each request before it is sent and after its response (journal.go). A request whose response is
+// missing is sent again, with the same condition and the same Idempotency-Key, which the API keeps for a day. So no
+// object is created twice. Deletions have no Idempotency-Key: a deletion of an object that no longer exists counts as
+// done.
 //
-// A change whose condition does not hold any more ends it: nothing after it is made. It is told what has moved, and by whom.
+// If the condition of a change is no longer true, Apply stops before this change. The error says what has changed, and
+// who has changed it.
 
-// KeptFor is how long the API answers a request that is sent again as it did the first time (contract 9), less an hour for clocks that
-// differ.
-const KeptFor = 23 * time.Hour
+// IdempotencyKeyLifetime is how long a request can be repeated with its Idempotency-Key. The API keeps the key for an
+// hour longer (contract 9), to allow for clock skew.
+const IdempotencyKeyLifetime = 23 * time.Hour
 
-// pollEvery is how often it is asked how a deletion goes on.
-const pollEvery = time.Second
+// pollInterval is the interval at which Apply polls a deletion that is still in progress.
+const pollInterval = time.Second
 
-// Applying says how a plan is applied.
-type Applying struct {
-	// Path is the plan's file, beside which it is kept how far it is; "" for a plan that is in none.
+// ApplyOptions are the options of Apply.
+type ApplyOptions struct {
+	// Path is the plan's file, "" for a plan without a file. The journal is stored next to this file.
 	Path   string
 	Getenv func(string) string
 	Now    func() time.Time
-	// Sleep waits between questions, and Told is told of each change that is made, and of how many.
-	Sleep func(context.Context, time.Duration) error
-	Told  func(n, of int, c Change)
-	// Installation is where it is asked for.
+	// Sleep waits between two polls. OnChange is called after each change. n is the number of the change, from 1, and
+	// total is the number of all changes.
+	Sleep    func(context.Context, time.Duration) error
+	OnChange func(n, total int, c Change)
+	// Installation is the address of the installation to which the plan is applied.
 	Installation string
 }
 
-// Applied is how it went.
-type Applied struct {
-	Made   int `json:"made"`
-	Before int `json:"madeBefore"`
+// ApplyResult is the result of Apply. Applied counts the changes of this call, and AppliedBefore those of earlier calls.
+type ApplyResult struct {
+	Applied       int `json:"made"`
+	AppliedBefore int `json:"madeBefore"`
 }
 
-// applier applies.
+// applier holds the state of one call of Apply.
 type applier struct {
 	*state
 	plan    *Plan
-	o       Applying
+	options ApplyOptions
 	journal *journal
 }
 
-// Apply makes the changes of a plan, one after the other, and goes on where it was ended before.
-func Apply(ctx context.Context, api API, p *Plan, o Applying) (result Applied, err error) {
+// Apply makes the changes of a plan in order. It continues where an earlier call has stopped.
+func Apply(ctx context.Context, api API, p *Plan, o ApplyOptions) (result ApplyResult, err error) {
 	account, err := api.Account(ctx)
 	if err != nil {
 		return result, err
 	}
 	if p.Installation != o.Installation || p.Account != account {
-		return result, usage("the plan is of the account %s of %s, and this one is %s of %s: choose the other by --profile, or plan again", p.Account, p.Installation, account, o.Installation)
+		return result, usageError("the plan is of the account %s of %s, and this one is %s of %s: choose the other by "+
+			"--profile, or plan again", p.Account, p.Installation, account, o.Installation)
 	}
-	a := &applier{state: &state{api: api, account: account, told: map[*Kind]bool{}}, plan: p, o: o, journal: &journal{ids: map[string]string{}}}
-	if a.kinds, err = fieldsOfAll(Kinds()); err != nil {
+	a := &applier{
+		state: &state{api: api, account: account, etagsComputable: map[*Kind]bool{}}, plan: p, options: o,
+		journal: &journal{ids: map[string]string{}},
+	}
+	if a.fieldsByKind, err = fieldsByKind(Kinds()); err != nil {
 		return result, err
 	}
 	if o.Path != "" {
@@ -77,178 +84,182 @@ func Apply(ctx context.Context, api API, p *Plan, o Applying) (result Applied, e
 		}
 	}
 	defer func() { err = errors.Join(err, a.journal.close()) }()
-	result.Before = a.journal.done
+	result.AppliedBefore = a.journal.completed
 	secrets, err := a.secrets()
 	if err != nil {
 		return result, err
 	}
-	for i := a.journal.done; i < len(p.Changes); i++ {
-		if err := a.one(ctx, i, secrets[i]); err != nil {
+	for i := a.journal.completed; i < len(p.Changes); i++ {
+		if err := a.applyChange(ctx, i, secrets[i]); err != nil {
 			return result, err
 		}
-		result.Made++
-		if o.Told != nil {
-			o.Told(i+1, len(p.Changes), p.Changes[i])
+		result.Applied++
+		if o.OnChange != nil {
+			o.OnChange(i+1, len(p.Changes), p.Changes[i])
 		}
 	}
 	return result, nil
 }
 
-// secrets reads those of all changes that are left, before the first is made.
+// secrets reads the secrets of all remaining changes, by the index of the change and the name of the argument. Apply
+// calls it before the first change.
 func (a *applier) secrets() (map[int]map[string]string, error) {
-	found := map[int]map[string]string{}
-	for i := a.journal.done; i < len(a.plan.Changes); i++ {
-		for name, from := range a.plan.Changes[i].Secrets {
-			value, err := from.Value(a.o.Getenv)
+	secrets := map[int]map[string]string{}
+	for i := a.journal.completed; i < len(a.plan.Changes); i++ {
+		for name, ref := range a.plan.Changes[i].Secrets {
+			value, err := ref.Value(a.options.Getenv)
 			if err != nil {
-				return nil, usage("%s of the %s %s: %w", name, a.plan.Changes[i].Kind, strings.Join(a.plan.Changes[i].Name, " "), err)
+				return nil, usageError("%s of the %s %s: %w", name, a.plan.Changes[i].Kind,
+					strings.Join(a.plan.Changes[i].Name, " "), err)
 			}
-			if found[i] == nil {
-				found[i] = map[string]string{}
+			if secrets[i] == nil {
+				secrets[i] = map[string]string{}
 			}
-			found[i][name] = value
+			secrets[i][name] = value
 		}
 	}
-	return found, nil
+	return secrets, nil
 }
 
-// one makes a change.
-func (a *applier) one(ctx context.Context, i int, secrets map[string]string) error {
-	c, again := &a.plan.Changes[i], a.journal.begun != nil
-	about := fmt.Sprintf("%s the %s %s", c.Do, c.Kind, strings.Join(c.Name, " "))
-	if again && c.Do == Create && a.o.Now().Sub(*a.journal.begun) > KeptFor {
-		return exit.With(exit.Conflict, fmt.Errorf("%s: it was begun more than a day ago, and whether it was made is not known any more: plan again", about))
+// applyChange makes the change with index i.
+func (a *applier) applyChange(ctx context.Context, i int, secrets map[string]string) error {
+	c, resumed := &a.plan.Changes[i], a.journal.startedAt != nil
+	description := fmt.Sprintf("%s the %s %s", c.Action, c.Kind, strings.Join(c.Name, " "))
+	if resumed && c.Action == Create && a.options.Now().Sub(*a.journal.startedAt) > IdempotencyKeyLifetime {
+		return exit.WithCode(exit.Conflict, fmt.Errorf("%s: it was begun more than a day ago, and whether it was made is "+
+			"not known any more: plan again", description))
 	}
 	arguments, err := a.arguments(c)
 	if err != nil {
-		return fmt.Errorf("%s: %w", about, err)
+		return fmt.Errorf("%s: %w", description, err)
 	}
 	for name, value := range secrets {
 		arguments[name] = value
 	}
-	if err := a.journal.begin(i+1, a.o.Now()); err != nil {
+	if err := a.journal.begin(i+1, a.options.Now()); err != nil {
 		return err
 	}
-	answer, err := a.ask(ctx, c.Operation, arguments)
+	resp, err := a.call(ctx, c.Operation, arguments)
 	if err != nil {
-		if done, wrong := a.refused(ctx, i, err, again); !done {
-			return a.left(about, i, wrong)
+		if done, reason := a.handleRefusal(ctx, i, err, resumed); !done {
+			return a.withProgress(description, i, reason)
 		}
 	}
 	id := c.ID
-	if answer != nil {
-		if c.Do == Create {
-			id = a.idOf(c, answer.Body)
+	if resp != nil {
+		if c.Action == Create {
+			id = a.createdID(c, resp.Body)
 		}
-		if err := a.await(ctx, c, arguments, answer.Body); err != nil {
-			return a.left(about, i, err)
+		if err := a.waitForDeletion(ctx, c, arguments, resp.Body); err != nil {
+			return a.withProgress(description, i, err)
 		}
 	}
 	return a.journal.finish(i+1, c.Key, id)
 }
 
-// left says how far it is, where it ends before its end.
-func (a *applier) left(about string, i int, err error) error {
-	if _, moved := errors.AsType[*MovedError](err); moved {
+// withProgress adds to an error how many changes were made and how to continue.
+func (a *applier) withProgress(description string, i int, err error) error {
+	if _, isConflict := errors.AsType[*ConflictError](err); isConflict {
 		return err
 	}
-	on := "plan again"
-	if a.o.Path != "" {
-		on = "the same command goes on from there"
+	hint := "plan again"
+	if a.options.Path != "" {
+		hint = "the same command goes on from there"
 	}
-	return fmt.Errorf("%s: %w\n%d of %d changes are made; %s", about, err, i, len(a.plan.Changes), on)
+	return fmt.Errorf("%s: %w\n%d of %d changes are made; %s", description, err, i, len(a.plan.Changes), hint)
 }
 
-// arguments are those of a change, with the ids of what was made before it.
+// arguments returns the arguments of a change. It inserts the IDs of objects that earlier changes have created.
 func (a *applier) arguments(c *Change) (map[string]any, error) {
 	arguments := map[string]any{}
 	for name, value := range c.Arguments {
 		arguments[name] = value
 	}
-	for _, need := range c.Needs {
+	for _, idArgument := range c.IDArguments {
 		var ids []string
-		for _, of := range need.Of {
-			id, known := strings.CutPrefix(of, "=")
-			if !known {
-				if id = a.journal.ids[of]; id == "" {
+		for _, key := range idArgument.Keys {
+			id, ok := strings.CutPrefix(key, "=")
+			if !ok {
+				if id = a.journal.ids[key]; id == "" {
 					return nil, errors.New("it needs what an earlier change makes, whose id is not known: plan again")
 				}
 			}
 			ids = append(ids, id)
 		}
-		if arguments[need.Argument] = any(ids); !need.List {
-			arguments[need.Argument] = ids[0]
+		if arguments[idArgument.Argument] = any(ids); !idArgument.IsList {
+			arguments[idArgument.Argument] = ids[0]
 		}
 	}
 	if c.IfMatch != "" {
 		arguments["ifMatch"] = c.IfMatch
 	}
-	if c.Try != "" {
-		arguments["idempotencyKey"] = c.Try
+	if c.IdempotencyKey != "" {
+		arguments["idempotencyKey"] = c.IdempotencyKey
 	}
 	return arguments, nil
 }
 
-// idOf is the id of what was made, "" where its name is its id.
-func (a *applier) idOf(c *Change, body []byte) string {
+// createdID returns the ID of the created object from the response, "" if objects of this kind have no ID other than their name.
+func (a *applier) createdID(c *Change, body []byte) string {
 	var members map[string]Value
 	_ = json.Unmarshal(body, &members)
-	for _, k := range all(Kinds()) {
+	for _, k := range flatten(Kinds()) {
 		if k.Create == c.Operation {
-			if id := textOf(members[k.Made]); id != "" {
+			if id := stringValue(members[k.CreatedID]); id != "" {
 				return id
 			}
-			return textOf(members[k.ID])
+			return stringValue(members[k.ID])
 		}
 	}
 	return ""
 }
 
-// kind is that of a change.
+// kind returns the kind of the object that a change is about.
 func (a *applier) kind(c *Change) *Kind {
-	for k := range a.kinds {
-		if slices.Contains([]string{k.Create, k.Update, k.Delete}, c.Operation) || k.Apart != nil && k.Apart.Write == c.Operation {
+	for k := range a.fieldsByKind {
+		if slices.Contains([]string{k.Create, k.Update, k.Delete}, c.Operation) || k.Separate != nil &&
+			k.Separate.Write == c.Operation {
 			return k
 		}
 	}
 	return nil
 }
 
-// await waits for the end of a deletion that goes on.
-func (a *applier) await(ctx context.Context, c *Change, arguments map[string]any, body []byte) error {
+// waitForDeletion waits until a deletion that continues in the background has ended.
+func (a *applier) waitForDeletion(ctx context.Context, c *Change, arguments map[string]any, body []byte) error {
 	k := a.kind(c)
-	if c.Do != Delete || k.Awaits == "" {
+	if c.Action != Delete || k.StatusOperation == "" {
 		return nil
 	}
 	for {
 		if len(bytes.TrimSpace(body)) == 0 {
-			return nil // it is done
+			return nil // the deletion is done
 		}
-		id, done, err := call.Ended(body)
+		id, done, err := call.OperationStatus(body)
 		if err != nil || done {
 			return err
 		}
-		if err := a.o.Sleep(ctx, pollEvery); err != nil {
+		if err := a.options.Sleep(ctx, pollInterval); err != nil {
 			return fmt.Errorf("wait for the operation %s, which goes on: %w", id, err)
 		}
-		asked := maps.Clone(arguments)
-		asked["operationId"] = id
-		answer, err := a.ask(ctx, k.Awaits, asked)
+		statusArguments := maps.Clone(arguments)
+		statusArguments["operationId"] = id
+		resp, err := a.call(ctx, k.StatusOperation, statusArguments)
 		if err != nil {
 			return err
 		}
-		body = answer.Body
+		body = resp.Body
 	}
 }
 
-// seen is the object of a change as it is asked for: its arguments are those of all above it too.
-func (a *applier) seen(c *Change) *seen {
+// remoteObject returns the object of a change with its parents, from which the arguments of operations are derived.
+func (a *applier) remoteObject(c *Change) *remoteObject {
 	k := a.kind(c)
-	o := &seen{kind: k, name: c.Name[len(c.Name)-1], id: c.ID, fields: c.Before}
+	o := &remoteObject{kind: k, name: c.Name[len(c.Name)-1], id: c.ID, fields: c.Before}
 	if o.id == "" {
 		o.id = a.journal.ids[c.Key]
 	}
-	above := &seen{}
+	parent := &remoteObject{}
 	parents := []*Kind{}
 	for p := k.parent; p != nil; p = p.parent {
 		parents = append([]*Kind{p}, parents...)
@@ -256,105 +267,109 @@ func (a *applier) seen(c *Change) *seen {
 	ids, _ := a.arguments(c)
 	for i, p := range parents {
 		id := ""
-		switch given := ids[p.Argument].(type) {
+		switch argument := ids[p.Argument].(type) {
 		case string:
-			id = given
+			id = argument
 		case Value:
-			id = textOf(given)
+			id = stringValue(argument)
 		}
-		above = &seen{kind: p, name: c.Name[i], id: id, parent: above}
+		parent = &remoteObject{kind: p, name: c.Name[i], id: id, parent: parent}
 	}
-	o.parent = above
+	o.parent = parent
 	return o
 }
 
-// refused decides about a change that the API refuses: done is one that is made all the same, since an answer was lost.
-func (a *applier) refused(ctx context.Context, i int, err error, again bool) (done bool, wrong error) {
+// handleRefusal handles an error of the API for a change. done reports that the change has nevertheless been made: an
+// earlier response was lost. If done is false, reason is the error for the user.
+func (a *applier) handleRefusal(ctx context.Context, i int, err error, resumed bool) (done bool, reason error) {
 	c := &a.plan.Changes[i]
-	problem, is := errors.AsType[*call.Problem](err)
+	problem, ok := errors.AsType[*call.Problem](err)
 	const preconditionFailed = 412
 	switch {
-	case !is:
+	case !ok:
 		return false, err
-	case notThere(err) && c.Do == Delete:
-		return a.went(ctx, c, again)
-	case c.Do == Create:
-		return false, a.unmade(ctx, c, problem.Status, err)
-	case problem.Status != preconditionFailed && !notThere(err) || c.IfMatch == "":
+	case isNotFound(err) && c.Action == Delete:
+		return a.confirmDeleted(ctx, c, resumed)
+	case c.Action == Create:
+		return false, a.createError(ctx, c, problem.Status, err)
+	case problem.Status != preconditionFailed && !isNotFound(err) || c.IfMatch == "":
 		return false, err
 	}
-	fresh, wrong := a.fresh(ctx, c)
-	gone := notThere(wrong)
+	current, reason := a.fetchCurrent(ctx, c)
+	missing := isNotFound(reason)
 	switch {
-	case gone && c.Do == Delete:
-		return a.went(ctx, c, again)
-	case wrong != nil && !gone:
-		return false, errors.Join(err, wrong)
-	case !gone && c.Do == Update && again && a.asPlanned(c, fresh):
+	case missing && c.Action == Delete:
+		return a.confirmDeleted(ctx, c, resumed)
+	case reason != nil && !missing:
+		return false, errors.Join(err, reason)
+	case !missing && c.Action == Update && resumed && a.matchesPlan(c, current):
 		return true, nil
-	case !gone && c.Do == Delete && a.released(i) && len(a.differing(c, fresh)) == 0:
-		return a.deleted(ctx, c, fresh)
+	case !missing && c.Action == Delete && a.released(i) && len(a.changedFields(c, current)) == 0:
+		return a.deleteCurrent(ctx, c, current)
 	}
-	return false, a.moved(ctx, c, fresh)
+	return false, a.conflictError(ctx, c, current)
 }
 
-// unmade is the error of an object that is not made: of one whose name another has by now, or whose place is gone, that somebody has
-// changed the account since it was planned, and that to repeat it makes nothing.
-func (a *applier) unmade(ctx context.Context, c *Change, status int, err error) error {
+// createError returns the error for an object that could not be created. If another object has the name now, or if the
+// parent no longer exists, the error is a ConflictError: the account has changed since the plan was made.
+func (a *applier) createError(ctx context.Context, c *Change, status int, err error) error {
 	switch status {
-	case http.StatusNotFound, http.StatusConflict, http.StatusUnprocessableEntity: // by which the API refuses a project's name
+	// The API returns 422 for a project whose name is in use.
+	case http.StatusNotFound, http.StatusConflict, http.StatusUnprocessableEntity:
 	default:
 		return err
 	}
-	another, looked := a.named(ctx, a.seen(c))
+	existing, lookupErr := a.findByName(ctx, a.remoteObject(c))
 	switch {
-	case notThere(looked):
+	case isNotFound(lookupErr):
 		k, name := a.kind(c).parent, c.Name[:len(c.Name)-1]
-		for k.Create == "" && k.parent != nil { // a branch is there as its project is
+		for k.Create == "" && k.parent != nil { // a branch has no Create: it exists as long as its project
 			k, name = k.parent, name[:len(name)-1]
 		}
-		return a.moved(ctx, &Change{Do: Update, Kind: k.One, Name: name}, nil)
-	case looked != nil || another == nil:
+		return a.conflictError(ctx, &Change{Action: Update, Kind: k.Singular, Name: name}, nil)
+	case lookupErr != nil || existing == nil:
 		return err
 	}
-	return a.moved(ctx, c, another)
+	return a.conflictError(ctx, c, existing)
 }
 
-// went decides about a deletion that finds nothing. It is done, but where another object has the name by now, whose id is another: who
-// made that wants it to be there. Where the deletion was sent before, that one came after it.
-func (a *applier) went(ctx context.Context, c *Change, again bool) (done bool, err error) {
+// confirmDeleted handles a deletion of an object that does not exist. The deletion counts as done, unless another
+// object with another ID has the name now: someone has created it since the plan was made. If the deletion was already
+// sent by an earlier call, the other object was created after the deletion, which then counts as done, too.
+func (a *applier) confirmDeleted(ctx context.Context, c *Change, resumed bool) (done bool, err error) {
 	k := a.kind(c)
-	if again || k.ID == k.Key {
+	if resumed || k.ID == k.Key {
 		return true, nil
 	}
-	another, err := a.named(ctx, a.seen(c))
+	existing, err := a.findByName(ctx, a.remoteObject(c))
 	switch {
-	case notThere(err): // what it was in is gone too
+	case isNotFound(err): // the parent no longer exists, either
 		return true, nil
 	case err != nil:
 		return false, err
-	case another == nil || another.id == c.ID:
+	case existing == nil || existing.id == c.ID:
 		return true, nil
 	}
-	return false, a.moved(ctx, c, another)
+	return false, a.conflictError(ctx, c, existing)
 }
 
-// fresh is what a change is about, as it is now.
-func (a *applier) fresh(ctx context.Context, c *Change) (*seen, error) {
-	o := a.seen(c)
-	if k := a.kind(c); k.Apart == nil || k.Apart.Write != c.Operation {
-		return a.now(ctx, o)
+// fetchCurrent reads the current state of the object of a change.
+func (a *applier) fetchCurrent(ctx context.Context, c *Change) (*remoteObject, error) {
+	o := a.remoteObject(c)
+	if k := a.kind(c); k.Separate == nil || k.Separate.Write != c.Operation {
+		return a.fetch(ctx, o)
 	}
-	value, _, err := a.apart(ctx, o)
-	o.fields = map[string]Value{o.kind.Apart.Field: value}
+	value, _, err := a.readSeparate(ctx, o)
+	o.fields = map[string]Value{o.kind.Separate.Field: value}
 	return o, err
 }
 
-// asPlanned reports whether an object is as a change makes it: one that was sent before, and whose answer was lost.
-func (a *applier) asPlanned(c *Change, now *seen) bool {
+// matchesPlan reports whether an object already has the values of a change. In this case, the change was made before,
+// and its response was lost.
+func (a *applier) matchesPlan(c *Change, current *remoteObject) bool {
 	for _, f := range c.Fields {
-		field := a.kinds[now.kind].all[f.Name]
-		if f.Secret || field == nil || !now.kind.same(field, f.After, now.fields[f.Name]) {
+		field := a.fieldsByKind[current.kind].byName[f.Name]
+		if f.Secret || field == nil || !current.kind.equalValues(field, f.After, current.fields[f.Name]) {
 			return false
 		}
 	}

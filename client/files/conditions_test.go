@@ -11,8 +11,8 @@ import (
 	"github.com/gatewright/gatewright/client/files"
 )
 
-// things are the objects of a kind.
-func (f *fake) things(member string) (all []*thing) {
+// objectsOf returns the objects of a kind.
+func (f *fakeAPI) objectsOf(member string) (all []*fakeObject) {
 	for _, o := range f.objects {
 		if o.kind.Member == member {
 			all = append(all, o)
@@ -21,148 +21,170 @@ func (f *fake) things(member string) (all []*thing) {
 	return all
 }
 
-// TestServicesOfATunnelAreThoseOfThePlan: they have operations and an ETag of their own.
-func TestServicesOfATunnelAreThoseOfThePlan(t *testing.T) {
+// TestChangedTunnelServicesStopApply changes the services of a tunnel after the plan was made. Services have operations
+// and an ETag of their own.
+func TestChangedTunnelServicesStopApply(t *testing.T) {
 	t.Parallel()
-	f := newFake(t, "a")
-	applied(t, f, before)
-	p := compared(t, f, strings.Replace(before, "http://localhost:1", "http://localhost:2", 1), files.Options{})
+	f := newFakeAPI(t, "a")
+	mustApply(t, f, beforeYAML)
+	p := mustCompare(t, f, strings.Replace(beforeYAML, "http://localhost:1", "http://localhost:2", 1), files.Options{})
 	others := json.RawMessage(`[{"name":"stock-box","endpoint":"http://localhost:3","configurations":[]}]`)
-	f.things("tunnels")[0].apart, f.done = others, nil
-	_, err := files.Apply(t.Context(), f, p, applying(f, ""))
-	if exit.Of(err) != exit.Conflict || len(f.done) > 0 || string(f.things("tunnels")[0].apart) != string(others) {
-		t.Fatalf("it ends with %v, has made %v, and the services are %s", err, f.done, f.things("tunnels")[0].apart)
+	f.objectsOf("tunnels")[0].separate, f.changes = others, nil
+	_, err := files.Apply(t.Context(), f, p, applyOptions(f, ""))
+	if exit.CodeOf(err) != exit.Conflict || len(f.changes) > 0 ||
+		string(f.objectsOf("tunnels")[0].separate) != string(others) {
+		t.Fatalf("Apply() error = %v after the changes %v, services = %s, want code %d after none, and %s",
+			err, f.changes, f.objectsOf("tunnels")[0].separate, exit.Conflict, others)
 	}
 	for _, text := range []string{"tunnel office", "localhost:1", "localhost:3"} {
 		if !strings.Contains(err.Error(), text) {
-			t.Errorf("it does not say %s: %v", text, err)
+			t.Errorf("Apply() error = %v, want %s in it", err, text)
 		}
 	}
 }
 
-// TestObjectThatChangesWhileItIsComparedIsPlannedAsItIsThen: between the list that has it and the read that tells its ETag somebody does half of what
-// the files want. The plan has the other half alone.
-func TestObjectThatChangesWhileItIsComparedIsPlannedAsItIsThen(t *testing.T) {
+// TestCompareUsesObjectReadLast makes one of two planned changes after the list was read and before the read that
+// returns the ETag. The plan must only have the other change.
+func TestCompareUsesObjectReadLast(t *testing.T) {
 	t.Parallel()
-	f := newFake(t, "a")
-	applied(t, f, before)
-	f.fails = func(_ int, after bool) error {
-		if !after && f.asked[len(f.asked)-1] == "ApiKeyConsumersService_read" {
-			f.find(f.things("consumers")[0].kind, "/bucketName=partners", "ada").fields["tags"] = json.RawMessage(`{"plan":"gold"}`)
+	f := newFakeAPI(t, "a")
+	mustApply(t, f, beforeYAML)
+	f.onCall = func(_ int, after bool) error {
+		if !after && f.calls[len(f.calls)-1] == "ApiKeyConsumersService_read" {
+			f.find(f.objectsOf("consumers")[0].kind, "/bucketName=partners",
+				"ada").fields["tags"] = json.RawMessage(`{"plan":"gold"}`)
 		}
 		return nil
 	}
-	p := compared(t, f, "keyBuckets: [{name: partners, consumers: [{name: ada, description: d, tags: {plan: gold}}]}]", files.Options{})
-	if len(p.Changes) != 1 || len(p.Changes[0].Fields) != 1 || p.Changes[0].Fields[0].Name != "description" || string(p.Changes[0].Before["tags"]) != `{"plan":"gold"}` {
-		t.Fatalf("the plan is %+v", p.Changes)
+	p := mustCompare(t, f, "keyBuckets: [{name: partners, consumers: [{name: ada, description: d, tags: {plan: gold}}]}]",
+		files.Options{})
+	if len(p.Changes) != 1 || len(p.Changes[0].Fields) != 1 || p.Changes[0].Fields[0].Name != "description" ||
+		string(p.Changes[0].Before["tags"]) != `{"plan":"gold"}` {
+		t.Fatalf("Compare() = %+v, want one change of the description, with the tags that were read last", p.Changes)
 	}
-	if _, err := files.Apply(t.Context(), f, p, applying(f, "")); err != nil {
+	if _, err := files.Apply(t.Context(), f, p, applyOptions(f, "")); err != nil {
 		t.Error(err)
 	}
 }
 
-// ofAnother is an installation that is asked with a key of another account.
-type ofAnother struct{ *fake }
+// otherAccountAPI is an API client whose key belongs to another account.
+type otherAccountAPI struct{ *fakeAPI }
 
-func (ofAnother) Account(context.Context) (string, error) { return "another", nil }
+func (otherAccountAPI) Account(context.Context) (string, error) { return "another", nil }
 
-func TestPlanIsAppliedToItsAccountAlone(t *testing.T) {
+func TestPlanOfOtherAccountIsRefused(t *testing.T) {
 	t.Parallel()
-	f := newFake(t, "a")
-	p := compared(t, f, before, files.Options{})
-	_, err := files.Apply(t.Context(), ofAnother{f}, p, applying(f, ""))
-	if exit.Of(err) != exit.Usage || len(f.done) > 0 || !strings.Contains(err.Error(), "demo") || !strings.Contains(err.Error(), "another") {
-		t.Errorf("it ends with %v, and has made %v", err, f.done)
+	f := newFakeAPI(t, "a")
+	p := mustCompare(t, f, beforeYAML, files.Options{})
+	_, err := files.Apply(t.Context(), otherAccountAPI{f}, p, applyOptions(f, ""))
+	if exit.CodeOf(err) != exit.Usage || len(f.changes) > 0 || !strings.Contains(err.Error(), "demo") ||
+		!strings.Contains(err.Error(), "another") {
+		t.Errorf("Apply() to another account: error = %v after the changes %v, want code %d and both accounts after none",
+			err, f.changes, exit.Usage)
 	}
 }
 
-// TestWhatNamesOthersIsDeletedBeforeThem: the API lets no plan go that a subscription is to.
-func TestWhatNamesOthersIsDeletedBeforeThem(t *testing.T) {
+// TestSubscriptionIsDeletedBeforePlan checks the order of changes: the API refuses to delete a plan that has a subscription.
+func TestSubscriptionIsDeletedBeforePlan(t *testing.T) {
 	t.Parallel()
-	f := newFake(t, "a")
-	applied(t, f, strings.NewReplacer("plans: [", `plans: [{planExternalId: old, label: Old, meters: {}}, `, "planExternalIds: [pro]", "planExternalIds: [old]").Replace(whole))
-	p := compared(t, f, "meteringBuckets: [{name: sold, complete: [plans, subscriptions], plans: [{planExternalId: pro, label: Pro}]}]", files.Options{Prune: true})
+	f := newFakeAPI(t, "a")
+	mustApply(t, f, strings.NewReplacer("plans: [", `plans: [{planExternalId: old, label: Old, meters: {}}, `,
+		"planExternalIds: [pro]", "planExternalIds: [old]").Replace(fullYAML))
+	p := mustCompare(t, f, "meteringBuckets: [{name: sold, complete: [plans, subscriptions], plans: [{planExternalId: "+
+		"pro, label: Pro}]}]", files.Options{Prune: true})
 	if len(p.Changes) != 2 || p.Changes[0].Kind != "subscription" || p.Changes[1].Kind != "plan" {
-		t.Errorf("the plan is %+v", p.Changes)
+		t.Errorf("Compare() = %+v, want a change of the subscription, then of the plan", p.Changes)
 	}
 }
 
-// slow is an installation that deletes tunnels for a while, and then says how that has ended.
-type slow struct {
-	*fake
+// slowAPI is an installation that deletes tunnels in the background. The first poll returns the result of the deletion.
+type slowAPI struct {
+	*fakeAPI
 	status string
-	asked  int
+	polls  int
 }
 
-func (s *slow) Named(ctx context.Context, name string, arguments map[string]any) (*call.Answer, error) {
+func (s *slowAPI) Call(ctx context.Context, name string, arguments map[string]any) (*call.Response, error) {
 	switch name {
 	case "TunnelService_getProvisioningStatus":
-		s.asked++
+		s.polls++
 		return ok(map[string]any{"id": "op", "status": s.status, "message": "the relay says no"}), nil
 	case "TunnelService_delete":
-		if _, err := s.fake.Named(ctx, name, arguments); err != nil {
+		if _, err := s.fakeAPI.Call(ctx, name, arguments); err != nil {
 			return nil, err
 		}
 		return ok(map[string]any{"id": "op", "status": "in-progress"}), nil
 	}
-	return s.fake.Named(ctx, name, arguments)
+	return s.fakeAPI.Call(ctx, name, arguments)
 }
 
-// TestDeletionIsAwaited: what comes after it is made once it is done, and one that has failed ends the apply.
-func TestDeletionIsAwaited(t *testing.T) {
+// TestApplyWaitsForDeletion checks that the next change is made after the deletion has ended, and that a failed
+// deletion stops the apply.
+func TestApplyWaitsForDeletion(t *testing.T) {
 	t.Parallel()
-	for status, says := range map[string]string{"success": "", "error": "the relay says no"} {
-		f := newFake(t, "a")
-		applied(t, f, "tunnels: [{name: first}, {name: second}]")
-		p := compared(t, f, "complete: [tunnels]", files.Options{Prune: true})
-		s := &slow{fake: f, status: status}
-		done, err := files.Apply(t.Context(), s, p, applying(f, ""))
-		if says == "" && (err != nil || done.Made != 2 || s.asked != 2) {
-			t.Errorf("%+v are made, and it ends with %v after %d questions", done, err, s.asked)
+	for status, wantErr := range map[string]string{"success": "", "error": "the relay says no"} {
+		f := newFakeAPI(t, "a")
+		mustApply(t, f, "tunnels: [{name: first}, {name: second}]")
+		p := mustCompare(t, f, "complete: [tunnels]", files.Options{Prune: true})
+		s := &slowAPI{fakeAPI: f, status: status}
+		result, err := files.Apply(t.Context(), s, p, applyOptions(f, ""))
+		if wantErr == "" && (err != nil || result.Applied != 2 || s.polls != 2) {
+			t.Errorf("Apply() of slow deletions = %+v, %v after %d polls, want 2 applied after 2", result, err, s.polls)
 		}
-		if says != "" && (err == nil || !strings.Contains(err.Error(), says) || done.Made != 0 || len(f.things("tunnels")) != 1) {
-			t.Errorf("%+v are made, and it ends with %v", done, err)
+		if wantErr != "" && (err == nil || !strings.Contains(err.Error(), wantErr) || result.Applied != 0 ||
+			len(f.objectsOf("tunnels")) != 1) {
+			t.Errorf("Apply() of a failing deletion = %+v, %v with %d tunnels left, want 0 applied, %q, and 1 left",
+				result, err, len(f.objectsOf("tunnels")), wantErr)
 		}
 	}
 }
 
-// TestPlanIsDeletedWithItsSubscription: that goes first, and the API then tells of the plan that it has none, by another ETag. What somebody else has
-// changed of it ends it all the same.
-func TestPlanIsDeletedWithItsSubscription(t *testing.T) {
+// TestMeteringPlanIsDeletedAfterSubscription deletes or moves the subscription before the plan. This changes the plan's
+// ETag, but must not stop the apply. Another change of the plan must stop it.
+func TestMeteringPlanIsDeletedAfterSubscription(t *testing.T) {
 	t.Parallel()
 	const (
-		pro   = "meteringBuckets: [{name: a, complete: [plans, subscriptions], plans: [{planExternalId: pro, label: P, meters: {r: {label: R, max: 1}}}"
-		gold  = ", {planExternalId: gold, label: P, meters: {r: {label: R, max: 1}}}]"
-		one   = ", subscriptions: [{subscriptionExternalId: s, customerExternalId: c, customerKey: k, planExternalIds: [gold], region: us-east1, renewalStrategy: monthly, status: active, type: periodic}]}]"
-		moved = ", subscriptions: [{subscriptionExternalId: s, planExternalIds: [pro]}]}]"
-		none  = "]}]"
+		pro = "meteringBuckets: [{name: a, complete: [plans, subscriptions], plans: [{planExternalId: pro, " +
+			"label: P, meters: {r: {label: R, max: 1}}}"
+		gold         = ", {planExternalId: gold, label: P, meters: {r: {label: R, max: 1}}}]"
+		subscription = ", subscriptions: [{subscriptionExternalId: s, customerExternalId: c, customerKey: k, " +
+			"planExternalIds: [gold], region: us-east1, renewalStrategy: monthly, status: active, type: periodic}]}]"
+		movedSubscription = ", subscriptions: [{subscriptionExternalId: s, planExternalIds: [pro]}]}]"
+		closing           = "]}]"
 	)
 	first := newProduct(t)
-	plan := func(p *product, text string) *files.Plan {
+	plan := func(p *testProduct, text string) *files.Plan {
 		t.Helper()
-		made, err := p.compared(written(t, text), true)
+		planned, err := p.compare(writeTemp(t, text), true)
 		if err != nil {
-			t.Fatal(told(err))
+			t.Fatal(errorText(err))
 		}
-		return made
+		return planned
 	}
-	if err := first.applied(plan(first, pro+gold+one), ""); err != nil {
+	if err := first.apply(plan(first, pro+gold+subscription), ""); err != nil {
 		t.Fatal(err)
 	}
-	for name, after := range map[string]string{"with it": pro + none, "and it has another": pro + "]" + moved} {
-		for _, changes := range []bool{false, true} {
-			p := first.copied(t)
-			made := plan(p, after)
-			if changes {
-				c := made.Changes[len(made.Changes)-1]
-				p.ask("MeteringPlansService_update", map[string]any{"bucketId": text(c.Arguments["bucketId"]), "planId": c.ID, "label": "Q"})
+	for name, after := range map[string]string{
+		"subscription deleted":           pro + closing,
+		"subscription with another plan": pro + "]" + movedSubscription,
+	} {
+		for _, modified := range []bool{false, true} {
+			p := first.clone(t)
+			planned := plan(p, after)
+			if modified {
+				c := planned.Changes[len(planned.Changes)-1]
+				p.call("MeteringPlansService_update", map[string]any{
+					"bucketId": stringOf(c.Arguments["bucketId"]), "planId": c.ID,
+					"label": "Q",
+				})
 			}
-			err := p.applied(made, "")
-			if want := map[bool]exit.Code{false: exit.OK, true: exit.Conflict}[changes]; exit.Of(err) != want || changes && !strings.Contains(err.Error(), `label was "P", and is "Q"`) {
-				t.Errorf("%s, and somebody changes it %v: it ends with %v", name, changes, err)
+			err := p.apply(planned, "")
+			if want := map[bool]exit.Code{false: exit.OK, true: exit.Conflict}[modified]; exit.CodeOf(err) != want ||
+				modified && !strings.Contains(err.Error(), `label was "P", and is "Q"`) {
+				t.Errorf("%s, with another change of the plan %t: Apply() error = %v, want code %d", name, modified, err, want)
 			}
-			if more := plan(p, after); !changes && len(more.Changes) > 0 {
-				t.Errorf("%s: there is more to do: %v", name, lines(more))
+			if next := plan(p, after); !modified && len(next.Changes) > 0 {
+				t.Errorf("%s: Compare() after Apply() = %v, want no change", name, planLines(next))
 			}
 		}
 	}

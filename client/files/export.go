@@ -13,84 +13,89 @@ import (
 	"strings"
 
 	"github.com/gatewright/gatewright/client/output"
-	"github.com/gatewright/gatewright/shared/disk"
-	"github.com/gatewright/gatewright/shared/lazy"
+	"github.com/gatewright/gatewright/shared/base/disk"
+	"github.com/gatewright/gatewright/shared/base/lazy"
 )
 
-// Exported is what an account has, as files have it: the same bytes for the same objects, wherever they are.
+// Exported has the objects of an account as files describe them. The same objects produce the same bytes in every installation.
 type Exported struct {
-	// parts are the lists at the top, in the order in which objects are made.
-	parts []part
-	// Secrets are the places of values that the API does not tell, each with where it is to come from; LeftOut is what files cannot have.
-	Secrets, LeftOut []string
-	// refers has the references that are given, and members what was asked for.
-	refers  map[string]bool
-	members []string
+	// lists are the top-level lists, in the order of creation.
+	lists []objectList
+	// Secrets lists the values that the API does not return, each with its reference: the user must provide the value
+	// there. Skipped lists the objects that files cannot describe.
+	Secrets, Skipped []string
+	// usedReferences has the references that are already in use. members are the top-level lists that the caller has requested.
+	usedReferences map[string]bool
+	members        []string
 }
 
-type part struct {
+type objectList struct {
 	member  string
 	objects []exportedObject
 }
 
-// exportedObject is an object as files have it: its own fields, and what is within it. 20,000 are written one by one.
+// exportedObject is an object as files describe it, with its fields in JSON and its children. An export may have 20,000
+// objects, so each is encoded separately.
 type exportedObject struct {
-	fields Value
-	below  []part
+	fields   Value
+	children []objectList
 }
 
-// exporter asks for all that there is.
+// exporter reads all objects of an account.
 type exporter struct {
 	*state
 	out *Exported
 }
 
-// Export asks for all objects of kinds, by their members at the top, nil for all.
+// Export reads all objects in the top-level lists with these names. If members is empty, it reads all objects.
 func Export(ctx context.Context, api API, members []string) (*Exported, error) {
 	account, err := api.Account(ctx)
 	if err != nil {
 		return nil, err
 	}
-	e := &exporter{state: &state{api: api, account: account, told: map[*Kind]bool{}}, out: &Exported{refers: map[string]bool{}}}
+	e := &exporter{
+		state: &state{api: api, account: account, etagsComputable: map[*Kind]bool{}},
+		out:   &Exported{usedReferences: map[string]bool{}},
+	}
 	if len(members) == 0 {
 		members = Members()
 	}
 	e.out.members = members
 	kinds := Kinds()
-	if e.kinds, err = fieldsOfAll(kinds); err != nil {
+	if e.fieldsByKind, err = fieldsByKind(kinds); err != nil {
 		return nil, err
 	}
 	for _, k := range kinds {
 		if !slices.Contains(members, k.Member) {
 			continue
 		}
-		objects, err := e.list(ctx, k, &seen{})
+		objects, err := e.list(ctx, k, &remoteObject{})
 		if err != nil {
 			return nil, err
 		}
 		if len(objects) > 0 {
-			e.out.parts = append(e.out.parts, part{k.Member, objects})
+			e.out.lists = append(e.out.lists, objectList{k.Member, objects})
 		}
 	}
 	return e.out, nil
 }
 
-// list has all objects of a kind within another, in the order of their names.
-func (e *exporter) list(ctx context.Context, k *Kind, parent *seen) ([]exportedObject, error) {
-	have, err := e.have(ctx, k, parent)
+// list returns all objects of a kind within a parent, sorted by name.
+func (e *exporter) list(ctx context.Context, k *Kind, parent *remoteObject) ([]exportedObject, error) {
+	existing, err := e.existing(ctx, k, parent)
 	if err != nil {
 		return nil, err
 	}
-	if k.Member == metering {
-		if have, err = e.named(ctx, k, have); err != nil {
+	if k.Member == meteringMember {
+		if existing, err = e.nameBuckets(ctx, k, existing); err != nil {
 			return nil, err
 		}
 	}
 	var objects []exportedObject
-	for _, name := range slices.Sorted(maps.Keys(have)) {
-		object, err := e.object(ctx, k, have[name])
-		if notThere(err) {
-			continue // somebody has deleted it since it was listed
+	for _, name := range slices.Sorted(maps.Keys(existing)) {
+		object, err := e.object(ctx, k, existing[name])
+		if isNotFound(err) {
+			continue // the object was deleted after the list was read
 		}
 		if err != nil {
 			return nil, err
@@ -102,44 +107,48 @@ func (e *exporter) list(ctx context.Context, k *Kind, parent *seen) ([]exportedO
 	return objects, nil
 }
 
-func (e *exporter) have(ctx context.Context, k *Kind, parent *seen) (map[string]*seen, error) {
+func (e *exporter) existing(ctx context.Context, k *Kind, parent *remoteObject) (map[string]*remoteObject, error) {
 	switch {
 	case k.Create == "" && k.List != "":
-		return nil, nil // files make none
-	case k.Within != nil:
-		return e.children(k, parent)
+		return nil, nil // files cannot create such objects
+	case k.Embedded != nil:
+		return e.embeddedObjects(k, parent)
 	case k.List != "":
-		with := map[string]string{}
-		for _, b := range k.Below {
+		include := map[string]string{}
+		for _, b := range k.Children {
 			if b.Create != "" {
-				maps.Copy(with, b.Within)
+				maps.Copy(include, b.Embedded)
 			}
 		}
-		return e.state.list(ctx, k, parent, with)
+		return e.state.list(ctx, k, parent, include)
 	}
-	// The branches of a project: those of its environments, and the one that each has.
+	// Export the branches of a project's environments, and the branch main.
 	const main = "main"
-	environments, err := e.state.list(ctx, k.parent.below("environments"), parent, nil)
+	environments, err := e.state.list(ctx, k.parent.child("environments"), parent, nil)
 	if err != nil {
 		return nil, err
 	}
-	have := map[string]*seen{main: {kind: k, name: main, id: main, parent: parent}}
+	existing := map[string]*remoteObject{main: {kind: k, name: main, id: main, parent: parent}}
 	for name := range environments {
-		have[name] = &seen{kind: k, name: name, id: name, parent: parent}
+		existing[name] = &remoteObject{kind: k, name: name, id: name, parent: parent}
 	}
-	return have, nil
+	return existing, nil
 }
 
-// named has metering buckets under the first of their plans' names that no other one has, in the order of these: the same names wherever they are.
-func (e *exporter) named(ctx context.Context, k *Kind, buckets map[string]*seen) (map[string]*seen, error) {
+// nameBuckets returns metering buckets by the names that they get in files. The name of a bucket is the name of its
+// first plan that is not already the name of another bucket. Buckets are named in the order of their plans, so that
+// names are the same in every installation.
+func (e *exporter) nameBuckets(
+	ctx context.Context, k *Kind, buckets map[string]*remoteObject,
+) (map[string]*remoteObject, error) {
 	type bucket struct {
-		*seen
+		*remoteObject
 		plans []string
 	}
 	var all []bucket
 	for _, id := range slices.Sorted(maps.Keys(buckets)) {
-		plans, err := e.state.list(ctx, k.below("plans"), buckets[id], nil)
-		if notThere(err) {
+		plans, err := e.state.list(ctx, k.child("plans"), buckets[id], nil)
+		if isNotFound(err) {
 			continue
 		}
 		if err != nil {
@@ -148,81 +157,84 @@ func (e *exporter) named(ctx context.Context, k *Kind, buckets map[string]*seen)
 		all = append(all, bucket{buckets[id], slices.Sorted(maps.Keys(plans))})
 	}
 	slices.SortStableFunc(all, func(a, b bucket) int { return slices.Compare(a.plans, b.plans) })
-	named := map[string]*seen{}
+	named := map[string]*remoteObject{}
 	for i, b := range all {
-		free := slices.IndexFunc(b.plans, func(name string) bool { return named[name] == nil })
+		unused := slices.IndexFunc(b.plans, func(name string) bool { return named[name] == nil })
 		switch {
 		case len(b.plans) == 0:
-			e.out.LeftOut = append(e.out.LeftOut, fmt.Sprintf("a %s without plans, by which it would be known", k.One))
-		case i > 0 && slices.Equal(all[i-1].plans, b.plans), free < 0:
-			e.out.LeftOut = append(e.out.LeftOut, fmt.Sprintf("a %s of which others have all plans: %s", k.One, listOf(b.plans)))
+			e.out.Skipped = append(e.out.Skipped, fmt.Sprintf("a %s without plans, by which it would be known", k.Singular))
+		case i > 0 && slices.Equal(all[i-1].plans, b.plans), unused < 0:
+			e.out.Skipped = append(e.out.Skipped, fmt.Sprintf("a %s of which others have all plans: %s", k.Singular,
+				joinNames(b.plans)))
 		default:
-			b.name = b.plans[free]
-			named[b.name] = b.seen
+			b.name = b.plans[unused]
+			named[b.name] = b.remoteObject
 		}
 	}
 	return named, nil
 }
 
-// object is one as files have it, nil for what they cannot have or need not.
-func (e *exporter) object(ctx context.Context, k *Kind, s *seen) (*exportedObject, error) {
+// object returns an object as files describe it. It returns nil if files cannot describe the object, or need not describe it.
+func (e *exporter) object(ctx context.Context, k *Kind, remote *remoteObject) (*exportedObject, error) {
 	var b bytes.Buffer
 	b.WriteString(`{"` + k.Key + `":`)
-	b.Write(marshal(s.name))
-	put := func(name string, value Value) {
+	b.Write(mustMarshal(remote.name))
+	write := func(name string, value Value) {
 		b.WriteString(`,"` + name + `":`)
 		b.Write(value)
 	}
-	own, fieldsOf := e.own(k, s), 0
-	secret := k.Secret != "" && string(s.fields[k.SecretIf]) == "true"
-	for _, name := range slices.Sorted(maps.Keys(e.kinds[k].all)) {
-		f, value := e.kinds[k].all[name], s.fields[name]
-		if k.Apart != nil && name == k.Apart.Field {
+	fromProject, fieldCount := e.isProjectBucket(k, remote), 0
+	secret := k.Secret != "" && string(remote.fields[k.SecretIf]) == "true"
+	for _, name := range slices.Sorted(maps.Keys(e.fieldsByKind[k].byName)) {
+		f, value := e.fieldsByKind[k].byName[name], remote.fields[name]
+		if k.Separate != nil && name == k.Separate.Field {
 			var err error
-			if value, _, err = e.apart(ctx, s); err != nil {
+			if value, _, err = e.readSeparate(ctx, remote); err != nil {
 				return nil, err
 			}
 		}
 		switch {
-		case slices.Contains(k.Local, name), own && slices.Contains([]string{"tags", "isRetrievable"}, name):
-		case f.Secret, secret && name == k.Secret, slices.Contains(k.unread(), name):
-			put(name, e.refer(k, s, name))
-		case empty(value):
+		case slices.Contains(k.Local, name), fromProject && slices.Contains([]string{"tags", "isRetrievable"}, name):
+		case f.Secret, secret && name == k.Secret, slices.Contains(k.writeOnlyFields(), name):
+			write(name, e.addReference(k, remote, name))
+		case isEmpty(value):
 		default:
-			value = stable(value)
-			if !f.takes(value) {
-				e.out.LeftOut = append(e.out.LeftOut, fmt.Sprintf("the %s %s: no %s is made with %s %s", k.One, s.name, k.One, name, shown(value)))
+			value = canonical(value)
+			if !f.accepts(value) {
+				e.out.Skipped = append(e.out.Skipped, fmt.Sprintf("the %s %s: no %s is made with %s %s", k.Singular, remote.name,
+					k.Singular, name, displayValue(value)))
 				return nil, nil
 			}
-			put(name, value)
-			fieldsOf++
+			write(name, value)
+			fieldCount++
 		}
 	}
 	b.WriteByte('}')
 	out := &exportedObject{fields: b.Bytes()}
-	for _, kind := range k.Below {
-		objects, err := e.list(ctx, kind, s)
+	for _, kind := range k.Children {
+		objects, err := e.list(ctx, kind, remote)
 		if err != nil {
 			return nil, err
 		}
 		if len(objects) > 0 {
-			out.below = append(out.below, part{kind.Member, objects})
+			out.children = append(out.children, objectList{kind.Member, objects})
 		}
 	}
-	if len(out.below) == 0 && (k.List == "" || own && fieldsOf == 0) {
+	if len(out.children) == 0 && (k.List == "" || fromProject && fieldCount == 0) {
 		return nil, nil
 	}
 	return out, nil
 }
 
-// own reports whether a bucket is one that comes with its project, with the tags that it comes with.
-func (e *exporter) own(k *Kind, s *seen) bool {
+// isProjectBucket reports whether a key bucket was created together with its project, and still has its original tags.
+func (e *exporter) isProjectBucket(k *Kind, remote *remoteObject) bool {
 	if k.Member != bucketsMember {
 		return false
 	}
-	for suffix, kind := range ownBuckets {
-		if of, is := strings.CutSuffix(s.name, suffix); is &&
-			equal(decoded(s.fields["tags"]), decoded(marshal(map[string]string{"account": e.account, "environmentType": kind, "project": of}))) {
+	for suffix, envType := range projectBucketTypes {
+		if owner, ok := strings.CutSuffix(remote.name, suffix); ok &&
+			equal(decode(remote.fields["tags"]),
+				decode(mustMarshal(map[string]string{"account": e.account, "environmentType": envType, "project": owner}))) {
 			return true
 		}
 	}
@@ -230,48 +242,51 @@ func (e *exporter) own(k *Kind, s *seen) bool {
 }
 
 var (
-	noVariable = lazy.Regexp(`[^A-Z0-9]+`)
-	noFile     = lazy.Regexp(`[^A-Za-z0-9._-]+`)
+	nonVariableChars = lazy.Regexp(`[^A-Z0-9]+`)
+	nonFileChars     = lazy.Regexp(`[^A-Za-z0-9._-]+`)
 )
 
-// refer is where a value that the API does not tell is to come from: a name that is the object's own, and the same on each export.
-func (e *exporter) refer(k *Kind, s *seen, name string) Value {
+// addReference returns a reference in place of a value that the API does not return. The
+// reference is unique, and is the same in each export.
+func (e *exporter) addReference(k *Kind, remote *remoteObject, name string) Value {
 	var names []string
-	for of := s; of.kind != nil; of = of.parent {
-		names = append([]string{of.name}, names...)
+	for ancestor := remote; ancestor.kind != nil; ancestor = ancestor.parent {
+		names = append([]string{ancestor.name}, names...)
 	}
-	from := &Reference{}
+	ref := &Reference{}
 	for n := 1; ; n++ {
 		suffix := ""
 		if n > 1 {
 			suffix = fmt.Sprintf("_%d", n)
 		}
 		if k.Secret == name {
-			from.Env = cmp.Or(strings.Trim(noVariable().ReplaceAllString(strings.ToUpper(strings.Join(names, "_")), "_"), "_"), "UNNAMED") + suffix
-			if from.Env[0] >= '0' && from.Env[0] <= '9' {
-				from.Env = "_" + from.Env
+			ref.Env = cmp.Or(strings.Trim(nonVariableChars().ReplaceAllString(strings.ToUpper(strings.Join(names, "_")), "_"),
+				"_"), "UNNAMED") + suffix
+			if ref.Env[0] >= '0' && ref.Env[0] <= '9' {
+				ref.Env = "_" + ref.Env
 			}
 		} else {
-			folder, end := "certificates", ".pem"
+			folder, ext := "certificates", ".pem"
 			if name != certificateField {
-				folder, end = "secrets", ".key"
+				folder, ext = "secrets", ".key"
 			}
-			base := strings.TrimLeft(noFile().ReplaceAllString(strings.Join(names, "-"), "-"), ".")
-			from.File = folder + "/" + cmp.Or(base, "unnamed") + suffix + end
+			base := strings.TrimLeft(nonFileChars().ReplaceAllString(strings.Join(names, "-"), "-"), ".")
+			ref.File = folder + "/" + cmp.Or(base, "unnamed") + suffix + ext
 		}
-		if !e.out.refers[from.String()] {
+		if !e.out.usedReferences[ref.String()] {
 			break
 		}
 	}
-	e.out.refers[from.String()] = true
-	e.out.Secrets = append(e.out.Secrets, fmt.Sprintf("%s of the %s %s: %s", name, k.One, strings.Join(names, " "), from))
-	return marshal(from)
+	e.out.usedReferences[ref.String()] = true
+	e.out.Secrets = append(e.out.Secrets, fmt.Sprintf("%s of the %s %s: %s", name, k.Singular, strings.Join(names, " "),
+		ref))
+	return mustMarshal(ref)
 }
 
-// JSON is the whole of it as one document.
+// JSON returns the export as one JSON document.
 func (e *Exported) JSON() []byte {
 	b := bytes.NewBufferString("{")
-	for i, p := range e.parts {
+	for i, p := range e.lists {
 		if i > 0 {
 			b.WriteByte(',')
 		}
@@ -281,26 +296,26 @@ func (e *Exported) JSON() []byte {
 	return b.Bytes()
 }
 
-func (p part) json(b *bytes.Buffer) {
-	b.WriteString(`"` + p.member + `":[`)
-	for i, o := range p.objects {
+func (l objectList) json(b *bytes.Buffer) {
+	b.WriteString(`"` + l.member + `":[`)
+	for i, o := range l.objects {
 		if i > 0 {
 			b.WriteByte(',')
 		}
 		b.Write(o.fields[:len(o.fields)-1])
-		for _, below := range o.below {
+		for _, child := range o.children {
 			b.WriteByte(',')
-			below.json(b)
+			child.json(b)
 		}
 		b.WriteByte('}')
 	}
 	b.WriteByte(']')
 }
 
-// YAML is the whole of it as a file has it.
+// YAML returns the export as the content of one YAML file.
 func (e *Exported) YAML() ([]byte, error) {
 	var b bytes.Buffer
-	for _, p := range e.parts {
+	for _, p := range e.lists {
 		if err := p.yaml(&b, ""); err != nil {
 			return nil, err
 		}
@@ -311,22 +326,22 @@ func (e *Exported) YAML() ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// yaml writes a list. No text has several lines (output.ToYAML), so that each line is moved to where it stands.
-func (p part) yaml(b *bytes.Buffer, indent string) error {
-	b.WriteString(indent + p.member + ":\n")
-	for _, o := range p.objects {
+// yaml writes a list. Each line can be indented separately, because no text has several lines (output.ToYAML).
+func (l objectList) yaml(b *bytes.Buffer, indent string) error {
+	b.WriteString(indent + l.member + ":\n")
+	for _, o := range l.objects {
 		text, err := output.ToYAML(o.fields)
 		if err != nil {
 			return err
 		}
-		begin := indent + "  - "
+		prefix := indent + "  - "
 		for line := range bytes.Lines(text) {
-			b.WriteString(begin)
+			b.WriteString(prefix)
 			b.Write(line)
-			begin = indent + "    "
+			prefix = indent + "    "
 		}
-		for _, below := range o.below {
-			if err := below.yaml(b, begin); err != nil {
+		for _, child := range o.children {
+			if err := child.yaml(b, prefix); err != nil {
 				return err
 			}
 		}
@@ -334,34 +349,36 @@ func (p part) yaml(b *bytes.Buffer, indent string) error {
 	return nil
 }
 
-var humps = lazy.Regexp(`([a-z])([A-Z])`)
+var wordBoundary = lazy.Regexp(`([a-z])([A-Z])`)
 
-// fileName is the file of a list at the top.
+// fileName returns the file name of a top-level list.
 func fileName(member string) string {
-	return strings.ToLower(humps().ReplaceAllString(member, "$1-$2")) + ".yaml"
+	return strings.ToLower(wordBoundary().ReplaceAllString(member, "$1-$2")) + ".yaml"
 }
 
-// CheckFolder says what keeps WriteFolder from a folder, as far as it is known before anything is asked of the API: files in it without force, or
-// that it, or the one to make it in, can't be read.
+// CheckFolder returns an error for a folder that WriteFolder would refuse, so that a command can fail before its first
+// request. WriteFolder refuses a folder that has files, unless force is true, and a folder that cannot be read.
 func CheckFolder(dir string, force bool) error {
-	there, err := os.ReadDir(dir)
+	entries, err := os.ReadDir(dir)
 	if errors.Is(err, os.ErrNotExist) {
 		_, err = os.Stat(filepath.Dir(filepath.Clean(dir)))
 	}
 	switch {
 	case err != nil:
-		return usage("%s cannot be read: %w", dir, disk.Cause(err))
-	case len(there) > 0 && !force:
-		return usage("%s is there, with files in it: --force writes over those of an export, and leaves others alone", dir)
+		return usageError("%s cannot be read: %w", dir, disk.Cause(err))
+	case len(entries) > 0 && !force:
+		return usageError("%s is there, with files in it: --force writes over those of an export, and leaves others alone",
+			dir)
 	}
 	return nil
 }
 
-// WriteFolder writes a file for each kind. Into a folder that is not there, or empty, all is written at once or nothing. Files that are there
-// are written over only with force, each whole or not at all, and those that an export before has written of what is gone are removed.
+// WriteFolder writes one file per kind into the folder dir. If dir does not exist or is empty, it receives all files in
+// one step: an interruption leaves it as it was. If dir has files, force must be true. WriteFolder then replaces each
+// file in one step, and removes files of an earlier export whose list is now empty.
 func (e *Exported) WriteFolder(dir string, force bool) (written []string, err error) {
 	files := map[string][]byte{}
-	for _, p := range e.parts {
+	for _, p := range e.lists {
 		var b bytes.Buffer
 		if err = p.yaml(&b, ""); err != nil {
 			return nil, err
@@ -371,7 +388,7 @@ func (e *Exported) WriteFolder(dir string, force bool) (written []string, err er
 	if err := CheckFolder(dir, force); err != nil {
 		return nil, err
 	}
-	if there, err := os.ReadDir(dir); err != nil || len(there) == 0 {
+	if entries, err := os.ReadDir(dir); err != nil || len(entries) == 0 {
 		return slices.Sorted(maps.Keys(files)), newFolder(dir, files)
 	}
 	const mode = 0o644
@@ -390,27 +407,27 @@ func (e *Exported) WriteFolder(dir string, force bool) (written []string, err er
 	return slices.Sorted(maps.Keys(files)), disk.SyncFolder(dir)
 }
 
-// newFolder makes a folder with files in it, in one step.
+// newFolder creates a folder with files. The folder appears under its name when all files are written.
 func newFolder(dir string, files map[string][]byte) error {
-	above := filepath.Dir(filepath.Clean(dir))
-	beside, err := os.MkdirTemp(above, "."+filepath.Base(dir)+"-*")
+	parent := filepath.Dir(filepath.Clean(dir))
+	temp, err := os.MkdirTemp(parent, "."+filepath.Base(dir)+"-*")
 	if err != nil {
-		return usage("%s cannot be made: %w", dir, disk.Cause(err))
+		return usageError("%s cannot be made: %w", dir, disk.Cause(err))
 	}
-	defer func() { _ = os.RemoveAll(beside) }()
+	defer func() { _ = os.RemoveAll(temp) }()
 	const mode, folderMode = 0o644, 0o755
 	for name, text := range files {
-		if err := writeFile(filepath.Join(beside, name), text, mode); err != nil {
+		if err := writeFile(filepath.Join(temp, name), text, mode); err != nil {
 			return err
 		}
 	}
-	err = os.Chmod(beside, folderMode)
+	err = os.Chmod(temp, folderMode)
 	if err == nil {
-		_ = os.Remove(dir) // an empty one
-		err = os.Rename(beside, dir)
+		_ = os.Remove(dir) // it may exist as an empty folder
+		err = os.Rename(temp, dir)
 	}
 	if err == nil {
-		err = disk.SyncFolder(above)
+		err = disk.SyncFolder(parent)
 	}
 	if err != nil {
 		return fmt.Errorf("%s cannot be made: %w", dir, disk.Cause(err))

@@ -12,49 +12,57 @@ import (
 	"github.com/gatewright/gatewright/client/files"
 )
 
-// TestExportIsTheSameWhateverTheOrderOfMembers, which is that of whoever has written them: a repository shows changes of objects, and none of that.
-func TestExportIsTheSameWhateverTheOrderOfMembers(t *testing.T) {
+// TestExportIgnoresMemberOrder checks that the order of members in responses does not change an export, so that a
+// repository shows only changes of objects.
+func TestExportIgnoresMemberOrder(t *testing.T) {
 	t.Parallel()
-	var all []string
-	for _, metadata := range []string{`{"b":{"y":1.0,"x":"\u0061"},"a":[2,1]}`, `{ "a": [2, 1], "b": {"x": "a", "y": 1.0} }`} {
-		f := newFake(t, "a")
-		applied(t, f, before)
-		f.things("consumers")[0].fields["metadata"] = json.RawMessage(metadata)
-		all = append(all, exported(t, f))
+	var exports []string
+	for _, metadata := range []string{
+		`{"b":{"y":1.0,"x":"\u0061"},"a":[2,1]}`,
+		`{ "a": [2, 1], "b": {"x": "a", "y": 1.0} }`,
+	} {
+		f := newFakeAPI(t, "a")
+		mustApply(t, f, beforeYAML)
+		f.objectsOf("consumers")[0].fields["metadata"] = json.RawMessage(metadata)
+		exports = append(exports, mustExport(t, f))
 	}
-	if all[0] != all[1] || !strings.Contains(all[0], "1.0\n") {
-		t.Errorf("it is\n%s\nand\n%s", all[0], all[1])
+	if exports[0] != exports[1] || !strings.Contains(exports[0], "1.0\n") {
+		t.Errorf("two Export() =\n%s\nand\n%s\nwant the same text with 1.0", exports[0], exports[1])
 	}
 }
 
-// TestMembersThatAreCalledAsReferencesAreTheirOwn: tags and metadata may have a member fromEnv, which an export writes as it is, and a file
-// that is read again means no variable of the environment by it.
-func TestMembersThatAreCalledAsReferencesAreTheirOwn(t *testing.T) {
+// TestTagNamedLikeReferenceIsKept checks tags and metadata with a member fromEnv or fromFile. An export must have the
+// member unchanged, and reading the file must not use it as a Reference.
+func TestTagNamedLikeReferenceIsKept(t *testing.T) {
 	t.Parallel()
-	for _, own := range []string{`{"fromEnv":"SHOP_TOKEN"}`, `{"fromFile":"../../etc/passwd"}`, `{"fromEnv":"not a name","a":"b"}`, `{"fromEnv":""}`} {
-		here, there := newFake(t, "a"), newFake(t, "b")
-		applied(t, here, before)
-		ada := here.things("consumers")[0]
-		ada.fields["tags"], ada.fields["metadata"] = json.RawMessage(own), json.RawMessage(own)
-		text := exported(t, here)
-		if p := compared(t, here, text, files.Options{}); len(p.Changes) > 0 {
-			t.Errorf("%s: what was exported changes %+v", own, p.Changes)
+	for _, object := range []string{
+		`{"fromEnv":"SHOP_TOKEN"}`, `{"fromFile":"../../etc/passwd"}`,
+		`{"fromEnv":"not a name","a":"b"}`, `{"fromEnv":""}`,
+	} {
+		source, target := newFakeAPI(t, "a"), newFakeAPI(t, "b")
+		mustApply(t, source, beforeYAML)
+		consumer := source.objectsOf("consumers")[0]
+		consumer.fields["tags"], consumer.fields["metadata"] = json.RawMessage(object), json.RawMessage(object)
+		text := mustExport(t, source)
+		if p := mustCompare(t, source, text, files.Options{}); len(p.Changes) > 0 {
+			t.Errorf("%s: Compare() of an export = %+v, want no change", object, p.Changes)
 		}
-		applied(t, there, text)
-		if again := exported(t, there); again != text {
-			t.Errorf("%s: elsewhere it is\n%s\nof\n%s", own, again, text)
+		mustApply(t, target, text)
+		if reexported := mustExport(t, target); reexported != text {
+			t.Errorf("%s: Export() of the other account =\n%s\nwant\n%s", object, reexported, text)
 		}
 	}
 }
 
-// TestExportIntoAFolderIsOneStep: who reads the folder sees all of it or nothing. Handles of a folder that is replaced tell.
-func TestExportIntoAFolderIsOneStep(t *testing.T) {
+// TestExportToFolderIsAtomic checks that the folder gets all files in one step: a reader that has opened the empty
+// folder before must not see any of the files.
+func TestExportToFolderIsAtomic(t *testing.T) {
 	t.Parallel()
 	if os.PathSeparator != '/' {
 		t.Skip("a folder that is open is not replaced there")
 	}
-	f, dir := newFake(t, "a"), filepath.Join(t.TempDir(), "account")
-	applied(t, f, whole)
+	f, dir := newFakeAPI(t, "a"), filepath.Join(t.TempDir(), "account")
+	mustApply(t, f, fullYAML)
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -63,50 +71,53 @@ func TestExportIntoAFolderIsOneStep(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = reader.Close() }()
-	written := exportedTo(t, f, dir, false)
-	if seen, err := reader.Readdirnames(-1); len(seen) > 0 { // the error says that it is gone, on some systems
-		t.Errorf("who reads it meanwhile sees %v, %v", seen, err)
+	written := exportToFolder(t, f, dir, false)
+	// On some systems, Readdirnames returns an error because the folder was removed.
+	if visible, err := reader.Readdirnames(-1); len(visible) > 0 {
+		t.Errorf("during WriteFolder() a reader of the folder has %v, %v, want no files", visible, err)
 	}
-	if there := names(t, dir); len(written) < 4 || !slices.Equal(there, written) {
-		t.Errorf("it has %v, and is told to have %v", there, written)
+	if existing := fileNames(t, dir); len(written) < 4 || !slices.Equal(existing, written) {
+		t.Errorf("WriteFolder() = %v, the folder has %v, want the same, and at least 4", written, existing)
 	}
-	if beside := names(t, filepath.Dir(dir)); len(beside) != 1 {
-		t.Errorf("beside it is %v", beside)
+	if siblings := fileNames(t, filepath.Dir(dir)); len(siblings) != 1 {
+		t.Errorf("WriteFolder() leaves %v in the parent folder, want the folder alone", siblings)
 	}
 }
 
-// TestExportWritesOverOthersOfItsOwnAlone: without --force over nothing, and with it the files of kinds that are gone go, and all others stay.
-func TestExportWritesOverOthersOfItsOwnAlone(t *testing.T) {
+// TestForcedExportKeepsOtherFiles checks that an export overwrites no files without force. With force, it must remove
+// the files of lists that are now empty, and keep all other files.
+func TestForcedExportKeepsOtherFiles(t *testing.T) {
 	t.Parallel()
-	f, dir := newFake(t, "a"), t.TempDir()
-	applied(t, f, whole)
-	exportedTo(t, f, dir, false)
+	f, dir := newFakeAPI(t, "a"), t.TempDir()
+	mustApply(t, f, fullYAML)
+	exportToFolder(t, f, dir, false)
 	readme := filepath.Join(dir, "README.md")
 	if err := os.WriteFile(readme, []byte("ours"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	before := names(t, dir)
-	for _, o := range f.things("tunnels") {
+	before := fileNames(t, dir)
+	for _, o := range f.objectsOf("tunnels") {
 		f.remove(o)
 	}
 	e, err := files.Export(t.Context(), f, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := e.WriteFolder(dir, false); exit.Of(err) != exit.Usage || !slices.Equal(names(t, dir), before) {
-		t.Errorf("without force: %v, %v", err, names(t, dir))
+	if _, err := e.WriteFolder(dir, false); exit.CodeOf(err) != exit.Usage || !slices.Equal(fileNames(t, dir), before) {
+		t.Errorf("WriteFolder() without force: error = %v, files %v, want code %d and %v",
+			err, fileNames(t, dir), exit.Usage, before)
 	}
-	exportedTo(t, f, dir, true)
+	exportToFolder(t, f, dir, true)
 	want := slices.DeleteFunc(slices.Clone(before), func(name string) bool { return name == "tunnels.yaml" })
-	if got := names(t, dir); len(want) == len(before) || !slices.Equal(got, want) {
-		t.Errorf("with force there is %v, want %v", got, want)
+	if got := fileNames(t, dir); len(want) == len(before) || !slices.Equal(got, want) {
+		t.Errorf("WriteFolder() with force: files %v, want %v", got, want)
 	}
 	if text, err := os.ReadFile(readme); err != nil || string(text) != "ours" {
-		t.Errorf("another file has %q, %v", text, err)
+		t.Errorf("WriteFolder() with force: another file has %q, %v, want ours", text, err)
 	}
 }
 
-func exportedTo(t *testing.T, f *fake, dir string, force bool) []string {
+func exportToFolder(t *testing.T, f *fakeAPI, dir string, force bool) []string {
 	t.Helper()
 	e, err := files.Export(t.Context(), f, nil)
 	if err != nil {
@@ -119,21 +130,22 @@ func exportedTo(t *testing.T, f *fake, dir string, force bool) []string {
 	return written
 }
 
-// names are those of what is in a folder.
-func names(t *testing.T, dir string) (all []string) {
+// fileNames returns the names in a folder.
+func fileNames(t *testing.T, dir string) (all []string) {
 	t.Helper()
-	there, err := os.ReadDir(dir)
+	entries, err := os.ReadDir(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, one := range there {
-		all = append(all, one.Name())
+	for _, entry := range entries {
+		all = append(all, entry.Name())
 	}
 	return all
 }
 
-// TestEmptySecretIsNone: a variable or a file that a pipeline has left empty is told at its place, and is no value.
-func TestEmptySecretIsNone(t *testing.T) {
+// TestEmptySecretIsRefused checks that an empty variable or file is reported as a problem at the position of its
+// reference, and is not used as a secret.
+func TestEmptySecretIsRefused(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	for name, text := range map[string]string{"empty": "", "line": "\n", "value": "v\n"} {
@@ -141,13 +153,19 @@ func TestEmptySecretIsNone(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for from, good := range map[string]bool{"fromFile: empty": false, "fromFile: line": false, "fromFile: value": true, "fromEnv: SHOP_TOKEN": true, "fromEnv: NOT_SET": false} {
+	for ref, valid := range map[string]bool{
+		"fromFile: empty": false, "fromFile: line": false, "fromFile: value": true,
+		"fromEnv: SHOP_TOKEN": true, "fromEnv: NOT_SET": false,
+	} {
 		file := filepath.Join(dir, "account.yaml")
-		if err := os.WriteFile(file, []byte("projects: [{name: shop, branches: [{name: main, variables: [{name: T, isSecret: true, value: {"+from+"}}]}]}]\n"), 0o600); err != nil {
+		if err := os.WriteFile(file, []byte("projects: [{name: shop, branches: [{name: main, variables: [{name: T, "+
+			"isSecret: true, value: {"+ref+"}}]}]}]\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := compare(t.Context(), newFake(t, "a"), file, files.Options{}); (err == nil) != good || err != nil && exit.Of(err) != exit.Invalid {
-			t.Errorf("%s: %s", from, told(err))
+		if _, err := compare(t.Context(), newFakeAPI(t, "a"), file, files.Options{}); (err == nil) != valid ||
+			err != nil && exit.CodeOf(err) != exit.Invalid {
+			t.Errorf("Compare() with the secret {%s}: error = %s, want none: %t, otherwise code %d",
+				ref, errorText(err), valid, exit.Invalid)
 		}
 	}
 }

@@ -17,130 +17,133 @@ import (
 	"github.com/gatewright/gatewright/client/call"
 	"github.com/gatewright/gatewright/client/exit"
 	"github.com/gatewright/gatewright/client/files"
-	"github.com/gatewright/gatewright/shared/apitools"
+	"github.com/gatewright/gatewright/shared/management/apitools"
 )
 
-// fake is an installation in memory: it has the kinds of package files, with what the API promises of conditions, of requests that are
-// sent again, and of lists. Its ids are its own.
-type fake struct {
+// fakeAPI is an installation in memory, with the kinds of package files. Like the API, it checks conditions, and
+// returns the same response to a repeated request. Each fakeAPI has other IDs.
+type fakeAPI struct {
 	t       *testing.T
 	name    string
-	objects []*thing
+	objects []*fakeObject
 	n       int
-	// tried are answers by their Idempotency-Keys, and audit the log, the newest last.
-	tried map[string]*call.Answer
-	audit []map[string]any
-	// asked are the operations that were asked, and done the changes that were made.
-	asked, done []string
-	// fails, where it is not nil, is asked before and after each operation: an error is answered in place of what it did.
-	fails func(n int, after bool) error
-	// sent are all arguments that were sent, in JSON.
-	sent bytes.Buffer
-	// plain says that a list tells of an object what a read does not.
-	odd bool
+	// responses are the responses to earlier requests, by their Idempotency-Keys. audit is the audit log, newest record last.
+	responses map[string]*call.Response
+	audit     []map[string]any
+	// calls are the names of the operations that were called. changes are the names of those that have changed something.
+	calls, changes []string
+	// onCall is called before and after each operation. n is the number of the call, from 1. If onCall returns an
+	// error, this is the result of the call. It may be nil.
+	onCall func(n int, after bool) error
+	// received has the arguments of all calls, in JSON.
+	received bytes.Buffer
+	// listsDiffer says that a list returns other content of an object than a read, so that ETags cannot be computed.
+	listsDiffer bool
 }
 
-// thing is an object: its scope is the names and ids of those above.
-type thing struct {
-	kind   *files.Kind
-	scope  string
-	id     string
-	fields map[string]json.RawMessage
-	apart  json.RawMessage
+// fakeObject is an object in a fakeAPI. scope identifies its parents.
+type fakeObject struct {
+	kind     *files.Kind
+	scope    string
+	id       string
+	fields   map[string]json.RawMessage
+	separate json.RawMessage
 }
 
-func newFake(t *testing.T, name string) *fake {
+func newFakeAPI(t *testing.T, name string) *fakeAPI {
 	t.Helper()
-	return &fake{t: t, name: name, tried: map[string]*call.Answer{}}
+	return &fakeAPI{t: t, name: name, responses: map[string]*call.Response{}}
 }
 
-func every(kinds []*files.Kind, visit func(above []*files.Kind, k *files.Kind)) {
-	var walk func(above, kinds []*files.Kind)
-	walk = func(above, kinds []*files.Kind) {
+func walkKinds(kinds []*files.Kind, visit func(ancestors []*files.Kind, k *files.Kind)) {
+	var walk func(ancestors, kinds []*files.Kind)
+	walk = func(ancestors, kinds []*files.Kind) {
 		for _, k := range kinds {
-			visit(above, k)
-			walk(append(slices.Clone(above), k), k.Below)
+			visit(ancestors, k)
+			walk(append(slices.Clone(ancestors), k), k.Children)
 		}
 	}
 	walk(nil, kinds)
 }
 
-func (f *fake) Account(context.Context) (string, error) { return "demo", nil }
+func (f *fakeAPI) Account(context.Context) (string, error) { return "demo", nil }
 
-func problem(status int, code exit.Code) error {
-	return exit.With(code, &call.Problem{Status: status, Detail: http.StatusText(status)})
+func newProblem(status int, code exit.Code) error {
+	return exit.WithCode(code, &call.Problem{Status: status, Detail: http.StatusText(status)})
 }
 
-// List is one request for each thousand.
-func (f *fake) List(ctx context.Context, name string, arguments map[string]any) ([]byte, error) {
-	answer, err := f.Named(ctx, name, arguments)
+// List calls the list operation once per thousand entries.
+func (f *fakeAPI) List(ctx context.Context, name string, arguments map[string]any) ([]byte, error) {
+	resp, err := f.Call(ctx, name, arguments)
 	if err != nil {
 		return nil, err
 	}
 	var listed struct{ Total int }
-	if err := json.Unmarshal(answer.Body, &listed); err != nil {
+	if err := json.Unmarshal(resp.Body, &listed); err != nil {
 		return nil, err
 	}
 	for n := 1000; n < listed.Total; n += 1000 {
-		f.asked = append(f.asked, name)
+		f.calls = append(f.calls, name)
 	}
-	return answer.Body, nil
+	return resp.Body, nil
 }
 
-func (f *fake) Named(_ context.Context, name string, arguments map[string]any) (*call.Answer, error) {
+func (f *fakeAPI) Call(_ context.Context, name string, arguments map[string]any) (*call.Response, error) {
 	f.t.Helper()
 	text, err := json.Marshal(arguments)
 	if err != nil {
 		return nil, err
 	}
-	f.sent.Write(append(text, '\n'))
-	var given map[string]json.RawMessage
-	if err := json.Unmarshal(text, &given); err != nil {
+	f.received.Write(append(text, '\n'))
+	var decoded map[string]json.RawMessage
+	if err := json.Unmarshal(text, &decoded); err != nil {
 		return nil, err
 	}
-	f.asked = append(f.asked, name)
-	n := len(f.asked)
-	if f.fails != nil {
-		if err := f.fails(n, false); err != nil {
+	f.calls = append(f.calls, name)
+	n := len(f.calls)
+	if f.onCall != nil {
+		if err := f.onCall(n, false); err != nil {
 			return nil, err
 		}
 	}
-	answer, err := f.answered(name, given)
-	if f.fails != nil {
-		if err := f.fails(n, true); err != nil {
+	resp, err := f.dispatch(name, decoded)
+	if f.onCall != nil {
+		if err := f.onCall(n, true); err != nil {
 			return nil, err
 		}
 	}
-	return answer, err
+	return resp, err
 }
 
-// answered is what the API says of a request, the first time or again.
-func (f *fake) answered(name string, given map[string]json.RawMessage) (*call.Answer, error) {
+// dispatch returns the response to a request. If the request is repeated, it returns the earlier response.
+func (f *fakeAPI) dispatch(name string, arguments map[string]json.RawMessage) (*call.Response, error) {
 	t, err := call.Operation(name)
 	if err != nil {
 		return nil, err
 	}
-	takes := func(argument string) bool { return takesArgument(t, argument) }
-	for argument := range given {
-		if !takes(argument) && !(t.TakesBody && argument != "ifMatch" && argument != "idempotencyKey") {
-			f.t.Errorf("%s is given %s, which it does not have", name, argument)
+	accepts := func(argument string) bool { return takesArgument(t, argument) }
+	for argument := range arguments {
+		if !accepts(argument) && !(t.TakesBody && argument != "ifMatch" && argument != "idempotencyKey") {
+			f.t.Errorf("Call(%s) with the argument %s, want only arguments of the operation", name, argument)
 		}
 	}
-	if !t.ReadOnly && (takes("ifMatch") && text(given["ifMatch"]) == "" || takes("idempotencyKey") && text(given["idempotencyKey"]) == "") {
-		f.t.Errorf("%s is asked without a condition, or without a key: %v", name, slices.Sorted(maps.Keys(given)))
+	if !t.ReadOnly && (accepts("ifMatch") && stringOf(arguments["ifMatch"]) == "" || accepts("idempotencyKey") &&
+		stringOf(arguments["idempotencyKey"]) == "") {
+		f.t.Errorf("Call(%s) with the arguments %v, want an ifMatch and an idempotencyKey if the operation has them",
+			name, slices.Sorted(maps.Keys(arguments)))
 	}
-	key := text(given["idempotencyKey"])
-	if before := f.tried[key]; key != "" && before != nil {
-		return before, nil
+	key := stringOf(arguments["idempotencyKey"])
+	if earlier := f.responses[key]; key != "" && earlier != nil {
+		return earlier, nil
 	}
-	answer, err := f.answer(name, given)
+	resp, err := f.handle(name, arguments)
 	if err == nil && !t.ReadOnly {
-		f.done = append(f.done, name)
+		f.changes = append(f.changes, name)
 		if key != "" {
-			f.tried[key] = answer
+			f.responses[key] = resp
 		}
 	}
-	return answer, err
+	return resp, err
 }
 
 func takesArgument(t *apitools.Tool, name string) bool {
@@ -152,97 +155,99 @@ func takesArgument(t *apitools.Tool, name string) bool {
 	return false
 }
 
-func text(raw json.RawMessage) (s string) {
+func stringOf(raw json.RawMessage) (s string) {
 	_ = json.Unmarshal(raw, &s)
 	return s
 }
 
-// scoped is the scope that arguments name.
-func scoped(above []*files.Kind, given map[string]json.RawMessage) string {
+// scopeOf returns the scope of the objects whose parents are in arguments.
+func scopeOf(ancestors []*files.Kind, arguments map[string]json.RawMessage) string {
 	var b strings.Builder
-	for _, k := range above {
+	for _, k := range ancestors {
 		if k.Argument != "" {
-			b.WriteString("/" + k.Argument + "=" + text(given[k.Argument]))
+			b.WriteString("/" + k.Argument + "=" + stringOf(arguments[k.Argument]))
 		}
 	}
 	return b.String()
 }
 
-func (f *fake) answer(name string, given map[string]json.RawMessage) (answer *call.Answer, err error) {
+func (f *fakeAPI) handle(name string, arguments map[string]json.RawMessage) (resp *call.Response, err error) {
 	if name == "AuditLogsService_list" {
 		newest := slices.Clone(f.audit)
 		slices.Reverse(newest)
 		return ok(map[string]any{"data": newest, "next": nil}), nil
 	}
-	every(files.Kinds(), func(above []*files.Kind, k *files.Kind) {
-		if answer != nil || err != nil {
+	walkKinds(files.Kinds(), func(ancestors []*files.Kind, k *files.Kind) {
+		if resp != nil || err != nil {
 			return
 		}
-		scope := scoped(above, given)
-		here := f.find(k, scope, text(given[k.Argument]))
-		var mustBe bool
+		scope := scopeOf(ancestors, arguments)
+		object := f.find(k, scope, stringOf(arguments[k.Argument]))
+		var mustExist bool
 		switch name {
 		case k.Read, k.Update, k.Delete:
-			mustBe = true
+			mustExist = true
 		}
-		if k.Apart != nil && (name == k.Apart.Read || name == k.Apart.Write) {
-			mustBe = true
+		if k.Separate != nil && (name == k.Separate.Read || name == k.Separate.Write) {
+			mustExist = true
 		}
-		condition := text(given["ifMatch"])
+		condition := stringOf(arguments["ifMatch"])
 		switch {
-		case mustBe && here == nil && name == k.Delete && condition != "" && condition != "*":
-			err = problem(http.StatusPreconditionFailed, exit.Conflict)
-		case mustBe && here == nil:
-			err = problem(http.StatusNotFound, exit.NotFound)
-		case name == k.List && !f.within(above, given):
-			err = problem(http.StatusNotFound, exit.NotFound)
+		case mustExist && object == nil && name == k.Delete && condition != "" && condition != "*":
+			err = newProblem(http.StatusPreconditionFailed, exit.Conflict)
+		case mustExist && object == nil:
+			err = newProblem(http.StatusNotFound, exit.NotFound)
+		case name == k.List && !f.parentsExist(ancestors, arguments):
+			err = newProblem(http.StatusNotFound, exit.NotFound)
 		case name == k.List:
-			answer = f.list(k, scope, given)
+			resp = f.list(k, scope, arguments)
 		case name == k.Read:
-			answer = read(f.including(here, f.render(here, true), given))
-		case k.Apart != nil && name == k.Apart.Read:
-			answer = read(here.apartBody())
-		case k.Apart != nil && name == k.Apart.Write:
-			if err = met(condition, here.apartBody()); err == nil && f.taken(here, given[k.Apart.Field]) {
-				err = problem(http.StatusConflict, exit.Conflict)
+			resp = okWithETag(f.withEmbedded(object, f.render(object, true), arguments))
+		case k.Separate != nil && name == k.Separate.Read:
+			resp = okWithETag(object.separateBody())
+		case k.Separate != nil && name == k.Separate.Write:
+			if err = checkCondition(condition, object.separateBody()); err == nil &&
+				f.isNameTaken(object, arguments[k.Separate.Field]) {
+				err = newProblem(http.StatusConflict, exit.Conflict)
 			}
 			if err == nil {
-				here.apart = given[k.Apart.Field]
-				f.record("tunnel.update", here)
-				answer = ok(map[string]any{"id": "pst", "status": "success"})
+				object.separate = arguments[k.Separate.Field]
+				f.record("tunnel.update", object)
+				resp = ok(map[string]any{"id": "pst", "status": "success"})
 			}
-		case name == k.Create && !f.within(above, given):
-			err = problem(http.StatusNotFound, exit.NotFound)
+		case name == k.Create && !f.parentsExist(ancestors, arguments):
+			err = newProblem(http.StatusNotFound, exit.NotFound)
 		case name == k.Create:
-			answer, err = f.create(k, scope, given)
+			resp, err = f.create(k, scope, arguments)
 		case name == k.Update, name == k.Delete:
-			err = met(condition, f.render(here, true))
+			err = checkCondition(condition, f.render(object, true))
 		}
-		if err != nil || answer != nil {
+		if err != nil || resp != nil {
 			return
 		}
 		switch name {
 		case k.Update:
 			tool, _ := call.Operation(name)
-			for member, value := range given {
-				if !strings.Contains(tool.Path, "{"+member+"}") && member != "ifMatch" && member != "idempotencyKey" && member != call.AccountArgument && member != k.Key {
-					here.fields[member] = value
+			for member, value := range arguments {
+				if !strings.Contains(tool.Path, "{"+member+"}") && member != "ifMatch" && member != "idempotencyKey" &&
+					member != call.AccountArgument && member != k.Key {
+					object.fields[member] = value
 				}
 			}
-			f.record(k.Member+".update", here)
-			answer = ok(f.render(here, true))
+			f.record(k.Member+".update", object)
+			resp = ok(f.render(object, true))
 		case k.Delete:
-			f.remove(here)
-			answer = &call.Answer{Status: http.StatusNoContent}
+			f.remove(object)
+			resp = &call.Response{Status: http.StatusNoContent}
 		}
 	})
-	if answer == nil && err == nil {
+	if resp == nil && err == nil {
 		return nil, fmt.Errorf("the fake knows no %s", name)
 	}
-	return answer, err
+	return resp, err
 }
 
-func (f *fake) find(k *files.Kind, scope, id string) *thing {
+func (f *fakeAPI) find(k *files.Kind, scope, id string) *fakeObject {
 	for _, o := range f.objects {
 		if o.kind.Member == k.Member && o.scope == scope && o.id == id {
 			return o
@@ -251,41 +256,42 @@ func (f *fake) find(k *files.Kind, scope, id string) *thing {
 	return nil
 }
 
-// within reports whether all that a list is in is there: what is made, each with its own name or id.
-func (f *fake) within(above []*files.Kind, given map[string]json.RawMessage) bool {
-	for i, k := range above {
-		if k.Create != "" && f.find(k, scoped(above[:i], given), text(given[k.Argument])) == nil {
+// parentsExist reports whether the parents in arguments exist.
+func (f *fakeAPI) parentsExist(ancestors []*files.Kind, arguments map[string]json.RawMessage) bool {
+	for i, k := range ancestors {
+		if k.Create != "" && f.find(k, scopeOf(ancestors[:i], arguments), stringOf(arguments[k.Argument])) == nil {
 			return false
 		}
 	}
 	return true
 }
 
-// taken reports whether another object of the kind has an element of a name that one is to have.
-func (f *fake) taken(of *thing, field json.RawMessage) bool {
+// isNameTaken reports whether another object of the kind has one of the unique names in the Separate field.
+func (f *fakeAPI) isNameTaken(owner *fakeObject, field json.RawMessage) bool {
 	names := func(field json.RawMessage) (all []string) {
 		var list []struct{ Name string }
 		_ = json.Unmarshal(field, &list)
-		for _, one := range list {
-			all = append(all, one.Name)
+		for _, entry := range list {
+			all = append(all, entry.Name)
 		}
 		return all
 	}
-	return slices.ContainsFunc(f.objects, func(o *thing) bool {
-		return o != of && o.kind.Member == of.kind.Member && slices.ContainsFunc(names(o.apart), func(name string) bool { return slices.Contains(names(field), name) })
+	return slices.ContainsFunc(f.objects, func(o *fakeObject) bool {
+		return o != owner && o.kind.Member == owner.kind.Member && slices.ContainsFunc(names(o.separate),
+			func(name string) bool { return slices.Contains(names(field), name) })
 	})
 }
 
-func (f *fake) remove(gone *thing) {
-	within := gone.scope + "/" + gone.kind.Argument + "=" + gone.id
-	f.objects = slices.DeleteFunc(f.objects, func(o *thing) bool {
-		return o == gone || o.scope == within || strings.HasPrefix(o.scope, within+"/")
+func (f *fakeAPI) remove(target *fakeObject) {
+	scope := target.scope + "/" + target.kind.Argument + "=" + target.id
+	f.objects = slices.DeleteFunc(f.objects, func(o *fakeObject) bool {
+		return o == target || o.scope == scope || strings.HasPrefix(o.scope, scope+"/")
 	})
 }
 
-func ok(body any) *call.Answer {
+func ok(body any) *call.Response {
 	text, _ := json.Marshal(body)
-	return &call.Answer{Status: http.StatusOK, Header: http.Header{}, Body: append(text, '\n')}
+	return &call.Response{Status: http.StatusOK, Header: http.Header{}, Body: append(text, '\n')}
 }
 
 func etag(body any) string {
@@ -294,29 +300,29 @@ func etag(body any) string {
 	return `"` + base64.RawURLEncoding.EncodeToString(sum[:16]) + `"`
 }
 
-func read(body any) *call.Answer {
+func okWithETag(body any) *call.Response {
 	a := ok(body)
 	a.Header.Set("ETag", etag(body))
 	return a
 }
 
-func met(condition string, body any) error {
+func checkCondition(condition string, body any) error {
 	if condition != "*" && condition != etag(body) {
-		return problem(http.StatusPreconditionFailed, exit.Conflict)
+		return newProblem(http.StatusPreconditionFailed, exit.Conflict)
 	}
 	return nil
 }
 
-func (o *thing) apartBody() map[string]any {
-	services := o.apart
+func (o *fakeObject) separateBody() map[string]any {
+	services := o.separate
 	if services == nil {
 		services = json.RawMessage("[]")
 	}
 	return map[string]any{"version": 1, "services": services}
 }
 
-// render is what the API answers of an object, alone or in a list.
-func (f *fake) render(o *thing, alone bool) map[string]any {
+// render returns the body for an object. single says that the body is for a read, and not for an entry of a list.
+func (f *fakeAPI) render(o *fakeObject, single bool) map[string]any {
 	body := map[string]any{"createdOn": "2030-01-01T00:00:00.000Z"}
 	for name, value := range o.fields {
 		if string(value) != "null" {
@@ -330,37 +336,40 @@ func (f *fake) render(o *thing, alone bool) map[string]any {
 	if o.kind.Member == "variables" && string(o.fields["isSecret"]) == "true" {
 		body["value"] = ""
 	}
-	if o.kind.Member == "keyBuckets" && alone {
+	if o.kind.Member == "keyBuckets" && single {
 		body["token"] = "gwb_secret"
 	}
-	if f.odd && !alone {
+	if f.listsDiffer && !single {
 		body["more"] = true
 	}
 	return body
 }
 
-func (f *fake) list(k *files.Kind, scope string, given map[string]json.RawMessage) *call.Answer {
+func (f *fakeAPI) list(k *files.Kind, scope string, arguments map[string]json.RawMessage) *call.Response {
 	data := []map[string]any{}
 	for _, o := range f.objects {
 		if o.kind.Member != k.Member || o.scope != scope {
 			continue
 		}
-		data = append(data, f.including(o, f.render(o, false), given))
+		data = append(data, f.withEmbedded(o, f.render(o, false), arguments))
 	}
 	return ok(map[string]any{"data": data, "total": len(data)})
 }
 
-// including adds to a body the members of other kinds that are asked for.
-func (f *fake) including(o *thing, body map[string]any, given map[string]json.RawMessage) map[string]any {
-	for _, below := range o.kind.Below {
-		for member, query := range below.Within {
-			if string(given[query]) != "true" {
+// withEmbedded adds the requested members of other kinds to a body.
+func (f *fakeAPI) withEmbedded(
+	o *fakeObject, body map[string]any, arguments map[string]json.RawMessage,
+) map[string]any {
+	for _, child := range o.kind.Children {
+		for member, query := range child.Embedded {
+			if string(arguments[query]) != "true" {
 				continue
 			}
 			list := []map[string]any{}
-			for _, one := range f.objects {
-				if one.kind.Member == below.Member && one.scope == o.scope+"/"+o.kind.Argument+"="+o.id && (one.fields["sub"] == nil) == (member == "managerInvites") {
-					list = append(list, f.render(one, false))
+			for _, embedded := range f.objects {
+				if embedded.kind.Member == child.Member && embedded.scope == o.scope+"/"+o.kind.Argument+"="+o.id &&
+					(embedded.fields["sub"] == nil) == (member == "managerInvites") {
+					list = append(list, f.render(embedded, false))
 				}
 			}
 			body[member] = list
@@ -369,82 +378,98 @@ func (f *fake) including(o *thing, body map[string]any, given map[string]json.Ra
 	return body
 }
 
-func (f *fake) create(k *files.Kind, scope string, given map[string]json.RawMessage) (*call.Answer, error) {
+func (f *fakeAPI) create(k *files.Kind, scope string, arguments map[string]json.RawMessage) (*call.Response, error) {
 	tool, _ := call.Operation(k.Create)
-	o := &thing{kind: k, scope: scope, fields: map[string]json.RawMessage{}}
+	o := &fakeObject{kind: k, scope: scope, fields: map[string]json.RawMessage{}}
 	var managers []json.RawMessage
-	for member, value := range given {
+	for member, value := range arguments {
 		switch {
 		case strings.Contains(tool.Path, "{"+member+"}"), member == "idempotencyKey", member == call.AccountArgument:
 		case member == "managers":
 			_ = json.Unmarshal(value, &managers)
 		case member == "planIds":
-			f.paired(scope, given)
+			f.checkPlanIDs(scope, arguments)
 			o.fields[member] = value
 		default:
 			o.fields[member] = value
 		}
 	}
 	if f.n++; k.ID == k.Key {
-		o.id = text(given[k.Key])
+		o.id = stringOf(arguments[k.Key])
 	} else {
 		o.id = fmt.Sprintf("%s_%d", f.name, f.n)
 	}
 	for _, other := range f.objects {
-		if other.kind.Member == k.Member && other.scope == scope && text(other.fields[k.Key]) == text(o.fields[k.Key]) && o.fields[k.Key] != nil {
+		if other.kind.Member == k.Member && other.scope == scope &&
+			stringOf(other.fields[k.Key]) == stringOf(o.fields[k.Key]) && o.fields[k.Key] != nil {
 			if k.Member == "projects" {
-				return nil, problem(http.StatusUnprocessableEntity, exit.Invalid)
+				return nil, newProblem(http.StatusUnprocessableEntity, exit.Invalid)
 			}
-			return nil, problem(http.StatusConflict, exit.Conflict)
+			return nil, newProblem(http.StatusConflict, exit.Conflict)
 		}
 	}
 	f.objects = append(f.objects, o)
 	f.record(k.Member+".create", o)
 	for _, m := range managers {
-		one := map[string]json.RawMessage{}
-		if json.Unmarshal(m, &one) != nil {
-			one["email"] = m
+		fields := map[string]json.RawMessage{}
+		if json.Unmarshal(m, &fields) != nil {
+			fields["email"] = m
 		}
 		f.n++
-		f.objects = append(f.objects, &thing{kind: k.Below[0], scope: scope + "/" + k.Argument + "=" + o.id, id: fmt.Sprintf("%s_%d", f.name, f.n), fields: one})
+		f.objects = append(f.objects, &fakeObject{
+			kind: k.Children[0], scope: scope + "/" + k.Argument + "=" + o.id,
+			id: fmt.Sprintf("%s_%d", f.name, f.n), fields: fields,
+		})
 	}
 	if k.Member == "projects" {
 		for _, kind := range files.Kinds() {
-			for suffix, of := range map[string]string{"-production": "PRODUCTION", "-preview": "PREVIEW", "-working-copy": "WORKING_COPY"} {
+			for suffix, envType := range map[string]string{
+				"-production": "PRODUCTION", "-preview": "PREVIEW",
+				"-working-copy": "WORKING_COPY",
+			} {
 				if kind.Member == "keyBuckets" {
-					tags, _ := json.Marshal(map[string]string{"account": "demo", "environmentType": of, "project": o.id})
-					f.objects = append(f.objects, &thing{kind: kind, id: o.id + suffix, fields: map[string]json.RawMessage{"tags": tags, "isRetrievable": json.RawMessage("true")}})
+					tags, _ := json.Marshal(map[string]string{"account": "demo", "environmentType": envType, "project": o.id})
+					f.objects = append(f.objects, &fakeObject{
+						kind: kind, id: o.id + suffix,
+						fields: map[string]json.RawMessage{"tags": tags, "isRetrievable": json.RawMessage("true")},
+					})
 				}
 			}
 		}
 	}
 	body := f.render(o, true)
-	if k.Made != "" {
-		body[k.Made] = o.id
+	if k.CreatedID != "" {
+		body[k.CreatedID] = o.id
 	}
 	return ok(body), nil
 }
 
-// paired tells where the ids of plans are not those of their names.
-func (f *fake) paired(scope string, given map[string]json.RawMessage) {
+// checkPlanIDs reports an error of the test if planIds are not the IDs of the plans in planExternalIds.
+func (f *fakeAPI) checkPlanIDs(scope string, arguments map[string]json.RawMessage) {
 	var ids, names []string
-	_ = json.Unmarshal(given["planIds"], &ids)
-	_ = json.Unmarshal(given["planExternalIds"], &names)
+	_ = json.Unmarshal(arguments["planIds"], &ids)
+	_ = json.Unmarshal(arguments["planExternalIds"], &names)
 	for i, id := range ids {
 		for _, o := range f.objects {
-			if o.kind.Member == "plans" && o.scope == scope && o.id == id && text(o.fields["planExternalId"]) == names[i] {
+			if o.kind.Member == "plans" && o.scope == scope && o.id == id && stringOf(o.fields["planExternalId"]) == names[i] {
 				names[i] = ""
 			}
 		}
 	}
 	if strings.Join(names, "") != "" || len(ids) != len(names) {
-		f.t.Errorf("the plans %s are called %v", given["planIds"], names)
+		f.t.Errorf("planIds = %s with the planExternalIds %s, want the names of these plans, without %v",
+			arguments["planIds"], arguments["planExternalIds"], names)
 	}
 }
 
-func (f *fake) record(action string, o *thing) {
+func (f *fakeAPI) record(action string, o *fakeObject) {
 	f.audit = append(f.audit, map[string]any{
-		"action": action, "requestId": fmt.Sprintf("request-%d", len(f.audit)), "timestamp": time.Date(2030, 1, 1, 0, 0, len(f.audit), 0, time.UTC),
-		"actor": map[string]any{"sub": "akey_other"}, "resources": []any{map[string]any{"type": o.kind.Member, "id": f.render(o, true)["id"], "metadata": map[string]string{"name": o.id}}},
+		"action": action, "requestId": fmt.Sprintf("request-%d", len(f.audit)),
+		"timestamp": time.Date(2030, 1, 1, 0, 0, len(f.audit), 0, time.UTC),
+		"actor":     map[string]any{"sub": "akey_other"},
+		"resources": []any{map[string]any{
+			"type": o.kind.Member, "id": f.render(o, true)["id"],
+			"metadata": map[string]string{"name": o.id},
+		}},
 	})
 }

@@ -14,38 +14,39 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/gatewright/gatewright/client/call"
-	"github.com/gatewright/gatewright/shared/apitools"
-	"github.com/gatewright/gatewright/shared/lazy"
-	"github.com/gatewright/gatewright/shared/project"
-	"github.com/gatewright/gatewright/thirdparty/jsonschema"
+	"github.com/gatewright/gatewright/shared/base/lazy"
+	"github.com/gatewright/gatewright/shared/format/project"
+	"github.com/gatewright/gatewright/shared/management/apitools"
+	"github.com/gatewright/gatewright/shared/thirdparty/jsonschema"
 )
 
-// Field is a member of the bodies of a kind.
+// Field is a member of the request bodies of a kind.
 type Field struct {
 	Name string
-	// Made and Changed say whether the body that makes one has it, and the one that changes it; Needed whether one is made with it
-	// alone.
-	Made, Changed, Needed bool
-	// Secret says that it is never shown.
+	// OnCreate says that the body of a create request has the field, and OnUpdate the same for an update request.
+	// Required says that an object cannot be created without the field.
+	OnCreate, OnUpdate, Required bool
+	// Secret says that the API never returns the value.
 	Secret bool
-	// Text says that it may be one, and come from elsewhere by that (Reference); Time that it is an instant.
+	// Text says that the value can be a text, so that a Reference can replace it. Time says that the value is an instant.
 	Text, Time bool
-	// Object says that it may be one, and no text: its members are its own, whatever they are called.
+	// Object says that the value is an object with members of any name, so a Reference cannot replace it.
 	Object bool
 	schema *jsonschema.Schema
 }
 
-// fields are those of a kind, by their names, without its key; key is the schema of that.
+// fields are the fields of a kind by their names, without the member Key. keySchema is the schema of Key.
 type fields struct {
-	all map[string]*Field
-	key *jsonschema.Schema
+	byName    map[string]*Field
+	keySchema *jsonschema.Schema
 }
 
-// declared returns the fields of each kind in all(Kinds()), in that order. Nobody changes them. They are read once per process, because
-// reading files, applying a plan and exporting each need all of them, and compiling their schemas takes longer than most of that work.
-var declared = sync.OnceValues(func() ([]*fields, error) {
+// allFields returns the fields of each kind in flatten(Kinds()), in that order. Callers must not change the fields.
+// allFields reads the declarations once per process. Reading files, applying a plan and exporting need all fields, and
+// compiling the schemas takes longer than most of that work.
+var allFields = sync.OnceValues(func() ([]*fields, error) {
 	var list []*fields
-	for _, k := range all(Kinds()) {
+	for _, k := range flatten(Kinds()) {
 		f, err := fieldsOf(k)
 		if err != nil {
 			return nil, err
@@ -55,21 +56,23 @@ var declared = sync.OnceValues(func() ([]*fields, error) {
 	return list, nil
 })
 
-// fieldsOfAll returns the fields of kinds, which is what Kinds returned, and of the kinds below them.
-func fieldsOfAll(kinds []*Kind) (map[*Kind]*fields, error) {
-	list, err := declared()
+// fieldsByKind returns the fields of kinds and of all kinds below them. kinds must be a result of Kinds.
+func fieldsByKind(kinds []*Kind) (map[*Kind]*fields, error) {
+	list, err := allFields()
 	if err != nil {
 		return nil, err
 	}
-	of := map[*Kind]*fields{}
-	for i, k := range all(kinds) {
-		of[k] = list[i]
+	byKind := map[*Kind]*fields{}
+	for i, k := range flatten(kinds) {
+		byKind[k] = list[i]
 	}
-	return of, nil
+	return byKind, nil
 }
 
-// body are the members of an operation's body, with their schemas.
-func body(operation string) (members map[string]json.RawMessage, needed []string, tool *apitools.Tool, err error) {
+// bodyMembers returns the members of an operation's body with their schemas, and the names of the required members.
+func bodyMembers(
+	operation string,
+) (members map[string]json.RawMessage, required []string, tool *apitools.Tool, err error) {
 	if operation == "" {
 		return nil, nil, nil, nil
 	}
@@ -86,7 +89,7 @@ func body(operation string) (members map[string]json.RawMessage, needed []string
 	}
 	members = map[string]json.RawMessage{}
 	for _, a := range t.Arguments {
-		if a.Place == project.InProperty && a.Name != call.AccountArgument {
+		if a.Location == project.InProperty && a.Name != call.AccountArgument {
 			members[a.Name] = input.Properties[a.Name]
 		}
 	}
@@ -95,42 +98,43 @@ func body(operation string) (members map[string]json.RawMessage, needed []string
 
 // fieldsOf reads the fields of a kind from the declarations of its operations.
 func fieldsOf(k *Kind) (*fields, error) {
-	f := &fields{all: map[string]*Field{}}
+	f := &fields{byName: map[string]*Field{}}
 	operations := []string{k.Create, k.Update}
-	if k.Apart != nil {
-		operations = append(operations, k.Apart.Write)
+	if k.Separate != nil {
+		operations = append(operations, k.Separate.Write)
 	}
 	for i, operation := range operations {
-		members, needed, tool, err := body(operation)
+		members, required, tool, err := bodyMembers(operation)
 		if err != nil {
 			return nil, err
 		}
 		for name, schema := range members {
 			switch {
-			case k.hides(name), i == 2 && name != k.Apart.Field, name == k.WithParent && k.parent != nil:
+			case k.isExcluded(name), i == 2 && name != k.Separate.Field, name == k.ParentMember && k.parent != nil:
 				continue
 			case name == k.Key:
-				if f.key, err = compiled(schema); err != nil {
+				if f.keySchema, err = compileSchema(schema); err != nil {
 					return nil, err
 				}
 				continue
-			case k.below(name) != nil:
-				continue // made with it
+			case k.child(name) != nil:
+				continue // objects of this kind are created with their parent
 			}
-			field := f.all[name]
+			field := f.byName[name]
 			if field == nil {
-				if field, err = fieldOf(name, schema); err != nil {
+				if field, err = newField(name, schema); err != nil {
 					return nil, err
 				}
-				f.all[name] = field
+				f.byName[name] = field
 			}
 			switch i {
 			case 0:
-				field.Made, field.Needed = true, slices.Contains(needed, name)
+				field.OnCreate, field.Required = true, slices.Contains(required, name)
 			case 1:
-				field.Changed = true
+				field.OnUpdate = true
 			}
-			if tool.Given != nil && tool.Given.Members[name] != nil && tool.Given.Members[name].Secret && name != k.Secret {
+			if tool.ArgumentSecrets != nil && tool.ArgumentSecrets.Members[name] != nil &&
+				tool.ArgumentSecrets.Members[name].Secret && name != k.Secret {
 				field.Secret = true
 			}
 		}
@@ -138,56 +142,58 @@ func fieldsOf(k *Kind) (*fields, error) {
 	return f, nil
 }
 
-// hides reports whether no file has a member: it is said to be hidden, or the ancestors' names have it.
-func (k *Kind) hides(name string) bool {
-	if _, hidden := k.Hides[name]; hidden {
+// isExcluded reports whether a member of a body is no field of files: Excluded has its name, or it is the path
+// parameter of a parent.
+func (k *Kind) isExcluded(name string) bool {
+	if _, excluded := k.Excluded[name]; excluded {
 		return true
 	}
-	for above := k.parent; above != nil; above = above.parent {
-		if above.Argument == name {
+	for ancestor := k.parent; ancestor != nil; ancestor = ancestor.parent {
+		if ancestor.Argument == name {
 			return true
 		}
 	}
 	return false
 }
 
-func fieldOf(name string, schema json.RawMessage) (*Field, error) {
-	var of struct {
+func newField(name string, schema json.RawMessage) (*Field, error) {
+	var decl struct {
 		Type   any
 		Format string
 	}
-	if err := json.Unmarshal(schema, &of); err != nil {
+	if err := json.Unmarshal(schema, &decl); err != nil {
 		return nil, fmt.Errorf("read the schema of %s: %w", name, err)
 	}
-	types, is := of.Type.([]any)
-	if !is {
-		types = []any{of.Type}
+	types, ok := decl.Type.([]any)
+	if !ok {
+		types = []any{decl.Type}
 	}
 	text := slices.Contains(types, any("string"))
-	compiled, err := compiled(schema)
+	compiled, err := compileSchema(schema)
 	return &Field{
-		Name: name, Text: text, Time: of.Format == "date-time", Object: !text && slices.Contains(types, any("object")), schema: compiled,
+		Name: name, Text: text, Time: decl.Format == "date-time", Object: !text && slices.Contains(types, any("object")),
+		schema: compiled,
 	}, err
 }
 
-func compiled(schema json.RawMessage) (*jsonschema.Schema, error) {
+func compileSchema(schema json.RawMessage) (*jsonschema.Schema, error) {
 	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(schema))
 	if err != nil {
 		return nil, fmt.Errorf("read a schema: %w", err)
 	}
 	c := jsonschema.NewCompiler()
-	const here = "field.json"
-	if err := c.AddResource(here, document); err != nil {
+	const resource = "field.json"
+	if err := c.AddResource(resource, document); err != nil {
 		return nil, fmt.Errorf("read a schema: %w", err)
 	}
-	return c.Compile(here)
+	return c.Compile(resource)
 }
 
-// takes reports whether a body may have a value.
-func (f *Field) takes(v Value) bool { return f.schema.Validate(decoded(v)) == nil }
+// accepts reports whether a value conforms to the field's schema.
+func (f *Field) accepts(v Value) bool { return f.schema.Validate(decode(v)) == nil }
 
-// empty reports whether a value says no more than that there is none.
-func empty(v Value) bool {
+// isEmpty reports whether a value means the same as a missing value.
+func isEmpty(v Value) bool {
 	switch string(v) {
 	case "", "null", `""`, "{}", "[]":
 		return true
@@ -195,30 +201,29 @@ func empty(v Value) bool {
 	return false
 }
 
-// same reports whether two values of a field mean the same: whatever the order of members, the digits of a number and the zone of
-// a time.
-func (k *Kind) same(f *Field, a, b Value) bool {
-	if empty(a) || empty(b) {
-		return empty(a) && empty(b)
+// equalValues reports whether two values of a field are equal. It ignores the order of members, the notation of numbers and the zone of times.
+func (k *Kind) equalValues(f *Field, a, b Value) bool {
+	if isEmpty(a) || isEmpty(b) {
+		return isEmpty(a) && isEmpty(b)
 	}
 	if bytes.Equal(a, b) {
 		return true
 	}
 	if f.Time {
-		one, wrong := instant(a)
-		other, wrongToo := instant(b)
-		if wrong == nil && wrongToo == nil {
-			return one.Equal(other)
+		timeA, errA := parseTime(a)
+		timeB, errB := parseTime(b)
+		if errA == nil && errB == nil {
+			return timeA.Equal(timeB)
 		}
 	}
 	if slices.Contains(k.Unordered, f.Name) {
 		a, b = sorted(a), sorted(b)
 	}
-	return equal(decoded(a), decoded(b))
+	return equal(decode(a), decode(b))
 }
 
-// instant is a time as the API keeps it, in milliseconds.
-func instant(v Value) (time.Time, error) {
+// parseTime returns a time in milliseconds, which is the precision of the API.
+func parseTime(v Value) (time.Time, error) {
 	var text string
 	if err := json.Unmarshal(v, &text); err != nil {
 		return time.Time{}, err
@@ -233,10 +238,10 @@ func sorted(v Value) Value {
 		return v
 	}
 	slices.Sort(list)
-	return marshal(list)
+	return mustMarshal(list)
 }
 
-func decoded(v Value) (value any) {
+func decode(v Value) (value any) {
 	d := json.NewDecoder(bytes.NewReader(v))
 	d.UseNumber()
 	if d.Decode(&value) != nil {
@@ -248,51 +253,52 @@ func decoded(v Value) (value any) {
 func equal(a, b any) bool {
 	switch a := a.(type) {
 	case map[string]any:
-		b, is := b.(map[string]any)
-		if !is || len(a) != len(b) {
+		b, ok := b.(map[string]any)
+		if !ok || len(a) != len(b) {
 			return false
 		}
 		for name, value := range a {
-			if other, there := b[name]; !there || !equal(value, other) {
+			if other, exists := b[name]; !exists || !equal(value, other) {
 				return false
 			}
 		}
 		return true
 	case []any:
-		b, is := b.([]any)
-		return is && slices.EqualFunc(a, b, equal)
+		b, ok := b.([]any)
+		return ok && slices.EqualFunc(a, b, equal)
 	case json.Number:
-		b, is := b.(json.Number)
-		return is && sameNumber(string(a), string(b))
+		b, ok := b.(json.Number)
+		return ok && sameNumber(string(a), string(b))
 	}
 	return a == b
 }
 
 var exponent = lazy.Regexp(`[eE]([+-]?[0-9]+)$`)
 
-// sameNumber compares numbers by what they are, whatever their size; one with an exponent that would fill the memory by its digits.
+// sameNumber reports whether two numbers have the same value, in any notation. A number with a large exponent or
+// length, whose exact value could exhaust the memory, is only equal to the same text.
 func sameNumber(a, b string) bool {
 	if a == b {
 		return true
 	}
-	const mostExponent, mostDigits = 400, 1000
+	const maxExponent, maxDigits = 400, 1000
 	for _, text := range []string{a, b} {
-		if found := exponent().FindStringSubmatch(text); found != nil {
-			if n, err := strconv.Atoi(found[1]); err != nil || n > mostExponent || n < -mostExponent {
+		if match := exponent().FindStringSubmatch(text); match != nil {
+			if n, err := strconv.Atoi(match[1]); err != nil || n > maxExponent || n < -maxExponent {
 				return false
 			}
 		}
-		if len(text) > mostDigits {
+		if len(text) > maxDigits {
 			return false
 		}
 	}
-	one, ok := new(big.Rat).SetString(a)
-	other, okToo := new(big.Rat).SetString(b)
-	return ok && okToo && one.Cmp(other) == 0
+	ratA, okA := new(big.Rat).SetString(a)
+	ratB, okB := new(big.Rat).SetString(b)
+	return okA && okB && ratA.Cmp(ratB) == 0
 }
 
-// stable is a value whose members are in the order of their names at every depth, its numbers as they stand.
-func stable(v Value) Value {
+// canonical returns a value with members sorted by name at every depth. Numbers keep their notation.
+func canonical(v Value) Value {
 	text := jsontext.Value(bytes.Clone(v))
 	if err := text.Format(jsontext.ReorderRawObjects(true), jsontext.PreserveRawStrings(false)); err != nil {
 		return v
@@ -300,5 +306,5 @@ func stable(v Value) Value {
 	return Value(text)
 }
 
-// listOf joins names for a person.
-func listOf(names []string) string { return strings.Join(names, ", ") }
+// joinNames joins names with commas.
+func joinNames(names []string) string { return strings.Join(names, ", ") }

@@ -1,15 +1,15 @@
-// Package files has an account's objects in files: it reads what they want, compares it with what the API has, and makes the
-// changes in between, which are exactly those that were planned.
+// Package files manages an account's objects by means of files. It reads the files, compares them with the API, and
+// makes exactly the changes of the resulting plan.
 //
-// Fields are the operations' own, as package apitools declares them: kinds.go says only which operations a kind is listed, made,
-// changed and removed by, and what it is called. What it is not: it knows no command line (client/commands), and asks no operation
-// that another client could not.
+// The fields of objects are the fields of the operations, as package apitools declares them. kinds.go only defines the
+// operations that list, create, update and delete a kind of object, and the kind's names. The package has no command
+// line (client/commands), and calls only operations that any other client can call.
 //
-// Files own the objects that they name, and of these the fields that they name; all else of the account stays as it is. Something
-// is deleted only where a list is said to be complete, and only when that is asked for (Options.Prune).
+// Files manage the objects that they name, and only the fields that they name. The other objects and fields of the
+// account stay unchanged. An object is deleted only if its list is declared complete and the caller sets Options.Prune.
 //
-// Read kinds.go first, then read.go and plan.go; apply.go has the promises about a process that is killed. docs/files.md is the
-// users' side of it.
+// Read kinds.go first, then read.go and plan.go. apply.go describes what happens if a process is killed. docs/files.md
+// is the documentation for users.
 package files
 
 import (
@@ -21,27 +21,28 @@ import (
 	"github.com/gatewright/gatewright/client/call"
 	"github.com/gatewright/gatewright/client/exit"
 	"github.com/gatewright/gatewright/client/report"
-	"github.com/gatewright/gatewright/shared/project"
+	"github.com/gatewright/gatewright/shared/format/project"
 )
 
-// API is what is asked of an installation.
+// API is the part of a client of an installation that this package needs.
 type API interface {
-	// Named calls an operation by its name, and List asks for all pages of one, as a document with data.
-	Named(ctx context.Context, name string, arguments map[string]any) (*call.Answer, error)
+	// Call calls an operation by its name. List calls a list operation until it has all pages, and returns one document
+	// with the member data.
+	Call(ctx context.Context, name string, arguments map[string]any) (*call.Response, error)
 	List(ctx context.Context, name string, arguments map[string]any) ([]byte, error)
-	// Account is the account that is meant.
+	// Account returns the id of the account that the client uses.
 	Account(ctx context.Context) (string, error)
 }
 
 var _ API = (*call.API)(nil)
 
-// Value is a value of a field, in JSON.
+// Value is the value of a field, in JSON.
 type Value = json.RawMessage
 
-// InvalidError is what is wrong with files, all of it.
+// InvalidError has all problems of a set of files as one error.
 type InvalidError struct {
 	Problems []project.Problem
-	// Source shows the places, but for lines with what is a secret.
+	// Source returns excerpts of the files, without the lines that may contain a secret.
 	Source report.Source
 }
 
@@ -50,7 +51,7 @@ func (e *InvalidError) Error() string {
 	return "the files are not valid: " + report.Count(len(e.Problems), 0)
 }
 
-// Document implements output.Described.
+// Document implements output.Documented.
 func (e *InvalidError) Document() []byte {
 	document, err := json.Marshal(struct {
 		Errors []project.Problem `json:"errors"`
@@ -61,24 +62,25 @@ func (e *InvalidError) Document() []byte {
 	return document
 }
 
-// invalid is the error of problems, nil for none.
-func (f *Files) invalid(problems []project.Problem) error {
+// invalidError returns the error for problems, nil if there are none.
+func (f *Files) invalidError(problems []project.Problem) error {
 	if len(problems) == 0 {
 		return nil
 	}
-	shown := report.FromFiles(f.sources)
-	return exit.With(exit.Invalid, &InvalidError{problems, func(file string, line, column int) (project.Excerpt, bool) {
-		if f.hidden[file][line] {
-			return project.Excerpt{}, false
-		}
-		return shown(file, line, column)
-	}})
+	source := report.FromFiles(f.sources)
+	return exit.WithCode(exit.Invalid,
+		&InvalidError{problems, func(file string, line, column int) (project.Excerpt, bool) {
+			if f.hidden[file][line] {
+				return project.Excerpt{}, false
+			}
+			return source(file, line, column)
+		}})
 }
 
-// usage is an error of a command line or of what it names.
-func usage(format string, args ...any) error {
-	return exit.With(exit.Usage, fmt.Errorf(format, args...))
+// usageError returns an error with the exit code for an invalid command line, or for a file that the command line names.
+func usageError(format string, args ...any) error {
+	return exit.WithCode(exit.Usage, fmt.Errorf(format, args...))
 }
 
-// Invalid is what is wrong with files, where that is what an error is about.
-func Invalid(err error) (*InvalidError, bool) { return errors.AsType[*InvalidError](err) }
+// AsInvalid returns the InvalidError that err wraps.
+func AsInvalid(err error) (*InvalidError, bool) { return errors.AsType[*InvalidError](err) }

@@ -10,12 +10,12 @@ import (
 	"github.com/gatewright/gatewright/client/files"
 )
 
-// foreign is an API whose names have no letter that the name of a variable or of a file may have.
-type foreign struct{ fake }
+// foreignAPI is an API with objects whose names have no characters that are valid in names of variables and files.
+type foreignAPI struct{ fakeAPI }
 
 const noLetters = "\u00e9\u4e2d-\u202e"
 
-func (f *foreign) List(_ context.Context, name string, _ map[string]any) ([]byte, error) {
+func (f *foreignAPI) List(_ context.Context, name string, _ map[string]any) ([]byte, error) {
 	switch name {
 	case "ProjectsService_list", "EnvironmentsService_list", "VariablesService_list", "MtlsCertificatesService_list":
 		return json.Marshal(map[string]any{"data": []any{map[string]any{
@@ -25,10 +25,11 @@ func (f *foreign) List(_ context.Context, name string, _ map[string]any) ([]byte
 	return []byte(`{"data":[]}`), nil
 }
 
-// TestNamesWithoutLettersAreExported: each secret has a place of its own to come from, whatever the API calls what it is of.
+// TestNamesWithoutLettersAreExported checks that each secret gets a unique reference, even if the names of objects have
+// no valid characters.
 func TestNamesWithoutLettersAreExported(t *testing.T) {
 	t.Parallel()
-	e, err := files.Export(t.Context(), &foreign{}, []string{"projects"})
+	e, err := files.Export(t.Context(), &foreignAPI{}, []string{"projects"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,49 +39,54 @@ func TestNamesWithoutLettersAreExported(t *testing.T) {
 	}
 	for _, want := range []string{"fromEnv: UNNAMED\n", "fromEnv: MAIN\n"} {
 		if !strings.Contains(string(text), want) {
-			t.Errorf("it has no %q:\n%s", want, text)
+			t.Errorf("YAML() =\n%s\nwant %q", text, want)
 		}
 	}
 }
 
-// deleting has what was asked to go say a thing of its own.
-type deleting struct {
-	*fake
-	says string
+// deletingAPI is an API that responds to a deletion with the tests' own response.
+type deletingAPI struct {
+	*fakeAPI
+	status string
 }
 
-func (d *deleting) Named(ctx context.Context, name string, arguments map[string]any) (*call.Answer, error) {
-	if name == "DeploymentsService_list" { // which go with a project
+func (d *deletingAPI) Call(ctx context.Context, name string, arguments map[string]any) (*call.Response, error) {
+	if name == "DeploymentsService_list" { // an operation that counts objects of a project to delete
 		return ok(map[string]any{"total": 0}), nil
 	}
-	answer, err := d.fake.Named(ctx, name, arguments)
+	resp, err := d.fakeAPI.Call(ctx, name, arguments)
 	if err == nil && name == "ProjectsService_delete" {
-		answer.Body = []byte(d.says)
+		resp.Body = []byte(d.status)
 	}
-	return answer, err
+	return resp, err
 }
 
-// TestDeletionThatSaysNothingOfItsEndIsNoSuccess: what is neither under way nor over was not done as far as anybody knows.
-func TestDeletionThatSaysNothingOfItsEndIsNoSuccess(t *testing.T) {
+// TestDeletionWithUnknownStatusFails checks that Apply returns an error if a deletion has an unknown status.
+func TestDeletionWithUnknownStatusFails(t *testing.T) {
 	t.Parallel()
-	for says, want := range map[string]string{
+	for status, want := range map[string]string{
 		``: "", `{"id":"op_1","status":"success"}`: "",
 		`{"id":"op_1","status":"error","message":"half way"}`: "half way",
-		`{"id":"op_1","status":7}`:                            "the kind number", `{"id":"op_1"}`: "is no status", `{"id":"op_1","status":"gone"}`: "is no status", `[]`: "the kind array",
+		`{"id":"op_1","status":7}`:                            "the kind number", `{"id":"op_1"}`: "is no status",
+		`{"id":"op_1","status":"gone"}`: "is no status", `[]`: "the kind array",
 	} {
-		f := newFake(t, "a")
-		applied(t, f, "projects: [{name: garden}]")
-		api := &deleting{f, says}
-		read, err := files.Read(t.Context(), written(t, "complete: [projects]"))
+		f := newFakeAPI(t, "a")
+		mustApply(t, f, "projects: [{name: garden}]")
+		api := &deletingAPI{f, status}
+		desired, err := files.Read(t.Context(), writeTemp(t, "complete: [projects]"))
 		if err != nil {
 			t.Fatal(err)
 		}
-		p, err := files.Compare(t.Context(), api, read, files.Options{Prune: true, Getenv: getenv, Now: now, Installation: f.name})
+		p, err := files.Compare(t.Context(), api, desired, files.Options{
+			Prune: true, Getenv: testGetenv, Now: testNow,
+			Installation: f.name,
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := files.Apply(t.Context(), api, p, applying(f, "")); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v", says, err)
+		if _, err := files.Apply(t.Context(), api, p, applyOptions(f, "")); (err == nil) != (want == "") ||
+			err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("Apply() of a deletion with the response %s: error = %v, want %q", status, err, want)
 		}
 	}
 }

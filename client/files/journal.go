@@ -13,63 +13,67 @@ import (
 
 	"github.com/gofrs/flock"
 
-	"github.com/gatewright/gatewright/shared/disk"
+	"github.com/gatewright/gatewright/shared/base/disk"
 )
 
-// progressSuffix is what the file beside a plan is called in addition that has how far it is applied.
+// progressSuffix is the suffix of a journal's name. It follows the name of the plan's file.
 const progressSuffix = ".progress"
 
-// entry is a line of it: the plan that it is of, or a request that is about to be sent, or one that was answered.
+// entry is a line of the journal. The first line identifies the plan. Each other line says that a request is about to
+// be sent, or that it is done.
 type entry struct {
-	Plan  string     `json:"plan,omitempty"`
-	N     int        `json:"n,omitempty"` // from 1
-	Begun *time.Time `json:"begun,omitempty"`
-	Done  bool       `json:"done,omitempty"`
-	// Key and ID are those of what was made.
+	Plan      string     `json:"plan,omitempty"`
+	N         int        `json:"n,omitempty"` // number of the change, from 1
+	StartedAt *time.Time `json:"begun,omitempty"`
+	Done      bool       `json:"done,omitempty"`
+	// Key and ID identify an object that was created.
 	Key string `json:"key,omitempty"`
 	ID  string `json:"id,omitempty"`
 }
 
-// journal is how far a plan is applied. Nil keeps nothing: of a plan that is in no file.
+// journal records how far a plan is applied. For a plan without a file, nothing is written.
 type journal struct {
 	file *os.File
-	held io.Closer
-	// done counts the changes that are made, and begun is when the one after them was first sent, nil for never.
-	done  int
-	begun *time.Time
-	ids   map[string]string
+	lock io.Closer
+	// completed is the number of changes that were made. startedAt is the time when the next change was first sent, nil
+	// if it was not sent yet.
+	completed int
+	startedAt *time.Time
+	ids       map[string]string
 }
 
-// Hold has a file be worked off by one process at a time, until what it gives is closed or the process ends. It is the file that says what is to be
-// done, and not the one beside it that is written: Windows would let nobody write that.
-func Hold(path string) (io.Closer, error) {
-	held := flock.New(path, flock.SetFlag(os.O_RDONLY)) // which makes none
-	switch ours, err := held.TryLock(); {
+// LockFile locks a file so that only one process at a time works with it. The lock ends when the caller closes the
+// result, or when the process ends. Lock the file that lists the work, and not its progress file: on Windows, a locked
+// file cannot be written.
+func LockFile(path string) (io.Closer, error) {
+	lock := flock.New(path, flock.SetFlag(os.O_RDONLY)) // read-only, so that no file is created
+	switch locked, err := lock.TryLock(); {
 	case err != nil:
-		return nil, usage("%s cannot be locked: %w", path, disk.Cause(err))
-	case !ours:
-		return nil, errors.Join(usage("%s is being worked off by another process: wait until that has ended", path), held.Close())
+		return nil, usageError("%s cannot be locked: %w", path, disk.Cause(err))
+	case !locked:
+		return nil, errors.Join(usageError("%s is being worked off by another process: wait until that has ended", path),
+			lock.Close())
 	}
-	return held, nil
+	return lock, nil
 }
 
-// openJournal opens the one of a plan, or begins it. A last line that is torn is cut off: its request is sent again, and is the same one.
+// openJournal opens or creates the journal of a plan. It removes an incomplete last line.
 func openJournal(plan string, p *Plan) (*journal, error) {
 	path := plan + progressSuffix
-	held, err := Hold(plan)
+	lock, err := LockFile(plan)
 	if err != nil {
 		return nil, err
 	}
-	f, err := disk.Keep(path, private)
+	f, err := disk.OpenRegular(path, privateMode)
 	if err != nil {
-		return nil, errors.Join(usage("%s cannot be opened: %w", path, disk.Cause(err)), held.Close())
+		return nil, errors.Join(usageError("%s cannot be opened: %w", path, disk.Cause(err)), lock.Close())
 	}
-	j := &journal{file: f, held: held, ids: map[string]string{}}
-	fresh, err := j.read(p)
+	j := &journal{file: f, lock: lock, ids: map[string]string{}}
+	isNew, err := j.read(p)
 	if err != nil {
-		return nil, errors.Join(usage("%s: %w", path, err), j.close())
+		return nil, errors.Join(usageError("%s: %w", path, err), j.close())
 	}
-	if fresh {
+	if isNew {
 		if err := j.write(entry{Plan: p.Digest}, true); err != nil {
 			return nil, errors.Join(err, j.close())
 		}
@@ -82,23 +86,23 @@ func openJournal(plan string, p *Plan) (*journal, error) {
 
 var errOtherPlan = errors.New("it is of another plan: move it away, or apply that one")
 
-// read reads what is noted, and reports whether that is nothing yet.
-func (j *journal) read(p *Plan) (fresh bool, err error) {
+// read reads the entries of the journal. isNew reports that the journal has no complete line.
+func (j *journal) read(p *Plan) (isNew bool, err error) {
 	content, err := io.ReadAll(j.file)
 	if err != nil {
 		return false, disk.Cause(err)
 	}
-	whole := content[:bytes.LastIndexByte(content, '\n')+1]
-	if len(whole) == 0 {
-		// Nothing is cut off a file of somebody else's: what is torn begins as the first line does.
-		const begins = `{"plan":"`
-		if torn := string(content); !strings.HasPrefix(torn, begins) && !strings.HasPrefix(begins, torn) {
+	complete := content[:bytes.LastIndexByte(content, '\n')+1]
+	if len(complete) == 0 {
+		// Never truncate a file that another program has written. An incomplete journal must begin like a first line.
+		const prefix = `{"plan":"`
+		if partial := string(content); !strings.HasPrefix(partial, prefix) && !strings.HasPrefix(prefix, partial) {
 			return false, errOtherPlan
 		}
-		return true, j.cut(0)
+		return true, j.truncate(0)
 	}
 	first := true
-	for line := range bytes.Lines(whole) {
+	for line := range bytes.Lines(complete) {
 		var e entry
 		if json.Unmarshal(line, &e) != nil || first && e.Plan != p.Digest {
 			return false, errOtherPlan
@@ -106,21 +110,21 @@ func (j *journal) read(p *Plan) (fresh bool, err error) {
 		first = false
 		switch {
 		case e.Done:
-			j.done, j.begun = e.N, nil
+			j.completed, j.startedAt = e.N, nil
 			if e.ID != "" {
 				j.ids[e.Key] = e.ID
 			}
-		case e.Begun != nil:
-			j.begun = e.Begun
+		case e.StartedAt != nil:
+			j.startedAt = e.StartedAt
 		}
 	}
-	if j.done > len(p.Changes) {
+	if j.completed > len(p.Changes) {
 		return false, errOtherPlan
 	}
-	return false, j.cut(int64(len(whole)))
+	return false, j.truncate(int64(len(complete)))
 }
 
-func (j *journal) cut(size int64) error {
+func (j *journal) truncate(size int64) error {
 	if err := j.file.Truncate(size); err != nil {
 		return disk.Cause(err)
 	}
@@ -130,7 +134,7 @@ func (j *journal) cut(size int64) error {
 	return nil
 }
 
-func (j *journal) write(e entry, sure bool) error {
+func (j *journal) write(e entry, sync bool) error {
 	if j.file == nil {
 		return nil
 	}
@@ -138,7 +142,7 @@ func (j *journal) write(e entry, sure bool) error {
 	if err == nil {
 		_, err = j.file.Write(append(line, '\n'))
 	}
-	if err == nil && sure {
+	if err == nil && sync {
 		err = j.file.Sync()
 	}
 	if err != nil {
@@ -147,17 +151,17 @@ func (j *journal) write(e entry, sure bool) error {
 	return nil
 }
 
-// begin notes that a request is about to be sent, unless it was before.
+// begin records that request n is about to be sent, unless the journal already has it.
 func (j *journal) begin(n int, now time.Time) error {
-	if j.begun != nil {
+	if j.startedAt != nil {
 		return nil
 	}
-	return j.write(entry{N: n, Begun: &now}, false)
+	return j.write(entry{N: n, StartedAt: &now}, false)
 }
 
-// finish notes that it was answered, for good.
+// finish records that request n is done, and syncs the file.
 func (j *journal) finish(n int, key, id string) error {
-	j.done, j.begun = n, nil
+	j.completed, j.startedAt = n, nil
 	if id != "" {
 		j.ids[key] = id
 	}
@@ -168,5 +172,5 @@ func (j *journal) close() error {
 	if j.file == nil {
 		return nil
 	}
-	return errors.Join(j.file.Close(), j.held.Close())
+	return errors.Join(j.file.Close(), j.lock.Close())
 }

@@ -14,50 +14,57 @@ import (
 	"github.com/gatewright/gatewright/client/files"
 )
 
-// TestPlanThatIsUnderWayIsNotReplaced: how far a plan is applied stands beside it, and would be taken for the other's.
-func TestPlanThatIsUnderWayIsNotReplaced(t *testing.T) {
+// TestStartedPlanIsNotReplaced checks that a plan that is partly applied cannot be replaced: its journal would be used
+// for the new plan. A plan must also be refused if its journal is that of another plan.
+func TestStartedPlanIsNotReplaced(t *testing.T) {
 	t.Parallel()
-	f, path := newFake(t, "a"), filepath.Join(t.TempDir(), "plan")
-	first, second := compared(t, f, before, files.Options{}), compared(t, f, "tunnels: [{name: other}, {name: another}]", files.Options{})
+	f, path := newFakeAPI(t, "a"), filepath.Join(t.TempDir(), "plan")
+	first, second := mustCompare(t, f, beforeYAML, files.Options{}),
+		mustCompare(t, f, "tunnels: [{name: other}, {name: another}]", files.Options{})
 	if err := first.Write(path); err != nil {
 		t.Fatal(err)
 	}
-	cut, begun := errors.New("cut off"), len(f.asked)
-	f.fails = func(n int, after bool) error {
-		if n == begun+2 && !after {
-			return cut
+	errCut, callsBefore := errors.New("cut off"), len(f.calls)
+	f.onCall = func(n int, after bool) error {
+		if n == callsBefore+2 && !after {
+			return errCut
 		}
 		return nil
 	}
-	if _, err := files.Apply(t.Context(), f, first, applying(f, path)); !errors.Is(err, cut) {
+	if _, err := files.Apply(t.Context(), f, first, applyOptions(f, path)); !errors.Is(err, errCut) {
 		t.Fatal(err)
 	}
-	f.fails, f.done = nil, nil
-	if err := second.Write(path); exit.Of(err) != exit.Usage {
-		t.Errorf("another plan is written over it: %v", err)
+	f.onCall, f.changes = nil, nil
+	if err := second.Write(path); exit.CodeOf(err) != exit.Usage {
+		t.Errorf("Write() over a plan that was started: error = %v, want code %d", err, exit.Usage)
 	}
-	if kept, err := files.Load(path); err != nil || kept.Digest != first.Digest {
-		t.Errorf("there is %+v, %v", kept, err)
+	if loaded, err := files.Load(path); err != nil || loaded.Digest != first.Digest {
+		t.Errorf("Load() = %+v, %v, want the first plan", loaded, err)
 	}
-	if err := os.Remove(path); err != nil { // somebody moves the other one there
+	if err := os.Remove(path); err != nil { // replace the plan's file by other means
 		t.Fatal(err)
 	}
 	if err := os.WriteFile(path, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := files.Apply(t.Context(), f, second, applying(f, path)); exit.Of(err) != exit.Usage || len(f.done) > 0 {
-		t.Errorf("the other goes on where the first was: it ends with %v, and has made %v", err, f.done)
+	if _, err := files.Apply(t.Context(), f, second, applyOptions(f, path)); exit.CodeOf(err) != exit.Usage ||
+		len(f.changes) > 0 {
+		t.Errorf("Apply() with the journal of another plan: error = %v after the changes %v, want code %d after none",
+			err, f.changes, exit.Usage)
 	}
-	if _, err := files.Apply(t.Context(), f, first, applying(f, path)); err != nil || len(f.done) != len(first.Changes)-1 {
-		t.Errorf("the first does not go on: %v, with %v", err, f.done)
+	if _, err := files.Apply(t.Context(), f, first, applyOptions(f, path)); err != nil ||
+		len(f.changes) != len(first.Changes)-1 {
+		t.Errorf("Apply() that resumes: error = %v after the changes %v, want none after %d",
+			err, f.changes, len(first.Changes)-1)
 	}
 }
 
-// TestPlanIsWrittenOverAPlanAlone: what is there stays, be it empty, no file, or unreadable, and a pipe is not waited for.
-func TestPlanIsWrittenOverAPlanAlone(t *testing.T) {
+// TestPlanReplacesOnlyPlans checks that Write does not replace any other file, including empty, irregular and
+// unreadable files. A pipe must not block it.
+func TestPlanReplacesOnlyPlans(t *testing.T) {
 	t.Parallel()
-	f, dir := newFake(t, "a"), t.TempDir()
-	plan := compared(t, f, before, files.Options{})
+	f, dir := newFakeAPI(t, "a"), t.TempDir()
+	plan := mustCompare(t, f, beforeYAML, files.Options{})
 	path := filepath.Join(dir, "plan")
 	for range 2 {
 		if err := plan.Write(path); err != nil {
@@ -72,120 +79,135 @@ func TestPlanIsWrittenOverAPlanAlone(t *testing.T) {
 	if err := mkfifo(pipe); err != nil {
 		t.Fatal(err)
 	}
-	if end, err := os.OpenFile(pipe, os.O_RDWR, 0); err == nil { // so that who reads it all the same has a plan's begin, and need not wait
-		defer func() { _ = end.Close() }()
-		if _, err := end.Write(text[:100]); err != nil {
+	// Write the beginning of a plan, so that a reader of the pipe would not block.
+	if writer, err := os.OpenFile(pipe, os.O_RDWR, 0); err == nil {
+		defer func() { _ = writer.Close() }()
+		if _, err := writer.Write(text[:100]); err != nil {
 			t.Fatal(err)
 		}
 	}
-	err = errors.Join(os.Symlink("itself", filepath.Join(dir, "itself")), os.WriteFile(filepath.Join(dir, "empty"), nil, 0o600), os.WriteFile(filepath.Join(dir, "text"), []byte("mine"), 0o600), os.Mkdir(filepath.Join(dir, "folder"), 0o700))
+	err = errors.Join(os.Symlink("itself", filepath.Join(dir, "itself")),
+		os.WriteFile(filepath.Join(dir, "empty"), nil, 0o600), os.WriteFile(filepath.Join(dir, "text"), []byte("mine"),
+			0o600), os.Mkdir(filepath.Join(dir, "folder"), 0o700))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"pipe", "itself", "empty", "text", "folder"} {
-		there, err := os.Lstat(filepath.Join(dir, name))
+		original, err := os.Lstat(filepath.Join(dir, name))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := plan.Write(filepath.Join(dir, name)); exit.Of(err) != exit.Usage || !strings.Contains(err.Error(), "is not written over") {
-			t.Errorf("%s: it ends with %v", name, err)
+		if err := plan.Write(filepath.Join(dir, name)); exit.CodeOf(err) != exit.Usage ||
+			!strings.Contains(err.Error(), "is not written over") {
+			t.Errorf("Write(%s) error = %v, want code %d and \"is not written over\"", name, err, exit.Usage)
 		}
-		if now, err := os.Lstat(filepath.Join(dir, name)); err != nil || !os.SameFile(now, there) {
-			t.Errorf("%s is another by then: %v", name, err)
+		if current, err := os.Lstat(filepath.Join(dir, name)); err != nil || !os.SameFile(current, original) {
+			t.Errorf("Write(%s) replaces the file (%v), want the same file", name, err)
 		}
 	}
 }
 
-// TestProgressIsKeptInAFileAlone: a pipe, which nobody writes to, is not waited for, and nothing is changed.
-func TestProgressIsKeptInAFileAlone(t *testing.T) {
+// TestJournalMustBeRegularFile checks that Apply refuses a pipe as its journal, without blocking and without a change.
+func TestJournalMustBeRegularFile(t *testing.T) {
 	t.Parallel()
-	f, path := newFake(t, "a"), filepath.Join(t.TempDir(), "plan")
-	plan := compared(t, f, before, files.Options{})
+	f, path := newFakeAPI(t, "a"), filepath.Join(t.TempDir(), "plan")
+	plan := mustCompare(t, f, beforeYAML, files.Options{})
 	if err := errors.Join(plan.Write(path), mkfifo(path+".progress")); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := files.Apply(t.Context(), f, plan, applying(f, path)); exit.Of(err) != exit.Usage || !strings.Contains(err.Error(), path+".progress cannot be opened") || len(f.done) > 0 {
-		t.Errorf("it ends with %v, and has made %v", err, f.done)
+	if _, err := files.Apply(t.Context(), f, plan, applyOptions(f, path)); exit.CodeOf(err) != exit.Usage ||
+		!strings.Contains(err.Error(), path+".progress cannot be opened") || len(f.changes) > 0 {
+		t.Errorf("Apply() with a pipe as journal: error = %v after the changes %v, want code %d and the path after none",
+			err, f.changes, exit.Usage)
 	}
 }
 
-// TestProgressIsNoFileOfOthers: what is torn off a first line is sent for again, and what somebody else has under that name stays as it is.
-func TestProgressIsNoFileOfOthers(t *testing.T) {
+// TestUnrecognizedJournalIsKept checks that Apply replaces an incomplete first line, but refuses a file that another
+// program has written, and keeps it unchanged.
+func TestUnrecognizedJournalIsKept(t *testing.T) {
 	t.Parallel()
-	for text, ours := range map[string]bool{"{": true, `{"plan":"ab`: true, `{"name":"theirs"}`: false, `{"plan":7}`: false, "{}": false, "theirs": false} {
-		f, path := newFake(t, "a"), filepath.Join(t.TempDir(), "plan")
-		plan := compared(t, f, before, files.Options{})
+	for text, recognized := range map[string]bool{
+		"{": true, `{"plan":"ab`: true, `{"name":"theirs"}`: false,
+		`{"plan":7}`: false, "{}": false, "theirs": false,
+	} {
+		f, path := newFakeAPI(t, "a"), filepath.Join(t.TempDir(), "plan")
+		plan := mustCompare(t, f, beforeYAML, files.Options{})
 		if err := errors.Join(plan.Write(path), os.WriteFile(path+".progress", []byte(text), 0o600)); err != nil {
 			t.Fatal(err)
 		}
-		_, err := files.Apply(t.Context(), f, plan, applying(f, path))
-		if ours && err != nil || !ours && (exit.Of(err) != exit.Usage || !strings.Contains(err.Error(), "of another plan") || len(f.done) > 0) {
-			t.Errorf("%s: it ends with %v, and has made %v", text, err, f.done)
+		_, err := files.Apply(t.Context(), f, plan, applyOptions(f, path))
+		if recognized && err != nil || !recognized &&
+			(exit.CodeOf(err) != exit.Usage || !strings.Contains(err.Error(), "of another plan") || len(f.changes) > 0) {
+			t.Errorf("Apply() with the journal %q: error = %v after the changes %v, want none: %t, otherwise code %d after none",
+				text, err, f.changes, recognized, exit.Usage)
 		}
-		if left, err := os.ReadFile(path + ".progress"); !ours && (err != nil || string(left) != text) {
-			t.Errorf("%s: it has %q now, %v", text, left, err)
+		if content, err := os.ReadFile(path + ".progress"); !recognized && (err != nil || string(content) != text) {
+			t.Errorf("the journal %q is now %q, %v, want no change", text, content, err)
 		}
 	}
 }
 
-// TestCreationThatWasBegunADayAgoIsNotSentAgain: the API has forgotten its Idempotency-Key, and would make a second one.
-func TestCreationThatWasBegunADayAgoIsNotSentAgain(t *testing.T) {
+// TestOldCreationIsNotRepeated checks that Apply does not repeat the creation of an object after the API has forgotten
+// its Idempotency-Key: this would create a second object.
+func TestOldCreationIsNotRepeated(t *testing.T) {
 	t.Parallel()
-	for later, goesOn := range map[time.Duration]bool{22 * time.Hour: true, 24 * time.Hour: false} {
-		f, path := newFake(t, "a"), filepath.Join(t.TempDir(), "plan")
-		if err := compared(t, f, "tunnels: [{name: office}]", files.Options{}).Write(path); err != nil {
+	for elapsed, resumes := range map[time.Duration]bool{22 * time.Hour: true, 24 * time.Hour: false} {
+		f, path := newFakeAPI(t, "a"), filepath.Join(t.TempDir(), "plan")
+		if err := mustCompare(t, f, "tunnels: [{name: office}]", files.Options{}).Write(path); err != nil {
 			t.Fatal(err)
 		}
 		p, err := files.Load(path)
 		if err != nil {
 			t.Fatal(err)
 		}
-		lost := errors.New("the answer is lost")
-		f.fails = func(_ int, after bool) error {
+		errLost := errors.New("the answer is lost")
+		f.onCall = func(_ int, after bool) error {
 			if after {
-				return lost
+				return errLost
 			}
 			return nil
 		}
-		if _, err := files.Apply(t.Context(), f, p, applying(f, path)); !errors.Is(err, lost) {
+		if _, err := files.Apply(t.Context(), f, p, applyOptions(f, path)); !errors.Is(err, errLost) {
 			t.Fatal(err)
 		}
-		f.fails, f.asked = nil, nil
-		again := applying(f, path)
-		again.Now = func() time.Time { return now().Add(later) }
-		_, err = files.Apply(t.Context(), f, p, again)
-		if (err == nil) != goesOn || err != nil && exit.Of(err) != exit.Conflict || goesOn != slices.Contains(f.asked, "TunnelService_create") || len(f.things("tunnels")) != 1 {
-			t.Errorf("%s later it ends with %v after %v, and there are %d tunnels", later, err, f.asked, len(f.things("tunnels")))
+		f.onCall, f.calls = nil, nil
+		options := applyOptions(f, path)
+		options.Now = func() time.Time { return testNow().Add(elapsed) }
+		_, err = files.Apply(t.Context(), f, p, options)
+		if (err == nil) != resumes || err != nil && exit.CodeOf(err) != exit.Conflict ||
+			resumes != slices.Contains(f.calls, "TunnelService_create") || len(f.objectsOf("tunnels")) != 1 {
+			t.Errorf("%s later: Apply() error = %v after %v with %d tunnels, want a second creation: %t, and 1 tunnel",
+				elapsed, err, f.calls, len(f.objectsOf("tunnels")), resumes)
 		}
 	}
 }
 
-// TestEachFieldOfAPlanIsReviewed: whatever is another one after the plan was written, by whom ever, it is applied no more.
-func TestEachFieldOfAPlanIsReviewed(t *testing.T) {
+// TestPlanDigestCoversEachField checks that a plan with any modified field is not applied.
+func TestPlanDigestCoversEachField(t *testing.T) {
 	t.Parallel()
-	f, path := newFake(t, "a"), filepath.Join(t.TempDir(), "plan")
+	f, path := newFakeAPI(t, "a"), filepath.Join(t.TempDir(), "plan")
 	for field := range reflect.TypeFor[files.Plan]().Fields() {
-		p := compared(t, f, before, files.Options{})
+		p := mustCompare(t, f, beforeYAML, files.Options{})
 		v := reflect.ValueOf(p).Elem().FieldByIndex(field.Index)
-		switch of := v.Interface().(type) {
+		switch value := v.Interface().(type) {
 		case int:
 			v.SetInt(v.Int() + 1)
 		case string:
-			v.SetString(of + "x")
+			v.SetString(value + "x")
 		case time.Time:
-			v.Set(reflect.ValueOf(of.Add(time.Second)))
+			v.Set(reflect.ValueOf(value.Add(time.Second)))
 		case []string:
-			v.Set(reflect.ValueOf(append(of, "x")))
+			v.Set(reflect.ValueOf(append(value, "x")))
 		case []files.Change:
-			v.Set(reflect.ValueOf(of[1:]))
+			v.Set(reflect.ValueOf(value[1:]))
 		default:
-			t.Fatalf("this test does not know the kind of %s", field.Name)
+			t.Fatalf("the field %s has the type %s, want one that the test can change", field.Name, field.Type)
 		}
 		if err := p.Write(path); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := files.Load(path); exit.Of(err) != exit.Invalid {
-			t.Errorf("%s is another one, and it ends with %v", field.Name, err)
+		if _, err := files.Load(path); exit.CodeOf(err) != exit.Invalid {
+			t.Errorf("Load() of a plan with another %s: error = %v, want code %d", field.Name, err, exit.Invalid)
 		}
 	}
 }

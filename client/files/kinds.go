@@ -6,161 +6,185 @@ import (
 	"strings"
 )
 
-// Kind is a kind of object that files have.
+// Kind is a kind of object that files describe.
 type Kind struct {
-	// Member is the list of them in files, and One what one is called.
-	Member, One string
-	// Key is the member that is the name of one: unique among those of a parent, and never changed.
+	// Member is the name of the list in files. Singular is the name of an object of the kind in messages.
+	Member, Singular string
+	// Key is the member that holds the name of an object: unique within a parent, and never changed.
 	Key string
-	// List, Read, Create, Update and Delete are the operations, "" for what cannot be done. All of a kind without List are always
-	// there, such as branches.
+	// List, Read, Create, Update and Delete are the names of the operations, "" for a missing operation. Objects of a
+	// kind without List, such as branches, always exist.
 	List, Read, Create, Update, Delete string
-	// Argument is what the operations call one in their path, or its children's; ID is the member of what is listed that it takes,
-	// and Made that of what is made where that is another.
-	Argument, ID, Made string
-	// Hides are members of the bodies that no file has, each for a reason.
-	Hides map[string]string
-	// Secret is the field that holds a secret wherever the field SecretIf is true; other secrets are declared as such.
+	// Argument is the path parameter for the object, in its own operations and in those of its children. ID is the
+	// member of a list entry that has the parameter's value. CreatedID is the member of Create's response with this
+	// value, "" if its name is also ID.
+	Argument, ID, CreatedID string
+	// Excluded are members of request bodies that are no fields of files, each with a reason.
+	Excluded map[string]string
+	// Secret is a field that holds a secret if the field SecretIf is true. Other secrets are declared in their schemas.
 	Secret, SecretIf string
-	// Unordered are fields whose lists have no order.
+	// Unordered are the fields whose values are lists in any order.
 	Unordered []string
-	// Local are fields that name what another installation does not have, and that no export has.
+	// Local are fields whose values only make sense in this installation. Exports omit these fields.
 	Local []string
-	// Folds says that names are the same in any case of letters.
-	Folds bool
-	// Short says that a text in place of an object is the name of one.
-	Short bool
-	// Awaits is the operation that tells how a deletion goes on.
-	Awaits string
-	// Within are members of the parent's own list that have these, each by what asks for it, in place of a list for each parent;
-	// WithParent is the member of the parent's body that takes those that are made with it.
-	Within     map[string]string
-	WithParent string
-	// Pairs is the argument that takes the ids of those siblings that a field names.
-	Pairs *pairs
-	// Apart is the field that has operations of its own.
-	Apart *apart
-	// Fields reads what is listed where its members are not those of the bodies, nil for one by one.
-	Fields func(map[string]Value) map[string]Value
-	// Counted are lists of what goes with one, by what they are called.
-	Counted map[string]string
-	// Uncounted is what goes with one too, and has no list with all of it.
-	Uncounted string
-	// Below are kinds of objects within one.
-	Below []*Kind
+	// CaseInsensitive says that names are compared without regard to case.
+	CaseInsensitive bool
+	// NameOnly says that files may have the name of an object in place of the object.
+	NameOnly bool
+	// StatusOperation is the operation that returns the progress of a deletion.
+	StatusOperation string
+	// Embedded are the members of the parent's list entry that contain the objects of this kind, each with the query
+	// parameter that requests the member. Such a kind has no list operation per parent. ParentMember is the member of
+	// the parent's create request for objects that are created with the parent.
+	Embedded     map[string]string
+	ParentMember string
+	// SiblingIDs declares a field that names siblings by their names, where the API expects their IDs.
+	SiblingIDs *siblingIDs
+	// Separate is a field that is read and written by operations of its own.
+	Separate *separateField
+	// Convert converts a list entry to the members of request bodies. It is nil if the members are the same.
+	Convert func(map[string]Value) map[string]Value
+	// Dependents are the operations that list objects which are deleted with an object of this kind. Their keys are the
+	// names of these objects in messages.
+	Dependents map[string]string
+	// UncountedDependents is the name of further objects that are deleted, but that no operation lists completely.
+	UncountedDependents string
+	// Children are the kinds of objects within an object.
+	Children []*Kind
 
 	parent *Kind
 }
 
-// pairs says which argument of a body has the ids of what a field names.
-type pairs struct{ Argument, Field, Member string }
+// siblingIDs declares that Argument of a request body has the IDs of the siblings that Field names. Member is the list
+// of these siblings.
+type siblingIDs struct{ Argument, Field, Member string }
 
-// apart is a field that is read and written by operations of its own, as a whole.
-type apart struct {
+// separateField is a field that operations of its own read and write as a whole.
+type separateField struct {
 	Field, Read, Write string
-	// Unique is the member by which the elements of the field are one object's alone in the account, "" where others may have such too.
+	// Unique is the member of the field's elements whose values are unique in the account, "" if several objects can
+	// have the same values.
 	Unique string
 	// Fixed are the other members of the body.
 	Fixed map[string]Value
 }
 
-// below is a kind within one, nil for none.
-func (k *Kind) below(member string) *Kind { return find(k.Below, member) }
+// child returns the kind within k whose list is member, nil for none.
+func (k *Kind) child(member string) *Kind { return findKind(k.Children, member) }
 
-func find(all []*Kind, member string) *Kind {
+func findKind(all []*Kind, member string) *Kind {
 	if i := slices.IndexFunc(all, func(k *Kind) bool { return k.Member == member }); i >= 0 {
 		return all[i]
 	}
 	return nil
 }
 
-func (k *Kind) fold(name string) string {
-	if k.Folds {
+func (k *Kind) normalize(name string) string {
+	if k.CaseInsensitive {
 		return strings.ToLower(name)
 	}
 	return name
 }
 
-// all lists kinds with those below them, parents first.
-func all(kinds []*Kind) (list []*Kind) {
+// flatten returns kinds with the kinds below them, parents first.
+func flatten(kinds []*Kind) (list []*Kind) {
 	for _, k := range kinds {
-		list = append(append(list, k), all(k.Below)...)
+		list = append(append(list, k), flatten(k.Children)...)
 	}
 	return list
 }
 
 const (
-	metering       = "meteringBuckets"
-	domains        = "customDomains"
+	meteringMember = "meteringBuckets"
+	domainsMember  = "customDomains"
 	projectsMember = "projects"
 	bucketsMember  = "keyBuckets"
 )
 
-// Kinds are the kinds that files have, in the order in which objects are made. Each call makes a new list.
+// Kinds returns the kinds that files describe, in the order of creation. Each call returns a new list.
 func Kinds() []*Kind {
 	kinds := []*Kind{projectKind(), bucketKind(), tunnelKind(), meteringKind(), {
-		Member: "caCertificates", One: "CA certificate", Key: "name", Argument: "id", ID: "id",
-		List: "ClientMtlsCaCertificatesService_list", Read: "ClientMtlsCaCertificatesService_read", Create: "ClientMtlsCaCertificatesService_create", Delete: "ClientMtlsCaCertificatesService_delete",
+		Member: "caCertificates", Singular: "CA certificate", Key: "name", Argument: "id", ID: "id",
+		List: "ClientMtlsCaCertificatesService_list", Read: "ClientMtlsCaCertificatesService_read",
+		Create: "ClientMtlsCaCertificatesService_create", Delete: "ClientMtlsCaCertificatesService_delete",
 	}, {
-		Member: domains, One: "custom domain", Key: "hostname", Argument: "hostname", ID: "hostname", Folds: true, Fields: domainFields,
-		List: "CustomDomainsService_list", Read: "CustomDomainsService_read", Create: "CustomDomainsService_create", Update: "CustomDomainsService_update", Delete: "CustomDomainsService_delete",
+		Member: domainsMember, Singular: "custom domain", Key: "hostname", Argument: "hostname", ID: "hostname",
+		CaseInsensitive: true, Convert: domainFields,
+		List: "CustomDomainsService_list", Read: "CustomDomainsService_read", Create: "CustomDomainsService_create",
+		Update: "CustomDomainsService_update", Delete: "CustomDomainsService_delete",
 		Local: []string{"deploymentName", "stage"},
-		Hides: map[string]string{"isDefault": "it is for a hostname that leads to several deployments, and files have one"},
+		Excluded: map[string]string{
+			"isDefault": "it is for a hostname that leads to several deployments, and files have one",
+		},
 	}}
 	for _, k := range kinds {
-		k.adopt()
+		k.setParents()
 	}
 	return kinds
 }
 
-func (k *Kind) adopt() {
-	for _, b := range k.Below {
+func (k *Kind) setParents() {
+	for _, b := range k.Children {
 		b.parent = k
-		b.adopt()
+		b.setParents()
 	}
 }
 
 func projectKind() *Kind {
 	return &Kind{
-		Member: projectsMember, One: "project", Key: "name", Argument: "projectName", ID: "name",
-		List: "ProjectsService_list", Read: "ProjectsService_read", Create: "ProjectsService_create", Delete: "ProjectsService_delete", Awaits: "ProjectsService_operation",
-		Counted:   map[string]string{"deployments": "DeploymentsService_list", "certificates": "MtlsCertificatesService_list"},
-		Uncounted: "variables", // of branches, which may have no environment yet
-		Below: []*Kind{{
-			Member: "environments", One: "environment", Key: "branchName", ID: "branchName",
+		Member: projectsMember, Singular: "project", Key: "name", Argument: "projectName", ID: "name",
+		List: "ProjectsService_list", Read: "ProjectsService_read", Create: "ProjectsService_create",
+		Delete: "ProjectsService_delete", StatusOperation: "ProjectsService_operation",
+		Dependents: map[string]string{
+			"deployments":  "DeploymentsService_list",
+			"certificates": "MtlsCertificatesService_list",
+		},
+		// no operation lists them: they belong to branches, which may have no environment yet
+		UncountedDependents: "variables",
+		Children: []*Kind{{
+			Member: "environments", Singular: "environment", Key: "branchName", ID: "branchName",
 			List: "EnvironmentsService_list", Create: "EnvironmentsService_create",
 		}, {
-			Member: "branches", One: "branch", Key: "name", Argument: "branchName", ID: "name",
-			Below: []*Kind{{
-				Member: "variables", One: "variable", Key: "name", Argument: "variableName", ID: "name", Secret: "value", SecretIf: "isSecret",
-				List: "VariablesService_list", Read: "VariablesService_read", Create: "VariablesService_create", Update: "VariablesService_update", Delete: "VariablesService_delete",
+			Member: "branches", Singular: "branch", Key: "name", Argument: "branchName", ID: "name",
+			Children: []*Kind{{
+				Member: "variables", Singular: "variable", Key: "name", Argument: "variableName", ID: "name", Secret: "value",
+				SecretIf: "isSecret",
+				List:     "VariablesService_list", Read: "VariablesService_read", Create: "VariablesService_create",
+				Update: "VariablesService_update", Delete: "VariablesService_delete",
 			}},
 		}, {
-			Member: "mtlsCertificates", One: "mTLS certificate", Key: "name", Argument: "mtlsCertificateId", ID: "id", Unordered: []string{"environments"}, Fields: certificateFields,
-			List: "MtlsCertificatesService_list", Read: "MtlsCertificatesService_read", Create: "MtlsCertificatesService_create", Update: "MtlsCertificatesService_update", Delete: "MtlsCertificatesService_delete",
+			Member: "mtlsCertificates", Singular: "mTLS certificate", Key: "name", Argument: "mtlsCertificateId", ID: "id",
+			Unordered: []string{"environments"}, Convert: certificateFields,
+			List: "MtlsCertificatesService_list", Read: "MtlsCertificatesService_read", Create: "MtlsCertificatesService_create",
+			Update: "MtlsCertificatesService_update", Delete: "MtlsCertificatesService_delete",
 		}},
 	}
 }
 
 func bucketKind() *Kind {
 	return &Kind{
-		Member: bucketsMember, One: "key bucket", Key: "name", Argument: "bucketName", ID: "name",
-		List: "ApiKeyBucketsService_list", Read: "ApiKeyBucketsService_read", Create: "ApiKeyBucketsService_create", Update: "ApiKeyBucketsService_update", Delete: "ApiKeyBucketsService_delete",
-		Counted: map[string]string{"consumers": "ApiKeyConsumersService_list"},
-		Below: []*Kind{{
-			Member: "consumers", One: "consumer", Key: "name", Argument: "consumerName", ID: "name",
-			List: "ApiKeyConsumersService_list", Read: "ApiKeyConsumersService_read", Create: "ApiKeyConsumersService_create", Update: "ApiKeyConsumersService_update", Delete: "ApiKeyConsumersService_delete",
-			Counted: map[string]string{"keys": "ApiKeyKeysService_list", "managers": "ApiKeyConsumerManagers_list"},
-			Below: []*Kind{{
-				Member: "managers", One: "manager", Key: "email", Argument: "managerId", ID: "id", Folds: true, Short: true,
-				List: "ApiKeyConsumerManagers_list", Read: "ApiKeyConsumerManagers_read", Create: "ApiKeyConsumerManagers_create", Delete: "ApiKeyConsumerManagers_delete", WithParent: "managers",
-				Within: map[string]string{"managers": "include-managers", "managerInvites": "include-manager-invites"},
+		Member: bucketsMember, Singular: "key bucket", Key: "name", Argument: "bucketName", ID: "name",
+		List: "ApiKeyBucketsService_list", Read: "ApiKeyBucketsService_read", Create: "ApiKeyBucketsService_create",
+		Update: "ApiKeyBucketsService_update", Delete: "ApiKeyBucketsService_delete",
+		Dependents: map[string]string{"consumers": "ApiKeyConsumersService_list"},
+		Children: []*Kind{{
+			Member: "consumers", Singular: "consumer", Key: "name", Argument: "consumerName", ID: "name",
+			List: "ApiKeyConsumersService_list", Read: "ApiKeyConsumersService_read", Create: "ApiKeyConsumersService_create",
+			Update: "ApiKeyConsumersService_update", Delete: "ApiKeyConsumersService_delete",
+			Dependents: map[string]string{"keys": "ApiKeyKeysService_list", "managers": "ApiKeyConsumerManagers_list"},
+			Children: []*Kind{{
+				Member: "managers", Singular: "manager", Key: "email", Argument: "managerId", ID: "id", CaseInsensitive: true,
+				NameOnly: true,
+				List:     "ApiKeyConsumerManagers_list", Read: "ApiKeyConsumerManagers_read",
+				Create: "ApiKeyConsumerManagers_create",
+				Delete: "ApiKeyConsumerManagers_delete", ParentMember: "managers",
+				Embedded: map[string]string{"managers": "include-managers", "managerInvites": "include-manager-invites"},
 			}, {
-				// A key is made by a person, who is told its text once; a file has how long it lasts.
-				Member: "keys", One: "key", Key: "description", Argument: "keyId", ID: "id",
+				// A key's text is shown once, to the person who creates the key. So files only have its lifetime.
+				Member: "keys", Singular: "key", Key: "description", Argument: "keyId", ID: "id",
 				List: "ApiKeyKeysService_list", Read: "ApiKeyKeysService_get", Update: "ApiKeyKeysService_update",
-				Within: map[string]string{"apiKeys": "include-api-keys"},
-				Hides:  map[string]string{"key": "the text of a key is told once, to whoever makes it"},
+				Embedded: map[string]string{"apiKeys": "include-api-keys"},
+				Excluded: map[string]string{"key": "the text of a key is told once, to whoever makes it"},
 			}},
 		}},
 	}
@@ -168,10 +192,12 @@ func bucketKind() *Kind {
 
 func tunnelKind() *Kind {
 	return &Kind{
-		Member: "tunnels", One: "tunnel", Key: "name", Argument: "tunnelId", ID: "id", Made: "tunnelId",
-		List: "TunnelService_list", Read: "TunnelService_read", Create: "TunnelService_create", Delete: "TunnelService_delete", Awaits: "TunnelService_getProvisioningStatus",
-		Apart: &apart{
-			Field: "services", Read: "TunneledServicesService_getServiceConfiguration", Write: "TunneledServicesService_putServiceConfiguration", Unique: "name",
+		Member: "tunnels", Singular: "tunnel", Key: "name", Argument: "tunnelId", ID: "id", CreatedID: "tunnelId",
+		List: "TunnelService_list", Read: "TunnelService_read", Create: "TunnelService_create",
+		Delete: "TunnelService_delete", StatusOperation: "TunnelService_getProvisioningStatus",
+		Separate: &separateField{
+			Field: "services", Read: "TunneledServicesService_getServiceConfiguration",
+			Write: "TunneledServicesService_putServiceConfiguration", Unique: "name",
 			Fixed: map[string]Value{"version": Value("1")},
 		},
 	}
@@ -179,25 +205,37 @@ func tunnelKind() *Kind {
 
 func meteringKind() *Kind {
 	return &Kind{
-		// The API gives a metering bucket an id alone: it is known by its plans.
-		Member: metering, One: "metering bucket", Key: "name", Argument: "bucketId", ID: "id",
-		List: "MeteringBucketsService_list", Read: "MeteringBucketsService_read", Create: "MeteringBucketsService_create", Delete: "MeteringBucketsService_delete",
-		Counted: map[string]string{"plans": "MeteringPlansService_list", "subscriptions": "MeteringSubscriptionsService_list"},
-		Below: []*Kind{{
-			Member: "plans", One: "plan", Key: "planExternalId", Argument: "planId", ID: "id",
-			List: "MeteringPlansService_list", Read: "MeteringPlansService_read", Create: "MeteringPlansService_create", Update: "MeteringPlansService_update", Delete: "MeteringPlansService_delete",
+		// A metering bucket has only an ID and no name in the API, so its plans identify it.
+		Member: meteringMember, Singular: "metering bucket", Key: "name", Argument: "bucketId", ID: "id",
+		List: "MeteringBucketsService_list", Read: "MeteringBucketsService_read", Create: "MeteringBucketsService_create",
+		Delete: "MeteringBucketsService_delete",
+		Dependents: map[string]string{
+			"plans":         "MeteringPlansService_list",
+			"subscriptions": "MeteringSubscriptionsService_list",
+		},
+		Children: []*Kind{{
+			Member: "plans", Singular: "plan", Key: "planExternalId", Argument: "planId", ID: "id",
+			List: "MeteringPlansService_list", Read: "MeteringPlansService_read", Create: "MeteringPlansService_create",
+			Update: "MeteringPlansService_update", Delete: "MeteringPlansService_delete",
 		}, {
-			Member: "subscriptions", One: "subscription", Key: "subscriptionExternalId", Argument: "subscriptionId", ID: "id",
-			List: "MeteringSubscriptionsService_list", Read: "MeteringSubscriptionsService_read", Create: "MeteringSubscriptionsService_create", Update: "MeteringSubscriptionsService_update", Delete: "MeteringSubscriptionsService_delete",
-			Pairs: &pairs{Argument: "planIds", Field: "planExternalIds", Member: "plans"},
-			Hides: map[string]string{"planIds": "they are those of planExternalIds", "prorate": "it is for one period, and nothing that stays"},
+			Member: "subscriptions", Singular: "subscription", Key: "subscriptionExternalId", Argument: "subscriptionId",
+			ID:   "id",
+			List: "MeteringSubscriptionsService_list", Read: "MeteringSubscriptionsService_read",
+			Create: "MeteringSubscriptionsService_create", Update: "MeteringSubscriptionsService_update",
+			Delete:     "MeteringSubscriptionsService_delete",
+			SiblingIDs: &siblingIDs{Argument: "planIds", Field: "planExternalIds", Member: "plans"},
+			Excluded: map[string]string{
+				"planIds": "they are those of planExternalIds",
+				"prorate": "it is for one period, and nothing that stays",
+			},
 		}},
 	}
 }
 
-// Left are the groups of operations that list, make and delete, and are no kind of files, each with its reason.
-func Left() map[string]string {
-	return map[string]string{ //nolint:gosec // G101: they are names of operations
+// Unsupported returns groups of operations that can list, create and delete objects, but that are no kind of files.
+// Each group has a reason.
+func Unsupported() map[string]string {
+	return map[string]string{ //nolint:gosec // G101: these are names of operations
 		"AccountKeysService":       "an account key is told once, to whoever makes it, and a file has no place for it",
 		"DeploymentsService":       "what is deployed is a project's folder, by `gatewright deploy`",
 		"TunneledServicesService":  "it is the field services of a tunnel",
@@ -205,24 +243,24 @@ func Left() map[string]string {
 	}
 }
 
-// certificateFields has the kinds of environment as the bodies have them: a list.
+// certificateFields converts the environments of a certificate to a list, as request bodies have them.
 func certificateFields(listed map[string]Value) map[string]Value {
 	var enabled map[string]bool
 	if json.Unmarshal(listed["environments"], &enabled) != nil {
 		return listed
 	}
 	list := []string{}
-	for name, on := range enabled {
-		if on {
+	for name, isEnabled := range enabled {
+		if isEnabled {
 			list = append(list, name)
 		}
 	}
 	slices.Sort(list)
-	listed["environments"] = marshal(list)
+	listed["environments"] = mustMarshal(list)
 	return listed
 }
 
-// domainFields has of the deployments that a hostname leads to the one that is served.
+// domainFields converts a custom domain with a list of deployments to one with its default deployment, which is served.
 func domainFields(listed map[string]Value) map[string]Value {
 	var deployments []struct {
 		DeploymentName, Stage Value
@@ -234,15 +272,15 @@ func domainFields(listed map[string]Value) map[string]Value {
 			listed["deploymentName"], listed["stage"] = d.DeploymentName, d.Stage
 		}
 	}
-	listed["isAlias"] = marshal(string(listed["provider"]) == `"alias"`)
+	listed["isAlias"] = mustMarshal(string(listed["provider"]) == `"alias"`)
 	return listed
 }
 
-// marshal writes what always can be written.
-func marshal(v any) Value {
+// mustMarshal encodes a value that can always be encoded.
+func mustMarshal(v any) Value {
 	text, err := json.Marshal(v)
 	if err != nil {
-		panic(err) // of texts, lists and maps of texts
+		panic(err) // impossible for texts, and lists and maps of texts
 	}
 	return text
 }

@@ -11,19 +11,20 @@ import (
 	"github.com/gatewright/gatewright/client/call"
 	"github.com/gatewright/gatewright/client/files"
 	"github.com/gatewright/gatewright/functions"
-	"github.com/gatewright/gatewright/internal/golden"
-	"github.com/gatewright/gatewright/shared/api"
-	"github.com/gatewright/gatewright/shared/apitools"
+	"github.com/gatewright/gatewright/shared/management/api"
+	"github.com/gatewright/gatewright/shared/management/apitools"
+	"github.com/gatewright/gatewright/shared/testing/golden"
 )
 
-// TestKindOfTheAPIIsInFilesOrSaysWhyNot: what is listed, made and deleted by operations of one group is a kind of files.
-func TestKindOfTheAPIIsInFilesOrSaysWhyNot(t *testing.T) {
+// TestEachAPIKindIsSupportedOrExplained checks that each group of operations that list and create objects is a kind of
+// files, or has a reason in Unsupported.
+func TestEachAPIKindIsSupportedOrExplained(t *testing.T) {
 	t.Parallel()
 	tools, err := apitools.Load()
 	if err != nil {
 		t.Fatal(err)
 	}
-	type verbs struct{ lists, makes, deletes bool }
+	type verbs struct{ lists, creates, deletes bool }
 	groups := map[string]*verbs{}
 	for _, o := range tools {
 		group, verb, _ := strings.Cut(o.Name, "_")
@@ -32,29 +33,29 @@ func TestKindOfTheAPIIsInFilesOrSaysWhyNot(t *testing.T) {
 		}
 		v := groups[group]
 		v.lists = v.lists || strings.EqualFold(verb, "list")
-		v.makes = v.makes || verb == "create" || o.Method == http.MethodPut
+		v.creates = v.creates || verb == "create" || o.Method == http.MethodPut
 		v.deletes = v.deletes || o.Method == http.MethodDelete
 	}
 	used := map[string]bool{}
-	every(files.Kinds(), func(_ []*files.Kind, k *files.Kind) {
+	walkKinds(files.Kinds(), func(_ []*files.Kind, k *files.Kind) {
 		for _, operation := range []string{k.List, k.Create, k.Update, k.Delete} {
 			group, _, _ := strings.Cut(operation, "_")
 			used[group] = true
 		}
 	})
-	left := files.Left()
+	unsupported := files.Unsupported()
 	for group, v := range groups {
 		switch {
-		case used[group] && left[group] != "":
-			t.Errorf("%s is a kind of files, and has a reason not to be", group)
-		case v.lists && v.makes && !used[group] && left[group] == "":
-			t.Errorf("%s lists and makes, and is no kind of files: add it to Kinds, or a reason to Left", group)
+		case used[group] && unsupported[group] != "":
+			t.Errorf("%s is a kind of files and has a reason in Unsupported, want one of them", group)
+		case v.lists && v.creates && !used[group] && unsupported[group] == "":
+			t.Errorf("%s lists and creates objects and is no kind of files, want it in Kinds or a reason in Unsupported", group)
 		}
 	}
-	for name := range left {
+	for name := range unsupported {
 		group, _, operation := strings.Cut(name, "_")
 		if groups[group] == nil {
-			t.Errorf("%s has a reason, and is not there", name)
+			t.Errorf("Unsupported has a reason for %s, want only groups and operations that exist", name)
 		}
 		if operation {
 			if _, err := call.Operation(name); err != nil {
@@ -64,8 +65,8 @@ func TestKindOfTheAPIIsInFilesOrSaysWhyNot(t *testing.T) {
 	}
 }
 
-// TestKindsAskWhatTheAPIDeclares: the operations of a kind are there, do what they are for, and take what files name by.
-func TestKindsAskWhatTheAPIDeclares(t *testing.T) {
+// TestKindsMatchAPIDeclaration checks that the operations of a kind exist, with the expected methods and arguments.
+func TestKindsMatchAPIDeclaration(t *testing.T) {
 	t.Parallel()
 	declared := map[string]api.Declaration{}
 	for _, g := range functions.Groups() {
@@ -73,73 +74,80 @@ func TestKindsAskWhatTheAPIDeclares(t *testing.T) {
 			declared[d.ID] = d
 		}
 	}
-	every(files.Kinds(), func(above []*files.Kind, k *files.Kind) {
-		methods := map[string][]string{k.List: {http.MethodGet}, k.Read: {http.MethodGet}, k.Create: {http.MethodPost}, k.Update: {http.MethodPatch}, k.Delete: {http.MethodDelete}, k.Awaits: {http.MethodGet}}
-		if k.Apart != nil {
-			methods[k.Apart.Read], methods[k.Apart.Write] = []string{http.MethodGet}, []string{http.MethodPut}
+	walkKinds(files.Kinds(), func(ancestors []*files.Kind, k *files.Kind) {
+		methods := map[string][]string{
+			k.List: {http.MethodGet}, k.Read: {http.MethodGet}, k.Create: {http.MethodPost},
+			k.Update: {http.MethodPatch}, k.Delete: {http.MethodDelete}, k.StatusOperation: {http.MethodGet},
 		}
-		for _, operation := range k.Counted {
+		if k.Separate != nil {
+			methods[k.Separate.Read], methods[k.Separate.Write] = []string{http.MethodGet}, []string{http.MethodPut}
+		}
+		for _, operation := range k.Dependents {
 			methods[operation] = []string{http.MethodGet}
 		}
-		for operation, method := range methods {
+		for operation, allowed := range methods {
 			if operation == "" {
 				continue
 			}
 			o, err := call.Operation(operation)
 			if err != nil {
-				t.Errorf("%s: %v", k.Member, err)
+				t.Errorf("%s: Operation(%s) error = %v, want none", k.Member, operation, err)
 				continue
 			}
-			if !slices.Contains(method, o.Method) {
-				t.Errorf("%s asks %s, which is a %s", k.Member, operation, o.Method)
+			if !slices.Contains(allowed, o.Method) {
+				t.Errorf("%s calls %s with the method %s, want one of %v", k.Member, operation, o.Method, allowed)
 			}
 			if takesArgument(o, "ifMatch") != (o.Method != http.MethodGet && o.Method != http.MethodPost) {
-				t.Errorf("%s changes by %s, which takes no condition", k.Member, operation)
+				t.Errorf("%s: %s with the method %s takes ifMatch %t, want %t",
+					k.Member, operation, o.Method, takesArgument(o, "ifMatch"), !takesArgument(o, "ifMatch"))
 			}
 			if o.Method != http.MethodGet && o.Method != http.MethodDelete && !takesArgument(o, "idempotencyKey") {
-				t.Errorf("%s changes by %s, which is not safe to send again", k.Member, operation)
+				t.Errorf("%s: %s takes no idempotencyKey, want one, so that it can be repeated", k.Member, operation)
 			}
 			for _, a := range o.Arguments {
-				known := a.Name == call.AccountArgument || a.Name == "operationId" || a.Name == k.Argument || a.Place != "path"
-				for _, of := range above {
-					known = known || a.Name == of.Argument
+				known := a.Name == call.AccountArgument || a.Name == "operationId" || a.Name == k.Argument || a.Location != "path"
+				for _, ancestor := range ancestors {
+					known = known || a.Name == ancestor.Argument
 				}
 				if !known {
-					t.Errorf("%s asks %s, which needs %s", k.Member, operation, a.Name)
+					t.Errorf("%s: %s requires %s, want only arguments that are known", k.Member, operation, a.Name)
 				}
 			}
 		}
-		// What is changed has an ETag, which its own read tells.
+		// The ETag for a change must be that of the kind's own Read operation.
 		for _, operation := range []string{k.Update, k.Delete} {
 			if operation == "" {
 				continue
 			}
 			d := declared[operation]
-			if read := declared[k.Read]; !read.Single || d.ReadAt != read.Path {
-				t.Errorf("%s: %s is about what is read at %s, and files read %s", k.Member, operation, d.ReadAt, read.Path)
+			if read := declared[k.Read]; !read.Single || d.ReadPath != read.Path {
+				t.Errorf("%s: %s has the read path %s, want %s", k.Member, operation, d.ReadPath, read.Path)
 			}
 		}
 	})
 }
 
-// TestFieldsAreThoseOfTheOperations shows a review what files may have.
-func TestFieldsAreThoseOfTheOperations(t *testing.T) {
+// TestFieldsMatchGolden compares the fields of files with a golden file, so that reviews see each change.
+func TestFieldsMatchGolden(t *testing.T) {
 	t.Parallel()
 	var b strings.Builder
-	every(files.Kinds(), func(above []*files.Kind, k *files.Kind) {
+	walkKinds(files.Kinds(), func(ancestors []*files.Kind, k *files.Kind) {
 		fields, err := files.FieldsOf(k)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, of := range above {
-			b.WriteString(of.Member + ".")
+		for _, ancestor := range ancestors {
+			b.WriteString(ancestor.Member + ".")
 		}
 		fmt.Fprintf(&b, "%s, by %s\n", k.Member, k.Key)
 		for _, name := range slices.Sorted(maps.Keys(fields)) {
 			f := fields[name]
 			var notes []string
-			for note, is := range map[string]bool{"needed": f.Needed, "secret": f.Secret, "a time": f.Time, "never changes": !f.Changed} {
-				if is {
+			for note, set := range map[string]bool{
+				"needed": f.Required, "secret": f.Secret, "a time": f.Time,
+				"never changes": !f.OnUpdate,
+			} {
+				if set {
 					notes = append(notes, note)
 				}
 			}

@@ -5,99 +5,100 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/gatewright/gatewright/shared/project"
+	"github.com/gatewright/gatewright/shared/format/project"
 )
 
-// place is where something stands in a file, its line and column from 1.
-type place struct {
+// position is a position in a file. Line and column count from 1.
+type position struct {
 	file         string
 	line, column int
 }
 
-func (p place) problem(format string, args ...any) project.Problem {
+func (p position) newProblem(format string, args ...any) project.Problem {
 	return project.Problem{File: p.file, Line: p.line, Column: p.column, Message: fmt.Sprintf(format, args...)}
 }
 
-// given is what a file has for a field: a value, or where that comes from.
-type given struct {
+// fieldValue is the value that a file has for a field, or the Reference in place of the value.
+type fieldValue struct {
 	value Value
-	from  *Reference
-	at    place
+	ref   *Reference
+	at    position
 }
 
-// object is one that files name. The one above all has no kind.
+// object is an object in files. The root object has no kind.
 type object struct {
 	kind   *Kind
 	name   string
-	at     place
+	at     position
 	parent *object
-	fields map[string]given
-	// below are those within, by their members and in the order of their names; a member that a file has is there, though empty.
-	below map[string]map[string]*object
-	// complete are the members of below that are all there is to be, with where that is said.
-	complete map[string]place
+	fields map[string]fieldValue
+	// children are the children, by the list's member and then by name. A list that a file has is present even if it is empty.
+	children map[string]map[string]*object
+	// complete are the lists of children that are declared complete, with the positions of these declarations.
+	complete map[string]position
 }
 
-// list are the objects of a member, by their names.
+// list returns the children in a list, sorted by name.
 func (o *object) list(member string) []*object {
 	var list []*object
-	for _, name := range slices.Sorted(maps.Keys(o.below[member])) {
-		list = append(list, o.below[member][name])
+	for _, name := range slices.Sorted(maps.Keys(o.children[member])) {
+		list = append(list, o.children[member][name])
 	}
 	return list
 }
 
-// add takes an object in. One that is there in another document or file is the same, where at most one of the two has fields of its
-// own: what is within a parent may stand in several files.
-func (o *object) add(n *object) (wrong *project.Problem) {
-	member, name := n.kind.Member, n.kind.fold(n.name)
-	if o.below == nil {
-		o.below = map[string]map[string]*object{}
+// add adds a child. If another document or file already has the child, the children of both are merged. Only one of the
+// two may have fields: otherwise add returns a problem.
+func (o *object) add(n *object) (conflict *project.Problem) {
+	member, name := n.kind.Member, n.kind.normalize(n.name)
+	if o.children == nil {
+		o.children = map[string]map[string]*object{}
 	}
-	if o.below[member] == nil {
-		o.below[member] = map[string]*object{}
+	if o.children[member] == nil {
+		o.children[member] = map[string]*object{}
 	}
-	before := o.below[member][name]
+	existing := o.children[member][name]
 	switch {
-	case before == nil:
+	case existing == nil:
 		n.parent = o
-		o.below[member][name] = n
+		o.children[member][name] = n
 		return nil
-	case len(n.fields) == 0 && len(n.below) > 0:
-	case len(before.fields) == 0 && len(before.below) > 0:
-		before.fields, before.at = n.fields, n.at
+	case len(n.fields) == 0 && len(n.children) > 0:
+	case len(existing.fields) == 0 && len(existing.children) > 0:
+		existing.fields, existing.at = n.fields, n.at
 	default:
-		p := n.at.problem("There are two of the %s %s: the other is at %s:%d. Leave one out.", n.kind.One, n.name, before.at.file, before.at.line)
+		p := n.at.newProblem("There are two of the %s %s: the other is at %s:%d. Leave one out.", n.kind.Singular, n.name,
+			existing.at.file, existing.at.line)
 		return &p
 	}
 	for member, at := range n.complete {
-		if before.complete == nil {
-			before.complete = map[string]place{}
+		if existing.complete == nil {
+			existing.complete = map[string]position{}
 		}
-		before.complete[member] = at
+		existing.complete[member] = at
 	}
-	for member, list := range n.below {
-		if before.below == nil {
-			before.below = map[string]map[string]*object{}
+	for member, list := range n.children {
+		if existing.children == nil {
+			existing.children = map[string]map[string]*object{}
 		}
-		if before.below[member] == nil {
-			before.below[member] = map[string]*object{}
+		if existing.children[member] == nil {
+			existing.children[member] = map[string]*object{}
 		}
-		for _, one := range list {
-			if wrong = before.add(one); wrong != nil {
-				return wrong
+		for _, child := range list {
+			if conflict = existing.add(child); conflict != nil {
+				return conflict
 			}
 		}
 	}
 	return nil
 }
 
-// walk visits all objects within one, parents first, in the order in which they are made.
+// walk calls visit for o's descendants, parents first, in the order of creation.
 func (o *object) walk(kinds []*Kind, visit func(*object)) {
 	for _, k := range kinds {
-		for _, one := range o.list(k.Member) {
-			visit(one)
-			one.walk(k.Below, visit)
+		for _, child := range o.list(k.Member) {
+			visit(child)
+			child.walk(k.Children, visit)
 		}
 	}
 }

@@ -15,15 +15,15 @@ import (
 	"github.com/gatewright/gatewright/client/call"
 	"github.com/gatewright/gatewright/client/exit"
 	"github.com/gatewright/gatewright/client/files"
-	"github.com/gatewright/gatewright/shared/operation/simulations"
+	"github.com/gatewright/gatewright/shared/testing/simulations"
 )
 
-// holdings are the names of the services that each tunnel has.
-type holdings map[string][]string
+// assignment has the names of the services of each tunnel.
+type assignment map[string][]string
 
-// at draws who has which names; nobody has some.
-func at(r *rand.Rand, tunnels, names []string) holdings {
-	h := holdings{}
+// randomAssignment assigns names to tunnels at random. Some names get no tunnel.
+func randomAssignment(r *rand.Rand, tunnels, names []string) assignment {
+	h := assignment{}
 	for _, name := range names {
 		if i := r.IntN(len(tunnels) + 1); i < len(tunnels) {
 			h[tunnels[i]] = append(h[tunnels[i]], name)
@@ -32,13 +32,16 @@ func at(r *rand.Rand, tunnels, names []string) holdings {
 	return h
 }
 
-// file has the tunnels as files have them, in an order of their own.
-func (h holdings) file(r *rand.Rand, tunnels []string) string {
+// toYAML returns files with these tunnels and their services, in random order.
+func (a assignment) toYAML(r *rand.Rand, tunnels []string) string {
 	list := []any{}
 	for _, i := range r.Perm(len(tunnels)) {
 		services := []any{}
-		for _, name := range h[tunnels[i]] {
-			services = append(services, map[string]any{"name": name, "endpoint": "http://localhost:1", "configurations": []any{}})
+		for _, name := range a[tunnels[i]] {
+			services = append(services, map[string]any{
+				"name": name, "endpoint": "http://localhost:1",
+				"configurations": []any{},
+			})
 		}
 		list = append(list, map[string]any{"name": tunnels[i], "services": services})
 	}
@@ -46,18 +49,18 @@ func (h holdings) file(r *rand.Rand, tunnels []string) string {
 	return string(text)
 }
 
-// reaches reports whether tunnels can come from what they have to what they are to have, each by one change: it makes those that nobody is in
-// the way of, until none is left or all are in each other's.
-func (h holdings) reaches(want holdings, tunnels []string) bool {
-	left, now := slices.Clone(tunnels), holdings{}
+// canReach reports whether tunnels can change from their current to the wanted names with one change each. It makes
+// every change that no other tunnel blocks, until no change remains or all remaining changes block each other.
+func (a assignment) canReach(want assignment, tunnels []string) bool {
+	remaining, current := slices.Clone(tunnels), assignment{}
 	for _, t := range tunnels {
-		now[t] = h[t]
+		current[t] = a[t]
 	}
-	for len(left) > 0 {
-		i := slices.IndexFunc(left, func(t string) bool {
+	for len(remaining) > 0 {
+		i := slices.IndexFunc(remaining, func(t string) bool {
 			for _, name := range want[t] {
-				for other, has := range now {
-					if other != t && slices.Contains(has, name) {
+				for other, owned := range current {
+					if other != t && slices.Contains(owned, name) {
 						return false
 					}
 				}
@@ -67,15 +70,16 @@ func (h holdings) reaches(want holdings, tunnels []string) bool {
 		if i < 0 {
 			return false
 		}
-		now[left[i]] = want[left[i]]
-		left = slices.Delete(left, i, i+1)
+		current[remaining[i]] = want[remaining[i]]
+		remaining = slices.Delete(remaining, i, i+1)
 	}
 	return true
 }
 
-// TestNamesMoveBetweenTunnels moves services at random, out of tunnels that are deleted and into new ones too, against the product's own
-// handlers, which let a name be one tunnel's alone: what can be done by a change for each tunnel is planned and applied, and all else is told.
-func TestNamesMoveBetweenTunnels(t *testing.T) {
+// TestServiceNamesMoveBetweenTunnels moves services at random, also from deleted to new tunnels. It uses the product's
+// own handlers, which allow a name in only one tunnel. Moves that need one change per tunnel must be planned and
+// applied. All other moves must be reported.
+func TestServiceNamesMoveBetweenTunnels(t *testing.T) {
 	t.Parallel()
 	first := newProduct(t)
 	all, names := []string{"attic", "depot", "office", "plant"}, []string{"a-box", "b-box", "c-box", "d-box", "e-box"}
@@ -83,11 +87,11 @@ func TestNamesMoveBetweenTunnels(t *testing.T) {
 	runs := simulations.Runs(60)
 	for seed := range runs {
 		r := rand.New(rand.NewPCG(uint64(seed), 17))
-		p := first.copied(t)
-		stay := [][]string{all[1:], all[:3]}[seed%2] // the first is deleted and the last is made, or neither
-		before, after := at(r, all[:3], names), at(r, stay, names)
-		apply := func(h holdings, tunnels []string) error {
-			plan, err := p.compared(written(t, h.file(r, tunnels)), true)
+		p := first.clone(t)
+		kept := [][]string{all[1:], all[:3]}[seed%2] // delete the first tunnel and create the last, or neither
+		before, after := randomAssignment(r, all[:3], names), randomAssignment(r, kept, names)
+		apply := func(h assignment, tunnels []string) error {
+			plan, err := p.compare(writeTemp(t, h.toYAML(r, tunnels)), true)
 			if err != nil {
 				return err
 			}
@@ -95,227 +99,271 @@ func TestNamesMoveBetweenTunnels(t *testing.T) {
 			if err := plan.Write(path); err != nil {
 				t.Fatal(err)
 			}
-			if err := p.applied(plan, path); err != nil {
-				t.Fatalf("%d: from %v to %v it ends with %v", seed, before, h, err)
+			if err := p.apply(plan, path); err != nil {
+				t.Fatalf("%d: Apply() from %v to %v: error = %v, want none", seed, before, h, err)
 			}
 			return nil
 		}
 		if err := apply(before, all[:3]); err != nil {
-			t.Fatal(told(err))
+			t.Fatal(errorText(err))
 		}
-		err := apply(after, stay)
-		if can := before.reaches(after, all); can != (err == nil) {
-			t.Fatalf("%d: from %v to %v can be done: %v; it is told %q", seed, before, after, can, told(err))
+		err := apply(after, kept)
+		if reachable := before.canReach(after, all); reachable != (err == nil) {
+			t.Fatalf("%d: Apply() from %v to %v: error = %q, want none: %t", seed, before, after, errorText(err), reachable)
 		}
 		if err != nil {
-			if !strings.Contains(told(err), "neither can be first") {
-				t.Errorf("%d: it is told as %q", seed, told(err))
+			if !strings.Contains(errorText(err), "neither can be first") {
+				t.Errorf("%d: Apply() error = %q, want \"neither can be first\"", seed, errorText(err))
 			}
 			refused++
 			continue
 		}
 		planned++
-		if plan, err := p.compared(written(t, after.file(r, stay)), true); err != nil || len(plan.Changes) > 0 {
-			t.Errorf("%d: there is more to do: %v %s", seed, plan, told(err))
+		if plan, err := p.compare(writeTemp(t, after.toYAML(r, kept)), true); err != nil || len(plan.Changes) > 0 {
+			t.Errorf("%d: Compare() after Apply() = %v %s, want no change", seed, plan, errorText(err))
 		}
 	}
 	if runs >= 60 && (planned < 30 || refused < 5) {
-		t.Errorf("%d are planned and %d refused: the dice are loaded", planned, refused)
+		t.Errorf("%d seeds are planned and %d refused, want at least 30 and 5", planned, refused)
 	}
 }
 
-// TestNameOfTwoTunnelsIsTold: the API would refuse it in the middle of an apply.
-func TestNameOfTwoTunnelsIsTold(t *testing.T) {
+// TestServiceNameInTwoTunnelsIsRefused checks that Compare reports names that the API would refuse during the apply.
+func TestServiceNameInTwoTunnelsIsRefused(t *testing.T) {
 	t.Parallel()
-	f := newFake(t, "here")
+	f := newFakeAPI(t, "here")
 	service := `services: [{name: stock-box, endpoint: "http://localhost:1", configurations: []}]`
-	applied(t, f, "tunnels: [{name: office, "+service+"}]")
-	_, err := compare(t.Context(), f, written(t, "tunnels:\n  - {name: depot, "+service+"}\n  - {name: office, "+service+"}\n"), files.Options{})
-	if want := "3:30: stock-box is to be of the tunnel depot too, and is one tunnel's alone: leave it out of one of them.\n"; err == nil || told(err) != want {
-		t.Errorf("it is told as %q, want %q", told(err), want)
+	mustApply(t, f, "tunnels: [{name: office, "+service+"}]")
+	_, err := compare(t.Context(), f,
+		writeTemp(t, "tunnels:\n  - {name: depot, "+service+"}\n  - {name: office, "+service+"}\n"), files.Options{})
+	want := "3:30: stock-box is to be of the tunnel depot too, and is one tunnel's alone: leave it out of " +
+		"one of them.\n"
+	if err == nil || errorText(err) != want {
+		t.Errorf("Compare() error = %q, want %q", errorText(err), want)
 	}
 }
 
-// TestNameOfATunnelThatStaysIsTold, whether files leave it out, or its services, or nobody prunes it. No other tunnel is asked for where no
-// name is taken.
-func TestNameOfATunnelThatStaysIsTold(t *testing.T) {
+// TestServiceNameOfUnchangedTunnelIsRefused checks that a tunnel cannot get a name of a tunnel that the plan does not
+// change: one that is missing in the files, whose services are missing, or that is not pruned. If no tunnel gets a new
+// name, no other tunnel may be read.
+func TestServiceNameOfUnchangedTunnelIsRefused(t *testing.T) {
 	t.Parallel()
-	const stock, crane = `{name: stock-box, endpoint: "http://localhost:1", configurations: []}`, `{name: crane, endpoint: "http://localhost:1", configurations: []}`
+	const stock, crane = `{name: stock-box, endpoint: "http://localhost:1", configurations: []}`,
+		`{name: crane, endpoint: "http://localhost:1", configurations: []}`
 	first := newProduct(t)
-	begin, err := first.compared(written(t, "tunnels: [{name: attic}, {name: depot, services: ["+crane+"]}, {name: office, services: ["+stock+"]}]"), false)
+	initial, err := first.compare(writeTemp(t, "tunnels: [{name: attic}, {name: depot, services: ["+
+		crane+"]}, {name: office, services: ["+stock+"]}]"), false)
 	if err != nil {
-		t.Fatal(told(err))
+		t.Fatal(errorText(err))
 	}
-	if err := first.applied(begin, ""); err != nil {
+	if err := first.apply(initial, ""); err != nil {
 		t.Fatal(err)
 	}
-	const taken = "stock-box is of the tunnel office, and is one tunnel's alone: name that tunnel without it"
+	const takenMessage = "stock-box is of the tunnel office, and is one tunnel's alone: name that tunnel without it"
 	for name, tt := range map[string]struct {
 		text  string
 		prune bool
 		want  string
 	}{
-		"left out":                {"tunnels: [{name: depot, services: [" + crane + ", " + stock + "]}]", true, taken},
-		"without its services":    {"tunnels: [{name: depot, services: [" + stock + "]}, {name: office}]", true, taken},
-		"not pruned":              {"complete: [tunnels]\ntunnels: [{name: barn, services: [" + stock + "]}]", false, taken},
-		"pruned":                  {"complete: [tunnels]\ntunnels: [{name: barn, services: [" + stock + "]}]", true, ""},
-		"given up":                {"tunnels: [{name: depot, services: [" + stock + "]}, {name: office, services: []}]", false, ""},
-		"of nobody":               {"tunnels: [{name: depot, services: [" + crane + ", " + strings.ReplaceAll(stock, "stock", "new") + "]}]", false, ""},
-		"twice":                   {"tunnels: [{name: attic, services: [" + strings.Join([]string{stock, crane, stock}, ", ") + "]}, {name: office, services: []}, {name: depot, services: []}]", false, "stock-box stands twice in the services of the tunnel attic"},
-		"from each other, and on": {"tunnels: [{name: depot, services: [" + stock + ", " + strings.ReplaceAll(stock, "stock", "new") + "]}, {name: office, services: [" + crane + "]}]", false, "The tunnel depot takes stock-box from one that takes a name of its own"},
+		"tunnel left out": {"tunnels: [{name: depot, services: [" + crane + ", " + stock + "]}]", true, takenMessage},
+		"tunnel without services": {
+			"tunnels: [{name: depot, services: [" + stock + "]}, {name: office}]", true,
+			takenMessage,
+		},
+		"not pruned": {
+			"complete: [tunnels]\ntunnels: [{name: barn, services: [" + stock + "]}]", false,
+			takenMessage,
+		},
+		"pruned": {"complete: [tunnels]\ntunnels: [{name: barn, services: [" + stock + "]}]", true, ""},
+		"service removed from the other tunnel": {
+			"tunnels: [{name: depot, services: [" + stock + "]}, {name: office, services: []}]",
+			false, "",
+		},
+		"unused name": {"tunnels: [{name: depot, services: [" + crane + ", " + strings.ReplaceAll(stock, "stock",
+			"new") + "]}]", false, ""},
+		"name in two new tunnels": {
+			"tunnels: [{name: attic, services: [" + strings.Join([]string{stock, crane, stock},
+				", ") + "]}, {name: office, services: []}, {name: depot, services: []}]", false,
+			"stock-box stands twice in the services of the tunnel attic",
+		},
+		"names swapped between tunnels": {
+			"tunnels: [{name: depot, services: [" + stock + ", " + strings.ReplaceAll(stock, "stock",
+				"new") + "]}, {name: office, services: [" + crane + "]}]", false,
+			"The tunnel depot takes stock-box from one that takes a name of its own",
+		},
 	} {
-		p := first.copied(t)
-		plan, err := p.compared(written(t, tt.text), tt.prune)
-		if got := told(err); (err == nil) != (tt.want == "") || !strings.Contains(got, tt.want) {
-			t.Errorf("%s: it is told as %q, want %q", name, got, tt.want)
+		p := first.clone(t)
+		plan, err := p.compare(writeTemp(t, tt.text), tt.prune)
+		if got := errorText(err); (err == nil) != (tt.want == "") || !strings.Contains(got, tt.want) {
+			t.Errorf("%s: Compare() error = %q, want %q", name, got, tt.want)
 		}
 		if err != nil {
 			continue
 		}
-		if err := p.applied(plan, ""); err != nil {
-			t.Errorf("%s: it is planned, and ends with %v", name, err)
+		if err := p.apply(plan, ""); err != nil {
+			t.Errorf("%s: Apply() error = %v, want none", name, err)
 		}
 	}
-	f := newFake(t, "here")
-	applied(t, f, "tunnels: [{name: depot, services: ["+crane+"]}, {name: office, services: ["+stock+"]}]")
-	f.asked = nil
-	compared(t, f, "tunnels: [{name: depot, services: ["+strings.ReplaceAll(crane, "localhost", "crane")+"]}]", files.Options{})
-	if n := len(f.asked); n != 2 {
-		t.Errorf("an endpoint that changes has %d requests be made: %q", n, f.asked)
+	f := newFakeAPI(t, "here")
+	mustApply(t, f, "tunnels: [{name: depot, services: ["+crane+"]}, {name: office, services: ["+stock+"]}]")
+	f.calls = nil
+	mustCompare(t, f, "tunnels: [{name: depot, services: ["+strings.ReplaceAll(crane, "localhost", "crane")+"]}]",
+		files.Options{})
+	if n := len(f.calls); n != 2 {
+		t.Errorf("Compare() with a changed endpoint sends %d requests %q, want 2", n, f.calls)
 	}
 }
 
-// blind finds nothing by one operation, and no deployments.
-type blind struct {
-	*fake
+// hidingAPI returns NotFound for one operation, and an empty list of deployments.
+type hidingAPI struct {
+	*fakeAPI
 	operation string
 }
 
-func (b *blind) Named(ctx context.Context, name string, arguments map[string]any) (*call.Answer, error) {
+func (a *hidingAPI) Call(ctx context.Context, name string, arguments map[string]any) (*call.Response, error) {
 	switch name {
-	case b.operation:
-		return nil, problem(http.StatusNotFound, exit.NotFound)
-	case "DeploymentsService_list": // which are no kind of files
+	case a.operation:
+		return nil, newProblem(http.StatusNotFound, exit.NotFound)
+	case "DeploymentsService_list": // deployments are not a kind of files
 		return ok(map[string]any{"data": []any{}, "total": 0}), nil
 	}
-	return b.fake.Named(ctx, name, arguments)
+	return a.fakeAPI.Call(ctx, name, arguments)
 }
 
-// TestWhatIsNotFoundWhileItIsComparedEndsNothing: a tunnel that goes has no names, and of buckets that a key does not see all consumers go.
-func TestWhatIsNotFoundWhileItIsComparedEndsNothing(t *testing.T) {
+// TestCompareToleratesMissingObjects checks a tunnel that was deleted after the list was read, which has no names. It
+// also checks a project whose buckets the key cannot see: the number of its consumers must be unknown.
+func TestCompareToleratesMissingObjects(t *testing.T) {
 	t.Parallel()
-	f := newFake(t, "here")
-	applied(t, f, "projects: [{name: shop}]\ntunnels: [{name: depot}]")
+	f := newFakeAPI(t, "here")
+	mustApply(t, f, "projects: [{name: shop}]\ntunnels: [{name: depot}]")
 	plan := func(operation, text string) *files.Plan {
-		read, err := files.Read(t.Context(), written(t, text))
+		desired, err := files.Read(t.Context(), writeTemp(t, text))
 		if err != nil {
-			t.Fatal(told(err))
+			t.Fatal(errorText(err))
 		}
-		p, err := files.Compare(t.Context(), &blind{f, operation}, read, files.Options{Prune: true, Getenv: getenv, Now: now})
+		p, err := files.Compare(t.Context(), &hidingAPI{f, operation}, desired,
+			files.Options{Prune: true, Getenv: testGetenv, Now: testNow})
 		if err != nil {
-			t.Fatal(told(err))
+			t.Fatal(errorText(err))
 		}
 		return p
 	}
-	if p := plan("TunneledServicesService_getServiceConfiguration", `tunnels: [{name: barn, services: [{name: stock-box, endpoint: "http://localhost:1", configurations: []}]}]`); len(p.Changes) != 2 {
-		t.Errorf("it is planned as %+v", p.Changes)
+	if p := plan("TunneledServicesService_getServiceConfiguration",
+		`tunnels: [{name: barn, services: [{name: stock-box, endpoint: "http://localhost:1", configurations: []}]}]`); len(
+		p.Changes) != 2 {
+		t.Errorf("Compare() of a missing tunnel = %+v, want 2 changes", p.Changes)
 	}
-	if p := plan("ApiKeyConsumersService_list", "complete: [projects]"); len(p.Changes) != 1 || p.Changes[0].Goes["consumers"] != -1 {
-		t.Errorf("it is planned as %+v", p.Changes)
+	if p := plan("ApiKeyConsumersService_list", "complete: [projects]"); len(p.Changes) != 1 ||
+		p.Changes[0].Dependents["consumers"] != -1 {
+		t.Errorf("Compare() with consumers that cannot be listed = %+v, want one change with -1 consumers", p.Changes)
 	}
 }
 
-// TestWhatGoesWhileItIsComparedEndsNothing has each object of an account be deleted before each request of a comparison, whether files name it,
-// leave it be or prune it: it is planned as though it had never been there, or as before, and of what files name it is said that it went.
-func TestWhatGoesWhileItIsComparedEndsNothing(t *testing.T) {
+// TestCompareToleratesDeletions deletes each object of an account before each request of a comparison. The files
+// contain the object, omit it, or prune it. Compare must succeed, or return the error that the object was deleted.
+func TestCompareToleratesDeletions(t *testing.T) {
 	t.Parallel()
 	const (
-		sold = `{name: sold, plans: [{planExternalId: pro, label: Pro, meters: {requests: {max: MAX}}}]}`
-		more = `{name: more, plans: [{planExternalId: big, label: Big, meters: {requests: {max: 10}}}, {planExternalId: small, label: Small, meters: {requests: {max: 1}}}]}`
-		one  = `tunnels: [{name: depot, services: [{name: stock-box, endpoint: "http://localhost:MAX", configurations: []}]}]
+		soldBucket  = `{name: sold, plans: [{planExternalId: pro, label: Pro, meters: {requests: {max: MAX}}}]}`
+		otherBucket = `{name: more, plans: [{planExternalId: big, label: Big, meters: {requests: {max: 10}}}, ` +
+			`{planExternalId: small, label: Small, meters: {requests: {max: 1}}}]}`
+		base = `tunnels: [{name: depot, services: [{name: stock-box, endpoint: "http://localhost:MAX", configurations: []}]}]
 projects: [{name: shop, branches: [{name: main, variables: [{name: URL, isSecret: false, value: v-MAX}]}]}]
 keyBuckets: [{name: partners, description: of MAX, consumers: [{name: ada, tags: {team: t-MAX}}]}]
-meteringBuckets: [` + sold
+meteringBuckets: [` + soldBucket
 	)
-	world := strings.NewReplacer("MAX", "10", "projects: [", "projects: [{name: old-shop}, ", "keyBuckets: [", "keyBuckets: [{name: old-partners, consumers: [{name: bob}]}, ", "tunnels: [", "tunnels: [{name: barn}, ").Replace(one) + ", " + more + "]"
-	f := newFake(t, "here")
-	applied(t, f, world)
-	objects, went, conflicts := slices.Clone(f.objects), 0, 0
+	account := strings.NewReplacer("MAX", "10", "projects: [", "projects: [{name: old-shop}, ", "keyBuckets: [",
+		"keyBuckets: [{name: old-partners, consumers: [{name: bob}]}, ", "tunnels: [",
+		"tunnels: [{name: barn}, ").Replace(base) + ", " + otherBucket + "]"
+	f := newFakeAPI(t, "here")
+	mustApply(t, f, account)
+	objects, succeeded, conflicts := slices.Clone(f.objects), 0, 0
 	for _, text := range []string{
-		strings.ReplaceAll(one, "MAX", "10") + "]", strings.ReplaceAll(one, "MAX", "11") + "]",
-		"complete: [tunnels, projects, keyBuckets, meteringBuckets]\n" + strings.ReplaceAll(one, "MAX", "11") + "]",
+		strings.ReplaceAll(base, "MAX", "10") + "]", strings.ReplaceAll(base, "MAX", "11") + "]",
+		"complete: [tunnels, projects, keyBuckets, meteringBuckets]\n" + strings.ReplaceAll(base, "MAX", "11") + "]",
 	} {
-		wanted, err := files.Read(t.Context(), written(t, text))
+		desired, err := files.Read(t.Context(), writeTemp(t, text))
 		if err != nil {
-			t.Fatal(told(err))
+			t.Fatal(errorText(err))
 		}
-		for _, gone := range objects {
-			for n, asked := 1, 1; n <= asked; n++ { // until it goes after the last request
-				f.objects, f.asked = slices.Clone(objects), nil
-				f.fails = func(request int, after bool) error {
+		for _, target := range objects {
+			for n, calls := 1, 1; n <= calls; n++ { // until the object is deleted after the last request
+				f.objects, f.calls = slices.Clone(objects), nil
+				f.onCall = func(request int, after bool) error {
 					if request == n && !after {
-						f.remove(gone)
+						f.remove(target)
 					}
 					return nil
 				}
-				_, err := files.Compare(t.Context(), &blind{fake: f}, wanted, files.Options{Prune: true, Getenv: getenv, Now: now})
-				asked = len(f.asked)
-				_, read := errors.AsType[*call.Problem](err)
+				_, err := files.Compare(t.Context(), &hidingAPI{fakeAPI: f}, desired,
+					files.Options{Prune: true, Getenv: testGetenv, Now: testNow})
+				calls = len(f.calls)
+				_, isProblem := errors.AsType[*call.Problem](err)
 				switch {
 				case err == nil:
-					went++
-				case read:
-					t.Errorf("%s %s goes before request %d, and a program reads a problem of the API: %s", gone.kind.One, gone.id, n, told(err))
-				case exit.Of(err) == exit.Conflict && strings.Contains(told(err), "went while it was compared: plan again"):
+					succeeded++
+				case isProblem:
+					t.Errorf("%s %s deleted before request %d: error = %s, want no problem of the API",
+						target.kind.Singular, target.id, n, errorText(err))
+				case exit.CodeOf(err) == exit.Conflict &&
+					strings.Contains(errorText(err), "went while it was compared: plan again"):
 					conflicts++
 				default:
-					t.Errorf("%s %s goes before request %d of %s: %s", gone.kind.One, gone.id, n, text, told(err))
+					t.Errorf("%s %s deleted before request %d of %s: error = %s, want none or code %d and \"plan again\"",
+						target.kind.Singular, target.id, n, text, errorText(err), exit.Conflict)
 				}
 			}
 		}
 	}
-	if t.Logf("%d comparisons, %d of which say that something went", went+conflicts, conflicts); conflicts == 0 {
-		t.Error("nothing went while it was compared")
+	if t.Logf("%d comparisons, %d of which say that something went", succeeded+conflicts, conflicts); conflicts == 0 {
+		t.Error("no comparison ends with a conflict, want at least one")
 	}
 }
 
-// TestConsumersOfAPrunedProjectAreCounted, of each of the buckets that go with it, and none of another's; its variables are told, which nobody counts.
-func TestConsumersOfAPrunedProjectAreCounted(t *testing.T) {
+// TestPrunedProjectCountsConsumers checks that the plan counts the consumers of exactly the buckets that are deleted
+// with the project. The number of its variables must be unknown.
+func TestPrunedProjectCountsConsumers(t *testing.T) {
 	t.Parallel()
 	p := newProduct(t)
 	for _, project := range []string{"shop", "shop-new"} {
-		p.ask("ProjectsService_create", map[string]any{"name": project})
+		p.call("ProjectsService_create", map[string]any{"name": project})
 	}
 	for _, bucket := range []string{"shop-production", "shop-preview", "shop-working-copy", "shop-new-preview"} {
-		p.ask("ApiKeyConsumersService_create", map[string]any{"bucketName": bucket, "name": "acme"})
+		p.call("ApiKeyConsumersService_create", map[string]any{"bucketName": bucket, "name": "acme"})
 	}
-	p.ask("ApiKeyConsumersService_create", map[string]any{"bucketName": "shop-production", "name": "more"})
-	plan, err := p.compared(written(t, "complete: [projects]\nprojects: [{name: shop-new}]\n"), true)
+	p.call("ApiKeyConsumersService_create", map[string]any{"bucketName": "shop-production", "name": "more"})
+	plan, err := p.compare(writeTemp(t, "complete: [projects]\nprojects: [{name: shop-new}]\n"), true)
 	if err != nil {
-		t.Fatal(told(err))
+		t.Fatal(errorText(err))
 	}
-	if len(plan.Changes) != 1 || plan.Changes[0].Goes["consumers"] != 4 || plan.Changes[0].Goes["variables"] != -1 {
-		t.Errorf("it is planned as %+v", plan.Changes)
+	if len(plan.Changes) != 1 || plan.Changes[0].Dependents["consumers"] != 4 ||
+		plan.Changes[0].Dependents["variables"] != -1 {
+		t.Errorf("Compare() = %+v, want one change with 4 consumers and -1 variables", plan.Changes)
 	}
 }
 
-// TestWhatGoesWithAProjectThatIsPrunedIsTold: it would be changed, and gone with its project, and never be as the files want it.
-func TestWhatGoesWithAProjectThatIsPrunedIsTold(t *testing.T) {
+// TestObjectOfPrunedProjectIsRefused checks that Compare reports objects that would be changed, and then deleted with
+// their project: the account could never match the files.
+func TestObjectOfPrunedProjectIsRefused(t *testing.T) {
 	t.Parallel()
 	p := newProduct(t)
-	p.ask("ProjectsService_create", map[string]any{"name": "shop"})
+	p.call("ProjectsService_create", map[string]any{"name": "shop"})
 	for text, want := range map[string]string{
-		"keyBuckets:\n  - {name: shop-production, description: of us}\n": "3:12: The key bucket shop-production goes with the project shop",
-		"tunnels:\n  - name: office\n    services: [{name: stock-box, endpoint: \"http://localhost:1\", configurations: [{project: shop, accessibleBy: [production]}]}]\n": "4:15: services[0] of the tunnel office is for the project shop",
+		"keyBuckets:\n  - {name: shop-production, description: of us}\n": "3:12: The key bucket shop-production goes with " +
+			"the project shop",
+		"tunnels:\n  - name: office\n    services: [{name: stock-box, endpoint: \"http://localhost:1\", configurations: " +
+			"[{project: shop, accessibleBy: " +
+			"[production]}]}]\n": "4:15: services[0] of the tunnel office is for the project shop",
 	} {
-		if _, err := p.compared(written(t, "complete: [projects]\n"+text), false); err != nil {
-			t.Errorf("without --prune it is told: %s", told(err))
+		if _, err := p.compare(writeTemp(t, "complete: [projects]\n"+text), false); err != nil {
+			t.Errorf("Compare() without --prune: error = %s, want none", errorText(err))
 		}
-		if _, err := p.compared(written(t, "complete: [projects]\nprojects: [{name: shop}]\n"+text), true); err != nil {
-			t.Errorf("with its project it is told: %s", told(err))
+		if _, err := p.compare(writeTemp(t, "complete: [projects]\nprojects: [{name: shop}]\n"+text), true); err != nil {
+			t.Errorf("Compare() with the project in the files: error = %s, want none", errorText(err))
 		}
-		if _, err := p.compared(written(t, "complete: [projects]\n"+text), true); err == nil || !strings.HasPrefix(told(err), want) || !strings.Contains(told(err), "--prune deletes") {
-			t.Errorf("it is told as %q, want %q", told(err), want)
+		if _, err := p.compare(writeTemp(t, "complete: [projects]\n"+text), true); err == nil ||
+			!strings.HasPrefix(errorText(err), want) || !strings.Contains(errorText(err), "--prune deletes") {
+			t.Errorf("Compare() error = %q, want %q", errorText(err), want)
 		}
 	}
 }

@@ -2,5 +2,5 @@ package files_test
 
 import "os"
 
-// mkfifo makes a link, since no pipe can stand among files there.
+// mkfifo creates a link, because Windows has no pipes in folders.
 func mkfifo(path string) error { return os.Symlink(path, path) }

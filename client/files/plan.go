@@ -11,74 +11,78 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/gatewright/gatewright/shared/project"
-	"github.com/gatewright/gatewright/shared/release"
+	"github.com/gatewright/gatewright/shared/base/release"
+	"github.com/gatewright/gatewright/shared/format/project"
 )
 
-// Options say how files are compared with an installation.
+// Options are the options of Compare.
 type Options struct {
-	// Prune plans to delete what complete lists do not name.
+	// Prune plans the deletion of objects that are missing in complete lists.
 	Prune bool
-	// SetSecrets plans to set secrets of objects that are there anew: what they are cannot be compared.
+	// SetSecrets plans to set the secrets of existing objects again. Secrets cannot be compared, so without SetSecrets
+	// they are not changed.
 	SetSecrets bool
-	// Getenv reads the environment, and Now the clock.
+	// Getenv reads the environment, and Now returns the current time.
 	Getenv func(string) string
 	Now    func() time.Time
-	// Installation is where it is.
+	// Installation is the address of the installation.
 	Installation string
 }
 
-// What a change does.
+// These are the actions of a change.
 const (
 	Create = "create"
 	Update = "change"
 	Delete = "delete"
 )
 
-// Plan is what has to be done so that an installation has what files want: in this order, and nothing else.
+// Plan lists the changes that make an installation match the files, in order of execution.
 type Plan struct {
 	Format       int       `json:"format"`
 	Version      string    `json:"version"`
 	Installation string    `json:"installation"`
 	Account      string    `json:"account"`
-	Made         time.Time `json:"made"`
+	CreatedAt    time.Time `json:"made"`
 	Changes      []Change  `json:"changes"`
-	// Objects are those that files name, Extra those that complete lists do not name and that stay without Prune; NotCompared are
-	// values that the API does not tell.
+	// Objects is the number of objects in the files. Unlisted are the objects that are missing in complete lists, but
+	// are not deleted because Prune is not set. NotCompared is the number of values that the API does not return.
 	Objects     int      `json:"objects"`
-	Extra       []string `json:"extra,omitempty"`
+	Unlisted    []string `json:"extra,omitempty"`
 	NotCompared int      `json:"notCompared,omitempty"`
-	// Digest is of all else.
+	// Digest is a hash of all other members.
 	Digest string `json:"digest"`
 }
 
 // Change is one request.
 type Change struct {
-	Do   string   `json:"do"`
-	Kind string   `json:"kind"`
-	Name []string `json:"name"`
-	// Key tells the object from all others, and ID and ObjectID are its path's and the audit log's, "" for one that is made.
+	Action string   `json:"do"`
+	Kind   string   `json:"kind"`
+	Name   []string `json:"name"`
+	// Key identifies the object within the plan. ID is its ID in paths, and ObjectID its ID in the audit log. Both IDs
+	// are "" for an object that the change creates.
 	Key      string        `json:"key"`
 	ID       string        `json:"id,omitempty"`
 	ObjectID string        `json:"objectId,omitempty"`
 	Fields   []FieldChange `json:"fields,omitempty"`
-	// Goes counts what goes with what is deleted, -1 for what may not be counted.
-	Goes map[string]int64 `json:"goes,omitempty"`
+	// Dependents are the numbers of objects that are deleted with this object, -1 if the key may not list them.
+	Dependents map[string]int64 `json:"goes,omitempty"`
 
 	Operation string           `json:"operation"`
 	Arguments map[string]Value `json:"arguments"`
-	// Secrets are the arguments that are read when it is applied, and Needs those that have ids of objects that are made before.
-	Secrets map[string]Reference `json:"secrets,omitempty"`
-	Needs   []Need               `json:"needs,omitempty"`
-	// IfMatch is the condition: the ETag; * for what is made by the change before, or with its project.
+	// Secrets are the arguments whose values Apply reads from references. IDArguments are the arguments for IDs of
+	// objects that earlier changes create.
+	Secrets     map[string]Reference `json:"secrets,omitempty"`
+	IDArguments []IDArgument         `json:"needs,omitempty"`
+	// IfMatch is the condition of the request: an ETag, or * for an object that the previous change creates, directly
+	// or with its project.
 	IfMatch string `json:"ifMatch,omitempty"`
-	// Before are all fields that it had, by which it is told what has moved.
+	// Before are all fields of the object when the plan was made. ConflictError compares them with the current fields.
 	Before map[string]Value `json:"before,omitempty"`
-	// Try makes a request that is sent again be the same one.
-	Try string `json:"idempotencyKey,omitempty"`
+	// IdempotencyKey is the key of a create request. A repeated request has the same key.
+	IdempotencyKey string `json:"idempotencyKey,omitempty"`
 }
 
-// FieldChange is a field before and after, both nil for a secret.
+// FieldChange is the value of a field before and after the change. Both values are nil for a secret.
 type FieldChange struct {
 	Name   string `json:"name"`
 	Before Value  `json:"before,omitempty"`
@@ -86,106 +90,110 @@ type FieldChange struct {
 	Secret bool   `json:"secret,omitempty"`
 }
 
-// Need is an argument with the id of an object that an earlier change makes, or with a list of such: of their keys, or "=" and an id
-// that is known.
-type Need struct {
+// IDArgument is an argument for the ID of an object that an earlier change creates, or for a list of IDs. Keys has the
+// key of each object, or "=" and the ID if the object already exists.
+type IDArgument struct {
 	Argument string   `json:"argument"`
-	Of       []string `json:"of"`
-	List     bool     `json:"list,omitempty"`
+	Keys     []string `json:"of"`
+	IsList   bool     `json:"list,omitempty"`
 }
 
-// planFormat is raised by what older versions would apply in another way.
+// planFormat is the version of the plan format. It increases when older releases would apply a plan differently.
 const planFormat = 2
 
-// planner compares.
+// planner holds the state of one call of Compare.
 type planner struct {
 	*state
-	files    *Files
-	o        Options
-	plan     *Plan
-	deletes  []Change
-	problems []project.Problem
-	// ids are those of plans by their keys, for subscriptions; projects those that are made, and pruned those that are deleted.
-	ids              map[string]string
+	files     *Files
+	options   Options
+	plan      *Plan
+	deletions []Change
+	problems  []project.Problem
+	// planIDs are the IDs of metering plans by their keys, for subscriptions. projects are the projects that the plan
+	// creates, and pruned are those that it deletes.
+	planIDs          map[string]string
 	projects, pruned map[string]bool
-	// claimed are the names that only one object may have, and staying the objects that have such and that the plan leaves as they are.
-	claimed []claim
-	staying []*seen
+	// nameClaims are the names that changes claim or release and that are unique in the account. unchanged are the
+	// objects that the plan does not change and that may have such names.
+	nameClaims []claim
+	unchanged  []*remoteObject
 }
 
-// Compare plans what has to be done. It changes nothing, and asks for lists, and for one object of each kind that changes. Its error has all that
-// cannot be done as the files want it, with the places.
+// Compare plans the changes that make an installation match the files. It changes nothing. It reads the lists, and one
+// object of each kind that changes. Its error has all problems, with their places in the files.
 func Compare(ctx context.Context, api API, f *Files, o Options) (*Plan, error) {
 	account, err := api.Account(ctx)
 	if err != nil {
 		return nil, err
 	}
 	p := &planner{
-		state: &state{api: api, account: account, kinds: f.fields, told: map[*Kind]bool{}}, files: f, o: o, ids: map[string]string{}, projects: map[string]bool{}, pruned: map[string]bool{},
+		state: &state{api: api, account: account, fieldsByKind: f.fields, etagsComputable: map[*Kind]bool{}}, files: f,
+		options: o, planIDs: map[string]string{}, projects: map[string]bool{}, pruned: map[string]bool{},
 		plan: &Plan{
-			Format: planFormat, Version: release.Version(), Installation: o.Installation, Account: account, Made: o.Now().UTC().Truncate(time.Millisecond), Objects: f.Objects, Changes: []Change{},
+			Format: planFormat, Version: release.Version(), Installation: o.Installation, Account: account,
+			CreatedAt: o.Now().UTC().Truncate(time.Millisecond), Objects: f.Objects, Changes: []Change{},
 		},
 	}
-	if err := p.within(ctx, f.kinds, f.top, &seen{}); err != nil {
+	if err := p.compareChildren(ctx, f.kinds, f.rootObject, &remoteObject{}); err != nil {
 		return nil, err
 	}
-	slices.Reverse(p.deletes)
-	p.plan.Changes = append(p.plan.Changes, p.deletes...)
-	if err := p.inOrder(ctx); err != nil {
+	slices.Reverse(p.deletions)
+	p.plan.Changes = append(p.plan.Changes, p.deletions...)
+	if err := p.orderByClaims(ctx); err != nil {
 		return nil, err
 	}
-	if err := f.invalid(p.problems); err != nil {
+	if err := f.invalidError(p.problems); err != nil {
 		return nil, err
 	}
 	for i := range p.plan.Changes {
-		if c := &p.plan.Changes[i]; c.Do != Delete {
-			c.Try = uuid.NewString()
+		if c := &p.plan.Changes[i]; c.Action != Delete {
+			c.IdempotencyKey = uuid.NewString()
 		}
 	}
-	slices.Sort(p.plan.Extra)
+	slices.Sort(p.plan.Unlisted)
 	p.plan.Digest = p.plan.digest()
 	return p.plan, nil
 }
 
-func (p *planner) problem(at place, format string, args ...any) {
-	if len(p.problems) < mostProblems {
-		p.problems = append(p.problems, at.problem(format, args...))
+func (p *planner) addProblem(at position, format string, args ...any) {
+	if len(p.problems) < maxProblems {
+		p.problems = append(p.problems, at.newProblem(format, args...))
 	}
 }
 
-// within compares what is within an object, of which there is nothing yet where it is made.
-func (p *planner) within(ctx context.Context, kinds []*Kind, w *object, s *seen) error {
+// compareChildren compares the children of an object, for each list that the files have or declare complete.
+func (p *planner) compareChildren(ctx context.Context, kinds []*Kind, desired *object, remote *remoteObject) error {
 	for _, k := range kinds {
-		_, complete := w.complete[k.Member]
-		if _, given := w.below[k.Member]; !given && !complete {
+		_, complete := desired.complete[k.Member]
+		if _, listed := desired.children[k.Member]; !listed && !complete {
 			continue
 		}
-		have, err := p.have(ctx, k, w, s)
+		existing, err := p.existing(ctx, k, desired, remote)
 		if err != nil {
 			return err
 		}
-		for _, o := range w.list(k.Member) {
-			there := have[k.fold(o.name)]
-			delete(have, k.fold(o.name))
-			if there, err = p.one(ctx, o, s, there); err != nil {
+		for _, o := range desired.list(k.Member) {
+			found := existing[k.normalize(o.name)]
+			delete(existing, k.normalize(o.name))
+			if found, err = p.compareObject(ctx, o, remote, found); err != nil {
 				return err
 			}
-			if there == nil {
+			if found == nil {
 				continue
 			}
-			if err := p.within(ctx, k.Below, o, there); err != nil {
+			if err := p.compareChildren(ctx, k.Children, o, found); err != nil {
 				return err
 			}
 		}
 		if !complete {
-			p.stays(slices.Collect(maps.Values(have))...)
+			p.addUnchanged(slices.Collect(maps.Values(existing))...)
 			continue
 		}
-		for _, name := range slices.Sorted(maps.Keys(have)) {
-			if of, _ := ownerOf(name); k.Member == bucketsMember && of != "" {
-				continue // an export has none that is as it came, and its project would be left without
+		for _, name := range slices.Sorted(maps.Keys(existing)) {
+			if owner, _ := bucketOwner(name); k.Member == bucketsMember && owner != "" {
+				continue // exports omit unchanged buckets of projects, which must not be deleted
 			}
-			if err := p.extra(ctx, have[name]); err != nil {
+			if err := p.handleUnlisted(ctx, existing[name]); err != nil {
 				return err
 			}
 		}
@@ -193,190 +201,164 @@ func (p *planner) within(ctx context.Context, kinds []*Kind, w *object, s *seen)
 	return nil
 }
 
-// have is what there is of a kind.
-func (p *planner) have(ctx context.Context, k *Kind, w *object, s *seen) (map[string]*seen, error) {
+// existing returns the existing objects of a kind within remote, by name.
+func (p *planner) existing(
+	ctx context.Context, k *Kind, desired *object, remote *remoteObject,
+) (map[string]*remoteObject, error) {
 	switch {
 	case k.List == "":
-		have := map[string]*seen{}
-		for _, o := range w.list(k.Member) { // they are there without being made
-			have[k.fold(o.name)] = &seen{kind: k, name: o.name, id: o.name, parent: s, made: s.made}
+		existing := map[string]*remoteObject{}
+		for _, o := range desired.list(k.Member) { // objects without a list always exist
+			existing[k.normalize(o.name)] = &remoteObject{kind: k, name: o.name, id: o.name, parent: remote, isNew: remote.isNew}
 		}
-		return have, nil
-	case s.made:
-		return map[string]*seen{}, nil
-	case k.Within != nil:
-		return p.children(k, s)
+		return existing, nil
+	case remote.isNew:
+		return map[string]*remoteObject{}, nil
+	case k.Embedded != nil:
+		return p.embeddedObjects(k, remote)
 	}
-	with := map[string]string{}
-	for _, b := range k.Below {
-		for _, o := range w.below[k.Member] {
-			_, given := o.below[b.Member]
-			if _, complete := o.complete[b.Member]; given || complete {
-				maps.Copy(with, b.Within)
+	include := map[string]string{}
+	for _, b := range k.Children {
+		for _, o := range desired.children[k.Member] {
+			_, listed := o.children[b.Member]
+			if _, complete := o.complete[b.Member]; listed || complete {
+				maps.Copy(include, b.Embedded)
 				break
 			}
 		}
 	}
-	have, err := p.list(ctx, k, s, with)
+	existing, err := p.list(ctx, k, remote, include)
 	if err != nil {
-		return nil, went(s, err)
+		return nil, deletedMeanwhile(remote, err)
 	}
 	switch k.Member {
-	case metering:
-		return p.byPlans(ctx, k, w, have)
+	case meteringMember:
+		return p.matchByPlans(ctx, k, desired, existing)
 	case bucketsMember:
-		p.addOwn(w.below[k.Member], have, k, s)
+		p.addProjectBuckets(desired.children[k.Member], existing, k, remote)
 	}
-	return have, nil
+	return existing, nil
 }
 
-// addOwn adds the buckets that come with projects which are made.
-func (p *planner) addOwn(wanted map[string]*object, have map[string]*seen, k *Kind, s *seen) {
-	for name := range wanted {
-		if of, kind := ownerOf(name); p.projects[of] && have[name] == nil {
-			have[name] = &seen{
-				kind: k, name: name, id: name, parent: s, with: true, made: true, tag: "*",
-				fields: map[string]Value{"tags": marshal(map[string]string{"account": p.account, "environmentType": kind, "project": of})},
-			}
-		}
-	}
-}
-
-// ownBuckets are the ends of the names of the buckets that each project has, and the tag of each (docs/key-buckets.md).
-var ownBuckets = map[string]string{"-production": "PRODUCTION", "-preview": "PREVIEW", "-working-copy": "WORKING_COPY"}
-
-// BucketsOf are the names of the buckets that come and go with a project, in order.
-func BucketsOf(project string) []string {
-	var names []string
-	for _, suffix := range slices.Sorted(maps.Keys(ownBuckets)) {
-		names = append(names, project+suffix)
-	}
-	return names
-}
-
-// ownerOf is the project with which a bucket of the name comes and goes, and of which of its environments it is, "" for one of no project's: the API
-// gives such names to no other.
-func ownerOf(name string) (of, kind string) {
-	for suffix, kind := range ownBuckets {
-		if of, is := strings.CutSuffix(name, suffix); is {
-			return of, kind
-		}
-	}
-	return "", ""
-}
-
-// one compares an object, and returns what is there then: nil where that cannot be told, since something is wrong.
-func (p *planner) one(ctx context.Context, o *object, parent, there *seen) (*seen, error) {
-	if there != nil {
-		if of, _ := ownerOf(o.name); o.kind.Member == bucketsMember && p.pruned[of] {
-			p.problem(o.at, "The %s %s goes with the project %s, which these files do not name and --prune deletes: name that too, or leave this out.", o.kind.One, o.name, of)
+// compareObject compares an object, and plans to create or change it. It returns the object as it is after the change,
+// or nil if a problem prevents the change.
+func (p *planner) compareObject(ctx context.Context, o *object, parent, existing *remoteObject) (*remoteObject, error) {
+	if existing != nil {
+		if owner, _ := bucketOwner(o.name); o.kind.Member == bucketsMember && p.pruned[owner] {
+			p.addProblem(o.at, "The %s %s goes with the project %s, which these files do not name and --prune deletes: name "+
+				"that too, or leave this out.", o.kind.Singular, o.name, owner)
 			return nil, nil
 		}
 		if o.kind.Member == "plans" {
-			p.ids[there.key()] = there.id
+			p.planIDs[existing.key()] = existing.id
 		}
-		return there, p.update(ctx, o, there)
+		return existing, p.update(ctx, o, existing)
 	}
-	made := &seen{kind: o.kind, name: o.name, parent: parent, made: true}
+	created := &remoteObject{kind: o.kind, name: o.name, parent: parent, isNew: true}
 	if o.kind.ID == o.kind.Key {
-		made.id = o.name
+		created.id = o.name
 	}
 	if o.kind.Member == "plans" {
-		p.ids[made.key()] = ""
+		p.planIDs[created.key()] = ""
 	}
 	if o.kind.Member == projectsMember {
 		p.projects[o.name] = true
 	}
-	if o.kind.WithParent != "" && parent.made && !parent.with {
-		return made, nil // it was made with its parent
+	if o.kind.ParentMember != "" && parent.isNew && !parent.withProject {
+		return created, nil // the object is created with its parent
 	}
-	if !p.create(o, made) {
+	if !p.create(o, created) {
 		return nil, nil
 	}
-	return made, nil
+	return created, nil
 }
 
-// change begins one about an object.
-func change(do string, s *seen, operation string) Change {
-	c := Change{Do: do, Kind: s.kind.One, Key: s.key(), ID: s.id, ObjectID: s.objectID, Operation: operation, Arguments: map[string]Value{}}
-	for of := s; of.kind != nil; of = of.parent {
-		c.Name = append([]string{of.name}, c.Name...)
+// newChange returns a change of an object without fields.
+func newChange(action string, remote *remoteObject, operation string) Change {
+	c := Change{
+		Action: action, Kind: remote.kind.Singular, Key: remote.key(), ID: remote.id, ObjectID: remote.objectID,
+		Operation: operation, Arguments: map[string]Value{},
 	}
-	arguments, needs := s.arguments()
-	if do == Create {
+	for ancestor := remote; ancestor.kind != nil; ancestor = ancestor.parent {
+		c.Name = append([]string{ancestor.name}, c.Name...)
+	}
+	arguments, missing := remote.arguments()
+	if action == Create {
 		c.ID = ""
-		arguments, needs = s.parent.arguments()
+		arguments, missing = remote.parent.arguments()
 	}
 	for name, value := range arguments {
-		c.Arguments[name] = marshal(value)
+		c.Arguments[name] = mustMarshal(value)
 	}
-	c.Needs = needs
+	c.IDArguments = missing
 	return c
 }
 
-// create plans to make an object, and reports whether that can be done.
-func (p *planner) create(o *object, made *seen) bool {
-	k, f := o.kind, p.kinds[o.kind]
+// create plans the creation of an object. It returns false if a problem prevents the creation.
+func (p *planner) create(o *object, created *remoteObject) bool {
+	k, f := o.kind, p.fieldsByKind[o.kind]
 	if k.Create == "" {
-		p.problem(o.at, "There is no %s %s, and files make none: make it first, or leave it out.", k.One, o.name)
+		p.addProblem(o.at, "There is no %s %s, and files make none: make it first, or leave it out.", k.Singular, o.name)
 		return false
 	}
-	c, before := change(Create, made, k.Create), len(p.problems)
-	if f.key != nil {
-		c.Arguments[k.Key] = marshal(o.name)
+	c, problemCount := newChange(Create, created, k.Create), len(p.problems)
+	if f.keySchema != nil {
+		c.Arguments[k.Key] = mustMarshal(o.name)
 	}
-	for _, name := range slices.Sorted(maps.Keys(f.all)) {
-		field := f.all[name]
-		g, given := o.fields[name]
+	for _, name := range slices.Sorted(maps.Keys(f.byName)) {
+		field := f.byName[name]
+		fv, present := o.fields[name]
 		switch {
-		case field.Needed && (!given || g.from == nil && string(g.value) == "null"):
-			p.problem(o.at, "There is no %s %s yet, and it is made with %s alone: add that.", k.One, o.name, name)
-		case !given || g.from == nil && string(g.value) == "null" || k.Apart != nil && name == k.Apart.Field:
-		case !field.Made:
-			p.problem(g.at, "%s cannot be given to a %s that is made: leave it out at first.", name, k.One)
+		case field.Required && (!present || fv.ref == nil && string(fv.value) == "null"):
+			p.addProblem(o.at, "There is no %s %s yet, and it is made with %s alone: add that.", k.Singular, o.name, name)
+		case !present || fv.ref == nil && string(fv.value) == "null" || k.Separate != nil && name == k.Separate.Field:
+		case !field.OnCreate:
+			p.addProblem(fv.at, "%s cannot be given to a %s that is made: leave it out at first.", name, k.Singular)
 		default:
-			p.give(&c, o, name, nil)
+			p.setField(&c, o, name, nil)
 		}
 	}
-	p.pairs(&c, o, made.parent)
-	for _, b := range k.Below {
-		if b.WithParent != "" && len(o.below[b.Member]) > 0 {
-			c.Arguments[b.WithParent] = p.withParent(o.list(b.Member))
-			c.Fields = append(c.Fields, FieldChange{Name: b.Member, After: c.Arguments[b.WithParent]})
+	p.setSiblingIDs(&c, o, created.parent)
+	for _, b := range k.Children {
+		if b.ParentMember != "" && len(o.children[b.Member]) > 0 {
+			c.Arguments[b.ParentMember] = p.embeddedList(o.list(b.Member))
+			c.Fields = append(c.Fields, FieldChange{Name: b.Member, After: c.Arguments[b.ParentMember]})
 		}
 	}
-	if len(p.problems) > before {
+	if len(p.problems) > problemCount {
 		return false
 	}
 	p.plan.Changes = append(p.plan.Changes, c)
-	p.writeApart(o, made, nil, "*")
+	p.writeSeparate(o, created, nil, "*")
 	return true
 }
 
-// withParent is a list of objects that are made with their parent: a name alone, or an object.
-func (p *planner) withParent(list []*object) Value {
+// embeddedList returns the request's list of the objects that are created with their parent. An object without fields
+// is only a name.
+func (p *planner) embeddedList(list []*object) Value {
 	var out []any
 	for _, o := range list {
 		if len(o.fields) == 0 {
 			out = append(out, o.name)
 			continue
 		}
-		members := map[string]Value{o.kind.Key: marshal(o.name)}
-		for name, g := range o.fields {
-			if value, ok := p.literal(g); ok {
+		members := map[string]Value{o.kind.Key: mustMarshal(o.name)}
+		for name, fv := range o.fields {
+			if value, ok := p.plainValue(fv); ok {
 				members[name] = value
 			}
 		}
 		out = append(out, members)
 	}
-	return marshal(out)
+	return mustMarshal(out)
 }
 
-// give adds what a file has for a field to a change. The value of a secret is looked for, and not kept.
-func (p *planner) give(c *Change, o *object, name string, before Value) {
-	g := o.fields[name]
-	if there := (&seen{kind: o.kind, fields: c.Before}); !p.hidden(o, there, name) {
-		value, ok := p.literal(g)
+// setField adds the value of a field to a change. It reads a secret only to check that its reference is valid: the plan
+// does not contain the secret.
+func (p *planner) setField(c *Change, o *object, name string, before Value) {
+	fv := o.fields[name]
+	if existing := (&remoteObject{kind: o.kind, fields: c.Before}); !p.isSecret(o, existing, name) {
+		value, ok := p.plainValue(fv)
 		if !ok {
 			return
 		}
@@ -384,110 +366,111 @@ func (p *planner) give(c *Change, o *object, name string, before Value) {
 		c.Fields = append(c.Fields, FieldChange{Name: name, Before: before, After: value})
 		return
 	}
-	if g.from == nil {
-		p.problem(g.at, "%s is a secret, which stands in no file: give it as {fromEnv: NAME} or {fromFile: PATH}.", name)
+	if fv.ref == nil {
+		p.addProblem(fv.at, "%s is a secret, which stands in no file: give it as {fromEnv: NAME} or {fromFile: PATH}.", name)
 		return
 	}
-	if _, err := g.from.Value(p.o.Getenv); err != nil {
-		p.problem(g.at, "%s: %v.", name, err)
+	if _, err := fv.ref.Value(p.options.Getenv); err != nil {
+		p.addProblem(fv.at, "%s: %v.", name, err)
 		return
 	}
 	if c.Secrets == nil {
 		c.Secrets = map[string]Reference{}
 	}
-	c.Secrets[name] = *g.from
+	c.Secrets[name] = *fv.ref
 	c.Fields = append(c.Fields, FieldChange{Name: name, Secret: true})
 }
 
-// literal is the value of a field that is no secret.
-func (p *planner) literal(g given) (Value, bool) {
-	if g.from == nil {
-		return g.value, true
+// plainValue returns the value of a field that is not a secret. It reads the value if the file has a reference.
+func (p *planner) plainValue(fv fieldValue) (Value, bool) {
+	if fv.ref == nil {
+		return fv.value, true
 	}
-	text, err := g.from.Value(p.o.Getenv)
+	text, err := fv.ref.Value(p.options.Getenv)
 	if err != nil {
-		p.problem(g.at, "%v.", err)
+		p.addProblem(fv.at, "%v.", err)
 		return nil, false
 	}
-	return marshal(text), true
+	return mustMarshal(text), true
 }
 
-// pairs adds the ids of the siblings that a field names.
-func (p *planner) pairs(c *Change, o *object, parent *seen) {
-	pair := o.kind.Pairs
-	if pair == nil || c.Do != Create {
+// setSiblingIDs adds the IDs of the siblings that a field names to a change.
+func (p *planner) setSiblingIDs(c *Change, o *object, parent *remoteObject) {
+	spec := o.kind.SiblingIDs
+	if spec == nil || c.Action != Create {
 		return
 	}
-	g := o.fields[pair.Field]
-	need, sibling := Need{Argument: pair.Argument, List: true}, o.kind.parent.below(pair.Member)
+	fv := o.fields[spec.Field]
+	idArgument, sibling := IDArgument{Argument: spec.Argument, IsList: true}, o.kind.parent.child(spec.Member)
 	var ids []string
-	for _, name := range texts(g.value) {
-		key := (&seen{kind: sibling, name: name, parent: parent}).key()
-		id, known := p.ids[key]
-		if !known {
-			p.problem(cmp.Or(g.at, o.at), "There is no %s %s in these files: name it among the %s.", sibling.One, name, pair.Member)
+	for _, name := range stringList(fv.value) {
+		key := (&remoteObject{kind: sibling, name: name, parent: parent}).key()
+		id, ok := p.planIDs[key]
+		if !ok {
+			p.addProblem(cmp.Or(fv.at, o.at), "There is no %s %s in these files: name it among the %s.", sibling.Singular, name,
+				spec.Member)
 			continue
 		}
-		ids, need.Of = append(ids, id), append(need.Of, key)
+		ids, idArgument.Keys = append(ids, id), append(idArgument.Keys, key)
 	}
 	if slices.Contains(ids, "") {
 		for i, id := range ids {
 			if id != "" {
-				need.Of[i] = "=" + id
+				idArgument.Keys[i] = "=" + id
 			}
 		}
-		c.Needs = append(c.Needs, need)
+		c.IDArguments = append(c.IDArguments, idArgument)
 		return
 	}
-	c.Arguments[pair.Argument] = marshal(ids)
+	c.Arguments[spec.Argument] = mustMarshal(ids)
 }
 
-func texts(v Value) (list []string) {
-	all, _ := decoded(v).([]any)
-	for _, one := range all {
-		if text, is := one.(string); is {
+func stringList(v Value) (list []string) {
+	all, _ := decode(v).([]any)
+	for _, entry := range all {
+		if text, ok := entry.(string); ok {
 			list = append(list, text)
 		}
 	}
 	return list
 }
 
-// extra is what a complete list does not name.
-func (p *planner) extra(ctx context.Context, s *seen) error {
-	c := change(Delete, s, s.kind.Delete)
-	if !p.o.Prune {
-		p.stays(s)
-		p.plan.Extra = append(p.plan.Extra, fmt.Sprintf("%s %s", s.kind.One, strings.Join(c.Name, " ")))
+// handleUnlisted handles an object that is missing in a complete list. It plans the deletion, or adds the object to Plan.Unlisted.
+func (p *planner) handleUnlisted(ctx context.Context, remote *remoteObject) error {
+	c := newChange(Delete, remote, remote.kind.Delete)
+	if !p.options.Prune {
+		p.addUnchanged(remote)
+		p.plan.Unlisted = append(p.plan.Unlisted, fmt.Sprintf("%s %s", remote.kind.Singular, strings.Join(c.Name, " ")))
 		return nil
 	}
-	err := p.sure(ctx, s)
+	err := p.ensureCurrent(ctx, remote)
 	if err == nil {
-		p.condition(&c, s)
-		c.Goes, err = p.counts(ctx, s)
+		p.setCondition(&c, remote)
+		c.Dependents, err = p.countDependents(ctx, remote)
 	}
-	var has Value
-	if err == nil && s.kind.Apart != nil {
-		has, _, err = p.apart(ctx, s)
+	var value Value
+	if err == nil && remote.kind.Separate != nil {
+		value, _, err = p.readSeparate(ctx, remote)
 	}
-	if notThere(err) {
-		return nil // somebody has deleted it since it was listed
+	if isNotFound(err) {
+		return nil // the object was deleted after the list was read
 	}
 	if err != nil {
 		return err
 	}
-	if s.kind.Member == projectsMember {
-		p.pruned[s.name] = true
+	if remote.kind.Member == projectsMember {
+		p.pruned[remote.name] = true
 	}
-	if s.kind.Apart != nil {
-		c.Goes[s.kind.Apart.Field] = int64(len(s.kind.namesIn(has)))
-		p.claims(s, place{}, c.Operation, has, nil)
+	if remote.kind.Separate != nil {
+		c.Dependents[remote.kind.Separate.Field] = int64(len(remote.kind.uniqueNames(value)))
+		p.addClaim(remote, position{}, c.Operation, value, nil)
 	}
-	p.deletes = append(p.deletes, c)
+	p.deletions = append(p.deletions, c)
 	return nil
 }
 
-// condition has a change be about the object as it was compared.
-func (p *planner) condition(c *Change, s *seen) {
-	c.Before = s.fields
-	c.IfMatch = s.tag
+// setCondition makes a change conditional on the state of the object that was compared.
+func (p *planner) setCondition(c *Change, remote *remoteObject) {
+	c.Before = remote.fields
+	c.IfMatch = remote.etag
 }

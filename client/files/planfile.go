@@ -12,67 +12,68 @@ import (
 	"path/filepath"
 
 	"github.com/gatewright/gatewright/client/exit"
-	"github.com/gatewright/gatewright/shared/disk"
+	"github.com/gatewright/gatewright/shared/base/disk"
 )
 
-// private is the mode of what a person alone may read: a plan has what an account holds, though no secret.
-const private = 0o600
+// privateMode is the mode of files that only their owner can read. A plan shows the content of an account, but no secrets.
+const privateMode = 0o600
 
-// planBegins is how the file of a plan does.
-const planBegins = "{\n \"format\": "
+// planPrefix is the beginning of each plan file.
+const planPrefix = "{\n \"format\": "
 
-// digest is of everything else in a plan: a plan that was edited, or is torn, is not applied.
+// digest returns a hash of all other members of a plan. It detects a plan that was edited or is incomplete.
 func (p *Plan) digest() string {
-	of := *p
-	of.Digest = ""
+	unsigned := *p
+	unsigned.Digest = ""
 	h := sha256.New()
-	if err := json.NewEncoder(h).Encode(&of); err != nil {
+	if err := json.NewEncoder(h).Encode(&unsigned); err != nil {
 		return ""
 	}
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// Write writes the plan into a file for its owner alone, whole or not at all. One that is there is replaced only where nothing of it
-// has been applied.
+// Write writes the plan to a file that only its owner can read, in one step. It replaces an existing plan only if none
+// of the existing plan has been applied.
 func (p *Plan) Write(path string) error {
 	if _, err := os.Lstat(path + progressSuffix); err == nil {
-		return usage("%s was begun to be applied, as %s says: go on with `gatewright apply %s`, or give the new plan another name", path, path+progressSuffix, path)
+		return usageError("%s was begun to be applied, as %s says: go on with `gatewright apply %s`, or give the new plan "+
+			"another name", path, path+progressSuffix, path)
 	}
-	switch plan, err := isPlan(path); {
+	switch isPlanFile, err := isPlan(path); {
 	case errors.Is(err, os.ErrNotExist):
 	case err != nil:
-		return usage("%s is there and cannot be read, and is not written over: %w", path, disk.Cause(err))
-	case !plan:
-		return usage("%s is there and is no plan, and is not written over", path)
+		return usageError("%s is there and cannot be read, and is not written over: %w", path, disk.Cause(err))
+	case !isPlanFile:
+		return usageError("%s is there and is no plan, and is not written over", path)
 	}
 	text, err := json.MarshalIndent(p, "", " ")
 	if err != nil {
 		return fmt.Errorf("write the plan: %w", err)
 	}
-	return writeFile(path, append(text, '\n'), private)
+	return writeFile(path, append(text, '\n'), privateMode)
 }
 
-// isPlan reports whether a file begins as a plan does. It is opened only where it is a file: a pipe would wait for ever.
+// isPlan reports whether a file begins like a plan. It opens only regular files, because opening a pipe could block forever.
 func isPlan(path string) (bool, error) {
 	info, err := os.Stat(path)
 	if err != nil || !info.Mode().IsRegular() {
 		return false, err
 	}
-	there, err := os.Open(path) //nolint:gosec // G304: a file that the user names
+	f, err := os.Open(path) //nolint:gosec // G304: a file that the user names
 	if err != nil {
 		return false, err
 	}
-	defer func() { _ = there.Close() }()
-	begin := make([]byte, len(planBegins))
-	n, _ := io.ReadFull(there, begin)
-	return string(begin[:n]) == planBegins, nil
+	defer func() { _ = f.Close() }()
+	prefix := make([]byte, len(planPrefix))
+	n, _ := io.ReadFull(f, prefix)
+	return string(prefix[:n]) == planPrefix, nil
 }
 
-// writeFile writes a file whole or not at all: beside it first, and then in its place.
+// writeFile writes a file in one step: it writes a temporary file in the same folder and renames it.
 func writeFile(path string, text []byte, mode os.FileMode) error {
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
 	if err != nil {
-		return usage("%s cannot be written: %w", path, disk.Cause(err))
+		return usageError("%s cannot be written: %w", path, disk.Cause(err))
 	}
 	_, err = f.Write(text)
 	err = errors.Join(err, f.Chmod(mode), f.Sync(), f.Close())
@@ -89,36 +90,39 @@ func writeFile(path string, text []byte, mode os.FileMode) error {
 	return nil
 }
 
-// Load reads a plan, and refuses one that is not as it was written.
+// Load reads a plan. It refuses a plan that was modified after it was written.
 func Load(path string) (*Plan, error) {
 	root, err := os.OpenRoot(filepath.Dir(path))
 	if err != nil {
-		return nil, usage("%s cannot be read: %w", path, disk.Cause(err))
+		return nil, usageError("%s cannot be read: %w", path, disk.Cause(err))
 	}
 	defer func() { _ = root.Close() }()
-	const mostPlan = 1 << 30
-	text, err := regular(root, filepath.Base(path), mostPlan)
+	const maxPlanSize = 1 << 30
+	text, err := readRegular(root, filepath.Base(path), maxPlanSize)
 	if err != nil {
-		return nil, usage("%s cannot be read: %w", path, disk.Cause(err))
+		return nil, usageError("%s cannot be read: %w", path, disk.Cause(err))
 	}
 	var p Plan
 	d := json.NewDecoder(bytes.NewReader(text))
 	if err := d.Decode(&p); err != nil || p.Format == 0 {
-		return nil, exit.With(exit.Invalid, fmt.Errorf("%s is no plan, or not all of one: `gatewright plan --out %s` writes it", path, path))
+		return nil, exit.WithCode(exit.Invalid,
+			fmt.Errorf("%s is no plan, or not all of one: `gatewright plan --out %s` writes it", path, path))
 	}
 	if p.Format != planFormat {
-		return nil, exit.With(exit.Invalid, fmt.Errorf("%s is a plan of gatewright %s, which this one does not read: plan again", path, p.Version))
+		return nil, exit.WithCode(exit.Invalid,
+			fmt.Errorf("%s is a plan of gatewright %s, which this one does not read: plan again", path, p.Version))
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) || p.Digest != p.digest() {
-		return nil, exit.With(exit.Invalid, fmt.Errorf("%s is not as it was written, and is not applied: plan again", path))
+		return nil, exit.WithCode(exit.Invalid, fmt.Errorf("%s is not as it was written, and is not applied: plan again",
+			path))
 	}
 	return &p, nil
 }
 
-// Counts says how many changes of each kind there are.
+// Counts returns the numbers of created, changed and deleted objects.
 func (p *Plan) Counts() (created, changed, deleted int) {
 	for _, c := range p.Changes {
-		switch c.Do {
+		switch c.Action {
 		case Create:
 			created++
 		case Update:
@@ -130,7 +134,7 @@ func (p *Plan) Counts() (created, changed, deleted int) {
 	return created, changed, deleted
 }
 
-// Summary says it in a line.
+// Summary returns the counts in one line.
 func (p *Plan) Summary() string {
 	created, changed, deleted := p.Counts()
 	if len(p.Changes) == 0 {
@@ -139,14 +143,14 @@ func (p *Plan) Summary() string {
 	return fmt.Sprintf("%d to create, %d to change, %d to delete", created, changed, deleted)
 }
 
-// Document is the plan for a program: what changes, without the requests that do it.
+// Document returns the plan as JSON for programs. It has the changes, but not their requests.
 func (p *Plan) Document() ([]byte, error) {
 	type change struct {
-		Do     string           `json:"do"`
-		Kind   string           `json:"kind"`
-		Name   []string         `json:"name"`
-		Fields []FieldChange    `json:"fields,omitempty"`
-		Goes   map[string]int64 `json:"goes,omitempty"`
+		Action     string           `json:"do"`
+		Kind       string           `json:"kind"`
+		Name       []string         `json:"name"`
+		Fields     []FieldChange    `json:"fields,omitempty"`
+		Dependents map[string]int64 `json:"goes,omitempty"`
 	}
 	created, changed, deleted := p.Counts()
 	d := struct {
@@ -154,9 +158,12 @@ func (p *Plan) Document() ([]byte, error) {
 		Summary     map[string]int `json:"summary"`
 		Extra       []string       `json:"extra"`
 		NotCompared int            `json:"notCompared"`
-	}{Changes: []change{}, Summary: map[string]int{Create: created, Update: changed, Delete: deleted}, Extra: append([]string{}, p.Extra...), NotCompared: p.NotCompared}
+	}{
+		Changes: []change{}, Summary: map[string]int{Create: created, Update: changed, Delete: deleted},
+		Extra: append([]string{}, p.Unlisted...), NotCompared: p.NotCompared,
+	}
 	for _, c := range p.Changes {
-		d.Changes = append(d.Changes, change{c.Do, c.Kind, c.Name, c.Fields, c.Goes})
+		d.Changes = append(d.Changes, change{c.Action, c.Kind, c.Name, c.Fields, c.Dependents})
 	}
 	document, err := json.Marshal(d)
 	if err != nil {

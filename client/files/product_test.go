@@ -18,42 +18,43 @@ import (
 	"github.com/gatewright/gatewright/functions/functionstest"
 )
 
-// product is an installation in memory as it is asked by the client: no double of the API, but its own handlers.
-type product struct {
-	*functionstest.World
+// testProduct is an installation in memory with the product's own handlers, and an API client for it.
+type testProduct struct {
+	*functionstest.Fixture
 	api *call.API
 	key string
-	// cut is told of each request that is sent, from 1, and says whether it is lost before it is handled or its answer after that; nil for neither.
-	cut  func(n int, r *http.Request) (before, after bool)
-	sent int
-	// changes are the requests that were handled, and are no reads.
+	// lose is called for each request. n is the number of the request, from 1. before says that the request is lost
+	// before it is handled, and after that its response is lost. If lose is nil, nothing is lost.
+	lose     func(n int, r *http.Request) (before, after bool)
+	requests int
+	// changes are the requests that were handled and are not reads.
 	changes []string
 }
 
-func newProduct(t *testing.T) *product {
+func newProduct(t *testing.T) *testProduct {
 	t.Helper()
 	var binds []functionstest.Bind
 	for _, g := range functions.Groups() {
 		binds = append(binds, g.Bind)
 	}
-	p := &product{World: functionstest.New(t, binds...)}
-	p.key = p.World.Account("acme")
-	p.open(t)
+	p := &testProduct{Fixture: functionstest.New(t, binds...)}
+	p.key = p.Fixture.CreateAccount("acme")
+	p.connect(t)
 	return p
 }
 
-// copied is one of the same content, in which nothing that happens is seen in the other.
-func (p *product) copied(t *testing.T) *product {
+// clone returns an independent copy with the same content.
+func (p *testProduct) clone(t *testing.T) *testProduct {
 	t.Helper()
-	c := &product{World: p.Copy(t), key: p.key}
-	c.open(t)
+	c := &testProduct{Fixture: p.Copy(t), key: p.key}
+	c.connect(t)
 	return c
 }
 
-func (p *product) open(t *testing.T) {
+func (p *testProduct) connect(t *testing.T) {
 	t.Helper()
 	env := map[string]string{profile.VarURL: "http://127.0.0.1:1", profile.VarKey: p.key, profile.VarAccount: "acme"}
-	access, err := (&profile.Profiles{}).Decide(profile.Typed{}, func(name string) string { return env[name] })
+	access, err := (&profile.Profiles{}).Resolve(profile.Overrides{}, func(name string) string { return env[name] })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,15 +62,15 @@ func (p *product) open(t *testing.T) {
 }
 
 // RoundTrip implements http.RoundTripper.
-func (p *product) RoundTrip(r *http.Request) (*http.Response, error) {
+func (p *testProduct) RoundTrip(r *http.Request) (*http.Response, error) {
 	var body []byte
 	if r.Body != nil {
 		body, _ = io.ReadAll(r.Body)
 	}
-	p.sent++
+	p.requests++
 	var before, after bool
-	if p.cut != nil {
-		before, after = p.cut(p.sent, r)
+	if p.lose != nil {
+		before, after = p.lose(p.requests, r)
 	}
 	if err := r.Context().Err(); err != nil {
 		return nil, err
@@ -93,104 +94,149 @@ func (p *product) RoundTrip(r *http.Request) (*http.Response, error) {
 	if after {
 		return nil, io.ErrUnexpectedEOF
 	}
-	return &http.Response{StatusCode: a.Status, Header: a.Header, Body: io.NopCloser(strings.NewReader(a.Body)), Request: r}, nil
+	return &http.Response{
+		StatusCode: a.Status, Header: a.Header, Body: io.NopCloser(strings.NewReader(a.Body)),
+		Request: r,
+	}, nil
 }
 
-// ask makes a request by the operation's name, as another client would.
-func (p *product) ask(operation string, arguments map[string]any) map[string]any {
+// call calls an operation by its name, like another client.
+func (p *testProduct) call(operation string, arguments map[string]any) map[string]any {
 	p.Helper()
-	answer, err := p.api.Named(p.Context(), operation, arguments)
+	resp, err := p.api.Call(p.Context(), operation, arguments)
 	if err != nil {
 		p.Fatalf("%s %v: %v", operation, arguments, err)
 	}
 	var body map[string]any
-	_ = json.Unmarshal(answer.Body, &body)
+	_ = json.Unmarshal(resp.Body, &body)
 	return body
 }
 
-// node is an object of an account or of files, as the oracle has it: fields that are not set are not there.
+// node is an object of an account or of files, as the oracle uses it. It contains only fields that are set.
 type node struct {
-	row    *row
-	name   string
-	fields map[string]any
-	below  []*node
-	// complete are the lists within it that are said to be all; for files.
+	row      *kindSpec
+	name     string
+	fields   map[string]any
+	children []*node
+	// complete are the lists of children that files declare complete.
 	complete []string
-	// raw is the whole of what is listed of it, without what is within; id is what its path has. Both are for worlds.
+	// raw is the object's list entry without its children. id is the object's ID in paths. Objects in files have neither.
 	raw, id string
 }
 
-// row is what the documentation says of a kind: its list, its name, and its fields, of which fixed ones never change.
-type row struct {
-	member, one, key     string
-	fields               []string
-	fixed                []string
-	list, create, remove string
-	argument, id         string
-	below                []*row
-	// goes are the lists of what goes with one that is deleted.
-	goes []string
+// kindSpec describes a kind as the documentation does: its list, its name, and its fields. immutable are the fields
+// that cannot be changed.
+type kindSpec struct {
+	member, singular, key   string
+	fields                  []string
+	immutable               []string
+	list, create, deletable string
+	argument, id            string
+	children                []*kindSpec
+	// dependents are the lists of objects that are deleted with an object of the kind.
+	dependents []string
 }
 
-func has(list []string, one string) bool { return slices.Contains(list, one) }
+func contains(list []string, entry string) bool { return slices.Contains(list, entry) }
 
-// rows are the kinds of docs/files.md, written from there and from the API's operations.
-func rows() []*row {
-	variables := &row{member: "variables", one: "variable", key: "name", fields: []string{"isSecret", "value"}, fixed: []string{"isSecret"}, list: "VariablesService_list", create: "VariablesService_create", argument: "variableName", id: "name", remove: "yes"}
-	managers := &row{member: "managers", one: "manager", key: "email", fields: []string{"sub"}, fixed: []string{"sub"}, list: "ApiKeyConsumerManagers_list", create: "ApiKeyConsumerManagers_create", id: "id", remove: "yes"}
-	keys := &row{member: "keys", one: "key", key: "description", fields: []string{"expiresOn"}, list: "ApiKeyKeysService_list", id: "id"}
-	return []*row{
+// kindSpecs returns the kinds in docs/files.md. It is written from that page and from the API's operations.
+func kindSpecs() []*kindSpec {
+	variables := &kindSpec{
+		member: "variables", singular: "variable", key: "name", fields: []string{"isSecret", "value"},
+		immutable: []string{"isSecret"}, list: "VariablesService_list", create: "VariablesService_create",
+		argument: "variableName", id: "name", deletable: "yes",
+	}
+	managers := &kindSpec{
+		member: "managers", singular: "manager", key: "email", fields: []string{"sub"},
+		immutable: []string{"sub"}, list: "ApiKeyConsumerManagers_list", create: "ApiKeyConsumerManagers_create", id: "id",
+		deletable: "yes",
+	}
+	keys := &kindSpec{
+		member: "keys", singular: "key", key: "description", fields: []string{"expiresOn"},
+		list: "ApiKeyKeysService_list", id: "id",
+	}
+	return []*kindSpec{
 		{
-			member: "projects", one: "project", key: "name", list: "ProjectsService_list", create: "ProjectsService_create", argument: "projectName", id: "name", remove: "yes", goes: []string{"deployments", "certificates"},
-			below: []*row{
-				{member: "environments", one: "environment", key: "branchName", fields: []string{"environmentType"}, fixed: []string{"environmentType"}, list: "EnvironmentsService_list", create: "EnvironmentsService_create", id: "branchName"},
-				{member: "branches", one: "branch", key: "name", argument: "branchName", below: []*row{variables}},
+			member: "projects", singular: "project", key: "name", list: "ProjectsService_list", create: "ProjectsService_create",
+			argument: "projectName", id: "name", deletable: "yes", dependents: []string{"deployments", "certificates"},
+			children: []*kindSpec{
+				{
+					member: "environments", singular: "environment", key: "branchName", fields: []string{"environmentType"},
+					immutable: []string{"environmentType"}, list: "EnvironmentsService_list", create: "EnvironmentsService_create",
+					id: "branchName",
+				},
+				{member: "branches", singular: "branch", key: "name", argument: "branchName", children: []*kindSpec{variables}},
 			},
 		},
 		{
-			member: "keyBuckets", one: "key bucket", key: "name", fields: []string{"description", "isRetrievable", "tags"}, fixed: []string{"isRetrievable"}, list: "ApiKeyBucketsService_list", create: "ApiKeyBucketsService_create", argument: "bucketName", id: "name", remove: "yes", goes: []string{"consumers"},
-			below: []*row{{
-				member: "consumers", one: "consumer", key: "name", fields: []string{"description", "metadata", "tags"}, list: "ApiKeyConsumersService_list", create: "ApiKeyConsumersService_create", argument: "consumerName", id: "name", remove: "yes", goes: []string{"keys", "managers"},
-				below: []*row{managers, keys},
+			member: "keyBuckets", singular: "key bucket", key: "name", fields: []string{"description", "isRetrievable", "tags"},
+			immutable: []string{"isRetrievable"}, list: "ApiKeyBucketsService_list", create: "ApiKeyBucketsService_create",
+			argument: "bucketName", id: "name", deletable: "yes", dependents: []string{"consumers"},
+			children: []*kindSpec{{
+				member: "consumers", singular: "consumer", key: "name", fields: []string{"description", "metadata", "tags"},
+				list: "ApiKeyConsumersService_list", create: "ApiKeyConsumersService_create", argument: "consumerName", id: "name",
+				deletable: "yes", dependents: []string{"keys", "managers"},
+				children: []*kindSpec{managers, keys},
 			}},
 		},
-		{member: "tunnels", one: "tunnel", key: "name", fields: []string{"services"}, list: "TunnelService_list", create: "TunnelService_create", argument: "tunnelId", id: "id", remove: "yes"},
 		{
-			member: "meteringBuckets", one: "metering bucket", list: "MeteringBucketsService_list", create: "MeteringBucketsService_create", argument: "bucketId", id: "id", remove: "yes", goes: []string{"plans", "subscriptions"},
-			below: []*row{
-				{member: "plans", one: "plan", key: "planExternalId", fields: []string{"label", "meters", "trialDays"}, list: "MeteringPlansService_list", create: "MeteringPlansService_create", argument: "planId", id: "id", remove: "yes"},
+			member: "tunnels", singular: "tunnel", key: "name", fields: []string{"services"}, list: "TunnelService_list",
+			create: "TunnelService_create", argument: "tunnelId", id: "id", deletable: "yes",
+		},
+		{
+			member: "meteringBuckets", singular: "metering bucket", list: "MeteringBucketsService_list",
+			create: "MeteringBucketsService_create", argument: "bucketId", id: "id", deletable: "yes",
+			dependents: []string{"plans", "subscriptions"},
+			children: []*kindSpec{
 				{
-					member: "subscriptions", one: "subscription", key: "subscriptionExternalId", fields: []string{"customerExternalId", "customerKey", "metadata", "planExternalIds", "region", "renewalStrategy", "status", "type"},
-					fixed: []string{"customerExternalId", "customerKey", "region", "renewalStrategy", "type"}, list: "MeteringSubscriptionsService_list", create: "MeteringSubscriptionsService_create", id: "id", remove: "yes",
+					member: "plans", singular: "plan", key: "planExternalId", fields: []string{"label", "meters", "trialDays"},
+					list: "MeteringPlansService_list", create: "MeteringPlansService_create", argument: "planId", id: "id",
+					deletable: "yes",
+				},
+				{
+					member: "subscriptions", singular: "subscription", key: "subscriptionExternalId",
+					fields: []string{
+						"customerExternalId", "customerKey", "metadata", "planExternalIds", "region",
+						"renewalStrategy", "status", "type",
+					},
+					immutable: []string{"customerExternalId", "customerKey", "region", "renewalStrategy", "type"},
+					list:      "MeteringSubscriptionsService_list", create: "MeteringSubscriptionsService_create", id: "id",
+					deletable: "yes",
 				},
 			},
 		},
-		{member: "caCertificates", one: "CA certificate", key: "name", list: "ClientMtlsCaCertificatesService_list", create: "ClientMtlsCaCertificatesService_create", id: "id", remove: "yes"},
-		{member: "customDomains", one: "custom domain", key: "hostname", list: "CustomDomainsService_list", create: "CustomDomainsService_create", id: "hostname", remove: "yes"},
+		{
+			member: "caCertificates", singular: "CA certificate", key: "name", list: "ClientMtlsCaCertificatesService_list",
+			create: "ClientMtlsCaCertificatesService_create", id: "id", deletable: "yes",
+		},
+		{
+			member: "customDomains", singular: "custom domain", key: "hostname", list: "CustomDomainsService_list",
+			create: "CustomDomainsService_create", id: "hostname", deletable: "yes",
+		},
 	}
 }
 
-// world reads all that the account has.
-func (p *product) world() *node {
+// snapshot reads the whole account.
+func (p *testProduct) snapshot() *node {
 	p.Helper()
-	top := &node{}
-	p.fill(rows(), top, map[string]any{})
-	return top
+	root := &node{}
+	p.fillNode(kindSpecs(), root, map[string]any{})
+	return root
 }
 
-func (p *product) fill(kinds []*row, into *node, above map[string]any) {
+func (p *testProduct) fillNode(kinds []*kindSpec, parent *node, arguments map[string]any) {
 	p.Helper()
 	branches := []string{"main"}
 	for _, k := range kinds {
 		if k.member == "branches" {
 			for _, name := range branches {
 				b := &node{row: k, name: name, id: name}
-				into.below = append(into.below, b)
-				p.fill(k.below, b, with(above, k.argument, name))
+				parent.children = append(parent.children, b)
+				p.fillNode(k.children, b, withArgument(arguments, k.argument, name))
 			}
 			continue
 		}
-		document, err := p.api.List(p.Context(), k.list, maps.Clone(above))
+		document, err := p.api.List(p.Context(), k.list, maps.Clone(arguments))
 		if err != nil {
 			p.Fatal(err)
 		}
@@ -200,45 +246,48 @@ func (p *product) fill(kinds []*row, into *node, above map[string]any) {
 		}
 		if k.member == "managers" {
 			var consumer struct{ ManagerInvites []json.RawMessage }
-			answer, err := p.api.Named(p.Context(), "ApiKeyConsumersService_read", with(above, "include-manager-invites", true))
-			if err != nil || json.Unmarshal(answer.Body, &consumer) != nil {
+			resp, err := p.api.Call(p.Context(), "ApiKeyConsumersService_read",
+				withArgument(arguments, "include-manager-invites", true))
+			if err != nil || json.Unmarshal(resp.Body, &consumer) != nil {
 				p.Fatal(err)
 			}
 			listed.Data = append(listed.Data, consumer.ManagerInvites...)
 		}
 		for _, raw := range listed.Data {
-			one, _ := value(raw).(map[string]any)
+			members, _ := parseJSON(raw).(map[string]any)
 			n := &node{row: k, raw: string(raw), fields: map[string]any{}}
-			n.id, _ = one[k.id].(string)
+			n.id, _ = members[k.id].(string)
 			if k.member == "customDomains" {
-				n.raw = n.id // whose proof goes on while a test waits
+				n.raw = n.id // ignore the entry, which the verification in the background changes
 			}
-			n.raw = strings.Replace(n.raw, `"hasSubscriptions":true`, `"hasSubscriptions":false`, 1) // which those tell
-			if n.name, _ = one[k.key].(string); n.name == "" {
+			// The creation of a subscription changes this member.
+			n.raw = strings.Replace(n.raw, `"hasSubscriptions":true`, `"hasSubscriptions":false`, 1)
+			if n.name, _ = members[k.key].(string); n.name == "" {
 				n.name = n.id
 			}
 			if k.member == "environments" {
 				branches = append(branches, n.name)
 			}
 			for _, f := range k.fields {
-				if v, there := one[f]; there && !nothing(v) {
+				if v, exists := members[f]; exists && !isEmptyValue(v) {
 					n.fields[f] = v
 				}
 			}
 			if k.member == "tunnels" {
-				if services := p.ask("TunneledServicesService_getServiceConfiguration", map[string]any{"tunnelId": n.id})["services"]; !nothing(services) {
+				services := p.call("TunneledServicesService_getServiceConfiguration", map[string]any{"tunnelId": n.id})["services"]
+				if !isEmptyValue(services) {
 					n.fields["services"] = services
 				}
 			}
-			if k.member == "variables" && one["isSecret"] == true {
-				delete(n.fields, "value") // which nobody is told
+			if k.member == "variables" && members["isSecret"] == true {
+				delete(n.fields, "value") // the API never returns it
 			}
-			into.below = append(into.below, n)
+			parent.children = append(parent.children, n)
 			if k.argument != "" {
-				p.fill(k.below, n, with(above, k.argument, n.id))
+				p.fillNode(k.children, n, withArgument(arguments, k.argument, n.id))
 			}
 			if plans := n.list("plans"); k.member == "meteringBuckets" && len(plans) > 0 {
-				n.name = first(n)
+				n.name = firstPlan(n)
 			}
 		}
 	}
@@ -246,15 +295,15 @@ func (p *product) fill(kinds []*row, into *node, above map[string]any) {
 
 func byName(a, b *node) int { return strings.Compare(a.name, b.name) }
 
-func with(above map[string]any, name string, v any) map[string]any {
-	more := maps.Clone(above)
-	more[name] = v
-	return more
+func withArgument(arguments map[string]any, name string, v any) map[string]any {
+	extended := maps.Clone(arguments)
+	extended[name] = v
+	return extended
 }
 
-// list are the objects within one that a list has.
+// list returns the objects of a list within a node.
 func (n *node) list(member string) (all []*node) {
-	for _, b := range n.below {
+	for _, b := range n.children {
 		if b.row.member == member {
 			all = append(all, b)
 		}
@@ -262,15 +311,15 @@ func (n *node) list(member string) (all []*node) {
 	return all
 }
 
-func value(text []byte) (v any) {
+func parseJSON(text []byte) (v any) {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber()
 	_ = d.Decode(&v)
 	return v
 }
 
-// nothing reports whether a value says that there is none.
-func nothing(v any) bool {
+// isEmptyValue reports whether a value is empty.
+func isEmptyValue(v any) bool {
 	switch v := v.(type) {
 	case nil:
 		return true
@@ -284,11 +333,11 @@ func nothing(v any) bool {
 	return false
 }
 
-// sleep carries out what goes on, in place of a wait.
-func (p *product) sleep(ctx context.Context, _ time.Duration) error {
+// sleep runs the background work of the installation instead of waiting.
+func (p *testProduct) sleep(ctx context.Context, _ time.Duration) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	p.Settle()
+	p.FinishAll()
 	return nil
 }

@@ -16,93 +16,97 @@ import (
 	"golang.org/x/text/language"
 	"golang.org/x/text/message"
 
-	"github.com/gatewright/gatewright/shared/credential"
-	"github.com/gatewright/gatewright/shared/disk"
-	"github.com/gatewright/gatewright/shared/project"
-	"github.com/gatewright/gatewright/thirdparty/jsonschema"
+	"github.com/gatewright/gatewright/shared/base/disk"
+	"github.com/gatewright/gatewright/shared/format/credential"
+	"github.com/gatewright/gatewright/shared/format/project"
+	"github.com/gatewright/gatewright/shared/thirdparty/jsonschema"
 )
 
-// mostBytes is what all files together may have.
-const mostBytes = 64 << 20
+// maxTotalSize is the maximum total size of all files in bytes.
+const maxTotalSize = 64 << 20
 
-// completeMember says of which lists in an object all is there.
+// completeMember is the member that declares which lists of an object are complete.
 const completeMember = "complete"
 
-// Files are what is wanted.
+// Files are the objects in a set of files.
 type Files struct {
-	kinds  []*Kind
-	fields map[*Kind]*fields
-	top    *object
-	dir    string
-	// sources are the texts by their names, as problems name them, and hidden the lines on which something stands that may be a secret.
+	kinds      []*Kind
+	fields     map[*Kind]*fields
+	rootObject *object
+	dir        string
+	// sources are the contents of the files, by the file names in problems. hidden are the lines that may contain a secret.
 	sources project.Files
 	hidden  map[string]map[int]bool
-	// Objects counts what they name.
+	// Objects is the number of objects that the files name.
 	Objects int
 }
 
 // reader reads files.
 type reader struct {
 	*Files
-	root  *os.Root
-	file  string
-	nodes int
-	// anchors says that the file may have some, and that what was read may be read again.
-	anchors  bool
-	problems []project.Problem
-	printer  *message.Printer
+	root      *os.Root
+	file      string
+	nodeCount int
+	// hasAnchors says that the file may have anchors. The same node may then be read several times.
+	hasAnchors bool
+	problems   []project.Problem
+	printer    *message.Printer
 }
 
-// Read reads a file, or all files of a folder that are called .yaml or .yml. Its error has all that is wrong with them (InvalidError),
-// or that there is nothing to read.
+// Read reads a file, or all files in a folder with the extension .yaml or .yml. Its error is an InvalidError with all
+// problems of the files, or says that there is no file to read.
 func Read(ctx context.Context, name string) (*Files, error) {
 	kinds := Kinds()
-	r := &reader{Files: &Files{kinds: kinds, top: &object{}, sources: project.Files{}, hidden: map[string]map[int]bool{}}, printer: message.NewPrinter(language.English)}
+	r := &reader{Files: &Files{
+		kinds: kinds, rootObject: &object{}, sources: project.Files{},
+		hidden: map[string]map[int]bool{},
+	}, printer: message.NewPrinter(language.English)}
 	var err error
-	if r.fields, err = fieldsOfAll(kinds); err != nil {
+	if r.fields, err = fieldsByKind(kinds); err != nil {
 		return nil, err
 	}
 	info, err := os.Stat(name)
 	if err != nil {
-		return nil, usage("%s cannot be read: %w", name, disk.Cause(err))
+		return nil, usageError("%s cannot be read: %w", name, disk.Cause(err))
 	}
 	names := []string{"."}
 	if r.dir = name; !info.IsDir() {
 		r.dir, names = filepath.Dir(name), []string{filepath.Base(name)}
 	}
 	if r.dir, err = filepath.Abs(r.dir); err != nil {
-		return nil, usage("%s cannot be found: %w", name, err)
+		return nil, usageError("%s cannot be found: %w", name, err)
 	}
 	if r.root, err = os.OpenRoot(r.dir); err != nil {
-		return nil, usage("%s cannot be read: %w", name, disk.Cause(err))
+		return nil, usageError("%s cannot be read: %w", name, disk.Cause(err))
 	}
 	defer func() { _ = r.root.Close() }()
 	if info.IsDir() {
 		if names, err = r.walk(); err != nil {
-			return nil, usage("%s cannot be read: %w", name, disk.Cause(err))
+			return nil, usageError("%s cannot be read: %w", name, disk.Cause(err))
 		}
 		if len(names) == 0 {
-			return nil, usage("%s has no file that is called .yaml or .yml: `gatewright export --out %s` writes some", name, name)
+			return nil, usageError("%s has no file that is called .yaml or .yml: `gatewright export --out %s` writes some", name,
+				name)
 		}
 	}
-	left := int64(mostBytes)
+	remaining := int64(maxTotalSize)
 	for _, name := range names {
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
-		r.one(name, &left)
+		r.readFile(name, &remaining)
 	}
-	r.check()
+	r.checkObjects()
 	slices.SortStableFunc(r.problems, func(a, b project.Problem) int {
 		if c := strings.Compare(a.File, b.File); c != 0 {
 			return c
 		}
 		return a.Line - b.Line
 	})
-	return r.Files, r.invalid(r.problems)
+	return r.Files, r.invalidError(r.problems)
 }
 
-// walk lists the files of the folder, with slashes.
+// walk returns the names of the files in the folder, with slashes as separators.
 func (r *reader) walk() (names []string, err error) {
 	err = fs.WalkDir(r.root.FS(), ".", func(name string, d fs.DirEntry, err error) error {
 		switch {
@@ -118,23 +122,24 @@ func (r *reader) walk() (names []string, err error) {
 	return names, err
 }
 
-// one reads a file. It is opened only where it is one: a pipe would wait for ever.
-func (r *reader) one(name string, left *int64) {
+// readFile reads a file. It opens only regular files, because opening a pipe could block forever.
+func (r *reader) readFile(name string, remaining *int64) {
 	r.file = name
-	here := place{file: name}
-	text, err := regular(r.root, filepath.FromSlash(name), *left)
+	start := position{file: name}
+	text, err := readRegular(r.root, filepath.FromSlash(name), *remaining)
 	switch {
 	case errors.Is(err, errTooLarge):
-		r.problem(here.problem("The files have more than %d MiB together: split them, and plan one after the other.", mostBytes>>20))
+		r.addProblem(start.newProblem("The files have more than %d MiB together: split them, and plan one after the other.",
+			maxTotalSize>>20))
 		return
 	case err != nil:
-		r.problem(here.problem("It cannot be read: %v.", disk.Cause(err)))
+		r.addProblem(start.newProblem("It cannot be read: %v.", disk.Cause(err)))
 		return
 	}
-	*left -= int64(len(text))
+	*remaining -= int64(len(text))
 	r.sources[name] = text
-	r.anchors = bytes.ContainsRune(text, '&')
-	r.documents(name, text, r.document)
+	r.hasAnchors = bytes.ContainsRune(text, '&')
+	r.documents(name, text, r.readDocument)
 }
 
 var (
@@ -142,15 +147,15 @@ var (
 	errNotRegular = errors.New("it is no file, but a folder, a pipe or a device")
 )
 
-// regular reads a file within a folder, through no link that leads out of it.
-func regular(root *os.Root, name string, most int64) ([]byte, error) {
+// readRegular reads a file within a folder. It refuses links to files outside the folder.
+func readRegular(root *os.Root, name string, limit int64) ([]byte, error) {
 	info, err := root.Stat(name)
 	switch {
 	case err != nil:
 		return nil, err
 	case !info.Mode().IsRegular():
 		return nil, errNotRegular
-	case info.Size() > most:
+	case info.Size() > limit:
 		return nil, errTooLarge
 	}
 	f, err := root.Open(name)
@@ -158,252 +163,256 @@ func regular(root *os.Root, name string, most int64) ([]byte, error) {
 		return nil, err
 	}
 	defer func() { _ = f.Close() }()
-	text, err := io.ReadAll(io.LimitReader(f, most+1))
-	if err == nil && int64(len(text)) > most {
+	text, err := io.ReadAll(io.LimitReader(f, limit+1))
+	if err == nil && int64(len(text)) > limit {
 		err = errTooLarge
 	}
 	return text, err
 }
 
-// document reads what stands at the top.
-func (r *reader) document(n *yaml.Node) {
+// readDocument reads the top level of a document.
+func (r *reader) readDocument(n *yaml.Node) {
 	if n.Kind == yaml.ScalarNode && n.ShortTag() == "!!null" {
-		return // a document of comments
+		return // the document has only comments
 	}
 	list, ok := r.members(n, "an object")
 	if !ok {
 		return
 	}
 	for _, m := range list {
-		r.within(r.top, r.kinds, m, "at the top of a file")
+		r.readMember(r.rootObject, r.kinds, m, "at the top of a file")
 	}
 }
 
-// within reads a member that is a list of objects, or says which lists are complete.
-func (r *reader) within(o *object, kinds []*Kind, m member, where string) {
+// readMember reads a member that is a list of objects, or that declares lists complete.
+func (r *reader) readMember(o *object, kinds []*Kind, m member, location string) {
 	if m.key.Value == completeMember {
-		r.complete(o, kinds, m.value)
+		r.readComplete(o, kinds, m.value)
 		return
 	}
-	k := find(kinds, m.key.Value)
+	k := findKind(kinds, m.key.Value)
 	if k == nil {
-		r.wrong(m.key, "%s is not known %s. There are: %s.", m.key.Value, where, listOf(append(membersOf(kinds), completeMember)))
+		r.addProblemAt(m.key, "%s is not known %s. There are: %s.", m.key.Value, location,
+			joinNames(append(memberNames(kinds), completeMember)))
 		return
 	}
-	n, ok := r.meant(m.value)
+	n, ok := r.resolveAlias(m.value)
 	if !ok {
 		return
 	}
-	if o.below == nil {
-		o.below = map[string]map[string]*object{}
+	if o.children == nil {
+		o.children = map[string]map[string]*object{}
 	}
-	if o.below[k.Member] == nil {
-		o.below[k.Member] = map[string]*object{}
+	if o.children[k.Member] == nil {
+		o.children[k.Member] = map[string]*object{}
 	}
 	if n.Kind == yaml.ScalarNode && n.ShortTag() == "!!null" {
 		return
 	}
 	if n.Kind != yaml.SequenceNode {
-		r.wrong(n, "%s has to be a list: each %s begins with a dash.", k.Member, k.One)
+		r.addProblemAt(n, "%s has to be a list: each %s begins with a dash.", k.Member, k.Singular)
 		return
 	}
 	for i, entry := range n.Content {
-		if !r.anchors {
-			n.Content[i] = nil // what is read of it is enough, and a file may have 20,000
+		if !r.hasAnchors {
+			n.Content[i] = nil // release the memory: the node is not read again, and there may be 20,000
 		}
-		if one := r.object(k, entry); one != nil {
-			if wrong := o.add(one); wrong != nil {
-				r.problem(*wrong)
+		if child := r.readObject(k, entry); child != nil {
+			if conflict := o.add(child); conflict != nil {
+				r.addProblem(*conflict)
 			}
 		}
 	}
 }
 
-func membersOf(kinds []*Kind) (names []string) {
+func memberNames(kinds []*Kind) (names []string) {
 	for _, k := range kinds {
 		names = append(names, k.Member)
 	}
 	return names
 }
 
-func (r *reader) complete(o *object, kinds []*Kind, n *yaml.Node) {
-	n, ok := r.meant(n)
+func (r *reader) readComplete(o *object, kinds []*Kind, n *yaml.Node) {
+	n, ok := r.resolveAlias(n)
 	if !ok {
 		return
 	}
 	if n.Kind != yaml.SequenceNode {
-		r.wrong(n, "%s has to be a list of lists of which all is here, such as [%s].", completeMember, listOf(membersOf(kinds)))
+		r.addProblemAt(n, "%s has to be a list of lists of which all is here, such as [%s].", completeMember,
+			joinNames(memberNames(kinds)))
 		return
 	}
 	for _, entry := range n.Content {
-		k := find(kinds, entry.Value)
+		k := findKind(kinds, entry.Value)
 		switch {
 		case k == nil:
-			r.wrong(entry, "There is no list %s here. There are: %s.", entry.Value, listOf(membersOf(kinds)))
+			r.addProblemAt(entry, "There is no list %s here. There are: %s.", entry.Value, joinNames(memberNames(kinds)))
 		case k.Delete == "":
-			r.wrong(entry, "%s cannot be complete: the API deletes no %s by itself.", k.Member, k.One)
+			r.addProblemAt(entry, "%s cannot be complete: the API deletes no %s by itself.", k.Member, k.Singular)
 		default:
 			if o.complete == nil {
-				o.complete = map[string]place{}
+				o.complete = map[string]position{}
 			}
-			o.complete[k.Member] = r.at(entry)
+			o.complete[k.Member] = r.positionOf(entry)
 		}
 	}
 }
 
-// object reads one, nil for what cannot be read, which is told.
-func (r *reader) object(k *Kind, n *yaml.Node) *object {
-	n, ok := r.meant(n)
+// readObject reads an object. It returns nil for an object that cannot be read, after reporting the problem.
+func (r *reader) readObject(k *Kind, n *yaml.Node) *object {
+	n, ok := r.resolveAlias(n)
 	if !ok {
 		return nil
 	}
-	if k.Short && n.Kind == yaml.ScalarNode && n.ShortTag() == "!!str" {
-		o := &object{kind: k, name: n.Value, at: r.at(n)}
-		r.fits(r.fields[k].key, n, marshal(n.Value), false)
+	if k.NameOnly && n.Kind == yaml.ScalarNode && n.ShortTag() == "!!str" {
+		o := &object{kind: k, name: n.Value, at: r.positionOf(n)}
+		r.checkSchema(r.fields[k].keySchema, n, mustMarshal(n.Value), false)
 		return o
 	}
-	list, ok := r.members(n, "a "+k.One)
+	list, ok := r.members(n, "a "+k.Singular)
 	if !ok {
 		return nil
 	}
-	o := &object{kind: k, at: r.at(n), fields: map[string]given{}}
-	named := false
+	o := &object{kind: k, at: r.positionOf(n), fields: map[string]fieldValue{}}
+	hasName := false
 	for _, m := range list {
-		switch field := r.fields[k].all[m.key.Value]; {
+		switch field := r.fields[k].byName[m.key.Value]; {
 		case m.key.Value == k.Key:
-			named = true
-			o.name, o.at = m.value.Value, r.at(m.value)
-			if value, ok := r.value(m.value); ok {
+			hasName = true
+			o.name, o.at = m.value.Value, r.positionOf(m.value)
+			if value, ok := r.toJSON(m.value); ok {
 				if m.value.Kind != yaml.ScalarNode || m.value.ShortTag() != "!!str" || m.value.Value == "" {
-					r.wrong(m.value, "%s has to be a text: put it in quotes.", k.Key)
+					r.addProblemAt(m.value, "%s has to be a text: put it in quotes.", k.Key)
 					return nil
 				}
-				r.fits(r.fields[k].key, m.value, value, false)
+				r.checkSchema(r.fields[k].keySchema, m.value, value, false)
 			}
 		case field != nil:
-			r.field(o, field, m)
-		case k.below(m.key.Value) != nil || m.key.Value == completeMember:
-			r.within(o, k.Below, m, "in a "+k.One)
+			r.readField(o, field, m)
+		case k.child(m.key.Value) != nil || m.key.Value == completeMember:
+			r.readMember(o, k.Children, m, "in a "+k.Singular)
 		default:
-			reason := k.Hides[m.key.Value]
+			reason := k.Excluded[m.key.Value]
 			if reason != "" {
-				r.wrong(m.key, "%s is not taken: %s.", m.key.Value, reason)
+				r.addProblemAt(m.key, "%s is not taken: %s.", m.key.Value, reason)
 				continue
 			}
-			r.wrong(m.key, "%s is no field of a %s. It has: %s.", m.key.Value, k.One, listOf(r.known(k)))
+			r.addProblemAt(m.key, "%s is no field of a %s. It has: %s.", m.key.Value, k.Singular, joinNames(r.knownMembers(k)))
 		}
 	}
-	if !named {
-		r.wrong(n, "This %s has no %s, by which it is known.", k.One, k.Key)
+	if !hasName {
+		r.addProblemAt(n, "This %s has no %s, by which it is known.", k.Singular, k.Key)
 		return nil
 	}
 	return o
 }
 
-func (r *reader) known(k *Kind) []string {
+func (r *reader) knownMembers(k *Kind) []string {
 	names := []string{k.Key}
-	for name := range r.fields[k].all {
+	for name := range r.fields[k].byName {
 		names = append(names, name)
 	}
 	slices.Sort(names[1:])
-	if len(k.Below) > 0 {
-		names = append(append(names, membersOf(k.Below)...), completeMember)
+	if len(k.Children) > 0 {
+		names = append(append(names, memberNames(k.Children)...), completeMember)
 	}
 	return names
 }
 
-// field reads what a file has for one.
-func (r *reader) field(o *object, f *Field, m member) {
-	at := r.at(m.value)
-	var from *Reference
-	is, ok := false, true
-	if !f.Object { // tags and metadata may have a member fromEnv of their own, and an export writes them as they are
-		from, is, ok = r.reference(m.value)
+// readField reads the value of a field.
+func (r *reader) readField(o *object, f *Field, m member) {
+	at := r.positionOf(m.value)
+	var ref *Reference
+	isRef, ok := false, true
+	if !f.Object { // a member fromEnv of tags or metadata is a value, and no reference
+		ref, isRef, ok = r.readReference(m.value)
 	}
-	if !is && (f.Secret || f.Name == o.kind.Secret) {
-		r.hide(m.key.Line)
-		r.hide(m.value.Line)
+	if !isRef && (f.Secret || f.Name == o.kind.Secret) {
+		r.hideLine(m.key.Line)
+		r.hideLine(m.value.Line)
 	}
 	switch {
 	case !ok:
 		return
-	case is && !f.Text:
-		r.wrong(m.value, "%s has to stand here as it is: only a text comes from elsewhere.", f.Name)
+	case isRef && !f.Text:
+		r.addProblemAt(m.value, "%s has to stand here as it is: only a text comes from elsewhere.", f.Name)
 		return
-	case is:
-		o.fields[f.Name] = given{from: from, at: at}
+	case isRef:
+		o.fields[f.Name] = fieldValue{ref: ref, at: at}
 		return
 	case f.Secret:
-		r.wrong(m.value, "%s is a secret, which stands in no file: give it as {fromEnv: NAME} or {fromFile: PATH}.", f.Name)
+		r.addProblemAt(m.value, "%s is a secret, which stands in no file: give it as {fromEnv: NAME} or {fromFile: PATH}.",
+			f.Name)
 		return
 	}
-	value, ok := r.value(m.value)
+	value, ok := r.toJSON(m.value)
 	if !ok {
 		return
 	}
 	if string(value) != "null" {
-		r.fits(f.schema, m.value, value, f.Name == o.kind.Secret)
+		r.checkSchema(f.schema, m.value, value, f.Name == o.kind.Secret)
 	}
-	o.fields[f.Name] = given{value: value, at: at}
+	o.fields[f.Name] = fieldValue{value: value, at: at}
 }
 
-// fits tells what of a value does not fit its schema, and repeats none that may be a secret.
-func (r *reader) fits(s *jsonschema.Schema, n *yaml.Node, value Value, secret bool) {
+// checkSchema reports where a value violates its schema. If secret is true, the problem does not contain the value.
+func (r *reader) checkSchema(s *jsonschema.Schema, n *yaml.Node, value Value, secret bool) {
 	if s == nil {
 		return
 	}
-	err := s.Validate(decoded(value))
+	err := s.Validate(decode(value))
 	if err == nil {
 		return
 	}
 	e, ok := errors.AsType[*jsonschema.ValidationError](err)
 	if !ok || secret {
-		r.wrong(n, "This value does not fit.")
+		r.addProblemAt(n, "This value does not fit.")
 		return
 	}
-	var tell func(e *jsonschema.ValidationError)
-	tell = func(e *jsonschema.ValidationError) {
+	var visit func(e *jsonschema.ValidationError)
+	visit = func(e *jsonschema.ValidationError) {
 		for _, cause := range e.Causes {
-			tell(cause)
+			visit(cause)
 		}
 		if len(e.Causes) == 0 {
 			text := credential.Redact(strings.ToValidUTF8(e.ErrorKind.LocalizedString(r.printer), ""))
-			r.wrong(down(n, e.InstanceLocation), "This does not fit: %s.", cutText(text))
+			r.addProblemAt(nodeAt(n, e.InstanceLocation), "This does not fit: %s.", cutText(text))
 		}
 	}
-	tell(e)
+	visit(e)
 }
 
-// cutText bounds what is told of a value.
+// cutText limits the length of a value in a message.
 func cutText(text string) string {
-	const most = 200
-	if len(text) <= most {
+	const maxLength = 200
+	if len(text) <= maxLength {
 		return text
 	}
-	return strings.ToValidUTF8(text[:most], "") + "…"
+	return strings.ToValidUTF8(text[:maxLength], "") + "…"
 }
 
-// check tells what is wrong among the objects: secrets that stand in a file, and names of what is not there.
-func (r *reader) check() {
-	r.top.walk(r.kinds, func(o *object) {
+// checkObjects reports problems of objects: secrets in plain text, and metering buckets without plans.
+func (r *reader) checkObjects() {
+	r.rootObject.walk(r.kinds, func(o *object) {
 		r.Objects++
 		k := o.kind
 		if k.Secret != "" && string(o.fields[k.SecretIf].value) == "true" && o.fields[k.Secret].value != nil {
-			r.problem(o.fields[k.Secret].at.problem("%s of a %s with %s: true is a secret, which stands in no file: give it as {fromEnv: NAME} or {fromFile: PATH}.", k.Secret, k.One, k.SecretIf))
+			r.addProblem(o.fields[k.Secret].at.newProblem("%s of a %s with %s: true is a secret, which stands in no file: "+
+				"give it as {fromEnv: NAME} or {fromFile: PATH}.", k.Secret, k.Singular, k.SecretIf))
 		}
-		if k.Member == metering && len(o.below["plans"]) == 0 {
-			r.problem(o.at.problem("A metering bucket is known by its plans alone: name at least one of them."))
+		if k.Member == meteringMember && len(o.children["plans"]) == 0 {
+			r.addProblem(o.at.newProblem("A metering bucket is known by its plans alone: name at least one of them."))
 		}
 	})
 }
 
-// secret reports whether a field of an object is one.
-func (f *Files) secret(o *object, name string) bool {
-	if field := f.fields[o.kind].all[name]; field != nil && field.Secret {
+// isSecret reports whether a field of an object is a secret.
+func (f *Files) isSecret(o *object, name string) bool {
+	if field := f.fields[o.kind].byName[name]; field != nil && field.Secret {
 		return true
 	}
 	return name == o.kind.Secret && string(o.fields[o.kind.SecretIf].value) == "true"
 }
 
-// Members are the lists at the top that files have, by which an export is named.
-func Members() []string { return membersOf(Kinds()) }
+// Members returns the names of the top-level lists in files. Callers use them to select the content of an export.
+func Members() []string { return memberNames(Kinds()) }

@@ -18,166 +18,171 @@ import (
 	"github.com/gatewright/gatewright/client/exit"
 )
 
-// seen is an object as the API has it, or as it will have it once it is made.
-type seen struct {
+// remoteObject is an object that the API has, or will have after the plan is applied.
+type remoteObject struct {
 	kind     *Kind
 	name, id string
-	// objectID is by what audit records name it, "" where it is not told.
+	// objectID is the id in audit records, "" if it is unknown.
 	objectID string
-	parent   *seen
-	// fields are those of the bodies, as far as the API shows them.
+	parent   *remoteObject
+	// fields are the fields of the request bodies, as far as the API returns them.
 	fields map[string]Value
-	// tag is its ETag, as far as it is known (state.sure).
-	tag string
-	// made says that the plan makes it, and with that it comes with its project, which the plan makes.
-	made, with bool
-	// within are the members of its own that have other kinds (Kind.Within).
-	within map[string][]Value
+	// etag is the object's ETag, "" if it is unknown (state.ensureCurrent).
+	etag string
+	// isNew says that the plan creates the object. withProject says that the API creates the object together with its
+	// project, which the plan creates.
+	isNew, withProject bool
+	// embedded are the members that contain objects of other kinds (Kind.Embedded).
+	embedded map[string][]Value
 }
 
-// key tells an object from all others.
-func (s *seen) key() string {
-	if s.kind == nil {
+// key returns a text that identifies the object.
+func (o *remoteObject) key() string {
+	if o.kind == nil {
 		return ""
 	}
-	return s.parent.key() + "/" + s.kind.Member + "=" + string(marshal(s.name))
+	return o.parent.key() + "/" + o.kind.Member + "=" + string(mustMarshal(o.name))
 }
 
-// arguments are those by which an operation is told of an object, or of a list within it: the names and ids of it and of those above.
-// Without an id, which one that is made does not have yet, it is said which.
-func (s *seen) arguments() (arguments map[string]any, needs []Need) {
+// arguments returns the path arguments of an object, or of a list within it: the IDs of the object and its parents.
+// missing has the arguments whose IDs are unknown, because the objects are not created yet.
+func (o *remoteObject) arguments() (arguments map[string]any, missing []IDArgument) {
 	arguments = map[string]any{}
-	for ; s.kind != nil; s = s.parent {
+	for ; o.kind != nil; o = o.parent {
 		switch {
-		case s.kind.Argument == "":
-		case s.id == "":
-			needs = append(needs, Need{Argument: s.kind.Argument, Of: []string{s.key()}})
+		case o.kind.Argument == "":
+		case o.id == "":
+			missing = append(missing, IDArgument{Argument: o.kind.Argument, Keys: []string{o.key()}})
 		default:
-			arguments[s.kind.Argument] = s.id
+			arguments[o.kind.Argument] = o.id
 		}
 	}
-	return arguments, needs
+	return arguments, missing
 }
 
-// state is what an installation has, as far as it was asked for.
+// state reads the objects of an installation.
 type state struct {
-	api     API
-	account string
-	kinds   map[*Kind]*fields
-	// told is by kind whether the ETag of what is listed is a digest of it, as far as it was tried.
-	told map[*Kind]bool
+	api          API
+	account      string
+	fieldsByKind map[*Kind]*fields
+	// etagsComputable says whether the ETags of a kind can be computed from list entries. A kind that was not tested
+	// yet has no entry.
+	etagsComputable map[*Kind]bool
 }
 
-// ask calls an operation with those of the arguments that it has, and with the account.
-func (s *state) ask(ctx context.Context, operation string, arguments map[string]any) (*call.Answer, error) {
-	of, err := s.only(operation, arguments)
+// call calls an operation with the account and with those of the arguments that the operation has.
+func (s *state) call(ctx context.Context, operation string, arguments map[string]any) (*call.Response, error) {
+	known, err := s.knownArguments(operation, arguments)
 	if err != nil {
 		return nil, err
 	}
-	return s.api.Named(ctx, operation, of)
+	return s.api.Call(ctx, operation, known)
 }
 
-func (s *state) only(operation string, arguments map[string]any) (map[string]any, error) {
+func (s *state) knownArguments(operation string, arguments map[string]any) (map[string]any, error) {
 	t, err := call.Operation(operation)
 	if err != nil {
 		return nil, err
 	}
-	of := map[string]any{}
+	known := map[string]any{}
 	for _, a := range t.Arguments {
-		if value, there := arguments[a.Name]; there {
-			of[a.Name] = value
+		if value, exists := arguments[a.Name]; exists {
+			known[a.Name] = value
 		} else if a.Name == call.AccountArgument {
-			of[a.Name] = s.account
+			known[a.Name] = s.account
 		}
 	}
-	return of, nil
+	return known, nil
 }
 
-// list asks for all of a kind within an object, by their names. With what of others' members is asked for too.
-func (s *state) list(ctx context.Context, k *Kind, parent *seen, with map[string]string) (map[string]*seen, error) {
+// list returns all objects of a kind within a parent, by name. include are members with objects of other kinds, which
+// list also requests.
+func (s *state) list(
+	ctx context.Context, k *Kind, parent *remoteObject, include map[string]string,
+) (map[string]*remoteObject, error) {
 	arguments, _ := parent.arguments()
-	for _, query := range with {
+	for _, query := range include {
 		arguments[query] = true
 	}
-	of, err := s.only(k.List, arguments)
+	known, err := s.knownArguments(k.List, arguments)
 	if err != nil {
 		return nil, err
 	}
-	document, err := s.api.List(ctx, k.List, of)
+	document, err := s.api.List(ctx, k.List, known)
 	if err != nil {
 		return nil, fmt.Errorf("list the %s: %w", k.Member, err)
 	}
 	var listed struct{ Data []Value }
-	if err := call.Read(document, &listed); err != nil {
+	if err := call.Decode(document, &listed); err != nil {
 		return nil, fmt.Errorf("read the list of the %s: %w", k.Member, err)
 	}
-	found := make(map[string]*seen, len(listed.Data))
-	for _, one := range listed.Data {
-		o, err := s.read(k, parent, one, with)
+	objects := make(map[string]*remoteObject, len(listed.Data))
+	for _, entry := range listed.Data {
+		o, err := s.parse(k, parent, entry, include)
 		if err != nil {
 			return nil, err
 		}
-		if _, twice := found[k.fold(o.name)]; !twice {
-			found[k.fold(o.name)] = o
+		if _, duplicate := objects[k.normalize(o.name)]; !duplicate {
+			objects[k.normalize(o.name)] = o
 		}
 	}
-	return found, nil
+	return objects, nil
 }
 
-// read is an object of what is listed of it. With are members of other kinds that were asked for too.
-func (s *state) read(k *Kind, parent *seen, listed Value, with map[string]string) (*seen, error) {
+// parse returns the object of a list entry. include are the members with objects of other kinds that were requested with the list.
+func (s *state) parse(k *Kind, parent *remoteObject, listed Value, include map[string]string) (*remoteObject, error) {
 	members := map[string]Value{}
-	if err := call.Read(listed, &members); err != nil {
-		return nil, fmt.Errorf("read a %s: %w", k.One, err)
+	if err := call.Decode(listed, &members); err != nil {
+		return nil, fmt.Errorf("read a %s: %w", k.Singular, err)
 	}
-	o := &seen{kind: k, parent: parent, tag: tagOf(listed), fields: map[string]Value{}}
-	if len(with) > 0 {
-		o.within = map[string][]Value{}
-		for member := range with {
+	o := &remoteObject{kind: k, parent: parent, etag: computeETag(listed), fields: map[string]Value{}}
+	if len(include) > 0 {
+		o.embedded = map[string][]Value{}
+		for member := range include {
 			var list []Value
 			_ = json.Unmarshal(members[member], &list)
-			o.within[member] = list
+			o.embedded[member] = list
 		}
-		o.tag = tagOf(without(listed, slices.Collect(maps.Keys(with))))
+		o.etag = computeETag(withoutMembers(listed, slices.Collect(maps.Keys(include))))
 	}
-	o.objectID = textOf(members["id"])
-	if o.id = textOf(members[k.ID]); o.id == "" {
-		o.id = textOf(members[k.Made])
+	o.objectID = stringValue(members["id"])
+	if o.id = stringValue(members[k.ID]); o.id == "" {
+		o.id = stringValue(members[k.CreatedID])
 	}
 	if o.id == "" {
-		return nil, fmt.Errorf("the API does not say which %s it lists", k.One)
+		return nil, fmt.Errorf("the API does not say which %s it lists", k.Singular)
 	}
-	if o.name = textOf(members[k.Key]); o.name == "" {
-		o.name = o.id // such as a metering bucket
+	if o.name = stringValue(members[k.Key]); o.name == "" {
+		o.name = o.id // objects without a name, such as metering buckets
 	}
-	if k.Fields != nil {
-		members = k.Fields(members)
+	if k.Convert != nil {
+		members = k.Convert(members)
 	}
-	for name := range s.kinds[k].all {
-		if value, there := members[name]; there && !empty(value) {
+	for name := range s.fieldsByKind[k].byName {
+		if value, exists := members[name]; exists && !isEmpty(value) {
 			o.fields[name] = value
 		}
 	}
-	if info, there := members[infoField]; there {
+	if info, exists := members[infoField]; exists {
 		o.fields[infoField] = info
 	}
 	return o, nil
 }
 
-func textOf(v Value) (text string) {
+func stringValue(v Value) (text string) {
 	_ = json.Unmarshal(v, &text)
 	return text
 }
 
-// tagOf is the ETag that a read of an object has whose answer is what was listed of it (docs/decisions/0034). Whether it is, is tried
-// by reading one of a list (sure).
-func tagOf(listed Value) string {
+// computeETag computes an object's ETag from its list entry. It is correct if the read response of the object equals
+// the list entry (docs/decisions/0034). ensureCurrent tests this for each kind by reading one object.
+func computeETag(listed Value) string {
 	sum := sha256.Sum256(append(bytes.Clone(listed), '\n'))
 	return `"` + base64.RawURLEncoding.EncodeToString(sum[:16]) + `"`
 }
 
-// without is an object without some of its members, all else as it stands.
-func without(object Value, names []string) Value {
+// withoutMembers removes members from a JSON object. All other bytes stay as they are.
+func withoutMembers(object Value, names []string) Value {
 	d := jsontext.NewDecoder(bytes.NewReader(object))
 	if _, err := d.ReadToken(); err != nil {
 		return object
@@ -188,134 +193,136 @@ func without(object Value, names []string) Value {
 		if err != nil {
 			return object
 		}
-		whole := append(bytes.Clone(name), ':')
+		encoded := append(bytes.Clone(name), ':')
 		value, err := d.ReadValue()
 		if err != nil {
 			return object
 		}
-		if slices.Contains(names, textOf(Value(whole[:len(whole)-1]))) {
+		if slices.Contains(names, stringValue(Value(encoded[:len(encoded)-1]))) {
 			continue
 		}
 		if len(out) > 1 {
 			out = append(out, ',')
 		}
-		out = append(append(out, whole...), value...)
+		out = append(append(out, encoded...), value...)
 	}
 	return append(out, '}')
 }
 
-// children are the objects of a kind that stand in the members of their parent.
-func (s *state) children(k *Kind, parent *seen) (map[string]*seen, error) {
-	found := map[string]*seen{}
-	for _, member := range slices.Sorted(maps.Keys(k.Within)) {
-		for _, one := range parent.within[member] {
-			o, err := s.read(k, parent, one, nil)
+// embeddedObjects returns the objects of kind k in the list entry of their parent, by name.
+func (s *state) embeddedObjects(k *Kind, parent *remoteObject) (map[string]*remoteObject, error) {
+	objects := map[string]*remoteObject{}
+	for _, member := range slices.Sorted(maps.Keys(k.Embedded)) {
+		for _, entry := range parent.embedded[member] {
+			o, err := s.parse(k, parent, entry, nil)
 			if err != nil {
 				return nil, err
 			}
-			if _, twice := found[k.fold(o.name)]; !twice {
-				found[k.fold(o.name)] = o
+			if _, duplicate := objects[k.normalize(o.name)]; !duplicate {
+				objects[k.normalize(o.name)] = o
 			}
 		}
 	}
-	return found, nil
+	return objects, nil
 }
 
-// sure has the ETag of an object be the one that the API goes by now, and its fields those that it stands for. Of a list whose
-// elements are what reads answer, which one read tells, the tags are known without a request for each.
-func (s *state) sure(ctx context.Context, o *seen) error {
-	if o.with || o.made || s.told[o.kind] {
+// ensureCurrent makes sure that an object has its current ETag and fields. It reads the first object of each kind. If
+// this shows that ETags can be computed from list entries, ensureCurrent sends no further requests for the kind.
+// Otherwise it reads each object.
+func (s *state) ensureCurrent(ctx context.Context, o *remoteObject) error {
+	if o.withProject || o.isNew || s.etagsComputable[o.kind] {
 		return nil
 	}
-	told, tried := s.told[o.kind]
-	fresh, err := s.now(ctx, o)
+	computable, tried := s.etagsComputable[o.kind]
+	current, err := s.fetch(ctx, o)
 	if err != nil {
 		return err
 	}
 	if !tried {
-		s.told[o.kind] = fresh.tag == o.tag
+		s.etagsComputable[o.kind] = current.etag == o.etag
 	} else {
-		s.told[o.kind] = told
+		s.etagsComputable[o.kind] = computable
 	}
-	o.tag, o.fields = fresh.tag, fresh.fields
+	o.etag, o.fields = current.etag, current.fields
 	return nil
 }
 
-// named gives the object of a kind and parent that has the name of one now, nil for none.
-func (s *state) named(ctx context.Context, o *seen) (*seen, error) {
-	if o.kind.Within == nil {
+// findByName returns the object that now has the kind, parent and name of o, nil for none.
+func (s *state) findByName(ctx context.Context, o *remoteObject) (*remoteObject, error) {
+	if o.kind.Embedded == nil {
 		list, err := s.list(ctx, o.kind, o.parent, nil)
-		return list[o.kind.fold(o.name)], err
+		return list[o.kind.normalize(o.name)], err
 	}
 	arguments, _ := o.parent.arguments()
-	for _, query := range o.kind.Within {
+	for _, query := range o.kind.Embedded {
 		arguments[query] = true
 	}
-	answer, err := s.ask(ctx, o.parent.kind.Read, arguments)
+	resp, err := s.call(ctx, o.parent.kind.Read, arguments)
 	if err != nil {
 		return nil, err
 	}
-	parent, err := s.read(o.parent.kind, o.parent.parent, Value(bytes.TrimSpace(answer.Body)), o.kind.Within)
+	parent, err := s.parse(o.parent.kind, o.parent.parent, Value(bytes.TrimSpace(resp.Body)), o.kind.Embedded)
 	if err != nil {
 		return nil, err
 	}
-	list, err := s.children(o.kind, parent)
-	return list[o.kind.fold(o.name)], err
+	list, err := s.embeddedObjects(o.kind, parent)
+	return list[o.kind.normalize(o.name)], err
 }
 
-// now reads an object again.
-func (s *state) now(ctx context.Context, o *seen) (*seen, error) {
+// fetch reads the current state of an object.
+func (s *state) fetch(ctx context.Context, o *remoteObject) (*remoteObject, error) {
 	arguments, _ := o.arguments()
-	answer, err := s.ask(ctx, o.kind.Read, arguments)
+	resp, err := s.call(ctx, o.kind.Read, arguments)
 	if err != nil {
 		return nil, err
 	}
-	fresh, err := s.read(o.kind, o.parent, Value(bytes.TrimSpace(answer.Body)), nil)
+	current, err := s.parse(o.kind, o.parent, Value(bytes.TrimSpace(resp.Body)), nil)
 	if err != nil {
 		return nil, err
 	}
-	fresh.tag = answer.Header.Get("ETag")
-	if fresh.tag == "" {
-		return nil, fmt.Errorf("the API tells no ETag of the %s %s", o.kind.One, o.name)
+	current.etag = resp.Header.Get("ETag")
+	if current.etag == "" {
+		return nil, fmt.Errorf("the API tells no ETag of the %s %s", o.kind.Singular, o.name)
 	}
-	return fresh, nil
+	return current, nil
 }
 
-// apart reads the field of an object that has operations of its own, with its ETag.
-func (s *state) apart(ctx context.Context, o *seen) (value Value, tag string, err error) {
+// readSeparate reads the field Kind.Separate of an object, with the field's ETag.
+func (s *state) readSeparate(ctx context.Context, o *remoteObject) (value Value, etag string, err error) {
 	arguments, _ := o.arguments()
-	answer, err := s.ask(ctx, o.kind.Apart.Read, arguments)
+	resp, err := s.call(ctx, o.kind.Separate.Read, arguments)
 	if err != nil {
-		return nil, "", fmt.Errorf("read the %s of the %s %s: %w", o.kind.Apart.Field, o.kind.One, o.name, err)
+		return nil, "", fmt.Errorf("read the %s of the %s %s: %w", o.kind.Separate.Field, o.kind.Singular, o.name, err)
 	}
 	var members map[string]Value
-	if err := call.Read(answer.Body, &members); err != nil {
-		return nil, "", fmt.Errorf("read the %s of the %s %s: %w", o.kind.Apart.Field, o.kind.One, o.name, err)
+	if err := call.Decode(resp.Body, &members); err != nil {
+		return nil, "", fmt.Errorf("read the %s of the %s %s: %w", o.kind.Separate.Field, o.kind.Singular, o.name, err)
 	}
-	return members[o.kind.Apart.Field], answer.Header.Get("ETag"), nil
+	return members[o.kind.Separate.Field], resp.Header.Get("ETag"), nil
 }
 
-// counts tells how many objects go with one.
-func (s *state) counts(ctx context.Context, o *seen) (map[string]int64, error) {
-	goes := map[string]int64{}
-	count := func(of *seen) error {
-		arguments, _ := of.arguments()
+// countDependents returns the numbers of objects that are deleted with an object, by their names in messages.
+func (s *state) countDependents(ctx context.Context, o *remoteObject) (map[string]int64, error) {
+	counts := map[string]int64{}
+	count := func(owner *remoteObject) error {
+		arguments, _ := owner.arguments()
 		arguments["limit"] = 1
-		for what, operation := range of.kind.Counted {
-			answer, err := s.ask(ctx, operation, arguments)
-			if exit.Of(err) == exit.NotAllowed || of != o && notThere(err) { // a key may delete what it may not list
-				goes[what] = -1
+		for kind, operation := range owner.kind.Dependents {
+			resp, err := s.call(ctx, operation, arguments)
+			// The key may be allowed to delete objects that it may not list.
+			if exit.CodeOf(err) == exit.NotAllowed || owner != o && isNotFound(err) {
+				counts[kind] = -1
 				continue
 			}
 			if err != nil {
-				return fmt.Errorf("count the %s of the %s %s: %w", what, of.kind.One, of.name, err)
+				return fmt.Errorf("count the %s of the %s %s: %w", kind, owner.kind.Singular, owner.name, err)
 			}
 			var list struct{ Total int64 }
-			if err := call.Read(answer.Body, &list); err != nil {
-				return fmt.Errorf("count the %s: %w", what, err)
+			if err := call.Decode(resp.Body, &list); err != nil {
+				return fmt.Errorf("count the %s: %w", kind, err)
 			}
-			if goes[what] >= 0 {
-				goes[what] += list.Total
+			if counts[kind] >= 0 {
+				counts[kind] += list.Total
 			}
 		}
 		return nil
@@ -323,30 +330,35 @@ func (s *state) counts(ctx context.Context, o *seen) (map[string]int64, error) {
 	if err := count(o); err != nil {
 		return nil, err
 	}
-	if what := o.kind.Uncounted; what != "" {
-		goes[what] = -1
+	if kind := o.kind.UncountedDependents; kind != "" {
+		counts[kind] = -1
 	}
 	if o.kind.Member == projectsMember {
-		for _, bucket := range BucketsOf(o.name) { // which go with it
-			if err := count(&seen{kind: find(Kinds(), bucketsMember), name: bucket, id: bucket, parent: o.parent}); err != nil {
+		for _, bucket := range ProjectBucketNames(o.name) { // these buckets are deleted with the project
+			if err := count(&remoteObject{
+				kind: findKind(Kinds(), bucketsMember), name: bucket, id: bucket,
+				parent: o.parent,
+			}); err != nil {
 				return nil, err
 			}
 		}
 	}
-	return goes, nil
+	return counts, nil
 }
 
-// went is what is said of an object that is to stay, and that somebody has deleted since it was listed: by what was asked of it or of a list in it.
-func went(o *seen, err error) error {
-	if !notThere(err) || o.kind == nil {
+// deletedMeanwhile replaces the error of a request if the object was deleted after the list was read.
+func deletedMeanwhile(o *remoteObject, err error) error {
+	if !isNotFound(err) || o.kind == nil {
 		return err
 	}
-	// A program that read the API's problem in it would take it for one of what was asked for.
-	return exit.With(exit.Conflict, fmt.Errorf("the %s %s, or what it is in, went while it was compared: plan again (%s)", o.kind.One, o.name, err.Error()))
+	// Do not wrap the API's problem: programs would read it as a problem of their own request.
+	return exit.WithCode(exit.Conflict,
+		fmt.Errorf("the %s %s, or what it is in, went while it was compared: plan again (%s)", o.kind.Singular, o.name,
+			err.Error()))
 }
 
-// notThere reports whether an error says that an object is not there.
-func notThere(err error) bool {
-	problem, is := errors.AsType[*call.Problem](err)
-	return is && problem.Status == http.StatusNotFound
+// isNotFound reports whether an error says that an object does not exist.
+func isNotFound(err error) bool {
+	problem, ok := errors.AsType[*call.Problem](err)
+	return ok && problem.Status == http.StatusNotFound
 }

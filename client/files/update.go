@@ -9,81 +9,84 @@ import (
 	"slices"
 	"time"
 
-	"github.com/gatewright/gatewright/shared/pki"
+	"github.com/gatewright/gatewright/shared/base/pki"
 )
 
-// update plans to change those fields of an object that are not as a file has them.
-func (p *planner) update(ctx context.Context, o *object, s *seen) error {
+// update plans to change the fields of an object that differ from the file.
+func (p *planner) update(ctx context.Context, o *object, remote *remoteObject) error {
 	if o.kind.List == "" {
 		return nil
 	}
-	differs, ok := p.differences(o, s)
+	differing, ok := p.differences(o, remote)
 	for name := range o.fields {
-		if p.hidden(o, s, name) && p.kinds[o.kind].all[name].Changed && !slices.Contains(differs, name) {
+		if p.isSecret(o, remote, name) && p.fieldsByKind[o.kind].byName[name].OnUpdate && !slices.Contains(differing, name) {
 			p.plan.NotCompared++
 		}
 	}
-	if !ok || len(differs) == 0 {
-		return p.updateApart(ctx, o, s)
+	if !ok || len(differing) == 0 {
+		return p.updateSeparate(ctx, o, remote)
 	}
-	if err := p.sure(ctx, s); err != nil {
-		return went(s, err)
+	if err := p.ensureCurrent(ctx, remote); err != nil {
+		return deletedMeanwhile(remote, err)
 	}
-	if differs, ok = p.differences(o, s); ok && len(differs) > 0 {
-		c := change(Update, s, o.kind.Update)
-		p.condition(&c, s)
-		for _, name := range differs {
-			p.give(&c, o, name, s.fields[name])
+	if differing, ok = p.differences(o, remote); ok && len(differing) > 0 {
+		c := newChange(Update, remote, o.kind.Update)
+		p.setCondition(&c, remote)
+		for _, name := range differing {
+			p.setField(&c, o, name, remote.fields[name])
 		}
 		p.plan.Changes = append(p.plan.Changes, c)
 	}
-	return p.updateApart(ctx, o, s)
+	return p.updateSeparate(ctx, o, remote)
 }
 
-// differences are the fields that are to change. One that never can is told, and so are values that cannot be compared.
-func (p *planner) differences(o *object, s *seen) (names []string, ok bool) {
-	k, before := o.kind, len(p.problems)
+// differences returns the names of the fields to change. It reports fields that cannot be changed, required fields that
+// are null, and secrets in plain text. ok is false if it has reported a problem.
+func (p *planner) differences(o *object, remote *remoteObject) (names []string, ok bool) {
+	k, problemCount := o.kind, len(p.problems)
 	for _, name := range slices.Sorted(maps.Keys(o.fields)) {
-		g, f := o.fields[name], p.kinds[k].all[name]
+		fv, f := o.fields[name], p.fieldsByKind[k].byName[name]
 		switch {
-		case k.Apart != nil && name == k.Apart.Field:
+		case k.Separate != nil && name == k.Separate.Field:
 			continue
-		case p.hidden(o, s, name):
-			if g.from == nil {
-				p.problem(g.at, "%s is a secret, which stands in no file: give it as {fromEnv: NAME} or {fromFile: PATH}.", name)
-			} else if p.o.SetSecrets && f.Changed {
+		case p.isSecret(o, remote, name):
+			if fv.ref == nil {
+				p.addProblem(fv.at, "%s is a secret, which stands in no file: give it as {fromEnv: NAME} or {fromFile: PATH}.",
+					name)
+			} else if p.options.SetSecrets && f.OnUpdate {
 				names = append(names, name)
 			}
 			continue
-		case slices.Contains(k.unread(), name):
-			p.certificate(o, s, name)
+		case slices.Contains(k.writeOnlyFields(), name):
+			p.checkCertificate(o, remote, name)
 			continue
 		}
-		value, read := p.literal(g)
-		if !read || k.same(f, value, s.fields[name]) {
+		value, readable := p.plainValue(fv)
+		if !readable || k.equalValues(f, value, remote.fields[name]) {
 			continue
 		}
-		if !f.Changed {
-			p.problem(g.at, "%s of the %s %s is %s, and never changes: delete it first, or give the new one another name.", name, k.One, o.name, shown(s.fields[name]))
+		if !f.OnUpdate {
+			p.addProblem(fv.at, "%s of the %s %s is %s, and never changes: delete it first, or give the new one another name.",
+				name, k.Singular, o.name, displayValue(remote.fields[name]))
 			continue
 		}
-		if string(value) == "null" && f.Needed {
-			p.problem(g.at, "A %s has %s: it cannot be taken away.", k.One, name)
+		if string(value) == "null" && f.Required {
+			p.addProblem(fv.at, "A %s has %s: it cannot be taken away.", k.Singular, name)
 			continue
 		}
 		names = append(names, name)
 	}
-	return names, len(p.problems) == before
+	return names, len(p.problems) == problemCount
 }
 
-// hidden reports whether a field is a secret, by the file or by what is there.
-func (p *planner) hidden(o *object, s *seen, name string) bool {
+// isSecret reports whether a field is a secret, according to the file or the existing object.
+func (p *planner) isSecret(o *object, remote *remoteObject, name string) bool {
 	k := o.kind
-	return p.files.secret(o, name) || k.Secret != "" && name == k.Secret && string(s.fields[k.SecretIf]) == "true"
+	return p.files.isSecret(o, name) || k.Secret != "" && name == k.Secret && string(remote.fields[k.SecretIf]) == "true"
 }
 
-// unread are the fields that the API never shows.
-func (k *Kind) unread() []string {
+// writeOnlyFields returns the fields that the API never returns.
+func (k *Kind) writeOnlyFields() []string {
 	if k.Member == "caCertificates" || k.Member == "mtlsCertificates" {
 		return []string{certificateField}
 	}
@@ -92,89 +95,91 @@ func (k *Kind) unread() []string {
 
 const certificateField = "certificate"
 
-// certificate compares a certificate with what the API says of the one that it has. Where the file is not at hand, as after an export,
-// nothing is compared.
-func (p *planner) certificate(o *object, s *seen, name string) {
-	g := o.fields[name]
-	text := textOf(g.value)
-	if g.from != nil {
+// checkCertificate compares a certificate with the certificateInfo that the API returns. If the certificate's file is
+// missing, as after an export, it compares nothing.
+func (p *planner) checkCertificate(o *object, remote *remoteObject, name string) {
+	fv := o.fields[name]
+	text := stringValue(fv.value)
+	if fv.ref != nil {
 		var err error
-		if text, err = g.from.Value(p.o.Getenv); err != nil {
+		if text, err = fv.ref.Value(p.options.Getenv); err != nil {
 			return
 		}
 	}
 	block, _ := pem.Decode([]byte(text))
 	if block == nil {
-		p.problem(g.at, "This is no certificate in PEM.")
+		p.addProblem(fv.at, "This is no certificate in PEM.")
 		return
 	}
 	first, err := x509.ParseCertificate(block.Bytes)
 	if err != nil {
-		p.problem(g.at, "This is no certificate in PEM.")
+		p.addProblem(fv.at, "This is no certificate in PEM.")
 		return
 	}
-	info := pki.InfoOf(first)
-	var has struct {
+	info := pki.NewInfo(first)
+	var existing struct {
 		SerialNumber, Subject, Issuer string
 		ValidTo                       time.Time
 	}
-	if json.Unmarshal(s.fields[infoField], &has) != nil {
+	if json.Unmarshal(remote.fields[infoField], &existing) != nil {
 		return
 	}
-	if has.SerialNumber != info.SerialNumber || has.Subject != info.Subject || has.Issuer != info.Issuer || !has.ValidTo.Equal(first.NotAfter) {
-		p.problem(g.at, "The %s %s is another certificate, and never changes: give the new one another name, and delete this one when nothing needs it.", o.kind.One, o.name)
+	if existing.SerialNumber != info.SerialNumber || existing.Subject != info.Subject || existing.Issuer != info.Issuer ||
+		!existing.ValidTo.Equal(first.NotAfter) {
+		p.addProblem(fv.at, "The %s %s is another certificate, and never changes: give the new one another name, and "+
+			"delete this one when nothing needs it.", o.kind.Singular, o.name)
 	}
 }
 
-// infoField is what the API tells of a certificate.
+// infoField is the member of a response that describes a certificate.
 const infoField = "certificateInfo"
 
-// updateApart compares the field that has operations of its own.
-func (p *planner) updateApart(ctx context.Context, o *object, s *seen) error {
-	if o.kind.Apart == nil {
+// updateSeparate plans to change the Separate field if it differs from the file.
+func (p *planner) updateSeparate(ctx context.Context, o *object, remote *remoteObject) error {
+	if o.kind.Separate == nil {
 		return nil
 	}
-	g, given := o.fields[o.kind.Apart.Field]
-	if !given {
-		p.stays(s)
+	fv, present := o.fields[o.kind.Separate.Field]
+	if !present {
+		p.addUnchanged(remote)
 		return nil
 	}
-	has, tag, err := p.apart(ctx, s)
+	existing, etag, err := p.readSeparate(ctx, remote)
 	if err != nil {
-		return went(s, err)
+		return deletedMeanwhile(remote, err)
 	}
-	if o.kind.same(p.kinds[o.kind].all[o.kind.Apart.Field], g.value, has) {
-		p.claims(s, g.at, "", has, has)
+	if o.kind.equalValues(p.fieldsByKind[o.kind].byName[o.kind.Separate.Field], fv.value, existing) {
+		p.addClaim(remote, fv.at, "", existing, existing)
 		return nil
 	}
-	p.writeApart(o, s, has, tag)
+	p.writeSeparate(o, remote, existing, etag)
 	return nil
 }
 
-// writeApart plans to write the field that has operations of its own.
-func (p *planner) writeApart(o *object, s *seen, has Value, tag string) {
-	a := o.kind.Apart
-	if a == nil || s.made && empty(o.fields[a.Field].value) {
+// writeSeparate plans to write the Separate field.
+func (p *planner) writeSeparate(o *object, remote *remoteObject, existing Value, etag string) {
+	sep := o.kind.Separate
+	if sep == nil || remote.isNew && isEmpty(o.fields[sep.Field].value) {
 		return
 	}
-	c := change(Update, s, a.Write)
-	for name, value := range a.Fixed {
+	c := newChange(Update, remote, sep.Write)
+	for name, value := range sep.Fixed {
 		c.Arguments[name] = value
 	}
-	value := o.fields[a.Field].value
+	value := o.fields[sep.Field].value
 	if string(value) == "null" {
 		value = Value("[]")
 	}
-	c.Arguments[a.Field] = value
-	c.Fields = []FieldChange{{Name: a.Field, Before: has, After: value}}
-	c.Before = map[string]Value{a.Field: has}
-	c.IfMatch = tag
+	c.Arguments[sep.Field] = value
+	c.Fields = []FieldChange{{Name: sep.Field, Before: existing, After: value}}
+	c.Before = map[string]Value{sep.Field: existing}
+	c.IfMatch = etag
 	p.plan.Changes = append(p.plan.Changes, c)
-	p.claims(s, o.fields[a.Field].at, a.Write, has, value)
+	p.addClaim(remote, o.fields[sep.Field].at, sep.Write, existing, value)
 }
 
-// shown is a value for a person, bounded.
-func shown(v Value) string {
+// displayValue returns the text of a value, with a limited length.
+func displayValue(v Value) string {
 	if len(v) == 0 {
 		return "not set"
 	}

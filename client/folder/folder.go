@@ -1,13 +1,14 @@
-// Package folder reads a project's folder as what is uploaded of it: the files that the compiler reads, and the archive
-// that a deployment begins with.
+// Package folder reads a project's folder for an upload. It returns the files for the compiler, and writes the archive
+// from which a deployment is built.
 //
-// What is uploaded does not depend on whose machine it is: ignore files count as git reads them, settings of one user
-// do not; the same content gives the same bytes. Secrets stay here (.env*), and so does all that no gateway needs. What
-// the builder would refuse is refused before anything is packed, in the builder's words (project.Gather).
+// The upload does not depend on the machine: ignore files have the same effect as in git, but the user's git settings
+// have none. The same content produces the same bytes. Secrets (.env*) and files that a gateway does not need are not
+// uploaded. A folder that the builder would refuse is refused before it is packed, with the builder's messages
+// (project.Gather).
 //
-// What it is not: it does not compile (package validate does) and sends nothing. Read folder.go first; walk.go has what
-// is left out and what is refused, ignore.go the ignore files, git.go what is told of the repository. The rules are
-// those of contract 3.2.
+// The package does not compile (see package validate) and sends nothing. Read folder.go first. walk.go decides which
+// files are excluded or refused, ignore.go reads ignore files, and git.go reads the metadata of the repository. The
+// rules are those of contract 3.2.
 package folder
 
 import (
@@ -21,23 +22,22 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/gatewright/gatewright/shared/project"
+	"github.com/gatewright/gatewright/shared/format/project"
 )
 
-// Project is a project's folder. It is safe for concurrent use as long as nobody changes its fields.
+// Project is a project's folder. It is safe for concurrent use as long as its fields do not change.
 type Project struct {
 	// Dir is the folder's absolute path.
 	Dir string
-	// Metadata are what its repository tells, nothing where there is none. A Branch that is set is packed.
+	// Metadata describes the git repository. It is empty without a repository. The archive contains the metadata if Branch is set.
 	Metadata Metadata
 
-	// realDir is Dir without links, by which git goes too.
+	// realDir is Dir with symbolic links resolved, like paths in git.
 	realDir string
 	limits  project.Limits
 }
 
-// Open takes a folder, and asks git about it where there is a git. It answers an error that says what to do for what
-// is no folder.
+// Open opens a folder and reads the metadata of its git repository, if there is one. If dir is not a folder, the error says what to do.
 func Open(ctx context.Context, dir string) (*Project, error) {
 	abs, err := filepath.Abs(dir)
 	if err != nil {
@@ -47,39 +47,40 @@ func Open(ctx context.Context, dir string) (*Project, error) {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, fmt.Errorf("there is no folder %q: name the folder that config/ is in", dir)
 	case err != nil:
-		return nil, fmt.Errorf("look at the project's folder %q: %w", dir, reason(err))
+		return nil, fmt.Errorf("look at the project's folder %q: %w", dir, withoutPath(err))
 	case !info.IsDir():
 		return nil, fmt.Errorf("%q is no folder: name the folder that config/ is in", dir)
 	}
 	realDir, err := filepath.EvalSymlinks(abs)
 	if err != nil {
-		return nil, fmt.Errorf("look at the project's folder %q: %w", dir, reason(err))
+		return nil, fmt.Errorf("look at the project's folder %q: %w", dir, withoutPath(err))
 	}
 	return &Project{Dir: abs, Metadata: readMetadata(ctx, realDir), realDir: realDir, limits: project.DefaultLimits()}, nil
 }
 
-// Summary is what is uploaded of a folder, and what is not.
+// Summary says which files of a folder are uploaded, and which are not.
 type Summary struct {
-	// Files is how many files are uploaded, Bytes what they have together.
+	// Files is the number of uploaded files. Bytes is their total size.
 	Files int   `json:"files"`
 	Bytes int64 `json:"bytes"`
-	// LeftOut is what is not, at most 1,000 of it; a folder stands for all that is in it. MoreLeftOut counts the rest.
-	LeftOut     []LeftOut `json:"leftOut"`
-	MoreLeftOut int       `json:"moreLeftOut,omitempty"`
-	// Warnings are what is probably not meant, such as a file of the configuration that is left out.
+	// Excluded lists at most 1,000 paths that are not uploaded. The path of a folder includes all its content.
+	// MoreExcluded is the number of further paths.
+	Excluded     []ExcludedPath `json:"leftOut"`
+	MoreExcluded int            `json:"moreLeftOut,omitempty"`
+	// Warnings are probable mistakes, such as a configuration file that is excluded.
 	Warnings []project.Problem `json:"warnings"`
 }
 
-// LeftOut is a file or a folder that is not uploaded.
-type LeftOut struct {
-	// Path is relative to the project's folder, with "/" at the end of a folder's.
+// ExcludedPath is a file or a folder that is not uploaded.
+type ExcludedPath struct {
+	// Path is relative to the project's folder. The path of a folder ends in "/".
 	Path string `json:"path"`
-	// Why names the rule, such as ".gitignore:3".
-	Why string `json:"why"`
+	// Reason is the rule that excludes the path, such as ".gitignore:3".
+	Reason string `json:"why"`
 }
 
-// RefusedError tells what is wrong with a folder, so that nothing of it is uploaded: what the builder would refuse of
-// its archive, and what cannot be read.
+// RefusedError has the problems that prevent the upload of a folder. The builder would report most of them for the
+// archive. Others are unreadable files.
 type RefusedError struct{ Problems []project.Problem }
 
 func (e *RefusedError) Error() string {
@@ -93,15 +94,15 @@ func (e *RefusedError) Error() string {
 	return text + ": " + e.Problems[0].Message
 }
 
-// ChangedError tells of a file that was written while it was read. To run again is safe.
+// ChangedError says that a file was written while it was read. The operation can be repeated.
 type ChangedError struct{ File string }
 
 func (e *ChangedError) Error() string {
 	return fmt.Sprintf("%s changed while it was read: run this again once it is written", e.File)
 }
 
-// Files reads what the compiler reads, as project.Unpack answers it of the archive. It answers a *RefusedError with
-// all that is wrong, a *ChangedError or the context's error.
+// Files reads the files for the compiler, as project.Unpack returns them from the archive.
+// It returns a *RefusedError with all problems, a *ChangedError, or the context's error.
 func (p *Project) Files(ctx context.Context) (project.Files, Summary, error) {
 	w, err := p.open()
 	if err != nil {
@@ -112,9 +113,9 @@ func (p *Project) Files(ctx context.Context) (project.Files, Summary, error) {
 	return files, w.summary, err
 }
 
-// Archive writes the archive: a tar file, compressed with gzip, whose bytes are the same for the same content and
-// metadata. It holds one file's part at a time in memory. What can be told before is told before the first byte is
-// written, as Files tells it; w's own errors come as they are.
+// Archive writes the archive: a tar file that is compressed with gzip. The same content and metadata produce the same
+// bytes. At any time, only a part of one file is in memory. Archive detects the same errors as Files before it writes
+// the first byte. It returns errors of w unchanged.
 func (p *Project) Archive(ctx context.Context, w io.Writer) (Summary, error) {
 	walk, err := p.open()
 	if err != nil {
@@ -127,14 +128,15 @@ func (p *Project) Archive(ctx context.Context, w io.Writer) (Summary, error) {
 	return walk.summary, walk.pack(ctx, w)
 }
 
-// heldBack is the most that gzip has taken and not yet written: what is packed may be so much more than is counted.
-const heldBack = 256 << 10
+// maxGzipLag is the maximum number of bytes that gzip has accepted but not written yet. The number of written bytes can
+// be too low by as much.
+const maxGzipLag = 256 << 10
 
-func (w *walk) pack(ctx context.Context, to io.Writer) error {
-	packed := &counter{w: to}
-	zip := gzip.NewWriter(packed)
-	plain := &counter{w: zip}
-	out := tar.NewWriter(plain)
+func (w *walk) pack(ctx context.Context, dst io.Writer) error {
+	compressed := &countingWriter{w: dst}
+	gz := gzip.NewWriter(compressed)
+	uncompressed := &countingWriter{w: gz}
+	out := tar.NewWriter(uncompressed)
 	for _, e := range w.entries {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
@@ -145,31 +147,32 @@ func (w *walk) pack(ctx context.Context, to io.Writer) error {
 		if err := w.copy(ctx, out, e); err != nil {
 			return err
 		}
-		if message := w.limits.TooLarge(packed.n, 0) + w.limits.TooLarge(packed.n+heldBack, plain.n); message != "" {
-			return refuse(project.Problem{Message: message})
+		if message := w.limits.TooLarge(compressed.n, 0) + w.limits.TooLarge(compressed.n+maxGzipLag,
+			uncompressed.n); message != "" {
+			return newRefusedError(project.Problem{Message: message})
 		}
 	}
-	if err := errors.Join(out.Close(), zip.Close()); err != nil {
+	if err := errors.Join(out.Close(), gz.Close()); err != nil {
 		return fmt.Errorf("end the archive: %w", err)
 	}
-	if message := w.limits.TooLarge(packed.n, plain.n); message != "" {
-		return refuse(project.Problem{Message: message})
+	if message := w.limits.TooLarge(compressed.n, uncompressed.n); message != "" {
+		return newRefusedError(project.Problem{Message: message})
 	}
 	return nil
 }
 
-// copy packs a file's content.
-func (w *walk) copy(ctx context.Context, to io.Writer, e entry) error {
+// copy writes the content of a file to the archive.
+func (w *walk) copy(ctx context.Context, dst io.Writer, e entry) error {
 	if e.folder {
 		return nil
 	}
-	content, err := w.content(e)
+	content, err := w.openContent(e)
 	if err != nil {
 		return err
 	}
-	_, err = io.Copy(to, &interrupted{ctx, content})
-	if closed := content.Close(); err == nil {
-		err = closed
+	_, err = io.Copy(dst, &contextReader{ctx, content})
+	if closeErr := content.Close(); err == nil {
+		err = closeErr
 	}
 	if _, changed := errors.AsType[*ChangedError](err); changed || err == nil || ctx.Err() != nil {
 		return err
@@ -177,29 +180,29 @@ func (w *walk) copy(ctx context.Context, to io.Writer, e entry) error {
 	return fmt.Errorf("pack %s: %w", e.name, err)
 }
 
-func refuse(problems ...project.Problem) error { return &RefusedError{Problems: problems} }
+func newRefusedError(problems ...project.Problem) error { return &RefusedError{Problems: problems} }
 
-// counter counts what is written.
-type counter struct {
+// countingWriter counts written bytes.
+type countingWriter struct {
 	w io.Writer
 	n int64
 }
 
-func (c *counter) Write(p []byte) (int, error) {
+func (c *countingWriter) Write(p []byte) (int, error) {
 	n, err := c.w.Write(p)
 	c.n += int64(n)
 	return n, err
 }
 
-// interrupted ends with its context.
-type interrupted struct {
-	ctx context.Context //nolint:containedctx // it lives as long as one copy
+// contextReader is a reader that fails when its context ends.
+type contextReader struct {
+	ctx context.Context //nolint:containedctx // the reader is used for one copy
 	r   io.Reader
 }
 
-func (i *interrupted) Read(p []byte) (int, error) {
-	if i.ctx.Err() != nil {
-		return 0, context.Cause(i.ctx)
+func (cr *contextReader) Read(p []byte) (int, error) {
+	if cr.ctx.Err() != nil {
+		return 0, context.Cause(cr.ctx)
 	}
-	return i.r.Read(p)
+	return cr.r.Read(p)
 }

@@ -10,41 +10,41 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gatewright/gatewright/shared/lazy"
+	"github.com/gatewright/gatewright/shared/base/lazy"
 )
 
-// Metadata tell people where a project comes from.
+// Metadata describes for people from which commit a project was uploaded.
 type Metadata struct {
-	// Branch is that of the working copy, "" where HEAD is on none.
+	// Branch is the current branch of the working copy, "" if HEAD is detached.
 	Branch string `json:"branch"`
-	// RepositoryURL is the address of the branch's remote, without the names, passwords and tokens that may be in it; ""
-	// for one that is a path of this machine.
+	// RepositoryURL is the address of the branch's remote, without user names,
+	// passwords and tokens. It is "" if the remote is a path on this machine.
 	RepositoryURL string `json:"repoUrl,omitempty"`
-	// SHA is the commit, "" where there is none yet.
+	// SHA is the commit, "" in a repository without commits.
 	SHA string `json:"sha,omitempty"`
 }
 
-// encode is the metadata file, nil without a branch: there is no deployment of none.
+// encode returns the content of the metadata file. It returns nil without a branch, because a deployment always has a branch.
 func (m Metadata) encode() []byte {
 	if m.Branch == "" {
 		return nil
 	}
-	data, _ := json.Marshal(m) // texts always can
+	data, _ := json.Marshal(m) // text can always be encoded
 	return append(data, '\n')
 }
 
-// gitTime bounds what git may take: it reads three small files.
-const gitTime = 10 * time.Second
+// gitTimeout is the time limit for git, which reads three small files.
+const gitTimeout = 10 * time.Second
 
-// readMetadata asks git about a folder. Where git is not there, or knows no repository, nothing is told.
+// readMetadata runs git in a folder. Without git, or outside of a repository, the result is empty.
 func readMetadata(ctx context.Context, dir string) Metadata {
-	if top, ok := repositoryTop(dir); ok && !readable(filepath.Join(top, ".git")) {
+	if top, ok := repositoryTop(dir); ok && !isReadableRepository(filepath.Join(top, ".git")) {
 		return Metadata{}
 	}
-	ctx, cancel := context.WithTimeout(ctx, gitTime)
+	ctx, cancel := context.WithTimeout(ctx, gitTimeout)
 	defer cancel()
 	git := func(args ...string) string {
-		cmd := exec.CommandContext(ctx, "git", append([]string{"-C", dir}, args...)...) //nolint:gosec // the words are ours, the folder and names are single arguments
+		cmd := exec.CommandContext(ctx, "git", append([]string{"-C", dir}, args...)...) //nolint:gosec // G204: no shell runs
 		cmd.Env = gitEnv(os.Environ())
 		out, err := cmd.Output()
 		if err != nil {
@@ -56,22 +56,23 @@ func readMetadata(ctx context.Context, dir string) Metadata {
 		return Metadata{}
 	}
 	m := Metadata{
-		Branch: git("symbolic-ref", "--quiet", "--short", "HEAD"), // of a branch without a commit too
+		Branch: git("symbolic-ref", "--quiet", "--short", "HEAD"), // works for a branch without commits, too
 		SHA:    git("rev-parse", "--quiet", "--verify", "HEAD"),
 	}
 	remote := "origin"
 	if m.Branch != "" {
-		if its := git("config", "--get", "branch."+m.Branch+".remote"); its != "" {
-			remote = its
+		if branchRemote := git("config", "--get", "branch."+m.Branch+".remote"); branchRemote != "" {
+			remote = branchRemote
 		}
 	}
-	// `git remote get-url` would answer what url.insteadOf makes of it, which may have a token of this machine.
+	// `git remote get-url` would apply the user's url.insteadOf, which can add a token.
 	m.RepositoryURL = publicURL(git("config", "--get", "remote."+remote+".url"))
 	return m
 }
 
-// readable reports whether git reads a repository without waiting for anybody: a pipe in the place of one of its files has no end.
-func readable(repository string) bool {
+// isReadableRepository reports whether git can read a repository without blocking. If one of the repository's files
+// were a pipe, git would wait forever.
+func isReadableRepository(repository string) bool {
 	for _, name := range []string{"HEAD", "config", "packed-refs", "commondir"} {
 		info, err := os.Stat(filepath.Join(repository, name))
 		if err == nil && !info.Mode().IsRegular() {
@@ -81,7 +82,7 @@ func readable(repository string) bool {
 	return true
 }
 
-// gitEnv leaves out what has git look elsewhere than in the folder, as it is set within its hooks.
+// gitEnv returns env without the variables that make git use another repository. git sets these variables for hooks.
 func gitEnv(env []string) []string {
 	out := []string{"GIT_OPTIONAL_LOCKS=0", "GIT_TERMINAL_PROMPT=0"}
 	for _, e := range env {
@@ -92,11 +93,11 @@ func gitEnv(env []string) []string {
 	return out
 }
 
-// scpLike is git's short form of an ssh address: user@host:path.
+// scpLike matches git's short form of an ssh address: user@host:path.
 var scpLike = lazy.Regexp(`^(?:[^@/\s]+@)?([A-Za-z0-9][A-Za-z0-9.-]+):([^\s\\]+)$`)
 
-// publicURL is a remote's address as it may be told: host and path. A user, a password, a query and a fragment may each
-// be, or hold, a token.
+// publicURL returns the parts of a remote's address that can be published: host and path. It omits user, password,
+// query and fragment, which can contain a token.
 func publicURL(remote string) string {
 	if u, err := url.Parse(remote); err == nil && u.Host != "" {
 		switch u.Scheme {
@@ -105,24 +106,25 @@ func publicURL(remote string) string {
 		}
 		return ""
 	}
-	if m := scpLike().FindStringSubmatch(remote); m != nil && !strings.Contains(remote, "://") && !strings.Contains(remote, "::") && !strings.Contains(m[2], "@") {
+	if m := scpLike().FindStringSubmatch(remote); m != nil && !strings.Contains(remote, "://") &&
+		!strings.Contains(remote, "::") && !strings.Contains(m[2], "@") {
 		return (&url.URL{Scheme: "ssh", Host: m[1], Path: "/" + strings.TrimPrefix(m[2], "/")}).String()
 	}
 	return ""
 }
 
-// InRepository is the way from the top of the project's repository to its folder, with slashes; "" where these are one,
-// or there is no repository.
+// InRepository returns the path of the project's folder within its repository, with slashes. It returns "" if the
+// project is at the top of the repository, or has no repository.
 func (p *Project) InRepository() string {
 	top, ok := repositoryTop(p.realDir)
-	way, err := filepath.Rel(top, p.realDir)
-	if !ok || err != nil || way == "." {
+	rel, err := filepath.Rel(top, p.realDir)
+	if !ok || err != nil || rel == "." {
 		return ""
 	}
-	return filepath.ToSlash(way)
+	return filepath.ToSlash(rel)
 }
 
-// repositoryTop is the folder that is a repository's working copy, or a submodule's, and that dir is in.
+// repositoryTop returns the top folder of the git working copy or submodule that contains dir.
 func repositoryTop(dir string) (top string, ok bool) {
 	for {
 		if _, err := os.Lstat(filepath.Join(dir, ".git")); err == nil {

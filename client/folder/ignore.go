@@ -13,16 +13,18 @@ import (
 	"github.com/git-pkgs/gitignore"
 )
 
-// Ignore files are read as git reads them, by the library whose patterns are most like git's own: of 28,024 paths in
-// random trees under random patterns, go-git's answers 1,100 unlike `git check-ignore`, and git-pkgs' 115: it takes
-// every pattern to match all that is below what it matches, so that "!vendor" brings back what another line ignores in
-// vendor, and "build/**" to match build itself, so that "!build/keep" brings nothing back. A pattern is given to it so
-// that it matches one path and no path below (exact), and then all answers are git's.
+// Ignore files have the same effect as in git. The library git-pkgs matches them, because its results are closest to
+// those of git. For 28,024 paths in random trees with random patterns, go-git differs from `git check-ignore` for 1,100
+// paths, and git-pkgs for 115. In git-pkgs, every pattern also matches all paths below a match, so that "!vendor"
+// restores files in vendor that another line ignores. Also, "build/**" matches build itself, so that "!build/keep"
+// restores nothing. anchorPattern converts each pattern so that it matches single paths, without the paths below them.
+// With these patterns, all results equal those of git.
 //
-// Asking git itself would need git on every machine, and answer by the settings of who asks: core.excludesFile and
-// .git/info/exclude are not read here, and whether a file is tracked does not count. Three things are unlike git: a class of
-// characters with a "/" in it ("[a/b]") matches nothing; so does a range that ends before it begins ("[b-a]"), which git has match its beginning;
-// and "**" behind other characters ("a**/b") is a star, as git's documentation has it, where git has it match folders.
+// Running git itself would require git on every machine, and would depend on the user's settings. core.excludesFile and
+// .git/info/exclude are not read, and tracked files are also ignored. Three patterns have another effect than in git. A
+// character class with "/" ("[a/b]") matches nothing. A range that ends before it begins ("[b-a]") matches nothing, but
+// in git its first character. "**" after other characters ("a**/b") has the effect of a single star, as git's
+// documentation says, but in git it also matches folders.
 const (
 	ownIgnoreFile = ".gatewrightignore"
 	gitIgnoreFile = ".gitignore"
@@ -31,65 +33,69 @@ const (
 	maxIgnoreLine  = 4 << 10
 )
 
-// end is what a path has behind it while it is matched, and no path has within: its last segment tells whether it is a
-// folder.
-const end = "\x00"
+// endMark is appended to each path before it is matched. No path contains it. The last segment before endMark says
+// whether the path is a folder.
+const endMark = "\x00"
 
-// rules are an ignore file's.
+// rules are the rules of an ignore file.
 type rules struct {
-	// base is the folder that its patterns are relative to: from the project's folder if that is above, else below.
+	// base is the path of the folder to which the patterns are relative. base itself is relative to the project's
+	// folder, unless projectPath is set.
 	base string
-	// above is the way from base to the project's folder, "" for rules of the project itself.
-	above string
-	// shown is what messages call the file.
-	shown   string
-	matcher *gitignore.Matcher
+	// projectPath is the path from base to the project's folder, if base is above the project's folder. Otherwise it is "".
+	projectPath string
+	// displayName is the name of the file in messages.
+	displayName string
+	matcher     *gitignore.Matcher
 }
 
-func parseRules(base, above, shown string, text []byte) (rules, error) {
-	r := rules{base: base, above: above, shown: shown, matcher: gitignore.New("")}
+func parseRules(base, projectPath, displayName string, text []byte) (rules, error) {
+	r := rules{base: base, projectPath: projectPath, displayName: displayName, matcher: gitignore.New("")}
 	lines := bytes.Split(bytes.TrimPrefix(text, []byte("\xef\xbb\xbf")), []byte("\n"))
 	for i, line := range lines {
 		if len(line) > maxIgnoreLine {
-			return rules{}, fmt.Errorf("line %d of %s has more than %d bytes, which no pattern needs: shorten it", i+1, shown, maxIgnoreLine)
+			return rules{}, fmt.Errorf("line %d of %s has more than %d bytes, which no pattern needs: shorten it", i+1,
+				displayName, maxIgnoreLine)
 		}
-		lines[i] = []byte(exact(string(line)))
+		lines[i] = []byte(anchorPattern(string(line)))
 	}
 	r.matcher.AddPatterns(bytes.Join(lines, []byte("\n")), "")
 	return r, nil
 }
 
-// exact is a line of an ignore file as the library gets it, "" for one without a pattern: every pattern is one from the
-// file's folder on, and leads to the end of a path.
-func exact(line string) string {
+// anchorPattern converts a line of an ignore file to a pattern for the library. It returns "" for a line without a
+// pattern. The result is relative to the file's folder and matches whole paths only.
+func anchorPattern(line string) string {
 	line = trimSpaces(strings.TrimSuffix(line, "\r"))
 	if strings.HasPrefix(line, "#") {
 		return ""
 	}
 	pattern, negated := strings.CutPrefix(line, "!")
 	pattern, foldersOnly := strings.CutSuffix(pattern, "/")
-	if pattern == "" || endsEscaped(pattern) || strings.HasPrefix(pattern, `\/`) { // no path begins with a slash
+	// "\/" never matches: no path begins with a slash
+	if pattern == "" || endsEscaped(pattern) || strings.HasPrefix(pattern, `\/`) {
 		return ""
 	}
-	pattern = stars(slashes(pattern))
+	pattern = collapseStars(unescapeSlashes(pattern))
 	if !strings.Contains(pattern, "/") {
 		pattern = "**/" + pattern
 	}
 	if strings.HasSuffix(pattern, "/**") && pattern != "**/**" {
-		pattern += "/*" // all that is in the folder, and not the folder
+		pattern += "/*" // match the folder's content, but not the folder itself
 	}
 	out := "/" + strings.TrimPrefix(pattern, "/") + "/"
 	if negated {
 		out = "!" + out
 	}
 	if foldersOnly {
-		return out + "d" + end
+		return out + "d" + endMark
 	}
-	return out + "[df]" + end
+	return out + "[df]" + endMark
 }
 
-// stars has a segment of more than two stars be "**", as which git takes it, and the library as one star.
-func stars(pattern string) string {
+// collapseStars replaces segments of more than two stars with "**". Both are equivalent in git, but in the library,
+// more than two stars are equivalent to one.
+func collapseStars(pattern string) string {
 	segments := strings.Split(pattern, "/")
 	for i, segment := range segments {
 		if len(segment) > len("**") && strings.Trim(segment, "*") == "" {
@@ -99,9 +105,9 @@ func stars(pattern string) string {
 	return strings.Join(segments, "/")
 }
 
-// slashes takes the backslashes off escaped slashes, which git takes for slashes, and the library for a part of what is before them. In
-// front of one "**" is a folder at least.
-func slashes(pattern string) string {
+// unescapeSlashes removes the backslash before an escaped slash. In git, an escaped slash is a slash, but in the
+// library it is a part of the previous segment. After "**", an escaped slash requires at least one folder.
+func unescapeSlashes(pattern string) string {
 	out := ""
 	for i := 0; i < len(pattern); i++ {
 		switch {
@@ -120,7 +126,7 @@ func slashes(pattern string) string {
 	return out
 }
 
-// trimSpaces takes spaces off the end of a line, but for one that is escaped.
+// trimSpaces removes spaces at the end of a line, but not an escaped one.
 func trimSpaces(line string) string {
 	for strings.HasSuffix(line, " ") && !endsEscaped(strings.TrimSuffix(line, " ")) {
 		line = strings.TrimSuffix(line, " ")
@@ -128,15 +134,15 @@ func trimSpaces(line string) string {
 	return line
 }
 
-// endsEscaped reports whether what follows text is escaped by its last character.
+// endsEscaped reports whether the last character of text escapes the next character.
 func endsEscaped(text string) bool {
 	return (len(text)-len(strings.TrimRight(text, `\`)))%2 == 1
 }
 
-// verdict is what an ignore file says of a path, by its last line that matches.
-func (r rules) verdict(name string, folder bool) (ignored, told bool, why string) {
-	if r.above != "" {
-		name = r.above + "/" + name
+// match returns the decision of an ignore file about a path. The last line that matches the path decides.
+func (r rules) match(name string, folder bool) (ignored, matched bool, reason string) {
+	if r.projectPath != "" {
+		name = r.projectPath + "/" + name
 	} else if r.base != "" {
 		name = strings.TrimPrefix(name, r.base+"/")
 	}
@@ -144,30 +150,30 @@ func (r rules) verdict(name string, folder bool) (ignored, told bool, why string
 	if folder {
 		kind = "d"
 	}
-	m := r.matcher.MatchDetail(name + "/" + kind + end)
-	return m.Ignored, m.Matched, fmt.Sprintf("%s:%d", r.shown, m.Line)
+	m := r.matcher.MatchDetail(name + "/" + kind + endMark)
+	return m.Ignored, m.Matched, fmt.Sprintf("%s:%d", r.displayName, m.Line)
 }
 
-// ignored reports whether the ignore files leave a path out, and which line does.
-func (w *walk) ignored(name string, folder bool) (why string, ignored bool) {
+// ignored reports whether the ignore files exclude a path. reason is the line that decides.
+func (w *walk) ignored(name string, folder bool) (reason string, ignored bool) {
 	for i := len(w.rules) - 1; i >= 0; i-- {
-		if ignored, told, why := w.rules[i].verdict(name, folder); told {
-			return why, ignored
+		if ignored, matched, reason := w.rules[i].match(name, folder); matched {
+			return reason, ignored
 		}
 	}
 	return "", false
 }
 
-// readRules reads what holds for all of the project, and says by what name further ignore files are called: the
-// project's own ones where it has one, else git's, those of the folders above it in its repository included. Without
-// either, node_modules is left out.
+// readRules reads the rules for the whole project, and sets the name of further ignore files. If the project has a
+// .gatewrightignore, only files with this name are read. Otherwise the .gitignore files are read, including those in
+// parent folders up to the top of the repository. Without any ignore file, node_modules is excluded.
 func (w *walk) readRules() error {
 	w.ignoreFile = gitIgnoreFile
 	if _, err := w.root.Stat(ownIgnoreFile); err == nil {
 		w.ignoreFile = ownIgnoreFile
 		return nil
 	}
-	if err := w.readRulesAbove(); err != nil {
+	if err := w.readParentRules(); err != nil {
 		return err
 	}
 	if _, err := w.root.Lstat(gitIgnoreFile); err == nil || len(w.rules) > 0 {
@@ -178,33 +184,33 @@ func (w *walk) readRules() error {
 	return err
 }
 
-// readRulesAbove reads the .gitignore files between a repository's top and the project's folder.
-func (w *walk) readRulesAbove() error {
-	var above []string // from the nearest
+// readParentRules reads the .gitignore files in the folders from the repository's top down to the project's folder.
+func (w *walk) readParentRules() error {
+	var parents []string // nearest first
 	top, ok := repositoryTop(w.dir)
 	for dir := w.dir; ok && dir != top; {
 		dir = filepath.Dir(dir)
-		above = append(above, dir)
+		parents = append(parents, dir)
 	}
-	for i := len(above) - 1; i >= 0; i-- {
-		file := filepath.Join(above[i], gitIgnoreFile)
+	for i := len(parents) - 1; i >= 0; i-- {
+		file := filepath.Join(parents[i], gitIgnoreFile)
 		info, err := os.Lstat(file)
 		if err != nil || !info.Mode().IsRegular() {
 			continue
 		}
-		way, err := filepath.Rel(above[i], w.dir)
+		rel, err := filepath.Rel(parents[i], w.dir)
 		if err != nil {
 			continue
 		}
-		shown := strings.Repeat("../", i+1) + gitIgnoreFile
+		displayName := strings.Repeat("../", i+1) + gitIgnoreFile
 		if info.Size() > maxIgnoreBytes {
-			return fmt.Errorf("%s has more than %d bytes: shorten it", shown, maxIgnoreBytes)
+			return fmt.Errorf("%s has more than %d bytes: shorten it", displayName, maxIgnoreBytes)
 		}
-		text, err := os.ReadFile(file) //nolint:gosec // an ignore file of the project's repository
+		text, err := os.ReadFile(file) //nolint:gosec // G304: an ignore file of the project's repository
 		if err != nil {
-			return fmt.Errorf("read %s: %w", shown, reason(err))
+			return fmt.Errorf("read %s: %w", displayName, withoutPath(err))
 		}
-		r, err := parseRules("", filepath.ToSlash(way), shown, text)
+		r, err := parseRules("", filepath.ToSlash(rel), displayName, text)
 		if err != nil {
 			return err
 		}
@@ -213,10 +219,10 @@ func (w *walk) readRulesAbove() error {
 	return nil
 }
 
-// readRulesOf reads a folder's ignore file, and reports whether it has one.
-func (w *walk) readRulesOf(folder string) (bool, error) {
+// readFolderRules reads the ignore file of a folder, and reports whether the folder has one.
+func (w *walk) readFolderRules(folder string) (bool, error) {
 	name := path.Join(folder, w.ignoreFile)
-	// git reads no .gitignore through a link.
+	// git reads no .gitignore that is a symbolic link.
 	info, err := w.root.Lstat(name)
 	if err == nil && w.ignoreFile == ownIgnoreFile {
 		info, err = w.root.Stat(name)
@@ -225,7 +231,7 @@ func (w *walk) readRulesOf(folder string) (bool, error) {
 	case errors.Is(err, fs.ErrNotExist):
 		return false, nil
 	case err != nil:
-		return false, fmt.Errorf("read %s: %w", name, reason(err))
+		return false, fmt.Errorf("read %s: %w", name, withoutPath(err))
 	case !info.Mode().IsRegular():
 		return false, nil
 	case info.Size() > maxIgnoreBytes:
@@ -233,7 +239,7 @@ func (w *walk) readRulesOf(folder string) (bool, error) {
 	}
 	text, err := w.root.ReadFile(name)
 	if err != nil {
-		return false, fmt.Errorf("read %s: %w", name, reason(err))
+		return false, fmt.Errorf("read %s: %w", name, withoutPath(err))
 	}
 	r, err := parseRules(folder, "", name, text)
 	if err != nil {

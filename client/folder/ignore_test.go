@@ -17,35 +17,44 @@ import (
 )
 
 var (
-	names = []string{"a", "b", "ab", "a.js", "b.log", "a b", "é", "[a]", "#x", "!y", "-", "*", "a ", "]", "A", "foo", ".x", "node_modules"}
-	parts = []string{
-		"a", "b", "ab", "*", "**", "?", "[ab]", "[!a]", "[^a]", "[[:alpha:]]", "[a-c]*", "*.js", "*.log", "a b", "é", `\[a\]`, `\#x`, `\!y`, "foo", "a*", "**a", "a**b", "A", ".*", "[]-]",
-		`a\`, `\a`, "é*", "node_modules", `[\]a]`, `*\ `, "{a,b}", "[a-", "***", "****", "[]a]", "[!]]", "[!a-z]", "[[:foo:]]", "[\\\\]", "[é]", "??", "[!!]", "[--0]", "[a-\\z]",
+	names = []string{
+		"a", "b", "ab", "a.js", "b.log", "a b", "é", "[a]", "#x", "!y", "-", "*", "a ", "]", "A",
+		"foo", ".x", "node_modules",
+	}
+	patternParts = []string{
+		"a", "b", "ab", "*", "**", "?", "[ab]", "[!a]", "[^a]", "[[:alpha:]]", "[a-c]*", "*.js", "*.log", "a b", "é",
+		`\[a\]`, `\#x`, `\!y`, "foo", "a*", "**a", "a**b", "A", ".*", "[]-]",
+		`a\`, `\a`, "é*", "node_modules", `[\]a]`, `*\ `, "{a,b}", "[a-", "***", "****", "[]a]", "[!]]", "[!a-z]",
+		"[[:foo:]]", "[\\\\]", "[é]", "??", "[!!]", "[--0]", "[a-\\z]",
 	}
 )
 
-// pattern is a line of an ignore file. A class of characters with a slash in it, which is unlike git,
-// comes of no opening that is left open before a slash; "**" stands in front of other characters alone.
+// pattern returns a random line of an ignore file. It avoids the known differences from git: a character class with a
+// slash, and "**" after other characters.
 func pattern(r *rapid.T) string {
-	line := strings.Join(rapid.SliceOfN(rapid.SampledFrom(parts), 1, 3).Draw(r, "parts"), "/")
+	line := strings.Join(rapid.SliceOfN(rapid.SampledFrom(patternParts), 1, 3).Draw(r, "parts"), "/")
 	if strings.Contains(line, "[a-/") {
 		line = strings.ReplaceAll(line, "[a-/", "a/")
 	}
-	return rapid.SampledFrom([]string{"", "", "/", "!", "!", "!/", "#", " ", "!!"}).Draw(r, "before") + line + rapid.SampledFrom([]string{"", "", "", "/", "  ", "\t", "\r", "/ ", `\ `, ` \  `, "\r\r", "/\r", "/***", "//", `\\`}).Draw(r, "after")
+	return rapid.SampledFrom([]string{"", "", "/", "!", "!", "!/", "#", " ", "!!"}).Draw(r,
+		"before") + line + rapid.SampledFrom([]string{
+		"", "", "", "/", "  ", "\t", "\r", "/ ", `\ `, ` \  `, "\r\r", "/\r",
+		"/***", "//", `\\`,
+	}).Draw(r, "after")
 }
 
-// tree are files and folders by their paths, true for folders.
+// tree returns random paths. The value is true for a folder.
 func tree(r *rapid.T) map[string]bool {
 	out := map[string]bool{}
 	for _, segments := range rapid.SliceOfN(rapid.SliceOfN(rapid.SampledFrom(names), 1, 4), 1, 12).Draw(r, "paths") {
 		file := path.Join(segments...)
-		if _, is := out[file]; is {
+		if _, exists := out[file]; exists {
 			continue
 		}
 		isBelowFile := false
 		for dir := path.Dir(file); dir != "."; dir = path.Dir(dir) {
-			folder, is := out[dir]
-			isBelowFile = isBelowFile || is && !folder
+			folder, exists := out[dir]
+			isBelowFile = isBelowFile || exists && !folder
 		}
 		if isBelowFile {
 			continue
@@ -58,9 +67,9 @@ func tree(r *rapid.T) map[string]bool {
 	return out
 }
 
-// TestIgnoreFilesAreReadAsGitReadsThem: in random trees, with ignore files in the project's folder, in folders above
-// and below it, what is packed is what `git check-ignore` does not tell.
-func TestIgnoreFilesAreReadAsGitReadsThem(t *testing.T) {
+// TestIgnoreFilesMatchGit compares the packed files with the result of `git check-ignore`, for random trees with ignore
+// files in the project's folder, above it and below it.
+func TestIgnoreFilesMatchGit(t *testing.T) {
 	if _, err := exec.LookPath("git"); err != nil {
 		t.Skip("there is no git to compare with")
 	}
@@ -69,10 +78,10 @@ func TestIgnoreFilesAreReadAsGitReadsThem(t *testing.T) {
 	n := 0
 	rapid.Check(t, func(r *rapid.T) {
 		n++
-		above := filepath.Join(top, fmt.Sprintf("a%d", n))
-		dir := filepath.Join(above, "shop")
+		parent := filepath.Join(top, fmt.Sprintf("a%d", n))
+		dir := filepath.Join(parent, "shop")
 		must(t, os.MkdirAll(dir, 0o755))
-		defer func() { must(t, os.RemoveAll(above)) }()
+		defer func() { must(t, os.RemoveAll(parent)) }()
 		paths := tree(r)
 		ignoreFiles := map[string]string{filepath.Join("..", gitIgnoreFile): "", gitIgnoreFile: ""}
 		for p, folder := range paths {
@@ -97,48 +106,54 @@ func TestIgnoreFilesAreReadAsGitReadsThem(t *testing.T) {
 			ignoreFiles[filepath.Join(folder, gitIgnoreFile)] = text
 			must(t, os.WriteFile(filepath.Join(dir, folder, gitIgnoreFile), []byte(text), 0o600))
 		}
-		if len(notIgnored(t, above, map[string]bool{"shop": false})) == 0 {
-			return // who names a folder means it
+		if len(notIgnored(t, parent, map[string]bool{"shop": false})) == 0 {
+			return // the project's folder itself is never ignored
 		}
 		want := slices.Sorted(maps.Keys(notIgnored(t, dir, paths)))
-		files, _ := packed(t, open(t, dir))
+		files, _ := archiveContents(t, open(t, dir))
 		maps.DeleteFunc(files, func(p, _ string) bool { return path.Base(p) == gitIgnoreFile || p == metadataFile })
-		if !slices.Equal(keys(files), want) {
-			r.Fatalf("packed %q, and git ignores all but %q of %v with %q", keys(files), want, paths, ignoreFiles)
+		if !slices.Equal(sortedKeys(files), want) {
+			r.Fatalf("files of the archive = %q, want %q as by git, of %v with %q", sortedKeys(files), want, paths, ignoreFiles)
 		}
 	})
 }
 
-// notIgnored are the files that git does not ignore.
+// notIgnored returns the files that git does not ignore.
 func notIgnored(t testing.TB, dir string, paths map[string]bool) map[string]bool {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), "git", "-C", dir, "-c", "core.excludesFile=", "check-ignore", "--no-index", "--stdin", "-z")
+	cmd := exec.CommandContext(t.Context(), "git", "-C", dir, "-c", "core.excludesFile=", "check-ignore", "--no-index",
+		"--stdin", "-z")
 	cmd.Stdin = strings.NewReader(strings.Join(slices.Sorted(maps.Keys(paths)), "\x00"))
 	out, err := cmd.Output()
-	if e, ok := errors.AsType[*exec.ExitError](err); err != nil && (!ok || e.ExitCode() != 1) { // 1: none is ignored
+	// exit code 1: no path is ignored
+	if e, ok := errors.AsType[*exec.ExitError](err); err != nil && (!ok || e.ExitCode() != 1) {
 		t.Fatal(err)
 	}
-	rest := maps.Clone(paths)
+	remaining := maps.Clone(paths)
 	for name := range bytes.SplitSeq(out, []byte{0}) {
-		delete(rest, string(name))
+		delete(remaining, string(name))
 	}
-	maps.DeleteFunc(rest, func(_ string, folder bool) bool { return folder })
-	return rest
+	maps.DeleteFunc(remaining, func(_ string, folder bool) bool { return folder })
+	return remaining
 }
 
 func git(t testing.TB, dir string, args ...string) string {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), "git", append([]string{"-C", dir, "-c", "user.name=t", "-c", "user.email=t@example.com", "-c", "init.defaultBranch=main", "-c", "protocol.file.allow=always"}, args...)...)
+	cmd := exec.CommandContext(t.Context(), "git",
+		append([]string{
+			"-C", dir, "-c", "user.name=t", "-c", "user.email=t@example.com", "-c", "init.defaultBranch=main",
+			"-c", "protocol.file.allow=always",
+		}, args...)...)
 	cmd.Env = append(gitEnv(os.Environ()), "GIT_CONFIG_GLOBAL="+os.DevNull, "GIT_CONFIG_NOSYSTEM=1")
 	out, err := cmd.CombinedOutput()
 	if err != nil {
-		t.Fatalf("git %q: %v\n%s", args, err, out)
+		t.Fatalf("git %q: error = %v, want none\n%s", args, err, out)
 	}
 	return strings.TrimSpace(string(out))
 }
 
-// TestNobodyWaitsForARepositoryThatHasPipes: git would, until it is ended.
-func TestNobodyWaitsForARepositoryThatHasPipes(t *testing.T) {
+// TestRepositoryWithPipesDoesNotBlock checks that git is not run in a repository whose files are pipes: git would block.
+func TestRepositoryWithPipesDoesNotBlock(t *testing.T) {
 	if _, err := exec.LookPath("git"); err != nil {
 		t.Skip("there is no git")
 	}
@@ -147,27 +162,27 @@ func TestNobodyWaitsForARepositoryThatHasPipes(t *testing.T) {
 		git(t, dir, "init", "-q")
 		git(t, dir, "remote", "add", "origin", "https://git.example.com/team/shop.git")
 		if open(t, dir).Metadata.Branch == "" {
-			t.Fatal("nothing is read of a repository")
+			t.Fatal("Metadata of a repository has no branch, want one")
 		}
 		_ = os.Remove(filepath.Join(dir, ".git", name))
 		if err := mkfifo(filepath.Join(dir, ".git", name)); err != nil {
 			t.Skipf("no pipes here: %v", err)
 		}
-		if readable(filepath.Join(dir, ".git")) || open(t, dir).Metadata != (Metadata{}) {
-			t.Errorf("git is asked about a repository whose %s is a pipe", name)
+		if isReadableRepository(filepath.Join(dir, ".git")) || open(t, dir).Metadata != (Metadata{}) {
+			t.Errorf("Open() of a repository whose %s is a pipe has metadata, want none", name)
 		}
 	}
 }
 
-func TestMetadataAreThoseOfTheWorkingCopy(t *testing.T) {
+func TestMetadataDescribesWorkingCopy(t *testing.T) {
 	if _, err := exec.LookPath("git"); err != nil {
 		t.Skip("there is no git")
 	}
 	dir := t.TempDir()
-	want := func(where string, want Metadata) {
+	want := func(folder string, want Metadata) {
 		t.Helper()
-		if got := open(t, where).Metadata; got != want {
-			t.Errorf("%s: %+v, want %+v", where, got, want)
+		if got := open(t, folder).Metadata; got != want {
+			t.Errorf("%s: %+v, want %+v", folder, got, want)
 		}
 	}
 	want(dir, Metadata{})
@@ -177,7 +192,8 @@ func TestMetadataAreThoseOfTheWorkingCopy(t *testing.T) {
 	shop := filepath.Join(dir, "shop")
 	const url = "https://git.example.com/team/shop.git"
 	want(shop, Metadata{Branch: "main", RepositoryURL: url})
-	git(t, dir, "config", "url.https://token-of-this-machine@mirror.example.com/.insteadOf", "https://user:gho_token@git.example.com/")
+	git(t, dir, "config", "url.https://token-of-this-machine@mirror.example.com/.insteadOf",
+		"https://user:gho_token@git.example.com/")
 	want(shop, Metadata{Branch: "main", RepositoryURL: url})
 	git(t, dir, "add", ".")
 	git(t, dir, "commit", "-qm", "one")
@@ -187,9 +203,9 @@ func TestMetadataAreThoseOfTheWorkingCopy(t *testing.T) {
 	git(t, dir, "remote", "add", "fork", "git@git.example.com:me/shop.git")
 	git(t, dir, "config", "branch.feature/x.remote", "fork")
 	want(shop, Metadata{"feature/x", "ssh://git.example.com/me/shop.git", sha})
-	tree := filepath.Join(t.TempDir(), "tree")
-	git(t, dir, "worktree", "add", "-q", "-b", "other", tree)
-	want(filepath.Join(tree, "shop"), Metadata{"other", url, sha})
+	worktree := filepath.Join(t.TempDir(), "tree")
+	git(t, dir, "worktree", "add", "-q", "-b", "other", worktree)
+	want(filepath.Join(worktree, "shop"), Metadata{"other", url, sha})
 	outer := t.TempDir()
 	git(t, outer, "init", "-q")
 	git(t, outer, "submodule", "--quiet", "add", "-b", "main", dir, "api")
@@ -202,7 +218,7 @@ func TestMetadataAreThoseOfTheWorkingCopy(t *testing.T) {
 	want(shop, Metadata{})
 }
 
-func TestAddressesOfRemotesLoseWhatIsSecret(t *testing.T) {
+func TestRemoteURLContainsNoSecret(t *testing.T) {
 	for remote, want := range map[string]string{
 		"https://git.example.com/shop":                    "https://git.example.com/shop",
 		"https://gho_token@git.example.com:8443/shop.git": "https://git.example.com:8443/shop.git",
@@ -229,14 +245,15 @@ func TestAddressesOfRemotesLoseWhatIsSecret(t *testing.T) {
 	}
 }
 
-func TestAnIgnoreFileAboveTheProjectIsBounded(t *testing.T) {
+func TestParentIgnoreFileSizeIsLimited(t *testing.T) {
 	dir := t.TempDir()
 	for _, folder := range []string{".git", "project"} {
 		if err := os.Mkdir(filepath.Join(dir, folder), 0o700); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := os.WriteFile(filepath.Join(dir, gitIgnoreFile), bytes.Repeat([]byte("\n"), maxIgnoreBytes+1), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, gitIgnoreFile), bytes.Repeat([]byte("\n"), maxIgnoreBytes+1),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	p, err := Open(t.Context(), filepath.Join(dir, "project"))
@@ -244,13 +261,15 @@ func TestAnIgnoreFileAboveTheProjectIsBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, _, err = p.Files(t.Context())
-	if refused, ok := errors.AsType[*RefusedError](err); !ok || !strings.Contains(refused.Error(), "../.gitignore has more than") {
-		t.Errorf("it answers %v", err)
+	if refused, ok := errors.AsType[*RefusedError](err); !ok ||
+		!strings.Contains(refused.Error(), "../.gitignore has more than") {
+		t.Errorf("Files() error = %v, want a *RefusedError for the size of ../.gitignore", err)
 	}
 }
 
-// TestEscapedSlashesAreSlashes: git takes them for such, but for "**" in front of one, which is a folder at least; more stars than two are two.
-func TestEscapedSlashesAreSlashes(t *testing.T) {
+// TestEscapedSlashMatchesSlash checks that escaped slashes have the same effect as in git. After "**", an escaped slash
+// requires at least one folder. More than two stars are equivalent to two.
+func TestEscapedSlashMatchesSlash(t *testing.T) {
 	if _, err := exec.LookPath("git"); err != nil {
 		t.Skip("there is no git to compare with")
 	}
@@ -272,31 +291,42 @@ func TestEscapedSlashesAreSlashes(t *testing.T) {
 	}
 	delete(paths, "x/a")
 	paths["x/a"] = true
-	for _, line := range []string{`a\/b`, `a\/[^a]`, `\/a`, `/\/a`, `**\/b`, `/**\/b`, `a\/**`, `a/**\/b`, `*\/b`, `a\/`, `a\\/b`, `***/b`, `a/***/b`, `a/****`, `x\/a\/b`, `\**\/b`} {
+	for _, line := range []string{
+		`a\/b`, `a\/[^a]`, `\/a`, `/\/a`, `**\/b`, `/**\/b`, `a\/**`, `a/**\/b`, `*\/b`, `a\/`,
+		`a\\/b`, `***/b`, `a/***/b`, `a/****`, `x\/a\/b`, `\**\/b`,
+	} {
 		must(t, os.WriteFile(filepath.Join(dir, gitIgnoreFile), []byte("/"+gitIgnoreFile+"\n"+line), 0o600))
 		want := slices.Sorted(maps.Keys(notIgnored(t, dir, paths)))
-		files, _ := packed(t, open(t, dir))
+		files, _ := archiveContents(t, open(t, dir))
 		delete(files, metadataFile)
-		if !slices.Equal(keys(files), want) {
-			t.Errorf("%s packs %q, and git ignores all but %q", line, keys(files), want)
+		if !slices.Equal(sortedKeys(files), want) {
+			t.Errorf("files of the archive with the line %s = %q, want %q as by git", line, sortedKeys(files), want)
 		}
 	}
 }
 
-// TestIgnoreFileIsReadAsItsAuthorWroteIt: what an editor puts in front of its first line is no part of that; none is read through a link, as git reads none, and
-// one that is too large is refused and not left aside.
-func TestIgnoreFileIsReadAsItsAuthorWroteIt(t *testing.T) {
+// TestIgnoreFileEncodings checks that a byte order mark is not part of the first line. An ignore file that is a link
+// must not be read, as in git. An ignore file that is too large must be an error.
+func TestIgnoreFileEncodings(t *testing.T) {
 	t.Parallel()
-	files, _ := packed(t, made(t, map[string]string{routes: "{}", gitIgnoreFile: "\xef\xbb\xbfsecret.txt\n", "secret.txt": "x"}))
-	if _, is := files["secret.txt"]; is {
-		t.Error("a mark of the encoding has the first line ignore nothing")
+	files, _ := archiveContents(t, newProject(t, map[string]string{
+		routes: "{}", gitIgnoreFile: "\xef\xbb\xbfsecret.txt\n",
+		"secret.txt": "x",
+	}))
+	if _, exists := files["secret.txt"]; exists {
+		t.Error("a .gitignore with a byte order mark does not exclude secret.txt, want it excluded")
 	}
-	files, _ = packed(t, made(t, map[string]string{routes: "{}", "rules": "*.txt\n", "docs/" + gitIgnoreFile: "-> ../rules", "docs/a.txt": "x"}))
-	if _, is := files["docs/a.txt"]; !is {
-		t.Error("a .gitignore that is a link is read")
+	files, _ = archiveContents(t,
+		newProject(t, map[string]string{
+			routes: "{}", "rules": "*.txt\n", "docs/" + gitIgnoreFile: "-> ../rules",
+			"docs/a.txt": "x",
+		}))
+	if _, exists := files["docs/a.txt"]; !exists {
+		t.Error("a .gitignore that is a link excludes docs/a.txt, want the link ignored")
 	}
-	problems := refused(t, made(t, map[string]string{routes: "{}", "docs/" + gitIgnoreFile: strings.Repeat("\n", maxIgnoreBytes+1)}))
+	problems := refusalProblems(t,
+		newProject(t, map[string]string{routes: "{}", "docs/" + gitIgnoreFile: strings.Repeat("\n", maxIgnoreBytes+1)}))
 	if len(problems) != 1 || !strings.Contains(problems[0], "has more than") {
-		t.Errorf("one that is too large is refused for %q", problems)
+		t.Errorf("Files() with a .gitignore that is too large: problems %q, want one about its size", problems)
 	}
 }

@@ -7,19 +7,22 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/gatewright/gatewright/shared/lazy"
+	"github.com/gatewright/gatewright/shared/base/lazy"
 )
 
-// lockFiles are those in which a package manager writes where each package came from.
-var lockFiles = []string{"package-lock.json", "npm-shrinkwrap.json", "yarn.lock", "pnpm-lock.yaml", "bun.lock", "bun.lockb", "deno.lock"}
+// lockFiles are the files that package managers write with the address of each package.
+var lockFiles = []string{
+	"package-lock.json", "npm-shrinkwrap.json", "yarn.lock", "pnpm-lock.yaml", "bun.lock",
+	"bun.lockb", "deno.lock",
+}
 
 func isLockFile(base string) bool { return slices.Contains(lockFiles, base) }
 
-// address finds the host of each URL, whoever is named before it.
-var address = lazy.Regexp(`https?://(?:[^\s"'/@<>]*@)?(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)`)
+// urlPattern matches the beginning of URLs and captures their hosts. It skips a user name and password.
+var urlPattern = lazy.Regexp(`https?://(?:[^\s"'/@<>]*@)?(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)`)
 
-// privateRegistry is the first host of a lock file that only this machine or its network reaches, "" if there is none:
-// whoever builds elsewhere by such a file gets nothing, or other packages.
+// privateRegistry returns the first host in a lock file that only this machine or its network can reach, "" for none. A
+// build elsewhere would fail with this lock file, or get other packages.
 func (w *walk) privateRegistry(name string) (host string, err error) {
 	f, err := w.root.Open(name)
 	if err != nil {
@@ -29,8 +32,8 @@ func (w *walk) privateRegistry(name string) (host string, err error) {
 	return privateHost(f)
 }
 
-// longestAddress is what is kept of a part for the next one, in which an address may end.
-const longestAddress = 512
+// maxURLLength is the number of bytes that are kept from one read to the next, because a URL can continue in the next read.
+const maxURLLength = 512
 
 func privateHost(r io.Reader) (string, error) {
 	buf := make([]byte, 0, 64<<10)
@@ -41,21 +44,21 @@ func privateHost(r io.Reader) (string, error) {
 		if err != nil && !atEnd {
 			return "", err
 		}
-		for _, at := range address().FindAllSubmatchIndex(buf, -1) {
-			if host := string(buf[at[2]:at[3]]); (at[1] < len(buf) || atEnd) && isPrivate(host) {
+		for _, match := range urlPattern().FindAllSubmatchIndex(buf, -1) {
+			if host := string(buf[match[2]:match[3]]); (match[1] < len(buf) || atEnd) && isPrivate(host) {
 				return host, nil
 			}
 		}
 		if atEnd {
 			return "", nil
 		}
-		if len(buf) > longestAddress {
-			buf = buf[:copy(buf, buf[len(buf)-longestAddress:])]
+		if len(buf) > maxURLLength {
+			buf = buf[:copy(buf, buf[len(buf)-maxURLLength:])]
 		}
 	}
 }
 
-// isPrivate reports whether a host is this machine, or one of its network by its address.
+// isPrivate reports whether a host is this machine, or has a private address.
 func isPrivate(host string) bool {
 	host = strings.TrimSuffix(strings.ToLower(host), ".")
 	if host == "localhost" || strings.HasSuffix(host, ".localhost") {

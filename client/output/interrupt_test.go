@@ -8,10 +8,11 @@ import (
 	"github.com/gatewright/gatewright/client/exit"
 )
 
-// contextThatEnds is one that a signal ends, some milliseconds later.
-func contextThatEnds(t *testing.T) (context.Context, func()) {
+// interruptedContext returns a context that is canceled after 20 ms, with the cause
+// that a signal has. The returned function stops the timer and cancels the context.
+func interruptedContext(t *testing.T) (context.Context, func()) {
 	t.Helper()
-	ctx, end := context.WithCancelCause(t.Context())
-	timer := time.AfterFunc(20*time.Millisecond, func() { end(exit.ErrInterrupted) })
-	return ctx, func() { timer.Stop(); end(nil) }
+	ctx, cancel := context.WithCancelCause(t.Context())
+	timer := time.AfterFunc(20*time.Millisecond, func() { cancel(exit.ErrInterrupted) })
+	return ctx, func() { timer.Stop(); cancel(nil) }
 }

@@ -1,12 +1,12 @@
-// Package output writes what the commands of the client tell: one document on stdout, as a table for people or as
-// JSON or YAML for programs, and all else on stderr.
+// Package output writes the output of the client's commands. It writes one document to stdout, as a table for people or
+// as JSON or YAML for programs. It writes all other output to stderr.
 //
-// What it is not: it asks nothing (package prompt), and knows no command and no operation.
+// It does not prompt (package prompt), and has no knowledge of commands and operations.
 //
-// Nothing that comes from elsewhere moves a terminal's cursor, or the eye: what cannot be printed is shown by its
-// number (Printable, and the escapes that JSON and YAML have).
+// Untrusted text cannot control the terminal or mislead a reader: characters that cannot be printed are escaped
+// (Printable, and the escapes of JSON and YAML).
 //
-// Read output.go first, then table.go and yaml.go; printable.go has the rule for texts.
+// Read output.go first, then table.go and yaml.go. printable.go defines which characters are escaped.
 package output
 
 import (
@@ -22,43 +22,43 @@ import (
 	"github.com/itchyny/gojq"
 
 	"github.com/gatewright/gatewright/client/exit"
-	"github.com/gatewright/gatewright/local/terminal"
-	"github.com/gatewright/gatewright/shared/credential"
-	"github.com/gatewright/gatewright/shared/disk"
+	"github.com/gatewright/gatewright/shared/base/disk"
+	"github.com/gatewright/gatewright/shared/base/terminal"
+	"github.com/gatewright/gatewright/shared/format/credential"
 )
 
-// Format is how a document is written.
+// Format is the format of a document.
 type Format string
 
-// The formats.
+// These are the formats.
 const (
 	Table Format = "table"
 	JSON  Format = "json"
 	YAML  Format = "yaml"
 )
 
-// Formats lists them, the one first that holds where none is named.
+// Formats returns the formats. The first is the default.
 func Formats() []Format { return []Format{Table, JSON, YAML} }
 
-// Options are what is typed about the output.
+// Options are the output options of a command line.
 type Options struct {
-	// Format is one of Formats, "" for the first, and for JSON where there is a query.
+	// Format is one of Formats. "" means the default, or JSON if there is a query.
 	Format Format
-	// Query is a jq program that is asked of the document, "" for none.
+	// Query is a jq program that is applied to the document, "" for none.
 	Query string
-	// Colours says that stderr may have some, Terminal that stdout is a terminal, and Watched that stderr is one.
-	Colours, Terminal, Watched bool
+	// UseColor allows colors on stderr. Terminal says that stdout is a terminal. StderrTerminal says that stderr is a terminal.
+	UseColor, Terminal, StderrTerminal bool
 }
 
-// Output is where a command writes. Its Say may be called by several at once.
+// Output writes the output of a command. Infof is safe for concurrent use.
 type Output struct {
 	out, err io.Writer
 	options  Options
 	query    *gojq.Code
-	person   *terminal.Terminal
+	messages *terminal.Terminal
 }
 
-// New is the output of a command. Its error is a usage error.
+// New returns the output of a command. Its error is a usage error.
 func New(out, err io.Writer, o Options) (*Output, error) {
 	switch {
 	case o.Format == "" && o.Query != "":
@@ -66,65 +66,67 @@ func New(out, err io.Writer, o Options) (*Output, error) {
 	case o.Format == "":
 		o.Format = Table
 	case !slices.Contains(Formats(), o.Format):
-		return Plain(err, o.Colours), exit.With(exit.Usage, fmt.Errorf("--output is one of %s", list(Formats())))
+		return NewPlain(err, o.UseColor),
+			exit.WithCode(exit.Usage, fmt.Errorf("--output is one of %s", joinFormats(Formats())))
 	}
-	w := &Output{out: out, err: err, options: o, person: terminal.New(err, o.Colours)}
+	w := &Output{out: out, err: err, options: o, messages: terminal.New(err, o.UseColor)}
 	if o.Query == "" {
 		return w, nil
 	}
 	if o.Format != JSON {
-		return w, exit.With(exit.Usage, errors.New("--jq asks JSON: leave --output out, or say --output json"))
+		return w, exit.WithCode(exit.Usage, errors.New("--jq asks JSON: leave --output out, or say --output json"))
 	}
-	parsed, wrong := gojq.Parse(o.Query)
-	if wrong == nil {
-		w.query, wrong = gojq.Compile(parsed)
+	parsed, parseErr := gojq.Parse(o.Query)
+	if parseErr == nil {
+		w.query, parseErr = gojq.Compile(parsed)
 	}
-	if wrong != nil {
-		return w, exit.With(exit.Usage, fmt.Errorf("--jq is no program of jq: %w", wrong))
+	if parseErr != nil {
+		return w, exit.WithCode(exit.Usage, fmt.Errorf("--jq is no program of jq: %w", parseErr))
 	}
 	return w, nil
 }
 
-// Plain is the output of a command line that cannot be read: nothing but Say and Fail.
-func Plain(err io.Writer, colours bool) *Output {
-	return &Output{out: io.Discard, err: err, options: Options{Format: Table}, person: terminal.New(err, colours)}
+// NewPlain returns the output for an invalid command line. It supports only Infof and Fail.
+func NewPlain(err io.Writer, useColor bool) *Output {
+	return &Output{out: io.Discard, err: err, options: Options{Format: Table}, messages: terminal.New(err, useColor)}
 }
 
-// Format is the one that documents are written in.
+// Format returns the format of documents.
 func (o *Output) Format() Format { return o.options.Format }
 
-// Say tells a person something that is no part of the document. What reads JSON is told nothing: its stderr has the problem alone.
-func (o *Output) Say(format string, args ...any) {
+// Infof writes a message to stderr. With the format JSON it writes nothing, because stderr then has only the document of a failure.
+func (o *Output) Infof(format string, args ...any) {
 	if o.options.Format != JSON {
-		o.step(format, args)
+		o.message(format, args)
 	}
 }
 
-// Notice is Say for what somebody has to know who waits: it is said at a terminal whatever the format, since no program reads that.
-func (o *Output) Notice(format string, args ...any) {
-	if o.options.Format != JSON || o.options.Watched {
-		o.step(format, args)
+// Noticef is like Infof, for messages that a waiting user has to see. On a terminal it writes them with any format,
+// because no program reads a terminal.
+func (o *Output) Noticef(format string, args ...any) {
+	if o.options.Format != JSON || o.options.StderrTerminal {
+		o.message(format, args)
 	}
 }
 
-func (o *Output) step(format string, args []any) {
-	o.person.Step("%s", Printable(credential.Redact(fmt.Sprintf(format, args...))))
+func (o *Output) message(format string, args []any) {
+	o.messages.Step("%s", Printable(credential.Redact(fmt.Sprintf(format, args...))))
 }
 
-// Document writes a command's one document, of a text in JSON, and made is the table that a person sees of it; of nil it
-// is the document's own (TableOf). Nothing is written where that has an error.
-func (o *Output) Document(ctx context.Context, document []byte, made func() (Grid, error)) error {
-	text, err := o.render(ctx, document, made)
+// Document writes the document of a command, which is JSON. table returns the table for people; nil means the default
+// table (NewTable). If Document returns an error, it has written nothing.
+func (o *Output) Document(ctx context.Context, document []byte, table func() (Grid, error)) error {
+	text, err := o.render(ctx, document, table)
 	if err != nil {
 		return err
 	}
 	return o.write(text)
 }
 
-// Entry writes one document of many, on a line of its own: JSON, whatever the format, or what the query makes of it.
+// Entry writes one of many documents as one line of JSON, in any format, or writes the result of the query.
 func (o *Output) Entry(ctx context.Context, document []byte) error {
 	if o.query != nil {
-		text, err := o.ask(ctx, document)
+		text, err := o.runQuery(ctx, document)
 		if err != nil {
 			return err
 		}
@@ -134,10 +136,10 @@ func (o *Output) Entry(ctx context.Context, document []byte) error {
 	if err := line.Compact(); err != nil {
 		return fmt.Errorf("read a document: %w", err)
 	}
-	return o.write(append(escaped(line), '\n'))
+	return o.write(append(escape(line), '\n'))
 }
 
-// Text writes a text as it is, of which each line ends.
+// Text writes a text unchanged. Each of its lines must end with a line break.
 func (o *Output) Text(text string) error { return o.write([]byte(text)) }
 
 func (o *Output) write(text []byte) error {
@@ -147,10 +149,10 @@ func (o *Output) write(text []byte) error {
 	return nil
 }
 
-func (o *Output) render(ctx context.Context, document []byte, made func() (Grid, error)) ([]byte, error) {
+func (o *Output) render(ctx context.Context, document []byte, table func() (Grid, error)) ([]byte, error) {
 	switch {
 	case o.query != nil:
-		return o.ask(ctx, document)
+		return o.runQuery(ctx, document)
 	case o.options.Format == YAML:
 		return ToYAML(document)
 	case o.options.Format == JSON:
@@ -161,34 +163,35 @@ func (o *Output) render(ctx context.Context, document []byte, made func() (Grid,
 		if err := text.Indent(jsontext.WithIndent("  ")); err != nil {
 			return nil, fmt.Errorf("read the document: %w", err)
 		}
-		return append(escaped(text), '\n'), nil
+		return append(escape(text), '\n'), nil
 	}
-	if made == nil {
-		made = func() (Grid, error) { return TableOf(document) }
+	if table == nil {
+		table = func() (Grid, error) { return NewTable(document) }
 	}
-	grid, err := made()
+	grid, err := table()
 	if err != nil {
 		return nil, err
 	}
 	return []byte(grid.String()), nil
 }
 
-// ask runs the query. A text is written as it is, for a shell, and escaped for a terminal.
-func (o *Output) ask(ctx context.Context, document []byte) ([]byte, error) {
-	value, err := valueOf(document)
+// runQuery applies the query to a document. If a result is a text, it is written without quotes for use in a shell. On
+// a terminal it is escaped.
+func (o *Output) runQuery(ctx context.Context, document []byte) ([]byte, error) {
+	value, err := decode(document)
 	if err != nil {
 		return nil, err
 	}
-	var all bytes.Buffer
-	for found := o.query.RunWithContext(ctx, value); ; {
-		v, more := found.Next()
-		if !more {
-			return all.Bytes(), nil
+	var out bytes.Buffer
+	for iter := o.query.RunWithContext(ctx, value); ; {
+		v, ok := iter.Next()
+		if !ok {
+			return out.Bytes(), nil
 		}
 		switch v := v.(type) {
 		case error:
 			if halt, ok := errors.AsType[*gojq.HaltError](v); ok && halt.Value() == nil {
-				return all.Bytes(), nil
+				return out.Bytes(), nil
 			}
 			if ctx.Err() != nil {
 				return nil, context.Cause(ctx)
@@ -198,20 +201,20 @@ func (o *Output) ask(ctx context.Context, document []byte) ([]byte, error) {
 			if o.options.Terminal {
 				v = Printable(v)
 			}
-			all.WriteString(v)
+			out.WriteString(v)
 		default:
 			text, err := gojq.Marshal(v)
 			if err != nil {
 				return nil, fmt.Errorf("--jq: %w", err)
 			}
-			all.Write(escaped(text))
+			out.Write(escape(text))
 		}
-		all.WriteByte('\n')
+		out.WriteByte('\n')
 	}
 }
 
-// valueOf reads a document as gojq takes it: whole numbers are exact, whatever their size.
-func valueOf(document []byte) (any, error) {
+// decode decodes a document for gojq. Integers of any size stay exact.
+func decode(document []byte) (any, error) {
 	if len(bytes.TrimSpace(document)) == 0 {
 		return nil, nil
 	}
@@ -224,35 +227,39 @@ func valueOf(document []byte) (any, error) {
 	return value, nil
 }
 
-// Described is an error that a program reads as a document of its own, such as a problem of the API.
-type Described interface {
+// Documented is an error that has its own JSON document for programs, such as a problem of the API.
+type Documented interface {
 	error
-	// Document is in JSON.
+	// Document returns the JSON document.
 	Document() []byte
 }
 
-// failure is what a program is told of any other error.
+// failure is the document of any other error.
 type failure struct {
 	Title    string    `json:"title"`
 	Detail   string    `json:"detail"`
 	ExitCode exit.Code `json:"exitCode"`
 }
 
-// Fail tells why a command failed: a person a line for each problem, and what reads JSON one document.
+// Fail reports why a command failed. With the format JSON it writes one document, and otherwise a line for each problem.
 func (o *Output) Fail(err error) {
 	if o.options.Format != JSON {
-		o.person.Fail(errors.New(PrintableLines(credential.Redact(err.Error()))))
+		o.messages.Fail(errors.New(PrintableLines(credential.Redact(err.Error()))))
 		return
 	}
 	document := []byte(nil)
-	if described, ok := errors.AsType[Described](err); ok {
-		document = described.Document()
+	if documented, ok := errors.AsType[Documented](err); ok {
+		document = documented.Document()
 	}
-	// What answers may be no API, and say again what it was sent. A text that hid a key may be no JSON without it.
+	// If the server is no API, it may echo the request with its key. If the document is no longer JSON after the key
+	// was redacted, it is not used.
 	if text := jsontext.Value(credential.Redact(string(document))); len(text) > 0 && text.Compact() == nil {
 		document = text
-	} else if document, err = json.Marshal(failure{"The command failed.", credential.Redact(err.Error()), exit.Of(err)}); err != nil {
+	} else if document, err = json.Marshal(failure{
+		"The command failed.", credential.Redact(err.Error()),
+		exit.CodeOf(err),
+	}); err != nil {
 		document = []byte(`{"title":"The command failed."}`)
 	}
-	_, _ = o.err.Write(append(escaped(document), '\n'))
+	_, _ = o.err.Write(append(escape(document), '\n'))
 }

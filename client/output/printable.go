@@ -9,17 +9,17 @@ import (
 	"unicode/utf8"
 )
 
-// shown reports whether a terminal may be sent a character: it prints something, and has what follows stay where it is. The
-// joiner and the selectors within an emoji are.
-func shown(r rune) bool {
+// isPrintable reports whether a character can be written to a terminal: it is printable and does not move other text.
+// The joiner and the variation selectors are allowed within an emoji.
+func isPrintable(r rune) bool {
 	const joiner = '\u200d'
 	return unicode.IsPrint(r) || r == joiner || unicode.Is(unicode.Variation_Selector, r)
 }
 
-// Printable is a text of somebody else's for a terminal, on one line: what controls it, and what turns the direction of
-// reading round, is shown as Go writes it in a text, such as \x1b, \n and \u202e.
+// Printable returns untrusted text for a terminal, on one line. It escapes control characters,
+// and characters that change the direction of text, as Go does, such as \x1b, \n and \u202e.
 func Printable(text string) string {
-	if utf8.ValidString(text) && strings.IndexFunc(text, func(r rune) bool { return !shown(r) }) < 0 {
+	if utf8.ValidString(text) && strings.IndexFunc(text, func(r rune) bool { return !isPrintable(r) }) < 0 {
 		return text
 	}
 	var b strings.Builder
@@ -28,7 +28,7 @@ func Printable(text string) string {
 		switch {
 		case r == utf8.RuneError && !strings.HasPrefix(text[i:], string(utf8.RuneError)):
 			fmt.Fprintf(&b, `\x%02x`, text[i])
-		case shown(r):
+		case isPrintable(r):
 			b.WriteString(text[i : i+size])
 		default:
 			b.WriteString(strings.Trim(strconv.QuoteRuneToASCII(r), "'"))
@@ -37,7 +37,7 @@ func Printable(text string) string {
 	return b.String()
 }
 
-// PrintableLines is the same for a text whose lines are to stay.
+// PrintableLines is like Printable, but keeps line breaks.
 func PrintableLines(text string) string {
 	lines := strings.Split(strings.TrimRight(text, "\n"), "\n")
 	for i, line := range lines {
@@ -46,16 +46,17 @@ func PrintableLines(text string) string {
 	return strings.Join(lines, "\n")
 }
 
-// escaped has a text in JSON say by number what a terminal would act on. Such characters are in strings alone, and there it
-// means the same. A byte that is no UTF-8 becomes U+FFFD, as who reads JSON takes it: some terminals act on it.
-func escaped(document []byte) []byte {
-	if utf8.Valid(document) && !bytes.ContainsFunc(document, hidden) {
+// escape escapes the characters in a JSON text that could control a terminal. Such characters only occur in strings,
+// where the escape means the same character. A byte that is not UTF-8 is replaced with U+FFFD, like in JSON decoders,
+// because some terminals interpret such bytes.
+func escape(document []byte) []byte {
+	if utf8.Valid(document) && !bytes.ContainsFunc(document, mustEscape) {
 		return document
 	}
 	var b bytes.Buffer
 	for _, r := range string(document) {
 		switch {
-		case !hidden(r):
+		case !mustEscape(r):
 			b.WriteRune(r)
 		case r > 0xffff:
 			b.WriteString(surrogates(r))
@@ -66,5 +67,5 @@ func escaped(document []byte) []byte {
 	return b.Bytes()
 }
 
-// hidden is what is escaped in a document: what is not shown, but for the ends of its lines.
-func hidden(r rune) bool { return !shown(r) && r != '\n' }
+// mustEscape reports whether a character is escaped in a document: the characters that isPrintable excludes, except line breaks.
+func mustEscape(r rune) bool { return !isPrintable(r) && r != '\n' }

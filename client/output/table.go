@@ -9,25 +9,26 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/rivo/uniseg"
 
-	"github.com/gatewright/gatewright/shared/lazy"
+	"github.com/gatewright/gatewright/shared/base/lazy"
 )
 
-// mostCell is how wide a cell of a list is at most that shows an object or a list, in columns of a terminal. Texts are whole.
-const mostCell = 60
+// maxCellWidth is the maximum width of a cell in terminal columns, if the cell has an object or a list and the table
+// has several rows. Texts are not truncated.
+const maxCellWidth = 60
 
-// gap is between columns.
-const gap = "  "
+// columnGap is the space between columns.
+const columnGap = "  "
 
-// Grid is a table for a person.
+// Grid is a table for people.
 type Grid struct {
-	// Columns are the titles, none for a list of names and values.
+	// Columns are the titles. They are empty for a table of names and values.
 	Columns []string
 	Rows    [][]string
-	// Empty is what is said where there are no rows.
+	// Empty is the message for a table without rows.
 	Empty string
 }
 
-// String is the table, each row on a line, columns under one another whatever the widths of their characters.
+// String returns the table with one line per row. It aligns the columns by the width of characters on a terminal.
 func (g Grid) String() string {
 	rows := g.Rows
 	if len(rows) == 0 {
@@ -55,7 +56,7 @@ func (g Grid) String() string {
 			text := Printable(cell)
 			line.WriteString(text)
 			if i < len(row)-1 {
-				line.WriteString(strings.Repeat(" ", widths[i]-uniseg.StringWidth(text)) + gap)
+				line.WriteString(strings.Repeat(" ", widths[i]-uniseg.StringWidth(text)) + columnGap)
 			}
 		}
 		b.WriteString(strings.TrimRight(line.String(), " ") + "\n")
@@ -63,13 +64,13 @@ func (g Grid) String() string {
 	return b.String()
 }
 
-// member is a name of an object with its value.
+// member is a member of an object.
 type member struct {
 	name  string
 	value jsontext.Value
 }
 
-// members are those of an object in their order, and ok is false for any other value.
+// members returns the members of an object in their order. ok is false for any other value.
 func members(value jsontext.Value) (all []member, ok bool, err error) {
 	d := jsontext.NewDecoder(bytes.NewReader(value))
 	if d.PeekKind() != jsontext.KindBeginObject {
@@ -95,7 +96,7 @@ func members(value jsontext.Value) (all []member, ok bool, err error) {
 	return all, true, err
 }
 
-// entries are those of a list, and ok is false for any other value.
+// entries returns the entries of a list. ok is false for any other value.
 func entries(value jsontext.Value) (all []jsontext.Value, ok bool, err error) {
 	d := jsontext.NewDecoder(bytes.NewReader(value))
 	if d.PeekKind() != jsontext.KindBeginArray {
@@ -115,8 +116,9 @@ func entries(value jsontext.Value) (all []jsontext.Value, ok bool, err error) {
 	return all, true, err
 }
 
-// TableOf is a document as a table: a list, or a page of one, a row an entry; any other object a row a member.
-func TableOf(document []byte) (Grid, error) {
+// NewTable returns a table of a document. A list, or a page of a list, has one row per entry. Any other object has one
+// row per member.
+func NewTable(document []byte) (Grid, error) {
 	if len(bytes.TrimSpace(document)) == 0 {
 		return Grid{}, nil
 	}
@@ -130,19 +132,19 @@ func TableOf(document []byte) (Grid, error) {
 	if err == nil && isList {
 		var rows []jsontext.Value
 		if rows, isList, err = entries(list); err == nil && isList {
-			return gridOf(rows)
+			return newGrid(rows)
 		}
 	}
 	if err != nil {
 		return Grid{}, fmt.Errorf("read the document: %w", err)
 	}
 	if !isObject {
-		text, err := whole(document)
+		text, err := fullCell(document)
 		return Grid{Rows: [][]string{{text}}}, err
 	}
 	var g Grid
 	for _, m := range all {
-		text, err := whole(m.value)
+		text, err := fullCell(m.value)
 		if err != nil {
 			return Grid{}, err
 		}
@@ -151,21 +153,21 @@ func TableOf(document []byte) (Grid, error) {
 	return g, nil
 }
 
-// gridOf is a list as a table. Its columns are the members of its entries, as they come.
-func gridOf(list []jsontext.Value) (Grid, error) {
+// newGrid returns a table of a list. Its columns are the members of the entries, in the order of their first occurrence.
+func newGrid(list []jsontext.Value) (Grid, error) {
 	g := Grid{Empty: "There are none."}
 	var names []string
-	var all []map[string]string
+	var rows []map[string]string
 	for _, entry := range list {
-		of, isObject, err := members(entry)
+		entryMembers, isObject, err := members(entry)
 		if err != nil {
 			return Grid{}, fmt.Errorf("read the document: %w", err)
 		}
 		if !isObject {
-			of = []member{{"value", entry}}
+			entryMembers = []member{{"value", entry}}
 		}
 		row := map[string]string{}
-		for _, m := range of {
+		for _, m := range entryMembers {
 			if !slices.Contains(names, m.name) {
 				names = append(names, m.name)
 			}
@@ -173,12 +175,12 @@ func gridOf(list []jsontext.Value) (Grid, error) {
 				return Grid{}, err
 			}
 		}
-		all = append(all, row)
+		rows = append(rows, row)
 	}
 	for _, name := range names {
-		g.Columns = append(g.Columns, Title(name))
+		g.Columns = append(g.Columns, ColumnTitle(name))
 	}
-	for _, row := range all {
+	for _, row := range rows {
 		var cells []string
 		for _, name := range names {
 			cells = append(cells, row[name])
@@ -188,23 +190,27 @@ func gridOf(list []jsontext.Value) (Grid, error) {
 	return g, nil
 }
 
-// humps are where the words of a member's name meet.
-var humps = lazy.Regexp(`([a-z0-9])([A-Z])`)
+// wordBoundary matches the borders between the words of a member's name.
+var wordBoundary = lazy.Regexp(`([a-z0-9])([A-Z])`)
 
-// Title is the title of a column with a member of a document: CREATED ON for createdOn.
-func Title(name string) string { return strings.ToUpper(humps().ReplaceAllString(name, "$1 $2")) }
+// ColumnTitle returns the column title for a member: CREATED ON for createdOn.
+func ColumnTitle(name string) string {
+	return strings.ToUpper(wordBoundary().ReplaceAllString(name, "$1 $2"))
+}
 
-// Cell is a value in a table of several: a text as it is, nothing for null, and of what holds others the beginning.
+// Cell returns the text of a value for a table of several rows: a text unchanged, "" for null, and the beginning of an
+// object or a list.
 func Cell(value jsontext.Value) (string, error) {
-	text, err := whole(value)
+	text, err := fullCell(value)
 	if k := value.Kind(); k == jsontext.KindBeginObject || k == jsontext.KindBeginArray {
-		text = Cut(text, mostCell)
+		text = Truncate(text, maxCellWidth)
 	}
 	return text, err
 }
 
-// whole is a value in a table, all of it: who asks for one object has no other row that needs the room.
-func whole(value jsontext.Value) (string, error) {
+// fullCell returns the complete text of a value. It is for a table of a single object. Such a table may have long
+// cells.
+func fullCell(value jsontext.Value) (string, error) {
 	switch value.Kind() {
 	case jsontext.KindString:
 		text, err := jsontext.AppendUnquote(nil, bytes.TrimSpace(value))
@@ -225,8 +231,9 @@ func whole(value jsontext.Value) (string, error) {
 	return string(text), nil
 }
 
-// plainCell is what holds texts, numbers and truths alone, as a person writes it: plan=gold, team=blue of an object such as tags, and a, b of a
-// list. ok is false for what holds more, which stays JSON.
+// plainCell returns a readable text for an object or a list that has only texts, numbers and booleans: "plan=gold,
+// team=blue" for an object such as tags, and "a, b" for a list. ok is false for a value with deeper nesting, which
+// stays JSON.
 func plainCell(value jsontext.Value) (text string, ok bool, err error) {
 	all, isObject, err := members(value)
 	if err == nil && !isObject {
@@ -238,7 +245,8 @@ func plainCell(value jsontext.Value) (text string, ok bool, err error) {
 	}
 	var parts []string
 	for _, m := range all {
-		if k := m.value.Kind(); err != nil || k == jsontext.KindBeginObject || k == jsontext.KindBeginArray || k == jsontext.KindNull {
+		if k := m.value.Kind(); err != nil || k == jsontext.KindBeginObject || k == jsontext.KindBeginArray ||
+			k == jsontext.KindNull {
 			return "", false, err
 		}
 		part, err := Cell(m.value)
@@ -253,27 +261,28 @@ func plainCell(value jsontext.Value) (text string, ok bool, err error) {
 	return strings.Join(parts, ", "), err == nil, err
 }
 
-// mostBytesAColumn bounds what stands in no column of its own, such as accents: one letter may have a million of them.
-const mostBytesAColumn = 16
+// maxBytesPerColumn is the maximum number of bytes per terminal column. It limits the number of characters without a
+// width, such as accents: a letter can have a million accents.
+const maxBytesPerColumn = 16
 
-// Cut is the beginning of a text, of at most so many columns of a terminal, with an ellipsis where something is left out.
-func Cut(text string, most int) string {
-	if longest := most * mostBytesAColumn; len(text) > longest {
-		text = strings.ToValidUTF8(text[:longest], "")
-	} else if uniseg.StringWidth(text) <= most {
+// Truncate returns the beginning of a text, at most maxWidth terminal columns wide. It adds an ellipsis if the text is longer.
+func Truncate(text string, maxWidth int) string {
+	if maxBytes := maxWidth * maxBytesPerColumn; len(text) > maxBytes {
+		text = strings.ToValidUTF8(text[:maxBytes], "")
+	} else if uniseg.StringWidth(text) <= maxWidth {
 		return text
 	}
 	var b strings.Builder
-	for width, all := 0, uniseg.NewGraphemes(text); all.Next(); {
-		if width += all.Width(); width > most-1 {
+	for width, graphemes := 0, uniseg.NewGraphemes(text); graphemes.Next(); {
+		if width += graphemes.Width(); width > maxWidth-1 {
 			break
 		}
-		b.WriteString(all.Str())
+		b.WriteString(graphemes.Str())
 	}
 	return b.String() + "…"
 }
 
-func list(all []Format) string {
+func joinFormats(all []Format) string {
 	var names []string
 	for _, f := range all {
 		names = append(names, string(f))

@@ -12,19 +12,19 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// surrogates is a character beyond the first 65,536, as JSON writes it by number.
+// surrogates returns the JSON escape of a character beyond U+FFFF, as two surrogates.
 func surrogates(r rune) string {
 	high, low := utf16.EncodeRune(r)
 	return fmt.Sprintf(`\u%04x\u%04x`, high, low)
 }
 
-// ToYAML writes a document in JSON as YAML: its members in their order, its numbers digit for digit.
+// ToYAML converts a JSON document to YAML. Members keep their order, and numbers their digits.
 func ToYAML(document []byte) ([]byte, error) {
 	if len(bytes.TrimSpace(document)) == 0 {
 		return nil, nil
 	}
 	d := jsontext.NewDecoder(bytes.NewReader(document))
-	node, err := nodeOf(d)
+	node, err := readNode(d)
 	if err != nil {
 		return nil, fmt.Errorf("read the document: %w", err)
 	}
@@ -37,11 +37,12 @@ func ToYAML(document []byte) ([]byte, error) {
 	if err := errors.Join(e.Encode(node), e.Close()); err != nil {
 		return nil, fmt.Errorf("write YAML: %w", err)
 	}
-	// The library leaves what turns the direction of reading as it is. It is in quotes, where an escape means the same.
+	// The library does not escape characters that change the direction of text. They only occur in quoted strings,
+	// where an escape means the same character.
 	var out strings.Builder
 	for _, r := range b.String() {
 		switch {
-		case !hidden(r):
+		case !mustEscape(r):
 			out.WriteRune(r)
 		case r > 0xffff:
 			fmt.Fprintf(&out, `\U%08x`, r)
@@ -52,13 +53,13 @@ func ToYAML(document []byte) ([]byte, error) {
 	return []byte(out.String()), nil
 }
 
-// nodeOf reads one value.
-func nodeOf(d *jsontext.Decoder) (*yaml.Node, error) {
+// readNode reads a JSON value as a YAML node.
+func readNode(d *jsontext.Decoder) (*yaml.Node, error) {
 	switch d.PeekKind() {
 	case jsontext.KindBeginObject:
-		return within(d, &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map"}, jsontext.KindEndObject)
+		return readContent(d, &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map"}, jsontext.KindEndObject)
 	case jsontext.KindBeginArray:
-		return within(d, &yaml.Node{Kind: yaml.SequenceNode, Tag: "!!seq"}, jsontext.KindEndArray)
+		return readContent(d, &yaml.Node{Kind: yaml.SequenceNode, Tag: "!!seq"}, jsontext.KindEndArray)
 	default:
 	}
 	token, err := d.ReadToken()
@@ -81,11 +82,11 @@ func nodeOf(d *jsontext.Decoder) (*yaml.Node, error) {
 	}
 }
 
-// textNode is a text, which is in quotes where it has what must not be shown, and where a reader of an older YAML would take it for
-// something else, such as no.
+// textNode returns a node for a text. The text is quoted if it has characters that must be escaped, or if an older YAML
+// parser would read it as another type, such as no.
 func textNode(text string) (*yaml.Node, error) {
 	node := &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: text, Style: yaml.DoubleQuotedStyle}
-	if strings.ContainsFunc(text, func(r rune) bool { return !shown(r) }) {
+	if strings.ContainsFunc(text, func(r rune) bool { return !isPrintable(r) }) {
 		return node, nil
 	}
 	if err := node.Encode(text); err != nil {
@@ -94,8 +95,8 @@ func textNode(text string) (*yaml.Node, error) {
 	return node, nil
 }
 
-// within reads an object's names and values, or a list's entries.
-func within(d *jsontext.Decoder, node *yaml.Node, end jsontext.Kind) (*yaml.Node, error) {
+// readContent reads the members of an object or the entries of a list into node, up to the delimiter end.
+func readContent(d *jsontext.Decoder, node *yaml.Node, end jsontext.Kind) (*yaml.Node, error) {
 	if _, err := d.ReadToken(); err != nil {
 		return nil, err
 	}
@@ -104,7 +105,7 @@ func within(d *jsontext.Decoder, node *yaml.Node, end jsontext.Kind) (*yaml.Node
 			_, err := d.ReadToken()
 			return nil, err
 		}
-		value, err := nodeOf(d)
+		value, err := readNode(d)
 		if err != nil {
 			return nil, err
 		}

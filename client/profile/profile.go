@@ -1,10 +1,11 @@
-// Package profile keeps whom the client speaks to and as whom: profiles with an installation's address, an account and
-// where its key comes from.
+// Package profile stores the client's profiles. A profile is the address of an installation, an account and the source of a key.
 //
-// The file is the user's alone (0600, refused where others can read it), and an OS keyring is not used: it fails where
-// nobody is logged in at a screen. A key goes to the origin of its profile alone, and by plain HTTP to this machine alone.
+// Only the user may read the file of profiles: it has mode 0600, and is refused if others can read it. An OS keyring is
+// not used, because it fails without a graphical session. A key is sent only to the origin of its profile. It is sent
+// over plain HTTP only to this machine.
 //
-// Read profile.go first, then access.go, which decides between profiles, flags and the environment; key.go reads a key.
+// The package sends no requests. Read profile.go first, then access.go, which combines profiles, flags and the
+// environment. key.go reads a key.
 package profile
 
 import (
@@ -24,23 +25,24 @@ import (
 	"strings"
 
 	"github.com/gatewright/gatewright/client/exit"
-	"github.com/gatewright/gatewright/shared/config"
-	"github.com/gatewright/gatewright/shared/disk"
+	"github.com/gatewright/gatewright/shared/base/disk"
+	"github.com/gatewright/gatewright/shared/core/config"
 )
 
-// Profile is an installation, and who speaks to it.
+// Profile is an installation with the key for it.
 type Profile struct {
 	// URL is the origin of the management API, such as https://api.example.com.
 	URL string `json:"url"`
-	// Account is the account that commands are about where none is named, "" for that of the key.
+	// Account is the default account of commands, "" for the account of the key.
 	Account string `json:"account,omitempty"`
-	// Key is the account key's text, KeyFile a file with it, and KeyCommand what prints it, as the shell reads it. One is set at most.
+	// Key is the text of the account key. KeyFile is a file with the key. KeyCommand is a shell command that prints the
+	// key. At most one of these fields is set.
 	Key        string `json:"key,omitempty"`
 	KeyFile    string `json:"keyFile,omitempty"`
 	KeyCommand string `json:"keyCommand,omitempty"`
 }
 
-// Source says in a word where the profile's key comes from.
+// Source describes where the profile's key comes from.
 func (p Profile) Source() string {
 	switch {
 	case p.KeyCommand != "":
@@ -53,7 +55,8 @@ func (p Profile) Source() string {
 	return "none"
 }
 
-// Address is the profile's URL for people: what Origin refuses of one that was written by hand may be a password or a token, and is masked.
+// Address returns the profile's URL for output. If a user has written a URL by hand that Origin refuses, the parts of
+// the URL that may be a password or a token are masked.
 func (p Profile) Address() string {
 	if _, err := Origin(p.URL); err == nil {
 		return p.URL
@@ -62,86 +65,91 @@ func (p Profile) Address() string {
 	if err != nil || u.Host == "" {
 		return masked
 	}
-	host, rest := u.Host, ""
+	host, suffix := u.Host, ""
 	if u.User != nil {
 		host = masked + "@" + host
 	}
 	if u.RawQuery != "" || u.Fragment != "" {
-		rest = "?" + masked
+		suffix = "?" + masked
 	}
-	return u.Scheme + "://" + host + u.EscapedPath() + rest
+	return u.Scheme + "://" + host + u.EscapedPath() + suffix
 }
 
-// masked stands in the place of what may be secret.
+// masked replaces text that may be secret.
 const masked = "****"
 
-// Profiles are those of a user.
+// Profiles are the profiles of a user.
 type Profiles struct {
-	// Current is the one that holds where none is named, "" for none.
+	// Current is the default profile, "" for none.
 	Current  string             `json:"current,omitempty"`
 	Profiles map[string]Profile `json:"profiles"`
 }
 
-// Names are those of the profiles, in order.
+// Names returns the names of the profiles, sorted.
 func (p *Profiles) Names() []string { return slices.Sorted(maps.Keys(p.Profiles)) }
 
-// nameCharacters are those of a profile's name.
+// nameCharacters are the characters that a profile's name can have.
 const nameCharacters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
 
-// longestName is how long one is at most.
-const longestName = 63
+// maxNameLength is the maximum length of a profile's name.
+const maxNameLength = 63
 
-// CheckName says what is wrong with a name for a profile.
+// CheckName returns an error that says what is wrong with a profile's name.
 func CheckName(name string) error {
-	if name == "" || len(name) > longestName || strings.Trim(name, nameCharacters) != "" || strings.ContainsRune("._-", rune(name[0])) {
-		return exit.With(exit.Usage, errors.New("a profile's name has 1 to 63 letters, digits, dots, dashes and underscores, and begins with a letter or a digit"))
+	if name == "" || len(name) > maxNameLength || strings.Trim(name, nameCharacters) != "" ||
+		strings.ContainsRune("._-", rune(name[0])) {
+		return exit.WithCode(exit.Usage, errors.New("a profile's name has 1 to 63 letters, digits, dots, dashes and "+
+			"underscores, and begins with a letter or a digit"))
 	}
 	return nil
 }
 
-// The variables of the environment that the client reads.
+// These are the environment variables that the client reads.
 const (
-	// VarFile is the file with the profiles, VarName the profile.
+	// VarFile is the path of the file with the profiles. VarName is the name of the profile.
 	VarFile = config.VarClientProfiles
 	VarName = config.VarClientProfile
-	// VarURL and VarAccount go before those of the profile.
+	// VarURL and VarAccount override the URL and the account of the profile.
 	VarURL     = config.VarClientURL
 	VarAccount = config.VarClientAccount
-	// VarKey is a key's text, VarKeyFile a file with it: one of them at most. They go before what the profile has.
+	// VarKey is the text of a key. VarKeyFile is a file with a key. At most one of them can be set. They override the
+	// profile's key.
 	VarKey     = config.VarClientKey
 	VarKeyFile = config.VarKeyFile
 )
 
-// Path is where a user's profiles are.
+// Path returns the path of the user's profiles.
 func Path(getenv func(string) string) (string, error) {
 	if path := getenv(VarFile); path != "" {
 		return path, nil
 	}
 	home, err := os.UserConfigDir()
 	if err != nil {
-		return "", exit.With(exit.Usage, fmt.Errorf("there is no folder for the profiles: set %s to a file for them (%w)", VarFile, err))
+		return "", exit.WithCode(exit.Usage, fmt.Errorf("there is no folder for the profiles: set %s to a file for them (%w)",
+			VarFile, err))
 	}
 	return filepath.Join(home, "gatewright", "profiles.json"), nil
 }
 
-// Load reads the profiles, none where there is no file. A file that others can read is refused.
+// Load reads the profiles. A missing file has no profiles. Load returns an error for a file that others can read.
 func Load(path string) (*Profiles, error) {
 	p := &Profiles{Profiles: map[string]Profile{}}
-	text, err := Private(path)
+	text, err := ReadPrivate(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return p, nil
 	case err != nil:
-		return nil, exit.With(exit.Usage, fmt.Errorf("read the profiles: %w", err))
+		return nil, exit.WithCode(exit.Usage, fmt.Errorf("read the profiles: %w", err))
 	}
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()
 	err = d.Decode(p)
-	if _, more := d.Token(); err == nil && !errors.Is(more, io.EOF) {
-		err = errors.New("there is more after the profiles, which the next login would lose") // such as the other side of a merge
+	if _, trailing := d.Token(); err == nil && !errors.Is(trailing, io.EOF) {
+		// The rest may be the other side of a merge.
+		err = errors.New("there is more after the profiles, which the next login would lose")
 	}
 	if err != nil {
-		return nil, exit.With(exit.Usage, fmt.Errorf("the profiles in %s cannot be read: %w", path, err))
+		return nil, exit.WithCode(exit.Usage, fmt.Errorf("the profiles in %s cannot be read: %w", path, err))
 	}
 	if p.Profiles == nil {
 		p.Profiles = map[string]Profile{}
@@ -149,11 +157,11 @@ func Load(path string) (*Profiles, error) {
 	return p, nil
 }
 
-// mostBytes bounds what is read of a file of profiles, or with a key.
-const mostBytes = 1 << 20
+// maxFileSize is the maximum size in bytes of a file of profiles, or of a file with a key.
+const maxFileSize = 1 << 20
 
-// Private reads a file that is its user's alone: one that others can read is refused, since it holds a key.
-func Private(path string) ([]byte, error) {
+// ReadPrivate reads a file that contains a key. It returns an error for a file that others can read.
+func ReadPrivate(path string) ([]byte, error) {
 	info, err := os.Stat(path)
 	switch {
 	case err != nil:
@@ -168,17 +176,17 @@ func Private(path string) ([]byte, error) {
 		return nil, fmt.Errorf("%s: %w", path, disk.Cause(err))
 	}
 	defer func() { _ = f.Close() }()
-	text, err := io.ReadAll(io.LimitReader(f, mostBytes+1)) // a device or a pipe has no size
+	text, err := io.ReadAll(io.LimitReader(f, maxFileSize+1)) // a device or a pipe can be endless
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("%s: %w", path, disk.Cause(err))
-	case len(text) > mostBytes:
-		return nil, fmt.Errorf("%s has more than %d bytes", path, mostBytes)
+	case len(text) > maxFileSize:
+		return nil, fmt.Errorf("%s has more than %d bytes", path, maxFileSize)
 	}
 	return text, nil
 }
 
-// Save writes the profiles, whole or not at all, for the user alone.
+// Save writes the profiles to a file that only the user can read. If it fails, the old file stays complete.
 func (p *Profiles) Save(path string) error {
 	text, err := json.MarshalIndent(p, "", "  ")
 	if err != nil {
@@ -187,53 +195,58 @@ func (p *Profiles) Save(path string) error {
 	return WritePrivate(path, append(text, '\n'))
 }
 
-// WritePrivate writes a file that is the user's alone, whole or not at all, and makes its folder. Of a link it is the file that it leads to: a key that
-// is forgotten would stay there.
+// WritePrivate writes a file that only the user can read, and creates its folder. If it fails, the old file stays
+// complete. If path is a symbolic link, WritePrivate replaces the target of the link: otherwise a key that was removed
+// would remain in the target.
 func WritePrivate(path string, text []byte) error {
-	if to, err := filepath.EvalSymlinks(path); err == nil {
-		path = to
+	if target, err := filepath.EvalSymlinks(path); err == nil {
+		path = target
 	}
 	folder := filepath.Dir(path)
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return fmt.Errorf("make the folder %s: %w", folder, disk.Cause(err))
 	}
-	made, err := os.CreateTemp(folder, ".gatewright-*") // which is 0600
+	temp, err := os.CreateTemp(folder, ".gatewright-*") // CreateTemp uses mode 0600
 	if err != nil {
 		return fmt.Errorf("write %s: %w", path, disk.Cause(err))
 	}
-	_, err = made.Write(text)
+	_, err = temp.Write(text)
 	if err == nil {
-		err = made.Sync()
+		err = temp.Sync()
 	}
-	if err = errors.Join(err, made.Close()); err == nil {
-		err = os.Rename(made.Name(), path)
+	if err = errors.Join(err, temp.Close()); err == nil {
+		err = os.Rename(temp.Name(), path)
 	}
 	if err != nil {
-		_ = os.Remove(made.Name())
+		_ = os.Remove(temp.Name())
 		return fmt.Errorf("write %s: %w", path, disk.Cause(err))
 	}
 	return nil
 }
 
-// Origin reads an installation's address. A key goes there, so that it is https, but on this machine. It may have a path, as the address that API Gateway
-// gives a stage has.
+// Origin parses an installation's address. Except for this machine, the scheme must be https, because a key is sent to
+// the address. The address can have a path, like the addresses of API Gateway stages.
 func Origin(text string) (*url.URL, error) {
 	u, err := url.Parse(text)
 	switch {
 	case !strings.Contains(text, "://"):
-		return nil, exit.With(exit.Usage, errors.New("an installation's address begins with https://, such as https://api.example.com, and that of one on this machine with http://"))
-	case err != nil, u.Host == "", u.Scheme != "https" && u.Scheme != "http", u.User != nil, u.RawQuery != "", u.ForceQuery, u.Fragment != "", !plainPath(u.EscapedPath()):
-		return nil, exit.With(exit.Usage, errors.New("an installation's address is that of its management API, such as https://api.example.com, without user and query"))
-	case u.Scheme == "http" && !Loopback(u.Hostname()):
-		return nil, exit.With(exit.Usage, errors.New("it is an http address of another machine, and whoever is in between would read the key: write https"))
+		return nil, exit.WithCode(exit.Usage, errors.New("an installation's address begins with https://, such as "+
+			"https://api.example.com, and that of one on this machine with http://"))
+	case err != nil, u.Host == "", u.Scheme != "https" && u.Scheme != "http", u.User != nil, u.RawQuery != "",
+		u.ForceQuery, u.Fragment != "", !isPlainPath(u.EscapedPath()):
+		return nil, exit.WithCode(exit.Usage, errors.New("an installation's address is that of its management API, such as "+
+			"https://api.example.com, without user and query"))
+	case u.Scheme == "http" && !IsLoopback(u.Hostname()):
+		return nil, exit.WithCode(exit.Usage, errors.New("it is an http address of another machine, and whoever is in "+
+			"between would read the key: write https"))
 	}
 	u.Path = strings.TrimSuffix(u.Path, "/")
 	u.Host = strings.ToLower(u.Host)
 	return u, nil
 }
 
-// plainPath reports whether a path is none, or one that nobody reads as another one: without empty parts, dots and escapes.
-func plainPath(text string) bool {
+// isPlainPath reports whether a path is empty or unambiguous: without empty segments, dot segments and escapes.
+func isPlainPath(text string) bool {
 	if text == "" || text == "/" {
 		return true
 	}
@@ -241,8 +254,8 @@ func plainPath(text string) bool {
 	return path.Clean(text) == text && !strings.ContainsRune(text, '%') && text != "/"
 }
 
-// Loopback reports whether a host is this machine itself, by its name: nobody is asked.
-func Loopback(host string) bool {
+// IsLoopback reports whether a host is this machine. It decides by the name or address, without the DNS.
+func IsLoopback(host string) bool {
 	if host == "localhost" || strings.HasSuffix(host, ".localhost") {
 		return true
 	}

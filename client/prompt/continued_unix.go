@@ -8,28 +8,29 @@ import (
 	"syscall"
 )
 
-// whenContinued calls do whenever the process goes on after it was stopped, as by Ctrl-Z and fg, until the function that it returns is
-// called.
+// onContinue calls fn whenever the process continues after it was stopped, such as by Ctrl-Z and fg. Call the returned
+// function to end this.
 //
-// What stops it is left to the system. Go catches Ctrl-Z for good once it has been asked to, and whoever does would have to know that
-// there is a shell which has the process go on: nobody has the first one of a container.
-func whenContinued(do func()) func() {
-	signals, over, done := make(chan os.Signal, 1), make(chan struct{}), make(chan struct{})
+// onContinue does not handle Ctrl-Z itself, so the system stops the process. A Go program that has once handled Ctrl-Z
+// cannot restore the default. It would also have to know that a shell will continue the process, which is not the case
+// for the first process of a container.
+func onContinue(fn func()) func() {
+	signals, stop, done := make(chan os.Signal, 1), make(chan struct{}), make(chan struct{})
 	signal.Notify(signals, syscall.SIGCONT)
 	go func() {
 		defer close(done)
 		for {
 			select {
 			case <-signals:
-				do()
-			case <-over:
+				fn()
+			case <-stop:
 				return
 			}
 		}
 	}()
 	return func() {
 		signal.Stop(signals)
-		close(over)
+		close(stop)
 		<-done
 	}
 }

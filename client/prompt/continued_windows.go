@@ -1,4 +1,4 @@
 package prompt
 
-// whenContinued does nothing: Windows stops no process that has a console.
-func whenContinued(func()) func() { return func() {} }
+// onContinue does nothing: Windows does not stop processes that have a console.
+func onContinue(func()) func() { return func() {} }

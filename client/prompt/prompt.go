@@ -1,8 +1,7 @@
-// Package prompt asks a person at a terminal, and nobody else: where there is none, or in a CI job, a question is a
-// usage error that names the flag by which it is answered.
+// Package prompt prompts a person at a terminal. Without a terminal, or in a CI job, a question returns a usage error
+// that names the flag to use instead.
 //
-// What it is not: it decides nothing of an answer, which is its caller's. Read prompt.go first; continued_unix.go has what becomes
-// of a question that Ctrl-Z interrupts.
+// The caller interprets the input. Read prompt.go first. continued_unix.go handles a question that Ctrl-Z interrupts.
 package prompt
 
 import (
@@ -19,57 +18,60 @@ import (
 	"github.com/gatewright/gatewright/client/exit"
 )
 
-// mostAnswer bounds what is read of an answer, in bytes.
-const mostAnswer = 64 << 10
+// maxInput is the maximum length of a line of input in bytes.
+const maxInput = 64 << 10
 
-// Person is who may be asked.
-type Person struct {
-	// In is where answers come from, and Out where questions go: stderr, since stdout has the document. Windows hides what is typed
-	// into os.Stdin alone.
+// Prompter prompts the person at the terminal.
+type Prompter struct {
+	// In is the source of input, usually os.Stdin: on Windows, only os.Stdin can be hidden. Out receives questions. It
+	// is usually stderr, because stdout has the result of the command.
 	In  *os.File
 	Out io.Writer
-	// Getenv reads the environment: with CI set nobody is there.
+	// Getenv reads the environment. If CI is set, the Prompter asks no questions.
 	Getenv func(string) string
 }
 
-// There reports whether somebody is.
-func (p Person) There() bool {
+// Interactive reports whether a person is at the terminal.
+func (p Prompter) Interactive() bool {
 	return p.In != nil && p.Getenv("CI") == "" && term.IsTerminal(int(p.In.Fd()))
 }
 
-// nobody is the error of a question that nobody can be asked.
-func (p Person) nobody(question, flag string) error {
-	return exit.With(exit.Usage, fmt.Errorf("%s is not known, and nobody can be asked without a terminal: say %s", question, flag))
+// notInteractiveError returns the usage error for a question that cannot be asked. The error names the flag to use instead.
+func (p Prompter) notInteractiveError(question, flag string) error {
+	return exit.WithCode(exit.Usage, fmt.Errorf("%s is not known, and nobody can be asked without a terminal: say %s",
+		question, flag))
 }
 
-// Ask asks for a line, until ctx ends; flag answers the question where nobody can be asked. The answer may be "".
-func (p Person) Ask(ctx context.Context, question, flag string) (string, error) {
-	if !p.There() {
-		return "", p.nobody(question, flag)
+// Ask prompts for a line, until ctx ends. Without a terminal, the error names flag, which the user can set instead. The
+// result can be "".
+func (p Prompter) Ask(ctx context.Context, question, flag string) (string, error) {
+	if !p.Interactive() {
+		return "", p.notInteractiveError(question, flag)
 	}
 	if _, err := fmt.Fprintf(p.Out, "%s: ", question); err != nil {
 		return "", err
 	}
-	answer, err := Line(Until(ctx, p.In))
+	input, err := ReadLine(WithContext(ctx, p.In))
 	if ctx.Err() != nil {
-		_, _ = fmt.Fprintln(p.Out) // what is told next begins a line of its own
+		_, _ = fmt.Fprintln(p.Out) // so that the next message begins on a new line
 	}
-	return answer, err
+	return input, err
 }
 
-// Secret asks for a line that is not shown as it is typed, until ctx ends: the terminal shows again what is typed then. A process that was
-// stopped asks again as it goes on. The end of the input is an error that is io.EOF: no value was given, which is another thing than one
-// that is empty.
-func (p Person) Secret(ctx context.Context, question, flag string) (string, error) {
-	if !p.There() {
-		return "", p.nobody(question, flag)
+// Secret prompts for a line, until ctx ends. The line is hidden while it is typed. When Secret returns, the terminal
+// shows input again. If the process was stopped and continues, Secret shows the question again. If the input ends
+// without a line, the error wraps io.EOF, so that callers can distinguish this from an empty line.
+func (p Prompter) Secret(ctx context.Context, question, flag string) (string, error) {
+	if !p.Interactive() {
+		return "", p.notInteractiveError(question, flag)
 	}
 	terminal, err := console.ConsoleFromFile(p.In)
 	if err != nil {
 		return "", fmt.Errorf("read how the terminal is set: %w", err)
 	}
-	// Before the question, and not by whoever reads: what is typed as soon as it is seen is not shown, and where ctx ends first
-	// nobody hides what is typed after it is shown again. What Windows cannot set back is a stream that is no console.
+	// Secret disables echo before it shows the question, so that input is hidden even if the person types immediately.
+	// The reading goroutine must not disable echo: it could do so after ctx has ended and echo was restored. On
+	// Windows, only a console can be restored.
 	hide := func() error {
 		if err := terminal.DisableEcho(); err != nil {
 			return fmt.Errorf("hide what is typed: %w", err)
@@ -78,84 +80,86 @@ func (p Person) Secret(ctx context.Context, question, flag string) (string, erro
 		return err
 	}
 	defer func() { _ = terminal.Reset() }()
-	defer whenContinued(func() { _ = hide() })()
+	defer onContinue(func() { _ = hide() })()
 	if err := hide(); err != nil {
 		return "", err
 	}
-	answer, err := line(Until(ctx, p.In))
-	_, _ = fmt.Fprintln(p.Out) // the end of the line was not shown either
+	input, err := readLine(WithContext(ctx, p.In))
+	_, _ = fmt.Fprintln(p.Out) // the typed line break was hidden, too
 	switch {
-	case errors.Is(err, io.EOF) && answer == "":
+	case errors.Is(err, io.EOF) && input == "":
 		return "", fmt.Errorf("nothing was typed: %w", err)
 	case err != nil && !errors.Is(err, io.EOF):
 		return "", fmt.Errorf("read the answer: %w", err)
 	}
-	return answer, nil
+	return input, nil
 }
 
-// Confirm asks for a name to be typed again before something is removed; flag agrees where nobody can be asked.
-func (p Person) Confirm(ctx context.Context, what, name, flag string) error {
-	if !p.There() {
-		return exit.With(exit.Usage, fmt.Errorf("%s, and nobody can be asked without a terminal: %s agrees to it", what, flag))
+// Confirm asks the person to type a name before something is deleted. consequence describes the deletion. Without a
+// terminal, the error names flag, which confirms the deletion instead.
+func (p Prompter) Confirm(ctx context.Context, consequence, name, flag string) error {
+	if !p.Interactive() {
+		return exit.WithCode(exit.Usage, fmt.Errorf("%s, and nobody can be asked without a terminal: %s agrees to it",
+			consequence, flag))
 	}
-	answer, err := p.Ask(ctx, fmt.Sprintf("%s. Type %s to agree", what, name), flag)
+	input, err := p.Ask(ctx, fmt.Sprintf("%s. Type %s to agree", consequence, name), flag)
 	if err != nil {
 		return err
 	}
-	if answer != name {
-		return exit.With(exit.Usage, errors.New("it was not agreed to, and nothing is changed"))
+	if input != name {
+		return exit.WithCode(exit.Usage, errors.New("it was not agreed to, and nothing is changed"))
 	}
 	return nil
 }
 
-// Until has each Read of in end with the cause of ctx where that ends first. A signal alone ends none: a read of a terminal, or of a
-// pipe that nobody closes, waits for ever. What comes after that end is lost.
-func Until(ctx context.Context, in io.Reader) io.Reader {
-	type got struct {
+// WithContext returns a reader whose Read returns the cause of ctx when ctx ends. Otherwise a signal does not end a
+// read: a read of a terminal or of an open pipe can block forever. Input that arrives after ctx has ended is lost.
+func WithContext(ctx context.Context, in io.Reader) io.Reader {
+	type readResult struct {
 		n   int
 		err error
 	}
-	return reader(func(into []byte) (int, error) {
-		own := make([]byte, len(into)) // into is the caller's again when ctx ends
-		done := make(chan got, 1)
+	return readerFunc(func(dst []byte) (int, error) {
+		buf := make([]byte, len(dst)) // the caller may use dst again when ctx ends
+		done := make(chan readResult, 1)
 		go func() {
-			n, err := in.Read(own)
-			done <- got{n, err}
+			n, err := in.Read(buf)
+			done <- readResult{n, err}
 		}()
 		select {
-		case g := <-done:
-			return copy(into, own[:g.n]), g.err
+		case result := <-done:
+			return copy(dst, buf[:result.n]), result.err
 		case <-ctx.Done():
 			return 0, context.Cause(ctx)
 		}
 	})
 }
 
-// reader is an io.Reader of its Read.
-type reader func([]byte) (int, error)
+// readerFunc implements io.Reader with a function.
+type readerFunc func([]byte) (int, error)
 
-func (r reader) Read(into []byte) (int, error) { return r(into) }
+func (r readerFunc) Read(dst []byte) (int, error) { return r(dst) }
 
-// Line reads a line, without its end and the space around it, byte by byte: what comes after it stays to be read. The end of the input
-// ends a line too.
-func Line(in io.Reader) (string, error) {
-	text, err := line(in)
+// ReadLine reads a line byte by byte, so that later input stays unread. It returns the line without its line break and
+// surrounding space. The end of the input also ends a line.
+func ReadLine(in io.Reader) (string, error) {
+	text, err := readLine(in)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return "", fmt.Errorf("read the answer: %w", err)
 	}
 	return text, nil
 }
 
-// line is Line, with io.EOF for a line that the end of the input ends.
-func line(in io.Reader) (string, error) {
+// readLine is like ReadLine, but returns io.EOF together with a line that has no line break.
+func readLine(in io.Reader) (string, error) {
 	var text strings.Builder
-	one := make([]byte, 1)
-	for text.Len() < mostAnswer {
-		n, err := in.Read(one)
-		if n == 1 && one[0] == '\n' {
+	char := make([]byte, 1)
+	for text.Len() < maxInput {
+		n, err := in.Read(char)
+		if n == 1 && char[0] == '\n' {
 			return strings.TrimSpace(text.String()), nil
 		}
-		text.Write(one[:n])
+		text.Write(char[:n])
 		if errors.Is(err, io.EOF) {
 			return strings.TrimSpace(text.String()), io.EOF
 		}
@@ -163,5 +167,5 @@ func line(in io.Reader) (string, error) {
 			return "", err
 		}
 	}
-	return "", fmt.Errorf("it has more than %d bytes", mostAnswer)
+	return "", fmt.Errorf("it has more than %d bytes", maxInput)
 }

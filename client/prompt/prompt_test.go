@@ -13,11 +13,11 @@ import (
 
 	"github.com/gatewright/gatewright/client/exit"
 	"github.com/gatewright/gatewright/client/prompt"
-	"github.com/gatewright/gatewright/local/terminal/terminaltest"
+	"github.com/gatewright/gatewright/shared/base/terminal/terminaltest"
 )
 
-// TestNobodyIsAskedWithoutATerminal asks where there is a pipe, and in a CI job.
-func TestNobodyIsAskedWithoutATerminal(t *testing.T) {
+// TestPromptNeedsTerminal checks that each prompt returns a usage error if the input is a pipe, with and without the variable CI.
+func TestPromptNeedsTerminal(t *testing.T) {
 	t.Parallel()
 	in, out, err := os.Pipe()
 	if err != nil {
@@ -31,90 +31,101 @@ func TestNobodyIsAskedWithoutATerminal(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, ci := range []string{"", "true"} {
-		var asked bytes.Buffer
-		p := prompt.Person{In: in, Out: &asked, Getenv: func(string) string { return ci }}
+		var shown bytes.Buffer
+		p := prompt.Prompter{In: in, Out: &shown, Getenv: func(string) string { return ci }}
 		_, first := p.Ask(t.Context(), "The name", "--name")
 		_, second := p.Secret(t.Context(), "The key", "--name")
 		for _, err := range []error{first, second, p.Confirm(t.Context(), "It goes", "prod", "--name")} {
-			if exit.Of(err) != exit.Usage || !strings.Contains(err.Error(), "--name") || asked.Len() > 0 {
-				t.Errorf("with CI=%q it is answered with %v and asks %q", ci, err, &asked)
+			if exit.CodeOf(err) != exit.Usage || !strings.Contains(err.Error(), "--name") || shown.Len() > 0 {
+				t.Errorf("prompt without a terminal and with CI=%q: error = %v, output %q, want code %d, --name, and no output",
+					ci, err, &shown, exit.Usage)
 			}
 		}
 	}
 }
 
-// TestNobodyIsAskedInACIJob, not at a terminal either, which some of them have: nobody types there.
-func TestNobodyIsAskedInACIJob(t *testing.T) {
+// TestCIJobIsNotPrompted checks that a prompt in a CI job returns a usage error even at a terminal, because no person is there.
+func TestCIJobIsNotPrompted(t *testing.T) {
 	t.Parallel()
 	keyboard, tty := terminaltest.Open(t)
 	defer func() { _ = tty.Close() }()
 	for _, ci := range []string{"true", "1", ""} {
-		var asked bytes.Buffer
-		p := prompt.Person{In: tty, Out: &asked, Getenv: func(name string) string { return map[string]string{"CI": ci}[name] }}
+		var shown bytes.Buffer
+		p := prompt.Prompter{In: tty, Out: &shown, Getenv: func(name string) string {
+			return map[string]string{"CI": ci}[name]
+		}}
 		if _, err := keyboard.WriteString("prod\n"); err != nil {
 			t.Fatal(err)
 		}
 		err := p.Confirm(t.Context(), "It goes", "prod", "--yes")
 		switch {
-		case ci == "" && (err != nil || !strings.Contains(asked.String(), "Type prod to agree")):
-			t.Errorf("a person is asked %q, and it ends with %v", &asked, err)
-		case ci != "" && (exit.Of(err) != exit.Usage || asked.Len() > 0):
-			t.Errorf("with CI=%s it asks %q, and ends with %v", ci, &asked, err)
+		case ci == "" && (err != nil || !strings.Contains(shown.String(), "Type prod to agree")):
+			t.Errorf("Confirm() at a terminal: error = %v, prompt %q, want none and \"Type prod to agree\"", err, &shown)
+		case ci != "" && (exit.CodeOf(err) != exit.Usage || shown.Len() > 0):
+			t.Errorf("Confirm() with CI=%s: error = %v, prompt %q, want code %d and no prompt", ci, err, &shown, exit.Usage)
 		}
 	}
 }
 
-// TestNameIsTypedWholeToAgree, as it is: what a hand types by habit agrees to nothing.
-func TestNameIsTypedWholeToAgree(t *testing.T) {
+// TestConfirmNeedsFullName checks that other input than the full name, such as y, does not confirm.
+func TestConfirmNeedsFullName(t *testing.T) {
 	t.Parallel()
 	keyboard, tty := terminaltest.Open(t)
 	defer func() { _ = tty.Close() }()
-	for typed, agrees := range map[string]bool{"Prod": true, " Prod ": true, "": false, "y": false, "yes": false, "prod": false, "Pro": false, "Production": false} {
-		p := prompt.Person{In: tty, Out: io.Discard, Getenv: func(string) string { return "" }}
+	for typed, agrees := range map[string]bool{
+		"Prod": true, " Prod ": true, "": false, "y": false, "yes": false,
+		"prod": false, "Pro": false, "Production": false,
+	} {
+		p := prompt.Prompter{In: tty, Out: io.Discard, Getenv: func(string) string { return "" }}
 		if _, err := keyboard.WriteString(typed + "\n"); err != nil {
 			t.Fatal(err)
 		}
-		if err := p.Confirm(t.Context(), "It goes", "Prod", "--yes"); (err == nil) != agrees || err != nil && exit.Of(err) != exit.Usage {
-			t.Errorf("%q ends with %v", typed, err)
+		if err := p.Confirm(t.Context(), "It goes", "Prod", "--yes"); (err == nil) != agrees ||
+			err != nil && exit.CodeOf(err) != exit.Usage {
+			t.Errorf("Confirm(Prod) with the input %q: error = %v, want none: %t, otherwise code %d",
+				typed, err, agrees, exit.Usage)
 		}
 	}
 }
 
-// TestSecretIsNotShown: what is typed after the question is not, what is typed after the answer is, however the question ends.
+// TestSecretIsNotShown checks that input after the question is hidden. When the prompt has ended for any reason, input
+// must be shown.
 func TestSecretIsNotShown(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
-		name, typed, answer string
-		over                bool
-		ends                error
+		name, typed, want string
+		canceled          bool
+		wantErr           error
 	}{
-		{"an answer", " gwa_planted \n", "gwa_planted", false, nil},
-		{"an empty answer", "\n", "", false, nil},
-		{"an answer that the end of the input ends", "gwa_planted\x04\x04", "gwa_planted", false, nil},
-		{"no answer", "\x04", "", false, io.EOF},
+		{"secret", " gwa_planted \n", "gwa_planted", false, nil},
+		{"empty secret", "\n", "", false, nil},
+		{"secret without a line feed", "gwa_planted\x04\x04", "gwa_planted", false, nil},
+		{"no input", "\x04", "", false, io.EOF},
 		{"Ctrl-C before the question", "", "", true, exit.ErrInterrupted},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			ctx, cancel := context.WithCancelCause(t.Context())
-			if tt.over {
+			if tt.canceled {
 				cancel(exit.ErrInterrupted)
 			}
 			defer cancel(nil)
 			keyboard, tty := terminaltest.Open(t)
-			shown, err := term.GetState(int(tty.Fd()))
+			initial, err := term.GetState(int(tty.Fd()))
 			if err != nil {
 				t.Fatal(err)
 			}
-			asked := func() {
-				if now, err := term.GetState(int(tty.Fd())); err != nil || *now == *shown {
-					t.Errorf("the terminal shows what is typed when it is asked for, %v", err)
+			checkHidden := func() {
+				if current, err := term.GetState(int(tty.Fd())); err != nil || *current == *initial {
+					t.Errorf("the terminal has its initial state during Secret() (%v), want a state without echo", err)
 				}
 			}
-			person := prompt.Person{In: tty, Out: typist{tty, keyboard, tt.typed, asked}, Getenv: func(string) string { return "" }}
-			answer, err := person.Secret(ctx, "The key", "--key-stdin")
-			if answer != tt.answer || !errors.Is(err, tt.ends) {
-				t.Errorf("it is answered with %q, %v", answer, err)
+			prompter := prompt.Prompter{In: tty, Out: typist{tty, keyboard, tt.typed, checkHidden}, Getenv: func(string) string {
+				return ""
+			}}
+			secret, err := prompter.Secret(ctx, "The key", "--key-stdin")
+			if secret != tt.want || !errors.Is(err, tt.wantErr) {
+				t.Errorf("Secret() = %q, %v, want %q, %v", secret, err, tt.want, tt.wantErr)
 			}
 			if _, err := keyboard.WriteString("shown"); err != nil {
 				t.Fatal(err)
@@ -122,7 +133,7 @@ func TestSecretIsNotShown(t *testing.T) {
 			const screen = "The key (it is not shown): \r\nshown"
 			got := make([]byte, len(screen))
 			if _, err := io.ReadFull(keyboard, got); err != nil || string(got) != screen {
-				t.Errorf("the screen shows %q, %v", got, err)
+				t.Errorf("the screen shows %q, %v, want %q", got, err, screen)
 			}
 			if err := tty.Close(); err != nil {
 				t.Error(err)
@@ -131,31 +142,31 @@ func TestSecretIsNotShown(t *testing.T) {
 	}
 }
 
-// typist is a screen whose reader types as soon as a question is there.
+// typist reads a screen, and types as soon as a question appears.
 type typist struct {
 	screen, keyboard *os.File
-	types            string
-	sees             func() // is called before it types
+	input            string
+	onPrompt         func() // called before the typist types
 }
 
-func (o typist) Write(text []byte) (int, error) {
-	n, err := o.screen.Write(text)
+func (t typist) Write(text []byte) (int, error) {
+	n, err := t.screen.Write(text)
 	if bytes.Contains(text, []byte("shown")) && err == nil {
-		o.sees()
-		_, err = o.keyboard.WriteString(o.types)
+		t.onPrompt()
+		_, err = t.keyboard.WriteString(t.input)
 	}
 	return n, err
 }
 
-func TestLineLeavesWhatComesAfterIt(t *testing.T) {
+func TestReadLineLeavesLaterInput(t *testing.T) {
 	t.Parallel()
 	in := strings.NewReader(" first \r\nsecond")
 	for _, want := range []string{"first", "second", ""} {
-		if got, err := prompt.Line(in); err != nil || got != want {
+		if got, err := prompt.ReadLine(in); err != nil || got != want {
 			t.Errorf("a line is %q, %v, want %q", got, err, want)
 		}
 	}
-	if _, err := prompt.Line(strings.NewReader(strings.Repeat("x", 1<<20))); err == nil {
-		t.Error("a line without an end is read")
+	if _, err := prompt.ReadLine(strings.NewReader(strings.Repeat("x", 1<<20))); err == nil {
+		t.Error("ReadLine() of 1 MiB without a line break succeeds, want an error")
 	}
 }

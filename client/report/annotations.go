@@ -13,9 +13,9 @@ import (
 	"github.com/gatewright/gatewright/client/output"
 )
 
-// harmless has no line of a text be a command of GitHub's runner, which it takes at the beginning of a line (::) and, in
-// an older form, anywhere (##[).
-func harmless(text string) string {
+// escapeWorkflowCommands escapes the lines of a text that GitHub's runner would execute as commands. A command is at
+// the beginning of a line (::), or anywhere in an older form (##[).
+func escapeWorkflowCommands(text string) string {
 	text = strings.ReplaceAll(text, "##[", `##\[`)
 	lines := strings.Split(text, "\n")
 	for i, line := range lines {
@@ -26,17 +26,18 @@ func harmless(text string) string {
 	return strings.Join(lines, "\n")
 }
 
-// The escapes of GitHub's workflow commands, of what is told and of its properties.
+// These are the escapes of GitHub's workflow commands, for messages and for properties.
 var (
 	commandText     = strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A")
 	commandProperty = strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A", ":", "%3A", ",", "%2C")
 )
 
-// Annotations writes the problems as GitHub's runner takes them from a step's output, which shows each at its place.
-func (r Report) Annotations(to io.Writer) error {
+// Annotations writes the problems as workflow commands. GitHub's runner reads these commands from a step's output and
+// shows each problem at its place.
+func (r Report) Annotations(w io.Writer) error {
 	var b strings.Builder
 	for i, f := range r.all() {
-		if i == MostShown {
+		if i == MaxShown {
 			break
 		}
 		var properties []string
@@ -50,37 +51,37 @@ func (r Report) Annotations(to io.Writer) error {
 			set("line", fmt.Sprint(f.Line))
 			set("col", fmt.Sprint(f.Column))
 		}
-		set("title", "gatewright: "+describe(f).name)
+		set("title", "gatewright: "+ruleOf(f).name)
 		message := output.Printable(f.Message)
 		if f.Path != "" {
 			message += " (" + output.Printable(f.Path) + ")"
 		}
 		fmt.Fprintf(&b, "::%s %s::%s\n", f.level(), strings.Join(properties, ","), commandText.Replace(message))
 	}
-	if _, err := io.WriteString(to, b.String()); err != nil {
+	if _, err := io.WriteString(w, b.String()); err != nil {
 		return fmt.Errorf("write the annotations: %w", err)
 	}
 	return nil
 }
 
-// Section writes what write does as a section of a job's log in GitLab, which a reader can fold.
-func Section(to io.Writer, name, title string, now func() time.Time, write func() error) error {
+// Section calls write between the lines that begin and end a section in the log of a GitLab job. Readers can collapse the section.
+func Section(w io.Writer, name, title string, now func() time.Time, write func() error) error {
 	const sequence = "\x1b[0Ksection_%s:%d:%s\r\x1b[0K%s\n"
-	if _, err := fmt.Fprintf(to, sequence, "start", now().Unix(), name, title); err != nil {
+	if _, err := fmt.Fprintf(w, sequence, "start", now().Unix(), name, title); err != nil {
 		return fmt.Errorf("begin a section: %w", err)
 	}
 	err := write()
-	if _, wrong := fmt.Fprintf(to, sequence, "end", now().Unix(), name, ""); err == nil && wrong != nil {
-		err = fmt.Errorf("end a section: %w", wrong)
+	if _, endErr := fmt.Fprintf(w, sequence, "end", now().Unix(), name, ""); err == nil && endErr != nil {
+		err = fmt.Errorf("end a section: %w", endErr)
 	}
 	return err
 }
 
-// path is that of a file from the repository's top.
+// path returns the path of a file from the top of the repository.
 func (r Report) path(file string) string { return path.Join(r.Folder, file) }
 
-// quality is an entry of GitLab's code quality report.
-type quality struct {
+// codeQualityIssue is an entry of GitLab's code quality report.
+type codeQualityIssue struct {
 	Description string `json:"description"`
 	CheckName   string `json:"check_name"`
 	Fingerprint string `json:"fingerprint"`
@@ -93,17 +94,20 @@ type quality struct {
 	} `json:"location"`
 }
 
-// CodeQuality is the report as GitLab takes it for a merge request.
+// CodeQuality returns the report that GitLab shows in a merge request.
 func (r Report) CodeQuality() ([]byte, error) {
-	out := make([]quality, 0, len(r.Errors)+len(r.Warnings))
+	out := make([]codeQualityIssue, 0, len(r.Errors)+len(r.Warnings))
 	for _, f := range r.all() {
-		q := quality{Description: f.Message, CheckName: describe(f).id, Fingerprint: fingerprint(r, f), Severity: "minor"}
+		q := codeQualityIssue{
+			Description: f.Message, CheckName: ruleOf(f).id, Fingerprint: fingerprint(r, f),
+			Severity: "minor",
+		}
 		if f.isError {
 			q.Severity = "critical"
 		}
 		q.Location.Path = r.path(f.File)
 		if f.File == "" {
-			q.Location.Path = path.Join(r.Folder, "config") // GitLab takes no entry without
+			q.Location.Path = path.Join(r.Folder, "config") // GitLab requires a path
 		}
 		q.Location.Lines.Begin = max(1, f.Line)
 		out = append(out, q)
@@ -112,31 +116,31 @@ func (r Report) CodeQuality() ([]byte, error) {
 	return append(text, '\n'), err
 }
 
-// fingerprint is the same for a problem wherever its lines have moved to.
-func fingerprint(r Report, f found) string {
+// fingerprint returns a hash of a problem that stays the same when the problem's lines move.
+func fingerprint(r Report, f finding) string {
 	sum := sha256.Sum256([]byte(strings.Join([]string{r.path(f.File), f.Path, f.level(), f.Message}, "\x00")))
 	return hex.EncodeToString(sum[:])
 }
 
-// rule is what a problem is of.
+// rule is the category of a problem.
 type rule struct{ id, name string }
 
 var (
-	ofRoutes   = rule{"routes", "routes"}
-	ofPolicies = rule{"policies", "policies"}
-	ofSettings = rule{"settings", "settings"}
-	ofFolder   = rule{"project", "the project's folder"}
+	routesRule   = rule{"routes", "routes"}
+	policiesRule = rule{"policies", "policies"}
+	settingsRule = rule{"settings", "settings"}
+	folderRule   = rule{"project", "the project's folder"}
 )
 
-// describe says what a problem is of: what a build says has no finer names.
-func describe(f found) rule {
+// ruleOf returns the category of a problem: the part of the project that has the problem.
+func ruleOf(f finding) rule {
 	switch {
 	case strings.HasPrefix(f.File, "config/") && strings.HasSuffix(f.File, ".oas.json"):
-		return ofRoutes
+		return routesRule
 	case f.File == "config/policies.json":
-		return ofPolicies
+		return policiesRule
 	case f.File == "gatewright.jsonc":
-		return ofSettings
+		return settingsRule
 	}
-	return ofFolder
+	return folderRule
 }

@@ -7,54 +7,55 @@ import (
 	"github.com/rivo/uniseg"
 
 	"github.com/gatewright/gatewright/client/output"
-	"github.com/gatewright/gatewright/shared/project"
+	"github.com/gatewright/gatewright/shared/format/project"
 )
 
 const (
-	// before and behind are how many cells of a line are shown on either side of a place.
-	before, behind = 60, 60
-	// window is how many bytes are looked at for as many cells: more than they have, combining marks included.
-	window = 16 * (before + behind)
-	tab    = 4
+	// cellsBefore and cellsAfter are the numbers of cells of a line that an excerpt shows before and after the place.
+	cellsBefore, cellsAfter = 60, 60
+	// maxWindow is the number of bytes that are examined to find so many cells. It is more than these cells have,
+	// including combining marks.
+	maxWindow = 16 * (cellsBefore + cellsAfter)
+	tabWidth  = 4
 )
 
-// cell is what a reader takes for one character.
+// cell is a character as readers see it, with its combining marks.
 type cell struct {
 	text         string
 	bytes, width int
 }
 
-// cut is the part of a line around a column, as a terminal shows it, and a caret that stands below the column. It is
-// false for a place that the excerpt does not have. Of a line of any length it looks at a window.
-func cut(e project.Excerpt, line, column int) (text, caret string, ok bool) {
-	all, at, ok := lineOf(e, line, max(1, column))
+// excerptLine returns the part of a line around a column, and a second line with a caret below the column. ok is false
+// if the excerpt does not contain the place. It examines only a part of a long line.
+func excerptLine(e project.Excerpt, line, column int) (text, caret string, ok bool) {
+	lineText, offset, ok := lineAt(e, line, max(1, column))
 	if !ok {
 		return "", "", false
 	}
-	from, to := max(0, at-window), min(len(all), at+window)
-	for from > 0 && !utf8.RuneStart(all[from]) {
+	from, to := max(0, offset-maxWindow), min(len(lineText), offset+maxWindow)
+	for from > 0 && !utf8.RuneStart(lineText[from]) {
 		from++
 	}
-	for to < len(all) && !utf8.RuneStart(all[to]) {
+	for to < len(lineText) && !utf8.RuneStart(lineText[to]) {
 		to--
 	}
-	shown := cells(all[from:to])
-	i, passed := 0, from
-	for ; i < len(shown) && passed+shown[i].bytes <= at; i++ {
-		passed += shown[i].bytes
+	visible := cells(lineText[from:to])
+	i, consumed := 0, from
+	for ; i < len(visible) && consumed+visible[i].bytes <= offset; i++ {
+		consumed += visible[i].bytes
 	}
-	left, right := shown[:i], shown[i:]
-	cutLeft, cutRight := e.Before && line == e.Line && e.Column > 1 || from > 0, to < len(all)
+	left, right := visible[:i], visible[i:]
+	cutLeft, cutRight := e.Before && line == e.Line && e.Column > 1 || from > 0, to < len(lineText)
 	width := 0
 	for i := len(left) - 1; i >= 0; i-- {
-		if width += left[i].width; width > before {
+		if width += left[i].width; width > cellsBefore {
 			left, cutLeft = left[i+1:], true
 			break
 		}
 	}
 	width = 0
 	for i, c := range right {
-		if width += c.width; width > behind {
+		if width += c.width; width > cellsAfter {
 			right, cutRight = right[:i], true
 			break
 		}
@@ -79,15 +80,16 @@ func cut(e project.Excerpt, line, column int) (text, caret string, ok bool) {
 	return text, strings.Repeat(" ", width) + "^", true
 }
 
-// lineOf is a line of an excerpt, as far as it has it, and where the column begins in it.
-func lineOf(e project.Excerpt, line, column int) (text string, at int, ok bool) {
-	rest := e.Text
+// lineAt returns a line of an excerpt, and the offset of the column in it. The line may be incomplete at both ends. ok
+// is false if the excerpt does not contain the place.
+func lineAt(e project.Excerpt, line, column int) (text string, offset int, ok bool) {
+	remaining := e.Text
 	for n := e.Line; n < line; n++ {
-		i := strings.IndexByte(rest, '\n')
+		i := strings.IndexByte(remaining, '\n')
 		if i < 0 {
 			return "", 0, false
 		}
-		rest = rest[i+1:]
+		remaining = remaining[i+1:]
 	}
 	if line < e.Line {
 		return "", 0, false
@@ -95,29 +97,29 @@ func lineOf(e project.Excerpt, line, column int) (text string, at int, ok bool) 
 	if line == e.Line {
 		column -= e.Column - 1
 	}
-	if i := strings.IndexByte(rest, '\n'); i >= 0 {
-		rest = strings.TrimSuffix(rest[:i], "\r")
+	if i := strings.IndexByte(remaining, '\n'); i >= 0 {
+		remaining = strings.TrimSuffix(remaining[:i], "\r")
 	}
-	for ; column > 1 && at < len(rest); column-- {
-		_, size := utf8.DecodeRuneInString(rest[at:])
-		at += size
+	for ; column > 1 && offset < len(remaining); column-- {
+		_, size := utf8.DecodeRuneInString(remaining[offset:])
+		offset += size
 	}
-	return rest, at, column >= 1
+	return remaining, offset, column >= 1
 }
 
-// cells takes a text apart into what is seen of it.
+// cells splits a text into the characters that readers see.
 func cells(text string) []cell {
 	var out []cell
 	width := 0
-	for all := uniseg.NewGraphemes(text); all.Next(); {
-		c := cell{bytes: len(all.Str())}
-		if all.Str() == "\t" {
-			c.width = tab - width%tab
+	for graphemes := uniseg.NewGraphemes(text); graphemes.Next(); {
+		c := cell{bytes: len(graphemes.Str())}
+		if graphemes.Str() == "\t" {
+			c.width = tabWidth - width%tabWidth
 			c.text = strings.Repeat(" ", c.width)
 		} else {
-			c.text = output.Printable(all.Str())
+			c.text = output.Printable(graphemes.Str())
 			if c.width = uniseg.StringWidth(c.text); c.width == 0 {
-				c.text, c.width = "◌"+c.text, 1 // a mark of nothing: it would go to what is before it on the screen
+				c.text, c.width = "◌"+c.text, 1 // a single combining mark would combine with the previous character
 			}
 		}
 		out = append(out, c)

@@ -1,11 +1,11 @@
-// Package report shows what is wrong with a project: to people as text with the places in its files, to programs as
-// they read it (annotations of GitHub, a code quality report of GitLab, SARIF).
+// Package report writes the problems of a project: as text with excerpts of the files for people, and in the formats of
+// programs (GitHub annotations, GitLab code quality reports, SARIF).
 //
-// It is the same for what is found here and for what a build answers: where a file's text comes from is the caller's
-// (Source). Nothing of a project's text reaches a terminal, or a pipeline's log, as more than text.
+// It writes local problems and problems of a remote build in the same form. The caller provides the content of the
+// files (Source). A project's text cannot control a terminal, or the log of a pipeline.
 //
-// What it is not: it finds nothing (package validate, and the builder do). Read report.go first; excerpt.go cuts the
-// lines, annotations.go and sarif.go are for programs.
+// It does not find problems (package validate and the builder do). Read report.go first. excerpt.go writes the
+// excerpts. annotations.go and sarif.go are for programs.
 package report
 
 import (
@@ -15,132 +15,133 @@ import (
 	"strings"
 
 	"github.com/gatewright/gatewright/client/output"
-	"github.com/gatewright/gatewright/shared/project"
+	"github.com/gatewright/gatewright/shared/format/project"
 )
 
-// Source answers the part of a file around a place, false where the file is not known.
+// Source returns the part of a file around a place. It returns false if the file is unknown.
 type Source func(file string, line, column int) (project.Excerpt, bool)
 
-// FromFiles has excerpts of files that are at hand.
+// FromFiles returns a Source for files in memory.
 func FromFiles(files project.Files) Source {
 	return func(file string, _, _ int) (project.Excerpt, bool) {
 		text, ok := files[file]
-		return project.Excerpt{Text: string(bytes.TrimPrefix(text, []byte("\xef\xbb\xbf"))), Line: 1, Column: 1}, ok && len(text) > 0
+		return project.Excerpt{Text: string(bytes.TrimPrefix(text, []byte("\xef\xbb\xbf"))), Line: 1, Column: 1},
+			ok && len(text) > 0
 	}
 }
 
-// mostAsked is how often somebody is asked for excerpts of one report.
-const mostAsked = 20
+// maxRemoteExcerpts is the maximum number of requests for the excerpts of a report.
+const maxRemoteExcerpts = 20
 
-// Asked has excerpts of files that somebody else has, such as the API. What was answered holds for the lines around as
-// well, and who knows nothing of a file is not asked of it again.
-func Asked(ask Source) Source {
-	known, unknown, asked := map[string][]project.Excerpt{}, map[string]bool{}, 0
+// FromRemote returns a Source that requests excerpts with fetch, such as from the API. It reuses an excerpt for other
+// places in it. After fetch has returned false for a file, it sends no further requests about this file.
+func FromRemote(fetch Source) Source {
+	cached, missing, requests := map[string][]project.Excerpt{}, map[string]bool{}, 0
 	return func(file string, line, column int) (project.Excerpt, bool) {
-		for _, e := range known[file] {
-			if _, _, ok := cut(e, line, column); ok && line < e.Line+strings.Count(e.Text, "\n") {
+		for _, e := range cached[file] {
+			if _, _, ok := excerptLine(e, line, column); ok && line < e.Line+strings.Count(e.Text, "\n") {
 				return e, true
 			}
 		}
-		if unknown[file] || asked == mostAsked {
+		if missing[file] || requests == maxRemoteExcerpts {
 			return project.Excerpt{}, false
 		}
-		asked++
-		e, ok := ask(file, line, column)
-		if unknown[file] = !ok; ok {
-			known[file] = append(known[file], e)
+		requests++
+		e, ok := fetch(file, line, column)
+		if missing[file] = !ok; ok {
+			cached[file] = append(cached[file], e)
 		}
 		return e, ok
 	}
 }
 
-// Report is what is wrong with a project.
+// Report has the problems of a project.
 type Report struct {
-	// Errors keep it from being deployed; Warnings are what is probably not meant.
+	// Errors prevent a deployment. Warnings are probable mistakes.
 	Errors, Warnings []project.Problem
-	// Source shows the places, nil for none.
+	// Source returns excerpts, nil for none.
 	Source Source
-	// Folder is where the project's folder is in its repository, with slashes and "" for the top: paths for programs
-	// are relative to the repository's.
+	// Folder is the path of the project's folder within its repository, with slashes, "" for the top of the repository.
+	// Reports for programs have paths from the top of the repository.
 	Folder string
 }
 
-// MostShown is how many problems are shown at most; the rest is counted.
-const MostShown = 50
+// MaxShown is the maximum number of problems that Text shows. It only counts the others.
+const MaxShown = 50
 
-// Text writes the report for people: a line for each problem, with the line of the file that it is about below.
-// Colours are escape sequences for a terminal. Workflow says that what is written goes through a runner of GitHub
-// Actions, which carries out what looks like its commands.
-func (r Report) Text(to io.Writer, colours, workflow bool) error {
+// Text writes the report for people: a line for each problem, followed by the line of the file. useColor allows escape
+// sequences for a terminal. workflow says that a runner of GitHub Actions reads the output. Text then escapes text that
+// the runner would execute as a command.
+func (r Report) Text(w io.Writer, useColor, workflow bool) error {
 	var b strings.Builder
-	for i, found := range r.all() {
-		if i == MostShown {
-			fmt.Fprintf(&b, "… and %s more are not shown.\n", Count(r.beyond()))
+	for i, f := range r.all() {
+		if i == MaxShown {
+			fmt.Fprintf(&b, "… and %s more are not shown.\n", Count(r.notShown()))
 			break
 		}
-		r.write(&b, found, colours)
+		r.write(&b, f, useColor)
 	}
 	text := b.String()
 	if workflow {
-		text = harmless(text)
+		text = escapeWorkflowCommands(text)
 	}
-	if _, err := io.WriteString(to, text); err != nil {
+	if _, err := io.WriteString(w, text); err != nil {
 		return fmt.Errorf("write the report: %w", err)
 	}
 	return nil
 }
 
-// found is a problem with what it is.
-type found struct {
+// finding is a problem with its level, error or warning.
+type finding struct {
 	project.Problem
 	isError bool
 }
 
-func (f found) level() string {
+func (f finding) level() string {
 	if f.isError {
 		return "error"
 	}
 	return "warning"
 }
 
-// all are the problems, errors first.
-func (r Report) all() []found {
-	out := make([]found, 0, len(r.Errors)+len(r.Warnings))
+// all returns the problems, errors first.
+func (r Report) all() []finding {
+	out := make([]finding, 0, len(r.Errors)+len(r.Warnings))
 	for _, p := range r.Errors {
-		out = append(out, found{p, true})
+		out = append(out, finding{p, true})
 	}
 	for _, p := range r.Warnings {
-		out = append(out, found{p, false})
+		out = append(out, finding{p, false})
 	}
 	return out
 }
 
-// beyond counts the errors and warnings that are not shown.
-func (r Report) beyond() (errors, warnings int) {
-	errors = max(0, len(r.Errors)-MostShown)
-	return errors, len(r.Errors) + len(r.Warnings) - MostShown - errors
+// notShown counts the errors and warnings that are not shown.
+func (r Report) notShown() (errors, warnings int) {
+	errors = max(0, len(r.Errors)-MaxShown)
+	return errors, len(r.Errors) + len(r.Warnings) - MaxShown - errors
 }
 
-// Count says how many errors and warnings there are, "nothing" for none.
+// Count returns the numbers of errors and warnings as text, such as "2 errors", or "nothing".
 func Count(errors, warnings int) string {
-	many := func(n int, one string) string {
+	pluralize := func(n int, noun string) string {
 		if n == 1 {
-			return "1 " + one
+			return "1 " + noun
 		}
-		return fmt.Sprintf("%d %ss", n, one)
+		return fmt.Sprintf("%d %ss", n, noun)
 	}
 	switch {
 	case errors > 0 && warnings > 0:
-		return many(errors, "error") + " and " + many(warnings, "warning")
+		return pluralize(errors, "error") + " and " + pluralize(warnings, "warning")
 	case errors > 0:
-		return many(errors, "error")
+		return pluralize(errors, "error")
 	case warnings > 0:
-		return many(warnings, "warning")
+		return pluralize(warnings, "warning")
 	}
 	return "nothing"
 }
 
-// The styles, as parameters of the SGR escape sequence.
+// These are the styles, as parameters of the SGR escape sequence.
 const (
 	bold   = "1"
 	red    = "1;31"
@@ -149,39 +150,40 @@ const (
 	dim    = "2"
 )
 
-func styled(text, style string, colours bool) string {
-	if !colours || text == "" {
+func applyStyle(text, style string, useColor bool) string {
+	if !useColor || text == "" {
 		return text
 	}
 	return "\x1b[" + style + "m" + text + "\x1b[0m"
 }
 
-func (r Report) write(b *strings.Builder, f found, colours bool) {
+func (r Report) write(b *strings.Builder, f finding, useColor bool) {
 	style := yellow
 	if f.isError {
 		style = red
 	}
-	if at := place(f.Problem); at != "" {
-		b.WriteString(styled(at+": ", bold, colours))
+	if position := positionText(f.Problem); position != "" {
+		b.WriteString(applyStyle(position+": ", bold, useColor))
 	}
-	b.WriteString(styled(f.level()+": ", style, colours) + output.Printable(f.Message))
+	b.WriteString(applyStyle(f.level()+": ", style, useColor) + output.Printable(f.Message))
 	if f.Path != "" {
-		b.WriteString(" " + styled("("+output.Printable(f.Path)+")", dim, colours))
+		b.WriteString(" " + applyStyle("("+output.Printable(f.Path)+")", dim, useColor))
 	}
 	b.WriteByte('\n')
 	if r.Source == nil || f.File == "" || f.Line == 0 {
 		return
 	}
 	if excerpt, ok := r.Source(f.File, f.Line, f.Column); ok {
-		if line, caret, ok := cut(excerpt, f.Line, f.Column); ok {
+		if line, caret, ok := excerptLine(excerpt, f.Line, f.Column); ok {
 			number := fmt.Sprintf("%5d", f.Line)
-			fmt.Fprintf(b, "%s %s\n%s %s\n", styled(number+" |", dim, colours), line, styled(strings.Repeat(" ", len(number))+" |", dim, colours), styled(caret, green, colours))
+			fmt.Fprintf(b, "%s %s\n%s %s\n", applyStyle(number+" |", dim, useColor), line,
+				applyStyle(strings.Repeat(" ", len(number))+" |", dim, useColor), applyStyle(caret, green, useColor))
 		}
 	}
 }
 
-// place is where a problem is, as editors and terminals take it.
-func place(p project.Problem) string {
+// positionText returns the position of a problem in a form that editors and terminals recognize.
+func positionText(p project.Problem) string {
 	file := output.Printable(p.File)
 	if p.Line == 0 {
 		return file

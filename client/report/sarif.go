@@ -8,11 +8,11 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/gatewright/gatewright/shared/disk"
-	"github.com/gatewright/gatewright/shared/release"
+	"github.com/gatewright/gatewright/shared/base/disk"
+	"github.com/gatewright/gatewright/shared/base/release"
 )
 
-// What is written of SARIF 2.1.0 (OASIS).
+// These types are the parts of SARIF 2.1.0 (OASIS) that SARIF writes.
 type (
 	sarifLog struct {
 		Schema  string     `json:"$schema"`
@@ -23,7 +23,7 @@ type (
 		Tool struct {
 			Driver sarifDriver `json:"driver"`
 		} `json:"tool"`
-		// ColumnKind says that columns count characters, as they do here, and not UTF-16's units.
+		// ColumnKind says that columns count characters and not UTF-16 units.
 		ColumnKind string        `json:"columnKind"`
 		Results    []sarifResult `json:"results"`
 	}
@@ -66,32 +66,34 @@ type (
 	}
 )
 
-// SARIF is the report as scanners exchange it: all problems, with paths from the repository's top.
+// SARIF returns the report in SARIF, the format that scanners use to exchange results. The report has all problems,
+// with paths from the top of the repository.
 func (r Report) SARIF() ([]byte, error) {
 	run := sarifRun{ColumnKind: "unicodeCodePoints", Results: []sarifResult{}}
 	run.Tool.Driver = sarifDriver{Name: "gatewright", Version: release.Version()}
 	indexes := map[string]int{}
-	for i, of := range []rule{ofRoutes, ofPolicies, ofSettings, ofFolder} {
-		indexes[of.id] = i
-		run.Tool.Driver.Rules = append(run.Tool.Driver.Rules, sarifRule{of.id, sarifMessage{"What a build says of " + of.name + "."}})
+	for i, category := range []rule{routesRule, policiesRule, settingsRule, folderRule} {
+		indexes[category.id] = i
+		run.Tool.Driver.Rules = append(run.Tool.Driver.Rules,
+			sarifRule{category.id, sarifMessage{"What a build says of " + category.name + "."}})
 	}
 	for _, f := range r.all() {
-		of := describe(f)
+		category := ruleOf(f)
 		result := sarifResult{
-			RuleID: of.id, RuleIndex: indexes[of.id], Level: f.level(), Message: sarifMessage{f.Message},
+			RuleID: category.id, RuleIndex: indexes[category.id], Level: f.level(), Message: sarifMessage{f.Message},
 			PartialFingerprints: map[string]string{"problem/v1": fingerprint(r, f)},
 		}
 		if f.File != "" {
-			var at sarifLocation
-			at.PhysicalLocation.ArtifactLocation.URI = (&url.URL{Path: r.path(f.File)}).EscapedPath()
-			at.PhysicalLocation.ArtifactLocation.URIBaseID = "%SRCROOT%"
+			var location sarifLocation
+			location.PhysicalLocation.ArtifactLocation.URI = (&url.URL{Path: r.path(f.File)}).EscapedPath()
+			location.PhysicalLocation.ArtifactLocation.URIBaseID = "%SRCROOT%"
 			if f.Line > 0 {
-				at.PhysicalLocation.Region = &sarifRegion{f.Line, max(1, f.Column)}
+				location.PhysicalLocation.Region = &sarifRegion{f.Line, max(1, f.Column)}
 			}
 			if f.Path != "" {
-				at.LogicalLocations = []sarifLogical{{f.Path}}
+				location.LogicalLocations = []sarifLogical{{f.Path}}
 			}
-			result.Locations = []sarifLocation{at}
+			result.Locations = []sarifLocation{location}
 		}
 		run.Results = append(run.Results, result)
 	}
@@ -101,8 +103,8 @@ func (r Report) SARIF() ([]byte, error) {
 	return append(text, '\n'), err
 }
 
-// WriteFile writes a report to a file, all of it or nothing: what was there stays until it is whole. Of a link it is the file that it leads to, which
-// has to be there.
+// WriteFile writes a report to a file. If it fails, the old file stays complete. If name is a symbolic link, WriteFile
+// replaces the target of the link, which must exist.
 func WriteFile(name string, text []byte) (err error) {
 	switch info, err := os.Stat(name); {
 	case err == nil && !info.Mode().IsRegular():
@@ -121,7 +123,7 @@ func WriteFile(name string, text []byte) (err error) {
 		return fmt.Errorf("write %s: %w", name, disk.Cause(err))
 	}
 	_, err = f.Write(text)
-	err = errors.Join(err, f.Chmod(0o644), f.Close()) // for who picks it up, as a pipeline's next step does
+	err = errors.Join(err, f.Chmod(0o644), f.Close()) // others may read it, such as the next step of a pipeline
 	if err == nil {
 		err = os.Rename(f.Name(), name)
 	}

@@ -13,36 +13,39 @@ import (
 	"github.com/gatewright/gatewright/client/exit"
 )
 
-// What is read of a description in YAML is bounded, in which a few lines can stand for millions of others.
+// These limits apply to a description in YAML, where a few lines can expand to millions of values.
 const (
-	mostNodes = 2_000_000
-	mostBytes = 64 << 20
+	maxNodes = 2_000_000
+	maxBytes = 64 << 20
 )
 
-// methods are those of a path that are operations (OpenAPI 3.1, 4.8.9).
+// methods are the members of a path that are operations (OpenAPI 3.1, 4.8.9).
 var methods = []string{"get", "put", "post", "delete", "options", "head", "patch", "trace"}
 
-// routeMember makes a route of an operation.
+// routeMember is the member of an operation that makes it a route.
 const routeMember = "x-gateway-route"
 
-// Describe makes the routes of a description of an API, OpenAPI 3 in JSON or YAML: each operation forwards to the upstream, by its own path. One
-// that is a route already stays as it is; all else stays too, in its order, digit for digit. Without an upstream it is the description's first
-// server. routes is how many operations became routes.
-func Describe(description []byte, upstream string) (text []byte, routes int, err error) {
-	document, err := jsonOf(description)
+// AddRoutes adds routes to a description of an API (OpenAPI 3 in JSON or YAML): each operation without a route forwards
+// to the upstream, with the operation's own path. All other members keep their order, and numbers keep their digits. If
+// upstream is "", it is the description's first server. routes is the number of operations that have become routes.
+func AddRoutes(description []byte, upstream string) (text []byte, routes int, err error) {
+	document, err := toJSON(description)
 	if err != nil {
-		return nil, 0, exit.With(exit.Invalid, err)
+		return nil, 0, exit.WithCode(exit.Invalid, err)
 	}
-	root, err := membersOf(document)
+	root, err := readMembers(document)
 	if err != nil {
-		return nil, 0, exit.With(exit.Invalid, fmt.Errorf("the description is no object: %w", err))
+		return nil, 0, exit.WithCode(exit.Invalid, fmt.Errorf("the description is no object: %w", err))
 	}
-	if version := textOf(valueOf(root, "openapi")); !strings.HasPrefix(version, "3.") {
-		return nil, 0, exit.With(exit.Invalid, errors.New("it is no description in OpenAPI 3: its member openapi has to say so, such as 3.1.0"))
+	if version := stringValue(memberValue(root, "openapi")); !strings.HasPrefix(version, "3.") {
+		return nil, 0,
+			exit.WithCode(exit.Invalid,
+				errors.New("it is no description in OpenAPI 3: its member openapi has to say so, such as 3.1.0"))
 	}
 	if upstream == "" {
 		if upstream = firstServer(root); upstream == "" {
-			return nil, 0, exit.With(exit.Usage, errors.New("the description has no server with an http address: say --upstream URL"))
+			return nil, 0,
+				exit.WithCode(exit.Usage, errors.New("the description has no server with an http address: say --upstream URL"))
 		}
 	}
 	if err := checkUpstream(upstream); err != nil {
@@ -53,28 +56,30 @@ func Describe(description []byte, upstream string) (text []byte, routes int, err
 		if m.name != "paths" {
 			continue
 		}
-		if root[i].value, routes, err = routed(m.value, upstream); err != nil {
-			return nil, 0, exit.With(exit.Invalid, err)
+		if root[i].value, routes, err = addRoutesToPaths(m.value, upstream); err != nil {
+			return nil, 0, exit.WithCode(exit.Invalid, err)
 		}
 	}
 	if routes == 0 {
-		return nil, 0, exit.With(exit.Invalid, errors.New("the description has no operation that is none of a route yet: there is nothing to make routes of"))
+		return nil, 0,
+			exit.WithCode(exit.Invalid, errors.New("the description has no operation that is none of a route yet: there is "+
+				"nothing to make routes of"))
 	}
-	whole := jsontext.Value(written(root))
-	if err := whole.Indent(jsontext.WithIndent("  ")); err != nil {
+	out := jsontext.Value(writeObject(root))
+	if err := out.Indent(jsontext.WithIndent("  ")); err != nil {
 		return nil, 0, fmt.Errorf("write the routes: %w", err)
 	}
-	return append(whole, '\n'), routes, nil
+	return append(out, '\n'), routes, nil
 }
 
-// member is a name of an object with its value.
+// member is a member of an object: its name and value.
 type member struct {
 	name  string
 	value jsontext.Value
 }
 
-// membersOf are those of an object, in their order.
-func membersOf(value jsontext.Value) ([]member, error) {
+// readMembers returns the members of an object, in the order of the text.
+func readMembers(value jsontext.Value) ([]member, error) {
 	d := jsontext.NewDecoder(bytes.NewReader(value))
 	if d.PeekKind() != jsontext.KindBeginObject {
 		return nil, errors.New("an object has to stand there")
@@ -99,15 +104,15 @@ func membersOf(value jsontext.Value) ([]member, error) {
 	return all, nil
 }
 
-// written is an object of members.
-func written(all []member) []byte {
+// writeObject encodes members as an object.
+func writeObject(all []member) []byte {
 	var b bytes.Buffer
 	b.WriteByte('{')
 	for i, m := range all {
 		if i > 0 {
 			b.WriteByte(',')
 		}
-		name, _ := jsontext.AppendQuote(nil, m.name) // which was read as a text
+		name, _ := jsontext.AppendQuote(nil, m.name) // no error: the name was decoded as a text
 		b.Write(name)
 		b.WriteByte(':')
 		b.Write(m.value)
@@ -116,8 +121,8 @@ func written(all []member) []byte {
 	return b.Bytes()
 }
 
-// valueOf is the value of a member, nil for none.
-func valueOf(all []member, name string) jsontext.Value {
+// memberValue returns the value of the member with this name, nil for none.
+func memberValue(all []member, name string) jsontext.Value {
 	i := slices.IndexFunc(all, func(m member) bool { return m.name == name })
 	if i < 0 {
 		return nil
@@ -125,8 +130,8 @@ func valueOf(all []member, name string) jsontext.Value {
 	return all[i].value
 }
 
-// textOf is a text, "" for what is none.
-func textOf(value jsontext.Value) string {
+// stringValue returns the text of a JSON string, and "" for any other value.
+func stringValue(value jsontext.Value) string {
 	if value.Kind() != jsontext.KindString {
 		return ""
 	}
@@ -137,9 +142,9 @@ func textOf(value jsontext.Value) string {
 	return string(text)
 }
 
-// firstServer is the address of the description's first server that has one of its own, "" for none.
+// firstServer returns the first server address of a description to which routes can forward, "" for none.
 func firstServer(root []member) string {
-	servers := valueOf(root, "servers")
+	servers := memberValue(root, "servers")
 	if servers.Kind() != jsontext.KindBeginArray {
 		return ""
 	}
@@ -150,20 +155,21 @@ func firstServer(root []member) string {
 		if err != nil {
 			return ""
 		}
-		server, err := membersOf(value)
+		server, err := readMembers(value)
 		if err != nil {
 			return ""
 		}
-		if address := textOf(valueOf(server, "url")); checkUpstream(address) == nil && !strings.Contains(address, "{") {
+		if address := stringValue(memberValue(server, "url")); checkUpstream(address) == nil &&
+			!strings.Contains(address, "{") {
 			return address
 		}
 	}
 	return ""
 }
 
-// routed makes routes of the operations of paths.
-func routed(paths jsontext.Value, upstream string) (text jsontext.Value, routes int, err error) {
-	all, err := membersOf(paths)
+// addRoutesToPaths adds routes to the operations of paths.
+func addRoutesToPaths(paths jsontext.Value, upstream string) (text jsontext.Value, routes int, err error) {
+	all, err := readMembers(paths)
 	if err != nil {
 		return nil, 0, fmt.Errorf("paths of the description: %w", err)
 	}
@@ -171,12 +177,14 @@ func routed(paths jsontext.Value, upstream string) (text jsontext.Value, routes 
 	if err != nil {
 		return nil, 0, fmt.Errorf("write the upstream's address: %w", err)
 	}
-	route := jsontext.Value(`{"handler":{"export":"urlForwardHandler","module":"$import(@gatewright/runtime)","options":{"baseUrl":` + string(address) + `}}}`)
+	route := jsontext.Value(
+		`{"handler":{"export":"urlForwardHandler","module":"$import(@gatewright/runtime)","options":{"baseUrl":` +
+			string(address) + `}}}`)
 	for i, path := range all {
 		if !strings.HasPrefix(path.name, "/") {
-			continue // an extension
+			continue // the member is an extension
 		}
-		item, err := membersOf(path.value)
+		item, err := readMembers(path.value)
 		if err != nil {
 			return nil, 0, fmt.Errorf("the path %s of the description: %w", path.name, err)
 		}
@@ -184,23 +192,23 @@ func routed(paths jsontext.Value, upstream string) (text jsontext.Value, routes 
 			if !slices.Contains(methods, m.name) {
 				continue
 			}
-			operation, err := membersOf(m.value)
+			operation, err := readMembers(m.value)
 			if err != nil {
 				return nil, 0, fmt.Errorf("%s of the path %s of the description: %w", m.name, path.name, err)
 			}
-			if valueOf(operation, routeMember) != nil {
+			if memberValue(operation, routeMember) != nil {
 				continue
 			}
-			item[j].value = written(append(operation, member{routeMember, route}))
+			item[j].value = writeObject(append(operation, member{routeMember, route}))
 			routes++
 		}
-		all[i].value = written(item)
+		all[i].value = writeObject(item)
 	}
-	return written(all), routes, nil
+	return writeObject(all), routes, nil
 }
 
-// jsonOf is a description in JSON, of one in JSON or YAML.
-func jsonOf(text []byte) (jsontext.Value, error) {
+// toJSON returns a description as JSON. text is JSON or YAML.
+func toJSON(text []byte) (jsontext.Value, error) {
 	text = bytes.TrimPrefix(text, []byte("\ufeff"))
 	if value := jsontext.Value(bytes.TrimSpace(text)); len(value) > 0 && value[0] == '{' {
 		if err := value.Compact(); err != nil {
@@ -215,24 +223,24 @@ func jsonOf(text []byte) (jsontext.Value, error) {
 	if len(root.Content) != 1 {
 		return nil, errors.New("the description is empty")
 	}
-	w := yamlWriter{left: mostNodes}
+	w := yamlWriter{remaining: maxNodes}
 	if err := w.value(root.Content[0], 0); err != nil {
 		return nil, err
 	}
 	return w.out.Bytes(), nil
 }
 
-// yamlWriter writes YAML as JSON: members in their order, numbers digit for digit where JSON has such numbers.
+// yamlWriter converts YAML to JSON. Members keep their order. Numbers keep their digits if they are valid in JSON.
 type yamlWriter struct {
-	out  bytes.Buffer
-	left int
+	out       bytes.Buffer
+	remaining int
 }
 
-// deepest is how deep a description goes at most: a part of itself would have no end.
-const deepest = 200
+// maxDepth is the maximum nesting depth of a description. A description that contains itself would be infinitely deep.
+const maxDepth = 200
 
 func (w *yamlWriter) value(n *yaml.Node, depth int) error {
-	if w.left--; w.left < 0 || w.out.Len() > mostBytes || depth > deepest {
+	if w.remaining--; w.remaining < 0 || w.out.Len() > maxBytes || depth > maxDepth {
 		return errors.New("the description is too large, or a part of itself")
 	}
 	switch n.Kind {
@@ -267,7 +275,7 @@ func (w *yamlWriter) object(n *yaml.Node, depth int) error {
 		if i > 0 {
 			w.out.WriteByte(',')
 		}
-		if err := w.text(name.Value); err != nil { // 200 is a text where it names a response
+		if err := w.text(name.Value); err != nil { // names are texts, also those of responses, such as 200
 			return fmt.Errorf("line %d: %w", name.Line, err)
 		}
 		w.out.WriteByte(':')
@@ -294,11 +302,11 @@ func (w *yamlWriter) scalar(n *yaml.Node) error {
 		w.out.WriteString("null")
 		return nil
 	case "!!bool":
-		var on bool
-		if err := n.Decode(&on); err != nil {
+		var b bool
+		if err := n.Decode(&b); err != nil {
 			return fmt.Errorf("line %d: %w", n.Line, err)
 		}
-		fmt.Fprint(&w.out, on)
+		fmt.Fprint(&w.out, b)
 		return nil
 	case "!!int", "!!float":
 		if number := jsontext.Value(n.Value); number.IsValid() && number.Kind() == jsontext.KindNumber {

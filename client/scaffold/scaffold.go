@@ -1,9 +1,9 @@
-// Package scaffold makes a project's folder: of a template, or of a description of an API, whose operations become routes.
+// Package scaffold creates a project's folder from a template, or from a description of an API. In the latter case, the
+// operations of the API become routes.
 //
-// What it is not: it checks no project (package validate), and sends nothing. Nothing that is there is written over: either all files are made,
-// or none.
+// It does not check the project (package validate) and sends nothing. It overwrites no file: it creates all files, or none.
 //
-// Read scaffold.go first, then describe.go, which reads descriptions; the files of the template are in template.
+// Read scaffold.go first, then describe.go, which reads descriptions. The files of the template are in the folder template.
 package scaffold
 
 import (
@@ -21,22 +21,22 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/gatewright/gatewright/client/exit"
-	"github.com/gatewright/gatewright/shared/disk"
+	"github.com/gatewright/gatewright/shared/base/disk"
 )
 
 //go:embed template template/.gatewrightignore
 var template embed.FS
 
-// The files of a project that describe its routes and its policies.
+// These are the files of a project that describe its routes and its policies.
 const (
 	RoutesFile   = "config/routes.oas.json"
 	PoliciesFile = "config/policies.json"
 )
 
-// DefaultUpstream stands in a template where nobody names an upstream.
+// DefaultUpstream is the upstream in a template if the user does not specify one.
 const DefaultUpstream = "https://upstream.example.com"
 
-// Files are those of the template, by their paths below the project's folder, with routes that forward to an upstream.
+// Files returns the files of the template by their paths in the project's folder. Their routes forward to upstream.
 func Files(upstream string) (map[string][]byte, error) {
 	if upstream == "" {
 		upstream = DefaultUpstream
@@ -63,60 +63,64 @@ func Files(upstream string) (map[string][]byte, error) {
 	return all, nil
 }
 
-// checkUpstream refuses what no route forwards to.
+// checkUpstream returns an error for an address to which routes cannot forward.
 func checkUpstream(text string) error {
 	u, err := url.Parse(text)
-	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
-		return exit.With(exit.Usage, errors.New("an upstream's address is one such as https://upstream.example.com/v1, without user, query and fragment"))
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.User != nil || u.RawQuery != "" ||
+		u.Fragment != "" {
+		return exit.WithCode(exit.Usage, errors.New("an upstream's address is one such as https://upstream.example.com/v1, "+
+			"without user, query and fragment"))
 	}
 	return nil
 }
 
-// Make writes files into a folder, which is made where it is not there. Where one of them is there, none is written: the error names those. Of what
-// cannot be written whole nothing stays, and no folder that was made for it.
-func Make(folder string, files map[string][]byte) error {
+// WriteFiles writes files to a folder, and creates the folder if necessary. If one of the files exists, it writes no
+// file and returns an error with the names of the existing files. After a failure, it removes all files and folders
+// that it has created.
+func WriteFiles(folder string, files map[string][]byte) error {
 	names := slices.Sorted(maps.Keys(files))
-	var there []string
+	var existing []string
 	for _, name := range names {
 		if _, err := os.Lstat(filepath.Join(folder, filepath.FromSlash(name))); err == nil {
-			there = append(there, name)
+			existing = append(existing, name)
 		} else if !errors.Is(err, fs.ErrNotExist) {
-			return exit.With(exit.Usage, fmt.Errorf("look at %s in %s: %w", name, folder, disk.Cause(err)))
+			return exit.WithCode(exit.Usage, fmt.Errorf("look at %s in %s: %w", name, folder, disk.Cause(err)))
 		}
 	}
-	if len(there) > 0 {
-		return exit.With(exit.Conflict, fmt.Errorf("%s has %s already, and nothing is written over: name another folder", folder, strings.Join(there, ", ")))
+	if len(existing) > 0 {
+		return exit.WithCode(exit.Conflict, fmt.Errorf("%s has %s already, and nothing is written over: name another folder",
+			folder, strings.Join(existing, ", ")))
 	}
-	var made []string
+	var created []string
 	for _, name := range names {
 		path := filepath.Join(folder, filepath.FromSlash(name))
-		made = append(made, missing(filepath.Dir(path))...)
-		if err := create(path, files[name]); err != nil {
-			for _, path := range slices.Backward(made) {
-				_ = os.Remove(path) // a folder that has anything by now stays
+		created = append(created, missingFolders(filepath.Dir(path))...)
+		if err := createFile(path, files[name]); err != nil {
+			for _, path := range slices.Backward(created) {
+				_ = os.Remove(path) // the removal of a folder that is not empty fails
 			}
 			return fmt.Errorf("write %s in %s: %w", name, folder, disk.Cause(err))
 		}
-		made = append(made, path)
+		created = append(created, path)
 	}
 	return nil
 }
 
-// missing are the folders that are not there of those that a folder is in, the outermost first, and itself.
-func missing(folder string) (all []string) {
-	above := filepath.Dir(folder)
-	if _, err := os.Lstat(folder); !errors.Is(err, fs.ErrNotExist) || above == folder {
+// missingFolders returns those of the folder and its parents that do not exist, outermost first.
+func missingFolders(folder string) (all []string) {
+	parent := filepath.Dir(folder)
+	if _, err := os.Lstat(folder); !errors.Is(err, fs.ErrNotExist) || parent == folder {
 		return nil
 	}
-	return append(missing(above), folder)
+	return append(missingFolders(parent), folder)
 }
 
-// create writes a new file, whole or not at all.
-func create(path string, text []byte) error {
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil { //nolint:gosec // G301: a project is no secret
+// createFile writes a new file. If it fails, it removes the file.
+func createFile(path string, text []byte) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil { //nolint:gosec // G301: a project is not secret
 		return err
 	}
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644) //nolint:gosec // G302, G304: a project is no secret, and its user names it
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644) //nolint:gosec // G302, G304: not secret, and named by the user
 	if err != nil {
 		return err
 	}

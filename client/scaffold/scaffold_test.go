@@ -17,7 +17,7 @@ import (
 	"github.com/gatewright/gatewright/client/validate"
 )
 
-func files(t *testing.T, upstream string) map[string][]byte {
+func templateFiles(t *testing.T, upstream string) map[string][]byte {
 	t.Helper()
 	all, err := scaffold.Files(upstream)
 	if err != nil {
@@ -26,44 +26,48 @@ func files(t *testing.T, upstream string) map[string][]byte {
 	return all
 }
 
-// valid validates a folder that is made of files.
-func valid(t *testing.T, all map[string][]byte) {
+// checkValid writes files to a folder, and checks that the project is valid.
+func checkValid(t *testing.T, all map[string][]byte) {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "new")
-	if err := scaffold.Make(dir, all); err != nil {
+	if err := scaffold.WriteFiles(dir, all); err != nil {
 		t.Fatal(err)
 	}
-	of, err := folder.Open(t.Context(), dir)
+	p, err := folder.Open(t.Context(), dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	result, err := validate.New().Folder(t.Context(), of, validate.Options{})
+	result, err := validate.New().Folder(t.Context(), p, validate.Options{})
 	if err != nil || len(result.Errors) > 0 || len(result.Warnings) > 0 {
-		t.Errorf("of it a deploy would say %v %v, %v", result.Errors, result.Warnings, err)
+		t.Errorf("Folder() = errors %v, warnings %v, %v, want none", result.Errors, result.Warnings, err)
 	}
 }
 
-func TestTemplateIsAProject(t *testing.T) {
+func TestTemplateIsValid(t *testing.T) {
 	t.Parallel()
 	for _, upstream := range []string{"", "http://127.0.0.1:8080", `https://upstream.example.com/a"b`} {
-		all := files(t, upstream)
+		all := templateFiles(t, upstream)
 		if upstream == "" {
 			upstream = scaffold.DefaultUpstream
 		}
 		quoted, _ := json.Marshal(upstream)
-		if !strings.Contains(string(all[scaffold.RoutesFile]), `"baseUrl": `+string(quoted)) || strings.Contains(string(all[scaffold.RoutesFile]), `"UPSTREAM"`) {
-			t.Errorf("it forwards elsewhere than to %s: %s", upstream, all[scaffold.RoutesFile])
+		if !strings.Contains(string(all[scaffold.RoutesFile]), `"baseUrl": `+string(quoted)) ||
+			strings.Contains(string(all[scaffold.RoutesFile]), `"UPSTREAM"`) {
+			t.Errorf("Files(%s) has the routes %s, want this baseUrl", upstream, all[scaffold.RoutesFile])
 		}
-		valid(t, all)
+		checkValid(t, all)
 	}
-	for _, upstream := range []string{"upstream.example.com", "ftp://x", "https://u:p@x", "https://x?y", "https://x#y", "https://"} {
-		if _, err := scaffold.Files(upstream); exit.Of(err) != exit.Usage || strings.Contains(err.Error(), "u:p") {
-			t.Errorf("%s is taken: %v", upstream, err)
+	for _, upstream := range []string{
+		"upstream.example.com", "ftp://x", "https://u:p@x", "https://x?y", "https://x#y",
+		"https://",
+	} {
+		if _, err := scaffold.Files(upstream); exit.CodeOf(err) != exit.Usage || strings.Contains(err.Error(), "u:p") {
+			t.Errorf("Files(%s) error = %v, want code %d without the password", upstream, err, exit.Usage)
 		}
 	}
 }
 
-const described = `
+const sampleDescription = `
 # an API
 openapi: 3.0.3
 info: {title: Shop, version: "1.10", x-number: 1.50}
@@ -80,95 +84,108 @@ paths:
   /items: {get: {responses: {default: {description: Items}}}, post: {responses: {201: {description: Made}}}}
 `
 
-func TestDescriptionBecomesRoutes(t *testing.T) {
+func TestAddRoutes(t *testing.T) {
 	t.Parallel()
-	text, routes, err := scaffold.Describe([]byte(described), "")
+	text, routes, err := scaffold.AddRoutes([]byte(sampleDescription), "")
 	if err != nil || routes != 3 {
-		t.Fatalf("%d routes, %v", routes, err)
+		t.Fatalf("AddRoutes() = %d routes, %v, want 3", routes, err)
 	}
-	for _, want := range []string{`"x-number": 1.50`, `"version": "1.10"`, `"openapi": "3.0.3"`, `"https://shop.example.com/v1"`, `"https://other.example.com"`, `"200": {`} {
+	for _, want := range []string{
+		`"x-number": 1.50`, `"version": "1.10"`, `"openapi": "3.0.3"`,
+		`"https://shop.example.com/v1"`, `"https://other.example.com"`, `"200": {`,
+	} {
 		if !strings.Contains(string(text), want) {
-			t.Errorf("it has no %s: %s", want, text)
+			t.Errorf("AddRoutes() = %s, want %s in it", text, want)
 		}
 	}
-	if strings.Index(string(text), `"x-more"`) > strings.Index(string(text), `"/items/{id}"`) || strings.Index(string(text), `"/items/{id}"`) > strings.Index(string(text), `"/items":`) {
-		t.Errorf("it is in another order: %s", text)
+	if strings.Index(string(text), `"x-more"`) > strings.Index(string(text), `"/items/{id}"`) ||
+		strings.Index(string(text), `"/items/{id}"`) > strings.Index(string(text), `"/items":`) {
+		t.Errorf("AddRoutes() = %s, want the order of the description", text)
 	}
-	all := files(t, "")
+	all := templateFiles(t, "")
 	all[scaffold.RoutesFile] = text
 	delete(all, scaffold.PoliciesFile)
-	valid(t, all)
-	again, more, err := scaffold.Describe([]byte(described), "https://mine.example.com")
-	if err != nil || more != 3 || strings.Count(string(again), "https://mine.example.com") != 3 {
-		t.Errorf("with an upstream: %d routes, %v", more, err)
+	checkValid(t, all)
+	withUpstream, upstreamRoutes, err := scaffold.AddRoutes([]byte(sampleDescription), "https://mine.example.com")
+	if err != nil || upstreamRoutes != 3 || strings.Count(string(withUpstream), "https://mine.example.com") != 3 {
+		t.Errorf("AddRoutes() with an upstream = %d routes, %v, %s, want 3 routes to it", upstreamRoutes, err, withUpstream)
 	}
-	// A description in JSON that was YAML is the same but for the routes.
+	// The member info must have the same values as in the YAML description.
 	var before, after map[string]any
-	if err := errors.Join(yaml.Unmarshal([]byte(described), &before), json.Unmarshal(text, &after)); err != nil {
+	if err := errors.Join(yaml.Unmarshal([]byte(sampleDescription), &before), json.Unmarshal(text, &after)); err != nil {
 		t.Fatal(err)
 	}
 	if !reflect.DeepEqual(before["info"], after["info"]) {
-		t.Errorf("info is %v, and was %v", after["info"], before["info"])
+		t.Errorf("AddRoutes(): info = %v, want %v", after["info"], before["info"])
 	}
 }
 
-func TestWhatIsNoDescriptionIsRefused(t *testing.T) {
+func TestInvalidDescriptionIsRefused(t *testing.T) {
 	t.Parallel()
 	bomb := "openapi: 3.1.0\na0: &a0 [x]\n"
-	bomb += "a1: &a1 [*a0,*a0,*a0,*a0,*a0,*a0,*a0,*a0,*a0,*a0]\na2: &a2 [*a1,*a1,*a1,*a1,*a1,*a1,*a1,*a1,*a1,*a1]\na3: &a3 [*a2,*a2,*a2,*a2,*a2,*a2,*a2,*a2,*a2,*a2]\n" +
-		"a4: &a4 [*a3,*a3,*a3,*a3,*a3,*a3,*a3,*a3,*a3,*a3]\na5: &a5 [*a4,*a4,*a4,*a4,*a4,*a4,*a4,*a4,*a4,*a4]\na6: &a6 [*a5,*a5,*a5,*a5,*a5,*a5,*a5,*a5,*a5,*a5]\na7: [*a6,*a6,*a6,*a6,*a6,*a6,*a6,*a6,*a6,*a6]\n"
+	bomb += "a1: &a1 [*a0,*a0,*a0,*a0,*a0,*a0,*a0,*a0,*a0,*a0]\na2: &a2 [*a1,*a1,*a1,*a1,*a1,*a1,*a1,*a1,*a1,*a1]\na3: " +
+		"&a3 [*a2,*a2,*a2,*a2,*a2,*a2,*a2,*a2,*a2,*a2]\n" +
+		"a4: &a4 [*a3,*a3,*a3,*a3,*a3,*a3,*a3,*a3,*a3,*a3]\na5: &a5 [*a4,*a4,*a4,*a4,*a4,*a4,*a4,*a4,*a4,*a4]\na6: &a6 " +
+		"[*a5,*a5,*a5,*a5,*a5,*a5,*a5,*a5,*a5,*a5]\na7: [*a6,*a6,*a6,*a6,*a6,*a6,*a6,*a6,*a6,*a6]\n"
 	for name, text := range map[string]string{
-		"nothing": "", "another thing": "hello", "a list": "[]", "torn": `{"openapi": "3.1.0",`, "Swagger": `{"swagger": "2.0"}`, "no paths": `{"openapi": "3.1.0"}`,
-		"paths that are a list": `{"openapi": "3.1.0", "servers": [{"url": "https://x"}], "paths": []}`, "a path that is a text": `{"openapi": "3.1.0", "servers": [{"url": "https://x"}], "paths": {"/a": "b"}}`,
-		"an operation that is a list": `{"openapi": "3.1.0", "servers": [{"url": "https://x"}], "paths": {"/a": {"get": []}}}`,
-		"names twice":                 `{"openapi": "3.1.0", "openapi": "3.1.0"}`, "a bomb": bomb, "a part of itself": "openapi: 3.1.0\nservers: [{url: https://x}]\npaths: &p {/a: {get: *p}}",
-		"odd names": "openapi: 3.1.0\n? [a]\n: b\n", "no server": `{"openapi": "3.1.0", "servers": [{"url": "/v1"}], "paths": {"/a": {"get": {}}}}`,
+		"empty file": "", "text": "hello", "a list": "[]", "truncated JSON": `{"openapi": "3.1.0",`,
+		"Swagger": `{"swagger": "2.0"}`, "no paths": `{"openapi": "3.1.0"}`,
+		"list as paths":  `{"openapi": "3.1.0", "servers": [{"url": "https://x"}], "paths": []}`,
+		"text as a path": `{"openapi": "3.1.0", "servers": [{"url": "https://x"}], "paths": {"/a": "b"}}`,
+		"list as an operation": `{"openapi": "3.1.0", "servers": [{"url": "https://x"}], ` +
+			`"paths": {"/a": {"get": []}}}`,
+		"duplicate members": `{"openapi": "3.1.0", "openapi": "3.1.0"}`, "YAML bomb": bomb,
+		"recursive alias":      "openapi: 3.1.0\nservers: [{url: https://x}]\npaths: &p {/a: {get: *p}}",
+		"unusual member names": "openapi: 3.1.0\n? [a]\n: b\n",
+		"no server":            `{"openapi": "3.1.0", "servers": [{"url": "/v1"}], "paths": {"/a": {"get": {}}}}`,
 	} {
-		if got, _, err := scaffold.Describe([]byte(text), ""); err == nil || got != nil || exit.Of(err) == exit.Failure {
-			t.Errorf("%s is taken: %.100s, %v", name, got, err)
+		if got, _, err := scaffold.AddRoutes([]byte(text), ""); err == nil || got != nil || exit.CodeOf(err) == exit.Failure {
+			t.Errorf("%s: AddRoutes() = %.100s, %v, want no text and another code than %d", name, got, err, exit.Failure)
 		}
 	}
 }
 
-func TestNothingIsWrittenOver(t *testing.T) {
+func TestExistingFileIsKept(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	path := filepath.Join(dir, "gatewright.jsonc")
 	if err := os.WriteFile(path, []byte("mine"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	err := scaffold.Make(dir, files(t, ""))
-	if exit.Of(err) != exit.Conflict || !strings.Contains(err.Error(), "gatewright.jsonc") {
-		t.Errorf("it ends with %v", err)
+	err := scaffold.WriteFiles(dir, templateFiles(t, ""))
+	if exit.CodeOf(err) != exit.Conflict || !strings.Contains(err.Error(), "gatewright.jsonc") {
+		t.Errorf("WriteFiles() over an existing file: error = %v, want code %d and its name", err, exit.Conflict)
 	}
 	text, err := os.ReadFile(path)
-	left, globbed := filepath.Glob(filepath.Join(dir, "*"))
-	if err != nil || globbed != nil || string(text) != "mine" || len(left) != 1 {
-		t.Errorf("there are %v, and the file has %q: %v", left, text, err)
+	remaining, globErr := filepath.Glob(filepath.Join(dir, "*"))
+	if err != nil || globErr != nil || string(text) != "mine" || len(remaining) != 1 {
+		t.Errorf("after WriteFiles() the folder has %v, and the file has %q: %v, %v, want one file with mine",
+			remaining, text, err, globErr)
 	}
-	// A link that leads nowhere is there too.
+	// A broken link counts as an existing file.
 	dir = t.TempDir()
 	if err := os.Symlink(filepath.Join(t.TempDir(), "elsewhere"), filepath.Join(dir, "gatewright.jsonc")); err != nil {
 		t.Skip(err)
 	}
-	if err := scaffold.Make(dir, files(t, "")); exit.Of(err) != exit.Conflict {
-		t.Errorf("through a link it ends with %v", err)
+	if err := scaffold.WriteFiles(dir, templateFiles(t, "")); exit.CodeOf(err) != exit.Conflict {
+		t.Errorf("WriteFiles() through a link: error = %v, want code %d", err, exit.Conflict)
 	}
 }
 
-// TestAllFilesAreMadeOrNone has a file stand where a folder has to be, in a folder that is there and in one that is made for the files.
-func TestAllFilesAreMadeOrNone(t *testing.T) {
+// TestWriteFilesIsAtomic checks that WriteFiles leaves no files if it fails, in an existing and in a new folder. It
+// fails because a file has the path of another file's folder.
+func TestWriteFilesIsAtomic(t *testing.T) {
 	t.Parallel()
 	for _, folder := range []string{".", "new", "new/deep"} {
 		dir := t.TempDir()
-		all := files(t, "")
+		all := templateFiles(t, "")
 		all["zzz"], all["zzz/below"] = []byte("x"), []byte("x")
-		if err := scaffold.Make(filepath.Join(dir, folder), all); err == nil {
-			t.Fatal("a file is made below a file")
+		if err := scaffold.WriteFiles(filepath.Join(dir, folder), all); err == nil {
+			t.Fatal("WriteFiles() with a file below a file succeeds, want an error")
 		}
-		left, err := os.ReadDir(dir)
-		if err != nil || len(left) > 0 {
-			t.Errorf("in %s %v is left, %v", folder, left, err)
+		remaining, err := os.ReadDir(dir)
+		if err != nil || len(remaining) > 0 {
+			t.Errorf("failed WriteFiles() to %q leaves %v, %v, want no files", folder, remaining, err)
 		}
 	}
 }

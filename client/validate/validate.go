@@ -1,11 +1,11 @@
-// Package validate says of a project's folder what a deploy of it would say, without one: the builder's compiler, with
-// the gateway's own checks, here and offline.
+// Package validate checks a project's folder like a deploy, on this machine and offline. It uses the builder's compiler
+// and the gateway's own checks.
 //
-// What only an installation knows is not checked: whether key buckets, metering buckets and certificates are there. An
-// environment's variables are not known either, unless the caller gives them: what is wrong only as long as one has no
-// value is a warning then, since it is an error or nothing at all where the project is deployed.
+// It does not check what only an installation knows: whether key buckets, metering buckets and certificates exist. The
+// environment's variables are also unknown, unless the caller provides them. Without them, an error that a variable's
+// value could prevent is only a warning: where the project is deployed, it is an error or does not occur.
 //
-// What it is not: it reads no folder (package folder) and prints nothing (package report). Everything is in validate.go.
+// The package reads no folder (package folder) and prints nothing (package report). All of its code is in validate.go.
 package validate
 
 import (
@@ -19,36 +19,37 @@ import (
 	"github.com/hashicorp/go-envparse"
 
 	"github.com/gatewright/gatewright/client/folder"
-	"github.com/gatewright/gatewright/shared/gateway"
-	"github.com/gatewright/gatewright/shared/project"
+	"github.com/gatewright/gatewright/shared/dataplane/gateway"
+	"github.com/gatewright/gatewright/shared/format/project"
 )
 
-// Validator checks projects. It is safe for concurrent use, and quicker from its second project on.
+// Validator checks projects. It is safe for concurrent use. It is slower for the first project than for later ones.
 type Validator struct{ compiler *project.Compiler }
 
-// New makes a Validator.
+// New returns a Validator.
 func New() *Validator { return &Validator{project.NewCompiler()} }
 
-// Options say what a project is checked with.
+// Options are the options of a check.
 type Options struct {
-	// Variables are the environment's by name; nil means that they are not known, an empty map that there are none.
+	// Variables are the values of the environment's variables by name. nil means that the variables are unknown. An
+	// empty map means that there are no variables.
 	Variables map[string]string
 }
 
-// Result is what a validation says.
+// Result is the result of a check.
 type Result struct {
 	project.Result
-	// Files are what was compiled, for excerpts; nil where the folder itself is refused.
+	// Files are the files that were compiled, for excerpts. They are nil if the folder itself is refused.
 	Files project.Files
-	// Summary is what a deploy would upload.
+	// Summary describes the files that a deploy would upload.
 	Summary folder.Summary
-	// Unknown are the variables that are read and whose values are not known, by name. It is empty where Options has
-	// variables.
+	// Unknown are the names of the variables that the project reads and whose values are unknown, sorted. It is empty
+	// if Options has variables.
 	Unknown []string
 }
 
-// Folder checks a project's folder. Errors in the result keep it from being deployed; what is refused of the folder is
-// among them. The error is a *folder.ChangedError, the context's or one of reading.
+// Folder checks a project's folder. Errors in the result prevent a deployment. They include the reasons why the folder
+// is refused. The returned error is a *folder.ChangedError, the context's error, or an error of reading.
 func (v *Validator) Folder(ctx context.Context, p *folder.Project, o Options) (Result, error) {
 	files, summary, err := p.Files(ctx)
 	if refused, ok := errors.AsType[*folder.RefusedError](err); ok {
@@ -65,51 +66,54 @@ func (v *Validator) Folder(ctx context.Context, p *folder.Project, o Options) (R
 	return out, nil
 }
 
-var errSlow = errors.New("validate: the time for a project is over")
+var errTimeout = errors.New("validate: the time for a project is over")
 
-// Files checks the files that the compiler reads. With Variables it answers what the builder answers of the same files
-// and variables.
-func (v *Validator) Files(ctx context.Context, files project.Files, o Options) (result project.Result, unknown []string, err error) {
-	limited, cancel := context.WithTimeoutCause(ctx, project.BuildTime, errSlow)
+// Files checks the files for the compiler. With Variables, the result equals the builder's result for the same files and variables.
+func (v *Validator) Files(
+	ctx context.Context, files project.Files, o Options,
+) (result project.Result, unknown []string, err error) {
+	buildCtx, cancel := context.WithTimeoutCause(ctx, project.BuildTime, errTimeout)
 	defer cancel()
-	_, result, err = v.compiler.Compile(limited, files, project.Input{
-		Variables: o.Variables, Catalogue: gateway.Catalogue{}, Verify: gateway.Verify,
+	_, result, err = v.compiler.Compile(buildCtx, files, project.Input{
+		Variables: o.Variables, Catalog: gateway.Catalog{}, Verify: gateway.Verify,
 	})
-	if errors.Is(err, errSlow) {
-		over := project.Over("time", int64(project.BuildTime.Seconds())+1, "It was ended. Divide the project.")
-		return project.Result{Errors: []project.Problem{{Message: over}}, Warnings: []project.Problem{}}, nil, nil
+	if errors.Is(err, errTimeout) {
+		message := project.BudgetExceeded("time", int64(project.BuildTime.Seconds())+1, "It was ended. Divide the project.")
+		return project.Result{Errors: []project.Problem{{Message: message}}, Warnings: []project.Problem{}}, nil, nil
 	}
 	if err != nil {
 		return project.Result{}, nil, err
 	}
 	if o.Variables == nil {
-		result, unknown = withoutVariables(result)
+		result, unknown = demoteUnset(result)
 	}
 	return result, unknown, nil
 }
 
-// withoutVariables makes warnings of the errors that are none once a variable is set.
-func withoutVariables(all project.Result) (out project.Result, unknown []string) {
+// demoteUnset returns the result with warnings in place of those errors that occur only while a variable has no value.
+// It also returns the names of these variables.
+func demoteUnset(all project.Result) (out project.Result, unknown []string) {
 	out = project.Result{Errors: []project.Problem{}, Warnings: []project.Problem{}}
-	seen := map[string]bool{}
-	doubt := func(p project.Problem) {
-		if !seen[p.Unset] {
-			seen[p.Unset] = true
+	added := map[string]bool{}
+	addWarning := func(p project.Problem) {
+		if !added[p.Unset] {
+			added[p.Unset] = true
 			unknown = append(unknown, p.Unset)
 		}
-		p.Message = fmt.Sprintf("The value of %s is not known here. Where it is not set, a deploy says: %s", p.Unset, p.Message)
+		p.Message = fmt.Sprintf("The value of %s is not known here. Where it is not set, a deploy says: %s", p.Unset,
+			p.Message)
 		out.Warnings = append(out.Warnings, p)
 	}
 	for _, p := range all.Errors {
 		if p.Unset != "" {
-			doubt(p)
+			addWarning(p)
 		} else {
 			out.Errors = append(out.Errors, p)
 		}
 	}
 	for _, p := range all.Warnings {
 		if p.Unset != "" {
-			doubt(p)
+			addWarning(p)
 		} else {
 			out.Warnings = append(out.Warnings, p)
 		}
@@ -119,8 +123,8 @@ func withoutVariables(all project.Result) (out project.Result, unknown []string)
 
 const maxEnvFileBytes = 1 << 20
 
-// ReadEnvFile reads variables from a file of lines NAME=value, with quotes, comments and "export" as shells have them.
-// Its errors name the line and repeat nothing of it.
+// ReadEnvFile reads variables from a file of lines NAME=value. The lines can have quotes, comments and "export", as in
+// shells. Errors have the number of the line, and do not contain its text.
 func ReadEnvFile(name string) (map[string]string, error) {
 	info, err := os.Stat(name)
 	if err != nil {
@@ -129,14 +133,15 @@ func ReadEnvFile(name string) (map[string]string, error) {
 	if !info.Mode().IsRegular() || info.Size() > maxEnvFileBytes {
 		return nil, fmt.Errorf("read the variables: %s is no file of at most %d bytes", name, maxEnvFileBytes)
 	}
-	text, err := os.ReadFile(name) //nolint:gosec // the caller's own file
+	text, err := os.ReadFile(name) //nolint:gosec // G304: a file that the user names
 	if err != nil {
 		return nil, fmt.Errorf("read the variables: %w", err)
 	}
 	variables, err := envparse.Parse(bytes.NewReader(bytes.TrimPrefix(text, []byte("\xef\xbb\xbf"))))
 	if e, ok := errors.AsType[*envparse.ParseError](err); ok {
-		// What the library says of a line may have a part of it.
-		return nil, fmt.Errorf("line %d of %s is no variable: write NAME=value, with quotes around a value that has spaces at its ends or a #", e.Line, name)
+		// Do not wrap the library's error: it may contain a part of the line.
+		return nil, fmt.Errorf("line %d of %s is no variable: write NAME=value, with quotes around a value that has spaces "+
+			"at its ends or a #", e.Line, name)
 	}
 	for variable := range variables {
 		if strings.ContainsAny(variable, "./") {

@@ -20,32 +20,32 @@ import (
 
 	"github.com/gatewright/gatewright/client/folder"
 	"github.com/gatewright/gatewright/client/validate"
-	"github.com/gatewright/gatewright/shared/builds"
-	"github.com/gatewright/gatewright/shared/operation/simulations"
-	"github.com/gatewright/gatewright/shared/project"
+	"github.com/gatewright/gatewright/shared/dataplane/builds"
+	"github.com/gatewright/gatewright/shared/format/project"
+	"github.com/gatewright/gatewright/shared/testing/simulations"
 )
 
-// source is a project with the variables of its environment.
-type source struct {
+// testProject has a project's files and its environment's variables.
+type testProject struct {
 	name      string
 	files     map[string]string
 	variables map[string]string
 }
 
-// sources are the projects that the compiler is tested with, and the examples.
-func sources(t testing.TB) []source {
+// testProjects returns the projects of the compiler's tests, and the projects in examples.
+func testProjects(t testing.TB) []testProject {
 	t.Helper()
-	paths, err := filepath.Glob("../../shared/project/testdata/projects/*.txtar")
+	paths, err := filepath.Glob("../../shared/format/project/testdata/projects/*.txtar")
 	if err != nil || len(paths) < 20 {
-		t.Fatalf("%d projects (%v)", len(paths), err)
+		t.Fatalf("%d test projects (%v), want at least 20", len(paths), err)
 	}
-	var out []source
+	var out []testProject
 	for _, path := range paths {
 		archive, err := txtar.ParseFile(path)
 		if err != nil {
 			t.Fatal(err)
 		}
-		s := source{strings.TrimSuffix(filepath.Base(path), ".txtar"), map[string]string{}, map[string]string{}}
+		s := testProject{strings.TrimSuffix(filepath.Base(path), ".txtar"), map[string]string{}, map[string]string{}}
 		for line := range strings.Lines(string(archive.Comment)) {
 			if name, value, ok := strings.Cut(strings.TrimSpace(line), "="); ok && !strings.HasPrefix(name, "#") {
 				s.variables[name] = value
@@ -58,10 +58,10 @@ func sources(t testing.TB) []source {
 	}
 	examples, err := filepath.Glob("../../examples/*/config")
 	if err != nil || len(examples) < 2 {
-		t.Fatalf("%d examples (%v)", len(examples), err)
+		t.Fatalf("%d examples (%v), want at least 2", len(examples), err)
 	}
 	for _, config := range examples {
-		s := source{filepath.Base(filepath.Dir(config)), map[string]string{}, map[string]string{}}
+		s := testProject{filepath.Base(filepath.Dir(config)), map[string]string{}, map[string]string{}}
 		root := os.DirFS(filepath.Dir(config))
 		err := fs.WalkDir(root, ".", func(path string, d fs.DirEntry, err error) error {
 			if err != nil || d.IsDir() {
@@ -79,19 +79,20 @@ func sources(t testing.TB) []source {
 	return out
 }
 
-// built is what the builder says of a folder's archive: what runs in its sandbox, which reads an order and the archive.
-func built(t testing.TB, p *folder.Project, variables map[string]string) project.Result {
+// builderResult returns the builder's result for the archive of a folder. It runs the program of the builder's sandbox,
+// which reads an order and the archive.
+func builderResult(t testing.TB, p *folder.Project, variables map[string]string) project.Result {
 	t.Helper()
-	order, err := json.Marshal(map[string]any{"variables": variables})
+	request, err := json.Marshal(map[string]any{"variables": variables})
 	if err != nil {
 		t.Fatal(err)
 	}
-	in := bytes.NewBuffer(append(order, '\n'))
+	in := bytes.NewBuffer(append(request, '\n'))
 	if _, err := p.Archive(t.Context(), in); err != nil {
 		t.Fatal(err)
 	}
 	var out bytes.Buffer
-	if err := builds.Work(t.Context(), in, &out); err != nil {
+	if err := builds.ServeBuild(t.Context(), in, &out); err != nil {
 		t.Fatal(err)
 	}
 	var outcome struct {
@@ -103,14 +104,14 @@ func built(t testing.TB, p *folder.Project, variables map[string]string) project
 	return outcome.Result
 }
 
-func opened(t testing.TB, dir string, files map[string]string) *folder.Project {
+func writeProject(t testing.TB, dir string, files map[string]string) *folder.Project {
 	t.Helper()
 	if err := errors.Join(os.RemoveAll(dir), os.MkdirAll(dir, 0o750)); err != nil {
 		t.Fatal(err)
 	}
 	for name, content := range files {
-		at := filepath.Join(dir, filepath.FromSlash(name))
-		if err := errors.Join(os.MkdirAll(filepath.Dir(at), 0o750), os.WriteFile(at, []byte(content), 0o600)); err != nil {
+		dst := filepath.Join(dir, filepath.FromSlash(name))
+		if err := errors.Join(os.MkdirAll(filepath.Dir(dst), 0o750), os.WriteFile(dst, []byte(content), 0o600)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -121,10 +122,10 @@ func opened(t testing.TB, dir string, files map[string]string) *folder.Project {
 	return p
 }
 
-// validator is one for all tests, as it is for all saves of a developer.
+// validator is shared by all tests, like the validator of a dev server by all saves.
 var validator = validate.New()
 
-func validated(t testing.TB, p *folder.Project, variables map[string]string) validate.Result {
+func validateFolder(t testing.TB, p *folder.Project, variables map[string]string) validate.Result {
 	t.Helper()
 	result, err := validator.Folder(t.Context(), p, validate.Options{Variables: variables})
 	if err != nil {
@@ -133,38 +134,40 @@ func validated(t testing.TB, p *folder.Project, variables map[string]string) val
 	return result
 }
 
-// compare checks a folder here and by the builder.
-func compare(t testing.TB, p *folder.Project, variables map[string]string, what string) project.Result {
+// compareResults checks a folder locally, and compares the result with the builder's result, which it returns.
+func compareResults(t testing.TB, p *folder.Project, variables map[string]string, description string) project.Result {
 	t.Helper()
-	want := built(t, p, variables)
-	got := validated(t, p, variables)
-	if !reflect.DeepEqual(told(got.Errors), told(want.Errors)) || !reflect.DeepEqual(told(got.Warnings), told(want.Warnings)) {
-		t.Fatalf("%s: here\n%v\n%v\nthe builder says\n%v\n%v", what, got.Errors, got.Warnings, want.Errors, want.Warnings)
+	want := builderResult(t, p, variables)
+	got := validateFolder(t, p, variables)
+	if !reflect.DeepEqual(withoutUnset(got.Errors), withoutUnset(want.Errors)) ||
+		!reflect.DeepEqual(withoutUnset(got.Warnings), withoutUnset(want.Warnings)) {
+		t.Fatalf("%s: Folder() = errors %v, warnings %v, want %v and %v as from the builder",
+			description, got.Errors, got.Warnings, want.Errors, want.Warnings)
 	}
-	// Without the variables each error of a deploy without variables is an error or a doubt, and no other is.
-	none := validated(t, p, map[string]string{})
-	unknown := validated(t, p, nil)
-	var doubts []string
-	for _, w := range unknown.Warnings {
+	// Without known variables, the errors and warnings must be the errors and warnings of a deploy without variables.
+	noVariables := validateFolder(t, p, map[string]string{})
+	unknownVariables := validateFolder(t, p, nil)
+	var demoted []string
+	for _, w := range unknownVariables.Warnings {
 		if _, message, ok := strings.Cut(w.Message, "a deploy says: "); ok && w.Unset != "" {
-			doubts = append(doubts, message)
+			demoted = append(demoted, message)
 		}
 	}
-	for _, e := range none.Errors {
-		if !slices.Contains(unknown.Errors, e) && !slices.Contains(doubts, e.Message) {
-			t.Fatalf("%s: nothing is told of %v without variables", what, e)
+	for _, e := range noVariables.Errors {
+		if !slices.Contains(unknownVariables.Errors, e) && !slices.Contains(demoted, e.Message) {
+			t.Fatalf("%s: without known variables %v is missing, want it as an error or a warning", description, e)
 		}
 	}
-	for _, e := range unknown.Errors {
-		if e.Unset != "" || !slices.Contains(none.Errors, e) {
-			t.Fatalf("%s: %v is an error without variables alone", what, e)
+	for _, e := range unknownVariables.Errors {
+		if e.Unset != "" || !slices.Contains(noVariables.Errors, e) {
+			t.Fatalf("%s: without known variables there is the error %v, want only errors of a deploy", description, e)
 		}
 	}
 	return got.Result
 }
 
-// told are problems as the API tells them.
-func told(problems []project.Problem) []project.Problem {
+// withoutUnset returns problems without the field Unset, which the API does not have.
+func withoutUnset(problems []project.Problem) []project.Problem {
 	out := slices.Clone(problems)
 	for i := range out {
 		out[i].Unset = ""
@@ -172,39 +175,42 @@ func told(problems []project.Problem) []project.Problem {
 	return out
 }
 
-// TestWhatIsValidatedIsWhatADeploySays of every project that the compiler is tested with, and of mutations of them:
-// 200 by default, and GATEWRIGHT_SIMULATIONS=50 for 10,000.
-func TestWhatIsValidatedIsWhatADeploySays(t *testing.T) {
+// TestValidationMatchesBuilder checks every project of the compiler's tests, and mutations of these projects: 200 by
+// default, and 10,000 with GATEWRIGHT_SIMULATIONS=50.
+func TestValidationMatchesBuilder(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "project")
-	all := sources(t)
+	all := testProjects(t)
 	for _, s := range all {
-		compare(t, opened(t, dir, s.files), s.variables, s.name)
+		compareResults(t, writeProject(t, dir, s.files), s.variables, s.name)
 	}
-	errored, whole := 0, 0
+	invalid, valid := 0, 0
 	for seed := range simulations.Runs(200) {
 		random := rand.New(rand.NewPCG(uint64(seed), 16))
 		s := all[random.IntN(len(all))]
-		files := mutated(random, s.files, all)
-		if len(compare(t, opened(t, dir, files), s.variables, fmt.Sprintf("mutation %d of %s", seed, s.name)).Errors) > 0 {
-			errored++
+		files := mutate(random, s.files, all)
+		if len(compareResults(t, writeProject(t, dir, files), s.variables,
+			fmt.Sprintf("mutation %d of %s", seed, s.name)).Errors) > 0 {
+			invalid++
 		} else {
-			whole++
+			valid++
 		}
 	}
-	if errored == 0 || whole == 0 {
-		t.Errorf("%d mutations have errors and %d have none: of one kind they show nothing", errored, whole)
+	if invalid == 0 || valid == 0 {
+		t.Errorf("%d mutations have errors and %d have none, want some of each", invalid, valid)
 	}
 }
 
-// pieces are what mutations put in.
-var pieces = []string{
-	`"`, "{", "}", "[", "]", ",", ":", "null", "true", "0", "-1", "1e999", `""`, "{}", "[]", "$env(FIRST)", "$env(", "${env.HOST}", "${params.id}", "\n", "\t", "é", "\x00", "\xff", "\xef\xbb\xbf", "// x\n",
-	`"policies": {"inbound": ["none"]},`, `"x-gateway-path": {"pathMode": "url-pattern"},`, `"corsPolicy": "none",`, `"mcp": {"type": "tool"},`, "/{id}", "/*", "urlRewriteHandler", "https://", "$ref",
+// insertions are the texts that mutate inserts into files.
+var insertions = []string{
+	`"`, "{", "}", "[", "]", ",", ":", "null", "true", "0", "-1", "1e999", `""`, "{}", "[]", "$env(FIRST)", "$env(",
+	"${env.HOST}", "${params.id}", "\n", "\t", "é", "\x00", "\xff", "\xef\xbb\xbf", "// x\n",
+	`"policies": {"inbound": ["none"]},`, `"x-gateway-path": {"pathMode": "url-pattern"},`, `"corsPolicy": "none",`,
+	`"mcp": {"type": "tool"},`, "/{id}", "/*", "urlRewriteHandler", "https://", "$ref",
 }
 
-// mutated is a project with one to three changes: bytes taken away, put in, doubled or exchanged, values of JSON
-// replaced, and files that are gone, renamed, or another project's.
-func mutated(random *rand.Rand, files map[string]string, all []source) map[string]string {
+// mutate returns a project with one to three random changes. A change removes, inserts, duplicates or exchanges bytes,
+// replaces a value in JSON, or removes a file, renames it, or replaces it with a file of another project.
+func mutate(random *rand.Rand, files map[string]string, all []testProject) map[string]string {
 	out := maps.Clone(files)
 	for range 1 + random.IntN(3) {
 		names := slices.Sorted(maps.Keys(out))
@@ -219,11 +225,11 @@ func mutated(random *rand.Rand, files map[string]string, all []source) map[strin
 		case 0:
 			text = text[:at] + text[to:]
 		case 1, 2:
-			text = text[:at] + pieces[random.IntN(len(pieces))] + text[at:]
+			text = text[:at] + insertions[random.IntN(len(insertions))] + text[at:]
 		case 3:
 			text = text[:to] + text[at:]
 		case 4, 5:
-			text = replaced(random, text)
+			text = replaceValue(random, text)
 		case 6:
 			other := all[random.IntN(len(all))].files
 			others := slices.Sorted(maps.Keys(other))
@@ -235,68 +241,86 @@ func mutated(random *rand.Rand, files map[string]string, all []source) map[strin
 			continue
 		case 8:
 			delete(out, name)
-			name = []string{"config/other.oas.json", "config/policies.json", "gatewright.jsonc", "config/policies.yaml", "README.md"}[random.IntN(5)]
+			name = []string{
+				"config/other.oas.json", "config/policies.json", "gatewright.jsonc", "config/policies.yaml",
+				"README.md",
+			}[random.IntN(5)]
 		}
 		out[name] = text
 	}
 	return out
 }
 
-// replaced replaces one text or number of a file by another piece that leaves it JSON, where it was.
-func replaced(random *rand.Rand, text string) string {
+// replaceValue replaces one text or number of a file with another value. Valid JSON stays valid.
+func replaceValue(random *rand.Rand, text string) string {
 	parts := strings.Split(text, `"`)
 	if len(parts) < 3 {
 		return text
 	}
 	i := 1 + 2*random.IntN((len(parts)-1)/2)
-	values := []string{"", "x", "/x", "get", "$env(FIRST)", "urlForwardHandler", "https://${env.HOST}/x", parts[1+2*random.IntN((len(parts)-1)/2)]}
+	values := []string{
+		"", "x", "/x", "get", "$env(FIRST)", "urlForwardHandler", "https://${env.HOST}/x",
+		parts[1+2*random.IntN((len(parts)-1)/2)],
+	}
 	parts[i] = values[random.IntN(len(values))]
 	return strings.Join(parts, `"`)
 }
 
-func TestWhatOnlyAVariableLacksIsAWarning(t *testing.T) {
+func TestUnknownVariableIsWarning(t *testing.T) {
 	const file = "config/routes.oas.json"
 	text := `{"openapi": "3.1.0", "info": {"title": "t", "version": "1"}, "paths": {"/a": {"get": {
 "responses": {"200": {"description": "d"}},
 "x-gateway-route": {"handler": {"export": "urlForwardHandler", "module": "$import(@gatewright/runtime)", "options": {"baseUrl": "$env(UPSTREAM)"}}}}}}}`
-	p := opened(t, filepath.Join(t.TempDir(), "p"), map[string]string{file: text})
-	got := validated(t, p, nil)
-	if len(got.Errors) > 0 || len(got.Warnings) != 1 || !slices.Equal(got.Unknown, []string{"UPSTREAM"}) ||
-		!strings.HasPrefix(got.Warnings[0].Message, "The value of UPSTREAM is not known here. Where it is not set, a deploy says: ") || got.Warnings[0].Line != 3 {
-		t.Errorf("without variables: %+v", got)
+	p := writeProject(t, filepath.Join(t.TempDir(), "p"), map[string]string{file: text})
+	got := validateFolder(t, p, nil)
+	if len(got.Errors) > 0 || !slices.Equal(got.Unknown, []string{"UPSTREAM"}) {
+		t.Errorf("Folder() with unknown variables = errors %v, unknown %q, want no error and UPSTREAM",
+			got.Errors, got.Unknown)
 	}
-	if got := validated(t, p, map[string]string{}); len(got.Errors) != 1 || got.Unknown != nil {
-		t.Errorf("with none: %+v", got.Result)
+	const unknown = "The value of UPSTREAM is not known here. Where it is not set, a deploy says: "
+	if len(got.Warnings) != 1 || !strings.HasPrefix(got.Warnings[0].Message, unknown) || got.Warnings[0].Line != 3 {
+		t.Errorf("Folder() with unknown variables = warnings %v, want one in line 3 with %q", got.Warnings, unknown)
 	}
-	if got := validated(t, p, map[string]string{"UPSTREAM": "https://up.example.com"}); len(got.Errors)+len(got.Warnings) > 0 {
-		t.Errorf("with it: %+v", got.Result)
+	if got := validateFolder(t, p, map[string]string{}); len(got.Errors) != 1 || got.Unknown != nil {
+		t.Errorf("Folder() without variables = %+v, want one error and no unknown variable", got.Result)
+	}
+	if got := validateFolder(t, p, map[string]string{"UPSTREAM": "https://up.example.com"}); len(got.Errors)+len(
+		got.Warnings) > 0 {
+		t.Errorf("Folder() with UPSTREAM = %+v, want no error and no warning", got.Result)
 	}
 }
 
-func TestARefusedFolderIsToldAsErrors(t *testing.T) {
-	p := opened(t, filepath.Join(t.TempDir(), "p"), map[string]string{"config/routes.oas.json": "{}", ".gitignore": "config/policies.json", "config/policies.json": "{}"})
+func TestRefusedFolderIsReported(t *testing.T) {
+	p := writeProject(t, filepath.Join(t.TempDir(), "p"), map[string]string{
+		"config/routes.oas.json": "{}",
+		".gitignore":             "config/policies.json", "config/policies.json": "{}",
+	})
 	if err := os.Symlink("gone", filepath.Join(p.Dir, "link")); err != nil {
 		t.Fatal(err)
 	}
-	got := validated(t, p, nil)
-	if len(got.Errors) != 1 || got.Errors[0].File != "link" || len(got.Warnings) != 1 || got.Warnings[0].File != "config/policies.json" {
-		t.Errorf("%+v", got.Result)
+	got := validateFolder(t, p, nil)
+	if len(got.Errors) != 1 || got.Errors[0].File != "link" || len(got.Warnings) != 1 ||
+		got.Warnings[0].File != "config/policies.json" {
+		t.Errorf("Folder() = %+v, want an error for link and a warning for config/policies.json", got.Result)
 	}
 }
 
-func TestValidatingEndsWithItsContext(t *testing.T) {
-	ended := errors.New("interrupted")
+func TestValidationStopsWithContext(t *testing.T) {
+	errInterrupted := errors.New("interrupted")
 	ctx, cancel := context.WithCancelCause(t.Context())
-	cancel(ended)
-	if _, _, err := validate.New().Files(ctx, project.Files{"config/routes.oas.json": []byte("{}")}, validate.Options{}); !errors.Is(err, ended) {
+	cancel(errInterrupted)
+	_, _, err := validate.New().Files(ctx, project.Files{"config/routes.oas.json": []byte("{}")}, validate.Options{})
+	if !errors.Is(err, errInterrupted) {
 		t.Error(err)
 	}
 }
 
-func TestEnvFilesAreReadAndNotRepeated(t *testing.T) {
+func TestReadEnvFileHidesContent(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "variables.env")
 	for text, want := range map[string]map[string]string{
-		"# upstreams\nUP=https://a.example.com\nexport KEY='a b#c' # x\r\nEMPTY=\n\nQ=\"a\\nb\"\nD=a$b\n": {"UP": "https://a.example.com", "KEY": "a b#c", "EMPTY": "", "Q": "a\nb", "D": "a$b"},
+		"# upstreams\nUP=https://a.example.com\nexport KEY='a b#c' # x\r\nEMPTY=\n\nQ=\"a\\nb\"\nD=a$b\n": {
+			"UP": "https://a.example.com", "KEY": "a b#c", "EMPTY": "", "Q": "a\nb", "D": "a$b",
+		},
 		"":                     {},
 		"\xef\xbb\xbfA=1":      {"A": "1"},
 		"A=1\nhunter2":         nil,
@@ -311,14 +335,14 @@ func TestEnvFilesAreReadAndNotRepeated(t *testing.T) {
 		got, err := validate.ReadEnvFile(name)
 		switch {
 		case want == nil && (err == nil || strings.Contains(err.Error(), "hunter2")):
-			t.Errorf("%q: %v, %v", text, got, err)
+			t.Errorf("ReadEnvFile(%q) = %v, %v, want an error without the value", text, got, err)
 		case want != nil && (err != nil || !maps.Equal(got, want)):
-			t.Errorf("%q: %q, %v", text, got, err)
+			t.Errorf("ReadEnvFile(%q) = %q, %v, want %q", text, got, err, want)
 		}
 	}
 	for _, bad := range []string{name + "-none", filepath.Dir(name)} {
 		if _, err := validate.ReadEnvFile(bad); err == nil {
-			t.Errorf("%s is read", bad)
+			t.Errorf("ReadEnvFile(%s) succeeds, want an error", bad)
 		}
 	}
 }

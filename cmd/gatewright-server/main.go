@@ -1,12 +1,12 @@
-// Command gatewright-server is one server of the product (`gatewright-server serve`, package product) with the
-// commands that work on its data, and the gateway as a process beside an installation (`gatewright-server gateway`).
-// It links everything: all groups, the embedded store and what talks to AWS.
+// Command gatewright-server runs the product on one machine (`gatewright-server serve`, package product), or only
+// a gateway for an installation elsewhere (`gatewright-server gateway`). Its other commands work on the product's
+// data. It links everything: all operation groups of the management API, the embedded store and the AWS clients.
 //
-// What it is not: what a person or a pipeline uses an installation with. That is command gatewright, which hands the
-// server's words over to this one where both are installed: docs/decisions/0068-the-server-is-a-binary-of-its-own.md.
+// The client that people and pipelines use is another program, gatewright. If both are installed, gatewright runs this
+// program for the server's commands: docs/decisions/0068-the-server-is-a-binary-of-its-own.md.
 //
-// Read main.go for the commands and their exit codes, gateway.go for the gateway as a process, version.go for what
-// release it is and what data it reads.
+// Read main.go for the commands and their exit codes, gateway.go for the gateway
+// as a process, and version.go for the release and the format of its data.
 package main
 
 import (
@@ -15,29 +15,29 @@ import (
 	"os"
 
 	"github.com/spf13/cobra"
-	_ "golang.org/x/crypto/x509roots/fallback" // an image with nothing but the binary has no roots
+	_ "golang.org/x/crypto/x509roots/fallback" // root certificates, for images that contain only the binary
 
-	"github.com/gatewright/gatewright/local/commandline"
 	"github.com/gatewright/gatewright/local/product"
-	"github.com/gatewright/gatewright/local/terminal"
+	"github.com/gatewright/gatewright/shared/base/terminal"
+	"github.com/gatewright/gatewright/shared/runtime/commandline"
 )
 
-// errStopped ends a context that a signal ended.
+// errStopped is the cancellation cause of the context after a signal.
 var errStopped = errors.New("stopped")
 
 func main() {
 	os.Exit(run(os.Args[1:]))
 }
 
-// run is main with an exit code.
+// run runs the command line and returns the exit code.
 func run(args []string) int {
-	problems := terminal.New(os.Stderr, terminal.Colours(os.Stderr, os.Getenv))
+	stderr := terminal.New(os.Stderr, terminal.SupportsColor(os.Stderr, os.Getenv))
 	ctx, stop := terminal.Interruptible(context.Background(), errStopped, func() {
-		problems.Fail(errors.New("stopped at once, with work under way"))
+		stderr.Fail(errors.New("stopped at once, with work under way"))
 		os.Exit(commandline.ExitOther)
 	})
 	defer stop()
-	root := command()
+	root := rootCommand()
 	root.SetArgs(args)
 	_, err := commandline.Execute(ctx, root)
 	switch {
@@ -46,15 +46,15 @@ func run(args []string) int {
 	case errors.Is(err, errStopped):
 		return commandline.ExitInterrupted
 	}
-	problems.Fail(err)
+	stderr.Fail(err)
 	if commandline.IsUsage(err) {
 		return commandline.ExitUsage
 	}
 	return commandline.ExitOther
 }
 
-// command is the command line.
-func command() *cobra.Command {
+// rootCommand returns the root command.
+func rootCommand() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "gatewright-server",
 		Short: "Gatewright's server: the product on one machine, and the gateway of an installation elsewhere",

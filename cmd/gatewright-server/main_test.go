@@ -9,11 +9,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gatewright/gatewright/internal/golden"
-	"github.com/gatewright/gatewright/local/commandline"
+	"github.com/gatewright/gatewright/shared/runtime/commandline"
+	"github.com/gatewright/gatewright/shared/testing/golden"
 )
 
-// varRole makes the tests' binary the command itself, so that a planted defect is in it.
+// varRole makes the test binary run the command itself. So the command also contains the planted defects of a test build.
 const varRole = "GATEWRIGHT_TEST_COMMAND_ROLE"
 
 func TestMain(m *testing.M) {
@@ -23,29 +23,31 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// ends runs the command with an environment of these variables alone, and expects the code and that it has printed each text.
-func ends(t *testing.T, env []string, words string, code int, texts ...string) (printed string) {
+// runAndExpect runs the command with only these environment variables. It checks the exit code, checks that the output
+// contains each text, and returns the output.
+func runAndExpect(t *testing.T, env []string, args string, code int, texts ...string) (printed string) {
 	t.Helper()
-	cmd := exec.Command(os.Args[0], strings.Fields(words)...)
+	cmd := exec.Command(os.Args[0], strings.Fields(args)...)
 	cmd.Env = append(env, varRole+"=command")
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	_ = cmd.Run()
 	if got := cmd.ProcessState.ExitCode(); got != code {
-		t.Errorf("%s ends with %d, want %d:\n%s", words, got, code, &out)
+		t.Errorf("%s ends with %d, want %d:\n%s", args, got, code, &out)
 	}
 	for _, text := range texts {
 		if !strings.Contains(out.String(), text) {
-			t.Errorf("%s does not print %q:\n%s", words, text, &out)
+			t.Errorf("output of %s =\n%s\nwant %q", args, &out, text)
 		}
 	}
 	return out.String()
 }
 
-// TestCommandsAreListed for the client, which hands them over.
+// TestCommandsAreListed compares the server's commands with a golden file. The client's test reads this file, because
+// the client runs the server for these commands.
 func TestCommandsAreListed(t *testing.T) {
 	var list strings.Builder
-	for _, c := range command().Commands() {
+	for _, c := range rootCommand().Commands() {
 		if c.IsAvailableCommand() {
 			fmt.Fprintf(&list, "%s: %s\n", c.Name(), c.Short)
 		}
@@ -53,25 +55,27 @@ func TestCommandsAreListed(t *testing.T) {
 	golden.Equal(t, "testdata/commands.txt", list.String())
 }
 
-// TestVersionIsTold by the command and by the flag, as the file of the source tree has it.
-func TestVersionIsTold(t *testing.T) {
-	text, err := os.ReadFile("../../shared/release/VERSION")
+// TestVersionIsPrinted checks the command and the flag against the version file of the source tree.
+func TestVersionIsPrinted(t *testing.T) {
+	text, err := os.ReadFile("../../shared/base/release/VERSION")
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := fmt.Sprintf("gatewright-server %s\ndata format 1\n%s %s/%s\n", strings.TrimSpace(string(text)), runtime.Version(), runtime.GOOS, runtime.GOARCH)
-	for _, word := range []string{"version", "--version"} {
-		if got := ends(t, []string{"GATEWRIGHT_NO_SUCH=x"}, word, commandline.ExitDone); got != want {
-			t.Errorf("%s prints %q, want %q", word, got, want)
+	want := fmt.Sprintf("gatewright-server %s\ndata format 1\n%s %s/%s\n", strings.TrimSpace(string(text)),
+		runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	for _, arg := range []string{"version", "--version"} {
+		if got := runAndExpect(t, []string{"GATEWRIGHT_NO_SUCH=x"}, arg, commandline.ExitDone); got != want {
+			t.Errorf("%s prints %q, want %q", arg, got, want)
 		}
 	}
-	ends(t, nil, "version all", commandline.ExitUsage, "it takes no words")
+	runAndExpect(t, nil, "version all", commandline.ExitUsage, "it takes no words")
 }
 
-// TestWordsThatAreNotTakenAreUsage: a script tells a line that it typed wrongly from what went wrong.
-func TestWordsThatAreNotTakenAreUsage(t *testing.T) {
+// TestUnknownArgumentIsUsageError checks that a wrong argument has another exit code than a failure, so that scripts
+// can distinguish them.
+func TestUnknownArgumentIsUsageError(t *testing.T) {
 	const secret = "eyJhIjoiYSIsInQiOiJ0IiwicyI6InNlY3JldCJ9"
-	for typed, want := range map[string]string{
+	for line, want := range map[string]string{
 		"":               "name one of its commands: `gatewright-server --help` lists them",
 		secret:           "it has no such command: `gatewright-server --help` lists them",
 		"key " + secret:  "it has no such command: `gatewright-server key --help` lists them",
@@ -85,15 +89,17 @@ func TestWordsThatAreNotTakenAreUsage(t *testing.T) {
 		"gateway now":    "it takes no words, its settings are variables: `gatewright-server gateway --help`",
 		"restore --to x": "unknown flag: --to: `gatewright-server restore --help` lists what it takes",
 	} {
-		if got := ends(t, nil, typed, commandline.ExitUsage, "error: "+want); strings.Contains(got, secret) {
-			t.Errorf("it repeats what was typed: %s", got)
+		if got := runAndExpect(t, nil, line, commandline.ExitUsage, "error: "+want); strings.Contains(got, secret) {
+			t.Errorf("output of %s = %s, want no argument repeated", line, got)
 		}
 	}
 }
 
-// TestGatewayNeedsAnInstallation: it says which settings are missing, and ends.
+// TestGatewayNeedsAnInstallation checks that the error names missing settings.
 func TestGatewayNeedsAnInstallation(t *testing.T) {
 	t.Parallel()
-	ends(t, nil, "gateway --help", commandline.ExitDone, "GATEWRIGHT_TABLE ", "GATEWRIGHT_DEPLOYMENT_URL ", "(host:port; :8443)", "(host:port; 127.0.0.1:8081)", "GATEWRIGHT_ANNOUNCE ")
-	ends(t, []string{"AWS_REGION=eu-west-1"}, "gateway", commandline.ExitOther, "GATEWRIGHT_TABLE is not set", "GATEWRIGHT_BUCKET is not set")
+	runAndExpect(t, nil, "gateway --help", commandline.ExitDone, "GATEWRIGHT_TABLE ", "GATEWRIGHT_DEPLOYMENT_URL ",
+		"(host:port; :8443)", "(host:port; 127.0.0.1:8081)", "GATEWRIGHT_ANNOUNCE ")
+	runAndExpect(t, []string{"AWS_REGION=eu-west-1"}, "gateway", commandline.ExitOther, "GATEWRIGHT_TABLE is not set",
+		"GATEWRIGHT_BUCKET is not set")
 }

@@ -18,11 +18,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gatewright/gatewright/internal/printed"
-	"github.com/gatewright/gatewright/shared/tunnel"
+	"github.com/gatewright/gatewright/shared/format/tunnel"
+	"github.com/gatewright/gatewright/shared/testing/syncbuffer"
 )
 
-// token is what must never be seen.
+// token is a secret that must never appear in the output.
 const token = "eyJhIjoiYSIsInQiOiJ0IiwicyI6InNlY3JldCJ9"
 
 const (
@@ -30,10 +30,10 @@ const (
 	timeout  = 40 * time.Second
 )
 
-var shop = tunnel.Caller{Project: "shop", Environment: "production"}
+var shopCaller = tunnel.Caller{Project: "shop", Environment: "production"}
 
-// roleCommand makes the tests' binary the command itself, so that a planted defect is in it, and roleParent what runs the
-// server as a child.
+// roleCommand makes the test binary run the command itself. So the command also contains the planted defects of a test
+// build. roleParent makes it run the server as a child process.
 const (
 	roleCommand = "command"
 	roleParent  = "parent"
@@ -46,8 +46,8 @@ func TestMain(m *testing.M) {
 		os.Exit(run(os.Args[1:]))
 	case roleParent:
 		err := runChild(os.Args[1], os.Args[2:])
-		if ended, ok := errors.AsType[*serverEndedError](err); ok {
-			os.Exit(ended.code)
+		if serverErr, ok := errors.AsType[*serverEndedError](err); ok {
+			os.Exit(serverErr.code)
 		}
 		fmt.Println(err)
 		os.Exit(0)
@@ -59,29 +59,29 @@ func TestMain(m *testing.M) {
 
 // process is a run of the command.
 type process struct {
-	t    *testing.T
-	cmd  *exec.Cmd
-	done chan struct{}
-	text printed.Text // of both outputs
+	t      *testing.T
+	cmd    *exec.Cmd
+	done   chan struct{}
+	output syncbuffer.Text // stdout and stderr together
 }
 
-func (p *process) printed() string {
-	return p.text.String()
+func (p *process) outputText() string {
+	return p.output.String()
 }
 
-// start runs the command with an environment of these variables alone. At the end nothing that it
-// printed may hold the token.
+// start runs the command with only these environment variables. At the end of the test it checks that the output does
+// not contain the token.
 func start(t *testing.T, env []string, args ...string) *process {
 	t.Helper()
 	return startAs(t, roleCommand, exec.Command(os.Args[0], args...), env)
 }
 
-// startAs is start of a copy of the tests' binary, in a role.
+// startAs starts cmd, a copy of the test binary, in a role.
 func startAs(t *testing.T, role string, cmd *exec.Cmd, env []string) *process {
 	t.Helper()
 	p := &process{t: t, cmd: cmd, done: make(chan struct{})}
 	p.cmd.Env = append(slices.Clone(env), varRole+"="+role)
-	p.cmd.Stdout, p.cmd.Stderr = &p.text, &p.text
+	p.cmd.Stdout, p.cmd.Stderr = &p.output, &p.output
 	if err := p.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -92,19 +92,19 @@ func startAs(t *testing.T, role string, cmd *exec.Cmd, env []string) *process {
 	t.Cleanup(func() {
 		_ = p.cmd.Process.Kill()
 		<-p.done
-		if strings.Contains(p.printed(), token) {
-			t.Errorf("it printed the token:\n%s", p.printed())
+		if strings.Contains(p.outputText(), token) {
+			t.Errorf("the output contains the token, want it left out:\n%s", p.outputText())
 		}
 	})
 	return p
 }
 
-// until waits until it has printed a text.
-func (p *process) until(text string) {
+// waitFor waits until the output contains a text.
+func (p *process) waitFor(text string) {
 	p.t.Helper()
-	for deadline := time.Now().Add(timeout); !strings.Contains(p.printed(), text); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(timeout); !strings.Contains(p.outputText(), text); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			p.t.Fatalf("it did not print %q:\n%s", text, p.printed())
+			p.t.Fatalf("output =\n%s\nwant %q within %s", p.outputText(), text, timeout)
 		}
 	}
 }
@@ -116,8 +116,8 @@ func (p *process) signal(s os.Signal) {
 	}
 }
 
-// ends waits for its end, and expects the code and that it has printed each text.
-func (p *process) ends(code int, texts ...string) {
+// expectExit waits until the process ends. It checks the exit code, and checks that the output contains each text.
+func (p *process) expectExit(code int, texts ...string) {
 	p.t.Helper()
 	select {
 	case <-p.done:
@@ -125,79 +125,83 @@ func (p *process) ends(code int, texts ...string) {
 		_ = p.cmd.Process.Signal(syscall.SIGQUIT)
 		select {
 		case <-p.done:
-		case <-time.After(timeout / 4): // one that becomes another program just then loses the signal
+		case <-time.After(timeout / 4): // a process that is being replaced can miss the signal
 			_ = p.cmd.Process.Kill()
 			<-p.done
 		}
-		p.t.Fatalf("it does not end:\n%s", p.printed())
+		p.t.Fatalf("the process does not end, want exit code %d:\n%s", code, p.outputText())
 	}
 	if got := p.cmd.ProcessState.ExitCode(); got != code {
-		p.t.Errorf("it ends with %d, want %d:\n%s", got, code, p.printed())
+		p.t.Errorf("exit code = %d, want %d:\n%s", got, code, p.outputText())
 	}
 	for _, text := range texts {
-		if !strings.Contains(p.printed(), text) {
-			p.t.Errorf("it does not print %q:\n%s", text, p.printed())
+		if !strings.Contains(p.outputText(), text) {
+			p.t.Errorf("output =\n%s\nwant %q", p.outputText(), text)
 		}
 	}
 }
 
-// world is a relay and a service called stock.
-type world struct {
-	t     *testing.T
-	relay *tunnel.Relay
-	at    *httptest.Server // not started
+// fixture is a relay and a service named stock.
+type fixture struct {
+	t      *testing.T
+	relay  *tunnel.Relay
+	server *httptest.Server // tests start it
 
 	mu    sync.Mutex
 	token string
 }
 
-func newWorld(t *testing.T, service http.HandlerFunc) *world {
+func newFixture(t *testing.T, service http.HandlerFunc) *fixture {
 	t.Helper()
-	w := &world{t: t, token: token}
+	fx := &fixture{t: t, token: token}
 	upstream := httptest.NewServer(service)
 	t.Cleanup(upstream.Close)
-	w.relay = tunnel.NewRelay(tunnel.RelayOptions{
+	fx.relay = tunnel.NewRelay(tunnel.RelayOptions{
 		Authorize: func(_ context.Context, text string) (string, error) {
-			w.mu.Lock()
-			defer w.mu.Unlock()
-			if text == w.token {
+			fx.mu.Lock()
+			defer fx.mu.Unlock()
+			if text == fx.token {
 				return tunnelID, nil
 			}
 			return "", nil
 		},
 		Services: func(context.Context, string) ([]tunnel.Service, error) {
-			return []tunnel.Service{{Name: "stock", Endpoint: upstream.URL, Access: []tunnel.Access{{Project: shop.Project, Environments: []string{shop.Environment}}}}}, nil
+			return []tunnel.Service{{
+				Name: "stock", Endpoint: upstream.URL,
+				Access: []tunnel.Access{{Project: shopCaller.Project, Environments: []string{shopCaller.Environment}}},
+			}}, nil
 		},
 		Log: slog.New(slog.DiscardHandler),
 	})
-	w.at = httptest.NewUnstartedServer(w.relay)
-	w.at.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug)
-	t.Cleanup(w.at.Close)
-	return w
+	fx.server = httptest.NewUnstartedServer(fx.relay)
+	fx.server.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug)
+	t.Cleanup(fx.server.Close)
+	return fx
 }
 
-// rotate makes another token the tunnel's.
-func (w *world) rotate(to string) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.token = to
+// rotate replaces the tunnel's token.
+func (fx *fixture) rotate(newToken string) {
+	fx.mu.Lock()
+	defer fx.mu.Unlock()
+	fx.token = newToken
 }
 
-// cut ends connections from outside.
-func (w *world) cut() {
-	for _, l := range w.relay.Of(tunnelID) {
+// closeLinks closes the agent's connections from the relay's side.
+func (fx *fixture) closeLinks() {
+	for _, l := range fx.relay.ForTunnel(tunnelID) {
 		l.Close()
 	}
 }
 
-// ask sends a request to the service, which may take a moment after a connection is told.
-func (w *world) ask(method string) (string, error) {
-	r, err := http.NewRequestWithContext(w.t.Context(), method, "http://stock/shelf", strings.NewReader("x"))
+// request sends a request to the service and returns the response body. It retries while the relay has no agent yet:
+// this takes a moment after the agent reports a connection.
+func (fx *fixture) request(method string) (string, error) {
+	r, err := http.NewRequestWithContext(fx.t.Context(), method, "http://stock/shelf", strings.NewReader("x"))
 	if err != nil {
 		return "", err
 	}
 	for deadline := time.Now().Add(timeout); ; time.Sleep(time.Millisecond) {
-		response, err := w.relay.RoundTrip(r, tunnelID, "stock", shop)
+		response, err := fx.relay.RoundTrip(r, tunnelID, "stock", shopCaller)
 		if errors.Is(err, tunnel.ErrNoAgent) && time.Now().Before(deadline) {
 			continue
 		}
@@ -211,7 +215,7 @@ func (w *world) ask(method string) (string, error) {
 	}
 }
 
-// tokenFile writes a token into a file that its owner alone may read.
+// tokenFile writes a token to a file that only its owner can read.
 func tokenFile(t *testing.T, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "token")

@@ -17,24 +17,24 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/gatewright/gatewright/local/commandline"
-	"github.com/gatewright/gatewright/local/terminal"
-	"github.com/gatewright/gatewright/shared/disk"
-	"github.com/gatewright/gatewright/shared/tunnel"
-	"github.com/gatewright/gatewright/shared/webroots"
+	"github.com/gatewright/gatewright/shared/base/disk"
+	"github.com/gatewright/gatewright/shared/base/terminal"
+	"github.com/gatewright/gatewright/shared/base/webroots"
+	"github.com/gatewright/gatewright/shared/format/tunnel"
+	"github.com/gatewright/gatewright/shared/runtime/commandline"
 )
 
-// varRelay is the variable with the relay's address, for who has no flags.
+// varRelay is the environment variable with the relay's address, an alternative to the flag.
 const varRelay = "TUNNEL_RELAY"
 
-// The bounds of what is typed.
+// These are the limits of the flags.
 const (
-	leastConnections, mostConnections = 2, 4
-	defaultDrain, longestDrain        = 25 * time.Second, time.Hour
-	maxCABytes                        = 1 << 20
+	minConnections, maxConnections = 2, 4
+	defaultDrain, maxDrain         = 25 * time.Second, time.Hour
+	maxCABytes                     = 1 << 20
 )
 
-// connectFlags are what is typed.
+// connectFlags are the flags of connect.
 type connectFlags struct {
 	relay, tokenFile, caFile, logFormat string
 	connections                         int
@@ -42,7 +42,7 @@ type connectFlags struct {
 	drain                               time.Duration
 }
 
-// connectName is the one command whose end by a signal is as it should be.
+// connectName is the name of the only command that a signal ends normally, and not as interrupted.
 const connectName = "connect"
 
 func connectCommand() *cobra.Command {
@@ -78,81 +78,89 @@ Exit codes:
 	flags := c.Flags()
 	flags.StringVar(&f.relay, "relay", "", "the relay's address, https://host[:port]; "+varRelay+" without it")
 	flags.StringVar(&f.tokenFile, "token-file", "", "the file with the tunnel's token; "+varToken+" without it")
-	flags.IntVar(&f.connections, "connections", leastConnections, "how many connections are kept open, 2 to 4: a relay that goes takes its own along")
+	flags.IntVar(&f.connections, "connections", minConnections,
+		"how many connections are kept open, 2 to 4: a relay that goes takes its own along")
 	flags.BoolVar(&f.webSocket, "websocket", false, "connect by WebSocket, for proxies that let nothing else through")
-	flags.StringVar(&f.caFile, "ca-file", "", "certificates (PEM) of the authorities that the relay's may be of, instead of the system's")
-	flags.BoolVar(&f.plainHTTP, "allow-plain-http", false, "take an http address of another machine too: whoever is in between reads the token and all requests")
+	flags.StringVar(&f.caFile, "ca-file", "",
+		"certificates (PEM) of the authorities that the relay's may be of, instead of the system's")
+	flags.BoolVar(&f.plainHTTP, "allow-plain-http", false, "take an http address of another machine too: whoever is in "+
+		"between reads the token and all requests")
 	flags.DurationVar(&f.drain, "drain-timeout", defaultDrain, "how long requests under way may take at the end")
 	flags.StringVar(&f.logFormat, "log-format", "text", "text for people, json for machines")
 	return c
 }
 
-// defaultRelayAddr is where a relay listens that runs on this machine with make run.
+// defaultRelayAddr is the address of the relay that `make run` starts on this machine.
 const defaultRelayAddr = "127.0.0.1:9003"
 
-// options checks what was typed. The error names everything at fault, and no value that may
-// be a secret.
+// options checks the flags. The error names every invalid flag, and no value that may be a secret.
 func (f connectFlags) options(args []string, getenv func(string) string) (tunnel.AgentOptions, error) {
 	o := tunnel.AgentOptions{Connections: f.connections, WebSocket: f.webSocket}
-	var wrong []error
-	note := func(err error) {
+	var errs []error
+	addErr := func(err error) {
 		if err != nil {
-			wrong = append(wrong, err)
+			errs = append(errs, err)
 		}
 	}
 	if len(args) > 0 {
-		note(fmt.Errorf("it takes nothing but flags. A token belongs into %s or --token-file: rotate it if it was typed here, where all users of this machine see it", varToken))
+		addErr(fmt.Errorf("it takes nothing but flags. A token belongs into %s or --token-file: rotate it if it was typed "+
+			"here, where all users of this machine see it", varToken))
 	}
 	var err error
 	o.Relay, err = f.relayURL(getenv)
-	note(err)
-	source, err := tokenFrom(f.tokenFile, getenv)
-	note(err)
+	addErr(err)
+	source, err := newTokenSource(f.tokenFile, getenv)
+	addErr(err)
 	o.Token = source.read
-	if f.connections < leastConnections || f.connections > mostConnections {
-		note(fmt.Errorf("--connections is no number from %d to %d", leastConnections, mostConnections))
+	if f.connections < minConnections || f.connections > maxConnections {
+		addErr(fmt.Errorf("--connections is no number from %d to %d", minConnections, maxConnections))
 	}
-	if f.drain < 0 || f.drain > longestDrain {
-		note(errors.New("--drain-timeout is no time from 0s to 1h"))
+	if f.drain < 0 || f.drain > maxDrain {
+		addErr(errors.New("--drain-timeout is no time from 0s to 1h"))
 	}
 	if f.logFormat != "text" && f.logFormat != "json" {
-		note(errors.New("--log-format is neither text nor json"))
+		addErr(errors.New("--log-format is neither text nor json"))
 	}
 	o.TLS, err = f.roots()
-	note(err)
-	return o, errors.Join(wrong...)
+	addErr(err)
+	return o, errors.Join(errs...)
 }
 
-// relayURL reads the relay's address. The token goes there, so it is https, but on this
-// machine itself.
+// relayURL parses the relay's address. Except for a relay on this machine, the scheme must be https, because the agent
+// sends its token there.
 func (f connectFlags) relayURL(getenv func(string) string) (*url.URL, error) {
 	text, name := f.relay, "--relay"
 	if text == "" {
 		text, name = getenv(varRelay), varRelay
 	}
 	if text == "" {
-		return nil, fmt.Errorf("there is no relay: name its address with --relay, such as https://relay.example.com, or in %s. With make run it is http://%s", varRelay, defaultRelayAddr)
+		return nil, fmt.Errorf("there is no relay: name its address with --relay, such as https://relay.example.com, or in "+
+			"%s. With make run it is http://%s", varRelay, defaultRelayAddr)
 	}
 	u, err := url.Parse(text)
 	switch {
 	case !strings.Contains(text, "://"):
-		return nil, fmt.Errorf("%s has no https:// in front of the host: write an address such as https://relay.example.com, or with make run http://%s", name, defaultRelayAddr)
-	case err != nil, u.Host == "", u.Scheme != "https" && u.Scheme != "http", u.User != nil, u.RawQuery != "", u.Fragment != "", !isPort(u.Port()):
-		return nil, fmt.Errorf("%s is no relay's address: write one such as https://relay.example.com, without user, query and fragment", name)
-	case u.Scheme == "http" && !f.plainHTTP && !loopback(u.Hostname()):
-		return nil, fmt.Errorf("%s is an http address of another machine: whoever is in between would read the token and all requests. Write https, or add --allow-plain-http", name)
+		return nil, fmt.Errorf("%s has no https:// in front of the host: write an address such as "+
+			"https://relay.example.com, or with make run http://%s", name, defaultRelayAddr)
+	case err != nil, u.Host == "", u.Scheme != "https" && u.Scheme != "http", u.User != nil, u.RawQuery != "",
+		u.Fragment != "", !isPort(u.Port()):
+		return nil, fmt.Errorf("%s is no relay's address: write one such as https://relay.example.com, without user, query "+
+			"and fragment", name)
+	case u.Scheme == "http" && !f.plainHTTP && !isLoopback(u.Hostname()):
+		return nil, fmt.Errorf("%s is an http address of another machine: whoever is in between would read the token and "+
+			"all requests. Write https, or add --allow-plain-http", name)
 	}
 	return u, nil
 }
 
-// isPort reports whether an address may have a port, "" for its scheme's.
+// isPort reports whether an address can have a port. "" is the default port of the scheme.
 func isPort(text string) bool {
 	n, err := strconv.ParseUint(text, 10, 16)
 	return text == "" || err == nil && n > 0
 }
 
-// loopback reports whether a host is this machine itself, without asking the DNS.
-func loopback(host string) bool {
+// isLoopback reports whether a host is this machine, without using the DNS.
+func isLoopback(host string) bool {
 	if host == "localhost" || strings.HasSuffix(host, ".localhost") {
 		return true
 	}
@@ -160,7 +168,7 @@ func loopback(host string) bool {
 	return err == nil && a.Unmap().IsLoopback()
 }
 
-// roots are the authorities of --ca-file, nil without one.
+// roots returns the certificate authorities of --ca-file, nil without that flag.
 func (f connectFlags) roots() (*tls.Config, error) {
 	if f.caFile == "" {
 		return nil, nil
@@ -181,39 +189,43 @@ func (f connectFlags) roots() (*tls.Config, error) {
 	return &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}, nil
 }
 
-// connect runs an agent until ctx ends or its token is refused, and tells of it on out.
+// connect runs an agent until ctx ends or the relay refuses its token, and writes the agent's messages to out.
 func connect(ctx context.Context, o tunnel.AgentOptions, f connectFlags, out *os.File) error {
-	var at slog.LevelVar // of what the agent says itself, beside what it tells us
-	at.Set(slog.LevelWarn)
-	p := &progress{json: f.logFormat == "json", relay: printable(o.Relay.Host), of: o.Connections}
+	var agentLevel slog.LevelVar // the level of the agent's own messages; progress has another one
+	agentLevel.Set(slog.LevelWarn)
+	p := &progress{json: f.logFormat == "json", relay: printable(o.Relay.Host), total: o.Connections}
 	if p.json {
 		p.log = slog.New(slog.NewJSONHandler(out, nil))
-		o.Log = slog.New(slog.NewJSONHandler(out, &slog.HandlerOptions{Level: &at}))
+		o.Log = slog.New(slog.NewJSONHandler(out, &slog.HandlerOptions{Level: &agentLevel}))
 	} else {
-		t := terminal.New(out, terminal.Colours(out, os.Getenv))
+		t := terminal.New(out, terminal.SupportsColor(out, os.Getenv))
 		p.log = slog.New(t.Lines(slog.LevelInfo))
-		o.Log = slog.New(t.Lines(&at))
+		o.Log = slog.New(t.Lines(&agentLevel))
 	}
 	source := tokenSource{file: f.tokenFile}
-	p.tell(ctx, slog.LevelInfo, "connecting", fmt.Sprintf("connecting to %s with the token in %s; Ctrl-C ends it", o.Relay.Redacted(), source),
-		slog.String("relay", p.relay), slog.String("token", source.String()), slog.Int("of", p.of), slog.Bool("websocket", o.WebSocket))
-	if source.exposed() {
-		p.tell(ctx, slog.LevelWarn, "token exposed", "other users of this machine may read the token in "+source.file+": chmod 600 keeps them out", slog.String("token", source.file))
+	p.report(ctx, slog.LevelInfo, "connecting", fmt.Sprintf("connecting to %s with the token in %s; Ctrl-C ends it",
+		o.Relay.Redacted(), source),
+		slog.String("relay", p.relay), slog.String("token", source.String()), slog.Int("of", p.total),
+		slog.Bool("websocket", o.WebSocket))
+	if source.isExposed() {
+		p.report(ctx, slog.LevelWarn, "token exposed", "other users of this machine may read the token in "+
+			source.file+": chmod 600 keeps them out", slog.String("token", source.file))
 	}
-	o.Notify = func(open int) { p.counted(ctx, open) }
-	o.Failed = func(err error, attempt int, wait time.Duration) { p.failed(ctx, err, attempt, wait) }
-	webroots.Fall() // an image with nothing but the binary has no authorities
-	told := make(chan struct{})
-	stop := context.AfterFunc(ctx, func() {
-		defer close(told)
-		p.tell(ctx, slog.LevelInfo, "stopping", "stopping: it takes no new requests", slog.Float64("drainSeconds", f.drain.Seconds()))
+	o.Notify = func(open int) { p.connectionsChanged(ctx, open) }
+	o.OnFailure = func(err error, attempt int, wait time.Duration) { p.attemptFailed(ctx, err, attempt, wait) }
+	webroots.InstallFallback() // an image that contains only the binary has no root certificates
+	logged := make(chan struct{})
+	unregister := context.AfterFunc(ctx, func() {
+		defer close(logged)
+		p.report(ctx, slog.LevelInfo, "stopping", "stopping: it takes no new requests",
+			slog.Float64("drainSeconds", f.drain.Seconds()))
 	})
 	err := tunnel.NewAgent(o).Run(ctx, f.drain)
-	if !stop() {
-		<-told // which may take longer than an end without anything under way
+	if !unregister() {
+		<-logged // the agent may end before this message is written
 	}
-	if errors.Is(err, errStopped) && !errors.Is(err, tunnel.ErrCut) {
-		p.tell(ctx, slog.LevelInfo, "stopped", "stopped")
+	if errors.Is(err, errStopped) && !errors.Is(err, tunnel.ErrAborted) {
+		p.report(ctx, slog.LevelInfo, "stopped", "stopped")
 	}
 	return err
 }

@@ -11,14 +11,15 @@ import (
 	"time"
 
 	"github.com/gatewright/gatewright/client/profile"
-	"github.com/gatewright/gatewright/shared/credential"
-	"github.com/gatewright/gatewright/shared/ids"
-	"github.com/gatewright/gatewright/shared/store/storetest"
+	"github.com/gatewright/gatewright/shared/base/ids"
+	"github.com/gatewright/gatewright/shared/core/store/storetest"
+	"github.com/gatewright/gatewright/shared/format/credential"
 )
 
-// TestNothingIsLoggedOfWhatAServerSends has a server send the key again behind an answer, on a connection that is kept. The command asks
-// once more, and the server takes its time for that.
-func TestNothingIsLoggedOfWhatAServerSends(t *testing.T) {
+// TestServerDataIsNotLogged checks that the log does not contain data that a server sends after a response. net/http
+// logs such data. The test's server sends the key on an idle connection, and delays the command's next request so that
+// the data arrives before it.
+func TestServerDataIsNotLogged(t *testing.T) {
 	t.Parallel()
 	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -31,22 +32,23 @@ func TestNothingIsLoggedOfWhatAServerSends(t *testing.T) {
 			if err != nil {
 				return
 			}
-			go answerAndMore(c)
+			go respondWithExtraData(c)
 		}
 	}()
 	key := credential.New(credential.AccountKey, ids.NewSource(storetest.Random(t), nil))
 	p := start(t, []string{
-		profile.VarFile + "=" + filepath.Join(t.TempDir(), "profiles.json"), profile.VarURL + "=http://" + l.Addr().String(), profile.VarKey + "=" + key,
+		profile.VarFile + "=" + filepath.Join(t.TempDir(), "profiles.json"), profile.VarURL + "=http://" + l.Addr().String(),
+		profile.VarKey + "=" + key,
 	}, "bucket", "list", "--output", "json")
-	p.ends(exitStopped)
-	if got := p.printed(); strings.Contains(got, key) || !strings.HasPrefix(got, "{") {
-		t.Errorf("it prints %q", got)
+	p.expectExit(exitDone)
+	if got := p.outputText(); strings.Contains(got, key) || !strings.HasPrefix(got, "{") {
+		t.Errorf("output = %q, want JSON without the key", got)
 	}
 }
 
-// answerAndMore answers requests of a connection, and says more than it was asked for: nothing that could be the next answer, which a
-// client asks for again.
-func answerAndMore(c net.Conn) {
+// respondWithExtraData responds to each request, and sends additional bytes after the response. These bytes are no
+// valid response, so the client repeats its next request on a new connection.
+func respondWithExtraData(c net.Conn) {
 	defer func() { _ = c.Close() }()
 	for from := bufio.NewReader(c); ; {
 		r, err := http.ReadRequest(from)
@@ -59,6 +61,7 @@ func answerAndMore(c net.Conn) {
 		} else {
 			time.Sleep(100 * time.Millisecond)
 		}
-		_, _ = fmt.Fprintf(c, "HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%sX: %s\r\n\r\n", len(body), body, r.Header.Get("Authorization"))
+		_, _ = fmt.Fprintf(c, "HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%sX: %s\r\n\r\n", len(body), body,
+			r.Header.Get("Authorization"))
 	}
 }

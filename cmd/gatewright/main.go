@@ -1,13 +1,13 @@
-// Command gatewright is the client: what a person or a pipeline types, on machines that the product does not know. It
-// reads no table and no key of an installation. `gatewright tunnel connect` carries requests to services that only its
-// machine reaches, and whatever may happen to it, it may happen to a service behind it alone.
+// Command gatewright is the client that people and pipelines use, on machines that the product does not control. It
+// does not access tables or root keys of an installation. `gatewright tunnel connect` forwards requests to services
+// that only this machine can reach. A defect in the client can affect only these services.
 //
-// What it is not: the server. That is command gatewright-server, which has all groups, the embedded store and what
-// talks to AWS linked; its words are handed over to it where it is installed
+// The server is another program, gatewright-server, which links all groups of operations, the embedded store and the
+// AWS clients. If it is installed, gatewright runs it for the server's commands
 // (docs/decisions/0068-the-server-is-a-binary-of-its-own.md).
 //
-// Read main.go for the commands and their exit codes, server.go for what is handed over, connect.go for what is typed
-// to connect, version.go for what release it is, token.go for the secret, progress.go for what a person sees of
+// Read main.go for the commands and their exit codes, server.go for the server's commands, connect.go for the flags of
+// connect, version.go for the release, token.go for the tunnel's token, and progress.go for the messages about
 // connections.
 package main
 
@@ -22,74 +22,77 @@ import (
 	"github.com/gatewright/gatewright/client/commands"
 	"github.com/gatewright/gatewright/client/exit"
 	"github.com/gatewright/gatewright/client/output"
-	"github.com/gatewright/gatewright/local/commandline"
-	"github.com/gatewright/gatewright/local/terminal"
-	"github.com/gatewright/gatewright/shared/tunnel"
+	"github.com/gatewright/gatewright/shared/base/terminal"
+	"github.com/gatewright/gatewright/shared/format/tunnel"
+	"github.com/gatewright/gatewright/shared/runtime/commandline"
 )
 
-// The exit codes of `gatewright tunnel connect`, which docs/tunnels.md has for users. Those of the other commands are package exit's.
+// These are the exit codes of `gatewright tunnel connect`, which docs/tunnels.md
+// documents. The codes of the other commands are in package exit.
 const (
-	exitStopped = commandline.ExitDone
-	exitOther   = commandline.ExitOther
+	exitDone    = commandline.ExitDone
+	exitFailure = commandline.ExitOther
 	exitUsage   = commandline.ExitUsage
 	exitRefused = 3
 )
 
-// errStopped ends a context that a signal ended.
+// errStopped is the cancellation cause of the context after a signal.
 var errStopped = exit.ErrInterrupted
 
 func main() {
 	os.Exit(run(os.Args[1:]))
 }
 
-// run is main with an exit code.
+// run runs the command line and returns the exit code.
 func run(args []string) int {
-	// What net/http logs by package log, which goes there, holds what a server has sent, which may be the key again, and no command logs so.
+	// net/http logs through package log, which writes to the default logger. Such a message can contain data from a
+	// server, which may echo the key, so these messages are discarded. No command uses the default logger.
 	slog.SetDefault(slog.New(slog.DiscardHandler))
-	problems := terminal.New(os.Stderr, terminal.Colours(os.Stderr, os.Getenv))
+	stderr := terminal.New(os.Stderr, terminal.SupportsColor(os.Stderr, os.Getenv))
 	ctx, stop := terminal.Interruptible(context.Background(), errStopped, func() {
-		problems.Fail(errors.New("stopped at once, with work under way"))
-		os.Exit(exitOther)
+		stderr.Fail(errors.New("stopped at once, with work under way"))
+		os.Exit(exitFailure)
 	})
 	defer stop()
 	app := newApp()
-	app.Ended = func(ran *cobra.Command, err error) (exit.Code, bool) {
-		if ended, isServers := errors.AsType[*serverEndedError](err); isServers {
-			return exit.Code(ended.code), true // it has said why
+	app.ExitCode = func(executed *cobra.Command, err error) (exit.Code, bool) {
+		if serverErr, ok := errors.AsType[*serverEndedError](err); ok {
+			return exit.Code(serverErr.code), true // the server has already reported the reason
 		}
-		if ran == nil || ran.Name() != connectName {
+		if executed == nil || executed.Name() != connectName {
 			return exit.OK, false
 		}
-		return exit.Code(connectEnded(err, problems)), true
+		return exit.Code(connectExitCode(err, stderr)), true
 	}
 	return int(app.Run(ctx, args))
 }
 
-// connectEnded is what `gatewright tunnel connect` ends with, which tells why.
-func connectEnded(err error, problems *terminal.Terminal) int {
+// connectExitCode returns the exit code of `gatewright tunnel connect`, and reports the error.
+func connectExitCode(err error, problems *terminal.Terminal) int {
 	switch {
-	case err == nil, errors.Is(err, errStopped) && !errors.Is(err, tunnel.ErrCut):
-		return exitStopped
+	case err == nil, errors.Is(err, errStopped) && !errors.Is(err, tunnel.ErrAborted):
+		return exitDone
 	case errors.Is(err, errStopped):
-		problems.Fail(tunnel.ErrCut)
-		return exitOther
+		problems.Fail(tunnel.ErrAborted)
+		return exitFailure
 	case errors.Is(err, tunnel.ErrRefused):
 		problems.Fail(tunnel.ErrRefused)
 		return exitRefused
 	}
-	problems.Fail(errors.New(output.PrintableLines(err.Error()))) // it names files as they were typed
+	// the message contains file names as the user has typed them
+	problems.Fail(errors.New(output.PrintableLines(err.Error())))
 	if commandline.IsUsage(err) {
 		return exitUsage
 	}
-	return exitOther
+	return exitFailure
 }
 
-// newApp is the client with the commands that are this program's own.
+// newApp returns the client with this program's own commands.
 func newApp() *commands.App {
 	return &commands.App{
 		In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Getenv: os.Getenv, Version: versionText(),
-		More: func(root *cobra.Command) {
-			root.AddGroup(&cobra.Group{ID: ownGroup, Title: "This program:"})
+		AddCommands: func(root *cobra.Command) {
+			root.AddGroup(&cobra.Group{ID: clientGroup, Title: "This program:"})
 			for _, c := range root.Commands() {
 				if c.Name() == commands.TunnelGroup {
 					c.AddCommand(connectCommand())
@@ -101,5 +104,5 @@ func newApp() *commands.App {
 	}
 }
 
-// command is the command line.
-func command() *cobra.Command { return newApp().Root(true) }
+// rootCommand returns the root command.
+func rootCommand() *cobra.Command { return newApp().Root(true) }

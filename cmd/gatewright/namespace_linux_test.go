@@ -18,19 +18,19 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gatewright/gatewright/shared/tunnel"
+	"github.com/gatewright/gatewright/shared/format/tunnel"
 )
 
-// varRole makes the tests' binary one of the two machines of TestServiceWithoutARoute.
+// varRole makes the test binary one of the two machines of TestTunnelReachesIsolatedNetwork.
 const varRole = "GATEWRIGHT_TEST_COMMAND_ROLE"
 
 const (
-	roleGateway = "gateway" // where the relay is, and whoever asks
-	roleOffice  = "office"  // where the agent and the service are
+	roleGateway = "gateway" // the machine with the relay and its clients
+	roleOffice  = "office"  // the machine with the agent and the service
 )
 
-// The addresses, of those that are for documentation (RFC 5737): the two ends of the one
-// link that there is, and the service's, which no route leads to.
+// These addresses are reserved for documentation (RFC 5737). relayAddress and agentAddress are the ends of the only
+// link. The gateway has no route to serviceAddress.
 const (
 	relayAddress   = "192.0.2.1"
 	agentAddress   = "192.0.2.2"
@@ -38,16 +38,16 @@ const (
 	relayPort      = "9003"
 )
 
-// TestServiceWithoutARoute has the gateway and the service in network namespaces of their own. The
-// only link between them leads to the relay's address, and the service listens at an address that
-// the gateway has no route to. That is proven first: a connection that is tried from there fails.
-func TestServiceWithoutARoute(t *testing.T) {
-	if _, err := ip(); err != nil {
-		notHere(t, err)
+// TestTunnelReachesIsolatedNetwork runs the gateway and the service in separate network namespaces. The only link
+// between them ends at the relay's address, and the gateway has no route to the service's address. The test first
+// checks that a direct connection fails.
+func TestTunnelReachesIsolatedNetwork(t *testing.T) {
+	if _, err := findIPCommand(); err != nil {
+		skipWithoutNamespaces(t, err)
 	}
-	path := filepath.Join(t.TempDir(), "gatewright") // as users have it
+	path := filepath.Join(t.TempDir(), "gatewright") // the binary as users install it
 	if out, err := exec.Command("go", "build", "-buildvcs=false", "-o", path, ".").CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
+		t.Fatalf("go build error = %v, want none: %s", err, out)
 	}
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), varRole+"="+roleGateway, "GATEWRIGHT_TEST_COMMAND="+path)
@@ -61,47 +61,49 @@ func TestServiceWithoutARoute(t *testing.T) {
 	cmd.Stdout, cmd.Stderr = &out, &out
 	err := cmd.Start()
 	if errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.EACCES) || errors.Is(err, syscall.ENOSPC) {
-		notHere(t, err)
+		skipWithoutNamespaces(t, err)
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	late := time.AfterFunc(timeout, func() { _ = cmd.Process.Kill() })
-	defer late.Stop()
+	watchdog := time.AfterFunc(timeout, func() { _ = cmd.Process.Kill() })
+	defer watchdog.Stop()
 	if err := cmd.Wait(); err != nil {
-		t.Errorf("%v:\n%s", err, &out)
+		t.Errorf("Wait() error = %v, want none:\n%s", err, &out)
 	}
-	for _, want := range []string{"direct: network is unreachable", "beside the link: connection refused", "tunnel: hello from the office"} {
+	for _, want := range []string{
+		"direct: network is unreachable", "beside the link: connection refused",
+		"tunnel: hello from the office",
+	} {
 		if !strings.Contains(out.String(), want+"\n") {
-			t.Errorf("%q is missing in:\n%s", want, &out)
+			t.Errorf("output =\n%s\nwant %q", &out, want)
 		}
 	}
 	if strings.Contains(out.String(), token) {
-		t.Error("the token is printed")
+		t.Error("the output contains the token, want it left out")
 	}
 }
 
-// notHere skips where network namespaces can't be made, but not where they have to be: as
-// root in continuous integration.
-func notHere(t *testing.T, err error) {
+// skipWithoutNamespaces skips the test if network namespaces cannot be created, except where they are required: as root in continuous integration.
+func skipWithoutNamespaces(t *testing.T, err error) {
 	t.Helper()
 	if os.Getenv("CI") != "" && os.Getuid() == 0 {
-		t.Fatalf("network namespaces have to be possible in continuous integration: %v", err)
+		t.Fatalf("creating a network namespace: %v, want success in continuous integration", err)
 	}
 	t.Skipf("it needs network namespaces and the command ip (iproute2), as root or with user namespaces: %v", err)
 }
 
-// ip finds the command, which is for administrators on some systems.
-func ip() (string, error) {
+// findIPCommand returns the path of the command ip. On some systems, the command is only on the PATH of administrators.
+func findIPCommand() (string, error) {
 	if path, err := exec.LookPath("ip"); err == nil {
 		return path, nil
 	}
 	return exec.LookPath("/usr/sbin/ip")
 }
 
-// network runs lines of the command ip.
-func network(lines ...string) error {
-	path, err := ip()
+// runIPCommands runs the command ip for each line.
+func runIPCommands(lines ...string) error {
+	path, err := findIPCommand()
 	if err != nil {
 		return err
 	}
@@ -125,17 +127,17 @@ func playRole(role string) int {
 	return 0
 }
 
-// playGateway is the machine with the relay, in a namespace of its own.
+// playGateway runs the machine with the relay in its own namespace.
 func playGateway() error {
 	office := exec.Command(os.Args[0])
 	office.Env = append(os.Environ(), varRole+"="+roleOffice)
 	office.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET}
 	office.Stderr = os.Stderr
-	command, err := office.StdinPipe() // which ends with us
+	command, err := office.StdinPipe() // the office ends when this process ends
 	if err != nil {
 		return err
 	}
-	said, err := office.StdoutPipe()
+	stdout, err := office.StdoutPipe()
 	if err != nil {
 		return err
 	}
@@ -144,10 +146,10 @@ func playGateway() error {
 	}
 	defer func() {
 		_ = command.Close()
-		_, _ = io.Copy(os.Stdout, said)
+		_, _ = io.Copy(os.Stdout, stdout)
 		_ = office.Wait()
 	}()
-	if err := network("link set lo up",
+	if err := runIPCommands("link set lo up",
 		fmt.Sprintf("link add relay0 type veth peer name agent0 netns %d", office.Process.Pid),
 		"address add "+relayAddress+"/30 dev relay0", "link set relay0 up"); err != nil {
 		return err
@@ -157,7 +159,10 @@ func playGateway() error {
 			return map[string]string{token: tunnelID}[text], nil
 		},
 		Services: func(context.Context, string) ([]tunnel.Service, error) {
-			return []tunnel.Service{{Name: "stock", Endpoint: "http://" + serviceAddress, Access: []tunnel.Access{{Project: shop.Project, Environments: []string{shop.Environment}}}}}, nil
+			return []tunnel.Service{{
+				Name: "stock", Endpoint: "http://" + serviceAddress,
+				Access: []tunnel.Access{{Project: shopCaller.Project, Environments: []string{shopCaller.Environment}}},
+			}}, nil
 		},
 		Log: slog.New(slog.NewTextHandler(os.Stdout, nil)),
 	})
@@ -169,7 +174,7 @@ func playGateway() error {
 	if _, err := io.WriteString(command, "go\n"); err != nil {
 		return err
 	}
-	lines := bufio.NewScanner(said)
+	lines := bufio.NewScanner(stdout)
 	for ready := false; !ready; {
 		if !lines.Scan() {
 			return fmt.Errorf("the office has ended: %w", lines.Err())
@@ -177,17 +182,20 @@ func playGateway() error {
 		fmt.Println(lines.Text())
 		ready = strings.Contains(lines.Text(), "connected: 2 of 2")
 	}
-	for what, address := range map[string]string{"direct": serviceAddress, "beside the link": agentAddress + ":8080"} {
+	for description, address := range map[string]string{
+		"direct":          serviceAddress,
+		"beside the link": agentAddress + ":8080",
+	} {
 		_, err := net.DialTimeout("tcp", address, 10*time.Second)
 		cause, _ := errors.AsType[syscall.Errno](err)
-		fmt.Printf("%s: %v\n", what, cause)
+		fmt.Printf("%s: %v\n", description, cause)
 	}
 	for deadline := time.Now().Add(timeout / 2); ; time.Sleep(time.Millisecond) {
 		r, err := http.NewRequest(http.MethodGet, "http://stock/", nil)
 		if err != nil {
 			return err
 		}
-		response, err := relay.RoundTrip(r, tunnelID, "stock", shop)
+		response, err := relay.RoundTrip(r, tunnelID, "stock", shopCaller)
 		if errors.Is(err, tunnel.ErrNoAgent) && time.Now().Before(deadline) {
 			continue
 		}
@@ -200,14 +208,13 @@ func playGateway() error {
 	}
 }
 
-// playOffice is the machine with the service and the agent, in a namespace of its own; it
-// ends with its input.
+// playOffice runs the machine with the service and the agent in its own namespace. It ends when its standard input ends.
 func playOffice() error {
 	in := bufio.NewScanner(os.Stdin)
 	if !in.Scan() {
 		return errors.New("nobody says go")
 	}
-	if err := network("link set lo up", "address add "+agentAddress+"/30 dev agent0", "link set agent0 up",
+	if err := runIPCommands("link set lo up", "address add "+agentAddress+"/30 dev agent0", "link set agent0 up",
 		"address add "+strings.TrimSuffix(serviceAddress, ":8080")+"/32 dev lo"); err != nil {
 		return err
 	}
@@ -220,7 +227,8 @@ func playOffice() error {
 			_, _ = io.WriteString(w, "hello from the office")
 		}))
 	}()
-	agent := exec.Command(os.Getenv("GATEWRIGHT_TEST_COMMAND"), "tunnel", "connect", "--allow-plain-http", "--relay", "http://"+net.JoinHostPort(relayAddress, relayPort))
+	agent := exec.Command(os.Getenv("GATEWRIGHT_TEST_COMMAND"), "tunnel", "connect", "--allow-plain-http", "--relay",
+		"http://"+net.JoinHostPort(relayAddress, relayPort))
 	agent.Env = []string{"TUNNEL_TOKEN=" + token}
 	agent.Stdout, agent.Stderr = os.Stdout, os.Stderr
 	signal.Ignore(os.Interrupt)

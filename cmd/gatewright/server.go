@@ -12,31 +12,32 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/gatewright/gatewright/local/commandline"
-	"github.com/gatewright/gatewright/shared/disk"
+	"github.com/gatewright/gatewright/shared/base/disk"
+	"github.com/gatewright/gatewright/shared/runtime/commandline"
 )
 
 // serverName is the binary with the server's commands.
 const serverName = "gatewright-server"
 
-// The groups in which the help lists commands.
+// These are the groups of commands in the help.
 const (
-	ownGroup    = "own"
+	clientGroup = "own"
 	serverGroup = "server"
 )
 
-// serverWord is a command of the server, and what the help says of it.
-type serverWord struct{ name, short string }
+// serverCommand is a command of the server, with its description in the help.
+type serverCommand struct{ name, short string }
 
-// serverWords are the server's commands that are handed over: all that it shows but those that are the client's own too
-// (version). A test compares them with the server's.
-func serverWords() []serverWord {
-	return []serverWord{
+// serverCommands returns the server's commands that this client runs by starting the server: all commands that the
+// server shows, except those that the client has, too (version). A test compares them with the server's own list.
+func serverCommands() []serverCommand {
+	return []serverCommand{
 		{"account", "Make accounts, and set their limits"},
 		{"audit", "Verify and export an account's audit log"},
 		{"backup", "Write all of the installation into a file, while it runs or not"},
 		{"check", "Read all data and report what is damaged, while the product runs or not"},
-		{"export-data", "Write all of the installation into a sealed file that moves it: to AWS, out of it, or to another machine"},
+		{"export-data", "Write all of the installation into a sealed file that moves it: to AWS, out of it, or to " +
+			"another machine"},
 		{"gateway", "Serve an installation's deployments by a process of their own (docs/gateway-process.md)"},
 		{"import-data", "Make an installation of a file of export-data, in a place that holds none"},
 		{"key", "Make, list and revoke account keys"},
@@ -48,82 +49,87 @@ func serverWords() []serverWord {
 	}
 }
 
-// addServerCommands adds to root a command for each word that is handed over, with everything behind it: flags and
-// words are the server's to read. Its help is the server's too.
+// addServerCommands adds to root a command for each command of the server. All
+// arguments are passed to the server unparsed, and the server shows their help.
 func addServerCommands(root *cobra.Command) {
 	root.AddGroup(&cobra.Group{ID: serverGroup, Title: "Commands of a server (" + serverName + "):"})
-	for _, w := range serverWords() {
+	for _, command := range serverCommands() {
 		root.AddCommand(&cobra.Command{
-			Use: w.name, Short: w.short, GroupID: serverGroup,
+			Use: command.name, Short: command.short, GroupID: serverGroup,
 			DisableFlagParsing: true,
-			RunE:               func(_ *cobra.Command, args []string) error { return handOver(append([]string{w.name}, args...)) },
+			RunE: func(_ *cobra.Command, args []string) error {
+				return execServer(append([]string{command.name}, args...))
+			},
 		})
 	}
 	root.SetHelpCommand(&cobra.Command{
-		Use: "help [COMMAND]", Short: "Help about any command", GroupID: ownGroup,
+		Use: "help [COMMAND]", Short: "Help about any command", GroupID: clientGroup,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			of, more, err := cmd.Root().Find(args)
+			target, remaining, err := cmd.Root().Find(args)
 			switch {
 			case err != nil:
 				return err
-			case of.GroupID == serverGroup:
-				return handOver(append(args, "--help"))
-			case len(more) > 0:
-				return commandline.NeedsCommand(of, more)
+			case target.GroupID == serverGroup:
+				return execServer(append(args, "--help"))
+			case len(remaining) > 0:
+				return commandline.RequireCommand(target, remaining)
 			}
-			of.InitDefaultHelpFlag() // which its help shows
-			return of.Help()
+			target.InitDefaultHelpFlag() // so that the help lists --help
+			return target.Help()
 		},
 	})
 }
 
-// errNoServer says where the server comes from.
-var errNoServer = errors.New("this is a command of " + serverName + ", which is not installed: a release's archive has it beside gatewright, " +
+// errNoServer says how to install the server.
+var errNoServer = errors.New("this is a command of " + serverName + ", which is not installed: a release's archive " +
+	"has it beside gatewright, " +
 	"`make cli` in a checkout builds both, and it is found beside gatewright or on the PATH")
 
-// serverEndedError is the end of a server that ran as a child, with its exit code. It has told the rest itself.
+// serverEndedError is the exit code of a server that ran as a child process. The server has already reported its error.
 type serverEndedError struct{ code int }
 
 func (e *serverEndedError) Error() string {
 	return fmt.Sprintf("%s has ended with %d", serverName, e.code)
 }
 
-// handOver becomes the server with these words, in this environment, and does not return where that goes well; on
-// Windows, where no process becomes another program, it runs it as a child and gives its end. Nothing that was typed is
-// in another place than before, so that what is no secret there is none here.
-func handOver(words []string) error {
+// execServer replaces this process with the server, with the same arguments and environment, and returns only if that
+// fails. Windows cannot replace a process: there, execServer runs the server as a child and returns an error with its
+// exit code. The arguments stay arguments, so that no secret appears in another place.
+func execServer(args []string) error {
 	path, err := findServer()
 	if err != nil {
 		return err
 	}
-	return become(path, words)
+	return execProgram(path, args)
 }
 
-// runChild runs the program at path with this one's streams and environment, and gives its end. Ctrl-C reaches the child
-// by itself, since a terminal tells all of its processes; this one waits for it, however often that happens.
-func runChild(path string, words []string) error {
-	told := []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP}
-	signal.Reset(told...)
-	signal.Notify(make(chan os.Signal, 1), told...) // nobody reads it: to ignore one has Windows end the process
-	cmd := exec.Command(path, words...)             //nolint:gosec,noctx // findServer found it, and it ends when it has to
+// runChild runs the program at path with this process's streams and environment, and returns its result. A terminal
+// sends Ctrl-C to both processes, so runChild does not forward the signal and waits for the child to end.
+func runChild(path string, args []string) error {
+	signals := []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP}
+	signal.Reset(signals...)
+	// This ignores the signals. The channel is never read: with signal.Ignore, Windows would end this process.
+	signal.Notify(make(chan os.Signal, 1), signals...)
+	cmd := exec.Command(path, args...) //nolint:gosec,noctx // path is from findServer, and the child ends by itself
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	err := cmd.Run()
-	if ended, ok := errors.AsType[*exec.ExitError](err); ok {
-		return &serverEndedError{ended.ExitCode()}
+	if exitErr, ok := errors.AsType[*exec.ExitError](err); ok {
+		return &serverEndedError{exitErr.ExitCode()}
 	}
-	return starting(path, err)
+	return startError(path, err)
 }
 
-// starting says what was done when a program did not start. nil is nil.
-func starting(path string, err error) error {
+// startError returns the error of a program that did not start, with the program's path. It returns nil if err is nil.
+func startError(path string, err error) error {
 	if err == nil {
 		return nil
 	}
 	return fmt.Errorf("start %s: %w", path, disk.Cause(err))
 }
 
-// findServer gives the server's path: beside this binary, through symbolic links, or else on the PATH. A server of another
-// release will do, since its data are its own. This binary under the server's name is none: it would start itself for ever.
+// findServer returns the server's path. It searches first next to this binary (with symbolic links resolved), and then
+// on the PATH. It accepts a server of another release. It skips a copy of the client under the server's name, which
+// would start itself forever.
 func findServer() (string, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -132,21 +138,21 @@ func findServer() (string, error) {
 	if self, err = filepath.EvalSymlinks(self); err != nil {
 		return "", fmt.Errorf("find this program's own file: %w", err)
 	}
-	own, err := os.Stat(self)
+	selfInfo, err := os.Stat(self)
 	if err != nil {
 		return "", fmt.Errorf("find this program's own file: %w", err)
 	}
-	beside := filepath.Join(filepath.Dir(self), serverName)
+	sibling := filepath.Join(filepath.Dir(self), serverName)
 	if runtime.GOOS == "windows" {
-		beside += ".exe"
+		sibling += ".exe"
 	}
-	for _, name := range []string{beside, serverName} {
-		// An error is of a file that is not there, may not be run, or is in the working directory alone.
+	for _, name := range []string{sibling, serverName} {
+		// An error means that the file does not exist, is not executable, or is only in the working directory.
 		path, err := exec.LookPath(name)
 		if err != nil {
 			continue
 		}
-		if info, err := os.Stat(path); err == nil && !os.SameFile(info, own) {
+		if info, err := os.Stat(path); err == nil && !os.SameFile(info, selfInfo) {
 			return path, nil
 		}
 	}

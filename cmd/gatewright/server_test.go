@@ -8,41 +8,43 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestHandedOverAreTheServersCommands, as its own test lists them: each is handed over, with what the server says of it, or
-// is the client's own.
-func TestHandedOverAreTheServersCommands(t *testing.T) {
+// TestServerCommandsMatchServer compares serverCommands with the golden file of the server's commands. Each command of
+// the server must be in serverCommands with the server's description, unless the client has a command with this name.
+func TestServerCommandsMatchServer(t *testing.T) {
 	list, err := os.ReadFile("../gatewright-server/testdata/commands.txt")
 	if err != nil {
 		t.Fatal(err)
 	}
-	own := map[string]bool{}
-	for _, c := range command().Commands() {
-		if c.GroupID == ownGroup {
-			own[c.Name()] = true
+	clientOnly := map[string]bool{}
+	for _, c := range rootCommand().Commands() {
+		if c.GroupID == clientGroup {
+			clientOnly[c.Name()] = true
 		}
 	}
 	var got, want []string
-	for _, w := range serverWords() {
-		if own[w.name] {
-			t.Errorf("%s is handed over, and the client's own", w.name)
+	for _, command := range serverCommands() {
+		if clientOnly[command.name] {
+			t.Errorf("%s is a command of the server and the client's own, want one of them", command.name)
 		}
-		got = append(got, w.name+": "+w.short)
+		got = append(got, command.name+": "+command.short)
 	}
 	for line := range strings.Lines(string(list)) {
-		if name, _, _ := strings.Cut(line, ":"); !own[name] {
+		if name, _, _ := strings.Cut(line, ":"); !clientOnly[name] {
 			want = append(want, strings.TrimSuffix(line, "\n"))
 		}
 	}
 	if diff := cmp.Diff(want, got); diff != "" || len(want) < 10 {
-		t.Errorf("what the server has (-) and what is handed over (+):\n%s", diff)
+		t.Errorf("serverCommands() (+) differs from the server (-), want the same %d, at least 10:\n%s", len(want), diff)
 	}
 }
 
-// TestServersCommandsAreAGroupOfTheirOwn in the help, behind the client's.
-func TestServersCommandsAreAGroupOfTheirOwn(t *testing.T) {
+// TestServerCommandsHaveOwnGroup checks that the help lists the server's commands in a group after the client's commands.
+func TestServerCommandsHaveOwnGroup(t *testing.T) {
 	p := start(t, nil, "--help")
-	p.ends(exitStopped, "\nThis program:\n  help ", "\nCommands of a server (gatewright-server):\n  account ")
-	if own, servers := strings.Index(p.printed(), "  tunnel "), strings.Index(p.printed(), "  serve "); own < 0 || servers < own {
-		t.Errorf("the help has its commands in another order:\n%s", p.printed())
+	p.expectExit(exitDone, "\nThis program:\n  help ", "\nCommands of a server (gatewright-server):\n  account ")
+	if clientIndex, serverIndex := strings.Index(p.outputText(), "  tunnel "),
+		strings.Index(p.outputText(), "  serve "); clientIndex < 0 ||
+		serverIndex < clientIndex {
+		t.Errorf("help =\n%s\nwant the command tunnel before serve", p.outputText())
 	}
 }

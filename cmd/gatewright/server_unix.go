@@ -7,8 +7,8 @@ import (
 	"syscall"
 )
 
-// become makes this process the program at path: its signals, its exit code, what it reads and whoever waits for it
-// stay as they are. It returns where that does not go well alone.
-func become(path string, words []string) error {
-	return starting(path, syscall.Exec(path, append([]string{path}, words...), os.Environ())) //nolint:gosec // G204: findServer found it
+// execProgram replaces this process with the program at path. The process ID stays the same, so the program receives
+// signals and input directly, and its exit code reaches the parent process. It returns only if the replacement fails.
+func execProgram(path string, args []string) error {
+	return startError(path, syscall.Exec(path, append([]string{path}, args...), os.Environ())) //nolint:gosec // G204: findServer found it
 }

@@ -1,4 +1,4 @@
 package main
 
-// become runs the program at path as a child: no process becomes another program here.
-func become(path string, words []string) error { return runChild(path, words) }
+// execProgram runs the program at path as a child, because Windows cannot replace a process.
+func execProgram(path string, words []string) error { return runChild(path, words) }

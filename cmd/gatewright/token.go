@@ -6,30 +6,30 @@ import (
 	"os"
 	"strings"
 
-	"github.com/gatewright/gatewright/shared/credential"
-	"github.com/gatewright/gatewright/shared/disk"
+	"github.com/gatewright/gatewright/shared/base/disk"
+	"github.com/gatewright/gatewright/shared/format/credential"
 )
 
-// varToken is the variable with a tunnel's token (contract 2.8).
+// varToken is the environment variable with a tunnel's token (contract 2.8).
 const varToken = "TUNNEL_TOKEN"
 
-// maxTokenBytes bounds a token: ours have some 200 bytes, and a file that is another one is
-// not read to its end.
+// maxTokenBytes is the maximum length of a token: a tunnel's token has about 200 bytes. At most one more byte of a file is read.
 const maxTokenBytes = 4096
 
-// tokenSource is where a tunnel's token comes from: a file, or for "" the text.
+// tokenSource is the source of a tunnel's token: a file, or text if file is "".
 type tokenSource struct{ file, text string }
 
-// tokenFrom takes the token's source from what was typed and from the environment. It is
-// never a word of the command line, which all users of a machine can see.
-func tokenFrom(file string, getenv func(string) string) (tokenSource, error) {
+// newTokenSource returns the source of the token from the flag and the environment. The token itself cannot be an
+// argument, because all users of a machine can see a process's arguments.
+func newTokenSource(file string, getenv func(string) string) (tokenSource, error) {
 	text := getenv(varToken)
 	switch {
 	case file != "" && text != "":
 		return tokenSource{}, fmt.Errorf("there are two tokens, one in %s and one in --token-file: leave one out", varToken)
 	case file == "" && text == "":
-		return tokenSource{}, fmt.Errorf("there is no token: set %s to the tunnel's token, or name a file that holds it with --token-file. "+
-			"`gatewright tunnel get TUNNEL_ID --reveal` shows it", varToken)
+		return tokenSource{},
+			fmt.Errorf("there is no token: set %s to the tunnel's token, or name a file that holds it with --token-file. "+
+				"`gatewright tunnel get TUNNEL_ID --reveal` shows it", varToken)
 	}
 	s := tokenSource{file: file, text: text}
 	_, err := s.read()
@@ -43,10 +43,10 @@ func (s tokenSource) String() string {
 	return varToken
 }
 
-// tokenError says what is wrong with the token's source, for whoever keeps that.
+// tokenError means that a token could not be read, or is not a token.
 type tokenError struct{ error }
 
-// read gives the token as it is now. Its errors are tokenErrors, and never hold it.
+// read returns the current token. Each error is a tokenError, and never contains the token.
 func (s tokenSource) read() (string, error) {
 	token, err := s.content()
 	if err != nil {
@@ -73,17 +73,19 @@ func (s tokenSource) content() (string, error) {
 	switch {
 	case text == "":
 		return "", fmt.Errorf("%s is empty: it has to hold the tunnel's token", s)
-	case credential.Within(text): // which the relay's address, that of anybody, would learn
-		return "", fmt.Errorf("%s holds a key of an account or a consumer, and it is sent nowhere: it has to hold the tunnel's token", s)
+	case credential.Contains(text): // do not send a key to a relay
+		return "", fmt.Errorf("%s holds a key of an account or a consumer, and it is sent nowhere: it has to hold the "+
+			"tunnel's token", s)
 	case len(text) > maxTokenBytes, strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r > '~' }):
-		return "", fmt.Errorf("%s holds something else than a token: a token is one word, of letters, digits and few signs", s)
+		return "", fmt.Errorf("%s holds something else than a token: a token is one word, of letters, digits and few signs",
+			s)
 	}
 	return text, nil
 }
 
-// exposed reports whether others than its owner may read the file with the token. It is no
-// error: what mounts secrets into containers often does it so.
-func (s tokenSource) exposed() bool {
+// isExposed reports whether other users can read the file with the token. Exposure is not an error, because secrets in
+// containers are often mounted that way.
+func (s tokenSource) isExposed() bool {
 	if s.file == "" {
 		return false
 	}

@@ -5,22 +5,22 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/gatewright/gatewright/local/commandline"
-	"github.com/gatewright/gatewright/shared/release"
+	"github.com/gatewright/gatewright/shared/base/release"
+	"github.com/gatewright/gatewright/shared/runtime/commandline"
 )
 
-// versionText says in two lines what release this is, and what it was built by and for. The format of a server's data
-// is the server's to tell.
+// versionText returns two lines: the release, and the toolchain with the platform. The format of the server's data is
+// missing, because only the server knows it.
 func versionText() string {
-	return fmt.Sprintf("gatewright %s\n%s\n", release.Version(), release.Built())
+	return fmt.Sprintf("gatewright %s\n%s\n", release.Version(), release.Toolchain())
 }
 
 func versionCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:     "version",
 		Short:   "Say what release this is",
-		GroupID: ownGroup,
-		Args:    commandline.NoWords,
+		GroupID: clientGroup,
+		Args:    commandline.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			_, err := fmt.Fprint(cmd.OutOrStdout(), versionText())
 			return err

@@ -13,21 +13,22 @@ import (
 	"github.com/andybalholm/brotli"
 )
 
-// The limits of what a browser loads, in bytes compressed with Brotli: before it shows the first page, and for all pages.
+// The limits of the files that a browser loads, before it shows the first page and for all pages together. The sizes
+// are in bytes after compression with Brotli.
 const (
-	firstBytes = 90_000
-	allBytes   = 300_000
+	maxFirstLoadBytes = 90_000
+	maxTotalBytes     = 300_000
 )
 
-// load lists the files that a browser needs for the first page, besides index.html.
-type load struct {
+// pageAssets lists the files that a browser needs for the first page, in addition to index.html.
+type pageAssets struct {
 	script, style, icon string
 	licenses            string   // linked from the page, and not loaded
 	imports             []string // other scripts that the first script imports
 }
 
-// firstLoad returns the files of the first page, from esbuild's description of the bundle.
-func firstLoad(metafile string) (load, error) {
+// firstLoad returns the files of the first page. metafile is esbuild's description of the bundle.
+func firstLoad(metafile string) (pageAssets, error) {
 	type output struct {
 		EntryPoint string `json:"entryPoint"`
 		CSSBundle  string `json:"cssBundle"`
@@ -36,31 +37,31 @@ func firstLoad(metafile string) (load, error) {
 			Kind string `json:"kind"`
 		} `json:"imports"`
 	}
-	var made struct {
+	var metadata struct {
 		Outputs map[string]output `json:"outputs"`
 	}
-	if err := json.Unmarshal([]byte(metafile), &made); err != nil {
-		return load{}, fmt.Errorf("read esbuild's description of the bundle: %w", err)
+	if err := json.Unmarshal([]byte(metafile), &metadata); err != nil {
+		return pageAssets{}, fmt.Errorf("read esbuild's description of the bundle: %w", err)
 	}
-	var out load
+	var out pageAssets
 	var entry string
-	for name, o := range made.Outputs {
+	for name, o := range metadata.Outputs {
 		switch o.EntryPoint {
 		case "src/main.tsx":
 			entry, out.script, out.style = name, path.Base(name), path.Base(o.CSSBundle)
 		case "src/icon.svg":
-			// esbuild also writes a script for it, which contains only the name of the copied picture.
+			// Ignore the script that esbuild also writes for the icon. It contains only the name of the copied icon.
 		}
 		if path.Ext(name) == ".svg" {
 			out.icon = path.Base(name)
 		}
 	}
 	if entry == "" || out.style == "." || out.icon == "" {
-		return load{}, fmt.Errorf("the bundle has no script, no style or no icon: %+v", out)
+		return pageAssets{}, fmt.Errorf("the bundle has no script, no style or no icon: %+v", out)
 	}
 	seen := map[string]bool{entry: true}
 	for queue := []string{entry}; len(queue) > 0; queue = queue[1:] {
-		for _, i := range made.Outputs[queue[0]].Imports {
+		for _, i := range metadata.Outputs[queue[0]].Imports {
 			if i.Kind == "import-statement" && !seen[i.Path] {
 				seen[i.Path] = true
 				out.imports = append(out.imports, path.Base(i.Path))
@@ -72,9 +73,10 @@ func firstLoad(metafile string) (load, error) {
 	return out, nil
 }
 
-// page returns index.html with the names of files. The mark {{assets}} stays in it: the server replaces it by the path of the files.
-func page(name string, first load) ([]byte, error) {
-	source, err := os.ReadFile(name) //nolint:gosec // it is the console's own page
+// renderPage returns index.html with the names of the files. It keeps the placeholder {{assets}}, which the server
+// replaces with the path of the files.
+func renderPage(name string, assets pageAssets) ([]byte, error) {
+	source, err := os.ReadFile(name) //nolint:gosec // the console's own page
 	if err != nil {
 		return nil, fmt.Errorf("read the page: %w", err)
 	}
@@ -83,7 +85,10 @@ func page(name string, first load) ([]byte, error) {
 		return nil, fmt.Errorf("read the page: %w", err)
 	}
 	var out bytes.Buffer
-	if err := parsed.Execute(&out, map[string]any{"Script": first.script, "Style": first.style, "Icon": first.icon, "Licenses": first.licenses, "Imports": first.imports}); err != nil {
+	if err := parsed.Execute(&out, map[string]any{
+		"Script": assets.script, "Style": assets.style, "Icon": assets.icon,
+		"Licenses": assets.licenses, "Imports": assets.imports,
+	}); err != nil {
 		return nil, fmt.Errorf("fill in the page: %w", err)
 	}
 	return out.Bytes(), nil
@@ -91,29 +96,29 @@ func page(name string, first load) ([]byte, error) {
 
 // sizes are the compressed sizes of the files in bytes.
 type sizes struct {
-	of         map[string]int
-	first, all int
+	byFile           map[string]int
+	firstLoad, total int
 }
 
 // measure adds a Brotli copy of each file, with the suffix .br, and returns the sizes of the copies.
-func measure(files []file, first load) ([]file, sizes, error) {
-	s := sizes{of: map[string]int{}}
-	needed := append([]string{"index.html", first.script, first.style, first.icon}, first.imports...)
+func measure(files []file, assets pageAssets) ([]file, sizes, error) {
+	s := sizes{byFile: map[string]int{}}
+	firstFiles := append([]string{"index.html", assets.script, assets.style, assets.icon}, assets.imports...)
 	var out []file
 	for _, f := range files {
-		var small bytes.Buffer
-		w := brotli.NewWriterLevel(&small, brotli.BestCompression)
+		var compressed bytes.Buffer
+		w := brotli.NewWriterLevel(&compressed, brotli.BestCompression)
 		if _, err := w.Write(f.body); err != nil {
 			return nil, sizes{}, fmt.Errorf("compress %s: %w", f.name, err)
 		}
 		if err := w.Close(); err != nil {
 			return nil, sizes{}, fmt.Errorf("compress %s: %w", f.name, err)
 		}
-		out = append(out, file{f.name + ".br", small.Bytes()}, f)
-		s.of[f.name] = small.Len()
-		s.all += small.Len()
-		if slices.Contains(needed, f.name) {
-			s.first += small.Len()
+		out = append(out, file{f.name + ".br", compressed.Bytes()}, f)
+		s.byFile[f.name] = compressed.Len()
+		s.total += compressed.Len()
+		if slices.Contains(firstFiles, f.name) {
+			s.firstLoad += compressed.Len()
 		}
 	}
 	return out, s, nil
@@ -121,25 +126,26 @@ func measure(files []file, first load) ([]file, sizes, error) {
 
 func (s sizes) String() string {
 	var out strings.Builder
-	names := make([]string, 0, len(s.of))
-	for name := range s.of {
+	names := make([]string, 0, len(s.byFile))
+	for name := range s.byFile {
 		names = append(names, name)
 	}
 	slices.Sort(names)
 	for _, name := range names {
-		fmt.Fprintf(&out, "%8.1f kB  %s\n", float64(s.of[name])/1000, name)
+		fmt.Fprintf(&out, "%8.1f kB  %s\n", float64(s.byFile[name])/1000, name)
 	}
 	fmt.Fprintf(&out, "%8.1f kB  first load, of at most %d kB\n%8.1f kB  all, of at most %d kB\n",
-		float64(s.first)/1000, firstBytes/1000, float64(s.all)/1000, allBytes/1000)
+		float64(s.firstLoad)/1000, maxFirstLoadBytes/1000, float64(s.total)/1000, maxTotalBytes/1000)
 	return out.String()
 }
 
 func (s sizes) check() error {
-	if s.first > firstBytes {
-		return fmt.Errorf("the first page loads %d bytes, the limit is %d: load code that it does not need with import()", s.first, firstBytes)
+	if s.firstLoad > maxFirstLoadBytes {
+		return fmt.Errorf("the first page loads %d bytes, the limit is %d: load code that it does not need with import()",
+			s.firstLoad, maxFirstLoadBytes)
 	}
-	if s.all > allBytes {
-		return fmt.Errorf("all pages load %d bytes, the limit is %d: remove code or a package", s.all, allBytes)
+	if s.total > maxTotalBytes {
+		return fmt.Errorf("all pages load %d bytes, the limit is %d: remove code or a package", s.total, maxTotalBytes)
 	}
 	return nil
 }

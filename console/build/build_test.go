@@ -17,7 +17,7 @@ import (
 	"github.com/gatewright/gatewright/console"
 )
 
-// needModules skips a test that bundles where npm has installed nothing, but in continuous integration.
+// needModules skips a test that needs npm packages if none are installed. In continuous integration the test fails instead.
 func needModules(t *testing.T) {
 	t.Helper()
 	if _, err := os.Stat(filepath.Join("..", "node_modules", "preact")); err != nil {
@@ -28,52 +28,58 @@ func needModules(t *testing.T) {
 	}
 }
 
-// TestTheSameSourcesMakeTheSameFiles: a name has a digest in it, and browsers keep what is behind it for good.
-func TestTheSameSourcesMakeTheSameFiles(t *testing.T) {
+// TestBundleIsReproducible checks that the same sources produce the same files. The names contain a digest, because
+// browsers cache the files forever.
+func TestBundleIsReproducible(t *testing.T) {
 	needModules(t)
-	// As a build does first: this test is run before any too, and after the description has changed.
+	// A build writes this file first. The test writes it too, because it can run before a build, or after a change of
+	// the API description.
 	if err := writeOperations("..", filepath.Join("..", "..", "functions", "platform", "openapi.json")); err != nil {
 		t.Fatal(err)
 	}
-	once, sizes, err := bundle("..")
+	first, sizes, err := bundle("..")
 	if err != nil {
 		t.Fatal(err)
 	}
-	twice, _, err := bundle("..")
+	second, _, err := bundle("..")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !slices.EqualFunc(once, twice, func(a, b file) bool { return a.name == b.name && bytes.Equal(a.body, b.body) }) {
-		t.Error("two builds of the same sources differ")
+	if !slices.EqualFunc(first, second, func(a, b file) bool { return a.name == b.name && bytes.Equal(a.body, b.body) }) {
+		t.Error("two builds of the same sources differ, want the same files")
 	}
 	if err := sizes.check(); err != nil {
 		t.Error(err)
 	}
-	made, err := archive(once)
+	newArchive, err := archive(first)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := compare(filepath.Join("..", bundleName), made); err != nil {
+	if err := compare(filepath.Join("..", bundleName), newArchive); err != nil {
 		t.Error(err)
 	}
 	files := map[string][]byte{}
-	for _, f := range once {
+	for _, f := range first {
 		files[f.name] = f.body
 	}
 	for name, body := range files {
-		whole, ok := strings.CutSuffix(name, ".br")
+		original, ok := strings.CutSuffix(name, ".br")
 		if !ok {
 			continue
 		}
 		var out bytes.Buffer
-		if _, err := out.ReadFrom(brotli.NewReader(bytes.NewReader(body))); err != nil || !bytes.Equal(out.Bytes(), files[whole]) {
-			t.Errorf("%s is not %s compressed: %v", name, whole, err)
+		if _, err := out.ReadFrom(brotli.NewReader(bytes.NewReader(body))); err != nil ||
+			!bytes.Equal(out.Bytes(), files[original]) {
+			t.Errorf("decompressed %s differs from %s (%v), want the same bytes", name, original, err)
 		}
 	}
 	page := string(files["index.html"])
-	for _, part := range []string{`src="{{assets}}/main-`, `href="{{assets}}/main-`, `href="{{assets}}/icon-`, `rel="license" href="{{assets}}/licenses-`} {
+	for _, part := range []string{
+		`src="{{assets}}/main-`, `href="{{assets}}/main-`, `href="{{assets}}/icon-`,
+		`rel="license" href="{{assets}}/licenses-`,
+	} {
 		if !strings.Contains(page, part) {
-			t.Errorf("the page lacks %s:\n%s", part, page)
+			t.Errorf("index.html =\n%s\nwant %s", page, part)
 		}
 	}
 	for name, body := range files {
@@ -82,47 +88,50 @@ func TestTheSameSourcesMakeTheSameFiles(t *testing.T) {
 		}
 		for _, part := range []string{"preact 11.2.0 (MIT)", "uplot ", "@codemirror/view ", "Permission is hereby granted"} {
 			if !bytes.Contains(body, []byte(part)) {
-				t.Errorf("%s lacks %s:\n%s", name, part, body)
+				t.Errorf("%s =\n%s\nwant %s", name, body, part)
 			}
 		}
 		if bytes.Contains(body, []byte("playwright")) {
-			t.Errorf("%s has what is not in the bundle", name)
+			t.Errorf("%s has the license of playwright, want only packages of the bundle", name)
 		}
 	}
 }
 
-// TestTooMuchToLoadIsRefused: each bound fails a build by itself.
-func TestTooMuchToLoadIsRefused(t *testing.T) {
-	for name, s := range map[string]sizes{"first load": {first: firstBytes + 1, all: allBytes}, "all": {first: firstBytes, all: allBytes + 1}} {
+// TestTooLargeBundleIsRefused checks that a build fails if it exceeds only one of the limits.
+func TestTooLargeBundleIsRefused(t *testing.T) {
+	for name, s := range map[string]sizes{
+		"first load": {firstLoad: maxFirstLoadBytes + 1, total: maxTotalBytes},
+		"all":        {firstLoad: maxFirstLoadBytes, total: maxTotalBytes + 1},
+	} {
 		if s.check() == nil {
-			t.Errorf("%s: %d and %d bytes pass", name, s.first, s.all)
+			t.Errorf("%s: check() of %d and %d bytes succeeds, want an error", name, s.firstLoad, s.total)
 		}
 	}
-	if err := (sizes{first: firstBytes, all: allBytes}).check(); err != nil {
+	if err := (sizes{firstLoad: maxFirstLoadBytes, total: maxTotalBytes}).check(); err != nil {
 		t.Error(err)
 	}
 }
 
-// TestArchiveDependsOnItsFilesAlone: not on their order, the time or the folder.
-func TestArchiveDependsOnItsFilesAlone(t *testing.T) {
+// TestArchiveIsReproducible checks that the bytes of an archive depend on its files, and not on their order, the time or the folder.
+func TestArchiveIsReproducible(t *testing.T) {
 	files := []file{{"main-1.js", []byte("one")}, {"index.html.br", []byte("1")}, {"index.html", []byte("main-1.js")}}
-	once, err := archive(files)
+	first, err := archive(files)
 	if err != nil {
 		t.Fatal(err)
 	}
 	slices.Reverse(files)
-	twice, err := archive(files)
+	second, err := archive(files)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !bytes.Equal(once, twice) {
-		t.Error("archive() depends on the order of files")
+	if !bytes.Equal(first, second) {
+		t.Error("archive() depends on the order of files, want the same bytes")
 	}
 	const want = "8bc4187b66675392e5cd91872252b3b6ba16ac09b733ba8ea7b1cdccbf11f3c0"
-	if got := fmt.Sprintf("%x", sha256.Sum256(once)); got != want {
+	if got := fmt.Sprintf("%x", sha256.Sum256(first)); got != want {
 		t.Errorf("archive() SHA-256 = %s, want %s: every bundle that is committed differs from a new one", got, want)
 	}
-	site, err := console.Open(once)
+	site, err := console.Open(first)
 	if err != nil {
 		t.Fatalf("Open(archive()): %v", err)
 	}
@@ -131,21 +140,26 @@ func TestArchiveDependsOnItsFilesAlone(t *testing.T) {
 	}
 }
 
-// TestABundleOfOtherSourcesIsRefused compares archives with the one that the sources build.
-func TestABundleOfOtherSourcesIsRefused(t *testing.T) {
-	of := func(names ...string) []byte {
+// TestOutdatedBundleIsRefused checks that compare returns an error for an archive that differs from the archive that
+// the sources build.
+func TestOutdatedBundleIsRefused(t *testing.T) {
+	newArchive := func(names ...string) []byte {
 		files := []file{{"index.html", []byte("a page")}}
 		for _, name := range names {
 			files = append(files, file{name, []byte("a file")})
 		}
-		made, err := archive(files)
+		built, err := archive(files)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return made
+		return built
 	}
-	now := of("main-2.js", "icon-1.svg")
-	other, err := archive([]file{{"index.html", []byte("another page")}, {"main-2.js", []byte("a file")}, {"icon-1.svg", []byte("a file")}})
+	current := newArchive("main-2.js", "icon-1.svg")
+	other, err := archive([]file{
+		{"index.html", []byte("another page")},
+		{"main-2.js", []byte("a file")},
+		{"icon-1.svg", []byte("a file")},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -154,12 +168,18 @@ func TestABundleOfOtherSourcesIsRefused(t *testing.T) {
 		committed []byte
 		want      string
 	}{
-		{"the same", now, ""},
-		{"an older one", of("main-1.js", "icon-1.svg"), "it has main-1.js, and the sources build main-2.js"},
-		{"a file more", of("icon-1.svg", "main-2.js", "main-3.js"), "it has main-3.js, and the sources build no other file"},
-		{"many files", of("a-1.js", "b-1.js", "c-1.js", "d-1.js", "e-1.js", "icon-1.svg"), "it has a-1.js, b-1.js, c-1.js and 2 more files, and the sources build main-2.js"},
-		{"another page", other, "the same names with other contents"},
-		{"damaged", now[:len(now)/2], "it is damaged"},
+		{"an equal bundle", current, ""},
+		{"an older bundle", newArchive("main-1.js", "icon-1.svg"), "it has main-1.js, and the sources build main-2.js"},
+		{
+			"an additional file", newArchive("icon-1.svg", "main-2.js", "main-3.js"),
+			"it has main-3.js, and the sources build no other file",
+		},
+		{
+			"many files", newArchive("a-1.js", "b-1.js", "c-1.js", "d-1.js", "e-1.js", "icon-1.svg"),
+			"it has a-1.js, b-1.js, c-1.js and 2 more files, and the sources build main-2.js",
+		},
+		{"a different page", other, "the same names with other contents"},
+		{"damaged", current[:len(current)/2], "it is damaged"},
 		{"missing", nil, "is missing"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -169,7 +189,7 @@ func TestABundleOfOtherSourcesIsRefused(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			err := compare(name, now)
+			err := compare(name, current)
 			switch {
 			case tt.want == "" && err != nil:
 				t.Errorf("compare() = %v, want no error", err)
@@ -182,8 +202,8 @@ func TestABundleOfOtherSourcesIsRefused(t *testing.T) {
 	}
 }
 
-// TestAKilledBuildLeavesTheLastBundle: a file that cannot be written whole stays as it was.
-func TestAKilledBuildLeavesTheLastBundle(t *testing.T) {
+// TestReplaceIsAtomic checks that a file that cannot be written completely stays unchanged.
+func TestReplaceIsAtomic(t *testing.T) {
 	folder := t.TempDir()
 	name := filepath.Join(folder, bundleName)
 	if err := replace(name, []byte("the last one")); err != nil {
@@ -197,28 +217,31 @@ func TestAKilledBuildLeavesTheLastBundle(t *testing.T) {
 	if err := replace(name, []byte("a new one")); err != nil {
 		t.Fatal(err)
 	}
-	// Who has opened the last one reads all of it: a build never writes into it.
+	// A process that has opened the last archive can still read all of it, because a build never writes into an
+	// existing archive.
 	if got, err := io.ReadAll(last); err != nil || string(got) != "the last one" {
 		t.Errorf("the opened file = %q, %v, want the last one", got, err)
 	}
 	if got, err := os.ReadFile(name); err != nil || string(got) != "a new one" {
 		t.Errorf("replace() leaves %q, %v, want the new one", got, err)
 	}
-	there, err := os.ReadDir(folder)
+	entries, err := os.ReadDir(folder)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(there) != 1 {
-		t.Errorf("replace() leaves %d files, want 1", len(there))
+	if len(entries) != 1 {
+		t.Errorf("replace() leaves %d files, want 1", len(entries))
 	}
 }
 
-// TestOperationsOfPagesAreGenerated: an operation that no source names changes nothing but the scopes.
-func TestOperationsOfPagesAreGenerated(t *testing.T) {
+// TestOperationsAreGenerated checks that the generated file has the operations that a source names. Other operations
+// only add their scopes.
+func TestOperationsAreGenerated(t *testing.T) {
 	folder := t.TempDir()
 	document := filepath.Join(folder, "openapi.json")
-	description := func(more string) string {
-		return `{"paths": {"/v1/cars": {"get": {"operationId": "CarsService_list", "x-required-scope": "cars:read"}` + more + `}, "/health": {"get": {"operationId": "Health_read"}}}}`
+	description := func(extra string) string {
+		return `{"paths": {"/v1/cars": {"get": {"operationId": "CarsService_list", "x-required-scope": "cars:read"}` +
+			extra + `}, "/health": {"get": {"operationId": "Health_read"}}}}`
 	}
 	const called = `// Generated by console/build from the description of the API: method, path, required scope.
 export const operations = {
@@ -229,14 +252,24 @@ export const operations = {
 export const scopes: readonly string[] = [
   "cars:read",
 `
-	for _, tt := range []struct{ name, more, want string }{
-		{"each operation is called", "", called + "];\n"},
-		{"one is not called", `, "post": {"operationId": "CarsService_create", "x-required-scope": "cars:read"}`, called + "];\n"},
-		{"one has another scope", `, "post": {"operationId": "CarsService_create", "x-required-scope": "cars:write"}`, called + "  \"cars:write\",\n];\n"},
+	for _, tt := range []struct{ name, extra, want string }{
+		{"every operation called", "", called + "];\n"},
+		{
+			"one operation without a call", `, "post": {"operationId": "CarsService_create", "x-required-scope": "cars:read"}`,
+			called + "];\n",
+		},
+		{
+			"one operation with another scope",
+			`, "post": {"operationId": "CarsService_create", "x-required-scope": "cars:write"}`,
+			called + "  \"cars:write\",\n];\n",
+		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			for name, text := range map[string]string{"src/pages/cars.tsx": `useRows("CarsService_list", "Health_read")`, "openapi.json": description(tt.more)} {
-				put(t, filepath.Join(folder, name), text)
+			for name, text := range map[string]string{
+				"src/pages/cars.tsx": `useRows("CarsService_list", "Health_read")`,
+				"openapi.json":       description(tt.extra),
+			} {
+				writeTestFile(t, filepath.Join(folder, name), text)
 			}
 			if err := writeOperations(folder, document); err != nil {
 				t.Fatal(err)
@@ -252,8 +285,8 @@ export const scopes: readonly string[] = [
 	}
 }
 
-// put writes a file and makes its folder.
-func put(t *testing.T, name, text string) {
+// writeTestFile writes a file and creates its folder.
+func writeTestFile(t *testing.T, name, text string) {
 	t.Helper()
 	if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
 		t.Fatal(err)
@@ -263,17 +296,21 @@ func put(t *testing.T, name, text string) {
 	}
 }
 
-// TestABrokenBuildWritesNothing: a source that cannot be bundled leaves the last bundle, and the error has its place.
-func TestABrokenBuildWritesNothing(t *testing.T) {
+// TestFailedBuildWritesNothing checks that the last bundle stays if a source cannot be bundled, and that the error
+// names the position in the source.
+func TestFailedBuildWritesNothing(t *testing.T) {
 	folder := t.TempDir()
-	for name, text := range map[string]string{"src/main.tsx": "export const = 1;", "src/icon.svg": "<svg/>", "src/index.html": "", bundleName: "the last one"} {
-		put(t, filepath.Join(folder, name), text)
+	for name, text := range map[string]string{
+		"src/main.tsx": "export const = 1;", "src/icon.svg": "<svg/>",
+		"src/index.html": "", bundleName: "the last one",
+	} {
+		writeTestFile(t, filepath.Join(folder, name), text)
 	}
-	err := run(folder, filepath.Join("..", "..", "functions", "platform", "openapi.json"), false, false)
+	err := run(t.Context(), folder, filepath.Join("..", "..", "functions", "platform", "openapi.json"), false, false)
 	if err == nil || !strings.Contains(err.Error(), "src/main.tsx:1:13") {
 		t.Errorf("run() = %v, want an error with the place src/main.tsx:1:13", err)
 	}
-	if kept, err := os.ReadFile(filepath.Join(folder, bundleName)); err != nil || string(kept) != "the last one" {
-		t.Errorf("the last bundle = %q, %v, want no change", kept, err)
+	if content, err := os.ReadFile(filepath.Join(folder, bundleName)); err != nil || string(content) != "the last one" {
+		t.Errorf("the last bundle = %q, %v, want no change", content, err)
 	}
 }

@@ -11,23 +11,24 @@ import (
 	"strings"
 )
 
-// licenses returns a file with the licenses of all packages in the bundle, because each license requires that its text comes with every
-// copy. esbuild's description of the bundle lists the packages. The name of the file contains a digest, like the names of all other files.
+// licenses returns a file with the licenses of all packages in the bundle, because each license requires that every
+// copy includes the text of the license. esbuild's description of the bundle lists the packages. The name of the file
+// contains a digest, like the names of all other files.
 func licenses(root, metafile string) (file, error) {
-	var made struct {
+	var metadata struct {
 		Outputs map[string]struct {
 			Inputs map[string]struct {
 				BytesInOutput int `json:"bytesInOutput"`
 			} `json:"inputs"`
 		} `json:"outputs"`
 	}
-	if err := json.Unmarshal([]byte(metafile), &made); err != nil {
+	if err := json.Unmarshal([]byte(metafile), &metadata); err != nil {
 		return file{}, fmt.Errorf("read esbuild's description of the bundle: %w", err)
 	}
 	var packages []string
-	for _, output := range made.Outputs {
-		for input, of := range output.Inputs {
-			if name := packageOf(input); name != "" && of.BytesInOutput > 0 {
+	for _, output := range metadata.Outputs {
+		for input, contribution := range output.Inputs {
+			if name := packageName(input); name != "" && contribution.BytesInOutput > 0 {
 				packages = append(packages, name)
 			}
 		}
@@ -36,47 +37,48 @@ func licenses(root, metafile string) (file, error) {
 	var text bytes.Buffer
 	for _, name := range slices.Compact(packages) {
 		folder := filepath.Join(root, "node_modules", filepath.FromSlash(name))
-		about, err := os.ReadFile(filepath.Join(folder, "package.json")) //nolint:gosec // G304: of a package that is in the bundle
+		//nolint:gosec // G304: a file of a package in the bundle
+		manifest, err := os.ReadFile(filepath.Join(folder, "package.json"))
 		if err != nil {
 			return file{}, fmt.Errorf("read the package.json of %s: %w", name, err)
 		}
-		var is struct{ Version, License string }
-		if err := json.Unmarshal(about, &is); err != nil {
+		var pkg struct{ Version, License string }
+		if err := json.Unmarshal(manifest, &pkg); err != nil {
 			return file{}, fmt.Errorf("read the package.json of %s: %w", name, err)
 		}
-		license, err := licenseIn(folder)
+		license, err := readLicense(folder)
 		if err != nil {
 			return file{}, fmt.Errorf("find the license of %s: %w", name, err)
 		}
-		fmt.Fprintf(&text, "%s %s (%s)\n\n%s\n\n", name, is.Version, is.License, bytes.TrimSpace(license))
+		fmt.Fprintf(&text, "%s %s (%s)\n\n%s\n\n", name, pkg.Version, pkg.License, bytes.TrimSpace(license))
 	}
 	const digits = 8
 	sum := fmt.Sprintf("%X", sha256.Sum256(text.Bytes()))
 	return file{"licenses-" + sum[:digits] + ".txt", text.Bytes()}, nil
 }
 
-// packageOf returns the package that an input belongs to, or "" for the console's own files.
-func packageOf(input string) string {
-	_, within, ok := strings.Cut(input, "node_modules/")
+// packageName returns the package that an input belongs to, or "" for the console's own files.
+func packageName(input string) string {
+	_, rest, ok := strings.Cut(input, "node_modules/")
 	if !ok {
 		return ""
 	}
-	parts := strings.Split(within, "/")
-	if strings.HasPrefix(within, "@") && len(parts) > 1 {
+	parts := strings.Split(rest, "/")
+	if strings.HasPrefix(rest, "@") && len(parts) > 1 {
 		return parts[0] + "/" + parts[1]
 	}
 	return parts[0]
 }
 
-// licenseIn returns the license text in the folder of a package.
-func licenseIn(folder string) ([]byte, error) {
+// readLicense returns the license text in the folder of a package.
+func readLicense(folder string) ([]byte, error) {
 	entries, err := os.ReadDir(folder)
 	if err != nil {
 		return nil, err
 	}
 	for _, entry := range entries {
 		if name := strings.ToLower(entry.Name()); strings.HasPrefix(name, "license") || strings.HasPrefix(name, "licence") {
-			return os.ReadFile(filepath.Join(folder, entry.Name())) //nolint:gosec // G304: of a package that is in the bundle
+			return os.ReadFile(filepath.Join(folder, entry.Name())) //nolint:gosec // G304: a file of a package in the bundle
 		}
 	}
 	return nil, fmt.Errorf("%s contains no file named license", folder)

@@ -1,14 +1,18 @@
 // Command build bundles the console: it compiles console/src into the files that a browser loads, and writes them to
-// console/bundle.zip, which is committed. With -check it writes no archive, and fails if the committed one differs.
+// console/bundle.zip, which is committed. With -check it writes no archive, and fails if the committed archive differs
+// or if sources import each other in a cycle.
 //
 // It does not check types (`make lint-console` does), and it does not serve the console (the package functions/console does).
 //
-// Read main.go first. budget.go limits how much a browser loads, operations.go generates what the console knows about the API,
-// licenses.go collects the licenses of npm packages, and output.go writes and compares the archive. The reasons are in
+// Read main.go first. budget.go limits how much a browser loads, operations.go generates the console's list of API
+// operations, licenses.go collects the licenses of npm packages, imports.go finds cycles of imports, and output.go
+// writes and compares the archive. The reasons for the archive are in
 // docs/decisions/0076-the-bundle-of-the-console-is-committed.md.
 package main
 
 import (
+	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -20,17 +24,20 @@ import (
 
 func main() {
 	folder := flag.String("folder", "console", "the console's folder")
-	document := flag.String("openapi", filepath.Join("functions", "platform", "openapi.json"), "the OpenAPI document of the API that the console calls")
-	generate := flag.Bool("generate", false, "only write the sources that are generated from the OpenAPI document, for a type check")
-	check := flag.Bool("check", false, "write no bundle, and fail if the sources do not build the committed one")
+	document := flag.String("openapi", filepath.Join("functions", "platform", "openapi.json"),
+		"the OpenAPI document of the API that the console calls")
+	generate := flag.Bool("generate", false,
+		"only write the sources that are generated from the OpenAPI document, for a type check")
+	check := flag.Bool("check", false, "write no bundle, and fail if the sources do not build the committed one, or "+
+		"import each other in a cycle")
 	flag.Parse()
-	if err := run(*folder, *document, *generate, *check); err != nil {
+	if err := run(context.Background(), *folder, *document, *generate, *check); err != nil {
 		fmt.Fprintln(os.Stderr, "console:", err)
 		os.Exit(1)
 	}
 }
 
-func run(folder, document string, generateOnly, checkOnly bool) error {
+func run(ctx context.Context, folder, document string, generateOnly, checkOnly bool) error {
 	if err := writeOperations(folder, document); err != nil {
 		return err
 	}
@@ -47,15 +54,15 @@ func run(folder, document string, generateOnly, checkOnly bool) error {
 	if err := sizes.check(); err != nil {
 		return err
 	}
-	made, err := archive(files)
+	newArchive, err := archive(files)
 	if err != nil {
 		return err
 	}
 	name := filepath.Join(folder, bundleName)
 	if checkOnly {
-		return compare(name, made)
+		return errors.Join(checkImports(ctx, filepath.Join(folder, compilerName), folder), compare(name, newArchive))
 	}
-	return replace(name, made)
+	return replace(name, newArchive)
 }
 
 // file is a file of the bundle.
@@ -64,7 +71,7 @@ type file struct {
 	body []byte
 }
 
-// bundle compiles the sources into the files of the bundle. The same sources always make the same files.
+// bundle compiles the sources into the files of the bundle. The same sources always produce the same files.
 func bundle(folder string) ([]file, sizes, error) {
 	root, err := filepath.Abs(folder)
 	if err != nil {
@@ -72,10 +79,15 @@ func bundle(folder string) ([]file, sizes, error) {
 	}
 	result := api.Build(api.BuildOptions{
 		AbsWorkingDir: root,
-		// A script of its own, so that what shows the page first is not also what is loaded when it is signed in.
-		EntryPointsAdvanced: []api.EntryPoint{{InputPath: "src/main.tsx", OutputPath: "main"}, {InputPath: "src/icon.svg", OutputPath: "icon"}},
-		Outdir:              filepath.Join(root, "bundle"), // esbuild needs a folder, but writes nothing to it
-		// File names contain a digest of the paths of sources. Without this, a node_modules that is a symbolic link would change them.
+		// main.tsx is a script of its own, so that the code that shows the
+		// first page is separate from the code that is loaded after sign-in.
+		EntryPointsAdvanced: []api.EntryPoint{
+			{InputPath: "src/main.tsx", OutputPath: "main"},
+			{InputPath: "src/icon.svg", OutputPath: "icon"},
+		},
+		Outdir: filepath.Join(root, "bundle"), // esbuild needs a folder, but writes nothing to it
+		// The names of the files contain a digest of the paths of the sources. Without this option, the names would
+		// change if node_modules is a symbolic link.
 		PreserveSymlinks:  true,
 		Bundle:            true,
 		Splitting:         true,
@@ -95,26 +107,27 @@ func bundle(folder string) ([]file, sizes, error) {
 		LogLevel:          api.LogLevelSilent,
 	})
 	if len(result.Errors) > 0 {
-		said := api.FormatMessages(result.Errors, api.FormatMessagesOptions{})
-		return nil, sizes{}, fmt.Errorf("bundle the sources (npm ci in %s installs the packages that they import):\n%s", folder, strings.Join(said, ""))
+		messages := api.FormatMessages(result.Errors, api.FormatMessagesOptions{})
+		return nil, sizes{}, fmt.Errorf("bundle the sources (npm ci in %s installs the packages that they import):\n%s",
+			folder, strings.Join(messages, ""))
 	}
 	var files []file
 	for _, f := range result.OutputFiles {
 		files = append(files, file{filepath.Base(f.Path), f.Contents})
 	}
-	first, err := firstLoad(result.Metafile)
+	assets, err := firstLoad(result.Metafile)
 	if err != nil {
 		return nil, sizes{}, err
 	}
-	others, err := licenses(root, result.Metafile)
+	licenseFile, err := licenses(root, result.Metafile)
 	if err != nil {
 		return nil, sizes{}, err
 	}
-	files, first.licenses = append(files, others), others.name
-	index, err := page(filepath.Join(root, "src", "index.html"), first)
+	files, assets.licenses = append(files, licenseFile), licenseFile.name
+	index, err := renderPage(filepath.Join(root, "src", "index.html"), assets)
 	if err != nil {
 		return nil, sizes{}, err
 	}
 	files = append(files, file{"index.html", index})
-	return measure(files, first)
+	return measure(files, assets)
 }

@@ -14,13 +14,13 @@ import (
 	"strings"
 )
 
-// bundleName is the name of the archive in the console's folder. The package console embeds it: this program does not import that
-// package, because it has to build the archive where none is.
+// bundleName is the name of the archive in the console's folder. The package console embeds it.
+// This program does not import that package, because it must be able to build a missing archive.
 const bundleName = "bundle.zip"
 
-// archive returns a zip file with these files. Its bytes depend only on the files, which are sorted, have no times and are not
-// compressed. Another version of Go might compress them to other bytes, and git needs half as much space for the next version of an
-// uncompressed archive.
+// archive returns a zip file with these files. Its bytes depend only on the names and contents of the files: they are
+// sorted, have no times and are not compressed. Another version of Go might compress the files to other bytes. For the
+// next version of an uncompressed archive, git also needs only half the space.
 func archive(files []file) ([]byte, error) {
 	files = slices.SortedFunc(slices.Values(files), func(a, b file) int { return cmp.Compare(a.name, b.name) })
 	var out bytes.Buffer
@@ -40,8 +40,8 @@ func archive(files []file) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// compare returns an error if the committed archive differs from the one that was just made. name is the path of the committed archive.
-func compare(name string, made []byte) error {
+// compare returns an error if the committed archive differs from the new one. name is the path of the committed archive.
+func compare(name string, built []byte) error {
 	const advice = "run make console and commit the file"
 	committed, err := os.ReadFile(name) //nolint:gosec // it is the bundle's own file
 	if errors.Is(err, fs.ErrNotExist) {
@@ -50,47 +50,47 @@ func compare(name string, made []byte) error {
 	if err != nil {
 		return fmt.Errorf("read the committed bundle: %w", err)
 	}
-	if bytes.Equal(committed, made) {
+	if bytes.Equal(committed, built) {
 		return nil
 	}
-	return fmt.Errorf("%s is not what the sources build: %s: %s", name, difference(committed, made), advice)
+	return fmt.Errorf("%s is not what the sources build: %s: %s", name, difference(committed, built), advice)
 }
 
 // difference describes how two archives differ.
-func difference(committed, made []byte) string {
-	old, err := names(committed)
+func difference(committed, built []byte) string {
+	oldNames, err := names(committed)
 	if err != nil {
 		return fmt.Sprintf("it is damaged: %v", err)
 	}
-	built, err := names(made)
+	newNames, err := names(built)
 	if err != nil {
 		return fmt.Sprintf("the new one cannot be read: %v", err)
 	}
-	if slices.Equal(old, built) {
+	if slices.Equal(oldNames, newNames) {
 		return "it has the same names with other contents"
 	}
 	only := func(names, others []string) string {
 		names = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return slices.Contains(others, name) })
-		const shown = 3
+		const maxShown = 3
 		switch {
 		case len(names) == 0:
 			return "no other file"
-		case len(names) > shown:
-			return fmt.Sprintf("%s and %d more files", strings.Join(names[:shown], ", "), len(names)-shown)
+		case len(names) > maxShown:
+			return fmt.Sprintf("%s and %d more files", strings.Join(names[:maxShown], ", "), len(names)-maxShown)
 		}
 		return strings.Join(names, ", ")
 	}
-	return fmt.Sprintf("it has %s, and the sources build %s", only(old, built), only(built, old))
+	return fmt.Sprintf("it has %s, and the sources build %s", only(oldNames, newNames), only(newNames, oldNames))
 }
 
-// names returns the names in an archive, without those of compressed copies.
+// names returns the names of the files in an archive, without compressed copies.
 func names(archive []byte) ([]string, error) {
-	opened, err := zip.NewReader(bytes.NewReader(archive), int64(len(archive)))
+	zr, err := zip.NewReader(bytes.NewReader(archive), int64(len(archive)))
 	if err != nil {
 		return nil, err
 	}
 	var all []string
-	for _, f := range opened.File {
+	for _, f := range zr.File {
 		if path.Ext(f.Name) != ".br" {
 			all = append(all, f.Name)
 		}
@@ -98,10 +98,11 @@ func names(archive []byte) ([]string, error) {
 	return all, nil
 }
 
-// replace writes a file completely or not at all, so that a killed build leaves the old file. It does not write a file that already has
-// the content, because a compiler may be reading it.
+// replace writes a file completely or not at all, so that a killed build leaves the old file. If the file already has
+// the content, replace does not write it, because a compiler could be reading the file.
 func replace(name string, body []byte) error {
-	if there, err := os.ReadFile(name); err == nil && bytes.Equal(there, body) { //nolint:gosec // it is the bundle's own file
+	current, err := os.ReadFile(name) //nolint:gosec // it is the bundle's own file
+	if err == nil && bytes.Equal(current, body) {
 		return nil
 	}
 	temporary, err := os.CreateTemp(filepath.Dir(name), ".unfinished-*")

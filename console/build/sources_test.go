@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// sources are the console's own, by their path below src.
+// sources returns the console's own sources, by their path below src.
 func sources(t *testing.T) map[string]string {
 	t.Helper()
 	out := map[string]string{}
@@ -27,73 +27,78 @@ func sources(t *testing.T) map[string]string {
 		t.Fatal(err)
 	}
 	if len(out) < 20 {
-		t.Fatalf("there are %d sources only", len(out))
+		t.Fatalf("%d sources, want at least 20", len(out))
 	}
 	return out
 }
 
 var (
 	commandLine = regexp.MustCompile(`(?:cli: |cli=|line=\{?)"(gatewright [^"]*)"`)
-	flagWord    = regexp.MustCompile(`--[a-z-]+`)
+	flagPattern = regexp.MustCompile(`--[a-z-]+`)
 )
 
-// TestCommandLinesExist compares every command that a page shows with the client's: its words, how many names it takes, its flags.
+// TestCommandLinesExist compares every command that a page shows with the client's commands: the words, the number of
+// names, and the flags.
 func TestCommandLinesExist(t *testing.T) {
 	raw, err := os.ReadFile(filepath.Join("..", "..", "client", "commands", "testdata", "commands.txt"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	seen := 0
+	checked := 0
 	for name, source := range sources(t) {
 		for _, found := range commandLine.FindAllStringSubmatch(source, -1) {
-			seen++
+			checked++
 			if problem := unknownCommand(found[1], string(raw)); problem != "" {
-				t.Errorf("%s shows %q: %s", name, found[1], problem)
+				t.Errorf("%s shows %q, want a command that exists: %s", name, found[1], problem)
 			}
 		}
 	}
-	if seen < 3 {
-		t.Errorf("only %d command lines were found", seen)
+	if checked < 3 {
+		t.Errorf("%d command lines found, want at least 3", checked)
 	}
-	for _, line := range []string{"gatewright bucket lists", "gatewright bucket get", "gatewright bucket get :bucket --force", "gatewright bucket list :bucket"} {
+	for _, line := range []string{
+		"gatewright bucket lists", "gatewright bucket get",
+		"gatewright bucket get :bucket --force", "gatewright bucket list :bucket",
+	} {
 		if unknownCommand(line, string(raw)) == "" {
-			t.Errorf("%q passes, and there is no such command", line)
+			t.Errorf("unknownCommand(%q) = \"\", want a problem", line)
 		}
 	}
 }
 
-// unknownCommand says what of a line the client does not take.
+// unknownCommand returns the part of a command line that the client does not support.
 func unknownCommand(line, commands string) string {
-	words := strings.Fields(line)
+	args := strings.Fields(line)
 	for command := range strings.Lines(commands) {
-		known := strings.Fields(command)
-		verb := 0
-		for verb < len(known) && verb < len(words) && known[verb] == words[verb] && !strings.HasPrefix(known[verb], "--") {
-			verb++
+		commandArgs := strings.Fields(command)
+		n := 0
+		for n < len(commandArgs) && n < len(args) && commandArgs[n] == args[n] && !strings.HasPrefix(commandArgs[n], "--") {
+			n++
 		}
-		rest := known[verb:]
-		if len(rest) > 0 && regexp.MustCompile(`^[a-z]`).MatchString(rest[0]) || verb < len(words) && !strings.HasPrefix(words[verb], ":") && !strings.HasPrefix(words[verb], "--") {
+		parameters := commandArgs[n:]
+		if len(parameters) > 0 && regexp.MustCompile(`^[a-z]`).MatchString(parameters[0]) ||
+			n < len(args) && !strings.HasPrefix(args[n], ":") && !strings.HasPrefix(args[n], "--") {
 			continue // another command
 		}
-		takes, given := 0, 0
-		for _, word := range rest {
-			if strings.HasPrefix(word, "--") {
+		wantArgs, gotArgs := 0, 0
+		for _, arg := range parameters {
+			if strings.HasPrefix(arg, "--") {
 				break
 			}
-			takes++
+			wantArgs++
 		}
-		for _, word := range words[verb:] {
-			if strings.HasPrefix(word, "--") {
+		for _, arg := range args[n:] {
+			if strings.HasPrefix(arg, "--") {
 				break
 			}
-			given++
+			gotArgs++
 		}
-		optional := takes == 1 && strings.HasPrefix(rest[0], "[")
-		if takes != given && (!optional || given != 0) {
+		optional := wantArgs == 1 && strings.HasPrefix(parameters[0], "[")
+		if wantArgs != gotArgs && (!optional || gotArgs != 0) {
 			continue
 		}
-		for _, flag := range flagWord.FindAllString(line, -1) {
-			if !slices.Contains(rest, flag) {
+		for _, flag := range flagPattern.FindAllString(line, -1) {
+			if !slices.Contains(parameters, flag) {
 				return "it takes no " + flag
 			}
 		}
@@ -102,11 +107,12 @@ func unknownCommand(line, commands string) string {
 	return "the client has no such command, or it takes other names"
 }
 
-// TestOperationsAreReached compares the operations of the API with those that pages call: each is called by one, or has a reason not to.
+// TestOperationsAreReached checks that a page calls each operation of the API. The test lists the exceptions with their
+// reasons.
 func TestOperationsAreReached(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join("..", "..", "functions", "*", "testdata", "operations.txt"))
 	if err != nil || len(files) == 0 {
-		t.Fatalf("operations are declared nowhere: %v", err)
+		t.Fatalf("%d files with operations (%v), want at least one", len(files), err)
 	}
 	operations := map[string]bool{}
 	for _, name := range files {
@@ -125,10 +131,10 @@ func TestOperationsAreReached(t *testing.T) {
 	}
 	reached := map[string]string{}
 	for name, source := range sources(t) {
-		for _, match := range named.FindAllStringSubmatch(source, -1) {
+		for _, match := range operationID.FindAllStringSubmatch(source, -1) {
 			found := match[1]
 			if !operations[found] {
-				t.Errorf("%s calls %s, which is no operation", name, found)
+				t.Errorf("%s calls %s, want an operation that exists", name, found)
 			}
 			reached[found] = name
 		}
@@ -149,28 +155,31 @@ func TestOperationsAreReached(t *testing.T) {
 		id, reason, _ := strings.Cut(strings.TrimSpace(line), ": ")
 		switch {
 		case !operations[id] || reason == "":
-			t.Errorf("testdata/unreached.txt: %q is no operation with a reason", strings.TrimSpace(line))
+			t.Errorf("testdata/unreached.txt: %q, want an operation with a reason", strings.TrimSpace(line))
 		case reached[id] != "":
-			t.Errorf("testdata/unreached.txt says that no page calls %s, and %s does", id, reached[id])
+			t.Errorf("testdata/unreached.txt has %s, which %s calls, want only operations that no page calls", id, reached[id])
 		}
 		excused[id] = true
 	}
 	for id := range operations {
 		if reached[id] == "" && !excused[id] {
-			t.Errorf("no page calls %s: call it, or give a reason in testdata/unreached.txt", id)
+			t.Errorf("no page calls %s, want a call or a reason in testdata/unreached.txt", id)
 		}
 	}
 }
 
-// TestSourcesWriteNoMarkup: what the API answers becomes text, never markup or a script, by which names could do what they like.
+// TestSourcesWriteNoMarkup checks that sources show responses of the API as text, never as markup. Otherwise the name
+// of a resource could contain a script that the browser runs.
 func TestSourcesWriteNoMarkup(t *testing.T) {
-	forbidden := regexp.MustCompile(`innerHTML|outerHTML|insertAdjacentHTML|dangerouslySetInnerHTML|document\.write|\beval\(|new Function|srcdoc|sessionStorage|indexedDB|document\.cookie|caches\.|serviceWorker`)
+	forbidden := regexp.MustCompile(
+		`innerHTML|outerHTML|insertAdjacentHTML|dangerouslySetInnerHTML|document\.write|\beval\(|new Function|srcdoc|` +
+			`sessionStorage|indexedDB|document\.cookie|caches\.|serviceWorker`)
 	for name, source := range sources(t) {
 		if found := forbidden.FindString(source); found != "" {
-			t.Errorf("%s has %s", name, found)
+			t.Errorf("%s has %s, want no markup from text and no other storage", name, found)
 		}
 		if strings.Contains(source, "localStorage") && name != "ui/theme.ts" {
-			t.Errorf("%s keeps something in the browser: the look alone is kept", name)
+			t.Errorf("%s uses localStorage, want it only in ui/theme.ts", name)
 		}
 	}
 }

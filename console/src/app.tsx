@@ -2,7 +2,7 @@ import type { ComponentType } from "preact";
 import { useEffect, useErrorBoundary, useLayoutEffect, useState } from "preact/hooks";
 import { Problem } from "./api/problem";
 import { may, restore, session } from "./api/session";
-import { pages, type Page, type PageProps } from "./pages";
+import { usePages, type Page, type PageProps } from "./registry";
 import { link, location, match } from "./router";
 import { useStore } from "./store";
 import { Live } from "./ui/live";
@@ -43,6 +43,7 @@ const loadedPages = new Map<Page, ComponentType<PageProps>>();
 function Signed() {
   const state = useStore(session);
   const { path } = useStore(location);
+  const pages = usePages();
   const page = pages.find((p) => match(p.path, path));
   const params = (page && match(page.path, path)) ?? {};
   const titled = (p: Page) => visible(p.title.replace(/:(\w+)/g, (_, name: string) => params[name] ?? ""));

@@ -6,7 +6,9 @@ import "./style/layout.css";
 import "./style/parts.css";
 import "./style/network.css";
 import { App } from "./app";
+import { pages } from "./pages";
+import { Pages } from "./registry";
 import { apply, theme } from "./ui/theme";
 
 apply(theme.get());
-render(<App />, document.getElementById("console")!);
+render(<Pages.Provider value={pages}><App /></Pages.Provider>, document.getElementById("console")!);

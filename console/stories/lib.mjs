@@ -1,5 +1,5 @@
 // What stories share: a browser, a page that is signed in and watched, an axe, and the API beside the page, by which a story makes what
-// it needs. The test in local/consolestories starts the product and says where it is.
+// it needs. The test in internal/system/consolestories starts the product and says where it is.
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { appendFileSync, readFileSync } from 'node:fs';

@@ -15,14 +15,14 @@ const address = "127.0.0.1:9002"
 func main() {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/health", func(w http.ResponseWriter, _ *http.Request) {
-		send(w, map[string]any{"ok": true})
+		writeJSON(w, map[string]any{"ok": true})
 	})
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		name := r.URL.Query().Get("name")
 		if name == "" {
 			name = "you"
 		}
-		send(w, map[string]any{"hello": name, "path": r.URL.Path})
+		writeJSON(w, map[string]any{"hello": name, "path": r.URL.Path})
 	})
 	server := &http.Server{Addr: address, Handler: mux, ReadHeaderTimeout: 10 * time.Second}
 	if err := server.ListenAndServe(); err != nil {
@@ -31,7 +31,7 @@ func main() {
 	}
 }
 
-func send(w http.ResponseWriter, body any) {
+func writeJSON(w http.ResponseWriter, body any) {
 	w.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(w).Encode(body)
 }

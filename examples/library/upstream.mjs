@@ -3,8 +3,8 @@
 import { createServer } from 'node:http';
 import { createRequire } from 'node:module';
 
-// The packages are those of the tests: npm ci --prefix local installs them.
-const require = createRequire(new URL('../../local/package.json', import.meta.url));
+// The packages are those of the tests: npm ci --prefix local/dev installs them.
+const require = createRequire(new URL('../../local/dev/package.json', import.meta.url));
 const { GraphQLError, buildSchema } = require('graphql');
 const { createHandler } = require('graphql-http/lib/use/http');
 

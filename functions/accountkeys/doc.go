@@ -1,7 +1,6 @@
-// Package accountkeys answers the operations on the keys of an account, which
-// open the management API itself: listing them, making one and revoking one
-// (contract 3.9 and 9).
+// Package accountkeys serves the operations on an account's keys, with which callers use the management API: listing,
+// creating and revoking them (contract 3.9 and 9).
 //
-// What a key is, and who may make or revoke which, is package accounts' in shared.
-// Read operations.go first, then handlers.go; shapes.go has what a key is made of.
+// Package accounts in shared defines keys, and decides which callers can create or revoke them. Read operations.go
+// first, then handlers.go. shapes.go has the fields of a new key.
 package accountkeys

@@ -3,23 +3,23 @@ package accountkeys
 import (
 	"context"
 
-	"github.com/gatewright/gatewright/shared/accounts"
-	"github.com/gatewright/gatewright/shared/api"
-	"github.com/gatewright/gatewright/shared/auth"
-	"github.com/gatewright/gatewright/shared/installation"
+	"github.com/gatewright/gatewright/shared/core/auth"
+	"github.com/gatewright/gatewright/shared/core/installation"
+	"github.com/gatewright/gatewright/shared/management/api"
+	"github.com/gatewright/gatewright/shared/resource/accounts"
 )
 
 // Bind returns the group's routes.
 func Bind(p installation.Parts) []api.Route {
-	p = Group.Held(p)
+	p = Group.Restrict(p)
 	h := handlers{accounts.Open(p)}
-	return []api.Route{list.To(h.list), create.To(h.create), remove.To(h.remove)}
+	return []api.Route{list.HandledBy(h.list), create.HandledBy(h.create), remove.HandledBy(h.remove)}
 }
 
 type handlers struct{ service *accounts.Service }
 
 func (h handlers) list(ctx context.Context, in *listIn) (*listOut, error) {
-	return api.AnswerPart(in.Page, view)(h.service.KeysFor(ctx, auth.From(ctx)))
+	return api.RespondSlice(in.Page, view)(h.service.KeysFor(ctx, auth.PrincipalFrom(ctx)))
 }
 
 func (h handlers) create(ctx context.Context, in *createIn) (*createdOut, error) {
@@ -27,7 +27,7 @@ func (h handlers) create(ctx context.Context, in *createIn) (*createdOut, error)
 	if err != nil {
 		return nil, err
 	}
-	key, text, err := h.service.CreateKeyFor(ctx, auth.From(ctx), spec)
+	key, text, err := h.service.CreateKeyFor(ctx, auth.PrincipalFrom(ctx), spec)
 	if err != nil {
 		return nil, err
 	}
@@ -35,5 +35,5 @@ func (h handlers) create(ctx context.Context, in *createIn) (*createdOut, error)
 }
 
 func (h handlers) remove(ctx context.Context, in *removeIn) (*api.NoContent, error) {
-	return nil, h.service.RevokeKeyFor(ctx, auth.From(ctx), in.AccountKeyID, in.Force)
+	return nil, h.service.RevokeKeyFor(ctx, auth.PrincipalFrom(ctx), in.AccountKeyID, in.Force)
 }

@@ -4,9 +4,9 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/gatewright/gatewright/shared/api"
-	"github.com/gatewright/gatewright/shared/auth"
-	"github.com/gatewright/gatewright/shared/store"
+	"github.com/gatewright/gatewright/shared/core/auth"
+	"github.com/gatewright/gatewright/shared/core/store"
+	"github.com/gatewright/gatewright/shared/management/api"
 )
 
 const (
@@ -14,24 +14,25 @@ const (
 	keyPath  = keysPath + "/{accountKeyId}"
 )
 
-// Group is what this function answers.
+// Group is the group of operations of this function.
 var Group = api.Group{
 	Name:        "accountkeys",
 	Title:       "Account keys",
 	Description: "Keys that open this API. A key never changes: make another one, and revoke it.",
-	Reach: store.Reach{
-		Reads:  []store.Space{"account-keys"},
-		Writes: []store.Space{"account-limits"},
+	TableAccess: store.TableAccess{
+		Reads:  []store.KeyPrefix{"account-keys"},
+		Writes: []store.KeyPrefix{"account-limits"},
 	},
-	Operations: []api.Declared{list, create, remove},
+	Operations: []api.AnyOperation{list, create, remove},
 }
 
 var list = api.Operation[listIn, listOut]{
 	ID: "AccountKeysService_list", Method: http.MethodGet, Path: keysPath,
 	Summary: "List the keys of an account",
-	Description: "The newest first: the caller's own key, and those that may no more than it does. A key itself is never shown. " +
+	Description: "The newest first: the caller's own key, and those that may no more than it does. A key itself is " +
+		"never shown. " +
 		"One that has expired stays in the list for 30 days, one that is revoked is gone at once.",
-	Scope: auth.AccountKeys.Read(), Unseen: api.UnseenIsLeftOut,
+	Scope: auth.AccountKeys.Read(), Invisible: api.InvisibleOmitted,
 	Errors: []int{http.StatusNotFound}, Uses: []api.Use{api.Query},
 }
 
@@ -40,7 +41,10 @@ var create = api.Operation[createIn, createdOut]{
 	Summary: "Create an account key",
 	Description: "The answer shows the key, this once. A key makes none that may more than itself, or for longer: " +
 		"its scopes, projects and environments hold those of the new key, which ends no later.",
-	Scope: auth.AccountKeys.Write(), Unseen: api.Unseen{Project: http.StatusForbidden, Environment: http.StatusForbidden},
+	Scope: auth.AccountKeys.Write(), Invisible: api.Invisible{
+		Project:     http.StatusForbidden,
+		Environment: http.StatusForbidden,
+	},
 	Audit: "account-key.create", Resources: []string{"account-key"},
 	Errors: []int{http.StatusNotFound}, Uses: []api.Use{api.Query, api.PutItem, api.UpdateItem, api.CheckItem},
 }
@@ -48,9 +52,10 @@ var create = api.Operation[createIn, createdOut]{
 var remove = api.Operation[removeIn, api.NoContent]{
 	ID: "AccountKeysService_delete", Method: http.MethodDelete, Path: keyPath, Status: http.StatusNoContent,
 	Summary: "Revoke an account key",
-	Description: "It is refused everywhere within a minute. A key revokes itself, and those that may no more than it does. " +
+	Description: "It is refused everywhere within a minute. A key revokes itself, and those that may no more " +
+		"than it does. " +
 		"The last key of the account that may everything takes force=true.",
-	Scope: auth.AccountKeys.Write(), Unseen: api.UnseenIsAbsent,
+	Scope: auth.AccountKeys.Write(), Invisible: api.InvisibleNotFound,
 	Audit: "account-key.delete", Resources: []string{"account-key"},
 	Errors: []int{http.StatusNotFound, http.StatusConflict, http.StatusTooManyRequests},
 	Uses:   []api.Use{api.GetItem, api.Query, api.CheckItem, api.DeleteItem},
@@ -83,7 +88,7 @@ type removeIn struct {
 	Force        bool   `query:"force" doc:"Whether to revoke the last key that may everything."`
 }
 
-// AccountKey is exported because huma skips what is embedded and is not.
+// AccountKey is exported because huma skips unexported embedded types.
 type AccountKey struct {
 	ID           string    `json:"id" doc:"The key's id." example:"akey_0VDpf4xpZMy03OCIoOSLIPh5"`
 	Label        string    `json:"label" doc:"Its name for people."`

@@ -4,21 +4,21 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/go-json-experiment/json"
 
-	"github.com/gatewright/gatewright/shared/accounts"
-	"github.com/gatewright/gatewright/shared/api"
-	"github.com/gatewright/gatewright/shared/auth"
-	"github.com/gatewright/gatewright/shared/deployments"
-	"github.com/gatewright/gatewright/shared/environment"
-	"github.com/gatewright/gatewright/shared/fault"
+	"github.com/gatewright/gatewright/shared/base/fault"
+	"github.com/gatewright/gatewright/shared/core/auth"
+	"github.com/gatewright/gatewright/shared/format/environment"
+	"github.com/gatewright/gatewright/shared/management/api"
+	"github.com/gatewright/gatewright/shared/resource/accounts"
+	"github.com/gatewright/gatewright/shared/resource/deployments"
 )
 
-// Below is the way between what the API speaks and what the service does.
+// The functions below convert between the API's types and the service's types.
 
-// kindNames are a list of kinds of environment. null is one that there is not: what is
-// left out stands for all of them, and what is no list must not.
+// kindNames is a list of kinds of environment. An omitted list means all kinds, so UnmarshalJSON refuses null, which
+// must not mean all kinds too.
 type kindNames []kindName
 
-// UnmarshalJSON is called for null, too.
+// UnmarshalJSON implements json.Unmarshaler. It is also called for null.
 func (k *kindNames) UnmarshalJSON(b []byte) error {
 	var list []kindName
 	err := json.Unmarshal(b, &list)
@@ -29,7 +29,7 @@ func (k *kindNames) UnmarshalJSON(b []byte) error {
 	return err
 }
 
-// kindName is what an account key calls a kind of environment.
+// kindName is the name of a kind of environment in account keys.
 type kindName string
 
 // Schema implements huma.SchemaProvider.
@@ -46,9 +46,9 @@ func (timestamp) Schema(huma.Registry) *huma.Schema {
 	return &huma.Schema{Type: huma.TypeString, Format: "date-time"}
 }
 
-// spec is what the service makes the key of. Fault: Invalid.
+// spec returns the specification of the new key for the service. Fault: Invalid.
 func (in *createIn) spec() (accounts.Spec, error) {
-	var wrong fault.Fields
+	var invalid fault.Fields
 	spec := accounts.Spec{Label: in.Body.Label, Permissions: auth.Full()}
 	if e := in.Body.ExpiresOn; e.Set && !e.Null {
 		spec.ExpiresOn = &e.Value.Time
@@ -57,45 +57,45 @@ func (in *createIn) spec() (accounts.Spec, error) {
 	p.Confirm = in.Body.Confirm
 	if !in.Body.Scopes.All {
 		p.Scopes = nil
-		for _, name := range in.Body.Scopes.Of {
-			if !auth.Scope(name).Known() {
-				wrong.Add("scopes", `has one that there is not: write "all", or a list of %s`, auth.ScopeForm())
+		for _, name := range in.Body.Scopes.List {
+			if !auth.Scope(name).IsKnown() {
+				invalid.Add("scopes", `has one that there is not: write "all", or a list of %s`, auth.ScopeFormat())
 				break
 			}
 			p.Scopes = append(p.Scopes, auth.Scope(name))
 		}
 	}
-	if given := in.Body.Projects; given.Of != nil && !given.All {
+	if projects := in.Body.Projects; projects.List != nil && !projects.All {
 		p.Projects = nil
-		for _, name := range given.Of {
+		for _, name := range projects.List {
 			if !deployments.IsProjectName(name) {
-				wrong.Add("projects", `has one that no project can be called: write "all", or a list of names of a-z, 0-9 and -`)
+				invalid.Add("projects", `has one that no project can be called: write "all", or a list of names of a-z, 0-9 and -`)
 				break
 			}
 			p.Projects = append(p.Projects, name)
 		}
 	}
-	if of := in.Body.Environments; of != nil {
+	if names := in.Body.Environments; names != nil {
 		p.Environments = nil
-		for _, name := range of {
+		for _, name := range names {
 			kind, ok := environment.Parse(string(name))
 			if !ok {
-				wrong.Add("environments", "has to be a list: leave it out for all kinds of environment, or write [] for none")
+				invalid.Add("environments", "has to be a list: leave it out for all kinds of environment, or write [] for none")
 				break
 			}
 			p.Environments = append(p.Environments, kind)
 		}
 	}
-	return spec, wrong.Err()
+	return spec, invalid.Err()
 }
 
 func view(k accounts.Key) AccountKey {
 	p := k.Permissions
 	out := AccountKey{
 		ID: k.ID, Label: k.Label, CreatedOn: api.Timestamp(k.CreatedOn),
-		Scopes:       api.NamesOf(p.HasAllScopes(), p.Scopes),
-		Projects:     api.NamesOf(p.HasAllProjects(), p.Projects),
-		Environments: api.Each(p.Environments, func(k environment.Kind) string { return string(k) }),
+		Scopes:       api.NewNames(p.HasAllScopes(), p.Scopes),
+		Projects:     api.NewNames(p.HasAllProjects(), p.Projects),
+		Environments: api.Map(p.Environments, func(k environment.Kind) string { return string(k) }),
 		Confirm:      p.Confirm,
 	}
 	if k.ExpiresOn != nil {

@@ -1,13 +1,10 @@
-// Package accounts makes accounts, each with its first key, and makes, lists and
-// revokes the keys of any account, and sets its limits. It has no public address: an installation
-// without an account has nobody who could hold an account key, and one whose keys
-// are lost or leaked needs somebody who is asked for none. So the platform's
-// permissions say who may invoke it (`make account` and `make account-keys` do, with
-// the caller's own credentials).
+// Package accounts creates accounts, each with its first key. For any account, it also creates, lists and revokes keys,
+// and sets limits. The function has no public address and needs no account key: a new installation has none, and an
+// operator must be able to work when keys are lost or leaked. Instead, the platform's permissions decide who can invoke
+// it. `make account` and `make account-keys` invoke it with the operator's own credentials.
 //
-// What it is not: an operation of the API, whose operations on account keys are
-// those of functions/accountkeys. What an account and its keys are stands in
-// package accounts of shared; read Handler.
+// The API's operations on account keys are in functions/accountkeys. Package accounts in shared defines accounts and
+// their keys. Read Handler first.
 package accounts
 
 import (
@@ -18,80 +15,85 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/gatewright/gatewright/shared/accounts"
-	"github.com/gatewright/gatewright/shared/api"
-	"github.com/gatewright/gatewright/shared/auth"
-	"github.com/gatewright/gatewright/shared/deployments"
-	"github.com/gatewright/gatewright/shared/environment"
-	"github.com/gatewright/gatewright/shared/fault"
-	"github.com/gatewright/gatewright/shared/installation"
-	"github.com/gatewright/gatewright/shared/limits"
-	"github.com/gatewright/gatewright/shared/limits/counts"
-	"github.com/gatewright/gatewright/shared/store"
-	"github.com/gatewright/gatewright/shared/trigger"
-	"github.com/gatewright/gatewright/shared/trigger/probe"
+	"github.com/gatewright/gatewright/shared/base/fault"
+	"github.com/gatewright/gatewright/shared/core/auth"
+	"github.com/gatewright/gatewright/shared/core/installation"
+	"github.com/gatewright/gatewright/shared/core/limits"
+	"github.com/gatewright/gatewright/shared/core/limits/counts"
+	"github.com/gatewright/gatewright/shared/core/store"
+	"github.com/gatewright/gatewright/shared/format/environment"
+	"github.com/gatewright/gatewright/shared/management/api"
+	"github.com/gatewright/gatewright/shared/resource/accounts"
+	"github.com/gatewright/gatewright/shared/resource/deployments"
+	"github.com/gatewright/gatewright/shared/runtime/trigger"
+	"github.com/gatewright/gatewright/shared/runtime/trigger/probe"
 )
 
-// Function declares what calls this function.
+// Function declares the events that call this function.
 var Function = trigger.Function{
 	Name: "accounts",
-	Does: "Makes accounts, makes, lists and revokes their keys, and sets their limits, for who runs the installation.",
-	On:   []trigger.Event{{Invoked: true}},
-	Uses: []api.Use{api.GetItem, api.BatchGetItem, api.Query, api.PutItem, api.UpdateItem, api.DeleteItem, api.CheckItem, api.RootKey, api.MakeRootKey},
-	Reach: store.Reach{
-		Reads:  []store.Space{"account-keys", "account-limits", "account-name", "root-key"},
-		Writes: []store.Space{"account", "account-keys", "account-limits", "account-name", "audit-new", "credential", "root-key"},
+	Description: "Makes accounts, makes, lists and revokes their keys, and sets their limits, for who runs the " +
+		"installation.",
+	Events: []trigger.Event{{Invoked: true}},
+	Uses: []api.Use{
+		api.GetItem, api.BatchGetItem, api.Query, api.PutItem, api.UpdateItem, api.DeleteItem,
+		api.CheckItem, api.RootKey, api.CreateRootKey,
+	},
+	TableAccess: store.TableAccess{
+		Reads: []store.KeyPrefix{"account-keys", "account-limits", "account-name", "root-key"},
+		Writes: []store.KeyPrefix{
+			"account", "account-keys", "account-limits", "account-name", "audit-new", "credential",
+			"root-key",
+		},
 	},
 	Timeout: 15 * time.Second,
 }
 
-// In is what the function is called with.
+// In is the event with which the function is called.
 type In struct {
-	// Do is what to do: "" makes an account, "create-key", "list-keys" and
-	// "revoke-key" are about the keys of one, "list-limits", "set-limit" and "reset-limit" about its limits.
-	Do string `json:"do"`
-	// Name of the account, which is to be, or which there is: 2 to 63 lower-case
-	// letters, digits, hyphens and underscores.
+	// Action is the action: "" creates an account, "create-key", "list-keys" and "revoke-key" work on
+	// the keys of an account, and "list-limits", "set-limit" and "reset-limit" work on its limits.
+	Action string `json:"do"`
+	// Name is the name of the new or the existing account: 2 to 63 lower-case letters, digits, hyphens and underscores.
 	Name string `json:"name"`
 
-	// Label of a new key, its ExpiresOn (nil for never) and what it may do, as the
-	// command line spells it: all, none, or names with commas between them. Projects and
-	// environments are all where nothing is said.
+	// Label is the label of a new key, and ExpiresOn is its expiry (nil for never). Scopes, Projects and Environments
+	// are its permissions, in the form of the command line: all, none, or a comma-separated list of names. Empty
+	// Projects and Environments mean all.
 	Label        string     `json:"label"`
 	ExpiresOn    *time.Time `json:"expiresOn"`
 	Scopes       string     `json:"scopes"`
 	Projects     string     `json:"projects"`
 	Environments string     `json:"environments"`
-	// ConfirmDestructive has a person confirm what the key is used for through MCP and destroys.
+	// ConfirmDestructive requires that a person confirms destructive calls that are made with the key through MCP.
 	ConfirmDestructive bool `json:"confirmDestructive"`
 
-	// ID of the key to revoke, and whether to also where it is the last that may
-	// everything.
+	// ID is the ID of the key to revoke. Force revokes it even if it is the last key with full access.
 	ID    string `json:"id"`
 	Force bool   `json:"force"`
 
-	// Limit is the name of a limit (package limits), Value what it shall be for the account; "reset-limit" takes none, and
-	// has the account have what the installation has.
+	// Limit is the name of a limit (package limits), and Value is its new value for the account. "reset-limit" needs no
+	// value: the installation's value applies again.
 	Limit string `json:"limit"`
 	Value *int64 `json:"value"`
 }
 
-// Out is what it answers about an account or a key that it has made or revoked.
+// Out is the result of creating an account, or of creating or revoking a key.
 type Out struct {
 	ID   string `json:"id"`
 	Name string `json:"name"`
-	// Key is the text of a new key: of the account's first one, which allows
-	// everything, or of the one that was asked for. It is shown here and never again.
+	// Key is the text of the new key: either the account's first key, which has full access, or the requested key. The
+	// text is never shown again.
 	Key string `json:"key,omitempty"`
 }
 
-// Listed is what it answers about the keys of an account.
-type Listed struct {
-	Keys []ListedKey `json:"keys"`
+// KeyList is the result of "list-keys".
+type KeyList struct {
+	Keys []KeySummary `json:"keys"`
 }
 
-// ListedKey is a key without its text.
-type ListedKey struct {
+// KeySummary is a key without its text.
+type KeySummary struct {
 	ID           string             `json:"id"`
 	Label        string             `json:"label"`
 	CreatedOn    time.Time          `json:"createdOn"`
@@ -102,21 +104,21 @@ type ListedKey struct {
 	Environments []environment.Kind `json:"environments"`
 }
 
-// Limits is what it answers about the limits of an account.
+// Limits is the result of the actions on limits.
 type Limits struct {
 	Limits []Limit `json:"limits"`
 }
 
-// Limit is one of them.
+// Limit is the state of a limit of an account.
 type Limit struct {
-	Name  string `json:"name"`
-	Value int64  `json:"value"`
-	Own   bool   `json:"own"` // whether the value is the account's own
-	// AtMost is the most that there are, null where that is known only by a count.
-	AtMost *int64 `json:"atMost"`
+	Name   string `json:"name"`
+	Value  int64  `json:"value"`
+	Custom bool   `json:"own"` // whether the value is the account's own
+	// UpperBound is a number that the current number does not exceed, null if it is unknown without a count.
+	UpperBound *int64 `json:"atMost"`
 }
 
-// Service makes accounts and looks after keys: package accounts of shared.
+// Service creates accounts and manages keys: package accounts of shared.
 type Service interface {
 	Create(ctx context.Context, name string) (accounts.Account, string, error)
 	CreateKey(ctx context.Context, account string, spec accounts.Spec) (accounts.Key, string, error)
@@ -128,45 +130,43 @@ type Service interface {
 
 var _ Service = (*accounts.Service)(nil)
 
-// errInternal is all that a caller learns of a failure that is not theirs.
+// errInternal is the only text that a caller sees for an internal failure.
 var errInternal = errors.New("that could not be done; the function's log says why, and repeating the call is safe")
 
-// Key is the installation's root key. Nothing is sealed or hashed before there is
-// an account, so that this function sees to it that the key is there, and no
-// other has to be allowed to make one.
-type Key interface {
+// RootKey is the installation's root key. An installation without accounts has no sealed or hashed values yet. So this
+// function can create the root key if it is missing, and no other function needs the permission to create it.
+type RootKey interface {
 	Root(ctx context.Context) ([]byte, error)
 }
 
-// Open makes the function's handler, as lambda.Start takes it.
+// Open creates the function's handler, for lambda.Start.
 func Open(p installation.Parts) (any, error) {
-	p.Table = p.Table.Within(Function.Reach)
-	return probe.Handler(Handler(accounts.Open(p), p.Key, p.Log), probe.Reads(p.Table, Function.Reach)), nil
+	p.Table = p.Table.Restrict(Function.TableAccess)
+	return probe.Handler(Handler(accounts.Open(p), p.Key, p.Log), probe.TableCheck(p.Table, Function.TableAccess)), nil
 }
 
-// Handler makes the function's handler. A key goes to the caller alone: what is
-// logged of a call is ids.
+// Handler creates the function's handler. The text of a key is only in the response: the log contains only IDs.
 //
-// A call whose answer is lost leaves an account or a key whose text nobody knows:
-// make another account under another name, or revoke the key and make another.
-func Handler(s Service, root Key, log *slog.Logger) func(context.Context, In) (any, error) {
+// If the response is lost, the account or key exists, but the text of the key is lost. Then create an account with
+// another name, or revoke the key and create another.
+func Handler(s Service, rootKey RootKey, log *slog.Logger) func(context.Context, In) (any, error) {
 	return func(ctx context.Context, in In) (any, error) {
-		out, err := do(ctx, s, root, log, in)
+		out, err := dispatch(ctx, s, rootKey, log, in)
 		if f, ok := errors.AsType[*fault.Fault](err); ok && f.Kind != fault.Internal {
 			return nil, errors.New(f.Public)
 		}
 		if err != nil {
-			log.ErrorContext(ctx, "an account or its keys could not be worked on", "do", in.Do, "error", err)
+			log.ErrorContext(ctx, "an account or its keys could not be worked on", "do", in.Action, "error", err)
 			return nil, errInternal
 		}
 		return out, nil
 	}
 }
 
-func do(ctx context.Context, s Service, root Key, log *slog.Logger, in In) (any, error) {
-	switch in.Do {
+func dispatch(ctx context.Context, s Service, rootKey RootKey, log *slog.Logger, in In) (any, error) {
+	switch in.Action {
 	case "":
-		if _, err := root.Root(ctx); err != nil {
+		if _, err := rootKey.Root(ctx); err != nil {
 			return nil, fmt.Errorf("the installation has no root key: %w", err)
 		}
 		account, key, err := s.Create(ctx, in.Name)
@@ -187,8 +187,8 @@ func do(ctx context.Context, s Service, root Key, log *slog.Logger, in In) (any,
 		log.InfoContext(ctx, "an account key was made", "accountId", key.AccountID, "key", key.ID)
 		return Out{ID: key.ID, Name: key.AccountName, Key: text}, nil
 	case "list-keys":
-		found, err := s.Keys(ctx, in.Name)
-		return Listed{Keys: api.Each(found, listed)}, err
+		results, err := s.Keys(ctx, in.Name)
+		return KeyList{Keys: api.Map(results, newKeySummary)}, err
 	case "revoke-key":
 		if err := s.RevokeKey(ctx, in.Name, in.ID, in.Force); err != nil {
 			return nil, err
@@ -196,8 +196,8 @@ func do(ctx context.Context, s Service, root Key, log *slog.Logger, in In) (any,
 		log.InfoContext(ctx, "an account key was revoked", "key", in.ID)
 		return Out{ID: in.ID, Name: in.Name}, nil
 	case "list-limits":
-		found, err := s.Limits(ctx, in.Name)
-		return Limits{Limits: api.Each(found, limit)}, err
+		results, err := s.Limits(ctx, in.Name)
+		return Limits{Limits: api.Map(results, newLimit)}, err
 	case "set-limit", "reset-limit":
 		value, err := in.limitValue()
 		if err != nil {
@@ -207,21 +207,22 @@ func do(ctx context.Context, s Service, root Key, log *slog.Logger, in In) (any,
 			return nil, err
 		}
 		log.InfoContext(ctx, "a limit of an account was set", "limit", in.Limit, "value", value)
-		found, err := s.Limits(ctx, in.Name)
-		return Limits{Limits: api.Each(found, limit)}, err
+		results, err := s.Limits(ctx, in.Name)
+		return Limits{Limits: api.Map(results, newLimit)}, err
 	}
-	return nil, fault.InvalidField("do", "is none of create-key, list-keys, revoke-key, list-limits, set-limit and reset-limit; leave it out to make an account")
+	return nil, fault.InvalidField("do", "is none of create-key, list-keys, revoke-key, list-limits, set-limit and "+
+		"reset-limit; leave it out to make an account")
 }
 
-// spec reads what a new key shall be. Fault: Invalid.
+// spec returns the specification of a new key. Fault: Invalid.
 func (in In) spec() (accounts.Spec, error) {
-	var wrong fault.Fields
+	var invalid fault.Fields
 	out := accounts.Spec{Label: in.Label, ExpiresOn: in.ExpiresOn}
 	p := &out.Permissions
 	p.Confirm = in.ConfirmDestructive
 	for _, field := range []struct {
-		name string
-		read func() error
+		name  string
+		parse func() error
 	}{
 		{"scopes", func() (err error) { p.Scopes, err = auth.ParseScopes(in.Scopes); return err }},
 		{"projects", func() (err error) {
@@ -233,42 +234,43 @@ func (in In) spec() (accounts.Spec, error) {
 			return err
 		}},
 	} {
-		if err := field.read(); err != nil {
-			wrong.Add(field.name, "%s", err.Error())
+		if err := field.parse(); err != nil {
+			invalid.Add(field.name, "%s", err.Error())
 		}
 	}
-	return out, wrong.Err()
+	return out, invalid.Err()
 }
 
-// limitValue is what a limit shall be, 0 for what the installation has: it is asked for in a word of its own, so that a value
-// that was forgotten, or none at all, ends no limit. Fault: Invalid.
+// limitValue returns the new value of a limit, or 0 for the installation's value. Resets have their own action, so that
+// a missing value does not remove a limit. Fault: Invalid.
 func (in In) limitValue() (int64, error) {
 	switch {
-	case in.Do == "reset-limit" && in.Value != nil:
+	case in.Action == "reset-limit" && in.Value != nil:
 		return 0, fault.InvalidField("value", "is not for reset-limit, after which the installation's holds")
-	case in.Do == "reset-limit":
+	case in.Action == "reset-limit":
 		return 0, nil
 	case in.Value == nil:
-		return 0, fault.InvalidField("value", "is needed: what the limit shall be. reset-limit has the installation's hold again")
+		return 0, fault.InvalidField("value",
+			"is needed: what the limit shall be. reset-limit has the installation's hold again")
 	}
-	l, err := limits.Find(limits.Own(), in.Limit)
+	l, err := limits.Find(limits.PerAccount(), in.Limit)
 	if err != nil {
 		return 0, err
 	}
 	return *in.Value, l.Check(*in.Value)
 }
 
-func limit(s counts.Status) Limit {
-	out := Limit{Name: s.Name, Value: s.Value, Own: s.Own}
+func newLimit(s counts.Status) Limit {
+	out := Limit{Name: s.Name, Value: s.Value, Custom: s.Own}
 	if s.Bound >= 0 {
-		out.AtMost = &s.Bound
+		out.UpperBound = &s.Bound
 	}
 	return out
 }
 
-func listed(k accounts.Key) ListedKey {
+func newKeySummary(k accounts.Key) KeySummary {
 	p := k.Permissions
-	return ListedKey{
+	return KeySummary{
 		ID: k.ID, Label: k.Label, CreatedOn: k.CreatedOn, ExpiresOn: k.ExpiresOn, LastUsedOn: k.LastUsedOn,
 		Scopes: p.Scopes, Projects: p.Projects, Environments: p.Environments,
 	}

@@ -14,16 +14,16 @@ import (
 	"github.com/aws/aws-lambda-go/lambda"
 
 	"github.com/gatewright/gatewright/functions/accounts"
-	sharedaccounts "github.com/gatewright/gatewright/shared/accounts"
-	"github.com/gatewright/gatewright/shared/auth"
-	"github.com/gatewright/gatewright/shared/fault"
-	"github.com/gatewright/gatewright/shared/ids"
-	"github.com/gatewright/gatewright/shared/installation"
-	"github.com/gatewright/gatewright/shared/store"
-	"github.com/gatewright/gatewright/shared/store/memory"
+	"github.com/gatewright/gatewright/shared/base/fault"
+	"github.com/gatewright/gatewright/shared/base/ids"
+	"github.com/gatewright/gatewright/shared/core/auth"
+	"github.com/gatewright/gatewright/shared/core/installation"
+	"github.com/gatewright/gatewright/shared/core/store"
+	"github.com/gatewright/gatewright/shared/core/store/memory"
+	sharedaccounts "github.com/gatewright/gatewright/shared/resource/accounts"
 )
 
-// function is the handler as Lambda calls it, and what it has logged.
+// function is the function's handler, which is called with JSON as Lambda does, and its log.
 type function struct {
 	call    lambda.Handler
 	service *sharedaccounts.Service
@@ -35,12 +35,15 @@ func newFunction(t *testing.T) *function {
 	now := func() time.Time { return time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC) }
 	random := rand.NewChaCha8([32]byte{1})
 	table := store.New(memory.New(), store.Options{Random: random, Now: now})
-	f := &function{service: sharedaccounts.Open(installation.Parts{Table: table, IDs: ids.NewSource(random, now), Now: now})}
-	f.call = lambda.NewHandler(accounts.Handler(f.service, root{}, slog.New(slog.NewJSONHandler(&f.log, nil))))
+	f := &function{service: sharedaccounts.Open(installation.Parts{
+		Table: table, IDs: ids.NewSource(random, now),
+		Now: now,
+	})}
+	f.call = lambda.NewHandler(accounts.Handler(f.service, fakeRootKey{}, slog.New(slog.NewJSONHandler(&f.log, nil))))
 	return f
 }
 
-func TestAccountIsMadeWithAKeyThatAllowsEverything(t *testing.T) {
+func TestNewAccountHasFullAccessKey(t *testing.T) {
 	f := newFunction(t)
 	payload, err := f.call.Invoke(t.Context(), []byte(`{"name":"acme"}`))
 	if err != nil {
@@ -55,14 +58,15 @@ func TestAccountIsMadeWithAKeyThatAllowsEverything(t *testing.T) {
 		t.Fatal(err)
 	}
 	if p.AccountName != "acme" || out.Name != "acme" || p.AccountID != out.ID {
-		t.Errorf("the key is of %+v, answered was %s", p, out.Name)
+		t.Errorf("Authenticate(new key) = %+v, and the response names %s %q, want the account acme in both",
+			p, out.ID, out.Name)
 	}
 	if !slices.Equal(p.Permissions.Scopes, auth.Full().Scopes) {
-		t.Errorf("its scopes are %v", p.Permissions.Scopes)
+		t.Errorf("scopes of the new key = %v, want %v", p.Permissions.Scopes, auth.Full().Scopes)
 	}
 }
 
-func TestLogNeverHoldsTheKey(t *testing.T) {
+func TestLogDoesNotContainKey(t *testing.T) {
 	f := newFunction(t)
 	payload, err := f.call.Invoke(t.Context(), []byte(`{"name":"acme"}`))
 	if err != nil {
@@ -72,20 +76,21 @@ func TestLogNeverHoldsTheKey(t *testing.T) {
 	if err := json.Unmarshal(payload, &out); err != nil {
 		t.Fatal(err)
 	}
-	if log := f.log.String(); !strings.Contains(log, out.ID) || strings.Contains(log, out.Key) || strings.Contains(log, "gwa_") {
-		t.Errorf("the log holds %s", log)
+	if log := f.log.String(); !strings.Contains(log, out.ID) || strings.Contains(log, out.Key) ||
+		strings.Contains(log, "gwa_") {
+		t.Errorf("log = %s, want the id %s and no key", log, out.ID)
 	}
 }
 
-func TestRefusedNamesSayWhatToDo(t *testing.T) {
+func TestInvalidNameErrorGivesAdvice(t *testing.T) {
 	f := newFunction(t)
 	if _, err := f.call.Invoke(t.Context(), []byte(`{"name":"acme"}`)); err != nil {
 		t.Fatal(err)
 	}
 	for name, c := range map[string]struct{ payload, want string }{
-		"in use":   {`{"name":"acme"}`, "There is an account named acme already. Choose another name."},
-		"no name":  {`{}`, "lower-case letters"},
-		"capitals": {`{"name":"Acme"}`, "lower-case letters"},
+		"name in use":      {`{"name":"acme"}`, "There is an account named acme already. Choose another name."},
+		"no name":          {`{}`, "lower-case letters"},
+		"name in capitals": {`{"name":"Acme"}`, "lower-case letters"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			out, err := f.call.Invoke(t.Context(), []byte(c.payload))
@@ -96,109 +101,118 @@ func TestRefusedNamesSayWhatToDo(t *testing.T) {
 	}
 }
 
-// broken fails with what must stay inside.
-type broken struct{ accounts.Service }
+// failingService is a Service whose calls fail with an internal error.
+type failingService struct{ accounts.Service }
 
-func (broken) Create(context.Context, string) (sharedaccounts.Account, string, error) {
+func (failingService) Create(context.Context, string) (sharedaccounts.Account, string, error) {
 	return sharedaccounts.Account{}, "", errors.New("table arn:aws:dynamodb:… is gone")
 }
 
-func TestInnerFailuresStayInTheLog(t *testing.T) {
+func TestInternalErrorIsOnlyLogged(t *testing.T) {
 	var log strings.Builder
-	_, err := accounts.Handler(broken{}, root{}, slog.New(slog.NewJSONHandler(&log, nil)))(t.Context(), accounts.In{Name: "acme"})
+	_, err := accounts.Handler(failingService{}, fakeRootKey{}, slog.New(slog.NewJSONHandler(&log, nil)))(t.Context(),
+		accounts.In{Name: "acme"})
 	if err == nil || strings.Contains(err.Error(), "arn:") || !strings.Contains(log.String(), "arn:") {
-		t.Errorf("error %v, log %s", err, log.String())
+		t.Errorf("Handler() error = %v, log = %s, want an error whose cause (arn:) is only in the log",
+			err, log.String())
 	}
 }
 
-// root is a root key that is there, or not.
-type root struct{ err error }
+// fakeRootKey is a RootKey that exists, or whose calls fail with err.
+type fakeRootKey struct{ err error }
 
-func (r root) Root(context.Context) ([]byte, error) { return make([]byte, 32), r.err }
+func (r fakeRootKey) Root(context.Context) ([]byte, error) { return make([]byte, 32), r.err }
 
-// TestNoAccountComesBeforeTheRootKey: the other functions may not make one.
-func TestNoAccountComesBeforeTheRootKey(t *testing.T) {
+// TestAccountNeedsRootKey checks that no account is created without a root key: the other functions cannot create one.
+func TestAccountNeedsRootKey(t *testing.T) {
 	f := newFunction(t)
-	handle := accounts.Handler(f.service, root{errors.New("AccessDenied")}, slog.New(slog.DiscardHandler))
-	if _, err := handle(t.Context(), accounts.In{Name: "acme"}); err == nil || strings.Contains(err.Error(), "AccessDenied") {
-		t.Errorf("error %v", err)
+	handle := accounts.Handler(f.service, fakeRootKey{errors.New("AccessDenied")}, slog.New(slog.DiscardHandler))
+	if _, err := handle(t.Context(), accounts.In{Name: "acme"}); err == nil ||
+		strings.Contains(err.Error(), "AccessDenied") {
+		t.Errorf("Handler() without the root key: error = %v, want an error without AccessDenied", err)
 	}
 	if _, err := f.service.Find(t.Context(), "acme"); !fault.Is(err, fault.NotFound) {
-		t.Errorf("the account is there: %v", err)
+		t.Errorf("Find(acme) error = %v, want NotFound", err)
 	}
 }
 
-// TestKeysAreMadeListedAndRevoked for who holds none of them.
-func TestKeysAreMadeListedAndRevoked(t *testing.T) {
+// TestKeysAreCreatedListedAndRevoked calls the actions on keys, which need no account key.
+func TestKeysAreCreatedListedAndRevoked(t *testing.T) {
 	f := newFunction(t)
-	ask := func(payload string, into any) {
+	invoke := func(payload string, result any) {
 		t.Helper()
 		out, err := f.call.Invoke(t.Context(), []byte(payload))
 		if err == nil {
-			err = json.Unmarshal(out, into)
+			err = json.Unmarshal(out, result)
 		}
 		if err != nil {
-			t.Fatalf("%s: %v", payload, err)
+			t.Fatalf("Invoke(%s) error = %v, want none", payload, err)
 		}
 	}
-	var first, made, revoked accounts.Out
-	var list accounts.Listed
-	ask(`{"name":"acme"}`, &first)
-	ask(`{"do":"create-key","name":"acme","label":"ci","scopes":"logs:read","projects":"shop","environments":"preview","expiresOn":"2027-01-01T00:00:00Z"}`, &made)
-	if p, err := f.service.Authenticate(t.Context(), made.Key); err != nil || !p.Allows(auth.Logs.Read()) || p.SeesProject("blog") || p.ExpiresOn == nil {
-		t.Errorf("made is %+v, %v", p, err)
+	var first, created, revoked accounts.Out
+	var list accounts.KeyList
+	invoke(`{"name":"acme"}`, &first)
+	invoke(`{"do":"create-key","name":"acme","label":"ci","scopes":"logs:read","projects":"shop",`+
+		`"environments":"preview","expiresOn":"2027-01-01T00:00:00Z"}`, &created)
+	if p, err := f.service.Authenticate(t.Context(), created.Key); err != nil || !p.Allows(auth.Logs.Read()) ||
+		p.CanSeeProject("blog") || p.ExpiresOn == nil {
+		t.Errorf("Authenticate(created key) = %+v, %v, want logs:read for the project shop with an expiry", p, err)
 	}
-	ask(`{"do":"list-keys","name":"acme"}`, &list)
+	invoke(`{"do":"list-keys","name":"acme"}`, &list)
 	if len(list.Keys) != 2 {
-		t.Errorf("listed are %+v", list.Keys)
+		t.Errorf("list-keys = %+v, want 2 keys", list.Keys)
 	}
-	if _, err := f.call.Invoke(t.Context(), []byte(`{"do":"revoke-key","name":"acme","id":"`+list.Keys[1].ID+`"}`)); err == nil || !strings.Contains(err.Error(), "force") {
-		t.Errorf("the last full key: %v", err)
+	if _, err := f.call.Invoke(t.Context(), []byte(`{"do":"revoke-key","name":"acme","id":"`+
+		list.Keys[1].ID+`"}`)); err == nil || !strings.Contains(err.Error(), "force") {
+		t.Errorf("revoke-key of the last key with full access: error = %v, want an error that names force", err)
 	}
-	ask(`{"do":"revoke-key","name":"acme","id":"`+list.Keys[1].ID+`","force":true}`, &revoked)
-	ask(`{"do":"revoke-key","name":"acme","id":"`+made.ID+`"}`, &revoked)
-	ask(`{"do":"list-keys","name":"acme"}`, &list)
+	invoke(`{"do":"revoke-key","name":"acme","id":"`+list.Keys[1].ID+`","force":true}`, &revoked)
+	invoke(`{"do":"revoke-key","name":"acme","id":"`+created.ID+`"}`, &revoked)
+	invoke(`{"do":"list-keys","name":"acme"}`, &list)
 	if len(list.Keys) != 0 || revoked.Key != "" {
-		t.Errorf("left are %+v, answered %+v", list.Keys, revoked)
+		t.Errorf("list-keys after revoke-key = %+v, and revoke-key = %+v, want no key in either", list.Keys, revoked)
 	}
 	for payload, want := range map[string]string{
 		`{"do":"create-key","name":"acme","scopes":"everything","projects":"A"}`: "scopes: ",
 		`{"do":"create-key","name":"nobody","scopes":"all"}`:                     "no account",
 		`{"do":"revoke-key","name":"acme","id":""}`:                              "account key",
-		`{"do":"drop-keys","name":"acme"}`:                                       "create-key, list-keys, revoke-key, list-limits, set-limit and reset-limit",
+		`{"do":"drop-keys","name":"acme"}`: "create-key, list-keys, revoke-key, " +
+			"list-limits, set-limit and reset-limit",
 	} {
 		if _, err := f.call.Invoke(t.Context(), []byte(payload)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", payload, err, want)
 		}
 	}
 	if log := f.log.String(); strings.Contains(log, "gwa_") {
-		t.Errorf("the log holds a key: %s", log)
+		t.Errorf("log = %s, want no key in it", log)
 	}
 }
 
-// TestLimitsAreListedAndSet by what operators call; a bad call is one line that says what to do, and changes nothing.
+// TestLimitsAreListedAndSet also checks that an invalid call changes nothing and returns a one-line error with advice.
 func TestLimitsAreListedAndSet(t *testing.T) {
 	f := newFunction(t)
-	ask := func(payload string) (out accounts.Limits) {
+	invoke := func(payload string) (out accounts.Limits) {
 		t.Helper()
-		answer, err := f.call.Invoke(t.Context(), []byte(payload))
+		response, err := f.call.Invoke(t.Context(), []byte(payload))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := json.Unmarshal(answer, &out); err != nil {
+		if err := json.Unmarshal(response, &out); err != nil {
 			t.Fatal(err)
 		}
 		return out
 	}
-	projects := func(all accounts.Limits) accounts.Limit {
-		return all.Limits[slices.IndexFunc(all.Limits, func(l accounts.Limit) bool { return l.Name == "projects" })]
+	projectLimit := func(result accounts.Limits) accounts.Limit {
+		return result.Limits[slices.IndexFunc(result.Limits, func(l accounts.Limit) bool { return l.Name == "projects" })]
 	}
-	ask(`{"name":"acme"}`)
-	if l := projects(ask(`{"do":"list-limits","name":"acme"}`)); l.Own || l.Value != 1000 || l.AtMost != nil {
-		t.Errorf("at first %+v", l)
+	invoke(`{"name":"acme"}`)
+	if l := projectLimit(invoke(`{"do":"list-limits","name":"acme"}`)); l.Custom || l.Value != 1000 ||
+		l.UpperBound != nil {
+		t.Errorf("list-limits: projects = %+v, want the default 1000 without an upper bound", l)
 	}
-	if l := projects(ask(`{"do":"set-limit","name":"acme","limit":"projects","value":5}`)); !l.Own || l.Value != 5 {
-		t.Errorf("set to %+v", l)
+	if l := projectLimit(invoke(`{"do":"set-limit","name":"acme","limit":"projects","value":5}`)); !l.Custom ||
+		l.Value != 5 {
+		t.Errorf("set-limit projects 5 = %+v, want a custom limit of 5", l)
 	}
 	for payload, want := range map[string]string{
 		`{"do":"set-limit","name":"acme","limit":"projects"}`:                   "value: is needed",
@@ -219,14 +233,15 @@ func TestLimitsAreListedAndSet(t *testing.T) {
 		`{"do":"set-limit","name":"acme","limit":"gateway-requests","value":5}`: "limit: is none of account-keys, ",
 		`{"do":"set-limit","name":"nobody","limit":"projects","value":5}`:       "no account",
 	} {
-		if _, err := f.call.Invoke(t.Context(), []byte(payload)); err == nil || !strings.Contains(err.Error(), want) || strings.ContainsAny(err.Error(), "\n") || strings.Contains(err.Error(), "hunter2") {
+		if _, err := f.call.Invoke(t.Context(), []byte(payload)); err == nil || !strings.Contains(err.Error(), want) ||
+			strings.ContainsAny(err.Error(), "\n") || strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%s: %v, want %q", payload, err, want)
 		}
 	}
-	if l := projects(ask(`{"do":"list-limits","name":"acme"}`)); l.Value != 5 {
-		t.Errorf("refused calls have made it %+v", l)
+	if l := projectLimit(invoke(`{"do":"list-limits","name":"acme"}`)); l.Value != 5 {
+		t.Errorf("list-limits after refused calls: projects = %+v, want 5", l)
 	}
-	if l := projects(ask(`{"do":"reset-limit","name":"acme","limit":"projects"}`)); l.Own || l.Value != 1000 {
-		t.Errorf("back to %+v", l)
+	if l := projectLimit(invoke(`{"do":"reset-limit","name":"acme","limit":"projects"}`)); l.Custom || l.Value != 1000 {
+		t.Errorf("reset-limit projects = %+v, want the default 1000", l)
 	}
 }

@@ -7,20 +7,21 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/gatewright/gatewright/shared/analytics"
-	"github.com/gatewright/gatewright/shared/analytics/counts"
-	"github.com/gatewright/gatewright/shared/api"
-	"github.com/gatewright/gatewright/shared/auth"
-	"github.com/gatewright/gatewright/shared/deployments"
-	"github.com/gatewright/gatewright/shared/installation"
+	"github.com/gatewright/gatewright/shared/core/auth"
+	"github.com/gatewright/gatewright/shared/core/installation"
+	"github.com/gatewright/gatewright/shared/management/api"
+	"github.com/gatewright/gatewright/shared/resource/analytics"
+	"github.com/gatewright/gatewright/shared/resource/analytics/counts"
+	"github.com/gatewright/gatewright/shared/resource/deployments"
 )
 
 // Bind returns the group's routes.
 func Bind(p installation.Parts) []api.Route {
-	p = Group.Held(p)
+	p = Group.Restrict(p)
 	h := handlers{deployments.Open(p), counts.NewReader(p.Table, p.Now)}
 	return []api.Route{
-		recentCalls.To(h.recentCalls), statsByStatusCode.To(h.statsByStatusCode), graphqlOperations.To(h.graphqlOperations),
+		recentCalls.HandledBy(h.recentCalls), statsByStatusCode.HandledBy(h.statsByStatusCode),
+		graphqlOperations.HandledBy(h.graphqlOperations),
 	}
 }
 
@@ -29,20 +30,23 @@ type handlers struct {
 	reader      *counts.Reader
 }
 
-// maxLimit is the most calls of an answer (contract 2.10).
+// maxLimit is the maximum number of calls in a response (contract 2.10).
 const maxLimit = 1000
 
-// deployment is the name of one that the caller sees; all others are absent.
-func (h handlers) deployment(ctx context.Context, at DeploymentPath) (string, error) {
-	found, err := h.deployments.ReadDeployment(ctx, deployments.DeploymentAt{Owner: auth.OwnerFrom(ctx), Deployment: at.DeploymentName})
+// deployment returns the name of a deployment that the caller can see. For any other deployment, it returns NotFound.
+func (h handlers) deployment(ctx context.Context, path DeploymentPath) (string, error) {
+	found, err := h.deployments.ReadDeployment(ctx, deployments.DeploymentAt{
+		Owner:      auth.OwnerFrom(ctx),
+		Deployment: path.DeploymentName,
+	})
 	return found.Name, err
 }
 
-// everybody stands for all consumers. None is called so.
-const everybody = "*"
+// allConsumers means all consumers. No consumer has this name.
+const allConsumers = "*"
 
 func (c Consumers) callers() counts.Callers {
-	return counts.Callers{All: slices.Contains(c.Consumers, everybody), Names: c.Consumers}
+	return counts.Callers{All: slices.Contains(c.Consumers, allConsumers), Names: c.Consumers}
 }
 
 func (h handlers) recentCalls(ctx context.Context, in *recentCallsIn) (*recentCallsOut, error) {
@@ -51,7 +55,7 @@ func (h handlers) recentCalls(ctx context.Context, in *recentCallsIn) (*recentCa
 		return nil, err
 	}
 	found, err := h.reader.Recent(ctx, name, in.callers(), min(in.Limit, maxLimit))
-	return api.Answer(func(found []counts.RecentCall) recent { return recent{api.Each(found, viewCall)} })(found, err)
+	return api.Respond(func(found []counts.RecentCall) recent { return recent{api.Map(found, viewCall)} })(found, err)
 }
 
 func (h handlers) statsByStatusCode(ctx context.Context, in *statsIn) (*statsOut, error) {
@@ -59,7 +63,7 @@ func (h handlers) statsByStatusCode(ctx context.Context, in *statsIn) (*statsOut
 	if err != nil {
 		return nil, err
 	}
-	return api.Answer(viewStats)(h.reader.Statuses(ctx, name, counts.Window(in.Filter), in.callers()))
+	return api.Respond(viewStats)(h.reader.Statuses(ctx, name, counts.Window(in.Filter), in.callers()))
 }
 
 func (h handlers) graphqlOperations(ctx context.Context, in *graphqlIn) (*graphqlOut, error) {
@@ -67,39 +71,44 @@ func (h handlers) graphqlOperations(ctx context.Context, in *graphqlIn) (*graphq
 	if err != nil {
 		return nil, err
 	}
-	return api.Answer(viewOperations)(h.reader.Operations(ctx, name, counts.Window(in.Filter)))
+	return api.Respond(viewOperations)(h.reader.Operations(ctx, name, counts.Window(in.Filter)))
 }
 
 func viewCall(c counts.RecentCall) call {
 	return call{
-		Consumer: c.Consumer, Method: c.Method, RoutePath: c.Route, StatusCode: strconv.Itoa(c.Status), Policy: c.Policy, TimeStamp: api.Timestamp(c.At),
+		Consumer: c.Consumer, Method: c.Method, RoutePath: c.Route, StatusCode: strconv.Itoa(c.Status), Policy: c.Policy,
+		TimeStamp: api.Timestamp(c.At),
 	}
 }
 
 func viewStats(s counts.Statuses) stats {
 	return stats{statsData{
-		Stats: api.Each(s.Totals, func(c counts.CallerCount) callerStats {
+		Stats: api.Map(s.Totals, func(c counts.CallerCount) callerStats {
 			return callerStats{Consumer: c.Consumer, TotalCalls: c.Calls, CallsByStatusCode: viewStatuses(c)}
 		}),
-		Details: api.Each(s.Details, func(c counts.CallerCount) timedStats {
-			return timedStats{Consumer: c.Consumer, TimeStamp: api.Timestamp(c.At), TotalCalls: c.Calls, CallsByStatusCode: viewStatuses(c)}
+		Details: api.Map(s.Details, func(c counts.CallerCount) timedStats {
+			return timedStats{
+				Consumer: c.Consumer, TimeStamp: api.Timestamp(c.At), TotalCalls: c.Calls,
+				CallsByStatusCode: viewStatuses(c),
+			}
 		}),
 	}}
 }
 
 func viewStatuses(c counts.CallerCount) []statusStat {
-	return api.Each(c.ByStatus, func(s counts.StatusCount) statusStat { return statusStat{s.Status, s.Calls} })
+	return api.Map(c.ByStatus, func(s counts.StatusCount) statusStat { return statusStat{s.Status, s.Calls} })
 }
 
 func viewOperations(o counts.Operations) graphql {
 	t := o.Totals
-	all := totals{
+	total := totals{
 		Operations: t.Operations, Errors: t.Failed, SuccessRate: 1 - rate(t.Failed, t.Operations),
 		P50Ms: milliseconds(t.Total.P50), P95Ms: milliseconds(t.Total.P95), P99Ms: milliseconds(t.Total.P99),
-		ResolverP50Ms: milliseconds(t.Resolver.P50), ResolverP95Ms: milliseconds(t.Resolver.P95), ResolverP99Ms: milliseconds(t.Resolver.P99),
-		ErrorClasses: viewClasses(t),
+		ResolverP50Ms: milliseconds(t.Resolver.P50), ResolverP95Ms: milliseconds(t.Resolver.P95),
+		ResolverP99Ms: milliseconds(t.Resolver.P99),
+		ErrorClasses:  viewClasses(t),
 	}
-	return graphql{graphqlData{all, api.Each(o.Each, viewOperation)}}
+	return graphql{graphqlData{total, api.Map(o.Each, viewOperation)}}
 }
 
 func viewOperation(o counts.OperationCount) operation {
@@ -107,27 +116,29 @@ func viewOperation(o counts.OperationCount) operation {
 		Operation: o.Name, Type: o.Type, Operations: o.Operations, Errors: o.Failed, ErrorRate: rate(o.Failed, o.Operations),
 		Complexity: complexity{Avg: o.ComplexityAvg, Max: o.ComplexityMax},
 		P50Ms:      milliseconds(o.Total.P50), P95Ms: milliseconds(o.Total.P95), P99Ms: milliseconds(o.Total.P99),
-		ResolverP50Ms: milliseconds(o.Resolver.P50), ResolverP95Ms: milliseconds(o.Resolver.P95), ResolverP99Ms: milliseconds(o.Resolver.P99),
-		ErrorClasses: viewClasses(o),
+		ResolverP50Ms: milliseconds(o.Resolver.P50), ResolverP95Ms: milliseconds(o.Resolver.P95),
+		ResolverP99Ms: milliseconds(o.Resolver.P99),
+		ErrorClasses:  viewClasses(o),
 	}
 }
 
 func viewClasses(o counts.OperationCount) classes {
 	return classes{
-		Syntax: o.Classes[analytics.ClassSyntax], Validation: o.Classes[analytics.ClassValidation], Auth: o.Classes[analytics.ClassAuth],
+		Syntax: o.Classes[analytics.ClassSyntax], Validation: o.Classes[analytics.ClassValidation],
+		Auth:    o.Classes[analytics.ClassAuth],
 		Timeout: o.Classes[analytics.ClassTimeout], Resolver: o.Classes[analytics.ClassResolver],
 	}
 }
 
-// rate is a share, 0 of nothing.
-func rate(of, all int64) float64 {
-	if all == 0 {
+// rate returns part/total, or 0 if total is 0.
+func rate(part, total int64) float64 {
+	if total == 0 {
 		return 0
 	}
-	return float64(of) / float64(all)
+	return float64(part) / float64(total)
 }
 
-// milliseconds gives a latency to the microsecond.
+// milliseconds returns a latency in milliseconds, rounded to the microsecond.
 func milliseconds(d time.Duration) float64 {
 	return math.Round(float64(d)/float64(time.Microsecond)) / 1000
 }

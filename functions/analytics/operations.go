@@ -3,70 +3,76 @@ package analytics
 import (
 	"net/http"
 
-	"github.com/gatewright/gatewright/shared/api"
-	"github.com/gatewright/gatewright/shared/auth"
-	"github.com/gatewright/gatewright/shared/store"
+	"github.com/gatewright/gatewright/shared/core/auth"
+	"github.com/gatewright/gatewright/shared/core/store"
+	"github.com/gatewright/gatewright/shared/management/api"
 )
 
-// Group is what this function answers.
+// Group is the group of operations of this function.
 var Group = api.Group{
-	Name:        "analytics",
-	Title:       "Analytics",
-	Description: "How a deployment is called: what gateways have counted, seen within 20 seconds and kept for three months.",
-	Reach: store.Reach{
-		Reads: []store.Space{"analytics", "analytics-calls", "analytics-head", "analytics-new", "deployment"},
+	Name:  "analytics",
+	Title: "Analytics",
+	Description: "How a deployment is called: what gateways have counted, seen within 20 seconds and kept for " +
+		"three months.",
+	TableAccess: store.TableAccess{
+		Reads: []store.KeyPrefix{"analytics", "analytics-calls", "analytics-head", "analytics-new", "deployment"},
 	},
-	Operations: []api.Declared{recentCalls, statsByStatusCode, graphqlOperations},
+	Operations: []api.AnyOperation{recentCalls, statsByStatusCode, graphqlOperations},
 }
 
 const deploymentPath = "/v1/deployments/{deploymentName}"
 
 var (
-	absent = []int{http.StatusNotFound}
-	reads  = []api.Use{api.GetItem, api.Query}
+	notFoundErrors = []int{http.StatusNotFound}
+	readUses       = []api.Use{api.GetItem, api.Query}
 )
 
 var recentCalls = api.Operation[recentCallsIn, recentCallsOut]{
 	ID: "AnalyticsService_recentCalls", Method: http.MethodGet, Path: deploymentPath + "/recent-calls",
 	Summary: "List the last calls of a deployment",
-	Description: "Those of the last 24 hours, the newest first. Of all callers they are exactly the newest; those of some consumers are found among the newest 1000 " +
+	Description: "Those of the last 24 hours, the newest first. Of all callers they are exactly the newest; those of " +
+		"some consumers are found among the newest 1000 " +
 		"of each hour. Calls without a consumer have an empty one.",
-	Scope: auth.Analytics.Read(), Unseen: api.UnseenIsAbsent,
-	Errors: absent, Uses: reads,
+	Scope: auth.Analytics.Read(), Invisible: api.InvisibleNotFound,
+	Errors: notFoundErrors, Uses: readUses,
 }
 
 var statsByStatusCode = api.Operation[statsIn, statsOut]{
 	ID: "AnalyticsService_statsByStatusCode", Method: http.MethodGet, Path: deploymentPath + "/stats-by-status-code",
 	Summary: "Count the calls of a deployment by status",
-	Description: "For each consumer, in all and by time: in steps of 5 minutes for last-hour, an hour for last-24-hours, a day for last-7-days and last-30-days, " +
-		"and a week, from Monday, for last-3-months, in UTC. A window begins with such a step, or where rows begin that are kept for it: 5 minutes, an hour or a day. " +
-		"Beyond 1000 pairs of a consumer and a status the most frequent are apart, whatever came first, and the rest counts as (other).",
-	Scope: auth.Analytics.Read(), Unseen: api.UnseenIsAbsent,
-	Errors: absent, Uses: reads,
+	Description: "For each consumer, in all and by time: in steps of 5 minutes for last-hour, an hour for " +
+		"last-24-hours, a day for last-7-days and last-30-days, " +
+		"and a week, from Monday, for last-3-months, in UTC. A window begins with such a step, or where rows begin that " +
+		"are kept for it: 5 minutes, an hour or a day. " +
+		"Beyond 1000 pairs of a consumer and a status the most frequent are apart, whatever came first, and the rest " +
+		"counts as (other).",
+	Scope: auth.Analytics.Read(), Invisible: api.InvisibleNotFound,
+	Errors: notFoundErrors, Uses: readUses,
 }
 
 var graphqlOperations = api.Operation[graphqlIn, graphqlOut]{
 	ID: "AnalyticsService_graphqlOperations", Method: http.MethodGet, Path: deploymentPath + "/graphql-operations",
 	Summary: "Measure the GraphQL operations of a deployment",
-	Description: "What the policy graphql-analytics-outbound has seen, in all and by operation, the most frequent first. Latencies are within 2 % of the exact quantiles. " +
-		"Operations without a name are (unnamed). Beyond 200 the most frequent are apart, whatever came first, and the rest is counted together as (other): then an operation may be counted " +
+	Description: "What the policy graphql-analytics-outbound has seen, in all and by operation, the most frequent " +
+		"first. Latencies are within 2 % of the exact quantiles. " +
+		"Operations without a name are (unnamed). Beyond 200 the most frequent are apart, whatever came first, and the " +
+		"rest is counted together as (other): then an operation may be counted " +
 		"too low by what of it was among them, never too high.",
-	Scope: auth.Analytics.Read(), Unseen: api.UnseenIsAbsent,
-	Errors: absent, Uses: reads,
+	Scope: auth.Analytics.Read(), Invisible: api.InvisibleNotFound,
+	Errors: notFoundErrors, Uses: readUses,
 }
 
-// DeploymentPath is embedded in what the operations take, and exported because
-// huma skips what is not.
+// DeploymentPath is embedded in the inputs of operations. It is exported because huma skips unexported embedded types.
 type DeploymentPath struct {
 	DeploymentName string `path:"deploymentName" maxLength:"256" doc:"The deployment's name: the first label of its host name."`
 }
 
-// Consumers is embedded in operations that are about some consumers.
+// Consumers is embedded in the inputs of operations that can select consumers.
 type Consumers struct {
 	Consumers []string `query:"consumers,explode" required:"true" minItems:"1" maxItems:"100" maxLength:"256" doc:"Whose calls: names of consumers, or * for everybody's, those without a consumer too. Given once for each." example:"[\"acme\"]"`
 }
 
-// Window is embedded in operations that look back.
+// Window is embedded in the inputs of operations on a past period.
 type Window struct {
 	Filter string `query:"filter" required:"true" enum:"last-hour,last-24-hours,last-7-days,last-30-days,last-3-months" doc:"How far back." example:"last-hour"`
 }

@@ -1,9 +1,8 @@
-// Package auditchain takes over the audit records that changes have written: the
-// table's stream calls it with those that are new, and it has them chained and
-// counted.
+// Package auditchain processes new audit records: the table's stream calls it with the records that changes have
+// written, and it adds them to the audit chain and counts them.
 //
-// No route leads here. What the chain is, and how a record that is told twice or
-// late gets there once, is package trail in shared.
+// No route calls this function. Package trail in shared defines the chain. It adds each record exactly once, even if
+// the record is delivered twice or late. Read function.go, the only file outside lambda.
 package auditchain
 
 import (
@@ -13,53 +12,57 @@ import (
 
 	"github.com/aws/aws-lambda-go/events"
 
-	"github.com/gatewright/gatewright/shared/api"
-	"github.com/gatewright/gatewright/shared/audit/trail"
-	"github.com/gatewright/gatewright/shared/installation"
-	"github.com/gatewright/gatewright/shared/store"
-	"github.com/gatewright/gatewright/shared/store/stream"
-	"github.com/gatewright/gatewright/shared/trigger"
-	"github.com/gatewright/gatewright/shared/trigger/probe"
+	"github.com/gatewright/gatewright/shared/core/audit/trail"
+	"github.com/gatewright/gatewright/shared/core/installation"
+	"github.com/gatewright/gatewright/shared/core/store"
+	"github.com/gatewright/gatewright/shared/core/store/stream"
+	"github.com/gatewright/gatewright/shared/management/api"
+	"github.com/gatewright/gatewright/shared/runtime/trigger"
+	"github.com/gatewright/gatewright/shared/runtime/trigger/probe"
 )
 
-// Function declares what calls the function, and what it uses.
+// Function declares the events that call the function, and its uses.
 //
-// A batch is gathered for a second: what is chained together shares the writes of
-// the chain's end and of the counters, and nobody waits for it. A batch of nothing but records
-// that were told before leaves the end as it is, and checks it.
+// The stream collects a batch for a second, and no request waits for it. All records of a batch are chained with one
+// write of the chain's head and of the counters. If all records of a batch were delivered before, the function only
+// checks the head and does not change it.
 var Function = trigger.Function{
-	Name: "auditchain",
-	Does: "Chains and counts the audit records that changes have written.",
-	On:   []trigger.Event{{StreamRecords: true, FilterPattern: fresh, Gather: time.Second}},
-	Uses: []api.Use{api.GetItem, api.BatchGetItem, api.Query, api.PutItem, api.UpdateItem, api.DeleteItem, api.CheckItem, api.RootKey},
-	Reach: store.Reach{
-		Reads:  []store.Space{"audit", "audit-head", "audit-new", "root-key"},
-		Writes: []store.Space{"audit", "audit-count", "audit-head", "audit-new"},
+	Name:        "auditchain",
+	Description: "Chains and counts the audit records that changes have written.",
+	Events:      []trigger.Event{{StreamRecords: true, FilterPattern: newRecordFilter, BatchWindow: time.Second}},
+	Uses: []api.Use{
+		api.GetItem, api.BatchGetItem, api.Query, api.PutItem, api.UpdateItem, api.DeleteItem,
+		api.CheckItem, api.RootKey,
+	},
+	TableAccess: store.TableAccess{
+		Reads:  []store.KeyPrefix{"audit", "audit-head", "audit-new", "root-key"},
+		Writes: []store.KeyPrefix{"audit", "audit-count", "audit-head", "audit-new"},
 	},
 	Timeout: time.Minute,
 }
 
-// fresh matches records that were just written.
-const fresh = `{"eventName":["INSERT"],"dynamodb":{"Keys":{"pk":{"S":[{"prefix":"audit-new#"}]}}}}`
+// newRecordFilter matches records that were just written.
+const newRecordFilter = `{"eventName":["INSERT"],"dynamodb":{"Keys":{"pk":{"S":[{"prefix":"audit-new#"}]}}}}`
 
-// Open makes the function's handler, as lambda.Start takes it.
+// Open creates the function's handler, for lambda.Start.
 func Open(p installation.Parts) (any, error) {
-	p.Table = p.Table.Within(Function.Reach)
-	return probe.Handler(Handler(trail.Open(p), p.Log), probe.Reads(p.Table, Function.Reach)), nil
+	p.Table = p.Table.Restrict(Function.TableAccess)
+	return probe.Handler(Handler(trail.Open(p), p.Log), probe.TableCheck(p.Table, Function.TableAccess)), nil
 }
 
-// Chain chains records.
-type Chain interface {
-	// HandleStream answers the indexes of the records to deliver again.
+// Chainer adds records to the audit chain.
+type Chainer interface {
+	// HandleStream returns the indexes of the records to deliver again.
 	HandleStream(ctx context.Context, records []store.StreamRecord) (failed []int)
 }
 
-var _ Chain = (*trail.Trail)(nil)
+var _ Chainer = (*trail.Trail)(nil)
 
-// Handler makes the function's handler, as lambda.Start takes it. It answers which
-// records failed; the event source has to be set up for that
-// (ReportBatchItemFailures).
-func Handler(c Chain, log *slog.Logger) func(context.Context, events.DynamoDBEvent) (events.DynamoDBEventResponse, error) {
+// Handler creates the function's handler, for lambda.Start. The handler
+// returns the records that failed, so the event source needs ReportBatchItemFailures.
+func Handler(
+	c Chainer, log *slog.Logger,
+) func(context.Context, events.DynamoDBEvent) (events.DynamoDBEventResponse, error) {
 	return func(ctx context.Context, in events.DynamoDBEvent) (events.DynamoDBEventResponse, error) {
 		return stream.Handle(ctx, log, in.Records, c.HandleStream), nil
 	}

@@ -13,226 +13,261 @@ import (
 	"github.com/gatewright/gatewright/functions/auditlogs"
 	"github.com/gatewright/gatewright/functions/functionstest"
 	"github.com/gatewright/gatewright/functions/keybuckets"
-	"github.com/gatewright/gatewright/shared/api"
-	"github.com/gatewright/gatewright/shared/audit"
-	"github.com/gatewright/gatewright/shared/audit/proof"
-	"github.com/gatewright/gatewright/shared/audit/trail"
-	"github.com/gatewright/gatewright/shared/auth"
-	"github.com/gatewright/gatewright/shared/environment"
-	"github.com/gatewright/gatewright/shared/store"
-	"github.com/gatewright/gatewright/shared/store/storetest"
+	"github.com/gatewright/gatewright/shared/core/audit"
+	"github.com/gatewright/gatewright/shared/core/audit/proof"
+	"github.com/gatewright/gatewright/shared/core/audit/trail"
+	"github.com/gatewright/gatewright/shared/core/auth"
+	"github.com/gatewright/gatewright/shared/core/store"
+	"github.com/gatewright/gatewright/shared/core/store/storetest"
+	"github.com/gatewright/gatewright/shared/format/environment"
+	"github.com/gatewright/gatewright/shared/management/api"
 )
 
 const (
-	logs    = "/v1/accounts/acme/audit-logs"
-	buckets = "/v1/accounts/acme/key-buckets"
+	logsPath    = "/v1/accounts/acme/audit-logs"
+	bucketsPath = "/v1/accounts/acme/key-buckets"
 )
 
-// newWorld makes a world in which acme has done this and that: five changes, of
-// which one was refused, beside the making of account and key.
-func newWorld(t *testing.T) (w *functionstest.World, full, second string) {
+// newFixture returns a fixture with five changes that keys of the account acme requested after the creation of the
+// account and its key. One of the changes was refused.
+func newFixture(t *testing.T) (fx *functionstest.Fixture, fullKey, secondKey string) {
 	t.Helper()
-	w = functionstest.New(t, keybuckets.Bind, auditlogs.Bind)
-	full = w.Account("acme")
-	second = w.Key("acme", func(*auth.Permissions) {})
+	fx = functionstest.New(t, keybuckets.Bind, auditlogs.Bind)
+	fullKey = fx.CreateAccount("acme")
+	secondKey = fx.CreateKey("acme", func(*auth.Permissions) {})
 	for i := range 4 {
-		w.Now = w.Now.Add(time.Minute)
-		w.Call(full, "POST", buckets, fmt.Sprintf(`{"name":"bucket-%d"}`, i), "User-Agent", "gw/1").Want(200)
+		fx.Now = fx.Now.Add(time.Minute)
+		fx.Call(fullKey, "POST", bucketsPath, fmt.Sprintf(`{"name":"bucket-%d"}`, i), "User-Agent", "gw/1").Want(200)
 	}
-	w.Call(second, "POST", buckets, `{"name":"bucket-0"}`).Want(409)
-	return w, full, second
+	fx.Call(secondKey, "POST", bucketsPath, `{"name":"bucket-0"}`).Want(409)
+	return fx, fullKey, secondKey
 }
 
-func TestAnswers(t *testing.T) {
-	w, full, second := newWorld(t)
-	reader := w.Key("acme", func(p *auth.Permissions) { p.Scopes = []auth.Scope{auth.AuditLogs.Read()} })
-	unscoped := w.Key("acme", func(p *auth.Permissions) { p.Scopes = []auth.Scope{auth.KeyBuckets.Write()} })
-	shop := w.Key("acme", func(p *auth.Permissions) { p.Projects = []string{"shop"} })
-	previews := w.Key("acme", func(p *auth.Permissions) { p.Environments = []environment.Kind{environment.Preview} })
-	other := w.Account("evil")
-	sub := w.Call(second, "GET", "/v1/accounts/acme/audit-logs?success=false", "").Want(200).JSON().Text("data.0.actor.sub")
-	now := w.Now.UTC()
-	at := func(ago time.Duration) string { return url.QueryEscape(now.Add(-ago).Format(time.RFC3339Nano)) }
+func TestResponses(t *testing.T) {
+	fx, fullKey, secondKey := newFixture(t)
+	readerKey := fx.CreateKey("acme", func(p *auth.Permissions) { p.Scopes = []auth.Scope{auth.AuditLogs.Read()} })
+	unscopedKey := fx.CreateKey("acme", func(p *auth.Permissions) { p.Scopes = []auth.Scope{auth.KeyBuckets.Write()} })
+	shopKey := fx.CreateKey("acme", func(p *auth.Permissions) { p.Projects = []string{"shop"} })
+	previewsKey := fx.CreateKey("acme", func(p *auth.Permissions) {
+		p.Environments = []environment.Kind{environment.Preview}
+	})
+	otherAccountKey := fx.CreateAccount("evil")
+	sub := fx.Call(secondKey, "GET", "/v1/accounts/acme/audit-logs?success=false", "").
+		Want(200).JSON().Text("data.0.actor.sub")
+	now := fx.Now.UTC()
+	before := func(ago time.Duration) string { return url.QueryEscape(now.Add(-ago).Format(time.RFC3339Nano)) }
 	day := 24 * time.Hour
-	w.Run(t, []functionstest.Case{
-		{"all", full, "GET", logs + "?action=key-bucket.create", "", 200, `"pagination":{"limit":20,"offset":0,"total":5,"hasMore":false},"next":null}`},
-		{"by a reader", reader, "GET", logs + "?action=key-bucket.create", "", 200, `"total":5`},
-		{"every key of an entry", full, "GET", logs + "?success=false", "", 200, `"data":[{"action":"key-bucket.create","metadata":null,"actor":{"sub":"` + sub + `","email":null,"type":"service","connection":null,"actingAs":null,"metadata":null},"resources":null,"context":{"ipAddress":null,"userAgent":null,"country":null,"region":null,"city":null,"postalCode":null,"metroCode":null,"asOrg":null},"route":{"source":"api","url":"/v1/accounts/acme/key-buckets","method":"POST"},"timestamp":"2026-03-14T`},
-		{"the newest", full, "GET", logs + "?limit=1&action=key-bucket.create", "", 200, `"pagination":{"limit":1,"offset":0,"total":5,"hasMore":true},"next":"`},
-		{"an offset", full, "GET", logs + "?limit=2&offset=3&action=key-bucket.create", "", 200, `"pagination":{"limit":2,"offset":3,"total":5,"hasMore":false},"next":null}`},
-		{"beyond the end", full, "GET", logs + "?offset=2147483647&action=key-bucket.create", "", 200, `{"data":[],"pagination":{"limit":20,"offset":2147483647,"total":5,"hasMore":false},"next":null}`},
-		{"more than a page holds", full, "GET", logs + "?limit=101&action=key-bucket.create", "", 200, `"limit":100,`},
-		{"an action", full, "GET", logs + "?action=account.create", "", 200, `"total":1,`},
-		{"another action", full, "GET", logs + "?action=key-bucket", "", 200, `{"data":[],"pagination":{"limit":20,"offset":0,"total":0,"hasMore":false},"next":null}`},
-		{"an actor", full, "GET", logs + "?actor=" + sub, "", 200, `"total":1,`},
-		{"an actor and an action", full, "GET", logs + "?actor=" + sub + "&action=key-bucket.create&success=false", "", 200, `"total":1,`},
-		{"filters that contradict", full, "GET", logs + "?actor=" + sub + "&success=true", "", 200, `"total":0,`},
-		{"from a time", full, "GET", logs + "?startDate=" + at(-2*time.Hour), "", 400, "query.startDate: lies in the future"},
-		{"the last minute", full, "GET", logs + "?action=key-bucket.create&startDate=" + at(time.Second), "", 200, `"total":2,`},
-		{"up to a time", full, "GET", logs + "?action=key-bucket.create&endDate=" + at(0), "", 200, `"total":3,`},
-		{"between times", full, "GET", logs + "?action=key-bucket.create&startDate=" + at(3*time.Minute) + "&endDate=" + at(time.Minute), "", 200, `"total":2,`},
-		{"in another offset", full, "GET", logs + "?action=key-bucket.create&startDate=" + url.QueryEscape(now.Add(-time.Second).In(time.FixedZone("", 7200)).Format(time.RFC3339Nano)), "", 200, `"total":2,`},
-		{"an end before the start", full, "GET", logs + "?startDate=" + at(day) + "&endDate=" + at(2*day), "", 400, "query.startDate: has to be before endDate"},
-		{"no time between them", full, "GET", logs + "?startDate=" + at(day) + "&endDate=" + at(day), "", 400, "query.startDate"},
-		{"30 days", full, "GET", logs + "?startDate=" + at(31*day) + "&endDate=" + at(day), "", 200, `"total":0`},
-		{"more than 30 days", full, "GET", logs + "?startDate=" + at(31*day+time.Millisecond) + "&endDate=" + at(day), "", 400, "query.endDate: lies more than 30 days behind startDate"},
-		{"more than 30 days up to now", full, "GET", logs + "?startDate=" + at(31*day), "", 400, "query.startDate: lies more than 30 days back"},
-		{"before there was anything", full, "GET", logs + "?startDate=0001-01-01T00:00:00Z&endDate=0001-01-02T00:00:00Z", "", 200, `"total":0`},
-		{"from the first instant of all", full, "GET", logs + "?startDate=0001-01-01T00:00:00Z", "", 400, "query.startDate: lies more than 30 days back"},
-		{"up to the first instant of all", full, "GET", logs + "?endDate=0001-01-01T00:00:00Z", "", 200, `"total":0`},
-		{"no date", full, "GET", logs + "?startDate=yesterday", "", 400, "query.startDate"},
-		{"a date without a time", full, "GET", logs + "?endDate=2026-03-14", "", 400, "query.endDate"},
-		{"a limit of none", full, "GET", logs + "?limit=0", "", 400, "query.limit"},
-		{"a limit in words", full, "GET", logs + "?limit=ten", "", 400, "query.limit"},
-		{"a limit of 65 bits", full, "GET", logs + "?limit=18446744073709551617", "", 400, "query.limit"},
-		{"an offset of less than none", full, "GET", logs + "?offset=-1", "", 400, "query.offset"},
-		{"neither true nor false", full, "GET", logs + "?success=maybe", "", 400, "query.success"},
-		{"an empty filter", full, "GET", logs + "?actor=", "", 400, "query.actor"},
-		{"an action twice", full, "GET", logs + "?action=a&action=b", "", 400, "query.action"},
-		{"a long actor", full, "GET", logs + "?actor=" + strings.Repeat("a", 257), "", 400, "query.actor"},
-		{"no cursor", full, "GET", logs + "?after=x", "", 400, "query.after: is no cursor of this list"},
-		{"an offset behind a cursor", full, "GET", logs + "?after=x&offset=0", "", 400, "query.offset: does not go with after"},
-		{"without the scope", unscoped, "GET", logs, "", 403, "audit-logs:read"},
-		{"a key of a project", shop, "GET", logs, "", 403, "whole account's"},
-		{"a key of an environment", previews, "GET", logs, "", 403, "whole account's"},
-		{"another account", other, "GET", logs, "", 404, "account"},
-		{"nobody", "", "GET", logs, "", 401, "Bearer"},
-		{"another method", full, "DELETE", logs, "", 405, "Allow"},
+	list := func(name, query string, status int, want string) functionstest.Case {
+		return functionstest.Case{name, fullKey, "GET", logsPath + query, "", status, want}
+	}
+	fx.Run(t, []functionstest.Case{
+		list("all entries of an action", "?action=key-bucket.create", 200,
+			`"pagination":{"limit":20,"offset":0,"total":5,"hasMore":false},"next":null}`),
+		{"reader key", readerKey, "GET", logsPath + "?action=key-bucket.create", "", 200, `"total":5`},
+		list("all fields of an entry", "?success=false", 200,
+			`"data":[{"action":"key-bucket.create","metadata":null,`+
+				`"actor":{"sub":"`+sub+`","email":null,"type":"service","connection":null,"actingAs":null,"metadata":null},`+
+				`"resources":null,"context":{"ipAddress":null,"userAgent":null,"country":null,"region":null,"city":null,`+
+				`"postalCode":null,"metroCode":null,"asOrg":null},"route":{"source":"api","url":"/v1/accounts/acme/key-buckets",`+
+				`"method":"POST"},"timestamp":"2026-03-14T`),
+		list("newest entry", "?limit=1&action=key-bucket.create", 200,
+			`"pagination":{"limit":1,"offset":0,"total":5,"hasMore":true},"next":"`),
+		list("an offset", "?limit=2&offset=3&action=key-bucket.create", 200,
+			`"pagination":{"limit":2,"offset":3,"total":5,"hasMore":false},"next":null}`),
+		list("offset beyond the end", "?offset=2147483647&action=key-bucket.create", 200,
+			`{"data":[],"pagination":{"limit":20,"offset":2147483647,"total":5,"hasMore":false},"next":null}`),
+		list("limit over the maximum", "?limit=101&action=key-bucket.create", 200, `"limit":100,`),
+		list("an action", "?action=account.create", 200, `"total":1,`),
+		list("prefix of an action", "?action=key-bucket", 200,
+			`{"data":[],"pagination":{"limit":20,"offset":0,"total":0,"hasMore":false},"next":null}`),
+		list("an actor", "?actor="+sub, 200, `"total":1,`),
+		list("an actor and an action", "?actor="+sub+"&action=key-bucket.create&success=false", 200, `"total":1,`),
+		list("contradicting filters", "?actor="+sub+"&success=true", 200, `"total":0,`),
+		list("start in the future", "?startDate="+before(-2*time.Hour), 400, "query.startDate: lies in the future"),
+		list("start a second ago", "?action=key-bucket.create&startDate="+before(time.Second), 200, `"total":2,`),
+		list("end now", "?action=key-bucket.create&endDate="+before(0), 200, `"total":3,`),
+		list("start and end", "?action=key-bucket.create&startDate="+before(3*time.Minute)+"&endDate="+before(time.Minute),
+			200, `"total":2,`),
+		list("start in another time zone",
+			"?action=key-bucket.create&startDate="+
+				url.QueryEscape(now.Add(-time.Second).In(time.FixedZone("", 7200)).Format(time.RFC3339Nano)),
+			200, `"total":2,`),
+		list("an end before the start", "?startDate="+before(day)+"&endDate="+before(2*day), 400,
+			"query.startDate: has to be before endDate"),
+		list("start equal to the end", "?startDate="+before(day)+"&endDate="+before(day), 400, "query.startDate"),
+		list("30 days", "?startDate="+before(31*day)+"&endDate="+before(day), 200, `"total":0`),
+		list("more than 30 days", "?startDate="+before(31*day+time.Millisecond)+"&endDate="+before(day), 400,
+			"query.endDate: lies more than 30 days behind startDate"),
+		list("more than 30 days without an end", "?startDate="+before(31*day), 400,
+			"query.startDate: lies more than 30 days back"),
+		list("period before the first entry", "?startDate=0001-01-01T00:00:00Z&endDate=0001-01-02T00:00:00Z", 200,
+			`"total":0`),
+		list("start in the year 1", "?startDate=0001-01-01T00:00:00Z", 400,
+			"query.startDate: lies more than 30 days back"),
+		list("end in the year 1", "?endDate=0001-01-01T00:00:00Z", 200, `"total":0`),
+		list("invalid date", "?startDate=yesterday", 400, "query.startDate"),
+		list("a date without a time", "?endDate=2026-03-14", 400, "query.endDate"),
+		list("limit of 0", "?limit=0", 400, "query.limit"),
+		list("text as limit", "?limit=ten", 400, "query.limit"),
+		list("a limit of 65 bits", "?limit=18446744073709551617", 400, "query.limit"),
+		list("negative offset", "?offset=-1", 400, "query.offset"),
+		list("invalid boolean", "?success=maybe", 400, "query.success"),
+		list("an empty filter", "?actor=", 400, "query.actor"),
+		list("repeated action", "?action=a&action=b", 400, "query.action"),
+		list("a long actor", "?actor="+strings.Repeat("a", 257), 400, "query.actor"),
+		list("invalid cursor", "?after=x", 400, "query.after: is no cursor of this list"),
+		list("offset with a cursor", "?after=x&offset=0", 400, "query.offset: does not go with after"),
+		{"without the scope", unscopedKey, "GET", logsPath, "", 403, "audit-logs:read"},
+		{"a key of a project", shopKey, "GET", logsPath, "", 403, "whole account's"},
+		{"a key of an environment", previewsKey, "GET", logsPath, "", 403, "whole account's"},
+		{"another account", otherAccountKey, "GET", logsPath, "", 404, "account"},
+		{"no key", "", "GET", logsPath, "", 401, "Bearer"},
+		{"another method", fullKey, "DELETE", logsPath, "", 405, "Allow"},
 	})
 }
 
-// TestRecordControlsNoTerminal: who reads the log trusts it, and who is in it chose
-// the text. The fields that a refusal names are the caller's, too.
-func TestRecordControlsNoTerminal(t *testing.T) {
-	w, full, _ := newWorld(t)
-	const red, turned = "\u009b31m", "\u202e"
-	w.Call(full, "POST", buckets, `{"name":"shown-1"}`, "User-Agent", "gw/2 "+red+turned+"\tfin").Want(200)
-	w.Call(full, "POST", buckets, `{"name":"shown-2","tags":{"`+red+turned+`":5}}`).Want(400)
-	got := w.Call(full, "GET", logs, "").Want(200, "gw/2 \ufffd31m\ufffd\ufffdfin", ".\ufffd31m\ufffd: ")
-	if text := got.Body; strings.Contains(text, red) || strings.Contains(text, turned) {
-		t.Errorf("the log has them: %q", text)
+// TestRecordsContainNoControlCharacters sends control characters in all texts of a record that callers choose,
+// including the field names in a refusal.
+func TestRecordsContainNoControlCharacters(t *testing.T) {
+	fx, fullKey, _ := newFixture(t)
+	const colorEscape, bidiOverride = "\u009b31m", "\u202e"
+	fx.Call(fullKey, "POST", bucketsPath, `{"name":"shown-1"}`, "User-Agent",
+		"gw/2 "+colorEscape+bidiOverride+"\tfin").Want(200)
+	fx.Call(fullKey, "POST", bucketsPath, `{"name":"shown-2","tags":{"`+colorEscape+bidiOverride+`":5}}`).Want(400)
+	got := fx.Call(fullKey, "GET", logsPath, "").Want(200, "gw/2 \ufffd31m\ufffd\ufffdfin", ".\ufffd31m\ufffd: ")
+	if text := got.Body; strings.Contains(text, colorEscape) || strings.Contains(text, bidiOverride) {
+		t.Errorf("GET %s: body = %q, want no control characters", logsPath, text)
 	}
 }
 
-// TestCursorsLeadThroughTheList: one page after the other, by next or by Link, while
-// others come in front; and a cursor is good for its own list alone.
-func TestCursorsLeadThroughTheList(t *testing.T) {
-	w, full, _ := newWorld(t)
-	chain := trail.Open(w.Parts)
-	var told []store.StreamRecord
-	w.Items.OnChange(func(r store.StreamRecord) { told = append(told, r) })
-	all := w.Call(full, "GET", logs+"?limit=100", "").Want(200).JSON().Texts("data", "requestId")
+// TestCursorsPageThroughList follows next or Link from page to page, while new records are added before the first page.
+// It also checks that a cursor is only valid for its own list.
+func TestCursorsPageThroughList(t *testing.T) {
+	fx, fullKey, _ := newFixture(t)
+	chain := trail.Open(fx.Parts)
+	var changes []store.StreamRecord
+	fx.Items.OnChange(func(r store.StreamRecord) { changes = append(changes, r) })
+	want := fx.Call(fullKey, "GET", logsPath+"?limit=100", "").Want(200).JSON().Texts("data", "requestId")
 	var got []string
 	var first string
 	for query := "?limit=3&"; ; {
-		a := w.Call(full, "GET", logs+query, "").Want(200)
-		got = append(got, a.JSON().Texts("data", "requestId")...)
-		next := a.JSON().Text("next")
+		resp := fx.Call(fullKey, "GET", logsPath+query, "").Want(200)
+		got = append(got, resp.JSON().Texts("data", "requestId")...)
+		next := resp.JSON().Text("next")
 		if next == "" {
-			if a.Header.Get("Link") != "" {
-				t.Errorf("the last page has a Link: %s", a.Header.Get("Link"))
+			if resp.Header.Get("Link") != "" {
+				t.Errorf("Link of the last page = %s, want none", resp.Header.Get("Link"))
 			}
 			break
 		}
 		if first == "" {
 			first = next
 		}
-		link := a.Header.Get("Link")
+		link := resp.Header.Get("Link")
 		address, rel, _ := strings.Cut(strings.TrimPrefix(link, "<"), ">")
 		u, err := url.Parse(address)
-		if err != nil || rel != `; rel="next"` || u.Path != logs || u.Query().Get("after") != next || u.Query().Get("limit") != "3" {
-			t.Fatalf("Link: %s", link)
+		if err != nil {
+			t.Fatalf("url.Parse(%q): %v", address, err)
+		}
+		if query := u.Query(); rel != `; rel="next"` || u.Path != logsPath || query.Get("after") != next ||
+			query.Get("limit") != "3" {
+			t.Fatalf("Link = %s, want %s with limit=3 and after=%s", link, logsPath, next)
 		}
 		query = "?" + u.RawQuery
-		w.Now = w.Now.Add(time.Second)
-		w.Call(full, "POST", buckets, fmt.Sprintf(`{"name":"late-%d"}`, len(got))).Want(200)
-		chain.HandleStream(t.Context(), told)
+		fx.Now = fx.Now.Add(time.Second)
+		fx.Call(fullKey, "POST", bucketsPath, fmt.Sprintf(`{"name":"late-%d"}`, len(got))).Want(200)
+		chain.HandleStream(t.Context(), changes)
 	}
-	if strings.Join(got, " ") != strings.Join(all, " ") {
-		t.Errorf("got %v, want %v", got, all)
+	if strings.Join(got, " ") != strings.Join(want, " ") {
+		t.Errorf("records of all pages = %v, want %v", got, want)
 	}
-	other := w.Account("evil")
-	flipped := []byte(first)
-	flipped[0] ^= 1
+	otherKey := fx.CreateAccount("evil")
+	altered := []byte(first)
+	altered[0] ^= 1
 	for name, query := range map[string]string{
-		"with another filter": "?action=key-bucket.create&after=" + first, "altered": "?after=" + string(flipped), "cut": "?after=" + first[:len(first)-1],
-		"unsigned": "?after=" + strings.Split(first, ".")[0], "longer": "?after=" + first + "x",
+		"with another filter": "?action=key-bucket.create&after=" + first, "altered": "?after=" + string(altered),
+		"truncated": "?after=" + first[:len(first)-1],
+		"unsigned":  "?after=" + strings.Split(first, ".")[0], "longer": "?after=" + first + "x",
 	} {
-		a := w.Call(full, "GET", logs+query, "")
-		if a.Status != 400 || !strings.Contains(a.Body, "query.after") {
-			t.Errorf("%s: %d %s", name, a.Status, a.Body)
+		resp := fx.Call(fullKey, "GET", logsPath+query, "")
+		if resp.Status != 400 || !strings.Contains(resp.Body, "query.after") {
+			t.Errorf("GET with a cursor that is %s = %d %s, want 400 for query.after", name, resp.Status, resp.Body)
 		}
 	}
-	w.Call(other, "GET", "/v1/accounts/evil/audit-logs?after="+first, "").Want(400, "query.after")
+	fx.Call(otherKey, "GET", "/v1/accounts/evil/audit-logs?after="+first, "").Want(400, "query.after")
 }
 
-// TestChangesAreListedAtOnceChainedOrNot, refused ones too.
-func TestChangesAreListedAtOnceChainedOrNot(t *testing.T) {
-	w, full, second := newWorld(t)
-	var told []store.StreamRecord
-	w.Items.OnChange(func(r store.StreamRecord) { told = append(told, r) })
-	chain := trail.Open(w.Parts)
+// TestChangesAreListedBeforeAndAfterChaining checks that the list shows a change before its record is chained, and in
+// the same way afterwards.
+func TestChangesAreListedBeforeAndAfterChaining(t *testing.T) {
+	fx, fullKey, secondKey := newFixture(t)
+	var changes []store.StreamRecord
+	fx.Items.OnChange(func(r store.StreamRecord) { changes = append(changes, r) })
+	chain := trail.Open(fx.Parts)
 	for i := range 5 {
-		a := w.Call(full, "POST", buckets, fmt.Sprintf(`{"name":"more-%d"}`, i)).Want(200)
-		before := w.Call(second, "GET", logs+"?limit=1", "").Want(200)
-		if before.JSON().Text("data.0.requestId") != a.Header.Get("X-Request-Id") {
-			t.Errorf("the change is not listed: %s", before.Body)
+		resp := fx.Call(fullKey, "POST", bucketsPath, fmt.Sprintf(`{"name":"more-%d"}`, i)).Want(200)
+		before := fx.Call(secondKey, "GET", logsPath+"?limit=1", "").Want(200)
+		if before.JSON().Text("data.0.requestId") != resp.Header.Get("X-Request-Id") {
+			t.Errorf("GET ?limit=1 before chaining = %s, want the request %s",
+				before.Body, resp.Header.Get("X-Request-Id"))
 		}
-		chain.HandleStream(t.Context(), told)
-		after := w.Call(second, "GET", logs+"?limit=1", "").Want(200)
+		chain.HandleStream(t.Context(), changes)
+		after := fx.Call(secondKey, "GET", logsPath+"?limit=1", "").Want(200)
 		if before.Body != after.Body {
-			t.Errorf("before it is chained %s, afterwards %s", before.Body, after.Body)
+			t.Errorf("GET ?limit=1 after chaining = %s, want %s as before", after.Body, before.Body)
 		}
-		w.Now = w.Now.Add(time.Second)
+		fx.Now = fx.Now.Add(time.Second)
 	}
 }
 
-// TestListsBesideAChainThatMoves are what the operation declares, and have each record once: those that wait are chained between the reading of
-// them and that of the counters.
-func TestListsBesideAChainThatMoves(t *testing.T) {
-	w, full, _ := newWorld(t)
-	var told []store.StreamRecord
-	w.Items.OnChange(func(r store.StreamRecord) { told = append(told, r) })
+// TestListDuringChaining chains waiting records while a list reads them. The list must contain each record exactly
+// once, and must have only the declared uses.
+func TestListDuringChaining(t *testing.T) {
+	fx, fullKey, _ := newFixture(t)
+	var changes []store.StreamRecord
+	fx.Items.OnChange(func(r store.StreamRecord) { changes = append(changes, r) })
 	for i := range 40 {
-		w.Now = w.Now.Add(time.Second)
-		w.Call(full, "POST", buckets, fmt.Sprintf(`{"name":"more-%d"}`, i)).Want(200)
+		fx.Now = fx.Now.Add(time.Second)
+		fx.Call(fullKey, "POST", bucketsPath, fmt.Sprintf(`{"name":"more-%d"}`, i)).Want(200)
 	}
-	want := w.Call(full, "GET", logs+"?limit=100", "").Want(200).JSON()
-	others := w.Parts
-	others.Table = storetest.Over(t, w.Items, storetest.Clock(w.Parts.Now)) // what they do is not the list's
-	var moves sync.Once
-	w.Uses.Clear()
-	w.Uses.Querying = func(of store.Space) {
-		if of == "audit-count" {
-			moves.Do(func() { trail.Open(others).HandleStream(t.Context(), slices.Clone(told)) })
+	want := fx.Call(fullKey, "GET", logsPath+"?limit=100", "").Want(200).JSON()
+	unrecorded := fx.Parts
+	// the uses of chaining do not belong to the list
+	unrecorded.Table = storetest.NewWithBackend(t, fx.Items, storetest.Clock(fx.Parts.Now))
+	var once sync.Once
+	fx.Uses.Clear()
+	fx.Uses.OnQuery = func(space store.KeyPrefix) {
+		if space == "audit-count" {
+			once.Do(func() { trail.Open(unrecorded).HandleStream(t.Context(), slices.Clone(changes)) })
 		}
 	}
-	got := w.Call(full, "GET", logs+"?limit=100", "").Want(200).JSON()
-	if a, b := got.Texts("data", "requestId"), want.Texts("data", "requestId"); !slices.Equal(a, b) || got.Number("total") != want.Number("total") {
-		t.Errorf("there are %v of %v, want %v of %v", a, got.Number("total"), b, want.Number("total"))
+	got := fx.Call(fullKey, "GET", logsPath+"?limit=100", "").Want(200).JSON()
+	if a, b := got.Texts("data", "requestId"), want.Texts("data", "requestId"); !slices.Equal(a, b) ||
+		got.Number("total") != want.Number("total") {
+		t.Errorf("GET during chaining = %v of %v, want %v of %v", a, got.Number("total"), b, want.Number("total"))
 	}
-	if !slices.Contains(w.Uses.Done(), api.BatchGetItem) {
-		t.Errorf("the chain has not moved: %v", w.Uses.Done())
+	if !slices.Contains(fx.Uses.Recorded(), api.BatchGetItem) {
+		t.Errorf("uses of the chain = %v, want %v in them", fx.Uses.Recorded(), api.BatchGetItem)
 	}
 }
 
-// TestExportIsTheFile: its pages make a file that the public key proves, whatever their length, and a cursor leads on in
-// the export that it is of alone.
-func TestExportIsTheFile(t *testing.T) {
-	w, full, _ := newWorld(t)
-	other := w.Account("evil")
-	var told []store.StreamRecord
-	chain := trail.Open(w.Parts)
-	w.Items.OnChange(func(r store.StreamRecord) {
-		if audit.IsNew(r.Key) && r.Old == nil {
-			told = append(told, r)
+// TestExportPagesFormVerifiableFile checks that the pages of an export form a file that can be verified with the public
+// key, for any length of the pages. It also checks that a cursor only continues its own export.
+func TestExportPagesFormVerifiableFile(t *testing.T) {
+	fx, fullKey, _ := newFixture(t)
+	otherKey := fx.CreateAccount("evil")
+	var changes []store.StreamRecord
+	chain := trail.Open(fx.Parts)
+	fx.Items.OnChange(func(r store.StreamRecord) {
+		if audit.IsPending(r.Key) && r.Old == nil {
+			changes = append(changes, r)
 		}
 	})
 	for i := range 1003 { // more than a page
-		w.Now = w.Now.Add(time.Second)
-		w.Call(full, "POST", buckets, fmt.Sprintf(`{"name":"bucket-%d"}`, i%4)).Want(409)
+		fx.Now = fx.Now.Add(time.Second)
+		fx.Call(fullKey, "POST", bucketsPath, fmt.Sprintf(`{"name":"bucket-%d"}`, i%4)).Want(409)
 	}
-	if failed := chain.HandleStream(t.Context(), told); failed != nil {
+	if failed := chain.HandleStream(t.Context(), changes); failed != nil {
 		t.Fatal(failed)
 	}
 	links, pages, after := map[int64]proof.Link{}, 0, ""
@@ -243,7 +278,7 @@ func TestExportIsTheFile(t *testing.T) {
 	}
 	for ; page.Header == nil; pages++ {
 		page.Next = ""
-		text := w.Call(full, "GET", logs+"/export"+after, "").Want(200).Body
+		text := fx.Call(fullKey, "GET", logsPath+"/export"+after, "").Want(200).Body
 		if err := json.Unmarshal([]byte(text), &page); err != nil {
 			t.Fatal(err)
 		}
@@ -252,12 +287,15 @@ func TestExportIsTheFile(t *testing.T) {
 		}
 		after = "?after=" + page.Next
 		if page.Next != "" {
-			w.Call(other, "GET", strings.Replace(logs, "acme", "evil", 1)+"/export"+after, "").Want(400, "query.after: is no cursor of this list")
-			w.Call(full, "GET", logs+after, "").Want(400, "query.after")
+			fx.Call(otherKey, "GET", strings.Replace(logsPath, "acme", "evil", 1)+"/export"+after, "").
+				Want(400, "query.after: is no cursor of this list")
+			fx.Call(fullKey, "GET", logsPath+after, "").Want(400, "query.after")
 		}
 	}
 	var file strings.Builder
-	if err := proof.WriteFile(&file, *page.Header, func(seq int64) (proof.Link, error) { return links[seq], nil }); err != nil {
+	if err := proof.WriteFile(&file, *page.Header, func(seq int64) (proof.Link, error) {
+		return links[seq], nil
+	}); err != nil {
 		t.Fatal(err)
 	}
 	key, err := proof.ParsePublicKey(page.Header.PublicKey)
@@ -266,6 +304,7 @@ func TestExportIsTheFile(t *testing.T) {
 	}
 	r, err := proof.VerifyFile(strings.NewReader(file.String()), key, "acme", proof.Commitment{})
 	if err != nil || r.Break != "" || r.Records() < 1003 || pages < 2 {
-		t.Errorf("%+v, %v, in %d pages:\n%s", r, err, pages, &file)
+		t.Errorf("VerifyFile(export of %d pages) = %+v, %v, want 1003 records on 2 pages without a break:\n%s",
+			pages, r, err, &file)
 	}
 }

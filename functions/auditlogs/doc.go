@@ -1,7 +1,6 @@
-// Package auditlogs answers the operation that lists an account's audit log
-// (specification 4.2, contract 2.2 and 3.3): who changed what, from where, and
-// what came of it.
+// Package auditlogs serves the operation that lists an account's audit log (specification
+// 4.2, contract 2.2 and 3.3): the actor, the change, the origin and the result.
 //
-// How records are chained, counted and found is package trail in shared; this
-// package is what of them is shown. Read operations.go first, then handlers.go.
+// Package trail in shared chains, counts and finds records. This package decides which parts of a record a response
+// contains. Read operations.go first, then handlers.go.
 package auditlogs

@@ -7,30 +7,34 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
-	"github.com/gatewright/gatewright/shared/api"
-	"github.com/gatewright/gatewright/shared/audit/proof"
-	"github.com/gatewright/gatewright/shared/auth"
-	"github.com/gatewright/gatewright/shared/store"
+	"github.com/gatewright/gatewright/shared/core/audit/proof"
+	"github.com/gatewright/gatewright/shared/core/auth"
+	"github.com/gatewright/gatewright/shared/core/store"
+	"github.com/gatewright/gatewright/shared/management/api"
 )
 
-// Group is what this function answers.
+// Group is the group of operations of this function.
 var Group = api.Group{
 	Name:        "auditlogs",
 	Title:       "Audit logs",
 	Description: "Who changed what, and when. A record is never changed, and kept for 90 days.",
-	Reach: store.Reach{
-		Reads: []store.Space{"audit", "audit-count", "audit-head", "audit-new"},
+	TableAccess: store.TableAccess{
+		Reads: []store.KeyPrefix{"audit", "audit-count", "audit-head", "audit-new"},
 	},
-	Operations: []api.Declared{list, export},
+	Operations: []api.AnyOperation{list, export},
 }
 
 var list = api.Operation[listIn, listOut]{
 	ID: "AuditLogsService_list", Method: http.MethodGet, Path: "/v1/accounts/{accountName}/audit-logs",
 	Summary: "List the audit log",
-	Description: "The changes of the account that were made, refused or failed, newest first. All filters that are given have to match. " +
+	Description: "The changes of the account that were made, refused or failed, newest first. All filters that are " +
+		"given have to match. " +
 		"They are those of the whole account, so that a key which is limited to projects or environments is refused. " +
 		"A change is listed as soon as it is answered. total and hasMore are of the moment in which the page was read.",
-	Scope: auth.AuditLogs.Read(), Unseen: api.Unseen{Project: http.StatusForbidden, Environment: http.StatusForbidden},
+	Scope: auth.AuditLogs.Read(), Invisible: api.Invisible{
+		Project:     http.StatusForbidden,
+		Environment: http.StatusForbidden,
+	},
 	Errors: []int{http.StatusNotFound, http.StatusTooManyRequests},
 	Uses:   []api.Use{api.BatchGetItem, api.Query, api.RootKey},
 }
@@ -38,10 +42,16 @@ var list = api.Operation[listIn, listOut]{
 var export = api.Operation[exportIn, exportOut]{
 	ID: "AuditLogsService_export", Method: http.MethodGet, Path: "/v1/accounts/{accountName}/audit-logs/export",
 	Summary: "Export the audit log with its proof",
-	Description: "The chained records of the account and their signatures, in pages of 1000 records and 5 MB at most, and with the last page what is the first line of the file that they make: header, and then the links in the order of seq, " +
-		"each as JSON on a line of its own. Who knows the installation's public key verifies such a file anywhere. What is chained after the first page was read is in none, and pages are in no order. " +
+	Description: "The chained records of the account and their signatures, in pages of 1000 records and 5 MB at most, " +
+		"and with the last page what is the first line of the file that they make: header, and then the links in the " +
+		"order of seq, " +
+		"each as JSON on a line of its own. Who knows the installation's public key verifies such a file anywhere. What is " +
+		"chained after the first page was read is in none, and pages are in no order. " +
 		"A key which is limited to projects or environments is refused.",
-	Scope: auth.AuditLogs.Read(), Unseen: api.Unseen{Project: http.StatusForbidden, Environment: http.StatusForbidden},
+	Scope: auth.AuditLogs.Read(), Invisible: api.Invisible{
+		Project:     http.StatusForbidden,
+		Environment: http.StatusForbidden,
+	},
 	Errors: []int{http.StatusNotFound, http.StatusConflict},
 	Uses:   []api.Use{api.GetItem, api.Query, api.RootKey},
 }
@@ -71,14 +81,15 @@ type listIn struct {
 	api.After
 }
 
-// optional is a parameter that is given or not: no value of T stands for the latter.
+// optional is a parameter that also records whether it was set. It is for parameters for which every value of T is
+// valid.
 type optional[T any] struct {
 	value T
 	isSet bool
 }
 
-// given is the parameter's value, nil for none.
-func (o optional[T]) given() *T {
+// pointer returns the parameter's value, or nil if it is missing.
+func (o optional[T]) pointer() *T {
 	if !o.isSet {
 		return nil
 	}

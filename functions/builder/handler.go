@@ -11,70 +11,73 @@ import (
 
 	"github.com/aws/aws-lambda-go/events"
 
-	"github.com/gatewright/gatewright/shared/api"
-	"github.com/gatewright/gatewright/shared/blob"
-	"github.com/gatewright/gatewright/shared/deployments"
-	"github.com/gatewright/gatewright/shared/durable"
-	"github.com/gatewright/gatewright/shared/installation"
-	"github.com/gatewright/gatewright/shared/operation"
-	"github.com/gatewright/gatewright/shared/store"
-	"github.com/gatewright/gatewright/shared/trigger"
-	"github.com/gatewright/gatewright/shared/trigger/probe"
+	"github.com/gatewright/gatewright/shared/core/blob"
+	"github.com/gatewright/gatewright/shared/core/installation"
+	"github.com/gatewright/gatewright/shared/core/operation"
+	"github.com/gatewright/gatewright/shared/core/store"
+	"github.com/gatewright/gatewright/shared/management/api"
+	"github.com/gatewright/gatewright/shared/resource/deployments"
+	"github.com/gatewright/gatewright/shared/runtime/durable"
+	"github.com/gatewright/gatewright/shared/runtime/trigger"
+	"github.com/gatewright/gatewright/shared/runtime/trigger/probe"
 )
 
-// Function declares what calls this function.
+// Function declares the events that call this function.
 var Function = trigger.Function{
-	Name: "builder",
-	Does: "builds what was uploaded",
-	On:   []trigger.Event{{ObjectCreated: blob.UploadKey("")}},
+	Name:        "builder",
+	Description: "builds what was uploaded",
+	Events:      []trigger.Event{{ObjectCreated: blob.UploadKey("")}},
 	Uses: []api.Use{
 		api.GetItem, api.Query, api.PutItem, api.UpdateItem, api.DeleteItem, api.RootKey,
 		api.ReadUpload, api.DeleteUpload, api.ListObjects, api.ReadSource, api.WriteSource, api.WriteArtifact,
 	},
-	Reach: store.Reach{
-		Reads:  []store.Space{"bucket-id", "buckets", "deployment", "metering-bucket", "operation", "root-key", "upload", "variables"},
-		Writes: []store.Space{"builds-begun", "deployment", "operation", "upload"},
+	TableAccess: store.TableAccess{
+		Reads: []store.KeyPrefix{
+			"bucket-id", "buckets", "deployment", "metering-bucket", "operation", "root-key", "upload",
+			"variables",
+		},
+		Writes: []store.KeyPrefix{"builds-begun", "deployment", "operation", "upload"},
 	},
 	Timeout: 5 * time.Minute,
 	Heavy:   true,
-	// Nothing else tells of an upload.
-	Retries: trigger.Retries{Attempts: 2, MaxAge: 6 * time.Hour, Keep: true},
+	// Retry for long, because no other event reports the upload.
+	Retries: trigger.Retries{Attempts: 2, MaxAge: 6 * time.Hour, DeadLetter: true},
 }
 
-// Open makes the function's handler, as lambda.Start takes it.
+// Open creates the function's handler, for lambda.Start.
 func Open(p installation.Parts) (any, error) {
 	h, err := New(p)
 	if err != nil {
 		return nil, err
 	}
-	return probe.Handler(h.Handle, probe.Reads(p.Table.Within(Function.Reach), Function.Reach)), nil
+	return probe.Handler(h.Handle, probe.TableCheck(p.Table.Restrict(Function.TableAccess), Function.TableAccess)), nil
 }
 
-// New makes the handler of S3's events alone.
+// New creates the handler for S3's events. It does not handle the event with which a release is probed (Open).
 func New(p installation.Parts) (*Handler, error) {
-	p.Table = p.Table.Within(Function.Reach)
+	p.Table = p.Table.Restrict(Function.TableAccess)
 	engine, err := durable.Engine(p)
 	if err != nil {
 		return nil, err
 	}
-	return &Handler{Claims: deployments.Open(p), Engine: engine, Objects: p.Bucket, Log: p.Log}, nil
+	return &Handler{Claimer: deployments.Open(p), Engine: engine, Objects: p.Bucket, Log: p.Log}, nil
 }
 
-// Claims takes archives that have arrived as beginnings of builds.
-type Claims interface {
+// Claimer begins the build of an uploaded archive.
+type Claimer interface {
 	Claim(ctx context.Context, a deployments.Arrival) (operationID string, err error)
 }
 
-var _ Claims = (*deployments.Service)(nil)
+var _ Claimer = (*deployments.Service)(nil)
 
-// Engine carries out durable operations.
+// Engine runs durable operations.
 type Engine interface {
 	Run(ctx context.Context, id string) (operation.Record, error)
 }
 
 var _ Engine = (*operation.Engine)(nil)
 
-// Objects is the bucket.
+// Objects reads and deletes objects in the bucket.
 type Objects interface {
 	Head(ctx context.Context, key string) (blob.Object, error)
 	Delete(ctx context.Context, key string) error
@@ -87,36 +90,36 @@ var (
 
 // Handler handles S3's events. It is safe for concurrent use.
 type Handler struct {
-	Claims  Claims
+	Claimer Claimer
 	Engine  Engine
 	Objects Objects
 	Log     *slog.Logger
 }
 
-// Handle carries out the builds of the objects in an event. An error asks for
-// the event again; it may come again anyway.
+// Handle runs the builds of the objects in an event. After an error, Lambda repeats the event. S3 can also deliver an
+// event twice.
 func (h *Handler) Handle(ctx context.Context, event events.S3Event) error {
 	var errs []error
 	for _, record := range event.Records {
-		if err := h.arrived(ctx, record); err != nil {
+		if err := h.handleObject(ctx, record); err != nil {
 			errs = append(errs, err)
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// arrived handles one object.
-func (h *Handler) arrived(ctx context.Context, record events.S3EventRecord) error {
+// handleObject builds or deletes one object.
+func (h *Handler) handleObject(ctx context.Context, record events.S3EventRecord) error {
 	key, err := url.QueryUnescape(record.S3.Object.Key)
 	if err != nil {
-		return nil //nolint:nilerr // no key of ours, and none the next time
+		return nil //nolint:nilerr // the object is not an upload, so a retry would not help
 	}
 	id, ok := blob.UploadID(key)
 	if !ok || !strings.HasPrefix(record.EventName, "ObjectCreated:") {
 		return nil
 	}
 	etag := strings.Trim(record.S3.Object.ETag, `"`)
-	operationID, err := h.Claims.Claim(ctx, deployments.Arrival{StatusID: id, ETag: etag, On: record.EventTime})
+	operationID, err := h.Claimer.Claim(ctx, deployments.Arrival{StatusID: id, ETag: etag, UploadedOn: record.EventTime})
 	if errors.Is(err, deployments.ErrUnclaimed) {
 		h.Log.InfoContext(ctx, "an object that belongs to no open upload is removed", "upload", id)
 		return h.remove(ctx, key, etag)
@@ -134,8 +137,8 @@ func (h *Handler) arrived(ctx context.Context, record events.S3EventRecord) erro
 	return nil
 }
 
-// remove deletes the object that an event tells of. Another one in its place is
-// left for its own event: it may be the one that is being built.
+// remove deletes the object of an event. If there is a newer object with the same key, remove keeps it, because it has
+// its own event and a build may be reading it.
 func (h *Handler) remove(ctx context.Context, key, etag string) error {
 	o, err := h.Objects.Head(ctx, key)
 	if errors.Is(err, blob.ErrNotFound) || err == nil && o.ETag != etag {

@@ -10,50 +10,50 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/gatewright/gatewright/shared/builds"
-	"github.com/gatewright/gatewright/shared/deployments"
+	"github.com/gatewright/gatewright/shared/dataplane/builds"
+	"github.com/gatewright/gatewright/shared/resource/deployments"
 )
 
-// sandbox answers what its process would end with.
+// sandbox is a Sandbox whose first runs end with errs. Later runs compile the project.
 type sandbox struct {
-	ends []error
+	errs []error
 	runs int
 }
 
 func (s *sandbox) Run(ctx context.Context, in io.Reader, out io.Writer) error {
 	s.runs++
-	if len(s.ends) == 0 {
-		return builds.Work(ctx, bufio.NewReader(in), out)
+	if len(s.errs) == 0 {
+		return builds.ServeBuild(ctx, bufio.NewReader(in), out)
 	}
-	end := s.ends[0]
-	s.ends = s.ends[1:]
-	return end
+	err := s.errs[0]
+	s.errs = s.errs[1:]
+	return err
 }
 
-// TestBuildThatExhaustsItsSandboxFails has the process of a build end before it
-// answers: what takes too much memory fails at once, what takes too long the
-// second time, and a failure of ours is tried again. None is tried for ever.
-func TestBuildThatExhaustsItsSandboxFails(t *testing.T) {
+// TestBuildExceedingSandboxLimitsFails ends the process of a build before it returns a result. A build that needs too
+// much memory must fail immediately. A build that takes too long must fail the second time. An internal failure must be
+// retried, but not forever.
+func TestBuildExceedingSandboxLimitsFails(t *testing.T) {
 	crash := errors.New("exit status 2")
 	for _, tt := range []struct {
 		name  string
-		ends  []error
+		errs  []error
 		runs  int
 		state deployments.BuildStatus
 		want  string
 	}{
-		{"nothing", nil, 1, deployments.Success, ""},
-		{"memory", []error{builds.TooLarge()}, 1, deployments.Failure, `"memory"`},
-		{"time", []error{builds.TooSlow(), builds.TooSlow()}, 2, deployments.Failure, `"time"`},
-		{"time once", []error{builds.TooSlow()}, 2, deployments.Success, ""},
-		{"a crash", []error{crash, crash, crash, crash, crash, crash, crash, crash}, 8, deployments.Failure, ""},
+		{"valid project", nil, 1, deployments.Success, ""},
+		{"too much memory", []error{builds.TooLarge()}, 1, deployments.Failure, `"memory"`},
+		{"two timeouts", []error{builds.TooSlow(), builds.TooSlow()}, 2, deployments.Failure, `"time"`},
+		{"one timeout", []error{builds.TooSlow()}, 2, deployments.Success, ""},
+		{"crashes", []error{crash, crash, crash, crash, crash, crash, crash, crash}, 8, deployments.Failure, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := &sandbox{ends: tt.ends}
-				i := installWith(t, s)
+				s := &sandbox{errs: tt.errs}
+				i := newFixtureWith(t, s)
 				u := i.issue("main")
-				i.upload(u.StatusID, pack(t, simple("https://example.com")))
+				i.upload(u.StatusID, pack(t, simpleProject("https://example.com")))
 				status := i.status(u.StatusID)
 				for range 30 {
 					if status.Status != deployments.InProgress {
@@ -66,14 +66,14 @@ func TestBuildThatExhaustsItsSandboxFails(t *testing.T) {
 					status = i.status(u.StatusID)
 				}
 				if status.Status != tt.state || s.runs != tt.runs {
-					t.Errorf("the build is %+v after %d runs", status, s.runs)
+					t.Errorf("status = %+v after %d runs, want %v after %d", status, s.runs, tt.state, tt.runs)
 				}
-				var told strings.Builder
+				var messages strings.Builder
 				for _, e := range status.Errors {
-					told.WriteString(e.Message)
+					messages.WriteString(e.Message)
 				}
-				if !strings.Contains(told.String(), tt.want) {
-					t.Errorf("errors %q", &told)
+				if !strings.Contains(messages.String(), tt.want) {
+					t.Errorf("messages of the errors = %q, want %q in them", &messages, tt.want)
 				}
 			})
 		})

@@ -3,9 +3,9 @@ package certificates
 import (
 	"net/http"
 
-	"github.com/gatewright/gatewright/shared/api"
-	"github.com/gatewright/gatewright/shared/auth"
-	"github.com/gatewright/gatewright/shared/store"
+	"github.com/gatewright/gatewright/shared/core/auth"
+	"github.com/gatewright/gatewright/shared/core/store"
+	"github.com/gatewright/gatewright/shared/management/api"
 )
 
 const (
@@ -13,23 +13,24 @@ const (
 	caPath  = casPath + "/{id}"
 )
 
-// Group is what this function answers.
+// Group is the group of operations of this function.
 var Group = api.Group{
-	Name:        "certificates",
-	Title:       "Client mTLS CA certificates",
-	Description: "The CAs that sign the certificates of an account's clients: routes with the policy mtls-auth-inbound let these clients in.",
-	Reach: store.Reach{
-		Reads:  []store.Space{"client-ca", "client-ca-set"},
-		Writes: []store.Space{"client-ca", "client-ca-fingerprint", "client-ca-name", "client-ca-set", "operation"},
+	Name:  "certificates",
+	Title: "Client mTLS CA certificates",
+	Description: "The CAs that sign the certificates of an account's clients: routes with the policy mtls-auth-inbound " +
+		"let these clients in.",
+	TableAccess: store.TableAccess{
+		Reads:  []store.KeyPrefix{"client-ca", "client-ca-set"},
+		Writes: []store.KeyPrefix{"client-ca", "client-ca-fingerprint", "client-ca-name", "client-ca-set", "operation"},
 	},
-	Operations: []api.Declared{list, create, read, update, remove},
+	Operations: []api.AnyOperation{list, create, read, update, remove},
 }
 
 var list = api.Operation[listIn, listOut]{
 	ID: "ClientMtlsCaCertificatesService_list", Method: http.MethodGet, Path: casPath,
 	Summary:     "List client mTLS CA certificates",
 	Description: "In the order of their names. Certificates themselves are never shown.",
-	Scope:       auth.CACertificates.Read(), Unseen: api.UnseenIsLeftOut,
+	Scope:       auth.CACertificates.Read(), Invisible: api.InvisibleOmitted,
 	Errors: []int{http.StatusNotFound},
 	Uses:   []api.Use{api.Query},
 }
@@ -38,8 +39,12 @@ var create = api.Operation[createIn, caOut]{
 	ID: "ClientMtlsCaCertificatesService_create", Method: http.MethodPost, Path: casPath, Status: http.StatusCreated,
 	Summary: "Create a client mTLS CA certificate",
 	Description: "Clients that it signs are let in from 5 seconds later on. It has to be a CA's and valid now. " +
-		"An account has at most 100, each of them once. It lets clients into all projects and environments: account keys with limits may not make one.",
-	Scope: auth.CACertificates.Write(), Unseen: api.Unseen{Project: http.StatusForbidden, Environment: http.StatusForbidden},
+		"An account has at most 100, each of them once. It lets clients into all projects and environments: account keys " +
+		"with limits may not make one.",
+	Scope: auth.CACertificates.Write(), Invisible: api.Invisible{
+		Project:     http.StatusForbidden,
+		Environment: http.StatusForbidden,
+	},
 	Audit: "client-mtls-ca-certificate.create", Resources: []string{"client-mtls-ca-certificate"},
 	Errors: []int{http.StatusNotFound, http.StatusConflict},
 	Uses:   []api.Use{api.BatchGetItem, api.PutItem, api.UpdateItem},
@@ -49,7 +54,7 @@ var read = api.Operation[caIn, caOut]{
 	ID: "ClientMtlsCaCertificatesService_read", Method: http.MethodGet, Path: caPath,
 	Summary:     "Read a client mTLS CA certificate",
 	Description: "What the certificate says. The certificate itself is never shown.",
-	Scope:       auth.CACertificates.Read(), Unseen: api.UnseenIsAbsent,
+	Scope:       auth.CACertificates.Read(), Invisible: api.InvisibleNotFound,
 	Errors: []int{http.StatusNotFound},
 	Uses:   []api.Use{api.GetItem},
 }
@@ -58,7 +63,7 @@ var update = api.Operation[updateIn, caOut]{
 	ID: "ClientMtlsCaCertificatesService_update", Method: http.MethodPatch, Path: caPath,
 	Summary:     "Rename a client mTLS CA certificate",
 	Description: "Only the name can change.",
-	Scope:       auth.CACertificates.Write(), Unseen: api.UnseenIsAbsent,
+	Scope:       auth.CACertificates.Write(), Invisible: api.InvisibleNotFound,
 	Audit: "client-mtls-ca-certificate.update", Resources: []string{"client-mtls-ca-certificate"},
 	Errors: []int{http.StatusNotFound, http.StatusConflict},
 	Uses:   []api.Use{api.GetItem, api.PutItem, api.UpdateItem, api.DeleteItem},
@@ -68,7 +73,7 @@ var remove = api.Operation[caIn, api.NoContent]{
 	ID: "ClientMtlsCaCertificatesService_delete", Method: http.MethodDelete, Path: caPath, Status: http.StatusNoContent,
 	Summary:     "Delete a client mTLS CA certificate",
 	Description: "Its clients are refused from 5 seconds later on, on connections that they have open too.",
-	Scope:       auth.CACertificates.Write(), Unseen: api.UnseenIsAbsent,
+	Scope:       auth.CACertificates.Write(), Invisible: api.InvisibleNotFound,
 	Audit: "client-mtls-ca-certificate.delete", Resources: []string{"client-mtls-ca-certificate"},
 	Errors: []int{http.StatusNotFound},
 	Uses:   []api.Use{api.GetItem, api.PutItem, api.UpdateItem, api.DeleteItem},
@@ -89,8 +94,7 @@ type createIn struct {
 	} `nameHint:"ClientMtlsCaCertificateCreate"`
 }
 
-// CAPath is embedded in what the operations take, and exported because huma skips
-// what is not.
+// CAPath is embedded in the inputs of operations. It is exported because huma skips unexported embedded types.
 type CAPath struct {
 	api.AccountPath
 	ID string `path:"id" maxLength:"256" doc:"The certificate's id."`

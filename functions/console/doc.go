@@ -1,5 +1,6 @@
-// Package console serves the console, a web page that shows what an installation has: the page, and the files that it refers
-// to. It needs no key and is granted nothing: what the page shows it asks of the API, by the session of whoever has signed in.
+// Package console serves the files of the console, the web page for the management of an installation. The operations
+// need no key, because the files are the same for everyone. The page requests its data from the API, with the session
+// of the signed-in user.
 //
-// The files are package console's at the root of the repository. Read operations.go first, then handlers.go.
+// Package console at the root of the repository contains the files. Read operations.go first, then handlers.go.
 package console

@@ -3,17 +3,17 @@ package console
 import (
 	"net/http"
 
-	"github.com/gatewright/gatewright/shared/api"
+	"github.com/gatewright/gatewright/shared/management/api"
 )
 
 const path = "/console"
 
-// Group is what this function answers.
+// Group is the group of operations of this function.
 var Group = api.Group{
 	Name:        "console",
 	Title:       "Console",
 	Description: "The web page that shows what an installation has.",
-	Operations:  []api.Declared{show, asset},
+	Operations:  []api.AnyOperation{show, asset},
 }
 
 var show = api.Operation[showIn, fileOut]{
@@ -36,7 +36,7 @@ type assetIn struct {
 	AcceptEncoding string `header:"Accept-Encoding" maxLength:"1024" doc:"Whether br is understood."`
 }
 
-// fileOut is a file, and what a browser may do with it.
+// fileOut is a file with the headers that restrict how a browser uses the file.
 type fileOut struct {
 	ContentType       string `header:"Content-Type"`
 	ContentEncoding   string `header:"Content-Encoding"`

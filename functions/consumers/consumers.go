@@ -6,9 +6,9 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
-	"github.com/gatewright/gatewright/shared/api"
-	"github.com/gatewright/gatewright/shared/auth"
-	"github.com/gatewright/gatewright/shared/store"
+	"github.com/gatewright/gatewright/shared/core/auth"
+	"github.com/gatewright/gatewright/shared/core/store"
+	"github.com/gatewright/gatewright/shared/management/api"
 )
 
 const (
@@ -16,29 +16,29 @@ const (
 	consumerPath  = consumersPath + "/{consumerName}"
 )
 
-// Group is what this function answers.
+// Group is the group of operations of this function.
 var Group = api.Group{
 	Name:        "consumers",
 	Title:       "Consumers",
 	Description: "Who calls an API: consumers with their API keys and the people who manage them.",
-	Reach: store.Reach{
-		Reads: []store.Space{
+	TableAccess: store.TableAccess{
+		Reads: []store.KeyPrefix{
 			"bucket-id", "buckets", "consumer-by", "consumer-count", "consumer-id", "consumer-keys", "consumers", "key-hash",
 		},
-		Writes: []store.Space{
-			"account-limits", "buckets", "consumer-by", "consumer-count", "consumer-id", "consumer-keys", "consumers", "key-batch",
+		Writes: []store.KeyPrefix{
+			"account-limits", "buckets", "consumer-by", "consumer-count", "consumer-id", "consumer-keys", "consumers",
+			"key-batch",
 			"key-hash", "operation",
 		},
 	},
-	Operations: []api.Declared{
+	Operations: []api.AnyOperation{
 		list, create, read, update, remove, roll,
 		listKeys, createKey, createKeys, readKey, updateKey, removeKey,
 		listManagers, addManager, readManager, removeManager,
 	},
 }
 
-// Any operation may be asked about a bucket or a consumer by its id, which is a
-// look-up of its own.
+// Every operation accepts the ID of a bucket or consumer instead of the name. An ID needs an additional read.
 var (
 	readUses       = []api.Use{api.BatchGetItem, api.Query, api.RootKey}
 	notFoundErrors = []int{http.StatusNotFound, http.StatusTooManyRequests}
@@ -53,8 +53,8 @@ var list = api.Operation[listIn, listOut]{
 	Summary: "List consumers",
 	Description: "In the order of their names. Keys, managers and invites are left out unless they are asked for; " +
 		"of each consumer's keys the newest 100 are included.",
-	Scope: auth.KeyBuckets.Read(), Unseen: api.UnseenIsAbsent,
-	Limit:  api.LimitOfKeys,
+	Scope: auth.KeyBuckets.Read(), Invisible: api.InvisibleNotFound,
+	Limit:  api.KeysLimit,
 	Errors: notFoundErrors, Uses: readUses, Parameters: tagParameters,
 }
 
@@ -62,9 +62,9 @@ var create = api.Operation[createIn, consumerOut]{
 	ID: "ApiKeyConsumersService_create", Method: http.MethodPost, Path: consumersPath,
 	Summary:     "Create a consumer",
 	Description: "With with-api-key=true the consumer gets an API key, which the answer shows in full.",
-	Scope:       auth.KeyBuckets.Write(), Unseen: api.UnseenIsAbsent,
+	Scope:       auth.KeyBuckets.Write(), Invisible: api.InvisibleNotFound,
 	Audit: "consumer.create", Resources: []string{"consumer", "api-key"},
-	Limit:  api.LimitOfKeys,
+	Limit:  api.KeysLimit,
 	Errors: conflictErrors, Uses: []api.Use{api.BatchGetItem, api.Query, api.UpdateItem, api.RootKey},
 }
 
@@ -72,8 +72,8 @@ var read = api.Operation[readIn, consumerOut]{
 	ID: "ApiKeyConsumersService_read", Method: http.MethodGet, Path: consumerPath,
 	Summary:     "Read a consumer",
 	Description: "Its keys (the newest 100), managers and invites are left out unless they are asked for." + tagNote,
-	Scope:       auth.KeyBuckets.Read(), Unseen: api.UnseenIsAbsent,
-	Limit:  api.LimitOfKeys,
+	Scope:       auth.KeyBuckets.Read(), Invisible: api.InvisibleNotFound,
+	Limit:  api.KeysLimit,
 	Errors: notFoundErrors, Uses: readUses, Parameters: tagParameters,
 }
 
@@ -82,53 +82,57 @@ var update = api.Operation[updateIn, consumerOut]{
 	Summary: "Update a consumer",
 	Description: "A field that is given is replaced as a whole, null clears it, and what is not given stays. " +
 		"New metadata reaches the gateway with the next check of each key." + tagNote,
-	Scope: auth.KeyBuckets.Write(), Unseen: api.UnseenIsAbsent,
+	Scope: auth.KeyBuckets.Write(), Invisible: api.InvisibleNotFound,
 	Audit: "consumer.update", Resources: []string{"consumer"},
-	Limit:  api.LimitOfKeys,
-	Errors: notFoundErrors, Uses: []api.Use{api.BatchGetItem, api.Query, api.UpdateItem, api.DeleteItem, api.CheckItem}, Parameters: tagParameters,
+	Limit:  api.KeysLimit,
+	Errors: notFoundErrors, Uses: []api.Use{api.BatchGetItem, api.Query, api.UpdateItem, api.DeleteItem, api.CheckItem},
+	Parameters: tagParameters,
 }
 
 var remove = api.Operation[consumerIn, api.NoContent]{
 	ID: "ApiKeyConsumersService_delete", Method: http.MethodDelete, Path: consumerPath, Status: http.StatusNoContent,
 	Summary:     "Delete a consumer",
 	Description: "Its managers and API keys are gone with it at once." + tagNote,
-	Scope:       auth.KeyBuckets.Write(), Unseen: api.UnseenIsAbsent,
+	Scope:       auth.KeyBuckets.Write(), Invisible: api.InvisibleNotFound,
 	Audit: "consumer.delete", Resources: []string{"consumer"},
-	Limit:  api.LimitOfKeys,
-	Errors: notFoundErrors, Uses: []api.Use{api.BatchGetItem, api.Query, api.UpdateItem, api.DeleteItem, api.CheckItem}, Parameters: tagParameters,
+	Limit:  api.KeysLimit,
+	Errors: notFoundErrors, Uses: []api.Use{api.BatchGetItem, api.Query, api.UpdateItem, api.DeleteItem, api.CheckItem},
+	Parameters: tagParameters,
 }
 
 var roll = api.Operation[rollIn, api.NoContent]{
-	ID: "ApiKeyConsumersService_rollKey", Method: http.MethodPost, Path: consumerPath + "/roll-key", Status: http.StatusNoContent,
+	ID: "ApiKeyConsumersService_rollKey", Method: http.MethodPost, Path: consumerPath + "/roll-key",
+	Status:  http.StatusNoContent,
 	Summary: "Roll the keys of a consumer",
-	Description: "Gives expiresOn to every API key of the consumer that has no expiry, and makes one new key without an expiry: " +
+	Description: "Gives expiresOn to every API key of the consumer that has no expiry, and makes one new key " +
+		"without an expiry: " +
 		"the first in the list of keys." + tagNote,
-	Scope: auth.KeyBuckets.Write(), Unseen: api.UnseenIsAbsent,
+	Scope: auth.KeyBuckets.Write(), Invisible: api.InvisibleNotFound,
 	Audit: "consumer.roll-key", Replaces: true, Resources: []string{"consumer", "api-key"},
-	Limit:  api.LimitOfKeys,
-	Errors: notFoundErrors, Uses: []api.Use{api.BatchGetItem, api.Query, api.UpdateItem, api.CheckItem, api.RootKey}, Parameters: tagParameters,
+	Limit:  api.KeysLimit,
+	Errors: notFoundErrors, Uses: []api.Use{api.BatchGetItem, api.Query, api.UpdateItem, api.CheckItem, api.RootKey},
+	Parameters: tagParameters,
 }
 
-// BucketPath and ConsumerPath are embedded in what the operations take, and
-// exported because huma skips what is not.
+// BucketPath and ConsumerPath are embedded in the inputs of operations. They are exported because huma skips unexported embedded types.
 type BucketPath struct {
 	api.AccountPath
 	BucketName string `path:"bucketName" maxLength:"256" doc:"The key bucket's name, or its id."`
 }
 
-// ConsumerPath is where a consumer is.
+// ConsumerPath is the path of a consumer.
 type ConsumerPath struct {
 	BucketPath
 	ConsumerName string `path:"consumerName" maxLength:"256" doc:"The consumer's name, or its id."`
 }
 
-// KeyFormat is the query parameter that says how much of a key is shown.
+// KeyFormat is the query parameter that selects how much of a key's text is shown.
 type KeyFormat struct {
 	KeyFormat string `query:"key-format" enum:"none,visible,masked" default:"masked" doc:"How much of an API key is shown: nothing, all, or its last 8 characters. A bucket that does not keep the texts shows those at most, and so does a tool that is called without revealSecrets."`
 }
 
-// Including is what a reader of consumers asks for beside them.
-type Including struct {
+// IncludeQuery selects what a response includes in addition to the consumers.
+type IncludeQuery struct {
 	APIKeys        bool `query:"include-api-keys" doc:"Include API keys."`
 	Managers       bool `query:"include-managers" doc:"Include managers."`
 	ManagerInvites bool `query:"include-manager-invites" doc:"Include invites of managers."`
@@ -139,7 +143,7 @@ type listIn struct {
 	BucketPath
 	api.Page
 	api.After
-	Including
+	IncludeQuery
 	NamePrefix   string `query:"name-prefix" pattern:"^[a-z0-9_-]{1,128}$" patternDescription:"1 to 128 characters of a-z, 0-9, _ and -" doc:"Only consumers whose names begin with it."`
 	ManagerEmail string `query:"manager-email" maxLength:"254" doc:"Only consumers with a manager or an invite of this address, in any case of letters."`
 	TagQuery
@@ -161,7 +165,7 @@ type createIn struct {
 
 type readIn struct {
 	ConsumerPath
-	Including
+	IncludeQuery
 	TagQuery
 }
 
@@ -203,7 +207,7 @@ type consumer struct {
 	UpdatedOn      string            `json:"updatedOn" format:"date-time" doc:"When it was last changed."`
 }
 
-// metadata is a JSON object, as the caller wrote it.
+// metadata is a JSON object, which is stored and returned as the caller has written it.
 type metadata json.RawMessage
 
 // Schema implements huma.SchemaProvider.
@@ -211,8 +215,8 @@ func (metadata) Schema(huma.Registry) *huma.Schema {
 	return &huma.Schema{Type: huma.TypeObject, AdditionalProperties: true}
 }
 
-// MarshalJSON returns the text itself.
+// MarshalJSON returns the text unchanged.
 func (m metadata) MarshalJSON() ([]byte, error) { return json.RawMessage(m).MarshalJSON() }
 
-// UnmarshalJSON keeps the text itself.
+// UnmarshalJSON keeps the text unchanged.
 func (m *metadata) UnmarshalJSON(b []byte) error { return (*json.RawMessage)(m).UnmarshalJSON(b) }

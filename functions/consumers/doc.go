@@ -1,8 +1,6 @@
-// Package consumers answers the operations on the consumers of a key bucket:
-// the consumers themselves, their API keys, rolling them, and their managers
-// (specification 4.6; contract 2.6, 3.4 to 3.6).
+// Package consumers serves the operations on the consumers of a key bucket: on the consumers themselves, on their API
+// keys, and on their managers (specification 4.6; contract 2.6, 3.4 to 3.6).
 //
-// What these are and do stands in package keys in shared. Read consumers.go for
-// the declarations of consumers, keys.go and managers.go for those of what
-// belongs to one, then handlers.go.
+// Package keys in shared implements the operations. Read their declarations first: consumers.go for consumers, keys.go
+// for keys, and managers.go for managers. Then read handlers.go.
 package consumers

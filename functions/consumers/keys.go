@@ -6,8 +6,8 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
-	"github.com/gatewright/gatewright/shared/api"
-	"github.com/gatewright/gatewright/shared/auth"
+	"github.com/gatewright/gatewright/shared/core/auth"
+	"github.com/gatewright/gatewright/shared/management/api"
 )
 
 const (
@@ -22,8 +22,8 @@ var listKeys = api.Operation[listKeysIn, keysOut]{
 	ID: "ApiKeyKeysService_list", Method: http.MethodGet, Path: keysPath,
 	Summary:     "List the API keys of a consumer",
 	Description: "The newest first." + tagNote,
-	Scope:       auth.KeyBuckets.Read(), Unseen: api.UnseenIsAbsent,
-	Limit:  api.LimitOfKeys,
+	Scope:       auth.KeyBuckets.Read(), Invisible: api.InvisibleNotFound,
+	Limit:  api.KeysLimit,
 	Errors: notFoundErrors, Uses: readUses, Parameters: tagParameters,
 }
 
@@ -31,28 +31,31 @@ var createKey = api.Operation[createKeyIn, keyOut]{
 	ID: "ApiKeyKeysService_create", Method: http.MethodPost, Path: keysPath,
 	Summary:     "Create an API key",
 	Description: newKeyNote + "The answer shows the key in full." + tagNote,
-	Scope:       auth.KeyBuckets.Write(), Unseen: api.UnseenIsAbsent,
+	Scope:       auth.KeyBuckets.Write(), Invisible: api.InvisibleNotFound,
 	Audit: "api-key.create", Resources: []string{"api-key", "consumer"},
-	Limit:  api.LimitOfKeys,
-	Errors: conflictErrors, Uses: []api.Use{api.BatchGetItem, api.UpdateItem, api.DeleteItem, api.RootKey}, Parameters: tagParameters,
+	Limit:  api.KeysLimit,
+	Errors: conflictErrors, Uses: []api.Use{api.BatchGetItem, api.UpdateItem, api.DeleteItem, api.RootKey},
+	Parameters: tagParameters,
 }
 
 var createKeys = api.Operation[createKeysIn, createdKeysOut]{
 	ID: "ApiKeyKeysService_bulkCreate", Method: http.MethodPost, Path: keysPath + "/$bulk",
-	Summary:     "Create many API keys",
-	Description: "Up to 1000 keys, all of them or none, in the order of the request. " + newKeyNote + "The answer shows the keys in full." + tagNote,
-	Scope:       auth.KeyBuckets.Write(), Unseen: api.UnseenIsAbsent,
+	Summary: "Create many API keys",
+	Description: "Up to 1000 keys, all of them or none, in the order of the request. " +
+		newKeyNote + "The answer shows the keys in full." + tagNote,
+	Scope: auth.KeyBuckets.Write(), Invisible: api.InvisibleNotFound,
 	Audit: "api-key.bulk-create", Resources: []string{"consumer", "api-key"},
-	Limit:  api.LimitOfKeys,
-	Errors: conflictErrors, Uses: []api.Use{api.BatchGetItem, api.UpdateItem, api.DeleteItem, api.CheckItem, api.RootKey}, Parameters: tagParameters,
+	Limit:  api.KeysLimit,
+	Errors: conflictErrors, Uses: []api.Use{api.BatchGetItem, api.UpdateItem, api.DeleteItem, api.CheckItem, api.RootKey},
+	Parameters: tagParameters,
 }
 
 var readKey = api.Operation[readKeyIn, keyOut]{
 	ID: "ApiKeyKeysService_get", Method: http.MethodGet, Path: keyPath,
 	Summary:     "Read an API key",
 	Description: "The key itself is masked unless key-format says otherwise." + tagNote,
-	Scope:       auth.KeyBuckets.Read(), Unseen: api.UnseenIsAbsent,
-	Limit:  api.LimitOfKeys,
+	Scope:       auth.KeyBuckets.Read(), Invisible: api.InvisibleNotFound,
+	Limit:  api.KeysLimit,
 	Errors: notFoundErrors, Uses: []api.Use{api.BatchGetItem, api.RootKey}, Parameters: tagParameters,
 }
 
@@ -61,23 +64,25 @@ var updateKey = api.Operation[updateKeyIn, keyOut]{
 	Summary: "Update an API key",
 	Description: "A field that is given is replaced, null clears it, and what is not given stays. " +
 		"A new key ends the earlier one at once. The answer shows the key masked." + tagNote,
-	Scope: auth.KeyBuckets.Write(), Unseen: api.UnseenIsAbsent,
+	Scope: auth.KeyBuckets.Write(), Invisible: api.InvisibleNotFound,
 	Audit: "api-key.update", Resources: []string{"api-key", "consumer"},
-	Limit:  api.LimitOfKeys,
-	Errors: conflictErrors, Uses: []api.Use{api.BatchGetItem, api.UpdateItem, api.DeleteItem, api.CheckItem, api.RootKey}, Parameters: tagParameters,
+	Limit:  api.KeysLimit,
+	Errors: conflictErrors, Uses: []api.Use{api.BatchGetItem, api.UpdateItem, api.DeleteItem, api.CheckItem, api.RootKey},
+	Parameters: tagParameters,
 }
 
 var removeKey = api.Operation[keyIn, api.NoContent]{
 	ID: "ApiKeyKeysService_delete", Method: http.MethodDelete, Path: keyPath, Status: http.StatusNoContent,
 	Summary:     "Delete an API key",
 	Description: "It opens nothing any more, at once and for good." + tagNote,
-	Scope:       auth.KeyBuckets.Write(), Unseen: api.UnseenIsAbsent,
+	Scope:       auth.KeyBuckets.Write(), Invisible: api.InvisibleNotFound,
 	Audit: "api-key.delete", Resources: []string{"api-key", "consumer"},
-	Limit:  api.LimitOfKeys,
-	Errors: notFoundErrors, Uses: []api.Use{api.BatchGetItem, api.UpdateItem, api.DeleteItem, api.CheckItem}, Parameters: tagParameters,
+	Limit:  api.KeysLimit,
+	Errors: notFoundErrors, Uses: []api.Use{api.BatchGetItem, api.UpdateItem, api.DeleteItem, api.CheckItem},
+	Parameters: tagParameters,
 }
 
-// KeyPath is where an API key is.
+// KeyPath is the path of an API key.
 type KeyPath struct {
 	ConsumerPath
 	KeyID string `path:"keyId" maxLength:"256" doc:"The API key's id."`
@@ -96,7 +101,7 @@ type keysOut = api.Paged[api.CursorList[key]]
 type createKeyIn struct {
 	ConsumerPath
 	TagQuery
-	// Body may be left out: every field of it can.
+	// Body is optional, because all of its fields are optional.
 	Body *newKey
 }
 
@@ -106,7 +111,7 @@ type createKeysIn struct {
 	Body []newKey `minItems:"1" maxItems:"1000"`
 }
 
-// newKey is what a key is made from.
+// newKey contains the fields of a new key.
 type newKey struct {
 	ExpiresOn   api.Optional[timestamp] `json:"expiresOn" required:"false" doc:"When it expires; never unless it is given. May be past."`
 	Description api.Optional[string]    `json:"description" required:"false" maxLength:"1024" doc:"What it is for."`

@@ -6,9 +6,9 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/go-json-experiment/json"
 
-	"github.com/gatewright/gatewright/shared/api"
-	"github.com/gatewright/gatewright/shared/auth"
-	"github.com/gatewright/gatewright/shared/keys"
+	"github.com/gatewright/gatewright/shared/core/auth"
+	"github.com/gatewright/gatewright/shared/management/api"
+	"github.com/gatewright/gatewright/shared/resource/keys"
 )
 
 const (
@@ -20,8 +20,8 @@ var listManagers = api.Operation[listManagersIn, managersOut]{
 	ID: "ApiKeyConsumerManagers_list", Method: http.MethodGet, Path: managersPath,
 	Summary:     "List the managers of a consumer",
 	Description: "The newest first.",
-	Scope:       auth.KeyBuckets.Read(), Unseen: api.UnseenIsAbsent,
-	Limit:  api.LimitOfKeys,
+	Scope:       auth.KeyBuckets.Read(), Invisible: api.InvisibleNotFound,
+	Limit:  api.KeysLimit,
 	Errors: notFoundErrors, Uses: []api.Use{api.BatchGetItem},
 }
 
@@ -29,9 +29,9 @@ var addManager = api.Operation[addManagerIn, managerOut]{
 	ID: "ApiKeyConsumerManagers_create", Method: http.MethodPost, Path: managersPath,
 	Summary:     "Add a manager to a consumer",
 	Description: "An invite of the same address is taken up by it.",
-	Scope:       auth.KeyBuckets.Write(), Unseen: api.UnseenIsAbsent,
+	Scope:       auth.KeyBuckets.Write(), Invisible: api.InvisibleNotFound,
 	Audit: "manager.create", Resources: []string{"manager", "consumer"},
-	Limit:  api.LimitOfKeys,
+	Limit:  api.KeysLimit,
 	Errors: conflictErrors, Uses: []api.Use{api.BatchGetItem, api.UpdateItem},
 }
 
@@ -39,8 +39,8 @@ var readManager = api.Operation[managerIn, personOut]{
 	ID: "ApiKeyConsumerManagers_read", Method: http.MethodGet, Path: managerPath,
 	Summary:     "Read a manager of a consumer",
 	Description: "Takes the id of an invite too, which has no sub.",
-	Scope:       auth.KeyBuckets.Read(), Unseen: api.UnseenIsAbsent,
-	Limit:  api.LimitOfKeys,
+	Scope:       auth.KeyBuckets.Read(), Invisible: api.InvisibleNotFound,
+	Limit:  api.KeysLimit,
 	Errors: notFoundErrors, Uses: []api.Use{api.BatchGetItem},
 }
 
@@ -48,9 +48,9 @@ var removeManager = api.Operation[managerIn, api.NoContent]{
 	ID: "ApiKeyConsumerManagers_delete", Method: http.MethodDelete, Path: managerPath, Status: http.StatusNoContent,
 	Summary:     "Delete a manager of a consumer",
 	Description: "Takes the id of an invite too, which withdraws it.",
-	Scope:       auth.KeyBuckets.Write(), Unseen: api.UnseenIsAbsent,
+	Scope:       auth.KeyBuckets.Write(), Invisible: api.InvisibleNotFound,
 	Audit: "manager.delete", Resources: []string{"manager", "consumer"},
-	Limit:  api.LimitOfKeys,
+	Limit:  api.KeysLimit,
 	Errors: notFoundErrors, Uses: []api.Use{api.BatchGetItem, api.UpdateItem, api.DeleteItem, api.CheckItem},
 }
 
@@ -85,7 +85,7 @@ type manager struct {
 
 type personOut = api.Body[person]
 
-// person is a manager or an invite, each word for word as the consumer that has it shows it.
+// person is a manager or an invite. In responses, both have the same fields.
 type person struct {
 	ID        string  `json:"id" doc:"The id of the manager, or of the invite." example:"eusr_5Gk2pR8wQz1Xv4Yt7Lh0Nc3B"`
 	Email     string  `json:"email" doc:"The address."`
@@ -99,11 +99,10 @@ type invite struct {
 	CreatedOn string `json:"createdOn" format:"date-time" doc:"When it was made."`
 }
 
-// The bounds of a manager's texts: those of the tags of addManagerIn.
+// The maximum lengths of a manager's address and sub. The struct tags of addManagerIn have the same limits.
 const maxEmail, maxSub = 254, 256
 
-// newManager is an entry of a new consumer's managers: an address to invite, or
-// a manager (contract 3.5).
+// newManager is an entry in the managers of a new consumer: the address of an invite, or a manager (contract 3.5).
 type newManager keys.NewManager
 
 // Schema implements huma.SchemaProvider.
@@ -120,7 +119,7 @@ func (newManager) Schema(huma.Registry) *huma.Schema {
 	}}
 }
 
-// UnmarshalJSON tells the two apart.
+// UnmarshalJSON decodes a string as the address of an invite, and an object as a manager.
 func (m *newManager) UnmarshalJSON(b []byte) error {
 	var email string
 	if json.Unmarshal(b, &email) == nil {

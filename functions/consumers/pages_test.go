@@ -9,151 +9,166 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gatewright/gatewright/functions/functionstest"
-	"github.com/gatewright/gatewright/shared/operation/simulations"
+	"github.com/gatewright/gatewright/shared/testing/simulations"
 )
 
-// TestPagesOfConsumersWithTheirKeysFit: 330 consumers with 100 keys each are more
-// than the platform carries. They come in as many pages as it takes, each of which
-// says where the next one begins.
-func TestPagesOfConsumersWithTheirKeysFit(t *testing.T) {
+// TestPagesOfConsumersWithKeysAreLimited lists 330 consumers with 100 keys each, which exceed the maximum size of a
+// response. The list must have as many pages as necessary, and each page must refer to the next one.
+func TestPagesOfConsumersWithKeysAreLimited(t *testing.T) {
 	simulations.Sequential(t)
-	w := newWorld(t)
+	fx := newFixture(t)
 	const consumers, keys = 330, 100
 	batch := "[" + strings.TrimSuffix(strings.Repeat(`{"description":"`+strings.Repeat("d", 40)+`"},`, keys), ",") + "]"
 	for i := range consumers {
 		name := fmt.Sprintf("many-%03d", i)
-		w.Call(w.full, "POST", list, `{"name":"`+name+`"}`).Want(200)
-		w.Call(w.full, "POST", list+"/"+name+"/keys/$bulk", batch).Want(200)
+		fx.Call(fx.fullKey, "POST", list, `{"name":"`+name+`"}`).Want(200)
+		fx.Call(fx.fullKey, "POST", list+"/"+name+"/keys/$bulk", batch).Want(200)
 	}
 	seen, pages := map[string]bool{}, 0
 	for offset, total := 0, 1; offset < total; pages++ {
-		a := w.Call(w.full, "GET", fmt.Sprintf("%s?include-api-keys=true&offset=%d", list, offset), "").Want(200)
-		if len(a.Body) > 5_000_000 {
-			t.Fatalf("a page has %d bytes", len(a.Body))
+		resp := fx.Call(fx.fullKey, "GET", fmt.Sprintf("%s?include-api-keys=true&offset=%d", list, offset), "").Want(200)
+		if len(resp.Body) > 5_000_000 {
+			t.Fatalf("GET with keys at offset %d: body has %d bytes, want at most 5000000", offset, len(resp.Body))
 		}
-		names := a.JSON().Texts("data", "name")
+		names := resp.JSON().Texts("data", "name")
 		for _, name := range names {
 			if seen[name] {
-				t.Fatalf("%s comes twice", name)
+				t.Fatalf("consumer %s is on two pages, want one", name)
 			}
 			seen[name] = true
 		}
 		var limit int
-		limit, total = int(a.JSON().Number("limit")), int(a.JSON().Number("total"))
+		limit, total = int(resp.JSON().Number("limit")), int(resp.JSON().Number("total"))
 		if offset+len(names) < total && limit != len(names) {
-			t.Fatalf("a page of %d that is not the last has limit %d", len(names), limit)
+			t.Fatalf("limit of a page before the last = %d, want %d, the number of its consumers", limit, len(names))
 		}
 		offset += limit
 	}
 	if len(seen) < consumers || pages < 2 {
-		t.Errorf("%d consumers on %d pages", len(seen), pages)
+		t.Errorf("pages = %d with %d consumers, want at least 2 with %d", pages, len(seen), consumers)
 	}
 }
 
-// TestCursorsLeadThroughConsumersAndKeys: one page after the other, by next or by
-// Link, while others come and go; and a cursor is good for its own list alone.
-func TestCursorsLeadThroughConsumersAndKeys(t *testing.T) {
-	w := newWorld(t)
+// TestCursorsPageThroughConsumersAndKeys follows next or Link from page to page, while entries are added and removed.
+// It also checks that a cursor is only valid for its own list.
+func TestCursorsPageThroughConsumersAndKeys(t *testing.T) {
+	fx := newFixture(t)
 	for i := range 9 {
 		name := fmt.Sprintf("bob-%d", i)
-		w.Call(w.full, "POST", list, `{"name":"`+name+`","tags":{"org":"1"}}`).Want(200)
+		fx.Call(fx.fullKey, "POST", list, `{"name":"`+name+`","tags":{"org":"1"}}`).Want(200)
 	}
 	for range 5 {
-		w.Call(w.full, "POST", list+"/bob-0/keys", "").Want(200)
-		w.Call(w.full, "POST", list+"/bob-1/keys", "").Want(200)
+		fx.Call(fx.fullKey, "POST", list+"/bob-0/keys", "").Want(200)
+		fx.Call(fx.fullKey, "POST", list+"/bob-1/keys", "").Want(200)
 	}
-	w.Call(w.full, "POST", "/v1/accounts/acme/key-buckets", `{"name":"other"}`).Want(200)
-	w.Account("evil")
+	fx.Call(fx.fullKey, "POST", "/v1/accounts/acme/key-buckets", `{"name":"other"}`).Want(200)
+	fx.CreateAccount("evil")
 	for _, test := range []struct {
 		path, query, entry string
-		// others are where its cursor is none.
-		others []string
+		// otherLists are lists for which the cursor is not valid.
+		otherLists []string
 	}{
 		{
 			list, "name-prefix=bob&tag.org=1", "name",
 			[]string{
-				list, list + "?name-prefix=bob", list + "?name-prefix=bo&tag.org=1", list + "?name-prefix=bob&tag.org=2", list + "?name-prefix=bob&tag.org=1&include-managers=true",
+				list, list + "?name-prefix=bob", list + "?name-prefix=bo&tag.org=1", list + "?name-prefix=bob&tag.org=2",
+				list + "?name-prefix=bob&tag.org=1&include-managers=true",
 				"/v1/accounts/acme/key-buckets/other/consumers?name-prefix=bob&tag.org=1", list + "/bob-0/keys?tag.org=1",
 			},
 		},
-		{list + "/bob-0/keys", "key-format=none", "id", []string{list + "/bob-0/keys", list + "/bob-1/keys?key-format=none", list}},
+		{
+			list + "/bob-0/keys", "key-format=none", "id",
+			[]string{list + "/bob-0/keys", list + "/bob-1/keys?key-format=none", list},
+		},
 	} {
-		get := func(query string) functionstest.Answer {
-			t.Helper()
-			return w.Call(w.full, "GET", test.path+"?"+query, "").Want(200)
+		first := fx.checkPages(test.path, test.query, test.entry)
+		altered := []byte(first)
+		altered[0] ^= 1
+		invalid := []string{
+			test.path + "?" + test.query + "&after=" + string(altered),
+			test.path + "?" + test.query + "&after=" + first[:len(first)-1],
+			test.path + "?" + test.query + "&after=" + strings.Split(first, ".")[0],
+			test.path + "?" + test.query + "&after=" + first + "x",
 		}
-		all := get(test.query).JSON().Texts("data", test.entry)
-		var got []string
-		first := ""
-		for query := test.query + "&limit=2"; ; {
-			a := get(query)
-			got = append(got, a.JSON().Texts("data", test.entry)...)
-			next, link := a.JSON().Text("next"), a.Header.Get("Link")
-			if next == "" {
-				if link != "" {
-					t.Errorf("the last page has a Link: %s", link)
-				}
-				break
-			}
-			if first == "" {
-				first = next
-			}
-			address, rel, _ := strings.Cut(strings.TrimPrefix(link, "<"), ">")
-			u, err := url.Parse(address)
-			if err != nil || rel != `; rel="next"` || u.Path != test.path || u.Query().Get("after") != next || len(u.Query()) != strings.Count(test.query, "&")+3 {
-				t.Fatalf("Link: %s", link)
-			}
-			query = u.RawQuery
-			w.Now = w.Now.Add(time.Second)
-			w.Call(w.full, "POST", list, fmt.Sprintf(`{"name":"a-%s-%d"}`, test.entry, len(got))).Want(200)
-			w.Call(w.full, "POST", list+"/bob-0/keys", "").Want(200)
+		for _, otherList := range test.otherLists {
+			separator := map[bool]string{true: "&", false: "?"}[strings.Contains(otherList, "?")]
+			invalid = append(invalid, otherList+separator+"after="+first)
 		}
-		if strings.Join(got, " ") != strings.Join(all, " ") {
-			t.Errorf("%s: got %v, want %v", test.path, got, all)
-		}
-		flipped := []byte(first)
-		flipped[0] ^= 1
-		bad := []string{
-			test.path + "?" + test.query + "&after=" + string(flipped), test.path + "?" + test.query + "&after=" + first[:len(first)-1],
-			test.path + "?" + test.query + "&after=" + strings.Split(first, ".")[0], test.path + "?" + test.query + "&after=" + first + "x",
-		}
-		for _, other := range test.others {
-			bad = append(bad, other+map[bool]string{true: "&", false: "?"}[strings.Contains(other, "?")]+"after="+first)
-		}
-		for _, path := range bad {
-			w.Call(w.full, "GET", path, "").Want(400, "query.after: is no cursor of this list: give next as the page before has it, with the filters of that page")
+		for _, path := range invalid {
+			fx.Call(fx.fullKey, "GET", path, "").Want(400, "query.after: is no cursor of this list: give next as the page "+
+				"before has it, with the filters of that page")
 		}
 	}
-	// Two accounts may have the same names in them.
-	w.Call(w.full, "GET", "/v1/accounts/evil/key-buckets/orders/consumers", "").Want(404)
+	// Another account can have a bucket with the same name.
+	fx.Call(fx.fullKey, "GET", "/v1/accounts/evil/key-buckets/orders/consumers", "").Want(404)
 }
 
-// TestPagesOfLongKeysFit: what the service gives may be more than the platform
-// carries, and the next page begins behind what was answered.
-func TestPagesOfLongKeysFit(t *testing.T) {
-	w := newWorld(t)
+// checkPages reads a list in pages of two entries while entries are created, and returns the cursor of the second page.
+// It checks that no earlier entry is missing or repeated.
+func (fx fixture) checkPages(path, query, entry string) (first string) {
+	fx.Helper()
+	want := fx.Call(fx.fullKey, "GET", path+"?"+query, "").Want(200).JSON().Texts("data", entry)
+	parameters := strings.Count(query, "&") + 3
+	var got []string
+	for page := query + "&limit=2"; ; {
+		resp := fx.Call(fx.fullKey, "GET", path+"?"+page, "").Want(200)
+		got = append(got, resp.JSON().Texts("data", entry)...)
+		next, link := resp.JSON().Text("next"), resp.Header.Get("Link")
+		if next == "" {
+			if link != "" {
+				fx.Errorf("Link of the last page = %s, want none", link)
+			}
+			break
+		}
+		if first == "" {
+			first = next
+		}
+		address, rel, _ := strings.Cut(strings.TrimPrefix(link, "<"), ">")
+		u, err := url.Parse(address)
+		if err != nil {
+			fx.Fatalf("url.Parse(%q): %v", address, err)
+		}
+		if rel != `; rel="next"` || u.Path != path || u.Query().Get("after") != next || len(u.Query()) != parameters {
+			fx.Fatalf("Link = %s, want %s with after=%s and %d parameters", link, path, next, parameters)
+		}
+		page = u.RawQuery
+		fx.Now = fx.Now.Add(time.Second)
+		fx.Call(fx.fullKey, "POST", list, fmt.Sprintf(`{"name":"a-%s-%d"}`, entry, len(got))).Want(200)
+		fx.Call(fx.fullKey, "POST", list+"/bob-0/keys", "").Want(200)
+	}
+	if strings.Join(got, " ") != strings.Join(want, " ") {
+		fx.Errorf("entries on all pages of %s = %v, want %v", path, got, want)
+	}
+	return first
+}
+
+// TestPagesOfLongKeysAreLimited lists keys that together exceed the maximum size of a response. The response must end
+// early, and the next page must begin after its last entry.
+func TestPagesOfLongKeysAreLimited(t *testing.T) {
+	fx := newFixture(t)
 	const keys = 1000
 	var batch []string
 	for i := range keys {
-		batch = append(batch, fmt.Sprintf(`{"description":"%s","key":"%s%04d"}`, strings.Repeat(`\"`, 1024), strings.Repeat(`\"`, 252), i))
+		batch = append(batch, fmt.Sprintf(`{"description":"%s","key":"%s%04d"}`, strings.Repeat(`\"`, 1024),
+			strings.Repeat(`\"`, 252), i))
 	}
-	for some := range slices.Chunk(batch, keys/4) {
-		w.Call(w.full, "POST", alice+"/keys/$bulk", "["+strings.Join(some, ",")+"]").Want(200)
+	for chunk := range slices.Chunk(batch, keys/4) {
+		fx.Call(fx.fullKey, "POST", alicePath+"/keys/$bulk", "["+strings.Join(chunk, ",")+"]").Want(200)
 	}
 	seen, pages := map[string]bool{}, 0
 	for after := ""; ; pages++ {
-		a := w.Call(w.full, "GET", alice+"/keys?key-format=visible"+after, "").Want(200)
-		ids := a.JSON().Texts("data", "id")
+		resp := fx.Call(fx.fullKey, "GET", alicePath+"/keys?key-format=visible"+after, "").Want(200)
+		ids := resp.JSON().Texts("data", "id")
 		for _, id := range ids {
 			if seen[id] {
-				t.Fatalf("%s comes twice", id)
+				t.Fatalf("key %s is on two pages, want one", id)
 			}
 			seen[id] = true
 		}
-		next := a.JSON().Text("next")
-		if limit := int(a.JSON().Number("limit")); limit != len(ids) && next != "" || limit != 1000 && next == "" {
-			t.Fatalf("a page of %d has limit %d and next %q", len(ids), limit, next)
+		next := resp.JSON().Text("next")
+		if limit := int(resp.JSON().Number("limit")); limit != len(ids) && next != "" || limit != 1000 && next == "" {
+			t.Fatalf("page of %d keys: limit = %d, next = %q, want the number of keys, and 1000 on the last page",
+				len(ids), limit, next)
 		}
 		if next == "" {
 			break
@@ -161,23 +176,24 @@ func TestPagesOfLongKeysFit(t *testing.T) {
 		after = "&after=" + next
 	}
 	if len(seen) != keys || pages != 1 {
-		t.Errorf("%d of %d keys on %d pages", len(seen), keys, pages+1)
+		t.Errorf("pages = %d with %d keys, want 2 with %d", pages+1, len(seen), keys)
 	}
 }
 
-// TestLargestBulkIsAnswered: whatever fits into a request has made its keys, and
-// they are in the answer in full, this once.
-func TestLargestBulkIsAnswered(t *testing.T) {
-	w := newWorld(t)
+// TestLargestBulkReturnsAllKeys checks that the largest bulk request creates all its keys, and that the response has
+// all their texts.
+func TestLargestBulkReturnsAllKeys(t *testing.T) {
+	fx := newFixture(t)
 	for _, unit := range []string{"<", `\"`, "\u2028", "é"} {
 		n := 1000 / len(unit)
 		batch := "[" + strings.TrimSuffix(strings.Repeat(`{"description":"`+strings.Repeat(unit, n)+`"},`, 1000), ",") + "]"
-		body := w.Call(w.full, "POST", alice+"/keys/$bulk", batch).Want(200).Body
-		var carried strings.Builder
-		encoder := json.NewEncoder(&carried)
-		encoder.SetEscapeHTML(false) // as Lambda's runtime does it
-		if err := encoder.Encode(body); err != nil || carried.Len() > 5_000_000 {
-			t.Errorf("descriptions of %q take %d bytes of the platform's (%v)", unit, carried.Len(), err)
+		body := fx.Call(fx.fullKey, "POST", alicePath+"/keys/$bulk", batch).Want(200).Body
+		var encoded strings.Builder
+		encoder := json.NewEncoder(&encoded)
+		encoder.SetEscapeHTML(false) // as Lambda's runtime does
+		if err := encoder.Encode(body); err != nil || encoded.Len() > 5_000_000 {
+			t.Errorf("response to keys with descriptions of %q = %d bytes, %v, want at most 5000000",
+				unit, encoded.Len(), err)
 		}
 	}
 }

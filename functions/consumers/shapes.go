@@ -3,12 +3,12 @@ package consumers
 import (
 	"context"
 
-	"github.com/gatewright/gatewright/shared/api"
-	"github.com/gatewright/gatewright/shared/auth"
-	"github.com/gatewright/gatewright/shared/keys"
+	"github.com/gatewright/gatewright/shared/core/auth"
+	"github.com/gatewright/gatewright/shared/management/api"
+	"github.com/gatewright/gatewright/shared/resource/keys"
 )
 
-// Below is the way between what the API speaks and what the service does.
+// The functions below convert between the API's types and the service's types.
 
 func (p BucketPath) at(ctx context.Context) keys.BucketAt {
 	return keys.BucketAt{Owner: auth.OwnerFrom(ctx), Bucket: p.BucketName}
@@ -18,7 +18,7 @@ func (p ConsumerPath) at(ctx context.Context, tags map[string]string) keys.Consu
 	return keys.ConsumerAt{BucketAt: p.BucketPath.at(ctx), Consumer: p.ConsumerName, Tags: tags}
 }
 
-func (i Including) include() keys.Include {
+func (i IncludeQuery) include() keys.Include {
 	return keys.Include{
 		Keys: i.APIKeys, Managers: i.Managers, Invites: i.ManagerInvites,
 		Format: keys.Format(i.KeyFormat.KeyFormat),
@@ -36,17 +36,18 @@ func (n newKey) key() keys.NewKey {
 func viewConsumer(c keys.Consumer) consumer {
 	return consumer{
 		ID: c.ID, Name: c.Name, Description: c.Description, Tags: c.Tags, Metadata: metadata(c.Metadata),
-		APIKeys: listOrNil(c.Keys, viewKey), Managers: listOrNil(c.Managers, viewManager), ManagerInvites: listOrNil(c.Invites, viewInvite),
-		CreatedOn: api.Timestamp(c.CreatedOn), UpdatedOn: api.Timestamp(c.UpdatedOn),
+		APIKeys: listOrNil(c.Keys, viewKey), Managers: listOrNil(c.Managers, viewManager),
+		ManagerInvites: listOrNil(c.Invites, viewInvite),
+		CreatedOn:      api.Timestamp(c.CreatedOn), UpdatedOn: api.Timestamp(c.UpdatedOn),
 	}
 }
 
-// listOrNil converts a list, and returns nil for one that was not asked for.
-func listOrNil[From, To any](all []From, turn func(From) To) *[]To {
-	if all == nil {
+// listOrNil converts the items of a list. It returns nil for a nil list, which was not requested.
+func listOrNil[From, To any](items []From, convert func(From) To) *[]To {
+	if items == nil {
 		return nil
 	}
-	return new(api.Each(all, turn))
+	return new(api.Map(items, convert))
 }
 
 func viewKey(k keys.Key) key {
@@ -60,7 +61,7 @@ func viewKey(k keys.Key) key {
 	return out
 }
 
-func viewKeys(created []keys.Key) createdKeys { return createdKeys{Data: api.Each(created, viewKey)} }
+func viewKeys(created []keys.Key) createdKeys { return createdKeys{Data: api.Map(created, viewKey)} }
 
 func viewManager(m keys.Manager) manager {
 	return manager{ID: m.ID, Email: m.Email, Sub: m.Sub, CreatedOn: api.Timestamp(m.CreatedOn)}

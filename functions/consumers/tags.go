@@ -9,40 +9,40 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 )
 
-// tagPrefix begins the query parameters that filter by tag: tag.account=foo.
+// tagPrefix is the prefix of the query parameters that filter by tag, as in tag.account=foo.
 const tagPrefix = "tag."
 
-// maxTagBytes bounds what is asked for: no tag is longer.
+// maxTagBytes is the maximum length of a tag in the query. Stored tags are not longer.
 const maxTagBytes = 256
 
-// TagQuery is embedded in the In of an operation that takes tag.<property>=
-// <value> in its query (contract 3.6). All given tags have to match.
+// TagQuery is embedded in the inputs of operations with query parameters of the form tag.<property>=<value> (contract
+// 3.6). A consumer must have all tags in the query.
 type TagQuery struct {
-	// Tags by property, nil when none was given.
+	// Tags are the tags by property, nil if the query has none.
 	Tags map[string]string `json:"-"`
 }
 
-// tagParameter documents TagQuery, as an object whose members are parameters of
-// their own (style form, exploded): a parameter tag would have generated clients
-// send tag=…, which nothing takes.
+// tagParameter documents TagQuery as an object whose members are sent as separate parameters (style form, explode).
+// With a plain parameter named tag, generated clients would send tag=…, which no operation accepts.
 func tagParameter() *huma.Param {
 	return &huma.Param{
 		Name: "tag", In: "query", Style: "form", Explode: new(true),
-		Description: "Only where the consumer has these tags: each member is a parameter named tag.<property>, and all have to match.",
+		Description: "Only where the consumer has these tags: each member is a parameter named tag.<property>, and all " +
+			"have to match.",
 		Schema: &huma.Schema{
 			Type: huma.TypeObject, AdditionalProperties: &huma.Schema{Type: huma.TypeString, MaxLength: new(maxTagBytes)},
 			Examples: []any{map[string]string{"tag.plan": "gold"}},
-			// A member of another name would be a parameter that nothing reads, and the call one without its condition.
+			// No operation reads a parameter with another name: the call would be made without its condition.
 			Extensions: map[string]any{"propertyNames": map[string]string{"pattern": `^tag\..`}},
 		},
 	}
 }
 
-// Resolve reads the tags; huma calls it.
+// Resolve implements huma.Resolver: it reads the tags from the query.
 func (q *TagQuery) Resolve(ctx huma.Context) []error {
 	u := ctx.URL()
 	query := u.Query()
-	for _, name := range slices.Sorted(maps.Keys(query)) { // the same answer each time
+	for _, name := range slices.Sorted(maps.Keys(query)) { // report the same error each time
 		values := query[name]
 		property, ok := strings.CutPrefix(name, tagPrefix)
 		if !ok {
@@ -52,7 +52,8 @@ func (q *TagQuery) Resolve(ctx huma.Context) []error {
 			continue
 		}
 		if len(property) > maxTagBytes || slices.ContainsFunc(values, func(v string) bool { return len(v) > maxTagBytes }) {
-			return []error{&huma.ErrorDetail{Location: "query.tag", Message: "a tag's property and its value have at most " + strconv.Itoa(maxTagBytes) + " bytes each"}}
+			return []error{&huma.ErrorDetail{Location: "query.tag", Message: "a tag's property and its value have at most " +
+				strconv.Itoa(maxTagBytes) + " bytes each"}}
 		}
 		if property == "" {
 			return []error{&huma.ErrorDetail{Location: "query.tag.", Message: "name a property, as in tag.<property>=<value>"}}
@@ -62,7 +63,8 @@ func (q *TagQuery) Resolve(ctx huma.Context) []error {
 		}
 		for i, v := range values {
 			if i > 0 && v != values[0] {
-				return []error{&huma.ErrorDetail{Location: "query.tag", Message: "a tag has one value, so that two different ones never match; give each property once"}}
+				return []error{&huma.ErrorDetail{Location: "query.tag", Message: "a tag has one value, so that two different " +
+					"ones never match; give each property once"}}
 			}
 			q.Tags[property] = v
 		}

@@ -7,95 +7,106 @@ import (
 
 	"github.com/gatewright/gatewright/functions/customdomains"
 	"github.com/gatewright/gatewright/functions/functionstest"
-	"github.com/gatewright/gatewright/shared/api"
+	"github.com/gatewright/gatewright/shared/management/api"
 )
 
-// TestChangesByHostnameAreOnAConditionOfThatHostname, however it is spelled: of two custom domains, a change at the path of both is
-// about the one that its body or its query names.
-func TestChangesByHostnameAreOnAConditionOfThatHostname(t *testing.T) {
-	w, full, name := deployed(t)
-	send := func(method, hostname, rest, tag string) functionstest.Answer {
+// TestIfMatchAppliesToHostname checks that If-Match is compared with the ETag of the custom domain that the body or the
+// query names, in any notation of the hostname. The path does not name the custom domain.
+func TestIfMatchAppliesToHostname(t *testing.T) {
+	fx, fullKey, name := newDeployedFixture(t)
+	send := func(method, hostname, fields, tag string) functionstest.Response {
 		t.Helper()
 		if method == "DELETE" {
-			return w.Call(full, method, path+"?hostname="+url.QueryEscape(hostname)+rest, "", "If-Match", tag)
+			return fx.Call(fullKey, method, path+"?hostname="+url.QueryEscape(hostname)+fields, "", "If-Match", tag)
 		}
-		return w.Call(full, method, path, `{"hostname":"`+hostname+`"`+rest+`}`, "If-Match", tag)
+		return fx.Call(fullKey, method, path, `{"hostname":"`+hostname+`"`+fields+`}`, "If-Match", tag)
 	}
-	read := func(hostname string) string {
+	etag := func(hostname string) string {
 		t.Helper()
-		return w.Call(full, "GET", path+"/"+url.PathEscape(hostname), "").Want(200).Header.Get("ETag")
+		return fx.Call(fullKey, "GET", path+"/"+url.PathEscape(hostname), "").Want(200).Header.Get("ETag")
 	}
 	tags := map[string]string{}
 	for _, hostname := range []string{"one.example.com", "xn--bcher-kva.example"} {
-		a := w.Call(full, "POST", path, `{"hostname":"`+hostname+`"}`).Want(200)
-		tags[hostname] = read(hostname)
-		a.WantHeader("ETag", tags[hostname])
+		resp := fx.Call(fullKey, "POST", path, `{"hostname":"`+hostname+`"}`).Want(200)
+		tags[hostname] = etag(hostname)
+		resp.WantHeader("ETag", tags[hostname])
 	}
-	attach := `,"deploymentName":"` + name + `"`
-	send("PATCH", "one.example.com", attach, tags["xn--bcher-kva.example"]).Want(412)
+	attachFields := `,"deploymentName":"` + name + `"`
+	send("PATCH", "one.example.com", attachFields, tags["xn--bcher-kva.example"]).Want(412)
 	send("DELETE", "one.example.com", "", tags["xn--bcher-kva.example"]).Want(412)
-	for hostname, spelled := range map[string][]string{
+	for hostname, spellings := range map[string][]string{
 		"one.example.com":       {"ONE.example.COM", "one.example.com."},
 		"xn--bcher-kva.example": {"b\\u00fccher.example", "BÜCHER.example", "XN--bcher-kva.example"},
 	} {
-		for _, other := range spelled {
-			if refused := w.Call(full, "PATCH", path, `{"hostname":"`+other+`"`+attach+`}`, "If-Match", `"other"`); refused.Status == 404 {
-				continue // it is no spelling of it, with a condition or without one
+		for _, spelling := range spellings {
+			refused := fx.Call(fullKey, "PATCH", path, `{"hostname":"`+spelling+`"`+attachFields+`}`, "If-Match",
+				`"other"`)
+			if refused.Status == 404 {
+				continue // not a notation of the hostname: refused with and without If-Match
 			}
-			tag := read(hostname)
-			w.Now = w.Now.Add(1e9)
-			a := send("PATCH", other, attach, tag).Want(200)
-			a.WantHeader("ETag", read(hostname))
-			send("PATCH", other, "", tag).Want(412)
-			send("PATCH", other, "", read(hostname)).Want(200)
+			tag := etag(hostname)
+			fx.Now = fx.Now.Add(1e9)
+			resp := send("PATCH", spelling, attachFields, tag).Want(200)
+			resp.WantHeader("ETag", etag(hostname))
+			send("PATCH", spelling, "", tag).Want(412)
+			send("PATCH", spelling, "", etag(hostname)).Want(200)
 		}
 	}
-	// The same request with the same key is one change, though what it was about has another ETag since.
-	tag := read("one.example.com")
-	first := w.Call(full, "PATCH", path, `{"hostname":"one.example.com"`+attach+`}`, "If-Match", tag, "Idempotency-Key", "k").Want(200)
-	w.Call(full, "PATCH", path, `{"hostname":"one.example.com"`+attach+`}`, "If-Match", tag, "Idempotency-Key", "k").
-		Want(200, strings.TrimSpace(first.Body)).WantHeader("ETag", read("one.example.com"))
-	w.Call(full, "PATCH", path, `{"hostname":"one.example.com"}`, "If-Match", tag, "Idempotency-Key", "k").Want(422)
-	// A deployment is taken off on a condition too, and the certificate is.
+	// A repeat with the same Idempotency-Key gets the first response, even if the ETag of the domain has changed since.
+	tag := etag("one.example.com")
+	first := fx.Call(fullKey, "PATCH", path, `{"hostname":"one.example.com"`+attachFields+`}`, "If-Match", tag,
+		"Idempotency-Key", "k").Want(200)
+	fx.Call(fullKey, "PATCH", path, `{"hostname":"one.example.com"`+attachFields+`}`, "If-Match", tag, "Idempotency-Key",
+		"k").
+		Want(200, strings.TrimSpace(first.Body)).WantHeader("ETag", etag("one.example.com"))
+	fx.Call(fullKey, "PATCH", path, `{"hostname":"one.example.com"}`, "If-Match", tag, "Idempotency-Key", "k").Want(422)
+	// If-Match also applies to the detachment of a deployment and to the removal of the certificate.
 	send("DELETE", "one.example.com", "&deploymentName="+name, tag).Want(412)
-	send("DELETE", "one.example.com", "&deploymentName="+name, read("one.example.com")).Want(200)
-	w.Call(full, "POST", path+"/one.example.com/verify", "").Want(200).WantHeader("ETag", read("one.example.com"))
-	w.Call(full, "PUT", path+"/one.example.com/certificate", `{"certificate":"c","key":"k"}`, "If-Match", tag).Want(400)
+	send("DELETE", "one.example.com", "&deploymentName="+name, etag("one.example.com")).Want(200)
+	fx.Call(fullKey, "POST", path+"/one.example.com/verify", "").Want(200).WantHeader("ETag", etag("one.example.com"))
+	fx.Call(fullKey, "PUT", path+"/one.example.com/certificate", `{"certificate":"c","key":"k"}`, "If-Match",
+		tag).Want(400)
 
-	// What does not say which it is about, or names what is not there, is answered as without a condition.
-	w.Run(t, []functionstest.Case{
-		{"no hostname in the query", full, "DELETE", path, "", 400, "query.hostname"},
-		{"no hostname in the body", full, "PATCH", path, `{}`, 400, "hostname"},
+	// Without a hostname, or with an unknown one, If-Match does not change the response.
+	fx.Run(t, []functionstest.Case{
+		{"no hostname in the query", fullKey, "DELETE", path, "", 400, "query.hostname"},
+		{"no hostname in the body", fullKey, "PATCH", path, `{}`, 400, "hostname"},
 	})
 	for _, condition := range []string{"*", tag} {
-		for _, body := range []string{`{}`, `{"hostname":null}`, `{"hostname":1}`, `{"HOSTNAME":"one.example.com"}`, `{"hostname":"` + strings.Repeat("a", 1025) + `"}`, `{"hostname"`} {
-			w.Call(full, "PATCH", path, body, "If-Match", condition).Want(400)
+		for _, body := range []string{
+			`{}`, `{"hostname":null}`, `{"hostname":1}`, `{"HOSTNAME":"one.example.com"}`,
+			`{"hostname":"` + strings.Repeat("a", 1025) + `"}`, `{"hostname"`,
+		} {
+			fx.Call(fullKey, "PATCH", path, body, "If-Match", condition).Want(400)
 		}
-		for _, hostname := range []string{"gone.example.com", "../key-buckets", "one.example.com/certificate", "..", "%2e%2e"} {
+		for _, hostname := range []string{
+			"gone.example.com", "../key-buckets", "one.example.com/certificate", "..",
+			"%2e%2e",
+		} {
 			send("PATCH", hostname, "", condition).Want(404, "custom domain")
 			send("DELETE", hostname, "", condition).Want(404, "custom domain")
 		}
 		send("DELETE", "", "", condition).Want(400, "query.hostname")
 	}
-	send("DELETE", "one.example.com", "", read("one.example.com")).Want(200)
+	send("DELETE", "one.example.com", "", etag("one.example.com")).Want(200)
 	send("DELETE", "one.example.com", "", tag).Want(404)
-	w.Call(full, "GET", path+"/xn--bcher-kva.example", "").Want(200)
+	fx.Call(fullKey, "GET", path+"/xn--bcher-kva.example", "").Want(200)
 }
 
-// TestDryRunsByHostnameShowThatHostname, and answer a request that is wrong what it is answered itself.
-func TestDryRunsByHostnameShowThatHostname(t *testing.T) {
-	w := functionstest.New(t, customdomains.Bind)
-	full := w.Account("acme")
+// TestDryRunShowsHostname also checks that the dry run of an invalid request has the same response as the request.
+func TestDryRunShowsHostname(t *testing.T) {
+	fx := functionstest.New(t, customdomains.Bind)
+	fullKey := fx.CreateAccount("acme")
 	for _, hostname := range []string{"one.example.com", "two.example.com"} {
-		w.Call(full, "POST", path, `{"hostname":"`+hostname+`"}`).Want(200)
+		fx.Call(fullKey, "POST", path, `{"hostname":"`+hostname+`"}`).Want(200)
 	}
-	within := api.Within(w.Context(), api.Call{Source: "mcp", DryRun: true})
-	tried := w.Within(within, full, "DELETE", path+"?hostname=ONE.example.com", "").Want(200).JSON()
-	if tried.Text("before.hostname") != "one.example.com" || !tried.Null("after") {
-		t.Errorf("it shows %v", tried)
+	dryRunCtx := api.WithCall(fx.Context(), api.Call{Source: "mcp", DryRun: true})
+	report := fx.CallContext(dryRunCtx, fullKey, "DELETE", path+"?hostname=ONE.example.com", "").Want(200).JSON()
+	if report.Text("before.hostname") != "one.example.com" || !report.IsNull("after") {
+		t.Errorf("dry run of DELETE = %v, want one.example.com before and nothing after", report)
 	}
 	for _, body := range []string{`{}`, `{"hostname":"` + strings.Repeat("a", 1025) + `"}`} {
-		w.Within(within, full, "PATCH", path, body).Want(400, "body", "hostname")
+		fx.CallContext(dryRunCtx, fullKey, "PATCH", path, body).Want(400, "body", "hostname")
 	}
-	w.Within(within, full, "PATCH", path, `{"hostname":".."}`).Want(404, "custom domain")
+	fx.CallContext(dryRunCtx, fullKey, "PATCH", path, `{"hostname":".."}`).Want(404, "custom domain")
 }

@@ -4,21 +4,22 @@ import (
 	"context"
 	"net/url"
 
-	"github.com/gatewright/gatewright/shared/api"
-	"github.com/gatewright/gatewright/shared/auth"
-	"github.com/gatewright/gatewright/shared/config"
-	"github.com/gatewright/gatewright/shared/customdomains"
-	"github.com/gatewright/gatewright/shared/fault"
-	"github.com/gatewright/gatewright/shared/installation"
+	"github.com/gatewright/gatewright/shared/base/fault"
+	"github.com/gatewright/gatewright/shared/core/auth"
+	"github.com/gatewright/gatewright/shared/core/config"
+	"github.com/gatewright/gatewright/shared/core/installation"
+	"github.com/gatewright/gatewright/shared/management/api"
+	"github.com/gatewright/gatewright/shared/resource/customdomains"
 )
 
 // Bind returns the group's routes.
 func Bind(p installation.Parts) []api.Route {
-	p = Group.Held(p)
+	p = Group.Restrict(p)
 	h := handlers{customdomains.Open(p), p.Config}
 	return []api.Route{
-		list.To(h.list), create.To(h.create), update.To(h.update), remove.To(h.remove), read.To(h.read), verify.To(h.verify),
-		upload.To(h.upload), removeCertificate.To(h.removeCertificate),
+		list.HandledBy(h.list), create.HandledBy(h.create), update.HandledBy(h.update), remove.HandledBy(h.remove),
+		read.HandledBy(h.read), verify.HandledBy(h.verify),
+		upload.HandledBy(h.upload), removeCertificate.HandledBy(h.removeCertificate),
 	}
 }
 
@@ -28,23 +29,26 @@ type handlers struct {
 }
 
 func (h handlers) list(ctx context.Context, in *listIn) (*listOut, error) {
-	return api.AnswerPart(in.Page, h.view)(h.service.List(ctx, auth.OwnerFrom(ctx)))
+	return api.RespondSlice(in.Page, h.view)(h.service.List(ctx, auth.OwnerFrom(ctx)))
 }
 
 func (h handlers) create(ctx context.Context, in *createIn) (*mutationOut, error) {
-	return api.Answer(h.mutation)(h.service.Create(ctx, auth.OwnerFrom(ctx), customdomains.New{
+	return api.Respond(h.mutation)(h.service.Create(ctx, auth.OwnerFrom(ctx), customdomains.CreateInput{
 		Hostname: in.Body.Hostname, Deployment: in.Body.DeploymentName, Stage: customdomains.Stage(in.Body.Stage),
 		Alias: in.Body.IsAlias, Default: in.Body.IsDefault,
 	}))
 }
 
 func (h handlers) update(ctx context.Context, in *updateIn) (*mutationOut, error) {
-	// The hostname alone detaches from all deployments, which nobody means who says which is served.
+	// A request with only the hostname detaches it from all deployments. A caller that also sets isDefault does not
+	// want that.
 	if in.Body.IsDefault != nil && in.Body.DeploymentName == "" {
-		return nil, fault.InvalidField("isDefault", "goes with deploymentName: name the deployment too, or leave both out to detach the hostname from all it leads to")
+		return nil, fault.InvalidField("isDefault", "goes with deploymentName: name the deployment too, or leave both out "+
+			"to detach the hostname from all it leads to")
 	}
 	notDefault := in.Body.IsDefault != nil && !*in.Body.IsDefault
-	return api.Answer(h.mutation)(h.service.Update(ctx, auth.OwnerFrom(ctx), in.Body.Hostname, in.Body.DeploymentName, notDefault))
+	return api.Respond(h.mutation)(h.service.Update(ctx, auth.OwnerFrom(ctx), in.Body.Hostname, in.Body.DeploymentName,
+		notDefault))
 }
 
 func (h handlers) remove(ctx context.Context, in *removeIn) (*api.NoContent, error) {
@@ -52,22 +56,22 @@ func (h handlers) remove(ctx context.Context, in *removeIn) (*api.NoContent, err
 }
 
 func (h handlers) read(ctx context.Context, in *domainIn) (*domainOut, error) {
-	return api.Answer(h.view)(h.service.Read(ctx, auth.OwnerFrom(ctx), in.Hostname))
+	return api.Respond(h.view)(h.service.Read(ctx, auth.OwnerFrom(ctx), in.Hostname))
 }
 
 func (h handlers) verify(ctx context.Context, in *domainIn) (*domainOut, error) {
-	return api.Answer(h.view)(h.service.Verify(ctx, auth.OwnerFrom(ctx), in.Hostname))
+	return api.Respond(h.view)(h.service.Verify(ctx, auth.OwnerFrom(ctx), in.Hostname))
 }
 
 func (h handlers) upload(ctx context.Context, in *uploadIn) (*domainOut, error) {
-	return api.Answer(h.view)(h.service.Upload(ctx, auth.OwnerFrom(ctx), in.Hostname, in.Body.Certificate, in.Body.Key))
+	return api.Respond(h.view)(h.service.Upload(ctx, auth.OwnerFrom(ctx), in.Hostname, in.Body.Certificate, in.Body.Key))
 }
 
 func (h handlers) removeCertificate(ctx context.Context, in *domainIn) (*domainOut, error) {
-	return api.Answer(h.view)(h.service.DeleteCertificate(ctx, auth.OwnerFrom(ctx), in.Hostname))
+	return api.Respond(h.view)(h.service.DeleteCertificate(ctx, auth.OwnerFrom(ctx), in.Hostname))
 }
 
-// cname is the host name of a deployment's own.
+// cname returns the host name that the installation has given to the deployment, as the target of a CNAME record.
 func (h handlers) cname(deployment string) *string {
 	u, err := url.Parse(h.config.DeploymentOrigin(deployment))
 	if err != nil {
@@ -77,14 +81,14 @@ func (h handlers) cname(deployment string) *string {
 }
 
 func (h handlers) mutation(d customdomains.Domain) mutation {
-	m := mutation{Hostname: d.Hostname, Stage: new(string(d.Stage)), Proof: shown(d.Proof)}
+	m := mutation{Hostname: d.Hostname, Stage: new(string(d.Stage)), Proof: viewProof(d.Proof)}
 	if len(d.Mappings) > 0 {
 		m.DeploymentName, m.CNAME = &d.Mappings[0].Deployment, h.cname(d.Mappings[0].Deployment)
 	}
 	return m
 }
 
-func shown(p *customdomains.Proof) *proof {
+func viewProof(p *customdomains.Proof) *proof {
 	if p == nil {
 		return nil
 	}
@@ -94,7 +98,7 @@ func shown(p *customdomains.Proof) *proof {
 func (h handlers) view(d customdomains.Domain) customDomain {
 	out := customDomain{
 		ID: d.ID, AccountName: d.Account, Hostname: d.Hostname, Deployments: []mapping{},
-		Provider: "custom", Status: "active", Proof: shown(d.Proof),
+		Provider: "custom", Status: "active", Proof: viewProof(d.Proof),
 		CreatedOn: api.Timestamp(d.CreatedOn), UpdatedOn: api.Timestamp(d.UpdatedOn),
 	}
 	if d.Alias {
@@ -103,7 +107,7 @@ func (h handlers) view(d customdomains.Domain) customDomain {
 	if d.Proof != nil {
 		out.Status = "pending"
 	}
-	out.Certificate = shownCertificate(d.Certificate)
+	out.Certificate = viewCertificate(d.Certificate)
 	for i, m := range d.Mappings {
 		if i == 0 {
 			out.ProjectName = m.Project
@@ -116,7 +120,7 @@ func (h handlers) view(d customdomains.Domain) customDomain {
 	return out
 }
 
-func shownCertificate(c *customdomains.Certificate) *certificate {
+func viewCertificate(c *customdomains.Certificate) *certificate {
 	if c == nil {
 		return nil
 	}

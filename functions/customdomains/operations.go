@@ -3,9 +3,9 @@ package customdomains
 import (
 	"net/http"
 
-	"github.com/gatewright/gatewright/shared/api"
-	"github.com/gatewright/gatewright/shared/auth"
-	"github.com/gatewright/gatewright/shared/store"
+	"github.com/gatewright/gatewright/shared/core/auth"
+	"github.com/gatewright/gatewright/shared/core/store"
+	"github.com/gatewright/gatewright/shared/management/api"
 )
 
 const (
@@ -13,26 +13,26 @@ const (
 	domainPath  = domainsPath + "/{hostname}"
 )
 
-// Group is what this function answers.
+// Group is the group of operations of this function.
 var Group = api.Group{
 	Name:        "customdomains",
 	Title:       "Custom domains",
 	Description: "Hostnames of an account's own, at which its deployments are served.",
-	Reach: store.Reach{
-		Reads: []store.Space{"custom-domain", "custom-domain-count", "deployment"},
-		Writes: []store.Space{
+	TableAccess: store.TableAccess{
+		Reads: []store.KeyPrefix{"custom-domain", "custom-domain-count", "deployment"},
+		Writes: []store.KeyPrefix{
 			"custom-domain", "custom-domain-count", "custom-domain-host", "custom-domain-index", "custom-domain-versions",
 			"deployment", "operation", "projects",
 		},
 	},
-	Operations: []api.Declared{list, create, update, remove, read, verify, upload, removeCertificate},
+	Operations: []api.AnyOperation{list, create, update, remove, read, verify, upload, removeCertificate},
 }
 
 var list = api.Operation[listIn, listOut]{
 	ID: "CustomDomainsService_list", Method: http.MethodGet, Path: domainsPath,
 	Summary:     "List custom domains",
 	Description: "In the order of their hostnames. An account key with limits sees none.",
-	Scope:       auth.CustomDomains.Read(), Unseen: api.UnseenIsLeftOut,
+	Scope:       auth.CustomDomains.Read(), Invisible: api.InvisibleOmitted,
 	Errors: []int{http.StatusNotFound},
 	Uses:   []api.Use{api.Query, api.RootKey},
 }
@@ -40,11 +40,14 @@ var list = api.Operation[listIn, listOut]{
 var create = api.Operation[createIn, mutationOut]{
 	ID: "CustomDomainsService_create", Method: http.MethodPost, Path: domainsPath,
 	Summary: "Create a custom domain",
-	Description: "Set the TXT record of ownershipVerification where the hostname's zone is kept, and point the hostname to the gateway, as a CNAME to cname. " +
-		"It is served once the TXT record was found, which is looked for by itself. The record's text is the same whenever the account creates the hostname. " +
-		"A hostname that the account has already leads to the named deployment as well. An account has at most 1000. Account keys with limits may not make one.",
-	Scope: auth.CustomDomains.Write(), Unseen: api.UnseenIsAbsent,
-	Audit: "custom-domain.create", Resources: []string{"custom-domain"}, ReadAt: domainPath,
+	Description: "Set the TXT record of ownershipVerification where the hostname's zone is kept, and point the hostname " +
+		"to the gateway, as a CNAME to cname. " +
+		"It is served once the TXT record was found, which is looked for by itself. The record's text is the same whenever " +
+		"the account creates the hostname. " +
+		"A hostname that the account has already leads to the named deployment as well. An account has at most 1000. " +
+		"Account keys with limits may not make one.",
+	Scope: auth.CustomDomains.Write(), Invisible: api.InvisibleNotFound,
+	Audit: "custom-domain.create", Resources: []string{"custom-domain"}, ReadPath: domainPath,
 	Errors: []int{http.StatusNotFound, http.StatusConflict},
 	Uses:   []api.Use{api.GetItem, api.BatchGetItem, api.PutItem, api.UpdateItem, api.RootKey},
 }
@@ -52,20 +55,23 @@ var create = api.Operation[createIn, mutationOut]{
 var update = api.Operation[updateIn, mutationOut]{
 	ID: "CustomDomainsService_update", Method: http.MethodPatch, Path: domainsPath,
 	Summary: "Attach, reassign or detach a custom domain",
-	Description: "It leads to the named deployment in place of the one that is served, or to none at all where none is named. " +
-		"Of several that it leads to, the named one is served from now on. The gateway goes by it 5 seconds later. Stage and alias never change.",
-	Scope: auth.CustomDomains.Write(), Unseen: api.UnseenIsAbsent,
-	Audit: "custom-domain.update", Resources: []string{"custom-domain"}, ReadAt: domainPath,
+	Description: "It leads to the named deployment in place of the one that is served, or to none at all where " +
+		"none is named. " +
+		"Of several that it leads to, the named one is served from now on. The gateway goes by it 5 seconds later. Stage " +
+		"and alias never change.",
+	Scope: auth.CustomDomains.Write(), Invisible: api.InvisibleNotFound,
+	Audit: "custom-domain.update", Resources: []string{"custom-domain"}, ReadPath: domainPath,
 	Errors: []int{http.StatusNotFound, http.StatusConflict},
 	Uses:   []api.Use{api.GetItem, api.PutItem, api.UpdateItem, api.RootKey},
 }
 
 var remove = api.Operation[removeIn, api.NoContent]{
 	ID: "CustomDomainsService_delete", Method: http.MethodDelete, Path: domainsPath,
-	Summary:     "Delete a custom domain",
-	Description: "With deploymentName it leads to that deployment no more, and stays. The gateway serves it no more 5 seconds later.",
-	Scope:       auth.CustomDomains.Write(), Unseen: api.UnseenIsAbsent,
-	Audit: "custom-domain.delete", Resources: []string{"custom-domain"}, ReadAt: domainPath,
+	Summary: "Delete a custom domain",
+	Description: "With deploymentName it leads to that deployment no more, and stays. The gateway serves it no more 5 " +
+		"seconds later.",
+	Scope: auth.CustomDomains.Write(), Invisible: api.InvisibleNotFound,
+	Audit: "custom-domain.delete", Resources: []string{"custom-domain"}, ReadPath: domainPath,
 	Errors: []int{http.StatusNotFound},
 	Uses:   []api.Use{api.GetItem, api.PutItem, api.UpdateItem, api.DeleteItem},
 }
@@ -74,27 +80,29 @@ var read = api.Operation[domainIn, domainOut]{
 	ID: "CustomDomainsService_read", Method: http.MethodGet, Path: domainPath,
 	Summary:     "Read a custom domain",
 	Description: "What it leads to, and whether its ownership is proven.",
-	Scope:       auth.CustomDomains.Read(), Unseen: api.UnseenIsAbsent,
+	Scope:       auth.CustomDomains.Read(), Invisible: api.InvisibleNotFound,
 	Errors: []int{http.StatusNotFound},
 	Uses:   []api.Use{api.GetItem, api.RootKey},
 }
 
 var verify = api.Operation[domainIn, domainOut]{
 	ID: "CustomDomainsService_verify", Method: http.MethodPost, Path: domainPath + "/verify",
-	Summary:     "Look for a custom domain's TXT record now",
-	Description: "It is looked for by itself for 7 days, ever less often. A conflict says which record is missing, or that the hostname is another account's.",
-	Scope:       auth.CustomDomains.Write(), Unseen: api.UnseenIsAbsent,
-	Audit: "custom-domain.verify", Resources: []string{"custom-domain"}, ReadAt: domainPath,
+	Summary: "Look for a custom domain's TXT record now",
+	Description: "It is looked for by itself for 7 days, ever less often. A conflict says which record is missing, or " +
+		"that the hostname is another account's.",
+	Scope: auth.CustomDomains.Write(), Invisible: api.InvisibleNotFound,
+	Audit: "custom-domain.verify", Resources: []string{"custom-domain"}, ReadPath: domainPath,
 	Errors: []int{http.StatusNotFound, http.StatusConflict},
 	Uses:   []api.Use{api.GetItem, api.PutItem, api.UpdateItem, api.RootKey},
 }
 
 var upload = api.Operation[uploadIn, domainOut]{
 	ID: "CustomDomainsService_uploadCertificate", Method: http.MethodPut, Path: domainPath + "/certificate",
-	Summary:     "Upload a custom domain's certificate",
-	Description: "The gateway serves the hostname with it from 5 seconds later on, in place of the one before. The private key is sealed and never shown. The hostname has to be proven to be yours.",
-	Scope:       auth.CustomDomains.Write(), Unseen: api.UnseenIsAbsent,
-	Audit: "custom-domain.certificate", Resources: []string{"custom-domain"}, ReadAt: domainPath,
+	Summary: "Upload a custom domain's certificate",
+	Description: "The gateway serves the hostname with it from 5 seconds later on, in place of the one before. The " +
+		"private key is sealed and never shown. The hostname has to be proven to be yours.",
+	Scope: auth.CustomDomains.Write(), Invisible: api.InvisibleNotFound,
+	Audit: "custom-domain.certificate", Resources: []string{"custom-domain"}, ReadPath: domainPath,
 	Errors: []int{http.StatusNotFound, http.StatusConflict},
 	Uses:   []api.Use{api.GetItem, api.PutItem, api.UpdateItem, api.RootKey},
 }
@@ -102,10 +110,12 @@ var upload = api.Operation[uploadIn, domainOut]{
 var removeCertificate = api.Operation[domainIn, domainOut]{
 	ID: "CustomDomainsService_deleteCertificate", Method: http.MethodDelete, Path: domainPath + "/certificate",
 	Summary: "Delete a custom domain's uploaded certificate",
-	Description: "Where the installation obtains certificates by ACME, it does so for the hostname from now on, and serves the uploaded one until that is there. " +
-		"Otherwise the hostname is not served by TLS any more 5 seconds later. A conflict is a certificate that was not uploaded.",
-	Scope: auth.CustomDomains.Write(), Unseen: api.UnseenIsAbsent,
-	Audit: "custom-domain-certificate.delete", Resources: []string{"custom-domain"}, ReadAt: domainPath,
+	Description: "Where the installation obtains certificates by ACME, it does so for the hostname from now on, and " +
+		"serves the uploaded one until that is there. " +
+		"Otherwise the hostname is not served by TLS any more 5 seconds later. A conflict is a certificate that was " +
+		"not uploaded.",
+	Scope: auth.CustomDomains.Write(), Invisible: api.InvisibleNotFound,
+	Audit: "custom-domain-certificate.delete", Resources: []string{"custom-domain"}, ReadPath: domainPath,
 	Errors: []int{http.StatusNotFound, http.StatusConflict},
 	Uses:   []api.Use{api.GetItem, api.PutItem, api.UpdateItem},
 }
@@ -143,8 +153,7 @@ type removeIn struct {
 	DeploymentName string `query:"deploymentName" maxLength:"63" doc:"The deployment that it shall lead to no more."`
 }
 
-// DomainPath is embedded in what the operations take, and exported because huma skips what
-// is not.
+// DomainPath is embedded in the inputs of operations. It is exported because huma skips unexported embedded types.
 type DomainPath struct {
 	api.AccountPath
 	Hostname string `path:"hostname" maxLength:"1024" doc:"The custom domain's hostname."`

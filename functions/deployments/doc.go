@@ -1,8 +1,6 @@
-// Package deployments answers the operations that bring a project's sources to
-// the gateway: asking for an upload address, following the build, and looking
-// at, repeating and deleting deployments (specification 4.7).
+// Package deployments serves the operations that deploy a project's sources: requesting an upload address, reading the
+// status of the build, and reading, redeploying and deleting deployments (specification 4.7).
 //
-// The build itself happens elsewhere: the upload's event starts it
-// (functions/builder) and it goes on as a durable operation. Read operations.go
-// first, then handlers.go.
+// This package does not build. After the upload, S3 calls functions/builder, which begins the build as a durable
+// operation. Read operations.go first, then handlers.go.
 package deployments

@@ -3,26 +3,28 @@ package deployments
 import (
 	"net/http"
 
-	"github.com/gatewright/gatewright/shared/api"
-	"github.com/gatewright/gatewright/shared/auth"
-	"github.com/gatewright/gatewright/shared/store"
+	"github.com/gatewright/gatewright/shared/core/auth"
+	"github.com/gatewright/gatewright/shared/core/store"
+	"github.com/gatewright/gatewright/shared/management/api"
 )
 
 const projectPath = "/v1/accounts/{accountName}/projects/{projectName}"
 
-// Group is what this function answers.
+// Group is the group of operations of this function.
 var Group = api.Group{
 	Name:        "deployments",
 	Title:       "Deployments",
 	Description: "Sources are uploaded, built and served; a deployment is what the gateway serves for a branch.",
-	Reach: store.Reach{
-		Reads: []store.Space{"buckets", "builds-begun", "deployment", "environments", "operation", "projects", "upload"},
-		Writes: []store.Space{
-			"account-limits", "bucket-id", "buckets", "builds-begun", "deployment", "environments", "operation", "projects", "upload",
+	TableAccess: store.TableAccess{
+		Reads: []store.KeyPrefix{"buckets", "builds-begun", "deployment", "environments", "operation", "projects", "upload"},
+		Writes: []store.KeyPrefix{
+			"account-limits", "bucket-id", "buckets", "builds-begun", "deployment", "environments", "operation", "projects",
+			"upload",
 		},
 	},
-	Operations: []api.Declared{
-		sources, sourceURL, projectSources, status, source, list, read, routes, remove, removeFromProject, redeploy, rollback, history,
+	Operations: []api.AnyOperation{
+		sources, sourceURL, projectSources, status, source, list, read, routes, remove, removeFromProject, redeploy, rollback,
+		history,
 	},
 }
 
@@ -35,7 +37,7 @@ const uploadNote = "The address takes one PUT of a gzip'd tar archive within 15 
 var sources = api.Operation[sourcesIn, uploadOut]{
 	ID: "DeployService_sources", Method: http.MethodPost, Path: "/v1/deployments/sources",
 	Summary: "Get an upload address for a branch", Description: uploadNote,
-	Scope: auth.Deployments.Write(), Unseen: api.UnseenIsAbsent,
+	Scope: auth.Deployments.Write(), Invisible: api.InvisibleNotFound,
 	Audit: "source.create", Resources: []string{"source", "project", "environment"},
 	Errors: []int{http.StatusNotFound, http.StatusConflict}, Uses: uploads,
 }
@@ -43,7 +45,7 @@ var sources = api.Operation[sourcesIn, uploadOut]{
 var sourceURL = api.Operation[sourceURLIn, uploadOut]{
 	ID: "DeployService_sourceUrl", Method: http.MethodPost, Path: "/v1/deployments/source-url",
 	Summary: "Get an upload address for an environment", Description: uploadNote,
-	Scope: auth.Deployments.Write(), Unseen: api.UnseenIsAbsent,
+	Scope: auth.Deployments.Write(), Invisible: api.InvisibleNotFound,
 	Audit: "source.create", Resources: []string{"source", "project", "environment"},
 	Errors: []int{http.StatusNotFound, http.StatusConflict}, Uses: uploads,
 }
@@ -52,7 +54,7 @@ var projectSources = api.Operation[projectSourcesIn, uploadOut]{
 	ID: "DeployService_projectSources", Method: http.MethodPost, Path: projectPath + "/sources",
 	Summary:     "Get an upload address for a project",
 	Description: "The earlier form of the operation: it deploys the branch main. " + uploadNote,
-	Scope:       auth.Deployments.Write(), Unseen: api.UnseenIsAbsent,
+	Scope:       auth.Deployments.Write(), Invisible: api.InvisibleNotFound,
 	Audit: "source.create", Resources: []string{"source", "project", "environment"},
 	Errors: []int{http.StatusNotFound, http.StatusConflict}, Uses: uploads,
 }
@@ -61,7 +63,7 @@ var status = api.Operation[statusIn, statusOut]{
 	ID: "V1_deploymentStatus", Method: http.MethodGet, Path: projectPath + "/deployment-status/{statusId}",
 	Summary:     "Follow a build",
 	Description: "IN_PROGRESS from the moment the upload address is given out, then SUCCESS or ERROR for good.",
-	Scope:       auth.Deployments.Read(), Unseen: api.UnseenIsAbsent,
+	Scope:       auth.Deployments.Read(), Invisible: api.InvisibleNotFound,
 	Polled: true,
 	Errors: []int{http.StatusNotFound}, Uses: []api.Use{api.BatchGetItem},
 }
@@ -69,9 +71,11 @@ var status = api.Operation[statusIn, statusOut]{
 var source = api.Operation[sourceIn, sourceOut]{
 	ID: "DeployService_source", Method: http.MethodGet, Path: projectPath + "/deployment-status/{statusId}/source",
 	Summary: "Read the sources of a build around a place",
-	Description: "What a finding of the build's status is about, of a failed build too: at most 256 KiB of a file of the project's configuration, in whole lines where they are short. " +
-		"Sources are there for a day after the build's end, and as long as its status, 30 days, where it is served or can be returned to.",
-	Scope: auth.Deployments.Read(), Unseen: api.UnseenIsAbsent,
+	Description: "What a finding of the build's status is about, of a failed build too: at most 256 KiB of a file of " +
+		"the project's configuration, in whole lines where they are short. " +
+		"Sources are there for a day after the build's end, and as long as its status, 30 days, where it is served or can " +
+		"be returned to.",
+	Scope: auth.Deployments.Read(), Invisible: api.InvisibleNotFound,
 	Errors: []int{http.StatusNotFound}, Uses: []api.Use{api.BatchGetItem, api.ReadSource, api.ListObjects},
 }
 
@@ -79,49 +83,54 @@ var list = api.Operation[listIn, listOut]{
 	ID: "DeploymentsService_list", Method: http.MethodGet, Path: projectPath + "/deployments",
 	Summary:     "List the deployments of a project",
 	Description: "Production first, then the newest first.",
-	Scope:       auth.Deployments.Read(), Unseen: api.Unseen{Project: http.StatusNotFound, Environment: http.StatusOK},
-	Errors: []int{http.StatusNotFound}, Uses: []api.Use{api.BatchGetItem, api.Query},
+	Scope:       auth.Deployments.Read(),
+	Invisible:   api.Invisible{Project: http.StatusNotFound, Environment: http.StatusOK},
+	Errors:      []int{http.StatusNotFound}, Uses: []api.Use{api.BatchGetItem, api.Query},
 }
 
 var read = api.Operation[nameIn, deploymentOut]{
 	ID: "DeploymentsService_read", Method: http.MethodGet, Path: "/v1/deployments/{deploymentName}",
 	Summary:     "Read a deployment",
 	Description: "What the gateway serves under this name, and for which branch.",
-	Scope:       auth.Deployments.Read(), Unseen: api.UnseenIsAbsent,
+	Scope:       auth.Deployments.Read(), Invisible: api.InvisibleNotFound,
 	Errors: []int{http.StatusNotFound},
 }
 
 var routes = api.Operation[routesIn, routesOut]{
 	ID: "DeploymentsService_routes", Method: http.MethodGet, Path: "/v1/deployments/{deploymentName}/routes",
-	Summary:     "List the routes that a deployment serves",
-	Description: "In the order of the project's files, paths and methods, each with its handler and the policies that a request passes; none before the first build has succeeded.",
-	Scope:       auth.Deployments.Read(), Unseen: api.UnseenIsAbsent,
+	Summary: "List the routes that a deployment serves",
+	Description: "In the order of the project's files, paths and methods, each with its handler and the policies that a " +
+		"request passes; none before the first build has succeeded.",
+	Scope: auth.Deployments.Read(), Invisible: api.InvisibleNotFound,
 	Errors: []int{http.StatusNotFound, http.StatusConflict}, Uses: []api.Use{api.RootKey, api.ReadArtifact},
 }
 
-const removeNote = "The gateway stops serving it at once; what it leaves behind is cleaned up afterwards. Refused while custom domains lead to it."
+const removeNote = "The gateway stops serving it at once; what it leaves behind is cleaned up afterwards. Refused " +
+	"while custom domains lead to it."
 
 var remove = api.Operation[nameIn, api.NoContent]{
 	ID: "DeploymentsService_delete", Method: http.MethodDelete, Path: "/v1/deployments/{deploymentName}",
 	Summary: "Delete a deployment", Description: removeNote,
-	Scope: auth.Deployments.Write(), Unseen: api.UnseenIsAbsent,
+	Scope: auth.Deployments.Write(), Invisible: api.InvisibleNotFound,
 	Audit: "deployment.delete", Resources: []string{"deployment"},
 	Errors: []int{http.StatusNotFound, http.StatusConflict}, Uses: []api.Use{api.UpdateItem, api.DeleteItem},
 }
 
 var removeFromProject = api.Operation[projectNameIn, api.NoContent]{
-	ID: "DeploymentsService_deleteFromProject", Method: http.MethodDelete, Path: projectPath + "/deployments/{deploymentName}",
+	ID: "DeploymentsService_deleteFromProject", Method: http.MethodDelete,
+	Path:    projectPath + "/deployments/{deploymentName}",
 	Summary: "Delete a deployment of a project", Description: removeNote,
-	Scope: auth.Deployments.Write(), Unseen: api.UnseenIsAbsent,
+	Scope: auth.Deployments.Write(), Invisible: api.InvisibleNotFound,
 	Audit: "deployment.delete", Resources: []string{"deployment"},
 	Errors: []int{http.StatusNotFound, http.StatusConflict}, Uses: []api.Use{api.UpdateItem, api.DeleteItem},
 }
 
 var redeploy = api.Operation[nameIn, redeployOut]{
 	ID: "DeployService_redeploy", Method: http.MethodPost, Path: "/v1/deployments/{deploymentName}/deploy",
-	Summary:     "Deploy the stored sources again",
-	Description: "Builds the newest accepted sources of the deployment once more, so that new values of variables take effect.",
-	Scope:       auth.Deployments.Write(), Unseen: api.UnseenIsAbsent,
+	Summary: "Deploy the stored sources again",
+	Description: "Builds the newest accepted sources of the deployment once more, so that new values of variables " +
+		"take effect.",
+	Scope: auth.Deployments.Write(), Invisible: api.InvisibleNotFound,
 	Audit: "deployment.redeploy", Replaces: true, Resources: []string{"deployment", "source"},
 	Errors: []int{http.StatusNotFound, http.StatusConflict}, Uses: []api.Use{api.BatchGetItem, api.Query, api.UpdateItem},
 }
@@ -129,10 +138,11 @@ var redeploy = api.Operation[nameIn, redeployOut]{
 var rollback = api.Operation[rollbackIn, deploymentOut]{
 	ID: "DeploymentsService_rollback", Method: http.MethodPost, Path: "/v1/deployments/{deploymentName}/rollback",
 	Summary: "Serve an earlier build again",
-	Description: "What was built then is served again, within seconds and without a build: the values of variables are those of then. " +
-		"Builds that were begun before the rollback are not served any more when they end, those begun after it are. " +
+	Description: "What was built then is served again, within seconds and without a build: the values of variables are " +
+		"those of then. Builds that were begun before the rollback are not served any more when they end, those begun " +
+		"after it are. " +
 		"The last 5 builds served before the live one can be returned to.",
-	Scope: auth.Deployments.Write(), Unseen: api.UnseenIsAbsent,
+	Scope: auth.Deployments.Write(), Invisible: api.InvisibleNotFound,
 	Audit: "deployment.rollback", Replaces: true, Resources: []string{"deployment"},
 	Errors: []int{http.StatusNotFound, http.StatusConflict}, Uses: []api.Use{api.UpdateItem},
 }
@@ -140,9 +150,9 @@ var rollback = api.Operation[rollbackIn, deploymentOut]{
 var history = api.Operation[historyIn, historyOut]{
 	ID: "DeploymentsService_history", Method: http.MethodGet, Path: "/v1/deployments/{deploymentName}/history",
 	Summary: "List the builds that a deployment has served",
-	Description: "The live one, then the previous ones, at most 5, to which a rollback can return, the last served first, " +
-		"then at most 20 that are gone: their artifacts and sources are removed a day later.",
-	Scope: auth.Deployments.Read(), Unseen: api.UnseenIsAbsent,
+	Description: "The live one, then the previous ones, at most 5, to which a rollback can return, the last served " +
+		"first, then at most 20 that are gone: their artifacts and sources are removed a day later.",
+	Scope: auth.Deployments.Read(), Invisible: api.InvisibleNotFound,
 	Errors: []int{http.StatusNotFound},
 }
 

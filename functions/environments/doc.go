@@ -1,6 +1,6 @@
-// Package environments answers the operations on the environments of projects, one
-// for each branch, and on what a developer's machine takes from them (contract 2.7).
+// Package environments serves the operations on the environments of projects. Each branch has one environment. One
+// operation returns the configuration of an environment for a developer's machine (contract 2.7).
 //
-// The rules are package deployments' in shared, whose uploads make environments
-// too. Read operations.go first, then handlers.go.
+// Package deployments in shared implements the operations, because uploads create environments too. Read operations.go
+// first, then handlers.go.
 package environments

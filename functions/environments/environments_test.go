@@ -11,154 +11,182 @@ import (
 	"github.com/gatewright/gatewright/functions/functionstest"
 	"github.com/gatewright/gatewright/functions/projects"
 	"github.com/gatewright/gatewright/functions/variables"
-	"github.com/gatewright/gatewright/shared/auth"
-	"github.com/gatewright/gatewright/shared/environment"
+	"github.com/gatewright/gatewright/shared/core/auth"
+	"github.com/gatewright/gatewright/shared/format/environment"
 )
 
 const (
-	all         = "/v1/environments"
-	ofShop      = all + "?accountName=acme&projectName=shop"
-	ofVariables = "/v1/accounts/acme/projects/shop/branches/"
+	environmentsPath = "/v1/environments"
+	shopListPath     = environmentsPath + "?accountName=acme&projectName=shop"
+	branchesPath     = "/v1/accounts/acme/projects/shop/branches/"
 )
 
 func body(project, branch, kind string) string {
-	return `{"accountName":"acme","projectName":"` + project + `","branchName":"` + branch + `","environmentType":"` + kind + `"}`
+	return `{"accountName":"acme","projectName":"` + project + `","branchName":"` + branch + `","environmentType":"` +
+		kind + `"}`
 }
 
-// newWorld makes a world in which acme's project shop has environments of main and
-// of feature/x, and the project blog one of dev.
-func newWorld(t *testing.T) (w *functionstest.World, full, main string) {
+// newFixture returns a fixture with two projects of acme. The project shop has environments for the branches main and
+// feature/x, and the project blog has an environment for dev.
+func newFixture(t *testing.T) (fx *functionstest.Fixture, fullKey, main string) {
 	t.Helper()
-	w = functionstest.New(t, projects.Bind, environments.Bind, variables.Bind, deployments.Bind)
-	full = w.Account("acme")
-	w.Call(full, "POST", "/v1/projects", `{"name":"shop"}`).Want(200)
-	w.Call(full, "POST", "/v1/projects", `{"name":"blog"}`).Want(200)
-	main = w.Call(full, "POST", all, body("shop", "main", "production")).Want(200).JSON().Text("name")
-	w.Call(full, "POST", all, body("shop", "feature/x", "preview")).Want(200)
-	w.Call(full, "POST", all, body("blog", "dev", "preview")).Want(200)
-	return w, full, main
+	fx = functionstest.New(t, projects.Bind, environments.Bind, variables.Bind, deployments.Bind)
+	fullKey = fx.CreateAccount("acme")
+	fx.Call(fullKey, "POST", "/v1/projects", `{"name":"shop"}`).Want(200)
+	fx.Call(fullKey, "POST", "/v1/projects", `{"name":"blog"}`).Want(200)
+	main = fx.Call(fullKey, "POST", environmentsPath, body("shop", "main", "production")).Want(200).JSON().Text("name")
+	fx.Call(fullKey, "POST", environmentsPath, body("shop", "feature/x", "preview")).Want(200)
+	fx.Call(fullKey, "POST", environmentsPath, body("blog", "dev", "preview")).Want(200)
+	return fx, fullKey, main
 }
 
-func TestAnswers(t *testing.T) {
-	w, full, main := newWorld(t)
-	reader := w.Key("acme", func(p *auth.Permissions) { p.Scopes = []auth.Scope{auth.Deployments.Read()} })
-	values := w.Key("acme", func(p *auth.Permissions) { p.Scopes = []auth.Scope{auth.Variables.Read()} })
-	previews := w.Key("acme", func(p *auth.Permissions) { p.Environments = []environment.Kind{environment.Preview} })
-	blog := w.Key("acme", func(p *auth.Permissions) { p.Projects = []string{"blog"} })
-	other := w.Account("evil")
-	const (
-		shopMain = `"accountName":"acme","projectName":"shop","branchName":"main","environmentType":"production"}`
-		feature  = all + "/feature%2Fx"
-	)
-	w.Run(t, []functionstest.Case{
-		{"an environment", full, "POST", all, body("shop", "next", "preview"), 200, `"branchName":"next","environmentType":"preview"}`},
-		{"a branch that has one", full, "POST", all, body("shop", "main", "production"), 409, "has an environment already"},
-		{"another kind than the branch's", full, "POST", all, body("shop", "next", "production"), 400, "body.environmentType"},
-		{"production under another kind", full, "POST", all, body("shop", "production", "preview"), 400, "body.environmentType"},
-		{"a working copy", full, "POST", all, body("shop", "next", "development"), 400, "body.environmentType"},
-		{"a kind in capitals", full, "POST", all, body("shop", "next", "PREVIEW"), 400, "body.environmentType"},
-		{"no branch", full, "POST", all, body("shop", "", "preview"), 400, "body.branchName"},
-		{"no kind", full, "POST", all, `{"accountName":"acme","projectName":"shop","branchName":"next"}`, 400, "environmentType"},
-		{"no body", full, "POST", all, "", 400, "body"},
-		{"a project that there is none of", full, "POST", all, body("gone", "next", "preview"), 404, "project"},
-		{"a project out of sight", blog, "POST", all, body("shop", "next", "preview"), 404, "project"},
-		{"a kind out of sight", previews, "POST", all, body("shop", "production", "production"), 404, "project"},
-		{"another account's", other, "POST", all, body("shop", "next", "preview"), 404, "account"},
-		{"without the scope", reader, "POST", all, body("shop", "next", "preview"), 403, "deployments:write"},
-		{"by nobody", "", "POST", all, body("shop", "next", "preview"), 401, ""},
+// The fields of the production environment of shop, and the path of a preview whose branch has a slash.
+const (
+	shopMainFields = `"accountName":"acme","projectName":"shop","branchName":"main","environmentType":"production"}`
+	featurePath    = environmentsPath + "/feature%2Fx"
+)
 
-		{"the list", reader, "GET", ofShop, "", 200, `"total":2}`},
-		{"the list of previews", previews, "GET", ofShop, "", 200, `"total":1}`},
-		{"the list of the key's own account", reader, "GET", all + "?projectName=shop", "", 200, `"total":2}`},
-		{"a page", reader, "GET", ofShop + "&limit=1&offset=1", "", 200, `"branchName":"feature/x"`},
-		{"the list of no project", reader, "GET", all, "", 400, "query.projectName"},
-		{"the list of an empty name", reader, "GET", all + "?projectName=", "", 400, "query.projectName"},
-		{"the list of a project that there is none of", reader, "GET", all + "?projectName=gone", "", 404, "project"},
-		{"the list of a project out of sight", blog, "GET", ofShop, "", 404, "project"},
-		{"another account's list", other, "GET", ofShop, "", 404, "account"},
-		{"the list without the scope", values, "GET", ofShop, "", 403, "deployments:read"},
+func TestResponses(t *testing.T) {
+	fx, fullKey, main := newFixture(t)
+	readerKey := fx.CreateKey("acme", func(p *auth.Permissions) { p.Scopes = []auth.Scope{auth.Deployments.Read()} })
+	variablesKey := fx.CreateKey("acme", func(p *auth.Permissions) { p.Scopes = []auth.Scope{auth.Variables.Read()} })
+	previewsKey := fx.CreateKey("acme", func(p *auth.Permissions) {
+		p.Environments = []environment.Kind{environment.Preview}
+	})
+	blogKey := fx.CreateKey("acme", func(p *auth.Permissions) { p.Projects = []string{"blog"} })
+	otherAccountKey := fx.CreateAccount("evil")
+	create := func(name, key, body string, status int, want string) functionstest.Case {
+		return functionstest.Case{name, key, "POST", environmentsPath, body, status, want}
+	}
+	getAs := func(name, key, path string, status int, want string) functionstest.Case {
+		return functionstest.Case{name, key, "GET", path, "", status, want}
+	}
+	get := func(name, path string, status int, want string) functionstest.Case {
+		return getAs(name, readerKey, environmentsPath+path, status, want)
+	}
+	fx.Run(t, []functionstest.Case{
+		create("an environment", fullKey, body("shop", "next", "preview"), 200,
+			`"branchName":"next","environmentType":"preview"}`),
+		create("branch with an environment", fullKey, body("shop", "main", "production"), 409, "has an environment already"),
+		create("another type than the branch", fullKey, body("shop", "next", "production"), 400, "body.environmentType"),
+		create("production branch with another type", fullKey, body("shop", "production", "preview"), 400,
+			"body.environmentType"),
+		create("a working copy", fullKey, body("shop", "next", "development"), 400, "body.environmentType"),
+		create("type in capitals", fullKey, body("shop", "next", "PREVIEW"), 400, "body.environmentType"),
+		create("no branch", fullKey, body("shop", "", "preview"), 400, "body.branchName"),
+		create("missing type", fullKey, `{"accountName":"acme","projectName":"shop","branchName":"next"}`, 400,
+			"environmentType"),
+		create("no body", fullKey, "", 400, "body"),
+		create("missing project", fullKey, body("gone", "next", "preview"), 404, "project"),
+		create("hidden project", blogKey, body("shop", "next", "preview"), 404, "project"),
+		create("hidden type", previewsKey, body("shop", "production", "production"), 404, "project"),
+		create("creation in another account", otherAccountKey, body("shop", "next", "preview"), 404, "account"),
+		create("creation without the scope", readerKey, body("shop", "next", "preview"), 403, "deployments:write"),
+		create("creation without a key", "", body("shop", "next", "preview"), 401, ""),
 
-		{"one by its name", reader, "GET", all + "/" + main, "", 200, `{"name":"` + main + `","createdOn":"2026-03-14T09:26:53.589Z",` + shopMain},
-		{"one by its branch", reader, "GET", all + "/main", "", 200, shopMain},
-		{"one by a branch with a slash", reader, "GET", feature, "", 200, `"branchName":"feature/x"`},
-		{"one by its branch, in its project", reader, "GET", all + "/main?projectName=shop", "", 200, shopMain},
-		{"one by its name, in another project", reader, "GET", all + "/" + main + "?projectName=blog", "", 404, "environment"},
-		{"one by its branch, in another project", reader, "GET", all + "/main?projectName=blog", "", 404, "environment"},
-		{"a branch without one", reader, "GET", all + "/gone", "", 404, "environment"},
-		{"a name that none has", reader, "GET", all + "/shop-main-0000000", "", 404, "environment"},
-		{"no name at all", reader, "GET", all + "/" + strings.Repeat("b", 256), "", 404, "environment"},
-		{"too long a name", reader, "GET", all + "/" + strings.Repeat("b", 257), "", 400, "path.environmentName"},
-		{"one out of sight by its name", previews, "GET", all + "/" + main, "", 404, "environment"},
-		{"one out of sight by its branch", previews, "GET", all + "/main", "", 404, "environment"},
-		{"one of a project out of sight", blog, "GET", all + "/" + main, "", 404, "environment"},
-		{"another account's by its name", other, "GET", all + "/" + main, "", 404, "environment"},
-		{"another account's by its branch", other, "GET", all + "/main", "", 404, "environment"},
-		{"one of another account's name", reader, "GET", all + "/main?accountName=evil", "", 404, "account"},
+		getAs("the list", readerKey, shopListPath, 200, `"total":2}`),
+		getAs("the list of previews", previewsKey, shopListPath, 200, `"total":1}`),
+		get("list without an account", "?projectName=shop", 200, `"total":2}`),
+		getAs("a page", readerKey, shopListPath+"&limit=1&offset=1", 200, `"branchName":"feature/x"`),
+		getAs("list without a project", readerKey, environmentsPath, 400, "query.projectName"),
+		get("list with an empty project", "?projectName=", 400, "query.projectName"),
+		get("list of a missing project", "?projectName=gone", 404, "project"),
+		getAs("list of a hidden project", blogKey, shopListPath, 404, "project"),
+		getAs("list of another account", otherAccountKey, shopListPath, 404, "account"),
+		getAs("the list without the scope", variablesKey, shopListPath, 403, "deployments:read"),
 
-		{"a configuration", reader, "GET", all + "/main/configurations", "", 200, `{"accountName":"acme","projectName":"shop","environmentType":"production","systemConfigurations":"ey`},
-		{"a configuration of a preview", reader, "GET", feature + "/configurations", "", 200, `"environmentType":"preview"`},
-		{"a configuration of none", reader, "GET", all + "/gone/configurations", "", 404, "environment"},
-		{"a configuration out of sight", previews, "GET", all + "/main/configurations", "", 404, "environment"},
-		{"a local configuration", values, "GET", all + "/main/local-configurations", "", 200, `{"accountName":"acme","environmentType":"production","projectName":"shop","systemConfigurations":"ey`},
-		{"a local configuration of none", values, "GET", all + "/gone/local-configurations", "", 404, "environment"},
-		{"a local configuration out of sight", previews, "GET", all + "/" + main + "/local-configurations", "", 404, "environment"},
-		{"a local configuration without the scope", reader, "GET", all + "/main/local-configurations", "", 403, "variables:read"},
+		get("environment by name", "/"+main, 200,
+			`{"name":"`+main+`","createdOn":"2026-03-14T09:26:53.589Z",`+shopMainFields),
+		get("environment by branch", "/main", 200, shopMainFields),
+		getAs("environment by a branch with a slash", readerKey, featurePath, 200, `"branchName":"feature/x"`),
+		get("environment by branch and project", "/main?projectName=shop", 200, shopMainFields),
+		get("environment by name in another project", "/"+main+"?projectName=blog", 404, "environment"),
+		get("environment by branch in another project", "/main?projectName=blog", 404, "environment"),
+		get("branch without an environment", "/gone", 404, "environment"),
+		get("missing name", "/shop-main-0000000", 404, "environment"),
+		get("name of 256 bytes", "/"+strings.Repeat("b", 256), 404, "environment"),
+		get("name of 257 bytes", "/"+strings.Repeat("b", 257), 400, "path.environmentName"),
+		getAs("hidden environment by name", previewsKey, environmentsPath+"/"+main, 404, "environment"),
+		getAs("hidden environment by branch", previewsKey, environmentsPath+"/main", 404, "environment"),
+		getAs("environment of a hidden project", blogKey, environmentsPath+"/"+main, 404, "environment"),
+		getAs("environment of another account by name", otherAccountKey, environmentsPath+"/"+main, 404, "environment"),
+		getAs("environment of another account by branch", otherAccountKey, environmentsPath+"/main", 404, "environment"),
+		get("branch in another account", "/main?accountName=evil", 404, "account"),
+
+		get("configuration", "/main/configurations", 200,
+			`{"accountName":"acme","projectName":"shop","environmentType":"production","systemConfigurations":"ey`),
+		getAs("a configuration of a preview", readerKey, featurePath+"/configurations", 200, `"environmentType":"preview"`),
+		get("configuration of a missing environment", "/gone/configurations", 404, "environment"),
+		getAs("configuration of a hidden environment", previewsKey, environmentsPath+"/main/configurations", 404,
+			"environment"),
+		getAs("a local configuration", variablesKey, environmentsPath+"/main/local-configurations", 200,
+			`{"accountName":"acme","environmentType":"production","projectName":"shop","systemConfigurations":"ey`),
+		getAs("local configuration of a missing environment", variablesKey, environmentsPath+"/gone/local-configurations",
+			404, "environment"),
+		getAs("local configuration of a hidden environment", previewsKey, environmentsPath+"/"+main+"/local-configurations",
+			404, "environment"),
+		get("a local configuration without the scope", "/main/local-configurations", 403, "variables:read"),
 	})
 }
 
-// TestLocalConfigurationIsStringsAndNoSecret: a null crashes clients.
-func TestLocalConfigurationIsStringsAndNoSecret(t *testing.T) {
-	w, full, main := newWorld(t)
+// TestLocalConfigurationContainsNoSecrets checks that the value of a secret is an empty string. Clients would crash if
+// it were null.
+func TestLocalConfigurationContainsNoSecrets(t *testing.T) {
+	fx, fullKey, main := newFixture(t)
 	for _, v := range []string{
 		`{"name":"ORIGIN","isSecret":false,"value":"https://a.example"}`,
 		`{"name":"EMPTY","isSecret":false,"value":""}`,
 		`{"name":"TOKEN","isSecret":true,"value":"s3cret"}`,
 	} {
-		w.Call(full, "POST", ofVariables+"main/variables", v).Want(201)
+		fx.Call(fullKey, "POST", branchesPath+"main/variables", v).Want(201)
 	}
-	w.Call(full, "POST", ofVariables+"other/variables", `{"name":"OTHER","isSecret":false,"value":"x"}`).Want(201)
+	fx.Call(fullKey, "POST", branchesPath+"other/variables", `{"name":"OTHER","isSecret":false,"value":"x"}`).Want(201)
 	for _, name := range []string{main, "main"} {
-		answer := w.Call(full, "GET", all+"/"+name+"/local-configurations", "").Want(200)
+		resp := fx.Call(fullKey, "GET", environmentsPath+"/"+name+"/local-configurations", "").Want(200)
 		var got map[string]*string
-		if err := json.Unmarshal([]byte(answer.Body), &got); err != nil {
+		if err := json.Unmarshal([]byte(resp.Body), &got); err != nil {
 			t.Fatal(err)
 		}
 		for name, want := range map[string]string{
-			"accountName": "acme", "projectName": "shop", "environmentType": "production", "ORIGIN": "https://a.example", "EMPTY": "", "TOKEN": "",
+			"accountName": "acme", "projectName": "shop", "environmentType": "production", "ORIGIN": "https://a.example",
+			"EMPTY": "", "TOKEN": "",
 		} {
 			if got[name] == nil || *got[name] != want {
-				t.Errorf("%s of %s", name, answer.Body)
+				t.Errorf("variables = %s, want %s = %q", resp.Body, name, want)
 			}
 		}
-		if len(got) != 7 || strings.Contains(answer.Body, "s3cret") {
-			t.Errorf("answered %s", answer.Body)
+		if len(got) != 7 || strings.Contains(resp.Body, "s3cret") {
+			t.Errorf("variables = %s, want 7 without the secret value", resp.Body)
 		}
 	}
 }
 
-func TestBranchOfSeveralProjectsIsToBeNamedWithItsOwn(t *testing.T) {
-	w, full, _ := newWorld(t)
-	w.Call(full, "POST", all, body("blog", "main", "production")).Want(200)
-	blog := w.Key("acme", func(p *auth.Permissions) { p.Projects = []string{"blog"} })
-	w.Call(full, "GET", all+"/main", "").Want(409, "projectName")
-	w.Call(full, "GET", all+"/main?projectName=blog", "").Want(200, `"projectName":"blog"`)
-	w.Call(blog, "GET", all+"/main", "").Want(200, `"projectName":"blog"`)
+func TestAmbiguousBranchNeedsProjectName(t *testing.T) {
+	fx, fullKey, _ := newFixture(t)
+	fx.Call(fullKey, "POST", environmentsPath, body("blog", "main", "production")).Want(200)
+	blogKey := fx.CreateKey("acme", func(p *auth.Permissions) { p.Projects = []string{"blog"} })
+	fx.Call(fullKey, "GET", environmentsPath+"/main", "").Want(409, "projectName")
+	fx.Call(fullKey, "GET", environmentsPath+"/main?projectName=blog", "").Want(200, `"projectName":"blog"`)
+	fx.Call(blogKey, "GET", environmentsPath+"/main", "").Want(200, `"projectName":"blog"`)
 }
 
 func TestProductionIsListedFirst(t *testing.T) {
-	w, full, _ := newWorld(t)
-	w.Call(full, "POST", all, body("shop", "a", "preview")).Want(200)
-	got := w.Call(full, "GET", ofShop, "").Want(200).JSON().Texts("data", "branchName")
+	fx, fullKey, _ := newFixture(t)
+	fx.Call(fullKey, "POST", environmentsPath, body("shop", "a", "preview")).Want(200)
+	got := fx.Call(fullKey, "GET", shopListPath, "").Want(200).JSON().Texts("data", "branchName")
 	if want := []string{"main", "a", "feature/x"}; !slices.Equal(got, want) {
 		t.Errorf("listed %q, want %q", got, want)
 	}
 }
 
-// TestUploadTakesTheEnvironmentThatIsThere: its name was told to somebody.
-func TestUploadTakesTheEnvironmentThatIsThere(t *testing.T) {
-	w, full, main := newWorld(t)
-	w.Call(full, "POST", "/v1/deployments/sources", `{"accountName":"acme","projectName":"shop","branchName":"main"}`).Want(200)
-	w.Call(full, "POST", "/v1/deployments/sources", `{"accountName":"acme","projectName":"shop","branchName":"new"}`).Want(200)
-	w.Call(full, "GET", all+"/main", "").Want(200, `"name":"`+main+`"`)
-	w.Call(full, "GET", all+"/new", "").Want(200, `"environmentType":"preview"`)
+// TestUploadUsesExistingEnvironment checks that an upload uses the existing environment of its branch, because clients
+// may already use its name.
+func TestUploadUsesExistingEnvironment(t *testing.T) {
+	fx, fullKey, main := newFixture(t)
+	fx.Call(fullKey, "POST", "/v1/deployments/sources",
+		`{"accountName":"acme","projectName":"shop","branchName":"main"}`).Want(200)
+	fx.Call(fullKey, "POST", "/v1/deployments/sources",
+		`{"accountName":"acme","projectName":"shop","branchName":"new"}`).Want(200)
+	fx.Call(fullKey, "GET", environmentsPath+"/main", "").Want(200, `"name":"`+main+`"`)
+	fx.Call(fullKey, "GET", environmentsPath+"/new", "").Want(200, `"environmentType":"preview"`)
 }

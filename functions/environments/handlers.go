@@ -5,23 +5,24 @@ import (
 	"encoding/base64"
 	"encoding/json"
 
-	"github.com/gatewright/gatewright/shared/api"
-	"github.com/gatewright/gatewright/shared/auth"
-	"github.com/gatewright/gatewright/shared/deployments"
-	sharedenvironment "github.com/gatewright/gatewright/shared/environment"
-	"github.com/gatewright/gatewright/shared/fault"
-	"github.com/gatewright/gatewright/shared/installation"
-	"github.com/gatewright/gatewright/shared/keys"
-	"github.com/gatewright/gatewright/shared/variables"
+	"github.com/gatewright/gatewright/shared/base/fault"
+	"github.com/gatewright/gatewright/shared/core/auth"
+	"github.com/gatewright/gatewright/shared/core/installation"
+	sharedenvironment "github.com/gatewright/gatewright/shared/format/environment"
+	"github.com/gatewright/gatewright/shared/management/api"
+	"github.com/gatewright/gatewright/shared/resource/deployments"
+	"github.com/gatewright/gatewright/shared/resource/keys"
+	"github.com/gatewright/gatewright/shared/resource/variables"
 )
 
 // Bind returns the group's routes.
 func Bind(p installation.Parts) []api.Route {
-	p = Group.Held(p)
+	p = Group.Restrict(p)
 	h := handlers{deployments.Open(p), variables.Open(p)}
 	return []api.Route{
-		list.To(h.list), create.To(h.create),
-		configurations.To(h.configurations), localConfigurations.To(h.localConfigurations), read.To(h.read),
+		list.HandledBy(h.list), create.HandledBy(h.create),
+		configurations.HandledBy(h.configurations), localConfigurations.HandledBy(h.localConfigurations),
+		read.HandledBy(h.read),
 	}
 }
 
@@ -35,7 +36,7 @@ func (h handlers) list(ctx context.Context, in *listIn) (*listOut, error) {
 	if err != nil {
 		return nil, err
 	}
-	return api.AnswerPart(in.Page, view)(h.service.ListEnvironments(ctx, o, in.ProjectName))
+	return api.RespondSlice(in.Page, view)(h.service.ListEnvironments(ctx, o, in.ProjectName))
 }
 
 func (h handlers) create(ctx context.Context, in *createIn) (*environmentOut, error) {
@@ -44,36 +45,38 @@ func (h handlers) create(ctx context.Context, in *createIn) (*environmentOut, er
 		return nil, fault.Missing("account")
 	}
 	kind := sharedenvironment.Kind(in.Body.EnvironmentType)
-	return api.Answer(view)(h.service.CreateEnvironment(ctx, o, in.Body.ProjectName, in.Body.BranchName, kind))
+	return api.Respond(view)(h.service.CreateEnvironment(ctx, o, in.Body.ProjectName, in.Body.BranchName, kind))
 }
 
 func (h handlers) read(ctx context.Context, in *nameIn) (*environmentOut, error) {
-	return api.Answer(view)(h.find(ctx, in))
+	return api.Respond(view)(h.find(ctx, in))
 }
 
 func (h handlers) configurations(ctx context.Context, in *nameIn) (*configurationOut, error) {
-	return api.Answer(configure)(h.find(ctx, in))
+	return api.Respond(viewConfiguration)(h.find(ctx, in))
 }
 
-// localConfigurations shows no secret, whatever the key may: values that are never
-// shown elsewhere would come to lie in a file on each developer's machine. A
-// developer sets them there by hand.
+// localConfigurations returns the variables of an environment, but "" for secrets, for every key of a caller. Secrets
+// are never shown elsewhere, and would be in a file on each developer's machine. Developers set them by hand.
 func (h handlers) localConfigurations(ctx context.Context, in *nameIn) (*localOut, error) {
 	e, err := h.find(ctx, in)
 	if err != nil {
 		return nil, err
 	}
-	all, err := h.variables.List(ctx, variables.Branch{Owner: auth.OwnerFrom(ctx), Project: e.Project, Branch: e.Branch})
+	values, err := h.variables.List(ctx, variables.Branch{
+		Owner: auth.OwnerFrom(ctx), Project: e.Project,
+		Branch: e.Branch,
+	})
 	if err != nil {
 		return nil, err
 	}
-	c := configure(e)
-	// No variable's name is one of these: theirs are in upper case.
+	c := viewConfiguration(e)
+	// Variables cannot have these names, because their names are in upper case.
 	out := map[string]string{
 		"accountName": c.AccountName, "projectName": c.ProjectName,
 		"environmentType": c.EnvironmentType, "systemConfigurations": c.SystemConfigurations,
 	}
-	for _, v := range all {
+	for _, v := range values {
 		out[v.Name] = v.Value // "" for a secret
 	}
 	return &localOut{Body: out}, nil
@@ -84,11 +87,14 @@ func (h handlers) find(ctx context.Context, in *nameIn) (deployments.Environment
 	if err != nil {
 		return deployments.Environment{}, err
 	}
-	return h.service.ReadEnvironment(ctx, deployments.EnvironmentAt{Owner: o, Name: in.EnvironmentName, Project: in.ProjectName})
+	return h.service.ReadEnvironment(ctx, deployments.EnvironmentAt{
+		Owner: o, Name: in.EnvironmentName,
+		Project: in.ProjectName,
+	})
 }
 
-// owner is the caller's account, which is all that a key sees. The query names it
-// for clients that have several keys.
+// owner returns the caller's account. A key can only see its own account. Clients with several keys send the account in
+// the query, to make sure that they use the right key.
 func owner(ctx context.Context, account string) (auth.Owner, error) {
 	o := auth.OwnerFrom(ctx)
 	if account != "" && account != o.Account {
@@ -104,18 +110,18 @@ func view(e deployments.Environment) environment {
 	}
 }
 
-// system is what systemConfigurations holds, as JSON in base64: clients keep it in
-// files of variables, where quotes and braces mean something.
+// system is the content of systemConfigurations. It is encoded as JSON in base64, because clients store it in .env
+// files. Quotes and braces have a meaning in such files.
 type system struct {
 	Deployment string `json:"deployment"`
 	URL        string `json:"url"`
 	KeyBucket  string `json:"keyBucket"`
 }
 
-func configure(e deployments.Environment) configuration {
+func viewConfiguration(e deployments.Environment) configuration {
 	text, err := json.Marshal(system{Deployment: e.Name, URL: e.URL, KeyBucket: keys.DefaultBucket(e.Project, e.Kind)})
 	if err != nil {
-		panic(err) // texts can always be encoded
+		panic(err) // cannot happen: all fields are strings
 	}
 	return configuration{
 		AccountName: e.Account, ProjectName: e.Project, EnvironmentType: string(e.Kind),

@@ -3,45 +3,48 @@ package environments
 import (
 	"net/http"
 
-	"github.com/gatewright/gatewright/shared/api"
-	"github.com/gatewright/gatewright/shared/auth"
-	"github.com/gatewright/gatewright/shared/store"
+	"github.com/gatewright/gatewright/shared/core/auth"
+	"github.com/gatewright/gatewright/shared/core/store"
+	"github.com/gatewright/gatewright/shared/management/api"
 )
 
 const path = "/v1/environments"
 
-// Group is what this function answers. Of the paths that arrive decoded, those that
-// end in a word of ours go before the one whose branch may end in it: configurations
-// stand before read.
+// Group is the group of operations of this function. The order of operations matters for paths that arrive decoded. The
+// branch in such a path can contain slashes. So configurations, whose path ends in a fixed word, precedes read, whose
+// branch could end in this word.
 var Group = api.Group{
 	Name:        "environments",
 	Title:       "Environments",
 	Description: "What a project has for each branch, and what a developer's machine takes from it.",
-	Reach: store.Reach{
-		Reads:  []store.Space{"deployment", "environments", "projects", "variables"},
-		Writes: []store.Space{"account-limits", "deployment", "environments", "projects"},
+	TableAccess: store.TableAccess{
+		Reads:  []store.KeyPrefix{"deployment", "environments", "projects", "variables"},
+		Writes: []store.KeyPrefix{"account-limits", "deployment", "environments", "projects"},
 	},
-	Operations: []api.Declared{list, create, configurations, localConfigurations, read},
+	Operations: []api.AnyOperation{list, create, configurations, localConfigurations, read},
 }
 
-const nameNote = "It is named by its own name, which is its deployment's, or by its branch. A branch that several projects have is a 409 " +
+const nameNote = "It is named by its own name, which is its deployment's, or by its branch. A branch that several " +
+	"projects have is a 409 " +
 	"unless the query names the project."
 
 var list = api.Operation[listIn, listOut]{
 	ID: "EnvironmentsService_list", Method: http.MethodGet, Path: path,
 	Summary:     "List the environments of a project",
 	Description: "Those that the key sees: production first, then in the order of their branches.",
-	Scope:       auth.Deployments.Read(), Unseen: api.Unseen{Project: http.StatusNotFound, Environment: http.StatusOK},
-	Errors: []int{http.StatusNotFound},
-	Uses:   []api.Use{api.Query},
+	Scope:       auth.Deployments.Read(),
+	Invisible:   api.Invisible{Project: http.StatusNotFound, Environment: http.StatusOK},
+	Errors:      []int{http.StatusNotFound},
+	Uses:        []api.Use{api.Query},
 }
 
 var create = api.Operation[createIn, environmentOut]{
 	ID: "EnvironmentsService_create", Method: http.MethodPost, Path: path,
 	Summary: "Create the environment of a branch",
-	Description: "Gives a branch its environment before anything is uploaded to it: its name, which is its deployment's, is known from then on. " +
+	Description: "Gives a branch its environment before anything is uploaded to it: its name, which is its " +
+		"deployment's, is known from then on. " +
 		"An upload makes the environment as well where there is none. The project has to exist.",
-	Scope: auth.Deployments.Write(), Unseen: api.UnseenIsAbsent,
+	Scope: auth.Deployments.Write(), Invisible: api.InvisibleNotFound,
 	Audit: "environment.create", Resources: []string{"environment"},
 	Errors: []int{http.StatusNotFound, http.StatusConflict},
 	Uses:   []api.Use{api.Query, api.UpdateItem, api.CheckItem},
@@ -50,7 +53,7 @@ var create = api.Operation[createIn, environmentOut]{
 var read = api.Operation[nameIn, environmentOut]{
 	ID: "EnvironmentsService_read", Method: http.MethodGet, Path: path + "/{environmentName}",
 	Summary: "Read an environment", Description: nameNote,
-	Scope: auth.Deployments.Read(), Unseen: api.UnseenIsAbsent,
+	Scope: auth.Deployments.Read(), Invisible: api.InvisibleNotFound,
 	Errors: []int{http.StatusNotFound, http.StatusConflict},
 	Uses:   []api.Use{api.Query, api.BatchGetItem},
 }
@@ -59,17 +62,18 @@ var configurations = api.Operation[nameIn, configurationOut]{
 	ID: "EnvironmentsService_configurations", Method: http.MethodGet, Path: path + "/{environmentName}/configurations",
 	Summary:     "Read what a gateway of the environment is told of it",
 	Description: "Which account, project and kind of environment it is, and where. " + nameNote,
-	Scope:       auth.Deployments.Read(), Unseen: api.UnseenIsAbsent,
+	Scope:       auth.Deployments.Read(), Invisible: api.InvisibleNotFound,
 	Errors: []int{http.StatusNotFound, http.StatusConflict},
 	Uses:   []api.Use{api.Query, api.BatchGetItem},
 }
 
 var localConfigurations = api.Operation[nameIn, localOut]{
-	ID: "EnvironmentsService_localConfigurations", Method: http.MethodGet, Path: path + "/{environmentName}/local-configurations",
+	ID: "EnvironmentsService_localConfigurations", Method: http.MethodGet,
+	Path:    path + "/{environmentName}/local-configurations",
 	Summary: "Read what a developer's machine takes from the environment",
 	Description: "The configuration with one member more for each variable of the branch, a string. " +
 		"A secret is there with the empty string: no key is shown its value. " + nameNote,
-	Scope: auth.Variables.Read(), Unseen: api.UnseenIsAbsent,
+	Scope: auth.Variables.Read(), Invisible: api.InvisibleNotFound,
 	Errors: []int{http.StatusNotFound, http.StatusConflict},
 	Uses:   []api.Use{api.Query, api.BatchGetItem, api.RootKey},
 }

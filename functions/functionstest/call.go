@@ -13,42 +13,40 @@ import (
 	"testing"
 
 	"github.com/gatewright/gatewright/events"
-	"github.com/gatewright/gatewright/shared/api"
-	"github.com/gatewright/gatewright/shared/credential"
-	"github.com/gatewright/gatewright/shared/listen/framing"
+	"github.com/gatewright/gatewright/shared/base/framing"
+	"github.com/gatewright/gatewright/shared/format/credential"
+	"github.com/gatewright/gatewright/shared/management/api"
 )
 
-// Answer is what a call was answered with.
-type Answer struct {
+// Response is the response to a call.
+type Response struct {
 	t      testing.TB
 	call   string
 	Status int
 	Header http.Header
 	Body   string
-	// Whole is the answer with its headers, for two answers to be compared.
-	Whole string
+	// Dump is the whole response as text, with its headers, so that tests can compare two responses.
+	Dump string
 }
 
-// Call makes a request with a caller's key, or as a page does with a session's token, "" for none. It fails the test when
-// an operation answers a status, or does something outside its process, that
-// its declaration does not list: each case that a test makes is one in which the
-// document, or a grant, would be wrong. Names and values of further headers may
-// follow.
-func (w *World) Call(key, method, path, body string, headers ...string) Answer {
-	w.Helper()
-	return w.call(w.Context(), true, key, method, path, body, headers...)
+// Call sends a request with a caller's key. If key is the token of a session, Call sends it as a cookie, as a page
+// does. If key is "", Call sends no credential. headers has further headers: a name, its value, and so on. Call fails
+// the test if the operation responds with a status or has a use that its declaration does not list. So each call also
+// checks that the OpenAPI document and the grants are complete.
+func (fx *Fixture) Call(key, method, path, body string, headers ...string) Response {
+	fx.Helper()
+	return fx.call(fx.Context(), true, key, method, path, body, headers...)
 }
 
-// Within is Call for a request that is made within another one (api.Within), or in
-// another context. What it is answered and does is not held against the declaration:
-// a dry run is answered otherwise, and what shows secrets is recorded.
-func (w *World) Within(ctx context.Context, key, method, path, body string, headers ...string) Answer {
-	w.Helper()
-	return w.call(ctx, false, key, method, path, body, headers...)
+// CallContext works like Call, but sends the request with ctx, for example within another request (api.WithCall). It
+// does not compare the response and the uses with the declaration, because those of a dry run differ from it.
+func (fx *Fixture) CallContext(ctx context.Context, key, method, path, body string, headers ...string) Response {
+	fx.Helper()
+	return fx.call(ctx, false, key, method, path, body, headers...)
 }
 
-func (w *World) call(ctx context.Context, declared bool, key, method, path, body string, headers ...string) Answer {
-	w.Helper()
+func (fx *Fixture) call(ctx context.Context, check bool, key, method, path, body string, headers ...string) Response {
+	fx.Helper()
 	r := httptest.NewRequestWithContext(ctx, method, path, strings.NewReader(body))
 	r.Header.Set("Content-Type", "text/plain;charset=UTF-8") // as existing clients do (contract 1.1)
 	switch {
@@ -58,120 +56,121 @@ func (w *World) call(ctx context.Context, declared bool, key, method, path, body
 	case key != "":
 		r.Header.Set("Authorization", "Bearer "+key)
 	}
-	set := map[string]bool{}
+	seen := map[string]bool{}
 	for header := range slices.Chunk(headers, 2) {
-		if !set[header[0]] { // one that is there anyway gives way to the test's
+		if !seen[header[0]] { // the caller's value replaces a default header
 			r.Header.Del(header[0])
 		}
-		set[header[0]] = true
+		seen[header[0]] = true
 		r.Header.Add(header[0], header[1])
 	}
-	out := httptest.NewRecorder()
-	done := w.Uses.during(func() { w.handler.ServeHTTP(out, r) })
-	if declared {
-		w.asDeclared(r, out.Code, done)
+	recorder := httptest.NewRecorder()
+	uses := fx.Uses.during(func() { fx.handler.ServeHTTP(recorder, r) })
+	if check {
+		fx.checkDeclared(r, recorder.Code, uses)
 	}
-	dump, err := httputil.DumpResponse(out.Result(), true)
+	dump, err := httputil.DumpResponse(recorder.Result(), true)
 	if err != nil {
-		w.Fatalf("%s %s: %v", method, path, err)
+		fx.Fatalf("%s %s: %v", method, path, err)
 	}
-	return Answer{
-		t: w.TB, call: method + " " + path,
-		Status: out.Code, Header: out.Header(), Body: out.Body.String(), Whole: string(dump),
+	return Response{
+		t: fx.TB, call: method + " " + path,
+		Status: recorder.Code, Header: recorder.Header(), Body: recorder.Body.String(), Dump: string(dump),
 	}
 }
 
-// asDeclared holds an answer, and what was done for it, against the declaration
-// of the request's operation.
-func (w *World) asDeclared(r *http.Request, status int, done []api.Use) {
-	w.Helper()
-	_, pattern := w.routing.mux.Handler(r)
-	d, ok := w.routing.declared[pattern]
+// checkDeclared compares the status and the uses of a call with the declaration of the request's operation.
+func (fx *Fixture) checkDeclared(r *http.Request, status int, uses []api.Use) {
+	fx.Helper()
+	_, pattern := fx.routing.mux.Handler(r)
+	d, ok := fx.routing.declarations[pattern]
 	if escaped := r.URL.EscapedPath(); !ok || path.Clean(escaped) != escaped || len(escaped) > framing.MaxPathBytes {
-		return // it leads to no operation
+		return // the request does not reach an operation
 	}
 	unmodified := d.Single && status == http.StatusNotModified
 	if status != d.Status && !unmodified && !slices.Contains(d.Errors, status) {
-		w.Errorf("%s answers %d to %s %s, which it does not declare: list it in Errors", d.ID, status, r.Method, r.URL)
+		fx.Errorf("%s returns %d for %s %s, want a status that it declares: list it in Errors",
+			d.ID, status, r.Method, r.URL)
 	}
-	for _, use := range done {
-		apart := use == neverRecordedApart && (status >= http.StatusBadRequest || d.Carries) // how a refusal is recorded
-		aside := w.asides && slices.Contains(d.Asides(), use)
-		if !apart && !aside && !slices.Contains(d.Uses, use) {
-			w.Errorf("%s does %q for %s %s, which it does not declare: list it in Uses", d.ID, use, r.Method, r.URL)
+	for _, use := range uses {
+		// The audit record of a refused request has no change to be committed with.
+		separateAudit := use == separateAuditRecord && (status >= http.StatusBadRequest || d.ContainsRequests)
+		background := fx.background && slices.Contains(d.OptionalUses(), use)
+		if !separateAudit && !background && !slices.Contains(d.Uses, use) {
+			fx.Errorf("%s does %q for %s %s, want a use that it declares: list it in Uses", d.ID, use, r.Method, r.URL)
 		}
 	}
 }
 
-// As gives Call with a caller's key, for stories that one caller tells.
-func (w *World) As(key string) func(method, path, body string) Answer {
-	return func(method, path, body string) Answer {
-		w.Helper()
-		return w.Call(key, method, path, body)
+// CallAs returns a function that works like Call with this key, for scenarios with one caller.
+func (fx *Fixture) CallAs(key string) func(method, path, body string) Response {
+	return func(method, path, body string) Response {
+		fx.Helper()
+		return fx.Call(key, method, path, body)
 	}
 }
 
-// Want fails the test unless the answer has the status and tells each of the
-// texts. One that is a JSON object, from { to }, is the whole body. Of a problem
-// document only what it says counts: it repeats the request's path besides. A
-// 204 has no body.
-func (a Answer) Want(status int, texts ...string) Answer {
-	a.t.Helper()
-	if a.Status != status {
-		a.t.Fatalf("%s: got %d %s, want %d", a.call, a.Status, a.Body, status)
+// Want fails the test unless the response has the status and contains each of the texts. A text from { to }, a JSON
+// object, must be the whole body. In a problem document, Want searches only the result of Message, because the document
+// also contains the request's path. A 204 must have no body.
+func (r Response) Want(status int, texts ...string) Response {
+	r.t.Helper()
+	if r.Status != status {
+		r.t.Fatalf("%s: status = %d, body = %s, want status %d", r.call, r.Status, r.Body, status)
 	}
-	told := a.Told()
+	message := r.Message()
 	for _, text := range texts {
-		whole := strings.HasPrefix(text, "{") && strings.HasSuffix(text, "}")
-		if whole && strings.TrimSpace(a.Body) != text {
-			a.t.Fatalf("%s: got %s, want %s", a.call, a.Body, text)
+		isObject := strings.HasPrefix(text, "{") && strings.HasSuffix(text, "}")
+		if isObject && strings.TrimSpace(r.Body) != text {
+			r.t.Fatalf("%s: body = %s, want %s", r.call, r.Body, text)
 		}
-		if !strings.Contains(told, text) {
-			a.t.Fatalf("%s: got %s, want %s in it", a.call, a.Body, text)
+		if !strings.Contains(message, text) {
+			r.t.Fatalf("%s: body = %s, want it to contain %s", r.call, r.Body, text)
 		}
 	}
-	if status == http.StatusNoContent && a.Body != "" {
-		a.t.Fatalf("%s: a 204 with the body %s", a.call, a.Body)
+	if status == http.StatusNoContent && r.Body != "" {
+		r.t.Fatalf("%s: body of a 204 = %s, want none", r.call, r.Body)
 	}
-	return a
+	return r
 }
 
-// Told is the part of an answer that tests compare: of a problem document its
-// detail and the fields at fault, else the whole body.
-func (a Answer) Told() string {
-	a.t.Helper()
-	if a.Status < http.StatusBadRequest {
-		return a.Body
+// Message returns the part of a response that tests compare: the detail and
+// the invalid fields of a problem document, otherwise the whole body.
+func (r Response) Message() string {
+	r.t.Helper()
+	if r.Status < http.StatusBadRequest {
+		return r.Body
 	}
-	if a.Status == http.StatusMethodNotAllowed && strings.HasPrefix(a.Header.Get("Content-Type"), "text/plain") {
-		return a.Body // of a server of messages (specification 4.1)
+	if r.Status == http.StatusMethodNotAllowed && strings.HasPrefix(r.Header.Get("Content-Type"), "text/plain") {
+		return r.Body // an MCP server refuses the method (specification 4.1)
 	}
-	if kind := a.Header.Get("Content-Type"); kind != "application/problem+json" {
-		a.t.Fatalf("%s: %d is answered with %s, which is no problem document: %s", a.call, a.Status, kind, a.Body)
+	if contentType := r.Header.Get("Content-Type"); contentType != "application/problem+json" {
+		r.t.Fatalf("%s: status = %d, Content-Type = %s, want application/problem+json: %s",
+			r.call, r.Status, contentType, r.Body)
 	}
-	problem := a.JSON()
-	var text strings.Builder
-	text.WriteString(problem.Text("detail") + "\n")
+	problem := r.JSON()
+	var message strings.Builder
+	message.WriteString(problem.Text("detail") + "\n")
 	for i := range problem.Len("errors") {
-		at := "errors." + strconv.Itoa(i)
-		text.WriteString(problem.Text(at+".location") + ": " + problem.Text(at+".message") + "\n")
+		entry := "errors." + strconv.Itoa(i)
+		message.WriteString(problem.Text(entry+".location") + ": " + problem.Text(entry+".message") + "\n")
 	}
-	return text.String()
+	return message.String()
 }
 
-// WantHeader fails the test unless the answer has a header of the value.
-func (a Answer) WantHeader(name, value string) Answer {
-	a.t.Helper()
-	if got := a.Header.Get(name); got != value {
-		a.t.Fatalf("%s: got %s: %q, want %q", a.call, name, got, value)
+// WantHeader fails the test unless the response has the header with this value.
+func (r Response) WantHeader(name, value string) Response {
+	r.t.Helper()
+	if got := r.Header.Get(name); got != value {
+		r.t.Fatalf("%s: got %s: %q, want %q", r.call, name, got, value)
 	}
-	return a
+	return r
 }
 
-// JSON decodes the answer's body.
-func (a Answer) JSON() Value {
-	a.t.Helper()
-	return Parse(a.t, a.Body)
+// JSON decodes the response's body.
+func (r Response) JSON() Value {
+	r.t.Helper()
+	return Parse(r.t, r.Body)
 }
 
 // Parse decodes JSON.
@@ -187,22 +186,22 @@ func Parse(t testing.TB, text string) Value {
 // Value is decoded JSON.
 type Value struct{ any }
 
-// At follows names and indexes, spelled as in "apiKeys.0.key"; "" leads
-// nowhere. What is not there is a Value of nil.
+// At returns the value at a path of names and indexes, such as "apiKeys.0.key". An empty path returns the value itself.
+// If there is no value at the path, At returns a Value of nil.
 func (v Value) At(path string) Value {
 	if path == "" {
 		return v
 	}
-	return Value{events.At(v.any, path)}
+	return Value{events.Lookup(v.any, path)}
 }
 
-// Text is the text at a path, "" for none.
+// Text returns the text at a path, or "" if there is none.
 func (v Value) Text(path string) string {
 	s, _ := v.At(path).any.(string)
 	return s
 }
 
-// Number is the number at a path, -1 for none.
+// Number returns the number at a path, or -1 if there is none.
 func (v Value) Number(path string) float64 {
 	n, ok := v.At(path).any.(float64)
 	if !ok {
@@ -211,22 +210,21 @@ func (v Value) Number(path string) float64 {
 	return n
 }
 
-// Null reports whether there is nothing at a path, or null.
-func (v Value) Null(path string) bool { return v.At(path).any == nil }
+// IsNull reports whether the value at a path is missing or null.
+func (v Value) IsNull(path string) bool { return v.At(path).any == nil }
 
-// Len is how many entries the list or object at a path has, -1 for none.
+// Len returns the number of entries of the list or object at a path, or -1 if there is none.
 func (v Value) Len(path string) int {
-	switch in := v.At(path).any.(type) {
+	switch entries := v.At(path).any.(type) {
 	case []any:
-		return len(in)
+		return len(entries)
 	case map[string]any:
-		return len(in)
+		return len(entries)
 	}
 	return -1
 }
 
-// Texts are the texts at a path in each entry of a list, as in
-// Texts("data", "name").
+// Texts returns the texts at a path in each entry of a list, as in Texts("data", "name").
 func (v Value) Texts(list, path string) []string {
 	var out []string
 	for i := range max(0, v.Len(list)) {
@@ -235,7 +233,7 @@ func (v Value) Texts(list, path string) []string {
 	return out
 }
 
-// String is the value as JSON.
+// String returns the value as JSON.
 func (v Value) String() string {
 	text, err := json.Marshal(v.any)
 	if err != nil {
@@ -244,27 +242,25 @@ func (v Value) String() string {
 	return string(text)
 }
 
-// Case is one row of a table of calls and what they are answered. It is an
-// alias of a struct without a name of its own, so that rows may leave out the
-// names of its fields, which vet refuses for types of other packages.
+// Case is a row of a table of calls and their expected responses. It is an alias of an unnamed struct, so that rows can
+// omit the names of fields: vet requires the names for named types of other packages.
 type Case = struct {
 	Name string
-	// Key is the caller's, "" for none.
+	// Key is the caller's key, or "" for none.
 	Key          string
 	Method, Path string
 	Body         string
-	// Status and Want are as Answer.Want takes them.
+	// Status and Want are the arguments of Response.Want.
 	Status int
 	Want   string
 }
 
-// Run makes each case's call in a copy of the world, so that none sees what
-// another has done.
-func (w *World) Run(t *testing.T, cases []Case) {
+// Run makes the call of each case in its own copy of the fixture, so that no case depends on another.
+func (fx *Fixture) Run(t *testing.T, cases []Case) {
 	t.Helper()
 	for _, c := range cases {
 		t.Run(c.Name, func(t *testing.T) {
-			w.Copy(t).Call(c.Key, c.Method, c.Path, c.Body).Want(c.Status, c.Want)
+			fx.Copy(t).Call(c.Key, c.Method, c.Path, c.Body).Want(c.Status, c.Want)
 		})
 	}
 }

@@ -5,36 +5,37 @@ import (
 	"net"
 	"strings"
 
-	"github.com/gatewright/gatewright/shared/customdomains"
-	"github.com/gatewright/gatewright/shared/installation"
+	"github.com/gatewright/gatewright/shared/core/installation"
+	"github.com/gatewright/gatewright/shared/resource/customdomains"
 )
 
-// names is the DNS of a world.
-type names struct{ w *World }
+// resolver is the DNS of a fixture.
+type resolver struct{ w *Fixture }
 
-var _ installation.Resolver = names{}
+var _ installation.Resolver = resolver{}
 
 // LookupTXT implements installation.Resolver.
-func (n names) LookupTXT(_ context.Context, name string) ([]string, error) {
-	found := n.proofs
-	if n.w.DNS != nil {
-		found = n.w.DNS
+func (r resolver) LookupTXT(_ context.Context, name string) ([]string, error) {
+	lookup := r.proofs
+	if r.w.DNS != nil {
+		lookup = r.w.DNS
 	}
-	if out := found(strings.TrimSuffix(name, ".")); out != nil {
+	if out := lookup(strings.TrimSuffix(name, ".")); out != nil {
 		return out, nil
 	}
 	return nil, &net.DNSError{Err: "no such host", Name: name, IsNotFound: true}
 }
 
-// proofs are the texts that prove the custom domains at a name, whosever they are.
-func (n names) proofs(name string) (out []string) {
+// proofs returns the TXT records that prove the ownership of the custom domain at a name, for every account that has
+// the custom domain.
+func (r resolver) proofs(name string) (out []string) {
 	service := customdomains.Open(installation.Parts{Key: rootKey{}})
-	for key := range n.w.Items.Snapshot() {
-		rest, ok := strings.CutPrefix(key.PK, "custom-domain#")
+	for key := range r.w.Items.Snapshot() {
+		account, ok := strings.CutPrefix(key.PK, "custom-domain#")
 		if !ok {
 			continue
 		}
-		if proof, err := service.Proof(n.w.Context(), rest, key.SK); err == nil && proof.Name == name {
+		if proof, err := service.Proof(r.w.Context(), account, key.SK); err == nil && proof.Name == name {
 			out = append(out, proof.Value)
 		}
 	}

@@ -15,104 +15,124 @@ import (
 	"github.com/gatewright/gatewright/functions/deployments"
 	"github.com/gatewright/gatewright/functions/functionstest"
 	"github.com/gatewright/gatewright/functions/projects"
-	"github.com/gatewright/gatewright/shared/api"
-	"github.com/gatewright/gatewright/shared/auth"
-	"github.com/gatewright/gatewright/shared/blob"
-	"github.com/gatewright/gatewright/shared/fault"
-	"github.com/gatewright/gatewright/shared/installation"
-	"github.com/gatewright/gatewright/shared/store"
+	"github.com/gatewright/gatewright/shared/base/fault"
+	"github.com/gatewright/gatewright/shared/core/auth"
+	"github.com/gatewright/gatewright/shared/core/blob"
+	"github.com/gatewright/gatewright/shared/core/installation"
+	"github.com/gatewright/gatewright/shared/core/store"
+	"github.com/gatewright/gatewright/shared/management/api"
 )
 
-const all = "/v1/projects"
+const projectsPath = "/v1/projects"
 
-func newWorld(t *testing.T) (w *functionstest.World, key string) {
+func newFixture(t *testing.T) (fx *functionstest.Fixture, key string) {
 	t.Helper()
-	w = functionstest.New(t, projects.Bind, deployments.Bind)
-	return w, w.Account("acme")
+	fx = functionstest.New(t, projects.Bind, deployments.Bind)
+	return fx, fx.CreateAccount("acme")
 }
 
-// judge is a testing.TB that remembers why it failed.
-type judge struct {
+// recordingTB is a testing.TB that records failures.
+type recordingTB struct {
 	testing.TB
-	said string
+	failure string
 }
 
-func (j *judge) Helper() {}
+func (t *recordingTB) Helper() {}
 
-func (j *judge) Errorf(format string, args ...any) { j.said += fmt.Sprintf(format, args...) }
+func (t *recordingTB) Errorf(format string, args ...any) { t.failure += fmt.Sprintf(format, args...) }
 
-func (j *judge) Fatalf(format string, args ...any) {
-	j.said = fmt.Sprintf(format, args...)
+func (t *recordingTB) Fatalf(format string, args ...any) {
+	t.failure = fmt.Sprintf(format, args...)
 	runtime.Goexit()
 }
 
-// failure gives why what is done in a copy of a world fails its test, "" when it
-// does not.
-func failure(w *functionstest.World, t *testing.T, do func(w *functionstest.World)) string {
+// failureOf returns the failure message of test, which runs with a copy of a fixture, or "" if it passes.
+func failureOf(fx *functionstest.Fixture, t *testing.T, test func(w *functionstest.Fixture)) string {
 	t.Helper()
-	j := &judge{TB: t}
+	j := &recordingTB{TB: t}
 	done := make(chan struct{})
-	go func() { // which a failure ends
+	go func() { // Fatal ends this goroutine
 		defer close(done)
-		do(w.Copy(j))
+		test(fx.Copy(j))
 	}()
 	<-done
-	return j.said
+	return j.failure
 }
 
-func TestWantFailsOnWhatIsNotWanted(t *testing.T) {
-	w, key := newWorld(t)
-	w.Call(key, "POST", all, `{"name":"shop"}`).Want(200)
+func TestWantFailsOnMismatch(t *testing.T) {
+	fx, key := newFixture(t)
+	fx.Call(key, "POST", projectsPath, `{"name":"shop"}`).Want(200)
 	for _, c := range []struct {
 		name string
-		call func(*functionstest.World) functionstest.Answer
-		// status, texts and whether the answer has them.
+		call func(*functionstest.Fixture) functionstest.Response
+		// status and texts are the arguments of Want. want is a part of the failure message, "" for no failure.
 		status int
 		texts  []string
 		want   string
 	}{
-		{"the status", asks(key, "GET", all), 200, nil, ""},
-		{"another status", asks(key, "GET", all), 201, nil, "want 201"},
-		{"nobody's status", asks("", "GET", all), 200, nil, "want 200"},
-		{"texts", asks(key, "GET", all), 200, []string{`"name":"shop"`, `"total":1}`}, ""},
-		{"a text that is not there", asks(key, "GET", all), 200, []string{`"name":"shop"`, `"total":2}`}, `want "total":2} in it`},
-		{"an object in the body", asks(key, "GET", all), 200, []string{`{"limit":1000}`}, "want {"},
-		{"the whole body", asks(key, "GET", all+"?offset=1"), 200, []string{`{"data":[],"limit":1000,"offset":1,"total":1}`}, ""},
-		{"a problem's detail", asks(key, "GET", all+"?limit=0"), 400, []string{"query.limit"}, ""},
-		{"a problem's path", asks(key, "GET", all+"?limit=0"), 400, []string{"/v1/projects"}, "want /v1/projects"},
-		{"a problem's field", asks(key, "GET", all+"?limit=0&offset=-1"), 400, []string{"query.limit: ", "query.offset: "}, ""},
+		{"the status", caller(key, "GET", projectsPath), 200, nil, ""},
+		{"another status", caller(key, "GET", projectsPath), 201, nil, "want status 201"},
+		{"unused status", caller("", "GET", projectsPath), 200, nil, "want status 200"},
+		{"texts", caller(key, "GET", projectsPath), 200, []string{`"name":"shop"`, `"total":1}`}, ""},
+		{
+			"missing text", caller(key, "GET", projectsPath), 200,
+			[]string{`"name":"shop"`, `"total":2}`},
+			`want it to contain "total":2}`,
+		},
+		{"an object in the body", caller(key, "GET", projectsPath), 200, []string{`{"limit":1000}`}, "want {"},
+		{
+			"the whole body", caller(key, "GET", projectsPath+"?offset=1"), 200,
+			[]string{`{"data":[],"limit":1000,"offset":1,"total":1}`},
+			"",
+		},
+		{"a problem's detail", caller(key, "GET", projectsPath+"?limit=0"), 400, []string{"query.limit"}, ""},
+		{
+			"a problem's path", caller(key, "GET", projectsPath+"?limit=0"), 400,
+			[]string{"/v1/projects"},
+			"want it to contain /v1/projects",
+		},
+		{
+			"a problem's field", caller(key, "GET", projectsPath+"?limit=0&offset=-1"), 400,
+			[]string{"query.limit: ", "query.offset: "},
+			"",
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got := failure(w, t, func(w *functionstest.World) { c.call(w).Want(c.status, c.texts...) })
+			got := failureOf(fx, t, func(fx *functionstest.Fixture) { c.call(fx).Want(c.status, c.texts...) })
 			if (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
-				t.Errorf("it fails with %q, want %q", got, c.want)
+				t.Errorf("failure of Want(%d, %q) = %q, want %q in it", c.status, c.texts, got, c.want)
 			}
 		})
 	}
 	for value, want := range map[string]string{"application/json": "", "text/plain": `want "text/plain"`} {
-		got := failure(w, t, func(w *functionstest.World) { w.Call(key, "GET", all, "").WantHeader("Content-Type", value) })
+		got := failureOf(fx, t, func(fx *functionstest.Fixture) {
+			fx.Call(key, "GET", projectsPath, "").WantHeader("Content-Type", value)
+		})
 		if (got == "") != (want == "") || !strings.Contains(got, want) {
-			t.Errorf("content type %s: it fails with %q, want %q", value, got, want)
+			t.Errorf("failure of WantHeader(Content-Type, %s) = %q, want %q in it", value, got, want)
 		}
 	}
 }
 
-func asks(key, method, path string) func(*functionstest.World) functionstest.Answer {
-	return func(w *functionstest.World) functionstest.Answer { return w.Call(key, method, path, "") }
+func caller(key, method, path string) func(*functionstest.Fixture) functionstest.Response {
+	return func(fx *functionstest.Fixture) functionstest.Response { return fx.Call(key, method, path, "") }
 }
 
-// TestCallsHaveToBeAsDeclared: neither an answer nor a use is left out of a
-// declaration.
-func TestCallsHaveToBeAsDeclared(t *testing.T) {
-	silent := api.Operation[struct{}, api.NoContent]{ID: "silent", Method: "GET", Path: "/silent", Public: true}
+// TestUndeclaredStatusOrUseFailsTest checks that a call fails the test if its status or one of its uses is not
+// declared.
+func TestUndeclaredStatusOrUseFailsTest(t *testing.T) {
+	operation := api.Operation[struct{}, api.NoContent]{ID: "silent", Method: "GET", Path: "/silent", Public: true}
 	for _, c := range []struct {
-		name string
-		do   func(ctx context.Context, p installation.Parts) error
-		want string
+		name   string
+		handle func(ctx context.Context, p installation.Parts) error
+		want   string
 	}{
-		{"nothing", func(context.Context, installation.Parts) error { return nil }, ""},
-		{"a failure", func(context.Context, installation.Parts) error { return errors.New("it fails") }, ""}, // a 500 is everybody's
-		{"a refusal", func(context.Context, installation.Parts) error { return fault.Missing("thing") }, "silent answers 404"},
+		{"no effect", func(context.Context, installation.Parts) error { return nil }, ""},
+		// every operation can respond with 500
+		{"a failure", func(context.Context, installation.Parts) error { return errors.New("it fails") }, ""},
+		{"a refusal", func(context.Context, installation.Parts) error {
+			return fault.Missing("thing")
+		}, "silent returns 404"},
 		{
 			"a use", func(ctx context.Context, p installation.Parts) error {
 				_, err := p.Table.Count(ctx, store.Query{PK: "a"})
@@ -121,184 +141,198 @@ func TestCallsHaveToBeAsDeclared(t *testing.T) {
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			j := &judge{TB: t}
-			w := functionstest.New(j, func(p installation.Parts) []api.Route {
-				return []api.Route{silent.To(func(ctx context.Context, _ *struct{}) (*api.NoContent, error) { return nil, c.do(ctx, p) })}
+			j := &recordingTB{TB: t}
+			fx := functionstest.New(j, func(p installation.Parts) []api.Route {
+				return []api.Route{operation.HandledBy(func(ctx context.Context, _ *struct{}) (*api.NoContent, error) {
+					return nil, c.handle(ctx, p)
+				})}
 			})
-			w.Call("", "GET", "/silent", "")
-			w.Call("", "GET", "/nothing", "") // which leads to no operation
-			if (j.said == "") != (c.want == "") || !strings.Contains(j.said, c.want) {
-				t.Errorf("it fails with %q, want %q", j.said, c.want)
+			fx.Call("", "GET", "/silent", "")
+			fx.Call("", "GET", "/nothing", "") // no operation has this path
+			if (j.failure == "") != (c.want == "") || !strings.Contains(j.failure, c.want) {
+				t.Errorf("failure of Call() = %q, want %q in it", j.failure, c.want)
 			}
 		})
 	}
 }
 
-// TestFailuresNameTheCall: a table's row is found by it.
+// TestFailuresNameTheCall checks that a failure message identifies the row of the table of cases.
 func TestFailuresNameTheCall(t *testing.T) {
-	w, key := newWorld(t)
-	got := failure(w, t, func(w *functionstest.World) { w.Call(key, "GET", all+"?limit=0", "").Want(200) })
-	if !strings.HasPrefix(got, "GET "+all+"?limit=0: got 400 {") || !strings.HasSuffix(got, "want 200") {
-		t.Errorf("it fails with %q", got)
+	fx, key := newFixture(t)
+	got := failureOf(fx, t, func(fx *functionstest.Fixture) { fx.Call(key, "GET", projectsPath+"?limit=0", "").Want(200) })
+	if !strings.HasPrefix(got, "GET "+projectsPath+"?limit=0: status = 400, body = {") ||
+		!strings.HasSuffix(got, "want status 200") {
+		t.Errorf("failure of Want(200) = %q, want it to name the call, 400 and 200", got)
 	}
 }
 
-func TestCopyIsIndependentBothWays(t *testing.T) {
-	w, key := newWorld(t)
-	w.Call(key, "POST", all, `{"name":"shop"}`).Want(200)
-	w.Objects.Upload(blob.SourceKey("a"), []byte("a"))
-	c := w.Copy(t)
-	c.Call(key, "GET", all, "").Want(200, `"name":"shop"`) // what was there is there
+func TestCopyIsIndependent(t *testing.T) {
+	fx, key := newFixture(t)
+	fx.Call(key, "POST", projectsPath, `{"name":"shop"}`).Want(200)
+	fx.Objects.Upload(blob.SourceKey("a"), []byte("a"))
+	c := fx.Copy(t)
+	c.Call(key, "GET", projectsPath, "").Want(200, `"name":"shop"`) // a copy has the data of the original
 	if got := objects(c); !slices.Equal(got, []string{blob.SourceKey("a")}) {
-		t.Errorf("the copy has %q", got)
+		t.Errorf("objects of the copy = %q, want those of the original", got)
 	}
 
-	w.Call(key, "POST", all, `{"name":"ours"}`).Want(200)
-	c.Call(key, "POST", all, `{"name":"theirs"}`).Want(200)
-	w.Objects.Upload(blob.SourceKey("ours"), nil)
+	fx.Call(key, "POST", projectsPath, `{"name":"ours"}`).Want(200)
+	c.Call(key, "POST", projectsPath, `{"name":"theirs"}`).Want(200)
+	fx.Objects.Upload(blob.SourceKey("ours"), nil)
 	c.Objects.Upload(blob.SourceKey("theirs"), nil)
 	if err := c.Objects.Delete(t.Context(), blob.SourceKey("a")); err != nil {
 		t.Fatal(err)
 	}
-	for _, side := range []struct {
-		w              *functionstest.World
+	for _, tt := range []struct {
+		w              *functionstest.Fixture
 		names, objects []string
 	}{
-		{w, []string{"ours", "shop"}, []string{blob.SourceKey("a"), blob.SourceKey("ours")}},
+		{fx, []string{"ours", "shop"}, []string{blob.SourceKey("a"), blob.SourceKey("ours")}},
 		{c, []string{"shop", "theirs"}, []string{blob.SourceKey("theirs")}},
 	} {
-		if got := side.w.Call(key, "GET", all, "").Want(200).JSON().Texts("data", "name"); !slices.Equal(got, side.names) {
-			t.Errorf("projects %q, want %q", got, side.names)
+		if got := tt.w.Call(key, "GET", projectsPath, "").Want(200).JSON().Texts("data", "name"); !slices.Equal(got,
+			tt.names) {
+			t.Errorf("projects %q, want %q", got, tt.names)
 		}
-		if got := objects(side.w); !slices.Equal(got, side.objects) {
-			t.Errorf("objects %q, want %q", got, side.objects)
+		if got := objects(tt.w); !slices.Equal(got, tt.objects) {
+			t.Errorf("objects %q, want %q", got, tt.objects)
 		}
 	}
-	was := w.Now
+	before := fx.Now
 	c.Now = c.Now.Add(time.Hour)
-	if !w.Now.Equal(was) {
-		t.Error("the copy's clock moves the world's")
+	if !fx.Now.Equal(before) {
+		t.Errorf("Now of the original = %v after a change of the copy's, want %v", fx.Now, before)
 	}
 }
 
-func objects(w *functionstest.World) (keys []string) {
-	for o, err := range w.Objects.List(context.WithoutCancel(w.Context()), "") {
+func objects(fx *functionstest.Fixture) (keys []string) {
+	for o, err := range fx.Objects.List(context.WithoutCancel(fx.Context()), "") {
 		if err != nil {
-			w.Fatal(err)
+			fx.Fatal(err)
 		}
 		keys = append(keys, o.Key)
 	}
 	return keys
 }
 
-// TestTwoCopiesAnswerWithTheSameBytes: tests compare the unseen in one with the
-// absent in the other.
-func TestTwoCopiesAnswerWithTheSameBytes(t *testing.T) {
-	w, key := newWorld(t)
-	w.Call(key, "GET", all, "").Want(200) // the past of a world is not told
-	first, second := w.Copy(t), w.Copy(t)
+// TestCopiesReturnIdenticalResponses checks that copies with different histories return the same bytes. Tests depend on
+// that: they compare a hidden resource in one copy with a missing resource in another.
+func TestCopiesReturnIdenticalResponses(t *testing.T) {
+	fx, key := newFixture(t)
+	fx.Call(key, "GET", projectsPath, "").Want(200) // earlier requests must not affect later responses
+	first, second := fx.Copy(t), fx.Copy(t)
 	for _, call := range []struct{ method, path, body string }{
-		{"POST", all, `{"name":"shop"}`}, {"POST", all, `{"name":"shop"}`}, {"GET", all, ""},
+		{"POST", projectsPath, `{"name":"shop"}`}, {"POST", projectsPath, `{"name":"shop"}`}, {"GET", projectsPath, ""},
 	} {
-		one, other := first.Call(key, call.method, call.path, call.body), second.Call(key, call.method, call.path, call.body)
-		if one.Whole != other.Whole {
-			t.Errorf("%s %s: %s\n%s", call.method, call.path, one.Whole, other.Whole)
+		firstResp, secondResp := first.Call(key, call.method, call.path, call.body),
+			second.Call(key, call.method, call.path, call.body)
+		if firstResp.Dump != secondResp.Dump {
+			t.Errorf("%s %s on the second copy = %s, want %s", call.method, call.path, secondResp.Dump, firstResp.Dump)
 		}
 	}
 }
 
-func TestUsesRecordWhatWasDone(t *testing.T) {
-	w, key := newWorld(t)
+func TestUsesRecordEffects(t *testing.T) {
+	fx, key := newFixture(t)
 	const sources = `{"accountName":"acme","projectName":"shop","branchName":"main"}`
 	for _, c := range []struct {
 		name string
-		do   func()
+		call func()
 		want []api.Use
-		// reads, queries, commits are calls of the table.
+		// reads, queries and commits are the expected numbers of table calls.
 		reads, queries, commits int
 	}{
-		{"nothing", func() {}, nil, 0, 0, 0},
+		{"no request", func() {}, nil, 0, 0, 0},
 		{
-			"a list by a key that is known", func() { w.Call(key, "GET", all, "").Want(200) },
+			"list with a cached key", func() { fx.Call(key, "GET", projectsPath, "").Want(200) },
 			[]api.Use{api.Query},
 			0, 1, 0,
 		},
 		{
-			"a refusal", func() { w.Call(key, "POST", all, `{"name":"-"}`).Want(422) },
+			"a refusal", func() { fx.Call(key, "POST", projectsPath, `{"name":"-"}`).Want(422) },
 			[]api.Use{api.PutItem, "table: an audit record apart from its change, which only a refused one is"},
-			0, 0, 1, // its audit record
+			0, 0, 1, // the audit record of the refusal
 		},
 		{
-			"a first upload's address", func() { w.Call(key, "POST", "/v1/deployments/sources", sources).Want(200) },
+			"address of a first upload", func() { fx.Call(key, "POST", "/v1/deployments/sources", sources).Want(200) },
 			[]api.Use{api.BatchGetItem, api.PresignUpload, api.PutItem, api.RootKey, api.Query, api.UpdateItem},
-			1, 4, 1, // the first of an account counts what there is of each limit
+			1, 4, 1, // the first key of an account counts the existing objects of each limit
 		},
 		{
-			"a read of one item, by a process that has just begun",
-			func() { w.Restart(); w.Call(key, "GET", "/v1/deployments/x", "").Want(404) },
+			"read of one item after a start",
+			func() { fx.Restart(); fx.Call(key, "GET", "/v1/deployments/x", "").Want(404) },
 			[]api.Use{api.GetItem},
 			2, 0, 0,
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			w.Call(key, "GET", "/v1/projects?limit=1", "").Want(200) // the caller is known from now on
-			w.Uses.Clear()
-			c.do()
+			fx.Call(key, "GET", "/v1/projects?limit=1", "").Want(200) // this request caches the caller
+			fx.Uses.Clear()
+			c.call()
 			slices.Sort(c.want)
-			u := w.Uses
-			if done := u.Done(); !slices.Equal(done, c.want) {
-				t.Errorf("recorded are %q, want %q", done, c.want)
+			u := fx.Uses
+			if recorded := u.Recorded(); !slices.Equal(recorded, c.want) {
+				t.Errorf("Recorded() = %q, want %q", recorded, c.want)
 			}
 			if u.Reads != c.reads || u.Queries != c.queries || u.Commits != c.commits {
-				t.Errorf("%d reads, %d queries and %d commits, want %d, %d and %d", u.Reads, u.Queries, u.Commits, c.reads, c.queries, c.commits)
+				t.Errorf("%d reads, %d queries and %d commits, want %d, %d and %d", u.Reads, u.Queries, u.Commits, c.reads,
+					c.queries, c.commits)
 			}
 		})
 	}
 }
 
-// TestUsesTellTheKindsOfObjectsApart: functions are granted each by itself.
-func TestUsesTellTheKindsOfObjectsApart(t *testing.T) {
+// TestUsesDistinguishObjectKinds checks that each kind of object in the bucket has its own use, because each needs its
+// own grant.
+func TestUsesDistinguishObjectKinds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, key := newWorld(t)
-		address := w.Call(key, "POST", "/v1/deployments/sources", `{"accountName":"acme","projectName":"shop","branchName":"main"}`).
+		fx, key := newFixture(t)
+		address := fx.Call(key, "POST", "/v1/deployments/sources",
+			`{"accountName":"acme","projectName":"shop","branchName":"main"}`).
 			Want(200).JSON().Text("uploadUrl")
 		archive, err := functionstest.Pack(functionstest.Project("http://upstream.test"))
 		if err != nil {
 			t.Fatal(err)
 		}
-		w.Uses.Clear()
-		w.Upload(address, archive)
-		done := w.Uses.Done()
+		fx.Uses.Clear()
+		fx.Upload(address, archive)
+		recorded := fx.Uses.Recorded()
 		for _, use := range []api.Use{api.ReadUpload, api.DeleteUpload, api.WriteSource, api.ReadSource, api.WriteArtifact} {
-			if !slices.Contains(done, use) {
-				t.Errorf("a build records %q and no %s", done, use)
+			if !slices.Contains(recorded, use) {
+				t.Errorf("uses of a build = %q, want %s in them", recorded, use)
 			}
 		}
-		if slices.Contains(done, api.ReadArtifact) || slices.Contains(done, api.PresignUpload) {
-			t.Errorf("a build records %q", done)
+		if slices.Contains(recorded, api.ReadArtifact) || slices.Contains(recorded, api.PresignUpload) {
+			t.Errorf("uses of a build = %q, want no ReadArtifact and PresignUpload", recorded)
 		}
 	})
 }
 
-func TestKeysAllowWhatTheyAreLimitedTo(t *testing.T) {
-	w, full := newWorld(t)
-	limited := w.Key("acme", func(p *auth.Permissions) { p.Scopes = []auth.Scope{auth.Projects.Read()} })
-	w.Run(t, []functionstest.Case{
-		{"the account's key allows everything", full, "POST", all, `{"name":"shop"}`, http.StatusOK, `"shop"`},
-		{"rows do not see one another", full, "POST", all, `{"name":"shop"}`, http.StatusOK, `"shop"`},
-		{"a key without limits is as good", w.Key("acme", nil), "POST", all, `{"name":"shop"}`, http.StatusOK, `"shop"`},
-		{"a limited one allows the rest", limited, "GET", all, "", http.StatusOK, `"total":0}`},
-		{"and nothing else", limited, "POST", all, `{"name":"shop"}`, http.StatusForbidden, "projects:write"},
-		{"nobody is nobody", "", "GET", all, "", http.StatusUnauthorized, "Bearer"},
+func TestKeyAllowsOnlyItsPermissions(t *testing.T) {
+	fx, fullKey := newFixture(t)
+	limitedKey := fx.CreateKey("acme", func(p *auth.Permissions) { p.Scopes = []auth.Scope{auth.Projects.Read()} })
+	fx.Run(t, []functionstest.Case{
+		{"full-access key", fullKey, "POST", projectsPath, `{"name":"shop"}`, http.StatusOK, `"shop"`},
+		{"repeated creation", fullKey, "POST", projectsPath, `{"name":"shop"}`, http.StatusOK, `"shop"`},
+		{
+			"key without limits", fx.CreateKey("acme", nil), "POST", projectsPath, `{"name":"shop"}`, http.StatusOK,
+			`"shop"`,
+		},
+		{"allowed operation of a limited key", limitedKey, "GET", projectsPath, "", http.StatusOK, `"total":0}`},
+		{
+			"forbidden operation of a limited key", limitedKey, "POST", projectsPath, `{"name":"shop"}`, http.StatusForbidden,
+			"projects:write",
+		},
+		{"no key", "", "GET", projectsPath, "", http.StatusUnauthorized, "Bearer"},
 	})
 }
 
-func TestValuesAreFoundByTheirPaths(t *testing.T) {
-	w, key := newWorld(t)
-	call := w.As(key)
-	call("POST", all, `{"name":"shop"}`).Want(200)
-	call("POST", all, `{"name":"blog"}`).Want(200)
-	v := call("GET", all, "").Want(200).JSON()
+func TestValuesAreFoundByPath(t *testing.T) {
+	fx, key := newFixture(t)
+	call := fx.CallAs(key)
+	call("POST", projectsPath, `{"name":"shop"}`).Want(200)
+	call("POST", projectsPath, `{"name":"blog"}`).Want(200)
+	v := call("GET", projectsPath, "").Want(200).JSON()
 	for _, c := range []struct{ got, want any }{
 		{v.Text("data.1.name"), "shop"},
 		{v.Text("data.2.name"), ""},
@@ -308,14 +342,14 @@ func TestValuesAreFoundByTheirPaths(t *testing.T) {
 		{v.Len("data"), 2},
 		{v.At("data.0").Len(""), 7},
 		{v.Len("total"), -1},
-		{v.Null("data.2"), true},
-		{v.Null("data.1"), false},
+		{v.IsNull("data.2"), true},
+		{v.IsNull("data.1"), false},
 		{v.At("offset").String(), "0"},
 		{strings.Join(v.Texts("data", "name"), " "), "blog shop"},
 		{len(v.Texts("none", "name")), 0},
 	} {
 		if c.got != c.want {
-			t.Errorf("got %v, want %v in %s", c.got, c.want, v)
+			t.Errorf("result of a method of Value = %v, want %v for %s", c.got, c.want, v)
 		}
 	}
 }

@@ -4,77 +4,78 @@ import (
 	"net/http"
 	"sync"
 
-	"github.com/gatewright/gatewright/shared/api"
-	"github.com/gatewright/gatewright/shared/installation"
+	"github.com/gatewright/gatewright/shared/core/installation"
+	"github.com/gatewright/gatewright/shared/management/api"
 )
 
-// Routing says which group a request is for. All worlds of the same groups may have the same one: what it knows of the
-// groups' operations is made once.
+// Routing finds the group that serves a request. Fixtures with the same groups can share a Routing, so that the groups'
+// operations are read only once.
 type Routing struct {
-	binds   []Bind
-	learned sync.Once
-	// all opens the servers of all groups, each those of the group at an index.
-	all  *api.Operations
-	each []*api.Operations
-	// mux finds the pattern of a request's route, declared its declaration, group the index of its
-	// group.
-	mux      *http.ServeMux
-	declared map[string]api.Declaration
-	group    map[string]int
+	binds    []Bind
+	loadOnce sync.Once
+	// combined creates servers for all groups together. byGroup has one element for each of binds, which creates
+	// servers for that group.
+	combined *api.Operations
+	byGroup  []*api.Operations
+	// mux returns the pattern of a request's route. declarations and groupIndex have the declaration of its operation
+	// and the index of its group, by pattern.
+	mux          *http.ServeMux
+	declarations map[string]api.Declaration
+	groupIndex   map[string]int
 }
 
-// Routes makes the Routing of worlds that answer the operations of some groups.
-func Routes(binds ...Bind) *Routing { return &Routing{binds: binds} }
+// NewRouting creates a Routing for fixtures that serve the operations of some groups.
+func NewRouting(binds ...Bind) *Routing { return &Routing{binds: binds} }
 
-// learn reads the groups' routes, the first time that it is called.
-func (r *Routing) learn(parts installation.Parts) {
-	r.learned.Do(func() { r.read(parts) })
+// load reads the groups' routes when it is called for the first time.
+func (r *Routing) load(parts installation.Parts) {
+	r.loadOnce.Do(func() { r.readRoutes(parts) })
 }
 
-func (r *Routing) read(parts installation.Parts) {
-	r.all, r.each = new(api.Operations), make([]*api.Operations, len(r.binds))
-	r.mux, r.declared, r.group = http.NewServeMux(), map[string]api.Declaration{}, map[string]int{}
+func (r *Routing) readRoutes(parts installation.Parts) {
+	r.combined, r.byGroup = new(api.Operations), make([]*api.Operations, len(r.binds))
+	r.mux, r.declarations, r.groupIndex = http.NewServeMux(), map[string]api.Declaration{}, map[string]int{}
 	var declared []api.Declaration
 	for i, bind := range r.binds {
-		r.each[i] = new(api.Operations)
+		r.byGroup[i] = new(api.Operations)
 		for _, route := range bind(parts) {
 			declared = append(declared, route.Declaration)
-			r.group[patternOf(route.Declaration)] = i
+			r.groupIndex[patternOf(route.Declaration)] = i
 		}
 	}
-	for _, d := range api.Related(declared) {
+	for _, d := range api.AddReadUses(declared) {
 		r.mux.Handle(patternOf(d), http.NotFoundHandler())
-		r.declared[patternOf(d)] = d
+		r.declarations[patternOf(d)] = d
 	}
 }
 
 func patternOf(d api.Declaration) string { return d.Method + " " + d.Path }
 
-// serve answers requests by the servers of their groups, as functions do, each made when it is
-// first asked: hundreds of copies of a world ask few of them. What is no group's route is
-// answered by a server of all of them. binding is what the groups are made of, serving what the
-// servers are; whole has that one answer everything.
-func (r *Routing) serve(binding, serving installation.Parts, callers api.Authenticator, whole bool) http.Handler {
-	all := sync.OnceValue(func() http.Handler {
+// handler returns a handler that passes each request to the server of its group, as if each group were a function. The
+// server of a group is created for its first request, because hundreds of copies of a fixture use few groups. A server
+// of all groups handles the requests that match no route. If single is true, it handles all requests. Groups are bound
+// to the parts binding, and servers use the parts serving.
+func (r *Routing) handler(binding, serving installation.Parts, callers api.Authenticator, single bool) http.Handler {
+	combined := sync.OnceValue(func() http.Handler {
 		var routes []api.Route
 		for _, bind := range r.binds {
 			routes = append(routes, bind(binding)...)
 		}
-		return r.all.Open(serving, callers, routes)
+		return r.combined.Open(serving, callers, routes)
 	})
-	if whole {
-		return all()
+	if single {
+		return combined()
 	}
 	servers := make([]func() http.Handler, len(r.binds))
 	for i, bind := range r.binds {
-		servers[i] = sync.OnceValue(func() http.Handler { return r.each[i].Open(serving, callers, bind(binding)) })
+		servers[i] = sync.OnceValue(func() http.Handler { return r.byGroup[i].Open(serving, callers, bind(binding)) })
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
 		_, pattern := r.mux.Handler(request)
-		if i, known := r.group[pattern]; known {
+		if i, ok := r.groupIndex[pattern]; ok {
 			servers[i]().ServeHTTP(w, request)
 			return
 		}
-		all().ServeHTTP(w, request)
+		combined().ServeHTTP(w, request)
 	})
 }

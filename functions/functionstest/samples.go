@@ -12,28 +12,27 @@ import (
 	"slices"
 	"time"
 
-	"github.com/gatewright/gatewright/shared/blob"
-	"github.com/gatewright/gatewright/shared/deployments"
-	"github.com/gatewright/gatewright/shared/durable"
+	"github.com/gatewright/gatewright/shared/core/blob"
+	"github.com/gatewright/gatewright/shared/resource/deployments"
+	"github.com/gatewright/gatewright/shared/runtime/durable"
 )
 
-// Client makes the requests of samples with a caller's key.
-func (w *World) Client(key string) Client { return Client{w, key} }
+// Client returns a Client that sends the requests of samples with a caller's key.
+func (fx *Fixture) Client(key string) Client { return Client{fx, key} }
 
-// Client is one caller, as package events wants it.
+// Client is a caller of a Fixture. It implements events.Client.
 type Client struct {
-	w   *World
+	w   *Fixture
 	key string
 }
 
 // Ask implements events.Client.
-func (c Client) Ask(method, target, body string) (status int, answer []byte, err error) {
+func (c Client) Ask(method, target, body string) (status int, response []byte, err error) {
 	a := c.w.Call(c.key, method, target, body)
 	return a.Status, []byte(a.Body), nil
 }
 
-// Upload implements events.Client. As for World.Upload, this belongs into a
-// synctest bubble.
+// Upload implements events.Client. Like Fixture.Upload, it must run in a synctest bubble.
 func (c Client) Upload(_ map[string]string, address string) error {
 	archive, err := Pack(Project("http://upstream.test"))
 	if err != nil {
@@ -42,34 +41,37 @@ func (c Client) Upload(_ map[string]string, address string) error {
 	return c.w.upload(address, archive)
 }
 
-// Upload does what happens to an archive that is put to an upload's address: S3
-// stores it, and the builder that hears of it builds it, with success or not.
-// The build waits until every gateway has heard of it, so that this belongs
-// into a synctest bubble.
-func (w *World) Upload(address string, archive []byte) {
-	w.Helper()
-	if err := w.upload(address, archive); err != nil {
-		w.Fatal(err)
+// Upload simulates the upload of an archive to an upload address: it stores the archive as S3 does, and builds it as
+// the builder does after S3's event, successfully or not. A build waits until all gateways serve it, so Upload must run
+// in a synctest bubble.
+func (fx *Fixture) Upload(address string, archive []byte) {
+	fx.Helper()
+	if err := fx.upload(address, archive); err != nil {
+		fx.Fatal(err)
 	}
 }
 
-// Project is a small project with one route, to an upstream: its files by name.
+// Project returns the files, by name, of a small project with one route to an upstream.
 func Project(upstream string) map[string]string {
 	return map[string]string{
 		"config/policies.json": `{"policies":[],"corsPolicies":[]}`,
-		"config/routes.oas.json": fmt.Sprintf(`{"openapi":"3.1.0","info":{"title":"t","version":"1"},"paths":{"/a":{"get":{"operationId":"a",
+		"config/routes.oas.json": fmt.Sprintf(
+			`{"openapi":"3.1.0","info":{"title":"t","version":"1"},"paths":{"/a":{"get":{"operationId":"a",
 			"responses":{"200":{"description":"ok"}},"x-gateway-route":{"corsPolicy":"none","handler":{"export":"urlForwardHandler",
 			"module":"$import(@gatewright/runtime)","options":{"baseUrl":%q}},"policies":{"inbound":[]}}}}}}`, upstream),
 	}
 }
 
-// Pack packs files, by their names, as clients do (contract 3.2).
+// Pack returns an archive of files, by name, as clients create it (contract 3.2).
 func Pack(files map[string]string) ([]byte, error) {
 	var out bytes.Buffer
 	z := gzip.NewWriter(&out)
 	a := tar.NewWriter(z)
 	for _, name := range slices.Sorted(maps.Keys(files)) {
-		if err := a.WriteHeader(&tar.Header{Name: "./" + name, Typeflag: tar.TypeReg, Size: int64(len(files[name])), Mode: 0o644}); err != nil {
+		if err := a.WriteHeader(&tar.Header{
+			Name: "./" + name, Typeflag: tar.TypeReg, Size: int64(len(files[name])),
+			Mode: 0o644,
+		}); err != nil {
 			return nil, fmt.Errorf("pack %s: %w", name, err)
 		}
 		if _, err := io.WriteString(a, files[name]); err != nil {
@@ -85,38 +87,41 @@ func Pack(files map[string]string) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-func (w *World) upload(address string, archive []byte) error {
+func (fx *Fixture) upload(address string, archive []byte) error {
 	u, err := url.Parse(address)
 	if err != nil {
 		return fmt.Errorf("read the upload's address: %w", err)
 	}
 	id := path.Base(u.Path)
-	object := w.Objects.Upload(blob.UploadKey(id), archive)
-	operation, err := deployments.Open(w.Parts).Claim(w.Context(), deployments.Arrival{StatusID: id, ETag: object.ETag, On: w.Parts.Now()})
+	object := fx.Objects.Upload(blob.UploadKey(id), archive)
+	operation, err := deployments.Open(fx.Parts).Claim(fx.Context(), deployments.Arrival{
+		StatusID: id, ETag: object.ETag,
+		UploadedOn: fx.Parts.Now(),
+	})
 	if err != nil {
 		return fmt.Errorf("claim the upload %s: %w", id, err)
 	}
-	if err := w.run(operation); err != nil {
+	if err := fx.runOperation(operation); err != nil {
 		return err
 	}
-	return w.Objects.Delete(w.Context(), blob.UploadKey(id))
+	return fx.Objects.Delete(fx.Context(), blob.UploadKey(id))
 }
 
-// Finish carries out a durable operation to its end, as the function that hears
-// of the table's changes does. A build's belongs into a synctest bubble.
-func (w *World) Finish(operation string) {
-	w.Helper()
-	if err := w.run(operation); err != nil {
-		w.Fatal(err)
+// Finish runs a durable operation until it ends, as functions/operations does. For a build, Finish must run in a
+// synctest bubble.
+func (fx *Fixture) Finish(operation string) {
+	fx.Helper()
+	if err := fx.runOperation(operation); err != nil {
+		fx.Fatal(err)
 	}
 }
 
-func (w *World) run(operation string) error {
-	engine, err := durable.Engine(w.Parts)
+func (fx *Fixture) runOperation(operation string) error {
+	engine, err := durable.Engine(fx.Parts)
 	if err != nil {
 		return err
 	}
-	record, err := engine.Run(w.Context(), operation)
+	record, err := engine.Run(fx.Context(), operation)
 	if err != nil {
 		return fmt.Errorf("carry out the operation %s: %w", operation, err)
 	}
@@ -126,34 +131,34 @@ func (w *World) run(operation string) error {
 	return nil
 }
 
-// Settle carries out every durable operation that has been begun, to its end. The
-// clock moves on by an hour for those that wait.
-func (w *World) Settle() {
-	w.Helper()
-	engine, err := durable.Engine(w.Parts)
+// FinishAll runs all open durable operations until they end. After each round it advances the clock by an hour, for
+// operations that wait.
+func (fx *Fixture) FinishAll() {
+	fx.Helper()
+	engine, err := durable.Engine(fx.Parts)
 	if err != nil {
-		w.Fatal(err)
+		fx.Fatal(err)
 	}
 	const rounds = 20
 	for range rounds {
-		all, err := engine.List(w.Context())
+		operations, err := engine.List(fx.Context())
 		if err != nil {
-			w.Fatal(err)
+			fx.Fatal(err)
 		}
 		open := 0
-		for _, r := range all {
+		for _, r := range operations {
 			if r.Ended() {
 				continue
 			}
 			open++
-			if _, err := engine.Run(w.Context(), r.ID); err != nil {
-				w.Fatal(err)
+			if _, err := engine.Run(fx.Context(), r.ID); err != nil {
+				fx.Fatal(err)
 			}
 		}
 		if open == 0 {
 			return
 		}
-		w.Now = w.Now.Add(time.Hour)
+		fx.Now = fx.Now.Add(time.Hour)
 	}
-	w.Fatalf("operations have not ended after %d rounds", rounds)
+	fx.Fatalf("operations still run after %d rounds, want them to end", rounds)
 }

@@ -10,82 +10,81 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/gatewright/gatewright/shared/api"
-	"github.com/gatewright/gatewright/shared/audit"
-	"github.com/gatewright/gatewright/shared/blob"
-	"github.com/gatewright/gatewright/shared/installation"
-	"github.com/gatewright/gatewright/shared/store"
+	"github.com/gatewright/gatewright/shared/core/audit"
+	"github.com/gatewright/gatewright/shared/core/blob"
+	"github.com/gatewright/gatewright/shared/core/installation"
+	"github.com/gatewright/gatewright/shared/core/store"
+	"github.com/gatewright/gatewright/shared/management/api"
 )
 
-// Uses records what is done outside the process: in the table, in the bucket,
-// with the root key. It is the in-process counterpart of what package cloud
-// records of AWS's SDK, spelled as declarations are.
+// Uses records uses of the table, the bucket and the root key, with the same names as in declarations. Package cloud
+// records the same uses for the AWS SDK.
 type Uses struct {
-	mu   sync.Mutex
-	done map[api.Use]int
-	// now is what the running call has done, nil outside of one.
-	now map[api.Use]int
-	// reached are the spaces that were asked for.
-	reached store.Reach
+	mu       sync.Mutex
+	recorded map[api.Use]int
+	// current has the uses of the call in progress. It is nil if there is none.
+	current map[api.Use]int
+	// access are the key prefixes that were accessed.
+	access store.TableAccess
 	// Reads, Queries and Commits count calls of the table.
 	Reads, Queries, Commits int
-	// Querying, where it is not nil, is told the space of each query of the table before that is made, by several at once: for
-	// what others do meanwhile.
-	Querying func(store.Space)
+	// OnQuery, if not nil, is called before each query of the table, with the key prefix of the query. Several
+	// goroutines can call it concurrently. Tests use it to make a change just before a query.
+	OnQuery func(store.KeyPrefix)
 }
 
-// Clear forgets what was done.
+// Clear deletes all recorded uses.
 func (u *Uses) Clear() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.done, u.Reads, u.Queries, u.Commits = nil, 0, 0, 0
-	u.reached = store.Reach{}
+	u.recorded, u.Reads, u.Queries, u.Commits = nil, 0, 0, 0
+	u.access = store.TableAccess{}
 }
 
-// Reached gives the spaces of the table that were asked for, each once, sorted.
-func (u *Uses) Reached() store.Reach {
+// TableAccess returns the key prefixes that were accessed, sorted and without duplicates.
+func (u *Uses) TableAccess() store.TableAccess {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	return u.reached
+	return u.access
 }
 
-func (u *Uses) reach(r store.Reach) {
+func (u *Uses) addAccess(r store.TableAccess) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.reached = u.reached.And(r)
+	u.access = u.access.Union(r)
 }
 
-// Done lists what was done, each once, sorted.
-func (u *Uses) Done() []api.Use {
+// Recorded returns the recorded uses, sorted and without duplicates.
+func (u *Uses) Recorded() []api.Use {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	return slices.Sorted(maps.Keys(u.done))
+	return slices.Sorted(maps.Keys(u.recorded))
 }
 
-// during lists what is done while f runs, each once, but for what is done in
-// a call of its own meanwhile.
+// during runs f and returns the uses that are recorded meanwhile, sorted and without duplicates. It leaves out the uses
+// of calls for which f calls during itself.
 func (u *Uses) during(f func()) []api.Use {
-	own := map[api.Use]int{}
+	inner := map[api.Use]int{}
 	u.mu.Lock()
-	outer := u.now
-	u.now = own
+	outer := u.current
+	u.current = inner
 	u.mu.Unlock()
 	f()
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.now = outer
-	return slices.Sorted(maps.Keys(own))
+	u.current = outer
+	return slices.Sorted(maps.Keys(inner))
 }
 
 func (u *Uses) add(use api.Use) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if u.done == nil {
-		u.done = map[api.Use]int{}
+	if u.recorded == nil {
+		u.recorded = map[api.Use]int{}
 	}
-	u.done[use]++
-	if u.now != nil {
-		u.now[use]++
+	u.recorded[use]++
+	if u.current != nil {
+		u.current[use]++
 	}
 }
 
@@ -95,17 +94,17 @@ func (u *Uses) count(n *int) {
 	*n++
 }
 
-func (u *Uses) table(b store.Backend) store.Backend              { return &recordedTable{b, u} }
-func (u *Uses) bucket(b installation.Bucket) installation.Bucket { return &recordedBucket{b, u} }
-func (u *Uses) key(k rootKey) *recordedKey                       { return &recordedKey{k, u} }
+func (u *Uses) wrapTable(b store.Backend) store.Backend              { return &recordingTable{b, u} }
+func (u *Uses) wrapBucket(b installation.Bucket) installation.Bucket { return &recordingBucket{b, u} }
+func (u *Uses) wrapKey(k rootKey) *recordingKey                      { return &recordingKey{k, u} }
 
-type recordedTable struct {
+type recordingTable struct {
 	store.Backend
 	uses *Uses
 }
 
 // Read implements store.Backend.
-func (t *recordedTable) Read(ctx context.Context, keys []store.Key) ([]store.Item, error) {
+func (t *recordingTable) Read(ctx context.Context, keys []store.Key) ([]store.Item, error) {
 	t.uses.count(&t.uses.Reads)
 	if len(keys) == 1 {
 		t.uses.add(api.GetItem)
@@ -113,34 +112,34 @@ func (t *recordedTable) Read(ctx context.Context, keys []store.Key) ([]store.Ite
 		t.uses.add(api.BatchGetItem)
 	}
 	for _, k := range keys {
-		t.uses.reach(store.Reach{Reads: []store.Space{store.SpaceOf(k.PK)}})
+		t.uses.addAccess(store.TableAccess{Reads: []store.KeyPrefix{store.KeyPrefixOf(k.PK)}})
 	}
 	return t.Backend.Read(ctx, keys)
 }
 
 // Query implements store.Backend.
-func (t *recordedTable) Query(ctx context.Context, q store.Query) ([]store.Item, string, error) {
+func (t *recordingTable) Query(ctx context.Context, q store.Query) ([]store.Item, string, error) {
 	t.uses.count(&t.uses.Queries)
-	if t.uses.Querying != nil {
-		t.uses.Querying(store.SpaceOf(q.PK))
+	if t.uses.OnQuery != nil {
+		t.uses.OnQuery(store.KeyPrefixOf(q.PK))
 	}
 	if q.Index == store.DueIndex {
 		t.uses.add(api.QueryDue)
 	} else {
 		t.uses.add(api.Query)
-		t.uses.reach(store.Reach{Reads: []store.Space{store.SpaceOf(q.PK)}})
+		t.uses.addAccess(store.TableAccess{Reads: []store.KeyPrefix{store.KeyPrefixOf(q.PK)}})
 	}
 	return t.Backend.Query(ctx, q)
 }
 
 // Transact implements store.Backend.
-func (t *recordedTable) Transact(ctx context.Context, token string, writes []store.Write) error {
+func (t *recordingTable) Transact(ctx context.Context, token string, writes []store.Write) error {
 	t.uses.count(&t.uses.Commits)
 	if !slices.ContainsFunc(writes, func(w store.Write) bool { return !audit.IsRecord(w.Key) }) {
-		t.uses.add(neverRecordedApart)
+		t.uses.add(separateAuditRecord)
 	}
 	for _, w := range writes {
-		t.uses.reach(store.Reach{Writes: []store.Space{store.SpaceOf(w.Key.PK)}})
+		t.uses.addAccess(store.TableAccess{Writes: []store.KeyPrefix{store.KeyPrefixOf(w.Key.PK)}})
 		switch w.Kind {
 		case store.PutKind:
 			t.uses.add(api.PutItem)
@@ -155,27 +154,28 @@ func (t *recordedTable) Transact(ctx context.Context, token string, writes []sto
 	return t.Backend.Transact(ctx, token, writes)
 }
 
-type recordedKey struct {
+type recordingKey struct {
 	rootKey
 	uses *Uses
 }
 
 // Root returns the root key.
-func (k *recordedKey) Root(ctx context.Context) ([]byte, error) {
+func (k *recordingKey) Root(ctx context.Context) ([]byte, error) {
 	k.uses.add(api.RootKey)
-	k.uses.reach(store.Reach{Reads: []store.Space{"root-key"}}) // where it is in the table
+	k.uses.addAccess(store.TableAccess{Reads: []store.KeyPrefix{"root-key"}}) // the root key is in the table
 	return k.rootKey.Root(ctx)
 }
 
-type recordedBucket struct {
+type recordingBucket struct {
 	installation.Bucket
 	uses *Uses
 }
 
-// of returns the one of four uses that is for the kind of object at key.
-func of(key string, upload, source, artifact, truststore api.Use) api.Use {
+// useOf returns upload, source, artifact or truststore, whichever is the kind of the object at key.
+func useOf(key string, upload, source, artifact, truststore api.Use) api.Use {
 	for prefix, use := range map[string]api.Use{
-		blob.UploadKey(""): upload, blob.SourceKey(""): source, blob.ArtifactKey(""): artifact, blob.TruststoreKey(""): truststore,
+		blob.UploadKey(""): upload, blob.SourceKey(""): source, blob.ArtifactKey(""): artifact,
+		blob.TruststoreKey(""): truststore,
 	} {
 		if strings.HasPrefix(key, prefix) {
 			return use
@@ -184,54 +184,54 @@ func of(key string, upload, source, artifact, truststore api.Use) api.Use {
 	return api.Use(fmt.Sprintf("bucket: %s, which is nothing's place", key))
 }
 
-const neverWritten api.Use = "uploads: write, which only their senders do"
+const unexpectedUploadWrite api.Use = "uploads: write, which only their senders do"
 
-const neverRead api.Use = "truststores: read, which only API Gateway does"
+const unexpectedTruststoreRead api.Use = "truststores: read, which only API Gateway does"
 
-// neverRecordedApart is what a record in a commit of its own does: either of it
-// and its change could exist without the other.
-const neverRecordedApart api.Use = "table: an audit record apart from its change, which only a refused one is"
+// separateAuditRecord is the use of a commit that contains only an audit record. A change and its audit record must be
+// in one commit, so only refused requests may have this use.
+const separateAuditRecord api.Use = "table: an audit record apart from its change, which only a refused one is"
 
 // Put implements installation.Bucket.
-func (b *recordedBucket) Put(ctx context.Context, key string, body io.ReadSeeker) error {
-	b.uses.add(of(key, neverWritten, api.WriteSource, api.WriteArtifact, api.WriteTruststore))
+func (b *recordingBucket) Put(ctx context.Context, key string, body io.ReadSeeker) error {
+	b.uses.add(useOf(key, unexpectedUploadWrite, api.WriteSource, api.WriteArtifact, api.WriteTruststore))
 	return b.Bucket.Put(ctx, key, body)
 }
 
-// Replace implements installation.Bucket: it reads the object that it compares.
-func (b *recordedBucket) Replace(ctx context.Context, key, etag string, body io.ReadSeeker) error {
-	b.uses.add(of(key, neverWritten, api.WriteSource, api.WriteArtifact, api.WriteTruststore))
-	b.uses.add(of(key, api.ReadUpload, api.ReadSource, api.ReadArtifact, neverRead))
+// Replace implements installation.Bucket. It also records a read, because it compares the object.
+func (b *recordingBucket) Replace(ctx context.Context, key, etag string, body io.ReadSeeker) error {
+	b.uses.add(useOf(key, unexpectedUploadWrite, api.WriteSource, api.WriteArtifact, api.WriteTruststore))
+	b.uses.add(useOf(key, api.ReadUpload, api.ReadSource, api.ReadArtifact, unexpectedTruststoreRead))
 	return b.Bucket.Replace(ctx, key, etag, body)
 }
 
 // Get implements installation.Bucket.
-func (b *recordedBucket) Get(ctx context.Context, key, etag string, limit int64) (io.ReadCloser, blob.Object, error) {
-	b.uses.add(of(key, api.ReadUpload, api.ReadSource, api.ReadArtifact, neverRead))
+func (b *recordingBucket) Get(ctx context.Context, key, etag string, limit int64) (io.ReadCloser, blob.Object, error) {
+	b.uses.add(useOf(key, api.ReadUpload, api.ReadSource, api.ReadArtifact, unexpectedTruststoreRead))
 	return b.Bucket.Get(ctx, key, etag, limit)
 }
 
 // Head implements installation.Bucket.
-func (b *recordedBucket) Head(ctx context.Context, key string) (blob.Object, error) {
-	b.uses.add(of(key, api.ReadUpload, api.ReadSource, api.ReadArtifact, neverRead))
+func (b *recordingBucket) Head(ctx context.Context, key string) (blob.Object, error) {
+	b.uses.add(useOf(key, api.ReadUpload, api.ReadSource, api.ReadArtifact, unexpectedTruststoreRead))
 	b.uses.add(api.ListObjects)
 	return b.Bucket.Head(ctx, key)
 }
 
 // Delete implements installation.Bucket.
-func (b *recordedBucket) Delete(ctx context.Context, key string) error {
-	b.uses.add(of(key, api.DeleteUpload, api.DeleteSource, api.DeleteArtifact, api.DeleteTruststore))
+func (b *recordingBucket) Delete(ctx context.Context, key string) error {
+	b.uses.add(useOf(key, api.DeleteUpload, api.DeleteSource, api.DeleteArtifact, api.DeleteTruststore))
 	return b.Bucket.Delete(ctx, key)
 }
 
 // List implements installation.Bucket.
-func (b *recordedBucket) List(ctx context.Context, prefix string) iter.Seq2[blob.Object, error] {
+func (b *recordingBucket) List(ctx context.Context, prefix string) iter.Seq2[blob.Object, error] {
 	b.uses.add(api.ListObjects)
 	return b.Bucket.List(ctx, prefix)
 }
 
 // PresignPut implements installation.Bucket.
-func (b *recordedBucket) PresignPut(ctx context.Context, key string) (string, error) {
-	b.uses.add(of(key, api.PresignUpload, api.WriteSource, api.WriteArtifact, api.WriteTruststore))
+func (b *recordingBucket) PresignPut(ctx context.Context, key string) (string, error) {
+	b.uses.add(useOf(key, api.PresignUpload, api.WriteSource, api.WriteArtifact, api.WriteTruststore))
 	return b.Bucket.PresignPut(ctx, key)
 }

@@ -9,94 +9,99 @@ import (
 	"github.com/aws/aws-lambda-go/events"
 
 	"github.com/gatewright/gatewright/functions/gateway"
-	"github.com/gatewright/gatewright/shared/analytics/counts"
-	"github.com/gatewright/gatewright/shared/api"
+	"github.com/gatewright/gatewright/shared/management/api"
+	"github.com/gatewright/gatewright/shared/resource/analytics/counts"
 )
 
-// counted says how many calls there are to read.
-func (s *shop) counted() (n int64) {
-	s.Helper()
-	got, err := counts.NewReader(s.parts.Table, s.parts.Now).Statuses(s.Context(), shopName, counts.LastHour, counts.Callers{All: true})
-	s.must(err)
+// countedCalls returns the number of calls that gateways have written to the table.
+func (fx *quotaFixture) countedCalls() (n int64) {
+	fx.Helper()
+	got, err := counts.NewReader(fx.parts.Table, fx.parts.Now).Statuses(fx.Context(), shopName, counts.LastHour,
+		counts.Callers{All: true})
+	fx.must(err)
 	for _, c := range got.Totals {
 		n += c.Calls
 	}
 	return n
 }
 
-// TestGatewayWritesItsCallsBeforeItEnds: with its last requests answered, all of them are there to read.
-func TestGatewayWritesItsCallsBeforeItEnds(t *testing.T) {
-	s := newShop(t, 1000)
-	one, other := s.gateway(), s.gateway()
+// TestShutdownWritesCallCounts checks that Drain and the end of Run write the counts of all calls to the table.
+func TestShutdownWritesCallCounts(t *testing.T) {
+	s := newQuotaFixture(t, 1000)
+	first, second := s.gateway(), s.gateway()
 	for i := range 50 {
-		s.ask([]http.Handler{one, other}[i%2], http.MethodGet, "")
+		s.send([]http.Handler{first, second}[i%2], http.MethodGet, "")
 	}
-	if n := s.counted(); n != 0 {
-		t.Errorf("%d calls are written one by one", n)
+	if n := s.countedCalls(); n != 0 {
+		t.Errorf("countedCalls() before the shutdown = %d, want 0", n)
 	}
-	s.must(one.Drain(t.Context()))
+	s.must(first.Drain(t.Context()))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	other.Run(ctx)
-	if n := s.counted(); n != 50 {
-		t.Errorf("%d calls are counted, of 50", n)
+	second.Run(ctx)
+	if n := s.countedCalls(); n != 50 {
+		t.Errorf("countedCalls() after the shutdown = %d, want 50", n)
 	}
 }
 
-// TestLambdaWritesItsCallsBeforeItIsFrozen, on both roads: nothing goes on between two invocations.
-func TestLambdaWritesItsCallsBeforeItIsFrozen(t *testing.T) {
+// TestInvocationWritesCallCounts checks that an invocation writes its counts before it ends, with and without
+// streaming, because nothing runs between two invocations.
+func TestInvocationWritesCallCounts(t *testing.T) {
 	event := events.APIGatewayProxyRequest{
-		HTTPMethod: http.MethodGet, Path: "/nowhere", MultiValueHeaders: map[string][]string{"Host": {shopName + ".gateway.test"}},
+		HTTPMethod: http.MethodGet, Path: "/nowhere",
+		MultiValueHeaders: map[string][]string{"Host": {shopName + ".gateway.test"}},
 	}
-	for name, invoke := range map[string]func(*shop, http.Handler) int{
-		"whole answers": func(s *shop, g http.Handler) int {
-			answer, err := gateway.Edge(s.parts, g)(t.Context(), event)
+	for name, invoke := range map[string]func(*quotaFixture, http.Handler) int{
+		"whole answers": func(s *quotaFixture, g http.Handler) int {
+			resp, err := gateway.Edge(s.parts, g)(t.Context(), event)
 			s.must(err)
-			return answer.StatusCode
+			return resp.StatusCode
 		},
-		"streams": func(s *shop, g http.Handler) int {
-			answer, err := gateway.Stream(s.parts, g)(t.Context(), event)
+		"streams": func(s *quotaFixture, g http.Handler) int {
+			resp, err := gateway.Stream(s.parts, g)(t.Context(), event)
 			s.must(err)
-			_, err = io.Copy(io.Discard, answer.Body)
+			_, err = io.Copy(io.Discard, resp.Body)
 			s.must(err)
-			return answer.StatusCode
+			return resp.StatusCode
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newShop(t, 1000)
+			s := newQuotaFixture(t, 1000)
 			g := s.gateway()
 			for i := range int64(5) {
 				if status := invoke(s, g); status != http.StatusNotFound {
-					t.Fatalf("answered %d", status)
+					t.Fatalf("invocation %d: status = %d, want 404", i, status)
 				}
-				if n := s.counted(); n != i+1 {
-					t.Errorf("after %d invocations %d calls are counted", i+1, n)
+				if n := s.countedCalls(); n != i+1 {
+					t.Errorf("countedCalls() after %d invocations = %d, want as many", i+1, n)
 				}
 			}
 		})
 	}
 }
 
-// TestLambdaWritesItsCallsWhenItIsAskedToEnd: what was left of a burst is not lost with the sandbox.
-func TestLambdaWritesItsCallsWhenItIsAskedToEnd(t *testing.T) {
-	s := newShop(t, 1000)
-	handler, end, err := gateway.OpenEnding(s.parts)
+// TestLambdaShutdownWritesCallCounts checks that the shutdown of a Lambda's process writes the counts that were not
+// written yet.
+func TestLambdaShutdownWritesCallCounts(t *testing.T) {
+	s := newQuotaFixture(t, 1000)
+	handler, shutdown, err := gateway.OpenWithShutdown(s.parts)
 	s.must(err)
 	edge, ok := handler.(api.Edge)
 	if !ok {
-		t.Fatalf("the handler is %T", handler)
+		t.Fatalf("OpenWithShutdown() = %T, want api.Edge", handler)
 	}
 	for range 60 {
 		_, err := edge(t.Context(), events.APIGatewayProxyRequest{
-			HTTPMethod: http.MethodGet, Path: "/nowhere", MultiValueHeaders: map[string][]string{"Host": {shopName + ".gateway.test"}},
+			HTTPMethod: http.MethodGet, Path: "/nowhere",
+			MultiValueHeaders: map[string][]string{"Host": {shopName + ".gateway.test"}},
 		})
 		s.must(err)
 	}
-	if n := s.counted(); n != 10 {
-		t.Errorf("of a burst %d are written one by one, want the first 10", n)
+	if n := s.countedCalls(); n != 10 {
+		t.Errorf("countedCalls() after a burst = %d, want the first 10", n)
 	}
-	end(t.Context())
-	if n := s.counted(); n != 60 {
-		t.Errorf("in the end %d calls are counted, of 60", n)
+	shutdown(t.Context())
+	if n := s.countedCalls(); n != 60 {
+		t.Errorf("countedCalls() after the shutdown = %d, want 60", n)
 	}
 }

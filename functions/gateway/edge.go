@@ -13,24 +13,24 @@ import (
 	"github.com/aws/aws-lambda-go/events"
 	"github.com/awslabs/aws-lambda-go-api-proxy/core"
 
-	"github.com/gatewright/gatewright/shared/api"
-	"github.com/gatewright/gatewright/shared/config"
-	"github.com/gatewright/gatewright/shared/installation"
-	"github.com/gatewright/gatewright/shared/relay"
-	"github.com/gatewright/gatewright/shared/tunnels"
+	"github.com/gatewright/gatewright/shared/core/config"
+	"github.com/gatewright/gatewright/shared/core/installation"
+	"github.com/gatewright/gatewright/shared/dataplane/relay"
+	"github.com/gatewright/gatewright/shared/management/api"
+	"github.com/gatewright/gatewright/shared/resource/tunnels"
 )
 
-// Open makes the function's handler, as lambda.Start takes it: one that streams
-// its answers where the installation is set up for that.
+// Open creates the function's handler, for lambda.Start. The handler streams responses if the installation's
+// configuration enables streaming.
 func Open(p installation.Parts) (any, error) {
-	handler, _, err := OpenEnding(p)
+	handler, _, err := OpenWithShutdown(p)
 	return handler, err
 }
 
-// OpenEnding is Open, with what is to be done before the process ends: what was
-// counted since the last write is written, and what is leased goes back.
-func OpenEnding(p installation.Parts) (handler any, end func(context.Context), err error) {
-	o, err := optionsOf(p)
+// OpenWithShutdown works like Open. It also returns shutdown, which writes the counts since the last write and returns
+// all leased units. Call shutdown before the process ends.
+func OpenWithShutdown(p installation.Parts) (handler any, shutdown func(context.Context), err error) {
+	o, err := newOptions(p)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -47,21 +47,24 @@ func OpenEnding(p installation.Parts) (handler any, end func(context.Context), e
 	}, nil
 }
 
-// optionsOf are those of a gateway that is a process of its own: it asks services behind
-// tunnels by the relay's address, where the installation has one.
-func optionsOf(p installation.Parts) (Options, error) {
+// newOptions returns the options of a gateway in a separate process. If the installation has a relay, the gateway
+// reaches services behind tunnels through the relay's address.
+func newOptions(p installation.Parts) (Options, error) {
 	o := Options{Refused: RuntimeAPI(os.Getenv)}
 	if p.Config.Relay != "" {
-		at, err := url.Parse(p.Config.Relay)
+		relayURL, err := url.Parse(p.Config.Relay)
 		if err != nil {
 			return Options{}, fmt.Errorf("read the relay's address: %w", err)
 		}
-		o.Services = relay.NewClient(relay.ClientOptions{Relay: at, Directory: tunnels.OpenDirectory(held(p)), Key: p.Key, Now: p.Now})
+		o.Services = relay.NewClient(relay.ClientOptions{
+			Relay: relayURL, Directory: tunnels.OpenDirectory(restrictTable(p)),
+			Key: p.Key, Now: p.Now,
+		})
 	}
 	return o, nil
 }
 
-// Lambda is Open for a handler that is there.
+// Lambda works like Open, but with h as the gateway's handler.
 func Lambda(p installation.Parts, h http.Handler) any {
 	if p.Config.Streaming {
 		return Stream(p, h)
@@ -69,33 +72,33 @@ func Lambda(p installation.Parts, h http.Handler) any {
 	return Edge(p, h)
 }
 
-// settler has something to do before an invocation ends.
-type settler interface {
-	Settle(ctx context.Context)
+// dueFlusher is a handler that has to write counts before an invocation ends.
+type dueFlusher interface {
+	FlushIfDue(ctx context.Context)
 }
 
-var _ settler = (*Service)(nil)
+var _ dueFlusher = (*Service)(nil)
 
-func settle(ctx context.Context, h http.Handler) {
-	if s, ok := h.(settler); ok {
-		s.Settle(ctx)
+func flushIfDue(ctx context.Context, h http.Handler) {
+	if s, ok := h.(dueFlusher); ok {
+		s.FlushIfDue(ctx)
 	}
 }
 
-// Edge makes a Lambda function of the gateway, behind API Gateway's REST API,
-// which hands over a whole request and takes a whole answer: nothing streams
-// and nothing is upgraded on this road.
+// Edge returns a Lambda function with the gateway, for API Gateway's REST API. Requests and responses are passed as a
+// whole. So responses cannot be streamed, and connections cannot be upgraded.
 func Edge(p installation.Parts, h http.Handler) api.Edge {
-	edge := api.NewEdge(withoutGuess(withClientOrigin(h)), options(p))
+	edge := api.NewEdge(withoutTypeSniffing(withClientOrigin(h)), edgeOptions(p))
 	return func(ctx context.Context, event events.APIGatewayProxyRequest) (events.APIGatewayProxyResponse, error) {
-		defer settle(ctx, h)
+		defer flushIfDue(ctx, h)
 		return edge(ctx, event)
 	}
 }
 
-// withoutGuess keeps the adapter from guessing a type for a body that has none:
-// it looks only whether there is one, net/http whether one was decided on.
-func withoutGuess(h http.Handler) http.Handler {
+// withoutTypeSniffing prevents the adapter of Lambda events from guessing a content type for a response without one.
+// The adapter guesses if the header has no value. net/http guesses only if the header is not set at all, so a handler
+// can prevent it with an empty list of values.
+func withoutTypeSniffing(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		typed := &typedWriter{ResponseWriter: w}
 		h.ServeHTTP(typed, r)
@@ -103,23 +106,24 @@ func withoutGuess(h http.Handler) http.Handler {
 	})
 }
 
-// typedWriter takes the adapter's guess back, which is kept until the answer is whole.
+// typedWriter restores the content type after the adapter has guessed one. This is possible because the adapter uses
+// the headers only when the response is complete.
 type typedWriter struct{ http.ResponseWriter }
 
 // Write implements http.ResponseWriter.
 func (w *typedWriter) Write(b []byte) (int, error) {
-	values, decided := w.Header()["Content-Type"]
+	values, isSet := w.Header()["Content-Type"]
 	n, err := w.ResponseWriter.Write(b)
-	if decided {
+	if isSet {
 		w.Header()["Content-Type"] = values
 	}
 	return n, err
 }
 
-// Unwrap is for http.ResponseController.
+// Unwrap returns the wrapped writer, for http.ResponseController.
 func (w *typedWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// dropEmpty removes fields without a value: an event has no word for them.
+// dropEmpty removes headers without a value, which Lambda's response format cannot express.
 func dropEmpty(h http.Header) {
 	for name, values := range h {
 		if len(values) == 0 {
@@ -128,19 +132,18 @@ func dropEmpty(h http.Header) {
 	}
 }
 
-func options(p installation.Parts) api.EdgeOptions {
+func edgeOptions(p installation.Parts) api.EdgeOptions {
 	o := api.EdgeOptions{Log: p.Log, Now: p.Now}
 	if p.Config.DecodedPaths {
-		o.Escaped = api.EscapePath
+		o.Escape = api.EscapePath
 	}
 	return o
 }
 
-// clientOf is the certificate that a client has shown to the platform, as the platform
-// says beside the request: nothing that a client can write leads there. It is the
-// client's own alone, so that an account whose clients have intermediates uploads
-// those as well.
-func clientOf(r *http.Request) []*x509.Certificate {
+// clientCertificates returns the certificate that a client has presented to the platform. The platform passes it
+// separately from the client's headers, so clients cannot forge it. The platform passes no intermediate certificates,
+// so the accounts of such clients must upload these too.
+func clientCertificates(r *http.Request) []*x509.Certificate {
 	event, ok := core.GetAPIGatewayContextFromContext(r.Context())
 	if !ok || event.Identity.ClientCert == nil {
 		return nil
@@ -156,20 +159,18 @@ func clientOf(r *http.Request) []*x509.Certificate {
 	return []*x509.Certificate{c}
 }
 
-// withClientOrigin gives the handler requests with the host and the scheme of the
-// client's.
+// withClientOrigin passes requests to h with the host and the scheme that the client used.
 func withClientOrigin(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		// The adapter leaves the host among the other headers. The platform
-		// routes by it, so it is the one that was asked.
+		// The adapter leaves the host in the headers. It is the host that the client requested, because the platform
+		// uses it for routing.
 		if host := r.Header.Get("Host"); host != "" {
 			r.Host = host
 			r.Header.Del("Host")
 		}
-		// The platform says itself how it was reached: it replaces what a
-		// client writes into this header.
+		// The platform sets this header, and replaces any value from the client.
 		if r.Header.Get("X-Forwarded-Proto") == "https" {
-			r.TLS = &tls.ConnectionState{PeerCertificates: clientOf(r)}
+			r.TLS = &tls.ConnectionState{PeerCertificates: clientCertificates(r)}
 		}
 		h.ServeHTTP(w, r)
 	})

@@ -9,38 +9,48 @@ import (
 	"github.com/aws/aws-lambda-go/events"
 
 	"github.com/gatewright/gatewright/functions/gateway"
-	"github.com/gatewright/gatewright/shared/installation"
-	"github.com/gatewright/gatewright/shared/pki/pkitest"
+	"github.com/gatewright/gatewright/shared/base/pki/pkitest"
+	"github.com/gatewright/gatewright/shared/core/installation"
 )
 
-// TestClientsOfAPIGatewayAreThosePlatformNames: a certificate is in what the platform
-// says of a request, and no header field makes one.
-func TestClientsOfAPIGatewayAreThosePlatformNames(t *testing.T) {
+// TestClientCertificateComesFromPlatform checks that the client's certificate is taken from the request context of the
+// event, and never from a header.
+func TestClientCertificateComesFromPlatform(t *testing.T) {
 	client := pkitest.CA(t, "CA", time.Now()).Client(t, "robot", time.Now())
 	for name, test := range map[string]struct {
 		identity events.APIGatewayRequestIdentity
 		want     string
 	}{
-		"a client": {events.APIGatewayRequestIdentity{ClientCert: &events.APIGatewayCustomAuthorizerRequestTypeRequestIdentityClientCert{ClientCertPem: client.PEM()}}, "robot"},
-		"damage":   {events.APIGatewayRequestIdentity{ClientCert: &events.APIGatewayCustomAuthorizerRequestTypeRequestIdentityClientCert{ClientCertPem: "x"}}, "nobody"},
-		"nobody":   {events.APIGatewayRequestIdentity{}, "nobody"},
+		"client certificate": {
+			events.APIGatewayRequestIdentity{ClientCert: &events.APIGatewayCustomAuthorizerRequestTypeRequestIdentityClientCert{
+				ClientCertPem: client.PEM(),
+			}}, "robot",
+		},
+		"damaged certificate": {
+			events.APIGatewayRequestIdentity{ClientCert: &events.APIGatewayCustomAuthorizerRequestTypeRequestIdentityClientCert{
+				ClientCertPem: "x",
+			}}, "nobody",
+		},
+		"no certificate": {events.APIGatewayRequestIdentity{}, "nobody"},
 	} {
-		edge := gateway.Edge(installation.Parts{Now: time.Now}, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			who := "nobody"
-			if r.TLS != nil && len(r.TLS.PeerCertificates) > 0 {
-				who = r.TLS.PeerCertificates[0].Subject.CommonName
-			}
-			_, _ = w.Write([]byte(who))
-		}))
-		claim, _ := json.Marshal(client.PEM())
-		answer, err := edge(t.Context(), events.APIGatewayProxyRequest{
+		edge := gateway.Edge(installation.Parts{Now: time.Now},
+			http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				commonName := "nobody"
+				if r.TLS != nil && len(r.TLS.PeerCertificates) > 0 {
+					commonName = r.TLS.PeerCertificates[0].Subject.CommonName
+				}
+				_, _ = w.Write([]byte(commonName))
+			}))
+		forged, _ := json.Marshal(client.PEM())
+		resp, err := edge(t.Context(), events.APIGatewayProxyRequest{
 			HTTPMethod: http.MethodGet, Path: "/", MultiValueHeaders: map[string][]string{
-				"Host": {"shop.test"}, "X-Forwarded-Proto": {"https"}, "Client-Cert": {string(claim)}, "X-Amzn-Request-Context": {string(claim)},
+				"Host": {"shop.test"}, "X-Forwarded-Proto": {"https"}, "Client-Cert": {string(forged)},
+				"X-Amzn-Request-Context": {string(forged)},
 			},
 			RequestContext: events.APIGatewayProxyRequestContext{Identity: test.identity},
 		})
-		if err != nil || answer.Body != test.want {
-			t.Errorf("%s: %q, %v", name, answer.Body, err)
+		if err != nil || resp.Body != test.want {
+			t.Errorf("%s: response = %q, %v, want %q", name, resp.Body, err, test.want)
 		}
 	}
 }

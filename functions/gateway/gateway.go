@@ -1,11 +1,10 @@
-// Package gateway serves deployments: it makes the data plane (package gateway in
-// shared) of an installation's parts. In a Lambda it answers API Gateway's
-// events, in the local process and in a container it is the plain http.Handler
-// that New gives.
+// Package gateway serves deployments: it creates the data plane (package gateway in shared) from an installation's
+// parts. In a Lambda, it handles API Gateway's events. The local process and the container use the http.Handler that
+// New returns.
 //
-// What is here is wiring alone. Read gateway.go, New first; edge.go and stream.go
-// are the two ways behind API Gateway: whole answers, and answers as they come; process.go is the gateway as a
-// process of its own (package container).
+// This package only connects parts and has no logic of the data plane. Read gateway.go first, beginning with New. For
+// API Gateway, edge.go returns whole responses, and stream.go streams responses. process.go has the gateway as a
+// separate process (package container).
 package gateway
 
 import (
@@ -22,89 +21,94 @@ import (
 	"sync"
 	"time"
 
-	"github.com/gatewright/gatewright/shared/allowance"
-	"github.com/gatewright/gatewright/shared/analytics/counts"
-	"github.com/gatewright/gatewright/shared/api"
-	"github.com/gatewright/gatewright/shared/artifacts"
-	"github.com/gatewright/gatewright/shared/certificates"
-	"github.com/gatewright/gatewright/shared/config"
-	"github.com/gatewright/gatewright/shared/customdomains"
-	"github.com/gatewright/gatewright/shared/environment"
-	"github.com/gatewright/gatewright/shared/fault"
-	"github.com/gatewright/gatewright/shared/gateway"
-	"github.com/gatewright/gatewright/shared/gateway/policy"
-	"github.com/gatewright/gatewright/shared/gateway/upstream"
-	"github.com/gatewright/gatewright/shared/handshake"
-	"github.com/gatewright/gatewright/shared/installation"
-	"github.com/gatewright/gatewright/shared/keys"
-	"github.com/gatewright/gatewright/shared/limits"
-	"github.com/gatewright/gatewright/shared/serving"
-	"github.com/gatewright/gatewright/shared/store"
-	"github.com/gatewright/gatewright/shared/trigger"
+	"github.com/gatewright/gatewright/shared/base/fault"
+	"github.com/gatewright/gatewright/shared/base/handshake"
+	"github.com/gatewright/gatewright/shared/core/allowance"
+	"github.com/gatewright/gatewright/shared/core/artifacts"
+	"github.com/gatewright/gatewright/shared/core/config"
+	"github.com/gatewright/gatewright/shared/core/installation"
+	"github.com/gatewright/gatewright/shared/core/limits"
+	"github.com/gatewright/gatewright/shared/core/store"
+	"github.com/gatewright/gatewright/shared/dataplane/gateway"
+	"github.com/gatewright/gatewright/shared/dataplane/gateway/policy"
+	"github.com/gatewright/gatewright/shared/dataplane/gateway/upstream"
+	"github.com/gatewright/gatewright/shared/dataplane/serving"
+	"github.com/gatewright/gatewright/shared/format/environment"
+	"github.com/gatewright/gatewright/shared/management/api"
+	"github.com/gatewright/gatewright/shared/resource/analytics/counts"
+	"github.com/gatewright/gatewright/shared/resource/clientcas"
+	"github.com/gatewright/gatewright/shared/resource/customdomains"
+	"github.com/gatewright/gatewright/shared/resource/keys"
+	"github.com/gatewright/gatewright/shared/runtime/trigger"
 )
 
-// Function declares what calls this function.
+// Function declares the events that call this function.
 var Function = trigger.Function{
-	Name: "gateway",
-	Does: "Serves what is deployed.",
-	On:   []trigger.Event{{HTTP: true}},
+	Name:        "gateway",
+	Description: "Serves what is deployed.",
+	Events:      []trigger.Event{{HTTP: true}},
 	Uses: []api.Use{
 		api.GetItem, api.BatchGetItem, api.Query, api.PutItem, api.UpdateItem, api.RootKey, api.ReadArtifact,
 	},
-	Reach:   Reach(),
-	Timeout: 29 * time.Second,
+	TableAccess: TableAccess(),
+	Timeout:     29 * time.Second,
 }
 
-// Reach is what a gateway asks of the table. It changes nothing of what accounts have made: it counts.
-func Reach() store.Reach {
-	return store.Reach{
-		Reads: []store.Space{
-			"account-slots", "allowance", "allowance-journal", "analytics-new", "bucket-id", "buckets", "client-ca", "client-ca-set",
-			"custom-domain-challenge", "custom-domain-host", "custom-domain-index", "custom-domain-versions", "deployment", "key-hash",
+// TableAccess returns the key prefixes that a gateway reads and writes. A gateway only writes counts, leases and slots,
+// and never the resources that accounts have created.
+func TableAccess() store.TableAccess {
+	return store.TableAccess{
+		Reads: []store.KeyPrefix{
+			"account-slots", "allowance", "allowance-journal", "analytics-new", "bucket-id", "buckets", "client-ca",
+			"client-ca-set",
+			"custom-domain-challenge", "custom-domain-host", "custom-domain-index", "custom-domain-versions", "deployment",
+			"key-hash",
 			"metering-bucket", "metering-customer", "metering-plan", "metering-subscription", "root-key", "tunnel-service",
 		},
-		Writes: []store.Space{"account-slots", "allowance", "allowance-journal", "allowance-receipt", "analytics-new", "analytics-writer"},
+		Writes: []store.KeyPrefix{
+			"account-slots", "allowance", "allowance-journal", "allowance-receipt", "analytics-new",
+			"analytics-writer",
+		},
 	}
 }
 
-// held are the parts of an installation with the table held to the gateway's reach, as its role is.
-func held(p installation.Parts) installation.Parts {
-	p.Table = p.Table.Within(Reach())
+// restrictTable returns p with a table that only allows TableAccess, as the gateway's role does.
+func restrictTable(p installation.Parts) installation.Parts {
+	p.Table = p.Table.Restrict(TableAccess())
 	return p
 }
 
-// cachedKeys is how many keys' answers are kept in memory, good and bad
-// ones each: some 200 bytes an answer.
-const cachedKeys = 65_536
+// maxCachedKeys is the maximum number of verification results that are kept in memory, for valid and for invalid keys
+// each. A result needs about 200 bytes.
+const maxCachedKeys = 65_536
 
-// Service is a gateway and what it holds of others.
+// Service is a gateway with the pools, quotas and counts that it uses.
 type Service struct {
 	http.Handler
 	*Hosts
 	allowances *allowance.Pool
 	quotas     *allowance.Quotas
-	counted    *counts.Collector
-	// upgraded is the data plane itself, which knows connections of other protocols.
-	upgraded *gateway.Gateway
+	callCounts *counts.Collector
+	// dataPlane is the data plane, which also tracks upgraded connections.
+	dataPlane *gateway.Gateway
 }
 
-// Hosts knows the names that deployments are served at, and whose clients they have,
-// for a listener's handshakes.
+// Hosts looks up the host names of deployments and the CAs of their clients, for a listener's TLS handshakes.
 type Hosts struct {
 	deployments *serving.Resolver
-	clients     *certificates.Trust
+	trust       *clientcas.Trust
 	// Domains are the custom domains, with their certificates.
 	Domains *customdomains.Directory
 }
 
 var (
 	_ handshake.Clients = (*Hosts)(nil)
-	_ policy.Clients    = (*certificates.Trust)(nil)
+	_ policy.Clients    = (*clientcas.Trust)(nil)
 )
 
-// NewHosts makes the Hosts of an installation.
+// NewHosts creates the Hosts of an installation.
 func NewHosts(p installation.Parts) *Hosts {
-	p = held(p)
+	p = restrictTable(p)
 	domains := customdomains.NewDirectory(p)
 	return &Hosts{
 		Domains: domains,
@@ -112,14 +116,14 @@ func NewHosts(p installation.Parts) *Hosts {
 			Domains: domains,
 			Table:   p.Table, Artifacts: artifacts.Open(p), Domain: p.Config.DeploymentDomain(), Now: p.Now, Log: p.Log,
 		}),
-		clients: certificates.NewTrust(p.Table, p.Now),
+		trust: clientcas.NewTrust(p.Table, p.Now),
 	}
 }
 
-// Owns reports, without a read, whether a name is one that a deployment has.
+// Owns reports whether a name has the form of a deployment's own host name. It reads nothing.
 func (h *Hosts) Owns(name string) bool { return h.deployments.Owns(name) }
 
-// Served reports whether a name has a deployment that was built.
+// Served reports whether a deployment with a served build has this host name.
 func (h *Hosts) Served(ctx context.Context, name string) (bool, error) {
 	switch _, err := h.deployments.Resolve(ctx, name); {
 	case fault.Is(err, fault.NotFound):
@@ -135,95 +139,97 @@ func (h *Hosts) ClientCAs(ctx context.Context, name string) (*x509.CertPool, err
 	served, err := h.deployments.Resolve(ctx, name)
 	switch {
 	case fault.Is(err, fault.NotFound):
-		return nil, nil // it has none
+		return nil, nil // the name has no deployment
 	case err != nil:
 		return nil, err
 	}
-	return h.clients.Hints(ctx, served.Artifact.Identity.AccountID)
+	return h.trust.Hints(ctx, served.Artifact.Identity.AccountID)
 }
 
-// Options are what a gateway takes from the process that it is a part of.
+// Options are the settings of a gateway that depend on its process.
 type Options struct {
-	// Refused are addresses that no project may reach even where private ones are allowed: our
-	// own. Those of emulators, and what the parts have as Unasked, are among them in any case.
+	// Refused are addresses of the installation itself. No project can send requests to them, even if private addresses
+	// are allowed. The addresses of emulators and those in installation.Parts.BlockedAddresses are always refused.
 	Refused []netip.AddrPort
-	// Services carries requests to services behind tunnels, nil for an installation without a
-	// relay.
+	// Services forwards requests to services behind tunnels. It is nil if the installation has no relay.
 	Services upstream.Services
-	// Function says that the process is one of a function's, which has one request at a time. An installation whose function
-	// streams may have others beside it, by the same settings.
+	// Function says that the process is a Lambda, which has only one request at a time. The configuration does not say
+	// that: an installation can also have other gateway processes with the same configuration.
 	Function bool
 }
 
-// New makes the gateway of an installation. Emulators that it uses in place of
-// AWS ask nobody for a key, so that no project may reach around the gateway to
-// them.
+// New creates the gateway of an installation. It blocks the addresses of emulators that replace AWS, because emulators
+// require no credentials.
 func New(p installation.Parts, o Options) (*Service, error) {
 	hosts := NewHosts(p)
-	p = held(p)
+	p = restrictTable(p)
 	var secret [32]byte
 	if _, err := io.ReadFull(p.Random, secret[:]); err != nil {
 		return nil, fmt.Errorf("make a secret for the key cache: %w", err)
 	}
-	counting := allowance.Options{Table: p.Table, Now: p.Now, Random: p.Random, Log: p.Log}
-	pool, quotas := allowance.New(counting), allowance.NewQuotas(counting)
-	subscriptions, counters := Counting(p, quotas)
-	streams, after := bound(p, o.Function)
-	counted := counts.New(counts.Options{Table: p.Table, Now: p.Now, Random: p.Random, Log: p.Log})
+	poolOptions := allowance.Options{Table: p.Table, Now: p.Now, Random: p.Random, Log: p.Log}
+	pool, quotas := allowance.New(poolOptions), allowance.NewQuotas(poolOptions)
+	subscriptions, counters := NewSubscriptionQuotas(p, quotas)
+	streams, streamsAfter := newStreams(p, o.Function)
+	callCounts := counts.New(counts.Options{Table: p.Table, Now: p.Now, Random: p.Random, Log: p.Log})
 	handler := gateway.New(gateway.Config{
 		Deployments:   hosts.deployments,
-		Clients:       hosts.clients,
-		Keys:          policy.NewKeyCache(verifier{keys.OpenVerifier(p)}, cachedKeys, secret, p.Now),
-		Allowances:    Limiter(pool, p.Now),
+		Clients:       hosts.trust,
+		Keys:          policy.NewKeyCache(verifier{keys.OpenVerifier(p)}, maxCachedKeys, secret, p.Now),
+		Allowances:    NewLimiter(pool, p.Now),
 		Subscriptions: subscriptions,
 		Quotas:        counters,
 		Upstream: upstream.New(upstream.Options{
 			Guard: upstream.Guard{
-				AllowPrivate: p.Config.PrivateUpstreams, Refuse: o.Refused, Endpoints: upstream.NewEndpoints(append(Emulators(p.Config), p.Unasked...)...),
+				AllowPrivate: p.Config.PrivateUpstreams, Refuse: o.Refused,
+				Endpoints: upstream.NewEndpoints(append(Emulators(p.Config), p.BlockedAddresses...)...),
 			},
 			Services: o.Services, Standard: p.Config.StandardHTTP,
 		}),
 		IDs: p.IDs, Now: p.Now, Log: p.Log,
-		Calls:      counted,
-		Operations: counted,
+		Calls:      callCounts,
+		Operations: callCounts,
 		Access:     p.Log, Telemetry: p.Telemetry,
-		Fields:         upstream.Filter{Underscores: p.Config.HeaderUnderscores},
-		TrustedProxies: p.Config.TrustedProxies,
-		RequestsAtOnce: p.Config.Limits.Of(limits.GatewayRequests),
-		Streams:        streams, StreamsAfter: after,
+		Fields:                upstream.Filter{Underscores: p.Config.HeaderUnderscores},
+		TrustedProxies:        p.Config.TrustedProxies,
+		MaxConcurrentRequests: p.Config.Limits.Get(limits.GatewayRequests),
+		Streams:               streams, StreamThreshold: streamsAfter,
 		MaxHeaderBytes: p.Config.HeaderBytes, MaxHeaderFields: p.Config.HeaderFields,
 	})
-	return &Service{Handler: hosts.Domains.Challenges(handler), Hosts: hosts, allowances: pool, quotas: quotas, counted: counted, upgraded: handler}, nil
+	return &Service{
+		Handler: hosts.Domains.Challenges(handler), Hosts: hosts, allowances: pool, quotas: quotas,
+		callCounts: callCounts, dataPlane: handler,
+	}, nil
 }
 
 var _ gateway.Calls = (*counts.Collector)(nil)
 
-// Run gives back, as it goes, what the gateway has leased and does not spend, and
-// writes what it has counted, until ctx ends, and then all of it. It is for
-// processes that live long; a Lambda sweeps as it leases, and calls Settle.
+// Run regularly returns leased units that the gateway does not spend, and writes its counts. When ctx ends, Run returns
+// all units, writes all counts, and ends. Use it in long-running processes. A Lambda returns unspent units when it
+// leases others, and calls FlushIfDue.
 func (s *Service) Run(ctx context.Context) {
-	var all sync.WaitGroup
-	all.Go(func() { s.allowances.Run(ctx, sweepInterval) })
-	all.Go(func() { s.quotas.Run(ctx, sweepInterval) })
-	all.Go(func() { s.counted.Run(ctx) })
-	all.Wait()
+	var wg sync.WaitGroup
+	wg.Go(func() { s.allowances.Run(ctx, sweepInterval) })
+	wg.Go(func() { s.quotas.Run(ctx, sweepInterval) })
+	wg.Go(func() { s.callCounts.Run(ctx) })
+	wg.Wait()
 }
 
-// Held returns how many units of a quota the gateway has leased and not spent.
-func (s *Service) Held(a allowance.Allowance) int64 { return s.quotas.Held(a) }
+// LeasedUnits returns the number of units of a quota that the gateway has leased and not spent.
+func (s *Service) LeasedUnits(a allowance.Allowance) int64 { return s.quotas.Unspent(a) }
 
-// Drain gives back all that is leased, and writes all that was counted.
+// Drain returns all leased units and writes all counts.
 func (s *Service) Drain(ctx context.Context) error {
-	return errors.Join(s.allowances.Drain(ctx), s.quotas.Drain(ctx), s.counted.Drain(ctx))
+	return errors.Join(s.allowances.Drain(ctx), s.quotas.Drain(ctx), s.callCounts.Drain(ctx))
 }
 
-// Settle writes what was counted if it is time to: at the end of an invocation, for a
-// Lambda, which nothing may rely on to go on.
-func (s *Service) Settle(ctx context.Context) { s.counted.FlushWhenDue(ctx) }
+// FlushIfDue writes the counts if a write is due. A Lambda calls it at the
+// end of each invocation, because the process can be frozen after that.
+func (s *Service) FlushIfDue(ctx context.Context) { s.callCounts.FlushWhenDue(ctx) }
 
 const sweepInterval = time.Second
 
-// verifier lets the gateway ask package keys, which knows no gateway.
+// verifier implements policy.Keys with package keys, which does not import the gateway.
 type verifier struct{ keys *keys.Verifier }
 
 var _ policy.Keys = verifier{}
@@ -234,19 +240,19 @@ func (v verifier) Verify(ctx context.Context, ref policy.BucketRef, text string)
 	if !ok {
 		return policy.Identity{}, errors.New("verify a key: the artifact has an environment of no known kind")
 	}
-	at := keys.BucketRef{AccountID: ref.AccountID, Name: ref.Name, ID: ref.ID, Project: ref.Project, Kind: kind}
-	if at.Name == "" && at.ID == "" { // built by an earlier release
-		at.Name = keys.DefaultBucket(ref.Project, kind)
+	bucket := keys.BucketRef{AccountID: ref.AccountID, Name: ref.Name, ID: ref.ID, Project: ref.Project, Kind: kind}
+	if bucket.Name == "" && bucket.ID == "" { // a build of an earlier release names no bucket
+		bucket.Name = keys.DefaultBucket(ref.Project, kind)
 	}
-	found, err := v.keys.Verify(ctx, at, text)
+	identity, err := v.keys.Verify(ctx, bucket, text)
 	if err != nil {
 		return policy.Identity{}, err
 	}
-	return policy.Identity{Sub: found.Sub, Data: found.Data, ExpiresOn: found.ExpiresOn}, nil
+	return policy.Identity{Sub: identity.Sub, Data: identity.Data, ExpiresOn: identity.ExpiresOn}, nil
 }
 
-// Emulators returns the addresses, host:port, of those that a configuration names. S3PublicEndpoint is not
-// among them: clients are sent there.
+// Emulators returns the addresses (host:port) of the emulators in a configuration. It leaves out S3PublicEndpoint,
+// which clients have to reach.
 func Emulators(c config.Config) []string {
 	var out []string
 	for _, endpoint := range []string{c.DynamoDBEndpoint, c.S3Endpoint, c.BedrockEndpoint} {
@@ -254,18 +260,19 @@ func Emulators(c config.Config) []string {
 		if err != nil || u.Host == "" {
 			continue
 		}
-		out = append(out, net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), map[string]string{"http": "80", "https": "443"}[u.Scheme])))
+		out = append(out, net.JoinHostPort(u.Hostname(),
+			cmp.Or(u.Port(), map[string]string{"http": "80", "https": "443"}[u.Scheme])))
 	}
 	return out
 }
 
-// RuntimeAPI returns the address of the Runtime API that a Lambda's process asks
-// for its events: whoever reached it through a route could take other callers'
-// requests. getenv is os.Getenv outside tests; nothing is given outside Lambda.
+// RuntimeAPI returns the address of the Runtime API from which a Lambda's process gets its events, or nil outside
+// Lambda. The gateway must not send requests to this address: a route could otherwise receive the requests of other
+// callers. getenv is os.Getenv, except in tests.
 func RuntimeAPI(getenv func(string) string) []netip.AddrPort {
-	at, err := netip.ParseAddrPort(getenv("AWS_LAMBDA_RUNTIME_API"))
+	addr, err := netip.ParseAddrPort(getenv("AWS_LAMBDA_RUNTIME_API"))
 	if err != nil {
 		return nil
 	}
-	return []netip.AddrPort{at}
+	return []netip.AddrPort{addr}
 }

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/gatewright/gatewright/functions/gateway"
-	"github.com/gatewright/gatewright/shared/config"
+	"github.com/gatewright/gatewright/shared/core/config"
 )
 
 func TestRuntimeAPIIsRefused(t *testing.T) {
@@ -18,7 +18,7 @@ func TestRuntimeAPIIsRefused(t *testing.T) {
 	} {
 		got := gateway.RuntimeAPI(func(name string) string {
 			if name != "AWS_LAMBDA_RUNTIME_API" {
-				t.Errorf("it asks for %s", name)
+				t.Errorf("RuntimeAPI() reads the variable %s, want AWS_LAMBDA_RUNTIME_API", name)
 			}
 			return value
 		})
@@ -33,12 +33,21 @@ func TestEmulatorsAreRefused(t *testing.T) {
 		config config.Config
 		want   []string
 	}{
-		"AWS":      {config.Config{}, nil},
-		"a laptop": {config.Config{DynamoDBEndpoint: "http://127.0.0.1:8000", S3Endpoint: "http://localhost:8001"}, []string{"127.0.0.1:8000", "localhost:8001"}},
-		"no port":  {config.Config{DynamoDBEndpoint: "http://192.0.2.7", S3Endpoint: "https://s3.test"}, []string{"192.0.2.7:80", "s3.test:443"}},
-		"IPv6":     {config.Config{S3Endpoint: "http://[2001:db8::1]:8000"}, []string{"[2001:db8::1]:8000"}},
-		"a model":  {config.Config{BedrockEndpoint: "http://bedrock:8002"}, []string{"bedrock:8002"}},
-		"clients'": {config.Config{S3Endpoint: "http://s3:8000", S3PublicEndpoint: "https://files.example.com"}, []string{"s3:8000"}},
+		"AWS": {config.Config{}, nil},
+		"a laptop": {
+			config.Config{DynamoDBEndpoint: "http://127.0.0.1:8000", S3Endpoint: "http://localhost:8001"},
+			[]string{"127.0.0.1:8000", "localhost:8001"},
+		},
+		"no port": {
+			config.Config{DynamoDBEndpoint: "http://192.0.2.7", S3Endpoint: "https://s3.test"},
+			[]string{"192.0.2.7:80", "s3.test:443"},
+		},
+		"IPv6":    {config.Config{S3Endpoint: "http://[2001:db8::1]:8000"}, []string{"[2001:db8::1]:8000"}},
+		"a model": {config.Config{BedrockEndpoint: "http://bedrock:8002"}, []string{"bedrock:8002"}},
+		"clients'": {
+			config.Config{S3Endpoint: "http://s3:8000", S3PublicEndpoint: "https://files.example.com"},
+			[]string{"s3:8000"},
+		},
 	} {
 		if got := gateway.Emulators(c.config); !slices.Equal(got, c.want) {
 			t.Errorf("%s: %v, want %v", name, got, c.want)

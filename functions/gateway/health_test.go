@@ -6,19 +6,23 @@ import (
 	"testing"
 )
 
-// TestHealthIsBadFromTheSignalOn at the clients' port too, and nothing else is.
-func TestHealthIsBadFromTheSignalOn(t *testing.T) {
-	p := &process{gateway: &Service{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusAccepted) })}}
-	ask := func(path string) int {
+// TestHealthFailsWhileDraining checks that after AnnounceShutdown the health check at the clients' port fails, while
+// other paths are still served.
+func TestHealthFailsWhileDraining(t *testing.T) {
+	p := &process{gateway: &Service{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusAccepted)
+	})}}
+	get := func(path string) int {
 		w := httptest.NewRecorder()
 		p.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
 		return w.Code
 	}
-	if got := ask(Beside.Health); got != http.StatusAccepted {
-		t.Errorf("it is %d", got)
+	if got := get(ProcessService.Health); got != http.StatusAccepted {
+		t.Errorf("GET health = %d, want 202", got)
 	}
-	p.Leave()
-	if health, other := ask(Beside.Health), ask("/x"); health != http.StatusServiceUnavailable || other != http.StatusAccepted {
-		t.Errorf("then it is %d, and others are answered %d", health, other)
+	p.AnnounceShutdown()
+	if health, otherStatus := get(ProcessService.Health), get("/x"); health != http.StatusServiceUnavailable ||
+		otherStatus != http.StatusAccepted {
+		t.Errorf("after AnnounceShutdown() GET health = %d and GET /x = %d, want 503 and 202", health, otherStatus)
 	}
 }

@@ -9,37 +9,41 @@ import (
 
 	"github.com/gatewright/gatewright/functions/functionstest"
 	"github.com/gatewright/gatewright/functions/gateway"
-	"github.com/gatewright/gatewright/shared/artifacts"
-	"github.com/gatewright/gatewright/shared/audit"
-	"github.com/gatewright/gatewright/shared/auth"
-	"github.com/gatewright/gatewright/shared/certificates"
-	"github.com/gatewright/gatewright/shared/customdomains"
-	"github.com/gatewright/gatewright/shared/deployments"
-	"github.com/gatewright/gatewright/shared/environment"
-	"github.com/gatewright/gatewright/shared/pki/pkitest"
-	"github.com/gatewright/gatewright/shared/project"
-	"github.com/gatewright/gatewright/shared/store"
-	"github.com/gatewright/gatewright/shared/store/storetest"
+	"github.com/gatewright/gatewright/shared/base/pki/pkitest"
+	"github.com/gatewright/gatewright/shared/core/artifacts"
+	"github.com/gatewright/gatewright/shared/core/audit"
+	"github.com/gatewright/gatewright/shared/core/auth"
+	"github.com/gatewright/gatewright/shared/core/store"
+	"github.com/gatewright/gatewright/shared/core/store/storetest"
+	"github.com/gatewright/gatewright/shared/format/environment"
+	"github.com/gatewright/gatewright/shared/format/project"
+	"github.com/gatewright/gatewright/shared/resource/clientcas"
+	"github.com/gatewright/gatewright/shared/resource/customdomains"
+	"github.com/gatewright/gatewright/shared/resource/deployments"
 )
 
-// away is a table that does not answer.
-type away struct{ store.Backend }
+// failingReads is a backend whose reads fail.
+type failingReads struct{ store.Backend }
 
-func (away) Read(context.Context, []store.Key) ([]store.Item, error) {
+func (failingReads) Read(context.Context, []store.Key) ([]store.Item, error) {
 	return nil, context.DeadlineExceeded
 }
 
-// TestCustomDomainsAreHosts of the gateway: what they lead to is served there, whose clients are
-// asked for certificates, and authorities have their challenges answered.
+// TestCustomDomainsAreHosts checks that Hosts finds the deployment of a custom domain, the CAs of the deployment's
+// clients, and the challenges of certificate authorities.
 func TestCustomDomainsAreHosts(t *testing.T) {
 	const name, host = "shop-main-0123abc", "api.example.com"
-	w := functionstest.New(t)
-	p := w.Parts
+	fx := functionstest.New(t)
+	p := fx.Parts
 	owner := auth.Owner{AccountID: "a-1", Account: "acme", Viewer: auth.Principal{Permissions: auth.Full()}}
 	request := func() context.Context {
-		return store.Decide(audit.With(t.Context(), &audit.Request{AccountID: "a-1", Time: p.Now(), RequestID: p.IDs.UUID()}))
+		return store.WithReadSet(audit.WithRequest(t.Context(), &audit.Request{
+			AccountID: "a-1", Time: p.Now(),
+			RequestID: p.IDs.UUID(),
+		}))
 	}
-	artifact, err := artifacts.Open(p).Put(t.Context(), name, &project.Artifact{Format: project.ArtifactFormat, Identity: project.Identity{AccountID: "a-1", Deployment: name}})
+	artifact, err := artifacts.Open(p).Put(t.Context(), name,
+		&project.Artifact{Format: project.ArtifactFormat, Identity: project.Identity{AccountID: "a-1", Deployment: name}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,16 +56,18 @@ func TestCustomDomainsAreHosts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := certificates.Open(p).Create(request(), owner, certificates.New{Name: "ca", Certificate: pkitest.CA(t, "CA", p.Now()).PEM()}); err != nil {
+	if _, err := clientcas.Open(p).Create(request(), owner,
+		clientcas.CreateInput{Name: "ca", Certificate: pkitest.CA(t, "CA", p.Now()).PEM()}); err != nil {
 		t.Fatal(err)
 	}
 	domains := customdomains.Open(p)
-	made, err := domains.Create(request(), owner, customdomains.New{Hostname: host, Deployment: name})
+	created, err := domains.Create(request(), owner, customdomains.CreateInput{Hostname: host, Deployment: name})
 	if err != nil {
 		t.Fatal(err)
 	}
-	challenge := map[string]string{"id": made.ID, "token": "token", "keyAuth": "token.thumbprint"}
-	if err := p.Table.Commit(t.Context(), store.Put(store.Key{PK: "custom-domain-challenge#" + host, SK: "."}, challenge)); err != nil {
+	challenge := map[string]string{"id": created.ID, "token": "token", "keyAuth": "token.thumbprint"}
+	if err := p.Table.Commit(t.Context(), store.Put(store.Key{PK: "custom-domain-challenge#" + host, SK: "."},
+		challenge)); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := domains.Verify(request(), owner, host); err != nil {
@@ -71,21 +77,27 @@ func TestCustomDomainsAreHosts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for at, asked := range map[string]bool{host: true, name + ".gateway.test": true, "stranger.example.com": false, "none-main-0123abc.gateway.test": false} {
-		if cas, err := g.ClientCAs(t.Context(), at); err != nil || (cas != nil) != asked {
-			t.Errorf("clients of %s are asked for %v, %v", at, cas, err)
+	for hostname, wantCAs := range map[string]bool{
+		host: true, name + ".gateway.test": true, "stranger.example.com": false,
+		"none-main-0123abc.gateway.test": false,
+	} {
+		if cas, err := g.ClientCAs(t.Context(), hostname); err != nil || (cas != nil) != wantCAs {
+			t.Errorf("ClientCAs(%s) = %v, %v, want CAs: %t", hostname, cas, err, wantCAs)
 		}
-		if own := at == name+".gateway.test" || at == "none-main-0123abc.gateway.test"; g.Owns(at) != own {
-			t.Errorf("%s is a deployment's: %v", at, !own)
+		wantOwned := hostname == name+".gateway.test" || hostname == "none-main-0123abc.gateway.test"
+		if g.Owns(hostname) != wantOwned {
+			t.Errorf("Owns(%s) = %t, want %t", hostname, !wantOwned, wantOwned)
 		}
 	}
-	answer := httptest.NewRecorder()
-	g.ServeHTTP(answer, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+host+"/.well-known/acme-challenge/token", http.NoBody))
-	if answer.Code != http.StatusOK || answer.Body.String() != "token.thumbprint" {
-		t.Errorf("the authority is answered %d %s", answer.Code, answer.Body)
+	resp := httptest.NewRecorder()
+	g.ServeHTTP(resp, httptest.NewRequestWithContext(t.Context(), http.MethodGet,
+		"http://"+host+"/.well-known/acme-challenge/token", http.NoBody))
+	if resp.Code != http.StatusOK || resp.Body.String() != "token.thumbprint" {
+		t.Errorf("GET of the ACME challenge = %d %s, want 200 token.thumbprint", resp.Code, resp.Body)
 	}
-	p.Table = storetest.Over(t, away{w.Items}, storetest.Pause(storetest.AtOnce), storetest.Clock(time.Now))
+	p.Table = storetest.NewWithBackend(t, failingReads{fx.Items}, storetest.Backoff(storetest.NoBackoff),
+		storetest.Clock(time.Now))
 	if cas, err := gateway.NewHosts(p).ClientCAs(t.Context(), host); err == nil {
-		t.Errorf("while the table is away, clients are asked for %v", cas)
+		t.Errorf("ClientCAs(%s) of a failing table = %v, want an error", host, cas)
 	}
 }

@@ -13,17 +13,17 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gatewright/gatewright/shared/config"
-	"github.com/gatewright/gatewright/shared/pki/pkitest"
+	"github.com/gatewright/gatewright/shared/base/pki/pkitest"
+	"github.com/gatewright/gatewright/shared/core/config"
 )
 
-// TestProcessSpeaksHTTP2, as many requests at once as a browser has, with the rules of paths that
-// all have; and at SIGTERM what is under way is answered, and what comes finds it there until it has been told to go.
+// TestProcessSpeaksHTTP2 sends concurrent HTTP/2 requests, as browsers do, and checks that paths are handled as with
+// HTTP/1.1. After SIGTERM, the process must finish requests in flight, and must accept new requests until it drains.
 func TestProcessSpeaksHTTP2(t *testing.T) {
-	s := newSite(t, 1<<40)
+	s := newProcessFixture(t, 1<<40)
 	ca := pkitest.CA(t, "CA", time.Now())
-	its := ca.Client(t, "gateway", time.Now(), func(x *x509.Certificate) { x.DNSNames = []string{"*." + processDomain} })
-	for name, text := range map[string]string{config.VarTLSCertificate: its.PEM(), config.VarTLSKey: its.KeyPEM(t)} {
+	cert := ca.Client(t, "gateway", time.Now(), func(x *x509.Certificate) { x.DNSNames = []string{"*." + processDomain} })
+	for name, text := range map[string]string{config.VarTLSCertificate: cert.PEM(), config.VarTLSKey: cert.KeyPEM(t)} {
 		file := filepath.Join(t.TempDir(), "pem")
 		s.must(os.WriteFile(file, []byte(text), 0o600))
 		s.env = append(s.env, name+"="+file)
@@ -41,54 +41,54 @@ func TestProcessSpeaksHTTP2(t *testing.T) {
 			return 0, err
 		}
 		r.Host = host
-		out, err := transport.RoundTrip(r)
+		resp, err := transport.RoundTrip(r)
 		if err != nil {
 			return 0, err
 		}
-		_, _ = io.Copy(io.Discard, out.Body)
-		if out.ProtoMajor != 2 {
-			t.Errorf("it speaks %s", out.Proto)
+		_, _ = io.Copy(io.Discard, resp.Body)
+		if resp.ProtoMajor != 2 {
+			t.Errorf("protocol of the response = %s, want HTTP/2", resp.Proto)
 		}
-		return out.StatusCode, out.Body.Close()
+		return resp.StatusCode, resp.Body.Close()
 	}
-	many := func(when string) {
+	sendMany := func(when string) {
 		t.Helper()
-		var all sync.WaitGroup
+		var wg sync.WaitGroup
 		for range 100 {
-			all.Go(func() {
+			wg.Go(func() {
 				if status, err := get("/x"); status != http.StatusOK {
-					t.Errorf("%s a request is answered %d, %v", when, status, err)
+					t.Errorf("%s: GET /x = %d, %v, want 200", when, status, err)
 				}
 			})
 		}
-		all.Wait()
+		wg.Wait()
 	}
-	many("at once")
+	sendMany("at once")
 	if status, err := get("/x/..%2Fx"); status != http.StatusBadRequest {
-		t.Errorf("a path that reads in two ways is answered %d, %v", status, err)
+		t.Errorf("GET /x/..%%2Fx = %d, %v, want 400", status, err)
 	}
-	under := make(chan int, 1)
+	inFlight := make(chan int, 1)
 	go func() {
-		status, _ := get("/x?" + held)
-		under <- status
+		status, _ := get("/x?" + restrictTable)
+		inFlight <- status
 	}()
-	<-s.held
+	<-s.holding
 	s.must(p.cmd.Process.Signal(syscall.SIGTERM))
 	for status := http.StatusOK; status == http.StatusOK; {
-		status, _ = p.get("/readyz")
+		status, _ = p.getAdmin("/readyz")
 	}
-	many("after it was told to end")
+	sendMany("after it was told to end")
 	for err := error(nil); err == nil; time.Sleep(10 * time.Millisecond) { // until it drains
 		_, err = get("/x")
 	}
-	s.released <- struct{}{}
-	if status := <-under; status != http.StatusOK {
-		t.Errorf("what was under way is answered %d", status)
+	s.release <- struct{}{}
+	if status := <-inFlight; status != http.StatusOK {
+		t.Errorf("status of the request in flight = %d, want 200", status)
 	}
-	if err := <-p.ended; err != nil {
-		t.Errorf("it ends with %v", err)
+	if err := <-p.exited; err != nil {
+		t.Errorf("exit of the process: error = %v, want none", err)
 	}
 	if !strings.Contains(p.output.String(), `"msg":"request"`) {
-		t.Error("requests have no lines")
+		t.Error("the output has no log lines of requests, want some")
 	}
 }

@@ -12,201 +12,224 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gatewright/gatewright/shared/audit"
-	"github.com/gatewright/gatewright/shared/auth"
-	"github.com/gatewright/gatewright/shared/certificates"
-	"github.com/gatewright/gatewright/shared/config"
-	"github.com/gatewright/gatewright/shared/customdomains"
-	"github.com/gatewright/gatewright/shared/installation"
-	"github.com/gatewright/gatewright/shared/pki/pkitest"
-	"github.com/gatewright/gatewright/shared/project"
-	"github.com/gatewright/gatewright/shared/store"
+	"github.com/gatewright/gatewright/shared/base/pki/pkitest"
+	"github.com/gatewright/gatewright/shared/core/audit"
+	"github.com/gatewright/gatewright/shared/core/auth"
+	"github.com/gatewright/gatewright/shared/core/config"
+	"github.com/gatewright/gatewright/shared/core/installation"
+	"github.com/gatewright/gatewright/shared/core/store"
+	"github.com/gatewright/gatewright/shared/format/project"
+	"github.com/gatewright/gatewright/shared/resource/clientcas"
+	"github.com/gatewright/gatewright/shared/resource/customdomains"
 )
 
-// The names of two accounts, below a domain of one certificate. One has a CA for its clients.
+// The custom domains and the deployments of two accounts. One certificate covers both custom domains. The account of
+// mtlsDomain has a CA for its clients.
 const (
-	openDomain, askingDomain = "open.shared.test", "asking.shared.test"
-	openName, askingName     = "open-main-0a1b2c3", "asking-main-0a1b2c3"
+	openDomain, mtlsDomain = "open.shared.test", "asking.shared.test"
+	openName, mtlsName     = "open-main-0a1b2c3", "asking-main-0a1b2c3"
 )
 
-// TestRequestThatNobodyWasAskedForACertificateForComesAgain: a client that sends on one connection what is for any name of its
-// certificate, as browsers do, is told to connect anew where the name's account asks clients for certificates,
-// shows one there, and is let in. By HTTP/1.1 nobody does so, and who does is a client without a certificate.
-func TestRequestThatNobodyWasAskedForACertificateForComesAgain(t *testing.T) {
-	s := newSite(t, 10)
+// serveDomain creates a deployment of an account, and a custom domain with a certificate that is attached to it. If
+// clientCA is not nil, the deployment requires client certificates from this CA.
+func (fx *processFixture) serveDomain(account, domain, deployment string, cert pkitest.Cert, clientCA *pkitest.Cert) {
+	fx.Helper()
+	a := &project.Artifact{Routes: []project.Route{route("/x", fx.upstream)}}
+	if clientCA != nil {
+		a.Routes[0].Inbound = []string{"mtls"}
+		a.Policies = map[string]project.Policy{"mtls": {Name: "mtls", Type: "mtls-auth-inbound", Handler: component("{}")}}
+	}
+	fx.deployFor(account, deployment, a)
+	owner := auth.Owner{AccountID: account, Account: account, Viewer: auth.Principal{Permissions: auth.Full()}}
+	request := func() context.Context {
+		return store.WithReadSet(audit.WithRequest(fx.Context(), &audit.Request{
+			AccountID: account, Time: time.Now(), RequestID: fx.parts.IDs.UUID(),
+		}))
+	}
+	proof, err := customdomains.Open(fx.parts).Proof(fx.Context(), account, domain)
+	fx.must(err)
+	parts := fx.parts
+	parts.DNS = proofDNS{proof}
+	domains := customdomains.Open(parts)
+	_, err = domains.Create(request(), owner, customdomains.CreateInput{Hostname: domain, Deployment: deployment})
+	fx.must(err)
+	_, err = domains.Verify(request(), owner, domain)
+	fx.must(err)
+	_, err = domains.Upload(request(), owner, domain, cert.PEM(), cert.KeyPEM(fx.T))
+	fx.must(err)
+	if clientCA != nil {
+		_, err = clientcas.Open(fx.parts).Create(request(), owner,
+			clientcas.CreateInput{Name: "clients", Certificate: clientCA.PEM()})
+		fx.must(err)
+	}
+}
+
+// TestCoalescedRequestWithoutClientCertificateIsMisdirected uses a client that sends requests for all names in a
+// certificate on one connection, as browsers do. It must get 421 for a name whose account requires client certificates.
+// On a new connection, on which it presents its certificate, it must be accepted. HTTP/1.1 clients do not share
+// connections between names, so there such a request is treated like one without a certificate.
+func TestCoalescedRequestWithoutClientCertificateIsMisdirected(t *testing.T) {
+	s := newProcessFixture(t, 10)
 	ca := pkitest.CA(t, "CA", time.Now())
-	named := func(names ...string) pkitest.Cert {
+	newCert := func(names ...string) pkitest.Cert {
 		return ca.Client(t, "gateway", time.Now(), func(x *x509.Certificate) {
 			x.DNSNames, x.ExtKeyUsage = names, []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
 		})
 	}
-	own := named("*." + processDomain)
-	for name, text := range map[string]string{config.VarTLSCertificate: own.PEM(), config.VarTLSKey: own.KeyPEM(t)} {
+	serverCert := newCert("*." + processDomain)
+	for name, text := range map[string]string{
+		config.VarTLSCertificate: serverCert.PEM(),
+		config.VarTLSKey:         serverCert.KeyPEM(t),
+	} {
 		file := filepath.Join(t.TempDir(), "pem")
 		s.must(os.WriteFile(file, []byte(text), 0o600))
 		s.env = append(s.env, name+"="+file)
 	}
-	shared, clients := named("*.shared.test"), pkitest.CA(t, "clients", time.Now())
-	for account, of := range map[string]struct{ domain, deployment string }{"a-1": {openDomain, openName}, "a-2": {askingDomain, askingName}} {
-		r := route("/x", s.upstream)
-		a := &project.Artifact{Routes: []project.Route{r}}
-		if account == "a-2" {
-			a.Routes[0].Inbound = []string{"mtls"}
-			a.Policies = map[string]project.Policy{"mtls": {Name: "mtls", Type: "mtls-auth-inbound", Handler: component("{}")}}
-		}
-		s.deployFor(account, of.deployment, a)
-		owner := auth.Owner{AccountID: account, Account: account, Viewer: auth.Principal{Permissions: auth.Full()}}
-		request := func() context.Context {
-			return store.Decide(audit.With(t.Context(), &audit.Request{AccountID: account, Time: time.Now(), RequestID: s.parts.IDs.UUID()}))
-		}
-		proof, err := customdomains.Open(s.parts).Proof(t.Context(), account, of.domain)
-		s.must(err)
-		parts := s.parts
-		parts.DNS = proven{proof}
-		domains := customdomains.Open(parts)
-		_, err = domains.Create(request(), owner, customdomains.New{Hostname: of.domain, Deployment: of.deployment})
-		s.must(err)
-		_, err = domains.Verify(request(), owner, of.domain)
-		s.must(err)
-		_, err = domains.Upload(request(), owner, of.domain, shared.PEM(), shared.KeyPEM(t))
-		s.must(err)
-		if account == "a-2" {
-			_, err = certificates.Open(s.parts).Create(request(), owner, certificates.New{Name: "clients", Certificate: clients.PEM()})
-			s.must(err)
-		}
-	}
+	domainCert, clientCA := newCert("*.shared.test"), pkitest.CA(t, "clients", time.Now())
+	s.serveDomain("a-1", openDomain, openName, domainCert, nil)
+	s.serveDomain("a-2", mtlsDomain, mtlsName, domainCert, &clientCA)
 	p := s.start()
-	shows := clients.Client(t, "a client", time.Now()).TLS(t)
-	for _, of := range []struct{ open, asking string }{
-		{openDomain, askingDomain}, {openName + "." + processDomain, askingName + "." + processDomain},
+	clientCert := clientCA.Client(t, "a client", time.Now()).TLS(t)
+	for _, hosts := range []struct{ open, mtls string }{
+		{openDomain, mtlsDomain}, {openName + "." + processDomain, mtlsName + "." + processDomain},
 	} {
-		c := &coalescing{T: t, address: p.address, roots: ca.Pool(), shows: &shows}
-		if got := c.get(of.open); got != http.StatusOK || len(c.connections) != 1 {
-			t.Fatalf("%s is answered %d on %d connections", of.open, got, len(c.connections))
+		c := &coalescingClient{T: t, address: p.address, roots: ca.Pool(), clientCert: &clientCert}
+		if got := c.get(hosts.open); got != http.StatusOK || len(c.connections) != 1 {
+			t.Fatalf("GET %s = %d on %d connections, want 200 on 1", hosts.open, got, len(c.connections))
 		}
-		if got := c.get(of.asking); got != http.StatusOK || len(c.connections) != 2 || c.misdirected != 1 {
-			t.Errorf("%s is answered %d, on %d connections and %d times of another", of.asking, got, len(c.connections), c.misdirected)
+		if got := c.get(hosts.mtls); got != http.StatusOK || len(c.connections) != 2 || c.misdirected != 1 {
+			t.Errorf("GET %s = %d on %d connections with %d misdirected requests, want 200 on 2 with 1",
+				hosts.mtls, got, len(c.connections), c.misdirected)
 		}
-		// That connection has shown a certificate, and is for both.
+		// On the second connection, the client has presented a certificate. It can be used for both names.
 		_ = c.connections[0].Close()
 		c.connections = c.connections[1:]
-		if got := c.get(of.open); got != http.StatusOK || c.misdirected != 1 {
-			t.Errorf("on a connection with a certificate %s is answered %d", of.open, got)
+		if got := c.get(hosts.open); got != http.StatusOK || c.misdirected != 1 {
+			t.Errorf("GET %s with a certificate = %d with %d misdirected requests, want 200 with 1",
+				hosts.open, got, c.misdirected)
 		}
-		if got := c.get(of.asking); got != http.StatusOK || c.misdirected != 1 {
-			t.Errorf("the connection that is its own answers %s %d", of.asking, got)
+		if got := c.get(hosts.mtls); got != http.StatusOK || c.misdirected != 1 {
+			t.Errorf("GET %s on its connection = %d with %d misdirected requests, want 200 with 1",
+				hosts.mtls, got, c.misdirected)
 		}
 		c.close()
-		for name, want := range map[string]int{of.open: http.StatusUnauthorized, of.asking: http.StatusOK} {
-			if got := byHTTP1(t, p.address, name, of.asking, ca.Pool(), &shows); got != want {
-				t.Errorf("by HTTP/1.1 on a connection to %s, %s is answered %d, want %d", name, of.asking, got, want)
+		for name, want := range map[string]int{hosts.open: http.StatusUnauthorized, hosts.mtls: http.StatusOK} {
+			if got := getHTTP1(t, p.address, name, hosts.mtls, ca.Pool(), &clientCert); got != want {
+				t.Errorf("GET %s by HTTP/1.1 on a connection to %s = %d, want %d", hosts.mtls, name, got, want)
 			}
 		}
 	}
 	p.stop()
 }
 
-// proven is a DNS with the proof of one custom domain.
-type proven struct{ customdomains.Proof }
+// proofDNS resolves every name to the TXT record that proves the ownership of one custom domain.
+type proofDNS struct{ customdomains.Proof }
 
-var _ installation.Resolver = proven{}
+var _ installation.Resolver = proofDNS{}
 
 // LookupTXT implements installation.Resolver.
-func (p proven) LookupTXT(context.Context, string) ([]string, error) { return []string{p.Value}, nil }
+func (p proofDNS) LookupTXT(context.Context, string) ([]string, error) { return []string{p.Value}, nil }
 
-// coalescing is a client by HTTP/2 that sends what is for a host on any connection whose certificate is the host's, as
-// browsers do (RFC 9113, section 9.1.1), and connects to the host itself where it is told 421 (section 9.1.2).
-type coalescing struct {
+// coalescingClient is an HTTP/2 client that sends requests for a host on any open connection whose certificate covers
+// the host, as browsers do (RFC 9113, section 9.1.1). After a 421 response, it opens a new connection for the host
+// (section 9.1.2).
+type coalescingClient struct {
 	*testing.T
 	address     string
 	roots       *x509.CertPool
-	shows       *tls.Certificate
-	connections []coalesced
+	clientCert  *tls.Certificate
+	connections []coalescedConn
 	misdirected int
 }
 
-type coalesced struct {
+type coalescedConn struct {
 	*http.ClientConn
 	leaf *x509.Certificate
 }
 
-// get asks for /x of a host, and gives the status.
-func (c *coalescing) get(host string) int {
+// get requests /x of a host, and returns the status of the response.
+func (c *coalescingClient) get(host string) int {
 	c.Helper()
-	for _, one := range c.connections {
-		if one.leaf.VerifyHostname(host) != nil {
+	for _, conn := range c.connections {
+		if conn.leaf.VerifyHostname(host) != nil {
 			continue
 		}
-		if got := c.on(one, host); got != http.StatusMisdirectedRequest {
+		if got := c.getOn(conn, host); got != http.StatusMisdirectedRequest {
 			return got
 		}
 		c.misdirected++
 	}
-	return c.on(c.connect(host), host)
+	return c.getOn(c.connect(host), host)
 }
 
-func (c *coalescing) on(one coalesced, host string) int {
+func (c *coalescingClient) getOn(conn coalescedConn, host string) int {
 	c.Helper()
 	r, err := http.NewRequestWithContext(c.Context(), http.MethodGet, "https://"+host+"/x", http.NoBody)
 	if err != nil {
 		c.Fatal(err)
 	}
-	out, err := one.RoundTrip(r)
+	resp, err := conn.RoundTrip(r)
 	if err != nil {
-		c.Fatalf("%s: %v", host, err)
+		c.Fatalf("GET %s: error = %v, want none", host, err)
 	}
-	defer func() { _ = out.Body.Close() }()
-	_, _ = io.Copy(io.Discard, out.Body)
-	if out.ProtoMajor != 2 {
-		c.Errorf("it speaks %s", out.Proto)
+	defer func() { _ = resp.Body.Close() }()
+	_, _ = io.Copy(io.Discard, resp.Body)
+	if resp.ProtoMajor != 2 {
+		c.Errorf("protocol of the response = %s, want HTTP/2", resp.Proto)
 	}
-	return out.StatusCode
+	return resp.StatusCode
 }
 
-func (c *coalescing) connect(host string) coalesced {
+func (c *coalescingClient) connect(host string) coalescedConn {
 	c.Helper()
 	var leaf *x509.Certificate
-	transport := &http.Transport{ForceAttemptHTTP2: true, DialTLSContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		d := &tls.Dialer{Config: &tls.Config{MinVersion: tls.VersionTLS12, ServerName: host, RootCAs: c.roots, NextProtos: []string{"h2"}, Certificates: []tls.Certificate{*c.shows}}}
-		conn, err := d.DialContext(ctx, "tcp", c.address)
-		if err == nil {
-			leaf = conn.(*tls.Conn).ConnectionState().PeerCertificates[0]
-		}
-		return conn, err
-	}}
+	transport := &http.Transport{
+		ForceAttemptHTTP2: true,
+		DialTLSContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			d := &tls.Dialer{Config: &tls.Config{
+				MinVersion: tls.VersionTLS12, ServerName: host, RootCAs: c.roots,
+				NextProtos: []string{"h2"}, Certificates: []tls.Certificate{*c.clientCert},
+			}}
+			conn, err := d.DialContext(ctx, "tcp", c.address)
+			if err == nil {
+				leaf = conn.(*tls.Conn).ConnectionState().PeerCertificates[0]
+			}
+			return conn, err
+		},
+	}
 	conn, err := transport.NewClientConn(c.Context(), "https", host+":443")
 	if err != nil {
-		c.Fatalf("connect to %s: %v", host, err)
+		c.Fatalf("connection to %s: error = %v, want none", host, err)
 	}
-	one := coalesced{conn, leaf}
-	c.connections = append(c.connections, one)
-	return one
+	client := coalescedConn{conn, leaf}
+	c.connections = append(c.connections, client)
+	return client
 }
 
-func (c *coalescing) close() {
-	for _, one := range c.connections {
-		_ = one.Close()
+func (c *coalescingClient) close() {
+	for _, conn := range c.connections {
+		_ = conn.Close()
 	}
 }
 
-// byHTTP1 asks for /x of a host on a connection to a name.
-func byHTTP1(t *testing.T, address, name, host string, roots *x509.CertPool, shows *tls.Certificate) int {
+// getHTTP1 requests /x of host with HTTP/1.1 on a connection whose TLS server name is name, and returns the status.
+func getHTTP1(t *testing.T, address, name, host string, roots *x509.CertPool, clientCert *tls.Certificate) int {
 	t.Helper()
 	transport := &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{
-		MinVersion: tls.VersionTLS12, ServerName: name, RootCAs: roots, Certificates: []tls.Certificate{*shows},
+		MinVersion: tls.VersionTLS12, ServerName: name, RootCAs: roots, Certificates: []tls.Certificate{*clientCert},
 	}}
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+address+"/x", http.NoBody)
 	if err != nil {
 		t.Fatal(err)
 	}
 	r.Host = host
-	out, err := transport.RoundTrip(r)
+	resp, err := transport.RoundTrip(r)
 	if err != nil {
-		t.Fatalf("%s on a connection to %s: %v", host, name, err)
+		t.Fatalf("GET %s on a connection to %s: error = %v, want none", host, name, err)
 	}
-	defer func() { _ = out.Body.Close() }()
-	if out.ProtoMajor != 1 {
-		t.Errorf("it speaks %s", out.Proto)
+	defer func() { _ = resp.Body.Close() }()
+	if resp.ProtoMajor != 1 {
+		t.Errorf("protocol of the response of %s = %s, want HTTP/1.1", host, resp.Proto)
 	}
-	return out.StatusCode
+	return resp.StatusCode
 }

@@ -8,15 +8,15 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gatewright/gatewright/shared/project"
+	"github.com/gatewright/gatewright/shared/format/project"
 )
 
-// TestOperatorsAndEmulatorsOfAProcessAreNoUpstream, at the port that the system has chosen, by any address of this machine
-// and by its names. It may call others at the same addresses.
-func TestOperatorsAndEmulatorsOfAProcessAreNoUpstream(t *testing.T) {
-	s := newSite(t, 10)
+// TestAdminAndEmulatorAddressesAreRefused checks that a route cannot reach the ports of the admin listener and of
+// emulators, by any address or name of this machine. It must be able to reach other ports at the same addresses.
+func TestAdminAndEmulatorAddressesAreRefused(t *testing.T) {
+	s := newProcessFixture(t, 10)
 	p := s.start()
-	_, operators, err := net.SplitHostPort(p.admin)
+	_, adminPort, err := net.SplitHostPort(p.admin)
 	s.must(err)
 	emulator, err := url.Parse(s.endpoint)
 	s.must(err)
@@ -30,20 +30,23 @@ func TestOperatorsAndEmulatorsOfAProcessAreNoUpstream(t *testing.T) {
 	s.must(err)
 	var routes []project.Route
 	for _, host := range hosts {
-		routes = append(routes, route("/operators/"+host+"/readyz", "http://"+host+":"+operators), route("/emulators/"+host, "http://"+host+":"+emulator.Port()))
+		routes = append(routes, route("/operators/"+host+"/readyz", "http://"+host+":"+adminPort),
+			route("/emulators/"+host, "http://"+host+":"+emulator.Port()))
 	}
-	s.deploy("curious-main-0a1b2c3", &project.Artifact{Routes: append(routes, route("/x", "http://127.0.0.1:"+upstream.Port()))})
+	s.deploy("curious-main-0a1b2c3",
+		&project.Artifact{Routes: append(routes, route("/x", "http://127.0.0.1:"+upstream.Port()))})
 	for _, r := range routes {
-		status, err := p.askOf(http.DefaultClient, "curious-main-0a1b2c3", r.Path)
+		status, err := p.requestDeployment(http.DefaultClient, "curious-main-0a1b2c3", r.Path)
 		if s.must(err); status != http.StatusBadGateway {
-			t.Errorf("a project is answered %d by %s", status, r.Path)
+			t.Errorf("GET %s of a project = %d, want 502", r.Path, status)
 		}
 	}
-	if status, err := p.askOf(http.DefaultClient, "curious-main-0a1b2c3", "/x"); status != http.StatusOK || err != nil {
-		t.Errorf("its upstream answers %d, %v", status, err)
+	if status, err := p.requestDeployment(http.DefaultClient, "curious-main-0a1b2c3", "/x"); status != http.StatusOK ||
+		err != nil {
+		t.Errorf("GET /x of a project = %d, %v, want 200", status, err)
 	}
 	p.stop()
 	if refused := strings.Count(p.output.String(), "does not allow the address"); refused != len(routes) {
-		t.Errorf("of %d addresses %d are refused when they are dialled:\n%s", len(routes), refused, p.output.String())
+		t.Errorf("refused addresses = %d, want %d:\n%s", refused, len(routes), p.output.String())
 	}
 }

@@ -9,65 +9,67 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/gatewright/gatewright/shared/config"
-	"github.com/gatewright/gatewright/shared/handshake"
-	"github.com/gatewright/gatewright/shared/installation"
-	"github.com/gatewright/gatewright/shared/service"
+	"github.com/gatewright/gatewright/shared/base/handshake"
+	"github.com/gatewright/gatewright/shared/core/config"
+	"github.com/gatewright/gatewright/shared/core/installation"
+	"github.com/gatewright/gatewright/shared/runtime/service"
 )
 
-// Beside declares the gateway as a process, beside the function of its name: for machines and
-// container platforms, over the same table and bucket, and for as many of them as there are.
-var Beside = service.Service{
+// ProcessService declares the gateway as a separate process for machines and container platforms. There is also a
+// function with the same name. Any number of processes can use the same table and bucket.
+var ProcessService = service.Service{
 	Name:        Function.Name,
-	Does:        Function.Does,
-	Port:        service.Port{Public: 443, Listens: 8443, Protocol: service.TLS},
+	Description: Function.Description,
+	Port:        service.Port{Public: 443, Listen: 8443, Protocol: service.TLS},
 	Health:      "/__gatewright/ping",
 	Copies:      2,
 	Upstreams:   true,
 	Announce:    config.DefaultAnnounce,
 	Drain:       60 * time.Second,
 	Uses:        Function.Uses,
-	Reach:       Function.Reach,
+	TableAccess: Function.TableAccess,
 	Listen:      config.VarTLSAddr,
 	Certificate: config.VarCertificate, CertificateFile: config.VarTLSCertificate, KeyFile: config.VarTLSKey,
 	Plain: config.VarGatewayAddr,
 	Admin: service.Admin{Listen: config.VarAdminAddr, Default: config.DefaultAdminAddr},
-	// Its tasks see their clients' addresses, as a relay's, which are behind those of a load balancer, do not.
-	Bounds: []service.Bound{{Context: "gatewayConnectionsPerAddress", Variable: config.VarConnectionsPerAddress}},
-	Beside: true,
+	// This limit is possible because a gateway sees the addresses of its clients. A relay sees only the address of its
+	// load balancer.
+	Limits:       []service.Limit{{Context: "gatewayConnectionsPerAddress", Variable: config.VarConnectionsPerAddress}},
+	AlsoFunction: true,
 }
 
-// OpenProcess makes the gateway of an installation's parts as a process of its own. Others do
-// not reach it: what they know of each other is in the table.
+// OpenProcess creates a gateway in a separate process from an installation's parts. It needs no address, because
+// gateways do not call each other: they share their state through the table.
 func OpenProcess(p installation.Parts, _ string) (service.Process, error) {
-	o, err := optionsOf(p)
+	o, err := newOptions(p)
 	if err != nil {
 		return nil, err
 	}
-	made, err := New(p, o)
+	svc, err := New(p, o)
 	if err != nil {
 		return nil, err
 	}
-	return &process{gateway: made, domain: p.Config.DeploymentDomain(), log: p.Log}, nil
+	return &process{gateway: svc, domain: p.Config.DeploymentDomain(), log: p.Log}, nil
 }
 
-// process is a gateway that runs.
+// process is a running gateway.
 type process struct {
-	gateway *Service
-	domain  string
-	log     *slog.Logger
-	leaving atomic.Bool
+	gateway  *Service
+	domain   string
+	log      *slog.Logger
+	draining atomic.Bool
 }
 
 var (
-	_ service.Process = (*process)(nil)
-	_ service.Leaver  = (*process)(nil)
-	_ service.Securer = (*process)(nil)
+	_ service.Process          = (*process)(nil)
+	_ service.ShutdownNotifier = (*process)(nil)
+	_ service.Securer          = (*process)(nil)
 )
 
-// ServeHTTP answers as the gateway does, and that it is about to end where its health is asked.
+// ServeHTTP serves requests with the gateway. While the process shuts down, health checks get a 503 response with the
+// status draining.
 func (p *process) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if p.leaving.Load() && r.URL.Path == Beside.Health {
+	if p.draining.Load() && r.URL.Path == ProcessService.Health {
 		w.Header().Set("Content-Type", "application/json")
 		w.Header().Set("Cache-Control", "no-store")
 		w.WriteHeader(http.StatusServiceUnavailable)
@@ -80,16 +82,16 @@ func (p *process) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // Run implements service.Process.
 func (p *process) Run(ctx context.Context) { p.gateway.Run(ctx) }
 
-// Leave implements service.Leaver.
-func (p *process) Leave() { p.leaving.Store(true) }
+// AnnounceShutdown implements service.ShutdownNotifier.
+func (p *process) AnnounceShutdown() { p.draining.Store(true) }
 
-// Drain ends what no server knows of any more: upgraded connections.
-func (p *process) Drain(ctx context.Context) { p.gateway.upgraded.EndUpgrades(ctx) }
+// Drain ends upgraded connections, which the HTTP server does not track.
+func (p *process) Drain(ctx context.Context) { p.gateway.dataPlane.EndUpgrades(ctx) }
 
-// Secure implements service.Securer: deployments' own names have the service's certificate,
-// custom domains theirs.
-func (p *process) Secure(own service.OwnCertificate) (*tls.Config, error) {
-	source, err := own(p.gateway.Hosts.Owns, "any."+p.domain)
+// Secure implements service.Securer. For the installation's own host names of deployments, handshakes use the service's
+// certificate. For custom domains, they use the certificates of the domains.
+func (p *process) Secure(newSource service.CertificateOpener) (*tls.Config, error) {
+	source, err := newSource(p.gateway.Hosts.Owns, "any."+p.domain)
 	if err != nil {
 		return nil, err
 	}

@@ -22,77 +22,82 @@ import (
 	"github.com/prometheus/common/model"
 
 	"github.com/gatewright/gatewright/functions/gateway"
-	"github.com/gatewright/gatewright/shared/config"
-	"github.com/gatewright/gatewright/shared/handshake"
-	"github.com/gatewright/gatewright/shared/owncert"
-	"github.com/gatewright/gatewright/shared/pki/pkitest"
-	"github.com/gatewright/gatewright/shared/service"
+	"github.com/gatewright/gatewright/shared/base/handshake"
+	"github.com/gatewright/gatewright/shared/base/pki/pkitest"
+	"github.com/gatewright/gatewright/shared/core/config"
+	"github.com/gatewright/gatewright/shared/runtime/servercert"
+	"github.com/gatewright/gatewright/shared/runtime/service"
 )
 
-// TestProcessThatCannotBeEndsWithAStatus, for what started it, and says why where its lines are read.
-func TestProcessThatCannotBeEndsWithAStatus(t *testing.T) {
+// TestMisconfiguredProcessExitsWithStatus checks the exit status and the printed reason of processes with an invalid
+// configuration.
+func TestMisconfiguredProcessExitsWithStatus(t *testing.T) {
 	binary, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
 	cmd := exec.CommandContext(t.Context(), binary)
-	cmd.Env = []string{asProcess + "=yes", "AWS_REGION=us-east-1"}
-	said, err := cmd.Output()
-	if failed, ok := errors.AsType[*exec.ExitError](err); !ok || failed.ExitCode() != 1 || !bytes.Contains(said, []byte(config.VarTable)) {
-		t.Errorf("without a table it ends with %v, and says %s", err, said)
+	cmd.Env = []string{varAsProcess + "=yes", "AWS_REGION=us-east-1"}
+	output, err := cmd.Output()
+	if exitErr, ok := errors.AsType[*exec.ExitError](err); !ok || exitErr.ExitCode() != 1 ||
+		!bytes.Contains(output, []byte(config.VarTable)) {
+		t.Errorf("process without a table: error = %v, output = %s, want exit status 1 and %s",
+			err, output, config.VarTable)
 	}
 }
 
-// TestLimitIsExactOverProcesses, the gateway within another process included, and what one had
-// leased when it was told to end is there for the others.
-func TestLimitIsExactOverProcesses(t *testing.T) {
+// TestLimitIsExactAcrossProcesses checks that several processes, and a gateway in this process, together admit exactly
+// as many requests as the limit allows. When a process receives SIGTERM, the others must be able to use the units that
+// it has leased.
+func TestLimitIsExactAcrossProcesses(t *testing.T) {
 	const limit = 100
-	s := newSite(t, limit)
-	one, other := s.start(), s.start()
-	within, err := gateway.New(s.parts, gateway.Options{})
+	s := newProcessFixture(t, limit)
+	first, second := s.start(), s.start()
+	inProcess, err := gateway.New(s.parts, gateway.Options{})
 	s.must(err)
 	admitted := 0
-	take := func(ask func() (int, error)) {
+	countAdmitted := func(send func() (int, error)) {
 		t.Helper()
-		switch status, err := ask(); {
+		switch status, err := send(); {
 		case err != nil:
 			t.Fatal(err)
 		case status == http.StatusOK:
 			admitted++
 		case status != http.StatusTooManyRequests:
-			t.Fatalf("answered %d", status)
+			t.Fatalf("status of a request = %d, want 200 or 429", status)
 		}
 	}
-	byOne := func() (int, error) { return one.ask(http.DefaultClient) }
+	sendToFirst := func() (int, error) { return first.request(http.DefaultClient) }
 	for range 20 {
-		take(byOne)
+		countAdmitted(sendToFirst)
 	}
-	one.stop() // with some of its lease unspent
+	first.stop() // it has leased units that it has not spent
 	for range limit {
-		take(func() (int, error) { return other.ask(http.DefaultClient) })
-		take(func() (int, error) {
+		countAdmitted(func() (int, error) { return second.request(http.DefaultClient) })
+		countAdmitted(func() (int, error) {
 			w := httptest.NewRecorder()
-			within.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+shopName+"."+processDomain+"/x", nil))
+			inProcess.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet,
+				"http://"+shopName+"."+processDomain+"/x", nil))
 			return w.Code, nil
 		})
 	}
 	if admitted != limit {
 		t.Errorf("%d are admitted, want %d", admitted, limit)
 	}
-	other.stop()
+	second.stop()
 }
 
-// TestLeasesAreGivenBackAtTheEnd: what a process has leased and not spent by the time it ends is
-// there for one that comes after it, and not only at the end of the period.
-func TestLeasesAreGivenBackAtTheEnd(t *testing.T) {
-	const limit, most = 200, 50
-	s := newSite(t, limit)
-	one, other := s.start(), s.start()
+// TestLeasesAreReturnedOnShutdown checks that the next process can immediately use the units that a process has leased
+// and not spent when it ends.
+func TestLeasesAreReturnedOnShutdown(t *testing.T) {
+	const limit, maxRequests = 200, 50
+	s := newProcessFixture(t, limit)
+	first, second := s.start(), s.start()
 	admitted := 0
-	spend := func(p *running, most int) {
+	spend := func(p *gatewayProcess, maxRequests int) {
 		t.Helper()
-		for range most {
-			switch status, err := p.ask(http.DefaultClient); {
+		for range maxRequests {
+			switch status, err := p.request(http.DefaultClient); {
 			case err != nil:
 				t.Fatal(err)
 			case status == http.StatusOK:
@@ -100,39 +105,40 @@ func TestLeasesAreGivenBackAtTheEnd(t *testing.T) {
 			case status == http.StatusTooManyRequests:
 				return
 			default:
-				t.Fatalf("answered %d", status)
+				t.Fatalf("status of a request = %d, want 200 or 429", status)
 			}
 		}
 	}
-	spend(one, most)
-	spend(other, limit)
-	held := limit - admitted
-	if held <= 0 || admitted < most {
-		t.Fatalf("%d are admitted: the first holds nothing that is to go back", admitted)
+	spend(first, maxRequests)
+	spend(second, limit)
+	leased := limit - admitted
+	if leased <= 0 || admitted < maxRequests {
+		t.Fatalf("%d requests are admitted, want %d or more and fewer than %d, so that the first process has a lease",
+			admitted, maxRequests, limit)
 	}
-	one.stop()
-	other.stop()
+	first.stop()
+	second.stop()
 	next := s.start()
 	spend(next, limit)
 	if admitted != limit {
-		t.Errorf("%d of %d are admitted, %d were held", admitted, limit, held)
+		t.Errorf("%d requests are admitted after %d were leased, want %d", admitted, leased, limit)
 	}
 	next.stop()
 }
 
-// TestNoRequestIsLostOverSIGTERM: clients come by what looks at /readyz, as balancers do, while
-// processes are replaced one after the other. A balancer notices late: each process that is to end is asked on
-// by new connections meanwhile, and what it has begun by then it ends, with its line.
-func TestNoRequestIsLostOverSIGTERM(t *testing.T) {
-	s := newSite(t, 1<<40)
+// TestNoRequestIsLostOnSIGTERM replaces processes one after the other, while clients use /readyz as load balancers do.
+// A load balancer detects a shutdown late, so a process that shuts down still receives requests on new connections. It
+// must finish all requests, and must log all of them.
+func TestNoRequestIsLostOnSIGTERM(t *testing.T) {
+	s := newProcessFixture(t, 1<<40)
 	s.env = append(s.env, config.VarAnnounce+"=4s")
 	var mu sync.Mutex
-	all := []*running{s.start(), s.start()}
-	pick := func(i int) *running {
+	processes := []*gatewayProcess{s.start(), s.start()}
+	pick := func(i int) *gatewayProcess {
 		mu.Lock()
 		defer mu.Unlock()
-		for k := range all {
-			if p := all[(i+k)%len(all)]; p.ready.Load() {
+		for k := range processes {
+			if p := processes[(i+k)%len(processes)]; p.ready.Load() {
 				return p
 			}
 		}
@@ -140,149 +146,157 @@ func TestNoRequestIsLostOverSIGTERM(t *testing.T) {
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	var clients sync.WaitGroup
-	var asked, lost atomic.Int64
+	var sent, lost atomic.Int64
 	for c := range 8 {
 		clients.Go(func() {
-			client := &http.Client{Transport: &http.Transport{}} // with a connection that it keeps
+			client := &http.Client{Transport: &http.Transport{}} // with keep-alive connections
 			defer client.CloseIdleConnections()
 			for i := c; ctx.Err() == nil; i++ {
-				asked.Add(1)
-				if status, err := pick(i).ask(client); err != nil || status != http.StatusOK {
+				sent.Add(1)
+				if status, err := pick(i).request(client); err != nil || status != http.StatusOK {
 					lost.Add(1)
-					t.Errorf("answered %d, %v", status, err)
+					t.Errorf("request = %d, %v, want 200", status, err)
 					return
 				}
 			}
 		})
 	}
 	for range 2 {
-		fresh := s.start()
+		replacement := s.start()
 		mu.Lock()
-		old := all[0]
-		all = append(all[1:], fresh)
+		old := processes[0]
+		processes = append(processes[1:], replacement)
 		mu.Unlock()
-		under := make(chan int, 1)
+		inFlight := make(chan int, 1)
 		go func() {
-			status, _ := old.askFor(anew(), "/x?"+held)
-			under <- status
+			status, _ := old.requestPath(newUnpooledClient(), "/x?"+restrictTable)
+			inFlight <- status
 		}()
-		<-s.held
+		<-s.holding
 		s.must(old.cmd.Process.Signal(syscall.SIGTERM))
 		for status := http.StatusOK; status == http.StatusOK; {
-			status, _ = old.get("/readyz")
+			status, _ = old.getAdmin("/readyz")
 		}
 		for i := range 10 {
 			time.Sleep(50 * time.Millisecond)
-			if status, err := old.ask(anew()); status != http.StatusOK {
-				t.Errorf("request %d after it was told to end: %d, %v", i, status, err)
+			if status, err := old.request(newUnpooledClient()); status != http.StatusOK {
+				t.Errorf("request %d after SIGTERM = %d, %v, want 200", i, status, err)
 			}
 		}
 		old.ready.Store(false)
 		for err := error(nil); err == nil; time.Sleep(10 * time.Millisecond) { // until it drains
-			_, err = old.ask(anew())
+			_, err = old.request(newUnpooledClient())
 		}
-		s.released <- struct{}{}
-		if status := <-under; status != http.StatusOK {
-			t.Errorf("what was under way is answered %d", status)
+		s.release <- struct{}{}
+		if status := <-inFlight; status != http.StatusOK {
+			t.Errorf("status of the request in flight = %d, want 200", status)
 		}
-		if err := <-old.ended; err != nil {
-			t.Errorf("it ends with %v", err)
+		if err := <-old.exited; err != nil {
+			t.Errorf("exit of the process: error = %v, want none", err)
 		}
-		if lines := old.lines(); lines < int(old.answered.Load()) {
-			t.Errorf("%d requests are answered, and %d have a line", old.answered.Load(), lines)
+		if lines := old.lines(); lines < int(old.responses.Load()) {
+			t.Errorf("log lines of requests = %d, want %d or more", lines, old.responses.Load())
 		}
 	}
 	stop()
 	clients.Wait()
-	if lost.Load() > 0 || asked.Load() < 100 {
-		t.Errorf("%d of %d requests are lost", lost.Load(), asked.Load())
+	if lost.Load() > 0 || sent.Load() < 100 {
+		t.Errorf("%d of %d requests are lost, want 0 of 100 or more", lost.Load(), sent.Load())
 	}
-	for _, p := range all {
+	for _, p := range processes {
 		p.stop()
 	}
 }
 
-// anew asks by a connection of its own.
-func anew() *http.Client { return &http.Client{Transport: &http.Transport{DisableKeepAlives: true}} }
+// newUnpooledClient returns a client that opens a connection for each request.
+func newUnpooledClient() *http.Client {
+	return &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+}
 
-// TestOperatorsAskAtTheirOwnAddress, and clients cannot.
-func TestOperatorsAskAtTheirOwnAddress(t *testing.T) {
-	s := newSite(t, 10)
+// TestAdminPathsAreServedAtAdminAddress checks that a process serves the paths for operators only at its admin address,
+// and not at the address for clients.
+func TestAdminPathsAreServedAtAdminAddress(t *testing.T) {
+	s := newProcessFixture(t, 10)
 	p := s.start()
 	for range 3 {
-		if status, err := p.ask(http.DefaultClient); status != http.StatusOK || err != nil {
+		if status, err := p.request(http.DefaultClient); status != http.StatusOK || err != nil {
 			t.Fatal(status, err)
 		}
 	}
 	for _, path := range []string{"/livez", "/readyz"} {
-		if status, body := p.get(path); status != http.StatusOK || body != "ok\n" {
-			t.Errorf("%s: %d %s", path, status, body)
+		if status, body := p.getAdmin(path); status != http.StatusOK || body != "ok\n" {
+			t.Errorf("GET %s = %d %q, want 200 ok", path, status, body)
 		}
 	}
-	status, body := p.get("/metrics")
+	status, body := p.getAdmin("/metrics")
 	parser := expfmt.NewTextParser(model.LegacyValidation)
 	families, err := parser.TextToMetricFamilies(strings.NewReader(body))
 	if status != http.StatusOK || err != nil {
 		t.Fatal(status, err)
 	}
-	answered := 0.0
+	succeeded := 0.0
 	for _, m := range families["gatewright_requests_total"].GetMetric() {
 		if m.GetLabel()[0].GetValue() == "2xx" {
-			answered = m.GetCounter().GetValue()
+			succeeded = m.GetCounter().GetValue()
 		}
 	}
-	if answered != 3 || families["gatewright_connections"].GetMetric()[0].GetGauge().GetValue() < 1 {
-		t.Errorf("metrics are\n%s", body)
+	if succeeded != 3 || families["gatewright_connections"].GetMetric()[0].GetGauge().GetValue() < 1 {
+		t.Errorf("successful requests = %v, want 3, with 1 connection or more, in\n%s", succeeded, body)
 	}
 	if strings.Contains(body, shopName) || strings.Contains(body, `"/x"`) {
-		t.Error("a metric has a deployment or a path")
+		t.Errorf("metrics = %s, want no deployment and no path in them", body)
 	}
 	for _, path := range []string{"/livez", "/readyz", "/metrics"} {
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+p.address+path, nil)
 		s.must(err)
-		out, err := http.DefaultClient.Do(r)
+		resp, err := http.DefaultClient.Do(r)
 		s.must(err)
-		_ = out.Body.Close()
-		if out.StatusCode != http.StatusNotFound {
-			t.Errorf("a client is answered %s at %s", out.Status, path)
+		_ = resp.Body.Close()
+		if resp.StatusCode != http.StatusNotFound {
+			t.Errorf("GET %s at the clients' address = %s, want 404", path, resp.Status)
 		}
 	}
 	p.stop()
-	// Lines are written behind requests, and none is missing at the end.
-	if lines := p.lines(); lines != int(p.answered.Load())+3 {
-		t.Errorf("%d requests have a line:\n%s", lines, p.output.String())
+	// When the process has ended, the log must have a line for each request.
+	if lines := p.lines(); lines != int(p.responses.Load())+3 {
+		t.Errorf("log lines of requests = %d, want %d:\n%s", lines, p.responses.Load()+3, p.output.String())
 	}
 }
 
-// TestProcessHasACertificateOfItsDomain, and is refused with another.
-func TestProcessHasACertificateOfItsDomain(t *testing.T) {
-	s := newShop(t, 1)
-	opened, err := gateway.OpenProcess(s.parts, "")
+// TestProcessNeedsCertificateOfItsDomain checks that Secure fails for a certificate of another domain. With a
+// certificate of its domain, the process must refuse handshakes for unknown names.
+func TestProcessNeedsCertificateOfItsDomain(t *testing.T) {
+	s := newQuotaFixture(t, 1)
+	gatewayProc, err := gateway.OpenProcess(s.parts, "")
 	s.must(err)
-	secure := func(of string) (*tls.Config, error) {
-		own := pkitest.CA(t, "CA", time.Now()).Client(t, of, time.Now(), func(x *x509.Certificate) { x.DNSNames = []string{of} })
-		return opened.(service.Securer).Secure(func(owns func(string) bool, host string) (handshake.Source, error) {
-			return owncert.OpenText(config.VarCertificate, own.PEM()+own.KeyPEM(t), owned(owns), host)
+	secure := func(dnsName string) (*tls.Config, error) {
+		cert := pkitest.CA(t, "CA", time.Now()).Client(t, dnsName, time.Now(), func(x *x509.Certificate) {
+			x.DNSNames = []string{dnsName}
+		})
+		return gatewayProc.(service.Securer).Secure(func(owns func(string) bool, host string) (handshake.Source, error) {
+			return servercert.OpenText(config.VarCertificate, cert.PEM()+cert.KeyPEM(t), ownsFunc(owns), host)
 		})
 	}
-	if _, err := secure("*.elsewhere.test"); err == nil || !strings.Contains(err.Error(), config.VarCertificate) || !strings.Contains(err.Error(), "*.elsewhere.test") {
-		t.Errorf("error %v", err)
+	if _, err := secure("*.elsewhere.test"); err == nil || !strings.Contains(err.Error(), config.VarCertificate) ||
+		!strings.Contains(err.Error(), "*.elsewhere.test") {
+		t.Errorf("secure(*.elsewhere.test) error = %v, want one that names %s and the name",
+			err, config.VarCertificate)
 	}
 	c, err := secure("*." + processDomain)
 	s.must(err)
-	for name, known := range map[string]bool{shopName + "." + processDomain: true, "nobody.test": false} {
-		ours, theirs := net.Pipe()
-		go func() { _ = tls.Server(theirs, c).HandshakeContext(t.Context()) }()
-		err := tls.Client(ours, &tls.Config{ServerName: name, InsecureSkipVerify: true}).HandshakeContext(t.Context())
-		if (err == nil) != known {
-			t.Errorf("%s: %v", name, err)
+	for name, wantOK := range map[string]bool{shopName + "." + processDomain: true, "nobody.test": false} {
+		clientConn, serverConn := net.Pipe()
+		go func() { _ = tls.Server(serverConn, c).HandshakeContext(t.Context()) }()
+		err := tls.Client(clientConn, &tls.Config{ServerName: name, InsecureSkipVerify: true}).HandshakeContext(t.Context())
+		if (err == nil) != wantOK {
+			t.Errorf("handshake with %s = %v, want success: %t", name, err, wantOK)
 		}
-		_ = ours.Close()
+		_ = clientConn.Close()
 	}
 }
 
-// owned are the names of a process.
-type owned func(string) bool
+// ownsFunc is a function that reports whether a process owns a name.
+type ownsFunc func(string) bool
 
-func (o owned) Owns(name string) bool                      { return o(name) }
-func (owned) Served(context.Context, string) (bool, error) { return true, nil }
+func (o ownsFunc) Owns(name string) bool                      { return o(name) }
+func (ownsFunc) Served(context.Context, string) (bool, error) { return true, nil }

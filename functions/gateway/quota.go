@@ -4,36 +4,39 @@ import (
 	"context"
 	"time"
 
-	"github.com/gatewright/gatewright/shared/allowance"
-	"github.com/gatewright/gatewright/shared/gateway/policy"
-	"github.com/gatewright/gatewright/shared/installation"
-	"github.com/gatewright/gatewright/shared/meter"
-	"github.com/gatewright/gatewright/shared/metering"
+	"github.com/gatewright/gatewright/shared/core/allowance"
+	"github.com/gatewright/gatewright/shared/core/installation"
+	"github.com/gatewright/gatewright/shared/dataplane/gateway/policy"
+	"github.com/gatewright/gatewright/shared/format/meter"
+	"github.com/gatewright/gatewright/shared/resource/metering"
 )
 
-// Counting is what a gateway counts what callers have bought by.
-func Counting(p installation.Parts, quotas *allowance.Quotas) (policy.Subscriptions, policy.Quotas) {
-	return customers{metering.NewDirectory(p)}, counters{quotas, p.Now}
+// NewSubscriptionQuotas returns a gateway's access to the subscriptions of callers, and to the quotas that count the
+// units that callers use.
+func NewSubscriptionQuotas(p installation.Parts, quotas *allowance.Quotas) (policy.Subscriptions, policy.Quotas) {
+	return subscriptionDirectory{metering.NewDirectory(p)}, counters{quotas, p.Now}
 }
 
-// customers lets the gateway ask package metering, which knows no gateway.
-type customers struct{ directory *metering.Directory }
+// subscriptionDirectory implements policy.Subscriptions with package metering, which does not import the gateway.
+type subscriptionDirectory struct{ directory *metering.Directory }
 
-var _ policy.Subscriptions = customers{}
+var _ policy.Subscriptions = subscriptionDirectory{}
 
-// Standing implements policy.Subscriptions.
-func (c customers) Standing(ctx context.Context, accountID, bucketID, customerKey string) (policy.Standing, error) {
-	s, err := c.directory.Standing(ctx, accountID, bucketID, customerKey)
+// CustomerState implements policy.Subscriptions.
+func (d subscriptionDirectory) CustomerState(
+	ctx context.Context, accountID, bucketID, customerKey string,
+) (policy.CustomerState, error) {
+	s, err := d.directory.CustomerState(ctx, accountID, bucketID, customerKey)
 	if err != nil {
-		return policy.Standing{}, err
+		return policy.CustomerState{}, err
 	}
-	return policy.Standing{
+	return policy.CustomerState{
 		Subscription: s.Subscription, Status: string(s.Status), Quotas: s.Quotas, From: s.Period.From, To: s.Period.To,
 	}, nil
 }
 
-// counters lets the gateway count by package allowance, under the names that package metering
-// gives: what is counted here is what the management API says is used.
+// counters implements policy.Quotas with package allowance. It uses the allowance names of package metering, so that
+// the management API reports the units that gateways count.
 type counters struct {
 	quotas *allowance.Quotas
 	now    func() time.Time
@@ -42,26 +45,29 @@ type counters struct {
 var _ policy.Quotas = counters{}
 
 // Take implements policy.Quotas.
-func (c counters) Take(ctx context.Context, at policy.Counter, n int64) (policy.Decision, error) {
-	d, err := c.quotas.Take(ctx, allowanceOf(at), n)
-	return c.decision(at, d), err
+func (c counters) Take(ctx context.Context, counter policy.Counter, n int64) (policy.Decision, error) {
+	d, err := c.quotas.Take(ctx, allowanceOf(counter), n)
+	return c.decision(counter, d), err
 }
 
-// Give implements policy.Quotas.
-func (c counters) Give(ctx context.Context, at policy.Counter, n int64) {
-	c.quotas.Give(ctx, allowanceOf(at), n)
+// Refund implements policy.Quotas.
+func (c counters) Refund(ctx context.Context, counter policy.Counter, n int64) {
+	c.quotas.Refund(ctx, allowanceOf(counter), n)
 }
 
-// Once implements policy.Quotas.
-func (c counters) Once(ctx context.Context, at policy.Counter, n int64, receipt string) (policy.Decision, bool, error) {
-	d, repeated, err := c.quotas.Once(ctx, allowanceOf(at), n, receipt)
-	return c.decision(at, d), repeated, err
+// TakeOnce implements policy.Quotas.
+func (c counters) TakeOnce(
+	ctx context.Context, counter policy.Counter, n int64, receipt string,
+) (policy.Decision, bool, error) {
+	d, repeated, err := c.quotas.TakeOnce(ctx, allowanceOf(counter), n, receipt)
+	return c.decision(counter, d), repeated, err
 }
 
-func (c counters) decision(at policy.Counter, d allowance.Decision) policy.Decision {
-	return policy.Decision{Admitted: d.Admitted, Remaining: d.Remaining, Ends: at.To.Sub(c.now())}
+func (c counters) decision(counter policy.Counter, d allowance.Decision) policy.Decision {
+	return policy.Decision{Admitted: d.Admitted, Remaining: d.Remaining, ResetAfter: counter.To.Sub(c.now())}
 }
 
-func allowanceOf(at policy.Counter) allowance.Allowance {
-	return metering.Counter(at.AccountID, at.Subscription, at.Meter, meter.Period{From: at.From, To: at.To}, at.Limit)
+func allowanceOf(counter policy.Counter) allowance.Allowance {
+	return metering.Counter(counter.AccountID, counter.Subscription, counter.Meter,
+		meter.Period{From: counter.From, To: counter.To}, counter.Limit)
 }

@@ -4,13 +4,13 @@ import (
 	"context"
 	"time"
 
-	"github.com/gatewright/gatewright/shared/allowance"
-	"github.com/gatewright/gatewright/shared/gateway/policy"
+	"github.com/gatewright/gatewright/shared/core/allowance"
+	"github.com/gatewright/gatewright/shared/dataplane/gateway/policy"
 )
 
-// limiter lets the gateway take from allowances, which know no gateway: it takes
-// what a request needs from the allowance of the limit's current window. Why the
-// windows are fixed ones: docs/decisions/0014-leases-without-expiry.md.
+// limiter implements policy.Allowances with package allowance, which does not import the gateway. It takes the units of
+// a request from the allowance of the rate limit's current window. docs/decisions/0014-leases-without-expiry.md
+// explains why windows are fixed.
 type limiter struct {
 	allowances *allowance.Pool
 	now        func() time.Time
@@ -18,8 +18,8 @@ type limiter struct {
 
 var _ policy.Allowances = (*limiter)(nil)
 
-// Limiter gives a gateway the allowances of a pool; now is the clock that windows are of.
-func Limiter(pool *allowance.Pool, now func() time.Time) policy.Allowances {
+// NewLimiter returns a gateway's access to the allowances of a pool. now is the clock of the windows.
+func NewLimiter(pool *allowance.Pool, now func() time.Time) policy.Allowances {
 	return &limiter{pool, now}
 }
 
@@ -32,5 +32,5 @@ func (l *limiter) Take(ctx context.Context, a policy.Allowance) (policy.Decision
 		take = l.allowances.TakeAsync
 	}
 	d, err := take(ctx, allowance.Allowance{Name: a.Name, Limit: a.Limit, From: from, To: to}, 1)
-	return policy.Decision{Admitted: d.Admitted, Remaining: d.Remaining, Ends: to.Sub(now)}, err
+	return policy.Decision{Admitted: d.Admitted, Remaining: d.Remaining, ResetAfter: to.Sub(now)}, err
 }

@@ -6,12 +6,12 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/gatewright/gatewright/shared/allowance"
-	"github.com/gatewright/gatewright/shared/gateway/policy"
-	"github.com/gatewright/gatewright/shared/store/storetest"
+	"github.com/gatewright/gatewright/shared/core/allowance"
+	"github.com/gatewright/gatewright/shared/core/store/storetest"
+	"github.com/gatewright/gatewright/shared/dataplane/gateway/policy"
 )
 
-func TestWindowAdmitsItsLimitAndTheNextOneAgain(t *testing.T) {
+func TestEachWindowAdmitsItsLimit(t *testing.T) {
 	for _, async := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			limits := &limiter{allowance.New(allowance.Options{
@@ -27,10 +27,11 @@ func TestWindowAdmitsItsLimitAndTheNextOneAgain(t *testing.T) {
 						t.Fatal(err)
 					}
 					if d.Admitted != (k < 3) {
-						t.Errorf("window %d, request %d: admitted is %v", window, k, d.Admitted)
+						t.Errorf("window %d, request %d: Admitted = %v, want %v", window, k, d.Admitted, k < 3)
 					}
-					if d.Ends != 40*time.Second || !async && d.Remaining != max(0, int64(2-k)) {
-						t.Errorf("request %d: %d are left and %v, the window ends in 40s", k, d.Remaining, d.Ends)
+					if d.ResetAfter != 40*time.Second || !async && d.Remaining != max(0, int64(2-k)) {
+						t.Errorf("request %d: Remaining = %d, ResetAfter = %v, want %d (unless async) and 40s",
+							k, d.Remaining, d.ResetAfter, max(0, int64(2-k)))
 					}
 					synctest.Wait()
 				}
@@ -40,14 +41,14 @@ func TestWindowAdmitsItsLimitAndTheNextOneAgain(t *testing.T) {
 	}
 }
 
-func TestLimitsOfDifferentNamesDoNotMeet(t *testing.T) {
+func TestLimitsAreIndependentByName(t *testing.T) {
 	limits := &limiter{allowance.New(allowance.Options{
 		Table: storetest.New(t), Now: time.Now, Random: storetest.Random(t), Log: slog.New(slog.DiscardHandler),
 	}), time.Now}
 	for _, name := range []string{"a", "b", "a/b", "a#b"} {
 		d, err := limits.Take(t.Context(), policy.Allowance{Name: name, Limit: 1, Window: 24 * time.Hour})
 		if err != nil || !d.Admitted {
-			t.Errorf("%s: %+v, %v", name, d, err)
+			t.Errorf("Take(%s) = %+v, %v, want Admitted", name, d, err)
 		}
 	}
 }

@@ -12,90 +12,97 @@ import (
 	"github.com/aws/aws-lambda-go/events"
 	"github.com/awslabs/aws-lambda-go-api-proxy/core"
 
-	"github.com/gatewright/gatewright/shared/api"
-	"github.com/gatewright/gatewright/shared/installation"
+	"github.com/gatewright/gatewright/shared/core/installation"
+	"github.com/gatewright/gatewright/shared/management/api"
 )
 
-// Streaming is a Lambda function whose answers begin before they are whole.
+// Streaming is a Lambda function that begins to return a response before the response is complete.
 type Streaming func(context.Context, events.APIGatewayProxyRequest) (*events.APIGatewayProxyStreamingResponse, error)
 
-// headTimeout is how long an upstream may take to begin its answer: a client that
-// waits for longer has most often gone.
+// headTimeout is the maximum time until an upstream begins its response. Clients that have to wait longer have usually
+// disconnected.
 const headTimeout = 28 * time.Second
 
-// lateTimeout is how long a request may take to end that was given up: it gives back what it holds of others, and in a process that
-// is frozen nobody does.
-const lateTimeout = giveBackTimeout + time.Second
+// cleanupTimeout is the maximum time for which an invocation waits until an abandoned request has ended and has
+// returned its leases and slots. After the invocation, the process is frozen and could not return them.
+const cleanupTimeout = releaseTimeout + time.Second
 
-// errTruncated ends a stream that is not whole.
+// errTruncated is the error with which an incomplete stream ends.
 var errTruncated = errors.New("gateway: the answer broke off")
 
-// Stream makes a Lambda function of the gateway whose answers API Gateway
-// passes on as they come: without the limit of 6 MB, and past 29 s once they
-// have begun. Requests still arrive whole.
+// Stream returns a Lambda function with the gateway whose responses API Gateway streams to the client. Streamed
+// responses can exceed 6 MB, and can take longer than 29 s after they have begun. Requests are still passed as a whole.
 func Stream(p installation.Parts, h http.Handler) Streaming {
-	o := options(p)
-	var from core.RequestAccessor
+	o := edgeOptions(p)
+	var accessor core.RequestAccessor
 	handler := withClientOrigin(h)
-	return func(ctx context.Context, event events.APIGatewayProxyRequest) (*events.APIGatewayProxyStreamingResponse, error) {
-		event, refusal := o.Normalise(event)
+	return func(ctx context.Context,
+		event events.APIGatewayProxyRequest,
+	) (*events.APIGatewayProxyStreamingResponse, error) {
+		event, refusal := o.Normalize(event)
 		if refusal != nil {
 			return bufferedStream(api.EdgeProblem(ctx, event, refusal))
 		}
-		asked, giveUp := context.WithCancel(ctx)
-		r, err := from.EventToRequestWithContext(asked, event)
+		requestCtx, cancel := context.WithCancel(ctx)
+		r, err := accessor.EventToRequestWithContext(requestCtx, event)
 		if err != nil {
-			giveUp()
+			cancel()
 			return nil, fmt.Errorf("make a request of an event: %w", err)
 		}
-		body, out := io.Pipe()
-		w := &writer{header: http.Header{}, out: out, begun: make(chan struct{})}
-		ended := make(chan struct{})
+		body, pipe := io.Pipe()
+		w := &writer{header: http.Header{}, pipe: pipe, started: make(chan struct{})}
+		finished := make(chan struct{})
 		go func() {
-			defer giveUp()
-			defer close(ended)
+			defer cancel()
+			defer close(finished)
 			defer func() {
 				cause := recover()
 				if cause != nil {
 					p.Log.ErrorContext(ctx, "an answer broke off", "requestId", event.RequestContext.RequestID, "error", cause)
 				}
-				settle(ctx, h)
-				p.Telemetry.Tracer.Flush(ctx) // the invocation ends with the stream, or with its absence
+				flushIfDue(ctx, h)
+				p.Telemetry.Tracer.Flush(ctx) // flush now, because the invocation ends with the stream
 				if cause != nil {
 					w.begin(0)
-					_ = out.CloseWithError(errTruncated)
+					_ = pipe.CloseWithError(errTruncated)
 				}
-				w.WriteHeader(http.StatusOK) // for a handler that wrote nothing at all
-				_ = out.Close()
+				w.WriteHeader(http.StatusOK) // if the handler has written nothing
+				_ = pipe.Close()
 			}()
 			handler.ServeHTTP(w, r)
 		}()
 		timer := time.NewTimer(headTimeout)
 		defer timer.Stop()
 		select {
-		case <-w.begun:
+		case <-w.started:
 			if w.status == 0 {
-				return lateStream(ended)(api.EdgeAnswer(ctx, event, http.StatusBadGateway, "The answer broke off before it began. Repeat the request if that is safe."))
+				return delayedStream(finished)(api.EdgeResponse(ctx, event, http.StatusBadGateway,
+					"The answer broke off before it began. Repeat the request if that is safe."))
 			}
-			// The pipe's end is the answer's; closing it early ends the handler.
-			return &events.APIGatewayProxyStreamingResponse{StatusCode: w.status, MultiValueHeaders: w.sent, Body: body}, nil
+			// When the handler returns, the pipe is closed. If the platform closes the pipe earlier, the handler's
+			// writes fail.
+			return &events.APIGatewayProxyStreamingResponse{StatusCode: w.status, MultiValueHeaders: w.sentHeader, Body: body},
+				nil
 		case <-timer.C:
 			_ = body.CloseWithError(context.DeadlineExceeded)
-			giveUp()
-			return lateStream(ended)(api.EdgeAnswer(ctx, event, http.StatusGatewayTimeout,
+			cancel()
+			return delayedStream(finished)(api.EdgeResponse(ctx, event, http.StatusGatewayTimeout,
 				"The upstream took too long to begin its answer. Repeat the request if that is safe."))
 		}
 	}
 }
 
-// bufferedStream returns an answer that is there already as a stream.
+// bufferedStream returns a complete response as a stream.
 func bufferedStream(a events.APIGatewayProxyResponse, err error) (*events.APIGatewayProxyStreamingResponse, error) {
-	return lateStream(nil)(a, err)
+	return delayedStream(nil)(a, err)
 }
 
-// lateStream is bufferedStream for a request that is still being answered: the invocation ends with the stream, so that this
-// one ends when the request has, or has had its time. Nil is for one that has.
-func lateStream(ended <-chan struct{}) func(events.APIGatewayProxyResponse, error) (*events.APIGatewayProxyStreamingResponse, error) {
+// delayedStream returns a function like bufferedStream for a request whose handler may still run. The invocation ends
+// with the stream. So the stream ends only after finished was closed, or after cleanupTimeout. If finished is nil, the
+// handler has already returned.
+func delayedStream(
+	finished <-chan struct{},
+) func(events.APIGatewayProxyResponse, error) (*events.APIGatewayProxyStreamingResponse, error) {
 	return func(a events.APIGatewayProxyResponse, err error) (*events.APIGatewayProxyStreamingResponse, error) {
 		if err != nil {
 			return nil, err
@@ -103,28 +110,30 @@ func lateStream(ended <-chan struct{}) func(events.APIGatewayProxyResponse, erro
 		r, w := io.Pipe()
 		go func() {
 			_, err := io.WriteString(w, a.Body)
-			if ended != nil {
+			if finished != nil {
 				select {
-				case <-ended:
-				case <-time.After(lateTimeout):
+				case <-finished:
+				case <-time.After(cleanupTimeout):
 				}
 			}
 			_ = w.CloseWithError(err)
 		}()
-		return &events.APIGatewayProxyStreamingResponse{StatusCode: a.StatusCode, MultiValueHeaders: a.MultiValueHeaders, Body: r}, nil
+		return &events.APIGatewayProxyStreamingResponse{
+			StatusCode: a.StatusCode, MultiValueHeaders: a.MultiValueHeaders,
+			Body: r,
+		}, nil
 	}
 }
 
-// writer is an http.ResponseWriter whose body is read at the other end of a pipe
-// as it is written.
+// writer is an http.ResponseWriter that writes the body into a pipe. The platform reads the other end immediately.
 type writer struct {
 	header http.Header
-	out    *io.PipeWriter
+	pipe   *io.PipeWriter
 
-	once   sync.Once
-	begun  chan struct{}
-	status int
-	sent   http.Header
+	once       sync.Once
+	started    chan struct{}
+	status     int
+	sentHeader http.Header
 }
 
 var _ http.Flusher = (*writer)(nil)
@@ -135,38 +144,39 @@ func (w *writer) Header() http.Header { return w.header }
 // WriteHeader implements http.ResponseWriter.
 func (w *writer) WriteHeader(status int) {
 	if status < http.StatusOK {
-		return // an interim answer, which the platform knows nothing of
+		return // an interim response, which the platform does not support
 	}
 	w.begin(status)
 }
 
-// begin sends status and headers, once; status 0 stands for an answer that
-// never began.
+// begin stores the status and the headers, and closes started. Only the first call has an effect. Status 0 means that
+// the handler failed before the response began.
 func (w *writer) begin(status int) {
 	w.once.Do(func() {
-		w.status, w.sent = status, w.header.Clone()
-		// The platform frames the body itself.
-		w.sent.Del("Transfer-Encoding")
-		w.sent.Del("Connection")
-		dropEmpty(w.sent)
-		close(w.begun)
+		w.status, w.sentHeader = status, w.header.Clone()
+		// The platform chooses the transfer encoding.
+		w.sentHeader.Del("Transfer-Encoding")
+		w.sentHeader.Del("Connection")
+		dropEmpty(w.sentHeader)
+		close(w.started)
 	})
 }
 
 // Write implements http.ResponseWriter.
 func (w *writer) Write(b []byte) (int, error) {
 	w.WriteHeader(http.StatusOK)
-	return w.out.Write(b)
+	return w.pipe.Write(b)
 }
 
-// Flush implements http.Flusher: whatever was written has been read already.
+// Flush implements http.Flusher. Written bytes need no flush, because a write returns when the platform has read them.
 func (w *writer) Flush() { w.WriteHeader(http.StatusOK) }
 
-// SetWriteDeadline is for http.ResponseController: one that has passed ends the stream, whoever waits for it.
+// SetWriteDeadline is used by http.ResponseController. A deadline in the past ends the stream, even during a write or a
+// read. Other deadlines have no effect.
 func (w *writer) SetWriteDeadline(deadline time.Time) error {
 	if time.Now().After(deadline) {
 		w.begin(0)
-		_ = w.out.CloseWithError(errTruncated)
+		_ = w.pipe.CloseWithError(errTruncated)
 	}
 	return nil
 }

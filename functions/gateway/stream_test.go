@@ -17,35 +17,37 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/gatewright/gatewright/functions/gateway"
-	"github.com/gatewright/gatewright/shared/config"
-	"github.com/gatewright/gatewright/shared/installation"
-	"github.com/gatewright/gatewright/shared/telemetry"
-	"github.com/gatewright/gatewright/shared/telemetry/telemetrytest"
+	"github.com/gatewright/gatewright/shared/base/telemetry"
+	"github.com/gatewright/gatewright/shared/base/telemetry/telemetrytest"
+	"github.com/gatewright/gatewright/shared/core/config"
+	"github.com/gatewright/gatewright/shared/core/installation"
 )
 
-func stream(ctx context.Context, t *testing.T, h http.HandlerFunc, event events.APIGatewayProxyRequest) *events.APIGatewayProxyStreamingResponse {
+func stream(
+	ctx context.Context, t *testing.T, h http.HandlerFunc, event events.APIGatewayProxyRequest,
+) *events.APIGatewayProxyStreamingResponse {
 	t.Helper()
 	p := installation.Parts{Config: config.Config{Streaming: true}, Log: slog.New(slog.DiscardHandler), Now: time.Now}
-	made, ok := gateway.Lambda(p, h).(gateway.Streaming)
+	handler, ok := gateway.Lambda(p, h).(gateway.Streaming)
 	if !ok {
-		t.Fatal("the installation streams, its function does not")
+		t.Fatal("Lambda() with streaming is no gateway.Streaming, want one")
 	}
 	event.HTTPMethod = http.MethodGet
 	event.RequestContext.RequestID = "the-request"
-	out, err := made(ctx, event)
+	out, err := handler(ctx, event)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return out
 }
 
-// TestAnswerIsReadWhileItIsWritten: the head comes first, then each part as soon
-// as it is there.
-func TestAnswerIsReadWhileItIsWritten(t *testing.T) {
+// TestResponseIsStreamed checks that the platform gets the head of a response first, and then each part of the body as
+// soon as it is written.
+func TestResponseIsStreamed(t *testing.T) {
 	next := make(chan string)
 	out := stream(t.Context(), t, func(w http.ResponseWriter, r *http.Request) {
 		if r.Host != "shop-main-0123abc.apis.example.com" || r.URL.Query()["q"][0] != "a b" {
-			t.Errorf("asked is %s of %s", r.URL, r.Host)
+			t.Errorf("request = %s of %s, want q=a b of shop-main-0123abc.apis.example.com", r.URL, r.Host)
 		}
 		w.Header().Set("Content-Type", "text/event-stream")
 		w.WriteHeader(http.StatusAccepted)
@@ -62,60 +64,64 @@ func TestAnswerIsReadWhileItIsWritten(t *testing.T) {
 		t.Fatal(err)
 	}
 	prelude, zeros, found := bytes.Cut(head[:n], make([]byte, 8))
-	var said struct {
+	var meta struct {
 		StatusCode        int
 		MultiValueHeaders http.Header
 	}
-	if err := json.Unmarshal(prelude, &said); err != nil || !found || len(zeros) > 0 {
-		t.Fatalf("the answer begins with %q (%v)", head[:n], err)
+	if err := json.Unmarshal(prelude, &meta); err != nil || !found || len(zeros) > 0 {
+		t.Fatalf("beginning of the response = %q, %v, want JSON and 8 zeros", head[:n], err)
 	}
-	if said.StatusCode != http.StatusAccepted || said.MultiValueHeaders.Get("Content-Type") != "text/event-stream" {
-		t.Errorf("its head is %+v", said)
+	if meta.StatusCode != http.StatusAccepted || meta.MultiValueHeaders.Get("Content-Type") != "text/event-stream" {
+		t.Errorf("head of the response = %+v, want 202 with text/event-stream", meta)
 	}
 	for _, part := range []string{"one", "two", strings.Repeat("x", 7<<10)} {
 		next <- part
 		got := make([]byte, len(part))
 		if _, err := io.ReadFull(out, got); err != nil || string(got) != part {
-			t.Errorf("read %q, error %v", got, err)
+			t.Errorf("ReadFull() = %q, %v, want %q", got, err, part)
 		}
 	}
 	close(next)
-	if rest, err := io.ReadAll(out); err != nil || len(rest) > 0 {
-		t.Errorf("then %q, error %v", rest, err)
+	if remaining, err := io.ReadAll(out); err != nil || len(remaining) > 0 {
+		t.Errorf("ReadAll() at the end = %q, %v, want no more", remaining, err)
 	}
 }
 
-// settling takes some time to write what it has counted.
-type settling struct {
+// slowFlusher takes some time to write its counts.
+type slowFlusher struct {
 	http.HandlerFunc
-	settled bool
+	flushed bool
 }
 
-// Settle is what a function calls before an invocation ends.
-func (s *settling) Settle(context.Context) {
+// FlushIfDue is called before an invocation ends.
+func (s *slowFlusher) FlushIfDue(context.Context) {
 	time.Sleep(time.Second)
-	s.settled = true
+	s.flushed = true
 }
 
-// TestStreamEndsWhenAllIsWritten: the invocation ends with the stream, and whatever is on its way then is frozen with the process.
-func TestStreamEndsWhenAllIsWritten(t *testing.T) {
+// TestStreamEndsAfterCountsAreWritten checks that a stream ends only after the counts were written. The invocation ends
+// with the stream, so an unfinished write would be frozen with the process.
+func TestStreamEndsAfterCountsAreWritten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := &settling{HandlerFunc: func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "all of it") }}
+		h := &slowFlusher{HandlerFunc: func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "all of it") }}
 		p := installation.Parts{Config: config.Config{Streaming: true}, Log: slog.New(slog.DiscardHandler), Now: time.Now}
 		out, err := gateway.Stream(p, h)(t.Context(), events.APIGatewayProxyRequest{HTTPMethod: http.MethodGet, Path: "/"})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if body, err := io.ReadAll(out.Body); string(body) != "all of it" || err != nil || !h.settled {
-			t.Errorf("read %q, error %v, and what was counted is written: %t", body, err, h.settled)
+		if body, err := io.ReadAll(out.Body); string(body) != "all of it" || err != nil || !h.flushed {
+			t.Errorf("body = %q, %v, with counts written: %t, want \"all of it\" with true", body, err, h.flushed)
 		}
 	})
 }
 
-// TestSpansAreSentBeforeTheStreamEnds, as what was counted is written.
-func TestSpansAreSentBeforeTheStreamEnds(t *testing.T) {
+// TestStreamEndsAfterSpansAreSent checks that the spans of a request are sent before its stream ends.
+func TestStreamEndsAfterSpansAreSent(t *testing.T) {
 	collector := telemetrytest.New(t)
-	p := installation.Parts{Config: config.Config{Streaming: true}, Log: slog.New(slog.DiscardHandler), Now: time.Now, Telemetry: telemetry.Options{Tracer: collector.Tracer}}
+	p := installation.Parts{
+		Config: config.Config{Streaming: true}, Log: slog.New(slog.DiscardHandler), Now: time.Now,
+		Telemetry: telemetry.Options{Tracer: collector.Tracer},
+	}
 	out, err := gateway.Stream(p, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, span := collector.Start(r.Context(), "x", nil)
 		span.End(false)
@@ -125,91 +131,99 @@ func TestSpansAreSentBeforeTheStreamEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 	if body, err := io.ReadAll(out.Body); string(body) != "all of it" || err != nil || len(collector.Requests()) != 1 {
-		t.Errorf("read %q, error %v, and the collector was asked %d times", body, err, len(collector.Requests()))
+		t.Errorf("body = %q, %v, after %d requests to the collector, want \"all of it\" after 1",
+			body, err, len(collector.Requests()))
 	}
 }
 
-// TestBrokenStreamIsNotWhole: the platform has to end the connection without the
-// body's regular end.
-func TestBrokenStreamIsNotWhole(t *testing.T) {
+// TestAbortedStreamIsTruncated checks that the stream of an aborted response ends with an error, so that the client can
+// detect that the body is incomplete.
+func TestAbortedStreamIsTruncated(t *testing.T) {
 	out := stream(t.Context(), t, func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = io.WriteString(w, "half of it")
 		panic(http.ErrAbortHandler)
 	}, events.APIGatewayProxyRequest{Path: "/"})
 	body, err := io.ReadAll(out.Body)
 	if string(body) != "half of it" || err == nil || errors.Is(err, io.EOF) {
-		t.Errorf("read %q, error %v", body, err)
+		t.Errorf("body = %q, %v, want \"half of it\" and an error other than EOF", body, err)
 	}
 }
 
-func TestAnswerThatNeverBeginsIsAProblem(t *testing.T) {
+func TestAbortedRequestIsAProblem(t *testing.T) {
 	out := stream(t.Context(), t, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
 		events.APIGatewayProxyRequest{Path: "/"})
-	if body, err := io.ReadAll(out.Body); out.StatusCode != http.StatusBadGateway || err != nil || !strings.Contains(string(body), "the-request") {
-		t.Errorf("status %d, %s, error %v", out.StatusCode, body, err)
+	if body, err := io.ReadAll(out.Body); out.StatusCode != http.StatusBadGateway || err != nil ||
+		!strings.Contains(string(body), "the-request") {
+		t.Errorf("response = %d %s, %v, want 502 with the-request", out.StatusCode, body, err)
 	}
 	out = stream(t.Context(), t, nil, events.APIGatewayProxyRequest{Path: "/50%"})
 	if out.StatusCode != http.StatusBadRequest {
-		t.Errorf("a path that is none is answered with %d", out.StatusCode)
+		t.Errorf("status of the path /50%% = %d, want 400", out.StatusCode)
 	}
 	out = stream(t.Context(), t, func(http.ResponseWriter, *http.Request) {}, events.APIGatewayProxyRequest{Path: "/"})
 	if out.StatusCode != http.StatusOK {
-		t.Errorf("an empty answer has the status %d", out.StatusCode)
+		t.Errorf("status of an empty response = %d, want 200", out.StatusCode)
 	}
 }
 
-// TestHeadIsAwaitedForATime and not for the whole time that a stream may take. Then the request ends, and has some seconds to give
-// back what it holds before the invocation ends with the stream.
-func TestHeadIsAwaitedForATime(t *testing.T) {
-	for gives, waits := range map[time.Duration]time.Duration{0: 0, time.Second: time.Second, time.Hour: 3 * time.Second} {
+// TestResponseHeadTimesOut checks that the response is 504 if its head does not arrive within 28 seconds, although a
+// stream can take 15 minutes. The request must be canceled. The invocation must wait up to three seconds for the
+// request to return its leases.
+func TestResponseHeadTimesOut(t *testing.T) {
+	for cleanup, wantWait := range map[time.Duration]time.Duration{
+		0: 0, time.Second: time.Second,
+		time.Hour: 3 * time.Second,
+	} {
 		synctest.Test(t, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 15*time.Minute)
-			began, ended := time.Now(), make(chan struct{})
+			start, finished := time.Now(), make(chan struct{})
 			out := stream(ctx, t, func(w http.ResponseWriter, r *http.Request) {
-				defer close(ended)
+				defer close(finished)
 				<-r.Context().Done()
-				time.Sleep(gives)
+				time.Sleep(cleanup)
 				_, _ = io.WriteString(w, "too late")
 			}, events.APIGatewayProxyRequest{Path: "/"})
-			if took := time.Since(began); took != 28*time.Second || out.StatusCode != http.StatusGatewayTimeout {
-				t.Errorf("status %d after %s", out.StatusCode, took)
+			if elapsed := time.Since(start); elapsed != 28*time.Second || out.StatusCode != http.StatusGatewayTimeout {
+				t.Errorf("status = %d after %s, want 504 after 28s", out.StatusCode, elapsed)
 			}
-			began = time.Now()
-			if body, err := io.ReadAll(out.Body); err != nil || !strings.Contains(string(body), "too long") || strings.Contains(string(body), "too late") {
-				t.Errorf("the body is %s, error %v", body, err)
+			start = time.Now()
+			if body, err := io.ReadAll(out.Body); err != nil || !strings.Contains(string(body), "too long") ||
+				strings.Contains(string(body), "too late") {
+				t.Errorf("body = %s, %v, want \"too long\" without \"too late\"", body, err)
 			}
-			if waited := time.Since(began); waited != waits {
-				t.Errorf("what takes %s to end had %s", gives, waited)
+			if waitTime := time.Since(start); waitTime != wantWait {
+				t.Errorf("time until the end, with a cleanup of %s = %s, want %s", cleanup, waitTime, wantWait)
 			}
 			cancel()
-			<-ended
+			<-finished
 		})
 	}
 }
 
-// TestThePathOfAnEventArrivesAsItWasWritten: the gateway decides what it means.
-func TestThePathOfAnEventArrivesAsItWasWritten(t *testing.T) {
+// TestEventPathIsUnchanged checks that the handler receives the path exactly as in the event. The gateway itself
+// interprets the path.
+func TestEventPathIsUnchanged(t *testing.T) {
 	for _, path := range []string{`/a"%2Fb`, "//admin", "/v1/..%2Fadmin", "/%61dmin/%2e%2e", "/x;a/..;", `/a\b`} {
 		out := stream(t.Context(), t, func(w http.ResponseWriter, r *http.Request) {
-			written := r.URL.RawPath
-			if written == "" {
-				written = r.URL.EscapedPath()
+			received := r.URL.RawPath
+			if received == "" {
+				received = r.URL.EscapedPath()
 			}
-			_, _ = io.WriteString(w, written)
+			_, _ = io.WriteString(w, received)
 		}, events.APIGatewayProxyRequest{Path: path})
 		got, err := io.ReadAll(out)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if !strings.HasSuffix(string(got), path) {
-			t.Errorf("%s arrives as %s", path, got)
+			t.Errorf("received path = %s, want %s", got, path)
 		}
 	}
 }
 
-// TestNoContentTypeIsGuessedForAnEvent: the adapter would make a page of data, and
-// an event has no word for a field without a value.
-func TestNoContentTypeIsGuessedForAnEvent(t *testing.T) {
+// TestContentTypeIsNotGuessed checks that a response without a content type stays without one. The adapter would
+// otherwise guess a type, such as that of a web page for data.
+func TestContentTypeIsNotGuessed(t *testing.T) {
 	for _, streaming := range []bool{false, true} {
 		for body, want := range map[string]http.Header{"<html></html>": {"X-A": {"1"}}, "": {"X-A": {"1"}}} {
 			handler := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -227,24 +241,25 @@ func TestNoContentTypeIsGuessedForAnEvent(t *testing.T) {
 				edge := gateway.Edge(installation.Parts{Log: slog.New(slog.DiscardHandler), Now: time.Now}, handler)
 				out, err := edge(t.Context(), event)
 				if err != nil || out.Body != body+body {
-					t.Fatalf("answered %q, %v", out.Body, err)
+					t.Fatalf("body = %q, %v, want %q", out.Body, err, body+body)
 				}
 				got = out.MultiValueHeaders
 			}
 			if diff := cmp.Diff(want, http.Header(got)); diff != "" {
-				t.Errorf("streaming %v, body %q: %s", streaming, body, diff)
+				t.Errorf("header with body %q (streaming %v) (-want +got): %s", body, streaming, diff)
 			}
 		}
 	}
 }
 
-func TestATypeOfTheUpstreamsOwnStays(t *testing.T) {
-	edge := gateway.Edge(installation.Parts{Log: slog.New(slog.DiscardHandler), Now: time.Now}, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "text/x-mine")
-		_, _ = io.WriteString(w, "<html>")
-	}))
+func TestUpstreamContentTypeIsKept(t *testing.T) {
+	edge := gateway.Edge(installation.Parts{Log: slog.New(slog.DiscardHandler), Now: time.Now},
+		http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "text/x-mine")
+			_, _ = io.WriteString(w, "<html>")
+		}))
 	out, err := edge(t.Context(), events.APIGatewayProxyRequest{Path: "/", HTTPMethod: http.MethodGet})
 	if err != nil || http.Header(out.MultiValueHeaders).Get("Content-Type") != "text/x-mine" {
-		t.Errorf("got %v, %v", out.MultiValueHeaders, err)
+		t.Errorf("header = %v, %v, want Content-Type text/x-mine", out.MultiValueHeaders, err)
 	}
 }

@@ -5,29 +5,32 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/gatewright/gatewright/shared/fault"
-	"github.com/gatewright/gatewright/shared/gateway"
-	"github.com/gatewright/gatewright/shared/installation"
-	"github.com/gatewright/gatewright/shared/limits"
-	"github.com/gatewright/gatewright/shared/limits/slots"
+	"github.com/gatewright/gatewright/shared/base/fault"
+	"github.com/gatewright/gatewright/shared/core/installation"
+	"github.com/gatewright/gatewright/shared/core/limits"
+	"github.com/gatewright/gatewright/shared/core/limits/slots"
+	"github.com/gatewright/gatewright/shared/dataplane/gateway"
 )
 
-// bound is what counts the streams of a gateway, and after which time a request is one. In a Lambda that streams they
-// are counted over all processes, each of which has one request at a time; a Lambda that does not has none. Any other process
-// knows its own.
-func bound(p installation.Parts, function bool) (streams gateway.Streams, after time.Duration) {
+// newStreams returns the counter of a gateway's streams, and the time after which a request counts as a stream. In a
+// Lambda that streams responses, the counter counts the streams of all processes, because each process has only one
+// request at a time. Otherwise, it counts the streams of this process. A Lambda that does not stream responses has
+// none.
+func newStreams(p installation.Parts, function bool) (streams gateway.Streams, streamsAfter time.Duration) {
 	if !function || !p.Config.Streaming {
-		return gateway.ProcessStreams(p.Config.Limits.Of(limits.GatewayStreams)), 0
+		return gateway.ProcessStreams(p.Config.Limits.Get(limits.GatewayStreams)), 0
 	}
-	counted := slots.New(slots.Options{
+	slotCounter := slots.New(slots.Options{
 		Table: p.Table, Now: p.Now, Name: p.IDs.UUID,
-		Limit: limits.FunctionStreams, Most: p.Config.Limits.Of(limits.FunctionStreams),
+		Limit: limits.FunctionStreams, Max: p.Config.Limits.Get(limits.FunctionStreams),
 	})
-	// Whatever an answer without streaming may take is a request's.
-	return functionStreams{counted, p.Now, p.Log}, Function.Timeout
+	// Without streaming, a response can take as long as the function's timeout. So a streamed response counts as a
+	// stream only after this time.
+	return functionStreams{slotCounter, p.Now, p.Log}, Function.Timeout
 }
 
-// functionStreams are the slots of an account, held for no longer than the invocation may go on.
+// functionStreams counts the streams of accounts in Lambdas. Each stream has a slot, which it holds at most until the
+// deadline of its invocation.
 type functionStreams struct {
 	slots *slots.Slots
 	now   func() time.Time
@@ -35,33 +38,34 @@ type functionStreams struct {
 }
 
 const (
-	// longestInvocation is AWS's.
-	longestInvocation = 15 * time.Minute
-	// takeTimeout bounds how long a stream waits to be counted, which passes uncounted then: a table that does not answer is asked
-	// again for as long as a client waits.
-	takeTimeout = 2 * time.Second
-	// giveBackTimeout bounds how long the end of a stream waits to be written; a slot that is not given back is free when the
-	// invocation would have ended.
-	giveBackTimeout = 2 * time.Second
+	// maxInvocation is the maximum duration of an invocation in AWS.
+	maxInvocation = 15 * time.Minute
+	// acquireTimeout is the maximum time for which a stream waits for its slot. After this time, the stream is not
+	// counted. Otherwise the gateway would retry an unresponsive table for as long as the client waits.
+	acquireTimeout = 2 * time.Second
+	// releaseTimeout is the maximum time for returning the slot of a stream. A slot that is not returned becomes free
+	// at the deadline of the invocation.
+	releaseTimeout = 2 * time.Second
 )
 
 // Begin implements gateway.Streams.
-func (s functionStreams) Begin(ctx context.Context, account string) (end func(), refusal *fault.Fault, err error) {
-	left := longestInvocation
+func (s functionStreams) Begin(ctx context.Context, account string) (done func(), refusal *fault.Fault, err error) {
+	remaining := maxInvocation
 	if deadline, ok := ctx.Deadline(); ok {
-		left = time.Until(deadline)
+		remaining = time.Until(deadline)
 	}
-	within, cancel := context.WithTimeout(ctx, takeTimeout)
+	acquireCtx, cancel := context.WithTimeout(ctx, acquireTimeout)
 	defer cancel()
-	giveBack, refusal, err := s.slots.Take(within, account, s.now().Add(left))
-	if giveBack == nil {
+	release, refusal, err := s.slots.Take(acquireCtx, account, s.now().Add(remaining))
+	if release == nil {
 		return nil, refusal, err
 	}
 	return func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), giveBackTimeout)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
 		defer cancel()
-		if err := giveBack(ctx); err != nil {
-			s.log.LogAttrs(ctx, slog.LevelWarn, "the end of a stream was not written", slog.String("account", account), slog.Any("error", err))
+		if err := release(ctx); err != nil {
+			s.log.LogAttrs(ctx, slog.LevelWarn, "the end of a stream was not written", slog.String("account", account),
+				slog.Any("error", err))
 		}
 	}, nil, err
 }

@@ -7,47 +7,51 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/gatewright/gatewright/shared/limits"
-	"github.com/gatewright/gatewright/shared/limits/slots"
-	"github.com/gatewright/gatewright/shared/store"
-	"github.com/gatewright/gatewright/shared/store/memory"
-	"github.com/gatewright/gatewright/shared/store/storetest"
+	"github.com/gatewright/gatewright/shared/core/limits"
+	"github.com/gatewright/gatewright/shared/core/limits/slots"
+	"github.com/gatewright/gatewright/shared/core/store"
+	"github.com/gatewright/gatewright/shared/core/store/memory"
+	"github.com/gatewright/gatewright/shared/core/store/storetest"
 )
 
-// silent is a backend that answers no write while it is told to, but may do it.
-type silent struct {
+// silentBackend is a backend that does not respond to writes while it is silenced. The writes may take effect
+// nevertheless.
+type silentBackend struct {
 	store.Backend
-	does, is bool
+	applies, active bool
 }
 
-func (s *silent) Transact(ctx context.Context, token string, writes []store.Write) error {
-	if !s.is || s.does {
-		if err := s.Backend.Transact(ctx, token, writes); err != nil || !s.is {
+func (s *silentBackend) Transact(ctx context.Context, token string, writes []store.Write) error {
+	if !s.active || s.applies {
+		if err := s.Backend.Transact(ctx, token, writes); err != nil || !s.active {
 			return err
 		}
 	}
 	<-ctx.Done()
-	return store.ErrLost
+	return store.ErrOutcomeUnknown
 }
 
-// TestStreamWaitsForTheTableForATime, passes uncounted then, and gives back what it may have taken.
-func TestStreamWaitsForTheTableForATime(t *testing.T) {
-	for _, does := range []bool{false, true} {
+// TestStreamStartsUncountedAfterTimeout checks that a stream is not counted if the table does not respond within
+// acquireTimeout. When it ends, the stream must return the slot, because the write may have taken effect.
+func TestStreamStartsUncountedAfterTimeout(t *testing.T) {
+	for _, applies := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
-			backend := &silent{Backend: memory.New(), does: does, is: true}
+			backend := &silentBackend{Backend: memory.New(), applies: applies, active: true}
 			s := functionStreams{slots.New(slots.Options{
-				Table: storetest.Over(t, backend, storetest.Clock(time.Now)), Now: time.Now, Limit: limits.FunctionStreams, Most: 1,
+				Table: storetest.NewWithBackend(t, backend, storetest.Clock(time.Now)), Now: time.Now,
+				Limit: limits.FunctionStreams, Max: 1,
 				Name: func() string { return time.Now().String() },
 			}), time.Now, slog.New(slog.DiscardHandler)}
-			began := time.Now()
-			end, refusal, err := s.Begin(t.Context(), "acme")
-			if took := time.Since(began); err == nil || refusal != nil || end == nil || took != takeTimeout {
-				t.Fatalf("told %v, %v after %s", refusal, err, took)
+			start := time.Now()
+			done, refusal, err := s.Begin(t.Context(), "acme")
+			if elapsed := time.Since(start); err == nil || refusal != nil || done == nil || elapsed != acquireTimeout {
+				t.Fatalf("Begin() = done %t, %v, %v after %s, want done and an error after %s",
+					done != nil, refusal, err, elapsed, acquireTimeout)
 			}
-			backend.is = false
-			end()
+			backend.active = false
+			done()
 			if _, refusal, err := s.Begin(t.Context(), "acme"); refusal != nil || err != nil {
-				t.Errorf("the next is told %v, %v", refusal, err)
+				t.Errorf("next Begin() = %v, %v, want no refusal", refusal, err)
 			}
 		})
 	}

@@ -1,7 +1,6 @@
-// Package keybuckets answers the operations on key buckets (specification 4.5,
-// contract 2.5): the groups of consumers whose API keys open the routes of a
-// project's environment, or of whatever else names the bucket.
+// Package keybuckets serves the operations on key buckets (specification 4.5, contract 2.5). A key bucket is a group of
+// consumers. Their API keys are accepted by the routes of a project's environment, or by routes that name the bucket.
 //
-// What a bucket is and does stands in package keys in shared; its consumers are
-// functions/consumers' part. Read operations.go first, then handlers.go.
+// Package keys in shared implements the operations. Package functions/consumers serves the operations on the consumers
+// of buckets. Read operations.go first, then handlers.go.
 package keybuckets

@@ -3,40 +3,41 @@ package keybuckets
 import (
 	"context"
 
-	"github.com/gatewright/gatewright/shared/api"
-	"github.com/gatewright/gatewright/shared/auth"
-	"github.com/gatewright/gatewright/shared/installation"
-	"github.com/gatewright/gatewright/shared/keys"
+	"github.com/gatewright/gatewright/shared/core/auth"
+	"github.com/gatewright/gatewright/shared/core/installation"
+	"github.com/gatewright/gatewright/shared/management/api"
+	"github.com/gatewright/gatewright/shared/resource/keys"
 )
 
 // Bind returns the group's routes.
 func Bind(p installation.Parts) []api.Route {
-	p = Group.Held(p)
+	p = Group.Restrict(p)
 	h := handlers{keys.Open(p)}
 	return []api.Route{
-		list.To(h.list), create.To(h.create), read.To(h.read), update.To(h.update), remove.To(h.remove),
+		list.HandledBy(h.list), create.HandledBy(h.create), read.HandledBy(h.read), update.HandledBy(h.update),
+		remove.HandledBy(h.remove),
 	}
 }
 
 type handlers struct{ service *keys.Service }
 
 func (h handlers) list(ctx context.Context, in *listIn) (*listOut, error) {
-	return api.AnswerPage(in.Page, view)(h.service.ListBuckets(ctx, auth.OwnerFrom(ctx), in.Part()))
+	return api.RespondPage(in.Page, view)(h.service.ListBuckets(ctx, auth.OwnerFrom(ctx), in.StorePage()))
 }
 
 func (h handlers) create(ctx context.Context, in *createIn) (*bucketOut, error) {
-	return api.Answer(view)(h.service.CreateBucket(ctx, auth.OwnerFrom(ctx), keys.NewBucket{
+	return api.Respond(view)(h.service.CreateBucket(ctx, auth.OwnerFrom(ctx), keys.NewBucket{
 		Name: in.Body.Name, Description: in.Body.Description.Value, Tags: in.Body.Tags.Value,
 		Unretrievable: in.Body.IsRetrievable.Set && !in.Body.IsRetrievable.Null && !in.Body.IsRetrievable.Value,
 	}))
 }
 
 func (h handlers) read(ctx context.Context, in *bucketIn) (*bucketOut, error) {
-	return api.Answer(view)(h.service.ReadBucket(ctx, in.at(ctx)))
+	return api.Respond(view)(h.service.ReadBucket(ctx, in.at(ctx)))
 }
 
 func (h handlers) update(ctx context.Context, in *updateIn) (*bucketOut, error) {
-	return api.Answer(view)(h.service.UpdateBucket(ctx, in.at(ctx), keys.BucketPatch{
+	return api.Respond(view)(h.service.UpdateBucket(ctx, in.at(ctx), keys.BucketPatch{
 		Description: in.Body.Description.Patch(), Tags: in.Body.Tags.Patch(),
 	}))
 }

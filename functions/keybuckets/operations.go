@@ -3,9 +3,9 @@ package keybuckets
 import (
 	"net/http"
 
-	"github.com/gatewright/gatewright/shared/api"
-	"github.com/gatewright/gatewright/shared/auth"
-	"github.com/gatewright/gatewright/shared/store"
+	"github.com/gatewright/gatewright/shared/core/auth"
+	"github.com/gatewright/gatewright/shared/core/store"
+	"github.com/gatewright/gatewright/shared/management/api"
 )
 
 const (
@@ -13,25 +13,25 @@ const (
 	bucketPath  = bucketsPath + "/{bucketName}"
 )
 
-// Group is what this function answers.
+// Group is the group of operations of this function.
 var Group = api.Group{
 	Name:        "keybuckets",
 	Title:       "Key buckets",
 	Description: "Groups of consumers. Each project has one for each kind of environment.",
-	Reach: store.Reach{
-		Reads:  []store.Space{"bucket-id", "buckets"},
-		Writes: []store.Space{"account-limits", "bucket-id", "buckets", "operation"},
-		Tries:  []store.Space{"consumers"},
+	TableAccess: store.TableAccess{
+		Reads:       []store.KeyPrefix{"bucket-id", "buckets"},
+		Writes:      []store.KeyPrefix{"account-limits", "bucket-id", "buckets", "operation"},
+		DryRunReads: []store.KeyPrefix{"consumers"},
 	},
-	Operations: []api.Declared{list, create, read, update, remove},
+	Operations: []api.AnyOperation{list, create, read, update, remove},
 }
 
 var list = api.Operation[listIn, listOut]{
 	ID: "ApiKeyBucketsService_list", Method: http.MethodGet, Path: bucketsPath,
 	Summary:     "List key buckets",
 	Description: "The key buckets of the account that the account key sees, in the order of their names.",
-	Scope:       auth.KeyBuckets.Read(), Unseen: api.UnseenIsLeftOut,
-	Limit:  api.LimitOfKeys,
+	Scope:       auth.KeyBuckets.Read(), Invisible: api.InvisibleOmitted,
+	Limit:  api.KeysLimit,
 	Errors: []int{http.StatusNotFound, http.StatusTooManyRequests},
 	Uses:   []api.Use{api.Query},
 }
@@ -40,11 +40,16 @@ var create = api.Operation[createIn, bucketOut]{
 	ID: "ApiKeyBucketsService_create", Method: http.MethodPost, Path: bucketsPath,
 	Summary: "Create a key bucket",
 	Description: "The tags project and environmentType (PRODUCTION, PREVIEW or WORKING_COPY) place the bucket for good: " +
-		"account keys that are limited to projects or environments see it accordingly, and gateways elsewhere do not accept its keys. Such a key has to place the buckets it makes. " +
-		"A name that ends in -production, -preview or -working-copy belongs to the project whose name stands before that, and the bucket has to be placed there.",
-	Scope: auth.KeyBuckets.Write(), Unseen: api.Unseen{Project: http.StatusForbidden, Environment: http.StatusForbidden},
+		"account keys that are limited to projects or environments see it accordingly, and gateways elsewhere do not " +
+		"accept its keys. Such a key has to place the buckets it makes. " +
+		"A name that ends in -production, -preview or -working-copy belongs to the project whose name stands before that, " +
+		"and the bucket has to be placed there.",
+	Scope: auth.KeyBuckets.Write(), Invisible: api.Invisible{
+		Project:     http.StatusForbidden,
+		Environment: http.StatusForbidden,
+	},
 	Audit: "key-bucket.create", Resources: []string{"key-bucket"},
-	Limit:  api.LimitOfKeys,
+	Limit:  api.KeysLimit,
 	Errors: []int{http.StatusNotFound, http.StatusConflict, http.StatusTooManyRequests},
 	Uses:   []api.Use{api.BatchGetItem, api.Query, api.PutItem, api.UpdateItem, api.RootKey},
 }
@@ -53,8 +58,8 @@ var read = api.Operation[bucketIn, bucketOut]{
 	ID: "ApiKeyBucketsService_read", Method: http.MethodGet, Path: bucketPath,
 	Summary:     "Read a key bucket",
 	Description: "The answer includes the token that connects to the bucket.",
-	Scope:       auth.KeyBuckets.Read(), Unseen: api.UnseenIsAbsent,
-	Limit:  api.LimitOfKeys,
+	Scope:       auth.KeyBuckets.Read(), Invisible: api.InvisibleNotFound,
+	Limit:  api.KeysLimit,
 	Errors: []int{http.StatusNotFound, http.StatusTooManyRequests},
 	Uses:   []api.Use{api.GetItem, api.RootKey},
 }
@@ -64,9 +69,9 @@ var update = api.Operation[updateIn, bucketOut]{
 	Summary: "Update a key bucket",
 	Description: "A field that is given is replaced as a whole, null clears it, and what is not given stays. " +
 		"New tags do not place the bucket anew.",
-	Scope: auth.KeyBuckets.Write(), Unseen: api.UnseenIsAbsent,
+	Scope: auth.KeyBuckets.Write(), Invisible: api.InvisibleNotFound,
 	Audit: "key-bucket.update", Resources: []string{"key-bucket"},
-	Limit:  api.LimitOfKeys,
+	Limit:  api.KeysLimit,
 	Errors: []int{http.StatusNotFound, http.StatusTooManyRequests},
 	Uses:   []api.Use{api.GetItem, api.UpdateItem},
 }
@@ -74,17 +79,17 @@ var update = api.Operation[updateIn, bucketOut]{
 var remove = api.Operation[bucketIn, api.NoContent]{
 	ID: "ApiKeyBucketsService_delete", Method: http.MethodDelete, Path: bucketPath, Status: http.StatusNoContent,
 	Summary: "Delete a key bucket",
-	Description: "Its consumers, their managers and API keys are gone with it at once. Gateways refuse the keys within a minute: a deployed route that checks keys by this bucket " +
+	Description: "Its consumers, their managers and API keys are gone with it at once. Gateways refuse the keys within " +
+		"a minute: a deployed route that checks keys by this bucket " +
 		"answers 401 to all of them, and the gateway's log says why, until its project is deployed with another bucket.",
-	Scope: auth.KeyBuckets.Write(), Unseen: api.UnseenIsAbsent,
+	Scope: auth.KeyBuckets.Write(), Invisible: api.InvisibleNotFound,
 	Audit: "key-bucket.delete", Resources: []string{"key-bucket"},
-	Limit:  api.LimitOfKeys,
+	Limit:  api.KeysLimit,
 	Errors: []int{http.StatusNotFound, http.StatusTooManyRequests},
 	Uses:   []api.Use{api.GetItem, api.UpdateItem, api.DeleteItem, api.PutItem},
 }
 
-// BucketPath is embedded in what the operations take, and exported because huma
-// skips what is not.
+// BucketPath is embedded in the inputs of operations. It is exported because huma skips unexported embedded types.
 type BucketPath struct {
 	api.AccountPath
 	BucketName string `path:"bucketName" maxLength:"256" doc:"The key bucket's name, or its id."`

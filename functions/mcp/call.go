@@ -10,63 +10,70 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/gatewright/gatewright/shared/api"
-	"github.com/gatewright/gatewright/shared/apitools"
-	sharedmcp "github.com/gatewright/gatewright/shared/mcp"
+	sharedmcp "github.com/gatewright/gatewright/shared/format/mcp"
+	"github.com/gatewright/gatewright/shared/management/api"
+	"github.com/gatewright/gatewright/shared/management/apitools"
 )
 
-// source is what audit records say of where a change came from.
+// source is the source of a change in audit records.
 const source = "mcp"
 
-// handler calls a tool's operation.
+// handler returns the handler of a tool, which sends a request to the tool's operation.
 func handler(t *apitools.Tool) mcp.ToolHandler {
-	// Most calls are of few tools, and a schema takes some 100 µs to compile.
+	// Compile the schema for the first call, because a process uses few tools, and a schema takes about 100 µs to
+	// compile.
 	schema := sync.OnceValues(func() (*sharedmcp.Schema, error) { return sharedmcp.CompileSchema(t.Input) })
-	declared := t.Operation()
+	operation := t.Operation()
 	return func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		s := callerOf(ctx).server
 		compiled, err := schema()
 		if err != nil {
-			return nil, err // a test has compiled all
+			return nil, err // cannot happen: a test compiles all schemas
 		}
 		var arguments map[string]json.RawMessage
 		if err := compiled.Read(ctx, req.Params.Arguments, &arguments); err != nil {
 			return sharedmcp.RefuseInvalid(err)
 		}
 		for name, raw := range arguments {
-			if arguments[name], err = plain(raw); err != nil {
-				return nil, err // it has been read
+			if arguments[name], err = plainNumbers(raw); err != nil {
+				return nil, err // cannot happen: the value was already read for its check against the schema
 			}
 		}
-		call := api.Call{Source: source, DryRun: take(arguments, apitools.DryRun), Reveal: take(arguments, apitools.RevealSecrets)}
-		written, err := sharedmcp.Write(declared, t.Path, arguments)
+		call := api.Call{
+			Source: source, DryRun: takeFlag(arguments, apitools.DryRun),
+			Reveal: takeFlag(arguments, apitools.RevealSecrets),
+		}
+		request, err := sharedmcp.EncodeArguments(operation, t.Path, arguments)
 		if err != nil {
 			return sharedmcp.RefuseInvalid(err)
 		}
 		if t.Destructive && callerOf(ctx).view.confirm && !call.DryRun {
-			if result, err := s.confirmed(ctx, req, t, written, arguments, call); result != nil || err != nil {
+			if result, err := s.checkConfirmed(ctx, req, t, request, arguments, call); result != nil || err != nil {
 				return result, err
 			}
 		}
-		status, header, body := s.ask(ctx, t, written, call)
+		status, header, body := s.sendRequest(ctx, t, request, call)
 		return s.resultOf(t, call, status, header, body), nil
 	}
 }
 
-// take takes a flag out of arguments, which fit their schema.
-func take(arguments map[string]json.RawMessage, name string) bool {
-	on := string(arguments[name]) == "true"
+// takeFlag removes a flag from arguments and returns its value. The arguments must match their schema.
+func takeFlag(arguments map[string]json.RawMessage, name string) bool {
+	set := string(arguments[name]) == "true"
 	delete(arguments, name)
-	return on
+	return set
 }
 
-// ask sends the request of a call to the API, by the key of whoever sent the message.
-func (s *server) ask(ctx context.Context, t *apitools.Tool, w sharedmcp.Written, call api.Call) (int, http.Header, []byte) {
+// sendRequest sends the request of a call to the API, with the key with which the message was sent.
+func (s *server) sendRequest(
+	ctx context.Context, t *apitools.Tool, w sharedmcp.RequestParts, call api.Call,
+) (int, http.Header, []byte) {
 	target := w.Path
 	if w.Query != "" {
 		target += "?" + w.Query
 	}
-	r := httptest.NewRequestWithContext(api.Within(sharedmcp.RequestContext(ctx), call), t.Method, target, bytes.NewReader(w.Body))
+	r := httptest.NewRequestWithContext(api.WithCall(sharedmcp.RequestContext(ctx), call), t.Method, target,
+		bytes.NewReader(w.Body))
 	for _, field := range w.Fields {
 		r.Header.Set(field[0], field[1])
 	}
@@ -74,7 +81,7 @@ func (s *server) ask(ctx context.Context, t *apitools.Tool, w sharedmcp.Written,
 		r.Header.Set("Content-Type", w.ContentType)
 	}
 	r.Header.Set("Authorization", callerOf(ctx).authorization)
-	answer := httptest.NewRecorder()
-	s.operations().ServeHTTP(answer, r)
-	return answer.Code, answer.Header(), answer.Body.Bytes()
+	resp := httptest.NewRecorder()
+	s.operations().ServeHTTP(resp, r)
+	return resp.Code, resp.Header(), resp.Body.Bytes()
 }

@@ -1,12 +1,12 @@
-// Package mcp answers POST /mcp: the MCP server that has every operation of the management API as a tool
-// (specification 4.1). The tools are made of the API's description (shared/apitools), the protocol is
-// shared/mcp's, and a call is a request to the API in this process, with the caller's key: what a key may not do by
-// REST it may not do here, and the audit record says mcp.
+// Package mcp serves POST /mcp: the MCP server that has every operation of the management API as a tool (specification
+// 4.1). The tools come from the API's description (shared/management/apitools), and shared/format/mcp implements the
+// protocol. A call is a request to the API in the same process, with the caller's key. So the key has the same
+// permissions as through REST. The audit record of the call has the source mcp.
 //
-// Here is what stands between the two: what a caller is shown (view.go), the request and its result (call.go,
-// result.go), and a person's confirmation (confirm.go).
+// This package connects the tools with the protocol. It implements the caller's view of the tools (view.go), the
+// request of a call and its result (call.go, result.go), and the confirmation by a person (confirm.go).
 //
-// It has no list of tools, and holds no rule of an operation's.
+// The package has no list of tools, and does not implement the operations.
 //
 // Read operations.go first, then server.go and call.go.
 package mcp

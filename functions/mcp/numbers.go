@@ -9,12 +9,13 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// maxWholeDigits is how many digits a number may have to be written anew: all of int64.
+// maxWholeDigits is the maximum number of digits of a number that is rewritten. Every int64 has at most 19 digits.
 const maxWholeDigits = 19
 
-// plain writes the whole numbers of an argument without a fraction or an exponent. 5.0 and 5e0 are integers to JSON Schema
-// (2020-12, validation, 6.1.1), and clients that know one kind of number send 5 so; the API takes it for none.
-func plain(raw json.RawMessage) (json.RawMessage, error) {
+// plainNumbers removes the fraction or exponent of each whole number in an argument: 5.0 and 5e0 become 5. In JSON
+// Schema, 5.0 and 5e0 are integers (2020-12, validation, 6.1.1), and clients with only one type of number send them.
+// The API does not accept them as integers.
+func plainNumbers(raw json.RawMessage) (json.RawMessage, error) {
 	if !bytes.ContainsAny(raw, ".eE") {
 		return raw, nil
 	}
@@ -32,7 +33,7 @@ func plain(raw json.RawMessage) (json.RawMessage, error) {
 		default:
 			var value jsontext.Value
 			if value, err = from.ReadValue(); err == nil {
-				err = to.WriteValue(whole(value))
+				err = to.WriteValue(wholeNumber(value))
 			}
 		}
 		if err != nil {
@@ -44,9 +45,9 @@ func plain(raw json.RawMessage) (json.RawMessage, error) {
 	}
 }
 
-// whole is a number without a fraction or an exponent if it has one of them and is whole, and any other value as it is.
-// Messages have no number beyond 1e308.
-func whole(value jsontext.Value) jsontext.Value {
+// wholeNumber returns a whole number without its fraction or exponent, and any other value unchanged. Exponents are at
+// most 308 here, because the protocol refuses messages with larger numbers.
+func wholeNumber(value jsontext.Value) jsontext.Value {
 	if value.Kind() != jsontext.KindNumber || !bytes.ContainsAny(value, ".eE") {
 		return value
 	}

@@ -4,56 +4,61 @@ import (
 	"net/http"
 	"slices"
 
-	"github.com/gatewright/gatewright/shared/api"
-	"github.com/gatewright/gatewright/shared/installation"
-	"github.com/gatewright/gatewright/shared/mcp/endpoint"
-	"github.com/gatewright/gatewright/shared/store"
+	"github.com/gatewright/gatewright/shared/core/installation"
+	"github.com/gatewright/gatewright/shared/core/store"
+	"github.com/gatewright/gatewright/shared/management/api"
+	"github.com/gatewright/gatewright/shared/management/endpoint"
 )
 
-// Path is where the server is.
+// Path is the path of the server.
 const Path = "/mcp"
 
-// Over is what this function answers, and what binds it, over the groups whose operations are its tools, and their
-// routes: it does whatever these do.
-func Over(others []api.Group, routes func(installation.Parts) []api.Route) (api.Group, func(installation.Parts) []api.Route) {
-	ask := developerAPI
-	var reach store.Reach
-	for _, g := range others {
-		reach = reach.And(g.Reached().Tried()) // it makes dry runs
+// NewGroup returns the group of this package, and the function that binds its routes. groups are the groups whose
+// operations become tools, and routes returns the routes of these groups. The new group has the uses and the table
+// access of all these groups.
+func NewGroup(
+	groups []api.Group, routes func(installation.Parts) []api.Route,
+) (api.Group, func(installation.Parts) []api.Route) {
+	operation := developerAPI
+	var reach store.TableAccess
+	for _, g := range groups {
+		reach = reach.Union(g.FullTableAccess().WithDryRuns()) // dry runs also read
 		for _, d := range g.Declarations() {
-			ask.Uses = append(ask.Uses, d.Uses...)
+			operation.Uses = append(operation.Uses, d.Uses...)
 		}
 	}
-	slices.Sort(ask.Uses)
-	ask.Uses = slices.Compact(ask.Uses)
+	slices.Sort(operation.Uses)
+	operation.Uses = slices.Compact(operation.Uses)
 	group := api.Group{
 		Name:        "mcp",
 		Title:       "MCP",
 		Description: "The MCP server that has every operation of this API as a tool.",
-		Reach:       reach,
-		Operations:  []api.Declared{ask, noStream, noSession, preflight},
+		TableAccess: reach,
+		Operations:  []api.AnyOperation{operation, noStream, noSession, preflight},
 	}
-	bind := binder(ask, routes)
-	return group, func(p installation.Parts) []api.Route { return bind(group.Held(p)) }
+	bind := binder(operation, routes)
+	return group, func(p installation.Parts) []api.Route { return bind(group.Restrict(p)) }
 }
 
-var developerAPI = api.Operation[messageIn, endpoint.Answer]{
+var developerAPI = api.Operation[messageIn, endpoint.Response]{
 	ID: "developerApiMcpServer", Method: "POST", Path: Path,
 	Summary: "Call this API as an MCP server",
 	Description: endpoint.Describe() + ". " +
-		"Each operation of this API is a tool; tools/list has those that the key may call. Errors of the protocol are JSON-RPC errors, and those of an operation results with isError.",
-	Unseen: api.UnseenIsLeftOut, Carries: true, Strict: true, Origins: api.KnownOrigins, NoTool: true, Message: endpoint.Body(),
-	Errors: endpoint.Statuses(),
+		"Each operation of this API is a tool; tools/list has those that the key may call. Errors of the protocol are " +
+		"JSON-RPC errors, and those of an operation results with isError.",
+	Invisible: api.InvisibleOmitted, ContainsRequests: true, Strict: true, Origins: api.KnownOrigins, NoTool: true,
+	Message: endpoint.Body(),
+	Errors:  endpoint.ProtocolStatuses(),
 }
 
-// What the protocol has beside messages.
+// Requests of the protocol that are not messages.
 var (
 	noStream  = endpoint.NotAllowed("developerApiMcpServer_stream", http.MethodGet, Path, api.KnownOrigins)
 	noSession = endpoint.NotAllowed("developerApiMcpServer_session", http.MethodDelete, Path, api.KnownOrigins)
 	preflight = endpoint.Preflight("developerApiMcpServer_preflight", Path, api.KnownOrigins)
 )
 
-// messageIn is a message, and what its caller wants to see. What is read of the query may stand in a header too.
+// messageIn is a message with the caller's view in the query. Headers can contain the same settings.
 type messageIn struct {
 	endpoint.Message
 

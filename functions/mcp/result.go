@@ -9,18 +9,20 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/gatewright/gatewright/shared/api"
-	"github.com/gatewright/gatewright/shared/apitools"
-	sharedmcp "github.com/gatewright/gatewright/shared/mcp"
+	sharedmcp "github.com/gatewright/gatewright/shared/format/mcp"
+	"github.com/gatewright/gatewright/shared/management/api"
+	"github.com/gatewright/gatewright/shared/management/apitools"
 )
 
-// resultOf makes the result of a call of what the API has answered. Secrets are masked but where they were asked for,
-// and in what was only tried always: a key that a dry run made opens nothing.
-func (s *server) resultOf(t *apitools.Tool, call api.Call, status int, header http.Header, body []byte) *mcp.CallToolResult {
+// resultOf creates the result of a call from the API's response. It masks secrets unless the call reveals them. The
+// result of a dry run is always masked, because a key that a dry run creates is not valid.
+func (s *server) resultOf(
+	t *apitools.Tool, call api.Call, status int, header http.Header, body []byte,
+) *mcp.CallToolResult {
 	body = bytes.TrimSpace(body)
 	switch {
 	case call.DryRun && status < http.StatusBadRequest:
-		body = s.catalogue().maskTried(t, body)
+		body = s.catalog().maskDryRun(t, body)
 	case !call.Reveal || status >= http.StatusBadRequest:
 		body, _ = t.Mask(body)
 	}
@@ -40,30 +42,30 @@ func (s *server) resultOf(t *apitools.Tool, call api.Call, status int, header ht
 	return result
 }
 
-// maskTried masks what a dry run answers: what is there before and after as its read would be, and what only the change
-// itself answers as that.
-func (c *catalogue) maskTried(t *apitools.Tool, body []byte) []byte {
-	var tried api.DryRun
-	if err := json.Unmarshal(body, &tried); err != nil {
+// maskDryRun masks the response of a dry run, which has the states before and after the change. If there is a state
+// before and a tool that reads the resource, it uses the mask of that tool. Otherwise, it uses the mask of t.
+func (c *catalog) maskDryRun(t *apitools.Tool, body []byte) []byte {
+	var report api.DryRun
+	if err := json.Unmarshal(body, &report); err != nil {
 		masked, _ := t.Mask(body)
 		return masked
 	}
-	by := t
-	if reader := c.readerOf(t.Path); string(tried.Before) != "null" && reader != nil {
-		by = reader
+	masker := t
+	if reader := c.readTool(t.Path); string(report.Before) != "null" && reader != nil {
+		masker = reader
 	}
-	for _, part := range []*json.RawMessage{&tried.Before, &tried.After} {
-		*part, _ = by.Mask(*part)
+	for _, part := range []*json.RawMessage{&report.Before, &report.After} {
+		*part, _ = masker.Mask(*part)
 	}
-	masked, err := json.Marshal(tried)
+	masked, err := json.Marshal(report)
 	if err != nil {
-		panic("mcp: encode a dry run: " + err.Error()) // of parts that have just been decoded
+		panic("mcp: encode a dry run: " + err.Error()) // cannot happen: its parts were decoded from JSON
 	}
 	return masked
 }
 
-// readerOf is the tool that reads what a path is about: itself, or what it is a part or an action of.
-func (c *catalogue) readerOf(path string) *apitools.Tool {
+// readTool returns the tool that reads the resource with this path or with the longest possible prefix of it, or nil.
+func (c *catalog) readTool(path string) *apitools.Tool {
 	for ; path != ""; path = path[:max(0, strings.LastIndexByte(path, '/'))] {
 		if t := c.readers[path]; t != nil {
 			return t
@@ -72,9 +74,9 @@ func (c *catalogue) readerOf(path string) *apitools.Tool {
 	return nil
 }
 
-// problemResult is the result of a call that was refused: what is wrong in words for a model, with what it can do, and
-// the problem as the API has answered it. The problem is a text of its own and no structured content, which would have to
-// fit the tool's output schema: clients hold it against that in errors too, and show what does not fit instead of the problem.
+// problemResult returns the result of a refused call: a text with a hint for a model, and the API's problem document as
+// a second text. The problem document is not structured content, because this would have to match the tool's output
+// schema. Clients check that for errors too, and would show the mismatch instead of the problem.
 func problemResult(t *apitools.Tool, status int, header http.Header, body []byte) *mcp.CallToolResult {
 	var problem struct {
 		Detail string `json:"detail"`
@@ -90,33 +92,37 @@ func problemResult(t *apitools.Tool, status int, header http.Header, body []byte
 	return result
 }
 
-// hintOf says what to do about a refusal, by a tool of the same server where there is one.
+// hintOf returns a sentence about what to do about a refusal. It names a tool of this server if one can help.
 func hintOf(t *apitools.Tool, status int, header http.Header) string {
-	after := header.Get("Retry-After")
+	retryAfter := header.Get("Retry-After")
 	switch status {
 	case http.StatusBadRequest:
 		return "Correct the arguments that the problem names, as tools/list describes them, and call again."
 	case http.StatusUnauthorized:
 		return "The account key is not valid any more. Ask the person for another one: no other call will do."
 	case http.StatusForbidden:
-		return "This account key may not do it, and calling again does not help. Ask the person for a key that may, or do without."
+		return "This account key may not do it, and calling again does not help. Ask the person for a key that may, " +
+			"or do without."
 	case http.StatusNotFound:
-		return "List what there is with the tool whose name ends in _list, and call again with a name or id from there. What the key does not see is not found, either."
+		return "List what there is with the tool whose name ends in _list, and call again with a name or id from there. " +
+			"What the key does not see is not found, either."
 	case http.StatusConflict:
-		if after != "" {
-			return "The same is being changed at this moment. Call again after " + after + " s."
+		if retryAfter != "" {
+			return "The same is being changed at this moment. Call again after " + retryAfter + " s."
 		}
 		return "Read what is there, and change that, or choose another name."
 	case http.StatusPreconditionFailed:
-		return "Somebody has changed it meanwhile. Read it again, look whether the change is still right, and call again with its new ETag as ifMatch."
+		return "Somebody has changed it meanwhile. Read it again, look whether the change is still right, and call again " +
+			"with its new ETag as ifMatch."
 	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
-		return "Nothing was done. Call again after " + max(after, "1") + " s."
+		return "Nothing was done. Call again after " + max(retryAfter, "1") + " s."
 	}
 	if status >= http.StatusInternalServerError {
 		if t.ReadOnly || t.Idempotent {
 			return "Call again in a while; the same call again does no harm. Quote the request id to the person if it goes on."
 		}
-		return "It is not known whether it was done: read what is there before you call again, or repeat the call with the same idempotencyKey. Quote the request id to the person if it goes on."
+		return "It is not known whether it was done: read what is there before you call again, or repeat the call with the " +
+			"same idempotencyKey. Quote the request id to the person if it goes on."
 	}
 	return "Change the call by what the problem says."
 }

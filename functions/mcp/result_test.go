@@ -10,13 +10,13 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/gatewright/gatewright/shared/api"
-	"github.com/gatewright/gatewright/shared/apitools"
-	"github.com/gatewright/gatewright/shared/installation"
+	"github.com/gatewright/gatewright/shared/core/installation"
+	"github.com/gatewright/gatewright/shared/management/api"
+	"github.com/gatewright/gatewright/shared/management/apitools"
 )
 
-// told is a result as JSON.
-func told(t *testing.T, r *mcp.CallToolResult) string {
+// resultJSON returns a result as JSON.
+func resultJSON(t *testing.T, r *mcp.CallToolResult) string {
 	t.Helper()
 	text, err := json.Marshal(r)
 	if err != nil {
@@ -25,113 +25,136 @@ func told(t *testing.T, r *mcp.CallToolResult) string {
 	return string(text)
 }
 
-// tool is one of the API.
-func tool(t *testing.T, c *catalogue, name string) *apitools.Tool {
+// findTool returns the tool with a name.
+func findTool(t *testing.T, c *catalog, name string) *apitools.Tool {
 	t.Helper()
 	if c.byName[name] == nil {
-		t.Fatalf("there is no tool %s", name)
+		t.Fatalf("the catalog has no tool %s, want one", name)
 	}
 	return c.byName[name]
 }
 
-// TestSecretsOfAnAnswerAreMasked: those of a refusal always, since no record tells of it; and what is no JSON is no structure.
-func TestSecretsOfAnAnswerAreMasked(t *testing.T) {
-	s := &server{catalogue: newCatalogue}
+// TestResultMasksSecrets also checks that the secrets in a refusal are always masked, because refusals that reveal
+// secrets are not recorded. A body that is not JSON must not become structured content.
+func TestResultMasksSecrets(t *testing.T) {
+	s := &server{catalog: newCatalog}
 	const secret = "a-key-that-somebody-has-chosen-0123456789"
-	read, change, create := tool(t, s.catalogue(), "ApiKeyKeysService_get"), tool(t, s.catalogue(), "ApiKeyKeysService_delete"), tool(t, s.catalogue(), "AccountKeysService_create")
+	readTool, deleteTool, createTool := findTool(t, s.catalog(), "ApiKeyKeysService_get"),
+		findTool(t, s.catalog(), "ApiKeyKeysService_delete"), findTool(t, s.catalog(), "AccountKeysService_create")
 	for name, tt := range map[string]struct {
-		tool             *apitools.Tool
-		call             api.Call
-		status           int
-		body             string
-		shown, structure bool
+		tool              *apitools.Tool
+		call              api.Call
+		status            int
+		body              string
+		shown, structured bool
 	}{
-		"an answer":                        {read, api.Call{}, 200, `{"key":"` + secret + `"}`, false, true},
-		"one that is asked for":            {read, api.Call{Reveal: true}, 200, `{"key":"` + secret + `"}`, true, true},
-		"a refusal, though asked for":      {read, api.Call{Reveal: true}, 409, `{"detail":"No.","key":"` + secret + `"}`, false, false},
-		"no JSON":                          {read, api.Call{}, 200, secret, false, false},
-		"a list":                           {read, api.Call{}, 200, `[{"key":"` + secret + `"}]`, false, false},
-		"before, by its read":              {change, api.Call{DryRun: true}, 200, `{"before":{"key":"` + secret + `"},"after":null}`, false, true},
-		"after, by its read":               {change, api.Call{DryRun: true}, 200, `{"before":{},"after":{"key":"` + secret + `"}}`, false, true},
-		"after what there was nothing of":  {create, api.Call{DryRun: true}, 200, `{"before":null,"after":{"key":"` + secret + `"}}`, false, true},
-		"of a dry run that cannot be read": {create, api.Call{DryRun: true}, 200, `{"key":"` + secret + `","after":`, false, false},
+		"response":                       {readTool, api.Call{}, 200, `{"key":"` + secret + `"}`, false, true},
+		"response with revealed secrets": {readTool, api.Call{Reveal: true}, 200, `{"key":"` + secret + `"}`, true, true},
+		"problem with revealed secrets": {
+			readTool,
+			api.Call{Reveal: true},
+			409, `{"detail":"No.","key":"` + secret + `"}`,
+			false, false,
+		},
+		"text":   {readTool, api.Call{}, 200, secret, false, false},
+		"a list": {readTool, api.Call{}, 200, `[{"key":"` + secret + `"}]`, false, false},
+		"state before, masked like a read": {
+			deleteTool,
+			api.Call{DryRun: true},
+			200,
+			`{"before":{"key":"` + secret + `"},"after":null}`, false, true,
+		},
+		"state after, masked like a read": {deleteTool, api.Call{DryRun: true}, 200, `{"before":{},"after":{"key":"` +
+			secret + `"}}`, false, true},
+		"state after a creation": {createTool, api.Call{DryRun: true}, 200, `{"before":null,"after":{"key":"` +
+			secret + `"}}`, false, true},
+		"unreadable dry run": {
+			createTool,
+			api.Call{DryRun: true},
+			200, `{"key":"` + secret + `","after":`,
+			false, false,
+		},
 	} {
 		r := s.resultOf(tt.tool, tt.call, tt.status, http.Header{}, []byte(tt.body))
-		if text := told(t, r); strings.Contains(text, secret) != tt.shown || (r.StructuredContent != nil) != tt.structure || r.IsError != (tt.status >= 400) {
-			t.Errorf("%s: it is %s", name, text)
+		if text := resultJSON(t, r); strings.Contains(text, secret) != tt.shown ||
+			(r.StructuredContent != nil) != tt.structured || r.IsError != (tt.status >= 400) {
+			t.Errorf("%s: result = %s, want the secret: %t, structured content: %t", name, text, tt.shown, tt.structured)
 		}
 	}
 }
 
-// TestAPartIsReadByWhatItIsPartOf: the nearest thing above it that has a read.
-func TestAPartIsReadByWhatItIsPartOf(t *testing.T) {
-	c := newCatalogue()
-	for of, by := range map[string]string{
+// TestReadToolFindsEnclosingResource checks that readTool returns the tool for the longest prefix of a path that a tool
+// reads.
+func TestReadToolFindsEnclosingResource(t *testing.T) {
+	c := newCatalog()
+	for name, want := range map[string]string{
 		"TunnelService_delete":                   "TunnelService_read",
 		"TunnelService_update":                   "TunnelService_read",
 		"ApiKeyConsumersService_rollKey":         "ApiKeyConsumersService_read",
 		"CustomDomainsService_deleteCertificate": "CustomDomainsService_read",
 	} {
-		if got := c.readerOf(tool(t, c, of).Path); got == nil || got.Name != by {
-			t.Errorf("what %s is about is read by %+v, want %s", of, got, by)
+		if got := c.readTool(findTool(t, c, name).Path); got == nil || got.Name != want {
+			t.Errorf("readTool(path of %s) = %+v, want %s", name, got, want)
 		}
 	}
-	if got := c.readerOf("/nothing/like/it"); got != nil {
-		t.Errorf("what there is not is read by %s", got.Name)
+	if got := c.readTool("/nothing/like/it"); got != nil {
+		t.Errorf("readTool(/nothing/like/it) = %s, want none", got.Name)
 	}
 }
 
-// TestEveryRefusalSaysWhatToDo: a model that is told a status alone calls the same again.
-func TestEveryRefusalSaysWhatToDo(t *testing.T) {
-	c := newCatalogue()
-	read, adds, removes := tool(t, c, "TunnelService_read"), tool(t, c, "TunnelService_create"), tool(t, c, "TunnelService_delete")
+// TestRefusalHintGivesAdvice checks that a refusal contains advice. Without it, models repeat the same call.
+func TestRefusalHintGivesAdvice(t *testing.T) {
+	c := newCatalog()
+	readTool, createTool, deleteTool := findTool(t, c, "TunnelService_read"), findTool(t, c, "TunnelService_create"),
+		findTool(t, c, "TunnelService_delete")
 	for _, tt := range []struct {
-		tool   *apitools.Tool
-		status int
-		after  string
-		says   string
+		tool       *apitools.Tool
+		status     int
+		retryAfter string
+		want       string
 	}{
-		{adds, 400, "", "Correct the arguments"},
-		{adds, 401, "", "Ask the person for another one"},
-		{adds, 403, "", "may not do it"},
-		{read, 404, "", "_list"},
-		{adds, 409, "", "choose another name"},
-		{adds, 409, "3", "Call again after 3 s."},
-		{adds, 412, "", "as ifMatch"},
-		{adds, 413, "", "Change the call"},
-		{adds, 429, "", "Call again after 1 s."},
-		{adds, 429, "30", "Call again after 30 s."},
-		{adds, 503, "2", "Call again after 2 s."},
-		{read, 500, "", "does no harm"},
-		{removes, 500, "", "does no harm"},
-		{adds, 500, "", "idempotencyKey"},
-		{adds, 504, "", "idempotencyKey"},
+		{createTool, 400, "", "Correct the arguments"},
+		{createTool, 401, "", "Ask the person for another one"},
+		{createTool, 403, "", "may not do it"},
+		{readTool, 404, "", "_list"},
+		{createTool, 409, "", "choose another name"},
+		{createTool, 409, "3", "Call again after 3 s."},
+		{createTool, 412, "", "as ifMatch"},
+		{createTool, 413, "", "Change the call"},
+		{createTool, 429, "", "Call again after 1 s."},
+		{createTool, 429, "30", "Call again after 30 s."},
+		{createTool, 503, "2", "Call again after 2 s."},
+		{readTool, 500, "", "does no harm"},
+		{deleteTool, 500, "", "does no harm"},
+		{createTool, 500, "", "idempotencyKey"},
+		{createTool, 504, "", "idempotencyKey"},
 	} {
 		header := http.Header{}
-		if tt.after != "" {
-			header.Set("Retry-After", tt.after)
+		if tt.retryAfter != "" {
+			header.Set("Retry-After", tt.retryAfter)
 		}
-		if hint := hintOf(tt.tool, tt.status, header); !strings.Contains(hint, tt.says) {
-			t.Errorf("%s refused with %d and %q is told %q, want %q", tt.tool.Name, tt.status, tt.after, hint, tt.says)
+		if hint := hintOf(tt.tool, tt.status, header); !strings.Contains(hint, tt.want) {
+			t.Errorf("hintOf(%s, %d, Retry-After %q) = %q, want %q in it", tt.tool.Name, tt.status, tt.retryAfter, hint, tt.want)
 		}
 	}
 }
 
-// TestACallEndsWithItsMessage: what nobody waits for any more is not asked of the table.
-func TestACallEndsWithItsMessage(t *testing.T) {
-	asked, ended := false, false
-	s := &server{catalogue: newCatalogue, parts: installation.Parts{}}
-	ctx, leave := context.WithCancel(context.WithValue(t.Context(), callerKey{}, &caller{server: s}))
+// TestCallIsCanceledWithItsMessage checks that a call makes no further table calls after the client has disconnected.
+func TestCallIsCanceledWithItsMessage(t *testing.T) {
+	called, canceled := false, false
+	s := &server{catalog: newCatalog, parts: installation.Parts{}}
+	ctx, cancel := context.WithCancel(context.WithValue(t.Context(), callerKey{}, &caller{server: s}))
 	s.operations = func() http.Handler {
 		return http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-			leave()
-			asked, ended = true, r.Context().Err() != nil
+			cancel()
+			called, canceled = true, r.Context().Err() != nil
 		})
 	}
-	r := httptest.NewRequestWithContext(ctx, http.MethodPost, Path, strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"V1_whoAmI"}}`))
-	response := newFront(s.catalogue()).Answer(r)
+	r := httptest.NewRequestWithContext(ctx, http.MethodPost, Path,
+		strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"V1_whoAmI"}}`))
+	response := newMCPServer(s.catalog()).Handle(r)
 	_ = response.Body.Close()
-	if !asked || !ended {
-		t.Errorf("the API is asked: %t; its request has ended: %t", asked, ended)
+	if !called || !canceled {
+		t.Errorf("request to the API: called = %t, canceled = %t, want true and true", called, canceled)
 	}
 }

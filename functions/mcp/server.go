@@ -7,109 +7,116 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/gatewright/gatewright/shared/accounts"
-	"github.com/gatewright/gatewright/shared/api"
-	"github.com/gatewright/gatewright/shared/apitools"
-	"github.com/gatewright/gatewright/shared/auth"
-	"github.com/gatewright/gatewright/shared/cards"
-	"github.com/gatewright/gatewright/shared/installation"
-	sharedmcp "github.com/gatewright/gatewright/shared/mcp"
-	"github.com/gatewright/gatewright/shared/mcp/endpoint"
-	"github.com/gatewright/gatewright/shared/seal"
+	"github.com/gatewright/gatewright/shared/core/auth"
+	"github.com/gatewright/gatewright/shared/core/installation"
+	"github.com/gatewright/gatewright/shared/core/seal"
+	sharedmcp "github.com/gatewright/gatewright/shared/format/mcp"
+	"github.com/gatewright/gatewright/shared/management/api"
+	"github.com/gatewright/gatewright/shared/management/apitools"
+	"github.com/gatewright/gatewright/shared/management/endpoint"
+	"github.com/gatewright/gatewright/shared/management/servercards"
+	"github.com/gatewright/gatewright/shared/resource/accounts"
 )
 
-// instructions are what a model is told of the server as a whole.
-const instructions = "The tools are the operations of an API management platform: API keys and their buckets and consumers, projects and deployments, variables, domains, certificates, tunnels, metering. " +
-	"Most take the account's name: V1_whoAmI tells it. Call what changes something with dryRun first to see what would change. Ask lists for no more than you need, by limit. Secrets in answers are masked; ask for one with revealSecrets only when somebody needs it, which is recorded."
+// instructions describes the server to a model.
+const instructions = "The tools are the operations of an API management platform: API keys and their buckets and " +
+	"consumers, projects and deployments, variables, domains, certificates, tunnels, metering. " +
+	"Most take the account's name: V1_whoAmI tells it. Call what changes something with dryRun first to see what would " +
+	"change. Ask lists for no more than you need, by limit. Secrets in answers are masked; ask for one with " +
+	"revealSecrets only when somebody needs it, which is recorded."
 
-// server answers messages by operations of the API in this process.
+// server handles messages with operations of the API in this process.
 type server struct {
 	parts     installation.Parts
 	sealer    *seal.Sealer
-	catalogue func() *catalogue
-	front     func() *sharedmcp.Server
-	// operations is the API, of all groups: what a call asks.
+	catalog   func() *catalog
+	mcpServer func() *sharedmcp.Server
+	// operations returns the handler of the API with the operations of all groups. Calls send their requests to this
+	// handler.
 	operations func() http.Handler
 }
 
-// catalogue is all tools there are.
-type catalogue struct {
+// catalog has all tools.
+type catalog struct {
 	tools    []apitools.Tool
 	byName   map[string]*apitools.Tool
-	readers  map[string]*apitools.Tool // those that read, by their paths
+	readers  map[string]*apitools.Tool // the read-only tools, by path
 	toolsets []string
 }
 
-// binder gives what binds this function's routes, over those of all other groups. What a message needs is made for the
-// first one: a process that is asked for none is not kept waiting for it. The tools are the same of every installation, and
-// are made once.
-func binder(ask api.Operation[messageIn, endpoint.Answer], routes func(installation.Parts) []api.Route) func(installation.Parts) []api.Route {
-	known, operations := sync.OnceValue(newCatalogue), new(api.Operations)
-	front := sync.OnceValue(func() *sharedmcp.Server { return newFront(known()) })
+// binder returns the function that binds the routes of this package. routes returns the routes of all other groups. The
+// tools, the MCP server and the API's handler are created for the first message, so that processes start faster. The
+// tools are created only once, because they are the same for every installation.
+func binder(
+	operation api.Operation[messageIn, endpoint.Response], routes func(installation.Parts) []api.Route,
+) func(installation.Parts) []api.Route {
+	loadCatalog, operations := sync.OnceValue(newCatalog), new(api.Operations)
+	mcpServer := sync.OnceValue(func() *sharedmcp.Server { return newMCPServer(loadCatalog()) })
 	return func(p installation.Parts) []api.Route {
-		s := &server{parts: p, sealer: p.Sealer(), catalogue: known, front: front}
+		s := &server{parts: p, sealer: p.Sealer(), catalog: loadCatalog, mcpServer: mcpServer}
 		s.operations = sync.OnceValue(func() http.Handler { return operations.Open(p, accounts.Open(p), routes(p)) })
 		return []api.Route{
-			ask.To(s.answer),
-			noStream.To(endpoint.Refuse),
-			noSession.To(endpoint.Refuse),
-			preflight.To(endpoint.Preflighted),
+			operation.HandledBy(s.handle),
+			noStream.HandledBy(endpoint.Refuse),
+			noSession.HandledBy(endpoint.Refuse),
+			preflight.HandledBy(endpoint.HandlePreflight),
 		}
 	}
 }
 
-func newCatalogue() *catalogue {
-	all, err := apitools.Load()
+func newCatalog() *catalog {
+	tools, err := apitools.Load()
 	if err != nil {
-		panic(fmt.Sprintf("mcp: the tools that are built in cannot be read: %v", err)) // a test has read them
+		panic(fmt.Sprintf("mcp: the tools that are built in cannot be read: %v", err)) // cannot happen: a test loads them
 	}
-	c := &catalogue{tools: all, byName: make(map[string]*apitools.Tool, len(all)), readers: map[string]*apitools.Tool{}}
-	for i := range all {
-		c.byName[all[i].Name] = &all[i]
-		if all[i].ReadOnly {
-			c.readers[all[i].Path] = &all[i]
+	c := &catalog{tools: tools, byName: make(map[string]*apitools.Tool, len(tools)), readers: map[string]*apitools.Tool{}}
+	for i := range tools {
+		c.byName[tools[i].Name] = &tools[i]
+		if tools[i].ReadOnly {
+			c.readers[tools[i].Path] = &tools[i]
 		}
-		if name := toolset(all[i].Group); !slices.Contains(c.toolsets, name) {
+		if name := toolset(tools[i].Group); !slices.Contains(c.toolsets, name) {
 			c.toolsets = append(c.toolsets, name)
 		}
 	}
 	return c
 }
 
-// newFront makes the server of all tools. A call is carried out by the server that its message came to (caller).
-func newFront(c *catalogue) *sharedmcp.Server {
-	about := cards.API()
-	front := sharedmcp.New(sharedmcp.Setup{
-		Name: about.Name, Version: about.Version, Instructions: instructions,
-		Private: func() bool { return true },
-		Whole:   true, Asks: true,
-		Has: func(ctx context.Context, tool string) bool {
+// newMCPServer creates the MCP server with all tools. Each call runs with the server that has received the message
+// (caller.server).
+func newMCPServer(c *catalog) *sharedmcp.Server {
+	card := servercards.API()
+	mcpServer := sharedmcp.New(sharedmcp.Setup{
+		Name: card.Name, Version: card.Version, Instructions: instructions,
+		Private:     func() bool { return true },
+		NoStreaming: true, RequestsInput: true,
+		ToolExists: func(ctx context.Context, tool string) bool {
 			t, ok := c.byName[tool]
-			return ok && callerOf(ctx).view.has(t)
+			return ok && callerOf(ctx).view.includes(t)
 		},
-		Lists: func(ctx context.Context, tool string) bool {
-			return may(callerOf(ctx).principal, c.byName[tool])
+		ToolListed: func(ctx context.Context, tool string) bool {
+			return canCall(callerOf(ctx).principal, c.byName[tool])
 		},
-		Failed: func(ctx context.Context, cause any) string {
-			return endpoint.Failed(callerOf(ctx).server.parts.Log)(ctx, cause)
+		ReportFailure: func(ctx context.Context, cause any) string {
+			return endpoint.LogFailure(callerOf(ctx).server.parts.Log)(ctx, cause)
 		},
 	})
 	for i := range c.tools {
 		t := &c.tools[i]
-		front.AddTool(t.Listed(), handler(t))
+		mcpServer.AddTool(t.MCPTool(), handler(t))
 	}
-	return front
+	return mcpServer
 }
 
-// answer answers one message.
-func (s *server) answer(ctx context.Context, in *messageIn) (*endpoint.Answer, error) {
+// handle handles one message.
+func (s *server) handle(ctx context.Context, in *messageIn) (*endpoint.Response, error) {
 	r := in.Request(ctx)
 	v, err := s.readView(in, r.Header)
 	if err != nil {
 		return nil, err
 	}
-	p := auth.From(ctx)
+	p := auth.PrincipalFrom(ctx)
 	v.confirm = v.confirm || p.Permissions.Confirm
-	by := &caller{server: s, principal: p, view: v, authorization: r.Header.Get("Authorization")}
-	return endpoint.AnswerOf(s.front().Answer(r.WithContext(context.WithValue(ctx, callerKey{}, by)))) //nolint:bodyclose // AnswerOf closes it
+	sender := &caller{server: s, principal: p, view: v, authorization: r.Header.Get("Authorization")}
+	return endpoint.ReadResponse(s.mcpServer().Handle(r.WithContext(context.WithValue(ctx, callerKey{}, sender)))) //nolint:bodyclose // ReadResponse closes it
 }

@@ -7,56 +7,59 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/gatewright/gatewright/shared/apitools"
-	"github.com/gatewright/gatewright/shared/auth"
-	"github.com/gatewright/gatewright/shared/fault"
+	"github.com/gatewright/gatewright/shared/base/fault"
+	"github.com/gatewright/gatewright/shared/core/auth"
+	"github.com/gatewright/gatewright/shared/management/apitools"
 )
 
-// The fields that say what the query may say too.
+// The headers that can contain the same settings as the query.
 const (
 	readOnlyField = "X-MCP-Readonly"
 	toolsetsField = "X-MCP-Toolsets"
 	confirmField  = "X-MCP-Confirm"
-	// fieldPrefix is theirs, in the canonical form.
+	// fieldPrefix is the prefix of these headers in canonical form.
 	fieldPrefix = "X-Mcp-"
 )
 
-// view is what a caller has asked to see.
+// view is the caller's selection of tools, with further settings.
 type view struct {
 	readOnly bool
-	// toolsets are the slugs of groups, none for all.
+	// toolsets are the slugs of groups. If it is empty, all groups are visible.
 	toolsets []string
-	// confirm says that a person confirms what destroys.
+	// confirm requires that a person confirms destructive calls.
 	confirm bool
 }
 
-// readView reads a caller's view. Query and header add to each other's strictness: whoever has put one of them there
-// wanted less to be possible. A field that is there twice, or is empty, is refused as a parameter is: whoever is on the
-// way may have added the other one, and what was meant to rule something out would rule out nothing. Fault: Invalid.
+// readView reads the caller's view from the query and the headers. If both have a setting, the stricter value applies.
+// readView refuses a header that is empty or repeated, as the API does for parameters. Otherwise a value that a proxy
+// has added could replace the client's, and the client's restriction would have no effect. Fault: Invalid.
 func (s *server) readView(in *messageIn, header http.Header) (view, error) {
 	v := view{readOnly: in.ReadOnly, confirm: in.Confirm}
-	if err := knownFields(header); err != nil {
+	if err := checkHeaders(header); err != nil {
 		return v, err
 	}
 	for _, flag := range []struct {
-		name string
-		on   *bool
+		name   string
+		target *bool
 	}{{readOnlyField, &v.readOnly}, {confirmField, &v.confirm}} {
-		switch value, err := single(header, flag.name); {
+		switch value, err := singleHeader(header, flag.name); {
 		case err != nil:
 			return v, err
 		case value == "true":
-			*flag.on = true
+			*flag.target = true
 		case value != "" && value != "false":
 			return v, fault.InvalidField("header."+flag.name, "has to be true or false")
 		}
 	}
-	listed, err := single(header, toolsetsField)
+	toolsets, err := singleHeader(header, toolsetsField)
 	if err != nil {
 		return v, err
 	}
-	for _, list := range []struct{ at, names string }{{"query.toolsets", in.Toolsets}, {"header." + toolsetsField, listed}} {
-		names, err := s.toolsets(list.at, list.names)
+	for _, list := range []struct{ location, names string }{
+		{"query.toolsets", in.Toolsets},
+		{"header." + toolsetsField, toolsets},
+	} {
+		names, err := s.toolsets(list.location, list.names)
 		switch {
 		case err != nil:
 			return v, err
@@ -66,27 +69,30 @@ func (s *server) readView(in *messageIn, header http.Header) (view, error) {
 		default:
 			v.toolsets = slices.DeleteFunc(v.toolsets, func(name string) bool { return !slices.Contains(names, name) })
 			if len(v.toolsets) == 0 {
-				return v, fault.InvalidField(list.at, "has none of the toolsets that the query names; name them in one place")
+				return v, fault.InvalidField(list.location, "has none of the toolsets that the query names; name them in one place")
 			}
 		}
 	}
 	return v, nil
 }
 
-// knownFields refuses fields with this server's prefix that it does not know: other servers have more of them, and who sends
-// one wants less to be possible than is. Fault: Invalid.
-func knownFields(header http.Header) error {
+// checkHeaders refuses unknown headers with the prefix X-Mcp-. Other MCP servers have more such headers, and a client
+// that sends one expects a restriction that this server does not enforce. Fault: Invalid.
+func checkHeaders(header http.Header) error {
 	known := []string{readOnlyField, toolsetsField, confirmField}
-	for _, name := range slices.Sorted(maps.Keys(header)) { // the same answer each time
-		if strings.HasPrefix(name, fieldPrefix) && !slices.ContainsFunc(known, func(k string) bool { return http.CanonicalHeaderKey(k) == name }) {
+	for _, name := range slices.Sorted(maps.Keys(header)) { // report the same error each time
+		if strings.HasPrefix(name, fieldPrefix) && !slices.ContainsFunc(known, func(k string) bool {
+			return http.CanonicalHeaderKey(k) == name
+		}) {
 			return fault.InvalidField("header."+name, "is no field of this server; there are %s", strings.Join(known, ", "))
 		}
 	}
 	return nil
 }
 
-// single is the one value of a field, "" where the field is not there.
-func single(header http.Header, name string) (string, error) {
+// singleHeader returns the value of a header, or "" if the header is missing. It refuses a header that is repeated or
+// empty.
+func singleHeader(header http.Header, name string) (string, error) {
 	values := header.Values(name)
 	switch {
 	case len(values) == 0:
@@ -99,43 +105,45 @@ func single(header http.Header, name string) (string, error) {
 	return values[0], nil
 }
 
-// toolsets reads a list of toolsets, "" for none; a list that is there names one at least, or it would leave all of them.
-func (s *server) toolsets(at, list string) (names []string, err error) {
-	known := s.catalogue().toolsets
+// toolsets parses a comma-separated list of toolsets. It refuses a list such as "," without any name, because a view
+// without toolsets shows all tools. location names the field in errors.
+func (s *server) toolsets(location, list string) (names []string, err error) {
+	known := s.catalog().toolsets
 	for name := range strings.SplitSeq(list, ",") {
 		if name = strings.TrimSpace(name); name == "" {
 			continue
 		}
 		if !slices.Contains(known, name) {
-			return nil, fault.InvalidField(at, "names a toolset that there is not; there are %s", strings.Join(known, ", "))
+			return nil, fault.InvalidField(location, "names a toolset that there is not; there are %s",
+				strings.Join(known, ", "))
 		}
 		names = append(names, name)
 	}
 	if list != "" && len(names) == 0 {
-		return nil, fault.InvalidField(at, "names no toolset; there are %s", strings.Join(known, ", "))
+		return nil, fault.InvalidField(location, "names no toolset; there are %s", strings.Join(known, ", "))
 	}
 	return names, nil
 }
 
-// toolset is what the tools of a group are called together: key-buckets for Key buckets.
+// toolset returns the slug of a group: key-buckets for Key buckets.
 func toolset(group string) string { return strings.ToLower(strings.Join(strings.Fields(group), "-")) }
 
-// has reports whether a caller's view has a tool.
-func (v view) has(t *apitools.Tool) bool {
+// includes reports whether a tool is in the view.
+func (v view) includes(t *apitools.Tool) bool {
 	return (t.ReadOnly || !v.readOnly) && (len(v.toolsets) == 0 || slices.Contains(v.toolsets, toolset(t.Group)))
 }
 
-// may reports whether a key may call a tool.
-func may(p auth.Principal, t *apitools.Tool) bool {
+// canCall reports whether a key can call a tool.
+func canCall(p auth.Principal, t *apitools.Tool) bool {
 	return t.Scope == "" || p.Allows(auth.Scope(t.Scope))
 }
 
-// caller is who sends the running message.
+// caller is the sender of a message.
 type caller struct {
 	server    *server
 	principal auth.Principal
 	view      view
-	// authorization is of the message's header: calls are made by the same key.
+	// authorization is the Authorization header of the message. The request of a call has the same header.
 	authorization string
 }
 

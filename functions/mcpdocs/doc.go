@@ -1,8 +1,9 @@
-// Package mcpdocs answers /mcp/docs: the MCP server, for everybody and without sessions, that searches the documentation and
-// answers questions from it (specification 4.1). What is found and how is package docsearch's, the protocol shared/mcp's; here
-// are the two tools, the limit of an address, and the file of weights, which is read when somebody searches for the first time.
+// Package mcpdocs serves /mcp/docs, the public MCP server for the documentation. The server searches the documentation,
+// and responds to questions with quotations (specification 4.1). It has no sessions. Package docsearch searches and
+// ranks, and shared/format/mcp implements the protocol. This package has the two tools and the rate limit per address.
+// It reads the file of weights for the first search.
 //
-// It asks nothing of the table, and knows no accounts.
+// The package does not use the table or accounts.
 //
 // Read operations.go first, then server.go and tools.go.
 package mcpdocs

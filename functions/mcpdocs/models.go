@@ -5,67 +5,73 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/gatewright/gatewright/shared/docsearch"
+	"github.com/gatewright/gatewright/shared/management/docsearch"
 )
 
-// numbered writes sentences with the numbers of their citations, of which 1 is the first.
-func numbered(sentences []docsearch.Sentence) string {
+// withCitationNumbers joins sentences with line breaks. After each sentence, it adds the numbers of its citations, from
+// 1.
+func withCitationNumbers(sentences []docsearch.Sentence) string {
 	var out strings.Builder
 	for i, s := range sentences {
 		if i > 0 {
 			out.WriteString("\n")
 		}
 		out.WriteString(s.Text + " ")
-		for _, at := range s.Quotes {
-			fmt.Fprintf(&out, "[%d]", at+1)
+		for _, quote := range s.Quotes {
+			fmt.Fprintf(&out, "[%d]", quote+1)
 		}
 	}
 	return out.String()
 }
 
-// noteOf says what an answer lacks, and why.
-func noteOf(a docsearch.Answer) string {
-	var all []string
-	if a.NotWritten != nil {
-		all = append(all, fmt.Sprintf("The model of Bedrock that answers here was of no use this time (%s), so that the documentation is quoted.", a.NotWritten.Reason))
+// answerNote returns sentences that say what an answer lacks and why, or "".
+func answerNote(a docsearch.Answer) string {
+	var notes []string
+	if a.WriteError != nil {
+		notes = append(notes, fmt.Sprintf("The model of Bedrock that answers here was of no use this time (%s), so that "+
+			"the documentation is quoted.", a.WriteError.Reason))
 	}
-	if a.LeftOut > 0 {
-		all = append(all, fmt.Sprintf("Left out of the answer: %d of its sentences, which do not stand in what they cite.", a.LeftOut))
+	if a.Dropped > 0 {
+		notes = append(notes,
+			fmt.Sprintf("Left out of the answer: %d of its sentences, which do not stand in what they cite.", a.Dropped))
 	}
-	if text := note(a.Mode, a.Busy, a.NotFound); text != "" {
-		all = append(all, text)
+	if text := searchNote(a.Mode, a.Busy, a.SearchError); text != "" {
+		notes = append(notes, text)
 	}
-	return strings.Join(all, " ")
+	return strings.Join(notes, " ")
 }
 
-// note says why a ranking is not by the best way that there is.
-func note(mode docsearch.Mode, busy bool, failed *docsearch.ModelError) string {
+// searchNote returns sentences that say why a search did not use the best ranking, or "" if it did.
+func searchNote(mode docsearch.Mode, busy bool, modelErr *docsearch.ModelError) string {
 	text := ""
 	switch {
 	case busy:
-		text = "Too many others search at the moment, so that this was searched by words. Search again later to search by meaning."
+		text = "Too many others search at the moment, so that this was searched by words. Search again later to " +
+			"search by meaning."
 	case mode == docsearch.Lexical:
-		text = "This installation cannot read the weights of the search by meaning, and its log says why. It searched by words: use words that the documentation may have."
+		text = "This installation cannot read the weights of the search by meaning, and its log says why. It searched by " +
+			"words: use words that the documentation may have."
 	}
-	if failed != nil {
-		text = strings.TrimSpace(fmt.Sprintf("The model of Bedrock that searches here was of no use this time (%s). %s", failed.Reason, text))
+	if modelErr != nil {
+		text = strings.TrimSpace(fmt.Sprintf("The model of Bedrock that searches here was of no use this time (%s). %s",
+			modelErr.Reason, text))
 	}
 	return text
 }
 
-// tell logs what became of a question that was for a model: how often each outcome is, and what is paid for, are read from these lines.
-// They have no word of the question or of the answer.
-func (s *server) tell(ctx context.Context, a docsearch.Answer) {
-	s.tellFailure(ctx, "embeddings", a.NotFound)
-	s.tellFailure(ctx, "answers", a.NotWritten)
-	if a.Asked {
-		s.parts.Log.InfoContext(ctx, "a model of Bedrock was asked for an answer", "by", a.By, "covered", a.Covered,
-			"sentences", len(a.Sentences), "leftOut", a.LeftOut, "tokensIn", a.TokensIn, "tokensOut", a.TokensOut)
+// logAnswer logs whether models failed, and the outcome of a question that was sent to a model. The log lines show how
+// often each outcome occurs and how many tokens it costs. They contain no text of the question or of the answer.
+func (s *server) logAnswer(ctx context.Context, a docsearch.Answer) {
+	s.logModelFailure(ctx, "embeddings", a.SearchError)
+	s.logModelFailure(ctx, "answers", a.WriteError)
+	if a.ModelCalled {
+		s.parts.Log.InfoContext(ctx, "a model of Bedrock was asked for an answer", "by", a.Kind, "covered", a.Covered,
+			"sentences", len(a.Sentences), "leftOut", a.Dropped, "tokensIn", a.TokensIn, "tokensOut", a.TokensOut)
 	}
 }
 
-func (s *server) tellFailure(ctx context.Context, of string, f *docsearch.ModelError) {
+func (s *server) logModelFailure(ctx context.Context, model string, f *docsearch.ModelError) {
 	if f != nil {
-		s.parts.Log.WarnContext(ctx, "a model of Bedrock was of no use", "model", of, "reason", f.Reason, "code", f.Code)
+		s.parts.Log.WarnContext(ctx, "a model of Bedrock was of no use", "model", model, "reason", f.Reason, "code", f.Code)
 	}
 }

@@ -3,35 +3,36 @@ package mcpdocs
 import (
 	"net/http"
 
-	"github.com/gatewright/gatewright/shared/api"
-	"github.com/gatewright/gatewright/shared/mcp/endpoint"
+	"github.com/gatewright/gatewright/shared/management/api"
+	"github.com/gatewright/gatewright/shared/management/endpoint"
 )
 
-// Group is what this function answers.
+// Group is the group of operations of this function.
 var Group = api.Group{
 	Name:        "mcpdocs",
 	Title:       "Documentation MCP",
 	Description: "The MCP server that searches the documentation and answers questions from it.",
-	Computes:    true,
-	Models:      true,
-	Operations:  []api.Declared{ask, noStream, noSession, preflight},
+	CPUBound:    true,
+	UsesModels:  true,
+	Operations:  []api.AnyOperation{postMessage, noStream, noSession, preflight},
 }
 
-// Path is where the server is.
+// Path is the path of the server.
 const Path = "/mcp/docs"
 
-var ask = api.Operation[endpoint.Message, endpoint.Answer]{
+var postMessage = api.Operation[endpoint.Message, endpoint.Response]{
 	ID: "docsMcpPost", Method: "POST", Path: Path,
 	Summary: "Ask the documentation as an MCP server",
 	Description: endpoint.Describe() + " and without a key. " +
-		"The tool `" + searchTool + "` finds passages, and `" + askTool + "` answers a question with citations. Errors of the protocol are JSON-RPC errors. " +
+		"The tool `" + searchTool + "` finds passages, and `" + askTool +
+		"` answers a question with citations. Errors of the protocol are JSON-RPC errors. " +
 		"An address may send ten calls a second; one more is answered 429 with Retry-After.",
 	Public: true, NoTool: true, Origins: api.AnyOrigin, Message: endpoint.Body(),
-	Errors: append(endpoint.Statuses(), http.StatusTooManyRequests),
+	Errors: append(endpoint.ProtocolStatuses(), http.StatusTooManyRequests),
 }
 
-// What the protocol has beside messages. Pages of every origin may call: there is nothing here that is not public, and
-// nothing that a visitor's browser could be made to do for somebody else.
+// Requests of the protocol that are not messages. Pages of every origin can send requests: everything here is public,
+// and an attacker gains nothing from requests that a visitor's browser sends.
 var (
 	noStream  = endpoint.NotAllowed("docsMcpGet", http.MethodGet, Path, api.AnyOrigin)
 	noSession = endpoint.NotAllowed("docsMcpDelete", http.MethodDelete, Path, api.AnyOrigin)

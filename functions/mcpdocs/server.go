@@ -11,55 +11,57 @@ import (
 	"sync"
 	"time"
 
-	"github.com/gatewright/gatewright/shared/api"
-	"github.com/gatewright/gatewright/shared/cards"
-	"github.com/gatewright/gatewright/shared/config"
-	"github.com/gatewright/gatewright/shared/docsearch"
-	"github.com/gatewright/gatewright/shared/docsearch/minilm"
-	"github.com/gatewright/gatewright/shared/installation"
-	sharedmcp "github.com/gatewright/gatewright/shared/mcp"
-	"github.com/gatewright/gatewright/shared/mcp/endpoint"
+	"github.com/gatewright/gatewright/shared/core/config"
+	"github.com/gatewright/gatewright/shared/core/installation"
+	sharedmcp "github.com/gatewright/gatewright/shared/format/mcp"
+	"github.com/gatewright/gatewright/shared/management/api"
+	"github.com/gatewright/gatewright/shared/management/docsearch"
+	"github.com/gatewright/gatewright/shared/management/docsearch/minilm"
+	"github.com/gatewright/gatewright/shared/management/endpoint"
+	"github.com/gatewright/gatewright/shared/management/servercards"
 )
 
-// callsASecond is how many calls an address may send in a second. A core makes some thirty questions a second vectors
-// (docs/decisions/0046-a-small-sentence-transformer-in-plain-go.md).
-const callsASecond = 10
+// callsPerSecond is the maximum number of calls per second from one address. A core computes the vectors of about 30
+// questions per second (docs/decisions/0046-a-small-sentence-transformer-in-plain-go.md).
+const callsPerSecond = 10
 
-// instructions are what a model is told of the server as a whole.
-const instructions = "The documentation of Gatewright, an API management platform. Search it for passages, or ask a question that is answered with their sentences and where they stand. " +
+// instructions describes the server to a model.
+const instructions = "The documentation of Gatewright, an API management platform. Search it for passages, or ask a " +
+	"question that is answered with their sentences and where they stand. " +
 	"What the documentation does not say is answered as not covered: do not make it up."
 
-// server answers messages.
+// server handles messages to the MCP server.
 type server struct {
 	parts     installation.Parts
-	addresses *api.Addresses
-	// found searches the documentation: its index is read for the first message that asks, and the weights for the first search.
-	found func() (*library, error)
-	front func() *sharedmcp.Server
+	addresses *api.AddressLimiter
+	// loadLibrary returns the library. Its first call reads the index. The weights are read for the first search.
+	loadLibrary func() (*library, error)
+	mcpServer   func() *sharedmcp.Server
 }
 
-// library is the documentation with who answers from it.
+// library has the search of the documentation, and the answerer, which uses it.
 type library struct {
 	searcher *docsearch.Searcher
 	answerer docsearch.Answerer
 }
 
-// Bind returns the group's routes, with nothing that is asked over a network.
+// Bind returns the group's routes. They use no models over a network.
 func Bind(p installation.Parts) []api.Route { return BindWith(p, docsearch.Models{}) }
 
-// BindWith is Bind with models that are asked first. Their vectors are those beside the binary unless it has others.
+// BindWith works like Bind, but first tries the models. If models has no vectors, BindWith uses the file VectorsFile
+// near the binary.
 func BindWith(p installation.Parts, models docsearch.Models) []api.Route {
-	p = Group.Held(p)
+	p = Group.Restrict(p)
 	if models.Vectors == nil {
-		models.Vectors = nearBinary(VectorsFile, vectorsFolders)
+		models.Vectors = fileNearBinary(VectorsFile, vectorsFolders)
 	}
-	s := &server{parts: p, addresses: api.NewAddresses(callsASecond, p.Now)}
-	s.found = sync.OnceValues(func() (*library, error) {
+	s := &server{parts: p, addresses: api.NewAddressLimiter(callsPerSecond, p.Now)}
+	s.loadLibrary = sync.OnceValues(func() (*library, error) {
 		index, err := docsearch.Documentation()
 		if err != nil {
-			return nil, err // a test has read it
+			return nil, err // cannot happen: a test reads it
 		}
-		searcher := docsearch.New(index, weights(p.Config.DocsWeights)).With(models, p.Now)
+		searcher := docsearch.New(index, weightsLoader(p.Config.DocsWeights)).UseModels(models, p.Now)
 		if err := searcher.Semantic(); err != nil {
 			p.Log.Error("the documentation is searched by words: its weights cannot be used",
 				"file", minilm.FileName, "setting", config.VarDocsWeights, "error", err)
@@ -68,58 +70,64 @@ func BindWith(p installation.Parts, models docsearch.Models) []api.Route {
 			p.Log.Error("the documentation is searched without Bedrock: its vectors cannot be used", "error", err)
 		}
 		if models.Writer != nil {
-			return &library{searcher, docsearch.NewWritten(searcher, models.Writer, p.Config.DocsAnswersADay, p.Now)}, nil
+			return &library{searcher, docsearch.NewGenerative(searcher, models.Writer, p.Config.DocsAnswersADay, p.Now)}, nil
 		}
 		return &library{searcher, docsearch.NewExtractive(searcher)}, nil
 	})
-	s.front = sync.OnceValue(s.newFront)
+	s.mcpServer = sync.OnceValue(s.newMCPServer)
 	return []api.Route{
-		ask.To(s.answer),
-		noStream.To(endpoint.Refuse),
-		noSession.To(endpoint.Refuse),
-		preflight.To(endpoint.Preflighted),
+		postMessage.HandledBy(s.handle),
+		noStream.HandledBy(endpoint.Refuse),
+		noSession.HandledBy(endpoint.Refuse),
+		preflight.HandledBy(endpoint.HandlePreflight),
 	}
 }
 
-func (s *server) newFront() *sharedmcp.Server {
-	about := cards.Docs()
-	front := sharedmcp.New(sharedmcp.Setup{
-		Name: about.Name, Version: about.Version, Instructions: instructions,
-		Failed: endpoint.Failed(s.parts.Log),
-		// Each call of a batch counts as one.
-		Again: func(ctx context.Context, message []byte) *http.Response {
-			r, _ := ctx.Value(requestKey{}).(*http.Request) // answer has put it there
-			again, err := http.NewRequestWithContext(ctx, http.MethodPost, r.URL.String(), bytes.NewReader(message))
+func (s *server) newMCPServer() *sharedmcp.Server {
+	card := servercards.Docs()
+	mcpServer := sharedmcp.New(sharedmcp.Setup{
+		Name: card.Name, Version: card.Version, Instructions: instructions,
+		ReportFailure: endpoint.LogFailure(s.parts.Log),
+		// Each message of a batch counts for the rate limit.
+		HandleBatched: func(ctx context.Context, message []byte) *http.Response {
+			r, _ := ctx.Value(requestKey{}).(*http.Request) // handle has set it
+			repeated, err := http.NewRequestWithContext(ctx, http.MethodPost, r.URL.String(), bytes.NewReader(message))
 			if err != nil {
-				panic(fmt.Sprintf("mcpdocs: ask again: %v", err)) // of an address that was asked before
+				panic(fmt.Sprintf("mcpdocs: ask again: %v", err)) // cannot happen: the address is that of a received request
 			}
-			again.Header = r.Header.Clone()
-			return s.pass(again)
+			repeated.Header = r.Header.Clone()
+			return s.serveLimited(repeated)
 		},
 	})
-	s.addTools(front)
-	return front
+	s.addTools(mcpServer)
+	return mcpServer
 }
 
-// requestKey is where the context of a message has its request, an *http.Request.
+// requestKey is the key under which a context contains the *http.Request of a message.
 type requestKey struct{}
 
-// pass lets a call in, or refuses it for its address.
-func (s *server) pass(r *http.Request) *http.Response {
-	wait := s.addresses.Take(r)
+// serveLimited handles a message, or responds 429 if its address has sent too many.
+func (s *server) serveLimited(r *http.Request) *http.Response {
+	wait := s.addresses.Reserve(r)
 	if wait == 0 {
-		return s.front().Answer(r)
+		return s.mcpServer().Handle(r)
 	}
-	text := fmt.Sprintf(`{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"An address may send %d calls a second here, and this one has. Repeat it after the time in Retry-After."}}`, callsASecond)
+	text := fmt.Sprintf(
+		`{"jsonrpc":"2.0","id":null,"error":{"code":-32000,`+
+			`"message":"An address may send %d calls a second here, and this one has. Repeat it after the time in `+
+			`Retry-After."}}`, callsPerSecond)
 	return &http.Response{
 		StatusCode: http.StatusTooManyRequests,
-		Header:     http.Header{"Content-Type": {"application/json"}, "Retry-After": {strconv.Itoa(int(math.Ceil(float64(wait) / float64(time.Second))))}},
-		Body:       io.NopCloser(bytes.NewReader([]byte(text))), ContentLength: int64(len(text)),
+		Header: http.Header{
+			"Content-Type": {"application/json"},
+			"Retry-After":  {strconv.Itoa(int(math.Ceil(float64(wait) / float64(time.Second))))},
+		},
+		Body: io.NopCloser(bytes.NewReader([]byte(text))), ContentLength: int64(len(text)),
 	}
 }
 
-// answer answers one message.
-func (s *server) answer(ctx context.Context, in *endpoint.Message) (*endpoint.Answer, error) {
+// handle handles one message.
+func (s *server) handle(ctx context.Context, in *endpoint.Message) (*endpoint.Response, error) {
 	r := in.Request(ctx)
-	return endpoint.AnswerOf(s.pass(r.WithContext(context.WithValue(ctx, requestKey{}, r)))) //nolint:bodyclose // AnswerOf closes it
+	return endpoint.ReadResponse(s.serveLimited(r.WithContext(context.WithValue(ctx, requestKey{}, r)))) //nolint:bodyclose // ReadResponse closes it
 }

@@ -4,23 +4,26 @@ import (
 	"context"
 	"time"
 
-	"github.com/gatewright/gatewright/shared/api"
-	"github.com/gatewright/gatewright/shared/auth"
-	"github.com/gatewright/gatewright/shared/fault"
-	"github.com/gatewright/gatewright/shared/installation"
-	"github.com/gatewright/gatewright/shared/metering"
+	"github.com/gatewright/gatewright/shared/base/fault"
+	"github.com/gatewright/gatewright/shared/core/auth"
+	"github.com/gatewright/gatewright/shared/core/installation"
+	"github.com/gatewright/gatewright/shared/management/api"
+	"github.com/gatewright/gatewright/shared/resource/metering"
 )
 
 // Bind returns the group's routes.
 func Bind(p installation.Parts) []api.Route {
-	p = Group.Held(p)
+	p = Group.Restrict(p)
 	h := handlers{metering.Open(p)}
 	return []api.Route{
-		listBuckets.To(h.listBuckets), createBucket.To(h.createBucket), readBucket.To(h.readBucket), removeBucket.To(h.removeBucket),
-		listPlans.To(h.listPlans), createPlan.To(h.createPlan), readPlan.To(h.readPlan), updatePlan.To(h.updatePlan), removePlan.To(h.removePlan),
-		listSubscriptions.To(h.listSubscriptions), createSubscription.To(h.createSubscription), readSubscription.To(h.readSubscription),
-		updateSubscription.To(h.updateSubscription), removeSubscription.To(h.removeSubscription),
-		readQuotas.To(h.readQuotas),
+		listBuckets.HandledBy(h.listBuckets), createBucket.HandledBy(h.createBucket), readBucket.HandledBy(h.readBucket),
+		removeBucket.HandledBy(h.removeBucket),
+		listPlans.HandledBy(h.listPlans), createPlan.HandledBy(h.createPlan), readPlan.HandledBy(h.readPlan),
+		updatePlan.HandledBy(h.updatePlan), removePlan.HandledBy(h.removePlan),
+		listSubscriptions.HandledBy(h.listSubscriptions), createSubscription.HandledBy(h.createSubscription),
+		readSubscription.HandledBy(h.readSubscription),
+		updateSubscription.HandledBy(h.updateSubscription), removeSubscription.HandledBy(h.removeSubscription),
+		readQuotas.HandledBy(h.readQuotas),
 	}
 }
 
@@ -31,55 +34,55 @@ func (p BucketPath) at(ctx context.Context) metering.BucketAt {
 }
 
 func (h handlers) listBuckets(ctx context.Context, in *listBucketsIn) (*bucketsOut, error) {
-	return api.AnswerPart(in.Page, viewBucket)(h.service.ListBuckets(ctx, auth.OwnerFrom(ctx)))
+	return api.RespondSlice(in.Page, viewBucket)(h.service.ListBuckets(ctx, auth.OwnerFrom(ctx)))
 }
 
 func (h handlers) createBucket(ctx context.Context, _ *createBucketIn) (*bucketOut, error) {
-	return api.Answer(viewBucket)(h.service.CreateBucket(ctx, auth.OwnerFrom(ctx)))
+	return api.Respond(viewBucket)(h.service.CreateBucket(ctx, auth.OwnerFrom(ctx)))
 }
 
 func (h handlers) readBucket(ctx context.Context, in *bucketIn) (*bucketOut, error) {
-	return api.Answer(viewBucket)(h.service.ReadBucket(ctx, in.at(ctx)))
+	return api.Respond(viewBucket)(h.service.ReadBucket(ctx, in.at(ctx)))
 }
 
 func (h handlers) removeBucket(ctx context.Context, in *bucketIn) (*api.NoContent, error) {
 	return nil, h.service.DeleteBucket(ctx, in.at(ctx))
 }
 
-func (h handlers) listPlans(ctx context.Context, in *inBucketIn) (*plansOut, error) {
-	return api.AnswerPart(in.Page, viewPlan)(h.service.ListPlans(ctx, in.at(ctx)))
+func (h handlers) listPlans(ctx context.Context, in *bucketListIn) (*plansOut, error) {
+	return api.RespondSlice(in.Page, viewPlan)(h.service.ListPlans(ctx, in.at(ctx)))
 }
 
 func (h handlers) createPlan(ctx context.Context, in *createPlanIn) (*planOut, error) {
-	return api.Answer(viewPlan)(h.service.CreatePlan(ctx, in.at(ctx), in.terms()))
+	return api.Respond(viewPlan)(h.service.CreatePlan(ctx, in.at(ctx), in.terms()))
 }
 
 func (h handlers) readPlan(ctx context.Context, in *planIn) (*planOut, error) {
-	return api.Answer(viewPlan)(h.service.ReadPlan(ctx, in.at(ctx), in.PlanID))
+	return api.Respond(viewPlan)(h.service.ReadPlan(ctx, in.at(ctx), in.PlanID))
 }
 
 func (h handlers) updatePlan(ctx context.Context, in *updatePlanIn) (*planOut, error) {
-	return api.Answer(viewPlan)(h.service.UpdatePlan(ctx, in.at(ctx), in.PlanID, in.patch()))
+	return api.Respond(viewPlan)(h.service.UpdatePlan(ctx, in.at(ctx), in.PlanID, in.patch()))
 }
 
 func (h handlers) removePlan(ctx context.Context, in *planIn) (*api.NoContent, error) {
 	return nil, h.service.DeletePlan(ctx, in.at(ctx), in.PlanID)
 }
 
-func (h handlers) listSubscriptions(ctx context.Context, in *inBucketIn) (*subscriptionsOut, error) {
-	return api.AnswerPage(in.Page, viewSubscription)(h.service.ListSubscriptions(ctx, in.at(ctx), in.Part()))
+func (h handlers) listSubscriptions(ctx context.Context, in *bucketListIn) (*subscriptionsOut, error) {
+	return api.RespondPage(in.Page, viewSubscription)(h.service.ListSubscriptions(ctx, in.at(ctx), in.StorePage()))
 }
 
 func (h handlers) createSubscription(ctx context.Context, in *createSubscriptionIn) (*subscriptionOut, error) {
-	return api.Answer(viewSubscription)(h.service.CreateSubscription(ctx, in.at(ctx), in.subscription()))
+	return api.Respond(viewSubscription)(h.service.CreateSubscription(ctx, in.at(ctx), in.subscription()))
 }
 
 func (h handlers) readSubscription(ctx context.Context, in *subscriptionIn) (*subscriptionOut, error) {
-	return api.Answer(viewSubscription)(h.service.ReadSubscription(ctx, in.at(ctx), in.SubscriptionID))
+	return api.Respond(viewSubscription)(h.service.ReadSubscription(ctx, in.at(ctx), in.SubscriptionID))
 }
 
 func (h handlers) updateSubscription(ctx context.Context, in *updateSubscriptionIn) (*subscriptionOut, error) {
-	return api.Answer(viewSubscription)(h.service.UpdateSubscription(ctx, in.at(ctx), in.SubscriptionID, in.patch()))
+	return api.Respond(viewSubscription)(h.service.UpdateSubscription(ctx, in.at(ctx), in.SubscriptionID, in.patch()))
 }
 
 func (h handlers) removeSubscription(ctx context.Context, in *subscriptionIn) (*api.NoContent, error) {
@@ -89,15 +92,15 @@ func (h handlers) removeSubscription(ctx context.Context, in *subscriptionIn) (*
 func (h handlers) readQuotas(ctx context.Context, in *quotasIn) (*quotasOut, error) {
 	var instant *time.Time
 	if in.Period != "" {
-		at, err := time.Parse(time.RFC3339, in.Period)
+		parsed, err := time.Parse(time.RFC3339, in.Period)
 		if err != nil {
 			return nil, fault.InvalidField("period", "has to be an instant such as 2026-01-31T00:00:00Z")
 		}
-		instant = &at
+		instant = &parsed
 	}
 	q, err := h.service.Quotas(ctx, in.at(ctx), in.SubscriptionID, instant)
 	if err != nil {
 		return nil, err
 	}
-	return &quotasOut{Period: q.Period.String(), Body: q.Left}, nil
+	return &quotasOut{Period: q.Period.String(), Body: q.Remaining}, nil
 }

@@ -3,9 +3,9 @@ package metering
 import (
 	"net/http"
 
-	"github.com/gatewright/gatewright/shared/api"
-	"github.com/gatewright/gatewright/shared/auth"
-	"github.com/gatewright/gatewright/shared/store"
+	"github.com/gatewright/gatewright/shared/core/auth"
+	"github.com/gatewright/gatewright/shared/core/store"
+	"github.com/gatewright/gatewright/shared/management/api"
 )
 
 const (
@@ -13,21 +13,22 @@ const (
 	bucketPath  = bucketsPath + "/{bucketId}"
 )
 
-// Group is what this function answers.
+// Group is the group of operations of this function.
 var Group = api.Group{
 	Name:        "metering",
 	Title:       "Metering",
 	Description: "What an account sells by the unit: plans with quotas, and the subscriptions of its customers to them.",
-	Reach: store.Reach{
-		Reads: []store.Space{
-			"metering-bucket", "metering-bucket-count", "metering-history", "metering-plan", "metering-plan-external", "metering-subscription",
+	TableAccess: store.TableAccess{
+		Reads: []store.KeyPrefix{
+			"metering-bucket", "metering-bucket-count", "metering-history", "metering-plan", "metering-plan-external",
+			"metering-subscription",
 		},
-		Writes: []store.Space{
+		Writes: []store.KeyPrefix{
 			"metering-bucket", "metering-bucket-count", "metering-customer", "metering-plan", "metering-plan-external",
 			"metering-subscription", "metering-subscription-external", "operation",
 		},
 	},
-	Operations: []api.Declared{
+	Operations: []api.AnyOperation{
 		listBuckets, createBucket, readBucket, removeBucket,
 		listPlans, createPlan, readPlan, updatePlan, removePlan,
 		listSubscriptions, createSubscription, readSubscription, updateSubscription, removeSubscription,
@@ -36,25 +37,27 @@ var Group = api.Group{
 }
 
 var (
-	absent   = []int{http.StatusNotFound}
-	conflict = []int{http.StatusNotFound, http.StatusConflict}
+	notFoundErrors = []int{http.StatusNotFound}
+	conflictErrors = []int{http.StatusNotFound, http.StatusConflict}
 )
 
 var listBuckets = api.Operation[listBucketsIn, bucketsOut]{
 	ID: "MeteringBucketsService_list", Method: http.MethodGet, Path: bucketsPath,
-	Summary:     "List metering buckets",
-	Description: "Those of the account of the account key, the newest first. An account key that is limited to some projects or environments sees none.",
-	Scope:       auth.Metering.Read(), Unseen: api.UnseenIsLeftOut,
+	Summary: "List metering buckets",
+	Description: "Those of the account of the account key, the newest first. An account key that is limited to some " +
+		"projects or environments sees none.",
+	Scope: auth.Metering.Read(), Invisible: api.InvisibleOmitted,
 	Uses: []api.Use{api.Query},
 }
 
 var createBucket = api.Operation[createBucketIn, bucketOut]{
 	ID: "MeteringBucketsService_create", Method: http.MethodPost, Path: bucketsPath,
-	Summary:     "Create a metering bucket",
-	Description: "It takes no body. An account has at most 100. Account keys that are limited to some projects or environments may not make one.",
-	Scope:       auth.Metering.Write(), Unseen: api.UnseenIsAbsent,
+	Summary: "Create a metering bucket",
+	Description: "It takes no body. An account has at most 100. Account keys that are limited to some projects or " +
+		"environments may not make one.",
+	Scope: auth.Metering.Write(), Invisible: api.InvisibleNotFound,
 	Audit: "metering-bucket.create", Resources: []string{"metering-bucket"},
-	Errors: absent,
+	Errors: notFoundErrors,
 	Uses:   []api.Use{api.BatchGetItem, api.PutItem, api.UpdateItem},
 }
 
@@ -62,18 +65,19 @@ var readBucket = api.Operation[bucketIn, bucketOut]{
 	ID: "MeteringBucketsService_read", Method: http.MethodGet, Path: bucketPath,
 	Summary:     "Read a metering bucket",
 	Description: "When it was made, and whose it is: its plans and subscriptions are lists of their own.",
-	Scope:       auth.Metering.Read(), Unseen: api.UnseenIsAbsent,
-	Errors: absent,
+	Scope:       auth.Metering.Read(), Invisible: api.InvisibleNotFound,
+	Errors: notFoundErrors,
 	Uses:   []api.Use{api.GetItem},
 }
 
 var removeBucket = api.Operation[bucketIn, api.NoContent]{
 	ID: "MeteringBucketsService_delete", Method: http.MethodDelete, Path: bucketPath, Status: http.StatusNoContent,
-	Summary:     "Delete a metering bucket",
-	Description: "Its plans, subscriptions and their history are gone with it at once. Gateways refuse its customers a few seconds later.",
-	Scope:       auth.Metering.Write(), Unseen: api.UnseenIsAbsent,
+	Summary: "Delete a metering bucket",
+	Description: "Its plans, subscriptions and their history are gone with it at once. Gateways refuse its customers a " +
+		"few seconds later.",
+	Scope: auth.Metering.Write(), Invisible: api.InvisibleNotFound,
 	Audit: "metering-bucket.delete", Resources: []string{"metering-bucket"},
-	Errors: absent,
+	Errors: notFoundErrors,
 	Uses:   []api.Use{api.GetItem, api.PutItem, api.UpdateItem, api.DeleteItem},
 }
 
@@ -85,8 +89,7 @@ type bucketsOut = api.Body[api.List[bucket]]
 
 type createBucketIn struct{}
 
-// BucketPath is embedded in what the operations take, and exported because huma skips what is
-// not.
+// BucketPath is embedded in the inputs of operations. It is exported because huma skips unexported embedded types.
 type BucketPath struct {
 	BucketID string `path:"bucketId" maxLength:"64" doc:"The metering bucket's id."`
 }

@@ -3,8 +3,8 @@ package metering
 import (
 	"net/http"
 
-	"github.com/gatewright/gatewright/shared/api"
-	"github.com/gatewright/gatewright/shared/auth"
+	"github.com/gatewright/gatewright/shared/core/auth"
+	"github.com/gatewright/gatewright/shared/management/api"
 )
 
 const (
@@ -12,22 +12,23 @@ const (
 	planPath  = plansPath + "/{planId}"
 )
 
-var listPlans = api.Operation[inBucketIn, plansOut]{
+var listPlans = api.Operation[bucketListIn, plansOut]{
 	ID: "MeteringPlansService_list", Method: http.MethodGet, Path: plansPath,
 	Summary:     "List metering plans",
 	Description: "The newest first.",
-	Scope:       auth.Metering.Read(), Unseen: api.UnseenIsAbsent,
-	Errors: absent,
+	Scope:       auth.Metering.Read(), Invisible: api.InvisibleNotFound,
+	Errors: notFoundErrors,
 	Uses:   []api.Use{api.GetItem, api.Query},
 }
 
 var createPlan = api.Operation[createPlanIn, planOut]{
 	ID: "MeteringPlansService_create", Method: http.MethodPost, Path: plansPath,
-	Summary:     "Create a metering plan",
-	Description: "planExternalId is unique in the metering bucket, which has at most 100 plans. A plan has at most 50 meters.",
-	Scope:       auth.Metering.Write(), Unseen: api.UnseenIsAbsent,
+	Summary: "Create a metering plan",
+	Description: "planExternalId is unique in the metering bucket, which has at most 100 plans. A plan has at " +
+		"most 50 meters.",
+	Scope: auth.Metering.Write(), Invisible: api.InvisibleNotFound,
 	Audit: "plan.create", Resources: []string{"plan"},
-	Errors: conflict,
+	Errors: conflictErrors,
 	Uses:   []api.Use{api.GetItem, api.PutItem, api.UpdateItem},
 }
 
@@ -35,19 +36,21 @@ var readPlan = api.Operation[planIn, planOut]{
 	ID: "MeteringPlansService_read", Method: http.MethodGet, Path: planPath,
 	Summary:     "Read a metering plan",
 	Description: "With its meters, and whether any subscription is to it.",
-	Scope:       auth.Metering.Read(), Unseen: api.UnseenIsAbsent,
-	Errors: absent,
+	Scope:       auth.Metering.Read(), Invisible: api.InvisibleNotFound,
+	Errors: notFoundErrors,
 	Uses:   []api.Use{api.BatchGetItem},
 }
 
 var updatePlan = api.Operation[updatePlanIn, planOut]{
 	ID: "MeteringPlansService_update", Method: http.MethodPatch, Path: planPath,
 	Summary: "Update a metering plan",
-	Description: "What is not given stays. meters replaces all meters; one that the plan has already keeps what is not given of it, so that max may be left out. " +
-		"What a meter has counts for the plan's subscriptions at once, in the current period too; trialDays and trialEndStatus for those that are made later.",
-	Scope: auth.Metering.Write(), Unseen: api.UnseenIsAbsent,
+	Description: "What is not given stays. meters replaces all meters; one that the plan has already keeps what is not " +
+		"given of it, so that max may be left out. " +
+		"What a meter has counts for the plan's subscriptions at once, in the current period too; trialDays and " +
+		"trialEndStatus for those that are made later.",
+	Scope: auth.Metering.Write(), Invisible: api.InvisibleNotFound,
 	Audit: "plan.update", Resources: []string{"plan"},
-	Errors: conflict,
+	Errors: conflictErrors,
 	Uses:   []api.Use{api.BatchGetItem, api.PutItem, api.DeleteItem, api.CheckItem},
 }
 
@@ -55,13 +58,13 @@ var removePlan = api.Operation[planIn, api.NoContent]{
 	ID: "MeteringPlansService_delete", Method: http.MethodDelete, Path: planPath, Status: http.StatusNoContent,
 	Summary:     "Delete a metering plan",
 	Description: "One that has subscriptions is a conflict.",
-	Scope:       auth.Metering.Write(), Unseen: api.UnseenIsAbsent,
+	Scope:       auth.Metering.Write(), Invisible: api.InvisibleNotFound,
 	Audit: "plan.delete", Resources: []string{"plan"},
-	Errors: conflict,
+	Errors: conflictErrors,
 	Uses:   []api.Use{api.BatchGetItem, api.UpdateItem, api.DeleteItem},
 }
 
-type inBucketIn struct {
+type bucketListIn struct {
 	BucketPath
 	api.Page
 }
@@ -102,7 +105,7 @@ type meterChange struct {
 	Max   *int64               `json:"max" required:"false" minimum:"0" maximum:"9007199254740991" doc:"How many units a period has. A meter that the plan does not have yet needs it."`
 }
 
-// PlanPath is where a plan is.
+// PlanPath is the path of a plan.
 type PlanPath struct {
 	BucketPath
 	PlanID string `path:"planId" maxLength:"64" doc:"The plan's id."`

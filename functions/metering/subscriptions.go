@@ -7,9 +7,9 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
-	"github.com/gatewright/gatewright/shared/api"
-	"github.com/gatewright/gatewright/shared/auth"
-	"github.com/gatewright/gatewright/shared/metering"
+	"github.com/gatewright/gatewright/shared/core/auth"
+	"github.com/gatewright/gatewright/shared/management/api"
+	"github.com/gatewright/gatewright/shared/resource/metering"
 )
 
 const (
@@ -17,23 +17,25 @@ const (
 	subscriptionPath  = subscriptionsPath + "/{subscriptionId}"
 )
 
-var listSubscriptions = api.Operation[inBucketIn, subscriptionsOut]{
+var listSubscriptions = api.Operation[bucketListIn, subscriptionsOut]{
 	ID: "MeteringSubscriptionsService_list", Method: http.MethodGet, Path: subscriptionsPath,
 	Summary:     "List metering subscriptions",
 	Description: "The newest first.",
-	Scope:       auth.Metering.Read(), Unseen: api.UnseenIsAbsent,
-	Errors: absent,
+	Scope:       auth.Metering.Read(), Invisible: api.InvisibleNotFound,
+	Errors: notFoundErrors,
 	Uses:   []api.Use{api.GetItem, api.BatchGetItem, api.Query},
 }
 
 var createSubscription = api.Operation[createSubscriptionIn, subscriptionOut]{
 	ID: "MeteringSubscriptionsService_create", Method: http.MethodPost, Path: subscriptionsPath,
 	Summary: "Create a metering subscription",
-	Description: "subscriptionExternalId is unique in the metering bucket: a purchase that is told twice is a conflict, and no second subscription. " +
-		"Quotas begin anew with each month or year after quotaResetAnchor, at 00:00 UTC; the 31st is the last day of a shorter month. A bucket has at most 1,000,000 subscriptions.",
-	Scope: auth.Metering.Write(), Unseen: api.UnseenIsAbsent,
+	Description: "subscriptionExternalId is unique in the metering bucket: a purchase that is told twice is a conflict, " +
+		"and no second subscription. " +
+		"Quotas begin anew with each month or year after quotaResetAnchor, at 00:00 UTC; the 31st is the last day of a " +
+		"shorter month. A bucket has at most 1,000,000 subscriptions.",
+	Scope: auth.Metering.Write(), Invisible: api.InvisibleNotFound,
 	Audit: "subscription.create", Resources: []string{"subscription"},
-	Errors: conflict,
+	Errors: conflictErrors,
 	Uses:   []api.Use{api.BatchGetItem, api.PutItem, api.UpdateItem},
 }
 
@@ -41,39 +43,44 @@ var readSubscription = api.Operation[subscriptionIn, subscriptionOut]{
 	ID: "MeteringSubscriptionsService_read", Method: http.MethodGet, Path: subscriptionPath,
 	Summary:     "Read a metering subscription",
 	Description: "A trial that is over has its end status from that moment on.",
-	Scope:       auth.Metering.Read(), Unseen: api.UnseenIsAbsent,
-	Errors: absent,
+	Scope:       auth.Metering.Read(), Invisible: api.InvisibleNotFound,
+	Errors: notFoundErrors,
 	Uses:   []api.Use{api.BatchGetItem},
 }
 
 var updateSubscription = api.Operation[updateSubscriptionIn, subscriptionOut]{
 	ID: "MeteringSubscriptionsService_update", Method: http.MethodPatch, Path: subscriptionPath,
 	Summary: "Update a metering subscription",
-	Description: "What is not given stays, and nothing else changes. planExternalIds are the plans from now on; prorate is the part of their quotas that the current period has, " +
-		"of the sum of all plans and rounded down. Without prorate it has the whole, as all later periods do. Gateways go by it a few seconds later.",
-	Scope: auth.Metering.Write(), Unseen: api.UnseenIsAbsent,
+	Description: "What is not given stays, and nothing else changes. planExternalIds are the plans from now on; prorate " +
+		"is the part of their quotas that the current period has, " +
+		"of the sum of all plans and rounded down. Without prorate it has the whole, as all later periods do. Gateways go " +
+		"by it a few seconds later.",
+	Scope: auth.Metering.Write(), Invisible: api.InvisibleNotFound,
 	Audit: "subscription.update", Resources: []string{"subscription"},
-	Errors: absent,
+	Errors: notFoundErrors,
 	Uses:   []api.Use{api.BatchGetItem, api.PutItem, api.UpdateItem, api.CheckItem},
 }
 
 var removeSubscription = api.Operation[subscriptionIn, api.NoContent]{
-	ID: "MeteringSubscriptionsService_delete", Method: http.MethodDelete, Path: subscriptionPath, Status: http.StatusNoContent,
+	ID: "MeteringSubscriptionsService_delete", Method: http.MethodDelete, Path: subscriptionPath,
+	Status:      http.StatusNoContent,
 	Summary:     "Delete a metering subscription",
 	Description: "Its history is gone with it at once. To end it and keep that, set its status to canceled.",
-	Scope:       auth.Metering.Write(), Unseen: api.UnseenIsAbsent,
+	Scope:       auth.Metering.Write(), Invisible: api.InvisibleNotFound,
 	Audit: "subscription.delete", Resources: []string{"subscription"},
-	Errors: absent,
+	Errors: notFoundErrors,
 	Uses:   []api.Use{api.BatchGetItem, api.PutItem, api.UpdateItem, api.DeleteItem},
 }
 
 var readQuotas = api.Operation[quotasIn, quotasOut]{
 	ID: "MeteringQuotasService_get", Method: http.MethodGet, Path: subscriptionPath + "/quotas",
 	Summary: "Read what is left of a subscription's quotas",
-	Description: "The units that are left of each meter in the current period: the sum over the subscription's plans less what was used, never below 0. " +
-		"With period, in the period of that instant, from the subscription's creation on. The header Gatewright-Period says which period it is.",
-	Scope: auth.Metering.Read(), Unseen: api.UnseenIsAbsent,
-	Errors: absent,
+	Description: "The units that are left of each meter in the current period: the sum over the subscription's plans " +
+		"less what was used, never below 0. " +
+		"With period, in the period of that instant, from the subscription's creation on. The header Gatewright-Period " +
+		"says which period it is.",
+	Scope: auth.Metering.Read(), Invisible: api.InvisibleNotFound,
+	Errors: notFoundErrors,
 	Uses:   []api.Use{api.BatchGetItem, api.GetItem},
 }
 
@@ -111,7 +118,7 @@ type updateSubscriptionIn struct {
 	} `nameHint:"MeteringSubscriptionUpdate"`
 }
 
-// SubscriptionPath is where a subscription is.
+// SubscriptionPath is the path of a subscription.
 type SubscriptionPath struct {
 	BucketPath
 	SubscriptionID string `path:"subscriptionId" maxLength:"64" doc:"The subscription's id."`
@@ -155,7 +162,7 @@ type subscription struct {
 	UpdatedOn              string   `json:"updatedOn" format:"date-time" doc:"When it was last changed."`
 }
 
-// metadata is a JSON object, as the caller wrote it.
+// metadata is a JSON object, which is stored and returned as the caller has written it.
 type metadata json.RawMessage
 
 // Schema implements huma.SchemaProvider.
@@ -163,13 +170,13 @@ func (metadata) Schema(huma.Registry) *huma.Schema {
 	return &huma.Schema{Type: huma.TypeObject, AdditionalProperties: true}
 }
 
-// MarshalJSON returns the text itself.
+// MarshalJSON returns the text unchanged.
 func (m metadata) MarshalJSON() ([]byte, error) { return json.RawMessage(m).MarshalJSON() }
 
-// UnmarshalJSON keeps the text itself.
+// UnmarshalJSON keeps the text unchanged.
 func (m *metadata) UnmarshalJSON(b []byte) error { return (*json.RawMessage)(m).UnmarshalJSON(b) }
 
-// planExternalID is what a plan is called where it is sold.
+// planExternalID is the id of a plan in the system that sells it to customers.
 type planExternalID string
 
 // Schema implements huma.SchemaProvider.

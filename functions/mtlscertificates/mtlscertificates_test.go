@@ -8,13 +8,13 @@ import (
 	"github.com/gatewright/gatewright/functions/functionstest"
 	"github.com/gatewright/gatewright/functions/mtlscertificates"
 	"github.com/gatewright/gatewright/functions/projects"
-	"github.com/gatewright/gatewright/shared/auth"
-	"github.com/gatewright/gatewright/shared/pki/pkitest"
+	"github.com/gatewright/gatewright/shared/base/pki/pkitest"
+	"github.com/gatewright/gatewright/shared/core/auth"
 )
 
 const (
-	shop = "/v1/accounts/acme/projects/shop/mtls-certificates"
-	gone = "/v1/accounts/acme/projects/gone/mtls-certificates"
+	shopPath           = "/v1/accounts/acme/projects/shop/mtls-certificates"
+	missingProjectPath = "/v1/accounts/acme/projects/gone/mtls-certificates"
 )
 
 func body(name, text, key string, environments ...string) string {
@@ -22,43 +22,76 @@ func body(name, text, key string, environments ...string) string {
 	return string(raw)
 }
 
-func TestAnswers(t *testing.T) {
-	w := functionstest.New(t, projects.Bind, mtlscertificates.Bind)
-	full := w.Account("acme")
-	w.Call(full, "POST", "/v1/projects", `{"name":"shop"}`).Want(200)
-	ca := pkitest.CA(t, "CA", w.Now)
-	one, two := ca.Client(t, "one", w.Now), ca.Client(t, "two", w.Now)
-	made := w.Call(full, "POST", shop, body("one", one.PEM(), one.KeyPEM(t), "production")).Want(201)
-	var its struct{ ID string }
-	if err := json.Unmarshal([]byte(made.Body), &its); err != nil {
+func TestResponses(t *testing.T) {
+	fx := functionstest.New(t, projects.Bind, mtlscertificates.Bind)
+	fullKey := fx.CreateAccount("acme")
+	fx.Call(fullKey, "POST", "/v1/projects", `{"name":"shop"}`).Want(200)
+	ca := pkitest.CA(t, "CA", fx.Now)
+	firstCert, secondCert := ca.Client(t, "one", fx.Now), ca.Client(t, "two", fx.Now)
+	createdResp := fx.Call(fullKey, "POST", shopPath,
+		body("one", firstCert.PEM(), firstCert.KeyPEM(t), "production")).Want(
+		201)
+	var created struct{ ID string }
+	if err := json.Unmarshal([]byte(createdResp.Body), &created); err != nil {
 		t.Fatal(err)
 	}
-	at := shop + "/" + its.ID
-	reader := w.Key("acme", func(p *auth.Permissions) { p.Scopes = []auth.Scope{auth.Projects.Read()} })
-	w.Run(t, []functionstest.Case{
-		{"another one", full, "POST", shop, body("two", two.PEM(), two.KeyPEM(t), "preview", "development"), 201, `"environments":{"development":true,"preview":true,"production":false}`},
-		{"a name in use", full, "POST", shop, body("one", two.PEM(), two.KeyPEM(t), "preview"), 409, "name"},
-		{"another's key", full, "POST", shop, body("two", two.PEM(), one.KeyPEM(t), "preview"), 400, "body.key"},
-		{"the key for the certificate", full, "POST", shop, body("two", two.KeyPEM(t), two.KeyPEM(t), "preview"), 400, "body.certificate"},
-		{"no environment", full, "POST", shop, body("two", two.PEM(), two.KeyPEM(t)), 400, "body.environments"},
-		{"an unknown environment", full, "POST", shop, body("two", two.PEM(), two.KeyPEM(t), "PRODUCTION"), 400, "body.environments"},
-		{"a bad name", full, "POST", shop, body("a-b", two.PEM(), two.KeyPEM(t), "preview"), 400, "body.name"},
-		{"a project that is not there", full, "POST", gone, body("two", two.PEM(), two.KeyPEM(t), "preview"), 404, "project"},
-		{"one without the scope", reader, "POST", shop, body("two", two.PEM(), two.KeyPEM(t), "preview"), 403, "projects:write"},
-		{"the list", reader, "GET", shop, "", 200, `"limit":1000,"offset":0,"total":1`},
-		{"the list of a project that is not there", reader, "GET", gone, "", 404, "project"},
-		{"what was made", reader, "GET", at, "", 200, `"subject":"CN=one, O=Acme"`},
-		{"what was never made", reader, "GET", shop + "/cert_0123456789ABCDEFGHIJKLMN", "", 404, "mTLS certificate"},
-		{"what nothing is called", reader, "GET", shop + "/one", "", 404, "mTLS certificate"},
-		{"other environments", full, "PATCH", at, `{"environments":["preview"]}`, 200, `"environments":{"development":false,"preview":true,"production":false}`},
-		{"no environments", full, "PATCH", at, `{"environments":[]}`, 200, `"environments":{"development":false,"preview":false,"production":false}`},
-		{"nothing", full, "PATCH", at, `{"name":"ignored"}`, 400, "environments"},
-		{"null", full, "PATCH", at, `{"environments":null}`, 400, "environments"},
-		{"a new environment that is none", full, "PATCH", at, `{"environments":["staging"]}`, 400, "environments"},
-		{"its end", full, "DELETE", at, "", 204, ""},
+	certPath := shopPath + "/" + created.ID
+	readerKey := fx.CreateKey("acme", func(p *auth.Permissions) { p.Scopes = []auth.Scope{auth.Projects.Read()} })
+	fx.Run(t, []functionstest.Case{
+		{"second certificate", fullKey, "POST", shopPath, body("two", secondCert.PEM(), secondCert.KeyPEM(t), "preview",
+			"development"), 201, `"environments":{"development":true,"preview":true,"production":false}`},
+		{
+			"a name in use", fullKey, "POST", shopPath, body("one", secondCert.PEM(), secondCert.KeyPEM(t), "preview"), 409,
+			"name",
+		},
+		{
+			"key of another certificate", fullKey, "POST", shopPath,
+			body("two", secondCert.PEM(), firstCert.KeyPEM(t), "preview"), 400, "body.key",
+		},
+		{"key as certificate", fullKey, "POST", shopPath, body("two", secondCert.KeyPEM(t), secondCert.KeyPEM(t),
+			"preview"), 400, "body.certificate"},
+		{
+			"no environment", fullKey, "POST", shopPath, body("two", secondCert.PEM(), secondCert.KeyPEM(t)), 400,
+			"body.environments",
+		},
+		{
+			"an unknown environment", fullKey, "POST", shopPath,
+			body("two", secondCert.PEM(), secondCert.KeyPEM(t), "PRODUCTION"), 400, "body.environments",
+		},
+		{
+			"a bad name", fullKey, "POST", shopPath, body("a-b", secondCert.PEM(), secondCert.KeyPEM(t), "preview"), 400,
+			"body.name",
+		},
+		{
+			"missing project", fullKey, "POST", missingProjectPath,
+			body("two", secondCert.PEM(), secondCert.KeyPEM(t), "preview"), 404, "project",
+		},
+		{
+			"creation without the scope", readerKey, "POST", shopPath,
+			body("two", secondCert.PEM(), secondCert.KeyPEM(t), "preview"), 403, "projects:write",
+		},
+		{"the list", readerKey, "GET", shopPath, "", 200, `"limit":1000,"offset":0,"total":1`},
+		{"list of a missing project", readerKey, "GET", missingProjectPath, "", 404, "project"},
+		{"created certificate", readerKey, "GET", certPath, "", 200, `"subject":"CN=one, O=Acme"`},
+		{"missing certificate", readerKey, "GET", shopPath + "/cert_0123456789ABCDEFGHIJKLMN", "", 404, "mTLS certificate"},
+		{"invalid id", readerKey, "GET", shopPath + "/one", "", 404, "mTLS certificate"},
+		{
+			"other environments", fullKey, "PATCH", certPath, `{"environments":["preview"]}`, 200,
+			`"environments":{"development":false,"preview":true,"production":false}`,
+		},
+		{
+			"no environments", fullKey, "PATCH", certPath, `{"environments":[]}`, 200,
+			`"environments":{"development":false,"preview":false,"production":false}`,
+		},
+		{"empty change", fullKey, "PATCH", certPath, `{"name":"ignored"}`, 400, "environments"},
+		{"null", fullKey, "PATCH", certPath, `{"environments":null}`, 400, "environments"},
+		{"change to an unknown environment", fullKey, "PATCH", certPath, `{"environments":["staging"]}`, 400, "environments"},
+		{"deletion", fullKey, "DELETE", certPath, "", 204, ""},
 	})
-	whole := made.Whole + w.Call(full, "GET", shop, "").Want(200).Whole + w.Call(full, "GET", at, "").Want(200).Whole
-	if strings.Contains(whole, "BEGIN") {
-		t.Error("a certificate or a key comes back")
+	responses := createdResp.Dump + fx.Call(fullKey, "GET", shopPath, "").Want(200).Dump + fx.Call(fullKey, "GET",
+		certPath,
+		"").Want(200).Dump
+	if strings.Contains(responses, "BEGIN") {
+		t.Error("responses to POST and GET contain BEGIN, want no certificate and no key in them")
 	}
 }

@@ -3,9 +3,9 @@ package mtlscertificates
 import (
 	"net/http"
 
-	"github.com/gatewright/gatewright/shared/api"
-	"github.com/gatewright/gatewright/shared/auth"
-	"github.com/gatewright/gatewright/shared/store"
+	"github.com/gatewright/gatewright/shared/core/auth"
+	"github.com/gatewright/gatewright/shared/core/store"
+	"github.com/gatewright/gatewright/shared/management/api"
 )
 
 const (
@@ -13,23 +13,23 @@ const (
 	certificatePath  = certificatesPath + "/{mtlsCertificateId}"
 )
 
-// Group is what this function answers.
+// Group is the group of operations of this function.
 var Group = api.Group{
 	Name:        "mtlscertificates",
 	Title:       "mTLS certificates",
 	Description: "Client certificates of a project, which its handlers show to upstreams that demand one.",
-	Reach: store.Reach{
-		Reads:  []store.Space{"deployment", "environments", "mtls-certificate", "projects"},
-		Writes: []store.Space{"mtls-certificate", "mtls-certificate-count", "mtls-certificate-name", "projects"},
+	TableAccess: store.TableAccess{
+		Reads:  []store.KeyPrefix{"deployment", "environments", "mtls-certificate", "projects"},
+		Writes: []store.KeyPrefix{"mtls-certificate", "mtls-certificate-count", "mtls-certificate-name", "projects"},
 	},
-	Operations: []api.Declared{list, create, read, update, remove},
+	Operations: []api.AnyOperation{list, create, read, update, remove},
 }
 
 var list = api.Operation[listIn, listOut]{
 	ID: "MtlsCertificatesService_list", Method: http.MethodGet, Path: certificatesPath,
 	Summary:     "List mTLS certificates",
 	Description: "In the order of their names, those that the account key sees: all whose environments are among its own.",
-	Scope:       auth.Projects.Read(), Unseen: api.Unseen{Project: http.StatusNotFound, Environment: http.StatusOK},
+	Scope:       auth.Projects.Read(), Invisible: api.Invisible{Project: http.StatusNotFound, Environment: http.StatusOK},
 	Errors: []int{http.StatusNotFound},
 	Uses:   []api.Use{api.Query, api.GetItem},
 }
@@ -37,10 +37,12 @@ var list = api.Operation[listIn, listOut]{
 var create = api.Operation[createIn, certificateOut]{
 	ID: "MtlsCertificatesService_create", Method: http.MethodPost, Path: certificatesPath, Status: http.StatusCreated,
 	Summary: "Create an mTLS certificate",
-	Description: "Handlers name it in their option mtlsCertificate. The private key is sealed and never shown. A project has at most 50. " +
+	Description: "Handlers name it in their option mtlsCertificate. The private key is sealed and never shown. A " +
+		"project has at most 50. " +
 		"A certificate is never replaced: upload its successor under another name, deploy with that, and delete it.",
-	Scope: auth.Projects.Write(), Unseen: api.Unseen{Project: http.StatusNotFound, Environment: http.StatusForbidden},
-	Audit: "mtls-certificate.create", Resources: []string{"mtls-certificate"},
+	Scope:     auth.Projects.Write(),
+	Invisible: api.Invisible{Project: http.StatusNotFound, Environment: http.StatusForbidden},
+	Audit:     "mtls-certificate.create", Resources: []string{"mtls-certificate"},
 	Errors: []int{http.StatusNotFound, http.StatusConflict},
 	Uses:   []api.Use{api.CheckItem, api.PutItem, api.UpdateItem, api.RootKey},
 }
@@ -49,7 +51,7 @@ var read = api.Operation[certificateIn, certificateOut]{
 	ID: "MtlsCertificatesService_read", Method: http.MethodGet, Path: certificatePath,
 	Summary:     "Read an mTLS certificate",
 	Description: "What the certificate says and where it is enabled. Its private key is never shown.",
-	Scope:       auth.Projects.Read(), Unseen: api.UnseenIsAbsent,
+	Scope:       auth.Projects.Read(), Invisible: api.InvisibleNotFound,
 	Errors: []int{http.StatusNotFound},
 	Uses:   []api.Use{api.GetItem},
 }
@@ -57,9 +59,10 @@ var read = api.Operation[certificateIn, certificateOut]{
 var update = api.Operation[updateIn, certificateOut]{
 	ID: "MtlsCertificatesService_update", Method: http.MethodPatch, Path: certificatePath,
 	Summary: "Enable an mTLS certificate for environments",
-	Description: "The environments replace those before, none disables it. Builds go by them from now on; what is deployed stays as it is. " +
+	Description: "The environments replace those before, none disables it. Builds go by them from now on; what is " +
+		"deployed stays as it is. " +
 		"Nothing else can change.",
-	Scope: auth.Projects.Write(), Unseen: api.UnseenIsAbsent,
+	Scope: auth.Projects.Write(), Invisible: api.InvisibleNotFound,
 	Audit: "mtls-certificate.update", Resources: []string{"mtls-certificate"},
 	Errors: []int{http.StatusNotFound},
 	Uses:   []api.Use{api.GetItem, api.UpdateItem},
@@ -69,7 +72,7 @@ var remove = api.Operation[certificateIn, api.NoContent]{
 	ID: "MtlsCertificatesService_delete", Method: http.MethodDelete, Path: certificatePath, Status: http.StatusNoContent,
 	Summary:     "Delete an mTLS certificate",
 	Description: "Refused while a deployment is served with it.",
-	Scope:       auth.Projects.Write(), Unseen: api.UnseenIsAbsent,
+	Scope:       auth.Projects.Write(), Invisible: api.InvisibleNotFound,
 	Audit: "mtls-certificate.delete", Resources: []string{"mtls-certificate"},
 	Errors: []int{http.StatusNotFound, http.StatusConflict},
 	Uses:   []api.Use{api.GetItem, api.BatchGetItem, api.Query, api.DeleteItem, api.UpdateItem},
@@ -92,8 +95,7 @@ type createIn struct {
 	} `nameHint:"MtlsCertificateCreate"`
 }
 
-// CertificatePath is embedded in what the operations take, and exported because huma
-// skips what is not.
+// CertificatePath is embedded in the inputs of operations. It is exported because huma skips unexported embedded types.
 type CertificatePath struct {
 	api.ProjectPath
 	MtlsCertificateID string `path:"mtlsCertificateId" maxLength:"256" doc:"The certificate's id."`

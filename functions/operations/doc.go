@@ -1,9 +1,8 @@
-// Package operations advances durable operations: the table's stream calls it
-// with those that have just begun or were given back, a schedule once a minute
-// for those that are due or got stuck (design, section 6). The same schedule gives
-// back what gateways that are gone had leased of quotas (section 8). Who runs the
-// installation invokes it to look operations up and to resume one.
+// Package operations advances durable operations. The table's stream calls the function with operations that have just
+// begun or that a worker has released. A schedule calls it once a minute for operations that are due or stuck (design,
+// section 6), and to return quota units that dead gateways have leased (section 8). An operator invokes it to list
+// operations and to resume one.
 //
-// No route leads here, and it knows no kind of operation: those come with the
-// engine. Read function.go; what advancing means is package operation in shared.
+// No route calls the function. It does not depend on the kinds of operation, which the engine contains. Read
+// function.go. Package operation in shared defines how an operation advances.
 package operations

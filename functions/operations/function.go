@@ -10,77 +10,78 @@ import (
 
 	"github.com/aws/aws-lambda-go/events"
 
-	"github.com/gatewright/gatewright/shared/allowance"
-	"github.com/gatewright/gatewright/shared/api"
-	"github.com/gatewright/gatewright/shared/deployments"
-	"github.com/gatewright/gatewright/shared/durable"
-	"github.com/gatewright/gatewright/shared/fault"
-	"github.com/gatewright/gatewright/shared/installation"
-	"github.com/gatewright/gatewright/shared/operation"
-	"github.com/gatewright/gatewright/shared/project"
-	"github.com/gatewright/gatewright/shared/rotation"
-	"github.com/gatewright/gatewright/shared/store"
-	"github.com/gatewright/gatewright/shared/store/stream"
-	"github.com/gatewright/gatewright/shared/trigger"
-	"github.com/gatewright/gatewright/shared/trigger/probe"
+	"github.com/gatewright/gatewright/shared/base/fault"
+	"github.com/gatewright/gatewright/shared/core/allowance"
+	"github.com/gatewright/gatewright/shared/core/installation"
+	"github.com/gatewright/gatewright/shared/core/operation"
+	"github.com/gatewright/gatewright/shared/core/rotation"
+	"github.com/gatewright/gatewright/shared/core/store"
+	"github.com/gatewright/gatewright/shared/core/store/stream"
+	"github.com/gatewright/gatewright/shared/format/project"
+	"github.com/gatewright/gatewright/shared/management/api"
+	"github.com/gatewright/gatewright/shared/resource/deployments"
+	"github.com/gatewright/gatewright/shared/runtime/durable"
+	"github.com/gatewright/gatewright/shared/runtime/trigger"
+	"github.com/gatewright/gatewright/shared/runtime/trigger/probe"
 )
 
-// Function declares what calls the function, and what it and the tasks of all
-// kinds of operations use: a build that the builder left (whole, from the upload
-// on) or that is a redeploy, the cleaning of the bucket, the cascades of keys, the
-// deletion of projects, truststores, the services of tunnels; and what gives back what
-// gateways that are gone had leased of quotas.
+// Function declares the events that call the function, and its uses. These include the uses of the tasks of all kinds
+// of operation, such as builds that the builder has not completed, redeploys, and cascades of keys. They also include
+// the return of quota units that dead gateways have leased.
 //
-// Of the stream it needs only operations that nobody works on: the others'
-// records would be calls for nothing.
+// The stream only delivers records of operations without a worker. Calls for other records would do nothing.
 var Function = trigger.Function{
-	Name: "operations",
-	Does: "Advances durable operations: builds, redeploys, cascading deletes.",
-	On: []trigger.Event{
-		{StreamRecords: true, FilterPattern: unowned},
-		{Schedule: &trigger.Schedule{Name: "sweep", Every: time.Minute}},
-		{Invoked: true}, // by who runs the installation: make operations, make rotate-root-key
+	Name:        "operations",
+	Description: "Advances durable operations: builds, redeploys, cascading deletes.",
+	Events: []trigger.Event{
+		{StreamRecords: true, FilterPattern: unownedFilter},
+		{Schedule: &trigger.Schedule{Name: "sweep", Interval: time.Minute}},
+		{Invoked: true}, // by operators, with make operations and make rotate-root-key
 	},
 	Uses: []api.Use{
-		api.GetItem, api.BatchGetItem, api.Query, api.QueryDue, api.PutItem, api.UpdateItem, api.DeleteItem, api.CheckItem, api.RootKey,
+		api.GetItem, api.BatchGetItem, api.Query, api.QueryDue, api.PutItem, api.UpdateItem, api.DeleteItem, api.CheckItem,
+		api.RootKey,
 		api.ReadUpload, api.DeleteUpload, api.ListObjects,
 		api.ReadSource, api.WriteSource, api.DeleteSource, api.WriteArtifact, api.DeleteArtifact,
 		api.WriteTruststore, api.DeleteTruststore,
-		api.ScanTable, api.MakeRootKey, api.ReadArtifact, // a rotation of the root key
+		api.ScanTable, api.CreateRootKey, api.ReadArtifact, // a rotation of the root key
 	},
-	// What the tasks reach, and what gives back what was leased and notes the format of artifacts.
-	Reach: durable.Reach().And(store.Reach{
-		Reads: []store.Space{"allowance-journal", "artifact-format"}, Writes: []store.Space{"allowance-journal", "artifact-format"},
+	// The table access of the tasks, of the return of leased units, and of EnsureFormat.
+	TableAccess: durable.TableAccess().Union(store.TableAccess{
+		Reads:  []store.KeyPrefix{"allowance-journal", "artifact-format"},
+		Writes: []store.KeyPrefix{"allowance-journal", "artifact-format"},
 	}),
-	// Several slices of an engine, and the longest step.
+	// Enough time for several slices of an engine, and for the longest step.
 	Timeout: 5 * time.Minute,
 	Heavy:   true,
-	// The next sweep does the same, within a minute.
+	// No more retries are needed, because the schedule calls the function within a minute.
 	Retries: trigger.Retries{MaxAge: time.Minute},
 }
 
-// unowned matches records of operations that no worker has.
-const unowned = `{"dynamodb":{"Keys":{"pk":{"S":[{"prefix":"operation#"}]}},"NewImage":{"lease":{"M":{"owner":{"S":[{"exists":false}]}}}}}}`
+// unownedFilter is the stream's filter for records of operations without a worker.
+const unownedFilter = `{"dynamodb":{"Keys":{"pk":{"S":[{"prefix":"operation#"}]}},` +
+	`"NewImage":{"lease":{"M":{"owner":{"S":[{"exists":false}]}}}}}}`
 
-// Open makes the function's handler, as lambda.Start takes it.
+// Open creates the function's handler, for lambda.Start.
 func Open(p installation.Parts) (any, error) {
-	p.Table = p.Table.Within(Function.Reach)
+	p.Table = p.Table.Restrict(Function.TableAccess)
 	engine, err := durable.Engine(p)
 	if err != nil {
 		return nil, err
 	}
 	reclaim := func(ctx context.Context) error { return allowance.Reclaim(ctx, p.Table, p.Now()) }
-	rebuild := func(ctx context.Context, asked bool) (string, error) {
-		return deployments.KeepFormat(ctx, p.Table, project.WrittenFormat, asked, p.Now())
+	rebuild := func(ctx context.Context, requested bool) (string, error) {
+		return deployments.EnsureFormat(ctx, p.Table, project.WrittenFormat, requested, p.Now())
 	}
-	return probe.Handler(Handler(Work{engine, durable.Rotation(p), reclaim, rebuild, p.Log}), probe.Reads(p.Table, Function.Reach)), nil
+	return probe.Handler(Handler(Work{engine, durable.Rotation(p), reclaim, rebuild, p.Log}),
+		probe.TableCheck(p.Table, Function.TableAccess)), nil
 }
 
 // Rotation rotates the root key.
 type Rotation interface {
 	// Start begins a rotation.
 	Start(ctx context.Context, by string) (rotation.Status, error)
-	// Status says how far one is.
+	// Status returns the progress of a rotation.
 	Status(ctx context.Context) (rotation.Status, error)
 }
 
@@ -88,52 +89,54 @@ var _ Rotation = (*rotation.Service)(nil)
 
 // Engine advances operations.
 type Engine interface {
-	// HandleStream answers the indexes of the records to deliver again.
+	// HandleStream returns the indexes of the records to deliver again.
 	HandleStream(ctx context.Context, records []store.StreamRecord) (failed []int)
-	// Sweep advances what is due.
+	// Sweep advances operations that are due.
 	Sweep(ctx context.Context) error
-	// List gives the operations that have not ended.
+	// List returns the operations that have not ended.
 	List(ctx context.Context) ([]operation.Record, error)
-	// Resume has one tried at once.
+	// Resume runs an operation immediately.
 	Resume(ctx context.Context, id string) (operation.Record, error)
 }
 
 var _ Engine = (*operation.Engine)(nil)
 
-// errUnknownEvent is the answer to an event that nothing declared sends.
-var errUnknownEvent = errors.New("operations: the event is neither a batch of the stream, nor a schedule's, nor asks to list, to resume or to rebuild, or about the root key")
+// errUnknownEvent is the error for an event that no declaration lists.
+var errUnknownEvent = errors.New("operations: the event is neither a batch of the stream, nor a schedule's, nor asks " +
+	"to list, to resume or to rebuild, or about the root key")
 
-// event has the fields that tell the function's kinds of event apart.
+// event has the fields that distinguish the function's kinds of events.
 type event struct {
 	Records  []events.DynamoDBEventRecord `json:"Records"`
 	Schedule string                       `json:"schedule"`
-	// Do is what who invokes the function wants: list, resume the operation ID, or rebuild what has an artifact of
-	// an older format than this release writes; rotate-root-key, or root-key, how far that is.
-	Do string `json:"do"`
-	ID string `json:"id"`
-	// By is who wants it, as they say.
+	// Action is the operator's action. list lists operations, and resume resumes the operation with the ID. rebuild
+	// begins to rebuild deployments whose artifact has an older format than this release writes. rotate-root-key begins
+	// a rotation of the root key, and root-key returns its progress.
+	Action string `json:"do"`
+	ID     string `json:"id"`
+	// By is the name that the operator has entered.
 	By string `json:"by"`
 }
 
-// listed is the answer to who invokes the function.
-type listed struct {
+// operationList is the response to list, resume and rebuild.
+type operationList struct {
 	Operations []operation.Summary `json:"operations"`
 }
 
-// Work is what the function has done.
+// Work has the services that the function calls.
 type Work struct {
 	Engine  Engine
 	RootKey Rotation
-	// Reclaim gives back what gateways that are gone had leased, and Rebuild begins to build anew what has an artifact of an older
-	// format: when somebody asked for it, or when a release is new (deployments.KeepFormat). It gives the operation's id.
+	// Reclaim returns quota units that dead gateways have leased. Rebuild begins to rebuild deployments whose artifact
+	// has an older format, if requested is true or if this release writes a newer format (deployments.EnsureFormat). It
+	// returns the operation's id, "" for none.
 	Reclaim func(ctx context.Context) error
-	Rebuild func(ctx context.Context, asked bool) (id string, err error)
+	Rebuild func(ctx context.Context, requested bool) (id string, err error)
 	Log     *slog.Logger
 }
 
-// Handler makes the function's handler, as lambda.Start takes it. To a batch of
-// the stream it answers which records failed; the event source has to be set
-// up for that (ReportBatchItemFailures).
+// Handler creates the function's handler, for lambda.Start. For a batch of the stream,
+// the handler returns the records that failed, so the event source needs ReportBatchItemFailures.
 func Handler(w Work) func(context.Context, json.RawMessage) (any, error) {
 	return func(ctx context.Context, payload json.RawMessage) (any, error) {
 		var in event
@@ -146,11 +149,12 @@ func Handler(w Work) func(context.Context, json.RawMessage) (any, error) {
 		case in.Schedule != "":
 			return nil, w.sweep(ctx)
 		}
-		return w.do(ctx, in)
+		return w.handleAction(ctx, in)
 	}
 }
 
-// sweep is the schedule's. It reclaims first: that is quick, and what waits for it are customers that are refused.
+// sweep handles the schedule's event. It calls Reclaim first, because customers without quota units are refused until
+// then, and because it is quick.
 func (w Work) sweep(ctx context.Context) error {
 	err := w.Reclaim(ctx)
 	_, formatErr := w.Rebuild(ctx, false)
@@ -160,9 +164,9 @@ func (w Work) sweep(ctx context.Context) error {
 	return nil
 }
 
-// do is for whoever invokes the function.
-func (w Work) do(ctx context.Context, in event) (any, error) {
-	switch in.Do {
+// handleAction handles an operator's event.
+func (w Work) handleAction(ctx context.Context, in event) (any, error) {
+	switch in.Action {
 	case "list":
 		return summaries(w.Engine.List(ctx))
 	case "resume":
@@ -174,36 +178,36 @@ func (w Work) do(ctx context.Context, in event) (any, error) {
 		}
 		return summaries(w.Engine.List(ctx))
 	case "rotate-root-key":
-		return told(w.RootKey.Start(ctx, in.By))
+		return statusResult(w.RootKey.Start(ctx, in.By))
 	case "root-key":
-		return told(w.RootKey.Status(ctx))
+		return statusResult(w.RootKey.Status(ctx))
 	}
 	return nil, errUnknownEvent
 }
 
-// public is what is public of an error.
-func public(doing string, err error) error {
+// publicError returns the public text of a fault, or the wrapped error for an internal fault and any other error.
+func publicError(action string, err error) error {
 	if f, ok := errors.AsType[*fault.Fault](err); ok && f.Kind != fault.Internal {
 		return errors.New(f.Public)
 	}
-	return fmt.Errorf("%s: %w", doing, err)
+	return fmt.Errorf("%s: %w", action, err)
 }
 
-// told answers how far a rotation is, or what is public of an error.
-func told(s rotation.Status, err error) (any, error) {
+// statusResult returns the status of a rotation, or publicError for err.
+func statusResult(s rotation.Status, err error) (any, error) {
 	if err != nil {
-		return nil, public("rotate the root key", err)
+		return nil, publicError("rotate the root key", err)
 	}
 	return s, nil
 }
 
-// summaries answers operations, or what is public of an error.
-func summaries(found []operation.Record, err error) (any, error) {
+// summaries returns an operationList of records, or publicError for err.
+func summaries(records []operation.Record, err error) (any, error) {
 	if err != nil {
-		return nil, public("look operations up", err)
+		return nil, publicError("look operations up", err)
 	}
-	out := listed{Operations: make([]operation.Summary, len(found))}
-	for i, r := range found {
+	out := operationList{Operations: make([]operation.Summary, len(records))}
+	for i, r := range records {
 		out.Operations[i] = r.Summary()
 	}
 	return out, nil

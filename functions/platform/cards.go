@@ -3,63 +3,63 @@ package platform
 import (
 	"context"
 
-	"github.com/gatewright/gatewright/shared/cards"
-	"github.com/gatewright/gatewright/shared/fault"
+	"github.com/gatewright/gatewright/shared/base/fault"
+	"github.com/gatewright/gatewright/shared/management/servercards"
 )
 
-// discovery answers what leads to the platform's MCP servers: their cards, and the catalog of
-// these. It is public, and the same for everybody.
+// discovery serves the documents with which clients find the platform's MCP servers: the cards of the servers, and
+// their catalog. The documents are public, and the same for all callers.
 type discovery struct {
-	// address is the installation's public one, "" where this process does not know it. It comes
-	// from the configuration: a card that repeated a request's Host would lead those who find it
-	// in a cache wherever somebody else wished.
+	// address is the installation's public address from the configuration, or "" if it is not configured. The cards do
+	// not use the Host of the request: an attacker could then put a card with another address into a cache.
 	address string
 }
 
-var errNoAddress = fault.New(fault.NotFound, "This installation does not know its own address, which a card has to name. Its operator has to set GATEWRIGHT_API_URL.")
+var errNoAddress = fault.New(fault.NotFound, "This installation does not know its own address, which a card has to "+
+	"name. Its operator has to set GATEWRIGHT_API_URL.")
 
 func (d discovery) platformCard(context.Context, *struct{}) (*cardOut, error) {
-	return d.card(cards.API())
+	return d.card(servercards.API())
 }
 
 func (d discovery) docsCard(context.Context, *struct{}) (*cardOut, error) {
-	return d.card(cards.Docs())
+	return d.card(servercards.Docs())
 }
 
-func (d discovery) card(of cards.Server) (*cardOut, error) {
+func (d discovery) card(server servercards.Server) (*cardOut, error) {
 	if d.address == "" {
 		return nil, errNoAddress
 	}
-	body, err := of.Card(d.address)
+	body, err := server.Card(d.address)
 	if err != nil {
 		return nil, err
 	}
-	return &cardOut{Found: foundBy(cards.MediaType), Body: body}, nil
+	return &cardOut{CardHeaders: cardHeaders(servercards.MediaType), Body: body}, nil
 }
 
 func (d discovery) catalog(context.Context, *struct{}) (*catalogOut, error) {
 	if d.address == "" {
 		return nil, errNoAddress
 	}
-	body, err := cards.Catalog(d.address)
+	body, err := servercards.Catalog(d.address)
 	if err != nil {
 		return nil, err
 	}
-	return &catalogOut{Found: foundBy(cards.CatalogType), Body: body}, nil
+	return &catalogOut{CardHeaders: cardHeaders(servercards.CatalogType), Body: body}, nil
 }
 
 func (d discovery) preflight(context.Context, *struct{}) (*preflightOut, error) {
 	return &preflightOut{CrossOrigin: anyOrigin()}, nil
 }
 
-// Found is what stands in front of a card and of the catalog, in a 304 too (specification 4.1).
-type Found struct {
+// CardHeaders has the headers of a card or the catalog. A 304 response has them too (specification 4.1).
+type CardHeaders struct {
 	CrossOrigin
 	ContentType  string `header:"Content-Type" hidden:"true"`
 	CacheControl string `header:"Cache-Control" doc:"Any cache may keep it for an hour."`
 }
 
-// CrossOrigin lets pages of every origin read an answer: there is nothing in it that is not public.
+// CrossOrigin has the header that lets pages of every origin read a public response.
 type CrossOrigin struct {
 	AllowHeaders  string `header:"Access-Control-Allow-Headers" doc:"What pages of other origins may send."`
 	AllowMethods  string `header:"Access-Control-Allow-Methods" doc:"How pages of other origins may ask."`
@@ -67,21 +67,24 @@ type CrossOrigin struct {
 	ExposeHeaders string `header:"Access-Control-Expose-Headers" doc:"What pages of other origins may read beside the body."`
 }
 
-func foundBy(mediaType string) Found {
-	return Found{CrossOrigin: anyOrigin(), ContentType: mediaType, CacheControl: "public, max-age=3600"}
+func cardHeaders(mediaType string) CardHeaders {
+	return CardHeaders{CrossOrigin: anyOrigin(), ContentType: mediaType, CacheControl: "public, max-age=3600"}
 }
 
 func anyOrigin() CrossOrigin {
-	return CrossOrigin{AllowHeaders: "Content-Type, If-None-Match", AllowMethods: "GET", AllowOrigin: "*", ExposeHeaders: "ETag"}
+	return CrossOrigin{
+		AllowHeaders: "Content-Type, If-None-Match", AllowMethods: "GET", AllowOrigin: "*",
+		ExposeHeaders: "ETag",
+	}
 }
 
 type cardOut struct {
-	Found
+	CardHeaders
 	Body []byte `contentType:"application/mcp-server-card+json"`
 }
 
 type catalogOut struct {
-	Found
+	CardHeaders
 	Body []byte `contentType:"application/ai-catalog+json"`
 }
 

@@ -1,8 +1,8 @@
-// Package platform answers the operations on the installation and the caller: the
-// API's description, who the bearer of a key is, the accounts it sees, the cards by which
-// clients find the MCP servers (specification 4.1), and the pages of the documentation.
+// Package platform serves the operations on the installation and the caller. They return the API's description, the
+// identity of the caller, and the accounts that the caller's key can see. They also return the cards with which clients
+// find the MCP servers (specification 4.1), and the pages of the documentation.
 //
-// The two MCP endpoints of the same section are not here. Read operations.go
-// first, then handlers.go; docs.go has the pages, which package pages renders, and
-// cards.go the cards, which package cards writes.
+// The two MCP endpoints of that section are in functions/mcp and functions/mcpdocs. Read operations.go first, then
+// handlers.go. docs.go has the pages, which package pages renders. cards.go has the cards, which package servercards
+// writes.
 package platform

@@ -6,26 +6,26 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/gatewright/gatewright/shared/api"
-	"github.com/gatewright/gatewright/shared/fault"
-	"github.com/gatewright/gatewright/shared/pages"
+	"github.com/gatewright/gatewright/shared/base/fault"
+	"github.com/gatewright/gatewright/shared/management/api"
+	"github.com/gatewright/gatewright/shared/management/pages"
 )
 
-// library answers the pages of the documentation.
-type library struct{ site *pages.Site }
+// docsSite serves the pages of the documentation.
+type docsSite struct{ site *pages.Site }
 
-func (l library) overview(ctx context.Context, _ *struct{}) (*pageOut, error) {
-	return l.answer("", upFrom(ctx, 0))
+func (s docsSite) overview(ctx context.Context, _ *struct{}) (*pageOut, error) {
+	return s.render("", relativeRoot(ctx, 0))
 }
 
-func (l library) page(ctx context.Context, in *pageIn) (*pageOut, error) {
-	return l.answer(in.Page, upFrom(ctx, 1))
+func (s docsSite) page(ctx context.Context, in *pageIn) (*pageOut, error) {
+	return s.render(in.Page, relativeRoot(ctx, 1))
 }
 
 var errNoPage = fault.New(fault.NotFound, "There is no such page. GET /docs is the map of all.")
 
-func (l library) answer(name, up string) (*pageOut, error) {
-	body, err := l.site.Page(name, up)
+func (s docsSite) render(name, root string) (*pageOut, error) {
+	body, err := s.site.Page(name, root)
 	switch {
 	case errors.Is(err, pages.ErrNoPage):
 		return nil, errNoPage
@@ -38,18 +38,19 @@ func (l library) answer(name, up string) (*pageOut, error) {
 	}, nil
 }
 
-// contentSecurity lets a page have its own style and icon, and nothing else: no script, no frame,
-// no form, nothing that is loaded.
+// contentSecurity returns a policy that only allows the page's own style and icon. Scripts, frames, forms and other
+// files are not allowed.
 func contentSecurity() string {
-	return "default-src 'none'; style-src '" + pages.StyleHash() + "'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+	return "default-src 'none'; style-src '" +
+		pages.StyleHash() + "'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 }
 
-// upFrom leads from the address of the running request, which is below the folder of /docs by
-// some folders, to where that is. Links of pages are relative, since a stage of API Gateway or a
-// path of a proxy may stand in front, and then a slash at the end of the address makes it deeper.
-func upFrom(ctx context.Context, below int) string {
+// relativeRoot returns the relative path from the address of the current request to the folder that contains /docs.
+// depth is the number of folders between them. Links of pages are relative, because a stage of API Gateway or the path
+// of a proxy can precede the path. If the address ends in a slash, there is one more folder.
+func relativeRoot(ctx context.Context, depth int) string {
 	if strings.HasSuffix(api.Address(ctx), "/") {
-		below++
+		depth++
 	}
-	return strings.Repeat("../", below)
+	return strings.Repeat("../", depth)
 }

@@ -28,12 +28,12 @@ const (
 	reference  = "/docs/reference"
 )
 
-// guides are the addresses of the pages, by the Markdown file that each is made of.
-func guides(t *testing.T) map[string]string {
+// guideAddresses returns the addresses of the guides' pages, by the names of the Markdown files.
+func guideAddresses(t *testing.T) map[string]string {
 	t.Helper()
 	files, err := filepath.Glob("../../docs/*.md")
 	if err != nil || len(files) < 30 {
-		t.Fatalf("the guides are %v: %v", files, err)
+		t.Fatalf("guides = %v, %v, want 30 or more", files, err)
 	}
 	out := map[string]string{}
 	for _, file := range files {
@@ -43,26 +43,26 @@ func guides(t *testing.T) map[string]string {
 	return out
 }
 
-// shown are all pages by their addresses.
-type shown struct {
-	*functionstest.World
+// docsFixture has all pages, by address.
+type docsFixture struct {
+	*functionstest.Fixture
 	bodies map[string]string
 }
 
-func showAll(t *testing.T) shown {
+func newDocsFixture(t *testing.T) docsFixture {
 	t.Helper()
-	s := shown{functionstest.New(t, platform.Bind), map[string]string{}}
-	for _, address := range append(slices.Collect(maps.Values(guides(t))), reference) {
+	s := docsFixture{functionstest.New(t, platform.Bind), map[string]string{}}
+	for _, address := range append(slices.Collect(maps.Values(guideAddresses(t))), reference) {
 		s.bodies[address] = s.Call("", "GET", address, "").Want(200).Body
 	}
 	return s
 }
 
-// each calls f with each page, parsed.
-func (s shown) each(t *testing.T, f func(t *testing.T, address string, root *html.Node)) {
+// forEachPage calls f with the parsed HTML of each page.
+func (fx docsFixture) forEachPage(t *testing.T, f func(t *testing.T, address string, root *html.Node)) {
 	t.Helper()
-	for _, address := range slices.Sorted(maps.Keys(s.bodies)) {
-		t.Run(address, func(t *testing.T) { f(t, address, parse(t, s.bodies[address])) })
+	for _, address := range slices.Sorted(maps.Keys(fx.bodies)) {
+		t.Run(address, func(t *testing.T) { f(t, address, parse(t, fx.bodies[address])) })
 	}
 }
 
@@ -84,7 +84,7 @@ func attribute(n *html.Node, name string) string {
 	return ""
 }
 
-// textOf is all that is written below a node.
+// textOf returns the text of a node with all its descendants.
 func textOf(n *html.Node) string {
 	var out strings.Builder
 	for c := range n.Descendants() {
@@ -95,34 +95,39 @@ func textOf(n *html.Node) string {
 	return out.String()
 }
 
-func ids(root *html.Node) (all []string) {
+func ids(root *html.Node) (found []string) {
 	for n := range root.Descendants() {
 		if id := attribute(n, "id"); id != "" {
-			all = append(all, id)
+			found = append(found, id)
 		}
 	}
-	return all
+	return found
 }
 
-// TestPagesAreForBrowsersAlone: they need no key, run nothing, load nothing, and are told apart by
-// their ETags.
-func TestPagesAreForBrowsersAlone(t *testing.T) {
-	s := showAll(t)
+// TestPagesArePublicAndCacheable checks that pages need no key, contain no scripts, load no files, and have different
+// ETags.
+func TestPagesArePublicAndCacheable(t *testing.T) {
+	s := newDocsFixture(t)
 	for address, body := range s.bodies {
-		a := s.Call("garbage", "GET", address, "").Want(200).
+		resp := s.Call("garbage", "GET", address, "").Want(200).
 			WantHeader("Content-Type", "text/html; charset=utf-8").
 			WantHeader("X-Content-Type-Options", "nosniff").
 			WantHeader("Referrer-Policy", "no-referrer")
-		if a.Body != body {
-			t.Errorf("%s is another page for who has a key", address)
+		if resp.Body != body {
+			t.Errorf("GET %s: body with a key differs from the one without, want the same", address)
 		}
-		tag := a.Header.Get("ETag")
+		tag := resp.Header.Get("ETag")
 		s.Call("", "GET", address, "", "If-None-Match", tag).Want(304).WantHeader("ETag", tag)
-		if head := s.Call("", "HEAD", address, "").Want(200).WantHeader("ETag", tag); head.Header.Get("Content-Security-Policy") != a.Header.Get("Content-Security-Policy") {
-			t.Errorf("HEAD %s has another policy", address)
+		head := s.Call("", "HEAD", address, "").Want(200).WantHeader("ETag", tag)
+		if head.Header.Get("Content-Security-Policy") != resp.Header.Get("Content-Security-Policy") {
+			t.Errorf("HEAD %s: Content-Security-Policy = %q, want %q",
+				address, head.Header.Get("Content-Security-Policy"), resp.Header.Get("Content-Security-Policy"))
 		}
 	}
-	for _, unknown := range []string{"/docs/nothing", "/docs/README", "/docs/api.md", "/docs/docs.go", "/docs/decisions", "/docs/..%2FREADME", "/docs/Limits"} {
+	for _, unknown := range []string{
+		"/docs/nothing", "/docs/README", "/docs/api.md", "/docs/docs.go", "/docs/decisions",
+		"/docs/..%2FREADME", "/docs/Limits",
+	} {
 		s.Call("", "GET", unknown, "").Want(404, "no such page")
 	}
 	for _, unknown := range []string{"/docs/decisions/index", "/docs//api"} {
@@ -131,62 +136,69 @@ func TestPagesAreForBrowsersAlone(t *testing.T) {
 	s.Call("", "POST", "/docs", "{}").Want(405).WantHeader("Allow", "GET, HEAD")
 }
 
-// TestPagesRunAndLoadNothing: the policy allows the style that a page has, and a page has nothing
-// that the policy forbids, of which a browser would complain.
-func TestPagesRunAndLoadNothing(t *testing.T) {
-	s := showAll(t)
+// TestPagesMatchSecurityPolicy checks that the policy allows the style of each page, and that pages contain nothing
+// that the policy forbids.
+func TestPagesMatchSecurityPolicy(t *testing.T) {
+	s := newDocsFixture(t)
 	allowed := []string{
-		"html", "head", "meta", "title", "link", "style", "body", "header", "main", "nav", "section", "div", "span", "h1", "h2", "h3", "h4", "p", "a", "ul", "ol", "li",
-		"code", "pre", "b", "em", "strong", "br", "wbr", "hr", "table", "thead", "tbody", "tr", "th", "td", "details", "summary", "blockquote",
+		"html", "head", "meta", "title", "link", "style", "body", "header", "main", "nav", "section", "div", "span", "h1",
+		"h2", "h3", "h4", "p", "a", "ul", "ol", "li",
+		"code", "pre", "b", "em", "strong", "br", "wbr", "hr", "table", "thead", "tbody", "tr", "th", "td", "details",
+		"summary", "blockquote",
 	}
-	attributes := []string{"lang", "charset", "name", "content", "rel", "href", "id", "class", "aria-current", "aria-label", "align", "start"}
-	s.each(t, func(t *testing.T, address string, root *html.Node) {
+	attributes := []string{
+		"lang", "charset", "name", "content", "rel", "href", "id", "class", "aria-current",
+		"aria-label", "align", "start",
+	}
+	s.forEachPage(t, func(t *testing.T, address string, root *html.Node) {
 		styles := 0
 		for n := range root.Descendants() {
 			switch {
 			case n.Type == html.CommentNode:
-				t.Errorf("it has the comment %q", n.Data)
+				t.Errorf("%s has the comment %q, want none", address, n.Data)
 				continue
 			case n.Type != html.ElementNode:
 				continue
 			case !slices.Contains(allowed, n.Data):
-				t.Errorf("it has a <%s>", n.Data)
+				t.Errorf("%s has a <%s>, want only %v", address, n.Data, allowed)
 			}
 			for _, a := range n.Attr {
 				if !slices.Contains(attributes, a.Key) {
-					t.Errorf(`it has a <%s %s="%s">`, n.Data, a.Key, a.Val)
+					t.Errorf("%s has <%s %s=%q>, want only the attributes %v", address, n.Data, a.Key, a.Val, attributes)
 				}
 			}
 			switch n.Data {
 			case "link":
 				if attribute(n, "rel") != "icon" || !strings.HasPrefix(attribute(n, "href"), "data:image/svg+xml,") {
-					t.Errorf("it loads %s", attribute(n, "href"))
+					t.Errorf("link of %s = %s, want only an icon in a data: URL", address, attribute(n, "href"))
 				}
 			case "style":
 				styles++
 				if strings.Contains(textOf(n), "url(") || strings.Contains(textOf(n), "@import") {
-					t.Error("its style loads something")
+					t.Errorf("style of %s loads a URL, want none: %s", address, textOf(n))
 				}
 				sum := sha256.Sum256([]byte(textOf(n)))
-				s.Call("", "GET", address, "").WantHeader("Content-Security-Policy", "default-src 'none'; style-src 'sha256-"+base64.StdEncoding.EncodeToString(sum[:])+
+				s.Call("", "GET", address, "").WantHeader("Content-Security-Policy", "default-src 'none'; style-src 'sha256-"+
+					base64.StdEncoding.EncodeToString(sum[:])+
 					"'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'")
 			case "a":
 				if href := attribute(n, "href"); !strings.HasPrefix(href, "https://") && strings.Contains(href, ":") {
-					t.Errorf("it links to %s", href)
+					t.Errorf("link of %s = %s, want a relative or an https: URL", address, href)
 				}
 			}
 		}
 		if styles != 1 {
-			t.Errorf("it has %d styles", styles)
+			t.Errorf("%s has %d styles, want 1", address, styles)
 		}
 	})
 }
 
-// TestPagesAreWellFormed: each element ends where it has to, and no name stands twice.
+// TestPagesAreWellFormed checks that the elements of each page are closed in the right order, and that no id occurs
+// twice.
 func TestPagesAreWellFormed(t *testing.T) {
-	s := showAll(t)
+	s := newDocsFixture(t)
 	void := []string{"meta", "link", "br", "wbr", "hr"}
-	s.each(t, func(t *testing.T, address string, root *html.Node) {
+	s.forEachPage(t, func(t *testing.T, address string, root *html.Node) {
 		tokens := html.NewTokenizer(strings.NewReader(s.bodies[address]))
 		var open []string
 		for tokens.Next() != html.ErrorToken {
@@ -197,38 +209,38 @@ func TestPagesAreWellFormed(t *testing.T) {
 				}
 			case html.EndTagToken:
 				if len(open) == 0 || open[len(open)-1] != token.Data {
-					t.Fatalf("</%s> ends within %v", token.Data, open)
+					t.Fatalf("</%s> ends within %v, want it to end the last of them", token.Data, open)
 				}
 				open = open[:len(open)-1]
 			default:
 			}
 		}
 		if err := tokens.Err(); !errors.Is(err, io.EOF) || len(open) > 0 {
-			t.Errorf("it ends with %v within %v", err, open)
+			t.Errorf("page ends with %v within %v, want EOF and no open element", err, open)
 		}
-		all := ids(root)
-		slices.Sort(all)
-		if n := len(all); n != len(slices.Compact(all)) {
-			t.Errorf("a name stands twice among %v", all)
+		elementIDs := ids(root)
+		slices.Sort(elementIDs)
+		if n := len(elementIDs); n != len(slices.Compact(elementIDs)) {
+			t.Errorf("ids of the page = %v, want each once", elementIDs)
 		}
 	})
 }
 
-// TestLinksOfPagesResolve follows each link as a browser does, from wherever the page may be: with
-// a slash at its end, and below the stage of API Gateway.
+// TestLinksOfPagesResolve resolves each link as a browser does, for each form of a page's address. An address can end
+// in a slash, and a stage of API Gateway can precede the path.
 func TestLinksOfPagesResolve(t *testing.T) {
-	s := showAll(t)
-	names := map[string][]string{} // of the elements of a page
-	s.each(t, func(_ *testing.T, address string, root *html.Node) { names[address] = ids(root) })
-	guide := map[string]string{}
-	for file, address := range guides(t) {
+	s := newDocsFixture(t)
+	names := map[string][]string{} // the ids of elements, by page
+	s.forEachPage(t, func(_ *testing.T, address string, root *html.Node) { names[address] = ids(root) })
+	sources := map[string]string{}
+	for file, address := range guideAddresses(t) {
 		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
 		}
-		guide[address] = string(text)
+		sources[address] = string(text)
 	}
-	inside, outside := 0, 0
+	internalLinks, repositoryLinks := 0, 0
 	for _, address := range slices.Sorted(maps.Keys(s.bodies)) {
 		for _, slash := range []string{"", "/"} {
 			base, err := url.Parse("https://api.example.com/production" + address + slash)
@@ -244,50 +256,51 @@ func TestLinksOfPagesResolve(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				switch file, source := strings.CutPrefix(href, repository); {
-				case source:
-					outside++
+				switch file, isRepository := strings.CutPrefix(href, repository); {
+				case isRepository:
+					repositoryLinks++
 					file, _, _ = strings.Cut(file, "#")
 					if _, err := os.Stat(filepath.Join("../..", file)); errors.Is(err, fs.ErrNotExist) {
-						t.Errorf("%s leads to %s, which is not in the repository", address, href)
+						t.Errorf("%s links to %s, want a file of the repository", address, href)
 					}
 				case target.Host != base.Host:
-					if !strings.Contains(guide[address], href) && href+"/blob/main/" != repository {
-						t.Errorf("%s leads to %s, and its guide does not", address, href)
+					if !strings.Contains(sources[address], href) && href+"/blob/main/" != repository {
+						t.Errorf("%s links to %s, want a link that its guide has", address, href)
 					}
 				default:
-					inside++
-					to, below := strings.CutPrefix(target.Path, "/production")
-					to = strings.TrimSuffix(to, "/") // a link within the page
-					if !below || to != openAPI && names[to] == nil {
-						t.Errorf("%s%s leads to %s, which is no page", address, slash, target)
-					} else if target.Fragment != "" && !slices.Contains(names[to], target.Fragment) {
-						t.Errorf("%s leads to %s, which does not have that name", address, href)
+					internalLinks++
+					page, ok := strings.CutPrefix(target.Path, "/production")
+					page = strings.TrimSuffix(page, "/") // a link within the page
+					if !ok || page != openAPI && names[page] == nil {
+						t.Errorf("%s%s links to %s, want a page", address, slash, target)
+					} else if target.Fragment != "" && !slices.Contains(names[page], target.Fragment) {
+						t.Errorf("%s links to %s, want an id that the page has", address, href)
 					}
 				}
 			}
 		}
 	}
-	if inside < 4000 || outside < 100 {
-		t.Errorf("%d links were followed within, and %d into the repository", inside, outside)
+	if internalLinks < 4000 || repositoryLinks < 100 {
+		t.Errorf("links within = %d, links to the repository = %d, want 4000 and 100 or more",
+			internalLinks, repositoryLinks)
 	}
 }
 
-// TestGuidesAreThoseOfTheRepository: each is served and in the navigation of every page, with its
-// heading and all of its others, and nothing of its text is lost.
-func TestGuidesAreThoseOfTheRepository(t *testing.T) {
-	s := showAll(t)
-	for file, address := range guides(t) {
+// TestEveryGuideIsServed checks that each guide is served with all its headings and its whole text, and that the
+// navigation of every page links to it.
+func TestEveryGuideIsServed(t *testing.T) {
+	s := newDocsFixture(t)
+	for file, address := range guideAddresses(t) {
 		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
 		}
 		body := parse(t, s.bodies[address])
 		want := 0
-		fenced := false
+		inCodeBlock := false
 		for line := range strings.Lines(string(text)) {
-			fenced = fenced != strings.HasPrefix(line, "```")
-			if !fenced && strings.HasPrefix(line, "#") {
+			inCodeBlock = inCodeBlock != strings.HasPrefix(line, "```")
+			if !inCodeBlock && strings.HasPrefix(line, "#") {
 				want++
 			}
 		}
@@ -297,7 +310,7 @@ func TestGuidesAreThoseOfTheRepository(t *testing.T) {
 			case "h1", "h2", "h3", "h4":
 				headings++
 				if attribute(n, "id") == "" {
-					t.Errorf("%s: the heading %q has no anchor", address, textOf(n))
+					t.Errorf("%s: heading %q has no id, want one", address, textOf(n))
 				}
 			case "a":
 				links[attribute(n, "href")] = true
@@ -307,19 +320,19 @@ func TestGuidesAreThoseOfTheRepository(t *testing.T) {
 			t.Errorf("%s has %d headings, want %d", address, headings, want)
 		}
 		if strings.Contains(s.bodies[address], "raw HTML omitted") || strings.Contains(s.bodies[address], "| --") {
-			t.Errorf("%s lacks HTML, or shows a table as text", address)
+			t.Errorf("%s has omitted HTML or a table as text, want neither", address)
 		}
-		for _, other := range guides(t) {
-			up := map[bool]string{true: "", false: "../"}[address == "/docs"]
-			if !links[up+strings.TrimPrefix(other, "/")] {
-				t.Errorf("%s does not lead to %s", address, other)
+		for _, otherGuide := range guideAddresses(t) {
+			prefix := map[bool]string{true: "", false: "../"}[address == "/docs"]
+			if !links[prefix+strings.TrimPrefix(otherGuide, "/")] {
+				t.Errorf("%s has no link to %s, want one", address, otherGuide)
 			}
 		}
 	}
 }
 
-// TestReferenceHasEveryOperation, with what its declaration says.
-func TestReferenceHasEveryOperation(t *testing.T) {
+// TestReferenceListsEveryOperation checks that the reference contains the texts of each operation's declaration.
+func TestReferenceListsEveryOperation(t *testing.T) {
 	sections := map[string]string{}
 	for n := range parse(t, functionstest.New(t, platform.Bind).Call("", "GET", reference, "").Want(200).Body).Descendants() {
 		if n.Data == "section" {
@@ -332,7 +345,7 @@ func TestReferenceHasEveryOperation(t *testing.T) {
 			delete(sections, d.ID)
 			if d.Hidden {
 				if ok {
-					t.Errorf("it has %s, which is a page", d.ID)
+					t.Errorf("the reference has the hidden operation %s, want it left out", d.ID)
 				}
 				continue
 			}
@@ -344,17 +357,17 @@ func TestReferenceHasEveryOperation(t *testing.T) {
 			}
 			for _, part := range []string{d.Method + "\u00a0" + d.Path, d.Summary, d.Description, key, "curl -sS"} {
 				if !strings.Contains(text, part) {
-					t.Errorf("%s lacks %q:\n%s", d.ID, part, text)
+					t.Errorf("section of %s has no %q, want it:\n%s", d.ID, part, text)
 				}
 			}
 		}
 	}
 	if len(sections) > 0 {
-		t.Errorf("it has %v, which are no operations", slices.Collect(maps.Keys(sections)))
+		t.Errorf("the reference has the sections %v, want only operations", slices.Collect(maps.Keys(sections)))
 	}
 }
 
-// TestReferenceShowsParametersBoundsAndErrors of one operation, as a reader sees them.
+// TestReferenceShowsParametersBoundsAndErrors checks the visible text of one operation in the reference.
 func TestReferenceShowsParametersBoundsAndErrors(t *testing.T) {
 	for n := range parse(t, functionstest.New(t, platform.Bind).Call("", "GET", reference, "").Want(200).Body).Descendants() {
 		if attribute(n, "id") != "ApiKeyConsumersService_create" {
@@ -365,7 +378,7 @@ func TestReferenceShowsParametersBoundsAndErrors(t *testing.T) {
 			if row.Data != "tr" || row.Parent.Data != "tbody" {
 				continue
 			}
-			if name := textOf(row.FirstChild); rows[name] == "" { // what is sent comes first
+			if name := textOf(row.FirstChild); rows[name] == "" { // the fields of the request come first
 				rows[name] = textOf(row)
 			}
 		}
@@ -387,33 +400,33 @@ func TestReferenceShowsParametersBoundsAndErrors(t *testing.T) {
 				return
 			}
 		}
-		t.Error("it does not lead to what a 409 is about")
+		t.Error("the reference has no link to the problem of a 409, want one")
 	}
 }
 
-// TestExamplesOfTheReferenceAreCommands has a shell read them all, with a curl that tells what it
-// was asked.
-func TestExamplesOfTheReferenceAreCommands(t *testing.T) {
-	w := functionstest.New(t, platform.Bind)
+// TestReferenceExamplesRun runs all examples of the reference in a shell, with a fake curl that prints its arguments.
+func TestReferenceExamplesRun(t *testing.T) {
+	fx := functionstest.New(t, platform.Bind)
 	var script strings.Builder
-	script.WriteString("set -eu\napi=http://api account_key=gwa_1 hostname=h filter=f consumers=c projectName=p file=c\ncurl() { printf '%s\\0' \"$@\"; printf '\\n\\0'; }\n")
-	var order []string
-	for n := range parse(t, w.Call("", "GET", reference, "").Want(200).Body).Descendants() {
+	script.WriteString("set -eu\napi=http://api account_key=gwa_1 hostname=h filter=f consumers=c projectName=p " +
+		"file=c\ncurl() { printf '%s\\0' \"$@\"; printf '\\n\\0'; }\n")
+	var operationIDs []string
+	for n := range parse(t, fx.Call("", "GET", reference, "").Want(200).Body).Descendants() {
 		if attribute(n, "class") == "example" {
-			order = append(order, attribute(n.Parent, "id"))
+			operationIDs = append(operationIDs, attribute(n.Parent, "id"))
 			script.WriteString(textOf(n) + "\n")
 		}
 	}
 	cmd := exec.CommandContext(t.Context(), "bash", "-c", script.String())
 	out, err := cmd.Output()
 	if err != nil {
-		t.Fatalf("%v: %s", err, out)
+		t.Fatalf("run of the examples: error = %v, want none: %s", err, out)
 	}
-	asked := strings.Split(strings.TrimSuffix(string(out), "\x00\n\x00"), "\x00\n\x00")
-	if len(asked) != len(order) || len(order) < 90 {
-		t.Fatalf("%d of %d were asked", len(asked), len(order))
+	commands := strings.Split(strings.TrimSuffix(string(out), "\x00\n\x00"), "\x00\n\x00")
+	if len(commands) != len(operationIDs) || len(operationIDs) < 90 {
+		t.Fatalf("%d examples have run, want %d, and at least 90", len(commands), len(operationIDs))
 	}
-	document := w.Call("", "GET", openAPI, "").Want(200).Body
+	document := fx.Call("", "GET", openAPI, "").Want(200).Body
 	var paths struct {
 		Paths map[string]map[string]struct {
 			OperationID string
@@ -431,20 +444,20 @@ func TestExamplesOfTheReferenceAreCommands(t *testing.T) {
 			bodies[o.OperationID] = o.RequestBody.Content["application/json"].Example
 		}
 	}
-	for i, id := range order {
-		words := strings.Split(asked[i], "\x00")
-		if !slices.ContainsFunc(words, func(word string) bool {
-			return strings.HasPrefix(word, "http://api/") && !strings.ContainsAny(word, "{}") && !strings.HasSuffix(word, "=")
+	for i, id := range operationIDs {
+		args := strings.Split(commands[i], "\x00")
+		if !slices.ContainsFunc(args, func(arg string) bool {
+			return strings.HasPrefix(arg, "http://api/") && !strings.ContainsAny(arg, "{}") && !strings.HasSuffix(arg, "=")
 		}) {
-			t.Errorf("%s asks %q", id, words)
+			t.Errorf("arguments of %s = %q, want a URL of http://api/ with all its values", id, args)
 		}
-		body, given := bodies[id], words[max(0, slices.Index(words, "-d")+1)]
+		body, sent := bodies[id], args[max(0, slices.Index(args, "-d")+1)]
 		var want, got any
 		if len(body) == 0 {
 			continue
 		}
-		if json.Unmarshal(body, &want) != nil || json.Unmarshal([]byte(given), &got) != nil {
-			t.Errorf("%s sends %s", id, given)
+		if json.Unmarshal(body, &want) != nil || json.Unmarshal([]byte(sent), &got) != nil {
+			t.Errorf("body of %s = %s, want JSON", id, sent)
 		} else if a, b := mustJSON(t, want), mustJSON(t, got); a != b {
 			t.Errorf("%s sends %s, want %s", id, b, a)
 		}

@@ -11,46 +11,46 @@ import (
 	"github.com/danielgtaylor/huma/v2/yaml"
 
 	"github.com/gatewright/gatewright/docs"
-	"github.com/gatewright/gatewright/shared/api"
-	"github.com/gatewright/gatewright/shared/auth"
-	"github.com/gatewright/gatewright/shared/installation"
-	"github.com/gatewright/gatewright/shared/pages"
+	"github.com/gatewright/gatewright/shared/core/auth"
+	"github.com/gatewright/gatewright/shared/core/installation"
+	"github.com/gatewright/gatewright/shared/management/api"
+	"github.com/gatewright/gatewright/shared/management/pages"
 )
 
-// description is the golden OpenAPI document: what a review has seen is what
-// is served. The test of package functions derives and compares it.
+// description is the golden OpenAPI document. So the served document is identical to the reviewed document. A test of
+// package functions compares it with the declarations.
 //
 //go:embed openapi.json
 var description []byte
 
-// Bind returns the group's routes. They need nothing but the caller and the installation's address.
+// Bind returns the group's routes. They use only the configuration of p.
 func Bind(p installation.Parts) []api.Route {
-	p = Group.Held(p)
-	d := describer{inYAML: sync.OnceValues(toYAML)}
-	site := library{pages.New(docs.Guides, description)}
-	found := discovery{address: p.Config.APIURL}
+	p = Group.Restrict(p)
+	d := describer{loadYAML: sync.OnceValues(toYAML)}
+	site := docsSite{pages.New(docs.Guides, description)}
+	cardHandlers := discovery{address: p.Config.APIURL}
 	return []api.Route{
-		openAPI.To(d.describe),
-		whoAmI.To(identify),
-		listAccounts.To(accounts),
-		platformCard.To(found.platformCard),
-		docsCard.To(found.docsCard),
-		aiCatalog.To(found.catalog),
-		docsOverview.To(site.overview),
-		docsPage.To(site.page),
-		platformCardPreflight.To(found.preflight),
-		docsCardPreflight.To(found.preflight),
-		aiCatalogPreflight.To(found.preflight),
+		openAPI.HandledBy(d.describe),
+		whoAmI.HandledBy(whoAmIHandler),
+		listAccounts.HandledBy(accounts),
+		platformCard.HandledBy(cardHandlers.platformCard),
+		docsCard.HandledBy(cardHandlers.docsCard),
+		aiCatalog.HandledBy(cardHandlers.catalog),
+		docsOverview.HandledBy(site.overview),
+		docsPage.HandledBy(site.page),
+		platformCardPreflight.HandledBy(cardHandlers.preflight),
+		docsCardPreflight.HandledBy(cardHandlers.preflight),
+		aiCatalogPreflight.HandledBy(cardHandlers.preflight),
 	}
 }
 
-// describer answers the description in the form that is asked for.
+// describer serves the description in the requested format.
 type describer struct {
-	// inYAML makes the YAML for the first who asks for it.
-	inYAML func() ([]byte, error)
+	// loadYAML returns the description in YAML. Its first call converts it.
+	loadYAML func() ([]byte, error)
 }
 
-// The forms, the one first that is answered to those who take both, or neither.
+// The media types of the description. JSON is the default for clients that accept both or neither.
 const (
 	jsonType = "application/json"
 	yamlType = "application/yaml" // RFC 9512
@@ -58,12 +58,15 @@ const (
 
 func (d describer) describe(_ context.Context, in *openAPIIn) (*openAPIOut, error) {
 	out := &openAPIOut{ContentType: jsonType, Vary: "Accept", Body: description}
-	// The names in use before there was a registered one.
-	asked := negotiation.SelectQValue(in.Accept, []string{jsonType, "*/*", yamlType, "application/x-yaml", "text/yaml"})
-	if asked == "" || asked == jsonType || asked == "*/*" {
+	// The other YAML types were in use before application/yaml was registered.
+	mediaType := negotiation.SelectQValue(in.Accept, []string{
+		jsonType, "*/*", yamlType, "application/x-yaml",
+		"text/yaml",
+	})
+	if mediaType == "" || mediaType == jsonType || mediaType == "*/*" {
 		return out, nil
 	}
-	body, err := d.inYAML()
+	body, err := d.loadYAML()
 	if err != nil {
 		return nil, err
 	}
@@ -71,7 +74,7 @@ func (d describer) describe(_ context.Context, in *openAPIIn) (*openAPIOut, erro
 	return out, nil
 }
 
-// toYAML is the description in YAML, in the same order.
+// toYAML returns the description in YAML, with its members in the same order.
 func toYAML() ([]byte, error) {
 	var out bytes.Buffer
 	if err := yaml.Convert(&out, bytes.NewReader(description)); err != nil {
@@ -80,13 +83,13 @@ func toYAML() ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-func identify(ctx context.Context, _ *struct{}) (*whoAmIOut, error) {
-	p := auth.From(ctx)
+func whoAmIHandler(ctx context.Context, _ *struct{}) (*whoAmIOut, error) {
+	p := auth.PrincipalFrom(ctx)
 	return &whoAmIOut{Body: caller{Sub: p.KeyID, Account: p.AccountName}}, nil
 }
 
 func accounts(ctx context.Context, in *listAccountsIn) (*listAccountsOut, error) {
-	p := auth.From(ctx)
+	p := auth.PrincipalFrom(ctx)
 	visible := []account{{ID: p.AccountID, Name: p.AccountName}}
 	return &listAccountsOut{Body: api.Slice(visible, in.Page)}, nil
 }

@@ -3,17 +3,17 @@ package platform
 import (
 	"net/http"
 
-	"github.com/gatewright/gatewright/shared/api"
-	"github.com/gatewright/gatewright/shared/auth"
-	"github.com/gatewright/gatewright/shared/cards"
+	"github.com/gatewright/gatewright/shared/core/auth"
+	"github.com/gatewright/gatewright/shared/management/api"
+	"github.com/gatewright/gatewright/shared/management/servercards"
 )
 
-// Group is what this function answers.
+// Group is the group of operations of this function.
 var Group = api.Group{
 	Name:        "platform",
 	Title:       "Platform",
 	Description: "The API's description, its MCP servers' cards, the caller and the accounts the caller sees.",
-	Operations: []api.Declared{
+	Operations: []api.AnyOperation{
 		openAPI, whoAmI, listAccounts, platformCard, docsCard, aiCatalog,
 		docsOverview, docsPage, platformCardPreflight, docsCardPreflight, aiCatalogPreflight,
 	},
@@ -21,52 +21,57 @@ var Group = api.Group{
 
 var openAPI = api.Operation[openAPIIn, openAPIOut]{
 	ID: "openApi", Method: "GET", Path: "/openapi",
-	Summary:     "Describe this API",
-	Description: "The OpenAPI 3.1 description of this API, in JSON, or in YAML where Accept prefers that. It needs no credentials. It has hundreds of kilobytes, more than most models can read at once: tools/list says the same of each operation.",
-	Public:      true,
+	Summary: "Describe this API",
+	Description: "The OpenAPI 3.1 description of this API, in JSON, or in YAML where Accept prefers that. It needs no " +
+		"credentials. It has hundreds of kilobytes, more than most models can read at once: tools/list says the same of " +
+		"each operation.",
+	Public: true,
 }
 
 var whoAmI = api.Operation[struct{}, whoAmIOut]{
 	ID: "V1_whoAmI", Method: "GET", Path: "/v1/who-am-i",
 	Summary:     "Tell who the caller is",
 	Description: "What identifies the bearer of the account key, and the account the key belongs to.",
-	Unseen:      api.UnseenIsLeftOut,
+	Invisible:   api.InvisibleOmitted,
 }
 
 var listAccounts = api.Operation[listAccountsIn, listAccountsOut]{
 	ID: "AccountService_list", Method: "GET", Path: "/v1/accounts",
 	Summary:     "List accounts",
 	Description: "The accounts that the key sees: an account key sees the one it belongs to.",
-	Scope:       auth.Accounts.Read(), Unseen: api.UnseenIsLeftOut,
+	Scope:       auth.Accounts.Read(), Invisible: api.InvisibleOmitted,
 }
 
 var platformCard = api.Operation[struct{}, cardOut]{
-	ID: "platformMcpServerCard", Method: "GET", Path: cards.API().CardPath(),
-	Summary:     "Describe the MCP server of this API",
-	Description: "The server card (SEP-2127) of the MCP server that has the operations of this API as tools: what it is called, where it is, which versions of the protocol it speaks and that it asks for an account key. The card itself needs none.",
-	Public:      true, NoTool: true, Errors: []int{http.StatusNotFound},
+	ID: "platformMcpServerCard", Method: "GET", Path: servercards.API().CardPath(),
+	Summary: "Describe the MCP server of this API",
+	Description: "The server card (SEP-2127) of the MCP server that has the operations of this API as tools: what it is " +
+		"called, where it is, which versions of the protocol it speaks and that it asks for an account key. The card " +
+		"itself needs none.",
+	Public: true, NoTool: true, Errors: []int{http.StatusNotFound},
 }
 
 var docsCard = api.Operation[struct{}, cardOut]{
-	ID: "docsMcpServerCard", Method: "GET", Path: cards.Docs().CardPath(),
+	ID: "docsMcpServerCard", Method: "GET", Path: servercards.Docs().CardPath(),
 	Summary:     "Describe the MCP server of the documentation",
 	Description: "The server card (SEP-2127) of the MCP server that searches the documentation, which anybody may ask.",
 	Public:      true, NoTool: true, Errors: []int{http.StatusNotFound},
 }
 
 var aiCatalog = api.Operation[struct{}, catalogOut]{
-	ID: "aiCatalog", Method: "GET", Path: cards.CatalogPath,
-	Summary:     "List the server cards",
-	Description: "The AI catalog by which a client that knows this host alone finds the cards of its MCP servers. It needs no credentials.",
-	Public:      true, NoTool: true, Errors: []int{http.StatusNotFound},
+	ID: "aiCatalog", Method: "GET", Path: servercards.CatalogPath,
+	Summary: "List the server cards",
+	Description: "The AI catalog by which a client that knows this host alone finds the cards of its MCP servers. It " +
+		"needs no credentials.",
+	Public: true, NoTool: true, Errors: []int{http.StatusNotFound},
 }
 
-// A browser asks this before a page of another origin may send If-None-Match. It is declared for
-// each path, since every other path of the API is refused to such pages.
+// A browser sends these preflight requests before a page of another origin can send If-None-Match. Only these paths
+// declare a preflight, because all other paths of the API refuse pages of other origins.
 var (
-	platformCardPreflight = preflightOf("platformMcpServerCard", cards.API().CardPath())
-	docsCardPreflight     = preflightOf("docsMcpServerCard", cards.Docs().CardPath())
-	aiCatalogPreflight    = preflightOf("aiCatalog", cards.CatalogPath)
+	platformCardPreflight = preflightOf("platformMcpServerCard", servercards.API().CardPath())
+	docsCardPreflight     = preflightOf("docsMcpServerCard", servercards.Docs().CardPath())
+	aiCatalogPreflight    = preflightOf("aiCatalog", servercards.CatalogPath)
 )
 
 func preflightOf(id, path string) api.Operation[struct{}, preflightOut] {
@@ -104,7 +109,7 @@ type pageIn struct {
 	Page string `path:"page" maxLength:"256" doc:"The page's name: that of a guide, or reference."`
 }
 
-// pageOut is a page, and what a browser may do with it: nothing but show it.
+// pageOut is a page with headers that let a browser only display it.
 type pageOut struct {
 	ContentType     string `header:"Content-Type"`
 	ContentSecurity string `header:"Content-Security-Policy"`
@@ -117,8 +122,8 @@ type whoAmIOut struct {
 	Body caller
 }
 
-// caller has these fields and no others, ever: existing clients merge every
-// field of it into their own arguments (contract 2.1).
+// caller describes the caller. Do not add or remove fields, because existing clients merge all fields into their own
+// arguments (contract 2.1).
 type caller struct {
 	Sub     string `json:"sub" doc:"The id of the account key."`
 	Account string `json:"account,omitempty" doc:"The name of the account that the key belongs to."`

@@ -12,129 +12,144 @@ import (
 
 	"github.com/gatewright/gatewright/functions/functionstest"
 	"github.com/gatewright/gatewright/functions/platform"
-	"github.com/gatewright/gatewright/shared/accounts"
-	"github.com/gatewright/gatewright/shared/auth"
-	"github.com/gatewright/gatewright/shared/environment"
+	"github.com/gatewright/gatewright/shared/core/auth"
+	"github.com/gatewright/gatewright/shared/format/environment"
+	"github.com/gatewright/gatewright/shared/resource/accounts"
 )
 
 const (
-	whoAmI  = "/v1/who-am-i"
-	list    = "/v1/accounts"
-	openAPI = "/openapi"
+	whoAmI       = "/v1/who-am-i"
+	accountsPath = "/v1/accounts"
+	openAPI      = "/openapi"
 )
 
-func newWorld(t *testing.T) (w *functionstest.World, full string) {
+func newFixture(t *testing.T) (fx *functionstest.Fixture, fullKey string) {
 	t.Helper()
-	w = functionstest.New(t, platform.Bind)
-	return w, w.Account("acme")
+	fx = functionstest.New(t, platform.Bind)
+	return fx, fx.CreateAccount("acme")
 }
 
-func TestAnswers(t *testing.T) {
-	w, full := newWorld(t)
-	other := w.Account("evil")
-	reader := w.Key("acme", func(p *auth.Permissions) { p.Scopes = []auth.Scope{auth.Accounts.Read()} })
-	nothing := w.Key("acme", func(p *auth.Permissions) { *p = auth.Permissions{} })
-	limited := w.Key("acme", func(p *auth.Permissions) {
+func TestResponses(t *testing.T) {
+	fx, fullKey := newFixture(t)
+	otherAccountKey := fx.CreateAccount("evil")
+	readerKey := fx.CreateKey("acme", func(p *auth.Permissions) { p.Scopes = []auth.Scope{auth.Accounts.Read()} })
+	noPermissionsKey := fx.CreateKey("acme", func(p *auth.Permissions) { *p = auth.Permissions{} })
+	limitedKey := fx.CreateKey("acme", func(p *auth.Permissions) {
 		p.Projects, p.Environments = []string{"shop"}, []environment.Kind{environment.Preview}
 	})
-	w.Run(t, []functionstest.Case{
-		{"the caller", full, "GET", whoAmI, "", 200, `"account":"acme"}`},
-		{"the caller, with a slash", full, "GET", whoAmI + "/", "", 200, `"account":"acme"}`},
-		{"the caller, percent-encoded", full, "GET", "/v1/who%2Dam%2Di", "", 200, `"account":"acme"}`},
-		{"another caller", other, "GET", whoAmI, "", 200, `"account":"evil"}`},
-		{"a caller who may do nothing", nothing, "GET", whoAmI, "", 200, `"account":"acme"}`},
-		{"parameters and bodies are not read", full, "GET", whoAmI + "?account=evil", `{`, 200, `"account":"acme"}`},
-		{"nobody", "", "GET", whoAmI, "", 401, "Authorization: Bearer"},
+	fx.Run(t, []functionstest.Case{
+		{"the caller", fullKey, "GET", whoAmI, "", 200, `"account":"acme"}`},
+		{"the caller, with a slash", fullKey, "GET", whoAmI + "/", "", 200, `"account":"acme"}`},
+		{"the caller, percent-encoded", fullKey, "GET", "/v1/who%2Dam%2Di", "", 200, `"account":"acme"}`},
+		{"another caller", otherAccountKey, "GET", whoAmI, "", 200, `"account":"evil"}`},
+		{"caller without permissions", noPermissionsKey, "GET", whoAmI, "", 200, `"account":"acme"}`},
+		{"ignored parameters and body", fullKey, "GET", whoAmI + "?account=evil", `{`, 200, `"account":"acme"}`},
+		{"no key", "", "GET", whoAmI, "", 401, "Authorization: Bearer"},
 		{"an unknown key", "gwa_0123456789ABCDEFGHIJKLMNOPQRSTUV_00000000", "GET", whoAmI, "", 401, "not valid"},
-		{"no key at all", "garbage", "GET", whoAmI, "", 401, "not valid"},
+		{"invalid key", "garbage", "GET", whoAmI, "", 401, "not valid"},
 
-		{"the list", reader, "GET", list, "", 200, `"name":"acme"}],"limit":1000,"offset":0,"total":1}`},
-		{"the list with a slash", reader, "GET", list + "/?limit=5", "", 200, `"name":"acme"}],"limit":5,"offset":0,"total":1}`},
-		{"the list of a limited key", limited, "GET", list, "", 200, `"name":"acme"}],"limit":1000,"offset":0,"total":1}`},
-		{"another account's list", other, "GET", list, "", 200, `"name":"evil"}],"limit":1000,"offset":0,"total":1}`},
-		{"a page after the last", reader, "GET", list + "?offset=1", "", 200, `{"data":[],"limit":1000,"offset":1,"total":1}`},
-		{"a limit over the most", reader, "GET", list + "?limit=1001", "", 200, `"limit":1000,`},
-		{"a limit of 0", reader, "GET", list + "?limit=0", "", 400, "query.limit"},
-		{"a limit that is no number", reader, "GET", list + "?limit=ten", "", 400, "query.limit"},
-		{"an offset below 0", reader, "GET", list + "?offset=-1", "", 400, "query.offset"},
-		{"an offset without end", reader, "GET", list + "?offset=99999999999999999999999", "", 400, "query.offset"},
-		{"the list without the scope", nothing, "GET", list, "", 403, "accounts:read"},
-		{"the list by nobody", "", "GET", list, "", 401, "Bearer"},
+		{"the list", readerKey, "GET", accountsPath, "", 200, `"name":"acme"}],"limit":1000,"offset":0,"total":1}`},
+		{
+			"the list with a slash", readerKey, "GET", accountsPath + "/?limit=5", "", 200,
+			`"name":"acme"}],"limit":5,"offset":0,"total":1}`,
+		},
+		{
+			"the list of a limited key", limitedKey, "GET", accountsPath, "", 200,
+			`"name":"acme"}],"limit":1000,"offset":0,"total":1}`,
+		},
+		{
+			"list with another account's key", otherAccountKey, "GET", accountsPath, "", 200,
+			`"name":"evil"}],"limit":1000,"offset":0,"total":1}`,
+		},
+		{
+			"a page after the last", readerKey, "GET", accountsPath + "?offset=1", "", 200,
+			`{"data":[],"limit":1000,"offset":1,"total":1}`,
+		},
+		{"limit over the maximum", readerKey, "GET", accountsPath + "?limit=1001", "", 200, `"limit":1000,`},
+		{"a limit of 0", readerKey, "GET", accountsPath + "?limit=0", "", 400, "query.limit"},
+		{"text as limit", readerKey, "GET", accountsPath + "?limit=ten", "", 400, "query.limit"},
+		{"negative offset", readerKey, "GET", accountsPath + "?offset=-1", "", 400, "query.offset"},
+		{
+			"offset beyond 64 bits", readerKey, "GET", accountsPath + "?offset=99999999999999999999999", "", 400,
+			"query.offset",
+		},
+		{"the list without the scope", noPermissionsKey, "GET", accountsPath, "", 403, "accounts:read"},
+		{"list without a key", "", "GET", accountsPath, "", 401, "Bearer"},
 
-		{"the description, by nobody", "", "GET", openAPI, "", 200, `"openapi": "3.1.0"`},
+		{"description without a key", "", "GET", openAPI, "", 200, `"openapi": "3.1.0"`},
 		{"the description with a slash", "", "GET", openAPI + "/", "", 200, `"openapi": "3.1.0"`},
-		{"the description, by an unknown key", "garbage", "GET", openAPI, "", 200, `"openapi": "3.1.0"`},
+		{"description with an unknown key", "garbage", "GET", openAPI, "", 200, `"openapi": "3.1.0"`},
 
-		{"nothing", full, "GET", "/", "", 404, "GET /openapi lists them all"},
-		{"a path with a dot", full, "GET", "/v1/../openapi", "", 404, "no such operation"},
-		{"a path with two slashes", full, "GET", "//openapi", "", 404, "no such operation"},
+		{"unknown path", fullKey, "GET", "/", "", 404, "GET /openapi lists them all"},
+		{"a path with a dot", fullKey, "GET", "/v1/../openapi", "", 404, "no such operation"},
+		{"a path with two slashes", fullKey, "GET", "//openapi", "", 404, "no such operation"},
 	})
 }
 
-// TestCallerHasTheFieldsThatClientsExpectAlone: clients merge every field of it
-// into their own arguments (contract 2.1).
-func TestCallerHasTheFieldsThatClientsExpectAlone(t *testing.T) {
-	w, full := newWorld(t)
-	caller := w.Call(full, "GET", whoAmI, "").Want(200).JSON()
+// TestCallerHasOnlyExpectedFields checks that the response has exactly the fields sub and account. Clients merge all
+// fields into their own arguments (contract 2.1).
+func TestCallerHasOnlyExpectedFields(t *testing.T) {
+	fx, fullKey := newFixture(t)
+	caller := fx.Call(fullKey, "GET", whoAmI, "").Want(200).JSON()
 	if !strings.HasPrefix(caller.Text("sub"), "akey_") || caller.Text("account") != "acme" || caller.Len("") != 2 {
-		t.Errorf("the caller is %s", caller)
+		t.Errorf("GET %s = %s, want akey_… of acme and no other fields", whoAmI, caller)
 	}
-	second := w.Call(w.Key("acme", nil), "GET", whoAmI, "").Want(200).JSON()
+	second := fx.Call(fx.CreateKey("acme", nil), "GET", whoAmI, "").Want(200).JSON()
 	if second.Text("sub") == caller.Text("sub") {
-		t.Error("two keys of an account are one caller")
+		t.Errorf("sub of another key = %s, want another than the first key's", second.Text("sub"))
 	}
 }
 
-func TestExpiredKeyIsNobody(t *testing.T) {
-	w, _ := newWorld(t)
-	soon := w.Now.Add(time.Hour)
-	key := w.KeyOf("acme", accounts.Spec{ExpiresOn: &soon, Permissions: auth.Full()})
-	w.Call(key, "GET", whoAmI, "").Want(200)
-	w.Now = soon
-	w.Call(key, "GET", whoAmI, "").Want(401, "not valid").WantHeader("WWW-Authenticate", "Bearer")
-	w.Call(key, "GET", openAPI, "").Want(200)
+func TestExpiredKeyIsUnauthorized(t *testing.T) {
+	fx, _ := newFixture(t)
+	expiry := fx.Now.Add(time.Hour)
+	key := fx.CreateKeyWith("acme", accounts.Spec{ExpiresOn: &expiry, Permissions: auth.Full()})
+	fx.Call(key, "GET", whoAmI, "").Want(200)
+	fx.Now = expiry
+	fx.Call(key, "GET", whoAmI, "").Want(401, "not valid").WantHeader("WWW-Authenticate", "Bearer")
+	fx.Call(key, "GET", openAPI, "").Want(200)
 }
 
-// TestDescriptionIsTheReviewedOne: it is public, JSON and of version 1.0.0
-// (specification 4.1 and 9), and describes what answers here.
-func TestDescriptionIsTheReviewedOne(t *testing.T) {
-	w, _ := newWorld(t)
-	answer := w.Call("", "GET", openAPI, "").Want(200).WantHeader("Content-Type", "application/json")
+// TestOpenAPIDocumentIsGolden checks that the served document equals openapi.json, that it needs no key, and that it is
+// JSON of version 1.0.0 (specification 4.1 and 9).
+func TestOpenAPIDocumentIsGolden(t *testing.T) {
+	fx, _ := newFixture(t)
+	resp := fx.Call("", "GET", openAPI, "").Want(200).WantHeader("Content-Type", "application/json")
 	golden, err := os.ReadFile("openapi.json")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if answer.Body != string(golden) {
-		t.Error("it is not openapi.json")
+	if resp.Body != string(golden) {
+		t.Errorf("GET %s differs from openapi.json, want the same", openAPI)
 	}
-	document := answer.JSON()
+	document := resp.JSON()
 	if version := document.Text("info.version"); version != "1.0.0" {
-		t.Errorf("it is of version %q", version)
+		t.Errorf("info.version = %q, want 1.0.0", version)
 	}
-	var described struct {
+	var parsed struct {
 		Paths map[string]map[string]struct{ OperationID string } // by path and method
 	}
-	if err := json.Unmarshal(golden, &described); err != nil {
+	if err := json.Unmarshal(golden, &parsed); err != nil {
 		t.Fatal(err)
 	}
 	for _, d := range platform.Group.Declarations() {
-		there, ok := described.Paths[d.Path][strings.ToLower(d.Method)]
+		operation, ok := parsed.Paths[d.Path][strings.ToLower(d.Method)]
 		if d.Hidden {
 			if ok {
-				t.Errorf("it describes %s %s, which is for people and their browsers", d.Method, d.Path)
+				t.Errorf("the document has the hidden operation %s %s, want it left out", d.Method, d.Path)
 			}
 			continue
 		}
-		if there.OperationID != d.ID {
-			t.Errorf("%s %s is described as %q, want %s", d.Method, d.Path, there.OperationID, d.ID)
+		if operation.OperationID != d.ID {
+			t.Errorf("%s %s is described as %q, want %s", d.Method, d.Path, operation.OperationID, d.ID)
 		}
 	}
 }
 
-// TestDescriptionIsAnsweredAsAsked: in JSON to all who do not prefer YAML, under an ETag of its own, and to HEAD
-// as to GET.
-func TestDescriptionIsAnsweredAsAsked(t *testing.T) {
-	w, _ := newWorld(t)
+// TestOpenAPIContentNegotiation checks that GET and HEAD return JSON unless the client prefers YAML, and that JSON and
+// YAML have different ETags.
+func TestOpenAPIContentNegotiation(t *testing.T) {
+	fx, _ := newFixture(t)
 	tags := map[string]string{}
 	for accept, want := range map[string]string{
 		"application/json":                   "application/json",
@@ -148,49 +163,53 @@ func TestDescriptionIsAnsweredAsAsked(t *testing.T) {
 		"text/yaml":                                "application/yaml",
 		"application/x-yaml":                       "application/yaml",
 	} {
-		answer := w.Call("", "GET", openAPI, "", "Accept", accept).Want(200).WantHeader("Content-Type", want).WantHeader("Vary", "Accept")
-		tag := answer.Header.Get("ETag")
+		resp := fx.Call("", "GET", openAPI, "", "Accept", accept).Want(200).WantHeader("Content-Type", want).
+			WantHeader("Vary", "Accept")
+		tag := resp.Header.Get("ETag")
 		if before := tags[want]; tag == "" || before != "" && before != tag {
-			t.Errorf("%s is answered under the ETag %s, and was under %s", accept, tag, before)
+			t.Errorf("Accept: %s: ETag = %q, after %q, want the same for each type", accept, tag, before)
 		}
 		tags[want] = tag
-		w.Call("", "GET", openAPI, "", "Accept", accept, "If-None-Match", "W/"+tag).Want(304).WantHeader("ETag", tag).WantHeader("Vary", "Accept")
-		w.Call("", "HEAD", openAPI, "", "Accept", accept).Want(200).WantHeader("Content-Type", want).WantHeader("ETag", tag)
+		fx.Call("", "GET", openAPI, "", "Accept", accept, "If-None-Match", "W/"+tag).Want(304).WantHeader("ETag", tag).
+			WantHeader("Vary", "Accept")
+		fx.Call("", "HEAD", openAPI, "", "Accept", accept).Want(200).WantHeader("Content-Type", want).WantHeader("ETag", tag)
 	}
 	if tags["application/json"] == tags["application/yaml"] {
-		t.Error("both forms have one ETag")
+		t.Errorf("ETag of JSON and of YAML = %s, want different ones", tags["application/json"])
 	}
 }
 
-// TestDescriptionInYAMLSaysTheSame: JSON is YAML too, so that one reader reads both.
-func TestDescriptionInYAMLSaysTheSame(t *testing.T) {
-	w, _ := newWorld(t)
+// TestYAMLDocumentEqualsJSON checks that both forms of the document have the same content. JSON is also YAML, so one
+// parser reads both.
+func TestYAMLDocumentEqualsJSON(t *testing.T) {
+	fx, _ := newFixture(t)
 	read := func(accept string) (document map[string]any) {
 		t.Helper()
-		if err := yaml.Unmarshal([]byte(w.Call("", "GET", openAPI, "", "Accept", accept).Want(200).Body), &document); err != nil {
+		err := yaml.Unmarshal([]byte(fx.Call("", "GET", openAPI, "", "Accept", accept).Want(200).Body), &document)
+		if err != nil {
 			t.Fatal(err)
 		}
 		return document
 	}
 	if inJSON, inYAML := read("application/json"), read("application/yaml"); !reflect.DeepEqual(inJSON, inYAML) {
-		t.Error("the YAML says something else than the JSON")
+		t.Error("the YAML document differs from the JSON document, want the same content")
 	}
 }
 
 func TestOtherMethodsAreNotAllowed(t *testing.T) {
-	w, full := newWorld(t)
-	for _, path := range []string{whoAmI, list, openAPI} {
+	fx, fullKey := newFixture(t)
+	for _, path := range []string{whoAmI, accountsPath, openAPI} {
 		for _, method := range []string{"POST", "PUT", "PATCH", "DELETE", "OPTIONS"} {
-			w.Call(full, method, path, "{}").Want(405, "does not take "+method).WantHeader("Allow", "GET, HEAD")
+			fx.Call(fullKey, method, path, "{}").Want(405, "does not take "+method).WantHeader("Allow", "GET, HEAD")
 		}
 	}
 }
 
-// TestAnswersOfCallersAreNotStored: shared caches would show them to others.
-func TestAnswersOfCallersAreNotStored(t *testing.T) {
-	w, full := newWorld(t)
-	for _, path := range []string{whoAmI, list} {
-		w.Call(full, "GET", path, "").Want(200).WantHeader("Cache-Control", "no-store")
-		w.Call("garbage", "GET", path, "").Want(401).WantHeader("Cache-Control", "no-store")
+// TestAuthenticatedResponsesAreNotCached checks that shared caches must not store responses that depend on the caller.
+func TestAuthenticatedResponsesAreNotCached(t *testing.T) {
+	fx, fullKey := newFixture(t)
+	for _, path := range []string{whoAmI, accountsPath} {
+		fx.Call(fullKey, "GET", path, "").Want(200).WantHeader("Cache-Control", "no-store")
+		fx.Call("garbage", "GET", path, "").Want(401).WantHeader("Cache-Control", "no-store")
 	}
 }

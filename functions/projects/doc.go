@@ -1,8 +1,6 @@
-// Package projects answers the operations on projects: listing those of an
-// account, making, reading and deleting one, and following its deletion (contract
-// 2.10 and 9).
+// Package projects serves the operations on projects: listing, creating, reading and deleting them, and reading the
+// status of a deletion (contract 2.10 and 9).
 //
-// A project is also made by its first upload, which is functions/deployments'
-// part; both go through package deployments in shared. Read operations.go
-// first, then handlers.go.
+// The first upload to a project also creates the project (functions/deployments). Both packages use package deployments
+// in shared. Read operations.go first, then handlers.go.
 package projects

@@ -3,24 +3,27 @@ package projects
 import (
 	"context"
 
-	"github.com/gatewright/gatewright/shared/api"
-	"github.com/gatewright/gatewright/shared/auth"
-	"github.com/gatewright/gatewright/shared/deployments"
-	"github.com/gatewright/gatewright/shared/fault"
-	"github.com/gatewright/gatewright/shared/installation"
-	"github.com/gatewright/gatewright/shared/removal/tally"
+	"github.com/gatewright/gatewright/shared/base/fault"
+	"github.com/gatewright/gatewright/shared/core/auth"
+	"github.com/gatewright/gatewright/shared/core/installation"
+	"github.com/gatewright/gatewright/shared/management/api"
+	"github.com/gatewright/gatewright/shared/resource/deployments"
+	"github.com/gatewright/gatewright/shared/resource/projectdeletion/tally"
 )
 
 // Bind returns the group's routes.
 func Bind(p installation.Parts) []api.Route {
-	p = Group.Held(p)
+	p = Group.Restrict(p)
 	h := handlers{deployments.Open(p), tally.Open(p)}
-	return []api.Route{list.To(h.list), create.To(h.create), read.To(h.read), remove.To(h.remove), deletion.To(h.deletion)}
+	return []api.Route{
+		list.HandledBy(h.list), create.HandledBy(h.create), read.HandledBy(h.read),
+		remove.HandledBy(h.remove), deletion.HandledBy(h.deletion),
+	}
 }
 
 type handlers struct {
 	service *deployments.Service
-	tally   *tally.Tally
+	counter *tally.Counter
 }
 
 func (h handlers) list(ctx context.Context, in *listIn) (*listOut, error) {
@@ -28,7 +31,7 @@ func (h handlers) list(ctx context.Context, in *listIn) (*listOut, error) {
 	if err != nil {
 		return nil, err
 	}
-	return api.AnswerPart(in.Page, view)(h.service.ListProjects(ctx, owner))
+	return api.RespondSlice(in.Page, view)(h.service.ListProjects(ctx, owner))
 }
 
 func (h handlers) create(ctx context.Context, in *createIn) (*projectOut, error) {
@@ -36,31 +39,31 @@ func (h handlers) create(ctx context.Context, in *createIn) (*projectOut, error)
 	if err != nil {
 		return nil, err
 	}
-	return api.Answer(view)(h.service.CreateProject(ctx, owner, in.Body.Name))
+	return api.Respond(view)(h.service.CreateProject(ctx, owner, in.Body.Name))
 }
 
 func (h handlers) read(ctx context.Context, in *projectIn) (*projectOut, error) {
-	return api.Answer(view)(h.service.ReadProject(ctx, auth.OwnerFrom(ctx), in.ProjectName))
+	return api.Respond(view)(h.service.ReadProject(ctx, auth.OwnerFrom(ctx), in.ProjectName))
 }
 
 func (h handlers) remove(ctx context.Context, in *projectIn) (*deletionOut, error) {
 	owner := auth.OwnerFrom(ctx)
-	if err := h.tally.Project(ctx, owner.AccountID, in.ProjectName); err != nil {
+	if err := h.counter.ReportProject(ctx, owner.AccountID, in.ProjectName); err != nil {
 		return nil, err
 	}
-	return api.Answer(viewDeletion)(h.service.DeleteProject(ctx, owner, in.ProjectName))
+	return api.Respond(viewDeletion)(h.service.DeleteProject(ctx, owner, in.ProjectName))
 }
 
 func (h handlers) deletion(ctx context.Context, in *deletionIn) (*deletionOut, error) {
-	return api.Answer(viewDeletion)(h.service.ReadDeletion(ctx, auth.OwnerFrom(ctx), in.ProjectName, in.OperationID))
+	return api.Respond(viewDeletion)(h.service.ReadDeletion(ctx, auth.OwnerFrom(ctx), in.ProjectName, in.OperationID))
 }
 
 func viewDeletion(d deployments.Deletion) operation {
 	return operation{ID: d.ID, Status: string(d.Status), Message: d.Message}
 }
 
-// owner is the caller's account, which is all that a key sees. The query names
-// it for clients that have several keys.
+// owner returns the caller's account. A key can only see its own account. Clients with several keys send the account in
+// the query, to make sure that they use the right key.
 func owner(ctx context.Context, account string) (auth.Owner, error) {
 	o := auth.OwnerFrom(ctx)
 	if account != "" && account != o.Account {

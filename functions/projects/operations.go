@@ -3,29 +3,32 @@ package projects
 import (
 	"net/http"
 
-	"github.com/gatewright/gatewright/shared/api"
-	"github.com/gatewright/gatewright/shared/auth"
-	"github.com/gatewright/gatewright/shared/store"
+	"github.com/gatewright/gatewright/shared/core/auth"
+	"github.com/gatewright/gatewright/shared/core/store"
+	"github.com/gatewright/gatewright/shared/management/api"
 )
 
-// Group is what this function answers.
+// Group is the group of operations of this function.
 var Group = api.Group{
 	Name:        "projects",
 	Title:       "Projects",
 	Description: "What is deployed: a project has one environment for each branch.",
-	Reach: store.Reach{
-		Reads:  []store.Space{"buckets", "operation", "projects"},
-		Writes: []store.Space{"account-limits", "bucket-id", "buckets", "operation", "projects"},
-		Tries:  []store.Space{"consumers", "deployment", "environments", "mtls-certificate", "variable-count", "variables"},
+	TableAccess: store.TableAccess{
+		Reads:  []store.KeyPrefix{"buckets", "operation", "projects"},
+		Writes: []store.KeyPrefix{"account-limits", "bucket-id", "buckets", "operation", "projects"},
+		DryRunReads: []store.KeyPrefix{
+			"consumers", "deployment", "environments", "mtls-certificate", "variable-count",
+			"variables",
+		},
 	},
-	Operations: []api.Declared{list, create, read, remove, deletion},
+	Operations: []api.AnyOperation{list, create, read, remove, deletion},
 }
 
 var list = api.Operation[listIn, listOut]{
 	ID: "ProjectsService_list", Method: http.MethodGet, Path: "/v1/projects",
 	Summary:     "List projects",
 	Description: "The projects of an account that the key sees, in the order of their names.",
-	Scope:       auth.Projects.Read(), Unseen: api.UnseenIsLeftOut,
+	Scope:       auth.Projects.Read(), Invisible: api.InvisibleOmitted,
 	Errors: []int{http.StatusNotFound},
 	Uses:   []api.Use{api.Query},
 }
@@ -36,7 +39,7 @@ var create = api.Operation[createIn, projectOut]{
 	Description: "Makes a project with its three key buckets, one for each kind of environment. " +
 		"A name that is in use or not allowed is a 422: choose another and repeat. " +
 		"A bucket of such a name that is placed elsewhere is a 409.",
-	Scope: auth.Projects.Write(), Unseen: api.Unseen{Project: http.StatusForbidden, Environment: http.StatusOK},
+	Scope: auth.Projects.Write(), Invisible: api.Invisible{Project: http.StatusForbidden, Environment: http.StatusOK},
 	Audit: "project.create", Resources: []string{"project"},
 	Errors: []int{http.StatusNotFound, http.StatusConflict, http.StatusUnprocessableEntity},
 	Uses:   []api.Use{api.BatchGetItem, api.Query, api.UpdateItem, api.CheckItem, api.RootKey},
@@ -48,19 +51,22 @@ var read = api.Operation[projectIn, projectOut]{
 	ID: "ProjectsService_read", Method: http.MethodGet, Path: path,
 	Summary:     "Read a project",
 	Description: "One that is being deleted is not found.",
-	Scope:       auth.Projects.Read(), Unseen: api.Unseen{Project: http.StatusNotFound, Environment: http.StatusOK},
+	Scope:       auth.Projects.Read(), Invisible: api.Invisible{Project: http.StatusNotFound, Environment: http.StatusOK},
 	Errors: []int{http.StatusNotFound},
 }
 
 var remove = api.Operation[projectIn, deletionOut]{
 	ID: "ProjectsService_delete", Method: http.MethodDelete, Path: path,
 	Summary: "Delete a project with all that is in it",
-	Description: "Begins an operation that stops its deployments and removes them with its environments, variables and own key buckets, " +
-		"with their consumers and keys. From then on the project takes nothing new, and its name is free when the operation has ended. " +
+	Description: "Begins an operation that stops its deployments and removes them with its environments, variables and " +
+		"own key buckets, " +
+		"with their consumers and keys. From then on the project takes nothing new, and its name is free when the " +
+		"operation has ended. " +
 		"Uploads and what was built of them are gone ten minutes later. " +
 		"It takes a key of all kinds of environment. Refused while custom domains lead to one of its deployments.",
-	Scope: auth.Projects.Write(), Unseen: api.Unseen{Project: http.StatusNotFound, Environment: http.StatusForbidden},
-	Audit: "project.delete", Resources: []string{"project"},
+	Scope:     auth.Projects.Write(),
+	Invisible: api.Invisible{Project: http.StatusNotFound, Environment: http.StatusForbidden},
+	Audit:     "project.delete", Resources: []string{"project"},
 	Errors: []int{http.StatusNotFound, http.StatusConflict},
 	Uses:   []api.Use{api.UpdateItem},
 }
@@ -69,7 +75,7 @@ var deletion = api.Operation[deletionIn, deletionOut]{
 	ID: "ProjectsService_operation", Method: http.MethodGet, Path: path + "/operations/{operationId}",
 	Summary:     "Follow the deletion of a project",
 	Description: "It can be read for 30 days after its end, when the project is long gone.",
-	Scope:       auth.Projects.Read(), Unseen: api.UnseenIsAbsent,
+	Scope:       auth.Projects.Read(), Invisible: api.InvisibleNotFound,
 	Errors: []int{http.StatusNotFound},
 }
 
@@ -98,7 +104,8 @@ type listOut = api.Body[api.List[project]]
 type createIn struct {
 	AccountName string `query:"accountName" empty:"absent" maxLength:"256" doc:"The account; the key's own when it is not given, or empty."`
 	Body        struct {
-		// The pattern is the service's: a bad name is a 422, not a 400.
+		// There is no pattern here: the service checks the name, so that the response to an invalid name is 422 and not
+		// 400.
 		Name string `json:"name" maxLength:"1024" doc:"Lower-case letters, digits and hyphens, at most 63; neither first nor last a hyphen." example:"lime-fox"`
 	} `nameHint:"ProjectCreate"`
 }

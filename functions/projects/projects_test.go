@@ -8,154 +8,243 @@ import (
 	"github.com/gatewright/gatewright/functions/functionstest"
 	"github.com/gatewright/gatewright/functions/keybuckets"
 	"github.com/gatewright/gatewright/functions/projects"
-	"github.com/gatewright/gatewright/shared/auth"
-	"github.com/gatewright/gatewright/shared/environment"
+	"github.com/gatewright/gatewright/shared/core/auth"
+	"github.com/gatewright/gatewright/shared/format/environment"
 )
 
 const (
-	all     = "/v1/projects"
-	shop    = "/v1/accounts/acme/projects/shop"
-	buckets = "/v1/accounts/acme/key-buckets"
+	projectsPath = "/v1/projects"
+	shopPath     = "/v1/accounts/acme/projects/shop"
+	bucketsPath  = "/v1/accounts/acme/key-buckets"
 )
 
-// newWorld makes a world in which acme has the projects shop, blog and docs.
-func newWorld(t *testing.T) (w *functionstest.World, full string) {
+// newFixture returns a fixture whose account acme has the projects shop, blog and docs.
+func newFixture(t *testing.T) (fx *functionstest.Fixture, fullKey string) {
 	t.Helper()
-	w = functionstest.New(t, keybuckets.Bind, projects.Bind)
-	full = w.Account("acme")
+	fx = functionstest.New(t, keybuckets.Bind, projects.Bind)
+	fullKey = fx.CreateAccount("acme")
 	for _, name := range []string{"shop", "blog", "docs"} {
-		w.Call(full, "POST", all, `{"name":"`+name+`"}`).Want(200)
+		fx.Call(fullKey, "POST", projectsPath, `{"name":"`+name+`"}`).Want(200)
 	}
-	return w, full
+	return fx, fullKey
 }
 
-func TestProjects(t *testing.T) {
-	w, full := newWorld(t)
-	reader := w.Key("acme", func(p *auth.Permissions) { p.Scopes = []auth.Scope{auth.Projects.Read()} })
-	noScope := w.Key("acme", func(p *auth.Permissions) { p.Scopes = []auth.Scope{auth.Deployments.Write()} })
-	shopAndNew := w.Key("acme", func(p *auth.Permissions) { p.Projects = []string{"shop", "new"} })
-	none := w.Key("acme", func(p *auth.Permissions) { p.Projects, p.Environments = []string{}, []environment.Kind{} })
-	previews := w.Key("acme", func(p *auth.Permissions) { p.Environments = []environment.Kind{environment.Preview} })
-	other := w.Account("evil")
+// callers has account keys.
+type callers struct {
+	fullKey, readerKey, noScopeKey string // with all scopes, with only the scope for reading, and with an unrelated scope
+	twoProjectsKey, noProjectKey   string // limited to two projects, and to no project
+	previewsKey                    string // limited to preview environments
+	otherAccountKey                string // of another account
+}
+
+func TestResponses(t *testing.T) {
+	fx, fullKey := newFixture(t)
+	c := callers{
+		fullKey:        fullKey,
+		readerKey:      fx.CreateKey("acme", func(p *auth.Permissions) { p.Scopes = []auth.Scope{auth.Projects.Read()} }),
+		noScopeKey:     fx.CreateKey("acme", func(p *auth.Permissions) { p.Scopes = []auth.Scope{auth.Deployments.Write()} }),
+		twoProjectsKey: fx.CreateKey("acme", func(p *auth.Permissions) { p.Projects = []string{"shop", "new"} }),
+		noProjectKey: fx.CreateKey("acme", func(p *auth.Permissions) {
+			p.Projects, p.Environments = []string{}, []environment.Kind{}
+		}),
+		previewsKey: fx.CreateKey("acme", func(p *auth.Permissions) {
+			p.Environments = []environment.Kind{environment.Preview}
+		}),
+		otherAccountKey: fx.CreateAccount("evil"),
+	}
+	fx.Run(t, slices.Concat(creations(c), listings(c), projectRequests(c)))
+	fx.Call(fullKey, "DELETE", projectsPath, "").Want(405, "does not take DELETE").WantHeader("Allow", "GET, HEAD, POST")
+}
+
+// creations returns cases of requests that create a project.
+func creations(c callers) []functionstest.Case {
 	const (
-		made = `","name":"new","accountName":"acme","type":"managed-edge","productType":"api-gateway",` +
+		newProject = `","name":"new","accountName":"acme","type":"managed-edge","productType":"api-gateway",` +
 			`"createdOn":"2026-03-14T10:26:53.589Z","updatedOn":"2026-03-14T10:26:53.589Z"}`
 		badName = "Choose another name"
-		empty   = `{"data":[],"limit":1000,"offset":0,"total":0}`
 	)
 	longest := strings.Repeat("p", 63)
-	w.Run(t, []functionstest.Case{
-		{"a project", full, "POST", all, `{"name":"new"}`, 200, made},
-		{"a project, with a slash", full, "POST", all + "/", `{"name":"new"}`, 200, made},
-		{"a project of the named account", full, "POST", all + "?accountName=acme", `{"name":"new"}`, 200, made},
-		{"an encoded account", full, "POST", all + "?accountName=ac%6De", `{"name":"new"}`, 200, made},
-		{"an empty account is the key's own", full, "POST", all + "?accountName=", `{"name":"new"}`, 200, made},
-		{"unknown fields are ignored", full, "POST", all, `{"name":"new","id":"mine","accountName":"evil","type":"self-hosted","createdOn":"never"}`, 200, made},
-		{"a project of the key's", shopAndNew, "POST", all, `{"name":"new"}`, 200, made},
-		{"a project by a key of one kind of environment", previews, "POST", all, `{"name":"new"}`, 200, made},
-		{"the shortest name", full, "POST", all, `{"name":"0"}`, 200, `"name":"0"`},
-		{"the longest name", full, "POST", all, `{"name":"` + longest + `"}`, 200, longest},
-		{"a name in use", full, "POST", all, `{"name":"shop"}`, 422, badName},
-		{"a name in use by another account", other, "POST", all, `{"name":"shop"}`, 200, `"accountName":"evil"`},
-		{"an empty name", full, "POST", all, `{"name":""}`, 422, badName},
-		{"a capital", full, "POST", all, `{"name":"New"}`, 422, badName},
-		{"an underscore", full, "POST", all, `{"name":"n_w"}`, 422, badName},
-		{"a slash", full, "POST", all, `{"name":"n/w"}`, 422, badName},
-		{"a hyphen at the end", full, "POST", all, `{"name":"new-"}`, 422, badName},
-		{"a hyphen at the beginning", full, "POST", all, `{"name":"-new"}`, 422, badName},
-		{"a name that is too long", full, "POST", all, `{"name":"p` + longest + `"}`, 422, badName},
-		{"a name that is no name", full, "POST", all, `{"name":"` + strings.Repeat("p", 1025) + `"}`, 400, "body.name"},
-		{"a name of another type", full, "POST", all, `{"name":17}`, 400, "body.name"},
-		{"a name of null", full, "POST", all, `{"name":null}`, 400, "body.name"},
-		{"no name", full, "POST", all, `{}`, 400, "name to be present"},
-		{"a list", full, "POST", all, `[{"name":"new"}]`, 400, "expected object"},
-		{"no body", full, "POST", all, "", 400, "body"},
-		{"no JSON", full, "POST", all, `{"name":`, 400, "JSON"},
-		{"a NUL", full, "POST", all, `{"name":"\u0000"}`, 400, "NUL"},
-		{"another account's project", full, "POST", all + "?accountName=evil", `{"name":"new"}`, 404, "account"},
-		{"a project that is none of the key's", shopAndNew, "POST", all, `{"name":"blog-next"}`, 403, "limited to some projects"},
-		{"a project in use that is none of the key's", shopAndNew, "POST", all, `{"name":"blog"}`, 403, "limited to some projects"},
-		{"a project by a key of none", none, "POST", all, `{"name":"new"}`, 403, "limited to some projects"},
-		{"a project without the scope", reader, "POST", all, `{"name":"new"}`, 403, "projects:write"},
-		{"a project by nobody", "", "POST", all, `{"name":"new"}`, 401, "Bearer"},
-
-		{"the list", reader, "GET", all, "", 200, `"limit":1000,"offset":0,"total":3}`},
-		{"the list with a slash", reader, "GET", all + "/?accountName=acme", "", 200, `"total":3}`},
-		{"a page", reader, "GET", all + "?limit=1&offset=1", "", 200, `"name":"docs","accountName":"acme","type":"managed-edge"`},
-		{"a page tells its bounds", reader, "GET", all + "?limit=1&offset=1", "", 200, `"limit":1,"offset":1,"total":3}`},
-		{"a page after the last", reader, "GET", all + "?offset=3", "", 200, `{"data":[],"limit":1000,"offset":3,"total":3}`},
-		{"a limit over the most", reader, "GET", all + "?limit=1001", "", 200, `"limit":1000,`},
-		{"a limit of 0", reader, "GET", all + "?limit=0", "", 400, "query.limit"},
-		{"a limit that is no number", reader, "GET", all + "?limit=ten", "", 400, "query.limit"},
-		{"an offset below 0", reader, "GET", all + "?offset=-1", "", 400, "query.offset"},
-		{"an offset with a fraction", reader, "GET", all + "?offset=0.5", "", 400, "query.offset"},
-		{"the list of a limited key", shopAndNew, "GET", all, "", 200, `"limit":1000,"offset":0,"total":1}`},
-		{"the list of a key of no project", none, "GET", all, "", 200, empty},
-		{"the list of a key of one kind of environment", previews, "GET", all, "", 200, `"total":3}`},
-		{"another account's list", reader, "GET", all + "?accountName=evil", "", 404, "account"},
-		{"no account of that name", reader, "GET", all + "?accountName=a%2Fb", "", 404, "account"},
-		{"an account's name that is none", reader, "GET", all + "?accountName=" + strings.Repeat("a", 257), "", 400, "query.accountName"},
-		{"an account with nothing", other, "GET", all, "", 200, empty},
-		{"the list without the scope", noScope, "GET", all, "", 403, "projects:read"},
-		{"the list by nobody", "", "GET", all, "", 401, "Bearer"},
-
-		{"a single project is not below the list", full, "GET", all + "/shop", "", 404, "There is no such operation"},
-		{"a single project", reader, "GET", shop, "", 200, `"name":"shop"`},
-		{"a single project of a key of one kind of environment", previews, "GET", shop, "", 200, `"name":"shop"`},
-		{"no project of the name", reader, "GET", shop + "-next", "", 404, "project"},
-		{"no name of a project", reader, "GET", shop + "_", "", 404, "project"},
-		{"a project out of sight", none, "GET", shop, "", 404, "project"},
-		{"another account's project by its path", other, "GET", shop, "", 404, "account"},
-		{"a project without the scope to read", noScope, "GET", shop, "", 403, "projects:read"},
-		{"a deletion", full, "DELETE", shop, "", 200, `"status":"in-progress","message":"The project is being deleted."}`},
-		{"a deletion by a key of the project alone", shopAndNew, "DELETE", shop, "", 200, "in-progress"},
-		{"a deletion by a key of one kind of environment", previews, "DELETE", shop, "", 403, "all environments"},
-		{"a deletion of nothing by a key of one kind of environment", previews, "DELETE", shop + "-next", "", 404, "project"},
-		{"a deletion of no project", full, "DELETE", shop + "-next", "", 404, "project"},
-		{"a deletion of a project out of sight", shopAndNew, "DELETE", "/v1/accounts/acme/projects/blog", "", 404, "project"},
-		{"a deletion by another account", other, "DELETE", shop, "", 404, "account"},
-		{"a deletion by who may only read", reader, "DELETE", shop, "", 403, "projects:write"},
-		{"a deletion by nobody", "", "DELETE", shop, "", 401, "Bearer"},
-		{"no operation", full, "GET", shop + "/operations/pdel_0123456789abcdefABCDEFgh", "", 404, "operation"},
-		{"no id of an operation", full, "GET", shop + "/operations/" + strings.Repeat("x", 257), "", 400, "path.operationId"},
-	})
-	w.Call(full, "DELETE", all, "").Want(405, "does not take DELETE").WantHeader("Allow", "GET, HEAD, POST")
-}
-
-func TestProjectsAreListedInTheOrderOfTheirNames(t *testing.T) {
-	w, full := newWorld(t)
-	got := w.Call(full, "GET", all, "").Want(200).JSON().Texts("data", "name")
-	if want := []string{"blog", "docs", "shop"}; !slices.Equal(got, want) {
-		t.Errorf("listed are %q, want %q", got, want)
+	return []functionstest.Case{
+		{"a project", c.fullKey, "POST", projectsPath, `{"name":"new"}`, 200, newProject},
+		{"a project, with a slash", c.fullKey, "POST", projectsPath + "/", `{"name":"new"}`, 200, newProject},
+		{
+			"a project of the named account", c.fullKey, "POST", projectsPath + "?accountName=acme", `{"name":"new"}`, 200,
+			newProject,
+		},
+		{"an encoded account", c.fullKey, "POST", projectsPath + "?accountName=ac%6De", `{"name":"new"}`, 200, newProject},
+		{
+			"empty account", c.fullKey, "POST", projectsPath + "?accountName=", `{"name":"new"}`, 200,
+			newProject,
+		},
+		{
+			"unknown fields", c.fullKey, "POST", projectsPath,
+			`{"name":"new","id":"mine","accountName":"evil","type":"self-hosted","createdOn":"never"}`, 200, newProject,
+		},
+		{"project of a limited key", c.twoProjectsKey, "POST", projectsPath, `{"name":"new"}`, 200, newProject},
+		{
+			"key of one environment type", c.previewsKey, "POST", projectsPath, `{"name":"new"}`, 200,
+			newProject,
+		},
+		{"the shortest name", c.fullKey, "POST", projectsPath, `{"name":"0"}`, 200, `"name":"0"`},
+		{"the longest name", c.fullKey, "POST", projectsPath, `{"name":"` + longest + `"}`, 200, longest},
+		{"a name in use", c.fullKey, "POST", projectsPath, `{"name":"shop"}`, 422, badName},
+		{
+			"a name in use by another account", c.otherAccountKey, "POST", projectsPath, `{"name":"shop"}`, 200,
+			`"accountName":"evil"`,
+		},
+		{"an empty name", c.fullKey, "POST", projectsPath, `{"name":""}`, 422, badName},
+		{"a capital", c.fullKey, "POST", projectsPath, `{"name":"New"}`, 422, badName},
+		{"an underscore", c.fullKey, "POST", projectsPath, `{"name":"n_w"}`, 422, badName},
+		{"a slash", c.fullKey, "POST", projectsPath, `{"name":"n/w"}`, 422, badName},
+		{"a hyphen at the end", c.fullKey, "POST", projectsPath, `{"name":"new-"}`, 422, badName},
+		{"a hyphen at the beginning", c.fullKey, "POST", projectsPath, `{"name":"-new"}`, 422, badName},
+		{"a name that is too long", c.fullKey, "POST", projectsPath, `{"name":"p` + longest + `"}`, 422, badName},
+		{
+			"invalid name", c.fullKey, "POST", projectsPath, `{"name":"` + strings.Repeat("p", 1025) + `"}`, 400,
+			"body.name",
+		},
+		{"number as name", c.fullKey, "POST", projectsPath, `{"name":17}`, 400, "body.name"},
+		{"null as name", c.fullKey, "POST", projectsPath, `{"name":null}`, 400, "body.name"},
+		{"no name", c.fullKey, "POST", projectsPath, `{}`, 400, "name to be present"},
+		{"a list", c.fullKey, "POST", projectsPath, `[{"name":"new"}]`, 400, "expected object"},
+		{"no body", c.fullKey, "POST", projectsPath, "", 400, "body"},
+		{"no JSON", c.fullKey, "POST", projectsPath, `{"name":`, 400, "JSON"},
+		{"a NUL", c.fullKey, "POST", projectsPath, `{"name":"\u0000"}`, 400, "NUL"},
+		{
+			"project in another account", c.fullKey, "POST", projectsPath + "?accountName=evil", `{"name":"new"}`, 404,
+			"account",
+		},
+		{
+			"project hidden from the key", c.twoProjectsKey, "POST", projectsPath, `{"name":"blog-next"}`, 403,
+			"limited to some projects",
+		},
+		{
+			"existing project hidden from the key", c.twoProjectsKey, "POST", projectsPath, `{"name":"blog"}`, 403,
+			"limited to some projects",
+		},
+		{
+			"key without projects", c.noProjectKey, "POST", projectsPath, `{"name":"new"}`, 403,
+			"limited to some projects",
+		},
+		{"key without the scope", c.readerKey, "POST", projectsPath, `{"name":"new"}`, 403, "projects:write"},
+		{"no key", "", "POST", projectsPath, `{"name":"new"}`, 401, "Bearer"},
 	}
 }
 
-func TestProjectHasABucketForEachKindOfEnvironment(t *testing.T) {
-	w, full := newWorld(t)
-	w.Call(full, "POST", all, `{"name":"new"}`).Want(200)
+// listings returns cases of requests for the list of projects.
+func listings(c callers) []functionstest.Case {
+	const empty = `{"data":[],"limit":1000,"offset":0,"total":0}`
+	return []functionstest.Case{
+		{"the list", c.readerKey, "GET", projectsPath, "", 200, `"limit":1000,"offset":0,"total":3}`},
+		{"the list with a slash", c.readerKey, "GET", projectsPath + "/?accountName=acme", "", 200, `"total":3}`},
+		{
+			"a page", c.readerKey, "GET", projectsPath + "?limit=1&offset=1", "", 200,
+			`"name":"docs","accountName":"acme","type":"managed-edge"`,
+		},
+		{
+			"limit and offset of a page", c.readerKey, "GET", projectsPath + "?limit=1&offset=1", "", 200,
+			`"limit":1,"offset":1,"total":3}`,
+		},
+		{
+			"a page after the last", c.readerKey, "GET", projectsPath + "?offset=3", "", 200,
+			`{"data":[],"limit":1000,"offset":3,"total":3}`,
+		},
+		{"limit over the maximum", c.readerKey, "GET", projectsPath + "?limit=1001", "", 200, `"limit":1000,`},
+		{"a limit of 0", c.readerKey, "GET", projectsPath + "?limit=0", "", 400, "query.limit"},
+		{"text as limit", c.readerKey, "GET", projectsPath + "?limit=ten", "", 400, "query.limit"},
+		{"negative offset", c.readerKey, "GET", projectsPath + "?offset=-1", "", 400, "query.offset"},
+		{"an offset with a fraction", c.readerKey, "GET", projectsPath + "?offset=0.5", "", 400, "query.offset"},
+		{"the list of a limited key", c.twoProjectsKey, "GET", projectsPath, "", 200, `"limit":1000,"offset":0,"total":1}`},
+		{"list of a key without projects", c.noProjectKey, "GET", projectsPath, "", 200, empty},
+		{"list of a key of one environment type", c.previewsKey, "GET", projectsPath, "", 200, `"total":3}`},
+		{"list of another account", c.readerKey, "GET", projectsPath + "?accountName=evil", "", 404, "account"},
+		{"missing account", c.readerKey, "GET", projectsPath + "?accountName=a%2Fb", "", 404, "account"},
+		{
+			"invalid account", c.readerKey, "GET", projectsPath + "?accountName=" + strings.Repeat("a", 257), "",
+			400, "query.accountName",
+		},
+		{"account without projects", c.otherAccountKey, "GET", projectsPath, "", 200, empty},
+		{"the list without the scope", c.noScopeKey, "GET", projectsPath, "", 403, "projects:read"},
+		{"list without a key", "", "GET", projectsPath, "", 401, "Bearer"},
+	}
+}
+
+// projectRequests returns cases of requests on one project.
+func projectRequests(c callers) []functionstest.Case {
+	return []functionstest.Case{
+		{
+			"project below the list", c.fullKey, "GET", projectsPath + "/shop", "", 404,
+			"There is no such operation",
+		},
+		{"a single project", c.readerKey, "GET", shopPath, "", 200, `"name":"shop"`},
+		{"project by a key of one environment type", c.previewsKey, "GET", shopPath, "", 200, `"name":"shop"`},
+		{"missing project", c.readerKey, "GET", shopPath + "-next", "", 404, "project"},
+		{"invalid name", c.readerKey, "GET", shopPath + "_", "", 404, "project"},
+		{"hidden project", c.noProjectKey, "GET", shopPath, "", 404, "project"},
+		{"project of another account", c.otherAccountKey, "GET", shopPath, "", 404, "account"},
+		{"a project without the scope to read", c.noScopeKey, "GET", shopPath, "", 403, "projects:read"},
+		{
+			"a deletion", c.fullKey, "DELETE", shopPath, "", 200,
+			`"status":"in-progress","message":"The project is being deleted."}`,
+		},
+		{"deletion by a key of the project", c.twoProjectsKey, "DELETE", shopPath, "", 200, "in-progress"},
+		{"deletion by a key of one environment type", c.previewsKey, "DELETE", shopPath, "", 403, "all environments"},
+		{
+			"deletion of a missing project by a key of one environment type", c.previewsKey, "DELETE", shopPath + "-next", "",
+			404, "project",
+		},
+		{"deletion of a missing project", c.fullKey, "DELETE", shopPath + "-next", "", 404, "project"},
+		{
+			"deletion of a hidden project", c.twoProjectsKey, "DELETE", "/v1/accounts/acme/projects/blog", "", 404,
+			"project",
+		},
+		{"a deletion by another account", c.otherAccountKey, "DELETE", shopPath, "", 404, "account"},
+		{"deletion by a reader key", c.readerKey, "DELETE", shopPath, "", 403, "projects:write"},
+		{"deletion without a key", "", "DELETE", shopPath, "", 401, "Bearer"},
+		{"missing operation", c.fullKey, "GET", shopPath + "/operations/pdel_0123456789abcdefABCDEFgh", "", 404, "operation"},
+		{
+			"invalid id of an operation", c.fullKey, "GET", shopPath + "/operations/" + strings.Repeat("x", 257), "", 400,
+			"path.operationId",
+		},
+	}
+}
+
+func TestProjectsAreSortedByName(t *testing.T) {
+	fx, fullKey := newFixture(t)
+	got := fx.Call(fullKey, "GET", projectsPath, "").Want(200).JSON().Texts("data", "name")
+	if want := []string{"blog", "docs", "shop"}; !slices.Equal(got, want) {
+		t.Errorf("names of the listed projects = %q, want %q", got, want)
+	}
+}
+
+func TestProjectHasBucketForEachEnvironment(t *testing.T) {
+	fx, fullKey := newFixture(t)
+	fx.Call(fullKey, "POST", projectsPath, `{"name":"new"}`).Want(200)
 	for bucket, kind := range map[string]string{
 		"new-production": "PRODUCTION", "new-preview": "PREVIEW", "new-working-copy": "WORKING_COPY",
 	} {
-		w.Call(full, "GET", buckets+"/"+bucket, "").Want(200, `"environmentType":"`+kind+`"`, `"project":"new"`)
+		fx.Call(fullKey, "GET", bucketsPath+"/"+bucket, "").Want(200, `"environmentType":"`+kind+`"`, `"project":"new"`)
 	}
 }
 
-// TestRefusedProjectLeavesNothing: neither itself nor a bucket.
+// TestRefusedProjectLeavesNothing checks that a refused creation creates neither the project nor a bucket.
 func TestRefusedProjectLeavesNothing(t *testing.T) {
-	w, full := newWorld(t)
-	before := w.Call(full, "GET", buckets, "").Want(200).Body
-	w.Call(full, "POST", all, `{"name":"shop"}`).Want(422)
-	w.Call(full, "POST", all, `{"name":"New"}`).Want(422)
-	w.Call(full, "GET", all, "").Want(200, `"total":3}`)
-	w.Call(full, "GET", buckets, "").Want(200, strings.TrimSpace(before))
+	fx, fullKey := newFixture(t)
+	before := fx.Call(fullKey, "GET", bucketsPath, "").Want(200).Body
+	fx.Call(fullKey, "POST", projectsPath, `{"name":"shop"}`).Want(422)
+	fx.Call(fullKey, "POST", projectsPath, `{"name":"New"}`).Want(422)
+	fx.Call(fullKey, "GET", projectsPath, "").Want(200, `"total":3}`)
+	fx.Call(fullKey, "GET", bucketsPath, "").Want(200, strings.TrimSpace(before))
 }
 
-// TestBucketThatIsThereBecomesTheProjects: what made it, such as an earlier
-// project of the name, has keys in use.
-func TestBucketThatIsThereBecomesTheProjects(t *testing.T) {
-	w, full := newWorld(t)
-	made := w.Call(full, "POST", buckets, `{"name":"new-production","description":"ours","tags":{"project":"new","environmentType":"PRODUCTION"}}`).Want(200).JSON().Text("id")
-	w.Call(full, "POST", all, `{"name":"new"}`).Want(200)
-	w.Call(full, "GET", buckets+"/new-production", "").Want(200, made, `"description":"ours"`)
-	w.Call(full, "GET", buckets+"/new-preview", "").Want(200, `"project":"new"`)
+// TestProjectAdoptsExistingBucket checks that a new project uses an existing bucket with the name of one of its default
+// buckets, and does not change it. Keys of this bucket may be in use.
+func TestProjectAdoptsExistingBucket(t *testing.T) {
+	fx, fullKey := newFixture(t)
+	bucketID := fx.Call(fullKey, "POST", bucketsPath,
+		`{"name":"new-production","description":"ours","tags":{"project":"new","environmentType":"PRODUCTION"}}`).Want(
+		200).JSON().Text("id")
+	fx.Call(fullKey, "POST", projectsPath, `{"name":"new"}`).Want(200)
+	fx.Call(fullKey, "GET", bucketsPath+"/new-production", "").Want(200, bucketID, `"description":"ours"`)
+	fx.Call(fullKey, "GET", bucketsPath+"/new-preview", "").Want(200, `"project":"new"`)
 }

@@ -1,11 +1,9 @@
-// Package quotareset has what is due for metering subscriptions done once an
-// hour: periods that have ended are written down, and trials that are over get
-// their end status (specification 4.9, design, section 8).
+// Package quotareset begins the work that is due for metering subscriptions, once an hour: it records periods that have
+// ended, and sets the status of subscriptions whose trial has ended (specification 4.9, design, section 8).
 //
-// No route leads here. It begins durable operations, which the function
-// operations carries out, and does no more: a call that is late, missed or
-// doubled changes nothing. What is due, and what a gateway or a reader goes by
-// meanwhile, are packages boundaries and metering in shared.
+// No route calls the function. It only begins durable operations, which functions/operations runs. So a late, missed or
+// repeated call does no harm. Packages billingperiods and metering in shared decide what is due. They also decide which
+// quotas and statuses apply until the work is done. Read function.go, the only file outside tests and lambda.
 package quotareset
 
 import (
@@ -15,53 +13,52 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/gatewright/gatewright/shared/api"
-	"github.com/gatewright/gatewright/shared/boundaries"
-	"github.com/gatewright/gatewright/shared/installation"
-	"github.com/gatewright/gatewright/shared/store"
-	"github.com/gatewright/gatewright/shared/trigger"
-	"github.com/gatewright/gatewright/shared/trigger/probe"
+	"github.com/gatewright/gatewright/shared/core/installation"
+	"github.com/gatewright/gatewright/shared/core/store"
+	"github.com/gatewright/gatewright/shared/management/api"
+	"github.com/gatewright/gatewright/shared/resource/billingperiods"
+	"github.com/gatewright/gatewright/shared/runtime/trigger"
+	"github.com/gatewright/gatewright/shared/runtime/trigger/probe"
 )
 
-// Function declares what calls the function, and what it uses.
+// Function declares the events that call the function, and its uses.
 //
-// Periods end at midnight in UTC and are due metering.Settle later, at ten past. A
-// schedule that counts from the deployment could come an hour after that.
+// Periods end at midnight in UTC and are due metering.SettleTime later. So the schedule calls at 11 minutes past each
+// hour. A rate-based schedule, which counts from the deployment, could call up to an hour later.
 var Function = trigger.Function{
-	Name:    "quotareset",
-	Does:    "Begins the operations that close the quota periods and trials which have ended.",
-	On:      []trigger.Event{{Schedule: &trigger.Schedule{Name: "hourly", Cron: "11 * * * *"}}},
-	Uses:    []api.Use{api.QueryDue, api.PutItem},
-	Reach:   store.Reach{Writes: []store.Space{"operation"}},
-	Timeout: time.Minute,
-	// A period is closed within the hour, and not only with the next.
+	Name:        "quotareset",
+	Description: "Begins the operations that close the quota periods and trials which have ended.",
+	Events:      []trigger.Event{{Schedule: &trigger.Schedule{Name: "hourly", Cron: "11 * * * *"}}},
+	Uses:        []api.Use{api.QueryDue, api.PutItem},
+	TableAccess: store.TableAccess{Writes: []store.KeyPrefix{"operation"}},
+	Timeout:     time.Minute,
+	// With these retries, periods are closed before the next call.
 	Retries: trigger.Retries{Attempts: 2, MaxAge: 30 * time.Minute},
 }
 
-// Open makes the function's handler, as lambda.Start takes it.
+// Open creates the function's handler, for lambda.Start.
 func Open(p installation.Parts) (any, error) {
-	p.Table = p.Table.Within(Function.Reach)
-	b := boundaries.Open(p)
+	p.Table = p.Table.Restrict(Function.TableAccess)
+	b := billingperiods.Open(p)
 	return probe.Handler(Handler(b, p.Now, p.Log), func(ctx context.Context) error {
-		_, err := b.Begin(ctx, time.Time{}) // it asks for what was due before all time, which is nothing
+		_, err := b.Begin(ctx, time.Time{}) // a probe without effect: nothing is due at the zero time
 		return err
 	}), nil
 }
 
-// Boundaries begins what is due.
-type Boundaries interface {
-	Begin(ctx context.Context, now time.Time) (begun int, err error)
+// PeriodCloser begins the operations that close due periods.
+type PeriodCloser interface {
+	Begin(ctx context.Context, now time.Time) (started int, err error)
 }
 
-var _ Boundaries = (*boundaries.Service)(nil)
+var _ PeriodCloser = (*billingperiods.Service)(nil)
 
-// Handler makes the function's handler, as lambda.Start takes it. An error asks
-// for the call again, which is safe.
-func Handler(b Boundaries, now func() time.Time, log *slog.Logger) func(context.Context, json.RawMessage) error {
+// Handler creates the function's handler, for lambda.Start. An error makes Lambda repeat the call, which is safe.
+func Handler(closer PeriodCloser, now func() time.Time, log *slog.Logger) func(context.Context, json.RawMessage) error {
 	return func(ctx context.Context, _ json.RawMessage) error {
-		begun, err := b.Begin(ctx, now())
-		if begun > 0 {
-			log.InfoContext(ctx, "quota periods and trials are being closed", "operations", begun)
+		started, err := closer.Begin(ctx, now())
+		if started > 0 {
+			log.InfoContext(ctx, "quota periods and trials are being closed", "operations", started)
 		}
 		if err != nil {
 			return fmt.Errorf("begin to close what is due: %w", err)

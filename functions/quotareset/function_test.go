@@ -9,51 +9,52 @@ import (
 	"time"
 
 	"github.com/gatewright/gatewright/functions/quotareset"
-	"github.com/gatewright/gatewright/shared/metering"
-	"github.com/gatewright/gatewright/shared/store/storetest"
-	"github.com/gatewright/gatewright/shared/trigger/timetable"
+	"github.com/gatewright/gatewright/shared/core/store/storetest"
+	"github.com/gatewright/gatewright/shared/resource/metering"
+	"github.com/gatewright/gatewright/shared/runtime/trigger/timetable"
 )
 
-// job remembers when it was called.
-type job struct {
-	at  []time.Time
-	err error
+// fakeCloser is a PeriodCloser that records the times of its calls.
+type fakeCloser struct {
+	times []time.Time
+	err   error
 }
 
-func (j *job) Begin(_ context.Context, now time.Time) (int, error) {
-	j.at = append(j.at, now)
-	return 1, j.err
+func (c *fakeCloser) Begin(_ context.Context, now time.Time) (int, error) {
+	c.times = append(c.times, now)
+	return 1, c.err
 }
 
-func TestScheduleBeginsWhatIsDueNow(t *testing.T) {
-	j := &job{}
+func TestScheduleClosesDuePeriods(t *testing.T) {
+	j := &fakeCloser{}
 	var log strings.Builder
 	handler := quotareset.Handler(j, func() time.Time { return storetest.Epoch }, slog.New(slog.NewTextHandler(&log, nil)))
-	if err := handler(t.Context(), []byte(`{"schedule":"hourly"}`)); err != nil || len(j.at) != 1 || !j.at[0].Equal(storetest.Epoch) {
-		t.Errorf("it was called at %v, %v", j.at, err)
+	if err := handler(t.Context(), []byte(`{"schedule":"hourly"}`)); err != nil || len(j.times) != 1 ||
+		!j.times[0].Equal(storetest.Epoch) {
+		t.Errorf("handler() = %v, with calls at %v, want one at %v", err, j.times, storetest.Epoch)
 	}
 	if !strings.Contains(log.String(), "operations=1") {
-		t.Errorf("the log is %s", &log)
+		t.Errorf("log = %s, want operations=1", &log)
 	}
 	j.err = errors.New("no store")
 	if err := handler(t.Context(), nil); !errors.Is(err, j.err) {
-		t.Errorf("a failure answers %v", err)
+		t.Errorf("handler() with a failing closer: error = %v, want %v", err, j.err)
 	}
 }
 
-// TestPeriodsThatEndAreClosedSoonAfter: they are due once they have settled, and wait for
-// the schedule then.
-func TestPeriodsThatEndAreClosedSoonAfter(t *testing.T) {
-	table, err := timetable.Of(*quotareset.Function.On[0].Schedule)
+// TestScheduleRunsSoonAfterPeriodsAreDue checks that the schedule calls the function shortly after the periods that
+// have ended at midnight are due.
+func TestScheduleRunsSoonAfterPeriodsAreDue(t *testing.T) {
+	schedule, err := timetable.Parse(*quotareset.Function.Events[0].Schedule)
 	if err != nil {
 		t.Fatal(err)
 	}
 	midnight := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
-	due := midnight.Add(metering.Settle)
-	if next := table.Next(due); next.Sub(due) > 5*time.Minute {
-		t.Errorf("what is due at %s waits until %s", due, next)
+	due := midnight.Add(metering.SettleTime)
+	if next := schedule.Next(due); next.Sub(due) > 5*time.Minute {
+		t.Errorf("Next(%s) = %s, want at most 5 minutes later", due, next)
 	}
-	if gap := table.Next(table.Next(due)).Sub(table.Next(due)); gap > time.Hour {
-		t.Errorf("it comes every %s", gap)
+	if interval := schedule.Next(schedule.Next(due)).Sub(schedule.Next(due)); interval > time.Hour {
+		t.Errorf("interval of the schedule = %s, want at most 1h", interval)
 	}
 }

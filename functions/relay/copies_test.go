@@ -13,60 +13,68 @@ import (
 
 	"github.com/gatewright/gatewright/functions/functionstest"
 	"github.com/gatewright/gatewright/functions/relay"
-	"github.com/gatewright/gatewright/shared/ids"
-	"github.com/gatewright/gatewright/shared/tunnel"
+	"github.com/gatewright/gatewright/shared/base/ids"
+	"github.com/gatewright/gatewright/shared/format/tunnel"
 )
 
-// TestCopiesAreKnownByTheInstallationsName: they are asked at addresses that no certificate has.
-func TestCopiesAreKnownByTheInstallationsName(t *testing.T) {
+// TestPeersAreVerifiedByInstallationName checks that copies of the relay verify each other by the name of the
+// installation's relay. Their certificate does not contain their addresses.
+func TestPeersAreVerifiedByInstallationName(t *testing.T) {
 	names := make(chan string, 100)
-	copied := httptest.NewUnstartedServer(http.NotFoundHandler())
-	copied.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug)
-	copied.TLS = &tls.Config{MinVersion: tls.VersionTLS12, GetConfigForClient: func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
-		names <- hello.ServerName
-		return nil, nil
-	}}
-	copied.StartTLS()
-	defer copied.Close()
+	peer := httptest.NewUnstartedServer(http.NotFoundHandler())
+	peer.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug)
+	peer.TLS = &tls.Config{
+		MinVersion: tls.VersionTLS12,
+		GetConfigForClient: func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+			names <- hello.ServerName
+			return nil, nil
+		},
+	}
+	peer.StartTLS()
+	defer peer.Close()
 
 	p := functionstest.New(t).Parts
-	p.Now, p.Random, p.IDs, p.Log = time.Now, rand.Reader, ids.NewSource(rand.Reader, time.Now), slog.New(slog.DiscardHandler)
+	p.Now, p.Random, p.IDs, p.Log = time.Now, rand.Reader, ids.NewSource(rand.Reader, time.Now),
+		slog.New(slog.DiscardHandler)
 	p.Config.Relay = "https://relay.example.com"
-	token := office(t, p, "http://service.internal")
-	holder := httptest.NewServer(relay.New(p, copied.URL)) // agents reach it otherwise
-	defer holder.CloseClientConnections()
-	at, err := url.Parse(holder.URL)
+	token := createTunnel(t, p, "http://service.internal")
+	relayServer := httptest.NewServer(relay.New(p, peer.URL)) // at this address, agents reach the relay
+	defer relayServer.CloseClientConnections()
+	relayURL, err := url.Parse(relayServer.URL)
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(t.Context())
-	ended := make(chan struct{})
+	finished := make(chan struct{})
 	go func() {
-		defer close(ended)
-		_ = tunnel.NewAgent(tunnel.AgentOptions{Relay: at, Token: func() (string, error) { return token, nil }, Log: p.Log}).Run(ctx, time.Millisecond)
+		defer close(finished)
+		_ = tunnel.NewAgent(tunnel.AgentOptions{Relay: relayURL, Token: func() (string, error) {
+			return token, nil
+		}, Log: p.Log}).Run(ctx, time.Millisecond)
 	}()
 	defer func() {
 		stop()
-		<-ended
+		<-finished
 	}()
-	other := relay.New(p, "https://192.0.2.1:8443")
+	secondRelay := relay.New(p, "https://192.0.2.1:8443")
 	for {
-		asked, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-		r, err := http.NewRequestWithContext(asked, http.MethodGet, "http://stock/", nil)
+		attemptCtx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		r, err := http.NewRequestWithContext(attemptCtx, http.MethodGet, "http://stock/", nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := other.RoundTrip(r, "a-1", "stock", tunnel.Caller{Project: "shop", Environment: "production"}); err == nil {
-			t.Fatal("a stranger is taken for a relay")
+		if _, err := secondRelay.RoundTrip(r, "a-1", "stock",
+			tunnel.Caller{Project: "shop", Environment: "production"}); err == nil {
+			t.Fatal("RoundTrip() to an unknown relay = no error, want one")
 		}
 		cancel()
 		select {
 		case name := <-names:
 			if name != "relay.example.com" {
-				t.Errorf("a copy is expected to be %q", name)
+				t.Errorf("verified name = %q, want relay.example.com", name)
 			}
 			return
-		default: // the agent is about to connect
+		default: // the agent has not connected yet
 		}
 	}
 }

@@ -1,9 +1,8 @@
-// Package relay declares the relay, to which the agents of tunnels connect and
-// through which gateways ask the services behind them (specification 4.8,
-// contract 2.8), and makes it of an installation's parts.
+// Package relay declares the relay, and creates it from an installation's parts. Agents of tunnels connect to the
+// relay, and gateways send requests through it to the services behind the tunnels (specification 4.8, contract 2.8).
 //
-// What is here is the declaration and wiring alone: package relay in shared makes
-// the relay, and package tunnel carries what goes over its connections.
+// This package only connects parts. Package relay in shared implements the relay, and package tunnel implements the
+// protocol of its connections. Read relay.go, the only file outside tests and container.
 package relay
 
 import (
@@ -14,53 +13,56 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/gatewright/gatewright/shared/api"
-	"github.com/gatewright/gatewright/shared/config"
-	"github.com/gatewright/gatewright/shared/installation"
-	"github.com/gatewright/gatewright/shared/listen/framing"
-	"github.com/gatewright/gatewright/shared/relay"
-	"github.com/gatewright/gatewright/shared/service"
-	"github.com/gatewright/gatewright/shared/service/health"
-	"github.com/gatewright/gatewright/shared/store"
-	"github.com/gatewright/gatewright/shared/tunnels"
+	"github.com/gatewright/gatewright/shared/base/framing"
+	"github.com/gatewright/gatewright/shared/core/config"
+	"github.com/gatewright/gatewright/shared/core/installation"
+	"github.com/gatewright/gatewright/shared/core/store"
+	"github.com/gatewright/gatewright/shared/dataplane/relay"
+	"github.com/gatewright/gatewright/shared/management/api"
+	"github.com/gatewright/gatewright/shared/resource/tunnels"
+	"github.com/gatewright/gatewright/shared/runtime/service"
+	"github.com/gatewright/gatewright/shared/runtime/service/health"
 )
 
 // Service declares the relay.
 var Service = service.Service{
-	Name:   "relay",
-	Does:   "Carries requests to services behind tunnels.",
-	Port:   service.Port{Public: 443, Listens: 8443, Protocol: service.TLS},
-	Health: "/health",
-	Copies: 2,
-	Peers:  true,
-	// Gateways send requests below relay.AskPath. A route may have made their path longer than the client's.
+	Name:        "relay",
+	Description: "Carries requests to services behind tunnels.",
+	Port:        service.Port{Public: 443, Listen: 8443, Protocol: service.TLS},
+	Health:      "/health",
+	Copies:      2,
+	Peers:       true,
+	// Gateways send requests to paths below relay.RequestPath. A route can make these paths longer than the client's path.
 	PathBytes: 2 * framing.MaxPathBytes,
 	Drain:     110 * time.Second,
 	Uses:      []api.Use{api.GetItem, api.Query, api.PutItem, api.RootKey},
-	Reach: store.Reach{
-		Reads:  []store.Space{"root-key", "tunnel", "tunnel-configuration", "tunnel-relay", "tunnel-service", "tunnel-token"},
-		Writes: []store.Space{"tunnel-relay"},
+	TableAccess: store.TableAccess{
+		Reads: []store.KeyPrefix{
+			"root-key", "tunnel", "tunnel-configuration", "tunnel-relay", "tunnel-service",
+			"tunnel-token",
+		},
+		Writes: []store.KeyPrefix{"tunnel-relay"},
 	},
 	Listen:      config.VarRelayAddr,
 	Certificate: config.VarRelayCertificate,
 }
 
-// Process is a relay that runs. A gateway in the same process asks it by RoundTrip.
+// Process is a running relay. A gateway in the same process sends requests with RoundTrip.
 type Process struct {
 	*relay.Relay
-	leaving atomic.Bool
+	draining atomic.Bool
 }
 
 var _ service.Process = (*Process)(nil)
 
-// Open is New for a process of its own.
+// Open works like New. It is the Open of the service's declaration.
 func Open(p installation.Parts, address string) (service.Process, error) { return New(p, address), nil }
 
-// New makes the relay of an installation. address is where its other copies reach it, as an
-// absolute URL without a path, "" where there are none. Copies are known by the name in
-// their certificate, which is that of the installation's relay (config.Relay).
+// New creates the relay of an installation. address is the address at which the other copies of the relay reach this
+// copy: an absolute URL without a path, or "" if there are no other copies. All copies have a certificate for the host
+// name of the installation's relay (config.Relay), and use this name to verify each other.
 func New(p installation.Parts, address string) *Process {
-	p.Table = p.Table.Within(Service.Reach)
+	p.Table = p.Table.Restrict(Service.TableAccess)
 	o := relay.Options{
 		Directory: tunnels.OpenDirectory(p), Table: p.Table, Key: p.Key,
 		Address: address, Now: p.Now, Random: p.Random, Log: p.Log,
@@ -71,17 +73,17 @@ func New(p installation.Parts, address string) *Process {
 	return &Process{Relay: relay.New(o)}
 }
 
-// ServeHTTP answers what is asked of the relay, and for its health.
+// ServeHTTP serves the relay's requests and its health checks.
 func (p *Process) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Path != Service.Health {
 		p.Relay.ServeHTTP(w, r)
 		return
 	}
-	health.Answer(w, !p.leaving.Load())
+	health.Respond(w, !p.draining.Load())
 }
 
-// Drain is the relay's, which calls itself unhealthy from then on.
+// Drain makes the relay's health checks fail, and drains the relay.
 func (p *Process) Drain(ctx context.Context) {
-	p.leaving.Store(true)
+	p.draining.Store(true)
 	p.Relay.Drain(ctx)
 }

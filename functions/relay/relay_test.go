@@ -14,65 +14,74 @@ import (
 
 	"github.com/gatewright/gatewright/functions/functionstest"
 	"github.com/gatewright/gatewright/functions/relay"
-	"github.com/gatewright/gatewright/shared/audit"
-	"github.com/gatewright/gatewright/shared/auth"
-	"github.com/gatewright/gatewright/shared/environment"
-	"github.com/gatewright/gatewright/shared/ids"
-	"github.com/gatewright/gatewright/shared/installation"
-	"github.com/gatewright/gatewright/shared/operation"
-	sharedrelay "github.com/gatewright/gatewright/shared/relay"
-	"github.com/gatewright/gatewright/shared/store"
-	"github.com/gatewright/gatewright/shared/tunnel"
-	"github.com/gatewright/gatewright/shared/tunnels"
+	"github.com/gatewright/gatewright/shared/base/ids"
+	"github.com/gatewright/gatewright/shared/core/audit"
+	"github.com/gatewright/gatewright/shared/core/auth"
+	"github.com/gatewright/gatewright/shared/core/installation"
+	"github.com/gatewright/gatewright/shared/core/operation"
+	"github.com/gatewright/gatewright/shared/core/store"
+	sharedrelay "github.com/gatewright/gatewright/shared/dataplane/relay"
+	"github.com/gatewright/gatewright/shared/format/environment"
+	"github.com/gatewright/gatewright/shared/format/tunnel"
+	"github.com/gatewright/gatewright/shared/resource/tunnels"
 )
 
-// network gives an address to a relay that is made once its address is known.
-type network struct{ handler http.Handler }
+// lateHandler is a handler that is set after its server was started. A relay needs the address of its server when it is
+// created.
+type lateHandler struct{ handler http.Handler }
 
-func (n *network) ServeHTTP(w http.ResponseWriter, r *http.Request) { n.handler.ServeHTTP(w, r) }
+func (h *lateHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) { h.handler.ServeHTTP(w, r) }
 
-// started starts a copy of the relay.
-func started(t *testing.T, p installation.Parts) (*relay.Process, *url.URL) {
+// startRelay starts a copy of the relay, and returns it with its address.
+func startRelay(t *testing.T, p installation.Parts) (*relay.Process, *url.URL) {
 	t.Helper()
-	n := &network{}
+	n := &lateHandler{}
 	server := httptest.NewServer(n)
 	t.Cleanup(server.CloseClientConnections)
-	made := relay.New(p, server.URL)
-	n.handler = made
+	process := relay.New(p, server.URL)
+	n.handler = process
 	ctx, stop := context.WithCancel(t.Context())
-	ended := make(chan struct{})
+	finished := make(chan struct{})
 	go func() {
-		defer close(ended)
-		made.Run(ctx)
+		defer close(finished)
+		process.Run(ctx)
 	}()
 	t.Cleanup(func() {
 		stop()
-		<-ended
+		<-finished
 	})
-	at, err := url.Parse(server.URL)
+	relayURL, err := url.Parse(server.URL)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return made, at
+	return process, relayURL
 }
 
-// office makes a tunnel that leads to a service, and gives its token.
-func office(t *testing.T, p installation.Parts, endpoint string) (token string) {
+// createTunnel creates a tunnel to a service, and returns its token.
+func createTunnel(t *testing.T, p installation.Parts, endpoint string) (token string) {
 	t.Helper()
-	owner := auth.Owner{AccountID: "a-1", Account: "acme", Viewer: auth.Principal{AccountID: "a-1", Permissions: auth.Full()}}
+	owner := auth.Owner{
+		AccountID: "a-1", Account: "acme",
+		Viewer: auth.Principal{AccountID: "a-1", Permissions: auth.Full()},
+	}
 	request := func(id string) context.Context {
-		return store.Decide(audit.With(t.Context(), &audit.Request{AccountID: "a-1", Action: "tunnel.create", Time: p.Now(), RequestID: id}))
+		return store.WithReadSet(audit.WithRequest(t.Context(), &audit.Request{
+			AccountID: "a-1", Action: "tunnel.create",
+			Time: p.Now(), RequestID: id,
+		}))
 	}
 	s := tunnels.Open(p)
-	if err := p.Table.Commit(t.Context(), store.Put(store.ProjectKey("a-1", "shop"), map[string]string{"id": "p-1", "name": "shop"})); err != nil {
+	if err := p.Table.Commit(t.Context(), store.Put(store.ProjectKey("a-1", "shop"),
+		map[string]string{"id": "p-1", "name": "shop"})); err != nil {
 		t.Fatal(err)
 	}
-	made, err := s.Create(request("1"), owner, "office")
+	created, err := s.Create(request("1"), owner, "office")
 	if err != nil {
 		t.Fatal(err)
 	}
-	begun, err := s.Configure(request("2"), owner, made.ID, []tunnels.Spec{{
-		Name: "stock", Endpoint: endpoint, Configurations: []tunnels.Configuration{{Project: "shop", AccessibleBy: []environment.Kind{environment.Production}}},
+	op, err := s.Configure(request("2"), owner, created.ID, []tunnels.Spec{{
+		Name: "stock", Endpoint: endpoint,
+		Configurations: []tunnels.Configuration{{Project: "shop", AccessibleBy: []environment.Kind{environment.Production}}},
 	}})
 	if err != nil {
 		t.Fatal(err)
@@ -81,94 +90,102 @@ func office(t *testing.T, p installation.Parts, endpoint string) (token string) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := engine.Run(t.Context(), begun.ID); err != nil {
+	if _, err := engine.Run(t.Context(), op.ID); err != nil {
 		t.Fatal(err)
 	}
-	return made.Token
+	return created.Token
 }
 
-// TestRelayUsesWhatItDeclares, with all that it does: an agent at one copy, a gateway of
-// another process that asks the other, and the end of both. What it declares is all that
-// its role will allow.
-func TestRelayUsesWhatItDeclares(t *testing.T) {
-	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, r.URL.Path) }))
+// TestRelayUsesDeclaredGrants makes a relay do all its work: an agent connects to one copy, a gateway in another
+// process sends requests to the other copy, and both copies shut down. The uses must be those that the service
+// declares, because the relay's role allows no others.
+func TestRelayUsesDeclaredGrants(t *testing.T) {
+	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.WriteString(w, r.URL.Path)
+	}))
 	defer service.Close()
-	w := functionstest.New(t)
-	p := w.Parts
-	p.Now, p.Random, p.IDs, p.Log = time.Now, rand.Reader, ids.NewSource(rand.Reader, time.Now), slog.New(slog.DiscardHandler)
-	token := office(t, p, service.URL)
-	w.Uses.Clear()
+	fx := functionstest.New(t)
+	p := fx.Parts
+	p.Now, p.Random, p.IDs, p.Log = time.Now, rand.Reader, ids.NewSource(rand.Reader, time.Now),
+		slog.New(slog.DiscardHandler)
+	token := createTunnel(t, p, service.URL)
+	fx.Uses.Clear()
 
-	one, at := started(t, p)
-	other, asked := started(t, p)
-	agent := tunnel.NewAgent(tunnel.AgentOptions{Relay: at, Token: func() (string, error) { return token, nil }, Log: p.Log})
+	first, firstURL := startRelay(t, p)
+	second, secondURL := startRelay(t, p)
+	agent := tunnel.NewAgent(tunnel.AgentOptions{Relay: firstURL, Token: func() (string, error) {
+		return token, nil
+	}, Log: p.Log})
 	ctx, stop := context.WithCancel(t.Context())
-	ended := make(chan struct{})
+	finished := make(chan struct{})
 	go func() {
-		defer close(ended)
+		defer close(finished)
 		_ = agent.Run(ctx, time.Second)
 	}()
-	client := sharedrelay.NewClient(sharedrelay.ClientOptions{Relay: asked, Directory: tunnels.OpenDirectory(p), Key: p.Key, Now: p.Now})
+	client := sharedrelay.NewClient(sharedrelay.ClientOptions{
+		Relay: secondURL, Directory: tunnels.OpenDirectory(p),
+		Key: p.Key, Now: p.Now,
+	})
 	defer client.Close()
-	for answered := false; !answered; {
+	for responded := false; !responded; {
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://stock/things", nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		out, err := client.RoundTrip(r, "a-1", "stock", tunnel.Caller{Project: "shop", Environment: "production"})
+		resp, err := client.RoundTrip(r, "a-1", "stock", tunnel.Caller{Project: "shop", Environment: "production"})
 		if err != nil {
-			t.Log(err) // the agent is about to connect, and its relay to say so
+			t.Log(err) // the agent has not connected yet, or the relay has not recorded it
 			time.Sleep(20 * time.Millisecond)
 			continue
 		}
-		body, err := io.ReadAll(out.Body)
-		_ = out.Body.Close()
-		if answered = true; err != nil || string(body) != "/things" {
-			t.Errorf("the service answers %q (%v)", body, err)
+		body, err := io.ReadAll(resp.Body)
+		_ = resp.Body.Close()
+		if responded = true; err != nil || string(body) != "/things" {
+			t.Errorf("response of the service = %q, %v, want /things", body, err)
 		}
 	}
-	last, cancel := context.WithTimeout(t.Context(), time.Second)
+	drainCtx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
-	one.Drain(last)
-	other.Drain(last)
+	first.Drain(drainCtx)
+	second.Drain(drainCtx)
 	stop()
-	<-ended
+	<-finished
 	for _, u := range relay.Service.Uses {
-		if !slices.Contains(w.Uses.Done(), u) {
-			t.Errorf("it declares that it does %q, and does not", u)
+		if !slices.Contains(fx.Uses.Recorded(), u) {
+			t.Errorf("recorded uses have no %q, want each declared one", u)
 		}
 	}
-	for _, u := range w.Uses.Done() {
+	for _, u := range fx.Uses.Recorded() {
 		if !slices.Contains(relay.Service.Uses, u) {
-			t.Errorf("it does %q, which it does not declare", u)
+			t.Errorf("recorded uses have %q, want only declared ones", u)
 		}
 	}
 }
 
-// TestHealthIsThatOfNewWork: a load balancer sends connections elsewhere before
-// they would be refused. Nothing else is answered to whoever asks.
-func TestHealthIsThatOfNewWork(t *testing.T) {
-	w := functionstest.New(t)
-	p, err := relay.Open(w.Parts, "")
+// TestHealthFailsWhileDraining checks that the health check fails while the relay drains, so that a load balancer sends
+// new connections to other copies.
+func TestHealthFailsWhileDraining(t *testing.T) {
+	fx := functionstest.New(t)
+	p, err := relay.Open(fx.Parts, "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	ask := func(path string) int {
-		out := httptest.NewRecorder()
-		p.ServeHTTP(out, httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil))
-		return out.Code
+	get := func(path string) int {
+		recorder := httptest.NewRecorder()
+		p.ServeHTTP(recorder, httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil))
+		return recorder.Code
 	}
-	if got := ask(relay.Service.Health); got != http.StatusOK {
-		t.Errorf("its health is %d", got)
+	if got := get(relay.Service.Health); got != http.StatusOK {
+		t.Errorf("GET health = %d, want 200", got)
 	}
-	if got := ask("/"); got != http.StatusNotFound {
-		t.Errorf("what it does not have is answered %d", got)
+	if got := get("/"); got != http.StatusNotFound {
+		t.Errorf("GET / = %d, want 404", got)
 	}
 	p.Drain(t.Context())
-	if got := ask(relay.Service.Health); got != http.StatusServiceUnavailable {
-		t.Errorf("its health is %d once it drains", got)
+	if got := get(relay.Service.Health); got != http.StatusServiceUnavailable {
+		t.Errorf("GET health after Drain() = %d, want 503", got)
 	}
-	if done := w.Uses.Done(); len(done) > 0 {
-		t.Errorf("that took %v", done)
+	if uses := fx.Uses.Recorded(); len(uses) > 0 {
+		t.Errorf("uses of the requests = %v, want none", uses)
 	}
 }

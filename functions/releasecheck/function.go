@@ -1,9 +1,11 @@
-// Package releasecheck is the hook BeforeAllowTraffic of releases in AWS: CodeDeploy calls it before a new version of a function gets
-// traffic. It calls the version once with an event that has no effects, and ends the deployment if the answer is wrong. The alarms that
-// watch a canary see too few calls to notice a broken version of a function that has one request a minute.
+// Package releasecheck is the hook BeforeAllowTraffic of releases in AWS: CodeDeploy calls it before a new version of a
+// function gets traffic. The hook calls the version once with an event that has no effects. If the response is wrong,
+// the hook makes CodeDeploy end the deployment. The alarms of a canary release cannot detect that a version is broken
+// if the function has only one request per minute.
 //
-// What it is not: a part of the server, which has no such releases. Only infra knows it, and no emulator has CodeDeploy. Read Open, then
-// probes.go for the events and the answers to them. The decision is docs/decisions/0082-a-hook-calls-each-version-before-its-traffic.md.
+// The server has no such releases, so it does not contain this package. Only infra uses it, and emulators do not
+// support CodeDeploy. Read Check first, then probes.go for the events and their expected responses. The decision is
+// docs/decisions/0082-a-hook-calls-each-version-before-its-traffic.md.
 package releasecheck
 
 import (
@@ -13,153 +15,163 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/gatewright/gatewright/shared/cloud/codedeploy"
-	"github.com/gatewright/gatewright/shared/trigger"
+	"github.com/gatewright/gatewright/shared/runtime/cloud/codedeploy"
+	"github.com/gatewright/gatewright/shared/runtime/trigger"
 )
 
-// Function declares what calls this function. It uses nothing of the installation; what it may ask of CodeDeploy and Lambda is in infra.
+// Function declares the events that call this function. The function uses nothing of the installation. infra declares
+// its permissions for CodeDeploy and Lambda.
 //
-// CodeDeploy gives a hook an hour. Within Timeout, the causes that pass by themselves have passed: a role that does not work yet, a
-// version that is not active yet, a throttle.
+// CodeDeploy waits an hour for a hook. Temporary problems end within Timeout: a role that is not effective yet, a
+// version that is not active yet, or a throttled request.
 var Function = trigger.Function{
-	Name:    "releasecheck",
-	Does:    "Calls a new version of a function before it gets traffic, and ends the deployment if the answer is wrong.",
-	On:      []trigger.Event{{Invoked: true}},
+	Name: "releasecheck",
+	Description: "Calls a new version of a function before it gets traffic, and ends the deployment if the " +
+		"answer is wrong.",
+	Events:  []trigger.Event{{Invoked: true}},
 	Timeout: 5 * time.Minute,
 }
 
 const (
-	// reportTime is the part of a call's time that is kept for the report: without one, CodeDeploy waits for an hour.
-	reportTime = time.Minute
-	// callTime bounds an attempt. A function behind API Gateway takes 29 seconds at most.
-	callTime = 35 * time.Second
-	// firstPause and maxPause are the times between attempts: each is twice as long as the one before.
-	firstPause, maxPause = time.Second, 15 * time.Second
+	// reportReserve is the part of the function's timeout that is reserved for the report. Without a report, CodeDeploy
+	// waits for an hour.
+	reportReserve = time.Minute
+	// callTimeout is the maximum time of an attempt. A function behind API Gateway takes at most 29 seconds.
+	callTimeout = 35 * time.Second
+	// minBackoff and maxBackoff limit the time between two attempts, which doubles after each attempt.
+	minBackoff, maxBackoff = time.Second, 15 * time.Second
 )
 
-// Releases are CodeDeploy and Lambda. Package codedeploy has them.
+// Releases provides the calls of CodeDeploy and Lambda. Package codedeploy implements it.
 type Releases interface {
 	// Versions returns the versions that a deployment releases.
 	Versions(ctx context.Context, deployment string) ([]codedeploy.Version, error)
 	// Call calls a version and waits for its result.
 	Call(ctx context.Context, v codedeploy.Version, event []byte) (codedeploy.Result, error)
-	// Report tells CodeDeploy whether a deployment may go on. It returns no error for a hook whose status was reported before.
+	// Report reports to CodeDeploy whether a deployment can continue. It returns no error if the status of the hook was
+	// reported before.
 	Report(ctx context.Context, deployment, hook string, passed bool) error
 }
 
 var _ Releases = (*codedeploy.Client)(nil)
 
-// Event is what CodeDeploy calls a hook with.
+// Event is the event with which CodeDeploy calls a hook.
 type Event struct {
 	Deployment string `json:"DeploymentId"`
 	Hook       string `json:"LifecycleEventHookExecutionId"`
 }
 
-// Check is the hook. It is safe for concurrent use: CodeDeploy releases all functions at the same time.
+// Check is the hook. It is safe for concurrent use, because CodeDeploy releases all functions at the same time.
 type Check struct {
 	Releases Releases
-	// Probes returns the probes of all functions. It is called with each event.
+	// Probes returns the probes of all functions. Check calls it for each event.
 	Probes func() (Probes, error)
-	// Prefix is what the names of the installation's functions begin with.
+	// Prefix is the prefix of the names of the installation's functions.
 	Prefix string
 	Log    *slog.Logger
-	// Pause is the time before the second attempt, 0 for a second.
-	Pause time.Duration
+	// Backoff is the time before the second attempt. 0 means one second.
+	Backoff time.Duration
 }
 
-// Handle is the function's handler, as lambda.Start takes it. CodeDeploy and Lambda may call it more than once for the same event: a
-// check has no effects, and a status that was reported before stays.
+// Handle is the function's handler, for lambda.Start. CodeDeploy and Lambda can call it more than once for the same
+// event. That does no harm: a check has no effects, and a status that was reported before does not change.
 //
-// Its error is one of the report. A version that fails its check is no error of the hook.
+// Handle returns an error if the report fails, or if CodeDeploy does not know the deployment in the event. If a version
+// fails its check, Handle reports that and returns no error.
 func (c *Check) Handle(ctx context.Context, e Event) error {
 	if e.Deployment == "" || e.Hook == "" {
-		return errors.New("the event has no DeploymentId or no LifecycleEventHookExecutionId: only CodeDeploy calls this function")
+		return errors.New("the event has no DeploymentId or no LifecycleEventHookExecutionId: only CodeDeploy calls " +
+			"this function")
 	}
 	log := c.Log.With("deployment", e.Deployment)
-	checking, done := earlier(ctx, reportTime)
-	defer done()
-	err := c.check(checking, log, e.Deployment)
+	checkCtx, cancel := withEarlierDeadline(ctx, reportReserve)
+	defer cancel()
+	err := c.check(checkCtx, log, e.Deployment)
 	if errors.Is(err, codedeploy.ErrNoDeployment) {
 		return err
 	}
 	if err != nil {
 		log.ErrorContext(ctx, "a version gets no traffic, and its deployment ends", "error", err)
 	}
-	return c.repeat(ctx, log, func(ctx context.Context) error { return c.Releases.Report(ctx, e.Deployment, e.Hook, err == nil) })
+	return c.retry(ctx, log, func(ctx context.Context) error {
+		return c.Releases.Report(ctx, e.Deployment, e.Hook, err == nil)
+	})
 }
 
-// earlier returns a context that ends some time before another one does.
-func earlier(ctx context.Context, by time.Duration) (context.Context, context.CancelFunc) {
-	end, ok := ctx.Deadline()
+// withEarlierDeadline returns a context whose deadline is earlier than that of ctx by reserve.
+func withEarlierDeadline(ctx context.Context, reserve time.Duration) (context.Context, context.CancelFunc) {
+	deadline, ok := ctx.Deadline()
 	if !ok {
 		return ctx, func() {}
 	}
-	return context.WithDeadline(ctx, end.Add(-by))
+	return context.WithDeadline(ctx, deadline.Add(-reserve))
 }
 
-// check returns why a deployment must not go on, nil if it may.
+// check checks the versions of a deployment. It returns an error that says why the deployment must not continue, or nil
+// if it can.
 func (c *Check) check(ctx context.Context, log *slog.Logger, deployment string) error {
 	probes, err := c.Probes()
 	if err != nil {
 		return err
 	}
 	var versions []codedeploy.Version
-	if err := c.repeat(ctx, log, func(ctx context.Context) (err error) {
+	if err := c.retry(ctx, log, func(ctx context.Context) (err error) {
 		versions, err = c.Releases.Versions(ctx, deployment)
 		return err
 	}); err != nil {
 		return err
 	}
 	for _, v := range versions {
-		name, ours := v.Name(c.Prefix)
-		probe, known := probes[name]
-		if !ours || !known {
+		name, hasPrefix := v.Name(c.Prefix)
+		probe, ok := probes[name]
+		if !hasPrefix || !ok {
 			return fmt.Errorf("the function %s is none of this installation's", v.Function)
 		}
 		var result codedeploy.Result
-		if err := c.repeat(ctx, log, func(ctx context.Context) (err error) {
+		if err := c.retry(ctx, log, func(ctx context.Context) (err error) {
 			result, err = c.Releases.Call(ctx, v, probe.Event)
 			return err
 		}); err != nil {
 			return fmt.Errorf("version %s of %s: %w", v.Number, v.Function, err)
 		}
-		if err := judge(probe, result); err != nil {
+		if err := evaluate(probe, result); err != nil {
 			return fmt.Errorf("version %s of %s, request %s: %w", v.Number, v.Function, result.RequestID, err)
 		}
-		log.InfoContext(ctx, "a version has answered and may get traffic", "function", v.Function, "version", v.Number, "requestId", result.RequestID)
+		log.InfoContext(ctx, "a version has answered and may get traffic", "function", v.Function, "version", v.Number,
+			"requestId", result.RequestID)
 	}
 	return nil
 }
 
-// judge compares a result with what a probe wants.
-func judge(p Probe, r codedeploy.Result) error {
-	if r.FailedWith != "" {
-		return fmt.Errorf("it fails with %q: look for the request in its log", r.FailedWith)
+// evaluate returns an error if a version has failed or if the probe expects another response.
+func evaluate(p Probe, r codedeploy.Result) error {
+	if r.ErrorType != "" {
+		return fmt.Errorf("it fails with %q: look for the request in its log", r.ErrorType)
 	}
-	return p.Judge(r.Payload)
+	return p.Evaluate(r.Payload)
 }
 
-// repeat calls do until it succeeds or there is no time left.
-func (c *Check) repeat(ctx context.Context, log *slog.Logger, do func(context.Context) error) error {
-	pause := firstPause
-	if c.Pause > 0 {
-		pause = c.Pause
+// retry calls f until it succeeds, until CodeDeploy reports that there is no such deployment, or until ctx ends.
+func (c *Check) retry(ctx context.Context, log *slog.Logger, f func(context.Context) error) error {
+	backoff := minBackoff
+	if c.Backoff > 0 {
+		backoff = c.Backoff
 	}
 	for {
-		attempt, done := context.WithTimeout(ctx, callTime)
-		err := do(attempt)
-		done()
+		attemptCtx, cancel := context.WithTimeout(ctx, callTimeout)
+		err := f(attemptCtx)
+		cancel()
 		if err == nil || errors.Is(err, codedeploy.ErrNoDeployment) {
 			return err
 		}
 		log.WarnContext(ctx, "CodeDeploy or Lambda did not answer as they should; the request is repeated", "error", err)
-		timer := time.NewTimer(pause)
+		timer := time.NewTimer(backoff)
 		select {
 		case <-timer.C:
 		case <-ctx.Done():
 			timer.Stop()
 			return fmt.Errorf("there is no time left: %w", err)
 		}
-		pause = min(2*pause, maxPause)
+		backoff = min(2*backoff, maxBackoff)
 	}
 }

@@ -18,19 +18,19 @@ import (
 	"github.com/gatewright/gatewright/functions/functionstest"
 	"github.com/gatewright/gatewright/functions/gateway"
 	"github.com/gatewright/gatewright/functions/releasecheck"
-	"github.com/gatewright/gatewright/shared/accounts"
-	"github.com/gatewright/gatewright/shared/allowance"
-	"github.com/gatewright/gatewright/shared/api"
-	"github.com/gatewright/gatewright/shared/cloud/codedeploy"
-	"github.com/gatewright/gatewright/shared/installation"
-	"github.com/gatewright/gatewright/shared/sessions"
-	"github.com/gatewright/gatewright/shared/store"
-	"github.com/gatewright/gatewright/shared/store/storetest"
-	"github.com/gatewright/gatewright/shared/trigger"
+	"github.com/gatewright/gatewright/shared/core/allowance"
+	"github.com/gatewright/gatewright/shared/core/installation"
+	"github.com/gatewright/gatewright/shared/core/store"
+	"github.com/gatewright/gatewright/shared/core/store/storetest"
+	"github.com/gatewright/gatewright/shared/management/api"
+	"github.com/gatewright/gatewright/shared/resource/accounts"
+	"github.com/gatewright/gatewright/shared/resource/sessions"
+	"github.com/gatewright/gatewright/shared/runtime/cloud/codedeploy"
+	"github.com/gatewright/gatewright/shared/runtime/trigger"
 )
 
-// opened are all functions that are released, by name, each as its main opens it.
-func opened() map[string]func(installation.Parts) (any, error) {
+// openers returns, for each released function by its name, a function that opens it as its main does.
+func openers() map[string]func(installation.Parts) (any, error) {
 	out := map[string]func(installation.Parts) (any, error){}
 	for _, g := range functions.Groups() {
 		out[g.Name] = func(p installation.Parts) (any, error) {
@@ -43,13 +43,13 @@ func opened() map[string]func(installation.Parts) (any, error) {
 	return out
 }
 
-func probesOf(t *testing.T, w *functionstest.World) releasecheck.Probes {
+func newProbes(t *testing.T, fx *functionstest.Fixture) releasecheck.Probes {
 	t.Helper()
-	var called []trigger.Function
+	var triggered []trigger.Function
 	for _, f := range functions.Triggered() {
-		called = append(called, f.Function)
+		triggered = append(triggered, f.Function)
 	}
-	probes, err := releasecheck.ProbesOf(functions.Described(), called, w.Parts.IDs)
+	probes, err := releasecheck.NewProbes(functions.APIGroups(), triggered, fx.Parts.IDs)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,130 +57,143 @@ func probesOf(t *testing.T, w *functionstest.World) releasecheck.Probes {
 }
 
 // call calls a handler as Lambda does: a panic is an error of the function.
-func call(ctx context.Context, handler any, event []byte) (r codedeploy.Result) {
+func call(ctx context.Context, handler any, event []byte) (result codedeploy.Result) {
 	defer func() {
 		if recover() != nil {
-			r = codedeploy.Result{FailedWith: "panic"}
+			result = codedeploy.Result{ErrorType: "panic"}
 		}
 	}()
 	out, err := lambda.NewHandler(handler).Invoke(ctx, event)
 	if err != nil {
-		return codedeploy.Result{FailedWith: err.Error()}
+		return codedeploy.Result{ErrorType: err.Error()}
 	}
 	return codedeploy.Result{Payload: out}
 }
 
-// passes judges what a function answers its probe with.
-func passes(ctx context.Context, p releasecheck.Probe, open func(installation.Parts) (any, error), parts installation.Parts) error {
+// runProbe opens a function, calls it with its probe, and returns what is wrong with the result, or nil.
+func runProbe(
+	ctx context.Context, p releasecheck.Probe, open func(installation.Parts) (any, error), parts installation.Parts,
+) error {
 	handler, err := open(parts)
 	if err != nil {
-		return err // its process ends
+		return err // the function's process would end
 	}
 	r := call(ctx, handler, p.Event)
-	if r.FailedWith != "" {
-		return errors.New(r.FailedWith)
+	if r.ErrorType != "" {
+		return errors.New(r.ErrorType)
 	}
-	return p.Judge(r.Payload)
+	return p.Evaluate(r.Payload)
 }
 
-// withoutTable are the functions that answer their probe without a read of the table: pages and documents are part of their binary.
-var withoutTable = map[string]bool{"console": true, "mcpdocs": true}
+// tablelessFunctions are the functions that handle their probe without a read of the table, because their pages and
+// documents are part of the binary.
+var tablelessFunctions = map[string]bool{"console": true, "mcpdocs": true}
 
-// away is a table that cannot be reached, or that a role may not read.
-type away struct{ store.Backend }
+// failingReads is a backend whose reads fail, such as a table that the function's role cannot read.
+type failingReads struct{ store.Backend }
 
 // Read implements store.Backend.
-func (away) Read(context.Context, []store.Key) ([]store.Item, error) {
+func (failingReads) Read(context.Context, []store.Key) ([]store.Item, error) {
 	return nil, errors.New("AccessDeniedException")
 }
 
 // Query implements store.Backend.
-func (away) Query(context.Context, store.Query) ([]store.Item, string, error) {
+func (failingReads) Query(context.Context, store.Query) ([]store.Item, string, error) {
 	return nil, "", errors.New("AccessDeniedException")
 }
 
-// TestEveryFunctionAnswersItsProbe, in an installation with an account and in one without, and writes nothing. The check notices a table
-// that cannot be read, a panic, an error, a refusal of the platform, and a function that does not open.
-func TestEveryFunctionAnswersItsProbe(t *testing.T) {
-	w := functionstest.New(t)
-	probes, all := probesOf(t, w), opened()
-	if len(probes) != len(all) {
-		t.Errorf("there are probes of %d functions, want %d", len(probes), len(all))
+// TestEveryFunctionPassesItsProbe checks that every function passes its probe, in an installation with and without an
+// account, and that the probe writes nothing. If the table cannot be read, the function must fail its probe.
+func TestEveryFunctionPassesItsProbe(t *testing.T) {
+	fx := functionstest.New(t)
+	probes, byName := newProbes(t, fx), openers()
+	if len(probes) != len(byName) {
+		t.Errorf("number of probes = %d, want %d", len(probes), len(byName))
 	}
-	w.Parts.Rates = allowance.NewRates(w.Parts.Table, w.Parts.Now)
+	fx.Parts.Rates = allowance.NewRates(fx.Parts.Table, fx.Parts.Now)
 	for _, account := range []string{"", "acme"} {
 		if account != "" {
-			w.Account(account)
+			fx.CreateAccount(account)
 		}
-		before := w.Items.Snapshot()
-		w.Uses.Clear()
-		for name, open := range all {
+		before := fx.Items.Snapshot()
+		fx.Uses.Clear()
+		for name, open := range byName {
 			t.Run(name+account, func(t *testing.T) {
-				if err := passes(t.Context(), probes[name], open, w.Parts); err != nil {
-					t.Errorf("the probe of %s failed: %v", name, err)
+				if err := runProbe(t.Context(), probes[name], open, fx.Parts); err != nil {
+					t.Errorf("probe of %s: error = %v, want none", name, err)
 				}
 			})
 		}
-		if after := w.Items.Snapshot(); !reflect.DeepEqual(before, after) {
-			t.Errorf("after the probes the table has %d items and other contents, want the %d of before", len(after), len(before))
+		if after := fx.Items.Snapshot(); !reflect.DeepEqual(before, after) {
+			t.Errorf("after the probes the table has %d items and other contents, want the %d of before", len(after),
+				len(before))
 		}
-		for _, use := range w.Uses.Done() {
+		for _, use := range fx.Uses.Recorded() {
 			if use != api.GetItem && use != api.BatchGetItem && use != api.Query && use != api.QueryDue {
 				t.Errorf("a probe did %q, want reads of the table alone", use)
 			}
 		}
 	}
-	broken := w.Parts
-	broken.Table = storetest.Over(t, away{w.Items}, storetest.Clock(w.Parts.Now))
-	for name, open := range all {
-		if err := passes(t.Context(), probes[name], open, broken); (err == nil) != withoutTable[name] {
+	brokenParts := fx.Parts
+	brokenParts.Table = storetest.NewWithBackend(t, failingReads{fx.Items}, storetest.Clock(fx.Parts.Now))
+	for name, open := range byName {
+		if err := runProbe(t.Context(), probes[name], open, brokenParts); (err == nil) != tablelessFunctions[name] {
 			t.Errorf("the probe of %s without a table = %v, want an error unless it reads none", name, err)
 		}
 	}
 }
 
-// TestBrokenVersionsFailTheirProbe: whatever the function is, these answers are wrong.
+// TestBrokenVersionsFailTheirProbe checks that a version fails its probe if it does not open, panics, returns an error,
+// or returns a response that is wrong for every function.
 func TestBrokenVersionsFailTheirProbe(t *testing.T) {
-	w := functionstest.New(t)
-	answer := func(status int, kind, body string) func(installation.Parts) (any, error) {
+	fx := functionstest.New(t)
+	respond := func(status int, kind, body string) func(installation.Parts) (any, error) {
 		return func(installation.Parts) (any, error) {
 			return func(context.Context, any) (events.APIGatewayProxyResponse, error) {
-				return events.APIGatewayProxyResponse{StatusCode: status, MultiValueHeaders: map[string][]string{"Content-Type": {kind}}, Body: body}, nil
+				return events.APIGatewayProxyResponse{
+					StatusCode:        status,
+					MultiValueHeaders: map[string][]string{"Content-Type": {kind}}, Body: body,
+				}, nil
 			}, nil
 		}
 	}
-	broken := map[string]func(installation.Parts) (any, error){
-		"does not open": func(installation.Parts) (any, error) { return nil, errors.New("a setting is missing") },
-		"panics":        func(installation.Parts) (any, error) { return func(context.Context) error { panic("broken") }, nil },
+	brokenVersions := map[string]func(installation.Parts) (any, error){
+		"error at the start": func(installation.Parts) (any, error) { return nil, errors.New("a setting is missing") },
+		"panics": func(installation.Parts) (any, error) {
+			return func(context.Context) error { panic("broken") }, nil
+		},
 		"fails": func(installation.Parts) (any, error) {
 			return func(context.Context) error { return errors.New("broken") }, nil
 		},
-		"answers nothing": func(installation.Parts) (any, error) { return func(context.Context) error { return nil }, nil },
-		"500":             answer(http.StatusInternalServerError, "application/problem+json", `{"status":500}`),
-		"502":             answer(http.StatusBadGateway, "application/json", `{"message":"Internal server error"}`),
-		"401 of others":   answer(http.StatusUnauthorized, "application/json", `{"message":"Unauthorized"}`),
-		"404 of others":   answer(http.StatusNotFound, "text/html", "<h1>404</h1>"),
-		"403":             answer(http.StatusForbidden, "application/problem+json", `{"status":403}`),
+		"empty response": func(installation.Parts) (any, error) {
+			return func(context.Context) error { return nil }, nil
+		},
+		"500":                   respond(http.StatusInternalServerError, "application/problem+json", `{"status":500}`),
+		"502":                   respond(http.StatusBadGateway, "application/json", `{"message":"Internal server error"}`),
+		"401 of another server": respond(http.StatusUnauthorized, "application/json", `{"message":"Unauthorized"}`),
+		"404 of another server": respond(http.StatusNotFound, "text/html", "<h1>404</h1>"),
+		"403":                   respond(http.StatusForbidden, "application/problem+json", `{"status":403}`),
 	}
-	for name, p := range probesOf(t, w) {
-		for what, open := range broken {
-			if err := passes(t.Context(), p, open, w.Parts); err == nil {
-				t.Errorf("a version of %s that %s passes, want an error", name, what)
+	for name, p := range newProbes(t, fx) {
+		for label, open := range brokenVersions {
+			if err := runProbe(t.Context(), p, open, fx.Parts); err == nil {
+				t.Errorf("a version of %s that %s passes, want an error", name, label)
 			}
 		}
 	}
 }
 
-// TestTheGatewayAnswersItsProbeAsAStream, where an installation streams: the answer's fields come first, and its body after them.
-func TestTheGatewayAnswersItsProbeAsAStream(t *testing.T) {
-	w := functionstest.New(t)
-	p := probesOf(t, w)["gateway"]
-	w.Parts.Config.Streaming = true
-	handler, err := opened()["gateway"](w.Parts)
+// TestStreamingGatewayPassesItsProbe checks that a gateway that streams its responses passes its probe. In a streamed
+// response, the body follows the JSON with status and headers.
+func TestStreamingGatewayPassesItsProbe(t *testing.T) {
+	fx := functionstest.New(t)
+	p := newProbes(t, fx)["gateway"]
+	fx.Parts.Config.Streaming = true
+	handler, err := openers()["gateway"](fx.Parts)
 	if err != nil {
 		t.Fatal(err)
 	}
-	answer, ok := handler.(gateway.Streaming)
+	streaming, ok := handler.(gateway.Streaming)
 	if !ok {
 		t.Fatalf("the handler is a %T, want one that streams", handler)
 	}
@@ -188,40 +201,42 @@ func TestTheGatewayAnswersItsProbeAsAStream(t *testing.T) {
 	if err := json.Unmarshal(p.Event, &event); err != nil {
 		t.Fatal(err)
 	}
-	out, err := answer(t.Context(), event)
+	out, err := streaming(t.Context(), event)
 	if err != nil {
 		t.Fatal(err)
 	}
-	all, err := io.ReadAll(out)
+	response, err := io.ReadAll(out)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !bytes.Contains(all, make([]byte, 8)) {
-		t.Fatalf("the answer is no stream: %q", all)
+	if !bytes.Contains(response, make([]byte, 8)) {
+		t.Fatalf("response = %q, want a stream with 8 zeros", response)
 	}
-	if err := p.Judge(all); err != nil {
-		t.Errorf("Judge(%q) = %v, want nil", all, err)
+	if err := p.Evaluate(response); err != nil {
+		t.Errorf("Judge(%q) = %v, want nil", response, err)
 	}
 }
 
-// TestProbesAskForWhatGroupsDeclare: nothing of it is listed by hand, and a group that has nothing to ask for is refused.
-func TestProbesAskForWhatGroupsDeclare(t *testing.T) {
-	w := functionstest.New(t)
-	probes := probesOf(t, w)
+// TestProbesUseDeclaredMethods checks which operations the probes of groups use, and that a group without a suitable
+// operation is an error.
+func TestProbesUseDeclaredMethods(t *testing.T) {
+	fx := functionstest.New(t)
+	probes := newProbes(t, fx)
 	for _, g := range functions.Groups() {
 		var event events.APIGatewayProxyRequest
 		if err := json.Unmarshal(probes[g.Name].Event, &event); err != nil {
 			t.Fatal(err)
 		}
-		routes := map[string]bool{}
+		methods := map[string]bool{}
 		for _, d := range g.Declarations() {
-			routes[d.Method] = true
+			methods[d.Method] = true
 		}
-		if !routes[event.HTTPMethod] {
-			t.Errorf("%s is asked for %s %s, want one of its methods %v", g.Name, event.HTTPMethod, event.Path, maps.Keys(routes))
+		if !methods[event.HTTPMethod] {
+			t.Errorf("%s is asked for %s %s, want one of its methods %v", g.Name, event.HTTPMethod, event.Path,
+				maps.Keys(methods))
 		}
 	}
-	if _, err := releasecheck.ProbesOf([]api.Group{{Name: "empty"}}, nil, w.Parts.IDs); err == nil {
-		t.Error("ProbesOf(a group without operations) = nil, want an error")
+	if _, err := releasecheck.NewProbes([]api.Group{{Name: "empty"}}, nil, fx.Parts.IDs); err == nil {
+		t.Error("NewProbes(a group without operations) = nil, want an error")
 	}
 }

@@ -1,9 +1,8 @@
-// Package rollup adds up once a minute what gateways have counted of their calls,
-// so that a report over months reads few rows.
+// Package rollup adds up the call counts of gateways once a minute, so that a report on months has to read few records.
 //
-// No route leads here. A call that is late, missed or doubled changes nothing:
-// reports count what is not added up yet, and nothing is ever added twice. How,
-// is package counts in shared/analytics.
+// No route calls the function. A late, missed or repeated call does not change reports: they include counts that are
+// not added up yet, and no count is added twice. Package counts in shared/resource/analytics implements this. Read
+// function.go, the only file outside tests and lambda.
 package rollup
 
 import (
@@ -12,44 +11,43 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/gatewright/gatewright/shared/analytics/counts"
-	"github.com/gatewright/gatewright/shared/api"
-	"github.com/gatewright/gatewright/shared/installation"
-	"github.com/gatewright/gatewright/shared/store"
-	"github.com/gatewright/gatewright/shared/trigger"
-	"github.com/gatewright/gatewright/shared/trigger/probe"
+	"github.com/gatewright/gatewright/shared/core/installation"
+	"github.com/gatewright/gatewright/shared/core/store"
+	"github.com/gatewright/gatewright/shared/management/api"
+	"github.com/gatewright/gatewright/shared/resource/analytics/counts"
+	"github.com/gatewright/gatewright/shared/runtime/trigger"
+	"github.com/gatewright/gatewright/shared/runtime/trigger/probe"
 )
 
-// Function declares what calls the function, and what it uses.
+// Function declares the events that call the function, and its uses.
 var Function = trigger.Function{
-	Name: "rollup",
-	Does: "Adds up what gateways have counted of their calls.",
-	On:   []trigger.Event{{Schedule: &trigger.Schedule{Name: "minutely", Every: time.Minute}}},
-	Uses: []api.Use{api.GetItem, api.BatchGetItem, api.Query, api.QueryDue, api.PutItem, api.DeleteItem},
-	Reach: store.Reach{
-		Reads:  []store.Space{"analytics", "analytics-calls", "analytics-head", "analytics-new"},
-		Writes: []store.Space{"analytics", "analytics-calls", "analytics-head", "analytics-new"},
+	Name:        "rollup",
+	Description: "Adds up what gateways have counted of their calls.",
+	Events:      []trigger.Event{{Schedule: &trigger.Schedule{Name: "minutely", Interval: time.Minute}}},
+	Uses:        []api.Use{api.GetItem, api.BatchGetItem, api.Query, api.QueryDue, api.PutItem, api.DeleteItem},
+	TableAccess: store.TableAccess{
+		Reads:  []store.KeyPrefix{"analytics", "analytics-calls", "analytics-head", "analytics-new"},
+		Writes: []store.KeyPrefix{"analytics", "analytics-calls", "analytics-head", "analytics-new"},
 	},
 	Timeout: time.Minute,
-	// The next call adds up the same.
+	// No more retries are needed, because the next call adds up the same counts.
 	Retries: trigger.Retries{MaxAge: time.Minute},
 }
 
-// Open makes the function's handler, as lambda.Start takes it.
+// Open creates the function's handler, for lambda.Start.
 func Open(p installation.Parts) (any, error) {
-	p.Table = p.Table.Within(Function.Reach)
-	return probe.Handler(Handler(counts.NewRollup(p.Table, p.Now)), probe.Reads(p.Table, Function.Reach)), nil
+	p.Table = p.Table.Restrict(Function.TableAccess)
+	return probe.Handler(Handler(counts.NewRollup(p.Table, p.Now)), probe.TableCheck(p.Table, Function.TableAccess)), nil
 }
 
-// Rollup adds up what is there.
+// Rollup adds up the counts that gateways have written.
 type Rollup interface {
 	Run(ctx context.Context) (added int, err error)
 }
 
 var _ Rollup = (*counts.Rollup)(nil)
 
-// Handler makes the function's handler, as lambda.Start takes it. An error asks
-// for the call again, which is safe.
+// Handler creates the function's handler, for lambda.Start. An error makes Lambda repeat the call, which is safe.
 func Handler(r Rollup) func(context.Context, json.RawMessage) error {
 	return func(ctx context.Context, _ json.RawMessage) error {
 		if _, err := r.Run(ctx); err != nil {

@@ -8,25 +8,25 @@ import (
 	"github.com/gatewright/gatewright/functions/rollup"
 )
 
-// job counts its calls.
-type job struct {
+// fakeRollup is a Rollup that counts its calls.
+type fakeRollup struct {
 	calls int
 	err   error
 }
 
-func (j *job) Run(context.Context) (int, error) {
-	j.calls++
-	return 1, j.err
+func (r *fakeRollup) Run(context.Context) (int, error) {
+	r.calls++
+	return 1, r.err
 }
 
-func TestScheduleAddsUp(t *testing.T) {
-	j := &job{}
+func TestScheduleRunsRollup(t *testing.T) {
+	j := &fakeRollup{}
 	handler := rollup.Handler(j)
 	if err := handler(t.Context(), []byte(`{"schedule":"minutely"}`)); err != nil || j.calls != 1 {
-		t.Errorf("it was called %d times, %v", j.calls, err)
+		t.Errorf("handler() = %v after %d calls, want no error after 1", err, j.calls)
 	}
 	j.err = errors.New("no store")
 	if err := handler(t.Context(), nil); !errors.Is(err, j.err) {
-		t.Errorf("a failure answers %v", err)
+		t.Errorf("handler() with a failing rollup: error = %v, want %v", err, j.err)
 	}
 }

@@ -1,6 +1,6 @@
-// Package sessions answers the operations on sessions, by which a page of the API's own origin, such as the console, asks
-// without having an account key: the key is exchanged once for a session.
+// Package sessions serves the operations on sessions. A page of the API's own origin, such as the console, exchanges an
+// account key for a session, and then uses the session instead of the key.
 //
-// The rules are package sessions' in shared; for which requests a session counts is package api's. Read operations.go
-// first, then handlers.go.
+// Package sessions in shared implements the operations, and package api decides which requests can use a session. Read
+// operations.go first, then handlers.go.
 package sessions

@@ -5,47 +5,50 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
-	"github.com/gatewright/gatewright/shared/api"
-	"github.com/gatewright/gatewright/shared/store"
+	"github.com/gatewright/gatewright/shared/core/store"
+	"github.com/gatewright/gatewright/shared/management/api"
 )
 
-const path = "/v1/session"
+const sessionPath = "/v1/session"
 
-// Group is what this function answers.
+// Group is the group of operations of this function.
 var Group = api.Group{
 	Name:        "sessions",
 	Title:       "Sessions",
 	Description: "What the caller may, and sessions, which stand for an account key in a browser.",
-	Reach: store.Reach{
-		Writes: []store.Space{"session"},
+	TableAccess: store.TableAccess{
+		Writes: []store.KeyPrefix{"session"},
 	},
-	Operations: []api.Declared{create, read, remove},
+	Operations: []api.AnyOperation{create, read, remove},
 }
 
 var create = api.Operation[createIn, createdOut]{
-	ID: "SessionService_create", Method: http.MethodPost, Path: path, Status: http.StatusCreated,
+	ID: "SessionService_create", Method: http.MethodPost, Path: sessionPath, Status: http.StatusCreated,
 	Summary: "Exchange the account key for a session",
-	Description: "For pages of the API's own origin: the session is in a cookie that no script reads, and counts for requests without Authorization that the browser marks as Sec-Fetch-Site: same-origin. " +
-		"It may what its key may, and ends with it, after 30 minutes without a request, or after 12 hours. A session makes none. Each request makes another, with an Idempotency-Key too. " +
+	Description: "For pages of the API's own origin: the session is in a cookie that no script reads, and counts for " +
+		"requests without Authorization that the browser marks as Sec-Fetch-Site: same-origin. " +
+		"It may what its key may, and ends with it, after 30 minutes without a request, or after 12 hours. A session makes " +
+		"none. Each request makes another, with an Idempotency-Key too. " +
 		"A request that a browser sends for a page of another origin is refused, also where Sec-Fetch-Site is same-site.",
-	Unseen: api.UnseenIsLeftOut, KeyAlone: true, Unkept: true, NoTool: true, Origins: api.OwnOrigin,
+	Invisible: api.InvisibleOmitted, KeyOnly: true, NoIdempotencyKey: true, NoTool: true, Origins: api.SameOrigin,
 	Audit: "session.create", Resources: []string{"session"},
 	Uses: []api.Use{api.PutItem},
 }
 
 var read = api.Operation[readIn, callerOut]{
-	ID: "SessionService_read", Method: http.MethodGet, Path: path,
+	ID: "SessionService_read", Method: http.MethodGet, Path: sessionPath,
 	Summary: "Read what the caller may",
-	Description: "The account, the key and what it may, and the session if the request is made with one. A page that asks by itself sends Gatewright-Idle: true with this and other requests, " +
+	Description: "The account, the key and what it may, and the session if the request is made with one. A page that " +
+		"asks by itself sends Gatewright-Idle: true with this and other requests, " +
 		"which then keep the session from ending no longer.",
-	Unseen: api.UnseenIsLeftOut,
+	Invisible: api.InvisibleOmitted,
 }
 
 var remove = api.Operation[removeIn, removedOut]{
-	ID: "SessionService_delete", Method: http.MethodDelete, Path: path, Status: http.StatusNoContent,
+	ID: "SessionService_delete", Method: http.MethodDelete, Path: sessionPath, Status: http.StatusNoContent,
 	Summary:     "End the session",
 	Description: "It is over at once, in all tabs of the browser. The key stays: to end all of its sessions, revoke it.",
-	Unseen:      api.UnseenIsLeftOut, SessionAlone: true, NoTool: true,
+	Invisible:   api.InvisibleOmitted, SessionOnly: true, NoTool: true,
 	Audit: "session.delete", Resources: []string{"session"}, Uses: []api.Use{api.DeleteItem},
 }
 
@@ -84,7 +87,7 @@ type session struct {
 	IdleSeconds int    `json:"idleSeconds" doc:"How long it lasts without being used, in seconds."`
 }
 
-// TransformSchema implements huma.SchemaTransformer: there may be none.
+// TransformSchema implements huma.SchemaTransformer: the session can be null.
 func (session) TransformSchema(_ huma.Registry, s *huma.Schema) *huma.Schema {
 	s.Nullable = true
 	return s

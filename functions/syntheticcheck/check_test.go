@@ -19,33 +19,33 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gatewright/gatewright/internal/deadline"
-	"github.com/gatewright/gatewright/shared/credential"
-	"github.com/gatewright/gatewright/shared/gateway/problem"
-	"github.com/gatewright/gatewright/shared/ids"
-	"github.com/gatewright/gatewright/shared/pki/pkitest"
-	"github.com/gatewright/gatewright/shared/telemetry"
+	"github.com/gatewright/gatewright/shared/base/ids"
+	"github.com/gatewright/gatewright/shared/base/pki/pkitest"
+	"github.com/gatewright/gatewright/shared/base/telemetry"
+	"github.com/gatewright/gatewright/shared/dataplane/gateway/problem"
+	"github.com/gatewright/gatewright/shared/format/credential"
+	"github.com/gatewright/gatewright/shared/testing/deadline"
 )
 
-// world is an installation that does what AWS and what stands before an installation may do, and the account's parameters.
-type world struct {
-	key, kept string // the key that the API accepts, and the one that Parameter Store has
-	reads     int
-	readError error
-	// names are the addresses of hosts; a host without any is unknown to DNS.
-	names map[string][]netip.Addr
-	log   bytes.Buffer
-	now   time.Time
-	check *Checker
+// fixture simulates an installation: its two servers, DNS, TLS and Parameter Store.
+type fixture struct {
+	key, storedKey string // the key that the API accepts and the key in Parameter Store
+	reads          int
+	readError      error
+	// addresses has the addresses of hosts in DNS. A host without an entry does not exist.
+	addresses map[string][]netip.Addr
+	log       bytes.Buffer
+	now       time.Time
+	check     *Checker
 }
 
-func (w *world) Read(context.Context, string) (string, error) {
-	w.reads++
-	return w.kept, w.readError
+func (fx *fixture) Read(context.Context, string) (string, error) {
+	fx.reads++
+	return fx.storedKey, fx.readError
 }
 
-func (w *world) LookupNetIP(_ context.Context, network, host string) ([]netip.Addr, error) {
-	if found, is := w.names[host]; is && network == "ip4" {
+func (fx *fixture) LookupNetIP(_ context.Context, network, host string) ([]netip.Addr, error) {
+	if found, ok := fx.addresses[host]; ok && network == "ip4" {
 		return found, nil
 	}
 	return nil, &net.DNSError{Err: "no such host", Name: host, IsNotFound: true}
@@ -53,39 +53,40 @@ func (w *world) LookupNetIP(_ context.Context, network, host string) ([]netip.Ad
 
 const (
 	apiHost     = "api.example.test"
-	gatewayHost = Unserved + ".apis.example.test"
+	gatewayHost = UnknownDeployment + ".apis.example.test"
 )
 
-var local = []netip.Addr{netip.MustParseAddr("127.0.0.1")}
+var loopback = []netip.Addr{netip.MustParseAddr("127.0.0.1")}
 
-// misbehaviour changes one of the two servers of an installation.
-type misbehaviour struct {
+// serverFault says how one of the two servers of an installation misbehaves.
+type serverFault struct {
 	certificate pkitest.Change
 	untrusted   bool
-	plain       bool // it speaks HTTP where clients speak TLS
+	plain       bool // HTTP without TLS
 	handler     http.HandlerFunc
 }
 
-// newWorld starts an installation, whose servers misbehave as they are told.
-func newWorld(t *testing.T, api, gateway misbehaviour) *world {
+// newFixture starts an installation whose servers have these faults.
+func newFixture(t *testing.T, api, gateway serverFault) *fixture {
 	t.Helper()
-	w := &world{
-		now:   time.Now(),
-		names: map[string][]netip.Addr{apiHost: local, gatewayHost: local},
-		key:   credential.New(credential.AccountKey, ids.NewSource(rand.Reader, time.Now)),
+	fx := &fixture{
+		now:       time.Now(),
+		addresses: map[string][]netip.Addr{apiHost: loopback, gatewayHost: loopback},
+		key:       credential.New(credential.AccountKey, ids.NewSource(rand.Reader, time.Now)),
 	}
-	w.kept = w.key
-	ca, stranger := pkitest.CA(t, "web", w.now), pkitest.CA(t, "stranger", w.now)
-	start := func(host, certified string, m misbehaviour, good http.HandlerFunc) string {
+	fx.storedKey = fx.key
+	ca, untrustedCA := pkitest.CA(t, "web", fx.now), pkitest.CA(t, "stranger", fx.now)
+	start := func(host, dnsName string, m serverFault, handler http.HandlerFunc) string {
 		if m.handler == nil {
-			m.handler = good
+			m.handler = handler
 		}
-		by := ca
+		issuer := ca
 		if m.untrusted {
-			by = stranger
+			issuer = untrustedCA
 		}
-		its := by.Client(t, certified, w.now, func(x *x509.Certificate) {
-			x.ExtKeyUsage, x.DNSNames, x.NotAfter = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}, []string{certified}, w.now.AddDate(0, 0, 30)
+		cert := issuer.Client(t, dnsName, fx.now, func(x *x509.Certificate) {
+			x.ExtKeyUsage, x.DNSNames, x.NotAfter = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}, []string{dnsName},
+				fx.now.AddDate(0, 0, 30)
 			if m.certificate != nil {
 				m.certificate(x)
 			}
@@ -95,7 +96,10 @@ func newWorld(t *testing.T, api, gateway misbehaviour) *world {
 		if m.plain {
 			server.Start()
 		} else {
-			server.TLS = &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{its.Raw}, PrivateKey: its.Key}}, MinVersion: tls.VersionTLS12}
+			server.TLS = &tls.Config{
+				Certificates: []tls.Certificate{{Certificate: [][]byte{cert.Raw}, PrivateKey: cert.Key}},
+				MinVersion:   tls.VersionTLS12,
+			}
 			server.StartTLS()
 		}
 		t.Cleanup(server.Close)
@@ -103,31 +107,31 @@ func newWorld(t *testing.T, api, gateway misbehaviour) *world {
 		return "https://" + net.JoinHostPort(host, port)
 	}
 	s := Settings{Stage: "dev", Parameter: Parameter("dev")}
-	s.API = start(apiHost, apiHost, api, w.management) + "/stage"
-	s.Gateway = start(gatewayHost, "*.apis.example.test", gateway, w.gateway)
-	w.check = New(s, w, slog.New(slog.NewJSONHandler(&w.log, nil)), func() time.Time { return w.now })
-	w.check.names, w.check.roots, w.check.within = w, x509.NewCertPool(), deadline.Long()
-	w.check.roots.AddCert(ca.Certificate)
-	return w
+	s.API = start(apiHost, apiHost, api, fx.serveManagement) + "/stage"
+	s.Gateway = start(gatewayHost, "*.apis.example.test", gateway, fx.serveGateway)
+	fx.check = New(s, fx, slog.New(slog.NewJSONHandler(&fx.log, nil)), func() time.Time { return fx.now })
+	fx.check.resolver, fx.check.roots, fx.check.timeout = fx, x509.NewCertPool(), deadline.Long()
+	fx.check.roots.AddCert(ca.Certificate)
+	return fx
 }
 
-func (w *world) management(out http.ResponseWriter, r *http.Request) {
+func (fx *fixture) serveManagement(out http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodGet || r.URL.Path != "/stage/v1/who-am-i" {
 		http.NotFound(out, r)
 		return
 	}
 	out.Header().Set("Content-Type", "application/json")
-	if r.Header.Get("Authorization") != "Bearer "+w.key {
+	if r.Header.Get("Authorization") != "Bearer "+fx.key {
 		out.WriteHeader(http.StatusUnauthorized)
 		return
 	}
 	_, _ = fmt.Fprintf(out, `{"sub":"akey_1","account":%q}`, Account)
 }
 
-func (w *world) gateway(out http.ResponseWriter, r *http.Request) {
+func (fx *fixture) serveGateway(out http.ResponseWriter, r *http.Request) {
 	d := problem.New(http.StatusNotFound, "No deployment is served at this host.")
 	d.Trace.RequestID = "req_1"
-	if name, _, _ := strings.Cut(r.Host, "."); name != Unserved || r.Header.Get("Authorization") != "" {
+	if name, _, _ := strings.Cut(r.Host, "."); name != UnknownDeployment || r.Header.Get("Authorization") != "" {
 		d.Trace.BuildID = "bld_1"
 	}
 	response := d.Response()
@@ -137,7 +141,7 @@ func (w *world) gateway(out http.ResponseWriter, r *http.Request) {
 	_, _ = io.Copy(out, response.Body)
 }
 
-// line is one of the log.
+// line is a decoded line of the log.
 type line struct {
 	Level, Check, Host, Step, Error, Certificate string
 	Until                                        time.Time
@@ -152,18 +156,19 @@ type line struct {
 	} `json:"_aws"`
 }
 
-// run runs all checks once. It returns the step that failed of each check, "" for those that passed, and the lines.
-func (w *world) run(t *testing.T) (steps map[string]string, lines []line) {
+// run runs all checks once. It returns the step at which each check has failed, "" if it has passed, and the lines of
+// the log.
+func (fx *fixture) run(t *testing.T) (steps map[string]string, lines []line) {
 	t.Helper()
-	w.log.Reset()
-	if err := w.check.Handle(t.Context(), json.RawMessage(`{"schedule":"minutely"}`)); err != nil {
+	fx.log.Reset()
+	if err := fx.check.Handle(t.Context(), json.RawMessage(`{"schedule":"minutely"}`)); err != nil {
 		t.Fatalf("Handle() = %v, want no error", err)
 	}
-	if strings.Contains(w.log.String(), w.key) {
-		t.Errorf("the log contains the key:\n%s", w.log.String())
+	if strings.Contains(fx.log.String(), fx.key) {
+		t.Errorf("the log contains the key, want it left out:\n%s", fx.log.String())
 	}
 	steps = map[string]string{}
-	for text := range strings.Lines(w.log.String()) {
+	for text := range strings.Lines(fx.log.String()) {
 		var l line
 		if err := json.Unmarshal([]byte(text), &l); err != nil {
 			t.Fatal(err)
@@ -174,15 +179,16 @@ func (w *world) run(t *testing.T) (steps map[string]string, lines []line) {
 		}
 		name := strings.TrimPrefix(l.Check, "dev/")
 		steps[name] = l.Step
-		if passed := *l.ChecksPassed == 1; passed != (l.Step == "") || passed != (l.Error == "") || passed != (l.Level == "INFO") {
+		if passed := *l.ChecksPassed == 1; passed != (l.Step == "") || passed != (l.Error == "") ||
+			passed != (l.Level == "INFO") {
 			t.Errorf("line of %s = %+v, want one of a check that passed or one with a step and an error", name, l)
 		}
 	}
 	return steps, lines
 }
 
-// says returns a handler with a reply.
-func says(status int, kind, body string) http.HandlerFunc {
+// respondWith returns a handler that sends a response with this status, content type and body.
+func respondWith(status int, kind, body string) http.HandlerFunc {
 	return func(out http.ResponseWriter, _ *http.Request) {
 		out.Header().Set("Content-Type", kind)
 		out.WriteHeader(status)
@@ -190,8 +196,9 @@ func says(status int, kind, body string) http.HandlerFunc {
 	}
 }
 
-// raw returns a handler that writes bytes instead of a reply of HTTP, and ends the connection.
-func raw(text func(*http.Request) string) http.HandlerFunc {
+// respondRaw returns a handler that writes text to the connection instead of an HTTP response, and closes the
+// connection.
+func respondRaw(text func(*http.Request) string) http.HandlerFunc {
 	return func(out http.ResponseWriter, r *http.Request) {
 		conn, _, err := out.(http.Hijacker).Hijack()
 		if err != nil {
@@ -202,117 +209,181 @@ func raw(text func(*http.Request) string) http.HandlerFunc {
 	}
 }
 
-// TestEachFailureIsOfItsCheckAndStep: what goes wrong at the API leaves the check of the gateway alone, and the other way round.
-func TestEachFailureIsOfItsCheckAndStep(t *testing.T) {
-	html := says(http.StatusOK, "text/html; charset=utf-8", "<html>Welcome</html>")
-	for name, tt := range map[string]struct {
-		api, gateway       misbehaviour
-		change             func(*world)
-		management, served string // the steps
-		says               string // of the error
-	}{
-		"nothing is wrong":                {},
-		"an unknown name":                 {change: func(w *world) { delete(w.names, apiHost) }, management: stepName, says: "no such host"},
-		"a name without an address":       {change: func(w *world) { w.names[gatewayHost] = nil }, served: stepName, says: "it has no address"},
-		"a port that nobody listens at":   {change: func(w *world) { w.check.Gateway = "https://" + gatewayHost + ":1" }, served: stepConnection, says: "connect"},
-		"a certificate of a stranger":     {api: misbehaviour{untrusted: true}, management: stepCertificate, says: "unknown authority"},
-		"a certificate of another name":   {gateway: misbehaviour{certificate: func(x *x509.Certificate) { x.DNSNames = []string{"apis.example.test"} }}, served: stepCertificate, says: "apis.example.test"},
-		"a wildcard of a level above":     {gateway: misbehaviour{certificate: func(x *x509.Certificate) { x.DNSNames = []string{"*.example.test"} }}, served: stepCertificate, says: "*.example.test"},
-		"a certificate that has expired":  {api: misbehaviour{certificate: func(x *x509.Certificate) { x.NotAfter = time.Now().Add(-time.Hour) }}, management: stepCertificate, says: "expired"},
-		"a certificate of a time to come": {api: misbehaviour{certificate: func(x *x509.Certificate) { x.NotBefore = time.Now().Add(time.Hour) }}, management: stepCertificate, says: "not yet valid"},
-		"a server that speaks no TLS":     {gateway: misbehaviour{plain: true}, served: stepConnection, says: "begin TLS"},
-		"a redirect": {api: misbehaviour{handler: func(out http.ResponseWriter, r *http.Request) {
-			http.Redirect(out, r, "https://elsewhere.example.test/", http.StatusFound)
-		}}, management: stepReply, says: "the status 302"},
-		"a page of HTML":                    {api: misbehaviour{handler: html}, gateway: misbehaviour{handler: html}, management: stepReply, served: stepReply, says: `the type "text/html; charset=utf-8"`},
-		"a page of HTML that says 404":      {gateway: misbehaviour{handler: says(http.StatusNotFound, "text/html", "not found")}, served: stepReply, says: `the status 404 and the type "text/html"`},
-		"another problem":                   {gateway: misbehaviour{handler: says(http.StatusNotFound, problem.ContentType, `{"type":"about:blank","status":404}`)}, served: stepReply, says: "something else has replied"},
-		"a deployment's own 404":            {gateway: misbehaviour{handler: says(http.StatusNotFound, problem.ContentType, `{"type":"https://httpproblems.com/http-status/404","status":404,"trace":{"requestId":"r","buildId":"b"}}`)}, served: stepReply, says: "something else has replied"},
-		"no JSON":                           {api: misbehaviour{handler: says(http.StatusOK, "application/json", "{")}, management: stepReply, says: "is not JSON"},
-		"another account":                   {api: misbehaviour{handler: says(http.StatusOK, "application/json", `{"sub":"akey_1","account":"acme"}`)}, management: stepReply, says: "does not name the account"},
-		"a 503":                             {api: misbehaviour{handler: says(http.StatusServiceUnavailable, problem.ContentType, `{}`)}, gateway: misbehaviour{handler: says(http.StatusBadGateway, problem.ContentType, `{}`)}, management: stepReply, served: stepReply, says: "the status 50"},
-		"a 403 of API Gateway":              {gateway: misbehaviour{handler: says(http.StatusForbidden, "application/json", `{"message":"Forbidden"}`)}, served: stepReply, says: "the status 403"},
-		"a connection that ends":            {api: misbehaviour{handler: raw(func(*http.Request) string { return "" })}, management: stepReply, says: "wait for the reply"},
-		"a reply that ends":                 {api: misbehaviour{handler: raw(func(*http.Request) string { return "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{" })}, management: stepReply, says: "read the reply"},
-		"no key in Parameter Store":         {change: func(w *world) { w.readError = errors.New("ParameterNotFound") }, management: stepKey, says: "ParameterNotFound"},
-		"something else in it":              {change: func(w *world) { w.kept = "placeholder" }, management: stepKey, says: "does not contain an account key"},
-		"a key that was revoked":            {change: func(w *world) { w.kept = credential.New(credential.AccountKey, ids.NewSource(rand.Reader, time.Now)) }, management: stepReply, says: "the status 401"},
-		"a server that repeats the request": {api: misbehaviour{handler: raw(func(r *http.Request) string { return r.Header.Get("Authorization") + "\r\n\r\n" })}, management: stepReply, says: "malformed"},
-		"a server that repeats it in a type": {api: misbehaviour{handler: func(out http.ResponseWriter, r *http.Request) {
-			says(http.StatusOK, r.Header.Get("Authorization"), "")(out, r)
-		}}, management: stepReply, says: "the status 200"},
-	} {
+// htmlReply responds with a web page, as another server would.
+var htmlReply = respondWith(http.StatusOK, "text/html; charset=utf-8", "<html>Welcome</html>")
+
+// failureCases has faults of the two servers, and the steps and the error text that the checks must report.
+var failureCases = map[string]struct {
+	api, gateway                serverFault
+	change                      func(*fixture)
+	managementStep, gatewayStep string // the failed steps, "" for none
+	wantText                    string // a part of the error
+}{
+	"no fault": {},
+	"unknown host": {change: func(fx *fixture) {
+		delete(fx.addresses, apiHost)
+	}, managementStep: stepName, wantText: "no such host"},
+	"host without an address": {change: func(fx *fixture) {
+		fx.addresses[gatewayHost] = nil
+	}, gatewayStep: stepName, wantText: "it has no address"},
+	"closed port": {change: func(fx *fixture) {
+		fx.check.Gateway = "https://" + gatewayHost + ":1"
+	}, gatewayStep: stepConnection, wantText: "connect"},
+	"untrusted certificate": {
+		api: serverFault{untrusted: true}, managementStep: stepCertificate,
+		wantText: "unknown authority",
+	},
+	"a certificate of another name": {gateway: serverFault{certificate: func(x *x509.Certificate) {
+		x.DNSNames = []string{"apis.example.test"}
+	}}, gatewayStep: stepCertificate, wantText: "apis.example.test"},
+	"wildcard of a parent domain": {gateway: serverFault{certificate: func(x *x509.Certificate) {
+		x.DNSNames = []string{"*.example.test"}
+	}}, gatewayStep: stepCertificate, wantText: "*.example.test"},
+	"expired certificate": {api: serverFault{certificate: func(x *x509.Certificate) {
+		x.NotAfter = time.Now().Add(-time.Hour)
+	}}, managementStep: stepCertificate, wantText: "expired"},
+	"certificate that is not valid yet": {api: serverFault{certificate: func(x *x509.Certificate) {
+		x.NotBefore = time.Now().Add(time.Hour)
+	}}, managementStep: stepCertificate, wantText: "not yet valid"},
+	"server without TLS": {
+		gateway: serverFault{plain: true}, gatewayStep: stepConnection,
+		wantText: "begin TLS",
+	},
+	"a redirect": {api: serverFault{handler: func(out http.ResponseWriter, r *http.Request) {
+		http.Redirect(out, r, "https://elsewhere.example.test/", http.StatusFound)
+	}}, managementStep: stepResponse, wantText: "the status 302"},
+	"a page of HTML": {
+		api: serverFault{handler: htmlReply}, gateway: serverFault{handler: htmlReply},
+		managementStep: stepResponse, gatewayStep: stepResponse, wantText: `the type "text/html; charset=utf-8"`,
+	},
+	"HTML page with status 404": {gateway: serverFault{handler: respondWith(http.StatusNotFound, "text/html",
+		"not found")}, gatewayStep: stepResponse, wantText: `the status 404 and the type "text/html"`},
+	"another problem": {gateway: serverFault{handler: respondWith(http.StatusNotFound, problem.ContentType,
+		`{"type":"about:blank","status":404}`)}, gatewayStep: stepResponse, wantText: "something else has replied"},
+	"404 of a deployment": {
+		gateway: serverFault{handler: respondWith(http.StatusNotFound, problem.ContentType,
+			`{"type":"https://httpproblems.com/http-status/404","status":404,"trace":{"requestId":"r","buildId":"b"}}`)},
+		gatewayStep: stepResponse, wantText: "something else has replied",
+	},
+	"invalid JSON": {
+		api:            serverFault{handler: respondWith(http.StatusOK, "application/json", "{")},
+		managementStep: stepResponse, wantText: "is not JSON",
+	},
+	"another account": {api: serverFault{handler: respondWith(http.StatusOK, "application/json",
+		`{"sub":"akey_1","account":"acme"}`)}, managementStep: stepResponse, wantText: "does not name the account"},
+	"a 503": {
+		api: serverFault{handler: respondWith(http.StatusServiceUnavailable,
+			problem.ContentType, `{}`)},
+		gateway:        serverFault{handler: respondWith(http.StatusBadGateway, problem.ContentType, `{}`)},
+		managementStep: stepResponse, gatewayStep: stepResponse, wantText: "the status 50",
+	},
+	"a 403 of API Gateway": {gateway: serverFault{handler: respondWith(http.StatusForbidden, "application/json",
+		`{"message":"Forbidden"}`)}, gatewayStep: stepResponse, wantText: "the status 403"},
+	"closed connection": {api: serverFault{handler: respondRaw(func(*http.Request) string {
+		return ""
+	})}, managementStep: stepResponse, wantText: "wait for the reply"},
+	"truncated response": {api: serverFault{handler: respondRaw(func(*http.Request) string {
+		return "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{"
+	})}, managementStep: stepResponse, wantText: "read the reply"},
+	"missing key in Parameter Store": {change: func(fx *fixture) {
+		fx.readError = errors.New("ParameterNotFound")
+	}, managementStep: stepKey, wantText: "ParameterNotFound"},
+	"invalid key in Parameter Store": {change: func(fx *fixture) {
+		fx.storedKey = "placeholder"
+	}, managementStep: stepKey, wantText: "does not contain an account key"},
+	"revoked key": {change: func(fx *fixture) {
+		fx.storedKey = credential.New(credential.AccountKey, ids.NewSource(rand.Reader, time.Now))
+	}, managementStep: stepResponse, wantText: "the status 401"},
+	"a server that repeats the request": {api: serverFault{handler: respondRaw(func(r *http.Request) string {
+		return r.Header.Get("Authorization") + "\r\n\r\n"
+	})}, managementStep: stepResponse, wantText: "malformed"},
+	"server that repeats the request in a content type": {api: serverFault{handler: func(out http.ResponseWriter,
+		r *http.Request,
+	) {
+		respondWith(http.StatusOK, r.Header.Get("Authorization"), "")(out, r)
+	}}, managementStep: stepResponse, wantText: "the status 200"},
+}
+
+// TestFailureNamesCheckAndStep checks that the log names the failed check and step, and that a failure of the API does
+// not affect the check of the gateway, and vice versa.
+func TestFailureNamesCheckAndStep(t *testing.T) {
+	for name, tt := range failureCases {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, tt.api, tt.gateway)
+			fx := newFixture(t, tt.api, tt.gateway)
 			if tt.change != nil {
-				tt.change(w)
+				tt.change(fx)
 			}
-			steps, lines := w.run(t)
-			if len(steps) != 2 || steps[Management] != tt.management || steps[Gateway] != tt.served {
-				t.Errorf("failed steps = %q, want %q of the management API and %q of the gateway\n%s", steps, tt.management, tt.served, w.log.String())
+			steps, lines := fx.run(t)
+			if len(steps) != 2 || steps[Management] != tt.managementStep || steps[Gateway] != tt.gatewayStep {
+				t.Errorf("failed steps = %q, want %q of the management API and %q of the gateway\n%s", steps, tt.managementStep,
+					tt.gatewayStep, fx.log.String())
 			}
 			for _, l := range lines {
-				if l.Step != "" && !strings.Contains(l.Error, tt.says) {
-					t.Errorf("error of %s = %q, want %q", l.Check, l.Error, tt.says)
+				if l.Step != "" && !strings.Contains(l.Error, tt.wantText) {
+					t.Errorf("error of %s = %q, want %q", l.Check, l.Error, tt.wantText)
 				}
 			}
 		})
 	}
 }
 
-// TestSlowServerFailsItsCheckInTime, whichever of the steps is slow.
-func TestSlowServerFailsItsCheckInTime(t *testing.T) {
-	ended := make(chan struct{})
-	w := newWorld(t, misbehaviour{handler: func(_ http.ResponseWriter, r *http.Request) {
+// TestSlowServerTimesOut checks that a check fails after its timeout if a server does not accept the connection, or does not respond.
+func TestSlowServerTimesOut(t *testing.T) {
+	finished := make(chan struct{})
+	fx := newFixture(t, serverFault{handler: func(_ http.ResponseWriter, r *http.Request) {
 		select {
 		case <-r.Context().Done():
-		case <-ended:
+		case <-finished:
 		}
-	}}, misbehaviour{})
-	t.Cleanup(func() { close(ended) })
-	// A listener that accepts nothing: the handshake waits.
-	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	}}, serverFault{})
+	t.Cleanup(func() { close(finished) })
+	// A listener that accepts no connections, so that the TLS handshake gets no response.
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = silent.Close() })
-	_, port, _ := net.SplitHostPort(silent.Addr().String())
-	w.check.Gateway = "https://" + net.JoinHostPort(gatewayHost, port)
-	w.check.within = time.Second // both have to fail, whatever the machine
-	steps, _ := w.run(t)
+	t.Cleanup(func() { _ = listener.Close() })
+	_, port, _ := net.SplitHostPort(listener.Addr().String())
+	fx.check.Gateway = "https://" + net.JoinHostPort(gatewayHost, port)
+	fx.check.timeout = time.Second // long enough for the other steps on any machine
+	steps, _ := fx.run(t)
 	if steps[Gateway] != stepConnection || steps[Management] == "" {
 		t.Errorf("failed steps = %q, want connection of the gateway, and one of the management API", steps)
 	}
 }
 
-// TestKeyIsReadAnewAfterItWasRefused, and not before: Parameter Store decrypts it each time.
-func TestKeyIsReadAnewAfterItWasRefused(t *testing.T) {
-	w := newWorld(t, misbehaviour{}, misbehaviour{})
+// TestKeyIsReadAgainAfterRefusal checks that the key is read only once, and again only after the API has refused it,
+// because each read decrypts the key.
+func TestKeyIsReadAgainAfterRefusal(t *testing.T) {
+	fx := newFixture(t, serverFault{}, serverFault{})
 	for range 3 {
-		if steps, _ := w.run(t); steps[Management] != "" {
+		if steps, _ := fx.run(t); steps[Management] != "" {
 			t.Fatalf("failed steps = %q, want none", steps)
 		}
 	}
-	if w.reads != 1 {
-		t.Errorf("the key was read %d times in three checks, want once", w.reads)
+	if fx.reads != 1 {
+		t.Errorf("the key was read %d times in three checks, want once", fx.reads)
 	}
-	w.key = credential.New(credential.AccountKey, ids.NewSource(rand.Reader, time.Now))
-	if steps, _ := w.run(t); steps[Management] != stepReply {
+	fx.key = credential.New(credential.AccountKey, ids.NewSource(rand.Reader, time.Now))
+	if steps, _ := fx.run(t); steps[Management] != stepResponse {
 		t.Errorf("failed steps = %q, want the reply to the old key", steps)
 	}
-	w.kept = w.key
-	if steps, _ := w.run(t); steps[Management] != "" || w.reads != 2 {
-		t.Errorf("failed steps = %q after %d reads, want none after 2", steps, w.reads)
+	fx.storedKey = fx.key
+	if steps, _ := fx.run(t); steps[Management] != "" || fx.reads != 2 {
+		t.Errorf("failed steps = %q after %d reads, want none after 2", steps, fx.reads)
 	}
 }
 
-// TestLinesAreMetrics: CloudWatch counts the checks, and the days of every certificate that was seen, also of one that was refused.
-func TestLinesAreMetrics(t *testing.T) {
-	w := newWorld(t, misbehaviour{certificate: func(x *x509.Certificate) { x.NotAfter = time.Now().Add(-48 * time.Hour).Truncate(time.Second) }}, misbehaviour{})
-	_, lines := w.run(t)
+// TestLogLinesAreMetrics checks that CloudWatch can read metrics from the log: the passed checks, and the days until
+// the expiry of each certificate, even of a refused one.
+func TestLogLinesAreMetrics(t *testing.T) {
+	fx := newFixture(t, serverFault{certificate: func(x *x509.Certificate) {
+		x.NotAfter = time.Now().Add(-48 * time.Hour).Truncate(time.Second)
+	}}, serverFault{})
+	_, lines := fx.run(t)
 	var days []float64
 	for _, l := range lines {
-		of, name, dimension := l.AWS.CloudWatchMetrics, telemetry.ChecksPassed, "check"
+		metrics, name, dimension := l.AWS.CloudWatchMetrics, telemetry.ChecksPassed, "check"
 		if l.CertificateDays != nil {
 			days = append(days, *l.CertificateDays)
 			name, dimension = telemetry.CertificateDays, "certificate"
@@ -320,8 +391,9 @@ func TestLinesAreMetrics(t *testing.T) {
 				t.Errorf("line = %+v, want the certificate dev/check, its host and when it expires", l)
 			}
 		}
-		if len(of) != 1 || of[0].Namespace != telemetry.Namespace || of[0].Dimensions[0][0] != dimension || of[0].Metrics[0].Name != name {
-			t.Errorf("metrics of a line = %+v, want %s by %s", of, name, dimension)
+		if len(metrics) != 1 || metrics[0].Namespace != telemetry.Namespace || metrics[0].Dimensions[0][0] != dimension ||
+			metrics[0].Metrics[0].Name != name {
+			t.Errorf("metrics of a line = %+v, want %s by %s", metrics, name, dimension)
 		}
 	}
 	if len(lines) != 4 || len(days) != 2 || days[0] > -2 || days[1] < 29 {
@@ -329,18 +401,29 @@ func TestLinesAreMetrics(t *testing.T) {
 	}
 }
 
-// TestSettingsAreChecked: without them nothing starts, and the key is sent to no address without TLS.
-func TestSettingsAreChecked(t *testing.T) {
-	good := map[string]string{VarStage: "dev", VarAPI: "https://api.example.com", VarGateway: "https://" + Unserved + ".apis.example.com", VarParameter: "/gatewright/dev/check-key"}
-	if s, err := Configured(func(name string) string { return good[name] }); err != nil || s.API != good[VarAPI] || s.Gateway != good[VarGateway] || s.Stage != "dev" || s.Parameter != good[VarParameter] {
-		t.Errorf("Configured() = %+v, %v", s, err)
+// TestInvalidSettingsAreRefused checks that settings are refused if one is missing or invalid, or if the address of the
+// API, to which the key is sent, has no TLS.
+func TestInvalidSettingsAreRefused(t *testing.T) {
+	valid := map[string]string{
+		VarStage: "dev", VarAPI: "https://api.example.com",
+		VarGateway: "https://" + UnknownDeployment + ".apis.example.com", VarParameter: "/gatewright/dev/check-key",
 	}
-	for name, value := range map[string]string{VarStage: "", VarAPI: "http://api.example.com", VarGateway: "apis.example.com", VarParameter: ""} {
-		_, err := Configured(func(of string) string {
-			if of == name {
+	s, err := ReadSettings(func(name string) string { return valid[name] })
+	if err != nil {
+		t.Fatalf("ReadSettings(%v) error = %v, want none", valid, err)
+	}
+	if s.API != valid[VarAPI] || s.Gateway != valid[VarGateway] || s.Stage != "dev" || s.Parameter != valid[VarParameter] {
+		t.Errorf("ReadSettings(%v) = %+v, want these values", valid, s)
+	}
+	for name, value := range map[string]string{
+		VarStage: "", VarAPI: "http://api.example.com",
+		VarGateway: "apis.example.com", VarParameter: "",
+	} {
+		_, err := ReadSettings(func(variable string) string {
+			if variable == name {
 				return value
 			}
-			return good[of]
+			return valid[variable]
 		})
 		if err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("Configured() with %s=%q = %v, want an error that names it", name, value, err)

@@ -3,9 +3,9 @@ package tunnels
 import (
 	"net/http"
 
-	"github.com/gatewright/gatewright/shared/api"
-	"github.com/gatewright/gatewright/shared/auth"
-	"github.com/gatewright/gatewright/shared/store"
+	"github.com/gatewright/gatewright/shared/core/auth"
+	"github.com/gatewright/gatewright/shared/core/store"
+	"github.com/gatewright/gatewright/shared/management/api"
 )
 
 const (
@@ -14,24 +14,31 @@ const (
 	configurationPath = tunnelPath + "/services-configuration"
 )
 
-// Group is what this function answers.
+// Group is the group of operations of this function.
 var Group = api.Group{
-	Name:        "tunnels",
-	Title:       "Tunnels",
-	Description: "Ways to services that only an account's own machines reach: their tokens, their services, and who may call those.",
-	Reach: store.Reach{
-		Reads:  []store.Space{"operation", "projects", "tunnel", "tunnel-configuration", "tunnel-register"},
-		Writes: []store.Space{"operation", "projects", "tunnel", "tunnel-configuration", "tunnel-register", "tunnel-token"},
-		Tries:  []store.Space{"tunnel-service"},
+	Name:  "tunnels",
+	Title: "Tunnels",
+	Description: "Ways to services that only an account's own machines reach: their tokens, their services, and who " +
+		"may call those.",
+	TableAccess: store.TableAccess{
+		Reads: []store.KeyPrefix{"operation", "projects", "tunnel", "tunnel-configuration", "tunnel-register"},
+		Writes: []store.KeyPrefix{
+			"operation", "projects", "tunnel", "tunnel-configuration", "tunnel-register",
+			"tunnel-token",
+		},
+		DryRunReads: []store.KeyPrefix{"tunnel-service"},
 	},
-	Operations: []api.Declared{list, create, read, remove, rotate, teardown, provisioning, configured, configure},
+	Operations: []api.AnyOperation{
+		list, create, read, remove, rotate, teardown, provisioning, readConfiguration,
+		configure,
+	},
 }
 
 var list = api.Operation[listIn, listOut]{
 	ID: "TunnelService_list", Method: http.MethodGet, Path: tunnelsPath,
 	Summary:     "List tunnels",
 	Description: "In the order of their names, without their tokens. An account key with limits sees none.",
-	Scope:       auth.Tunnels.Read(), Unseen: api.UnseenIsLeftOut,
+	Scope:       auth.Tunnels.Read(), Invisible: api.InvisibleOmitted,
 	Errors: []int{http.StatusNotFound},
 }
 
@@ -40,7 +47,7 @@ var create = api.Operation[createIn, tunnelOut]{
 	Summary: "Create a tunnel",
 	Description: "Its token is made with it, and shown again by a read. Names of tunnels are unique in the account, " +
 		"which has at most 100. Account keys with limits may not make one.",
-	Scope: auth.Tunnels.Write(), Unseen: api.UnseenIsAbsent,
+	Scope: auth.Tunnels.Write(), Invisible: api.InvisibleNotFound,
 	Audit: "tunnel.create", Resources: []string{"tunnel"},
 	Errors: []int{http.StatusNotFound, http.StatusConflict},
 	Uses:   []api.Use{api.BatchGetItem, api.PutItem, api.RootKey},
@@ -50,16 +57,17 @@ var read = api.Operation[tunnelIn, tunnelOut]{
 	ID: "TunnelService_read", Method: http.MethodGet, Path: tunnelPath,
 	Summary:     "Read a tunnel",
 	Description: "With its token. One that is being torn down is not found.",
-	Scope:       auth.Tunnels.Read(), Unseen: api.UnseenIsAbsent,
+	Scope:       auth.Tunnels.Read(), Invisible: api.InvisibleNotFound,
 	Errors: []int{http.StatusNotFound},
 	Uses:   []api.Use{api.GetItem, api.RootKey},
 }
 
 var remove = api.Operation[tunnelIn, operationOut]{
 	ID: "TunnelService_delete", Method: http.MethodDelete, Path: tunnelPath,
-	Summary:     "Delete a tunnel with its services",
-	Description: "Begins an operation that removes its services. From then on the tunnel is not found, its token opens nothing, and its name and those of its services are free.",
-	Scope:       auth.Tunnels.Write(), Unseen: api.UnseenIsAbsent,
+	Summary: "Delete a tunnel with its services",
+	Description: "Begins an operation that removes its services. From then on the tunnel is not found, its token opens " +
+		"nothing, and its name and those of its services are free.",
+	Scope: auth.Tunnels.Write(), Invisible: api.InvisibleNotFound,
 	Audit: "tunnel.delete", Resources: []string{"tunnel"},
 	Errors: []int{http.StatusNotFound},
 	Uses:   []api.Use{api.BatchGetItem, api.PutItem, api.DeleteItem},
@@ -69,36 +77,39 @@ var rotate = api.Operation[tunnelIn, tunnelOut]{
 	ID: "TunnelService_update", Method: http.MethodPost, Path: tunnelPath + "/$rotate-token",
 	Summary:     "Rotate a tunnel's token",
 	Description: "Gives the tunnel another token. The one before opens nothing from then on.",
-	Scope:       auth.Tunnels.Write(), Unseen: api.UnseenIsAbsent,
+	Scope:       auth.Tunnels.Write(), Invisible: api.InvisibleNotFound,
 	Audit: "tunnel.rotate-token", Replaces: true, Resources: []string{"tunnel"},
 	Errors: []int{http.StatusNotFound},
 	Uses:   []api.Use{api.GetItem, api.PutItem, api.DeleteItem, api.RootKey},
 }
 
 var teardown = api.Operation[operationIn, operationOut]{
-	ID: "TunnelService_getProvisioningStatus", Method: http.MethodGet, Path: tunnelPath + "/teardown-operations/{operationId}",
+	ID: "TunnelService_getProvisioningStatus", Method: http.MethodGet,
+	Path:        tunnelPath + "/teardown-operations/{operationId}",
 	Summary:     "Follow the deletion of a tunnel",
 	Description: "It can be read for 30 days after its end, when the tunnel is long gone.",
-	Scope:       auth.Tunnels.Read(), Unseen: api.UnseenIsAbsent,
+	Scope:       auth.Tunnels.Read(), Invisible: api.InvisibleNotFound,
 	Errors: []int{http.StatusNotFound},
 	Uses:   []api.Use{api.GetItem},
 }
 
 var provisioning = api.Operation[operationIn, operationOut]{
-	ID: "TunneledServicesService_getProvisioningStatus", Method: http.MethodGet, Path: tunnelPath + "/provisioning-operations/{operationId}",
+	ID: "TunneledServicesService_getProvisioningStatus", Method: http.MethodGet,
+	Path:    tunnelPath + "/provisioning-operations/{operationId}",
 	Summary: "Follow the provisioning of a tunnel's services",
-	Description: "It ends with an error where another configuration was put before it was done, or the tunnel was deleted. " +
+	Description: "It ends with an error where another configuration was put before it was done, or the tunnel " +
+		"was deleted. " +
 		"It can be read for 30 days after its end.",
-	Scope: auth.Tunnels.Read(), Unseen: api.UnseenIsAbsent,
+	Scope: auth.Tunnels.Read(), Invisible: api.InvisibleNotFound,
 	Errors: []int{http.StatusNotFound},
 	Uses:   []api.Use{api.GetItem},
 }
 
-var configured = api.Operation[tunnelIn, configurationOut]{
+var readConfiguration = api.Operation[tunnelIn, configurationOut]{
 	ID: "TunneledServicesService_getServiceConfiguration", Method: http.MethodGet, Path: configurationPath,
 	Summary:     "Read the configuration of a tunnel's services",
 	Description: "As it was put last; no services before that. A project that was deleted since is no longer in it.",
-	Scope:       auth.Tunnels.Read(), Unseen: api.UnseenIsAbsent,
+	Scope:       auth.Tunnels.Read(), Invisible: api.InvisibleNotFound,
 	Errors: []int{http.StatusNotFound},
 	Uses:   []api.Use{api.BatchGetItem},
 }
@@ -106,11 +117,12 @@ var configured = api.Operation[tunnelIn, configurationOut]{
 var configure = api.Operation[configureIn, operationOut]{
 	ID: "TunneledServicesService_putServiceConfiguration", Method: http.MethodPut, Path: configurationPath,
 	Summary: "Configure a tunnel's services",
-	Description: "Replaces the whole configuration: the operation creates, updates and deletes services until they are as it says, and touches no others. " +
+	Description: "Replaces the whole configuration: the operation creates, updates and deletes services until they are " +
+		"as it says, and touches no others. " +
 		"Names of services are unique in the account, and are claimed at once: one that another tunnel has is a 409. " +
 		"The names of services that are left out are free at once. " +
 		"Where nothing differs, it answers the operation that is under way, or one that has ended already.",
-	Scope: auth.Tunnels.Write(), Unseen: api.UnseenIsAbsent,
+	Scope: auth.Tunnels.Write(), Invisible: api.InvisibleNotFound,
 	Audit: "tunnel-services.update", Resources: []string{"tunnel"},
 	Errors: []int{http.StatusNotFound, http.StatusConflict},
 	Uses:   []api.Use{api.GetItem, api.BatchGetItem, api.PutItem, api.CheckItem},
@@ -135,8 +147,7 @@ type createIn struct {
 	} `nameHint:"TunnelCreate"`
 }
 
-// TunnelPath is embedded in what the operations take, and exported because huma skips what
-// is not.
+// TunnelPath is embedded in the inputs of operations. It is exported because huma skips unexported embedded types.
 type TunnelPath struct {
 	api.AccountPath
 	TunnelID string `path:"tunnelId" maxLength:"256" doc:"The tunnel's id."`

@@ -3,37 +3,40 @@ package variables
 import (
 	"context"
 
-	"github.com/gatewright/gatewright/shared/api"
-	"github.com/gatewright/gatewright/shared/auth"
-	"github.com/gatewright/gatewright/shared/installation"
-	"github.com/gatewright/gatewright/shared/variables"
+	"github.com/gatewright/gatewright/shared/core/auth"
+	"github.com/gatewright/gatewright/shared/core/installation"
+	"github.com/gatewright/gatewright/shared/management/api"
+	"github.com/gatewright/gatewright/shared/resource/variables"
 )
 
 // Bind returns the group's routes.
 func Bind(p installation.Parts) []api.Route {
-	p = Group.Held(p)
+	p = Group.Restrict(p)
 	h := handlers{variables.Open(p)}
-	return []api.Route{list.To(h.list), create.To(h.create), read.To(h.read), update.To(h.update), remove.To(h.remove)}
+	return []api.Route{
+		list.HandledBy(h.list), create.HandledBy(h.create), read.HandledBy(h.read),
+		update.HandledBy(h.update), remove.HandledBy(h.remove),
+	}
 }
 
 type handlers struct{ service *variables.Service }
 
 func (h handlers) list(ctx context.Context, in *listIn) (*listOut, error) {
-	return api.AnswerPart(in.Page, view)(h.service.List(ctx, in.at(ctx)))
+	return api.RespondSlice(in.Page, view)(h.service.List(ctx, in.at(ctx)))
 }
 
 func (h handlers) create(ctx context.Context, in *createIn) (*variableOut, error) {
-	return api.Answer(view)(h.service.Create(ctx, in.at(ctx), variables.NewVariable{
+	return api.Respond(view)(h.service.Create(ctx, in.at(ctx), variables.NewVariable{
 		Name: in.Body.Name, IsSecret: in.Body.IsSecret, Value: in.Body.Value,
 	}))
 }
 
 func (h handlers) read(ctx context.Context, in *variableIn) (*variableOut, error) {
-	return api.Answer(view)(h.service.Read(ctx, in.at(ctx), in.VariableName))
+	return api.Respond(view)(h.service.Read(ctx, in.at(ctx), in.VariableName))
 }
 
 func (h handlers) update(ctx context.Context, in *updateIn) (*variableOut, error) {
-	return api.Answer(view)(h.service.Update(ctx, in.at(ctx), in.VariableName, in.Body.Value))
+	return api.Respond(view)(h.service.Update(ctx, in.at(ctx), in.VariableName, in.Body.Value))
 }
 
 func (h handlers) remove(ctx context.Context, in *variableIn) (*api.NoContent, error) {

@@ -3,30 +3,30 @@ package variables
 import (
 	"net/http"
 
-	"github.com/gatewright/gatewright/shared/api"
-	"github.com/gatewright/gatewright/shared/auth"
-	"github.com/gatewright/gatewright/shared/store"
+	"github.com/gatewright/gatewright/shared/core/auth"
+	"github.com/gatewright/gatewright/shared/core/store"
+	"github.com/gatewright/gatewright/shared/management/api"
 )
 
 const path = "/v1/accounts/{accountName}/projects/{projectName}/branches/{branchName}/variables"
 
-// Group is what this function answers.
+// Group is the group of operations of this function.
 var Group = api.Group{
 	Name:        "variables",
 	Title:       "Variables",
 	Description: "Named values of a project's branch, which its builds put into its configuration.",
-	Reach: store.Reach{
-		Reads:  []store.Space{"projects", "variables"},
-		Writes: []store.Space{"projects", "variable-count", "variables"},
+	TableAccess: store.TableAccess{
+		Reads:  []store.KeyPrefix{"projects", "variables"},
+		Writes: []store.KeyPrefix{"projects", "variable-count", "variables"},
 	},
-	Operations: []api.Declared{list, create, read, update, remove},
+	Operations: []api.AnyOperation{list, create, read, update, remove},
 }
 
 var list = api.Operation[listIn, listOut]{
 	ID: "VariablesService_list", Method: http.MethodGet, Path: path,
 	Summary:     "List the environment variables of a branch",
 	Description: "In the order of their names, at most 100. The values of secrets are empty.",
-	Scope:       auth.Variables.Read(), Unseen: api.UnseenIsAbsent,
+	Scope:       auth.Variables.Read(), Invisible: api.InvisibleNotFound,
 	Errors: []int{http.StatusNotFound},
 	Uses:   []api.Use{api.Query, api.RootKey},
 }
@@ -34,9 +34,10 @@ var list = api.Operation[listIn, listOut]{
 var create = api.Operation[createIn, variableOut]{
 	ID: "VariablesService_create", Method: http.MethodPost, Path: path, Status: http.StatusCreated,
 	Summary: "Create an environment variable",
-	Description: "The variable takes effect with the branch's next build. A branch has at most 100 variables, and need not " +
+	Description: "The variable takes effect with the branch's next build. A branch has at most 100 variables, " +
+		"and need not " +
 		"have been deployed yet. Names that begin with GATEWRIGHT_ are reserved, apart from GATEWRIGHT_PUBLIC_.",
-	Scope: auth.Variables.Write(), Unseen: api.UnseenIsAbsent,
+	Scope: auth.Variables.Write(), Invisible: api.InvisibleNotFound,
 	Audit: "variable.create", Resources: []string{"variable"},
 	Errors: []int{http.StatusNotFound, http.StatusConflict},
 	Uses:   []api.Use{api.CheckItem, api.UpdateItem, api.RootKey},
@@ -46,7 +47,7 @@ var read = api.Operation[variableIn, variableOut]{
 	ID: "VariablesService_read", Method: http.MethodGet, Path: path + "/{variableName}",
 	Summary:     "Read an environment variable",
 	Description: "The value of a secret is empty.",
-	Scope:       auth.Variables.Read(), Unseen: api.UnseenIsAbsent,
+	Scope:       auth.Variables.Read(), Invisible: api.InvisibleNotFound,
 	Errors: []int{http.StatusNotFound},
 	Uses:   []api.Use{api.RootKey},
 }
@@ -55,7 +56,7 @@ var update = api.Operation[updateIn, variableOut]{
 	ID: "VariablesService_update", Method: http.MethodPatch, Path: path + "/{variableName}",
 	Summary:     "Change the value of an environment variable",
 	Description: "The new value takes effect with the branch's next build. Without a value nothing changes.",
-	Scope:       auth.Variables.Write(), Unseen: api.UnseenIsAbsent,
+	Scope:       auth.Variables.Write(), Invisible: api.InvisibleNotFound,
 	Audit: "variable.update", Resources: []string{"variable"},
 	Errors: []int{http.StatusNotFound},
 	Uses:   []api.Use{api.UpdateItem, api.CheckItem, api.RootKey},
@@ -65,15 +66,15 @@ var remove = api.Operation[variableIn, api.NoContent]{
 	ID: "VariablesService_delete", Method: http.MethodDelete, Path: path + "/{variableName}", Status: http.StatusNoContent,
 	Summary:     "Delete an environment variable",
 	Description: "The branch's next build is made without it. What is served keeps the value that it was built with.",
-	Scope:       auth.Variables.Write(), Unseen: api.UnseenIsAbsent,
+	Scope:       auth.Variables.Write(), Invisible: api.InvisibleNotFound,
 	Audit: "variable.delete", Resources: []string{"variable"},
 	Errors: []int{http.StatusNotFound},
 	Uses:   []api.Use{api.DeleteItem, api.UpdateItem},
 }
 
-// BranchPath is embedded in what the operations take, and exported because huma
-// skips what is not. It is where variables belong. The branch arrives percent-encoded
-// (feature%2Fx) and is decoded here already.
+// BranchPath is embedded in the inputs of operations. It is exported because huma skips unexported embedded types. It
+// identifies the branch to which variables belong. In the request, the branch is percent-encoded (feature%2Fx). Here it
+// is decoded.
 type BranchPath struct {
 	api.ProjectPath
 	BranchName string `path:"branchName" slashes:"true" maxLength:"255" doc:"The branch, such as feature/x: a URL has it percent-encoded, an argument of a tool as it is."`
@@ -86,7 +87,7 @@ type listIn struct {
 
 type listOut = api.Body[api.List[variable]]
 
-// VariablePath is BranchPath for the operations on one variable.
+// VariablePath is embedded in the inputs of the operations on one variable.
 type VariablePath struct {
 	BranchPath
 	VariableName string `path:"variableName" maxLength:"256" doc:"The variable's name."`

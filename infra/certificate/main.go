@@ -1,10 +1,8 @@
-// Command certificate checks the certificate and the private key that a service is to
-// have, and writes both as the one text that it reads (service.Service, Certificate):
-// `make service-certificate` keeps that in Parameter Store. A mistake is told here, where
-// somebody reads it, and not by tasks that do not start.
+// Command certificate checks the certificate and the private key for a service, and writes both as one text. The
+// service reads that text (service.Service, Certificate), and `make service-certificate` stores it in Parameter Store.
+// The command reports mistakes immediately to the operator. Otherwise tasks would fail to start.
 //
-// What it is not: an authority, or a way to get a certificate from one. There is only
-// this file.
+// It is not a certificate authority and does not request certificates. This is its only file.
 package main
 
 import (
@@ -15,7 +13,7 @@ import (
 	"os"
 	"time"
 
-	"github.com/gatewright/gatewright/shared/pki"
+	"github.com/gatewright/gatewright/shared/base/pki"
 )
 
 func main() {
@@ -23,7 +21,7 @@ func main() {
 	chain := flag.String("chain", "", "the file of the certificate and of those that signed it, as PEM")
 	key := flag.String("key", "", "the file of the certificate's private key, as PEM")
 	flag.Parse()
-	text, err := checked(*domain, *chain, *key, time.Now())
+	text, err := readBundle(*domain, *chain, *key, time.Now())
 	if err == nil {
 		_, err = os.Stdout.WriteString(text)
 	}
@@ -33,12 +31,12 @@ func main() {
 	}
 }
 
-// maxBytes is what Parameter Store keeps in one parameter.
+// maxBytes is the maximum size of a parameter in Parameter Store.
 const maxBytes = 8 << 10
 
-// checked reads a chain and a key, and gives both as one text. An error names what is
-// wrong with which file, and nothing of what is in it.
-func checked(domain, chainFile, keyFile string, now time.Time) (string, error) {
+// readBundle reads a chain and a key, and returns both as one text. An error says which file is wrong and why, and
+// contains no content of the files.
+func readBundle(domain, chainFile, keyFile string, now time.Time) (string, error) {
 	chain, err := read(chainFile)
 	if err != nil {
 		return "", err
@@ -47,23 +45,24 @@ func checked(domain, chainFile, keyFile string, now time.Time) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	pair, wrongChain, wrongKey := pki.ReadServerPair(chain, key, domain, now)
-	if wrongChain != "" || wrongKey != "" {
-		return "", errors.Join(wrong(chainFile, wrongChain), wrong(keyFile, wrongKey))
+	pair, chainReason, keyReason := pki.ReadServerPair(chain, key, domain, now)
+	if chainReason != "" || keyReason != "" {
+		return "", errors.Join(fileError(chainFile, chainReason), fileError(keyFile, keyReason))
 	}
 	text := pair.Chain + pair.Key
 	if len(text) > maxBytes {
-		return "", fmt.Errorf("%s and %s have %d bytes together, and Parameter Store takes %d: ask the authority for an ECDSA key, or for a shorter chain",
+		return "", fmt.Errorf("%s and %s have %d bytes together, and Parameter Store takes %d: ask the authority for an "+
+			"ECDSA key, or for a shorter chain",
 			chainFile, keyFile, len(text), maxBytes)
 	}
 	return text, nil
 }
 
-func wrong(file, why string) error {
-	if why == "" {
+func fileError(file, reason string) error {
+	if reason == "" {
 		return nil
 	}
-	return fmt.Errorf("%s: %s", file, why)
+	return fmt.Errorf("%s: %s", file, reason)
 }
 
 func read(path string) (string, error) {

@@ -10,37 +10,40 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gatewright/gatewright/shared/pki/pkitest"
+	"github.com/gatewright/gatewright/shared/base/pki/pkitest"
 )
 
-func TestCertificateIsCheckedBeforeItIsKept(t *testing.T) {
+func TestReadBundleValidatesCertificates(t *testing.T) {
 	now := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
 	authority := pkitest.CA(t, "authority", now)
-	of := func(names ...string) pkitest.Cert {
+	newCert := func(names ...string) pkitest.Cert {
 		return authority.Client(t, names[0], now, func(c *pkitest.Template) {
 			c.ExtKeyUsage, c.DNSNames = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}, names
 		})
 	}
-	good, other := of("relay.example.com"), of("relay.example.com")
-	wild, one := of("*.apis.example.com"), of("one.apis.example.com")
-	many := []string{"relay.example.com"}
+	valid, otherKey := newCert("relay.example.com"), newCert("relay.example.com")
+	wildcard, single := newCert("*.apis.example.com"), newCert("one.apis.example.com")
+	manyNames := []string{"relay.example.com"}
 	for n := range 200 {
-		many = append(many, fmt.Sprintf("one-of-the-many-names-%d.example.com", n))
+		manyNames = append(manyNames, fmt.Sprintf("one-of-the-many-names-%d.example.com", n))
 	}
-	long := of(many...)
+	tooLong := newCert(manyNames...)
 	for _, tt := range []struct {
 		name, domain, chain, key string
 		now                      time.Time
 		want                     []string
 	}{
-		{"good", "relay.example.com", good.PEM(), good.KeyPEM(t), now, nil},
-		{"of all names below a domain", "*.apis.example.com", wild.PEM(), wild.KeyPEM(t), now, nil},
-		{"of one name of them", "*.apis.example.com", one.PEM(), one.KeyPEM(t), now, []string{"chain.pem: "}},
-		{"another name's", "other.example.com", good.PEM(), good.KeyPEM(t), now, []string{"chain.pem: "}},
-		{"expired", "relay.example.com", good.PEM(), good.KeyPEM(t), now.AddDate(10, 0, 0), []string{"chain.pem: "}},
-		{"another key", "relay.example.com", good.PEM(), other.KeyPEM(t), now, []string{"key.pem: "}},
-		{"both wrong", "relay.example.com", "a-secret", "a-secret", now, []string{"chain.pem: ", "key.pem: "}},
-		{"too long", "relay.example.com", long.PEM(), long.KeyPEM(t), now, []string{"Parameter Store takes 8192"}},
+		{"valid", "relay.example.com", valid.PEM(), valid.KeyPEM(t), now, nil},
+		{"wildcard", "*.apis.example.com", wildcard.PEM(), wildcard.KeyPEM(t), now, nil},
+		{
+			"certificate for one name, wildcard domain", "*.apis.example.com", single.PEM(), single.KeyPEM(t), now,
+			[]string{"chain.pem: "},
+		},
+		{"certificate for another domain", "other.example.com", valid.PEM(), valid.KeyPEM(t), now, []string{"chain.pem: "}},
+		{"expired", "relay.example.com", valid.PEM(), valid.KeyPEM(t), now.AddDate(10, 0, 0), []string{"chain.pem: "}},
+		{"key of another certificate", "relay.example.com", valid.PEM(), otherKey.KeyPEM(t), now, []string{"key.pem: "}},
+		{"neither file is PEM", "relay.example.com", "a-secret", "a-secret", now, []string{"chain.pem: ", "key.pem: "}},
+		{"too long", "relay.example.com", tooLong.PEM(), tooLong.KeyPEM(t), now, []string{"Parameter Store takes 8192"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			folder := t.TempDir()
@@ -49,17 +52,18 @@ func TestCertificateIsCheckedBeforeItIsKept(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			text, err := checked(tt.domain, filepath.Join(folder, "chain.pem"), filepath.Join(folder, "key.pem"), tt.now)
+			text, err := readBundle(tt.domain, filepath.Join(folder, "chain.pem"), filepath.Join(folder, "key.pem"), tt.now)
 			if tt.want == nil {
-				// As the relay reads it: each takes the blocks that it is for.
-				if _, asRead := tls.X509KeyPair([]byte(text), []byte(text)); err != nil || asRead != nil {
-					t.Errorf("error %v, and as it is read %v", err, asRead)
+				// A service parses this text twice, too: as the chain and as the key.
+				if _, parseErr := tls.X509KeyPair([]byte(text), []byte(text)); err != nil || parseErr != nil {
+					t.Errorf("readBundle() error = %v, X509KeyPair() error = %v, want none", err, parseErr)
 				}
 				return
 			}
 			for _, want := range tt.want {
 				if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "a-secret") || text != "" {
-					t.Errorf("text %q, error %v, want %s", text, err, want)
+					t.Errorf("readBundle() = %q, %v, "+
+						"want no text, and an error with %q and without the content of the files", text, err, want)
 				}
 			}
 		})

@@ -16,10 +16,10 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/lambda"
 	"github.com/aws/aws-sdk-go-v2/service/ssm"
 
-	"github.com/gatewright/gatewright/shared/cloud/signin"
+	"github.com/gatewright/gatewright/shared/runtime/cloud/signin"
 )
 
-// account is what a deployment asks of an AWS account.
+// account has the clients of an AWS account that a deployment uses.
 type account struct {
 	stacks     cloudFormation
 	functions  accountSettings
@@ -27,42 +27,48 @@ type account struct {
 	parameters parameterStore
 }
 
-// settle is how long AWS may take to show everywhere what somebody has just made.
-const settle = 5 * time.Second
+// consistencyDelay is the time within which AWS usually shows a new resource to all callers.
+const consistencyDelay = 5 * time.Second
 
-// connect asks AWS in a region as whoever the AWS command line is signed in as.
+// connect returns clients for a region with the credentials of the AWS CLI.
 func connect(ctx context.Context, region string) (account, error) {
 	env, err := signin.Environment(ctx, os.Getenv, signin.CommandLine)
 	if err != nil {
-		return account{}, refused(err)
+		return account{}, asRefusal(err)
 	}
-	// The rest is that of the AWS command line too: AWS_CA_BUNDLE, endpoints, the profile's settings.
-	loaded, err := config.LoadDefaultConfig(ctx, config.WithRegion(region),
-		config.WithCredentialsProvider(credentials.NewStaticCredentialsProvider(env(signin.AccessKeyID), env(signin.SecretKey), env(signin.SessionToken))))
+	// The clients also use the other settings of the AWS CLI: AWS_CA_BUNDLE, endpoints and the settings of the profile.
+	cfg, err := config.LoadDefaultConfig(ctx, config.WithRegion(region),
+		config.WithCredentialsProvider(credentials.NewStaticCredentialsProvider(env(signin.AccessKeyID),
+			env(signin.SecretKey), env(signin.SessionToken))))
 	if err != nil {
 		return account{}, fmt.Errorf("read the settings of the AWS command line: %w", err)
 	}
-	functions := lambda.NewFromConfig(loaded)
-	return account{stacks: cloudformation.NewFromConfig(loaded), functions: functions, invoke: functions, parameters: ssm.NewFromConfig(loaded)}, nil
+	functions := lambda.NewFromConfig(cfg)
+	return account{
+		stacks: cloudformation.NewFromConfig(cfg), functions: functions, invoke: functions,
+		parameters: ssm.NewFromConfig(cfg),
+	}, nil
 }
 
-// region is that of the environment, or else of the profile.
+// region returns the region from the environment, or else from the profile.
 func region(ctx context.Context) (string, error) {
-	named, err := signin.RegionOf(ctx, os.Getenv, signin.CommandLine)
-	return named, refused(err)
+	name, err := signin.RegionOf(ctx, os.Getenv, signin.CommandLine)
+	return name, asRefusal(err)
 }
 
-// refused says of who is not signed in that nothing was deployed.
-func refused(err error) error {
-	if errors.Is(err, signin.ErrNoRegion) || errors.Is(err, signin.ErrNobody) {
+// asRefusal returns a refusal, which says that nothing was deployed, if err reports
+// missing credentials or a missing region. It returns any other error unchanged.
+func asRefusal(err error) error {
+	if errors.Is(err, signin.ErrNoRegion) || errors.Is(err, signin.ErrNoCredentials) {
 		return refuse("%s", err)
 	}
 	return err
 }
 
-// sameProfile refuses a profile that only the CDK reads: the checks would ask one account, and the CDK would deploy into another. getenv and home
-// are the environment and the home folder.
-func sameProfile(getenv func(string) string, home string) error {
+// checkProfile returns an error if CDK_PROFILE or ~/.cdk.json, which only the CDK reads, name another profile than
+// AWS_PROFILE. The checks would read one account, and the CDK would deploy to another. getenv and home are the
+// environment and the home folder.
+func checkProfile(getenv func(string) string, home string) error {
 	var settings struct{ Profile string }
 	file := filepath.Join(home, ".cdk.json")
 	text, err := os.ReadFile(file) //nolint:gosec // G304: of the home folder
@@ -72,9 +78,13 @@ func sameProfile(getenv func(string) string, home string) error {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("read the settings of the CDK: %w", err)
 	}
-	for _, of := range []struct{ profile, from string }{{getenv("CDK_PROFILE"), "CDK_PROFILE"}, {settings.Profile, file}} {
-		if of.profile != "" && (of.profile != getenv("AWS_PROFILE") || getenv(signin.AccessKeyID) != "") {
-			return refuse("%s names the profile %s, which only the CDK uses: remove it, and set AWS_PROFILE, which everything uses", of.from, of.profile)
+	for _, source := range []struct{ profile, from string }{
+		{getenv("CDK_PROFILE"), "CDK_PROFILE"},
+		{settings.Profile, file},
+	} {
+		if source.profile != "" && (source.profile != getenv("AWS_PROFILE") || getenv(signin.AccessKeyID) != "") {
+			return refuse("%s names the profile %s, which only the CDK uses: remove it, and set AWS_PROFILE, which "+
+				"everything uses", source.from, source.profile)
 		}
 	}
 	return nil

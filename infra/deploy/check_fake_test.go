@@ -19,26 +19,28 @@ import (
 
 	"github.com/gatewright/gatewright/functions/accounts"
 	"github.com/gatewright/gatewright/functions/syntheticcheck"
-	sharedaccounts "github.com/gatewright/gatewright/shared/accounts"
-	"github.com/gatewright/gatewright/shared/ids"
-	"github.com/gatewright/gatewright/shared/installation"
-	"github.com/gatewright/gatewright/shared/store"
-	"github.com/gatewright/gatewright/shared/store/memory"
+	"github.com/gatewright/gatewright/shared/base/ids"
+	"github.com/gatewright/gatewright/shared/core/installation"
+	"github.com/gatewright/gatewright/shared/core/store"
+	"github.com/gatewright/gatewright/shared/core/store/memory"
+	sharedaccounts "github.com/gatewright/gatewright/shared/resource/accounts"
 )
 
 var errKilled = errors.New("signal: killed")
 
-// checkServices are the function that makes accounts, the product's own, and Parameter Store of the check's region.
+// checkServices fakes the function that creates accounts, by running its code, and Parameter Store in the check's
+// region.
 type checkServices struct {
 	service *sharedaccounts.Service
 	call    func(context.Context, accounts.In) (any, error)
-	// parameters by their names.
+	// parameters has the parameters by name.
 	parameters map[string]ssm.PutParameterInput
 	puts       int
-	// killed is the number of the call at which the deployment ends, 0 for none, and late says whether the call has its effect before that.
-	calls, killed int
-	late          bool
-	// deployed are the arguments of the CDK for the stack of the check.
+	// calls is the number of calls so far. killAt is the number of the call at which the deployment is interrupted, or
+	// 0. killAfter says that this call takes effect before the interruption.
+	calls, killAt int
+	killAfter     bool
+	// deployed has the arguments with which the CDK has deployed the stack of the check.
 	deployed []string
 }
 
@@ -46,33 +48,40 @@ type rootKey struct{}
 
 func (rootKey) Root(context.Context) ([]byte, error) { return make([]byte, 32), nil }
 
-// withCheck is an account whose installation has a check, both regions ready and nothing deployed.
-func withCheck() *fake {
+// newFakeWithCheck returns an account for an installation with a check. Both regions have a bootstrap stack, and
+// nothing is deployed yet.
+func newFakeWithCheck() *fakeAccount {
 	bootstrapped := map[string]string{"/cdk-bootstrap/hnb659fds/version": "21"}
 	table := store.New(memory.New(), store.Options{Random: rand.Reader, Now: time.Now})
 	services := &checkServices{
-		service:    sharedaccounts.Open(installation.Parts{Table: table, IDs: ids.NewSource(rand.Reader, time.Now), Now: time.Now}),
+		service: sharedaccounts.Open(installation.Parts{
+			Table: table, IDs: ids.NewSource(rand.Reader, time.Now),
+			Now: time.Now,
+		}),
 		parameters: map[string]ssm.PutParameterInput{},
 	}
 	services.call = accounts.Handler(services.service, rootKey{}, slog.New(slog.DiscardHandler))
-	there := &fake{region: checkRegion, planned: checking, parameters: bootstrapped, check: services, fails: map[string]error{}}
-	return &fake{there: there, check: services, parameters: bootstrapped, fails: map[string]error{}}
+	checkAccount := &fakeAccount{
+		region: checkRegion, plannedTemplate: checkTemplate, parameters: bootstrapped, check: services,
+		errs: map[string]error{},
+	}
+	return &fakeAccount{checkAccount: checkAccount, check: services, parameters: bootstrapped, errs: map[string]error{}}
 }
 
-// account is what a deployment sees of a region.
-func (f *fake) account(_ context.Context, region string) (account, error) {
-	if other := f.in(region); other != nil {
+// account returns the clients of a region for a deployment.
+func (f *fakeAccount) account(_ context.Context, region string) (account, error) {
+	if other := f.inRegion(region); other != nil {
 		return account{stacks: other, functions: other, parameters: f.check}, nil
 	}
 	if region != "eu-west-1" {
-		return account{}, fmt.Errorf("nobody should ask the region %q", region)
+		return account{}, fmt.Errorf("unexpected region: %q", region)
 	}
 	return account{stacks: f, functions: f, invoke: f.check}, nil
 }
 
-// in returns the account in a region that has or had the check, nil for another one.
-func (f *fake) in(region string) *fake {
-	for _, other := range []*fake{f.there, f.was} {
+// inRegion returns the account in a region that has or had the check, or nil for any other region.
+func (f *fakeAccount) inRegion(region string) *fakeAccount {
+	for _, other := range []*fakeAccount{f.checkAccount, f.previousCheckAccount} {
 		if other != nil && other.region == region {
 			return other
 		}
@@ -80,24 +89,27 @@ func (f *fake) in(region string) *fake {
 	return nil
 }
 
-// do does something unless the deployment ends before it, and says whether it ends after it.
-func (c *checkServices) do(effect func() error) error {
+// interruptible counts a call and runs its effect. If the deployment is interrupted at this call, it returns errKilled,
+// before or after the effect.
+func (c *checkServices) interruptible(effect func() error) error {
 	c.calls++
-	if c.calls == c.killed && !c.late {
+	if c.calls == c.killAt && !c.killAfter {
 		return errKilled
 	}
 	if err := effect(); err != nil {
 		return err
 	}
-	if c.calls == c.killed {
+	if c.calls == c.killAt {
 		return errKilled
 	}
 	return nil
 }
 
-func (c *checkServices) Invoke(ctx context.Context, in *lambda.InvokeInput, _ ...func(*lambda.Options)) (*lambda.InvokeOutput, error) {
+func (c *checkServices) Invoke(
+	ctx context.Context, in *lambda.InvokeInput, _ ...func(*lambda.Options),
+) (*lambda.InvokeOutput, error) {
 	var out lambda.InvokeOutput
-	err := c.do(func() error {
+	err := c.interruptible(func() error {
 		if *in.FunctionName != "gatewright-dev-accounts" || *in.Qualifier != "live" {
 			return fmt.Errorf("there is no function %s:%s", *in.FunctionName, *in.Qualifier)
 		}
@@ -105,11 +117,12 @@ func (c *checkServices) Invoke(ctx context.Context, in *lambda.InvokeInput, _ ..
 		if err := json.Unmarshal(in.Payload, &event); err != nil {
 			return err
 		}
-		said, err := c.call(ctx, event)
+		result, err := c.call(ctx, event)
 		if err != nil {
-			out.FunctionError, said = aws.String("Unhandled"), map[string]string{"errorMessage": err.Error(), "errorType": "errorString"}
+			out.FunctionError, result = aws.String("Unhandled"),
+				map[string]string{"errorMessage": err.Error(), "errorType": "errorString"}
 		}
-		out.Payload, err = json.Marshal(said)
+		out.Payload, err = json.Marshal(result)
 		return err
 	})
 	if err != nil {
@@ -119,22 +132,29 @@ func (c *checkServices) Invoke(ctx context.Context, in *lambda.InvokeInput, _ ..
 }
 
 // DescribeParameters returns an empty page first, as Parameter Store may.
-func (c *checkServices) DescribeParameters(_ context.Context, in *ssm.DescribeParametersInput, _ ...func(*ssm.Options)) (*ssm.DescribeParametersOutput, error) {
+func (c *checkServices) DescribeParameters(
+	_ context.Context, in *ssm.DescribeParametersInput, _ ...func(*ssm.Options),
+) (*ssm.DescribeParametersOutput, error) {
 	if in.NextToken == nil {
 		return &ssm.DescribeParametersOutput{NextToken: aws.String("more")}, nil
 	}
 	var out ssm.DescribeParametersOutput
-	return &out, c.do(func() error {
-		if p, is := c.parameters[in.ParameterFilters[0].Values[0]]; is {
-			out.Parameters = append(out.Parameters, types.ParameterMetadata{Name: p.Name, Description: p.Description, Type: p.Type})
+	return &out, c.interruptible(func() error {
+		if p, ok := c.parameters[in.ParameterFilters[0].Values[0]]; ok {
+			out.Parameters = append(out.Parameters, types.ParameterMetadata{
+				Name: p.Name, Description: p.Description,
+				Type: p.Type,
+			})
 		}
 		return nil
 	})
 }
 
-func (c *checkServices) PutParameter(_ context.Context, in *ssm.PutParameterInput, _ ...func(*ssm.Options)) (*ssm.PutParameterOutput, error) {
-	return &ssm.PutParameterOutput{}, c.do(func() error {
-		if _, is := c.parameters[*in.Name]; is && !aws.ToBool(in.Overwrite) {
+func (c *checkServices) PutParameter(
+	_ context.Context, in *ssm.PutParameterInput, _ ...func(*ssm.Options),
+) (*ssm.PutParameterOutput, error) {
+	return &ssm.PutParameterOutput{}, c.interruptible(func() error {
+		if _, ok := c.parameters[*in.Name]; ok && !aws.ToBool(in.Overwrite) {
 			return &types.ParameterAlreadyExists{}
 		}
 		c.parameters[*in.Name] = *in
@@ -143,9 +163,11 @@ func (c *checkServices) PutParameter(_ context.Context, in *ssm.PutParameterInpu
 	})
 }
 
-func (c *checkServices) DeleteParameter(_ context.Context, in *ssm.DeleteParameterInput, _ ...func(*ssm.Options)) (*ssm.DeleteParameterOutput, error) {
-	return &ssm.DeleteParameterOutput{}, c.do(func() error {
-		if _, is := c.parameters[*in.Name]; !is {
+func (c *checkServices) DeleteParameter(
+	_ context.Context, in *ssm.DeleteParameterInput, _ ...func(*ssm.Options),
+) (*ssm.DeleteParameterOutput, error) {
+	return &ssm.DeleteParameterOutput{}, c.interruptible(func() error {
+		if _, ok := c.parameters[*in.Name]; !ok {
 			return &types.ParameterNotFound{}
 		}
 		delete(c.parameters, *in.Name)
@@ -153,20 +175,20 @@ func (c *checkServices) DeleteParameter(_ context.Context, in *ssm.DeleteParamet
 	})
 }
 
-// createCheck is cdk deploy of the stack of the check.
-func (f *fake) createCheck(args []string) error {
-	return f.check.do(func() error {
+// createCheck does the work of `cdk deploy` for the stack of the check.
+func (f *fakeAccount) createCheck(args []string) error {
+	return f.check.interruptible(func() error {
 		f.check.deployed = args
-		return f.there.create(f.there.planned, true, f.there.fails["create"] != nil)
+		return f.checkAccount.deployStack(f.checkAccount.plannedTemplate, true, f.checkAccount.errs["create"] != nil)
 	})
 }
 
-// deletes does what the AWS command line is asked for about the stack of the check.
-func (f *fake) deletes(args []string) error {
+// checkStackCommand does the work of `aws cloudformation` for the stack of the check.
+func (f *fakeAccount) checkStackCommand(args []string) error {
 	if args[slices.Index(args, "--stack-name")+1] != "gatewright-dev-check" {
-		return fmt.Errorf("nobody should call aws cloudformation %s", strings.Join(args, " "))
+		return fmt.Errorf("unexpected command: aws cloudformation %s", strings.Join(args, " "))
 	}
-	return f.check.do(func() error {
+	return f.check.interruptible(func() error {
 		switch args[0] {
 		case "update-termination-protection":
 			f.protected = false
@@ -180,28 +202,33 @@ func (f *fake) deletes(args []string) error {
 	})
 }
 
-// keeps has Parameter Store keep a key that the account of the check does not have.
-func (c *checkServices) keeps(id string) {
-	c.parameters[checkKey] = ssm.PutParameterInput{Name: aws.String(checkKey), Value: aws.String("old"), Description: aws.String("account key " + id), Type: types.ParameterTypeSecureString}
+// storeUnknownKey stores a key in Parameter Store that is not a key of the check's account.
+func (c *checkServices) storeUnknownKey(id string) {
+	c.parameters[checkKey] = ssm.PutParameterInput{
+		Name: aws.String(checkKey), Value: aws.String("old"),
+		Description: aws.String("account key " + id), Type: types.ParameterTypeSecureString,
+	}
 }
 
-// holds fails the test unless the account of the check has one key, which may nothing and is kept in Parameter Store.
-func (f *fake) holds(t *testing.T, said string) (id string) {
+// requireOneKey fails the test unless the account of the check has exactly one key, which has no scope and is the key
+// in Parameter Store. output must not contain the key's text. requireOneKey returns the key's id.
+func (f *fakeAccount) requireOneKey(t *testing.T, output string) (id string) {
 	t.Helper()
-	all, err := f.check.service.Keys(t.Context(), syntheticcheck.Account)
-	if err != nil || len(all) != 1 || len(all[0].Permissions.Scopes) != 0 {
-		t.Fatalf("the account of the check has the keys %+v, error %v, want one without a scope", all, err)
+	keys, err := f.check.service.Keys(t.Context(), syntheticcheck.Account)
+	if err != nil || len(keys) != 1 || len(keys[0].Permissions.Scopes) != 0 {
+		t.Fatalf("the account of the check has the keys %+v, error %v, want one without a scope", keys, err)
 	}
-	kept := f.check.parameters[checkKey]
-	if kept.Type != types.ParameterTypeSecureString {
-		t.Errorf("the parameter is a %q, want a SecureString", kept.Type)
+	parameter := f.check.parameters[checkKey]
+	if parameter.Type != types.ParameterTypeSecureString {
+		t.Errorf("the parameter is a %q, want a SecureString", parameter.Type)
 	}
-	by, err := f.check.service.Authenticate(t.Context(), aws.ToString(kept.Value))
-	if err != nil || by.KeyID != all[0].ID || by.AccountName != syntheticcheck.Account {
-		t.Errorf("what is kept is the key of %+v, error %v, want %s", by, err, all[0].ID)
+	principal, err := f.check.service.Authenticate(t.Context(), aws.ToString(parameter.Value))
+	if err != nil || principal.KeyID != keys[0].ID || principal.AccountName != syntheticcheck.Account {
+		t.Errorf("Authenticate(stored key) = %+v, error %v, want the key %s", principal, err, keys[0].ID)
 	}
-	if text := said + strings.Join(f.check.deployed, " ") + aws.ToString(kept.Description); strings.Contains(text, aws.ToString(kept.Value)) {
+	if text := output + strings.Join(f.check.deployed, " ") + aws.ToString(parameter.Description); strings.Contains(text,
+		aws.ToString(parameter.Value)) {
 		t.Error("the text of the key is in the output, in an argument or in the description, want it in the parameter alone")
 	}
-	return all[0].ID
+	return keys[0].ID
 }

@@ -16,207 +16,256 @@ const (
 	checkRegion = "eu-central-1"
 	checkKey    = "/gatewright/dev/check-key"
 	apiAddress  = "https://a1b2c3.execute-api.eu-west-1.amazonaws.com/dev"
-	// checked is the template of an installation with a check, and checking that of the check.
-	checked  = `{"Metadata": {"gatewright:check-region": "eu-central-1"}, "Resources": {"F": {"Type": "AWS::Lambda::Function"}}}`
-	checking = `{"Resources": {"C": {"Type": "AWS::Lambda::Function"}}, "Parameters": {"ApiAddress": {"Type": "String"}, "BootstrapVersion": {"Type": "AWS::SSM::Parameter::Value<String>", "Default": "/cdk-bootstrap/hnb659fds/version"}},
-		"Rules": {"CheckBootstrapVersion": {"Assertions": [{"Assert": {"Fn::Not": [{"Fn::Contains": [["1", "2", "3", "4", "5"], {"Ref": "BootstrapVersion"}]}]}}]}}}`
+	// checkedTemplate is the template of an installation with a check. checkTemplate is the template of the check's own
+	// stack.
+	checkedTemplate = `{"Metadata": {"gatewright:check-region": "eu-central-1"}, ` +
+		`"Resources": {"F": {"Type": "AWS::Lambda::Function"}}}`
+	checkTemplate = `{"Resources": {"C": {"Type": "AWS::Lambda::Function"}},
+		"Parameters": {"ApiAddress": {"Type": "String"}, "BootstrapVersion": {"Type": "AWS::SSM::Parameter::Value<String>",
+		"Default": "/cdk-bootstrap/hnb659fds/version"}},
+		"Rules": {"CheckBootstrapVersion": {"Assertions": [
+			{"Assert": {"Fn::Not": [{"Fn::Contains": [["1", "2", "3", "4", "5"], {"Ref": "BootstrapVersion"}]}]}}]}}}`
 )
 
-// TestCheckIsDeployedAfterItsInstallation with a key of its own; a repetition changes nothing of the key.
+// TestCheckIsDeployedAfterItsInstallation checks the order of the deployments and the key of the check. A second
+// deployment does not change the key.
 func TestCheckIsDeployedAfterItsInstallation(t *testing.T) {
-	f := withCheck()
-	steps, said, err := f.run(t, checked, false)
+	f := newFakeWithCheck()
+	steps, output, err := f.run(t, checkedTemplate, false)
 	if err != nil || steps != "synth deploy deploy" {
-		t.Fatalf("deploy() = %v with the steps %q, want two deployments; it says %q", err, steps, said)
+		t.Fatalf("deploy() = %v with the steps %q, want two deployments; output %q", err, steps, output)
 	}
-	key := f.holds(t, said)
-	if f.status != types.StackStatusUpdateComplete || f.there.status != types.StackStatusUpdateComplete {
-		t.Errorf("the stacks are %s and %s, want both deployed", f.status, f.there.status)
+	key := f.requireOneKey(t, output)
+	if f.status != types.StackStatusUpdateComplete || f.checkAccount.status != types.StackStatusUpdateComplete {
+		t.Errorf("status of the stacks = %s and %s, want UPDATE_COMPLETE", f.status, f.checkAccount.status)
 	}
 	if want := "gatewright-dev-check:ApiAddress=" + apiAddress; !slices.Contains(f.check.deployed, want) {
 		t.Errorf("cdk %q, want the parameter %s", f.check.deployed, want)
 	}
 	for _, line := range []string{
-		"There is no gatewright-dev in eu-west-1 yet: all of its 1 resources are new", "There is no gatewright-dev-check in eu-central-1 yet: all of its 1 resources are new",
+		"There is no gatewright-dev in eu-west-1 yet: all of its 1 resources are new",
+		"There is no gatewright-dev-check in eu-central-1 yet: all of its 1 resources are new",
 		"The account gatewright-check has the key " + key + ", which is kept as /gatewright/dev/check-key in eu-central-1.",
 	} {
-		if !strings.Contains(said, line) {
-			t.Errorf("it says %q, want %q", said, line)
+		if !strings.Contains(output, line) {
+			t.Errorf("output = %q, want %q in it", output, line)
 		}
 	}
-	steps, said, err = f.run(t, checked, false)
-	if err != nil || steps != "synth diff deploy deploy" || f.check.puts != 1 || f.holds(t, said) != key {
-		t.Errorf("the second deploy() = %v with the steps %q after %d keys were kept, want the same key", err, steps, f.check.puts)
+	steps, output, err = f.run(t, checkedTemplate, false)
+	if err != nil || steps != "synth diff deploy deploy" || f.check.puts != 1 || f.requireOneKey(t, output) != key {
+		t.Errorf("second deploy() = %v, steps %q, %d stored keys, want no error and the same key", err, steps,
+			f.check.puts)
 	}
-	f.there.planned = strings.Replace(checking, "ApiAddress", "Other", 1)
-	if _, _, err = f.run(t, checked, false); err != nil || slices.Contains(f.check.deployed, "--parameters") {
-		t.Errorf("with a domain deploy() = %v by cdk %q, want no parameter", err, f.check.deployed)
+	f.checkAccount.plannedTemplate = strings.Replace(checkTemplate, "ApiAddress", "Other", 1)
+	if _, _, err = f.run(t, checkedTemplate, false); err != nil || slices.Contains(f.check.deployed, "--parameters") {
+		t.Errorf("deploy(template without a parameter) = %v by cdk %q, want no --parameters", err, f.check.deployed)
 	}
 }
 
-// TestEndedDeploymentOfACheckIsRepeated from wherever it ended, also with the reply of a call lost: there is one key afterwards, and it is kept.
-func TestEndedDeploymentOfACheckIsRepeated(t *testing.T) {
-	ended := 0
-	for _, late := range []bool{false, true} {
-		for at := 1; ; at++ {
-			f := withCheck()
-			f.check.killed, f.check.late = at, late
-			_, first, err := f.run(t, checked, false)
-			if f.check.calls < at {
+// TestInterruptedCheckDeploymentCanBeRepeated interrupts a deployment at each call, before or after the call takes
+// effect. After a repetition the account has one key, which is stored.
+func TestInterruptedCheckDeploymentCanBeRepeated(t *testing.T) {
+	interruptions := 0
+	for _, killAfter := range []bool{false, true} {
+		for call := 1; ; call++ {
+			f := newFakeWithCheck()
+			f.check.killAt, f.check.killAfter = call, killAfter
+			_, first, err := f.run(t, checkedTemplate, false)
+			if f.check.calls < call {
 				break
 			}
-			ended++
+			interruptions++
 			if err == nil || !strings.Contains(err.Error(), errKilled.Error()) {
-				t.Errorf("deploy() that ends at call %d = %v, want %v", at, err, errKilled)
+				t.Errorf("deploy() interrupted at call %d = %v, want %v", call, err, errKilled)
 			}
-			f.check.killed = 0
-			_, second, err := f.run(t, checked, false)
+			f.check.killAt = 0
+			_, second, err := f.run(t, checkedTemplate, false)
 			if err != nil {
-				t.Fatalf("deploy() after one that ended at call %d (late: %v) = %v", at, late, err)
+				t.Fatalf("deploy() after an interruption at call %d (late: %v) = %v, want no error", call, killAfter, err)
 			}
-			f.holds(t, first+second)
+			f.requireOneKey(t, first+second)
 		}
 	}
-	if ended < 14 {
-		t.Errorf("it was ended at %d calls, want 14 at least", ended)
+	if interruptions < 14 {
+		t.Errorf("deploy() was interrupted at %d calls, want at least 14", interruptions)
 	}
 }
 
-// TestKeyThatTheAccountHasNoMoreIsReplaced: of a table that was restored, or of an installation that was deleted.
-func TestKeyThatTheAccountHasNoMoreIsReplaced(t *testing.T) {
-	f := withCheck()
-	f.check.keeps("akey_old")
-	if _, said, err := f.run(t, checked, false); err != nil || f.holds(t, said) == "akey_old" {
+// TestUnknownStoredKeyIsReplaced checks a stored key that the account does not have, for example after a restore, or
+// from an installation that was deleted.
+func TestUnknownStoredKeyIsReplaced(t *testing.T) {
+	f := newFakeWithCheck()
+	f.check.storeUnknownKey("akey_old")
+	if _, output, err := f.run(t, checkedTemplate, false); err != nil || f.requireOneKey(t, output) == "akey_old" {
 		t.Errorf("deploy() = %v, want another key", err)
 	}
 }
 
-// TestRegionOfTheCheckIsCheckedBeforeAnythingIsCreated in a line that says what to do.
-func TestRegionOfTheCheckIsCheckedBeforeAnythingIsCreated(t *testing.T) {
+// TestCheckRegionIsVerifiedBeforeAnythingIsCreated checks that each problem in the check's region refuses the
+// deployment with one line.
+func TestCheckRegionIsVerifiedBeforeAnythingIsCreated(t *testing.T) {
 	for name, tt := range map[string]struct {
-		change  func(*fake)
+		change  func(*fakeAccount)
 		planned string
 		want    string
 	}{
-		"no bootstrap stack": {func(f *fake) { f.there.parameters = nil }, checked, "the CDK has no bootstrap stack in eu-central-1 of this account (Parameter Store has no /cdk-bootstrap/hnb659fds/version): type make bootstrap AWS_REGION=eu-central-1"},
-		"an old one":         {func(f *fake) { f.there.parameters = map[string]string{"/cdk-bootstrap/hnb659fds/version": "5"} }, checked, "the CDK's bootstrap stack in eu-central-1 of this account has version 5, and the templates need version 6: type make bootstrap AWS_REGION=eu-central-1"},
-		"the same region":    {func(*fake) {}, strings.Replace(checked, checkRegion, "eu-west-1", 1), "checkRegion is eu-west-1, the installation's own region: name another one in infra/stages/dev.json, which reports when this one does not"},
-		"a busy stack":       {func(f *fake) { f.there.status = types.StackStatusUpdateInProgress }, checked, "gatewright-dev-check is UPDATE_IN_PROGRESS"},
-		"one half deleted":   {func(f *fake) { f.there.status = types.StackStatusDeleteFailed }, checked, "type aws cloudformation delete-stack --region eu-central-1 --stack-name gatewright-dev-check"},
-		"another stage's": {func(f *fake) {
-			f.there.status, f.there.template = types.StackStatusCreateComplete, `{"Resources": {"Table": {"Type": "AWS::DynamoDB::Table"}}}`
-		}, checked, "the table with all data would be removed"},
+		"no bootstrap stack": {func(f *fakeAccount) {
+			f.checkAccount.parameters = nil
+		}, checkedTemplate, "the CDK has no bootstrap stack in eu-central-1 of this account (Parameter Store has no " +
+			"/cdk-bootstrap/hnb659fds/version): type make bootstrap AWS_REGION=eu-central-1"},
+		"old bootstrap stack": {func(f *fakeAccount) {
+			f.checkAccount.parameters = map[string]string{"/cdk-bootstrap/hnb659fds/version": "5"}
+		}, checkedTemplate, "the CDK's bootstrap stack in eu-central-1 of this account has version 5, and the templates " +
+			"need version 6: type make bootstrap AWS_REGION=eu-central-1"},
+		"region of the installation": {
+			func(*fakeAccount) {}, strings.Replace(checkedTemplate, checkRegion, "eu-west-1", 1),
+			"checkRegion is eu-west-1, the installation's own region: name another one in infra/stages/dev.json, which " +
+				"reports when this one does not",
+		},
+		"a busy stack": {func(f *fakeAccount) {
+			f.checkAccount.status = types.StackStatusUpdateInProgress
+		}, checkedTemplate, "gatewright-dev-check is UPDATE_IN_PROGRESS"},
+		"partly deleted stack": {func(f *fakeAccount) {
+			f.checkAccount.status = types.StackStatusDeleteFailed
+		}, checkedTemplate, "type aws cloudformation delete-stack --region eu-central-1 --stack-name gatewright-dev-check"},
+		"check of another stage": {func(f *fakeAccount) {
+			f.checkAccount.status, f.checkAccount.template = types.StackStatusCreateComplete,
+				`{"Resources": {"Table": {"Type": "AWS::DynamoDB::Table"}}}`
+		}, checkedTemplate, "the table with all data would be removed"},
 	} {
-		f := withCheck()
+		f := newFakeWithCheck()
 		tt.change(f)
 		steps, _, err := f.run(t, tt.planned, false)
-		if !errors.Is(err, errRefused) || steps != "synth" || !strings.Contains(err.Error(), tt.want) || strings.Contains(err.Error(), "\n") {
-			t.Errorf("%s: deploy() = %v with the steps %q, want a refusal after synth that says %q in one line", name, err, steps, tt.want)
+		if !errors.Is(err, errRefused) || steps != "synth" || !strings.Contains(err.Error(), tt.want) ||
+			strings.Contains(err.Error(), "\n") {
+			t.Errorf("%s: deploy() = %v with the steps %q, want a refusal after synth that says %q in one line", name, err,
+				steps, tt.want)
 		}
 	}
 }
 
-// TestFailedFirstDeploymentOfACheckIsRepeated: its stack is protected, and is deleted before it is created again.
-func TestFailedFirstDeploymentOfACheckIsRepeated(t *testing.T) {
-	f := withCheck()
-	f.there.fails["create"] = errors.New("failed")
-	if _, _, err := f.run(t, checked, false); err == nil || f.there.status != types.StackStatusRollbackComplete || !f.there.protected {
-		t.Fatalf("the first deploy() = %v with the stack %s, want a failure", err, f.there.status)
+// TestFailedFirstCheckDeploymentIsRepeated checks that the failed stack of the check is deleted and created again,
+// although it is protected.
+func TestFailedFirstCheckDeploymentIsRepeated(t *testing.T) {
+	f := newFakeWithCheck()
+	f.checkAccount.errs["create"] = errors.New("failed")
+	if _, _, err := f.run(t, checkedTemplate, false); err == nil ||
+		f.checkAccount.status != types.StackStatusRollbackComplete || !f.checkAccount.protected {
+		t.Fatalf("the first deploy() = %v with the stack %s, want a failure", err, f.checkAccount.status)
 	}
-	delete(f.there.fails, "create")
-	_, said, err := f.run(t, checked, false)
-	if err != nil || f.there.status != types.StackStatusUpdateComplete || !f.there.protected || f.there.id != 2 {
-		t.Errorf("the second deploy() = %v with the %d. stack, %s; it says %q", err, f.there.id, f.there.status, said)
+	delete(f.checkAccount.errs, "create")
+	_, output, err := f.run(t, checkedTemplate, false)
+	if err != nil || f.checkAccount.status != types.StackStatusUpdateComplete || !f.checkAccount.protected ||
+		f.checkAccount.id != 2 {
+		t.Errorf("second deploy() = %v, stack %d is %s (protected: %v), want stack 2, protected, UPDATE_COMPLETE; output %q",
+			err, f.checkAccount.id, f.checkAccount.status, f.checkAccount.protected, output)
 	}
-	f.holds(t, said)
+	f.requireOneKey(t, output)
 }
 
-// TestCheckIsRemovedWithAWord, its stack, its parameter and its key, also if that ends in between.
-func TestCheckIsRemovedWithAWord(t *testing.T) {
-	without := strings.Replace(checked, "gatewright:check-region", "other", 1)
-	ended := 0
-	for _, late := range []bool{false, true} {
-		for at := 1; ; at++ {
-			f := withCheck()
-			if _, _, err := f.run(t, checked, false); err != nil {
+// TestCheckIsRemovedOnRequest checks that REMOVE=checkRegion removes the check's stack, its parameter and its key, even
+// after an interruption.
+func TestCheckIsRemovedOnRequest(t *testing.T) {
+	withoutCheck := strings.Replace(checkedTemplate, "gatewright:check-region", "other", 1)
+	interruptions := 0
+	for _, killAfter := range []bool{false, true} {
+		for call := 1; ; call++ {
+			f := newFakeWithCheck()
+			if _, _, err := f.run(t, checkedTemplate, false); err != nil {
 				t.Fatal(err)
 			}
-			steps, _, err := f.run(t, without, false)
-			const want = "the synthetic check in eu-central-1 with its alarms, its key and its topic would be removed: leave checkRegion in infra/stages/dev.json as it was, or say REMOVE=checkRegion to have it removed"
+			steps, _, err := f.run(t, withoutCheck, false)
+			const want = "the synthetic check in eu-central-1 with its alarms, its key and its topic would be removed: leave " +
+				"checkRegion in infra/stages/dev.json as it was, or say REMOVE=checkRegion to have it removed"
 			if !errors.Is(err, errRefused) || steps != "synth" || err.Error() != want {
-				t.Fatalf("without a word deploy() = %v with the steps %q, want %q", err, steps, want)
+				t.Fatalf("deploy(without REMOVE) = %v with the steps %q, want %q", err, steps, want)
 			}
-			named := func(d *deployment) { d.wanted = []string{"checkRegion"} }
-			f.check.calls, f.check.killed, f.check.late = 0, at, late
-			_, said, err := f.run(t, without, false, named)
-			done := f.check.calls < at
+			allowRemoval := func(d *deployment) { d.allowedRemovals = []string{"checkRegion"} }
+			f.check.calls, f.check.killAt, f.check.killAfter = 0, call, killAfter
+			_, output, err := f.run(t, withoutCheck, false, allowRemoval)
+			done := f.check.calls < call
 			if !done {
-				ended++
-				f.check.killed = 0
-				_, said, err = f.run(t, without, false, named)
+				interruptions++
+				f.check.killAt = 0
+				_, output, err = f.run(t, withoutCheck, false, allowRemoval)
 			}
-			if err != nil || f.there.status != "" || len(f.check.parameters) != 0 || f.template != without || !strings.Contains(said, "The synthetic check in eu-central-1 is removed.") {
-				t.Fatalf("deploy() after one that ended at call %d (late: %v) = %v with the stack %q and %d parameters; it says %q", at, late, err, f.there.status, len(f.check.parameters), said)
+			if err != nil || f.checkAccount.status != "" || f.template != withoutCheck {
+				t.Fatalf("deploy() after an interruption at call %d (late: %v) = %v, stack %q, template %q, want no check",
+					call, killAfter, err, f.checkAccount.status, f.template)
+			}
+			const message = "The synthetic check in eu-central-1 is removed."
+			if n := len(f.check.parameters); n != 0 || !strings.Contains(output, message) {
+				t.Fatalf("deploy() after an interruption at call %d (late: %v): %d parameters, want 0; output %q", call, killAfter,
+					n, output)
 			}
 			if keys, err := f.check.service.Keys(t.Context(), syntheticcheck.Account); err != nil || len(keys) != 0 {
-				t.Errorf("the account has the keys %v, error %v, want none", keys, err)
+				t.Errorf("Keys(account of the check) = %v, error %v, want none", keys, err)
 			}
 			if done {
 				break
 			}
 		}
 	}
-	if ended < 10 {
-		t.Errorf("it was ended at %d calls, want 10 at least", ended)
+	if interruptions < 10 {
+		t.Errorf("deploy() was interrupted at %d calls, want at least 10", interruptions)
 	}
 }
 
-// TestCheckMovesToAnotherRegionWithAWord: one stack is there afterwards, with another key.
-func TestCheckMovesToAnotherRegionWithAWord(t *testing.T) {
-	f := withCheck()
-	_, said, err := f.run(t, checked, false)
+// TestCheckMovesToAnotherRegionOnRequest checks that only the stack in the new region remains, with a new key.
+func TestCheckMovesToAnotherRegionOnRequest(t *testing.T) {
+	f := newFakeWithCheck()
+	_, output, err := f.run(t, checkedTemplate, false)
 	if err != nil {
 		t.Fatal(err)
 	}
-	key := f.holds(t, said)
-	was := f.there
-	f.was, f.there = was, &fake{region: "eu-north-1", planned: checking, parameters: was.parameters, check: f.check, fails: map[string]error{}}
-	moved := strings.Replace(checked, checkRegion, "eu-north-1", 1)
-	if _, _, err := f.run(t, moved, false); !errors.Is(err, errRefused) || !strings.Contains(err.Error(), "REMOVE=checkRegion") {
-		t.Errorf("without a word deploy() = %v, want a refusal that names it", err)
+	key := f.requireOneKey(t, output)
+	previous := f.checkAccount
+	f.previousCheckAccount, f.checkAccount = previous, &fakeAccount{
+		region: "eu-north-1", plannedTemplate: checkTemplate,
+		parameters: previous.parameters, check: f.check, errs: map[string]error{},
 	}
-	_, said, err = f.run(t, moved, false, func(d *deployment) { d.wanted = []string{"checkRegion"} })
-	if err != nil || was.status != "" || f.there.status != types.StackStatusUpdateComplete || f.holds(t, said) == key {
-		t.Errorf("deploy() = %v with the stacks %q and %q, want the second one alone and another key; it says %q", err, was.status, f.there.status, said)
+	moved := strings.Replace(checkedTemplate, checkRegion, "eu-north-1", 1)
+	if _, _, err := f.run(t, moved, false); !errors.Is(err, errRefused) ||
+		!strings.Contains(err.Error(), "REMOVE=checkRegion") {
+		t.Errorf("deploy(without REMOVE) = %v, want a refusal with REMOVE=checkRegion", err)
+	}
+	_, output, err = f.run(t, moved, false, func(d *deployment) { d.allowedRemovals = []string{"checkRegion"} })
+	if err != nil || previous.status != "" || f.checkAccount.status != types.StackStatusUpdateComplete ||
+		f.requireOneKey(t, output) == key {
+		t.Errorf("deploy() = %v with the stacks %q and %q, want the second one alone and another key; output %q", err,
+			previous.status, f.checkAccount.status, output)
 	}
 }
 
-// TestDestroyRemovesTheParameterAfterTheStack, and leaves it where the answer was no.
+// TestDestroyRemovesTheParameterAfterTheStack checks that the parameter is deleted with the check's stack, and kept if
+// the user declines.
 func TestDestroyRemovesTheParameterAfterTheStack(t *testing.T) {
 	for _, yes := range []bool{false, true} {
-		f := withCheck()
-		if _, _, err := f.run(t, checked, false); err != nil {
+		f := newFakeWithCheck()
+		if _, _, err := f.run(t, checkedTemplate, false); err != nil {
 			t.Fatal(err)
 		}
-		for range 2 { // also a second time, of an installation that its protection has kept
+		for range 2 { // a second destroy must work too, because termination protection may have kept the installation
 			var destroyed []string
-			steps, _, err := f.runs(t, deployment.destroy, checked, false, func(d *deployment) {
+			steps, _, err := f.runAction(t, deployment.destroy, checkedTemplate, false, func(d *deployment) {
 				d.yes = yes
 				cdk := d.cdk
 				d.cdk = func(ctx context.Context, args ...string) error {
 					if args[0] == "destroy" {
 						if destroyed = args; yes {
-							f.there.status, f.there.template = "", ""
+							f.checkAccount.status, f.checkAccount.template = "", ""
 						}
 					}
 					return cdk(ctx, args...)
 				}
 			})
-			if err != nil || steps != "synth destroy" || !slices.Contains(destroyed, "--all") || slices.Contains(destroyed, "--force") != yes {
-				t.Errorf("destroy() = %v with the steps %q and cdk %q, want all stacks, and --force: %v", err, steps, destroyed, yes)
+			if err != nil || steps != "synth destroy" || !slices.Contains(destroyed, "--all") ||
+				slices.Contains(destroyed, "--force") != yes {
+				t.Errorf("destroy() = %v with the steps %q and cdk %q, want all stacks, and --force: %v", err, steps,
+					destroyed, yes)
 			}
-			if _, kept := f.check.parameters[checkKey]; kept == yes {
-				t.Errorf("with the answer %v the parameter is there: %v", yes, kept)
+			if _, exists := f.check.parameters[checkKey]; exists == yes {
+				t.Errorf("destroy(confirmed: %v): the parameter exists = %v, want %v", yes, exists, !yes)
 			}
 		}
 	}

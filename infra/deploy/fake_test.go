@@ -19,53 +19,61 @@ import (
 	"github.com/aws/smithy-go"
 )
 
-// fake is an AWS account with one stack at most, and keeps the state of it as CloudFormation does.
-type fake struct {
-	// there is the region of the synthetic check, with its stack and its planned template, and was the region that had it before; nil for none.
-	there, was      *fake
-	region, planned string
-	check           *checkServices
-	// status is the stack's, "" for no stack, and id changes with each stack that is created.
+// fakeAccount fakes an AWS account in one region. It has at most one stack, and changes its state as CloudFormation
+// does.
+type fakeAccount struct {
+	// checkAccount is the same account in the region of the synthetic check, nil for an installation without a check.
+	// previousCheckAccount is the same account in the region that had the check before, or nil.
+	checkAccount, previousCheckAccount *fakeAccount
+	// region is the region of the check, "" for eu-west-1, the region of the installation. plannedTemplate is the
+	// template that `cdk synth` writes for the check.
+	region, plannedTemplate string
+	check                   *checkServices
+	// status is the status of the stack, "" for no stack. id changes with each stack that is created.
 	status    types.StackStatus
 	id        int
 	protected bool
 	template  string
-	// then takes the place of the template when it was read once.
-	then string
-	// left are the resources that ListStackResources returns, on pages of one, by the id of their stack.
-	left map[string][]types.StackResourceSummary
+	// nextTemplate replaces the template after the first read.
+	nextTemplate string
+	// stackResources has the resources that ListStackResources returns, by the ARN of their stack. Each page has one
+	// resource.
+	stackResources map[string][]types.StackResourceSummary
 
-	limit       *lambda.GetAccountSettingsOutput
-	parameters  map[string]string
-	certificate string
-	roles       string
-	// logRole is the role under which API Gateway writes logs, as get-account prints it.
+	accountSettings *lambda.GetAccountSettingsOutput
+	parameters      map[string]string
+	// certificate and roles are the outputs of `aws acm describe-certificate` and `aws iam list-roles`.
+	certificate, roles string
+	// logRole is the output of `aws apigateway get-account`, with the role under which API Gateway writes logs.
 	logRole string
-	// buckets and logs are the names that exist.
+	// buckets and logs are the names of the existing buckets and log groups.
 	buckets, logs []string
-	// later are replies of the AWS command line that take the place of the first ones, by the command: what AWS shows only after a while.
-	later map[string]string
-	// fails are the errors of operations, by the command or by the operation of CloudFormation and Lambda.
-	fails map[string]error
-	// asked are the operations that were called.
-	asked []string
+	// laterReplies has the outputs of the AWS command line from the second call of a command on. With it, a test can
+	// make a new resource visible after a delay, as AWS does.
+	laterReplies map[string]string
+	// errs has the errors that operations return, by the command, or by the operation of CloudFormation or Lambda.
+	errs map[string]error
+	// operations are the operations and commands that were called, in order.
+	operations []string
 }
 
-// called notes an operation, and returns the error that it is to have.
-func (f *fake) called(operation string) error {
-	f.asked = append(f.asked, operation)
-	return f.fails[operation]
+// record records an operation, and returns its configured error.
+func (f *fakeAccount) record(operation string) error {
+	f.operations = append(f.operations, operation)
+	return f.errs[operation]
 }
 
-func (f *fake) arn() string {
+func (f *fakeAccount) arn() string {
 	if f.region != "" {
 		return fmt.Sprintf("arn:aws:cloudformation:%s:000000000000:stack/gatewright-dev-check/%d", f.region, f.id)
 	}
 	return fmt.Sprintf("arn:aws:cloudformation:eu-west-1:000000000000:stack/gatewright-dev/%d", f.id)
 }
 
-func (f *fake) DescribeStacks(context.Context, *cloudformation.DescribeStacksInput, ...func(*cloudformation.Options)) (*cloudformation.DescribeStacksOutput, error) {
-	if err := f.called("DescribeStacks"); err != nil {
+func (f *fakeAccount) DescribeStacks(
+	context.Context, *cloudformation.DescribeStacksInput, ...func(*cloudformation.Options),
+) (*cloudformation.DescribeStacksOutput, error) {
+	if err := f.record("DescribeStacks"); err != nil {
 		return nil, err
 	}
 	if f.status == "" {
@@ -73,35 +81,44 @@ func (f *fake) DescribeStacks(context.Context, *cloudformation.DescribeStacksInp
 	}
 	id, protected := f.arn(), f.protected
 	outputs := []types.Output{{OutputKey: aws.String("ApiAddress"), OutputValue: aws.String(apiAddress)}}
-	return &cloudformation.DescribeStacksOutput{Stacks: []types.Stack{{StackId: &id, StackStatus: f.status, EnableTerminationProtection: &protected, Outputs: outputs}}}, nil
+	return &cloudformation.DescribeStacksOutput{Stacks: []types.Stack{{
+		StackId: &id, StackStatus: f.status,
+		EnableTerminationProtection: &protected, Outputs: outputs,
+	}}}, nil
 }
 
-func (f *fake) GetTemplate(context.Context, *cloudformation.GetTemplateInput, ...func(*cloudformation.Options)) (*cloudformation.GetTemplateOutput, error) {
+func (f *fakeAccount) GetTemplate(
+	context.Context, *cloudformation.GetTemplateInput, ...func(*cloudformation.Options),
+) (*cloudformation.GetTemplateOutput, error) {
 	text := f.template
-	if f.then != "" {
-		f.template = f.then
+	if f.nextTemplate != "" {
+		f.template = f.nextTemplate
 	}
-	return &cloudformation.GetTemplateOutput{TemplateBody: &text}, f.called("GetTemplate")
+	return &cloudformation.GetTemplateOutput{TemplateBody: &text}, f.record("GetTemplate")
 }
 
-func (f *fake) ListStackResources(_ context.Context, in *cloudformation.ListStackResourcesInput, _ ...func(*cloudformation.Options)) (*cloudformation.ListStackResourcesOutput, error) {
-	if err := f.called("ListStackResources"); err != nil {
+func (f *fakeAccount) ListStackResources(
+	_ context.Context, in *cloudformation.ListStackResourcesInput, _ ...func(*cloudformation.Options),
+) (*cloudformation.ListStackResourcesOutput, error) {
+	if err := f.record("ListStackResources"); err != nil {
 		return nil, err
 	}
-	at := 0
+	offset := 0
 	if in.NextToken != nil {
-		_, _ = fmt.Sscan(*in.NextToken, &at)
+		_, _ = fmt.Sscan(*in.NextToken, &offset)
 	}
-	all := f.left[*in.StackName]
-	if at >= len(all) {
+	all := f.stackResources[*in.StackName]
+	if offset >= len(all) {
 		return &cloudformation.ListStackResourcesOutput{}, nil
 	}
-	next := fmt.Sprint(at + 1)
-	return &cloudformation.ListStackResourcesOutput{StackResourceSummaries: all[at : at+1], NextToken: &next}, nil
+	next := fmt.Sprint(offset + 1)
+	return &cloudformation.ListStackResourcesOutput{StackResourceSummaries: all[offset : offset+1], NextToken: &next}, nil
 }
 
-func (f *fake) UpdateTerminationProtection(_ context.Context, in *cloudformation.UpdateTerminationProtectionInput, _ ...func(*cloudformation.Options)) (*cloudformation.UpdateTerminationProtectionOutput, error) {
-	if err := f.called("UpdateTerminationProtection"); err != nil {
+func (f *fakeAccount) UpdateTerminationProtection(
+	_ context.Context, in *cloudformation.UpdateTerminationProtectionInput, _ ...func(*cloudformation.Options),
+) (*cloudformation.UpdateTerminationProtectionOutput, error) {
+	if err := f.record("UpdateTerminationProtection"); err != nil {
 		return nil, err
 	}
 	if f.status == "" || *in.StackName != f.arn() {
@@ -111,25 +128,27 @@ func (f *fake) UpdateTerminationProtection(_ context.Context, in *cloudformation
 	return &cloudformation.UpdateTerminationProtectionOutput{StackId: in.StackName}, nil
 }
 
-func (f *fake) GetAccountSettings(context.Context, *lambda.GetAccountSettingsInput, ...func(*lambda.Options)) (*lambda.GetAccountSettingsOutput, error) {
-	return f.limit, f.called("GetAccountSettings")
+func (f *fakeAccount) GetAccountSettings(
+	context.Context, *lambda.GetAccountSettingsInput, ...func(*lambda.Options),
+) (*lambda.GetAccountSettingsOutput, error) {
+	return f.accountSettings, f.record("GetAccountSettings")
 }
 
-// ask is the AWS command line.
-func (f *fake) ask(ctx context.Context, args ...string) (string, error) {
+// runAWS fakes the AWS command line: it returns the output of the command with these arguments.
+func (f *fakeAccount) runAWS(ctx context.Context, args ...string) (string, error) {
 	command := strings.Join(args[:2], " ")
-	if at := slices.Index(args, "--region"); at >= 0 {
-		if other := f.in(args[at+1]); other != nil {
-			return other.ask(ctx, args...)
+	if i := slices.Index(args, "--region"); i >= 0 {
+		if other := f.inRegion(args[i+1]); other != nil {
+			return other.runAWS(ctx, args...)
 		}
 	}
 	if f.region != "" && args[0] == "cloudformation" {
-		return "", f.deletes(args[1:])
+		return "", f.checkStackCommand(args[1:])
 	}
-	if err := f.called(command); err != nil {
+	if err := f.record(command); err != nil {
 		return "", err
 	}
-	if reply, is := f.later[command]; is && slices.Contains(f.asked[:len(f.asked)-1], command) {
+	if reply, ok := f.laterReplies[command]; ok && slices.Contains(f.operations[:len(f.operations)-1], command) {
 		return reply, nil
 	}
 	switch command {
@@ -139,7 +158,7 @@ func (f *fake) ask(ctx context.Context, args ...string) (string, error) {
 			InvalidParameters []string
 		}{[]map[string]string{}, []string{}}
 		for _, name := range args[slices.Index(args, "--names")+1 : slices.Index(args, "--output")] {
-			if value, is := f.parameters[name]; is {
+			if value, ok := f.parameters[name]; ok {
 				reply.Parameters = append(reply.Parameters, map[string]string{"Name": name, "Value": value})
 			} else {
 				reply.InvalidParameters = append(reply.InvalidParameters, name)
@@ -157,24 +176,25 @@ func (f *fake) ask(ctx context.Context, args ...string) (string, error) {
 		return `"000000000000"`, nil
 	case "s3api head-bucket":
 		if !slices.Contains(f.buckets, args[slices.Index(args, "--bucket")+1]) {
-			return "", errors.New("ask the AWS command line (aws s3api): exit status 254: An error occurred (404) when calling the HeadBucket operation: Not Found")
+			return "", errors.New("ask the AWS command line (aws s3api): exit status 254: An error occurred (404) when " +
+				"calling the HeadBucket operation: Not Found")
 		}
 		return "", nil
 	case "logs describe-log-groups":
-		found := slices.DeleteFunc(slices.Clone(f.logs), func(name string) bool {
+		names := slices.DeleteFunc(slices.Clone(f.logs), func(name string) bool {
 			return !strings.HasPrefix(name, args[slices.Index(args, "--log-group-name-prefix")+1])
 		})
-		text, err := json.Marshal(append([]string{}, found...))
+		text, err := json.Marshal(append([]string{}, names...))
 		return string(text), err
 	case "cloudformation describe-type":
 		return `{"TypeName": "AWS::Budgets::Budget"}`, nil
 	}
-	return "", fmt.Errorf("nobody should call aws %s", command)
+	return "", fmt.Errorf("unexpected command: aws %s", command)
 }
 
-// create does what the CDK and CloudFormation do for cdk deploy. A stack whose creation failed is deleted first, and termination protection
-// is on before anything is created.
-func (f *fake) create(template string, protected, failing bool) error {
+// deployStack fakes `cdk deploy`: it creates or updates the stack. Like the CDK, it first deletes a stack whose
+// creation failed. It sets the termination protection before it creates or updates the stack.
+func (f *fakeAccount) deployStack(template string, protected, fail bool) error {
 	if f.status == types.StackStatusRollbackComplete || f.status == types.StackStatusRollbackFailed {
 		if f.protected {
 			return errors.New("Stack [gatewright-dev] cannot be deleted while TerminationProtection is enabled")
@@ -186,10 +206,10 @@ func (f *fake) create(template string, protected, failing bool) error {
 	}
 	f.protected = protected
 	switch {
-	case failing && f.template == "":
+	case fail && f.template == "":
 		f.status = types.StackStatusRollbackComplete
 		return errors.New("The stack named gatewright-dev failed creation")
-	case failing:
+	case fail:
 		f.status = types.StackStatusUpdateRollbackComplete
 		return errors.New("The stack named gatewright-dev failed to deploy")
 	}
@@ -197,43 +217,51 @@ func (f *fake) create(template string, protected, failing bool) error {
 	return nil
 }
 
-// run runs a deployment of a protected template with YES=1, and returns the steps that it took and all that it has said.
-func (f *fake) run(t *testing.T, template string, failing bool, changes ...func(*deployment)) (steps, said string, err error) {
+// run runs a deployment of a protected stack with YES=1. It returns the steps that were executed, and the output
+// followed by the error's text. fail makes CloudFormation fail. changes modify the deployment first.
+func (f *fakeAccount) run(
+	t *testing.T, template string, fail bool, changes ...func(*deployment),
+) (steps, output string, err error) {
 	t.Helper()
-	return f.runs(t, deployment.deploy, template, failing, changes...)
+	return f.runAction(t, deployment.deploy, template, fail, changes...)
 }
 
-// runs is run for something else that the command does.
-func (f *fake) runs(t *testing.T, do func(deployment, context.Context) error, template string, failing bool, changes ...func(*deployment)) (steps, said string, err error) {
+// runAction is like run, but runs action in place of deployment.deploy.
+func (f *fakeAccount) runAction(
+	t *testing.T, action func(deployment, context.Context) error, template string, fail bool, changes ...func(*deployment),
+) (steps, output string, err error) {
 	t.Helper()
-	var did []string
+	var executed []string
 	var out bytes.Buffer
 	dir := t.TempDir()
-	step := func(name string) { did = append(did, name) }
+	step := func(name string) { executed = append(executed, name) }
 	d := deployment{
-		stage: "dev", yes: true, out: &out, app: "dist/stacks", output: dir, ask: f.ask,
-		aws:    f.account,
-		region: func(context.Context) (string, error) { return "eu-west-1", nil },
-		images: func(context.Context) error { step("images"); return nil },
+		stage: "dev", yes: true, out: &out, app: "dist/stacks", output: dir, runAWS: f.runAWS,
+		connectAWS: f.account,
+		region:     func(context.Context) (string, error) { return "eu-west-1", nil },
+		images:     func(context.Context) error { step("images"); return nil },
 		cdk: func(_ context.Context, args ...string) error {
 			step(args[0])
 			switch args[0] {
 			case "synth":
-				second := ""
-				if f.there != nil {
-					second = `, "gatewright-dev-check": {"properties": {"templateFile": "c.json", "terminationProtection": true}}`
-					writeFile(t, dir, "c.json", f.there.planned)
+				checkArtifact := ""
+				if f.checkAccount != nil {
+					checkArtifact = `, "gatewright-dev-check": {"properties": {"templateFile": "c.json", ` +
+						`"terminationProtection": true}}`
+					writeFile(t, dir, "c.json", f.checkAccount.plannedTemplate)
 				}
-				writeFile(t, dir, "manifest.json", `{"artifacts": {"gatewright-dev": {"properties": {"templateFile": "t.json", "terminationProtection": true}}`+second+`}}`)
+				writeFile(t, dir, "manifest.json",
+					`{"artifacts": {"gatewright-dev": {"properties": {"templateFile": "t.json", "terminationProtection": true}}`+
+						checkArtifact+`}}`)
 				writeFile(t, dir, "t.json", template)
 			case "deploy":
 				if !slices.Contains(args, "--exclusively") {
-					t.Errorf("cdk %q deploys the stacks that another one needs as well", args)
+					t.Errorf("cdk %q deploys dependencies too, want --exclusively", args)
 				}
 				if slices.Contains(args, "gatewright-dev-check") {
 					return f.createCheck(args)
 				}
-				return f.create(template, true, failing)
+				return f.deployStack(template, true, fail)
 			}
 			return nil
 		},
@@ -241,12 +269,12 @@ func (f *fake) runs(t *testing.T, do func(deployment, context.Context) error, te
 	for _, change := range changes {
 		change(&d)
 	}
-	err = do(d, t.Context())
-	said = out.String()
+	err = action(d, t.Context())
+	output = out.String()
 	if err != nil {
-		said += err.Error()
+		output += err.Error()
 	}
-	return strings.Join(did, " "), said, err
+	return strings.Join(executed, " "), output, err
 }
 
 func writeFile(t *testing.T, dir, name, text string) {

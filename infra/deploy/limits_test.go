@@ -6,7 +6,10 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/lambda/types"
 )
 
-// limits are the concurrency of a Lambda account: all of it, and what no function reserves.
+// limits returns account settings of Lambda with a quota of concurrency, and with the unreserved part of the quota.
 func limits(limit, unreserved int32) *lambda.GetAccountSettingsOutput {
-	return &lambda.GetAccountSettingsOutput{AccountLimit: &types.AccountLimit{ConcurrentExecutions: limit, UnreservedConcurrentExecutions: aws.Int32(unreserved)}}
+	return &lambda.GetAccountSettingsOutput{AccountLimit: &types.AccountLimit{
+		ConcurrentExecutions:           limit,
+		UnreservedConcurrentExecutions: aws.Int32(unreserved),
+	}}
 }

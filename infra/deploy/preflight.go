@@ -17,83 +17,84 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/lambda"
 
 	"github.com/gatewright/gatewright/infra/removals"
-	"github.com/gatewright/gatewright/shared/cloud/signin"
+	"github.com/gatewright/gatewright/shared/runtime/cloud/signin"
 )
 
-// check is something that has to be right in the account before anything is created in it.
+// check verifies a precondition in the account before anything is created.
 type check struct {
-	// subject is what is checked, as the start of a sentence.
+	// subject is the subject of the check, as the start of a sentence.
 	subject string
-	// reads is the permission that the check needs.
-	reads string
-	// docs is the page of AWS that the check follows.
+	// permission is the permission that the check needs.
+	permission string
+	// docs is the page of the AWS documentation on which the check is based.
 	docs string
-	// late says that AWS shows what somebody has just made only after some seconds, so that a finding is read a second time.
-	late bool
-	// find returns a line for each finding, which says what is wrong and what to do. The error says why AWS could not be asked. Findings that
-	// come with an error count.
+	// recheck says that a finding is verified a second time, because AWS shows new resources only after some seconds.
+	recheck bool
+	// find returns a line for each finding, which says what is wrong and what to do. The error says why AWS could not
+	// be read. Findings count even if find also returns an error.
 	find func(ctx context.Context, p preflight) (findings []string, err error)
 }
 
-// checks are what a deployment reads before it asks. What each of them requires is derived from the planned templates. A check that finds
-// nothing new in the templates asks AWS nothing.
+// checks run before the confirmation. They derive their requirements from the planned templates. A check that finds
+// nothing new in the templates sends no request to AWS.
 var checks = []check{
 	{
-		subject: "The CDK's bootstrap stack", reads: "ssm:GetParameters", find: bootstrap,
+		subject: "The CDK's bootstrap stack", permission: "ssm:GetParameters", find: bootstrap,
 		docs: "https://docs.aws.amazon.com/cdk/v2/guide/bootstrapping-env.html",
 	},
 	{
-		subject: "The account's concurrency in Lambda", reads: "lambda:GetAccountSettings", find: concurrency,
+		subject: "The account's concurrency in Lambda", permission: "lambda:GetAccountSettings", find: concurrency,
 		docs: "https://docs.aws.amazon.com/lambda/latest/dg/configuration-concurrency.html",
 	},
 	{
-		subject: "The certificate of domain names", reads: "acm:DescribeCertificate", late: true, find: certificates,
+		subject: "The certificate of domain names", permission: "acm:DescribeCertificate", recheck: true, find: certificates,
 		docs: "https://docs.aws.amazon.com/acm/latest/APIReference/API_DescribeCertificate.html",
 	},
 	{
-		subject: "The certificate of services", reads: "ssm:GetParameters", find: serviceCertificates,
+		subject: "The certificate of services", permission: "ssm:GetParameters", find: serviceCertificates,
 		docs: "https://docs.aws.amazon.com/AmazonECS/latest/developerguide/secrets-envvar-ssm-paramstore.html",
 	},
 	{
-		subject: "The service-linked roles", reads: "iam:ListRoles", late: true, find: serviceLinkedRoles,
+		subject: "The service-linked roles", permission: "iam:ListRoles", recheck: true, find: serviceLinkedRoles,
 		docs: "https://docs.aws.amazon.com/IAM/latest/UserGuide/id_roles_create-service-linked-role.html",
 	},
 	{
-		subject: "The role for access logs of API Gateway", reads: "apigateway:GET", find: logRole,
+		subject: "The role for access logs of API Gateway", permission: "apigateway:GET", find: logRole,
 		docs: "https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/aws-resource-apigateway-account.html",
 	},
 	{
-		subject: "Whether CloudFormation creates budgets", reads: "cloudformation:DescribeType", find: budgetType,
+		subject: "Whether CloudFormation creates budgets", permission: "cloudformation:DescribeType", find: budgetType,
 		docs: "https://docs.aws.amazon.com/AWSCloudFormation/latest/APIReference/API_DescribeType.html",
 	},
 	{
-		subject: "Whether names are in use", reads: "s3:ListBucket, logs:DescribeLogGroups", late: true, find: taken,
+		subject: "Whether names are in use", permission: "s3:ListBucket, logs:DescribeLogGroups", recheck: true,
+		find: namesInUse,
 		docs: "https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/aws-properties-name.html",
 	},
 	{
-		subject: "The remains of the failed stack", reads: "cloudformation:ListStackResources", find: remains,
+		subject: "The remains of the failed stack", permission: "cloudformation:ListStackResources", find: leftoverFindings,
 		docs: "https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/aws-attribute-deletionpolicy.html",
 	},
 }
 
-// preflight is what checks are about, and how they ask.
+// preflight has the stacks that the checks compare, and the tools that the checks use.
 type preflight struct {
 	stage, region     string
 	deployed, planned removals.Stack
 	account           account
-	// ask runs the AWS command line.
-	ask signin.Ask
-	// out takes lines about what is no finding.
+	// runAWS runs the AWS command line.
+	runAWS signin.Run
+	// out receives messages that are not findings.
 	out io.Writer
 }
 
-// file is where the settings of the stage are.
-func (p preflight) file() string { return path.Join("infra/stages", p.stage+".json") }
+// stageFile returns the path of the stage's file.
+func (p preflight) stageFile() string { return path.Join("infra/stages", p.stage+".json") }
 
-// preflight runs all checks, and refuses the deployment if they have findings. A check that cannot ask AWS is reported in one line and
-// refuses nothing: who may deploy need not be allowed to read everything.
+// preflight runs all checks, and refuses the deployment if they have findings. A check that cannot read AWS is reported
+// in one line and refuses nothing: an operator who is allowed to deploy need not be allowed to read everything.
 func (d deployment) preflight(ctx context.Context, deployed, planned removals.Stack) error {
-	here, err := d.region(ctx)
+	currentRegion, err := d.region(ctx)
 	if err != nil {
 		return err
 	}
@@ -101,32 +102,36 @@ func (d deployment) preflight(ctx context.Context, deployed, planned removals.St
 	if err != nil {
 		return err
 	}
-	p := preflight{stage: d.stage, region: here, deployed: deployed, planned: planned, account: account, ask: d.ask, out: d.out}
+	p := preflight{
+		stage: d.stage, region: currentRegion, deployed: deployed, planned: planned, account: account,
+		runAWS: d.runAWS, out: d.out,
+	}
 	var lines []string
 	for _, c := range checks {
 		findings, err := c.find(ctx, p)
-		if c.late && err == nil && len(findings) > 0 {
+		if c.recheck && err == nil && len(findings) > 0 {
 			select {
 			case <-ctx.Done():
-			case <-time.After(d.settle):
+			case <-time.After(d.consistencyDelay):
 			}
-			var again []string
-			if again, err = c.find(ctx, p); err == nil {
-				findings = again
+			var refreshed []string
+			if refreshed, err = c.find(ctx, p); err == nil {
+				findings = refreshed
 			}
 		}
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
 		if err != nil {
-			where, then := "", " The deployment goes on."
-			if d.elsewhere != "" {
-				where = " in " + d.elsewhere
+			scope, suffix := "", " The deployment goes on."
+			if d.checkRegion != "" {
+				scope = " in " + d.checkRegion
 			}
 			if len(findings) > 0 {
-				where, then = " to the end"+where, ""
+				scope, suffix = " to the end"+scope, ""
 			}
-			_, _ = fmt.Fprintf(d.out, "%s could not be checked%s, which needs %s (%s).%s\n", c.subject, where, c.reads, oneLine(err), then)
+			_, _ = fmt.Fprintf(d.out, "%s could not be checked%s, which needs %s (%s).%s\n", c.subject, scope, c.permission,
+				oneLine(err), suffix)
 		}
 		lines = append(lines, findings...)
 	}
@@ -138,12 +143,12 @@ func (d deployment) preflight(ctx context.Context, deployed, planned removals.St
 
 func oneLine(err error) string { return strings.Join(strings.Fields(err.Error()), " ") }
 
-// errNoAnswer is the error of a reply that does not contain what was asked for.
-var errNoAnswer = errors.New("the reply is empty")
+// errEmptyReply is the error for a reply without the requested data.
+var errEmptyReply = errors.New("the reply is empty")
 
-// read runs the AWS command line, and decodes the JSON that it prints.
-func (p preflight) read(ctx context.Context, into any, args ...string) error {
-	text, err := p.ask(ctx, append(args, "--output", "json")...)
+// query runs the AWS command line, and decodes the JSON that it prints.
+func (p preflight) query(ctx context.Context, into any, args ...string) error {
+	text, err := p.runAWS(ctx, append(args, "--output", "json")...)
 	if err != nil {
 		return err
 	}
@@ -153,12 +158,12 @@ func (p preflight) read(ctx context.Context, into any, args ...string) error {
 	return nil
 }
 
-// failedWith reports whether the AWS command line has printed an error of AWS with this code.
-func failedWith(err error, code string) bool {
+// hasErrorCode reports whether the AWS command line has printed an error of AWS with this code.
+func hasErrorCode(err error, code string) bool {
 	return err != nil && strings.Contains(err.Error(), "("+code+")")
 }
 
-// resources returns all resources of a stack with those of nested stacks, in the order of their paths.
+// resources returns all resources of a stack and of its nested stacks, in the order of their paths.
 func resources(s removals.Stack) iter.Seq2[string, removals.Resource] {
 	return func(yield func(string, removals.Resource) bool) {
 		for _, stack := range slices.Sorted(maps.Keys(s.Templates)) {
@@ -172,13 +177,16 @@ func resources(s removals.Stack) iter.Seq2[string, removals.Resource] {
 	}
 }
 
-// parameters reads values of Parameter Store, and returns the names that it does not have. Secrets are not decrypted, and nothing is printed.
-func (p preflight) parameters(ctx context.Context, names ...string) (values map[string]string, missing []string, err error) {
+// parameters reads values from Parameter Store. missing has the names that Parameter Store does not have. It does not
+// decrypt secrets, and prints nothing.
+func (p preflight) parameters(
+	ctx context.Context, names ...string,
+) (values map[string]string, missing []string, err error) {
 	var reply struct {
 		Parameters        []struct{ Name, Value string }
 		InvalidParameters []string
 	}
-	if err := p.read(ctx, &reply, append([]string{"ssm", "get-parameters", "--names"}, names...)...); err != nil {
+	if err := p.query(ctx, &reply, append([]string{"ssm", "get-parameters", "--names"}, names...)...); err != nil {
 		return nil, nil, err
 	}
 	values = map[string]string{}
@@ -186,7 +194,7 @@ func (p preflight) parameters(ctx context.Context, names ...string) (values map[
 		values[parameter.Name] = parameter.Value
 	}
 	if len(values)+len(reply.InvalidParameters) < len(names) {
-		return nil, nil, errNoAnswer
+		return nil, nil, errEmptyReply
 	}
 	return values, reply.InvalidParameters, nil
 }
@@ -202,146 +210,164 @@ func bootstrap(ctx context.Context, p preflight) ([]string, error) {
 		return nil, err
 	}
 	if len(missing) > 0 {
-		return []string{fmt.Sprintf("the CDK has no bootstrap stack in %[1]s of this account (Parameter Store has no %[2]s): type make bootstrap AWS_REGION=%[1]s", p.region, parameter)}, nil
+		return []string{fmt.Sprintf("the CDK has no bootstrap stack in %[1]s of this account (Parameter Store has no "+
+			"%[2]s): type make bootstrap AWS_REGION=%[1]s", p.region, parameter)}, nil
 	}
 	version, err := strconv.Atoi(values[parameter])
 	if err != nil {
 		return nil, fmt.Errorf("the value of %s is no version: %w", parameter, err)
 	}
 	if version < minimum {
-		return []string{fmt.Sprintf("the CDK's bootstrap stack in %[1]s of this account has version %[2]d, and the templates need version %[3]d: type make bootstrap AWS_REGION=%[1]s", p.region, version, minimum)}, nil
+		return []string{fmt.Sprintf("the CDK's bootstrap stack in %[1]s of this account has version %[2]d, and the "+
+			"templates need version %[3]d: type make bootstrap AWS_REGION=%[1]s", p.region, version, minimum)}, nil
 	}
 	return nil, nil
 }
 
-// What Lambda says of concurrency: https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html.
+// These limits of Lambda are from https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html.
 const (
-	// keptUnreserved is how much of an account's concurrency cannot be reserved.
-	keptUnreserved = 100
-	// defaultConcurrency is the quota of an account that is not new, and what a new account asks for.
+	// minUnreserved is the concurrency of an account that cannot be reserved.
+	minUnreserved = 100
+	// defaultConcurrency is the default quota of an account. A new account has less, and has to request it.
 	defaultConcurrency = 1000
 )
 
-// accountSettings are what Lambda says of the account.
+// accountSettings is the part of Lambda's client that reads the settings of the account.
 type accountSettings interface {
-	GetAccountSettings(context.Context, *lambda.GetAccountSettingsInput, ...func(*lambda.Options)) (*lambda.GetAccountSettingsOutput, error)
+	GetAccountSettings(context.Context, *lambda.GetAccountSettingsInput,
+		...func(*lambda.Options)) (*lambda.GetAccountSettingsOutput, error)
 }
 
 var _ accountSettings = (*lambda.Client)(nil)
 
-// concurrency checks that the account has as much unreserved concurrency as the planned functions reserve. What deployed functions reserve is
-// theirs already. What other functions would give back does not count: CloudFormation changes functions in any order.
+// concurrency checks that the account has enough unreserved concurrency for the planned reservations. The existing
+// reservation of a deployed function counts for that function. A reservation that the deployment reduces does not count
+// for other functions, because CloudFormation changes functions in any order.
 func concurrency(ctx context.Context, p preflight) ([]string, error) {
 	reserved := func(s removals.Stack) map[string]int {
 		out := map[string]int{}
-		for at, r := range resources(s) {
+		for address, r := range resources(s) {
 			if n, _ := r.Properties["ReservedConcurrentExecutions"].(float64); r.Type == "AWS::Lambda::Function" {
-				out[at] = int(n)
+				out[address] = int(n)
 			}
 		}
 		return out
 	}
-	had, more := reserved(p.deployed), 0
-	for at, n := range reserved(p.planned) {
-		more += max(n-had[at], 0)
+	deployed, additional := reserved(p.deployed), 0
+	for address, n := range reserved(p.planned) {
+		additional += max(n-deployed[address], 0)
 	}
-	called := 0 // at the same time, by the hook of releases
+	hookCalls := 0 // number of simultaneous calls by the hook of releases
 	if total(reserved(p.planned)) == 0 {
-		called = hooked(p)
+		hookCalls = releaseHookCalls(p)
 	}
-	if more == 0 && called == 0 {
+	if additional == 0 && hookCalls == 0 {
 		return nil, nil
 	}
 	reply, err := p.account.functions.GetAccountSettings(ctx, &lambda.GetAccountSettingsInput{})
 	if err != nil {
 		return nil, err
 	}
-	if reply.AccountLimit == nil || reply.AccountLimit.UnreservedConcurrentExecutions == nil || reply.AccountLimit.ConcurrentExecutions == 0 {
-		return nil, errNoAnswer
+	if reply.AccountLimit == nil || reply.AccountLimit.UnreservedConcurrentExecutions == nil ||
+		reply.AccountLimit.ConcurrentExecutions == 0 {
+		return nil, errEmptyReply
 	}
-	limit, unreserved := int(reply.AccountLimit.ConcurrentExecutions), int(*reply.AccountLimit.UnreservedConcurrentExecutions)
-	if called > unreserved {
-		return []string{fmt.Sprintf("Lambda runs at most %d calls at once for this account in %s, and a release needs %d, because a hook calls each new version before it gets traffic: "+
-			`add "canary": false to %s until the account has a higher quota`, limit, p.region, called, p.file())}, nil
+	limit, unreserved := int(reply.AccountLimit.ConcurrentExecutions),
+		int(*reply.AccountLimit.UnreservedConcurrentExecutions)
+	if hookCalls > unreserved {
+		return []string{fmt.Sprintf("Lambda runs at most %d calls at once for this account in %s, and a release needs %d, "+
+			"because a hook calls each new version before it gets traffic: "+
+			`add "canary": false to %s until the account has a higher quota`, limit, p.region, hookCalls, p.stageFile())}, nil
 	}
-	short := more + keptUnreserved - unreserved
-	if more == 0 || short <= 0 {
+	shortage := additional + minUnreserved - unreserved
+	if additional == 0 || shortage <= 0 {
 		return nil, nil
 	}
-	return []string{fmt.Sprintf("Lambda runs at most %d calls at once for this account in %s, of which %d are unreserved; functions would reserve %d more, and %d have to stay unreserved: "+
-		"type aws service-quotas request-service-quota-increase --service-code lambda --quota-code L-B99A9384 --desired-value %d --region %s, or set a lower concurrency in %s (0 reserves nothing)",
-		limit, p.region, unreserved, more, keptUnreserved, max(limit+short, defaultConcurrency), p.region, p.file())}, nil
+	return []string{fmt.Sprintf("Lambda runs at most %d calls at once for this account in %s, of which %d are "+
+		"unreserved; functions would reserve %d more, and %d have to stay unreserved: "+
+		"type aws service-quotas request-service-quota-increase --service-code lambda --quota-code L-B99A9384 "+
+		"--desired-value %d --region %s, or set a lower concurrency in %s (0 reserves nothing)",
+		limit, p.region, unreserved, additional, minUnreserved, max(limit+shortage, defaultConcurrency), p.region,
+		p.stageFile())}, nil
 }
 
-// hooked returns how many calls the hook of releases makes at the same time, its own included: two for each alias that is moved through CodeDeploy.
-// An alias that is created is not moved.
-func hooked(p preflight) (calls int) {
-	for at, r := range resources(p.planned) {
+// releaseHookCalls returns how many calls run at the same time because of the hook of releases. There are two for each
+// alias that CodeDeploy moves: CodeDeploy calls the hook, and the hook calls the new version. CodeDeploy does not move
+// an alias that is being created.
+func releaseHookCalls(p preflight) (calls int) {
+	for address, r := range resources(p.planned) {
 		policy, _ := r.UpdatePolicy["CodeDeployLambdaAliasUpdate"].(map[string]any)
-		if policy["BeforeAllowTrafficHook"] != nil && resourceAt(p.deployed, at).Type == r.Type {
+		if policy["BeforeAllowTrafficHook"] != nil && resourceAt(p.deployed, address).Type == r.Type {
 			calls += 2
 		}
 	}
 	return calls
 }
 
-func total(of map[string]int) (sum int) {
-	for _, n := range of {
+func total(counts map[string]int) (sum int) {
+	for _, n := range counts {
 		sum += n
 	}
 	return sum
 }
 
-// domains returns the domain names of APIs in a stack by the ARN of their certificate.
+// domains returns the domain names of the APIs in a stack, by the ARNs of their certificates.
 func domains(s removals.Stack) map[string][]string {
 	out := map[string][]string{}
 	for _, r := range resources(s) {
 		arn, _ := r.Properties["RegionalCertificateArn"].(string)
-		if name, _ := r.Properties["DomainName"].(string); r.Type == "AWS::ApiGateway::DomainName" && arn != "" && name != "" {
+		if name, _ := r.Properties["DomainName"].(string); r.Type == "AWS::ApiGateway::DomainName" && arn != "" &&
+			name != "" {
 			out[arn] = append(out[arn], name)
 		}
 	}
 	return out
 }
 
-// certificates checks that each certificate of ACM is issued and covers its domain names. A name that is deployed with the certificate is not
-// checked again, so that an old certificate stops no repair.
+// certificates checks that each certificate of ACM is issued and covers its domain names. A name that is already
+// deployed with the certificate is not checked again, so that an old certificate does not prevent a repair.
 func certificates(ctx context.Context, p preflight) (findings []string, err error) {
-	had, planned := domains(p.deployed), domains(p.planned)
+	deployed, planned := domains(p.deployed), domains(p.planned)
 	for _, arn := range slices.Sorted(maps.Keys(planned)) {
-		if !slices.ContainsFunc(planned[arn], func(name string) bool { return !slices.Contains(had[arn], name) }) {
+		if !slices.ContainsFunc(planned[arn], func(name string) bool { return !slices.Contains(deployed[arn], name) }) {
 			continue
 		}
-		another := fmt.Sprintf("type aws acm request-certificate --validation-method DNS --region %s --domain-name '%s', and set certificateArn in %s to its ARN",
-			p.region, strings.Join(planned[arn], "' --subject-alternative-names '"), p.file())
+		advice := fmt.Sprintf("type aws acm request-certificate --validation-method DNS --region %s --domain-name '%s', "+
+			"and set certificateArn in %s to its ARN",
+			p.region, strings.Join(planned[arn], "' --subject-alternative-names '"), p.stageFile())
 		var reply struct {
 			Certificate struct {
 				Status, DomainName      string
 				SubjectAlternativeNames []string
 			}
 		}
-		err := p.read(ctx, &reply, "acm", "describe-certificate", "--certificate-arn", arn, "--region", p.region)
-		of := reply.Certificate
+		err := p.query(ctx, &reply, "acm", "describe-certificate", "--certificate-arn", arn, "--region", p.region)
+		cert := reply.Certificate
 		switch {
-		case failedWith(err, "ResourceNotFoundException"):
-			findings = append(findings, fmt.Sprintf("ACM has no certificate %s: %s", arn, another))
+		case hasErrorCode(err, "ResourceNotFoundException"):
+			findings = append(findings, fmt.Sprintf("ACM has no certificate %s: %s", arn, advice))
 			continue
 		case err != nil:
 			return findings, err
-		case of.Status == "":
-			return findings, errNoAnswer
-		case of.Status == "PENDING_VALIDATION":
-			findings = append(findings, fmt.Sprintf("the certificate %[1]s is not issued yet: create the DNS records that aws acm describe-certificate --certificate-arn %[1]s --region %[2]s --query 'Certificate.DomainValidationOptions[].ResourceRecord' prints, "+
-				"and deploy when aws acm wait certificate-validated --certificate-arn %[1]s --region %[2]s has ended", arn, p.region))
+		case cert.Status == "":
+			return findings, errEmptyReply
+		case cert.Status == "PENDING_VALIDATION":
+			findings = append(findings, fmt.Sprintf("the certificate %[1]s is not issued yet: create the DNS records that aws "+
+				"acm describe-certificate --certificate-arn %[1]s --region %[2]s --query "+
+				"'Certificate.DomainValidationOptions[].ResourceRecord' prints, "+
+				"and deploy when aws acm wait certificate-validated --certificate-arn %[1]s --region %[2]s has ended", arn,
+				p.region))
 			continue
-		case of.Status != "ISSUED":
-			findings = append(findings, fmt.Sprintf("the certificate %s is %s, and API Gateway takes only one that is ISSUED: %s", arn, of.Status, another))
+		case cert.Status != "ISSUED":
+			findings = append(findings,
+				fmt.Sprintf("the certificate %s is %s, and API Gateway takes only one that is ISSUED: %s", arn, cert.Status,
+					advice))
 			continue
 		}
-		covered := append(of.SubjectAlternativeNames, of.DomainName)
+		covered := append(cert.SubjectAlternativeNames, cert.DomainName)
 		for _, name := range planned[arn] {
-			if !slices.ContainsFunc(covered, func(by string) bool { return covers(by, name) }) {
-				findings = append(findings, fmt.Sprintf("the certificate %s does not cover %s: %s", arn, name, another))
+			if !slices.ContainsFunc(covered, func(pattern string) bool { return covers(pattern, name) }) {
+				findings = append(findings, fmt.Sprintf("the certificate %s does not cover %s: %s", arn, name, advice))
 				break
 			}
 		}
@@ -350,13 +376,13 @@ func certificates(ctx context.Context, p preflight) (findings []string, err erro
 }
 
 // covers reports whether a name of a certificate covers a domain name. A wildcard covers one label.
-func covers(by, name string) bool {
-	_, above, _ := strings.Cut(name, ".")
-	return strings.EqualFold(by, name) || strings.EqualFold(by, "*."+above)
+func covers(pattern, name string) bool {
+	_, parent, _ := strings.Cut(name, ".")
+	return strings.EqualFold(pattern, name) || strings.EqualFold(pattern, "*."+parent)
 }
 
-// serviceCertificates checks that Parameter Store has the certificate of each service: tasks do not start without it, and CloudFormation
-// waits for them for hours before it rolls back.
+// serviceCertificates checks that Parameter Store has the certificate of each service: tasks do not start without their
+// certificate, and CloudFormation waits for tasks for hours before it rolls back.
 func serviceCertificates(ctx context.Context, p preflight) (findings []string, err error) {
 	names := p.planned.Parameters()
 	if len(names) == 0 {
@@ -365,7 +391,8 @@ func serviceCertificates(ctx context.Context, p preflight) (findings []string, e
 	_, missing, err := p.parameters(ctx, names...)
 	for _, name := range missing {
 		service := strings.TrimSuffix(path.Base(name), "-certificate")
-		findings = append(findings, fmt.Sprintf("the service %[1]s has no certificate, without which its tasks do not start: keep one by make service-certificate SERVICE=%[1]s STAGE=%[2]s (docs/aws.md)", service, p.stage))
+		findings = append(findings, fmt.Sprintf("the service %[1]s has no certificate, without which its tasks do not "+
+			"start: keep one by make service-certificate SERVICE=%[1]s STAGE=%[2]s (docs/aws.md)", service, p.stage))
 	}
 	return findings, err
 }
@@ -373,48 +400,53 @@ func serviceCertificates(ctx context.Context, p preflight) (findings []string, e
 // linkedRole is a service-linked role that has to exist before a resource is created.
 type linkedRole struct {
 	name, service string
-	// needs reports whether a resource needs the role.
-	needs func(r removals.Resource) bool
+	// neededBy reports whether a resource needs the role.
+	neededBy func(r removals.Resource) bool
 }
 
-// linkedRoles are the roles that AWS creates at the first use in an account and assumes in the same moment, which fails: IAM shows a new role
-// to other services only after some seconds. Other services create their roles and wait for them, or need none for what the templates have:
-// load balancers, domain names of API Gateway, tables, web ACLs.
+// linkedRoles are the roles that AWS creates at the first use of a service in an account. The service assumes the new
+// role immediately, which fails: IAM shows a new role to other services only after some seconds. The other services in
+// the templates wait for their roles or need none: load balancers, domain names of API Gateway, tables, web ACLs.
 var linkedRoles = []linkedRole{
-	{name: "AWSServiceRoleForECS", service: "ecs.amazonaws.com", needs: func(r removals.Resource) bool {
+	{name: "AWSServiceRoleForECS", service: "ecs.amazonaws.com", neededBy: func(r removals.Resource) bool {
 		return r.Type == "AWS::ECS::Cluster" || r.Type == "AWS::ECS::Service"
 	}},
-	{name: "AWSServiceRoleForApplicationAutoScaling_ECSService", service: "ecs.application-autoscaling.amazonaws.com", needs: func(r removals.Resource) bool {
-		return r.Type == "AWS::ApplicationAutoScaling::ScalableTarget" && r.Properties["ServiceNamespace"] == "ecs"
-	}},
+	{
+		name: "AWSServiceRoleForApplicationAutoScaling_ECSService", service: "ecs.application-autoscaling.amazonaws.com",
+		neededBy: func(r removals.Resource) bool {
+			return r.Type == "AWS::ApplicationAutoScaling::ScalableTarget" && r.Properties["ServiceNamespace"] == "ecs"
+		},
+	},
 }
 
-// serviceLinkedRoles checks that roles exist which the first deployment of a resource needs.
+// serviceLinkedRoles checks that the account has the service-linked roles that new resources need.
 func serviceLinkedRoles(ctx context.Context, p preflight) (findings []string, err error) {
-	needed := slices.DeleteFunc(slices.Clone(linkedRoles), func(role linkedRole) bool {
-		needs := func(s removals.Stack) bool {
+	required := slices.DeleteFunc(slices.Clone(linkedRoles), func(role linkedRole) bool {
+		neededIn := func(s removals.Stack) bool {
 			for _, r := range resources(s) {
-				if role.needs(r) {
+				if role.neededBy(r) {
 					return true
 				}
 			}
 			return false
 		}
-		return !needs(p.planned) || needs(p.deployed)
+		return !neededIn(p.planned) || neededIn(p.deployed)
 	})
-	if len(needed) == 0 {
+	if len(required) == 0 {
 		return nil, nil
 	}
 	var names []string
-	if err := p.read(ctx, &names, "iam", "list-roles", "--path-prefix", "/aws-service-role/", "--query", "Roles[].RoleName"); err != nil {
+	if err := p.query(ctx, &names, "iam", "list-roles", "--path-prefix", "/aws-service-role/", "--query",
+		"Roles[].RoleName"); err != nil {
 		return nil, err
 	}
 	if names == nil {
-		return nil, errNoAnswer
+		return nil, errEmptyReply
 	}
-	for _, role := range needed {
+	for _, role := range required {
 		if !slices.Contains(names, role.name) {
-			findings = append(findings, fmt.Sprintf("the account has no role %s, without which the first deployment of services fails: type aws iam create-service-linked-role --aws-service-name %s", role.name, role.service))
+			findings = append(findings, fmt.Sprintf("the account has no role %s, without which the first deployment of "+
+				"services fails: type aws iam create-service-linked-role --aws-service-name %s", role.name, role.service))
 		}
 	}
 	return findings, nil

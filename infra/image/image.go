@@ -1,15 +1,13 @@
-// Package image makes the container image of a long-lived service of its static
-// binary, and uploads it to a registry, both through go-containerregistry: no
-// Docker is needed, neither to describe an installation nor to deploy one.
+// Package image creates the container image of a long-lived service from its static binary, and uploads it to a
+// registry. It uses go-containerregistry, so that nobody needs Docker to describe or deploy an installation.
 //
-// An image is one layer with its binary, a file beside it if it needs one, and the folders that it writes to. The same files
-// make the same image, byte for byte, so that the description of an installation (package
-// infra) names by its digest what Command publish uploads, and neither asks the other.
+// An image is one layer with the binary, one additional file if the service needs it, and the folders to which the
+// service writes. The same files make the same image, byte for byte. Package infra, which describes an installation,
+// and command publish therefore compute the same digest independently.
 //
-// What it is not: a way to build anything that needs a shell or a package. What a service trusts, its binary has in it.
+// The package cannot build images that need a shell or packages. The certificates that a service trusts are in its binary.
 //
-// Read image.go for one image, layout.go for the images of all architectures as files,
-// bill.go for what they are made of.
+// Read image.go for one image, layout.go for files with the images of all architectures, and sbom.go for the bill of materials.
 package image
 
 import (
@@ -40,45 +38,46 @@ import (
 // entrypoint is the path of a service's binary in its image.
 const entrypoint = "/service"
 
-// User is the user and group that an image runs as: no file is theirs but in its volumes.
+// User is the user and the group of an image's process. They own only the files in its volumes.
 const User = 65532
 
-// Contents is what an image has in it, and how it is run.
+// Contents is the content and the configuration of an image.
 type Contents struct {
-	// Binary is the file of a static binary for Linux, here.
+	// Binary is the path of a static binary for Linux on this machine.
 	Binary string
-	// Architecture is Go's name of the binary's: arm64 or amd64.
+	// Architecture is Go's name of the binary's architecture: arm64 or amd64.
 	Architecture string
-	// Path is the binary's absolute path in the image, and what an image runs.
+	// Path is the absolute path of the binary in the image. It is also the image's entrypoint.
 	Path string
-	// Beside is the path of a file, here, that the image has in the folder of the binary, under the same name. It is "" for none.
-	Beside string
-	// Command are the arguments that it is run with where nobody names others.
+	// DataFile is the path of an additional file on this machine, or "". The image has it in the folder of the binary,
+	// under the same name.
+	DataFile string
+	// Command has the default arguments of the binary.
 	Command []string
-	// Env is its environment, NAME=value each.
+	// Env is the environment, as NAME=value.
 	Env []string
-	// Volumes are the absolute paths of the folders that it may write to: its user's alone.
+	// Volumes are the absolute paths of the writable folders. They belong to the image's user alone.
 	Volumes []string
-	// Ports are those that it listens on, such as 443/tcp.
+	// Ports are the ports on which the process listens, such as 443/tcp.
 	Ports []string
-	// Labels say where it comes from, by the names of the OCI
+	// Labels describe the origin of the image. Their names are those of the OCI
 	// (https://specs.opencontainers.org/image-spec/annotations/).
 	Labels map[string]string
 }
 
-// Of makes the image of a service's static binary for Linux. architecture is Go's name of
-// it, arm64 or amd64. It has no labels: the digest follows from the binary alone.
-func Of(binary, architecture string) (v1.Image, error) {
-	return Make(Contents{Binary: binary, Architecture: architecture, Path: entrypoint})
+// FromBinary returns the image of a service's static binary for Linux. architecture is Go's name,
+// arm64 or amd64. The image has no labels, so that its digest depends only on the binary.
+func FromBinary(binary, architecture string) (v1.Image, error) {
+	return New(Contents{Binary: binary, Architecture: architecture, Path: entrypoint})
 }
 
-// Make makes an image.
-func Make(c Contents) (v1.Image, error) {
+// New returns an image.
+func New(c Contents) (v1.Image, error) {
 	raw, err := os.ReadFile(c.Binary)
 	if err != nil {
 		return nil, fmt.Errorf("read the binary of an image: %w", err)
 	}
-	layer, err := layerOf(c, raw)
+	layer, err := newLayer(c, raw)
 	if err != nil {
 		return nil, err
 	}
@@ -86,25 +85,25 @@ func Make(c Contents) (v1.Image, error) {
 		Entrypoint: []string{c.Path}, Cmd: c.Command, Env: c.Env, User: fmt.Sprintf("%d:%d", User, User), Labels: c.Labels,
 	}
 	for _, v := range c.Volumes {
-		config.Volumes = with(config.Volumes, v)
+		config.Volumes = addToSet(config.Volumes, v)
 	}
 	for _, p := range c.Ports {
-		config.ExposedPorts = with(config.ExposedPorts, p)
+		config.ExposedPorts = addToSet(config.ExposedPorts, p)
 	}
 	base := mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), types.OCIConfigJSON)
-	made, err := mutate.ConfigFile(base, &v1.ConfigFile{
+	img, err := mutate.ConfigFile(base, &v1.ConfigFile{
 		OS: "linux", Architecture: c.Architecture, RootFS: v1.RootFS{Type: "layers"}, Config: config,
 	})
 	if err == nil {
-		made, err = mutate.AppendLayers(made, layer)
+		img, err = mutate.AppendLayers(img, layer)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("make an image: %w", err)
 	}
-	return made, nil
+	return img, nil
 }
 
-func with(set map[string]struct{}, name string) map[string]struct{} {
+func addToSet(set map[string]struct{}, name string) map[string]struct{} {
 	if set == nil {
 		set = map[string]struct{}{}
 	}
@@ -112,50 +111,53 @@ func with(set map[string]struct{}, name string) map[string]struct{} {
 	return set
 }
 
-// layerOf is the one layer. It has no time and no owner's name: they would be the building
-// machine's.
-func layerOf(c Contents, binary []byte) (v1.Layer, error) {
+// newLayer returns the only layer of the image. It has no times and no names of owners, because they would depend on
+// the machine.
+func newLayer(c Contents, binary []byte) (v1.Layer, error) {
 	var layer bytes.Buffer
 	w := tar.NewWriter(&layer)
-	var folders []string // each once, those above before those below
+	var folders []string // without duplicates, parents before children
 	for _, path := range append([]string{path.Dir(c.Path)}, c.Volumes...) {
 		for n := range strings.Count(strings.Trim(path, "/"), "/") + 1 {
-			above := strings.Join(strings.Split(strings.Trim(path, "/"), "/")[:n+1], "/") + "/"
-			if above != "/" && !slices.Contains(folders, above) {
-				folders = append(folders, above)
+			parent := strings.Join(strings.Split(strings.Trim(path, "/"), "/")[:n+1], "/") + "/"
+			if parent != "/" && !slices.Contains(folders, parent) {
+				folders = append(folders, parent)
 			}
 		}
 	}
 	var err error
 	for _, name := range folders {
 		header := &tar.Header{Typeflag: tar.TypeDir, Name: name, Mode: 0o555, Format: tar.FormatPAX}
-		// A new volume has the owner and the mode of what it is mounted over.
+		// A new volume has the owner and the mode of the folder over which it is mounted.
 		if slices.Contains(c.Volumes, "/"+strings.TrimSuffix(name, "/")) {
 			header.Mode, header.Uid, header.Gid = 0o700, User, User
 		}
 		err = errors.Join(err, w.WriteHeader(header))
 	}
 	file := func(name string, mode int64, content []byte) {
-		header := &tar.Header{Typeflag: tar.TypeReg, Name: strings.TrimPrefix(name, "/"), Mode: mode, Size: int64(len(content)), Format: tar.FormatPAX}
+		header := &tar.Header{
+			Typeflag: tar.TypeReg, Name: strings.TrimPrefix(name, "/"), Mode: mode,
+			Size: int64(len(content)), Format: tar.FormatPAX,
+		}
 		err = errors.Join(err, w.WriteHeader(header), write(w, content))
 	}
 	file(c.Path, 0o555, binary)
-	if c.Beside != "" {
-		beside, missing := os.ReadFile(c.Beside)
-		err = errors.Join(err, missing)
-		file(path.Join(path.Dir(c.Path), filepath.Base(c.Beside)), 0o444, beside)
+	if c.DataFile != "" {
+		data, readErr := os.ReadFile(c.DataFile)
+		err = errors.Join(err, readErr)
+		file(path.Join(path.Dir(c.Path), filepath.Base(c.DataFile)), 0o444, data)
 	}
 	if err := errors.Join(err, w.Close()); err != nil {
 		return nil, fmt.Errorf("write a layer: %w", err)
 	}
-	// Without caching, whoever reads the layer compresses it again: the digest does, and so does each writer.
-	made, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) {
+	// Without caching, each read of the layer would compress it again: for the digest, and for each writer.
+	compressed, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) {
 		return io.NopCloser(bytes.NewReader(layer.Bytes())), nil
 	}, tarball.WithMediaType(types.OCILayer), tarball.WithCompressedCaching)
 	if err != nil {
 		return nil, fmt.Errorf("make a layer: %w", err)
 	}
-	return made, nil
+	return compressed, nil
 }
 
 func write(w io.Writer, b []byte) error {
@@ -163,17 +165,18 @@ func write(w io.Writer, b []byte) error {
 	return err
 }
 
-// Repository is the name of the repository that images are uploaded to, of an account
-// and a region: the one that `cdk bootstrap` makes for them. A repository of the stack's
-// own would have to be there before the stack is.
+// Repository returns the name of the repository for images that `cdk bootstrap` creates in an account and a region. The
+// installation's stack cannot create the repository, because the images must be uploaded before the stack is deployed.
 func Repository(account, region string) string {
 	return "cdk-hnb659fds-container-assets-" + account + "-" + region
 }
 
-// Upload puts an image into a repository, host/name, under a tag that is its
-// digest in hexadecimal, and reports whether it was missing: a registry whose tags
-// never change refuses one that is there already.
-func Upload(ctx context.Context, i v1.Image, repository string, as authn.Authenticator, by http.RoundTripper) (missing bool, err error) {
+// Upload uploads an image to a repository (host/name), under a tag that is the image's digest in hexadecimal. missing
+// reports whether the image was missing. Upload does not upload an existing image again, because a registry with
+// immutable tags would refuse it.
+func Upload(
+	ctx context.Context, i v1.Image, repository string, auth authn.Authenticator, roundTripper http.RoundTripper,
+) (missing bool, err error) {
 	digest, err := i.Digest()
 	if err != nil {
 		return false, fmt.Errorf("digest an image: %w", err)
@@ -182,12 +185,12 @@ func Upload(ctx context.Context, i v1.Image, repository string, as authn.Authent
 	if err != nil {
 		return false, fmt.Errorf("name an image: %w", err)
 	}
-	options := []remote.Option{remote.WithContext(ctx), remote.WithAuth(as), remote.WithTransport(by)}
+	options := []remote.Option{remote.WithContext(ctx), remote.WithAuth(auth), remote.WithTransport(roundTripper)}
 	_, err = remote.Head(tag, options...)
 	if err == nil {
 		return false, nil
 	}
-	if refused, ok := errors.AsType[*transport.Error](err); !ok || refused.StatusCode != http.StatusNotFound {
+	if transportErr, ok := errors.AsType[*transport.Error](err); !ok || transportErr.StatusCode != http.StatusNotFound {
 		return false, fmt.Errorf("look for an image in %s: %w", repository, err)
 	}
 	if err := remote.Write(tag, i, options...); err != nil {

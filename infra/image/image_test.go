@@ -25,7 +25,7 @@ import (
 	"github.com/gatewright/gatewright/infra/image"
 )
 
-// binary writes a file that stands for a service.
+// binary writes a file that stands in for the binary of a service, and returns its path.
 func binary(t *testing.T, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "some.container")
@@ -35,9 +35,9 @@ func binary(t *testing.T, text string) string {
 	return path
 }
 
-func made(t *testing.T, path string) v1.Image {
+func newImage(t *testing.T, path string) v1.Image {
 	t.Helper()
-	i, err := image.Of(path, "arm64")
+	i, err := image.FromBinary(path, "arm64")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,35 +53,37 @@ func digest(t *testing.T, i v1.Image) string {
 	return d.String()
 }
 
-// TestTheSameBinaryIsTheSameImage wherever it lies, whenever it was built, and
-// another one is another.
-func TestTheSameBinaryIsTheSameImage(t *testing.T) {
-	one, again := binary(t, "a service"), binary(t, "a service")
-	if err := errors.Join(os.Chtimes(again, time.Unix(1, 0), time.Unix(1, 0)), os.Chmod(again, 0o755)); err != nil {
+// TestImageIsDeterministic checks that the digest of an image does not depend on the path and the time of the binary,
+// and that another binary has another digest.
+func TestImageIsDeterministic(t *testing.T) {
+	first, second := binary(t, "a service"), binary(t, "a service")
+	if err := errors.Join(os.Chtimes(second, time.Unix(1, 0), time.Unix(1, 0)), os.Chmod(second, 0o755)); err != nil {
 		t.Fatal(err)
 	}
-	if a, b := digest(t, made(t, one)), digest(t, made(t, again)); a != b {
-		t.Errorf("one binary is the images %s and %s", a, b)
+	if a, b := digest(t, newImage(t, first)), digest(t, newImage(t, second)); a != b {
+		t.Errorf("digests of images of the same binary = %s and %s, want equal ones", a, b)
 	}
-	if a, b := digest(t, made(t, one)), digest(t, made(t, binary(t, "another"))); a == b {
-		t.Errorf("two binaries are the image %s", a)
+	if a, b := digest(t, newImage(t, first)), digest(t, newImage(t, binary(t, "another"))); a == b {
+		t.Errorf("digests of images of two binaries = %s and %s, want different ones", a, b)
 	}
 }
 
-// TestImageRunsItsBinaryAsNobody and has nothing else in it.
+// TestImageRunsItsBinaryAsNobody checks that an image runs its binary as an unprivileged user, and has no other
+// content.
 func TestImageRunsItsBinaryAsNobody(t *testing.T) {
-	i := made(t, binary(t, "a service"))
+	i := newImage(t, binary(t, "a service"))
 	c, err := i.ConfigFile()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c.OS != "linux" || c.Architecture != "arm64" || c.Config.User != "65532:65532" || !cmp.Equal(c.Config.Entrypoint, []string{"/service"}) {
-		t.Errorf("its configuration is %+v", c)
+	if c.OS != "linux" || c.Architecture != "arm64" || c.Config.User != "65532:65532" ||
+		!cmp.Equal(c.Config.Entrypoint, []string{"/service"}) {
+		t.Errorf("configuration of the image = %+v, want linux, arm64, the user 65532:65532 and the entrypoint /service", c)
 	}
 	files := map[string]string{}
-	all := mutate.Extract(i)
-	defer func() { _ = all.Close() }()
-	r := tar.NewReader(all)
+	extracted := mutate.Extract(i)
+	defer func() { _ = extracted.Close() }()
+	r := tar.NewReader(extracted)
 	for {
 		h, err := r.Next()
 		if errors.Is(err, io.EOF) {
@@ -96,7 +98,7 @@ func TestImageRunsItsBinaryAsNobody(t *testing.T) {
 		}
 		files["/"+h.Name] = string(raw)
 		if h.Mode&0o111 != 0o111 || h.Mode&0o222 != 0 {
-			t.Errorf("%s has the mode %o", h.Name, h.Mode)
+			t.Errorf("mode of %s = %o, want it executable and not writable", h.Name, h.Mode)
 		}
 	}
 	if diff := cmp.Diff(map[string]string{"/service": "a service"}, files); diff != "" {
@@ -104,20 +106,23 @@ func TestImageRunsItsBinaryAsNobody(t *testing.T) {
 	}
 }
 
-// TestAFileLiesBesideTheBinary under its own name, and everybody may read it.
-func TestAFileLiesBesideTheBinary(t *testing.T) {
+// TestDataFileIsNextToTheBinary checks the path of the additional file in the image, and that every user can read it.
+func TestDataFileIsNextToTheBinary(t *testing.T) {
 	data := filepath.Join(t.TempDir(), "model.weights")
 	if err := os.WriteFile(data, []byte("weights"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	i, err := image.Make(image.Contents{Binary: binary(t, "a service"), Architecture: "arm64", Path: "/service", Beside: data})
+	i, err := image.New(image.Contents{
+		Binary: binary(t, "a service"), Architecture: "arm64", Path: "/service",
+		DataFile: data,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	got := map[string]string{}
-	all := mutate.Extract(i)
-	defer func() { _ = all.Close() }()
-	for r := tar.NewReader(all); ; {
+	extracted := mutate.Extract(i)
+	defer func() { _ = extracted.Close() }()
+	for r := tar.NewReader(extracted); ; {
 		h, err := r.Next()
 		if errors.Is(err, io.EOF) {
 			break
@@ -135,22 +140,28 @@ func TestAFileLiesBesideTheBinary(t *testing.T) {
 		t.Errorf("the files of the image (-want +got):\n%s", diff)
 	}
 	missing := filepath.Join(t.TempDir(), "missing.weights")
-	if _, err := image.Make(image.Contents{Binary: binary(t, "a service"), Architecture: "arm64", Path: "/service", Beside: missing}); err == nil || !strings.Contains(err.Error(), missing) {
-		t.Errorf("Make without the file beside the binary = %v, want an error that names %s", err, missing)
+	if _, err := image.New(image.Contents{
+		Binary: binary(t, "a service"), Architecture: "arm64", Path: "/service",
+		DataFile: missing,
+	}); err == nil || !strings.Contains(err.Error(), missing) {
+		t.Errorf("New(missing data file) error = %v, want one with %s", err, missing)
 	}
 }
 
-// TestVolumesAreTheUsers alone: a new volume is made like the folder that it is mounted over. Those above
-// them are nobody's.
-func TestVolumesAreTheUsers(t *testing.T) {
-	i, err := image.Make(image.Contents{Binary: binary(t, "a service"), Architecture: "arm64", Path: "/usr/bin/service", Volumes: []string{"/var/lib/data", "/var/lib/more"}})
+// TestVolumesBelongToTheUser checks the owner and the mode of the folders of volumes, because a new volume gets those
+// of the folder over which it is mounted. The parent folders do not belong to the user.
+func TestVolumesBelongToTheUser(t *testing.T) {
+	i, err := image.New(image.Contents{
+		Binary: binary(t, "a service"), Architecture: "arm64", Path: "/usr/bin/service",
+		Volumes: []string{"/var/lib/data", "/var/lib/more"},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	var got []string
-	all := mutate.Extract(i)
-	defer func() { _ = all.Close() }()
-	for r := tar.NewReader(all); ; {
+	extracted := mutate.Extract(i)
+	defer func() { _ = extracted.Close() }()
+	for r := tar.NewReader(extracted); ; {
 		h, err := r.Next()
 		if errors.Is(err, io.EOF) {
 			break
@@ -171,13 +182,13 @@ func TestVolumesAreTheUsers(t *testing.T) {
 
 func TestMissingBinaryIsNamed(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "nothing")
-	if _, err := image.Of(path, "arm64"); err == nil || !strings.Contains(err.Error(), path) {
-		t.Errorf("error %v", err)
+	if _, err := image.FromBinary(path, "arm64"); err == nil || !strings.Contains(err.Error(), path) {
+		t.Errorf("FromBinary(%s) error = %v, want one with the path", path, err)
 	}
 }
 
-// TestUploadIsRepeatable, although the registry's tags never change: as those of
-// the CDK's repository.
+// TestUploadIsRepeatable checks that a second Upload of an image writes nothing. The registry refuses to overwrite
+// tags, like the CDK's repository.
 func TestUploadIsRepeatable(t *testing.T) {
 	memory := registry.New(registry.Logger(slog.NewLogLogger(slog.DiscardHandler, slog.LevelInfo)))
 	manifests := map[string]int{}
@@ -193,28 +204,29 @@ func TestUploadIsRepeatable(t *testing.T) {
 	}))
 	defer server.Close()
 	repository := strings.TrimPrefix(server.URL, "http://") + "/assets"
-	i := made(t, binary(t, "a service"))
+	i := newImage(t, binary(t, "a service"))
 	for _, want := range []bool{true, false} {
 		missing, err := image.Upload(t.Context(), i, repository, authn.Anonymous, http.DefaultTransport)
 		if err != nil || missing != want {
-			t.Errorf("it was missing: %v, want %v; error %v", missing, want, err)
+			t.Errorf("Upload() = missing %v, error %v, want missing %v and no error", missing, err, want)
 		}
 	}
-	by, err := name.NewDigest(repository + "@" + digest(t, i))
+	ref, err := name.NewDigest(repository + "@" + digest(t, i))
 	if err != nil {
 		t.Fatal(err)
 	}
-	pulled, err := remote.Image(by)
+	pulled, err := remote.Image(ref)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if got := digest(t, pulled); got != digest(t, i) {
-		t.Errorf("what is pulled is %s", got)
+		t.Errorf("digest of the pulled image = %s, want %s", got, digest(t, i))
 	}
 }
 
-// TestRefusedUploadIsTold as it is, and not tried as if the image were missing.
-func TestRefusedUploadIsTold(t *testing.T) {
+// TestRefusedUploadReturnsAnError checks that Upload returns an error if the registry refuses to say whether the image
+// exists, and uploads nothing.
+func TestRefusedUploadReturnsAnError(t *testing.T) {
 	written := false
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		written = written || r.Method != http.MethodHead && r.Method != http.MethodGet
@@ -224,8 +236,10 @@ func TestRefusedUploadIsTold(t *testing.T) {
 	}))
 	defer server.Close()
 	repository := strings.TrimPrefix(server.URL, "http://") + "/assets"
-	_, err := image.Upload(t.Context(), made(t, binary(t, "a service")), repository, authn.Anonymous, http.DefaultTransport)
+	_, err := image.Upload(t.Context(), newImage(t, binary(t, "a service")), repository, authn.Anonymous,
+		http.DefaultTransport)
 	if err == nil || !strings.Contains(err.Error(), repository) || written {
-		t.Errorf("error %v, written %v", err, written)
+		t.Errorf("Upload() error = %v, wrote to the repository: %v, want an error with %s and no write", err,
+			written, repository)
 	}
 }

@@ -16,42 +16,41 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
-// nameAnnotation is by what engines know an image of a layout
-// (https://specs.opencontainers.org/image-spec/annotations/).
+// nameAnnotation is the annotation with the name of an image in a layout (https://specs.opencontainers.org/image-spec/annotations/).
 const nameAnnotation = "org.opencontainers.image.ref.name"
 
-// Index puts the images of one program for several architectures under one digest: an engine
-// takes the one for its machine. They stand in the order they are given in.
+// Index combines the images of a program for several architectures under one digest. A container engine chooses the
+// image for its machine. The images keep their order.
 func Index(labels map[string]string, images ...v1.Image) (v1.ImageIndex, error) {
-	of := mutate.IndexMediaType(empty.Index, types.OCIImageIndex)
+	index := mutate.IndexMediaType(empty.Index, types.OCIImageIndex)
 	for _, i := range images {
 		c, err := i.ConfigFile()
 		if err != nil {
 			return nil, fmt.Errorf("read an image's configuration: %w", err)
 		}
-		of = mutate.AppendManifests(of, mutate.IndexAddendum{
+		index = mutate.AppendManifests(index, mutate.IndexAddendum{
 			Add: i, Descriptor: v1.Descriptor{Platform: &v1.Platform{OS: c.OS, Architecture: c.Architecture}},
 		})
 	}
-	annotated, ok := mutate.Annotations(of, labels).(v1.ImageIndex)
+	annotated, ok := mutate.Annotations(index, labels).(v1.ImageIndex)
 	if !ok {
 		return nil, errors.New("annotate an index: it is none any more")
 	}
 	return annotated, nil
 }
 
-// WriteLayout writes an index into a folder of its own as an OCI image layout
-// (https://specs.opencontainers.org/image-spec/image-layout/) under a name, and that as a tar
-// file beside it, folder.tar. What was there is replaced.
+// WriteLayout writes an index as an OCI image layout (https://specs.opencontainers.org/image-spec/image-layout/) to a
+// folder, and the same layout as a tar file to folder.tar. name is the name of the image in the layout. WriteLayout
+// replaces existing files.
 //
-// The layout has this one image: of several, engines would ask which one is meant.
-func WriteLayout(folder, name string, of v1.ImageIndex) error {
+// The layout has only this image. With several images, users would have to choose one.
+func WriteLayout(folder, name string, index v1.ImageIndex) error {
 	if err := os.RemoveAll(folder); err != nil {
 		return fmt.Errorf("replace an image: %w", err)
 	}
-	at, err := layout.Write(folder, empty.Index)
+	layoutPath, err := layout.Write(folder, empty.Index)
 	if err == nil {
-		err = at.AppendIndex(of, layout.WithAnnotations(map[string]string{nameAnnotation: name}))
+		err = layoutPath.AppendIndex(index, layout.WithAnnotations(map[string]string{nameAnnotation: name}))
 	}
 	if err != nil {
 		return fmt.Errorf("write an image into %s: %w", folder, err)
@@ -66,8 +65,8 @@ func WriteLayout(folder, name string, of v1.ImageIndex) error {
 	return nil
 }
 
-// archive writes the files of a folder in the order of their names, with nothing of this
-// machine: neither times nor owners nor the modes of its umask.
+// archive writes the files of a folder sorted by name. The result does not
+// depend on the machine: it has no times, owners or modes of the umask.
 func archive(out io.Writer, folder string) error {
 	w := tar.NewWriter(out)
 	err := filepath.WalkDir(folder, func(path string, d fs.DirEntry, err error) error {
@@ -86,7 +85,10 @@ func archive(out io.Writer, folder string) error {
 		if err != nil {
 			return err
 		}
-		return errors.Join(w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o644, Size: int64(len(raw)), Format: tar.FormatPAX}), write(w, raw))
+		return errors.Join(w.WriteHeader(&tar.Header{
+			Typeflag: tar.TypeReg, Name: name, Mode: 0o644, Size: int64(len(raw)),
+			Format: tar.FormatPAX,
+		}), write(w, raw))
 	})
 	return errors.Join(err, w.Close())
 }

@@ -1,11 +1,9 @@
-// Command publish uploads the images of the installation's services to the AWS
-// account and region that `make deploy` deploys to, before it does: to the repository
-// that `cdk bootstrap` has made there. It reads from its standard input what
-// `aws ecr get-authorization-token` prints of token and endpoint, so that it holds no
-// credentials and needs none of AWS's libraries. An image that is there stays as it is.
+// Command publish uploads the images of the installation's services before `make deploy` deploys it, to the same AWS
+// account and region: to the repository that `cdk bootstrap` has created there. It reads a token and the registry's
+// endpoint from its standard input, as `aws ecr get-authorization-token` prints them. So it stores no credentials and
+// needs none of AWS's libraries. It does not upload an image that already exists.
 //
-// What it is not: a part of package infra, which describes an installation and calls
-// nothing. There is only this file.
+// It is not part of package infra, which describes an installation and sends no requests. This is its only file.
 package main
 
 import (
@@ -32,32 +30,35 @@ func main() {
 	assets := flag.String("assets", filepath.Join("dist", "arm64"), "the folder with a folder for each service")
 	architecture := flag.String("architecture", "arm64", "the binaries' architecture: arm64 or amd64")
 	flag.Parse()
-	if err := publish(context.Background(), os.Stdin, *assets, *architecture, http.DefaultTransport, os.Stdout); err != nil {
+	if err := publish(context.Background(), os.Stdin, *assets, *architecture, http.DefaultTransport,
+		os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "publish:", err)
 		os.Exit(1)
 	}
 }
 
-// publish uploads the image of each service. in has the authorization, out is told.
-func publish(ctx context.Context, in io.Reader, assets, architecture string, by http.RoundTripper, out io.Writer) error {
-	repository, as, err := authorized(in)
+// publish uploads the image of each service. It reads the authorization from in, and writes progress to out.
+func publish(
+	ctx context.Context, in io.Reader, assets, architecture string, transport http.RoundTripper, out io.Writer,
+) error {
+	repository, auth, err := readAuthorization(in)
 	if err != nil {
 		return err
 	}
 	for _, s := range functions.Services() {
-		made, err := image.Of(filepath.Join(assets, s.Name, "container"), architecture)
+		img, err := image.FromBinary(filepath.Join(assets, s.Name, "container"), architecture)
 		if err != nil {
 			return err
 		}
-		missing, err := image.Upload(ctx, made, repository, as, by)
+		missing, err := image.Upload(ctx, img, repository, auth, transport)
 		if err != nil {
 			return err
 		}
-		done := "is there already"
+		status := "is there already"
 		if missing {
-			done = "is uploaded"
+			status = "is uploaded"
 		}
-		_, _ = fmt.Fprintf(out, "The image of %s %s.\n", s.Name, done)
+		_, _ = fmt.Fprintf(out, "The image of %s %s.\n", s.Name, status)
 	}
 	return nil
 }
@@ -65,14 +66,14 @@ func publish(ctx context.Context, in io.Reader, assets, architecture string, by 
 var errNoToken = errors.New(`there is no token of a registry on the standard input: pipe the answer of
   aws ecr get-authorization-token --query 'authorizationData[0].[authorizationToken,proxyEndpoint]' --output text`)
 
-// registryHost is the host of an account's registry in a region.
+// registryHost matches the host of an account's registry in a region.
 var registryHost = regexp.MustCompile(`^([0-9]{12})\.dkr\.ecr(?:-fips)?\.([a-z0-9-]+)\.amazonaws\.com(?:\.cn)?$`)
 
-// authorized reads a token and the address of the registry that it is for. An error
-// repeats neither.
-func authorized(in io.Reader) (repository string, as authn.Authenticator, err error) {
-	const most = 64 << 10
-	raw, err := io.ReadAll(io.LimitReader(in, most))
+// readAuthorization reads a token and the address of the registry for which the token is valid. An error contains
+// neither the token nor the address.
+func readAuthorization(in io.Reader) (repository string, auth authn.Authenticator, err error) {
+	const maxBytes = 64 << 10
+	raw, err := io.ReadAll(io.LimitReader(in, maxBytes))
 	if err != nil {
 		return "", nil, fmt.Errorf("read the token: %w", err)
 	}
@@ -93,5 +94,6 @@ func authorized(in io.Reader) (repository string, as authn.Authenticator, err er
 	if parts == nil {
 		return "", nil, errNoToken
 	}
-	return endpoint.Host + "/" + image.Repository(parts[1], parts[2]), &authn.Basic{Username: user, Password: password}, nil
+	return endpoint.Host + "/" + image.Repository(parts[1], parts[2]), &authn.Basic{Username: user, Password: password},
+		nil
 }

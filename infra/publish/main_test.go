@@ -23,22 +23,23 @@ func authorization(endpoint string) string {
 	return base64.StdEncoding.EncodeToString([]byte("AWS:a-secret")) + "\t" + endpoint + "\n"
 }
 
-// instead sends what is for any host to one of the test's.
-type instead struct{ to *url.URL }
+// redirectTransport sends requests for any host to a test server.
+type redirectTransport struct{ target *url.URL }
 
-func (i instead) RoundTrip(r *http.Request) (*http.Response, error) {
+func (t redirectTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	out := r.Clone(r.Context())
-	out.Host, out.URL.Scheme, out.URL.Host = r.URL.Host, i.to.Scheme, i.to.Host
-	answer, err := http.DefaultTransport.RoundTrip(out)
+	out.Host, out.URL.Scheme, out.URL.Host = r.URL.Host, t.target.Scheme, t.target.Host
+	resp, err := http.DefaultTransport.RoundTrip(out)
 	if err != nil {
 		return nil, err
 	}
-	answer.Request = r // which its addresses are relative to
-	return answer, nil
+	resp.Request = r // relative addresses in the response refer to the original request
+	return resp, nil
 }
 
-// TestServicesAreUploadedWhereTheBootstrapSays, as the user of the token, and once.
-func TestServicesAreUploadedWhereTheBootstrapSays(t *testing.T) {
+// TestServicesAreUploadedToTheBootstrapRepository checks the repository and the credentials of the upload, and that
+// each image is uploaded only once.
+func TestServicesAreUploadedToTheBootstrapRepository(t *testing.T) {
 	memory := registry.New(registry.Logger(slog.NewLogLogger(slog.DiscardHandler, slog.LevelInfo)))
 	uploads := 0
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -47,9 +48,9 @@ func TestServicesAreUploadedWhereTheBootstrapSays(t *testing.T) {
 			w.WriteHeader(http.StatusUnauthorized)
 			return
 		}
-		const at = "/v2/cdk-hnb659fds-container-assets-000000000000-eu-west-1/"
-		if r.URL.Path != "/v2/" && !strings.HasPrefix(r.URL.Path, at) {
-			t.Errorf("%s %s is not at %s", r.Method, r.URL, at)
+		const prefix = "/v2/cdk-hnb659fds-container-assets-000000000000-eu-west-1/"
+		if r.URL.Path != "/v2/" && !strings.HasPrefix(r.URL.Path, prefix) {
+			t.Errorf("request %s %s, want a path below %s", r.Method, r.URL, prefix)
 		}
 		if r.Method == http.MethodPut && strings.Contains(r.URL.Path, "/manifests/") {
 			uploads++
@@ -57,7 +58,7 @@ func TestServicesAreUploadedWhereTheBootstrapSays(t *testing.T) {
 		memory.ServeHTTP(w, r)
 	}))
 	defer server.Close()
-	to, err := url.Parse(server.URL)
+	target, err := url.Parse(server.URL)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,38 +71,41 @@ func TestServicesAreUploadedWhereTheBootstrapSays(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	var told strings.Builder
+	var progress strings.Builder
 	for range 2 {
-		if err := publish(t.Context(), strings.NewReader(authorization(endpoint)), assets, "arm64", instead{to}, &told); err != nil {
+		if err := publish(t.Context(), strings.NewReader(authorization(endpoint)), assets, "arm64", redirectTransport{target},
+			&progress); err != nil {
 			t.Fatal(err)
 		}
 	}
-	deployed := functions.Services()
-	if want := len(deployed); uploads != want || want == 0 {
-		t.Errorf("%d uploads of %d services", uploads, want)
+	services := functions.Services()
+	if want := len(services); uploads != want || want == 0 {
+		t.Errorf("publish() uploads %d images, want %d, and at least one", uploads, want)
 	}
-	want := "The image of relay is uploaded.\nThe image of gateway is uploaded.\nThe image of relay is there already.\nThe image of gateway is there already.\n"
-	if told.String() != want {
-		t.Errorf("it tells %q, want %q", told.String(), want)
+	want := "The image of relay is uploaded.\nThe image of gateway is uploaded.\nThe image of relay is there " +
+		"already.\nThe image of gateway is there already.\n"
+	if progress.String() != want {
+		t.Errorf("output = %q, want %q", progress.String(), want)
 	}
 }
 
-// TestWhatIsNoTokenIsToldWithoutIt: it is in a terminal, and may be a secret.
-func TestWhatIsNoTokenIsToldWithoutIt(t *testing.T) {
+// TestInvalidTokenErrorHidesTheInput checks that the error does not contain the input, which may be a secret and appears in a terminal.
+func TestInvalidTokenErrorHidesTheInput(t *testing.T) {
 	for name, in := range map[string]string{
-		"nothing":            "",
-		"no endpoint":        "a-secret",
-		"no base64":          "a-secret " + endpoint,
-		"no user":            base64.StdEncoding.EncodeToString([]byte("a-secret")) + " " + endpoint,
-		"no address":         authorization("a-secret"),
-		"plain HTTP":         authorization(strings.Replace(endpoint, "https", "http", 1)),
-		"a stranger's":       authorization("https://registry.example.com"),
-		"a stranger's below": authorization(endpoint + ".example.com"),
+		"empty token":                "",
+		"no endpoint":                "a-secret",
+		"no base64":                  "a-secret " + endpoint,
+		"no user":                    base64.StdEncoding.EncodeToString([]byte("a-secret")) + " " + endpoint,
+		"no address":                 authorization("a-secret"),
+		"plain HTTP":                 authorization(strings.Replace(endpoint, "https", "http", 1)),
+		"registry of another domain": authorization("https://registry.example.com"),
+		"registry of a subdomain of another domain": authorization(endpoint + ".example.com"),
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := publish(t.Context(), strings.NewReader(in), t.TempDir(), "arm64", nil, io.Discard)
-			if err == nil || !strings.Contains(err.Error(), "aws ecr get-authorization-token") || strings.Contains(err.Error(), "a-secret") {
-				t.Errorf("error %v", err)
+			if err == nil || !strings.Contains(err.Error(), "aws ecr get-authorization-token") ||
+				strings.Contains(err.Error(), "a-secret") {
+				t.Errorf("publish() error = %v, want the command that prints a token and no part of the input", err)
 			}
 		})
 	}

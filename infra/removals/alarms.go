@@ -2,30 +2,31 @@ package removals
 
 import "fmt"
 
-// StageFile returns the digest of the stage's file from which a stack was made. It is "" if the release that deployed the stack recorded none.
+// StageFile returns the digest of the stage's file from which a stack was synthesized. It is "" if the release that
+// deployed the stack did not record a digest.
 func (s Stack) StageFile() string {
-	digest, is := s.Templates[""].Metadata[StageFileKey]
-	if !is {
+	digest, ok := s.Templates[""].Metadata[StageFileKey]
+	if !ok {
 		return ""
 	}
 	return fmt.Sprint(digest)
 }
 
-// StageFileKey is the name of the digest in the metadata of a stack's template.
+// StageFileKey is the key of that digest in the metadata of a stack's template.
 const StageFileKey = "gatewright:stage-file"
 
-// Alarms returns how many alarms a stack has, and how many of them notify somebody.
-func (s Stack) Alarms() (all, heard int) {
+// Alarms returns the number of alarms of a stack, and the number of those that notify somebody.
+func (s Stack) Alarms() (total, notifying int) {
 	for _, t := range s.Templates {
 		for _, r := range t.Resources {
 			if r.Type != "AWS::CloudWatch::Alarm" {
 				continue
 			}
-			all++
+			total++
 			if actions, _ := r.Properties["AlarmActions"].([]any); len(actions) > 0 {
-				heard++
+				notifying++
 			}
 		}
 	}
-	return all, heard
+	return total, notifying
 }

@@ -2,26 +2,28 @@ package removals
 
 import "fmt"
 
-// CheckRegionKey is the name, in the metadata of an installation's template, of the region that has its synthetic check.
+// CheckRegionKey is the key, in the metadata of an installation's template, of the region of its synthetic check.
 const CheckRegionKey = "gatewright:check-region"
 
-// APIAddress is the output of an installation with the address of its management API, and the parameter with it of the stack of the check.
+// APIAddress is the output of an installation with the address of its
+// management API. The stack of the check has a parameter of the same name.
 const APIAddress = "ApiAddress"
 
 // CheckStack returns the name of the stack of a stage's synthetic check.
 func CheckStack(stage string) string { return "gatewright-" + stage + "-check" }
 
-// CheckRegion returns the region that has the synthetic check of an installation, "" for an installation without one.
+// CheckRegion returns the region of the synthetic check of an installation, or "" for an installation without a check.
 func (s Stack) CheckRegion() string {
 	region, _ := s.Templates[""].Metadata[CheckRegionKey].(string)
 	return region
 }
 
-// unchecked returns the removal of the synthetic check, if the installation would have none any more or have it in another region.
-func unchecked(before, after Stack) []Removal {
+// checkRemovals returns the removal of the synthetic check, if after has no check or has it in another region.
+func checkRemovals(before, after Stack) []Removal {
 	region := before.CheckRegion()
 	if region == "" || region == after.CheckRegion() {
 		return nil
 	}
-	return []Removal{{Name: "checkRegion", Lost: fmt.Sprintf("the synthetic check in %s with its alarms, its key and its topic", region)}}
+	return []Removal{{Name: "checkRegion", Loss: fmt.Sprintf("the synthetic check in %s with its alarms, its key "+
+		"and its topic", region)}}
 }

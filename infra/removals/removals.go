@@ -1,11 +1,14 @@
-// Package removals says what an installation would lose by a deployment: a domain name, a web ACL, a protection, the resources that hold data.
-// CloudFormation removes whatever a template leaves out, and says nothing of what that means to those who use it.
+// Package removals finds what a deployment would remove from an installation: a domain name, a web ACL, a protection,
+// resources that hold data. CloudFormation removes everything that is not in the new template, and does not say what
+// that means for users.
 //
-// It compares the templates of two stacks, with those nested in them: Deployed reads the one that AWS has, Planned the one that the CDK has made, and Of
-// tells the difference. What it is not: a list of all that changes (`make diff` is), or a guard against somebody who changes AWS by hand.
+// It compares the templates of two stacks and of their nested stacks. Deployed reads the stack in AWS, Planned reads
+// the stack that the CDK has synthesized, and Diff compares them. It does not list all changes (`make diff` does), and
+// does not protect against manual changes in AWS.
 //
-// Read removals.go first, then rules.go, which says what is told of each type of resource, serving.go, which says it of what serves deployments,
-// stacks.go, where stacks are read, alarms.go, which says whether anybody hears of alarms, and check.go, about the synthetic check in another region.
+// Read removals.go first, then rules.go, which has the rules for each type of resource, and serving.go, which has the
+// rules for the function and the processes that serve deployments. stacks.go reads stacks, alarms.go counts alarms that
+// notify somebody, and check.go is about the synthetic check in another region.
 package removals
 
 import (
@@ -15,29 +18,33 @@ import (
 	"strings"
 )
 
-// Removal is something that would be lost.
+// Removal describes something that a deployment would remove.
 type Removal struct {
-	// Name is by what its owner says that it may go: the word of the stage's file that has brought it, or else its logical id.
+	// Name identifies the removal when the operator allows it. It is the setting in the stage's file that has created
+	// the resource, or else the resource's logical id.
 	Name string
-	// Lost says in a few words what goes.
-	Lost string
-	// Final removals are none that AWS does: it refuses the update, or makes another thing beside the one that is there. Nobody can want them.
+	// Loss describes in a few words what is lost.
+	Loss string
+	// Final says that AWS cannot make this change: it refuses the update, or creates a new resource next to the
+	// existing one. The operator cannot allow the removal.
 	Final bool
-	// While says why it may not go yet, whoever wants it, and First is the word that is to be deployed before; both "" for what may.
-	While, First string
+	// Blocker says why the removal is not possible yet, even if the operator allows it. Prerequisite is the setting to
+	// deploy first. Both are "" if the removal is possible.
+	Blocker, Prerequisite string
 }
 
-// Stack is a stack with those that are nested in it.
+// Stack is a stack with its nested stacks.
 type Stack struct {
-	// Protected says whether it may not be deleted.
+	// Protected says whether termination protection is on.
 	Protected bool
-	// Templates are its own, by "", and those of nested stacks, by their logical ids, with slashes between.
+	// Templates has the stack's template under "", and those of nested stacks under their logical ids, separated by slashes.
 	Templates map[string]Template
-	// Failed describes a stack whose creation failed, which has no templates here. It is nil for any other stack.
+	// Failed describes a stack whose creation failed. Then Templates is empty. Failed is nil for any other stack.
 	Failed *Failed
 }
 
-// Failed is a stack whose creation failed. CloudFormation has rolled it back, and it has never been deployed: an update that fails leaves another status.
+// Failed is a stack whose creation failed. CloudFormation has rolled it back, and it has never been deployed. A stack
+// whose update failed has another status.
 type Failed struct {
 	// ID is the stack's ARN, which no later stack of the same name has.
 	ID string
@@ -47,20 +54,21 @@ type Failed struct {
 	Protected bool
 }
 
-// Template is what is read of a stack's.
+// Template has those members of a template that this package uses.
 type Template struct {
 	Resources map[string]Resource `json:"Resources"`
 	Outputs   map[string]Output   `json:"Outputs"`
-	// Parameters are the template's inputs, and Rules are what CloudFormation asserts about them before it creates anything.
+	// Parameters are the template's inputs. Rules are the assertions about them that CloudFormation checks before it
+	// creates anything.
 	Parameters map[string]Parameter `json:"Parameters"`
 	Rules      map[string]Rule      `json:"Rules"`
-	// Metadata is what the template says of itself.
+	// Metadata is the metadata of the template.
 	Metadata map[string]any `json:"Metadata"`
-	// Transform is what makes another template of this one.
+	// Transform names the macros that transform the template.
 	Transform any `json:"Transform"`
 }
 
-// Output is one of a template.
+// Output is an output of a template.
 type Output struct {
 	Value any `json:"Value"`
 }
@@ -71,21 +79,22 @@ type Parameter struct {
 	Default any    `json:"Default"`
 }
 
-// Rule is what CloudFormation asserts about the parameters of a template.
+// Rule is a rule of CloudFormation that asserts something about the parameters of a template.
 type Rule struct {
 	Assertions []struct {
 		Assert any `json:"Assert"`
 	} `json:"Assertions"`
 }
 
-// adopted is the output of a stack that goes on with a table which is no resource of its own, by the ARN of the table's stream.
-const adopted = "TableStream"
+// restoredStreamOutput is the output of a stack that uses a restored table, which is
+// not a resource of the stack. Its value is the ARN of the table's stream.
+const restoredStreamOutput = "TableStream"
 
-// Resource is one of a template.
+// Resource is a resource of a template.
 type Resource struct {
 	Type           string `json:"Type"`
 	DeletionPolicy string `json:"DeletionPolicy"`
-	// Condition is a name of the template's own by which there is such a resource, or none.
+	// Condition is the name of the condition that decides whether the resource is created.
 	Condition  string         `json:"Condition"`
 	Properties map[string]any `json:"Properties"`
 	Metadata   map[string]any `json:"Metadata"`
@@ -93,9 +102,9 @@ type Resource struct {
 	UpdatePolicy map[string]any `json:"UpdatePolicy,omitempty"`
 }
 
-// Of gives what an update of one stack to another would remove, each once, in the order of their names. Moving a resource to another nested
-// stack removes it: CloudFormation makes another one.
-func Of(before, after Stack) []Removal {
+// Diff returns what an update from before to after would remove, sorted by name and without duplicates. Moving a
+// resource to another nested stack removes it: CloudFormation creates another one.
+func Diff(before, after Stack) []Removal {
 	var out []Removal
 	var unprotected []string
 	if before.Protected && !after.Protected {
@@ -103,69 +112,79 @@ func Of(before, after Stack) []Removal {
 	}
 	for _, path := range slices.Sorted(maps.Keys(before.Templates)) {
 		for _, id := range slices.Sorted(maps.Keys(before.Templates[path].Resources)) {
-			was := before.Templates[path].Resources[id]
-			is, there := after.Templates[path].Resources[id]
-			if there && (maybe(was, is) || after.nestsMaybe(before, path)) {
-				there = false
+			old := before.Templates[path].Resources[id]
+			current, exists := after.Templates[path].Resources[id]
+			if exists && (becomesConditional(old, current) || after.nestedBecomesConditional(before, path)) {
+				exists = false
 			}
-			if !there {
-				is = Resource{} // of no type
+			if !exists {
+				current = Resource{} // the zero Resource has no type
 			}
-			out = append(out, removalsOf(path, id, was, is)...)
-			if there && protects(was) && !protects(is) {
+			out = append(out, removalsOf(path, id, old, current)...)
+			if exists && isProtected(old) && !isProtected(current) {
 				unprotected = append(unprotected, id)
 			}
 		}
 	}
-	out = whatServes(before, after, append(out, unmapped(before, after)...))
-	out = append(out, unchecked(before, after)...)
-	if stream, is := before.Templates[""].Outputs[adopted]; is && !same(stream.Value, after.Templates[""].Outputs[adopted].Value) {
-		out = append(out, Removal{Name: "tableStream", Lost: fmt.Sprintf("the restored table of %v, with all data,", stream.Value)})
+	out = servingRemovals(before, after, append(out, unmappedDomains(before, after)...))
+	out = append(out, checkRemovals(before, after)...)
+	if stream, current := before.Templates[""].Outputs[restoredStreamOutput]; current &&
+		!sameValue(stream.Value, after.Templates[""].Outputs[restoredStreamOutput].Value) {
+		out = append(out, Removal{Name: "tableStream", Loss: fmt.Sprintf("the restored table of %v, with all data,",
+			stream.Value)})
 	}
 	if len(unprotected) > 0 {
-		out = append(out, Removal{Name: "protected", Lost: "the protection against deletion of " + some(unprotected)})
+		out = append(out, Removal{Name: "protected", Loss: "the protection against deletion of " + joinFirst(unprotected)})
 	}
-	slices.SortFunc(out, func(a, b Removal) int { return strings.Compare(a.Name+" "+a.Lost, b.Name+" "+b.Lost) })
+	slices.SortFunc(out, func(a, b Removal) int { return strings.Compare(a.Name+" "+a.Loss, b.Name+" "+b.Loss) })
 	return slices.Compact(out)
 }
 
-// maybe reports whether a resource that there is for sure would be one by a condition, or by another one: what that comes to, AWS alone knows.
-func maybe(was, is Resource) bool { return is.Condition != "" && is.Condition != was.Condition }
+// becomesConditional reports whether a resource has a condition that it did not have before. Only AWS knows whether
+// such a resource would exist.
+func becomesConditional(old, current Resource) bool {
+	return current.Condition != "" && current.Condition != old.Condition
+}
 
-// nestsMaybe reports whether one of the stacks around the template at a path is one by a condition that it was not before.
-func (s Stack) nestsMaybe(before Stack, path string) bool {
-	around := ""
+// nestedBecomesConditional reports whether a nested stack on the way to the template at path has a condition that it
+// did not have before.
+func (s Stack) nestedBecomesConditional(before Stack, path string) bool {
+	outer := ""
 	for path != "" {
-		id, rest, _ := strings.Cut(path, "/")
-		if maybe(before.Templates[around].Resources[id], s.Templates[around].Resources[id]) {
+		id, tail, _ := strings.Cut(path, "/")
+		if becomesConditional(before.Templates[outer].Resources[id], s.Templates[outer].Resources[id]) {
 			return true
 		}
-		around, path = below(around, id), rest
+		outer, path = joinPath(outer, id), tail
 	}
 	return false
 }
 
-// mostNamed is how many of many are named in a line.
-const mostNamed = 4
+// maxNames is the maximum number of names in a line.
+const maxNames = 4
 
-// some names the first of many.
-func some(names []string) string {
-	if len(names) <= mostNamed {
+// joinFirst joins the first maxNames names of a list, and the number of the others.
+func joinFirst(names []string) string {
+	if len(names) <= maxNames {
 		return strings.Join(names, ", ")
 	}
-	return fmt.Sprintf("%s and %d more", strings.Join(names[:mostNamed], ", "), len(names)-mostNamed)
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:maxNames], ", "), len(names)-maxNames)
 }
 
-// Refused gives a line for each removal that is not among the names of those that are wanted, and what to do about it. file is where the stage's words stand.
-func Refused(all []Removal, wanted []string, file string) (lines []string) {
-	for _, r := range all {
+// Refusals returns a line for each removal that is not allowed. The line says what to do about it. allowed has the
+// names of the allowed removals, and file is the stage's file.
+func Refusals(found []Removal, allowed []string, file string) (lines []string) {
+	for _, r := range found {
 		switch {
 		case r.Final:
-			lines = append(lines, fmt.Sprintf("%s, which AWS does to no installation: say %s in %s as it was made, or make another stage and move there (docs/aws.md)", r.Lost, r.Name, file))
-		case r.First != "":
-			lines = append(lines, fmt.Sprintf("%s would be removed while %s: say %s in %s and deploy that first, and remove it when nobody calls it any more", r.Lost, r.While, r.First, file))
-		case !slices.Contains(wanted, r.Name):
-			lines = append(lines, fmt.Sprintf("%s would be removed: leave %s in %s as it was, or say REMOVE=%s to have it removed", r.Lost, r.Name, file, r.Name))
+			lines = append(lines, fmt.Sprintf("%s, which AWS does to no installation: say %s in %s as it was made, or make "+
+				"another stage and move there (docs/aws.md)", r.Loss, r.Name, file))
+		case r.Prerequisite != "":
+			lines = append(lines, fmt.Sprintf("%s would be removed while %s: say %s in %s and deploy that first, and remove "+
+				"it when nobody calls it any more", r.Loss, r.Blocker, r.Prerequisite, file))
+		case !slices.Contains(allowed, r.Name):
+			lines = append(lines, fmt.Sprintf("%s would be removed: leave %s in %s as it was, or say REMOVE=%s to "+
+				"have it removed", r.Loss, r.Name, file, r.Name))
 		}
 	}
 	return lines

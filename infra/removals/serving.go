@@ -6,45 +6,46 @@ import (
 	"strings"
 )
 
-// servedBy is the word of the stage's file that says what serves deployments: an API with a function behind it, a load balancer
-// with processes behind it, or both.
-const servedBy = "gateway"
+// gatewaySetting is the name of the setting that selects what serves deployments: an API with a function, a load
+// balancer with processes, or both.
+const gatewaySetting = "gateway"
 
-// servesDeployments reports whether a resource of the installation's own stack is of the API of deployments.
+// servesDeployments reports whether a resource of the installation's own stack belongs to the API of deployments.
 func servesDeployments(path, id string) bool { return path == "" && strings.HasPrefix(id, "Gateway") }
 
-// address is the output with where deployments are, the same whatever serves them.
-const address = "GatewayAddress"
+// gatewayAddressOutput is the output with the address of deployments. The output has the same name whether a function
+// or processes serve deployments.
+const gatewayAddressOutput = "GatewayAddress"
 
-// Identifiers of the weighted DNS records of what serves deployments.
+// These are the identifiers of the weighted DNS records for deployments.
 const (
-	ByFunction = "function" // the API's
-	ByProcess  = "process"  // the load balancer's
+	ByFunction = "function" // the record of the API
+	ByProcess  = "process"  // the record of the load balancer
 )
 
-// serving is what serves deployments in a stack.
-type serving struct {
+// servingState describes what serves deployments in a stack.
+type servingState struct {
 	byFunction, byProcess bool
-	// weights are how many of a hundred clients are led there by records of the stack, by their identifiers; zone is where
-	// these are, "" for a stack without.
+	// weights has the percentage of clients that the stack's DNS records send to each target, by the identifiers of the
+	// records. zone is the zone of the records, or "" if there are none.
 	weights map[string]float64
 	zone    string
-	// network is the one that processes are in.
+	// network is the VPC of the processes.
 	network string
 }
 
-func (s Stack) serving() serving {
-	out := serving{weights: map[string]float64{}}
+func (s Stack) servingState() servingState {
+	out := servingState{weights: map[string]float64{}}
 	for path, template := range s.Templates {
 		for id, r := range template.Resources {
 			switch r.Type {
 			case "AWS::ApiGateway::RestApi":
 				out.byFunction = out.byFunction || servesDeployments(path, id)
 			case "AWS::ElasticLoadBalancingV2::LoadBalancer":
-				out.byProcess = out.byProcess || serviceWord(path, id, r) == servedBy
+				out.byProcess = out.byProcess || serviceSetting(path, id, r) == gatewaySetting
 			case "AWS::ElasticLoadBalancingV2::TargetGroup":
-				if serviceWord(path, id, r) == servedBy {
-					out.network = fmt.Sprint(r.Properties["VpcId"]) // which sorts maps
+				if serviceSetting(path, id, r) == gatewaySetting {
+					out.network = fmt.Sprint(r.Properties["VpcId"]) // fmt sorts maps
 				}
 			case "AWS::Route53::RecordSet":
 				identifier, _ := r.Properties["SetIdentifier"].(string)
@@ -56,98 +57,108 @@ func (s Stack) serving() serving {
 	return out
 }
 
-// whatServes adds to removals what is lost when something else serves deployments. The last that serves them may not go, nor what names still
-// lead to: CloudFormation removes it a moment after the names lead elsewhere, and clients believe a record for a minute and more.
-func whatServes(before, after Stack, all []Removal) []Removal {
-	was, is := before.serving(), after.serving()
-	was.guard(all, is)
-	if was.byProcess && is.byProcess && was.network != is.network {
-		all = append(all, Removal{
-			Name: "vpc", Lost: "the load balancer of deployments in its network",
-			While: "AWS moves none to another", First: servedBy + "=lambda",
+// servingRemovals adds to found what is lost when the target that serves deployments changes. It sets a Blocker if the
+// removed target is the only one, or if DNS records still send clients to it. CloudFormation would remove the target
+// shortly after it has changed the records, but clients cache records for a minute or more.
+func servingRemovals(before, after Stack, found []Removal) []Removal {
+	old, current := before.servingState(), after.servingState()
+	old.blockRemovals(found, current)
+	if old.byProcess && current.byProcess && old.network != current.network {
+		found = append(found, Removal{
+			Name: "vpc", Loss: "the load balancer of deployments in its network",
+			Blocker: "AWS moves none to another", Prerequisite: gatewaySetting + "=lambda",
 		})
 	}
-	for _, of := range []struct {
-		by, what string
-		made     bool // what takes them over
-		weight   string
+	for _, target := range []struct {
+		identifier, label string
+		created           bool // this update creates the other target
+		weight            string
 	}{
-		{ByProcess, "the processes", is.byFunction && !was.byFunction, "100"},
-		{ByFunction, "the function", is.byProcess && !was.byProcess, "0"},
+		{ByProcess, "the processes", current.byFunction && !old.byFunction, "100"},
+		{ByFunction, "the function", current.byProcess && !old.byProcess, "0"},
 	} {
-		if there, stays := is.weights[of.by]; stays && of.made && was.weights[of.by] > 0 && there == 0 {
-			all = append(all, Removal{
-				Name: servedBy, Lost: "the way of every client to " + of.what,
-				While: "what they would be led to is made by the same deployment", First: "gatewayContainerWeight=" + of.weight,
+		if newWeight, exists := current.weights[target.identifier]; exists && target.created &&
+			old.weights[target.identifier] > 0 && newWeight == 0 {
+			found = append(found, Removal{
+				Name: gatewaySetting, Loss: "the way of every client to " + target.label,
+				Blocker:      "what they would be led to is made by the same deployment",
+				Prerequisite: "gatewayContainerWeight=" + target.weight,
 			})
 		}
 	}
-	for by, weight := range was.weights {
-		_, led := is.weights[by]
-		if serves := by == ByFunction && is.byFunction || by == ByProcess && is.byProcess; serves && !led && weight > 0 && is.zone == was.zone {
-			all = append(all, Removal{Name: "hostedZone", Lost: fmt.Sprintf("the record of %s by which %g of 100 clients find deployments", was.zone, weight)})
+	for identifier, weight := range old.weights {
+		_, hasRecord := current.weights[identifier]
+		if serves := identifier == ByFunction && current.byFunction || identifier == ByProcess && current.byProcess; serves &&
+			!hasRecord && weight > 0 && current.zone == old.zone {
+			found = append(found, Removal{Name: "hostedZone", Loss: fmt.Sprintf("the record of %s by which %g of 100 clients "+
+				"find deployments", old.zone, weight)})
 		}
 	}
-	if was.zone != "" && is.zone != was.zone {
-		all = append(all, Removal{Name: "hostedZone", Lost: "the records of " + was.zone + " by which clients find deployments"})
+	if old.zone != "" && current.zone != old.zone {
+		found = append(found,
+			Removal{Name: "hostedZone", Loss: "the records of " + old.zone + " by which clients find deployments"})
 	}
-	from, named := before.Templates[""].Outputs[address].Value.(string)
-	to, _ := after.Templates[""].Outputs[address].Value.(string)
-	name, own := strings.CutPrefix(from, "https://*.")
+	from, isText := before.Templates[""].Outputs[gatewayAddressOutput].Value.(string)
+	to, _ := after.Templates[""].Outputs[gatewayAddressOutput].Value.(string)
+	name, isWildcard := strings.CutPrefix(from, "https://*.")
 	switch {
-	case !named || !own:
-	case from != to && (is.byFunction || is.byProcess):
-		all = append(all, Removal{Name: "gatewayDomain", Lost: domainLost("*." + name)})
-	case was.byFunction && !is.byFunction: // it goes with the API, and clients' name stays
-		all = slices.DeleteFunc(all, func(r Removal) bool { return r.Name == "gatewayDomain" })
+	case !isText || !isWildcard:
+	case from != to && (current.byFunction || current.byProcess):
+		found = append(found, Removal{Name: "gatewayDomain", Loss: domainLoss("*." + name)})
+	case old.byFunction && !current.byFunction: // the name now points to the processes
+		found = slices.DeleteFunc(found, func(r Removal) bool { return r.Name == "gatewayDomain" })
 	}
-	return all
+	return found
 }
 
-// guard says of what serves deployments and goes why it may not go yet.
-func (s serving) guard(all []Removal, next serving) {
-	for i := range all {
-		r := &all[i]
-		if r.Name != servedBy {
+// blockRemovals sets the reason why a target that serves deployments cannot be removed yet.
+func (s servingState) blockRemovals(found []Removal, next servingState) {
+	for i := range found {
+		r := &found[i]
+		if r.Name != gatewaySetting {
 			continue
 		}
-		goes, stays, by, weight := s.byProcess && !next.byProcess, s.byFunction && next.byFunction, ByProcess, "0"
+		removed, remains, identifier, weight := s.byProcess && !next.byProcess, s.byFunction && next.byFunction, ByProcess,
+			"0"
 		if s.byFunction && !next.byFunction {
-			goes, stays, by, weight = true, s.byProcess && next.byProcess, ByFunction, "100"
+			removed, remains, identifier, weight = true, s.byProcess && next.byProcess, ByFunction, "100"
 		}
 		switch {
-		case goes && !stays:
-			r.While, r.First = "nothing else serves deployments", servedBy+"=both"
-		case goes && s.weights[by] > 0:
-			r.While, r.First = fmt.Sprintf("%g of 100 clients are led there", s.weights[by]), "gatewayContainerWeight="+weight
+		case removed && !remains:
+			r.Blocker, r.Prerequisite = "nothing else serves deployments", gatewaySetting+"=both"
+		case removed && s.weights[identifier] > 0:
+			r.Blocker, r.Prerequisite = fmt.Sprintf("%g of 100 clients are led there", s.weights[identifier]),
+				"gatewayContainerWeight="+weight
 		}
 	}
 }
 
-// unmapped are the domain names that would lead to no API any more, or to another one: the name itself may stay, and answers 403. What goes with its
-// name is told once.
-func unmapped(before, after Stack) (out []Removal) {
+// unmappedDomains returns a removal for each domain name that would no longer be mapped to its API. Without a mapping,
+// the domain name itself may remain, but API Gateway responds with 403. If the mapping is removed together with the
+// domain name, Diff reports only one removal.
+func unmappedDomains(before, after Stack) (out []Removal) {
 	const kind = "AWS::ApiGateway::BasePathMapping"
 	for path, template := range before.Templates {
-		for id, was := range template.Resources {
-			is, there := after.Templates[path].Resources[id]
-			leads := there && is.Type == kind && !maybe(was, is) && !after.nestsMaybe(before, path)
+		for id, old := range template.Resources {
+			current, exists := after.Templates[path].Resources[id]
+			mapped := exists && current.Type == kind && !becomesConditional(old, current) &&
+				!after.nestedBecomesConditional(before, path)
 			for _, property := range []string{"DomainName", "BasePath", "RestApiId", "Stage"} {
-				leads = leads && same(was.Properties[property], is.Properties[property])
+				mapped = mapped && sameValue(old.Properties[property], current.Properties[property])
 			}
-			if was.Type != kind || leads {
+			if old.Type != kind || mapped {
 				continue
 			}
-			domain := Resource{Properties: map[string]any{"DomainName": was.Properties["DomainName"]}}
-			if named, _ := at(was.Properties, "DomainName.Ref").(string); named != "" {
-				domain = template.Resources[named]
+			domain := Resource{Properties: map[string]any{"DomainName": old.Properties["DomainName"]}}
+			if ref, _ := valueAt(old.Properties, "DomainName.Ref").(string); ref != "" {
+				domain = template.Resources[ref]
 			}
-			out = append(out, Removal{Name: domainWord(path, id, domain), Lost: domainLost(domain.Properties["DomainName"])})
+			out = append(out, Removal{Name: domainSetting(path, id, domain), Loss: domainLoss(domain.Properties["DomainName"])})
 		}
 	}
 	return out
 }
 
-func domainLost(name any) string {
+func domainLoss(name any) string {
 	return fmt.Sprintf("the domain name %v by which clients call", name)
 }

@@ -9,19 +9,21 @@ import (
 	"runtime"
 	"time"
 
+	"github.com/gatewright/gatewright/internal/bench/fixture"
 	"github.com/gatewright/gatewright/internal/bench/load"
-	"github.com/gatewright/gatewright/internal/bench/world"
-	"github.com/gatewright/gatewright/internal/free"
-	"github.com/gatewright/gatewright/shared/config"
+	"github.com/gatewright/gatewright/shared/core/config"
+	"github.com/gatewright/gatewright/shared/testing/freeport"
 )
 
-// maxArchive is the limit of the time from unpacking a release archive to the first answer, at the median.
+// maxArchive is the maximum median of the time from the start of unpacking a release archive to the first response of
+// its server.
 const maxArchive = 3 * time.Second
 
 func archives() []scenario {
 	return []scenario{{
 		title: "The start of a release archive",
-		text: "The time to unpack the release archive for this machine into a new folder, and to start its server with a new data directory, until the first answer.\n" +
+		text: "The time to unpack the release archive for this machine into a new folder, and to start its server with a " +
+			"new data directory, until the first answer.\n" +
 			"The limit is 3 s.",
 		options: "starts=5 archive=made-by-make-package",
 		run: func(ctx context.Context, m *measurement) error {
@@ -33,7 +35,9 @@ func archives() []scenario {
 				}
 				found, err := filepath.Glob("dist/gatewright-*-" + platform + ".tar.gz")
 				if err != nil || len(found) != 1 {
-					return fmt.Errorf("dist has %d archives for %s instead of 1: remove the others, or name one with -set archive=FILE", len(found), platform)
+					return fmt.Errorf(
+						"dist has %d archives for %s instead of 1: remove the others, or name one with -set archive=FILE", len(found),
+						platform)
 				}
 				archive = found[0]
 			}
@@ -54,29 +58,36 @@ func archives() []scenario {
 	}}
 }
 
-// startArchive unpacks an archive and starts its server. It returns how long unpacking took, and the total time to the first answer.
-func startArchive(ctx context.Context, m *measurement, archive, name string) (unpacked, total time.Duration, err error) {
+// startArchive unpacks an archive and starts its server. It returns the time that unpacking took, and the total time
+// until the first response.
+func startArchive(
+	ctx context.Context, m *measurement, archive, name string,
+) (unpacked, total time.Duration, err error) {
 	folder, err := m.Folder(name)
 	if err != nil {
 		return 0, 0, err
 	}
-	api, err := free.Find(ctx)
+	api, err := freeport.Find(ctx)
 	if err != nil {
 		return 0, 0, err
 	}
-	gateway, err := free.Find(ctx)
+	gateway, err := freeport.Find(ctx)
 	if err != nil {
 		return 0, 0, err
 	}
-	began := time.Now()
-	if out, err := exec.CommandContext(ctx, "tar", "-xzf", archive, "-C", folder).CombinedOutput(); err != nil { //nolint:gosec // G204: whoever runs this chose it
+	startedAt := time.Now()
+	//nolint:gosec // G204: the user of the command chose the archive
+	tar := exec.CommandContext(ctx, "tar", "-xzf", archive, "-C", folder)
+	if out, err := tar.CombinedOutput(); err != nil {
 		return 0, 0, fmt.Errorf("unpack %s: %w: %s", archive, err, out)
 	}
-	unpacked = time.Since(began)
-	cmd := exec.CommandContext(ctx, filepath.Join(folder, "usr", "local", "bin", "gatewright-server"), "serve") //nolint:gosec // G204: what was unpacked
+	unpacked = time.Since(startedAt)
+	//nolint:gosec // G204: a program from the archive
+	cmd := exec.CommandContext(ctx, filepath.Join(folder, "usr", "local", "bin", "gatewright-server"), "serve")
 	cmd.Env = []string{
 		"HOME=" + folder, config.VarDomain + "=apis.example.com", config.VarDataDir + "=" + filepath.Join(folder, "data"),
-		config.VarTLSAddr + "=" + config.NoAddr, config.VarAPIAddr + "=" + api.String(), config.VarGatewayAddr + "=" + gateway.String(),
+		config.VarTLSAddr + "=" + config.NoAddr, config.VarAPIAddr + "=" + api.String(),
+		config.VarGatewayAddr + "=" + gateway.String(),
 	}
 	cmd.Stderr = os.Stderr
 	if err := cmd.Start(); err != nil {
@@ -84,12 +95,12 @@ func startArchive(ctx context.Context, m *measurement, archive, name string) (un
 	}
 	defer func() {
 		_ = cmd.Process.Kill()
-		_ = cmd.Wait() // it ends by the signal
+		_ = cmd.Wait() // killed, so Wait returns an error
 	}()
 	first := load.Load{Address: api.String(), Request: load.Request("GET", "/openapi", api.String(), "", "")}
-	err = world.Until(ctx, "the first answer", func() (bool, error) {
+	err = fixture.Until(ctx, "the first answer", func() (bool, error) {
 		_, err := first.Once(ctx)
 		return err == nil, nil
 	})
-	return unpacked, time.Since(began), err
+	return unpacked, time.Since(startedAt), err
 }

@@ -12,34 +12,34 @@ import (
 	"sync"
 	"time"
 
-	"github.com/gatewright/gatewright/internal/bench/world"
+	"github.com/gatewright/gatewright/internal/bench/fixture"
 	"github.com/gatewright/gatewright/internal/connectproxy"
 )
 
 const (
-	// checkEvery is the interval at which the balancer checks each gateway. The documentation asks for at least three checks while a
-	// gateway announces its end.
-	checkEvery = 250 * time.Millisecond
-	// checkTimeout is how long a gateway may take to answer a check. It is long, because a busy machine must not look like a gateway
-	// that shuts down.
+	// checkInterval is the interval at which the balancer checks each gateway. The documentation requires at least three checks while a
+	// gateway announces that it is about to shut down.
+	checkInterval = 250 * time.Millisecond
+	// checkTimeout is how long a gateway can take to respond to a check. It is long, so that a gateway on a busy
+	// machine does not count as shutting down.
 	checkTimeout = 2 * time.Second
 	// proxyConnections is the number of HTTP/2 connections from the proxy to each gateway.
 	proxyConnections = 4
 )
 
-// balancer sends clients to the ready gateways in turn. It does not retry, and it does not hide failures.
+// balancer distributes clients over the ready gateways in turn. It does not retry, and it does not hide failures.
 type balancer struct {
 	client *http.Client
 
-	mu     sync.Mutex
-	all    []*backend
-	turn   int
-	failed []string // errors of connections that reached no gateway
+	mu        sync.Mutex
+	backends  []*backend
+	nextIndex int
+	failed    []string // errors of connections that reached no gateway
 }
 
 // backend is a gateway of a balancer. The balancer's mu guards its fields.
 type backend struct {
-	*world.Gateway
+	*fixture.Gateway
 	ready, removed bool
 }
 
@@ -48,19 +48,19 @@ func newBalancer() *balancer {
 }
 
 // add adds a gateway, and checks it until it is removed or ctx ends.
-func (b *balancer) add(ctx context.Context, g *world.Gateway) {
-	one := &backend{Gateway: g}
+func (b *balancer) add(ctx context.Context, g *fixture.Gateway) {
+	added := &backend{Gateway: g}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.all = append(b.all, one)
+	b.backends = append(b.backends, added)
 	go func() {
 		for ctx.Err() == nil {
 			ready := b.ready(ctx, g.Admin)
 			b.mu.Lock()
-			one.ready = ready
-			removed := one.removed
+			added.ready = ready
+			removed := added.removed
 			b.mu.Unlock()
-			if removed || world.Wait(ctx, checkEvery) != nil {
+			if removed || fixture.Wait(ctx, checkInterval) != nil {
 				return
 			}
 		}
@@ -68,10 +68,10 @@ func (b *balancer) add(ctx context.Context, g *world.Gateway) {
 }
 
 // remove removes a gateway.
-func (b *balancer) remove(g *world.Gateway) {
+func (b *balancer) remove(g *fixture.Gateway) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.all = slices.DeleteFunc(b.all, func(one *backend) bool {
+	b.backends = slices.DeleteFunc(b.backends, func(one *backend) bool {
 		one.removed = one.removed || one.Gateway == g
 		return one.removed
 	})
@@ -82,21 +82,21 @@ func (b *balancer) ready(ctx context.Context, admin string) bool {
 	if err != nil {
 		return false
 	}
-	out, err := b.client.Do(r)
+	resp, err := b.client.Do(r)
 	if err != nil {
 		return false
 	}
-	_ = out.Body.Close()
-	return out.StatusCode == http.StatusOK
+	_ = resp.Body.Close()
+	return resp.StatusCode == http.StatusOK
 }
 
-// until waits until n gateways are ready.
-func (b *balancer) until(ctx context.Context, n int) error {
-	return world.Until(ctx, "gateways that are ready", func() (bool, error) {
+// waitReady waits until n gateways are ready.
+func (b *balancer) waitReady(ctx context.Context, n int) error {
+	return fixture.Until(ctx, "gateways that are ready", func() (bool, error) {
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		ready := 0
-		for _, one := range b.all {
+		for _, one := range b.backends {
 			if one.ready {
 				ready++
 			}
@@ -109,9 +109,9 @@ func (b *balancer) until(ctx context.Context, n int) error {
 func (b *balancer) next() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.turn++
-	for n := range b.all {
-		if one := b.all[(b.turn+n)%len(b.all)]; one.ready {
+	b.nextIndex++
+	for n := range b.backends {
+		if one := b.backends[(b.nextIndex+n)%len(b.backends)]; one.ready {
 			return one.Secure
 		}
 	}
@@ -125,8 +125,8 @@ func (b *balancer) unreachable() []string {
 	return slices.Clone(b.failed)
 }
 
-// pass accepts connections and forwards each to a gateway, without ending TLS.
-func (b *balancer) pass(l net.Listener) {
+// forward accepts connections and forwards each to a gateway, without terminating TLS.
+func (b *balancer) forward(l net.Listener) {
 	for {
 		c, err := l.Accept()
 		if err != nil {
@@ -134,34 +134,35 @@ func (b *balancer) pass(l net.Listener) {
 		}
 		go func() {
 			defer func() { _ = c.Close() }()
-			to, err := net.Dial("tcp", b.next()) //nolint:noctx // to this machine
+			upstream, err := net.Dial("tcp", b.next()) //nolint:noctx // the address is on this machine
 			if err != nil {
 				b.mu.Lock()
 				defer b.mu.Unlock()
 				b.failed = append(b.failed, err.Error())
 				return // the client's request fails
 			}
-			defer func() { _ = to.Close() }()
-			connectproxy.Splice(c, c, to)
+			defer func() { _ = upstream.Close() }()
+			connectproxy.Splice(c, c, upstream)
 		}()
 	}
 }
 
 // proxy returns a reverse proxy that sends each request to the next gateway, over keep-alive connections.
-func (b *balancer) proxy(in *world.Installation, protocol int) http.Handler {
-	all := make(anyOf, 1)
+func (b *balancer) proxy(inst *fixture.Installation, protocol int) http.Handler {
+	transports := make(randomTransport, 1)
 	if protocol == 2 {
-		all = make(anyOf, proxyConnections)
+		transports = make(randomTransport, proxyConnections)
 	}
-	for n := range all {
-		all[n] = &http.Transport{
-			MaxIdleConnsPerHost: 256, DisableCompression: true, TLSClientConfig: in.TLS(in.Host), IdleConnTimeout: time.Minute, ForceAttemptHTTP2: protocol == 2,
+	for n := range transports {
+		transports[n] = &http.Transport{
+			MaxIdleConnsPerHost: 256, DisableCompression: true, TLSClientConfig: inst.TLS(inst.Host),
+			IdleConnTimeout: time.Minute, ForceAttemptHTTP2: protocol == 2,
 		}
 	}
 	return &httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.SetURL(&url.URL{Scheme: "https", Host: b.next()})
-			r.Out.Host = in.Host
+			r.Out.Host = inst.Host
 		},
 		ModifyResponse: func(r *http.Response) error {
 			if r.ProtoMajor != protocol {
@@ -169,17 +170,17 @@ func (b *balancer) proxy(in *world.Installation, protocol int) http.Handler {
 			}
 			return nil
 		},
-		Transport: all,
+		Transport: transports,
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
 			http.Error(w, "the proxy: "+err.Error(), http.StatusBadGateway)
 		},
 	}
 }
 
-// anyOf sends each request through a random one of its transports.
-type anyOf []http.RoundTripper
+// randomTransport sends each request through one of its transports, chosen at random.
+type randomTransport []http.RoundTripper
 
 // RoundTrip implements http.RoundTripper.
-func (t anyOf) RoundTrip(r *http.Request) (*http.Response, error) {
+func (t randomTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return t[rand.IntN(len(t))].RoundTrip(r) //nolint:gosec // G404: no secret
 }

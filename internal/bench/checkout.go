@@ -16,15 +16,15 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gatewright/gatewright/internal/free"
-	"github.com/gatewright/gatewright/internal/gobuild"
-	"github.com/gatewright/gatewright/local/processes"
+	"github.com/gatewright/gatewright/shared/base/processes"
+	"github.com/gatewright/gatewright/shared/testing/freeport"
+	"github.com/gatewright/gatewright/shared/testing/gobuild"
 )
 
-// The limits of the time that a person waits, on an idle machine with two cores.
+// The limits of how long a person waits for each command, on an idle machine with two cores.
 const (
-	maxFirstRun     = 120 * time.Second // from make run, with nothing compiled, to the first answer
-	maxFirstCommand = 45 * time.Second  // make cli after it
+	maxFirstRun     = 120 * time.Second // from make run, with nothing compiled, to the first response
+	maxFirstCommand = 45 * time.Second  // make cli after that run
 	maxFirstTest    = 540 * time.Second // make test with nothing compiled
 	maxTest         = 300 * time.Second // make test with everything compiled, but without test results in the cache
 	maxTestAfter    = 120 * time.Second // make test after a change in one group
@@ -36,13 +36,16 @@ func checkouts() []scenario {
 	return []scenario{
 		{
 			title: "A first start",
-			text: "In a fresh clone, with downloaded modules and an empty build cache: the time from `make run` to the first answer of the management API, and then the time of `make cli`.\n" +
+			text: "In a fresh clone, with downloaded modules and an empty build cache: the time from `make run` to the first " +
+				"answer of the management API, and then the time of `make cli`.\n" +
 				"The limits are 120 s and 45 s. CPU seconds are the sum of all processes.",
 			run: firstStart,
 		},
 		{
-			title:    "What tests cost",
-			text:     "`make test` in a fresh clone: with an empty build cache, then with everything compiled but without cached test results, and then after a change in one group. The limits are 540, 300 and 120 s, and 20 s for `make test PKG=` of that group.",
+			title: "What tests cost",
+			text: "`make test` in a fresh clone: with an empty build cache, then with everything compiled but without " +
+				"cached test results, and then after a change in one group. The limits are 540, 300 and 120 s, and 20 s for " +
+				"`make test PKG=` of that group.",
 			options:  "group=variables",
 			onDemand: true,
 			run:      testTimes,
@@ -73,8 +76,8 @@ func newCheckout(ctx context.Context, m *measurement) (*checkout, error) {
 		return nil, fmt.Errorf("clone the repository: %w", err)
 	}
 	// `make test-localstack` can use an emulator without Docker, in the folder shared next to the repository.
-	if beside := filepath.Join(filepath.Dir(root), "shared"); isFolder(beside) {
-		if err := os.Symlink(beside, filepath.Join(m.Dir, "shared")); err != nil {
+	if parent := filepath.Join(filepath.Dir(root), "shared"); isFolder(parent) {
+		if err := os.Symlink(parent, filepath.Join(m.Dir, "shared")); err != nil {
 			return nil, fmt.Errorf("clone the repository: %w", err)
 		}
 	}
@@ -84,16 +87,17 @@ func newCheckout(ctx context.Context, m *measurement) (*checkout, error) {
 	return c, c.compare(ctx)
 }
 
-// compare adds a figure by which the times of different machines are compared: what it takes to compile Go's standard library. The same
+// compare adds the time to compile Go's standard library. It makes the times of different machines comparable: the same
 // commit took twice as long on one machine with two cores as on another.
 func (c *checkout) compare(ctx context.Context) error {
 	cmd := c.command(ctx, c.dir, "go", "build", "std")
 	cmd.Env = append(gobuild.Environ(), "GOCACHE="+filepath.Join(c.m.Dir, "standard"))
-	began := time.Now()
+	startedAt := time.Now()
 	if err := run(cmd); err != nil {
 		return fmt.Errorf("compile the standard library: %w", err)
 	}
-	c.m.Row("Go's standard library compiled, for comparison", "", cost{time.Since(began), processorTime(cmd.ProcessState)}.String(), true)
+	c.m.Row("Go's standard library compiled, for comparison", "",
+		cost{time.Since(startedAt), processorTime(cmd.ProcessState)}.String(), true)
 	return nil
 }
 
@@ -102,10 +106,10 @@ func isFolder(path string) bool {
 	return err == nil && info.IsDir()
 }
 
-// command returns a command that uses the build cache of the checkout. It does not inherit the variables of a make that runs this
-// program.
+// command returns a command that uses the build cache of the checkout. It does not inherit the variables that make sets
+// when `make bench` runs this program.
 func (c *checkout) command(ctx context.Context, dir, name string, arguments ...string) *exec.Cmd {
-	cmd := grouped(ctx, name, arguments...)
+	cmd := groupedCommand(ctx, name, arguments...)
 	cmd.Dir = dir
 	cmd.Env = append(slices.DeleteFunc(os.Environ(), func(v string) bool {
 		return strings.HasPrefix(v, "MAKE") || strings.HasPrefix(v, "MFLAGS=")
@@ -115,66 +119,68 @@ func (c *checkout) command(ctx context.Context, dir, name string, arguments ...s
 }
 
 // cost is the time of a command, and the processor time of all its processes.
-type cost struct{ took, cpu time.Duration }
+type cost struct{ elapsed, cpu time.Duration }
 
 func (c cost) String() string {
-	return fmt.Sprintf("%.1f s (%.0f CPU seconds)", c.took.Seconds(), c.cpu.Seconds())
+	return fmt.Sprintf("%.1f s (%.0f CPU seconds)", c.elapsed.Seconds(), c.cpu.Seconds())
 }
 
 // make runs make with arguments and returns its cost.
 func (c *checkout) make(ctx context.Context, arguments ...string) (cost, error) {
 	cmd := c.command(ctx, c.dir, "make", arguments...)
 	cmd.Stdout = os.Stderr
-	began := time.Now()
+	startedAt := time.Now()
 	err := run(cmd)
-	took := cost{took: time.Since(began)}
+	spent := cost{elapsed: time.Since(startedAt)}
 	if cmd.ProcessState != nil {
-		took.cpu = processorTime(cmd.ProcessState)
+		spent.cpu = processorTime(cmd.ProcessState)
 	}
 	if err != nil {
-		return took, fmt.Errorf("make %s: %w", strings.Join(arguments, " "), err)
+		return spent, fmt.Errorf("make %s: %w", strings.Join(arguments, " "), err)
 	}
-	return took, nil
+	return spent, nil
 }
 
 func processorTime(s *os.ProcessState) time.Duration { return s.UserTime() + s.SystemTime() }
 
-// firstAnswer starts a command of grouped that serves the management API, waits for its first answer, and interrupts it as Ctrl-C does. It
-// returns the cost up to the answer, with the processor time of the whole run.
-func firstAnswer(ctx context.Context, cmd *exec.Cmd, data string, env ...string) (cost, error) {
+// firstResponse starts a command of groupedCommand that serves the management API, waits for the first response, and
+// interrupts the command as Ctrl-C does. It returns the time until the response, and the processor time of the whole
+// run.
+func firstResponse(ctx context.Context, cmd *exec.Cmd, data string, env ...string) (cost, error) {
 	const timeout = time.Hour
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	api, err := free.Find(ctx)
+	api, err := freeport.Find(ctx)
 	if err != nil {
 		return cost{}, err
 	}
-	cmd.Env = append(cmd.Env, append(env, "GATEWRIGHT_DATA_DIR="+data, "GATEWRIGHT_API_ADDR="+api.String(), "GATEWRIGHT_GATEWAY_ADDR=127.0.0.1:0", "GATEWRIGHT_RELAY_ADDR=127.0.0.1:0")...)
-	began := time.Now()
+	cmd.Env = append(cmd.Env, append(env, "GATEWRIGHT_DATA_DIR="+data, "GATEWRIGHT_API_ADDR="+api.String(),
+		"GATEWRIGHT_GATEWAY_ADDR=127.0.0.1:0", "GATEWRIGHT_RELAY_ADDR=127.0.0.1:0")...)
+	startedAt := time.Now()
 	if err := cmd.Start(); err != nil {
 		return cost{}, fmt.Errorf("start: %w", err)
 	}
-	defer func() { _ = processes.Kill(cmd.Process.Pid) }() // what its end leaves behind
+	defer func() { _ = processes.Kill(cmd.Process.Pid) }() // processes that are still running
 	exited := make(chan error, 1)
 	go func() { exited <- cmd.Wait() }()
-	answered := make(chan time.Duration, 1)
+	responded := make(chan time.Duration, 1)
 	go func() {
 		for ctx.Err() == nil {
-			if answers(ctx, "http://"+api.String()+"/v1/who-am-i") {
-				answered <- time.Since(began)
+			if responds(ctx, "http://"+api.String()+"/v1/who-am-i") {
+				responded <- time.Since(startedAt)
 				return
 			}
 			time.Sleep(5 * time.Millisecond)
 		}
 	}()
 	select {
-	case took := <-answered:
-		// As a terminal does, it sends the signal to the process group: make and the product.
+	case elapsed := <-responded:
+		// Like a terminal, send the signal to the process group, which contains make and the product.
 		if err := processes.Interrupt(cmd.Process.Pid); err != nil {
 			return cost{}, fmt.Errorf("interrupt the command: %w", err)
 		}
-		<-exited // the signal ends make with an error
-		return cost{took, processorTime(cmd.ProcessState)}, nil
+		<-exited // interrupted, so make ends with an error
+		return cost{elapsed, processorTime(cmd.ProcessState)}, nil
 	case err := <-exited:
 		return cost{}, fmt.Errorf("the command ended before the first answer: %w", err)
 	case <-ctx.Done():
@@ -184,8 +190,8 @@ func firstAnswer(ctx context.Context, cmd *exec.Cmd, data string, env ...string)
 	}
 }
 
-// answers reports whether a request without a key gets the status 401 from url.
-func answers(ctx context.Context, url string) bool {
+// responds reports whether url responds with the status 401 to a request without a key.
+func responds(ctx context.Context, url string) bool {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
 	if err != nil {
 		return false
@@ -205,7 +211,8 @@ func firstStart(ctx context.Context, m *measurement) error {
 	}
 	graph := filepath.Join(m.Dir, "actions.json")
 	run := c.command(ctx, c.dir, "make", "run")
-	first, err := firstAnswer(ctx, run, filepath.Join(m.Dir, "data"), "GATEWRIGHT_TLS_ADDR=127.0.0.1:0", "GOFLAGS=-debug-actiongraph="+graph)
+	first, err := firstResponse(ctx, run, filepath.Join(m.Dir, "data"), "GATEWRIGHT_TLS_ADDR=127.0.0.1:0",
+		"GOFLAGS=-debug-actiongraph="+graph)
 	if err != nil {
 		return fmt.Errorf("make run: %w", err)
 	}
@@ -218,9 +225,10 @@ func firstStart(ctx context.Context, m *measurement) error {
 		return err
 	}
 	seconds := func(d time.Duration) string { return fmt.Sprintf("%.0f s", d.Seconds()) }
-	m.Row("`make run`, to the first answer", seconds(maxFirstRun), first.String(), first.took <= maxFirstRun)
-	m.Row("`make cli` after it", seconds(maxFirstCommand), cli.String(), cli.took <= maxFirstCommand)
-	m.Printf("\nThe CPU seconds that compiling the product for `make run` takes, by part:\n\n| part | packages | CPU seconds |\n|---|---|---|\n")
+	m.Row("`make run`, to the first answer", seconds(maxFirstRun), first.String(), first.elapsed <= maxFirstRun)
+	m.Row("`make cli` after it", seconds(maxFirstCommand), cli.String(), cli.elapsed <= maxFirstCommand)
+	m.Printf("\nThe CPU seconds that compiling the product for `make run` takes, by part:\n\n| part | packages | CPU " +
+		"seconds |\n|---|---|---|\n")
 	for _, p := range parts {
 		m.Printf("| %s | %d | %.1f |\n", p.name, p.packages, p.cpu.Seconds())
 	}
@@ -234,8 +242,8 @@ type part struct {
 	cpu      time.Duration
 }
 
-// readParts reads the file that the go command writes with -debug-actiongraph. It returns the parts that take longest, and a last one
-// for all others. Packages of other modules are grouped by module.
+// readParts reads the file that the go command writes with -debug-actiongraph. It returns the parts that take longest,
+// and a last part for all other packages. Packages of other modules are grouped by module.
 func readParts(file string) ([]part, error) {
 	raw, err := os.ReadFile(file) //nolint:gosec // G304: a file of this run
 	if err != nil {
@@ -296,32 +304,36 @@ func testTimes(ctx context.Context, m *measurement) error {
 	if err != nil {
 		return err
 	}
-	// Download the npm packages first, as newCheckout does the modules.
-	if _, err := c.make(ctx, "test", "PKG=./internal/program"); err != nil {
+	// Download the npm packages first, so that the download is not measured. newCheckout has downloaded the modules.
+	if _, err := c.make(ctx, "test", "PKG=./internal/devmain"); err != nil {
 		return err
 	}
 	if err := os.RemoveAll(c.builds); err != nil {
 		return fmt.Errorf("empty the build cache: %w", err)
 	}
 	group := m.Text("group")
-	for _, one := range []struct {
+	for _, test := range []struct {
 		name      string
 		limit     time.Duration
 		prepare   func() error
 		arguments []string
 	}{
 		{"`make test`, nothing compiled", maxFirstTest, nil, []string{"test"}},
-		{"`make test`, no test results in the cache", maxTest, func() error { return run(c.command(ctx, c.dir, "go", "clean", "-testcache")) }, []string{"test"}},
-		{"`make test PKG=" + group + "` after a change in it", maxTestGroup, func() error { return c.change(group) }, []string{"test", "PKG=" + group}},
+		{"`make test`, no test results in the cache", maxTest, func() error {
+			return run(c.command(ctx, c.dir, "go", "clean", "-testcache"))
+		}, []string{"test"}},
+		{"`make test PKG=" + group + "` after a change in it", maxTestGroup, func() error {
+			return c.change(group)
+		}, []string{"test", "PKG=" + group}},
 		{"`make test` after a change in a group", maxTestAfter, func() error { return c.change(group) }, []string{"test"}},
 	} {
-		if one.prepare != nil {
-			if err := one.prepare(); err != nil {
-				return fmt.Errorf("prepare %s: %w", one.name, err)
+		if test.prepare != nil {
+			if err := test.prepare(); err != nil {
+				return fmt.Errorf("prepare %s: %w", test.name, err)
 			}
 		}
-		took, err := c.make(ctx, one.arguments...)
-		m.Row(one.name, fmt.Sprintf("%.0f s", one.limit.Seconds()), took.String(), took.took <= one.limit)
+		spent, err := c.make(ctx, test.arguments...)
+		m.Row(test.name, fmt.Sprintf("%.0f s", test.limit.Seconds()), spent.String(), spent.elapsed <= test.limit)
 		if err != nil {
 			return err
 		}
@@ -347,15 +359,15 @@ func integration(ctx context.Context, m *measurement) error {
 	}
 	cmd := c.command(ctx, c.dir, ".ci/run")
 	if m.Number("keep-cache") != 0 {
-		cmd = grouped(ctx, ".ci/run")
+		cmd = groupedCommand(ctx, ".ci/run")
 		cmd.Dir, cmd.Stderr = c.dir, os.Stderr
 	}
 	var printed bytes.Buffer
 	cmd.Stdout = io.MultiWriter(os.Stderr, &printed)
-	began := time.Now()
+	startedAt := time.Now()
 	err = run(cmd)
-	took := time.Since(began)
-	m.Row("`.ci/run`", fmt.Sprintf("%.0f s", maxCI.Seconds()), fmt.Sprintf("%.0f s", took.Seconds()), took <= maxCI)
+	elapsed := time.Since(startedAt)
+	m.Row("`.ci/run`", fmt.Sprintf("%.0f s", maxCI.Seconds()), fmt.Sprintf("%.0f s", elapsed.Seconds()), elapsed <= maxCI)
 	if at := strings.LastIndex(printed.String(), "ci: seconds by step:"); at >= 0 {
 		m.Printf("\n```text\n%s```", printed.String()[at:])
 	} else {

@@ -7,12 +7,13 @@ import (
 	"time"
 )
 
-// TestPartsOfABuild: each compiled package counts for its part, what was in the cache counts for nothing, and the part that took longest is first.
-func TestPartsOfABuild(t *testing.T) {
+// TestReadPartsGroupsPackages checks that each compiled package counts for its part, that cached packages do not count,
+// and that the part that took longest is first.
+func TestReadPartsGroupsPackages(t *testing.T) {
 	const graph = `[
 		{"Mode": "build", "Package": "net/http", "CmdUser": 2000000000, "CmdSys": 1000000000},
 		{"Mode": "build", "Package": "fmt"},
-		{"Mode": "build", "Package": "github.com/gatewright/gatewright/shared/store", "CmdUser": 1000000000},
+		{"Mode": "build", "Package": "github.com/gatewright/gatewright/shared/core/store", "CmdUser": 1000000000},
 		{"Mode": "build", "Package": "github.com/cockroachdb/pebble/v2/sstable", "CmdUser": 4000000000},
 		{"Mode": "build", "Package": "github.com/cockroachdb/pebble/v2", "CmdUser": 4000000000},
 		{"Mode": "link", "Package": "github.com/gatewright/gatewright/local", "CmdUser": 500000000}]`

@@ -12,48 +12,52 @@ import (
 	"sync"
 	"time"
 
-	"github.com/gatewright/gatewright/local/instance"
+	"github.com/gatewright/gatewright/internal/system/instance"
 )
 
 func crashes() []scenario {
 	return []scenario{{
 		title: "The embedded engine: a product that is killed",
-		text: "The scenario kills the product with `kill -9` while 16 clients write, and starts it again. The product then has to contain every acknowledged write exactly once. Half of\n" +
-			"the kills come while the engine writes tables (flushes and compactions) or while a backup is made. A backup that was cut off must not look complete.\n" +
-			"The operating system keeps running: the tests of `shared/store/embedded` simulate power cuts.",
+		text: "The scenario kills the product with `kill -9` while 16 clients write, and starts it again. The product then " +
+			"has to contain every acknowledged write exactly once. Half of\n" +
+			"the kills come while the engine writes tables (flushes and compactions) or while a backup is made. A backup that " +
+			"was cut off must not look complete.\n" +
+			"The operating system keeps running: the tests of `shared/core/store/embedded` simulate power cuts.",
 		options: "rounds=100 writers=16 seed=1",
 		run: func(ctx context.Context, m *measurement) error {
-			rounds := mixed(m.Number("rounds"), []beside{tables, backups})
-			result, err := kills(ctx, m, rounds, m.Number("writers"), uint64(m.Number("seed"))) //nolint:gosec // G115: it is a seed
+			rounds := mixed(m.Number("rounds"), []background{writesTables, makesBackup})
+			//nolint:gosec // G115: the number is a seed
+			result, err := kills(ctx, m, rounds, m.Number("writers"), uint64(m.Number("seed")))
 			if len(result.restarts) > 0 {
 				m.Printf("%s", result)
 			}
 			if err == nil {
-				err = result.meaningful()
+				err = result.check()
 			}
 			return err
 		},
 	}}
 }
 
-// beside is the work that is in progress beside the writers when the product is killed.
-type beside int
+// background is the kind of work that is in progress when the product is killed, in addition to the writers.
+type background int
 
 const (
-	plain beside = iota
-	tables
-	backups
-	besideCount
+	noBackground background = iota
+	writesTables
+	makesBackup
+	backgroundCount
 )
 
 // String returns the name of the work in the table.
-func (k beside) String() string {
-	return [besideCount]string{"", "while the engine wrote tables", "while a backup was made"}[k]
+func (b background) String() string {
+	return [backgroundCount]string{"", "while the engine wrote tables", "while a backup was made"}[b]
 }
 
-// mixed returns n rounds. Every other round is plain, and the rest take the kinds in heavy in turn.
-func mixed(n int, heavy []beside) []beside {
-	out := make([]beside, n)
+// mixed returns the background work of n rounds. Every second round has a kind from heavy, in turn; the others have
+// noBackground.
+func mixed(n int, heavy []background) []background {
+	out := make([]background, n)
 	for i := range out {
 		if i%2 == 1 {
 			out[i] = heavy[i/2%len(heavy)]
@@ -62,56 +66,60 @@ func mixed(n int, heavy []beside) []beside {
 	return out
 }
 
-// killed is the result of the rounds.
-type killed struct {
-	// kills counts the kills by the work that should be in progress, and met those when it was.
-	kills, met               [besideCount]int
-	acknowledged, unanswered int
-	lost, twice              []string
-	restarts                 []time.Duration
+// crashResult is the result of the rounds.
+type crashResult struct {
+	// kills is the number of kills for each kind of background work. hits is the number of these kills at which the
+	// work was in progress.
+	kills, hits                  [backgroundCount]int
+	acknowledged, unacknowledged int
+	lost, duplicates             []string
+	restarts                     []time.Duration
 }
 
-// meaningful returns an error if nothing could be lost, or if no kill came when the right thing was under way: the engine may log its jobs
-// in other words.
-func (r killed) meaningful() error {
-	const enough = 10 // kills, of which one at least comes at the right moment
+// check returns an error if no write was acknowledged, so that none could be lost. It also returns an error if none of
+// the kills for a kind of work came while that work was in progress: then the engine may have changed the wording of
+// its log.
+func (r crashResult) check() error {
+	const minKills = 10 // a kind of work with so many kills must have a hit
 	if r.acknowledged == 0 {
 		return errors.New("no write was acknowledged, so that none could be lost")
 	}
 	for k, kills := range r.kills {
-		if kills >= enough && r.met[k] == 0 {
-			return fmt.Errorf("none of %d kills came %s", kills, beside(k))
+		if kills >= minKills && r.hits[k] == 0 {
+			return fmt.Errorf("none of %d kills came %s", kills, background(k))
 		}
 	}
 	return nil
 }
 
 // String returns the table in Markdown.
-func (r killed) String() string {
+func (r crashResult) String() string {
 	median, longest := sorted(r.restarts)
-	var of []string
-	for k, n := range r.met {
-		if k := beside(k); k != plain && r.kills[k] > 0 {
-			of = append(of, fmt.Sprintf("%d %s", n, k))
+	var hits []string
+	for k, n := range r.hits {
+		if k := background(k); k != noBackground && r.kills[k] > 0 {
+			hits = append(hits, fmt.Sprintf("%d %s", n, k))
 		}
 	}
-	return fmt.Sprintf(`| kills of the product | of them | writes acknowledged | cut off | lost | twice | restart, median | longest |
+	return fmt.Sprintf(
+		`| kills of the product | of them | writes acknowledged | cut off | lost | twice | restart, median | longest |
 |---|---|---|---|---|---|---|---|
 | %d | %s | %d | %d | %d | %d | %s | %s |
-`, len(r.restarts), strings.Join(of, ", "), r.acknowledged, r.unanswered, len(r.lost), len(r.twice), millis(median), millis(longest))
+`, len(r.restarts), strings.Join(hits, ", "), r.acknowledged, r.unacknowledged, len(r.lost), len(r.duplicates),
+		millis(median), millis(longest))
 }
 
 // The shortest and the longest time from the start of a round to its kill, or to the start of a backup.
 const (
-	shortestRound = 50 * time.Millisecond
-	longestRound  = 600 * time.Millisecond
+	minRound = 50 * time.Millisecond
+	maxRound = 600 * time.Millisecond
 )
 
-// The longest time from the start of the engine's job or of a backup to the kill. For backups, it is replaced by the time that the
-// last complete one took.
+// The longest time from the start of an engine job, or of a backup, to the kill. The time for backups applies only
+// until a backup was completed; then the duration of the last complete backup applies.
 const (
-	longestIntoTables = 5 * time.Millisecond
-	firstIntoBackup   = 100 * time.Millisecond
+	maxIntoTables   = 5 * time.Millisecond
+	firstIntoBackup = 100 * time.Millisecond
 )
 
 // crash is the product that is killed, with its writers and the results so far.
@@ -122,159 +130,162 @@ type crash struct {
 	writers []*writer
 	product *manager
 	log     *engineLog
-	backup  time.Duration // how long a complete backup takes
-	out     killed
+	backup  time.Duration // how long the last complete backup took
+	result  crashResult
 }
 
-// kills runs the rounds. It returns an error if the product does not start or does not respond as it should, if a write was lost or
-// is there twice, or if a backup looks complete and is not.
-func kills(ctx context.Context, m *measurement, rounds []beside, writers int, seed uint64) (killed, error) {
-	r := crash{m: m, folder: "crash", backup: firstIntoBackup, random: rand.New(rand.NewPCG(seed, seed))} //nolint:gosec // G404: it has to be repeatable
+// kills runs the rounds. It returns an error if the product does not start or sends an unexpected response, if a write
+// was lost or exists twice, or if an incomplete backup looks complete.
+func kills(ctx context.Context, m *measurement, rounds []background, writers int, seed uint64) (crashResult, error) {
+	//nolint:gosec // G404: a seed makes the rounds repeatable
+	r := crash{m: m, folder: "crash", backup: firstIntoBackup, random: rand.New(rand.NewPCG(seed, seed))}
 	if err := r.start(ctx); err != nil {
-		return killed{}, err
+		return crashResult{}, err
 	}
 	defer func() { r.product.Kill() }()
 	if err := r.product.do(ctx, http.MethodPost, buckets, `{"name":"crash-bucket"}`, http.StatusOK, nil); err != nil {
-		return killed{}, err
+		return crashResult{}, err
 	}
 	for i := range writers {
-		r.writers = append(r.writers, newWriter(i, rand.New(rand.NewPCG(seed, uint64(i)+1)))) //nolint:gosec // G404, G115: as above
+		//nolint:gosec // G404, G115: as above
+		r.writers = append(r.writers, newWriter(i, rand.New(rand.NewPCG(seed, uint64(i)+1))))
 	}
 	for i, k := range rounds {
 		if err := r.round(ctx, k); err != nil {
-			return r.out, fmt.Errorf("round %d: %w", i, err)
+			return r.result, fmt.Errorf("round %d: %w", i, err)
 		}
 	}
 	for _, w := range r.writers {
-		r.out.acknowledged += w.acknowledged
-		r.out.unanswered += w.unanswered
+		r.result.acknowledged += w.acknowledged
+		r.result.unacknowledged += w.unacknowledged
 		if w.failure != nil {
-			return r.out, fmt.Errorf("writer %d: %w", w.number, w.failure)
+			return r.result, fmt.Errorf("writer %d: %w", w.number, w.failure)
 		}
 	}
-	if slices.Contains(rounds, backups) {
-		return r.out, r.verifyBackup(ctx)
+	if slices.Contains(rounds, makesBackup) {
+		return r.result, r.verifyBackup(ctx)
 	}
-	return r.out, nil
+	return r.result, nil
 }
 
-func (r *crash) start(ctx context.Context) (err error) {
-	if r.log, err = logOf(filepath.Join(r.m.Dir, r.folder, "data")); err != nil {
+func (cr *crash) start(ctx context.Context) (err error) {
+	if cr.log, err = openEngineLog(filepath.Join(cr.m.Dir, cr.folder, "data")); err != nil {
 		return err
 	}
 	var turns *instance.Turns
-	if r.product != nil { // it was started before
-		turns = r.product.turns
+	if cr.product != nil { // an earlier start has created the account keys
+		turns = cr.product.turns
 	}
-	started, err := manage(ctx, r.m, r.folder, turns)
+	started, err := manage(ctx, cr.m, cr.folder, turns)
 	if err == nil {
-		r.product = started
+		cr.product = started
 	}
 	return err
 }
 
-// round lets the writers write, kills the product, starts it again, and looks for all writes.
-func (r *crash) round(ctx context.Context, k beside) error {
-	writing, stop := context.WithCancel(ctx)
+// round runs the writers, kills the product, starts it again, and checks that no write was lost.
+func (cr *crash) round(ctx context.Context, k background) error {
+	writeCtx, stop := context.WithCancel(ctx)
 	defer stop()
-	var all sync.WaitGroup
-	for _, w := range r.writers {
-		all.Go(func() { w.write(writing, r.product) })
+	var wg sync.WaitGroup
+	for _, w := range cr.writers {
+		wg.Go(func() { w.write(writeCtx, cr.product) })
 	}
-	copied, err := r.moment(ctx, k)
-	r.product.Kill()
-	r.out.kills[k]++
+	backup, err := cr.waitForKill(ctx, k)
+	cr.product.Kill()
+	cr.result.kills[k]++
 	stop()
-	all.Wait()
+	wg.Wait()
 	if err != nil {
 		return err
 	}
-	if err := r.meeting(ctx, k, copied); err != nil {
+	if err := cr.countHit(ctx, k, backup); err != nil {
 		return err
 	}
-	began := time.Now()
-	if err := r.start(ctx); err != nil {
+	startedAt := time.Now()
+	if err := cr.start(ctx); err != nil {
 		return fmt.Errorf("start again: %w", err)
 	}
-	r.out.restarts = append(r.out.restarts, time.Since(began))
-	return r.verify(ctx)
+	cr.result.restarts = append(cr.result.restarts, time.Since(startedAt))
+	return cr.verify(ctx)
 }
 
-// verify looks for all writes in the running product.
-func (r *crash) verify(ctx context.Context) error {
-	if err := r.product.verify(ctx, r.writers, &r.out); err != nil {
+// verify checks that the running product has all acknowledged writes.
+func (cr *crash) verify(ctx context.Context) error {
+	if err := cr.product.verify(ctx, cr.writers, &cr.result); err != nil {
 		return fmt.Errorf("look for the writes: %w", err)
 	}
-	if len(r.out.lost)+len(r.out.twice) > 0 {
-		return fmt.Errorf("writes that are lost: %v, and that are there twice: %v", r.out.lost, r.out.twice)
+	if len(cr.result.lost)+len(cr.result.duplicates) > 0 {
+		return fmt.Errorf("writes that are lost: %v, and that are there twice: %v", cr.result.lost, cr.result.duplicates)
 	}
 	return nil
 }
 
-// moment waits for the moment to kill the product. It returns the backup in progress, or nil if there is none.
-func (r *crash) moment(ctx context.Context, k beside) (copied *copying, err error) {
-	wait := shortestRound + r.within(longestRound-shortestRound)
+// waitForKill waits for the moment to kill the product. It returns the backup in progress, or nil.
+func (cr *crash) waitForKill(ctx context.Context, k background) (backup *backupCommand, err error) {
+	wait := minRound + cr.randomBelow(maxRound-minRound)
 	switch k {
-	case tables:
-		return nil, r.log.await(ctx, func() { time.Sleep(r.within(longestIntoTables)) })
-	case backups:
+	case writesTables:
+		return nil, cr.log.waitForJob(ctx, func() { time.Sleep(cr.randomBelow(maxIntoTables)) })
+	case makesBackup:
 		time.Sleep(wait)
-		copied, err = r.startBackup(ctx)
-		wait = r.within(r.backup)
-	case plain, besideCount:
+		backup, err = cr.startBackup(ctx)
+		wait = cr.randomBelow(cr.backup)
+	case noBackground, backgroundCount:
 	}
 	time.Sleep(wait)
-	return copied, err
+	return backup, err
 }
 
-// within returns a random duration below d.
-func (r *crash) within(d time.Duration) time.Duration {
-	return time.Duration(r.random.Int64N(int64(d)))
+// randomBelow returns a random duration below d.
+func (cr *crash) randomBelow(d time.Duration) time.Duration {
+	return time.Duration(cr.random.Int64N(int64(d)))
 }
 
-// meeting counts a kill that came while the intended work was in progress.
-func (r *crash) meeting(ctx context.Context, k beside, copied *copying) error {
-	met := true
+// countHit increments hits[k] if the background work k was in progress at the kill.
+func (cr *crash) countHit(ctx context.Context, k background, backup *backupCommand) error {
+	hit := true
 	switch k {
-	case tables:
-		working, err := r.log.working()
+	case writesTables:
+		working, err := cr.log.working()
 		if err != nil {
 			return err
 		}
-		met = working
-	case backups:
-		made, err := copied.end(ctx)
+		hit = working
+	case makesBackup:
+		created, err := backup.wait(ctx)
 		if err != nil {
 			return err
 		}
-		if met = !made; made {
-			r.backup = copied.took
+		if hit = !created; created {
+			cr.backup = backup.elapsed
 		}
-	case plain, besideCount:
+	case noBackground, backgroundCount:
 	}
-	if met {
-		r.out.met[k]++
+	if hit {
+		cr.result.hits[k]++
 	}
 	return nil
 }
 
-// verifyBackup makes a backup after all writers have stopped, restores it in another folder, and looks for all writes there.
-func (r *crash) verifyBackup(ctx context.Context) error {
-	copied, err := r.startBackup(ctx)
+// verifyBackup makes a backup after all writers have stopped, restores it in another folder, and checks that no write
+// is missing there.
+func (cr *crash) verifyBackup(ctx context.Context) error {
+	backup, err := cr.startBackup(ctx)
 	if err != nil {
 		return err
 	}
-	made, err := copied.end(ctx)
-	if err == nil && !made {
+	created, err := backup.wait(ctx)
+	if err == nil && !created {
 		err = errors.New("make a backup of a product that was not killed: the command failed")
 	}
 	if err != nil {
 		return err
 	}
-	r.product.Kill()
-	r.folder = filepath.Join(r.folder, restored)
-	if err := r.start(ctx); err != nil {
+	cr.product.Kill()
+	cr.folder = filepath.Join(cr.folder, restored)
+	if err := cr.start(ctx); err != nil {
 		return fmt.Errorf("start with a restored backup: %w", err)
 	}
-	return r.verify(ctx)
+	return cr.verify(ctx)
 }

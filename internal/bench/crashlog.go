@@ -14,21 +14,21 @@ import (
 	"regexp"
 	"time"
 
-	"github.com/gatewright/gatewright/internal/bench/world"
+	"github.com/gatewright/gatewright/internal/bench/fixture"
 	"github.com/gatewright/gatewright/local/backup"
 )
 
-// engineLog reads the engine's jobs (flushes and compactions) from the product's log, from one start on.
+// engineLog reads the engine's jobs (flushes and compactions) from the product's log, from one start of the product on.
 type engineLog struct {
-	path string
-	at   int64
-	line []byte          // an incomplete last line
-	open map[string]bool // jobs that have started and not ended
+	path     string
+	offset   int64
+	line     []byte          // an incomplete last line
+	openJobs map[string]bool // jobs that have started and not ended
 }
 
-// logOf returns a reader of the log that begins at its current end. Call it before a start.
-func logOf(data string) (*engineLog, error) {
-	l := &engineLog{path: filepath.Join(data, "logs", "gatewright.log"), open: map[string]bool{}}
+// openEngineLog returns a reader of the log that begins at its current end. Call it before a start.
+func openEngineLog(data string) (*engineLog, error) {
+	l := &engineLog{path: filepath.Join(data, "logs", "gatewright.log"), openJobs: map[string]bool{}}
 	info, err := os.Stat(l.path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return l, nil
@@ -36,113 +36,117 @@ func logOf(data string) (*engineLog, error) {
 	if err != nil {
 		return nil, fmt.Errorf("look at the product's log: %w", err)
 	}
-	l.at = info.Size()
+	l.offset = info.Size()
 	return l, nil
 }
 
-// working reads the new lines, and reports whether a job has started and not ended. If the log is rotated meanwhile, working may miss
-// a job, but it never reports one that does not exist.
+// working reads the new lines, and reports whether a job has started and not ended. If the log is rotated meanwhile, working can miss a
+// job, but it never reports one that does not exist.
 func (l *engineLog) working() (bool, error) {
 	file, err := os.Open(l.path)
 	if err != nil {
 		return false, fmt.Errorf("read the product's log: %w", err)
 	}
 	defer func() { _ = file.Close() }()
-	text, err := io.ReadAll(io.NewSectionReader(file, l.at, 1<<30))
+	text, err := io.ReadAll(io.NewSectionReader(file, l.offset, 1<<30))
 	if err != nil {
 		return false, fmt.Errorf("read the product's log: %w", err)
 	}
-	l.at += int64(len(text))
-	l.take(text)
-	return len(l.open) > 0, nil
+	l.offset += int64(len(text))
+	l.parse(text)
+	return len(l.openJobs) > 0, nil
 }
 
 // The beginnings of the engine's lines when a job starts, and when it ends, with or without an error.
 var (
-	begins = regexp.MustCompile(`^\[JOB (\d+)\] (?:compacting|flushing)`)
-	ends   = regexp.MustCompile(`^\[JOB (\d+)\] (?:compacted|flushed|compaction|flush )`)
+	jobStarted  = regexp.MustCompile(`^\[JOB (\d+)\] (?:compacting|flushing)`)
+	jobFinished = regexp.MustCompile(`^\[JOB (\d+)\] (?:compacted|flushed|compaction|flush )`)
 )
 
-func (l *engineLog) take(text []byte) {
+func (l *engineLog) parse(text []byte) {
 	text = append(l.line, text...)
 	for {
-		line, rest, whole := bytes.Cut(text, []byte("\n"))
-		if !whole {
+		line, tail, complete := bytes.Cut(text, []byte("\n"))
+		if !complete {
 			l.line = bytes.Clone(line)
 			return
 		}
-		text = rest
+		text = tail
 		if !bytes.Contains(line, []byte("[JOB ")) {
 			continue
 		}
 		var entry struct{ Says string }
 		if json.Unmarshal(line, &entry) != nil {
-			continue // an earlier kill cut it
+			continue // an earlier kill truncated the line
 		}
-		if job := begins.FindStringSubmatch(entry.Says); job != nil {
-			l.open[job[1]] = true
-		} else if job := ends.FindStringSubmatch(entry.Says); job != nil {
-			delete(l.open, job[1])
+		if job := jobStarted.FindStringSubmatch(entry.Says); job != nil {
+			l.openJobs[job[1]] = true
+		} else if job := jobFinished.FindStringSubmatch(entry.Says); job != nil {
+			delete(l.openJobs, job[1])
 		}
 	}
 }
 
 const (
-	// lookInterval is the time between two reads of the log. It is short, because small jobs take milliseconds.
-	lookInterval = time.Millisecond
-	// jobTimeout is how long a round waits for a job. The table says how many rounds had one.
+	// pollInterval is the time between two reads of the log. It is short, because small jobs take milliseconds.
+	pollInterval = time.Millisecond
+	// jobTimeout is how long a round waits for a job. A round without a job is not a hit in the table.
 	jobTimeout = 10 * time.Second
 )
 
-// await waits until a job is in progress and still is after pause. It returns nil without a job after jobTimeout.
-func (l *engineLog) await(ctx context.Context, pause func()) error {
+// waitForJob waits until a job is in progress, and is still in progress after a call of wait. After jobTimeout, it
+// returns nil without such a job.
+func (l *engineLog) waitForJob(ctx context.Context, wait func()) error {
 	for deadline := time.Now().Add(jobTimeout); time.Now().Before(deadline); {
 		working, err := l.working()
 		if working && err == nil {
-			pause()
+			wait()
 			working, err = l.working()
 		}
 		if working || err != nil {
 			return err
 		}
-		if err := world.Wait(ctx, lookInterval); err != nil {
+		if err := fixture.Wait(ctx, pollInterval); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// copying is a running command that makes a backup of the product.
-type copying struct {
-	file  string
-	ended chan error
-	begun time.Time
-	took  time.Duration // set when it has ended
+// backupCommand is a running command that makes a backup of the product.
+type backupCommand struct {
+	file      string
+	done      chan error
+	startedAt time.Time
+	elapsed   time.Duration // set when the command has ended
 }
 
-func (r *crash) startBackup(ctx context.Context) (*copying, error) {
-	binary, err := r.m.Build(ctx, world.LocalRun)
+func (cr *crash) startBackup(ctx context.Context) (*backupCommand, error) {
+	binary, err := cr.m.Build(ctx, fixture.LocalRun)
 	if err != nil {
 		return nil, err
 	}
-	c := &copying{file: filepath.Join(r.product.Dir, "product.backup"), ended: make(chan error, 1), begun: time.Now()}
+	c := &backupCommand{
+		file: filepath.Join(cr.product.Dir, "product.backup"), done: make(chan error, 1),
+		startedAt: time.Now(),
+	}
 	if err := os.Remove(c.file); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("remove the last backup: %w", err)
 	}
 	cmd := exec.CommandContext(ctx, binary, "backup", c.file) //nolint:gosec // G204: built here
-	cmd.Env = append(os.Environ(), "GATEWRIGHT_DATA_DIR="+r.product.Data())
-	var says bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &says, &says
+	cmd.Env = append(os.Environ(), "GATEWRIGHT_DATA_DIR="+cr.product.Data())
+	var output bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &output, &output
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("start a backup: %w", err)
 	}
 	go func() {
 		err := cmd.Wait()
 		if err != nil {
-			err = fmt.Errorf("%w: %s", err, says.Bytes())
+			err = fmt.Errorf("%w: %s", err, output.Bytes())
 		}
-		c.took = time.Since(c.begun)
-		c.ended <- err
+		c.elapsed = time.Since(c.startedAt)
+		c.done <- err
 	}()
 	return c, nil
 }
@@ -150,10 +154,10 @@ func (r *crash) startBackup(ctx context.Context) (*copying, error) {
 // restored is the name of the folder with the last restored backup.
 const restored = "restored"
 
-// end waits for the end of the command and reports whether it made a backup. It returns an error if the file contradicts that: a
-// backup that failed must not leave a file, and one that succeeded must be complete.
-func (c *copying) end(ctx context.Context) (made bool, err error) {
-	failed := <-c.ended
+// wait waits for the end of the command and reports whether it made a backup. It returns an error if a failed command
+// has left a file, or if the file of a successful command is missing or cannot be restored.
+func (c *backupCommand) wait(ctx context.Context) (created bool, err error) {
+	failed := <-c.done
 	switch _, err = os.Stat(c.file); {
 	case failed != nil && errors.Is(err, fs.ErrNotExist):
 		return false, nil
@@ -165,8 +169,9 @@ func (c *copying) end(ctx context.Context) (made bool, err error) {
 	return true, c.restore(ctx, filepath.Join(filepath.Dir(c.file), restored))
 }
 
-// restore restores the backup into a data directory, which reads all of the file. It first removes the directory of the backup before.
-func (c *copying) restore(ctx context.Context, dir string) error {
+// restore restores the backup into a data directory, and so reads all of its file. It first removes the directory of
+// the previous backup.
+func (c *backupCommand) restore(ctx context.Context, dir string) error {
 	err := os.RemoveAll(dir)
 	if err == nil {
 		err = os.Mkdir(dir, 0o700)

@@ -22,8 +22,8 @@ type writer struct {
 	// pending is the write that got no response, or nil.
 	pending *attempt
 
-	acknowledged, unanswered int
-	failure                  error
+	acknowledged, unacknowledged int
+	failure                      error
 }
 
 // attempt is one write.
@@ -42,20 +42,20 @@ func (w *writer) write(ctx context.Context, c *manager) {
 		a := w.choose()
 		method, path, body, want := a.request()
 		// A write that has started is not canceled when ctx ends.
-		status, answer, err := c.Ask(context.WithoutCancel(ctx), c.turns.Next(), method, path, body)
+		status, response, err := c.Request(context.WithoutCancel(ctx), c.turns.Next(), method, path, body)
 		switch {
 		case err != nil:
 			w.pending = &a
-			w.unanswered++
+			w.unacknowledged++
 			return
 		case status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable:
-			time.Sleep(busyPause) // nothing was written
-		case status == http.StatusInternalServerError: // it may have been written
+			time.Sleep(busyDelay) // nothing was written
+		case status == http.StatusInternalServerError: // the write can have happened
 			w.pending = &a
-			w.unanswered++
+			w.unacknowledged++
 			return
 		case status != want:
-			w.failure = fmt.Errorf("%s %s: status %d, want %d: %s", method, path, status, want, answer)
+			w.failure = fmt.Errorf("%s %s: status %d, want %d: %s", method, path, status, want, response)
 		default:
 			w.apply(a)
 			w.acknowledged++
@@ -63,25 +63,25 @@ func (w *writer) write(ctx context.Context, c *manager) {
 	}
 }
 
-// busyPause is how long a writer waits before it retries after the status 429 or 503.
-const busyPause = 20 * time.Millisecond
+// busyDelay is how long a writer waits before it retries after the status 429 or 503.
+const busyDelay = 20 * time.Millisecond
 
 // choose returns the next write.
 func (w *writer) choose() attempt {
 	w.next++
 	name := fmt.Sprintf("w%d-%d", w.number, w.next)
-	some, ok := w.some()
+	consumer, ok := w.randomConsumer()
 	switch n := w.random.IntN(10); {
 	case !ok || n < 4:
 		return attempt{kind: "create", consumer: name}
 	case n < 9:
-		return attempt{kind: "key", consumer: some, key: name}
+		return attempt{kind: "key", consumer: consumer, key: name}
 	}
-	return attempt{kind: "delete", consumer: some}
+	return attempt{kind: "delete", consumer: consumer}
 }
 
-// some returns a random consumer. It reports false if it has found none.
-func (w *writer) some() (string, bool) {
+// randomConsumer returns a random consumer. It returns false if it finds none.
+func (w *writer) randomConsumer() (string, bool) {
 	for range w.next {
 		name := fmt.Sprintf("w%d-%d", w.number, w.random.IntN(w.next)+1)
 		if _, ok := w.consumers[name]; ok {
@@ -96,7 +96,8 @@ func (a attempt) request() (method, path, body string, want int) {
 	case "create":
 		return http.MethodPost, bucketOf("crash") + "/consumers", fmt.Sprintf(`{"name":%q}`, a.consumer), http.StatusOK
 	case "key":
-		return http.MethodPost, bucketOf("crash") + "/consumers/" + a.consumer + "/keys", fmt.Sprintf(`{"description":%q}`, a.key), http.StatusOK
+		return http.MethodPost, bucketOf("crash") + "/consumers/" + a.consumer + "/keys",
+			fmt.Sprintf(`{"description":%q}`, a.key), http.StatusOK
 	}
 	return http.MethodDelete, bucketOf("crash") + "/consumers/" + a.consumer, "", http.StatusNoContent
 }
@@ -114,23 +115,24 @@ func (w *writer) apply(a attempt) {
 	}
 }
 
-// found is a consumer or a key in a list.
-type found struct {
-	Name        string  `json:"name"`
-	Description string  `json:"description"`
-	APIKeys     []found `json:"apiKeys"`
+// storedObject is a consumer or a key in a list.
+type storedObject struct {
+	Name        string         `json:"name"`
+	Description string         `json:"description"`
+	APIKeys     []storedObject `json:"apiKeys"`
 }
 
-// verify compares the consumers and keys in the product with those that the writers expect. A write without a response may have
-// happened or not, so verify first finds out which.
-func (c *manager) verify(ctx context.Context, writers []*writer, out *killed) error {
+// verify compares the consumers and keys in the product with those that the writers expect. A write without a response
+// may or may not have happened, so verify first finds out whether it has.
+func (m *manager) verify(ctx context.Context, writers []*writer, out *crashResult) error {
 	times := map[string]int{} // how often each consumer and each of its keys is listed
 	for offset := 0; ; offset += page {
 		var list struct {
-			Data []found `json:"data"`
+			Data []storedObject `json:"data"`
 		}
-		path := fmt.Sprintf("%s/consumers?include-api-keys=true&key-format=none&limit=%d&offset=%d", bucketOf("crash"), page, offset)
-		if err := c.do(ctx, http.MethodGet, path, "", http.StatusOK, &list); err != nil {
+		path := fmt.Sprintf("%s/consumers?include-api-keys=true&key-format=none&limit=%d&offset=%d", bucketOf("crash"), page,
+			offset)
+		if err := m.do(ctx, http.MethodGet, path, "", http.StatusOK, &list); err != nil {
 			return fmt.Errorf("list the consumers: %w", err)
 		}
 		for _, consumer := range list.Data {
@@ -157,28 +159,28 @@ func (w *writer) settle(times map[string]int) {
 	}
 	a := *w.pending
 	w.pending = nil
-	there := times[a.consumer] > 0
+	exists := times[a.consumer] > 0
 	if a.kind == "key" {
-		there = times[a.consumer+" "+a.key] > 0
+		exists = times[a.consumer+" "+a.key] > 0
 	}
-	if there != (a.kind == "delete") {
+	if exists != (a.kind == "delete") {
 		w.apply(a)
 	}
 }
 
-func (w *writer) compare(times map[string]int, out *killed) {
-	note := func(what string, n int) {
+func (w *writer) compare(times map[string]int, out *crashResult) {
+	record := func(object string, n int) {
 		switch {
 		case n == 0:
-			out.lost = append(out.lost, what)
+			out.lost = append(out.lost, object)
 		case n > 1:
-			out.twice = append(out.twice, what)
+			out.duplicates = append(out.duplicates, object)
 		}
 	}
 	for name, keys := range w.consumers {
-		note(name, times[name])
+		record(name, times[name])
 		for key := range keys {
-			note(name+" "+key, times[name+" "+key])
+			record(name+" "+key, times[name+" "+key])
 		}
 	}
 	for name := range w.deleted {

@@ -10,72 +10,68 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/gatewright/gatewright/internal/bench/fixture"
 	"github.com/gatewright/gatewright/internal/bench/load"
-	"github.com/gatewright/gatewright/internal/bench/world"
 )
 
 // How clients send requests while gateways shut down.
 const (
-	clients = 8
-	// One in slowEvery requests takes slow milliseconds, so that some are in flight when a gateway stops taking new ones.
-	slowEvery = 50
-	slow      = 1500 // ms
-	quick     = 20   // ms, the bound for all other requests
+	drainClients = 8
+	// One in slowEvery requests takes slowMillis milliseconds, so that some requests are in flight when a gateway stops
+	// accepting new requests.
+	slowEvery  = 50
+	slowMillis = 1500 // ms
+	maxMillis  = 20   // ms, the bound for all other requests
 )
 
-// drain shuts down gateways under load, and adds how many requests were lost. Two gateways run at a time. If replace is false, each
-// restarts at its addresses, behind a balancer that forwards connections. If replace is true, another gateway replaces it, behind a
-// reverse proxy. The gateways are asked with HTTP/1.1 or HTTP/2, as protocol says.
-func drain(ctx context.Context, m *measurement, in *world.Installation, protocol int, replace bool, count, least int) (err error) {
-	checking, endChecks := context.WithCancel(ctx)
-	defer endChecks()
+// drain shuts down gateways under load, and adds a row with the number of lost requests. Two gateways run at a time. If
+// replace is false, the gateways are behind a balancer that forwards connections, and each restarts at its own
+// addresses. If replace is true, they are behind a reverse proxy, and other gateways replace them. protocol is the HTTP
+// version of the requests, 1 or 2.
+func drain(
+	ctx context.Context, m *measurement, inst *fixture.Installation, protocol int, replace bool, count, minGateways int,
+) (err error) {
+	checkCtx, stopChecks := context.WithCancel(ctx)
+	defer stopChecks()
 	b := newBalancer()
-	two := make([]*world.Gateway, 2)
+	gateways := make([]*fixture.Gateway, 2)
 	defer func() {
-		for _, g := range two {
+		for _, g := range gateways {
 			if g != nil {
 				err = errors.Join(err, g.Stop())
 			}
 		}
 	}()
-	for n := range two {
-		if two[n], err = started(ctx, checking, in, b, nil); err != nil {
+	for n := range gateways {
+		if gateways[n], err = startReady(ctx, checkCtx, inst, b, nil); err != nil {
 			return err
 		}
 	}
-	if err := b.until(ctx, 2); err != nil {
+	if err := b.waitReady(ctx, 2); err != nil {
 		return err
 	}
-	front, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return fmt.Errorf("listen: %w", err)
 	}
-	defer func() { _ = front.Close() }()
-	l := requestsWhile(&in.Site, protocol)
-	what := "SIGTERMs with restarts, behind what passes connections on"
+	defer func() { _ = listener.Close() }()
+	l := drainLoad(&inst.Site, protocol)
+	description := "SIGTERMs with restarts, behind what passes connections on"
 	if replace {
-		what = fmt.Sprintf("SIGTERMs, two processes replaced %d times, behind a reverse proxy", count)
+		description = fmt.Sprintf("SIGTERMs, two processes replaced %d times, behind a reverse proxy", count)
 		count *= 2
-		proxy := &http.Server{Handler: b.proxy(in, protocol), ReadHeaderTimeout: time.Minute}
-		go func() { _ = proxy.Serve(front) }()
+		proxy := &http.Server{Handler: b.proxy(inst, protocol), ReadHeaderTimeout: time.Minute}
+		go func() { _ = proxy.Serve(listener) }()
 		defer func() { _ = proxy.Close() }()
-		l.Address, l.Protocol = front.Addr().String(), 1
+		l.Address, l.Protocol = listener.Addr().String(), 1
 		l.Transport = func(int) http.RoundTripper { return &http.Transport{} }
 	} else {
-		go b.pass(front)
-		l.TLS = in.TLS(in.Host)
-		l.Transport = func(int) http.RoundTripper {
-			return &http.Transport{
-				TLSClientConfig: in.TLS(in.Host), ForceAttemptHTTP2: protocol == 2,
-				DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
-					return new(net.Dialer).DialContext(ctx, network, front.Addr().String())
-				},
-			}
-		}
+		go b.forward(listener)
+		l.TLS, l.Transport = inst.TLS(inst.Host), frontTransport(listener, inst, protocol)
 	}
 	var sent atomic.Int64
 	var done atomic.Bool
-	l.More = func() bool {
+	l.Continue = func() bool {
 		if done.Load() {
 			return false
 		}
@@ -84,102 +80,127 @@ func drain(ctx context.Context, m *measurement, in *world.Installation, protocol
 	}
 	results := make(chan load.Result, 1)
 	go func() {
-		result, _ := l.Send(ctx) // failures are counted
+		result, _ := l.Send(ctx) // the load counts failures, so Send returns no error
 		results <- result
 	}()
-	began, before := time.Now(), in.Ended()
+	startedAt, before := time.Now(), inst.Ended()
 	for n := 0; n < count && err == nil; n++ {
-		two[n%2], err = next(ctx, checking, in, b, two[n%2], replace)
+		gateways[n%2], err = replaceGateway(ctx, checkCtx, inst, b, gateways[n%2], replace)
 	}
-	ended := in.Ended() - before
-	for err == nil && sent.Load() < int64(least) {
-		err = world.Wait(ctx, checkEvery)
+	ended := inst.Ended() - before
+	for err == nil && sent.Load() < int64(minGateways) {
+		err = fixture.Wait(ctx, checkInterval)
 	}
-	took := time.Since(began)
+	elapsed := time.Since(startedAt)
 	done.Store(true)
 	result := <-results
 	if err != nil {
 		return err
 	}
-	figure := fmt.Sprintf("%d of %d, within %s", result.Failed, result.Requests, took.Round(time.Second))
-	if result.First != nil {
-		figure += fmt.Sprintf("; the first by %v", result.First)
+	limit, announced := "0", "15 s, the default"
+	if minGateways > 0 {
+		limit = fmt.Sprintf("0 of %d", minGateways)
+	}
+	if inst.Announcement != 0 {
+		announced = inst.Announcement.String()
+	}
+	m.Row(fmt.Sprintf("requests lost over %d %s, by %s, announced for %s", ended, description,
+		[]string{"", "HTTP/1.1", "HTTP/2"}[protocol], announced), limit, lost(result, b, elapsed),
+		result.Failed == 0 && result.Requests >= max(minGateways, 1) && ended == count)
+	return nil
+}
+
+// frontTransport returns a function that returns transports for clients. The transports connect to the gateways with
+// TLS, through the listener of the balancer.
+func frontTransport(listener net.Listener, inst *fixture.Installation, protocol int) func(int) http.RoundTripper {
+	return func(int) http.RoundTripper {
+		return &http.Transport{
+			TLSClientConfig: inst.TLS(inst.Host), ForceAttemptHTTP2: protocol == 2,
+			DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
+				return new(net.Dialer).DialContext(ctx, network, listener.Addr().String())
+			},
+		}
+	}
+}
+
+// lost returns how many requests were lost, and why.
+func lost(result load.Result, b *balancer, elapsed time.Duration) string {
+	figure := fmt.Sprintf("%d of %d, within %s", result.Failed, result.Requests, elapsed.Round(time.Second))
+	if result.FirstError != nil {
+		figure += fmt.Sprintf("; the first by %v", result.FirstError)
 	}
 	if failed := b.unreachable(); len(failed) > 0 {
 		figure += fmt.Sprintf("; %d connections reached no gateway, the first: %s", len(failed), failed[0])
 	}
-	limit, announced := "0", "15 s, the default"
-	if least > 0 {
-		limit = fmt.Sprintf("0 of %d", least)
-	}
-	if in.Announces != 0 {
-		announced = in.Announces.String()
-	}
-	m.Row(fmt.Sprintf("requests lost over %d %s, by %s, announced for %s", ended, what, []string{"", "HTTP/1.1", "HTTP/2"}[protocol], announced), limit, figure,
-		result.Failed == 0 && result.Requests >= max(least, 1) && ended == count)
-	return nil
+	return figure
 }
 
-// requestsWhile returns the requests that clients send while gateways shut down. One in slowEvery of them is slow. A request counts as
+// drainLoad returns the requests that clients send while gateways shut down. One in slowEvery of them is slow. A request counts as
 // failed if it gets no response, or another response than the upstream's.
-func requestsWhile(site *world.Site, protocol int) load.Load {
+func drainLoad(site *fixture.Site, protocol int) load.Load {
 	l := site.Load(http.MethodPost, "/wait/"+load.Placeholder, "something")
-	l.Address, l.Connections, l.CountFailures, l.Protocol, l.Every = site.Host, clients, true, protocol, 2*time.Millisecond
+	l.Address, l.Connections, l.CountFailures, l.Protocol, l.Interval = site.Host, drainClients, true, protocol,
+		2*time.Millisecond
 	l.Check = func(body []byte) error {
-		if string(body) != world.Answer {
+		if string(body) != fixture.SmallBody {
 			return fmt.Errorf("the response is not the upstream's: %.300s", body)
 		}
 		return nil
 	}
 	var sent atomic.Int64
 	l.Change = load.Replace(l.Request, load.Placeholder, func() string {
-		wait := rand.IntN(quick) //nolint:gosec // G404: no secret
+		wait := rand.IntN(maxMillis) //nolint:gosec // G404: no secret
 		if sent.Add(1)%slowEvery == 0 {
-			wait = slow
+			wait = slowMillis
 		}
 		return fmt.Sprintf("%0*d", len(load.Placeholder), wait)
 	})
 	return l
 }
 
-// started starts a gateway and adds it to the balancer. It uses the addresses of the gateway where, or free ones if where is nil.
-func started(ctx, checking context.Context, in *world.Installation, b *balancer, where *world.Gateway) (*world.Gateway, error) {
-	var at world.Addresses
-	if where != nil {
-		at = where.Addresses
+// startReady starts a gateway and adds it to the balancer. It uses the addresses of the gateway replaced, or free
+// addresses if replaced is nil.
+func startReady(
+	ctx, checkCtx context.Context, inst *fixture.Installation, b *balancer, replaced *fixture.Gateway,
+) (*fixture.Gateway, error) {
+	var at fixture.Addresses
+	if replaced != nil {
+		at = replaced.Addresses
 	} else {
 		var err error
-		if at, err = world.FreeAddresses(ctx); err != nil {
+		if at, err = fixture.FreeAddresses(ctx); err != nil {
 			return nil, err
 		}
 	}
-	g, err := in.Start(at)
+	g, err := inst.Start(at)
 	if err == nil {
-		b.add(checking, g)
+		b.add(checkCtx, g)
 	}
 	return g, err
 }
 
-// next shuts down a gateway. It starts it again afterwards, or replaces it by another one before. It returns the gateway that runs in
-// its place, or nil if none does.
-func next(ctx, checking context.Context, in *world.Installation, b *balancer, g *world.Gateway, replace bool) (other *world.Gateway, err error) {
+// replaceGateway shuts down a gateway. If replace is true, it starts another gateway first. Otherwise it starts the
+// same gateway again afterwards. It returns the gateway that then runs, or nil if none does.
+func replaceGateway(
+	ctx, checkCtx context.Context, inst *fixture.Installation, b *balancer, g *fixture.Gateway, replace bool,
+) (started *fixture.Gateway, err error) {
 	if replace {
-		if other, err = started(ctx, checking, in, b, nil); err != nil {
+		if started, err = startReady(ctx, checkCtx, inst, b, nil); err != nil {
 			return g, err
 		}
-		if err := b.until(ctx, 3); err != nil {
-			return g, errors.Join(err, other.Stop())
+		if err := b.waitReady(ctx, 3); err != nil {
+			return g, errors.Join(err, started.Stop())
 		}
 		err = g.Stop()
 		b.remove(g)
-		return other, err
+		return started, err
 	}
 	if err := g.Stop(); err != nil {
 		return nil, err
 	}
 	b.remove(g)
-	if other, err = started(ctx, checking, in, b, g); err != nil {
+	if started, err = startReady(ctx, checkCtx, inst, b, g); err != nil {
 		return nil, err
 	}
-	return other, b.until(ctx, 2)
+	return started, b.waitReady(ctx, 2)
 }

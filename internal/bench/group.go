@@ -5,25 +5,26 @@ import (
 	"os/exec"
 	"time"
 
-	"github.com/gatewright/gatewright/local/processes"
+	"github.com/gatewright/gatewright/shared/base/processes"
 )
 
-// grouped returns a command that ends with everything that it starts when ctx ends: make, go and shells that are killed alone leave
-// their children behind, which slow down every later measurement. Whoever starts it without run kills its group at the end.
-func grouped(ctx context.Context, name string, arguments ...string) *exec.Cmd {
-	const patience = 10 * time.Second                   // until it is killed
+// groupedCommand returns a command with its own process group. When ctx ends, the whole group ends: if only make, go or
+// a shell were killed, their children would continue to run and slow down every later measurement. If you start the
+// command without run, kill its process group at the end.
+func groupedCommand(ctx context.Context, name string, arguments ...string) *exec.Cmd {
+	const timeout = 10 * time.Second                    // from the interrupt until the command is killed
 	cmd := exec.CommandContext(ctx, name, arguments...) //nolint:gosec // G204: commands of the scenarios
 	cmd.SysProcAttr = processes.Group()
 	cmd.Cancel = func() error { return processes.Interrupt(cmd.Process.Pid) }
-	cmd.WaitDelay = patience
+	cmd.WaitDelay = timeout
 	return cmd
 }
 
-// run runs a command of grouped, and kills what it leaves behind.
+// run runs a command of groupedCommand, and then kills the processes of its group that are still running.
 func run(cmd *exec.Cmd) error {
 	err := cmd.Run()
 	if cmd.Process != nil {
-		_ = processes.Kill(cmd.Process.Pid) // an error says that nothing is left
+		_ = processes.Kill(cmd.Process.Pid) // an error means that no process is left
 	}
 	return err
 }

@@ -10,23 +10,28 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gatewright/gatewright/internal/bench/world"
-	"github.com/gatewright/gatewright/local/processes"
+	"github.com/gatewright/gatewright/internal/bench/fixture"
+	"github.com/gatewright/gatewright/shared/base/processes"
 )
 
-// TestChildrenEndWithTheirCommand, which an interrupt or its own end leaves them to. A shell has its background jobs ignore interrupts.
-func TestChildrenEndWithTheirCommand(t *testing.T) {
-	for _, test := range []struct{ name, then string }{{"a command that is interrupted", "wait"}, {"a command that fails", "exit 3"}} {
+// TestChildrenStopWithTheirCommand checks that the children of a command end with the command, even if it is interrupted or fails first.
+// Background jobs of a shell ignore interrupts.
+func TestChildrenStopWithTheirCommand(t *testing.T) {
+	for _, test := range []struct{ name, end string }{
+		{"a command that is interrupted", "wait"},
+		{"a command that fails", "exit 3"},
+	} {
 		t.Run(test.name, func(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "pid")
 			ctx, interrupt := context.WithCancel(t.Context())
 			defer interrupt()
-			ended := make(chan error, 1)
+			done := make(chan error, 1)
 			go func() {
-				ended <- run(grouped(ctx, "sh", "-c", `sleep 600 >/dev/null 2>&1 & echo $! >"$0~" && mv "$0~" "$0"; `+test.then, file))
+				done <- run(groupedCommand(ctx, "sh", "-c", `sleep 600 >/dev/null 2>&1 & echo $! >"$0~" && mv "$0~" "$0"; `+
+					test.end, file))
 			}()
 			var pid int
-			if err := world.Until(t.Context(), "the child", func() (bool, error) {
+			if err := fixture.Until(t.Context(), "the child", func() (bool, error) {
 				text, err := os.ReadFile(file)
 				if errors.Is(err, fs.ErrNotExist) {
 					return false, nil
@@ -38,13 +43,15 @@ func TestChildrenEndWithTheirCommand(t *testing.T) {
 			}); err != nil {
 				t.Fatal(err)
 			}
-			if test.then == "wait" {
+			if test.end == "wait" {
 				interrupt()
 			}
-			if err := <-ended; err == nil {
+			if err := <-done; err == nil {
 				t.Error("run() = nil, want an error")
 			}
-			if err := world.Until(t.Context(), "the end of the child", func() (bool, error) { return !processes.Running(pid), nil }); err != nil {
+			if err := fixture.Until(t.Context(), "the end of the child", func() (bool, error) {
+				return !processes.Running(pid), nil
+			}); err != nil {
 				t.Error(err)
 			}
 		})

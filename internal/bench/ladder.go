@@ -11,18 +11,19 @@ import (
 	"time"
 
 	"github.com/gatewright/gatewright/functions/gateway"
-	"github.com/gatewright/gatewright/internal/bench/world"
-	"github.com/gatewright/gatewright/shared/allowance"
-	"github.com/gatewright/gatewright/shared/behind"
-	sharedgateway "github.com/gatewright/gatewright/shared/gateway"
-	"github.com/gatewright/gatewright/shared/project"
-	"github.com/gatewright/gatewright/shared/store"
-	"github.com/gatewright/gatewright/shared/store/memory"
-	"github.com/gatewright/gatewright/shared/telemetry"
+	"github.com/gatewright/gatewright/internal/bench/fixture"
+	"github.com/gatewright/gatewright/shared/base/asynclog"
+	"github.com/gatewright/gatewright/shared/base/telemetry"
+	"github.com/gatewright/gatewright/shared/core/allowance"
+	"github.com/gatewright/gatewright/shared/core/store"
+	"github.com/gatewright/gatewright/shared/core/store/memory"
+	sharedgateway "github.com/gatewright/gatewright/shared/dataplane/gateway"
+	"github.com/gatewright/gatewright/shared/format/project"
 )
 
-// The rungs of the ladder are gateways, each with everything that the rungs before it have. The product costs more than the last rung,
-// because it has a store on disk, other work, and output in the terminal.
+// The rungs of the ladder are gateways. Each rung has everything that the previous rungs have, and one thing more. The
+// product costs more than the last rung, because it also has a store on disk, does other work, and writes to the
+// terminal.
 const (
 	rungBare    = "a route alone"
 	rungKey     = "and a key"
@@ -38,7 +39,7 @@ func rung(ctx context.Context, name, address string) (_ http.Handler, end func()
 	a, config := artifact(address), gatewayConfig()
 	end = func() {}
 	a.Policies["limit"] = project.Policy{
-		Name: "limit", Type: "rate-limit-inbound", Handler: component("rateLimitInbound", world.LimitOptions()),
+		Name: "limit", Type: "rate-limit-inbound", Handler: component("rateLimitInbound", fixture.LimitOptions()),
 	}
 	for i := range a.Routes {
 		switch name {
@@ -49,30 +50,31 @@ func rung(ctx context.Context, name, address string) (_ http.Handler, end func()
 			a.Routes[i].Inbound = append(a.Routes[i].Inbound, "limit")
 		}
 	}
-	config.Deployments = one{&sharedgateway.Deployment{Digest: "d", Artifact: a}}
-	pool := allowance.New(allowance.Options{Table: store.New(memory.New(), store.Options{Random: rand.Reader, Now: time.Now}), Now: time.Now, Random: rand.Reader, Log: slog.Default()})
+	config.Deployments = singleDeployment{&sharedgateway.Deployment{Digest: "d", Artifact: a}}
+	pool := allowance.New(allowance.Options{Table: store.New(memory.New(),
+		store.Options{Random: rand.Reader, Now: time.Now}), Now: time.Now, Random: rand.Reader, Log: slog.Default()})
 	go pool.Run(ctx, time.Second)
-	config.Allowances = gateway.Limiter(pool, time.Now)
+	config.Allowances = gateway.NewLimiter(pool, time.Now)
 	if name == rungLines || name == rungMetrics {
 		dir, err := os.MkdirTemp("", "gatewright-bench-*")
 		if err != nil {
 			return nil, nil, fmt.Errorf("create a folder for the log: %w", err)
 		}
-		file, err := os.Create(filepath.Join(dir, "log")) //nolint:gosec // G304: just made
+		file, err := os.Create(filepath.Join(dir, "log")) //nolint:gosec // G304: a new file
 		if err != nil {
 			return nil, nil, fmt.Errorf("create the log: %w", err)
 		}
-		lines := behind.New(file, nil)
+		lines := asynclog.New(file, nil)
 		end = func() {
 			lines.Close()
 			_ = file.Close()
 			_ = os.RemoveAll(dir)
 		}
-		config.Access = slog.New(behind.JSON(lines, slog.LevelInfo))
-		config.Telemetry = telemetry.Options{Paths: true}
+		config.Access = slog.New(asynclog.JSON(lines, slog.LevelInfo))
+		config.Telemetry = telemetry.Options{LogPaths: true}
 	}
 	if name == rungMetrics {
-		config.Calls = counting(ctx)
+		config.Calls = newCalls(ctx)
 	}
 	return sharedgateway.New(config), end, nil
 }

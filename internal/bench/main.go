@@ -1,16 +1,17 @@
-// Command bench measures the product and writes docs/performance.md, which is what `make bench` does.
+// Command bench measures the product and writes docs/performance.md; `make bench` runs it.
 //
 //	go run ./internal/bench -list
 //	go run ./internal/bench -only 'A request through a tunnel' -set rounds=3 -out -
 //
-// The page has a section for each scenario, which is written as soon as it is measured. If a figure is over its limit, the run
-// fails and the section says so, but all other scenarios still run. Sections that are not measured stay as they are.
+// The page has a section for each scenario, which is written as soon as it is measured. If a figure is over its limit, the run fails and
+// the section says so, but all other scenarios still run. Sections that are not measured stay as they are.
 //
-// A scenario measures separate processes: package world starts them, and package load sends them requests. Processes that are
-// compared are measured in turns, so that a busy machine slows all of them. The median of the rounds counts.
+// A scenario measures separate processes: package fixture starts them, and package load sends them requests. Processes
+// that are compared are measured in turns, so that a busy machine slows all of them. The page shows the median of the
+// rounds.
 //
-// Read main.go, then table.go for the list of scenarios and report.go for the arguments and the results of a scenario. Each other
-// file contains a family of scenarios.
+// Read main.go, then table.go for the list of scenarios and report.go for the arguments and the results of a scenario. Each other file
+// contains a family of scenarios.
 package main
 
 import (
@@ -26,13 +27,13 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/gatewright/gatewright/internal/bench/world"
-	"github.com/gatewright/gatewright/internal/program"
+	"github.com/gatewright/gatewright/internal/bench/fixture"
+	"github.com/gatewright/gatewright/internal/devmain"
 )
 
 func main() {
-	if len(os.Args) > 1 && os.Args[1] == child {
-		program.Main(context.Background(), "bench", func(ctx context.Context) error { return play(ctx, os.Args[2:]) })
+	if len(os.Args) > 1 && os.Args[1] == childCommand {
+		devmain.Main(context.Background(), "bench", func(ctx context.Context) error { return runRole(ctx, os.Args[2:]) })
 		return
 	}
 	out := flag.String("out", "docs/performance.md", "the page to write, or - to only print the figures")
@@ -48,38 +49,40 @@ func main() {
 		}
 		return
 	}
-	program.Main(context.Background(), "bench", func(ctx context.Context) error {
-		return program.InFolder("bench", func(dir string) error { return write(ctx, dir, *out, chosen(all, *only), all, changes) })
+	devmain.Main(context.Background(), "bench", func(ctx context.Context) error {
+		return devmain.InFolder("bench", func(dir string) error {
+			return write(ctx, dir, *out, selectScenarios(all, *only), all, changes)
+		})
 	})
 }
 
-// chosen returns the scenario whose title is text. If there is none, it returns the scenarios whose title contains text, without
-// those that are only measured on demand.
-func chosen(all []scenario, text string) (some []scenario) {
+// selectScenarios returns the scenario whose title is text. If there is no such scenario, it returns the scenarios
+// whose titles contain text, without those that are only measured on demand.
+func selectScenarios(all []scenario, text string) (selected []scenario) {
 	for _, s := range all {
 		if s.title == text {
 			return []scenario{s}
 		}
 		if strings.Contains(s.title, text) && !s.onDemand {
-			some = append(some, s)
+			selected = append(selected, s)
 		}
 	}
-	return some
+	return selected
 }
 
 const heading = "\n## "
 
-// write measures the scenarios in some, and writes the page of all scenarios.
-func write(ctx context.Context, dir, out string, some, all []scenario, changes values) error {
-	if len(some) == 0 {
+// write measures the selected scenarios, and writes the page of all scenarios.
+func write(ctx context.Context, dir, out string, selected, all []scenario, changes values) error {
+	if len(selected) == 0 {
 		return errors.New("no scenario has this title: -list lists them")
 	}
-	if err := known(some, changes); err != nil {
+	if err := checkOptions(selected, changes); err != nil {
 		return err
 	}
 	sections := map[string]string{}
 	if out != "-" {
-		page, err := os.ReadFile(out) //nolint:gosec // G304: whoever runs this chose it
+		page, err := os.ReadFile(out) //nolint:gosec // G304: the user of the command chose the file
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("read the page: %w", err)
 		}
@@ -87,7 +90,7 @@ func write(ctx context.Context, dir, out string, some, all []scenario, changes v
 	}
 	var failed []error
 	for _, s := range all {
-		if !slices.ContainsFunc(some, func(o scenario) bool { return o.title == s.title }) {
+		if !slices.ContainsFunc(selected, func(o scenario) bool { return o.title == s.title }) {
 			continue
 		}
 		section, err := s.section(ctx, dir, changes)
@@ -99,9 +102,9 @@ func write(ctx context.Context, dir, out string, some, all []scenario, changes v
 		}
 		fmt.Print(section)
 		sections[s.title] = section
-		// Scenarios take minutes and more: what has been measured is written before the next one begins.
+		// Scenarios take minutes or hours, so the results are written before the next scenario begins.
 		if out != "-" {
-			if err := replace(out, composed(all, sections)); err != nil {
+			if err := replace(out, composePage(all, sections)); err != nil {
 				return errors.Join(append(failed, err)...)
 			}
 		}
@@ -109,9 +112,10 @@ func write(ctx context.Context, dir, out string, some, all []scenario, changes v
 	return errors.Join(failed...)
 }
 
-// composed returns the page with sections, in the order of all scenarios.
-func composed(all []scenario, sections map[string]string) string {
-	text := fmt.Sprintf("# Performance\n\nWritten by `make bench` on a machine of %d cores (%s/%s) with %s. Times and CPU are\nthis machine's on that day; ratios and counts are the product's.\n",
+// composePage returns the page with sections, in the order of all scenarios.
+func composePage(all []scenario, sections map[string]string) string {
+	text := fmt.Sprintf("# Performance\n\nWritten by `make bench` on a machine of %d cores (%s/%s) with %s. Times and "+
+		"CPU are\nthis machine's on that day; ratios and counts are the product's.\n",
 		runtime.NumCPU(), runtime.GOOS, runtime.GOARCH, runtime.Version())
 	for _, s := range all {
 		text += sections[s.title]
@@ -119,13 +123,13 @@ func composed(all []scenario, sections map[string]string) string {
 	return text
 }
 
-// replace writes all of a page or nothing: it is the only place of sections that are not measured again.
+// replace writes the complete page or nothing, because the sections that are not measured again exist only in that file.
 func replace(name, text string) error {
 	temporary, err := os.CreateTemp(filepath.Dir(name), ".unfinished-*")
 	if err != nil {
 		return fmt.Errorf("write the page: %w", err)
 	}
-	defer func() { _ = os.Remove(temporary.Name()) }() // it has the page's name by then, unless an error came before
+	defer func() { _ = os.Remove(temporary.Name()) }() // after a success, the file has been renamed and no longer exists
 	_, err = temporary.WriteString(text)
 	if err := errors.Join(err, temporary.Chmod(0o644), temporary.Close()); err != nil {
 		return fmt.Errorf("write the page: %w", err)
@@ -151,14 +155,14 @@ func (s scenario) section(ctx context.Context, dir string, changes values) (stri
 	fmt.Fprintf(os.Stderr, "bench: %s\n", strings.ToLower(s.title))
 	text := heading + s.title + "\n\n" + s.text
 	if s.options != golden {
-		text += fmt.Sprintf("\nAlone: `go run ./internal/bench -only '%s'`, here started with %s.", s.title, busy())
+		text += fmt.Sprintf("\nAlone: `go run ./internal/bench -only '%s'`, here started with %s.", s.title, cpuLoad())
 	}
 	folder, err := os.MkdirTemp(dir, "")
 	if err != nil {
 		return text, fmt.Errorf("make a folder: %w", err)
 	}
-	m := &measurement{World: &world.World{Dir: folder, Binaries: filepath.Join(dir, "bin")}, settings: s.settings(changes)}
-	err = m.carryOut(ctx, s)
+	m := &measurement{Env: &fixture.Env{Dir: folder, Binaries: filepath.Join(dir, "bin")}, settings: s.settings(changes)}
+	err = m.measure(ctx, s)
 	err = errors.Join(err, m.Err(), os.RemoveAll(folder))
 	text += "\n\n" + strings.TrimSpace(m.String()) + "\n"
 	if err != nil {
@@ -167,14 +171,14 @@ func (s scenario) section(ctx context.Context, dir string, changes values) (stri
 	return text, err
 }
 
-// carryOut runs a scenario and ends everything that it has started, also if it panics.
-func (m *measurement) carryOut(ctx context.Context, s scenario) error {
+// measure runs a scenario and ends everything that it has started, also if it panics.
+func (m *measurement) measure(ctx context.Context, s scenario) error {
 	defer m.Close()
 	return s.run(ctx, m)
 }
 
-// busy returns the load average as a text, because a busy machine makes the figures worse.
-func busy() string {
+// cpuLoad returns the load average as a text, because a busy machine makes the figures worse.
+func cpuLoad() string {
 	text, err := os.ReadFile("/proc/loadavg")
 	if err != nil {
 		return "an unknown load average"

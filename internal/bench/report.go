@@ -8,24 +8,26 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gatewright/gatewright/internal/bench/world"
+	"github.com/gatewright/gatewright/internal/bench/fixture"
 )
 
-// measurement is the argument of a scenario: a world in which it starts processes, its options, and the report that it fills.
+// measurement is the argument of a scenario: the environment that starts processes, the scenario's options, and the
+// report that the scenario fills.
 type measurement struct {
-	*world.World
+	*fixture.Env
 	report
 	settings
 }
 
 // report is the Markdown of a scenario, with a list of the figures that are over their limits.
 type report struct {
-	text  strings.Builder
-	table bool // whether the text ends with a table of figures
-	over  []string
+	text     strings.Builder
+	table    bool // whether the text ends with a table of figures
+	exceeded []string
 }
 
-// Row adds a row with a figure to the table. limit is empty for a figure without a limit.
+// Row adds a row with a figure to the table. limit is empty for a figure without a limit. within reports whether the
+// figure is within its limit.
 func (r *report) Row(name, limit, figure string, within bool) {
 	if !r.table {
 		r.text.WriteString("\n| figure | limit | here |\n|---|---|---|\n")
@@ -43,17 +45,17 @@ func (r *report) Printf(format string, args ...any) {
 	fmt.Fprintf(&r.text, format, args...)
 }
 
-// Exceeds adds a figure to the list of those that are over their limits.
+// Exceeds adds a figure to the list of figures that are over their limits.
 func (r *report) Exceeds(format string, args ...any) {
-	r.over = append(r.over, fmt.Sprintf(format, args...))
+	r.exceeded = append(r.exceeded, fmt.Sprintf(format, args...))
 }
 
 // Err returns an error with all figures that are over their limits, or nil if there are none.
 func (r *report) Err() error {
-	if len(r.over) == 0 {
+	if len(r.exceeded) == 0 {
 		return nil
 	}
-	return fmt.Errorf("over the limit: %s", strings.Join(r.over, "; "))
+	return fmt.Errorf("over the limit: %s", strings.Join(r.exceeded, "; "))
 }
 
 // String returns the Markdown.
@@ -78,7 +80,7 @@ func (v values) Set(text string) error {
 // settings are the options of a scenario with their values.
 type settings struct{ values values }
 
-// settings returns the options of a scenario after changes.
+// settings returns the options of the scenario: the defaults, replaced by changes.
 func (s scenario) settings(changes values) settings {
 	all := values{}
 	for _, option := range strings.Fields(s.options) {
@@ -91,14 +93,15 @@ func (s scenario) settings(changes values) settings {
 	return settings{all}
 }
 
-// known returns an error if none of the scenarios has a changed option, or if a number is changed to a text.
-func known(some []scenario, changes values) error {
+// checkOptions returns an error if none of the scenarios has a changed option, or if the new value of a number is not a
+// number.
+func checkOptions(selected []scenario, changes values) error {
 	for _, name := range slices.Sorted(maps.Keys(changes)) {
 		found := false
-		for _, s := range some {
-			value, has := s.settings(nil).values[name]
-			found = found || has
-			if _, err := strconv.Atoi(value); has && err == nil {
+		for _, s := range selected {
+			value, ok := s.settings(nil).values[name]
+			found = found || ok
+			if _, err := strconv.Atoi(value); ok && err == nil {
 				if _, err := strconv.Atoi(changes[name]); err != nil {
 					return fmt.Errorf("-set %s=%s: %q is not a number", name, changes[name], changes[name])
 				}
@@ -124,7 +127,7 @@ func (s settings) Text(name string) string {
 func (s settings) Number(name string) int {
 	n, err := strconv.Atoi(s.Text(name))
 	if err != nil {
-		panic(err) // known has checked it
+		panic(err) // checkOptions has checked the value
 	}
 	return n
 }
@@ -141,7 +144,7 @@ func (s settings) Numbers(name string) (all []int, err error) {
 	return all, nil
 }
 
-// sorted sorts times, and returns the median and the longest of them. times may not be empty.
+// sorted sorts times, and returns the median and the longest of them. times must not be empty.
 func sorted(times []time.Duration) (median, longest time.Duration) {
 	slices.Sort(times)
 	return times[len(times)/2], times[len(times)-1]

@@ -15,16 +15,16 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/gatewright/gatewright/internal/bench/fixture"
 	"github.com/gatewright/gatewright/internal/bench/load"
-	"github.com/gatewright/gatewright/internal/bench/world"
-	"github.com/gatewright/gatewright/internal/free"
-	"github.com/gatewright/gatewright/local/instance"
+	"github.com/gatewright/gatewright/internal/system/instance"
+	"github.com/gatewright/gatewright/shared/testing/freeport"
 )
 
 // The limits of a request's cost.
 const (
-	maxTimes  = 1.25     // the gateway's CPU, times the ReverseProxy's
-	maxQuota  = 1.1      // the CPU of a gateway with a quota, times that of one with only a key check
+	maxRatio  = 1.25     // the CPU of the gateway, divided by that of the ReverseProxy
+	maxQuota  = 1.1      // the CPU of a gateway with a quota, divided by that of a gateway with only a key check
 	maxItems  = 1.0 / 20 // items that a quota writes for each request
 	maxMemory = 150      // MB of a gateway with waiting connections
 )
@@ -33,32 +33,43 @@ func requests() []scenario {
 	return []scenario{
 		{
 			title: "A request through the gateway",
-			text: "CPU per request with a matched route and a checked key, compared with a bare, tuned `httputil.ReverseProxy`: same upstream, same client,\n" +
-				"same run, each proxy in its own process. The limit is 1.25 times. The second table shows what a quota adds to the key check (the limit is 1.1 times), and how many items\n" +
+			text: "CPU per request with a matched route and a checked key, compared with a bare, tuned " +
+				"`httputil.ReverseProxy`: same upstream, same client,\n" +
+				"same run, each proxy in its own process. The limit is 1.25 times. The second table shows what a quota adds to " +
+				"the key check (the limit is 1.1 times), and how many items\n" +
 				"the quota writes to the table: leases, journals and returned leases.",
 			options: "rounds=7 requests=20000 connections=16,64 idle=10000 stalled=1000",
 			run:     throughGateway,
 		},
 		{
 			title: "A request by TLS and HTTP/2",
-			text: "The same gateway and ReverseProxy with TLS 1.3: 64 concurrent requests, over 64 connections with HTTP/1.1 and over\n" +
-				"four with HTTP/2, in alternating rounds. Both use the HTTP/2 of net/http, and both send HTTP/1.1 to the upstream. The limit is 1.25 times.",
+			text: "The same gateway and ReverseProxy with TLS 1.3: 64 concurrent requests, over 64 connections with " +
+				"HTTP/1.1 and over\n" +
+				"four with HTTP/2, in alternating rounds. Both use the HTTP/2 of net/http, and both send HTTP/1.1 to the " +
+				"upstream. The limit is 1.25 times.",
 			options: "rounds=7 requests=20000",
 			run:     byProtocol,
 		},
 		{
 			title: "A request with everything on",
-			text: "The product as its users start it: the route checks a key and a strict limit, and each request gets a line in the access log, appears in the\n" +
-				"terminal's summary and is counted for analytics. It is compared with a tuned `httputil.ReverseProxy` and nginx, which do none of this, and with gateways that do a part\n" +
-				"of it. All have the same upstream and the same client, in turns of one second. The table has the medians of the rounds, and of their ratios. CPU is user\n" +
-				"and system time of the process and its children. The scenario needs Debian's package `nginx-light`; `-set nginx=no` leaves nginx out.\n" +
+			text: "The product as its users start it: the route checks a key and a strict limit, and each request gets a line " +
+				"in the access log, appears in the\n" +
+				"terminal's summary and is counted for analytics. It is compared with a tuned `httputil.ReverseProxy` and nginx, " +
+				"which do none of this, and with gateways that do a part\n" +
+				"of it. All have the same upstream and the same client, in turns of one second. The table has the medians of the " +
+				"rounds, and of their ratios. CPU is user\n" +
+				"and system time of the process and its children. The scenario needs Debian's package `nginx-light`; `-set " +
+				"nginx=no` leaves nginx out.\n" +
 				"\n" +
-				"The goal is 0.8 times the CPU of the ReverseProxy, with a p99 that is no worse. The product does not reach it. Each row shows what a key, a limit, access lines or counts add\n" +
-				"to the row before it. On a busy machine, this is accurate to some 5 %, and p99 says more about the other work than about the programs. The last table is from a profile: it shows where a request\n" +
-				"spends its time in a gateway with everything except the product's store and terminal. System calls take more than a third of the time:\n" +
+				"The goal is 0.8 times the CPU of the ReverseProxy, with a p99 that is no worse. The product does not reach it. " +
+				"Each row shows what a key, a limit, access lines or counts add\n" +
+				"to the row before it. On a busy machine, this is accurate to some 5 %, and p99 says more about the other work " +
+				"than about the programs. The last table is from a profile: it shows where a request\n" +
+				"spends its time in a gateway with everything except the product's store and terminal. System calls take more " +
+				"than a third of the time:\n" +
 				"a proxy needs at least two writes and two reads.",
 			options: "rounds=7 milliseconds=1000 connections=16,64 nginx=yes profiled=200000",
-			run:     everything,
+			run:     allFeatures,
 		},
 	}
 }
@@ -66,27 +77,28 @@ func requests() []scenario {
 // get returns the load of these scenarios: GET requests with a key.
 func get(address string, connections, count int) load.Load {
 	return load.Load{
-		Address: address, Request: load.Request("GET", target, "bench.test", key, ""), Length: world.Small, Connections: connections, Requests: count,
+		Address: address, Request: load.Request("GET", target, "bench.test", key, ""), Length: fixture.Small,
+		Connections: connections, Requests: count,
 	}
 }
 
 // children starts an upstream and a process for each role in front of it.
 func (m *measurement) children(ctx context.Context, roles ...string) (upstream string, all []load.Subject, err error) {
-	up, err := m.Child(ctx, child, roleUpstream)
+	upstreamChild, err := m.Child(ctx, childCommand, roleUpstream)
 	if err != nil {
 		return "", nil, err
 	}
 	for _, role := range roles {
-		c, err := m.Child(ctx, child, role, up.Address)
+		c, err := m.Child(ctx, childCommand, role, upstreamChild.Address)
 		if err != nil {
 			return "", nil, err
 		}
 		all = append(all, load.Subject{Name: role, Process: c, Load: get(c.Address, 0, 0)})
 	}
-	return up.Address, all, nil
+	return upstreamChild.Address, all, nil
 }
 
-// throughGateway compares the gateway with a ReverseProxy, and a gateway with a quota with one without.
+// throughGateway compares the gateway with a ReverseProxy. It also compares gateways with and without a quota.
 func throughGateway(ctx context.Context, m *measurement) error {
 	connections, err := m.Numbers("connections")
 	if err != nil {
@@ -106,13 +118,14 @@ func throughGateway(ctx context.Context, m *measurement) error {
 		if err != nil {
 			return err
 		}
-		times := got[1].Times(got[0], load.CPU)
-		m.Printf("| %d | %.1f | %.1f | %.2f |\n", n, got[0].Median(load.CPU), got[1].Median(load.CPU), times)
-		if times > maxTimes {
-			m.Exceeds("the gateway costs %.2f times the ReverseProxy, the limit is %.2f", times, maxTimes)
+		ratio := got[1].Ratio(got[0], load.CPU)
+		m.Printf("| %d | %.1f | %.1f | %.2f |\n", n, got[0].Median(load.CPU), got[1].Median(load.CPU), ratio)
+		if ratio > maxRatio {
+			m.Exceeds("the gateway costs %.2f times the ReverseProxy, the limit is %.2f", ratio, maxRatio)
 		}
 	}
-	m.Printf("\n| connections | a key, µs CPU | a key and a quota, µs CPU | ratio | items written, a request |\n|---|---|---|---|---|\n")
+	m.Printf("\n| connections | a key, µs CPU | a key and a quota, µs CPU | ratio | items written, a request " +
+		"|\n|---|---|---|---|---|\n")
 	for _, n := range connections {
 		for i := range all {
 			all[i].Connections = n
@@ -129,16 +142,16 @@ func throughGateway(ctx context.Context, m *measurement) error {
 		if err != nil {
 			return err
 		}
-		times, each := got[1].Times(got[0], load.CPU), float64(after-before)/float64(count*(rounds+1))
-		m.Printf("| %d | %.1f | %.1f | %.2f | %.5f |\n", n, got[0].Median(load.CPU), got[1].Median(load.CPU), times, each)
-		if times > maxQuota {
-			m.Exceeds("a quota costs %.2f times a key check alone, the limit is %.2f", times, maxQuota)
+		ratio, each := got[1].Ratio(got[0], load.CPU), float64(after-before)/float64(count*(rounds+1))
+		m.Printf("| %d | %.1f | %.1f | %.2f | %.5f |\n", n, got[0].Median(load.CPU), got[1].Median(load.CPU), ratio, each)
+		if ratio > maxQuota {
+			m.Exceeds("a quota costs %.2f times a key check alone, the limit is %.2f", ratio, maxQuota)
 		}
 		if each >= maxItems {
 			m.Exceeds("a quota writes %.3f items for each request, the limit is %.2f", each, maxItems)
 		}
 	}
-	return crowd(ctx, m, all[1])
+	return idleConnections(ctx, m, all[1])
 }
 
 // items returns how many items the gateway with a quota has written.
@@ -150,21 +163,21 @@ func items(ctx context.Context, address string) (int, error) {
 	return strconv.Atoi(string(text))
 }
 
-// crowd opens connections that wait, some idle and some in the middle of a body, and measures the gateway's memory and the rate of
-// other requests.
-func crowd(ctx context.Context, m *measurement, gateway load.Subject) error {
+// idleConnections opens connections that wait, some between requests and some in the middle of a body. It measures the
+// gateway's memory, and the rate of requests on other connections.
+func idleConnections(ctx context.Context, m *measurement, gateway load.Subject) error {
 	idle, stalled := m.Number("idle"), m.Number("stalled")
 	pid, ok := gateway.Process.(*load.Child)
 	if !ok {
 		return fmt.Errorf("%s is not a child", gateway.Name)
 	}
-	alone, err := instance.MemoryOf(int(pid.PID))
+	before, err := instance.MemoryOf(int(pid.PID))
 	if err != nil {
 		return err
 	}
-	waiting := world.NewCrowd(gateway.Load)
-	defer waiting.Close()
-	if err := waiting.Add(ctx, idle); err != nil {
+	clients := fixture.NewClients(gateway.Load)
+	defer clients.Close()
+	if err := clients.Add(ctx, idle); err != nil {
 		return err
 	}
 	for range stalled {
@@ -179,10 +192,10 @@ func crowd(ctx context.Context, m *measurement, gateway load.Subject) error {
 		}
 	}
 	const settle = 3 * time.Second
-	if err := world.Wait(ctx, settle); err != nil {
+	if err := fixture.Wait(ctx, settle); err != nil {
 		return err
 	}
-	crowded, err := instance.MemoryOf(int(pid.PID))
+	during, err := instance.MemoryOf(int(pid.PID))
 	if err != nil {
 		return err
 	}
@@ -190,32 +203,34 @@ func crowd(ctx context.Context, m *measurement, gateway load.Subject) error {
 	if err != nil {
 		return fmt.Errorf("send requests beside waiting connections: %w", err)
 	}
-	m.Printf("\nWith %d idle connections and %d stalled bodies, the gateway uses %s (%s without them), and serves %.0f requests a second over 16 other connections.\n",
-		idle, stalled, megabytes(crowded.Now), megabytes(alone.Now), result.Rate())
-	if crowded.Now > maxMemory<<20 {
-		m.Exceeds("the gateway uses %s with %d connections, the limit is %d MB", megabytes(crowded.Now), idle+stalled, maxMemory)
+	m.Printf("\nWith %d idle connections and %d stalled bodies, the gateway uses %s (%s without them), and serves %.0f "+
+		"requests a second over 16 other connections.\n",
+		idle, stalled, megabytes(during.Now), megabytes(before.Now), result.Rate())
+	if during.Now > maxMemory<<20 {
+		m.Exceeds("the gateway uses %s with %d connections, the limit is %d MB", megabytes(during.Now), idle+stalled,
+			maxMemory)
 	}
 	return nil
 }
 
-// byProtocol compares the gateway with the ReverseProxy with TLS, and both protocols with each other.
+// byProtocol compares the gateway with the ReverseProxy, both with TLS, and HTTP/1.1 with HTTP/2.
 func byProtocol(ctx context.Context, m *measurement) error {
 	_, proxies, err := m.children(ctx, roleReverseTLS, roleGatewayTLS)
 	if err != nil {
 		return err
 	}
 	_, config := localTLS()
-	const atOnce, connections = 64, 4
+	const concurrency, connections = 64, 4
 	var all []load.Subject
 	for _, protocol := range []int{1, 2} {
 		for _, p := range proxies {
-			p.TLS, p.Connections, p.Requests = config, atOnce, m.Number("requests")
+			p.TLS, p.Connections, p.Requests = config, concurrency, m.Number("requests")
 			if protocol == 2 {
-				by := make([]http.RoundTripper, connections)
-				for n := range by {
-					by[n] = &http.Transport{TLSClientConfig: config.Clone(), ForceAttemptHTTP2: true, DisableCompression: true}
+				transports := make([]http.RoundTripper, connections)
+				for n := range transports {
+					transports[n] = &http.Transport{TLSClientConfig: config.Clone(), ForceAttemptHTTP2: true, DisableCompression: true}
 				}
-				p.Protocol, p.Transport = 2, func(n int) http.RoundTripper { return by[n%connections] }
+				p.Protocol, p.Transport = 2, func(n int) http.RoundTripper { return transports[n%connections] }
 			}
 			all = append(all, p)
 		}
@@ -224,22 +239,25 @@ func byProtocol(ctx context.Context, m *measurement) error {
 	if err != nil {
 		return err
 	}
-	m.Printf("| with TLS | connections | concurrent requests | ReverseProxy, µs CPU | gateway, µs CPU | ratio |\n|---|---|---|---|---|---|\n")
+	m.Printf("| with TLS | connections | concurrent requests | ReverseProxy, µs CPU | gateway, µs CPU | ratio " +
+		"|\n|---|---|---|---|---|---|\n")
 	for i, name := range []string{"HTTP/1.1", "HTTP/2"} {
 		reverse, gateway := got[2*i], got[2*i+1]
-		times := gateway.Times(reverse, load.CPU)
-		m.Printf("| %s | %d | %d | %.1f | %.1f | %.2f |\n", name, []int{atOnce, connections}[i], atOnce, reverse.Median(load.CPU), gateway.Median(load.CPU), times)
-		if times > maxTimes {
-			m.Exceeds("with %s the gateway costs %.2f times the ReverseProxy, the limit is %.2f", name, times, maxTimes)
+		ratio := gateway.Ratio(reverse, load.CPU)
+		m.Printf("| %s | %d | %d | %.1f | %.1f | %.2f |\n", name, []int{concurrency, connections}[i], concurrency,
+			reverse.Median(load.CPU), gateway.Median(load.CPU), ratio)
+		if ratio > maxRatio {
+			m.Exceeds("with %s the gateway costs %.2f times the ReverseProxy, the limit is %.2f", name, ratio, maxRatio)
 		}
 	}
-	m.Printf("\nA request with HTTP/2 costs the ReverseProxy %.2f times as much as with HTTP/1.1, and the gateway %.2f times.\n",
-		got[2].Times(got[0], load.CPU), got[3].Times(got[1], load.CPU))
+	m.Printf("\nA request with HTTP/2 costs the ReverseProxy %.2f times as much as with HTTP/1.1, and the gateway "+
+		"%.2f times.\n",
+		got[2].Ratio(got[0], load.CPU), got[3].Ratio(got[1], load.CPU))
 	return nil
 }
 
-// everything compares the product, as its users start it, with a ReverseProxy, with nginx, and with gateways that do a part of its work.
-func everything(ctx context.Context, m *measurement) error {
+// allFeatures compares the product, as its users start it, with a ReverseProxy, with nginx, and with gateways that do a part of its work.
+func allFeatures(ctx context.Context, m *measurement) error {
 	connections, err := m.Numbers("connections")
 	if err != nil {
 		return err
@@ -260,28 +278,33 @@ func everything(ctx context.Context, m *measurement) error {
 	if err != nil {
 		return err
 	}
-	site, err := product.Site(ctx, world.Project{
-		Policies: []world.Policy{world.Key(), world.StrictLimit()},
-		Routes: []world.Route{{
-			Method: "get", Path: "/repos/{owner}/{repo}/issues/{number}", Handler: "urlForwardHandler", Options: world.Options{"baseUrl": "http://" + upstream},
-			Inbound: []string{"key", "limit"}, Operation: world.Parameters("owner", "repo", "number"),
+	site, err := product.Site(ctx, fixture.Project{
+		Policies: []fixture.Policy{fixture.Key(), fixture.StrictLimit()},
+		Routes: []fixture.Route{{
+			Method: "get", Path: "/repos/{owner}/{repo}/issues/{number}", Handler: "urlForwardHandler",
+			Options: fixture.Options{"baseUrl": "http://" + upstream},
+			Inbound: []string{"key", "limit"}, Operation: fixture.Parameters("owner", "repo", "number"),
 		}},
 	})
 	if err != nil {
 		return err
 	}
-	all = append(all, load.Subject{Name: "the product, everything on", Process: product, Load: site.Load("GET", target, "")})
+	all = append(all, load.Subject{
+		Name: "the product, everything on", Process: product,
+		Load: site.Load("GET", target, ""),
+	})
 	m.Printf("| connections | what | µs CPU | times ReverseProxy | p50, ms | p99, ms |\n|---|---|---|---|---|---|\n")
 	for _, n := range connections {
 		for i := range all {
-			all[i].Connections, all[i].Requests, all[i].For = n, 0, time.Duration(m.Number("milliseconds"))*time.Millisecond
+			all[i].Connections, all[i].Requests, all[i].Duration = n, 0, time.Duration(m.Number("milliseconds"))*time.Millisecond
 		}
 		got, err := load.Compare(ctx, m.Number("rounds"), all...)
 		if err != nil {
 			return err
 		}
 		for i, s := range all {
-			m.Printf("| %d | %s | %.1f | %.2f | %.2f | %.2f |\n", n, s.Name, got[i].Median(load.CPU), got[i].Times(got[0], load.CPU), got[i].Median(load.P50), got[i].Median(load.P99))
+			m.Printf("| %d | %s | %.1f | %.2f | %.2f | %.2f |\n", n, s.Name, got[i].Median(load.CPU),
+				got[i].Ratio(got[0], load.CPU), got[i].Median(load.P50), got[i].Median(load.P99))
 		}
 	}
 	return shares(ctx, m, upstream, m.Number("profiled"))
@@ -291,13 +314,14 @@ func everything(ctx context.Context, m *measurement) error {
 func (m *measurement) nginx(ctx context.Context, upstream string) (s load.Subject, err error) {
 	binary, err := exec.LookPath("nginx")
 	if err != nil {
-		return s, fmt.Errorf("find nginx: %w: install it with `apt-get install nginx-light`, or leave it out with -set nginx=no", err)
+		return s, fmt.Errorf("find nginx: %w: install it with `apt-get install nginx-light`, or leave it out with "+
+			"-set nginx=no", err)
 	}
 	dir, err := m.Folder("nginx")
 	if err != nil {
 		return s, err
 	}
-	at, err := free.Find(ctx)
+	at, err := freeport.Find(ctx)
 	if err != nil {
 		return s, err
 	}
@@ -305,26 +329,29 @@ func (m *measurement) nginx(ctx context.Context, upstream string) (s load.Subjec
 events { worker_connections 1024; }
 http {
 	access_log off; keepalive_requests 100000000;
-	client_body_temp_path %[1]s; proxy_temp_path %[1]s; fastcgi_temp_path %[1]s; uwsgi_temp_path %[1]s; scgi_temp_path %[1]s;
+	client_body_temp_path %[1]s; proxy_temp_path %[1]s; fastcgi_temp_path %[1]s;
+	uwsgi_temp_path %[1]s; scgi_temp_path %[1]s;
 	upstream up { server %[2]s; keepalive 256; keepalive_requests 100000000; }
-	server { listen %[3]s; location / { proxy_pass http://up; proxy_http_version 1.1; proxy_set_header Connection ""; proxy_set_header Host $host; } }
+	server { listen %[3]s; location / {
+		proxy_pass http://up; proxy_http_version 1.1; proxy_set_header Connection ""; proxy_set_header Host $host;
+	} }
 }
 `, dir, upstream, at)
 	file := filepath.Join(dir, "nginx.conf")
 	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
 		return s, fmt.Errorf("configure nginx: %w", err)
 	}
-	cmd := exec.Command(binary, "-p", dir, "-e", "stderr", "-c", file) //nolint:gosec,noctx // the world ends it
+	cmd := exec.Command(binary, "-p", dir, "-e", "stderr", "-c", file) //nolint:gosec,noctx // fixture.Env ends the process
 	cmd.Stderr = os.Stderr
 	if err := cmd.Start(); err != nil {
 		return s, fmt.Errorf("start nginx: %w", err)
 	}
-	m.AtEnd(func() {
+	m.Cleanup(func() {
 		_ = cmd.Process.Signal(syscall.SIGTERM)
 		_ = cmd.Wait()
 	})
 	s = load.Subject{Name: "nginx, without a log", Process: load.Family(cmd.Process.Pid), Load: get(at.String(), 1, 1)}
-	return s, world.Until(ctx, "nginx", func() (bool, error) {
+	return s, fixture.Until(ctx, "nginx", func() (bool, error) {
 		_, err := s.Send(ctx)
 		return err == nil, nil
 	})

@@ -14,23 +14,23 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/gatewright/gatewright/internal/bench/fixture"
 	"github.com/gatewright/gatewright/internal/bench/load"
-	"github.com/gatewright/gatewright/internal/bench/world"
 )
 
 // The limits of the search.
 const (
-	maxAlone    = 100 * time.Millisecond // for a search, at the median
-	maxBehind   = time.Second            // for a search while other clients search
+	maxAlone    = 100 * time.Millisecond // the median time of a search by one client
+	maxQueued   = time.Second            // the longest time of a search while other clients search
 	maxSearches = 150 << 20              // bytes of memory that searches take
 	maxVisitors = 16 << 20               // bytes of memory that remain after many clients with one request each
 )
 
 // searcher searches the documentation through /mcp/docs.
 type searcher struct {
-	product   *world.Product
-	questions []string
-	asked     atomic.Int64
+	product       *fixture.Product
+	questions     []string
+	questionCount atomic.Int64
 
 	mu    sync.Mutex
 	modes map[string]int // the number of searches by mode: semantic or lexical
@@ -38,7 +38,7 @@ type searcher struct {
 
 // readQuestions returns the questions that also measure the quality of the search.
 func readQuestions() (all []string, err error) {
-	text, err := os.ReadFile("shared/docsearch/testdata/answerable.txt")
+	text, err := os.ReadFile("shared/management/docsearch/testdata/answerable.txt")
 	if err != nil {
 		return nil, fmt.Errorf("read the questions: %w", err)
 	}
@@ -50,21 +50,21 @@ func readQuestions() (all []string, err error) {
 	return all, nil
 }
 
-// next returns a new question.
+// next returns a question that no earlier search has sent.
 func (s *searcher) next() string {
-	n := s.asked.Add(1)
+	n := s.questionCount.Add(1)
 	return fmt.Sprintf("%s (%d)", s.questions[int(n)%len(s.questions)], n)
 }
 
-// from returns a request from a client's own address, because the server limits requests by address. This machine has 16 million
-// addresses (127.0.0.0/8).
-func (s *searcher) from(client int, body string) load.Load {
+// load returns one request, which the client sends from an address of its own, because the server limits the rate of
+// each address. This machine has 16 million addresses (127.0.0.0/8).
+func (s *searcher) load(client int, body string) load.Load {
 	l := s.product.Management("POST", "/mcp/docs", body)
 	l.Request = load.Request("POST", "/mcp/docs", l.Address, "", body)
 	l.Requests = 1
 	l.Dial = func(ctx context.Context, _ int) (net.Conn, error) {
-		from := net.ParseIP(fmt.Sprintf("127.%d.%d.%d", 1+client/65536, client/256%256, client%256))
-		return (&net.Dialer{LocalAddr: &net.TCPAddr{IP: from}}).DialContext(ctx, "tcp", l.Address)
+		ip := net.ParseIP(fmt.Sprintf("127.%d.%d.%d", 1+client/65536, client/256%256, client%256))
+		return (&net.Dialer{LocalAddr: &net.TCPAddr{IP: ip}}).DialContext(ctx, "tcp", l.Address)
 	}
 	return l
 }
@@ -75,7 +75,8 @@ func (s *searcher) search(ctx context.Context, client int, question string) (tim
 	if err != nil {
 		return 0, fmt.Errorf("write a question: %w", err)
 	}
-	l := s.from(client, message("tools/call", `{"name":"search-gatewright-docs","arguments":{"query":`+string(quoted)+`}}`))
+	l := s.load(client, message("tools/call", `{"name":"search-gatewright-docs","arguments":{"query":`+
+		string(quoted)+`}}`))
 	l.Check = func(body []byte) error {
 		var out struct {
 			Result struct{ StructuredContent struct{ Mode string } }
@@ -92,8 +93,9 @@ func (s *searcher) search(ctx context.Context, client int, question string) (tim
 	return result.Percentile(100), err
 }
 
-// searches measures the search: one client alone, sixteen at once, and the memory that remains after many clients.
-func searches(ctx context.Context, m *measurement, product *world.Product) error {
+// searches measures the search with one client, with sixteen concurrent clients, and the memory that remains after many
+// clients.
+func searches(ctx context.Context, m *measurement, product *fixture.Product) error {
 	questions, err := readQuestions()
 	if err != nil {
 		return err
@@ -108,92 +110,97 @@ func searches(ctx context.Context, m *measurement, product *world.Product) error
 		return err
 	}
 	m.Row("the first search, which reads the index and the weights", "", millis(first), true)
-	if err := s.alone(ctx, m); err != nil {
+	if err := s.measureAlone(ctx, m); err != nil {
 		return err
 	}
 	if s.modes["lexical"] > 0 {
-		return errors.New("a search by one client alone was lexical: the product does not find its weights, so check GATEWRIGHT_DOCS_WEIGHTS")
+		return errors.New("a search by one client alone was lexical: the product does not find its weights, so check " +
+			"GATEWRIGHT_DOCS_WEIGHTS")
 	}
-	if err := s.crowd(ctx, m); err != nil {
+	if err := s.measureConcurrent(ctx, m); err != nil {
 		return err
 	}
 	after, err := product.Memory()
 	if err != nil {
 		return err
 	}
-	grown := after.Most - before.Now
+	grown := after.Max - before.Now
 	m.Row("memory of the searches, at most", megabytes(maxSearches),
-		fmt.Sprintf("%s, %s of it not mapped from files", megabytes(grown), megabytes(after.Own-before.Own)), grown <= maxSearches)
+		fmt.Sprintf("%s, %s of it not mapped from files", megabytes(grown), megabytes(after.Anonymous-before.Anonymous)),
+		grown <= maxSearches)
 	for n := range m.Number("visitors") {
-		if _, err := s.from(1000+n, message("ping", "{}")).Send(ctx); err != nil {
+		if _, err := s.load(1000+n, message("ping", "{}")).Send(ctx); err != nil {
 			return err
 		}
 	}
-	if err := product.Quiet(ctx); err != nil {
+	if err := product.WaitIdle(ctx); err != nil {
 		return err
 	}
-	left, err := product.Memory()
+	remaining, err := product.Memory()
 	if err != nil {
 		return err
 	}
-	m.Row(fmt.Sprintf("memory that remains after %d clients with one request each", m.Number("visitors")), megabytes(maxVisitors),
-		megabytes(left.Own-after.Own), left.Own-after.Own <= maxVisitors)
+	m.Row(fmt.Sprintf("memory that remains after %d clients with one request each", m.Number("visitors")),
+		megabytes(maxVisitors),
+		megabytes(remaining.Anonymous-after.Anonymous), remaining.Anonymous-after.Anonymous <= maxVisitors)
 	return nil
 }
 
-// searchers is how many clients search at once.
+// searchers is the number of clients that search concurrently.
 const searchers = 16
 
-// alone searches with one client at a time, and asks each question twice.
-func (s *searcher) alone(ctx context.Context, m *measurement) error {
-	var fresh, again []time.Duration
+// measureAlone searches with one client at a time, and sends each question twice.
+func (s *searcher) measureAlone(ctx context.Context, m *measurement) error {
+	var firstTimes, repeatTimes []time.Duration
 	for n := range m.Number("searches") {
 		question := s.next()
-		for _, times := range []*[]time.Duration{&fresh, &again} {
-			took, err := s.search(ctx, 1+n%searchers, question)
+		for _, times := range []*[]time.Duration{&firstTimes, &repeatTimes} {
+			elapsed, err := s.search(ctx, 1+n%searchers, question)
 			if err != nil {
 				return err
 			}
-			*times = append(*times, took)
+			*times = append(*times, elapsed)
 		}
 	}
-	median, _ := sorted(fresh)
-	m.Row(fmt.Sprintf("a search by one client alone, median of %d", len(fresh)), millis(maxAlone),
-		fmt.Sprintf("%s, 99th percentile %s", millis(median), millis(load.Percentile(fresh, 99))), median <= maxAlone)
-	m.Row("the same question again", "", millis(load.Median(again)), true)
+	median, _ := sorted(firstTimes)
+	m.Row(fmt.Sprintf("a search by one client alone, median of %d", len(firstTimes)), millis(maxAlone),
+		fmt.Sprintf("%s, 99th percentile %s", millis(median), millis(load.Percentile(firstTimes, 99))), median <= maxAlone)
+	m.Row("the same question again", "", millis(load.Median(repeatTimes)), true)
 	return nil
 }
 
-// crowd searches with sixteen clients at once, each as often as the limit of its address allows.
-func (s *searcher) crowd(ctx context.Context, m *measurement) error {
-	const pace = 110 * time.Millisecond // an address may send ten requests a second
+// measureConcurrent searches with sixteen concurrent clients. Each sends as many requests as the rate limit of its
+// address allows.
+func (s *searcher) measureConcurrent(ctx context.Context, m *measurement) error {
+	const interval = 110 * time.Millisecond // each address may send ten requests a second
 	var mu sync.Mutex
 	var times []time.Duration
 	s.modes = map[string]int{}
-	all, ctx := errgroup.WithContext(ctx)
+	group, ctx := errgroup.WithContext(ctx)
 	for client := range searchers {
-		all.Go(func() error {
+		group.Go(func() error {
 			for range m.Number("searches") / searchers {
-				began := time.Now()
-				took, err := s.search(ctx, 100+client, s.next())
+				startedAt := time.Now()
+				elapsed, err := s.search(ctx, 100+client, s.next())
 				if err != nil {
 					return err
 				}
 				mu.Lock()
-				times = append(times, took)
+				times = append(times, elapsed)
 				mu.Unlock()
-				if err := world.Wait(ctx, time.Until(began.Add(pace))); err != nil {
+				if err := fixture.Wait(ctx, time.Until(startedAt.Add(interval))); err != nil {
 					return err
 				}
 			}
 			return nil
 		})
 	}
-	if err := all.Wait(); err != nil {
+	if err := group.Wait(); err != nil {
 		return err
 	}
 	median, longest := sorted(times)
-	m.Row(fmt.Sprintf("searches of %d clients at once, the longest of %d", searchers, len(times)), millis(maxBehind),
-		fmt.Sprintf("%s, median %s; %d semantic, and %d lexical because too many were waiting", millis(longest), millis(median), s.modes["semantic"], s.modes["lexical"]), longest <= maxBehind)
+	m.Row(fmt.Sprintf("searches of %d clients at once, the longest of %d", searchers, len(times)), millis(maxQueued),
+		fmt.Sprintf("%s, median %s; %d semantic, and %d lexical because too many were waiting", millis(longest),
+			millis(median), s.modes["semantic"], s.modes["lexical"]), longest <= maxQueued)
 	return nil
 }

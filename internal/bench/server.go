@@ -16,36 +16,36 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/gatewright/gatewright/internal/bench/fixture"
 	"github.com/gatewright/gatewright/internal/bench/load"
-	"github.com/gatewright/gatewright/internal/bench/world"
 	"github.com/gatewright/gatewright/internal/connectproxy"
+	"github.com/gatewright/gatewright/internal/system/instance"
 	"github.com/gatewright/gatewright/local/datadir"
-	"github.com/gatewright/gatewright/local/instance"
-	"github.com/gatewright/gatewright/shared/config"
-	"github.com/gatewright/gatewright/shared/garbage"
+	"github.com/gatewright/gatewright/shared/base/gctuning"
+	"github.com/gatewright/gatewright/shared/core/config"
 )
 
-// house is one server with consumers. Each consumer has a key.
-type house struct {
-	*world.ServerProcess
+// serverRun is one server with consumers. Each consumer has a key.
+type serverRun struct {
+	*fixture.ServerProcess
 
 	m        *measurement
 	upstream string
-	site     *world.Site
+	site     *fixture.Site
 	turns    *instance.Turns // account keys
 	keys     []string        // the keys of the consumers
 	n        atomic.Uint64   // counts used keys and created consumers
-	agent    *world.Agent
+	agent    *fixture.Agent
 
-	took   time.Duration // how long it took to create the consumers
-	stored int64         // bytes that the consumers take on disk
+	fillTime    time.Duration // how long it took to create the consumers
+	storedBytes int64         // bytes that the consumers take on disk
 }
 
-// each calls do for the numbers from 0 to n-1, with makers calls at a time.
-func each(ctx context.Context, n int, do func(ctx context.Context, i int) error) error {
+// forEach calls do for the numbers from 0 to n-1, with up to concurrency calls at a time.
+func forEach(ctx context.Context, n int, do func(ctx context.Context, i int) error) error {
 	group, ctx := errgroup.WithContext(ctx)
 	var next atomic.Int64
-	for range makers {
+	for range concurrency {
 		group.Go(func() error {
 			for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
 				if err := do(ctx, i); err != nil {
@@ -58,137 +58,145 @@ func each(ctx context.Context, n int, do func(ctx context.Context, i int) error)
 	return group.Wait()
 }
 
-// settle starts one server with a data folder and creates count consumers with a key each.
-func settle(ctx context.Context, m *measurement, folder string, count int) (*house, error) {
-	certificate, err := world.NewCertificate()
+// newServerRun starts one server with a data folder and creates count consumers with a key each.
+func newServerRun(ctx context.Context, m *measurement, folder string, count int) (*serverRun, error) {
+	certificate, err := fixture.NewCertificate()
 	if err != nil {
 		return nil, err
 	}
-	h := &house{m: m, upstream: m.Serve().URL, keys: make([]string, count)}
-	if h.ServerProcess, err = m.RunServer(ctx, folder, certificate); err != nil {
+	sr := &serverRun{m: m, upstream: m.Serve().URL, keys: make([]string, count)}
+	if sr.ServerProcess, err = m.RunServer(ctx, folder, certificate); err != nil {
 		return nil, err
 	}
-	if h.site, err = h.Site(ctx, world.Waiting(h.upstream)); err != nil {
+	if sr.site, err = sr.Site(ctx, fixture.SlowProject(sr.upstream)); err != nil {
 		return nil, err
 	}
-	if h.turns, err = h.Turns(ctx); err != nil {
+	if sr.turns, err = sr.Turns(ctx); err != nil {
 		return nil, err
 	}
-	engine := filepath.Join(h.Data(), datadir.Engine)
-	if err := h.Quiet(ctx); err != nil {
+	engine := filepath.Join(sr.Data(), datadir.Engine)
+	if err := sr.WaitIdle(ctx); err != nil {
 		return nil, err
 	}
 	before, err := bytesBelow(engine)
 	if err != nil {
 		return nil, err
 	}
-	began := time.Now()
-	if err := each(ctx, count, func(ctx context.Context, i int) (err error) {
-		h.keys[i], err = h.NewConsumer(ctx, h.turns.Next(), fmt.Sprintf("consumer-%d", i))
+	startedAt := time.Now()
+	if err := forEach(ctx, count, func(ctx context.Context, i int) (err error) {
+		sr.keys[i], err = sr.NewConsumer(ctx, sr.turns.Next(), fmt.Sprintf("consumer-%d", i))
 		return err
 	}); err != nil {
 		return nil, err
 	}
-	h.took = time.Since(began)
-	if err := h.Quiet(ctx); err != nil {
+	sr.fillTime = time.Since(startedAt)
+	if err := sr.WaitIdle(ctx); err != nil {
 		return nil, err
 	}
 	after, err := bytesBelow(engine)
-	h.stored = after - before
-	return h, err
+	sr.storedBytes = after - before
+	return sr, err
 }
 
 // load returns requests with TLS. key returns the key of each request.
-func (h *house) load(connections int, key func() string) load.Load {
-	l := h.site.Load(http.MethodGet, "/wait/0", "")
-	l.Address, l.TLS, l.Connections = h.Secure(), h.Certificate.TLS(h.site.Host), connections
-	l.Change = load.Replace(l.Request, h.site.Key, key)
+func (r *serverRun) load(connections int, key func() string) load.Load {
+	l := r.site.Load(http.MethodGet, "/wait/0", "")
+	l.Address, l.TLS, l.Connections = r.Secure(), r.Certificate.TLS(r.site.Host), connections
+	l.Change = load.Replace(l.Request, r.site.Key, key)
 	return l
 }
 
 // next returns the key of the next consumer.
-func (h *house) next() string { return h.keys[h.n.Add(1)%uint64(len(h.keys))] }
+func (r *serverRun) next() string { return r.keys[r.n.Add(1)%uint64(len(r.keys))] }
 
 // figures returns the rate and the latencies of requests as a text.
 func figures(r load.Result) string {
-	return fmt.Sprintf("%.0f a second; p50 %.1f ms, p99 %.1f ms", r.Rate(), r.Percentile(50).Seconds()*1e3, r.Percentile(99).Seconds()*1e3)
+	return fmt.Sprintf("%.0f a second; p50 %.1f ms, p99 %.1f ms", r.Rate(), r.Percentile(50).Seconds()*1e3,
+		r.Percentile(99).Seconds()*1e3)
 }
 
 // capacity measures how fast one server is with many consumers, and how much disk and memory it uses.
 func capacity(ctx context.Context, m *measurement) error {
 	const connections = 64
 	count := m.Number("keys")
-	h, err := settle(ctx, m, "capacity", count)
+	sr, err := newServerRun(ctx, m, "capacity", count)
 	if err != nil {
 		return err
 	}
-	m.Row(fmt.Sprintf("one server: create %d consumers with a key, by %d clients", count, makers), "", fmt.Sprintf("%.0f a second", float64(count)/h.took.Seconds()), true)
-	m.Row("the same: disk for each consumer, with its key, changes and audit records", "", fmt.Sprintf("%d bytes", h.stored/int64(count)), true)
+	m.Row(fmt.Sprintf("one server: create %d consumers with a key, by %d clients", count, concurrency), "",
+		fmt.Sprintf("%.0f a second", float64(count)/sr.fillTime.Seconds()), true)
+	m.Row("the same: disk for each consumer, with its key, changes and audit records", "",
+		fmt.Sprintf("%d bytes", sr.storedBytes/int64(count)), true)
 	for _, w := range []struct {
 		name string
 		key  func() string
 	}{
-		{"the same key each time", func() string { return h.site.Key }},
-		{fmt.Sprintf("one of %d keys each time", count), h.next},
+		{"the same key each time", func() string { return sr.site.Key }},
+		{fmt.Sprintf("one of %d keys each time", count), sr.next},
 	} {
-		l := h.load(connections, w.key)
-		l.For = time.Duration(m.Number("seconds")) * time.Second
+		l := sr.load(connections, w.key)
+		l.Duration = time.Duration(m.Number("seconds")) * time.Second
 		result, err := l.Send(ctx)
 		if err != nil {
 			return err
 		}
-		m.Row(fmt.Sprintf("one server: requests with TLS, %d connections, clients and upstream on the same processors, %s", connections, w.name), "", figures(result), true)
+		m.Row(fmt.Sprintf("one server: requests with TLS, %d connections, clients and upstream on the same processors, %s",
+			connections, w.name), "", figures(result), true)
 	}
-	if err := h.Quiet(ctx); err != nil {
+	if err := sr.WaitIdle(ctx); err != nil {
 		return err
 	}
-	memory, err := h.Memory()
+	memory, err := sr.Memory()
 	if err != nil {
 		return err
 	}
-	m.Row("one server: memory afterwards", "", fmt.Sprintf("%s, %s of it mapped from files; at most %s", megabytes(memory.Now), megabytes(memory.Now-memory.Own), megabytes(memory.Most)), true)
-	binary, err := m.Build(ctx, world.Server)
+	m.Row("one server: memory afterwards", "", fmt.Sprintf("%s, %s of it mapped from files; at most %s",
+		megabytes(memory.Now), megabytes(memory.Now-memory.Anonymous), megabytes(memory.Max)), true)
+	binary, err := m.Build(ctx, fixture.Server)
 	if err != nil {
 		return err
 	}
 	file := filepath.Join(m.Dir, "one.backup")
-	began := time.Now()
+	startedAt := time.Now()
 	backup := exec.CommandContext(ctx, binary, "backup", file) //nolint:gosec // G204: built here
-	backup.Env = append(os.Environ(), config.VarDataDir+"="+h.Data())
+	backup.Env = append(os.Environ(), config.VarDataDir+"="+sr.Data())
 	if out, err := backup.CombinedOutput(); err != nil {
 		return fmt.Errorf("back up: %w: %s", err, out)
 	}
-	took := time.Since(began)
+	elapsed := time.Since(startedAt)
 	info, err := os.Stat(file)
 	if err != nil {
 		return fmt.Errorf("look at the backup: %w", err)
 	}
-	m.Row("one server: a backup while it runs", "", fmt.Sprintf("%.1f s, %s", took.Seconds(), megabytes(info.Size())), true)
+	m.Row("one server: a backup while it runs", "", fmt.Sprintf("%.1f s, %s", elapsed.Seconds(), megabytes(info.Size())),
+		true)
 	var all []time.Duration
 	for range m.Number("restarts") {
-		h.Stop()
-		began := time.Now()
-		if h.ServerProcess, err = m.RunServer(ctx, "capacity", h.Certificate); err != nil {
+		sr.Stop()
+		startedAt := time.Now()
+		if sr.ServerProcess, err = m.RunServer(ctx, "capacity", sr.Certificate); err != nil {
 			return err
 		}
-		all = append(all, time.Since(began))
+		all = append(all, time.Since(startedAt))
 	}
 	median, longest := sorted(all)
-	m.Row(fmt.Sprintf("one server: start with them, until all addresses respond, median of %d", len(all)), "", fmt.Sprintf("%s, the longest %s", millis(median), millis(longest)), true)
+	m.Row(fmt.Sprintf("one server: start with them, until all addresses respond, median of %d", len(all)), "",
+		fmt.Sprintf("%s, the longest %s", millis(median), millis(longest)), true)
 	return nil
 }
 
-// bytesBelow returns the size of all files in a folder and below it. Files may be removed meanwhile.
+// bytesBelow returns the total size of the files in a folder and its subfolders. It ignores files that are removed
+// meanwhile.
 func bytesBelow(dir string) (total int64, err error) {
 	err = filepath.WalkDir(dir, func(_ string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
-			return ifThere(err)
+			return ignoreNotExist(err)
 		}
 		info, err := entry.Info()
 		if err == nil {
 			total += info.Size()
 		}
-		return ifThere(err)
+		return ignoreNotExist(err)
 	})
 	if err != nil {
 		return 0, fmt.Errorf("look at the size of %s: %w", dir, err)
@@ -196,15 +204,15 @@ func bytesBelow(dir string) (total int64, err error) {
 	return total, nil
 }
 
-func ifThere(err error) error {
+func ignoreNotExist(err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	return err
 }
 
-// The work of an hour in a modest installation: some three requests a second, a team that deploys and administers, and an agent that
-// reconnects.
+// The work of an hour in a small installation: about three requests a second, a team that deploys and administers, and
+// an agent that reconnects.
 const (
 	hourlyRequests    = 10_000 // over keep-alive connections, each with another key
 	hourlyHandshakes  = 500    // connections for a single request
@@ -214,187 +222,210 @@ const (
 	hourlyReconnects  = 2
 )
 
-// The limits for what a day leaves behind.
+// The limits for the growth after a day.
 const (
-	maxGrowth = 1.1 // times the value before; resident memory may also have the room for garbage (package garbage)
-	maxMore   = 10  // more goroutines and descriptors, for connections that are about to end
+	// the value after, divided by the value before; the resident memory may grow by gctuning.MinHeapGrowth in addition
+	maxGrowth     = 1.1
+	maxAdditional = 10 // goroutines or descriptors, for connections that are about to end
 )
 
-// state is what a server uses at a moment. The descriptors of the store's files are counted separately, because they grow with the
-// store, up to the engine's limit of 500.
+// state has the resources that a server uses at a moment. The descriptors of the store's files are counted separately,
+// because they grow with the store, up to the engine's limit of 500.
 type state struct {
 	resident, heap, disk            float64 // MB
 	goroutines, descriptors, tables float64
 }
 
-func (h *house) state(ctx context.Context) (s state, err error) {
-	memory, memoryErr := h.Memory()
-	g, gaugesErr := world.Gauges(ctx, h.Admin, "go_memstats_next_gc_bytes", "go_gc_gogc_percent", "gatewright_store_bytes", "go_goroutines", "process_open_fds")
-	tables, tablesErr := h.Holds(".sst")
+func (r *serverRun) state(ctx context.Context) (s state, err error) {
+	memory, memoryErr := r.Memory()
+	g, gaugesErr := fixture.Gauges(ctx, r.Admin, "go_memstats_next_gc_bytes", "go_gc_gogc_percent",
+		"gatewright_store_bytes",
+		"go_goroutines", "process_open_fds")
+	tables, tablesErr := r.CountOpenFiles(".sst")
 	const mb = 1 << 20
-	// Go's next collection starts when the heap that the last one left has grown by GOGC percent.
-	left := g["go_memstats_next_gc_bytes"] / (1 + g["go_gc_gogc_percent"]/100)
+	// The next collection starts when the heap has grown by GOGC percent since the last one. Calculate the size after
+	// the last collection from that.
+	heap := g["go_memstats_next_gc_bytes"] / (1 + g["go_gc_gogc_percent"]/100)
 	return state{
-		resident: float64(memory.Now) / mb, heap: left / mb, disk: g["gatewright_store_bytes"] / mb,
+		resident: float64(memory.Now) / mb, heap: heap / mb, disk: g["gatewright_store_bytes"] / mb,
 		goroutines: g["go_goroutines"], descriptors: g["process_open_fds"] - float64(tables), tables: float64(tables),
 	}, errors.Join(memoryErr, gaugesErr, tablesErr)
 }
 
-// rest returns the state of the idle server after its garbage is collected, which Go does within two minutes.
-func (h *house) rest(ctx context.Context) (state, error) {
-	h.Client.CloseIdleConnections()
+// idleState returns the state of the idle server after a garbage collection, which Go forces within two minutes.
+func (r *serverRun) idleState(ctx context.Context) (state, error) {
+	r.Client.CloseIdleConnections()
 	http.DefaultClient.CloseIdleConnections()
-	if err := world.Wait(ctx, time.Duration(h.m.Number("collected-seconds"))*time.Second); err != nil {
+	if err := fixture.Wait(ctx, time.Duration(r.m.Number("collected-seconds"))*time.Second); err != nil {
 		return state{}, err
 	}
-	return h.state(ctx)
+	return r.state(ctx)
 }
 
-// day makes one server do 24 hours of work as fast as it can. It compares what the server uses before and after them, and how long
-// requests took in the first and the last hours.
-func day(ctx context.Context, m *measurement) error {
-	const evening = 3  // hours of work before the day, which fill the caches
-	const compared = 3 // how many of the first and the last hours are compared
+// longRun makes one server do 24 hours of work as fast as it can. It compares the resources that the server uses before
+// and after this work, and the latencies of requests in the first and the last hours.
+func longRun(ctx context.Context, m *measurement) error {
+	const warmUpHours = 3 // hours of work before the day, which fill the caches
 	hours, count := max(m.Number("hours"), 1), m.Number("day-keys")
-	h, err := settle(ctx, m, "day", count)
+	sr, err := newServerRun(ctx, m, "day", count)
 	if err != nil {
 		return err
 	}
-	token, err := h.NewTunnel(ctx, h.Key, "demo", "office", h.upstream)
-	if err != nil {
+	if err := sr.startAgent(ctx); err != nil {
 		return err
 	}
-	proxy := httptest.NewServer(connectproxy.Handler(func(string) string { return h.Secure() }))
-	m.AtEnd(proxy.Close)
-	h.agent, err = m.Agent(ctx, token, []string{"HTTPS_PROXY=" + proxy.URL, "https_proxy=" + proxy.URL, "NO_PROXY=", "no_proxy="},
-		"--relay", "https://relay."+world.Domain, "--ca-file", h.Chain)
-	if err != nil {
-		return err
-	}
-	if err := h.agent.Start(ctx); err != nil {
-		return err
-	}
-	for range evening {
-		if _, err := h.hour(ctx); err != nil {
+	for range warmUpHours {
+		if _, err := sr.hour(ctx); err != nil {
 			return err
 		}
 	}
-	before, err := h.rest(ctx)
+	before, err := sr.idleState(ctx)
 	if err != nil {
 		return err
 	}
-	var half, tail, resident []float64
-	began := time.Now()
+	var medians, percentiles99, resident []float64
+	startedAt := time.Now()
 	for n := range hours {
-		hour, err := h.hour(ctx)
+		hour, err := sr.hour(ctx)
 		if err != nil {
 			return fmt.Errorf("hour %d: %w", n+1, err)
 		}
-		now, err := h.state(ctx)
+		current, err := sr.state(ctx)
 		if err != nil {
 			return err
 		}
-		half, tail, resident = append(half, hour.Percentile(50).Seconds()*1e3), append(tail, hour.Percentile(99).Seconds()*1e3), append(resident, now.resident)
-		fmt.Fprintf(os.Stderr, "bench: hour %d: %s; resident %.0f MB, goroutines %.0f, descriptors %.0f and %.0f of the store, which has %.0f MB\n",
-			n+1, figures(hour), now.resident, now.goroutines, now.descriptors, now.tables, now.disk)
+		medians = append(medians, hour.Percentile(50).Seconds()*1e3)
+		percentiles99 = append(percentiles99, hour.Percentile(99).Seconds()*1e3)
+		resident = append(resident, current.resident)
+		fmt.Fprintf(os.Stderr, "bench: hour %d: %s; resident %.0f MB, goroutines %.0f, "+
+			"descriptors %.0f and %.0f of the store, which has %.0f MB\n",
+			n+1, figures(hour), current.resident, current.goroutines, current.descriptors, current.tables, current.disk)
 	}
-	took := time.Since(began)
-	after, err := h.rest(ctx)
+	elapsed := time.Since(startedAt)
+	after, err := sr.idleState(ctx)
 	if err != nil {
 		return err
 	}
-	m.Row(fmt.Sprintf("one server: %d hours of work, with %d keys", hours, count), "", fmt.Sprintf("in %s: %d requests, %d handshakes, %d consumers, %d deployments, %d reconnects of an agent",
-		took.Round(time.Second), hours*hourlyRequests, hours*hourlyHandshakes, hours*hourlyConsumers, hours*hourlyDeployments, hours*hourlyReconnects), true)
-	for _, row := range []struct {
-		name, unit          string
-		before, after, most float64
-	}{
-		{"heap after a garbage collection, before and after them", " MB", before.heap, after.heap, before.heap*maxGrowth + 2},
-		{"resident memory before and after them", " MB", before.resident, after.resident, before.resident*maxGrowth + garbage.Room>>20},
-		{"descriptors", "", before.descriptors, after.descriptors, before.descriptors + maxMore},
-		{"goroutines", "", before.goroutines, after.goroutines, before.goroutines + maxMore},
-	} {
-		m.Row("the same: "+row.name, fmt.Sprintf("%.0f%s", row.most, row.unit), fmt.Sprintf("%.0f and %.0f%s", row.before, row.after, row.unit), row.after <= row.most)
-	}
-	m.Row("the same: the store on disk", "", fmt.Sprintf("%.0f and %.0f MB, of which %.0f and %.0f files are open", before.disk, after.disk, before.tables, after.tables), true)
-	for _, row := range []struct {
-		name, unit string
-		all        []float64
-		most       float64
-	}{
-		{"resident memory in its first and last hours", "MB", resident, maxGrowth},
-		{"p50 of the requests in its first and last hours", "ms", half, 1.25},
-		{"p99 of the requests in its first and last hours", "ms", tail, 1.5},
-	} {
-		ends := min(compared, len(row.all))
-		first, last := load.Median(slices.Clone(row.all[:ends])), load.Median(slices.Clone(row.all[len(row.all)-ends:]))
-		m.Row("the same: "+row.name, fmt.Sprintf("%.2f times", row.most), fmt.Sprintf("%.1f and %.1f %s, %.2f times", first, last, row.unit, last/first), last <= first*row.most)
-	}
+	m.Row(fmt.Sprintf("one server: %d hours of work, with %d keys", hours, count), "",
+		fmt.Sprintf("in %s: %d requests, %d handshakes, %d consumers, %d deployments, %d reconnects of an agent",
+			elapsed.Round(time.Second), hours*hourlyRequests, hours*hourlyHandshakes, hours*hourlyConsumers,
+			hours*hourlyDeployments, hours*hourlyReconnects), true)
+	compareStates(m, before, after)
+	compareHours(m, "resident memory", "MB", resident, maxGrowth)
+	compareHours(m, "p50 of the requests", "ms", medians, 1.25)
+	compareHours(m, "p99 of the requests", "ms", percentiles99, 1.5)
 	return nil
 }
 
+// startAgent starts the agent of a tunnel to the upstream. The agent connects to the relay through a proxy.
+func (r *serverRun) startAgent(ctx context.Context) error {
+	token, err := r.NewTunnel(ctx, r.Key, "demo", "office", r.upstream)
+	if err != nil {
+		return err
+	}
+	proxy := httptest.NewServer(connectproxy.Handler(func(string) string { return r.Secure() }))
+	r.m.Cleanup(proxy.Close)
+	environment := []string{"HTTPS_PROXY=" + proxy.URL, "https_proxy=" + proxy.URL, "NO_PROXY=", "no_proxy="}
+	r.agent, err = r.m.Agent(ctx, token, environment, "--relay", "https://relay."+fixture.Domain, "--ca-file", r.Chain)
+	if err != nil {
+		return err
+	}
+	return r.agent.Start(ctx)
+}
+
+// compareStates adds rows with the resources that the idle server uses before and after the hours of work.
+func compareStates(m *measurement, before, after state) {
+	for _, row := range []struct {
+		name, unit           string
+		before, after, limit float64
+	}{
+		{"heap after a garbage collection, before and after them", " MB", before.heap, after.heap, before.heap*maxGrowth + 2},
+		{
+			"resident memory before and after them", " MB", before.resident, after.resident,
+			before.resident*maxGrowth + gctuning.MinHeapGrowth>>20,
+		},
+		{"descriptors", "", before.descriptors, after.descriptors, before.descriptors + maxAdditional},
+		{"goroutines", "", before.goroutines, after.goroutines, before.goroutines + maxAdditional},
+	} {
+		m.Row("the same: "+row.name, fmt.Sprintf("%.0f%s", row.limit, row.unit),
+			fmt.Sprintf("%.0f and %.0f%s", row.before, row.after, row.unit), row.after <= row.limit)
+	}
+	m.Row("the same: the store on disk", "", fmt.Sprintf("%.0f and %.0f MB, of which %.0f and %.0f files are open",
+		before.disk, after.disk, before.tables, after.tables), true)
+}
+
+// compareHours adds a row that compares the medians of the first and of the last hours.
+func compareHours(m *measurement, name, unit string, hourly []float64, limit float64) {
+	const comparedHours = 3 // how many of the first and the last hours are compared
+	n := min(comparedHours, len(hourly))
+	first, last := load.Median(slices.Clone(hourly[:n])), load.Median(slices.Clone(hourly[len(hourly)-n:]))
+	m.Row("the same: "+name+" in its first and last hours", fmt.Sprintf("%.2f times", limit),
+		fmt.Sprintf("%.1f and %.1f %s, %.2f times", first, last, unit, last/first), last <= first*limit)
+}
+
 // hour does the work of an hour as fast as possible, and returns the latencies of the requests.
-func (h *house) hour(ctx context.Context) (hour load.Result, err error) {
-	work, ctx := errgroup.WithContext(ctx)
-	work.Go(func() (err error) {
-		l := h.load(clients, h.next)
+func (r *serverRun) hour(ctx context.Context) (hour load.Result, err error) {
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() (err error) {
+		l := r.load(drainClients, r.next)
 		l.Requests = hourlyRequests
 		hour, err = l.Send(ctx)
 		return err
 	})
-	work.Go(func() error {
+	group.Go(func() error {
 		for range hourlyHandshakes {
-			if _, err := h.load(1, h.next).Once(ctx); err != nil {
+			if _, err := r.load(1, r.next).Once(ctx); err != nil {
 				return fmt.Errorf("a handshake: %w", err)
 			}
 		}
 		return nil
 	})
-	work.Go(func() error { return h.administer(ctx) })
-	work.Go(func() error {
+	group.Go(func() error { return r.administer(ctx) })
+	group.Go(func() error {
 		for range hourlyDeployments {
-			if _, err := h.Upload(ctx, world.Waiting(h.upstream)); err != nil {
+			if _, err := r.Upload(ctx, fixture.SlowProject(r.upstream)); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
-	work.Go(func() error {
+	group.Go(func() error {
 		for range hourlyReconnects {
-			h.agent.Stop()
-			if err := h.agent.Start(ctx); err != nil {
+			r.agent.Stop()
+			if err := r.agent.Start(ctx); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
-	return hour, work.Wait()
+	return hour, group.Wait()
 }
 
 // administer creates consumers, uses their keys and deletes them, and reads lists.
-func (h *house) administer(ctx context.Context) error {
+func (r *serverRun) administer(ctx context.Context) error {
 	manage := func(by, method, path string) error {
-		status, raw, err := h.Ask(ctx, by, method, path, "")
+		status, raw, err := r.Request(ctx, by, method, path, "")
 		if err == nil && status/100 != 2 {
 			err = fmt.Errorf("%s %s: status %d: %s", method, path, status, raw)
 		}
 		return err
 	}
 	for range hourlyConsumers {
-		name := fmt.Sprintf("of-the-day-%d", h.n.Add(1))
-		key, err := h.NewConsumer(ctx, h.turns.Next(), name)
+		name := fmt.Sprintf("of-the-day-%d", r.n.Add(1))
+		key, err := r.NewConsumer(ctx, r.turns.Next(), name)
 		if err != nil {
 			return err
 		}
-		if _, err := h.load(1, func() string { return key }).Once(ctx); err != nil {
+		if _, err := r.load(1, func() string { return key }).Once(ctx); err != nil {
 			return fmt.Errorf("use a new key: %w", err)
 		}
-		if err := errors.Join(manage(h.turns.Next(), http.MethodDelete, world.Consumers+"/"+name), manage(h.turns.Next(), http.MethodGet, world.Consumers+"?limit=100")); err != nil {
+		if err := errors.Join(manage(r.turns.Next(), http.MethodDelete, fixture.Consumers+"/"+name),
+			manage(r.turns.Next(), http.MethodGet, fixture.Consumers+"?limit=100")); err != nil {
 			return err
 		}
 	}
 	for range hourlyAudits {
-		if err := manage(h.Key, http.MethodGet, "/v1/accounts/demo/audit-logs?limit=100"); err != nil {
+		if err := manage(r.Key, http.MethodGet, "/v1/accounts/demo/audit-logs?limit=100"); err != nil {
 			return err
 		}
 	}

@@ -14,18 +14,18 @@ import (
 	"github.com/gatewright/gatewright/internal/bench/load"
 )
 
-// share is a part of a request's processor time: the time of all stacks that contain one of its functions. If a stack contains
-// functions of several parts, its time belongs to the first part in the list whose ends is true. If there is none, it belongs to the
-// part of the innermost function.
+// share is a part of a request's processor time: the time of all stacks that contain one of its functions. The time of
+// a stack with functions of several parts belongs to the first of these parts in the list whose ends is true. Without
+// such a part, it belongs to the part of the innermost function.
 type share struct {
-	what string
-	// ends is true if everything that these functions call belongs to this part.
+	name string
+	// ends reports whether everything that the functions call also belongs to this part.
 	ends bool
-	// functions are prefixes of function names, in the form of runtime.Frame.
+	// functions has prefixes of function names, as in runtime.Frame.Function.
 	functions []string
 }
 
-const ours = "github.com/gatewright/gatewright/"
+const module = "github.com/gatewright/gatewright/"
 
 // parts returns the parts of a request's time.
 func parts() []share {
@@ -34,38 +34,58 @@ func parts() []share {
 		{"system calls: reads", true, []string{"internal/poll.(*FD).Read", "internal/poll.(*FD).RawRead"}},
 		{"system calls: waiting", true, []string{"runtime.netpoll"}},
 		{"memory: allocation and garbage", true, []string{
-			"runtime.mallocgc", "runtime.gcBgMarkWorker", "runtime.gcAssistAlloc", "runtime.bgsweep", "runtime.bgscavenge", "runtime.gcStart",
+			"runtime.mallocgc", "runtime.gcBgMarkWorker", "runtime.gcAssistAlloc", "runtime.bgsweep", "runtime.bgscavenge",
+			"runtime.gcStart",
 			"runtime.gcMarkDone", "runtime.gcWriteBarrier", "runtime.wbBufFlush",
 		}},
 		{"scheduler, clocks and deadlines", true, []string{
-			"runtime.mcall", "runtime.mstart", "runtime.schedule", "runtime.goready", "runtime.ready", "runtime.newproc", "runtime.morestack", "runtime.asyncPreempt",
+			"runtime.mcall", "runtime.mstart", "runtime.schedule", "runtime.goready", "runtime.ready", "runtime.newproc",
+			"runtime.morestack", "runtime.asyncPreempt",
 			"runtime.futex", "runtime.sysmon", "time.Now", "time.runtimeNow", "internal/poll.setDeadlineImpl",
 		}},
-		{"net/http: heads of requests read", false, []string{"net/http.(*conn).readRequest", "net/http.(*conn).serve", "net/http.(*connReader)"}},
+		{"net/http: heads of requests read", false, []string{
+			"net/http.(*conn).readRequest", "net/http.(*conn).serve",
+			"net/http.(*connReader)",
+		}},
 		{"net/http: heads of responses read", false, []string{"net/http.ReadResponse"}},
-		{"net/http: responses written", false, []string{"net/http.(*response)", "net/http.(*chunkWriter)", "net/http.checkConnErrorWriter"}},
-		{"the listener", false, []string{ours + "shared/listen."}},
-		{"the gateway: host, route, fields", false, []string{ours + "shared/gateway.", ours + "shared/gateway/router.", ours + "shared/gateway/pipeline."}},
-		{"the key", false, []string{ours + "shared/gateway/policy.(*apiKey)"}},
-		{"the limit", false, []string{ours + "shared/gateway/policy.(*rateLimit)"}},
-		{"the line", false, []string{ours + "shared/gateway.watched", ours + "shared/behind."}},
-		{"the counts", false, []string{ours + "shared/gateway.(*Gateway).count", ours + "shared/analytics/counts."}},
-		{"the round trip upstream", false, []string{ours + "shared/gateway/handler.", ours + "shared/gateway/upstream."}},
+		{"net/http: responses written", false, []string{
+			"net/http.(*response)", "net/http.(*chunkWriter)",
+			"net/http.checkConnErrorWriter",
+		}},
+		{"the listener", false, []string{module + "shared/dataplane/listen."}},
+		{"the gateway: host, route, fields", false, []string{
+			module + "shared/dataplane/gateway.",
+			module + "shared/dataplane/gateway/router.", module + "shared/dataplane/gateway/pipeline.",
+		}},
+		{"the key", false, []string{module + "shared/dataplane/gateway/policy.(*apiKey)"}},
+		{"the limit", false, []string{module + "shared/dataplane/gateway/policy.(*rateLimit)"}},
+		{"the line", false, []string{
+			module + "shared/dataplane/gateway.(*request).logRequest",
+			module + "shared/base/asynclog.",
+		}},
+		{"the counts", false, []string{
+			module + "shared/dataplane/gateway.(*Gateway).count",
+			module + "shared/resource/analytics/counts.",
+		}},
+		{
+			"the round trip upstream", false,
+			[]string{module + "shared/dataplane/gateway/handler.", module + "shared/dataplane/gateway/upstream."},
+		},
 	}
 }
 
-// of returns the index of the part that a stack belongs to, or len(all) if it belongs to none. The stack begins with the innermost
+// partOfStack returns the index of the part that a stack belongs to, or len(all) if it belongs to none. The stack begins with the innermost
 // function.
-func of(all []share, stack []string) int {
+func partOfStack(all []share, stack []string) int {
 	part, length := len(all), 0
 	for i, s := range all {
-		if s.ends && slices.ContainsFunc(stack, func(function string) bool { return s.has(function) > 0 }) {
+		if s.ends && slices.ContainsFunc(stack, func(function string) bool { return s.prefixLength(function) > 0 }) {
 			return i
 		}
 	}
 	for _, function := range stack {
 		for i, s := range all {
-			if n := s.has(function); n > length { // the longest prefix is the most specific
+			if n := s.prefixLength(function); n > length { // the longest prefix is the most specific
 				part, length = i, n
 			}
 		}
@@ -76,22 +96,23 @@ func of(all []share, stack []string) int {
 	return part
 }
 
-// has returns the length of the part's longest prefix of a function's name, or 0 if no prefix matches.
-func (s share) has(function string) int {
+// prefixLength returns the length of the part's longest prefix of a function's name, or 0 if no prefix matches.
+func (s share) prefixLength(function string) int {
 	longest := 0
-	for _, begins := range s.functions {
-		if strings.HasPrefix(function, begins) {
-			longest = max(longest, len(begins))
+	for _, prefix := range s.functions {
+		if strings.HasPrefix(function, prefix) {
+			longest = max(longest, len(prefix))
 		}
 	}
 	return longest
 }
 
-// maxOther is the largest share of the time that may belong to no part. If it is larger, parts no longer fits the product.
+// maxOther is the maximum share of the time that belongs to no part. A larger share means that the list in parts is out
+// of date.
 const maxOther = 0.15
 
-// divide returns the share of each part in the time of a profile, and then the share that belongs to no part. It returns an error if the
-// parts do not fit the profile.
+// divide returns the share of each part in the time of a profile, and then the share that belongs to no part. It
+// returns an error if the parts do not match the profile.
 func divide(p *profile.Profile, all []share) ([]float64, error) {
 	spent, total := make([]float64, len(all)+1), 0.0
 	for _, sample := range p.Sample {
@@ -102,7 +123,7 @@ func divide(p *profile.Profile, all []share) ([]float64, error) {
 			}
 		}
 		time := float64(sample.Value[len(sample.Value)-1])
-		spent[of(all, stack)] += time
+		spent[partOfStack(all, stack)] += time
 		total += time
 	}
 	if total == 0 {
@@ -112,11 +133,13 @@ func divide(p *profile.Profile, all []share) ([]float64, error) {
 	for i := range spent {
 		spent[i] /= total
 		if i < len(all) && spent[i] == 0 {
-			failed = append(failed, fmt.Errorf("%q takes no time: its functions were renamed or are no longer called, so change them in parts (shares.go)", all[i].what))
+			failed = append(failed, fmt.Errorf("%q takes no time: its functions were renamed or are no longer called, so "+
+				"change them in parts (shares.go)", all[i].name))
 		}
 	}
 	if other := spent[len(all)]; other > maxOther {
-		failed = append(failed, fmt.Errorf("%.0f %% of the time belongs to no part: add its functions to parts (shares.go)", 100*other))
+		failed = append(failed, fmt.Errorf("%.0f %% of the time belongs to no part: add its functions to parts (shares.go)",
+			100*other))
 	}
 	return spent, errors.Join(failed...)
 }
@@ -125,7 +148,7 @@ func divide(p *profile.Profile, all []share) ([]float64, error) {
 func shares(ctx context.Context, m *measurement, upstream string, count int) error {
 	const connections = 16
 	path := filepath.Join(m.Dir, "profile")
-	gateway, err := load.StartChild(ctx, child, rungMetrics, upstream, path)
+	gateway, err := load.StartChild(ctx, childCommand, rungMetrics, upstream, path)
 	if err != nil {
 		return err
 	}
@@ -134,11 +157,11 @@ func shares(ctx context.Context, m *measurement, upstream string, count int) err
 		_, err = get(gateway.Address, connections, count).Send(ctx)
 	}
 	after, failed := gateway.CPU()
-	gateway.Stop() // this writes the profile
+	gateway.Stop() // the process writes the profile when it ends
 	if err = errors.Join(err, failed); err != nil {
 		return fmt.Errorf("profile a gateway: %w", err)
 	}
-	file, err := os.Open(path) //nolint:gosec // G304: just made
+	file, err := os.Open(path) //nolint:gosec // G304: a new file
 	if err != nil {
 		return fmt.Errorf("read the profile: %w", err)
 	}
@@ -152,10 +175,11 @@ func shares(ctx context.Context, m *measurement, upstream string, count int) err
 	if divided == nil {
 		return err
 	}
-	m.Printf("\nThe parts of the %.1f µs that a request takes with the counts of analytics, from a profile of %d requests over %d connections:\n\n| what | share |\n|---|--:|\n",
+	m.Printf("\nThe parts of the %.1f µs that a request takes with the counts of analytics, from a profile of %d "+
+		"requests over %d connections:\n\n| what | share |\n|---|--:|\n",
 		(after-before).Seconds()*1e6/float64(count), count, connections)
-	for i, s := range append(all, share{what: "everything else"}) {
-		m.Printf("| %s | %.1f %% |\n", s.what, 100*divided[i])
+	for i, s := range append(all, share{name: "everything else"}) {
+		m.Printf("| %s | %.1f %% |\n", s.name, 100*divided[i])
 	}
 	return err
 }

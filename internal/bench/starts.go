@@ -22,54 +22,61 @@ import (
 	"github.com/gatewright/gatewright/functions"
 	"github.com/gatewright/gatewright/functions/releasecheck"
 	"github.com/gatewright/gatewright/functions/syntheticcheck"
+	"github.com/gatewright/gatewright/internal/bench/fixture"
 	"github.com/gatewright/gatewright/internal/bench/load"
-	"github.com/gatewright/gatewright/internal/bench/world"
-	"github.com/gatewright/gatewright/local/instance"
-	"github.com/gatewright/gatewright/shared/config"
+	"github.com/gatewright/gatewright/internal/system/instance"
+	"github.com/gatewright/gatewright/shared/core/config"
 )
 
 // The limits of a start, on a machine with two cores.
 const (
-	maxPoll = 15 * time.Millisecond // from the start of a function to its first poll, at the median
-	// maxPollLarge is for functions that speak MCP, which prepare JSON Schemas when they start, and for those that contain all groups, as
-	// functions/mcp and functions/releasecheck do.
+	maxPoll = 15 * time.Millisecond // the median time from the start of a function to its first poll
+	// maxPollLarge is the limit for MCP servers, which prepare JSON Schemas when they start, and for functions that
+	// contain all groups, such as functions/mcp and functions/releasecheck.
 	maxPollLarge   = 25 * time.Millisecond
 	maxFunction    = 40 << 20   // bytes of memory that a function uses
 	maxClient      = 25_000_000 // size of the client's file in bytes
-	maxClientTimes = 4          // the time of the client's --help, divided by that of a bare program
+	maxClientTimes = 4          // the time of the client's --help, divided by the time of a bare program
 )
 
 func starts() []scenario {
 	return []scenario{
 		{
 			title: "The start of a function",
-			text: "The binary of each function with a simulated Lambda Runtime API: its size, the time from its start to its first poll, and its memory. The limits\n" +
-				"are 15 ms at the median, 25 ms for functions that speak MCP or contain all groups, and 40 MB. The time is only the function's share of a cold start, because no sandbox is created here.",
+			text: "The binary of each function with a simulated Lambda Runtime API: its size, the time from its start to its " +
+				"first poll, and its memory. The limits\n" +
+				"are 15 ms at the median, 25 ms for functions that speak MCP or contain all groups, and 40 MB. The time is only " +
+				"the function's share of a cold start, because no sandbox is created here.",
 			options: "starts=21 requests=500 dist=dist/" + runtime.GOARCH + " under=",
 			run:     functionStarts,
 		},
 		{
 			title: "The start of the client",
-			text: "The client `gatewright`: its size, and the time of `gatewright --help` compared with a cobra program that does nothing, in turns. The limits are\n" +
-				"25 MB and 4 times. The server is shown for comparison: the client would be like it if it linked everything ([0068](decisions/0068-the-server-is-a-binary-of-its-own.md)).",
+			text: "The client `gatewright`: its size, and the time of `gatewright --help` compared with a cobra program that " +
+				"does nothing, in turns. The limits are\n" +
+				"25 MB and 4 times. The server is shown for comparison: the client would be like it if it linked everything " +
+				"([0068](decisions/0068-the-server-is-a-binary-of-its-own.md)).",
 			options: "starts=21",
 			run:     clientStart,
 		},
 	}
 }
 
-// functionStarts starts the binaries of all functions as Lambda does. The kernel has the files in its cache, and no request reaches a
-// table. The option under names a processor emulator that runs the binaries, such as qemu-aarch64-static. Then there are no limits.
+// functionStarts starts the binaries of all functions as Lambda does. The kernel has the files in its cache, and no
+// request reaches a table. The option "under" is a processor emulator that runs the binaries, such as
+// qemu-aarch64-static. With an emulator, no limit applies.
 func functionStarts(ctx context.Context, m *measurement) error {
 	binaries, err := filepath.Glob(filepath.Join(m.Text("dist"), "*", "bootstrap"))
 	if err != nil || len(binaries) == 0 {
-		return fmt.Errorf("no */bootstrap in %[1]s: run make build GOARCH=%[2]s first", m.Text("dist"), filepath.Base(m.Text("dist")))
+		return fmt.Errorf("no */bootstrap in %[1]s: run make build GOARCH=%[2]s first", m.Text("dist"),
+			filepath.Base(m.Text("dist")))
 	}
 	groups := map[string]bool{}
 	for _, g := range functions.Groups() {
 		groups[g.Name] = true
 	}
-	m.Printf("| function | size, MB | start to first poll, ms: p50 | p99 | memory at the first poll, MB | after requests without a key, MB |\n|---|---|---|---|---|---|\n")
+	m.Printf("| function | size, MB | start to first poll, ms: p50 | p99 | memory at the first poll, MB | after " +
+		"requests without a key, MB |\n|---|---|---|---|---|---|\n")
 	mb := func(bytes int64) string { return fmt.Sprintf("%.1f", float64(bytes)/1e6) }
 	for _, binary := range binaries {
 		name := filepath.Base(filepath.Dir(binary))
@@ -77,14 +84,14 @@ func functionStarts(ctx context.Context, m *measurement) error {
 		if err != nil {
 			return fmt.Errorf("find a function: %w", err)
 		}
-		var took []time.Duration
+		var durations []time.Duration
 		var idle, busy int64
 		for range m.Number("starts") {
-			one, held, err := startFunction(ctx, binary, m.Text("under"), 0)
+			elapsed, memory, err := startFunction(ctx, binary, m.Text("under"), 0)
 			if err != nil {
 				return fmt.Errorf("%s: %w", name, err)
 			}
-			took, idle = append(took, one), max(idle, held)
+			durations, idle = append(durations, elapsed), max(idle, memory)
 		}
 		after := "–"
 		if groups[name] && m.Number("requests") > 0 {
@@ -93,55 +100,61 @@ func functionStarts(ctx context.Context, m *measurement) error {
 			}
 			after = mb(busy)
 		}
-		median, _ := sorted(took)
-		m.Printf("| %s | %s | %.1f | %.1f | %s | %s |\n", name, mb(info.Size()), median.Seconds()*1e3, load.Percentile(took, 99).Seconds()*1e3, mb(idle), after)
+		median, _ := sorted(durations)
+		m.Printf("| %s | %s | %.1f | %.1f | %s | %s |\n", name, mb(info.Size()), median.Seconds()*1e3,
+			load.Percentile(durations, 99).Seconds()*1e3, mb(idle), after)
 		if m.Text("under") != "" {
 			continue
 		}
-		most := maxPoll
+		longest := maxPoll
 		if strings.HasPrefix(name, "mcp") || name == releasecheck.Function.Name {
-			most = maxPollLarge
+			longest = maxPollLarge
 		}
-		if median > most {
-			m.Exceeds("%s: starts in %v, the limit is %v", name, median, most)
+		if median > longest {
+			m.Exceeds("%s: starts in %v, the limit is %v", name, median, longest)
 		}
-		if held := max(idle, busy); held > maxFunction {
-			m.Exceeds("%s: uses %s, the limit is %s", name, megabytes(held), megabytes(maxFunction))
+		if memory := max(idle, busy); memory > maxFunction {
+			m.Exceeds("%s: uses %s, the limit is %s", name, megabytes(memory), megabytes(maxFunction))
 		}
 	}
 	return nil
 }
 
-// functionTimeout is how long one start may take, with all its requests.
+// functionTimeout bounds one start with all its requests.
 const functionTimeout = 30 * time.Second
 
 // startFunction runs a function until it has responded to the requests and polls again. It returns the time to its first poll and its
 // peak memory.
-func startFunction(ctx context.Context, binary, under string, requests int) (took time.Duration, most int64, err error) {
+func startFunction(
+	ctx context.Context, binary, wrapper string, requests int,
+) (elapsed time.Duration, maxMemory int64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, functionTimeout)
 	defer cancel()
 	event, err := json.Marshal(withoutKey())
 	if err != nil {
 		return 0, 0, fmt.Errorf("encode an event: %w", err)
 	}
-	api := &runtimeAPI{polled: make(chan time.Time, 1), done: make(chan error, 1), left: requests, event: event}
+	api := &runtimeAPI{polled: make(chan time.Time, 1), done: make(chan error, 1), remaining: requests, event: event}
 	server := httptest.NewServer(api)
 	defer server.Close()
 	command := []string{binary}
-	if under != "" {
-		command = []string{under, binary}
+	if wrapper != "" {
+		command = []string{wrapper, binary}
 	}
-	cmd := exec.CommandContext(ctx, command[0], command[1:]...) //nolint:gosec // G204: what was built
-	// The variables that Lambda and the infrastructure set. Nothing that they name exists, because no request here reaches a table.
-	const nowhere = "http://127.0.0.1:9"
+	cmd := exec.CommandContext(ctx, command[0], command[1:]...) //nolint:gosec // G204: a binary that was built here
+	// Set the variables that Lambda and the infrastructure set. The table and the other resources do not exist, because
+	// no request here reaches them.
+	const unusedAddress = "http://127.0.0.1:9"
 	cmd.Env = []string{
 		"AWS_LAMBDA_RUNTIME_API=" + strings.TrimPrefix(server.URL, "http://"), "AWS_LAMBDA_FUNCTION_MEMORY_SIZE=128",
 		"AWS_REGION=eu-west-1", "AWS_ACCESS_KEY_ID=none", "AWS_SECRET_ACCESS_KEY=none",
 		config.VarTable + "=none", config.VarBucket + "=none", config.VarKMSKey + "=none",
-		config.VarDeploymentURL + "=https://{deployment}.apis.example.com", config.VarDynamoDBEndpoint + "=" + nowhere, config.VarS3Endpoint + "=" + nowhere,
-		syntheticcheck.VarStage + "=none", syntheticcheck.VarAPI + "=https://api.example.com", syntheticcheck.VarGateway + "=https://apis.example.com", syntheticcheck.VarParameter + "=none",
+		config.VarDeploymentURL + "=https://{deployment}.apis.example.com", config.VarDynamoDBEndpoint + "=" + unusedAddress,
+		config.VarS3Endpoint + "=" + unusedAddress,
+		syntheticcheck.VarStage + "=none", syntheticcheck.VarAPI + "=https://api.example.com",
+		syntheticcheck.VarGateway + "=https://apis.example.com", syntheticcheck.VarParameter + "=none",
 	}
-	began := time.Now()
+	startedAt := time.Now()
 	if err := cmd.Start(); err != nil {
 		return 0, 0, fmt.Errorf("start: %w", err)
 	}
@@ -149,7 +162,7 @@ func startFunction(ctx context.Context, binary, under string, requests int) (too
 	go func() { exited <- cmd.Wait() }()
 	select {
 	case polled := <-api.polled:
-		took = polled.Sub(began)
+		elapsed = polled.Sub(startedAt)
 	case err := <-exited:
 		return 0, 0, fmt.Errorf("the function ended before its first poll: %w", err)
 	}
@@ -158,13 +171,13 @@ func startFunction(ctx context.Context, binary, under string, requests int) (too
 	case err := <-exited:
 		return 0, 0, fmt.Errorf("the function ended before it had responded to all requests: %w", err)
 	}
-	// The memory is read before the process ends: the system's report about an ended process includes the larger process that it was
-	// forked from.
-	held, unknown := instance.MemoryOf(cmd.Process.Pid)
+	// Read the memory before the process ends: the usage of an ended process includes the peak of the larger process
+	// that it was forked from.
+	memory, memoryErr := instance.MemoryOf(cmd.Process.Pid)
 	_ = cmd.Process.Kill()
 	<-exited
 	server.CloseClientConnections()
-	return took, held.Most, errors.Join(err, unknown)
+	return elapsed, memory.Max, errors.Join(err, memoryErr)
 }
 
 // withoutKey returns the event of a request to who-am-i without a key.
@@ -179,14 +192,15 @@ func withoutKey() events.APIGatewayProxyRequest {
 	}
 }
 
-// runtimeAPI is a Lambda Runtime API that returns a number of requests, and then none.
+// runtimeAPI is a Lambda Runtime API that delivers a fixed number of requests. Later polls block.
 type runtimeAPI struct {
 	polled chan time.Time // receives the time of the first poll
-	done   chan error     // receives nil when the function polls after its last response, or an error if a response is wrong
-	event  []byte
+	// receives nil when the function polls after its last response, or an error if a response is wrong
+	done  chan error
+	event []byte
 
-	mu          sync.Mutex
-	polls, left int
+	mu               sync.Mutex
+	polls, remaining int
 }
 
 // ServeHTTP implements http.Handler.
@@ -197,10 +211,11 @@ func (r *runtimeAPI) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 		return
 	case strings.HasSuffix(request.URL.Path, "/response"):
 		// Most groups do not know the path, and none knows the caller, so each response is a problem document.
-		var answer events.APIGatewayProxyResponse
-		err := json.NewDecoder(request.Body).Decode(&answer)
-		if err == nil && (answer.StatusCode < 400 || answer.StatusCode >= 500 || !strings.Contains(answer.Body, `"title"`)) {
-			err = fmt.Errorf("status %d, want a problem document with a status from 400 to 499", answer.StatusCode)
+		var response events.APIGatewayProxyResponse
+		err := json.NewDecoder(request.Body).Decode(&response)
+		if err == nil && (response.StatusCode < 400 || response.StatusCode >= 500 ||
+			!strings.Contains(response.Body, `"title"`)) {
+			err = fmt.Errorf("status %d, want a problem document with a status from 400 to 499", response.StatusCode)
 		}
 		if err != nil {
 			r.end(fmt.Errorf("read a response of the function: %w", err))
@@ -216,15 +231,15 @@ func (r *runtimeAPI) next(w http.ResponseWriter, request *http.Request) {
 	at := time.Now()
 	r.mu.Lock()
 	r.polls++
-	poll, left := r.polls, r.left
-	r.left--
+	poll, remaining := r.polls, r.remaining
+	r.remaining--
 	r.mu.Unlock()
 	if poll == 1 {
 		r.polled <- at
 	}
-	if left <= 0 {
+	if remaining <= 0 {
 		r.end(nil)
-		<-request.Context().Done() // as Lambda does while there are no requests
+		<-request.Context().Done() // block, as Lambda does while there are no requests
 		return
 	}
 	w.Header().Set("Lambda-Runtime-Aws-Request-Id", strconv.Itoa(poll))
@@ -233,7 +248,7 @@ func (r *runtimeAPI) next(w http.ResponseWriter, request *http.Request) {
 	_, _ = w.Write(r.event)
 }
 
-// end reports the first outcome. Later ones do not matter.
+// end reports the first outcome. It ignores later outcomes.
 func (r *runtimeAPI) end(err error) {
 	select {
 	case r.done <- err:
@@ -243,7 +258,7 @@ func (r *runtimeAPI) end(err error) {
 
 // clientStart compares the size and the start of the client with those of a bare program and of the server.
 func clientStart(ctx context.Context, m *measurement) error {
-	packages := []string{"./internal/bench/bare", world.Client, world.Server}
+	packages := []string{"./internal/bench/bare", fixture.Client, fixture.Server}
 	var paths []string
 	var sizes []int64
 	for _, pkg := range packages {
@@ -258,27 +273,29 @@ func clientStart(ctx context.Context, m *measurement) error {
 		paths, sizes = append(paths, path), append(sizes, info.Size())
 	}
 	// Each start is a round, as in load.Compare.
-	took := make([]load.Rounds, len(paths))
+	rounds := make([]load.Rounds, len(paths))
 	for n := range max(m.Number("starts"), 1) + 1 {
 		for i, path := range paths {
-			began := time.Now()
+			startedAt := time.Now()
 			if err := exec.CommandContext(ctx, path, "--help").Run(); err != nil { //nolint:gosec // G204: built here
 				return fmt.Errorf("%s --help: %w", packages[i], err)
 			}
-			if n > 0 { // the first one reads the file from the disk
-				took[i] = append(took[i], load.Round{P50: time.Since(began)})
+			if n > 0 { // the first start reads the file from the disk and is not counted
+				rounds[i] = append(rounds[i], load.Round{P50: time.Since(startedAt)})
 			}
 		}
 	}
-	help := func(i int) string { return fmt.Sprintf("%.1f ms", took[i].Median(load.P50)) }
+	help := func(i int) string { return fmt.Sprintf("%.1f ms", rounds[i].Median(load.P50)) }
 	size := func(i int) string { return fmt.Sprintf("%.1f MB", float64(sizes[i])/1e6) }
 	const bare, client, server = 0, 1, 2
-	times := took[client].Times(took[bare], load.P50)
+	ratio := rounds[client].Ratio(rounds[bare], load.P50)
 	m.Row("the client, stripped", fmt.Sprintf("%d MB", maxClient/1_000_000), size(client), sizes[client] <= maxClient)
-	m.Row("its `--help`, times that of a bare cobra program", strconv.Itoa(maxClientTimes), fmt.Sprintf("%.1f", times), times <= maxClientTimes)
+	m.Row("its `--help`, times that of a bare cobra program", strconv.Itoa(maxClientTimes), fmt.Sprintf("%.1f", ratio),
+		ratio <= maxClientTimes)
 	m.Row("its `--help`, median", "", help(client), true)
 	m.Row("the bare program: size, and `--help`", "", size(bare)+", "+help(bare), true)
 	m.Row("the server: size, and `--help`", "", size(server)+", "+help(server), true)
-	m.Row("the server's `--help`, times that of the bare program", "", fmt.Sprintf("%.1f", took[server].Times(took[bare], load.P50)), true)
+	m.Row("the server's `--help`, times that of the bare program", "",
+		fmt.Sprintf("%.1f", rounds[server].Ratio(rounds[bare], load.P50)), true)
 	return nil
 }

@@ -8,18 +8,19 @@ import (
 	"github.com/gatewright/gatewright/internal/bench/load"
 )
 
-// TestExpensiveRequestsAreNewOnes: the product remembers documents that it has parsed, and a remembered refusal costs
-// nothing.
-func TestExpensiveRequestsAreNewOnes(t *testing.T) {
-	for _, r := range expensive() {
+// TestExpensiveBodiesAreUnique checks that each body has a placeholder, which makes each request unique. The product
+// caches parsed documents, and the refusal of a cached document costs nothing.
+func TestExpensiveBodiesAreUnique(t *testing.T) {
+	for _, r := range expensiveBodies() {
 		if !strings.Contains(r.body, load.Placeholder) {
-			t.Errorf("%s: the request has no place for a number", r.name)
+			t.Errorf("expensiveBodies() %s: the body has no %q, want one, so that each request is unique", r.name,
+				load.Placeholder)
 		}
 		if len(r.body) > 1<<20 {
 			t.Errorf("%s: the request has %d bytes, want 1 MB at most", r.name, len(r.body))
 		}
 		if !json.Valid([]byte(r.body)) {
-			t.Errorf("%s: the request is not JSON", r.name)
+			t.Errorf("expensiveBodies() %s: the body is not JSON, want JSON", r.name)
 		}
 	}
 }

@@ -19,7 +19,7 @@ type scenario struct {
 	run      func(ctx context.Context, m *measurement) error
 }
 
-// golden replaces the options of a scenario that measures nothing, because a test keeps its figures.
+// golden is the value of options for a scenario that measures nothing, because a test keeps its figures up to date.
 const golden = "(kept by a test)"
 
 // scenarios returns all scenarios, in the order of the page.
@@ -27,11 +27,12 @@ func scenarios() []scenario {
 	return slices.Concat(
 		[]scenario{{
 			title: "What an operation asks of the database",
-			text: "Round trips and capacity units per operation. The tests of `shared/keys` compare them with a golden file, so that only a change of the code changes them.\n" +
+			text: "Round trips and capacity units per operation. The tests of `shared/resource/keys` compare them with a " +
+				"golden file, so that only a change of the code changes them.\n" +
 				"Each operation is measured in a bucket of 1,000 consumers and in one of 10,000, and has to cost the same in both.",
 			options: golden,
 			run: func(_ context.Context, m *measurement) error {
-				text, err := os.ReadFile("shared/keys/testdata/ledger.txt")
+				text, err := os.ReadFile("shared/resource/keys/testdata/ledger.txt")
 				if err != nil {
 					return fmt.Errorf("read the golden: %w", err)
 				}
@@ -47,12 +48,12 @@ func scenarios() []scenario {
 		largeProject(),
 		starts(),
 		archives(),
-		developing(),
+		devScenarios(),
 		accounts(),
 		console(),
 		rotations(),
 		largeBuckets(),
 		crashes(),
-		moving(),
+		moveScenarios(),
 	)
 }

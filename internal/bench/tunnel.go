@@ -16,26 +16,29 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/gatewright/gatewright/internal/bench/fixture"
 	"github.com/gatewright/gatewright/internal/bench/load"
-	"github.com/gatewright/gatewright/internal/bench/world"
-	"github.com/gatewright/gatewright/local/instance"
-	sharedtunnel "github.com/gatewright/gatewright/shared/tunnel"
+	"github.com/gatewright/gatewright/internal/system/instance"
+	sharedtunnel "github.com/gatewright/gatewright/shared/format/tunnel"
 )
 
 // The limits of the figures about tunnels.
 const (
-	// minThroughput is the limit of a tunnel's throughput, times that of two proxies. wantedThroughput is the original goal:
-	// docs/decisions/0042-what-a-tunnel-costs.md says why they differ.
-	minThroughput, wantedThroughput = 0.4, 0.8
-	maxBodies                       = 100 << 20 // bytes of memory that the relay and the agent each use while large bodies wait
-	maxAgent                        = 40 << 10  // bytes of memory that a relay uses for an idle agent
+	// minThroughput is the minimum throughput of a tunnel, as a fraction of the throughput of two proxies.
+	// targetThroughput is the original goal; docs/decisions/0042-what-a-tunnel-costs.md says why they differ.
+	minThroughput, targetThroughput = 0.4, 0.8
+	// bytes of memory that the relay and the agent each use while large bodies wait
+	maxBodies = 100 << 20
+	maxAgent  = 40 << 10 // bytes of memory that a relay uses for an idle agent
 )
 
 func tunnels() []scenario {
 	return []scenario{{
 		title: "A request through a tunnel",
-		text: "The product and `gatewright tunnel connect`, as their users start them, compared with two bare reverse proxies in a row: same service, same client,\n" +
-			"same run. Then the memory for large bodies that the receiver does not read, in both directions, and for idle agents.",
+		text: "The product and `gatewright tunnel connect`, as their users start them, compared with two bare reverse " +
+			"proxies in a row: same service, same client,\n" +
+			"same run. Then the memory for large bodies that the receiver does not read, in both directions, and for " +
+			"idle agents.",
 		options: "rounds=7 requests=10000 large=100 agents=10000",
 		run: func(ctx context.Context, m *measurement) error {
 			if err := traffic(ctx, m); err != nil {
@@ -47,7 +50,8 @@ func tunnels() []scenario {
 	}}
 }
 
-// traffic measures one tunnel in use. It measures memory first, because the memory stays larger after the throughput.
+// traffic measures one tunnel in use. It measures the memory first, because memory use stays higher after the
+// measurement of the throughput.
 func traffic(ctx context.Context, m *measurement) error {
 	service := m.Serve()
 	product, err := m.Run(ctx, "traffic")
@@ -68,10 +72,13 @@ func traffic(ctx context.Context, m *measurement) error {
 	if err := agent.Start(ctx); err != nil {
 		return err
 	}
-	route := world.Route{Method: "get", Path: "/{what}", Handler: "urlForwardHandler", Options: world.Options{"baseUrl": "service://" + world.Service}}
+	route := fixture.Route{
+		Method: "get", Path: "/{what}", Handler: "urlForwardHandler",
+		Options: fixture.Options{"baseUrl": "service://" + fixture.Service},
+	}
 	post := route
 	post.Method = "post"
-	site, err := product.Upload(ctx, world.Project{Routes: []world.Route{route, post}})
+	site, err := product.Upload(ctx, fixture.Project{Routes: []fixture.Route{route, post}})
 	if err != nil {
 		return err
 	}
@@ -81,42 +88,47 @@ func traffic(ctx context.Context, m *measurement) error {
 	return throughput(ctx, m, service, site)
 }
 
-// bodies makes large bodies wait at the receiver, in both directions, so that all buffers between are full, and measures the memory.
-func bodies(ctx context.Context, m *measurement, product *world.Product, agent *world.Agent, service *world.Upstream, site *world.Site) error {
-	const atOnce = 64
+// bodies measures the memory while large bodies wait at a slow receiver, in both directions, so that all buffers on the
+// way are full.
+func bodies(
+	ctx context.Context, m *measurement, product *fixture.Product, agent *fixture.Agent, service *fixture.Upstream,
+	site *fixture.Site,
+) error {
+	const concurrency = 64
 	const settle = 3 * time.Second // until all buffers are full
-	if err := product.Quiet(ctx); err != nil {
+	if err := product.WaitIdle(ctx); err != nil {
 		return err
 	}
 	before, err := product.Memory()
 	if err != nil {
 		return err
 	}
-	service.Late.Add(atOnce)
-	upload := site.Load("POST", "/late", strings.Repeat("x", world.Large))
-	upload.Connections, upload.Requests = atOnce, atOnce
+	service.Pending.Add(concurrency)
+	upload := site.Load("POST", "/late", strings.Repeat("x", fixture.Large))
+	upload.Connections, upload.Requests = concurrency, concurrency
 	sending, sendCtx := errgroup.WithContext(ctx)
 	sending.Go(func() error {
 		_, err := upload.Send(sendCtx)
 		return err
 	})
-	begun := make(chan struct{})
+	started := make(chan struct{})
 	go func() {
-		service.Late.Wait()
-		close(begun)
+		service.Pending.Wait()
+		close(started)
 	}()
 	select {
-	case <-begun:
-		err = world.Wait(ctx, settle)
+	case <-started:
+		err = fixture.Wait(ctx, settle)
 	case <-sendCtx.Done():
 		err = context.Cause(sendCtx)
 	}
-	service.Open()
+	service.Release()
 	if err := errors.Join(err, sending.Wait()); err != nil {
 		return fmt.Errorf("send large bodies: %w", err)
 	}
 	download := site.Load("GET", "/large", "")
-	download.Connections, download.Requests, download.Length, download.Late = atOnce, atOnce, world.Large, settle
+	download.Connections, download.Requests, download.Length, download.ReadDelay = concurrency, concurrency, fixture.Large,
+		settle
 	if _, err := download.Send(ctx); err != nil {
 		return fmt.Errorf("fetch large bodies: %w", err)
 	}
@@ -124,53 +136,57 @@ func bodies(ctx context.Context, m *measurement, product *world.Product, agent *
 	if err != nil {
 		return err
 	}
-	held, err := instance.MemoryOf(agent.PID())
+	during, err := instance.MemoryOf(agent.PID())
 	if err != nil {
 		return err
 	}
-	grown := after.Most - before.Now
-	m.Row(fmt.Sprintf("%d requests and %d responses of 10 MB that wait: memory of the gateway and the relay, more than when idle", atOnce, atOnce),
+	grown := after.Max - before.Now
+	m.Row(fmt.Sprintf("%d requests and %d responses of 10 MB that wait: memory of the gateway and the relay, more "+
+		"than when idle", concurrency, concurrency),
 		megabytes(maxBodies), megabytes(grown)+" more than "+megabytes(before.Now), grown < maxBodies)
-	m.Row("the same: memory of the agent", megabytes(maxBodies), megabytes(held.Most), held.Most < maxBodies)
+	m.Row("the same: memory of the agent", megabytes(maxBodies), megabytes(during.Max), during.Max < maxBodies)
 	return nil
 }
 
-// throughput compares the throughput through the gateway, the relay and the agent with that through two reverse proxies.
-func throughput(ctx context.Context, m *measurement, service *world.Upstream, site *world.Site) error {
-	second, err := m.Child(ctx, child, roleReverse, service.Host())
+// throughput compares the throughput through the gateway, the relay and the agent with the throughput through two
+// reverse proxies.
+func throughput(ctx context.Context, m *measurement, service *fixture.Upstream, site *fixture.Site) error {
+	second, err := m.Child(ctx, childCommand, roleReverse, service.Host())
 	if err != nil {
 		return err
 	}
-	first, err := m.Child(ctx, child, roleReverse, second.Address)
+	first, err := m.Child(ctx, childCommand, roleReverse, second.Address)
 	if err != nil {
 		return err
 	}
-	large := strings.Repeat("x", world.Large)
-	for _, way := range []struct {
+	large := strings.Repeat("x", fixture.Large)
+	for _, test := range []struct {
 		name, method, path, body string
 		length                   int64
 		connections              int
 	}{
-		{"requests without a body, responses of 1 KB, 16 at once", "GET", "/small", "", world.Small, 16},
-		{"requests without a body, responses of 1 KB, 64 at once", "GET", "/small", "", world.Small, 64},
-		{"responses of 10 MB, 8 at once", "GET", "/large", "", world.Large, 8},
-		{"requests of 10 MB, 8 at once", "POST", "/take", large, world.Small, 8},
+		{"requests without a body, responses of 1 KB, 16 at once", "GET", "/small", "", fixture.Small, 16},
+		{"requests without a body, responses of 1 KB, 64 at once", "GET", "/small", "", fixture.Small, 64},
+		{"responses of 10 MB, 8 at once", "GET", "/large", "", fixture.Large, 8},
+		{"requests of 10 MB, 8 at once", "POST", "/take", large, fixture.Small, 8},
 	} {
-		l := site.Load(way.method, way.path, way.body)
-		l.Length, l.Connections, l.Requests = way.length, way.connections, m.Number("requests")
-		unit, of := 1.0, "requests a second"
-		if way.length == world.Large || way.body != "" {
-			l.Requests, unit, of = m.Number("large"), 10, "MB a second"
+		l := site.Load(test.method, test.path, test.body)
+		l.Length, l.Connections, l.Requests = test.length, test.connections, m.Number("requests")
+		unit, baseline := 1.0, "requests a second"
+		if test.length == fixture.Large || test.body != "" {
+			l.Requests, unit, baseline = m.Number("large"), 10, "MB a second"
 		}
 		direct := l
 		direct.Address = first.Address
-		got, err := load.Compare(ctx, m.Number("rounds"), load.Subject{Name: "two proxies, " + way.name, Load: direct}, load.Subject{Name: way.name, Load: l})
+		got, err := load.Compare(ctx, m.Number("rounds"), load.Subject{Name: "two proxies, " + test.name, Load: direct},
+			load.Subject{Name: test.name, Load: l})
 		if err != nil {
 			return err
 		}
-		times := got[1].Times(got[0], load.Rate)
-		m.Row(way.name, fmt.Sprintf("%.1f times two proxies in a row, %.1f wanted", minThroughput, wantedThroughput),
-			fmt.Sprintf("%.2f times: %.0f %s, and %.0f", times, unit*got[1].Median(load.Rate), of, unit*got[0].Median(load.Rate)), times >= minThroughput)
+		ratio := got[1].Ratio(got[0], load.Rate)
+		m.Row(test.name, fmt.Sprintf("%.1f times two proxies in a row, %.1f wanted", minThroughput, targetThroughput),
+			fmt.Sprintf("%.2f times: %.0f %s, and %.0f", ratio, unit*got[1].Median(load.Rate), baseline,
+				unit*got[0].Median(load.Rate)), ratio >= minThroughput)
 	}
 	return nil
 }
@@ -178,10 +194,10 @@ func throughput(ctx context.Context, m *measurement, service *world.Upstream, si
 // agents connects agents that stay idle, and measures how much memory the product uses for each.
 func agents(ctx context.Context, m *measurement) error {
 	const (
-		perAgent  = 1 // connections to this relay: an agent has two connections, and an installation has two relays
-		perTunnel = 32
-		settle    = 10 * time.Second
-		others    = 1000 // files that a process has open besides the connections of agents
+		perAgent    = 1 // connections to this relay: an agent has two connections, and an installation has two relays
+		perTunnel   = 32
+		settle      = 10 * time.Second
+		otherAgents = 1000 // files that a process has open in addition to the connections of agents
 	)
 	var files syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files); err != nil {
@@ -191,7 +207,7 @@ func agents(ctx context.Context, m *measurement) error {
 	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &files); err != nil {
 		return fmt.Errorf("raise the limit of open files to %d: %w", files.Cur, err)
 	}
-	count := min(m.Number("agents"), int(files.Max-others)/perAgent) //nolint:gosec // G115: far below
+	count := min(m.Number("agents"), int(files.Max-otherAgents)/perAgent) //nolint:gosec // G115: far below
 	product, err := m.Run(ctx, "agents")
 	if err != nil {
 		return err
@@ -204,68 +220,73 @@ func agents(ctx context.Context, m *measurement) error {
 	if err != nil {
 		return fmt.Errorf("read the relay's address: %w", err)
 	}
-	if err := product.Quiet(ctx); err != nil {
+	if err := product.WaitIdle(ctx); err != nil {
 		return err
 	}
 	before, err := product.Memory()
 	if err != nil {
 		return err
 	}
-	running, stop := context.WithCancel(ctx)
-	var all sync.WaitGroup
-	defer all.Wait()
+	agentCtx, stop := context.WithCancel(ctx)
+	var wg sync.WaitGroup
+	defer wg.Wait()
 	defer stop()
 	var connected atomic.Int64
-	began := time.Now()
-	slots := make(chan struct{}, makers)
+	startedAt := time.Now()
+	slots := make(chan struct{}, concurrency)
 	for n := range count {
 		slots <- struct{}{}
 		done := sync.OnceFunc(func() { <-slots })
 		token := tokens[n/perTunnel]
-		all.Go(func() {
+		wg.Go(func() {
 			_ = sharedtunnel.NewAgent(sharedtunnel.AgentOptions{
-				Relay: relay, Connections: perAgent, Token: func() (string, error) { return token, nil }, Log: slog.New(slog.DiscardHandler),
+				Relay: relay, Connections: perAgent, Token: func() (string, error) {
+					return token, nil
+				}, Log: slog.New(slog.DiscardHandler),
 				Notify: func(open int) {
 					if open == perAgent {
 						connected.Add(1)
 						done()
 					}
 				},
-			}).Run(running, 0)
+			}).Run(agentCtx, 0)
 			done()
 		})
 	}
-	if err := world.Until(ctx, "all agents", func() (bool, error) { return connected.Load() >= int64(count), nil }); err != nil {
+	if err := fixture.Until(ctx, "all agents", func() (bool, error) {
+		return connected.Load() >= int64(count), nil
+	}); err != nil {
 		return fmt.Errorf("%d of %d agents are connected: %w", connected.Load(), count, err)
 	}
-	took := time.Since(began)
-	if err := world.Wait(ctx, settle); err != nil {
+	elapsed := time.Since(startedAt)
+	if err := fixture.Wait(ctx, settle); err != nil {
 		return err
 	}
 	after, err := product.Memory()
 	if err != nil {
 		return err
 	}
-	each := float64(after.Now-before.Now) / float64(count)
-	m.Row(fmt.Sprintf("%d agents of %d tunnels, idle, each with a connection to this relay: memory of the product for one", count, len(tokens)),
-		fmt.Sprintf("%d KB", maxAgent>>10), fmt.Sprintf("%.1f KB", each/1024), each < maxAgent)
-	m.Row("the same: time to connect all", "", fmt.Sprintf("%v", took.Round(100*time.Millisecond)), true)
+	perAgentMemory := float64(after.Now-before.Now) / float64(count)
+	m.Row(fmt.Sprintf("%d agents of %d tunnels, idle, each with a connection to this relay: memory of the product for one",
+		count, len(tokens)),
+		fmt.Sprintf("%d KB", maxAgent>>10), fmt.Sprintf("%.1f KB", perAgentMemory/1024), perAgentMemory < maxAgent)
+	m.Row("the same: time to connect all", "", fmt.Sprintf("%v", elapsed.Round(100*time.Millisecond)), true)
 	return nil
 }
 
-// makers is the number of clients that create objects at the same time.
-const makers = 16
+// concurrency is the number of clients that create objects at the same time.
+const concurrency = 16
 
 // tokens creates tunnels and the accounts that they belong to. It returns the tokens of the tunnels.
-func tokens(ctx context.Context, m *measurement, product *world.Product, count int) ([]string, error) {
+func tokens(ctx context.Context, m *measurement, product *fixture.Product, count int) ([]string, error) {
 	const perAccount = 100
-	binary, err := m.Build(ctx, world.LocalRun)
+	binary, err := m.Build(ctx, fixture.LocalRun)
 	if err != nil {
 		return nil, err
 	}
 	all := make([]string, count)
 	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(makers)
+	group.SetLimit(concurrency)
 	for first := 0; first < count; first += perAccount {
 		account := fmt.Sprint("owner", first/perAccount)
 		create := exec.CommandContext(ctx, binary, "account", "create", account) //nolint:gosec // G204: built here

@@ -14,61 +14,75 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gatewright/gatewright/internal/golden"
-	sharedmcp "github.com/gatewright/gatewright/shared/mcp"
+	sharedmcp "github.com/gatewright/gatewright/shared/format/mcp"
+	"github.com/gatewright/gatewright/shared/testing/golden"
 )
 
 // suite is the program of npm's @modelcontextprotocol/conformance.
 const suite = "node_modules/@modelcontextprotocol/conformance/dist/index.js"
 
-// Why a scenario does not pass. None is a duty of a server: before 2026-07-28 capabilities are negotiated, and what a
-// server does not declare it does not have.
+// The reasons why a scenario does not pass. None of these scenarios is mandatory for a server: they test capabilities
+// or extensions that this server does not declare, or sessions, which are optional.
 const (
-	noLog      = "the log is a capability that is not declared: its messages come by a stream, at a level that a session keeps"
-	noRequests = "a server without sessions cannot ask the client for anything in the middle of a call before 2026-07-28, and the declaration of that is the client's"
-	noChanges  = "resources.subscribe is a part of a capability that is not declared: it needs a stream that is held open"
-	noSession  = "sessions are the server's choice; of one without them the suite only says so"
-	extension  = "the extension io.modelcontextprotocol/tasks is not declared, and no extension is required"
-	askedFor   = "this server does not ask, which its twin is there for"
+	noLog = "the log is a capability that is not declared: its messages come by a stream, at a level that a " +
+		"session keeps"
+	noRequests = "a server without sessions cannot ask the client for anything in the middle of a call before " +
+		"2026-07-28, and the declaration of that is the client's"
+	noChanges   = "resources.subscribe is a part of a capability that is not declared: it needs a stream that is held open"
+	noSession   = "sessions are the server's choice; of one without them the suite only says so"
+	noExtension = "the extension io.modelcontextprotocol/tasks is not declared, and no extension is required"
+	needsInput  = "this server does not ask, which its twin is there for"
 )
 
-// runs are those of the suite, each with what does not pass and is right not to. Every other scenario has to pass.
+// runs are the runs of the suite, each with the scenarios that are allowed to fail. Every other scenario has to pass.
 var runs = []struct {
 	name, version string
-	// required has exactly that run which the suite requires of a server of the version: it has such lists for the last two.
+	// required limits the run to the scenarios that the suite requires of a server with this version. The suite has
+	// such lists for the last two versions.
 	required bool
-	// asks says whether tools may ask; where they may not, calls are answered in the short way.
-	asks bool
-	not  map[string]string
+	// requestsInput reports whether tools can request input. If they cannot, the server executes calls directly
+	// (shared/format/mcp/direct.go).
+	requestsInput bool
+	exceptions    map[string]string
 }{
-	{name: "2026-07-28", version: sharedmcp.Version20260728, required: true, asks: true, not: tasks(nil)},
-	{name: "2026-07-28, calls in the short way", version: sharedmcp.Version20260728, required: true, not: tasks(map[string]string{
-		"input-required-result-basic-elicitation": askedFor, "input-required-result-basic-sampling": askedFor, "input-required-result-basic-list-roots": askedFor,
-		"input-required-result-request-state": askedFor, "input-required-result-multiple-input-requests": askedFor, "input-required-result-multi-round": askedFor,
-		"input-required-result-missing-input-response": askedFor, "input-required-result-non-tool-request": askedFor, "input-required-result-result-type": askedFor,
-		"input-required-result-tampered-state": askedFor, "input-required-result-capability-check": askedFor,
-		"input-required-result-ignore-extra-params": askedFor,
-	})},
-	{name: "2025-11-25", version: sharedmcp.Version20251125, required: true, not: map[string]string{
-		"logging-set-level": noLog, "tools-call-with-logging": noLog, "tools-call-sampling": noRequests, "tools-call-elicitation": noRequests,
-		"elicitation-sep1034-defaults": noRequests, "elicitation-sep1330-enums": noRequests, "resources-subscribe": noChanges, "resources-unsubscribe": noChanges,
+	{name: "2026-07-28", version: sharedmcp.Version20260728, required: true, requestsInput: true, exceptions: tasks(nil)},
+	{
+		name: "2026-07-28, calls in the short way", version: sharedmcp.Version20260728, required: true,
+		exceptions: tasks(map[string]string{
+			"input-required-result-basic-elicitation": needsInput, "input-required-result-basic-sampling": needsInput,
+			"input-required-result-basic-list-roots": needsInput,
+			"input-required-result-request-state":    needsInput, "input-required-result-multiple-input-requests": needsInput,
+			"input-required-result-multi-round":            needsInput,
+			"input-required-result-missing-input-response": needsInput, "input-required-result-non-tool-request": needsInput,
+			"input-required-result-result-type":    needsInput,
+			"input-required-result-tampered-state": needsInput, "input-required-result-capability-check": needsInput,
+			"input-required-result-ignore-extra-params": needsInput,
+		}),
+	},
+	{name: "2025-11-25", version: sharedmcp.Version20251125, required: true, exceptions: map[string]string{
+		"logging-set-level": noLog, "tools-call-with-logging": noLog, "tools-call-sampling": noRequests,
+		"tools-call-elicitation":       noRequests,
+		"elicitation-sep1034-defaults": noRequests, "elicitation-sep1330-enums": noRequests, "resources-subscribe": noChanges,
+		"resources-unsubscribe":       noChanges,
 		"server-sse-multiple-streams": noSession, "server-sse-polling": noSession,
 	}},
-	{name: "2025-06-18", version: sharedmcp.Version20250618, not: map[string]string{
-		"logging-set-level": noLog, "tools-call-with-logging": noLog, "tools-call-sampling": noRequests, "tools-call-elicitation": noRequests,
-		"resources-subscribe": noChanges, "resources-unsubscribe": noChanges,
+	{name: "2025-06-18", version: sharedmcp.Version20250618, exceptions: map[string]string{
+		"logging-set-level": noLog, "tools-call-with-logging": noLog, "tools-call-sampling": noRequests,
+		"tools-call-elicitation": noRequests,
+		"resources-subscribe":    noChanges, "resources-unsubscribe": noChanges,
 	}},
 	{name: "2025-03-26", version: sharedmcp.Version20250326},
 }
 
-// tasks adds the scenarios of an extension to others that do not pass.
+// tasks returns others together with the scenarios of the extension for tasks, which do not pass either.
 func tasks(others map[string]string) map[string]string {
 	all := map[string]string{}
 	for _, name := range []string{
-		"lifecycle", "capability-negotiation", "wire-fields", "request-state-removal", "mrtr-input", "request-headers", "dispatch-and-envelope",
+		"lifecycle", "capability-negotiation", "wire-fields", "request-state-removal", "mrtr-input", "request-headers",
+		"dispatch-and-envelope",
 		"required-task-error", "mrtr-composition",
 	} {
-		all["tasks-"+name] = extension
+		all["tasks-"+name] = noExtension
 	}
 	for name, reason := range others {
 		all[name] = reason
@@ -76,9 +90,9 @@ func tasks(others map[string]string) map[string]string {
 	return all
 }
 
-// TestThePublicSuitePasses, scenario by scenario, for each version that it knows. A new release of the suite shows in
-// the file of results.
-func TestThePublicSuitePasses(t *testing.T) {
+// TestPublicSuitePasses runs each scenario for each version of the protocol that the suite supports. A new release of
+// the suite changes testdata/results.txt.
+func TestPublicSuitePasses(t *testing.T) {
 	if _, err := os.Stat(suite); errors.Is(err, fs.ErrNotExist) && os.Getenv("CI") == "" {
 		t.Skip("the conformance suite is not there: npm ci --prefix internal/conformance installs it")
 	} else if err != nil {
@@ -87,23 +101,24 @@ func TestThePublicSuitePasses(t *testing.T) {
 	var results strings.Builder
 	for _, r := range runs {
 		t.Run(r.name, func(t *testing.T) {
-			all, passed, said := runSuite(t, newServer(t, r.asks), r.version, r.required)
-			// Its own verdict on what is required: that of the newest version has no exception of ours.
-			if wanted := r.asks && r.required; wanted && !passed {
-				t.Errorf("the suite says that the server does not conform:\n%s", said)
+			all, passed, output := runSuite(t, newServer(t, r.requestsInput), r.version, r.required)
+			// passed is the suite's own result for the required scenarios. For the newest version, no exception is
+			// allowed.
+			if mustPass := r.requestsInput && r.required; mustPass && !passed {
+				t.Errorf("the conformance suite fails for the required scenarios, want success:\n%s", output)
 			}
-			for _, one := range all {
-				fmt.Fprintf(&results, "%s: %s\n", r.name, one.line())
-				switch reason, excepted := r.not[one.scenario]; {
-				case len(one.failed) > 0 && !excepted:
-					t.Errorf("%s fails:\n%s", one.scenario, strings.Join(one.texts, "\n"))
-				case len(one.failed) == 0 && excepted:
-					t.Errorf("%s passes now, and its exception has to go: %s", one.scenario, reason)
+			for _, result := range all {
+				fmt.Fprintf(&results, "%s: %s\n", r.name, result.line())
+				switch reason, excepted := r.exceptions[result.scenario]; {
+				case len(result.failed) > 0 && !excepted:
+					t.Errorf("%s fails, want success:\n%s", result.scenario, strings.Join(result.texts, "\n"))
+				case len(result.failed) == 0 && excepted:
+					t.Errorf("%s passes, want its exception removed: %s", result.scenario, reason)
 				}
 			}
-			for scenario := range r.not {
-				if !slices.ContainsFunc(all, func(one result) bool { return one.scenario == scenario }) {
-					t.Errorf("%s is excepted, and the suite does not have it", scenario)
+			for scenario := range r.exceptions {
+				if !slices.ContainsFunc(all, func(result result) bool { return result.scenario == scenario }) {
+					t.Errorf("the suite has no scenario %s, want it, because it is in the exceptions", scenario)
 				}
 			}
 		})
@@ -111,11 +126,11 @@ func TestThePublicSuitePasses(t *testing.T) {
 	golden.Equal(t, "testdata/results.txt", results.String())
 }
 
-// result is what a scenario has come to.
+// result is the result of a scenario.
 type result struct {
 	scenario string
 	passed   int
-	// failed and skipped are the names of checks, and texts what the suite says of the failed.
+	// failed and skipped are the names of checks, and texts are the suite's messages about the failed checks.
 	failed, skipped, texts []string
 }
 
@@ -130,12 +145,11 @@ func (r result) line() string {
 	return line
 }
 
-// folder is that of a scenario's result.
+// folder matches the name of the folder with a scenario's result.
 var folder = regexp.MustCompile(`^server-(.+)-\d{4}-\d\d-\d\dT[\d-]+Z$`)
 
-// runSuite runs the suite's scenarios for servers, and answers the results in the order of their names, the suite's own
-// verdict and what it has printed.
-func runSuite(t *testing.T, address, version string, required bool) (all []result, passed bool, said string) {
+// runSuite runs the suite's scenarios for servers. It returns the results sorted by name, the suite's own result, and the suite's output.
+func runSuite(t *testing.T, address, version string, required bool) (all []result, passed bool, output string) {
 	t.Helper()
 	out := t.TempDir()
 	args := []string{suite, "server", "--url", address, "--output-dir", out}
@@ -149,7 +163,7 @@ func runSuite(t *testing.T, address, version string, required bool) (all []resul
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(node); errors.Is(err, fs.ErrNotExist) {
-		node = "node" // of a machine of another kind: 24 is what the suite is tried with
+		node = "node" // on other machines; the suite is tested with version 24
 	}
 	run := exec.CommandContext(t.Context(), node, args...)
 	printed, err := run.CombinedOutput()
@@ -158,20 +172,20 @@ func runSuite(t *testing.T, address, version string, required bool) (all []resul
 	}
 	entries, listing := os.ReadDir(out)
 	if listing != nil || len(entries) == 0 {
-		t.Fatalf("the suite has run nothing: %v, %v\n%s", err, listing, printed)
+		t.Fatalf("the suite has written no results, want at least one: %v, %v\n%s", err, listing, printed)
 	}
 	for _, entry := range entries {
 		name := folder.FindStringSubmatch(entry.Name())
 		data, err := os.ReadFile(filepath.Join(out, entry.Name(), "checks.json"))
 		if name == nil || err != nil {
-			t.Fatalf("%q is no result of a scenario: %v", entry.Name(), err)
+			t.Fatalf("the suite has written %q (%v), want only results of scenarios", entry.Name(), err)
 		}
 		all = append(all, readResult(t, name[1], data))
 	}
 	return all, err == nil, string(bytes.TrimSpace(printed))
 }
 
-// readResult reads what a scenario's checks have come to. A warning is what a server should do, and fails here as well.
+// readResult returns the results of a scenario's checks. A warning is about a recommendation for servers, and counts as a failure here.
 func readResult(t *testing.T, scenario string, data []byte) result {
 	t.Helper()
 	var checks []struct {
@@ -180,24 +194,24 @@ func readResult(t *testing.T, scenario string, data []byte) result {
 	if err := json.Unmarshal(data, &checks); err != nil {
 		t.Fatalf("%s: %v", scenario, err)
 	}
-	one := result{scenario: scenario}
+	scenarioResult := result{scenario: scenario}
 	for _, c := range checks {
 		switch c.Status {
 		case "SUCCESS":
-			one.passed++
+			scenarioResult.passed++
 		case "SKIPPED":
-			one.skipped = append(one.skipped, c.ID)
+			scenarioResult.skipped = append(scenarioResult.skipped, c.ID)
 		case "FAILURE", "WARNING":
-			one.failed = append(one.failed, c.ID)
-			one.texts = append(one.texts, c.ID+": "+c.ErrorMessage)
+			scenarioResult.failed = append(scenarioResult.failed, c.ID)
+			scenarioResult.texts = append(scenarioResult.texts, c.ID+": "+c.ErrorMessage)
 		case "INFO":
 		default:
-			t.Fatalf("%s: a check has the status %q", scenario, c.Status)
+			t.Fatalf("%s: a check has the status %q, want a known one", scenario, c.Status)
 		}
 	}
-	for _, list := range []*[]string{&one.skipped, &one.failed} {
+	for _, list := range []*[]string{&scenarioResult.skipped, &scenarioResult.failed} {
 		slices.Sort(*list)
 		*list = slices.Compact(*list)
 	}
-	return one
+	return scenarioResult
 }

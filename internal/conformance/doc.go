@@ -1,10 +1,10 @@
-// Package conformance puts the public conformance suite of the Model Context Protocol before shared/mcp, with which all
-// MCP servers of the product answer. There is no code here but tests: a server that offers what the suite asks for, and a
-// run of the suite for each version of the protocol.
+// Package conformance runs the public conformance suite of the Model Context Protocol against shared/format/mcp, which serves all MCP
+// servers of the product. It contains only tests: a server that offers everything that the suite calls, and a run of the suite for each
+// version of the protocol.
 //
 //	package.json           the suite, and the Node that it needs
 //	testdata/results.txt   each scenario's result
 //
-// It does not ask the product's own servers: the suite calls tools and reads resources of names that it prescribes.
-// Read conformance_test.go first; docs/decisions/0049-the-public-suite-of-mcp.md says what does not pass, and why.
+// It does not test the product's own servers: the suite calls tools and reads resources with names that it prescribes. Read
+// conformance_test.go first; docs/decisions/0049-the-public-suite-of-mcp.md says which scenarios do not pass, and why.
 package conformance

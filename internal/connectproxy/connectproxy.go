@@ -1,7 +1,7 @@
-// Package connectproxy is an HTTP proxy that only tunnels connections (CONNECT), for tests and measurements in which a client has to reach
-// a name that no DNS server has.
+// Package connectproxy is an HTTP proxy that only tunnels connections (CONNECT). Tests and measurements use it when a client has to reach
+// a name that no DNS server knows.
 //
-// It is for tests alone. There is only this file.
+// It is only for tests. There is only this file.
 package connectproxy
 
 import (
@@ -10,15 +10,15 @@ import (
 	"net/http"
 )
 
-// Handler returns a proxy that connects clients. where returns the TCP address (host:port) for the address that a client asks for.
-// The proxy answers 405 to other methods than CONNECT, and 502 if it cannot connect.
-func Handler(where func(address string) string) http.Handler {
+// Handler returns a proxy that connects clients. backend returns the TCP address (host:port) to dial for the address in a client's request.
+// The proxy responds with 405 to methods other than CONNECT, and with 502 if it cannot connect.
+func Handler(backend func(address string) string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodConnect {
 			http.Error(w, "This proxy takes the method CONNECT alone.", http.StatusMethodNotAllowed)
 			return
 		}
-		to, err := new(net.Dialer).DialContext(r.Context(), "tcp", where(r.Host))
+		to, err := new(net.Dialer).DialContext(r.Context(), "tcp", backend(r.Host))
 		if err != nil {
 			http.Error(w, err.Error(), http.StatusBadGateway)
 			return
@@ -35,18 +35,19 @@ func Handler(where func(address string) string) http.Handler {
 	})
 }
 
-// Splice copies between two connections until both directions have ended. read reads from the connection from, and may hold bytes that
-// were read from it before. The end of from closes the write half of to; the end of to closes from.
+// Splice copies between the connections from and to until both directions have ended. It reads from the connection from
+// through read, which can contain bytes that were already read from it. When read ends, Splice closes the write half of
+// to. When to ends, Splice closes from.
 func Splice(from net.Conn, read io.Reader, to net.Conn) {
-	ended := make(chan struct{})
+	done := make(chan struct{})
 	go func() {
-		defer close(ended)
+		defer close(done)
 		_, _ = io.Copy(to, read)
-		if half, ok := to.(*net.TCPConn); ok {
-			_ = half.CloseWrite()
+		if tcp, ok := to.(*net.TCPConn); ok {
+			_ = tcp.CloseWrite()
 		}
 	}()
 	_, _ = io.Copy(from, to)
 	_ = from.Close()
-	<-ended
+	<-done
 }

@@ -2,7 +2,7 @@ package cost
 
 import "fmt"
 
-// What a question to models of Bedrock takes, in tokens. Assumed: docs/cost.md states each.
+// The tokens of a question to models of Bedrock. They are assumptions: docs/cost.md states each.
 const (
 	questions      = 1000
 	questionTokens = 20
@@ -12,21 +12,27 @@ const (
 	answerTokens   = 250
 )
 
-// bedrock is what a thousand questions about the documentation cost where models of Bedrock search and answer.
+// bedrock returns the cost of a thousand questions about the documentation if models of Bedrock search and write the responses.
 func bedrock() []item {
 	in := float64(promptTokens + passages*passageTokens + questionTokens)
 	return []item{
-		{"vectors of questions", fmt.Sprintf("%d × %d tokens", questions, questionTokens), dollars(vectorToken, questions*questionTokens)},
+		{
+			"vectors of questions", fmt.Sprintf("%d × %d tokens", questions, questionTokens),
+			dollars(vectorToken, questions*questionTokens),
+		},
 		{"what the model reads", fmt.Sprintf("%d × %g tokens", questions, in), dollars(tokenIn, questions*in)},
-		{"what it writes", fmt.Sprintf("%d × %d tokens", questions, answerTokens), dollars(tokenOut, questions*answerTokens)},
+		{
+			"what it writes", fmt.Sprintf("%d × %d tokens", questions, answerTokens),
+			dollars(tokenOut, questions*answerTokens),
+		},
 	}
 }
 
-// questionTable has the sum of items that cost less than a cent.
+// questionTable returns a table with the sum of items. A single item can cost less than a cent.
 func questionTable(items []item) string {
 	t := newTable("what", "how much", "$ for 1,000 questions")
 	for _, i := range items {
-		t.row(i.what, i.how, fmt.Sprintf("%.4f", i.dollars))
+		t.row(i.name, i.quantity, fmt.Sprintf("%.4f", i.dollars))
 	}
 	t.row("**sum**", "", fmt.Sprintf("**%.2f**", bill(items)))
 	return t.String()

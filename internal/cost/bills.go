@@ -4,16 +4,16 @@ import "fmt"
 
 // item is a line of a month's bill.
 type item struct {
-	what, how string
-	dollars   float64
+	name, quantity string
+	dollars        float64
 }
 
 func billTable(items []item) string {
 	t := newTable("what", "how much", "$ a month")
 	for _, i := range items {
-		t.row(i.what, i.how, money(i.dollars))
+		t.row(i.name, i.quantity, formatDollars(i.dollars))
 	}
-	t.row("**sum**", "", "**"+money(bill(items))+"**")
+	t.row("**sum**", "", "**"+formatDollars(bill(items))+"**")
 	return t.String()
 }
 
@@ -24,9 +24,10 @@ func bill(items []item) (total float64) {
 	return total
 }
 
-// idle is what an installation costs in its first year that nobody calls.
+// idle returns the bill of the first year of an installation without clients.
 func idle(m measured) []item {
-	alarms, keys, boards := m.resources["AWS::CloudWatch::Alarm"], m.resources["AWS::KMS::Key"], m.resources["AWS::CloudWatch::Dashboard"]
+	alarms, keys, boards := m.resources["AWS::CloudWatch::Alarm"], m.resources["AWS::KMS::Key"],
+		m.resources["AWS::CloudWatch::Dashboard"]
 	tableCalls := float64(tableKeyCalls * hoursPerMonth)
 	items := []item{
 		{"alarms", fmt.Sprintf("%g × $%g", alarms, dollars(alarm, 1)), dollars(alarm, alarms)},
@@ -41,17 +42,23 @@ func idle(m measured) []item {
 	schedules := float64(len(m.schedules))
 	return append(
 		items,
-		item{"metrics that count the calls of schedules", fmt.Sprintf("%g × $%g", schedules, dollars(metricMonth, 1)), dollars(metricMonth, schedules)},
-		// Lambda samples the calls of each function by itself.
-		item{"traces of the calls of schedules", quantity(calls) + ": each is the first call of its function in a second", dollars(trace, calls)},
+		item{
+			"metrics that count the calls of schedules", fmt.Sprintf("%g × $%g", schedules, dollars(metricMonth, 1)),
+			dollars(metricMonth, schedules),
+		},
+		// Lambda samples the traces of each function separately.
+		item{
+			"traces of the calls of schedules", quantity(calls) + ": each is the first call of its function in a second",
+			dollars(trace, calls),
+		},
 		item{"DynamoDB's calls to the table's key", quantity(tableCalls), dollars(kmsRequest, tableCalls)},
 	)
 }
 
-// billedRotations is how many rotations of a KMS key cost something. KMS rotates the key once a year.
+// billedRotations is the number of rotations of a KMS key that increase its cost. KMS rotates the key once a year.
 const billedRotations = 2
 
-// idleTable is the bill of an idle installation, with its sums in later years.
+// idleTable returns the bill of an idle installation, with its sums in later years.
 func idleTable(m measured) string {
 	out := billTable(idle(m))
 	for rotations := 1; rotations <= billedRotations; rotations++ {
@@ -59,31 +66,35 @@ func idleTable(m measured) string {
 		if rotations == billedRotations {
 			year = "from the third year on"
 		}
-		more := m.resources["AWS::KMS::Key"] * float64(rotations)
-		out += fmt.Sprintf("| **sum %s** | KMS has rotated the key: $%s more | **%s** |\n", year, short(dollars(kmsRotation, more)), money(bill(idle(m))+dollars(kmsRotation, more)))
+		additional := m.resources["AWS::KMS::Key"] * float64(rotations)
+		out += fmt.Sprintf("| **sum %s** | KMS has rotated the key: $%s more | **%s** |\n", year,
+			formatNumber(dollars(kmsRotation, additional)), formatDollars(bill(idle(m))+dollars(kmsRotation, additional)))
 	}
 	return out
 }
 
-// The busy installation.
+// The requests of the busy installation.
 const (
 	busyGateway  = 100 * million // requests
-	busyUnknown  = 0.1           // of them with a key that has to be looked up
-	busyLimited  = 0.4           // of them with a strict limit
+	busyUnknown  = 0.1           // the part with a key that is not cached
+	busyLimited  = 0.4           // the part with a strict limit
 	busyReads    = 1.6 * million // management requests that read
 	busyChanges  = 0.4 * million
 	busyBuilds   = 1000
-	busyMerges   = 10 * 60 * hoursPerMonth // of a deployment's counts
+	busyMerges   = 10 * 60 * hoursPerMonth // merges of a deployment's counts
 	busyTableGB  = 3.0
 	busyBucketGB = 1.0
 	busyAnswerKB = 2.0
 )
 
-// busy is what an installation costs that is used.
+// busy returns the bill of a month of a busy installation.
 func busy(m measured, kinds []request) []item {
 	known, unknown, limited, read, change := kinds[0], kinds[1], kinds[2], kinds[3], kinds[6]
 	mix := func(name string, r request, requests float64) item {
-		return item{name, fmt.Sprintf("%s at $%s a million", quantity(requests), money(r.perMillion())), r.perMillion() * requests / million}
+		return item{
+			name, fmt.Sprintf("%s at $%s a million", quantity(requests), formatDollars(r.perMillion())),
+			r.perMillion() * requests / million,
+		}
 	}
 	perSecond := (busyGateway + busyReads + busyChanges) / secondsPerMonth
 	traces := sampled(perSecond) * secondsPerMonth
@@ -102,8 +113,10 @@ func busy(m measured, kinds []request) []item {
 				dollars(objectPut, busyBuilds*buildPuts) + dollars(objectGet, busyBuilds*buildGets),
 		},
 		{
-			"counting requests", fmt.Sprintf("a write for %d of them, and ten deployments rolled up each minute", callsAWrite),
-			dollars(writeUnit, busyGateway/callsAWrite*writeUnits) + dollars(readUnit, busyGateway/callsAWrite*placeReads) + dollars(writeUnit, busyMerges*mergeWrites) + dollars(readUnit, busyMerges*mergeReads) +
+			"counting requests", fmt.Sprintf("a write for %d of them, and ten deployments rolled up each minute", callsPerWrite),
+			dollars(writeUnit, busyGateway/callsPerWrite*writeUnits) + dollars(readUnit,
+				busyGateway/callsPerWrite*placeReads) + dollars(writeUnit, busyMerges*mergeWrites) + dollars(readUnit,
+				busyMerges*mergeReads) +
 				lambdaTime(busyMerges, mergeMS, m.memoryMB["rollup"]),
 		},
 		{
@@ -111,27 +124,31 @@ func busy(m measured, kinds []request) []item {
 			dollars(tableStorage, busyTableGB) + dollars(tableBackup, busyTableGB) + dollars(objectStorage, busyBucketGB),
 		},
 		{"traces", fmt.Sprintf("%.1f a second of %.1f requests", sampled(perSecond), perSecond), dollars(trace, traces)},
-		{"metrics of each operation", fmt.Sprintf("%g operations × %d", operations, operationMetrics), dollars(metricMonth, operations*operationMetrics)},
+		{
+			"metrics of each operation", fmt.Sprintf("%g operations × %d", operations, operationMetrics),
+			dollars(metricMonth, operations*operationMetrics),
+		},
 		{"answers to the internet", fmt.Sprintf("%g GB: %g KB each", traffic, busyAnswerKB), dollars(trafficOut, traffic)},
 	}
 	return append(items, item{"what an idle one costs", "the table above", bill(idle(m))})
 }
 
-// summaryTable is what the README tells.
+// summaryTable returns the table of the README.
 func summaryTable(m measured, kinds []request) string {
-	least, most := kinds[0].perMillion(), kinds[0].perMillion()
+	minimum, maximum := kinds[0].perMillion(), kinds[0].perMillion()
 	for _, k := range kinds[:gatewayKinds] {
-		least, most = min(least, k.perMillion()), max(most, k.perMillion())
+		minimum, maximum = min(minimum, k.perMillion()), max(maximum, k.perMillion())
 	}
 	t := newTable("what", "$")
-	t.row("a million gateway requests", money(least)+" to "+money(most))
+	t.row("a million gateway requests", formatDollars(minimum)+" to "+formatDollars(maximum))
 	for _, k := range kinds[gatewayKinds:] {
-		if k.brief {
-			t.row("a million times: "+k.name, money(k.perMillion()))
+		if k.summarized {
+			t.row("a million times: "+k.name, formatDollars(k.perMillion()))
 		}
 	}
-	t.row("an idle installation, a month of its first year", money(bill(idle(m))))
-	t.row("a relay for tunnels beside it, a month", money(bill(serviceOf(m, "relay"))))
-	t.row("a busy one, a month: 100 million gateway requests, 2 million to the management API", money(bill(busy(m, kinds))))
+	t.row("an idle installation, a month of its first year", formatDollars(bill(idle(m))))
+	t.row("a relay for tunnels beside it, a month", formatDollars(bill(serviceItems(m, "relay"))))
+	t.row("a busy one, a month: 100 million gateway requests, 2 million to the management API",
+		formatDollars(bill(busy(m, kinds))))
 	return t.String()
 }

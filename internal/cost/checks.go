@@ -2,21 +2,29 @@ package cost
 
 import "fmt"
 
-// checkOf is what the synthetic check adds to an installation: its own stack, and the requests that it sends to the installation.
-func checkOf(m measured, kinds []request) []item {
+// checkItems returns what the synthetic check adds to the bill: its own stack, and the requests that it sends to the installation.
+func checkItems(m measured, kinds []request) []item {
 	calls := m.checkCalls
-	// The management request reads no more than any other, and the gateway request is of a host that nobody serves.
+	// The check sends one management request, which is priced like the first kind that reads, and one gateway request
+	// to a host that does not exist.
 	gateway, management := kinds[0], kinds[gatewayKinds]
 	alarms, keys := m.check["AWS::CloudWatch::Alarm"], m.check["AWS::KMS::Key"]
 	return []item{
 		{"alarms", fmt.Sprintf("%g × $%g", alarms, dollars(alarm, 1)), dollars(alarm, alarms)},
 		{"metrics", fmt.Sprintf("%d × $%g", checkMetrics, dollars(metricMonth, 1)), dollars(metricMonth, checkMetrics)},
-		{"the KMS key of the topic for `alarmEmail`", fmt.Sprintf("%g × $%g", keys, dollars(kmsKey, 1)), dollars(kmsKey, keys)},
 		{
-			"the function, each minute", fmt.Sprintf("%s calls of %d ms with %g MB", quantity(calls), checkMS, m.memoryMB[checkFunction]),
-			dollars(scheduleCall, calls) + dollars(lambdaRequest, calls) + lambdaTime(calls, checkMS, m.memoryMB[checkFunction]) + dollars(logIntake, calls*checkLog/1e9),
+			"the KMS key of the topic for `alarmEmail`", fmt.Sprintf("%g × $%g", keys, dollars(kmsKey, 1)),
+			dollars(kmsKey, keys),
 		},
-		{"its requests to the management API", fmt.Sprintf("%s at $%s a million", quantity(calls), money(management.perMillion())), management.perMillion() * calls / million},
-		{"its requests to the gateway", fmt.Sprintf("%s at $%s a million", quantity(calls), money(gateway.perMillion())), gateway.perMillion() * calls / million},
+		{
+			"the function, each minute", fmt.Sprintf("%s calls of %d ms with %g MB", quantity(calls), checkMS,
+				m.memoryMB[checkFunction]),
+			dollars(scheduleCall, calls) + dollars(lambdaRequest, calls) + lambdaTime(calls, checkMS,
+				m.memoryMB[checkFunction]) + dollars(logIntake, calls*checkLog/1e9),
+		},
+		{"its requests to the management API", fmt.Sprintf("%s at $%s a million", quantity(calls),
+			formatDollars(management.perMillion())), management.perMillion() * calls / million},
+		{"its requests to the gateway", fmt.Sprintf("%s at $%s a million", quantity(calls),
+			formatDollars(gateway.perMillion())), gateway.perMillion() * calls / million},
 	}
 }

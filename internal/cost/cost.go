@@ -1,22 +1,19 @@
-// Package cost computes what a million requests and a month of an installation
-// cost, from list prices, measured ledgers and assumptions. docs/cost.md states
-// all of them. A test writes
-// its tables into that document, and a summary into the README, and compares
-// them: neither a sum nor a capacity unit can be out of date.
+// Package cost computes the cost of a million requests and of a month of an installation, from list prices, measured
+// ledgers and assumptions. docs/cost.md states all of them. A test writes the tables into that document and a summary
+// into the README, and compares them, so that no sum and no number of capacity units can be outdated.
 //
-// It is no bill and no forecast: prices change and differ between regions, and no
-// discount, free tier or tax is in it.
+// It is neither a bill nor a forecast: prices change and differ between regions, and discounts, free tiers and taxes are left out.
 //
-// Read cost.go, which has the prices; then inputs.go, requests.go, schedules.go,
-// bills.go, checks.go, containers.go, services.go and bedrock.go.
+// Read cost.go first, which contains the prices; then inputs.go, requests.go, schedules.go, bills.go, checks.go, containers.go,
+// services.go and bedrock.go.
 package cost
 
 import "slices"
 
-// price is one line of the list: dollars for a number of units.
+// price is one line of the price list: dollars for a number of units.
 type price struct {
 	name    string
-	what    string
+	text    string
 	dollars float64
 	per     float64
 	unit    string
@@ -65,7 +62,8 @@ const (
 
 const million = 1e6
 
-// prices are AWS's of us-east-1 in the first tier, without free tiers; of what is most of a busy gateway's bill, in later ones too.
+// prices returns AWS's prices of us-east-1 in the first tier, without free tiers. For the largest items on a busy gateway's bill, it also
+// returns the prices of later tiers.
 func prices() []price {
 	return []price{
 		{restRequest, "API Gateway, REST: requests", 3.50, million, "requests"},
@@ -105,8 +103,8 @@ func prices() []price {
 	}
 }
 
-// dollars is what a quantity of something costs. It panics for a name without a
-// price: a table that left it out would be wrong.
+// dollars returns the cost of a quantity. It panics for a name without a price, because a table without the cost would
+// be wrong.
 func dollars(name string, quantity float64) float64 {
 	list := prices()
 	i := slices.IndexFunc(list, func(p price) bool { return p.name == name })
@@ -116,19 +114,19 @@ func dollars(name string, quantity float64) float64 {
 	return list[i].each() * quantity
 }
 
-// A month as AWS counts it in examples.
+// A month, as AWS's examples count it.
 const (
 	hoursPerMonth   = 730
 	secondsPerMonth = hoursPerMonth * 3600
 )
 
-// lambdaTime is the price of calls that take ms each in memoryMB of memory.
+// lambdaTime returns the price of the compute time of calls that each take ms milliseconds with memoryMB of memory.
 func lambdaTime(calls, ms, memoryMB float64) float64 {
 	return dollars(lambdaSecond, calls*ms/1000*memoryMB/1024)
 }
 
-// sampled is how many traces X-Ray's default rule records of requests that come
-// at an even rate: the first of each second, and a twentieth of the others.
+// sampled returns the number of traces a second that X-Ray's default rule records at an even rate of requests: the
+// first request of each second, and a twentieth of the others.
 func sampled(perSecond float64) float64 {
 	return min(perSecond, 1) + max(0, perSecond-1)/20
 }

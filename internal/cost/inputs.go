@@ -13,94 +13,101 @@ import (
 	"github.com/gatewright/gatewright/functions/syntheticcheck"
 )
 
-// Assumptions: nothing here was measured in AWS. docs/cost.md states each.
+// Assumptions: none of these values was measured in AWS. docs/cost.md states each.
 const (
-	upstreamMS          = 50 // how long an upstream takes to answer
-	gatewayMS           = 5  // what the gateway adds to it
-	readMS              = 15 // a management request that reads
-	changeMS            = 30 // one that changes something
-	sweepMS             = 20
-	resetMS             = 200  // a cold start each time, and 16 queries one after the other
-	buildMS             = 3000 // one second of it waits for the gateways
-	platformLog         = 500  // bytes: what Lambda itself logs of a call
-	scheduleLog         = 850  // with our line, which has a metric in it
-	managementLog       = 1400 // with our line, which has metrics in it
-	gatewayLog          = 900  // with our line
-	accessLog           = 280  // a line of API Gateway's access log, with what CloudWatch bills for each line
-	requestCPUus        = 200  // of a task's processor, for a request by TLS: three times and more what is measured here
-	busyShare           = 0.6  // of its processors that a task is kept at: docs/decisions/0064-gateways-follow-their-processors.md
-	requestKB           = 3    // a request and its answer, as the load balancer passes them on
-	otherZone           = 0.5  // of it to a task in another zone: of two, evenly
-	buildReads          = 20   // units
-	buildWrites         = 50
-	buildPuts           = 3
-	buildGets           = 3
-	requestsAConnection = 10
-	admittedPerWrite    = 20 // strict limits: docs/decisions/0015-sizes-of-leases.md
-	// A deployment's record is read by a gateway process once in half a second,
-	// so before each request when requests are rare: the dearest case.
+	upstreamMS    = 50 // the response time of an upstream
+	gatewayMS     = 5  // the time that the gateway adds to upstreamMS
+	readMS        = 15 // a management request that reads
+	changeMS      = 30 // a management request that changes something
+	sweepMS       = 20
+	resetMS       = 200  // with a cold start, and 16 queries in sequence
+	buildMS       = 3000 // including a wait of one second for the gateways
+	platformLog   = 500  // bytes that Lambda itself logs for a call
+	scheduleLog   = 850  // including our log line with a metric
+	managementLog = 1400 // including our log line with metrics
+	gatewayLog    = 900  // including our log line
+	accessLog     = 280  // a line of API Gateway's access log, with the bytes that CloudWatch adds to each line
+	// the processor time that a task needs for a request with TLS: at least three times the value that is measured here
+	requestCPUus = 200
+	// the utilization of a task's processors: docs/decisions/0064-gateways-follow-their-processors.md
+	busyShare             = 0.6
+	requestKB             = 3   // a request and its response, as the load balancer forwards them
+	otherZone             = 0.5 // the part of requestKB that goes to another zone: half of it with two zones
+	buildReads            = 20  // units
+	buildWrites           = 50
+	buildPuts             = 3
+	buildGets             = 3
+	requestsPerConnection = 10
+	admittedPerWrite      = 20 // strict limits: docs/decisions/0015-sizes-of-leases.md
+	// A gateway process reads a deployment's record at most once in half a second. If requests are rare, it reads the
+	// record before each request, which is the most expensive case.
 	deploymentReads  = 1.0
-	tableKeyCalls    = 24 // an hour: DynamoDB's own calls to the table's KMS key
-	operationMetrics = 4  // an operation: latency, errors, units read and written
-	// What is counted of requests: docs/decisions/0044-rows-of-counts-are-rolled-up.md.
-	rollupMS    = 20  // without work
-	placeReads  = 1   // units: where a write goes, and nothing is yet
-	callsAWrite = 100 // of a gateway that is called often
-	writeUnits  = 5   // two items of a transaction, and an entry of an index
-	mergeMS     = 50  // of a deployment in a minute
-	mergeReads  = 12  // units: five rows, what waits, and a number
-	mergeWrites = 30  // five rows of 2 KB, what waited, and a number, each twice
+	tableKeyCalls    = 24 // per hour: DynamoDB's own calls to the table's KMS key
+	operationMetrics = 4  // per operation: latency, errors, units read and written
+	// The counts of requests: docs/decisions/0044-rows-of-counts-are-rolled-up.md.
+	rollupMS      = 20  // without work
+	placeReads    = 1   // units: the place of a write that does not exist yet
+	callsPerWrite = 100 // by a gateway with many calls
+	writeUnits    = 5   // two items of a transaction, and an entry of an index
+	mergeMS       = 50  // for a deployment in a minute
+	mergeReads    = 12  // units: five rows, the waiting counts, and a number
+	mergeWrites   = 30  // five rows of 2 KB, the counts that waited, and a number, each twice
 	// The check from another region: docs/decisions/0081-a-synthetic-check-runs-in-another-region.md.
-	checkMS      = 1000 // two TLS handshakes and two requests at once, across an ocean
-	checkMetrics = 3    // two checks, and the days of certificates
+	checkMS      = 1000 // two concurrent TLS handshakes and requests, across an ocean
+	checkMetrics = 3    // two checks, and the remaining days of certificates
 	checkLog     = 1900 // bytes: four lines of ours with metrics, and Lambda's own
 )
 
-// units are what the database is asked for, as a ledger has it.
+// units are the capacity units of the database, as a ledger lists them.
 type units struct{ reads, writes float64 }
 
-// measured is what the goldens of other packages say.
+// measured contains the values from the golden files of other packages.
 type measured struct {
 	keys, operations map[string]units
-	// resources is how many of each type the templates have.
+	// resources is the number of resources of each type in the templates.
 	resources map[string]float64
-	// memoryMB of each function.
+	// memoryMB is the memory of each function.
 	memoryMB map[string]float64
-	// services are those that an installation has where its context asks for them.
-	services map[string]running
-	// schedules are those that the functions declare.
+	// services are the services that an installation has only if the CDK context requests them.
+	services map[string]service
+	// schedules are the schedules that the functions declare.
 	schedules []scheduled
-	// check are the resources of the stack of the synthetic check, and checkCalls how often its function is called in a month.
+	// check is the number of resources of each type in the synthetic check's stack. checkCalls is the number of calls
+	// of its function in a month.
 	check      map[string]float64
 	checkCalls float64
 }
 
-// checkFunction is the function of the synthetic check, as memoryMB has it.
+// checkFunction is the name of the synthetic check's function in memoryMB.
 const checkFunction = "syntheticcheck"
 
-// running is a service: the fewest tasks that it has, each with thousandths of a processor (of which AWS has
-// 1024) and megabytes, and what else is there for it alone.
-type running struct {
+// service describes a service: its smallest number of tasks, the CPU units (1024 for one processor) and megabytes of each task, and the other
+// resources that exist only for the service.
+type service struct {
 	tasks, cpuUnits, memoryMB float64
 	resources                 map[string]float64
-	// alarmMetrics is how many metrics its alarms look at: one that adds up two costs as two.
+	// alarmMetrics is the number of metrics of the service's alarms: an alarm on the sum of two metrics costs as much
+	// as two alarms.
 	alarmMetrics float64
 }
 
-// The goldens, from the root of the repository.
+// The golden files, as paths from the root of the repository.
 const (
-	keysLedger        = "shared/keys/testdata/ledger.txt"
+	keysLedger        = "shared/resource/keys/testdata/ledger.txt"
 	operationsLedgers = "functions/*/testdata/ledger.txt"
-	// What the templates have: the installation's own, and a file for each function.
+	// The summaries of the templates: the installation's own, and a file for each function.
 	installationSummary = "infra/testdata/template.txt"
 	functionSummaries   = "infra/testdata/functions/*.txt"
 	serviceSummaries    = "infra/testdata/services/*.txt"
 	checkSummary        = "infra/testdata/check.txt"
 )
 
-// read reads the goldens.
+// read reads the golden files.
 func read(root fs.FS) (measured, error) {
-	m := measured{operations: map[string]units{}, resources: map[string]float64{}, memoryMB: map[string]float64{}, services: map[string]running{}, check: map[string]float64{}}
+	m := measured{
+		operations: map[string]units{}, resources: map[string]float64{}, memoryMB: map[string]float64{},
+		services: map[string]service{}, check: map[string]float64{},
+	}
 	var err error
 	if m.keys, err = readLedger(root, keysLedger); err != nil {
 		return m, err
@@ -141,35 +148,38 @@ func read(root fs.FS) (measured, error) {
 		return m, fmt.Errorf("list %s: %w", serviceSummaries, err)
 	}
 	for _, summary := range services {
-		of, name := running{resources: map[string]float64{}}, ""
-		err := eachMatch(root, summary, `^([A-Za-z]+)Service (\d+)(?: to \d+)? tasks, (\d+) CPU units, (\d+) MB`, func(groups []string, n []float64) {
-			name, of.tasks, of.cpuUnits, of.memoryMB = strings.ToLower(groups[0]), n[1], n[2], n[3]
-		})
+		svc, name := service{resources: map[string]float64{}}, ""
+		err := eachMatch(root, summary, `^([A-Za-z]+)Service (\d+)(?: to \d+)? tasks, (\d+) CPU units, (\d+) MB`,
+			func(groups []string, n []float64) {
+				name, svc.tasks, svc.cpuUnits, svc.memoryMB = strings.ToLower(groups[0]), n[1], n[2], n[3]
+			})
 		if err != nil {
 			return m, err
 		}
-		if err := eachMatch(root, summary, `^alarms, by (\d+) metrics$`, func(_ []string, n []float64) { of.alarmMetrics = n[0] }); err != nil {
+		if err := eachMatch(root, summary, `^alarms, by (\d+) metrics$`, func(_ []string, n []float64) {
+			svc.alarmMetrics = n[0]
+		}); err != nil {
 			return m, err
 		}
-		if err := countResources(root, summary, of.resources); err != nil {
+		if err := countResources(root, summary, svc.resources); err != nil {
 			return m, err
 		}
-		m.services[name] = of
+		m.services[name] = svc
 	}
-	if m.checkCalls, err = callsPerMonth(*syntheticcheck.Function.On[0].Schedule); err != nil {
+	if m.checkCalls, err = callsPerMonth(*syntheticcheck.Function.Events[0].Schedule); err != nil {
 		return m, err
 	}
 	m.schedules, err = schedules(functions.Triggered())
 	return m, err
 }
 
-// countResources adds the counts of a summary's resources, by their types.
+// countResources adds the resources of a summary, by type.
 func countResources(root fs.FS, summary string, to map[string]float64) error {
 	return eachMatch(root, summary, `^ +(\d+) (AWS::\S+)$`, func(groups []string, n []float64) { to[groups[1]] += n[0] })
 }
 
-// readLedger reads the rows of a ledger: a name, three counts of calls, and the
-// units read and written.
+// readLedger returns the units of each row of a ledger by the row's name. A row has a name, three counts of calls, and
+// the units read and written.
 func readLedger(root fs.FS, path string) (map[string]units, error) {
 	rows := map[string]units{}
 	err := eachMatch(root, path, `^(\S.*?) +\d+ +\d+ +\d+ +([\d.]+) +([\d.]+)$`, func(groups []string, n []float64) {
@@ -178,8 +188,8 @@ func readLedger(root fs.FS, path string) (map[string]units, error) {
 	return rows, err
 }
 
-// eachMatch calls found with the groups of each line that matches, and with
-// those that are numbers as such. A file without such a line is an error.
+// eachMatch calls found for each matching line, with all groups of the match and with the groups that are numbers. A
+// file without a matching line is an error.
 func eachMatch(root fs.FS, path, pattern string, found func(groups []string, numbers []float64)) error {
 	file, err := root.Open(path)
 	if err != nil {

@@ -5,18 +5,18 @@ import (
 	"strings"
 )
 
-// request is a kind of request; all figures are of one.
+// request is a kind of request; all values are for one request.
 type request struct {
 	name string
 	units
 	ms, memoryMB, logBytes float64
-	brief                  bool // it stands in the summary
+	summarized             bool // the summary contains it
 }
 
-// gatewayKinds is how many of the kinds are requests to the gateway.
+// gatewayKinds is the number of kinds that are requests to the gateway.
 const gatewayKinds = 3
 
-// parts are what a million of a kind costs, in the columns' order.
+// parts returns the cost of a million requests, in the order of the columns.
 func (r request) parts() []float64 {
 	return []float64{
 		dollars(restRequest, million),
@@ -27,33 +27,36 @@ func (r request) parts() []float64 {
 	}
 }
 
-// perMillion is what a million of a kind costs.
+// perMillion returns the cost of a million requests.
 func (r request) perMillion() float64 { return sum(r.parts()) }
 
 // requests returns the kinds of requests, the gateway's first.
 func requests(m measured) ([]request, error) {
 	var missing []string
-	look := func(ledger map[string]units, row string) units {
+	lookUp := func(ledger map[string]units, row string) units {
 		u, ok := ledger[row]
 		if !ok {
 			missing = append(missing, row)
 		}
 		return u
 	}
-	check := look(m.keys, "check a key")
-	served := units{deploymentReads, 0}
-	gateway := func(name string, more units) request {
+	check := lookUp(m.keys, "check a key")
+	deployment := units{deploymentReads, 0}
+	gateway := func(name string, additional units) request {
 		return request{
 			name:  "gateway: " + name,
-			units: units{served.reads + more.reads, more.writes}, ms: upstreamMS + gatewayMS,
+			units: units{deployment.reads + additional.reads, additional.writes}, ms: upstreamMS + gatewayMS,
 			memoryMB: m.memoryMB["gateway"], logBytes: gatewayLog + accessLog,
 		}
 	}
-	managed := func(ledger map[string]units, row, name string, ms float64) request {
-		return request{name: name, units: look(ledger, row), ms: ms, memoryMB: m.memoryMB["consumers"], logBytes: managementLog + accessLog}
+	management := func(ledger map[string]units, row, name string, ms float64) request {
+		return request{
+			name: name, units: lookUp(ledger, row), ms: ms, memoryMB: m.memoryMB["consumers"],
+			logBytes: managementLog + accessLog,
+		}
 	}
-	brief := func(r request) request {
-		r.brief = true
+	summarized := func(r request) request {
+		r.summarized = true
 		return r
 	}
 	out := []request{
@@ -61,14 +64,15 @@ func requests(m measured) ([]request, error) {
 		gateway("a key that it has to look up", check),
 		// A lease is one read and one write of one item, in a transaction.
 		gateway("a known key, and a strict limit", units{1.0 / admittedPerWrite, 2.0 / admittedPerWrite}),
-		brief(managed(m.operations, "ApiKeyConsumersService_read", "read a consumer", readMS)),
-		managed(m.keys, "list 100 consumers", "list 100 consumers", readMS),
-		managed(m.operations, "V1_deploymentStatus", "ask how a build goes", readMS),
-		brief(managed(m.operations, "ApiKeyConsumersService_create", "create a consumer", changeMS)),
-		brief(managed(m.keys, "create a consumer with a key, 5 tags and a manager", "create a consumer with a key, 5 tags and a manager", changeMS)),
-		managed(m.operations, "ApiKeyKeysService_create", "create a key", changeMS),
-		managed(m.operations, "ApiKeyConsumersService_rollKey", "roll a key", changeMS),
-		managed(m.keys, "create 40 keys", "create 40 keys at once", changeMS),
+		summarized(management(m.operations, "ApiKeyConsumersService_read", "read a consumer", readMS)),
+		management(m.keys, "list 100 consumers", "list 100 consumers", readMS),
+		management(m.operations, "V1_deploymentStatus", "ask how a build goes", readMS),
+		summarized(management(m.operations, "ApiKeyConsumersService_create", "create a consumer", changeMS)),
+		summarized(management(m.keys, "create a consumer with a key, 5 tags and a manager",
+			"create a consumer with a key, 5 tags and a manager", changeMS)),
+		management(m.operations, "ApiKeyKeysService_create", "create a key", changeMS),
+		management(m.operations, "ApiKeyConsumersService_rollKey", "roll a key", changeMS),
+		management(m.keys, "create 40 keys", "create 40 keys at once", changeMS),
 	}
 	if len(missing) > 0 {
 		return nil, fmt.Errorf("the ledgers have no rows named %s", strings.Join(missing, ", "))
@@ -80,13 +84,14 @@ func requests(m measured) ([]request, error) {
 }
 
 func requestTable(kinds []request) string {
-	t := newTable("a million of", "units read", "units written", "ms", "API Gateway", "Lambda", "reads", "writes", "logs", "**$**")
+	t := newTable("a million of", "units read", "units written", "ms", "API Gateway", "Lambda", "reads", "writes", "logs",
+		"**$**")
 	for _, r := range kinds {
-		cells := []string{r.name, short(r.reads), short(r.writes), short(r.ms)}
+		cells := []string{r.name, formatNumber(r.reads), formatNumber(r.writes), formatNumber(r.ms)}
 		for _, part := range r.parts() {
-			cells = append(cells, money(part))
+			cells = append(cells, formatDollars(part))
 		}
-		t.row(append(cells, "**"+money(r.perMillion())+"**")...)
+		t.row(append(cells, "**"+formatDollars(r.perMillion())+"**")...)
 	}
 	return t.String()
 }

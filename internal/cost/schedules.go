@@ -5,29 +5,29 @@ import (
 	"time"
 
 	"github.com/gatewright/gatewright/functions"
-	"github.com/gatewright/gatewright/shared/metering"
-	"github.com/gatewright/gatewright/shared/trigger"
-	"github.com/gatewright/gatewright/shared/trigger/timetable"
+	"github.com/gatewright/gatewright/shared/resource/metering"
+	"github.com/gatewright/gatewright/shared/runtime/trigger"
+	"github.com/gatewright/gatewright/shared/runtime/trigger/timetable"
 )
 
-// scheduled is a schedule of a function: it calls the function whether anybody calls the installation or not.
+// scheduled is a schedule of a function. The schedule calls the function even if the installation has no clients.
 type scheduled struct {
 	function string
-	// calls of a month.
+	// calls is the number of calls in a month.
 	calls float64
 	work
 }
 
-// work is what one call does in an installation that nobody uses.
+// work is the work of one call in an installation without clients.
 type work struct {
-	what string
+	name string
 	ms   float64
-	// reads are units. A query that finds nothing reads half a unit.
+	// reads is in capacity units. A query without results reads half a unit.
 	reads float64
 }
 
-// works returns the work of each schedule by function and name.
-func works() map[string]work {
+// scheduleWork returns the work of each schedule by function and name.
+func scheduleWork() map[string]work {
 	return map[string]work{
 		"operations sweep":  {"the sweep, each minute", sweepMS, 4 * 0.5},
 		"quotareset hourly": {"the look for quota periods that have ended, each hour", resetMS, metering.DueShards * 0.5},
@@ -37,18 +37,18 @@ func works() map[string]work {
 
 // schedules returns the declared schedules in the order of their functions. A schedule without work, and work without a schedule, is an error.
 func schedules(fs []functions.Function) (out []scheduled, err error) {
-	left := works()
+	remaining := scheduleWork()
 	for _, f := range fs {
-		for _, e := range f.On {
+		for _, e := range f.Events {
 			if e.Schedule == nil {
 				continue
 			}
 			name := f.Name + " " + e.Schedule.Name
-			w, ok := left[name]
+			w, ok := remaining[name]
 			if !ok {
 				return nil, fmt.Errorf("cost: the schedule %s has no work: add it to works", name)
 			}
-			delete(left, name)
+			delete(remaining, name)
 			calls, err := callsPerMonth(*e.Schedule)
 			if err != nil {
 				return nil, err
@@ -56,15 +56,15 @@ func schedules(fs []functions.Function) (out []scheduled, err error) {
 			out = append(out, scheduled{f.Name, calls, w})
 		}
 	}
-	for name := range left {
+	for name := range remaining {
 		return nil, fmt.Errorf("cost: no function declares the schedule %s: remove it from works", name)
 	}
 	return out, nil
 }
 
-// callsPerMonth counts the calls of a schedule.
+// callsPerMonth returns the number of calls of a schedule in a month.
 func callsPerMonth(s trigger.Schedule) (calls float64, err error) {
-	t, err := timetable.Of(s)
+	t, err := timetable.Parse(s)
 	if err != nil {
 		return 0, fmt.Errorf("count the calls: %w", err)
 	}
@@ -76,10 +76,11 @@ func callsPerMonth(s trigger.Schedule) (calls float64, err error) {
 	return calls, nil
 }
 
-// item is what the calls of a month cost without their traces.
+// item returns the cost of a month's calls without their traces.
 func (s scheduled) item(memoryMB float64) item {
 	return item{
-		s.what, fmt.Sprintf("%s calls of %g ms with %g MB, %s read each", quantity(s.calls), s.ms, memoryMB, unitsRead(s.reads)),
+		s.name, fmt.Sprintf("%s calls of %g ms with %g MB, %s read each", quantity(s.calls), s.ms, memoryMB,
+			unitsRead(s.reads)),
 		dollars(scheduleCall, s.calls) + dollars(lambdaRequest, s.calls) + lambdaTime(s.calls, s.ms, memoryMB) +
 			dollars(readUnit, s.calls*s.reads) + dollars(logIntake, s.calls*scheduleLog/1e9),
 	}
@@ -89,5 +90,5 @@ func unitsRead(n float64) string {
 	if n == 0.5 {
 		return "half a unit"
 	}
-	return short(n) + " units"
+	return formatNumber(n) + " units"
 }

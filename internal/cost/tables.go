@@ -7,8 +7,7 @@ import (
 	"strings"
 )
 
-// tables returns the document's tables by name, as Markdown. Its error names a
-// row of a ledger that is gone.
+// tables returns the document's tables by name, as Markdown. Its error names a row that is missing in a ledger.
 func tables(m measured) (map[string]string, error) {
 	kinds, err := requests(m)
 	if err != nil {
@@ -20,9 +19,9 @@ func tables(m measured) (map[string]string, error) {
 		}
 	}
 	return map[string]string{
-		"relay":        billTable(serviceOf(m, "relay")),
+		"relay":        billTable(serviceItems(m, "relay")),
 		"gateways":     billTable(gateways(m)),
-		"check":        billTable(checkOf(m, kinds)),
+		"check":        billTable(checkItems(m, kinds)),
 		"bedrock":      questionTable(bedrock()),
 		"prices":       priceTable(),
 		"requests":     requestTable(kinds),
@@ -38,7 +37,7 @@ func priceTable() string {
 	t := newTable("what", "$", "for")
 	for _, p := range prices() {
 		amount := strconv.FormatFloat(p.dollars, 'f', -1, 64)
-		t.row(p.what, amount, quantity(p.per)+" "+p.unit)
+		t.row(p.text, amount, quantity(p.per)+" "+p.unit)
 	}
 	return t.String()
 }
@@ -55,7 +54,7 @@ func newTable(columns ...string) *table {
 
 func (t *table) row(cells ...string) { t.lines = append(t.lines, "| "+strings.Join(cells, " | ")+" |") }
 
-// String returns the table as it stands in the document.
+// String returns the table in the form of the document.
 func (t *table) String() string { return strings.Join(t.lines, "\n") + "\n" }
 
 func sum(parts []float64) (total float64) {
@@ -65,19 +64,19 @@ func sum(parts []float64) (total float64) {
 	return total
 }
 
-// money is an amount to the cent.
-func money(amount float64) string { return strconv.FormatFloat(amount, 'f', 2, 64) }
+// formatDollars formats an amount to the cent.
+func formatDollars(amount float64) string { return strconv.FormatFloat(amount, 'f', 2, 64) }
 
-// short is a figure without zeros at its end.
-func short(n float64) string { return strconv.FormatFloat(math.Round(n*100)/100, 'f', -1, 64) }
+// formatNumber formats a number without trailing zeros.
+func formatNumber(n float64) string { return strconv.FormatFloat(math.Round(n*100)/100, 'f', -1, 64) }
 
-// quantity is a large figure that can be read.
+// quantity formats a large number so that people can read it.
 func quantity(n float64) string {
 	switch {
 	case n >= million:
-		return short(n/million) + " million"
+		return formatNumber(n/million) + " million"
 	case n < 10_000:
-		return short(n)
+		return formatNumber(n)
 	}
 	return fmt.Sprintf("%d,%03d", int(n)/1000, int(n)%1000)
 }

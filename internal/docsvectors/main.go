@@ -1,9 +1,11 @@
-// Command docsvectors makes the vectors by which a model of Bedrock searches the documentation, as `make docs-vectors` asks for it: of
-// every text of the index, with the threshold from which on a question counts as covered, which each model has its own of. It
-// asks the model the questions by which the search is measured, and prints how good it is.
+// Command docsvectors creates the vectors with which a model of Bedrock searches the documentation, for `make
+// docs-vectors`: one vector for every text of the index. The file also has the score from which a question counts as
+// covered by the documentation, because it differs between models. The command also sends the model the questions that
+// measure the search, and prints the quality of the search.
 //
-// The file goes into the asset of a function, beside its bootstrap (functions/mcpdocs). Why it is made here, and not by
-// the function, is in docs/decisions/0050-vectors-of-bedrock-are-made-before-a-deployment.md.
+// The file becomes part of a function's asset, next to the bootstrap (functions/mcpdocs). The decision
+// docs/decisions/0050-vectors-of-bedrock-are-made-before-a-deployment.md says why this command creates the file, and
+// not the function. There is only this file.
 package main
 
 import (
@@ -19,12 +21,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gatewright/gatewright/shared/cloud"
-	"github.com/gatewright/gatewright/shared/cloud/bedrock"
-	"github.com/gatewright/gatewright/shared/cloud/signin"
-	"github.com/gatewright/gatewright/shared/config"
-	"github.com/gatewright/gatewright/shared/docsearch"
-	"github.com/gatewright/gatewright/shared/docsearch/corpus"
+	"github.com/gatewright/gatewright/shared/core/config"
+	"github.com/gatewright/gatewright/shared/management/docsearch"
+	"github.com/gatewright/gatewright/shared/management/docsearch/corpus"
+	"github.com/gatewright/gatewright/shared/runtime/cloud"
+	"github.com/gatewright/gatewright/shared/runtime/cloud/bedrock"
+	"github.com/gatewright/gatewright/shared/runtime/cloud/signin"
 )
 
 func main() {
@@ -67,53 +69,55 @@ func run(ctx context.Context, model, path string, getenv func(string) string, ou
 	return os.WriteFile(path, file, 0o644) //nolint:gosec // vectors of what is public
 }
 
-// asked are the questions by which the search is measured.
-type asked struct{ answerable, unanswerable corpus.BySet }
+// questionSets contains the questions that measure the search.
+type questionSets struct{ answerable, unanswerable corpus.QuestionSets }
 
-func read(repository fs.FS) (q asked, err error) {
+func read(repository fs.FS) (q questionSets, err error) {
 	q.answerable, q.unanswerable, err = corpus.ReadQuestions(repository)
 	return q, err
 }
 
-// model makes texts and questions vectors.
+// model converts texts and questions to vectors.
 type model interface {
 	docsearch.Embedder
 	EmbedTexts(ctx context.Context, texts []string) ([][]float32, error)
 }
 
-// compute gives the file, and prints how good the search is by it.
-func compute(ctx context.Context, by model, id string, index *docsearch.Index, questions asked, out io.Writer) ([]byte, error) {
-	vectors, err := by.EmbedTexts(ctx, index.Texts())
+// compute returns the contents of the file, and prints the quality of the search with these vectors.
+func compute(
+	ctx context.Context, embedder model, id string, index *docsearch.Index, questions questionSets, out io.Writer,
+) ([]byte, error) {
+	vectors, err := embedder.EmbedTexts(ctx, index.Texts())
 	if err != nil {
 		return nil, err
 	}
-	searching := func(covered float64) ([]byte, *docsearch.Searcher, error) {
-		made, err := docsearch.NewVectors(id, index.Content, covered, vectors)
+	newSearcher := func(covered float64) ([]byte, *docsearch.Searcher, error) {
+		vectorFile, err := docsearch.NewVectors(id, index.Content, covered, vectors)
 		if err != nil {
 			return nil, nil, err
 		}
-		file, err := made.Write()
-		return file, docsearch.New(index, nil).With(docsearch.Models{
-			Embedder: by, EmbeddingModel: id, Vectors: func() ([]byte, error) { return file, nil },
+		file, err := vectorFile.Write()
+		return file, docsearch.New(index, nil).UseModels(docsearch.Models{
+			Embedder: embedder, EmbeddingModel: id, Vectors: func() ([]byte, error) { return file, nil },
 		}, time.Now), err
 	}
-	_, searcher, err := searching(0)
+	_, searcher, err := newSearcher(0)
 	if err != nil {
 		return nil, err
 	}
-	var found [len(corpus.Sets)]result
+	var found [len(corpus.SetNames)]result
 	for set := range found {
-		if found[set], err = ask(ctx, searcher, questions, set); err != nil {
+		if found[set], err = evaluate(ctx, searcher, questions, set); err != nil {
 			return nil, err
 		}
 	}
-	covered := threshold(found[corpus.Tuned].with, found[corpus.Tuned].without)
-	file, _, err := searching(covered)
+	covered := threshold(found[corpus.Tuning].answerable, found[corpus.Tuning].unanswerable)
+	file, _, err := newSearcher(covered)
 	if err != nil {
 		return nil, err
 	}
 	_, _ = fmt.Fprintf(out, "%d texts; a question counts as covered from %.3f on\n", len(vectors), covered)
-	for set, name := range corpus.Sets {
+	for set, name := range corpus.SetNames {
 		r := found[set]
 		below := func(scores []float64) (n int) {
 			for _, score := range scores {
@@ -123,60 +127,65 @@ func compute(ctx context.Context, by model, id string, index *docsearch.Index, q
 			}
 			return n
 		}
-		_, _ = fmt.Fprintf(out, "%s: of %d questions %d found first, %d among the first five; refused %d of %d without an answer, and %d with one\n",
-			name, len(r.with), r.first, r.five, below(r.without), len(r.without), below(r.with))
+		_, _ = fmt.Fprintf(out, "%s: of %d questions %d found first, %d among the first five; refused %d of %d without an "+
+			"answer, and %d with one\n",
+			name, len(r.answerable), r.first, r.firstFive, below(r.unanswerable), len(r.unanswerable), below(r.answerable))
 	}
 	return file, nil
 }
 
-// result is what became of a set: the best score of each question with an answer and of each without, and of the former how many were
-// found first and among the first five.
+// result is the result of a set of questions: the best score of each question with an answer and of each without an
+// answer. It also has the number of questions whose answer was the first search result, and whose answer was among the
+// first five.
 type result struct {
-	with, without []float64
-	first, five   int
+	answerable, unanswerable []float64
+	first, firstFive         int
 }
 
-func ask(ctx context.Context, s *docsearch.Searcher, questions asked, set int) (r result, err error) {
-	const places = 5
-	best := func(q corpus.Asked) ([]docsearch.Result, float64, error) {
+func evaluate(ctx context.Context, s *docsearch.Searcher, questions questionSets, set int) (r result, err error) {
+	const maxPosition = 5
+	search := func(q corpus.EvalQuestion) ([]docsearch.Result, float64, error) {
 		found, err := s.Search(ctx, q.Text, docsearch.MaxResults)
 		switch {
 		case err != nil:
 			return nil, 0, err
-		case found.Failed != nil:
-			return nil, 0, found.Failed
+		case found.RemoteError != nil:
+			return nil, 0, found.RemoteError
 		case len(found.Results) == 0:
 			return nil, 0, nil
 		}
 		return found.Results, found.Results[0].Score, nil
 	}
 	for _, q := range questions.answerable[set] {
-		results, score, err := best(q)
+		results, score, err := search(q)
 		if err != nil {
 			return r, err
 		}
-		r.with = append(r.with, score)
-		place := slices.IndexFunc(results, func(x docsearch.Result) bool { return slices.Contains(q.Sections, x.Section()) })
-		if place == 0 {
+		r.answerable = append(r.answerable, score)
+		position := slices.IndexFunc(results, func(x docsearch.Result) bool {
+			return slices.Contains(q.Sections, x.Section())
+		})
+		if position == 0 {
 			r.first++
 		}
-		if 0 <= place && place < places {
-			r.five++
+		if 0 <= position && position < maxPosition {
+			r.firstFive++
 		}
 	}
 	for _, q := range questions.unanswerable[set] {
-		_, score, err := best(q)
+		_, score, err := search(q)
 		if err != nil {
 			return r, err
 		}
-		r.without = append(r.without, score)
+		r.unanswerable = append(r.unanswerable, score)
 	}
 	return r, nil
 }
 
-// threshold is the score that parts questions with an answer from those without best: the share of the latter that is below and the share of the
-// former that is not are most together. Between two scores it is halfway.
-func threshold(with, without []float64) float64 {
+// threshold returns the score that best separates questions with an answer from questions without. It maximizes a sum:
+// the share of questions without an answer that are below it, and the share of questions with an answer that are not.
+// It is halfway between two scores.
+func threshold(answerable, unanswerable []float64) float64 {
 	share := func(scores []float64, below float64) float64 {
 		n := 0
 		for _, score := range scores {
@@ -186,12 +195,12 @@ func threshold(with, without []float64) float64 {
 		}
 		return float64(n) / float64(max(1, len(scores)))
 	}
-	all := slices.Concat(with, without)
+	all := slices.Concat(answerable, unanswerable)
 	slices.Sort(all)
-	best, at := math.Inf(-1), 0.0
+	maxGain, at := math.Inf(-1), 0.0
 	for i, score := range all {
-		if gain := share(without, score) - share(with, score); gain > best {
-			best, at = gain, score
+		if gain := share(unanswerable, score) - share(answerable, score); gain > maxGain {
+			maxGain, at = gain, score
 			if i > 0 {
 				at = (score + all[i-1]) / 2
 			}

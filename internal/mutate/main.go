@@ -1,16 +1,13 @@
-// Command mutate measures how much the tests of packages notice: gremlins changes
-// one condition or sum after the other, and a change that no test of the package
-// fails for has "lived". `make mutate` runs it; it prints a table and fails when
-// a package is below the bar.
+// Command mutate measures how many faults the tests of packages detect: gremlins changes one condition or arithmetic
+// expression at a time. A change has "lived" if no test of the package fails. `make mutate` runs the command. It prints
+// a table, and fails if a package does not reach its threshold.
 //
-// It is no part of `make check`, since each of some hundred changes takes a run
-// of a package's tests. Package guards is its counterpart: defects that people
-// chose, all of which have to be caught.
+// It is not part of `make check`, because each of several hundred changes needs a run of a package's tests. Package
+// planted is its counterpart: people chose the defects of package planted, and all of them have to be caught.
 //
-// Why a program and not gremlins' own thresholds: it copies the whole module for
-// each package, installed tools and node_modules included, and stops at the
-// first package below them. Here it is given what git knows, once. Read this file,
-// then switches.go.
+// The command does not use the thresholds of gremlins, for two reasons. gremlins copies the whole module for each
+// package, including installed tools and node_modules. It also stops at the first package below a threshold. This
+// command copies only the files that git knows, and only once. Read this file first, then switches.go.
 package main
 
 import (
@@ -29,42 +26,43 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/gatewright/gatewright/internal/program"
+	"github.com/gatewright/gatewright/internal/devmain"
 )
 
 func main() {
-	program.Main(context.Background(), "mutate", func(ctx context.Context) error { return run(ctx, os.Stdout) })
+	devmain.Main(context.Background(), "mutate", func(ctx context.Context) error { return run(ctx, os.Stdout) })
 }
 
-// bar is what a package has to reach, in percent.
-type bar struct{ killed, uncovered float64 }
+// threshold has the minimum share of killed changes and the maximum share of uncovered changes of a package, in percent.
+type threshold struct{ minKilled, maxUncovered float64 }
 
 func run(ctx context.Context, out io.Writer) error {
 	tool := flag.String("gremlins", ".bin/gremlins", "the tool")
 	verbose := flag.Bool("v", false, "show the tool's own lines, which name each change")
-	least := flag.Float64("killed", 95, "the least percentage of changes in covered code that a test has to fail for")
-	most := flag.Float64("uncovered", 3, "the highest percentage of changes in code that no test runs")
+	minKilled := flag.Float64("killed", 95, "the least percentage of changes in covered code that a test has to fail for")
+	maxUncovered := flag.Float64("uncovered", 3, "the highest percentage of changes in code that no test runs")
 	flag.Parse()
 	if flag.NArg() == 0 {
-		return errors.New("name the packages, such as ./shared/seal")
+		return errors.New("name the packages, such as ./shared/core/seal")
 	}
 	gremlins, err := filepath.Abs(*tool)
 	if err != nil {
 		return fmt.Errorf("find gremlins: %w", err)
 	}
-	copied, err := os.MkdirTemp("", "mutate-")
+	moduleCopy, err := os.MkdirTemp("", "mutate-")
 	if err != nil {
 		return fmt.Errorf("make a copy: %w", err)
 	}
-	defer func() { _ = os.RemoveAll(copied) }()
-	if err := copyModule(ctx, copied); err != nil {
+	defer func() { _ = os.RemoveAll(moduleCopy) }()
+	if err := copyModule(ctx, moduleCopy); err != nil {
 		return err
 	}
-	_, _ = fmt.Fprintln(out, "| package | killed | lived | timed out | not covered | killed of the covered | not covered of all |")
+	_, _ = fmt.Fprintln(out, "| package | killed | lived | timed out | not covered | killed of the covered | not "+
+		"covered of all |")
 	_, _ = fmt.Fprintln(out, "|---|--:|--:|--:|--:|--:|--:|")
-	var below []error
+	var failures []error
 	for _, pkg := range flag.Args() {
-		s, text, err := measure(ctx, gremlins, copied, pkg)
+		s, text, err := measure(ctx, gremlins, moduleCopy, pkg)
 		if *verbose || err != nil {
 			_, _ = os.Stderr.Write(text)
 		}
@@ -72,29 +70,30 @@ func run(ctx context.Context, out io.Writer) error {
 			return err
 		}
 		_, _ = fmt.Fprintln(out, s.line(pkg))
-		if err := s.check(pkg, bar{*least, *most}); err != nil {
-			// What lived is what has to be looked at.
+		if err := s.check(pkg, threshold{*minKilled, *maxUncovered}); err != nil {
+			// Print the changes that no test has caught: people have to examine them.
 			for line := range strings.Lines(string(text)) {
 				if !*verbose && (strings.Contains(line, " LIVED ") || strings.Contains(line, " NOT COVERED ")) {
 					fmt.Fprint(os.Stderr, pkg, " ", strings.TrimLeft(line, " "))
 				}
 			}
-			below = append(below, err)
+			failures = append(failures, err)
 		}
 	}
-	return errors.Join(below...)
+	return errors.Join(failures...)
 }
 
-// copyModule copies what git knows or would take, as it is in the checkout.
+// copyModule copies the files of the checkout that git tracks or would add.
 func copyModule(ctx context.Context, to string) error {
-	list, err := exec.CommandContext(ctx, "git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--deduplicate").Output()
+	list, err := exec.CommandContext(ctx, "git", "ls-files", "-z", "--cached", "--others", "--exclude-standard",
+		"--deduplicate").Output()
 	if err != nil {
 		return fmt.Errorf("list the module's files: %w", err)
 	}
 	for name := range strings.SplitSeq(strings.TrimRight(string(list), "\x00"), "\x00") {
-		content, err := os.ReadFile(name) //nolint:gosec // git names the repository's own files
+		content, err := os.ReadFile(name) //nolint:gosec // the repository's own files, from git
 		if errors.Is(err, os.ErrNotExist) {
-			continue // deleted, and not yet committed
+			continue // deleted, but not committed yet
 		}
 		if err != nil {
 			return fmt.Errorf("copy the module: %w", err)
@@ -103,30 +102,30 @@ func copyModule(ctx context.Context, to string) error {
 		if err := os.MkdirAll(filepath.Dir(at), 0o700); err != nil {
 			return fmt.Errorf("copy the module: %w", err)
 		}
-		if err := os.WriteFile(at, content, 0o600); err != nil { //nolint:gosec // below a folder of its own
+		if err := os.WriteFile(at, content, 0o600); err != nil { //nolint:gosec // in the folder of the copy
 			return fmt.Errorf("copy the module: %w", err)
 		}
 	}
 	return nil
 }
 
-// score counts a package's changes by what became of them.
+// score counts a package's changes by their results.
 type score struct{ killed, lived, timedOut, uncovered int }
 
-// measure runs gremlins on a package. One change at a time: two would halve the
-// time and let a busy machine make time-outs of them. A change that makes a loop
-// endless costs five times what the package's tests take.
+// measure runs gremlins on a package, and returns its result and its output. It tests one change at a time: two at a
+// time would take half as long, but on a busy machine they would exceed the time limit. The time limit is five times
+// the duration of the package's tests; a change that makes a loop endless takes that long.
 func measure(ctx context.Context, tool, module, pkg string) (s score, text []byte, err error) {
 	folder := filepath.Join(module, pkg)
 	if err := rewriteSwitches(folder); err != nil {
 		return score{}, nil, err
 	}
-	outside, err := declarations(folder)
+	declarationLines, err := declarations(folder)
 	if err != nil {
 		return score{}, nil, err
 	}
 	report := filepath.Join(module, "mutate.json")
-	//nolint:gosec // both are named by whoever runs this
+	//nolint:gosec // the tool and the package come from the command line
 	cmd := exec.CommandContext(ctx, tool, "unleash", pkg, "--workers=1", "--timeout-coefficient=5", "--output="+report)
 	cmd.Dir = module
 	if text, err = cmd.CombinedOutput(); err != nil {
@@ -136,15 +135,15 @@ func measure(ctx context.Context, tool, module, pkg string) (s score, text []byt
 	if err != nil {
 		return score{}, text, fmt.Errorf("mutate %s: %w", pkg, err)
 	}
-	if s, err = read(content, outside); err != nil {
+	if s, err = parseReport(content, declarationLines); err != nil {
 		return score{}, text, fmt.Errorf("mutate %s: %w", pkg, err)
 	}
 	return s, text, os.Remove(report)
 }
 
-// read counts what gremlins reports, but for changes outside functions, which
-// nothing can cover, and in packages below that only tests use (upstreamtest).
-func read(report []byte, outside map[string]bool) (s score, err error) {
+// parseReport counts the changes that gremlins reports. It leaves out changes outside functions, which
+// no test can cover. It also leaves out test helper packages in subfolders, such as upstreamtest.
+func parseReport(report []byte, declarationLines map[string]bool) (s score, err error) {
 	var r struct {
 		Files []struct {
 			Name      string `json:"file_name"`
@@ -157,13 +156,16 @@ func read(report []byte, outside map[string]bool) (s score, err error) {
 	if err := json.NewDecoder(bytes.NewReader(report)).Decode(&r); err != nil {
 		return score{}, fmt.Errorf("read the report: %w", err)
 	}
-	counts := map[string]*int{"KILLED": &s.killed, "LIVED": &s.lived, "TIMED OUT": &s.timedOut, "NOT COVERED": &s.uncovered}
+	counts := map[string]*int{
+		"KILLED": &s.killed, "LIVED": &s.lived, "TIMED OUT": &s.timedOut,
+		"NOT COVERED": &s.uncovered,
+	}
 	for _, file := range r.Files {
 		if strings.HasSuffix(path.Dir(file.Name), "test") {
 			continue
 		}
 		for _, m := range file.Mutations {
-			if m.Status == "NOT COVERED" && outside[fmt.Sprint(file.Name, ":", m.Line)] {
+			if m.Status == "NOT COVERED" && declarationLines[fmt.Sprint(file.Name, ":", m.Line)] {
 				continue
 			}
 			if n := counts[m.Status]; n != nil {
@@ -176,13 +178,15 @@ func read(report []byte, outside map[string]bool) (s score, err error) {
 	return s, nil
 }
 
-// percent is 0 of nothing.
+// percent returns part as a percentage of all, or 0 if all is 0.
 func percent(part, all int) float64 { return 100 * float64(part) / float64(cmp.Or(all, 1)) }
 
-// killedOfCovered and uncoveredOfAll leave out what ran into its time limit,
-// which may be an endless loop or a busy machine.
+// killedOfCovered returns the share of killed changes among the covered ones, in percent. It leaves out changes that
+// exceeded the time limit: the cause can be an endless loop or a busy machine.
 func (s score) killedOfCovered() float64 { return percent(s.killed, s.killed+s.lived) }
 
+// uncoveredOfAll returns the share of changes in code that no test runs, in percent. Changes that exceeded the time
+// limit count as covered.
 func (s score) uncoveredOfAll() float64 {
 	return percent(s.uncovered, s.killed+s.lived+s.timedOut+s.uncovered)
 }
@@ -192,10 +196,10 @@ func (s score) line(pkg string) string {
 		strings.TrimPrefix(pkg, "./"), s.killed, s.lived, s.timedOut, s.uncovered, s.killedOfCovered(), s.uncoveredOfAll())
 }
 
-func (s score) check(pkg string, b bar) error {
-	if s.killed > 0 && s.killedOfCovered() >= b.killed && s.uncoveredOfAll() <= b.uncovered {
+func (s score) check(pkg string, limits threshold) error {
+	if s.killed > 0 && s.killedOfCovered() >= limits.minKilled && s.uncoveredOfAll() <= limits.maxUncovered {
 		return nil
 	}
 	return fmt.Errorf("%s is below the bar: %.1f %% killed (at least %g %%), %.1f %% not covered (at most %g %%)",
-		pkg, s.killedOfCovered(), b.killed, s.uncoveredOfAll(), b.uncovered)
+		pkg, s.killedOfCovered(), limits.minKilled, s.uncoveredOfAll(), limits.maxUncovered)
 }

@@ -12,18 +12,19 @@ import (
 	"strings"
 )
 
-// Go's coverage counts statements, and the conditions of a switch's cases stand
-// in none: gremlins takes every one of them for code that no test runs. In the
-// copy that it gets they are the conditions of ifs, on the same lines.
+// Go's coverage counts statements, and no statement contains the conditions of a switch's cases, so gremlins treats
+// every such condition as code that no test runs. The copy for gremlins has if statements with the same conditions
+// instead, on the same lines.
 
 // edit replaces a part of a text.
 type edit struct {
 	from, to int
 	text     string
+	moved    int // the number of line breaks that another edit writes instead; negative in the edit that writes them
 }
 
-// ifsForSwitches returns a Go file in which each switch without a tag is a chain
-// of ifs, but for those in which that would mean something else.
+// ifsForSwitches returns a Go file with a chain of ifs instead of each switch without a tag. It does not change a
+// switch whose chain would have another meaning.
 func ifsForSwitches(source []byte) ([]byte, error) {
 	files := token.NewFileSet()
 	file, err := parser.ParseFile(files, "", source, parser.SkipObjectResolution)
@@ -35,7 +36,7 @@ func ifsForSwitches(source []byte) ([]byte, error) {
 	ast.Inspect(file, func(n ast.Node) bool {
 		if labeled, ok := n.(*ast.LabeledStmt); ok {
 			_, isSwitch := labeled.Stmt.(*ast.SwitchStmt)
-			return !isSwitch // what breaks it says so by name
+			return !isSwitch // a break with the label refers to the switch
 		}
 		s, ok := n.(*ast.SwitchStmt)
 		if !ok || s.Tag != nil || len(s.Body.List) == 0 || !isChain(s.Body.List) {
@@ -45,41 +46,43 @@ func ifsForSwitches(source []byte) ([]byte, error) {
 		if s.Init != nil {
 			init = string(source[at(s.Init.Pos()):at(s.Init.End())]) + "; "
 		}
-		edits = append(edits, edit{at(s.Switch), at(s.Body.Lbrace) + 1, ""})
+		moved := strings.Count(init, "\n")
+		edits = append(edits, edit{from: at(s.Switch), to: at(s.Body.Lbrace) + 1, moved: moved})
 		for i, clause := range s.Body.List {
-			c, _ := clause.(*ast.CaseClause) // a switch has nothing else
-			word := "} else "
+			c, _ := clause.(*ast.CaseClause) // a switch contains only case clauses
+			keyword := "} else "
 			if i == 0 {
-				word = ""
+				keyword = ""
 			}
 			if c.List == nil {
-				edits = append(edits, edit{at(c.Case), at(c.Colon) + 1, word + "{"})
+				edits = append(edits, edit{from: at(c.Case), to: at(c.Colon) + 1, text: keyword + "{"})
 				continue
 			}
-			edits = append(edits, edit{at(c.Case), at(c.List[0].Pos()), word + "if " + init + "("})
-			init = ""
+			edits = append(edits, edit{at(c.Case), at(c.List[0].Pos()), keyword + "if " + init + "(", -moved})
+			init, moved = "", 0
 			for k, next := range c.List[1:] {
-				edits = append(edits, edit{at(c.List[k].End()), at(next.Pos()), ") || ("})
+				edits = append(edits, edit{from: at(c.List[k].End()), to: at(next.Pos()), text: ") || ("})
 			}
-			edits = append(edits, edit{at(c.List[len(c.List)-1].End()), at(c.Colon) + 1, ") {"})
+			edits = append(edits, edit{from: at(c.List[len(c.List)-1].End()), to: at(c.Colon) + 1, text: ") {"})
 		}
 		return true
 	})
 	slices.SortFunc(edits, func(a, b edit) int { return a.from - b.from })
 	var out bytes.Buffer
-	done := 0
+	offset := 0
 	for _, e := range edits {
-		out.Write(source[done:e.from])
+		out.Write(source[offset:e.from])
 		out.WriteString(e.text)
-		out.WriteString(strings.Repeat("\n", bytes.Count(source[e.from:e.to], []byte("\n"))-strings.Count(e.text, "\n")))
-		done = e.to
+		breaks := bytes.Count(source[e.from:e.to], []byte("\n")) - strings.Count(e.text, "\n") - e.moved
+		out.WriteString(strings.Repeat("\n", breaks))
+		offset = e.to
 	}
-	out.Write(source[done:])
+	out.Write(source[offset:])
 	return out.Bytes(), nil
 }
 
-// isChain reports whether clauses mean the same as ifs: a default comes last and
-// not alone, and none of them breaks or falls through.
+// isChain reports whether clauses mean the same as ifs: a default clause is the last one but not the only one, and no clause contains a
+// break or a fallthrough.
 func isChain(clauses []ast.Stmt) bool {
 	for i, clause := range clauses {
 		c, _ := clause.(*ast.CaseClause)
@@ -90,7 +93,7 @@ func isChain(clauses []ast.Stmt) bool {
 		ast.Inspect(c, func(n ast.Node) bool {
 			switch n := n.(type) {
 			case *ast.ForStmt, *ast.RangeStmt, *ast.SwitchStmt, *ast.TypeSwitchStmt, *ast.SelectStmt, *ast.FuncLit:
-				return false // a break in there is theirs
+				return false // a break in this statement does not end the clause
 			case *ast.BranchStmt:
 				chain = chain && n.Tok != token.FALLTHROUGH && (n.Tok != token.BREAK || n.Label != nil)
 			}
@@ -103,7 +106,7 @@ func isChain(clauses []ast.Stmt) bool {
 	return true
 }
 
-// rewriteSwitches does so for the files of a package that are not tests.
+// rewriteSwitches rewrites the files of a package that are not tests.
 func rewriteSwitches(folder string) error {
 	return eachSource(folder, func(path string, source []byte) error {
 		rewritten, err := ifsForSwitches(source)
@@ -114,10 +117,9 @@ func rewriteSwitches(folder string) error {
 	})
 }
 
-// declarations tells which lines of a package stand outside functions, by
-// "file:line": no test can run those.
+// declarations returns the lines of a package that are outside functions, as "file:line". No test can run them.
 func declarations(folder string) (map[string]bool, error) {
-	outside := map[string]bool{}
+	lines := map[string]bool{}
 	err := eachSource(folder, func(path string, source []byte) error {
 		name, err := filepath.Rel(folder, path)
 		if err != nil {
@@ -131,13 +133,13 @@ func declarations(folder string) (map[string]bool, error) {
 		for _, d := range file.Decls {
 			if g, ok := d.(*ast.GenDecl); ok {
 				for line := files.Position(g.Pos()).Line; line <= files.Position(g.End()).Line; line++ {
-					outside[fmt.Sprint(name, ":", line)] = true
+					lines[fmt.Sprint(name, ":", line)] = true
 				}
 			}
 		}
 		return nil
 	})
-	return outside, err
+	return lines, err
 }
 
 func eachSource(folder string, do func(path string, source []byte) error) error {

@@ -1,15 +1,13 @@
-// Command newgroup writes a new group of operations, as `make group` asks for
-// it: two operations that work, with their service, their samples and their
-// tests, and a line in functions/functions.go.
+// Command newgroup writes a new group of operations for `make group`: two operations that work, with their service, their samples and
+// their tests, and a line in functions/functions.go.
 //
-// It is a beginning to be changed, no framework: nothing reads the templates
-// again once the files are there, and a group may look otherwise. What it asks
-// of names is in name.go; write.go writes, and takes everything back when
-// something is wrong; templates has one file for each that it writes.
+// The new group is a starting point, and not a framework: nothing reads the templates again after the files exist, and
+// a group can deviate from them. Read main.go first. name.go checks names, write.go writes the files and removes all of
+// them if an error occurs, and the folder templates has a template for each file.
 //
-// Why a program and not a list of files to write in CONTRIBUTING.md: nine files
-// copied from another group keep words of that group in them. Why templates of
-// its own and not a group that is there: those have grown rules of their own.
+// Instructions in CONTRIBUTING.md to copy the files of another group would not be enough, because nine copied files
+// would keep words of that group. The templates are not made from an existing group, because existing groups have
+// special rules.
 package main
 
 import (
@@ -26,7 +24,7 @@ func main() {
 	noun := flag.String("noun", "", "what one of them is called: custom-domain")
 	scope := flag.String("scope", "projects", "what a key needs a scope for, of package auth")
 	flag.Parse()
-	// What stops in the middle is taken back.
+	// After an interrupt, the files that were written so far are removed.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	g, err := add(ctx, ".", *name, *noun, *scope)
@@ -50,7 +48,7 @@ func add(ctx context.Context, root, name, noun, scope string) (group, error) {
 	if err := g.chooseScope(root, scope); err != nil {
 		return group{}, err
 	}
-	if err := g.free(root); err != nil {
+	if err := g.checkUnused(root); err != nil {
 		return group{}, err
 	}
 	return g, g.write(ctx, root)

@@ -17,24 +17,22 @@ import (
 	"strings"
 )
 
-// group is what templates say about a group.
+// group contains the values of the templates for a group.
 type group struct {
-	// Package is the folder's and the function's name: customdomains.
+	// Package is the name of the folder and of the function: customdomains.
 	Package string
-	// Path is the last part of its operations' path, Noun one of its things in
-	// audit records: custom-domains and custom-domain.
+	// Path is the last part of the operations' path: custom-domains. Noun is the name of one object in audit records: custom-domain.
 	Path, Noun string
-	// Plural and Singular are for sentences, Title begins one: custom domains,
+	// Plural and Singular are for use in sentences, and Title is for the beginning of a sentence: custom domains,
 	// custom domain, Custom domains.
 	Plural, Singular, Title string
-	// Type, Types and Var are in Go and in ids: CustomDomain, CustomDomains,
-	// customDomain.
+	// Type, Types and Var are for names in Go and for operation IDs: CustomDomain, CustomDomains, customDomain.
 	Type, Types, Var string
-	// Scope is a constant of package auth, ScopeText its value.
+	// Scope is a constant of package auth, and ScopeText is its value.
 	Scope, ScopeText string
 }
 
-// A is the article before Singular.
+// A returns the indefinite article for Singular: a or an.
 func (g group) A() string {
 	if strings.ContainsRune("aeiou", rune(g.Singular[0])) {
 		return "an"
@@ -42,70 +40,74 @@ func (g group) A() string {
 	return "a"
 }
 
-// CapitalA is A at the beginning of a sentence.
-func (g group) CapitalA() string { return capital(g.A()) }
+// CapitalA returns A for the beginning of a sentence.
+func (g group) CapitalA() string { return capitalize(g.A()) }
 
-// URL is the path of the group's operations.
+// URL returns the path of the group's operations.
 func (g group) URL() string {
 	return "/v1/accounts/{accountName}/projects/{projectName}/" + g.Path
 }
 
-const usage = "name the things and one of them: make group NAME=custom-domains NOUN=custom-domain [SCOPE=custom-domains]"
+const usage = "name the things and one of them: make group NAME=custom-domains NOUN=custom-domain " +
+	"[SCOPE=custom-domains]"
 
-// words is a name as it may be given; none is too long for a file, a function of
-// Lambda or a line.
+// words matches a valid name: one to three words, not too long for the name of a file or a Lambda function.
 var words = regexp.MustCompile(`^[a-z]{2,20}(-[a-z]{2,20}){0,2}$`)
 
-// reserved are nouns whose names in paths, {projectName} for one, say where
-// things are; operations about them stand elsewhere.
+// reserved are nouns that a group cannot have, because every path already has a parameter with such a name:
+// {projectName}.
 var reserved = []string{"account", "project", "branch"}
 
-// newGroup reads what a group is to be called.
+// newGroup returns the group with a name and a noun.
 func newGroup(name, noun string) (group, error) {
 	switch {
 	case name == "" || noun == "":
 		return group{}, errors.New(usage)
 	case !words.MatchString(name):
-		return group{}, fmt.Errorf("NAME=%s: give one to three words of lower-case letters with hyphens between them, such as custom-domains", name)
+		return group{}, fmt.Errorf("NAME=%s: give one to three words of lower-case letters with hyphens between them, such "+
+			"as custom-domains", name)
 	case !words.MatchString(noun):
-		return group{}, fmt.Errorf("NOUN=%s: give one to three words of lower-case letters with hyphens between them, such as custom-domain", noun)
+		return group{}, fmt.Errorf("NOUN=%s: give one to three words of lower-case letters with hyphens between them, such "+
+			"as custom-domain", noun)
 	case !strings.HasSuffix(name, "s") || name == noun:
-		return group{}, fmt.Errorf("NAME=%s: give a plural, such as %ss, and in NOUN one of them", name, strings.TrimSuffix(noun, "s"))
+		return group{}, fmt.Errorf("NAME=%s: give a plural, such as %ss, and in NOUN one of them", name,
+			strings.TrimSuffix(noun, "s"))
 	case name[0] != noun[0]:
 		return group{}, fmt.Errorf("NAME=%s is no plural of NOUN=%s", name, noun)
 	case slices.Contains(reserved, noun):
-		return group{}, fmt.Errorf("NOUN=%s: paths have {%sName} already, which says where things are; choose another word", noun, noun)
+		return group{}, fmt.Errorf("NOUN=%s: paths have {%sName} already, which says where things are; choose another word",
+			noun, noun)
 	}
 	g := group{
 		Package: strings.ReplaceAll(name, "-", ""), Path: name, Noun: noun,
 		Plural: strings.ReplaceAll(name, "-", " "), Singular: strings.ReplaceAll(noun, "-", " "),
-		Type: joined(noun), Types: joined(name),
+		Type: joinWords(noun), Types: joinWords(name),
 	}
-	g.Title, g.Var = capital(g.Plural), strings.ToLower(g.Type[:1])+g.Type[1:]
-	for given, word := range map[string]string{"NAME=" + name: g.Package, "NOUN=" + noun: g.Var} {
-		if token.IsKeyword(word) || types.Universe.Lookup(word) != nil || slices.Contains([]string{"main", "init", "internal", "vendor", "testdata"}, word) {
-			return group{}, fmt.Errorf("%s: %s means something in Go; choose another word", given, word)
+	g.Title, g.Var = capitalize(g.Plural), strings.ToLower(g.Type[:1])+g.Type[1:]
+	for argument, identifier := range map[string]string{"NAME=" + name: g.Package, "NOUN=" + noun: g.Var} {
+		if token.IsKeyword(identifier) || types.Universe.Lookup(identifier) != nil ||
+			slices.Contains([]string{"main", "init", "internal", "vendor", "testdata"}, identifier) {
+			return group{}, fmt.Errorf("%s: %s means something in Go; choose another word", argument, identifier)
 		}
 	}
 	return g, nil
 }
 
-// capital gives a text with its first letter as a capital.
-func capital(text string) string { return strings.ToUpper(text[:1]) + text[1:] }
+// capitalize returns a text with its first letter in upper case.
+func capitalize(text string) string { return strings.ToUpper(text[:1]) + text[1:] }
 
-// joined gives words as one: CustomDomain.
-func joined(text string) string {
+// joinWords returns words as one word: CustomDomain.
+func joinWords(text string) string {
 	var out strings.Builder
 	for word := range strings.SplitSeq(text, "-") {
-		out.WriteString(capital(word))
+		out.WriteString(capitalize(word))
 	}
 	return out.String()
 }
 
-// chooseScope finds the constant of package auth that has the text of a
-// resource.
+// chooseScope sets the constant of package auth that has the text of a resource.
 func (g *group) chooseScope(root, text string) error {
-	const source = "shared/auth/scope.go"
+	const source = "shared/core/auth/scope.go"
 	file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(root, source), nil, parser.SkipObjectResolution)
 	if err != nil {
 		return fmt.Errorf("read the scopes: %w", err)
@@ -131,18 +133,22 @@ func (g *group) chooseScope(root, text string) error {
 		}
 		all = append(all, resource)
 	}
-	return fmt.Errorf("SCOPE=%s: %s has no such resource; choose one of %s, or add it there", text, source, strings.Join(all, ", "))
+	return fmt.Errorf("SCOPE=%s: %s has no such resource; choose one of %s, or add it there", text, source,
+		strings.Join(all, ", "))
 }
 
-// free refuses names that something in the repository has.
-func (g group) free(root string) error {
-	for _, folder := range []string{"functions", "shared", "events"} {
-		path := filepath.Join(folder, g.Package)
-		if _, err := os.Lstat(filepath.Join(root, path)); err == nil {
-			return fmt.Errorf("%s exists: nothing is written over; choose another NAME, or remove what is there", path)
-		} else if !errors.Is(err, fs.ErrNotExist) {
+// checkUnused returns an error if a name is already in use in the repository.
+func (g group) checkUnused(root string) error {
+	var taken []string
+	for _, pattern := range []string{"functions/", "events/", "shared/*/"} {
+		found, err := fs.Glob(os.DirFS(root), pattern+g.Package)
+		if err != nil {
 			return err
 		}
+		taken = append(taken, found...)
+	}
+	if len(taken) > 0 {
+		return fmt.Errorf("%s exists: nothing is written over; choose another NAME, or remove what is there", taken[0])
 	}
 	samples, err := filepath.Glob(filepath.Join(root, "events", "*", "samples.json"))
 	if err != nil {
@@ -153,11 +159,11 @@ func (g group) free(root string) error {
 		if err != nil {
 			return err
 		}
-		var of struct{ Names map[string]string }
-		if err := json.Unmarshal(raw, &of); err != nil {
+		var sampleFile struct{ Names map[string]string }
+		if err := json.Unmarshal(raw, &sampleFile); err != nil {
 			return fmt.Errorf("read %s: %w", path, err)
 		}
-		if _, taken := of.Names[g.Var+"Name"]; taken {
+		if _, taken := sampleFile.Names[g.Var+"Name"]; taken {
 			return fmt.Errorf("NOUN=%s: %s calls another thing {%sName}; choose another word", g.Noun, path, g.Var)
 		}
 	}

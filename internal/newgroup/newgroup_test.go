@@ -11,13 +11,13 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gatewright/gatewright/internal/house"
+	"github.com/gatewright/gatewright/internal/repolint"
 )
 
-// repository is its root, seen from this package.
+// repository is the path of the repository's root from this package.
 const repository = "../.."
 
-func TestNamesThatCannotBeAreRefusedWithWhatToDo(t *testing.T) {
+func TestInvalidNamesAreRefused(t *testing.T) {
 	for _, c := range []struct{ name, noun, scope, want string }{
 		{"", "", "projects", "make group NAME=custom-domains NOUN=custom-domain"},
 		{"badges", "", "projects", "make group NAME="},
@@ -35,7 +35,7 @@ func TestNamesThatCannotBeAreRefusedWithWhatToDo(t *testing.T) {
 		{"key-buckets", "key-bucket", "projects", "functions/keybuckets exists"},
 		{"audits", "audit", "projects", ""},
 		{"platforms", "platform", "projects", "events/platforms exists"},
-		{"keys", "key", "projects", "shared/keys exists"},
+		{"keys", "key", "projects", "shared/resource/keys exists"},
 		{"variants", "variable", "projects", "calls another thing {variableName}"},
 		{"badges", "badge", "medals", "choose one of accounts, account-keys, audit-logs"},
 		{"badges", "badge", "audit-logs", ""},
@@ -45,16 +45,16 @@ func TestNamesThatCannotBeAreRefusedWithWhatToDo(t *testing.T) {
 			err = g.chooseScope(repository, c.scope)
 		}
 		if err == nil {
-			err = g.free(repository)
+			err = g.checkUnused(repository)
 		}
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
-			t.Errorf("NAME=%s NOUN=%s SCOPE=%s: got %v, want %q", c.name, c.noun, c.scope, err, c.want)
+			t.Errorf("NAME=%s NOUN=%s SCOPE=%s: error = %v, want %q", c.name, c.noun, c.scope, err, c.want)
 		}
 	}
 }
 
-// TestTextsFollowTheNames: each form of a name stands where it belongs.
-func TestTextsFollowTheNames(t *testing.T) {
+// TestTemplatesUseTheNames checks that each form of a name is in the right places.
+func TestTemplatesUseTheNames(t *testing.T) {
 	g, err := newGroup("edge-certificates", "edge-certificate")
 	if err != nil {
 		t.Fatal(err)
@@ -67,69 +67,88 @@ func TestTextsFollowTheNames(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, want := range map[string][]string{
-		"functions/edgecertificates/doc.go":                   {"on edge certificates, which"},
-		"functions/edgecertificates/handlers.go":              {"edgecertificates.NewEdgeCertificate{", "in.EdgeCertificateName"},
-		"functions/edgecertificates/operations.go":            {`"EdgeCertificatesService_create"`, "Create an edge certificate", "auth.CACertificates.Write()", `"edge-certificate.create"`, "{edgeCertificateName}", `Title:       "Edge certificates"`},
+		"functions/edgecertificates/doc.go": {"on edge certificates, which"},
+		"functions/edgecertificates/handlers.go": {
+			"edgecertificates.NewEdgeCertificate{",
+			"in.EdgeCertificateName",
+		},
+		"functions/edgecertificates/operations.go": {
+			`"EdgeCertificatesService_create"`,
+			"Create an edge certificate", "auth.CACertificates.Write()", `"edge-certificate.create"`, "{edgeCertificateName}",
+			`Title:       "Edge certificates"`,
+		},
 		"functions/edgecertificates/lambda/main.go":           {"cloud.Serve(edgecertificates.Bind)"},
 		"functions/edgecertificates/edgecertificates_test.go": {"ca-certificates:write"},
 		"events/edgecertificates/samples.json":                {`"edgeCertificateName": `},
-		"shared/edgecertificates/edgecertificates.go":         {"An edge certificate of this name exists", `fault.Missing("edge certificate")`},
-		"shared/edgecertificates/table.go":                    {`store.Space = "edge-certificates"`},
-		"shared/edgecertificates/edgecertificates_test.go":    {"package edgecertificates_test"},
+		"shared/resource/edgecertificates/edgecertificates.go": {
+			"An edge certificate of this name exists",
+			`fault.Missing("edge certificate")`,
+		},
+		"shared/resource/edgecertificates/table.go":                 {`store.KeyPrefix = "edge-certificates"`},
+		"shared/resource/edgecertificates/edgecertificates_test.go": {"package edgecertificates_test"},
 	} {
 		for _, text := range want {
 			if !bytes.Contains(files[name], []byte(text)) {
-				t.Errorf("%s holds no %s:\n%s", name, text, files[name])
+				t.Errorf("%s lacks %q, want it there:\n%s", name, text, files[name])
 			}
 		}
 		delete(files, name)
 	}
 	if len(files) > 0 {
-		t.Errorf("it has %v besides", slices.Sorted(maps.Keys(files)))
+		t.Errorf("files() also returns %v, want no more files", slices.Sorted(maps.Keys(files)))
 	}
 }
 
-func TestListGetsOneLineAndItsImport(t *testing.T) {
+func TestGroupIsAddedToTheList(t *testing.T) {
 	before, err := os.ReadFile(filepath.Join(repository, list))
 	if err != nil {
 		t.Fatal(err)
 	}
-	after, err := group{Package: "badges"}.listed(before)
+	after, err := group{Package: "badges"}.addToList(before)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var added []string
-	rest := strings.SplitAfter(string(before), "\n")
+	remaining := strings.SplitAfter(string(before), "\n")
 	for line := range strings.SplitAfterSeq(string(after), "\n") {
-		if len(rest) > 0 && line == rest[0] {
-			rest = rest[1:]
+		if len(remaining) > 0 && line == remaining[0] {
+			remaining = remaining[1:]
 		} else {
 			added = append(added, strings.TrimSpace(line))
 		}
 	}
-	if want := []string{`"` + house.Module + `/functions/badges"`, "{badges.Group, badges.Bind},"}; len(rest) > 0 || !slices.Equal(added, want) {
-		t.Errorf("added are %q, and %d lines are others", added, len(rest))
+	if want := []string{
+		`"` + repolint.Module + `/functions/badges"`,
+		"{badges.Group, badges.Bind},",
+	}; len(remaining) > 0 ||
+		!slices.Equal(added, want) {
+		t.Errorf("addToList() adds %q and loses %q, want %q and nothing lost", added, remaining, want)
 	}
 	if formatted, err := format.Source(after); err != nil || !bytes.Equal(formatted, after) {
-		t.Errorf("it is not formatted: %v", err)
+		t.Errorf("addToList() = source with the format error %v, want formatted source:\n%s", err, after)
 	}
-	if _, err := (group{Package: "badges"}).listed([]byte("package functions\n")); err == nil || !strings.Contains(err.Error(), "by hand") {
-		t.Errorf("without a list: %v", err)
+	if _, err := (group{Package: "badges"}).addToList([]byte("package functions\n")); err == nil ||
+		!strings.Contains(err.Error(), "by hand") {
+		t.Errorf("addToList() of a file without a list = %v, want an error with \"by hand\"", err)
 	}
 }
 
-// TestFailureLeavesNothing: neither files nor folders, and the list as it was.
-func TestFailureLeavesNothing(t *testing.T) {
-	const other = "package other\n\nimport \"" + house.Module + "/shared/store\"\n\n// s has others.\nconst s store.Space = \"badges\"\n"
+// TestFailureChangesNothing checks that a failure leaves no new files or folders, and does not change the list.
+func TestFailureChangesNothing(t *testing.T) {
+	const other = "package other\n\nimport \"" + repolint.Module +
+		"/shared/core/store\"\n\n// s has others.\nconst s store.KeyPrefix = \"badges\"\n"
 	for name, c := range map[string]struct {
 		tree map[string]string
 		want string
 	}{
-		"what does not compile":           {map[string]string{}, "does not compile"},
-		"a space of another package":      {map[string]string{"shared/other/other.go": other}, "another NAME is needed"},
-		"a list that is none":             {map[string]string{list: "package functions\n"}, "by hand"},
-		"a list that is not there":        {map[string]string{list: ""}, "no such file"},
-		"a folder that has come up since": {map[string]string{"shared/badges/table.go": "package badges\n"}, "file exists"},
+		"a group that does not compile":   {map[string]string{}, "does not compile"},
+		"a key prefix of another package": {map[string]string{"shared/other/other.go": other}, "another NAME is needed"},
+		"a list of another form":          {map[string]string{list: "package functions\n"}, "by hand"},
+		"a missing list":                  {map[string]string{list: ""}, "no such file"},
+		"a folder created in the meantime": {
+			map[string]string{"shared/resource/badges/table.go": "package badges\n"},
+			"file exists",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			root := t.TempDir()
@@ -162,16 +181,16 @@ func TestFailureLeavesNothing(t *testing.T) {
 			}
 			g.Scope, g.ScopeText = "Projects", "projects"
 			if err := g.write(t.Context(), root); err == nil || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("got %v, want %q", err, c.want)
+				t.Errorf("write() error = %v, want one with %q", err, c.want)
 			}
 			if after := contents(t, root); !maps.Equal(before, after) {
-				t.Errorf("it had %q and has %q", before, after)
+				t.Errorf("write() with an error leaves %q, want %q", after, before)
 			}
 		})
 	}
 }
 
-// contents are a folder's files and folders, with a slash at their ends.
+// contents returns a folder's files and folders. The paths of folders end with a slash.
 func contents(t *testing.T, root string) map[string]string {
 	t.Helper()
 	out := map[string]string{}

@@ -19,11 +19,11 @@ import (
 	"strings"
 	"text/template"
 
-	"github.com/gatewright/gatewright/internal/house"
+	"github.com/gatewright/gatewright/internal/repolint"
 )
 
-// templates are the files of a group: of each path, GROUP is its name. Actions
-// stand in << >>, because paths of operations are full of braces.
+// templates are the files of a group. GROUP in a path is replaced by the group's name. Actions are in << >>, because paths of operations
+// contain many braces.
 //
 //go:embed templates
 var templates embed.FS
@@ -31,7 +31,7 @@ var templates embed.FS
 // list is the file that lists the groups.
 const list = "functions/functions.go"
 
-// files gives the files of the group by their paths.
+// files returns the files of the group, by path.
 func (g group) files() (map[string][]byte, error) {
 	out := map[string][]byte{}
 	err := fs.WalkDir(templates, "templates", func(p string, d fs.DirEntry, err error) error {
@@ -52,7 +52,7 @@ func (g group) files() (map[string][]byte, error) {
 		}
 		name := strings.ReplaceAll(strings.TrimSuffix(strings.TrimPrefix(p, "templates/"), ".tmpl"), "GROUP", g.Package)
 		if out[name] = b.Bytes(); path.Ext(name) == ".go" {
-			// Names decide how imports sort and fields align.
+			// Format the source, because the order of imports and the alignment of fields depend on the names.
 			if out[name], err = format.Source(b.Bytes()); err != nil {
 				return fmt.Errorf("format %s: %w", name, err)
 			}
@@ -62,17 +62,17 @@ func (g group) files() (map[string][]byte, error) {
 	return out, err
 }
 
-// listed gives the source of the list with the group at its end.
-func (g group) listed(source []byte) ([]byte, error) {
+// addToList returns the source of the list with the group at its end.
+func (g group) addToList(source []byte) ([]byte, error) {
 	fset := token.NewFileSet()
 	file, err := parser.ParseFile(fset, list, source, parser.SkipObjectResolution)
 	if err != nil {
 		return nil, err
 	}
-	var groups *ast.CompositeLit // what resources returns
+	var groups *ast.CompositeLit // the value that resourceGroups returns
 	for _, d := range file.Decls {
 		f, ok := d.(*ast.FuncDecl)
-		if !ok || f.Name.Name != "resources" {
+		if !ok || f.Name.Name != "resourceGroups" {
 			continue
 		}
 		for n := range ast.Preorder(f) {
@@ -83,20 +83,21 @@ func (g group) listed(source []byte) ([]byte, error) {
 		}
 	}
 	if groups == nil || len(file.Imports) == 0 {
-		return nil, fmt.Errorf("%s has no list that func resources returns: add the group by hand", list)
+		return nil, fmt.Errorf("%s has no list that func resourceGroups returns: add the group by hand", list)
 	}
 	at := func(p token.Pos) int { return fset.Position(p).Offset }
-	out := slices.Insert(slices.Clone(source), at(groups.Rbrace), fmt.Appendf(nil, "\t{%[1]s.Group, %[1]s.Bind},\n\t", g.Package)...)
-	out = slices.Insert(out, at(file.Imports[0].Pos()), fmt.Appendf(nil, "%q\n\t", house.Module+"/functions/"+g.Package)...)
+	out := slices.Insert(slices.Clone(source), at(groups.Rbrace),
+		fmt.Appendf(nil, "\t{%[1]s.Group, %[1]s.Bind},\n\t", g.Package)...)
+	out = slices.Insert(out, at(file.Imports[0].Pos()),
+		fmt.Appendf(nil, "%q\n\t", repolint.Module+"/functions/"+g.Package)...)
 	return format.Source(out)
 }
 
-// write writes the group's files and its line in the list. It leaves nothing
-// behind when it fails: names that meet others only Go and the rules of the house
-// find out.
+// write writes the group's files and its line in the list. If it fails, it removes everything it wrote: only Go and the rules of package
+// repolint detect some conflicts of names.
 func (g group) write(ctx context.Context, root string) (err error) {
-	var made []string // files and folders, in the order in which they were made
-	var before []byte // the list, once it is changed
+	var created []string // files and folders, in order of creation
+	var before []byte    // the list, set once the list is changed
 	defer func() {
 		if err == nil {
 			return
@@ -104,7 +105,7 @@ func (g group) write(ctx context.Context, root string) (err error) {
 		if before != nil {
 			err = errors.Join(err, os.WriteFile(filepath.Join(root, list), before, 0o644)) //nolint:gosec // G306: it is source
 		}
-		for _, p := range slices.Backward(made) {
+		for _, p := range slices.Backward(created) {
 			err = errors.Join(err, os.Remove(p))
 		}
 	}()
@@ -113,7 +114,7 @@ func (g group) write(ctx context.Context, root string) (err error) {
 		return err
 	}
 	for name, text := range files {
-		if made, err = create(made, root, name, text); err != nil {
+		if created, err = create(created, root, name, text); err != nil {
 			return err
 		}
 	}
@@ -121,7 +122,7 @@ func (g group) write(ctx context.Context, root string) (err error) {
 	if err != nil {
 		return err
 	}
-	changed, err := g.listed(source)
+	changed, err := g.addToList(source)
 	if err != nil {
 		return err
 	}
@@ -129,15 +130,14 @@ func (g group) write(ctx context.Context, root string) (err error) {
 	if err := os.WriteFile(filepath.Join(root, list), changed, 0o644); err != nil { //nolint:gosec // G306: it is source
 		return err
 	}
-	if err := g.keepsTheRules(root); err != nil {
+	if err := g.checkRules(root); err != nil {
 		return err
 	}
-	return g.compiles(ctx, root)
+	return g.compile(ctx, root)
 }
 
-// create writes a file that is not there yet and the folders above it, and adds
-// what it made to made.
-func create(made []string, root, name string, text []byte) ([]string, error) {
+// create writes a new file and the folders above it, and appends the paths that it has created to created.
+func create(created []string, root, name string, text []byte) ([]string, error) {
 	for i, c := range name {
 		if c != '/' {
 			continue
@@ -145,30 +145,31 @@ func create(made []string, root, name string, text []byte) ([]string, error) {
 		folder := filepath.Join(root, name[:i])
 		switch err := os.Mkdir(folder, 0o755); { //nolint:gosec // G301: it is source
 		case err == nil:
-			made = append(made, folder)
+			created = append(created, folder)
 		case !errors.Is(err, fs.ErrExist):
-			return made, err
+			return created, err
 		}
 	}
 	file := filepath.Join(root, name)
 	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644) //nolint:gosec // G302, G304: it is source
 	if err != nil {
-		return made, err
+		return created, err
 	}
-	made = append(made, file)
+	created = append(created, file)
 	_, err = f.Write(text)
-	return made, errors.Join(err, f.Close())
+	return created, errors.Join(err, f.Close())
 }
 
-// keepsTheRules asks the rules of the house that a name can break.
-func (g group) keepsTheRules(root string) error {
-	tree, err := house.Read(os.DirFS(root))
+// checkRules checks the rules of package repolint that a name can violate.
+func (g group) checkRules(root string) error {
+	tree, err := repolint.Read(os.DirFS(root))
 	if err != nil {
 		return err
 	}
-	for _, rule := range []house.Rule{house.PackageNames, house.KeySpaces} {
+	for _, rule := range []repolint.Rule{repolint.PackageNames, repolint.KeyPrefixes} {
 		for _, f := range rule(tree) {
-			if strings.HasSuffix(f.Path, "/"+g.Package) || strings.Contains(f.Path, "/"+g.Package+"/") || strings.Contains(f.Text, "/"+g.Package+"/") {
+			if strings.HasSuffix(f.Path, "/"+g.Package) || strings.Contains(f.Path, "/"+g.Package+"/") ||
+				strings.Contains(f.Text, "/"+g.Package+"/") {
 				return fmt.Errorf("another NAME is needed: %s", f)
 			}
 		}
@@ -176,12 +177,15 @@ func (g group) keepsTheRules(root string) error {
 	return nil
 }
 
-// compiles asks Go about the new packages, with their tests.
-func (g group) compiles(ctx context.Context, root string) error {
-	cmd := exec.CommandContext(ctx, "go", "vet", "./functions/"+g.Package+"/...", "./shared/"+g.Package, "./functions") //nolint:gosec // G204: the name has letters only
+// compile checks with Go whether the new packages and their tests compile.
+func (g group) compile(ctx context.Context, root string) error {
+	packages := []string{"./functions/" + g.Package + "/...", "./shared/resource/" + g.Package, "./functions"}
+	//nolint:gosec // G204: the name has letters only
+	cmd := exec.CommandContext(ctx, "go", append([]string{"vet"}, packages...)...)
 	cmd.Dir = root
 	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("what was written does not compile, and is taken back: choose another NOUN, since this one means something in it already: %w\n%s", err, out)
+		return fmt.Errorf("what was written does not compile, and is taken back: choose another NOUN, since this one means "+
+			"something in it already: %w\n%s", err, out)
 	}
 	return nil
 }

@@ -10,19 +10,19 @@ import (
 	"time"
 
 	"github.com/gatewright/gatewright/functions"
-	"github.com/gatewright/gatewright/shared/accounts"
-	"github.com/gatewright/gatewright/shared/api"
-	"github.com/gatewright/gatewright/shared/blob"
-	"github.com/gatewright/gatewright/shared/config"
-	"github.com/gatewright/gatewright/shared/ids"
-	"github.com/gatewright/gatewright/shared/installation"
-	"github.com/gatewright/gatewright/shared/seal"
-	"github.com/gatewright/gatewright/shared/store/memory"
-	"github.com/gatewright/gatewright/shared/store/storetest"
+	"github.com/gatewright/gatewright/shared/base/ids"
+	"github.com/gatewright/gatewright/shared/core/blob"
+	"github.com/gatewright/gatewright/shared/core/config"
+	"github.com/gatewright/gatewright/shared/core/installation"
+	"github.com/gatewright/gatewright/shared/core/seal"
+	"github.com/gatewright/gatewright/shared/core/store/memory"
+	"github.com/gatewright/gatewright/shared/core/store/storetest"
+	"github.com/gatewright/gatewright/shared/management/api"
+	"github.com/gatewright/gatewright/shared/resource/accounts"
 )
 
-// TestGeneratedClientsWork runs the clients that `make clients` has generated
-// and compiled. It says so by the variable: a plain `go test` has neither.
+// TestGeneratedClientsWork runs the clients that `make clients` has generated and compiled. `make clients` sets the
+// variable. Without it, the test is skipped, because a plain `go test` has no generated clients.
 func TestGeneratedClientsWork(t *testing.T) {
 	if os.Getenv("GATEWRIGHT_CLIENTS") == "" {
 		t.Skip("make clients generates the clients and runs this")
@@ -40,19 +40,19 @@ func TestGeneratedClientsWork(t *testing.T) {
 			run.Dir = c.dir
 			run.Env = append(os.Environ(), "GATEWRIGHT_API="+address, "GATEWRIGHT_KEY="+key)
 			if out, err := run.CombinedOutput(); err != nil {
-				t.Errorf("%v\n%s", err, out)
+				t.Errorf("%q: error = %v, want none:\n%s", c.command, err, out)
 			}
 		})
 	}
 }
 
-// serve starts an installation with an account, and gives the account's key.
+// serve starts an installation with an account, and returns its address and the account's key.
 func serve(t *testing.T) (address, key string) {
 	t.Helper()
 	random := storetest.Random(t)
 	p := installation.Parts{
 		Config: config.Config{DeploymentURL: "https://{deployment}.apis.example.com"},
-		Table:  storetest.Over(t, memory.New(), storetest.Clock(time.Now)),
+		Table:  storetest.NewWithBackend(t, memory.New(), storetest.Clock(time.Now)),
 		Bucket: blob.NewMemory(time.Now), Key: seal.OpenFile(filepath.Join(t.TempDir(), "key")),
 		Random: random, Now: time.Now, IDs: ids.NewSource(random, time.Now), Log: slog.New(slog.DiscardHandler),
 	}

@@ -1,8 +1,9 @@
 // Command portable checks the types of packages as other systems compile them: portable SYSTEM... -- PACKAGE...
 //
-// A system is a GOOS and a GOARCH, such as windows-amd64. The packages, their tests and all that they import are read from source. So an
-// identifier that a system does not have is found in a twentieth of the time that compiling takes, and nothing is written. `make cross` finds
-// what only compiling finds, such as errors in assembler.
+// A system is a GOOS and a GOARCH, such as windows-amd64. The command reads the packages, their tests and everything
+// that they import from source. So it finds an identifier that is missing on a system in a twentieth of the time that a
+// compilation takes, and it writes nothing. It does not find errors that only a compiler finds, such as errors in
+// assembler: `make cross` finds them. There is only this file.
 package main
 
 import (
@@ -38,26 +39,27 @@ func main() {
 }
 
 // arguments returns the systems before "--" and the packages after it.
-func arguments(words []string) (systems, patterns []string, err error) {
-	at := slices.Index(words, "--")
-	if at <= 0 || at == len(words)-1 {
+func arguments(args []string) (systems, patterns []string, err error) {
+	at := slices.Index(args, "--")
+	if at <= 0 || at == len(args)-1 {
 		return nil, nil, errors.New("usage: portable SYSTEM... -- PACKAGE..., for example windows-amd64 -- ./local")
 	}
-	for _, system := range words[:at] {
+	for _, system := range args[:at] {
 		if goos, arch, ok := strings.Cut(system, "-"); !ok || goos == "" || arch == "" {
 			return nil, nil, fmt.Errorf("%q is no system: write a GOOS and a GOARCH, such as windows-amd64", system)
 		}
 	}
-	return words[:at], words[at+1:], nil
+	return args[:at], args[at+1:], nil
 }
 
-// check returns the errors in packages, their tests and all that they import, as a system compiles them. dir is a folder of the module.
+// check returns the errors in packages, their tests and everything that they import, as a system compiles them. dir is a folder of the
+// module.
 func check(dir, system string, patterns []string) (found []string, err error) {
 	goos, arch, _ := strings.Cut(system, "-")
 	roots, err := packages.Load(&packages.Config{
 		Dir: dir, Tests: true, Env: append(os.Environ(), "GOOS="+goos, "GOARCH="+arch),
-		Mode: packages.NeedName | packages.NeedFiles | packages.NeedCompiledGoFiles | packages.NeedImports | packages.NeedDeps | packages.NeedSyntax |
-			packages.NeedTypes | packages.NeedTypesInfo | packages.NeedModule,
+		Mode: packages.NeedName | packages.NeedFiles | packages.NeedCompiledGoFiles | packages.NeedImports |
+			packages.NeedDeps | packages.NeedSyntax | packages.NeedTypes | packages.NeedTypesInfo | packages.NeedModule,
 	}, patterns...)
 	if err != nil {
 		return nil, fmt.Errorf("load packages: %w", err)

@@ -20,58 +20,68 @@ import (
 	"github.com/aws/aws-lambda-go/events"
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/gatewright/gatewright/internal/golden"
 	"github.com/gatewright/gatewright/local/apigateway"
-	"github.com/gatewright/gatewright/local/lambdahost"
-	"github.com/gatewright/gatewright/shared/api"
-	"github.com/gatewright/gatewright/shared/auth"
-	"github.com/gatewright/gatewright/shared/fault"
-	"github.com/gatewright/gatewright/shared/ids"
-	"github.com/gatewright/gatewright/shared/installation"
-	"github.com/gatewright/gatewright/shared/store/storetest"
+	"github.com/gatewright/gatewright/local/dev/lambdahost"
+	"github.com/gatewright/gatewright/shared/base/fault"
+	"github.com/gatewright/gatewright/shared/base/ids"
+	"github.com/gatewright/gatewright/shared/core/auth"
+	"github.com/gatewright/gatewright/shared/core/store/storetest"
+	"github.com/gatewright/gatewright/shared/management/api"
+	"github.com/gatewright/gatewright/shared/testing/golden"
 )
 
-func group(name string, routes ...string) api.Group {
+func newGroup(name string, routes ...string) api.Group {
 	g := api.Group{Name: name}
 	for _, route := range routes {
 		method, path, _ := strings.Cut(route, " ")
-		g.Operations = append(g.Operations, api.Operation[struct{}, api.NoContent]{ID: name + route, Method: method, Path: path})
+		g.Operations = append(g.Operations, api.Operation[struct{}, api.NoContent]{
+			ID: name + route, Method: method,
+			Path: path,
+		})
 	}
 	return g
 }
 
-func gateway(t *testing.T, functions ...apigateway.Function) *apigateway.Gateway {
+func newGateway(t *testing.T, functions ...apigateway.Function) *apigateway.Gateway {
 	t.Helper()
-	return gatewayFor(t, nil, functions...)
+	return newGatewayFor(t, nil, functions...)
 }
 
-func gatewayFor(t *testing.T, callers api.Authenticator, functions ...apigateway.Function) *apigateway.Gateway {
+func newGatewayFor(
+	t *testing.T, authenticator api.Authenticator, functions ...apigateway.Function,
+) *apigateway.Gateway {
 	t.Helper()
 	now := func() time.Time { return storetest.Epoch }
 	return apigateway.New(apigateway.Options{
-		Functions: functions,
-		Callers:   callers,
-		Domain:    "127.0.0.1",
-		IDs:       ids.NewSource(storetest.Random(t), now),
-		Now:       now,
-		Log:       slog.New(slog.DiscardHandler),
+		Functions:     functions,
+		Authenticator: authenticator,
+		Domain:        "127.0.0.1",
+		IDs:           ids.NewSource(storetest.Random(t), now),
+		Now:           now,
+		Log:           slog.New(slog.DiscardHandler),
 	})
 }
 
-// named answers its name, the resource and the parameters it was given.
-func named(g api.Group) apigateway.Function {
-	return apigateway.Function{Group: g, Edge: func(_ context.Context, e events.APIGatewayProxyRequest) (events.APIGatewayProxyResponse, error) {
-		body, err := json.Marshal(map[string]any{"function": g.Name, "resource": e.Resource, "parameters": e.PathParameters, "path": e.Path})
+// echoFunction returns a function that responds with its name, the resource and the parameters.
+func echoFunction(g api.Group) apigateway.Function {
+	return apigateway.Function{Group: g, Edge: func(_ context.Context,
+		e events.APIGatewayProxyRequest,
+	) (events.APIGatewayProxyResponse, error) {
+		body, err := json.Marshal(map[string]any{
+			"function": g.Name, "resource": e.Resource, "parameters": e.PathParameters,
+			"path": e.Path,
+		})
 		return events.APIGatewayProxyResponse{StatusCode: http.StatusOK, Body: string(body)}, err
 	}}
 }
 
 func TestRequestReachesTheFunctionOfItsPath(t *testing.T) {
-	g := gateway(t,
-		named(group("platform", "GET /openapi")),
-		named(group("deployments", "POST /v1/deployments/sources", "GET /v1/deployments/{name}", "POST /v1/a/{account}/variables/{name}")),
-		named(group("keys", "POST /v1/keys/$bulk", "GET /v1/keys/{id}", "GET /v1/shared")),
-		named(group("other", "POST /v1/shared")),
+	g := newGateway(t,
+		echoFunction(newGroup("platform", "GET /openapi")),
+		echoFunction(newGroup("deployments", "POST /v1/deployments/sources", "GET /v1/deployments/{name}",
+			"POST /v1/a/{account}/variables/{name}")),
+		echoFunction(newGroup("keys", "POST /v1/keys/$bulk", "GET /v1/keys/{id}", "GET /v1/shared")),
+		echoFunction(newGroup("other", "POST /v1/shared")),
 	)
 	for _, tc := range []struct{ request, function, resource string }{
 		{"GET /openapi", "platform", "/openapi"},
@@ -100,31 +110,34 @@ func TestRequestReachesTheFunctionOfItsPath(t *testing.T) {
 			Parameters               map[string]string
 		}
 		if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil {
-			t.Fatalf("%s: %s", tc.request, w.Body)
+			t.Fatalf("%s: body = %s, want JSON (%v)", tc.request, w.Body, err)
 		}
 		if got.Function != tc.function || got.Resource != tc.resource {
-			t.Errorf("%s went to %s as %s, want %s as %s", tc.request, got.Function, got.Resource, tc.function, tc.resource)
+			t.Errorf("%s is served by %s as %s, want %s as %s",
+				tc.request, got.Function, got.Resource, tc.function, tc.resource)
 		}
 		path, _, _ := strings.Cut(target, "?")
 		if got.Path != path {
-			t.Errorf("%s: the event has the path %s", tc.request, got.Path)
+			t.Errorf("%s: path of the event = %s, want %s", tc.request, got.Path, path)
 		}
 		if got.Path == "/v1/deployments/a%2Fb" && got.Parameters["name"] != "a/b" {
-			t.Errorf("%s: parameters %v", tc.request, got.Parameters)
+			t.Errorf("%s: parameters = %v, want the name a/b", tc.request, got.Parameters)
 		}
 	}
 }
 
-func TestEventIsWhatAWSMakes(t *testing.T) {
+func TestEventMatchesAWS(t *testing.T) {
 	var got events.APIGatewayProxyRequest
-	g := gateway(t, apigateway.Function{
-		Group: group("consumers", "POST /v1/accounts/{accountName}/keys/$bulk"),
+	g := newGateway(t, apigateway.Function{
+		Group: newGroup("consumers", "POST /v1/accounts/{accountName}/keys/$bulk"),
 		Edge: func(_ context.Context, e events.APIGatewayProxyRequest) (events.APIGatewayProxyResponse, error) {
 			got = e
 			return events.APIGatewayProxyResponse{StatusCode: http.StatusNoContent}, nil
 		},
 	})
-	r := httptest.NewRequest(http.MethodPost, "http://127.0.0.1:9000/v1/accounts/a%20b/keys/%24bulk?tag.a=1&limit=5&tag.a=2&empty=", strings.NewReader(`{"name":"Zoë"}`))
+	r := httptest.NewRequest(http.MethodPost,
+		"http://127.0.0.1:9000/v1/accounts/a%20b/keys/%24bulk?tag.a=1&limit=5&tag.a=2&empty=",
+		strings.NewReader(`{"name":"Zoë"}`))
 	r.RemoteAddr = "192.0.2.7:4711"
 	r.Header = http.Header{
 		"Accept":          {"application/json", "text/plain"},
@@ -137,7 +150,7 @@ func TestEventIsWhatAWSMakes(t *testing.T) {
 	w := httptest.NewRecorder()
 	g.ServeHTTP(w, r)
 	if w.Code != http.StatusNoContent {
-		t.Fatalf("status %d: %s", w.Code, w.Body)
+		t.Fatalf("status = %d, want 204: %s", w.Code, w.Body)
 	}
 	text, err := json.MarshalIndent(got, "", "  ")
 	if err != nil {
@@ -146,17 +159,20 @@ func TestEventIsWhatAWSMakes(t *testing.T) {
 	golden.Equal(t, "testdata/event.json", append(text, '\n'))
 }
 
-// TestClientOfATrustedProxyIsWhoItSays in audit records and in limits by address, and a
-// stranger's words count for nothing.
-func TestClientOfATrustedProxyIsWhoItSays(t *testing.T) {
+// TestForwardedClientOfTrustedProxyIsUsed checks the client address in events, which audit
+// records and limits use. Forwarding header fields of an untrusted client are ignored.
+func TestForwardedClientOfTrustedProxyIsUsed(t *testing.T) {
 	var got events.APIGatewayProxyRequest
 	g := apigateway.New(apigateway.Options{
-		Functions: []apigateway.Function{{Group: group("a", "GET /x"), Edge: func(_ context.Context, e events.APIGatewayProxyRequest) (events.APIGatewayProxyResponse, error) {
-			got = e
-			return events.APIGatewayProxyResponse{StatusCode: http.StatusOK}, nil
-		}}},
-		Trusted: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")},
-		IDs:     ids.NewSource(storetest.Random(t), time.Now), Now: time.Now, Log: slog.New(slog.DiscardHandler),
+		Functions: []apigateway.Function{{
+			Group: newGroup("a", "GET /x"),
+			Edge: func(_ context.Context, e events.APIGatewayProxyRequest) (events.APIGatewayProxyResponse, error) {
+				got = e
+				return events.APIGatewayProxyResponse{StatusCode: http.StatusOK}, nil
+			},
+		}},
+		TrustedProxies: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")},
+		IDs:            ids.NewSource(storetest.Random(t), time.Now), Now: time.Now, Log: slog.New(slog.DiscardHandler),
 	})
 	for from, want := range map[string]string{"10.0.0.7:1": "203.0.113.9 https", "192.0.2.1:1": "192.0.2.1 http"} {
 		r := httptest.NewRequest(http.MethodGet, "/x", nil)
@@ -164,15 +180,15 @@ func TestClientOfATrustedProxyIsWhoItSays(t *testing.T) {
 		r.Header.Set("X-Forwarded-For", "198.51.100.1, 203.0.113.9")
 		r.Header.Set("X-Forwarded-Proto", "https")
 		g.ServeHTTP(httptest.NewRecorder(), r)
-		if is := got.RequestContext.Identity.SourceIP + " " + got.Headers["X-Forwarded-Proto"]; is != want {
-			t.Errorf("by %s it comes from %s, want %s", from, is, want)
+		if source := got.RequestContext.Identity.SourceIP + " " + got.Headers["X-Forwarded-Proto"]; source != want {
+			t.Errorf("client of a request from %s = %s, want %s", from, source, want)
 		}
 	}
 }
 
-func TestBodiesPassUnchangedBothWays(t *testing.T) {
-	echo := gateway(t, apigateway.Function{
-		Group: group("echo", "POST /"),
+func TestBodiesPassUnchanged(t *testing.T) {
+	echo := newGateway(t, apigateway.Function{
+		Group: newGroup("echo", "POST /"),
 		Edge: func(_ context.Context, e events.APIGatewayProxyRequest) (events.APIGatewayProxyResponse, error) {
 			return events.APIGatewayProxyResponse{
 				StatusCode: http.StatusOK, Body: e.Body, IsBase64Encoded: e.IsBase64Encoded,
@@ -181,11 +197,14 @@ func TestBodiesPassUnchangedBothWays(t *testing.T) {
 			}, nil
 		},
 	})
-	for _, body := range [][]byte{nil, []byte("text"), []byte("\xff\xfe\x00binary"), bytes.Repeat([]byte("0123456789"), 1<<20)[:apigateway.MaxBodyBytes]} {
+	for _, body := range [][]byte{
+		nil, []byte("text"), []byte("\xff\xfe\x00binary"),
+		bytes.Repeat([]byte("0123456789"), 1<<20)[:apigateway.MaxBodyBytes],
+	} {
 		w := httptest.NewRecorder()
 		echo.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/", bytes.NewReader(body)))
 		if !bytes.Equal(w.Body.Bytes(), body) {
-			t.Errorf("%d bytes came back as %d", len(body), w.Body.Len())
+			t.Errorf("a body of %d bytes is returned with %d bytes, want it unchanged", len(body), w.Body.Len())
 		}
 		want := http.Header{
 			"Content-Type":     {"application/octet-stream"},
@@ -199,61 +218,70 @@ func TestBodiesPassUnchangedBothWays(t *testing.T) {
 	}
 }
 
-func TestWhatAPIGatewayRefusesIsAProblem(t *testing.T) {
-	answering := func(answer events.APIGatewayProxyResponse, err error) apigateway.Function {
+func TestRefusalIsAProblem(t *testing.T) {
+	responding := func(resp events.APIGatewayProxyResponse, err error) apigateway.Function {
 		return apigateway.Function{
-			Group: group("f", "POST /"),
+			Group: newGroup("f", "POST /"),
 			Edge: func(context.Context, events.APIGatewayProxyRequest) (events.APIGatewayProxyResponse, error) {
-				return answer, err
+				return resp, err
 			},
 		}
 	}
-	fine := answering(events.APIGatewayProxyResponse{StatusCode: http.StatusOK}, nil)
+	okFunction := responding(events.APIGatewayProxyResponse{StatusCode: http.StatusOK}, nil)
 	for name, tc := range map[string]struct {
 		function apigateway.Function
 		target   string
 		body     io.Reader
 		status   int
 	}{
-		"body over the limit": {fine, "/", bytes.NewReader(make([]byte, apigateway.MaxBodyBytes+1)), 413},
-		"body that breaks":    {fine, "/", io.MultiReader(strings.NewReader("a"), broken{}), 400},
-		"bare % in the query": {fine, "/?a=%", nil, 400},
-		"failing function":    {answering(events.APIGatewayProxyResponse{}, errors.New("secret cause")), "/", nil, 502},
-		"event too large":     {answering(events.APIGatewayProxyResponse{}, fmt.Errorf("call it: %w", lambdahost.ErrEventTooLarge)), "/", nil, 413},
-		"unreadable answer":   {answering(events.APIGatewayProxyResponse{StatusCode: 200, IsBase64Encoded: true, Body: "?"}, nil), "/", nil, 502},
+		"body over the limit": {okFunction, "/", bytes.NewReader(make([]byte, apigateway.MaxBodyBytes+1)), 413},
+		"body that breaks":    {okFunction, "/", io.MultiReader(strings.NewReader("a"), brokenReader{}), 400},
+		"bare % in the query": {okFunction, "/?a=%", nil, 400},
+		"failing function":    {responding(events.APIGatewayProxyResponse{}, errors.New("secret cause")), "/", nil, 502},
+		"event too large": {responding(events.APIGatewayProxyResponse{},
+			fmt.Errorf("call it: %w", lambdahost.ErrEventTooLarge)), "/", nil, 413},
+		"unreadable answer": {responding(events.APIGatewayProxyResponse{StatusCode: 200, IsBase64Encoded: true, Body: "?"},
+			nil), "/", nil, 502},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := httptest.NewRecorder()
-			gateway(t, tc.function).ServeHTTP(w, httptest.NewRequest(http.MethodPost, tc.target, tc.body))
-			isProblem(t, w, tc.status)
+			newGateway(t, tc.function).ServeHTTP(w, httptest.NewRequest(http.MethodPost, tc.target, tc.body))
+			checkProblem(t, w, tc.status)
 			if strings.Contains(w.Body.String(), "secret") {
-				t.Errorf("the cause is shown: %s", w.Body)
+				t.Errorf("response = %s, want no cause of the failure", w.Body)
 			}
 		})
 	}
 }
 
-// TestRefusalRepeatsNoCredential of who takes a key for its id, in the problem or the log.
-func TestRefusalRepeatsNoCredential(t *testing.T) {
+// TestRefusalContainsNoCredential checks that the problem and the log do not contain a key that a client has used as an ID in the path.
+func TestRefusalContainsNoCredential(t *testing.T) {
 	var log bytes.Buffer
 	now := func() time.Time { return storetest.Epoch }
-	refusal := apigateway.Refusal{IDs: ids.NewSource(storetest.Random(t), now), Now: now, Log: slog.New(slog.NewTextHandler(&log, nil))}
-	for _, key := range []string{"gwa_0123456789abcdefghijklmnopqrstuv_01234567", "gws%5F" + strings.Repeat("a", 43) + "_01234567"} {
+	refusal := apigateway.Refusal{
+		IDs: ids.NewSource(storetest.Random(t), now), Now: now,
+		Log: slog.New(slog.NewTextHandler(&log, nil)),
+	}
+	for _, key := range []string{
+		"gwa_0123456789abcdefghijklmnopqrstuv_01234567",
+		"gws%5F" + strings.Repeat("a", 43) + "_01234567",
+	} {
 		w := httptest.NewRecorder()
-		refusal.Answer(w, httptest.NewRequest(http.MethodGet, "/v1/account-keys/"+key+"?a=%", nil), http.StatusBadRequest, "Do something else.")
-		isProblem(t, w, http.StatusBadRequest)
+		refusal.Respond(w, httptest.NewRequest(http.MethodGet, "/v1/account-keys/"+key+"?a=%", nil), http.StatusBadRequest,
+			"Do something else.")
+		checkProblem(t, w, http.StatusBadRequest)
 		for _, text := range []string{w.Body.String(), log.String()} {
 			if strings.Contains(text, key[6:]) || !strings.Contains(text, "/v1/account-keys/withheld") {
-				t.Errorf("told: %s", text)
+				t.Errorf("output = %s, want /v1/account-keys/withheld and no credential", text)
 			}
 		}
 	}
 }
 
-// callers knows one key.
-type callers struct{}
+// fakeAuthenticator accepts the key "known", fails for the key "unlucky", and rejects all others.
+type fakeAuthenticator struct{}
 
-func (callers) Authenticate(_ context.Context, key string) (auth.Principal, error) {
+func (fakeAuthenticator) Authenticate(_ context.Context, key string) (auth.Principal, error) {
 	switch key {
 	case "known":
 		return auth.Principal{}, nil
@@ -263,75 +291,75 @@ func (callers) Authenticate(_ context.Context, key string) (auth.Principal, erro
 	return auth.Principal{}, fault.New(fault.Unauthenticated, "The key is not valid.")
 }
 
-// TestNoStrangersBodyIsWaitedFor, and nobody's where it makes no difference: the function, which refuses strangers, is
-// asked without it.
-func TestNoStrangersBodyIsWaitedFor(t *testing.T) {
+// TestUnauthenticatedBodyIsNotRead checks that the gateway does not wait for the body of an
+// unauthenticated client, or for a body that has no effect. It calls the function without the body.
+func TestUnauthenticatedBodyIsNotRead(t *testing.T) {
 	type in struct {
 		Body struct {
 			Text string `json:"text"`
 		}
 	}
-	asked := make(chan string, 1)
-	g := gatewayFor(t, callers{}, apigateway.Function{
-		Group: api.Group{Name: "things", Operations: []api.Declared{
+	received := make(chan string, 1)
+	g := newGatewayFor(t, fakeAuthenticator{}, apigateway.Function{
+		Group: api.Group{Name: "things", Operations: []api.AnyOperation{
 			api.Operation[in, api.NoContent]{ID: "make", Method: "POST", Path: "/things"},
 			api.Operation[struct{}, api.NoContent]{ID: "list", Method: "GET", Path: "/things"},
 			api.Operation[in, api.NoContent]{ID: "tell", Method: "PUT", Path: "/things", Public: true},
 		}},
 		Edge: func(_ context.Context, e events.APIGatewayProxyRequest) (events.APIGatewayProxyResponse, error) {
-			asked <- e.Body
+			received <- e.Body
 			return events.APIGatewayProxyResponse{StatusCode: http.StatusOK}, nil
 		},
 	})
 	for _, tc := range []struct {
 		name, method, path, authorization string
 		status                            int
-		reads                             bool
+		wantRead                          bool
 	}{
 		{"no key", "POST", "/things", "", 200, false},
 		{"another scheme", "POST", "/things", "Basic known", 200, false},
 		{"an unknown key", "POST", "/things", "Bearer unknown", 200, false},
 		{"a known key", "POST", "/things", "bearer known", 200, true},
-		{"a key that cannot be looked up", "POST", "/things", "Bearer unlucky", 200, true},
-		{"anybody", "PUT", "/things", "", 200, true},
+		{"a failing look-up of the key", "POST", "/things", "Bearer unlucky", 200, true},
+		{"a public operation", "PUT", "/things", "", 200, true},
 		{"an operation without a body", "GET", "/things", "Bearer known", 200, false},
 		{"another method", "PATCH", "/things", "Bearer known", 200, false},
-		{"nothing", "POST", "/nothing", "Bearer known", 200, false},
+		{"an unknown path", "POST", "/nothing", "Bearer known", 200, false},
 	} {
-		body := &looked{Reader: strings.NewReader(`{"text":"a"}`)}
+		body := &readTracker{Reader: strings.NewReader(`{"text":"a"}`)}
 		r := httptest.NewRequest(tc.method, tc.path, body)
 		r.ContentLength = -1
 		r.Header.Set("Authorization", tc.authorization)
 		w := httptest.NewRecorder()
 		g.ServeHTTP(w, r)
-		if w.Code != tc.status || body.at != tc.reads {
-			t.Errorf("%s: got %d, the body is read: %v", tc.name, w.Code, body.at)
+		if w.Code != tc.status || body.wasRead != tc.wantRead {
+			t.Errorf("%s: status = %d, body read: %v, want %d, %v", tc.name, w.Code, body.wasRead, tc.status, tc.wantRead)
 		}
-		if got := <-asked; (got != "") != tc.reads {
-			t.Errorf("%s: the function gets the body %q", tc.name, got)
+		if got := <-received; (got != "") != tc.wantRead {
+			t.Errorf("%s: the function receives the body %q, want one: %v", tc.name, got, tc.wantRead)
 		}
 	}
 }
 
-// looked is a body that knows whether it was looked at.
-type looked struct {
+// readTracker is a body that records whether it was read.
+type readTracker struct {
 	io.Reader
-	at bool
+	wasRead bool
 }
 
-func (l *looked) Read(p []byte) (int, error) {
-	l.at = true
-	return l.Reader.Read(p)
+func (r *readTracker) Read(p []byte) (int, error) {
+	r.wasRead = true
+	return r.Reader.Read(p)
 }
 
-type broken struct{}
+type brokenReader struct{}
 
-func (broken) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
+func (brokenReader) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
 
-func TestSlowFunctionIsGivenUpAfter29Seconds(t *testing.T) {
+func TestSlowFunctionTimesOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := gateway(t, apigateway.Function{
-			Group: group("slow", "POST /"),
+		g := newGateway(t, apigateway.Function{
+			Group: newGroup("slow", "POST /"),
 			Edge: func(ctx context.Context, _ events.APIGatewayProxyRequest) (events.APIGatewayProxyResponse, error) {
 				<-ctx.Done()
 				return events.APIGatewayProxyResponse{}, ctx.Err()
@@ -340,142 +368,61 @@ func TestSlowFunctionIsGivenUpAfter29Seconds(t *testing.T) {
 		start := time.Now()
 		w := httptest.NewRecorder()
 		g.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/", nil))
-		isProblem(t, w, http.StatusGatewayTimeout)
-		if took := time.Since(start); took != apigateway.Timeout {
-			t.Errorf("given up after %v", took)
+		checkProblem(t, w, http.StatusGatewayTimeout)
+		if elapsed := time.Since(start); elapsed != apigateway.Timeout {
+			t.Errorf("the gateway times out after %v, want %v", elapsed, apigateway.Timeout)
 		}
 	})
 }
 
-func TestFunctionGoesOnWhenTheClientHasGone(t *testing.T) {
-	var during error
-	g := gateway(t, apigateway.Function{
-		Group: group("f", "POST /"),
+func TestFunctionContinuesAfterClientDisconnects(t *testing.T) {
+	var ctxErr error
+	g := newGateway(t, apigateway.Function{
+		Group: newGroup("f", "POST /"),
 		Edge: func(ctx context.Context, _ events.APIGatewayProxyRequest) (events.APIGatewayProxyResponse, error) {
-			during = ctx.Err()
+			ctxErr = ctx.Err()
 			return events.APIGatewayProxyResponse{StatusCode: http.StatusOK}, nil
 		},
 	})
-	gone, cancel := context.WithCancel(t.Context())
+	canceled, cancel := context.WithCancel(t.Context())
 	cancel()
-	g.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(gone, http.MethodPost, "/", nil))
-	if during != nil {
-		t.Errorf("the function's context: %v", during)
+	g.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(canceled, http.MethodPost, "/", nil))
+	if ctxErr != nil {
+		t.Errorf("error of the function's context = %v, want none", ctxErr)
 	}
 }
 
-func isProblem(t *testing.T, w *httptest.ResponseRecorder, status int) {
+func checkProblem(t *testing.T, w *httptest.ResponseRecorder, status int) {
 	t.Helper()
 	if w.Code != status || w.Header().Get("Content-Type") != "application/problem+json" {
-		t.Fatalf("status %d, %s: %s", w.Code, w.Header().Get("Content-Type"), w.Body)
+		t.Fatalf("status = %d, Content-Type = %s, want %d with a problem: %s", w.Code, w.Header().Get("Content-Type"),
+			status, w.Body)
 	}
 	var p api.Problem
 	if err := json.Unmarshal(w.Body.Bytes(), &p); err != nil {
 		t.Fatal(err)
 	}
-	if p.Status != status || p.Title != http.StatusText(status) || p.Detail == "" || p.Trace == nil || p.Trace.RequestID == "" {
-		t.Errorf("problem %+v", p)
+	if p.Status != status || p.Title != http.StatusText(status) || p.Detail == "" {
+		t.Errorf("problem = %+v, want %d %q and a detail", p, status, http.StatusText(status))
+	}
+	if p.Trace == nil || p.Trace.RequestID == "" {
+		t.Errorf("trace of the problem = %+v, want a request id", p.Trace)
 	}
 }
 
-// The road of a request must not change what an operation answers.
-func TestServerAnswersTheSameBehindTheGateway(t *testing.T) {
-	table := storetest.New(t)
-	parts := installation.Parts{
-		Table: table,
-		Log:   slog.New(slog.DiscardHandler),
-		IDs:   ids.NewSource(storetest.Random(t), time.Now),
-		Now:   func() time.Time { return storetest.Epoch },
-	}
-	type in struct {
-		Name  string   `path:"name"`
-		Limit int      `query:"limit"`
-		Tags  []string `query:"tag,explode"`
-		Body  struct {
-			Text string `json:"text"`
-		}
-	}
-	type out struct{ Body in }
-	op := api.Operation[in, out]{ID: "echo", Method: "POST", Path: "/v1/things/{name}/$do", Public: true}
-	server := api.Open(parts, nobody{}, []api.Route{op.To(func(_ context.Context, i *in) (*out, error) { return &out{Body: *i}, nil })})
-	g := gateway(t, apigateway.Function{Group: api.Group{Name: "echo", Operations: []api.Declared{op}}, Edge: server.Edge()})
-	for _, tc := range []struct {
-		method, target, body string
-		status               int
-	}{
-		{"POST", "/v1/things/feature%2Fx/%24do?limit=3&tag=a&tag=b%26c", `{"text":"é"}`, 200},
-		{"POST", "/v1/things/a/$do/", `{"text":""}`, 200},
-		{"POST", "/v1/things/a/$do", "{\"text\":\"\xff\"}", 400},
-		{"POST", "/v1/things/a/$do?limit=x", `{"text":"a"}`, 400},
-		{"POST", "/v1/things/a/$do", `{"text":`, 400},
-		{"POST", "/v1/things/a%00b/$do", `{"text":"a"}`, 400},
-		{"POST", "/v1/things/a/$do", `{"text":"` + strings.Repeat("a", api.MaxBodyBytes) + `"}`, 413},
-		{"GET", "/v1/things/a/$do", "", 405},
-		{"GET", "/v1/things//$do", "", 404},
-		{"GET", "/v1/other", "", 404},
-	} {
-		direct, behind := httptest.NewRecorder(), httptest.NewRecorder()
-		request := func() *http.Request {
-			return httptest.NewRequest(tc.method, tc.target, strings.NewReader(tc.body))
-		}
-		server.ServeHTTP(direct, request())
-		g.ServeHTTP(behind, request())
-		if direct.Code != tc.status || behind.Code != tc.status {
-			t.Errorf("%s %s: %d directly, %d behind the gateway, want %d: %s", tc.method, tc.target, direct.Code, behind.Code, tc.status, behind.Body)
-			continue
-		}
-		if diff := cmp.Diff(comparable(direct), comparable(behind)); diff != "" {
-			t.Errorf("%s %s: %s", tc.method, tc.target, diff)
-		}
-	}
-}
-
-// comparable is an answer without what differs between any two requests.
-func comparable(w *httptest.ResponseRecorder) map[string]any {
-	body := map[string]any{}
-	_ = json.Unmarshal(w.Body.Bytes(), &body)
-	delete(body, "trace")
-	return map[string]any{"body": body, "type": w.Header().Get("Content-Type"), "allow": w.Header().Get("Allow")}
-}
-
-type nobody struct{ api.Authenticator }
-
-func TestBase64OfTheAnswerIsDecoded(t *testing.T) {
-	g := gateway(t, apigateway.Function{
-		Group: group("f", "GET /"),
+func TestBase64ResponseIsDecoded(t *testing.T) {
+	g := newGateway(t, apigateway.Function{
+		Group: newGroup("f", "GET /"),
 		Edge: func(context.Context, events.APIGatewayProxyRequest) (events.APIGatewayProxyResponse, error) {
-			return events.APIGatewayProxyResponse{StatusCode: 200, IsBase64Encoded: true, Body: base64.StdEncoding.EncodeToString([]byte{0, 255})}, nil
+			return events.APIGatewayProxyResponse{
+				StatusCode: 200, IsBase64Encoded: true,
+				Body: base64.StdEncoding.EncodeToString([]byte{0, 255}),
+			}, nil
 		},
 	})
 	w := httptest.NewRecorder()
 	g.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
 	if !bytes.Equal(w.Body.Bytes(), []byte{0, 255}) {
-		t.Errorf("body %v", w.Body.Bytes())
-	}
-}
-
-// BenchmarkRoad compares an operation called directly with the same one behind
-// the gateway.
-func BenchmarkRoad(b *testing.B) {
-	op := api.Operation[struct{}, api.NoContent]{ID: "nothing", Method: "GET", Path: "/v1/nothing", Status: http.StatusNoContent, Public: true}
-	table := storetest.New(b)
-	server := api.Open(installation.Parts{
-		Table: table, Log: slog.New(slog.DiscardHandler),
-		IDs: ids.NewSource(storetest.Random(b), time.Now), Now: time.Now,
-	}, nobody{}, []api.Route{op.To(func(context.Context, *struct{}) (*api.NoContent, error) { return &api.NoContent{}, nil })})
-	behind := apigateway.New(apigateway.Options{
-		Functions: []apigateway.Function{{Group: api.Group{Name: "nothing", Operations: []api.Declared{op}}, Edge: server.Edge()}},
-		Domain:    "127.0.0.1", IDs: ids.NewSource(storetest.Random(b), time.Now), Now: time.Now, Log: slog.New(slog.DiscardHandler),
-	})
-	for name, h := range map[string]http.Handler{"direct": server, "behind": behind} {
-		b.Run(name, func(b *testing.B) {
-			for b.Loop() {
-				w := httptest.NewRecorder()
-				h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/v1/nothing", nil))
-				if w.Code != http.StatusNoContent {
-					b.Fatal(w.Code)
-				}
-			}
-		})
+		t.Errorf("body = %v, want [0 255]", w.Body.Bytes())
 	}
 }

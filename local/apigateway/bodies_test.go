@@ -11,17 +11,17 @@ import (
 	"github.com/aws/aws-lambda-go/events"
 
 	"github.com/gatewright/gatewright/local/apigateway"
-	"github.com/gatewright/gatewright/shared/api"
-	"github.com/gatewright/gatewright/shared/bodies"
+	"github.com/gatewright/gatewright/shared/base/bodies"
+	"github.com/gatewright/gatewright/shared/management/api"
 )
 
-// TestBodiesHaveABudget: a body for which there is no memory gets a 503 with Retry-After, and no function is called. The gateway
-// reads no more of a body that is too large than its function needs to refuse it.
+// TestBodiesHaveABudget checks that a request gets a 503 with Retry-After, without a call of the function, if there
+// is not enough memory for its body. Of a body that is too large, the function gets one byte more than the maximum.
 func TestBodiesHaveABudget(t *testing.T) {
 	type in struct{ Body struct{ Text string } }
 	var got string
-	g := gatewayFor(t, callers{}, apigateway.Function{
-		Group: api.Group{Name: "things", Operations: []api.Declared{
+	g := newGatewayFor(t, fakeAuthenticator{}, apigateway.Function{
+		Group: api.Group{Name: "things", Operations: []api.AnyOperation{
 			api.Operation[in, api.NoContent]{ID: "tell", Method: http.MethodPut, Path: "/things", Public: true},
 		}},
 		Edge: func(_ context.Context, e events.APIGatewayProxyRequest) (events.APIGatewayProxyResponse, error) {
@@ -33,26 +33,28 @@ func TestBodiesHaveABudget(t *testing.T) {
 	b, client := bodies.New(4*share), netip.MustParseAddr("192.0.2.1")
 	put := func(size int) *http.Response {
 		got = ""
-		r, over := b.Begin(httptest.NewRequestWithContext(t.Context(), http.MethodPut, "/things", strings.NewReader(strings.Repeat("x", size))), client, func() {})
-		defer over()
+		r, end := b.Begin(httptest.NewRequestWithContext(t.Context(), http.MethodPut, "/things",
+			strings.NewReader(strings.Repeat("x", size))), client, func() {})
+		defer end()
 		w := httptest.NewRecorder()
 		g.ServeHTTP(w, r)
 		return w.Result()
 	}
-	full, over := b.Begin(httptest.NewRequestWithContext(t.Context(), http.MethodPut, "/", nil), client, func() {})
-	if err := bodies.Take(full.Context(), share/4*3); err != nil {
+	filler, end := b.Begin(httptest.NewRequestWithContext(t.Context(), http.MethodPut, "/", nil), client, func() {})
+	if err := bodies.Reserve(filler.Context(), share/4*3); err != nil {
 		t.Fatal(err)
 	}
 	if r := put(10); r.StatusCode != http.StatusServiceUnavailable || r.Header.Get("Retry-After") != "1" || got != "" {
-		t.Errorf("PUT(no room) status = %d, Retry-After %q, function gets %q, want 503, 1 and nothing", r.StatusCode, r.Header.Get("Retry-After"), got)
+		t.Errorf("PUT(no memory left) status = %d, Retry-After %q, function gets %q, want 503, 1 and nothing",
+			r.StatusCode, r.Header.Get("Retry-After"), got)
 	}
-	over()
+	end()
 	for size, want := range map[int]int{10: 10, api.MaxBodyBytes: api.MaxBodyBytes, 9 << 20: api.MaxBodyBytes + 1} {
 		if r := put(size); r.StatusCode != http.StatusOK || len(got) != want {
 			t.Errorf("PUT(%d bytes) status = %d, function gets %d bytes, want 200 and %d", size, r.StatusCode, len(got), want)
 		}
 	}
-	if held := b.Held(); held != 0 {
-		t.Errorf("Held() after all requests = %d, want 0", held)
+	if reserved := b.InUse(); reserved != 0 {
+		t.Errorf("InUse() after all requests = %d, want 0", reserved)
 	}
 }

@@ -13,35 +13,36 @@ import (
 
 	"github.com/aws/aws-lambda-go/events"
 
-	"github.com/gatewright/gatewright/shared/forwarded"
+	"github.com/gatewright/gatewright/shared/base/forwarded"
 )
 
-// What events say about an API that has no account and no id.
+// The values in events for the AWS account and the API ID, which do not exist locally.
 const (
 	accountID = "000000000000"
 	apiID     = "local"
 	stage     = "local"
 )
 
-// timeFormat is that of requestContext.requestTime.
+// timeFormat is the format of requestContext.requestTime.
 const timeFormat = "02/Jan/2006:15:04:05 -0700"
 
-// event makes the proxy event of a request. The path stays as the client
-// escaped it; header and query have every value, and the last one of each name
-// once more, as AWS has it. A body that is no text is in base64.
-func (g *Gateway) event(r *http.Request, body []byte, requestID, resource string, parameters map[string]string) events.APIGatewayProxyRequest {
+// event returns the proxy event of a request. The path keeps the client's escaping. As in AWS, header and
+// query have every value, and additionally the last value of each name. A body that is not UTF-8 is in base64.
+func (g *Gateway) event(
+	r *http.Request, body []byte, requestID, resource string, parameters map[string]string,
+) events.APIGatewayProxyRequest {
 	now := g.o.Now().UTC()
-	from := forwarded.Of(r, g.o.Trusted)
-	header := headerOf(r, from)
-	// ServeHTTP has refused a query that cannot be parsed.
+	origin := forwarded.Parse(r, g.o.TrustedProxies)
+	header := headerOf(r, origin)
+	// ServeHTTP has already rejected a query that cannot be parsed.
 	query, _ := url.ParseQuery(r.URL.RawQuery)
 	e := events.APIGatewayProxyRequest{
 		Resource:                        resource,
 		Path:                            r.URL.EscapedPath(),
 		HTTPMethod:                      r.Method,
-		Headers:                         last(header),
+		Headers:                         lastValues(header),
 		MultiValueHeaders:               header,
-		QueryStringParameters:           last(query),
+		QueryStringParameters:           lastValues(query),
 		MultiValueQueryStringParameters: query,
 		PathParameters:                  parameters,
 		RequestContext: events.APIGatewayProxyRequestContext{
@@ -61,7 +62,7 @@ func (g *Gateway) event(r *http.Request, body []byte, requestID, resource string
 			RequestTime:       now.Format(timeFormat),
 			RequestTimeEpoch:  now.UnixMilli(),
 			Identity: events.APIGatewayRequestIdentity{
-				SourceIP:   addressOf(from.Client),
+				SourceIP:   addressOf(origin.Client),
 				UserAgent:  r.UserAgent(),
 				ClientCert: clientCert(r),
 			},
@@ -74,25 +75,29 @@ func (g *Gateway) event(r *http.Request, body []byte, requestID, resource string
 	return e
 }
 
-// headerOf returns the request's header as a function gets it: without what is
-// between the client and API Gateway alone, with what API Gateway adds.
-func headerOf(r *http.Request, from forwarded.Origin) http.Header {
+// headerOf returns the header that a function receives. It does not contain the fields that are only
+// for the connection between the client and API Gateway. It contains the fields that API Gateway adds.
+func headerOf(r *http.Request, origin forwarded.Origin) http.Header {
 	header := maps.Clone(r.Header)
-	for _, named := range r.Header.Values("Connection") {
-		for name := range strings.SplitSeq(named, ",") {
+	for _, field := range r.Header.Values("Connection") {
+		for name := range strings.SplitSeq(field, ",") {
 			header.Del(strings.TrimSpace(name))
 		}
 	}
-	for _, name := range []string{"Connection", "Keep-Alive", "Proxy-Connection", "Te", "Trailer", "Transfer-Encoding", "Upgrade"} {
+	for _, name := range []string{
+		"Connection", "Keep-Alive", "Proxy-Connection", "Te", "Trailer", "Transfer-Encoding",
+		"Upgrade",
+	} {
 		header.Del(name)
 	}
 	header.Set("Host", r.Host)
-	header.Set("X-Forwarded-For", strings.Join(append(slices.Clone(r.Header.Values("X-Forwarded-For")), addressOf(from.Peer)), ", "))
-	header.Set("X-Forwarded-Proto", from.Scheme)
+	header.Set("X-Forwarded-For",
+		strings.Join(append(slices.Clone(r.Header.Values("X-Forwarded-For")), addressOf(origin.Peer)), ", "))
+	header.Set("X-Forwarded-Proto", origin.Scheme)
 	return header
 }
 
-// addressOf is an address as events have it, "" for a connection that has none.
+// addressOf returns an address in the format of events, or "" if the address is unknown.
 func addressOf(a netip.Addr) string {
 	if !a.IsValid() {
 		return ""
@@ -100,25 +105,25 @@ func addressOf(a netip.Addr) string {
 	return a.String()
 }
 
-// clientCert is the certificate that the client has shown, nil for none: its own alone,
-// as in AWS.
+// clientCert returns the client certificate of the connection, or nil
+// if there is none. As in AWS, the rest of the chain is not included.
 func clientCert(r *http.Request) *events.APIGatewayCustomAuthorizerRequestTypeRequestIdentityClientCert {
 	if r.TLS == nil || len(r.TLS.PeerCertificates) == 0 {
 		return nil
 	}
 	c := r.TLS.PeerCertificates[0]
-	const dates = "Jan _2 15:04:05 2006 MST"
+	const dateFormat = "Jan _2 15:04:05 2006 MST"
 	return &events.APIGatewayCustomAuthorizerRequestTypeRequestIdentityClientCert{
 		ClientCertPem: string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Raw})),
 		SubjectDN:     c.Subject.String(), IssuerDN: c.Issuer.String(), SerialNumber: c.SerialNumber.String(),
 		Validity: events.APIGatewayCustomAuthorizerRequestTypeRequestIdentityClientCertValidity{
-			NotBefore: c.NotBefore.UTC().Format(dates), NotAfter: c.NotAfter.UTC().Format(dates),
+			NotBefore: c.NotBefore.UTC().Format(dateFormat), NotAfter: c.NotAfter.UTC().Format(dateFormat),
 		},
 	}
 }
 
-// last returns the last value of each name.
-func last(values map[string][]string) map[string]string {
+// lastValues returns the last value of each name.
+func lastValues(values map[string][]string) map[string]string {
 	out := make(map[string]string, len(values))
 	for name, vs := range values {
 		if len(vs) > 0 {

@@ -1,12 +1,11 @@
-// Package authority is the local run's own CA: it signs certificates for the names
-// under which deployments are served on this machine, so that TLS works here as it
-// does elsewhere, for who has been told to trust it.
+// Package authority is the local run's own CA. It signs certificates for the names
+// of deployments on this machine, so that clients that trust the CA can use TLS.
 //
-// Its key lies in the data directory, for its owner alone. Its certificate limits it
-// to one domain (RFC 5280, section 4.2.1.10), localhost as a rule: whoever gets the
-// key can pretend to be nobody else to a client that trusts the CA.
+// The key of the CA is in the data directory, readable only by the owner. The CA's certificate permits names in only
+// one domain, usually localhost (RFC 5280, section 4.2.1.10). So somebody who steals the key cannot impersonate another
+// domain to a client that trusts the CA.
 //
-// What it is not: for the Internet, whose clients do not know it. This file is all of it.
+// The CA is not for the Internet, where clients do not know it. The package is only this file.
 package authority
 
 import (
@@ -30,31 +29,34 @@ import (
 	"golang.org/x/sync/singleflight"
 
 	"github.com/gatewright/gatewright/local/datadir"
-	"github.com/gatewright/gatewright/shared/bounded"
-	"github.com/gatewright/gatewright/shared/handshake"
+	"github.com/gatewright/gatewright/shared/base/bounded"
+	"github.com/gatewright/gatewright/shared/base/handshake"
 )
 
-// The CA's files in a data directory: its certificate, for clients to trust, and the
-// certificate with the key.
+// The CA's files in a data directory. Name has the certificate, which
+// users add to their clients. keyName has the certificate and the key.
 const (
 	Name    = "local-ca.pem"
 	keyName = "local-ca.key"
 )
 
 const (
-	// life is how long the CA is valid: its clients were told of it by hand.
-	life = 10 * 365 * 24 * time.Hour
-	// leafLife is how long a name's certificate is, and renewBefore when another is made.
-	leafLife    = 30 * 24 * time.Hour
-	renewBefore = 10 * 24 * time.Hour
-	// backdated is for clients whose clocks are late.
-	backdated = time.Hour
-	// maxLeaves is how many certificates are kept, some 2 KB each. Making one is two
-	// signatures.
+	// caLifetime is the lifetime of the CA's certificate. It is long
+	// because users add the certificate to their clients manually.
+	caLifetime = 10 * 365 * 24 * time.Hour
+	// leafLifetime is the lifetime of a name's certificate. The
+	// certificate is replaced at the time renewBefore before its expiry.
+	leafLifetime = 30 * 24 * time.Hour
+	renewBefore  = 10 * 24 * time.Hour
+	// backdate is the time between the start of a certificate's validity and the certificate's creation. The validity
+	// starts earlier for clients whose clocks are slow.
+	backdate = time.Hour
+	// maxLeaves is the maximum number of certificates in memory. A certificate
+	// has about 2 KB. To create a certificate again takes two signatures.
 	maxLeaves = 1024
 )
 
-// Files are where the CA lies: a datadir.Dir.
+// Files stores the CA. datadir.Dir is one.
 type Files interface {
 	Read(name string) ([]byte, error)
 	Write(name string, content []byte) error
@@ -68,7 +70,7 @@ type Authority struct {
 	key         crypto.Signer
 	owns        func(name string) bool
 	now         func() time.Time
-	flights     singleflight.Group
+	inflight    singleflight.Group
 
 	mu     sync.Mutex
 	leaves map[string]*tls.Certificate
@@ -76,36 +78,37 @@ type Authority struct {
 
 var _ handshake.Source = (*Authority)(nil)
 
-// Open reads the CA, and makes one where there is none or it ends soon. domain is what
-// it is limited to; owns says which names it has certificates for.
+// Open reads the CA from files. If there is no CA, or if it expires soon, Open creates a new
+// CA, which is limited to domain. owns reports whether the CA has certificates for a name.
 func Open(files Files, domain string, owns func(name string) bool, now func() time.Time) (*Authority, error) {
 	a := &Authority{owns: owns, now: now, leaves: map[string]*tls.Certificate{}}
 	content, err := files.Read(keyName)
 	if err == nil {
-		if err = a.read(content); err != nil {
-			return nil, fmt.Errorf("%s is damaged (%w): remove it, and another CA is made, which clients have to be told of", keyName, err)
+		if err = a.parse(content); err != nil {
+			return nil, fmt.Errorf("%s is damaged (%w): remove it, and another CA is made, which clients have to be told of",
+				keyName, err)
 		}
-		if now().Add(leafLife).Before(a.certificate.NotAfter) {
+		if now().Add(leafLifetime).Before(a.certificate.NotAfter) {
 			return a, a.publish(files)
 		}
 	} else if !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
-	if content, err = a.make(domain); err != nil {
+	if content, err = a.create(domain); err != nil {
 		return nil, fmt.Errorf("make a local CA: %w", err)
 	}
-	// The key first: what clients trust is never without it.
+	// Write the key first, so that the certificate that clients trust never exists without its key.
 	if err := files.Write(keyName, content); err != nil {
 		return nil, err
 	}
 	return a, a.publish(files)
 }
 
-// publish writes what clients trust, unless it is there.
+// publish writes the CA's certificate for clients, unless the file already contains it.
 func (a *Authority) publish(files Files) error {
 	content := encode("CERTIFICATE", a.certificate.Raw)
-	switch before, err := files.Read(Name); {
-	case err == nil && bytes.Equal(before, content):
+	switch current, err := files.Read(Name); {
+	case err == nil && bytes.Equal(current, content):
 		return nil
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return err
@@ -113,7 +116,7 @@ func (a *Authority) publish(files Files) error {
 	return files.Write(Name, content)
 }
 
-func (a *Authority) read(content []byte) error {
+func (a *Authority) parse(content []byte) error {
 	pair, err := tls.X509KeyPair(content, content)
 	if err != nil {
 		return err
@@ -126,8 +129,8 @@ func (a *Authority) read(content []byte) error {
 	return nil
 }
 
-// make makes the CA, and gives what is stored of it.
-func (a *Authority) make(domain string) ([]byte, error) {
+// create creates the CA, and returns its certificate and key as the content of keyName.
+func (a *Authority) create(domain string) ([]byte, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return nil, err
@@ -135,7 +138,7 @@ func (a *Authority) make(domain string) ([]byte, error) {
 	now := a.now()
 	template := &x509.Certificate{
 		Subject:   pkix.Name{CommonName: "Gatewright on this machine", Organization: []string{"Gatewright"}},
-		NotBefore: now.Add(-backdated), NotAfter: now.Add(life),
+		NotBefore: now.Add(-backdate), NotAfter: now.Add(caLifetime),
 		IsCA: true, BasicConstraintsValid: true, MaxPathLenZero: true,
 		KeyUsage:                    x509.KeyUsageCertSign | x509.KeyUsageCRLSign,
 		PermittedDNSDomainsCritical: true, PermittedDNSDomains: []string{domain},
@@ -152,7 +155,7 @@ func (a *Authority) make(domain string) ([]byte, error) {
 }
 
 func sign(template, parent *x509.Certificate, public crypto.PublicKey, key crypto.Signer) (*x509.Certificate, error) {
-	const serialBits = 120 // positive, and within 20 bytes
+	const serialBits = 120 // positive, and at most 20 bytes
 	var err error
 	if template.SerialNumber, err = rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), serialBits)); err != nil {
 		return nil, err
@@ -171,28 +174,27 @@ func encode(kind string, der []byte) []byte {
 // Owns implements handshake.Source.
 func (a *Authority) Owns(name string) bool { return a.owns(name) }
 
-// Certificate implements handshake.Source: it makes the certificate of a name that has
-// none.
+// Certificate implements handshake.Source. It creates the certificate of a name that has none.
 func (a *Authority) Certificate(_ context.Context, name string) (*tls.Certificate, error) {
-	if leaf := a.find(name); leaf != nil {
+	if leaf := a.cachedLeaf(name); leaf != nil {
 		return leaf, nil
 	}
-	made, err, _ := a.flights.Do(name, func() (any, error) {
-		if leaf := a.find(name); leaf != nil {
+	result, err, _ := a.inflight.Do(name, func() (any, error) {
+		if leaf := a.cachedLeaf(name); leaf != nil {
 			return leaf, nil
 		}
-		leaf, err := a.leaf(name)
+		leaf, err := a.newLeaf(name)
 		if err != nil {
 			return nil, fmt.Errorf("make a certificate: %w", err)
 		}
-		a.keep(name, leaf)
+		a.cacheLeaf(name, leaf)
 		return leaf, nil
 	})
-	leaf, _ := made.(*tls.Certificate)
+	leaf, _ := result.(*tls.Certificate)
 	return leaf, err
 }
 
-func (a *Authority) find(name string) *tls.Certificate {
+func (a *Authority) cachedLeaf(name string) *tls.Certificate {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	leaf := a.leaves[name]
@@ -202,26 +204,26 @@ func (a *Authority) find(name string) *tls.Certificate {
 	return leaf
 }
 
-func (a *Authority) keep(name string, leaf *tls.Certificate) {
+func (a *Authority) cacheLeaf(name string, leaf *tls.Certificate) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	bounded.Put(a.leaves, name, leaf, maxLeaves) // names come from anyone
+	bounded.Put(a.leaves, name, leaf, maxLeaves) // limited, because a client can send any name
 }
 
-func (a *Authority) leaf(name string) (*tls.Certificate, error) {
+func (a *Authority) newLeaf(name string) (*tls.Certificate, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return nil, err
 	}
 	now := a.now()
-	made, err := sign(&x509.Certificate{
+	cert, err := sign(&x509.Certificate{
 		Subject:   pkix.Name{Organization: []string{"Gatewright"}},
-		NotBefore: now.Add(-backdated), NotAfter: now.Add(leafLife),
+		NotBefore: now.Add(-backdate), NotAfter: now.Add(leafLifetime),
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 		DNSNames: []string{name},
 	}, a.certificate, key.Public(), a.key)
 	if err != nil {
 		return nil, err
 	}
-	return &tls.Certificate{Certificate: [][]byte{made.Raw}, PrivateKey: key, Leaf: made}, nil
+	return &tls.Certificate{Certificate: [][]byte{cert.Raw}, PrivateKey: key, Leaf: cert}, nil
 }

@@ -1,20 +1,19 @@
-// Package backup writes all of a local installation into one file, while it runs,
-// and makes a data directory of such a file elsewhere.
+// Package backup writes all data of a running local installation
+// to one file, and restores a data directory from such a file.
 //
-// The file is a tar archive compressed by zstd: a manifest, and then the files it
-// lists, with their sizes and digests, in that order. It holds a checkpoint of the
-// engine, the contents that the objects in that checkpoint name, the root key and
-// an account key: who has the file has the installation.
+// The file is a tar archive, compressed with zstd. It begins with a manifest, which lists all other files with their
+// sizes and digests. They follow in the same order: a checkpoint of the engine, the contents of the objects in that
+// checkpoint, the root key and an account key. With these keys, a reader of the file has access to all data of the
+// installation.
 //
-// What it holds: everything that was answered before the backup began, each
-// commit whole; and every object that a record of it names. An interrupted backup
-// leaves no file of its name, an interrupted restore no directory. Of a file that
-// was cut, damaged or made by somebody else nothing is put in place.
+// A backup contains every commit that was acknowledged before the backup began, no partial commits, and every object
+// that its records name. If a backup is interrupted, there is no file with its name. If a restore is interrupted, or
+// the file is truncated, damaged or of another program, there is no data directory.
 //
-// What it is not: encrypted, or incremental.
+// Backups are not encrypted, and not incremental.
 //
-// Read backup.go first, then manifest.go and restore.go. docs/backup.md is for who
-// uses it; docs/decisions/0032-backups-are-one-tar-file.md says why this form.
+// Read backup.go first, then manifest.go and restore.go. docs/backup.md is for
+// operators; docs/decisions/0032-backups-are-one-tar-file.md explains the format.
 package backup
 
 import (
@@ -37,16 +36,15 @@ import (
 	"github.com/gatewright/gatewright/local/datadir"
 	"github.com/gatewright/gatewright/local/rootkey"
 	"github.com/gatewright/gatewright/local/staging"
-	"github.com/gatewright/gatewright/shared/blob/files"
-	"github.com/gatewright/gatewright/shared/disk"
-	"github.com/gatewright/gatewright/shared/seal"
-	"github.com/gatewright/gatewright/shared/store"
-	"github.com/gatewright/gatewright/shared/store/embedded"
-	sharedrootkey "github.com/gatewright/gatewright/shared/store/rootkey"
+	"github.com/gatewright/gatewright/shared/base/disk"
+	"github.com/gatewright/gatewright/shared/core/blob/files"
+	"github.com/gatewright/gatewright/shared/core/seal"
+	"github.com/gatewright/gatewright/shared/core/store"
+	"github.com/gatewright/gatewright/shared/core/store/embedded"
+	sharedrootkey "github.com/gatewright/gatewright/shared/core/store/rootkey"
 )
 
-// Source is what is backed up: a data directory, and what the process that has
-// it has opened there.
+// Source is the data to back up: a data directory, and the parts of it that this process has open.
 type Source struct {
 	Dir     string
 	Engine  Engine
@@ -62,7 +60,7 @@ type Engine interface {
 
 // Objects are the objects; *files.Bucket has them.
 type Objects interface {
-	// Retain keeps the contents of what is deleted until release is called.
+	// Retain keeps the contents of deleted objects until release is called.
 	Retain() (release func() error)
 }
 
@@ -71,29 +69,29 @@ var (
 	_ Objects = (*files.Bucket)(nil)
 )
 
-// Summary says what is in a backup.
+// Summary describes the content of a backup.
 type Summary struct {
-	MadeOn  time.Time
-	Objects int   // contents, of which several objects may have the same
-	Bytes   int64 // of all files, before compression
+	CreatedOn time.Time
+	Objects   int   // number of contents: objects with the same content count once
+	Bytes     int64 // of all files, before compression
 }
 
-// Create writes a backup to a file, which has its name once it is whole and on
-// disk, in place of the file that had it before; a link is followed. What is no file
-// is refused, and what lies in the data directory dir, where it would take the place
-// of what is backed up, or be lost with it; "" is for data that are in no directory. write writes the backup, as Write does or
-// the process that has the data.
+// Create writes a backup to the file name. The file gets this name only when it is complete and on disk, and then
+// replaces an earlier file. Create follows symbolic links. It rejects names of folders and devices. It also rejects a
+// file in the data directory dir, where the backup could overwrite the data or be lost with it. dir is "" if the data
+// is not in a directory. write writes the backup, like Write.
 func Create(name, dir string, write func(io.Writer) error) (err error) {
-	if name, err = target(name, dir); err != nil {
+	if name, err = resolveTarget(name, dir); err != nil {
 		return err
 	}
-	work, err := staging.Open(name + ".unfinished")
+	workDir, err := staging.Open(name + ".unfinished")
 	if err != nil {
 		return fmt.Errorf("make the backup %s: %w", name, err)
 	}
-	defer func() { err = errors.Join(err, work.Close()) }()
-	draft := work.Path("file")
-	file, err := os.OpenFile(draft, os.O_CREATE|os.O_EXCL|os.O_WRONLY, fileMode) //nolint:gosec // G304: the operator names the file
+	defer func() { err = errors.Join(err, workDir.Close()) }()
+	draft := workDir.Path("file")
+	//nolint:gosec // G304: the operator names the file
+	file, err := os.OpenFile(draft, os.O_CREATE|os.O_EXCL|os.O_WRONLY, fileMode)
 	if err != nil {
 		return fmt.Errorf("make the backup %s: %w", name, err)
 	}
@@ -113,27 +111,29 @@ func Create(name, dir string, write func(io.Writer) error) (err error) {
 	return nil
 }
 
-// target is the file to which a name leads.
-func target(name, dir string) (string, error) {
+// resolveTarget returns the absolute path for a backup, with symbolic links
+// resolved. It returns an error for a path at which Create must not write.
+func resolveTarget(name, dir string) (string, error) {
 	path, err := staging.Resolve(name)
 	if err != nil {
 		return "", err
 	}
-	if err := apart(path, dir); err != nil {
+	if err := checkOutside(path, dir); err != nil {
 		return "", err
 	}
-	switch at, err := os.Lstat(path); {
+	switch info, err := os.Lstat(path); {
 	case errors.Is(err, fs.ErrNotExist):
 	case err != nil:
 		return "", fmt.Errorf("look at %s: %w", path, err)
-	case !at.Mode().IsRegular():
-		return "", fmt.Errorf("%s is a folder, a device or a link to nothing: name a file, which is replaced, or one that is not there yet", path)
+	case !info.Mode().IsRegular():
+		return "", fmt.Errorf("%s is a folder, a device or a link to nothing: name a file, which is replaced, or one that "+
+			"is not there yet", path)
 	}
 	return path, nil
 }
 
-// apart refuses a file in the data directory; "" is for data that are in none.
-func apart(path, dir string) error {
+// checkOutside returns an error if path is in the data directory dir. dir is "" if the data is not in a directory.
+func checkOutside(path, dir string) error {
 	if dir == "" {
 		return nil
 	}
@@ -141,65 +141,67 @@ func apart(path, dir string) error {
 	if err != nil {
 		return err
 	}
-	if below, err := filepath.Rel(dir, path); err == nil && filepath.IsLocal(below) {
+	if rel, err := filepath.Rel(dir, path); err == nil && filepath.IsLocal(rel) {
 		return fmt.Errorf("%s lies in the data directory: name a file elsewhere, best on another disk", path)
 	}
 	return nil
 }
 
-// Write writes a backup. The installation goes on meanwhile; the contents of
-// deleted objects stay on its disk until the end. A second one at a time is refused.
-func Write(ctx context.Context, s Source, to io.Writer) (sum Summary, err error) {
-	work, err := staging.Open(filepath.Join(s.Dir, "backup"))
+// Write writes a backup of s to w while the installation is in use. The contents of objects that are deleted meanwhile
+// stay on the disk until Write returns. Write returns an error if another backup of the directory is in progress.
+func Write(ctx context.Context, s Source, w io.Writer) (summary Summary, err error) {
+	workDir, err := staging.Open(filepath.Join(s.Dir, "backup"))
 	if err != nil {
-		return sum, fmt.Errorf("make a backup: %w", err)
+		return summary, fmt.Errorf("make a backup: %w", err)
 	}
-	defer func() { err = errors.Join(err, work.Close()) }()
-	// Before the checkpoint: a rotation takes a key away when nothing is under it any more, and not before.
+	defer func() { err = errors.Join(err, workDir.Close()) }()
+	// Read the keys before the checkpoint too: a rotation can remove a key
+	// before the second read, as soon as no data is sealed under the key.
 	keys := map[string][]byte{}
 	if err := rootkey.Check(ctx, filepath.Join(s.Dir, rootkey.Name), s.Engine); err != nil {
-		return sum, err
+		return summary, err
 	}
-	if err := keysNow(ctx, s.Dir, keys); err != nil {
-		return sum, err
+	if err := readKeys(ctx, s.Dir, keys); err != nil {
+		return summary, err
 	}
-	// In this order: every content that the checkpoint names is there, and stays.
+	// Call Retain before Checkpoint: then every content that the
+	// checkpoint names exists, and is not deleted during the backup.
 	release := s.Objects.Retain()
 	defer func() { err = errors.Join(err, release()) }()
-	if err := s.Engine.Checkpoint(ctx, work.Path(datadir.Engine)); err != nil {
-		return sum, err
+	if err := s.Engine.Checkpoint(ctx, workDir.Path(datadir.Engine)); err != nil {
+		return summary, err
 	}
-	if err := keysNow(ctx, s.Dir, keys); err != nil {
-		return sum, err
+	if err := readKeys(ctx, s.Dir, keys); err != nil {
+		return summary, err
 	}
-	m, err := list(ctx, s, keys, work)
+	m, err := newManifest(ctx, s, keys, workDir)
 	if err != nil {
-		return sum, err
+		return summary, err
 	}
-	return m.summary(), m.write(ctx, to, func(name string) (io.ReadCloser, error) {
-		if within(datadir.Engine, name) || keyName(name) {
-			return os.Open(work.Path(filepath.FromSlash(name)))
+	return m.summary(), m.write(ctx, w, func(name string) (io.ReadCloser, error) {
+		if isBelow(datadir.Engine, name) || isKeyFile(name) {
+			return os.Open(workDir.Path(filepath.FromSlash(name)))
 		}
 		return os.Open(filepath.Join(s.Dir, filepath.FromSlash(name)))
 	})
 }
 
-// keyName reports whether a file of a backup is one of root keys.
-func keyName(name string) bool { return name == rootkey.Name || name == rootkey.NextName }
+// isKeyFile reports whether a file in a backup contains a root key.
+func isKeyFile(name string) bool { return name == rootkey.Name || name == rootkey.NextName }
 
-// keysNow reads the root keys that there are, by their checks.
-func keysNow(ctx context.Context, dir string, into map[string][]byte) error {
+// readKeys adds the root keys in dir to the map into, by their check values.
+func readKeys(ctx context.Context, dir string, into map[string][]byte) error {
 	path := filepath.Join(dir, rootkey.Name)
 	for _, file := range []string{path + seal.NextFile, path} {
-		its := seal.ExistingFile(file)
-		key, err := its.Root(ctx)
+		keyFile := seal.ExistingFile(file)
+		key, err := keyFile.Root(ctx)
 		if errors.Is(err, fs.ErrNotExist) && file != path {
 			continue
 		}
 		if err != nil {
 			return err
 		}
-		check, err := seal.Check(ctx, its)
+		check, err := seal.Check(ctx, keyFile)
 		if err != nil {
 			return err
 		}
@@ -208,68 +210,71 @@ func keysNow(ctx context.Context, dir string, into map[string][]byte) error {
 	return nil
 }
 
-// writeKeys lays the root keys of a checkpoint beside it: that which its engine notes, and while it is rotated the other one. A
-// rotation that begins or ends meanwhile is seen before the checkpoint or after it.
-func writeKeys(ctx context.Context, engine *embedded.Backend, keys map[string][]byte, work *staging.Folder) error {
-	noted, err := rootkey.Noted(engine)
+// writeKeys writes the root keys of a checkpoint into workDir: the key whose check value is in the checkpoint's store
+// and, during a rotation, the other key. keys has the keys that were read before and after the checkpoint, so it has
+// both keys even if a rotation began or ended in between.
+func writeKeys(ctx context.Context, engine *embedded.Backend, keys map[string][]byte, workDir *staging.Folder) error {
+	storedCheck, err := rootkey.StoredCheck(engine)
 	if err != nil {
 		return err
 	}
-	status, err := sharedrootkey.InFile(work.Path(rootkey.Name), store.New(engine, store.Options{Random: rand.Reader, Now: time.Now}), time.Now, nil).Status(ctx)
+	status, err := sharedrootkey.NewFile(workDir.Path(rootkey.Name),
+		store.New(engine, store.Options{Random: rand.Reader, Now: time.Now}), time.Now, nil).Status(ctx)
 	if err != nil {
 		return err
 	}
 	for check, key := range keys {
 		name := rootkey.NextName
-		if check == noted {
+		if check == storedCheck {
 			name = rootkey.Name
 		} else if status.Other == 0 && !status.Rotating() {
 			continue
 		}
-		if err := os.WriteFile(work.Path(name), key, fileMode); err != nil {
+		if err := os.WriteFile(workDir.Path(name), key, fileMode); err != nil {
 			return fmt.Errorf("copy the root key: %w", err)
 		}
 	}
-	return rootkey.Check(ctx, work.Path(rootkey.Name), engine)
+	return rootkey.Check(ctx, workDir.Path(rootkey.Name), engine)
 }
 
-// list makes the manifest of a checkpoint and what belongs to it.
-func list(ctx context.Context, s Source, keys map[string][]byte, work *staging.Folder) (*manifest, error) {
-	m := &manifest{Product: product, Format: format, MadeOn: s.Now().UTC().Truncate(time.Second)}
-	folder := work.Path(datadir.Engine)
-	err := filepath.WalkDir(folder, func(at string, d fs.DirEntry, err error) error {
+// newManifest returns the manifest of a backup: the files of the checkpoint, the
+// root keys, the objects and the account key. It also verifies the checkpoint.
+func newManifest(ctx context.Context, s Source, keys map[string][]byte, workDir *staging.Folder) (*manifest, error) {
+	m := &manifest{Product: product, Format: format, CreatedOn: s.Now().UTC().Truncate(time.Second)}
+	folder := workDir.Path(datadir.Engine)
+	err := filepath.WalkDir(folder, func(fullPath string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
 		}
-		below, err := filepath.Rel(work.Path(), at)
+		rel, err := filepath.Rel(workDir.Path(), fullPath)
 		if err != nil {
 			return err
 		}
-		return m.add(ctx, filepath.ToSlash(below), at)
+		return m.add(ctx, filepath.ToSlash(rel), fullPath)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("list the store's files: %w", err)
 	}
-	// Reading it shows that the copy opens, and that no table is damaged: a backup that cannot be restored must not
-	// replace one that is good.
+	// Open and read the checkpoint to make sure that it can be restored:
+	// a backup that cannot be restored must not replace a good one.
 	engine, err := embedded.Open(ctx, embedded.Options{Dir: folder, ReadOnly: true})
 	if err != nil {
 		return nil, err
 	}
 	if err = engine.Verify(ctx); err == nil {
-		err = writeKeys(ctx, engine, keys, work)
+		err = writeKeys(ctx, engine, keys, workDir)
 	}
 	for _, name := range []string{rootkey.Name, rootkey.NextName, datadir.AccountKey} {
 		if err != nil {
 			break
 		}
-		folder := work.Path()
-		if !keyName(name) {
+		folder := workDir.Path()
+		if !isKeyFile(name) {
 			folder = s.Dir
 		}
 		err = m.add(ctx, name, filepath.Join(folder, name))
 		if errors.Is(err, fs.ErrNotExist) && name != rootkey.Name {
-			err = nil // the next start makes an account's key; and there is one root key but while it is rotated
+			err = nil // optional: a start creates the account key, and NextName exists only during a rotation
 		}
 	}
 	if err != nil {
@@ -285,9 +290,10 @@ func list(ctx context.Context, s Source, keys map[string][]byte, work *staging.F
 	return m, m.check()
 }
 
-// add lists a file that does not change.
-func (m *manifest) add(ctx context.Context, name, at string) error {
-	file, err := os.Open(at) //nolint:gosec // G304: a file of the installation
+// add adds a file to the manifest, with its size and digest.
+// The file must not change until it is written to the archive.
+func (m *manifest) add(ctx context.Context, name, fullPath string) error {
+	file, err := os.Open(fullPath) //nolint:gosec // G304: a file of the installation
 	if err != nil {
 		return fmt.Errorf("read %s: %w", name, err)
 	}
@@ -301,23 +307,23 @@ func (m *manifest) add(ctx context.Context, name, at string) error {
 	return nil
 }
 
-// write writes the archive of a manifest, and refuses a file that has become
-// another one.
-func (m *manifest) write(ctx context.Context, to io.Writer, open func(name string) (io.ReadCloser, error)) error {
-	compressed, err := zstd.NewWriter(to, zstd.WithEncoderConcurrency(1))
+// write writes the manifest and its files as an archive to w.
+// It returns an error if a file has changed since it was added.
+func (m *manifest) write(ctx context.Context, w io.Writer, open func(name string) (io.ReadCloser, error)) error {
+	compressed, err := zstd.NewWriter(w, zstd.WithEncoderConcurrency(1))
 	if err != nil {
 		return fmt.Errorf("write the backup: %w", err)
 	}
 	archive := tar.NewWriter(compressed)
-	err = m.writeSelf(archive)
+	err = m.writeManifest(archive)
 	for _, e := range m.Files {
 		if err != nil {
 			break
 		}
-		err = e.write(ctx, archive, m.MadeOn, open)
+		err = e.write(ctx, archive, m.CreatedOn, open)
 	}
 	if err != nil {
-		return err // what was written has no end, and passes for no backup
+		return err // the archive is incomplete, so it cannot be restored
 	}
 	if err := errors.Join(archive.Close(), compressed.Close()); err != nil {
 		return fmt.Errorf("write the backup: %w", err)
@@ -325,26 +331,29 @@ func (m *manifest) write(ctx context.Context, to io.Writer, open func(name strin
 	return nil
 }
 
-func (e entry) write(ctx context.Context, archive *tar.Writer, on time.Time, open func(name string) (io.ReadCloser, error)) error {
+func (e entry) write(
+	ctx context.Context, archive *tar.Writer, modTime time.Time, open func(name string) (io.ReadCloser, error),
+) error {
 	file, err := open(e.Name)
 	if err != nil {
 		return fmt.Errorf("read %s: %w", e.Name, err)
 	}
 	defer func() { _ = file.Close() }()
-	if err := archive.WriteHeader(header(e.Name, e.Bytes, on)); err != nil {
+	if err := archive.WriteHeader(header(e.Name, e.Bytes, modTime)); err != nil {
 		return fmt.Errorf("write the backup: %w", err)
 	}
 	digest := sha256.New()
 	_, err = io.Copy(io.MultiWriter(archive, digest), staging.Reader(ctx, file))
 	switch {
 	case errors.Is(err, tar.ErrWriteTooLong), err == nil && hex.EncodeToString(digest.Sum(nil)) != e.SHA256:
-		return fmt.Errorf("the file %s of the data directory is damaged, and the backup is not made: restore the last one into another data directory", e.Name)
+		return fmt.Errorf("the file %s of the data directory is damaged, and the backup is not made: restore the last one "+
+			"into another data directory", e.Name)
 	case err != nil:
 		return fmt.Errorf("write %s to the backup: %w", e.Name, err)
 	}
 	return nil
 }
 
-func header(name string, bytes int64, on time.Time) *tar.Header {
-	return &tar.Header{Typeflag: tar.TypeReg, Name: name, Size: bytes, Mode: int64(fileMode), ModTime: on}
+func header(name string, bytes int64, modTime time.Time) *tar.Header {
+	return &tar.Header{Typeflag: tar.TypeReg, Name: name, Size: bytes, Mode: int64(fileMode), ModTime: modTime}
 }

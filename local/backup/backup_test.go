@@ -20,10 +20,10 @@ import (
 	"github.com/gatewright/gatewright/local/backup"
 	"github.com/gatewright/gatewright/local/rootkey"
 	"github.com/gatewright/gatewright/local/staging"
-	"github.com/gatewright/gatewright/shared/blob/files"
-	"github.com/gatewright/gatewright/shared/seal"
-	"github.com/gatewright/gatewright/shared/store"
-	"github.com/gatewright/gatewright/shared/store/embedded"
+	"github.com/gatewright/gatewright/shared/core/blob/files"
+	"github.com/gatewright/gatewright/shared/core/seal"
+	"github.com/gatewright/gatewright/shared/core/store"
+	"github.com/gatewright/gatewright/shared/core/store/embedded"
 )
 
 // installation is an opened data directory.
@@ -36,7 +36,7 @@ type installation struct {
 	stop    func() error
 }
 
-// start opens a data directory as the product does, and makes it.
+// start opens a data directory like the product. It creates the files that are missing.
 func start(ctx context.Context, dir string) (*installation, error) {
 	i := &installation{dir: dir}
 	var err error
@@ -55,7 +55,7 @@ func start(ctx context.Context, dir string) (*installation, error) {
 	return i, nil
 }
 
-func started(t *testing.T, dir string) *installation {
+func mustStart(t *testing.T, dir string) *installation {
 	t.Helper()
 	i, err := start(t.Context(), dir)
 	if err != nil {
@@ -65,45 +65,46 @@ func started(t *testing.T, dir string) *installation {
 	return i
 }
 
-func (i *installation) write(ctx context.Context, to io.Writer) error {
-	_, err := backup.Write(ctx, backup.Source{Dir: i.dir, Engine: i.engine, Objects: i.objects, Now: time.Now}, to)
+func (i *installation) write(ctx context.Context, w io.Writer) error {
+	_, err := backup.Write(ctx, backup.Source{Dir: i.dir, Engine: i.engine, Objects: i.objects, Now: time.Now}, w)
 	return err
 }
 
-// record is one of two items that a commit always writes together. It names an
-// object, which is there before it and is deleted when no record names it.
+// record is an item of the tests. A commit always writes two equal records. A record names
+// an object, which is stored before the record, and deleted after no record names it.
 type record struct {
 	N      int    `dynamodbav:"n"`
 	Object string `dynamodbav:"object"`
 }
 
-func pairOf(writer int) (a, b store.Key) {
+func pairKeys(writer int) (a, b store.Key) {
 	return store.Key{PK: fmt.Sprint("writer-", writer), SK: "a"}, store.Key{PK: fmt.Sprint("other-", writer), SK: "b"}
 }
 
-func objectOf(writer, n int) string { return fmt.Sprintf("artifacts/%d-%d", writer, n) }
+func objectNameOf(writer, n int) string { return fmt.Sprintf("artifacts/%d-%d", writer, n) }
 
-func contentOf(object string) string { return strings.Repeat(object+"\n", 50) }
+func objectContent(object string) string { return strings.Repeat(object+"\n", 50) }
 
-// put has a writer make its n-th commit.
+// put does the n-th commit of a writer: it stores an object, commits
+// two records that name it, and deletes the previous object.
 func (i *installation) put(ctx context.Context, writer, n int) error {
-	object := objectOf(writer, n)
-	if err := i.objects.Put(ctx, object, strings.NewReader(contentOf(object))); err != nil {
+	object := objectNameOf(writer, n)
+	if err := i.objects.Put(ctx, object, strings.NewReader(objectContent(object))); err != nil {
 		return err
 	}
-	a, b := pairOf(writer)
+	a, b := pairKeys(writer)
 	if err := i.table.Commit(ctx, store.Put(a, record{n, object}), store.Put(b, record{n, object})); err != nil {
 		return err
 	}
-	return i.objects.Delete(ctx, objectOf(writer, n-1))
+	return i.objects.Delete(ctx, objectNameOf(writer, n-1))
 }
 
-// last gives a writer's last commit, and an error if it is torn or names an
-// object that is not there.
-func (i *installation) last(ctx context.Context, writer int) (int, error) {
-	a, b := pairOf(writer)
+// lastCommit returns the number of a writer's last commit. It returns
+// an error if the commit is incomplete or names a missing object.
+func (i *installation) lastCommit(ctx context.Context, writer int) (int, error) {
+	a, b := pairKeys(writer)
 	var first, second record
-	err := i.table.Load(ctx, store.Want(a, &first), store.Want(b, &second))
+	err := i.table.Load(ctx, store.Get(a, &first), store.Get(b, &second))
 	if err != nil || (first == record{} && second == record{}) {
 		return 0, err
 	}
@@ -116,46 +117,46 @@ func (i *installation) last(ctx context.Context, writer int) (int, error) {
 	}
 	defer func() { _ = body.Close() }()
 	content, err := io.ReadAll(body)
-	if err == nil && string(content) != contentOf(first.Object) {
+	if err == nil && string(content) != objectContent(first.Object) {
 		err = fmt.Errorf("the object %s has another content", first.Object)
 	}
 	return first.N, err
 }
 
-// writers commit until their end; answered is how far each has come.
+// writers do commits until they are stopped, and count the acknowledged commits of each writer.
 type writers struct {
-	answered []atomic.Int64
-	going    atomic.Bool
-	all      sync.WaitGroup
+	committed []atomic.Int64
+	running   atomic.Bool
+	wg        sync.WaitGroup
 }
 
-func (i *installation) begin(ctx context.Context, n int, failed func(error)) *writers {
-	w := &writers{answered: make([]atomic.Int64, n)}
-	w.going.Store(true)
-	for number := range n {
-		w.all.Go(func() {
-			from, err := i.last(ctx, number)
-			for n := from + 1; err == nil && w.going.Load(); n++ {
-				if err = i.put(ctx, number, n); err == nil {
-					w.answered[number].Store(int64(n))
+func (i *installation) startWriters(ctx context.Context, n int, onError func(error)) *writers {
+	w := &writers{committed: make([]atomic.Int64, n)}
+	w.running.Store(true)
+	for writer := range n {
+		w.wg.Go(func() {
+			from, err := i.lastCommit(ctx, writer)
+			for n := from + 1; err == nil && w.running.Load(); n++ {
+				if err = i.put(ctx, writer, n); err == nil {
+					w.committed[writer].Store(int64(n))
 				}
 			}
 			if err != nil {
-				failed(err)
+				onError(err)
 			}
 		})
 	}
 	return w
 }
 
-func (w *writers) end() {
-	w.going.Store(false)
-	w.all.Wait()
+func (w *writers) stop() {
+	w.running.Store(false)
+	w.wg.Wait()
 }
 
-func TestBackupUnderWriters(t *testing.T) {
+func TestBackupDuringWrites(t *testing.T) {
 	const count, rounds = 16, 3
-	source := started(t, t.TempDir())
+	source := mustStart(t, t.TempDir())
 	key, err := source.key.Root(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -163,10 +164,10 @@ func TestBackupUnderWriters(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(source.dir, "account-key"), []byte("gw_demo\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	w := source.begin(t.Context(), count, func(err error) { t.Error(err) })
-	defer w.end()
-	for n := range count { // a slow disk takes its time for the first of each
-		for w.answered[n].Load() == 0 && !t.Failed() {
+	w := source.startWriters(t.Context(), count, func(err error) { t.Error(err) })
+	defer w.stop()
+	for n := range count { // wait for the first commit of each writer, which can take long on a slow disk
+		for w.committed[n].Load() == 0 && !t.Failed() {
 			time.Sleep(time.Millisecond)
 		}
 	}
@@ -174,97 +175,100 @@ func TestBackupUnderWriters(t *testing.T) {
 		time.Sleep(200 * time.Millisecond)
 		var before [count]int64
 		for n := range before {
-			before[n] = w.answered[n].Load()
+			before[n] = w.committed[n].Load()
 		}
-		elsewhere := t.TempDir()
-		file, dir := filepath.Join(elsewhere, "file.backup"), filepath.Join(elsewhere, "data")
-		if err := backup.Create(file, source.dir, func(to io.Writer) error { return source.write(t.Context(), to) }); err != nil {
+		parent := t.TempDir()
+		file, dir := filepath.Join(parent, "file.backup"), filepath.Join(parent, "data")
+		if err := backup.Create(file, source.dir, func(to io.Writer) error {
+			return source.write(t.Context(), to)
+		}); err != nil {
 			t.Fatal(err)
 		}
 		info, err := os.Stat(file)
 		if err != nil || info.Mode().Perm() != 0o600 {
-			t.Errorf("the backup has the mode %v (%v)", info.Mode(), err)
+			t.Errorf("mode of the backup = %v, %v, want 0600", info.Mode(), err)
 		}
-		sum, err := backup.Restore(t.Context(), file, dir)
+		summary, err := backup.Restore(t.Context(), file, dir)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if sum.Objects < count || sum.Bytes == 0 || sum.MadeOn.IsZero() {
-			t.Errorf("it says that it holds %+v", sum)
+		if summary.Objects < count || summary.Bytes == 0 || summary.CreatedOn.IsZero() {
+			t.Errorf("summary = %+v, want at least %d objects, a size and a time", summary, count)
 		}
-		restored := started(t, dir)
+		restored := mustStart(t, dir)
 		for n := range count {
-			got, err := restored.last(t.Context(), n)
+			got, err := restored.lastCommit(t.Context(), n)
 			if err != nil || got < int(before[n]) {
-				t.Errorf("round %d: writer %d has %d, and had %d before the backup began (%v)", round, n, got, before[n], err)
+				t.Errorf("round %d: last commit of writer %d = %d, %v, want at least %d", round, n, got, err, before[n])
 			}
 			if err := restored.put(t.Context(), n, got+1); err != nil {
-				t.Errorf("it does not go on: %v", err)
+				t.Errorf("put() after the restore = %v, want no error", err)
 			}
 		}
 		if got, err := restored.key.Root(t.Context()); err != nil || !bytes.Equal(got, key) {
-			t.Errorf("it has another root key (%v)", err)
+			t.Errorf("root key of the restored directory differs (%v), want the same", err)
 		}
 		if got, err := os.ReadFile(filepath.Join(dir, "account-key")); err != nil || string(got) != "gw_demo\n" {
-			t.Errorf("it has the account key %q (%v)", got, err)
+			t.Errorf("account key = %q, %v, want %q", got, err, "gw_demo\n")
 		}
 		checkModes(t, dir)
-		for _, left := range []string{elsewhere, source.dir} {
-			for _, name := range names(t, left) {
+		for _, checked := range []string{parent, source.dir} {
+			for _, name := range fileNames(t, checked) {
 				if strings.Contains(name, "unfinished") || strings.Contains(name, "restoring") || name == "backup" {
-					t.Errorf("%s is left in %s", name, left)
+					t.Errorf("%s contains %s, want no leftovers", checked, name)
 				}
 			}
 		}
 	}
 }
 
-// checkModes looks that what was restored is for its owner alone.
+// checkModes checks that only the owner can access restored files.
 func checkModes(t *testing.T, dir string) {
 	t.Helper()
 	for _, name := range []string{".", "root.key", "account-key", "engine/acknowledged", "objects"} {
 		info, err := os.Stat(filepath.Join(dir, name))
 		if err != nil || info.Mode().Perm()&0o077 != 0 {
-			t.Errorf("%s: %v, %v", name, info, err)
+			t.Errorf("%s: Stat() = %v, %v, want a mode without access for others", name, info, err)
 		}
 	}
 }
 
-func names(t *testing.T, dir string) (out []string) {
+func fileNames(t *testing.T, dir string) (out []string) {
 	t.Helper()
-	found, err := os.ReadDir(dir)
+	entries, err := os.ReadDir(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, e := range found {
+	for _, e := range entries {
 		out = append(out, e.Name())
 	}
 	return out
 }
 
-// made makes an installation with a few commits, stopped, and a backup of it.
-func made(t *testing.T) (dir, file string) {
+// newBackup creates a stopped installation with a few commits, and a backup of it.
+func newBackup(t *testing.T) (dir, file string) {
 	t.Helper()
-	return madeOf(t)
+	return newBackupWith(t)
 }
 
-// madeOf has other items too, most of which no start reads, in a table.
-func madeOf(t *testing.T, others ...store.Write) (dir, file string) {
+// newBackupWith is newBackup with additional items. Most of them
+// are in a part of the store's files that a start does not read.
+func newBackupWith(t *testing.T, extra ...store.Write) (dir, file string) {
 	t.Helper()
 	dir = filepath.Join(t.TempDir(), "data")
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	i := started(t, dir)
+	i := mustStart(t, dir)
 	for n := range 3 {
 		if err := i.put(t.Context(), n, 1); err != nil {
 			t.Fatal(err)
 		}
-		if n == 0 && len(others) > 0 {
-			if err := errors.Join(i.table.Commit(t.Context(), others...), i.stop()); err != nil {
+		if n == 0 && len(extra) > 0 {
+			if err := errors.Join(i.table.Commit(t.Context(), extra...), i.stop()); err != nil {
 				t.Fatal(err)
 			}
-			i = started(t, dir) // their log becomes a table
+			i = mustStart(t, dir) // moves the items from the log into a table file
 		}
 	}
 	file = filepath.Join(t.TempDir(), "file.backup")
@@ -277,14 +281,14 @@ func madeOf(t *testing.T, others ...store.Write) (dir, file string) {
 	return dir, file
 }
 
-// whole refuses a data directory that is not what made makes.
-func whole(ctx context.Context, dir string) error {
+// checkContent returns an error unless the data directory has the content that newBackup has written.
+func checkContent(ctx context.Context, dir string) error {
 	i, err := start(ctx, dir)
 	if err != nil {
 		return err
 	}
 	for n := range 3 {
-		if got, lastErr := i.last(ctx, n); lastErr != nil || got != 1 {
+		if got, lastErr := i.lastCommit(ctx, n); lastErr != nil || got != 1 {
 			err = errors.Join(err, fmt.Errorf("writer %d has %d: %w", n, got, lastErr))
 		}
 	}
@@ -292,8 +296,8 @@ func whole(ctx context.Context, dir string) error {
 }
 
 func TestCopyOfAStoppedInstallationStarts(t *testing.T) {
-	dir, _ := made(t)
-	for name, copied := range map[string]func(to string) [][]string{
+	dir, _ := newBackup(t)
+	for name, commands := range map[string]func(to string) [][]string{
 		"cp": func(to string) [][]string { return [][]string{{"cp", "-r", dir, to}} },
 		"tar": func(to string) [][]string {
 			return [][]string{{"tar", "-cf", to + ".tar", "-C", dir, "."}, {"tar", "-xf", to + ".tar", "-C", to}}
@@ -304,43 +308,45 @@ func TestCopyOfAStoppedInstallationStarts(t *testing.T) {
 			if name == "cp" {
 				to = filepath.Join(to, "copy")
 			}
-			for _, command := range copied(to) {
+			for _, command := range commands(to) {
 				if _, err := exec.LookPath(command[0]); err != nil {
 					t.Skip(err)
 				}
 				if out, err := exec.CommandContext(t.Context(), command[0], command[1:]...).CombinedOutput(); err != nil {
-					t.Fatalf("%v: %s", err, out)
+					t.Fatalf("%v = %v, want success: %s", command, err, out)
 				}
 			}
-			if err := whole(t.Context(), to); err != nil {
+			if err := checkContent(t.Context(), to); err != nil {
 				t.Error(err)
 			}
 		})
 	}
 }
 
-func TestRestoreTakesNoPlaceOfOthers(t *testing.T) {
-	dir, file := made(t)
-	before := names(t, dir)
-	if _, err := backup.Restore(t.Context(), file, dir); err == nil || !strings.Contains(err.Error(), "holds something already") || strings.Contains(err.Error(), "\n") {
-		t.Errorf("it is answered with %v", err)
+func TestRestoreIntoNonEmptyDirIsRefused(t *testing.T) {
+	dir, file := newBackup(t)
+	before := fileNames(t, dir)
+	if _, err := backup.Restore(t.Context(), file, dir); err == nil ||
+		!strings.Contains(err.Error(), "holds something already") || strings.Contains(err.Error(), "\n") {
+		t.Errorf("Restore(non-empty directory) = %v, want one line with \"holds something already\"", err)
 	}
-	if got := names(t, dir); !slices.Equal(got, before) {
-		t.Errorf("what was there became %v", got)
+	if got := fileNames(t, dir); !slices.Equal(got, before) {
+		t.Errorf("files after the refusal = %v, want %v", got, before)
 	}
-	if err := whole(t.Context(), dir); err != nil {
+	if err := checkContent(t.Context(), dir); err != nil {
 		t.Error(err)
 	}
-	if _, err := backup.Restore(t.Context(), filepath.Join(t.TempDir(), "absent"), filepath.Join(t.TempDir(), "data")); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("a file that is not there is answered with %v", err)
+	if _, err := backup.Restore(t.Context(), filepath.Join(t.TempDir(), "absent"),
+		filepath.Join(t.TempDir(), "data")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("Restore(absent file) = %v, want %v", err, os.ErrNotExist)
 	}
 }
 
-func TestOneBackupAtATime(t *testing.T) {
-	i := started(t, t.TempDir())
+func TestConcurrentBackupIsRefused(t *testing.T) {
+	i := mustStart(t, t.TempDir())
 	err := i.write(t.Context(), writerFunc(func(p []byte) (int, error) {
 		if err := i.write(t.Context(), io.Discard); !errors.Is(err, staging.ErrInUse) {
-			t.Errorf("a second one is answered with %v", err)
+			t.Errorf("concurrent backup = %v, want %v", err, staging.ErrInUse)
 		}
 		return len(p), nil
 	}))
@@ -348,24 +354,24 @@ func TestOneBackupAtATime(t *testing.T) {
 		t.Error(err)
 	}
 	if err := i.write(t.Context(), io.Discard); err != nil {
-		t.Errorf("the next one is answered with %v", err)
+		t.Errorf("backup after the first = %v, want no error", err)
 	}
 }
 
-// deleting deletes an object right after the checkpoint that names it.
-type deleting struct {
+// deletingEngine deletes an object right after the checkpoint that names it.
+type deletingEngine struct {
 	*embedded.Backend
 	objects *files.Bucket
 }
 
-func (d deleting) Checkpoint(ctx context.Context, dir string) error {
-	return errors.Join(d.Backend.Checkpoint(ctx, dir), d.objects.Delete(ctx, objectOf(0, 1)))
+func (d deletingEngine) Checkpoint(ctx context.Context, dir string) error {
+	return errors.Join(d.Backend.Checkpoint(ctx, dir), d.objects.Delete(ctx, objectNameOf(0, 1)))
 }
 
-func TestObjectThatIsDeletedMeanwhileIsThere(t *testing.T) {
-	dir, file := made(t)
-	i := started(t, dir)
-	source := backup.Source{Dir: dir, Engine: deleting{i.engine, i.objects}, Objects: i.objects, Now: time.Now}
+func TestObjectDeletedDuringBackupIsIncluded(t *testing.T) {
+	dir, file := newBackup(t)
+	i := mustStart(t, dir)
+	source := backup.Source{Dir: dir, Engine: deletingEngine{i.engine, i.objects}, Objects: i.objects, Now: time.Now}
 	err := backup.Create(file, dir, func(to io.Writer) error {
 		_, err := backup.Write(t.Context(), source, to)
 		return err
@@ -373,15 +379,15 @@ func TestObjectThatIsDeletedMeanwhileIsThere(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	elsewhere := filepath.Join(t.TempDir(), "data")
-	if _, err := backup.Restore(t.Context(), file, elsewhere); err != nil {
+	target := filepath.Join(t.TempDir(), "data")
+	if _, err := backup.Restore(t.Context(), file, target); err != nil {
 		t.Fatal(err)
 	}
-	if err := whole(t.Context(), elsewhere); err != nil {
+	if err := checkContent(t.Context(), target); err != nil {
 		t.Error(err)
 	}
-	if found, err := filepath.Glob(filepath.Join(dir, "objects", "??", "*")); err != nil || len(found) != 2 {
-		t.Errorf("afterwards %d contents of two objects are left (%v)", len(found), err)
+	if contents, err := filepath.Glob(filepath.Join(dir, "objects", "??", "*")); err != nil || len(contents) != 2 {
+		t.Errorf("%d contents after the backup (%v), want 2, one per object", len(contents), err)
 	}
 }
 
@@ -389,47 +395,48 @@ type writerFunc func([]byte) (int, error)
 
 func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 
-// What ends a backup leaves the file that was there, and nothing else.
-func TestEndedBackupLeavesTheLastOne(t *testing.T) {
-	dir, file := made(t)
+// TestFailedBackupKeepsThePreviousOne checks that after a failed
+// backup, the previous file is unchanged, and no other files are left.
+func TestFailedBackupKeepsThePreviousOne(t *testing.T) {
+	dir, file := newBackup(t)
 	before, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	i := started(t, dir)
-	full := errors.New("no space left")
-	ended, end := context.WithCancel(t.Context())
-	end()
+	i := mustStart(t, dir)
+	errFull := errors.New("no space left")
+	canceled, cancel := context.WithCancel(t.Context())
+	cancel()
 	for want, write := range map[error]func(io.Writer) error{
-		full: func(io.Writer) error {
-			return i.write(t.Context(), writerFunc(func([]byte) (int, error) { return 0, full }))
+		errFull: func(io.Writer) error {
+			return i.write(t.Context(), writerFunc(func([]byte) (int, error) { return 0, errFull }))
 		},
-		context.Canceled: func(to io.Writer) error { return i.write(ended, to) },
+		context.Canceled: func(to io.Writer) error { return i.write(canceled, to) },
 	} {
 		if err := backup.Create(file, dir, write); !errors.Is(err, want) {
-			t.Errorf("it is answered with %v, want %v", err, want)
+			t.Errorf("Create() = %v, want %v", err, want)
 		}
 	}
 	if after, err := os.ReadFile(file); err != nil || !bytes.Equal(after, before) {
-		t.Errorf("the last backup is another one (%v)", err)
+		t.Errorf("the previous backup differs (%v), want it unchanged", err)
 	}
-	if got := names(t, filepath.Dir(file)); len(got) != 1 {
-		t.Errorf("there is %v", got)
+	if got := fileNames(t, filepath.Dir(file)); len(got) != 1 {
+		t.Errorf("files = %v, want the previous backup only", got)
 	}
 }
 
-// A file that the disk has damaged ends the backup, and no backup is made that
-// lacks it.
-func TestDamagedInstallationIsNotBackedUp(t *testing.T) {
+// TestBackupOfDamagedInstallationFails checks that a backup fails and leaves no file if a file of the
+// installation is damaged or missing.
+func TestBackupOfDamagedInstallationFails(t *testing.T) {
 	for name, test := range map[string]struct {
 		damage func(dir string) error
 		want   string
 	}{
-		"an object that is gone":   {func(dir string) error { return os.Remove(object(t, dir)) }, "objects/"},
-		"an object that is longer": {func(dir string) error { return appendTo(object(t, dir)) }, "is damaged"},
-		"an object that changed": {func(dir string) error {
-			content, err := os.ReadFile(object(t, dir))
-			return errors.Join(err, os.WriteFile(object(t, dir), append([]byte{content[0] ^ 1}, content[1:]...), 0o600))
+		"a missing object": {func(dir string) error { return os.Remove(objectPath(t, dir)) }, "objects/"},
+		"a longer object":  {func(dir string) error { return appendTo(objectPath(t, dir)) }, "is damaged"},
+		"a changed object": {func(dir string) error {
+			content, err := os.ReadFile(objectPath(t, dir))
+			return errors.Join(err, os.WriteFile(objectPath(t, dir), append([]byte{content[0] ^ 1}, content[1:]...), 0o600))
 		}, "is damaged"},
 		"no root key": {func(dir string) error { return os.Remove(filepath.Join(dir, "root.key")) }, "root.key"},
 		"a foreign root key": {func(dir string) error {
@@ -437,31 +444,31 @@ func TestDamagedInstallationIsNotBackedUp(t *testing.T) {
 		}, "put the right root.key back"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			dir, _ := made(t)
-			i := started(t, dir)
+			dir, _ := newBackup(t)
+			i := mustStart(t, dir)
 			if err := test.damage(dir); err != nil {
 				t.Fatal(err)
 			}
 			file := filepath.Join(t.TempDir(), "file.backup")
 			err := backup.Create(file, dir, func(to io.Writer) error { return i.write(t.Context(), to) })
 			if err == nil || !strings.Contains(err.Error(), test.want) || strings.Contains(err.Error(), "\n") {
-				t.Errorf("it is answered with %v", err)
+				t.Errorf("Create() = %v, want one line with %q", err, test.want)
 			}
-			if got := names(t, filepath.Dir(file)); len(got) != 0 {
-				t.Errorf("there is %v", got)
+			if got := fileNames(t, filepath.Dir(file)); len(got) != 0 {
+				t.Errorf("files = %v, want none", got)
 			}
 		})
 	}
 }
 
-// object gives the path of some object's file.
-func object(t *testing.T, dir string) string {
+// objectPath returns the path of an object's file.
+func objectPath(t *testing.T, dir string) string {
 	t.Helper()
-	found, err := filepath.Glob(filepath.Join(dir, "objects", "??", "*"))
-	if err != nil || len(found) == 0 {
-		t.Fatalf("there is no object (%v)", err)
+	matches, err := filepath.Glob(filepath.Join(dir, "objects", "??", "*"))
+	if err != nil || len(matches) == 0 {
+		t.Fatalf("Glob() of objects = %q, %v, want at least one", matches, err)
 	}
-	return found[0]
+	return matches[0]
 }
 
 func appendTo(path string) error {

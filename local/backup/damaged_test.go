@@ -16,11 +16,11 @@ import (
 	"github.com/gatewright/gatewright/local/rootkey"
 )
 
-// TestBackupOfDamagedDataKeepsTheOldFile flips a bit in each kind of file while the store is open. Either the backup ends with
-// one line and does not change the file of the last backup, or the new backup holds everything.
+// TestBackupOfDamagedDataKeepsTheOldFile flips a bit in each kind of file while the store is open. Either the backup
+// fails with a one-line error and does not change the file of the last backup, or the new backup contains all data.
 func TestBackupOfDamagedDataKeepsTheOldFile(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
-	first := started(t, dir)
+	first := mustStart(t, dir)
 	const commits = 400
 	for n := 1; n <= commits; n++ {
 		if err := first.put(t.Context(), 0, n); err != nil {
@@ -30,9 +30,9 @@ func TestBackupOfDamagedDataKeepsTheOldFile(t *testing.T) {
 	if err := first.stop(); err != nil {
 		t.Fatal(err)
 	}
-	i := started(t, dir)     // writes the log into a table
-	for n := range fillers { // which become several tables, each by an edit of the list of tables
-		if err := i.engine.SetNotes(map[string][]byte{fillerOf(n): filler(n)}); err != nil {
+	i := mustStart(t, dir)   // moves the commits from the log into a table file
+	for n := range fillers { // so many notes are written to several table files
+		if err := i.engine.SetNotes(map[string][]byte{fillerKey(n): filler(n)}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -46,45 +46,46 @@ func TestBackupOfDamagedDataKeepsTheOldFile(t *testing.T) {
 	if err := write(); err != nil {
 		t.Fatal(err)
 	}
-	old := read(t, name)
+	old := readFile(t, name)
 	for _, kind := range []struct {
 		name, pattern string
-		refused       bool // in any case
+		refused       bool // the backup must fail
 	}{
 		{"a table", "engine/pebble/*.sst", true},
 		{"the list of tables", "engine/pebble/MANIFEST-*", false},
 		{"the log", "engine/pebble/*.log", false},
 		{"the options", "engine/pebble/OPTIONS-*", false},
-		{"the last promise", "engine/acknowledged", false},
+		{"the acknowledged position", "engine/acknowledged", false},
 		{"an object", "objects/??/*", true},
 		{"the root key", rootkey.Name, true},
 	} {
 		t.Run(strings.ReplaceAll(kind.name, " ", "-"), func(t *testing.T) {
-			found, err := filepath.Glob(filepath.Join(dir, filepath.FromSlash(kind.pattern)))
-			if err != nil || len(found) == 0 {
-				t.Fatalf("Glob(%s) = %v, %v, want a file", kind.pattern, found, err)
+			matches, err := filepath.Glob(filepath.Join(dir, filepath.FromSlash(kind.pattern)))
+			if err != nil || len(matches) == 0 {
+				t.Fatalf("Glob(%s) = %v, %v, want a file", kind.pattern, matches, err)
 			}
-			at := found[len(found)-1]
-			whole := read(t, at)
-			for part := 5; part < 100; part += 30 {
-				flip(t, at, whole, len(whole)*part/100)
+			path := matches[len(matches)-1]
+			original := readFile(t, path)
+			for percent := 5; percent < 100; percent += 30 {
+				flipBit(t, path, original, len(original)*percent/100)
 				err := write()
-				replaceFile(t, at, whole)
+				replaceFile(t, path, original)
 				switch {
-				case err == nil && kind.refused && there(at):
-					t.Errorf("backup with a bit of %s flipped at %d %% = nil, want an error", kind.name, part)
-				case err == nil: // or the engine has replaced the table before
-					restores(t, name, commits+1)
+				case err == nil && kind.refused && exists(path):
+					t.Errorf("backup with a bit of %s flipped at %d %% = nil, want an error", kind.name, percent)
+				case err == nil: // the bit is not used, or the engine has replaced the table file meanwhile
+					checkRestore(t, name, commits+1)
 				case strings.Contains(err.Error(), "\n"):
 					t.Errorf("backup error = %q, want one line", err)
-				case !bytes.Equal(read(t, name), old):
-					t.Errorf("the old file after a backup with a bit of %s flipped at %d %% has changed, want it as it was", kind.name, part)
+				case !bytes.Equal(readFile(t, name), old):
+					t.Errorf("the old file differs after a backup with a bit of %s flipped at %d %%, want no change",
+						kind.name, percent)
 				}
 				replaceFile(t, name, old)
 			}
 		})
 	}
-	restores(t, name, commits+1)
+	checkRestore(t, name, commits+1)
 }
 
 const (
@@ -92,30 +93,30 @@ const (
 	fillerBytes = 64 << 10
 )
 
-func fillerOf(n int) string { return fmt.Sprint("filler/", n) }
+func fillerKey(n int) string { return fmt.Sprint("filler/", n) }
 
-// filler returns bytes that cannot be compressed.
+// filler returns random bytes, which cannot be compressed.
 func filler(n int) []byte {
 	out := make([]byte, fillerBytes)
 	_, _ = rand.NewChaCha8([32]byte{byte(n)}).Read(out)
 	return out
 }
 
-// restores restores a backup and compares what it holds.
-func restores(t *testing.T, name string, commits int) {
+// checkRestore restores a backup and checks its content.
+func checkRestore(t *testing.T, name string, commits int) {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "restored")
 	if _, err := backup.Restore(t.Context(), name, dir); err != nil {
 		t.Errorf("Restore() = %v, want success", err)
 		return
 	}
-	i := started(t, dir)
+	i := mustStart(t, dir)
 	for n := range fillers {
-		if got, err := i.engine.Note(fillerOf(n)); err != nil || !bytes.Equal(got, filler(n)) {
-			t.Errorf("Note(%s) of the restored data = %d bytes, %v, want %d bytes", fillerOf(n), len(got), err, fillerBytes)
+		if got, err := i.engine.Note(fillerKey(n)); err != nil || !bytes.Equal(got, filler(n)) {
+			t.Errorf("Note(%s) of the restored data = %d bytes, %v, want %d bytes", fillerKey(n), len(got), err, fillerBytes)
 		}
 	}
-	if n, err := i.last(t.Context(), 0); err != nil || n != commits {
+	if n, err := i.lastCommit(t.Context(), 0); err != nil || n != commits {
 		t.Errorf("last commit of the restored data = %d, %v, want %d", n, err, commits)
 	}
 	if err := i.stop(); err != nil {
@@ -123,7 +124,7 @@ func restores(t *testing.T, name string, commits int) {
 	}
 }
 
-func read(t *testing.T, name string) []byte {
+func readFile(t *testing.T, name string) []byte {
 	t.Helper()
 	content, err := os.ReadFile(name)
 	if err != nil {
@@ -132,15 +133,15 @@ func read(t *testing.T, name string) []byte {
 	return content
 }
 
-// flip writes a file with one bit changed in place, since tables of a copy are links to it.
-func flip(t *testing.T, name string, whole []byte, at int) {
+// flipBit changes one bit of a file in place, because the tables of a checkpoint are hard links to the file.
+func flipBit(t *testing.T, name string, content []byte, offset int) {
 	t.Helper()
-	changed := bytes.Clone(whole)
-	changed[at] ^= 0x10
+	changed := bytes.Clone(content)
+	changed[offset] ^= 0x10
 	replaceFile(t, name, changed)
 }
 
-// replaceFile writes a file in place, if the engine has not removed it meanwhile.
+// replaceFile writes the content of a file in place, unless the engine has removed the file meanwhile.
 func replaceFile(t *testing.T, name string, content []byte) {
 	t.Helper()
 	file, err := os.OpenFile(name, os.O_WRONLY|os.O_TRUNC, 0)
@@ -158,7 +159,7 @@ func replaceFile(t *testing.T, name string, content []byte) {
 	}
 }
 
-func there(name string) bool {
+func exists(name string) bool {
 	_, err := os.Lstat(name)
 	return err == nil
 }

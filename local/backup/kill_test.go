@@ -13,15 +13,16 @@ import (
 	"time"
 
 	"github.com/gatewright/gatewright/local/backup"
-	"github.com/gatewright/gatewright/local/processes/processestest"
+	"github.com/gatewright/gatewright/shared/base/processes/processestest"
 )
 
-// helperVariable makes this test binary a process that is killed.
+// helperVariable is the environment variable that makes this
+// test binary run runHelper, in a process that the test kills.
 const helperVariable = "BACKUP_TEST_HELPER"
 
 func TestMain(m *testing.M) {
-	if do := os.Getenv(helperVariable); do != "" {
-		if err := help(do, os.Args[1], os.Args[2]); err != nil {
+	if task := os.Getenv(helperVariable); task != "" {
+		if err := runHelper(task, os.Args[1], os.Args[2]); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
@@ -30,12 +31,12 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// help backs a data directory up under writers, again and again, or restores it
-// once. It says when it begins.
-func help(do, dir, file string) error {
+// runHelper creates backups of a data directory repeatedly while writers
+// commit, or restores a backup once. It prints a line when it begins.
+func runHelper(task, dir, file string) error {
 	ctx := context.Background()
-	if do == "restore" {
-		processestest.Begin()
+	if task == "restore" {
+		processestest.SignalStart()
 		_, err := backup.Restore(ctx, file, dir)
 		return err
 	}
@@ -43,37 +44,38 @@ func help(do, dir, file string) error {
 	if err != nil {
 		return err
 	}
-	i.begin(ctx, 4, func(err error) {
+	i.startWriters(ctx, 4, func(err error) {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	})
 	for {
-		processestest.Begin()
+		processestest.SignalStart()
 		if err := backup.Create(file, dir, func(to io.Writer) error { return i.write(ctx, to) }); err != nil {
 			return err
 		}
 	}
 }
 
-// However a process that backs up ends, there is no file or a whole one, and the
-// installation goes on and can be backed up again.
+// TestKilledBackupLeavesNothingOrAll checks that a killed backup leaves either no
+// file or a complete file. The installation continues and can be backed up again.
 func TestKilledBackupLeavesNothingOrAll(t *testing.T) {
 	const rounds = 12
-	dir, place := t.TempDir(), t.TempDir()
-	file := filepath.Join(place, "file.backup")
+	dir, parent := t.TempDir(), t.TempDir()
+	file := filepath.Join(parent, "file.backup")
 	found := 0
 	for round := range rounds {
-		processestest.Killed(t, helperVariable+"=backup", time.Duration(rand.Int64N(int64(150*time.Millisecond))), dir, file)
+		processestest.RunAndKill(t, helperVariable+"=backup", time.Duration(rand.Int64N(int64(150*time.Millisecond))), dir,
+			file)
 		if _, err := os.Stat(file); err == nil {
 			found++
-			elsewhere := filepath.Join(t.TempDir(), "data")
-			if _, err := backup.Restore(t.Context(), file, elsewhere); err != nil {
-				t.Fatalf("round %d: %v", round, err)
+			target := filepath.Join(t.TempDir(), "data")
+			if _, err := backup.Restore(t.Context(), file, target); err != nil {
+				t.Fatalf("round %d: Restore() = %v, want no error", round, err)
 			}
-			restored := started(t, elsewhere)
+			restored := mustStart(t, target)
 			for n := range 4 {
-				if _, err := restored.last(t.Context(), n); err != nil {
-					t.Errorf("round %d: %v", round, err)
+				if _, err := restored.lastCommit(t.Context(), n); err != nil {
+					t.Errorf("round %d: lastCommit() = %v, want no error", round, err)
 				}
 			}
 			if err := errors.Join(restored.stop(), os.Remove(file)); err != nil {
@@ -81,43 +83,43 @@ func TestKilledBackupLeavesNothingOrAll(t *testing.T) {
 			}
 		}
 	}
-	i := started(t, dir)
+	i := mustStart(t, dir)
 	for n := range 4 {
-		if _, err := i.last(t.Context(), n); err != nil {
+		if _, err := i.lastCommit(t.Context(), n); err != nil {
 			t.Error(err)
 		}
 	}
 	if err := backup.Create(file, dir, func(to io.Writer) error { return i.write(t.Context(), to) }); err != nil {
 		t.Error(err)
 	}
-	if got := names(t, place); len(got) != 1 || slices.Contains(names(t, dir), "backup") {
-		t.Errorf("what killed ones copied is left: %v, %v", got, names(t, dir))
+	if got := fileNames(t, parent); len(got) != 1 || slices.Contains(fileNames(t, dir), "backup") {
+		t.Errorf("files = %v, in the directory %v, want the backup and no leftovers", got, fileNames(t, dir))
 	}
 	t.Logf("of %d killed processes %d had made a backup", rounds, found)
 }
 
-// However a process that restores ends, there is no directory or a whole one, and
-// it can be done again.
+// TestKilledRestoreLeavesNothingOrAll checks that a killed restore leaves
+// either no directory or a complete directory, and can be repeated.
 func TestKilledRestoreLeavesNothingOrAll(t *testing.T) {
 	const rounds = 12
-	_, file := made(t)
-	begun := time.Now()
-	place := t.TempDir()
-	dir := filepath.Join(place, "data")
+	_, file := newBackup(t)
+	startedAt := time.Now()
+	parent := t.TempDir()
+	dir := filepath.Join(parent, "data")
 	if _, err := backup.Restore(t.Context(), file, dir); err != nil {
 		t.Fatal(err)
 	}
-	took := time.Since(begun)
+	elapsed := time.Since(startedAt)
 	found := 0
 	for round := range rounds {
 		if err := os.RemoveAll(dir); err != nil {
 			t.Fatal(err)
 		}
-		processestest.Killed(t, helperVariable+"=restore", time.Duration(rand.Int64N(int64(4*took))), dir, file)
+		processestest.RunAndKill(t, helperVariable+"=restore", time.Duration(rand.Int64N(int64(4*elapsed))), dir, file)
 		if _, err := os.Stat(dir); err == nil {
 			found++
-			if err := whole(t.Context(), dir); err != nil {
-				t.Errorf("round %d: %v", round, err)
+			if err := checkContent(t.Context(), dir); err != nil {
+				t.Errorf("round %d: checkContent() = %v, want no error", round, err)
 			}
 		}
 	}
@@ -127,8 +129,8 @@ func TestKilledRestoreLeavesNothingOrAll(t *testing.T) {
 	if _, err := backup.Restore(t.Context(), file, dir); err != nil {
 		t.Fatal(err)
 	}
-	if got := names(t, place); len(got) != 1 {
-		t.Errorf("what killed ones made is left: %v", got)
+	if got := fileNames(t, parent); len(got) != 1 {
+		t.Errorf("files = %v, want the directory and no leftovers", got)
 	}
 	t.Logf("of %d killed processes %d had restored", rounds, found)
 }

@@ -18,83 +18,82 @@ import (
 	"github.com/gatewright/gatewright/local/datadir"
 	"github.com/gatewright/gatewright/local/rootkey"
 	"github.com/gatewright/gatewright/local/staging"
-	"github.com/gatewright/gatewright/shared/blob/files"
-	"github.com/gatewright/gatewright/shared/disk"
-	"github.com/gatewright/gatewright/shared/store/embedded"
+	"github.com/gatewright/gatewright/shared/base/disk"
+	"github.com/gatewright/gatewright/shared/core/blob/files"
+	"github.com/gatewright/gatewright/shared/core/store/embedded"
 )
 
-// ErrNotWhole is what Restore answers for a file that is no backup, or not all of
-// one, and puts nothing in place of.
-var ErrNotWhole = errors.New("is no whole backup")
+// ErrInvalid means that a file is not a backup, or is incomplete or damaged. Restore then creates no data directory.
+var ErrInvalid = errors.New("is no whole backup")
 
-// maxWindowBytes bounds what decompression takes of memory.
+// maxWindowBytes is the maximum memory of the decompression.
 const maxWindowBytes = 64 << 20
 
-// newData is the data directory to be, in the folder where it is made.
-const newData = "data"
+// newDataDir is the name of the data directory in the staging folder, until it is complete and moved to its place.
+const newDataDir = "data"
 
-// Restore makes a data directory of a backup. dir must be absent or empty, and
-// has everything or nothing whenever the process ends. The file is trusted in
-// nothing: all of it is compared with its manifest, and what it holds is opened,
-// read to the end and asked for its root key, before it is in place.
-func Restore(ctx context.Context, name, dir string) (sum Summary, err error) {
+// Restore creates the data directory dir from the backup in the file name. dir must be empty or must not exist. Even if
+// the process is killed, dir then contains either all data or nothing. Restore compares every file with the manifest.
+// Before it moves the directory to its place, it opens the store, reads all of its data, and checks the root key.
+func Restore(ctx context.Context, name, dir string) (summary Summary, err error) {
 	if dir, err = staging.Resolve(dir); err != nil {
-		return sum, err
+		return summary, err
 	}
-	if err := staging.Vacant(dir); err != nil {
-		return sum, err
+	if err := staging.CheckEmpty(dir); err != nil {
+		return summary, err
 	}
 	file, err := os.Open(name) //nolint:gosec // G304: the operator names the file
 	if err != nil {
-		return sum, fmt.Errorf("open the backup: %w", err)
+		return summary, fmt.Errorf("open the backup: %w", err)
 	}
 	defer func() { _ = file.Close() }()
-	work, err := staging.Open(dir + ".restoring")
+	workDir, err := staging.Open(dir + ".restoring")
 	if err != nil {
-		return sum, fmt.Errorf("restore a backup: %w", err)
+		return summary, fmt.Errorf("restore a backup: %w", err)
 	}
-	defer func() { err = errors.Join(err, work.Close()) }()
-	m, err := extract(ctx, file, work.Path(newData))
+	defer func() { err = errors.Join(err, workDir.Close()) }()
+	m, err := extract(ctx, file, workDir.Path(newDataDir))
 	if err == nil {
-		err = verify(ctx, work.Path(newData), m)
+		err = verify(ctx, workDir.Path(newDataDir), m)
 	}
-	if wrong, ok := errors.AsType[*wrongError](err); ok {
-		return sum, fmt.Errorf("%s %w: %w; nothing was restored", name, ErrNotWhole, wrong)
+	if invalid, ok := errors.AsType[*invalidError](err); ok {
+		return summary, fmt.Errorf("%s %w: %w; nothing was restored", name, ErrInvalid, invalid)
 	}
 	if err != nil {
-		return sum, fmt.Errorf("restore %s: %w", name, err)
+		return summary, fmt.Errorf("restore %s: %w", name, err)
 	}
-	return m.summary(), work.Place(newData, dir)
+	return m.summary(), workDir.MoveTo(newDataDir, dir)
 }
 
-// wrongError says what is wrong with a file that should be a backup.
-type wrongError struct{ text string }
+// invalidError describes what is wrong with a file that should be a backup.
+type invalidError struct{ text string }
 
-func (e *wrongError) Error() string { return e.text }
+func (e *invalidError) Error() string { return e.text }
 
-func wrong(format string, args ...any) error {
-	return &wrongError{fmt.Sprintf(format, args...)}
+func invalidf(format string, args ...any) error {
+	return &invalidError{fmt.Sprintf(format, args...)}
 }
 
-// damaged explains why the rest of a file cannot be read.
-func damaged(err error) error {
+// readError explains why the rest of a file cannot be read.
+func readError(err error) error {
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
-	if todo := disk.Refusal(err); todo != "" {
-		return fmt.Errorf("reading stopped: %w: %s", err, todo)
+	if advice := disk.AccessAdvice(err); advice != "" {
+		return fmt.Errorf("reading stopped: %w: %s", err, advice)
 	}
-	return wrong("it is damaged, cut short or another file (%v)", err)
+	return invalidf("it is damaged, cut short or another file (%v)", err)
 }
 
-// extract writes the files of a backup into a folder, which is made.
+// extract writes the files of a backup into the new folder dir.
 func extract(ctx context.Context, from io.Reader, dir string) (_ *manifest, err error) {
-	plain, err := zstd.NewReader(staging.Reader(ctx, from), zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(maxWindowBytes))
+	decompressed, err := zstd.NewReader(staging.Reader(ctx, from), zstd.WithDecoderConcurrency(1),
+		zstd.WithDecoderMaxWindow(maxWindowBytes))
 	if err != nil {
-		return nil, damaged(err)
+		return nil, readError(err)
 	}
-	defer plain.Close()
-	archive := tar.NewReader(plain)
+	defer decompressed.Close()
+	archive := tar.NewReader(decompressed)
 	m, err := readManifest(archive)
 	if err != nil {
 		return nil, err
@@ -117,16 +116,17 @@ func extract(ctx context.Context, from io.Reader, dir string) (_ *manifest, err 
 	}
 	if _, err := archive.Next(); !errors.Is(err, io.EOF) {
 		if err != nil {
-			return nil, damaged(err)
+			return nil, readError(err)
 		}
-		return nil, wrong("it has more files than its manifest names")
+		return nil, invalidf("it has more files than its manifest names")
 	}
-	// The archive's end is read; the checksum of the compressed whole comes behind it.
-	switch n, err := io.ReadFull(plain, make([]byte, 1)); {
+	// The end of the archive has been read. Read on, so that the
+	// decompressor checks its checksum at the end of the file.
+	switch n, err := io.ReadFull(decompressed, make([]byte, 1)); {
 	case n > 0:
-		return nil, wrong("something follows its end")
+		return nil, invalidf("something follows its end")
 	case !errors.Is(err, io.EOF):
-		return nil, damaged(err)
+		return nil, readError(err)
 	}
 	return m, nil
 }
@@ -137,43 +137,44 @@ func readManifest(archive *tar.Reader) (*manifest, error) {
 	}
 	raw, err := io.ReadAll(archive)
 	if err != nil {
-		return nil, damaged(err)
+		return nil, readError(err)
 	}
 	var m manifest
 	if err := json.Unmarshal(raw, &m); err != nil || m.Product != product {
-		return nil, wrong("it has another manifest than backups of this product")
+		return nil, invalidf("it has another manifest than backups of this product")
 	}
 	if m.Format != format {
-		return nil, wrong("it has the format %d, and this version reads the format %d: use the version that made it", m.Format, format)
+		return nil, invalidf("it has the format %d, and this version reads the format %d: use the version that made it",
+			m.Format, format)
 	}
 	if err := m.check(); err != nil {
-		return nil, wrong("%v", err)
+		return nil, invalidf("%v", err)
 	}
 	return &m, nil
 }
 
-// next takes the head of a file from the archive: e's, with so many bytes, -1 for
-// any number that a manifest may have. No more than these are read.
+// next reads the header of the next file in the archive, which must have the name of
+// e and the size bytes. If bytes is -1, any size up to maxManifestBytes is valid.
 func (e entry) next(archive *tar.Reader, bytes int64) error {
 	h, err := archive.Next()
 	switch {
 	case errors.Is(err, io.EOF):
-		return wrong("it ends before its file %s", e.Name)
+		return invalidf("it ends before its file %s", e.Name)
 	case err != nil:
-		return damaged(err)
+		return readError(err)
 	case h.Name != e.Name:
-		return wrong("it has a file %q in the place of %s", h.Name, e.Name)
+		return invalidf("it has a file %q in the place of %s", h.Name, e.Name)
 	case h.Typeflag != tar.TypeReg:
-		return wrong("its file %s is a link, a device or a folder", e.Name)
+		return invalidf("its file %s is a link, a device or a folder", e.Name)
 	case bytes < 0 && h.Size > maxManifestBytes:
-		return wrong("its manifest is too long")
+		return invalidf("its manifest is too long")
 	case bytes >= 0 && h.Size != bytes:
-		return wrong("its file %s has %d bytes, and its manifest says %d", e.Name, h.Size, bytes)
+		return invalidf("its file %s has %d bytes, and its manifest says %d", e.Name, h.Size, bytes)
 	}
 	return nil
 }
 
-// extract writes one file. root keeps it below the folder whatever its name is.
+// extract writes one file below root. os.Root rejects names outside of the folder.
 func (e entry) extract(archive io.Reader, root *os.Root) (err error) {
 	if err := root.MkdirAll(path.Dir(e.Name), dirMode); err != nil {
 		return err
@@ -184,65 +185,66 @@ func (e entry) extract(archive io.Reader, root *os.Root) (err error) {
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
 	digest := sha256.New()
-	out := &written{to: io.MultiWriter(file, digest)}
+	out := &errWriter{dst: io.MultiWriter(file, digest)}
 	if _, err := io.CopyN(out, archive, e.Bytes); err != nil {
 		if out.err != nil {
 			return out.err
 		}
-		return damaged(err)
+		return readError(err)
 	}
 	if hex.EncodeToString(digest.Sum(nil)) != e.SHA256 {
-		return wrong("its file %s has another content than its manifest says", e.Name)
+		return invalidf("its file %s has another content than its manifest says", e.Name)
 	}
 	return file.Sync()
 }
 
-// written remembers the error of a writer, which is not the archive's fault.
-type written struct {
-	to  io.Writer
+// errWriter stores the last error of a writer, to distinguish it from an error in reading the archive.
+type errWriter struct {
+	dst io.Writer
 	err error
 }
 
-func (w *written) Write(p []byte) (int, error) {
-	n, err := w.to.Write(p)
-	w.err = err
+func (e *errWriter) Write(p []byte) (int, error) {
+	n, err := e.dst.Write(p)
+	e.err = err
 	return n, err
 }
 
-// verify opens what was extracted, as a start would, and reads all of it.
+// verify opens the extracted files, as a start would, and reads all data.
 func verify(ctx context.Context, dir string, m *manifest) (err error) {
 	engine, err := embedded.Open(ctx, embedded.Options{Dir: filepath.Join(dir, datadir.Engine), ReadOnly: true})
 	switch {
-	case disk.Refusal(err) != "":
+	case disk.AccessAdvice(err) != "":
 		return err
 	case err != nil:
-		return wrong("its store does not open (%v)", err)
+		return invalidf("its store does not open (%v)", err)
 	}
 	defer func() { err = errors.Join(err, engine.Close()) }()
 	switch err := engine.Verify(ctx); {
-	case disk.Refusal(err) != "":
+	case disk.AccessAdvice(err) != "":
 		return err
 	case err != nil:
-		return wrong("its store is damaged (%v)", err)
+		return invalidf("its store is damaged (%v)", err)
 	}
 	switch err := rootkey.Check(ctx, filepath.Join(dir, rootkey.Name), engine); {
-	case disk.Refusal(err) != "":
+	case disk.AccessAdvice(err) != "":
 		return err
 	case err != nil:
-		return wrong("its root key is not that of its store")
+		return invalidf("its root key is not that of its store")
 	}
-	there := make(map[string]int64, len(m.Files))
+	sizes := make(map[string]int64, len(m.Files))
 	for _, e := range m.Files {
-		there[e.Name] = e.Bytes
+		sizes[e.Name] = e.Bytes
 	}
 	err = files.Contents(engine, func(digest string, bytes int64) error {
-		if got, ok := there[path.Join(datadir.Objects, files.ContentPath(digest))]; !ok || got != bytes {
-			return wrong("it lacks the content %s of an object", digest)
+		if got, ok := sizes[path.Join(datadir.Objects, files.ContentPath(digest))]; !ok || got != bytes {
+			return invalidf("it lacks the content %s of an object", digest)
 		}
 		return ctx.Err()
 	})
-	if _, told := errors.AsType[*wrongError](err); err != nil && !told && ctx.Err() == nil && disk.Refusal(err) == "" {
-		return wrong("its store is damaged (%v)", err)
+	if _, isInvalid := errors.AsType[*invalidError](err); err != nil && !isInvalid && ctx.Err() == nil &&
+		disk.AccessAdvice(err) == "" {
+		return invalidf("its store is damaged (%v)", err)
 	}
 	return err
 }

@@ -9,25 +9,26 @@ import (
 
 	"github.com/gatewright/gatewright/local/backup"
 	"github.com/gatewright/gatewright/local/rootkey"
-	"github.com/gatewright/gatewright/shared/seal"
-	"github.com/gatewright/gatewright/shared/store"
+	"github.com/gatewright/gatewright/shared/core/seal"
+	"github.com/gatewright/gatewright/shared/core/store"
 )
 
-// TestBackupOfARotationHasBothKeys: what was sealed before it and what was sealed since opens in the restored directory.
-func TestBackupOfARotationHasBothKeys(t *testing.T) {
-	i := started(t, filepath.Join(t.TempDir(), "data"))
+// TestBackupDuringRotationHasBothKeys checks that values can be opened in the
+// restored directory, whether they were sealed before or after the rotation began.
+func TestBackupDuringRotationHasBothKeys(t *testing.T) {
+	i := mustStart(t, filepath.Join(t.TempDir(), "data"))
 	path := filepath.Join(i.dir, rootkey.Name)
 	if err := os.WriteFile(filepath.Join(i.dir, "account-key"), []byte("gw_demo\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	source := rootkey.Source(path, i.engine, i.table, time.Now)
-	old, err := seal.NewSealer(source).Seal(t.Context(), []byte("old"), "record")
+	sealedOld, err := seal.NewSealer(source).Seal(t.Context(), []byte("old"), "record")
 	if err != nil {
 		t.Fatal(err)
 	}
-	begin, err := source.Begin(t.Context(), "op", "auditor")
+	beginWrites, err := source.Begin(t.Context(), "op", "auditor")
 	if err == nil {
-		err = i.table.Commit(t.Context(), begin...)
+		err = i.table.Commit(t.Context(), beginWrites...)
 	}
 	var writes []store.Write
 	if err == nil {
@@ -38,8 +39,8 @@ func TestBackupOfARotationHasBothKeys(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	source.Forget()
-	since, err := seal.NewSealer(source).Seal(t.Context(), []byte("new"), "record")
+	source.Expire()
+	sealedNew, err := seal.NewSealer(source).Seal(t.Context(), []byte("new"), "record")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,11 +55,11 @@ func TestBackupOfARotationHasBothKeys(t *testing.T) {
 	if _, err := backup.Restore(t.Context(), file, to); err != nil {
 		t.Fatal(err)
 	}
-	r := started(t, to)
+	r := mustStart(t, to)
 	sealer := seal.NewSealer(rootkey.Source(filepath.Join(to, rootkey.Name), r.engine, r.table, time.Now))
-	for want, sealed := range map[string][]byte{"old": old, "new": since} {
+	for want, sealed := range map[string][]byte{"old": sealedOld, "new": sealedNew} {
 		if got, err := sealer.Open(t.Context(), sealed, "record"); err != nil || string(got) != want {
-			t.Errorf("what is sealed under the %s key opens as %q, %v", want, got, err)
+			t.Errorf("Open(sealed under the %s key) = %q, %v, want %[1]q", want, got, err)
 		}
 	}
 }

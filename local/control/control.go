@@ -1,9 +1,9 @@
-// Package control lets other processes of the machine have commands run by the
-// process that has the data directory: its store is open there, and nowhere else.
+// Package control runs commands that were typed in other processes of the machine. They run in
+// the process that has locked the data directory, because only that process can open the store.
 //
-// What it is not: an API. It listens on loopback alone, takes who knows the
-// token, which is made at each start and is for those who can read the data
-// directory, and knows no command itself.
+// The package is not a public API. Its server listens only on the loopback interface, and requires a token. Each start
+// creates a new token, which only users who can read the data directory know. The package does not define any command.
+// It has this file only.
 package control
 
 import (
@@ -21,38 +21,38 @@ import (
 	"time"
 )
 
-// Command is a command as it was typed.
+// Command is a command line as the user typed it.
 type Command struct {
-	// Args are its words, without the program's name.
+	// Args are its arguments, without the program's name.
 	Args []string `json:"args"`
-	// Dir is the folder in which it was typed.
+	// Dir is the working directory of the user's process.
 	Dir string `json:"dir"`
 }
 
-// Endpoint is where commands are taken. It is a secret.
+// Endpoint is the address of a Server and its token, which is a secret.
 type Endpoint struct {
 	Address string `json:"address"`
 	Token   string `json:"token"`
 }
 
-// Runner runs a command, and writes what it prints.
-type Runner func(ctx context.Context, c Command, out, remarks io.Writer) error
+// Runner runs a command, and writes its output.
+type Runner func(ctx context.Context, c Command, out, errOut io.Writer) error
 
-// answer is what became of a command.
-type answer struct {
+// result is the result of a command.
+type result struct {
 	Out     []byte `json:"out,omitempty"`
-	Remarks []byte `json:"remarks,omitempty"`
+	ErrOut  []byte `json:"remarks,omitempty"`
 	Failure string `json:"failure,omitempty"`
 }
 
 const (
 	maxCommandBytes = 1 << 20
-	// strangerTimeout is how long somebody has a connection without the token:
-	// every user of the machine can dial.
-	strangerTimeout = 5 * time.Second
+	// unauthenticatedTimeout is the maximum duration of a connection that has not
+	// sent the token. It is short because every user of the machine can connect.
+	unauthenticatedTimeout = 5 * time.Second
 )
 
-// Server takes commands until it is closed.
+// Server runs commands of other processes until it is closed.
 type Server struct {
 	Endpoint Endpoint
 
@@ -60,7 +60,7 @@ type Server struct {
 	addr net.Addr
 }
 
-// Listen begins to take commands, which ctx ends.
+// Listen starts a Server, which calls run for each command. ctx is the parent context of all commands.
 func Listen(ctx context.Context, run Runner, log *slog.Logger) (*Server, error) {
 	var config net.ListenConfig
 	l, err := config.Listen(ctx, "tcp", "127.0.0.1:0")
@@ -69,7 +69,7 @@ func Listen(ctx context.Context, run Runner, log *slog.Logger) (*Server, error) 
 	}
 	s := &Server{Endpoint: Endpoint{Address: "http://" + l.Addr().String(), Token: rand.Text()}, addr: l.Addr()}
 	s.http = &http.Server{
-		Handler: s.handler(run), ReadTimeout: strangerTimeout,
+		Handler: s.handler(run), ReadTimeout: unauthenticatedTimeout,
 		BaseContext: func(net.Listener) context.Context { return ctx },
 		ErrorLog:    slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}
@@ -77,10 +77,10 @@ func Listen(ctx context.Context, run Runner, log *slog.Logger) (*Server, error) 
 	return s, nil
 }
 
-// Addr is where it listens.
+// Addr returns the address of the server.
 func (s *Server) Addr() net.Addr { return s.addr }
 
-// Close ends it, and the commands that run.
+// Close stops the server and cancels the running commands.
 func (s *Server) Close() { _ = s.http.Close() }
 
 func (s *Server) handler(run Runner) http.Handler {
@@ -89,30 +89,29 @@ func (s *Server) handler(run Runner) http.Handler {
 			w.WriteHeader(http.StatusUnauthorized)
 			return
 		}
-		_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // a command may take long
+		_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // a command can take a long time
 		var c Command
 		if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxCommandBytes)).Decode(&c); err != nil {
 			w.WriteHeader(http.StatusBadRequest)
 			return
 		}
-		var out, remarks bytes.Buffer
-		var a answer
-		if err := run(r.Context(), c, &out, &remarks); err != nil {
+		var out, errOut bytes.Buffer
+		var a result
+		if err := run(r.Context(), c, &out, &errOut); err != nil {
 			a.Failure = err.Error()
 		}
-		a.Out, a.Remarks = out.Bytes(), remarks.Bytes()
+		a.Out, a.ErrOut = out.Bytes(), errOut.Bytes()
 		w.Header().Set("Content-Type", "application/json")
 		_ = json.NewEncoder(w).Encode(a)
 	})
 }
 
-// ErrUnreachable is wrapped by Ask's error when nobody takes commands there, or
-// somebody else does. The command was not run.
+// ErrUnreachable is wrapped by Run's error if no Server responds at the address. The command was not run.
 var ErrUnreachable = errors.New("nobody takes commands")
 
-// Ask has a command run and passes on what it prints. The error is the command's.
-// It ends with ctx, and so does the command.
-func Ask(ctx context.Context, e Endpoint, c Command, out, remarks io.Writer) error {
+// Run runs a command in the process with the endpoint e, writes its output to out and
+// errOut, and returns its error. When ctx ends, the command is canceled and Run returns.
+func Run(ctx context.Context, e Endpoint, c Command, out, errOut io.Writer) error {
 	body, err := json.Marshal(c)
 	if err != nil {
 		return fmt.Errorf("encode a command: %w", err)
@@ -122,28 +121,30 @@ func Ask(ctx context.Context, e Endpoint, c Command, out, remarks io.Writer) err
 		return fmt.Errorf("%w: %w", ErrUnreachable, err)
 	}
 	request.Header.Set("Authorization", "Bearer "+e.Token)
-	// A proxy of the environment has no business here.
+	// This transport does not use the proxy settings of the environment.
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	response, err := client.Do(request)
-	var dial *net.OpError
+	var opErr *net.OpError
 	switch {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
-	case errors.As(err, &dial) && dial.Op == "dial":
+	case errors.As(err, &opErr) && opErr.Op == "dial":
 		return fmt.Errorf("%w: %w", ErrUnreachable, err)
 	case err != nil:
-		return fmt.Errorf("the product that runs here has not answered (%w): look whether it did what was asked before you repeat it", err)
+		return fmt.Errorf("the product that runs here has not answered (%w): look whether it did what was asked before "+
+			"you repeat it", err)
 	}
 	defer func() { _ = response.Body.Close() }()
 	if response.StatusCode != http.StatusOK {
 		return fmt.Errorf("%w: status %d", ErrUnreachable, response.StatusCode)
 	}
-	var a answer
+	var a result
 	if err := json.NewDecoder(response.Body).Decode(&a); err != nil {
-		return fmt.Errorf("the product that runs here has ended meanwhile (%w): look whether it did what was asked before you repeat it", err)
+		return fmt.Errorf("the product that runs here has ended meanwhile (%w): look whether it did what was asked before "+
+			"you repeat it", err)
 	}
 	_, outErr := out.Write(a.Out)
-	_, _ = remarks.Write(a.Remarks)
+	_, _ = errOut.Write(a.ErrOut)
 	if a.Failure != "" {
 		return errors.New(a.Failure)
 	}

@@ -29,25 +29,25 @@ func listen(t *testing.T, run control.Runner) *control.Server {
 	return s
 }
 
-func TestCommandIsRunAndItsOutputPassedOn(t *testing.T) {
+func TestCommandOutputIsReturned(t *testing.T) {
 	t.Parallel()
 	want := control.Command{Args: []string{"account", "create", "--", "acme"}, Dir: "/somewhere"}
 	var got control.Command
 	var failure error
-	s := listen(t, func(_ context.Context, c control.Command, out, remarks io.Writer) error {
+	s := listen(t, func(_ context.Context, c control.Command, out, errOut io.Writer) error {
 		got = c
 		_, _ = io.WriteString(out, "the key\n")
-		_, _ = io.WriteString(remarks, "keep it\n")
+		_, _ = io.WriteString(errOut, "keep it\n")
 		return failure
 	})
 	for _, failure = range []error{nil, errors.New("acme is there already")} {
-		var out, remarks bytes.Buffer
-		err := control.Ask(t.Context(), s.Endpoint, want, &out, &remarks)
+		var out, errOut bytes.Buffer
+		err := control.Run(t.Context(), s.Endpoint, want, &out, &errOut)
 		if (err == nil) != (failure == nil) || err != nil && err.Error() != failure.Error() {
-			t.Errorf("the answer is %v, want %v", err, failure)
+			t.Errorf("Run() = %v, want %v", err, failure)
 		}
-		if out.String() != "the key\n" || remarks.String() != "keep it\n" {
-			t.Errorf("printed %q and %q", &out, &remarks)
+		if out.String() != "the key\n" || errOut.String() != "keep it\n" {
+			t.Errorf("output = %q and %q, want %q and %q", &out, &errOut, "the key\n", "keep it\n")
 		}
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -55,27 +55,32 @@ func TestCommandIsRunAndItsOutputPassedOn(t *testing.T) {
 	}
 }
 
-// TestStrangersAreRefused has who does not know the token, and who sends nonsense.
-func TestStrangersAreRefused(t *testing.T) {
+// TestUnauthenticatedCommandIsRefused sends commands without a valid token, and invalid commands.
+func TestUnauthenticatedCommandIsRefused(t *testing.T) {
 	t.Parallel()
 	s := listen(t, func(context.Context, control.Command, io.Writer, io.Writer) error {
-		t.Error("a stranger's command was run")
+		t.Error("an unauthenticated command is run, want it refused")
 		return nil
 	})
 	if !strings.HasPrefix(s.Endpoint.Address, "http://127.0.0.1:") || len(s.Endpoint.Token) < 26 {
-		t.Errorf("it listens at %s with a token of %d characters", s.Endpoint.Address, len(s.Endpoint.Token))
+		t.Errorf("endpoint = %s with a token of %d characters, want 127.0.0.1 and at least 26", s.Endpoint.Address,
+			len(s.Endpoint.Token))
 	}
-	for _, stranger := range []control.Endpoint{
+	for _, endpoint := range []control.Endpoint{
 		{Address: s.Endpoint.Address, Token: "guess"},
 		{Address: s.Endpoint.Address},
 		{Address: "http://127.0.0.1:1", Token: s.Endpoint.Token},
 	} {
-		err := control.Ask(t.Context(), stranger, control.Command{Args: []string{"operation", "list"}}, io.Discard, io.Discard)
+		err := control.Run(t.Context(), endpoint, control.Command{Args: []string{"operation", "list"}}, io.Discard,
+			io.Discard)
 		if !errors.Is(err, control.ErrUnreachable) || strings.Contains(err.Error(), s.Endpoint.Token) {
-			t.Errorf("%s: %v", stranger.Address, err)
+			t.Errorf("Run(%s) = %v, want %v without the token", endpoint.Address, err, control.ErrUnreachable)
 		}
 	}
-	for body, token := range map[string]string{"nonsense": s.Endpoint.Token, `{"args":["` + strings.Repeat("x", 1<<20) + `"]}`: s.Endpoint.Token, `{}`: ""} {
+	for body, token := range map[string]string{
+		"nonsense": s.Endpoint.Token,
+		`{"args":["` + strings.Repeat("x", 1<<20) + `"]}`: s.Endpoint.Token, `{}`: "",
+	} {
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.Endpoint.Address, strings.NewReader(body))
 		if err != nil {
 			t.Fatal(err)
@@ -87,50 +92,52 @@ func TestStrangersAreRefused(t *testing.T) {
 		}
 		_ = response.Body.Close()
 		if response.StatusCode < 400 {
-			t.Errorf("%.20s is answered %d", body, response.StatusCode)
+			t.Errorf("status of POST %.20s = %d, want 400 or more", body, response.StatusCode)
 		}
 	}
 }
 
-// A product that ends over a command may have done what was asked: who asked is told
-// so, and does not take it for one that was never reached, and ask again.
+// TestCommandThatMayHaveRunIsNotRepeated checks the error if the product ends during a command. The error
+// says that the command may have run. It is not ErrUnreachable, so the caller does not repeat the command.
 func TestCommandThatMayHaveRunIsNotRepeated(t *testing.T) {
 	t.Parallel()
-	for name, said := range map[string]string{
+	for name, raw := range map[string]string{
 		"no answer": "", "half an answer": "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{\"out\":",
 	} {
-		var asked atomic.Int64
+		var requests atomic.Int64
 		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			asked.Add(1)
+			requests.Add(1)
 			c, _, err := w.(http.Hijacker).Hijack()
 			if err != nil {
 				t.Error(err)
 				return
 			}
-			_, _ = io.WriteString(c, said)
+			_, _ = io.WriteString(c, raw)
 			_ = c.Close()
 		}))
-		err := control.Ask(t.Context(), control.Endpoint{Address: s.URL}, control.Command{}, io.Discard, io.Discard)
+		err := control.Run(t.Context(), control.Endpoint{Address: s.URL}, control.Command{}, io.Discard, io.Discard)
 		s.Close()
-		if err == nil || errors.Is(err, control.ErrUnreachable) || !strings.Contains(err.Error(), "before you repeat it") || asked.Load() != 1 {
-			t.Errorf("%s: asked %d times, it is answered with %v", name, asked.Load(), err)
+		if err == nil || errors.Is(err, control.ErrUnreachable) || !strings.Contains(err.Error(), "before you repeat it") ||
+			requests.Load() != 1 {
+			t.Errorf("%s: Run() = %v after %d requests, want 1 request and an error with \"before you repeat it\"", name, err,
+				requests.Load())
 		}
 	}
 }
 
-// TestStrangersConnectionsEnd has one that announces a body, and sends none, after a
-// command began: that goes on.
-func TestStrangersConnectionsEnd(t *testing.T) {
+// TestStalledUnauthenticatedConnectionIsClosed checks a client without a token that announces a body and does not
+// send it. The client gets a 401, and its connection is closed. A running command of another client continues.
+func TestStalledUnauthenticatedConnectionIsClosed(t *testing.T) {
 	t.Parallel()
-	begun, gone := make(chan struct{}), make(chan struct{})
+	started, release := make(chan struct{}), make(chan struct{})
 	s := listen(t, func(ctx context.Context, _ control.Command, _, _ io.Writer) error {
-		close(begun)
-		<-gone
+		close(started)
+		<-release
 		return ctx.Err()
 	})
-	answer := make(chan error)
-	go func() { answer <- control.Ask(t.Context(), s.Endpoint, control.Command{}, io.Discard, io.Discard) }()
-	<-begun
+	result := make(chan error)
+	go func() { result <- control.Run(t.Context(), s.Endpoint, control.Command{}, io.Discard, io.Discard) }()
+	<-started
 	c, err := new(net.Dialer).DialContext(t.Context(), "tcp", strings.TrimPrefix(s.Endpoint.Address, "http://"))
 	if err != nil {
 		t.Fatal(err)
@@ -140,43 +147,44 @@ func TestStrangersConnectionsEnd(t *testing.T) {
 	if _, err := io.WriteString(c, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\n"); err != nil {
 		t.Fatal(err)
 	}
-	if said, err := io.ReadAll(c); err != nil || !strings.HasPrefix(string(said), "HTTP/1.1 401") {
-		t.Errorf("the stranger is told %q (%v)", said, err)
+	if response, err := io.ReadAll(c); err != nil || !strings.HasPrefix(string(response), "HTTP/1.1 401") {
+		t.Errorf("response to an unauthenticated request = %q, %v, want 401", response, err)
 	}
-	close(gone)
-	if err := <-answer; err != nil {
-		t.Errorf("the command is answered with %v", err)
+	close(release)
+	if err := <-result; err != nil {
+		t.Errorf("Run() = %v, want no error", err)
 	}
 }
 
-// TestCommandEndsWithWhoAsked ends it on both sides, and the asker is told that it
-// may have been done when the product goes away.
-func TestCommandEndsWithWhoAsked(t *testing.T) {
+// TestCommandEndsWithItsClient checks that the end of the client's context ends Run and cancels the command in the
+// product. If the product ends during a command, Run's error says that the command may have run.
+func TestCommandEndsWithItsClient(t *testing.T) {
 	t.Parallel()
-	begun, ended := make(chan struct{}, 1), make(chan error, 1)
+	started, done := make(chan struct{}, 1), make(chan error, 1)
 	s := listen(t, func(ctx context.Context, _ control.Command, _, _ io.Writer) error {
-		begun <- struct{}{}
+		started <- struct{}{}
 		<-ctx.Done()
-		ended <- ctx.Err()
+		done <- ctx.Err()
 		return ctx.Err()
 	})
 	ctx, cancel := context.WithCancelCause(t.Context())
 	interrupted := errors.New("interrupted")
 	go func() {
-		<-begun
+		<-started
 		cancel(interrupted)
 	}()
-	if err := control.Ask(ctx, s.Endpoint, control.Command{}, io.Discard, io.Discard); !errors.Is(err, interrupted) {
-		t.Errorf("the answer is %v", err)
+	if err := control.Run(ctx, s.Endpoint, control.Command{}, io.Discard, io.Discard); !errors.Is(err, interrupted) {
+		t.Errorf("Run(canceled) = %v, want %v", err, interrupted)
 	}
-	if err := <-ended; err == nil {
-		t.Error("the command went on")
+	if err := <-done; err == nil {
+		t.Error("the command continues after its client has left, want it canceled")
 	}
 	go func() {
-		<-begun
+		<-started
 		s.Close()
 	}()
-	if err := control.Ask(t.Context(), s.Endpoint, control.Command{}, io.Discard, io.Discard); err == nil || errors.Is(err, control.ErrUnreachable) || !strings.Contains(err.Error(), "look whether it did") {
-		t.Errorf("once the product has gone the answer is %v", err)
+	if err := control.Run(t.Context(), s.Endpoint, control.Command{}, io.Discard, io.Discard); err == nil ||
+		errors.Is(err, control.ErrUnreachable) || !strings.Contains(err.Error(), "look whether it did") {
+		t.Errorf("Run() during Close() = %v, want an error with \"look whether it did\"", err)
 	}
 }

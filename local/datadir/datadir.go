@@ -1,13 +1,11 @@
-// Package datadir is the directory in which a local installation keeps its
-// data: who may use it now (a lock), where that one answers (the run state),
-// and its files, written so that a kill at any moment leaves the old content or
-// the new.
+// Package datadir manages the directory with the data of a local installation. The directory contains a lock for the
+// process that uses it, the addresses of that process (the run state), and the installation's files. If the process is
+// killed during a write, the file has either its old or its new content.
 //
-// What it is not: it does not know what the files mean; packages rootkey,
-// emulator and product do.
+// The package does not interpret the files; packages rootkey, emulator and product do.
 //
-// Read datadir.go first, then state.go. The rules are those of design,
-// section 9: .gatewright/ continues after any kind of stop.
+// Read datadir.go first, then state.go. The rules are in section 9 of the
+// design: an installation can be started again after any kind of stop.
 package datadir
 
 import (
@@ -20,25 +18,24 @@ import (
 	"github.com/gofrs/flock"
 	"github.com/rogpeppe/go-internal/robustio"
 
-	"github.com/gatewright/gatewright/shared/disk"
-	"github.com/gatewright/gatewright/shared/seal"
+	"github.com/gatewright/gatewright/shared/base/disk"
+	"github.com/gatewright/gatewright/shared/core/seal"
 )
 
-// The modes of what is made: nobody but the owner has business in there.
+// The modes of new files and folders: only the owner has access.
 const (
 	dirMode  fs.FileMode = 0o700
 	fileMode fs.FileMode = 0o600
 )
 
-// What stands in a data directory, beside the root key (package rootkey) and the
-// lock and state of this package. A backup and an import write the same names.
+// The names of files and folders in a data directory. The root key (package rootkey),
+// the lock and the run state have other names. Backups and imports use the same names.
 const (
-	// Engine is the folder of the embedded engine, Objects that of the bucket's
-	// files.
+	// Engine is the folder of the embedded engine. Objects is the folder of the bucket's objects.
 	Engine  = "engine"
 	Objects = "objects"
 	// EmulatedTable and EmulatedObjects are the folders of the emulators of DynamoDB and
-	// S3. They take the place of Engine and Objects if functions are processes.
+	// S3. They are used instead of Engine and Objects if functions are separate processes.
 	EmulatedTable   = "dynamodb"
 	EmulatedObjects = "s3"
 	// AccountKey is the file with the key of the first account.
@@ -48,8 +45,8 @@ const (
 // Dir is a data directory.
 type Dir struct{ path string }
 
-// Open makes the directory when it is absent and makes sure that it can be
-// written to. Its error is a full sentence for the terminal.
+// Open opens the directory at path. It creates the directory if it does not exist,
+// and checks that it is writable. Its error is a full sentence for the terminal.
 func Open(path string) (*Dir, error) {
 	abs, err := filepath.Abs(path)
 	if err != nil {
@@ -57,7 +54,8 @@ func Open(path string) (*Dir, error) {
 	}
 	d := &Dir{path: abs}
 	if err := d.probe(); err != nil {
-		return nil, fmt.Errorf("the data directory %s cannot be written to (%w): make it writable, or name another one in GATEWRIGHT_DATA_DIR",
+		return nil, fmt.Errorf("the data directory %s cannot be written to (%w): make it writable, or name another one in "+
+			"GATEWRIGHT_DATA_DIR",
 			path, disk.Cause(err))
 	}
 	return d, nil
@@ -75,12 +73,12 @@ func (d *Dir) probe() error {
 	return os.Remove(probe.Name())
 }
 
-// Path returns the absolute path of something in the directory.
+// Path returns the absolute path of a file or folder in the directory.
 func (d *Dir) Path(elem ...string) string {
 	return filepath.Join(append([]string{d.path}, elem...)...)
 }
 
-// Sub makes a directory in this one and gives its path.
+// Sub creates a folder in the directory and returns its path.
 func (d *Dir) Sub(name string) (string, error) {
 	path := d.Path(name)
 	if err := os.MkdirAll(path, dirMode); err != nil {
@@ -89,17 +87,17 @@ func (d *Dir) Sub(name string) (string, error) {
 	return path, nil
 }
 
-// Read returns a file's content; the error wraps fs.ErrNotExist for none.
+// Read returns a file's content. The error wraps fs.ErrNotExist if the file does not exist.
 func (d *Dir) Read(name string) ([]byte, error) {
-	content, err := robustio.ReadFile(d.Path(name)) // Windows refuses it while Write renames
+	content, err := robustio.ReadFile(d.Path(name)) // retries: on Windows, a read fails during Write's rename
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", d.Path(name), disk.Cause(err))
 	}
 	return content, nil
 }
 
-// Write puts content in place of a file, readable by its owner alone. A reader
-// and a kill see the old content or all of the new.
+// Write replaces the content of a file, which only its owner can read. Readers see
+// either the old content or the complete new content, even if the process is killed.
 func (d *Dir) Write(name string, content []byte) error {
 	if err := d.write(name, content); err != nil {
 		return fmt.Errorf("write %s: %w", d.Path(name), disk.Cause(err))
@@ -108,13 +106,13 @@ func (d *Dir) Write(name string, content []byte) error {
 }
 
 func (d *Dir) write(name string, content []byte) error {
-	file, err := os.CreateTemp(d.path, draft) // mode 0600
+	file, err := os.CreateTemp(d.path, draftPattern) // mode 0600
 	if err != nil {
 		return err
 	}
 	defer func() { _ = os.Remove(file.Name()) }()
 	_, err = file.Write(content)
-	// Without it a crash of the machine may leave an empty file in its place.
+	// Without Sync, the file could be empty after a crash of the machine.
 	if err == nil {
 		err = file.Sync()
 	}
@@ -127,39 +125,41 @@ func (d *Dir) write(name string, content []byte) error {
 	if err != nil {
 		return err
 	}
-	return robustio.Rename(file.Name(), d.Path(name)) // Windows refuses it while somebody reads the old content
+	return robustio.Rename(file.Name(), d.Path(name)) // retries: on Windows, it fails while another process reads
 }
 
-// ErrInUse is what Lock answers while another process has the lock.
+// ErrInUse reports that another process has the lock.
 var ErrInUse = errors.New("the data directory is in use by another process")
 
-// Lock is the right to use a data directory. It ends with the process, however
-// the process ends.
+// Lock is the right to use a data directory. The system releases
+// it when the process ends, even if the process is killed.
 type Lock struct{ file *flock.Flock }
 
-// draft is the pattern of what is going to be a file.
-const draft = ".new-*"
+// draftPattern is the pattern for the names of the temporary files of Write.
+const draftPattern = ".new-*"
 
-// Lock takes the lock or answers ErrInUse at once. It removes what a killed holder
-// was writing: keys, mostly.
+// Lock locks the directory, or returns ErrInUse without waiting. It removes
+// the temporary files that a killed process has left, which can contain keys.
 func (d *Dir) Lock() (*Lock, error) {
-	file := flock.New(d.Path("lock")) // of fileMode
+	file := flock.New(d.Path("lock")) // has the mode fileMode
 	switch locked, err := file.TryLock(); {
 	case errors.Is(err, fs.ErrPermission):
-		return nil, fmt.Errorf("the data directory %s is another user's: run this as the user who has it, or give it to yours, with all that is in it", d.path)
+		return nil, fmt.Errorf("the data directory %s is another user's: run this as the user who has it, or give it to "+
+			"yours, with all that is in it", d.path)
 	case err != nil:
 		return nil, fmt.Errorf("lock %s: %w", d.path, disk.Cause(err))
 	case !locked:
 		return nil, ErrInUse
 	}
-	for _, pattern := range []string{draft, seal.Draft} {
-		left, _ := fs.Glob(os.DirFS(d.path), pattern) // the patterns are good, and what is not removed now is later
-		for _, name := range left {
+	for _, pattern := range []string{draftPattern, seal.TempPattern} {
+		// Errors are ignored: the patterns are valid, and the next call removes the files that could not be removed.
+		drafts, _ := fs.Glob(os.DirFS(d.path), pattern)
+		for _, name := range drafts {
 			_ = os.Remove(d.Path(name))
 		}
 	}
 	return &Lock{file: file}, nil
 }
 
-// Release gives the lock back. It may be called more than once.
+// Release releases the lock. It can be called more than once.
 func (l *Lock) Release() { _ = l.file.Unlock() }

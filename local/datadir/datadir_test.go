@@ -14,7 +14,7 @@ import (
 	"github.com/gatewright/gatewright/local/datadir"
 )
 
-func open(t *testing.T) *datadir.Dir {
+func openTemp(t *testing.T) *datadir.Dir {
 	t.Helper()
 	d, err := datadir.Open(filepath.Join(t.TempDir(), "data"))
 	if err != nil {
@@ -24,34 +24,35 @@ func open(t *testing.T) *datadir.Dir {
 }
 
 func TestSecondLockIsRefusedUntilTheFirstIsReleased(t *testing.T) {
-	d := open(t)
+	d := openTemp(t)
 	first, err := d.Lock()
 	if err != nil {
 		t.Fatal(err)
 	}
 	if _, err := d.Lock(); !errors.Is(err, datadir.ErrInUse) {
-		t.Fatalf("second lock: %v, want ErrInUse", err)
+		t.Fatalf("second Lock() error = %v, want ErrInUse", err)
 	}
 	first.Release()
 	first.Release()
-	again, err := d.Lock()
+	second, err := d.Lock()
 	if err != nil {
-		t.Fatalf("after the release: %v", err)
+		t.Fatalf("Lock() after Release() error = %v, want none", err)
 	}
-	again.Release()
+	second.Release()
 }
 
-// TestLockRemovesWhatAKilledHolderWasWriting, and nothing of one that is alive.
-func TestLockRemovesWhatAKilledHolderWasWriting(t *testing.T) {
-	d := open(t)
-	left := []string{".new-1", ".key-2", "kept"}
-	for _, name := range left {
+// TestLockRemovesUnfinishedFilesOfAKilledHolder also checks that a
+// failed Lock does not remove files of the process that holds the lock.
+func TestLockRemovesUnfinishedFilesOfAKilledHolder(t *testing.T) {
+	d := openTemp(t)
+	names := []string{".new-1", ".key-2", "kept"}
+	for _, name := range names {
 		if err := os.WriteFile(d.Path(name), []byte("a key"), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	there := func() (n int) {
-		for _, name := range left {
+	countFiles := func() (n int) {
+		for _, name := range names {
 			if _, err := os.Stat(d.Path(name)); err == nil {
 				n++
 			}
@@ -62,19 +63,19 @@ func TestLockRemovesWhatAKilledHolderWasWriting(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n := there(); n != 1 {
-		t.Errorf("%d files are left, want 1", n)
+	if n := countFiles(); n != 1 {
+		t.Errorf("files after Lock() = %d, want 1", n)
 	}
 	if err := os.WriteFile(d.Path(".new-1"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := d.Lock(); !errors.Is(err, datadir.ErrInUse) || there() != 2 {
-		t.Errorf("a second lock is answered with %v, and %d files are left", err, there())
+	if _, err := d.Lock(); !errors.Is(err, datadir.ErrInUse) || countFiles() != 2 {
+		t.Errorf("second Lock() = %v with %d files left, want %v and 2", err, countFiles(), datadir.ErrInUse)
 	}
 	l.Release()
 }
 
-func TestDirectoryThatCannotBeWrittenIsOneClearLine(t *testing.T) {
+func TestUnwritableDirectoryErrorIsOneLine(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
@@ -82,30 +83,31 @@ func TestDirectoryThatCannotBeWrittenIsOneClearLine(t *testing.T) {
 	for _, path := range []string{file, filepath.Join(file, "below"), "/proc/self"} {
 		_, err := datadir.Open(path)
 		if err == nil {
-			t.Errorf("%s was accepted", path)
+			t.Errorf("Open(%s) error = nil, want one", path)
 			continue
 		}
 		if strings.Contains(err.Error(), "\n") || !strings.Contains(err.Error(), "GATEWRIGHT_DATA_DIR") {
-			t.Errorf("error for %s: %v", path, err)
+			t.Errorf("Open(%s) = %v, want one line with GATEWRIGHT_DATA_DIR", path, err)
 		}
 	}
 }
 
-func TestDirectoryOfAnotherUserIsOneClearLine(t *testing.T) {
+func TestLockOfAnotherUserNamesTheRemedy(t *testing.T) {
 	if os.Geteuid() == 0 {
 		t.Skip("root may open every file")
 	}
-	d := open(t)
+	d := openTemp(t)
 	if err := os.WriteFile(d.Path("lock"), nil, 0o000); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := d.Lock(); err == nil || !strings.Contains(err.Error(), "is another user's: run this as the user who has it") {
-		t.Errorf("a lock that is another user's: %v", err)
+	if _, err := d.Lock(); err == nil ||
+		!strings.Contains(err.Error(), "is another user's: run this as the user who has it") {
+		t.Errorf("Lock(file of another user) = %v, want an error that names the remedy", err)
 	}
 }
 
-func TestWhatIsMadeIsForTheOwnerAlone(t *testing.T) {
-	d := open(t)
+func TestNewFilesAreAccessibleOnlyByOwner(t *testing.T) {
+	d := openTemp(t)
 	if err := d.Write("secret", []byte("x")); err != nil {
 		t.Fatal(err)
 	}
@@ -124,15 +126,15 @@ func TestWhatIsMadeIsForTheOwnerAlone(t *testing.T) {
 	}
 }
 
-func TestWriteReplacesAndLeavesNothingBehind(t *testing.T) {
-	d := open(t)
+func TestWriteReplacesFileWithoutLeftovers(t *testing.T) {
+	d := openTemp(t)
 	for _, content := range []string{"first", "second, longer", "3"} {
 		if err := d.Write("file", []byte(content)); err != nil {
 			t.Fatal(err)
 		}
 		got, err := d.Read("file")
 		if err != nil || string(got) != content {
-			t.Errorf("read %q, %v; want %q", got, err, content)
+			t.Errorf("Read(file) = %q, %v, want %q and no error", got, err, content)
 		}
 	}
 	entries, err := os.ReadDir(d.Path())
@@ -140,16 +142,19 @@ func TestWriteReplacesAndLeavesNothingBehind(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(entries) != 1 {
-		t.Errorf("there are %d files, want 1: %v", len(entries), entries)
+		t.Errorf("files after three writes = %d, want 1: %v", len(entries), entries)
 	}
 	if _, err := d.Read("absent"); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("absent file: %v", err)
+		t.Errorf("Read(absent) = %v, want %v", err, fs.ErrNotExist)
 	}
 }
 
-func TestStateIsReadBackAndACorruptOneCountsAsNone(t *testing.T) {
-	d := open(t)
-	want := datadir.State{PID: 7, Command: "run", API: "http://127.0.0.1:9000", Control: control.Endpoint{Address: "http://127.0.0.1:1", Token: "t"}}
+func TestLoadStateIgnoresCorruptState(t *testing.T) {
+	d := openTemp(t)
+	want := datadir.State{
+		PID: 7, Command: "run", API: "http://127.0.0.1:9000",
+		Control: control.Endpoint{Address: "http://127.0.0.1:1", Token: "t"},
+	}
 	if err := d.SaveState(want); err != nil {
 		t.Fatal(err)
 	}
@@ -164,10 +169,10 @@ func TestStateIsReadBackAndACorruptOneCountsAsNone(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got, err = d.LoadState(); err != nil || got != (datadir.State{}) {
-		t.Errorf("corrupt state: %+v, %v", got, err)
+		t.Errorf("LoadState(corrupt) = %+v, %v, want an empty state and no error", got, err)
 	}
 	d.ClearState()
 	if got, err = d.LoadState(); err != nil || got != (datadir.State{}) {
-		t.Errorf("no state: %+v, %v", got, err)
+		t.Errorf("LoadState(no file) = %+v, %v, want an empty state and no error", got, err)
 	}
 }

@@ -2,5 +2,5 @@
 
 package datadir
 
-// Return does nothing where files have no numbered owners.
-func (*Dir) Return() error { return nil }
+// ReturnOwnership does nothing on systems where files have no numeric owners.
+func (*Dir) ReturnOwnership() error { return nil }

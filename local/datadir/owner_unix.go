@@ -8,14 +8,15 @@ import (
 	"syscall"
 )
 
-// Return gives what root has made in the directory to the user whose directory it is, who could not open it: a service with a
-// user of its own, whose commands root types while it does not run. It does nothing for anybody but root. What has another
-// name somewhere, and what a link leads to, is left alone: that user may have put it there to get it.
-func (d *Dir) Return() error {
+// ReturnOwnership makes the owner of the directory the owner of its files that belong to root. Such files exist if
+// root has run a command while the service, which has a user of its own, was stopped. The service could not open them.
+// ReturnOwnership does nothing if the user is not root. It skips files with several hard links, and targets of symbolic
+// links: the owner of the directory could have linked foreign files there to become their owner.
+func (d *Dir) ReturnOwnership() error {
 	if os.Geteuid() != 0 {
 		return nil
 	}
-	info, err := os.Stat(d.path) // which systemd makes a link, for a user that there is while the service runs
+	info, err := os.Stat(d.path) // d.path can be a link: systemd creates one for a service with a dynamic user
 	if err != nil {
 		return err
 	}
@@ -23,7 +24,7 @@ func (d *Dir) Return() error {
 	if !ok || owner.Uid == 0 {
 		return nil
 	}
-	root, err := os.OpenRoot(d.path) // follows nothing out of it
+	root, err := os.OpenRoot(d.path) // does not follow links out of the directory
 	if err != nil {
 		return err
 	}
@@ -36,8 +37,8 @@ func (d *Dir) Return() error {
 		if err != nil {
 			return err
 		}
-		its, ok := info.Sys().(*syscall.Stat_t)
-		if !ok || its.Uid != 0 || !info.IsDir() && (!info.Mode().IsRegular() || its.Nlink > 1) {
+		stat, ok := info.Sys().(*syscall.Stat_t)
+		if !ok || stat.Uid != 0 || !info.IsDir() && (!info.Mode().IsRegular() || stat.Nlink > 1) {
 			return nil
 		}
 		return root.Lchown(path, int(owner.Uid), int(owner.Gid))

@@ -10,20 +10,20 @@ import (
 	"github.com/gatewright/gatewright/local/control"
 )
 
-// State tells other processes about the one that holds the lock. It outlives a
-// process that was killed: it counts only while the lock is held.
+// State is the run state: it describes the process that holds the lock, for other processes. The
+// file can remain when that process is killed, so the State is valid only while the lock is held.
 type State struct {
 	PID int `json:"pid"`
-	// Command is what the holder was started for: "run", "account create", …
+	// Command is the command of the holder: "run", "account create", …
 	Command   string    `json:"command"`
 	StartedOn time.Time `json:"startedOn"`
 
-	// The addresses, as URLs, "" for what the holder does not serve.
+	// The addresses as URLs. They are "" for services that the holder does not have.
 	API     string `json:"api,omitempty"`
 	Gateway string `json:"gateway,omitempty"`
 	TLS     string `json:"tls,omitempty"`
 	Relay   string `json:"relay,omitempty"`
-	// Control is where it takes commands of this machine, a secret.
+	// Control is the address and the token of the server that runs commands of other processes. The token is a secret.
 	Control control.Endpoint `json:"control,omitzero"`
 }
 
@@ -38,8 +38,8 @@ func (d *Dir) SaveState(s State) error {
 	return d.Write(stateFile, append(content, '\n'))
 }
 
-// LoadState reads the run state, the zero State when there is none or it
-// cannot be understood: whoever holds the lock next writes a new one.
+// LoadState reads the run state. It returns the zero State if the file does
+// not exist or is invalid: the next holder of the lock writes a new file.
 func (d *Dir) LoadState() (State, error) {
 	content, err := d.Read(stateFile)
 	if errors.Is(err, fs.ErrNotExist) {

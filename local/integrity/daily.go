@@ -7,60 +7,61 @@ import (
 	"time"
 )
 
-// How often, and how fast, the data are checked in the background.
+// The interval and the speed of the check in the background.
 const (
-	// Every is the time from the end of one check to the beginning of the next one.
-	Every = 24 * time.Hour
-	// FirstDelay is the shortest time from a start to a check, so that the check does not slow the start.
+	// Interval is the time from the end of one check to the beginning of the next one.
+	Interval = 24 * time.Hour
+	// FirstDelay is the minimum time from a start to the first check, so that the check does not slow down the start.
 	FirstDelay = 5 * time.Minute
-	// retryDelay is the time to the next attempt after a check that did not finish.
+	// retryDelay is the time until the next attempt if a check did not finish.
 	retryDelay = time.Hour
 
-	// minRate is the number of bytes that a check reads in a second. longest is how long a check may take: if it would
-	// take longer at minRate, it reads faster.
-	minRate = 4 << 20
-	longest = 6 * time.Hour
+	// minRate is the minimum number of bytes that a check reads per second. If
+	// the check would take longer than maxDuration at this rate, it reads faster.
+	minRate     = 4 << 20
+	maxDuration = 6 * time.Hour
 
-	// maxLines bounds the log lines of one check.
+	// maxLines is the maximum number of log lines about damage in one check.
 	maxLines = 20
 )
 
-// DailyRate returns the number of bytes that the daily check reads in a second, for data of this size in bytes.
+// DailyRate returns the number of bytes per second that the daily check reads, if the data has this number of bytes.
 func DailyRate(bytes int64) int64 {
-	return max(minRate, bytes/int64(longest/time.Second))
+	return max(minRate, bytes/int64(maxDuration/time.Second))
 }
 
-// Last is the check that ended last. The zero Last is none.
-type Last struct {
+// LastCheck describes the last finished check. The zero LastCheck means that no check has finished yet.
+type LastCheck struct {
 	EndedOn time.Time `json:"endedOn"`
-	// Damaged is how many damaged parts it found.
+	// Damaged is the number of damaged parts that the check found.
 	Damaged int `json:"damaged"`
 }
 
-// Notes store the time at which the last check ended, so that a product that restarts each day is checked too.
+// Notes stores the result of the last check, so that the data is also checked daily if the product restarts often.
 type Notes interface {
 	Note(key string) ([]byte, error)
 	SetNotes(set map[string][]byte, remove ...string) error
 }
 
-// lastNote is the key of the note.
-const lastNote = "last-check"
+// lastCheckKey is the key of the note with the LastCheck.
+const lastCheckKey = "last-check"
 
-// Daily checks the data once a day. All fields are needed.
+// Daily checks the data once a day. All fields are required.
 type Daily struct {
-	// Check makes one check.
+	// Check checks the data once.
 	Check func(ctx context.Context) (Report, error)
 	Notes Notes
 	Log   *slog.Logger
-	// Run calls Ended with the last check when it starts, if there was one, and with each check that ends.
-	Ended func(Last)
+	// OnFinished is called with each finished check. At its start,
+	// Run also calls it with the stored last check, if there is one.
+	OnFinished func(LastCheck)
 }
 
-// Run checks the data until ctx ends. The end of ctx also ends a check that is under way.
+// Run checks the data once a day until ctx ends, which also cancels a running check.
 func (d Daily) Run(ctx context.Context) {
-	last := d.last(ctx)
+	last := d.loadLast(ctx)
 	if !last.EndedOn.IsZero() {
-		d.Ended(last)
+		d.OnFinished(last)
 	}
 	for delay := d.untilDue(last); ; {
 		select {
@@ -76,49 +77,54 @@ func (d Daily) Run(ctx context.Context) {
 			d.Log.WarnContext(ctx, "the check of the data did not finish: the next attempt is in an hour", "error", err)
 			delay = retryDelay
 		default:
-			d.ended(ctx, report)
-			delay = Every
+			d.finish(ctx, report)
+			delay = Interval
 		}
 	}
 }
 
-// untilDue returns the time until the next check: a day at most, even if the clock was set back.
-func (d Daily) untilDue(last Last) time.Duration {
+// untilDue returns the time until the next check. It is at least
+// FirstDelay, and at most Interval even if the clock was set back.
+func (d Daily) untilDue(last LastCheck) time.Duration {
 	if last.EndedOn.IsZero() {
 		return FirstDelay
 	}
-	return min(max(time.Until(last.EndedOn.Add(Every)), FirstDelay), Every)
+	return min(max(time.Until(last.EndedOn.Add(Interval)), FirstDelay), Interval)
 }
 
-// last reads the note of the last check. If the note cannot be read, last returns the zero Last, and a check is due.
-func (d Daily) last(ctx context.Context) (out Last) {
-	raw, err := d.Notes.Note(lastNote)
+// loadLast returns the stored last check. If it cannot be read,
+// loadLast returns the zero LastCheck, so that a check is due.
+func (d Daily) loadLast(ctx context.Context) (out LastCheck) {
+	raw, err := d.Notes.Note(lastCheckKey)
 	if err == nil && raw != nil {
 		err = json.Unmarshal(raw, &out)
 	}
 	if err != nil {
 		d.Log.WarnContext(ctx, "cannot read when the data were last checked: the next check is due", "error", err)
-		return Last{}
+		return LastCheck{}
 	}
 	return out
 }
 
-// ended logs a report and stores the time at which the check ended.
-func (d Daily) ended(ctx context.Context, r Report) {
+// finish logs the report of a check and stores the check as the last one.
+func (d Daily) finish(ctx context.Context, r Report) {
 	for i, err := range r.Damage {
 		if i == maxLines {
 			break
 		}
-		d.Log.ErrorContext(ctx, "the data are damaged: restore the last backup into another data directory, and keep this one", "error", err, "damaged", len(r.Damage))
+		d.Log.ErrorContext(ctx,
+			"the data are damaged: restore the last backup into another data directory, and keep this one", "error", err,
+			"damaged", len(r.Damage))
 	}
 	if len(r.Damage) == 0 {
-		d.Log.InfoContext(ctx, "the data were checked, and nothing is damaged", "storeBytes", r.StoreBytes, "objects", r.Objects, "objectBytes", r.ObjectBytes)
+		d.Log.InfoContext(ctx, "the data were checked, and nothing is damaged", "storeBytes", r.StoreBytes, "objects",
+			r.Objects, "objectBytes", r.ObjectBytes)
 	}
-	last := Last{EndedOn: time.Now().UTC(), Damaged: len(r.Damage)}
-	d.Ended(last)
+	last := LastCheck{EndedOn: time.Now().UTC(), Damaged: len(r.Damage)}
+	d.OnFinished(last)
 	raw, err := json.Marshal(last)
 	if err == nil {
-		err = d.Notes.SetNotes(map[string][]byte{lastNote: raw})
+		err = d.Notes.SetNotes(map[string][]byte{lastCheckKey: raw})
 	}
 	if err != nil {
 		d.Log.WarnContext(ctx, "cannot save the time of the last check", "error", err)

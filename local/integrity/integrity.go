@@ -1,12 +1,10 @@
-// Package integrity reads all data of a data directory and reports which parts are
-// damaged. It compares every block of the store's tables with its checksum, every object
-// with its digest, and the root key with the check value in the store.
+// Package integrity reads all data of a data directory and reports damaged parts. It compares every block of the
+// store's tables with its checksum, every object with its digest, and the root key with the check value in the store.
 //
-// What it is not: a repair. Damaged data come back with a backup. Package preflight
-// has the quick checks of every start.
+// The package does not repair data: operators must restore damaged
+// data from a backup. Package preflight has the quick checks of every start.
 //
-// Read this file first, then pace.go, which limits how fast it reads, and daily.go for the
-// check in the background.
+// Read this file first, then throttle.go, which limits the read rate, and daily.go for the check in the background.
 package integrity
 
 import (
@@ -29,32 +27,32 @@ import (
 	"github.com/gatewright/gatewright/local/datadir"
 	"github.com/gatewright/gatewright/local/rootkey"
 	"github.com/gatewright/gatewright/local/staging"
-	"github.com/gatewright/gatewright/shared/blob/files"
-	"github.com/gatewright/gatewright/shared/disk"
-	"github.com/gatewright/gatewright/shared/store"
-	"github.com/gatewright/gatewright/shared/store/embedded"
+	"github.com/gatewright/gatewright/shared/base/disk"
+	"github.com/gatewright/gatewright/shared/core/blob/files"
+	"github.com/gatewright/gatewright/shared/core/store"
+	"github.com/gatewright/gatewright/shared/core/store/embedded"
 )
 
-// Source is a data directory.
+// Source is the data directory to check.
 type Source struct {
 	Dir string
-	// Objects reports whether the objects are files of the directory.
+	// Objects reports whether the objects are files in the directory, and not in S3.
 	Objects bool
-	// BytesPerSecond limits how fast the check reads. 0 means no limit.
+	// BytesPerSecond is the maximum rate at which the check reads. 0 means no limit.
 	BytesPerSecond int64
 }
 
-// Bytes returns the size of the store's files and, if they are files of the directory, of the objects.
+// Bytes returns the total size of the store's files and, if Objects is true, of the objects.
 func (s Source) Bytes() (int64, error) {
-	n, err := bytesOf(filepath.Join(s.Dir, datadir.Engine))
+	n, err := folderBytes(filepath.Join(s.Dir, datadir.Engine))
 	if err != nil || !s.Objects {
 		return n, err
 	}
-	objects, err := bytesOf(filepath.Join(s.Dir, datadir.Objects))
+	objects, err := folderBytes(filepath.Join(s.Dir, datadir.Objects))
 	return n + objects, err
 }
 
-// Live is what a process has opened in a data directory.
+// Live has the parts of a data directory that a process has open.
 type Live struct {
 	Engine Engine
 	// Objects is nil if the objects are in S3.
@@ -67,7 +65,7 @@ type Engine interface {
 	Checkpoint(ctx context.Context, dir string) error
 }
 
-// Objects are the objects; *files.Bucket has them.
+// Objects is the bucket with the objects. *files.Bucket implements it.
 type Objects interface {
 	// Retain keeps the contents of deleted objects until release is called.
 	Retain() (release func() error)
@@ -78,46 +76,46 @@ var (
 	_ Objects = (*files.Bucket)(nil)
 )
 
-// Report says how much a check has read, and which parts are damaged.
+// Report contains the amount of data that a check has read, and the damaged parts.
 type Report struct {
-	// StoreBytes is the size of the store's files. Objects and ObjectBytes are the number and
-	// the size of the objects' contents, each counted once.
+	// StoreBytes is the size of the store's files. Objects and ObjectBytes are the number
+	// and the size of the objects' contents. Objects with the same content count once.
 	StoreBytes, ObjectBytes int64
 	Objects                 int
-	// Damage has an error of one line for each damaged part.
+	// Damage contains an error of one line for each damaged part.
 	Damage []error
 }
 
-// damaged adds an error to the report. It adds each part of a joined error as an error of its own.
-func (r *Report) damaged(err error) {
-	if several, ok := err.(interface{ Unwrap() []error }); ok {
-		for _, one := range several.Unwrap() {
-			r.damaged(one)
+// addDamage adds an error to the report. It adds each part of a joined error separately.
+func (r *Report) addDamage(err error) {
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		for _, part := range joined.Unwrap() {
+			r.addDamage(part)
 		}
 		return
 	}
 	r.Damage = append(r.Damage, errors.New(strings.Join(strings.Fields(err.Error()), " ")))
 }
 
-// AtRest checks a directory that no process uses. The caller holds the directory's lock. AtRest
-// changes nothing. The error is nil if the check finished, whatever it found.
-func AtRest(ctx context.Context, s Source) (Report, error) {
+// CheckOffline checks a directory that no other process uses. The caller must hold the directory's
+// lock. CheckOffline changes no files. The error is nil if the check finished, with or without damage.
+func CheckOffline(ctx context.Context, s Source) (Report, error) {
 	var r Report
 	err := r.read(ctx, s, filepath.Join(s.Dir, datadir.Engine), func(engine *embedded.Backend) error {
-		empty, err := engine.Empty() //nolint:contextcheck // notes are read from memory and tables of this process
+		empty, err := engine.Empty() //nolint:contextcheck // Empty only reads memory and local files
 		if err != nil || empty {
 			return err
 		}
-		return rootkey.CheckOver(ctx, filepath.Join(s.Dir, rootkey.Name), engine)
+		return rootkey.CheckExisting(ctx, filepath.Join(s.Dir, rootkey.Name), engine)
 	})
 	return r, err
 }
 
-// Running checks a directory that this process uses, as it is at one moment. Writes go on
-// meanwhile, and deleted data stay on the disk until the check ends. work is the name of the
-// folder in the directory for a copy of links. Two checks at a time need different names.
-func Running(ctx context.Context, s Source, l Live, work string) (r Report, err error) {
-	folder, err := staging.Open(filepath.Join(s.Dir, work))
+// CheckOnline checks a consistent copy of the data in a directory that this process uses. Writes continue meanwhile,
+// and deleted data stays on the disk until the check ends. workName is the name of a folder in the directory.
+// CheckOnline creates the copy in this folder, as hard links. Simultaneous checks need different names.
+func CheckOnline(ctx context.Context, s Source, l Live, workName string) (r Report, err error) {
+	folder, err := staging.Open(filepath.Join(s.Dir, workName))
 	if err != nil {
 		return r, fmt.Errorf("check the data: %w", err)
 	}
@@ -127,86 +125,93 @@ func Running(ctx context.Context, s Source, l Live, work string) (r Report, err 
 		defer func() { err = errors.Join(err, release()) }()
 	}
 	if err := l.Engine.Checkpoint(ctx, folder.Path(datadir.Engine)); err != nil {
-		return r, r.found(ctx, err)
+		return r, r.record(ctx, err)
 	}
 	err = r.read(ctx, s, folder.Path(datadir.Engine), func(*embedded.Backend) error {
 		path := filepath.Join(s.Dir, rootkey.Name)
-		if rootkey.CheckOver(ctx, path, l.Engine) == nil {
+		if rootkey.CheckExisting(ctx, path, l.Engine) == nil {
 			return nil
 		}
-		return rootkey.CheckOver(ctx, path, l.Engine) // the first one may have met the last step of a rotation
+		// Try again: the first attempt fails if it reads the key file and the store before and after the last step of a
+		// rotation.
+		return rootkey.CheckExisting(ctx, path, l.Engine)
 	})
 	return r, err
 }
 
-// RemoveLeft removes the copy that a killed check left. The copy keeps files on the disk that the store has deleted.
-func RemoveLeft(folder string) error {
+// RemoveStale removes the copy of a check that was killed. Its hard links keep files on the disk that the store has
+// deleted.
+func RemoveStale(folder string) error {
 	if _, err := os.Lstat(folder); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	left, err := staging.Open(folder)
+	stale, err := staging.Open(folder)
 	if err != nil {
 		return err
 	}
-	return left.Close()
+	return stale.Close()
 }
 
-// read opens the store in a folder and reads everything.
-func (r *Report) read(ctx context.Context, s Source, folder string, key func(*embedded.Backend) error) (err error) {
-	pace := newPace(ctx, s.BytesPerSecond)
-	if r.StoreBytes, err = bytesOf(folder); err != nil {
+// read opens the store in folder, and reads and checks all data.
+func (r *Report) read(
+	ctx context.Context, s Source, folder string, checkKey func(*embedded.Backend) error,
+) (err error) {
+	limit := newThrottle(ctx, s.BytesPerSecond)
+	if r.StoreBytes, err = folderBytes(folder); err != nil {
 		return err
 	}
-	engine, err := embedded.Open(ctx, embedded.Options{Dir: folder, ReadOnly: true, FS: pacedFS{vfs.Default, pace}})
+	engine, err := embedded.Open(ctx, embedded.Options{Dir: folder, ReadOnly: true, FS: throttledFS{vfs.Default, limit}})
 	if err != nil {
-		return r.found(ctx, err)
+		return r.record(ctx, err)
 	}
 	defer func() { err = errors.Join(err, engine.Close()) }()
-	if err := r.found(ctx, key(engine)); err != nil {
+	if err := r.record(ctx, checkKey(engine)); err != nil {
 		return err
 	}
-	var other error // says nothing about the data
+	var unrelatedErr error // an error that ends the check, because it does not mean damage
 	err = engine.EachDamage(ctx, func(damage error) bool {
-		other = r.found(ctx, damage)
-		return other == nil
+		unrelatedErr = r.record(ctx, damage)
+		return unrelatedErr == nil
 	})
-	if err = cmp.Or(err, other); err != nil {
+	if err = cmp.Or(err, unrelatedErr); err != nil {
 		return err
 	}
 	if !s.Objects {
 		return nil
 	}
-	return r.found(ctx, files.Contents(engine, func(digest string, bytes int64) error {
+	return r.record(ctx, files.Contents(engine, func(digest string, bytes int64) error {
 		r.Objects++
 		r.ObjectBytes += bytes
-		return r.found(ctx, whole(pace, filepath.Join(s.Dir, datadir.Objects, filepath.FromSlash(files.ContentPath(digest))), digest))
+		return r.record(ctx,
+			checkObject(limit, filepath.Join(s.Dir, datadir.Objects, filepath.FromSlash(files.ContentPath(digest))), digest))
 	}))
 }
 
-// found adds err to the report and returns nil, or returns it if it says nothing about the data.
-func (r *Report) found(ctx context.Context, err error) error {
+// record adds err to the report and returns nil. It returns an error that ends the check if ctx has ended (the cause),
+// or if err does not mean that data is damaged (unrelatedErrors).
+func (r *Report) record(ctx context.Context, err error) error {
 	switch {
 	case err == nil:
 		return nil
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
-	case slices.ContainsFunc(others(), func(other error) bool { return errors.Is(err, other) }):
+	case slices.ContainsFunc(unrelatedErrors(), func(unrelated error) bool { return errors.Is(err, unrelated) }):
 		return err
 	}
-	r.damaged(err)
+	r.addDamage(err)
 	return nil
 }
 
-// others returns the errors that keep a check from finishing and say nothing about the data.
-func others() []error {
+// unrelatedErrors returns the errors that prevent a check, but do not mean that data is damaged.
+func unrelatedErrors() []error {
 	return []error{
-		embedded.ErrInUse, store.ErrLost, fs.ErrPermission,
+		embedded.ErrInUse, store.ErrOutcomeUnknown, fs.ErrPermission,
 		syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.ENOSPC, syscall.EDQUOT, syscall.EROFS,
 	}
 }
 
-// whole returns an error unless the file at path exists and has the given digest.
-func whole(p *pace, path, digest string) error {
+// checkObject returns an error if the file at path does not exist or does not have the given digest.
+func checkObject(t *throttle, path, digest string) error {
 	file, err := os.Open(path) //nolint:gosec // G304: a file of the installation
 	if errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("%s is missing, although it is the content of an object", path)
@@ -216,7 +221,7 @@ func whole(p *pace, path, digest string) error {
 	}
 	defer func() { _ = file.Close() }()
 	got := sha256.New()
-	switch _, err := io.Copy(got, p.reader(file)); {
+	switch _, err := io.Copy(got, t.reader(file)); {
 	case err != nil:
 		return fmt.Errorf("read %s: %w", path, disk.Cause(err))
 	case hex.EncodeToString(got.Sum(nil)) != digest:
@@ -225,8 +230,8 @@ func whole(p *pace, path, digest string) error {
 	return nil
 }
 
-// bytesOf returns the size of all files in a folder and its subfolders.
-func bytesOf(folder string) (n int64, err error) {
+// folderBytes returns the size of all files in a folder and its subfolders.
+func folderBytes(folder string) (n int64, err error) {
 	err = filepath.WalkDir(folder, func(_ string, d fs.DirEntry, err error) error {
 		if err == nil && !d.IsDir() {
 			var info fs.FileInfo
@@ -235,7 +240,7 @@ func bytesOf(folder string) (n int64, err error) {
 			}
 		}
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil // removed meanwhile, or missing, which opening it reports
+			return nil // removed meanwhile, or missing; a missing file is reported when it is opened
 		}
 		return err
 	})

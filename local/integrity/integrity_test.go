@@ -14,9 +14,9 @@ import (
 
 	"github.com/gatewright/gatewright/local/integrity"
 	"github.com/gatewright/gatewright/local/rootkey"
-	"github.com/gatewright/gatewright/shared/blob/files"
-	"github.com/gatewright/gatewright/shared/store"
-	"github.com/gatewright/gatewright/shared/store/embedded"
+	"github.com/gatewright/gatewright/shared/core/blob/files"
+	"github.com/gatewright/gatewright/shared/core/store"
+	"github.com/gatewright/gatewright/shared/core/store/embedded"
 )
 
 // installation is an opened data directory.
@@ -26,7 +26,7 @@ type installation struct {
 	objects *files.Bucket
 }
 
-func opened(t *testing.T, dir string) *installation {
+func openInstallation(t *testing.T, dir string) *installation {
 	t.Helper()
 	engine, err := embedded.Open(t.Context(), embedded.Options{Dir: filepath.Join(dir, "engine")})
 	if err != nil {
@@ -43,18 +43,18 @@ func opened(t *testing.T, dir string) *installation {
 	return &installation{dir, engine, objects}
 }
 
-// filled returns an installation with tables of an earlier start, a log, and objects.
-func filled(t *testing.T) *installation {
+// newFilled returns an installation whose store has table files and a log, with objects.
+func newFilled(t *testing.T) *installation {
 	t.Helper()
 	dir := t.TempDir()
 	for range 2 {
-		i := opened(t, dir)
+		i := openInstallation(t, dir)
 		i.put(t, 200)
 		if err := i.engine.Close(); err != nil {
 			t.Fatal(err)
 		}
 	}
-	i := opened(t, dir)
+	i := openInstallation(t, dir)
 	i.put(t, 20)
 	return i
 }
@@ -62,8 +62,10 @@ func filled(t *testing.T) *installation {
 func (i *installation) put(t *testing.T, items int) {
 	t.Helper()
 	for n := range items {
-		w := store.Upsert(store.Key{PK: "p", SK: fmt.Sprint(n)}, store.Set(store.At("filler"), strings.Repeat(fmt.Sprint(n), 100)))
-		if err := i.engine.Transact(t.Context(), fmt.Sprint(items, "-", n, "-", time.Now().UnixNano()), []store.Write{w}); err != nil {
+		w := store.Upsert(store.Key{PK: "p", SK: fmt.Sprint(n)},
+			store.Set(store.At("filler"), strings.Repeat(fmt.Sprint(n), 100)))
+		if err := i.engine.Transact(t.Context(), fmt.Sprint(items, "-", n, "-", time.Now().UnixNano()),
+			[]store.Write{w}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -76,22 +78,24 @@ func (i *installation) put(t *testing.T, items int) {
 }
 
 func (i *installation) check(ctx context.Context) (integrity.Report, error) {
-	return integrity.Running(ctx, integrity.Source{Dir: i.dir, Objects: true}, integrity.Live{Engine: i.engine, Objects: i.objects}, "check")
+	return integrity.CheckOnline(ctx, integrity.Source{Dir: i.dir, Objects: true},
+		integrity.Live{Engine: i.engine, Objects: i.objects}, "check")
 }
 
-// damage changes one bit in the middle of the last file of a pattern, or removes the file. It returns a function that undoes this.
+// damage changes one bit in the middle of the last file that
+// matches pattern, or removes the file. undo restores the file.
 func (i *installation) damage(t *testing.T, pattern string, remove bool) (name string, undo func()) {
 	t.Helper()
-	found, err := filepath.Glob(filepath.Join(i.dir, filepath.FromSlash(pattern)))
-	if err != nil || len(found) == 0 {
-		t.Fatalf("Glob(%s) = %v, %v, want a file", pattern, found, err)
+	matches, err := filepath.Glob(filepath.Join(i.dir, filepath.FromSlash(pattern)))
+	if err != nil || len(matches) == 0 {
+		t.Fatalf("Glob(%s) = %v, %v, want a file", pattern, matches, err)
 	}
-	name = found[len(found)-1] // the newest
-	whole, err := os.ReadFile(name)
+	name = matches[len(matches)-1] // the newest
+	original, err := os.ReadFile(name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	changed := bytes.Clone(whole)
+	changed := bytes.Clone(original)
 	changed[len(changed)/2] ^= 0x10
 	err = os.WriteFile(name, changed, 0o600)
 	if remove {
@@ -101,23 +105,23 @@ func (i *installation) damage(t *testing.T, pattern string, remove bool) (name s
 		t.Fatal(err)
 	}
 	return name, func() {
-		if err := os.WriteFile(name, whole, 0o600); err != nil {
+		if err := os.WriteFile(name, original, 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
 }
 
-// TestCheckFindsDamage: a check finds every kind of damage, whether a process uses the directory or not. If none does, the check
-// changes no file.
+// TestCheckFindsDamage checks that a check finds every kind of damage, both while a process
+// uses the directory and while none does. In the second case the check changes no file.
 func TestCheckFindsDamage(t *testing.T) {
 	t.Parallel()
-	i := filled(t)
+	i := newFilled(t)
 	damages := []struct {
 		name, pattern string
 		remove        bool
-		want          string // in the line
+		want          string // in the line about the damage, "" for no damage
 	}{
-		{"nothing", "", false, ""},
+		{"no damage", "", false, ""},
 		{"a table", "engine/pebble/*.sst", false, "restore the last backup"},
 		{"a missing table", "engine/pebble/*.sst", true, "restore the last backup"},
 		{"the list of tables", "engine/pebble/MANIFEST-*", false, "restore the last backup"},
@@ -126,14 +130,14 @@ func TestCheckFindsDamage(t *testing.T) {
 		{"the root key", rootkey.Name, false, "the root key is not the one"},
 		{"a missing root key", rootkey.Name, true, "is missing, and the data beside it was sealed under it"},
 	}
-	every := func(kind string, unchanged bool, check func(context.Context) (integrity.Report, error)) {
+	runAll := func(kind string, unchanged bool, check func(context.Context) (integrity.Report, error)) {
 		for _, d := range damages {
 			t.Run(strings.ReplaceAll(d.name+" "+kind, " ", "-"), func(t *testing.T) {
 				name, undo := "", func() {}
 				if d.pattern != "" {
 					name, undo = i.damage(t, d.pattern, d.remove)
 				}
-				before := tree(t, i.dir)
+				before := listFiles(t, i.dir)
 				r, err := check(t.Context())
 				if err != nil {
 					t.Fatalf("check error = %v, want none", err)
@@ -142,7 +146,7 @@ func TestCheckFindsDamage(t *testing.T) {
 					t.Skip("the engine has replaced the table meanwhile, and does not need it")
 				}
 				defer undo()
-				if after := tree(t, i.dir); unchanged && before != after {
+				if after := listFiles(t, i.dir); unchanged && before != after {
 					t.Errorf("files after the check = %s, want %s", after, before)
 				}
 				if d.want == "" {
@@ -162,27 +166,29 @@ func TestCheckFindsDamage(t *testing.T) {
 			})
 		}
 	}
-	// The store writes to its log meanwhile.
-	every("while it is used", false, i.check)
-	if err := i.engine.Checkpoint(t.Context(), filepath.Join(i.dir, "check", "engine")); err != nil { // as a kill leaves it
+	// While the directory is used, a check may change files, because the store writes to its log.
+	runAll("while it is used", false, i.check)
+	// Create the copy that a killed check leaves.
+	if err := i.engine.Checkpoint(t.Context(), filepath.Join(i.dir, "check", "engine")); err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(os.WriteFile(filepath.Join(i.dir, "check", "lock"), nil, 0o600), os.Chmod(filepath.Join(i.dir, "check"), 0o700), integrity.RemoveLeft(filepath.Join(i.dir, "check"))); err != nil {
-		t.Errorf("RemoveLeft() = %v, want success", err)
+	if err := errors.Join(os.WriteFile(filepath.Join(i.dir, "check", "lock"), nil, 0o600),
+		os.Chmod(filepath.Join(i.dir, "check"), 0o700), integrity.RemoveStale(filepath.Join(i.dir, "check"))); err != nil {
+		t.Errorf("RemoveStale() = %v, want success", err)
 	}
 	if _, err := os.Lstat(filepath.Join(i.dir, "check")); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("the copy of a killed check after RemoveLeft(): %v, want it removed", err)
+		t.Errorf("the copy of a killed check after RemoveStale(): %v, want it removed", err)
 	}
 	if err := i.engine.Close(); err != nil {
 		t.Fatal(err)
 	}
-	every("at rest", true, func(ctx context.Context) (integrity.Report, error) {
-		return integrity.AtRest(ctx, integrity.Source{Dir: i.dir, Objects: true})
+	runAll("at rest", true, func(ctx context.Context) (integrity.Report, error) {
+		return integrity.CheckOffline(ctx, integrity.Source{Dir: i.dir, Objects: true})
 	})
 }
 
-// tree lists the files of a directory with their sizes, except locks.
-func tree(t *testing.T, dir string) string {
+// listFiles lists the files of a directory with their sizes, except locks.
+func listFiles(t *testing.T, dir string) string {
 	t.Helper()
 	var out strings.Builder
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
@@ -201,10 +207,10 @@ func tree(t *testing.T, dir string) string {
 	return out.String()
 }
 
-// TestCheckEndsWithItsContext: a canceled check ends at once, and does not report unread data as damage.
+// TestCheckEndsWithItsContext checks that a canceled check ends at once, and does not report unread data as damage.
 func TestCheckEndsWithItsContext(t *testing.T) {
 	t.Parallel()
-	i := filled(t)
+	i := newFilled(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if r, err := i.check(ctx); !errors.Is(err, context.Canceled) || len(r.Damage) != 0 {
@@ -212,28 +218,29 @@ func TestCheckEndsWithItsContext(t *testing.T) {
 	}
 }
 
-// deleting deletes an object right after the checkpoint that has it.
-type deleting struct {
+// deletingEngine deletes an object immediately after a checkpoint that contains the object.
+type deletingEngine struct {
 	*embedded.Backend
 	objects *files.Bucket
 }
 
-func (d deleting) Checkpoint(ctx context.Context, dir string) error {
+func (d deletingEngine) Checkpoint(ctx context.Context, dir string) error {
 	return errors.Join(d.Backend.Checkpoint(ctx, dir), d.objects.Delete(ctx, "artifacts/20-0"))
 }
 
-// TestObjectDeletedDuringACheckIsNoDamage: its content stays until the check ends.
+// TestObjectDeletedDuringACheckIsNoDamage checks that the content of a deleted object stays until the check ends.
 func TestObjectDeletedDuringACheckIsNoDamage(t *testing.T) {
-	i := filled(t)
-	live := integrity.Live{Engine: deleting{i.engine, i.objects}, Objects: i.objects}
-	r, err := integrity.Running(t.Context(), integrity.Source{Dir: i.dir, Objects: true}, live, "check")
+	i := newFilled(t)
+	live := integrity.Live{Engine: deletingEngine{i.engine, i.objects}, Objects: i.objects}
+	r, err := integrity.CheckOnline(t.Context(), integrity.Source{Dir: i.dir, Objects: true}, live, "check")
 	if err != nil {
 		t.Fatalf("Running() = %v, want nil", err)
 	}
 	if len(r.Damage) > 0 {
 		t.Errorf("Running() reports the damage %v, want none", r.Damage)
 	}
-	if found, err := filepath.Glob(filepath.Join(i.dir, "objects", "??", "*")); err != nil || len(found) != r.Objects-1 {
-		t.Errorf("after the check %d contents are left (%v), want %d", len(found), err, r.Objects-1)
+	if contents, err := filepath.Glob(filepath.Join(i.dir, "objects", "??", "*")); err != nil ||
+		len(contents) != r.Objects-1 {
+		t.Errorf("%d contents after the check, %v, want %d", len(contents), err, r.Objects-1)
 	}
 }

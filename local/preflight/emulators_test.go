@@ -8,10 +8,11 @@ import (
 	"github.com/gatewright/gatewright/local/preflight"
 )
 
-// TestDataOfEmulatorsAreRefused: whatever is left of them, since the rest of a table or of
-// objects is data too.
+// TestDataOfEmulatorsAreRefused checks that a directory with any part
+// of the emulators' data is refused, even if the other part is missing.
 func TestDataOfEmulatorsAreRefused(t *testing.T) {
-	const ends = "/, the data of an emulator: a run with GATEWRIGHT_FUNCTIONS or a version before the first release has written them, " +
+	const suffix = "/, the data of an emulator: a run with GATEWRIGHT_FUNCTIONS or a version before the first release " +
+		"has written them, " +
 		"and this run does not read them: name another directory in GATEWRIGHT_DATA_DIR, or move "
 	for _, c := range []struct {
 		name string
@@ -42,7 +43,7 @@ func TestDataOfEmulatorsAreRefused(t *testing.T) {
 			}
 			want := ""
 			if c.want != "" {
-				want = dir + " holds " + c.want + ends + c.want + "/ away"
+				want = dir + " holds " + c.want + suffix + c.want + "/ away"
 			}
 			if got != want {
 				t.Errorf("RefuseEmulators() = %q, want %q", got, want)

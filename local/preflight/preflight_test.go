@@ -12,15 +12,15 @@ import (
 	"github.com/gatewright/gatewright/local/datadir"
 	"github.com/gatewright/gatewright/local/preflight"
 	"github.com/gatewright/gatewright/local/rootkey"
-	"github.com/gatewright/gatewright/shared/blob/files"
-	"github.com/gatewright/gatewright/shared/store"
-	"github.com/gatewright/gatewright/shared/store/embedded"
+	"github.com/gatewright/gatewright/shared/core/blob/files"
+	"github.com/gatewright/gatewright/shared/core/store"
+	"github.com/gatewright/gatewright/shared/core/store/embedded"
 )
 
 const content = "an artifact"
 
-// open opens the store of a data directory and makes its root key.
-func open(t *testing.T, dir *datadir.Dir) *embedded.Backend {
+// openStore opens the store of a data directory and creates its root key.
+func openStore(t *testing.T, dir *datadir.Dir) *embedded.Backend {
 	t.Helper()
 	engine, err := embedded.Open(t.Context(), embedded.Options{Dir: dir.Path(datadir.Engine)})
 	if err != nil {
@@ -32,10 +32,10 @@ func open(t *testing.T, dir *datadir.Dir) *embedded.Backend {
 	return engine
 }
 
-// fill writes what a complete data directory has: a store with an item and an object, the object's content, and an account key.
+// fill writes a complete data directory: a store with an item and an object, the object's content, and an account key.
 func fill(t *testing.T, dir *datadir.Dir) {
 	t.Helper()
-	engine := open(t, dir)
+	engine := openStore(t, dir)
 	objects, err := files.Open(files.Options{Dir: dir.Path(datadir.Objects), Notes: engine, Now: time.Now})
 	if err != nil {
 		t.Fatal(err)
@@ -55,18 +55,18 @@ func fill(t *testing.T, dir *datadir.Dir) {
 	}
 }
 
-// object returns the path of the only object's content.
-func object(t *testing.T, dir *datadir.Dir) string {
+// objectPath returns the path of the content of the only object.
+func objectPath(t *testing.T, dir *datadir.Dir) string {
 	t.Helper()
-	found, err := filepath.Glob(dir.Path(datadir.Objects, "??", "*"))
-	if err != nil || len(found) != 1 {
-		t.Fatalf("contents = %v, %v, want one", found, err)
+	matches, err := filepath.Glob(dir.Path(datadir.Objects, "??", "*"))
+	if err != nil || len(matches) != 1 {
+		t.Fatalf("contents of objects = %v, %v, want one", matches, err)
 	}
-	return found[0]
+	return matches[0]
 }
 
-// tree returns the content of each file below a folder.
-func tree(t *testing.T, dir *datadir.Dir) map[string]string {
+// fileContents returns the content of each file below a folder.
+func fileContents(t *testing.T, dir *datadir.Dir) map[string]string {
 	t.Helper()
 	out := map[string]string{}
 	err := filepath.WalkDir(dir.Path(), func(path string, d fs.DirEntry, err error) error {
@@ -83,7 +83,8 @@ func tree(t *testing.T, dir *datadir.Dir) map[string]string {
 	return out
 }
 
-// TestIncompleteDirectoryIsRefused: a start needs every part that the directory had. What a killed first start leaves is complete.
+// TestIncompleteDirectoryIsRefused checks that Check returns an error if a part of the
+// directory is missing, but not for a directory that a killed first start has left.
 func TestIncompleteDirectoryIsRefused(t *testing.T) {
 	remove := func(names ...string) func(*testing.T, *datadir.Dir) {
 		return func(t *testing.T, dir *datadir.Dir) {
@@ -97,39 +98,42 @@ func TestIncompleteDirectoryIsRefused(t *testing.T) {
 		}
 	}
 	for name, c := range map[string]struct {
-		make func(*testing.T, *datadir.Dir)
-		want string // "" for a complete directory
+		prepare func(*testing.T, *datadir.Dir)
+		want    string // "" for a complete directory
 	}{
 		"new":      {func(*testing.T, *datadir.Dir) {}, ""},
 		"complete": {fill, ""},
 		"killed first start": {func(t *testing.T, dir *datadir.Dir) {
 			t.Helper()
-			if err := open(t, dir).Close(); err != nil {
+			if err := openStore(t, dir).Close(); err != nil {
 				t.Fatal(err)
 			}
 		}, ""},
 		"without the account key": {remove(datadir.AccountKey), ""},
-		"without the store":       {remove(datadir.Engine), "engine is missing, and root.key, account-key, objects beside it show that it held data"},
-		"without the root key":    {remove(rootkey.Name), "root.key"},
-		"without the objects":     {remove(datadir.Objects), "objects is missing, but an object in the store refers to it"},
+		"without the store": {
+			remove(datadir.Engine),
+			"engine is missing, and root.key, account-key, objects beside it show that it held data",
+		},
+		"without the root key": {remove(rootkey.Name), "root.key"},
+		"without the objects":  {remove(datadir.Objects), "objects is missing, but an object in the store refers to it"},
 		"with an emptied store": {func(t *testing.T, dir *datadir.Dir) {
 			t.Helper()
 			remove(datadir.Engine)(t, dir)
-			if err := open(t, dir).Close(); err != nil {
+			if err := openStore(t, dir).Close(); err != nil {
 				t.Fatal(err)
 			}
 		}, "is empty, and account-key, objects beside it is of an installation that held data"},
 		"with an object cut short": {func(t *testing.T, dir *datadir.Dir) {
 			t.Helper()
 			fill(t, dir)
-			if err := os.Truncate(object(t, dir), 3); err != nil {
+			if err := os.Truncate(objectPath(t, dir), 3); err != nil {
 				t.Fatal(err)
 			}
 		}, "has 3 bytes instead of 11"},
 		"with an object missing": {func(t *testing.T, dir *datadir.Dir) {
 			t.Helper()
 			fill(t, dir)
-			if err := os.Remove(object(t, dir)); err != nil {
+			if err := os.Remove(objectPath(t, dir)); err != nil {
 				t.Fatal(err)
 			}
 		}, "is missing, but an object in the store refers to it"},
@@ -139,8 +143,8 @@ func TestIncompleteDirectoryIsRefused(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			c.make(t, dir)
-			before := tree(t, dir)
+			c.prepare(t, dir)
+			before := fileContents(t, dir)
 			err = preflight.Check(t.Context(), dir, preflight.Options{Table: true, Objects: true})
 			switch {
 			case c.want == "" && err != nil:
@@ -151,7 +155,7 @@ func TestIncompleteDirectoryIsRefused(t *testing.T) {
 			if err != nil && strings.Contains(err.Error(), "\n") {
 				t.Errorf("Check() = %q, want one line", err)
 			}
-			if !maps.Equal(tree(t, dir), before) {
+			if !maps.Equal(fileContents(t, dir), before) {
 				t.Error("Check() changed files, want none changed")
 			}
 		})

@@ -9,13 +9,13 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/gatewright/gatewright/local/commandline"
-	"github.com/gatewright/gatewright/shared/accounts"
-	"github.com/gatewright/gatewright/shared/auth"
-	"github.com/gatewright/gatewright/shared/config"
-	"github.com/gatewright/gatewright/shared/deployments"
-	"github.com/gatewright/gatewright/shared/fault"
-	"github.com/gatewright/gatewright/shared/installation"
+	"github.com/gatewright/gatewright/shared/base/fault"
+	"github.com/gatewright/gatewright/shared/core/auth"
+	"github.com/gatewright/gatewright/shared/core/config"
+	"github.com/gatewright/gatewright/shared/core/installation"
+	"github.com/gatewright/gatewright/shared/resource/accounts"
+	"github.com/gatewright/gatewright/shared/resource/deployments"
+	"github.com/gatewright/gatewright/shared/runtime/commandline"
 )
 
 func accountCommand(a administration) *cobra.Command {
@@ -24,11 +24,11 @@ func accountCommand(a administration) *cobra.Command {
 	group.AddCommand(&cobra.Command{
 		Use:   "create NAME",
 		Short: "Create an account and print its key, which allows everything, this once",
-		Args:  namesAccount,
-		RunE: a.making(func(cmd *cobra.Command, args []string, d *database) error {
+		Args:  oneAccountArg,
+		RunE: a.createIfMissing(func(cmd *cobra.Command, args []string, d *database) error {
 			account, key, err := d.accounts().Create(cmd.Context(), args[0])
 			if err != nil {
-				return plain(err)
+				return publicError(err)
 			}
 			return printKey(cmd.OutOrStdout(), cmd.ErrOrStderr(), key, "account "+account.Name)
 		}),
@@ -47,37 +47,42 @@ func keyCommand(a administration) *cobra.Command {
 
 A scope is RESOURCE:read or RESOURCE:write (which holds read) over
 ` + resourceNames() + `.`,
-		Example: `  ` + a.program.Typed + ` key create demo --scopes key-buckets:write,deployments:read --environments preview --expires 720h`,
-		Args:    namesAccount,
-		PreRunE: func(*cobra.Command, []string) error { // before anything is opened
+		Example: `  ` + a.program.Invocation +
+			` key create demo --scopes key-buckets:write,deployments:read --environments preview --expires 720h`,
+		Args: oneAccountArg,
+		PreRunE: func(*cobra.Command, []string) error { // checks flags before data is opened
 			_, err := f.spec(time.Now())
 			return err
 		},
-		RunE: a.command(func(cmd *cobra.Command, args []string, d *database) error {
+		RunE: a.requireInstallation(func(cmd *cobra.Command, args []string, d *database) error {
 			spec, err := f.spec(time.Now())
 			if err != nil {
 				return err
 			}
 			key, text, err := d.accounts().CreateKey(cmd.Context(), args[0], spec)
 			if err != nil {
-				return plain(fault.Renamed(err, "expiresOn", "expires"))
+				return publicError(fault.RenameField(err, "expiresOn", "expires"))
 			}
 			return printKey(cmd.OutOrStdout(), cmd.ErrOrStderr(), text, "key "+key.ID+" of account "+key.AccountName)
 		}),
 	}
 	create.Flags().StringVar(&f.scopes, "scopes", "", "what the key may do: all, none or a list of scopes")
-	create.Flags().StringVar(&f.projects, "projects", auth.AllProjects, "the projects it reaches: * for all, or a list of names")
-	create.Flags().StringVar(&f.environments, "environments", "all", "the environments it reaches: all, or a list of production, preview, development")
-	create.Flags().StringVar(&f.expires, "expires", "", "when it ends: a time such as 2027-01-31T00:00:00Z, or a duration such as 720h; never without it")
-	create.Flags().BoolVar(&f.confirm, "confirm-destructive", false, "have a person confirm, in their MCP client, what removes or replaces something")
+	create.Flags().StringVar(&f.projects, "projects", auth.AllProjects,
+		"the projects it reaches: * for all, or a list of names")
+	create.Flags().StringVar(&f.environments, "environments", "all",
+		"the environments it reaches: all, or a list of production, preview, development")
+	create.Flags().StringVar(&f.expires, "expires", "",
+		"when it ends: a time such as 2027-01-31T00:00:00Z, or a duration such as 720h; never without it")
+	create.Flags().BoolVar(&f.confirm, "confirm-destructive", false,
+		"have a person confirm, in their MCP client, what removes or replaces something")
 	create.Flags().StringVar(&f.label, "label", "", "a name for people")
 	group.AddCommand(create, listKeysCommand(a), revokeKeyCommand(a))
 	return group
 }
 
-// namesAccount refuses all but one argument; cobra's own check counts them and
-// does not say what they are.
-func namesAccount(cmd *cobra.Command, args []string) error {
+// oneAccountArg returns an error unless there is exactly one argument. Unlike
+// cobra's error, its error says that the argument is an account's name.
+func oneAccountArg(cmd *cobra.Command, args []string) error {
 	if len(args) != 1 {
 		return fmt.Errorf("name one account: %s", cmd.UseLine())
 	}
@@ -92,36 +97,37 @@ func resourceNames() string {
 	return strings.Join(out, ", ")
 }
 
-// keyFlags are a key's permissions as they are typed.
+// keyFlags are the flags for a key's permissions.
 type keyFlags struct {
 	scopes, projects, environments, expires, label string
 	confirm                                        bool
 }
 
-// spec reads the flags. Its error names every one at fault.
+// spec parses the flags. Its error names every invalid flag.
 func (f keyFlags) spec(now time.Time) (accounts.Spec, error) {
-	var wrong []error
-	note := func(flag string, err error) {
+	var errs []error
+	collect := func(flag string, err error) {
 		if err != nil {
-			wrong = append(wrong, fmt.Errorf("--%s: %w", flag, err))
+			errs = append(errs, fmt.Errorf("--%s: %w", flag, err))
 		}
 	}
 	out := accounts.Spec{Label: f.label}
 	out.Permissions.Confirm = f.confirm
 	var err error
 	if f.scopes == "" {
-		note("scopes", errors.New("say what the key may do: all, none, or a list such as key-buckets:read,deployments:write"))
+		collect("scopes", errors.New("say what the key may do: all, none, or a list such as "+
+			"key-buckets:read,deployments:write"))
 	} else {
 		out.Permissions.Scopes, err = auth.ParseScopes(f.scopes)
-		note("scopes", err)
+		collect("scopes", err)
 	}
 	out.Permissions.Projects, err = deployments.ParseProjects(f.projects)
-	note("projects", err)
+	collect("projects", err)
 	out.Permissions.Environments, err = auth.ParseEnvironments(f.environments)
-	note("environments", err)
+	collect("environments", err)
 	out.ExpiresOn, err = parseExpiry(f.expires, now)
-	note("expires", err)
-	return out, errors.Join(wrong...)
+	collect("expires", err)
+	return out, errors.Join(errs...)
 }
 
 func parseExpiry(text string, now time.Time) (*time.Time, error) {
@@ -131,32 +137,34 @@ func parseExpiry(text string, now time.Time) (*time.Time, error) {
 	if d, err := time.ParseDuration(text); err == nil {
 		return new(now.Add(d).UTC()), nil
 	}
-	at, err := time.Parse(time.RFC3339, text)
+	expiry, err := time.Parse(time.RFC3339, text)
 	if err != nil {
 		return nil, errors.New("write a time such as 2027-01-31T00:00:00Z or a duration such as 720h")
 	}
-	return new(at.UTC()), nil
+	return new(expiry.UTC()), nil
 }
 
-// printKey prints the key alone on standard output, so that it can be piped,
-// and what it is on standard error.
-func printKey(out, remarks io.Writer, key, of string) error {
+// printKey prints the key to out and a description to errOut, so that the output of a command can be piped.
+func printKey(out, errOut io.Writer, key, description string) error {
 	if _, err := fmt.Fprintln(out, key); err != nil {
-		return fmt.Errorf("print the key of %s: %w", of, err)
+		return fmt.Errorf("print the key of %s: %w", description, err)
 	}
-	_, _ = fmt.Fprintf(remarks, "This is the %s. It is shown this once: keep it.\n", of)
+	_, _ = fmt.Fprintf(errOut, "This is the %s. It is shown this once: keep it.\n", description)
 	return nil
 }
 
-// plain returns a fault's public text as an error for the terminal.
-func plain(err error) error {
+// publicError returns a fault's public text as an error for the terminal.
+func publicError(err error) error {
 	if f, ok := errors.AsType[*fault.Fault](err); ok && f.Kind != fault.Internal {
 		return errors.New(f.Public)
 	}
 	return err
 }
 
-// accounts are those of the installation.
+// accounts returns the installation's accounts.
 func (d *database) accounts() *accounts.Service {
-	return accounts.Open(installation.Parts{Config: config.Config{Limits: d.limits}, Table: d.table, IDs: d.ids, Now: time.Now})
+	return accounts.Open(installation.Parts{
+		Config: config.Config{Limits: d.limits}, Table: d.table, IDs: d.ids,
+		Now: time.Now,
+	})
 }

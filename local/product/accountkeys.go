@@ -10,9 +10,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/gatewright/gatewright/shared/accounts"
-	"github.com/gatewright/gatewright/shared/environment"
-	"github.com/gatewright/gatewright/shared/fault"
+	"github.com/gatewright/gatewright/shared/base/fault"
+	"github.com/gatewright/gatewright/shared/format/environment"
+	"github.com/gatewright/gatewright/shared/resource/accounts"
 )
 
 func listKeysCommand(a administration) *cobra.Command {
@@ -21,13 +21,13 @@ func listKeysCommand(a administration) *cobra.Command {
 		Short: "List the keys of an account, never their text",
 		Long: `List the keys of an account, the newest first, never their text. One that has expired stays in the list for 30 days, one that is revoked
 is gone at once. A key that was made by a version without this list is there from its next use on.`,
-		Args: namesAccount,
-		RunE: a.command(func(cmd *cobra.Command, args []string, d *database) error {
-			found, err := d.accounts().Keys(cmd.Context(), args[0])
+		Args: oneAccountArg,
+		RunE: a.requireInstallation(func(cmd *cobra.Command, args []string, d *database) error {
+			keys, err := d.accounts().Keys(cmd.Context(), args[0])
 			if err != nil {
-				return plain(err)
+				return publicError(err)
 			}
-			return printKeys(cmd.OutOrStdout(), found)
+			return printKeys(cmd.OutOrStdout(), keys)
 		}),
 	}
 }
@@ -44,14 +44,15 @@ func revokeKeyCommand(a administration) *cobra.Command {
 			}
 			return nil
 		},
-		RunE: a.command(func(cmd *cobra.Command, args []string, d *database) error {
+		RunE: a.requireInstallation(func(cmd *cobra.Command, args []string, d *database) error {
 			if err := d.accounts().RevokeKey(cmd.Context(), args[0], args[1], force); fault.Is(err, fault.NotFound) {
 				if _, err := d.accounts().Find(cmd.Context(), args[0]); err != nil {
-					return plain(err)
+					return publicError(err)
 				}
-				return fmt.Errorf("account %s has no key %s: %s key list %[1]s shows those it has", args[0], args[1], a.program.Typed)
+				return fmt.Errorf("account %s has no key %s: %s key list %[1]s shows those it has", args[0], args[1],
+					a.program.Invocation)
 			} else if err != nil {
-				return plain(err)
+				return publicError(err)
 			}
 			_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "The key %s is revoked. It is refused everywhere within a minute.\n", args[1])
 			return nil
@@ -61,19 +62,21 @@ func revokeKeyCommand(a administration) *cobra.Command {
 	return revoke
 }
 
-// printKeys prints a table for people, one line a key.
-func printKeys(out io.Writer, found []accounts.Key) error {
+// printKeys prints a table with one line per key.
+func printKeys(out io.Writer, keys []accounts.Key) error {
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	_, _ = fmt.Fprintln(table, "ID\tLABEL\tMADE\tEXPIRES\tLAST USED\tSCOPES\tPROJECTS\tENVIRONMENTS")
-	for _, k := range found {
+	for _, k := range keys {
 		expires := "never"
 		if k.ExpiresOn != nil {
 			expires = k.ExpiresOn.UTC().Format(time.RFC3339)
 		}
 		p := k.Permissions
-		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", k.ID, cmp.Or(k.Label, "-"), k.CreatedOn.UTC().Format(time.RFC3339), expires,
-			cmp.Or(k.LastUsedOn, "never"), inWords(p.Scopes, p.HasAllScopes()), inWords(p.Projects, false), // * for all: a project may be called so
-			inWords(p.Environments, len(p.Environments) == len(environment.Kinds())))
+		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", k.ID, cmp.Or(k.Label, "-"),
+			k.CreatedOn.UTC().Format(time.RFC3339), expires,
+			// all projects are shown as *, because a project can be named "all"
+			cmp.Or(k.LastUsedOn, "never"), formatList(p.Scopes, p.HasAllScopes()), formatList(p.Projects, false),
+			formatList(p.Environments, len(p.Environments) == len(environment.Kinds())))
 	}
 	if err := table.Flush(); err != nil {
 		return fmt.Errorf("print the keys: %w", err)
@@ -81,17 +84,17 @@ func printKeys(out io.Writer, found []accounts.Key) error {
 	return nil
 }
 
-// inWords is a list as it is typed.
-func inWords[T ~string](list []T, all bool) string {
+// formatList returns a list in the syntax of the flags.
+func formatList[T ~string](list []T, all bool) string {
 	switch {
 	case all:
 		return "all"
 	case len(list) == 0:
 		return "none"
 	}
-	text := make([]string, len(list))
-	for i, one := range list {
-		text[i] = string(one)
+	items := make([]string, len(list))
+	for i, item := range list {
+		items[i] = string(item)
 	}
-	return strings.Join(text, ",")
+	return strings.Join(items, ",")
 }

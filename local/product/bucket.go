@@ -13,31 +13,31 @@ import (
 
 	"github.com/gatewright/gatewright/local/apigateway"
 	"github.com/gatewright/gatewright/local/datadir"
-	"github.com/gatewright/gatewright/local/emulator"
+	"github.com/gatewright/gatewright/local/dev/emulator"
 	"github.com/gatewright/gatewright/local/triggers"
-	"github.com/gatewright/gatewright/shared/blob"
-	"github.com/gatewright/gatewright/shared/blob/files"
-	"github.com/gatewright/gatewright/shared/config"
-	"github.com/gatewright/gatewright/shared/installation"
-	"github.com/gatewright/gatewright/shared/seal"
-	"github.com/gatewright/gatewright/shared/store/embedded"
+	"github.com/gatewright/gatewright/shared/core/blob"
+	"github.com/gatewright/gatewright/shared/core/blob/files"
+	"github.com/gatewright/gatewright/shared/core/config"
+	"github.com/gatewright/gatewright/shared/core/installation"
+	"github.com/gatewright/gatewright/shared/core/seal"
+	"github.com/gatewright/gatewright/shared/core/store/embedded"
 )
 
-// bucket is where the installation's objects are: files of ours, or an S3.
+// bucket contains the installation's objects, as files in the data directory or in an S3.
 type bucket struct {
 	installation.Bucket
 
-	files *files.Bucket // nil where an S3 has the objects
+	files *files.Bucket // nil if the objects are in an S3
 
 	endpoint    string // of S3
 	credentials emulator.Credentials
-	emulator    *emulator.Emulator // the S3 that was started here, if one was
+	emulator    *emulator.Emulator // the S3 that this process has started, or nil
 
-	uploaded uploadReceiver
+	uploads uploadReceiver
 }
 
-// silent reports whether nobody tells of uploads.
-func (b *bucket) silent() bool { return b.files == nil && b.emulator == nil }
+// lacksNotifications reports whether the bucket sends no notifications of uploads.
+func (b *bucket) lacksNotifications() bool { return b.files == nil && b.emulator == nil }
 
 func (b *bucket) stop() {
 	if b.emulator != nil {
@@ -45,22 +45,22 @@ func (b *bucket) stop() {
 	}
 }
 
-// startS3 starts an S3 that functions in processes of their own can reach, or
-// finds the one of the settings.
+// startS3 starts an S3 emulator that functions in separate processes
+// can reach. If the settings name an S3, it uses that S3 instead.
 func (b *bucket) startS3(ctx context.Context, s settings, dir *datadir.Dir, log *slog.Logger) (err error) {
 	if s.s3 != "" {
-		b.endpoint, b.credentials = s.s3, anyCredentials()
-		return elsewhere(reach(ctx, s.s3), config.VarS3Endpoint)
+		b.endpoint, b.credentials = s.s3, emulatorCredentials()
+		return endpointError(checkReachable(ctx, s.s3), config.VarS3Endpoint)
 	}
 	if b.credentials, err = emulator.LoadCredentials(dir); err != nil {
 		return err
 	}
-	program, err := s.emulators()
+	program, err := s.emulatorPath()
 	if err != nil {
 		return err
 	}
 	b.emulator, err = emulator.StartS3(ctx, emulator.S3Options{
-		Dir: dir, Program: program, Credentials: b.credentials, Created: b.uploaded.receive, Log: log,
+		Dir: dir, Program: program, Credentials: b.credentials, Created: b.uploads.receiveEvent, Log: log,
 	})
 	if err != nil {
 		return fmt.Errorf("%w (its log is %s)", err, dir.Path("logs", "s3.log"))
@@ -69,33 +69,36 @@ func (b *bucket) startS3(ctx context.Context, s settings, dir *datadir.Dir, log 
 	return nil
 }
 
-// openS3 opens the bucket of the S3 that was started.
+// openS3 opens the bucket in the S3 of startS3.
 func (b *bucket) openS3(ctx context.Context, s settings, c config.Config) error {
-	in := blob.New(s.aws(b.credentials), blob.Options{Name: bucketName, Endpoint: c.S3Endpoint, PublicEndpoint: c.S3PublicEndpoint})
-	b.Bucket = in
-	return in.Create(ctx)
+	s3Bucket := blob.New(s.awsConfig(b.credentials),
+		blob.Options{Name: bucketName, Endpoint: c.S3Endpoint, PublicEndpoint: c.S3PublicEndpoint})
+	b.Bucket = s3Bucket
+	return s3Bucket.Create(ctx)
 }
 
-// openFiles opens the objects in the data directory. Clients upload to them at
-// address, which serves them.
-func (b *bucket) openFiles(dir *datadir.Dir, engine *embedded.Backend, key seal.KeySource, address string, refuse apigateway.Refusal) error {
-	sign := seal.NewHasher(key, "upload")
-	in, err := files.Open(files.Options{
+// openFiles opens the objects in the data directory. Clients upload to them at address.
+func (b *bucket) openFiles(
+	dir *datadir.Dir, engine *embedded.Backend, key seal.KeySource, address string, refusal apigateway.Refusal,
+) error {
+	hasher := seal.NewHasher(key, "upload")
+	fileBucket, err := files.Open(files.Options{
 		Dir: dir.Path(datadir.Objects), Notes: engine, Now: time.Now,
-		Sign: sign.Hash, Signed: sign.Matches, Address: address, Refuse: refuse.Answer, Log: refuse.Log, Uploaded: b.uploaded.tell,
+		Sign: hasher.Hash, Verify: hasher.Matches, Address: address, RespondError: refusal.Respond, Log: refusal.Log,
+		OnUpload: b.uploads.receiveObject,
 	})
-	b.Bucket, b.files = in, in
+	b.Bucket, b.files = fileBucket, fileBucket
 	return err
 }
 
-// serve is api with the uploads before it, where we have them.
+// serve returns a handler that passes requests to api. If the objects are files, it serves uploads itself.
 func (b *bucket) serve(api http.Handler) http.Handler {
 	if b.files == nil {
 		return api
 	}
-	uploads, below := b.files.Uploads(), "/"+blob.UploadKey("")
+	uploads, prefix := b.files.Uploads(), "/"+blob.UploadKey("")
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if strings.HasPrefix(r.URL.Path, below) {
+		if strings.HasPrefix(r.URL.Path, prefix) {
 			uploads.ServeHTTP(w, r)
 			return
 		}
@@ -103,18 +106,18 @@ func (b *bucket) serve(api http.Handler) http.Handler {
 	})
 }
 
-// forgetEvery is the time between two looks for URLs of uploads that have expired.
-const forgetEvery = time.Hour
+// cleanupInterval is the time between two deletions of records of used upload URLs.
+const cleanupInterval = time.Hour
 
-// keepHouse forgets which URLs were used until ctx ends.
-func (b *bucket) keepHouse(ctx context.Context, log *slog.Logger) {
+// runCleanup deletes records of used upload URLs until ctx ends.
+func (b *bucket) runCleanup(ctx context.Context, log *slog.Logger) {
 	if b.files == nil {
 		return
 	}
-	ticker := time.NewTicker(forgetEvery)
+	ticker := time.NewTicker(cleanupInterval)
 	defer ticker.Stop()
 	for {
-		if err := b.files.Forget(); err != nil {
+		if err := b.files.DeleteExpiredNotes(); err != nil {
 			log.Warn("used upload URLs cannot be forgotten, trying again later", "error", err)
 		}
 		select {
@@ -125,22 +128,22 @@ func (b *bucket) keepHouse(ctx context.Context, log *slog.Logger) {
 	}
 }
 
-// uploadReceiver passes word of uploads on to the triggers, which are there a
-// little later than the bucket. What comes before them is found by their first look.
+// uploadReceiver passes notifications of uploads to the triggers, which start after the
+// bucket. It drops earlier notifications: the triggers list the objects when they start.
 type uploadReceiver struct {
-	to atomic.Pointer[triggers.Runner]
+	runner atomic.Pointer[triggers.Runner]
 }
 
-// receive takes an S3's event.
-func (u *uploadReceiver) receive(e events.S3Event) {
-	if r := u.to.Load(); r != nil {
+// receiveEvent passes on an event of an S3.
+func (u *uploadReceiver) receiveEvent(e events.S3Event) {
+	if r := u.runner.Load(); r != nil {
 		r.ObjectCreated(e)
 	}
 }
 
-// tell takes an object that was uploaded to our files.
-func (u *uploadReceiver) tell(o blob.Object) {
-	if r := u.to.Load(); r != nil {
+// receiveObject passes on an object that was uploaded to the data directory.
+func (u *uploadReceiver) receiveObject(o blob.Object) {
+	if r := u.runner.Load(); r != nil {
 		r.Uploaded(o)
 	}
 }

@@ -20,38 +20,37 @@ import (
 
 	"github.com/gatewright/gatewright/local/backup"
 	"github.com/gatewright/gatewright/local/datadir"
-	"github.com/gatewright/gatewright/local/emulator"
+	"github.com/gatewright/gatewright/local/dev/emulator"
 	"github.com/gatewright/gatewright/local/preflight"
 	"github.com/gatewright/gatewright/local/rootkey"
-	"github.com/gatewright/gatewright/local/terminal"
-	"github.com/gatewright/gatewright/shared/config"
-	"github.com/gatewright/gatewright/shared/ids"
-	"github.com/gatewright/gatewright/shared/limits"
-	"github.com/gatewright/gatewright/shared/seal"
-	"github.com/gatewright/gatewright/shared/store"
-	"github.com/gatewright/gatewright/shared/store/embedded"
+	"github.com/gatewright/gatewright/shared/base/ids"
+	"github.com/gatewright/gatewright/shared/base/terminal"
+	"github.com/gatewright/gatewright/shared/core/config"
+	"github.com/gatewright/gatewright/shared/core/limits"
+	"github.com/gatewright/gatewright/shared/core/seal"
+	"github.com/gatewright/gatewright/shared/core/store"
+	"github.com/gatewright/gatewright/shared/core/store/embedded"
 )
 
-// database is the installation's table: one of our engine, or of a DynamoDB.
+// database is the installation's table, in the embedded engine or in a DynamoDB.
 type database struct {
 	table *store.Table
 	ids   *ids.Source
 
-	// engine and key are nil where a DynamoDB has the table.
+	// engine and key are nil if the table is in a DynamoDB.
 	engine *embedded.Backend
 	key    seal.KeySource
-	// dir and objects are what a backup holds beside the engine; objects is nil where
-	// an S3 has them.
+	// dir and objects are the other data of a backup. objects is nil if the objects are in an S3.
 	dir     *datadir.Dir
 	objects backup.Objects
-	// limits are what bounds each account that has no limit of its own.
+	// limits are the limits of accounts that have no limits of their own.
 	limits limits.Values
-	// folder is where a command was typed that another process asked for.
-	folder string
+	// workDir is the folder where another process typed the command.
+	workDir string
 
 	endpoint string // of DynamoDB
 	sdk      aws.Config
-	emulator *emulator.Emulator // the DynamoDB that was started here, if one was
+	emulator *emulator.Emulator // the DynamoDB that this process has started, or nil
 }
 
 func (d *database) stop() error {
@@ -64,16 +63,17 @@ func (d *database) stop() error {
 	return nil
 }
 
-// openDatabase opens the table, which is made when it is absent: in the data
-// directory, whose lock the caller has, or at the endpoint of the settings.
-// fatal is embedded.Options.Fatal.
-func openDatabase(ctx context.Context, s settings, dir *datadir.Dir, t *terminal.Terminal, log *slog.Logger, fatal func(error)) (*database, error) {
+// openDatabase opens the table, and creates it if it does not exist. The table is in the data directory,
+// whose lock the caller must hold, or at the endpoint of the settings. fatal is embedded.Options.Fatal.
+func openDatabase(
+	ctx context.Context, s settings, dir *datadir.Dir, t *terminal.Terminal, log *slog.Logger, fatal func(error),
+) (*database, error) {
 	switch {
 	case s.dynamoDB != "":
 		d, err := connect(ctx, s, s.dynamoDB)
-		return d, elsewhere(err, config.VarDynamoDBEndpoint)
+		return d, endpointError(err, config.VarDynamoDBEndpoint)
 	case s.functions != "":
-		return emulate(ctx, s, dir, t, log)
+		return startDynamoDB(ctx, s, dir, t, log)
 	}
 	engine, err := openEngine(ctx, dir, preflight.Options{Table: true, Objects: s.s3 == ""}, log, fatal)
 	if err != nil {
@@ -89,14 +89,18 @@ func openDatabase(ctx context.Context, s settings, dir *datadir.Dir, t *terminal
 	}, nil
 }
 
-// openEngine checks that the data directory has lost nothing. Then it opens the engine's
-// files and their root key, always together: if a command stored data before there is a
-// key, no start could make one.
-func openEngine(ctx context.Context, dir *datadir.Dir, holds preflight.Options, log *slog.Logger, fatal func(error)) (*embedded.Backend, error) {
-	if err := preflight.Check(ctx, dir, holds); err != nil {
+// openEngine checks that no file of the data directory is missing, and opens the engine. It also opens or
+// creates the root key: if data were stored before the root key exists, a start could no longer create the key.
+func openEngine(
+	ctx context.Context, dir *datadir.Dir, expected preflight.Options, log *slog.Logger, fatal func(error),
+) (*embedded.Backend, error) {
+	if err := preflight.Check(ctx, dir, expected); err != nil {
 		return nil, err
 	}
-	engine, err := embedded.Open(ctx, embedded.Options{Dir: dir.Path(datadir.Engine), Log: log.With("part", "engine"), Fatal: fatal})
+	engine, err := embedded.Open(ctx, embedded.Options{
+		Dir: dir.Path(datadir.Engine), Log: log.With("part", "engine"),
+		Fatal: fatal,
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -106,9 +110,11 @@ func openEngine(ctx context.Context, dir *datadir.Dir, holds preflight.Options, 
 	return engine, nil
 }
 
-// emulate starts a DynamoDB, which functions in processes of their own can reach.
-func emulate(ctx context.Context, s settings, dir *datadir.Dir, t *terminal.Terminal, log *slog.Logger) (*database, error) {
-	program, err := s.emulators()
+// startDynamoDB starts a DynamoDB emulator that functions in separate processes can reach.
+func startDynamoDB(
+	ctx context.Context, s settings, dir *datadir.Dir, t *terminal.Terminal, log *slog.Logger,
+) (*database, error) {
+	program, err := s.emulatorPath()
 	if err != nil {
 		return nil, err
 	}
@@ -129,27 +135,27 @@ func emulate(ctx context.Context, s settings, dir *datadir.Dir, t *terminal.Term
 	return d, nil
 }
 
-// emulators returns the path of the emulators' program, which is in the folder of the
-// bootstraps.
-func (s settings) emulators() (string, error) {
+// emulatorPath returns the path of the emulators' program, which is in the folder of the bootstraps.
+func (s settings) emulatorPath() (string, error) {
 	path, err := filepath.Abs(filepath.Join(s.functions, emulator.Program))
 	if err != nil {
 		return "", fmt.Errorf("find the emulators: %w", err)
 	}
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-		return "", fmt.Errorf("%s has no program %s, which functions in processes of their own need: `make run-lambda` builds it, or leave %s empty", s.functions, emulator.Program, config.VarFunctions)
+		return "", fmt.Errorf("%s has no program %s, which functions in processes of their own need: `make run-lambda` "+
+			"builds it, or leave %s empty", s.functions, emulator.Program, config.VarFunctions)
 	}
 	return path, nil
 }
 
-// anyCredentials are good for emulators that take any.
-func anyCredentials() emulator.Credentials {
+// emulatorCredentials returns credentials for emulators, which accept any credentials.
+func emulatorCredentials() emulator.Credentials {
 	return emulator.Credentials{AccessKeyID: "local", SecretAccessKey: "local"}
 }
 
-// connect opens the table of a DynamoDB that runs.
+// connect opens the table of a running DynamoDB.
 func connect(ctx context.Context, s settings, endpoint string) (*database, error) {
-	sdk := s.aws(anyCredentials())
+	sdk := s.awsConfig(emulatorCredentials())
 	client := store.Connect(sdk, endpoint)
 	if err := store.CreateTable(ctx, client, tableName); err != nil {
 		return nil, fmt.Errorf("open the table at %s: %w", endpoint, err)
@@ -158,25 +164,27 @@ func connect(ctx context.Context, s settings, endpoint string) (*database, error
 		endpoint: endpoint,
 		limits:   s.limits,
 		sdk:      sdk,
-		table:    store.New(store.NewDynamoDB(client, tableName), store.Options{Random: rand.Reader, Now: time.Now, KeepTokens: true}),
-		ids:      ids.NewSource(rand.Reader, time.Now),
+		table: store.New(store.NewDynamoDB(client, tableName),
+			store.Options{Random: rand.Reader, Now: time.Now, KeepTokens: true}),
+		ids: ids.NewSource(rand.Reader, time.Now),
 	}, nil
 }
 
-// elsewhere explains why a DynamoDB or S3 that runs elsewhere cannot be used.
-func elsewhere(err error, variable string) error {
+// endpointError returns err as an error about the DynamoDB or S3 whose endpoint is in the variable.
+func endpointError(err error, variable string) error {
 	if err == nil || errors.Is(err, context.Canceled) {
 		return err
 	}
 	if op, ok := errors.AsType[*net.OpError](err); ok {
 		err = op.Err
 	}
-	return fmt.Errorf("the server that %s names does not answer (%w): start it, or leave the variable empty to do without one", variable, err)
+	return fmt.Errorf("the server that %s names does not answer (%w): start it, or leave the variable empty to "+
+		"do without one", variable, err)
 }
 
-// reach reports whether anybody listens at an address: the SDK would try for
-// seconds.
-func reach(ctx context.Context, address string) error {
+// checkReachable returns an error if no server listens at an address.
+// It fails faster than the SDK, which would retry for seconds.
+func checkReachable(ctx context.Context, address string) error {
 	u, err := url.Parse(address)
 	if err != nil {
 		return fmt.Errorf("read the address: %w", err)
@@ -193,9 +201,9 @@ func reach(ctx context.Context, address string) error {
 	return c.Close()
 }
 
-// aws is the SDK's configuration: the credentials of the environment if there
-// are any, for servers that run elsewhere, and those given otherwise.
-func (s settings) aws(c emulator.Credentials) aws.Config {
+// awsConfig returns the SDK's configuration. If the settings name a DynamoDB or S3,
+// it uses the credentials of the environment, if there are any. Otherwise it uses c.
+func (s settings) awsConfig(c emulator.Credentials) aws.Config {
 	region := s.getenv("AWS_REGION")
 	if region == "" {
 		region = emulator.Region
@@ -209,24 +217,24 @@ func (s settings) aws(c emulator.Credentials) aws.Config {
 	}
 }
 
-// findDynoxide finds the emulator's binary, and has npm install it in a
-// checkout that lacks it.
+// findDynoxide finds the emulator's binary. In a checkout without the binary, it runs npm to install it.
 func findDynoxide(ctx context.Context, s settings, t *terminal.Terminal) (string, error) {
 	path, err := emulator.FindDynoxide(s.getenv)
 	if !errors.Is(err, emulator.ErrNoDynoxide) {
 		return path, err
 	}
 	npm, lookErr := exec.LookPath("npm")
-	if _, statErr := os.Stat(filepath.Join("local", "package-lock.json")); lookErr != nil || statErr != nil {
+	if _, statErr := os.Stat(filepath.Join("local", "dev", "package-lock.json")); lookErr != nil || statErr != nil {
 		return "", err
 	}
-	t.Step("Installing the DynamoDB emulator (npm ci --prefix local)")
-	cmd := exec.CommandContext(ctx, npm, "ci", "--prefix", "local", "--no-audit", "--no-fund") //nolint:gosec // G204: npm of the PATH
+	t.Step("Installing the DynamoDB emulator (npm ci --prefix local/dev)")
+	//nolint:gosec // G204: npm of the PATH
+	cmd := exec.CommandContext(ctx, npm, "ci", "--prefix", "local/dev", "--no-audit", "--no-fund")
 	if output, err := cmd.CombinedOutput(); err != nil {
 		if ctx.Err() != nil {
 			return "", context.Cause(ctx)
 		}
-		return "", fmt.Errorf("npm ci --prefix local: %w: %s", err, lastLine(output))
+		return "", fmt.Errorf("npm ci --prefix local/dev: %w: %s", err, lastLine(output))
 	}
 	return emulator.FindDynoxide(s.getenv)
 }

@@ -22,13 +22,12 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/gatewright/gatewright/local/datadir"
-	"github.com/gatewright/gatewright/local/emulator"
-	"github.com/gatewright/gatewright/shared/config"
+	"github.com/gatewright/gatewright/local/dev/emulator"
+	"github.com/gatewright/gatewright/shared/core/config"
 )
 
-// localhost is a client for which every name below localhost is this machine,
-// as it is for browsers and curl.
-func localhost() *http.Client {
+// localhostClient returns a client that, like browsers and curl, resolves every name below localhost to this machine.
+func localhostClient() *http.Client {
 	return &http.Client{Transport: &http.Transport{
 		DisableKeepAlives: true,
 		DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
@@ -40,44 +39,43 @@ func localhost() *http.Client {
 	}}
 }
 
-// call makes a request to the management API with the account key and decodes
-// its answer.
+// call sends a request to the management API with the account key and decodes the response.
 func call(ts *testscript.TestScript, method, path string, body, into any) {
-	var content []byte
+	var payload []byte
 	if body != nil {
 		var err error
-		content, err = json.Marshal(body)
+		payload, err = json.Marshal(body)
 		ts.Check(err)
 	}
-	request, err := http.NewRequest(method, ts.Getenv("API")+path, bytes.NewReader(content))
+	request, err := http.NewRequest(method, ts.Getenv("API")+path, bytes.NewReader(payload))
 	ts.Check(err)
 	request.Header.Set("Authorization", "Bearer "+strings.TrimSpace(ts.ReadFile(".gatewright/account-key")))
-	response, err := localhost().Do(request)
+	response, err := localhostClient().Do(request)
 	ts.Check(err)
 	defer response.Body.Close()
-	answer, err := io.ReadAll(response.Body)
+	data, err := io.ReadAll(response.Body)
 	ts.Check(err)
 	if response.StatusCode != http.StatusOK {
-		ts.Fatalf("%s %s: %s: %s", method, path, response.Status, answer)
+		ts.Fatalf("%s %s: status = %s, want 200: %s", method, path, response.Status, data)
 	}
-	ts.Check(json.Unmarshal(answer, into))
+	ts.Check(json.Unmarshal(data, into))
 }
 
-// deploy uploads a folder as the project hello's main branch: `deploy DIR`. The
-// first one makes the key bucket that hello names.
-func deploy(ts *testscript.TestScript, _ bool, args []string) {
+// deployFolder uploads a folder to the branch main of the project hello: `deploy
+// DIR`. The first call creates the key bucket that the project hello names.
+func deployFolder(ts *testscript.TestScript, _ bool, args []string) {
 	if ts.Getenv("STATUS_ID") == "" {
-		var made struct{ ID string }
-		call(ts, http.MethodPost, "/v1/accounts/demo/key-buckets", map[string]string{"name": "hello-consumers"}, &made)
+		var created struct{ ID string }
+		call(ts, http.MethodPost, "/v1/accounts/demo/key-buckets", map[string]string{"name": "hello-consumers"}, &created)
 	}
 	var source struct{ UploadURL, DeploymentID string }
-	// S3 may be on its way back.
-	until(ts, "an upload", func() bool {
+	// Retry, because S3 may still be restarting.
+	waitUntil(ts, "an upload", func() bool {
 		call(ts, http.MethodPost, "/v1/deployments/sources",
 			map[string]string{"accountName": "demo", "projectName": "hello", "branchName": "main"}, &source)
-		request, err := http.NewRequest(http.MethodPut, source.UploadURL, bytes.NewReader(archive(ts, args[0])))
+		request, err := http.NewRequest(http.MethodPut, source.UploadURL, bytes.NewReader(tarGzip(ts, args[0])))
 		ts.Check(err)
-		response, err := localhost().Do(request)
+		response, err := localhostClient().Do(request)
 		if err != nil {
 			return false
 		}
@@ -87,42 +85,41 @@ func deploy(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Setenv("STATUS_ID", source.DeploymentID)
 }
 
-// built waits until the last upload is built and sets $DEPLOYMENT to its
-// address: `built`.
-func built(ts *testscript.TestScript, _ bool, _ []string) {
+// waitBuilt waits until the last upload is built and sets $DEPLOYMENT to its address: `built`.
+func waitBuilt(ts *testscript.TestScript, _ bool, _ []string) {
 	var status struct {
 		Status, URL string
 		BuildResult json.RawMessage
 	}
-	until(ts, "a build", func() bool {
+	waitUntil(ts, "a build", func() bool {
 		call(ts, http.MethodGet, "/v1/accounts/demo/projects/hello/deployment-status/"+ts.Getenv("STATUS_ID"), nil, &status)
 		return status.Status != "IN_PROGRESS"
 	})
 	if status.Status != "SUCCESS" {
-		ts.Fatalf("the build ended with %s: %s", status.Status, status.BuildResult)
+		ts.Fatalf("status of the build = %s, want SUCCESS: %s", status.Status, status.BuildResult)
 	}
 	ts.Setenv("DEPLOYMENT", status.URL)
 }
 
-// refused waits until the last upload has failed and looks for a text in what is
-// told of it: `refused PATTERN`.
-func refused(ts *testscript.TestScript, _ bool, args []string) {
+// waitRefused waits until the build of the last upload has failed, and
+// checks that the build result matches a pattern: `refused PATTERN`.
+func waitRefused(ts *testscript.TestScript, _ bool, args []string) {
 	var status struct {
 		Status      string
 		BuildResult json.RawMessage
 	}
-	until(ts, "a build", func() bool {
+	waitUntil(ts, "a build", func() bool {
 		call(ts, http.MethodGet, "/v1/accounts/demo/projects/hello/deployment-status/"+ts.Getenv("STATUS_ID"), nil, &status)
 		return status.Status != "IN_PROGRESS"
 	})
 	if status.Status != "ERROR" || !regexp.MustCompile(args[0]).Match(status.BuildResult) {
-		ts.Fatalf("the build ended with %s: %s", status.Status, status.BuildResult)
+		ts.Fatalf("build = %s: %s, want ERROR with %q", status.Status, status.BuildResult, args[0])
 	}
 }
 
-// hostile makes a project that took gigabytes, minutes or every request's
-// seconds before there were budgets: `hostile names|patterns|values`.
-func hostile(ts *testscript.TestScript, _ bool, args []string) {
+// writeHostileProject writes a project that must exceed a budget: `hostile names|patterns|values`.
+// Without budgets, it would take gigabytes or minutes to build, or seconds for each request.
+func writeHostileProject(ts *testscript.TestScript, _ bool, args []string) {
 	var members strings.Builder
 	name, item := "/", `"a%d": 1`
 	n := 20_000
@@ -131,11 +128,13 @@ func hostile(ts *testscript.TestScript, _ bool, args []string) {
 		name += strings.Repeat("x", 160_000)
 	case "patterns":
 		name += "(" + strings.Repeat("a?", 500) + "a{1000})"
-		item, n = `"get": {"responses": {"200": {"description": "d"}}, "x-gateway-route": {"handler": {"export": "urlForwardHandler", "module": "$import(@gatewright/runtime)", "options": {"baseUrl": "https://example.com"}}}}, "x-gateway-path": {"pathMode": "url-pattern"}, "x-%d": 1`, 1
+		item, n = `"get": {"responses": {"200": {"description": "d"}}, "x-gateway-route": {"handler": {
+			"export": "urlForwardHandler", "module": "$import(@gatewright/runtime)",
+			"options": {"baseUrl": "https://example.com"}}}}, "x-gateway-path": {"pathMode": "url-pattern"}, "x-%d": 1`, 1
 	case "values":
 		item, n = `"x-%d": [`+strings.Repeat("[],", 2_000)+`[]]`, 1_000
 	default:
-		ts.Fatalf("there is no such project: %s", args[0])
+		ts.Fatalf("unknown project %q, want a known one", args[0])
 	}
 	for i := range n {
 		if i > 0 {
@@ -145,30 +144,37 @@ func hostile(ts *testscript.TestScript, _ bool, args []string) {
 	}
 	ts.Check(os.MkdirAll(ts.MkAbs(args[0]+"/config"), 0o700))
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]+"/config/routes.oas.json"),
-		[]byte(`{"openapi": "3.0.3", "info": {"title": "t", "version": "1"}, "paths": {"`+name+`": {`+members.String()+`}}}`), 0o600))
+		[]byte(`{"openapi": "3.0.3", "info": {"title": "t", "version": "1"}, "paths": {"`+name+`": {`+members.String()+`}}}`),
+		0o600))
 }
 
-// curious makes a project that leads to what the run listens at itself, at another address of the loopback than
-// its own: `curious`.
-func curious(ts *testscript.TestScript, _ bool, _ []string) {
+// writeSelfCallingProject writes a project whose upstreams are the run's own
+// listeners, by the name localhost instead of their addresses: `curious`.
+func writeSelfCallingProject(ts *testscript.TestScript, _ bool, _ []string) {
 	dir, err := datadir.Open(ts.MkAbs(".gatewright"))
 	ts.Check(err)
 	state, err := dir.LoadState()
 	ts.Check(err)
 	var paths []string
-	for name, at := range map[string]string{"api": state.API, "relay": state.Relay, "commands": state.Control.Address} {
-		to, err := url.Parse(at)
+	for name, address := range map[string]string{
+		"api": state.API, "relay": state.Relay,
+		"commands": state.Control.Address,
+	} {
+		target, err := url.Parse(address)
 		ts.Check(err)
-		paths = append(paths, fmt.Sprintf(`"/%s": {"get": {"responses": {"200": {"description": "d"}}, "x-gateway-route": {"corsPolicy": "none",
-			"handler": {"export": "urlRewriteHandler", "module": "$import(@gatewright/runtime)", "options": {"rewritePattern": "http://localhost:%s/openapi"}}}}}`, name, to.Port()))
+		paths = append(paths,
+			fmt.Sprintf(`"/%s": {"get": {"responses": {"200": {"description": "d"}}, "x-gateway-route": {"corsPolicy": "none",
+			"handler": {"export": "urlRewriteHandler", "module": "$import(@gatewright/runtime)",
+				"options": {"rewritePattern": "http://localhost:%s/openapi"}}}}}`, name, target.Port()))
 	}
 	ts.Check(os.MkdirAll(ts.MkAbs("curious/config"), 0o700))
 	ts.Check(os.WriteFile(ts.MkAbs("curious/config/routes.oas.json"),
-		[]byte(`{"openapi": "3.0.3", "info": {"title": "t", "version": "1"}, "paths": {`+strings.Join(paths, ",")+`}}`), 0o600))
+		[]byte(`{"openapi": "3.0.3", "info": {"title": "t", "version": "1"}, "paths": {`+strings.Join(paths, ",")+`}}`),
+		0o600))
 }
 
-// archive is a folder as a .tar.gz.
-func archive(ts *testscript.TestScript, dir string) []byte {
+// tarGzip returns a folder as a .tar.gz.
+func tarGzip(ts *testscript.TestScript, dir string) []byte {
 	var out bytes.Buffer
 	compressed := gzip.NewWriter(&out)
 	files := tar.NewWriter(compressed)
@@ -178,8 +184,8 @@ func archive(ts *testscript.TestScript, dir string) []byte {
 	return out.Bytes()
 }
 
-// example is the path of an example project.
-func example(name string) (string, error) {
+// examplePath returns the path of an example project.
+func examplePath(name string) (string, error) {
 	path, err := filepath.Abs(filepath.Join("..", "..", "examples", name))
 	if err != nil {
 		return "", err
@@ -191,13 +197,14 @@ func example(name string) (string, error) {
 	return path, err
 }
 
-// startEmulators starts a DynamoDB and an S3 that are not the run's own, and
-// sets the variables that name them: `start-emulators`.
+// startEmulators starts a DynamoDB and an S3 that the run does not
+// manage, and sets the variables with their endpoints: `start-emulators`.
 func startEmulators(ts *testscript.TestScript, _ bool, _ []string) {
 	dir, err := datadir.Open(ts.MkAbs("elsewhere"))
 	ts.Check(err)
 	log := slog.New(slog.DiscardHandler)
-	database, err := emulator.StartDynamoDB(context.Background(), emulator.DynamoDBOptions{Dir: dir, Binary: ts.Getenv("GATEWRIGHT_DYNOXIDE"), Log: log})
+	database, err := emulator.StartDynamoDB(context.Background(),
+		emulator.DynamoDBOptions{Dir: dir, Binary: ts.Getenv("GATEWRIGHT_DYNOXIDE"), Log: log})
 	ts.Check(err)
 	ts.Defer(database.Stop)
 	credentials, err := emulator.LoadCredentials(dir)

@@ -9,17 +9,16 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/gatewright/gatewright/local/processes"
+	"github.com/gatewright/gatewright/shared/base/processes"
 )
 
-// takeForeground makes this process the terminal's foreground process group, if
-// it was started by a launcher there, so that Ctrl-C is for it alone: make, which
-// would get the signal too, dies of it however well its child ends, and a shell
-// would take a stop for a failure. Where there is no terminal, or another group is
-// in its foreground (`make run &`), nothing happens.
+// takeForeground makes this process the foreground process group of the terminal, so that only this process receives
+// Ctrl-C. Otherwise a launcher such as make would also be ended by the signal, and the shell would report a failure
+// although this process stops without an error. takeForeground does nothing without a launcher or a terminal, or if
+// another process group is in the foreground (`make run &`).
 //
-// release gives the terminal back. So does Ctrl-Z, which then stops the launcher
-// and this process as it stops every command: after that, Ctrl-C is for both.
+// release returns the terminal to the launcher. Ctrl-Z also returns the terminal, and stops
+// both the launcher and this process. When they continue after that, both receive Ctrl-C.
 func takeForeground(launchers []processes.Process) (release func()) {
 	if len(launchers) == 0 {
 		return func() {}
@@ -30,15 +29,15 @@ func takeForeground(launchers []processes.Process) (release func()) {
 	}
 	fd := int(tty.Fd())
 	group := unix.Getpgrp()
-	if front, err := unix.IoctlGetInt(fd, unix.TIOCGPGRP); err != nil || front != group || unix.Setpgid(0, 0) != nil {
+	if foreground, err := unix.IoctlGetInt(fd, unix.TIOCGPGRP); err != nil || foreground != group ||
+		unix.Setpgid(0, 0) != nil {
 		_ = tty.Close()
 		return func() {}
 	}
-	// A process in the background is stopped for what follows, unless it ignores
-	// the signal.
+	// The kernel stops a background process for the following call, unless the process ignores the signal.
 	signal.Ignore(syscall.SIGTTOU)
-	front := func(group int) { _ = unix.IoctlSetPointerInt(fd, unix.TIOCSPGRP, group) }
-	front(unix.Getpid())
+	foreground := func(group int) { _ = unix.IoctlSetPointerInt(fd, unix.TIOCSPGRP, group) }
+	foreground(unix.Getpid())
 
 	stopped := make(chan os.Signal, 1)
 	signal.Notify(stopped, syscall.SIGTSTP)
@@ -51,13 +50,13 @@ func takeForeground(launchers []processes.Process) (release func()) {
 		}
 		signal.Reset(syscall.SIGTSTP)
 		_ = unix.Setpgid(0, group)
-		front(group)
+		foreground(group)
 		_ = unix.Kill(0, syscall.SIGTSTP)
 	}()
 	return func() {
 		signal.Stop(stopped)
 		close(done)
-		front(group)
+		foreground(group)
 		_ = tty.Close()
 	}
 }

@@ -1,7 +1,7 @@
 package product
 
-import "github.com/gatewright/gatewright/local/processes"
+import "github.com/gatewright/gatewright/shared/base/processes"
 
-// takeForeground does nothing: Ctrl-C is for all programs of a console here, and
-// a launcher ends with its child.
+// takeForeground does nothing: on Windows, all programs of a console
+// receive Ctrl-C, and a launcher waits until its child has ended.
 func takeForeground([]processes.Process) (release func()) { return func() {} }

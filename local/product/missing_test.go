@@ -19,10 +19,10 @@ import (
 	"github.com/gatewright/gatewright/local/datadir"
 	"github.com/gatewright/gatewright/local/preflight"
 	"github.com/gatewright/gatewright/local/rootkey"
-	"github.com/gatewright/gatewright/local/terminal"
-	"github.com/gatewright/gatewright/shared/seal"
-	"github.com/gatewright/gatewright/shared/store"
-	"github.com/gatewright/gatewright/shared/store/embedded"
+	"github.com/gatewright/gatewright/shared/base/terminal"
+	"github.com/gatewright/gatewright/shared/core/seal"
+	"github.com/gatewright/gatewright/shared/core/store"
+	"github.com/gatewright/gatewright/shared/core/store/embedded"
 )
 
 const (
@@ -30,8 +30,8 @@ const (
 	filledObjects = 3
 )
 
-// startOver does what a start does with its data directory, up to the first request.
-func startOver(ctx context.Context, path string) (*opened, string, error) {
+// openInstallation opens a data directory like a start, and returns the opened resources and the account key.
+func openInstallation(ctx context.Context, path string) (*resources, string, error) {
 	s, err := Laptop.settings(func(string) string { return "" })
 	if err != nil {
 		return nil, "", err
@@ -47,9 +47,10 @@ func startOver(ctx context.Context, path string) (*opened, string, error) {
 	if err != nil {
 		return nil, "", err
 	}
-	defer l.Release() // nobody else uses it
-	nowhere := &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 1}
-	o, err := open(ctx, s, dir, terminal.New(io.Discard, false), slog.New(slog.DiscardHandler), at{api: nowhere, gateway: nowhere}, func(error) {})
+	defer l.Release() // early: no other process uses the directory
+	unusedAddr := &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 1}
+	o, err := open(ctx, s, dir, terminal.New(io.Discard, false), slog.New(slog.DiscardHandler),
+		listenAddrs{api: unusedAddr, gateway: unusedAddr}, func(error) {})
 	if err != nil {
 		return nil, "", err
 	}
@@ -60,19 +61,20 @@ func startOver(ctx context.Context, path string) (*opened, string, error) {
 	return o, key, nil
 }
 
-// filled makes a data directory as a killed process leaves it: tables of two starts, a log that no table has yet, and objects.
-// Closing the engine leaves the same files as a kill, since it does not write the log into a table. No file changes afterwards.
-func filled(t *testing.T) string {
+// newFilledDir returns a data directory with table files of two starts, a log whose content is not in a table file
+// yet, and objects. The files are as after a kill, because closing the engine does not write the log to a table file.
+func newFilledDir(t *testing.T) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "data")
-	ends, n := []int{filledItems / 2, filledItems * 9 / 10, filledItems}, 0
-	for session, end := range ends {
-		o, _, err := startOver(t.Context(), dir)
+	totals, n := []int{filledItems / 2, filledItems * 9 / 10, filledItems}, 0
+	for session, total := range totals {
+		o, _, err := openInstallation(t.Context(), dir)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for ; n < end; n++ {
-			if err := o.database.table.Commit(t.Context(), store.Put(itemKey(n), map[string]any{"n": n, "filler": make([]byte, 2000)})); err != nil {
+		for ; n < total; n++ {
+			if err := o.database.table.Commit(t.Context(),
+				store.Put(itemKey(n), map[string]any{"n": n, "filler": make([]byte, 2000)})); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -89,13 +91,13 @@ func filled(t *testing.T) string {
 
 func itemKey(n int) store.Key { return store.Key{PK: "filled", SK: fmt.Sprintf("%04d", n)} }
 
-func copyTree(t *testing.T, from, to string) {
+func copyTree(t *testing.T, src, dst string) {
 	t.Helper()
-	if err := os.CopyFS(to, os.DirFS(from)); err != nil {
+	if err := os.CopyFS(dst, os.DirFS(src)); err != nil {
 		t.Fatal(err)
 	}
-	// CopyFS makes files with the default modes of its process.
-	err := filepath.WalkDir(to, func(path string, d fs.DirEntry, err error) error {
+	// CopyFS does not preserve the modes of files.
+	err := filepath.WalkDir(dst, func(path string, d fs.DirEntry, err error) error {
 		if err == nil {
 			err = os.Chmod(path, map[bool]fs.FileMode{true: 0o700, false: 0o600}[d.IsDir()])
 		}
@@ -106,8 +108,8 @@ func copyTree(t *testing.T, from, to string) {
 	}
 }
 
-// complete returns an error unless everything that filled has stored is served.
-func complete(ctx context.Context, o *opened) error {
+// checkComplete returns an error unless all items and objects of newFilledDir can be read.
+func checkComplete(ctx context.Context, o *resources) error {
 	n, err := o.database.table.Count(ctx, store.Query{PK: "filled"})
 	if err != nil {
 		return err
@@ -129,25 +131,25 @@ func complete(ctx context.Context, o *opened) error {
 	return nil
 }
 
-// digests returns the content's digest of every file, except files that say which process uses the directory.
-func digests(t *testing.T, dir string) map[string]string {
+// fileDigests returns the digest of every file's content, except the files with the lock and the run state.
+func fileDigests(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	out := map[string]string{}
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		below, _ := filepath.Rel(dir, path)
+		rel, _ := filepath.Rel(dir, path)
 		switch {
 		case err != nil:
 			return err
 		case d.IsDir() && d.Name() == "logs":
 			return fs.SkipDir
 		case d.IsDir():
-			out[below+"/"] = ""
+			out[rel+"/"] = ""
 		case d.Name() != "lock" && d.Name() != "LOCK" && d.Name() != "run.json":
 			content, err := os.ReadFile(path)
 			if err != nil {
 				return err
 			}
-			out[below] = fmt.Sprintf("%x", sha256.Sum256(content))
+			out[rel] = fmt.Sprintf("%x", sha256.Sum256(content))
 		}
 		return nil
 	})
@@ -157,24 +159,26 @@ func digests(t *testing.T, dir string) map[string]string {
 	return out
 }
 
-// refusal checks a refused start: its error is one line, and it has changed no file.
-func refusal(t *testing.T, dir string, before map[string]string, err error) {
+// checkRefusal checks a failed start: the error must be one line, and no file may have changed since before.
+func checkRefusal(t *testing.T, dir string, before map[string]string, err error) {
 	t.Helper()
 	if text := err.Error(); strings.Contains(text, "\n") || strings.Contains(text, "goroutine ") {
 		t.Errorf("start error = %q, want one line", text)
 	}
-	if after := digests(t, dir); !maps.Equal(before, after) {
-		t.Errorf("files after a refused start = %v, want %v", slices.Sorted(maps.Keys(after)), slices.Sorted(maps.Keys(before)))
+	if after := fileDigests(t, dir); !maps.Equal(before, after) {
+		t.Errorf("files after a refused start = %v, want %v", slices.Sorted(maps.Keys(after)),
+			slices.Sorted(maps.Keys(before)))
 	}
 }
 
-// TestMissingFileLosesNothing removes each file and each folder of a data directory. Either the start serves everything, or it
-// is refused, and the next start serves everything once the missing part is back.
+// TestMissingFileLosesNothing removes each file and each folder of a data directory in turn. Either all data can still
+// be read after the start, or the start fails. In the second case, all data can be read after the missing part is
+// restored.
 func TestMissingFileLosesNothing(t *testing.T) {
 	t.Parallel()
-	whole := filled(t)
+	original := newFilledDir(t)
 	var names []string
-	for name := range digests(t, whole) {
+	for name := range fileDigests(t, original) {
 		if name = strings.TrimSuffix(name, "/"); name != "." {
 			names = append(names, name)
 		}
@@ -186,25 +190,25 @@ func TestMissingFileLosesNothing(t *testing.T) {
 	for _, name := range names {
 		t.Run(strings.ReplaceAll(name, "/", "_"), func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "data")
-			copyTree(t, whole, dir)
+			copyTree(t, original, dir)
 			if err := os.RemoveAll(filepath.Join(dir, name)); err != nil {
 				t.Fatal(err)
 			}
-			before := digests(t, dir)
-			o, _, err := startOver(t.Context(), dir)
+			before := fileDigests(t, dir)
+			o, _, err := openInstallation(t.Context(), dir)
 			if err == nil {
-				if err := errors.Join(complete(t.Context(), o), o.close()); err != nil {
-					t.Errorf("start without %s serves, and %v", name, err)
+				if err := errors.Join(checkComplete(t.Context(), o), o.close()); err != nil {
+					t.Errorf("start without %s: error %v, want all data served and no error", name, err)
 				}
 				return
 			}
-			refusal(t, dir, before, err)
-			putBack(t, filepath.Join(whole, name), filepath.Join(dir, name))
-			o, key, err := startOver(t.Context(), dir)
+			checkRefusal(t, dir, before, err)
+			restorePart(t, filepath.Join(original, name), filepath.Join(dir, name))
+			o, key, err := openInstallation(t.Context(), dir)
 			if err != nil {
 				t.Fatalf("start with %s put back: error = %v, want none", name, err)
 			}
-			if err := errors.Join(complete(t.Context(), o), o.close()); err != nil {
+			if err := errors.Join(checkComplete(t.Context(), o), o.close()); err != nil {
 				t.Error(err)
 			}
 			if key != "" {
@@ -214,54 +218,57 @@ func TestMissingFileLosesNothing(t *testing.T) {
 	}
 }
 
-func putBack(t *testing.T, from, to string) {
+func restorePart(t *testing.T, src, dst string) {
 	t.Helper()
-	info, err := os.Stat(from)
+	info, err := os.Stat(src)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if info.IsDir() {
-		copyTree(t, from, to)
+		copyTree(t, src, dst)
 		return
 	}
-	content, err := os.ReadFile(from)
+	content, err := os.ReadFile(src)
 	if err == nil {
-		err = os.WriteFile(to, content, 0o600)
+		err = os.WriteFile(dst, content, 0o600)
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
 }
 
-// TestPartOfADirectoryIsNoNewInstallation removes every set of the directory's parts, or empties the store like the mount point
-// of a missing disk. A start refuses incomplete data. Only a directory without any part is new.
-func TestPartOfADirectoryIsNoNewInstallation(t *testing.T) {
+// TestIncompleteDirectoryIsRefused starts with every subset of the directory's parts, and also with an empty store
+// folder, like the mount point of a missing disk. A start must fail if parts are missing, unless the directory can be a
+// new one.
+func TestIncompleteDirectoryIsRefused(t *testing.T) {
 	t.Parallel()
-	whole := filled(t)
+	original := newFilledDir(t)
 	parts := []string{datadir.Engine, rootkey.Name, datadir.Objects, datadir.AccountKey, "logs"}
-	if err := os.MkdirAll(filepath.Join(whole, "logs"), 0o700); err != nil {
+	if err := os.MkdirAll(filepath.Join(original, "logs"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	for set := range 1 << len(parts) {
+	for mask := range 1 << len(parts) {
 		var names []string
 		for i, name := range parts {
-			if set&(1<<i) != 0 {
+			if mask&(1<<i) != 0 {
 				names = append(names, name)
 			}
 		}
 		has := func(name string) bool { return slices.Contains(names, name) }
 		evidence := has(rootkey.Name) || has(datadir.Objects) || has(datadir.AccountKey)
-		testPart(t, whole, names, false, has(datadir.Engine) && has(rootkey.Name) && has(datadir.Objects), !has(datadir.Engine) && !evidence)
+		testIncompleteDir(t, original, names, false, has(datadir.Engine) && has(rootkey.Name) && has(datadir.Objects),
+			!has(datadir.Engine) && !evidence)
 		if has(datadir.Engine) {
-			testPart(t, whole, names, true, false, !evidence)
+			testIncompleteDir(t, original, names, true, false, !evidence)
 		}
 	}
 }
 
-// testPart starts with the named parts of a directory. The start finds it complete or new, or refuses it.
-func testPart(t *testing.T, whole string, names []string, emptied, isComplete, isNew bool) {
+// testIncompleteDir starts with the named parts of a directory. The start must succeed if isComplete
+// or isNew is true, and fail otherwise. If emptyEngine is true, the folder of the engine is empty.
+func testIncompleteDir(t *testing.T, original string, names []string, emptyEngine, isComplete, isNew bool) {
 	name := strings.Join(names, "+")
-	if emptied {
+	if emptyEngine {
 		name += " with an empty engine"
 	}
 	t.Run(name, func(t *testing.T) {
@@ -270,25 +277,25 @@ func testPart(t *testing.T, whole string, names []string, emptied, isComplete, i
 			t.Fatal(err)
 		}
 		for _, name := range names {
-			if emptied && name == datadir.Engine {
+			if emptyEngine && name == datadir.Engine {
 				if err := os.Mkdir(filepath.Join(dir, name), 0o700); err != nil {
 					t.Fatal(err)
 				}
 				continue
 			}
-			putBack(t, filepath.Join(whole, name), filepath.Join(dir, name))
+			restorePart(t, filepath.Join(original, name), filepath.Join(dir, name))
 		}
-		before := digests(t, dir)
-		o, _, err := startOver(t.Context(), dir)
+		before := fileDigests(t, dir)
+		o, _, err := openInstallation(t.Context(), dir)
 		if err != nil {
 			if isComplete || isNew {
 				t.Fatalf("start over %s: error = %v, want none", name, err)
 			}
-			refusal(t, dir, before, err)
+			checkRefusal(t, dir, before, err)
 			return
 		}
 		defer func() { _ = o.close() }()
-		switch got := complete(t.Context(), o); {
+		switch got := checkComplete(t.Context(), o); {
 		case isComplete && got != nil:
 			t.Error(got)
 		case !isComplete && !isNew:
@@ -297,33 +304,33 @@ func testPart(t *testing.T, whole string, names []string, emptied, isComplete, i
 	})
 }
 
-// TestKilledFirstStartGoesOn makes each state that a kill may leave during the first start, in the order in which a start writes.
-func TestKilledFirstStartGoesOn(t *testing.T) {
+// TestKilledFirstStartResumes creates each state that a kill can leave during the first start, in the order of the writes.
+func TestKilledFirstStartResumes(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "data")
 	steps := []struct {
 		name string
 		do   func(d *datadir.Dir) error
 	}{
-		{"nothing", func(*datadir.Dir) error { return nil }},
+		{"an empty directory", func(*datadir.Dir) error { return nil }},
 		{"a log", func(d *datadir.Dir) error { _, err := d.Sub("logs"); return err }},
 		{"the store's folder", func(d *datadir.Dir) error { return os.MkdirAll(d.Path(datadir.Engine, "pebble"), 0o700) }},
 		{"a store", func(d *datadir.Dir) error {
-			return inEngine(t.Context(), d, func(*embedded.Backend) error { return nil })
+			return withEngine(t.Context(), d, func(*embedded.Backend) error { return nil })
 		}},
 		{"a root key", func(d *datadir.Dir) error {
 			_, err := seal.OpenFile(d.Path(rootkey.Name)).Root(t.Context())
 			return err
 		}},
 		{"the root key's note", func(d *datadir.Dir) error {
-			return inEngine(t.Context(), d, func(engine *embedded.Backend) error {
+			return withEngine(t.Context(), d, func(engine *embedded.Backend) error {
 				_, err := rootkey.Open(t.Context(), d.Path(rootkey.Name), engine)
 				return err
 			})
 		}},
 		{"the objects' folder", func(d *datadir.Dir) error { _, err := d.Sub(datadir.Objects); return err }},
-		{"an account without its key's file", func(d *datadir.Dir) error {
-			o, _, err := startOver(t.Context(), d.Path())
+		{"an account without its key file", func(d *datadir.Dir) error {
+			o, _, err := openInstallation(t.Context(), d.Path())
 			if err != nil {
 				return err
 			}
@@ -338,9 +345,9 @@ func TestKilledFirstStartGoesOn(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		killed := filepath.Join(t.TempDir(), "killed")
-		copyTree(t, dir, killed)
-		o, key, err := startOver(t.Context(), killed)
+		killedDir := filepath.Join(t.TempDir(), "killed")
+		copyTree(t, dir, killedDir)
+		o, key, err := openInstallation(t.Context(), killedDir)
 		if err != nil {
 			t.Errorf("start after a kill that left %s: error = %v, want none", step.name, err)
 			continue
@@ -354,7 +361,7 @@ func TestKilledFirstStartGoesOn(t *testing.T) {
 	}
 }
 
-func inEngine(ctx context.Context, d *datadir.Dir, do func(*embedded.Backend) error) error {
+func withEngine(ctx context.Context, d *datadir.Dir, do func(*embedded.Backend) error) error {
 	engine, err := embedded.Open(ctx, embedded.Options{Dir: d.Path(datadir.Engine)})
 	if err != nil {
 		return err

@@ -12,17 +12,17 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/gatewright/gatewright/local/commandline"
-	"github.com/gatewright/gatewright/shared/accounts"
-	"github.com/gatewright/gatewright/shared/durable"
-	"github.com/gatewright/gatewright/shared/installation"
-	"github.com/gatewright/gatewright/shared/operation"
+	"github.com/gatewright/gatewright/shared/core/installation"
+	"github.com/gatewright/gatewright/shared/core/operation"
+	"github.com/gatewright/gatewright/shared/resource/accounts"
+	"github.com/gatewright/gatewright/shared/runtime/commandline"
+	"github.com/gatewright/gatewright/shared/runtime/durable"
 )
 
 func operationCommand(a administration) *cobra.Command {
 	group := &cobra.Command{Use: "operation", Short: "Look durable operations up, and resume one"}
 	commandline.Group(group)
-	group.AddCommand(listCommand(a), &cobra.Command{
+	group.AddCommand(listOperationsCommand(a), &cobra.Command{
 		Use:   "resume ID",
 		Short: "Have an operation tried at once that waits for its next attempt",
 		Long: `Have an operation tried at once that waits for its next attempt, when what kept it is mended. While the product runs it is tried within a
@@ -36,14 +36,14 @@ never do a step twice.`,
 			}
 			return nil
 		},
-		RunE: a.command(func(cmd *cobra.Command, args []string, d *database) error {
+		RunE: a.requireInstallation(func(cmd *cobra.Command, args []string, d *database) error {
 			e, err := d.operations()
 			if err != nil {
 				return err
 			}
 			r, err := e.Resume(cmd.Context(), args[0])
 			if err != nil {
-				return plain(err)
+				return publicError(err)
 			}
 			_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "Operation %s (%s) is due now.\n", r.ID, r.Kind)
 			return nil
@@ -52,7 +52,7 @@ never do a step twice.`,
 	return group
 }
 
-func listCommand(a administration) *cobra.Command {
+func listOperationsCommand(a administration) *cobra.Command {
 	var all bool
 	list := &cobra.Command{
 		Use:   "list",
@@ -60,42 +60,43 @@ func listCommand(a administration) *cobra.Command {
 		Long: `List the durable operations that do not get on, those first that were tried in vain most often: their step has failed, or has been due for more than
 two minutes. --all lists all that have not ended, with those that are planned for later, such as clean-ups after builds.`,
 		Args: cobra.NoArgs,
-		RunE: a.command(func(cmd *cobra.Command, _ []string, d *database) error {
+		RunE: a.requireInstallation(func(cmd *cobra.Command, _ []string, d *database) error {
 			e, err := d.operations()
 			if err != nil {
 				return err
 			}
-			found, err := e.List(cmd.Context())
+			records, err := e.List(cmd.Context())
 			if err != nil {
 				return err
 			}
-			under := len(found)
+			unfinished := len(records)
 			if now := time.Now(); !all {
-				found = slices.DeleteFunc(found, func(r operation.Record) bool { return !r.Behind(now) })
+				records = slices.DeleteFunc(records, func(r operation.Record) bool { return !r.IsLate(now) })
 			}
 			switch {
-			case under == 0:
+			case unfinished == 0:
 				_, _ = fmt.Fprintln(cmd.ErrOrStderr(), "No operation is under way.")
 				return nil
-			case len(found) == 0:
-				_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "All operations get on: %d under way or planned. --all lists them.\n", under)
+			case len(records) == 0:
+				_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "All operations get on: %d under way or planned. --all lists them.\n",
+					unfinished)
 				return nil
 			}
-			names, err := accountNames(cmd.Context(), d.accounts(), found)
+			names, err := accountNames(cmd.Context(), d.accounts(), records)
 			if err != nil {
 				return err
 			}
-			return printOperations(cmd.OutOrStdout(), names, found)
+			return printOperations(cmd.OutOrStdout(), names, records)
 		}),
 	}
 	list.Flags().BoolVar(&all, "all", false, "list those too that get on, or are planned for later")
 	return list
 }
 
-// accountNames are the names of the operations' accounts, by id.
-func accountNames(ctx context.Context, s *accounts.Service, found []operation.Record) (map[string]string, error) {
+// accountNames returns the names of the operations' accounts, by ID.
+func accountNames(ctx context.Context, s *accounts.Service, records []operation.Record) (map[string]string, error) {
 	names := map[string]string{"": "-"}
-	for _, r := range found {
+	for _, r := range records {
 		if _, known := names[r.AccountID]; known {
 			continue
 		}
@@ -108,29 +109,30 @@ func accountNames(ctx context.Context, s *accounts.Service, found []operation.Re
 	return names, nil
 }
 
-// operations are those of the installation, of which none is run: their tasks may
-// want what is not there, such as the bucket.
+// operations returns an engine to list, begin and resume operations. Do not run operations
+// with it: their tasks may need parts that are missing here, such as the bucket.
 func (d *database) operations() (*operation.Engine, error) {
 	return durable.Engine(d.parts())
 }
 
-// parts are as many as what looks at operations, and begins them, needs.
+// parts returns the parts that are necessary to read and begin operations.
 func (d *database) parts() installation.Parts {
 	return installation.Parts{Table: d.table, IDs: d.ids, Key: d.key, Now: time.Now, Log: slog.New(slog.DiscardHandler)}
 }
 
-// printOperations prints a table for people, one line an operation.
-func printOperations(out io.Writer, accounts map[string]string, found []operation.Record) error {
+// printOperations prints a table with one line per operation.
+func printOperations(out io.Writer, accounts map[string]string, records []operation.Record) error {
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	_, _ = fmt.Fprintln(table, "ID\tKIND\tACCOUNT\tSTATE\tATTEMPTS\tSINCE\tNEXT\tLAST FAILURE")
-	for _, r := range found {
+	for _, r := range records {
 		s := r.Summary()
 		next := s.NextAttempt.UTC().Format(time.RFC3339)
 		if s.Running {
 			next = "runs"
 		}
-		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%d\t%s\t%s\t%s\n", s.ID, s.Kind, accounts[s.AccountID], cmp.Or(s.State, "-"),
-			s.AttemptsInVain, s.Since.UTC().Format(time.RFC3339), next, cmp.Or(s.LastFailure, "-"))
+		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%d\t%s\t%s\t%s\n", s.ID, s.Kind, accounts[s.AccountID],
+			cmp.Or(s.State, "-"),
+			s.FailedAttempts, s.Since.UTC().Format(time.RFC3339), next, cmp.Or(s.LastFailure, "-"))
 	}
 	if err := table.Flush(); err != nil {
 		return fmt.Errorf("print operations: %w", err)

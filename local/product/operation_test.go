@@ -9,27 +9,27 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gatewright/gatewright/shared/operation"
+	"github.com/gatewright/gatewright/shared/core/operation"
 )
 
-// TestOperationsAreListedAndResumedWhileTheProductIsStopped: one that waits for
-// its next attempt in an hour is due at once, and one that is late is told without
-// being asked for.
-func TestOperationsAreListedAndResumedWhileTheProductIsStopped(t *testing.T) {
+// TestStoppedProductListsAndResumesOperations checks that `operation resume` makes an operation due whose next
+// attempt is in an hour. It also checks that `operation list` without flags lists an operation that is overdue.
+func TestStoppedProductListsAndResumesOperations(t *testing.T) {
 	t.Setenv("GATEWRIGHT_DATA_DIR", t.TempDir())
-	begun := time.Now()
+	start := time.Now()
 	if err := Laptop.withDatabase(t.Context(), []string{"a", "test"}, io.Discard, io.Discard, func(d *database) error {
 		account, _, err := d.accounts().Create(t.Context(), "acme")
 		if err != nil {
 			return err
 		}
 		return d.table.Commit(t.Context(), operation.Begin(operation.Start{
-			ID: "kop_1", Kind: "consumer-roll-key", Subject: "csmr_1", AccountID: account.ID, Input: "the-input", NotBefore: begun.Add(time.Hour),
-		}, begun))
+			ID: "kop_1", Kind: "consumer-roll-key", Subject: "csmr_1", AccountID: account.ID, Input: "the-input",
+			NotBefore: start.Add(time.Hour),
+		}, start))
 	}); err != nil {
 		t.Fatal(err)
 	}
-	local := func(args ...string) (string, error) {
+	runLocal := func(args ...string) (string, error) {
 		var out bytes.Buffer
 		root := Laptop.command(administration{program: Laptop})
 		root.SetArgs(args)
@@ -38,12 +38,12 @@ func TestOperationsAreListedAndResumedWhileTheProductIsStopped(t *testing.T) {
 		err := root.ExecuteContext(t.Context())
 		return out.String(), err
 	}
-	next := func() time.Time {
+	nextAttempt := func() time.Time {
 		t.Helper()
-		listed, err := local("operation", "list", "--all")
-		line := regexp.MustCompile(`(?m)^kop_1 +consumer-roll-key +acme +- +0 +\S+ +(\S+) +-$`).FindStringSubmatch(listed)
-		if err != nil || line == nil || strings.Contains(listed, "the-input") {
-			t.Fatalf("the list is %q, %v", listed, err)
+		output, err := runLocal("operation", "list", "--all")
+		line := regexp.MustCompile(`(?m)^kop_1 +consumer-roll-key +acme +- +0 +\S+ +(\S+) +-$`).FindStringSubmatch(output)
+		if err != nil || line == nil || strings.Contains(output, "the-input") {
+			t.Fatalf("operation list --all = %q, %v, want kop_1 without its input", output, err)
 		}
 		at, err := time.Parse(time.RFC3339, line[1])
 		if err != nil {
@@ -51,44 +51,51 @@ func TestOperationsAreListedAndResumedWhileTheProductIsStopped(t *testing.T) {
 		}
 		return at
 	}
-	if said, err := local("operation", "list"); err != nil || said != "All operations get on: 1 under way or planned. --all lists them.\n" {
-		t.Errorf("the list of what does not get on is %q, %v", said, err)
+	if output, err := runLocal("operation", "list"); err != nil ||
+		output != "All operations get on: 1 under way or planned. --all lists them.\n" {
+		t.Errorf("operation list = %q, %v, want no operation that is stuck", output, err)
 	}
-	if at := next(); at.Before(begun.Add(50 * time.Minute)) {
-		t.Errorf("it is due at %v, begun at %v", at, begun)
+	if at := nextAttempt(); at.Before(start.Add(50 * time.Minute)) {
+		t.Errorf("next attempt = %v, want at least 50 minutes after %v", at, start)
 	}
-	if said, err := local("operation", "resume", "kop_1"); err != nil || said != "Operation kop_1 (consumer-roll-key) is due now.\n" {
-		t.Errorf("resume says %q, %v", said, err)
+	if output, err := runLocal("operation", "resume", "kop_1"); err != nil ||
+		output != "Operation kop_1 (consumer-roll-key) is due now.\n" {
+		t.Errorf("operation resume = %q, %v, want kop_1 due now", output, err)
 	}
-	if at := next(); at.After(time.Now().Add(time.Second)) {
-		t.Errorf("once resumed it is due at %v", at)
+	if at := nextAttempt(); at.After(time.Now().Add(time.Second)) {
+		t.Errorf("next attempt after the resumption = %v, want now", at)
 	}
-	// A second time, which changes nothing, and one that nobody has picked up.
-	if said, err := local("operation", "resume", "kop_1"); err != nil || said != "Operation kop_1 (consumer-roll-key) is due now.\n" {
-		t.Errorf("resumed again it says %q, %v", said, err)
+	// A second resume also succeeds.
+	if output, err := runLocal("operation", "resume", "kop_1"); err != nil ||
+		output != "Operation kop_1 (consumer-roll-key) is due now.\n" {
+		t.Errorf("second operation resume = %q, %v, want kop_1 due now", output, err)
 	}
 	if err := Laptop.withDatabase(t.Context(), []string{"a", "test"}, io.Discard, io.Discard, func(d *database) error {
 		return d.table.Commit(t.Context(), operation.Begin(operation.Start{
-			ID: "kop_2", Kind: "consumer-roll-key", AccountID: "an-account-that-is-gone", NotBefore: begun.Add(-time.Hour),
-		}, begun.Add(-2*time.Hour)))
+			ID: "kop_2", Kind: "consumer-roll-key", AccountID: "an-account-that-is-gone", NotBefore: start.Add(-time.Hour),
+		}, start.Add(-2*time.Hour)))
 	}); err != nil {
 		t.Fatal(err)
 	}
-	if said, err := local("operation", "list"); err != nil || !strings.Contains(said, "\nkop_2 ") || strings.Contains(said, "kop_1") || !strings.Contains(said, "an-account-that-is-gone") {
-		t.Errorf("the list of what does not get on is %q, %v", said, err)
+	if output, err := runLocal("operation", "list"); err != nil || !strings.Contains(output, "\nkop_2 ") ||
+		strings.Contains(output, "kop_1") || !strings.Contains(output, "an-account-that-is-gone") {
+		t.Errorf("operation list = %q, %v, want kop_2 of a missing account and not kop_1", output, err)
 	}
 }
 
-// TestProductTakesCommandsOnItsDataAlone: what makes data, or is a process of its own,
-// has no business in the one that runs the product.
-func TestProductTakesCommandsOnItsDataAlone(t *testing.T) {
+// TestRunningProductHasOnlyDataCommands checks which commands the process of the product
+// runs for other processes: none that create a data directory or need a separate process.
+func TestRunningProductHasOnlyDataCommands(t *testing.T) {
 	t.Parallel()
 	var names []string
-	for _, c := range Laptop.command(administration{program: Laptop, own: new(database)}).Commands() {
+	for _, c := range Laptop.command(administration{program: Laptop, running: new(database)}).Commands() {
 		names = append(names, c.Name())
 	}
 	slices.Sort(names)
-	if want := []string{"account", "audit", "backup", "check", "export-data", "key", "operation", "rewrap-root-key", "rotate-root-key"}; !slices.Equal(names, want) {
-		t.Errorf("it takes %v, want %v", names, want)
+	if want := []string{
+		"account", "audit", "backup", "check", "export-data", "key", "operation", "rewrap-root-key",
+		"rotate-root-key",
+	}; !slices.Equal(names, want) {
+		t.Errorf("commands of the running product = %v, want %v", names, want)
 	}
 }

@@ -11,8 +11,9 @@ import (
 	"testing"
 )
 
-// TestDataAreTheDirectorysUsers: a command that root types leaves nothing that the service's own user cannot open.
-func TestDataAreTheDirectorysUsers(t *testing.T) {
+// TestRootsFilesBelongToTheDirectorysOwner checks that files that a command of root
+// creates belong to the owner of the directory, so that the service can open them.
+func TestRootsFilesBelongToTheDirectorysOwner(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("root alone may give files away")
 	}
@@ -28,7 +29,7 @@ func TestDataAreTheDirectorysUsers(t *testing.T) {
 	if err := root.ExecuteContext(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	own, err := os.Stat(dir)
+	dirInfo, err := os.Stat(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,15 +42,15 @@ func TestDataAreTheDirectorysUsers(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		if files++; owner(info) != owner(own) {
-			t.Errorf("%s is %d's, want %d", path, owner(info), owner(own))
+		if files++; owner(info) != owner(dirInfo) {
+			t.Errorf("owner of %s = %d, want %d", path, owner(info), owner(dirInfo))
 		}
 		return nil
 	}); err != nil {
 		t.Fatal(err)
 	}
 	if files < 5 {
-		t.Errorf("%d files are there: no installation was made", files)
+		t.Errorf("the directory has %d files, want at least 5 of an installation", files)
 	}
 }
 

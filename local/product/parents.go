@@ -3,17 +3,17 @@ package product
 import (
 	"context"
 
-	"github.com/gatewright/gatewright/local/processes"
+	"github.com/gatewright/gatewright/shared/base/processes"
 )
 
 func launchers() []processes.Process { return processes.Launchers() }
 
-// stopWithParents calls stop when one of the launchers is gone.
+// stopWithParents calls stop with the name of a launcher when that launcher has ended.
 func stopWithParents(ctx context.Context, stop func(name string)) {
-	watched := launchers()
+	parents := launchers()
 	go func() {
-		if gone, ok := processes.FirstGone(ctx, watched); ok {
-			stop(gone.Name)
+		if exited, ok := processes.WaitFirstExit(ctx, parents); ok {
+			stop(exited.Name)
 		}
 	}()
 }

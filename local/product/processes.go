@@ -19,30 +19,33 @@ import (
 	"github.com/gatewright/gatewright/functions"
 	"github.com/gatewright/gatewright/functions/gateway"
 	"github.com/gatewright/gatewright/local/apigateway"
-	"github.com/gatewright/gatewright/local/emulator"
-	"github.com/gatewright/gatewright/local/lambdahost"
+	"github.com/gatewright/gatewright/local/dev/emulator"
+	"github.com/gatewright/gatewright/local/dev/lambdahost"
 	"github.com/gatewright/gatewright/local/triggers"
-	"github.com/gatewright/gatewright/shared/api"
-	"github.com/gatewright/gatewright/shared/config"
-	"github.com/gatewright/gatewright/shared/telemetry/otlp"
-	"github.com/gatewright/gatewright/shared/trigger"
+	"github.com/gatewright/gatewright/shared/base/telemetry/otlp"
+	"github.com/gatewright/gatewright/shared/core/config"
+	"github.com/gatewright/gatewright/shared/management/api"
+	"github.com/gatewright/gatewright/shared/runtime/trigger"
 )
 
-// What functions get, as the infrastructure has it.
+// The memory of functions in MB, as in the infrastructure.
 const (
 	memoryMB        = 256
 	gatewayMemoryMB = 512
 	heavyMemoryMB   = 1769
 )
 
-// assembleProcesses wires the product of the bootstraps below a folder, each a
-// process of its own behind the Runtime API, as in AWS: state that only one
-// process has, and wiring that only a main has, do not help here.
+// assembleProcesses wires the product with the functions' executables (bootstraps) below folder. As in AWS, each
+// function runs in separate processes behind the Runtime API, so it cannot depend on the memory or the wiring of
+// another function.
 //
-// relayListener is closed, nil where there is to be no relay: its process takes the address.
-func assembleProcesses(ctx context.Context, o *opened, folder string, apiAddr, gatewayAddr net.Addr, relayListener net.Listener) (_ *product, err error) {
+// assembleProcesses closes relayListener and starts the relay's process
+// at the same address. relayListener is nil if there is no relay.
+func assembleProcesses(
+	ctx context.Context, o *resources, folder string, apiAddr, gatewayAddr net.Addr, relayListener net.Listener,
+) (_ *product, err error) {
 	c := o.parts.Config
-	if c.KeyFile, err = filepath.Abs(c.KeyFile); err != nil { // functions have a working directory of their own
+	if c.KeyFile, err = filepath.Abs(c.KeyFile); err != nil { // functions run in another working directory
 		return nil, fmt.Errorf("find the root key: %w", err)
 	}
 	if c.DocsWeights != "" {
@@ -50,8 +53,11 @@ func assembleProcesses(ctx context.Context, o *opened, folder string, apiAddr, g
 			return nil, fmt.Errorf("find the weights of the documentation's search: %w", err)
 		}
 	}
-	credentials := lambdahost.Credentials{AccessKeyID: o.bucket.credentials.AccessKeyID, SecretAccessKey: o.bucket.credentials.SecretAccessKey}
-	w := &bootstraps{
+	credentials := lambdahost.Credentials{
+		AccessKeyID:     o.bucket.credentials.AccessKeyID,
+		SecretAccessKey: o.bucket.credentials.SecretAccessKey,
+	}
+	b := &bootstraps{
 		folder:      folder,
 		env:         variablesOf(c, o.getenv),
 		credentials: credentials,
@@ -61,35 +67,35 @@ func assembleProcesses(ctx context.Context, o *opened, folder string, apiAddr, g
 			IDs:         o.parts.IDs, Random: o.parts.Random, Now: o.parts.Now, Log: o.parts.Log,
 		}),
 	}
-	stop := w.host.Close
+	stop := b.host.Close
 	defer func() {
 		if err != nil {
 			stop()
 		}
 	}()
-	var front []apigateway.Function
+	var apiFunctions []apigateway.Function
 	for _, g := range functions.Groups() {
-		f, err := w.function(trigger.Function{Name: g.Name, Timeout: apigateway.Timeout})
+		f, err := b.function(trigger.Function{Name: g.Name, Timeout: apigateway.Timeout})
 		if err != nil {
 			return nil, err
 		}
-		front = append(front, apigateway.Function{Group: g.Group, Edge: edge(f)})
+		apiFunctions = append(apiFunctions, apigateway.Function{Group: g.Group, Edge: edge(f)})
 	}
-	var called []triggers.Function
-	var served *lambdahost.Function
+	var triggered []triggers.Function
+	var gatewayFunction *lambdahost.Function
 	for _, t := range functions.Triggered() {
-		f, err := w.function(t.Function)
+		f, err := b.function(t.Function)
 		if err != nil {
 			return nil, err
 		}
 		if t.Name == gateway.Function.Name {
-			served = f
+			gatewayFunction = f
 			continue
 		}
-		called = append(called, triggers.Function{Function: t.Function, Handler: f})
+		triggered = append(triggered, triggers.Function{Function: t.Function, Handler: f})
 	}
-	whole := []apigateway.Function{{Group: api.Group{Name: gateway.Function.Name}, Edge: edge(served)}}
-	runner, err := o.runner(called)
+	gatewayFunctions := []apigateway.Function{{Group: api.Group{Name: gateway.Function.Name}, Edge: edge(gatewayFunction)}}
+	runner, err := o.newRunner(triggered)
 	if err != nil {
 		return nil, err
 	}
@@ -97,25 +103,25 @@ func assembleProcesses(ctx context.Context, o *opened, folder string, apiAddr, g
 		if err := relayListener.Close(); err != nil {
 			return nil, fmt.Errorf("leave the address to the relay: %w", err)
 		}
-		child, err := w.startRelay(ctx, o, relayListener.Addr())
+		child, err := b.startRelay(ctx, o, relayListener.Addr())
 		if err != nil {
 			return nil, err
 		}
 		stop = func() {
-			w.host.Close() // with the requests that are under way through the relay
+			b.host.Close() // first, because functions can have requests in progress through the relay
 			child.Stop()
 		}
 	}
 	return &product{
-		api:      o.front(front, o.callers, apiAddr),
-		gateway:  o.front(whole, nil, gatewayAddr),
+		api:      o.newGateway(apiFunctions, o.authenticator, apiAddr),
+		gateway:  o.newGateway(gatewayFunctions, nil, gatewayAddr),
 		triggers: runner,
-		drain:    func(context.Context) error { return nil }, // a Lambda is not asked before it ends
+		drain:    func(context.Context) error { return nil }, // as in Lambda, functions are not drained
 		close:    stop,
 	}, nil
 }
 
-// bootstraps makes functions of the bootstraps in a folder.
+// bootstraps creates functions from their executables in a folder.
 type bootstraps struct {
 	folder      string
 	env         map[string]string
@@ -123,13 +129,14 @@ type bootstraps struct {
 	host        *lambdahost.Host
 }
 
-func (w *bootstraps) function(t trigger.Function) (*lambdahost.Function, error) {
-	path, err := filepath.Abs(filepath.Join(w.folder, t.Name, "bootstrap"))
+func (b *bootstraps) function(t trigger.Function) (*lambdahost.Function, error) {
+	path, err := filepath.Abs(filepath.Join(b.folder, t.Name, "bootstrap"))
 	if err != nil {
 		return nil, fmt.Errorf("find the function %s: %w", t.Name, err)
 	}
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%s has no bootstrap of the function %s: `make run-lambda` builds them all, or leave %s empty", w.folder, t.Name, config.VarFunctions)
+		return nil, fmt.Errorf("%s has no bootstrap of the function %s: `make run-lambda` builds them all, or leave %s empty",
+			b.folder, t.Name, config.VarFunctions)
 	}
 	memory := memoryMB
 	switch {
@@ -142,11 +149,11 @@ func (w *bootstraps) function(t trigger.Function) (*lambdahost.Function, error) 
 	if timeout == 0 {
 		timeout = time.Minute
 	}
-	return w.host.Add(lambdahost.Spec{Name: t.Name, Bootstrap: path, Env: w.env, Timeout: timeout, MemoryMB: memory})
+	return b.host.Add(lambdahost.Spec{Name: t.Name, Bootstrap: path, Env: b.env, Timeout: timeout, MemoryMB: memory})
 }
 
-// variablesOf is a configuration as functions read it (config.FromEnvironment),
-// and where this run's environment wants spans to go.
+// variablesOf returns the environment of functions: the configuration in the variables
+// of config.FromEnvironment, and the variables of this process for the export of spans.
 func variablesOf(c config.Config, getenv func(string) string) map[string]string {
 	env := map[string]string{
 		config.VarTable:            c.Table,
@@ -178,7 +185,7 @@ func variablesOf(c config.Config, getenv func(string) string) map[string]string 
 	return env
 }
 
-// prefixes are addresses as a setting has them.
+// prefixes returns network prefixes in the format of a setting.
 func prefixes(all []netip.Prefix) string {
 	text := make([]string, len(all))
 	for i, p := range all {
@@ -187,20 +194,22 @@ func prefixes(all []netip.Prefix) string {
 	return strings.Join(text, " ")
 }
 
-// edge calls a function with the events of a REST API.
+// edge returns an api.Edge that calls f with the events of a REST API.
 func edge(f *lambdahost.Function) api.Edge {
-	return func(ctx context.Context, event events.APIGatewayProxyRequest) (answer events.APIGatewayProxyResponse, err error) {
+	return func(ctx context.Context,
+		event events.APIGatewayProxyRequest,
+	) (resp events.APIGatewayProxyResponse, err error) {
 		payload, err := json.Marshal(event)
 		if err != nil {
-			return answer, fmt.Errorf("encode the event: %w", err)
+			return resp, fmt.Errorf("encode the event: %w", err)
 		}
 		raw, err := f.Invoke(ctx, payload)
 		if err != nil {
-			return answer, err
+			return resp, err
 		}
-		if err := json.Unmarshal(raw, &answer); err != nil {
-			return answer, fmt.Errorf("decode the function's answer: %w", err)
+		if err := json.Unmarshal(raw, &resp); err != nil {
+			return resp, fmt.Errorf("decode the function's answer: %w", err)
 		}
-		return answer, nil
+		return resp, nil
 	}
 }

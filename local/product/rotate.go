@@ -12,10 +12,10 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/kms"
 	"github.com/spf13/cobra"
 
-	"github.com/gatewright/gatewright/shared/cloud"
-	"github.com/gatewright/gatewright/shared/durable"
-	"github.com/gatewright/gatewright/shared/rotation"
-	"github.com/gatewright/gatewright/shared/store/rootkey"
+	"github.com/gatewright/gatewright/shared/core/rotation"
+	"github.com/gatewright/gatewright/shared/core/store/rootkey"
+	"github.com/gatewright/gatewright/shared/runtime/cloud"
+	"github.com/gatewright/gatewright/shared/runtime/durable"
 )
 
 func rotateCommand(a administration) *cobra.Command {
@@ -29,20 +29,21 @@ cannot be taken back. --status tells how far it is. In a data directory there ar
 
 The first start of the product after it, or the product that runs, does the work: this command only begins it.`,
 		Args: cobra.NoArgs,
-		RunE: a.command(func(cmd *cobra.Command, _ []string, d *database) error {
+		RunE: a.requireInstallation(func(cmd *cobra.Command, _ []string, d *database) error {
 			if d.key == nil {
-				return errors.New("the table is elsewhere: rotate where its root key is, and see docs/aws.md for an installation in AWS")
+				return errors.New("the table is elsewhere: rotate where its root key is, and see docs/aws.md for an " +
+					"installation in AWS")
 			}
 			s := durable.Rotation(d.parts())
 			do := func(ctx context.Context) (rotation.Status, error) { return s.Start(ctx, operator()) }
 			if status {
 				do = s.Status
 			}
-			its, err := do(cmd.Context())
+			rotationStatus, err := do(cmd.Context())
 			if err != nil {
-				return plain(err)
+				return publicError(err)
 			}
-			printRotation(cmd.OutOrStdout(), its)
+			printRotation(cmd.OutOrStdout(), rotationStatus)
 			return nil
 		}),
 	}
@@ -50,22 +51,24 @@ The first start of the product after it, or the product that runs, does the work
 	return c
 }
 
-// printRotation says for people how far a rotation is.
+// printRotation prints the progress of a rotation.
 func printRotation(out io.Writer, s rotation.Status) {
-	say := func(format string, args ...any) { _, _ = fmt.Fprintf(out, format+"\n", args...) }
+	printf := func(format string, args ...any) { _, _ = fmt.Fprintf(out, format+"\n", args...) }
 	switch {
 	case s.Operation == "":
-		say("The root key is the first one. It was never rotated.")
+		printf("The root key is the first one. It was never rotated.")
 	case s.EndedOn != nil:
-		say("The root key is number %d. The last rotation began on %s and ended on %s.", s.Number, moment(s.BeganOn), moment(s.EndedOn))
+		printf("The root key is number %d. The last rotation began on %s and ended on %s.", s.Number, formatTime(s.BeganOn),
+			formatTime(s.EndedOn))
 	default:
-		say("A rotation of the root key is under way since %s: root key %d writes, and %d is read too.", moment(s.BeganOn), s.Number, s.Other)
-		say("Stage: %s, which goes on at %s. %s", s.Stage, moment(s.Next), s.Message)
+		printf("A rotation of the root key is under way since %s: root key %d writes, and %d is read too.",
+			formatTime(s.BeganOn), s.Number, s.Other)
+		printf("Stage: %s, which goes on at %s. %s", s.Stage, formatTime(s.Next), s.Message)
 	}
-	printHistory(say, s.History)
+	printHistory(printf, s.History)
 }
 
-// operator is who has a command done, as the history of the root key names them.
+// operator returns the user and the host of this process, for the history of the root key.
 func operator() string {
 	name, host := "unknown", "unknown"
 	if u, err := user.Current(); err == nil {
@@ -77,22 +80,24 @@ func operator() string {
 	return name + "@" + host
 }
 
-// printHistory says for people what became of the root key, the newest first.
-func printHistory(say func(format string, args ...any), history []rootkey.Event) {
-	for _, e := range history {
+// printHistory prints the history of the root key, the newest event first.
+func printHistory(printf func(format string, args ...any), events []rootkey.Event) {
+	for _, e := range events {
 		switch e.Kind {
 		case rootkey.Rotated:
-			say("%s  rotated to root key %d (%s, from %s) by %s: new one writes %s, old one taken away %s, ended %s; %d records, %d objects, %d unreadable",
-				moment(&e.BeganOn), e.Number, e.To, e.From, e.By, moment(e.SwitchedOn), moment(e.RetiredOn), moment(e.EndedOn), e.Renewed, e.Objects, e.Unreadable)
+			printf("%s  rotated to root key %d (%s, from %s) by %s: new one writes %s, old one taken away %s, ended %s; %d "+
+				"records, %d objects, %d unreadable",
+				formatTime(&e.BeganOn), e.Number, e.To, e.From, e.By, formatTime(e.SwitchedOn), formatTime(e.RetiredOn),
+				formatTime(e.EndedOn), e.Renewed, e.Objects, e.Unreadable)
 		case rootkey.Wrapped:
-			say("%s  the KMS key %s wraps root key %d beside %s, by %s", moment(&e.BeganOn), e.To, e.Number, e.From, e.By)
+			printf("%s  the KMS key %s wraps root key %d beside %s, by %s", formatTime(&e.BeganOn), e.To, e.Number, e.From, e.By)
 		default:
-			say("%s  the KMS key %s alone wraps root key %d, by %s", moment(&e.BeganOn), e.To, e.Number, e.By)
+			printf("%s  the KMS key %s alone wraps root key %d, by %s", formatTime(&e.BeganOn), e.To, e.Number, e.By)
 		}
 	}
 }
 
-func moment(t *time.Time) string {
+func formatTime(t *time.Time) string {
 	if t == nil {
 		return "-"
 	}
@@ -100,7 +105,7 @@ func moment(t *time.Time) string {
 }
 
 func rewrapCommand(a administration) *cobra.Command {
-	var of awsNames
+	var from awsNames
 	var to string
 	var finish bool
 	c := &cobra.Command{
@@ -117,7 +122,7 @@ functions with the new one. Then --finish leaves the new one alone. Give the key
 			if err != nil {
 				return err
 			}
-			p, err := of.open(s)
+			p, err := from.open(s)
 			if err != nil {
 				return err
 			}
@@ -125,25 +130,27 @@ functions with the new one. Then --finish leaves the new one alone. Give the key
 			if err != nil {
 				return err
 			}
-			if err := errors.Join(rootkey.OfRegion(of.kmsKey, sdk.Region), rootkey.OfRegion(to, sdk.Region)); err != nil {
+			if err := errors.Join(rootkey.CheckRegion(from.kmsKey, sdk.Region),
+				rootkey.CheckRegion(to, sdk.Region)); err != nil {
 				return err
 			}
-			by := rootkey.Asked{By: operator(), On: time.Now()}
-			client, said := kms.NewFromConfig(sdk), "Both KMS keys unwrap the root key. Deploy with %s, and then finish with --finish.\n"
+			request := rootkey.Initiator{By: operator(), At: time.Now()}
+			client, message := kms.NewFromConfig(sdk),
+				"Both KMS keys unwrap the root key. Deploy with %s, and then finish with --finish.\n"
 			if finish {
-				said = "The KMS key %s alone unwraps the root key.\n"
-				err = rootkey.WrapOnly(cmd.Context(), client, to, p.table, by)
+				message = "The KMS key %s alone unwraps the root key.\n"
+				err = rootkey.WrapOnly(cmd.Context(), client, to, p.table, request)
 			} else {
-				err = rootkey.WrapAlso(cmd.Context(), client, of.kmsKey, to, p.table, by)
+				err = rootkey.WrapAlso(cmd.Context(), client, from.kmsKey, to, p.table, request)
 			}
 			if err != nil {
-				return plain(of.explained(err, sdk.Region))
+				return publicError(from.explain(err, sdk.Region))
 			}
-			_, _ = fmt.Fprintf(cmd.OutOrStdout(), said, to)
+			_, _ = fmt.Fprintf(cmd.OutOrStdout(), message, to)
 			return nil
 		},
 	}
-	of.flags(c, "of")
+	from.addFlags(c, "of")
 	c.Flags().StringVar(&to, "to", "", "the KMS key that shall wrap the root key")
 	c.Flags().BoolVar(&finish, "finish", false, "leave the new KMS key alone, when every function is deployed with it")
 	return c

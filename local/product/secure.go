@@ -16,139 +16,151 @@ import (
 	"github.com/gatewright/gatewright/local/apigateway"
 	"github.com/gatewright/gatewright/local/authority"
 	"github.com/gatewright/gatewright/local/datadir"
-	"github.com/gatewright/gatewright/shared/config"
-	"github.com/gatewright/gatewright/shared/handshake"
-	"github.com/gatewright/gatewright/shared/listen"
-	"github.com/gatewright/gatewright/shared/owncert"
+	"github.com/gatewright/gatewright/shared/base/handshake"
+	"github.com/gatewright/gatewright/shared/core/config"
+	"github.com/gatewright/gatewright/shared/dataplane/listen"
+	"github.com/gatewright/gatewright/shared/runtime/servercert"
 )
 
-// listenTLS opens the listener for TLS, nil where there is to be none.
+// listenTLS opens the listener for TLS. It returns nil if the settings disable TLS.
 func listenTLS(ctx context.Context, s settings) (net.Listener, error) {
 	if s.tlsAddr == config.NoAddr {
-		return nil, nil // none is what the setting says
+		return nil, nil // the settings disable it
 	}
-	return listen.On(ctx, s.tlsAddr, "the gateway by TLS", config.VarTLSAddr)
+	return listen.Open(ctx, s.tlsAddr, "the gateway by TLS", config.VarTLSAddr)
 }
 
-// secured is the listener by TLS, nil for none.
-type secured struct {
+// tlsListener is the listener for TLS with its certificates. It is nil without TLS.
+type tlsListener struct {
 	listener net.Listener
 	config   *tls.Config
-	// own has the certificates of the installation's own names.
-	own handshake.Source
-	// misdirected are requests of other connections (handshake.Misdirected).
+	// certificates provides the certificates of the installation's own names.
+	certificates handshake.Source
+	// misdirected reports whether a client has to repeat a request on
+	// another connection, to the request's host (handshake.Misdirected).
 	misdirected func(*http.Request) bool
-	// authority is where the names of a domain get their certificates from, nil for elsewhere.
-	authority *owncert.Authority
+	// authority obtains the certificates for the names of the domain by
+	// ACME. It is nil if the certificates come from files or the local CA.
+	authority *servercert.Authority
 }
 
-// acmeFolder is where certificates by ACME are kept, in the data directory.
+// acmeFolder is the folder in the data directory that contains the certificates from the ACME authority.
 const acmeFolder = "acme"
 
-// secure opens what has the certificates of names of this installation, and answers handshakes by it.
-func (o *opened) secure(ctx context.Context, s settings, p *product, l net.Listener, log *slog.Logger) (*secured, error) {
+// newTLSListener returns the tlsListener for l, with the certificates of the installation's
+// names and the configuration of the handshakes. It returns nil if l is nil.
+func (r *resources) newTLSListener(
+	ctx context.Context, s settings, p *product, l net.Listener, log *slog.Logger,
+) (*tlsListener, error) {
 	if l == nil {
-		return nil, nil // which is an answer
+		return nil, nil // an installation without TLS is not an error
 	}
 	hosts := p.hosts
 	if hosts == nil {
-		hosts = gateway.NewHosts(o.parts) // of functions in processes of their own
+		hosts = gateway.NewHosts(r.parts) // the gateway is a separate process
 	}
 	log = log.With("listener", "the gateway by TLS")
-	out := &secured{listener: l, misdirected: handshake.Misdirected(hosts)}
-	own, err := o.ownCertificates(ctx, s, hosts, out, log)
+	out := &tlsListener{listener: l, misdirected: handshake.Misdirected(hosts)}
+	certificates, err := r.installationCertificates(ctx, s, hosts, out, log)
 	if err != nil {
 		return nil, err
 	}
-	out.own = own
-	out.config = handshake.Config(handshake.Options{Sources: []handshake.Source{own, hosts.Domains}, Clients: hosts, Log: log}) //nolint:contextcheck // a handshake has a context of its own
+	out.certificates = certificates
+	//nolint:contextcheck // a handshake has its own context
+	out.config = handshake.Config(handshake.Options{
+		Sources: []handshake.Source{certificates, hosts.Domains}, Clients: hosts, Log: log,
+	})
 	return out, nil
 }
 
-// ownCertificates has the certificates of the installation's own names: of a laptop's from a CA of the run's own.
-func (o *opened) ownCertificates(ctx context.Context, s settings, hosts *gateway.Hosts, out *secured, log *slog.Logger) (handshake.Source, error) {
+// installationCertificates opens the certificates of the installation's own names. Without a domain,
+// the local CA in the data directory issues them.
+func (r *resources) installationCertificates(
+	ctx context.Context, s settings, hosts *gateway.Hosts, listener *tlsListener, log *slog.Logger,
+) (handshake.Source, error) {
 	if s.domain == "" {
-		return authority.Open(o.dir, o.parts.Config.DeploymentDomain(), hosts.Owns, time.Now)
+		return authority.Open(r.dir, r.parts.Config.DeploymentDomain(), hosts.Owns, time.Now)
 	}
-	n := o.names(s, hosts)
+	n := r.names(s, hosts)
 	if s.certificate != "" {
-		return owncert.OpenFiles(ctx, owncert.FileOptions{
-			Certificate: s.certificate, Key: s.certificateKey, Names: n, For: s.certified(), Now: time.Now, Log: log,
+		return servercert.OpenFiles(ctx, servercert.FileOptions{
+			Certificate: s.certificate, Key: s.certificateKey, Names: n, Hosts: s.certificateNames(), Now: time.Now, Log: log,
 		})
 	}
-	folder, err := datadir.Open(o.dir.Path(acmeFolder))
+	folder, err := datadir.Open(r.dir.Path(acmeFolder))
 	if err != nil {
 		return nil, err
 	}
-	out.authority = owncert.OpenAuthority(owncert.AuthorityOptions{
-		Directory: o.parts.Config.ACMEDirectory, Folder: folder, Names: n, Log: log,
+	listener.authority = servercert.OpenAuthority(servercert.AuthorityOptions{
+		Directory: r.parts.Config.ACMEDirectory, Folder: folder, Names: n, Log: log,
 	})
-	return out.authority, nil
+	return listener.authority, nil
 }
 
-// certified are names that a certificate in files has to be for.
-func (s settings) certified() []string {
+// certificateNames returns the names for which the certificate in the files must be valid.
+func (s settings) certificateNames() []string {
 	return []string{apiName(s.domain), anyDeployment + "." + s.domain}
 }
 
-func (o *opened) names(s settings, hosts *gateway.Hosts) names {
-	return names{domain: s.domain, hosts: hosts, relayed: o.parts.Config.Relay != ""}
+func (r *resources) names(s settings, hosts *gateway.Hosts) names {
+	return names{domain: s.domain, hosts: hosts, hasRelay: r.parts.Config.Relay != ""}
 }
 
-// byName is what answers at a domain's names, by plain HTTP and by TLS.
-func (o *opened) byName(s settings, p *product, secure *secured) (plain, byTLS http.Handler) {
-	n := o.names(s, p.hosts)
+// handlersByName returns the handlers that serve a domain's
+// names by plain HTTP and by TLS. Without TLS, overTLS is nil.
+func (r *resources) handlersByName(s settings, p *product, tlsServer *tlsListener) (plain, overTLS http.Handler) {
+	n := r.names(s, p.hosts)
 	all := n.handler(p.api, p.relay, p.gateway)
-	if secure == nil { // a proxy ends it
+	if tlsServer == nil { // a proxy terminates TLS
 		return all, nil
 	}
-	refuse := apigateway.Refusal{IDs: o.parts.IDs, Now: time.Now, Log: o.parts.Log}
-	plain = plainly(n, refuse, p.gateway)
-	if secure.authority != nil {
-		plain = secure.authority.Challenges(plain)
+	refusal := apigateway.Refusal{IDs: r.parts.IDs, Now: time.Now, Log: r.parts.Log}
+	plain = redirectToHTTPS(n, refusal, p.gateway)
+	if tlsServer.authority != nil {
+		plain = tlsServer.authority.Challenges(plain)
 	}
 	return p.hosts.Domains.Challenges(plain), all
 }
 
-// obtain gets the certificates of the names that every client begins with.
-func (s *secured) obtain(ctx context.Context, in settings) error {
-	own := []string{apiName(in.domain)}
-	if in.relayAddr != config.NoAddr {
-		own = append(own, relayName(in.domain))
+// obtain obtains the certificates of the API and the relay before clients need them.
+func (t *tlsListener) obtain(ctx context.Context, cfg settings) error {
+	hostnames := []string{apiName(cfg.domain)}
+	if cfg.relayAddr != config.NoAddr {
+		hostnames = append(hostnames, relayName(cfg.domain))
 	}
-	s.authority.Obtain(ctx, own...)
+	t.authority.Obtain(ctx, hostnames...)
 	return nil
 }
 
-func (s *secured) port() int {
-	at, err := netip.ParseAddrPort(s.listener.Addr().String())
+func (t *tlsListener) port() int {
+	addr, err := netip.ParseAddrPort(t.listener.Addr().String())
 	if err != nil {
-		return 443 // HTTPS has it
+		return 443 // the default port of HTTPS
 	}
-	return int(at.Port())
+	return int(addr.Port())
 }
 
-// origin is the address under which this machine reaches the listener, "" for none. A
-// handshake needs a name with its port.
-func (s *secured) origin() string {
-	if s == nil {
+// origin returns the URL at which this machine can reach the listener, or "" without TLS.
+// Other clients need a name of the certificate instead of the IP address, with the same port.
+func (t *tlsListener) origin() string {
+	if t == nil {
 		return ""
 	}
-	return strings.Replace(origin(s.listener.Addr()), "http:", "https:", 1)
+	return strings.Replace(origin(t.listener.Addr()), "http:", "https:", 1)
 }
 
-// deployments is where they are served on this machine, "" for nowhere.
-func (s *secured) deployments(c config.Config) string {
-	if s == nil {
+// deploymentURL returns the pattern of the URLs of deployments on this machine by TLS, or "" without TLS.
+func (t *tlsListener) deploymentURL(c config.Config) string {
+	if t == nil {
 		return ""
 	}
-	return "https://<deployment>." + c.DeploymentDomain() + ":" + strconv.Itoa(s.port())
+	return "https://<deployment>." + c.DeploymentDomain() + ":" + strconv.Itoa(t.port())
 }
 
-// authorityFile is the CA's certificate as a person would type its path.
-func (s *secured) authorityFile(in settings) string {
-	if s == nil {
+// caCertificatePath returns the path of the CA's certificate, to show to the user. It is "" without TLS.
+func (t *tlsListener) caCertificatePath(cfg settings) string {
+	if t == nil {
 		return ""
 	}
-	return filepath.Join(in.dataDir, authority.Name)
+	return filepath.Join(cfg.dataDir, authority.Name)
 }

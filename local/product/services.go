@@ -26,275 +26,287 @@ import (
 	"github.com/gatewright/gatewright/local/preflight"
 	"github.com/gatewright/gatewright/local/rootkey"
 	"github.com/gatewright/gatewright/local/sandbox"
-	"github.com/gatewright/gatewright/local/terminal"
 	"github.com/gatewright/gatewright/local/triggers"
-	"github.com/gatewright/gatewright/shared/accounts"
-	"github.com/gatewright/gatewright/shared/allowance"
-	"github.com/gatewright/gatewright/shared/api"
-	"github.com/gatewright/gatewright/shared/bodies"
-	"github.com/gatewright/gatewright/shared/config"
-	"github.com/gatewright/gatewright/shared/ids"
-	"github.com/gatewright/gatewright/shared/installation"
-	"github.com/gatewright/gatewright/shared/seal"
-	"github.com/gatewright/gatewright/shared/sessions"
-	"github.com/gatewright/gatewright/shared/store/embedded"
-	sharedrootkey "github.com/gatewright/gatewright/shared/store/rootkey"
-	"github.com/gatewright/gatewright/shared/telemetry"
-	"github.com/gatewright/gatewright/shared/telemetry/otlp"
-	"github.com/gatewright/gatewright/shared/trigger"
-	"github.com/gatewright/gatewright/shared/zone"
+	"github.com/gatewright/gatewright/shared/base/bodies"
+	"github.com/gatewright/gatewright/shared/base/ids"
+	"github.com/gatewright/gatewright/shared/base/telemetry"
+	"github.com/gatewright/gatewright/shared/base/telemetry/otlp"
+	"github.com/gatewright/gatewright/shared/base/terminal"
+	"github.com/gatewright/gatewright/shared/core/allowance"
+	"github.com/gatewright/gatewright/shared/core/config"
+	"github.com/gatewright/gatewright/shared/core/installation"
+	"github.com/gatewright/gatewright/shared/core/seal"
+	"github.com/gatewright/gatewright/shared/core/store/embedded"
+	sharedrootkey "github.com/gatewright/gatewright/shared/core/store/rootkey"
+	"github.com/gatewright/gatewright/shared/management/api"
+	"github.com/gatewright/gatewright/shared/resource/accounts"
+	"github.com/gatewright/gatewright/shared/resource/sessions"
+	"github.com/gatewright/gatewright/shared/runtime/localdns"
+	"github.com/gatewright/gatewright/shared/runtime/trigger"
 )
 
-// opened is everything that a run has opened.
-type opened struct {
+// resources contains the data and services that a run has opened.
+type resources struct {
 	parts    installation.Parts
 	dir      *datadir.Dir
 	database *database
 	bucket   bucket
-	// notes is the engine that has the objects' notes. It is the database's, unless
-	// that one runs elsewhere.
-	notes    *embedded.Backend
-	accounts *accounts.Service
-	callers  *sessions.Service
-	getenv   func(string) string
-	// checked is the last check of the data, nil before the first one.
-	checked atomic.Pointer[integrity.Last]
+	// objectEngine is the engine with the notes about objects. It is the
+	// same as the database's engine, unless the database is elsewhere.
+	objectEngine  *embedded.Backend
+	accounts      *accounts.Service
+	authenticator *sessions.Service
+	getenv        func(string) string
+	// lastCheck is the last finished check of the data, or nil before the first one.
+	lastCheck atomic.Pointer[integrity.LastCheck]
 }
 
-// close closes what lies in the data directory, and ends the emulators.
-func (o *opened) close() error {
+// close closes the files in the data directory and stops the emulators.
+func (r *resources) close() error {
 	var err error
-	o.bucket.stop()
-	if o.notes != nil && (o.database == nil || o.notes != o.database.engine) {
-		err = o.notes.Close()
+	r.bucket.stop()
+	if r.objectEngine != nil && (r.database == nil || r.objectEngine != r.database.engine) {
+		err = r.objectEngine.Close()
 	}
-	if o.database != nil {
-		err = errors.Join(err, o.database.stop())
+	if r.database != nil {
+		err = errors.Join(err, r.database.stop())
 	}
 	return err
 }
 
-// unasked keeps projects from addresses at which this process listens for others than clients, nil for none. The
-// management API is asked by clients, and so by projects: examples of the documentation do.
-func (o *opened) unasked(addresses ...net.Addr) {
+// blockAddresses prevents requests of projects to addresses of this process that are not for clients. It skips nil
+// addresses. The management API is not blocked, because projects may call it like any client, as examples in the
+// documentation do.
+func (r *resources) blockAddresses(addresses ...net.Addr) {
 	for _, a := range addresses {
 		if a != nil {
-			o.parts.Unasked = append(o.parts.Unasked, a.String())
+			r.parts.BlockedAddresses = append(r.parts.BlockedAddresses, a.String())
 		}
 	}
 }
 
-// at are the addresses of a run: of the management API, of the gateway, which has
-// deployments, and of the relay, nil for none.
-type at struct{ api, gateway, relay net.Addr }
+// listenAddrs has the addresses of the listeners for the management
+// API, the gateway and the relay. relay is nil without a relay.
+type listenAddrs struct{ api, gateway, relay net.Addr }
 
-// open opens all that the installation's data lie in. fatal is called when the
-// data directory cannot be written to any more.
-func open(ctx context.Context, s settings, dir *datadir.Dir, t *terminal.Terminal, log *slog.Logger, served at, fatal func(error)) (*opened, error) {
-	o := &opened{dir: dir, getenv: s.getenv}
-	if err := o.open(ctx, s, t, log, served, fatal); err != nil {
+// open opens all data of the installation. fatal is called when the data directory is no longer writable.
+func open(
+	ctx context.Context, s settings, dir *datadir.Dir, t *terminal.Terminal, log *slog.Logger, addrs listenAddrs,
+	fatal func(error),
+) (*resources, error) {
+	o := &resources{dir: dir, getenv: s.getenv}
+	if err := o.open(ctx, s, t, log, addrs, fatal); err != nil {
 		return nil, errors.Join(err, o.close())
 	}
 	return o, nil
 }
 
-func (o *opened) open(ctx context.Context, s settings, t *terminal.Terminal, log *slog.Logger, served at, fatal func(error)) error {
+func (r *resources) open(
+	ctx context.Context, s settings, t *terminal.Terminal, log *slog.Logger, addrs listenAddrs, fatal func(error),
+) error {
 	if s.functions != "" {
 		t.Step("Starting DynamoDB and S3")
 	}
-	inS3 := s.s3 != "" || s.functions != ""
-	var both errgroup.Group
-	both.Go(func() (err error) {
-		o.database, err = openDatabase(ctx, s, o.dir, t, log, fatal)
+	usesS3 := s.s3 != "" || s.functions != ""
+	var group errgroup.Group
+	group.Go(func() (err error) {
+		r.database, err = openDatabase(ctx, s, r.dir, t, log, fatal)
 		return err
 	})
-	if inS3 {
-		both.Go(func() error { return o.bucket.startS3(ctx, s, o.dir, log) })
+	if usesS3 {
+		group.Go(func() error { return r.bucket.startS3(ctx, s, r.dir, log) })
 	}
-	if err := both.Wait(); err != nil {
+	if err := group.Wait(); err != nil {
 		return err
 	}
-	_, port, err := net.SplitHostPort(served.gateway.String())
+	_, port, err := net.SplitHostPort(addrs.gateway.String())
 	if err != nil {
 		return fmt.Errorf("read the gateway's address: %w", err)
 	}
-	c, err := s.config(o.dir.Path(rootkey.Name), o.database.endpoint, o.bucket.endpoint, port)
+	c, err := s.config(r.dir.Path(rootkey.Name), r.database.endpoint, r.bucket.endpoint, port)
 	if err != nil {
 		return err
 	}
-	c.APIURL = cmp.Or(c.APIURL, origin(served.api))
-	if s.domain == "" { // elsewhere nothing stands for the DNS
-		c.DNSRecords = o.dir.Path(zone.Name)
+	c.APIURL = cmp.Or(c.APIURL, origin(addrs.api))
+	if s.domain == "" { // only on a laptop, a file can replace the DNS
+		c.DNSRecords = r.dir.Path(localdns.Name)
 	}
-	if served.relay != nil {
-		c.Relay = origin(served.relay)
+	if addrs.relay != nil {
+		c.Relay = origin(addrs.relay)
 	}
 	var key seal.KeySource
-	if inS3 {
-		if key, err = o.openKey(ctx, c); err == nil {
-			err = o.bucket.openS3(ctx, s, c)
+	if usesS3 {
+		if key, err = r.openKey(ctx, c); err == nil {
+			err = r.bucket.openS3(ctx, s, c)
 		}
 	} else {
-		key, err = o.openFiles(ctx, c, served, log, fatal)
+		key, err = r.openFiles(ctx, c, addrs, log, fatal)
 	}
 	if err != nil {
 		return err
 	}
-	o.parts = installation.Parts{
-		Config: c, Table: o.database.table, Bucket: o.bucket.Bucket, Key: key,
-		DNS: zone.Of(c), Random: rand.Reader, Now: time.Now, IDs: o.database.ids, Log: log,
-		Rates:     allowance.NewRates(o.database.table, time.Now),
-		Telemetry: telemetry.Options{Paths: true},
+	r.parts = installation.Parts{
+		Config: c, Table: r.database.table, Bucket: r.bucket.Bucket, Key: key,
+		DNS: localdns.ResolverFor(c), Random: rand.Reader, Now: time.Now, IDs: r.database.ids, Log: log,
+		Rates:     allowance.NewRates(r.database.table, time.Now),
+		Telemetry: telemetry.Options{LogPaths: true},
 	}
-	if o.parts.Telemetry.Tracer, err = otlp.Open(s.getenv, "gatewright", log); err != nil {
+	if r.parts.Telemetry.Tracer, err = otlp.Open(s.getenv, "gatewright", log); err != nil {
 		return err
 	}
 	self, err := os.Executable()
 	if err != nil {
 		return fmt.Errorf("find our own binary: %w", err)
 	}
-	o.parts.Sandbox = sandbox.New(self, log)
-	o.accounts = accounts.Open(o.parts)
-	o.callers = sessions.Open(o.parts, o.accounts)
+	r.parts.Sandbox = sandbox.New(self, log)
+	r.accounts = accounts.Open(r.parts)
+	r.authenticator = sessions.Open(r.parts, r.accounts)
 	return nil
 }
 
-// openKey opens the root key where no engine has: now, not at the first request.
-func (o *opened) openKey(ctx context.Context, c config.Config) (seal.KeySource, error) {
-	if o.database.key != nil {
-		return o.database.key, nil
+// openKey returns the source of the root key. If the key does not belong to an
+// engine, it reads or creates the key now, so that an error ends the start.
+func (r *resources) openKey(ctx context.Context, c config.Config) (seal.KeySource, error) {
+	if r.database.key != nil {
+		return r.database.key, nil
 	}
-	key := sharedrootkey.InFile(c.KeyFile, o.database.table, time.Now, nil)
+	key := sharedrootkey.NewFile(c.KeyFile, r.database.table, time.Now, nil)
 	_, err := key.Root(ctx)
 	return key, err
 }
 
-// openFiles opens the objects in the data directory, and the engine for their notes
-// if the database has none.
-func (o *opened) openFiles(ctx context.Context, c config.Config, served at, log *slog.Logger, fatal func(error)) (key seal.KeySource, err error) {
-	if o.notes, key = o.database.engine, o.database.key; o.notes == nil {
-		if o.notes, err = openEngine(ctx, o.dir, preflight.Options{Objects: true}, log, fatal); err != nil {
+// openFiles opens the objects in the data directory. If the database
+// has no engine, it opens an engine for the notes about objects.
+func (r *resources) openFiles(
+	ctx context.Context, c config.Config, addrs listenAddrs, log *slog.Logger, fatal func(error),
+) (key seal.KeySource, err error) {
+	if r.objectEngine, key = r.database.engine, r.database.key; r.objectEngine == nil {
+		if r.objectEngine, err = openEngine(ctx, r.dir, preflight.Options{Objects: true}, log, fatal); err != nil {
 			return nil, err
 		}
-		key = rootkey.Source(o.dir.Path(rootkey.Name), o.notes, o.database.table, time.Now)
+		key = rootkey.Source(r.dir.Path(rootkey.Name), r.objectEngine, r.database.table, time.Now)
 	}
-	return key, o.bucket.openFiles(o.dir, o.notes, key, cmp.Or(c.S3PublicEndpoint, uploadsAt(c, served)),
-		apigateway.Refusal{IDs: o.database.ids, Now: time.Now, Log: log})
+	return key, r.bucket.openFiles(r.dir, r.objectEngine, key, cmp.Or(c.S3PublicEndpoint, uploadOrigin(c, addrs)),
+		apigateway.Refusal{IDs: r.database.ids, Now: time.Now, Log: log})
 }
 
-// uploadsAt is where clients upload to, which is where the management API is.
-func uploadsAt(c config.Config, served at) string {
+// uploadOrigin returns the origin for uploads, which is the same as the origin of the management API.
+func uploadOrigin(c config.Config, addrs listenAddrs) string {
 	if c.APIDomain != "" {
 		return "https://" + c.APIDomain
 	}
-	return origin(served.api)
+	return origin(addrs.api)
 }
 
-// product is the installation, wired.
+// product has the handlers and functions of the installation.
 type product struct {
 	api     http.Handler
 	gateway http.Handler
-	// hosts are the gateway's, nil where it runs elsewhere.
+	// hosts are the gateway's hosts, or nil if the gateway is a separate process.
 	hosts    *gateway.Hosts
 	triggers *triggers.Runner
 	ids      *ids.Source
-	// bodies is the budget of all listeners.
+	// bodies is the memory for the request bodies of all listeners.
 	bodies *bodies.Budget
-	// relay is this process's, nil where it runs elsewhere or there is none.
+	// relay is the relay of this process. It is nil if the relay is a separate process or disabled.
 	relay *relay.Process
-	// keep gives back, as it goes, what the gateway has leased and does not spend, until
-	// its context ends; nil where the functions do.
-	keep func(context.Context)
-	// drain gives back what the gateway has leased. Without it nothing is lost
-	// but what was leased, until its window ends.
+	// upkeep periodically returns leased units that the gateway has not used,
+	// until its context ends. It is nil if the gateway is a separate process.
+	upkeep func(context.Context)
+	// drain returns all leased units of the gateway. Without drain,
+	// these units could not be used until their window ends.
 	drain func(context.Context) error
-	// tracer has spans to send before the end, nil where the functions have it.
+	// tracer has spans that are sent before the end of the run. It is nil if functions are separate processes.
 	tracer *telemetry.Tracer
-	// close ends the functions' processes, where they have any.
+	// close ends the processes of functions, if there are any.
 	close func()
 }
 
-// assemble wires every function of the product in this process.
-func assemble(o *opened, apiAddr net.Addr) (*product, error) {
-	var tunnelled *relay.Process
+// assemble wires all functions of the product in this process.
+func assemble(o *resources, apiAddr net.Addr) (*product, error) {
+	var tunnels *relay.Process
 	var options gateway.Options
 	if o.parts.Config.Relay != "" {
-		tunnelled = relay.New(o.parts, "")
-		options.Services = tunnelled
+		tunnels = relay.New(o.parts, "")
+		options.Services = tunnels
 	}
-	data, err := gateway.New(o.parts, options)
+	dataPlane, err := gateway.New(o.parts, options)
 	if err != nil {
 		return nil, err
 	}
-	o.parts.Held = data.Held
-	var front []apigateway.Function
+	o.parts.UnspentUnits = dataPlane.LeasedUnits
+	var apiFunctions []apigateway.Function
 	for _, g := range functions.Groups() {
-		front = append(front, apigateway.Function{Group: g.Group, Edge: api.Open(o.parts, o.callers, g.Bind(o.parts)).Edge()})
+		apiFunctions = append(apiFunctions,
+			apigateway.Function{Group: g.Group, Edge: api.Open(o.parts, o.authenticator, g.Bind(o.parts)).Edge()})
 	}
-	called, err := o.triggered()
+	triggered, err := o.triggered()
 	if err != nil {
 		return nil, err
 	}
-	runner, err := o.runner(called)
+	runner, err := o.newRunner(triggered)
 	if err != nil {
 		return nil, err
 	}
 	return &product{
-		api:      o.bucket.serve(o.front(front, o.callers, apiAddr)),
-		gateway:  data,
-		hosts:    data.Hosts,
-		relay:    tunnelled,
+		api:      o.bucket.serve(o.newGateway(apiFunctions, o.authenticator, apiAddr)),
+		gateway:  dataPlane,
+		hosts:    dataPlane.Hosts,
+		relay:    tunnels,
 		ids:      o.parts.IDs,
 		triggers: runner,
-		keep:     data.Run,
-		drain:    data.Drain,
+		upkeep:   dataPlane.Run,
+		drain:    dataPlane.Drain,
 		tracer:   o.parts.Telemetry.Tracer,
 		close:    func() {},
 	}, nil
 }
 
-// front is the API Gateway before functions that routes call; callers are whose bodies
-// are waited for, nil for everybody's.
-func (o *opened) front(functions []apigateway.Function, callers api.Authenticator, addr net.Addr) *apigateway.Gateway {
+// newGateway returns the replacement for API Gateway, which calls functions for requests. It reads
+// only the bodies of authenticated clients, or the bodies of all clients if authenticator is nil.
+func (r *resources) newGateway(
+	fns []apigateway.Function, authenticator api.Authenticator, addr net.Addr,
+) *apigateway.Gateway {
 	return apigateway.New(apigateway.Options{
-		Functions: functions, Callers: callers, Domain: addr.String(), Trusted: o.parts.Config.TrustedProxies, IDs: o.parts.IDs, Now: time.Now, Log: o.parts.Log,
+		Functions: fns, Authenticator: authenticator, Domain: addr.String(), TrustedProxies: r.parts.Config.TrustedProxies,
+		IDs: r.parts.IDs, Now: time.Now, Log: r.parts.Log,
 	})
 }
 
-// runner calls functions that events call, from the table's changes, uploads and
-// schedules.
-func (o *opened) runner(called []triggers.Function) (*triggers.Runner, error) {
-	feed, checkpoints := triggers.Shards(triggers.NewTableStream(o.database.sdk, o.database.endpoint, tableName)), triggers.InDirectory(o.dir, o.parts.Log)
-	if engine := o.database.engine; engine != nil {
-		feed, checkpoints = triggers.Embedded(engine), triggers.InEngine(engine, o.parts.Log)
+// newRunner returns the Runner that calls functions for changes of the table, uploads and schedules.
+func (r *resources) newRunner(triggered []triggers.Function) (*triggers.Runner, error) {
+	feed, checkpoints := triggers.Shards(triggers.NewTableStream(r.database.sdk, r.database.endpoint, tableName)),
+		triggers.InDirectory(r.dir, r.parts.Log)
+	if engine := r.database.engine; engine != nil {
+		feed, checkpoints = triggers.Embedded(engine), triggers.InEngine(engine, r.parts.Log)
 	}
 	runner, err := triggers.New(triggers.Options{
-		Functions:   called,
+		Functions:   triggered,
 		Feed:        feed,
 		Checkpoints: checkpoints,
-		Objects:     o.bucket.Bucket,
-		Polled:      o.bucket.silent(),
-		IDs:         o.parts.IDs,
+		Objects:     r.bucket.Bucket,
+		PollUploads: r.bucket.lacksNotifications(),
+		IDs:         r.parts.IDs,
 		Now:         time.Now,
-		Log:         o.parts.Log,
+		Log:         r.parts.Log,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("call functions: %w", err)
 	}
-	o.bucket.uploaded.to.Store(runner)
+	r.bucket.uploads.runner.Store(runner)
 	return runner, nil
 }
 
-// triggered gives the functions that the table, the bucket or a clock calls, with
-// their handlers. Requests have a listener of their own, and what only an
-// operator calls has a command.
-func (o *opened) triggered() ([]triggers.Function, error) {
+// triggered returns the functions that the table, the bucket or a schedule calls, with their handlers. It does not
+// return the function for HTTP requests, which has a listener, and functions that only operators invoke, which have
+// commands here.
+func (r *resources) triggered() ([]triggers.Function, error) {
 	var out []triggers.Function
 	for _, f := range functions.Triggered() {
-		if !slices.ContainsFunc(f.On, func(e trigger.Event) bool { return !e.HTTP && !e.Invoked }) {
+		if !slices.ContainsFunc(f.Events, func(e trigger.Event) bool { return !e.HTTP && !e.Invoked }) {
 			continue
 		}
-		handler, err := f.Open(o.parts)
+		handler, err := f.Open(r.parts)
 		if err != nil {
 			return nil, fmt.Errorf("open the function %s: %w", f.Name, err)
 		}
@@ -303,17 +315,17 @@ func (o *opened) triggered() ([]triggers.Function, error) {
 	return out, nil
 }
 
-// stop drains the gateway and sends the last spans, for a while.
-func (p *product) stop(ctx context.Context, within time.Duration) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), within)
+// stop drains the gateway and sends the last spans, within timeout.
+func (p *product) stop(ctx context.Context, timeout time.Duration) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
 	defer cancel()
 	_ = p.drain(ctx)
 	p.tracer.Close(ctx)
 }
 
-// runTriggers calls functions until ctx ends, and then gives the running calls
-// a little time: what they leave undone is done after the next start.
-func (p *product) runTriggers(ctx context.Context, within time.Duration) error {
+// runTriggers calls functions until ctx ends. It then waits for the calls in
+// progress, but not longer than timeout: the next start continues unfinished work.
+func (p *product) runTriggers(ctx context.Context, timeout time.Duration) error {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -322,7 +334,7 @@ func (p *product) runTriggers(ctx context.Context, within time.Duration) error {
 	<-ctx.Done()
 	select {
 	case <-done:
-	case <-time.After(within):
+	case <-time.After(timeout):
 	}
 	return nil
 }

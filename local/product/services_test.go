@@ -10,17 +10,17 @@ import (
 	"time"
 
 	"github.com/gatewright/gatewright/functions"
-	"github.com/gatewright/gatewright/shared/blob"
-	"github.com/gatewright/gatewright/shared/config"
-	"github.com/gatewright/gatewright/shared/ids"
-	"github.com/gatewright/gatewright/shared/installation"
-	"github.com/gatewright/gatewright/shared/seal"
-	"github.com/gatewright/gatewright/shared/store/storetest"
+	"github.com/gatewright/gatewright/shared/base/ids"
+	"github.com/gatewright/gatewright/shared/core/blob"
+	"github.com/gatewright/gatewright/shared/core/config"
+	"github.com/gatewright/gatewright/shared/core/installation"
+	"github.com/gatewright/gatewright/shared/core/seal"
+	"github.com/gatewright/gatewright/shared/core/store/storetest"
 )
 
-func inMemory(t *testing.T) *opened {
+func newMemoryResources(t *testing.T) *resources {
 	t.Helper()
-	return &opened{parts: installation.Parts{
+	return &resources{parts: installation.Parts{
 		Config: config.Config{
 			DeploymentURL:    "http://{deployment}.localhost:9001",
 			DynamoDBEndpoint: "http://127.0.0.1:8000",
@@ -34,35 +34,35 @@ func inMemory(t *testing.T) *opened {
 	}}
 }
 
-func TestEveryFunctionThatEventsCallIsWired(t *testing.T) {
-	o := inMemory(t)
+func TestEveryTriggeredFunctionIsWired(t *testing.T) {
+	o := newMemoryResources(t)
 	wired, err := o.triggered()
 	if err != nil {
 		t.Fatal(err)
 	}
 	var want, got []string
 	for _, f := range functions.Triggered() {
-		for _, on := range f.On {
-			// Requests have a listener of their own, and who would ask has commands.
-			if !on.HTTP && !on.Invoked && !slices.Contains(want, f.Name) {
+		for _, event := range f.Events {
+			// HTTP requests have a listener of their own, and functions that operators invoke have commands.
+			if !event.HTTP && !event.Invoked && !slices.Contains(want, f.Name) {
 				want = append(want, f.Name)
 			}
 		}
 	}
 	for _, f := range wired {
 		if f.Handler == nil {
-			t.Errorf("%s has no handler", f.Name)
+			t.Errorf("function %s has no handler, want one", f.Name)
 		}
 		got = append(got, f.Name)
 	}
 	slices.Sort(want)
 	slices.Sort(got)
 	if !slices.Equal(got, want) {
-		t.Errorf("wired are %v, declared %v", got, want)
+		t.Errorf("wired functions = %v, want the declared %v", got, want)
 	}
 }
 
-func TestListenerOnAllAddressesIsReachedOnThisMachine(t *testing.T) {
+func TestOriginOfUnspecifiedAddressIsLoopback(t *testing.T) {
 	for addr, want := range map[string]string{
 		"0.0.0.0:9000":   "http://127.0.0.1:9000",
 		"[::]:9000":      "http://127.0.0.1:9000",
@@ -71,7 +71,7 @@ func TestListenerOnAllAddressesIsReachedOnThisMachine(t *testing.T) {
 		"192.0.2.1:80":   "http://192.0.2.1:80",
 	} {
 		if got := origin(net.TCPAddrFromAddrPort(netip.MustParseAddrPort(addr))); got != want {
-			t.Errorf("%s is reached at %s, want %s", addr, got, want)
+			t.Errorf("origin(%s) = %s, want %s", addr, got, want)
 		}
 	}
 }

@@ -8,57 +8,57 @@ import (
 	"unicode"
 
 	"github.com/gatewright/gatewright/local/rootkey"
-	"github.com/gatewright/gatewright/shared/config"
-	"github.com/gatewright/gatewright/shared/limits"
-	"github.com/gatewright/gatewright/shared/listen"
-	"github.com/gatewright/gatewright/shared/owncert"
+	"github.com/gatewright/gatewright/shared/core/config"
+	"github.com/gatewright/gatewright/shared/core/limits"
+	"github.com/gatewright/gatewright/shared/dataplane/listen"
+	"github.com/gatewright/gatewright/shared/runtime/servercert"
 )
 
-// Names of the installation's table and bucket.
+// The names of the installation's table and bucket.
 const (
 	tableName  = "gatewright"
 	bucketName = "gatewright"
 )
 
-// settings are what the environment says about a run.
+// settings are the settings of a run, from the environment.
 type settings struct {
 	program Program
-	// domain is the installation's own, in lower case, below which everything has its name
-	// (names.go); "" for a laptop's addresses.
+	// domain is the installation's domain, in lower case, below which
+	// all of its host names are (names.go). It is "" on a laptop.
 	domain string
-	// certificate and certificateKey are the files of the domain's certificate and its private
-	// key, "" for one by ACME, or for none.
+	// certificate and certificateKey are the files of the domain's certificate and its
+	// private key. They are "" if the certificate is obtained by ACME, or without TLS.
 	certificate, certificateKey string
-	// limits are what bounds each account.
+	// limits are the limits of accounts that have no limits of their own.
 	limits limits.Values
-	// privateUpstreams lets projects call addresses of private networks.
+	// privateUpstreams reports whether projects may call addresses of private networks.
 	privateUpstreams     bool
 	apiAddr, gatewayAddr string
-	// tlsAddr is config.NoAddr for none.
+	// tlsAddr is config.NoAddr without TLS.
 	tlsAddr string
-	// relayAddr is config.NoAddr for none.
+	// relayAddr is config.NoAddr without a relay.
 	relayAddr string
-	// adminAddr is where operators ask, config.NoAddr for nowhere.
+	// adminAddr is the address for operators. It is config.NoAddr if there is no such address.
 	adminAddr          string
 	dataDir, readyFile string
-	// dynamoDB and s3 are endpoints of servers that run elsewhere, "" for the data
-	// directory; of functions in processes of their own, for emulators over it.
+	// dynamoDB and s3 are endpoints of servers that run elsewhere. They are "" if the data is in
+	// the data directory. If functions are separate processes, emulators store the data there.
 	dynamoDB, s3 string
-	// functions is the folder with a bootstrap for each function, which then
-	// run as processes of their own; "" to call their handlers in this one.
+	// functions is the folder with the functions' executables (bootstraps), which
+	// run as separate processes. It is "" if functions run in this process.
 	functions string
-	// listener bounds what clients may take, of either address.
+	// listener limits the resources that clients may use at each listener.
 	listener config.Listener
-	// budget limits the connections of all listeners together. The run sets it.
+	// budget limits the total number of connections of all listeners. The run sets it.
 	budget *listen.Budget
-	// underscores lets header fields with "_" in their names pass upstream.
-	underscores bool
-	getenv      func(string) string
+	// allowUnderscores reports whether header fields with "_" in their names are forwarded to upstreams.
+	allowUnderscores bool
+	getenv           func(string) string
 }
 
-// settings reads what the environment says, by getenv (os.Getenv outside tests).
+// settings reads the settings from the environment through getenv (os.Getenv outside tests).
 func (p Program) settings(getenv func(string) string) (settings, error) {
-	value := func(name, otherwise string) string { return cmp.Or(getenv(name), otherwise) }
+	value := func(name, fallback string) string { return cmp.Or(getenv(name), fallback) }
 	s := settings{
 		program:     p,
 		domain:      strings.ToLower(getenv(config.VarDomain)),
@@ -74,13 +74,21 @@ func (p Program) settings(getenv func(string) string) (settings, error) {
 		functions: getenv(config.VarFunctions),
 		getenv:    getenv,
 	}
-	// Another database, which knows nothing of the first one, and the other way round.
+	// With functions as separate processes, the default is another data
+	// directory, because the emulators' data is independent of the store.
 	s.dataDir = value(config.VarDataDir, p.dataDir)
 	if s.functions != "" {
 		s.dataDir = value(config.VarDataDir, config.DefaultFunctionsDataDir)
 	}
-	for _, a := range []struct{ name, addr string }{{config.VarAPIAddr, s.apiAddr}, {config.VarGatewayAddr, s.gatewayAddr}, {config.VarTLSAddr, s.tlsAddr}, {config.VarRelayAddr, s.relayAddr}, {config.VarAdminAddr, s.adminAddr}} {
-		if (a.name == config.VarTLSAddr || a.name == config.VarRelayAddr || a.name == config.VarAdminAddr) && a.addr == config.NoAddr {
+	for _, a := range []struct{ name, addr string }{
+		{config.VarAPIAddr, s.apiAddr},
+		{config.VarGatewayAddr, s.gatewayAddr},
+		{config.VarTLSAddr, s.tlsAddr},
+		{config.VarRelayAddr, s.relayAddr},
+		{config.VarAdminAddr, s.adminAddr},
+	} {
+		if (a.name == config.VarTLSAddr || a.name == config.VarRelayAddr || a.name == config.VarAdminAddr) &&
+			a.addr == config.NoAddr {
 			continue
 		}
 		if err := config.CheckAddress(a.name, a.addr); err != nil {
@@ -88,18 +96,24 @@ func (p Program) settings(getenv func(string) string) (settings, error) {
 		}
 	}
 	if s.functions != "" && s.adminAddr != config.NoAddr {
-		return settings{}, fmt.Errorf("%s has functions run as processes of their own, whose requests %s would not count: unset one of the two", config.VarFunctions, config.VarAdminAddr)
+		return settings{}, fmt.Errorf("%s has functions run as processes of their own, whose requests %s would not count: "+
+			"unset one of the two", config.VarFunctions, config.VarAdminAddr)
 	}
-	for _, e := range []struct{ name, value string }{{config.VarDynamoDBEndpoint, s.dynamoDB}, {config.VarS3Endpoint, s.s3}} {
-		if u, err := url.Parse(e.value); e.value != "" && (err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "") {
-			return settings{}, fmt.Errorf("%s is no address of a server: write one such as http://127.0.0.1:8000, or leave it empty to do without one", e.name)
+	for _, e := range []struct{ name, value string }{
+		{config.VarDynamoDBEndpoint, s.dynamoDB},
+		{config.VarS3Endpoint, s.s3},
+	} {
+		if u, err := url.Parse(e.value); e.value != "" && (err != nil || u.Scheme != "http" && u.Scheme != "https" ||
+			u.Host == "") {
+			return settings{}, fmt.Errorf("%s is no address of a server: write one such as http://127.0.0.1:8000, or leave it "+
+				"empty to do without one", e.name)
 		}
 	}
 	s.privateUpstreams = !p.server // a developer's upstreams are on this machine
 	for _, b := range []struct {
 		name string
 		to   *bool
-	}{{config.VarUnderscores, &s.underscores}, {config.VarPrivateUpstreams, &s.privateUpstreams}} {
+	}{{config.VarUnderscores, &s.allowUnderscores}, {config.VarPrivateUpstreams, &s.privateUpstreams}} {
 		switch text := getenv(b.name); text {
 		case "":
 		case "true", "false":
@@ -119,22 +133,24 @@ func (p Program) settings(getenv func(string) string) (settings, error) {
 	return s, err
 }
 
-// checkFiles refuses what cannot be the name of a file that anybody means: the text of a file, which
-// may be a secret, and a name with a space before or behind it, as a file of settings leaves one, which
-// would be another folder without data. Its error has no value.
+// checkFiles returns an error for values that are probably not the intended file name. Such a value is the content of a
+// file, which can be a secret. Another one is a name with a space at its beginning or end, which would name another
+// folder. The error does not contain the value.
 func (s settings) checkFiles() error {
 	for _, name := range []string{
-		config.VarTLSCertificate, config.VarTLSKey, config.VarDataDir, config.VarReadyFile, config.VarFunctions, config.VarDynoxide, config.VarDocsWeights,
+		config.VarTLSCertificate, config.VarTLSKey, config.VarDataDir, config.VarReadyFile, config.VarFunctions,
+		config.VarDynoxide, config.VarDocsWeights,
 	} {
 		path := s.getenv(name)
 		if path != strings.TrimSpace(path) || strings.ContainsFunc(path, unicode.IsControl) {
-			return fmt.Errorf("%s is no name of a file or folder: write its path, in one line with no space before or behind it, and not what is in it", name)
+			return fmt.Errorf("%s is no name of a file or folder: write its path, in one line with no space before or behind "+
+				"it, and not what is in it", name)
 		}
 	}
 	return nil
 }
 
-// check returns what is wrong with the settings, as far as it can be known before anything is made or listens.
+// check returns an error for invalid settings, before a start creates files or listens.
 func (s settings) check() error {
 	if err := s.checkDomain(); err != nil {
 		return err
@@ -142,19 +158,24 @@ func (s settings) check() error {
 	if err := s.checkPorts(); err != nil {
 		return err
 	}
-	// What the start finds out by itself stands for itself.
+	// The arguments are placeholders for values that are known only during the start.
 	_, err := s.config(rootkey.Name, s.dynamoDB, s.s3, "0")
 	return err
 }
 
-// checkPorts refuses one address for two purposes: of the second listener the system says that another program has it.
+// checkPorts returns an error if two listeners have the same address. The system's
+// error for the second listener would say that another program uses the address.
 func (s settings) checkPorts() error {
 	used := map[string]string{}
 	for _, a := range []struct{ name, addr string }{
-		{config.VarAPIAddr, s.apiAddr}, {config.VarGatewayAddr, s.gatewayAddr}, {config.VarTLSAddr, s.tlsAddr}, {config.VarRelayAddr, s.relayAddr}, {config.VarAdminAddr, s.adminAddr},
+		{config.VarAPIAddr, s.apiAddr},
+		{config.VarGatewayAddr, s.gatewayAddr},
+		{config.VarTLSAddr, s.tlsAddr},
+		{config.VarRelayAddr, s.relayAddr},
+		{config.VarAdminAddr, s.adminAddr},
 	} {
 		if a.addr == config.NoAddr || a.name == config.VarRelayAddr && s.domain != "" || strings.HasSuffix(a.addr, ":0") {
-			continue // nothing listens there, or at a port that the system chooses
+			continue // disabled, or the system chooses the port
 		}
 		if other := used[a.addr]; other != "" {
 			return fmt.Errorf("%s and %s are both %s: give each an address of its own", other, a.name, a.addr)
@@ -164,32 +185,38 @@ func (s settings) checkPorts() error {
 	return nil
 }
 
-// checkDomain returns what is wrong with the domain and how its names are to be served.
+// checkDomain returns an error for an invalid domain, or for settings that contradict the domain.
 func (s settings) checkDomain() error {
-	byTLS := s.tlsAddr != config.NoAddr
+	usesTLS := s.tlsAddr != config.NoAddr
 	switch files := s.certificate != "" || s.certificateKey != ""; {
 	case s.domain == "" && files:
-		return fmt.Errorf("%s and %s are of a domain: set %s to it", config.VarTLSCertificate, config.VarTLSKey, config.VarDomain)
+		return fmt.Errorf("%s and %s are of a domain: set %s to it", config.VarTLSCertificate, config.VarTLSKey,
+			config.VarDomain)
 	case s.domain == "" && s.program.server:
-		return fmt.Errorf("%s is not set: name the domain whose DNS leads to this machine, such as apis.example.com; api.apis.example.com will be the management API", config.VarDomain)
+		return fmt.Errorf("%s is not set: name the domain whose DNS leads to this machine, such as apis.example.com; "+
+			"api.apis.example.com will be the management API", config.VarDomain)
 	case s.domain == "":
 		return nil
 	case !isDomain(s.domain):
-		return fmt.Errorf("%s is no domain name such as example.com: write it without a scheme, a port, a path, a * or a dot at its end, in ASCII (xn--…) and in at most %d characters", config.VarDomain, maxDomain)
+		return fmt.Errorf("%s is no domain name such as example.com: write it without a scheme, a port, a path, a * or a "+
+			"dot at its end, in ASCII (xn--…) and in at most %d characters", config.VarDomain, maxDomain)
 	case s.functions != "":
-		return fmt.Errorf("%s has functions run as processes of their own, which a domain is not served by: unset one of it and %s", config.VarFunctions, config.VarDomain)
+		return fmt.Errorf("%s has functions run as processes of their own, which a domain is not served by: unset one "+
+			"of it and %s", config.VarFunctions, config.VarDomain)
 	case (s.certificate == "") != (s.certificateKey == ""):
-		return fmt.Errorf("%s and %s go together: set both to the files of the certificate and of its key, or none", config.VarTLSCertificate, config.VarTLSKey)
-	case byTLS && !files && s.getenv(config.VarACMEDirectory) == "":
-		return fmt.Errorf("%s has no certificate yet: name an authority in %s, or files in %s and %s, or set %s to %s where a proxy before this machine ends TLS",
+		return fmt.Errorf("%s and %s go together: set both to the files of the certificate and of its key, or none",
+			config.VarTLSCertificate, config.VarTLSKey)
+	case usesTLS && !files && s.getenv(config.VarACMEDirectory) == "":
+		return fmt.Errorf("%s has no certificate yet: name an authority in %s, or files in %s and %s, or set %s to %s "+
+			"where a proxy before this machine ends TLS",
 			s.domain, config.VarACMEDirectory, config.VarTLSCertificate, config.VarTLSKey, config.VarTLSAddr, config.NoAddr)
-	case byTLS && files: // before any data are made
-		return owncert.Check(s.certificate, s.certificateKey, s.certified()...)
+	case usesTLS && files: // check the files before a start creates data
+		return servercert.Check(s.certificate, s.certificateKey, s.certificateNames()...)
 	}
 	return nil
 }
 
-// config is the product's configuration, with what this run decides itself.
+// config returns the product's configuration, from the settings and from the values that this run has determined.
 func (s settings) config(keyFile, dynamoDB, s3, gatewayPort string) (config.Config, error) {
 	c := config.Config{
 		Table: tableName, Bucket: bucketName, KeyFile: keyFile,
@@ -203,7 +230,7 @@ func (s settings) config(keyFile, dynamoDB, s3, gatewayPort string) (config.Conf
 		DocsWeights:      s.getenv(config.VarDocsWeights),
 		PrivateUpstreams: s.privateUpstreams,
 
-		HeaderUnderscores: s.underscores,
+		HeaderUnderscores: s.allowUnderscores,
 		HeaderBytes:       s.listener.HeaderBytes, HeaderFields: s.listener.HeaderFields,
 		TrustedProxies: s.listener.TrustedProxies, StandardHTTP: s.listener.StandardHTTP,
 		Limits: s.limits,

@@ -4,30 +4,31 @@ import (
 	"context"
 	"log/slog"
 
-	"github.com/gatewright/gatewright/shared/durable"
+	"github.com/gatewright/gatewright/shared/runtime/durable"
 )
 
-// takeOver ends the leases that an earlier process has left, so that the first sweep resumes its operations at once:
-// builds, cascades, deletions, rotations, certificates. The lock of the data directory, and that of the engine in it, prove that
-// no other process uses the data, and this process has no worker yet. With DynamoDB, or its emulator, other processes may.
+// takeOver ends the leases of durable operations that an earlier process has left, so that the first sweep resumes
+// these operations at once. This is safe because the locks of the data directory and of its engine prove that no other
+// process uses the data, and this process has no worker yet. A DynamoDB or its emulator can have other users, so
+// takeOver then does nothing.
 //
-// takeOver does not end other leases. Units of quotas that gateways have leased come back in their own time, since no unit may
-// be spent twice. An Idempotency-Key whose first request was killed between two commits is free
-// 35 s later. Streams, and the relay's tunnels, are counted in the process.
-func (o *opened) takeOver(ctx context.Context, log *slog.Logger) error {
-	if o.database.engine == nil {
+// takeOver does not end other leases. Leased units of quotas are returned only when their lease ends, because no unit
+// may be spent twice. An Idempotency-Key whose first request was killed can be used again after 35 s. Streams and
+// tunnels are counted in memory, so they leave no leases.
+func (r *resources) takeOver(ctx context.Context, log *slog.Logger) error {
+	if r.database.engine == nil {
 		return nil
 	}
-	engine, err := durable.Engine(o.parts)
+	engine, err := durable.Engine(r.parts)
 	if err != nil {
 		return err
 	}
-	ended, err := engine.TakeOver(ctx)
+	resumed, err := engine.ExpireLeases(ctx)
 	if err != nil {
 		return err
 	}
-	if ended > 0 {
-		log.InfoContext(ctx, "resuming the operations of an earlier process", "operations", ended)
+	if resumed > 0 {
+		log.InfoContext(ctx, "resuming the operations of an earlier process", "operations", resumed)
 	}
 	return nil
 }

@@ -10,16 +10,17 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gatewright/gatewright/internal/deadline"
-	"github.com/gatewright/gatewright/shared/config"
-	"github.com/gatewright/gatewright/shared/deployments"
-	"github.com/gatewright/gatewright/shared/durable"
-	"github.com/gatewright/gatewright/shared/operation"
-	"github.com/gatewright/gatewright/shared/project"
+	"github.com/gatewright/gatewright/shared/core/config"
+	"github.com/gatewright/gatewright/shared/core/operation"
+	"github.com/gatewright/gatewright/shared/format/project"
+	"github.com/gatewright/gatewright/shared/resource/deployments"
+	"github.com/gatewright/gatewright/shared/runtime/durable"
+	"github.com/gatewright/gatewright/shared/testing/deadline"
 )
 
-// TestStartGoesOnWithWhatAKilledProcessHadBegun: without takeOver, the lease of the killed process would last for a day.
-func TestStartGoesOnWithWhatAKilledProcessHadBegun(t *testing.T) {
+// TestStartResumesOperationsOfAKilledProcess checks that takeOver ends
+// the lease of a killed process, which would otherwise last for a day.
+func TestStartResumesOperationsOfAKilledProcess(t *testing.T) {
 	t.Setenv(config.VarDataDir, t.TempDir())
 	for _, name := range []string{config.VarAPIAddr, config.VarGatewayAddr} {
 		t.Setenv(name, "127.0.0.1:0")
@@ -45,13 +46,13 @@ func TestStartGoesOnWithWhatAKilledProcessHadBegun(t *testing.T) {
 		t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- runProduct(ctx, s) }()
+	done := make(chan error, 1)
+	go func() { done <- runProduct(ctx, s) }()
 	defer func() {
 		stop()
-		<-ended
+		<-done
 	}()
-	for until := time.Now().Add(deadline.Long()); ; time.Sleep(50 * time.Millisecond) {
+	for limit := time.Now().Add(deadline.Long()); ; time.Sleep(50 * time.Millisecond) {
 		var out bytes.Buffer
 		root := Laptop.command(administration{program: Laptop})
 		root.SetArgs([]string{"operation", "list", "--all"})
@@ -61,7 +62,7 @@ func TestStartGoesOnWithWhatAKilledProcessHadBegun(t *testing.T) {
 		if err == nil && !strings.Contains(out.String(), "kop_1") {
 			return
 		}
-		if time.Now().After(until) {
+		if time.Now().After(limit) {
 			t.Fatalf("operation list --all = %q, %v, want no kop_1: the start has to go on with it", &out, err)
 		}
 	}

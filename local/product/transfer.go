@@ -16,11 +16,11 @@ import (
 	"github.com/gatewright/gatewright/local/rootkey"
 	"github.com/gatewright/gatewright/local/staging"
 	"github.com/gatewright/gatewright/local/transfer"
-	"github.com/gatewright/gatewright/shared/blob/files"
-	"github.com/gatewright/gatewright/shared/config"
-	"github.com/gatewright/gatewright/shared/store"
-	"github.com/gatewright/gatewright/shared/store/embedded"
-	sharedrootkey "github.com/gatewright/gatewright/shared/store/rootkey"
+	"github.com/gatewright/gatewright/shared/core/blob/files"
+	"github.com/gatewright/gatewright/shared/core/config"
+	"github.com/gatewright/gatewright/shared/core/store"
+	"github.com/gatewright/gatewright/shared/core/store/embedded"
+	sharedrootkey "github.com/gatewright/gatewright/shared/core/store/rootkey"
 )
 
 func exportDataCommand(a administration) *cobra.Command {
@@ -34,116 +34,126 @@ if it is not there; carry the two apart. What is changed after it stays behind, 
 
 From the data directory it is as it was at one moment, and the product may run. With ` + config.VarDynamoDBEndpoint + ` and ` + config.VarS3Endpoint + `, or --table, --bucket and --kms-key for
 AWS, all that writes has to be stopped: the export is refused when something was changed meanwhile.`,
-		Args: namesFile,
+		Args: oneFileArg,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if keyFile == "" {
 				return errNoKeyFile
 			}
-			return a.atPlace(cmd, from, func(p *place) error {
-				return export(cmd, typed{args[0], keyFile}, typed{args[0], keyFile}, "", func(to io.Writer) (transfer.Summary, error) { return p.export(cmd.Context(), keyFile, to) })
-			}, a.command(func(cmd *cobra.Command, args []string, d *database) error {
+			return a.withRemote(cmd, from, func(p *remote) error {
+				return export(cmd, exportFiles{args[0], keyFile}, exportFiles{args[0], keyFile}, "",
+					func(w io.Writer) (transfer.Summary, error) { return p.export(cmd.Context(), keyFile, w) })
+			}, a.requireInstallation(func(cmd *cobra.Command, args []string, d *database) error {
 				if d.engine == nil || d.objects == nil {
-					return fmt.Errorf("the data are only in part in files of ours: set both of %s and %s, or none", config.VarDynamoDBEndpoint, config.VarS3Endpoint)
+					return fmt.Errorf("the data are only in part in files of ours: set both of %s and %s, or none",
+						config.VarDynamoDBEndpoint, config.VarS3Endpoint)
 				}
-				at := typed{d.file(args[0]), d.file(keyFile)}
-				return export(cmd, typed{args[0], keyFile}, at, d.dir.Path(), func(to io.Writer) (transfer.Summary, error) { return d.export(cmd.Context(), at.key, to) })
+				paths := exportFiles{d.resolvePath(args[0]), d.resolvePath(keyFile)}
+				return export(cmd, exportFiles{args[0], keyFile}, paths, d.dir.Path(), func(w io.Writer) (transfer.Summary, error) {
+					return d.export(cmd.Context(), paths.key, w)
+				})
 			}), args)
 		},
 	}
 	c.Flags().StringVar(&keyFile, "key-file", "", "the file of the export's key, which is made if it is not there")
-	from.flags(c, "from")
+	from.addFlags(c, "from")
 	return c
 }
 
 var errNoKeyFile = errors.New("name the file of the export's key: --key-file FILE")
 
-// typed are the names of an export's file and of its key's.
-type typed struct{ file, key string }
+// exportFiles has the names of an export and of the file with its key.
+type exportFiles struct{ file, key string }
 
-// export makes the file of an export at a place, with its key where there is none, and says what is in
-// it by the names that were typed. dir is the data directory, "" for data that are elsewhere.
-func export(cmd *cobra.Command, as, at typed, dir string, write func(io.Writer) (transfer.Summary, error)) error {
-	made, err := transfer.MakeKey(at.key)
+// export calls write to write an export to paths.file, and creates the key paths.key if it does not exist. It prints a
+// summary with the names in display, as the user typed them. dir is the data directory, or "" if the data is elsewhere.
+func export(
+	cmd *cobra.Command, display, paths exportFiles, dir string, write func(io.Writer) (transfer.Summary, error),
+) error {
+	created, err := transfer.CreateKey(paths.key)
 	if err != nil {
 		return err
 	}
-	var sum transfer.Summary
-	err = backup.Create(at.file, dir, func(to io.Writer) (err error) {
-		sum, err = write(to)
+	var summary transfer.Summary
+	err = backup.Create(paths.file, dir, func(w io.Writer) (err error) {
+		summary, err = write(w)
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	key := "the key in " + as.key
-	if made {
+	key := "the key in " + display.key
+	if created {
 		key += ", which was made"
 	}
-	_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "%s holds %d items and %d objects (%s) as they were on %s, sealed under %s. Keep the two apart: together they are the installation.\n",
-		as.file, sum.Items, sum.Objects, size(sum.Bytes), sum.MadeOn.UTC().Format(time.RFC3339), key)
+	_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "%s holds %d items and %d objects (%s) as they were on %s, sealed under %s. "+
+		"Keep the two apart: together they are the installation.\n",
+		display.file, summary.Items, summary.Objects, formatSize(summary.Bytes), summary.CreatedOn.UTC().Format(time.RFC3339),
+		key)
 	return nil
 }
 
-// export writes what a data directory has, as it is at one moment, while the product runs or not.
-func (d *database) export(ctx context.Context, keyFile string, to io.Writer) (sum transfer.Summary, err error) {
+// export writes an export of a consistent copy of the data directory. The product may run meanwhile.
+func (d *database) export(ctx context.Context, keyFile string, w io.Writer) (summary transfer.Summary, err error) {
 	path := d.dir.Path(rootkey.Name)
 	if err := rootkey.Check(ctx, path, d.engine); err != nil {
-		return sum, err
+		return summary, err
 	}
-	work, err := staging.Open(d.dir.Path("export"))
+	workDir, err := staging.Open(d.dir.Path("export"))
 	if err != nil {
-		return sum, fmt.Errorf("make an export: %w", err)
+		return summary, fmt.Errorf("make an export: %w", err)
 	}
-	defer func() { err = errors.Join(err, work.Close()) }()
-	// In this order, as a backup does: every content that the copy names is there, and stays.
+	defer func() { err = errors.Join(err, workDir.Close()) }()
+	// As in a backup, call Retain before Checkpoint: then every content that
+	// the checkpoint names exists, and is not deleted during the export.
 	release := d.objects.Retain()
 	defer func() { err = errors.Join(err, release()) }()
-	if err := d.engine.Checkpoint(ctx, work.Path(datadir.Engine)); err != nil {
-		return sum, err
+	if err := d.engine.Checkpoint(ctx, workDir.Path(datadir.Engine)); err != nil {
+		return summary, err
 	}
-	copied, err := embedded.Open(ctx, embedded.Options{Dir: work.Path(datadir.Engine), ReadOnly: true})
+	checkpoint, err := embedded.Open(ctx, embedded.Options{Dir: workDir.Path(datadir.Engine), ReadOnly: true})
 	if err != nil {
-		return sum, err
+		return summary, err
 	}
-	defer func() { err = errors.Join(err, copied.Close()) }()
-	if err := copied.Verify(ctx); err != nil {
-		return sum, err
+	defer func() { err = errors.Join(err, checkpoint.Close()) }()
+	if err := checkpoint.Verify(ctx); err != nil {
+		return summary, err
 	}
-	root, err := sharedrootkey.ExistingInFile(ctx, path, store.New(copied, store.Options{Random: rand.Reader, Now: time.Now}))
+	root, err := sharedrootkey.ExportFile(ctx, path,
+		store.New(checkpoint, store.Options{Random: rand.Reader, Now: time.Now}))
 	if err != nil {
-		return sum, err
+		return summary, err
 	}
 	accountKey, err := accountKeyOf(d.dir)
 	if err != nil {
-		return sum, err
+		return summary, err
 	}
 	return transfer.Write(ctx, transfer.Source{
-		Items: copied.EachItem, Objects: files.OpenCopied(d.dir.Path(datadir.Objects), copied),
+		Items: checkpoint.EachItem, Objects: files.OpenSnapshot(d.dir.Path(datadir.Objects), checkpoint),
 		Root: root, AccountKey: accountKey, Now: time.Now,
-	}, keyFile, to)
+	}, keyFile, w)
 }
 
-// export writes what a DynamoDB and an S3 have.
-func (p *place) export(ctx context.Context, keyFile string, to io.Writer) (sum transfer.Summary, err error) {
-	root, err := p.keeper.Root(ctx)
+// export writes an export of the remote.
+func (r *remote) export(ctx context.Context, keyFile string, w io.Writer) (summary transfer.Summary, err error) {
+	root, err := r.keeper.Root(ctx)
 	if err != nil {
-		return sum, fmt.Errorf("read the root key of %s: %w", p.name, err)
+		return summary, fmt.Errorf("read the root key of %s: %w", r.name, err)
 	}
 	var accountKey []byte
-	if p.dir != nil {
-		if accountKey, err = accountKeyOf(p.dir); err != nil {
-			return sum, err
+	if r.dir != nil {
+		if accountKey, err = accountKeyOf(r.dir); err != nil {
+			return summary, err
 		}
 	}
 	return transfer.Write(ctx, transfer.Source{
-		Items: p.items, Objects: p.bucket, Root: root, AccountKey: accountKey, Moving: true, Now: time.Now,
-	}, keyFile, to)
+		Items: r.items, Objects: r.bucket, Root: root, AccountKey: accountKey, Changing: true, Now: time.Now,
+	}, keyFile, w)
 }
 
 func accountKeyOf(dir *datadir.Dir) ([]byte, error) {
 	content, err := dir.Read(datadir.AccountKey)
 	if errors.Is(err, os.ErrNotExist) {
-		return nil, nil // the next start makes one
+		return nil, nil // optional: the next start creates a key
 	}
 	return content, err
 }
@@ -157,48 +167,55 @@ func importDataCommand(a administration) *cobra.Command {
 		Long: `Make an installation of a file of export-data: the data directory, which must not be there, or be empty; with ` + config.VarDynamoDBEndpoint + ` and ` + config.VarS3Endpoint + `, or --table,
 --bucket and --kms-key for AWS, a table and a bucket that hold nothing. The file is read to its end first, and one that is not whole, or sealed under another key, changes nothing.
 Its root key is kept as the place keeps it: in a file, or wrapped by KMS. After a failure or a kill run the same command again.`,
-		Args: namesFile,
+		Args: oneFileArg,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if keyFile == "" {
 				return errNoKeyFile
 			}
-			return a.atPlace(cmd, into, func(p *place) error { return p.fill(cmd, args[0], keyFile) }, func(cmd *cobra.Command, args []string) error {
+			return a.withRemote(cmd, into, func(p *remote) error {
+				return p.importFile(cmd, args[0], keyFile)
+			}, func(cmd *cobra.Command, args []string) error {
 				return a.program.newDirectory(cmd, func(ctx context.Context, dir string) (string, error) {
-					sum, err := transfer.ImportDirectory(ctx, args[0], keyFile, dir)
-					if errors.Is(err, transfer.ErrNotWhole) && begins(args[0], compressedForm) {
+					summary, err := transfer.ImportDirectory(ctx, args[0], keyFile, dir)
+					if errors.Is(err, transfer.ErrInvalid) && fileHasPrefix(args[0], zstdMagic) {
 						err = fmt.Errorf("%w. It looks like a backup: restore makes an installation of it", err)
 					}
-					return imported(sum), err
+					return describeImport(summary), err
 				})
 			}, args)
 		},
 	}
 	c.Flags().StringVar(&keyFile, "key-file", "", "the file of the export's key")
-	into.flags(c, "into")
+	into.addFlags(c, "into")
 	return c
 }
 
-func imported(sum transfer.Summary) string {
-	return fmt.Sprintf("%d items and %d objects (%s) as they were on %s", sum.Items, sum.Objects, size(sum.Bytes), sum.MadeOn.UTC().Format(time.RFC3339))
+func describeImport(summary transfer.Summary) string {
+	return fmt.Sprintf("%d items and %d objects (%s) as they were on %s", summary.Items, summary.Objects,
+		formatSize(summary.Bytes), summary.CreatedOn.UTC().Format(time.RFC3339))
 }
 
-// fill imports into a table and a bucket.
-func (p *place) fill(cmd *cobra.Command, file, keyFile string) error {
-	turn, err := turns()
+// importFile imports an export into the remote.
+func (r *remote) importFile(cmd *cobra.Command, file, keyFile string) error {
+	phase, err := importPhases()
 	if err != nil {
 		return err
 	}
-	r := transfer.Remote{Name: p.name, Table: p.table, Items: p.items, Bucket: p.bucket, Keeper: p.keeper, Turn: turn, Now: time.Now}
-	if p.dir != nil {
-		r.AccountKey = func(key []byte) error { return p.dir.Write(datadir.AccountKey, key) }
+	target := transfer.Remote{
+		Name: r.name, Table: r.table, Items: r.items, Bucket: r.bucket, Keeper: r.keeper,
+		PhaseOf: phase, Now: time.Now,
 	}
-	sum, err := transfer.Import(cmd.Context(), file, keyFile, r)
+	if r.dir != nil {
+		target.AccountKey = func(key []byte) error { return r.dir.Write(datadir.AccountKey, key) }
+	}
+	summary, err := transfer.Import(cmd.Context(), file, keyFile, target)
 	if err != nil {
 		return err
 	}
-	_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "%s holds %s.\n", p.name, imported(sum))
-	if k, ok := p.keeper.(*wrappedKey); ok && k.replaced {
-		_, _ = fmt.Fprintln(cmd.ErrOrStderr(), "It had a root key that nothing was sealed under. Functions that hold it in memory know no key for up to an hour: leave them stopped (make stop-aws) for as long.")
+	_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "%s holds %s.\n", r.name, describeImport(summary))
+	if k, ok := r.keeper.(*wrappedKey); ok && k.replaced {
+		_, _ = fmt.Fprintln(cmd.ErrOrStderr(), "It had a root key that nothing was sealed under. Functions that hold it in "+
+			"memory know no key for up to an hour: leave them stopped (make stop-aws) for as long.")
 	}
 	return nil
 }

@@ -10,31 +10,33 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/kms"
 	"github.com/aws/smithy-go"
 
-	"github.com/gatewright/gatewright/shared/seal"
-	"github.com/gatewright/gatewright/shared/store/rootkey"
-	"github.com/gatewright/gatewright/shared/store/storetest"
+	"github.com/gatewright/gatewright/shared/core/seal"
+	"github.com/gatewright/gatewright/shared/core/store/rootkey"
+	"github.com/gatewright/gatewright/shared/core/store/storetest"
 )
 
-// region is a KMS of one region, which wraps for its own key and answers everything else with an error.
-type region struct{ code string }
+// fakeKMS is a KMS that can wrap a new root key. All other calls fail with the error code.
+type fakeKMS struct{ code string }
 
-func (r region) err() error { return &smithy.GenericAPIError{Code: r.code, Message: "no"} }
+func (f fakeKMS) err() error { return &smithy.GenericAPIError{Code: f.code, Message: "no"} }
 
-func (r region) GenerateDataKeyWithoutPlaintext(context.Context, *kms.GenerateDataKeyWithoutPlaintextInput, ...func(*kms.Options)) (*kms.GenerateDataKeyWithoutPlaintextOutput, error) {
+func (f fakeKMS) GenerateDataKeyWithoutPlaintext(
+	context.Context, *kms.GenerateDataKeyWithoutPlaintextInput, ...func(*kms.Options),
+) (*kms.GenerateDataKeyWithoutPlaintextOutput, error) {
 	return &kms.GenerateDataKeyWithoutPlaintextOutput{CiphertextBlob: []byte("wrapped")}, nil
 }
 
-func (r region) Decrypt(context.Context, *kms.DecryptInput, ...func(*kms.Options)) (*kms.DecryptOutput, error) {
-	return nil, r.err()
+func (f fakeKMS) Decrypt(context.Context, *kms.DecryptInput, ...func(*kms.Options)) (*kms.DecryptOutput, error) {
+	return nil, f.err()
 }
 
-func (r region) Encrypt(context.Context, *kms.EncryptInput, ...func(*kms.Options)) (*kms.EncryptOutput, error) {
-	return nil, r.err()
+func (f fakeKMS) Encrypt(context.Context, *kms.EncryptInput, ...func(*kms.Options)) (*kms.EncryptOutput, error) {
+	return nil, f.err()
 }
 
-// TestKeyOfAnotherRegionIsOneLine: of a key that is named, of one that does not open the table's root key, and of one that
-// KMS does not know.
-func TestKeyOfAnotherRegionIsOneLine(t *testing.T) {
+// TestKeyOfAnotherRegionIsRefused checks the errors for an ARN of another region in the flags,
+// and for two KMS keys: one that cannot unwrap the table's root key, and one that does not exist.
+func TestKeyOfAnotherRegionIsRefused(t *testing.T) {
 	s := settings{getenv: func(name string) string {
 		return map[string]string{"AWS_REGION": "eu-west-1", "AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "x"}[name]
 	}}
@@ -45,8 +47,9 @@ func TestKeyOfAnotherRegionIsOneLine(t *testing.T) {
 		{"table", "k", ""},
 	} {
 		_, err := awsNames{c.table, "bucket", c.key}.open(s)
-		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n")) {
-			t.Errorf("%s with %s is answered with %v", c.table, c.key, err)
+		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want) ||
+			strings.Contains(err.Error(), "\n")) {
+			t.Errorf("open(%s, %s) = %v, want %q", c.table, c.key, err, c.want)
 		}
 	}
 	for code, want := range map[string]string{
@@ -56,19 +59,20 @@ func TestKeyOfAnotherRegionIsOneLine(t *testing.T) {
 		"AccessDeniedException":      "AccessDeniedException",
 	} {
 		table := storetest.New(t)
-		_, _ = rootkey.New(region{code}, "k", table, time.Now).Root(t.Context()) // makes the record
-		key := &wrappedKey{client: region{code}, keyID: "k", region: "eu-west-1", table: table}
+		_, _ = rootkey.New(fakeKMS{code}, "k", table, time.Now).Root(t.Context()) // creates the record of the root key
+		key := &wrappedKey{client: fakeKMS{code}, keyID: "k", region: "eu-west-1", table: table}
 		if _, err := key.Root(t.Context()); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s is answered with %v", code, err)
+			t.Errorf("Root(%s) = %v, want %q", code, err, want)
 		}
-		if _, err := key.Adopt(t.Context(), rootkey.Moved{Number: 1, Key: make([]byte, seal.KeyBytes)}); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("an import is answered with %v", err)
+		if _, err := key.Adopt(t.Context(), rootkey.ExportedKey{Number: 1, Key: make([]byte, seal.KeyBytes)}); err == nil ||
+			!strings.Contains(err.Error(), want) {
+			t.Errorf("Adopt(%s) = %v, want %q", code, err, want)
 		}
 	}
 }
 
-// TestNameThatIsOfAnotherRegionIsOneLine, by what AWS answers then.
-func TestNameThatIsOfAnotherRegionIsOneLine(t *testing.T) {
+// TestMissingResourceErrorNamesTheRegion checks the errors with which explain replaces errors of AWS.
+func TestMissingResourceErrorNamesTheRegion(t *testing.T) {
 	for code, want := range map[string]string{
 		"ResourceNotFoundException":    "there is no table table in eu-west-1, which AWS_REGION names",
 		"NoSuchBucket":                 "there is no bucket bucket: check --bucket",
@@ -76,9 +80,9 @@ func TestNameThatIsOfAnotherRegionIsOneLine(t *testing.T) {
 		"AuthorizationHeaderMalformed": "the bucket bucket is in another region than eu-west-1",
 		"AccessDenied":                 "AccessDenied",
 	} {
-		err := awsNames{"table", "bucket", "k"}.explained(fmt.Errorf("ask: %w", region{code}.err()), "eu-west-1")
+		err := awsNames{"table", "bucket", "k"}.explain(fmt.Errorf("ask: %w", fakeKMS{code}.err()), "eu-west-1")
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
-			t.Errorf("%s is answered with %v", code, err)
+			t.Errorf("explain(%s) = %v, want one line with %q", code, err, want)
 		}
 	}
 }

@@ -1,12 +1,10 @@
-// Package rootkey opens the root key of a local installation, and refuses
-// another one over data that was sealed under it. Everything would look right with
-// a foreign key, until no consumer is known any more and nothing sealed opens.
+// Package rootkey opens the root key of a local installation. It rejects a key that does not belong to the data. With
+// a wrong key, the installation would start, but no consumer would be recognized and no sealed value could be opened.
 //
-// The engine holds a hash that only the key gives, beside the data: who has the
-// files without the key learns nothing from it, and a backup carries both.
+// The engine stores a hash of the key with the data. The hash does
+// not reveal the key. A backup contains the data and the key.
 //
-// What it is not: what keys are for, and how their files look, is package seal's.
-// This file is all of it.
+// Package seal defines the use of keys and the format of their files. This package has this file only.
 package rootkey
 
 import (
@@ -17,19 +15,20 @@ import (
 	"os"
 	"time"
 
-	"github.com/gatewright/gatewright/shared/seal"
-	"github.com/gatewright/gatewright/shared/store"
-	"github.com/gatewright/gatewright/shared/store/embedded"
-	sharedrootkey "github.com/gatewright/gatewright/shared/store/rootkey"
+	"github.com/gatewright/gatewright/shared/core/seal"
+	"github.com/gatewright/gatewright/shared/core/store"
+	"github.com/gatewright/gatewright/shared/core/store/embedded"
+	sharedrootkey "github.com/gatewright/gatewright/shared/core/store/rootkey"
 )
 
-// Name is the key's file in a data directory, NextName that of the next one, while the root key is rotated.
+// Name is the name of the key's file in a data directory. NextName is the
+// name of the file with the next key during a rotation of the root key.
 const (
 	Name     = "root.key"
 	NextName = Name + seal.NextFile
 )
 
-// Engine is where the data lies that the key belongs to.
+// Engine contains the data that is sealed under the key.
 type Engine interface {
 	Notes
 	SetNotes(set map[string][]byte, remove ...string) error
@@ -39,12 +38,11 @@ type Engine interface {
 
 var _ Engine = (*embedded.Backend)(nil)
 
-// checkNote is where the engine holds the key's hash.
-const checkNote = "root-key"
+// checkNoteKey is the name of the engine's note with the key's hash.
+const checkNoteKey = "root-key"
 
-// Open reads the key at path, and makes one for an engine that is empty. Over data
-// it refuses an absent key and one of another installation with a sentence that
-// says what to do, and makes none.
+// Open reads the key at path. If the key is missing and the engine is empty, it creates a key. If the engine has
+// data, and the key is missing or belongs to another installation, it returns an error that says what to do.
 func Open(ctx context.Context, path string, engine Engine) (*seal.File, error) {
 	empty, err := engine.Empty()
 	if err != nil {
@@ -56,11 +54,11 @@ func Open(ctx context.Context, path string, engine Engine) (*seal.File, error) {
 	}
 	switch _, err := key.Root(ctx); {
 	case errors.Is(err, fs.ErrNotExist) && !empty:
-		return nil, missing(path)
+		return nil, missingError(path)
 	case err != nil:
 		return nil, err
 	}
-	known, err := engine.Note(checkNote)
+	stored, err := engine.Note(checkNoteKey)
 	if err != nil {
 		return nil, err
 	}
@@ -68,52 +66,56 @@ func Open(ctx context.Context, path string, engine Engine) (*seal.File, error) {
 	switch {
 	case err != nil:
 		return nil, err
-	case known == nil:
-		// On disk before anything is sealed.
-		return key, engine.SetNotes(map[string][]byte{checkNote: []byte(hash)})
-	case string(known) == hash:
+	case stored == nil:
+		// Store the hash before data is sealed under the key.
+		return key, engine.SetNotes(map[string][]byte{checkNoteKey: []byte(hash)})
+	case string(stored) == hash:
 		return key, nil
 	}
-	// A rotation ends in two steps: the note, and the file.
+	// A rotation ends in two steps: it first changes the note, and
+	// then the file. If it was interrupted in between, finish it here.
 	if err := Check(ctx, path, engine); err != nil {
 		return nil, err
 	}
-	return key, seal.OpenFiles(path).Settle(ctx, known)
+	return key, seal.OpenFiles(path).Promote(ctx, stored)
 }
 
-func missing(path string) error {
-	return fmt.Errorf("the root key %s is missing, and the data beside it was sealed under it: put a copy of that file back, or restore a backup, which holds both, into another data directory", path)
+func missingError(path string) error {
+	return fmt.Errorf("the root key %s is missing, and the data beside it was sealed under it: put a copy of that file "+
+		"back, or restore a backup, which holds both, into another data directory", path)
 }
 
-// CheckOver returns the error that Open would return for the key at path and an engine that holds data. It changes nothing.
-func CheckOver(ctx context.Context, path string, engine Notes) error {
+// CheckExisting returns the error that Open would return for the
+// key at path and an engine that has data. It changes no files.
+func CheckExisting(ctx context.Context, path string, engine Notes) error {
 	switch _, err := seal.ExistingFile(path).Root(ctx); {
 	case errors.Is(err, fs.ErrNotExist):
-		return missing(path)
+		return missingError(path)
 	case err != nil:
 		return err
 	}
-	known, err := Noted(engine)
-	if err != nil || known == "" { // Open adopts the key
+	stored, err := StoredCheck(engine)
+	if err != nil || stored == "" { // Open adopts the key
 		return err
 	}
 	return Check(ctx, path, engine)
 }
 
-// Source gives the root keys at path of what was opened by Open: two while they are rotated.
+// Source returns the source of the root keys at path. During a rotation there are two keys. Call Open first.
 func Source(path string, engine Engine, table *store.Table, now func() time.Time) *sharedrootkey.Source {
-	return sharedrootkey.InFile(path, table, now, func(check string) error {
-		return engine.SetNotes(map[string][]byte{checkNote: []byte(check)})
+	return sharedrootkey.NewFile(path, table, now, func(check string) error {
+		return engine.SetNotes(map[string][]byte{checkNoteKey: []byte(check)})
 	})
 }
 
-// Noted gives the check (seal.Check) of the key that an engine holds to be the one in the key file, "" for none.
-func Noted(engine Notes) (string, error) {
-	known, err := engine.Note(checkNote)
-	return string(known), err
+// StoredCheck returns the check value (seal.Check) of the root
+// key that is stored in the engine, or "" if there is none.
+func StoredCheck(engine Notes) (string, error) {
+	stored, err := engine.Note(checkNoteKey)
+	return string(stored), err
 }
 
-// Files are the files of the root keys that there are at path: that one, and while it is rotated the next one.
+// Files returns the files of root keys: path and, during a rotation, the file of the next key.
 func Files(path string) ([]string, error) {
 	out := []string{path}
 	switch _, err := os.Lstat(path + seal.NextFile); {
@@ -125,15 +127,15 @@ func Files(path string) ([]string, error) {
 	return out, nil
 }
 
-// Notes are those of an engine.
+// Notes are the notes of an engine.
 type Notes interface {
 	Note(key string) ([]byte, error)
 }
 
-// Check refuses key files of which none is that of an engine that Open has opened. It
-// changes nothing.
+// Check returns an error unless one of the key files contains the key whose hash is stored
+// in the engine. Open must have been called for the engine before. Check changes no files.
 func Check(ctx context.Context, path string, engine Notes) error {
-	known, err := engine.Note(checkNote)
+	stored, err := engine.Note(checkNoteKey)
 	if err != nil {
 		return err
 	}
@@ -146,9 +148,10 @@ func Check(ctx context.Context, path string, engine Notes) error {
 		if err != nil {
 			return err
 		}
-		if string(known) == hash {
+		if string(stored) == hash {
 			return nil
 		}
 	}
-	return errors.New("the root key is not the one that the data beside it was sealed under: put the right root.key back, or restore a backup, which holds both, into another data directory")
+	return errors.New("the root key is not the one that the data beside it was sealed under: put the right root.key " +
+		"back, or restore a backup, which holds both, into another data directory")
 }

@@ -7,8 +7,8 @@ import (
 	"os/exec"
 )
 
-// inherit has the child inherit a file, which it finds under the name.
+// inherit passes a file to the child, and returns the child's number of the file as text.
 func inherit(cmd *exec.Cmd, f *os.File) (name string) {
 	cmd.ExtraFiles = []*os.File{f}
-	return "3" // the first after the standard ones
+	return "3" // the first descriptor after standard error
 }

@@ -7,8 +7,8 @@ import (
 	"syscall"
 )
 
-// inherit has the child inherit a file, which it finds under the name: that of
-// its handle. os.Pipe marks its own as inheritable, and no other child gets them.
+// inherit passes a file to the child, and returns the number of the file's handle
+// as text. Handles of os.Pipe can be inherited, and only this child inherits them.
 func inherit(cmd *exec.Cmd, f *os.File) (name string) {
 	cmd.SysProcAttr.AdditionalInheritedHandles = []syscall.Handle{syscall.Handle(f.Fd())}
 	return strconv.FormatUint(uint64(f.Fd()), 10)

@@ -11,32 +11,32 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/gatewright/gatewright/shared/builds"
-	"github.com/gatewright/gatewright/shared/garbage"
-	"github.com/gatewright/gatewright/shared/project"
+	"github.com/gatewright/gatewright/shared/base/gctuning"
+	"github.com/gatewright/gatewright/shared/dataplane/builds"
+	"github.com/gatewright/gatewright/shared/format/project"
 )
 
-// How a child ends beside success and failure.
+// Exit codes of a child, in addition to 0 and 1.
 const (
 	exitMemory = 3
 	exitOrphan = 4
 )
 
 const (
-	// softLimit is from where on the collector works harder: a heap may double
-	// until its next run otherwise.
+	// softLimit is the memory above which Go's garbage collector runs more
+	// often. Otherwise the heap could double before the next collection.
 	softLimit = project.BuildMemory * 3 / 4
-	// hardLimit is where a child ends itself, when the collector finds nothing;
-	// the rest is for its code and what it has allocated since the last look.
+	// hardLimit is the memory at which a child ends itself. The rest of project.BuildMemory
+	// is for the program's code, and for allocations since the last sample.
 	hardLimit = project.BuildMemory * 7 / 8
-	// interval is the time between two looks. A sudden allocation between them is
-	// bounded by the system, where it can (limit_linux.go).
+	// interval is the time between two samples of the memory. On Linux, the
+	// system limits a sudden allocation between two samples (limit_linux.go).
 	interval = 5 * time.Millisecond
 )
 
-// Alive opens the file that the child was started with: it ends with the parent.
-// It is nil for a name that no parent has given.
-func Alive(name string) *os.File {
+// OpenParentPipe opens the pipe that the child has inherited, whose number is name. Reads
+// of the pipe end when the parent ends. OpenParentPipe returns nil if name is not a number.
+func OpenParentPipe(name string) *os.File {
 	handle, err := strconv.ParseUint(name, 10, strconv.IntSize)
 	if err != nil {
 		return nil
@@ -44,33 +44,33 @@ func Alive(name string) *os.File {
 	return os.NewFile(uintptr(handle), "alive")
 }
 
-// Child compiles the project that it finds at in. alive is Alive: a child
-// that has lost its parent ends at once, since nobody waits for it.
-func Child(ctx context.Context, in io.Reader, out io.Writer, alive io.Reader) error {
+// RunChild reads a project from in, compiles it, and writes the result to out. parentPipe is the result of
+// OpenParentPipe: when the parent has ended, the child ends at once, because no process needs the result.
+func RunChild(ctx context.Context, in io.Reader, out io.Writer, parentPipe io.Reader) error {
 	go func() {
-		_, _ = io.Copy(io.Discard, alive)
+		_, _ = io.Copy(io.Discard, parentPipe)
 		os.Exit(exitOrphan)
 	}()
-	if err := bound(ctx); err != nil {
+	if err := limitProcess(ctx); err != nil {
 		return err
 	}
-	return builds.Work(ctx, in, out)
+	return builds.ServeBuild(ctx, in, out)
 }
 
-// bound bounds the memory of this process for the rest of its life.
-func bound(ctx context.Context) error {
+// limitProcess limits the memory of this process for the rest of its life.
+func limitProcess(ctx context.Context) error {
 	debug.SetMemoryLimit(softLimit)
-	runtime.GC() // Keep goes by what the last collection has left
-	go garbage.Keep(ctx)
+	runtime.GC() // Tune uses the result of the last collection
+	go gctuning.Tune(ctx)
 	if err := limitMemory(); err != nil {
 		return fmt.Errorf("bound the memory: %w", err)
 	}
-	go watch()
+	go watchMemory()
 	return nil
 }
 
-// watch ends the process when it holds more than it may.
-func watch() {
+// watchMemory ends the process when its memory exceeds the limit.
+func watchMemory() {
 	samples := []metrics.Sample{{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"}}
 	for range time.Tick(interval) {
 		metrics.Read(samples)

@@ -2,15 +2,13 @@ package sandbox
 
 import "syscall"
 
-// reserve is what a Go process maps as its own and never touches: arenas are
-// mapped 64 MiB at a time.
-const reserve = 128 << 20
+// reservedBytes is the memory that a Go process maps privately without using it: Go maps arenas of 64 MiB.
+const reservedBytes = 128 << 20
 
-// limitMemory bounds what the process maps as its own (RLIMIT_DATA, getrlimit(2)),
-// so that no allocation goes past it between two looks: the runtime ends the
-// process then, and says that it is out of memory. RLIMIT_AS would count the
-// addresses that the runtime reserves, too.
+// limitMemory limits the private mappings of the process (RLIMIT_DATA, getrlimit(2)), so that no allocation exceeds the
+// limit between two samples. If the limit is exceeded, Go's runtime ends the process with an out-of-memory message.
+// RLIMIT_AS would also count the addresses that the runtime reserves.
 func limitMemory() error {
-	limit := uint64(hardLimit + reserve)
+	limit := uint64(hardLimit + reservedBytes)
 	return syscall.Setrlimit(syscall.RLIMIT_DATA, &syscall.Rlimit{Cur: limit, Max: limit})
 }

@@ -2,6 +2,6 @@
 
 package sandbox
 
-// limitMemory does nothing: the systems beside Linux do not count what a Go
-// process maps. What it holds is looked at every few milliseconds.
+// limitMemory does nothing: systems other than Linux cannot limit the memory
+// that a Go process maps. There, only watchMemory limits the memory, by samples.
 func limitMemory() error { return nil }

@@ -2,5 +2,5 @@
 
 package sandbox
 
-// underRace: the race detector maps memory of its own, more than a child may have.
+// underRace reports whether the race detector is on, which maps more memory than a child may use.
 const underRace = true

@@ -1,16 +1,14 @@
-// Package sandbox compiles uploaded projects in processes of their own: this
-// binary once more, in another role, with a bound on memory and on time, and
-// with nothing of the installation. A hostile archive ends its process and a
-// build, and not the gateway that runs beside it.
+// Package sandbox compiles uploaded projects in separate processes. A child runs the same binary with the argument
+// Command, with limits on memory and time, and without access to the installation. A hostile archive can make its child
+// and its build fail, but not the gateway.
 //
-// What it is not: a jail. The process runs as the calling user and could read
-// the user's files: what it works on is data, and the code is ours. Why the
-// bound is on what the process maps: a control group needs rights that nobody has
-// on a laptop, and a look at it from outside, as package lambdahost has, comes
-// after a sudden allocation.
+// The package does not isolate the child otherwise: it runs as the calling user and could read the user's files. This
+// is acceptable because only the data is foreign, and the code is ours. On Linux, the memory limit applies to the
+// private mappings of the process (RLIMIT_DATA). A control group would need privileges that users of a laptop do not
+// have. Sampling the memory from outside, as package lambdahost does, would detect a sudden allocation too late.
 //
-// Read sandbox.go for the parent, child.go for the child. The rule is that of
-// project.BuildMemory and project.BuildTime.
+// Read sandbox.go first, for the parent process, and then child.go for
+// the child. project.BuildMemory and project.BuildTime are the limits.
 package sandbox
 
 import (
@@ -25,126 +23,125 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/gatewright/gatewright/local/processes"
-	"github.com/gatewright/gatewright/shared/builds"
-	"github.com/gatewright/gatewright/shared/installation"
-	"github.com/gatewright/gatewright/shared/project"
+	"github.com/gatewright/gatewright/shared/base/processes"
+	"github.com/gatewright/gatewright/shared/core/installation"
+	"github.com/gatewright/gatewright/shared/dataplane/builds"
+	"github.com/gatewright/gatewright/shared/format/project"
 )
 
-// Command is the argument with which our own binary becomes the child: main then
-// calls Child. What follows it is the name of what Alive opens.
+// Command is the first argument of a child. If main gets this argument,
+// it calls RunChild. The next argument is the name for OpenParentPipe.
 const Command = "build-project"
 
-// parallel is how many children there are at once; others wait.
-const parallel = 2
+// maxChildren is the maximum number of simultaneous children. Further builds wait.
+const maxChildren = 2
 
 // Sandbox starts children. It is safe for concurrent use.
 type Sandbox struct {
-	self string
-	room chan struct{}
-	log  *slog.Logger
-	// time is project.BuildTime, but for tests.
-	time time.Duration
+	executable string
+	slots      chan struct{}
+	log        *slog.Logger
+	// timeout is project.BuildTime, except in tests.
+	timeout time.Duration
 }
 
 var _ installation.Sandbox = (*Sandbox)(nil)
 
-// New makes a Sandbox whose children are the binary at self.
-func New(self string, log *slog.Logger) *Sandbox {
-	return &Sandbox{self: self, room: make(chan struct{}, parallel), log: log, time: project.BuildTime}
+// New returns a Sandbox whose children run the binary executable.
+func New(executable string, log *slog.Logger) *Sandbox {
+	return &Sandbox{executable: executable, slots: make(chan struct{}, maxChildren), log: log, timeout: project.BuildTime}
 }
 
-var errSlow = errors.New("sandbox: the child's time is over")
+var errTimeLimit = errors.New("sandbox: the child's time is over")
 
 // Run implements installation.Sandbox.
 func (s *Sandbox) Run(ctx context.Context, in io.Reader, out io.Writer) error {
 	select {
-	case s.room <- struct{}{}:
-		defer func() { <-s.room }()
+	case s.slots <- struct{}{}:
+		defer func() { <-s.slots }()
 	case <-ctx.Done():
 		return fmt.Errorf("wait for a build's process: %w", context.Cause(ctx))
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, s.time, errSlow)
+	ctx, cancel := context.WithTimeoutCause(ctx, s.timeout, errTimeLimit)
 	defer cancel()
-	source := &remembering{r: in}
-	var said tail
-	err := s.run(ctx, source, out, &said)
-	switch exit, ended := errors.AsType[*exec.ExitError](err); {
+	source := &errReader{r: in}
+	var stderr outputHead
+	err := s.run(ctx, source, out, &stderr)
+	switch exit, exited := errors.AsType[*exec.ExitError](err); {
 	case err == nil:
 		return nil
-	case errors.Is(context.Cause(ctx), errSlow):
+	case errors.Is(context.Cause(ctx), errTimeLimit):
 		return builds.TooSlow()
 	case ctx.Err() != nil:
 		return fmt.Errorf("run a build's process: %w", context.Cause(ctx))
 	case source.err != nil:
 		return source.err
-	case ended && (exit.ExitCode() == exitMemory || said.outOfMemory() || killed(exit)):
+	case exited && (exit.ExitCode() == exitMemory || stderr.outOfMemory() || killed(exit)):
 		s.log.WarnContext(ctx, "a build needed more memory than it may have", "cause", err)
 		return builds.TooLarge()
 	}
-	return fmt.Errorf("run a build's process: %w: %s", err, said.last())
+	return fmt.Errorf("run a build's process: %w: %s", err, stderr.firstLine())
 }
 
-// run runs a child to its end. It has an environment without secrets, and one
-// file beside the standard ones: a pipe that ends with this process.
-func (s *Sandbox) run(ctx context.Context, in io.Reader, out io.Writer, said *tail) error {
-	alive, life, err := os.Pipe()
+// run runs a child until it ends. The child gets an environment without secrets,
+// the standard files, and a pipe that is closed when this process ends.
+func (s *Sandbox) run(ctx context.Context, in io.Reader, out io.Writer, stderr *outputHead) error {
+	childEnd, parentEnd, err := os.Pipe()
 	if err != nil {
 		return fmt.Errorf("make a pipe: %w", err)
 	}
-	defer func() { _, _ = alive.Close(), life.Close() }()
-	cmd := exec.CommandContext(ctx, s.self, Command) //nolint:gosec // G204: our own binary
-	// A group of its own: a Ctrl-C in the terminal reaches this process alone, and
-	// whatever a child has started ends with it.
+	defer func() { _, _ = childEnd.Close(), parentEnd.Close() }()
+	cmd := exec.CommandContext(ctx, s.executable, Command) //nolint:gosec // G204: our own binary
+	// Start a process group, so that Ctrl-C in the terminal reaches only this
+	// process, and processes that the child has started can be killed with it.
 	cmd.SysProcAttr = processes.Group()
-	cmd.Args = append(cmd.Args, inherit(cmd, alive))
+	cmd.Args = append(cmd.Args, inherit(cmd, childEnd))
 	cmd.Env = []string{"LANG=C.UTF-8"}
 	cmd.Dir = os.TempDir()
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = in, out, said
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = in, out, stderr
 	cmd.Cancel = func() error { return processes.Kill(cmd.Process.Pid) }
 	cmd.WaitDelay = time.Second
 	return cmd.Run()
 }
 
-// killed reports whether somebody else has ended the child: where memory is
-// short, the system does.
+// killed reports whether the child was killed by a signal, as the system does when memory is short.
 func killed(exit *exec.ExitError) bool {
 	status, ok := exit.Sys().(syscall.WaitStatus)
 	return ok && status.Signaled() && status.Signal() == syscall.SIGKILL
 }
 
-// remembering keeps the error of a reader, which os/exec loses when the child
-// fails for it.
-type remembering struct {
+// errReader stores the error of a reader. If the child fails
+// because its input fails, os/exec returns only the child's error.
+type errReader struct {
 	r   io.Reader
 	err error
 }
 
-func (r *remembering) Read(p []byte) (int, error) {
-	n, err := r.r.Read(p)
+func (e *errReader) Read(p []byte) (int, error) {
+	n, err := e.r.Read(p)
 	if err != nil && !errors.Is(err, io.EOF) {
-		r.err = err
+		e.err = err
 	}
 	return n, err
 }
 
-// tail keeps the beginning of what the child says of its end: the runtime names
-// the cause first and then tells every goroutine.
-type tail struct{ text []byte }
+// outputHead is a writer that keeps the first maxOutputHead bytes of the child's standard error.
+// That is sufficient, because Go's runtime prints the cause of a crash before the goroutines.
+type outputHead struct{ text []byte }
 
-const maxTail = 4 << 10
+const maxOutputHead = 4 << 10
 
 // Write implements io.Writer.
-func (t *tail) Write(p []byte) (int, error) {
-	t.text = append(t.text, p[:min(len(p), maxTail-len(t.text))]...)
+func (o *outputHead) Write(p []byte) (int, error) {
+	o.text = append(o.text, p[:min(len(p), maxOutputHead-len(o.text))]...)
 	return len(p), nil
 }
 
-func (t *tail) outOfMemory() bool {
-	return bytes.Contains(t.text, []byte("out of memory")) || bytes.Contains(t.text, []byte("cannot allocate memory"))
+func (o *outputHead) outOfMemory() bool {
+	return bytes.Contains(o.text, []byte("out of memory")) || bytes.Contains(o.text, []byte("cannot allocate memory"))
 }
 
-func (t *tail) last() string {
-	line, _, _ := bytes.Cut(t.text, []byte("\n"))
+func (o *outputHead) firstLine() string {
+	line, _, _ := bytes.Cut(o.text, []byte("\n"))
 	return string(line)
 }

@@ -16,34 +16,33 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gatewright/gatewright/internal/deadline"
-	"github.com/gatewright/gatewright/local/processes"
-	"github.com/gatewright/gatewright/shared/builds"
-	"github.com/gatewright/gatewright/shared/installation"
-	"github.com/gatewright/gatewright/shared/operation/simulations"
-	"github.com/gatewright/gatewright/shared/project"
+	"github.com/gatewright/gatewright/shared/base/processes"
+	"github.com/gatewright/gatewright/shared/core/installation"
+	"github.com/gatewright/gatewright/shared/dataplane/builds"
+	"github.com/gatewright/gatewright/shared/format/project"
+	"github.com/gatewright/gatewright/shared/testing/deadline"
+	"github.com/gatewright/gatewright/shared/testing/simulations"
 )
 
-// Roles of this binary beside the test's: the real child, and children that
-// do what a project might make it do.
+// The roles of this binary other than running the tests: a real child, and children that misbehave.
 const (
-	roleMany  = "build-many"
-	roleVar   = "GATEWRIGHT_TEST_SANDBOX_ROLE"
-	roleGreed = "greed"
-	roleSloth = "sloth"
+	roleMany      = "build-many"
+	roleVar       = "GATEWRIGHT_TEST_SANDBOX_ROLE"
+	roleUseMemory = "greed"
+	roleHang      = "sloth"
 )
 
 func TestMain(m *testing.M) {
 	if len(os.Args) == 3 && os.Args[1] == Command {
-		os.Exit(exitOf(child()))
+		os.Exit(exitCode(child()))
 	}
 	if len(os.Args) == 2 && os.Args[1] == roleMany {
-		os.Exit(exitOf(buildMany()))
+		os.Exit(exitCode(buildMany()))
 	}
 	os.Exit(m.Run())
 }
 
-func exitOf(err error) int {
+func exitCode(err error) int {
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
@@ -51,39 +50,39 @@ func exitOf(err error) int {
 	return 0
 }
 
-// child is what main does, unless the order asks for another role.
+// child runs a child like main, unless its input names another role.
 func child() error {
 	in := bufio.NewReader(os.Stdin)
-	role, _ := in.Peek(len(roleGreed))
-	alive := Alive(os.Args[2])
+	role, _ := in.Peek(len(roleUseMemory))
+	parentPipe := OpenParentPipe(os.Args[2])
 	switch string(role) {
-	case roleGreed:
-		debugged := make(chan error)
-		go func() { debugged <- Child(context.Background(), blocked{}, io.Discard, alive) }()
-		time.Sleep(50 * time.Millisecond) // its bounds are there
-		var held [][]byte
+	case roleUseMemory:
+		childErr := make(chan error)
+		go func() { childErr <- RunChild(context.Background(), blockingReader{}, io.Discard, parentPipe) }()
+		time.Sleep(50 * time.Millisecond) // wait until the limits are set
+		var blocks [][]byte
 		for {
 			block := make([]byte, 64<<20)
 			for i := 0; i < len(block); i += 4096 {
 				block[i] = 1
 			}
-			held = append(held, block)
-			if len(held) > 64 {
+			blocks = append(blocks, block)
+			if len(blocks) > 64 {
 				return errors.New("four gibibytes are held")
 			}
 		}
-	case roleSloth:
-		return Child(context.Background(), blocked{}, io.Discard, alive)
+	case roleHang:
+		return RunChild(context.Background(), blockingReader{}, io.Discard, parentPipe)
 	}
-	return Child(context.Background(), in, os.Stdout, alive)
+	return RunChild(context.Background(), in, os.Stdout, parentPipe)
 }
 
-// blocked is a source that never ends.
-type blocked struct{}
+// blockingReader is a reader whose reads block forever.
+type blockingReader struct{}
 
-func (blocked) Read([]byte) (int, error) { select {} }
+func (blockingReader) Read([]byte) (int, error) { select {} }
 
-// orderLine is an order with variables of the largest size.
+// orderLine returns the line before an archive, with variables of the maximum size.
 func orderLine() string {
 	variables := map[string]string{}
 	for i := range 5 {
@@ -93,60 +92,59 @@ func orderLine() string {
 	return string(text) + "\n"
 }
 
-// buildMany builds one archive after the other under a child's bounds, and writes
-// how each ended.
+// buildMany builds archives one after the other in one process
+// with a child's limits, and writes the result of each build.
 func buildMany() error {
 	in := bufio.NewReader(os.Stdin)
-	if err := bound(context.Background()); err != nil {
+	if err := limitProcess(context.Background()); err != nil {
 		return err
 	}
 	for {
 		var size uint64
 		if err := binary.Read(in, binary.LittleEndian, &size); err != nil {
-			return nil //nolint:nilerr // there are no more
+			return nil //nolint:nilerr // there are no more archives
 		}
 		archive := io.LimitReader(in, int64(size))
 		var out bytes.Buffer
-		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute) // a busy machine's
-		started := cpuTime()
-		err := builds.Work(ctx, io.MultiReader(strings.NewReader(orderLine()), archive), &out)
+		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute) // for a busy machine
+		cpuStart := cpuTime()
+		err := builds.ServeBuild(ctx, io.MultiReader(strings.NewReader(orderLine()), archive), &out)
 		cancel()
-		if _, drained := io.Copy(io.Discard, archive); drained != nil {
-			return drained
+		if _, drainErr := io.Copy(io.Discard, archive); drainErr != nil {
+			return drainErr
 		}
-		end := ending{Took: cpuTime() - started}
+		result := buildResult{CPUTime: cpuTime() - cpuStart}
 		if err != nil {
-			end.Failure = err.Error()
-		} else if err := json.Unmarshal(out.Bytes(), &end); err != nil {
+			result.Failure = err.Error()
+		} else if err := json.Unmarshal(out.Bytes(), &result); err != nil {
 			return err
 		}
-		end.Served, end.Artifact = len(end.Artifact) > 0, nil
-		if err := json.NewEncoder(os.Stdout).Encode(end); err != nil {
+		result.Served, result.Artifact = len(result.Artifact) > 0, nil
+		if err := json.NewEncoder(os.Stdout).Encode(result); err != nil {
 			return err
 		}
 	}
 }
 
-// ending is how an archive has ended.
-type ending struct {
+// buildResult is the result of the build of an archive.
+type buildResult struct {
 	Failure  string
-	Took     time.Duration // of processor time
+	CPUTime  time.Duration // of processor time
 	Served   bool
 	Artifact json.RawMessage `json:"artifact,omitempty"`
 	Result   project.Result  `json:"result"`
 }
 
-// TestAnyArchiveEndsWithinItsBounds builds hostile archives, each within 30 s and
-// all of them in processes that never hold more than 512 MiB. None is ended by
-// its process's bounds: the budgets come before them.
-func TestAnyArchiveEndsWithinItsBounds(t *testing.T) {
+// TestHostileArchivesStayWithinLimits builds hostile archives. Each build must take at most 30 s, and
+// its process at most 512 MiB. The budgets have to end a build before the process exceeds its limits.
+func TestHostileArchivesStayWithinLimits(t *testing.T) {
 	if underRace {
 		t.Skip("the race detector needs more memory than a child may have")
 	}
 	all := uint64(simulations.Runs(len(families()) * 12))
 	var peak int64
 	var slowest time.Duration
-	told := map[string]int{}
+	budgetErrors := map[string]int{}
 	const batch = 39
 	for from := uint64(0); from < all; from += batch {
 		to := min(from+batch, all)
@@ -159,127 +157,136 @@ func TestAnyArchiveEndsWithinItsBounds(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var said tail
-		cmd.Stderr = &said
+		var stderr outputHead
+		cmd.Stderr = &stderr
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		endings := json.NewDecoder(out)
+		results := json.NewDecoder(out)
 		for seed := from; seed < to; seed++ {
-			family, archive := forge(seed)
+			family, archive := forgeArchive(seed)
 			if len(archive) > 100<<20 {
-				t.Fatalf("the archive %d, %s, has %d bytes", seed, family, len(archive))
+				t.Fatalf("archive %d, %s, has %d bytes, want at most 100 MiB", seed, family, len(archive))
 			}
 			go func() {
 				_ = binary.Write(in, binary.LittleEndian, uint64(len(archive)))
 				_, _ = in.Write(archive)
 			}()
-			var end ending
-			if err := endings.Decode(&end); err != nil {
+			var result buildResult
+			if err := results.Decode(&result); err != nil {
 				_ = cmd.Wait()
-				t.Fatalf("the archive %d, %s, has ended its process: %v, %s", seed, family, cmd.ProcessState, said.text)
+				t.Fatalf("archive %d, %s, ends its process: %v, %s, want a result", seed, family, cmd.ProcessState, stderr.text)
 			}
-			if end.Failure != "" {
-				t.Errorf("the archive %d, %s, of %d bytes: %s after %v", seed, family, len(archive), end.Failure, end.Took)
+			if result.Failure != "" {
+				t.Errorf("archive %d, %s, of %d bytes: %s after %v, want no failure", seed, family, len(archive), result.Failure,
+					result.CPUTime)
 			}
-			if end.Served == (len(end.Result.Errors) > 0) {
-				t.Errorf("the archive %d, %s: served %v with errors %v", seed, family, end.Served, end.Result.Errors)
+			if result.Served == (len(result.Result.Errors) > 0) {
+				t.Errorf("archive %d, %s: served: %v, errors: %v, want one of both", seed, family, result.Served,
+					result.Result.Errors)
 			}
-			for _, p := range end.Result.Errors {
-				if _, rest, ok := strings.Cut(p.Message, "budget \""); ok {
-					name, _, _ := strings.Cut(rest, `"`)
-					told[name]++
+			for _, p := range result.Result.Errors {
+				if _, after, ok := strings.Cut(p.Message, "budget \""); ok {
+					name, _, _ := strings.Cut(after, `"`)
+					budgetErrors[name]++
 				}
 			}
 			if testing.Verbose() {
-				t.Logf("%3d %-36s %9d B %8v, %d errors", seed, family, len(archive), end.Took.Round(time.Millisecond), len(end.Result.Errors))
+				t.Logf("%3d %-36s %9d B %8v, %d errors", seed, family, len(archive), result.CPUTime.Round(time.Millisecond),
+					len(result.Result.Errors))
 			}
-			if slowest = max(slowest, end.Took); end.Took > 30*time.Second {
-				t.Errorf("the archive %d, %s, took %v", seed, family, end.Took)
+			if slowest = max(slowest, result.CPUTime); result.CPUTime > 30*time.Second {
+				t.Errorf("archive %d, %s, takes %v, want at most 30 s", seed, family, result.CPUTime)
 			}
 		}
 		_ = in.Close()
 		if err := cmd.Wait(); err != nil {
-			t.Fatalf("%v: %s", err, said.text)
+			t.Fatalf("the process ends with %v, want success: %s", err, stderr.text)
 		}
 		peak = max(peak, peakBytes(cmd.ProcessState))
 	}
-	t.Logf("%d archives: at most %d MiB, %v; budgets %v", all, peak>>20, slowest.Round(time.Millisecond), told)
+	t.Logf("%d archives: at most %d MiB, %v; budgets %v", all, peak>>20, slowest.Round(time.Millisecond), budgetErrors)
 	if peak > project.BuildMemory {
-		t.Errorf("a process held %d MiB", peak>>20)
+		t.Errorf("peak memory of a process = %d MiB, want at most %d", peak>>20, project.BuildMemory>>20)
 	}
-	// The families would be no attack if the budgets did not meet them.
-	for _, name := range []string{"name", "members", "values", "nesting", "number", "options", "address", "pattern steps"} {
-		if told[name] == 0 && name != "number" {
-			t.Errorf("no archive has met the budget %q: %v", name, told)
+	// Each budget must end some builds. Otherwise the archives would not test it.
+	for _, name := range []string{
+		"name", "members", "values", "nesting", "number", "options", "address",
+		"pattern steps",
+	} {
+		if budgetErrors[name] == 0 && name != "number" {
+			t.Errorf("budgets that archives exceed = %v, want %q in them", budgetErrors, name)
 		}
 	}
 }
 
-func sandboxed() *Sandbox { return New(os.Args[0], slog.New(slog.DiscardHandler)) }
+func newSandbox() *Sandbox { return New(os.Args[0], slog.New(slog.DiscardHandler)) }
 
 func TestGoodProjectIsCompiled(t *testing.T) {
 	var out bytes.Buffer
-	archive := packed("config/routes.oas.json", `{"openapi": "3.1.0", "info": {"title": "t", "version": "1"}, "paths": {"/": `+route(plainOptions, "")+`}}`)
-	if err := sandboxed().Run(t.Context(), io.MultiReader(strings.NewReader(orderLine()), bytes.NewReader(archive)), &out); err != nil {
+	archive := packFiles("config/routes.oas.json",
+		`{"openapi": "3.1.0", "info": {"title": "t", "version": "1"}, "paths": {"/": `+route(plainOptions, "")+`}}`)
+	if err := newSandbox().Run(t.Context(), io.MultiReader(strings.NewReader(orderLine()), bytes.NewReader(archive)),
+		&out); err != nil {
 		t.Fatal(err)
 	}
-	var end ending
-	if err := json.Unmarshal(out.Bytes(), &end); err != nil || len(end.Artifact) == 0 {
-		t.Errorf("the outcome is %s, %v", &out, err)
+	var result buildResult
+	if err := json.Unmarshal(out.Bytes(), &result); err != nil || len(result.Artifact) == 0 {
+		t.Errorf("result of the build = %s, %v, want an artifact and no error", &out, err)
 	}
 }
 
-// TestGreedyProjectEndsAlone has the child hold more than it may.
-func TestGreedyProjectEndsAlone(t *testing.T) {
+// TestMemoryLimitEndsOnlyTheChild runs a child that exceeds its memory limit.
+func TestMemoryLimitEndsOnlyTheChild(t *testing.T) {
 	if underRace {
 		t.Skip("the race detector needs more memory than a child may have")
 	}
-	err := sandboxed().Run(t.Context(), strings.NewReader(roleGreed), io.Discard)
-	over, ok := errors.AsType[*installation.ExhaustedError](err)
-	if !ok || over.Slow || !strings.Contains(over.Public, `"memory"`) {
-		t.Errorf("error %v", err)
+	err := newSandbox().Run(t.Context(), strings.NewReader(roleUseMemory), io.Discard)
+	exhausted, ok := errors.AsType[*installation.ExhaustedError](err)
+	if !ok || exhausted.Timeout || !strings.Contains(exhausted.Public, `"memory"`) {
+		t.Errorf("Run(memory) = %v, want an ExhaustedError of \"memory\" without a timeout", err)
 	}
 }
 
-// TestSlowProjectEndsAlone has the child never end.
-func TestSlowProjectEndsAlone(t *testing.T) {
-	s := sandboxed()
-	s.time = 200 * time.Millisecond
-	err := s.Run(t.Context(), strings.NewReader(roleSloth), io.Discard)
-	over, ok := errors.AsType[*installation.ExhaustedError](err)
-	if !ok || !over.Slow || !strings.Contains(over.Public, `"time"`) {
-		t.Errorf("error %v", err)
+// TestTimeLimitEndsOnlyTheChild runs a child that never ends.
+func TestTimeLimitEndsOnlyTheChild(t *testing.T) {
+	s := newSandbox()
+	s.timeout = 200 * time.Millisecond
+	err := s.Run(t.Context(), strings.NewReader(roleHang), io.Discard)
+	exhausted, ok := errors.AsType[*installation.ExhaustedError](err)
+	if !ok || !exhausted.Timeout || !strings.Contains(exhausted.Public, `"time"`) {
+		t.Errorf("Run(hang) = %v, want an ExhaustedError of \"time\" with a timeout", err)
 	}
 }
 
-// TestEndOfTheRunIsNoFault: a build whose process is stopped with the product
-// goes on after the next start.
-func TestEndOfTheRunIsNoFault(t *testing.T) {
+// TestCanceledBuildIsNoBuildFailure checks that Run does not report the build as
+// failed if the product is stopped. The build is repeated after the next start.
+func TestCanceledBuildIsNoBuildFailure(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	time.AfterFunc(200*time.Millisecond, func() { cancel(errStopped) })
-	err := sandboxed().Run(ctx, strings.NewReader(roleSloth), io.Discard)
-	if _, over := errors.AsType[*installation.ExhaustedError](err); over || !errors.Is(err, errStopped) {
-		t.Errorf("error %v", err)
+	err := newSandbox().Run(ctx, strings.NewReader(roleHang), io.Discard)
+	if _, exhausted := errors.AsType[*installation.ExhaustedError](err); exhausted || !errors.Is(err, errStopped) {
+		t.Errorf("Run(canceled) = %v, want %v and no ExhaustedError", err, errStopped)
 	}
 }
 
 var errStopped = errors.New("the product stops")
 
-func TestUnreadableSourceIsItsOwnError(t *testing.T) {
-	broken := io.MultiReader(strings.NewReader(orderLine()), broken{})
-	if err := sandboxed().Run(t.Context(), broken, io.Discard); !errors.Is(err, errStopped) {
-		t.Errorf("error %v", err)
+func TestReadErrorOfSourceIsReturned(t *testing.T) {
+	input := io.MultiReader(strings.NewReader(orderLine()), brokenReader{})
+	if err := newSandbox().Run(t.Context(), input, io.Discard); !errors.Is(err, errStopped) {
+		t.Errorf("Run(unreadable source) = %v, want %v", err, errStopped)
 	}
 }
 
-type broken struct{}
+type brokenReader struct{}
 
-func (broken) Read([]byte) (int, error) { return 0, errStopped }
+func (brokenReader) Read([]byte) (int, error) { return 0, errStopped }
 
-// TestChildEndsWithItsParent closes what the kernel closes when a parent dies.
+// TestChildEndsWithItsParent checks that a child ends when its
+// pipe is closed, as the kernel closes it when the parent ends.
 func TestChildEndsWithItsParent(t *testing.T) {
-	alive, life, err := os.Pipe()
+	childEnd, parentEnd, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -287,15 +294,15 @@ func TestChildEndsWithItsParent(t *testing.T) {
 	defer cancel()
 	cmd := exec.CommandContext(ctx, os.Args[0], Command)
 	cmd.SysProcAttr = processes.Group()
-	cmd.Args = append(cmd.Args, inherit(cmd, alive))
-	cmd.Stdin = strings.NewReader(roleSloth)
+	cmd.Args = append(cmd.Args, inherit(cmd, childEnd))
+	cmd.Stdin = strings.NewReader(roleHang)
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	_ = life.Close()
-	_ = alive.Close()
+	_ = parentEnd.Close()
+	_ = childEnd.Close()
 	exit, ok := errors.AsType[*exec.ExitError](cmd.Wait())
 	if !ok || exit.ExitCode() != exitOrphan {
-		t.Errorf("it ended with %v", cmd.ProcessState)
+		t.Errorf("the child ends with %v, want exit status %d", cmd.ProcessState, exitOrphan)
 	}
 }

@@ -9,24 +9,23 @@ import (
 	"time"
 )
 
-// cpuTime is what this process has worked so far: a clock would count what other
-// processes of the machine do.
+// cpuTime returns the processor time of this process so far: wall-clock time would include the work of other processes.
 func cpuTime() time.Duration {
-	var used syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
+	var usage syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
 		panic(err)
 	}
-	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
+	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }
 
-// peakBytes is the most that a process has held.
-func peakBytes(ended *os.ProcessState) int64 {
-	used, ok := ended.SysUsage().(*syscall.Rusage)
+// peakBytes returns the maximum memory of an ended process, in bytes.
+func peakBytes(state *os.ProcessState) int64 {
+	usage, ok := state.SysUsage().(*syscall.Rusage)
 	switch {
 	case !ok:
 		return 0
-	case runtime.GOOS == "darwin": // in bytes, getrusage(2)
-		return used.Maxrss
+	case runtime.GOOS == "darwin": // macOS reports bytes, other systems kilobytes (getrusage(2))
+		return usage.Maxrss
 	}
-	return used.Maxrss << 10
+	return usage.Maxrss << 10
 }

@@ -7,8 +7,7 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// cpuTime is what this process has worked so far: a clock would count what other
-// processes of the machine do.
+// cpuTime returns the processor time of this process so far: wall-clock time would include the work of other processes.
 func cpuTime() time.Duration {
 	var created, exited, kernel, user windows.Filetime
 	if err := windows.GetProcessTimes(windows.CurrentProcess(), &created, &exited, &kernel, &user); err != nil {
@@ -21,6 +20,5 @@ func ticks(t windows.Filetime) time.Duration {
 	return time.Duration(t.HighDateTime)<<32 | time.Duration(t.LowDateTime)
 }
 
-// peakBytes would be the most that a process has held, which Windows does not tell
-// of one that has ended.
+// peakBytes returns 0, because Windows does not report the maximum memory of an ended process.
 func peakBytes(*os.ProcessState) int64 { return 0 }

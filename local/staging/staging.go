@@ -1,10 +1,8 @@
-// Package staging has a directory appear whole or not at all: it is made in a
-// folder beside its place and moved there in one step. A kill leaves the folder,
-// which the next one who needs it empties.
+// Package staging makes a directory appear completely or not at all. The directory is created in a staging folder next
+// to its final place, and then moved there atomically. If the process is killed, the staging folder stays, and the next
+// Open empties it.
 //
-// What it is not: it knows nothing of what lies in the directories.
-//
-// This file is all of it.
+// The package does not know the content of the directories. It has this file only.
 package staging
 
 import (
@@ -18,17 +16,17 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
-	"github.com/gatewright/gatewright/shared/config"
-	"github.com/gatewright/gatewright/shared/disk"
+	"github.com/gatewright/gatewright/shared/base/disk"
+	"github.com/gatewright/gatewright/shared/core/config"
 )
 
-// Folder is a folder of one process. What lies in it is gone with Close.
+// Folder is a staging folder, which only one process can use at a time. Close deletes it.
 type Folder struct {
 	path string
 	lock io.Closer
 }
 
-// ErrInUse is what Open answers while another one has the folder.
+// ErrInUse means that another process or call uses the folder.
 var ErrInUse = errors.New("the same is under way already")
 
 const (
@@ -36,8 +34,8 @@ const (
 	dirMode  fs.FileMode = 0o700
 )
 
-// Open makes the folder, or empties the one that a killed process left; it refuses
-// any other. The folder around it has to be there.
+// Open creates the folder at path, or empties a staging folder that a killed process has left
+// there. It returns an error for any other existing folder. The parent folder must exist.
 func Open(path string) (*Folder, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -45,11 +43,12 @@ func Open(path string) (*Folder, error) {
 	}
 	err = os.Mkdir(path, dirMode)
 	if errors.Is(err, fs.ErrExist) {
-		if err := ours(path); err != nil {
+		if err := checkLeftover(path); err != nil {
 			return nil, err
 		}
 	} else if err != nil {
-		return nil, fmt.Errorf("the folder %s cannot be made: %w: make the one around it, and let it be writable", path, disk.Cause(err))
+		return nil, fmt.Errorf("the folder %s cannot be made: %w: make the one around it, and let it be writable", path,
+			disk.Cause(err))
 	}
 	lock, err := vfs.Default.Lock(filepath.Join(path, lockName))
 	if errors.Is(err, fs.ErrPermission) {
@@ -60,34 +59,35 @@ func Open(path string) (*Folder, error) {
 	}
 	f := &Folder{path, lock}
 	if err := f.clear(); err != nil {
-		return nil, errors.Join(fmt.Errorf("what an interrupted one left in %s cannot be removed: %w", path, err), lock.Close())
+		return nil, errors.Join(fmt.Errorf("what an interrupted one left in %s cannot be removed: %w", path, err),
+			lock.Close())
 	}
 	return f, nil
 }
 
-// ours refuses what is there and was not left by Open. All in the folder is going to
-// be deleted: nothing is that somebody else keeps there, or that another user has
-// a link lead to.
-func ours(path string) error {
-	refused := fmt.Errorf("%s is needed for what is under way, and was not left by an interrupted one: rename it, or remove it", path)
-	at, err := os.Lstat(path)
+// checkLeftover returns an error if an existing folder is not a staging folder of an earlier Open. Open
+// deletes everything in the folder, which must not be other data or the target of another user's link.
+func checkLeftover(path string) error {
+	errForeign := fmt.Errorf("%s is needed for what is under way, and was not left by an interrupted one: rename it, "+
+		"or remove it", path)
+	info, err := os.Lstat(path)
 	if err != nil {
 		return fmt.Errorf("look at %s: %w", path, disk.Cause(err))
 	}
-	if !at.IsDir() || disk.Exposed(at.Mode()) {
-		return refused
+	if !info.IsDir() || disk.Exposed(info.Mode()) {
+		return errForeign
 	}
-	found, err := os.ReadDir(path)
+	entries, err := os.ReadDir(path)
 	if err != nil {
 		return fmt.Errorf("look into %s: %w", path, disk.Cause(err))
 	}
-	if lock, err := os.Lstat(filepath.Join(path, lockName)); len(found) > 0 && (err != nil || !lock.Mode().IsRegular()) {
-		return refused
+	if lock, err := os.Lstat(filepath.Join(path, lockName)); len(entries) > 0 && (err != nil || !lock.Mode().IsRegular()) {
+		return errForeign
 	}
 	return nil
 }
 
-// Path is that of something in the folder.
+// Path returns the path of a file or folder within the staging folder.
 func (f *Folder) Path(elem ...string) string {
 	return filepath.Join(append([]string{f.path}, elem...)...)
 }
@@ -108,52 +108,52 @@ func (f *Folder) clear() error {
 	return nil
 }
 
-// Close removes the folder.
+// Close deletes the folder and its content.
 func (f *Folder) Close() error {
 	err := errors.Join(f.clear(), f.lock.Close())
-	// An error of these leaves an empty folder, which harms nobody.
+	// Errors are ignored, because an empty folder that remains is harmless.
 	_ = os.Remove(f.Path(lockName))
 	_ = os.Remove(f.path)
 	return err
 }
 
-// Resolve gives the absolute path of what is there or is to be, without links, so
-// that what is made beside it is on its file system. Its error is a sentence for the
-// terminal.
+// Resolve returns the absolute path of an existing or new file or folder, with symbolic links resolved.
+// So a staging folder next to it is on the same file system. Its error is a sentence for the terminal.
 func Resolve(path string) (string, error) {
 	abs, err := filepath.Abs(path)
 	if err != nil {
 		return "", fmt.Errorf("find %s: %w", path, err)
 	}
-	if there, err := filepath.EvalSymlinks(abs); err == nil {
-		return there, nil
+	if resolved, err := filepath.EvalSymlinks(abs); err == nil {
+		return resolved, nil
 	}
-	around, err := filepath.EvalSymlinks(filepath.Dir(abs))
+	parent, err := filepath.EvalSymlinks(filepath.Dir(abs))
 	if err != nil {
 		return "", fmt.Errorf("%s cannot be made: %w: make the directory around it", path, disk.Cause(err))
 	}
-	return filepath.Join(around, filepath.Base(abs)), nil
+	return filepath.Join(parent, filepath.Base(abs)), nil
 }
 
-// Vacant refuses the place of a data directory where something lies. Its error is
-// a sentence for the terminal.
-func Vacant(path string) error {
-	found, err := os.ReadDir(path)
+// CheckEmpty returns an error if path exists and is not an empty directory. Its error is a sentence for the terminal.
+func CheckEmpty(path string) error {
+	entries, err := os.ReadDir(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil
 	case err != nil:
-		return fmt.Errorf("the data directory %s cannot be read: %w: name one that is not there yet in %s", path, disk.Cause(err), config.VarDataDir)
-	case len(found) > 0:
-		return fmt.Errorf("the data directory %s holds something already, which stays: rename it, or name a directory that is not there yet in %s", path, config.VarDataDir)
+		return fmt.Errorf("the data directory %s cannot be read: %w: name one that is not there yet in %s", path,
+			disk.Cause(err), config.VarDataDir)
+	case len(entries) > 0:
+		return fmt.Errorf("the data directory %s holds something already, which stays: rename it, or name a directory that "+
+			"is not there yet in %s", path, config.VarDataDir)
 	}
 	return nil
 }
 
-// Place moves a folder of this one to where it is to be, an absent or empty
-// directory of the same file system. All in it is on disk before.
-func (f *Folder) Place(name, to string) error {
-	if err := Vacant(to); err != nil {
+// MoveTo moves the folder name within f to target, which must be on the same file system, and
+// must not exist or be an empty directory. Before the move, it syncs the content to disk.
+func (f *Folder) MoveTo(name, target string) error {
+	if err := CheckEmpty(target); err != nil {
 		return err
 	}
 	err := filepath.WalkDir(f.Path(name), func(path string, d fs.DirEntry, err error) error {
@@ -163,28 +163,29 @@ func (f *Folder) Place(name, to string) error {
 		return err
 	})
 	if err == nil {
-		err = os.Remove(to)
+		err = os.Remove(target)
 		if errors.Is(err, fs.ErrNotExist) {
 			err = nil
 		}
 	}
 	if err == nil {
-		err = os.Rename(f.Path(name), to)
+		err = os.Rename(f.Path(name), target)
 	}
 	if err == nil {
-		err = disk.SyncFolder(filepath.Dir(to))
+		err = disk.SyncFolder(filepath.Dir(target))
 	}
 	if err != nil {
-		return fmt.Errorf("the data directory %s cannot be put in its place: %w: name one that is not there yet in %s", to, disk.Cause(err), config.VarDataDir)
+		return fmt.Errorf("the data directory %s cannot be put in its place: %w: name one that is not there yet in %s",
+			target, disk.Cause(err), config.VarDataDir)
 	}
 	return nil
 }
 
-// Reader reads until a context ends: copies into a folder may be long.
+// Reader returns a reader whose reads fail when ctx ends, so that a long copy can be canceled.
 func Reader(ctx context.Context, from io.Reader) io.Reader { return reader{ctx, from} }
 
 type reader struct {
-	ctx  context.Context //nolint:containedctx // of one call
+	ctx  context.Context //nolint:containedctx // a reader is used within one call
 	from io.Reader
 }
 

@@ -12,7 +12,7 @@ import (
 	"github.com/gatewright/gatewright/local/staging"
 )
 
-func open(t *testing.T, path string) *staging.Folder {
+func openFolder(t *testing.T, path string) *staging.Folder {
 	t.Helper()
 	f, err := staging.Open(path)
 	if err != nil {
@@ -21,33 +21,34 @@ func open(t *testing.T, path string) *staging.Folder {
 	return f
 }
 
-func write(t *testing.T, path string) {
+func writeFile(t *testing.T, path string) {
 	t.Helper()
 	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(path), 0o600)); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func names(t *testing.T, dir string) (out []string) {
+func fileNames(t *testing.T, dir string) (out []string) {
 	t.Helper()
-	found, err := os.ReadDir(dir)
+	entries, err := os.ReadDir(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, e := range found {
+	for _, e := range entries {
 		out = append(out, e.Name())
 	}
 	return out
 }
 
-// TestNobodyElsesFolderIsEmptied has what an operator keeps under the name, and what
-// another user puts there, in a folder such as /tmp.
-func TestNobodyElsesFolderIsEmptied(t *testing.T) {
-	for name, make := range map[string]func(dir, path string) error{
+// TestForeignFolderIsNotEmptied checks that Open fails and deletes nothing if the folder at its
+// path contains files of the operator, or was created by another user in a folder such as /tmp.
+func TestForeignFolderIsNotEmptied(t *testing.T) {
+	for name, prepare := range map[string]func(dir, path string) error{
 		"another folder": func(_, path string) error { return os.Mkdir(path, 0o700) },
 		"a link to a folder that has a lock": func(dir, path string) error {
-			kept := filepath.Join(dir, "kept")
-			return errors.Join(os.Mkdir(kept, 0o700), os.WriteFile(filepath.Join(kept, "lock"), nil, 0o600), os.Symlink(kept, path))
+			other := filepath.Join(dir, "kept")
+			return errors.Join(os.Mkdir(other, 0o700), os.WriteFile(filepath.Join(other, "lock"), nil, 0o600),
+				os.Symlink(other, path))
 		},
 		"a folder in which the lock is a link": func(dir, path string) error {
 			return errors.Join(os.Mkdir(path, 0o700), os.WriteFile(filepath.Join(dir, "linked"), []byte("x"), 0o600),
@@ -58,86 +59,90 @@ func TestNobodyElsesFolderIsEmptied(t *testing.T) {
 			if runtime.GOOS == "windows" {
 				return os.WriteFile(path, nil, 0o600)
 			}
-			return errors.Join(os.Mkdir(path, 0o700), os.WriteFile(filepath.Join(path, "lock"), nil, 0o600), os.Chmod(path, 0o777))
+			return errors.Join(os.Mkdir(path, 0o700), os.WriteFile(filepath.Join(path, "lock"), nil, 0o600),
+				os.Chmod(path, 0o777))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			path := filepath.Join(dir, "b.unfinished")
-			if err := make(dir, path); err != nil {
+			if err := prepare(dir, path); err != nil {
 				t.Fatal(err)
 			}
-			precious := filepath.Join(path, "precious")
-			if err := os.WriteFile(precious, []byte("x"), 0o600); err != nil {
-				precious = path // it is no folder
+			foreign := filepath.Join(path, "precious")
+			if err := os.WriteFile(foreign, []byte("x"), 0o600); err != nil {
+				foreign = path // a file instead of a folder
 			}
-			if _, err := staging.Open(path); err == nil || !strings.Contains(err.Error(), "rename it") || strings.Contains(err.Error(), "\n") {
-				t.Errorf("it is answered with %v", err)
+			if _, err := staging.Open(path); err == nil || !strings.Contains(err.Error(), "rename it") ||
+				strings.Contains(err.Error(), "\n") {
+				t.Errorf("Open(foreign folder) = %v, want one line with \"rename it\"", err)
 			}
-			if _, err := os.Lstat(precious); err != nil {
+			if _, err := os.Lstat(foreign); err != nil {
 				t.Error(err)
 			}
 			if linked, err := os.ReadFile(filepath.Join(dir, "linked")); err == nil && len(linked) == 0 {
-				t.Error("what the lock leads to is emptied")
+				t.Error("the target of the linked lock is empty, want it unchanged")
 			}
 		})
 	}
 }
 
-func TestFolderIsOnesAloneAndLeavesNothing(t *testing.T) {
+func TestFolderIsExclusiveAndRemovedOnClose(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "data.restoring")
-	write(t, filepath.Join(path, "new", "left by a kill"))
-	write(t, filepath.Join(path, "lock"))
+	writeFile(t, filepath.Join(path, "new", "left by a kill"))
+	writeFile(t, filepath.Join(path, "lock"))
 	if err := os.Chmod(path, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	f := open(t, path)
-	if got := names(t, path); len(got) != 1 {
-		t.Errorf("what a killed one left is there: %v", got)
+	f := openFolder(t, path)
+	if got := fileNames(t, path); len(got) != 1 {
+		t.Errorf("files after Open() = %v, want the lock only", got)
 	}
 	if _, err := staging.Open(path); !errors.Is(err, staging.ErrInUse) {
-		t.Errorf("a second one is answered with %v", err)
+		t.Errorf("second Open() = %v, want %v", err, staging.ErrInUse)
 	}
-	write(t, f.Path("new", "file"))
+	writeFile(t, f.Path("new", "file"))
 	if err := f.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if got := names(t, dir); len(got) != 0 {
-		t.Errorf("afterwards there is %v", got)
+	if got := fileNames(t, dir); len(got) != 0 {
+		t.Errorf("files after Close() = %v, want none", got)
 	}
 }
 
-func TestPlaceIsTakenOnlyWhereNothingIs(t *testing.T) {
+func TestMoveToNonEmptyTargetIsRefused(t *testing.T) {
 	dir := t.TempDir()
-	f := open(t, filepath.Join(dir, "staging"))
+	f := openFolder(t, filepath.Join(dir, "staging"))
 	t.Cleanup(func() { _ = f.Close() })
-	absent, empty, full, file := filepath.Join(dir, "absent"), filepath.Join(dir, "empty"), filepath.Join(dir, "full"), filepath.Join(dir, "file")
+	absent, empty, full, file := filepath.Join(dir, "absent"), filepath.Join(dir, "empty"), filepath.Join(dir, "full"),
+		filepath.Join(dir, "file")
 	if err := os.Mkdir(empty, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	write(t, filepath.Join(full, "other"))
-	write(t, file)
+	writeFile(t, filepath.Join(full, "other"))
+	writeFile(t, file)
 	for _, to := range []string{absent, empty} {
-		write(t, f.Path("new", "below", "file"))
-		if err := f.Place("new", to); err != nil {
+		writeFile(t, f.Path("new", "below", "file"))
+		if err := f.MoveTo("new", to); err != nil {
 			t.Fatal(err)
 		}
-		if got := names(t, filepath.Join(to, "below")); len(got) != 1 {
-			t.Errorf("%s has %v", to, got)
+		if got := fileNames(t, filepath.Join(to, "below")); len(got) != 1 {
+			t.Errorf("files in %s = %v, want 1", to, got)
 		}
 		if _, err := os.Stat(f.Path("new")); !errors.Is(err, fs.ErrNotExist) {
-			t.Error("it is in both places")
+			t.Errorf("Stat(source) after MoveTo() = %v, want %v", err, fs.ErrNotExist)
 		}
 	}
-	write(t, f.Path("new", "file"))
+	writeFile(t, f.Path("new", "file"))
 	for to, want := range map[string]string{full: "holds something already", file: "cannot be read"} {
-		if err := f.Place("new", to); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
-			t.Errorf("%s is answered with %v", to, err)
+		if err := f.MoveTo("new", to); err == nil || !strings.Contains(err.Error(), want) ||
+			strings.Contains(err.Error(), "\n") {
+			t.Errorf("MoveTo(%s) = %v, want one line with %q", to, err, want)
 		}
 	}
-	if got := names(t, full); len(got) != 1 {
-		t.Errorf("what was there became %v", got)
+	if got := fileNames(t, full); len(got) != 1 {
+		t.Errorf("files after the refusal = %v, want 1", got)
 	}
 }
 
@@ -147,17 +152,20 @@ func TestResolvedPathHasNoLinks(t *testing.T) {
 		t.Fatal(err)
 	}
 	folder, link, dangling := filepath.Join(dir, "real"), filepath.Join(dir, "link"), filepath.Join(dir, "dangling")
-	if err := errors.Join(os.Mkdir(folder, 0o700), os.Symlink(folder, link), os.Symlink(filepath.Join(dir, "absent"), dangling)); err != nil {
+	if err := errors.Join(os.Mkdir(folder, 0o700), os.Symlink(folder, link),
+		os.Symlink(filepath.Join(dir, "absent"), dangling)); err != nil {
 		t.Fatal(err)
 	}
 	for path, want := range map[string]string{
-		folder + "/": folder, link: folder, filepath.Join(link, "new"): filepath.Join(folder, "new"), filepath.Join(dir, "new"): filepath.Join(dir, "new"), dangling: dangling,
+		folder + "/": folder, link: folder, filepath.Join(link, "new"): filepath.Join(folder, "new"),
+		filepath.Join(dir, "new"): filepath.Join(dir, "new"), dangling: dangling,
 	} {
 		if got, err := staging.Resolve(path); err != nil || got != want {
-			t.Errorf("%s resolves to %s (%v), want %s", path, got, err, want)
+			t.Errorf("Resolve(%s) = %s, %v, want %s and no error", path, got, err, want)
 		}
 	}
-	if _, err := staging.Resolve(filepath.Join(dir, "absent", "new")); err == nil || !strings.Contains(err.Error(), "make the directory around it") {
-		t.Errorf("a directory in none is answered with %v", err)
+	if _, err := staging.Resolve(filepath.Join(dir, "absent", "new")); err == nil ||
+		!strings.Contains(err.Error(), "make the directory around it") {
+		t.Errorf("Resolve(in a missing directory) = %v, want an error with the remedy", err)
 	}
 }

@@ -7,9 +7,8 @@ import (
 	"sync"
 )
 
-// Log is a file with a bound on its size: what is over it moves to a second
-// file with the suffix ".1", whose former content goes. It is safe for
-// concurrent use.
+// Log is a log file with a limited size. When the file is full, it is renamed with the suffix ".1", which
+// replaces the previous file of that name, and a new file is created. It is safe for concurrent use.
 type Log struct {
 	path     string
 	maxBytes int64
@@ -20,11 +19,11 @@ type Log struct {
 	last []byte
 }
 
-// maxLine is how much of the last line is kept for Last.
+// maxLine is the maximum length of a line that Last returns, in bytes.
 const maxLine = 500
 
-// OpenLog opens or makes the file at path, readable by its owner alone. On disk
-// it takes at most twice maxBytes.
+// OpenLog opens or creates the file at path, readable only by
+// its owner. The two files have at most maxBytes bytes each.
 func OpenLog(path string, maxBytes int64) (*Log, error) {
 	l := &Log{path: path, maxBytes: maxBytes}
 	if err := l.open(); err != nil {
@@ -47,8 +46,7 @@ func (l *Log) open() error {
 	return nil
 }
 
-// Write appends p. It never fails: a full disk must not end a child that only
-// wanted to say something.
+// Write appends p. It never returns an error, because a full disk must not end a child that writes a message.
 func (l *Log) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -71,14 +69,14 @@ func (l *Log) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Last returns the last line that was written through this Log and is not empty.
+// Last returns the last line that is not empty, of the lines that were written with this Log.
 func (l *Log) Last() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return string(l.last)
 }
 
-// Close closes the file; what is written afterwards is lost.
+// Close closes the file. Later writes are lost.
 func (l *Log) Close() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

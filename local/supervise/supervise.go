@@ -1,13 +1,10 @@
-// Package supervise keeps a child process alive: it starts it, waits until it
-// answers, starts it again when it dies, and ends it with its parent, however
-// the parent ends.
+// Package supervise keeps a child process running. It starts the child, waits until the child responds,
+// and restarts it when it dies. The child ends when this process ends, even if this process is killed.
 //
-// What it is not: it knows nothing of the programs it runs (package emulator
-// does), and it is no init system: a child is a leaf, its own children are its
-// own affair.
+// The package does not know the programs that it runs (package
+// emulator does). It does not supervise processes that a child starts.
 //
-// Read supervise.go first, then log.go. The rules are those of design, section
-// 9: restarted if they die, ended with us, never orphaned.
+// Read supervise.go first, then log.go. Section 9 of the design has the rules for child processes.
 package supervise
 
 import (
@@ -23,39 +20,35 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/gatewright/gatewright/local/processes"
+	"github.com/gatewright/gatewright/shared/base/processes"
 )
 
 // Spec describes a child process.
 type Spec struct {
-	// Name is what people and the log call it.
+	// Name is the child's name in messages and in the log.
 	Name string
-	// Path is the executable, Args its arguments without the name. Neither may
-	// hold a secret: every process of the machine can read them.
+	// Path is the executable, and Args are its arguments without the name. They
+	// must not contain secrets, because every process of the machine can read them.
 	Path string
 	Args []string
-	// Env is its whole environment.
+	// Env is the complete environment of the child.
 	Env []string
-	// Input is written to its standard input, which then stays open for as long
-	// as this process lives: a child that reads it to the end knows that its
-	// parent is gone.
+	// Input is written to the child's standard input, which then stays open until this
+	// process ends. So a child that reads its input to the end detects the end of its parent.
 	Input []byte
-	// Log takes its standard output and error.
+	// Log receives the child's standard output and standard error.
 	Log io.Writer
-	// Tail gives the last line of its log, for the error of a child that never
-	// got ready. It may be nil.
+	// Tail returns the last line of the child's log, for the error if the child does not become ready. It may be nil.
 	Tail func() string
-	// Ready asks once whether the child answers.
+	// Ready returns nil if the child responds.
 	Ready func(context.Context) error
-	// Notes, when not nil, is called for every start with the reading end of a
-	// pipe whose writing end the child has as file descriptor 3. It returns at
-	// the end of the file.
-	Notes func(io.Reader)
-	// StartTimeout is how long the first start may take until Ready; 0 is 30 s: a
-	// busy machine is slow, and a broken child ends by itself.
+	// ReadPipe, if it is not nil, is called for every start with the reading end of a pipe, whose
+	// writing end is the child's file descriptor 3. ReadPipe must return at the end of the file.
+	ReadPipe func(io.Reader)
+	// StartTimeout is the maximum time until Ready succeeds after the first start; 0 means
+	// 30 s. It is long for busy machines. A broken child usually exits earlier.
 	StartTimeout time.Duration
-	// StopTimeout is how long the child may take to end after SIGTERM before it
-	// is killed; 0 is 3 s.
+	// StopTimeout is the time after SIGTERM after which the child is killed; 0 means 3 s.
 	StopTimeout time.Duration
 }
 
@@ -65,7 +58,7 @@ type Child struct {
 	log    *slog.Logger
 	stop   context.CancelFunc
 	done   chan struct{}
-	exited chan struct{} // closed when the first process ended before it was ready
+	exited chan struct{} // closed if the first process ends before it is ready
 
 	mu       sync.Mutex
 	pid      int
@@ -74,20 +67,17 @@ type Child struct {
 }
 
 const (
-	firstBackoff   = 100 * time.Millisecond
-	longestBackoff = 5 * time.Second
-	// steadyAfter is how long a child has to live for its next death to be
-	// treated as its first.
-	steadyAfter   = 10 * time.Second
+	minBackoff = 100 * time.Millisecond
+	maxBackoff = 5 * time.Second
+	// stableAfter is the lifetime after which the pause before a restart is minBackoff again.
+	stableAfter   = 10 * time.Second
 	probeInterval = 10 * time.Millisecond
 	probeTimeout  = time.Second
 )
 
-// Start starts a child and returns when it is ready. It fails when the process
-// ends or does not answer within the StartTimeout; then nothing is left of it.
-// From then on the child is restarted, with growing pauses, until Stop is
-// called: the end of ctx is the beginning of an orderly end, in which others
-// still need the child.
+// Start starts a child and waits until it is ready. If the process ends or is not ready within StartTimeout, Start ends
+// it and returns an error. When the process ends later, it is restarted, with growing pauses, until Stop is called. The
+// end of ctx does not end the child, because other parts need the child while they shut down.
 func Start(ctx context.Context, spec Spec, log *slog.Logger) (*Child, error) {
 	if spec.StartTimeout == 0 {
 		spec.StartTimeout = 30 * time.Second
@@ -95,52 +85,52 @@ func Start(ctx context.Context, spec Spec, log *slog.Logger) (*Child, error) {
 	if spec.StopTimeout == 0 {
 		spec.StopTimeout = 3 * time.Second
 	}
-	life, stop := context.WithCancel(context.WithoutCancel(ctx))
+	childCtx, stop := context.WithCancel(context.WithoutCancel(ctx))
 	c := &Child{spec: spec, log: log, stop: stop, done: make(chan struct{}), exited: make(chan struct{})}
 	ready := make(chan struct{})
-	go c.supervise(life, ready)
-	if err := c.await(ctx, ready); err != nil {
+	go c.supervise(childCtx, ready)
+	if err := c.waitReady(ctx, ready); err != nil {
 		c.Stop()
 		return nil, err
 	}
 	return c, nil
 }
 
-// Stop ends the child and waits until it is gone.
+// Stop ends the child and waits until it has ended.
 func (c *Child) Stop() {
 	c.stop()
 	<-c.done
 }
 
-// PID returns the process id of the running child, 0 between two lives.
+// PID returns the process ID of the running child, or 0 while it restarts.
 func (c *Child) PID() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.pid
 }
 
-// Restarts says how often the child was started again.
+// Restarts returns how often the child was restarted.
 func (c *Child) Restarts() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.restarts
 }
 
-// await probes until the child answers, and closes ready.
-func (c *Child) await(ctx context.Context, ready chan<- struct{}) error {
+// waitReady probes until the child responds, and closes ready.
+func (c *Child) waitReady(ctx context.Context, ready chan<- struct{}) error {
 	ctx, cancel := context.WithTimeout(ctx, c.spec.StartTimeout)
 	defer cancel()
 	for {
-		probe, done := context.WithTimeout(ctx, probeTimeout)
-		err := c.spec.Ready(probe)
-		done()
+		probeCtx, cancelProbe := context.WithTimeout(ctx, probeTimeout)
+		err := c.spec.Ready(probeCtx)
+		cancelProbe()
 		if err == nil && c.PID() != 0 {
 			close(ready)
 			return nil
 		}
 		select {
 		case <-c.exited:
-			return c.neverReady()
+			return c.startError()
 		case <-ctx.Done():
 			if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 				return fmt.Errorf("%s did not answer within %v%s", c.spec.Name, c.spec.StartTimeout, c.tail())
@@ -151,7 +141,7 @@ func (c *Child) await(ctx context.Context, ready chan<- struct{}) error {
 	}
 }
 
-func (c *Child) neverReady() error {
+func (c *Child) startError() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return fmt.Errorf("%s ended at once (%w)%s", c.spec.Name, c.failure, c.tail())
@@ -167,14 +157,13 @@ func (c *Child) tail() string {
 	return ""
 }
 
-// supervise runs the child again and again. It holds its thread for all that time:
-// the kernel kills the child when the thread that started it ends
-// (prctl(2), PR_SET_PDEATHSIG), and Go ends idle threads as it likes.
+// supervise runs the child repeatedly until ctx ends. The kernel kills the child when the thread that has started it
+// ends (prctl(2), PR_SET_PDEATHSIG). So supervise locks its thread, because Go can end other threads at any time.
 func (c *Child) supervise(ctx context.Context, ready <-chan struct{}) {
 	defer close(c.done)
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	backoff := firstBackoff
+	backoff := minBackoff
 	for first := true; ; first = false {
 		started := time.Now()
 		err := c.runOnce(ctx)
@@ -192,8 +181,8 @@ func (c *Child) supervise(ctx context.Context, ready <-chan struct{}) {
 				return
 			}
 		}
-		if time.Since(started) > steadyAfter {
-			backoff = firstBackoff
+		if time.Since(started) > stableAfter {
+			backoff = minBackoff
 		}
 		c.log.Warn("child process ended, starting it again", "child", c.spec.Name, "cause", err, "in", backoff)
 		select {
@@ -201,56 +190,56 @@ func (c *Child) supervise(ctx context.Context, ready <-chan struct{}) {
 			return
 		case <-time.After(backoff):
 		}
-		backoff = min(2*backoff, longestBackoff)
+		backoff = min(2*backoff, maxBackoff)
 		c.mu.Lock()
 		c.restarts++
 		c.mu.Unlock()
 	}
 }
 
-// runOnce runs the child once and says how it ended, never with nil.
+// runOnce runs the child once and returns why it ended. The error is never nil.
 func (c *Child) runOnce(ctx context.Context) error {
 	cmd := exec.CommandContext(ctx, c.spec.Path, c.spec.Args...) //nolint:gosec // G204: the path is the operator's choice
 	cmd.Env = c.spec.Env
 	cmd.Stdout, cmd.Stderr = c.spec.Log, c.spec.Log
-	cmd.SysProcAttr = processes.Bound() // its thread is supervise's
+	cmd.SysProcAttr = processes.KillWithParent() // supervise has locked its thread
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = c.spec.StopTimeout
 
-	stdin, keepOpen, err := os.Pipe()
+	stdin, stdinWriter, err := os.Pipe()
 	if err != nil {
 		return fmt.Errorf("open a pipe: %w", err)
 	}
-	defer func() { _ = keepOpen.Close() }()
+	defer func() { _ = stdinWriter.Close() }()
 	cmd.Stdin = stdin
-	var notes *os.File
-	if c.spec.Notes != nil {
+	var pipeWriter *os.File
+	if c.spec.ReadPipe != nil {
 		reader, writer, err := os.Pipe()
 		if err != nil {
 			_ = stdin.Close()
 			return fmt.Errorf("open a pipe: %w", err)
 		}
-		notes = writer
+		pipeWriter = writer
 		cmd.ExtraFiles = []*os.File{writer}
-		read := make(chan struct{})
+		readDone := make(chan struct{})
 		go func() {
-			defer close(read)
-			c.spec.Notes(reader)
+			defer close(readDone)
+			c.spec.ReadPipe(reader)
 		}()
 		defer func() {
-			<-read
+			<-readDone
 			_ = reader.Close()
 		}()
 	}
 	err = cmd.Start()
 	_ = stdin.Close()
-	if notes != nil {
-		_ = notes.Close()
+	if pipeWriter != nil {
+		_ = pipeWriter.Close()
 	}
 	if err != nil {
 		return fmt.Errorf("start: %w", err)
 	}
-	go func() { _, _ = keepOpen.Write(c.spec.Input) }()
+	go func() { _, _ = stdinWriter.Write(c.spec.Input) }()
 	c.setPID(cmd.Process.Pid)
 	defer c.setPID(0)
 	if err := cmd.Wait(); err != nil {

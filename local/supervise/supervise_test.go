@@ -18,53 +18,51 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gatewright/gatewright/local/processes"
 	"github.com/gatewright/gatewright/local/supervise"
+	"github.com/gatewright/gatewright/shared/base/processes"
 )
 
-// part is the variable by which this test binary learns that it is a child.
-const part = "GATEWRIGHT_TEST_PART"
+// roleVar is the environment variable with the role of this binary: "" for running the tests.
+const roleVar = "GATEWRIGHT_TEST_PART"
 
 func TestMain(m *testing.M) {
-	switch os.Getenv(part) {
+	switch os.Getenv(roleVar) {
 	case "":
 		os.Exit(m.Run())
 	case "worker":
-		worker()
+		runWorker()
 	case "stubborn":
 		signal.Ignore(syscall.SIGTERM)
-		worker()
+		runWorker()
 	case "stillborn":
 		fmt.Fprintln(os.Stderr, "something to read")
 		os.Exit(3)
 	case "parent":
-		parent()
+		runParent()
 	}
 }
 
-// worker says that it runs by its process id in a file, and repeats what it
-// was told on descriptor 3 until its input ends.
-func worker() {
+// runWorker writes its process ID to a file, and copies its input to file descriptor 3 until the input ends.
+func runWorker() {
 	in := bufio.NewReader(os.Stdin)
 	line, _ := in.ReadString('\n')
-	notes := os.NewFile(3, "notes")
-	if notes != nil {
-		_, _ = fmt.Fprint(notes, "heard ", line)
+	pipe := os.NewFile(3, "notes")
+	if pipe != nil {
+		_, _ = fmt.Fprint(pipe, "heard ", line)
 	}
 	if err := os.WriteFile(os.Args[1], []byte(strconv.Itoa(os.Getpid())), 0o600); err != nil {
 		os.Exit(1)
 	}
 	fmt.Println("worker is ready")
-	for os.Getenv(part) == "stubborn" {
+	for os.Getenv(roleVar) == "stubborn" {
 		time.Sleep(time.Hour)
 	}
 	_, _ = io.Copy(io.Discard, in)
 }
 
-// parent supervises a worker that does not look at its input's end, and waits
-// to be killed.
-func parent() {
-	spec := specOf("stubborn", os.Args[1])
+// runParent supervises a worker that ignores the end of its input, and waits until it is killed.
+func runParent() {
+	spec := newSpec("stubborn", os.Args[1])
 	spec.Log = io.Discard
 	if _, err := supervise.Start(context.Background(), spec, slog.New(slog.DiscardHandler)); err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -74,7 +72,7 @@ func parent() {
 	time.Sleep(time.Hour)
 }
 
-func specOf(name, pidFile string) supervise.Spec {
+func newSpec(name, pidFile string) supervise.Spec {
 	self, err := os.Executable()
 	if err != nil {
 		panic(err)
@@ -83,7 +81,7 @@ func specOf(name, pidFile string) supervise.Spec {
 		Name:  name,
 		Path:  self,
 		Args:  []string{pidFile},
-		Env:   append(os.Environ(), part+"="+name),
+		Env:   append(os.Environ(), roleVar+"="+name),
 		Input: []byte("hello\n"),
 		Ready: func(context.Context) error {
 			_, err := os.Stat(pidFile)
@@ -92,7 +90,7 @@ func specOf(name, pidFile string) supervise.Spec {
 	}
 }
 
-func start(t *testing.T, spec supervise.Spec) (*supervise.Child, error) {
+func startChild(t *testing.T, spec supervise.Spec) (*supervise.Child, error) {
 	t.Helper()
 	log, err := supervise.OpenLog(filepath.Join(t.TempDir(), "child.log"), 1<<20)
 	if err != nil {
@@ -106,22 +104,21 @@ func start(t *testing.T, spec supervise.Spec) (*supervise.Child, error) {
 	return c, err
 }
 
-// eventually waits for something that has to happen; the test's own deadline
-// is the only limit.
-func eventually(t *testing.T, what string, holds func() bool) {
+// eventually waits until cond returns true. It is limited only by the deadline of the test.
+func eventually(t *testing.T, description string, cond func() bool) {
 	t.Helper()
-	for !holds() {
+	for !cond() {
 		select {
 		case <-t.Context().Done():
-			t.Fatalf("never: %s", what)
+			t.Fatalf("condition is false at the deadline of the test, want it true: %s", description)
 		case <-time.After(5 * time.Millisecond):
 		}
 	}
 }
 
-func TestChildThatDiesIsStartedAgain(t *testing.T) {
+func TestKilledChildIsRestarted(t *testing.T) {
 	t.Parallel()
-	c, err := start(t, specOf("worker", filepath.Join(t.TempDir(), "pid")))
+	c, err := startChild(t, newSpec("worker", filepath.Join(t.TempDir(), "pid")))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -140,16 +137,16 @@ func TestStopEndsTheChild(t *testing.T) {
 	for _, name := range []string{"worker", "stubborn"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			spec := specOf(name, filepath.Join(t.TempDir(), "pid"))
+			spec := newSpec(name, filepath.Join(t.TempDir(), "pid"))
 			spec.StopTimeout = 50 * time.Millisecond
-			c, err := start(t, spec)
+			c, err := startChild(t, spec)
 			if err != nil {
 				t.Fatal(err)
 			}
 			pid := c.PID()
 			c.Stop()
 			if processes.Running(pid) {
-				t.Error("the process is still there")
+				t.Errorf("process %d runs after Stop(), want it ended", pid)
 			}
 		})
 	}
@@ -163,7 +160,7 @@ func TestChildIsNotOrphanedByAKilledParent(t *testing.T) {
 	}
 	pidFile := filepath.Join(t.TempDir(), "pid")
 	cmd := exec.CommandContext(t.Context(), self, pidFile)
-	cmd.Env = append(os.Environ(), part+"=parent")
+	cmd.Env = append(os.Environ(), roleVar+"=parent")
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -173,7 +170,7 @@ func TestChildIsNotOrphanedByAKilledParent(t *testing.T) {
 		t.Fatal(err)
 	}
 	if line, _ := bufio.NewReader(out).ReadString('\n'); line != "started\n" {
-		t.Fatalf("the parent said %q", line)
+		t.Fatalf("first line of the parent = %q, want %q", line, "started\n")
 	}
 	var pid int
 	eventually(t, "the child's id in its file", func() bool {
@@ -184,7 +181,7 @@ func TestChildIsNotOrphanedByAKilledParent(t *testing.T) {
 		return err == nil
 	})
 	if !processes.Running(pid) {
-		t.Fatal("the child is not there to begin with")
+		t.Fatalf("child %d does not run before the kill, want it running", pid)
 	}
 	if err := cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
@@ -193,55 +190,55 @@ func TestChildIsNotOrphanedByAKilledParent(t *testing.T) {
 	eventually(t, "the child's end", func() bool { return !processes.Running(pid) })
 }
 
-func TestStillbornChildIsReportedWithItsLastWords(t *testing.T) {
+func TestChildThatExitsAtStartIsReportedWithItsLastLine(t *testing.T) {
 	t.Parallel()
-	_, err := start(t, specOf("stillborn", filepath.Join(t.TempDir(), "pid")))
+	_, err := startChild(t, newSpec("stillborn", filepath.Join(t.TempDir(), "pid")))
 	want := "stillborn ended at once (exit status 3): something to read"
 	if err == nil || err.Error() != want {
-		t.Errorf("got %v, want %s", err, want)
+		t.Errorf("Start() = %v, want %s", err, want)
 	}
 }
 
-func TestSilentChildIsGivenUp(t *testing.T) {
+func TestUnresponsiveChildTimesOut(t *testing.T) {
 	t.Parallel()
-	spec := specOf("worker", filepath.Join(t.TempDir(), "pid"))
+	spec := newSpec("worker", filepath.Join(t.TempDir(), "pid"))
 	spec.StartTimeout = 100 * time.Millisecond
 	spec.Ready = func(context.Context) error { return os.ErrNotExist }
-	_, err := start(t, spec)
+	_, err := startChild(t, spec)
 	if err == nil || !strings.HasPrefix(err.Error(), "worker did not answer within 100ms") {
-		t.Errorf("got %v", err)
+		t.Errorf("Start(unresponsive child) = %v, want \"worker did not answer within 100ms\"", err)
 	}
 }
 
 func TestMissingExecutableIsReported(t *testing.T) {
 	t.Parallel()
-	spec := specOf("worker", filepath.Join(t.TempDir(), "pid"))
+	spec := newSpec("worker", filepath.Join(t.TempDir(), "pid"))
 	spec.Path = filepath.Join(t.TempDir(), "nothing")
-	_, err := start(t, spec)
+	_, err := startChild(t, spec)
 	if err == nil || !strings.Contains(err.Error(), "no such file") {
-		t.Errorf("got %v", err)
+		t.Errorf("Start(missing executable) = %v, want \"no such file\"", err)
 	}
 }
 
-func TestInputReachesTheChildAndNotesComeBack(t *testing.T) {
+func TestInputAndPipeConnectToTheChild(t *testing.T) {
 	t.Parallel()
-	notes := make(chan string, 1)
-	spec := specOf("worker", filepath.Join(t.TempDir(), "pid"))
-	spec.Notes = func(r io.Reader) {
+	messages := make(chan string, 1)
+	spec := newSpec("worker", filepath.Join(t.TempDir(), "pid"))
+	spec.ReadPipe = func(r io.Reader) {
 		text, _ := io.ReadAll(r)
-		notes <- string(text)
+		messages <- string(text)
 	}
-	c, err := start(t, spec)
+	c, err := startChild(t, spec)
 	if err != nil {
 		t.Fatal(err)
 	}
 	c.Stop()
-	if got := <-notes; got != "heard hello\n" {
-		t.Errorf("got %q", got)
+	if got := <-messages; got != "heard hello\n" {
+		t.Errorf("message through the pipe = %q, want %q", got, "heard hello\n")
 	}
 }
 
-func TestLogKeepsItsBound(t *testing.T) {
+func TestLogSizeIsLimited(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "log")
 	log, err := supervise.OpenLog(path, 100)
@@ -262,13 +259,13 @@ func TestLogKeepsItsBound(t *testing.T) {
 			t.Fatal(err)
 		}
 		if info.Size() > 100 {
-			t.Errorf("%s has %d bytes", filepath.Base(name), info.Size())
+			t.Errorf("size of %s = %d bytes, want at most 100", filepath.Base(name), info.Size())
 		}
 		if info.Mode().Perm() != 0o600 {
-			t.Errorf("%s has mode %v", filepath.Base(name), info.Mode())
+			t.Errorf("mode of %s = %v, want 0600", filepath.Base(name), info.Mode())
 		}
 	}
 	if log.Last() != "after the end" {
-		t.Errorf("last line is %q", log.Last())
+		t.Errorf("Last() = %q, want \"after the end\"", log.Last())
 	}
 }

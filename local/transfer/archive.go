@@ -19,34 +19,34 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/gatewright/gatewright/local/staging"
-	"github.com/gatewright/gatewright/shared/blob"
-	"github.com/gatewright/gatewright/shared/disk"
-	"github.com/gatewright/gatewright/shared/store"
-	"github.com/gatewright/gatewright/shared/store/rootkey"
+	"github.com/gatewright/gatewright/shared/base/disk"
+	"github.com/gatewright/gatewright/shared/core/blob"
+	"github.com/gatewright/gatewright/shared/core/store"
+	"github.com/gatewright/gatewright/shared/core/store/rootkey"
 )
 
-// ErrNotWhole is what an import answers for a file that is no export, not all of one, or sealed
-// under another key, and imports nothing of.
-var ErrNotWhole = errors.New("is no whole export under this key")
+// ErrInvalid means that a file is not an export, or is incomplete,
+// damaged or sealed under another key. Nothing was imported.
+var ErrInvalid = errors.New("is no whole export under this key")
 
-// maxWindowBytes bounds what decompression takes of memory.
+// maxWindowBytes is the maximum memory of the decompression.
 const maxWindowBytes = 64 << 20
 
-// archive is an export that was read to its end once, and is what it says.
+// archive is an export that has been read to its end and verified.
 type archive struct {
 	name     string
 	file     *os.File
 	identity age.Identity
 
-	// id tells it apart from all others: the digest of the file.
+	// id is the digest of the file, which identifies the archive.
 	id         string
-	sum        Summary
-	root       rootkey.Moved
+	summary    Summary
+	root       rootkey.ExportedKey
 	accountKey []byte
 }
 
-// openArchive opens an export and reads all of it. A file that is not whole, changed, of another
-// key or of a later form is refused before anybody has seen anything of it.
+// openArchive opens an export and reads all of it. It returns an error if the file is incomplete,
+// changed, sealed under another key or of another format, before any of its content is used.
 func openArchive(ctx context.Context, name, keyFile string) (a *archive, err error) {
 	identity, err := readKey(keyFile)
 	if err != nil {
@@ -67,21 +67,21 @@ func openArchive(ctx context.Context, name, keyFile string) (a *archive, err err
 	err = a.read(ctx, digest, visitor{item: func(item store.Item) error {
 		key := store.KeyOf(item)
 		id := sha256.Sum256([]byte(key.PK + "\x00" + key.SK))
-		if _, twice := keys[id]; twice {
+		if _, duplicate := keys[id]; duplicate {
 			return errors.New("it has an item twice")
 		}
 		keys[id] = struct{}{}
 		return nil
 	}})
-	broken, reads := errors.AsType[*fs.PathError](err)
+	pathErr, isPathErr := errors.AsType[*fs.PathError](err)
 	switch {
 	case err == nil:
 	case ctx.Err() != nil:
 		return nil, context.Cause(ctx)
-	case reads:
-		return nil, fmt.Errorf("read the export: %w", broken)
+	case isPathErr:
+		return nil, fmt.Errorf("read the export: %w", pathErr)
 	default:
-		return nil, fmt.Errorf("%s %w: %w; nothing was imported", name, ErrNotWhole, explained(err))
+		return nil, fmt.Errorf("%s %w: %w; nothing was imported", name, ErrInvalid, explain(err))
 	}
 	a.id = hex.EncodeToString(digest.Sum(nil))
 	return a, nil
@@ -89,126 +89,128 @@ func openArchive(ctx context.Context, name, keyFile string) (a *archive, err err
 
 func (a *archive) close() error { return a.file.Close() }
 
-// unsealed says why a file does not open. What the parser says has some of the file in it, which
-// may be that of a key.
-func unsealed(err error) error {
-	if _, reads := errors.AsType[*fs.PathError](err); reads {
+// unsealError returns an error that explains why a file cannot be decrypted. It
+// replaces the parser's error, which contains a part of the file: that could be a key.
+func unsealError(err error) error {
+	if _, isPathErr := errors.AsType[*fs.PathError](err); isPathErr {
 		return err
 	}
-	if _, other := errors.AsType[*age.NoIdentityMatchError](err); other {
+	if _, isOtherKey := errors.AsType[*age.NoIdentityMatchError](err); isOtherKey {
 		return errors.New("it was sealed under another key")
 	}
 	return errors.New("its beginning is not that of a file of export-data")
 }
 
-// explained says in an operator's words what a reader of a form says.
-func explained(err error) error {
+// explain replaces an error of a parser by a text for operators.
+func explain(err error) error {
 	if errors.Is(err, io.ErrUnexpectedEOF) {
 		return errors.New("its end is missing")
 	}
 	return err
 }
 
-// visitor is told of what is in an archive, in its order. An error of it ends the reading; what
-// it has no function for is passed over.
+// visitor receives the items and objects of an archive, in the archive's order. If a
+// function returns an error, the reading ends. A part whose function is nil is skipped.
 type visitor struct {
 	item   func(store.Item) error
 	object func(blob.Object, io.Reader) error
 }
 
-// read reads the archive to its end. Its file's bytes go to raw too.
+// read reads the archive to its end and calls the functions of v. It also copies the bytes of the file to raw.
 func (a *archive) read(ctx context.Context, raw io.Writer, v visitor) error {
 	if _, err := a.file.Seek(0, io.SeekStart); err != nil {
 		return err
 	}
 	from := io.TeeReader(staging.Reader(ctx, a.file), raw)
-	opened, err := age.Decrypt(from, a.identity)
+	decrypted, err := age.Decrypt(from, a.identity)
 	if err != nil {
-		return unsealed(err)
+		return unsealError(err)
 	}
-	plain, err := zstd.NewReader(opened, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(maxWindowBytes))
+	decompressed, err := zstd.NewReader(decrypted, zstd.WithDecoderConcurrency(1),
+		zstd.WithDecoderMaxWindow(maxWindowBytes))
 	if err != nil {
 		return err
 	}
-	defer plain.Close()
-	r := &reading{archive: a, tar: tar.NewReader(plain), visitor: v}
-	if err := r.all(); err != nil {
+	defer decompressed.Close()
+	r := &archiveReader{archive: a, tar: tar.NewReader(decompressed), visitor: v}
+	if err := r.readAll(); err != nil {
 		return err
 	}
-	// What is authenticated is all up to the end: nothing may come behind the archive.
-	if n, err := io.Copy(io.Discard, plain); err != nil || n > 0 {
-		return errors.Join(err, behind(n))
+	// All bytes of the file must be authenticated, so no other bytes may follow the archive.
+	if n, err := io.Copy(io.Discard, decompressed); err != nil || n > 0 {
+		return errors.Join(err, checkTrailing(n))
 	}
 	n, err := io.Copy(io.Discard, from)
-	return errors.Join(err, behind(n))
+	return errors.Join(err, checkTrailing(n))
 }
 
-func behind(bytes int64) error {
+func checkTrailing(bytes int64) error {
 	if bytes > 0 {
 		return errors.New("something comes behind its end")
 	}
 	return nil
 }
 
-// reading is one reading of an archive.
-type reading struct {
+// archiveReader is one pass through an archive.
+type archiveReader struct {
 	*archive
 	tar *tar.Reader
 	visitor
-	sum Summary
+	summary Summary
 }
 
-func (r *reading) all() error {
-	if err := r.readManifest(); err != nil {
+func (a *archiveReader) readAll() error {
+	if err := a.readManifest(); err != nil {
 		return err
 	}
-	h, err := r.next()
+	h, err := a.next()
 	if err != nil {
 		return err
 	}
-	r.root = rootkey.Moved{Number: 1}
-	if r.root.Key, err = r.small(h, rootName); err != nil {
+	a.root = rootkey.ExportedKey{Number: 1}
+	if a.root.Key, err = a.readSmall(h, rootName); err != nil {
 		return err
 	}
-	if h, err = r.next(); err == nil && h.Name == lineageName {
+	if h, err = a.next(); err == nil && h.Name == rootKeyHistoryName {
 		var raw []byte
-		if raw, err = r.small(h, lineageName); err == nil {
-			err = json.Unmarshal(raw, &r.root)
+		if raw, err = a.readSmall(h, rootKeyHistoryName); err == nil {
+			err = json.Unmarshal(raw, &a.root)
 		}
 		if err == nil {
-			h, err = r.next()
+			h, err = a.next()
 		}
 	}
 	if err != nil {
 		return err
 	}
-	if err := r.root.Check(); err != nil {
+	if err := a.root.Check(); err != nil {
 		return fmt.Errorf("its root key is none: %w", err)
 	}
 	if h.Name == accountKeyName {
-		if r.accountKey, err = r.small(h, accountKeyName); err == nil {
-			h, err = r.next()
+		if a.accountKey, err = a.readSmall(h, accountKeyName); err == nil {
+			h, err = a.next()
 		}
 	}
-	for ; err == nil && strings.HasPrefix(h.Name, itemsPrefix); h, err = r.next() {
-		if err := r.readItems(h); err != nil {
+	for ; err == nil && strings.HasPrefix(h.Name, itemsPrefix); h, err = a.next() {
+		if err := a.readItems(h); err != nil {
 			return err
 		}
 	}
-	for ; err == nil && strings.HasPrefix(h.Name, objectsPrefix); h, err = r.next() {
-		if err := r.readObject(h); err != nil {
+	for ; err == nil && strings.HasPrefix(h.Name, objectsPrefix); h, err = a.next() {
+		if err := a.readObject(h); err != nil {
 			return err
 		}
 	}
 	if err != nil {
 		return err
 	}
-	return r.readEnd(h)
+	return a.readEnd(h)
 }
 
-// next is the next file. There always is one: the last one is told by its name.
-func (r *reading) next() (*tar.Header, error) {
-	h, err := r.tar.Next()
+// next returns the header of the next file. The end of the archive is an
+// error, because callers stop after the last file, which has a special name.
+func (a *archiveReader) next() (*tar.Header, error) {
+	h, err := a.tar.Next()
 	switch {
 	case errors.Is(err, io.EOF):
 		return nil, io.ErrUnexpectedEOF
@@ -220,20 +222,21 @@ func (r *reading) next() (*tar.Header, error) {
 	return h, nil
 }
 
-// small reads a file whole.
-func (r *reading) small(h *tar.Header, name string) ([]byte, error) {
+// readSmall reads the current file into memory. It returns an error if
+// the file is larger than maxSmallBytes, or has another name than name.
+func (a *archiveReader) readSmall(h *tar.Header, name string) ([]byte, error) {
 	if h.Name != name || h.Size > maxSmallBytes {
 		return nil, fmt.Errorf("where it has %s an export has %s, of at most %d bytes", h.Name, name, maxSmallBytes)
 	}
-	return io.ReadAll(r.tar)
+	return io.ReadAll(a.tar)
 }
 
-func (r *reading) readManifest() error {
-	h, err := r.next()
+func (a *archiveReader) readManifest() error {
+	h, err := a.next()
 	if err != nil {
 		return err
 	}
-	raw, err := r.small(h, manifestName)
+	raw, err := a.readSmall(h, manifestName)
 	if err != nil {
 		return err
 	}
@@ -244,49 +247,53 @@ func (r *reading) readManifest() error {
 	case m.Product != product:
 		return errors.New("it is none of this product")
 	case m.Format != format:
-		return fmt.Errorf("it has format %d, and this version reads format %d: import it with the version that wrote it", m.Format, format)
+		return fmt.Errorf("it has format %d, and this version reads format %d: import it with the version that wrote it",
+			m.Format, format)
 	}
-	r.sum.MadeOn = m.MadeOn
+	a.summary.CreatedOn = m.CreatedOn
 	return nil
 }
 
-func (r *reading) readItems(h *tar.Header) error {
+func (a *archiveReader) readItems(h *tar.Header) error {
 	if h.Size > maxItemsBytes {
 		return fmt.Errorf("its file %s has %d bytes, and an export's at most %d", h.Name, h.Size, maxItemsBytes)
 	}
-	lines := bufio.NewScanner(r.tar)
+	lines := bufio.NewScanner(a.tar)
 	lines.Buffer(make([]byte, 0, itemsBytes), maxItemsBytes)
 	for lines.Scan() {
 		item, err := decode(bytes.TrimSpace(lines.Bytes()))
 		if err != nil {
 			return err
 		}
-		r.sum.Items++
-		if r.item == nil {
+		a.summary.Items++
+		if a.item == nil {
 			continue
 		}
-		if err := r.item(item); err != nil {
+		if err := a.item(item); err != nil {
 			return err
 		}
 	}
 	return lines.Err()
 }
 
-func (r *reading) readObject(h *tar.Header) error {
-	o := blob.Object{Key: strings.TrimPrefix(h.Name, objectsPrefix), Size: h.Size, ETag: h.PAXRecords[etagRecord], Modified: h.ModTime.UTC()}
+func (a *archiveReader) readObject(h *tar.Header) error {
+	o := blob.Object{
+		Key: strings.TrimPrefix(h.Name, objectsPrefix), Size: h.Size, ETag: h.PAXRecords[etagRecord],
+		Modified: h.ModTime.UTC(),
+	}
 	if o.Key == "" || o.Size > maxObjectBytes {
 		return fmt.Errorf("it has the object %q of %d bytes, which no bucket takes", o.Key, o.Size)
 	}
-	r.sum.Objects++
-	r.sum.Bytes += o.Size
-	if r.object == nil {
+	a.summary.Objects++
+	a.summary.Bytes += o.Size
+	if a.object == nil {
 		return nil
 	}
-	return r.object(o, r.tar)
+	return a.object(o, a.tar)
 }
 
-func (r *reading) readEnd(h *tar.Header) error {
-	raw, err := r.small(h, endName)
+func (a *archiveReader) readEnd(h *tar.Header) error {
+	raw, err := a.readSmall(h, endName)
 	if err != nil {
 		return err
 	}
@@ -294,13 +301,14 @@ func (r *reading) readEnd(h *tar.Header) error {
 	if err := json.Unmarshal(raw, &end); err != nil {
 		return fmt.Errorf("its end cannot be read: %w", err)
 	}
-	end.MadeOn = r.sum.MadeOn
-	if end != r.sum {
-		return fmt.Errorf("it has %d items and %d objects, and says that it has %d and %d", r.sum.Items, r.sum.Objects, end.Items, end.Objects)
+	end.CreatedOn = a.summary.CreatedOn
+	if end != a.summary {
+		return fmt.Errorf("it has %d items and %d objects, and says that it has %d and %d", a.summary.Items,
+			a.summary.Objects, end.Items, end.Objects)
 	}
-	if _, err := r.tar.Next(); !errors.Is(err, io.EOF) {
+	if _, err := a.tar.Next(); !errors.Is(err, io.EOF) {
 		return errors.New("something comes behind its end")
 	}
-	r.archive.sum = end
+	a.archive.summary = end
 	return nil
 }

@@ -8,27 +8,29 @@ import (
 	"testing"
 
 	"github.com/gatewright/gatewright/local/transfer"
-	"github.com/gatewright/gatewright/shared/blob"
-	"github.com/gatewright/gatewright/shared/store"
-	"github.com/gatewright/gatewright/shared/store/memory"
+	"github.com/gatewright/gatewright/shared/core/blob"
+	"github.com/gatewright/gatewright/shared/core/store"
+	"github.com/gatewright/gatewright/shared/core/store/memory"
 )
 
-// BenchmarkMove exports items of the size of a consumer's and imports them: into a data directory,
-// and, as to DynamoDB, commit by commit into a table in memory, which is the part of ours.
+// BenchmarkMove exports items that are as large as consumers. It imports them into a data directory, and into a table
+// in memory with the same transactions as for DynamoDB. The second import measures our own work without DynamoDB's
+// latency.
 func BenchmarkMove(b *testing.B) {
 	const items = 20_000
-	from := &world{memory.New(), blob.NewMemory(clock)}
+	from := &fixture{memory.New(), blob.NewMemory(clock)}
 	for i := range items {
-		item := itemAt(store.In("consumers", fmt.Sprintf("%06d", i)), store.Item{
-			"name": text(fmt.Sprintf("consumer-%06d", i)), "metadata": text(fmt.Sprintf("%0400d", i)),
+		item := itemAt(store.KeyIn("consumers", fmt.Sprintf("%06d", i)), store.Item{
+			"name": textValue(fmt.Sprintf("consumer-%06d", i)), "metadata": textValue(fmt.Sprintf("%0400d", i)),
 		})
-		err := from.table.Transact(b.Context(), fmt.Sprint("t", i), []store.Write{{Kind: store.PutKind, Key: store.KeyOf(item), Item: item}})
+		err := from.table.Transact(b.Context(), fmt.Sprint("t", i),
+			[]store.Write{{Kind: store.PutKind, Key: store.KeyOf(item), Item: item}})
 		if err != nil {
 			b.Fatal(err)
 		}
 	}
 	file, key := filepath.Join(b.TempDir(), "file"), filepath.Join(b.TempDir(), "key")
-	if _, err := transfer.MakeKey(key); err != nil {
+	if _, err := transfer.CreateKey(key); err != nil {
 		b.Fatal(err)
 	}
 	write := func() error {
@@ -44,7 +46,7 @@ func BenchmarkMove(b *testing.B) {
 	}
 	for _, move := range []struct {
 		name string
-		does func() error
+		run  func() error
 	}{
 		{"export", write},
 		{"import into a directory", func() error {
@@ -53,14 +55,14 @@ func BenchmarkMove(b *testing.B) {
 			return errors.Join(err, os.RemoveAll(dir))
 		}},
 		{"import into a table", func() error {
-			to := empty()
-			_, err := transfer.Import(b.Context(), file, key, remote(b, to, to.table, &keeper{}))
+			target := newEmptyFixture()
+			_, err := transfer.Import(b.Context(), file, key, newRemote(b, target, target.table, &fakeKeeper{}))
 			return err
 		}},
 	} {
 		b.Run(move.name, func(b *testing.B) {
 			for b.Loop() {
-				if err := move.does(); err != nil {
+				if err := move.run(); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -13,43 +13,43 @@ import (
 	"github.com/gatewright/gatewright/local/datadir"
 	"github.com/gatewright/gatewright/local/rootkey"
 	"github.com/gatewright/gatewright/local/staging"
-	"github.com/gatewright/gatewright/shared/blob"
-	"github.com/gatewright/gatewright/shared/blob/files"
-	"github.com/gatewright/gatewright/shared/store"
-	"github.com/gatewright/gatewright/shared/store/embedded"
-	sharedrootkey "github.com/gatewright/gatewright/shared/store/rootkey"
+	"github.com/gatewright/gatewright/shared/core/blob"
+	"github.com/gatewright/gatewright/shared/core/blob/files"
+	"github.com/gatewright/gatewright/shared/core/store"
+	"github.com/gatewright/gatewright/shared/core/store/embedded"
+	sharedrootkey "github.com/gatewright/gatewright/shared/core/store/rootkey"
 )
 
-// newData is the data directory to be, in the folder where it is made.
-const newData = "data"
+// newDataDir is the name of the data directory in the staging folder, until it is complete and moved to its place.
+const newDataDir = "data"
 
-// ImportDirectory makes a data directory of an export, sealed under the key in keyFile. dir must
-// be absent or empty, and has everything or nothing whenever the process ends.
-func ImportDirectory(ctx context.Context, name, keyFile, dir string) (sum Summary, err error) {
+// ImportDirectory creates a data directory from an export, sealed under the key in keyFile. dir must be
+// empty or must not exist. Even if the process is killed, dir then contains either all data or nothing.
+func ImportDirectory(ctx context.Context, name, keyFile, dir string) (summary Summary, err error) {
 	if dir, err = staging.Resolve(dir); err != nil {
-		return sum, err
+		return summary, err
 	}
-	if err := staging.Vacant(dir); err != nil {
-		return sum, err
+	if err := staging.CheckEmpty(dir); err != nil {
+		return summary, err
 	}
 	a, err := openArchive(ctx, name, keyFile)
 	if err != nil {
-		return sum, err
+		return summary, err
 	}
 	defer func() { _ = a.close() }()
-	work, err := staging.Open(dir + ".importing")
+	workDir, err := staging.Open(dir + ".importing")
 	if err != nil {
-		return sum, fmt.Errorf("import %s: %w", name, err)
+		return summary, fmt.Errorf("import %s: %w", name, err)
 	}
-	defer func() { err = errors.Join(err, work.Close()) }()
-	if err := a.fillFolder(ctx, work.Path(newData)); err != nil {
-		return sum, fmt.Errorf("import %s: %w; nothing was imported", name, err)
+	defer func() { err = errors.Join(err, workDir.Close()) }()
+	if err := a.fillDirectory(ctx, workDir.Path(newDataDir)); err != nil {
+		return summary, fmt.Errorf("import %s: %w; nothing was imported", name, err)
 	}
-	return a.sum, work.Place(newData, dir)
+	return a.summary, workDir.MoveTo(newDataDir, dir)
 }
 
-// fillFolder makes the data directory in a folder.
-func (a *archive) fillFolder(ctx context.Context, dir string) (err error) {
+// fillDirectory creates the data directory dir and imports the archive into it.
+func (a *archive) fillDirectory(ctx context.Context, dir string) (err error) {
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return err
 	}
@@ -66,7 +66,7 @@ func (a *archive) fillFolder(ctx context.Context, dir string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, engine.Close()) }()
-	// Before there are items: the engine learns whose they are.
+	// Open the root key before there are items. rootkey.Open stores the key's hash in the engine, and later refuses the key of another installation.
 	if _, err := rootkey.Open(ctx, filepath.Join(dir, rootkey.Name), engine); err != nil {
 		return err
 	}
@@ -75,14 +75,14 @@ func (a *archive) fillFolder(ctx context.Context, dir string) (err error) {
 		return err
 	}
 	table := store.New(engine, store.Options{Random: rand.Reader, Now: time.Now})
-	lineage, err := sharedrootkey.AdoptInFile(ctx, filepath.Join(dir, rootkey.Name), a.root, time.Now)
+	rootKeyWrites, err := sharedrootkey.ImportFile(ctx, filepath.Join(dir, rootkey.Name), a.root, time.Now)
 	if err == nil {
-		err = table.Commit(ctx, lineage...)
+		err = table.Commit(ctx, rootKeyWrites...)
 	}
 	if err != nil {
 		return err
 	}
-	f := &filling{archive: a, table: table, put: func(ctx context.Context, o blob.Object, body io.Reader) error {
+	f := &importer{archive: a, table: table, put: func(ctx context.Context, o blob.Object, body io.Reader) error {
 		return objects.Import(ctx, o, body)
 	}}
 	return f.fill(ctx)

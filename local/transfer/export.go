@@ -17,65 +17,67 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/gatewright/gatewright/local/staging"
-	"github.com/gatewright/gatewright/shared/blob"
-	"github.com/gatewright/gatewright/shared/store"
-	"github.com/gatewright/gatewright/shared/store/rootkey"
+	"github.com/gatewright/gatewright/shared/core/blob"
+	"github.com/gatewright/gatewright/shared/core/installation"
+	"github.com/gatewright/gatewright/shared/core/store"
+	"github.com/gatewright/gatewright/shared/core/store/rootkey"
 )
 
-// Source is what is exported.
+// Source has the data to export.
 type Source struct {
 	Items   Items
 	Objects Objects
 	// Root is the root key.
-	Root rootkey.Moved
-	// AccountKey is the text of the first account's key, nil where it is not known.
+	Root rootkey.ExportedKey
+	// AccountKey is the text of the first account's key, or nil if the key is unknown.
 	AccountKey []byte
-	// Moving says that Items and Objects are of no one moment: they are then read a second
-	// time, and what has changed in between is refused.
-	Moving bool
-	Now    func() time.Time
+	// Changing reports whether Items and Objects can change during the export.
+	// Write then reads them twice, and returns ErrChanging if they have changed.
+	Changing bool
+	Now      func() time.Time
 }
 
-// ErrChanging is what Write answers when something was changed while it read.
-var ErrChanging = errors.New("something was changed while it was read, so that the export would not be of one moment: stop everything that writes to it, and export again")
+// ErrChanging means that the data has changed while Write was reading it.
+var ErrChanging = errors.New("something was changed while it was read, so that the export would not be of one " +
+	"moment: stop everything that writes to it, and export again")
 
-// Write writes an export, sealed under the key in keyFile. What was written before an error passes for none.
-func Write(ctx context.Context, s Source, keyFile string, to io.Writer) (sum Summary, err error) {
+// Write writes an export, sealed under the key in keyFile. If Write returns an error, the output is not a valid export.
+func Write(ctx context.Context, s Source, keyFile string, w io.Writer) (summary Summary, err error) {
 	identity, err := readKey(keyFile)
 	if err != nil {
-		return sum, err
+		return summary, err
 	}
 	if err := s.Root.Check(); err != nil {
-		return sum, err
+		return summary, err
 	}
-	sealed, err := age.Encrypt(to, identity.Recipient())
+	sealed, err := age.Encrypt(w, identity.Recipient())
 	if err != nil {
-		return sum, fmt.Errorf("write the export: %w", err)
+		return summary, fmt.Errorf("write the export: %w", err)
 	}
 	compressed, err := zstd.NewWriter(sealed, zstd.WithEncoderConcurrency(1))
 	if err != nil {
-		return sum, fmt.Errorf("write the export: %w", err)
+		return summary, fmt.Errorf("write the export: %w", err)
 	}
-	e := &exporter{Source: s, archive: tar.NewWriter(compressed), on: s.Now().UTC().Truncate(time.Second)}
+	e := &exporter{Source: s, archive: tar.NewWriter(compressed), createdOn: s.Now().UTC().Truncate(time.Second)}
 	if err := e.write(ctx); err != nil {
-		return sum, err
+		return summary, err
 	}
 	if err := errors.Join(e.archive.Close(), compressed.Close(), sealed.Close()); err != nil {
-		return sum, fmt.Errorf("write the export: %w", err)
+		return summary, fmt.Errorf("write the export: %w", err)
 	}
-	e.sum.MadeOn = e.on
-	return e.sum, nil
+	e.summary.CreatedOn = e.createdOn
+	return e.summary, nil
 }
 
 // exporter writes one archive.
 type exporter struct {
 	Source
-	archive *tar.Writer
-	on      time.Time
-	sum     Summary
-	seen    content
-	items   bytes.Buffer
-	files   int
+	archive     *tar.Writer
+	createdOn   time.Time
+	summary     Summary
+	fingerprint fingerprint
+	items       bytes.Buffer
+	files       int
 }
 
 func (e *exporter) write(ctx context.Context) error {
@@ -84,16 +86,16 @@ func (e *exporter) write(ctx context.Context) error {
 			return err
 		}
 	}
-	return e.writeJSON(endName, e.sum)
+	return e.writeJSON(endName, e.summary)
 }
 
 func (e *exporter) writeHead(context.Context) error {
-	err := e.writeJSON(manifestName, manifest{Product: product, Format: format, MadeOn: e.on})
+	err := e.writeJSON(manifestName, manifest{Product: product, Format: format, CreatedOn: e.createdOn})
 	if err == nil {
 		err = e.writeFile(rootName, e.Root.Key)
 	}
-	if err == nil && e.Root.Number > 1 { // earlier versions refuse it, which would know no key by it
-		err = e.writeJSON(lineageName, e.Root)
+	if err == nil && e.Root.Number > 1 { // earlier versions, which do not support rotated keys, reject this file
+		err = e.writeJSON(rootKeyHistoryName, e.Root)
 	}
 	if err == nil && e.AccountKey != nil {
 		err = e.writeFile(accountKeyName, e.AccountKey)
@@ -103,8 +105,8 @@ func (e *exporter) writeHead(context.Context) error {
 
 func (e *exporter) writeItems(ctx context.Context) error {
 	err := e.eachItem(ctx, func(line []byte) error {
-		e.sum.Items++
-		e.seen.add(line)
+		e.summary.Items++
+		e.fingerprint.add(line)
 		e.items.Write(line)
 		if e.items.Len() < itemsBytes {
 			return nil
@@ -117,17 +119,19 @@ func (e *exporter) writeItems(ctx context.Context) error {
 	return err
 }
 
-// eachItem visits the lines of what belongs to the installation.
+// eachItem calls visit with the line of each item to export.
 func (e *exporter) eachItem(ctx context.Context, visit func(line []byte) error) error {
 	return e.Items(ctx, func(item store.Item) error {
 		key := store.KeyOf(item)
-		if key.PK == space.Key().PK {
-			return errors.New("an import into this installation was begun and has not ended: finish it first, by the same command again")
+		if key.PK == installation.ImportPrefix.Key().PK {
+			return errors.New("an import into this installation was begun and has not ended: finish it first, by the same " +
+				"command again")
 		}
-		if rootkey.Is(key) {
-			return rootkey.CheckStill(item) // the operation of a rotation would come along, without what it is about
+		if rootkey.IsRecordKey(key) {
+			// During a rotation, the export would contain the operation, but not the new key.
+			return rootkey.CheckNotRotating(item)
 		}
-		if stays(item, e.on) {
+		if isLocal(item, e.createdOn) {
 			return nil
 		}
 		line, err := encode(item)
@@ -153,9 +157,9 @@ func (e *exporter) writeObjects(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		e.seen.addObject(o)
-		e.sum.Objects++
-		e.sum.Bytes += o.Size
+		e.fingerprint.addObject(o)
+		e.summary.Objects++
+		e.summary.Bytes += o.Size
 	}
 	return nil
 }
@@ -173,7 +177,8 @@ func (e *exporter) writeObject(ctx context.Context, o blob.Object) error {
 	}
 	defer func() { _ = body.Close() }()
 	err = e.archive.WriteHeader(&tar.Header{
-		Typeflag: tar.TypeReg, Format: tar.FormatPAX, Name: objectsPrefix + o.Key, Size: o.Size, Mode: int64(fileMode), ModTime: o.Modified,
+		Typeflag: tar.TypeReg, Format: tar.FormatPAX, Name: objectsPrefix + o.Key, Size: o.Size, Mode: int64(fileMode),
+		ModTime:    o.Modified,
 		PAXRecords: map[string]string{etagRecord: o.ETag},
 	})
 	if err != nil {
@@ -189,23 +194,23 @@ func (e *exporter) writeObject(ctx context.Context, o blob.Object) error {
 	return nil
 }
 
-// compare reads what may have changed meanwhile again.
+// compare reads the data again if it can change, and returns ErrChanging if it has changed.
 func (e *exporter) compare(ctx context.Context) error {
-	if !e.Moving {
+	if !e.Changing {
 		return nil
 	}
-	var again content
+	var second fingerprint
 	err := e.eachItem(ctx, func(line []byte) error {
-		again.add(line)
+		second.add(line)
 		return nil
 	})
 	for o, listErr := range e.Objects.List(ctx, "") {
 		if err = errors.Join(err, listErr); err != nil {
 			break
 		}
-		again.addObject(o)
+		second.addObject(o)
 	}
-	if err == nil && again != e.seen {
+	if err == nil && second != e.fingerprint {
 		err = ErrChanging
 	}
 	return err
@@ -222,7 +227,10 @@ func (e *exporter) writeJSON(name string, value any) error {
 }
 
 func (e *exporter) writeFile(name string, raw []byte) error {
-	err := e.archive.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Size: int64(len(raw)), Mode: int64(fileMode), ModTime: e.on})
+	err := e.archive.WriteHeader(&tar.Header{
+		Typeflag: tar.TypeReg, Name: name, Size: int64(len(raw)),
+		Mode: int64(fileMode), ModTime: e.createdOn,
+	})
 	if err == nil {
 		_, err = e.archive.Write(raw)
 	}
@@ -232,18 +240,18 @@ func (e *exporter) writeFile(name string, raw []byte) error {
 	return nil
 }
 
-// content tells two readings of the same apart, whatever their order: the sum of their digests.
-type content struct {
+// fingerprint is a digest of data that does not depend on the order of its parts: it combines the digests of all parts.
+type fingerprint struct {
 	digest [sha256.Size]byte
 	parts  int
 }
 
-func (c *content) add(part []byte) {
+func (f *fingerprint) add(part []byte) {
 	digest := sha256.Sum256(part)
-	subtle.XORBytes(c.digest[:], c.digest[:], digest[:])
-	c.parts++
+	subtle.XORBytes(f.digest[:], f.digest[:], digest[:])
+	f.parts++
 }
 
-func (c *content) addObject(o blob.Object) {
-	c.add(fmt.Appendf(nil, "%s\n%s\n%d", o.Key, o.ETag, o.Size))
+func (f *fingerprint) addObject(o blob.Object) {
+	f.add(fmt.Appendf(nil, "%s\n%s\n%d", o.Key, o.ETag, o.Size))
 }

@@ -6,77 +6,78 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/gatewright/gatewright/shared/blob"
-	"github.com/gatewright/gatewright/shared/store"
+	"github.com/gatewright/gatewright/shared/core/blob"
+	"github.com/gatewright/gatewright/shared/core/installation"
+	"github.com/gatewright/gatewright/shared/core/store"
 )
 
-// filling puts an archive's content into a table and a bucket.
-type filling struct {
+// importer writes the content of an archive to a table and a bucket.
+type importer struct {
 	*archive
 	table *store.Table
-	// put stores an object unless it is there.
+	// put stores an object unless it exists.
 	put func(context.Context, blob.Object, io.Reader) error
-	// turn says when an item comes, nil for all at once. What is of a later turn is stored when all
-	// of the earlier ones is there.
-	turn func(store.Item) Turn
-	// progress is how far an earlier import has come, nil for a target that nobody sees
-	// until its end.
+	// phaseOf returns the phase of an item. Items of a phase are stored after all
+	// items of earlier phases. If phaseOf is nil, all items are stored in one phase.
+	phaseOf func(store.Item) Phase
+	// progress is the progress that is stored in the target. It is nil for a target that
+	// is not used before the import ends, and is created again after an interruption.
 	progress *progress
 }
 
-// Turn is when an item is stored in a target that others see meanwhile.
-type Turn int
+// Phase is a phase of an import into a target that is already in use. An import stores each item in one phase.
+type Phase int
 
-// The turns.
+// The phases, in their order.
 const (
-	// Plain items come first: nobody acts on them by themselves.
-	Plain Turn = iota
-	// Due items are found by what looks each minute for what is due.
+	// Plain items are stored first: they do not trigger functions.
+	Plain Phase = iota
+	// Due items are found by jobs that search for due items every minute.
 	Due
-	// Live items are acted on at once, or let callers in. With them come the uploads, whose
-	// builds begin when their archives are there.
+	// Live items trigger functions immediately, or give callers access. Uploaded
+	// archives have the same phase, because their builds begin when they exist.
 	Live
 
-	turns = Live + 1
+	phaseCount = Live + 1
 )
 
-func (f *filling) fill(ctx context.Context) error {
-	if f.turn == nil {
-		return f.take(ctx, &batch{filling: f})
+func (im *importer) fill(ctx context.Context) error {
+	if im.phaseOf == nil {
+		return im.importPhase(ctx, &batch{importer: im})
 	}
 	first := Plain
-	if f.progress != nil {
-		first = f.progress.Turn
+	if im.progress != nil {
+		first = im.progress.Phase
 	}
-	for at := first; at < turns; at++ {
-		b := &batch{filling: f, at: at}
-		if f.progress != nil && at == f.progress.Turn {
-			b.skip = f.progress.Done
+	for phase := first; phase < phaseCount; phase++ {
+		b := &batch{importer: im, phase: phase}
+		if im.progress != nil && phase == im.progress.Phase {
+			b.skip = im.progress.Done
 		}
-		if err := f.take(ctx, b); err != nil {
+		if err := im.importPhase(ctx, b); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// take reads the archive and stores what is of a turn.
-func (f *filling) take(ctx context.Context, b *batch) error {
-	err := f.read(ctx, io.Discard, visitor{
+// importPhase reads the archive and stores the items and objects of a phase.
+func (im *importer) importPhase(ctx context.Context, b *batch) error {
+	err := im.read(ctx, io.Discard, visitor{
 		item: func(item store.Item) error {
-			if f.turn != nil && f.turn(item) != b.at {
+			if im.phaseOf != nil && im.phaseOf(item) != b.phase {
 				return nil
 			}
 			return b.add(ctx, item)
 		},
 		object: func(o blob.Object, body io.Reader) error {
-			if f.turn != nil && turnOf(o) != b.at {
+			if im.phaseOf != nil && objectPhase(o) != b.phase {
 				return nil
 			}
-			if err := b.commit(ctx); err != nil { // of what names it
+			if err := b.commit(ctx); err != nil { // store the items that name the object first
 				return err
 			}
-			if err := f.put(ctx, o, body); err != nil {
+			if err := im.put(ctx, o, body); err != nil {
 				return fmt.Errorf("store the object %s: %w", o.Key, err)
 			}
 			return nil
@@ -88,24 +89,24 @@ func (f *filling) take(ctx context.Context, b *batch) error {
 	return err
 }
 
-func turnOf(o blob.Object) Turn {
+func objectPhase(o blob.Object) Phase {
 	if _, upload := blob.UploadID(o.Key); upload {
 		return Live
 	}
 	return Plain
 }
 
-// batch gathers items of one turn into commits as large as they may be.
+// batch collects items of a phase, and commits them in transactions of the maximum size.
 type batch struct {
-	*filling
-	at     Turn
-	skip   int // items that an earlier import has stored
+	*importer
+	phase  Phase
+	skip   int // number of items that an earlier import has stored
 	writes []store.Write
 	bytes  int
 }
 
-// room is what the record of the progress takes of a commit.
-const room = 1 << 10
+// progressBytes is the space for the progress record in a transaction.
+const progressBytes = 1 << 10
 
 func (b *batch) add(ctx context.Context, item store.Item) error {
 	if b.skip > 0 {
@@ -113,18 +114,19 @@ func (b *batch) add(ctx context.Context, item store.Item) error {
 		return nil
 	}
 	size := store.Size(item)
-	if len(b.writes) == store.MaxWrites-1 || b.bytes+size > store.MaxTransactionBytes-room {
+	if len(b.writes) == store.MaxWrites-1 || b.bytes+size > store.MaxTransactionBytes-progressBytes {
 		if err := b.commit(ctx); err != nil {
 			return err
 		}
 	}
 	write := store.Write{Kind: store.PutKind, Key: store.KeyOf(item), Item: item}
-	b.writes, b.bytes = append(b.writes, write.If(store.Absent()).Else(errMeanwhile)), b.bytes+size
+	b.writes, b.bytes = append(b.writes, write.If(store.Absent()).Else(errConcurrentWrite)), b.bytes+size
 	return nil
 }
 
-// errMeanwhile is what an import ends with that is not alone.
-var errMeanwhile = errors.New("somebody else has written into it since the import began: empty it, see that nothing else writes to it, and import again")
+// errConcurrentWrite means that another program has written to the target.
+var errConcurrentWrite = errors.New("somebody else has written into it since the import began: empty it, see that " +
+	"nothing else writes to it, and import again")
 
 func (b *batch) commit(ctx context.Context) error {
 	if len(b.writes) == 0 {
@@ -133,9 +135,9 @@ func (b *batch) commit(ctx context.Context) error {
 	writes := b.writes
 	var next progress
 	if b.progress != nil {
-		next = b.progress.after(b.at, len(writes))
-		// First, so that its condition is the one that is told.
-		writes = append([]store.Write{b.progress.becomes(next)}, writes...)
+		next = b.progress.advance(b.phase, len(writes))
+		// This write comes first, so that its error is returned if several conditions fail.
+		writes = append([]store.Write{b.progress.update(next)}, writes...)
 	}
 	if err := b.table.Commit(ctx, writes...); err != nil {
 		return err
@@ -147,32 +149,33 @@ func (b *batch) commit(ctx context.Context) error {
 	return nil
 }
 
-// progress is an import's record in the table: a commit of items moves it, so that each item is
-// stored once, however often the import is interrupted. What an operation of the target has
-// changed or removed since is left alone.
+// progress is an import's record in the table. Each commit of items updates it, so that each item is stored only once,
+// even if the import is interrupted several times. So a resumed import does not overwrite or restore items that the
+// target has changed or deleted meanwhile.
 type progress struct {
-	store.Rest
+	store.UnknownAttributes
 
-	// Archive is the id of the one that is imported.
+	// Archive is the ID of the imported archive.
 	Archive string `dynamodbav:"archive"`
-	// Turn is the one that was begun, and Done how many of its items are stored.
-	Turn Turn `dynamodbav:"turn"`
-	Done int  `dynamodbav:"done"`
+	// Phase is the current phase. Done is the number of items of this phase that have been stored.
+	Phase Phase `dynamodbav:"turn"`
+	Done  int   `dynamodbav:"done"`
 }
 
-// after is the progress with n more items of a turn.
-func (p progress) after(at Turn, n int) progress {
-	if p.Turn != at {
-		p.Turn, p.Done = at, 0
+// advance returns the progress after n more items of a phase.
+func (p progress) advance(phase Phase, n int) progress {
+	if p.Phase != phase {
+		p.Phase, p.Done = phase, 0
 	}
 	p.Done += n
 	return p
 }
 
-// becomes is the write of the next progress. It fails where another process goes on with the same import.
-func (p progress) becomes(next progress) store.Write {
-	return store.Put(space.Key(), next).Else(errTwice).
-		If(store.Equal(store.At("archive"), p.Archive)).If(store.Equal(store.At("turn"), p.Turn)).If(store.Equal(store.At("done"), p.Done))
+// update returns the write that replaces p by next. The write fails if another process has continued the same import.
+func (p progress) update(next progress) store.Write {
+	return store.Put(installation.ImportPrefix.Key(), next).Else(errConcurrentImport).
+		If(store.Equal(store.At("archive"), p.Archive)).If(store.Equal(store.At("turn"), p.Phase)).If(
+		store.Equal(store.At("done"), p.Done))
 }
 
-var errTwice = errors.New("another import into it goes on: wait for its end, or stop it")
+var errConcurrentImport = errors.New("another import into it goes on: wait for its end, or stop it")

@@ -9,89 +9,93 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/gatewright/gatewright/local/transfer"
-	"github.com/gatewright/gatewright/shared/store"
-	"github.com/gatewright/gatewright/shared/store/memory"
+	"github.com/gatewright/gatewright/shared/core/store"
+	"github.com/gatewright/gatewright/shared/core/store/memory"
 )
 
-// failing is a table that cannot be reached from some transaction on, which it has made or not.
-type failing struct {
+// failingBackend is a table whose transactions fail after the first remaining ones.
+// If commitsLast is true, the first failing transaction is committed nevertheless.
+type failingBackend struct {
 	*memory.Backend
-	left int
-	made bool
-	// after is called after each transaction.
-	after func(writes []store.Write)
+	remaining   int
+	commitsLast bool
+	// onCommit is called after each transaction.
+	onCommit func(writes []store.Write)
 }
 
-var errGone = errors.New("gone")
+var errUnreachable = errors.New("gone")
 
-func (f *failing) Transact(ctx context.Context, token string, writes []store.Write) error {
-	if f.left == 0 && !f.made {
-		return errGone
+func (f *failingBackend) Transact(ctx context.Context, token string, writes []store.Write) error {
+	if f.remaining == 0 && !f.commitsLast {
+		return errUnreachable
 	}
 	err := f.Backend.Transact(ctx, token, writes)
-	if err == nil && f.after != nil {
-		f.after(writes)
+	if err == nil && f.onCommit != nil {
+		f.onCommit(writes)
 	}
-	if f.left--; f.left < 0 {
-		return errGone
+	if f.remaining--; f.remaining < 0 {
+		return errUnreachable
 	}
 	return err
 }
 
-// TestInterruptedImportGoesOn: it ends at each of its transactions, with that one made or not, and
-// the same call goes on. What the target's operations have removed meanwhile does not come again.
-func TestInterruptedImportGoesOn(t *testing.T) {
-	w := made(t)
-	file, key := export(t, w.source())
-	for _, made := range []bool{false, true} {
-		ends := 0
-		for ; ; ends++ {
-			if ends > 50 {
-				t.Fatal("it has no end")
+// TestInterruptedImportResumes interrupts the import at each of its transactions, before or after the commit,
+// and continues it with the same call. Items that the target has deleted meanwhile must not be imported again.
+func TestInterruptedImportResumes(t *testing.T) {
+	fx := newFilled(t)
+	file, key := export(t, fx.source())
+	for _, commitsLast := range []bool{false, true} {
+		transactions := 0
+		for ; ; transactions++ {
+			if transactions > 50 {
+				t.Fatalf("the import has %d transactions, want at most 50", transactions)
 			}
-			to, k := empty(), &keeper{}
-			_, err := transfer.Import(t.Context(), file, key, remote(t, to, &failing{Backend: to.table, left: ends, made: made}, k))
+			target, k := newEmptyFixture(), &fakeKeeper{}
+			_, err := transfer.Import(t.Context(), file, key,
+				newRemote(t, target, &failingBackend{Backend: target.table, remaining: transactions, commitsLast: commitsLast}, k))
 			if err == nil {
 				break
 			}
-			if !errors.Is(err, errGone) {
-				t.Fatalf("after %d transactions it is answered with %v", ends, err)
+			if !errors.Is(err, errUnreachable) {
+				t.Fatalf("Import() interrupted after %d transactions = %v, want %v", transactions, err, errUnreachable)
 			}
-			want := w.table.Items()
-			for at := range to.table.Items() {
-				// An operation of the target has done what an item was for.
-				if at.PK == "kinds#2" {
-					if err := to.table.Transact(t.Context(), "removed", []store.Write{store.Delete(at)}); err != nil {
+			want := fx.table.Items()
+			for itemKey := range target.table.Items() {
+				// Delete an item, as an operation of the target would do after it has processed the item.
+				if itemKey.PK == "kinds#2" {
+					if err := target.table.Transact(t.Context(), "removed", []store.Write{store.Delete(itemKey)}); err != nil {
 						t.Fatal(err)
 					}
-					delete(want, at)
+					delete(want, itemKey)
 					break
 				}
 			}
-			if _, err := transfer.Import(t.Context(), file, key, remote(t, to, to.table, k)); err != nil && !(made && errors.Is(err, transfer.ErrNotEmpty)) {
-				t.Fatalf("after %d transactions it does not go on: %v", ends, err)
+			if _, err := transfer.Import(t.Context(), file, key, newRemote(t, target, target.table, k)); err != nil &&
+				!(commitsLast && errors.Is(err, transfer.ErrNotEmpty)) {
+				t.Fatalf("Import() resumed after %d transactions = %v, want success", transactions, err)
 			}
-			if diff := cmp.Diff(want, to.table.Items(), sameItems); diff != "" {
-				t.Fatalf("after %d transactions: %s", ends, diff)
+			if diff := cmp.Diff(want, target.table.Items(), sameItems); diff != "" {
+				t.Fatalf("items after %d transactions differ (-want +got):\n%s", transactions, diff)
 			}
-			if diff := cmp.Diff(objectsOf(t, w.objects, false), objectsOf(t, to.objects, false)); diff != "" {
-				t.Fatalf("after %d transactions: %s", ends, diff)
+			if diff := cmp.Diff(objectsOf(t, fx.objects, false), objectsOf(t, target.objects, false)); diff != "" {
+				t.Fatalf("objects after %d transactions differ (-want +got):\n%s", transactions, diff)
 			}
 		}
-		if ends < 8 {
-			t.Errorf("it was interrupted at %d places alone", ends)
+		if transactions < 8 {
+			t.Errorf("the import is interrupted at %d places, want at least 8", transactions)
 		}
 	}
 }
 
-// TestLiveItemsComeLast: what is acted on finds all else, and uploads find the records of their builds.
+// TestLiveItemsComeLast checks that items that trigger functions are stored
+// after all other items, and uploads after the records of their builds.
 func TestLiveItemsComeLast(t *testing.T) {
-	w := made(t)
-	file, key := export(t, w.source())
-	to := empty()
+	fx := newFilled(t)
+	file, key := export(t, fx.source())
+	target := newEmptyFixture()
 	plain, due, live := 0, 0, 0
-	for at := range w.table.Items() {
-		switch at.PK {
+	for itemKey := range fx.table.Items() {
+		switch itemKey.PK {
 		case "kinds#1":
 			due++
 		case "kinds#2":
@@ -101,153 +105,169 @@ func TestLiveItemsComeLast(t *testing.T) {
 		}
 	}
 	if due == 0 || live == 0 {
-		t.Fatal("there is nothing to look at")
+		t.Fatalf("the export has %d due and %d live items, want some of both", due, live)
 	}
-	var seen, dueSeen int
+	var plainSeen, dueSeen int
 	count := func(writes []store.Write) {
 		for _, write := range writes {
 			switch write.Key.PK {
 			case "kinds#1":
-				if dueSeen++; seen != plain {
-					t.Errorf("one that is due comes with %d of %d plain ones", seen, plain)
+				if dueSeen++; plainSeen != plain {
+					t.Errorf("a due item is written after %d plain items, want all %d before it", plainSeen, plain)
 				}
 			case "kinds#2":
-				if seen != plain || dueSeen != due {
-					t.Errorf("a live one comes with %d of %d plain ones and %d of %d due ones", seen, plain, dueSeen, due)
+				if plainSeen != plain || dueSeen != due {
+					t.Errorf("a live item is written after %d plain and %d due items, want all %d and %d before it", plainSeen,
+						dueSeen, plain, due)
 				}
-				if n := len(objectsOf(t, to.objects, false)); n != 3 {
-					t.Errorf("a live one comes with %d objects", n)
+				if n := len(objectsOf(t, target.objects, false)); n != 3 {
+					t.Errorf("a live item is written after %d objects, want 3", n)
 				}
 			case "import#.", "import":
 			default:
-				seen++
+				plainSeen++
 			}
 		}
 	}
-	if _, err := transfer.Import(t.Context(), file, key, remote(t, to, &failing{Backend: to.table, left: -1, made: true, after: count}, &keeper{})); err == nil {
-		t.Fatal("the first commit is not lost")
+	if _, err := transfer.Import(t.Context(), file, key,
+		newRemote(t, target, &failingBackend{Backend: target.table, remaining: -1, commitsLast: true, onCommit: count},
+			&fakeKeeper{})); err == nil {
+		t.Fatal("Import(lost first commit) error = nil, want one")
 	}
-	r := remote(t, to, &failing{Backend: to.table, left: 1 << 30, after: count}, &keeper{root: root})
+	r := newRemote(t, target, &failingBackend{Backend: target.table, remaining: 1 << 30, onCommit: count},
+		&fakeKeeper{root: root})
 	if _, err := transfer.Import(t.Context(), file, key, r); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// TestUsedTargetIsRefused, and left as it is.
+// TestUsedTargetIsRefused checks that Import returns ErrNotEmpty
+// for a target with data, and does not change the target.
 func TestUsedTargetIsRefused(t *testing.T) {
-	file, key := small(t)
-	tests := map[string]func(w *world){
-		"an item":   func(w *world) { w.put(t, itemAt(store.In("a", "b"), nil)) },
-		"an object": func(w *world) { w.objects.Upload("sources/x", []byte("x")) },
+	file, key := smallExport(t)
+	tests := map[string]func(w *fixture){
+		"an item":   func(fx *fixture) { fx.put(t, itemAt(store.KeyIn("a", "b"), nil)) },
+		"an object": func(fx *fixture) { fx.objects.Upload("sources/x", []byte("x")) },
 	}
-	for name, use := range tests {
+	for name, modify := range tests {
 		t.Run(name, func(t *testing.T) {
-			to, k := empty(), &keeper{}
-			use(to)
-			items, objects := to.table.Items(), objectsOf(t, to.objects, true)
-			_, err := transfer.Import(t.Context(), file, key, remote(t, to, to.table, k))
+			target, k := newEmptyFixture(), &fakeKeeper{}
+			modify(target)
+			items, objects := target.table.Items(), objectsOf(t, target.objects, true)
+			_, err := transfer.Import(t.Context(), file, key, newRemote(t, target, target.table, k))
 			if !errors.Is(err, transfer.ErrNotEmpty) || strings.Contains(err.Error(), "\n") || k.root != nil {
-				t.Errorf("it is answered with %v", err)
+				t.Errorf("Import(used target) = %v, adopted key %q, want %v in one line and no key", err, k.root,
+					transfer.ErrNotEmpty)
 			}
-			if diff := cmp.Diff(items, to.table.Items(), sameItems); diff != "" {
+			if diff := cmp.Diff(items, target.table.Items(), sameItems); diff != "" {
 				t.Error(diff)
 			}
-			if diff := cmp.Diff(objects, objectsOf(t, to.objects, true)); diff != "" {
+			if diff := cmp.Diff(objects, objectsOf(t, target.objects, true)); diff != "" {
 				t.Error(diff)
 			}
 		})
 	}
 	t.Run("its root key alone", func(t *testing.T) {
-		to := empty()
-		to.put(t, itemAt(store.Space("root-key").Key(), nil))
-		if _, err := transfer.Import(t.Context(), file, key, remote(t, to, to.table, &keeper{})); err != nil {
+		target := newEmptyFixture()
+		target.put(t, itemAt(store.KeyPrefix("root-key").Key(), nil))
+		if _, err := transfer.Import(t.Context(), file, key, newRemote(t, target, target.table, &fakeKeeper{})); err != nil {
 			t.Error(err)
 		}
 	})
 	t.Run("imported", func(t *testing.T) {
-		to, k := empty(), &keeper{}
-		r := remote(t, to, to.table, k)
+		target, k := newEmptyFixture(), &fakeKeeper{}
+		r := newRemote(t, target, target.table, k)
 		if _, err := transfer.Import(t.Context(), file, key, r); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := transfer.Import(t.Context(), file, key, r); !errors.Is(err, transfer.ErrNotEmpty) {
-			t.Errorf("a second time it is answered with %v", err)
+			t.Errorf("second Import() = %v, want %v", err, transfer.ErrNotEmpty)
 		}
 	})
 }
 
-// TestUnfinishedImportIsNobodyElses: another file does not go on with it, nor another root key, and
-// nobody exports half of one.
-func TestUnfinishedImportIsNobodyElses(t *testing.T) {
-	file, key := export(t, made(t).source())
-	other, otherKey := small(t)
-	to, k := empty(), &keeper{}
-	_, err := transfer.Import(t.Context(), file, key, remote(t, to, &failing{Backend: to.table, left: 3}, k))
-	if !errors.Is(err, errGone) {
+// TestUnfinishedImportResumesOnlyWithTheSameFile checks that an unfinished import cannot be
+// continued with another file or another root key, and that it cannot be exported.
+func TestUnfinishedImportResumesOnlyWithTheSameFile(t *testing.T) {
+	file, key := export(t, newFilled(t).source())
+	other, otherKey := smallExport(t)
+	target, k := newEmptyFixture(), &fakeKeeper{}
+	_, err := transfer.Import(t.Context(), file, key,
+		newRemote(t, target, &failingBackend{Backend: target.table, remaining: 3}, k))
+	if !errors.Is(err, errUnreachable) {
 		t.Fatal(err)
 	}
-	before := to.table.Items()
-	if _, err := transfer.Import(t.Context(), other, otherKey, remote(t, to, to.table, k)); err == nil || !strings.Contains(err.Error(), "another file") {
-		t.Errorf("another file is answered with %v", err)
+	before := target.table.Items()
+	if _, err := transfer.Import(t.Context(), other, otherKey, newRemote(t, target, target.table, k)); err == nil ||
+		!strings.Contains(err.Error(), "another file") {
+		t.Errorf("Import(another file) = %v, want an error with \"another file\"", err)
 	}
-	if _, err := transfer.Import(t.Context(), file, key, remote(t, to, to.table, &keeper{root: []byte("other")})); err == nil || !strings.Contains(err.Error(), "another root key") {
-		t.Errorf("another root key is answered with %v", err)
+	if _, err := transfer.Import(t.Context(), file, key,
+		newRemote(t, target, target.table, &fakeKeeper{root: []byte("other")})); err == nil ||
+		!strings.Contains(err.Error(), "another root key") {
+		t.Errorf("Import(another root key) = %v, want an error with \"another root key\"", err)
 	}
-	if diff := cmp.Diff(before, to.table.Items(), sameItems); diff != "" {
+	if diff := cmp.Diff(before, target.table.Items(), sameItems); diff != "" {
 		t.Error(diff)
 	}
-	s := to.source()
-	if _, err := transfer.Write(t.Context(), s, key, &full{1 << 30, nil}); err == nil || !strings.Contains(err.Error(), "finish it first") {
-		t.Errorf("an export of it is answered with %v", err)
+	s := target.source()
+	if _, err := transfer.Write(t.Context(), s, key, &limitedWriter{1 << 30, nil}); err == nil ||
+		!strings.Contains(err.Error(), "finish it first") {
+		t.Errorf("Write(unfinished import) = %v, want an error with \"finish it first\"", err)
 	}
-	if _, err := transfer.Import(t.Context(), file, key, remote(t, to, to.table, k)); err != nil {
+	if _, err := transfer.Import(t.Context(), file, key, newRemote(t, target, target.table, k)); err != nil {
 		t.Error(err)
 	}
 }
 
-// TestTargetThatIsWrittenToIsRefused: by another import, or by anybody.
-func TestTargetThatIsWrittenToIsRefused(t *testing.T) {
-	file, key := export(t, made(t).source())
+// TestConcurrentlyWrittenTargetIsRefused checks that an import fails
+// if another import or another program writes to the target meanwhile.
+func TestConcurrentlyWrittenTargetIsRefused(t *testing.T) {
+	file, key := export(t, newFilled(t).source())
 	t.Run("another import", func(t *testing.T) {
-		to, k := empty(), &keeper{}
-		once := false
-		slow := &failing{Backend: to.table, left: 1 << 30}
-		slow.after = func([]store.Write) {
-			if once {
+		target, k := newEmptyFixture(), &fakeKeeper{}
+		imported := false
+		backend := &failingBackend{Backend: target.table, remaining: 1 << 30}
+		backend.onCommit = func([]store.Write) {
+			if imported {
 				return
 			}
-			once = true
-			if _, err := transfer.Import(t.Context(), file, key, remote(t, to, to.table, k)); err != nil {
+			imported = true
+			if _, err := transfer.Import(t.Context(), file, key, newRemote(t, target, target.table, k)); err != nil {
 				t.Error(err)
 			}
 		}
-		_, err := transfer.Import(t.Context(), file, key, remote(t, to, slow, k))
+		_, err := transfer.Import(t.Context(), file, key, newRemote(t, target, backend, k))
 		if err == nil || !strings.Contains(err.Error(), "another import") {
-			t.Errorf("the slower one is answered with %v", err)
+			t.Errorf("slower concurrent Import() = %v, want an error with \"another import\"", err)
 		}
 	})
 	t.Run("anybody", func(t *testing.T) {
-		to, k := empty(), &keeper{}
-		slow := &failing{Backend: to.table, left: 1 << 30}
-		at := store.In("things", "0299")
-		slow.after = func([]store.Write) {
-			if to.table.Items()[at] == nil {
-				to.put(t, itemAt(at, store.Item{"own": text("x")}))
+		target, k := newEmptyFixture(), &fakeKeeper{}
+		backend := &failingBackend{Backend: target.table, remaining: 1 << 30}
+		itemKey := store.KeyIn("things", "0299")
+		backend.onCommit = func([]store.Write) {
+			if target.table.Items()[itemKey] == nil {
+				target.put(t, itemAt(itemKey, store.Item{"own": textValue("x")}))
 			}
 		}
-		_, err := transfer.Import(t.Context(), file, key, remote(t, to, slow, k))
-		if err == nil || !strings.Contains(err.Error(), "somebody else has written") || to.table.Items()[at]["own"] == nil {
-			t.Errorf("it is answered with %v", err)
+		_, err := transfer.Import(t.Context(), file, key, newRemote(t, target, backend, k))
+		if err == nil || !strings.Contains(err.Error(), "somebody else has written") ||
+			target.table.Items()[itemKey]["own"] == nil {
+			t.Errorf("Import() = %v, item %v, want \"somebody else has written\" and the other's item kept", err,
+				target.table.Items()[itemKey])
 		}
 	})
 }
 
-// TestRootKeyThatIsNotTakenEndsTheImport before anything is stored.
-func TestRootKeyThatIsNotTakenEndsTheImport(t *testing.T) {
-	file, key := small(t)
-	to := empty()
-	_, err := transfer.Import(t.Context(), file, key, remote(t, to, to.table, &keeper{refuses: errGone}))
-	if !errors.Is(err, errGone) || len(to.table.Items()) > 0 {
-		t.Errorf("answered with %v, with %d items", err, len(to.table.Items()))
+// TestFailedAdoptionOfRootKeyEndsTheImport checks that Import stores
+// no items if the target's keeper does not adopt the root key.
+func TestFailedAdoptionOfRootKeyEndsTheImport(t *testing.T) {
+	file, key := smallExport(t)
+	target := newEmptyFixture()
+	_, err := transfer.Import(t.Context(), file, key, newRemote(t, target, target.table, &fakeKeeper{err: errUnreachable}))
+	if !errors.Is(err, errUnreachable) || len(target.table.Items()) > 0 {
+		t.Errorf("Import(failed adoption) = %v with %d items, want %v and none", err, len(target.table.Items()),
+			errUnreachable)
 	}
 }

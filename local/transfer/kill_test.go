@@ -11,16 +11,17 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/gatewright/gatewright/local/processes/processestest"
 	"github.com/gatewright/gatewright/local/transfer"
+	"github.com/gatewright/gatewright/shared/base/processes/processestest"
 )
 
-// helperVariable makes this test binary a process that imports, and is killed.
+// helperVariable is the environment variable that makes this test
+// binary import an export, in a process that the test kills.
 const helperVariable = "TRANSFER_TEST_HELPER"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(helperVariable) != "" {
-		processestest.Begin()
+		processestest.SignalStart()
 		if _, err := transfer.ImportDirectory(context.Background(), os.Args[1], os.Args[2], os.Args[3]); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
@@ -30,30 +31,30 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestKilledImportLeavesNothingOrAll: however a process that makes a data directory ends, there is none or
-// a whole one, and it can be done again.
+// TestKilledImportLeavesNothingOrAll checks that a killed import leaves
+// either no data directory or a complete one, and can be repeated.
 func TestKilledImportLeavesNothingOrAll(t *testing.T) {
 	const rounds = 10
-	w := made(t)
-	file, key := export(t, w.source())
-	place := t.TempDir()
-	dir := filepath.Join(place, "data")
-	begun := time.Now()
+	fx := newFilled(t)
+	file, key := export(t, fx.source())
+	parent := t.TempDir()
+	dir := filepath.Join(parent, "data")
+	start := time.Now()
 	if _, err := transfer.ImportDirectory(t.Context(), file, key, dir); err != nil {
 		t.Fatal(err)
 	}
-	took := time.Since(begun)
+	elapsed := time.Since(start)
 	found := 0
 	for round := range rounds {
 		if err := os.RemoveAll(dir); err != nil {
 			t.Fatal(err)
 		}
-		processestest.Killed(t, helperVariable+"=import", time.Duration(rand.Int64N(int64(took*3/2))), file, key, dir)
+		processestest.RunAndKill(t, helperVariable+"=import", time.Duration(rand.Int64N(int64(elapsed*3/2))), file, key, dir)
 		if _, err := os.Stat(dir); err == nil {
 			found++
-			d := opened(t, dir)
-			if diff := cmp.Diff(w.table.Items(), d.items(t), sameItems); diff != "" {
-				t.Errorf("round %d: %s", round, diff)
+			d := openDirectory(t, dir)
+			if diff := cmp.Diff(fx.table.Items(), d.items(t), sameItems); diff != "" {
+				t.Errorf("round %d: items differ (-want +got):\n%s", round, diff)
 			}
 			if err := d.engine.Close(); err != nil {
 				t.Error(err)
@@ -66,8 +67,8 @@ func TestKilledImportLeavesNothingOrAll(t *testing.T) {
 	if _, err := transfer.ImportDirectory(t.Context(), file, key, dir); err != nil {
 		t.Fatal(err)
 	}
-	if left, err := os.ReadDir(place); err != nil || len(left) != 1 {
-		t.Errorf("what killed ones made is left: %v (%v)", left, err)
+	if entries, err := os.ReadDir(parent); err != nil || len(entries) != 1 {
+		t.Errorf("entries = %v, %v, want the directory and no leftovers", entries, err)
 	}
 	t.Logf("of %d killed processes %d had imported", rounds, found)
 }

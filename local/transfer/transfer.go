@@ -1,25 +1,29 @@
-// Package transfer moves an installation to another kind of place: out of a data directory into
-// AWS, out of AWS into a data directory, or between two of a kind. What is written does not
-// depend on the engine that has the table, on what has the objects, or on what keeps the root key.
+// Package transfer moves an installation from a data directory to AWS, from AWS to a data directory, or between two
+// places of the same kind. The format of the file does not depend on the engine of the table, the store of the objects,
+// or the keeper of the root key.
 //
-// The file is a tar archive, compressed by zstd and sealed by age (https://age-encryption.org/v1)
-// under a key of its own, which the operator carries apart from it. In the archive come, in
-// this order: a manifest; the root key, and what it has of those before it where it was rotated; the first account's key, where it is known; the items of
-// the table as DynamoDB writes them in JSON, some thousand a file; the objects, with their ETags;
-// and an end, with the numbers of both. All of it is authenticated: a file that was cut, changed
-// or sealed under another key imports nothing.
+// The file is a tar archive, compressed with zstd and sealed with age (https://age-encryption.org/v1)
+// under a separate key, which the operator must transport separately. The archive contains, in this order:
+//   - a manifest
+//   - the root key, with its history if it was rotated
+//   - the first account's key, if it is known
+//   - the items of the table in DynamoDB's JSON, with some thousand items per file
+//   - the objects, with their ETags
+//   - a file that marks the end, with the numbers of items and objects
 //
-// What it holds: the table as it was at one moment where an engine of ours has it, and as it was
-// throughout where a DynamoDB has it, or there is no export (export.go). Values that are sealed
-// stay so under the installation's root key; that key alone is opened, and wrapped again by what
-// keeps it at the target. Records of processes, and those past their ttl, stay behind.
+// The whole file is authenticated: if it was truncated, changed or sealed under another key, an import changes nothing.
 //
-// What it is not: a backup, which is of one kind of place and goes back in one step (package
-// backup); or a way to merge two installations.
+// An export from the embedded engine contains a consistent copy of the table. An export from a DynamoDB fails if the
+// table changes meanwhile (export.go). Sealed values stay sealed under the installation's root key. Only the root key
+// itself is unwrapped, and wrapped again at the target (RootKeeper). Records of processes, and expired records, are not
+// exported.
 //
-// Read transfer.go first, then export.go, archive.go and import.go; directory.go and remote.go are
-// the two kinds of targets, key.go has the key of a file. docs/one-server.md is for who uses it,
-// docs/decisions/0057-an-installation-moves-with-its-root-key.md says why.
+// An export is not a backup, which can be restored only to a data directory
+// (package backup). The package does not merge two installations.
+//
+// Read transfer.go first, then export.go, archive.go and import.go; directory.go and remote.go are for the two kinds of
+// targets. key.go is for the key of an export. docs/one-server.md is for operators.
+// docs/decisions/0057-an-installation-moves-with-its-root-key.md explains the decisions.
 package transfer
 
 import (
@@ -36,102 +40,79 @@ import (
 	"github.com/aws/aws-lambda-go/events"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
-	"github.com/gatewright/gatewright/shared/blob"
-	"github.com/gatewright/gatewright/shared/store"
-	"github.com/gatewright/gatewright/shared/store/rootkey"
-	"github.com/gatewright/gatewright/shared/store/stream"
+	"github.com/gatewright/gatewright/shared/core/blob"
+	"github.com/gatewright/gatewright/shared/core/installation"
+	"github.com/gatewright/gatewright/shared/core/store"
+	"github.com/gatewright/gatewright/shared/core/store/rootkey"
+	"github.com/gatewright/gatewright/shared/core/store/stream"
 )
 
 const (
 	product = "gatewright"
-	// format is the version of the archive's form.
+	// format is the version of the archive's format.
 	format = 1
 )
 
-// What lies in the archive, in this order.
+// The names of the files in the archive, in this order.
 const (
-	manifestName   = "manifest.json"
-	rootName       = "root.key"
-	lineageName    = "root-key.json"
-	accountKeyName = "account-key"
-	itemsPrefix    = "items/"
-	objectsPrefix  = "objects/"
-	endName        = "end.json"
+	manifestName       = "manifest.json"
+	rootName           = "root.key"
+	rootKeyHistoryName = "root-key.json"
+	accountKeyName     = "account-key"
+	itemsPrefix        = "items/"
+	objectsPrefix      = "objects/"
+	endName            = "end.json"
 
-	// etagRecord is the extended header (PAX) that has an object's ETag.
+	// etagRecord is the name of the extended header (PAX) with an object's ETag.
 	etagRecord = "GATEWRIGHT.etag"
 )
 
 const (
-	// itemsBytes is when a file of items is full.
+	// itemsBytes is the size at which a file of items ends and another file begins.
 	itemsBytes = 1 << 20
-	// maxItemsBytes bounds one in memory: its last item may be as large as DynamoDB takes it, and
-	// base64 and JSON's escapes make six bytes of one at the most.
+	// maxItemsBytes is the maximum size of a file of items. The last item of a file can have
+	// the maximum size of an item, and each of its bytes is encoded as at most six bytes.
 	maxItemsBytes = itemsBytes + 6*store.MaxItemBytes
-	// maxSmallBytes bounds the files that are read whole.
+	// maxSmallBytes is the maximum size of the other files that are read into memory.
 	maxSmallBytes = 64 << 10
-	// maxObjectBytes is what S3 takes in one request.
+	// maxObjectBytes is the largest object that S3 accepts in one request.
 	maxObjectBytes = 5 << 30
 )
 
-// manifest is the first file.
+// manifest is the first file of the archive.
 type manifest struct {
-	Product string    `json:"product"`
-	Format  int       `json:"format"`
-	MadeOn  time.Time `json:"madeOn"`
+	Product   string    `json:"product"`
+	Format    int       `json:"format"`
+	CreatedOn time.Time `json:"madeOn"`
 }
 
-// Summary says what was written or read. It is the archive's last file, without the time.
+// Summary describes an export. It is also the last file of the archive, without CreatedOn.
 type Summary struct {
-	MadeOn  time.Time `json:"-"`
-	Items   int       `json:"items"`
-	Objects int       `json:"objects"`
-	Bytes   int64     `json:"bytes"` // of the objects
+	CreatedOn time.Time `json:"-"`
+	Items     int       `json:"items"`
+	Objects   int       `json:"objects"`
+	Bytes     int64     `json:"bytes"` // of the objects
 }
 
-// Objects are what a source has beside its table; *blob.Bucket, *files.Bucket and *files.Copied
-// are such.
+// Objects are the objects of a source; *blob.Bucket, *files.Bucket and *files.Snapshot implement it.
 type Objects interface {
 	List(ctx context.Context, prefix string) iter.Seq2[blob.Object, error]
 	Get(ctx context.Context, key, etag string, limit int64) (io.ReadCloser, blob.Object, error)
 }
 
-// Items visits all items of a table until an error: of *embedded.Backend, or of a DynamoDB.
+// Items calls visit with every item of a table, until visit returns
+// an error. The table is in an *embedded.Backend or in a DynamoDB.
 type Items func(ctx context.Context, visit func(store.Item) error) error
 
-// space has one record while an import into a table goes on: which one, and how far it has come.
-// Read by an import and an export when they begin, and written with each commit of an import.
-const space store.Space = "import"
-
-// Reached asks a table for one item, which need not be there: an error is the table's.
-func Reached(ctx context.Context, table *store.Table) error {
-	err := table.Get(ctx, space.Key(), &progress{})
-	if errors.Is(err, store.ErrNotFound) {
-		return nil
-	}
-	return err
-}
-
-// Ended refuses a table into which an import was begun that has not ended: nobody is to be let in before all of it is there. It is one read.
-func Ended(ctx context.Context, table *store.Table) error {
-	switch err := table.Get(ctx, space.Key(), &progress{}); {
-	case errors.Is(err, store.ErrNotFound):
-		return nil
-	case err != nil:
-		return fmt.Errorf("look for an import that has not ended: %w", err)
-	}
-	return errors.New("an import into it was begun and has not ended: run the same import-data again first")
-}
-
-// stays reports whether an item is of its place and not of the installation: what the root key
-// is wrapped by, what a process notes for itself, what has expired.
-func stays(item store.Item, now time.Time) bool {
+// isLocal reports whether an item is not exported: the wrapped root key and the
+// records of processes, which are only valid in their table, and expired items.
+func isLocal(item store.Item, now time.Time) bool {
 	key := store.KeyOf(item)
-	return store.IsToken(key) || rootkey.Is(key) || store.Expired(item, now)
+	return store.IsToken(key) || rootkey.IsRecordKey(key) || store.Expired(item, now)
 }
 
-// encode makes an item's line. Texts that are none in UTF-8, which JSON has no form for, are
-// refused: no DynamoDB takes them either.
+// encode returns an item as a line of JSON. It returns an error for strings that
+// are not valid UTF-8, which JSON cannot represent and DynamoDB does not accept.
 func encode(item store.Item) ([]byte, error) {
 	if !isText(&types.AttributeValueMemberM{Value: item}) {
 		return nil, fmt.Errorf("the item %q has a text that is none in UTF-8", store.KeyOf(item).PK)
@@ -146,7 +127,7 @@ func encode(item store.Item) ([]byte, error) {
 	return nil, fmt.Errorf("encode an item: %w", err)
 }
 
-// isText reports whether all texts of a value are in UTF-8.
+// isText reports whether all strings in a value are valid UTF-8.
 func isText(v store.Value) bool {
 	switch v := v.(type) {
 	case *types.AttributeValueMemberS:
@@ -165,7 +146,7 @@ func isText(v store.Value) bool {
 	return true
 }
 
-// decode reads an item's line, and refuses what no table takes.
+// decode parses an item's line. It returns an error for items that a table does not accept.
 func decode(line []byte) (store.Item, error) {
 	var raw map[string]events.DynamoDBAttributeValue
 	if err := json.Unmarshal(line, &raw); err != nil {
@@ -180,7 +161,7 @@ func decode(line []byte) (store.Item, error) {
 		return nil, errors.New("an item has no key")
 	case store.Size(item) > store.MaxItemBytes:
 		return nil, fmt.Errorf("an item has %d bytes, more than a table takes", store.Size(item))
-	case key.PK == space.Key().PK || rootkey.Is(key):
+	case key.PK == installation.ImportPrefix.Key().PK || rootkey.IsRecordKey(key):
 		return nil, errors.New("an item is of another installation's place")
 	}
 	return item, nil

@@ -7,14 +7,13 @@ import (
 	"github.com/gatewright/gatewright/local/datadir"
 )
 
-// InDirectory keeps checkpoints as files of the data directory. One that
-// cannot be read counts as none, and one that cannot be written is logged: both
-// cost repetitions, nothing more.
+// InDirectory returns checkpoints in files of the data directory. An unreadable checkpoint is treated
+// as missing, and a failed write is only logged: the consequence is that records are delivered again.
 func InDirectory(dir *datadir.Dir, log *slog.Logger) Checkpoints {
-	return directory{dir, log}
+	return fileCheckpoints{dir, log}
 }
 
-type directory struct {
+type fileCheckpoints struct {
 	dir *datadir.Dir
 	log *slog.Logger
 }
@@ -22,8 +21,8 @@ type directory struct {
 func checkpointFile(function string) string { return "stream-" + function + ".json" }
 
 // Load implements Checkpoints.
-func (d directory) Load(function string) Position {
-	content, err := d.dir.Read(checkpointFile(function))
+func (f fileCheckpoints) Load(function string) Position {
+	content, err := f.dir.Read(checkpointFile(function))
 	if err != nil {
 		return nil
 	}
@@ -35,12 +34,12 @@ func (d directory) Load(function string) Position {
 }
 
 // Save implements Checkpoints.
-func (d directory) Save(function string, p Position) {
+func (f fileCheckpoints) Save(function string, p Position) {
 	content, err := json.Marshal(p)
 	if err == nil {
-		err = d.dir.Write(checkpointFile(function), append(content, '\n'))
+		err = f.dir.Write(checkpointFile(function), append(content, '\n'))
 	}
 	if err != nil {
-		d.log.Warn("the position in the table's stream cannot be saved", "error", err)
+		f.log.Warn("the position in the table's stream cannot be saved", "error", err)
 	}
 }

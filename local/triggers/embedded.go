@@ -9,21 +9,21 @@ import (
 
 	"github.com/aws/aws-lambda-go/events"
 
-	"github.com/gatewright/gatewright/shared/store/embedded"
-	"github.com/gatewright/gatewright/shared/store/stream"
+	"github.com/gatewright/gatewright/shared/core/store/embedded"
+	"github.com/gatewright/gatewright/shared/core/store/stream"
 )
 
-// Embedded is the feed of the embedded engine.
+// Embedded returns the feed of the embedded engine.
 func Embedded(engine *embedded.Backend) Feed { return engineFeed{engine} }
 
 type engineFeed struct{ engine *embedded.Backend }
 
-// only is the name of an engine's one shard.
-const only = "embedded"
+// shardName is the name of an engine's only shard.
+const shardName = "embedded"
 
-// Open implements Feed. A position that is no number counts as none.
-func (f engineFeed) Open(_ context.Context, behind Position) (Reader, error) {
-	after, _ := strconv.ParseUint(behind[only], 10, 64)
+// Open implements Feed. A position that is not a number is treated as missing.
+func (f engineFeed) Open(_ context.Context, position Position) (Reader, error) {
+	after, _ := strconv.ParseUint(position[shardName], 10, 64)
 	return &engineReader{f.engine, after}, nil
 }
 
@@ -33,10 +33,12 @@ type engineReader struct {
 }
 
 // Next implements Reader.
-func (r *engineReader) Next(ctx context.Context, patience time.Duration) ([]events.DynamoDBEventRecord, Position, error) {
-	waiting, cancel := context.WithTimeout(ctx, patience)
+func (r *engineReader) Next(
+	ctx context.Context, timeout time.Duration,
+) ([]events.DynamoDBEventRecord, Position, error) {
+	waitCtx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	changes, err := r.engine.Changes(waiting, r.after, batch)
+	changes, err := r.engine.Changes(waitCtx, r.after, batchSize)
 	if err != nil {
 		if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
 			return nil, nil, nil
@@ -50,38 +52,40 @@ func (r *engineReader) Next(ctx context.Context, patience time.Duration) ([]even
 		}
 		number := strconv.FormatUint(c.Seq, 10)
 		out[i].EventID, out[i].Change.SequenceNumber = number, number
-		out[i].Change.ApproximateCreationDateTime = events.SecondsEpochTime{Time: c.On.Truncate(time.Second)}
+		out[i].Change.ApproximateCreationDateTime = events.SecondsEpochTime{Time: c.Time.Truncate(time.Second)}
 	}
 	r.after = changes[len(changes)-1].Seq
-	return out, Position{only: strconv.FormatUint(r.after, 10)}, nil
+	return out, Position{shardName: strconv.FormatUint(r.after, 10)}, nil
 }
 
-// InEngine keeps checkpoints in the engine itself, so that they go with its
-// files.
-func InEngine(engine *embedded.Backend, log *slog.Logger) Checkpoints { return marks{engine, log} }
+// InEngine returns checkpoints that are stored in the engine
+// itself, so that a copy of the engine's files contains them.
+func InEngine(engine *embedded.Backend, log *slog.Logger) Checkpoints {
+	return engineCheckpoints{engine, log}
+}
 
-type marks struct {
+type engineCheckpoints struct {
 	engine *embedded.Backend
 	log    *slog.Logger
 }
 
 // Load implements Checkpoints.
-func (m marks) Load(function string) Position {
-	seq, err := m.engine.Mark(function)
+func (e engineCheckpoints) Load(function string) Position {
+	seq, err := e.engine.Mark(function)
 	if err != nil {
-		m.log.Warn("the position in the table's changes cannot be read", "error", err)
+		e.log.Warn("the position in the table's changes cannot be read", "error", err)
 		return nil
 	}
-	return Position{only: strconv.FormatUint(seq, 10)}
+	return Position{shardName: strconv.FormatUint(seq, 10)}
 }
 
 // Save implements Checkpoints.
-func (m marks) Save(function string, p Position) {
-	seq, err := strconv.ParseUint(p[only], 10, 64)
+func (e engineCheckpoints) Save(function string, p Position) {
+	seq, err := strconv.ParseUint(p[shardName], 10, 64)
 	if err == nil {
-		err = m.engine.SetMark(function, seq)
+		err = e.engine.SetMark(function, seq)
 	}
 	if err != nil {
-		m.log.Warn("the position in the table's changes cannot be saved", "error", err)
+		e.log.Warn("the position in the table's changes cannot be saved", "error", err)
 	}
 }

@@ -7,9 +7,10 @@ import (
 	"github.com/aws/aws-lambda-go/events"
 
 	"github.com/gatewright/gatewright/functions/operations"
+	"github.com/gatewright/gatewright/shared/core/store/stream"
 )
 
-func recordOf(t *testing.T, text string) events.DynamoDBEventRecord {
+func parseRecord(t *testing.T, text string) events.DynamoDBEventRecord {
 	t.Helper()
 	var r events.DynamoDBEventRecord
 	if err := json.Unmarshal([]byte(text), &r); err != nil {
@@ -18,64 +19,32 @@ func recordOf(t *testing.T, text string) events.DynamoDBEventRecord {
 	return r
 }
 
-func TestFilterLetsPassWhatMatches(t *testing.T) {
-	const record = `{"eventName": "INSERT", "dynamodb": {"Keys": {"pk": {"S": "a#1"}, "sk": {"S": "."}},
-		"NewImage": {"n": {"N": "7"}, "flag": {"BOOL": true}, "lease": {"M": {"owner": {"S": "w"}}}}}}`
-	for _, tc := range []struct {
-		pattern string
-		want    bool
-	}{
-		{``, true},
-		{`{}`, true},
-		{`{"eventName": ["INSERT"]}`, true},
-		{`{"eventName": ["REMOVE"]}`, false},
-		{`{"eventName": ["REMOVE", "INSERT"]}`, true},
-		{`{"dynamodb": {"Keys": {"pk": {"S": [{"prefix": "a#"}]}}}}`, true},
-		{`{"dynamodb": {"Keys": {"pk": {"S": [{"prefix": "b#"}]}}}}`, false},
-		{`{"dynamodb": {"Keys": {"other": {"S": [{"prefix": ""}]}}}}`, false},
-		{`{"dynamodb": {"Keys": {"pk": {"N": ["a#1"]}}}}`, false},
-		{`{"dynamodb": {"NewImage": {"n": {"N": ["7"]}}}}`, true},
-		{`{"dynamodb": {"NewImage": {"n": {"N": ["8"]}}}}`, false},
-		{`{"dynamodb": {"NewImage": {"lease": {"M": {"owner": {"S": [{"exists": true}]}}}}}}`, true},
-		{`{"dynamodb": {"NewImage": {"lease": {"M": {"owner": {"S": [{"exists": false}]}}}}}}`, false},
-		{`{"dynamodb": {"OldImage": {"lease": {"M": {"owner": {"S": [{"exists": false}]}}}}}}`, true},
-		{`{"dynamodb": {"Keys": {"pk": {"S": [{"prefix": "a#"}]}}, "NewImage": {"n": {"N": ["8"]}}}}`, false},
-		{`{"eventName": [{"anything-but": ["INSERT"]}]}`, true}, // not known here: the function looks for itself
-	} {
-		f, err := filterOf(tc.pattern)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := len(f.of([]events.DynamoDBEventRecord{recordOf(t, record)})) == 1; got != tc.want {
-			t.Errorf("%s: passes %v, want %v", tc.pattern, got, tc.want)
-		}
-	}
-	if f, err := filterOf(`{`); err == nil || f != nil {
-		t.Errorf("a pattern that is none: %v, %v", f, err)
-	}
-}
-
-// What the function of durable operations asks for is what it is called with.
-func TestOperationsAreCalledForWhatNobodyWorksOn(t *testing.T) {
-	for _, on := range operations.Function.On {
-		if !on.StreamRecords {
+// TestOperationsFilterMatchesUnclaimedOperations checks which records
+// match the filter pattern of the function for durable operations.
+func TestOperationsFilterMatchesUnclaimedOperations(t *testing.T) {
+	for _, e := range operations.Function.Events {
+		if !e.StreamRecords {
 			continue
 		}
-		f, err := filterOf(on.FilterPattern)
+		f, err := stream.ParseFilter(e.FilterPattern)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for text, want := range map[string]bool{
-			`{"dynamodb": {"Keys": {"pk": {"S": "operation#kop_1"}}, "NewImage": {"lease": {"M": {}}}}}`:                     true,
-			`{"dynamodb": {"Keys": {"pk": {"S": "operation#kop_1"}}, "NewImage": {"kind": {"S": "build"}}}}`:                 true,
-			`{"dynamodb": {"Keys": {"pk": {"S": "operation#kop_1"}}, "NewImage": {"lease": {"M": {"owner": {"S": "w1"}}}}}}`: false,
-			`{"dynamodb": {"Keys": {"pk": {"S": "consumers#b"}}, "NewImage": {"name": {"S": "acme"}}}}`:                      false,
+		for _, c := range []struct {
+			key, image string
+			want       bool
+		}{
+			{"operation#kop_1", `{"lease": {"M": {}}}`, true},
+			{"operation#kop_1", `{"kind": {"S": "build"}}`, true},
+			{"operation#kop_1", `{"lease": {"M": {"owner": {"S": "w1"}}}}`, false},
+			{"consumers#b", `{"name": {"S": "acme"}}`, false},
 		} {
-			if got := len(f.of([]events.DynamoDBEventRecord{recordOf(t, text)})) == 1; got != want {
-				t.Errorf("%s: passes %v, want %v", text, got, want)
+			text := `{"dynamodb": {"Keys": {"pk": {"S": "` + c.key + `"}}, "NewImage": ` + c.image + `}}`
+			if got := f.Matches(parseRecord(t, text)); got != c.want {
+				t.Errorf("Matches(%s) = %v, want %v", text, got, c.want)
 			}
 		}
 		return
 	}
-	t.Error("the stream does not call the function")
+	t.Error("no event of the function is for stream records, want one")
 }

@@ -4,42 +4,42 @@ import (
 	"context"
 	"time"
 
-	"github.com/gatewright/gatewright/shared/trigger"
-	"github.com/gatewright/gatewright/shared/trigger/timetable"
+	"github.com/gatewright/gatewright/shared/runtime/trigger"
+	"github.com/gatewright/gatewright/shared/runtime/trigger/timetable"
 )
 
-// schedule is what calls a function regularly.
+// schedule calls a function regularly.
 type schedule struct {
-	function Function
-	event    trigger.Schedule
-	table    timetable.Timetable
+	function  Function
+	event     trigger.Schedule
+	timetable timetable.Timetable
 }
 
-// lookInterval is the longest time between two looks at the clock. A timer does
-// not count the time that a machine sleeps: one for the next hour would be late
-// by it.
-const lookInterval = time.Minute
+// clockCheckInterval is the maximum time between two checks of the clock. Timers do not
+// advance while a machine sleeps, so a timer for an hour would be late after a sleep.
+const clockCheckInterval = time.Minute
 
-// keep calls the function at once, because a call may have been missed while
-// this process was not there, and then whenever the schedule is due. Those that
-// were missed since, because a call took long or the machine slept, are one call.
-func (r *Runner) keep(ctx context.Context, s schedule) {
+// runSchedule calls the function at once, because calls can have been missed while this process did not run, and then
+// whenever the schedule is due. If several calls are due, because a call took long or the machine slept, it makes only
+// one.
+func (r *Runner) runSchedule(ctx context.Context, s schedule) {
 	for due := r.o.Now(); ; {
 		if _, err := r.invoke(ctx, s.function, s.event); err != nil && ctx.Err() == nil {
-			r.o.Log.ErrorContext(ctx, "scheduled call failed", "function", s.function.Name, "schedule", s.event.Name, "error", err)
+			r.o.Log.ErrorContext(ctx, "scheduled call failed", "function", s.function.Name, "schedule", s.event.Name, "error",
+				err)
 		}
-		due = s.table.Next(due)
+		due = s.timetable.Next(due)
 		now := r.o.Now()
 		for ; now.Before(due); now = r.o.Now() {
-			// A clock that was set back must not put the next call off by as much.
-			if next := s.table.Next(now); next.Before(due) {
+			// If the clock was set back, do not wait for the former time.
+			if next := s.timetable.Next(now); next.Before(due) {
 				due = next
 			}
-			if !pause(ctx, min(due.Sub(now), lookInterval)) {
+			if !sleep(ctx, min(due.Sub(now), clockCheckInterval)) {
 				return
 			}
 		}
-		if !now.Before(s.table.Next(due)) {
+		if !now.Before(s.timetable.Next(due)) {
 			due = now
 		}
 		if ctx.Err() != nil {

@@ -13,38 +13,41 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodbstreams"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodbstreams/types"
 
-	"github.com/gatewright/gatewright/shared/store/stream"
+	"github.com/gatewright/gatewright/shared/core/store/stream"
 )
 
-// Stream is what is needed of a client of the streams API.
+// Stream is the part of the streams API's client that this package uses.
 type Stream interface {
-	// ARN names the table's stream.
+	// ARN returns the ARN of the table's stream.
 	ARN(context.Context) (string, error)
-	DescribeStream(context.Context, *dynamodbstreams.DescribeStreamInput, ...func(*dynamodbstreams.Options)) (*dynamodbstreams.DescribeStreamOutput, error)
-	GetShardIterator(context.Context, *dynamodbstreams.GetShardIteratorInput, ...func(*dynamodbstreams.Options)) (*dynamodbstreams.GetShardIteratorOutput, error)
-	GetRecords(context.Context, *dynamodbstreams.GetRecordsInput, ...func(*dynamodbstreams.Options)) (*dynamodbstreams.GetRecordsOutput, error)
+	DescribeStream(context.Context, *dynamodbstreams.DescribeStreamInput,
+		...func(*dynamodbstreams.Options)) (*dynamodbstreams.DescribeStreamOutput, error)
+	GetShardIterator(context.Context, *dynamodbstreams.GetShardIteratorInput,
+		...func(*dynamodbstreams.Options)) (*dynamodbstreams.GetShardIteratorOutput, error)
+	GetRecords(context.Context, *dynamodbstreams.GetRecordsInput,
+		...func(*dynamodbstreams.Options)) (*dynamodbstreams.GetRecordsOutput, error)
 }
 
-// Shards is the feed of a DynamoDB stream.
+// Shards returns the feed of a DynamoDB stream.
 func Shards(s Stream) Feed { return shards{s} }
 
 type shards struct{ stream Stream }
 
-// pollInterval is the time between reads of a quiet stream.
+// pollInterval is the time between reads of an idle stream.
 const pollInterval = 100 * time.Millisecond
 
-// shardReader reads all shards, parents before their children. An open shard has
-// no end, and there is one (design, section 9).
+// shardReader reads the shards one after the other, parents before their children.
+// Only the last shard is still open, so its end is never reached (design, section 9).
 type shardReader struct {
 	stream   Stream
 	arn      string
-	behind   Position
-	ids      []string // of the shards that are left, the one that is read first
-	iterator *string  // nil before that one is begun
+	position Position
+	ids      []string // the IDs of the shards that are not read to their end; the first is the current shard
+	iterator *string  // nil if reading of the current shard has not begun
 }
 
 // Open implements Feed.
-func (s shards) Open(ctx context.Context, behind Position) (Reader, error) {
+func (s shards) Open(ctx context.Context, position Position) (Reader, error) {
 	arn, err := s.stream.ARN(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("find the stream: %w", err)
@@ -53,22 +56,25 @@ func (s shards) Open(ctx context.Context, behind Position) (Reader, error) {
 	if err != nil {
 		return nil, fmt.Errorf("describe the stream: %w", err)
 	}
-	r := &shardReader{stream: s.stream, arn: arn, behind: behind}
+	r := &shardReader{stream: s.stream, arn: arn, position: position}
 	for _, shard := range out.StreamDescription.Shards {
 		r.ids = append(r.ids, aws.ToString(shard.ShardId))
 	}
 	return r, nil
 }
 
-var errShardsEnded = errors.New("the stream has no open shard")
+var errNoOpenShard = errors.New("the stream has no open shard")
 
 // Next implements Reader.
-func (r *shardReader) Next(ctx context.Context, patience time.Duration) ([]events.DynamoDBEventRecord, Position, error) {
-	for deadline := time.Now().Add(patience); len(r.ids) > 0; {
-		if err := r.begin(ctx); err != nil {
+func (r *shardReader) Next(ctx context.Context, timeout time.Duration) ([]events.DynamoDBEventRecord, Position, error) {
+	for deadline := time.Now().Add(timeout); len(r.ids) > 0; {
+		if err := r.openIterator(ctx); err != nil {
 			return nil, nil, err
 		}
-		out, err := r.stream.GetRecords(ctx, &dynamodbstreams.GetRecordsInput{ShardIterator: r.iterator, Limit: aws.Int32(batch)})
+		out, err := r.stream.GetRecords(ctx, &dynamodbstreams.GetRecordsInput{
+			ShardIterator: r.iterator,
+			Limit:         aws.Int32(batchSize),
+		})
 		if err != nil {
 			return nil, nil, fmt.Errorf("read the stream: %w", err)
 		}
@@ -83,24 +89,27 @@ func (r *shardReader) Next(ctx context.Context, patience time.Duration) ([]event
 			}
 			return records, Position{shard: records[len(records)-1].Change.SequenceNumber}, nil
 		}
-		if r.iterator != nil && !pause(ctx, pollInterval) {
+		if r.iterator != nil && !sleep(ctx, pollInterval) {
 			return nil, nil, ctx.Err()
 		}
 		if time.Now().After(deadline) {
 			return nil, nil, nil
 		}
 	}
-	return nil, nil, errShardsEnded
+	return nil, nil, errNoOpenShard
 }
 
-// begin has an iterator of the first shard, behind the position or at the oldest
-// record there is. What is gone is found by the sweep.
-func (r *shardReader) begin(ctx context.Context) error {
+// openIterator gets an iterator of the current shard, after the position. If there is no position, or if its record
+// no longer exists, the iterator begins at the oldest record. The sweep handles the operations of lost records.
+func (r *shardReader) openIterator(ctx context.Context) error {
 	if r.iterator != nil {
 		return nil
 	}
-	in := &dynamodbstreams.GetShardIteratorInput{StreamArn: &r.arn, ShardId: &r.ids[0], ShardIteratorType: types.ShardIteratorTypeTrimHorizon}
-	if after := r.behind[r.ids[0]]; after != "" {
+	in := &dynamodbstreams.GetShardIteratorInput{
+		StreamArn: &r.arn, ShardId: &r.ids[0],
+		ShardIteratorType: types.ShardIteratorTypeTrimHorizon,
+	}
+	if after := r.position[r.ids[0]]; after != "" {
 		in.ShardIteratorType, in.SequenceNumber = types.ShardIteratorTypeAfterSequenceNumber, &after
 	}
 	out, err := r.stream.GetShardIterator(ctx, in)
@@ -115,7 +124,7 @@ func (r *shardReader) begin(ctx context.Context) error {
 	return nil
 }
 
-// lambdaRecords makes of the streams API's records those that a Lambda is called with.
+// lambdaRecords converts records of the streams API to records of Lambda events.
 func lambdaRecords(records []types.Record) ([]events.DynamoDBEventRecord, error) {
 	out := make([]events.DynamoDBEventRecord, 0, len(records))
 	for _, r := range records {
@@ -134,19 +143,20 @@ func lambdaRecords(records []types.Record) ([]events.DynamoDBEventRecord, error)
 				StreamViewType: string(r.Dynamodb.StreamViewType),
 			},
 		}
-		for to, from := range map[*map[string]events.DynamoDBAttributeValue]map[string]types.AttributeValue{
-			&record.Change.Keys: r.Dynamodb.Keys, &record.Change.OldImage: r.Dynamodb.OldImage, &record.Change.NewImage: r.Dynamodb.NewImage,
+		for dst, src := range map[*map[string]events.DynamoDBAttributeValue]map[string]types.AttributeValue{
+			&record.Change.Keys: r.Dynamodb.Keys, &record.Change.OldImage: r.Dynamodb.OldImage,
+			&record.Change.NewImage: r.Dynamodb.NewImage,
 		} {
-			item, err := attributevalue.FromDynamoDBStreamsMap(from)
+			item, err := attributevalue.FromDynamoDBStreamsMap(src)
 			if err != nil {
 				return nil, fmt.Errorf("decode a record of the stream: %w", err)
 			}
-			if *to, err = stream.ToLambdaItem(item); err != nil {
+			if *dst, err = stream.ToLambdaItem(item); err != nil {
 				return nil, err
 			}
 		}
-		if at := r.Dynamodb.ApproximateCreationDateTime; at != nil {
-			record.Change.ApproximateCreationDateTime = events.SecondsEpochTime{Time: *at}
+		if createdAt := r.Dynamodb.ApproximateCreationDateTime; createdAt != nil {
+			record.Change.ApproximateCreationDateTime = events.SecondsEpochTime{Time: *createdAt}
 		}
 		out = append(out, record)
 	}
@@ -162,7 +172,7 @@ type TableStream struct {
 
 var _ Stream = (*TableStream)(nil)
 
-// NewTableStream names the stream of a table at endpoint, "" for AWS.
+// NewTableStream returns the stream of a table at endpoint. endpoint is "" for AWS.
 func NewTableStream(config aws.Config, endpoint, table string) *TableStream {
 	s := &TableStream{table: table}
 	s.tables = dynamodb.NewFromConfig(config, func(o *dynamodb.Options) {

@@ -9,155 +9,165 @@ import (
 	"time"
 
 	"github.com/aws/aws-lambda-go/events"
+
+	"github.com/gatewright/gatewright/shared/core/store/stream"
 )
 
-// Feed tells the changes of the table: Shards and Embedded are two.
+// Feed delivers the changes of the table. The functions Shards and Embedded return one.
 type Feed interface {
-	// Open begins behind a position, or at the oldest change that is kept.
-	Open(ctx context.Context, behind Position) (Reader, error)
+	// Open returns a Reader of the changes after a position, or of all available changes if the position is empty.
+	Open(ctx context.Context, position Position) (Reader, error)
 }
 
-// Reader goes through a Feed.
+// Reader reads a Feed.
 type Reader interface {
-	// Next gives the next records, at most batch, and the position behind the last of
-	// them. It waits for one as long as patience says, and gives none then. After
-	// an error the Reader is of no use any more.
-	Next(ctx context.Context, patience time.Duration) ([]events.DynamoDBEventRecord, Position, error)
+	// Next returns the next records, at most batchSize, and the position after the last of these records. If there is no
+	// record, it waits for one, for at most timeout. After timeout it returns no records. A Reader cannot be used after
+	// an error.
+	Next(ctx context.Context, timeout time.Duration) ([]events.DynamoDBEventRecord, Position, error)
 }
 
-// Position is the last record that a function has dealt with, by shard.
+// Position is the sequence number of the last record that a function has handled, by shard.
 type Position map[string]string
 
-// Checkpoints keep positions over restarts, by function. A lost one means that
-// records are repeated.
+// Checkpoints stores positions across restarts, by function. If a position is lost, records are delivered again.
 type Checkpoints interface {
 	Load(function string) Position
 	Save(function string, p Position)
 }
 
-// How a feed is read.
+// The parameters for reading a feed.
 const (
-	// batch is the most records of one call, as the infrastructure has it.
-	batch = 100
-	// quiet is how long nothing may come before it is asked for again.
-	quiet = time.Hour
-	// checkpointInterval bounds how much is repeated after a kill.
+	// batchSize is the maximum number of records in a call, as streamBatchSize in package infra.
+	batchSize = 100
+	// idleTimeout is the maximum time for which Next waits for records.
+	idleTimeout = time.Hour
+	// checkpointInterval is the time between two checkpoints. It limits how many records are delivered again after the
+	// process was killed.
 	checkpointInterval = time.Second
-	// attempts is how often a batch is tried before it is left to the sweep.
-	attempts     = 6
-	firstRetry   = 100 * time.Millisecond
-	longestRetry = 5 * time.Second
-	// reopenInterval is how long a broken connection is left alone.
-	reopenInterval = 500 * time.Millisecond
+	// maxAttempts is the maximum number of attempts for a failing record. After that, the record and the rest of its
+	// batch are skipped, and the sweep has to handle them.
+	maxAttempts = 6
+	minBackoff  = 100 * time.Millisecond
+	maxBackoff  = 5 * time.Second
+	// reopenDelay is the pause before the feed is opened again after an error.
+	reopenDelay = 500 * time.Millisecond
 )
 
 // follower reads the stream for one function.
 type follower struct {
 	*Runner
 	function Function
-	wanted   filter
+	filter   stream.Filter
 	position Position
-	saved    time.Time
+	savedAt  time.Time
 	dirty    bool
 }
 
-// followStream calls f with every record that matches a pattern until ctx ends.
+// followStream calls f with every record that matches pattern, until ctx ends. If pattern is invalid, it calls f with
+// every record.
 func (r *Runner) followStream(ctx context.Context, f Function, pattern string) {
-	wanted, err := filterOf(pattern)
-	if err != nil { // only a change of the code can bring it about
+	filter, err := stream.ParseFilter(pattern)
+	if err != nil { // only an invalid declaration in the code causes it
 		r.o.Log.ErrorContext(ctx, "the function is called with every record", "function", f.Name, "error", err)
 	}
-	w := &follower{Runner: r, function: f, wanted: wanted, position: r.o.Checkpoints.Load(f.Name)}
-	if w.position == nil {
-		w.position = Position{}
+	streamFollower := &follower{Runner: r, function: f, filter: filter, position: r.o.Checkpoints.Load(f.Name)}
+	if streamFollower.position == nil {
+		streamFollower.position = Position{}
 	}
-	defer func() { w.save(true) }()
+	defer func() { streamFollower.save(true) }()
 	for ctx.Err() == nil {
-		if err := w.follow(ctx); err != nil && ctx.Err() == nil {
+		if err := streamFollower.follow(ctx); err != nil && ctx.Err() == nil {
 			r.o.Log.WarnContext(ctx, "the table's stream cannot be read, trying again", "function", f.Name, "error", err)
-			pause(ctx, reopenInterval)
+			sleep(ctx, reopenDelay)
 		}
 	}
 }
 
-// follow calls the function with what comes until an error.
-func (w *follower) follow(ctx context.Context) error {
-	reader, err := w.o.Feed.Open(ctx, w.position)
+// follow calls the function with new records until an error occurs.
+func (f *follower) follow(ctx context.Context) error {
+	reader, err := f.o.Feed.Open(ctx, f.position)
 	if err != nil {
 		return err
 	}
 	for {
-		patience := quiet
-		if w.dirty {
-			patience = checkpointInterval
+		timeout := idleTimeout
+		if f.dirty {
+			timeout = checkpointInterval
 		}
-		records, behind, err := reader.Next(ctx, patience)
+		records, position, err := reader.Next(ctx, timeout)
 		if err != nil {
 			return err
 		}
 		if len(records) > 0 {
-			if err := w.deliver(ctx, w.wanted.of(records)); err != nil {
+			if err := f.deliver(ctx, slices.DeleteFunc(records, func(r events.DynamoDBEventRecord) bool {
+				return !f.filter.Matches(r)
+			})); err != nil {
 				return err
 			}
-			maps.Copy(w.position, behind)
-			w.dirty = true
+			maps.Copy(f.position, position)
+			f.dirty = true
 		}
-		w.save(false)
+		f.save(false)
 	}
 }
 
-// deliver calls the function with the records until it has dealt with all of
-// them: those from the first failed one on come again. It gives up on what
-// fails too often, since nothing behind it would ever be delivered.
-func (w *follower) deliver(ctx context.Context, records []events.DynamoDBEventRecord) error {
-	wait := firstRetry
+// deliver calls the function with the records until the function has handled all of them. After a failure, it calls the
+// function again with the first failed record and all later ones. After maxAttempts failures of the same record, it
+// skips the remaining records, because otherwise no later record would be delivered.
+func (f *follower) deliver(ctx context.Context, records []events.DynamoDBEventRecord) error {
+	backoff := minBackoff
 	for attempt := 1; len(records) > 0; attempt++ {
-		failed, err := w.call(ctx, records)
+		failed, err := f.call(ctx, records)
 		if err == nil && failed == len(records) {
-			return nil // also if ctx has ended meanwhile, so that the position after these records is saved
+			return nil // even if ctx has ended, so that the position after these records is saved
 		}
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if failed > 0 { // some were dealt with
-			records, attempt, wait = records[failed:], 1, firstRetry
+		if failed > 0 { // the records before the failed one were handled
+			records, attempt, backoff = records[failed:], 1, minBackoff
 		}
-		if attempt == attempts {
-			w.o.Log.ErrorContext(ctx, "records of the stream are given up", "function", w.function.Name,
+		if attempt == maxAttempts {
+			f.o.Log.ErrorContext(ctx, "records of the stream are given up", "function", f.function.Name,
 				"records", len(records), "first", records[0].Change.SequenceNumber, "error", err)
 			return nil
 		}
-		w.o.Log.WarnContext(ctx, "records of the stream come again", "function", w.function.Name, "records", len(records), "error", err)
-		if !pause(ctx, wait) {
+		f.o.Log.WarnContext(ctx, "records of the stream come again", "function", f.function.Name, "records", len(records),
+			"error", err)
+		if !sleep(ctx, backoff) {
 			return ctx.Err()
 		}
-		wait = min(2*wait, longestRetry)
+		backoff = min(2*backoff, maxBackoff)
 	}
 	return nil
 }
 
-// call returns the index of the first record that failed, len(records) for none.
-func (w *follower) call(ctx context.Context, records []events.DynamoDBEventRecord) (int, error) {
-	answer, err := w.invoke(ctx, w.function, events.DynamoDBEvent{Records: records})
+// call calls the function once. It returns the index of the first record that the function could not handle, or
+// len(records) if it handled all.
+func (f *follower) call(ctx context.Context, records []events.DynamoDBEventRecord) (int, error) {
+	raw, err := f.invoke(ctx, f.function, events.DynamoDBEvent{Records: records})
 	if err != nil {
 		return 0, err
 	}
 	var result events.DynamoDBEventResponse
-	if err := json.Unmarshal(answer, &result); err != nil {
+	if err := json.Unmarshal(raw, &result); err != nil {
 		return 0, fmt.Errorf("decode the answer: %w", err)
 	}
 	first := len(records)
-	for _, f := range result.BatchItemFailures {
-		i := slices.IndexFunc(records, func(r events.DynamoDBEventRecord) bool { return r.Change.SequenceNumber == f.ItemIdentifier })
-		first = min(first, max(i, 0)) // an unknown one fails all, as in AWS
+	for _, failure := range result.BatchItemFailures {
+		i := slices.IndexFunc(records, func(r events.DynamoDBEventRecord) bool {
+			return r.Change.SequenceNumber == failure.ItemIdentifier
+		})
+		first = min(first, max(i, 0)) // as in AWS, an unknown record means that all records failed
 	}
 	return first, nil
 }
 
-func (w *follower) save(now bool) {
-	if !w.dirty || !now && time.Since(w.saved) < checkpointInterval {
+func (f *follower) save(force bool) {
+	if !f.dirty || !force && time.Since(f.savedAt) < checkpointInterval {
 		return
 	}
-	w.o.Checkpoints.Save(w.function.Name, w.position)
-	w.saved, w.dirty = time.Now(), false
+	f.o.Checkpoints.Save(f.function.Name, f.position)
+	f.savedAt, f.dirty = time.Now(), false
 }

@@ -1,13 +1,12 @@
-// Package triggers calls the functions that no route calls, as AWS does: with
-// batches of the table's stream, with an event for each uploaded object, and on
-// schedules. A function gets the same JSON here as there.
+// Package triggers calls the functions that no route of the API calls, in the same way as AWS: with batches of the
+// table's stream, with an event for each uploaded object, and on schedules. A function receives the same JSON as in
+// AWS.
 //
-// What it is not: exact. Like AWS it calls at least once, and an event may be
-// repeated or late; what must happen once is the functions' own care.
+// As in AWS, an event is delivered at least once, and can be repeated or
+// late. Functions have to ensure themselves that an effect happens only once.
 //
-// Read triggers.go first, then schedules.go, stream.go, filter.go and uploads.go; shards.go and
-// embedded.go are where changes come from. What calls what is declared in package
-// trigger.
+// Read triggers.go first, then schedules.go, stream.go and uploads.go; shards.go and embedded.go are
+// the two kinds of feeds of the table's changes. Package trigger declares the events of each function.
 package triggers
 
 import (
@@ -22,9 +21,9 @@ import (
 	"github.com/aws/aws-lambda-go/lambda"
 	"github.com/aws/aws-lambda-go/lambdacontext"
 
-	"github.com/gatewright/gatewright/shared/ids"
-	"github.com/gatewright/gatewright/shared/trigger"
-	"github.com/gatewright/gatewright/shared/trigger/timetable"
+	"github.com/gatewright/gatewright/shared/base/ids"
+	"github.com/gatewright/gatewright/shared/runtime/trigger"
+	"github.com/gatewright/gatewright/shared/runtime/trigger/timetable"
 )
 
 // Function is a declared function and its Lambda handler.
@@ -33,25 +32,25 @@ type Function struct {
 	Handler lambda.Handler
 }
 
-// Options are what a Runner takes from outside. All fields are needed.
+// Options are the options of a Runner. All fields are required.
 type Options struct {
 	Functions []Function
-	// Feed tells the table's changes.
+	// Feed delivers the table's changes.
 	Feed Feed
-	// Checkpoints remember how far the feed was read.
+	// Checkpoints stores the position of each function in the feed.
 	Checkpoints Checkpoints
-	// Objects lists what was uploaded.
+	// Objects lists the uploaded objects.
 	Objects Objects
-	// Polled says that nobody calls ObjectCreated: the objects are then looked for
-	// each second.
-	Polled bool
-	IDs    *ids.Source
-	// Now is the wall clock, which schedules go by.
+	// PollUploads reports whether the bucket sends no events, so that ObjectCreated
+	// is never called. The Runner then lists the objects every second.
+	PollUploads bool
+	IDs         *ids.Source
+	// Now is the wall clock for schedules.
 	Now func() time.Time
 	Log *slog.Logger
 }
 
-// Runner calls functions. Make it with New, start it with Run.
+// Runner calls functions. Create it with New, and start it with Run.
 type Runner struct {
 	o         Options
 	schedules []schedule
@@ -59,51 +58,51 @@ type Runner struct {
 	jobs      sync.WaitGroup
 }
 
-// New makes a Runner. It fails for a schedule that package timetable refuses.
+// New returns a Runner. It fails for a schedule that package timetable rejects.
 func New(o Options) (*Runner, error) {
-	r := &Runner{o: o, uploads: make(chan upload, queuedUploads)}
+	r := &Runner{o: o, uploads: make(chan upload, uploadQueueSize)}
 	for _, f := range o.Functions {
-		for _, on := range f.On {
-			if on.Schedule == nil {
+		for _, e := range f.Events {
+			if e.Schedule == nil {
 				continue
 			}
-			table, err := timetable.Of(*on.Schedule)
+			table, err := timetable.Parse(*e.Schedule)
 			if err != nil {
 				return nil, fmt.Errorf("function %s: %w", f.Name, err)
 			}
-			r.schedules = append(r.schedules, schedule{f, *on.Schedule, table})
+			r.schedules = append(r.schedules, schedule{f, *e.Schedule, table})
 		}
 	}
 	return r, nil
 }
 
-// Run calls functions until ctx ends, and then waits for the running calls.
+// Run calls functions until ctx ends, and then waits for the calls in progress.
 func (r *Runner) Run(ctx context.Context) {
 	for _, f := range r.o.Functions {
-		for _, on := range f.On {
+		for _, e := range f.Events {
 			switch {
-			case on.StreamRecords:
-				r.jobs.Go(func() { r.followStream(ctx, f, on.FilterPattern) })
-			case on.ObjectCreated != "":
-				r.jobs.Go(func() { r.catchUp(ctx, f, on.ObjectCreated) })
+			case e.StreamRecords:
+				r.jobs.Go(func() { r.followStream(ctx, f, e.FilterPattern) })
+			case e.ObjectCreated != "":
+				r.jobs.Go(func() { r.findLostUploads(ctx, f, e.ObjectCreated) })
 			}
 		}
 	}
 	for _, s := range r.schedules {
-		r.jobs.Go(func() { r.keep(ctx, s) })
+		r.jobs.Go(func() { r.runSchedule(ctx, s) })
 	}
-	for range parallelUploads {
-		r.jobs.Go(func() { r.takeUploads(ctx) })
+	for range uploadWorkers {
+		r.jobs.Go(func() { r.handleUploads(ctx) })
 	}
 	r.jobs.Wait()
 }
 
-// defaultTimeout is for functions that declare none.
+// defaultTimeout is the timeout of functions that do not declare a timeout.
 const defaultTimeout = time.Minute
 
-// invoke calls a function with an event and gives its answer, both as JSON. A
-// panic of the function is its error, as in AWS.
-func (r *Runner) invoke(ctx context.Context, f Function, event any) (answer []byte, err error) {
+// invoke calls a function with an event, encoded as JSON, and returns the JSON
+// of its response. As in AWS, a panic of the function is returned as an error.
+func (r *Runner) invoke(ctx context.Context, f Function, event any) (resp []byte, err error) {
 	payload, err := json.Marshal(event)
 	if err != nil {
 		return nil, fmt.Errorf("encode the event: %w", err)
@@ -123,8 +122,8 @@ func (r *Runner) invoke(ctx context.Context, f Function, event any) (answer []by
 	return f.Handler.Invoke(ctx, payload)
 }
 
-// pause waits and reports whether ctx is still alive.
-func pause(ctx context.Context, d time.Duration) bool {
+// sleep waits for d or until ctx ends. It reports whether ctx is still active.
+func sleep(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {

@@ -21,34 +21,37 @@ import (
 
 	"github.com/gatewright/gatewright/local/datadir"
 	"github.com/gatewright/gatewright/local/triggers"
-	"github.com/gatewright/gatewright/shared/blob"
-	"github.com/gatewright/gatewright/shared/ids"
-	"github.com/gatewright/gatewright/shared/store/storetest"
-	"github.com/gatewright/gatewright/shared/trigger"
+	"github.com/gatewright/gatewright/shared/base/ids"
+	"github.com/gatewright/gatewright/shared/core/blob"
+	"github.com/gatewright/gatewright/shared/core/store/storetest"
+	"github.com/gatewright/gatewright/shared/runtime/trigger"
 )
 
-// handler is a Lambda handler that is a function.
+// handler is a function that implements lambda.Handler.
 type handler func(ctx context.Context, payload []byte) ([]byte, error)
 
 func (h handler) Invoke(ctx context.Context, payload []byte) ([]byte, error) { return h(ctx, payload) }
 
-// world is what a Runner works on.
-type world struct {
+// fixture has the options of a Runner.
+type fixture struct {
 	stream      fakeStream
 	checkpoints fakeCheckpoints
 	objects     fakeObjects
-	// ahead is by how much the wall clock is ahead of the bubble's.
-	ahead atomic.Int64
+	// clockOffset is the difference between the wall clock and the clock of the synctest bubble.
+	clockOffset atomic.Int64
 }
 
-func (w *world) clock() time.Time { return time.Now().Round(0).Add(time.Duration(w.ahead.Load())) }
+func (f *fixture) clock() time.Time {
+	return time.Now().Round(0).Add(time.Duration(f.clockOffset.Load()))
+}
 
-// start runs functions until the test's bubble has done what it wants.
-func (w *world) start(t *testing.T, polled bool, functions ...triggers.Function) (*triggers.Runner, func()) {
+// start starts a Runner with functions, and returns it with a function that stops it. polled is the option PollUploads.
+func (f *fixture) start(t *testing.T, polled bool, functions ...triggers.Function) (*triggers.Runner, func()) {
 	t.Helper()
 	r, err := triggers.New(triggers.Options{
-		Functions: functions, Feed: triggers.Shards(&w.stream), Checkpoints: &w.checkpoints, Objects: &w.objects, Polled: polled,
-		IDs: idSource(t), Now: w.clock, Log: slog.New(slog.DiscardHandler),
+		Functions: functions, Feed: triggers.Shards(&f.stream), Checkpoints: &f.checkpoints, Objects: &f.objects,
+		PollUploads: polled,
+		IDs:         idSource(t), Now: f.clock, Log: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -67,10 +70,10 @@ func (w *world) start(t *testing.T, polled bool, functions ...triggers.Function)
 
 // fakeStream is one shard with records 1, 2, …
 type fakeStream struct {
-	mu      sync.Mutex
-	records int
-	broken  int // that many next reads fail
-	trimmed bool
+	mu       sync.Mutex
+	records  int
+	failures int // the number of reads that will fail
+	trimmed  bool
 }
 
 func (s *fakeStream) add(n int) {
@@ -81,11 +84,17 @@ func (s *fakeStream) add(n int) {
 
 func (s *fakeStream) ARN(context.Context) (string, error) { return "arn", nil }
 
-func (s *fakeStream) DescribeStream(context.Context, *dynamodbstreams.DescribeStreamInput, ...func(*dynamodbstreams.Options)) (*dynamodbstreams.DescribeStreamOutput, error) {
-	return &dynamodbstreams.DescribeStreamOutput{StreamDescription: &types.StreamDescription{Shards: []types.Shard{{ShardId: new("shard")}}}}, nil
+func (s *fakeStream) DescribeStream(
+	context.Context, *dynamodbstreams.DescribeStreamInput, ...func(*dynamodbstreams.Options),
+) (*dynamodbstreams.DescribeStreamOutput, error) {
+	return &dynamodbstreams.DescribeStreamOutput{
+		StreamDescription: &types.StreamDescription{Shards: []types.Shard{{ShardId: new("shard")}}},
+	}, nil
 }
 
-func (s *fakeStream) GetShardIterator(_ context.Context, in *dynamodbstreams.GetShardIteratorInput, _ ...func(*dynamodbstreams.Options)) (*dynamodbstreams.GetShardIteratorOutput, error) {
+func (s *fakeStream) GetShardIterator(
+	_ context.Context, in *dynamodbstreams.GetShardIteratorInput, _ ...func(*dynamodbstreams.Options),
+) (*dynamodbstreams.GetShardIteratorOutput, error) {
 	if in.ShardIteratorType == types.ShardIteratorTypeTrimHorizon {
 		return &dynamodbstreams.GetShardIteratorOutput{ShardIterator: new("0")}, nil
 	}
@@ -95,11 +104,13 @@ func (s *fakeStream) GetShardIterator(_ context.Context, in *dynamodbstreams.Get
 	return &dynamodbstreams.GetShardIteratorOutput{ShardIterator: in.SequenceNumber}, nil
 }
 
-func (s *fakeStream) GetRecords(_ context.Context, in *dynamodbstreams.GetRecordsInput, _ ...func(*dynamodbstreams.Options)) (*dynamodbstreams.GetRecordsOutput, error) {
+func (s *fakeStream) GetRecords(
+	_ context.Context, in *dynamodbstreams.GetRecordsInput, _ ...func(*dynamodbstreams.Options),
+) (*dynamodbstreams.GetRecordsOutput, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.broken > 0 {
-		s.broken--
+	if s.failures > 0 {
+		s.failures--
 		return nil, errors.New("no answer")
 	}
 	next, _ := strconv.Atoi(*in.ShardIterator)
@@ -113,7 +124,9 @@ func (s *fakeStream) GetRecords(_ context.Context, in *dynamodbstreams.GetRecord
 			EventName: types.OperationTypeInsert,
 			Dynamodb: &types.StreamRecord{
 				SequenceNumber: new(strconv.Itoa(next)),
-				Keys:           map[string]types.AttributeValue{"pk": &types.AttributeValueMemberS{Value: fmt.Sprint("item ", next)}},
+				Keys: map[string]types.AttributeValue{
+					"pk": &types.AttributeValueMemberS{Value: fmt.Sprint("item ", next)},
+				},
 			},
 		})
 	}
@@ -161,12 +174,13 @@ func (o *fakeObjects) List(context.Context, string) iter.Seq2[blob.Object, error
 	}
 }
 
-// changes is a function of the stream that remembers what it was told and
-// answers what react says.
-func changes(told *[]string, react func(call int, sequences []string) ([]string, error)) triggers.Function {
+// streamFunction returns a function of the stream that records its events and returns the result of respond.
+func streamFunction(
+	received *[]string, respond func(call int, sequences []string) ([]string, error),
+) triggers.Function {
 	call := 0
 	return triggers.Function{
-		Function: trigger.Function{Name: "operations", On: []trigger.Event{{StreamRecords: true}}},
+		Function: trigger.Function{Name: "operations", Events: []trigger.Event{{StreamRecords: true}}},
 		Handler: handler(func(_ context.Context, payload []byte) ([]byte, error) {
 			var e events.DynamoDBEvent
 			if err := json.Unmarshal(payload, &e); err != nil {
@@ -176,22 +190,22 @@ func changes(told *[]string, react func(call int, sequences []string) ([]string,
 			for _, r := range e.Records {
 				sequences = append(sequences, r.Change.SequenceNumber)
 			}
-			*told = append(*told, sequences...)
+			*received = append(*received, sequences...)
 			call++
-			var answer events.DynamoDBEventResponse
-			failed, err := react(call, sequences)
+			var resp events.DynamoDBEventResponse
+			failed, err := respond(call, sequences)
 			for _, s := range failed {
-				answer.BatchItemFailures = append(answer.BatchItemFailures, events.DynamoDBBatchItemFailure{ItemIdentifier: s})
+				resp.BatchItemFailures = append(resp.BatchItemFailures, events.DynamoDBBatchItemFailure{ItemIdentifier: s})
 			}
 			if err != nil {
 				return nil, err
 			}
-			return json.Marshal(answer)
+			return json.Marshal(resp)
 		}),
 	}
 }
 
-func fine(int, []string) ([]string, error) { return nil, nil }
+func succeedAll(int, []string) ([]string, error) { return nil, nil }
 
 func numbers(from, to int) (out []string) {
 	for i := from; i <= to; i++ {
@@ -202,23 +216,23 @@ func numbers(from, to int) (out []string) {
 
 func TestStreamIsDeliveredOnceAndInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := &world{stream: fakeStream{records: 150}}
-		var told []string
-		_, stop := w.start(t, false, changes(&told, fine))
+		fx := &fixture{stream: fakeStream{records: 150}}
+		var received []string
+		_, stop := fx.start(t, false, streamFunction(&received, succeedAll))
 		time.Sleep(5 * time.Second)
-		w.stream.add(3)
+		fx.stream.add(3)
 		time.Sleep(5 * time.Second)
 		stop()
-		if want := numbers(1, 153); !slices.Equal(told, want) {
-			t.Errorf("told %v", told)
+		if want := numbers(1, 153); !slices.Equal(received, want) {
+			t.Errorf("received = %v, want %v", received, want)
 		}
-		if w.checkpoints.position["shard"] != "153" {
-			t.Errorf("checkpoint %v", w.checkpoints.position)
+		if fx.checkpoints.position["shard"] != "153" {
+			t.Errorf("checkpoint = %v, want 153", fx.checkpoints.position)
 		}
 	})
 }
 
-func TestStreamGoesOnFromTheCheckpoint(t *testing.T) {
+func TestStreamResumesFromTheCheckpoint(t *testing.T) {
 	for _, tc := range []struct {
 		name    string
 		trimmed bool
@@ -229,16 +243,16 @@ func TestStreamGoesOnFromTheCheckpoint(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := &world{
+				fx := &fixture{
 					stream:      fakeStream{records: 5, trimmed: tc.trimmed},
 					checkpoints: fakeCheckpoints{position: triggers.Position{"shard": "2"}},
 				}
-				var told []string
-				_, stop := w.start(t, false, changes(&told, fine))
+				var received []string
+				_, stop := fx.start(t, false, streamFunction(&received, succeedAll))
 				time.Sleep(5 * time.Second)
 				stop()
-				if !slices.Equal(told, tc.want) {
-					t.Errorf("told %v, want %v", told, tc.want)
+				if !slices.Equal(received, tc.want) {
+					t.Errorf("received = %v, want %v", received, tc.want)
 				}
 			})
 		})
@@ -247,44 +261,44 @@ func TestStreamGoesOnFromTheCheckpoint(t *testing.T) {
 
 func TestCheckpointsAreWrittenAtMostOnceASecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := &world{}
-		var told []string
-		_, stop := w.start(t, false, changes(&told, fine))
+		fx := &fixture{}
+		var received []string
+		_, stop := fx.start(t, false, streamFunction(&received, succeedAll))
 		for range 100 {
-			w.stream.add(1)
+			fx.stream.add(1)
 			time.Sleep(100 * time.Millisecond)
 		}
 		stop()
-		if len(told) != 100 || w.checkpoints.saves > 12 {
-			t.Errorf("%d records, %d checkpoints in 10 s", len(told), w.checkpoints.saves)
+		if len(received) != 100 || fx.checkpoints.saves > 12 {
+			t.Errorf("%d records and %d checkpoints in 10 s, want 100 and at most 12", len(received), fx.checkpoints.saves)
 		}
 	})
 }
 
-func TestFailedRecordsComeAgainFromTheFirstOneOn(t *testing.T) {
+func TestRecordsAreRedeliveredFromTheFirstFailedOne(t *testing.T) {
 	for name, tc := range map[string]struct {
 		react func(call int, sequences []string) ([]string, error)
 		want  []string
 	}{
-		"some failed": {func(call int, _ []string) ([]string, error) {
+		"some failures": {func(call int, _ []string) ([]string, error) {
 			if call == 1 {
 				return []string{"4", "3"}, nil
 			}
 			return nil, nil
 		}, append(numbers(1, 5), numbers(3, 5)...)},
-		"all failed": {func(call int, _ []string) ([]string, error) {
+		"failed calls": {func(call int, _ []string) ([]string, error) {
 			if call < 3 {
 				return nil, errors.New("no")
 			}
 			return nil, nil
 		}, slices.Concat(numbers(1, 5), numbers(1, 5), numbers(1, 5))},
-		"panicked": {func(call int, _ []string) ([]string, error) {
+		"a panic": {func(call int, _ []string) ([]string, error) {
 			if call == 1 {
 				panic("no")
 			}
 			return nil, nil
 		}, append(numbers(1, 5), numbers(1, 5)...)},
-		"unknown one failed": {func(call int, _ []string) ([]string, error) {
+		"unknown record failed": {func(call int, _ []string) ([]string, error) {
 			if call == 1 {
 				return []string{"99"}, nil
 			}
@@ -293,45 +307,45 @@ func TestFailedRecordsComeAgainFromTheFirstOneOn(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := &world{stream: fakeStream{records: 5, broken: 2}}
-				var told []string
-				_, stop := w.start(t, false, changes(&told, tc.react))
+				fx := &fixture{stream: fakeStream{records: 5, failures: 2}}
+				var received []string
+				_, stop := fx.start(t, false, streamFunction(&received, tc.react))
 				time.Sleep(time.Minute)
 				stop()
-				if !slices.Equal(told, tc.want) {
-					t.Errorf("told %v, want %v", told, tc.want)
+				if !slices.Equal(received, tc.want) {
+					t.Errorf("received = %v, want %v", received, tc.want)
 				}
 			})
 		})
 	}
 }
 
-func TestPoisonedRecordDoesNotStopTheStream(t *testing.T) {
+func TestPoisonRecordDoesNotBlockTheStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := &world{stream: fakeStream{records: 3}}
-		var told []string
-		_, stop := w.start(t, false, changes(&told, func(_ int, sequences []string) ([]string, error) {
+		fx := &fixture{stream: fakeStream{records: 3}}
+		var received []string
+		_, stop := fx.start(t, false, streamFunction(&received, func(_ int, sequences []string) ([]string, error) {
 			if slices.Contains(sequences, "2") {
 				return []string{"2"}, nil
 			}
 			return nil, nil
 		}))
 		time.Sleep(time.Minute)
-		w.stream.add(1)
+		fx.stream.add(1)
 		time.Sleep(time.Minute)
 		stop()
-		if told[len(told)-1] != "4" {
-			t.Errorf("told %v", told)
+		if received[len(received)-1] != "4" {
+			t.Errorf("received = %v, want 4 as the last record", received)
 		}
 	})
 }
 
-// uploads is a function of uploads that remembers their keys.
-func uploads(told *[]string, answer func(call int) error) triggers.Function {
+// uploadFunction returns a function of uploads that records the keys of the uploaded objects.
+func uploadFunction(received *[]string, result func(call int) error) triggers.Function {
 	var mu sync.Mutex
 	call := 0
 	return triggers.Function{
-		Function: trigger.Function{Name: "builder", On: []trigger.Event{{ObjectCreated: "uploads/"}}},
+		Function: trigger.Function{Name: "builder", Events: []trigger.Event{{ObjectCreated: "uploads/"}}},
 		Handler: handler(func(_ context.Context, payload []byte) ([]byte, error) {
 			mu.Lock()
 			defer mu.Unlock()
@@ -340,10 +354,10 @@ func uploads(told *[]string, answer func(call int) error) triggers.Function {
 				return nil, err
 			}
 			for _, r := range e.Records {
-				*told = append(*told, r.S3.Object.URLDecodedKey)
+				*received = append(*received, r.S3.Object.URLDecodedKey)
 			}
 			call++
-			return nil, answer(call)
+			return nil, result(call)
 		}),
 	}
 }
@@ -357,89 +371,92 @@ func event(keys ...string) (e events.S3Event) {
 	return e
 }
 
-func TestUploadsBelowThePrefixAreTold(t *testing.T) {
+func TestUploadsWithPrefixAreDelivered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := &world{}
-		var told []string
-		r, stop := w.start(t, false, uploads(&told, succeed))
+		fx := &fixture{}
+		var received []string
+		r, stop := fx.start(t, false, uploadFunction(&received, succeed))
 		r.ObjectCreated(event("uploads/a%2Fb+c", "artifacts/x", "%zz"))
 		synctest.Wait()
 		stop()
-		if want := []string{"uploads/a/b c"}; !slices.Equal(told, want) {
-			t.Errorf("told %q, want %q", told, want)
+		if want := []string{"uploads/a/b c"}; !slices.Equal(received, want) {
+			t.Errorf("received = %q, want %q", received, want)
 		}
 	})
 }
 
-func TestUploadIsTriedThreeTimes(t *testing.T) {
+func TestFailedUploadIsAttemptedThreeTimes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := &world{}
-		var told []string
-		r, stop := w.start(t, false, uploads(&told, func(int) error { return errors.New("no") }))
+		fx := &fixture{}
+		var received []string
+		r, stop := fx.start(t, false, uploadFunction(&received, func(int) error { return errors.New("no") }))
 		r.ObjectCreated(event("uploads/a"))
 		time.Sleep(30 * time.Second)
 		stop()
-		if len(told) != 3 {
-			t.Errorf("told %q", told)
+		if len(received) != 3 {
+			t.Errorf("received = %q, want 3 calls", received)
 		}
 	})
 }
 
-func TestUploadWhoseEventGotLostIsFound(t *testing.T) {
+func TestUploadWithLostEventIsFound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := &world{}
-		w.objects.set("uploads/before the start")
-		var told []string
-		_, stop := w.start(t, false, uploads(&told, succeed))
+		fx := &fixture{}
+		fx.objects.set("uploads/before the start")
+		var received []string
+		_, stop := fx.start(t, false, uploadFunction(&received, succeed))
 		synctest.Wait()
-		if want := []string{"uploads/before the start"}; !slices.Equal(told, want) {
-			t.Errorf("at the start: %q", told)
+		if want := []string{"uploads/before the start"}; !slices.Equal(received, want) {
+			t.Errorf("received at the start = %q, want %q", received, want)
 		}
-		w.objects.set("uploads/before the start", "uploads/later", "broken")
+		fx.objects.set("uploads/before the start", "uploads/later", "broken")
 		time.Sleep(3*time.Minute + time.Second)
-		w.objects.set("uploads/before the start", "uploads/later")
+		fx.objects.set("uploads/before the start", "uploads/later")
 		time.Sleep(5 * time.Minute)
 		stop()
-		if want := []string{"uploads/before the start", "uploads/later"}; !slices.Equal(told, want) {
-			t.Errorf("in the end: %q, want %q", told, want)
+		if want := []string{"uploads/before the start", "uploads/later"}; !slices.Equal(received, want) {
+			t.Errorf("received at the end = %q, want %q", received, want)
 		}
 	})
 }
 
-func TestUploadsAreLookedForEachSecondWhereNoEventsCome(t *testing.T) {
+func TestUploadsArePolledWithoutEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := &world{}
-		var told []string
-		_, stop := w.start(t, true, uploads(&told, succeed))
+		fx := &fixture{}
+		var received []string
+		_, stop := fx.start(t, true, uploadFunction(&received, succeed))
 		synctest.Wait()
-		w.objects.set("uploads/a")
+		fx.objects.set("uploads/a")
 		time.Sleep(time.Second)
 		synctest.Wait()
 		stop()
-		if want := []string{"uploads/a"}; !slices.Equal(told, want) {
-			t.Errorf("told %q, want %q", told, want)
+		if want := []string{"uploads/a"}; !slices.Equal(received, want) {
+			t.Errorf("received = %q, want %q", received, want)
 		}
 	})
 }
 
 func TestCallEndsWithItsTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := &world{}
-		var took time.Duration
+		fx := &fixture{}
+		var elapsed time.Duration
 		f := triggers.Function{
-			Function: trigger.Function{Name: "f", Timeout: 5 * time.Second, On: []trigger.Event{{Schedule: &trigger.Schedule{Every: 50 * time.Minute}}}},
+			Function: trigger.Function{
+				Name: "f", Timeout: 5 * time.Second,
+				Events: []trigger.Event{{Schedule: &trigger.Schedule{Interval: 50 * time.Minute}}},
+			},
 			Handler: handler(func(ctx context.Context, _ []byte) ([]byte, error) {
 				start := time.Now()
 				<-ctx.Done()
-				took = time.Since(start)
+				elapsed = time.Since(start)
 				return nil, ctx.Err()
 			}),
 		}
-		_, stop := w.start(t, false, f)
+		_, stop := fx.start(t, false, f)
 		time.Sleep(time.Minute)
 		stop()
-		if took != 5*time.Second {
-			t.Errorf("took %v", took)
+		if elapsed != 5*time.Second {
+			t.Errorf("the call takes %v, want 5s", elapsed)
 		}
 	})
 }

@@ -9,29 +9,29 @@ import (
 
 	"github.com/aws/aws-lambda-go/events"
 
-	"github.com/gatewright/gatewright/shared/blob"
+	"github.com/gatewright/gatewright/shared/core/blob"
 )
 
-// Objects lists the bucket; blob.Bucket does.
+// Objects lists the bucket; *blob.Bucket implements it.
 type Objects interface {
 	List(ctx context.Context, prefix string) iter.Seq2[blob.Object, error]
 }
 
 var _ Objects = (*blob.Bucket)(nil)
 
-// How uploads are handled.
+// The parameters for handling uploads.
 const (
-	parallelUploads = 2
-	queuedUploads   = 1024
-	// catchUpInterval is the time between looks for uploads whose event got
-	// lost: the event is sent once, whether or not this process is there.
-	catchUpInterval = time.Minute
-	// polledInterval is that time where no events come at all.
-	polledInterval = time.Second
-	// uploadAttempts and uploadRetry are AWS's: two more tries of an
-	// asynchronous call that failed, but sooner.
-	uploadAttempts = 3
-	uploadRetry    = 2 * time.Second
+	uploadWorkers   = 2
+	uploadQueueSize = 1024
+	// lostUploadInterval is the time between two searches for uploads whose event
+	// was lost: an event is sent only once, even if this process does not run.
+	lostUploadInterval = time.Minute
+	// uploadPollInterval is the time between two searches if the bucket sends no events.
+	uploadPollInterval = time.Second
+	// uploadAttempts is 3 as in AWS, which retries a failed
+	// asynchronous call twice. uploadRetryDelay is shorter than in AWS.
+	uploadAttempts   = 3
+	uploadRetryDelay = 2 * time.Second
 )
 
 type upload struct {
@@ -39,8 +39,7 @@ type upload struct {
 	event    events.S3Event
 }
 
-// ObjectCreated calls the functions that are called for the objects in event. It
-// returns at once.
+// ObjectCreated queues calls of the functions for the objects in event. It does not wait for the calls.
 func (r *Runner) ObjectCreated(event events.S3Event) {
 	for _, record := range event.Records {
 		key, err := url.QueryUnescape(record.S3.Object.Key)
@@ -48,20 +47,20 @@ func (r *Runner) ObjectCreated(event events.S3Event) {
 			continue
 		}
 		for _, f := range r.o.Functions {
-			for _, on := range f.On {
-				if on.ObjectCreated != "" && strings.HasPrefix(key, on.ObjectCreated) {
-					r.queue(upload{f, events.S3Event{Records: []events.S3EventRecord{record}}})
+			for _, e := range f.Events {
+				if e.ObjectCreated != "" && strings.HasPrefix(key, e.ObjectCreated) {
+					r.enqueue(upload{f, events.S3Event{Records: []events.S3EventRecord{record}}})
 				}
 			}
 		}
 	}
 }
 
-// Uploaded calls the functions that are called for an object, as ObjectCreated does.
-func (r *Runner) Uploaded(o blob.Object) { r.ObjectCreated(eventOf(o)) }
+// Uploaded queues calls of the functions for an object, as ObjectCreated does.
+func (r *Runner) Uploaded(o blob.Object) { r.ObjectCreated(uploadEvent(o)) }
 
-// queue drops what does not fit: the next look finds it.
-func (r *Runner) queue(u upload) {
+// enqueue adds an upload to the queue. If the queue is full, it drops the upload, which the next search finds.
+func (r *Runner) enqueue(u upload) {
 	select {
 	case r.uploads <- u:
 	default:
@@ -69,7 +68,7 @@ func (r *Runner) queue(u upload) {
 	}
 }
 
-func (r *Runner) takeUploads(ctx context.Context) {
+func (r *Runner) handleUploads(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
@@ -80,7 +79,7 @@ func (r *Runner) takeUploads(ctx context.Context) {
 	}
 }
 
-// handle calls the function until it succeeds, a few times.
+// handle calls the function until a call succeeds, but at most uploadAttempts times.
 func (r *Runner) handle(ctx context.Context, u upload) {
 	for attempt := 1; ; attempt++ {
 		_, err := r.invoke(ctx, u.function, u.event)
@@ -88,48 +87,48 @@ func (r *Runner) handle(ctx context.Context, u upload) {
 			return
 		}
 		r.o.Log.ErrorContext(ctx, "upload was not handled", "function", u.function.Name, "attempt", attempt, "error", err)
-		if attempt == uploadAttempts || !pause(ctx, uploadRetry) {
+		if attempt == uploadAttempts || !sleep(ctx, uploadRetryDelay) {
 			return
 		}
 	}
 }
 
-// catchUp calls f for objects whose event got lost: at its start for all there
-// are, later for those that were there at the last look already, so that it
-// does not race with their events. An object is told of once by each process.
-func (r *Runner) catchUp(ctx context.Context, f Function, prefix string) {
-	interval := catchUpInterval
-	if r.o.Polled {
-		interval = polledInterval
+// findLostUploads calls f for objects whose event was lost. At first, it calls f for all existing objects. Later, it
+// calls f for objects that the previous list already contained, because the events of newer objects may still arrive.
+// It calls f once for each object.
+func (r *Runner) findLostUploads(ctx context.Context, f Function, prefix string) {
+	interval := lostUploadInterval
+	if r.o.PollUploads {
+		interval = uploadPollInterval
 	}
-	seen := make(map[string]bool) // key and ETag → whether it was told of
+	seen := make(map[string]bool) // key and ETag → whether f was called
 	for first := true; ; first = false {
-		now := make(map[string]bool)
+		next := make(map[string]bool)
 		for object, err := range r.o.Objects.List(ctx, prefix) {
 			if err != nil {
 				if ctx.Err() == nil {
 					r.o.Log.WarnContext(ctx, "uploads cannot be listed, trying again later", "error", err)
 				}
-				now = seen
+				next = seen
 				break
 			}
 			id := object.Key + "\n" + object.ETag
-			handled, before := seen[id]
-			if !handled && (first || before || r.o.Polled) {
-				r.handle(ctx, upload{f, eventOf(object)})
+			handled, known := seen[id]
+			if !handled && (first || known || r.o.PollUploads) {
+				r.handle(ctx, upload{f, uploadEvent(object)})
 				handled = true
 			}
-			now[id] = handled
+			next[id] = handled
 		}
-		seen = now
-		if !pause(ctx, interval) {
+		seen = next
+		if !sleep(ctx, interval) {
 			return
 		}
 	}
 }
 
-// eventOf makes S3's event of an object that is there.
-func eventOf(o blob.Object) events.S3Event {
+// uploadEvent returns the event that S3 sends for a created object.
+func uploadEvent(o blob.Object) events.S3Event {
 	return events.S3Event{Records: []events.S3EventRecord{{
 		EventVersion: "2.1",
 		EventSource:  "aws:s3",

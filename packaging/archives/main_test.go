@@ -17,13 +17,13 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/gatewright/gatewright/shared/release"
+	"github.com/gatewright/gatewright/shared/base/release"
 )
 
 const tree = "../.."
 
-// built writes texts in place of the binaries of a system, with a modification time, and returns their folder.
-func built(t *testing.T, system string, mode os.FileMode, changed time.Time) string {
+// writeBinaries writes texts in place of the binaries of a system, with a modification time, and returns their folder.
+func writeBinaries(t *testing.T, system string, mode os.FileMode, modTime time.Time) string {
 	t.Helper()
 	binaries := t.TempDir()
 	suffix := ""
@@ -31,34 +31,37 @@ func built(t *testing.T, system string, mode os.FileMode, changed time.Time) str
 		suffix = ".exe"
 	}
 	for _, name := range []string{
-		filepath.Join(strings.TrimPrefix(system, "linux-"), "gatewright"+suffix), filepath.Join(strings.TrimPrefix(system, "linux-"), "gatewright-server"+suffix),
+		filepath.Join(strings.TrimPrefix(system, "linux-"), "gatewright"+suffix),
+		filepath.Join(strings.TrimPrefix(system, "linux-"), "gatewright-server"+suffix),
 		"LICENSES.txt", filepath.Join("man", "gatewright.1"),
 	} {
 		path := filepath.Join(binaries, name)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte("a text\n"), mode), os.Chtimes(path, changed, changed)); err != nil {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte("a text\n"), mode),
+			os.Chtimes(path, modTime, modTime)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	return binaries
 }
 
-// packed makes the archive of a system and returns its path and what was printed.
-func packed(t *testing.T, system string, mode os.FileMode, changed time.Time) (path, printed string) {
+// packArchive makes the archive for a system, and returns its path and the output of write.
+func packArchive(t *testing.T, system string, mode os.FileMode, modTime time.Time) (path, output string) {
 	t.Helper()
 	out := t.TempDir()
-	var says strings.Builder
-	if err := write(tree, built(t, system, mode, changed), out, system, &says); err != nil {
+	var buf strings.Builder
+	if err := write(tree, writeBinaries(t, system, mode, modTime), out, system, &buf); err != nil {
 		t.Fatal(err)
 	}
 	suffix := ".tar.gz"
 	if strings.HasPrefix(system, "windows-") {
 		suffix = ".zip"
 	}
-	return filepath.Join(out, "gatewright-"+release.Version()+"-"+system+suffix), says.String()
+	return filepath.Join(out, "gatewright-"+release.Version()+"-"+system+suffix), buf.String()
 }
 
-// TestArchiveIsUnpackedIntoPlace unpacks with tar, as an administrator does. tar prints nothing.
-func TestArchiveIsUnpackedIntoPlace(t *testing.T) {
+// TestArchiveUnpacksIntoPlace unpacks the archive with tar, as an administrator does, and checks that tar prints no
+// warning.
+func TestArchiveUnpacksIntoPlace(t *testing.T) {
 	shared := map[string]string{
 		"usr/local/bin/gatewright":                        "-rwxr-xr-x",
 		"usr/local/bin/gatewright-server":                 "-rwxr-xr-x",
@@ -71,9 +74,10 @@ func TestArchiveIsUnpackedIntoPlace(t *testing.T) {
 	linux := maps.Clone(shared)
 	linux["usr/local/lib/systemd/system/gatewright@.service"] = "-rw-r--r--"
 	for system, want := range map[string]map[string]string{"linux-arm64": linux, "darwin-amd64": shared} {
-		path, _ := packed(t, system, 0o600, time.Now())
+		path, _ := packArchive(t, system, 0o600, time.Now())
 		root := t.TempDir()
-		if out, err := exec.Command("tar", "-xzf", path, "-C", root, "--no-same-owner").CombinedOutput(); err != nil || len(out) > 0 {
+		if out, err := exec.Command("tar", "-xzf", path, "-C", root, "--no-same-owner").CombinedOutput(); err != nil ||
+			len(out) > 0 {
 			t.Fatalf("tar -xzf of %s = %v, and prints %q, want nothing", system, err, out)
 		}
 		got := map[string]string{}
@@ -90,14 +94,14 @@ func TestArchiveIsUnpackedIntoPlace(t *testing.T) {
 			t.Fatal(err)
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("the archive for %s: %s", system, diff)
+			t.Errorf("archive for %s (-want +got): %s", system, diff)
 		}
 	}
 }
 
-// TestArchiveForWindowsIsAZipFile with one folder, in which the server finds its weights.
+// TestArchiveForWindowsIsAZipFile checks that the archive has one folder, where the server finds its weights.
 func TestArchiveForWindowsIsAZipFile(t *testing.T) {
-	path, _ := packed(t, "windows-amd64", 0o600, time.Now())
+	path, _ := packArchive(t, "windows-amd64", 0o600, time.Now())
 	z, err := zip.OpenReader(path)
 	if err != nil {
 		t.Fatal(err)
@@ -116,39 +120,43 @@ func TestArchiveForWindowsIsAZipFile(t *testing.T) {
 	}
 }
 
-// TestTheSameBinaryIsTheSameArchive packs the same texts in other folders, of other times and other modes. The printed sum is
-// one that sha256sum reads.
-func TestTheSameBinaryIsTheSameArchive(t *testing.T) {
+// TestArchiveIsReproducible packs the same texts from other folders, with other times and other modes. The printed
+// checksum must have the format of sha256sum.
+func TestArchiveIsReproducible(t *testing.T) {
 	for _, system := range []string{"linux-amd64", "darwin-arm64", "windows-arm64"} {
-		one, printed := packed(t, system, 0o755, time.Unix(1, 0))
-		another, _ := packed(t, system, 0o400, time.Now())
-		a, errA := os.ReadFile(one)
-		b, errB := os.ReadFile(another)
+		first, output := packArchive(t, system, 0o755, time.Unix(1, 0))
+		second, _ := packArchive(t, system, 0o400, time.Now())
+		a, errA := os.ReadFile(first)
+		b, errB := os.ReadFile(second)
 		if err := errors.Join(errA, errB); err != nil || !bytes.Equal(a, b) {
-			t.Errorf("two archives for %s differ: %v", system, err)
+			t.Errorf("two archives for %s differ (%v), want the same", system, err)
 		}
-		if want := fmt.Sprintf("%x  %s\n", sha256.Sum256(a), one); printed != want {
-			t.Errorf("write(%s) prints %q, want %q", system, printed, want)
+		if want := fmt.Sprintf("%x  %s\n", sha256.Sum256(a), first); output != want {
+			t.Errorf("write(%s) prints %q, want %q", system, output, want)
 		}
 	}
 }
 
-// TestWhatIsNotBuiltIsNamed removes one file after the other.
-func TestWhatIsNotBuiltIsNamed(t *testing.T) {
-	for _, missing := range []string{filepath.Join("arm64", "gatewright"), filepath.Join("arm64", "gatewright-server"), "LICENSES.txt", filepath.Join("man", "gatewright.1")} {
-		binaries := built(t, "linux-arm64", 0o600, time.Now())
+// TestMissingFileIsNamed checks that the error of write names a missing file.
+func TestMissingFileIsNamed(t *testing.T) {
+	for _, missing := range []string{
+		filepath.Join("arm64", "gatewright"), filepath.Join("arm64", "gatewright-server"),
+		"LICENSES.txt", filepath.Join("man", "gatewright.1"),
+	} {
+		binaries := writeBinaries(t, "linux-arm64", 0o600, time.Now())
 		if err := os.Remove(filepath.Join(binaries, missing)); err != nil {
 			t.Fatal(err)
 		}
-		if err := write(tree, binaries, t.TempDir(), "linux-arm64", io.Discard); err == nil || !strings.Contains(err.Error(), filepath.Join(binaries, missing)) {
+		if err := write(tree, binaries, t.TempDir(), "linux-arm64", io.Discard); err == nil ||
+			!strings.Contains(err.Error(), filepath.Join(binaries, missing)) {
 			t.Errorf("write(without %s) = %v, want an error with its path", missing, err)
 		}
 	}
 }
 
-// instance writes the unit for a domain into a folder, with a program that there is on every machine in
-// place of the product, which systemd looks for.
-func instance(t *testing.T) string {
+// writeUnit writes the unit for a domain into a folder. The unit starts a program that every machine has, because
+// systemd checks that the program exists.
+func writeUnit(t *testing.T) string {
 	t.Helper()
 	raw, err := os.ReadFile(filepath.Join(tree, "packaging", "systemd", "gatewright@.service"))
 	if err != nil {
@@ -156,7 +164,7 @@ func instance(t *testing.T) string {
 	}
 	text := strings.Replace(string(raw), "/usr/local/bin/gatewright-server ", "/bin/true ", 1)
 	if text == string(raw) {
-		t.Fatal("the unit starts no /usr/local/bin/gatewright-server")
+		t.Fatal("the unit does not start /usr/local/bin/gatewright-server, want it to")
 	}
 	path := filepath.Join(t.TempDir(), "gatewright@my-shop.example.com.service")
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
@@ -165,12 +173,12 @@ func instance(t *testing.T) string {
 	return path
 }
 
-// analyze asks systemd about a unit, which needs no systemd that runs.
+// analyze runs systemd-analyze on a unit, which does not need a running systemd.
 func analyze(t *testing.T, args ...string) string {
 	t.Helper()
 	if _, err := exec.LookPath("systemd-analyze"); err != nil {
 		if os.Getenv("CI") != "" {
-			t.Fatal("systemd-analyze has to be installed in continuous integration")
+			t.Fatal("systemd-analyze is not installed, want it in continuous integration")
 		}
 		t.Skip("it needs systemd-analyze, of systemd")
 	}
@@ -181,24 +189,25 @@ func analyze(t *testing.T, args ...string) string {
 	return string(out)
 }
 
-// TestUnitIsUnderstood by systemd, every line of it.
-func TestUnitIsUnderstood(t *testing.T) {
-	if out := analyze(t, "verify", "--man=no", "--recursive-errors=no", instance(t)); out != "" {
-		t.Errorf("systemd says of the unit: %s", out)
+// TestUnitVerifies checks that systemd understands every line of the unit.
+func TestUnitVerifies(t *testing.T) {
+	if out := analyze(t, "verify", "--man=no", "--recursive-errors=no", writeUnit(t)); out != "" {
+		t.Errorf("systemd-analyze verify = %s, want no output", out)
 	}
 }
 
-// mostExposure is in tenths of what systemd-analyze scores: 1.5 as it is, of 10.0 for a service that may everything.
-const mostExposure = "15"
+// maxExposure is the maximum score of systemd-analyze in tenths: the unit has 1.5, and a service with full access has 10.0.
+const maxExposure = "15"
 
-// TestUnitIsConfined to what it needs, by systemd's own score.
+// TestUnitIsConfined checks the score that systemd-analyze calculates for the unit's restrictions.
 func TestUnitIsConfined(t *testing.T) {
-	analyze(t, "security", "--offline=true", "--no-pager", "--threshold="+mostExposure, instance(t))
+	analyze(t, "security", "--offline=true", "--no-pager", "--threshold="+maxExposure, writeUnit(t))
 }
 
-// TestUnitLetsBuildsBoundTheirMemory and lock their files, which are calls to the system that a stricter unit
-// would refuse: the filter is what the unit says, and what systemd means by its groups.
-func TestUnitLetsBuildsBoundTheirMemory(t *testing.T) {
+// TestUnitAllowsCallsOfBuilds checks that builds can limit their memory and lock their files. A stricter unit would
+// reject these system calls. The allowed calls follow from the unit's lines and from systemd's definitions of the
+// groups.
+func TestUnitAllowsCallsOfBuilds(t *testing.T) {
 	raw, err := os.ReadFile(filepath.Join(tree, "packaging", "systemd", "gatewright@.service"))
 	if err != nil {
 		t.Fatal(err)
@@ -209,25 +218,29 @@ func TestUnitLetsBuildsBoundTheirMemory(t *testing.T) {
 		if !ok {
 			continue
 		}
-		groups, refused := strings.CutPrefix(groups, "~")
+		groups, isDenied := strings.CutPrefix(groups, "~")
 		for group := range strings.FieldsSeq(groups) {
 			for _, call := range calls(t, group) {
-				allowed[call] = !refused
+				allowed[call] = !isDenied
 			}
 		}
 	}
 	if len(allowed) < 100 || allowed["reboot"] || allowed["mount"] {
-		t.Fatalf("the unit filters nothing, or it is read wrongly: %d calls", len(allowed))
+		t.Fatalf("the unit allows %d calls (reboot %t, mount %t), want 100 or more without reboot and mount",
+			len(allowed), allowed["reboot"], allowed["mount"])
 	}
-	for _, call := range []string{"setrlimit", "prlimit64", "clone", "execve", "pipe2", "kill", "flock", "fsync", "ftruncate", "mmap", "bind", "accept4"} {
+	for _, call := range []string{
+		"setrlimit", "prlimit64", "clone", "execve", "pipe2", "kill", "flock", "fsync",
+		"ftruncate", "mmap", "bind", "accept4",
+	} {
 		if !allowed[call] {
-			t.Errorf("the unit refuses %s", call)
+			t.Errorf("the unit refuses %s, want it allowed", call)
 		}
 	}
 }
 
-// calls are the system calls of a group, and of those within it.
-func calls(t *testing.T, group string) (all []string) {
+// calls returns the system calls of a group, including the calls of nested groups.
+func calls(t *testing.T, group string) (names []string) {
 	t.Helper()
 	if !strings.HasPrefix(group, "@") {
 		return []string{group}
@@ -237,7 +250,7 @@ func calls(t *testing.T, group string) (all []string) {
 		if name == "" || name == group || strings.HasPrefix(name, "#") {
 			continue
 		}
-		all = append(all, calls(t, name)...)
+		names = append(names, calls(t, name)...)
 	}
-	return all
+	return names
 }

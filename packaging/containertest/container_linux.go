@@ -16,32 +16,33 @@ import (
 	"github.com/gatewright/gatewright/infra/image"
 )
 
-// varSpec makes a tests' binary the engine of a container: it has a Spec as JSON.
+// varSpec is the variable that makes a test binary run a container instead of tests. Its value is a Spec as JSON.
 const varSpec = "GATEWRIGHT_TEST_CONTAINER"
 
-// Spec is what runs.
+// Spec describes a container.
 type Spec struct {
-	// Root is the root's folder, which nothing can be written to but Volumes.
+	// Root is the folder of the root file system. The container can write only to Volumes.
 	Root string
-	// Volumes are folders of the machine, by their paths in the container, which Command makes.
+	// Volumes are folders of the machine, by their paths in the container. Command creates these paths.
 	Volumes map[string]string
-	// Args are the command line, whose first is a path in Root.
+	// Args are the command line. The first one is a path in Root.
 	Args, Env []string
 }
 
-// Main is a TestMain: it runs the tests and then the functions after them, or is the container of a test.
+// Main implements TestMain: it runs the tests and then the functions in after. In a process with varSpec, it runs the
+// command of the container instead.
 func Main(m *testing.M, after ...func()) {
 	if text := os.Getenv(varSpec); text != "" {
-		fmt.Fprintln(os.Stderr, "container:", become(text))
+		fmt.Fprintln(os.Stderr, "container:", enterContainer(text))
 		os.Exit(1)
 	}
 	run(m, after)
 }
 
-// become makes this process, which is alone in its namespaces of mounts and users, the container's. It returns where it
-// cannot.
-func become(text string) error {
-	runtime.LockOSThread() // a thread has its own capabilities
+// enterContainer sets up the container in this process, which already has its own mount and user namespaces, and
+// replaces the process with the container's command. It returns only if an error occurs.
+func enterContainer(text string) error {
+	runtime.LockOSThread() // each thread has its own capabilities
 	var s Spec
 	if err := json.Unmarshal([]byte(text), &s); err != nil {
 		return err
@@ -52,28 +53,30 @@ func become(text string) error {
 	if err := unix.Mount(s.Root, s.Root, "", unix.MS_BIND, ""); err != nil {
 		return fmt.Errorf("mount the root: %w", err)
 	}
-	for at, from := range s.Volumes {
-		if err := unix.Mount(from, s.Root+at, "", unix.MS_BIND|unix.MS_REC, ""); err != nil {
-			return fmt.Errorf("mount %s: %w", at, err)
+	for path, source := range s.Volumes {
+		if err := unix.Mount(source, s.Root+path, "", unix.MS_BIND|unix.MS_REC, ""); err != nil {
+			return fmt.Errorf("mount %s: %w", path, err)
 		}
 	}
-	var of unix.Statfs_t
-	if err := unix.Statfs(s.Root, &of); err != nil {
+	var stat unix.Statfs_t
+	if err := unix.Statfs(s.Root, &stat); err != nil {
 		return err
 	}
-	// What the machine's mount forbids, a mount of it in another user namespace has to forbid too.
-	kept := uintptr(of.Flags) & (unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC | unix.MS_NOATIME) //nolint:gosec // G115: flags
-	if err := unix.Mount("", s.Root, "", unix.MS_REMOUNT|unix.MS_BIND|unix.MS_RDONLY|kept, ""); err != nil {
+	// In another user namespace, a mount must have all restrictions of the machine's mount.
+	mountFlags := uintptr(stat.Flags) & (unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC | unix.MS_NOATIME) //nolint:gosec // G115: flags
+	if err := unix.Mount("", s.Root, "", unix.MS_REMOUNT|unix.MS_BIND|unix.MS_RDONLY|mountFlags, ""); err != nil {
 		return fmt.Errorf("make the root read-only: %w", err)
 	}
 	if err := errors.Join(unix.Chroot(s.Root), unix.Chdir("/"),
-		unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0), unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)); err != nil {
+		unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0),
+		unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)); err != nil {
 		return fmt.Errorf("enter the root: %w", err)
 	}
-	return syscall.Exec(s.Args[0], s.Args, s.Env) //nolint:gosec // G204: what the test runs
+	return syscall.Exec(s.Args[0], s.Args, s.Env) //nolint:gosec // G204: the test's command
 }
 
-// User is who the container's user is on this machine: somebody whom root can be, and otherwise oneself.
+// User returns the ID that the container's user has on this machine: a separate user if this process runs as root, and
+// otherwise the user of this process.
 func User() int {
 	if os.Getuid() == 0 {
 		return image.User
@@ -81,7 +84,7 @@ func User() int {
 	return os.Getuid()
 }
 
-// Folder is an empty folder of this machine, for a volume: the container's user alone has it.
+// Folder creates an empty folder on this machine for a volume. Only the container's user has access.
 func Folder(t testing.TB) string {
 	t.Helper()
 	folder := t.TempDir()
@@ -91,17 +94,17 @@ func Folder(t testing.TB) string {
 	return folder
 }
 
-// Command makes the command that runs s, as the user of the product's images and without any capability. Its environment
-// is no other's: what s has not is not there. /proc and /dev are this machine's. Start starts it.
+// Command returns the command that runs s, as the user of the product's images and without any capability. The command
+// has only the environment of s, and /proc and /dev of this machine. Run the command with Start.
 func Command(t testing.TB, s Spec) *exec.Cmd {
 	t.Helper()
 	volumes := map[string]string{"/proc": "/proc", "/dev": "/dev"}
-	for at, from := range s.Volumes {
-		volumes[at] = from
+	for path, source := range s.Volumes {
+		volumes[path] = source
 	}
 	s.Volumes = volumes
-	for at := range s.Volumes { // an engine makes those that there are not
-		if err := os.MkdirAll(s.Root+at, 0o755); err != nil { //nolint:gosec // G301: the container's user looks there
+	for path := range s.Volumes { // like an engine, create missing paths of volumes
+		if err := os.MkdirAll(s.Root+path, 0o755); err != nil { //nolint:gosec // G301: the container's user must enter it
 			t.Fatal(err)
 		}
 	}
@@ -109,7 +112,7 @@ func Command(t testing.TB, s Spec) *exec.Cmd {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command("/proc/self/exe") //nolint:noctx // a container ends by itself, and with who has started it
+	cmd := exec.Command("/proc/self/exe") //nolint:noctx // the test stops the container, and it ends with its parent
 	cmd.Env = []string{varSpec + "=" + string(text)}
 	cmd.SysProcAttr = &syscall.SysProcAttr{
 		Cloneflags:  syscall.CLONE_NEWNS | syscall.CLONE_NEWUSER,

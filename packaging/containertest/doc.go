@@ -1,11 +1,12 @@
-// Package containertest runs what the product is installed from as an engine of containers does, for tests: an image's
-// root file system, or a folder that an archive was unpacked into, as the root of a process in namespaces of its own,
-// without any right, which writes to its volumes alone. It needs no engine, no network and, where the kernel lets
-// everybody make user namespaces, no root.
+// Package containertest runs an installation of the product like a container engine, for tests. The root of a process
+// is an image's root file system, or a folder with an unpacked archive. The process has its own namespaces, no
+// privileges, and can write only to its volumes. The package needs no engine and no network. It needs root only if the
+// kernel does not let every user create user namespaces.
 //
-// What it is not: an engine. A process has this machine's network, /proc and /dev, and nothing bounds what it takes.
+// It is not a complete engine: a process uses the network, /proc and /dev of this machine, and its resources are not
+// limited.
 //
-// A package that uses it has a TestMain that calls Main: its own test binary becomes the container. Read
-// container_linux.go for that, layout.go and image_linux.go for what is unpacked, process_linux.go for what is asked of a process that
-// runs.
+// A package with such tests needs a TestMain that calls Main, because its test binary starts itself again as the
+// container. Read container_linux.go for that, layout.go and image_linux.go for the unpacked files, and
+// process_linux.go for the checks of a running process.
 package containertest

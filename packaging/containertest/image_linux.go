@@ -16,22 +16,23 @@ import (
 	"github.com/gatewright/gatewright/infra/image"
 )
 
-// Root is an empty folder for a root, which the container's user may enter: those above are the test's alone.
+// Root creates an empty folder for a root file system. It changes the modes of its parent folders so that the
+// container's user can enter it.
 func Root(t testing.TB) string {
 	t.Helper()
 	root := filepath.Join(t.TempDir(), "root")
 	if err := os.MkdirAll(root, 0o755); err != nil { //nolint:gosec // G301: for the container's user
 		t.Fatal(err)
 	}
-	for above := filepath.Dir(root); above != os.TempDir() && above != "/"; above = filepath.Dir(above) {
-		if err := os.Chmod(above, 0o755); err != nil { //nolint:gosec // G302: as above
+	for parent := filepath.Dir(root); parent != os.TempDir() && parent != "/"; parent = filepath.Dir(parent) {
+		if err := os.Chmod(parent, 0o755); err != nil { //nolint:gosec // G302: as above
 			t.Fatal(err)
 		}
 	}
 	return root
 }
 
-// Unpack writes the files of an archive as they are in it, but for their owner, who is the test's.
+// Unpack writes the files of an archive to root. They are unchanged, except that they belong to the test's user.
 func Unpack(t testing.TB, root string, archive io.Reader) {
 	t.Helper()
 	for r := tar.NewReader(archive); ; {
@@ -42,16 +43,16 @@ func Unpack(t testing.TB, root string, archive io.Reader) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		at := filepath.Join(root, filepath.FromSlash(h.Name))
-		folder := at
+		path := filepath.Join(root, filepath.FromSlash(h.Name))
+		folder := path
 		if h.Typeflag != tar.TypeDir {
-			folder = filepath.Dir(at)
+			folder = filepath.Dir(path)
 		}
 		err = os.MkdirAll(folder, 0o755) //nolint:gosec // G301: as in Root
 		if err == nil && h.Typeflag != tar.TypeDir {
 			var raw []byte
 			if raw, err = io.ReadAll(r); err == nil {
-				err = os.WriteFile(at, raw, h.FileInfo().Mode())
+				err = os.WriteFile(path, raw, h.FileInfo().Mode())
 			}
 		}
 		if err != nil {
@@ -60,27 +61,31 @@ func Unpack(t testing.TB, root string, archive io.Reader) {
 	}
 }
 
-// OfImage is what an engine runs of a layout's image for this machine's architecture: its entrypoint with its arguments,
-// or with those that are given, with its environment and more, over its root and an empty folder for each of its volumes.
-func OfImage(t testing.TB, layoutFolder string, env []string, args ...string) Spec {
+// ImageSpec returns the Spec with which an engine runs an image of a layout on this machine's architecture. The Spec
+// has the image's entrypoint with args, or with the image's arguments if args is empty. It also has the image's
+// environment and env, the image's root, and an empty folder for each volume of the image.
+func ImageSpec(t testing.TB, layoutFolder string, env []string, args ...string) Spec {
 	t.Helper()
-	found := OfLayout(t, layoutFolder, runtime.GOARCH)
-	c, err := found.ConfigFile()
+	img := LayoutImage(t, layoutFolder, runtime.GOARCH)
+	c, err := img.ConfigFile()
 	if err != nil {
 		t.Fatal(err)
 	}
 	if want := fmt.Sprintf("%d:%d", image.User, image.User); c.Config.User != want {
-		t.Fatalf("the image's user is %q, not %s", c.Config.User, want)
+		t.Fatalf("user of the image = %q, want %s", c.Config.User, want)
 	}
-	s := Spec{Root: Root(t), Volumes: map[string]string{}, Env: slices.Concat(c.Config.Env, env), Args: slices.Concat(c.Config.Entrypoint, c.Config.Cmd)}
+	s := Spec{
+		Root: Root(t), Volumes: map[string]string{}, Env: slices.Concat(c.Config.Env, env),
+		Args: slices.Concat(c.Config.Entrypoint, c.Config.Cmd),
+	}
 	if args != nil {
 		s.Args = slices.Concat(c.Config.Entrypoint, args)
 	}
-	files := mutate.Extract(found)
+	files := mutate.Extract(img)
 	defer func() { _ = files.Close() }()
 	Unpack(t, s.Root, files)
-	for at := range c.Config.Volumes {
-		s.Volumes[at] = Folder(t)
+	for path := range c.Config.Volumes {
+		s.Volumes[path] = Folder(t)
 	}
 	return s
 }

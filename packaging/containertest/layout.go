@@ -7,33 +7,34 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/layout"
 )
 
-// OfLayout is the image of an architecture in a layout with one index.
-func OfLayout(t testing.TB, folder, architecture string) v1.Image {
+// LayoutImage returns the image for an architecture from an OCI image layout with one index.
+func LayoutImage(t testing.TB, folder, architecture string) v1.Image {
 	t.Helper()
-	all, err := layout.ImageIndexFromPath(folder)
+	layoutIndex, err := layout.ImageIndexFromPath(folder)
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := all.IndexManifest()
+	m, err := layoutIndex.IndexManifest()
 	if err != nil || len(m.Manifests) != 1 {
-		t.Fatalf("the layout has %d images: an engine would ask which one is meant (%v)", len(m.Manifests), err)
+		t.Fatalf("the layout has %d images (%v), want 1, since an engine asks which one to use",
+			len(m.Manifests), err)
 	}
-	of, err := all.ImageIndex(m.Manifests[0].Digest)
+	index, err := layoutIndex.ImageIndex(m.Manifests[0].Digest)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if m, err = of.IndexManifest(); err != nil {
+	if m, err = index.IndexManifest(); err != nil {
 		t.Fatal(err)
 	}
 	for _, d := range m.Manifests {
 		if d.Platform != nil && d.Platform.OS == "linux" && d.Platform.Architecture == architecture {
-			i, err := of.Image(d.Digest)
+			i, err := index.Image(d.Digest)
 			if err != nil {
 				t.Fatal(err)
 			}
 			return i
 		}
 	}
-	t.Fatalf("%s has no image for %s", folder, architecture)
+	t.Fatalf("%s has no image for %s, want one", folder, architecture)
 	return nil
 }

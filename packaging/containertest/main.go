@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// run runs the tests of a package, calls the functions after them and ends the process.
+// run runs the tests of a package, calls the functions in after and ends the process.
 func run(m *testing.M, after []func()) {
 	code := m.Run()
 	for _, f := range after {

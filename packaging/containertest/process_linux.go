@@ -11,44 +11,44 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/gatewright/gatewright/internal/printed"
+	"github.com/gatewright/gatewright/shared/testing/syncbuffer"
 )
 
-// Process is a container that runs. Its methods are safe for concurrent use.
+// Process is a running container. Its methods are safe for concurrent use.
 type Process struct {
-	// Gone is closed when it has ended, and State says how.
-	Gone  chan struct{}
-	State error
+	// Done is closed when the process has ended. Err is then the error of its end.
+	Done chan struct{}
+	Err  error
 
 	cmd *exec.Cmd
-	out printed.Text
+	out syncbuffer.Text
 }
 
-// Output is what it has printed so far.
+// Output returns everything that the process has printed so far.
 func (p *Process) Output() string {
 	return p.out.String()
 }
 
-// Start starts what Command made, until the test ends. Where the kernel lets nobody make user namespaces the test is
-// skipped, but as root in continuous integration it fails.
+// Start starts a command from Command. The process ends with the test at the latest. If the kernel does not let this
+// user create user namespaces, Start skips the test. As root in continuous integration, it fails the test instead.
 func Start(t testing.TB, cmd *exec.Cmd) *Process {
 	t.Helper()
-	p := &Process{Gone: make(chan struct{}), cmd: cmd}
+	p := &Process{Done: make(chan struct{}), cmd: cmd}
 	cmd.Stdout, cmd.Stderr = &p.out, &p.out
 	started := make(chan error)
 	go func() {
-		defer close(p.Gone)
-		runtime.LockOSThread() // it ends with the thread that starts it
+		defer close(p.Done)
+		runtime.LockOSThread() // the process ends with the thread that starts it
 		err := cmd.Start()
 		started <- err
 		if err == nil {
-			p.State = cmd.Wait()
+			p.Err = cmd.Wait()
 		}
 	}()
 	switch err := <-started; {
 	case errors.Is(err, syscall.EPERM), errors.Is(err, syscall.EACCES), errors.Is(err, syscall.ENOSPC):
 		if os.Getenv("CI") != "" && os.Getuid() == 0 {
-			t.Fatalf("user namespaces have to be possible in continuous integration: %v", err)
+			t.Fatalf("start in a user namespace: error = %v, want none in continuous integration", err)
 		}
 		t.Skipf("it needs user namespaces, as root or not: %v", err)
 	case err != nil:
@@ -56,51 +56,51 @@ func Start(t testing.TB, cmd *exec.Cmd) *Process {
 	}
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill()
-		<-p.Gone
+		<-p.Done
 	})
 	return p
 }
 
-// Confined checks that the process is what it is said to be: somebody without rights, over a root
-// that cannot be written to.
-func (p *Process) Confined(t testing.TB) {
+// CheckConfined checks that the process has the right user, no privileges, and a read-only root.
+func (p *Process) CheckConfined(t testing.TB) {
 	t.Helper()
-	status := p.File(t, "/proc/self/status")
+	status := p.ReadFile(t, "/proc/self/status")
 	for _, want := range []string{"CapEff:\t0000000000000000", fmt.Sprintf("Uid:\t%d\t", User()), "NoNewPrivs:\t1"} {
 		if !strings.Contains(status, want) {
-			t.Errorf("%q is missing in its status:\n%s", want, status)
+			t.Errorf("/proc/self/status = %s, want %q in it", status, want)
 		}
 	}
 	written := filepath.Join(fmt.Sprintf("/proc/%d/root", p.cmd.Process.Pid), "written")
 	if err := os.WriteFile(written, nil, 0o600); !errors.Is(err, syscall.EROFS) {
-		t.Errorf("its root can be written to: %v", err)
+		t.Errorf("WriteFile(%s) error = %v, want EROFS", written, err)
 	}
 }
 
-// File reads a file as the process sees it; of /proc/self its own.
-func (p *Process) File(t testing.TB, path string) string {
+// ReadFile reads a file from the root file system of the process. In a path, /proc/self is the folder of the process.
+func (p *Process) ReadFile(t testing.TB, path string) string {
 	t.Helper()
-	of := fmt.Sprintf("/proc/%d/", p.cmd.Process.Pid)
-	if own, ok := strings.CutPrefix(path, "/proc/self/"); ok {
-		path = of + own
+	procDir := fmt.Sprintf("/proc/%d/", p.cmd.Process.Pid)
+	if name, ok := strings.CutPrefix(path, "/proc/self/"); ok {
+		path = procDir + name
 	} else {
-		path = of + "root" + path
+		path = procDir + "root" + path
 	}
-	raw, err := os.ReadFile(path) //nolint:gosec // G304: the test's choice
+	raw, err := os.ReadFile(path) //nolint:gosec // G304: the test chooses the path
 	if err != nil {
 		t.Fatal(err)
 	}
 	return strings.TrimSpace(string(raw))
 }
 
-// End asks the process to end, which it does by itself.
-func (p *Process) End(t testing.TB) {
+// Stop sends SIGTERM and waits until the process has ended.
+func (p *Process) Stop(t testing.TB) {
 	t.Helper()
 	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	<-p.Gone
-	if exit, ok := errors.AsType[*exec.ExitError](p.State); ok && exit.ExitCode() != 130 { // what a shell reports for a signal
-		t.Errorf("it ends with %v: %s", p.State, p.Output())
+	<-p.Done
+	// the status that a shell reports for a signal
+	if exit, ok := errors.AsType[*exec.ExitError](p.Err); ok && exit.ExitCode() != 130 {
+		t.Errorf("process ends with %v, want success or exit status 130: %s", p.Err, p.Output())
 	}
 }

@@ -1,10 +1,10 @@
-// Command images makes the container images of the product and of each of its services, for
-// amd64 and arm64, of the binaries that `make image` has built: for each of them an OCI image
-// layout, the same as a tar file, and the bill of materials of each binary. It needs no Docker
-// and no network, and makes the same bytes of the same binaries wherever it runs.
+// Command images makes the container images of the product and of each of its services, for amd64 and arm64, from the
+// binaries that `make image` has built. For each image it writes an OCI image layout, a tar file of the layout, and the
+// bill of materials of each binary. It needs no Docker and no network. From the same binaries, it makes the same bytes
+// on every machine.
 //
-// What it is not: an upload. Command publish uploads what an installation in AWS runs, and
-// every engine reads these layouts. There is only this file; package image has the formats.
+// It does not upload images. Command publish uploads the images of an installation in AWS. Every container engine can
+// read the layouts. The package has only this file; package image has the formats.
 package main
 
 import (
@@ -19,12 +19,12 @@ import (
 
 	"github.com/gatewright/gatewright/functions"
 	"github.com/gatewright/gatewright/infra/image"
-	"github.com/gatewright/gatewright/shared/config"
-	"github.com/gatewright/gatewright/shared/docsearch/minilm"
-	"github.com/gatewright/gatewright/shared/release"
+	"github.com/gatewright/gatewright/shared/base/release"
+	"github.com/gatewright/gatewright/shared/core/config"
+	"github.com/gatewright/gatewright/shared/management/docsearch/minilm"
 )
 
-// dataDir is where the product's image has its data: the one folder that it writes to.
+// dataDir is the data folder of the product's image, the only folder that the product writes to.
 const dataDir = "/var/lib/gatewright"
 
 func main() {
@@ -45,40 +45,40 @@ func main() {
 
 type options struct {
 	tree, binaries, out, version, revision, command string
-	// architectures are Go's names of those that there are binaries for, in their order in an index.
+	// architectures are the architectures with binaries, as GOARCH values, in the order of the image index.
 	architectures []string
 }
 
-// program is what becomes an image.
+// program is a program that gets an image.
 type program struct {
 	name string
-	// binary is its path below an architecture's folder.
+	// binary is the path of the program below an architecture's folder.
 	binary   string
 	title    string
 	contents image.Contents
 }
 
-// server is the product's binary, in an image as in the folder that it comes from.
+// server is the name of the product's binary, in an image and in the folder of the binaries.
 const server = "gatewright-server"
 
-// programs are the product and the services, which are asked for what they declare.
+// programs returns the programs that get an image: the product and the services.
 func programs(tree, command string) []program {
-	all := []program{{"gatewright", server, "The whole product on one machine.", image.Contents{
+	list := []program{{"gatewright", server, "The whole product on one machine.", image.Contents{
 		Path: "/" + server, Command: strings.Fields(command),
-		// Temporary files are the data's neighbours: there is no other folder to write to.
+		// Temporary files are in the data folder, because no other folder is writable.
 		Env:     []string{config.VarDataDir + "=" + dataDir, "TMPDIR=" + dataDir},
 		Volumes: []string{dataDir}, Ports: []string{"80/tcp", "443/tcp"},
-		Beside: filepath.Join(tree, "shared", "docsearch", "minilm", minilm.FileName),
+		DataFile: filepath.Join(tree, "shared", "management", "docsearch", "minilm", minilm.FileName),
 	}}}
 	for _, s := range functions.Services() {
-		all = append(all, program{"gatewright-" + s.Name, filepath.Join(s.Name, "container"), s.Does, image.Contents{
-			Path: "/service", Ports: []string{fmt.Sprintf("%d/tcp", s.Port.Listens)},
+		list = append(list, program{"gatewright-" + s.Name, filepath.Join(s.Name, "container"), s.Description, image.Contents{
+			Path: "/service", Ports: []string{fmt.Sprintf("%d/tcp", s.Port.Listen)},
 		}})
 	}
-	return all
+	return list
 }
 
-// write makes the images and tells of each where it is and by what digest it is known.
+// write makes the images, and prints the path and the digest of each image.
 func write(o options, out io.Writer) error {
 	if err := os.MkdirAll(o.out, 0o750); err != nil {
 		return fmt.Errorf("make the images' folder: %w", err)
@@ -89,11 +89,11 @@ func write(o options, out io.Writer) error {
 		for _, architecture := range o.architectures {
 			c := p.contents
 			c.Binary, c.Architecture, c.Labels = filepath.Join(o.binaries, architecture, p.binary), architecture, labels
-			made, err := image.Make(c)
+			img, err := image.New(c)
 			if err != nil {
 				return err
 			}
-			bill, err := image.Bill(c.Binary, o.version)
+			bill, err := image.SBOM(c.Binary, o.version)
 			if err != nil {
 				return err
 			}
@@ -101,17 +101,17 @@ func write(o options, out io.Writer) error {
 			if err := os.WriteFile(path, bill, 0o644); err != nil { //nolint:gosec // G306: for everybody to read
 				return fmt.Errorf("write a bill of materials: %w", err)
 			}
-			images = append(images, made)
+			images = append(images, img)
 		}
-		of, err := image.Index(labels, images...)
+		index, err := image.Index(labels, images...)
 		if err != nil {
 			return err
 		}
 		folder := filepath.Join(o.out, p.name)
-		if err := image.WriteLayout(folder, p.name+":"+o.tag(), of); err != nil {
+		if err := image.WriteLayout(folder, p.name+":"+o.tag(), index); err != nil {
 			return err
 		}
-		digest, err := of.Digest()
+		digest, err := index.Digest()
 		if err != nil {
 			return fmt.Errorf("digest an image: %w", err)
 		}
@@ -120,7 +120,7 @@ func write(o options, out io.Writer) error {
 	return nil
 }
 
-// tag is by what an engine lists the image.
+// tag returns the tag of the images in an engine.
 func (o options) tag() string {
 	if o.version == "" {
 		return "latest"
@@ -128,7 +128,8 @@ func (o options) tag() string {
 	return o.version
 }
 
-// labels say where an image comes from. There is none with a time: it would be that of a build.
+// labels returns the labels that describe the origin of an image. They have no time, because the time of the build
+// would change the bytes.
 func (p program) labels(o options) map[string]string {
 	const name = "org.opencontainers.image."
 	labels := map[string]string{
@@ -143,5 +144,5 @@ func (p program) labels(o options) map[string]string {
 	return labels
 }
 
-// modulePath is the path of this module, which is where its source is.
+// modulePath is the path of this module, which is the location of its source.
 const modulePath = "github.com/gatewright/gatewright"

@@ -22,14 +22,14 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 
 	"github.com/gatewright/gatewright/functions"
-	"github.com/gatewright/gatewright/internal/gobuild"
 	"github.com/gatewright/gatewright/packaging/containertest"
-	"github.com/gatewright/gatewright/shared/docsearch/minilm"
-	"github.com/gatewright/gatewright/thirdparty"
-	"github.com/gatewright/gatewright/thirdparty/jsonschema"
+	"github.com/gatewright/gatewright/shared/management/docsearch/minilm"
+	"github.com/gatewright/gatewright/shared/testing/gobuild"
+	"github.com/gatewright/gatewright/shared/thirdparty"
+	"github.com/gatewright/gatewright/shared/thirdparty/jsonschema"
 )
 
-// shared returns a folder for what several tests use. TestMain removes it.
+// shared returns a folder for files that several tests use. TestMain removes it.
 var shared = sync.OnceValues(func() (string, error) { return os.MkdirTemp("", "gatewright-images-") })
 
 func TestMain(m *testing.M) {
@@ -53,7 +53,8 @@ var product = sync.OnceValues(func() (string, error) {
 	}
 	o := productOptions(repository, filepath.Join(folder, "binaries"), filepath.Join(folder, "product"))
 	for binary, pkg := range packages {
-		if err := gobuild.BuildFor(context.Background(), "linux", runtime.GOARCH, repository, pkg, filepath.Join(o.binaries, runtime.GOARCH, binary)); err != nil {
+		if err := gobuild.BuildFor(context.Background(), "linux", runtime.GOARCH, repository, pkg,
+			filepath.Join(o.binaries, runtime.GOARCH, binary)); err != nil {
 			return "", err
 		}
 	}
@@ -65,13 +66,17 @@ const repository = "../.."
 
 // productOptions returns the options for images of binaries for this machine's architecture.
 func productOptions(tree, binaries, out string) options {
-	return options{tree: tree, binaries: binaries, out: out, version: "v1.2.3", revision: "0123", command: "serve", architectures: []string{runtime.GOARCH}}
+	return options{
+		tree: tree, binaries: binaries, out: out, version: "v1.2.3", revision: "0123", command: "serve",
+		architectures: []string{runtime.GOARCH},
+	}
 }
 
-// TestTwoCheckoutsMakeTheSameImages byte for byte: this one, whose programs the go command builds, and one in a folder of another name, with
-// other modes of files, whose programs make builds.
-func TestTwoCheckoutsMakeTheSameImages(t *testing.T) {
-	here, err := product()
+// TestImagesAreReproducible compares the images of two checkouts byte for byte. The go command builds the programs of
+// this checkout. Make builds the programs of the other checkout, whose folder has another name and whose files have
+// other modes.
+func TestImagesAreReproducible(t *testing.T) {
+	checkoutImages, err := product()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,22 +96,22 @@ func TestTwoCheckoutsMakeTheSameImages(t *testing.T) {
 	if err := write(o, io.Discard); err != nil {
 		t.Fatal(err)
 	}
-	one, another := contents(t, here), contents(t, o.out)
-	if least := 4 * len(programs(repository, "")); len(one) < least {
-		t.Fatalf("the images have %d files, want at least %d", len(one), least)
+	first, second := contents(t, checkoutImages), contents(t, o.out)
+	if minFiles := 4 * len(programs(repository, "")); len(first) < minFiles {
+		t.Fatalf("the images have %d files, want at least %d", len(first), minFiles)
 	}
-	for name, text := range one {
-		if another[name] != text {
-			t.Errorf("%s differs", name)
+	for name, text := range first {
+		if second[name] != text {
+			t.Errorf("%s differs in the second build, want the same", name)
 		}
 	}
-	if diff := cmp.Diff(slices.Sorted(maps.Keys(one)), slices.Sorted(maps.Keys(another))); diff != "" {
+	if diff := cmp.Diff(slices.Sorted(maps.Keys(first)), slices.Sorted(maps.Keys(second))); diff != "" {
 		t.Error(diff)
 	}
 }
 
 // checkout copies the files of the tree that are, or will be, committed.
-func checkout(t *testing.T, to string) {
+func checkout(t *testing.T, dir string) {
 	t.Helper()
 	cmd := exec.Command("git", "ls-files", "-z", "--cached", "--others", "--exclude-standard")
 	cmd.Dir = repository
@@ -117,10 +122,11 @@ func checkout(t *testing.T, to string) {
 	for name := range strings.SplitSeq(strings.TrimSuffix(string(out), "\x00"), "\x00") {
 		raw, err := os.ReadFile(filepath.Join(repository, name))
 		if errors.Is(err, os.ErrNotExist) {
-			continue // removed, and not committed yet
+			continue // deleted, but not committed yet
 		}
 		if err == nil {
-			err = errors.Join(os.MkdirAll(filepath.Dir(filepath.Join(to, name)), 0o755), os.WriteFile(filepath.Join(to, name), raw, 0o600))
+			err = errors.Join(os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755),
+				os.WriteFile(filepath.Join(dir, name), raw, 0o600))
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -128,118 +134,127 @@ func checkout(t *testing.T, to string) {
 	}
 }
 
-// contents are the files below a folder.
+// contents returns the files below a folder.
 func contents(t *testing.T, folder string) map[string]string {
 	t.Helper()
-	all := map[string]string{}
+	texts := map[string]string{}
 	err := filepath.WalkDir(folder, func(path string, d os.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
 		}
 		raw, err := os.ReadFile(path)
 		name, _ := filepath.Rel(folder, path)
-		all[name] = string(raw)
+		texts[name] = string(raw)
 		return err
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return all
+	return texts
 }
 
-// madeSmall is images, and what write printed about them.
-type madeSmall struct {
+// smallImageSet has the options for images, and the output of write.
+type smallImageSet struct {
 	options
 
-	printed string
+	output string
 }
 
-// small returns images that are made of this test's binary for both architectures, once for all tests: making them takes longer than
-// looking at them.
-var small = sync.OnceValues(func() (madeSmall, error) {
+// newSmallImages writes images that contain this test's binary for both architectures. It writes them once for all
+// tests, because writing takes longer than the checks.
+var newSmallImages = sync.OnceValues(func() (smallImageSet, error) {
 	folder, err := shared()
 	if err != nil {
-		return madeSmall{}, err
+		return smallImageSet{}, err
 	}
-	in := func(name string) string { return filepath.Join(folder, "small", name) }
+	path := func(name string) string { return filepath.Join(folder, "small", name) }
 	o := options{
-		tree: in("tree"), binaries: in("binaries"), out: in("images"), version: "v1.2.3", revision: "0123", command: "serve",
+		tree: path("tree"), binaries: path("binaries"), out: path("images"), version: "v1.2.3", revision: "0123",
+		command:       "serve",
 		architectures: []string{"amd64", "arm64"},
 	}
-	own, err := os.ReadFile(os.Args[0])
+	binary, err := os.ReadFile(os.Args[0])
 	if err != nil {
-		return madeSmall{}, err
+		return smallImageSet{}, err
 	}
-	files := map[string][]byte{filepath.Join(o.tree, "shared", "docsearch", "minilm", minilm.FileName): []byte("weights")}
+	files := map[string][]byte{filepath.Join(o.tree, "shared", "management", "docsearch", "minilm",
+		minilm.FileName): []byte("weights")}
 	for _, architecture := range o.architectures {
 		for _, p := range programs(o.tree, "") {
-			files[filepath.Join(o.binaries, architecture, p.binary)] = append(slices.Clone(own), architecture...)
+			files[filepath.Join(o.binaries, architecture, p.binary)] = append(slices.Clone(binary), architecture...)
 		}
 	}
-	for path, body := range files {
-		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, body, 0o755)); err != nil {
-			return madeSmall{}, err
+	for file, body := range files {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, body, 0o755)); err != nil {
+			return smallImageSet{}, err
 		}
 	}
-	var printed strings.Builder
-	err = write(o, &printed)
-	return madeSmall{o, printed.String()}, err
+	var output strings.Builder
+	err = write(o, &output)
+	return smallImageSet{o, output.String()}, err
 })
 
-// smallImages is small for a test.
-func smallImages(t *testing.T) madeSmall {
+// smallImages returns the result of newSmallImages, and fails the test after an error.
+func smallImages(t *testing.T) smallImageSet {
 	t.Helper()
-	made, err := small()
+	set, err := newSmallImages()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return made
+	return set
 }
 
-// TestImageSaysWhatItIs to an engine, of which each needs its own architecture's, and to a person.
-func TestImageSaysWhatItIs(t *testing.T) {
+// TestImageDescription checks the configuration, the index and the tag of an image. With the index, an engine finds the
+// image for its own architecture.
+func TestImageDescription(t *testing.T) {
 	o := smallImages(t)
-	told := o.printed
+	output := o.output
 	for _, architecture := range o.architectures {
-		i := containertest.OfLayout(t, filepath.Join(o.out, "gatewright"), architecture)
+		i := containertest.LayoutImage(t, filepath.Join(o.out, "gatewright"), architecture)
 		c, err := i.ConfigFile()
 		if err != nil {
 			t.Fatal(err)
 		}
 		want := map[string]string{
-			"org.opencontainers.image.title": "The whole product on one machine.", "org.opencontainers.image.licenses": "Apache-2.0",
-			"org.opencontainers.image.source":  "https://github.com/gatewright/gatewright",
-			"org.opencontainers.image.version": "v1.2.3", "org.opencontainers.image.revision": "0123",
+			"org.opencontainers.image.title":    "The whole product on one machine.",
+			"org.opencontainers.image.licenses": "Apache-2.0",
+			"org.opencontainers.image.source":   "https://github.com/gatewright/gatewright",
+			"org.opencontainers.image.version":  "v1.2.3", "org.opencontainers.image.revision": "0123",
 		}
 		if diff := cmp.Diff(want, c.Config.Labels); diff != "" {
 			t.Error(diff)
 		}
-		if c.Architecture != architecture || c.Config.User != "65532:65532" || !slices.Equal(c.Config.Entrypoint, []string{"/gatewright-server"}) || !slices.Equal(c.Config.Cmd, []string{"serve"}) {
-			t.Errorf("its configuration is %+v", c)
+		if c.Architecture != architecture || c.Config.User != "65532:65532" ||
+			!slices.Equal(c.Config.Entrypoint, []string{"/gatewright-server"}) ||
+			!slices.Equal(c.Config.Cmd, []string{"serve"}) {
+			t.Errorf("configuration = %+v, want %s with gatewright-server serve as 65532:65532", c, architecture)
 		}
-		if diff := cmp.Diff([]string{"GATEWRIGHT_DATA_DIR=/var/lib/gatewright", "TMPDIR=/var/lib/gatewright"}, c.Config.Env); diff != "" {
+		if diff := cmp.Diff([]string{"GATEWRIGHT_DATA_DIR=/var/lib/gatewright", "TMPDIR=/var/lib/gatewright"},
+			c.Config.Env); diff != "" {
 			t.Error(diff)
 		}
-		if _, declared := c.Config.Volumes["/var/lib/gatewright"]; !declared || len(c.Config.Volumes) != 1 {
-			t.Errorf("its volumes are %v", c.Config.Volumes)
+		if _, ok := c.Config.Volumes["/var/lib/gatewright"]; !ok || len(c.Config.Volumes) != 1 {
+			t.Errorf("volumes = %v, want /var/lib/gatewright", c.Config.Volumes)
 		}
 	}
 	index := contents(t, filepath.Join(o.out, "gatewright"))["index.json"]
-	if digest := strings.TrimSpace(strings.SplitN(told, " ", 3)[1]); !strings.Contains(told, "gatewright.tar sha256:") || !strings.Contains(index, strings.Split(digest, "\n")[0]) {
-		t.Errorf("it tells %q of %s", told, index)
+	if digest := strings.TrimSpace(strings.SplitN(output, " ", 3)[1]); !strings.Contains(output,
+		"gatewright.tar sha256:") || !strings.Contains(index, strings.Split(digest, "\n")[0]) {
+		t.Errorf("output = %q, want gatewright.tar with a digest of the index %s", output, index)
 	}
 	if !strings.Contains(index, `"gatewright:v1.2.3"`) {
-		t.Errorf("an engine cannot name it by %s", index)
+		t.Errorf("index = %s, want the name gatewright:v1.2.3", index)
 	}
 }
 
-// TestTheProductAloneHasTheWeights with which it searches the documentation, beside its binary.
-func TestTheProductAloneHasTheWeights(t *testing.T) {
+// TestOnlyProductHasWeights checks that only the product's image
+// has the weights of the documentation's search, next to its binary.
+func TestOnlyProductHasWeights(t *testing.T) {
 	o := smallImages(t)
 	for _, p := range programs(o.tree, "") {
-		all := mutate.Extract(containertest.OfLayout(t, filepath.Join(o.out, p.name), "arm64"))
+		files := mutate.Extract(containertest.LayoutImage(t, filepath.Join(o.out, p.name), "arm64"))
 		var got string
-		for r := tar.NewReader(all); ; {
+		for r := tar.NewReader(files); ; {
 			h, err := r.Next()
 			if errors.Is(err, io.EOF) {
 				break
@@ -255,7 +270,7 @@ func TestTheProductAloneHasTheWeights(t *testing.T) {
 				got = string(text)
 			}
 		}
-		if err := all.Close(); err != nil {
+		if err := files.Close(); err != nil {
 			t.Fatal(err)
 		}
 		want := ""
@@ -268,8 +283,9 @@ func TestTheProductAloneHasTheWeights(t *testing.T) {
 	}
 }
 
-// TestTarFileIsTheLayout and has nothing of this machine in it.
-func TestTarFileIsTheLayout(t *testing.T) {
+// TestTarFileEqualsLayout checks that the tar file has the files of the layout, and no owners, times or modes of this
+// machine.
+func TestTarFileEqualsLayout(t *testing.T) {
 	o := smallImages(t)
 	raw, err := os.ReadFile(filepath.Join(o.out, "gatewright.tar"))
 	if err != nil {
@@ -284,8 +300,11 @@ func TestTarFileIsTheLayout(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if h.Uid != 0 || h.Gid != 0 || h.Uname != "" || h.ModTime.Unix() > 0 || h.Mode != 0o644 && h.Mode != 0o755 {
-			t.Errorf("%s has an owner, a time or a mode of its own: %+v", h.Name, h)
+		if h.Uid != 0 || h.Gid != 0 || h.Uname != "" {
+			t.Errorf("owner of %s = %d:%d %q, want 0:0 without a name", h.Name, h.Uid, h.Gid, h.Uname)
+		}
+		if h.ModTime.Unix() > 0 || h.Mode != 0o644 && h.Mode != 0o755 {
+			t.Errorf("%s: time = %s, mode = %o, want time 0 and mode 644 or 755", h.Name, h.ModTime, h.Mode)
 		}
 		if h.Typeflag == tar.TypeReg {
 			text, err := io.ReadAll(r)
@@ -297,12 +316,13 @@ func TestTarFileIsTheLayout(t *testing.T) {
 	}
 	want := contents(t, filepath.Join(o.out, "gatewright"))
 	if !maps.Equal(got, want) || len(want) < 5 {
-		t.Errorf("the tar file has %v, the layout %v", slices.Sorted(maps.Keys(got)), slices.Sorted(maps.Keys(want)))
+		t.Errorf("files of the tar file = %v, want those of the layout %v, 5 or more with equal contents",
+			slices.Sorted(maps.Keys(got)), slices.Sorted(maps.Keys(want)))
 	}
 }
 
-// TestBillHasEveryModuleThatWasLinked, Go's own library among them.
-func TestBillHasEveryModuleThatWasLinked(t *testing.T) {
+// TestBillListsLinkedModules checks that a bill of materials lists the linked modules and the Go standard library.
+func TestBillListsLinkedModules(t *testing.T) {
 	o := smallImages(t)
 	raw, err := os.ReadFile(filepath.Join(o.out, "gatewright-amd64.cdx.json"))
 	if err != nil {
@@ -319,8 +339,10 @@ func TestBillHasEveryModuleThatWasLinked(t *testing.T) {
 	if err := json.Unmarshal(raw, &bill); err != nil {
 		t.Fatal(err)
 	}
-	if bill.BOMFormat != "CycloneDX" || bill.SerialNumber != "" || bill.Metadata.Timestamp != "" || bill.Metadata.Component.PURL != "pkg:golang/github.com/gatewright/gatewright@v1.2.3" {
-		t.Errorf("the bill is %s", raw[:min(len(raw), 800)])
+	if bill.BOMFormat != "CycloneDX" || bill.SerialNumber != "" || bill.Metadata.Timestamp != "" ||
+		bill.Metadata.Component.PURL != "pkg:golang/github.com/gatewright/gatewright@v1.2.3" {
+		t.Errorf("bill = %s, want CycloneDX of the module v1.2.3 without a serial number and a time",
+			raw[:min(len(raw), 800)])
 	}
 	if bill.SpecVersion != "1.6" {
 		t.Errorf("Bill() specVersion = %q, want 1.6, which docs/images.md names", bill.SpecVersion)
@@ -333,7 +355,7 @@ func TestBillHasEveryModuleThatWasLinked(t *testing.T) {
 	for _, m := range info.Deps {
 		want = append(want, "pkg:golang/"+m.Path+"@"+strings.ReplaceAll(m.Version, "+", "%2B"))
 	}
-	_ = jsonschema.NewCompiler() // links the copy
+	_ = jsonschema.NewCompiler() // links the copy of the library
 	for _, c := range thirdparty.Copies() {
 		want = append(want, "pkg:golang/"+c.Module+"@"+c.Version)
 	}
@@ -346,17 +368,19 @@ func TestBillHasEveryModuleThatWasLinked(t *testing.T) {
 	}
 }
 
-// TestWhatIsNotBuiltIsNamed with its path.
-func TestWhatIsNotBuiltIsNamed(t *testing.T) {
+// TestMissingBinaryIsNamed checks that the error has the path of a missing binary.
+func TestMissingBinaryIsNamed(t *testing.T) {
 	o := options{binaries: t.TempDir(), out: t.TempDir(), tree: repository, architectures: []string{"arm64"}}
 	path := filepath.Join(o.binaries, "arm64", "gatewright-server")
 	if err := write(o, io.Discard); err == nil || !strings.Contains(err.Error(), path) {
-		t.Errorf("error %v", err)
+		t.Errorf("write() without a binary: error = %v, want one with %s", err, path)
 	}
-	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte("a script"), 0o755)); err != nil {
+	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755),
+		os.WriteFile(path, []byte("a script"), 0o755)); err != nil {
 		t.Fatal(err)
 	}
-	if err := write(o, io.Discard); err == nil || !strings.Contains(err.Error(), path+" says of no modules what it is made of") {
-		t.Errorf("error %v", err)
+	if err := write(o, io.Discard); err == nil ||
+		!strings.Contains(err.Error(), path+" says of no modules what it is made of") {
+		t.Errorf("write() with a script: error = %v, want one with %s", err, path)
 	}
 }

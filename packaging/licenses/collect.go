@@ -20,7 +20,7 @@ import (
 	"strings"
 
 	"github.com/gatewright/gatewright/console"
-	"github.com/gatewright/gatewright/internal/gobuild"
+	"github.com/gatewright/gatewright/shared/testing/gobuild"
 )
 
 const (
@@ -29,16 +29,16 @@ const (
 )
 
 var (
-	// licenseName matches the names of files with the terms under which a module may be used.
+	// licenseName matches the names of files with the terms of use of a module.
 	licenseName = regexp.MustCompile(`(?i)^(licen[cs]es?|copying|unlicense)([-_.].*)?$`)
-	// noticeName matches the names of other files that have to be distributed with a module.
+	// noticeName matches the names of other files that must be distributed with a module.
 	noticeName = regexp.MustCompile(`(?i)^(notices?|copyright|patents|third[-_]party[-_](licen[cs]es|notices))([-_.].*)?$`)
 	// consoleName matches the file in the console's bundle with the licenses of the npm packages in it.
 	consoleName = regexp.MustCompile(`^licenses-[^/]*\.txt$`)
 )
 
-// addProduct adds the license and the notices of the product itself. The notices name the parts of the repository that
-// others have made, such as the model that searches the documentation.
+// addProduct adds the license and the notices of the product itself. The notices name the parts
+// of the repository that others have made, such as the model that searches the documentation.
 func (c collection) addProduct(tree string) error {
 	for _, name := range []string{"LICENSE", "NOTICE"} {
 		raw, err := os.ReadFile(filepath.Join(tree, name)) //nolint:gosec // G304: a file of the checkout
@@ -68,18 +68,19 @@ func (c collection) addConsole(tree string) error {
 		if err != nil {
 			return fmt.Errorf("read the licenses of the console: %w", err)
 		}
-		// The file's name contains a digest of the text. The origin does not have it, so that it stays the same.
+		// The name of the file contains a digest. Use an origin without the digest, so that a new bundle does not
+		// change the origin.
 		c.add(raw, origin{product + " console", "licenses of its npm packages"})
 		return nil
 	}
 	return errors.New("the bundle of the console has no file of licenses: run make console")
 }
 
-// system is an operating system and an architecture, with Go's names.
+// system is an operating system and an architecture, as GOOS and GOARCH.
 type system struct{ os, arch string }
 
-// addBinaries adds the licenses of all modules and copies that binaries link. Each binary says for which system it was built
-// and which modules it links.
+// addBinaries adds the licenses of all modules, and of all copied libraries, that binaries link. Each binary says for
+// which system it was built and which modules it links.
 func (c collection) addBinaries(ctx context.Context, tree string, binaries []string) error {
 	programs, linked := map[system][]string{}, map[system][]*debug.BuildInfo{}
 	for _, name := range binaries {
@@ -102,24 +103,24 @@ func (c collection) addBinaries(ctx context.Context, tree string, binaries []str
 		return errors.New("no binaries to collect licenses for: name them as arguments")
 	}
 	for s, packages := range programs {
-		all, err := list(ctx, tree, s, packages)
+		pkgs, err := goList(ctx, tree, s, packages)
 		if err != nil {
 			return err
 		}
 		for _, info := range linked[s] {
-			if err := compare(info, all); err != nil {
+			if err := checkModules(info, pkgs); err != nil {
 				return err
 			}
 		}
-		if err := c.addPackages(all); err != nil {
+		if err := c.addPackages(pkgs); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// listed is a package in the output of go list.
-type listed struct {
+// listedPackage is a package in the output of go list.
+type listedPackage struct {
 	ImportPath, Dir, Root string
 	Standard              bool
 	Module                *listedModule
@@ -131,16 +132,16 @@ type listedModule struct {
 	Replace            *listedModule
 }
 
-// used returns the module whose files are compiled: its replacement if it has one, and otherwise m.
-func (m *listedModule) used() *listedModule {
+// effective returns the module whose files are compiled: the replacement of m, or m if it is not replaced.
+func (m *listedModule) effective() *listedModule {
 	if m.Replace != nil {
 		return m.Replace
 	}
 	return m
 }
 
-// list returns all packages that programs link on a system. packages are the import paths of the programs.
-func list(ctx context.Context, tree string, s system, packages []string) ([]listed, error) {
+// goList returns all packages that programs link on a system. packages are the import paths of the programs.
+func goList(ctx context.Context, tree string, s system, packages []string) ([]listedPackage, error) {
 	args := append([]string{"list", "-deps", "-json=ImportPath,Dir,Root,Standard,Module"}, packages...)
 	cmd := exec.CommandContext(ctx, "go", args...) //nolint:gosec // G204: the go command, of packages of the product
 	cmd.Dir, cmd.Env = tree, append(gobuild.Environ(), "GOOS="+s.os, "GOARCH="+s.arch)
@@ -150,26 +151,26 @@ func list(ctx context.Context, tree string, s system, packages []string) ([]list
 	if err != nil {
 		return nil, fmt.Errorf("list the packages of %s: %w: %s", strings.Join(packages, ", "), err, stderr.Bytes())
 	}
-	var all []listed
+	var pkgs []listedPackage
 	for d := json.NewDecoder(bytes.NewReader(out)); ; {
-		var p listed
+		var p listedPackage
 		switch err := d.Decode(&p); {
 		case errors.Is(err, io.EOF):
-			return all, nil
+			return pkgs, nil
 		case err != nil:
 			return nil, fmt.Errorf("read the list of packages: %w", err)
 		}
-		all = append(all, p)
+		pkgs = append(pkgs, p)
 	}
 }
 
-// compare returns an error if a binary contains a module that the checkout does not link, because the binary was then built
-// from another checkout.
-func compare(info *debug.BuildInfo, all []listed) error {
+// checkModules returns an error if a binary contains a module that the checkout does not link, because such a binary
+// was built from another checkout.
+func checkModules(info *debug.BuildInfo, pkgs []listedPackage) error {
 	known := map[string]bool{}
-	for _, p := range all {
+	for _, p := range pkgs {
 		if p.Module != nil {
-			known[p.Module.used().Path+" "+p.Module.used().Version] = true
+			known[p.Module.effective().Path+" "+p.Module.effective().Version] = true
 		}
 	}
 	for _, m := range info.Deps {
@@ -177,24 +178,26 @@ func compare(info *debug.BuildInfo, all []listed) error {
 			m = m.Replace
 		}
 		if !known[m.Path+" "+m.Version] {
-			return fmt.Errorf("the binary of %s contains %s %s, which this checkout does not link: build it again from this checkout", info.Path, m.Path, m.Version)
+			return fmt.Errorf("the binary of %s contains %s %s, which this checkout does not link: build it again from "+
+				"this checkout", info.Path, m.Path, m.Version)
 		}
 	}
 	return nil
 }
 
-// addPackages adds the license texts in the root folders of the packages' modules, and in all folders between these and the
-// packages: some modules contain packages of other authors, each with its license in its own folder.
-func (c collection) addPackages(all []listed) error {
+// addPackages adds the license texts in the root folders of the packages' modules, and in all folders between the root
+// folders and the packages. Some modules contain packages of other authors, with licenses in the folders of these
+// packages.
+func (c collection) addPackages(pkgs []listedPackage) error {
 	folders := map[string]owner{}
-	for _, p := range all {
+	for _, p := range pkgs {
 		o := ownerOf(p)
 		if o.root == "" {
 			return fmt.Errorf("the source of %s is not on this machine: run go mod download", p.ImportPath)
 		}
 		for folder := p.Dir; folders[folder].name == ""; folder = filepath.Dir(folder) {
 			if folder == o.root && o.name == modulePath {
-				break // addProduct has the product's own
+				break // addProduct adds the texts of the product itself
 			}
 			folders[folder] = o
 			if folder == o.root || folder == filepath.Dir(folder) {
@@ -218,7 +221,8 @@ func (c collection) addPackages(all []listed) error {
 	}
 	slices.Sort(missing)
 	if len(missing) > 0 {
-		return fmt.Errorf("no license file (LICENSE, COPYING) in the root folder of %s: ask the authors for one, or use another module", strings.Join(missing, ", "))
+		return fmt.Errorf("no license file (LICENSE, COPYING) in the root folder of %s: ask the authors for one, or use "+
+			"another module", strings.Join(missing, ", "))
 	}
 	return nil
 }
@@ -232,14 +236,14 @@ type owner struct {
 }
 
 // ownerOf returns the owner of a package.
-func ownerOf(p listed) owner {
+func ownerOf(p listedPackage) owner {
 	switch {
 	case p.Standard:
 		return owner{"the Go standard library", p.Root}
 	case p.Module.Path == modulePath:
 		return owner{modulePath, p.Module.Dir}
 	}
-	m := p.Module.used()
+	m := p.Module.effective()
 	return owner{m.Path + " " + m.Version, m.Dir}
 }
 
@@ -262,11 +266,11 @@ func (c collection) addFolder(folder string, o owner) (licensed bool, err error)
 		if len(bytes.TrimSpace(raw)) == 0 {
 			continue
 		}
-		within, err := filepath.Rel(o.root, file)
+		relative, err := filepath.Rel(o.root, file)
 		if err != nil {
 			return false, fmt.Errorf("read a license of %s: %w", o.name, err)
 		}
-		c.add(raw, origin{o.name, filepath.ToSlash(within)})
+		c.add(raw, origin{o.name, filepath.ToSlash(relative)})
 		licensed = licensed || isLicense
 	}
 	return licensed, nil

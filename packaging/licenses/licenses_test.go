@@ -15,18 +15,18 @@ import (
 
 const tree = "../.."
 
-// TestEveryModuleOfTheServerHasItsText compares the file of the server with the list of the modules that it may link.
-func TestEveryModuleOfTheServerHasItsText(t *testing.T) {
-	raw, err := os.ReadFile(filepath.Join(tree, "internal", "house", "testdata", "server-modules.txt"))
+// TestEveryServerModuleHasLicense compares the server's license file with the list of the modules that the server can link.
+func TestEveryServerModuleHasLicense(t *testing.T) {
+	raw, err := os.ReadFile(filepath.Join(tree, "internal", "repolint", "testdata", "server-modules.txt"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	all, err := list(t.Context(), tree, system{"linux", "amd64"}, []string{"./cmd/gatewright-server"})
+	pkgs, err := goList(t.Context(), tree, system{"linux", "amd64"}, []string{"./cmd/gatewright-server"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	c := collection{}
-	if err := errors.Join(c.addProduct(tree), c.addConsole(tree), c.addPackages(all)); err != nil {
+	if err := errors.Join(c.addProduct(tree), c.addConsole(tree), c.addPackages(pkgs)); err != nil {
 		t.Fatal(err)
 	}
 	text := string(c.text())
@@ -36,30 +36,34 @@ func TestEveryModuleOfTheServerHasItsText(t *testing.T) {
 	}
 	for _, module := range modules {
 		if !strings.Contains(text, "\n"+module+" v") {
-			t.Errorf("the license texts do not name %s", module)
+			t.Errorf("the license texts have no %s, want all modules", module)
 		}
 	}
 	for _, want := range []string{
-		"\nGatewright: LICENSE\n", "\nGatewright: NOTICE\n", "all-MiniLM-L6-v2", "\nGatewright console: licenses of its npm packages\n", "\nthe Go standard library: LICENSE\n",
-		"\n" + modulePath + ": thirdparty/jsonschema/LICENSE\n",
+		"\nGatewright: LICENSE\n", "\nGatewright: NOTICE\n", "all-MiniLM-L6-v2",
+		"\nGatewright console: licenses of its npm packages\n", "\nthe Go standard library: LICENSE\n",
+		"\n" + modulePath + ": shared/thirdparty/jsonschema/LICENSE\n",
 	} {
 		if !strings.Contains(text, want) {
-			t.Errorf("the license texts do not contain %q", want)
+			t.Errorf("the license texts have no %q, want it", want)
 		}
 	}
 }
 
-// module writes a module with one package and returns the package.
-func module(t *testing.T, name string, files map[string]string) listed {
+// writeModule writes a module with one package and returns the package.
+func writeModule(t *testing.T, name string, files map[string]string) listedPackage {
 	t.Helper()
 	root := t.TempDir()
 	for file, text := range files {
-		put(t, filepath.Join(root, filepath.FromSlash(file)), text)
+		writeFile(t, filepath.Join(root, filepath.FromSlash(file)), text)
 	}
-	return listed{ImportPath: name + "/p", Dir: filepath.Join(root, "p"), Module: &listedModule{Path: name, Version: "v1.0.0", Dir: root}}
+	return listedPackage{
+		ImportPath: name + "/p", Dir: filepath.Join(root, "p"),
+		Module: &listedModule{Path: name, Version: "v1.0.0", Dir: root},
+	}
 }
 
-func put(t *testing.T, name, text string) {
+func writeFile(t *testing.T, name, text string) {
 	t.Helper()
 	if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o755), os.WriteFile(name, []byte(text), 0o600)); err != nil {
 		t.Fatal(err)
@@ -69,7 +73,7 @@ func put(t *testing.T, name, text string) {
 func TestModuleWithoutLicenseIsAnError(t *testing.T) {
 	for _, tt := range []struct {
 		name, file, text string
-		fails            bool
+		wantErr          bool
 	}{
 		{"a license", "LICENSE", "MIT", false},
 		{"another name", "Copying.txt", "MIT", false},
@@ -80,10 +84,10 @@ func TestModuleWithoutLicenseIsAnError(t *testing.T) {
 		{"a license of a package alone", "p/LICENSE", "MIT", true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			p := module(t, "example.com/m", map[string]string{tt.file: tt.text, "p/p.go": "package p"})
-			err := collection{}.addPackages([]listed{p})
-			if (err != nil) != tt.fails {
-				t.Fatalf("addPackages(a module with %s) = %v, want an error: %t", tt.file, err, tt.fails)
+			p := writeModule(t, "example.com/m", map[string]string{tt.file: tt.text, "p/p.go": "package p"})
+			err := collection{}.addPackages([]listedPackage{p})
+			if (err != nil) != tt.wantErr {
+				t.Fatalf("addPackages(a module with %s) = %v, want an error: %t", tt.file, err, tt.wantErr)
 			}
 			if err != nil && !strings.Contains(err.Error(), "example.com/m v1.0.0") {
 				t.Errorf("addPackages() = %v, want the module's name in it", err)
@@ -93,38 +97,43 @@ func TestModuleWithoutLicenseIsAnError(t *testing.T) {
 }
 
 func TestModuleWithoutSourceIsAnError(t *testing.T) {
-	p := module(t, "example.com/m", map[string]string{"LICENSE": "MIT", "p/p.go": "package p"})
+	p := writeModule(t, "example.com/m", map[string]string{"LICENSE": "MIT", "p/p.go": "package p"})
 	p.Module.Dir = ""
-	if err := (collection{}).addPackages([]listed{p}); err == nil || !strings.Contains(err.Error(), "go mod download") {
+	if err := (collection{}).addPackages([]listedPackage{p}); err == nil ||
+		!strings.Contains(err.Error(), "go mod download") {
 		t.Errorf("addPackages(a module without a folder) = %v, want an error that says go mod download", err)
 	}
 }
 
-// TestTextsStandOnceAndSorted collects the same modules twice, in two orders.
-func TestTextsStandOnceAndSorted(t *testing.T) {
-	a := module(t, "example.com/a", map[string]string{"LICENSE": "MIT\n", "NOTICE": "Copyright A", "p/LICENSE": "BSD", "p/p.go": "package p"})
-	b := module(t, "example.com/b", map[string]string{"LICENSE.txt": "\nMIT\r\n", "p/p.go": "package p"})
-	one, another := collection{}, collection{}
-	if err := errors.Join(one.addProduct(tree), one.addPackages([]listed{a, b}), another.addPackages([]listed{b, a, b}), another.addProduct(tree)); err != nil {
+// TestTextsAreUniqueAndSorted collects the same modules twice, in two orders, and checks that the text is the same.
+func TestTextsAreUniqueAndSorted(t *testing.T) {
+	a := writeModule(t, "example.com/a", map[string]string{
+		"LICENSE": "MIT\n", "NOTICE": "Copyright A", "p/LICENSE": "BSD",
+		"p/p.go": "package p",
+	})
+	b := writeModule(t, "example.com/b", map[string]string{"LICENSE.txt": "\nMIT\r\n", "p/p.go": "package p"})
+	first, second := collection{}, collection{}
+	if err := errors.Join(first.addProduct(tree), first.addPackages([]listedPackage{a, b}),
+		second.addPackages([]listedPackage{b, a, b}), second.addProduct(tree)); err != nil {
 		t.Fatal(err)
 	}
-	if !bytes.Equal(one.text(), another.text()) {
-		t.Errorf("the texts differ:\n%s\nand\n%s", one.text(), another.text())
+	if !bytes.Equal(first.text(), second.text()) {
+		t.Errorf("text() in another order =\n%s\nwant\n%s", second.text(), first.text())
 	}
-	line := strings.Repeat("=", 80)
-	want := "\n" + line + "\n\nexample.com/a v1.0.0: LICENSE\nexample.com/b v1.0.0: LICENSE.txt\n\nMIT\n" +
-		"\n" + line + "\n\nexample.com/a v1.0.0: NOTICE\n\nCopyright A\n" +
-		"\n" + line + "\n\nexample.com/a v1.0.0: p/LICENSE\n\nBSD\n"
-	if got := string(one.text()); !strings.HasSuffix(got, want) {
+	separator := strings.Repeat("=", 80)
+	want := "\n" + separator + "\n\nexample.com/a v1.0.0: LICENSE\nexample.com/b v1.0.0: LICENSE.txt\n\nMIT\n" +
+		"\n" + separator + "\n\nexample.com/a v1.0.0: NOTICE\n\nCopyright A\n" +
+		"\n" + separator + "\n\nexample.com/a v1.0.0: p/LICENSE\n\nBSD\n"
+	if got := string(first.text()); !strings.HasSuffix(got, want) {
 		t.Errorf("text() ends with\n%s\nwant\n%s", got[max(0, len(got)-len(want)):], want)
 	}
-	if got := string(one.text()); strings.Index(got, "Gatewright: LICENSE") > strings.Index(got, "example.com/a") {
-		t.Error("the license of the product is not the first one")
+	if got := string(first.text()); strings.Index(got, "Gatewright: LICENSE") > strings.Index(got, "example.com/a") {
+		t.Errorf("text() = %s, want the license of the product first", got)
 	}
 }
 
-// bundle returns a bundle of the console with one file.
-func bundle(t *testing.T, name, text string) string {
+// zipBundle returns a bundle of the console with one file.
+func zipBundle(t *testing.T, name, text string) string {
 	t.Helper()
 	var archive bytes.Buffer
 	z := zip.NewWriter(&archive)
@@ -140,13 +149,13 @@ func bundle(t *testing.T, name, text string) string {
 
 func TestConsoleHasItsLicenses(t *testing.T) {
 	for _, tt := range []struct{ name, bundle, wantError string }{
-		{"licenses", bundle(t, "licenses-0a1b2c.txt", "preact: MIT"), ""},
-		{"no licenses", bundle(t, "index.html", "<html>"), "no file of licenses"},
+		{"licenses", zipBundle(t, "licenses-0a1b2c.txt", "preact: MIT"), ""},
+		{"no licenses", zipBundle(t, "index.html", "<html>"), "no file of licenses"},
 		{"a damaged bundle", "PK", "make console"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			checkout := t.TempDir()
-			put(t, filepath.Join(checkout, "console", console.FileName), tt.bundle)
+			writeFile(t, filepath.Join(checkout, "console", console.FileName), tt.bundle)
 			c := collection{}
 			err := c.addConsole(checkout)
 			if tt.wantError != "" {
@@ -162,21 +171,26 @@ func TestConsoleHasItsLicenses(t *testing.T) {
 	}
 }
 
-// TestBinaryOfAnotherCheckoutIsAnError compares the modules in a binary with those of the checkout.
+// TestBinaryOfAnotherCheckoutIsAnError checks that a binary is refused if it has a module that the checkout does not
+// link.
 func TestBinaryOfAnotherCheckoutIsAnError(t *testing.T) {
-	p := module(t, "example.com/m", nil)
+	p := writeModule(t, "example.com/m", nil)
 	for _, tt := range []struct {
-		name  string
-		in    *debug.Module
-		fails bool
+		name    string
+		dep     *debug.Module
+		wantErr bool
 	}{
 		{"the same version", &debug.Module{Path: "example.com/m", Version: "v1.0.0"}, false},
-		{"replaced by it", &debug.Module{Path: "example.com/x", Version: "v3.0.0", Replace: &debug.Module{Path: "example.com/m", Version: "v1.0.0"}}, false},
+		{"replaced by it", &debug.Module{
+			Path: "example.com/x", Version: "v3.0.0",
+			Replace: &debug.Module{Path: "example.com/m", Version: "v1.0.0"},
+		}, false},
 		{"another version", &debug.Module{Path: "example.com/m", Version: "v1.0.1"}, true},
 		{"another module", &debug.Module{Path: "example.com/n", Version: "v1.0.0"}, true},
 	} {
-		if err := compare(&debug.BuildInfo{Path: "p", Deps: []*debug.Module{tt.in}}, []listed{p}); (err != nil) != tt.fails {
-			t.Errorf("%s: compare() = %v, want an error: %t", tt.name, err, tt.fails)
+		if err := checkModules(&debug.BuildInfo{Path: "p", Deps: []*debug.Module{tt.dep}},
+			[]listedPackage{p}); (err != nil) != tt.wantErr {
+			t.Errorf("%s: checkModules() = %v, want an error: %t", tt.name, err, tt.wantErr)
 		}
 	}
 }

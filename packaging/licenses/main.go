@@ -2,9 +2,9 @@
 //
 //	go run ./packaging/licenses -out dist/LICENSES.txt dist/amd64/gatewright dist/amd64/gatewright-server
 //
-// The file contains the license and the notices of Gatewright, the licenses of each linked Go module, of the changed copies in
-// thirdparty, of the Go standard library, and of the npm packages in the console. The command
-// fails if a module has no license. The same binaries and the same module cache make the same bytes.
+// The file contains the license and the notices of Gatewright. It also contains the licenses of each linked Go module,
+// of the changed copies in shared/thirdparty, of the Go standard library, and of the npm packages in the console. The
+// command fails if a module has no license. From the same binaries and the same module cache, it makes the same bytes.
 //
 // It does not judge licenses: a reviewer decides whether a license is acceptable when a module is added to go.mod.
 // Read collect.go for the sources of the texts, and write.go for the format of the file.

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// origin is the file that a text comes from.
+// origin identifies the file that a text comes from.
 type origin struct {
 	// Owner is the module with its version, or the part of the product.
 	Owner string
@@ -20,36 +20,37 @@ type origin struct {
 type collection map[string][]origin
 
 // add adds a text. Texts are the same if they differ only in line endings, or in line breaks at the beginning or the end.
-func (c collection) add(raw []byte, from origin) {
+func (c collection) add(raw []byte, source origin) {
 	text := strings.Trim(strings.ReplaceAll(string(raw), "\r\n", "\n"), "\n")
-	if !slices.Contains(c[text], from) {
-		c[text] = append(c[text], from)
+	if !slices.Contains(c[text], source) {
+		c[text] = append(c[text], source)
 	}
 }
 
 // entry is one text of the file with its origins, sorted.
 type entry struct {
-	text string
-	from []origin
+	text    string
+	origins []origin
 }
 
 // entries returns all texts, sorted by their first origin. The product's own texts come first.
 func (c collection) entries() []entry {
 	byOrigin := func(a, b origin) int {
-		return cmp.Or(-boolean(a.Owner == product, b.Owner == product), cmp.Compare(a.Owner, b.Owner), cmp.Compare(a.File, b.File))
+		return cmp.Or(-compareBool(a.Owner == product, b.Owner == product), cmp.Compare(a.Owner, b.Owner),
+			cmp.Compare(a.File, b.File))
 	}
-	var all []entry
-	for text, from := range c {
-		from = slices.Clone(from)
-		slices.SortFunc(from, byOrigin)
-		all = append(all, entry{text, from})
+	var entries []entry
+	for text, origins := range c {
+		origins = slices.Clone(origins)
+		slices.SortFunc(origins, byOrigin)
+		entries = append(entries, entry{text, origins})
 	}
-	slices.SortFunc(all, func(a, b entry) int { return byOrigin(a.from[0], b.from[0]) })
-	return all
+	slices.SortFunc(entries, func(a, b entry) int { return byOrigin(a.origins[0], b.origins[0]) })
+	return entries
 }
 
-// boolean compares two booleans: false is less than true.
-func boolean(a, b bool) int {
+// compareBool compares two booleans: false is less than true.
+func compareBool(a, b bool) int {
 	switch {
 	case a == b:
 		return 0
@@ -66,8 +67,8 @@ func (c collection) text() []byte {
 		"Each text below applies to the modules and files that are listed above it.\n")
 	for _, e := range c.entries() {
 		fmt.Fprintf(&out, "\n%s\n\n", strings.Repeat("=", 80))
-		for _, from := range e.from {
-			fmt.Fprintf(&out, "%s: %s\n", from.Owner, from.File)
+		for _, o := range e.origins {
+			fmt.Fprintf(&out, "%s: %s\n", o.Owner, o.File)
 		}
 		fmt.Fprintf(&out, "\n%s\n", e.text)
 	}

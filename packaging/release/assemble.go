@@ -27,59 +27,61 @@ var composeFile string
 // programs are the names of the binaries in an archive.
 var programs = []string{"gatewright", "gatewright-server"}
 
-// finished is the folder of the release.
-func (o options) finished() string { return filepath.Join(o.out, o.version) }
+// releaseFolder is the folder of the release.
+func (o options) releaseFolder() string { return filepath.Join(o.out, o.version) }
 
-// assemble writes the folder of the release. A release that fails or is killed leaves an older one of the same version alone, and
-// nothing under the name of a release. Two at once would mix their files: the second one fails.
+// assemble writes the folder of the release. If it fails or is killed, an older release of the same version stays
+// unchanged, and no incomplete release has the final name. If another release is being assembled in the same folder, it
+// returns an error.
 func (o options) assemble(ctx context.Context, notes string) (err error) {
-	finished := o.finished()
-	folder, older := finished+".unfinished", finished+".replaced"
+	final := o.releaseFolder()
+	folder, replaced := final+".unfinished", final+".replaced"
 	if err := os.MkdirAll(o.out, 0o755); err != nil { //nolint:gosec // G301: for everybody to read
 		return fmt.Errorf("create the folder of releases: %w", err)
 	}
-	lock := flock.New(filepath.Join(o.out, ".lock")) // which ends with the process
-	if alone, err := lock.TryLock(); err != nil || !alone {
+	lock := flock.New(filepath.Join(o.out, ".lock")) // the lock is released when the process ends
+	if locked, err := lock.TryLock(); err != nil || !locked {
 		return errors.Join(fmt.Errorf("another release is being written into %s: wait until it has ended", o.out), err)
 	}
 	defer func() { err = errors.Join(err, lock.Close()) }()
-	if err := errors.Join(os.RemoveAll(folder), os.RemoveAll(older), os.Mkdir(folder, 0o755)); err != nil { //nolint:gosec // G301: for everybody to read
+	if err := errors.Join(os.RemoveAll(folder), os.RemoveAll(replaced), os.Mkdir(folder, 0o755)); err != nil { //nolint:gosec // G301: for everybody to read
 		return fmt.Errorf("create the folder of the release: %w", err)
 	}
 	if err := errors.Join(o.addArchives(folder), o.addImages(folder)); err != nil {
 		return err
 	}
-	if err := copyFile(filepath.Join(o.built, "LICENSES.txt"), filepath.Join(folder, "LICENSES.txt")); err != nil {
+	if err := copyFile(filepath.Join(o.buildDir, "LICENSES.txt"), filepath.Join(folder, "LICENSES.txt")); err != nil {
 		return err
 	}
 	if err := write(filepath.Join(folder, "RELEASE-NOTES.md"), []byte(notes)); err != nil {
 		return err
 	}
-	listed, err := checksums(folder)
+	checksumList, err := checksums(folder)
 	if err != nil {
 		return err
 	}
-	if err := write(filepath.Join(folder, sums), listed); err != nil {
+	if err := write(filepath.Join(folder, checksumsFile), checksumList); err != nil {
 		return err
 	}
-	if !o.dry {
+	if !o.dryRun {
 		if err := o.sign(ctx, folder); err != nil {
 			return err
 		}
 	}
-	// Removing the older one takes a while, in which it would look like a release with fewer files.
-	if err := os.Rename(finished, older); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	// Rename the older release before it is removed: a partly removed release would look like a release with fewer
+	// files.
+	if err := os.Rename(final, replaced); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("rename the older release: %w", err)
 	}
-	if err := os.Rename(folder, finished); err != nil {
+	if err := os.Rename(folder, final); err != nil {
 		return fmt.Errorf("rename the folder of the release: %w", err)
 	}
-	if err := os.RemoveAll(older); err != nil {
+	if err := os.RemoveAll(replaced); err != nil {
 		return fmt.Errorf("remove the older release: %w", err)
 	}
-	_, _ = fmt.Fprintf(o.printed, "%s%s\n", listed, finished)
-	if o.dry {
-		_, _ = fmt.Fprintln(o.printed, "This was a dry run: the release has no tag and no signature. Do not publish it.")
+	_, _ = fmt.Fprintf(o.output, "%s%s\n", checksumList, final)
+	if o.dryRun {
+		_, _ = fmt.Fprintln(o.output, "This was a dry run: the release has no tag and no signature. Do not publish it.")
 	}
 	return nil
 }
@@ -92,11 +94,11 @@ func (o options) addArchives(folder string) error {
 			suffix, exe = ".zip", ".exe"
 		}
 		name := "gatewright-" + o.version + "-" + system + suffix
-		if err := copyFile(filepath.Join(o.built, name), filepath.Join(folder, name)); err != nil {
+		if err := copyFile(filepath.Join(o.buildDir, name), filepath.Join(folder, name)); err != nil {
 			return err
 		}
 		for _, program := range programs {
-			bill, err := image.Bill(filepath.Join(o.built, strings.TrimPrefix(system, "linux-"), program+exe), o.version)
+			bill, err := image.SBOM(filepath.Join(o.buildDir, strings.TrimPrefix(system, "linux-"), program+exe), o.version)
 			if err != nil {
 				return err
 			}
@@ -110,16 +112,17 @@ func (o options) addArchives(folder string) error {
 
 // addImages copies the images, and the bills of materials of the programs that are only in images. It also writes compose.yaml.
 func (o options) addImages(folder string) error {
-	images := filepath.Join(o.built, "images")
+	images := filepath.Join(o.buildDir, "images")
 	for _, service := range append([]string{""}, o.services...) {
 		name := strings.TrimSuffix("gatewright-"+service, "-")
-		if err := copyFile(filepath.Join(images, name+".tar"), filepath.Join(folder, name+"-"+o.version+"-image.tar")); err != nil {
+		if err := copyFile(filepath.Join(images, name+".tar"),
+			filepath.Join(folder, name+"-"+o.version+"-image.tar")); err != nil {
 			return err
 		}
 		for _, system := range o.systems {
 			architecture, isLinux := strings.CutPrefix(system, "linux-")
 			if !isLinux || service == "" {
-				continue // addArchives has written the server's
+				continue // addArchives has written the bill of materials of the server
 			}
 			bill := filepath.Join(images, name+"-"+architecture+".cdx.json")
 			if err := copyFile(bill, filepath.Join(folder, name+"-"+o.version+"-"+system+".cdx.json")); err != nil {
@@ -150,7 +153,8 @@ func digestOf(file string) (string, error) {
 		return "", fmt.Errorf("read the digest of an image: %w", err)
 	}
 	if len(index.Manifests) != 1 {
-		return "", fmt.Errorf("read the digest of an image: %s lists %d images instead of 1: run make image again", file, len(index.Manifests))
+		return "", fmt.Errorf("read the digest of an image: %s lists %d images instead of 1: run make image again", file,
+			len(index.Manifests))
 	}
 	return index.Manifests[0].Digest, nil
 }
@@ -186,7 +190,7 @@ func copyFile(from, to string) error {
 	return write(to, raw)
 }
 
-// write writes a file that everybody may read.
+// write writes a file that everybody can read.
 func write(file string, raw []byte) error {
 	if err := os.WriteFile(file, raw, 0o644); err != nil { //nolint:gosec // G306: for everybody to read
 		return fmt.Errorf("write a file of the release: %w", err)

@@ -11,7 +11,8 @@ import (
 
 const (
 	unreleased = "Unreleased"
-	// upgrade is a group that Keep a Changelog does not have. It says what administrators have to know or do.
+	// upgrade is the heading of a group that Keep a Changelog does not define. The group says what administrators must
+	// know or do for an upgrade.
 	upgrade = "Upgrade"
 )
 
@@ -40,49 +41,52 @@ func (c changelog) find(version string) *section {
 	return nil
 }
 
-// parse reads a changelog. It returns an error if the text does not have the format of Keep a Changelog, or if a release has
+// parseChangelog reads a changelog. It returns an error if the text does not have the format of Keep a Changelog, or if a release has
 // no upgrade note.
-func parse(text string) (changelog, error) {
-	var all changelog
+func parseChangelog(text string) (changelog, error) {
+	var log changelog
 	for i, line := range strings.Split(text, "\n") {
-		at := func(format string, args ...any) error {
+		lineError := func(format string, args ...any) error {
 			return fmt.Errorf("line %d: %w", i+1, fmt.Errorf(format, args...))
 		}
 		switch {
 		case i == 0 && line != "# Changelog":
-			return nil, at("begin with # Changelog, the title")
+			return nil, lineError("begin with # Changelog, the title")
 		case strings.HasPrefix(line, "## "):
 			m := sectionHeading.FindStringSubmatch(line)
 			if m == nil {
-				return nil, at("%q is no heading of a section: write it as ## [1.2.3] - 2026-01-31, or ## [%s]", line, unreleased)
+				return nil, lineError("%q is no heading of a section: write it as ## [1.2.3] - 2026-01-31, or ## [%s]", line,
+					unreleased)
 			}
 			s := section{version: m[1], date: m[2]}
-			if err := all.follows(s); err != nil {
-				return nil, at("%w", err)
+			if err := log.checkOrder(s); err != nil {
+				return nil, lineError("%w", err)
 			}
-			all = append(all, s)
+			log = append(log, s)
 		case strings.HasPrefix(line, "### "):
 			name := strings.TrimPrefix(line, "### ")
-			if len(all) == 0 || !slices.Contains(groups, name) {
-				return nil, at("%q is none of the headings within a section: use %s, below a ## heading", name, strings.Join(groups, ", "))
+			if len(log) == 0 || !slices.Contains(groups, name) {
+				return nil, lineError("%q is none of the headings within a section: use %s, below a ## heading", name,
+					strings.Join(groups, ", "))
 			}
-			s := &all[len(all)-1]
+			s := &log[len(log)-1]
 			if len(s.groups) > 0 && slices.Index(groups, s.groups[len(s.groups)-1].name) >= slices.Index(groups, name) {
-				return nil, at("%s comes before %s: use each heading once, in the order %s", name, s.groups[len(s.groups)-1].name, strings.Join(groups, ", "))
+				return nil, lineError("%s comes before %s: use each heading once, in the order %s", name,
+					s.groups[len(s.groups)-1].name, strings.Join(groups, ", "))
 			}
 			s.groups = append(s.groups, group{name: name})
-		case len(all) > 0 && strings.TrimSpace(line) != "" && len(all[len(all)-1].groups) == 0:
-			return nil, at("put the text below one of %s", strings.Join(groups, ", "))
-		case len(all) > 0 && len(all[len(all)-1].groups) > 0:
-			g := &all[len(all)-1].groups[len(all[len(all)-1].groups)-1]
+		case len(log) > 0 && strings.TrimSpace(line) != "" && len(log[len(log)-1].groups) == 0:
+			return nil, lineError("put the text below one of %s", strings.Join(groups, ", "))
+		case len(log) > 0 && len(log[len(log)-1].groups) > 0:
+			g := &log[len(log)-1].groups[len(log[len(log)-1].groups)-1]
 			g.text += line + "\n"
 		}
 	}
-	return all, all.complete()
+	return log, log.checkComplete()
 }
 
-// follows returns an error if a section may not come after the sections of c.
-func (c changelog) follows(s section) error {
+// checkOrder returns an error if a section must not follow the sections of c.
+func (c changelog) checkOrder(s section) error {
 	switch {
 	case len(c) == 0 && s.version != unreleased:
 		return fmt.Errorf("[%s] is missing: the first section is [%[1]s], which may be empty", unreleased)
@@ -98,14 +102,14 @@ func (c changelog) follows(s section) error {
 	if _, err := time.Parse(time.DateOnly, s.date); err != nil {
 		return fmt.Errorf("[%s] needs the date of the release, such as 2026-01-31: %w", s.version, err)
 	}
-	if before := c[len(c)-1].date; before != "" && before < s.date {
+	if previous := c[len(c)-1].date; previous != "" && previous < s.date {
 		return fmt.Errorf("[%s] is newer than the section above it: put the newest release first", s.version)
 	}
 	return nil
 }
 
-// complete returns an error if a changelog has no section, an empty group, or a release without an upgrade note.
-func (c changelog) complete() error {
+// checkComplete returns an error if a changelog has no section, an empty group, or a release without an upgrade note.
+func (c changelog) checkComplete() error {
 	if len(c) == 0 {
 		return errors.New("there is no section: add ## [Unreleased]")
 	}
@@ -116,7 +120,8 @@ func (c changelog) complete() error {
 			}
 		}
 		if s.version != unreleased && (len(s.groups) == 0 || s.groups[len(s.groups)-1].name != upgrade) {
-			return fmt.Errorf("[%s] has no upgrade note: write below ### %s what administrators have to do, or that they have to do nothing", s.version, upgrade)
+			return fmt.Errorf("[%s] has no upgrade note: write below ### %s what administrators have to do, or that they have "+
+				"to do nothing", s.version, upgrade)
 		}
 	}
 	return nil

@@ -19,39 +19,47 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.yaml.in/yaml/v3"
 
-	"github.com/gatewright/gatewright/shared/config"
+	"github.com/gatewright/gatewright/shared/core/config"
 )
 
-const changes = "# Changelog\n\n## [Unreleased]\n\n### Added\n\n- Something new.\n\n## [1.2.3] - 2026-11-29\n\n### Fixed\n\n- A fault.\n\n### Upgrade\n\nNothing to do.\n"
+const changes = "# Changelog\n\n## [Unreleased]\n\n### Added\n\n- Something new.\n\n## [1.2.3] - 2026-11-29\n\n### " +
+	"Fixed\n\n- A fault.\n\n### Upgrade\n\nNothing to do.\n"
 
-// checkout makes a checkout of version 1.2.3 with a tag, a key and what make builds, and returns the options of its release.
+// checkout creates a checkout of version 1.2.3 with a tag, a key, and substitutes for the files that make builds. It
+// returns the options of its release.
 func checkout(t *testing.T) options {
 	t.Helper()
 	o := options{
-		tree: t.TempDir(), built: t.TempDir(), out: t.TempDir(), version: "1.2.3", tag: "v1.2.3", key: filepath.Join(t.TempDir(), "key"),
-		systems: []string{"linux-amd64", "windows-arm64"}, services: []string{"relay"}, printed: io.Discard,
-		settings: func(context.Context) (map[string]string, error) { return maps.Clone(defaults), nil },
+		tree: t.TempDir(), buildDir: t.TempDir(), out: t.TempDir(), version: "1.2.3", tag: "v1.2.3",
+		key:     filepath.Join(t.TempDir(), "key"),
+		systems: []string{"linux-amd64", "windows-arm64"}, services: []string{"relay"}, output: io.Discard,
+		settings: func(context.Context) (map[string]string, error) { return maps.Clone(releaseSettings), nil },
 	}
-	typed(t, "ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "test", "-f", o.key)
+	runCommand(t, "ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "test", "-f", o.key)
 	public, err := os.ReadFile(o.key + ".pub")
 	if err != nil {
 		t.Fatal(err)
 	}
-	put(t, filepath.Join(o.tree, "CHANGELOG.md"), changes)
-	put(t, filepath.Join(o.tree, filepath.FromSlash(allowedSigners)), "# keys\n"+signer+` namespaces="`+namespace+`" `+string(public))
-	typed(t, "git", "-C", o.tree, "init", "-q")
+	writeFile(t, filepath.Join(o.tree, "CHANGELOG.md"), changes)
+	writeFile(t, filepath.Join(o.tree, filepath.FromSlash(allowedSigners)),
+		"# keys\n"+signer+` namespaces="`+namespace+`" `+string(public))
+	runCommand(t, "git", "-C", o.tree, "init", "-q")
 	commit(t, o.tree)
-	typed(t, "git", "-C", o.tree, "tag", o.tag)
+	runCommand(t, "git", "-C", o.tree, "tag", o.tag)
 	for _, name := range []string{
 		"gatewright-1.2.3-linux-amd64.tar.gz", "gatewright-1.2.3-windows-arm64.zip", "LICENSES.txt",
 		"images/gatewright.tar", "images/gatewright-relay.tar", "images/gatewright-relay-amd64.cdx.json",
 	} {
-		put(t, filepath.Join(o.built, filepath.FromSlash(name)), "the bytes of "+name)
+		writeFile(t, filepath.Join(o.buildDir, filepath.FromSlash(name)), "the bytes of "+name)
 	}
-	put(t, filepath.Join(o.built, "images", "gatewright", "index.json"), `{"manifests": [{"digest": "sha256:0123"}]}`)
-	for _, name := range []string{"amd64/gatewright", "amd64/gatewright-server", "windows-arm64/gatewright.exe", "windows-arm64/gatewright-server.exe"} {
-		binary := filepath.Join(o.built, filepath.FromSlash(name))
-		// Any Go binary names its modules, and this test is one.
+	writeFile(t, filepath.Join(o.buildDir, "images", "gatewright", "index.json"),
+		`{"manifests": [{"digest": "sha256:0123"}]}`)
+	for _, name := range []string{
+		"amd64/gatewright", "amd64/gatewright-server", "windows-arm64/gatewright.exe",
+		"windows-arm64/gatewright-server.exe",
+	} {
+		binary := filepath.Join(o.buildDir, filepath.FromSlash(name))
+		// Every Go binary lists its modules, so the binary of this test can replace a program.
 		if err := errors.Join(os.MkdirAll(filepath.Dir(binary), 0o755), os.Symlink(os.Args[0], binary)); err != nil {
 			t.Fatal(err)
 		}
@@ -59,15 +67,15 @@ func checkout(t *testing.T) options {
 	return o
 }
 
-func put(t *testing.T, name, text string) {
+func writeFile(t *testing.T, name, text string) {
 	t.Helper()
 	if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o755), os.WriteFile(name, []byte(text), 0o600)); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// typed runs a command.
-func typed(t *testing.T, name string, args ...string) {
+// runCommand runs a command.
+func runCommand(t *testing.T, name string, args ...string) {
 	t.Helper()
 	if out, err := exec.CommandContext(t.Context(), name, args...).CombinedOutput(); err != nil {
 		t.Fatalf("%s %v: %v: %s", name, args, err, out)
@@ -77,8 +85,9 @@ func typed(t *testing.T, name string, args ...string) {
 // commit commits everything in a checkout.
 func commit(t *testing.T, tree string) {
 	t.Helper()
-	typed(t, "git", "-C", tree, "add", "-A")
-	typed(t, "git", "-C", tree, "-c", "user.name=Test", "-c", "user.email=test@example.com", "-c", "commit.gpgsign=false", "commit", "-q", "-m", "change")
+	runCommand(t, "git", "-C", tree, "add", "-A")
+	runCommand(t, "git", "-C", tree, "-c", "user.name=Test", "-c", "user.email=test@example.com", "-c",
+		"commit.gpgsign=false", "commit", "-q", "-m", "change")
 }
 
 // files returns the texts of the files in a folder.
@@ -88,22 +97,23 @@ func files(t *testing.T, folder string) map[string]string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	all := map[string]string{}
+	texts := map[string]string{}
 	for _, e := range entries {
 		raw, err := os.ReadFile(filepath.Join(folder, e.Name()))
 		if err != nil {
 			t.Fatal(err)
 		}
-		all[e.Name()] = string(raw)
+		texts[e.Name()] = string(raw)
 	}
-	return all
+	return texts
 }
 
-// TestReleaseIsCompleteAndSigned makes a release twice, and verifies it as users do.
+// TestReleaseIsCompleteAndSigned makes a release, and verifies it as users do. A second release of the same commit must
+// have the same files.
 func TestReleaseIsCompleteAndSigned(t *testing.T) {
 	o := checkout(t)
-	var printed bytes.Buffer
-	o.printed = &printed
+	var output bytes.Buffer
+	o.output = &output
 	if err := run(t.Context(), o, false); err != nil {
 		t.Fatal(err)
 	}
@@ -111,28 +121,32 @@ func TestReleaseIsCompleteAndSigned(t *testing.T) {
 	first := files(t, folder)
 	want := []string{
 		"LICENSES.txt", "RELEASE-NOTES.md", "SHA256SUMS", "SHA256SUMS.sig", "compose.yaml", "gatewright-1.2.3-image.tar",
-		"gatewright-1.2.3-linux-amd64.cdx.json", "gatewright-1.2.3-linux-amd64.tar.gz", "gatewright-1.2.3-windows-arm64.cdx.json", "gatewright-1.2.3-windows-arm64.zip",
-		"gatewright-relay-1.2.3-image.tar", "gatewright-relay-1.2.3-linux-amd64.cdx.json", "gatewright-server-1.2.3-linux-amd64.cdx.json", "gatewright-server-1.2.3-windows-arm64.cdx.json",
+		"gatewright-1.2.3-linux-amd64.cdx.json", "gatewright-1.2.3-linux-amd64.tar.gz",
+		"gatewright-1.2.3-windows-arm64.cdx.json", "gatewright-1.2.3-windows-arm64.zip",
+		"gatewright-relay-1.2.3-image.tar", "gatewright-relay-1.2.3-linux-amd64.cdx.json",
+		"gatewright-server-1.2.3-linux-amd64.cdx.json", "gatewright-server-1.2.3-windows-arm64.cdx.json",
 	}
 	if diff := cmp.Diff(want, slices.Sorted(maps.Keys(first))); diff != "" {
 		t.Error(diff)
 	}
 	var sum strings.Builder
 	for _, name := range want {
-		if !strings.HasPrefix(name, sums) {
+		if !strings.HasPrefix(name, checksumsFile) {
 			fmt.Fprintf(&sum, "%x  %s\n", sha256.Sum256([]byte(first[name])), name)
 		}
 	}
-	if diff := cmp.Diff(sum.String(), first[sums]); diff != "" {
-		t.Errorf("SHA256SUMS: %s", diff)
+	if diff := cmp.Diff(sum.String(), first[checksumsFile]); diff != "" {
+		t.Errorf("SHA256SUMS (-want +got): %s", diff)
 	}
-	verify := exec.CommandContext(t.Context(), "ssh-keygen", "-Y", "verify", "-f", filepath.Join(o.tree, allowedSigners), "-I", signer, "-n", namespace, "-s", filepath.Join(folder, signature))
-	verify.Stdin = strings.NewReader(first[sums])
+	verify := exec.CommandContext(t.Context(), "ssh-keygen", "-Y", "verify", "-f", filepath.Join(o.tree, allowedSigners),
+		"-I", signer, "-n", namespace, "-s", filepath.Join(folder, signatureFile))
+	verify.Stdin = strings.NewReader(first[checksumsFile])
 	if out, err := verify.CombinedOutput(); err != nil {
 		t.Errorf("ssh-keygen -Y verify = %v: %s", err, out)
 	}
-	if notes := first["RELEASE-NOTES.md"]; !strings.Contains(notes, "# Gatewright 1.2.3\n") || !strings.Contains(notes, "## Upgrade\n\nNothing to do.\n") || strings.Contains(notes, "Something new") {
-		t.Errorf("the release notes are not the section of 1.2.3:\n%s", notes)
+	if notes := first["RELEASE-NOTES.md"]; !strings.Contains(notes, "# Gatewright 1.2.3\n") ||
+		!strings.Contains(notes, "## Upgrade\n\nNothing to do.\n") || strings.Contains(notes, "Something new") {
+		t.Errorf("RELEASE-NOTES.md = %s, want only the section of 1.2.3", notes)
 	}
 	secret, err := os.ReadFile(o.key)
 	if err != nil {
@@ -141,11 +155,11 @@ func TestReleaseIsCompleteAndSigned(t *testing.T) {
 	line := strings.Split(string(secret), "\n")[1]
 	for name, text := range first {
 		if strings.Contains(text, line) {
-			t.Errorf("%s contains the private key", name)
+			t.Errorf("%s contains the private key, want it left out", name)
 		}
 	}
-	if strings.Contains(printed.String(), line) {
-		t.Error("the release prints the private key")
+	if strings.Contains(output.String(), line) {
+		t.Error("the output contains the private key, want it left out")
 	}
 
 	o.out = filepath.Join(t.TempDir(), "another", "folder")
@@ -153,58 +167,73 @@ func TestReleaseIsCompleteAndSigned(t *testing.T) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(first, files(t, filepath.Join(o.out, "1.2.3"))); diff != "" {
-		t.Errorf("two releases of a commit differ: %s", diff)
+		t.Errorf("second release of a commit (-want +got): %s", diff)
 	}
 }
 
-// TestDryRunNeedsNoTag and no key, and says that it makes no release.
+// TestDryRunNeedsNoTag checks that a dry run needs no tag and no key, and prints that it makes no release.
 func TestDryRunNeedsNoTag(t *testing.T) {
 	o := checkout(t)
-	var printed bytes.Buffer
-	o.version, o.tag, o.key, o.dry, o.printed = "1.3.0-dev", "", "", true, &printed
+	var output bytes.Buffer
+	o.version, o.tag, o.key, o.dryRun, o.output = "1.3.0-dev", "", "", true, &output
 	for _, name := range []string{"linux-amd64.tar.gz", "windows-arm64.zip"} {
-		put(t, filepath.Join(o.built, "gatewright-1.3.0-dev-"+name), "the bytes of "+name)
+		writeFile(t, filepath.Join(o.buildDir, "gatewright-1.3.0-dev-"+name), "the bytes of "+name)
 	}
 	if err := run(t.Context(), o, false); err != nil {
 		t.Fatal(err)
 	}
 	got := files(t, filepath.Join(o.out, "1.3.0-dev"))
-	if _, signed := got[signature]; signed {
-		t.Error("a dry run has a signature")
+	if _, signed := got[signatureFile]; signed {
+		t.Errorf("dry run wrote %s, want no signature", signatureFile)
 	}
 	if notes := got["RELEASE-NOTES.md"]; !strings.Contains(notes, "Something new") || !strings.Contains(notes, "dry run") {
 		t.Errorf("the notes of a dry run are\n%s\nwant the unreleased section, and that it is a dry run", notes)
 	}
-	if !strings.Contains(printed.String(), "no tag and no signature") {
-		t.Errorf("a dry run prints %q, want that it has no tag and no signature", printed.String())
+	if !strings.Contains(output.String(), "no tag and no signature") {
+		t.Errorf("a dry run prints %q, want that it has no tag and no signature", output.String())
 	}
 }
 
-func TestUnfitReleaseIsRefused(t *testing.T) {
-	for _, tt := range []struct {
-		name   string
-		change func(t *testing.T, o *options)
-		want   string
-	}{
-		{"a changed file", func(t *testing.T, o *options) { put(t, filepath.Join(o.tree, "CHANGELOG.md"), changes+"\n") }, "CHANGELOG.md"},
-		{"a staged file", func(t *testing.T, o *options) {
-			put(t, filepath.Join(o.tree, "CHANGELOG.md"), changes+"\n")
-			typed(t, "git", "-C", o.tree, "add", "CHANGELOG.md")
+// invalidRelease is a change of a checkout that makes a release impossible, and a part of the expected error.
+type invalidRelease struct {
+	name   string
+	change func(t *testing.T, o *options)
+	want   string
+}
+
+// invalidReleases returns a change for each check of a release.
+func invalidReleases() []invalidRelease {
+	return []invalidRelease{
+		{"a changed file", func(t *testing.T, o *options) {
+			writeFile(t, filepath.Join(o.tree, "CHANGELOG.md"), changes+"\n")
 		}, "CHANGELOG.md"},
-		{"a new file", func(t *testing.T, o *options) { put(t, filepath.Join(o.tree, "new.go"), "package p") }, "new.go"},
-		{"a dirty dry run", func(t *testing.T, o *options) { o.dry = true; put(t, filepath.Join(o.tree, "new.go"), "package p") }, "new.go"},
+		{"a staged file", func(t *testing.T, o *options) {
+			writeFile(t, filepath.Join(o.tree, "CHANGELOG.md"), changes+"\n")
+			runCommand(t, "git", "-C", o.tree, "add", "CHANGELOG.md")
+		}, "CHANGELOG.md"},
+		{"a new file", func(t *testing.T, o *options) {
+			writeFile(t, filepath.Join(o.tree, "new.go"), "package p")
+		}, "new.go"},
+		{"a dirty dry run", func(t *testing.T, o *options) {
+			o.dryRun = true
+			writeFile(t, filepath.Join(o.tree, "new.go"), "package p")
+		}, "new.go"},
 		{"no tag", func(_ *testing.T, o *options) { o.tag = "" }, "VERSION=v1.2.3"},
-		{"another tag", func(_ *testing.T, o *options) { o.tag = "v1.2.4" }, "shared/release/VERSION"},
-		{"another tag of a dry run", func(_ *testing.T, o *options) { o.tag, o.dry = "v1.2.4", true }, "shared/release/VERSION"},
+		{"another tag", func(_ *testing.T, o *options) { o.tag = "v1.2.4" }, "shared/base/release/VERSION"},
+		{"another tag of a dry run", func(_ *testing.T, o *options) {
+			o.tag, o.dryRun = "v1.2.4", true
+		}, "shared/base/release/VERSION"},
 		{"a tag that does not exist", func(_ *testing.T, o *options) { o.tag, o.version = "v1.2.4", "1.2.4" }, "git tag"},
-		{"a version between releases", func(_ *testing.T, o *options) { o.tag, o.version = "v1.2.4-dev", "1.2.4-dev" }, "-dev"},
+		{"a version between releases", func(_ *testing.T, o *options) {
+			o.tag, o.version = "v1.2.4-dev", "1.2.4-dev"
+		}, "-dev"},
 		{"the tag of another commit", func(t *testing.T, o *options) {
-			put(t, filepath.Join(o.tree, "new.go"), "package p")
+			writeFile(t, filepath.Join(o.tree, "new.go"), "package p")
 			commit(t, o.tree)
 		}, "git switch --detach v1.2.3"},
 		{"no key", func(_ *testing.T, o *options) { o.key = "" }, "KEY=path"},
 		{"a missing key", func(_ *testing.T, o *options) { o.key += "-missing" }, "KEY="},
-		{"a file that is no key", func(t *testing.T, o *options) { put(t, o.key, "no key") }, "KEY="},
+		{"a file that is no key", func(t *testing.T, o *options) { writeFile(t, o.key, "no key") }, "KEY="},
 		{"a key that others can read", func(t *testing.T, o *options) {
 			if err := os.Chmod(o.key, 0o644); err != nil {
 				t.Fatal(err)
@@ -212,118 +241,124 @@ func TestUnfitReleaseIsRefused(t *testing.T) {
 		}, "KEY="},
 		{"a key that users do not know", func(t *testing.T, o *options) {
 			o.key += "-other"
-			typed(t, "ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", o.key)
+			runCommand(t, "ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", o.key)
 		}, allowedSigners},
 		{"a new file that git is told to ignore", func(t *testing.T, o *options) {
-			put(t, filepath.Join(o.tree, ".git", "info", "exclude"), "hidden.go\n")
-			put(t, filepath.Join(o.tree, "hidden.go"), "package p")
+			writeFile(t, filepath.Join(o.tree, ".git", "info", "exclude"), "hidden.go\n")
+			writeFile(t, filepath.Join(o.tree, "hidden.go"), "package p")
 		}, "hidden.go"},
 		{"a new file that git is told not to show", func(t *testing.T, o *options) {
-			typed(t, "git", "-C", o.tree, "config", "status.showUntrackedFiles", "no")
-			put(t, filepath.Join(o.tree, "new.go"), "package p")
+			runCommand(t, "git", "-C", o.tree, "config", "status.showUntrackedFiles", "no")
+			writeFile(t, filepath.Join(o.tree, "new.go"), "package p")
 		}, "new.go"},
 		{"a changed file that git is told not to compare", func(t *testing.T, o *options) {
-			typed(t, "git", "-C", o.tree, "update-index", "--assume-unchanged", "CHANGELOG.md")
-			put(t, filepath.Join(o.tree, "CHANGELOG.md"), changes+"\n")
+			runCommand(t, "git", "-C", o.tree, "update-index", "--assume-unchanged", "CHANGELOG.md")
+			writeFile(t, filepath.Join(o.tree, "CHANGELOG.md"), changes+"\n")
 		}, "CHANGELOG.md"},
 		{"a changed file that git is told to skip", func(t *testing.T, o *options) {
-			typed(t, "git", "-C", o.tree, "update-index", "--skip-worktree", "CHANGELOG.md")
-			put(t, filepath.Join(o.tree, "CHANGELOG.md"), changes+"\n")
+			runCommand(t, "git", "-C", o.tree, "update-index", "--skip-worktree", "CHANGELOG.md")
+			writeFile(t, filepath.Join(o.tree, "CHANGELOG.md"), changes+"\n")
 		}, "CHANGELOG.md"},
 		{"a file with other line ends", func(t *testing.T, o *options) {
-			typed(t, "git", "-C", o.tree, "config", "core.autocrlf", "true")
-			put(t, filepath.Join(o.tree, "CHANGELOG.md"), strings.ReplaceAll(changes, "\n", "\r\n"))
+			runCommand(t, "git", "-C", o.tree, "config", "core.autocrlf", "true")
+			writeFile(t, filepath.Join(o.tree, "CHANGELOG.md"), strings.ReplaceAll(changes, "\n", "\r\n"))
 		}, "CHANGELOG.md"},
 		{"programs for newer processors", func(_ *testing.T, o *options) {
 			o.settings = func(context.Context) (map[string]string, error) {
-				all := maps.Clone(defaults)
-				all["GOAMD64"] = "v3"
-				return all, nil
+				settings := maps.Clone(releaseSettings)
+				settings["GOAMD64"] = "v3"
+				return settings, nil
 			}
 		}, `GOAMD64 is "v3", and releases are built with "v1"`},
 		{"a dry run over a signed release", func(t *testing.T, o *options) {
-			o.dry = true
-			put(t, filepath.Join(o.finished(), signature), "a signature")
+			o.dryRun = true
+			writeFile(t, filepath.Join(o.releaseFolder(), signatureFile), "a signature")
 		}, "a signed release"},
 		{"no image", func(_ *testing.T, o *options) { o.systems = []string{"darwin-arm64"} }, "linux-amd64"},
 		{"no section of the changelog", func(t *testing.T, o *options) {
-			put(t, filepath.Join(o.tree, "CHANGELOG.md"), strings.ReplaceAll(changes, "[1.2.3]", "[1.2.2]"))
+			writeFile(t, filepath.Join(o.tree, "CHANGELOG.md"), strings.ReplaceAll(changes, "[1.2.3]", "[1.2.2]"))
 			commit(t, o.tree)
-			typed(t, "git", "-C", o.tree, "tag", "-f", o.tag)
+			runCommand(t, "git", "-C", o.tree, "tag", "-f", o.tag)
 		}, "no section [1.2.3]"},
-	} {
+	}
+}
+
+func TestInvalidReleaseIsRefused(t *testing.T) {
+	for _, tt := range invalidReleases() {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			o := checkout(t)
 			tt.change(t, &o)
 			if err := run(t.Context(), o, true); err == nil || !strings.Contains(err.Error(), tt.want) {
-				t.Errorf("the check = %v, want an error with %q", err, tt.want)
+				t.Errorf("run(check only) error = %v, want one with %q", err, tt.want)
 			}
 		})
 	}
 }
 
-// TestFitReleaseIsChecked with a key, and without one in a dry run. The check writes nothing. Files with a dot in front, such as an
-// editor's, are in no program.
-func TestFitReleaseIsChecked(t *testing.T) {
+// TestValidReleasePassesCheck checks a release with a key, and a dry run without one. The check must write nothing, and
+// must accept files whose names begin with a dot, because no program contains them.
+func TestValidReleasePassesCheck(t *testing.T) {
 	o := checkout(t)
-	put(t, filepath.Join(o.tree, ".git", "info", "exclude"), ".editor\n")
-	put(t, filepath.Join(o.tree, ".editor", "state"), "open")
-	put(t, filepath.Join(o.tree, "docs", ".editor", "state"), "open")
+	writeFile(t, filepath.Join(o.tree, ".git", "info", "exclude"), ".editor\n")
+	writeFile(t, filepath.Join(o.tree, ".editor", "state"), "open")
+	writeFile(t, filepath.Join(o.tree, "docs", ".editor", "state"), "open")
 	if err := run(t.Context(), o, true); err != nil {
-		t.Errorf("the check = %v, want no error", err)
+		t.Errorf("run(check only) error = %v, want none", err)
 	}
-	o.key, o.tag, o.dry = "", "", true
+	o.key, o.tag, o.dryRun = "", "", true
 	if err := run(t.Context(), o, true); err != nil {
-		t.Errorf("the check of a dry run = %v, want no error", err)
+		t.Errorf("run(check only) of a dry run: error = %v, want none", err)
 	}
 	if entries, err := os.ReadDir(o.out); err != nil || len(entries) > 0 {
 		t.Errorf("the check has written %v, %v, want nothing", entries, err)
 	}
 }
 
-// TestSettingsOfTheGoCommandAreRead: each that changes programs, from wherever the go command takes it.
-func TestSettingsOfTheGoCommandAreRead(t *testing.T) {
-	work := filepath.Join(t.TempDir(), "go.work")
-	put(t, work, "go 1.26\n")
-	others := map[string]string{
-		"GOFLAGS": "-ldflags=-X=a.b=c", "GOAMD64": "v3", "GOARM64": "v9.0", "GOEXPERIMENT": "fieldtrack", "GOFIPS140": "latest", "GOWORK": work,
+// TestGoSettingsAreRead checks each setting that changes programs, from every source of the go command's settings.
+func TestGoSettingsAreRead(t *testing.T) {
+	workFile := filepath.Join(t.TempDir(), "go.work")
+	writeFile(t, workFile, "go 1.26\n")
+	changed := map[string]string{
+		"GOFLAGS": "-ldflags=-X=a.b=c", "GOAMD64": "v3", "GOARM64": "v9.0", "GOEXPERIMENT": "fieldtrack",
+		"GOFIPS140": "latest", "GOWORK": workFile,
 	}
-	for name, value := range others {
+	for name, value := range changed {
 		t.Setenv(name, value)
 	}
-	all, err := goSettings(t.Context())
+	settings, err := goSettings(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name := range defaults {
-		if all[name] == defaults[name] {
-			t.Errorf("goSettings()[%s] = %q with %q in the environment, want another value", name, all[name], others[name])
+	for name := range releaseSettings {
+		if settings[name] == releaseSettings[name] {
+			t.Errorf("goSettings()[%s] = %q with %q in the environment, want another value", name, settings[name], changed[name])
 		}
 	}
-	for name := range others {
+	for name := range changed {
 		t.Setenv(name, "")
 	}
-	t.Setenv("GOFLAGS", "-mod=readonly "+defaults["GOFLAGS"]+" -p=2")
+	t.Setenv("GOFLAGS", "-mod=readonly "+releaseSettings["GOFLAGS"]+" -p=2")
 	t.Setenv("GOWORK", "off")
 	t.Setenv("GOENV", "off")
-	if all, err = goSettings(t.Context()); err != nil {
+	if settings, err = goSettings(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(defaults, all); diff != "" {
-		t.Errorf("goSettings() of a machine without settings: %s", diff)
+	if diff := cmp.Diff(releaseSettings, settings); diff != "" {
+		t.Errorf("goSettings() of a machine without settings (-want +got): %s", diff)
 	}
 }
 
-// TestReleaseReplacesWhatAKilledOneLeft, and a second one at the same time is refused.
-func TestReleaseReplacesWhatAKilledOneLeft(t *testing.T) {
+// TestReleaseReplacesUnfinishedOne checks that a release replaces the files of a release that was killed, and that two
+// releases cannot be made at the same time.
+func TestReleaseReplacesUnfinishedOne(t *testing.T) {
 	o := checkout(t)
-	for _, left := range []string{"1.2.3.unfinished", "1.2.3.replaced", "1.2.3"} {
-		put(t, filepath.Join(o.out, left, "left.tar"), "left")
+	for _, folder := range []string{"1.2.3.unfinished", "1.2.3.replaced", "1.2.3"} {
+		writeFile(t, filepath.Join(o.out, folder, "left.tar"), "left")
 	}
 	lock := flock.New(filepath.Join(o.out, ".lock"))
-	if alone, err := lock.TryLock(); err != nil || !alone {
-		t.Fatalf("TryLock() = %t, %v", alone, err)
+	if locked, err := lock.TryLock(); err != nil || !locked {
+		t.Fatalf("TryLock() = %t, %v, want true", locked, err)
 	}
 	if err := run(t.Context(), o, false); err == nil || !strings.Contains(err.Error(), "another release") {
 		t.Errorf("a second release at the same time = %v, want an error that names the other one", err)
@@ -334,8 +369,8 @@ func TestReleaseReplacesWhatAKilledOneLeft(t *testing.T) {
 	if err := run(t.Context(), o, false); err != nil {
 		t.Fatal(err)
 	}
-	if got := files(t, o.finished()); got["left.tar"] != "" || strings.Contains(got[sums], "left.tar") {
-		t.Errorf("the release has a file of an earlier one:\n%s", got[sums])
+	if got := files(t, o.releaseFolder()); got["left.tar"] != "" || strings.Contains(got[checksumsFile], "left.tar") {
+		t.Errorf("%s = %s, want no left.tar in it and in the release", checksumsFile, got[checksumsFile])
 	}
 	entries, err := os.ReadDir(o.out)
 	if err != nil {
@@ -343,26 +378,30 @@ func TestReleaseReplacesWhatAKilledOneLeft(t *testing.T) {
 	}
 	for _, e := range entries {
 		if name := e.Name(); name != "1.2.3" && name != ".lock" {
-			t.Errorf("%s is left beside the release", name)
+			t.Errorf("output folder has %s, want only 1.2.3 and .lock", name)
 		}
 	}
 }
 
 func TestHomeFolderIsExpanded(t *testing.T) {
 	t.Setenv("HOME", "/somewhere/ann")
-	for file, want := range map[string]string{"~/.ssh/key": "/somewhere/ann/.ssh/key", "key": "key", "~bob/key": "~bob/key", "a/~/key": "a/~/key", "": ""} {
-		if got := expanded(file); got != want {
-			t.Errorf("expanded(%q) = %q, want %q", file, got, want)
+	for file, want := range map[string]string{
+		"~/.ssh/key": "/somewhere/ann/.ssh/key", "key": "key",
+		"~bob/key": "~bob/key", "a/~/key": "a/~/key", "": "",
+	} {
+		if got := expandHome(file); got != want {
+			t.Errorf("expandHome(%q) = %q, want %q", file, got, want)
 		}
 	}
 }
 
-// TestKeyThatUsersDoNotKnowIsRefused signs with a key that the checkout does not list. The older release stays.
-func TestKeyThatUsersDoNotKnowIsRefused(t *testing.T) {
+// TestUnknownSigningKeyIsRefused signs with a key that the checkout does not list, and checks that the release fails
+// and the older release stays.
+func TestUnknownSigningKeyIsRefused(t *testing.T) {
 	o := checkout(t)
 	older := filepath.Join(o.out, "1.2.3", "older")
-	put(t, older, "older")
-	typed(t, "ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", o.key+"-other")
+	writeFile(t, older, "older")
+	runCommand(t, "ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", o.key+"-other")
 	o.key += "-other"
 	if err := run(t.Context(), o, false); err == nil || !strings.Contains(err.Error(), allowedSigners) {
 		t.Errorf("a release with an unknown key = %v, want an error that names %s", err, allowedSigners)
@@ -373,9 +412,12 @@ func TestKeyThatUsersDoNotKnowIsRefused(t *testing.T) {
 }
 
 func TestMissingFileIsNamed(t *testing.T) {
-	for _, name := range []string{"gatewright-1.2.3-linux-amd64.tar.gz", "LICENSES.txt", "images/gatewright-relay.tar", "images/gatewright/index.json", "amd64/gatewright-server"} {
+	for _, name := range []string{
+		"gatewright-1.2.3-linux-amd64.tar.gz", "LICENSES.txt", "images/gatewright-relay.tar",
+		"images/gatewright/index.json", "amd64/gatewright-server",
+	} {
 		o := checkout(t)
-		file := filepath.Join(o.built, filepath.FromSlash(name))
+		file := filepath.Join(o.buildDir, filepath.FromSlash(name))
 		if err := os.Remove(file); err != nil {
 			t.Fatal(err)
 		}
@@ -385,7 +427,7 @@ func TestMissingFileIsNamed(t *testing.T) {
 	}
 }
 
-// TestComposeFileStartsTheImage compares compose.yaml with the product's settings and with what its image is made for.
+// TestComposeFileStartsTheImage compares compose.yaml with the product's settings and with the intended use of its image.
 func TestComposeFileStartsTheImage(t *testing.T) {
 	var file struct {
 		Services map[string]struct {
@@ -408,16 +450,16 @@ func TestComposeFileStartsTheImage(t *testing.T) {
 		t.Errorf("user = %q and read_only = %t, want the image's user 65532:65532 and true", s.User, s.ReadOnly)
 	}
 	if diff := cmp.Diff([]string{"80:80", "443:443"}, s.Ports); diff != "" {
-		t.Errorf("ports: %s", diff)
+		t.Errorf("ports (-want +got): %s", diff)
 	}
 	if diff := cmp.Diff([]string{"gatewright:/var/lib/gatewright"}, s.Volumes); diff != "" {
-		t.Errorf("volumes: %s", diff)
+		t.Errorf("volumes (-want +got): %s", diff)
 	}
 	var environ []string
 	for name := range s.Environment {
 		environ = append(environ, name+"=value")
 	}
 	if err := config.CheckNames(environ, true); err != nil || len(environ) == 0 {
-		t.Errorf("its settings %v: %v, want settings of the product", environ, err)
+		t.Errorf("CheckNames(%v) = %v, want no error for at least one setting of compose.yaml", environ, err)
 	}
 }

@@ -2,7 +2,7 @@ import { useState } from "preact/hooks";
 import { useChange } from "../api/change";
 import { useRows, type RowOf } from "../api/rows";
 import { account, leaveEnded, may, session, signOut } from "../api/session";
-import type { PageProps } from "../pages";
+import type { PageProps } from "../registry";
 import { setQuery, useQuery } from "../router";
 import { ConfirmDelete } from "../ui/confirm";
 import { CheckField } from "../ui/form";

@@ -2,7 +2,7 @@ import { useEffect, useRef } from "preact/hooks";
 import { useResource } from "../api/resource";
 import { useRows, type RowOf } from "../api/rows";
 import { account, session } from "../api/session";
-import type { PageProps } from "../pages";
+import type { PageProps } from "../registry";
 import { setQuery, useQuery } from "../router";
 import { given } from "../ui/copy";
 import { Dialog } from "../ui/dialog";

@@ -4,7 +4,7 @@ import type { Result } from "../api/client";
 import { useEdit } from "../api/edit";
 import { useResource } from "../api/resource";
 import { account, may } from "../api/session";
-import type { PageProps } from "../pages";
+import type { PageProps } from "../registry";
 import { go, link } from "../router";
 import { ConfirmDelete } from "../ui/confirm";
 import { Conflict } from "../ui/conflict";

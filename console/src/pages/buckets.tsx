@@ -2,7 +2,7 @@ import { useState } from "preact/hooks";
 import { useChange } from "../api/change";
 import { account, may } from "../api/session";
 import { useRows, type RowOf } from "../api/rows";
-import type { PageProps } from "../pages";
+import type { PageProps } from "../registry";
 import { go, link, setQuery, useQuery } from "../router";
 import { Dialog } from "../ui/dialog";
 import { CheckField, Form, TextField } from "../ui/form";

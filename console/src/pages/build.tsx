@@ -2,7 +2,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import type { Result } from "../api/client";
 import { useResource } from "../api/resource";
 import { account, may } from "../api/session";
-import type { PageProps } from "../pages";
+import type { PageProps } from "../registry";
 import { link, useQuery } from "../router";
 import { Address } from "../ui/deploymenthead";
 import { Findings } from "../ui/findings";

@@ -4,7 +4,7 @@ import { useEdit } from "../api/edit";
 import { useResource } from "../api/resource";
 import { useRows, type RowOf } from "../api/rows";
 import { account, may } from "../api/session";
-import type { PageProps } from "../pages";
+import type { PageProps } from "../registry";
 import { setQuery, useQuery } from "../router";
 import { Expiry, PemField } from "../ui/certificate";
 import { ConfirmDelete } from "../ui/confirm";

@@ -2,7 +2,7 @@ import { useMemo } from "preact/hooks";
 import type { Result } from "../api/client";
 import { useResource } from "../api/resource";
 import { may } from "../api/session";
-import type { PageProps } from "../pages";
+import type { PageProps } from "../registry";
 import { setQuery, useQuery } from "../router";
 import { Chart, type Series } from "../ui/chart";
 import { Cli } from "../ui/copy";

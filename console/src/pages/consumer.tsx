@@ -4,7 +4,7 @@ import type { Result } from "../api/client";
 import { useEdit } from "../api/edit";
 import { useResource } from "../api/resource";
 import { account, may } from "../api/session";
-import type { PageProps } from "../pages";
+import type { PageProps } from "../registry";
 import { go, link } from "../router";
 import { ConfirmDelete } from "../ui/confirm";
 import { Conflict } from "../ui/conflict";
@@ -19,6 +19,7 @@ import { Show } from "../ui/states";
 import { Text, visible } from "../ui/text";
 import { Details, many, Tags, Time } from "../ui/value";
 import { Keys } from "./consumerkeys";
+import type { ConsumerPath } from "./consumerpath";
 import { Managers } from "./managers";
 import { Revoked } from "./revoked";
 
@@ -70,13 +71,6 @@ export default function ConsumerPage({ params }: PageProps) {
       </Show>
     </>
   );
-}
-
-/** Where a consumer is. */
-export interface ConsumerPath {
-  accountName: string;
-  bucketName: string;
-  consumerName: string;
 }
 
 /** What an edit has of a consumer, as it is typed. */

@@ -17,7 +17,7 @@ import { Empty, Loading, ProblemPanel, Show } from "../ui/states";
 import { Table } from "../ui/table";
 import { Text, visible } from "../ui/text";
 import { Badge, many, Time } from "../ui/value";
-import type { ConsumerPath } from "./consumer";
+import type { ConsumerPath } from "./consumerpath";
 import { CreateKeys } from "./newkeys";
 import { RollKeys } from "./rollkeys";
 import { revoked } from "./revoked";

@@ -3,7 +3,7 @@ import { useChange } from "../api/change";
 import { useResource } from "../api/resource";
 import { useRows, type RowOf } from "../api/rows";
 import { account, may } from "../api/session";
-import type { PageProps } from "../pages";
+import type { PageProps } from "../registry";
 import { go, link } from "../router";
 import { Confirm, ConfirmDelete } from "../ui/confirm";
 import { Cli } from "../ui/copy";

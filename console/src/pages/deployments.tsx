@@ -1,7 +1,7 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { useResource } from "../api/resource";
 import { account, may } from "../api/session";
-import type { PageProps } from "../pages";
+import type { PageProps } from "../registry";
 import { go, link, setQuery, useQuery } from "../router";
 import { Cli } from "../ui/copy";
 import { Address, KindBadge, StateBadge, type Deployment } from "../ui/deploymenthead";

@@ -12,7 +12,7 @@ import { Empty, Loading, ProblemPanel } from "../ui/states";
 import { Table } from "../ui/table";
 import { Text, visible } from "../ui/text";
 import { Badge, many, Time } from "../ui/value";
-import type { ConsumerPath } from "./consumer";
+import type { ConsumerPath } from "./consumerpath";
 
 /** Somebody who looks after a consumer, or is invited to. */
 interface Person {

@@ -1,7 +1,7 @@
 import { useChange } from "../api/change";
 import { useRows, type RowOf } from "../api/rows";
 import { account, may } from "../api/session";
-import type { PageProps } from "../pages";
+import type { PageProps } from "../registry";
 import { go, link, setQuery, useQuery } from "../router";
 import { Confirm } from "../ui/confirm";
 import { Listed } from "../ui/listed";

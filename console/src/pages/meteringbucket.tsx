@@ -3,7 +3,7 @@ import { useChange } from "../api/change";
 import { useResource } from "../api/resource";
 import { useRows, type RowOf } from "../api/rows";
 import { may } from "../api/session";
-import type { PageProps } from "../pages";
+import type { PageProps } from "../registry";
 import { go, link, useQuery } from "../router";
 import { ConfirmDelete } from "../ui/confirm";
 import { Listed } from "../ui/listed";

@@ -8,7 +8,7 @@ import { notify } from "../ui/live";
 import { Secret } from "../ui/secret";
 import { visible } from "../ui/text";
 import { many } from "../ui/value";
-import type { ConsumerPath } from "./consumer";
+import type { ConsumerPath } from "./consumerpath";
 
 /** The most keys that are made at once (docs/limits.md). */
 const most = 1000;

@@ -1,7 +1,7 @@
 import type { Operation } from "../api/client";
 import { useResource } from "../api/resource";
 import { account, may, session } from "../api/session";
-import { pages, type PageProps } from "../pages";
+import { usePages, type PageProps } from "../registry";
 import { link } from "../router";
 import { useStore } from "../store";
 import { PageHead, Section } from "../ui/page";
@@ -51,7 +51,7 @@ function Counted({ label, path, operation }: { label: string; path: string; oper
   const list = useResource(operation, (operation === "ProjectsService_list" ? { query: { limit: 1 } } : { path: { accountName: account() }, query: { limit: 1 } }) as never);
   const total = list.now.at === "ready" ? (list.now.data as { total: number }).total : undefined;
   const number = <span class="number">{total !== undefined ? <Count value={total} /> : list.now.at === "failed" ? <span title={list.now.problem.detail}>–</span> : "…"}</span>;
-  const there = pages.some((p) => p.path === path);
+  const there = usePages().some((p) => p.path === path);
   return <li>{there ? <a href={link(path)}>{number}<span>{label}</span></a> : <>{number}<span class="faint">{label}</span></>}</li>;
 }
 
@@ -63,6 +63,7 @@ function Names({ names, all }: { names: unknown; all: string }) {
 
 /** The newest records of the audit log. */
 function Lately() {
+  const pages = usePages();
   const log = useResource("AuditLogsService_list", { path: { accountName: account() }, query: { limit: 10 } });
   return (
     <Section title="Lately" actions={pages.some((p) => p.path === "/audit-log") && <a href={link("/audit-log")}>The whole audit log</a>}>

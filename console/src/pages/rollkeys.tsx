@@ -10,7 +10,7 @@ import { notify } from "../ui/live";
 import { Secret } from "../ui/secret";
 import { Show } from "../ui/states";
 import { visible } from "../ui/text";
-import type { ConsumerPath } from "./consumer";
+import type { ConsumerPath } from "./consumerpath";
 
 /**
  * Rolls the keys of a consumer: a new one, and an end for those that have none. The new one is shown afterwards from the list; where a bucket keeps no key it could never be seen,

@@ -1,7 +1,7 @@
 import { useEffect, useMemo } from "preact/hooks";
 import { useRows, type RowOf } from "../api/rows";
 import { may } from "../api/session";
-import type { PageProps } from "../pages";
+import type { PageProps } from "../registry";
 import { link, setQuery, useQuery } from "../router";
 import { DeploymentHead, useDeployment } from "../ui/deploymenthead";
 import { Dialog } from "../ui/dialog";

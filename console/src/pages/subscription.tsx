@@ -5,7 +5,7 @@ import { useEdit } from "../api/edit";
 import { useResource } from "../api/resource";
 import { useRows } from "../api/rows";
 import { may } from "../api/session";
-import type { PageProps } from "../pages";
+import type { PageProps } from "../registry";
 import { go, link, setQuery, useQuery } from "../router";
 import { ConfirmDelete } from "../ui/confirm";
 import { Conflict } from "../ui/conflict";

@@ -1,7 +1,7 @@
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { useResource } from "../api/resource";
 import type { RowOf } from "../api/rows";
-import type { PageProps } from "../pages";
+import type { PageProps } from "../registry";
 import { setQuery, useQuery } from "../router";
 import { DeploymentHead, useDeployment } from "../ui/deploymenthead";
 import { SelectField } from "../ui/form";

@@ -3,7 +3,7 @@ import { useChange } from "../api/change";
 import type { Result } from "../api/client";
 import { useResource, type Resource } from "../api/resource";
 import { account, may } from "../api/session";
-import type { PageProps } from "../pages";
+import type { PageProps } from "../registry";
 import { go, link, setQuery, useQuery } from "../router";
 import { Confirm, ConfirmDelete } from "../ui/confirm";
 import { notify } from "../ui/live";

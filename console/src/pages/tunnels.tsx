@@ -3,7 +3,7 @@ import { useChange } from "../api/change";
 import type { Result } from "../api/client";
 import { useRows, type RowOf } from "../api/rows";
 import { account, may } from "../api/session";
-import type { PageProps } from "../pages";
+import type { PageProps } from "../registry";
 import { go, link, setQuery, useQuery } from "../router";
 import { Dialog } from "../ui/dialog";
 import { Form, TextField } from "../ui/form";

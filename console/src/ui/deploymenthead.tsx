@@ -2,7 +2,7 @@ import type { ComponentChildren } from "preact";
 import type { Result } from "../api/client";
 import { useResource, type Resource } from "../api/resource";
 import { may } from "../api/session";
-import { pages } from "../pages";
+import { usePages } from "../registry";
 import { link } from "../router";
 import { PageHead, type Crumb } from "./page";
 import { Badge } from "./value";
@@ -48,6 +48,7 @@ export function DeploymentHead({ name, at, title, deployment, actions, cli, valu
   values?: Record<string, string>;
   children?: ComponentChildren;
 }) {
+  const pages = usePages();
   const project = deployment?.projectName;
   const crumbs: Crumb[] = [
     ...(may("ProjectsService_list") ? [{ label: "Projects", href: link("/projects") }] : []),

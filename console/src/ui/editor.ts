@@ -4,7 +4,6 @@ import { bracketMatching, HighlightStyle, syntaxHighlighting } from "@codemirror
 import { EditorState } from "@codemirror/state";
 import { Decoration, drawSelection, EditorView, highlightSpecialChars, lineNumbers } from "@codemirror/view";
 import { tags } from "@lezer/highlight";
-import type { Mark } from "./source";
 
 /** The colours of the page's style, whose properties reach into the shadow. Those that CodeMirror has of its own are too faint in the dark. */
 const colours = HighlightStyle.define([
@@ -28,6 +27,14 @@ const look = EditorView.theme({
   ".marked": { textDecoration: "underline wavy var(--warn)" },
   ".marked.error": { textDecorationColor: "var(--bad)" },
 });
+
+/** Something that is said of a place in a text: lines and columns count from 1, columns in characters. */
+export interface Mark {
+  line: number;
+  column?: number;
+  severity: "error" | "warning" | "info";
+  message: string;
+}
 
 /** What is shown: a way to one of its marks, which takes the focus there, and what removes it. */
 export interface Shown {

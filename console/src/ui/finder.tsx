@@ -1,7 +1,7 @@
 import { useEffect, useId, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { account, may } from "../api/session";
 import { aborted, call } from "../api/client";
-import { pages } from "../pages";
+import { usePages } from "../registry";
 import { go, link } from "../router";
 import { announce } from "./live";
 import { Dialog } from "./dialog";
@@ -85,6 +85,7 @@ const shownAtMost = 30;
 
 /** Finds pages and names: what is typed stands anywhere in the name, at its beginning first. */
 export function Finder() {
+  const pages = usePages();
   const [typed, setTyped] = useState("");
   const [names, setNames] = useState<Found[]>([]);
   // By where it leads: what is found later may stand before it.

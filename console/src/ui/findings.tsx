@@ -3,7 +3,8 @@ import type { Result } from "../api/client";
 import { useResource } from "../api/resource";
 import { account, may } from "../api/session";
 import { ProblemPanel, Loading } from "./states";
-import { Source, type Mark } from "./source";
+import type { Mark } from "./editor";
+import { Source } from "./source";
 import { Text, visible } from "./text";
 import { Badge, many } from "./value";
 

@@ -1,6 +1,6 @@
 import type { ComponentChildren } from "preact";
 import { may } from "../api/session";
-import { pages } from "../pages";
+import { usePages } from "../registry";
 import { link } from "../router";
 import { Cli } from "./copy";
 import { Text } from "./text";
@@ -42,7 +42,7 @@ export function Section({ title, actions, children }: { title: string; actions?:
 
 /** A link to a page; its text alone where there is no such page, or the key may not see it. */
 export function PageLink({ to, params = {}, query = {}, children }: { to: string; params?: Record<string, string>; query?: Record<string, string>; children: ComponentChildren }) {
-  const page = pages.find((p) => p.path === to);
+  const page = usePages().find((p) => p.path === to);
   if (!page || (page.needs !== undefined && !may(page.needs))) return <>{children}</>;
   return <a href={link(to, params, query)}>{children}</a>;
 }

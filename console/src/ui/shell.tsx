@@ -2,7 +2,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import type { ComponentChildren } from "preact";
 import { checkEnd, idleEnd, may, signOut, stay, waiting, type Session } from "../api/session";
 import { asProblem } from "../api/client";
-import { pages, sections, type Page } from "../pages";
+import { sections, usePages, type Page } from "../registry";
 import { link } from "../router";
 import { useStore } from "../store";
 import { announce, notify } from "./live";
@@ -18,6 +18,7 @@ const warned = 120_000;
 export function Shell({ session, page, children }: { session: Session; page: Page | undefined; children: ComponentChildren }) {
   const [open, setOpen] = useState(false);
   const which = useStore(opened);
+  const pages = usePages();
   useShortcuts();
   useEffect(() => setOpen(false), [page]);
   const navigation = useRef<HTMLElement>(null);
@@ -38,7 +39,7 @@ export function Shell({ session, page, children }: { session: Session; page: Pag
           return (
             <div key={section}>
               {section !== "" && <h2>{section}</h2>}
-              <ul>{there.map((p) => <li key={p.path}><a href={link(p.path)} aria-current={p === page ? "page" : page && within(page, p) ? "true" : undefined}>{p.nav!.label}</a></li>)}</ul>
+              <ul>{there.map((p) => <li key={p.path}><a href={link(p.path)} aria-current={p === page ? "page" : page && within(page, p, pages) ? "true" : undefined}>{p.nav!.label}</a></li>)}</ul>
             </div>
           );
         })}
@@ -85,7 +86,7 @@ function useFocusKept(): void {
 }
 
 /** Whether a page stands below another one of the navigation. */
-function within(page: Page, above: Page): boolean {
+function within(page: Page, above: Page, pages: readonly Page[]): boolean {
   for (let up = page.up; up !== undefined; up = pages.find((p) => p.path === up)?.up) if (up === above.path) return true;
   return false;
 }

@@ -1,6 +1,6 @@
 import { useEffect, useState } from "preact/hooks";
 import { may } from "../api/session";
-import { pages } from "../pages";
+import { usePages } from "../registry";
 import { go, link } from "../router";
 import { Store, useStore } from "../store";
 import { Dialog } from "./dialog";
@@ -18,6 +18,7 @@ function typing(target: EventTarget | null): boolean {
 
 /** Listens for the keys of the console, for as long as somebody is signed in. */
 export function useShortcuts(): void {
+  const pages = usePages();
   useEffect(() => {
     let after = "";
     let timer = 0;
@@ -62,13 +63,14 @@ export function useShortcuts(): void {
       document.removeEventListener("keydown", pressed);
       window.clearTimeout(timer);
     };
-  }, []);
+  }, [pages]);
 }
 
 /** The list of keys. */
 export function Shortcuts() {
   const on = useStore(letters);
   const [, render] = useState(0);
+  const pages = usePages();
   const rows: [string[], string][] = [
     [["Ctrl", "K"], "Find a page, or something by its name (on a Mac, Cmd-K)"],
     [["?"], "This list"],

@@ -1,16 +1,8 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { useStore } from "../store";
-import type { Shown } from "./editor";
+import type { Mark, Shown } from "./editor";
 import { Text, visible } from "./text";
 import { theme } from "./theme";
-
-/** Something that is said of a place in a text: lines and columns count from 1, columns in characters. */
-export interface Mark {
-  line: number;
-  column?: number;
-  severity: "error" | "warning" | "info";
-  message: string;
-}
 
 /** A source, read-only, with marks at its places, set by its language. Until what shows it is loaded, and where that fails, it is a text. first is the number of its first line, and firstColumn what character of that line it begins with. */
 export function Source({ text, language, marks = [], label, first = 1, firstColumn = 1 }: { text: string; language: "json" | "yaml" | "text"; marks?: Mark[]; label: string; first?: number; firstColumn?: number }) {

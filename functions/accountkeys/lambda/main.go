@@ -1,10 +1,9 @@
-// Command lambda is the function behind the operations of accountkeys. Wiring only:
-// what they do is in package accountkeys.
+// Command lambda is the function behind the operations of accountkeys. It only starts package accountkeys, which has the logic.
 package main
 
 import (
 	"github.com/gatewright/gatewright/functions/accountkeys"
-	"github.com/gatewright/gatewright/shared/cloud"
+	"github.com/gatewright/gatewright/shared/runtime/cloud"
 )
 
 func main() { cloud.Serve(accountkeys.Bind) }

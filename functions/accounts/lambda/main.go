@@ -1,10 +1,9 @@
-// Command lambda is the function that makes accounts. Wiring only: what it
-// does is in package accounts.
+// Command lambda is the function that creates accounts. It only starts package accounts, which has the logic.
 package main
 
 import (
 	"github.com/gatewright/gatewright/functions/accounts"
-	"github.com/gatewright/gatewright/shared/cloud"
+	"github.com/gatewright/gatewright/shared/runtime/cloud"
 )
 
 func main() { cloud.Start(accounts.Open) }

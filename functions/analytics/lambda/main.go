@@ -1,10 +1,9 @@
-// Command lambda is the function behind the operations of analytics. Wiring only:
-// what they do is in package analytics.
+// Command lambda is the function behind the operations of analytics. It only starts package analytics, which has the logic.
 package main
 
 import (
 	"github.com/gatewright/gatewright/functions/analytics"
-	"github.com/gatewright/gatewright/shared/cloud"
+	"github.com/gatewright/gatewright/shared/runtime/cloud"
 )
 
 func main() { cloud.Serve(analytics.Bind) }

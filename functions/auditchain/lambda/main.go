@@ -1,10 +1,9 @@
-// Command lambda is the function that chains audit records. Wiring only: what it
-// does is in package auditchain.
+// Command lambda is the function that chains audit records. It only starts package auditchain, which has the logic.
 package main
 
 import (
 	"github.com/gatewright/gatewright/functions/auditchain"
-	"github.com/gatewright/gatewright/shared/cloud"
+	"github.com/gatewright/gatewright/shared/runtime/cloud"
 )
 
 func main() { cloud.Start(auditchain.Open) }

@@ -1,10 +1,9 @@
-// Command lambda is the function behind the operations of audit logs. Wiring only:
-// what they do is in package auditlogs.
+// Command lambda is the function behind the operations of audit logs. It only starts package auditlogs, which has the logic.
 package main
 
 import (
 	"github.com/gatewright/gatewright/functions/auditlogs"
-	"github.com/gatewright/gatewright/shared/cloud"
+	"github.com/gatewright/gatewright/shared/runtime/cloud"
 )
 
 func main() { cloud.Serve(auditlogs.Bind) }

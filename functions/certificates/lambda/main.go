@@ -1,10 +1,9 @@
-// Command lambda is the function behind the operations of client CAs. Wiring only:
-// what they do is in package certificates.
+// Command lambda is the function behind the operations of client CAs. It only starts package certificates, which has the logic.
 package main
 
 import (
 	"github.com/gatewright/gatewright/functions/certificates"
-	"github.com/gatewright/gatewright/shared/cloud"
+	"github.com/gatewright/gatewright/shared/runtime/cloud"
 )
 
 func main() { cloud.Serve(certificates.Bind) }

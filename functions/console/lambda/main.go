@@ -1,9 +1,9 @@
-// Command lambda is the function behind the console. Wiring only: what it does is in package console.
+// Command lambda is the function behind the console. It only starts package console, which has the logic.
 package main
 
 import (
 	"github.com/gatewright/gatewright/functions/console"
-	"github.com/gatewright/gatewright/shared/cloud"
+	"github.com/gatewright/gatewright/shared/runtime/cloud"
 )
 
 func main() { cloud.Serve(console.Bind) }

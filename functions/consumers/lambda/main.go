@@ -1,10 +1,9 @@
-// Command lambda is the function behind the operations of consumers. Wiring only:
-// what they do is in package consumers.
+// Command lambda is the function behind the operations of consumers. It only starts package consumers, which has the logic.
 package main
 
 import (
 	"github.com/gatewright/gatewright/functions/consumers"
-	"github.com/gatewright/gatewright/shared/cloud"
+	"github.com/gatewright/gatewright/shared/runtime/cloud"
 )
 
 func main() { cloud.Serve(consumers.Bind) }

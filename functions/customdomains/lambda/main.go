@@ -1,10 +1,9 @@
-// Command lambda is the function behind the operations of customdomains. Wiring only:
-// what they do is in package customdomains.
+// Command lambda is the function behind the operations of customdomains. It only starts package customdomains, which has the logic.
 package main
 
 import (
 	"github.com/gatewright/gatewright/functions/customdomains"
-	"github.com/gatewright/gatewright/shared/cloud"
+	"github.com/gatewright/gatewright/shared/runtime/cloud"
 )
 
 func main() { cloud.Serve(customdomains.Bind) }

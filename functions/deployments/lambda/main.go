@@ -1,10 +1,9 @@
-// Command lambda is the function behind the operations of deployments. Wiring only:
-// what they do is in package deployments.
+// Command lambda is the function behind the operations of deployments. It only starts package deployments, which has the logic.
 package main
 
 import (
 	"github.com/gatewright/gatewright/functions/deployments"
-	"github.com/gatewright/gatewright/shared/cloud"
+	"github.com/gatewright/gatewright/shared/runtime/cloud"
 )
 
 func main() { cloud.Serve(deployments.Bind) }

@@ -1,10 +1,9 @@
-// Command lambda is the function behind the operations of environments. Wiring only:
-// what they do is in package environments.
+// Command lambda is the function behind the operations of environments. It only starts package environments, which has the logic.
 package main
 
 import (
 	"github.com/gatewright/gatewright/functions/environments"
-	"github.com/gatewright/gatewright/shared/cloud"
+	"github.com/gatewright/gatewright/shared/runtime/cloud"
 )
 
 func main() { cloud.Serve(environments.Bind) }

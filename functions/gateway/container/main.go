@@ -1,12 +1,12 @@
-// Command container is the gateway as a process of its own, on a machine or a container
-// platform. Wiring only: what it does is in package gateway.
+// Command container runs the gateway as a separate process, on a machine or a container platform. It only starts
+// package gateway, which has the logic.
 package main
 
 import (
 	"context"
 
 	"github.com/gatewright/gatewright/functions/gateway"
-	"github.com/gatewright/gatewright/shared/cloud/container"
+	"github.com/gatewright/gatewright/shared/runtime/cloud/container"
 )
 
-func main() { container.Start(context.Background(), gateway.Beside, gateway.OpenProcess) }
+func main() { container.Start(context.Background(), gateway.ProcessService, gateway.OpenProcess) }

@@ -1,12 +1,11 @@
-// Command lambda is the function that serves deployments behind API Gateway.
-// Wiring only: what it does is in package gateway.
+// Command lambda is the function that serves deployments behind API Gateway. It only starts package gateway, which has the logic.
 package main
 
 import (
 	"context"
 
 	"github.com/gatewright/gatewright/functions/gateway"
-	"github.com/gatewright/gatewright/shared/cloud"
+	"github.com/gatewright/gatewright/shared/runtime/cloud"
 )
 
-func main() { cloud.StartEnding(context.Background(), gateway.OpenEnding) }
+func main() { cloud.StartWithShutdown(context.Background(), gateway.OpenWithShutdown) }

@@ -1,10 +1,9 @@
-// Command lambda is the function behind the operations of keybuckets. Wiring only:
-// what they do is in package keybuckets.
+// Command lambda is the function behind the operations of keybuckets. It only starts package keybuckets, which has the logic.
 package main
 
 import (
 	"github.com/gatewright/gatewright/functions/keybuckets"
-	"github.com/gatewright/gatewright/shared/cloud"
+	"github.com/gatewright/gatewright/shared/runtime/cloud"
 )
 
 func main() { cloud.Serve(keybuckets.Bind) }

@@ -1,10 +1,10 @@
-// Command lambda is the function behind the operations of mcp, whose tools are those of all groups. Wiring only:
-// what they do is in package mcp, and which groups there are in package functions.
+// Command lambda is the function behind the operations of mcp, whose tools are those of all
+// groups. It only starts package mcp, which has the logic. Package functions lists the groups.
 package main
 
 import (
 	"github.com/gatewright/gatewright/functions"
-	"github.com/gatewright/gatewright/shared/cloud"
+	"github.com/gatewright/gatewright/shared/runtime/cloud"
 )
 
 func main() { cloud.Serve(functions.MCP().Bind) }

@@ -1,15 +1,14 @@
-// Command lambda is the function behind the operations of mcpdocs. Wiring only:
-// what they do is in package mcpdocs.
+// Command lambda is the function behind the operations of mcpdocs. It only starts package mcpdocs, which has the logic.
 package main
 
 import (
 	"os"
 
 	"github.com/gatewright/gatewright/functions/mcpdocs"
-	"github.com/gatewright/gatewright/shared/api"
-	"github.com/gatewright/gatewright/shared/cloud"
-	"github.com/gatewright/gatewright/shared/cloud/bedrock"
-	"github.com/gatewright/gatewright/shared/installation"
+	"github.com/gatewright/gatewright/shared/core/installation"
+	"github.com/gatewright/gatewright/shared/management/api"
+	"github.com/gatewright/gatewright/shared/runtime/cloud"
+	"github.com/gatewright/gatewright/shared/runtime/cloud/bedrock"
 )
 
 func main() {

@@ -1,10 +1,9 @@
-// Command lambda is the function behind the operations of metering. Wiring only:
-// what they do is in package metering.
+// Command lambda is the function behind the operations of metering. It only starts package metering, which has the logic.
 package main
 
 import (
 	"github.com/gatewright/gatewright/functions/metering"
-	"github.com/gatewright/gatewright/shared/cloud"
+	"github.com/gatewright/gatewright/shared/runtime/cloud"
 )
 
 func main() { cloud.Serve(metering.Bind) }

@@ -1,10 +1,10 @@
-// Command lambda is the function behind the operations of mtlscertificates. Wiring only:
-// what they do is in package mtlscertificates.
+// Command lambda is the function behind the operations of mtlscertificates.
+// It only starts package mtlscertificates, which has the logic.
 package main
 
 import (
 	"github.com/gatewright/gatewright/functions/mtlscertificates"
-	"github.com/gatewright/gatewright/shared/cloud"
+	"github.com/gatewright/gatewright/shared/runtime/cloud"
 )
 
 func main() { cloud.Serve(mtlscertificates.Bind) }

@@ -1,10 +1,9 @@
-// Command lambda is the function that advances durable operations. Wiring
-// only: what it does is in package operations.
+// Command lambda is the function that advances durable operations. It only starts package operations, which has the logic.
 package main
 
 import (
 	"github.com/gatewright/gatewright/functions/operations"
-	"github.com/gatewright/gatewright/shared/cloud"
+	"github.com/gatewright/gatewright/shared/runtime/cloud"
 )
 
 func main() { cloud.Start(operations.Open) }

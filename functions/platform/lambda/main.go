@@ -1,10 +1,9 @@
-// Command lambda is the function behind the operations of platform. Wiring only:
-// what they do is in package platform.
+// Command lambda is the function behind the operations of platform. It only starts package platform, which has the logic.
 package main
 
 import (
 	"github.com/gatewright/gatewright/functions/platform"
-	"github.com/gatewright/gatewright/shared/cloud"
+	"github.com/gatewright/gatewright/shared/runtime/cloud"
 )
 
 func main() { cloud.Serve(platform.Bind) }

@@ -1,10 +1,9 @@
-// Command lambda is the function behind the operations of projects. Wiring only:
-// what they do is in package projects.
+// Command lambda is the function behind the operations of projects. It only starts package projects, which has the logic.
 package main
 
 import (
 	"github.com/gatewright/gatewright/functions/projects"
-	"github.com/gatewright/gatewright/shared/cloud"
+	"github.com/gatewright/gatewright/shared/runtime/cloud"
 )
 
 func main() { cloud.Serve(projects.Bind) }

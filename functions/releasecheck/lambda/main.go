@@ -1,5 +1,5 @@
-// Command lambda is the function that CodeDeploy calls before a version of another function gets traffic. Wiring only: what it does is in
-// package releasecheck, and which functions there are in package functions.
+// Command lambda is the function that CodeDeploy calls before a version of another function gets traffic.
+// It only starts package releasecheck, which has the logic. Package functions lists the functions.
 package main
 
 import (
@@ -9,10 +9,10 @@ import (
 
 	"github.com/gatewright/gatewright/functions"
 	"github.com/gatewright/gatewright/functions/releasecheck"
-	"github.com/gatewright/gatewright/shared/cloud"
-	"github.com/gatewright/gatewright/shared/cloud/codedeploy"
-	"github.com/gatewright/gatewright/shared/installation"
-	"github.com/gatewright/gatewright/shared/trigger"
+	"github.com/gatewright/gatewright/shared/core/installation"
+	"github.com/gatewright/gatewright/shared/runtime/cloud"
+	"github.com/gatewright/gatewright/shared/runtime/cloud/codedeploy"
+	"github.com/gatewright/gatewright/shared/runtime/trigger"
 )
 
 func main() {
@@ -21,17 +21,18 @@ func main() {
 		if err != nil {
 			return nil, err
 		}
-		// Before the first event rather than at the start: it takes as long as the rest of the start.
+		// The probes are created for the first event, because they would double the time of the start.
 		probes := sync.OnceValues(func() (releasecheck.Probes, error) {
-			var called []trigger.Function
+			var triggered []trigger.Function
 			for _, f := range functions.Triggered() {
-				called = append(called, f.Function)
+				triggered = append(triggered, f.Function)
 			}
-			return releasecheck.ProbesOf(functions.Described(), called, p.IDs)
+			return releasecheck.NewProbes(functions.APIGroups(), triggered, p.IDs)
 		})
-		own := os.Getenv("AWS_LAMBDA_FUNCTION_NAME")
+		functionName := os.Getenv("AWS_LAMBDA_FUNCTION_NAME")
 		return (&releasecheck.Check{
-			Releases: codedeploy.New(sdk), Probes: probes, Prefix: strings.TrimSuffix(own, releasecheck.Function.Name), Log: p.Log,
+			Releases: codedeploy.New(sdk), Probes: probes, Prefix: strings.TrimSuffix(functionName, releasecheck.Function.Name),
+			Log: p.Log,
 		}).Handle, nil
 	})
 }

@@ -1,10 +1,9 @@
-// Command lambda is the function that adds up what gateways have counted. Wiring
-// only: what it does is in package rollup.
+// Command lambda is the function that adds up the counts of gateways. It only starts package rollup, which has the logic.
 package main
 
 import (
 	"github.com/gatewright/gatewright/functions/rollup"
-	"github.com/gatewright/gatewright/shared/cloud"
+	"github.com/gatewright/gatewright/shared/runtime/cloud"
 )
 
 func main() { cloud.Start(rollup.Open) }

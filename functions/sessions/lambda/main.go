@@ -1,10 +1,9 @@
-// Command lambda is the function behind the operations of sessions. Wiring only:
-// what they do is in package sessions.
+// Command lambda is the function behind the operations of sessions. It only starts package sessions, which has the logic.
 package main
 
 import (
 	"github.com/gatewright/gatewright/functions/sessions"
-	"github.com/gatewright/gatewright/shared/cloud"
+	"github.com/gatewright/gatewright/shared/runtime/cloud"
 )
 
 func main() { cloud.Serve(sessions.Bind) }

@@ -1,5 +1,5 @@
-// Command lambda is the function that checks an installation from another region. Wiring
-// only: what it does is in package syntheticcheck.
+// Command lambda is the function that checks an installation from another
+// region. It only starts package syntheticcheck, which has the logic.
 package main
 
 import (
@@ -10,12 +10,12 @@ import (
 	"github.com/aws/aws-lambda-go/lambda"
 
 	"github.com/gatewright/gatewright/functions/syntheticcheck"
-	"github.com/gatewright/gatewright/shared/cloud/parameters"
+	"github.com/gatewright/gatewright/shared/runtime/cloud/parameters"
 )
 
 func main() {
 	log := slog.New(slog.NewJSONHandler(os.Stdout, nil))
-	settings, err := syntheticcheck.Configured(os.Getenv)
+	settings, err := syntheticcheck.ReadSettings(os.Getenv)
 	if err != nil {
 		log.Error("the function cannot start", "error", err)
 		os.Exit(1)

@@ -1,10 +1,9 @@
-// Command lambda is the function behind the operations of tunnels. Wiring only:
-// what they do is in package tunnels.
+// Command lambda is the function behind the operations of tunnels. It only starts package tunnels, which has the logic.
 package main
 
 import (
 	"github.com/gatewright/gatewright/functions/tunnels"
-	"github.com/gatewright/gatewright/shared/cloud"
+	"github.com/gatewright/gatewright/shared/runtime/cloud"
 )
 
 func main() { cloud.Serve(tunnels.Bind) }

@@ -1,10 +1,9 @@
-// Command lambda is the function behind the operations of variables. Wiring only:
-// what they do is in package variables.
+// Command lambda is the function behind the operations of variables. It only starts package variables, which has the logic.
 package main
 
 import (
 	"github.com/gatewright/gatewright/functions/variables"
-	"github.com/gatewright/gatewright/shared/cloud"
+	"github.com/gatewright/gatewright/shared/runtime/cloud"
 )
 
 func main() { cloud.Serve(variables.Bind) }

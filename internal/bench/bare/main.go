@@ -1,5 +1,5 @@
-// Command bare is a program of cobra with one command that does nothing: what a command line costs before it has
-// anything to do. Command bench compares the client with it; nobody installs it.
+// Command bare is a cobra program with one command that does nothing: it shows the cost of starting a command-line
+// program. Command bench compares the client with this program. It is not installed. There is only this file.
 package main
 
 import (

@@ -14,23 +14,23 @@ import (
 	"syscall"
 )
 
-// Child is a process of this program in another role. It prints its address, and it ends when its input does.
+// Child is a process that runs this program in another role. It prints its address, and ends when its standard input ends.
 type Child struct {
 	PID
-	// Address is where it listens, host:port.
+	// Address is the address where the child listens, host:port.
 	Address string
 
 	cmd *exec.Cmd
 	in  io.Closer
 }
 
-// StartChild starts this program with arguments, and returns when it listens.
+// StartChild starts this program with arguments, and returns when the child listens.
 func StartChild(ctx context.Context, arguments ...string) (*Child, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, fmt.Errorf("find this program: %w", err)
 	}
-	cmd := exec.CommandContext(ctx, self, arguments...) //nolint:gosec // G204: it is this program
+	cmd := exec.CommandContext(ctx, self, arguments...) //nolint:gosec // G204: this program
 	cmd.Stderr = os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	in, inErr := cmd.StdinPipe()
@@ -51,19 +51,19 @@ func StartChild(ctx context.Context, arguments ...string) (*Child, error) {
 	return c, nil
 }
 
-// Stop ends the child.
+// Stop ends the child and waits for it.
 func (c *Child) Stop() {
 	_ = c.in.Close()
 	_ = c.cmd.Wait()
 }
 
-// Server is what a child serves with.
+// Server is a server that a child can run.
 type Server interface {
 	Serve(l net.Listener) error
 	Close() error
 }
 
-// Serve is what a child does: it prints the address at which it serves, and serves until its input ends.
+// Serve runs a child: it prints the address where server listens, and serves until the standard input ends.
 func Serve(ctx context.Context, server Server) error {
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {

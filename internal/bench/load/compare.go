@@ -10,10 +10,10 @@ import (
 type Subject struct {
 	Name string
 	Load
-	Process Process // whose processor time is measured, nil for none
+	Process Process // the process to measure, nil for none
 }
 
-// Round is what the load of a subject took in one round.
+// Round contains the results of a subject's load in one round.
 type Round struct {
 	CPU  float64 // processor time of one request, in µs
 	Rate float64 // requests a second
@@ -21,40 +21,40 @@ type Round struct {
 	P99  time.Duration
 }
 
-// Figure is a value of a round.
+// Figure returns a value of a round.
 type Figure func(Round) float64
 
-// CPU is the processor time of one request, in µs.
+// CPU returns the processor time of one request, in µs.
 func CPU(r Round) float64 { return r.CPU }
 
-// Rate is the requests a second.
+// Rate returns the number of requests a second.
 func Rate(r Round) float64 { return r.Rate }
 
-// P50 is the time within which half of the requests were answered, in milliseconds.
+// P50 returns the median of the latency, in milliseconds.
 func P50(r Round) float64 { return r.P50.Seconds() * 1e3 }
 
-// P99 is the time within which 99 of 100 requests were answered, in milliseconds.
+// P99 returns the 99th percentile of the latency, in milliseconds.
 func P99(r Round) float64 { return r.P99.Seconds() * 1e3 }
 
-// Rounds are what the loads of a subject took, by round.
+// Rounds are the results of a subject's load, by round.
 type Rounds []Round
 
-// Median returns the median of a figure.
+// Median returns the median of a figure over the rounds.
 func (r Rounds) Median(f Figure) float64 {
-	return r.each(func(i int) float64 { return f(r[i]) })
+	return r.median(func(i int) float64 { return f(r[i]) })
 }
 
-// Times returns the median of the ratios to another subject in the same round.
-func (r Rounds) Times(other Rounds, f Figure) float64 {
-	return r.each(func(i int) float64 { return f(r[i]) / f(other[i]) })
+// Ratio returns the median over the rounds of the figure divided by that of another subject in the same round.
+func (r Rounds) Ratio(other Rounds, f Figure) float64 {
+	return r.median(func(i int) float64 { return f(r[i]) / f(other[i]) })
 }
 
-// More returns the median of the differences to another subject in the same round.
-func (r Rounds) More(other Rounds, f Figure) float64 {
-	return r.each(func(i int) float64 { return f(r[i]) - f(other[i]) })
+// Difference returns the median over the rounds of the figure minus that of another subject in the same round.
+func (r Rounds) Difference(other Rounds, f Figure) float64 {
+	return r.median(func(i int) float64 { return f(r[i]) - f(other[i]) })
 }
 
-func (r Rounds) each(value func(i int) float64) float64 {
+func (r Rounds) median(value func(i int) float64) float64 {
 	all := make([]float64, len(r))
 	for i := range r {
 		all[i] = value(i)
@@ -62,44 +62,46 @@ func (r Rounds) each(value func(i int) float64) float64 {
 	return Median(all)
 }
 
-// Compare measures the subjects in turns, so that a busy machine slows all of them. A first round, which fills caches, is not
-// counted. It returns an error if there is nothing to compare: no round, or a process that did nothing for its requests.
+// Compare measures the subjects in turns, so that a busy machine slows all of them. It does not count the first round,
+// which fills caches. Compare returns an error if there is nothing to compare: no round, or a process that used no
+// processor time for its requests.
 func Compare(ctx context.Context, rounds int, subjects ...Subject) ([]Rounds, error) {
 	if rounds < 1 {
 		return nil, fmt.Errorf("%d rounds: compare in one round at least", rounds)
 	}
-	all := make([]Rounds, len(subjects))
+	results := make([]Rounds, len(subjects))
 	for round := range rounds + 1 {
 		for i, s := range subjects {
-			one, err := s.round(ctx)
+			result, err := s.round(ctx)
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", s.Name, err)
 			}
 			if round > 0 {
-				all[i] = append(all[i], one)
+				results[i] = append(results[i], result)
 			}
 		}
 	}
-	return all, nil
+	return results, nil
 }
 
-func (s Subject) round(ctx context.Context) (one Round, err error) {
+func (s Subject) round(ctx context.Context) (measured Round, err error) {
 	var before, after time.Duration
 	if s.Process != nil {
 		if before, err = s.Process.CPU(); err != nil {
-			return one, err
+			return measured, err
 		}
 	}
 	result, err := s.Send(ctx)
 	if err != nil {
-		return one, err
+		return measured, err
 	}
 	if s.Process != nil {
 		if after, err = s.Process.CPU(); err != nil {
-			return one, err
+			return measured, err
 		}
 		if after <= before {
-			return one, fmt.Errorf("its process used no processor time for %d requests: another one has answered them", result.Requests)
+			return measured, fmt.Errorf("its process used no processor time for %d requests: another one has answered them",
+				result.Requests)
 		}
 	}
 	return Round{

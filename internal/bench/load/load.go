@@ -1,10 +1,10 @@
-// Package load sends HTTP requests to what is measured, and says how long the answers and how much processor time they took.
-// It is the only client that package main of internal/bench measures with.
+// Package load sends HTTP requests to a server, and measures their latency and the processor time that they take. It is the only client
+// with which package main of internal/bench measures.
 //
-// It knows no scenario and no limit. It runs on Linux only.
+// It contains no scenarios and no limits. It runs only on Linux.
 //
-// Read load.go for the client; compare.go measures several servers in turns, process.go reads what a process uses, child.go
-// starts this program in another role, and proxy.go has the reverse proxy that the product is compared with.
+// Read load.go first for the client. compare.go measures several servers in turns, process.go reads the processor time of a process,
+// child.go starts this program in another role, and proxy.go has the reverse proxy for comparisons with the product.
 package load
 
 import (
@@ -24,59 +24,63 @@ import (
 	"time"
 )
 
-// Load is one kind of request, and how often it is sent: Requests times, for as long as For, or while More returns true. Only
-// one of these three is set.
+// Load is one kind of request, and how often it is sent: Requests times, for Duration, or while Continue returns true.
+// Set exactly one of these three fields.
 type Load struct {
 	Address     string        // host:port
 	TLS         *tls.Config   // nil for plain HTTP
 	Request     []byte        // the request as HTTP/1.1 sends it
-	Connections int           // how many requests are in flight at once, 0 for 1
+	Connections int           // the number of concurrent requests; 0 means 1
 	Requests    int           // in total
-	For         time.Duration // how long requests are sent
-	More        func() bool   // reports whether another request is sent; called concurrently
-	// Every is the shortest time between the starts of two requests of a connection. 0 means as fast as the server answers.
-	Every time.Duration
-	// Change writes into the connection's copy of Request before each request; called concurrently. Nil changes nothing.
+	Duration    time.Duration // how long requests are sent
+	Continue    func() bool   // reports whether another request is sent; called concurrently
+	// Interval is the shortest time between the starts of two requests on a connection. With 0, a connection sends the
+	// next request as soon as it has read the response.
+	Interval time.Duration
+	// Change changes the connection's copy of Request before each request. It is called concurrently. Nil changes
+	// nothing.
 	Change func(request []byte)
 
-	// Late is how long a client waits after a request before it reads the answer. Only the client of this package does.
-	Late time.Duration
+	// ReadDelay is how long a client waits after a request before it reads the response. Only the client of this package supports it.
+	ReadDelay time.Duration
 
-	Status int   // of each answer, 0 for 200
-	Length int64 // of each answer's body, in bytes; negative for any
-	// Check reads an answer's body instead of Length; called concurrently.
+	Status int   // of each response; 0 means 200
+	Length int64 // of each response's body, in bytes; negative for any
+	// Check, if not nil, checks the body of each response, and Length is not used. It is called concurrently.
 	Check func(body []byte) error
 
-	// Dial connects; nil dials Address. n is the number of the connection.
+	// Dial opens connection number n. If it is nil, connections are opened to Address.
 	Dial func(ctx context.Context, n int) (net.Conn, error)
-	// Transport sends the requests of connection n instead of the client of this package, which speaks HTTP/1.1 and costs less.
-	// Several numbers may get one transport. An answer must come by HTTP/Protocol.
+	// Transport, if not nil, returns the transport that sends the requests of connection n. Without it, the client of
+	// this package sends them, which supports only HTTP/1.1 and uses less processor time. Several connections can share
+	// a transport. The protocol of each response must be HTTP/Protocol.
 	Transport func(n int) http.RoundTripper
 	Protocol  int
-	// CountFailures goes on after a request that fails, which Result.Failed counts. Otherwise the first failure ends the load.
+	// CountFailures means that the load continues after a failed request, and that Result.Failed counts it. Otherwise
+	// the first failure ends the load.
 	CountFailures bool
 }
 
-// AnyLength accepts answers of every length.
+// AnyLength accepts responses of every length.
 const AnyLength = -1
 
-// Result is what the requests of a load took.
+// Result contains the results of a load.
 type Result struct {
-	Requests int // answered or failed
-	Failed   int
-	First    error // of the first failure
-	Took     time.Duration
+	Requests   int // with a response, or failed
+	Failed     int
+	FirstError error // the error of the first failure
+	Elapsed    time.Duration
 
 	latencies []time.Duration // sorted
 }
 
-// Rate returns the requests a second.
-func (r Result) Rate() float64 { return float64(r.Requests) / r.Took.Seconds() }
+// Rate returns the number of requests a second.
+func (r Result) Rate() float64 { return float64(r.Requests) / r.Elapsed.Seconds() }
 
-// Percentile returns the time within which p of 100 requests were answered.
+// Percentile returns the p-th percentile of the latency.
 func (r Result) Percentile(p int) time.Duration { return Percentile(r.latencies, p) }
 
-// Percentile returns the value at p of 100 of sorted values, 0 for none.
+// Percentile returns the p-th percentile of sorted values, or 0 if there are none.
 func Percentile(sorted []time.Duration, p int) time.Duration {
 	if len(sorted) == 0 {
 		return 0
@@ -84,7 +88,7 @@ func Percentile(sorted []time.Duration, p int) time.Duration {
 	return sorted[(len(sorted)-1)*p/100]
 }
 
-// Median sorts values and returns the middle one. There is at least one value.
+// Median sorts values and returns the middle one. values must not be empty.
 func Median[T cmp.Ordered](values []T) T {
 	slices.Sort(values)
 	return values[len(values)/2]
@@ -94,31 +98,31 @@ func Median[T cmp.Ordered](values []T) T {
 type run struct {
 	Load
 
-	until time.Time
-	left  atomic.Int64
+	deadline  time.Time
+	remaining atomic.Int64
 
 	mu     sync.Mutex
 	result Result
 }
 
-// Send sends the requests and reads each answer. It returns an error if a request fails and CountFailures is not set, and if the load
+// Send sends the requests and reads each response. It returns an error if a request fails and CountFailures is not set, or if the load
 // has no request.
 func (l Load) Send(ctx context.Context) (Result, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	began := time.Now()
-	r := &run{Load: l, until: began.Add(l.For)}
-	r.left.Store(int64(l.Requests))
-	var all sync.WaitGroup
+	startedAt := time.Now()
+	r := &run{Load: l, deadline: startedAt.Add(l.Duration)}
+	r.remaining.Store(int64(l.Requests))
+	var wg sync.WaitGroup
 	for n := range max(l.Connections, 1) {
-		all.Go(func() {
+		wg.Go(func() {
 			if err := r.connection(ctx, n); err != nil {
 				cancel(err)
 			}
 		})
 	}
-	all.Wait()
-	r.result.Took = time.Since(began)
+	wg.Wait()
+	r.result.Elapsed = time.Since(startedAt)
 	slices.Sort(r.result.latencies)
 	err := context.Cause(ctx)
 	if err == nil && r.result.Requests == 0 {
@@ -127,20 +131,20 @@ func (l Load) Send(ctx context.Context) (Result, error) {
 	return r.result, err
 }
 
-func (r *run) more() bool {
+func (r *run) reserve() bool {
 	switch {
-	case r.More != nil:
-		return r.More()
-	case r.For > 0:
-		return time.Now().Before(r.until)
+	case r.Continue != nil:
+		return r.Continue()
+	case r.Duration > 0:
+		return time.Now().Before(r.deadline)
 	}
-	return r.left.Add(-1) >= 0
+	return r.remaining.Add(-1) >= 0
 }
 
-// connection sends requests one after the other.
+// connection sends the requests of connection n, one after another.
 func (r *run) connection(ctx context.Context, n int) error {
 	request := slices.Clone(r.Request)
-	send, end, err := r.sender(ctx, n)
+	send, end, err := r.connectionSender(ctx, n)
 	if err != nil {
 		return err
 	}
@@ -152,20 +156,20 @@ func (r *run) connection(ctx context.Context, n int) error {
 		r.result.Requests += len(latencies)
 		r.result.latencies = append(r.result.latencies, latencies...)
 	}()
-	for ctx.Err() == nil && r.more() {
+	for ctx.Err() == nil && r.reserve() {
 		if r.Change != nil {
 			r.Change(request)
 		}
-		began := time.Now()
+		startedAt := time.Now()
 		err := send(request)
-		latencies = append(latencies, time.Since(began))
+		latencies = append(latencies, time.Since(startedAt))
 		if err != nil && !r.CountFailures {
 			return err
 		}
 		if err != nil {
-			r.failed(err)
+			r.addFailure(err)
 		}
-		if wait := time.Until(began.Add(r.Every)); wait > 0 {
+		if wait := time.Until(startedAt.Add(r.Interval)); wait > 0 {
 			select {
 			case <-ctx.Done():
 			case <-time.After(wait):
@@ -175,19 +179,19 @@ func (r *run) connection(ctx context.Context, n int) error {
 	return nil
 }
 
-func (r *run) failed(err error) {
+func (r *run) addFailure(err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.result.Failed++
-	if r.result.First == nil {
-		r.result.First = err
+	if r.result.FirstError == nil {
+		r.result.FirstError = err
 	}
 }
 
-// sender returns a function that sends a request and checks its answer, and one that closes the connection.
-func (r *run) sender(ctx context.Context, n int) (send func(request []byte) error, end func(), err error) {
+// connectionSender returns a function that sends a request and checks its response, and a function that closes the connection.
+func (r *run) connectionSender(ctx context.Context, n int) (send func(request []byte) error, end func(), err error) {
 	if r.Transport != nil {
-		return r.byTransport(ctx, r.Transport(n))
+		return r.transportSender(ctx, r.Transport(n))
 	}
 	c, err := r.dial(ctx, n)
 	if err != nil {
@@ -199,7 +203,7 @@ func (r *run) sender(ctx context.Context, n int) (send func(request []byte) erro
 			if _, err := c.Write(request); err != nil {
 				return fmt.Errorf("send: %w", err)
 			}
-			time.Sleep(r.Late)
+			time.Sleep(r.ReadDelay)
 			response, err := http.ReadResponse(in, nil) //nolint:bodyclose // check closes it
 			if err != nil {
 				return fmt.Errorf("receive: %w", err)
@@ -223,9 +227,12 @@ func (r *run) dial(ctx context.Context, n int) (c net.Conn, err error) {
 	return c, err
 }
 
-// byTransport sends each request once: its body cannot be sent again, so no transport repeats a request whose connection ends.
-// A request that is in flight when ctx ends is completed.
-func (r *run) byTransport(ctx context.Context, by http.RoundTripper) (send func(request []byte) error, end func(), err error) {
+// transportSender returns a function that sends a request through a transport and checks its response. The body cannot
+// be sent twice, so the transport does not repeat a request whose connection ends. A request that is in flight when ctx
+// ends is completed.
+func (r *run) transportSender(
+	ctx context.Context, transport http.RoundTripper,
+) (send func(request []byte) error, end func(), err error) {
 	ctx = context.WithoutCancel(ctx)
 	scheme := "http"
 	if r.TLS != nil {
@@ -241,7 +248,7 @@ func (r *run) byTransport(ctx context.Context, by http.RoundTripper) (send func(
 			}
 			request = request.WithContext(ctx)
 			request.URL.Scheme, request.URL.Host, request.RequestURI = scheme, r.Address, ""
-			response, err := by.RoundTrip(request)
+			response, err := transport.RoundTrip(request)
 			if err != nil {
 				return err
 			}
@@ -251,13 +258,13 @@ func (r *run) byTransport(ctx context.Context, by http.RoundTripper) (send func(
 			}
 			return r.check(response)
 		}, func() {
-			if t, ok := by.(interface{ CloseIdleConnections() }); ok {
+			if t, ok := transport.(interface{ CloseIdleConnections() }); ok {
 				t.CloseIdleConnections()
 			}
 		}, nil
 }
 
-// check reads an answer to its end, and fails unless it is the expected one.
+// check reads a response to its end, and returns an error if it is not the expected response.
 func (r *run) check(response *http.Response) error {
 	defer func() { _ = response.Body.Close() }()
 	if want := cmp.Or(r.Status, http.StatusOK); response.StatusCode != want {
@@ -281,7 +288,7 @@ func (r *run) check(response *http.Response) error {
 	return nil
 }
 
-// Once sends the request of a load once, and returns the body of its answer.
+// Once sends the request of a load once, and returns the body of its response.
 func (l Load) Once(ctx context.Context) (body []byte, err error) {
 	check := l.Check
 	l.Check = func(b []byte) error {
@@ -291,7 +298,7 @@ func (l Load) Once(ctx context.Context) (body []byte, err error) {
 		}
 		return nil
 	}
-	l.Requests, l.For, l.More, l.Connections = 1, 0, nil, 1
+	l.Requests, l.Duration, l.Continue, l.Connections = 1, 0, nil, 1
 	_, err = l.Send(ctx)
 	return body, err
 }
@@ -299,7 +306,8 @@ func (l Load) Once(ctx context.Context) (body []byte, err error) {
 // Request returns a request as HTTP/1.1 sends it. key is a bearer token, "" for none.
 func Request(method, path, host, key, body string) []byte {
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "%s %s HTTP/1.1\r\nHost: %s\r\nUser-Agent: bench\r\nAccept: application/json\r\nAccept-Language: en\r\nX-Client: 1\r\n", method, path, host)
+	fmt.Fprintf(&b, "%s %s HTTP/1.1\r\nHost: %s\r\nUser-Agent: bench\r\nAccept: application/json\r\nAccept-Language: "+
+		"en\r\nX-Client: 1\r\n", method, path, host)
 	if key != "" {
 		fmt.Fprintf(&b, "Authorization: Bearer %s\r\n", key)
 	}
@@ -313,7 +321,8 @@ func Request(method, path, host, key, body string) []byte {
 // Placeholder is the part of a request that Numbers replaces with a number.
 const Placeholder = "00000000"
 
-// Replace returns a Change for request, which writes the next text in the place of the placeholder. All texts have its length.
+// Replace returns a Change for request that replaces the placeholder with the next text. All texts must have the length of the
+// placeholder.
 func Replace(request []byte, placeholder string, next func() string) func(request []byte) {
 	at := bytes.Index(request, []byte(placeholder))
 	if at < 0 {
@@ -328,7 +337,7 @@ func Replace(request []byte, placeholder string, next func() string) func(reques
 	}
 }
 
-// Numbers returns a Change that writes a new number in the place of Placeholder, so that no two requests are the same.
+// Numbers returns a Change that replaces Placeholder with a new number each time, so that no two requests are equal.
 func Numbers(request []byte) func(request []byte) {
 	var last atomic.Int64
 	return Replace(request, Placeholder, func() string { return fmt.Sprintf("%0*d", len(Placeholder), last.Add(1)) })

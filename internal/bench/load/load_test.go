@@ -20,23 +20,24 @@ import (
 	"github.com/gatewright/gatewright/internal/bench/load"
 )
 
-// burns is the argument of a child that takes some processor time for each request.
-const burns = "-burns="
+// varCPUTime is the argument of a child that uses some processor time for each request.
+const varCPUTime = "-burns="
 
 func TestMain(m *testing.M) {
-	took, child := strings.CutPrefix(os.Args[len(os.Args)-1], burns)
+	cpuTime, child := strings.CutPrefix(os.Args[len(os.Args)-1], varCPUTime)
 	if !child {
 		os.Exit(m.Run())
 	}
-	each, err := time.ParseDuration(took)
+	cpuPerRequest, err := time.ParseDuration(cpuTime)
 	if err == nil {
-		err = load.Serve(context.Background(), &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
-			for used, _ := load.PID(os.Getpid()).CPU(); ; {
-				if now, err := load.PID(os.Getpid()).CPU(); err != nil || now-used > each {
-					return
+		err = load.Serve(context.Background(),
+			&http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+				for used, _ := load.PID(os.Getpid()).CPU(); ; {
+					if now, err := load.PID(os.Getpid()).CPU(); err != nil || now-used > cpuPerRequest {
+						return
+					}
 				}
-			}
-		})})
+			})})
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -44,10 +45,10 @@ func TestMain(m *testing.M) {
 	}
 }
 
-func TestProcessorTimeOfASlowerServerIsLarger(t *testing.T) {
+func TestSlowerServerUsesMoreCPU(t *testing.T) {
 	var subjects []load.Subject
 	for _, each := range []string{"100us", "2ms"} {
-		c, err := load.StartChild(t.Context(), burns+each)
+		c, err := load.StartChild(t.Context(), varCPUTime+each)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -62,31 +63,32 @@ func TestProcessorTimeOfASlowerServerIsLarger(t *testing.T) {
 	}
 	fast, slow := all[0], all[1]
 	if got := fast.Median(load.CPU); got < 100 {
-		t.Errorf("the fast server took %.0f µs a request, want at least the 100 that it burns", got)
+		t.Errorf("Median(CPU) of the fast server = %.0f µs, want at least 100, which it uses", got)
 	}
-	if got := slow.More(fast, load.CPU); got < 1000 {
-		t.Errorf("the slow server took %.0f µs more, want about 1900", got)
+	if got := slow.Difference(fast, load.CPU); got < 1000 {
+		t.Errorf("Difference(CPU) of the slow server = %.0f µs, want about 1900", got)
 	}
-	if got := slow.Times(fast, load.Rate); got >= 1 {
-		t.Errorf("the slow server answered %.2f times as many requests a second, want fewer", got)
+	if got := slow.Ratio(fast, load.Rate); got >= 1 {
+		t.Errorf("Ratio(Rate) of the slow server = %.2f, want less than 1", got)
 	}
-	if got := slow.Times(fast, load.P50); got <= 1 {
-		t.Errorf("half of the slow server's answers took %.2f times as long, want longer", got)
+	if got := slow.Ratio(fast, load.P50); got <= 1 {
+		t.Errorf("Ratio(P50) of the slow server = %.2f, want more than 1", got)
 	}
 }
 
-// still is a process that does nothing.
-type still struct{}
+// idleProcess is a process that does nothing.
+type idleProcess struct{}
 
-func (still) CPU() (time.Duration, error) { return time.Second, nil }
+func (idleProcess) CPU() (time.Duration, error) { return time.Second, nil }
 
-// TestNothingIsNotMeasured: the figures of no request are 0 or no number, and a limit is not exceeded by either.
-func TestNothingIsNotMeasured(t *testing.T) {
-	l := of(serve(t, false, answer))
+// TestEmptyMeasurementIsAnError checks that a comparison without requests is an error. Its figures would be 0 or NaN,
+// which exceed no limit.
+func TestEmptyMeasurementIsAnError(t *testing.T) {
+	l := loadOf(serve(t, false, answer))
 	none := l
 	none.Requests = 0
 	if _, err := none.Send(t.Context()); err == nil || !strings.Contains(err.Error(), "no request was sent") {
-		t.Errorf("Send() without a request = %v, want an error that says so", err)
+		t.Errorf("Send() without a request: error = %v, want \"no request was sent\"", err)
 	}
 	for _, test := range []struct {
 		name    string
@@ -96,8 +98,8 @@ func TestNothingIsNotMeasured(t *testing.T) {
 	}{
 		{"no round", 0, load.Subject{Load: l}, "0 rounds"},
 		{"no request", 1, load.Subject{Load: none}, "no request was sent"},
-		{"another process", 1, load.Subject{Load: l, Process: still{}}, "no processor time"},
-		{"a server", 1, load.Subject{Load: l, Process: load.PID(os.Getpid())}, ""},
+		{"an idle process", 1, load.Subject{Load: l, Process: idleProcess{}}, "no processor time"},
+		{"a busy process", 1, load.Subject{Load: l, Process: load.PID(os.Getpid())}, ""},
 	} {
 		_, err := load.Compare(t.Context(), test.rounds, test.subject)
 		if test.want == "" && err != nil || test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)) {
@@ -106,18 +108,18 @@ func TestNothingIsNotMeasured(t *testing.T) {
 	}
 }
 
-// TestRoundsAreComparedWithThoseOfTheSameRound: on a machine that gets slower, medians of two subjects say less than the median
-// of their ratios.
-func TestRoundsAreComparedWithThoseOfTheSameRound(t *testing.T) {
-	one := load.Rounds{{CPU: 10}, {CPU: 20}, {CPU: 90}}
+// TestRatiosCompareTheSameRound checks that Ratio is the median of the ratios. On a machine that becomes slower, it is
+// more exact than the ratio of the medians.
+func TestRatiosCompareTheSameRound(t *testing.T) {
+	first := load.Rounds{{CPU: 10}, {CPU: 20}, {CPU: 90}}
 	other := load.Rounds{{CPU: 40}, {CPU: 40}, {CPU: 180}}
-	if got := other.Times(one, load.CPU); got != 2 {
-		t.Errorf("Times() = %v, want 2", got)
+	if got := other.Ratio(first, load.CPU); got != 2 {
+		t.Errorf("Ratio() = %v, want 2", got)
 	}
-	if got := other.More(one, load.CPU); got != 30 {
-		t.Errorf("More() = %v, want 30", got)
+	if got := other.Difference(first, load.CPU); got != 30 {
+		t.Errorf("Difference() = %v, want 30", got)
 	}
-	if got := one.Median(load.CPU); got != 20 {
+	if got := first.Median(load.CPU); got != 20 {
 		t.Errorf("Median() = %v, want 20", got)
 	}
 }
@@ -137,17 +139,20 @@ func answer(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, "served")
 }
 
-func of(s *httptest.Server) load.Load {
+func loadOf(s *httptest.Server) load.Load {
 	roots := x509.NewCertPool()
 	roots.AddCert(s.Certificate())
 	return load.Load{
-		Address: s.Listener.Addr().String(), TLS: &tls.Config{RootCAs: roots, ServerName: "example.com", MinVersion: tls.VersionTLS12},
+		Address: s.Listener.Addr().String(), TLS: &tls.Config{
+			RootCAs: roots, ServerName: "example.com",
+			MinVersion: tls.VersionTLS12,
+		},
 		Request: load.Request("POST", "/", "example.com", "key", "something"), Requests: 60, Connections: 3, Length: 6,
 	}
 }
 
-// by has a load sent by net/http's client.
-func by(l load.Load, protocol int) load.Load {
+// withProtocol returns a load that net/http's client sends.
+func withProtocol(l load.Load, protocol int) load.Load {
 	config := l.TLS.Clone()
 	l.Protocol = protocol
 	l.Transport = func(int) http.RoundTripper {
@@ -156,30 +161,35 @@ func by(l load.Load, protocol int) load.Load {
 	return l
 }
 
-// TestOnlyTheExpectedAnswersAreMeasured: another protocol, status, length or text is a failure, and so is half an answer.
-func TestOnlyTheExpectedAnswersAreMeasured(t *testing.T) {
+// TestOnlyExpectedResponsesAreMeasured checks that incomplete responses, and responses with another protocol, status,
+// length or text, are failures.
+func TestOnlyExpectedResponsesAreMeasured(t *testing.T) {
 	for _, test := range []struct {
 		name   string
 		http2  bool
 		answer http.HandlerFunc
-		fails  [3]bool // this package's client, net/http's by HTTP/1.1, and by HTTP/2
+		fails  [3]bool // with this package's client, and with net/http's client over HTTP/1.1 and HTTP/2
 	}{
 		{"both protocols", true, answer, [3]bool{}},
 		{"HTTP/1.1 only", false, answer, [3]bool{false, false, true}},
-		{"another length", true, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "served?") }, [3]bool{true, true, true}},
-		{"another status", true, http.NotFound, [3]bool{true, true, true}},
-		{"no answer", true, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, [3]bool{true, true, true}},
-		{"half an answer", true, func(w http.ResponseWriter, _ *http.Request) {
+		{"a response of another length", true, func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = io.WriteString(w, "served?")
+		}, [3]bool{true, true, true}},
+		{"a response with another status", true, http.NotFound, [3]bool{true, true, true}},
+		{"no response", true, func(http.ResponseWriter, *http.Request) {
+			panic(http.ErrAbortHandler)
+		}, [3]bool{true, true, true}},
+		{"half a response", true, func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Length", "6")
 			_, _ = io.WriteString(w, "ser")
 		}, [3]bool{true, true, true}},
 	} {
 		s := serve(t, test.http2, test.answer)
-		plain := of(s)
-		for i, l := range []load.Load{plain, by(plain, 1), by(plain, 2)} {
+		plain := loadOf(s)
+		for i, l := range []load.Load{plain, withProtocol(plain, 1), withProtocol(plain, 2)} {
 			result, err := l.Send(t.Context())
 			if (err != nil) != test.fails[i] {
-				t.Errorf("%s, client %d: Send() = %v, want an error: %v", test.name, i, err, test.fails[i])
+				t.Errorf("%s, client %d: Send() error = %v, want an error: %v", test.name, i, err, test.fails[i])
 			}
 			if err == nil && result.Requests != 60 {
 				t.Errorf("%s, client %d: %d requests were sent, want 60", test.name, i, result.Requests)
@@ -188,61 +198,62 @@ func TestOnlyTheExpectedAnswersAreMeasured(t *testing.T) {
 	}
 }
 
-func TestEachFailureIsCountedWhereTheyAre(t *testing.T) {
-	var asked atomic.Int64
+func TestCountFailuresCountsEachFailure(t *testing.T) {
+	var requests atomic.Int64
 	s := serve(t, false, func(w http.ResponseWriter, r *http.Request) {
-		if asked.Add(1)%7 == 0 {
+		if requests.Add(1)%7 == 0 {
 			http.Error(w, "served", http.StatusBadGateway)
 			return
 		}
 		answer(w, r)
 	})
-	l := by(of(s), 1)
+	l := withProtocol(loadOf(s), 1)
 	l.CountFailures, l.Requests = true, 70
 	result, err := l.Send(t.Context())
 	if err != nil || result.Failed != 10 || result.Requests != 70 {
 		t.Errorf("Send() = %d of %d failed, %v, want 10 of 70", result.Failed, result.Requests, err)
 	}
-	if result.First == nil || !strings.Contains(result.First.Error(), "status 502, want 200") {
-		t.Errorf("the first failure is %v, want one that names the status", result.First)
+	if result.FirstError == nil || !strings.Contains(result.FirstError.Error(), "status 502, want 200") {
+		t.Errorf("FirstError = %v, want \"status 502, want 200\" in it", result.FirstError)
 	}
 }
 
 func TestNoRequestIsSentTwice(t *testing.T) {
 	var mu sync.Mutex
-	seen := map[string]int{}
+	received := map[string]int{}
 	s := serve(t, false, func(w http.ResponseWriter, r *http.Request) {
 		mu.Lock()
 		defer mu.Unlock()
-		seen[r.URL.Path]++
+		received[r.URL.Path]++
 		answer(w, r)
 	})
-	l := of(s)
+	l := loadOf(s)
 	l.Request = load.Request("GET", "/"+load.Placeholder, "example.com", "", "")
 	l.Change = load.Numbers(l.Request)
 	if _, err := l.Send(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if len(seen) != 60 {
-		t.Errorf("%d different requests were sent, want 60", len(seen))
+	if len(received) != 60 {
+		t.Errorf("%d different requests were sent, want 60", len(received))
 	}
 }
 
-func TestALoadEndsWithItsTimeOrItsContext(t *testing.T) {
-	l := of(serve(t, false, answer))
-	l.Requests, l.For, l.Every = 0, 50*time.Millisecond, 10*time.Millisecond
+func TestLoadStopsAtItsDurationOrContext(t *testing.T) {
+	l := loadOf(serve(t, false, answer))
+	l.Requests, l.Duration, l.Interval = 0, 50*time.Millisecond, 10*time.Millisecond
 	result, err := l.Send(t.Context())
 	if err != nil || result.Requests == 0 || result.Requests > 3*6 {
-		t.Errorf("Send() for 50 ms, one request in 10 ms on each of 3 connections: %d requests, %v, want 18 at most", result.Requests, err)
+		t.Errorf("Send() for 50 ms, one request in 10 ms on each of 3 connections: %d requests, %v, want 18 at most",
+			result.Requests, err)
 	}
 	ctx, cancel := context.WithCancelCause(t.Context())
 	errStopped := errors.New("stopped")
-	l.For, l.More = 0, func() bool { cancel(errStopped); return true }
+	l.Duration, l.Continue = 0, func() bool { cancel(errStopped); return true }
 	if _, err := l.Send(ctx); !errors.Is(err, errStopped) {
 		t.Errorf("Send() with a context that ends = %v, want its cause", err)
 	}
 	l.TLS = &tls.Config{MinVersion: tls.VersionTLS13}
-	l.More = func() bool { return true }
+	l.Continue = func() bool { return true }
 	if _, err := l.Once(t.Context()); err == nil {
 		t.Error("Once() to a server with an unknown certificate succeeds, want an error")
 	}

@@ -10,13 +10,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Process is a process whose processor time is measured.
+// Process is a process whose processor time can be measured.
 type Process interface {
 	// CPU returns the processor time that the process has used so far.
 	CPU() (time.Duration, error)
 }
 
-// PID is a process by its id.
+// PID is the id of a process.
 type PID int
 
 var _ Process = PID(0)
@@ -24,9 +24,10 @@ var _ Process = PID(0)
 // CPU implements Process. The kernel has a clock of each process, in nanoseconds (clock_getcpuclockid(3)); /proc/PID/stat counts
 // in steps of 10 ms.
 func (p PID) CPU() (time.Duration, error) {
-	const scheduled = 2 // the part of the clock's id that says which times it counts: user's and system's
+	const scheduled = 2 // the part of the clock's id that selects user time and system time
 	var used unix.Timespec
-	if err := unix.ClockGettime(int32(^int(p)<<3|scheduled), &used); err != nil { //nolint:gosec // G115: ids have 22 bits at most
+	clock := int32(^int(p)<<3 | scheduled) //nolint:gosec // G115: ids have 22 bits at most
+	if err := unix.ClockGettime(clock, &used); err != nil {
 		return 0, fmt.Errorf("read the processor time of process %d: %w", p, err)
 	}
 	return time.Duration(used.Nano()), nil

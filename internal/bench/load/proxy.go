@@ -9,15 +9,16 @@ import (
 	"time"
 )
 
-// ReverseProxy is the standard library's, tuned as its users do: many idle connections, no
-// compression, pooled buffers. address is the host:port that it sends everything to.
+// ReverseProxy returns the standard library's reverse proxy, tuned as users of a busy proxy do: with many idle
+// connections, without compression, and with pooled buffers. address is the host:port of the upstream.
 func ReverseProxy(address string) http.Handler {
 	to := &url.URL{Scheme: "http", Host: address}
 	return &httputil.ReverseProxy{
 		Rewrite:    func(r *httputil.ProxyRequest) { r.SetURL(to) },
 		Transport:  &http.Transport{MaxIdleConnsPerHost: 256, DisableCompression: true, IdleConnTimeout: time.Minute},
 		BufferPool: &buffers{},
-		ErrorLog:   slog.NewLogLogger(slog.DiscardHandler, slog.LevelError), // a client that ends its load in the middle of a request is no error of ours
+		// discard errors: a load can end in the middle of a request
+		ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError),
 	}
 }
 

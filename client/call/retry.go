@@ -1,0 +1,218 @@
+package call
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/gatewright/gatewright/client/exit"
+	"github.com/gatewright/gatewright/client/output"
+	"github.com/gatewright/gatewright/shared/management/apitools"
+)
+
+// These are the limits of repeated requests: the maximum number of attempts, and the first and the longest wait between
+// them. If a response demands a longer wait than maxBackoff, the request fails.
+const (
+	maxAttempts    = 5
+	initialBackoff = 250 * time.Millisecond
+	maxBackoff     = 2 * time.Minute
+	// maxRateLimitBackoff is the maximum wait after status 429 if the response does not demand a longer wait. Other
+	// users of the key continue in the meantime, so a client that waits longer would rarely succeed.
+	maxRateLimitBackoff = 8 * time.Second
+)
+
+// doWithRetry sends a request until it has a response. After status 429 it waits as long as the response demands, and
+// repeats the request. If the request is repeatable, doWithRetry also repeats it after an error, an incomplete
+// response, and status 502, 503 or 504.
+func (a *API) doWithRetry(
+	ctx context.Context, t *apitools.Tool, newRequest func(context.Context) (*http.Request, error),
+) (*Response, error) {
+	backoff, outcomeUnknown := initialBackoff, false
+	for attempt := 1; ; attempt++ {
+		r, err := newRequest(ctx)
+		if err != nil {
+			return nil, err
+		}
+		resp, err := a.doOnce(r)
+		if outcomeUnknown && resp != nil && resp.Status == http.StatusNotFound && t.Method == http.MethodDelete {
+			// An earlier attempt has deleted the object, and its response was lost.
+			return &Response{Status: http.StatusNoContent, Header: resp.Header}, nil
+		}
+		var reason string
+		delay := backoff
+		switch {
+		case err != nil && ctx.Err() != nil:
+			return nil, fmt.Errorf("wait for the answer of %s: %w%s", a.Access.Origin.Host, context.Cause(ctx),
+				unknownOutcomeSuffix(t))
+		case err != nil:
+			reason, outcomeUnknown = a.explain(err), true
+		case resp.Status == http.StatusTooManyRequests:
+			reason, delay = "it is asked too often", retryAfter(resp.Header, min(backoff, maxRateLimitBackoff))
+		case resp.Status == http.StatusBadGateway, resp.Status == http.StatusServiceUnavailable,
+			resp.Status == http.StatusGatewayTimeout:
+			reason, delay, outcomeUnknown = fmt.Sprintf("it answers %d", resp.Status), retryAfter(resp.Header, backoff), true
+		default:
+			return a.checkStatus(resp)
+		}
+		limited := resp != nil && resp.Status == http.StatusTooManyRequests
+		if attempt >= maxAttempts && !limited || !limited && !isRepeatable(t, r) || delay > maxBackoff || isPermanent(err) {
+			if err != nil {
+				return nil, exit.WithCode(exit.Failure,
+					fmt.Errorf("%s: %s%s", a.Access.Origin.Host, reason, unknownOutcomeSuffix(t)))
+			}
+			return a.checkStatus(resp)
+		}
+		if a.OnWait != nil {
+			a.OnWait(a.Access.Origin.Host+": "+reason, delay)
+		}
+		if err := a.Sleep(ctx, delay); err != nil {
+			if outcomeUnknown {
+				err = fmt.Errorf("%w%s", err, unknownOutcomeSuffix(t))
+			}
+			return nil, fmt.Errorf("wait for %s, since %s: %w", a.Access.Origin.Host, reason, err)
+		}
+		backoff = min(2*backoff, maxBackoff)
+	}
+}
+
+// errResponseTooLarge is the error for a response that is endless, or that grows too large when it is decompressed.
+var errResponseTooLarge = fmt.Errorf("the answer has more than %d bytes", maxResponseSize)
+
+// isPermanent reports whether an error will occur again in the next attempt.
+func isPermanent(err error) bool {
+	name, isDNS := errors.AsType[*net.DNSError](err)
+	_, isCertificate := errors.AsType[*tls.CertificateVerificationError](err)
+	_, notTLS := errors.AsType[tls.RecordHeaderError](err)
+	return isDNS && name.IsNotFound || isCertificate || notTLS || errors.Is(err, http.ErrSchemeMismatch) ||
+		errors.Is(err, errNotLoopback) || errors.Is(err, errProtocolSwitch) || errors.Is(err, errResponseTooLarge)
+}
+
+// unknownOutcomeSuffix returns the end of an error message: whether the change was made is unknown, because the
+// response was lost. It returns "" for a request that changes nothing. Within this run the Idempotency-Key prevents a
+// second change, but the next run of the command has another key.
+func unknownOutcomeSuffix(t *apitools.Tool) string {
+	if t.ReadOnly {
+		return ""
+	}
+	return "; whether the change was made is not known"
+}
+
+// bodyIdleTimeout is how long the body of a response may pause. It is as long as a response may take to begin (NewHTTPClient).
+const bodyIdleTimeout = time.Minute
+
+// errBodyIdle is the error for a response that has begun and does not continue.
+var errBodyIdle = errors.New("it stops in the middle of its answer")
+
+// idleTimeoutReader is the body of a response. Each read that returns data restarts the timer, which cancels the request.
+type idleTimeoutReader struct {
+	io.Reader
+	timer *time.Timer
+}
+
+func (r idleTimeoutReader) Read(p []byte) (int, error) {
+	n, err := r.Reader.Read(p)
+	if n > 0 {
+		r.timer.Reset(bodyIdleTimeout)
+	}
+	return n, err
+}
+
+// doOnce sends a request and reads the whole response.
+func (a *API) doOnce(r *http.Request) (*Response, error) {
+	ctx, cancel := context.WithCancelCause(r.Context())
+	defer cancel(nil)
+	resp, err := a.HTTP.Do(r.WithContext(ctx))
+	if err != nil {
+		if urlErr, ok := errors.AsType[*url.Error](err); ok {
+			err = urlErr.Err // without the URL, which may contain secrets
+		}
+		return nil, err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	idleTimer := time.AfterFunc(bodyIdleTimeout, func() { cancel(errBodyIdle) })
+	defer idleTimer.Stop()
+	body, err := io.ReadAll(io.LimitReader(idleTimeoutReader{resp.Body, idleTimer}, maxResponseSize+1))
+	if err != nil && errors.Is(context.Cause(ctx), errBodyIdle) {
+		err = errBodyIdle
+	}
+	if err == nil && len(body) > maxResponseSize {
+		err = errResponseTooLarge
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the answer: %w", err)
+	}
+	return &Response{Status: resp.StatusCode, Header: resp.Header, Body: body}, nil
+}
+
+// checkStatus returns an error for an unsuccessful response.
+func (a *API) checkStatus(resp *Response) (*Response, error) {
+	switch resp.Status / 100 {
+	case 2:
+		if len(bytes.TrimSpace(resp.Body)) > 0 && !isShowableJSON(resp.Body) {
+			return nil, fmt.Errorf("%s answers %d with something that is no JSON: check that it is the address of a "+
+				"management API", a.Access.Origin.Host, resp.Status)
+		}
+		return resp, nil
+	case 3:
+		return nil, fmt.Errorf("%s answers with a redirect to %s, which is not followed, since the key would go there: use "+
+			"that address if it is the installation's",
+			a.Access.Origin.Host, output.Printable(schemeAndHost(resp.Header.Get("Location"))))
+	}
+	return nil, a.problem(resp)
+}
+
+// maxDepth is the maximum nesting depth of a response: the API's responses have at most 32 levels. The size of indented
+// output grows with the square of the depth.
+const maxDepth = 200
+
+// isShowableJSON reports whether a text is JSON that can be shown.
+func isShowableJSON(text []byte) bool {
+	if !json.Valid(text) {
+		return false
+	}
+	d := jsontext.NewDecoder(bytes.NewReader(text), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+	for d.StackDepth() <= maxDepth {
+		if _, err := d.ReadToken(); err != nil {
+			return true // at the end of the text
+		}
+	}
+	return false
+}
+
+// schemeAndHost returns the scheme and the host of an address from an untrusted source, without its other parts.
+func schemeAndHost(address string) string {
+	switch u, err := url.Parse(address); {
+	case err != nil || u.Host == "":
+	case u.Scheme == "":
+		return u.Host
+	default:
+		return u.Scheme + "://" + u.Host
+	}
+	return "another place"
+}
+
+// retryAfter returns the wait that a response demands, in seconds or as a date. It returns minimum if the response
+// demands no wait or a shorter one.
+func retryAfter(header http.Header, minimum time.Duration) time.Duration {
+	text := header.Get("Retry-After")
+	const maxSeconds = 1<<31 - 1 // 68 years: longer than any wait, and no overflow of a duration
+	n, err := strconv.ParseUint(text, 10, 64)
+	if err == nil || errors.Is(err, strconv.ErrRange) {
+		return max(time.Duration(min(n, maxSeconds))*time.Second, minimum)
+	}
+	if date, err := http.ParseTime(text); err == nil {
+		return max(time.Until(date), minimum)
+	}
+	return minimum
+}

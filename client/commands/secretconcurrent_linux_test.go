@@ -1,0 +1,63 @@
+package commands_test
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/gatewright/gatewright/client/commands"
+	"github.com/gatewright/gatewright/client/exit"
+)
+
+// TestClaimedSecretFileIsKept tests a race: another command takes a new file for a leftover file, and writes its secret
+// before the creator of the file has locked it. The creator must fail, and keep the file.
+func TestClaimedSecretFileIsKept(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "token")
+	err := commands.NewSecretFileBeforeLock(path, func() error {
+		acquired, err := commands.WriteSecretFile(path, "first", false)
+		if !acquired {
+			t.Error("WriteSecretFile() acquires no file, want the new one")
+		}
+		return err
+	})
+	if text, readErr := os.ReadFile(path); exit.CodeOf(err) != exit.Usage || readErr != nil || string(text) != "first\n" {
+		t.Errorf("NewSecretFile() of a claimed file: error = %v, content %.20q, %v, want code %d and the first secret",
+			err, text, readErr, exit.Usage)
+	}
+}
+
+// TestConcurrentSecretsAreNotLost starts many commands with the same file. Some receive no secret and remove the file.
+// After a command has written a secret, the file must contain this secret.
+func TestConcurrentSecretsAreNotLost(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "token")
+	var wg sync.WaitGroup
+	var written atomic.Int64
+	for n := range 8 {
+		wg.Go(func() {
+			for i := range 60 {
+				secret := strconv.Itoa(n) + "-" + strconv.Itoa(i)
+				if acquired, err := commands.WriteSecretFile(path, secret, i%2 == 0); err != nil {
+					t.Error(err)
+				} else if !acquired || i%2 == 0 {
+					continue
+				}
+				written.Add(1)
+				if text, err := os.ReadFile(path); err != nil || string(text) != secret+"\n" {
+					t.Errorf("the file of the secret %s has %.20q, %v, want the secret", secret, text, err)
+				}
+				if err := os.Remove(path); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if written.Load() == 0 {
+		t.Error("no command acquires the file, want at least one")
+	}
+}

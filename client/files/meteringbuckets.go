@@ -1,0 +1,119 @@
+package files
+
+import (
+	"context"
+	"maps"
+	"slices"
+)
+
+// matchByPlans returns metering buckets by the names that files use for them. The API assigns a bucket only an ID, so
+// the names of its plans identify it. A bucket in files matches the existing bucket with exactly the same plans.
+// Otherwise it matches the bucket that shares most plans with it. If several buckets share as many, those that are the
+// only match of another bucket in files are excluded. A bucket without a match is returned by its ID.
+func (p *planner) matchByPlans(
+	ctx context.Context, k *Kind, desired *object, buckets map[string]*remoteObject,
+) (map[string]*remoteObject, error) {
+	member, names := "plans", desired.list(k.Member)
+	plans := map[string]map[string]*remoteObject{}
+	for _, id := range slices.Sorted(maps.Keys(buckets)) {
+		list, err := p.list(ctx, k.child(member), buckets[id], nil)
+		if isNotFound(err) {
+			continue // the bucket was deleted after the list was read
+		}
+		if err != nil {
+			return nil, err
+		}
+		plans[id] = list
+	}
+	ids := slices.Sorted(maps.Keys(plans))
+	shared := func(o *object, id string) (n int) {
+		for name := range o.children[member] {
+			if plans[id][name] != nil {
+				n++
+			}
+		}
+		return n
+	}
+	matched, assigned := map[string]*remoteObject{}, map[string]*object{}
+	assign := func(o *object, id string) {
+		buckets[id].name = o.name
+		matched[o.name], assigned[id] = buckets[id], o
+	}
+	for _, o := range names {
+		i := slices.IndexFunc(ids, func(id string) bool {
+			return assigned[id] == nil && len(plans[id]) == len(o.children[member]) && shared(o, id) == len(plans[id]) &&
+				len(plans[id]) > 0
+		})
+		if i >= 0 {
+			assign(o, ids[i])
+		}
+	}
+	exact := maps.Clone(assigned)
+	candidates := map[*object][]string{}
+	for _, o := range names {
+		if matched[o.name] == nil {
+			candidates[o] = maxBy(ids, func(id string) int {
+				if exact[id] != nil {
+					return 0
+				}
+				return shared(o, id)
+			})
+		}
+	}
+	narrowCandidates(candidates)
+	for _, o := range names {
+		switch candidates := candidates[o]; {
+		case len(candidates) == 0:
+		case len(candidates) > 1:
+			p.addProblem(o.at, "Two metering buckets have plans that are named here, %s and %s: name more plans of one of them.",
+				candidates[0], candidates[1])
+		case assigned[candidates[0]] != nil:
+			p.addProblem(o.at, "The plans of this metering bucket are in the same one as those of %s: put them together.",
+				assigned[candidates[0]].name)
+		default:
+			assign(o, candidates[0])
+		}
+	}
+	for _, id := range ids {
+		if assigned[id] == nil {
+			matched[id] = buckets[id]
+		}
+	}
+	return matched, nil
+}
+
+// maxBy returns the IDs with the largest count, or none if all counts are 0.
+func maxBy(ids []string, count func(id string) int) (best []string) {
+	largest := 1
+	for _, id := range ids {
+		switch n := count(id); {
+		case n > largest:
+			best, largest = []string{id}, n
+		case n == largest:
+			best = append(best, id)
+		}
+	}
+	return best
+}
+
+// narrowCandidates reduces the candidates of names that match several buckets: it removes buckets that are the only
+// candidate of another name. When files were applied for that other name, they may have added plans of this name to its
+// bucket. The result does not depend on the order of the names.
+func narrowCandidates(candidates map[*object][]string) {
+	for changed := true; changed; {
+		unique := map[string]bool{}
+		for _, ids := range candidates {
+			if len(ids) == 1 {
+				unique[ids[0]] = true
+			}
+		}
+		changed = false
+		for o, ids := range candidates {
+			if remaining := slices.DeleteFunc(slices.Clone(ids), func(id string) bool {
+				return unique[id]
+			}); len(ids) > 1 && len(remaining) > 0 && len(remaining) < len(ids) {
+				candidates[o], changed = remaining, true
+			}
+		}
+	}
+}

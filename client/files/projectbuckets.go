@@ -1,0 +1,49 @@
+package files
+
+import (
+	"maps"
+	"slices"
+	"strings"
+)
+
+// addProjectBuckets adds the key buckets that the API creates with new projects to the existing buckets.
+func (p *planner) addProjectBuckets(
+	desired map[string]*object, existing map[string]*remoteObject, k *Kind, parent *remoteObject,
+) {
+	for name := range desired {
+		if owner, envType := bucketOwner(name); p.projects[owner] && existing[name] == nil {
+			existing[name] = &remoteObject{
+				kind: k, name: name, id: name, parent: parent, withProject: true, isNew: true, etag: "*",
+				fields: map[string]Value{"tags": mustMarshal(map[string]string{
+					"account": p.account, "environmentType": envType, "project": owner,
+				})},
+			}
+		}
+	}
+}
+
+// projectBucketTypes has the suffixes of the names of a project's key buckets, each with the value of the bucket's tag
+// environmentType (docs/key-buckets.md).
+var projectBucketTypes = map[string]string{
+	"-production": "PRODUCTION", "-preview": "PREVIEW", "-working-copy": "WORKING_COPY",
+}
+
+// ProjectBucketNames returns the names of the buckets that are created and deleted with a project, sorted.
+func ProjectBucketNames(project string) []string {
+	var names []string
+	for _, suffix := range slices.Sorted(maps.Keys(projectBucketTypes)) {
+		names = append(names, project+suffix)
+	}
+	return names
+}
+
+// bucketOwner returns the project to which a bucket with this name belongs, and the type of its environment. owner is
+// "" if the name is not that of a project's bucket. The API assigns such a name to no other bucket.
+func bucketOwner(name string) (owner, envType string) {
+	for suffix, envType := range projectBucketTypes {
+		if owner, ok := strings.CutSuffix(name, suffix); ok {
+			return owner, envType
+		}
+	}
+	return "", ""
+}

@@ -1,0 +1,58 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/gatewright/gatewright/shared/core/store"
+)
+
+// These are DynamoDB's actions on items, by kind of access. IAM knows the partition key of each call
+// (dynamodb:LeadingKeys), and of each part of a transaction or a batch. See "Using IAM policy conditions for
+// fine-grained access control" in the developer guide of DynamoDB, and the table of actions in the Service
+// Authorization Reference. A Scan has no partition key: a function that declares a scan can read the whole table. An
+// index has a separate statement without a condition, because it contains only the keys of records that have something
+// due.
+var (
+	scanActions  = []any{"dynamodb:Scan"}
+	readActions  = []any{"dynamodb:BatchGetItem", "dynamodb:GetItem", "dynamodb:Query"}
+	writeActions = []any{"dynamodb:ConditionCheckItem", "dynamodb:DeleteItem", "dynamodb:PutItem", "dynamodb:UpdateItem"}
+)
+
+// tableStatements allows actions on items with the key prefixes in access, and Scan on all items if access declares a
+// scan. The condition ForAllValues is also true for a request without a partition key, but each of these actions has
+// one.
+func tableStatements(actions []any, access store.TableAccess, table any) []any {
+	var out []any
+	remaining := slices.Clone(actions)
+	for _, kind := range []struct {
+		actions  []any
+		prefixes []store.KeyPrefix
+	}{{readActions, access.Reads}, {writeActions, access.Writes}} {
+		matching := slices.DeleteFunc(slices.Clone(actions), func(a any) bool { return !slices.Contains(kind.actions, a) })
+		remaining = slices.DeleteFunc(remaining, func(a any) bool { return slices.Contains(kind.actions, a) })
+		if len(matching) == 0 {
+			continue
+		}
+		patterns := make([]any, 0, 2*len(kind.prefixes))
+		for _, prefix := range slices.Sorted(slices.Values(kind.prefixes)) {
+			for _, p := range prefix.LeadingKeyPatterns() {
+				patterns = append(patterns, p)
+			}
+		}
+		if len(patterns) == 0 {
+			panic(fmt.Sprintf("infra: %v are declared, and no space of the table that they reach: list them in Reach", matching))
+		}
+		statement := allow(matching, table)
+		statement["Condition"] = map[string]any{"ForAllValues:StringLike": map[string]any{"dynamodb:LeadingKeys": patterns}}
+		out = append(out, statement)
+	}
+	if slices.Equal(remaining, scanActions) && access.Scans {
+		return append(out, allow(remaining, table))
+	}
+	if len(remaining) > 0 {
+		panic(fmt.Sprintf("infra: %v are granted on the table, of which no reach says that they may be: declare Scans, or "+
+			"teach within what they are", remaining))
+	}
+	return out
+}

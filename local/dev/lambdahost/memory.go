@@ -1,0 +1,78 @@
+package lambdahost
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// memoryInterval is the time between two samples of a process's memory during a call. The host detects
+// that a process exceeds its limit up to this time late, and cannot prevent a sudden large allocation.
+const memoryInterval = 20 * time.Millisecond
+
+// memory samples the memory of a process during a call.
+type memory struct {
+	pid  int
+	peak atomic.Int64
+	quit chan struct{}
+	once sync.Once
+}
+
+// watchMemory samples the process's memory until m.stop is called.
+// exceeded receives a value when the process exceeds its limit.
+func (p *process) watchMemory() (m *memory, exceeded <-chan struct{}) {
+	m = &memory{pid: p.pid, quit: make(chan struct{})}
+	limitReached := make(chan struct{}, 1)
+	limitKB := int64(p.f.spec.MemoryMB) << 10
+	go func() {
+		ticker := time.NewTicker(memoryInterval)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-m.quit:
+				return
+			case <-ticker.C:
+			}
+			if m.sample() > limitKB {
+				limitReached <- struct{}{}
+				return
+			}
+		}
+	}()
+	return m, limitReached
+}
+
+// sample returns the current memory of the process in kB, or 0 if it is unknown.
+func (m *memory) sample() int64 {
+	kB, _ := residentKB(m.pid, "VmRSS:")
+	for {
+		peak := m.peak.Load()
+		if kB <= peak || m.peak.CompareAndSwap(peak, kB) {
+			return kB
+		}
+	}
+}
+
+func (m *memory) stop() { m.once.Do(func() { close(m.quit) }) }
+
+// peakKB returns the largest sample, in kB.
+func (m *memory) peakKB() int64 { return max(m.peak.Load(), m.sample()) }
+
+// residentKB reads a value of /proc/PID/status (proc(5)), in kB. VmRSS is the
+// current memory of the process, and VmHWM is the maximum that it has used so far.
+func residentKB(pid int, name string) (int64, error) {
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return 0, fmt.Errorf("look at a process: %w", err)
+	}
+	_, rest, ok := bytes.Cut(status, []byte("\n"+name))
+	if !ok {
+		return 0, fmt.Errorf("look at a process: no %s", name)
+	}
+	line, _, _ := bytes.Cut(rest, []byte("\n"))
+	return strconv.ParseInt(string(bytes.TrimSpace(bytes.TrimSuffix(bytes.TrimSpace(line), []byte("kB")))), 10, 64)
+}

@@ -1,0 +1,93 @@
+package disk_test
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"testing"
+
+	"github.com/gatewright/gatewright/shared/base/disk"
+)
+
+func TestFolderIsSynced(t *testing.T) {
+	dir := t.TempDir()
+	if err := disk.SyncFolder(dir); err != nil {
+		t.Error(err)
+	}
+	if runtime.GOOS == "windows" {
+		return
+	}
+	if err := disk.SyncFolder(filepath.Join(dir, "none")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("SyncFolder(missing folder) = %v, want %v", err, fs.ErrNotExist)
+	}
+}
+
+func TestExposedModes(t *testing.T) {
+	for mode, want := range map[fs.FileMode]bool{
+		0o600: false, 0o400: false, 0o700: false, fs.ModeDir | 0o700: false,
+		0o640: true, 0o604: true, 0o610: true, 0o601: true, 0o620: true, 0o602: true,
+	} {
+		if got := disk.Exposed(mode); got != (want && runtime.GOOS != "windows") {
+			t.Errorf("Exposed(%v) = %v, want %v (never on Windows: %s)", mode, got, want, runtime.GOOS)
+		}
+	}
+}
+
+func TestOpenRegularRefusesOtherFiles(t *testing.T) {
+	dir := t.TempDir()
+	file, link, device := filepath.Join(dir, "file"), filepath.Join(dir, "link"), filepath.Join(dir, "device")
+	if err := errors.Join(os.Symlink(file, link), os.Symlink(os.DevNull, device)); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{file, file, link} { // the first call creates the file, and the others keep its content
+		f, err := disk.OpenRegular(path, 0o600)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := f.Seek(0, io.SeekEnd); err != nil {
+			t.Error(err)
+		}
+		if _, err := f.WriteString("."); err != nil {
+			t.Error(err)
+		}
+		if err := f.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	if text, err := os.ReadFile(file); err != nil || string(text) != "..." {
+		t.Errorf("ReadFile() = %q, %v, want \"...\" and no error", text, err)
+	}
+	if info, err := os.Stat(file); err != nil || disk.Exposed(info.Mode()) {
+		t.Errorf("Stat() = %v, %v, want a file that is not exposed and no error", info, err)
+	}
+	for _, path := range []string{dir, device} {
+		if f, err := disk.OpenRegular(path, 0o600); !errors.Is(err, disk.ErrNotRegular) {
+			t.Errorf("OpenRegular(%s) = %v, %v, want %v", path, f, err, disk.ErrNotRegular)
+		}
+	}
+	if _, err := disk.OpenRegular(filepath.Join(dir, "none", "file"), 0o600); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("OpenRegular(file in a missing folder) error = %v, want %v", err, fs.ErrNotExist)
+	}
+}
+
+// TestFileOfAnotherUserIsNotOwned runs only as root, because only root can create a file of another user.
+func TestFileOfAnotherUserIsNotOwned(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	info, err := os.Stat(path)
+	if err != nil || !disk.OwnedByUser(info) {
+		t.Errorf("OwnedByUser(new file) = false or Stat() error = %v, want true and no error", err)
+	}
+	const nobody = 65534
+	if os.Geteuid() != 0 || os.Chown(path, nobody, nobody) != nil {
+		t.Skip("nobody but root gives files away")
+	}
+	if info, err = os.Stat(path); err != nil || disk.OwnedByUser(info) {
+		t.Errorf("OwnedByUser(file of another user) = true or Stat() error = %v, want false and no error", err)
+	}
+}

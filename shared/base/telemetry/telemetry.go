@@ -1,0 +1,42 @@
+// Package telemetry traces requests with OpenTelemetry, and adds metrics in CloudWatch's embedded metric format to their log lines.
+//
+// It does not write the log itself: that is log/slog (package api and package gateway write one line for each request). It does not
+// decide how requests are named. Nothing depends on this package: a nil Tracer and a zero Span do nothing and allocate nothing.
+//
+// Read this file, then tracer.go. Package otlp sends spans to the endpoint that the environment names; metrics.go has the metric
+// format. docs/observability.md lists the attributes of each line, metric and span, and a test compares it with the code.
+package telemetry
+
+import "time"
+
+// Options are the telemetry settings of an installation. The zero value produces only log lines.
+type Options struct {
+	// Tracer starts the spans of requests. If it is nil, there are no spans.
+	Tracer *Tracer
+	// Metrics adds metrics to the lines of requests, for CloudWatch.
+	Metrics bool
+	// FaultsTable is the name of the installation's table, which identifies the installation in the metrics of faults
+	// of the gateway and of upstreams. "" means no such metrics.
+	FaultsTable string
+	// LogPaths adds the host and the path to the lines of the gateway. A person at a local run can use
+	// them. In a shared installation, a path can contain data that clients of a project keep private.
+	LogPaths bool
+	// Meter receives the measurements of each request that the gateway has handled. It can be nil.
+	Meter Meter
+	// Management receives the measurements of each request that the management API has handled. It can be nil.
+	Management Meter
+}
+
+// Meter adds up measurements of requests. It does not block or fail.
+type Meter interface{ Request(r Request) }
+
+// Request has the measurements of a request: the numbers of its line.
+type Request struct {
+	// Status is the status of the response, 0 if there is none.
+	Status int
+	// Aborted reports whether the response was aborted.
+	Aborted bool
+	// Latency is the total time of the request, UpstreamLatency the part of Latency that was spent waiting for
+	// upstreams.
+	Latency, UpstreamLatency time.Duration
+}

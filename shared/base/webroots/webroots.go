@@ -1,0 +1,33 @@
+// Package webroots has the web's certificate authorities for a program on a system that has none, such as a container
+// image with only the program. They are those that Mozilla trusted at the time of the build
+// (golang.org/x/crypto/x509roots).
+//
+// The alternative x509roots/fallback parses all of them at each start of a program, even if the program needs none: 3 ms,
+// more than everything else before the client runs a command. A program uses only one of the two. This is the only file.
+package webroots
+
+import (
+	"crypto/x509"
+	"fmt"
+	"sync"
+
+	"golang.org/x/crypto/x509roots/fallback/bundle"
+)
+
+// InstallFallback makes this process verify certificates with these authorities if the system has none
+// (x509.SetFallbackRoots). Call it before connecting to another machine. A second call does nothing.
+var InstallFallback = sync.OnceFunc(func() {
+	pool := x509.NewCertPool()
+	for c := range bundle.Roots() {
+		authority, err := x509.ParseCertificate(c.Certificate)
+		if err != nil {
+			panic(fmt.Sprintf("an authority of the build's own cannot be read: %v", err))
+		}
+		if c.Constraint == nil {
+			pool.AddCert(authority)
+		} else {
+			pool.AddCertWithConstraint(authority, c.Constraint)
+		}
+	}
+	x509.SetFallbackRoots(pool)
+})

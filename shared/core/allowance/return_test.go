@@ -1,0 +1,197 @@
+package allowance
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/gatewright/gatewright/shared/core/store"
+)
+
+func TestReturnedUnitsAreAvailableWithinFiveSeconds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		table := newBackend()
+		first, second := table.open(1), table.open(2)
+		a := minute(100)
+		for range 40 {
+			mustTake(t, first, a, 1)
+			synctest.Wait()
+		}
+		var admitted int64 = 40
+		for mustTake(t, second, a, 1).Admitted {
+			admitted++
+			synctest.Wait()
+		}
+		if admitted == 100 {
+			t.Fatal("the first instance spent all 100 units, want it to hold some")
+		}
+		if err := first.Drain(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(5 * time.Second)
+		for mustTake(t, second, a, 1).Admitted {
+			admitted++
+			synctest.Wait()
+		}
+		if admitted != 100 {
+			t.Errorf("Take() admitted %d requests, want 100", admitted)
+		}
+	})
+}
+
+func TestIdleInstanceReturnsUnits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		table := newBackend()
+		b := table.open(1)
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
+		go b.Run(ctx, time.Second)
+		a := minute(1000)
+		for range 30 {
+			mustTake(t, b, a, 1)
+			synctest.Wait()
+		}
+		held := b.find(a.period(), a.Limit).tokens.Load()
+		if held == 0 {
+			t.Fatal("the instance holds 0 units, want some")
+		}
+		time.Sleep(2*horizon(a.period()) + 2*time.Second)
+		if got, err := b.ledger.granted(ctx, a.period()); err != nil || got != 30 {
+			t.Errorf("%d units are granted after the lull, %v; want the 30 that were admitted", got, err)
+		}
+	})
+}
+
+func TestSweepRunsDuringOtherRequests(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBackend().open(1)
+		a := minute(1000)
+		for range 30 {
+			mustTake(t, b, a, 1)
+			synctest.Wait()
+		}
+		for k := range 40 {
+			other := minute(10)
+			other.Name = fmt.Sprint("user-", k)
+			mustTake(t, b, other, 1)
+			time.Sleep(time.Second)
+		}
+		if got, err := b.ledger.granted(t.Context(), a.period()); err != nil || got != 30 {
+			t.Errorf("%d units are granted after the lull, %v; want the 30 that were admitted", got, err)
+		}
+	})
+}
+
+func TestSlotsAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		table := newBackend()
+		b := table.open(1, func(o *Options) { o.MaxSlots = 256 })
+		busy := minute(1000)
+		for range 50 {
+			mustTake(t, b, busy, 1)
+			synctest.Wait()
+		}
+		before := b.find(busy.period(), busy.Limit)
+		for i := range 5000 {
+			a := minute(10)
+			a.Name = fmt.Sprint("10.0.", i/256, ".", i%256)
+			mustTake(t, b, a, 1)
+			synctest.Wait()
+		}
+		n := 0
+		for i := range b.shards {
+			n += len(b.shards[i].slots)
+		}
+		if n > 256 {
+			t.Errorf("%d slots, want at most 256", n)
+		}
+		if b.find(busy.period(), busy.Limit) != before {
+			t.Error("the slot in use was evicted by many new names, want it kept")
+		}
+	})
+}
+
+func TestEvictedUnitsAreReturned(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		table := newBackend()
+		b := table.open(1, func(o *Options) { o.MaxSlots = 1 })
+		var names []string
+		for i := range 300 {
+			a := minute(1000)
+			a.Name = fmt.Sprint("user-", i)
+			names = append(names, a.Name)
+			for range 10 {
+				mustTake(t, b, a, 1)
+				synctest.Wait()
+			}
+		}
+		if err := b.Drain(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range names {
+			a := minute(1000)
+			a.Name = name
+			if got, _ := b.ledger.granted(t.Context(), a.period()); got != 10 {
+				t.Fatalf("granted(%s) after the return = %d, want the 10 admitted", name, got)
+			}
+		}
+	})
+}
+
+func TestEndedPeriodsAreForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBackend().open(1)
+		for range 10 {
+			mustTake(t, b, minute(10), 1)
+			time.Sleep(time.Minute)
+			_ = b.sweep(t.Context())
+		}
+		n := 0
+		for i := range b.shards {
+			n += len(b.shards[i].slots)
+		}
+		if n > 2 {
+			t.Errorf("%d periods are held, want at most 2, the current and the last", n)
+		}
+	})
+}
+
+func TestFailedReturnIsRetried(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		table := newBackend()
+		b := table.open(1)
+		var names []string
+		for i := range 30 { // more than fit into one transaction
+			a := minute(1000)
+			a.Name = fmt.Sprint("user-", i)
+			names = append(names, a.Name)
+			for range 10 {
+				mustTake(t, b, a, 1)
+				synctest.Wait()
+			}
+		}
+		errTable := errors.New("no route to the table")
+		// A late repeat of an earlier call applies a part of the first batch. After that all calls fail.
+		table.replaceNext = func(token string, writes []store.Write) error {
+			table.before = func(context.Context) error { return errTable }
+			return errors.Join(errTable, table.Backend.Transact(t.Context(), token+" late", writes[:2]))
+		}
+		if err := b.Drain(t.Context()); !errors.Is(err, errTable) {
+			t.Fatalf("Drain() with a failing table = %v, want %v", err, errTable)
+		}
+		table.before = nil
+		if err := b.sweep(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range names {
+			a := minute(1000)
+			a.Name = name
+			if got, _ := b.ledger.granted(t.Context(), a.period()); got != 10 {
+				t.Fatalf("granted(%s) after the return = %d, want the 10 admitted", name, got)
+			}
+		}
+	})
+}

@@ -1,0 +1,165 @@
+package allowance
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+)
+
+// Run returns unspent units once per interval until ctx ends. Then it returns all units, within 2 s.
+// An instance that can run in the background calls Run. An instance that cannot (a Lambda) sweeps
+// when it leases: it returns its units of one allowance during requests for other allowances.
+func (pl *Pool) Run(ctx context.Context, interval time.Duration) {
+	ticker := time.NewTicker(interval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ticker.C:
+			pl.logError(ctx, pl.sweep(ctx))
+		case <-ctx.Done():
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
+			defer cancel()
+			pl.logError(ctx, pl.Drain(ctx))
+			return
+		}
+	}
+}
+
+// sweepInterval is the interval of sweeps in an instance that does not call Run.
+const sweepInterval = time.Second
+
+// sweepWhenDue sweeps if the last sweep was at least sweepInterval ago.
+func (pl *Pool) sweepWhenDue(ctx context.Context) {
+	now, last := pl.now().UnixNano(), pl.swept.Load()
+	if age := time.Duration(now - last); age >= 0 && age < sweepInterval || !pl.swept.CompareAndSwap(last, now) {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, pl.leaseTimeout)
+	defer cancel()
+	pl.logError(ctx, pl.sweep(ctx))
+}
+
+// sweep forgets periods that have ended, and returns units that this instance has not spent for some time
+// (a quarter of the period, at most 30 s). Units that could not be returned are kept for the next sweep.
+func (pl *Pool) sweep(ctx context.Context) error {
+	pl.swept.Store(pl.now().UnixNano())
+	pl.collect(ctx, false)
+	return errors.Join(pl.flushReturns(ctx), pl.units.keepAlive(ctx))
+}
+
+// Drain returns all units, including the units of leases in progress. It waits until these leases have ended, or
+// until ctx ends. The Pool can still be used afterwards, but then leases only the units that callers wait for.
+func (pl *Pool) Drain(ctx context.Context) error {
+	pl.draining.Store(true)
+	pl.collect(ctx, true)
+	if err := errors.Join(pl.flushReturns(ctx), pl.fills.wait(ctx)); err != nil {
+		return err
+	}
+	return pl.flushReturns(ctx) // the units that the ended leases could not return
+}
+
+// maxPeriodMemory is how long a period that has ended is remembered, to estimate the first slice of the next period.
+const maxPeriodMemory = 2 * time.Minute
+
+func (pl *Pool) collect(ctx context.Context, all bool) {
+	now := pl.now()
+	var live []*slot
+	for i := range pl.shards {
+		sh := &pl.shards[i]
+		live = live[:0]
+		sh.mu.Lock()
+		for key, s := range sh.slots {
+			retention := min(s.period.length(), maxPeriodMemory)
+			if now.Sub(s.period.end()) >= retention && pl.remove(s) {
+				delete(sh.slots, key)
+				continue
+			}
+			live = append(live, s)
+		}
+		sh.mu.Unlock()
+		for _, s := range live {
+			pl.scheduleRefund(s.reclaim(now, all))
+			s.mu.Lock()
+			if s.unleased > 0 { // the lease for these units has failed
+				pl.fill(ctx, s)
+			}
+			s.mu.Unlock()
+		}
+	}
+}
+
+// evictionCandidates is the number of slots that an eviction considers.
+const evictionCandidates = 8
+
+// evict removes one slot to make space for another: the one with the fewest tokens of a few candidates. So a flood of
+// new names mostly evicts its own slots. If all candidates are in use, evict removes none: the number of requests in
+// flight limits the number of slots. The caller must hold the shard's lock.
+func (pl *Pool) evict(sh *shard) {
+	var victim slotKey
+	var chosen *slot
+	seen := 0
+	for key, s := range sh.slots {
+		if chosen == nil || s.tokens.Load() < chosen.tokens.Load() {
+			victim, chosen = key, s
+		}
+		if seen++; seen == evictionCandidates {
+			break
+		}
+	}
+	if chosen != nil && pl.remove(chosen) {
+		delete(sh.slots, victim)
+	}
+}
+
+// remove evicts a slot and schedules the return of its units, unless it is in use.
+func (pl *Pool) remove(s *slot) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.filling || len(s.queue) > 0 || s.unleased > 0 {
+		return false
+	}
+	s.evicted = true
+	pl.scheduleRefund(s.release(s.tokens.Load() + s.currentReserve()))
+	return true
+}
+
+// pendingReturns are the parts of leases that still have to be returned.
+type pendingReturns struct {
+	mu      sync.Mutex
+	refunds []refund
+}
+
+// maxPendingReturns limits the memory of an instance whose table does not respond. Beyond
+// it parts of leases are not returned, so their units are lost until their periods end.
+const maxPendingReturns = 4096
+
+func (pl *Pool) enqueueReturn(p period, n int64) { pl.scheduleRefund(refund{period: p, n: n}) }
+
+// scheduleRefund schedules the return of units with the next flush.
+func (pl *Pool) scheduleRefund(r refund) {
+	if r.n+r.reserved <= 0 {
+		return
+	}
+	r.id = pl.ids.Digits(20)
+	pl.pending.mu.Lock()
+	defer pl.pending.mu.Unlock()
+	if len(pl.pending.refunds) < maxPendingReturns {
+		pl.pending.refunds = append(pl.pending.refunds, r)
+	}
+}
+
+// flushReturns returns the scheduled refunds to the table, and keeps the refunds that failed.
+func (pl *Pool) flushReturns(ctx context.Context) error {
+	pl.pending.mu.Lock()
+	due := pl.pending.refunds
+	pl.pending.refunds = nil
+	pl.pending.mu.Unlock()
+
+	failed, err := pl.units.refundAll(ctx, pl.now(), due)
+	pl.pending.mu.Lock()
+	defer pl.pending.mu.Unlock()
+	pl.pending.refunds = append(failed, pl.pending.refunds...)
+	pl.pending.refunds = pl.pending.refunds[:min(len(pl.pending.refunds), maxPendingReturns)]
+	return err
+}

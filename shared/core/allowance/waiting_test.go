@@ -1,0 +1,175 @@
+package allowance
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestConcurrentCallersShareOneLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		table := newBackend()
+		open := make(chan struct{})
+		table.before = func(context.Context) error { <-open; return nil }
+		b := table.open(1)
+		a := minute(1000)
+		var admitted atomic.Int64
+		for range 200 {
+			go func() {
+				if d, err := b.Take(t.Context(), a, 1); err == nil && d.Admitted {
+					admitted.Add(1)
+				}
+			}()
+		}
+		synctest.Wait()
+		close(open)
+		synctest.Wait()
+		if admitted.Load() != 200 || table.writes.Load() > 2 {
+			t.Errorf("%d of 200 admitted with %d writes, want all with at most 2", admitted.Load(), table.writes.Load())
+		}
+	})
+}
+
+func TestCanceledCallerSpendsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		table := newBackend()
+		open := make(chan struct{})
+		table.before = func(context.Context) error { <-open; return nil }
+		b := table.open(1)
+		a := minute(1)
+		ctx, cancel := context.WithCancelCause(t.Context())
+		cause := errors.New("the client went away")
+		result := make(chan error)
+		go func() {
+			_, err := b.Take(ctx, a, 1)
+			result <- err
+		}()
+		synctest.Wait()
+		cancel(cause)
+		if err := <-result; !errors.Is(err, cause) {
+			t.Errorf("Take() with a canceled context = %v, want %v", err, cause)
+		}
+		close(open)
+		synctest.Wait()
+		if !mustTake(t, b, a, 1).Admitted {
+			t.Error("Take() after the canceled caller: Admitted = false, want true")
+		}
+	})
+}
+
+func TestCanceledCallerReturnsItsUnits(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		out  outcome
+		want int64
+	}{
+		{"admitted", outcome{admitted: true}, 3},
+		{"refused", outcome{}, 0},
+		{"failed", outcome{err: errSimulated}, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := newSlot(testPeriod(), 10, 0)
+			w := &waiter{n: 3, done: make(chan outcome, 1)}
+			w.done <- tt.out // at the moment at which the caller stops waiting
+			s.removeWaiter(w)
+			if got := s.tokens.Load(); got != tt.want {
+				t.Errorf("%d units are there again, want %d", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestLastUnitsAreAllAdmitted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		table := newBackend()
+		a := minute(10)
+		if !mustTake(t, table.open(1), a, 7).Admitted {
+			t.Fatal("Take(7 of 10): Admitted = false, want true")
+		}
+		open := make(chan struct{})
+		table.before = func(context.Context) error { <-open; return nil }
+		b := table.open(2)
+		var admitted atomic.Int64
+		for range 5 {
+			go func() {
+				if d, err := b.Take(t.Context(), a, 1); err == nil && d.Admitted {
+					admitted.Add(1)
+				}
+			}()
+		}
+		synctest.Wait()
+		close(open)
+		synctest.Wait()
+		if admitted.Load() != 3 {
+			t.Errorf("5 calls of Take() with 3 units left admitted %d, want 3", admitted.Load())
+		}
+	})
+}
+
+func TestTooLargeFirstLeaseTakesRemainder(t *testing.T) {
+	b := newBackend().open(1)
+	p := minute(10).period()
+	if err := b.ledger.lease(t.Context(), p, 10, 8); err != nil {
+		t.Fatal(err)
+	}
+	g, err := b.lease(t.Context(), request{period: p, limit: 10, need: 1, want: 5, blind: true})
+	if err != nil || g.leased < 1 || g.leased+g.remaining != 2 {
+		t.Errorf("lease() with 2 units left = %+v, %v, want at least 1 leased, and 2 with the remaining", g, err)
+	}
+}
+
+// TestHeldUnitsAreSpentIfRecordIsEmpty checks a lease that arrives after
+// a caller has read the tokens and before it reads the record's state.
+func TestHeldUnitsAreSpentIfRecordIsEmpty(t *testing.T) {
+	b := newBackend().open(1)
+	s := newSlot(testPeriod(), 10, 0)
+	s.tokens.Store(2)
+	s.exhausted, s.exhaustedAt = true, time.Now()
+	if _, got, err := b.enqueue(t.Context(), s, 1); err != nil || got != admitted {
+		t.Errorf("enqueue(1) = %v, %v, want %v", got, err, admitted)
+	}
+	if got := b.admitAhead(t.Context(), s, 1); got != admitted {
+		t.Errorf("admitAhead(1) = %v, want %v", got, admitted)
+	}
+	if _, got, err := b.enqueue(t.Context(), s, 1); err != nil || got != refused {
+		t.Errorf("enqueue(1) without units = %v, %v, want %v", got, err, refused)
+	}
+}
+
+func TestTableFailureIsReturnedToCaller(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		table := newBackend()
+		errTable := errors.New("no route to the table")
+		table.before = func(context.Context) error { return errTable }
+		b := table.open(1)
+		a := minute(10)
+		for range 50 {
+			if _, err := b.Take(t.Context(), a, 1); !errors.Is(err, errTable) {
+				t.Fatalf("Take() with a failing table = %v, want %v", err, errTable)
+			}
+		}
+		if n := table.writes.Load(); n != 1 {
+			t.Errorf("calls of the failing table within the backoff = %d, want 1", n)
+		}
+		table.before = nil
+		time.Sleep(failureBackoff)
+		if !mustTake(t, b, a, 1).Admitted {
+			t.Error("Take() after the table recovered: Admitted = false, want true")
+		}
+	})
+}
+
+func TestHangingTableTimesOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		table := newBackend()
+		table.before = func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
+		start := time.Now()
+		_, err := table.open(1).Take(t.Context(), minute(10), 1)
+		if !errors.Is(err, context.DeadlineExceeded) || time.Since(start) != 2*time.Second {
+			t.Errorf("after %v: %v, want a deadline after 2s", time.Since(start), err)
+		}
+	})
+}

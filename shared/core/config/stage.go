@@ -1,0 +1,13 @@
+package config
+
+import "regexp"
+
+// StagePattern matches the name of an installation in AWS, which is the prefix of
+// the names of all its resources. StageDescription describes the pattern in error messages.
+const (
+	StagePattern     = `^[a-z][a-z0-9-]{0,15}$`
+	StageDescription = "has 1 to 16 lower-case letters, digits and hyphens and begins with a letter"
+)
+
+// IsStage reports whether a text can be the name of an installation in AWS.
+func IsStage(name string) bool { return regexp.MustCompile(StagePattern).MatchString(name) }

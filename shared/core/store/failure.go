@@ -1,0 +1,100 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/aws/retry"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/aws/smithy-go"
+	smithyhttp "github.com/aws/smithy-go/transport/http"
+)
+
+// failure translates the error of a call for the Table. It returns *ConditionError, an error
+// that wraps ErrRetryable, ErrOutcomeUnknown or both, or err itself if the database refused the call and
+// would refuse a repeat. Every error that is not known to be a refusal wraps ErrOutcomeUnknown.
+func failure(ctx context.Context, err error) error {
+	if err == nil {
+		return nil
+	}
+	if ctx.Err() != nil {
+		return fmt.Errorf("%w: %w (%w)", ErrOutcomeUnknown, context.Cause(ctx), err)
+	}
+	if canceled, ok := errors.AsType[*types.TransactionCanceledException](err); ok {
+		return cancellationError(canceled)
+	}
+	switch {
+	case code(err) == "TransactionInProgressException", outcomeUnknown(err):
+		return fmt.Errorf("%w: %w: %w", ErrRetryable, ErrOutcomeUnknown, err)
+	case code(err) == "TransactionConflictException", throttles.IsErrorThrottle(err) == aws.TrueTernary:
+		return fmt.Errorf("%w: %w", ErrRetryable, err)
+	case refused(err):
+		return err
+	}
+	return fmt.Errorf("%w: %w", ErrOutcomeUnknown, err)
+}
+
+// refused reports whether the database rejected the call as invalid.
+func refused(err error) bool {
+	if api, ok := errors.AsType[smithy.APIError](err); ok && api.ErrorFault() == smithy.FaultClient {
+		return true
+	}
+	r, ok := errors.AsType[*smithyhttp.ResponseError](err)
+	return ok && r.HTTPStatusCode() >= 400 && r.HTTPStatusCode() < 500
+}
+
+// throttles recognizes the error codes that AWS uses for throttling. They include the code
+// for a transaction that is still in progress under the same token, which is not a refusal.
+var throttles = retry.ThrottleErrorCode{Codes: retry.DefaultThrottleErrorCodes}
+
+// cancellationError translates the cancellation reasons (one for each write, in order) into the error that a Table expects.
+// A false condition has priority over all other reasons: it was false no matter what happened to the other items.
+func cancellationError(err *types.TransactionCanceledException) error {
+	var failed []int
+	retryable := false
+	for i, reason := range err.CancellationReasons {
+		switch aws.ToString(reason.Code) {
+		case "ConditionalCheckFailed":
+			failed = append(failed, i)
+		case "TransactionConflict", "ThrottlingError", "ProvisionedThroughputExceeded":
+			retryable = true
+		}
+	}
+	switch {
+	case failed != nil:
+		return &ConditionError{Failed: failed}
+	case retryable:
+		return fmt.Errorf("%w: %w", ErrRetryable, err)
+	}
+	return err
+}
+
+// outcomeUnknown reports whether the call may have reached the database although its reply
+// was lost: a broken connection, a 5xx, an incomplete reply.
+func outcomeUnknown(err error) bool {
+	if _, ok := errors.AsType[*smithyhttp.RequestSendError](err); ok {
+		return true
+	}
+	if _, ok := errors.AsType[*smithy.DeserializationError](err); ok {
+		return true
+	}
+	if r, ok := errors.AsType[*smithyhttp.ResponseError](err); ok && r.HTTPStatusCode() >= 500 {
+		return true
+	}
+	if api, ok := errors.AsType[smithy.APIError](err); ok && api.ErrorFault() == smithy.FaultServer {
+		return true
+	}
+	return connection.IsErrorRetryable(err) == aws.TrueTernary
+}
+
+var connection retry.RetryableConnectionError
+
+// code returns the name of a modeled error, "" if there is none.
+func code(err error) string {
+	if api, ok := errors.AsType[smithy.APIError](err); ok {
+		return api.ErrorCode()
+	}
+	return ""
+}

@@ -1,0 +1,328 @@
+package store_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/aws/smithy-go"
+	smithyhttp "github.com/aws/smithy-go/transport/http"
+	"pgregory.net/rapid"
+
+	"github.com/gatewright/gatewright/shared/base/fault"
+	"github.com/gatewright/gatewright/shared/core/store"
+	"github.com/gatewright/gatewright/shared/core/store/storetest"
+)
+
+// callFailure is the failure of one call.
+type callFailure struct {
+	after bool // the call takes effect first
+	err   error
+}
+
+// failingClient is a client whose calls fail by a script, and succeed after its end.
+type failingClient struct {
+	store.Client
+	script []callFailure
+	sent   []*dynamodb.TransactWriteItemsInput
+}
+
+func (c *failingClient) next() (f callFailure) {
+	if len(c.script) > 0 {
+		f, c.script = c.script[0], c.script[1:]
+	}
+	return f
+}
+
+func (c *failingClient) TransactWriteItems(
+	ctx context.Context, in *dynamodb.TransactWriteItemsInput, _ ...func(*dynamodb.Options),
+) (*dynamodb.TransactWriteItemsOutput, error) {
+	c.sent = append(c.sent, in)
+	m := c.next()
+	if m.err != nil && !m.after {
+		return nil, m.err
+	}
+	out, err := c.Client.TransactWriteItems(ctx, in)
+	if err == nil && m.err != nil {
+		return nil, m.err
+	}
+	return out, err
+}
+
+func (c *failingClient) GetItem(
+	ctx context.Context, in *dynamodb.GetItemInput, _ ...func(*dynamodb.Options),
+) (*dynamodb.GetItemOutput, error) {
+	if m := c.next(); m.err != nil {
+		return nil, m.err
+	}
+	return c.Client.GetItem(ctx, in)
+}
+
+func (c *failingClient) Query(
+	ctx context.Context, in *dynamodb.QueryInput, _ ...func(*dynamodb.Options),
+) (*dynamodb.QueryOutput, error) {
+	if m := c.next(); m.err != nil {
+		return nil, m.err
+	}
+	return c.Client.Query(ctx, in)
+}
+
+// refusedErrors returns failures of calls that had no effect.
+func refusedErrors() []error {
+	canceled := func(codes ...string) error {
+		e := &types.TransactionCanceledException{}
+		for _, code := range codes {
+			e.CancellationReasons = append(e.CancellationReasons, types.CancellationReason{Code: aws.String(code)})
+		}
+		return e
+	}
+	return []error{
+		&types.ProvisionedThroughputExceededException{}, &types.RequestLimitExceeded{}, &types.ThrottlingException{},
+		&types.TransactionConflictException{}, &smithy.GenericAPIError{Code: "ThrottlingException"},
+		canceled("None", "TransactionConflict"), canceled("ThrottlingError", "None"),
+		canceled("ProvisionedThroughputExceeded", "TransactionConflict"),
+	}
+}
+
+// lostReplyErrors returns failures of calls that may have had an effect.
+func lostReplyErrors() []error {
+	status := func(code int) error {
+		return &smithyhttp.ResponseError{
+			Response: &smithyhttp.Response{Response: &http.Response{StatusCode: code}},
+			Err:      errors.New("x"),
+		}
+	}
+	return []error{
+		status(500), status(502), status(503), status(504), &types.InternalServerError{},
+		&smithyhttp.RequestSendError{Err: io.ErrUnexpectedEOF}, &smithy.DeserializationError{Err: io.ErrUnexpectedEOF},
+		&types.TransactionInProgressException{},
+		&smithy.OperationError{Err: &smithyhttp.RequestSendError{Err: errors.New("connection reset")}},
+	}
+}
+
+// TestCommitIsAppliedOnceDespiteFailures checks that a commit is made once, no matter how often its calls are
+// refused and its replies are lost. Commit must succeed, or return the error of a condition that was false
+// before the commit. It must not return an error because the commit's own effect has made a condition false.
+func TestCommitIsAppliedOnceDespiteFailures(t *testing.T) {
+	_, client, name := storetest.NewDynamoDB(t)
+	errTaken := errors.New("taken")
+	run := 0
+	rapid.Check(t, func(rt *rapid.T) {
+		run++
+		u := &failingClient{Client: client}
+		table := storetest.NewWithBackend(t, store.NewDynamoDB(u, name))
+		counter, created := key(fmt.Sprint("counter-", run)), key(fmt.Sprint("created-", run))
+		create := func() error {
+			return table.Commit(t.Context(),
+				store.Upsert(counter, store.Add(store.At("count"), 1)),
+				store.Create(created, thing{Name: "x"}).Else(errTaken))
+		}
+		u.script = rapid.SliceOfN(rapid.Custom(func(rt *rapid.T) callFailure {
+			if rapid.Bool().Draw(rt, "refused") {
+				return callFailure{err: rapid.SampledFrom(refusedErrors()).Draw(rt, "refusal")}
+			}
+			return callFailure{after: rapid.Bool().Draw(rt, "after"), err: rapid.SampledFrom(lostReplyErrors()).Draw(rt, "loss")}
+		}), 0, 9).Draw(rt, "script")
+		calls := len(u.script) + 1
+		if err := create(); err != nil {
+			rt.Fatalf("Commit() = %v, want nil", err)
+		}
+		if len(u.sent) != calls {
+			rt.Errorf("%d calls were made, want %d", len(u.sent), calls)
+		}
+		for _, in := range u.sent {
+			if !reflect.DeepEqual(in, u.sent[0]) {
+				rt.Errorf("a repeated call differs from the first, want the same:\n%+v\n%+v", in, u.sent[0])
+			}
+		}
+		if err := create(); !errors.Is(err, errTaken) {
+			rt.Errorf("Create() of the same record = %v, want the error of an existing record", err)
+		}
+		var got thing
+		if err := table.Get(t.Context(), counter, &got); err != nil || got.Count != 1 {
+			rt.Errorf("the commit had %d effects, %v, want 1", got.Count, err)
+		}
+	})
+}
+
+func TestThrottledCallsReturnFault(t *testing.T) {
+	script := make([]callFailure, 100)
+	for i := range script {
+		script[i].err = &types.ThrottlingException{Message: aws.String("secret detail")}
+	}
+	for name, call := range map[string]func(*store.Table) error{
+		"commit": func(table *store.Table) error { return table.Commit(t.Context(), store.Delete(key("a"))) },
+		"get":    func(table *store.Table) error { return table.Get(t.Context(), key("a"), nil) },
+		"query": func(table *store.Table) error {
+			_, err := table.Keys(t.Context(), store.Query{PK: "p"})
+			return err
+		},
+	} {
+		u := &failingClient{script: script}
+		err := call(storetest.NewWithBackend(t, store.NewDynamoDB(u, "table")))
+		f, ok := errors.AsType[*fault.Fault](err)
+		if !ok || f.Kind != fault.Throttled || f.RetryAfter != time.Second || strings.Contains(f.Public, "secret") {
+			t.Errorf("%s = %v, want throttled with RetryAfter 1s, without the cause in the public text", name, err)
+		}
+		if !errors.Is(err, store.ErrRetryable) {
+			t.Errorf("%s = %v, want %v as its cause", name, err, store.ErrRetryable)
+		}
+		if calls := 100 - len(u.script); calls != 10 {
+			t.Errorf("%s: %d calls were made, want 10", name, calls)
+		}
+	}
+}
+
+func TestFalseConditionOutranksAConflict(t *testing.T) {
+	u := &failingClient{
+		script: []callFailure{{err: &types.TransactionCanceledException{CancellationReasons: []types.CancellationReason{
+			{Code: aws.String("TransactionConflict")}, {Code: aws.String("None")}, {Code: aws.String("ConditionalCheckFailed")},
+		}}}},
+	}
+	errElse := errors.New("own")
+	err := storetest.NewWithBackend(t, store.NewDynamoDB(u, "table")).Commit(t.Context(),
+		store.Delete(key("a")), store.Delete(key("b")), store.Delete(key("c")).If(store.Exists()).Else(errElse))
+	if !errors.Is(err, errElse) || len(u.sent) != 1 {
+		t.Errorf("Commit() = %v after %d calls, want %v after 1", err, len(u.sent), errElse)
+	}
+}
+
+func TestBackoffStopsOnContext(t *testing.T) {
+	ctx, cancel := context.WithCancelCause(t.Context())
+	errDisconnected := errors.New("the client has left")
+	u := &failingClient{script: []callFailure{{err: &types.ThrottlingException{}}, {err: &types.ThrottlingException{}}}}
+	table := storetest.NewWithBackend(t, store.NewDynamoDB(u, "table"),
+		storetest.Backoff(func(ctx context.Context, _ int) error {
+			cancel(errDisconnected)
+			return context.Cause(ctx)
+		}))
+	if err := table.Commit(ctx, store.Delete(key("a"))); !errors.Is(err, errDisconnected) || len(u.sent) != 1 {
+		t.Errorf("Commit() with a canceled context = %v after %d calls, want %v after 1", err, len(u.sent), errDisconnected)
+	}
+}
+
+// partialBatches processes only a part of each batch.
+type partialBatches struct {
+	store.Client
+	parts    []int // how many keys of each call are processed
+	requests [][]store.Item
+}
+
+func (b *partialBatches) BatchGetItem(
+	_ context.Context, in *dynamodb.BatchGetItemInput, _ ...func(*dynamodb.Options),
+) (*dynamodb.BatchGetItemOutput, error) {
+	keys := in.RequestItems["table"].Keys
+	b.requests = append(b.requests, keys)
+	n := min(b.parts[0], len(keys))
+	b.parts = b.parts[1:]
+	out := &dynamodb.BatchGetItemOutput{Responses: map[string][]store.Item{"table": keys[:n]}}
+	if n < len(keys) {
+		out.UnprocessedKeys = map[string]types.KeysAndAttributes{"table": {Keys: keys[n:]}}
+	}
+	return out, nil
+}
+
+func TestUnprocessedKeysAreRequestedAgain(t *testing.T) {
+	h := &partialBatches{parts: []int{2, 1, 0, 5}}
+	backoffs := 0
+	table := storetest.NewWithBackend(t, store.NewDynamoDB(h, "table"),
+		storetest.Backoff(func(context.Context, int) error {
+			backoffs++
+			return nil
+		}))
+	requests := make([]*store.ReadRequest, 5)
+	for i := range requests {
+		requests[i] = store.Get(key("p", i), nil)
+	}
+	if err := table.Load(t.Context(), requests...); err != nil {
+		t.Fatal(err)
+	}
+	for i, r := range requests {
+		if !r.Found {
+			t.Errorf("Load(): item %d was not found, want it found", i)
+		}
+	}
+	var sizes []int
+	for _, keys := range h.requests {
+		sizes = append(sizes, len(keys))
+	}
+	// While there is progress, the remaining keys are requested immediately.
+	// Without progress, all keys are requested again after a pause.
+	if want := []int{5, 3, 2, 5}; !reflect.DeepEqual(sizes, want) || backoffs != 1 {
+		t.Errorf("requested keys by call = %v with %d pauses, want %v with 1", sizes, backoffs, want)
+	}
+}
+
+// TestHTTPFailuresAreClassified checks with the SDK and real connections which
+// failed calls the Table repeats, and that the SDK itself repeats no call.
+func TestHTTPFailuresAreClassified(t *testing.T) {
+	respond := func(status int, body string) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/x-amz-json-1.0")
+			w.WriteHeader(status)
+			_, _ = io.WriteString(w, body)
+		}
+	}
+	tests := []struct {
+		name    string
+		handler http.HandlerFunc
+		retried bool
+	}{
+		{"connection cut", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, true},
+		{"response cut", func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Length", "100")
+			_, _ = io.WriteString(w, `{"Item":`)
+		}, true},
+		{"500", respond(500, `{"__type":"InternalServerError"}`), true},
+		{"503 of a proxy", respond(503, `<html>busy</html>`), true},
+		{"throttled", respond(400, `{"__type":"com.amazonaws.dynamodb.v20120810#ThrottlingException"}`), true},
+		{
+			"too much", respond(400, `{"__type":"com.amazonaws.dynamodb.v20120810#ProvisionedThroughputExceededException"}`),
+			true,
+		},
+		{"invalid", respond(400, `{"__type":"com.amazon.coral.validate#ValidationException"}`), false},
+		{"no table", respond(400, `{"__type":"com.amazonaws.dynamodb.v20120810#ResourceNotFoundException"}`), false},
+		{"not allowed", respond(400, `{"__type":"com.amazon.coral.service#AccessDeniedException"}`), false},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			calls := 0
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if calls++; calls == 1 {
+					test.handler(w, r)
+					return
+				}
+				respond(200, `{}`)(w, r)
+			}))
+			defer server.Close()
+			retries := 0
+			table := storetest.NewWithBackend(t, store.NewDynamoDB(store.Connect(storetest.Config(), server.URL), "table"),
+				storetest.Backoff(func(context.Context, int) error { retries++; return nil }))
+			err := table.Get(t.Context(), key("a"), nil)
+			if retried := retries == 1 && calls == 2 && errors.Is(err, store.ErrNotFound); retried != test.retried {
+				t.Errorf("Get() = %v after %d calls and %d retries, want it retried: %t", err, calls, retries, test.retried)
+			}
+			if !test.retried && (err == nil || calls != 1) {
+				t.Errorf("Get() = %v after %d calls, want an error after 1", err, calls)
+			}
+		})
+	}
+	t.Run("no listener", func(t *testing.T) {
+		server := httptest.NewServer(nil)
+		server.Close()
+		table := storetest.NewWithBackend(t, store.NewDynamoDB(store.Connect(storetest.Config(), server.URL), "table"))
+		if err := table.Get(t.Context(), key("a"), nil); !fault.Is(err, fault.DatabaseUnavailable) {
+			t.Errorf("Get() from a closed server = %v, want the kind DatabaseUnavailable", err)
+		}
+	})
+}

@@ -1,0 +1,91 @@
+package store_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+
+	"github.com/gatewright/gatewright/shared/core/store"
+	"github.com/gatewright/gatewright/shared/core/store/storetest"
+)
+
+// TestPagesHaveEachItemOnce checks that all pages together have each item once. It
+// reads pages of one item, and more than the 1 MB at which DynamoDB ends a page.
+func TestPagesHaveEachItemOnce(t *testing.T) {
+	table, _, _ := storetest.NewDynamoDB(t)
+	const items = 8
+	for i := range items {
+		if err := table.Commit(t.Context(), store.Put(store.KeyIn(fmt.Sprint("p", i%3), fmt.Sprint(i)),
+			map[string]string{"text": strings.Repeat("x", 300<<10)})); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, limit := range []int{1, 3, 500} {
+		seen, pages := map[store.Key]int{}, 0
+		for after := (store.Key{}); ; pages++ {
+			got, last, err := table.Page(t.Context(), after, limit)
+			if err != nil || len(got) > limit || pages > 2*items {
+				t.Fatalf("Page() %d = %d items, %v, want at most %d items, and %d pages", pages, len(got), err, limit, 2*items)
+			}
+			for _, item := range got {
+				seen[store.KeyOf(item)]++
+			}
+			if after = last; last == (store.Key{}) {
+				break
+			}
+		}
+		if len(seen) != items || pages < 1 {
+			t.Errorf("pages of %d items: %d pages with %v, want all %d items", limit, pages, seen, items)
+		}
+		for key, n := range seen {
+			if n != 1 {
+				t.Errorf("pages of %d items have %v %d times, want it once", limit, key, n)
+			}
+		}
+	}
+}
+
+// scanClient is a DynamoDB that only supports scans.
+type scanClient struct {
+	store.Client
+	responses []*dynamodb.ScanOutput
+	requests  []*dynamodb.ScanInput
+}
+
+func (s *scanClient) Scan(
+	_ context.Context, in *dynamodb.ScanInput, _ ...func(*dynamodb.Options),
+) (*dynamodb.ScanOutput, error) {
+	s.requests = append(s.requests, in)
+	out := s.responses[0]
+	s.responses = s.responses[1:]
+	return out, nil
+}
+
+// TestEmptyPageIsNotTheEnd checks that an empty page does not end a scan, because DynamoDB can
+// return empty pages before the end. It also checks that the scan requests consistent reads.
+func TestEmptyPageIsNotTheEnd(t *testing.T) {
+	key := store.KeyIn("p", "1")
+	s := &scanClient{responses: []*dynamodb.ScanOutput{{LastEvaluatedKey: key.Item()}, {}}}
+	table := storetest.NewWithBackend(t, store.NewDynamoDB(s, "t"))
+	items, last, err := table.Page(t.Context(), store.Key{}, 7)
+	if err != nil || len(items) != 0 || last != key {
+		t.Fatalf("empty Page() = %d items, last %v, %v, want 0, %v", len(items), last, err, key)
+	}
+	if _, last, err = table.Page(t.Context(), last, 7); err != nil || last != (store.Key{}) {
+		t.Fatalf("last Page() = last %v, %v, want no key", last, err)
+	}
+	for i, in := range s.requests {
+		if in.ConsistentRead == nil || !*in.ConsistentRead || in.Limit == nil || *in.Limit != 7 {
+			t.Errorf("scan %d = %+v, want a consistent read of 7 items", i, in)
+		}
+		if *in.TableName != "t" || (len(in.ExclusiveStartKey) > 0) != (i > 0) {
+			t.Errorf("scan %d = %+v, want the table t, and a start key only in the second scan", i, in)
+		}
+	}
+	if store.KeyOf(s.requests[1].ExclusiveStartKey) != key {
+		t.Errorf("start key of the second scan = %v, want %v", s.requests[1].ExclusiveStartKey, key)
+	}
+}

@@ -1,0 +1,80 @@
+package store_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/gatewright/gatewright/shared/core/store"
+	"github.com/gatewright/gatewright/shared/core/store/storetest"
+)
+
+// TestEachItemVisitsItemsOnce visits the items of a DynamoDB table with more than one page.
+func TestEachItemVisitsItemsOnce(t *testing.T) {
+	table, client, name := storetest.NewDynamoDB(t)
+	want := map[store.Key]bool{}
+	for i := range 8 {
+		key := store.KeyIn(fmt.Sprint("p", i%3), fmt.Sprint(i))
+		if err := table.Commit(t.Context(),
+			store.Put(key, map[string]string{"text": strings.Repeat("x", 300<<10)})); err != nil {
+			t.Fatal(err)
+		}
+		want[key] = true
+	}
+	pages := &throttledScanner{Scanner: client}
+	err := store.EachItem(t.Context(), pages, name, nil, func(item store.Item) error {
+		key := store.KeyOf(item)
+		if !want[key] || store.Size(item) < 300<<10 {
+			t.Errorf("EachItem() visits %v with %d bytes, want each stored item once", key, store.Size(item))
+		}
+		delete(want, key)
+		return nil
+	})
+	if err != nil || len(want) > 0 || pages.n < 2 {
+		t.Errorf("EachItem() leaves out %d items, in %d pages (%v), want none", len(want), pages.n, err)
+	}
+	stop := errors.New("stop")
+	if err := store.EachItem(t.Context(), client, name, nil, func(store.Item) error {
+		return stop
+	}); !errors.Is(err, stop) {
+		t.Errorf("EachItem() with a failing function = %v, want %v", err, stop)
+	}
+}
+
+// throttledScanner is a Scanner whose first calls are throttled: all
+// calls if throttled is negative. n is the number of other calls.
+type throttledScanner struct {
+	store.Scanner
+	n, throttled int
+}
+
+func (s *throttledScanner) Scan(
+	ctx context.Context, in *dynamodb.ScanInput, o ...func(*dynamodb.Options),
+) (*dynamodb.ScanOutput, error) {
+	if s.throttled != 0 {
+		s.throttled--
+		return nil, &types.ProvisionedThroughputExceededException{}
+	}
+	if s.n++; s.Scanner == nil {
+		return &dynamodb.ScanOutput{}, nil
+	}
+	return s.Scanner.Scan(ctx, in, o...)
+}
+
+// TestThrottledScanIsRetried checks that a throttled page is read again, and that the retries end.
+func TestThrottledScanIsRetried(t *testing.T) {
+	visit := func(store.Item) error { return nil }
+	p := &throttledScanner{throttled: 5}
+	if err := store.EachItem(t.Context(), p, "t", storetest.NoBackoff, visit); err != nil || p.n != 1 {
+		t.Errorf("EachItem() after 5 throttled pages = %v with %d pages, want success with 1", err, p.n)
+	}
+	p = &throttledScanner{throttled: -1}
+	if err := store.EachItem(t.Context(), p, "t", storetest.NoBackoff, visit); err == nil || p.throttled < -20 {
+		t.Errorf("EachItem() = %v after %d throttled pages, want an error after at most 20", err, -p.throttled)
+	}
+}

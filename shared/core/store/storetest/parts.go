@@ -1,0 +1,63 @@
+package storetest
+
+import (
+	"slices"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/gatewright/gatewright/shared/core/store"
+)
+
+// Text returns the encoded value of a text.
+func Text(s string) store.Value { return &types.AttributeValueMemberS{Value: s} }
+
+// Parts calls visit for an item and the structs within it. nested reports whether
+// the attribute with a name contains a struct or a list of structs. Parts ignores
+// other maps, whose names are data. path is the path of a part, "" for the item.
+func Parts(item store.Item, nested func(name string) bool, visit func(path string, part store.Item)) {
+	parts("", item, nested, visit)
+}
+
+func parts(path string, item store.Item, nested func(string) bool, visit func(string, store.Item)) {
+	for name, v := range item {
+		if !nested(name) {
+			continue
+		}
+		switch v := v.(type) {
+		case *types.AttributeValueMemberM:
+			parts(path+"."+name, v.Value, nested, visit)
+		case *types.AttributeValueMemberL:
+			for _, element := range v.Value {
+				if m, ok := element.(*types.AttributeValueMemberM); ok {
+					parts(path+"."+name, m.Value, nested, visit)
+				}
+			}
+		}
+	}
+	visit(path, item)
+}
+
+// Texts returns the texts of a value that is a text or a list of texts, and nil for other values.
+func Texts(v store.Value) (out []string) {
+	switch v := v.(type) {
+	case *types.AttributeValueMemberS:
+		return []string{v.Value}
+	case *types.AttributeValueMemberL:
+		for _, element := range v.Value {
+			out = append(out, Texts(element)...)
+		}
+	}
+	return out
+}
+
+// WithText returns text in place of a value that is a text, and a list with
+// text appended for a value that is a list. It returns nil for other values.
+func WithText(v store.Value, text string) store.Value {
+	switch v := v.(type) {
+	case *types.AttributeValueMemberS:
+		return Text(text)
+	case *types.AttributeValueMemberL:
+		return &types.AttributeValueMemberL{Value: append(slices.Clone(v.Value), Text(text))}
+	}
+	return nil
+}

@@ -1,0 +1,76 @@
+package builds_test
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"maps"
+	"os"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gatewright/gatewright/shared/core/seal"
+	"github.com/gatewright/gatewright/shared/dataplane/builds"
+	"github.com/gatewright/gatewright/shared/format/project"
+	"github.com/gatewright/gatewright/shared/testing/golden"
+)
+
+// TestMain makes garbage collections less frequent, because simulations create thousands of short-lived fixtures.
+func TestMain(m *testing.M) {
+	debug.SetGCPercent(400)
+	os.Exit(m.Run())
+}
+
+const routes = `{
+	"openapi": "3.1.0", "info": {"title": "t", "version": "1"},
+	"paths": {"/": {"get": {"responses": {"200": {"description": "d"}}, "x-gateway-route": {
+		"handler": {"export": "urlForwardHandler", "module": "$import(@gatewright/runtime)",
+			"options": {"baseUrl": "https://example.com"}}
+	}}}}
+}`
+
+type files map[string]string
+
+// archive packs files. The same files always result in the same bytes.
+func archive(content files) []byte {
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	w := tar.NewWriter(z)
+	for _, name := range slices.Sorted(maps.Keys(content)) {
+		// Writes to memory do not fail.
+		_ = w.WriteHeader(&tar.Header{Name: name, Typeflag: tar.TypeReg, Mode: 0o600, Size: int64(len(content[name]))})
+		_, _ = w.Write([]byte(content[name]))
+	}
+	_ = w.Close()
+	_ = z.Close()
+	return b.Bytes()
+}
+
+type rootKey struct{}
+
+func (rootKey) Root(context.Context) ([]byte, error) { return root[:], nil }
+
+// root is a variable because the sealer compares the addresses of keys.
+var root = [seal.KeyBytes]byte{4, 5, 6}
+
+// lenientCatalog is a catalog that accepts everything.
+type lenientCatalog struct{}
+
+func (lenientCatalog) CheckHandler(project.Component) []project.Problem { return nil }
+func (lenientCatalog) CheckPolicy(project.Policy) []project.Problem     { return nil }
+func (lenientCatalog) WarnInbound([]project.Policy) map[int]string      { return nil }
+
+func verify(*project.Artifact) []project.Problem { return nil }
+
+// TestDefinitionsMatchGolden compares the states of all operations with a golden file, so that a reviewer sees changes.
+func TestDefinitionsMatchGolden(t *testing.T) {
+	var b strings.Builder
+	for _, d := range builds.New(builds.Options{}).Definitions() {
+		b.WriteString(d.String())
+		b.WriteString("\n")
+	}
+	golden.Equal(t, "testdata/definitions.md", strings.TrimRight(b.String(), "\n")+"\n")
+}

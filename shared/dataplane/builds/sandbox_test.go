@@ -1,0 +1,35 @@
+package builds
+
+import (
+	"context"
+	"io"
+	"strings"
+	"testing"
+)
+
+// endlessSandbox is a sandbox whose child prints without end.
+type endlessSandbox struct{ printed int64 }
+
+// Run implements installation.Sandbox. It copies the output as os/exec does.
+func (s *endlessSandbox) Run(_ context.Context, _ io.Reader, out io.Writer) (err error) {
+	s.printed, err = io.Copy(out, io.LimitReader(zeros{}, 2*maxResultBytes))
+	return err
+}
+
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) {
+	clear(p)
+	return len(p), nil
+}
+
+// TestSandboxOutputIsLimited checks that the output of a sandbox takes at most maxResultBytes of memory, and that the
+// build ends with an error that says so.
+func TestSandboxOutputIsLimited(t *testing.T) {
+	var s endlessSandbox
+	b := &Builder{options: Options{Sandbox: &s}}
+	_, _, err := b.run(t.Context(), strings.NewReader("archive"), buildRequest{})
+	if err == nil || !strings.Contains(err.Error(), "too large") || s.printed > maxResultBytes {
+		t.Errorf("run() = %v after %d bytes of output, want an error after at most %d", err, s.printed, maxResultBytes)
+	}
+}

@@ -1,0 +1,35 @@
+package gateway
+
+import (
+	"github.com/gatewright/gatewright/shared/dataplane/gateway/handler"
+	"github.com/gatewright/gatewright/shared/dataplane/gateway/policy"
+	"github.com/gatewright/gatewright/shared/dataplane/gateway/upstream"
+	"github.com/gatewright/gatewright/shared/format/project"
+)
+
+// Catalog reports to the project compiler which handlers and policies exist,
+// and which of their options are invalid. The zero value is ready to use.
+type Catalog struct{}
+
+var _ project.Catalog = Catalog{}
+
+// CheckHandler returns the problems of a route's handler.
+func (Catalog) CheckHandler(c project.Component) []project.Problem { return handler.Check(c) }
+
+// CheckPolicy returns the problems of a policy.
+func (Catalog) CheckPolicy(p project.Policy) []project.Problem { return policy.Check(p) }
+
+// WarnInbound returns warnings about a route's inbound policies that are valid, but probably a mistake.
+func (Catalog) WarnInbound(all []project.Policy) map[int]string { return policy.WarnInbound(all) }
+
+// Verify returns the problems that would keep a gateway from serving an artifact. It prepares the artifact
+// like a gateway, but opens no connection. A Catalog checks each component alone. Verify also checks
+// addresses after the variables were substituted, parameters that a path does not have, and policies in
+// the wrong direction. If Verify returns no problem, the deployment never fails to initialize.
+func Verify(a *project.Artifact) []project.Problem {
+	keys := policy.NewKeyCache(nil, 1, [32]byte{}, nil)
+	return newSite(a, dependencies{
+		handler: handler.Setup{Upstream: &upstream.Account{}, CertificatesPending: true},
+		policy:  policy.Setup{Keys: keys},
+	}).problems
+}

@@ -1,0 +1,101 @@
+package gateway
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+
+	"github.com/gatewright/gatewright/shared/base/bodies"
+	"github.com/gatewright/gatewright/shared/dataplane/gateway/upstream"
+)
+
+// The default limits of a request's header. For comparison: nginx allows 32 KiB, net/http 1 MB.
+const (
+	defaultHeaderBytes  = 64 << 10
+	defaultHeaderFields = 200
+)
+
+// maxHops is the maximum number of our gateways that a request can pass through. Chains
+// of two or three gateways are normal. Without a limit, one request to a project whose
+// upstream is its own address would use up all connections of the machine.
+const maxHops = 8
+
+// checkHeader returns a problem for a request whose header exceeds the limits, and nil otherwise.
+func (r *request) checkHeader() *http.Response {
+	fields, bytes := 0, 0
+	for name, values := range r.in.Header {
+		fields += len(values)
+		for _, value := range values {
+			bytes += len(name) + len(value)
+		}
+	}
+	maxFields, maxBytes := r.g.config.MaxHeaderFields, r.g.config.MaxHeaderBytes
+	if fields <= maxFields && bytes <= maxBytes {
+		return nil
+	}
+	return r.x.Problem(http.StatusRequestHeaderFieldsTooLarge,
+		fmt.Sprintf("Send at most %d header fields, and at most %d bytes of them.", maxFields, maxBytes))
+}
+
+// singleValues stores the values of fields that have one value each, without an allocation for each field.
+type singleValues struct {
+	values [7]string
+	n      int
+}
+
+func (s *singleValues) slice(value string) []string {
+	s.values[s.n] = value
+	s.n++
+	return s.values[s.n-1 : s.n : s.n]
+}
+
+// receive fills the exchange's header and body from the request. It returns a problem
+// if the Content-Length is too large, or if the request has passed too many gateways.
+func (r *request) receive() *http.Response {
+	in, x, config := r.in, &r.x, &r.g.config
+	if upstream.Hops(in.Header["Via"]) >= maxHops {
+		return x.Problem(http.StatusLoopDetected,
+			fmt.Sprintf("The request has passed %d gateways, most likely the same one again and again. Check that the route's "+
+				"upstream address does not lead back to it.", maxHops))
+	}
+	x.Header, x.Upgrade = config.Fields.Request(in.Header)
+	if in.ProtoMajor != 1 || in.ProtoMinor == 0 || !canHijack(r.out.ResponseWriter) {
+		x.Upgrade = "" // an HTTP/2 request and a Lambda have no connection to hand over; HTTP/1.0 has no Upgrade field
+	}
+	// Add our own fields after the filter, so that no Connection field removes them.
+	r.forward()
+	x.Header["X-Request-Id"] = r.singleValues.slice(x.RequestID)
+	x.Header["Via"] = append(slices.Clip(in.Header["Via"]), upstream.Via(in.ProtoMajor, in.ProtoMinor))
+	parent, state := traceParent(in.Header, config.IDs, r.observation.span)
+	x.Header["Traceparent"] = r.singleValues.slice(parent)
+	if len(state) > 0 {
+		x.Header["Tracestate"] = state
+	}
+
+	x.ContentLength, x.Body = in.ContentLength, http.NoBody
+	if in.ProtoAtLeast(1, 1) {
+		// HTTP/1.0 clients do not support 1xx responses (RFC 9110, section 15.2).
+		x.Informational = r.out.informational
+	}
+	if in.ContentLength == 0 || in.Body == nil {
+		x.ContentLength = 0
+		return nil
+	}
+	bodies.Charge(x.Context, x.Route.Info.Account)
+	body := in.Body
+	if limit := config.MaxBodyBytes; limit > 0 {
+		if in.ContentLength > limit {
+			return x.Problem(http.StatusRequestEntityTooLarge, fmt.Sprintf("Send a body of at most %d bytes.", limit))
+		}
+		body = http.MaxBytesReader(r.out.ResponseWriter, body, limit)
+	}
+	if x.Trailer = config.Fields.Trailer(in.Trailer, in.Header["Connection"]); x.Trailer != nil {
+		body = upstream.FillTrailer(body, x.Trailer, in.Trailer)
+	}
+	x.Body = body
+	if in.ProtoMajor == 1 {
+		r.out.body = &requestBody{ReadCloser: body}
+		x.Body, x.Streaming = r.out.body, r.out.enableStreaming
+	}
+	return nil
+}

@@ -1,0 +1,147 @@
+// Package gateway is the data plane: one http.Handler that serves the deployed projects (design, section 7).
+//
+// A request passes these stages: host → deployment → site (a prepared artifact, cached by digest) → route → CORS
+// → inbound policies → handler → outbound policies → response. Bodies stream in both directions. Several parts
+// have their own package: router, policy, handler, upstream, pipeline, and expression for the ${…} in addresses.
+//
+// The package does not depend on a store or on AWS. It declares the interfaces that it needs, such
+// as Deployments, policy.Keys and policy.Allowances, and its caller supplies the implementations.
+// It has no listener, so the same code runs in a Lambda, in the local process and in a container.
+//
+// Read this file first, then request.go (a request from its arrival to the end of its response), site.go (how
+// an artifact becomes routes), respond.go (how a response is written), tenants.go and streams.go (how many
+// requests and streams an account has in flight), and telemetry.go (how ended requests are counted, logged and
+// traced). The rules are in contract 1.2 (problems), 3.1 (initialization), 3.4 (key checks) and 4.1 to 4.5.
+package gateway
+
+import (
+	"cmp"
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"sync/atomic"
+	"time"
+
+	"github.com/gatewright/gatewright/shared/base/telemetry"
+	"github.com/gatewright/gatewright/shared/dataplane/gateway/handler"
+	"github.com/gatewright/gatewright/shared/dataplane/gateway/policy"
+	"github.com/gatewright/gatewright/shared/dataplane/gateway/upstream"
+	"github.com/gatewright/gatewright/shared/format/environment"
+	"github.com/gatewright/gatewright/shared/format/graphql"
+	"github.com/gatewright/gatewright/shared/format/project"
+	"github.com/gatewright/gatewright/shared/format/tunnel"
+)
+
+// IDs creates identifiers that are hard to guess. Source of package ids implements it.
+type IDs interface {
+	// UUID returns a random UUID.
+	UUID() string
+	// Hex returns n random hexadecimal digits in lower case.
+	Hex(n int) string
+}
+
+// Config has the dependencies and settings of a Gateway. All fields below Log are optional.
+type Config struct {
+	Deployments Deployments
+	Keys        *policy.KeyCache
+	Allowances  policy.Allowances
+	// Clients verifies client certificates; nil trusts no certificate.
+	Clients policy.Clients
+	// Subscriptions and Quotas are for quota-inbound, nil for a gateway that does not support quotas.
+	Subscriptions policy.Subscriptions
+	Quotas        policy.Quotas
+	// Operations counts GraphQL operations; nil counts nothing.
+	Operations policy.Operations
+	Upstream   *upstream.Client
+	IDs        IDs
+	Now        func() time.Time
+	Log        *slog.Logger
+
+	// TrustedProxies are the load balancers whose forwarding headers and request IDs the gateway trusts.
+	TrustedProxies []netip.Prefix
+	// MaxBodyBytes limits the size of a request's body, 0 for no limit.
+	MaxBodyBytes int64
+	// MaxHeaderBytes limits the total size of the names and values of a request's header
+	// fields, and MaxHeaderFields their number. 0 means 64 KiB and 200. A listener has
+	// its own limits; these limits apply with any listener, including HTTP/2 and Lambda.
+	MaxHeaderBytes, MaxHeaderFields int
+	// MaxConcurrentRequests is the number of requests that the deployments of one account
+	// can have in flight in this process, 0 for no limit (limits.GatewayRequests).
+	MaxConcurrentRequests int64
+	// Streams counts the streams of each account, nil for no limit. A request that takes longer than StreamThreshold
+	// counts as a stream, like a WebSocket. If StreamThreshold is 0, requests do not count by their duration.
+	Streams         Streams
+	StreamThreshold time.Duration
+	// HalfClosedTimeout applies to a connection of another protocol after one side
+	// has ended. The connection ends if no byte passes for this long. 0 means a minute.
+	HalfClosedTimeout time.Duration
+	// Fields decides which header fields of a request are sent upstream.
+	Fields upstream.Filter
+	// Calls counts each request of a deployment; nil counts nothing.
+	Calls Calls
+	// Access logs a line for each request; nil logs nothing.
+	Access *slog.Logger
+	// Telemetry receives the metrics and traces of requests.
+	Telemetry telemetry.Options
+}
+
+// Gateway serves deployments. It is safe for concurrent use.
+type Gateway struct {
+	config  Config
+	sites   sites
+	buffers buffers
+	// upgrades has the connections that switched to another protocol.
+	upgrades upgrades
+	// documents caches parsed GraphQL documents for all sites.
+	documents *graphql.Cache
+	// tenants counts requests in flight by account.
+	tenants tenants
+	// warm is set by the first request, which is reported as a cold start.
+	warm atomic.Bool
+}
+
+var _ http.Handler = (*Gateway)(nil)
+
+// New returns a Gateway.
+func New(c Config) *Gateway {
+	if c.MaxHeaderBytes == 0 {
+		c.MaxHeaderBytes = defaultHeaderBytes
+	}
+	if c.MaxHeaderFields == 0 {
+		c.MaxHeaderFields = defaultHeaderFields
+	}
+	c.HalfClosedTimeout = cmp.Or(c.HalfClosedTimeout, defaultHalfClosedTimeout)
+	return &Gateway{
+		config: c, sites: sites{byDigest: make(map[string]*cachedSite), now: c.Now},
+		documents: graphql.NewCache(),
+	}
+}
+
+func (g *Gateway) newSite(a *project.Artifact) *site {
+	s := newSite(a, dependencies{
+		handler: handler.Setup{Upstream: g.config.Upstream.Account(a.Identity.AccountID).WithCaller(callerOf(a.Identity))},
+		policy: policy.Setup{
+			Keys: g.config.Keys, Allowances: g.config.Allowances, Clients: g.config.Clients,
+			Subscriptions: g.config.Subscriptions, Quotas: g.config.Quotas,
+			Documents: g.documents, Operations: g.config.Operations,
+			Log: g.config.Log, Metrics: g.config.Telemetry.Metrics, Now: g.config.Now,
+		},
+		log: g.config.Log, count: g.count,
+	})
+	for _, p := range s.problems {
+		g.config.Log.Error("deployment can't be served",
+			slog.String("deployment", a.Identity.Deployment), slog.String("buildId", a.Identity.BuildID),
+			slog.String("file", p.File), slog.String("pointer", p.Path), slog.String("problem", p.Message))
+	}
+	return s
+}
+
+// callerOf returns the identity with which a deployment's routes call services through tunnels
+// (contract 3.10). A deployment in an environment of an unknown kind can call no service.
+func callerOf(i project.Identity) tunnel.Caller {
+	kind, known := environment.Parse(i.Environment)
+	if !known {
+		return tunnel.Caller{}
+	}
+	return tunnel.Caller{Project: i.Project, Environment: kind.Slug()}
+}

@@ -1,0 +1,152 @@
+package gateway_test
+
+import (
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/gatewright/gatewright/shared/base/fault"
+	sharedlimits "github.com/gatewright/gatewright/shared/core/limits"
+	"github.com/gatewright/gatewright/shared/dataplane/gateway"
+	"github.com/gatewright/gatewright/shared/dataplane/gateway/upstream"
+	"github.com/gatewright/gatewright/shared/testing/deadline"
+)
+
+// TestOrdinaryResponseStopsCountingAsStream checks that responses that are not streams do not
+// count as streams: a slow ordinary response, a response to HEAD, and a response without a body.
+func TestOrdinaryResponseStopsCountingAsStream(t *testing.T) {
+	var received atomic.Int64
+	backend := newStreamServer(t, &received)
+	nothing := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+	}))
+	t.Cleanup(nothing.Close)
+	a := artifact(route("GET /nothing", rewrite(nothing.URL)), route("HEAD /events", rewrite(nothing.URL)))
+	for _, path := range []string{"/long", "/events"} {
+		a.Routes = append(a.Routes, route("GET "+path, rewrite(backend.URL+path)))
+	}
+	h := newFixture(t, a, func(c *gateway.Config, _ *upstream.Options) { c.Streams = gateway.ProcessStreams(1) })
+	announces := "Accept: text/event-stream"
+	if status, line, _ := openStream(t, h, "/long", announces); status != http.StatusOK || line != "data: one\n" {
+		t.Fatalf("GET /long: status = %d, first line = %q, want 200 and data: one", status, line)
+	}
+	if status, line, _ := openStream(t, h, "/events", announces); status != http.StatusOK || line != "data: one\n" {
+		t.Fatalf("GET /events during the long response: status = %d, first line = %q, want 200 and data: one", status, line)
+	}
+	if status, line, _ := openStream(t, h, "/events", announces); status != http.StatusTooManyRequests {
+		t.Fatalf("GET /events, second stream: status = %d, first line = %q, want 429", status, line)
+	}
+	if r := h.do(t, http.MethodGet, "/nothing"); r.StatusCode != http.StatusOK {
+		t.Errorf("GET /nothing: status = %d, want 200", r.StatusCode)
+	}
+	if r := h.do(t, http.MethodHead, "/events"); r.StatusCode != http.StatusOK {
+		t.Errorf("HEAD /events: status = %d, want 200", r.StatusCode)
+	}
+}
+
+// blockingStreams implements Streams. Begin sends its context to
+// contexts, waits until blocked is closed, and then refuses the stream.
+type blockingStreams struct {
+	contexts chan context.Context
+	blocked  chan struct{}
+}
+
+func (s blockingStreams) Begin(ctx context.Context, _ string) (func(), *fault.Fault, error) {
+	s.contexts <- ctx
+	select {
+	case <-s.blocked:
+	case <-time.After(deadline.Long()):
+	}
+	return nil, sharedlimits.FunctionStreams.Refusal(3, 3, time.Second), nil
+}
+
+// unreadConn is a connection that closes blocked at its first write.
+// Its client reads nothing, so the write blocks until its deadline.
+type unreadConn struct {
+	net.Conn
+	once    sync.Once
+	blocked chan struct{}
+}
+
+func (u *unreadConn) Write(p []byte) (int, error) {
+	u.once.Do(func() { close(u.blocked) })
+	return u.Conn.Write(p)
+}
+
+// singleListener is a listener with one connection.
+type singleListener chan net.Conn
+
+func (s singleListener) Accept() (net.Conn, error) {
+	if conn, ok := <-s; ok {
+		return conn, nil
+	}
+	return nil, net.ErrClosed
+}
+
+func (s singleListener) Addr() net.Addr { return &net.TCPAddr{} }
+
+func (s singleListener) Close() error {
+	close(s)
+	return nil
+}
+
+// TestUnreadLongResponseIsEnded checks that a refused long response ends even if the gateway
+// waits for the client. It also checks that Streams.Begin gets the request's context.
+func TestUnreadLongResponseIsEnded(t *testing.T) {
+	backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		part := make([]byte, 64<<10)
+		for {
+			if _, err := w.Write(part); err != nil {
+				return
+			}
+		}
+	}))
+	t.Cleanup(backend.Close)
+	streams := blockingStreams{make(chan context.Context, 1), make(chan struct{})}
+	h := newFixture(t, artifact(route("GET /long", rewrite(backend.URL))), func(c *gateway.Config, _ *upstream.Options) {
+		c.Streams, c.StreamThreshold = streams, 100*time.Millisecond
+	})
+	type mark struct{}
+	done := make(chan struct{})
+	server := &http.Server{
+		ReadHeaderTimeout: time.Minute,
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			defer close(done)
+			h.gateway.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), mark{}, "the request's")))
+		}),
+	}
+	client, serverConn := net.Pipe()
+	listener := make(singleListener, 1)
+	listener <- &unreadConn{Conn: serverConn, blocked: streams.blocked}
+	go func() { _ = server.Serve(listener) }()
+	t.Cleanup(func() {
+		_ = client.Close()
+		_ = server.Close()
+	})
+	if _, err := io.WriteString(client, "GET /long HTTP/1.1\r\nHost: shop.test\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case ctx := <-streams.contexts:
+		if ctx.Value(mark{}) == nil {
+			t.Error("context of the counted stream has no value of the request's, want one")
+		}
+	case <-time.After(deadline.Long()):
+		t.Fatal("the long response is not counted as a stream before the deadline, want it counted")
+	}
+	select {
+	case <-done:
+	case <-time.After(deadline.Long()):
+		t.Error("the long response continues after the deadline, want it ended")
+	}
+	if log := h.log.String(); !strings.Contains(log, "a long answer was ended") {
+		t.Errorf("log after the response was ended = %q, want \"a long answer was ended\"", log)
+	}
+}

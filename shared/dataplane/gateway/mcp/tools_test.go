@@ -1,0 +1,27 @@
+package mcp
+
+import "testing"
+
+// TestHintsMatchMethodSemantics checks that the hints match the method's semantics (RFC 9110,
+// section 9.2): clients repeat idempotent calls, and make read-only calls without asking the user.
+func TestHintsMatchMethodSemantics(t *testing.T) {
+	t.Parallel()
+	for method, want := range map[string]string{
+		"GET": "reads, repeats", "HEAD": "reads, repeats", "OPTIONS": "reads, repeats", "TRACE": "reads, repeats",
+		"PUT": "repeats, destroys", "DELETE": "repeats, destroys", "POST": "destroys", "PATCH": "destroys",
+		"QUERY": "destroys",
+	} {
+		h, got := hints(method), ""
+		for _, hint := range []struct {
+			name  string
+			isSet bool
+		}{{"reads", h.ReadOnlyHint}, {"repeats", h.IdempotentHint}, {"destroys", *h.DestructiveHint}} {
+			if hint.isSet {
+				got += ", " + hint.name
+			}
+		}
+		if got != ", "+want || !*h.OpenWorldHint {
+			t.Errorf("hints of %s = %s, want %s", method, got, want)
+		}
+	}
+}

@@ -1,0 +1,121 @@
+package gateway_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/gatewright/gatewright/shared/dataplane/gateway"
+	"github.com/gatewright/gatewright/shared/format/project"
+)
+
+// TestMCPBuildErrors checks that a build fails, with the location of the problem, if only a gateway can find the problem.
+func TestMCPBuildErrors(t *testing.T) {
+	files := func(parameters string, operations int) map[string]string {
+		var list []string
+		for i := range operations {
+			list = append(list, fmt.Sprintf(`{"file": "config/routes.oas.json", "id": "o%d"}`, i))
+		}
+		return map[string]string{
+			`"summary": "Reads a todo.",`: parameters,
+			`OPERATIONS`:                  strings.Join(list, ","),
+		}
+	}
+	text := func(replace map[string]string) string {
+		out := mcpProject
+		for from, to := range replace {
+			out = strings.ReplaceAll(out, from, to)
+		}
+		return out
+	}
+	for _, tt := range []struct{ name, file, path, wantMessage string }{
+		{
+			"an invalid schema",
+			text(map[string]string{
+				`"name": "$expand", "in": "query", "schema": {"type": "array"`: `"name": "$expand", "in": "query", "schema": {"type": 5`,
+			}),
+			"/paths/~1todos~1{id}/get", "no JSON Schema",
+		},
+		{
+			"a header of the gateway's", text(map[string]string{`"X-Locale"`: `"X-Forwarded-For"`}),
+			"/paths/~1todos~1{id}/get", "X-Forwarded-For",
+		},
+		{
+			"a header of the gateway's with another argument", // the argument is called header_X-Forwarded-For
+			text(map[string]string{
+				`{"name": "X-Locale", "in": "header"`: `{"name": "X-Forwarded-For", "in": "query", "schema": {}}, {"name": "X-Forwarded-For", "in": "header"`,
+			}),
+			"/paths/~1todos~1{id}/get", "X-Forwarded-For",
+		},
+		{
+			"a server with too many operations", text(files("", 501)),
+			"/paths/~1mcp/post/x-gateway-route/handler/options/operations", `the budget "MCP operations"`,
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			all := mcpFiles("https://up.example", "readTodo")
+			handler := `{"export": "urlForwardHandler", "module": "$import(@gatewright/runtime)",` +
+				` "options": {"baseUrl": "https://up.example"}}`
+			all["config/routes.oas.json"] = []byte(strings.NewReplacer("FORWARD", handler, "REWRITE", handler, "WHO", handler,
+				"OPERATIONS", `{"file": "config/routes.oas.json", "id": "readTodo"}`).Replace(tt.file))
+			a, result := tryBuild(t, all)
+			if a != nil || len(result.Errors) != 1 || result.Errors[0].Path != tt.path ||
+				!strings.Contains(result.Errors[0].Message, tt.wantMessage) {
+				t.Errorf("build: errors = %+v, artifact = %t, want one error at %s with %q and no artifact",
+					result.Errors, a != nil, tt.path, tt.wantMessage)
+			}
+		})
+	}
+}
+
+// TestMCPPreservedPaths checks arguments with slashes in a project that preserves paths:
+// the upstream receives an encoded slash. An argument with a dot segment is refused.
+func TestMCPPreservedPaths(t *testing.T) {
+	fx := newMCPFixture(t)
+	a := *fx.deployments["shop.test"].Artifact
+	a.PathNormalization = project.PreservePaths
+	fx.deployments["shop.test"] = &gateway.Deployment{Digest: "two", Artifact: &a}
+	for arguments, want := range map[string]string{
+		`{"id":"a/items/b"}`: "/todos/a%2Fitems%2Fb", `{"id":"a/../b"}`: "",
+		`{"id":".."}`: "",
+	} {
+		before := fx.count()
+		_, reply := fx.tool(t, "/mcp", "readTodo", arguments)
+		if (want == "") != (reply.Error != nil) || want != "" && fx.last(t).Target != want ||
+			want == "" && fx.count() != before {
+			t.Errorf("readTodo(%s): error = %+v, want a request for %q (an error and no request if empty)",
+				arguments, reply.Error, want)
+		}
+	}
+}
+
+// TestToolOutputSchemasCoverAllResponses checks that a tool has an output schema
+// only if all successful responses match it, because clients refuse other responses.
+func TestToolOutputSchemasCoverAllResponses(t *testing.T) {
+	content := func(schema string) string {
+		return `{"description": "It", "content": {"application/json": {"schema": ` + schema + `}}}`
+	}
+	todo := content(`{"$ref": "#/components/schemas/Todo"}`)
+	for responses, declared := range map[string]bool{
+		`{"200": ` + todo + `}`: true,
+		`{"200": ` + todo + `, "201": ` + todo + `, "404": {"description": "No"}}`:                  true,
+		`{"200": ` + todo + `, "204": {"description": "Done"}}`:                                     false,
+		`{"200": ` + todo + `, "202": ` + content(`{"type": "object"}`) + `}`:                       false,
+		`{"200": ` + todo + `, "206": ` + content(`{"type": "array"}`) + `}`:                        false,
+		`{"200": ` + content(`{"type": "array", "items": {"$ref": "https://example.com/x"}}`) + `}`: false,
+	} {
+		files := mcpFiles("https://up.example", "readTodo")
+		const file = "config/routes.oas.json"
+		original := `"responses": {"200": ` + todo + `}`
+		text := strings.ReplaceAll(string(files[file]), original, `"responses": `+responses)
+		if !strings.Contains(text, responses) {
+			t.Fatalf("ReplaceAll(%s) in the project = no change, want a change", original)
+		}
+		files[file] = []byte(text)
+		for _, r := range built(t, files).Routes {
+			if r.OperationID == "readTodo" && (r.MCPOperation.Output != nil) != declared {
+				t.Errorf("responses %s: output schema = %s, want one: %t", responses, r.MCPOperation.Output, declared)
+			}
+		}
+	}
+}

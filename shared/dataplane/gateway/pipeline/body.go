@@ -1,0 +1,99 @@
+package pipeline
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"os"
+	"strconv"
+
+	"github.com/gatewright/gatewright/shared/base/bodies"
+	"github.com/gatewright/gatewright/shared/base/framing"
+	"github.com/gatewright/gatewright/shared/format/graphql"
+)
+
+// GraphQL is the body of a request as GraphQL policies read it. It is read once for all of them.
+type GraphQL struct {
+	Body *graphql.Body
+	// Documents are the documents of the body's requests, as far as they could be parsed.
+	Documents []*graphql.Document
+	// Introspections has an element for each of the body's requests, nil for a request that
+	// is not an introspection. It is nil before a filter has looked for introspections.
+	Introspections []*graphql.Introspection
+}
+
+const malformedBody = "The body ended early or is not encoded as its header says. Send it again."
+
+// RefuseBody returns the problem for a body that could not be read to its end. err is the error of the body's
+// reader, nil if the context of the request has ended first. RefuseBody returns nil if the body was not the reason.
+func (e *Exchange) RefuseBody(err error) *http.Response {
+	// check this before the cause: a body that was ended to free memory fails like one that stalls
+	if errors.Is(err, bodies.ErrBusy) {
+		response := e.Problem(bodies.Refusal(err))
+		response.Header["Retry-After"] = []string{bodies.RetryAfterSeconds()}
+		return response
+	}
+	// The listener ends the context of a request with these causes (package
+	// listen). The error of the round trip does not contain the cause.
+	switch cause := context.Cause(e.Context); {
+	case errors.Is(cause, os.ErrDeadlineExceeded):
+		e.Cause = cause
+		return e.Problem(bodies.Refusal(cause))
+	case errors.Is(cause, framing.ErrChunks):
+		e.Cause = cause
+		return e.Problem(http.StatusBadRequest, malformedBody)
+	}
+	if err == nil || e.Context.Err() != nil {
+		return nil
+	}
+	if _, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge {
+		return e.Problem(http.StatusRequestEntityTooLarge, "The body is larger than this gateway takes. Send less.")
+	}
+	e.Cause = err
+	return e.Problem(http.StatusBadRequest, malformedBody)
+}
+
+// bodyFields are the fields that describe the bytes of a body.
+var bodyFields = [...]string{"Content-Encoding", "Content-Digest", "Repr-Digest", "Digest", "Content-Md5"}
+
+// SetBody replaces a body that was read to its end. It removes fields that describe the old bytes, and the
+// trailer, which a body of known length can't have. write returns the new body. It is called only after all
+// policies have let the exchange through, so that refused requests do not cost this work. Until then the
+// body is empty. write can return a response instead, which ends the exchange like a policy's response.
+func (e *Exchange) SetBody(write func() ([]byte, *http.Response), contentType string) {
+	_ = e.Body.Close()
+	e.Body, e.ContentLength, e.bodyFunc = http.NoBody, -1, write
+	for _, name := range bodyFields {
+		delete(e.Header, name)
+	}
+	e.Header["Content-Type"] = []string{contentType}
+	e.Trailer = nil
+}
+
+// writeBody creates the body that SetBody has announced. If the
+// function write refuses the exchange, writeBody returns its response.
+func (e *Exchange) writeBody() *http.Response {
+	if e.bodyFunc == nil {
+		return nil
+	}
+	body, refusal := e.bodyFunc()
+	if refusal == nil {
+		e.Body, e.ContentLength, e.bodyFunc = io.NopCloser(bytes.NewReader(body)), int64(len(body)), nil
+	}
+	return refusal
+}
+
+// SetResponseBody replaces the body of a response, and closes the old one.
+func SetResponseBody(r *http.Response, body []byte) {
+	_ = r.Body.Close()
+	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+	for _, name := range bodyFields {
+		delete(r.Header, name)
+	}
+	r.Trailer = nil
+	delete(r.Header, "Etag")
+	delete(r.Header, "Accept-Ranges")
+	r.Header["Content-Length"] = []string{strconv.Itoa(len(body))}
+}

@@ -1,0 +1,222 @@
+package pipeline
+
+import (
+	"context"
+	"crypto/x509"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gatewright/gatewright/shared/dataplane/gateway/problem"
+	"github.com/gatewright/gatewright/shared/dataplane/gateway/router"
+	"github.com/gatewright/gatewright/shared/format/credential"
+)
+
+// Exchange is one request on a route. It belongs to one goroutine: a policy or
+// handler that starts other goroutines passes copies of the values to them.
+type Exchange struct {
+	// Context ends when the client disconnects.
+	Context context.Context //nolint:containedctx // an exchange lives as long as its request
+	Method  string
+	// Path is the canonical path (package paths). The router has chosen the route for this path.
+	Path string
+	// RawPath is the path to send upstream instead of Path if the project preserves
+	// paths, "" otherwise: the path as the client wrote it, without dot segments.
+	RawPath string
+	// Query is the raw query, without "?". Policies can replace it with SetQuery.
+	Query string
+	// Scheme and Host are the origin that the client used. Host can have a port.
+	Scheme, Host string
+	// Header is the header to send upstream: the client's header without hop-by-hop and forwarding fields. Policies can change it.
+	Header http.Header
+	// Body is the request's body, http.NoBody if it has none.
+	Body          io.ReadCloser
+	ContentLength int64
+	// Trailer has the announced trailer fields to send upstream. Their
+	// values are set after Body was read. It is nil if there are none.
+	Trailer http.Header
+	// Upgrade lists the protocols that the client wants to switch to, such as "websocket", as the client
+	// wrote them. It is "" if the client wants no other protocol, or if there is no connection to hand over.
+	Upgrade string
+	// Client is the address that the request came from, after trusted proxies.
+	Client netip.Addr
+	// RequestID is a UUID. It is the same in the response, in problems and in logs.
+	RequestID string
+	// ClientChain has the certificates that the client has presented in the TLS handshake, its own first, nil for none.
+	// The client has proved that it owns the key of the first one. The issuers are not verified. Do not modify it.
+	ClientChain []*x509.Certificate
+	Start       time.Time
+	// Now is the clock for UpstreamLatency, nil to not measure it.
+	Now func() time.Time
+	// UpstreamLatency is how long the handler took to return its response:
+	// for an upstream, until the header of its response arrived.
+	UpstreamLatency time.Duration
+	// FromUpstream is set if the response comes from the upstream, or reports a failure of the upstream.
+	FromUpstream bool
+	// RefusedBy is the name of the policy that has responded instead of the handler, "" for none.
+	RefusedBy string
+
+	Route  *Route
+	Params router.Match
+	// User is the owner of the request's credential, nil without one.
+	User *User
+
+	// Admit is called after all policies have let the request through and before the
+	// handler. It can be nil. If it returns a response, the handler is not called.
+	Admit func() *http.Response
+	// Streaming is called before the handler. It can be nil. After the call, the body may be read while the response is written.
+	Streaming func()
+	// Informational sends a 1xx response to the client before the final one. It is nil if the client does not support that.
+	Informational func(status int, header http.Header)
+	// GraphQL is the body as GraphQL policies have read it, nil before that.
+	GraphQL *GraphQL
+	// Cause is the reason for a problem response, for the log. It is nil
+	// if the response itself says the reason. It contains no secret.
+	Cause error
+
+	bodyFunc       func() ([]byte, *http.Response) // the write of SetBody, nil if Body has the body to send
+	query          url.Values
+	withheld       []string
+	secrets        []string
+	responseFields []field
+	onResponse     []func(response *http.Response, handled bool)
+	// inline is the initial memory of withheld and responseFields, enough for a request with a key and a limit.
+	inline struct {
+		withheld       [1]string
+		responseFields [2]field
+	}
+}
+
+// field is a header field of the response.
+type field struct{ name, value string }
+
+// User is the consumer that sent a request (contract 4.5).
+type User struct {
+	// Sub is the consumer's name.
+	Sub string
+	// Data is the consumer's metadata, a JSON object, or nil.
+	Data json.RawMessage
+}
+
+// Inner returns a new exchange on behalf of the client of x, for a request that starts inside the process.
+// It has the same client, user, request ID and origin, a copy of the header, and the same withheld headers
+// and texts. It has no body, query or path yet, and no callbacks. Response fields that are added to it do
+// not appear in x. Several inner exchanges of one exchange can be created concurrently if x does not change.
+func (e *Exchange) Inner() *Exchange {
+	inner := &Exchange{
+		Context: e.Context, Scheme: e.Scheme, Host: e.Host, Header: e.Header.Clone(), Body: http.NoBody,
+		Client: e.Client, RequestID: e.RequestID, ClientChain: e.ClientChain, Start: e.Start, Now: e.Now, User: e.User,
+		withheld: slices.Clone(e.withheld), secrets: slices.Clone(e.secrets),
+	}
+	if inner.Header == nil {
+		inner.Header = http.Header{}
+	}
+	if e.Now != nil {
+		inner.Start = e.Now()
+	}
+	return inner
+}
+
+// Param returns the unescaped value of a path parameter, "" for an unknown one.
+func (e *Exchange) Param(name string) string { return e.Params.Value(name) }
+
+// QueryValues returns the parsed query. Do not modify it: use SetQuery. Like net/url, it leaves out malformed pairs.
+func (e *Exchange) QueryValues() url.Values {
+	if e.query == nil {
+		e.query, _ = url.ParseQuery(e.Query) // ParseQuery returns the well-formed pairs even with an error
+	}
+	return e.query
+}
+
+// SetQuery replaces the raw query.
+func (e *Exchange) SetQuery(raw string) {
+	e.Query = raw
+	e.query = nil
+}
+
+// UpstreamPath returns the escaped path to send upstream, for a handler that sends the whole path.
+func (e *Exchange) UpstreamPath() string {
+	if e.RawPath != "" {
+		return e.RawPath
+	}
+	return e.Path
+}
+
+// Withhold keeps a header of the client's request from being sent upstream. Later policies can still read it.
+func (e *Exchange) Withhold(header string) {
+	header = http.CanonicalHeaderKey(header)
+	if e.withheld == nil {
+		e.withheld = e.inline.withheld[:0]
+	}
+	if !slices.Contains(e.withheld, header) {
+		e.withheld = append(e.withheld, header)
+	}
+}
+
+// Withheld returns the headers that were passed to Withhold, in canonical form.
+func (e *Exchange) Withheld() []string { return e.withheld }
+
+// WithholdText keeps a text from being sent upstream, in any field
+// or query parameter. It is for a key that has no recognizable form.
+func (e *Exchange) WithholdText(text string) { e.secrets = append(e.secrets, text) }
+
+// WithheldTexts returns the texts that were passed to WithholdText.
+func (e *Exchange) WithheldTexts() []string { return e.secrets }
+
+// Redacted returns a path of this exchange for logs and problems. It replaces our
+// keys in the path. It replaces the whole path if the path contains a withheld text.
+func (e *Exchange) Redacted(path string) string {
+	for _, secret := range e.secrets {
+		if decoded, err := url.PathUnescape(path); err != nil || strings.Contains(decoded, secret) {
+			return "/withheld"
+		}
+	}
+	return credential.Redact(path)
+}
+
+// AddResponseField adds a header field to the response, in addition to fields of the same name. The field
+// is added to every response except a response that switches protocols. The name is in canonical form.
+func (e *Exchange) AddResponseField(name, value string) {
+	if e.responseFields == nil {
+		e.responseFields = e.inline.responseFields[:0]
+	}
+	e.responseFields = append(e.responseFields, field{name, value})
+}
+
+// ApplyResponseFields adds the fields of AddResponseField to a response that replaces the response of Run, and returns it.
+func (e *Exchange) ApplyResponseFields(response *http.Response) *http.Response {
+	for _, f := range e.responseFields {
+		response.Header[f.name] = append(response.Header[f.name], f.value)
+	}
+	return response
+}
+
+// OnResponse registers f, which is called once with the exchange's response, before the outbound
+// policies. If handled is true, the response is the handler's. If handled is false, a policy or Admit has
+// ended the exchange before the handler. f can replace the response's body with another reader, which
+// must close the old body, but not in a response that switches protocols. f is not called after a panic.
+func (e *Exchange) OnResponse(f func(response *http.Response, handled bool)) {
+	e.onResponse = append(e.onResponse, f) //nolint:bodyclose // the recipient of the response closes it
+}
+
+func (e *Exchange) callOnResponse(response *http.Response, handled bool) {
+	for _, f := range e.onResponse {
+		f(response, handled)
+	}
+}
+
+// Problem returns a problem response for this exchange.
+func (e *Exchange) Problem(status int, detail string) *http.Response {
+	document := problem.New(status, detail)
+	document.Instance = e.Redacted(e.Path)
+	document.Trace = problem.Trace{Timestamp: problem.Timestamp(e.Start), RequestID: e.RequestID}
+	if e.Route != nil {
+		document.Trace.BuildID = e.Route.Info.BuildID
+	}
+	return document.Response()
+}

@@ -1,0 +1,213 @@
+package policy
+
+import (
+	"container/list"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/gatewright/gatewright/shared/base/coalesce"
+	"github.com/gatewright/gatewright/shared/base/fault"
+	"github.com/gatewright/gatewright/shared/dataplane/gateway/pipeline"
+)
+
+// Keys verifies API keys; shared/resource/keys implements it with one round trip to the table.
+type Keys interface {
+	// Verify returns the owner of a key. If the key is not valid in the bucket, the error is a fault
+	// of the kind fault.Unauthenticated. If no key is valid in the bucket, the fault has a cause,
+	// which is logged for the operator. Any other error means that the key could not be verified.
+	Verify(ctx context.Context, in BucketRef, key string) (Identity, error)
+}
+
+// BucketRef is the bucket whose keys a route accepts.
+type BucketRef struct {
+	AccountID string
+	// Either Name or ID is set. Both are "" for the environment's own bucket.
+	Name, ID string
+	// Project and Environment identify the environment's own bucket.
+	Project, Environment string
+}
+
+// Identity is the owner of a key.
+type Identity struct {
+	// Sub is the consumer's name.
+	Sub string
+	// Data is the consumer's metadata, a JSON object, or nil.
+	Data json.RawMessage
+	// ExpiresOn is when the key expires, nil for never.
+	ExpiresOn *time.Time
+}
+
+const (
+	// negativeTTL is how long a refusal is cached. It is long enough to protect the table from a client
+	// that repeats a wrong key, and short enough that a key works soon after its expiry was extended.
+	negativeTTL = 5 * time.Second
+	// lookupTimeout limits a lookup. A lookup continues after its request has ended, because other requests may wait for it.
+	lookupTimeout = 5 * time.Second
+	cacheShards   = 16
+)
+
+// KeyCache caches the results of Keys. A positive result is cached for the policy's cacheTtlSeconds, but
+// never beyond the key's own expiry. This time starts when the lookup begins. So if a key is revoked
+// during a lookup, the result is not used for longer than other results. A result replaces only results
+// of lookups that began earlier, so a delayed lookup can't replace the refusal of a revoked key.
+//
+// The cache stores no keys, only a hash of each key with a secret of this process. Positive and negative
+// results have separate limits, so made-up keys do not displace valid ones. It is safe for concurrent use.
+type KeyCache struct {
+	keys    Keys
+	now     func() time.Time
+	secret  [32]byte
+	flights coalesce.Group[*keyResult]
+	shards  [cacheShards]cacheShard
+}
+
+// keyHash identifies a key of a bucket within this process.
+type keyHash [sha256.Size]byte
+
+// bucket is a BucketRef with the salt for the hashes of its keys.
+type bucket struct {
+	ref  BucketRef
+	salt keyHash
+}
+
+// keyResult is the result of a lookup.
+type keyResult struct {
+	hash      keyHash
+	user      *pipeline.User // nil for an invalid key
+	cause     error          // why no key of the bucket is valid, nil if other keys can be valid
+	startedAt time.Time
+	expiresAt time.Time // the key's own expiry, zero for never
+}
+
+type cacheShard struct {
+	mu       sync.Mutex
+	byHash   map[keyHash]*list.Element
+	valid    list.List // of *keyResult, the most recently used first
+	invalid  list.List
+	capacity int
+}
+
+// NewKeyCache returns a cache for up to size positive and size negative results. secret is random and belongs to this process only.
+func NewKeyCache(keys Keys, size int, secret [32]byte, now func() time.Time) *KeyCache {
+	c := &KeyCache{keys: keys, now: now, secret: secret}
+	for i := range c.shards {
+		c.shards[i].byHash = make(map[keyHash]*list.Element)
+		c.shards[i].capacity = max(1, size/cacheShards)
+	}
+	return c
+}
+
+func (c *KeyCache) bucket(ref BucketRef) bucket {
+	h := sha256.New()
+	h.Write(c.secret[:])
+	for _, part := range []string{ref.AccountID, ref.ID, ref.Name, ref.Project, ref.Environment} {
+		h.Write(strconv.AppendInt(nil, int64(len(part)), 10))
+		h.Write([]byte(":" + part))
+	}
+	return bucket{ref: ref, salt: keyHash(h.Sum(nil))}
+}
+
+// check returns the owner of a key, nil for an invalid key. If no key of the bucket is
+// valid, it returns an Unauthenticated fault. ttl is the maximum age of a positive result.
+func (c *KeyCache) check(ctx context.Context, b *bucket, key string, ttl time.Duration) (*pipeline.User, error) {
+	var buffer [len(b.salt) + 128]byte
+	hash := keyHash(sha256.Sum256(append(append(buffer[:0], b.salt[:]...), key...)))
+	shard := &c.shards[hash[0]%cacheShards]
+	if a := shard.get(hash); a != nil {
+		if user, ok := a.userAt(c.now(), ttl); ok {
+			return user, a.cause
+		}
+	}
+	return c.lookup(ctx, b, key, hash, ttl)
+}
+
+// lookup looks up a key with Keys. Concurrent calls for a key share one lookup. The lookup
+// continues if the request that started it has ended, because other requests may wait for it.
+func (c *KeyCache) lookup(
+	ctx context.Context, b *bucket, key string, hash keyHash, ttl time.Duration,
+) (*pipeline.User, error) {
+	a, err := c.flights.Do(ctx, string(hash[:]), lookupTimeout, func(ctx context.Context) (*keyResult, error) {
+		return c.load(ctx, b, key, hash)
+	})
+	if err != nil {
+		return nil, err
+	}
+	user, _ := a.userAt(c.now(), ttl)
+	return user, a.cause
+}
+
+// load calls Keys and caches the result. Errors are not cached.
+func (c *KeyCache) load(ctx context.Context, b *bucket, key string, hash keyHash) (*keyResult, error) {
+	a := &keyResult{hash: hash, startedAt: c.now()}
+	identity, err := c.keys.Verify(ctx, b.ref, key)
+	switch {
+	case fault.Is(err, fault.Unauthenticated):
+		if f, ok := errors.AsType[*fault.Fault](err); ok && f.Unwrap() != nil {
+			a.cause = err
+		}
+	case err != nil:
+		return nil, fmt.Errorf("verify an API key: %w", err)
+	default:
+		a.user = &pipeline.User{Sub: identity.Sub, Data: identity.Data}
+		if identity.ExpiresOn != nil {
+			a.expiresAt = *identity.ExpiresOn
+		}
+	}
+	c.shards[hash[0]%cacheShards].put(a)
+	return a, nil
+}
+
+// userAt returns the user of a result at a time, and whether the result is still valid.
+func (r *keyResult) userAt(now time.Time, ttl time.Duration) (user *pipeline.User, ok bool) {
+	if r.user == nil {
+		return nil, now.Sub(r.startedAt) < negativeTTL
+	}
+	if !r.expiresAt.IsZero() && !now.Before(r.expiresAt) {
+		// The owner of the key can extend its expiry, so the refusal is valid only for negativeTTL.
+		return nil, now.Sub(r.expiresAt) < negativeTTL && now.Sub(r.startedAt) < ttl
+	}
+	return r.user, now.Sub(r.startedAt) < ttl
+}
+
+func (s *cacheShard) get(hash keyHash) *keyResult {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	element := s.byHash[hash]
+	if element == nil {
+		return nil
+	}
+	a := element.Value.(*keyResult) //nolint:errcheck // the lists contain only *keyResult
+	s.listOf(a).MoveToFront(element)
+	return a
+}
+
+func (s *cacheShard) put(a *keyResult) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if element := s.byHash[a.hash]; element != nil {
+		old := element.Value.(*keyResult) //nolint:errcheck // the lists contain only *keyResult
+		if old.startedAt.After(a.startedAt) {
+			return
+		}
+		s.listOf(old).Remove(element)
+	}
+	l := s.listOf(a)
+	s.byHash[a.hash] = l.PushFront(a)
+	if l.Len() > s.capacity {
+		oldest := l.Remove(l.Back()).(*keyResult) //nolint:errcheck // the lists contain only *keyResult
+		delete(s.byHash, oldest.hash)
+	}
+}
+
+func (s *cacheShard) listOf(a *keyResult) *list.List {
+	if a.user == nil {
+		return &s.invalid
+	}
+	return &s.valid
+}

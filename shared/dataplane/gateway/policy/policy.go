@@ -1,0 +1,163 @@
+// Package policy has the built-in policies of routes (contract 4.5). Each type has a constructor that reads
+// options and reports all their problems, so that an invalid project fails its build and not its first request.
+//
+// To add a policy, add a file with its constructor and a line in builtins.
+// CORS policies are not in this package: package gateway applies them.
+//
+// Read this file first. apikey.go and keycache.go check keys, ratelimit.go limits rates, and mtls.go checks
+// client certificates. quota.go enforces the quotas of customers' subscriptions, with reservations.go (each
+// request is counted once) and amount.go (units that a response reports). Interfaces to the installation
+// are declared where they are used: Keys, Allowances, Clients, Subscriptions, Quotas and Operations.
+//
+// The policies for GraphQL routes begin in graphql.go, which reads requests for all of
+// them: graphqlcost.go, graphqlintrospection.go, graphqlfilter.go and graphqlanalytics.go.
+package policy
+
+import (
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gatewright/gatewright/shared/dataplane/gateway/pipeline"
+	"github.com/gatewright/gatewright/shared/format/graphql"
+	"github.com/gatewright/gatewright/shared/format/project"
+)
+
+// RuntimeModule is the module of the built-in policies.
+const RuntimeModule = "$import(@gatewright/runtime)"
+
+// Setup has the dependencies of policies.
+type Setup struct {
+	// Identity identifies the deployment and its owner.
+	Identity project.Identity
+	Keys     *KeyCache
+	// Buckets are the artifact's buckets, by the names of policies.
+	Buckets map[string]project.KeyBucket
+	// Allowances counts for rate limits.
+	Allowances Allowances
+	// Clients verifies client certificates; nil trusts no certificate.
+	Clients Clients
+	// Subscriptions and Quotas are for quota-inbound. If they are nil, requests can't be counted.
+	Subscriptions Subscriptions
+	Quotas        Quotas
+	// Documents caches results for GraphQL documents, nil for no cache.
+	Documents *graphql.Cache
+	// Operations counts GraphQL operations; nil counts nothing.
+	Operations Operations
+	// Log receives a line for each request that could not be counted. If
+	// Metrics is set, the line is also a metric, with the time of Now.
+	Log     *slog.Logger
+	Metrics bool
+	Now     func() time.Time
+}
+
+// Provisioned is a policy that is ready to serve: one of its fields is set.
+type Provisioned struct {
+	Inbound  pipeline.Inbound
+	Outbound pipeline.Outbound
+}
+
+// Direction says whether a policy runs before or after a route's handler.
+type Direction string
+
+// The directions.
+const (
+	Inbound  Direction = "inbound"
+	Outbound Direction = "outbound"
+)
+
+// kind is a type of policy.
+type kind struct {
+	direction Direction
+	module    string
+	// identifies is set if the policy identifies the user of a request.
+	identifies bool
+	// provision reads the options of the policy called name. With a nil Setup, as in a build, it returns only problems.
+	provision func(name string, raw json.RawMessage, s *Setup) (Provisioned, []project.Problem)
+}
+
+// builtins returns all policies by their policyType.
+func builtins() map[string]kind {
+	return map[string]kind{
+		apiKeyType:                      {direction: Inbound, module: RuntimeModule, identifies: true, provision: newAPIKey},
+		mtlsType:                        {direction: Inbound, module: RuntimeModule, identifies: true, provision: newMTLS},
+		quotaType:                       {direction: Inbound, module: RuntimeModule, provision: newQuota},
+		rateLimitType:                   {direction: Inbound, module: RuntimeModule, provision: newRateLimit},
+		"query-param-to-header-inbound": {direction: Inbound, module: RuntimeModule, provision: newQueryParam},
+		complexityType:                  {direction: Inbound, module: GraphQLModule, provision: newComplexityLimit},
+		introspectionType:               {direction: Inbound, module: GraphQLModule, provision: newDisableIntrospection},
+		filterType:                      {direction: Outbound, module: GraphQLModule, provision: newIntrospectionFilter},
+		analyticsType:                   {direction: Outbound, module: GraphQLModule, provision: newAnalytics},
+	}
+}
+
+// Check returns the problems of a policy's declaration, before variables are
+// substituted. Pointers are relative to the policy's handler, except "/policyType".
+func Check(p project.Policy) []project.Problem {
+	_, problems := provision(p, nil)
+	return problems
+}
+
+// WarnInbound returns warnings about a route's inbound policies that are valid, but probably a mistake. The
+// policies are in the order of the route. The result has a text for the index of each policy with a warning.
+func WarnInbound(all []project.Policy) map[int]string {
+	kinds, warnings, identified := builtins(), map[int]string{}, false
+	for i, p := range all {
+		identified = identified || kinds[p.Type].identifies
+		if p.Type == rateLimitType && !identified && limitsUsers(p.Handler.Options) {
+			warnings[i] = fmt.Sprintf("This limits by user, and no policy before it says who the user is: each client's "+
+				"address counts instead. Put a policy before it that does (%s), or limit by ip.",
+				strings.Join(identifyingTypes(), ", "))
+		}
+		if p.Type == quotaType && !identified {
+			warnings[i] = fmt.Sprintf("This counts for customers, and no policy before it says who the user is: each request "+
+				"is answered 401. Put a policy before it that does (%s).", strings.Join(identifyingTypes(), ", "))
+		}
+	}
+	return warnings
+}
+
+// identifyingTypes returns the types of policies that identify the user.
+func identifyingTypes() []string {
+	var out []string
+	for name, k := range builtins() {
+		if k.identifies {
+			out = append(out, name)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// Identifies reports whether policies of a type identify the user of a request.
+func Identifies(policyType string) bool { return builtins()[policyType].identifies }
+
+// DirectionOf returns the direction of policies of a type, "" for an unknown type.
+func DirectionOf(policyType string) Direction { return builtins()[policyType].direction }
+
+// Provision returns a policy that is ready to serve, or its problems.
+func Provision(p project.Policy, s Setup) (Provisioned, []project.Problem) { return provision(p, &s) }
+
+func provision(p project.Policy, s *Setup) (Provisioned, []project.Problem) {
+	k, known := builtins()[p.Type]
+	if !known {
+		return Provisioned{}, []project.Problem{{
+			Path: "/policyType",
+			Message: fmt.Sprintf("Use one of the policy types that exist: %s.",
+				strings.Join(slices.Sorted(maps.Keys(builtins())), ", ")),
+		}}
+	}
+	var problems []project.Problem
+	if p.Handler.Module != k.module {
+		problems = append(problems, project.Problem{
+			Path:    "/module",
+			Message: fmt.Sprintf("Write %s: that is where policies of the type %s are.", k.module, p.Type),
+		})
+	}
+	out, more := k.provision(p.Name, p.Handler.Options, s)
+	return out, append(problems, more...)
+}

@@ -1,0 +1,241 @@
+package router
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+
+	urlpattern "github.com/dunglas/go-urlpattern"
+	"pgregory.net/rapid"
+
+	"github.com/gatewright/gatewright/shared/format/project"
+	"github.com/gatewright/gatewright/shared/testing/simulations"
+)
+
+func TestPatternsOverBudgetAreRefused(t *testing.T) {
+	long := "/" + strings.Repeat("a", project.MaxPatternBytes)
+	for _, test := range []struct {
+		name    string
+		pattern func(i int) string
+		n       int
+		want    string // part of the problem with the last of n patterns, "" if it is accepted
+	}{
+		{"too long", func(int) string { return long }, 1, `the budget "pattern": 1,025 bytes`},
+		{"a pattern of 40 KB", func(int) string {
+			return "/(" + strings.Repeat("a?", 20_000) + ")"
+		}, 1, `the budget "pattern": 40,003 bytes`},
+		{"a small pattern that repeats", func(int) string { return "/(a{1000})" }, 1, `the budget "pattern steps": 1,00`},
+		{"many that repeat", func(int) string {
+			return strings.Repeat("/(a{1000})", 100)
+		}, 1, `the budget "pattern steps": 10`},
+		{"a year and a number", func(int) string { return "/([0-9]{4})/:number([0-9]{1,9})/*" }, 1, ""},
+		{"five large patterns", func(i int) string { return fmt.Sprintf("/%d(a{900})", i) }, 5, ""},
+		{"six large patterns", func(i int) string {
+			return fmt.Sprintf("/%d(a{900})", i)
+		}, 6, `the budget "all pattern steps"`},
+		{"the largest number of patterns", func(i int) string { return fmt.Sprintf("/%d", i) }, project.MaxPatterns, ""},
+		{"one pattern too many", func(i int) string {
+			return fmt.Sprintf("/%d", i)
+		}, project.MaxPatterns + 1, `the budget "patterns": 251 patterns`},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var r Router
+			var err error
+			for i := range test.n {
+				if err = r.Add("GET", test.pattern(i), project.URLPattern, i); err != nil && i < test.n-1 {
+					t.Fatalf("Add(pattern %d) = %v, want no error before the last pattern", i, err)
+				}
+			}
+			if (err != nil) != (test.want != "") || err != nil && !strings.Contains(err.Error(), test.want) {
+				t.Errorf("error %v, want %q", err, test.want)
+			}
+		})
+	}
+}
+
+// patternWithSteps returns a pattern for a letter that counts as this number of steps.
+func patternWithSteps(t *testing.T, letter rune, steps int) string {
+	t.Helper()
+	const sampleRepeats = 100
+	path := func(n int) string { return fmt.Sprintf("/(%c{%d})", letter, n) }
+	sampleSteps := mustCountSteps(t, path(sampleRepeats))
+	if got := mustCountSteps(t, path(sampleRepeats+steps-sampleSteps)); got != steps {
+		t.Fatalf("countSteps(%s) = %d, want %d", path(sampleRepeats+steps-sampleSteps), got, steps)
+	}
+	return path(sampleRepeats + steps - sampleSteps)
+}
+
+func mustCountSteps(t *testing.T, path string) int {
+	t.Helper()
+	p, err := parsePattern(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	steps, err := countSteps(p.compiled.Pathname())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return steps
+}
+
+// TestPatternsAtTheBudgetAreAccepted checks that patterns at a limit are accepted, that
+// patterns just above it are refused, and that the problem names the exceeding number.
+func TestPatternsAtTheBudgetAreAccepted(t *testing.T) {
+	add := func(r *Router, path string) error { return r.Add("GET", path, project.URLPattern, 0) }
+	name := strings.Repeat("n", project.MaxPatternBytes-len("/:"))
+	if err := add(new(Router), "/:"+name); err != nil || !HasParam("/:"+name, project.URLPattern, name) {
+		t.Errorf("Add(pattern of %d bytes) = %v, want no error and its parameter", project.MaxPatternBytes, err)
+	}
+	if name += "n"; add(new(Router), "/:"+name) == nil || HasParam("/:"+name, project.URLPattern, name) {
+		t.Errorf("Add(pattern of %d bytes) = nil, want an error and no parameter", project.MaxPatternBytes+1)
+	}
+	if add(new(Router), patternWithSteps(t, 'a', project.MaxPatternSteps+1)) == nil {
+		t.Errorf("Add(pattern of %d steps) = nil, want an error", project.MaxPatternSteps+1)
+	}
+	var r Router
+	for i := range project.MaxPatternsSteps / project.MaxPatternSteps {
+		if err := add(&r, patternWithSteps(t, 'a'+rune(i), project.MaxPatternSteps)); err != nil {
+			t.Fatalf("Add(pattern at the limit of steps) = %v, want no error", err)
+		}
+	}
+	if err := add(&r, patternWithSteps(t, 'z', 100)); err == nil ||
+		!strings.Contains(err.Error(), `"all pattern steps": 5,100`) {
+		t.Errorf("Add(pattern of 100 steps over the total) = %v, want an error with the sum 5,100", err)
+	}
+}
+
+func TestPathIsMatchedWithinItsBudget(t *testing.T) {
+	const steps = 1000
+	paths := []string{patternWithSteps(t, 'a', steps-mustCountSteps(t, "/*")), "/*"}
+	r := routes(t, project.URLPattern, paths...)
+	longest := "/" + strings.Repeat("x", project.MaxMatchSteps/steps-1)
+	if got := describeMatch(r, paths, longest); got != "/* 0="+longest[1:] {
+		t.Errorf("Find(longest path) = %.40s, want /*", got)
+	}
+	if got := describeMatch(r, paths, longest+"x"); got != "-" {
+		t.Errorf("Find(longest path and one byte) = %.40s, want no match", got)
+	}
+}
+
+// TestRefusedPatternsAreNotAllCompiled checks that refused patterns also use the total
+// budget, and that further patterns are refused without being compiled once it is exceeded.
+// Compiling the most expensive pattern of the maximum length takes 30 ms and 5 MB.
+func TestRefusedPatternsAreNotAllCompiled(t *testing.T) {
+	var r Router
+	for i := range project.MaxPatterns {
+		if r.Add("GET", strings.Repeat("/(a{1000})", 100), project.URLPattern, i) == nil {
+			t.Fatal("Add(pattern of 100,000 steps) = nil, want an error")
+		}
+	}
+	if err := r.Add("GET", "/(", project.URLPattern, 0); err == nil || !strings.Contains(err.Error(), "budget") {
+		t.Errorf("Add(/() after %d patterns = %v, want an error about the budget", project.MaxPatterns, err)
+	}
+}
+
+// TestMatchStepsAreLimited checks, for generated patterns, that a path is matched only if its
+// bytes times all counted steps are within the budget, and that a longer path has no route.
+func TestMatchStepsAreLimited(t *testing.T) {
+	simulations.Sequential(t)
+	rapid.Check(t, func(t *rapid.T) {
+		parts := []string{
+			"/a", "/:x%d", "/*", "(a{%d})", "{/b}?", "([^/]{1,%d})", "/(a|b|c)+", "(.{0,%d}z)",
+			"((?:a{9}){%d})",
+		}
+		var r Router
+		var steps int
+		counted := map[string]bool{}
+		for i := range rapid.IntRange(1, 12).Draw(t, "patterns") {
+			text := "/"
+			for range rapid.IntRange(1, 6).Draw(t, "parts") {
+				part := rapid.SampledFrom(parts).Draw(t, "part")
+				if strings.Contains(part, "%d") {
+					part = fmt.Sprintf(part, rapid.IntRange(1, 111).Draw(t, "n"))
+				}
+				text += part
+			}
+			if r.Add("GET", text, project.URLPattern, i) == nil {
+				p, err := parsePattern(text)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if n, err := countSteps(p.compiled.Pathname()); err != nil || n > project.MaxPatternSteps {
+					t.Fatalf("countSteps(%s) = %d, %v, want at most %d for an accepted pattern", text, n, err, project.MaxPatternSteps)
+				} else if !counted[text] {
+					counted[text] = true // the same path counts only once
+					steps += n
+				}
+			}
+		}
+		if r.Add("GET", "/*", project.URLPattern, 99) != nil {
+			return // the budget has no steps left for a pattern that every path matches
+		}
+		total, err := countSteps("/*")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if steps += total; steps > project.MaxPatternsSteps || r.budget.steps < steps-total {
+			t.Fatalf("accepted steps = %d, counted steps = %d, want at most %d and all accepted ones counted",
+				steps, r.budget.steps, project.MaxPatternsSteps)
+		}
+		path := "/" + strings.Repeat("a", project.MaxMatchSteps/r.budget.steps)
+		var m Match
+		if _, ok := r.Find("GET", path[:len(path)/2], &m); !ok {
+			t.Fatalf("Find(path of %d bytes) with %d steps = no match, want a match", len(path)/2, steps)
+		}
+		if _, ok := r.Find("GET", path, &m); ok {
+			t.Fatalf("Find(path of %d bytes) with %d steps = a match, want none", len(path), steps)
+		}
+	})
+}
+
+// TestCountedStepsCoverTheProgram checks that the counted steps of a pattern are at least its
+// compiled program's length, and at most four times that, so that cheap patterns are not refused.
+func TestCountedStepsCoverTheProgram(t *testing.T) {
+	for pattern, want := range map[string][2]int{"/a": {3, 20}, "/(a{100})": {100, 130}, "/((?:a{10}){10})": {100, 150}} {
+		if n, err := countSteps(pattern); err != nil || n < want[0] || n > want[1] {
+			t.Errorf("countSteps(%s) = %d, %v, want a number between %v", pattern, n, err, want)
+		}
+	}
+	part := rapid.SampledFrom([]string{
+		"/a", "/:x", "/:x(a{30})", "(a{20})", "/(é|[^/]{1,9})", "/*", "{/b:y(\\d{9})c}", "{(c?){d}}", "{/:z-}", "/ü", "\\:",
+		"(.*)", "((?:a*)*)", "b", "_:w\\.json", "((?i)ab{7})",
+	})
+	modifier := rapid.SampledFrom([]string{"", "", "?", "*", "+"})
+	accepted := 0
+	rapid.Check(t, func(t *rapid.T) {
+		text := "/"
+		for i := range rapid.IntRange(1, 5).Draw(t, "parts") {
+			name := part.Draw(t, "part")
+			for _, x := range []string{":x", ":y", ":z", ":w"} {
+				name = strings.ReplaceAll(name, x, fmt.Sprintf("%s%d", x, i))
+			}
+			text += name + modifier.Draw(t, "modifier")
+		}
+		p, err := parsePattern(text)
+		if err != nil {
+			return
+		}
+		accepted++
+		n, err := countSteps(p.compiled.Pathname())
+		if actual := instructions(t, p.compiled); err != nil || n < actual || n > 4*actual {
+			t.Fatalf("countSteps(%s, normalized %s) = %d, %v, want %d to 4 times that",
+				text, p.compiled.Pathname(), n, err, actual)
+		}
+	})
+	if accepted < 10 {
+		t.Errorf("accepted patterns = %d, want at least 10", accepted)
+	}
+}
+
+// instructions returns the number of instructions in a pattern's compiled program,
+// which the library does not export. It is at most the result of countSteps.
+func instructions(t *rapid.T, compiled *urlpattern.URLPattern) int {
+	v := reflect.ValueOf(compiled)
+	for _, field := range []string{"pathname", "regularExpression", "prog", "Inst"} {
+		if v = v.Elem().FieldByName(field); !v.IsValid() {
+			t.Fatalf("the library has no field %s, want one to measure its program", field)
+		}
+	}
+	return v.Len()
+}

@@ -1,0 +1,72 @@
+package gateway
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/gatewright/gatewright/shared/dataplane/gateway/mcp"
+	"github.com/gatewright/gatewright/shared/dataplane/gateway/pipeline"
+	"github.com/gatewright/gatewright/shared/dataplane/gateway/policy"
+)
+
+// mcpServer is an MCP server, with the index of its route.
+type mcpServer struct {
+	mcp   *mcp.Server
+	route int
+}
+
+// initMCPServers initializes the MCP servers. It is called after
+// all routes exist, because a server can offer any route as a tool.
+func (b *siteBuilder) initMCPServers() {
+	if len(b.servers) == 0 {
+		return
+	}
+	byID := make(map[mcp.Operation]int, len(b.artifact.Routes))
+	for i, r := range b.artifact.Routes {
+		byID[mcp.Operation{File: r.Source.File, ID: r.OperationID}] = i
+	}
+	for _, s := range b.servers {
+		out := &b.site.routes[s.route]
+		setup := mcp.Setup{
+			Find: func(o mcp.Operation) (mcp.Offer, bool) {
+				i, ok := byID[mcp.Operation{File: strings.TrimPrefix(o.File, "./"), ID: o.ID}]
+				if !ok || b.artifact.Routes[i].MCPOperation == nil {
+					return mcp.Offer{}, false
+				}
+				return b.mcpOffer(i), true
+			},
+			AllowsOrigin:  func(origin string) bool { return out.cors != nil && out.cors.allows(origin) },
+			Private:       b.identifies(s.route),
+			PreservePaths: b.site.preservePaths, Log: b.deps.log, Count: b.deps.count,
+		}
+		problems := s.mcp.Serve(setup)
+		if b.deps.handler.CertificatesPending { // in a build: a gateway checks the schemas when they are used
+			problems = append(problems, s.mcp.CheckSchemas()...)
+		}
+		for _, p := range problems {
+			if len(b.site.problems) < maxProblems && !slices.Contains(b.site.problems, p) {
+				b.site.problems = append(b.site.problems, p)
+			}
+		}
+	}
+}
+
+// mcpOffer returns a route as an offer for MCP servers.
+func (b *siteBuilder) mcpOffer(i int) mcp.Offer {
+	s := b.site
+	return mcp.Offer{
+		Route: &s.routes[i].Route, Operation: b.artifact.Routes[i].MCPOperation, Source: b.artifact.Routes[i].Source,
+		Identifies: b.identifies(i),
+		Matches: func(x *pipeline.Exchange) bool {
+			found, ok := s.router.Find(x.Method, x.Path, &x.Params)
+			return ok && found == i && (s.preservePaths || !s.router.IsAmbiguous(x.Path))
+		},
+	}
+}
+
+// identifies reports whether one of a route's own policies identifies the user.
+func (b *siteBuilder) identifies(i int) bool {
+	return slices.ContainsFunc(b.artifact.Routes[i].Inbound, func(name string) bool {
+		return policy.Identifies(b.artifact.Policies[name].Type)
+	})
+}

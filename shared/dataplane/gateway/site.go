@@ -1,0 +1,213 @@
+package gateway
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strconv"
+
+	"github.com/gatewright/gatewright/shared/dataplane/gateway/handler"
+	"github.com/gatewright/gatewright/shared/dataplane/gateway/mcp"
+	"github.com/gatewright/gatewright/shared/dataplane/gateway/pipeline"
+	"github.com/gatewright/gatewright/shared/dataplane/gateway/policy"
+	"github.com/gatewright/gatewright/shared/dataplane/gateway/router"
+	"github.com/gatewright/gatewright/shared/format/project"
+)
+
+// site is an artifact that is ready to serve, or the reason why it can't be served.
+type site struct {
+	identity project.Identity
+	// noRoute is the route of requests that match no route. It has only the Info of the deployment.
+	noRoute pipeline.Route
+	router  router.Router
+	routes  []siteRoute
+	// preservePaths sends paths upstream exactly as the client wrote them.
+	preservePaths bool
+	// problems are the reasons why the artifact can't be served, empty for a valid artifact.
+	problems []project.Problem
+	// builtByNewer is set if a newer release of the gateway has built the artifact. Then this release can't serve it.
+	builtByNewer bool
+}
+
+// siteRoute is a route, with the CORS policy that the gateway applies to it.
+type siteRoute struct {
+	pipeline.Route
+	cors *cors
+}
+
+// dependencies has the dependencies of all sites.
+type dependencies struct {
+	handler handler.Setup
+	policy  policy.Setup
+	log     *slog.Logger
+	// count counts a completed exchange that started inside the process; nil counts nothing.
+	count func(x *pipeline.Exchange, status int)
+}
+
+// newSite prepares all parts of an artifact, and collects all problems.
+func newSite(a *project.Artifact, deps dependencies) *site {
+	s := &site{
+		identity: a.Identity, noRoute: pipeline.Route{Info: infoOf(a.Identity)},
+		preservePaths: a.PathNormalization == project.PreservePaths,
+	}
+	if a.Format != project.ArtifactFormat {
+		s.builtByNewer = (&project.FormatError{Format: a.Format}).Newer()
+		s.problems = append(s.problems, project.Problem{Message: "Deploy the project again: it was built for another " +
+			"version of the gateway."})
+		return s
+	}
+	deps.handler.Variables, deps.handler.Certificates = a.Variables, a.Certificates
+	deps.policy.Identity, deps.policy.Buckets = a.Identity, a.Buckets
+	m := siteBuilder{artifact: a, deps: deps, policies: map[string]policy.Provisioned{}, cors: map[string]*cors{}, site: s}
+	s.routes = make([]siteRoute, len(a.Routes))
+	for i := range a.Routes {
+		m.route(i)
+	}
+	m.initMCPServers()
+	return s
+}
+
+// siteBuilder creates a site. It creates each policy and CORS policy once, even if several routes use it.
+type siteBuilder struct {
+	artifact       *project.Artifact
+	deps           dependencies
+	policies       map[string]policy.Provisioned
+	cors           map[string]*cors
+	site           *site
+	servers        []mcpServer
+	budgetReported bool // whether it was reported that all URL patterns together exceed the budget
+}
+
+// extension is the pointer to a route's settings within its operation.
+const extension = "/x-gateway-route"
+
+// maxProblems limits the number of problems that are collected. No user reads more.
+const maxProblems = 1_000
+
+func (b *siteBuilder) report(r *project.Route, pointer, format string, args ...any) {
+	if len(b.site.problems) >= maxProblems {
+		return
+	}
+	b.site.problems = append(b.site.problems, project.Problem{
+		File: r.Source.File, Path: r.Source.Pointer + pointer, Message: fmt.Sprintf(format, args...),
+	})
+}
+
+func (b *siteBuilder) route(i int) {
+	r := &b.artifact.Routes[i]
+	identity := b.artifact.Identity
+	out := &b.site.routes[i]
+	out.Info = infoOf(identity)
+	out.Info.OperationID, out.Info.Method, out.Info.Path = r.OperationID, r.Method, r.Path
+	if err := b.site.router.Add(r.Method, r.Path, r.PathMode, i); err != nil {
+		if overBudget := errors.Is(err, router.ErrTotalBudget); !overBudget || !b.budgetReported {
+			b.budgetReported = b.budgetReported || overBudget
+			b.report(r, "", "Correct the path of this operation: %v.", err)
+		}
+	}
+
+	setup := b.deps.handler
+	setup.HasParam = router.ParamsOf(r.Path, r.PathMode)
+	h, problems := handler.Provision(r.Handler, setup)
+	for _, p := range problems {
+		b.report(r, extension+"/handler"+p.Path, "%s", p.Message)
+	}
+	out.Handler = h
+	if server, ok := h.(*mcp.Server); ok && len(problems) == 0 {
+		b.servers = append(b.servers, mcpServer{server, i})
+	}
+
+	for n, name := range r.Inbound {
+		p := b.policy(r, policy.Inbound, name, n)
+		out.Inbound = append(out.Inbound, p.Inbound)
+	}
+	for n, name := range r.Outbound {
+		p := b.policy(r, policy.Outbound, name, n)
+		out.Outbound = append(out.Outbound, p.Outbound)
+	}
+	out.InboundNames, out.OutboundNames = r.Inbound, r.Outbound
+	out.cors = b.corsOf(r)
+}
+
+// infoOf returns the information about a deployment that all its requests share, with or without a route.
+func infoOf(identity project.Identity) pipeline.Info {
+	return pipeline.Info{
+		Account: identity.AccountID, Project: identity.Project, Environment: identity.Environment,
+		Deployment: identity.Deployment, BuildID: identity.BuildID,
+	}
+}
+
+// policy returns the policy that a route names at an index of a direction's policies, and creates the policy on first use.
+func (b *siteBuilder) policy(r *project.Route, direction policy.Direction, name string, index int) policy.Provisioned {
+	pointer := extension + "/policies/" + string(direction) + "/" + strconv.Itoa(index)
+	declared, ok := b.artifact.Policies[name]
+	if !ok {
+		b.report(r, pointer, "Name a policy of config/policies.json: there is none of this name.")
+		return policy.Provisioned{}
+	}
+	if actual := policy.DirectionOf(declared.Type); actual != direction && actual != "" {
+		b.report(r, pointer, "Move this policy to %q: it is of the type %s.", actual, declared.Type)
+	}
+	if provisioned, exists := b.policies[name]; exists {
+		return provisioned
+	}
+	provisioned, problems := policy.Provision(declared, b.deps.policy)
+	for _, p := range problems {
+		b.site.problems = append(b.site.problems, project.Problem{
+			File: policiesFile, Message: fmt.Sprintf("Correct %s of the policy %q: %s", p.Path, name, p.Message),
+		})
+	}
+	b.policies[name] = provisioned
+	return provisioned
+}
+
+const policiesFile = "config/policies.json"
+
+func (b *siteBuilder) corsOf(r *project.Route) *cors {
+	switch r.CORSPolicy {
+	case "", corsNone:
+		return nil
+	case corsAnythingGoes:
+		return anythingGoes()
+	}
+	if corsPolicy, exists := b.cors[r.CORSPolicy]; exists {
+		return corsPolicy
+	}
+	declared, ok := b.artifact.CORSPolicies[r.CORSPolicy]
+	if !ok {
+		b.report(r, extension+"/corsPolicy",
+			"Name a CORS policy of config/policies.json, or %q or %q: there is none of this name.", corsNone, corsAnythingGoes)
+		return nil
+	}
+	corsPolicy := newCORS(declared)
+	b.cors[r.CORSPolicy] = corsPolicy
+	return corsPolicy
+}
+
+// find returns the route of a request and sets its parameters. It returns nil if no route matches.
+func (s *site) find(x *pipeline.Exchange) *siteRoute {
+	i, ok := s.router.Find(x.Method, x.Path, &x.Params)
+	if !ok {
+		return nil
+	}
+	return &s.routes[i]
+}
+
+// corsAt returns the CORS policy of the route at a path, nil for none.
+func (s *site) corsAt(path, method string) *cors {
+	route := s.find(&pipeline.Exchange{Method: method, Path: path})
+	if route == nil {
+		return nil
+	}
+	return route.cors
+}
+
+// isMCPServer reports whether the only route of a path is an MCP server. allowed has the methods of the path's routes.
+func (s *site) isMCPServer(path string, allowed []string) bool {
+	if len(allowed) != 1 || allowed[0] != http.MethodPost {
+		return false
+	}
+	_, ok := s.find(&pipeline.Exchange{Method: http.MethodPost, Path: path}).Handler.(*mcp.Server)
+	return ok
+}

@@ -1,0 +1,46 @@
+package upstream
+
+import (
+	"net/http"
+	"net/http/httptrace"
+	"net/textproto"
+	"sync"
+)
+
+// informational forwards the 1xx responses that http.Transport reports until the round
+// trip ends. http.Transport can report further 1xx responses after that: they are ignored.
+type informational struct {
+	mu      sync.Mutex
+	stopped bool
+	count   int
+	handle  func(status int, header http.Header) // nil if nobody receives them
+	tap     *headRecorder
+}
+
+// watch returns a request whose 1xx responses are forwarded.
+func (i *informational) watch(r *http.Request) *http.Request {
+	return r.WithContext(httptrace.WithClientTrace(r.Context(), &httptrace.ClientTrace{
+		Got1xxResponse: func(code int, header textproto.MIMEHeader) error {
+			i.mu.Lock()
+			defer i.mu.Unlock()
+			if i.count++; i.count > maxInformational {
+				return errTooManyInformational
+			}
+			if code == http.StatusSwitchingProtocols {
+				return errSwitched // 101 is invalid in HTTP/2, and is not reported here for HTTP/1
+			}
+			i.tap.restore(http.Header(header))
+			// The server sends 100 itself when the body is read.
+			if !i.stopped && code != http.StatusContinue && i.handle != nil {
+				i.handle(code, http.Header(header))
+			}
+			return nil
+		},
+	}))
+}
+
+func (i *informational) stop() {
+	i.mu.Lock()
+	i.stopped = true
+	i.mu.Unlock()
+}

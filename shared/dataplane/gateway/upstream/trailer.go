@@ -1,0 +1,43 @@
+package upstream
+
+import (
+	"errors"
+	"io"
+	"net/http"
+
+	"golang.org/x/net/http/httpguts"
+)
+
+// allowedInTrailer reports whether a field is allowed in a trailer. The library's list of forbidden fields lacks cookies.
+func allowedInTrailer(name string) bool {
+	switch folded := foldName(name); folded {
+	case "Cookie", "Cookie2", "Set-Cookie", "Location", "Alt-Svc":
+		return false
+	default:
+		return httpguts.ValidTrailerHeader(folded)
+	}
+}
+
+// FillTrailer returns a request's body that sets the values of the announced trailer fields at its
+// end: for each key of to, it copies the values of from. from is the trailer that the server fills.
+func FillTrailer(body io.ReadCloser, to, from http.Header) io.ReadCloser {
+	return &endedBody{body, func() {
+		for name := range to {
+			to[name] = from[name]
+		}
+	}}
+}
+
+// endedBody calls onEOF at the end of the body, before Read returns io.EOF.
+type endedBody struct {
+	io.ReadCloser
+	onEOF func()
+}
+
+func (b *endedBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if errors.Is(err, io.EOF) {
+		b.onEOF()
+	}
+	return n, err
+}

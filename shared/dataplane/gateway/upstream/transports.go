@@ -1,0 +1,144 @@
+package upstream
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"net"
+	"net/http"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// transports has an http.Transport for each pair of an account and a client certificate, or no
+// certificate. So no connection is shared between accounts, not even an HTTP/2 connection with its many
+// requests. A transport that was not used for idleTimeout has closed its connections and is removed.
+type transports struct {
+	dial      func(ctx context.Context, network, address string) (net.Conn, error)
+	options   Options
+	openConns atomic.Int64 // all open connections, idle or not
+
+	mu        sync.Mutex
+	byAccount map[identityKey]*transport
+	sweeping  bool
+}
+
+// transport is the transport of one account and certificate.
+type transport struct {
+	*http.Transport
+	lastUsed time.Time
+}
+
+// maxTransports is the maximum number of transports, about 4 KB each. The least recently used transport is removed first.
+const maxTransports = 1024
+
+// get returns the transport of an identity, and creates it if necessary.
+func (t *transports) get(id identity) *http.Transport {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	account := id.key()
+	entry := t.byAccount[account]
+	if entry == nil {
+		if len(t.byAccount) >= maxTransports {
+			t.remove(t.byAge()[0])
+		}
+		if t.byAccount == nil {
+			t.byAccount = map[identityKey]*transport{}
+		}
+		entry = &transport{Transport: t.newTransport(id)}
+		t.byAccount[account] = entry
+		if !t.sweeping {
+			t.sweeping = true
+			time.AfterFunc(idleTimeout, t.sweep)
+		}
+	}
+	entry.lastUsed = time.Now()
+	return entry.Transport
+}
+
+func (t *transports) newTransport(id identity) *http.Transport {
+	o := t.options
+	return &http.Transport{
+		// Proxy stays nil: a proxy from the process's HTTP_PROXY must not see the traffic
+		// of projects, and Guard would check the proxy's address instead of the upstream's.
+		DialContext:            t.connect,
+		DialTLSContext:         dialRecordedTLS(t.connect, o.TLS, id, o.TLSTimeout),
+		ExpectContinueTimeout:  time.Second,
+		MaxResponseHeaderBytes: o.MaxHeaderBytes,
+		MaxIdleConns:           o.MaxIdle,
+		MaxIdleConnsPerHost:    o.MaxIdlePerHost,
+		IdleConnTimeout:        idleTimeout,
+		ForceAttemptHTTP2:      true,
+		// Forward bodies unchanged: do not decompress them.
+		DisableCompression: true,
+		HTTP2:              &http.HTTP2Config{SendPingTimeout: 15 * time.Second, PingTimeout: 10 * time.Second},
+	}
+}
+
+// connect opens a connection. If too many connections are open, it closes idle ones.
+func (t *transports) connect(ctx context.Context, network, address string) (net.Conn, error) {
+	conn, err := t.dial(ctx, network, address)
+	if err != nil {
+		return nil, err
+	}
+	if t.openConns.Add(1) > int64(t.options.MaxIdle) {
+		t.closeIdle()
+	}
+	return &recordedConn{Conn: conn, onClose: sync.OnceFunc(func() { t.openConns.Add(-1) })}, nil
+}
+
+// closeIdle closes idle connections until at most MaxIdle connections
+// are open. It starts with the least recently used transports.
+func (t *transports) closeIdle() {
+	t.mu.Lock()
+	accounts := t.byAge()
+	inOrder := make([]*transport, len(accounts))
+	for i, account := range accounts {
+		inOrder[i] = t.byAccount[account]
+	}
+	t.mu.Unlock()
+	for _, entry := range inOrder {
+		if t.openConns.Load() <= int64(t.options.MaxIdle) {
+			return
+		}
+		entry.CloseIdleConnections()
+	}
+}
+
+// byAge returns the keys of all transports, least recently used first.
+func (t *transports) byAge() []identityKey {
+	return slices.SortedFunc(maps.Keys(t.byAccount), func(a, b identityKey) int {
+		return cmp.Compare(t.byAccount[a].lastUsed.UnixNano(), t.byAccount[b].lastUsed.UnixNano())
+	})
+}
+
+// remove removes a transport. It closes the idle connections. Connections in use are closed when their requests end.
+func (t *transports) remove(account identityKey) {
+	t.byAccount[account].CloseIdleConnections()
+	delete(t.byAccount, account)
+}
+
+// sweep removes unused transports. If there are other transports, it schedules another sweep.
+func (t *transports) sweep() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for account, entry := range t.byAccount {
+		if time.Since(entry.lastUsed) >= idleTimeout {
+			t.remove(account)
+		}
+	}
+	if t.sweeping = len(t.byAccount) > 0; t.sweeping {
+		time.AfterFunc(idleTimeout, t.sweep)
+	}
+}
+
+// close closes idle connections.
+func (t *transports) close() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for account := range t.byAccount {
+		t.remove(account)
+	}
+}

@@ -1,0 +1,166 @@
+package listen
+
+import (
+	"crypto/tls"
+	"errors"
+	"net"
+	"net/http"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/gatewright/gatewright/shared/base/framing"
+)
+
+// negotiatedHTTP reports whether a handshake has negotiated HTTP. The configuration
+// can allow another protocol: acme-tls/1, which ends with the handshake.
+func negotiatedHTTP(state tls.ConnectionState) bool {
+	switch state.NegotiatedProtocol {
+	case "", "http/1.1", protocolHTTP2:
+		return true
+	}
+	return false
+}
+
+// wireConn is the connection below TLS. Its reads and writes have the timeouts for slow clients. The
+// timeouts apply below TLS, because a TLS connection can't be used after a write has exceeded a deadline.
+type wireConn struct {
+	net.Conn
+	c *conn
+}
+
+// Read implements net.Conn.
+func (wc wireConn) Read(p []byte) (int, error) {
+	n, err := wc.Conn.Read(p)
+	if err != nil && wc.c.http2 != nil {
+		wc.c.disconnected.Store(true) // the read has no deadline, so the error means that no more bytes arrive
+	}
+	if m := wc.c.http2; m != nil && !m.allowRead(n, time.Now()) {
+		wc.c.closeFlooding("frames that carry nothing")
+		return 0, errRefused
+	}
+	return n, err
+}
+
+// Close implements net.Conn. It ends an HTTP/2 connection.
+func (wc wireConn) Close() error {
+	c := wc.c
+	if c.http2 != nil {
+		c.http2.headTimer.Stop()
+	}
+	if !c.finished.Swap(true) {
+		c.release()
+	}
+	if tcp, ok := wc.Conn.(*net.TCPConn); ok && c.notReading.Load() {
+		_ = tcp.SetLinger(0) // discard the bytes in the kernel's buffers, because the client reads nothing
+	}
+	return wc.Conn.Close()
+}
+
+// RemoteAddr implements net.Conn.
+func (wc wireConn) RemoteAddr() net.Addr { return wc.c.RemoteAddr() }
+
+// Write implements net.Conn.
+func (wc wireConn) Write(p []byte) (int, error) {
+	if wc.c.finalWrite.Load() {
+		_ = wc.Conn.SetWriteDeadline(time.Now().Add(refusalTimeout))
+		return wc.Conn.Write(p)
+	}
+	n, err := wc.c.write(p)
+	if err != nil && wc.c.http2 != nil {
+		_ = wc.Close() // otherwise net/http would read further requests, whose responses can't be sent
+	}
+	return n, err
+}
+
+// closeGracefully closes the connection below TLS. TLS first writes a close_notify alert.
+// That write can block, and it waits for pending writes of TLS itself. closeGracefully
+// sends no alert to a client that reads nothing, and no alerts after Close of the server.
+func (c *conn) closeGracefully() error {
+	wire := wireConn{c.wire, c}
+	if c.Conn == c.wire || c.notReading.Load() || c.server.closed.Load() {
+		return wire.Close()
+	}
+	c.finalWrite.Store(true)
+	timer := time.AfterFunc(refusalTimeout, func() { _ = wire.Close() })
+	defer timer.Stop()
+	return c.Conn.Close()
+}
+
+// maxConcurrentCloses is the maximum number of concurrent TLS closings during a shutdown.
+const maxConcurrentCloses = 1000
+
+// closeAllGracefully closes connections concurrently, in slightly more time than
+// one connection needs. Connections that are still open after that time get no
+// close_notify alert, so that clients that read nothing do not delay the shutdown.
+func closeAllGracefully(conns []*conn) {
+	var g errgroup.Group
+	g.SetLimit(maxConcurrentCloses)
+	deadline := time.Now().Add(refusalTimeout)
+	for _, c := range conns {
+		if !time.Now().Before(deadline) {
+			c.notReading.Store(true)
+		}
+		if c.Conn == c.wire {
+			_ = c.closeOnce() // does not block
+			continue
+		}
+		g.Go(c.closeOnce)
+	}
+	_ = g.Wait()
+}
+
+// handshake performs the TLS handshake of the connection, which then returns to net/http through parkedConns.
+// The handshake has the timeout of a head. The connection counts for its client's address from its beginning.
+func (c *conn) handshake(config *tls.Config) {
+	s := &c.server.parked
+	secure := tls.Server(wireConn{c.wire, c}, config)
+	if !s.addWaiting(c) {
+		_ = c.closeOnce()
+		return
+	}
+	_ = c.wire.SetReadDeadline(c.headDeadline)
+	err := secure.Handshake() //nolint:noctx // a deadline limits it; there is no context before the first request
+	_ = c.wire.SetReadDeadline(time.Time{})
+	state := secure.ConnectionState()
+	if !s.removeWaiting(c) || err != nil || !negotiatedHTTP(state) {
+		c.refusePlainHTTP(err)
+		_ = c.closeOnce()
+		return
+	}
+	c.Conn, c.state = secure, &state
+	if state.NegotiatedProtocol == protocolHTTP2 {
+		c.startHTTP2(secure)
+		return
+	}
+	c.headDeadline = time.Now().Add(c.server.settings.HeaderTimeout)
+	if !s.resume(c) {
+		_ = c.closeOnce()
+	}
+}
+
+var errPlainHTTP = &framing.Refusal{
+	Status: http.StatusBadRequest,
+	Detail: "The address speaks HTTPS, and the request came by plain HTTP. Begin the URL with https://.",
+}
+
+// refusePlainHTTP responds to a client that sends plain HTTP to a TLS listener.
+func (c *conn) refusePlainHTTP(err error) {
+	recordErr, ok := errors.AsType[tls.RecordHeaderError](err)
+	if !ok || recordErr.Conn == nil || !isHTTP(recordErr.RecordHeader) {
+		return
+	}
+	_ = c.wire.SetWriteDeadline(time.Now().Add(refusalTimeout))
+	_, _ = c.wire.Write(c.server.refusals.response(errPlainHTTP, c.RemoteAddr()))
+	drain(c.wire)
+}
+
+// isHTTP reports whether the first bytes of a connection belong to a request line: a method in upper case.
+func isHTTP(b [5]byte) bool {
+	for _, c := range b[:3] {
+		if c < 'A' || c > 'Z' {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,64 @@
+package relay_test
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/gatewright/gatewright/shared/dataplane/relay"
+	"github.com/gatewright/gatewright/shared/format/tunnel"
+)
+
+// TestFailuresRoundTrip checks that readFailure returns the failure that writeFailure has written, even if
+// other errors wrap it. An unknown failure becomes tunnel.ErrBroken: the service may have received the request.
+func TestFailuresRoundTrip(t *testing.T) {
+	all := []error{tunnel.ErrNoAgent, tunnel.ErrBusy, tunnel.ErrUnavailable, tunnel.ErrBroken}
+	failures := []tunnel.Failure{tunnel.UnknownService, tunnel.NotAllowed, tunnel.Unreachable, tunnel.TimedOut}
+	failureOf := func(err error) (which string) {
+		for _, failureErr := range all {
+			if errors.Is(err, failureErr) {
+				which += failureErr.Error()
+			}
+		}
+		if tunnelErr, ok := errors.AsType[*tunnel.Error](err); ok {
+			which += string(tunnelErr.Failure)
+		}
+		return which
+	}
+	crossed := func(err error) error {
+		w := httptest.NewRecorder()
+		relay.WriteFailure(w, err)
+		return relay.ReadFailure(w.Result())
+	}
+	errs := append([]error{relay.ErrPassRefused}, all...)
+	for _, failure := range failures {
+		errs = append(errs, &tunnel.Error{Failure: failure})
+	}
+	for _, err := range errs {
+		for _, err := range []error{err, fmt.Errorf("asked: %w", err), errors.Join(errors.New("another"), err)} {
+			if got := crossed(err); failureOf(got) != failureOf(err) {
+				t.Errorf("failure of %v after the round trip = %v, want the same", err, got)
+			}
+		}
+	}
+	if got := crossed(errors.New("another")); failureOf(got) != failureOf(tunnel.ErrBroken) {
+		t.Errorf("failure of another error after the round trip = %v, want %v", got, tunnel.ErrBroken)
+	}
+	for _, responseHeader := range []http.Header{
+		{},
+		{relay.FieldResult: {""}},
+		{relay.FieldResult: {"some-day"}},
+		{relay.FieldResult: {"Service"}},
+		{relay.FieldResult: {"some-day", "service"}},
+	} {
+		if got := relay.ReadFailure(&http.Response{StatusCode: http.StatusOK, Header: responseHeader}); failureOf(
+			got) != failureOf(tunnel.ErrBroken) {
+			t.Errorf("ReadFailure(%v) = %v, want %v", responseHeader, got, tunnel.ErrBroken)
+		}
+	}
+	if err := relay.ReadFailure(&http.Response{Header: http.Header{relay.FieldResult: {"service"}}}); err != nil {
+		t.Errorf("ReadFailure(a service's response) = %v, want nil", err)
+	}
+}

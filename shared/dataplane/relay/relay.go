@@ -1,0 +1,178 @@
+// Package relay connects tunnels and gateways with package tunnel and the table: agents connect to one of
+// several relays, and a gateway calls any of them (specification 4.8, contract 2.8; design, section 7).
+//
+// Rows of the table say which relay has which tunnel, and expire unless they are renewed (leases). A relay that
+// is called for another relay's tunnel forwards the request. A forwarded request is not forwarded again. Gateways
+// in other processes call with a short-lived signed pass (Client); a gateway in the same process calls RoundTrip.
+//
+// The package does not open ports or terminate TLS: functions/relay does. It
+// does not know the tokens and configurations of tunnels: the Directory does.
+//
+// Read this file first, then forward.go (how a request is forwarded) with attempts.go and body.go (repeated attempts),
+// lease.go and table.go (the rows), serve.go (requests from gateways and other relays), client.go and relayclient.go
+// (requests to relays), pass.go and failure.go (passes and failures on the wire). configure.go keeps agents up to date.
+//
+// Clocks of relays and gateways can differ by MaxClockSkew.
+package relay
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"sync"
+	"time"
+
+	"github.com/gatewright/gatewright/shared/base/ids"
+	"github.com/gatewright/gatewright/shared/core/seal"
+	"github.com/gatewright/gatewright/shared/core/store"
+	"github.com/gatewright/gatewright/shared/format/tunnel"
+	"github.com/gatewright/gatewright/shared/resource/tunnels"
+)
+
+// RequestPath is the path for gateways and other relays: a request's own path follows it.
+const RequestPath = "/ask"
+
+// Directory looks up tunnels: tunnels.Directory implements it. A ref identifies a tunnel and is opaque here.
+type Directory interface {
+	// Authorize returns the ref of a token's tunnel, "" for an unknown token.
+	Authorize(ctx context.Context, token string) (ref string, err error)
+	// Services returns the current services of a tunnel, tunnels.ErrNoTunnel for a deleted tunnel.
+	Services(ctx context.Context, ref string) ([]tunnel.Service, error)
+	// Find returns the ref of the tunnel that has an account's service. The error is a
+	// *tunnel.Error if there is no such service, or if the caller is not allowed to call it.
+	Find(ctx context.Context, accountID, service string, c tunnel.Caller) (ref string, err error)
+}
+
+var _ Directory = (*tunnels.Directory)(nil)
+
+// Options are the settings and dependencies of a Relay. All except Address, TLS and Dial are required.
+type Options struct {
+	Directory Directory
+	Table     *store.Table
+	// Key is the installation's root key, which signs passes.
+	Key seal.KeySource
+	// Address is this relay's address for other relays, an absolute URL without a path, such as
+	// https://10.0.1.7:8443. It is "" for the only relay of an installation, which writes no rows.
+	Address string
+	Now     func() time.Time
+	Random  io.Reader
+	Log     *slog.Logger
+	// TLS verifies other relays: ServerName is the name in the relays' certificate
+	// if their addresses are not in it. nil trusts the system's roots.
+	TLS *tls.Config
+	// Dial opens TCP connections to other relays; nil dials like net.Dialer.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+}
+
+// Relay accepts connections of agents and requests of gateways. It is an http.Handler for tunnel.ConnectPath and
+// for RequestPath and the paths below it; it responds to all other paths with 404. It is safe for concurrent use.
+type Relay struct {
+	options     Options
+	agents      *tunnel.Relay
+	leases      *leases
+	passes      *passes
+	relayClient *relayClient
+	unreachable unreachableRelays
+	configured  configuredServices
+	inFlight    inFlight
+	logLimiter  *tunnel.LogLimiter // limits the log lines about refused requests
+	// proxy is a template for forwarding: each request has a copy with its own transport.
+	proxy httputil.ReverseProxy
+}
+
+var _ http.Handler = (*Relay)(nil)
+
+// New returns a Relay without connected agents.
+func New(o Options) *Relay {
+	p := newPasses(o.Key, o.Now)
+	rl := &Relay{
+		options: o, passes: p, relayClient: newRelayClient(p, o.TLS, o.Dial, defaultTimeouts()),
+		proxy: newProxy(o.Log), logLimiter: tunnel.NewLogLimiter(),
+	}
+	rl.agents = tunnel.NewRelay(tunnel.RelayOptions{
+		Authorize: o.Directory.Authorize, Services: o.Directory.Services, Log: o.Log,
+		OnConnect: rl.agentsChanged, OnDisconnect: rl.agentsChanged,
+	})
+	rl.leases = &leases{
+		id: ids.NewSource(o.Random, o.Now).New("rly", 24), address: o.Address, now: o.Now, log: o.Log, startedAt: o.Now(),
+		connected: func(ref string) bool { return len(rl.agents.ForTunnel(ref)) > 0 }, draining: rl.agents.Draining,
+	}
+	if o.Address != "" {
+		rl.leases.table = o.Table
+	}
+	return rl
+}
+
+// agentsChanged is called after a connection of a tunnel has begun, and after the last one has ended.
+func (rl *Relay) agentsChanged(ctx context.Context, ref string) { rl.leases.writeIfDue(ctx, ref) }
+
+// ServeHTTP serves the connections of agents and the requests of gateways and other relays.
+func (rl *Relay) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	switch {
+	case r.URL.Path == tunnel.ConnectPath:
+		rl.agents.ServeHTTP(w, r)
+	case isServiceRequest(r):
+		rl.serveRequest(w, r)
+	default:
+		http.NotFound(w, r)
+	}
+}
+
+// Run renews the rows of this relay's tunnels, and notifies agents of changed services,
+// until ctx ends. Without Run, other relays find a tunnel only until its first lease ends.
+func (rl *Relay) Run(ctx context.Context) {
+	var work sync.WaitGroup
+	work.Go(func() { rl.leases.run(ctx) })
+	work.Go(func() { rl.configureAll(ctx) })
+	work.Wait()
+}
+
+// Drain shuts the relay down. It releases the rows, refuses new agents, and makes connected agents connect to
+// another relay. It returns when no requests are in flight, or when ctx has ended: then it has closed the
+// connections of agents. Meanwhile the relay still accepts requests, and forwards them to the agents' new relays.
+// Run can continue during Drain. Call http.Server.Shutdown afterwards to notify other clients of the server.
+func (rl *Relay) Drain(ctx context.Context) {
+	rl.leases.releaseAll(ctx)
+	rl.agents.Drain(ctx)
+	rl.inFlight.wait(ctx)
+	rl.relayClient.close()
+}
+
+// RoundTrip sends a request of a caller to a service of an account, for a gateway in the same
+// process. r's path and query are appended to the service's endpoint. RoundTrip may change r's
+// header and reads its body. A response of status 101 has a body that is an io.ReadWriteCloser.
+//
+// The error is a *tunnel.Error with the reason why the service was not called or did not respond. It is
+// tunnel.ErrNoAgent if no relay has an agent, tunnel.ErrUnavailable if no relay or the table was available,
+// tunnel.ErrBroken if a connection ended and the service may have received the request, or the cause of r's
+// context. A request is sent again if tunnel.Repeatable allows it, or if no service was reached and the body is
+// unread. If an agent was connected a moment ago, RoundTrip waits for it for at most a few seconds. A relay without
+// an address also waits shortly after its start, because it does not know which agents were connected before.
+func (rl *Relay) RoundTrip(r *http.Request, accountID, service string, c tunnel.Caller) (*http.Response, error) {
+	ref, err := rl.options.Directory.Find(r.Context(), accountID, service, c)
+	if err != nil {
+		newBody(r).release()
+		return nil, lookupError(r.Context(), err)
+	}
+	return rl.forward(r.Context(), r, ref, claims{
+		AccountID: accountID, Service: service, Project: c.Project,
+		Environment: c.Environment,
+	})
+}
+
+// lookupError returns the error for a service that was not found.
+func lookupError(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if _, known := errors.AsType[*tunnel.Error](err); known {
+		return err
+	}
+	return fmt.Errorf("%w: %w", tunnel.ErrUnavailable, err)
+}

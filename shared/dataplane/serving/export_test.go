@@ -1,0 +1,8 @@
+package serving
+
+// EntryCount returns the number of cached hosts.
+func (r *Resolver) EntryCount() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.entries)
+}

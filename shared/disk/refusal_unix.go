@@ -1,8 +1,0 @@
-//go:build !windows
-
-package disk
-
-import "syscall"
-
-// refusals is empty here: advice has the system's own numbers.
-var refusals map[syscall.Errno]syscall.Errno

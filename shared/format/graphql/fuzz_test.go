@@ -1,0 +1,170 @@
+package graphql
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// FuzzBodies checks that Decode and encoding/json read an encoded body with the same
+// result. encoding/json ignores the case of names, and uses the last of duplicate names.
+func FuzzBodies(f *testing.F) {
+	for _, body := range []string{
+		`{"query":"{a}"}`, `{"query":"{a}","operationName":"A","variables":{"x":[1,{"y":null}]},"extensions":{}}`,
+		`[{"query":"{a}"},{"query":"{b}","id":1}]`,
+		`{"qu\u0065ry":"\u007ba\u007d"}`, `{"Query":"{a}"}`, `{"query":"{a}","query":"{b}"}`, `{"query":"\ud83d\ude00"}`,
+		`[]`, `{}`, `[[`, "\xff",
+	} {
+		f.Add([]byte(body))
+	}
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		if len(raw) > MaxBodyBytes {
+			return
+		}
+		var encoded []byte
+		body, refused := Decode(raw)
+		if refused == nil {
+			encoded, refused = body.Encode()
+		}
+		if refused != nil {
+			if !json.Valid(refused.Body()) || refused.Code == "" {
+				t.Fatalf("refusal of %q = %s, want JSON with a code", raw, refused.Body())
+			}
+			return
+		}
+		if !jsontext.Value(raw).IsValid() {
+			t.Fatalf("Decode(%q) = no refusal, want one of invalid JSON or of a duplicate name", raw)
+		}
+		decoded, refused := Decode(encoded)
+		if refused != nil {
+			t.Fatalf("Decode(%[2]s), encoded from %[1]q, refused = %[3]v, want no refusal", raw, encoded, refused)
+		}
+		if encodedAgain, refused := decoded.Encode(); refused != nil || string(encodedAgain) != string(encoded) ||
+			len(decoded.Requests) != len(body.Requests) || decoded.Batch != body.Batch {
+			t.Fatalf("encoding of the decoded %s = %s, %v, want the same", encoded, encodedAgain, refused)
+		}
+		lax := func(text []byte) []struct{ Query, OperationName string } {
+			var all []struct{ Query, OperationName string }
+			if body.Batch {
+				_ = json.Unmarshal(text, &all)
+				return all
+			}
+			all = append(all, struct{ Query, OperationName string }{})
+			_ = json.Unmarshal(text, &all[0])
+			return all
+		}
+		for i, want := range lax(encoded) {
+			if r := body.Requests[i]; want.Query != r.Query || want.OperationName != r.OperationName {
+				t.Fatalf("%q: checked request = %+v, want %+v as encoding/json reads it", encoded, r, want)
+			}
+		}
+	})
+}
+
+// FuzzDocuments checks properties that hold for every document, and that
+// Amend does not change the cost of a document except by its additions.
+func FuzzDocuments(f *testing.F) {
+	for _, text := range []string{
+		"{a}", "query A($x:[Int!]=[1] @d){a(b:$x c:{d:\"e\" f:E}) @include(if:$x){...F ...on T{g}}} fragment F on T{h}",
+		"{...F} fragment F on T{...F}",
+		`{a(b:["""c"""","]) __schema{types{name}} } #"])}`, `{a(b:"""\"""c""" d:"\u{41}")}`,
+		"{__schema{types{...F}}} fragment F on __Type{name fields{type{ofType{name}}}}",
+		"{a:__type(name:\"T\"){enumValues{name}}}", "subscription{a} mutation B{b}", "\ufeff#\n,{a}", `"x" query A{a}`,
+		"{a(b:1.5e3 c:-0 d:null e:true f:[[]])}",
+	} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		compareWithParser(t, text)
+		d, refused := Analyze(text, nil)
+		if refused != nil {
+			if !json.Valid(refused.Body()) || refused.Code == "" {
+				t.Fatalf("refusal of %q = %s, want JSON with a code", text, refused.Body())
+			}
+			return
+		}
+		for _, o := range d.Operations {
+			if o.Depth < 0 || o.Complexity < 0 || o.Complexity > MaxComplexity || o.Type == "" {
+				t.Fatalf("Analyze(%q) = %+v, want a type, a depth and a complexity of 0 to %d", text, o, MaxComplexity)
+			}
+		}
+		if d.IntrospectionAt == (Location{}) && strings.Contains(text, "__schema{") &&
+			!strings.ContainsAny(text, "\"#:.@$") && !strings.Contains(text, "fragment") && !strings.Contains(text, "query") &&
+			!strings.Contains(text, "___schema") {
+			t.Fatalf("Analyze(%q) finds no introspection, want __schema", text)
+		}
+		amended, introspection, refused := Amend(text)
+		if refused != nil {
+			return
+		}
+		without := amended
+		for _, added := range marks() {
+			without = strings.ReplaceAll(without, added, "")
+		}
+		if without != text {
+			t.Fatalf("Amend(%q) = %q, want the document with marks only", text, amended)
+		}
+		second, refused := Analyze(amended, nil)
+		if refused != nil {
+			if len(text) > 1000 {
+				return // the additions made the document too large
+			}
+			t.Fatalf("Analyze(%[2]q), amended from %[1]q, refused = %[3]v, want no refusal", text, amended, refused)
+		}
+		if len(second.Operations) != len(d.Operations) ||
+			(second.IntrospectionAt == (Location{})) != (d.IntrospectionAt == (Location{})) ||
+			len(introspection.roots) > 0 != (d.IntrospectionAt != (Location{})) {
+			t.Fatalf("Amend(%q) = %q, want the same operations and the same introspection", text, amended)
+		}
+		if d.IntrospectionAt == (Location{}) && !strings.Contains(text, "on __") {
+			for i := range d.Operations {
+				if d.Operations[i].Complexity != second.Operations[i].Complexity ||
+					d.Operations[i].Depth != second.Operations[i].Depth {
+					t.Fatalf("Amend(%q) = %q, want the same complexity and depth of operation %d", text, amended, i)
+				}
+			}
+		}
+	})
+}
+
+// FuzzResponses checks that a filtered response contains nothing
+// hidden, that it is JSON, and that filtering it again changes nothing.
+func FuzzResponses(f *testing.F) {
+	for _, response := range []string{
+		`{"data":{"a":{"_gatewrightSchema":"__Schema","_gatewrightQuery":{"name":"Query"},` +
+			`"types":[{"_gatewrightType":"Secret","name":"Secret"},{"_gatewrightType":"Open","name":"Open",` +
+			`"_gatewrightKind":"OBJECT","fields":[{"_gatewrightField":"x","_gatewrightIn":{"name":null,` +
+			`"ofType":{"name":"Secret"}},"name":"x"}]}]}}}`,
+		`{"errors":[{"message":"No. Did you mean \"Secret\"?"}]}`, `{"data":{"a":{"types":[]}}}`, `{"data":null}`,
+		`[{"data":{"a":1}}]`, `{"data":{"a":1,"a":2}}`,
+	} {
+		f.Add([]byte(response))
+	}
+	h := NewHidden([]string{"Secret"}, map[string][]string{"Open": {"hidden"}})
+	introspection := &Introspection{roots: map[string]bool{"a": true}, defaultKeys: map[string]bool{"d": true}}
+	f.Fuzz(func(t *testing.T, response []byte) {
+		filtered, changed, err := h.Filter(response, []*Introspection{introspection}, nil)
+		if err != nil {
+			return
+		}
+		if !changed && string(filtered) != string(response) {
+			t.Fatalf("Filter(%q) = %q, unchanged, want the same text", response, filtered)
+		}
+		if !jsontext.Value(filtered).IsValid() {
+			t.Fatalf("Filter(%q) = %q, want valid JSON", response, filtered)
+		}
+		root, err := parseTree(filtered, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		data := root.get("data")
+		if data == nil || data.get("a") == nil {
+			return
+		}
+		if text := string(data.get("a").append(nil)); strings.Contains(text, `"`+markPrefix) {
+			t.Fatalf("Filter(%q) = %s, want no marks", response, text)
+		}
+	})
+}

@@ -1,0 +1,238 @@
+package mcp
+
+import (
+	"bytes"
+	"encoding/json"
+	"maps"
+	"net/url"
+	"slices"
+	"strings"
+
+	"golang.org/x/net/http/httpguts"
+
+	"github.com/gatewright/gatewright/shared/format/project"
+)
+
+// maxFieldBytes is the maximum size of a header field with an argument: the same as for a client's own fields.
+const maxFieldBytes = 8 << 10
+
+// RequestParts has the parts of a request that EncodeArguments creates
+// from arguments. Path and Query are percent-encoded. Query has no "?".
+type RequestParts struct {
+	Path, Query string
+	// Fields are the header fields, with the names that the operation uses.
+	Fields [][2]string
+	// Body is nil if the request has none. ContentType is the type of Body.
+	Body        []byte
+	ContentType string
+}
+
+// argumentEncoder writes arguments into a request.
+type argumentEncoder struct {
+	RequestParts
+	operation *project.MCPOperation
+	query     []string
+	body      map[string]json.RawMessage
+}
+
+// EncodeArguments writes arguments into the parts of a request that they belong to. Callers have checked that the
+// arguments match the operation's schema. path is the operation's path, with its parameters in braces. Arguments
+// that the operation does not declare become properties of the body. Errors are about the arguments (Invalid).
+func EncodeArguments(o *project.MCPOperation, path string, arguments map[string]json.RawMessage) (RequestParts, error) {
+	e := &argumentEncoder{operation: o, body: map[string]json.RawMessage{}}
+	e.Path, e.ContentType = path, o.ContentType
+	for _, a := range o.Arguments {
+		raw, present := arguments[a.Name]
+		if !present {
+			continue
+		}
+		if err := e.put(a, raw); err != nil {
+			return RequestParts{}, err
+		}
+	}
+	for name, raw := range arguments {
+		if !slices.ContainsFunc(o.Arguments, func(a project.Argument) bool { return a.Name == name }) {
+			e.body[name] = raw
+		}
+	}
+	// Refuse dot segments, since escaping cannot hide them: proxies
+	// decode %2e, so the request would reach a different path.
+	for segment := range strings.SplitSeq(e.Path, "/") {
+		if segment == "." || segment == ".." {
+			return RequestParts{}, Invalid("A segment of the path would be %q, which is that of another path: name what is "+
+				"meant by its own name.", segment)
+		}
+	}
+	if err := e.writeBody(); err != nil {
+		return RequestParts{}, err
+	}
+	e.Query = strings.Join(e.query, "&")
+	return e.RequestParts, nil
+}
+
+func (e *argumentEncoder) put(a project.Argument, raw json.RawMessage) error {
+	switch a.Location {
+	case project.InPath:
+		text := join(parseValue(raw), a.Explode, ",", escape)
+		if text == "" {
+			return Invalid("Send a value for %q: it is a segment of the path.", a.Name)
+		}
+		e.Path = strings.ReplaceAll(e.Path, "{"+a.TargetName()+"}", text)
+	case project.InQuery:
+		e.addQuery(a, raw)
+	case project.InHeader:
+		return e.addField(a, raw)
+	case project.InProperty:
+		e.body[a.TargetName()] = raw
+	case project.InBody:
+		e.Body = bytes.TrimSpace(raw)
+		if e.operation.Body == project.BodyText {
+			e.Body = []byte(scalar(raw))
+		}
+	}
+	return nil
+}
+
+// value is an argument as one text, a list of texts, or pairs of names and texts.
+type value struct {
+	text  string
+	list  []string
+	pairs [][2]string
+	kind  byte // 't' for text, 'l' for list, 'p' for pairs
+}
+
+// parseValue reads an argument. Members of objects are sorted by
+// name. Values nested deeper in objects and lists become JSON texts.
+func parseValue(raw json.RawMessage) value {
+	raw = bytes.TrimSpace(raw)
+	switch raw[0] {
+	case '[':
+		v := value{kind: 'l'}
+		var list []json.RawMessage
+		if json.Unmarshal(raw, &list) == nil {
+			for _, element := range list {
+				v.list = append(v.list, scalar(element))
+			}
+		}
+		return v
+	case '{':
+		v := value{kind: 'p'}
+		members := map[string]json.RawMessage{}
+		if json.Unmarshal(raw, &members) == nil {
+			for _, name := range sortedKeys(members) {
+				v.pairs = append(v.pairs, [2]string{name, scalar(members[name])})
+			}
+		}
+		return v
+	default:
+		return value{kind: 't', text: scalar(raw)}
+	}
+}
+
+// scalar returns a value as text: the content of a string, "" for null, JSON for all other values.
+func scalar(raw json.RawMessage) string {
+	var text string
+	if json.Unmarshal(raw, &text) == nil { // null leaves the text empty
+		return text
+	}
+	return string(bytes.TrimSpace(raw))
+}
+
+// join returns a value as one text (the style simple in OpenAPI). explode is OpenAPI's property of a parameter.
+func join(v value, explode bool, separator string, escape func(string) string) string {
+	var parts []string
+	switch v.kind {
+	case 'l':
+		for _, element := range v.list {
+			parts = append(parts, escape(element))
+		}
+	case 'p':
+		for _, pair := range v.pairs {
+			if explode {
+				parts = append(parts, escape(pair[0])+"="+escape(pair[1]))
+				continue
+			}
+			parts = append(parts, escape(pair[0]), escape(pair[1]))
+		}
+	default:
+		return escape(v.text)
+	}
+	return strings.Join(parts, separator)
+}
+
+// escape escapes all characters that have a meaning in a path or a query.
+func escape(text string) string { return strings.ReplaceAll(url.QueryEscape(text), "+", "%20") }
+
+func (e *argumentEncoder) addQuery(a project.Argument, raw json.RawMessage) {
+	name := escape(a.TargetName())
+	add := func(name, text string) { e.query = append(e.query, name+"="+text) }
+	if a.Style == project.StyleJSON {
+		add(name, escape(string(bytes.TrimSpace(raw))))
+		return
+	}
+	v := parseValue(raw)
+	separator := map[string]string{project.StyleSpace: "%20", project.StylePipe: "%7C"}[a.Style]
+	if separator == "" {
+		separator = ","
+	}
+	switch {
+	case v.kind == 't':
+		add(name, escape(v.text))
+	case v.kind == 'l' && a.Explode:
+		for _, element := range v.list {
+			add(name, escape(element))
+		}
+	case v.kind == 'p' && a.Style == project.StyleDeep:
+		for _, pair := range v.pairs {
+			add(escape(a.TargetName()+"["+pair[0]+"]"), escape(pair[1]))
+		}
+	case v.kind == 'p' && a.Explode:
+		for _, pair := range v.pairs {
+			add(escape(pair[0]), escape(pair[1]))
+		}
+	default:
+		add(name, join(v, false, separator, escape))
+	}
+}
+
+func (e *argumentEncoder) addField(a project.Argument, raw json.RawMessage) error {
+	text := string(bytes.TrimSpace(raw))
+	if a.Style != project.StyleJSON {
+		text = join(parseValue(raw), a.Explode, ",", func(s string) string { return s })
+	}
+	if len(text) > maxFieldBytes || !httpguts.ValidHeaderFieldValue(text) {
+		return Invalid("Send a value for %q that a header can have: at most %d bytes on one line.", a.Name, maxFieldBytes)
+	}
+	e.Fields = append(e.Fields, [2]string{a.TargetName(), text})
+	return nil
+}
+
+// writeBody writes the body from its properties.
+func (e *argumentEncoder) writeBody() error {
+	if len(e.body) == 0 && !e.operation.BodyRequired {
+		return nil
+	}
+	if e.operation.Body == project.BodyForm {
+		var form []string
+		for _, name := range sortedKeys(e.body) {
+			v := parseValue(e.body[name])
+			if v.kind == 'l' {
+				for _, element := range v.list {
+					form = append(form, escape(name)+"="+escape(element))
+				}
+				continue
+			}
+			form = append(form, escape(name)+"="+escape(scalar(e.body[name])))
+		}
+		e.Body = []byte(strings.Join(form, "&"))
+		return nil
+	}
+	encoded, err := json.Marshal(e.body)
+	if err != nil {
+		return err
+	}
+	e.Body = encoded
+	return nil
+}
+
+func sortedKeys(m map[string]json.RawMessage) []string { return slices.Sorted(maps.Keys(m)) }

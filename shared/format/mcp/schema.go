@@ -1,0 +1,200 @@
+package mcp
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"regexp/syntax"
+	"strings"
+
+	"golang.org/x/text/language"
+	"golang.org/x/text/message"
+
+	"github.com/gatewright/gatewright/shared/format/credential"
+	"github.com/gatewright/gatewright/shared/thirdparty/jsonschema"
+)
+
+// The library that validates projects also validates arguments. The SDK's own
+// validation does not report the places of violations, and stops at the first one.
+
+// Schema is the schema of the arguments of a tool or prompt, in two forms for two methods of validation.
+type Schema struct {
+	// schema reports every violation with its place. For a list of a million
+	// invalid values, such a report takes a hundred times their memory.
+	schema *jsonschema.Schema
+	// negation is the schema {"not": schema}. A value that violates
+	// schema is valid for negation, so validating it creates no errors.
+	negation *jsonschema.Schema
+	// tree is the schema as JSON, from which tooExpensive estimates
+	// the work of validating. bound is the maximum of this work.
+	tree  any
+	bound workBound
+	// patterns are the regular expressions by their texts.
+	patterns map[string]program
+}
+
+// maxDetailedBytes is the maximum size of arguments whose violations are listed individually.
+const maxDetailedBytes = 16 << 10
+
+// CompileSchema compiles the schema of arguments. The schema must not
+// contain references. An error says why raw is not a JSON Schema.
+func CompileSchema(raw json.RawMessage) (*Schema, error) {
+	tree, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
+	if err != nil {
+		return nil, fmt.Errorf("read the schema of arguments: %w", err)
+	}
+	const name = "arguments.json"
+	c := jsonschema.NewCompiler()
+	out := &Schema{tree: tree, patterns: map[string]program{}}
+	c.UseRegexpEngine(out.pattern)
+	if err := c.AddResource(name, tree); err != nil {
+		return nil, fmt.Errorf("load the schema of arguments: %w", err)
+	}
+	if out.schema, err = c.Compile(name); err != nil {
+		return nil, fmt.Errorf("compile the schema of arguments: %w", err)
+	}
+	const negation = "not-" + name
+	if err = c.AddResource(negation, map[string]any{"not": map[string]any{"$ref": name}}); err == nil {
+		out.negation, err = c.Compile(negation)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("compile the negation of arguments: %w", err)
+	}
+	out.bound.count(tree, out.patterns)
+	return out, nil
+}
+
+// Bounds of the regular expressions that Schema checks, in bytes and in RE2 instructions. RE2 compiles x{1000}
+// and (x{31}){30} to a thousand instructions each, and can try each instruction on each character. HTML's
+// pattern for e-mail addresses has 259 instructions. Up to 500 instructions, RE2 can use its fast algorithms.
+const (
+	maxPatternBytes = 256
+	maxInstructions = 500
+)
+
+// program is a compiled regular expression. instructions is the number
+// of its RE2 instructions, or 0 for an expression that is not checked.
+type program struct {
+	jsonschema.Regexp
+	instructions int
+}
+
+// pattern compiles a regular expression of a schema. Expressions that are expensive or that
+// RE2 does not support, such as lookaheads, match every text: the upstream checks them.
+func (s *Schema) pattern(text string) (jsonschema.Regexp, error) {
+	p, known := s.patterns[text]
+	if !known {
+		p = program{Regexp: matchAll(text)}
+		if n := instructions(text); n > 0 && n <= maxInstructions {
+			if compiled, err := regexp.Compile(text); err == nil {
+				p = program{Regexp: compiled, instructions: n}
+			}
+		}
+		s.patterns[text] = p
+	}
+	return p.Regexp, nil
+}
+
+// instructions counts the RE2 instructions of a regular expression. It
+// returns 0 if the expression is too long or if RE2 does not support it.
+func instructions(text string) int {
+	if len(text) > maxPatternBytes {
+		return 0
+	}
+	parsed, err := syntax.Parse(text, syntax.Perl)
+	if err != nil {
+		return 0
+	}
+	compiled, err := syntax.Compile(parsed.Simplify())
+	if err != nil {
+		return 0
+	}
+	return len(compiled.Inst)
+}
+
+// matchAll is a regular expression that is not checked, so it matches every text.
+type matchAll string
+
+// MatchString implements jsonschema.Regexp.
+func (matchAll) MatchString(string) bool { return true }
+
+// String implements jsonschema.Regexp.
+func (a matchAll) String() string { return string(a) }
+
+// Read checks the arguments of a call and decodes them into dst, like encoding/json.
+// Missing arguments count as an empty object. Its errors are those of Check.
+func (s *Schema) Read(ctx context.Context, raw json.RawMessage, dst any) error {
+	if trimmed := bytes.TrimSpace(raw); len(trimmed) == 0 || string(trimmed) == "null" {
+		raw = json.RawMessage("{}")
+	}
+	if err := s.Check(ctx, raw); err != nil {
+		return err
+	}
+	if json.Unmarshal(raw, dst) != nil {
+		return Invalid("Send arguments as a JSON object.")
+	}
+	return nil
+}
+
+// Check validates arguments, a JSON object, against the schema. It returns an error for the call (Invalid)
+// that lists the first violations. All calls of a batch share one bound of work (withSharedWork).
+func (s *Schema) Check(ctx context.Context, raw json.RawMessage) error {
+	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
+	if err != nil {
+		return Invalid("Send arguments as a JSON object.")
+	}
+	if s.tooExpensive(ctx, value, len(raw)) {
+		return Invalid("Send fewer values at once: these take too long to be checked.")
+	}
+	if len(raw) > maxDetailedBytes {
+		if s.negation.Validate(value) == nil {
+			return Invalid("Correct the arguments: they do not fit their schema, and are too large for what is wrong to be " +
+				"told one by one.")
+		}
+		return nil
+	}
+	if err = s.schema.Validate(value); err == nil {
+		return nil
+	}
+	e, ok := errors.AsType[*jsonschema.ValidationError](err)
+	if !ok {
+		return Invalid("These arguments cannot be checked. Send those that tools/list describes.")
+	}
+	return Invalid("Correct the arguments: %s.", strings.Join(violations(e), "; "))
+}
+
+// Bounds of the violations in an error.
+const (
+	maxViolations     = 5
+	maxViolationBytes = 200
+)
+
+// violations returns up to maxViolations violations, each with its place.
+func violations(e *jsonschema.ValidationError) []string {
+	printer := message.NewPrinter(language.English)
+	var out []string
+	var collect func(e *jsonschema.ValidationError)
+	collect = func(e *jsonschema.ValidationError) {
+		if len(out) == maxViolations {
+			return
+		}
+		for _, cause := range e.Causes {
+			collect(cause)
+		}
+		if len(e.Causes) > 0 {
+			return
+		}
+		at := "/" + strings.Join(e.InstanceLocation, "/")
+		// The message about a pattern contains the value, which can be a credential in the wrong argument.
+		text := credential.Redact(strings.ToValidUTF8(at+" "+e.ErrorKind.LocalizedString(printer), ""))
+		if len(text) > maxViolationBytes {
+			text = strings.ToValidUTF8(text[:maxViolationBytes], "") + "…"
+		}
+		out = append(out, text)
+	}
+	collect(e)
+	return out
+}

@@ -1,0 +1,198 @@
+package mcp
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/gatewright/gatewright/shared/testing/simulations"
+	"github.com/gatewright/gatewright/shared/thirdparty/jsonschema"
+)
+
+// list returns arguments with one property: a list of n equal values.
+func list(n int, value string) string {
+	return `{"list":[` + strings.Repeat(value+",", n-1) + value + `]}`
+}
+
+// workCase is a schema of the items of a list, with arguments and whether their estimated work is too much.
+type workCase struct {
+	name, items, schema, arguments string
+	refused                        bool
+}
+
+// workCases returns cheap and expensive schemas and arguments of up to a megabyte.
+func workCases() []workCase {
+	// anyOf returns a schema of n alternatives.
+	anyOf := func(n int) string {
+		var all []string
+		for i := range n {
+			all = append(all, fmt.Sprintf(`{"type":"object","properties":{"k":{"const":%d}},"required":["k"]}`, i))
+		}
+		return `{"anyOf":[` + strings.Join(all, ",") + `]}`
+	}
+	text := func(n int) string { return `"` + strings.Repeat("x", n) + `"` }
+	address := `"[a-z0-9]{1,64}@[a-z0-9]{1,63}\\.[a-z]{2,10}"`
+	numbers := strings.Trim(strings.Repeat("7,", 3000), ",")
+	texts := strings.Trim(strings.Repeat(`"seven",`, 3000), ",")
+	pattern := `{"pattern":` + address + `}`
+	longText, longName := list(1, text(1<<20)), list(1, `{`+text(1<<20)+`:1}`)
+	return []workCase{
+		{name: "many alternatives for many items", items: anyOf(100), arguments: list(80_000, `{"k":99}`), refused: true},
+		{
+			name: "nested alternatives", items: `{"oneOf":[{"allOf":[` + anyOf(100) + `]}]}`,
+			arguments: list(80_000, `{"k":99}`), refused: true,
+		},
+		{
+			name: "negated alternatives", items: `{"not":` + anyOf(100) + `}`,
+			arguments: list(80_000, `{"k":999}`), refused: true,
+		},
+		{name: "many alternatives for few items", items: anyOf(100), arguments: list(500, `{"k":99}`)},
+		{name: "few alternatives for many items", items: anyOf(4), arguments: list(20_000, `{"k":3}`)},
+		{name: "an enumeration of numbers", items: `{"enum":[` + numbers + `]}`, arguments: list(70_000, `7`), refused: true},
+		{
+			name: "a short enumeration of numbers", items: `{"enum":[` + numbers[:2*40-1] + `]}`, arguments: list(70_000, `7`),
+			refused: true,
+		},
+		{
+			name: "a short enumeration of texts", items: `{"enum":[` + texts[:8*40-1] + `]}`, arguments: list(70_000, `"seven"`),
+		},
+		{
+			name: "an enumeration of texts", items: `{"enum":[` + texts + `]}`, arguments: list(70_000, `"seven"`),
+			refused: true,
+		},
+		{name: "an enumeration of texts for few items", items: `{"enum":[` + texts + `]}`, arguments: list(2000, `"seven"`)},
+		{name: "unique lists", items: `{}`, schema: `,"uniqueItems":true`, arguments: list(40_000, `[[],[]]`), refused: true},
+		{
+			name: "unique plain values", items: `{}`, schema: `,"uniqueItems":true`,
+			arguments: `{"list":[1,2,3` + strings.Repeat(`,"x"`, 40_000) + `]}`,
+		},
+		{name: "the largest number of values", items: `{"type":"integer"}`, arguments: list(50_000, "1")},
+		{
+			name: "schemas of three bytes", items: `{"allOf":[{}` + strings.Repeat(",{}", 50) + `]}`,
+			arguments: list(14_000, "1"), refused: true,
+		},
+		{name: "unique empty lists", items: `{}`, schema: `,"uniqueItems":true`, arguments: list(8000, `[]`), refused: true},
+		{name: "a long text for many alternatives", items: `{"anyOf":[{"minLength":9}` + strings.Repeat(`,{"minLength":9}`,
+			300) + `]}`, arguments: longText, refused: true},
+		{name: "a long text for one length", items: `{"type":"string","minLength":9}`, arguments: longText},
+		{name: "a long text for the pattern of an address", items: pattern, arguments: longText, refused: true},
+		{
+			name:  "a long text for a pattern in an alternative",
+			items: `{"oneOf":[{"type":"null"},{"not":` + pattern + `}]}`, arguments: longText, refused: true,
+		},
+		{
+			name:  "a long text for a pattern in nested alternatives",
+			items: `{"if":true,"then":{"anyOf":[{"allOf":[` + pattern + `]}]}}`, arguments: longText, refused: true,
+		},
+		{name: "many texts for a pattern", items: pattern, arguments: list(10_000, text(100)), refused: true},
+		{name: "addresses for a pattern", items: pattern, arguments: list(4000, text(20))},
+		{name: "a long text for a short pattern", items: `{"pattern":"^[a-z]*$"}`, arguments: longText},
+		{
+			name: "a long name for a pattern", items: `{"patternProperties":{` + address + `:true}}`,
+			arguments: longName, refused: true,
+		},
+		{
+			name: "a long name for propertyNames", items: `{"propertyNames":` + pattern + `}`,
+			arguments: longName, refused: true,
+		},
+		{
+			name: "a short name for a pattern", items: `{"patternProperties":{` + address + `:true}}`,
+			arguments: list(1, `{`+text(100)+`:1}`),
+		},
+		{name: "a long text for nested repetitions", items: `{"pattern":"([a-z]{0,31}){0,30}@"}`, arguments: longText},
+	}
+}
+
+// TestExpensiveArgumentsAreRefused checks megabytes of values with schemas that compare each value with many schemas.
+func TestExpensiveArgumentsAreRefused(t *testing.T) {
+	simulations.Sequential(t)
+	for _, tt := range workCases() {
+		c, err := CompileSchema(json.RawMessage(`{"type":"object","properties":{"list":{"type":"array","items":` +
+			tt.items + tt.schema + `}}}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		arguments, err := jsonschema.UnmarshalJSON(strings.NewReader(tt.arguments))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := c.tooExpensive(t.Context(), arguments, len(tt.arguments)); got != tt.refused {
+			t.Errorf("%s: tooExpensive() = %v, want %v", tt.name, got, tt.refused)
+		}
+		bound := c.bound.forSize(len(tt.arguments))
+		w := &workEstimator{remaining: bound, patterns: c.patterns}
+		if bound > 4*maxWork {
+			continue // the work for these is always estimated
+		}
+		if w.estimate(c.tree, arguments); w.remaining < 0 {
+			t.Errorf("%s: estimated work = %d, want at most %d", tt.name, bound-w.remaining, bound)
+		}
+	}
+}
+
+// TestExpensiveArgumentsAreNotValidated checks that expensive arguments are refused before a validator sees them.
+func TestExpensiveArgumentsAreNotValidated(t *testing.T) {
+	c, schemaErr := CompileSchema(json.RawMessage(`{"properties":{"list":{"items":{"enum":[` +
+		strings.Repeat(`"a",`, 3000) + `"b"]}}}}`))
+	if schemaErr != nil {
+		t.Fatal(schemaErr)
+	}
+	if err := c.Check(t.Context(), json.RawMessage(list(10_000, `"b"`))); err == nil ||
+		!strings.Contains(err.Error(), "too long to be checked") {
+		t.Errorf("Check(long list) = %v, want \"too long to be checked\"", err)
+	}
+}
+
+// TestBatchSharesWorkBudget checks that validating the ten calls
+// of a batch cannot take ten times as long as validating one call.
+func TestBatchSharesWorkBudget(t *testing.T) {
+	simulations.Sequential(t)
+	c, err := CompileSchema(json.RawMessage(`{"properties":{"list":{"items":{"enum":[` +
+		strings.Repeat(`7,`, 99) + `8]}}}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx := withSharedWork(t.Context())
+	for i, tt := range []struct {
+		values  int
+		refused bool
+	}{{3000, false}, {3000, true}, {2000, false}, {2000, true}, {10, false}} {
+		if err := c.Check(ctx, json.RawMessage(list(tt.values, "8"))); (err != nil) != tt.refused {
+			t.Errorf("call %d with %d values: Check() = %v, want a refusal %v", i, tt.values, err, tt.refused)
+		}
+	}
+}
+
+// TestExpensivePatternsAreUnchecked checks that patterns with too many RE2
+// instructions are not checked, even if nested repetitions make them short.
+func TestExpensivePatternsAreUnchecked(t *testing.T) {
+	for _, tt := range []struct {
+		pattern   string
+		unchecked bool
+	}{
+		{pattern: "^[a-z]+$"},
+		{pattern: "^[a-z]{1,128}$"},
+		{
+			pattern: "^[a-zA-Z0-9.!#$%&'*+/=?^_`{|}~-]+@[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?(?:\\.[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?)*$",
+		},
+		{pattern: "^([a-z]{0,31}){0,30}@$", unchecked: true},
+		{pattern: "^(([a-z]{0,9}){0,9}){0,9}@$", unchecked: true},
+		{pattern: "^[a-z]{0,999}@$", unchecked: true},
+		{pattern: "^(?=a)b$", unchecked: true},
+		{pattern: "^" + strings.Repeat("(a|b)", 60) + "$", unchecked: true},
+	} {
+		schema, err := json.Marshal(
+			map[string]any{"properties": map[string]any{"text": map[string]any{"pattern": tt.pattern}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := CompileSchema(schema)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Check(t.Context(), json.RawMessage(`{"text":"1 2"}`)); (err == nil) != tt.unchecked {
+			t.Errorf("Check() with pattern %s = %v, want no error %v", tt.pattern, err, tt.unchecked)
+		}
+	}
+}

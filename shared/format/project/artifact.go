@@ -1,0 +1,183 @@
+package project
+
+import (
+	"encoding/json"
+	"maps"
+)
+
+// The versions of Artifact's encoding. During an update, two releases serve one installation for some minutes, and after
+// a rollback the older release serves it alone. A release must therefore read a format before a later release writes it
+// (docs/decisions/0059-formats-are-read-a-release-before-they-are-written.md). A new member needs no new format if older
+// releases can ignore it safely. It needs a new format if older releases would serve the project wrongly without it.
+const (
+	// ArtifactFormat is the newest format that this release reads, and the Format of artifacts in memory.
+	ArtifactFormat = 2
+	// WrittenFormat is the format that builds write: the newest that the previous release reads too.
+	WrittenFormat = 1
+	// OldestFormat is the oldest format that this release reads: WrittenFormat or the format before it. The
+	// installation builds artifacts in older formats again before an update continues (package builds, Rebuild).
+	OldestFormat = 1
+)
+
+// Artifact is a project in the form that the gateway serves: validated, with every $env resolved. It is immutable,
+// and the digest of its encoding identifies it. It can contain secrets and is therefore stored encrypted.
+type Artifact struct {
+	// Format is ArtifactFormat in memory. Decode sets it, even for an artifact that was stored in an older format.
+	Format int `json:"format"`
+	// Identity names the deployment, its project and its build.
+	Identity Identity `json:"identity"`
+	// Routes are in the order of files (by name), paths and methods.
+	Routes []Route `json:"routes"`
+	// Policies are the policies by name. Routes refer to them by name only.
+	Policies map[string]Policy `json:"policies"`
+	// PathNormalization is PreservePaths, or "" for the canonical path.
+	PathNormalization string `json:"pathNormalisation,omitempty"`
+	// CORSPolicies are the project's CORS policies by name, in addition to the built-in "none" and "anything-goes".
+	CORSPolicies map[string]CORSPolicy `json:"corsPolicies,omitempty"`
+	// Buckets are the key buckets that policies use to verify keys, by policy name. Artifacts of earlier releases have none.
+	Buckets map[string]KeyBucket `json:"buckets,omitempty"`
+	// Certificates are the client certificates that handlers present to upstreams, by their names in the project.
+	Certificates map[string]ClientCertificate `json:"certificates,omitempty"`
+	// Variables are the environment variables that ${env.NAME} can read in rewrite patterns and base addresses, by name.
+	Variables map[string]string `json:"variables,omitempty"`
+	// Env are the variables that $env(NAME) has read, by name. A build of the same sources
+	// with Variables and Env produces the same artifact, even if the environment has
+	// changed since. Env is nil in artifacts of earlier releases, which did not record it.
+	Env map[string]string `json:"env,omitzero"`
+}
+
+// BuildVariables returns the variables that a build of the same sources needs to produce
+// this artifact again. It returns nil if the artifact does not record them.
+func (a *Artifact) BuildVariables() map[string]string {
+	if a.Env == nil {
+		return nil
+	}
+	out := maps.Clone(a.Variables)
+	if out == nil {
+		out = map[string]string{}
+	}
+	maps.Copy(out, a.Env)
+	return out
+}
+
+// Identity names a deployment and the build that made it.
+type Identity struct {
+	AccountID   string `json:"accountId"`
+	Account     string `json:"account"`
+	Project     string `json:"project"`
+	Branch      string `json:"branch"`
+	Environment string `json:"environment"` // production, preview or development
+	Deployment  string `json:"deployment"`  // the first label of its host name
+	BuildID     string `json:"buildId"`     // a UUID, shown in the trace of problem responses
+}
+
+// PreservePaths is the PathNormalization that forwards request paths to upstreams as the client wrote them.
+const PreservePaths = "preserve"
+
+// PathMode is the syntax of a route's path.
+type PathMode string
+
+const (
+	// OpenAPIPath matches {name} segments, as in OpenAPI.
+	OpenAPIPath PathMode = "open-api"
+	// URLPattern matches the syntax of the URL Pattern standard.
+	URLPattern PathMode = "url-pattern"
+)
+
+// Route is one operation of the project's OpenAPI documents.
+type Route struct {
+	OperationID string   `json:"operationId,omitempty"`
+	Method      string   `json:"method"` // upper case
+	Path        string   `json:"path"`
+	PathMode    PathMode `json:"pathMode"`
+	// Source is the place that declares the route, for logs and errors.
+	Source Source `json:"source"`
+
+	Handler Component `json:"handler"`
+	// Inbound and Outbound are names of Policies, in their order of execution.
+	Inbound  []string `json:"inbound,omitempty"`
+	Outbound []string `json:"outbound,omitempty"`
+	// CORSPolicy is "none", "anything-goes" or a name of CORSPolicies.
+	CORSPolicy string `json:"corsPolicy"`
+	// GraphQL is the x-graphql extension of the operation.
+	GraphQL bool `json:"graphql,omitempty"`
+	// MCP is the route's mcp object. It is absent if the route has none.
+	MCP json.RawMessage `json:"mcp,omitempty"`
+	// MCPOperation is what the project's MCP servers offer for the route. It is absent if no server offers the route.
+	MCPOperation *MCPOperation `json:"mcpOperation,omitempty"`
+}
+
+// Source is a place in a project's files.
+type Source struct {
+	File    string `json:"file"`
+	Pointer string `json:"pointer"` // a JSON pointer, RFC 6901
+}
+
+// Component names a handler or policy and has its options as the project wrote them, with $env resolved.
+type Component struct {
+	Export  string          `json:"export"`
+	Module  string          `json:"module"`
+	Options json.RawMessage `json:"options,omitempty"`
+}
+
+// Policy is an entry of config/policies.json.
+type Policy struct {
+	Name    string    `json:"name"`
+	Type    string    `json:"policyType"`
+	Handler Component `json:"handler"`
+	// Source is the place that declares the policy, for errors. Artifacts of earlier releases have none.
+	Source Source `json:"source,omitzero"`
+}
+
+// KeyBucket identifies a key bucket permanently: a later bucket with the same name has a different ID.
+type KeyBucket struct {
+	ID   string `json:"id"`
+	Name string `json:"name"`
+}
+
+// ClientCertificate is a project's mTLS certificate.
+type ClientCertificate struct {
+	ID string `json:"id"`
+	// Chain is the certificate with its intermediate certificates. Key is its private key. Both are in PEM.
+	Chain string `json:"chain"`
+	Key   string `json:"key"`
+}
+
+// CORSPolicy is an entry of corsPolicies in config/policies.json.
+type CORSPolicy struct {
+	Name             string   `json:"name"`
+	AllowedOrigins   []string `json:"allowedOrigins"`
+	AllowedMethods   []string `json:"allowedMethods,omitempty"`
+	AllowedHeaders   []string `json:"allowedHeaders,omitempty"`
+	ExposeHeaders    []string `json:"exposeHeaders,omitempty"`
+	MaxAgeSeconds    int      `json:"maxAge,omitempty"`
+	AllowCredentials bool     `json:"allowCredentials,omitempty"`
+}
+
+// Problem is one mistake in a project, as buildResult.errors reports it.
+type Problem struct {
+	File string `json:"file"`
+	// Path is a JSON pointer into File. It is "" for the whole file.
+	Path string `json:"path"`
+	// Line and Column are where the mistake begins. Both begin at 1,
+	// and Column counts characters. Both are 0 if the place is unknown.
+	Line   int `json:"line,omitempty"`
+	Column int `json:"column,omitempty"`
+	// Message says what to do. It does not repeat the value of a variable.
+	Message string `json:"message"`
+	// Unset is the name of a variable without a value, if the mistake exists only
+	// because the variable has no value. It is "" for other mistakes. A caller that does
+	// not know an environment's variables cannot know whether such a mistake exists.
+	Unset string `json:"-"`
+}
+
+// Catalog checks handlers and policies. Package gateway implements it, so that an invalid option fails
+// the build and not the first request. CheckHandler and CheckPolicy return all mistakes at once, each
+// with a pointer relative to the component ("/options/requestsAllowed"), and none for a valid component.
+type Catalog interface {
+	CheckHandler(Component) []Problem
+	CheckPolicy(Policy) []Problem
+	// WarnInbound returns warnings about the inbound policies of a route, which are passed in their order of
+	// execution. The result maps the index of each policy that is probably a mistake to the text of the warning.
+	WarnInbound([]Policy) map[int]string
+}

@@ -1,0 +1,226 @@
+package project
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// document is a JSON file as a tree of map[string]any, []any, string, bool, nil and json.Number.
+type document struct {
+	file string
+	root any
+	// paths are the names in the root's object "paths", in the order of the file. URL patterns are matched in this order.
+	paths []string
+}
+
+// parse reads a JSON file. It reports invalid encoding, syntax errors with line and column, duplicate names in an
+// object, invalid numbers and exceeded budgets. It returns nil if the file has no tree that can be checked further.
+func (c *compiler) parse(file string, data []byte) *document {
+	r := &c.report
+	data = withoutComments(file, data)
+	if bytes.HasPrefix(data, []byte{0xff, 0xfe}) || bytes.HasPrefix(data, []byte{0xfe, 0xff}) {
+		r.fail(file, "", "This file is in UTF-16. Save it in UTF-8.")
+		return nil
+	}
+	if at := invalidUTF8(data); at >= 0 {
+		r.failAt(file, "", data, at, "This is no UTF-8. Save the file in UTF-8.")
+		return nil
+	}
+	p := &parser{c: c, file: file, report: r, doc: &document{file: file}, dec: json.NewDecoder(bytes.NewReader(data))}
+	p.dec.UseNumber()
+	// The errors of json.Unmarshal have better messages than the errors of Decoder.Token.
+	syntaxErr := json.Unmarshal(data, new(discarded))
+	root, err := p.value(0)
+	if syntaxErr != nil || err != nil {
+		at, message := p.dec.InputOffset(), "the file ends in the middle"
+		if e, ok := errors.AsType[*json.SyntaxError](syntaxErr); ok {
+			at = e.Offset
+			if e.Error() != "unexpected end of JSON input" {
+				at, message = at-1, e.Error()
+			}
+		}
+		if errors.Is(err, errStop) {
+			return nil
+		}
+		if len(bytes.TrimSpace(data)) == 0 {
+			message = "the file is empty"
+		}
+		r.failAt(file, pointer(p.at...), data, int(at), "This is no JSON: %s. Correct it.", message)
+		return nil
+	}
+	p.doc.root = root
+	return p.doc
+}
+
+// discarded is a value that json.Unmarshal does not store: it only checks the syntax. A json.RawMessage would copy
+// the value.
+type discarded struct{}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (*discarded) UnmarshalJSON([]byte) error { return nil }
+
+type parser struct {
+	c      *compiler
+	file   string
+	report *report
+	doc    *document
+	dec    *json.Decoder
+	at     []string // the pointer's tokens of the value that is being read
+	size   int      // minimum length of the pointer with the tokens in at
+}
+
+// errStop stops reading after a problem that is already reported.
+var errStop = errors.New("project: the document is refused")
+
+// value reads one value. After an error, p.at is the place of the error.
+func (p *parser) value(depth int) (any, error) {
+	token, err := p.dec.Token()
+	if err != nil {
+		return nil, err
+	}
+	switch p.c.values++; {
+	case depth > maxDepth:
+		return p.stop("nesting", int64(depth), "Flatten it.")
+	case p.size > maxPointerBytes:
+		return p.stop("pointer", int64(p.size), "Shorten the names that lead here, or flatten it.")
+	case p.c.values > maxValues:
+		if p.c.values > maxValues+1 {
+			return nil, errStop // an earlier file has reported it
+		}
+		return p.stop("values", maxValues+1,
+			"Reading ended here. Leave out what the gateway does not need, such as examples.")
+	case p.c.stopped():
+		return nil, errStop
+	}
+	switch t := token.(type) {
+	case json.Delim:
+		if t == '{' {
+			return p.object(depth)
+		}
+		return p.array(depth)
+	case json.Number:
+		if len(t) > maxNumberChars {
+			p.report.failBudget(p.file, pointer(p.at...), "number", int64(len(t)), "Shorten it.")
+			return json.Number("0"), nil
+		}
+		if !hasSafeExponent(t) {
+			p.report.fail(p.file, pointer(p.at...),
+				"This is over the budget %q: it has to be between -1e%d and 1e%d. Write a smaller one.", "number", maxExponent,
+				maxExponent)
+			return json.Number("0"), nil // the schemas' arithmetic cannot process it
+		}
+		return t, nil
+	default:
+		return t, nil // string, bool or nil
+	}
+}
+
+// stop reports an exceeded budget and ends the reading.
+func (p *parser) stop(budget string, actual int64, advice string) (any, error) {
+	p.report.failBudget(p.file, pointer(p.at...), budget, actual, advice)
+	return nil, errStop
+}
+
+// enter and leave update the pointer of the current value in at and size.
+func (p *parser) enter(token string) {
+	p.at = append(p.at, token)
+	p.size += 1 + len(token)
+}
+
+func (p *parser) leave() {
+	last := len(p.at) - 1
+	p.size -= 1 + len(p.at[last])
+	p.at = p.at[:last]
+}
+
+func (p *parser) object(depth int) (any, error) {
+	object := map[string]any{}
+	for p.dec.More() {
+		token, err := p.dec.Token()
+		if err != nil {
+			return nil, err
+		}
+		name, ok := token.(string)
+		if !ok {
+			return nil, io.ErrUnexpectedEOF
+		}
+		switch {
+		case len(name) > maxNameBytes:
+			return p.stop("name", int64(len(name)), fmt.Sprintf("Shorten the name that begins with %q.", printable(name[:40])))
+		case len(object) == maxMembers:
+			return p.stop("members", maxMembers+1,
+				"Reading ended here. Leave out what the gateway does not need, or divide the document.")
+		}
+		p.enter(name)
+		if _, duplicate := object[name]; duplicate {
+			p.report.fail(p.file, pointer(p.at...), "This name stands twice in the same object. Remove one of them.")
+		} else if depth == 1 && p.at[0] == "paths" {
+			p.doc.paths = append(p.doc.paths, name)
+		}
+		v, err := p.value(depth + 1)
+		if err != nil {
+			return nil, err
+		}
+		object[name] = v
+		p.leave()
+	}
+	_, err := p.dec.Token()
+	return object, err
+}
+
+func (p *parser) array(depth int) (any, error) {
+	array := []any{}
+	for i := 0; p.dec.More(); i++ {
+		p.enter(strconv.Itoa(i))
+		v, err := p.value(depth + 1)
+		if err != nil {
+			return nil, err
+		}
+		array = append(array, v)
+		p.leave()
+	}
+	_, err := p.dec.Token()
+	return array, err
+}
+
+// hasSafeExponent reports whether a number has no exponent, or one between -maxExponent and
+// maxExponent. Other numbers would need megabytes in the exact arithmetic of schema validation.
+func hasSafeExponent(n json.Number) bool {
+	if i := strings.IndexAny(string(n), "eE"); i >= 0 {
+		e, err := strconv.Atoi(string(n[i+1:]))
+		return err == nil && e >= -maxExponent && e <= maxExponent
+	}
+	return true
+}
+
+func invalidUTF8(data []byte) int {
+	if utf8.Valid(data) {
+		return -1
+	}
+	for i := 0; i < len(data); {
+		r, size := utf8.DecodeRune(data[i:])
+		if r == utf8.RuneError && size == 1 {
+			return i
+		}
+		i += size
+	}
+	return -1
+}
+
+// text returns a string, number or other scalar of a document as text.
+func text(value any) string {
+	switch v := value.(type) {
+	case string:
+		return v
+	case json.Number:
+		return v.String()
+	default:
+		return fmt.Sprint(v)
+	}
+}

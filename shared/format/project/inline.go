@@ -1,0 +1,317 @@
+package project
+
+import (
+	"maps"
+	"slices"
+	"strings"
+)
+
+// inliner converts schemas of an OpenAPI document to JSON Schema 2020-12 without references, for MCP
+// clients and the models that they use. It replaces each reference by the referenced schema. Where a
+// schema contains itself, it writes a schema that accepts anything, since the upstream validates the
+// value too. It removes keywords that do not describe a JSON value (discriminator, xml, x-…).
+type inliner struct {
+	root any
+	// isOpenAPI30 reports whether the document is OpenAPI 3.0, whose schemas have their own dialect.
+	isOpenAPI30 bool
+	// excluded is the keyword that marks properties to leave out: "readOnly" for requests, "writeOnly" for responses.
+	excluded string
+	// remaining is the remaining budget, in bytes.
+	remaining int
+	// active are the references that are being followed. truncated is set when a schema refers to one of them again.
+	active    []string
+	truncated bool
+	depth     int
+}
+
+// schemaError is a mistake in a schema that a tool needs, as a message for the author.
+type schemaError struct{ text string }
+
+// Error implements error.
+func (e *schemaError) Error() string { return e.text }
+
+// maxSchemaDepth is the maximum number of levels in a tool's schema. Clients have
+// limits too, and the schema of API arguments usually has five or ten levels.
+const maxSchemaDepth = 64
+
+// The kinds of values that keywords of a schema can have.
+const (
+	kindData       = iota + 1 // a value that is copied
+	kindSchema                // a schema
+	kindSchemaList            // a list of schemas
+	kindSchemaMap             // schemas by name
+)
+
+// keywordKind returns the kind of a keyword's value. It returns 0 for a keyword that is left out.
+func keywordKind(name string) int {
+	switch name {
+	case "type", "title", "description", "format", "pattern", "multipleOf", "maximum", "minimum", "exclusiveMaximum",
+		"exclusiveMinimum",
+		"maxLength", "minLength", "maxItems", "minItems", "uniqueItems", "maxContains", "minContains", "maxProperties",
+		"minProperties",
+		"required", "dependentRequired", "deprecated", "readOnly", "writeOnly", "contentEncoding", "contentMediaType",
+		"default", "enum", "const", "examples":
+		return kindData
+	case "not", "if", "then", "else", "items", "contains", "additionalProperties", "propertyNames", "unevaluatedItems",
+		"unevaluatedProperties":
+		return kindSchema
+	case "allOf", "anyOf", "oneOf", "prefixItems":
+		return kindSchemaList
+	case "properties", "patternProperties", "dependentSchemas":
+		return kindSchemaMap
+	}
+	return 0
+}
+
+// spend subtracts bytes from the budget and fails if the budget is exceeded.
+func (in *inliner) spend(bytes int) error {
+	if in.remaining -= bytes; in.remaining < 0 {
+		return &schemaError{BudgetExceeded("tool", int64(maxToolBytes-in.remaining),
+			"Expose an operation with smaller parameters and bodies, or refer to fewer schemas.")}
+	}
+	return nil
+}
+
+// schema returns a schema without references: a map or a bool.
+func (in *inliner) schema(value any) (any, error) {
+	object, ok := value.(map[string]any)
+	if !ok {
+		allow, _ := value.(bool)
+		return allow, in.spend(len("false"))
+	}
+	if in.depth++; in.depth > maxSchemaDepth {
+		return nil, &schemaError{"This schema, with what it refers to, has more than 64 levels, which MCP clients do not " +
+			"take. Flatten it."}
+	}
+	defer func() { in.depth-- }()
+	if target, ok := object["$ref"].(string); ok {
+		return in.reference(target, object)
+	}
+	for _, name := range []string{"$dynamicRef", "$recursiveRef"} {
+		if _, ok := object[name]; ok {
+			return nil, &schemaError{"This schema has a " + name + ", which an MCP tool's cannot. Write a $ref to " +
+				"#/components/schemas/NAME."}
+		}
+	}
+	out, err := in.keywords(object)
+	if err == nil && in.isOpenAPI30 {
+		modernize(out, object)
+	}
+	return out, err
+}
+
+func (in *inliner) keywords(object map[string]any) (map[string]any, error) {
+	out := make(map[string]any, len(object))
+	for _, name := range slices.Sorted(maps.Keys(object)) {
+		kind := keywordKind(name)
+		if kind == 0 {
+			continue
+		}
+		err := in.spend(len(name) + 4)
+		if err == nil {
+			out[name], err = in.keyword(kind, object[name])
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	if in.excluded != "" {
+		dropProperties(out, in.excluded)
+	}
+	return out, nil
+}
+
+func (in *inliner) keyword(kind int, value any) (any, error) {
+	switch kind {
+	case kindSchema:
+		return in.schema(value)
+	case kindSchemaList:
+		list, _ := value.([]any)
+		out := make([]any, len(list))
+		for i, child := range list {
+			var err error
+			if out[i], err = in.schema(child); err != nil {
+				return nil, err
+			}
+		}
+		return out, nil
+	case kindSchemaMap:
+		named, _ := value.(map[string]any)
+		out := make(map[string]any, len(named))
+		for _, name := range slices.Sorted(maps.Keys(named)) {
+			if err := in.spend(len(name) + 4); err != nil {
+				return nil, err
+			}
+			var err error
+			if out[name], err = in.schema(named[name]); err != nil {
+				return nil, err
+			}
+		}
+		return out, nil
+	default:
+		values, bytes := measure(value)
+		return value, in.spend(4*values + bytes)
+	}
+}
+
+// reference returns the schema that target refers to, combined with the other keywords of object, which has the $ref.
+func (in *inliner) reference(target string, object map[string]any) (any, error) {
+	path, local := strings.CutPrefix(target, "#/")
+	if !local {
+		return nil, &schemaError{"This schema refers to another document or to a named anchor, which an MCP tool's cannot. " +
+			"Write it under components, and refer to it as #/components/schemas/NAME."}
+	}
+	if slices.Contains(in.active, path) {
+		in.truncated = true
+		const note = "The same again: a schema that is a part of itself."
+		return map[string]any{"description": note}, in.spend(len(note) + 20)
+	}
+	found, ok := lookup(in.root, path)
+	if !ok {
+		return nil, &schemaError{"This schema refers to one that is not there. Correct the reference."}
+	}
+	in.active = append(in.active, path)
+	defer func() { in.active = in.active[:len(in.active)-1] }()
+	resolved, err := in.schema(found)
+	if err != nil || in.isOpenAPI30 || len(object) == 1 {
+		return resolved, err // OpenAPI 3.0 ignores keywords next to a $ref
+	}
+	siblings := maps.Clone(object)
+	delete(siblings, "$ref")
+	extra, err := in.keywords(siblings)
+	if err != nil || len(extra) == 0 {
+		return resolved, err
+	}
+	base, ok := resolved.(map[string]any)
+	if !ok {
+		return map[string]any{"allOf": []any{resolved, extra}}, nil
+	}
+	out := maps.Clone(base)
+	for name, value := range extra {
+		if !slices.Contains(annotations[:], name) {
+			return map[string]any{"allOf": []any{resolved, extra}}, nil
+		}
+		out[name] = value
+	}
+	return out, nil
+}
+
+// annotations are the keywords that describe a value without restricting it.
+var annotations = [...]string{"title", "description", "default", "deprecated", "examples", "readOnly", "writeOnly"}
+
+// modernize converts keywords of OpenAPI 3.0 to JSON Schema. object is the original schema, out its inlined copy.
+func modernize(out, object map[string]any) {
+	if null, _ := object["nullable"].(bool); null {
+		if kind, ok := out["type"].(string); ok {
+			out["type"] = []any{kind, "null"}
+			if values, ok := out["enum"].([]any); ok && !slices.Contains(values, nil) {
+				out["enum"] = append(slices.Clone(values), nil)
+			}
+		}
+	}
+	for exclusive, bound := range map[string]string{"exclusiveMinimum": "minimum", "exclusiveMaximum": "maximum"} {
+		isExclusive, ok := out[exclusive].(bool)
+		if !ok {
+			continue
+		}
+		delete(out, exclusive)
+		if value, found := out[bound]; isExclusive && found {
+			out[exclusive] = value
+			delete(out, bound)
+		}
+	}
+}
+
+// dropProperties removes the properties for which keyword is true, also from the list of required properties.
+func dropProperties(schema map[string]any, keyword string) {
+	properties, _ := schema["properties"].(map[string]any)
+	for name, property := range properties {
+		object, _ := property.(map[string]any)
+		if drop, _ := object[keyword].(bool); !drop {
+			continue
+		}
+		delete(properties, name)
+		if required, ok := schema["required"].([]any); ok {
+			schema["required"] = slices.DeleteFunc(slices.Clone(required), func(r any) bool { return r == any(name) })
+		}
+	}
+}
+
+// flatten merges the parts of a schema's allOf into one object schema with the same meaning. It returns
+// false if the schema does not describe an object, or has constraints that the merged schema cannot express.
+func flatten(value any) (map[string]any, bool) {
+	schema, ok := value.(map[string]any)
+	if !ok {
+		return nil, false
+	}
+	out := map[string]any{"type": "object"}
+	properties, required := map[string]any{}, []any{}
+	isObject := false
+	for name, value := range schema {
+		switch name {
+		case "type":
+			if value != any("object") {
+				return nil, false
+			}
+			isObject = true
+		case "properties":
+			named, _ := value.(map[string]any)
+			mergeProperties(properties, named)
+			isObject = true
+		case "required":
+			list, _ := value.([]any)
+			required = append(required, list...)
+		case "additionalProperties", "title", "description":
+			out[name] = value
+		case "default", "deprecated", "examples", "readOnly", "writeOnly":
+		case "allOf": // merged below
+		default:
+			return nil, false
+		}
+	}
+	parts, _ := schema["allOf"].([]any)
+	for _, part := range parts {
+		flat, ok := flatten(part)
+		if _, closed := flat["additionalProperties"]; !ok || closed {
+			return nil, false // a part with additionalProperties also restricts the properties of the other parts
+		}
+		isObject = true
+		named, _ := flat["properties"].(map[string]any)
+		mergeProperties(properties, named)
+		list, _ := flat["required"].([]any)
+		required = append(required, list...)
+	}
+	if _, closed := out["additionalProperties"]; closed && len(parts) > 0 || !isObject {
+		return nil, false
+	}
+	out["properties"] = properties
+	if names := distinct(required); len(names) > 0 {
+		out["required"] = names
+	}
+	return out, true
+}
+
+func mergeProperties(dst, src map[string]any) {
+	for name, schema := range src {
+		if existing, duplicate := dst[name]; duplicate {
+			schema = map[string]any{"allOf": []any{existing, schema}}
+		}
+		dst[name] = schema
+	}
+}
+
+// distinct returns the strings of a list, sorted and without duplicates.
+func distinct(list []any) []any {
+	var names []string
+	for _, value := range list {
+		if name, ok := value.(string); ok {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	var out []any
+	for _, name := range slices.Compact(names) {
+		out = append(out, name)
+	}
+	return out
+}

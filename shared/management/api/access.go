@@ -1,0 +1,68 @@
+package api
+
+import (
+	"slices"
+
+	"github.com/gatewright/gatewright/shared/core/installation"
+	"github.com/gatewright/gatewright/shared/core/store"
+)
+
+// FullTableAccess returns the table access of the group's function. It is the union of TableAccess and of the access
+// that this package and the packages for authentication and limits need for each declared operation.
+func (g Group) FullTableAccess() store.TableAccess {
+	var operations []store.TableAccess
+	for _, d := range g.completed(AnyOperation.outline) {
+		operations = append(operations, d.tableAccess())
+	}
+	return g.TableAccess.Union(operations...)
+}
+
+// Restrict returns p with its table restricted to FullTableAccess, like the role of the group's function.
+// An access that the role would deny then fails outside AWS too. Each group's Bind calls Restrict first.
+func (g Group) Restrict(p installation.Parts) installation.Parts {
+	if p.Table != nil { // the table is nil if only the routes are needed
+		p.Table = p.Table.Restrict(g.FullTableAccess())
+	}
+	return p
+}
+
+// tableAccess returns the table access that this package and its helpers
+// need for an operation, in addition to the operation's own access.
+func (d Declaration) tableAccess() (r store.TableAccess) {
+	if !d.Public {
+		r.Reads = append(r.Reads, "credential") // the caller's key
+	}
+	if d.AcceptsSession() {
+		r.Reads = append(r.Reads, "session")
+	}
+	if d.Audit != "" {
+		r.Writes = append(r.Writes, "audit-new")
+	}
+	if d.Repeatable() {
+		r = r.Union(store.TableAccess{Reads: []store.KeyPrefix{responsePrefix}, Writes: []store.KeyPrefix{responsePrefix}})
+	}
+	if slices.Contains(d.Uses, RootKey) {
+		r.Reads = append(r.Reads, "root-key")
+	}
+	if slices.Contains(d.Uses, CreateRootKey) {
+		r.Writes = append(r.Writes, "root-key")
+	}
+	return r.Union(d.optionalTableAccess())
+}
+
+// optionalTableAccess returns the table accesses of OptionalUses. These uses record the day on
+// which a key was last used (in the key's record and in the list of keys) and the time at which
+// a session was last used. They also count requests for the limits of the account and its key.
+func (d Declaration) optionalTableAccess() (r store.TableAccess) {
+	if d.Public {
+		return r
+	}
+	r = store.TableAccess{
+		Reads:  []store.KeyPrefix{"account-limits", "allowance"},
+		Writes: []store.KeyPrefix{"account-keys", "allowance", "credential"},
+	}
+	if d.AcceptsSession() {
+		r.Writes = append(r.Writes, "session") // the time at which the session was last used
+	}
+	return r
+}

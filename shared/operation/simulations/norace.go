@@ -1,6 +1,0 @@
-//go:build !race
-
-package simulations
-
-// mostUnderRace is no bound.
-const mostUnderRace = 0

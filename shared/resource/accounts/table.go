@@ -1,0 +1,32 @@
+package accounts
+
+import "github.com/gatewright/gatewright/shared/core/store"
+
+const (
+	// accountPrefix is the key prefix of accounts, by their IDs. The command that lists operations reads it.
+	accountPrefix store.KeyPrefix = "account"
+	// namePrefix is the key prefix of a record for each account, by the account's name. It keeps names unique. The
+	// command that creates keys reads it.
+	namePrefix store.KeyPrefix = "account-name"
+	// credentialPrefix is the key prefix of the account keys, by the hash of their text. Each process reads each key in use twice a minute.
+	credentialPrefix store.KeyPrefix = "credential"
+	// keyPrefix is the key prefix of the account keys for lists. The keys of an account are a partition, sorted by ID
+	// and so by creation. Lists read the whole partition, a revocation reads one key by its ID.
+	keyPrefix store.KeyPrefix = "account-keys"
+)
+
+// IsCredential reports whether key is the table key of an account key's credential. Without this record, the account key is invalid.
+func IsCredential(key store.Key) bool { return credentialPrefix.Parts(key.PK) != nil }
+
+// IsAccount reports whether key is the table key of an Account.
+func IsAccount(key store.Key) bool { return accountPrefix.Parts(key.PK) != nil }
+
+func accountKey(accountID string) store.Key { return accountPrefix.Key(accountID) }
+
+func nameKey(name string) store.Key { return namePrefix.Key(name) }
+
+func credentialKey(hash string) store.Key { return credentialPrefix.Key(hash) }
+
+func keyPartition(accountID string) string { return keyPrefix.Partition(accountID) }
+
+func keyKey(accountID, id string) store.Key { return store.KeyIn(keyPartition(accountID), id) }

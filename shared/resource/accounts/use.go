@@ -1,0 +1,63 @@
+package accounts
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/gatewright/gatewright/shared/core/auth"
+	"github.com/gatewright/gatewright/shared/core/store"
+)
+
+// noteTimeout is the maximum time that recording a key's use delays the end of a request.
+const noteTimeout = time.Second
+
+// errAlreadyNoted means that another process has already noted the use, or that the key was revoked.
+var errAlreadyNoted = errors.New("accounts: the key's use is noted, or the key is gone")
+
+// RecordUse records that the key of an authenticated caller is used today. If this process has not recorded it yet,
+// RecordUse starts a write in the background. It returns a function that waits for that write, because the process may
+// be frozen after the response. There is at most one write per day and key, and no request depends on it: if a write
+// fails, a later request repeats it.
+//
+// RecordUse also adds the keys of earlier releases to the list, because those releases had no list. Such a key is in
+// the list before the first request with it continues.
+func (s *Service) RecordUse(ctx context.Context, caller auth.Principal) (wait func()) {
+	sum, day := caller.Credential, s.parts.Now().UTC().Format(time.DateOnly)
+	key, due := s.cache.claimNote(sum, day)
+	if !due {
+		return func() {}
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), noteTimeout)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		defer cancel()
+		if err := s.note(ctx, sum, key, day); err != nil && !errors.Is(err, errAlreadyNoted) {
+			s.parts.Log.WarnContext(ctx, "the use of an account key was not noted", "key", key.ID, "error", err)
+		}
+	}()
+	wait = func() { <-done }
+	if key.Form == 0 && key.LastUsedOn == "" {
+		wait()
+	}
+	return wait
+}
+
+// note writes the day to the key. It also writes the key with all its contents to the account's list. It does not
+// restore a key that was revoked in the meantime.
+func (s *Service) note(ctx context.Context, sum string, k Key, day string) error {
+	ctx = store.WithoutReadSet(ctx, "the key's own record says whether it is there")
+	lastUsedOn := store.At("lastUsedOn")
+	k.LastUsedOn = ""
+	k = k.toRecord()
+	changes := []store.Change{store.Set(lastUsedOn, day)}
+	if k.TTL > 0 {
+		changes = append(changes, store.Set(store.At(store.TTLAttribute), k.TTL))
+	}
+	return s.parts.Table.Commit(ctx,
+		store.Update(credentialKey(sum), changes...).If(store.Or(store.Lacks(lastUsedOn), store.Less(lastUsedOn, day))).Else(
+			errAlreadyNoted),
+		store.Upsert(keyKey(k.AccountID, k.ID),
+			append(changes, store.Set(store.At("key"), k), store.Set(store.At("hash"), sum))...))
+}

@@ -1,0 +1,127 @@
+package counts
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"slices"
+
+	"github.com/gatewright/gatewright/shared/core/store"
+)
+
+// maxAttempts is the maximum number of attempts to commit a batch whose rows other gateways change. After that, the
+// batch waits until the next write.
+const maxAttempts = 8
+
+// maxIntervals is the maximum number of intervals in a row that several gateways write: the intervals of an hour
+// without a rollup. The size of a rollup's transaction limits it. Above maxIntervals, the closest two intervals are
+// merged.
+const maxIntervals = 14
+
+// errConflict is returned for a batch whose rows have changed since they were read. No row of the batch is written.
+var errConflict = errors.New("counts: others have written to the same rows at the same time")
+
+// commit commits a batch and retries it if its rows have changed.
+func (c *Collector) commit(ctx context.Context, b *batch) error {
+	for try := 1; ; try++ {
+		err := c.tryCommit(ctx, b, try == maxAttempts)
+		if !errors.Is(err, errConflict) || try == maxAttempts {
+			return err
+		}
+	}
+}
+
+// tryCommit merges each row of a batch into one of the deployment's buckets, on condition that the bucket has not
+// changed since it was read. Each attempt uses another bucket. No attempt counts twice, because the same transaction
+// stores the number of the write.
+//
+// A later release may have written a bucket in a form that tryCommit cannot read. tryCommit then returns errConflict,
+// so that the next attempt uses another bucket. In the last attempt it drops the row instead, so that other deployments
+// do not wait for it.
+func (c *Collector) tryCommit(ctx context.Context, b *batch, lastAttempt bool) error {
+	stored, gets := make([]pendingRow, len(b.rows)), make([]*store.ReadRequest, len(b.rows))
+	keys := make([]store.Key, len(b.rows))
+	for i, r := range b.rows {
+		keys[i] = bucketKey(r.deployment, c.bucket(b, r.deployment))
+		gets[i] = store.Get(keys[i], &stored[i])
+	}
+	b.attempts++
+	if err := c.table.Load(ctx, gets...); err != nil {
+		return err
+	}
+	now := c.now()
+	writes := []store.Write{store.Put(writerKey(c.id), writerState{Seq: b.seq, TTL: now.Add(writerRetention).Unix()}).
+		If(store.Or(store.Absent(), store.Less(store.At("seq"), b.seq))).Else(errAlreadyWritten)}
+	var unreadable []string
+	for i, r := range b.rows {
+		next := pendingRow{
+			row:     row{Data: r.data, TTL: now.Add(pendingRetention).Unix()},
+			Version: fmt.Sprintf("%s.%d", c.id, b.seq), DuePK: duePartition(), DueSK: formatTime(now.Unix()),
+		}
+		condition := store.Absent()
+		if gets[i].Found {
+			var err error
+			if next.Data, err = mergeData(stored[i].Data, r.data); err != nil {
+				c.log.WarnContext(ctx, "what waits of a deployment's counts cannot be read", "deployment", r.deployment, "error",
+					err)
+				unreadable = append(unreadable, r.deployment)
+				continue
+			}
+			next.UnknownAttributes, next.DueSK, condition = stored[i].UnknownAttributes, stored[i].DueSK,
+				stored[i].versionUnchanged()
+		}
+		writes = append(writes, store.Put(keys[i], next).If(condition).Else(errConflict))
+	}
+	if len(unreadable) > 0 && !lastAttempt {
+		return errConflict
+	}
+	b.rows = slices.DeleteFunc(b.rows, func(r batchRow) bool {
+		lost := slices.Contains(unreadable, r.deployment)
+		if lost {
+			c.log.WarnContext(ctx, "requests were not counted: what waits of their deployment cannot be read", "deployment",
+				r.deployment, "requests", r.calls)
+		}
+		return lost
+	})
+	return c.table.Commit(ctx, writes...)
+}
+
+// bucket returns the index of the bucket for a row of a batch. It is another one for each write and each attempt, so a
+// gateway's rows collide no more often with its own than with those of other gateways.
+func (c *Collector) bucket(b *batch, deployment string) int {
+	const stride = 13 // distance of attempts: no divisor of bucketCount, and more than the writes of a minute
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(c.id + deployment))
+	return (int(h.Sum32()) + b.round + stride*b.attempts) % c.buckets
+}
+
+// mergeData returns the encoded sum of two rows.
+func mergeData(stored, added []byte) ([]byte, error) {
+	pending, err := unpackPending(stored)
+	if err != nil {
+		return nil, err
+	}
+	other, err := unpackPending(added)
+	if err != nil {
+		return nil, err
+	}
+	pending.merge(other)
+	return pending.pack()
+}
+
+// merge adds the counts of other, which another gateway or another write has counted.
+func (c *pendingCounts) merge(other *pendingCounts) {
+	for _, s := range other.slots {
+		at := slices.IndexFunc(c.slots, func(existing slot) bool { return existing.start == s.start })
+		if at < 0 {
+			at = len(c.slots)
+			c.slots = append(c.slots, slot{s.start, newTally()})
+		}
+		c.slots[at].merge(s.tally)
+	}
+	for len(c.slots) > maxIntervals {
+		c.mergeClosest(0)
+	}
+	c.recent.merge(&other.recent)
+}

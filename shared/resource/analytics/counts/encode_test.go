@@ -1,0 +1,24 @@
+package counts
+
+import (
+	"testing"
+)
+
+// TestRowsWithoutSpentCountsAreRead reads rows that an earlier release wrote without spent counts.
+func TestRowsWithoutSpentCountsAreRead(t *testing.T) {
+	t.Parallel()
+	data := append([]byte{formatPlain},
+		`{"c":{"acme":{"200":3},"(other)":{"404":2}},"o":[{"n":"(other)","y":"query","k":2,"t":"","r":""},`+
+			`{"n":"List","y":"query","k":7,"t":"","r":""}]}`...)
+	got, err := unpackTally(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := got.calls[caller{"acme", 200}]; n != (counter{count: 3}) || len(got.calls) != 1 || got.otherCalls[404] != 2 {
+		t.Errorf("calls = %v and others %v, want 3 of acme with 200 and 2 others with 404", got.calls, got.otherCalls)
+	}
+	if m := got.operations[operation{"List", "query"}]; m == nil || m.counter != (counter{count: 7}) ||
+		len(got.operations) != 1 || got.otherOperations["query"].count != 2 {
+		t.Errorf("operations = %v and others %v, want 7 of List and 2 other queries", got.operations, got.otherOperations)
+	}
+}

@@ -1,0 +1,55 @@
+package counts
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// pacer decides when an instance without background time writes. A Lambda is frozen between two requests, and the next
+// request may never come. The first maxBurst requests are written one by one, so that rare calls become visible immediately.
+// After that, the instance writes when writeInterval has passed or callsPerWrite requests are waiting.
+type pacer struct {
+	calls atomic.Int64 // since the last write
+
+	mu         sync.Mutex
+	tokens     float64
+	refilledAt time.Time // when tokens were last added
+}
+
+const (
+	maxBurst      = 10
+	callsPerWrite = 100
+)
+
+// due reports whether the instance should write now. If a write is due, due takes a token and subtracts the waiting calls.
+func (p *pacer) due(now time.Time) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	calls := p.calls.Load()
+	if calls == 0 {
+		return false
+	}
+	p.tokens += max(now.Sub(p.refilledAt), 0).Seconds() / writeInterval.Seconds()
+	p.refilledAt = now
+	p.tokens = min(p.tokens, maxBurst)
+	switch {
+	case p.tokens >= 1:
+		p.tokens--
+	case calls < callsPerWrite:
+		return false
+	default:
+		p.tokens = 0 // under load, each write has at least callsPerWrite calls
+	}
+	p.calls.Add(-calls)
+	return true
+}
+
+// FlushWhenDue writes the counts if a write is due. A Lambda calls it before an invocation
+// ends and waits for it, because a write in progress would be frozen with the process.
+func (c *Collector) FlushWhenDue(ctx context.Context) {
+	if c.pacer.due(c.now()) {
+		c.logResult(ctx, c.flushWithTimeout(ctx, shutdownTimeout))
+	}
+}

@@ -1,0 +1,154 @@
+package counts
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/gatewright/gatewright/shared/core/store"
+)
+
+const (
+	// pendingPrefix is the key prefix of pending rows: the counts of gateways that are not rolled up. The pending rows
+	// of a deployment are a partition of at most bucketCount rows. The due index has the pending rows of all
+	// deployments. Gateways write them, rollups read and delete them, and every report reads them.
+	pendingPrefix store.KeyPrefix = "analytics-new"
+	// rowPrefix is the key prefix of the rolled-up counts. The rows of a deployment with intervals of one length are a
+	// partition, sorted by time. Reports read consecutive rows of a partition.
+	rowPrefix store.KeyPrefix = "analytics"
+	// callPrefix is the key prefix of the newest calls of a deployment. Each hour has one row, and the rows are sorted by time.
+	callPrefix store.KeyPrefix = "analytics-calls"
+	// rollupStatePrefix is the key prefix of a number for each deployment. Every rollup increments the number. It
+	// prevents that two concurrent rollups commit, and shows a report whether a rollup committed during the reading.
+	rollupStatePrefix store.KeyPrefix = "analytics-head"
+	// writerPrefix is the key prefix of the number of the last write of each gateway, so that a write with an unknown result is not repeated.
+	writerPrefix store.KeyPrefix = "analytics-writer"
+)
+
+func pendingPartition(deployment string) string { return pendingPrefix.Partition(deployment) }
+
+// bucketCount is the maximum number of rows of a deployment that wait for a rollup, even with many gateways and a late
+// rollup. The longest report (last-30-days) reads these rows, 53 rolled-up rows, and the number of rollups twice: 95
+// items in all.
+const bucketCount = 40
+
+func bucketKey(deployment string, place int) store.Key {
+	return store.KeyIn(pendingPartition(deployment), fmt.Sprintf("%02d", place))
+}
+
+// duePartition returns the partition of the due index that lists the pending rows for a
+// rollup. One shard is enough: a thousand gateways write a hundred rows a second.
+func duePartition() string { return pendingPrefix.Partition("", "due") }
+
+func rollupStateKey(deployment string) store.Key { return rollupStatePrefix.Key(deployment) }
+
+func writerKey(id string) store.Key { return writerPrefix.Key(id) }
+
+// length is the length of a row's interval.
+type length struct {
+	name     string
+	duration time.Duration
+	// retention is how long a row is needed after the end of its interval.
+	retention time.Duration
+}
+
+const day = 24 * time.Hour
+
+// The lengths of rows. Each call counts in one row of each length, so that a report reads few rows, and rows never need
+// to be merged later. The longest retention is a window of three months, plus a day or more.
+var (
+	finest  = length{"5m", 5 * time.Minute, 2 * day}
+	hourly  = length{"hour", time.Hour, 32 * day}
+	daily   = length{"day", day, 94 * day}
+	weekly  = length{"week", 7 * day, 94 * day}
+	lengths = []length{finest, hourly, daily, weekly}
+)
+
+// callsRetention is how long the calls of an hour are needed after its end.
+const callsRetention = 25 * time.Hour
+
+// monday is the beginning of a week, in seconds since 1970: January 1 was a Thursday.
+const monday = int64(4 * day / time.Second)
+
+// start returns the beginning of the interval that contains a time, both in seconds since 1970.
+func (l length) start(at int64) int64 {
+	offset := int64(0)
+	if l.duration == weekly.duration {
+		offset = monday
+	}
+	size := int64(l.duration / time.Second)
+	elapsed := (at - offset) % size
+	if elapsed < 0 {
+		elapsed += size
+	}
+	return at - elapsed
+}
+
+func (l length) partition(deployment string) string { return rowPrefix.Partition(deployment, l.name) }
+
+func (l length) key(deployment string, start int64) store.Key {
+	return store.KeyIn(l.partition(deployment), formatTime(start))
+}
+
+func callsPartition(deployment string) string { return callPrefix.Partition(deployment) }
+
+func callsKey(deployment string, start int64) store.Key {
+	return store.KeyIn(callsPartition(deployment), formatTime(start))
+}
+
+// formatTime formats a time so that the results sort like the times.
+func formatTime(at int64) string { return time.Unix(at, 0).UTC().Format("2006-01-02T15:04:05") }
+
+// parseTime parses the result of formatTime.
+func parseTime(text string) (int64, bool) {
+	t, err := time.Parse("2006-01-02T15:04:05", text)
+	return t.Unix(), err == nil
+}
+
+// row contains the attributes of all kinds of rows.
+type row struct {
+	store.UnknownAttributes
+
+	SK   string `dynamodbav:"sk"`
+	Data []byte `dynamodbav:"data"`
+	TTL  int64  `dynamodbav:"ttl,omitempty"`
+}
+
+// pendingRow is a row that is not rolled up yet. It contains the counts of one gateway or of several.
+type pendingRow struct {
+	store.UnknownAttributes
+
+	row
+	// Version is the id of the write that created this state of the row. No two states have the same version, even if a
+	// row was deleted and created again between them.
+	Version string `dynamodbav:"version"`
+	DuePK   string `dynamodbav:"duePk"`
+	// DueSK is the time of the first write of the row.
+	DueSK string `dynamodbav:"dueSk"`
+}
+
+// versionUnchanged returns the condition that no process has merged counts into the row or removed it.
+func (r *pendingRow) versionUnchanged() store.Condition {
+	return store.Equal(store.At("version"), r.Version)
+}
+
+// pendingRetention is the maximum time that a pendingRow waits for a rollup.
+const pendingRetention = 94 * day
+
+// rollupState contains the number of a deployment's rollups. It does not expire: until the database deletes an expired
+// row, a condition still sees the row, but a read does not.
+type rollupState struct {
+	store.UnknownAttributes
+
+	Version int64 `dynamodbav:"version"`
+}
+
+// writerState contains the number of a gateway's last write.
+type writerState struct {
+	store.UnknownAttributes
+
+	Seq int64 `dynamodbav:"seq"`
+	TTL int64 `dynamodbav:"ttl"`
+}
+
+// writerRetention is far longer than the time for which a write is retried (retryWindow).
+const writerRetention = 7 * day

@@ -1,0 +1,157 @@
+package keys_test
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gatewright/gatewright/shared/core/store"
+	"github.com/gatewright/gatewright/shared/core/store/memory"
+	"github.com/gatewright/gatewright/shared/resource/keys"
+)
+
+// splitReadBackend calls betweenReads in the middle of the next read of several items. It reads items whose partition
+// begins with prefix before the call, and the other items after it. If publishReached is set, it also blocks the commit
+// that publishes a bulk creation until the test sends to publish.
+type splitReadBackend struct {
+	store.Backend
+	mu           sync.Mutex
+	prefix       string
+	betweenReads func()
+
+	publishReached, publish chan struct{}
+}
+
+func newSplitReadFixture(t *testing.T) (*fixture, *splitReadBackend) {
+	t.Helper()
+	g := &splitReadBackend{}
+	return newFixtureOver(t, memory.New(), func(inner store.Backend) store.Backend { g.Backend = inner; return g }), g
+}
+
+func (b *splitReadBackend) arm(first string, callback func()) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.prefix, b.betweenReads = first, callback
+}
+
+func (b *splitReadBackend) Read(ctx context.Context, readKeys []store.Key) ([]store.Item, error) {
+	b.mu.Lock()
+	isFirst := func(k store.Key) bool { return strings.HasPrefix(k.PK, b.prefix) }
+	betweenReads := b.betweenReads
+	if betweenReads == nil || len(readKeys) < 2 || !slices.ContainsFunc(readKeys, isFirst) {
+		b.mu.Unlock()
+		return b.Backend.Read(ctx, readKeys)
+	}
+	b.betweenReads = nil
+	others := slices.DeleteFunc(slices.Clone(readKeys), isFirst)
+	firstKeys := slices.DeleteFunc(slices.Clone(readKeys), func(k store.Key) bool { return !isFirst(k) })
+	b.mu.Unlock()
+	items, err := b.Backend.Read(ctx, firstKeys)
+	if err != nil {
+		return nil, err
+	}
+	betweenReads()
+	otherItems, err := b.Backend.Read(ctx, others)
+	return append(items, otherItems...), err
+}
+
+func (b *splitReadBackend) Transact(ctx context.Context, token string, writes []store.Write) error {
+	if b.publishReached != nil && slices.ContainsFunc(writes, func(w store.Write) bool {
+		return w.Kind == store.UpdateKind && strings.HasPrefix(w.Key.PK, "key-batch#")
+	}) {
+		b.publishReached <- struct{}{}
+		<-b.publish
+	}
+	return b.Backend.Transact(ctx, token, writes)
+}
+
+func (b *splitReadBackend) checkUsed(t *testing.T) {
+	t.Helper()
+	if b.betweenReads != nil {
+		t.Fatal("the change between the reads does not happen, want it once")
+	}
+}
+
+// TestPatchDuringRollKeepsExpiry updates a key during a large roll: the update reads the bucket before the roll, and
+// the consumer and the key after it.
+func TestPatchDuringRollKeepsExpiry(t *testing.T) {
+	fx, g := newSplitReadFixture(t)
+	fx.createBucket()
+	fx.createConsumer("alice")
+	created := fx.createKeys("alice", 45)
+	g.arm("buckets#", func() {
+		noError(t, fx.keys.RollKey(fx.requestContext(), consumerAt("alice"), fx.clock.Now().Add(time.Hour)))
+	})
+	patched := must[keys.Key](t)(fx.keys.UpdateKey(fx.requestContext(), consumerAt("alice"), created[0].ID,
+		keys.KeyPatch{Description: store.PatchTo("patched")}))
+	g.checkUsed(t)
+	if patched.ExpiresOn == nil {
+		t.Error("UpdateKey() during a roll returns a key without expiry, want one")
+	}
+	fx.finishOperations()
+	fx.clock.add(2 * time.Hour)
+	fx.checkAccepted(false, created...)
+}
+
+// TestRollDuringBulkPublishRollsItsKeys rolls keys while a bulk creation is published: the roll reads the bucket
+// before, with the entry that hides the keys, and the consumer after it.
+func TestRollDuringBulkPublishRollsItsKeys(t *testing.T) {
+	fx, g := newSplitReadFixture(t)
+	fx.createBucket()
+	fx.createConsumer("alice")
+	g.publishReached, g.publish = make(chan struct{}), make(chan struct{})
+	var created []keys.Key
+	var bulk sync.WaitGroup
+	bulk.Go(func() {
+		var err error
+		if created, err = fx.keys.CreateKeys(fx.requestContext(), consumerAt("alice"), make([]keys.NewKey, 60)); err != nil {
+			t.Error(err)
+		}
+	})
+	<-g.publishReached
+	g.arm("buckets#", func() { close(g.publish); bulk.Wait() })
+	noError(t, fx.keys.RollKey(fx.requestContext(), consumerAt("alice"), fx.clock.Now()))
+	g.checkUsed(t)
+	fx.checkAccepted(false, created...)
+	fx.finishOperations()
+	fx.checkAccepted(false, created...)
+}
+
+// TestBulkKeysIgnoreEarlierRolls creates keys in bulk during two rolls: the bulk creation reads the consumer before the
+// rolls, and the bucket after them. Both rolls return before the bulk creation writes any key, so they must not apply
+// to its keys.
+func TestBulkKeysIgnoreEarlierRolls(t *testing.T) {
+	fx, g := newSplitReadFixture(t)
+	fx.createBucket()
+	fx.createConsumer("alice")
+	old := fx.createKeys("alice", 45)
+	g.arm("consumers#", func() {
+		for range 2 {
+			noError(t, fx.keys.RollKey(fx.requestContext(), consumerAt("alice"), fx.clock.Now()))
+		}
+	})
+	created := fx.createKeys("alice", 45)
+	g.checkUsed(t)
+	fx.checkAccepted(false, old...)
+	fx.checkAccepted(true, created...)
+	fx.finishOperations()
+	fx.checkAccepted(true, created...)
+}
+
+// TestSlowReadIsRetried verifies a key with a long pause between the reads of key and bucket. Meanwhile, a roll is
+// written into the key and its entry is removed from the bucket.
+func TestSlowReadIsRetried(t *testing.T) {
+	fx, g := newSplitReadFixture(t)
+	fx.createBucket()
+	fx.createConsumer("alice")
+	created := fx.createKeys("alice", 45)
+	g.arm("key-hash#", func() {
+		noError(t, fx.keys.RollKey(fx.requestContext(), consumerAt("alice"), fx.clock.Now()))
+		fx.finishOperations()
+	})
+	fx.checkAccepted(false, created[0])
+	g.checkUsed(t)
+}

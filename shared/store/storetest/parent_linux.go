@@ -1,7 +1,0 @@
-package storetest
-
-import "syscall"
-
-func diesWithParent() *syscall.SysProcAttr {
-	return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-}

@@ -1,0 +1,106 @@
+package released_test
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gatewright/gatewright/shared/testing/released"
+)
+
+// repository is the checkout's folder.
+var repository = filepath.Join("..", "..", "..")
+
+// TestReleaseIsAFullCommitHash checks that the file has a full commit hash: a short hash or a branch can mean another
+// commit later.
+func TestReleaseIsAFullCommitHash(t *testing.T) {
+	commit, err := released.Commit(repository)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !regexp.MustCompile(`^[0-9a-f]{40}$`).MatchString(commit) {
+		t.Errorf("packaging/released = %q, want a full commit hash", commit)
+	}
+}
+
+// TestMissingReleaseErrorIsOneLine checks that the error for a missing commit is one line that says how to get the
+// commit. Continuous integration often has only the last commit.
+func TestMissingReleaseErrorIsOneLine(t *testing.T) {
+	const unknownCommit = "0123456789abcdef0123456789abcdef01234567"
+	folder := t.TempDir()
+	err := released.Source(t.Context(), repository, unknownCommit, folder)
+	if err == nil || !strings.Contains(err.Error(), "git fetch origin "+unknownCommit) ||
+		strings.Contains(err.Error(), "\n") {
+		t.Errorf("Source(unknown commit) = %v, want one line with the git fetch", err)
+	}
+	if entries, err := os.ReadDir(folder); err != nil || len(entries) > 0 {
+		t.Errorf("files after Source(unknown commit) = %v, %v, want none", entries, err)
+	}
+}
+
+// TestSourceThatCannotBeWrittenIsAnError checks that Source returns an error immediately, although git has more output
+// than a pipe holds.
+func TestSourceThatCannotBeWrittenIsAnError(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	err := released.Source(ctx, repository, "HEAD", filepath.Join(file, "tree"))
+	if err == nil || ctx.Err() != nil {
+		t.Errorf("Source(a folder below a file) = %v, and its context ended with %v, want an error before that", err,
+			ctx.Err())
+	}
+}
+
+// TestFullHistoryIsDetected checks a complete repository, a shallow clone of it, and a folder that is no repository.
+func TestFullHistoryIsDetected(t *testing.T) {
+	dir := t.TempDir()
+	git := func(args ...string) {
+		t.Helper()
+		if out, err := exec.CommandContext(t.Context(), "git", args...).CombinedOutput(); err != nil {
+			t.Fatalf("git %v: %v: %s", args, err, out)
+		}
+	}
+	complete, shallow := filepath.Join(dir, "whole"), filepath.Join(dir, "shallow")
+	git("init", "-q", complete)
+	for _, message := range []string{"one", "two"} {
+		git("-C", complete, "-c", "user.name=Test", "-c", "user.email=test@example.com", "-c", "commit.gpgsign=false",
+			"commit", "-q", "--allow-empty", "-m", message)
+	}
+	git("clone", "-q", "--depth=1", "file://"+filepath.ToSlash(complete), shallow)
+	for path, want := range map[string]bool{complete: true, shallow: false, dir: false} {
+		if got := released.HasFullHistory(t.Context(), path); got != want {
+			t.Errorf("HasFullHistory(%s) = %t, want %t", filepath.Base(path), got, want)
+		}
+	}
+}
+
+// TestFileReturnsTheReleasedContent also checks that a missing file is a different error.
+func TestFileReturnsTheReleasedContent(t *testing.T) {
+	commit, err := released.Commit(repository)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !released.HasCommit(t.Context(), repository, commit) {
+		if released.HasFullHistory(t.Context(), repository) {
+			t.Fatalf("the checkout has its full history without the last release %s, want it in the history", commit)
+		}
+		t.Skip("this checkout is a shallow one, without the last release")
+	}
+	raw, err := released.File(t.Context(), repository, commit, "go.mod")
+	if err != nil || !strings.HasPrefix(string(raw), "module ") {
+		t.Errorf("File(go.mod) = %.20q, %v, want a module", raw, err)
+	}
+	if raw, err := released.File(t.Context(), repository, commit, "no/such/file"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("File(no/such/file) = %q, %v, want %v", raw, err, fs.ErrNotExist)
+	}
+}

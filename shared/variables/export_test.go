@@ -1,6 +1,0 @@
-package variables
-
-import "github.com/gatewright/gatewright/shared/store"
-
-// Key is the key of a branch's variable, for tests that change its record.
-func (b Branch) Key(name string) store.Key { return b.key(name) }
