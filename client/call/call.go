@@ -127,7 +127,7 @@ type Response struct {
 }
 
 // Decode decodes a response of the API, or a part of it. Its error says where the response differs from the expected
-// form: another version of the API has sent it, or a server that is no management API.
+// form. It differs if another version of the API has sent it, or a server that is no management API.
 func Decode(document []byte, out any) error {
 	err := json.Unmarshal(document, out)
 	if err == nil {
@@ -154,29 +154,29 @@ func (a *API) Do(ctx context.Context, t *apitools.Tool, arguments map[string]jso
 		return nil, err
 	}
 	addIdempotencyKey(t, arguments)
-	w, err := mcp.EncodeArguments(t.Operation(), t.Path, arguments)
+	encoded, err := mcp.EncodeArguments(t.Operation(), t.Path, arguments)
 	if err != nil {
 		return nil, exit.WithCode(exit.Usage, err)
 	}
 	origin := *a.Access.Origin
-	target := origin.String() + w.Path
-	if w.Query != "" {
-		target += "?" + w.Query
+	target := origin.String() + encoded.Path
+	if encoded.Query != "" {
+		target += "?" + encoded.Query
 	}
 	return a.doWithRetry(ctx, t, func(ctx context.Context) (*http.Request, error) {
 		var body io.Reader
-		if w.Body != nil {
-			body = bytes.NewReader(w.Body)
+		if encoded.Body != nil {
+			body = bytes.NewReader(encoded.Body)
 		}
 		r, err := http.NewRequestWithContext(ctx, t.Method, target, body)
 		if err != nil {
 			return nil, fmt.Errorf("make a request: %w", err)
 		}
-		for _, field := range w.Fields {
+		for _, field := range encoded.Fields {
 			r.Header.Set(field[0], field[1])
 		}
-		if w.Body != nil {
-			r.Header.Set("Content-Type", w.ContentType)
+		if encoded.Body != nil {
+			r.Header.Set("Content-Type", encoded.ContentType)
 		}
 		r.Header.Set("Accept", "application/json")
 		r.Header.Set("User-Agent", "gatewright/"+release.Version())

@@ -111,7 +111,7 @@ func TestPublicOperationSendsNoKey(t *testing.T) {
 		_, _ = io.WriteString(w, `{}`)
 	})
 	if _, err := api.Do(t.Context(), tool(t, "openApi"), map[string]json.RawMessage{}); err != nil {
-		t.Error(err)
+		t.Errorf("Do(openApi) error = %v, want none", err)
 	}
 }
 
@@ -239,7 +239,8 @@ func TestConnectionErrorIsExplained(t *testing.T) {
 	}
 }
 
-// TestConnectionErrorOmitsURL checks that errors contain no path or query: these may be user input that must not be in logs.
+// TestConnectionErrorOmitsURL checks that errors contain no path or query: these may be user input that must not be in
+// logs.
 func TestConnectionErrorOmitsURL(t *testing.T) {
 	t.Parallel()
 	api, _, _ := newTestAPI(t, func(w http.ResponseWriter, _ *http.Request) {

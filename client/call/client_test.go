@@ -27,13 +27,13 @@ func TestPlainHTTPBypassesProxy(t *testing.T) {
 			t.Fatal(err)
 		}
 		if proxyURL, err := proxy(r); err != nil || (proxyURL != nil) != proxied {
-			t.Errorf("the proxy for %s is %v, %v, want one: %t", address, proxyURL, err, proxied)
+			t.Errorf("proxy(%s) = %v, error = %v, want a proxy: %t", address, proxyURL, err, proxied)
 		}
 	}
 }
 
-// TestLoopbackNameNeverReachesOtherMachine checks that a request to a loopback name fails if the DNS resolves the name to another machine.
-// The test does not run in parallel, because it changes the DNS for all tests.
+// TestLoopbackNameNeverReachesOtherMachine checks that a request to a loopback name fails if the DNS resolves the name
+// to another machine. The test does not run in parallel, because it changes the DNS for all tests.
 func TestLoopbackNameNeverReachesOtherMachine(t *testing.T) {
 	dns, queries := newMaliciousDNS(t)
 	before := net.DefaultResolver

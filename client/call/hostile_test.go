@@ -97,13 +97,13 @@ func TestUnknownOutcomeIsReported(t *testing.T) {
 			return err
 		}
 		if err := do(t.Context()); exit.CodeOf(err) != exit.Failure || strings.Contains(err.Error(), unknown) != reported {
-			t.Errorf("Do(%s) error = %v, want code %d, and whether it contains %q = %t",
+			t.Errorf("Do(%s) error = %v, want code %d and strings.Contains(error, %q) = %t",
 				operation, err, exit.Failure, unknown, reported)
 		}
 		ctx, cancel := context.WithCancelCause(t.Context())
 		api.Sleep = func(context.Context, time.Duration) error { cancel(exit.ErrInterrupted); return context.Cause(ctx) }
 		if err := do(ctx); !errors.Is(err, exit.ErrInterrupted) || strings.Contains(err.Error(), unknown) != reported {
-			t.Errorf("Do(%s) interrupted between two attempts: error = %v, want %v, and whether it contains %q = %t",
+			t.Errorf("Do(%s) interrupted between two attempts: error = %v, want %v and strings.Contains(error, %q) = %t",
 				operation, err, exit.ErrInterrupted, unknown, reported)
 		}
 	}
@@ -138,7 +138,8 @@ func TestHugeProblemIsTruncated(t *testing.T) {
 		})
 		_, err := api.Do(t.Context(), tool(t, "AccountService_list"), map[string]json.RawMessage{})
 		if exit.CodeOf(err) != exit.Invalid || !strings.Contains(err.Error(), "and 250 more") {
-			t.Fatalf("Do() with 300 invalid fields: error = %.100v, want code %d and \"and 250 more\"", err, exit.Invalid)
+			t.Fatalf("Do() with 300 invalid fields and the detail %.8q…: error = %.100v, want code %d and \"and 250 more\"",
+				long, err, exit.Invalid)
 		}
 		if n := len(err.Error()); n > 4<<20 { // the limit for 50 fields and the detail
 			t.Errorf("Do() with the detail %.8q…: the error has %d bytes, want at most %d", long, n, 4<<20)
@@ -159,13 +160,14 @@ func TestUnexpectedResponseTypeIsExplained(t *testing.T) {
 		_, err := api.List(t.Context(), "ApiKeyConsumersService_list", map[string]any{"bucketName": "b"})
 		if exit.CodeOf(err) != exit.Failure || !strings.Contains(err.Error(), want) ||
 			!strings.Contains(err.Error(), "the address of a management API") || strings.Contains(err.Error(), "Go ") {
-			t.Errorf("List() with the response %.40s: error = %v, want code %d, %q, and no name of a Go type",
-				body, err, exit.Failure, want)
+			t.Errorf("List() with the response %.40s: error = %v, want code %d, %q, \"the address of a management API\", "+
+				"and no name of a Go type", body, err, exit.Failure, want)
 		}
 	}
 }
 
-// TestListTotalComesFromPages checks that List finds the total, also in pages of the audit log, where it is in another member.
+// TestListTotalComesFromPages checks that List finds the total, also in pages of the audit log, where it is in another
+// member.
 func TestListTotalComesFromPages(t *testing.T) {
 	t.Parallel()
 	for _, page := range []string{`{"data":[{}],"total":7}`, `{"data":[{}],"pagination":{"total":7}}`} {

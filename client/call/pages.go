@@ -11,7 +11,8 @@ import (
 	"github.com/gatewright/gatewright/shared/management/apitools"
 )
 
-// maxListSize is the maximum size of a list that is assembled in memory, in bytes. It is enough for about three million consumers.
+// maxListSize is the maximum size of a list that is assembled in memory, in bytes. It is enough for about three million
+// consumers.
 const maxListSize = 1 << 30
 
 // Cursor detects a list whose pages never end, and limits the size of a list. The zero value is for a list without any

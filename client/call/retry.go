@@ -108,7 +108,8 @@ func unknownOutcomeSuffix(t *apitools.Tool) string {
 	return "; whether the change was made is not known"
 }
 
-// bodyIdleTimeout is how long the body of a response may pause. It is as long as a response may take to begin (NewHTTPClient).
+// bodyIdleTimeout is how long the body of a response may pause. It is equal to the maximum time until a response begins
+// (NewHTTPClient).
 const bodyIdleTimeout = time.Minute
 
 // errBodyIdle is the error for a response that has begun and does not continue.
@@ -176,7 +177,7 @@ func (a *API) checkStatus(resp *Response) (*Response, error) {
 // output grows with the square of the depth.
 const maxDepth = 200
 
-// isShowableJSON reports whether a text is JSON that can be shown.
+// isShowableJSON reports whether a text is valid JSON with at most maxDepth levels.
 func isShowableJSON(text []byte) bool {
 	if !json.Valid(text) {
 		return false
@@ -190,7 +191,8 @@ func isShowableJSON(text []byte) bool {
 	return false
 }
 
-// schemeAndHost returns the scheme and the host of an address from an untrusted source, without its other parts.
+// schemeAndHost returns the scheme and the host of an address from an untrusted source, without its other parts. It
+// returns "another place" if the address has no host.
 func schemeAndHost(address string) string {
 	switch u, err := url.Parse(address); {
 	case err != nil || u.Host == "":

@@ -47,8 +47,8 @@ var retryTests = []retryTest{
 		failures: 2, requests: 3,
 	},
 	{
-		name: "a busy server", operation: "AccountService_list", fail: respondWith(503, "3"), failures: 1, requests: 2,
-		minFirstWait: 3 * time.Second,
+		name: "busy server with Retry-After in seconds", operation: "AccountService_list", fail: respondWith(503, "3"),
+		failures: 1, requests: 2, minFirstWait: 3 * time.Second,
 	},
 	{
 		name: "busy server with a date in Retry-After", operation: "AccountService_list", fail: retryAfterDate, failures: 1,
@@ -123,7 +123,8 @@ func respondWith(status int, retryAfter string) func(http.ResponseWriter) {
 	}
 }
 
-// retryAfterDate responds with a Retry-After date that is far in the future. Even a slow test still waits for most of that time.
+// retryAfterDate responds with a Retry-After date in 100 seconds: so late that even a slow test still measures a long
+// wait.
 func retryAfterDate(w http.ResponseWriter) {
 	w.Header().Set("Retry-After", time.Now().Add(100*time.Second).UTC().Format(http.TimeFormat))
 	w.WriteHeader(http.StatusServiceUnavailable)
@@ -212,8 +213,8 @@ func TestNonIdempotentChangeIsNotRetried(t *testing.T) {
 		_, err := api.Do(t.Context(), &nonIdempotent, map[string]json.RawMessage{"name": encode(t, "b")})
 		if n.Load() != c.requests || (err == nil) != (c.requests > 1) ||
 			err != nil && !strings.Contains(err.Error(), c.wantErr) {
-			t.Errorf("Do() of a change that is not idempotent, with status %d: %v after %d requests, want %q after %d",
-				c.status, err, n.Load(), c.wantErr, c.requests)
+			t.Errorf("Do() of a change that is not idempotent, with status %d: error = %v after %d requests, "+
+				"want an error: %t, with %q, after %d", c.status, err, n.Load(), c.requests == 1, c.wantErr, c.requests)
 		}
 	}
 }

@@ -47,7 +47,7 @@ func analyticsResource() resource {
 	}}
 }
 
-// statusTable returns a table with one row for each consumer.
+// statusTable returns a function that returns a table with one row for each consumer.
 func statusTable(document []byte) func() (output.Grid, error) {
 	return func() (output.Grid, error) {
 		var response struct {

@@ -173,11 +173,11 @@ func (s *session) createKeys(ctx context.Context, path string, arguments map[str
 // Idempotency-Keys are derived from the line's hash, so repeated requests create the key and the consumer once.
 func (s *session) createKey(ctx context.Context, row keyRow, common map[string]any) (keyEntry, error) {
 	entry := keyEntry{}
-	entry.Name, _ = common["consumerName"].(string)
-	if entry.Name == "" {
-		entry.Name = row.values[nameColumn]
+	entry.ConsumerName, _ = common["consumerName"].(string)
+	if entry.ConsumerName == "" {
+		entry.ConsumerName = row.values[nameColumn]
 		_, err := s.call(ctx, "ApiKeyConsumersService_create", map[string]any{
-			"accountName": common["accountName"], "bucketName": common["bucketName"], "name": entry.Name,
+			"accountName": common["accountName"], "bucketName": common["bucketName"], "name": entry.ConsumerName,
 			"idempotencyKey": row.idempotencyKey("consumer"),
 		})
 		if err != nil && exit.CodeOf(err) != exit.Conflict { // Conflict: the consumer exists, and gets the key
@@ -190,7 +190,7 @@ func (s *session) createKey(ctx context.Context, row keyRow, common map[string]a
 			arguments[column] = value
 		}
 	}
-	arguments["consumerName"], arguments["idempotencyKey"] = entry.Name, row.idempotencyKey(keyMember)
+	arguments["consumerName"], arguments["idempotencyKey"] = entry.ConsumerName, row.idempotencyKey(keyMember)
 	resp, err := s.call(ctx, "ApiKeyKeysService_create", arguments)
 	if err != nil {
 		return entry, err

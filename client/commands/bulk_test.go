@@ -185,7 +185,8 @@ func TestBulkCreateDoesNotRepeatRequestAfterOneDay(t *testing.T) {
 	}
 }
 
-// TestBulkCreateLocksFile checks that only one process at a time uses a file: two processes would overwrite each other's results.
+// TestBulkCreateLocksFile checks that only one process at a time uses a file: two processes would overwrite each
+// other's results.
 func TestBulkCreateLocksFile(t *testing.T) {
 	t.Parallel()
 	k := &fakeKeyAPI{responses: map[string]string{}}
@@ -253,7 +254,7 @@ func TestBulkCreateRefusesChangedFile(t *testing.T) {
 	}
 }
 
-// TestBulkCreateValidatesFileFirst checks that an error in the last line is reported before the first key is created.
+// TestBulkCreateValidatesFileFirst checks that an error in any line is reported before the first key is created.
 func TestBulkCreateValidatesFileFirst(t *testing.T) {
 	t.Parallel()
 	for text, wantText := range map[string]string{
@@ -276,19 +277,19 @@ func TestBulkCreateValidatesFileFirst(t *testing.T) {
 	}
 }
 
-// TestIdempotencyKeyDependsOnBucket runs the same file for two buckets. A second run for a bucket must create no key,
-// and the other bucket must get a key of its own.
+// TestIdempotencyKeyDependsOnBucket runs the same file twice for each of two buckets, without a .done file. The second
+// run for a bucket must create no key, and each bucket must get a key of its own.
 func TestIdempotencyKeyDependsOnBucket(t *testing.T) {
 	t.Parallel()
 	k := &fakeKeyAPI{responses: map[string]string{}}
 	fx := newFixtureWith(t, k.handle)
+	file := filepath.Join(t.TempDir(), "keys.csv")
+	writeFile(t, file, "name\nada\n")
 	for i, bucket := range []string{"b", "c"} {
-		file := filepath.Join(t.TempDir(), "keys.csv")
-		writeFile(t, file, "name\nada\n")
-		for _, target := range []string{bucket, bucket} {
+		for range 2 {
 			_ = os.Remove(file + ".done")
-			if got := fx.run("", "consumer", "key", "create", "--bucket", target, "--from", file); got.code != exit.OK {
-				t.Errorf("create --bucket %s = %+v, want code 0", target, got)
+			if got := fx.run("", "consumer", "key", "create", "--bucket", bucket, "--from", file); got.code != exit.OK {
+				t.Errorf("create --bucket %s = %+v, want code 0", bucket, got)
 			}
 		}
 		if len(k.created) != i+1 {
@@ -304,12 +305,13 @@ func writeFile(t *testing.T, path, text string) {
 	}
 }
 
-// TestDoneFileMustBeRegularFile checks that no key is created if the path of the done file is a folder or a link to a device.
+// TestDoneFileMustBeRegularFile checks that no key is created if the path of the .done file is a folder or a link to a
+// device.
 func TestDoneFileMustBeRegularFile(t *testing.T) {
 	t.Parallel()
 	for name, create := range map[string]func(path string) error{
-		"a folder": func(path string) error { return os.Mkdir(path, 0o700) },
-		"a device": func(path string) error { return os.Symlink(os.DevNull, path) },
+		"a folder":           func(path string) error { return os.Mkdir(path, 0o700) },
+		"a link to a device": func(path string) error { return os.Symlink(os.DevNull, path) },
 	} {
 		k := &fakeKeyAPI{responses: map[string]string{}}
 		fx := newFixtureWith(t, k.handle)

@@ -77,7 +77,8 @@ func (a *App) Run(ctx context.Context, args []string) exit.Code {
 	return exit.CodeOf(err)
 }
 
-// errorOutput returns the output for errors. It applies the output flags in args even if the rest of the command line is invalid.
+// errorOutput returns the output for errors. It applies the output flags in args even if the rest of the command line
+// is invalid.
 func (a *App) errorOutput(args []string) *output.Output {
 	flagValues := outputFlags{}
 	flags := pflag.NewFlagSet("", pflag.ContinueOnError)

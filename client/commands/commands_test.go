@@ -34,12 +34,12 @@ type result struct {
 	out, err string
 }
 
-// fixture is an app without a terminal and with its own profiles. Its API echoes each request.
+// fixture is an app without a terminal, with its own profiles, and with an API that records each request.
 type fixture struct {
 	*testing.T
-	url, key, profiles string
+	url, key, profiles string // the API's address, its account key, and the path of the file of profiles
 	env                map[string]string
-	requests           []string
+	requests           []string // each with its method, URL and body
 	// onSleep is called for each wait, and its error is the result of the wait. If it is nil, the app really waits.
 	onSleep func(context.Context, time.Duration) error
 	// now is the app's clock, nil for the machine's clock.
@@ -215,7 +215,7 @@ func TestEveryCommandHasHelp(t *testing.T) {
 				name, got, exit.Usage)
 		}
 		if slices.Contains([]string{"completion"}, args[0]) {
-			continue // the command writes a script or a manual, and sends no request
+			continue // the command writes a script, and sends no request
 		}
 		for _, flag := range []string{"output", "jq"} {
 			if c.Flags().Lookup(flag) == nil {
@@ -457,7 +457,8 @@ func TestTypingErrorGetsSuggestion(t *testing.T) {
 	}
 }
 
-// TestInterruptedCommandExitsWith130 checks the exit code of an interrupted command, also if the command returns another error.
+// TestInterruptedCommandExitsWith130 checks the exit code of an interrupted command, also if the command returns
+// another error.
 func TestInterruptedCommandExitsWith130(t *testing.T) {
 	t.Parallel()
 	fx := newFixture(t)

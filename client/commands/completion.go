@@ -18,7 +18,8 @@ import (
 // completionTimeout is the maximum time that a shell waits for names of objects while the user types.
 const completionTimeout = time.Second
 
-// valueSource says which operation lists the values of an argument.
+// valueSource says which operation lists the values of an argument. member is the member of each entry that has the
+// value.
 type valueSource struct {
 	operation, member string
 	requires          []string // required arguments of the list operation

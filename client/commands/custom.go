@@ -17,11 +17,11 @@ import (
 // addResources adds the commands of all resources to root. It adds subcommands only to resources that include accepts.
 func (a *App) addResources(root *cobra.Command, include func(name string) bool) {
 	for _, newResource := range resources() {
-		n := newResource()
-		if !include(n.name) {
-			n.verbs, n.children, n.customCommands = nil, nil, nil
+		r := newResource()
+		if !include(r.name) {
+			r.verbs, r.children, r.customCommands = nil, nil, nil
 		}
-		c := a.resourceCommand(root.Name(), n)
+		c := a.resourceCommand(root.Name(), r)
 		c.GroupID = groupResources
 		root.AddCommand(c)
 	}
@@ -123,7 +123,7 @@ func (s *session) setVariable(ctx context.Context, arguments map[string]any, sec
 // dnsRecord is a DNS record that the user has to create.
 type dnsRecord struct{ Name, Type, Value string }
 
-// recordsTable returns a table of the DNS records that a new custom domain needs.
+// recordsTable returns a function that returns a table of the DNS records that a new custom domain needs.
 func recordsTable(document []byte) func() (output.Grid, error) {
 	return func() (output.Grid, error) {
 		var domain struct {
@@ -144,7 +144,7 @@ func recordsTable(document []byte) func() (output.Grid, error) {
 	}
 }
 
-// domainTable returns a table of a custom domain and its DNS records.
+// domainTable returns a function that returns a table of a custom domain and its DNS records.
 func domainTable(document []byte) func() (output.Grid, error) {
 	return func() (output.Grid, error) {
 		var domain struct {
@@ -179,7 +179,8 @@ func domainTable(document []byte) func() (output.Grid, error) {
 	}
 }
 
-// servicesTable returns a table of the services behind a tunnel: a row for each service and each project that may call the service.
+// servicesTable returns a function that returns a table of the services behind a tunnel. The table has a row for each
+// service and each project that may call the service.
 func servicesTable(document []byte) func() (output.Grid, error) {
 	return func() (output.Grid, error) {
 		var response struct {

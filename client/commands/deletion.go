@@ -22,8 +22,9 @@ type deletion struct {
 
 // dependent describes objects of one kind that are deleted together with another object.
 type dependent struct {
-	// operation is the operation that lists these objects. The deletion has its arguments, too. operation is "" if no
-	// operation lists all objects. member is the list in the response; it is "" if the response has a total.
+	// operation is the operation that lists these objects. It is called with those arguments of the deletion that it
+	// accepts. operation is "" if no operation lists all objects. member is the name of the list in the response; it is
+	// "" if the response has a total.
 	operation, member string
 	singular, plural  string
 	// If the objects are in several lists, argument is the argument that selects a list, and values returns its values.
@@ -60,7 +61,8 @@ func (s *session) remove(ctx context.Context, v verb, arguments map[string]any, 
 	return nil
 }
 
-// describeDependents describes how many objects are deleted with an object, "" if no other objects can be deleted.
+// describeDependents returns the end of a message about a deletion, such as ", with 2 plans and 1 subscription". It
+// returns "" if no other objects can be deleted.
 func (d deletion) describeDependents(ctx context.Context, api *call.API, arguments map[string]any) (string, error) {
 	var all []string
 	for _, c := range d.dependents {
@@ -87,7 +89,7 @@ func (d deletion) describeDependents(ctx context.Context, api *call.API, argumen
 	return ", with " + strings.Join(all, " and "), nil
 }
 
-// count returns the sum of the numbers of entries of the lists.
+// count returns the number of objects in all lists.
 func (d dependent) count(ctx context.Context, api *call.API, arguments map[string]any) (sum int64, err error) {
 	if d.values == nil {
 		return d.countList(ctx, api, arguments)
@@ -104,7 +106,7 @@ func (d dependent) count(ctx context.Context, api *call.API, arguments map[strin
 	return sum, nil
 }
 
-// countList returns the number of entries of one list.
+// countList returns the number of objects in one list.
 func (d dependent) countList(ctx context.Context, api *call.API, arguments map[string]any) (int64, error) {
 	t, err := call.Operation(d.operation)
 	if err != nil {

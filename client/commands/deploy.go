@@ -70,7 +70,8 @@ func (a *App) deployCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		// uploaded has the files that were packed. The places of problems refer to these files, even if the folder changes later.
+		// uploaded has the files that were packed. The places of problems refer to these files, even if the folder
+		// changes later.
 		var uploaded project.Files
 		source.Pack = func(ctx context.Context, w io.Writer) error {
 			if uploaded, _, err = p.Files(ctx); err != nil {
@@ -172,7 +173,8 @@ type buildSources struct {
 	reports reportFiles
 }
 
-// reportBuild writes the result of a build: the URL to stdout, or the problems with their places to stderr and to the report files.
+// reportBuild writes the result of a build. It writes the URL to stdout, and the problems with their places to stderr
+// and to the report files.
 func (s *session) reportBuild(ctx context.Context, api *call.API, r deploy.Result, sources buildSources) error {
 	document, err := json.Marshal(r)
 	if err != nil {
@@ -193,7 +195,8 @@ func (s *session) reportBuild(ctx context.Context, api *call.API, r deploy.Resul
 	})
 }
 
-// excerpts returns a report.Source that reads excerpts of the sources from the installation, which keeps the sources for a day.
+// excerpts returns a report.Source that reads excerpts of the sources from the installation, which keeps the sources
+// for a day.
 func excerpts(ctx context.Context, api *call.API, r deploy.Result) report.Source {
 	return report.FromRemote(func(file string, line, column int) (project.Excerpt, bool) {
 		resp, err := api.Call(ctx, "DeployService_source", map[string]any{

@@ -23,12 +23,13 @@ import (
 // certificateInfo.validTo.
 type columns []string
 
-// dataTable returns a table of the list in the member data. empty is the message for an empty list.
+// dataTable is like memberTable for the member data.
 func (c columns) dataTable(document []byte, empty string) func() (output.Grid, error) {
 	return c.memberTable(document, "data", empty)
 }
 
-// memberTable returns a table of the list in the member name of a document. empty is the message for an empty list.
+// memberTable returns a function that returns a table of a list. name is the document's member with the list, or its
+// path. empty is the message for an empty list.
 func (c columns) memberTable(document []byte, name, empty string) func() (output.Grid, error) {
 	return func() (output.Grid, error) {
 		var list []json.RawMessage
@@ -52,7 +53,8 @@ func (c columns) memberTable(document []byte, name, empty string) func() (output
 	}
 }
 
-// row returns the cells of a list's entry. Cells of null and missing members are empty, and long nested values are truncated.
+// row returns the cells of a list's entry. Cells of null and missing members are empty, and long nested values are
+// truncated.
 func (c columns) row(entry json.RawMessage) []string {
 	var row []string
 	for _, name := range c {
@@ -68,7 +70,7 @@ func (c columns) row(entry json.RawMessage) []string {
 	return row
 }
 
-// policiesMember has the policies of a route, in the order of execution.
+// policiesMember is the JSON member of a route that contains its policies, in the order of execution.
 const policiesMember = "policies"
 
 // policiesCell returns the names of the policies of a route, in order, as in: api-key, ten-a-minute, mask (outbound).
@@ -96,7 +98,8 @@ func cellText(value json.RawMessage) string {
 	return text
 }
 
-// memberValue returns the member with this name of a JSON object, or nil if it is missing. A name with dots is a path of members.
+// memberValue returns the member with this name of a JSON object, or nil if it is missing. A name with dots is a path
+// of members.
 func memberValue(value json.RawMessage, name string) json.RawMessage {
 	for part := range strings.SplitSeq(name, ".") {
 		var members map[string]json.RawMessage

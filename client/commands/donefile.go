@@ -28,9 +28,9 @@ type startEntry struct {
 
 // keyEntry is the second part of a line. It is written when the key exists.
 type keyEntry struct {
-	Name string `json:"name"`
-	ID   string `json:"id"`
-	Key  string `json:"key"`
+	ConsumerName string `json:"name"`
+	ID           string `json:"id"`
+	Key          string `json:"key"`
 }
 
 // doneFile is the file with the keys that were created. It has one line of JSON for each key. If the process is killed
@@ -38,7 +38,8 @@ type keyEntry struct {
 // input file.
 type doneFile struct {
 	file *os.File
-	// hashes are the hashes of the recorded lines, by line number. They include the incomplete line.
+	// hashes are the hashes of the input file's lines that this file records, by their line number in the input file.
+	// They include the line of pending.
 	hashes map[int]string
 	// pending is the startEntry of the incomplete line, nil if all lines are complete. pendingOffset is the offset of
 	// the incomplete line in bytes.
@@ -48,8 +49,8 @@ type doneFile struct {
 	resumed bool
 }
 
-// openDoneFile opens or creates the file, and reads its lines. If the last line is incomplete, the next run sends its
-// request again with the same Idempotency-Key, which creates no second key.
+// openDoneFile opens or creates the file, and reads its lines. If the last line is incomplete, this run sends the
+// request of that line again with the same Idempotency-Key, so that the API creates no second key.
 func openDoneFile(path string) (*doneFile, error) {
 	const mode = 0o600
 	f, err := disk.OpenRegular(path, mode)

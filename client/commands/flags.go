@@ -54,8 +54,8 @@ func (t *schemaTypes) UnmarshalJSON(data []byte) error {
 
 func (t schemaTypes) isOnly(name string) bool { return len(t) == 1 && t[0] == name }
 
-// minFileLength decides whether a flag names a file instead of the value: it does if the argument may have at least this
-// number of characters, such as a certificate.
+// minFileLength is the smallest maximum length, in characters, of a text argument whose flag names a file instead of
+// the value. A certificate is such an argument.
 const minFileLength = 8 << 10
 
 // argument is an argument of an operation, with its flag.
@@ -231,7 +231,8 @@ func (r *flagReader) file(flag, name string) ([]byte, error) {
 	return text, nil
 }
 
-// argumentsFromFlags returns the arguments of a call: the values of flags, and the members of the body that --body names.
+// argumentsFromFlags returns the arguments of a call: the values of flags, and the members of the body in the file that
+// --body names. A flag replaces the member of the body with the same name.
 func argumentsFromFlags(
 	cmd *cobra.Command, t *apitools.Tool, all []argument, stdin io.Reader,
 ) (map[string]json.RawMessage, error) {
@@ -266,7 +267,8 @@ func argumentsFromFlags(
 	return values, nil
 }
 
-// addBody adds the members of a request body to values. If the operation's body is not an object, it adds the body as one value.
+// addBody adds the members of a request body to values. If the operation's body is not an object, it adds the body as
+// one value.
 func addBody(t *apitools.Tool, values map[string]json.RawMessage, text []byte) error {
 	text = bytes.TrimSpace(text)
 	if slices.ContainsFunc(t.Arguments, func(a project.Argument) bool { return a.Location == project.InBody }) {

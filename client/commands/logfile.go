@@ -24,7 +24,8 @@ import (
 // exportOperation is the operation that returns the audit log with its proof, in pages.
 const exportOperation = "AuditLogsService_export"
 
-// maxExportAttempts is the maximum number of attempts. An export must start again if records have expired during the export.
+// maxExportAttempts is the maximum number of attempts. An export must start again if records have expired during the
+// export.
 const maxExportAttempts = 3
 
 func (a *App) logExportCommand() *cobra.Command {
@@ -62,7 +63,7 @@ func (a *App) logExportCommand() *cobra.Command {
 	return c
 }
 
-// exportLog writes the audit log to the file path. The file appears under this name when it is complete and synced.
+// exportLog writes the audit log to a new file at path. The file appears at path when it is complete and synced.
 func exportLog(ctx context.Context, api *call.API, path string) (h proof.Header, err error) {
 	links, err := newSpool(filepath.Dir(path))
 	if err != nil {
@@ -152,7 +153,7 @@ func (s *spool) link(seq int64) (l proof.Link, err error) {
 	return l, nil
 }
 
-// write writes the complete export.
+// write writes the complete export to a new file at path.
 func (s *spool) write(path string, h proof.Header) error {
 	if err := s.w.Flush(); err != nil {
 		return fmt.Errorf("keep an audit record: %w", disk.Cause(err))

@@ -28,10 +28,10 @@ func logResource() resource {
 	}
 }
 
-// auditOperation lists audit records, newest first.
+// auditOperation is the ID of the operation that lists audit records, newest first.
 const auditOperation = "AuditLogsService_list"
 
-// resourcesMember has the resources that an audit record is about.
+// resourcesMember is the JSON member of an audit record that contains the affected resources.
 const resourcesMember = "resources"
 
 // maxResourcesWidth is the maximum width of the cell with the resources of a record, in terminal columns.
@@ -145,16 +145,17 @@ func (s *session) writeRecord(ctx context.Context, record json.RawMessage) error
 	return s.out.Text(output.Grid{Rows: [][]string{auditColumns.row(record)}}.String())
 }
 
-// follower remembers the hashes of the records that were written. It forgets records that are
-// older than maxLateness, because they are not read again.
+// follower remembers the hashes of the records that were written. It forgets a record that is more than maxLateness
+// older than the newest record, because such a record is not read again.
 type follower struct {
 	written map[[sha256.Size]byte]time.Time
 	newest  time.Time
 	started bool
 }
 
-// poll returns the records that are not written yet, oldest first. It reads pages until all further records are older
-// than maxLateness. The first call returns only the newest initialRecords records.
+// poll returns the records that are not written yet, oldest first. It reads pages until it finds a record that is more
+// than maxLateness older than the newest known record. The first call also reads on until it has initialRecords
+// records, and returns only the newest initialRecords.
 func (f *follower) poll(ctx context.Context, api *call.API, arguments map[string]any) ([]json.RawMessage, error) {
 	query := maps.Clone(arguments)
 	var records []json.RawMessage
@@ -207,8 +208,8 @@ func (f *follower) poll(ctx context.Context, api *call.API, arguments map[string
 		records = records[:initialRecords]
 	}
 	f.started = true
-	maps.DeleteFunc(f.written, func(_ [sha256.Size]byte, cursor time.Time) bool {
-		return cursor.Before(f.newest.Add(-maxLateness))
+	maps.DeleteFunc(f.written, func(_ [sha256.Size]byte, timestamp time.Time) bool {
+		return timestamp.Before(f.newest.Add(-maxLateness))
 	})
 	slices.Reverse(records)
 	return records, nil

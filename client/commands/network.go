@@ -10,7 +10,7 @@ var hostnameParam = positional("hostname", "HOSTNAME", "api.example.com")
 func domainResource() resource {
 	hostname := hostnameParam
 	deployment := parameter{argument: "deploymentName", flag: "deployment", help: "the deployment that it leads to"}
-	stage := parameter{
+	isDefault := parameter{
 		argument: "isDefault", flag: "default", kind: asBool,
 		help: "whether it is the one that is served, of several that the domain leads to",
 	}
@@ -33,7 +33,7 @@ func domainResource() resource {
 				name: "create", short: "Make a custom domain, and say which DNS records to set",
 				operation: "CustomDomainsService_create", table: recordsTable,
 				long: "The TXT record proves that the hostname is yours; `gatewright domain verify --wait` waits for it.",
-				params: []parameter{hostname, deployment, stage, {
+				params: []parameter{hostname, deployment, isDefault, {
 					argument: "isAlias", flag: "alias", kind: asBool,
 					help: "whether TLS ends at a proxy of yours before the gateway",
 				}},
@@ -45,7 +45,7 @@ func domainResource() resource {
 				params: []parameter{hostname, parameter{
 					argument: "deploymentName", flag: "deployment",
 					help: "the deployment that is served there, '' for none", allowEmpty: true,
-				}.mandatory("shop-main-1a2b3c4"), stage},
+				}.mandatory("shop-main-1a2b3c4"), isDefault},
 			},
 			{
 				name: "delete", short: "Delete a custom domain", operation: "CustomDomainsService_delete",

@@ -191,7 +191,8 @@ func (a *App) logoutCommand() *cobra.Command {
 	})
 }
 
-// selectedProfile returns all profiles, the path of their file, and the name of the profile in args, or of the current profile.
+// selectedProfile returns all profiles, the path of their file, and the name of the profile in args, or of the current
+// profile.
 func (a *App) selectedProfile(args []string) (all *profile.Profiles, path, name string, err error) {
 	if all, path, err = a.profiles(); err != nil {
 		return nil, "", "", err

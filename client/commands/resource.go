@@ -45,13 +45,13 @@ type verb struct {
 	// is the message for an empty list.
 	columns columns
 	empty   string
-	// table returns the table for a response. It is nil for a table of all members.
+	// table returns a function that returns the table for a response. It is nil for a table of all members.
 	table func(document []byte) func() (output.Grid, error)
 	// secretMember is the response's member with a new secret, "" for none. The secret is shown once, or written to the
 	// file of --out.
 	secretMember string
 	// lostHint says what to do if a new secret could not be written. {id} and {tunnelId} are replaced with values of
-	// the response, and {bucketName} with the value of this argument.
+	// the response. The name of an argument in braces, such as {bucketName}, is replaced with the argument's value.
 	lostHint string
 	// showsSecrets adds the flag --reveal. Without --reveal, secrets in the response are masked.
 	showsSecrets bool
@@ -64,7 +64,8 @@ type verb struct {
 	hint string
 }
 
-// outFlag is the flag that names the file for a new secret. revealFlag shows secrets in a response. yesFlag skips the confirmation.
+// outFlag is the flag that names the file for a new secret. revealFlag shows secrets in a response. yesFlag skips the
+// confirmation.
 const (
 	outFlag    = "out"
 	revealFlag = "reveal"
@@ -75,17 +76,17 @@ const (
 const keyFormatArgument = "key-format"
 
 // resourceCommand returns the command of a resource with its verbs. path is the path of the parent command.
-func (a *App) resourceCommand(path string, n resource) *cobra.Command {
-	path += " " + n.name
-	group := &cobra.Command{Use: n.name, Short: n.short, SuggestFor: n.aliases}
+func (a *App) resourceCommand(path string, r resource) *cobra.Command {
+	path += " " + r.name
+	group := &cobra.Command{Use: r.name, Short: r.short, SuggestFor: r.aliases}
 	commandline.Group(group)
-	for _, v := range n.verbs {
+	for _, v := range r.verbs {
 		group.AddCommand(a.verbCommand(path, v))
 	}
-	if n.customCommands != nil {
-		group.AddCommand(n.customCommands(a)...)
+	if r.customCommands != nil {
+		group.AddCommand(r.customCommands(a)...)
 	}
-	for _, child := range n.children {
+	for _, child := range r.children {
 		group.AddCommand(a.resourceCommand(path, child))
 	}
 	return group
@@ -171,7 +172,7 @@ func (a *App) addFlags(v verb, c *cobra.Command) {
 	}
 }
 
-// completeFirst completes the only positional argument of a command.
+// completeFirst returns a function that completes the first positional argument of a command, and no other.
 func (a *App) completeFirst(argument string, flagValue func(*cobra.Command, string) string) cobra.CompletionFunc {
 	complete := a.completeNames(argument, flagValue)
 	return func(c *cobra.Command, args []string, prefix string) ([]cobra.Completion, cobra.ShellCompDirective) {
@@ -323,7 +324,8 @@ func (s *session) run(ctx context.Context, v verb, arguments map[string]any, rev
 	return nil
 }
 
-// callAndWait returns the response of the operation. If the operation continues in the background, callAndWait waits until it ends.
+// callAndWait returns the response of the operation. If the operation continues in the background, callAndWait waits
+// until it ends, and returns its last status.
 func (s *session) callAndWait(ctx context.Context, api *call.API, v verb, arguments map[string]any) ([]byte, error) {
 	resp, err := api.Call(ctx, v.operation, arguments)
 	if err != nil {

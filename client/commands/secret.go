@@ -43,8 +43,8 @@ func newSecretFile(path string) (*secretFile, error) {
 	return out.claim(path)
 }
 
-// reserveSecretFile creates the file with reserved space. Until claim locks the file, another command can take it. If
-// the file exists, the error is os.ErrExist.
+// reserveSecretFile creates the file with reserved space. Until claim locks the file, another command can use it as a
+// leftover file. If a file exists at path, the error wraps os.ErrExist.
 func reserveSecretFile(path string) (*secretFile, error) {
 	const mode = 0o600
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, mode) //nolint:gosec // G304: a file that the user names
@@ -65,7 +65,7 @@ func reserveSecretFile(path string) (*secretFile, error) {
 	return out, nil
 }
 
-// claim locks the file that this command has created. It returns an error if another command has taken it for a
+// claim locks the file that this command has created. It returns an error if another command has already used it as a
 // leftover file, because that command may have written its secret to the file.
 func (f *secretFile) claim(path string) (*secretFile, error) {
 	// If the file system has no locks, other commands cannot take the file: openLeftover requires a lock.
@@ -141,7 +141,7 @@ func (f *secretFile) close() { _ = errors.Join(f.lock.Close(), f.file.Close()) }
 
 // write writes the secret as a line, and syncs the file. It writes the first byte last, after it has released the lock:
 // Windows refuses to write a locked byte. When the lock is released, the file already has other content, so no command
-// takes it for a leftover file.
+// uses it as a leftover file.
 func (f *secretFile) write(secret string) error {
 	line := []byte(secret + "\n")
 	_, err := f.file.WriteAt(line[1:], 1)
@@ -161,8 +161,8 @@ func (f *secretFile) write(secret string) error {
 	return nil
 }
 
-// remove removes the file while it is still locked. Windows does not remove open files, so remove then closes the file
-// and removes it again.
+// remove removes the file while it is still locked. Windows does not remove open files: if the removal fails, remove
+// closes the file and tries again.
 func (f *secretFile) remove() {
 	err := os.Remove(f.file.Name())
 	f.close()
@@ -171,8 +171,8 @@ func (f *secretFile) remove() {
 	}
 }
 
-// createSecret calls an operation that creates a secret. If path is "", it writes the secret to stdout. Otherwise it
-// writes the secret to the file path, and the response with a masked secret to stdout.
+// createSecret calls an operation that creates a secret. If path is "", it writes the response with the secret to
+// stdout. Otherwise it writes the secret to the file at path, and the response with a masked secret to stdout.
 func (s *session) createSecret(ctx context.Context, v verb, arguments map[string]any, path string) error {
 	api, err := s.api()
 	if err != nil {
@@ -259,7 +259,7 @@ func secretIn(document json.RawMessage, secretMember string) string {
 // member of the list's first entry.
 func memberText(document json.RawMessage, secretMember, name string) string {
 	var list []json.RawMessage
-	if first := memberValue(document, apiKeysMember); secretMember == keyMember && json.Unmarshal(first, &list) == nil &&
+	if keys := memberValue(document, apiKeysMember); secretMember == keyMember && json.Unmarshal(keys, &list) == nil &&
 		len(list) > 0 {
 		document = list[0]
 	}
@@ -268,8 +268,8 @@ func memberText(document json.RawMessage, secretMember, name string) string {
 	return text
 }
 
-// keyTable returns the table of a response with a new key. In the response for a new consumer, the key is in a list:
-// keyTable replaces the row of the list with a row for the key.
+// keyTable returns a function that returns the table of a response with a new key. In the response for a new consumer,
+// the key is in a list: the function replaces the row of the list with a row for the key.
 func keyTable(document []byte) func() (output.Grid, error) {
 	return func() (output.Grid, error) {
 		g, err := output.NewTable(document)
@@ -282,7 +282,7 @@ func keyTable(document []byte) func() (output.Grid, error) {
 	}
 }
 
-// In the response for a new consumer, the first key is in a list.
+// These members of responses have a new secret. In the response for a new consumer, the key is in the list apiKeys.
 const (
 	apiKeysMember = "apiKeys"
 	keyMember     = "key"

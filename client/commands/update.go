@@ -13,7 +13,8 @@ import (
 // updateVerb is the name of the commands that change an object.
 const updateVerb = "update"
 
-// requireChange returns an error for an update that changes nothing. The API would respond as if it had changed something.
+// requireChange returns an error for an update that changes nothing. The API would respond as if it had changed
+// something.
 func (v verb) requireChange(arguments map[string]any) error {
 	if v.name != updateVerb {
 		return nil
