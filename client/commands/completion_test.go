@@ -58,7 +58,8 @@ func TestNamesAreCompleted(t *testing.T) {
 	}
 }
 
-// TestCompletionUsesAccountFlag checks that completion uses the account of the command line, and not the default account.
+// TestCompletionUsesAccountFlag checks that completion uses the account of the command line, and not the default
+// account.
 func TestCompletionUsesAccountFlag(t *testing.T) {
 	t.Parallel()
 	fx := newFixture(t)
@@ -83,7 +84,8 @@ func TestUnsafeNamesAreNotCompleted(t *testing.T) {
 	}
 }
 
-// TestCompletionTimesOut checks that completion returns no names after about a second if the installation does not respond.
+// TestCompletionTimesOut checks that completion has its own time limit, and returns no names if the installation does
+// not respond.
 func TestCompletionTimesOut(t *testing.T) {
 	t.Parallel()
 	fx := newFixture(t)

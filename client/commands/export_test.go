@@ -8,10 +8,10 @@ import (
 // CheckVerbs calls check for the declaration of each verb, with the path of its command.
 func CheckVerbs(t *testing.T, check func(path string, v Verb)) {
 	t.Helper()
-	var walk func(path string, n resource)
-	walk = func(path string, n resource) {
-		path += " " + n.name
-		for _, v := range n.verbs {
+	var walk func(path string, r resource)
+	walk = func(path string, r resource) {
+		path += " " + r.name
+		for _, v := range r.verbs {
 			exported := Verb{
 				Operation: v.operation, StatusOperation: v.statusOperation, CreatesSecret: v.secretMember != "",
 				ShowsSecrets: v.showsSecrets, List: v.columns != nil, Body: v.body, Deletes: v.deletes != nil,
@@ -28,7 +28,7 @@ func CheckVerbs(t *testing.T, check func(path string, v Verb)) {
 			}
 			check(path+" "+v.name, exported)
 		}
-		for _, child := range n.children {
+		for _, child := range r.children {
 			walk(path, child)
 		}
 	}
@@ -45,7 +45,8 @@ type Verb struct {
 	Dependents                                       []Dependent
 }
 
-// Dependent is a list operation that a verb calls to count objects. Argument is the argument that has several values, "" for none.
+// Dependent is a list operation that a verb calls to count objects. Argument is the argument that has several values,
+// "" for none.
 type Dependent struct{ Operation, Argument string }
 
 // Parameter has the parts of an argument's declaration that tests need.
@@ -56,7 +57,8 @@ type Parameter struct {
 	Choices                    []string
 }
 
-// SubcommandCount returns the number of subcommands that a resource has while the command line args runs.
+// SubcommandCount returns the number of subcommands that a resource has if the command line is args. It returns -1 if
+// the resource has no command.
 func SubcommandCount(resource string, args ...string) int {
 	a := &App{Out: io.Discard, Err: io.Discard, Getenv: func(string) string { return "" }}
 	for _, c := range a.root(needsOperations(args), mentions(args)).Commands() {

@@ -38,7 +38,8 @@ func (fx *fixture) changeRequests() []string {
 	})
 }
 
-// TestPendingChangesExitWith8 checks that the exit code is 8 if and only if there are pending changes.
+// TestPendingChangesExitWith8 checks that drift and plan --exit-code exit with 8 if and only if valid files have
+// pending changes. Without --exit-code, plan must exit with 0.
 func TestPendingChangesExitWith8(t *testing.T) {
 	t.Parallel()
 	const (

@@ -165,6 +165,7 @@ func TestEmptyArgumentIsRefused(t *testing.T) {
 	fx := newFixtureWith(t, func(w http.ResponseWriter, _ *http.Request, _ string) {
 		_, _ = io.WriteString(w, `{"tunnelId":"tnl_1","token":"a-token-that-nobody-else-may-see"}`)
 	})
+	// Some texts end with a colon or a space only because the keys of the map must differ.
 	for wantText, args := range map[string][]string{
 		"FOLDER is empty": {"init", ""}, "FOLDER is empty:": {"deploy", "", "--project", "shop", "--branch", "main"},
 		"FOLDER is empty: ": {"validate", ""},
@@ -184,7 +185,8 @@ func TestEmptyArgumentIsRefused(t *testing.T) {
 	}
 }
 
-// TestDotNamesAreRefused checks that names with .. are refused. In a path, such a name of a consumer would delete its bucket.
+// TestDotNamesAreRefused checks that the names . and .. are refused. A request to delete the consumer .. would delete
+// the bucket, because the server removes dots from a path.
 func TestDotNamesAreRefused(t *testing.T) {
 	t.Parallel()
 	fx := newFixture(t)

@@ -25,18 +25,18 @@ type fakeAuditLog struct {
 }
 
 func newFakeAuditLog(records int) *fakeAuditLog {
-	c := &fakeAuditLog{key: ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize))}
+	auditLog := &fakeAuditLog{key: ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize))}
 	previous := proof.Link{}
 	for seq := range int64(records) {
-		l := proof.Link{
+		link := proof.Link{
 			Seq: seq + 1, Entry: fmt.Sprintf(`{"action":"key-bucket.create","n":%d}`, seq), TTL: 4e9,
 			Previous: previous.Hash, PreviousTTL: previous.TTL,
 		}
-		l.Hash = l.Digest("id-of-acme")
-		l.Signature = proof.Record.Sign(c.key, "id-of-acme", l.Seq, l.Hash)
-		c.links, previous = append(c.links, l), l
+		link.Hash = link.Digest("id-of-acme")
+		link.Signature = proof.Record.Sign(auditLog.key, "id-of-acme", link.Seq, link.Hash)
+		auditLog.links, previous = append(auditLog.links, link), link
 	}
-	return c
+	return auditLog
 }
 
 func (l *fakeAuditLog) handle(w http.ResponseWriter, r *http.Request, _ string) {
@@ -73,18 +73,19 @@ func (l *fakeAuditLog) handle(w http.ResponseWriter, r *http.Request, _ string) 
 	_ = json.NewEncoder(w).Encode(page)
 }
 
-// TestExportedAuditLogIsVerified checks that an export can be verified offline, and that manipulated exports are detected.
+// TestExportedAuditLogIsVerified checks that an export can be verified offline, and that manipulated exports are
+// detected.
 func TestExportedAuditLogIsVerified(t *testing.T) {
 	t.Parallel()
-	c := newFakeAuditLog(8)
-	c.failedExports = 2
-	fx := newFixtureWith(t, c.handle)
+	auditLog := newFakeAuditLog(8)
+	auditLog.failedExports = 2
+	fx := newFixtureWith(t, auditLog.handle)
 	file := filepath.Join(t.TempDir(), "audit.jsonl")
 	got := fx.run("", "log", "export", file, "-o", "json")
 	var summary struct{ Records, First, Last, End, PublicKey any }
 	if err := json.Unmarshal([]byte(got.out), &summary); err != nil || got.code != exit.OK ||
-		fmt.Sprint(summary.Records, summary.First, summary.Last) != "8 1 8" || c.exports != 3 {
-		t.Fatalf("log export = %+v after %d exports, want code 0 and the records 1 to 8 after 3", got, c.exports)
+		fmt.Sprint(summary.Records, summary.First, summary.Last) != "8 1 8" || auditLog.exports != 3 {
+		t.Fatalf("log export = %+v after %d exports, want code 0 and the records 1 to 8 after 3", got, auditLog.exports)
 	}
 	key, end := fmt.Sprint(summary.PublicKey), fmt.Sprint(summary.End)
 	remaining, err := filepath.Glob(filepath.Join(filepath.Dir(file), ".*"))
@@ -117,7 +118,7 @@ func TestExportedAuditLogIsVerified(t *testing.T) {
 			exit.Invalid,
 			"record 9 was removed",
 		},
-		"export without a record": {
+		"export with a removed record": {
 			"", []string{file + ".cut", "--public-key", key, "--account", "acme"}, exit.Invalid, "broken: record 4 was removed",
 		},
 		"altered export": {
@@ -147,7 +148,8 @@ func TestExportedAuditLogIsVerified(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			got := fx.run(v.stdin, append([]string{"log", "verify"}, v.args...)...)
 			if got.code != v.code || !strings.Contains(got.err, v.wantText) || v.code != exit.OK && got.out != "" {
-				t.Errorf("%+v, want %d and %q", got, v.code, v.wantText)
+				t.Errorf("log verify = %+v, want code %d, %q on stderr, and no output unless the code is %d",
+					got, v.code, v.wantText, exit.OK)
 			}
 		})
 	}
@@ -156,31 +158,34 @@ func TestExportedAuditLogIsVerified(t *testing.T) {
 	}
 }
 
-// TestBrokenAuditLogIsExportedAndReported checks that an export of a broken log is also written: an investigation needs the file.
+// TestBrokenAuditLogIsExportedAndReported checks that the export of a log with an altered record is also written: an
+// investigation needs the file. An export that misses a record, or that fails again and again, must leave no file.
 func TestBrokenAuditLogIsExportedAndReported(t *testing.T) {
 	t.Parallel()
-	c := newFakeAuditLog(8)
-	c.links[3].Entry = `{"action":"nothing"}`
-	fx := newFixtureWith(t, c.handle)
+	auditLog := newFakeAuditLog(8)
+	auditLog.links[3].Entry = `{"action":"nothing"}`
+	fx := newFixtureWith(t, auditLog.handle)
 	file := filepath.Join(t.TempDir(), "audit.jsonl")
 	if got := fx.run("", "log", "export", file); got.code != exit.Invalid || got.out != "" ||
 		!strings.Contains(got.err, "record 4 was altered") {
-		t.Errorf("log export with an altered record 4 = %+v, want code %d and the record", got, exit.Invalid)
+		t.Errorf("log export with an altered record 4 = %+v, want code %d, the error %q and no output",
+			got, exit.Invalid, "record 4 was altered")
 	}
 	if _, err := os.Stat(file); err != nil {
-		t.Error(err)
+		t.Errorf("file of the export of a broken log: %v, want it to exist", err)
 	}
-	c.links[3] = c.links[4]
+	auditLog.links[3] = auditLog.links[4]
 	if got := fx.run("", "log", "export", file+".2"); got.code != exit.Invalid ||
 		!strings.Contains(got.err, "record 4 did not come") {
-		t.Errorf("log export with a missing record 4 = %+v, want code %d and the record", got, exit.Invalid)
+		t.Errorf("log export with a missing record 4 = %+v, want code %d and the error %q",
+			got, exit.Invalid, "record 4 did not come")
 	}
-	c = newFakeAuditLog(8)
-	c.failedExports = 9
-	if got := newFixtureWith(t, c.handle).run("", "log", "export", file+".3"); got.code != exit.Conflict ||
-		c.exports != 3 {
+	auditLog = newFakeAuditLog(8)
+	auditLog.failedExports = 9
+	if got := newFixtureWith(t, auditLog.handle).run("", "log", "export", file+".3"); got.code != exit.Conflict ||
+		auditLog.exports != 3 {
 		t.Errorf("log export that fails again and again = %+v after %d exports, want code %d after 3",
-			got, c.exports, exit.Conflict)
+			got, auditLog.exports, exit.Conflict)
 	}
 	for _, pattern := range []string{".*", "*.2", "*.3"} { // incomplete exports must not remain
 		if remaining, _ := filepath.Glob(filepath.Join(filepath.Dir(file), pattern)); len(remaining) > 0 {

@@ -95,7 +95,7 @@ func TestFollowedLogShowsEachRecordOnce(t *testing.T) {
 	for line := range strings.Lines(got.out) {
 		var entry struct{ Action string }
 		if err := json.Unmarshal([]byte(line), &entry); err != nil {
-			t.Fatalf("%q: %v", line, err)
+			t.Fatalf("log list --follow writes the line %q: %v, want JSON", line, err)
 		}
 		names = append(names, entry.Action)
 	}
@@ -138,7 +138,7 @@ func TestFollowedLogStartsWithNewest(t *testing.T) {
 	}
 	got := fx.run("", "log", "list", "--follow", "--jq", ".action")
 	if got.code != exit.Interrupted || got.out != strings.Join(want, "\n")+"\n" {
-		t.Errorf("%+v, want %v", got, want)
+		t.Errorf("log list --follow = %+v, want code %d and the actions %v", got, exit.Interrupted, want)
 	}
 }
 

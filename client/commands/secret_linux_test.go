@@ -39,7 +39,8 @@ func TestSecretFileNeedsSyncableFolder(t *testing.T) {
 		result <- commands.NewSecretFile(filepath.Join(dir, "key"))
 	}()
 	if err := <-result; err == nil || !strings.Contains(err.Error(), "nothing is made for it: permission denied") {
-		t.Errorf("NewSecretFile() in an unreadable folder: error = %v, want permission denied", err)
+		t.Errorf("NewSecretFile() in an unreadable folder: error = %v, want %q", err,
+			"nothing is made for it: permission denied")
 	}
 	if err := os.Chmod(dir, ownerOnly); err != nil {
 		t.Fatal(err)
@@ -50,8 +51,8 @@ func TestSecretFileNeedsSyncableFolder(t *testing.T) {
 }
 
 // TestLeftoverSecretFileIsReused checks that a command reuses a leftover file: the file of a command that was killed
-// before it wrote its secret. The command must not change any other file, and no leftover file that another command has
-// locked.
+// before it wrote its secret. The command must not change other files. It must also not change a leftover file that
+// another command has locked.
 func TestLeftoverSecretFileIsReused(t *testing.T) {
 	t.Parallel()
 	const reservedSize, nobody = 4096, 65534
@@ -109,8 +110,9 @@ func TestLeftoverSecretFileIsReused(t *testing.T) {
 			t.Errorf("%s: create --out = %+v with the content %q, want code 0 and the secret", name, got, after)
 		case !c.reused && (got.code != exit.Usage || string(after) != string(before) || len(fx.requests) > 0 ||
 			!strings.Contains(got.err, "is not written over")):
-			t.Errorf("%s: create --out = %+v after the requests %q, and the file has %q, want code %d and the file unchanged",
-				name, got, fx.requests, after, exit.Usage)
+			t.Errorf("%s: create --out = %+v with the requests %q and the content %q, "+
+				"want code %d, the error %q, no request and the content %q",
+				name, got, fx.requests, after, exit.Usage, "is not written over", before)
 		}
 	}
 }
@@ -139,7 +141,7 @@ func TestConcurrentCommandsShareNoSecretFile(t *testing.T) {
 			t.Errorf("leftover file %t: the file has %q, %v, want the first secret", leftover, content, err)
 		}
 		if first.code != exit.OK || second.code != exit.Usage || created != 1 {
-			t.Errorf("leftover file %t: two create --out = %+v and %+v with %d secrets, want the codes %d and %d, and 1",
+			t.Errorf("leftover file %t: two create --out = %+v and %+v with %d secrets, want the codes %d and %d and 1 secret",
 				leftover, first, second, created, exit.OK, exit.Usage)
 		}
 	}

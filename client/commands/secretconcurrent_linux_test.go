@@ -12,8 +12,9 @@ import (
 	"github.com/gatewright/gatewright/client/exit"
 )
 
-// TestClaimedSecretFileIsKept tests a race: another command takes a new file for a leftover file, and writes its secret
-// before the creator of the file has locked it. The creator must fail, and keep the file.
+// TestClaimedSecretFileIsKept tests a race. A command creates a file. Before it locks the file, another command
+// mistakes the file for one that a killed command has left, and writes its secret. The first command must fail, and
+// keep the file.
 func TestClaimedSecretFileIsKept(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "token")
@@ -24,9 +25,11 @@ func TestClaimedSecretFileIsKept(t *testing.T) {
 		}
 		return err
 	})
-	if text, readErr := os.ReadFile(path); exit.CodeOf(err) != exit.Usage || readErr != nil || string(text) != "first\n" {
-		t.Errorf("NewSecretFile() of a claimed file: error = %v, content %.20q, %v, want code %d and the first secret",
-			err, text, readErr, exit.Usage)
+	if code := exit.CodeOf(err); code != exit.Usage {
+		t.Errorf("NewSecretFileBeforeLock(claimed file): error = %v with code %d, want code %d", err, code, exit.Usage)
+	}
+	if text, err := os.ReadFile(path); err != nil || string(text) != "first\n" {
+		t.Errorf("content of the claimed file = %.20q, error = %v, want %q", text, err, "first\n")
 	}
 }
 

@@ -156,7 +156,8 @@ func TestEmptyUpdateIsRefused(t *testing.T) {
 	}
 }
 
-// TestTunnelServicesAreNotTruncated checks that the table shows which projects can call each service, without truncating a value.
+// TestTunnelServicesAreNotTruncated checks that the table shows which projects can call each service, without
+// truncating a value.
 func TestTunnelServicesAreNotTruncated(t *testing.T) {
 	t.Parallel()
 	services := `{"version":1,"services":[]}`

@@ -10,7 +10,7 @@ import (
 	"github.com/gatewright/gatewright/client/exit"
 )
 
-// newProject creates a project with one route to an upstream.
+// newProject creates a project with one route to an upstream, and returns the path of its folder.
 func newProject(t *testing.T, handler, upstream string) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "shop")
@@ -46,7 +46,8 @@ error: the project is not valid: 1 error
 `
 	got := fx.run("", "validate", bad)
 	if got.code != exit.Invalid || got.out != "" || got.err != wantErr {
-		t.Errorf("validate of an invalid project = %d %q\n%s, want\n%s", got.code, got.out, got.err, wantErr)
+		t.Errorf("validate of an invalid project = %d with the output %q and\n%s, want %d with no output and\n%s",
+			got.code, got.out, got.err, exit.Invalid, wantErr)
 	}
 	got = fx.run("", "validate", bad, "--output", "json")
 	var document struct {

@@ -237,7 +237,8 @@ type status struct {
 // stepOrder is the order of the builder's steps.
 var stepOrder = []string{"download", "validate", "build", "deploy"}
 
-// Follow waits until a build has ended. If ctx ends first, it returns a *FollowError, and the build continues.
+// Follow waits until a build has ended. If ctx ends first, or if the status of the build cannot be requested, it
+// returns a *FollowError, and the build continues.
 func (d *Deployer) Follow(ctx context.Context, projectName, statusID string) (Result, error) {
 	notified := map[string]string{}
 	for {
@@ -283,6 +284,7 @@ func nonNil(problems []project.Problem) []project.Problem {
 	return append([]project.Problem{}, problems...)
 }
 
+// notifySteps calls OnState for each step that has changed. notified has the last reported state of each step.
 func (d *Deployer) notifySteps(s status, notified map[string]string) {
 	steps := slices.Collect(maps.Keys(s.Steps))
 	slices.SortFunc(steps, func(a, b string) int {

@@ -175,7 +175,8 @@ func TestUploadIsRetried(t *testing.T) {
 	}
 }
 
-// TestUploadSendsMetadata checks that an upload sends exactly the metadata fields of contract 3.2, and escapes their values.
+// TestUploadSendsMetadata checks that an upload sends exactly the metadata fields of contract 3.2, and escapes their
+// values.
 func TestUploadSendsMetadata(t *testing.T) {
 	t.Parallel()
 	i := newInstallation(t)
@@ -384,9 +385,9 @@ func TestInterruptedDeployIsExplained(t *testing.T) {
 	}
 }
 
-// TestUnresponsiveInstallationIsExplained checks that the error also says how to follow the build if the installation
-// does not respond.
-func TestUnresponsiveInstallationIsExplained(t *testing.T) {
+// TestFailedStatusRequestIsExplained checks that the error says how to follow the build if the installation refuses a
+// status request or fails. If the API has no status of the build, the error must not say so.
+func TestFailedStatusRequestIsExplained(t *testing.T) {
 	t.Parallel()
 	for status, wantFollowHint := range map[int]bool{
 		http.StatusForbidden: true, http.StatusInternalServerError: true,

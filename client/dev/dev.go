@@ -190,7 +190,7 @@ func newServer(ctx context.Context, o Options) (*server, error) {
 	if err != nil {
 		return nil, &UsageError{err.Error()}
 	}
-	if err := isProject(o.Folder); err != nil {
+	if err := checkProject(o.Folder); err != nil {
 		return nil, err
 	}
 	certificates, err := readCertificates(o.Certificates)
@@ -245,8 +245,8 @@ func readCertificates(certs map[string]project.ClientCertificate) (map[string]pr
 	return out, nil
 }
 
-// isProject returns an error for a folder that has no project configuration.
-func isProject(dir string) error {
+// checkProject returns an error for a folder without a project configuration.
+func checkProject(dir string) error {
 	routes, err := filepath.Glob(filepath.Join(escapeGlob(dir), "config", "*.oas.json"))
 	if err != nil || len(routes) == 0 {
 		return &UsageError{

@@ -134,7 +134,7 @@ func TestRequestIsLoggedAsDocument(t *testing.T) {
 	for line := range strings.Lines(s.out.String()) {
 		var entry map[string]any
 		if err := json.Unmarshal([]byte(line), &entry); err != nil {
-			t.Fatalf("%s: %v", line, err)
+			t.Fatalf("log line %q: %v, want a JSON document", line, err)
 		}
 		got = append(got, entry)
 	}
@@ -268,20 +268,22 @@ func TestInvalidOptionIsRefused(t *testing.T) {
 		change func(*dev.Options)
 		want   string
 	}{
-		"no folder": {func(o *dev.Options) {
+		"missing folder": {func(o *dev.Options) {
 			o.Folder = filepath.Join(good, "a\x1b[31mb")
 		}, "name the folder that config/ is in"},
-		"a file":       {func(o *dev.Options) { o.Folder = exposed }, "is no folder"},
-		"no project":   {func(o *dev.Options) { o.Folder = filepath.Join(good, "config") }, "it has no config/*.oas.json"},
-		"port in use":  {func(o *dev.Options) { o.Addr = listener.Addr().String() }, "another program listens on"},
-		"no address":   {func(o *dev.Options) { o.Addr = "nowhere" }, "write host:port"},
-		"exposed keys": {func(o *dev.Options) { o.KeyFile = exposed }, "chmod 600"},
-		"broken keys":  {func(o *dev.Options) { o.KeyFile = broken }, "is not a list of"},
-		"a pipe":       {func(o *dev.Options) { o.KeyFile = pipe }, "the file of keys"},
-		"no certificate": {func(o *dev.Options) {
+		"file instead of a folder": {func(o *dev.Options) { o.Folder = exposed }, "is no folder"},
+		"folder without a project": {func(o *dev.Options) {
+			o.Folder = filepath.Join(good, "config")
+		}, "it has no config/*.oas.json"},
+		"port in use":                 {func(o *dev.Options) { o.Addr = listener.Addr().String() }, "another program listens on"},
+		"address without a port":      {func(o *dev.Options) { o.Addr = "nowhere" }, "write host:port"},
+		"key file readable by others": {func(o *dev.Options) { o.KeyFile = exposed }, "chmod 600"},
+		"incomplete key file":         {func(o *dev.Options) { o.KeyFile = broken }, "is not a list of"},
+		"pipe as the key file":        {func(o *dev.Options) { o.KeyFile = pipe }, "the file of keys"},
+		"certificate that is no PEM": {func(o *dev.Options) {
 			o.Certificates = map[string]project.ClientCertificate{"bank": {Chain: "planted", Key: "planted"}}
 		}, "is not in PEM"},
-		"no units": {func(o *dev.Options) { o.Units = -1 }, "positive"},
+		"negative units": {func(o *dev.Options) { o.Units = -1 }, "positive"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			ready := func(net.Addr) { t.Error("Run() serves a project with an invalid option, want an error") }

@@ -111,7 +111,7 @@ func (s *testServer) waitForMessage(text string) string {
 	return ""
 }
 
-// waitForLogLine waits until a log line of a request contains a text, and returns the log.
+// waitForLogLine waits until a log line of a request contains a text, and returns the line.
 func (s *testServer) waitForLogLine(text string) string {
 	s.t.Helper()
 	for range 1000 {
@@ -159,7 +159,8 @@ func (s *testServer) do(method, path, key string) (int, string) {
 	return response.StatusCode, string(body)
 }
 
-// waitForResponse repeats a request until the response has this status and contains text: a save is served within a moment.
+// waitForResponse repeats a request until the response has this status and contains text: a save is served within a
+// moment.
 func (s *testServer) waitForResponse(path, key string, status int, text string) {
 	s.t.Helper()
 	var got int

@@ -30,6 +30,7 @@ type counterKey struct {
 	from, to time.Time
 }
 
+// counter has the used units of a period. receipts has the remaining uses of each receipt (receiptUses).
 type counter struct {
 	units    int64
 	receipts map[string]int
@@ -86,7 +87,8 @@ func (l *limits) take(key counterKey, limit, n int64, receipt string) (d policy.
 	return d, false
 }
 
-// sweep removes the counters of ended periods. It does so only when the number of counters has doubled since the last removal.
+// sweep removes the counters of ended periods. It does so only when the number of counters is at least twice the number
+// after the last sweep, plus minCounters.
 func (l *limits) sweep(now time.Time) {
 	const minCounters = 1024
 	if len(l.counters) < 2*l.sizeAfterSweep+minCounters {

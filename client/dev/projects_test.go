@@ -68,7 +68,7 @@ func (s *testServer) post(path, key, body string) (int, string) {
 
 // TestLibraryExampleIsServed serves an example that has GraphQL policies and an MCP server.
 func TestLibraryExampleIsServed(t *testing.T) {
-	upstreamURL := newUpstream(t, func(w http.ResponseWriter, s *http.Request) {
+	upstreamURL := newUpstream(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		writef(w, `{"data": {"books": []}}`)
 	})
@@ -167,7 +167,8 @@ func TestOtherHostsAreRefused(t *testing.T) {
 	}
 }
 
-// TestControlCharactersAreEscaped checks that no request writes control characters to the terminal or stops the server.
+// TestControlCharactersAreEscaped checks that no request writes control characters to the terminal, and that no request
+// stops the server.
 func TestControlCharactersAreEscaped(t *testing.T) {
 	s := start(t, map[string]string{routes: routesFile(route{path: "/a", upstream: newEchoUpstream(t)})})
 	for _, raw := range []string{
@@ -203,16 +204,17 @@ func TestControlCharactersAreEscaped(t *testing.T) {
 	}
 }
 
-// TestShutdownClosesWebSockets checks that WebSockets of all versions are closed with the status "going away".
+// TestShutdownClosesWebSockets checks that the WebSocket of an old version stays open after a save, and that a shutdown
+// closes it with the status "going away".
 func TestShutdownClosesWebSockets(t *testing.T) {
-	upstreamURL := newUpstream(t, func(w http.ResponseWriter, s *http.Request) {
-		c, err := websocket.Accept(w, s, nil)
+	upstreamURL := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {
+		c, err := websocket.Accept(w, r, nil)
 		if err != nil {
 			return
 		}
 		for {
-			kind, data, err := c.Read(s.Context())
-			if err != nil || c.Write(s.Context(), kind, data) != nil {
+			kind, data, err := c.Read(r.Context())
+			if err != nil || c.Write(r.Context(), kind, data) != nil {
 				return
 			}
 		}

@@ -14,7 +14,8 @@ import (
 	"time"
 )
 
-// TestSavesDoNotFailRequests saves files while requests are sent. Each request must succeed, and each save must be served.
+// TestSavesDoNotFailRequests saves files while requests are sent. Each request must succeed, and each save must be
+// served.
 func TestSavesDoNotFailRequests(t *testing.T) {
 	upstreamURL := newEchoUpstream(t)
 	project := func(i int) string {
@@ -52,7 +53,8 @@ func TestSavesDoNotFailRequests(t *testing.T) {
 	}
 }
 
-// TestFastSavesAreServed writes files without renaming, so that they are incomplete for a moment. The last save must be served.
+// TestFastSavesAreServed writes files without renaming, so that they are incomplete for a moment. The last save must be
+// served.
 func TestFastSavesAreServed(t *testing.T) {
 	upstreamURL := newEchoUpstream(t)
 	s := start(t, map[string]string{routes: routesFile(route{path: "/0", upstream: upstreamURL})})
@@ -132,9 +134,9 @@ func TestInvalidSaveKeepsLastVersion(t *testing.T) {
 	good := routesFile(route{path: "/a", upstream: upstreamURL})
 	s := start(t, map[string]string{routes: good})
 	for name, test := range map[string]struct{ text, want string }{
-		"half written":      {good[:len(good)-10], routes + ":"},
-		"no JSON":           {"\x1b[31m", routes + ":1:1: error: "},
-		"a misspelt member": {strings.Replace(good, `"corsPolicy"`, `"corsPolicies"`, 1), ": error: "},
+		"half written":   {good[:len(good)-10], routes + ":"},
+		"no JSON":        {"\x1b[31m", routes + ":1:1: error: "},
+		"unknown member": {strings.Replace(good, `"corsPolicy"`, `"corsPolicies"`, 1), ": error: "},
 		"an unknown policy": {
 			routesFile(route{path: "/b", upstream: upstreamURL, inbound: []string{"a\u202e\u001bb"}}),
 			": error: ",
@@ -251,7 +253,8 @@ func TestFolderErrorIsReported(t *testing.T) {
 	})
 }
 
-// TestCheckoutIsServedAsOneSave checks that no version is built from files of two checkouts.
+// TestCheckoutIsServedAsOneSave saves two files that are valid only together, like a checkout. They must be built as one
+// save.
 func TestCheckoutIsServedAsOneSave(t *testing.T) {
 	upstreamURL := newEchoUpstream(t)
 	s := start(t, map[string]string{routes: routesFile(route{path: "/a", upstream: upstreamURL})})

@@ -70,7 +70,8 @@ func (s *source) fingerprint() (state string, newest time.Time) {
 	return b.String(), newest
 }
 
-// read reads the whole source. The error is a *folder.ChangedError if a file changes during the read, or the context's error.
+// read reads the whole source. The error is a *folder.ChangedError if a file changes during the read, or the context's
+// error.
 func (s *source) read(ctx context.Context) (contents, error) {
 	var c contents
 	files, summary, err := s.project.Files(ctx)

@@ -43,7 +43,7 @@ func (s *server) identity() project.Identity {
 	}
 }
 
-// deployments implements gateway.Deployments with one deployment, which all allowed hosts serve.
+// deployments implements gateway.Deployments with one deployment, which is served for all allowed hosts.
 type deployments struct {
 	hosts      hosts
 	deployment *gateway.Deployment

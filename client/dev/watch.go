@@ -22,7 +22,7 @@ const (
 	pollInterval = 50 * time.Millisecond
 	// settleTime is the time without a change after which the files are read: several files can belong to one save.
 	settleTime = 40 * time.Millisecond
-	// maxSettleTime is the maximum wait for settleTime without a change, if files change all the time.
+	// maxSettleTime is the maximum time until the files are read, if they change all the time.
 	maxSettleTime = 250 * time.Millisecond
 	// timestampResolution is the resolution of the coarsest clocks of file systems: a later change within this time can
 	// leave the file with the same time and size. After this time the files are read and compared again.
@@ -158,7 +158,8 @@ func (s *server) compile(ctx context.Context, c contents) (project.Result, *vers
 	return result, s.newVersion(a), nil
 }
 
-// addCertificates adds to an artifact the client certificates that its routes use, and returns a problem for each missing certificate.
+// addCertificates adds to an artifact the client certificates that its routes use. It returns a problem for each route
+// whose certificate is missing.
 func (s *server) addCertificates(a *project.Artifact) (problems []project.Problem) {
 	for _, r := range a.Routes {
 		name, option := handler.CertificateOption(r.Handler)

@@ -23,7 +23,8 @@ const (
 	NotFound Code = 3
 	// NotAllowed means that a key is unknown or expired, or lacks a permission.
 	NotAllowed Code = 4
-	// Conflict means that the current state prevents the change: a name is in use, or an object has changed since it was read.
+	// Conflict means that the current state prevents the change: a name is in use, or an object has changed since it was
+	// read.
 	Conflict Code = 5
 	// Invalid means that a body, a file or a project has errors. A failed build also has this code.
 	Invalid Code = 6

@@ -27,7 +27,7 @@ func TestCodeOf(t *testing.T) {
 		{exit.WithCode(exit.TimedOut, exit.ErrInterrupted), exit.Interrupted},
 	} {
 		if got := exit.CodeOf(c.err); got != c.want {
-			t.Errorf("%v ends a command with %d, want %d", c.err, got, c.want)
+			t.Errorf("CodeOf(%v) = %d, want %d", c.err, got, c.want)
 		}
 	}
 	if err := exit.WithCode(exit.Usage, plain); !errors.Is(err, plain) || err.Error() != "x" {

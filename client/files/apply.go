@@ -199,7 +199,8 @@ func (a *applier) arguments(c *Change) (map[string]any, error) {
 	return arguments, nil
 }
 
-// createdID returns the ID of the created object from the response, "" if objects of this kind have no ID other than their name.
+// createdID returns the ID of the created object from the response, "" if objects of this kind have no ID other than
+// their name.
 func (a *applier) createdID(c *Change, body []byte) string {
 	var members map[string]Value
 	_ = json.Unmarshal(body, &members)

@@ -29,7 +29,7 @@ func TestCommandsMatchAPIDeclaration(t *testing.T) {
 		checked++
 		op, err := call.Operation(v.Operation)
 		if err != nil {
-			t.Errorf("%s: %v", path, err)
+			t.Errorf("%s: Operation(%s) error = %v, want none", path, v.Operation, err)
 			return
 		}
 		checkParameters(t, path, v, op)
@@ -122,13 +122,14 @@ func checkDependents(t *testing.T, path string, v commands.Verb) {
 	}
 }
 
-// maskedChanges returns changes whose declared responses can contain secrets, but whose commands request masked responses.
+// maskedChanges returns changes whose declared responses can contain secrets, but whose commands request masked
+// responses.
 func maskedChanges() []string {
 	return []string{"ApiKeyBucketsService_create", "ApiKeyBucketsService_update", "ApiKeyConsumersService_update"}
 }
 
-// TestListColumnsAreUnique checks that the column titles of a table are unique, and that an audit record's cell has the
-// names of its resources.
+// TestListColumnsAreUnique checks that the column titles of a table are unique. It also checks the cells with the
+// resources of an audit record and with the policies of a route.
 func TestListColumnsAreUnique(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ line, resp, want string }{
@@ -159,8 +160,9 @@ func TestListColumnsAreUnique(t *testing.T) {
 	}
 }
 
-// TestEveryOperationHasCommand checks that a command that is written by hand calls each operation of the API.
-// testdata/apionly.txt has the other operations, which only `gatewright api` calls, each with a reason.
+// TestEveryOperationHasCommand checks that the source code of the commands that are written by hand names each
+// operation of the API. testdata/apionly.txt has the other operations, which only `gatewright api` calls, each with a
+// reason.
 func TestEveryOperationHasCommand(t *testing.T) {
 	t.Parallel()
 	called := map[string]bool{}
