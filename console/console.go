@@ -66,8 +66,8 @@ func Embedded() Site {
 	return site
 }
 
-// Open returns the console in an archive. It reads all of the archive and returns an error if a byte of a file has changed. The
-// files of the site share the archive's memory.
+// Open returns the console in an archive. It reads all of the archive and returns an error if a byte of a file has
+// changed. The files of the site share the archive's memory.
 func Open(archive []byte) (Site, error) {
 	zr, err := zip.NewReader(bytes.NewReader(archive), int64(len(archive)))
 	if err != nil {

@@ -237,7 +237,8 @@ func TestEventsReachOperations(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// All names are replaced at once, the longest first: shop is a prefix of shop-main-0123abc, and key_… a suffix of akey_….
+		// All names are replaced at once, the longest first: shop is a prefix of shop-main-0123abc, and key_… a suffix of
+		// akey_….
 		parameters := slices.SortedFunc(maps.Keys(names), func(a, b string) int {
 			return cmp.Compare(len(names[b]), len(names[a]))
 		})

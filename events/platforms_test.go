@@ -111,8 +111,8 @@ func findGroup(t *testing.T, name string) functions.Group {
 	return functions.Group{}
 }
 
-// TestAuditRecordsHoldClientAddress checks that audit records contain the address of the connection, and no address that a client claims in
-// X-Forwarded-For.
+// TestAuditRecordsHoldClientAddress checks that audit records contain the address of the connection, and no address
+// that a client claims in X-Forwarded-For.
 func TestAuditRecordsHoldClientAddress(t *testing.T) {
 	raw, err := os.ReadFile(filepath.Join("platforms", "forged-address.json"))
 	if err != nil {

@@ -1,7 +1,8 @@
 // Package call calls operations of the management API, by their names and arguments. It sends the request, waits if the
 // API demands a pause, repeats requests that are safe to repeat, and returns problems as errors.
 //
-// It defines no operations: their declarations are in package apitools, which is generated from the API's OpenAPI document.
+// It defines no operations: their declarations are in package apitools, which is generated from the API's OpenAPI
+// document.
 //
 // Read call.go first, then problem.go. retry.go has the rules for repeating requests.
 package call
@@ -67,7 +68,8 @@ func NewHTTPClient() *http.Client {
 	}
 }
 
-// errProtocolSwitch is the error for a response that switches to another protocol, although no request has asked for it.
+// errProtocolSwitch is the error for a response that switches to another protocol, although no request has asked for
+// it.
 var errProtocolSwitch = errors.New("it answers 101, and was not asked for another protocol: check that it is the " +
 	"address of a management API")
 
@@ -97,7 +99,8 @@ func bypassProxyForHTTP(proxy func(*http.Request) (*url.URL, error)) func(*http.
 	}
 }
 
-// errNotLoopback is the error for a name that belongs to this machine, such as localhost, but resolves to another machine.
+// errNotLoopback is the error for a name that belongs to this machine, such as localhost, but resolves to another
+// machine.
 var errNotLoopback = errors.New("its name is this machine's, and the DNS leads to another one")
 
 // requireLoopback is a net.Dialer.Control that refuses a connection to another machine.

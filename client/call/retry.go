@@ -115,7 +115,8 @@ const bodyIdleTimeout = time.Minute
 // errBodyIdle is the error for a response that has begun and does not continue.
 var errBodyIdle = errors.New("it stops in the middle of its answer")
 
-// idleTimeoutReader is the body of a response. Each read that returns data restarts the timer, which cancels the request.
+// idleTimeoutReader is the body of a response. Each read that returns data restarts the timer, which cancels the
+// request.
 type idleTimeoutReader struct {
 	io.Reader
 	timer *time.Timer

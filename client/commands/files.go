@@ -308,8 +308,8 @@ func (s *session) apply(ctx context.Context, name string, flags compareFlags, ye
 	})
 }
 
-// confirm shows the changes if show is true. It then asks the user to confirm them, unless yes is true. Changes that the
-// user has already seen (show is false) need no confirmation if they delete nothing.
+// confirm shows the changes if show is true. It then asks the user to confirm them, unless yes is true. Changes that
+// the user has already seen (show is false) need no confirmation if they delete nothing.
 func (s *session) confirm(ctx context.Context, p *files.Plan, show, yes bool) error {
 	_, _, deleted := p.Counts()
 	if show && s.out.Format() != output.JSON && len(p.Changes) > 0 {

@@ -41,7 +41,8 @@ const (
 	asPastTime
 )
 
-// parameter is an argument of an operation, in a command that is written by hand. It is a positional argument or a flag.
+// parameter is an argument of an operation, in a command that is written by hand. It is a positional argument or a
+// flag.
 type parameter struct {
 	// argument is the argument's name in the operation. placeholder is the name of a positional argument in the help,
 	// "" for a flag. flag is the name of the flag.

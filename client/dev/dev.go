@@ -288,7 +288,8 @@ func (s *server) listen(ctx context.Context) (net.Listener, error) {
 	return l, nil
 }
 
-// causeOf returns the cause of a network error without the address, because the surrounding message contains the address.
+// causeOf returns the cause of a network error without the address, because the surrounding message contains the
+// address.
 func causeOf(err error) error {
 	if op, ok := errors.AsType[*net.OpError](err); ok {
 		return op.Err

@@ -253,8 +253,8 @@ func TestFolderErrorIsReported(t *testing.T) {
 	})
 }
 
-// TestCheckoutIsServedAsOneSave saves two files that are valid only together, like a checkout. They must be built as one
-// save.
+// TestCheckoutIsServedAsOneSave saves two files that are valid only together, like a checkout. They must be built as
+// one save.
 func TestCheckoutIsServedAsOneSave(t *testing.T) {
 	upstreamURL := newEchoUpstream(t)
 	s := start(t, map[string]string{routes: routesFile(route{path: "/a", upstream: upstreamURL})})

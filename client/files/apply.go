@@ -47,7 +47,8 @@ type ApplyOptions struct {
 	Installation string
 }
 
-// ApplyResult is the result of Apply. Applied counts the changes of this call, and AppliedBefore those of earlier calls.
+// ApplyResult is the result of Apply. Applied counts the changes of this call, and AppliedBefore those of earlier
+// calls.
 type ApplyResult struct {
 	Applied       int `json:"made"`
 	AppliedBefore int `json:"madeBefore"`

@@ -355,6 +355,7 @@ func TestConcurrentApplyIsRefused(t *testing.T) {
 	}
 	_, err := files.Apply(t.Context(), f, p, applyOptions(f, path))
 	if err != nil || exit.CodeOf(second) != exit.Usage || len(f.changes) != len(p.Changes) {
-		t.Errorf("two Apply() at once = %v, %v, changes %v, want none, code %d", err, second, f.changes, exit.Usage)
+		t.Errorf("two Apply() at once: errors = %v and %v with the changes %v, want none, code %d, and %d changes",
+			err, second, f.changes, exit.Usage, len(p.Changes))
 	}
 }

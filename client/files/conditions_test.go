@@ -63,7 +63,7 @@ func TestCompareUsesObjectReadLast(t *testing.T) {
 		t.Fatalf("Compare() = %+v, want one change of the description, with the tags that were read last", p.Changes)
 	}
 	if _, err := files.Apply(t.Context(), f, p, applyOptions(f, "")); err != nil {
-		t.Error(err)
+		t.Errorf("Apply() of the change of the description: error = %v, want none", err)
 	}
 }
 
@@ -84,7 +84,8 @@ func TestPlanOfOtherAccountIsRefused(t *testing.T) {
 	}
 }
 
-// TestSubscriptionIsDeletedBeforePlan checks the order of changes: the API refuses to delete a plan that has a subscription.
+// TestSubscriptionIsDeletedBeforePlan checks the order of changes: the API refuses to delete a plan that has a
+// subscription.
 func TestSubscriptionIsDeletedBeforePlan(t *testing.T) {
 	t.Parallel()
 	f := newFakeAPI(t, "a")

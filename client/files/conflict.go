@@ -152,9 +152,9 @@ func (a *applier) changedFields(c *Change, current *remoteObject) (fields []Fiel
 	return fields
 }
 
-// released reports whether an earlier change of the plan may have changed the ETag of the object of change i. The earlier
-// change was about an object that can refer to this object, as a subscription refers to a plan. The body of a plan, and
-// so its ETag, depends on whether it has subscriptions.
+// released reports whether an earlier change of the plan may have changed the ETag of the object of change i. The
+// earlier change was about an object that can refer to this object, as a subscription refers to a plan. The body of a
+// plan, and so its ETag, depends on whether it has subscriptions.
 func (a *applier) released(i int) bool {
 	k, name := a.kind(&a.plan.Changes[i]), a.plan.Changes[i].Name
 	return slices.ContainsFunc(a.plan.Changes[:i], func(earlier Change) bool {

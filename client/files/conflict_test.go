@@ -47,7 +47,7 @@ var changedObjects = map[string]struct {
 		"custom domain api.example.com", `deploymentName was "a", and is "c"`,
 		"customDomains.update, audit record request-",
 	}},
-	"custom domain to delete": {domainYAML, "", func(f *fakeAPI) {
+	"changed custom domain that is deleted": {domainYAML, "", func(f *fakeAPI) {
 		mustCall(f, "CustomDomainsService_update", map[string]any{
 			"hostname": "api.example.com", "deploymentName": "c",
 			"ifMatch": "*", "idempotencyKey": "x",

@@ -17,14 +17,16 @@ import (
 	"github.com/gatewright/gatewright/shared/base/lazy"
 )
 
-// Exported has the objects of an account as files describe them. The same objects produce the same bytes in every installation.
+// Exported has the objects of an account as files describe them. The same objects produce the same bytes in every
+// installation.
 type Exported struct {
 	// lists are the top-level lists, in the order of creation.
 	lists []objectList
 	// Secrets lists the values that the API does not return, each with its reference: the user must provide the value
 	// there. Skipped lists the objects that files cannot describe.
 	Secrets, Skipped []string
-	// usedReferences has the references that are already in use. members are the top-level lists that the caller has requested.
+	// usedReferences has the references that are already in use. members are the top-level lists that the caller has
+	// requested.
 	usedReferences map[string]bool
 	members        []string
 }
@@ -137,7 +139,8 @@ func (e *exporter) existing(ctx context.Context, k *Kind, parent *remoteObject) 
 
 // nameBuckets returns metering buckets by the names that they get in files. The name of a bucket is the name of its
 // first plan that is not already the name of another bucket. Buckets are named in the order of their plans, so that
-// names are the same in every installation.
+// names are the same in every installation. nameBuckets skips a bucket without plans, a bucket with the same plans as
+// another, and a bucket for which no name is left.
 func (e *exporter) nameBuckets(
 	ctx context.Context, k *Kind, buckets map[string]*remoteObject,
 ) (map[string]*remoteObject, error) {
@@ -174,7 +177,8 @@ func (e *exporter) nameBuckets(
 	return named, nil
 }
 
-// object returns an object as files describe it. It returns nil if files cannot describe the object, or need not describe it.
+// object returns an object as files describe it. It returns nil if files cannot describe the object, or need not
+// describe it.
 func (e *exporter) object(ctx context.Context, k *Kind, remote *remoteObject) (*exportedObject, error) {
 	var b bytes.Buffer
 	b.WriteString(`{"` + k.Key + `":`)

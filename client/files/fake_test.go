@@ -21,13 +21,14 @@ import (
 )
 
 // fakeAPI is an installation in memory, with the kinds of package files. Like the API, it checks conditions, and
-// returns the same response to a repeated request. Each fakeAPI has other IDs.
+// returns the same response to a repeated request.
 type fakeAPI struct {
 	t       *testing.T
-	name    string
+	name    string // the installation's name, with which the IDs of its objects begin
 	objects []*fakeObject
-	n       int
-	// responses are the responses to earlier requests, by their Idempotency-Keys. audit is the audit log, newest record last.
+	n       int // the number of created objects, with which their IDs end
+	// responses are the responses to earlier requests, by their Idempotency-Keys. audit is the audit log, newest record
+	// last.
 	responses map[string]*call.Response
 	audit     []map[string]any
 	// calls are the names of the operations that were called. changes are the names of those that have changed something.
@@ -72,7 +73,7 @@ func newProblem(status int, code exit.Code) error {
 	return exit.WithCode(code, &call.Problem{Status: status, Detail: http.StatusText(status)})
 }
 
-// List calls the list operation once per thousand entries.
+// List returns all entries. It records a call of the list operation for each thousand entries.
 func (f *fakeAPI) List(ctx context.Context, name string, arguments map[string]any) ([]byte, error) {
 	resp, err := f.Call(ctx, name, arguments)
 	if err != nil {

@@ -103,7 +103,7 @@ func fieldsOf(k *Kind) (*fields, error) {
 	if k.Separate != nil {
 		operations = append(operations, k.Separate.Write)
 	}
-	for i, operation := range operations {
+	for i, operation := range operations { // 0 creates, 1 updates, and 2 writes the separate field
 		members, required, tool, err := bodyMembers(operation)
 		if err != nil {
 			return nil, err
@@ -201,7 +201,8 @@ func isEmpty(v Value) bool {
 	return false
 }
 
-// equalValues reports whether two values of a field are equal. It ignores the order of members, the notation of numbers and the zone of times.
+// equalValues reports whether two values of a field are equal. It ignores the order of members, the notation of numbers
+// and the zone of times.
 func (k *Kind) equalValues(f *Field, a, b Value) bool {
 	if isEmpty(a) || isEmpty(b) {
 		return isEmpty(a) && isEmpty(b)
@@ -222,7 +223,7 @@ func (k *Kind) equalValues(f *Field, a, b Value) bool {
 	return equal(decode(a), decode(b))
 }
 
-// parseTime returns a time in milliseconds, which is the precision of the API.
+// parseTime returns a time, truncated to milliseconds, which is the precision of the API.
 func parseTime(v Value) (time.Time, error) {
 	var text string
 	if err := json.Unmarshal(v, &text); err != nil {

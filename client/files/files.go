@@ -77,7 +77,8 @@ func (f *Files) invalidError(problems []project.Problem) error {
 		}})
 }
 
-// usageError returns an error with the exit code for an invalid command line, or for a file that the command line names.
+// usageError returns an error with the exit code for an invalid command line, or for a file that the command line
+// names.
 func usageError(format string, args ...any) error {
 	return exit.WithCode(exit.Usage, fmt.Errorf(format, args...))
 }

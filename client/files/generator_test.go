@@ -88,7 +88,7 @@ func isRequired(k *kindSpec, name string) bool {
 
 // newObject returns an object with random fields, including all required ones.
 func (g generator) newObject(k *kindSpec, name string) *node {
-	n := &node{row: k, name: name, fields: map[string]any{}}
+	n := &node{kind: k, name: name, fields: map[string]any{}}
 	for _, f := range k.fields {
 		if isRequired(k, f) || g.chance(0.5) {
 			n.fields[f] = g.field(f)

@@ -39,7 +39,8 @@ type journal struct {
 	// if it was not sent yet.
 	completed int
 	startedAt *time.Time
-	ids       map[string]string
+	// ids has the IDs of the objects that were created, by their keys in the plan.
+	ids map[string]string
 }
 
 // LockFile locks a file so that only one process at a time works with it. The lock ends when the caller closes the

@@ -32,7 +32,7 @@ func TestStartedPlanIsNotReplaced(t *testing.T) {
 		return nil
 	}
 	if _, err := files.Apply(t.Context(), f, first, applyOptions(f, path)); !errors.Is(err, errCut) {
-		t.Fatal(err)
+		t.Fatalf("Apply() with a failing second request: error = %v, want %v", err, errCut)
 	}
 	f.onCall, f.changes = nil, nil
 	if err := second.Write(path); exit.CodeOf(err) != exit.Usage {
@@ -168,7 +168,7 @@ func TestOldCreationIsNotRepeated(t *testing.T) {
 			return nil
 		}
 		if _, err := files.Apply(t.Context(), f, p, applyOptions(f, path)); !errors.Is(err, errLost) {
-			t.Fatal(err)
+			t.Fatalf("Apply() with lost responses: error = %v, want %v", err, errLost)
 		}
 		f.onCall, f.calls = nil, nil
 		options := applyOptions(f, path)

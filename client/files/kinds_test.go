@@ -59,7 +59,7 @@ func TestEachAPIKindIsSupportedOrExplained(t *testing.T) {
 		}
 		if operation {
 			if _, err := call.Operation(name); err != nil {
-				t.Error(err)
+				t.Errorf("Unsupported has a reason for %s: Operation() error = %v, want none", name, err)
 			}
 		}
 	}

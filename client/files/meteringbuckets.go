@@ -13,7 +13,7 @@ import (
 func (p *planner) matchByPlans(
 	ctx context.Context, k *Kind, desired *object, buckets map[string]*remoteObject,
 ) (map[string]*remoteObject, error) {
-	member, names := "plans", desired.list(k.Member)
+	member, objects := "plans", desired.list(k.Member)
 	plans := map[string]map[string]*remoteObject{}
 	for _, id := range slices.Sorted(maps.Keys(buckets)) {
 		list, err := p.list(ctx, k.child(member), buckets[id], nil)
@@ -39,7 +39,7 @@ func (p *planner) matchByPlans(
 		buckets[id].name = o.name
 		matched[o.name], assigned[id] = buckets[id], o
 	}
-	for _, o := range names {
+	for _, o := range objects {
 		i := slices.IndexFunc(ids, func(id string) bool {
 			return assigned[id] == nil && len(plans[id]) == len(o.children[member]) && shared(o, id) == len(plans[id]) &&
 				len(plans[id]) > 0
@@ -50,7 +50,7 @@ func (p *planner) matchByPlans(
 	}
 	exact := maps.Clone(assigned)
 	candidates := map[*object][]string{}
-	for _, o := range names {
+	for _, o := range objects {
 		if matched[o.name] == nil {
 			candidates[o] = maxBy(ids, func(id string) int {
 				if exact[id] != nil {
@@ -61,7 +61,7 @@ func (p *planner) matchByPlans(
 		}
 	}
 	narrowCandidates(candidates)
-	for _, o := range names {
+	for _, o := range objects {
 		switch candidates := candidates[o]; {
 		case len(candidates) == 0:
 		case len(candidates) > 1:
@@ -96,9 +96,9 @@ func maxBy(ids []string, count func(id string) int) (best []string) {
 	return best
 }
 
-// narrowCandidates reduces the candidates of names that match several buckets: it removes buckets that are the only
-// candidate of another name. When files were applied for that other name, they may have added plans of this name to its
-// bucket. The result does not depend on the order of the names.
+// narrowCandidates reduces the candidates of objects that match several buckets: it removes buckets that are the only
+// candidate of another object. Earlier files may have described the plans of both objects in that bucket. The result
+// does not depend on the order of the objects.
 func narrowCandidates(candidates map[*object][]string) {
 	for changed := true; changed; {
 		unique := map[string]bool{}

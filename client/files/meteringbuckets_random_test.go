@@ -24,7 +24,8 @@ func TestMeteringBucketMatchesOneName(t *testing.T) {
 	}
 }
 
-// TestAmbiguousMeteringBucketIsRefused checks that a bucket in files that matches two existing buckets equally is a problem.
+// TestAmbiguousMeteringBucketIsRefused checks that a bucket in files that matches two existing buckets equally is a
+// problem.
 func TestAmbiguousMeteringBucketIsRefused(t *testing.T) {
 	t.Parallel()
 	f := newFakeAPI(t, "a")

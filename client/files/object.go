@@ -32,7 +32,8 @@ type object struct {
 	at     position
 	parent *object
 	fields map[string]fieldValue
-	// children are the children, by the list's member and then by name. A list that a file has is present even if it is empty.
+	// children are the children, by the list's member and then by name. A list that a file has is present even if it is
+	// empty.
 	children map[string]map[string]*object
 	// complete are the lists of children that are declared complete, with the positions of these declarations.
 	complete map[string]position
@@ -47,8 +48,8 @@ func (o *object) list(member string) []*object {
 	return list
 }
 
-// add adds a child. If another document or file already has the child, the children of both are merged. Only one of the
-// two may have fields: otherwise add returns a problem.
+// add adds a child. If another document or file already has the child, the children of both are merged. One of the two
+// must have children and no fields: otherwise add returns a problem.
 func (o *object) add(n *object) (conflict *project.Problem) {
 	member, name := n.kind.Member, n.kind.normalize(n.name)
 	if o.children == nil {

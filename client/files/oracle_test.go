@@ -10,7 +10,8 @@ import (
 	"time"
 )
 
-// The oracle predicts a plan. It is written only from the rules of docs/files.md: it compares two trees, object by object.
+// The oracle predicts a plan. It is written only from the rules of docs/files.md: it compares two trees, object by
+// object.
 
 // oracle computes the expected result of applying files to an account.
 type oracle struct {
@@ -21,7 +22,8 @@ type oracle struct {
 	// touched are the paths of the objects that change.
 	touched  map[string]bool
 	unlisted int
-	// deleted are the projects that are deleted. conflicting says that files have a bucket that is deleted with its project.
+	// deleted are the projects that are deleted. conflicting says that files have a bucket that is deleted with its
+	// project.
 	deleted     map[string]bool
 	conflicting bool
 }
@@ -56,8 +58,8 @@ func (o *oracle) compare(kinds []*kindSpec, current, desired *node, names []stri
 		complete := contains(desired.complete, k.member)
 		var retained []*node
 		for _, f := range desired.list(k.member) {
-			i := slices.IndexFunc(current.children, func(w *node) bool {
-				return w.row.member == k.member && isSameObject(k, w, f)
+			i := slices.IndexFunc(current.children, func(child *node) bool {
+				return child.kind.member == k.member && isSameObject(k, child, f)
 			})
 			var existing *node
 			for project := range o.deleted {
@@ -76,22 +78,22 @@ func (o *oracle) compare(kinds []*kindSpec, current, desired *node, names []stri
 			retained = append(retained, existing)
 			o.compare(k.children, existing, f, append(slices.Clone(names), existing.name), i < 0)
 		}
-		for _, w := range current.list(k.member) {
-			if !complete || slices.Contains(retained, w) || k.member == "keyBuckets" && isProjectBucket(w) {
+		for _, existing := range current.list(k.member) {
+			if !complete || slices.Contains(retained, existing) || k.member == "keyBuckets" && isProjectBucket(existing) {
 				continue
 			}
 			if o.unlisted++; !o.prune {
 				continue
 			}
 			if k.member == "meteringBuckets" {
-				w.name = w.id // a metering bucket without a name in files
+				existing.name = existing.id // a metering bucket without a name in files
 			}
-			o.lines = append(o.lines, o.deletionLine(k, w, append(slices.Clone(names), w.name)))
-			current.children = slices.DeleteFunc(current.children, func(b *node) bool { return b == w })
+			o.lines = append(o.lines, o.deletionLine(k, existing, append(slices.Clone(names), existing.name)))
+			current.children = slices.DeleteFunc(current.children, func(child *node) bool { return child == existing })
 			if k.member == "projects" {
-				o.deleted[w.name] = true
+				o.deleted[existing.name] = true
 				o.after.children = slices.DeleteFunc(o.after.children, func(b *node) bool {
-					return b.row.member == "keyBuckets" && isProjectBucket(b) && strings.HasPrefix(b.name, w.name+"-")
+					return b.kind.member == "keyBuckets" && isProjectBucket(b) && strings.HasPrefix(b.name, existing.name+"-")
 				})
 			}
 		}
@@ -135,7 +137,7 @@ func (o *oracle) update(k *kindSpec, existing, f *node, names []string) {
 }
 
 func (o *oracle) create(k *kindSpec, parent, f *node, names []string, parentIsNew bool) *node {
-	n := &node{row: k, name: f.name, fields: map[string]any{}}
+	n := &node{kind: k, name: f.name, fields: map[string]any{}}
 	parent.children = append(parent.children, n)
 	names = append(slices.Clone(names), f.name)
 	var fields []string
@@ -181,14 +183,14 @@ func (o *oracle) create(k *kindSpec, parent, f *node, names []string, parentIsNe
 			"production": "PRODUCTION", "preview": "PREVIEW",
 			"working-copy": "WORKING_COPY",
 		} {
-			o.after.children = append(o.after.children, &node{row: bucket, name: f.name + "-" + suffix, fields: map[string]any{
+			o.after.children = append(o.after.children, &node{kind: bucket, name: f.name + "-" + suffix, fields: map[string]any{
 				"isRetrievable": true, "tags": map[string]any{"account": "acme", "environmentType": kind, "project": f.name},
 			}})
 		}
-		n.children = append(n.children, &node{row: k.children[1], name: "main"})
+		n.children = append(n.children, &node{kind: k.children[1], name: "main"})
 	}
 	if k.member == "environments" {
-		parent.children = append(parent.children, &node{row: kindSpecs()[0].children[1], name: f.name})
+		parent.children = append(parent.children, &node{kind: kindSpecs()[0].children[1], name: f.name})
 	}
 	if k.member == "keyBuckets" && n.fields["isRetrievable"] == nil {
 		n.fields["isRetrievable"] = true
@@ -198,28 +200,28 @@ func (o *oracle) create(k *kindSpec, parent, f *node, names []string, parentIsNe
 
 func sorted(list []*node) []*node {
 	list = slices.Clone(list)
-	slices.SortFunc(list, func(a, b *node) int { return strings.Compare(a.row.fold(a.name), b.row.fold(b.name)) })
+	slices.SortFunc(list, func(a, b *node) int { return strings.Compare(a.kind.fold(a.name), b.kind.fold(b.name)) })
 	return list
 }
 
 // deletionLine returns the line for a deletion, with the numbers of objects that are deleted together with the object.
-func (o *oracle) deletionLine(k *kindSpec, w *node, names []string) string {
+func (o *oracle) deletionLine(k *kindSpec, existing *node, names []string) string {
 	counts := []string{}
 	if k.member == "projects" {
 		consumers := 0
 		for _, b := range o.after.list("keyBuckets") {
-			if isProjectBucket(b) && strings.HasPrefix(b.name, w.name+"-") {
+			if isProjectBucket(b) && strings.HasPrefix(b.name, existing.name+"-") {
 				consumers += len(b.list("consumers"))
 			}
 		}
 		counts = append(counts, fmt.Sprintf("consumers: %d", consumers))
 	}
 	for _, kind := range k.dependents {
-		counts = append(counts, fmt.Sprintf("%s: %d", kind, len(w.list(kind)))) // 0 for deployments
+		counts = append(counts, fmt.Sprintf("%s: %d", kind, len(existing.list(kind)))) // 0 for deployments
 	}
 	slices.Sort(counts)
 	if k.member == "tunnels" {
-		services, _ := w.fields["services"].([]any)
+		services, _ := existing.fields["services"].([]any)
 		counts = append(counts, fmt.Sprintf("services: %d", len(services)))
 	}
 	return strings.TrimSpace("delete " + k.singular + " " + strings.Join(names, " ") + " " + strings.Join(counts, ", "))
@@ -227,7 +229,7 @@ func (o *oracle) deletionLine(k *kindSpec, w *node, names []string) string {
 
 // isSecretField reports whether a field is a secret.
 func isSecretField(f *node, name string) bool {
-	return f.row.member == "variables" && name == "value" && f.fields["isSecret"] == true
+	return f.kind.member == "variables" && name == "value" && f.fields["isSecret"] == true
 }
 
 // resolveValue returns a value, or the environment variable's value if v is a reference.
@@ -285,15 +287,15 @@ func canonicalText(v any) string {
 // flatten adds a comparable text for each object of an account to out. It omits times and IDs.
 func (n *node) flatten(out map[string]string, path []string) map[string]string {
 	for _, b := range n.children {
-		location := append(slices.Clone(path), b.row.fold(b.name))
-		if b.row.member == "meteringBuckets" {
+		location := append(slices.Clone(path), b.kind.fold(b.name))
+		if b.kind.member == "meteringBuckets" {
 			location[len(location)-1] = "of " + firstPlan(b)
 		}
 		var fields []string
 		for _, name := range slices.Sorted(maps.Keys(b.fields)) {
 			fields = append(fields, name+": "+canonicalText(b.fields[name]))
 		}
-		out[b.row.member+" "+strings.Join(location, "/")] = strings.Join(fields, ", ")
+		out[b.kind.member+" "+strings.Join(location, "/")] = strings.Join(fields, ", ")
 		b.flatten(out, location)
 	}
 	return out
@@ -303,7 +305,7 @@ func (n *node) flatten(out map[string]string, path []string) map[string]string {
 func (n *node) rawByLocation(out map[string]string, path []string) map[string]string {
 	for _, b := range n.children {
 		location := append(slices.Clone(path), b.name)
-		out[b.row.member+" "+b.id+" "+strings.Join(location, "/")] = b.raw
+		out[b.kind.member+" "+b.id+" "+strings.Join(location, "/")] = b.raw
 		b.rawByLocation(out, location)
 	}
 	return out

@@ -23,13 +23,13 @@ type assignment map[string][]string
 
 // randomAssignment assigns names to tunnels at random. Some names get no tunnel.
 func randomAssignment(r *rand.Rand, tunnels, names []string) assignment {
-	h := assignment{}
+	a := assignment{}
 	for _, name := range names {
 		if i := r.IntN(len(tunnels) + 1); i < len(tunnels) {
-			h[tunnels[i]] = append(h[tunnels[i]], name)
+			a[tunnels[i]] = append(a[tunnels[i]], name)
 		}
 	}
-	return h
+	return a
 }
 
 // toYAML returns files with these tunnels and their services, in random order.
@@ -90,8 +90,8 @@ func TestServiceNamesMoveBetweenTunnels(t *testing.T) {
 		p := first.clone(t)
 		kept := [][]string{all[1:], all[:3]}[seed%2] // delete the first tunnel and create the last, or neither
 		before, after := randomAssignment(r, all[:3], names), randomAssignment(r, kept, names)
-		apply := func(h assignment, tunnels []string) error {
-			plan, err := p.compare(writeTemp(t, h.toYAML(r, tunnels)), true)
+		apply := func(a assignment, tunnels []string) error {
+			plan, err := p.compare(writeTemp(t, a.toYAML(r, tunnels)), true)
 			if err != nil {
 				return err
 			}
@@ -100,7 +100,7 @@ func TestServiceNamesMoveBetweenTunnels(t *testing.T) {
 				t.Fatal(err)
 			}
 			if err := p.apply(plan, path); err != nil {
-				t.Fatalf("%d: Apply() from %v to %v: error = %v, want none", seed, before, h, err)
+				t.Fatalf("seed %d: Apply() from %v to %v: error = %v, want none", seed, before, a, err)
 			}
 			return nil
 		}
@@ -109,18 +109,19 @@ func TestServiceNamesMoveBetweenTunnels(t *testing.T) {
 		}
 		err := apply(after, kept)
 		if reachable := before.canReach(after, all); reachable != (err == nil) {
-			t.Fatalf("%d: Apply() from %v to %v: error = %q, want none: %t", seed, before, after, errorText(err), reachable)
+			t.Fatalf("seed %d: Apply() from %v to %v: error = %q, want none: %t",
+				seed, before, after, errorText(err), reachable)
 		}
 		if err != nil {
 			if !strings.Contains(errorText(err), "neither can be first") {
-				t.Errorf("%d: Apply() error = %q, want \"neither can be first\"", seed, errorText(err))
+				t.Errorf("seed %d: Apply() error = %q, want \"neither can be first\"", seed, errorText(err))
 			}
 			refused++
 			continue
 		}
 		planned++
 		if plan, err := p.compare(writeTemp(t, after.toYAML(r, kept)), true); err != nil || len(plan.Changes) > 0 {
-			t.Errorf("%d: Compare() after Apply() = %v %s, want no change", seed, plan, errorText(err))
+			t.Errorf("seed %d: Compare() after Apply() = %v %s, want no change", seed, plan, errorText(err))
 		}
 	}
 	if runs >= 60 && (planned < 30 || refused < 5) {
@@ -181,7 +182,7 @@ func TestServiceNameOfUnchangedTunnelIsRefused(t *testing.T) {
 		},
 		"unused name": {"tunnels: [{name: depot, services: [" + crane + ", " + strings.ReplaceAll(stock, "stock",
 			"new") + "]}]", false, ""},
-		"name in two new tunnels": {
+		"name twice in one tunnel": {
 			"tunnels: [{name: attic, services: [" + strings.Join([]string{stock, crane, stock},
 				", ") + "]}, {name: office, services: []}, {name: depot, services: []}]", false,
 			"stock-box stands twice in the services of the tunnel attic",

@@ -119,8 +119,9 @@ type planner struct {
 	unchanged  []*remoteObject
 }
 
-// Compare plans the changes that make an installation match the files. It changes nothing. It reads the lists, and one
-// object of each kind that changes. Its error has all problems, with their places in the files.
+// Compare plans the changes that make an installation match the files. It changes nothing. It reads the lists, and the
+// first object of each kind that changes. It reads further objects of the kind only if their ETags cannot be computed
+// (state.ensureCurrent). Its error has all problems, with their places in the files.
 func Compare(ctx context.Context, api API, f *Files, o Options) (*Plan, error) {
 	account, err := api.Account(ctx)
 	if err != nil {
@@ -435,7 +436,8 @@ func stringList(v Value) (list []string) {
 	return list
 }
 
-// handleUnlisted handles an object that is missing in a complete list. It plans the deletion, or adds the object to Plan.Unlisted.
+// handleUnlisted handles an object that is missing in a complete list. It plans the deletion, or adds the object to
+// Plan.Unlisted.
 func (p *planner) handleUnlisted(ctx context.Context, remote *remoteObject) error {
 	c := newChange(Delete, remote, remote.kind.Delete)
 	if !p.options.Prune {

@@ -52,7 +52,8 @@ func TestUnlistedObjectsAreKept(t *testing.T) {
 	}
 }
 
-// TestPlanContainsNoSecret checks that the plan and its journal do not contain the secret, and that the API receives the secret.
+// TestPlanContainsNoSecret checks that the plan and its journal do not contain the secret, and that the API receives
+// the secret.
 func TestPlanContainsNoSecret(t *testing.T) {
 	t.Parallel()
 	f := newFakeAPI(t, "a")
@@ -89,7 +90,8 @@ func TestPlanContainsNoSecret(t *testing.T) {
 	}
 }
 
-// TestModifiedPlanIsRefused checks that Load or Apply refuses a plan that was edited, is incomplete, or belongs to another account.
+// TestModifiedPlanIsRefused checks that Load refuses a plan that was edited, is incomplete, or has another format.
+// Write must not replace other files, and Apply must refuse a plan of another installation and a missing secret.
 func TestModifiedPlanIsRefused(t *testing.T) {
 	t.Parallel()
 	f := newFakeAPI(t, "a")
@@ -103,8 +105,8 @@ func TestModifiedPlanIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, modified := range map[string]string{
-		"another value": strings.Replace(string(text), `"free"`, `"gold"`, 1), "torn": string(text[:len(text)/2]),
-		"more": string(text) + "{}", "empty": "", "no plan": `{"format":0}`,
+		"another value": strings.Replace(string(text), `"free"`, `"gold"`, 1), "half of a plan": string(text[:len(text)/2]),
+		"text after the plan": string(text) + "{}", "empty file": "", "no plan": `{"format":0}`,
 		"a later format":    strings.Replace(string(text), `"format": 2`, `"format": 3`, 1),
 		"an earlier format": strings.Replace(string(text), `"format": 2`, `"format": 1`, 1),
 	} {
@@ -137,7 +139,8 @@ func TestModifiedPlanIsRefused(t *testing.T) {
 	} {
 		plan := mustCompare(t, newFakeAPI(t, f.name), fullYAML, files.Options{})
 		if _, err := files.Apply(t.Context(), f, plan, o); exit.CodeOf(err) != exit.Usage || len(f.changes) > 0 {
-			t.Errorf("Apply() of another plan: error = %v, changes %v, want code %d and none", err, f.changes, exit.Usage)
+			t.Errorf("Apply() to %s, without the secret: error = %v after the changes %v, want code %d after none",
+				o.Installation, err, f.changes, exit.Usage)
 		}
 	}
 }
@@ -189,6 +192,6 @@ func TestCompareSendsOnlyListRequests(t *testing.T) {
 			len(p.Changes), len(f.calls), changed, 1+lists+changed)
 	}
 	if _, err := files.Apply(t.Context(), f, p, applyOptions(f, "")); err != nil {
-		t.Error(err)
+		t.Errorf("Apply() if lists and reads differ: error = %v, want none", err)
 	}
 }

@@ -15,13 +15,14 @@ import (
 	"github.com/gatewright/gatewright/shared/base/disk"
 )
 
-// privateMode is the mode of files that only their owner can read. A plan shows the content of an account, but no secrets.
+// privateMode is the mode of files that only their owner can read. A plan shows the content of an account, but no
+// secrets.
 const privateMode = 0o600
 
 // planPrefix is the beginning of each plan file.
 const planPrefix = "{\n \"format\": "
 
-// digest returns a hash of all other members of a plan. It detects a plan that was edited or is incomplete.
+// digest returns a hash of all members of a plan except Digest. It detects a plan that was edited or is incomplete.
 func (p *Plan) digest() string {
 	unsigned := *p
 	unsigned.Digest = ""
@@ -32,8 +33,8 @@ func (p *Plan) digest() string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// Write writes the plan to a file that only its owner can read, in one step. It replaces an existing plan only if none
-// of the existing plan has been applied.
+// Write writes the plan to a file that only its owner can read, in one step. It replaces an existing plan only if no
+// call of Apply has started with that plan.
 func (p *Plan) Write(path string) error {
 	if _, err := os.Lstat(path + progressSuffix); err == nil {
 		return usageError("%s was begun to be applied, as %s says: go on with `gatewright apply %s`, or give the new plan "+
@@ -53,7 +54,8 @@ func (p *Plan) Write(path string) error {
 	return writeFile(path, append(text, '\n'), privateMode)
 }
 
-// isPlan reports whether a file begins like a plan. It opens only regular files, because opening a pipe could block forever.
+// isPlan reports whether a file begins like a plan. It opens only regular files, because opening a pipe could block
+// forever.
 func isPlan(path string) (bool, error) {
 	info, err := os.Stat(path)
 	if err != nil || !info.Mode().IsRegular() {

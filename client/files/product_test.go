@@ -105,7 +105,7 @@ func (p *testProduct) call(operation string, arguments map[string]any) map[strin
 	p.Helper()
 	resp, err := p.api.Call(p.Context(), operation, arguments)
 	if err != nil {
-		p.Fatalf("%s %v: %v", operation, arguments, err)
+		p.Fatalf("Call(%s, %v) error = %v, want none", operation, arguments, err)
 	}
 	var body map[string]any
 	_ = json.Unmarshal(resp.Body, &body)
@@ -114,7 +114,7 @@ func (p *testProduct) call(operation string, arguments map[string]any) map[strin
 
 // node is an object of an account or of files, as the oracle uses it. It contains only fields that are set.
 type node struct {
-	row      *kindSpec
+	kind      *kindSpec
 	name     string
 	fields   map[string]any
 	children []*node
@@ -230,7 +230,7 @@ func (p *testProduct) fillNode(kinds []*kindSpec, parent *node, arguments map[st
 	for _, k := range kinds {
 		if k.member == "branches" {
 			for _, name := range branches {
-				b := &node{row: k, name: name, id: name}
+				b := &node{kind: k, name: name, id: name}
 				parent.children = append(parent.children, b)
 				p.fillNode(k.children, b, withArgument(arguments, k.argument, name))
 			}
@@ -249,13 +249,13 @@ func (p *testProduct) fillNode(kinds []*kindSpec, parent *node, arguments map[st
 			resp, err := p.api.Call(p.Context(), "ApiKeyConsumersService_read",
 				withArgument(arguments, "include-manager-invites", true))
 			if err != nil || json.Unmarshal(resp.Body, &consumer) != nil {
-				p.Fatal(err)
+				p.Fatalf("Call(ApiKeyConsumersService_read) error = %v, want none and a consumer in JSON", err)
 			}
 			listed.Data = append(listed.Data, consumer.ManagerInvites...)
 		}
 		for _, raw := range listed.Data {
 			members, _ := parseJSON(raw).(map[string]any)
-			n := &node{row: k, raw: string(raw), fields: map[string]any{}}
+			n := &node{kind: k, raw: string(raw), fields: map[string]any{}}
 			n.id, _ = members[k.id].(string)
 			if k.member == "customDomains" {
 				n.raw = n.id // ignore the entry, which the verification in the background changes
@@ -304,7 +304,7 @@ func withArgument(arguments map[string]any, name string, v any) map[string]any {
 // list returns the objects of a list within a node.
 func (n *node) list(member string) (all []*node) {
 	for _, b := range n.children {
-		if b.row.member == member {
+		if b.kind.member == member {
 			all = append(all, b)
 		}
 	}

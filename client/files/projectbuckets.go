@@ -38,7 +38,7 @@ func ProjectBucketNames(project string) []string {
 }
 
 // bucketOwner returns the project to which a bucket with this name belongs, and the type of its environment. owner is
-// "" if the name is not that of a project's bucket. The API assigns such a name to no other bucket.
+// "" if the name is not that of a project's bucket. The API refuses the names of projects' buckets for other buckets.
 func bucketOwner(name string) (owner, envType string) {
 	for suffix, envType := range projectBucketTypes {
 		if owner, ok := strings.CutSuffix(name, suffix); ok {

@@ -89,12 +89,12 @@ func (p *testProduct) plans(arguments map[string]any) (all [][2]string) {
 }
 
 // modifiedObject returns an object of the account for files. Some of its fields are changed, and some are omitted.
-func (g generator) modifiedObject(k *kindSpec, w *node) *node {
-	f := &node{row: k, name: w.name, fields: map[string]any{}}
+func (g generator) modifiedObject(k *kindSpec, existing *node) *node {
+	f := &node{kind: k, name: existing.name, fields: map[string]any{}}
 	for _, name := range k.fields {
-		v, set := w.fields[name]
+		v, set := existing.fields[name]
 		switch {
-		case name == "value" && w.fields["isSecret"] == true:
+		case name == "value" && existing.fields["isSecret"] == true:
 			if g.chance(0.5) {
 				f.fields[name] = envReference("SHOP_TOKEN")
 			}
@@ -111,7 +111,7 @@ func (g generator) modifiedObject(k *kindSpec, w *node) *node {
 			f.fields[name] = v
 		}
 	}
-	if k.member == "variables" && w.fields["isSecret"] == true {
+	if k.member == "variables" && existing.fields["isSecret"] == true {
 		f.fields["isSecret"] = true
 	}
 	f.makeServiceNamesUnique()
@@ -124,7 +124,7 @@ func (g generator) addedObject(k *kindSpec, name string, current, parent *node) 
 	if k.member == "keyBuckets" && strings.Contains(name, "-") {
 		return nil
 	}
-	if k.member == "managers" && current.row == nil && g.chance(0.5) {
+	if k.member == "managers" && current.kind == nil && g.chance(0.5) {
 		delete(f.fields, "sub") // an invite, which the API creates with its consumer
 	}
 	if k.member == "variables" && f.fields["isSecret"] == true {
@@ -173,7 +173,7 @@ func (g generator) desiredFiles(kinds []*kindSpec, current, parent *node) {
 			}
 			parent.children = append(parent.children, f)
 			if k.member == "projects" {
-				f.children = []*node{{row: k.children[1], name: "main"}}
+				f.children = []*node{{kind: k.children[1], name: "main"}}
 				g.desiredFiles(k.children[1].children, &node{}, f.children[0])
 				continue
 			}
@@ -223,14 +223,14 @@ func (g generator) parts(f *node) (parts []map[string]any) {
 	shuffled := slices.Clone(f.children)
 	g.Shuffle(len(shuffled), func(i, j int) { shuffled[i], shuffled[j] = shuffled[j], shuffled[i] })
 	for _, b := range shuffled {
-		object := map[string]any{keyOf(b.row): b.name}
+		object := map[string]any{keyOf(b.kind): b.name}
 		maps.Copy(object, b.fields)
 		nested := g.parts(b)
 		maps.Copy(object, nested[0])
-		g.addPart(&parts, b.row.member, object)
+		g.addPart(&parts, b.kind.member, object)
 		for _, extra := range nested[1:] {
-			extra[keyOf(b.row)] = b.name
-			parts = append(parts, map[string]any{b.row.member: []any{extra}})
+			extra[keyOf(b.kind)] = b.name
+			parts = append(parts, map[string]any{b.kind.member: []any{extra}})
 		}
 	}
 	return parts
@@ -307,7 +307,8 @@ func (p *testProduct) export() string {
 	return string(text)
 }
 
-// checkMove applies an export and its secrets to another account, and checks that an export of that account is the same.
+// checkMove applies an export and its secrets to another account, and checks that an export of that account is the
+// same.
 func (g generator) checkMove(t *testing.T, export string, target *testProduct) {
 	t.Helper()
 	name := writeTemp(t, export)
@@ -338,7 +339,7 @@ func checkEqual(t *testing.T, description string, got, want map[string]string) {
 	t.Helper()
 	for _, name := range slices.Sorted(maps.Keys(want)) {
 		if value, exists := got[name]; !exists || value != want[name] {
-			t.Errorf("%s: %s is (%v) %q, want %q", description, name, exists, value, want[name])
+			t.Errorf("%s: %s = %q (exists: %t), want %q", description, name, value, exists, want[name])
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(got)) {
@@ -391,9 +392,9 @@ func (g generator) run(t *testing.T, p, target *testProduct) {
 		t.Fatalf("Compare() error = %s, want none", errorText(err))
 	}
 	if got := planLines(plan); !slices.Equal(got, want.lines) {
-		t.Fatalf("the plan is\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want.lines, "\n"))
+		t.Fatalf("Compare() plans\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want.lines, "\n"))
 	}
-	checkEqual(t, "a plan has changed", p.snapshot().rawByLocation(map[string]string{}, nil),
+	checkEqual(t, "account after Compare()", p.snapshot().rawByLocation(map[string]string{}, nil),
 		current.rawByLocation(map[string]string{}, nil))
 	path := filepath.Join(t.TempDir(), "plan")
 	if err := plan.Write(path); err != nil {
@@ -407,7 +408,7 @@ func (g generator) run(t *testing.T, p, target *testProduct) {
 		t.Fatalf("Apply() error = %v, want none", err)
 	}
 	after := p.snapshot()
-	checkEqual(t, "after it", after.flatten(map[string]string{}, nil), want.after.flatten(map[string]string{}, nil))
+	checkEqual(t, "account after Apply()", after.flatten(map[string]string{}, nil), want.after.flatten(map[string]string{}, nil))
 	rawAfter := after.rawByLocation(map[string]string{}, nil)
 	for name, raw := range current.rawByLocation(map[string]string{}, nil) {
 		_, location, _ := strings.Cut(name[strings.Index(name, " ")+1:], " ")

@@ -34,7 +34,8 @@ type Files struct {
 	fields     map[*Kind]*fields
 	rootObject *object
 	dir        string
-	// sources are the contents of the files, by the file names in problems. hidden are the lines that may contain a secret.
+	// sources are the contents of the files, by the file names in problems. hidden are the lines that may contain a
+	// secret.
 	sources project.Files
 	hidden  map[string]map[int]bool
 	// Objects is the number of objects that the files name.
@@ -53,8 +54,8 @@ type reader struct {
 	printer    *message.Printer
 }
 
-// Read reads a file, or all files in a folder with the extension .yaml or .yml. Its error is an InvalidError with all
-// problems of the files, or says that there is no file to read.
+// Read reads a file, or all files in a folder with the extension .yaml or .yml. Its error is an InvalidError with the
+// problems of the files, the cause of a canceled ctx, or a usage error that says why no file can be read.
 func Read(ctx context.Context, name string) (*Files, error) {
 	kinds := Kinds()
 	r := &reader{Files: &Files{

@@ -21,7 +21,7 @@ var invalidFiles = map[string]struct {
 		"keyBuckets:\n  - name: partners\n    colour: red",
 		[]string{"3:5: colour is no field of a key bucket. It has: name, description,"},
 	},
-	"field with a hidden value": {
+	"excluded field": {
 		"keyBuckets: [{name: partners, consumers: [{name: a, keys: [{description: d, " + "key: k}]}]}]",
 		[]string{"1:77: key is not taken: the text of a key is told once"},
 	},
@@ -81,7 +81,7 @@ var invalidFiles = map[string]struct {
 		"meteringBuckets: [{name: a, plans: [{planExternalId: p, trialDays: " + "{fromEnv: A}}]}]",
 		[]string{"1:68: trialDays has to stand here as it is"},
 	},
-	"object as list": {"keyBuckets: {name: partners}", []string{"1:13: keyBuckets has to be a list"}},
+	"object instead of a list": {"keyBuckets: {name: partners}", []string{"1:13: keyBuckets has to be a list"}},
 	"complete with invalid lists": {
 		"projects:\n  - name: shop\n    complete: [environments, widgets]",
 		[]string{"3:16: environments cannot be complete", "3:30: There is no list widgets here"},
@@ -89,7 +89,7 @@ var invalidFiles = map[string]struct {
 	"metering bucket without a plan": {
 		"meteringBuckets: [{name: a}]", []string{"A metering bucket is known by its plans alone"},
 	},
-	"tab": {"keyBuckets:\n\t- name: a", []string{"2:1: This is no YAML:", "Indent with spaces"}},
+	"tab as indentation": {"keyBuckets:\n\t- name: a", []string{"2:1: This is no YAML:", "Indent with spaces"}},
 	"merge key": {
 		"keyBuckets:\n  - &a {name: partners}\n  - {<<: *a, name: others}", []string{"3:6: A merge (<<) is not taken"},
 	},
@@ -107,7 +107,7 @@ var invalidFiles = map[string]struct {
 	},
 }
 
-// TestProblemsHavePositions checks that all problems are reported with their positions, before any request that changes something.
+// TestProblemsHavePositions checks that Read reports the problems of invalid files with their positions.
 func TestProblemsHavePositions(t *testing.T) {
 	t.Parallel()
 	for name, tt := range invalidFiles {
@@ -132,7 +132,7 @@ func TestSecretLineIsNotShown(t *testing.T) {
 		"value: 1e3\n            odd: 1\n"))
 	invalid, ok := files.AsInvalid(err)
 	if !ok {
-		t.Fatal(err)
+		t.Fatalf("Read() error = %v, want an *InvalidError", err)
 	}
 	shown := 0
 	for _, p := range invalid.Problems {
@@ -152,7 +152,8 @@ func TestSecretLineIsNotShown(t *testing.T) {
 	}
 }
 
-// TestUnusualFilesAreRead reads line breaks of other systems, aliases, and documents that each have some of a parent's children.
+// TestUnusualFilesAreRead reads line breaks of other systems, aliases, and documents that each have some of a parent's
+// children.
 func TestUnusualFilesAreRead(t *testing.T) {
 	t.Parallel()
 	for name, text := range map[string]string{
@@ -222,8 +223,8 @@ func TestIrregularFileIsRefused(t *testing.T) {
 	}
 }
 
-// TestImmutableFieldChangeIsRefused checks that immutable fields and objects that cannot be created are reported with
-// their positions.
+// TestImmutableFieldChangeIsRefused checks that Compare reports changes of immutable fields, invalid secrets, and
+// objects that cannot be created.
 func TestImmutableFieldChangeIsRefused(t *testing.T) {
 	t.Parallel()
 	f := newFakeAPI(t, "a")
@@ -245,7 +246,8 @@ func TestImmutableFieldChangeIsRefused(t *testing.T) {
 		f.changes = nil
 		if _, err := compare(t.Context(), f, writeTemp(t, text), files.Options{}); exit.CodeOf(err) != exit.Invalid ||
 			!strings.Contains(errorText(err), want) || len(f.changes) > 0 {
-			t.Errorf("%s\nends with %s\nwant %s", text, errorText(err), want)
+			t.Errorf("Compare(%s) error = %s after the changes %v, want code %d and %q after none",
+				text, errorText(err), f.changes, exit.Invalid, want)
 		}
 	}
 }
@@ -266,7 +268,7 @@ func TestEqualValuesAreNotChanged(t *testing.T) {
 		p := mustCompare(t, f, "keyBuckets: [{name: partners, description: \"\", tags: {}, consumers: [{name: "+
 			"a, metadata: "+metadata+"}]}]", files.Options{})
 		if len(p.Changes) != want {
-			t.Errorf("%s is %d changes, want %d", metadata, len(p.Changes), want)
+			t.Errorf("Compare() with the metadata %s = %d changes, want %d", metadata, len(p.Changes), want)
 		}
 	}
 	for _, tt := range []struct {

@@ -20,7 +20,8 @@ const (
 // maxReferencedFile is the maximum size of a file that a reference names, in bytes.
 const maxReferencedFile = 1 << 20
 
-// Reference says where the value of a field is, if it is not in the file. A plan stores a secret's Reference, and not its value.
+// Reference says where the value of a field is, if it is not in the file. A plan stores a secret's Reference, and not
+// its value.
 type Reference struct {
 	Env string `json:"fromEnv,omitempty"`
 	// A relative File is within the folder In, also if it is a link. An absolute File can be anywhere.
@@ -72,8 +73,8 @@ func (r *reader) readReference(n *yaml.Node) (ref *Reference, isRef, ok bool) {
 	return nil, false, false
 }
 
-// Value reads the value from the environment or the file, without its last line break. The error never contains a part
-// of the value.
+// Value reads the value from the environment, or from the file without its last line break. The error never contains a
+// part of the value.
 func (r Reference) Value(getenv func(string) string) (string, error) {
 	if r.Env != "" {
 		value := getenv(r.Env)

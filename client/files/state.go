@@ -129,7 +129,8 @@ func (s *state) list(
 	return objects, nil
 }
 
-// parse returns the object of a list entry. include are the members with objects of other kinds that were requested with the list.
+// parse returns the object of a list entry. include are the members with objects of other kinds that were requested
+// with the list.
 func (s *state) parse(k *Kind, parent *remoteObject, listed Value, include map[string]string) (*remoteObject, error) {
 	members := map[string]Value{}
 	if err := call.Decode(listed, &members); err != nil {

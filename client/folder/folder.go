@@ -29,7 +29,8 @@ import (
 type Project struct {
 	// Dir is the folder's absolute path.
 	Dir string
-	// Metadata describes the git repository. It is empty without a repository. The archive contains the metadata if Branch is set.
+	// Metadata describes the git repository. It is empty without a repository. The archive contains the metadata if Branch
+	// is set.
 	Metadata Metadata
 
 	// realDir is Dir with symbolic links resolved, like paths in git.
@@ -37,7 +38,8 @@ type Project struct {
 	limits  project.Limits
 }
 
-// Open opens a folder and reads the metadata of its git repository, if there is one. If dir is not a folder, the error says what to do.
+// Open opens a folder and reads the metadata of its git repository, if there is one. If dir is not a folder, the error
+// says what to do.
 func Open(ctx context.Context, dir string) (*Project, error) {
 	abs, err := filepath.Abs(dir)
 	if err != nil {
@@ -115,7 +117,7 @@ func (p *Project) Files(ctx context.Context) (project.Files, Summary, error) {
 
 // Archive writes the archive: a tar file that is compressed with gzip. The same content and metadata produce the same
 // bytes. At any time, only a part of one file is in memory. Archive detects the same errors as Files before it writes
-// the first byte. It returns errors of w unchanged.
+// the first byte. Its error wraps an error of w.
 func (p *Project) Archive(ctx context.Context, w io.Writer) (Summary, error) {
 	walk, err := p.open()
 	if err != nil {

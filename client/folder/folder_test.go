@@ -22,7 +22,8 @@ import (
 
 const routes = "config/routes.oas.json"
 
-// write writes files to the folder dir. A name that ends in "/" is a folder, and content that begins with "-> " is a link.
+// write writes files to the folder dir. A name that ends in "/" is a folder, and content that begins with "-> " is a
+// link.
 func write(t testing.TB, dir string, files map[string]string) {
 	t.Helper()
 	for name, content := range files {

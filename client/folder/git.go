@@ -24,7 +24,8 @@ type Metadata struct {
 	SHA string `json:"sha,omitempty"`
 }
 
-// encode returns the content of the metadata file. It returns nil without a branch, because a deployment always has a branch.
+// encode returns the content of the metadata file. It returns nil without a branch, because a deployment always has a
+// branch.
 func (m Metadata) encode() []byte {
 	if m.Branch == "" {
 		return nil

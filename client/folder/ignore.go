@@ -42,7 +42,8 @@ type rules struct {
 	// base is the path of the folder to which the patterns are relative. base itself is relative to the project's
 	// folder, unless projectPath is set.
 	base string
-	// projectPath is the path from base to the project's folder, if base is above the project's folder. Otherwise it is "".
+	// projectPath is the path from base to the project's folder, if base is above the project's folder. Otherwise it is
+	// "".
 	projectPath string
 	// displayName is the name of the file in messages.
 	displayName string

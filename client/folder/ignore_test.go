@@ -152,7 +152,8 @@ func git(t testing.TB, dir string, args ...string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// TestRepositoryWithPipesDoesNotBlock checks that git is not run in a repository whose files are pipes: git would block.
+// TestRepositoryWithPipesDoesNotBlock checks that git is not run in a repository whose files are pipes: git would
+// block.
 func TestRepositoryWithPipesDoesNotBlock(t *testing.T) {
 	if _, err := exec.LookPath("git"); err != nil {
 		t.Skip("there is no git")

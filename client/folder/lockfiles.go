@@ -32,7 +32,8 @@ func (w *walk) privateRegistry(name string) (host string, err error) {
 	return privateHost(f)
 }
 
-// maxURLLength is the number of bytes that are kept from one read to the next, because a URL can continue in the next read.
+// maxURLLength is the number of bytes that are kept from one read to the next, because a URL can continue in the next
+// read.
 const maxURLLength = 512
 
 func privateHost(r io.Reader) (string, error) {

@@ -21,7 +21,8 @@ import (
 )
 
 const (
-	// dataFolder is the folder for data of the local product on this machine, including keys. It contains nothing of the project.
+	// dataFolder is the folder for data of the local product on this machine, including keys. It contains nothing of the
+	// project.
 	dataFolder = ".gatewright"
 	// metadataFile is the only file of dataFolder that an archive contains.
 	metadataFile = dataFolder + "/metadata.json"

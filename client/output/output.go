@@ -46,7 +46,8 @@ type Options struct {
 	Format Format
 	// Query is a jq program that is applied to the document, "" for none.
 	Query string
-	// UseColor allows colors on stderr. Terminal says that stdout is a terminal. StderrTerminal says that stderr is a terminal.
+	// UseColor allows colors on stderr. Terminal says that stdout is a terminal. StderrTerminal says that stderr is a
+	// terminal.
 	UseColor, Terminal, StderrTerminal bool
 }
 
@@ -94,7 +95,8 @@ func NewPlain(err io.Writer, useColor bool) *Output {
 // Format returns the format of documents.
 func (o *Output) Format() Format { return o.options.Format }
 
-// Infof writes a message to stderr. With the format JSON it writes nothing, because stderr then has only the document of a failure.
+// Infof writes a message to stderr. With the format JSON it writes nothing, because stderr then has only the document
+// of a failure.
 func (o *Output) Infof(format string, args ...any) {
 	if o.options.Format != JSON {
 		o.message(format, args)
@@ -241,7 +243,8 @@ type failure struct {
 	ExitCode exit.Code `json:"exitCode"`
 }
 
-// Fail reports why a command failed. With the format JSON it writes one document, and otherwise a line for each problem.
+// Fail reports why a command failed. With the format JSON it writes one document, and otherwise a line for each
+// problem.
 func (o *Output) Fail(err error) {
 	if o.options.Format != JSON {
 		o.messages.Fail(errors.New(PrintableLines(credential.Redact(err.Error()))))

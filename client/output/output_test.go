@@ -90,7 +90,8 @@ func TestDocumentFormats(t *testing.T) {
 	}
 }
 
-// TestEntryIsOneLine checks that Entry writes one line in each format, without characters that must not be written to a terminal.
+// TestEntryIsOneLine checks that Entry writes one line in each format, without characters that must not be written to a
+// terminal.
 func TestEntryIsOneLine(t *testing.T) {
 	t.Parallel()
 	const entry = "{\n \"n\": 1.50,\n \"text\": \"a\\nb\u202e\u009b\"\n}"

@@ -67,5 +67,6 @@ func escape(document []byte) []byte {
 	return b.Bytes()
 }
 
-// mustEscape reports whether a character is escaped in a document: the characters that isPrintable excludes, except line breaks.
+// mustEscape reports whether a character is escaped in a document: the characters that isPrintable excludes, except
+// line breaks.
 func mustEscape(r rune) bool { return !isPrintable(r) && r != '\n' }

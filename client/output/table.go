@@ -153,7 +153,8 @@ func NewTable(document []byte) (Grid, error) {
 	return g, nil
 }
 
-// newGrid returns a table of a list. Its columns are the members of the entries, in the order of their first occurrence.
+// newGrid returns a table of a list. Its columns are the members of the entries, in the order of their first
+// occurrence.
 func newGrid(list []jsontext.Value) (Grid, error) {
 	g := Grid{Empty: "There are none."}
 	var names []string
@@ -265,7 +266,8 @@ func plainCell(value jsontext.Value) (text string, ok bool, err error) {
 // width, such as accents: a letter can have a million accents.
 const maxBytesPerColumn = 16
 
-// Truncate returns the beginning of a text, at most maxWidth terminal columns wide. It adds an ellipsis if the text is longer.
+// Truncate returns the beginning of a text, at most maxWidth terminal columns wide. It adds an ellipsis if the text is
+// longer.
 func Truncate(text string, maxWidth int) string {
 	if maxBytes := maxWidth * maxBytesPerColumn; len(text) > maxBytes {
 		text = strings.ToValidUTF8(text[:maxBytes], "")

@@ -1,4 +1,5 @@
-// Package profile stores the client's profiles. A profile is the address of an installation, an account and the source of a key.
+// Package profile stores the client's profiles. A profile is the address of an installation, an account and the source
+// of a key.
 //
 // Only the user may read the file of profiles: it has mode 0600, and is refused if others can read it. An OS keyring is
 // not used, because it fails without a graphical session. A key is sent only to the origin of its profile. It is sent

@@ -36,7 +36,8 @@ func (p Prompter) Interactive() bool {
 	return p.In != nil && p.Getenv("CI") == "" && term.IsTerminal(int(p.In.Fd()))
 }
 
-// notInteractiveError returns the usage error for a question that cannot be asked. The error names the flag to use instead.
+// notInteractiveError returns the usage error for a question that cannot be asked. The error names the flag to use
+// instead.
 func (p Prompter) notInteractiveError(question, flag string) error {
 	return exit.WithCode(exit.Usage, fmt.Errorf("%s is not known, and nobody can be asked without a terminal: say %s",
 		question, flag))

@@ -16,7 +16,8 @@ import (
 	"github.com/gatewright/gatewright/shared/base/terminal/terminaltest"
 )
 
-// TestPromptNeedsTerminal checks that each prompt returns a usage error if the input is a pipe, with and without the variable CI.
+// TestPromptNeedsTerminal checks that each prompt returns a usage error if the input is a pipe, with and without the
+// variable CI.
 func TestPromptNeedsTerminal(t *testing.T) {
 	t.Parallel()
 	in, out, err := os.Pipe()
@@ -44,7 +45,8 @@ func TestPromptNeedsTerminal(t *testing.T) {
 	}
 }
 
-// TestCIJobIsNotPrompted checks that a prompt in a CI job returns a usage error even at a terminal, because no person is there.
+// TestCIJobIsNotPrompted checks that a prompt in a CI job returns a usage error even at a terminal, because no person
+// is there.
 func TestCIJobIsNotPrompted(t *testing.T) {
 	t.Parallel()
 	keyboard, tty := terminaltest.Open(t)

@@ -64,7 +64,8 @@ func (r Report) Annotations(w io.Writer) error {
 	return nil
 }
 
-// Section calls write between the lines that begin and end a section in the log of a GitLab job. Readers can collapse the section.
+// Section calls write between the lines that begin and end a section in the log of a GitLab job. Readers can collapse
+// the section.
 func Section(w io.Writer, name, title string, now func() time.Time, write func() error) error {
 	const sequence = "\x1b[0Ksection_%s:%d:%s\r\x1b[0K%s\n"
 	if _, err := fmt.Fprintf(w, sequence, "start", now().Unix(), name, title); err != nil {

@@ -82,7 +82,8 @@ a\nb: warning: No place.
 	}
 }
 
-// TestCaretPointsToColumn checks the caret in lines of any length and width. The excerpts must contain no control characters.
+// TestCaretPointsToColumn checks the caret in lines of any length and width. The excerpts must contain no control
+// characters.
 func TestCaretPointsToColumn(t *testing.T) {
 	pieces := []string{
 		"a", " ", "\t", "é", "e\u0301", "名", "ｱ", "👩‍💻", "🇩🇪", "\u202e", "\x1b[31m",
@@ -430,7 +431,8 @@ type failingWriter struct{ err error }
 
 func (f failingWriter) Write([]byte) (int, error) { return 0, f.err }
 
-// TestRemoteExcerptIsCached checks that excerpts are reused, and that the number of requests is limited to maxRemoteExcerpts.
+// TestRemoteExcerptIsCached checks that excerpts are reused, and that the number of requests is limited to
+// maxRemoteExcerpts.
 func TestRemoteExcerptIsCached(t *testing.T) {
 	var requests []string
 	source := FromRemote(func(file string, line, column int) (project.Excerpt, bool) {

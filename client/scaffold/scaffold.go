@@ -1,9 +1,11 @@
 // Package scaffold creates a project's folder from a template, or from a description of an API. In the latter case, the
 // operations of the API become routes.
 //
-// It does not check the project (package validate) and sends nothing. It overwrites no file: it creates all files, or none.
+// It does not check the project (package validate) and sends nothing. It overwrites no file: it creates all files, or
+// none.
 //
-// Read scaffold.go first, then describe.go, which reads descriptions. The files of the template are in the folder template.
+// Read scaffold.go first, then describe.go, which reads descriptions. The files of the template are in the folder
+// template.
 package scaffold
 
 import (

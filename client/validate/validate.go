@@ -68,7 +68,8 @@ func (v *Validator) Folder(ctx context.Context, p *folder.Project, o Options) (R
 
 var errTimeout = errors.New("validate: the time for a project is over")
 
-// Files checks the files for the compiler. With Variables, the result equals the builder's result for the same files and variables.
+// Files checks the files for the compiler. With Variables, the result equals the builder's result for the same files
+// and variables.
 func (v *Validator) Files(
 	ctx context.Context, files project.Files, o Options,
 ) (result project.Result, unknown []string, err error) {

@@ -30,7 +30,8 @@ func gatewayCommand() *cobra.Command {
 	return c
 }
 
-// isGatewaySetting reports whether the gateway process reads a setting. It also changes the setting's texts for the help.
+// isGatewaySetting reports whether the gateway process reads a setting. It also changes the setting's texts for the
+// help.
 func isGatewaySetting(s *config.Setting) bool {
 	const required = "needed"
 	switch s.Name {

@@ -13,7 +13,8 @@ import (
 	"github.com/gatewright/gatewright/shared/testing/golden"
 )
 
-// varRole makes the test binary run the command itself. So the command also contains the planted defects of a test build.
+// varRole makes the test binary run the command itself. So the command also contains the planted defects of a test
+// build.
 const varRole = "GATEWRIGHT_TEST_COMMAND_ROLE"
 
 func TestMain(m *testing.M) {

@@ -106,7 +106,8 @@ func TestEmbeddedRootsAreFallback(t *testing.T) {
 	p.expectExit(0, "of an authority that this machine does not trust")
 }
 
-// TestSignalStopsAgentWithUnresponsiveRelay checks that a signal stops the agent while it waits for a relay that sends nothing.
+// TestSignalStopsAgentWithUnresponsiveRelay checks that a signal stops the agent while it waits for a relay that sends
+// nothing.
 func TestSignalStopsAgentWithUnresponsiveRelay(t *testing.T) {
 	accepted := make(chan struct{}, 10)
 	l := listen(t, func(net.Conn) {

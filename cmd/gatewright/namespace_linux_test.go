@@ -84,7 +84,8 @@ func TestTunnelReachesIsolatedNetwork(t *testing.T) {
 	}
 }
 
-// skipWithoutNamespaces skips the test if network namespaces cannot be created, except where they are required: as root in continuous integration.
+// skipWithoutNamespaces skips the test if network namespaces cannot be created, except where they are required: as root
+// in continuous integration.
 func skipWithoutNamespaces(t *testing.T, err error) {
 	t.Helper()
 	if os.Getenv("CI") != "" && os.Getuid() == 0 {
@@ -208,7 +209,8 @@ func playGateway() error {
 	}
 }
 
-// playOffice runs the machine with the service and the agent in its own namespace. It ends when its standard input ends.
+// playOffice runs the machine with the service and the agent in its own namespace. It ends when its standard input
+// ends.
 func playOffice() error {
 	in := bufio.NewScanner(os.Stdin)
 	if !in.Scan() {

@@ -38,7 +38,8 @@ func TestServerCommandsMatchServer(t *testing.T) {
 	}
 }
 
-// TestServerCommandsHaveOwnGroup checks that the help lists the server's commands in a group after the client's commands.
+// TestServerCommandsHaveOwnGroup checks that the help lists the server's commands in a group after the client's
+// commands.
 func TestServerCommandsHaveOwnGroup(t *testing.T) {
 	p := start(t, nil, "--help")
 	p.expectExit(exitDone, "\nThis program:\n  help ", "\nCommands of a server (gatewright-server):\n  account ")

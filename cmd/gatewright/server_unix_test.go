@@ -75,7 +75,8 @@ func TestArgumentsArePassedToServer(t *testing.T) {
 	}
 }
 
-// TestServerReplacesProcess checks that the server runs in the client's process: a signal to this process must end the server.
+// TestServerReplacesProcess checks that the server runs in the client's process: a signal to this process must end the
+// server.
 func TestServerReplacesProcess(t *testing.T) {
 	folder, client := installClient(t)
 	writeProgram(t, filepath.Join(folder, serverName), waitingScript)
@@ -109,7 +110,8 @@ func TestChildExitCodeIsReturned(t *testing.T) {
 		expectExit(0, "start "+filepath.Join(folder, "none")+": no such file or directory")
 }
 
-// TestServerIsFound checks that the client's folder has precedence over the PATH, and that the working directory is never used.
+// TestServerIsFound checks that the client's folder has precedence over the PATH, and that the working directory is
+// never used.
 func TestServerIsFound(t *testing.T) {
 	const notInstalled = "error: this is a command of gatewright-server, which is not installed: "
 	for _, c := range []struct {

@@ -17,7 +17,8 @@ import (
 	"github.com/gatewright/gatewright/console"
 )
 
-// needModules skips a test that needs npm packages if none are installed. In continuous integration the test fails instead.
+// needModules skips a test that needs npm packages if none are installed. In continuous integration the test fails
+// instead.
 func needModules(t *testing.T) {
 	t.Helper()
 	if _, err := os.Stat(filepath.Join("..", "node_modules", "preact")); err != nil {
@@ -112,7 +113,8 @@ func TestTooLargeBundleIsRefused(t *testing.T) {
 	}
 }
 
-// TestArchiveIsReproducible checks that the bytes of an archive depend on its files, and not on their order, the time or the folder.
+// TestArchiveIsReproducible checks that the bytes of an archive depend on its files, and not on their order, the time
+// or the folder.
 func TestArchiveIsReproducible(t *testing.T) {
 	files := []file{{"main-1.js", []byte("one")}, {"index.html.br", []byte("1")}, {"index.html", []byte("main-1.js")}}
 	first, err := archive(files)

@@ -63,8 +63,8 @@ func TestImportCyclesAreFound(t *testing.T) {
 	}
 }
 
-// TestEachSourceInACycleIsReported checks that each source in a cycle is reported with the shortest cycle through it, in the same order
-// every time.
+// TestEachSourceInACycleIsReported checks that each source in a cycle is reported with the shortest cycle through it,
+// in the same order every time.
 func TestEachSourceInACycleIsReported(t *testing.T) {
 	for _, tt := range []struct {
 		name    string

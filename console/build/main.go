@@ -2,7 +2,8 @@
 // console/bundle.zip, which is committed. With -check it writes no archive, and fails if the committed archive differs
 // or if sources import each other in a cycle.
 //
-// It does not check types (`make lint-console` does), and it does not serve the console (the package functions/console does).
+// It does not check types (`make lint-console` does), and it does not serve the console (the package functions/console
+// does).
 //
 // Read main.go first. budget.go limits how much a browser loads, operations.go generates the console's list of API
 // operations, licenses.go collects the licenses of npm packages, imports.go finds cycles of imports, and output.go

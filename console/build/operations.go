@@ -13,7 +13,8 @@ import (
 	"strings"
 )
 
-// operation is the part of an operation that the console needs at run time. The compiler checks the rest, with the generated types.
+// operation is the part of an operation that the console needs at run time. The compiler checks the rest, with the
+// generated types.
 type operation struct {
 	ID    string `json:"operationId"`
 	Scope string `json:"x-required-scope"`

@@ -40,7 +40,8 @@ func archive(files []file) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// compare returns an error if the committed archive differs from the new one. name is the path of the committed archive.
+// compare returns an error if the committed archive differs from the new one. name is the path of the committed
+// archive.
 func compare(name string, built []byte) error {
 	const advice = "run make console and commit the file"
 	committed, err := os.ReadFile(name) //nolint:gosec // it is the bundle's own file
