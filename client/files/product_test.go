@@ -114,7 +114,7 @@ func (p *testProduct) call(operation string, arguments map[string]any) map[strin
 
 // node is an object of an account or of files, as the oracle uses it. It contains only fields that are set.
 type node struct {
-	kind      *kindSpec
+	kind     *kindSpec
 	name     string
 	fields   map[string]any
 	children []*node

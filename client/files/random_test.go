@@ -408,7 +408,8 @@ func (g generator) run(t *testing.T, p, target *testProduct) {
 		t.Fatalf("Apply() error = %v, want none", err)
 	}
 	after := p.snapshot()
-	checkEqual(t, "account after Apply()", after.flatten(map[string]string{}, nil), want.after.flatten(map[string]string{}, nil))
+	checkEqual(t, "account after Apply()", after.flatten(map[string]string{}, nil),
+		want.after.flatten(map[string]string{}, nil))
 	rawAfter := after.rawByLocation(map[string]string{}, nil)
 	for name, raw := range current.rawByLocation(map[string]string{}, nil) {
 		_, location, _ := strings.Cut(name[strings.Index(name, " ")+1:], " ")

@@ -16,6 +16,7 @@ import (
 	"pgregory.net/rapid"
 )
 
+// names are the names of random files and folders. patternParts are the segments of random patterns.
 var (
 	names = []string{
 		"a", "b", "ab", "a.js", "b.log", "a b", "é", "[a]", "#x", "!y", "-", "*", "a ", "]", "A",
@@ -180,43 +181,43 @@ func TestMetadataDescribesWorkingCopy(t *testing.T) {
 		t.Skip("there is no git")
 	}
 	dir := t.TempDir()
-	want := func(folder string, want Metadata) {
+	check := func(folder string, want Metadata) {
 		t.Helper()
 		if got := open(t, folder).Metadata; got != want {
-			t.Errorf("%s: %+v, want %+v", folder, got, want)
+			t.Errorf("Open(%s) Metadata = %+v, want %+v", folder, got, want)
 		}
 	}
-	want(dir, Metadata{})
+	check(dir, Metadata{})
 	write(t, dir, map[string]string{"shop/" + routes: "{}"})
 	git(t, dir, "init", "-q")
 	git(t, dir, "remote", "add", "origin", "https://user:gho_token@git.example.com/team/shop.git?token=x#y")
 	shop := filepath.Join(dir, "shop")
 	const url = "https://git.example.com/team/shop.git"
-	want(shop, Metadata{Branch: "main", RepositoryURL: url})
+	check(shop, Metadata{Branch: "main", RepositoryURL: url})
 	git(t, dir, "config", "url.https://token-of-this-machine@mirror.example.com/.insteadOf",
 		"https://user:gho_token@git.example.com/")
-	want(shop, Metadata{Branch: "main", RepositoryURL: url})
+	check(shop, Metadata{Branch: "main", RepositoryURL: url})
 	git(t, dir, "add", ".")
 	git(t, dir, "commit", "-qm", "one")
 	sha := git(t, dir, "rev-parse", "HEAD")
-	want(shop, Metadata{"main", url, sha})
+	check(shop, Metadata{"main", url, sha})
 	git(t, dir, "checkout", "-qb", "feature/x")
 	git(t, dir, "remote", "add", "fork", "git@git.example.com:me/shop.git")
 	git(t, dir, "config", "branch.feature/x.remote", "fork")
-	want(shop, Metadata{"feature/x", "ssh://git.example.com/me/shop.git", sha})
+	check(shop, Metadata{"feature/x", "ssh://git.example.com/me/shop.git", sha})
 	worktree := filepath.Join(t.TempDir(), "tree")
 	git(t, dir, "worktree", "add", "-q", "-b", "other", worktree)
-	want(filepath.Join(worktree, "shop"), Metadata{"other", url, sha})
+	check(filepath.Join(worktree, "shop"), Metadata{"other", url, sha})
 	outer := t.TempDir()
 	git(t, outer, "init", "-q")
 	git(t, outer, "submodule", "--quiet", "add", "-b", "main", dir, "api")
-	want(filepath.Join(outer, "api", "shop"), Metadata{"main", "", sha})
+	check(filepath.Join(outer, "api", "shop"), Metadata{"main", "", sha})
 	git(t, dir, "checkout", "-q", "--detach")
-	want(shop, Metadata{"", url, sha})
+	check(shop, Metadata{"", url, sha})
 	t.Setenv("GIT_DIR", filepath.Join(outer, ".git"))
-	want(shop, Metadata{"", url, sha})
+	check(shop, Metadata{"", url, sha})
 	t.Setenv("PATH", t.TempDir())
-	want(shop, Metadata{})
+	check(shop, Metadata{})
 }
 
 func TestRemoteURLContainsNoSecret(t *testing.T) {
@@ -241,7 +242,7 @@ func TestRemoteURLContainsNoSecret(t *testing.T) {
 		"":                                                "",
 	} {
 		if got := publicURL(remote); got != want {
-			t.Errorf("%s: %q, want %q", remote, got, want)
+			t.Errorf("publicURL(%s) = %q, want %q", remote, got, want)
 		}
 	}
 }
@@ -306,9 +307,9 @@ func TestEscapedSlashMatchesSlash(t *testing.T) {
 	}
 }
 
-// TestIgnoreFileEncodings checks that a byte order mark is not part of the first line. An ignore file that is a link
+// TestUnusualIgnoreFiles checks that a byte order mark is not part of the first line. An ignore file that is a link
 // must not be read, as in git. An ignore file that is too large must be an error.
-func TestIgnoreFileEncodings(t *testing.T) {
+func TestUnusualIgnoreFiles(t *testing.T) {
 	t.Parallel()
 	files, _ := archiveContents(t, newProject(t, map[string]string{
 		routes: "{}", gitIgnoreFile: "\xef\xbb\xbfsecret.txt\n",

@@ -35,11 +35,11 @@ func checkRefusals(t *testing.T, cases []invalidFolder) {
 			}
 			got := refusalProblems(t, p)
 			if len(got) != len(c.want) {
-				t.Fatalf("refused for %q, want %q", got, c.want)
+				t.Fatalf("Files() problems = %q, want %q", got, c.want)
 			}
 			for i, want := range c.want {
 				if !strings.HasPrefix(got[i], want) {
-					t.Errorf("refused for %q, want %q", got[i], want)
+					t.Errorf("Files() problem %d = %q, want one that begins with %q", i, got[i], want)
 				}
 			}
 		})

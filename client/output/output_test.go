@@ -80,12 +80,12 @@ func TestDocumentFormats(t *testing.T) {
 			"\\x1b[31m\\u202e\n",
 		},
 		{"a query of an object", output.Options{Query: ".data[1]|{more}"}, sampleList, "{\"more\":\"\\u001b[31m\\u202e\"}\n"},
-		{"query of a missing member", output.Options{Query: "empty"}, sampleList, ""},
+		{"query without a result", output.Options{Query: "empty"}, sampleList, ""},
 		{"query of null", output.Options{Query: ".data[].gone"}, sampleList, "null\nnull\n"},
 	} {
 		got, err := render(t, c.options, c.document)
 		if err != nil || got != c.want {
-			t.Errorf("%s: %v\n%s\nwant\n%s", c.name, err, got, c.want)
+			t.Errorf("%s: Document() error = %v, output =\n%s\nwant no error and\n%s", c.name, err, got, c.want)
 		}
 	}
 }
@@ -115,7 +115,7 @@ func TestEntryIsOneLine(t *testing.T) {
 			}
 		}
 		if want := strings.Repeat(c.want+"\n", 2); out.String() != want {
-			t.Errorf("%+v: %q, want %q", c.options, &out, want)
+			t.Errorf("two Entry() with %+v write %q, want %q", c.options, &out, want)
 		}
 	}
 }
@@ -138,7 +138,7 @@ func TestTruncateCountsColumns(t *testing.T) {
 		{"👩‍👩‍👧‍👦👩‍👩‍👧‍👦", 3, "👩‍👩‍👧‍👦…"},
 	} {
 		if got := output.Truncate(c.text, c.maxWidth); got != c.want {
-			t.Errorf("%q in %d columns is %q, want %q", c.text, c.maxWidth, got, c.want)
+			t.Errorf("Truncate(%q, %d) = %q, want %q", c.text, c.maxWidth, got, c.want)
 		}
 	}
 }

@@ -10,7 +10,7 @@ import (
 )
 
 // isPrintable reports whether a character can be written to a terminal: it is printable and does not move other text.
-// The joiner and the variation selectors are allowed within an emoji.
+// The joiner and the variation selectors are allowed, because emoji contain them.
 func isPrintable(r rune) bool {
 	const joiner = '\u200d'
 	return unicode.IsPrint(r) || r == joiner || unicode.Is(unicode.Variation_Selector, r)

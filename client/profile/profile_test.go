@@ -55,7 +55,7 @@ func TestOriginAcceptsOnlySafeAddresses(t *testing.T) {
 		case want == "" && (err == nil || exit.CodeOf(err) != exit.Usage || strings.Contains(err.Error(), "u:p")):
 			t.Errorf("Origin(%s) = %v, %v, want code %d without the password", text, u, err, exit.Usage)
 		case want != "" && (err != nil || u.String() != want):
-			t.Errorf("%s is %v, %v, want %s", text, u, err, want)
+			t.Errorf("Origin(%s) = %v, %v, want %s", text, u, err, want)
 		}
 	}
 }
@@ -73,7 +73,7 @@ func TestAddressMasksSecrets(t *testing.T) {
 		"ada:s3cret@api.example.com":              "****", "https://ada:s3cret%@api.example.com": "****", "": "****",
 	} {
 		if got := (profile.Profile{URL: text}).Address(); got != want {
-			t.Errorf("%s is shown as %s, want %s", text, got, want)
+			t.Errorf("Address() of %s = %s, want %s", text, got, want)
 		}
 	}
 }
@@ -277,8 +277,8 @@ func TestProfilesFileIsPrivate(t *testing.T) {
 	}
 }
 
-// TestSaveIsAtomic reads profiles while they are saved. Each read must see the old or the new content, also if the
-// writing process is killed.
+// TestSaveIsAtomic checks that Save replaces the file instead of changing its content: a reader that has opened the old
+// file must read the old content.
 func TestSaveIsAtomic(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS == "windows" {

@@ -113,7 +113,7 @@ func (p Prompter) Confirm(ctx context.Context, consequence, name, flag string) e
 	return nil
 }
 
-// WithContext returns a reader whose Read returns the cause of ctx when ctx ends. Otherwise a signal does not end a
+// WithContext returns a reader whose Read returns the cause of ctx when ctx ends. Without it, a signal would not end a
 // read: a read of a terminal or of an open pipe can block forever. Input that arrives after ctx has ended is lost.
 func WithContext(ctx context.Context, in io.Reader) io.Reader {
 	type readResult struct {

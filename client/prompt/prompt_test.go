@@ -165,7 +165,7 @@ func TestReadLineLeavesLaterInput(t *testing.T) {
 	in := strings.NewReader(" first \r\nsecond")
 	for _, want := range []string{"first", "second", ""} {
 		if got, err := prompt.ReadLine(in); err != nil || got != want {
-			t.Errorf("a line is %q, %v, want %q", got, err, want)
+			t.Errorf("ReadLine() = %q, %v, want %q", got, err, want)
 		}
 	}
 	if _, err := prompt.ReadLine(strings.NewReader(strings.Repeat("x", 1<<20))); err == nil {

@@ -70,15 +70,15 @@ gatewright.jsonc:1:2: warning: At the end.
       |  ^
 a\nb: warning: No place.
 `
-	want = strings.Replace(strings.ReplaceAll(want, "éx", "e\u0301x"), "export\": \"urlR", "export\": \"urlR", 1)
+	want = strings.ReplaceAll(want, "éx", "e\u0301x") // the file has a combining mark
 	if got := render(t, r, false, false); got != want {
-		t.Errorf("shown:\n%s\nwant:\n%s", got, want)
+		t.Errorf("Text() =\n%s\nwant\n%s", got, want)
 	}
 	colored := render(t, r, true, false)
 	plain := strings.NewReplacer("\x1b[1m", "", "\x1b[1;31m", "", "\x1b[1;33m", "", "\x1b[32m", "", "\x1b[2m", "",
 		"\x1b[0m", "").Replace(colored)
 	if plain != want || plain == colored {
-		t.Errorf("colored text = %q, want colors added to\n%s", colored, want)
+		t.Errorf("Text() with colors = %q, want colors added to\n%s", colored, want)
 	}
 }
 
@@ -170,7 +170,7 @@ func TestNumberOfShownProblemsIsLimited(t *testing.T) {
 	got := render(t, r, false, false)
 	if lines := strings.Split(got, "\n"); len(lines) != MaxShown+2 ||
 		lines[MaxShown] != "… and 10 errors and 30 warnings more are not shown." {
-		t.Errorf("%d lines with the last %q, want %d with the number of other problems",
+		t.Errorf("Text() has %d lines with the last %q, want %d with the number of other problems",
 			len(lines), lines[len(lines)-2], MaxShown+2)
 	}
 	r.Errors = r.Errors[:49]
@@ -203,7 +203,7 @@ func TestWorkflowCommandsAreEscaped(t *testing.T) {
 	want := "\\::stop-commands::x: error: m\n" +
 		routes + ":1:1: error: ##\\[add-mask]m\n    1 | ::x ##\\[error]y\n      | ^\n"
 	if got != want {
-		t.Errorf("%q, want %q", got, want)
+		t.Errorf("Text() for a workflow = %q, want %q", got, want)
 	}
 }
 
@@ -224,7 +224,7 @@ func TestAnnotationsAreEscaped(t *testing.T) {
 		"wrong,\\nand: more (/x)\n" +
 		"::warning title=gatewright%3A the project's folder::none\n"
 	if b.String() != want {
-		t.Errorf("%s, want %s", b.String(), want)
+		t.Errorf("Annotations() writes %s, want %s", b.String(), want)
 	}
 }
 
@@ -237,15 +237,15 @@ func TestSectionFormat(t *testing.T) {
 		now = now.Add(time.Second)
 		return errFull
 	}); !errors.Is(err, errFull) {
-		t.Error(err)
+		t.Errorf("Section() with a failing content: error = %v, want %v", err, errFull)
 	}
 	want := "\x1b[0Ksection_start:1700000000:gatewright\r\x1b[0K1 " +
 		"error\nx\n\x1b[0Ksection_end:1700000001:gatewright\r\x1b[0K\n"
 	if b.String() != want {
-		t.Errorf("%q, want %q", b.String(), want)
+		t.Errorf("Section() writes %q, want %q", b.String(), want)
 	}
 	if err := Section(failingWriter{errFull}, "a", "b", time.Now, func() error { return nil }); !errors.Is(err, errFull) {
-		t.Error(err)
+		t.Errorf("Section() with a failing writer: error = %v, want %v", err, errFull)
 	}
 }
 
@@ -335,7 +335,7 @@ func TestSARIFIsValid(t *testing.T) {
 		"warning policies Unused. %SRCROOT% apis/config/policies.json 1:1",
 	}
 	if strings.Join(got, "\n") != strings.Join(want, "\n") {
-		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+		t.Errorf("SARIF() results =\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 	if empty, err := (Report{}).SARIF(); err != nil || !bytes.Contains(empty, []byte(`"results": []`)) {
 		t.Errorf("SARIF() without problems = %s, %v, want no results", empty, err)
@@ -420,10 +420,10 @@ func TestWriteFileFollowsSymlink(t *testing.T) {
 func TestWriteErrorIsReturned(t *testing.T) {
 	errFull := errors.New("no space left")
 	if err := sampleReport().Text(failingWriter{errFull}, false, false); !errors.Is(err, errFull) {
-		t.Error(err)
+		t.Errorf("Text() with a failing writer: error = %v, want %v", err, errFull)
 	}
 	if err := sampleReport().Annotations(failingWriter{errFull}); !errors.Is(err, errFull) {
-		t.Error(err)
+		t.Errorf("Annotations() with a failing writer: error = %v, want %v", err, errFull)
 	}
 }
 
@@ -450,7 +450,7 @@ func TestRemoteExcerptIsCached(t *testing.T) {
 		}
 	}
 	if want := "a:10:1 a:11:1 a:20:1 none:1:1"; strings.Join(requests, " ") != want {
-		t.Errorf("asked %q, want %q", requests, want)
+		t.Errorf("requests for excerpts = %q, want %q", requests, want)
 	}
 	for line := range 100 {
 		source("b", 10*line+1, 1)
