@@ -73,13 +73,13 @@ func TestDamagedBundleIsRefused(t *testing.T) {
 		want    error
 	}{
 		{"empty", func() []byte { return nil }, zip.ErrFormat},
-		{"half", func() []byte { return intact[:len(intact)/2] }, zip.ErrFormat},
-		{"a missing last byte", func() []byte { return intact[:len(intact)-1] }, nil},
-		{"a missing first half", func() []byte { return intact[len(intact)/2:] }, nil},
-		{"a pointer of Git LFS", func() []byte {
+		{"first half only", func() []byte { return intact[:len(intact)/2] }, zip.ErrFormat},
+		{"missing last byte", func() []byte { return intact[:len(intact)-1] }, nil},
+		{"second half only", func() []byte { return intact[len(intact)/2:] }, nil},
+		{"Git LFS pointer", func() []byte {
 			return []byte("version https://git-lfs.github.com/spec/v1\n")
 		}, zip.ErrFormat},
-		{"one bit of the page", func() []byte {
+		{"changed bit in the page", func() []byte {
 			corrupted := bytes.Clone(intact)
 			corrupted[bytes.Index(corrupted, site.Page().Body)+20] ^= 1
 			return corrupted
@@ -89,12 +89,12 @@ func TestDamagedBundleIsRefused(t *testing.T) {
 		{"two pages", func() []byte { return archive(t, zip.Store, "index.html", "main-1A.js", "index.html") }, nil},
 		{"a file in a folder", func() []byte { return archive(t, zip.Store, "index.html", "a/main-1A.js") }, nil},
 		{"a file in the folder above", func() []byte { return archive(t, zip.Store, "index.html", "../main-1A.js") }, nil},
-		{"compressed", func() []byte { return archive(t, zip.Deflate, "index.html") }, nil},
+		{"compressed page", func() []byte { return archive(t, zip.Deflate, "index.html") }, nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			_, err := console.Open(tt.archive())
 			if err == nil || tt.want != nil && !errors.Is(err, tt.want) {
-				t.Errorf("Open() error = %v, want an error (%v, if not nil)", err, tt.want)
+				t.Errorf("Open() error = %v, want %v, or any error if this is <nil>", err, tt.want)
 			}
 		})
 	}

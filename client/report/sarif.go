@@ -110,11 +110,10 @@ func WriteFile(name string, text []byte) (err error) {
 	case err == nil && !info.Mode().IsRegular():
 		return fmt.Errorf("write %s: it is no file", name)
 	case err == nil:
-		target, err := filepath.EvalSymlinks(name)
-		if err != nil {
-			return fmt.Errorf("write %s: %w", name, disk.Cause(err))
+		link := name
+		if name, err = filepath.EvalSymlinks(name); err != nil {
+			return fmt.Errorf("write %s: %w", link, disk.Cause(err))
 		}
-		name = target
 	default:
 		if _, err := os.Lstat(name); err == nil {
 			return fmt.Errorf("write %s: it is a link to a file that is not there: make that file, or remove the link", name)

@@ -142,7 +142,8 @@ func stringValue(value jsontext.Value) string {
 	return string(text)
 }
 
-// firstServer returns the first server address of a description to which routes can forward, "" for none.
+// firstServer returns the first server address of a description to which routes can forward, "" for none. Routes cannot
+// forward to an address with variables.
 func firstServer(root []member) string {
 	servers := memberValue(root, "servers")
 	if servers.Kind() != jsontext.KindBeginArray {
@@ -233,7 +234,7 @@ func toJSON(text []byte) (jsontext.Value, error) {
 // yamlWriter converts YAML to JSON. Members keep their order. Numbers keep their digits if they are valid in JSON.
 type yamlWriter struct {
 	out       bytes.Buffer
-	remaining int
+	remaining int // the number of nodes that may still be written
 }
 
 // maxDepth is the maximum nesting depth of a description. A description that contains itself would be infinitely deep.

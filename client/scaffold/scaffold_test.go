@@ -135,9 +135,9 @@ func TestInvalidDescriptionIsRefused(t *testing.T) {
 		"list as an operation": `{"openapi": "3.1.0", "servers": [{"url": "https://x"}], ` +
 			`"paths": {"/a": {"get": []}}}`,
 		"duplicate members": `{"openapi": "3.1.0", "openapi": "3.1.0"}`, "YAML bomb": bomb,
-		"recursive alias":      "openapi: 3.1.0\nservers: [{url: https://x}]\npaths: &p {/a: {get: *p}}",
-		"unusual member names": "openapi: 3.1.0\n? [a]\n: b\n",
-		"no server":            `{"openapi": "3.1.0", "servers": [{"url": "/v1"}], "paths": {"/a": {"get": {}}}}`,
+		"recursive alias":         "openapi: 3.1.0\nservers: [{url: https://x}]\npaths: &p {/a: {get: *p}}",
+		"list as a member's name": "openapi: 3.1.0\n? [a]\n: b\n",
+		"no server":               `{"openapi": "3.1.0", "servers": [{"url": "/v1"}], "paths": {"/a": {"get": {}}}}`,
 	} {
 		if got, _, err := scaffold.AddRoutes([]byte(text), ""); err == nil || got != nil || exit.CodeOf(err) == exit.Failure {
 			t.Errorf("%s: AddRoutes() = %.100s, %v, want no text and another code than %d", name, got, err, exit.Failure)
@@ -159,8 +159,8 @@ func TestExistingFileIsKept(t *testing.T) {
 	text, err := os.ReadFile(path)
 	remaining, globErr := filepath.Glob(filepath.Join(dir, "*"))
 	if err != nil || globErr != nil || string(text) != "mine" || len(remaining) != 1 {
-		t.Errorf("after WriteFiles() the folder has %v, and the file has %q: %v, %v, want one file with mine",
-			remaining, text, err, globErr)
+		t.Errorf("after WriteFiles() the folder has %v, and the file has %q (errors %v, %v), want only the file with %q",
+			remaining, text, err, globErr, "mine")
 	}
 	// A broken link counts as an existing file.
 	dir = t.TempDir()

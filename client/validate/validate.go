@@ -66,6 +66,7 @@ func (v *Validator) Folder(ctx context.Context, p *folder.Project, o Options) (R
 	return out, nil
 }
 
+// errTimeout is the cancellation cause after project.BuildTime.
 var errTimeout = errors.New("validate: the time for a project is over")
 
 // Files checks the files for the compiler. With Variables, the result equals the builder's result for the same files
@@ -122,6 +123,7 @@ func demoteUnset(all project.Result) (out project.Result, unknown []string) {
 	return out, unknown
 }
 
+// maxEnvFileBytes is the maximum size of a file of variables.
 const maxEnvFileBytes = 1 << 20
 
 // ReadEnvFile reads variables from a file of lines NAME=value. The lines can have quotes, comments and "export", as in

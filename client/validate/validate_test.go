@@ -80,7 +80,7 @@ func testProjects(t testing.TB) []testProject {
 }
 
 // builderResult returns the builder's result for the archive of a folder. It runs the program of the builder's sandbox,
-// which reads an order and the archive.
+// which reads a request and the archive.
 func builderResult(t testing.TB, p *folder.Project, variables map[string]string) project.Result {
 	t.Helper()
 	request, err := json.Marshal(map[string]any{"variables": variables})
@@ -175,8 +175,8 @@ func withoutUnset(problems []project.Problem) []project.Problem {
 	return out
 }
 
-// TestValidationMatchesBuilder checks every project of the compiler's tests, and mutations of these projects: 200 by
-// default, and 10,000 with GATEWRIGHT_SIMULATIONS=50.
+// TestValidationMatchesBuilder compares the results of a local check and of the builder for every project of the
+// compiler's tests, and for mutations of these projects: 200 by default, and 10,000 with GATEWRIGHT_SIMULATIONS=50.
 func TestValidationMatchesBuilder(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "project")
 	all := testProjects(t)
@@ -251,7 +251,8 @@ func mutate(random *rand.Rand, files map[string]string, all []testProject) map[s
 	return out
 }
 
-// replaceValue replaces one text or number of a file with another value. Valid JSON stays valid.
+// replaceValue replaces one text in quotes of a file with another text. Valid JSON stays valid if its texts have no
+// escaped quotes.
 func replaceValue(random *rand.Rand, text string) string {
 	parts := strings.Split(text, `"`)
 	if len(parts) < 3 {
@@ -311,7 +312,7 @@ func TestValidationStopsWithContext(t *testing.T) {
 	cancel(errInterrupted)
 	_, _, err := validate.New().Files(ctx, project.Files{"config/routes.oas.json": []byte("{}")}, validate.Options{})
 	if !errors.Is(err, errInterrupted) {
-		t.Error(err)
+		t.Errorf("Files() with a canceled context: error = %v, want %v", err, errInterrupted)
 	}
 }
 

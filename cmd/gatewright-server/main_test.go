@@ -34,7 +34,7 @@ func runAndExpect(t *testing.T, env []string, args string, code int, texts ...st
 	cmd.Stdout, cmd.Stderr = &out, &out
 	_ = cmd.Run()
 	if got := cmd.ProcessState.ExitCode(); got != code {
-		t.Errorf("%s ends with %d, want %d:\n%s", args, got, code, &out)
+		t.Errorf("gatewright-server %s: exit code = %d, want %d:\n%s", args, got, code, &out)
 	}
 	for _, text := range texts {
 		if !strings.Contains(out.String(), text) {
@@ -96,7 +96,8 @@ func TestUnknownArgumentIsUsageError(t *testing.T) {
 	}
 }
 
-// TestGatewayNeedsAnInstallation checks that the error names missing settings.
+// TestGatewayNeedsAnInstallation checks that the help lists the settings of the gateway, and that the error names
+// missing settings.
 func TestGatewayNeedsAnInstallation(t *testing.T) {
 	t.Parallel()
 	runAndExpect(t, nil, "gateway --help", commandline.ExitDone, "GATEWRIGHT_TABLE ", "GATEWRIGHT_DEPLOYMENT_URL ",

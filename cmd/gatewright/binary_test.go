@@ -69,8 +69,8 @@ func (p *process) outputText() string {
 	return p.output.String()
 }
 
-// start runs the command with only these environment variables. At the end of the test it checks that the output does
-// not contain the token.
+// start runs the command with no environment variables other than env and varRole. At the end of the test it checks
+// that the output does not contain the token.
 func start(t *testing.T, env []string, args ...string) *process {
 	t.Helper()
 	return startAs(t, roleCommand, exec.Command(os.Args[0], args...), env)

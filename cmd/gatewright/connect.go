@@ -34,7 +34,7 @@ const (
 	maxCABytes                     = 1 << 20
 )
 
-// connectFlags are the flags of connect.
+// connectFlags has the values of the flags of connect.
 type connectFlags struct {
 	relay, tokenFile, caFile, logFormat string
 	connections                         int
@@ -121,7 +121,7 @@ func (f connectFlags) options(args []string, getenv func(string) string) (tunnel
 	if f.logFormat != "text" && f.logFormat != "json" {
 		addErr(errors.New("--log-format is neither text nor json"))
 	}
-	o.TLS, err = f.roots()
+	o.TLS, err = f.tlsConfig()
 	addErr(err)
 	return o, errors.Join(errs...)
 }
@@ -168,8 +168,8 @@ func isLoopback(host string) bool {
 	return err == nil && a.Unmap().IsLoopback()
 }
 
-// roots returns the certificate authorities of --ca-file, nil without that flag.
-func (f connectFlags) roots() (*tls.Config, error) {
+// tlsConfig returns a TLS configuration with the certificate authorities of --ca-file, nil without that flag.
+func (f connectFlags) tlsConfig() (*tls.Config, error) {
 	if f.caFile == "" {
 		return nil, nil
 	}
@@ -189,7 +189,8 @@ func (f connectFlags) roots() (*tls.Config, error) {
 	return &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}, nil
 }
 
-// connect runs an agent until ctx ends or the relay refuses its token, and writes the agent's messages to out.
+// connect runs an agent until ctx ends or the relay refuses its token while no connection is open. It writes the
+// agent's messages to out.
 func connect(ctx context.Context, o tunnel.AgentOptions, f connectFlags, out *os.File) error {
 	var agentLevel slog.LevelVar // the level of the agent's own messages; progress has another one
 	agentLevel.Set(slog.LevelWarn)

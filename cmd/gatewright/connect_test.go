@@ -62,7 +62,8 @@ func TestConnectServesUntilStopped(t *testing.T) {
 	}
 }
 
-// TestStopDrainsRequests stops the agent while a request is in flight.
+// TestStopDrainsRequests stops the agent while a request is in flight. The request must be completed, unless the
+// upstream does not respond in time or a second signal follows.
 func TestStopDrainsRequests(t *testing.T) {
 	for _, c := range []struct {
 		name         string
@@ -116,9 +117,9 @@ func TestStopDrainsRequests(t *testing.T) {
 			if c.release {
 				close(release)
 			}
-			a := <-results
-			if (a.err == nil && a.text == "done") != c.release {
-				t.Errorf("request during the stop = %q, %v, want done: %t", a.text, a.err, c.release)
+			got := <-results
+			if (got.err == nil && got.text == "done") != c.release {
+				t.Errorf("request during the stop = %q, %v, want done: %t", got.text, got.err, c.release)
 			}
 			p.expectExit(c.code, c.want)
 		})
@@ -126,7 +127,7 @@ func TestStopDrainsRequests(t *testing.T) {
 }
 
 // TestTokenIsRereadForEachConnection rotates the token together with its file. The agent must connect with the new
-// token. Then the token is rotated without its file.
+// token. Then the token is rotated without its file. The agent must end with the exit code for a refused token.
 func TestTokenIsRereadForEachConnection(t *testing.T) {
 	t.Parallel()
 	fx := newFixture(t, serveHello)
@@ -153,8 +154,8 @@ func TestTokenIsRereadForEachConnection(t *testing.T) {
 	}
 }
 
-// TestMissingTokenFileIsReported checks that the message names the file while the agent retries.
-func TestMissingTokenFileIsReported(t *testing.T) {
+// TestEmptyTokenFileIsReported checks that the message names the token file if it is empty, while the agent retries.
+func TestEmptyTokenFileIsReported(t *testing.T) {
 	t.Parallel()
 	fx := newFixture(t, serveHello)
 	fx.server.Start()

@@ -47,7 +47,7 @@ func TestServerDataIsNotLogged(t *testing.T) {
 }
 
 // respondWithExtraData responds to each request, and sends additional bytes after the response. These bytes are no
-// valid response, so the client repeats its next request on a new connection.
+// valid response, so the client sends its next request on a new connection.
 func respondWithExtraData(c net.Conn) {
 	defer func() { _ = c.Close() }()
 	for from := bufio.NewReader(c); ; {

@@ -21,7 +21,8 @@ import (
 	"github.com/gatewright/gatewright/shared/format/tunnel"
 )
 
-// varRole makes the test binary one of the two machines of TestTunnelReachesIsolatedNetwork.
+// varRole is the environment variable with the role of the test binary. In the roles roleGateway and roleOffice, it is
+// one of the two machines of TestTunnelReachesIsolatedNetwork. binary_test.go has the other roles.
 const varRole = "GATEWRIGHT_TEST_COMMAND_ROLE"
 
 const (
@@ -116,6 +117,7 @@ func runIPCommands(lines ...string) error {
 	return nil
 }
 
+// playRole runs one of the two machines, and returns the exit code.
 func playRole(role string) int {
 	play := playGateway
 	if role == roleOffice {
@@ -134,7 +136,7 @@ func playGateway() error {
 	office.Env = append(os.Environ(), varRole+"="+roleOffice)
 	office.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET}
 	office.Stderr = os.Stderr
-	command, err := office.StdinPipe() // the office ends when this process ends
+	officeStdin, err := office.StdinPipe() // the office ends when this process ends
 	if err != nil {
 		return err
 	}
@@ -146,7 +148,7 @@ func playGateway() error {
 		return err
 	}
 	defer func() {
-		_ = command.Close()
+		_ = officeStdin.Close()
 		_, _ = io.Copy(os.Stdout, stdout)
 		_ = office.Wait()
 	}()
@@ -172,7 +174,7 @@ func playGateway() error {
 		return err
 	}
 	go func() { _ = http.Serve(l, relay) }()
-	if _, err := io.WriteString(command, "go\n"); err != nil {
+	if _, err := io.WriteString(officeStdin, "go\n"); err != nil {
 		return err
 	}
 	lines := bufio.NewScanner(stdout)

@@ -29,8 +29,8 @@ type progress struct {
 
 	mu   sync.Mutex
 	open int
-	// last is the last failure that was reported, and lastAttempt is the number of the attempt that failed. They
-	// prevent that the same failure of several connections is reported several times.
+	// last is the reason of the last failed attempt, "" after a connection was opened. lastAttempt is the number of this
+	// attempt. With them, the same failure of several connections is reported only once.
 	last        string
 	lastAttempt int
 }
@@ -89,9 +89,9 @@ func (p *progress) attemptFailed(ctx context.Context, err error, attempt int, wa
 		slog.Float64("againSeconds", delay.Seconds()))
 }
 
-// explain says what is wrong with a connection, and what to do.
+// explain returns a sentence that says what is wrong with a connection, and what to do.
 func (p *progress) explain(err error) string {
-	answerErr, isAnswer := errors.AsType[*tunnel.StatusError](err)
+	statusErr, isStatus := errors.AsType[*tunnel.StatusError](err)
 	unknown, isUnknown := errors.AsType[x509.UnknownAuthorityError](err)
 	_, notTLS := errors.AsType[tls.RecordHeaderError](err)
 	_, isCertificate := errors.AsType[*tls.CertificateVerificationError](err)
@@ -104,13 +104,13 @@ func (p *progress) explain(err error) string {
 			"present one in its place"
 	case isToken: // the token could not be read, so no request was sent
 		return printable(source.Error())
-	case isAnswer && answerErr.Status == http.StatusServiceUnavailable:
+	case isStatus && statusErr.Status == http.StatusServiceUnavailable:
 		return p.relay + " takes no agents just now (503)"
-	case isAnswer && answerErr.Status == http.StatusTooManyRequests:
+	case isStatus && statusErr.Status == http.StatusTooManyRequests:
 		return p.relay + " has as many connections of the tunnel as it may have (429); end some of its agents"
-	case isAnswer:
+	case isStatus:
 		return fmt.Sprintf("%s answers %s: check that it is a relay's address; where a proxy is in between, --websocket "+
-			"may get through", p.relay, strings.TrimPrefix(answerErr.Error(), "the relay answers "))
+			"may get through", p.relay, strings.TrimPrefix(statusErr.Error(), "the relay answers "))
 	case isUnknown && unknown.Cert != nil, errors.As(err, new(x509.UnknownAuthorityError)):
 		return "the certificate of " + p.relay + " is of an authority that this machine does not trust; if it is one of " +
 			"yours, name its certificate with --ca-file"

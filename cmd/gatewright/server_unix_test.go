@@ -69,7 +69,7 @@ func TestArgumentsArePassedToServer(t *testing.T) {
 			p := startAs(t, roleCommand, cmd, []string{"GATEWRIGHT_DOMAIN=apis.example.com"})
 			p.expectExit(7)
 			if got, want := p.outputText(), server+": "+want+", for apis.example.com, reads a line\n"; got != want {
-				t.Errorf("got  %swant %s", got, want)
+				t.Errorf("output = %q, want %q", got, want)
 			}
 		})
 	}
@@ -122,11 +122,11 @@ func TestServerIsFound(t *testing.T) {
 		want    string // the place of the server that runs, or a line of output
 	}{
 		{"next to the client", []string{"bin/" + serverName}, "bin/" + serverName},
-		{"next to the client and on the path", []string{"bin/" + serverName, "path/" + serverName}, "bin/" + serverName},
-		{"on the path", []string{"path/" + serverName}, "path/" + serverName},
+		{"next to the client and on the PATH", []string{"bin/" + serverName, "path/" + serverName}, "bin/" + serverName},
+		{"only on the PATH", []string{"path/" + serverName}, "path/" + serverName},
 		{"in the working directory", []string{"work/" + serverName}, notInstalled},
 		{"server with another name", []string{"bin/gatewright-serve", "path/serve"}, notInstalled},
-		{"missing", nil, notInstalled},
+		{"no server", nil, notInstalled},
 	} {
 		for _, clientPath := range []string{"bin/gatewright", "link/gw"} {
 			t.Run(c.name+" by "+clientPath, func(t *testing.T) {
@@ -148,7 +148,7 @@ func TestServerIsFound(t *testing.T) {
 				if c.want != notInstalled {
 					<-p.done
 					if want := filepath.Join(folder, c.want) + ": serve now"; !strings.HasPrefix(p.outputText(), want) {
-						t.Errorf("got %q, want %q", p.outputText(), want)
+						t.Errorf("output = %q, want one that begins with %q", p.outputText(), want)
 					}
 					return
 				}

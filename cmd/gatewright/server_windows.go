@@ -1,4 +1,4 @@
 package main
 
 // execProgram runs the program at path as a child, because Windows cannot replace a process.
-func execProgram(path string, words []string) error { return runChild(path, words) }
+func execProgram(path string, args []string) error { return runChild(path, args) }

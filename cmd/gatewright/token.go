@@ -13,8 +13,7 @@ import (
 // varToken is the environment variable with a tunnel's token (contract 2.8).
 const varToken = "TUNNEL_TOKEN"
 
-// maxTokenBytes is the maximum length of a token: a tunnel's token has about 200 bytes. At most one more byte of a file
-// is read.
+// maxTokenBytes is the maximum length of a token: a tunnel's token has about 200 bytes.
 const maxTokenBytes = 4096
 
 // tokenSource is the source of a tunnel's token: a file, or text if file is "".

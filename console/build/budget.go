@@ -13,8 +13,8 @@ import (
 	"github.com/andybalholm/brotli"
 )
 
-// The limits of the files that a browser loads, before it shows the first page and for all pages together. The sizes
-// are in bytes after compression with Brotli.
+// These are the maximum sizes of the files that a browser loads: for the first page, and for all pages together. The
+// sizes are in bytes after compression with Brotli.
 const (
 	maxFirstLoadBytes = 90_000
 	maxTotalBytes     = 300_000
