@@ -1,9 +1,8 @@
-// Package docs contains the guides of this folder, so that an installation serves the guides of its own
-// version.
+// Package docs contains the guides of this folder, so that an installation serves the guides of its own version.
 //
-// It is not the pages that a reader sees, which package shared/management/pages makes of them, and it has no
-// decision records, which are for people who change the product. Read README.md first, the map of the
-// guides; rules for links and headings are those of package internal/repolint.
+// It does not contain the pages that readers see: package shared/management/pages makes these pages from the guides. It
+// does not contain decision records, which are for people who change the product. Read README.md first: it is the map
+// of the guides. Package internal/repolint has the rules for links and headings.
 package docs
 
 import "embed"

@@ -173,8 +173,8 @@ func TestNoEventFileIsUnused(t *testing.T) {
 	}
 }
 
-// newInMemory returns the parts of an installation with an account, and the account's key.
-func newInMemory(t *testing.T, log *slog.Logger) (fx *functionstest.Fixture, key string) {
+// newFixture returns a fixture with an account, and the account's key.
+func newFixture(t *testing.T, log *slog.Logger) (fx *functionstest.Fixture, key string) {
 	t.Helper()
 	fx = functionstest.New(t, projects.Bind)
 	fx.Parts.Config.DeploymentURL = "https://{deployment}.apis.example.com"
@@ -266,7 +266,7 @@ func TestEventsWithoutAKeyAreRefused(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		fx, _ := newInMemory(t, nil)
+		fx, _ := newFixture(t, nil)
 		out, _ := invoke(t, fx.Parts, g, bytes.ReplaceAll(raw, []byte("Bearer "+sampleKey), nil), "")
 		if out.StatusCode != http.StatusUnauthorized || !slices.Equal(out.MultiValueHeaders["Www-Authenticate"],
 			[]string{"Bearer"}) ||

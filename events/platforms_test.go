@@ -83,7 +83,7 @@ func TestPlatformDifferencesAreHidden(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			fx, key := newInMemory(t, slog.New(slog.DiscardHandler))
+			fx, key := newFixture(t, slog.New(slog.DiscardHandler))
 			fx.Call(key, http.MethodPost, "/v1/projects", `{"name":"shop"}`).Want(http.StatusOK)
 			fx.Parts.Config.DecodedPaths = strings.HasSuffix(file, ".ministack")
 			out, operation := invoke(t, fx.Parts, findGroup(t, c.group), raw, key)
@@ -118,7 +118,7 @@ func TestAuditRecordsHoldClientAddress(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	fx, key := newInMemory(t, slog.New(slog.DiscardHandler))
+	fx, key := newFixture(t, slog.New(slog.DiscardHandler))
 	out, _ := invoke(t, fx.Parts, findGroup(t, "keybuckets"), raw, key)
 	if out.StatusCode != http.StatusOK {
 		t.Fatalf("response = %+v, want status 200", out)

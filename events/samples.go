@@ -58,7 +58,8 @@ type Step struct {
 	// valid request.
 	Operation string `json:"operation"`
 	Request
-	// Capture assigns fields of the response to parameters. A field is a path such as "data.0.name".
+	// Capture has the parameters to which RunSteps assigns fields of the response. The value of a parameter in Capture
+	// is the path of its field, such as "data.0.name".
 	Capture map[string]string `json:"keep,omitempty"`
 	// Upload uploads a small project to the address in the response's field uploadUrl, and waits for its build.
 	Upload bool `json:"upload,omitempty"`
@@ -163,6 +164,7 @@ type Book struct {
 	operations map[string]operation
 }
 
+// operation is an operation with the name of its group.
 type operation struct {
 	api.Declaration
 	group string
@@ -213,8 +215,8 @@ func (b *Book) Request(d api.Declaration) Request {
 }
 
 // CreationRequests returns the requests for an operation in the Setup of all groups. If captured has parameters, it
-// returns only the requests that assign one of these parameters. After Setup, the objects of these requests already
-// exist.
+// returns only the requests that capture one of these parameters, or that create an object with its name. After Setup,
+// the objects of these requests already exist.
 func (b *Book) CreationRequests(d api.Declaration, captured ...string) (out []Request) {
 	for _, g := range b.groups {
 		for _, s := range b.samples[g.Name].Setup {

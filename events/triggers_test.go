@@ -71,17 +71,17 @@ func TestEachTriggerHasEvent(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				fx, _ := newInMemory(t, slog.New(slog.DiscardHandler))
+				fx, _ := newFixture(t, slog.New(slog.DiscardHandler))
 				h, err := f.Open(fx.Parts)
 				if err != nil {
 					t.Fatal(err)
 				}
 				out, err := lambda.NewHandler(h).Invoke(t.Context(), raw)
 				if err != nil {
-					t.Fatal(err)
+					t.Fatalf("Invoke(%s) error = %v, want none", file, err)
 				}
 				if want := expectedResult(t, f.Function, e); want == "" || !strings.Contains(string(out), want) {
-					t.Errorf("result = %s, want %q in it", out, want)
+					t.Errorf("Invoke(%s) = %s, want %q in it", file, out, want)
 				}
 			})
 		}
@@ -132,7 +132,7 @@ func TestGatewayRequestKeepsHost(t *testing.T) {
 		"encoded stays as it is": {`"/50%25"`, false, "/50%25"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			fx, _ := newInMemory(t, slog.New(slog.DiscardHandler))
+			fx, _ := newFixture(t, slog.New(slog.DiscardHandler))
 			p := fx.Parts
 			p.Config.DecodedPaths = c.decoded
 			var got *http.Request

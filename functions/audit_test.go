@@ -157,9 +157,8 @@ func auditMetadata() []string {
 	}
 }
 
-// assertNoBodyTexts fails the test if an audit record contains a text of the request's body that is not allowed
-// metadata. A text that is nowhere else in the table was sealed or hashed. It is a secret, so a record must not contain
-// it even if its field is called a name.
+// assertNoBodyTexts fails the test if an audit record has metadata that is not in auditMetadata, or if it contains a
+// text of the request's body that is nowhere else in the table. Such a text was sealed or hashed, so it is a secret.
 func (p populatedFixture) assertNoBodyTexts(t *testing.T, e audit.Entry, body string, items table) {
 	t.Helper()
 	for _, resource := range e.Resources {
@@ -260,7 +259,7 @@ func TestRepeatedCreationReplacesNothing(t *testing.T) {
 	})
 }
 
-// containsText reports whether a text is in the table keys or records of a table, apart from audit records.
+// containsText reports whether a text is in an item of a table, apart from audit records.
 func containsText(t *testing.T, text string, items table) bool {
 	t.Helper()
 	for key, item := range items {

@@ -50,14 +50,14 @@ func TestBundleIsReproducible(t *testing.T) {
 		t.Error("two builds of the same sources differ, want the same files")
 	}
 	if err := sizes.check(); err != nil {
-		t.Error(err)
+		t.Errorf("check() of the bundle's sizes: error = %v, want none", err)
 	}
 	newArchive, err := archive(first)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := compare(filepath.Join("..", bundleName), newArchive); err != nil {
-		t.Error(err)
+		t.Errorf("compare() of the committed bundle: error = %v, want none", err)
 	}
 	files := map[string][]byte{}
 	for _, f := range first {
@@ -109,7 +109,7 @@ func TestTooLargeBundleIsRefused(t *testing.T) {
 		}
 	}
 	if err := (sizes{firstLoad: maxFirstLoadBytes, total: maxTotalBytes}).check(); err != nil {
-		t.Error(err)
+		t.Errorf("check() of sizes at both limits: error = %v, want none", err)
 	}
 }
 
@@ -204,7 +204,7 @@ func TestOutdatedBundleIsRefused(t *testing.T) {
 	}
 }
 
-// TestReplaceIsAtomic checks that a file that cannot be written completely stays unchanged.
+// TestReplaceIsAtomic checks that replace does not write into the existing file, and leaves no temporary file.
 func TestReplaceIsAtomic(t *testing.T) {
 	folder := t.TempDir()
 	name := filepath.Join(folder, bundleName)
@@ -281,7 +281,7 @@ export const scopes: readonly string[] = [
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff(tt.want, string(got)); diff != "" {
-				t.Error(diff)
+				t.Errorf("generated/operations.ts differs (-want +got):\n%s", diff)
 			}
 		})
 	}

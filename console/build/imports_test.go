@@ -9,8 +9,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestImportCyclesAreFound adds a cycle of each kind of import to sources without a cycle, and checks that the cycle is
-// reported.
+// TestImportCyclesAreFound checks that a cycle of each kind of import is reported. Sources without an import, and
+// sources with a syntax error, must be errors too.
 func TestImportCyclesAreFound(t *testing.T) {
 	needModules(t)
 	const config = `{"compilerOptions": {"module": "esnext", "moduleResolution": "bundler", "lib": ["es5"],
@@ -20,7 +20,7 @@ func TestImportCyclesAreFound(t *testing.T) {
 		sources map[string]string
 		want    string // a part of the error
 	}{
-		{"cycles", map[string]string{
+		{"cycle of each kind of import", map[string]string{
 			"main.ts": `import { one } from "./values/one"; import { pages } from "./later/pages";
 				export const main = [one, pages];`,
 			"values/one.ts": `import { two } from "./two"; import { base } from "../base";
@@ -44,7 +44,7 @@ func TestImportCyclesAreFound(t *testing.T) {
 			"two.ts": `export const two = 2;`,
 		}, ""},
 		{"no import", map[string]string{"one.ts": `export const one = 1;`}, "lists no import of a source"},
-		{"a fault", map[string]string{"one.ts": `export const = 1;`}, "src/one.ts(1,14): error TS"},
+		{"syntax error", map[string]string{"one.ts": `export const = 1;`}, "src/one.ts(1,14): error TS"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			folder := t.TempDir()
@@ -72,10 +72,10 @@ func TestEachSourceInACycleIsReported(t *testing.T) {
 		want    []string
 	}{
 		{"two ways to one source", "a b c\nb d\nc d", nil},
-		{"itself", "a a", []string{"a → a"}},
+		{"source that imports itself", "a a", []string{"a → a"}},
 		{"two cycles through one source", "b a\na b c\nc a", []string{"a → b → a", "a → c → a"}},
 		{"one cycle inside another", "a b\nb c\nc b a", []string{"a → b → c → a", "b → c → b"}},
-		{"above and below a cycle", "a b\nb c\nc b d", []string{"b → c → b"}},
+		{"sources before and after a cycle", "a b\nb c\nc b d", []string{"b → c → b"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			imports := map[string][]string{}

@@ -19,8 +19,8 @@ import (
 const bundleName = "bundle.zip"
 
 // archive returns a zip file with these files. Its bytes depend only on the names and contents of the files: they are
-// sorted, have no times and are not compressed. Another version of Go might compress the files to other bytes. For the
-// next version of an uncompressed archive, git also needs only half the space.
+// sorted, have no times and are not compressed. Another version of Go might compress the files to other bytes. Git also
+// needs only half the space for each new version of the archive if it is not compressed.
 func archive(files []file) ([]byte, error) {
 	files = slices.SortedFunc(slices.Values(files), func(a, b file) int { return cmp.Compare(a.name, b.name) })
 	var out bytes.Buffer

@@ -1,4 +1,4 @@
-// Command upstream is what this project's routes lead to: it greets on
+// Command upstream is the upstream to which this project's routes forward requests. It responds with a greeting on
 // http://127.0.0.1:9002 until it is stopped.
 package main
 
