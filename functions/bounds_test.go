@@ -233,8 +233,8 @@ func TestLongParametersCauseNoInternalError(t *testing.T) {
 	})
 }
 
-// TestLongHeadersCauseNoInternalError sends long headers. They must not become part of table keys, audit records must
-// truncate them, and declared headers must be limited.
+// TestLongHeadersCauseNoInternalError sends long headers. A declared header must be refused with 400, any other header
+// must not change the status, and a long key must be refused with 401.
 func TestLongHeadersCauseNoInternalError(t *testing.T) {
 	p := newPopulatedFixture(t)
 	long := strings.Repeat("a", 2100)

@@ -284,12 +284,12 @@ func TestDefaultBucketNamesAreReserved(t *testing.T) {
 	}
 	createBucket := func(key, body string) string { return fx.Copy(t).Call(key, "POST", bucketsPath, body).Dump }
 	refused := []struct{ name, key, body string }{
-		{"project of the name", shopKey, body("victim-production", "shop", "PRODUCTION")},
-		{"project of the bucket", shopKey, body("victim-production", "victim", "PRODUCTION")},
-		{"no project with full access", fullKey, `{"name":"victim-production"}`},
-		{"another project with full access", fullKey, body("victim-preview", "shop", "PREVIEW")},
-		{"another environment type", fullKey, body("victim-preview", "victim", "PRODUCTION")},
-		{"no environment type", fullKey, `{"name":"victim-preview","tags":{"project":"victim"}}`},
+		{"name of another project", shopKey, body("victim-production", "shop", "PRODUCTION")},
+		{"name and tags of another project", shopKey, body("victim-production", "victim", "PRODUCTION")},
+		{"full access, no tags", fullKey, `{"name":"victim-production"}`},
+		{"full access, tags of another project", fullKey, body("victim-preview", "shop", "PREVIEW")},
+		{"full access, another environment type", fullKey, body("victim-preview", "victim", "PRODUCTION")},
+		{"full access, no environment type", fullKey, `{"name":"victim-preview","tags":{"project":"victim"}}`},
 		{"project named like a bucket", shopKey, body("shop-preview-production", "shop", "PRODUCTION")},
 	}
 	var withoutProjects []string
@@ -315,8 +315,8 @@ func TestDefaultBucketNamesAreReserved(t *testing.T) {
 	fx.Call(shopKey, "POST", bucketsPath, shopBucket).Want(http.StatusOK)
 }
 
-// TestProjectWithForeignBucketIsAConflict creates a project whose default bucket's name is in use. Earlier releases
-// could create such buckets.
+// TestProjectWithForeignBucketIsAConflict creates a project while another project's bucket has the name of its default
+// bucket. Earlier releases could create such buckets. The creation must be a conflict until that bucket is deleted.
 func TestProjectWithForeignBucketIsAConflict(t *testing.T) {
 	for _, request := range []struct{ path, body string }{
 		{"/v1/projects", `{"name":"victim"}`},

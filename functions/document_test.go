@@ -259,7 +259,7 @@ func (s *servedDocument) checkExample(names ...string) {
 		return
 	}
 	if err := s.schema(append(slices.Clone(names), "schema")...).Validate(example); err != nil {
-		s.t.Errorf("%s: %v", strings.Join(names, " "), err)
+		s.t.Errorf("example of %s = %v, want one that matches its schema: %v", strings.Join(names, " "), example, err)
 	}
 }
 
@@ -279,7 +279,8 @@ func (s *servedDocument) responsePath(d api.Declaration) []string {
 	return nil
 }
 
-// TestEveryOperationHasExamples also checks the examples against the schemas of requests and responses.
+// TestEveryOperationHasExamples checks that each path parameter, request body, JSON response and problem in the
+// document has an example, and that the examples of bodies match their schemas.
 func TestEveryOperationHasExamples(t *testing.T) {
 	s := readServedDocument(t)
 	for _, g := range groups() {
@@ -365,7 +366,7 @@ func TestResponsesMatchSchemas(t *testing.T) {
 	forEachOperation(t, anyOperation, func(t *testing.T, d api.Declaration) {
 		path := s.responsePath(d)
 		if path == nil {
-			t.Skip("it answers no body")
+			t.Skip("its response has no body")
 		}
 		schema := s.schema(append(path, "schema")...)
 		for _, r := range variants(p.book, d) {
@@ -375,14 +376,15 @@ func TestResponsesMatchSchemas(t *testing.T) {
 				t.Fatal(err)
 			}
 			if err := schema.Validate(document); err != nil {
-				t.Error(err)
+				t.Errorf("response of %s = %s, want one that matches its schema: %v", d.ID, resp.Body, err)
 			}
 		}
 	})
 }
 
-// TestEveryListHasAnEnvelope checks that no response is a JSON array. If such a list got pages later, its clients would
-// break (contract 1.3).
+// TestEveryListHasAnEnvelope checks that no response to a GET request is a JSON array. If such a list got pages later,
+// its clients would break (contract 1.3). A list with an envelope must have the parameters limit and offset, unless it
+// is in unpagedLists.
 func TestEveryListHasAnEnvelope(t *testing.T) {
 	s := readServedDocument(t)
 	operations, schemas := readOpenAPI(t)
@@ -432,7 +434,7 @@ func TestBranchParametersAllowSlashes(t *testing.T) {
 func TestInvalidExamplesAreRejected(t *testing.T) {
 	s := readServedDocument(t).schema("components", "schemas", "PlatformCaller")
 	if err := s.Validate(map[string]any{"sub": "akey_1"}); err != nil {
-		t.Error(err)
+		t.Errorf("Validate(valid caller) error = %v, want none", err)
 	}
 	for name, invalid := range map[string]map[string]any{
 		"a missing field": {}, "another type": {"sub": 1.0}, "unknown field": {"sub": "akey_1", "url": "https://example.com"},

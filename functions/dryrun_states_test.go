@@ -38,8 +38,9 @@ type inventory struct {
 	objects []apiObject
 }
 
-// lists are the lists of the API, by the kind of object in whose path they are, "" for none. Each list provides
-// parameters.
+// lists are the lists of the API. A list contains objects of one kind. The path of a list below another object has the
+// parameters of that object, whose kind is parent; parent is "" for a list below none. parameters has, for each path
+// parameter that identifies an object of the list, the field of the entry that contains its value.
 var lists = []struct {
 	parent, kind, path string
 	parameters         map[string]string
@@ -214,7 +215,8 @@ func randomChange(
 	return dryRunTest{key: p.key, d: d, path: path, body: body}
 }
 
-// readTool returns the tool that reads the resource with a path.
+// readTool returns the tool that reads the resource with a path. If there is none, it returns the tool for the closest
+// resource above.
 func readTool(tools map[string]*apitools.Tool, path string) *apitools.Tool {
 	for tools["GET "+path] == nil && path != "" {
 		path = path[:max(0, strings.LastIndexByte(path, '/'))]
@@ -232,7 +234,7 @@ func stateCount(t *testing.T) int {
 	return 96 + *randomViolations/50
 }
 
-// checkReport compares the report of a dry run with the change, which was made in c.Fixture: with the state that is
+// checkReport compares the report of a dry run with the change, which was made in dt.Fixture: with the state that is
 // read after the change, and with its audit record.
 func (dt dryRunTest) checkReport(t *testing.T, tools map[string]*apitools.Tool, report api.DryRun) {
 	t.Helper()

@@ -28,8 +28,8 @@ type dryRunTest struct {
 	key        string
 	d          api.Declaration
 	path, body string
-	objects    map[string]string
-	items      table
+	objects    map[string]string // the digests of the bucket's objects just before the change
+	items      table             // the items of the table just before the change
 }
 
 // newDryRunTest returns a fixture in the state just before one of the valid requests of an operation. All fixtures for
@@ -231,7 +231,7 @@ func TestDryRunCountsRemovedObjects(t *testing.T) {
 // countObjects returns the numbers of objects in a table, by the names that dry runs use.
 func countObjects(t *testing.T, items table) map[string]int {
 	t.Helper()
-	spaces := map[string]string{
+	kindsByPrefix := map[string]string{
 		"account-keys": "accountKeys", "projects": "projects", "environments": "environments", "deployment": "deployments",
 		"variables": "variables", "bucket-id": "keyBuckets", "consumers": "consumers", "consumer-keys": "apiKeys",
 		"client-ca": "clientMtlsCaCertificates", "mtls-certificate": "mtlsCertificates", "custom-domain": "customDomains",
@@ -240,8 +240,8 @@ func countObjects(t *testing.T, items table) map[string]int {
 	}
 	out := map[string]int{}
 	for key, item := range items {
-		space, _, _ := strings.Cut(key.PK, "#")
-		if kind, ok := spaces[space]; ok && item["deletedOn"] == nil {
+		prefix, _, _ := strings.Cut(key.PK, "#")
+		if kind, ok := kindsByPrefix[prefix]; ok && item["deletedOn"] == nil {
 			out[kind]++
 		}
 		var record struct {
@@ -251,7 +251,7 @@ func countObjects(t *testing.T, items table) map[string]int {
 			Certificate any   `dynamodbav:"certificate"`
 			Latest      int   `dynamodbav:"latest"`
 		}
-		switch space {
+		switch prefix {
 		case "deployment": // a deployment is hidden until it has a build
 			if err := store.Decode(item, &record); err != nil {
 				t.Fatal(err)
@@ -282,14 +282,14 @@ func TestDryRunIsRefusedLikeItsChange(t *testing.T) {
 	forEachOperation(t, sample(mutates), func(t *testing.T, d api.Declaration) {
 		c := p.newDryRunTest(t, d, p.book.Request(d))
 		keys := map[string]string{
-			"": "", "no key": "gwa_0123456789ABCDEFGHIJKLMNOPQRSTUV_00000000",
+			"no key": "", "invalid key": "gwa_0123456789ABCDEFGHIJKLMNOPQRSTUV_00000000",
 			"key without scopes":     c.CreateKey("acme", func(p *auth.Permissions) { p.Scopes = nil }),
 			"key of another project": c.CreateKey("acme", func(p *auth.Permissions) { p.Projects = []string{"another"} }),
 			"key of another account": c.CreateAccount("rival"),
 		}
 		c.items = c.Items.Snapshot()
 		headers := [][]string{nil, {"If-Match", `"another"`}, {"If-Match", "none"}, {"Idempotency-Key", "a b"}}
-		keys["good"] = c.key
+		keys["valid key"] = c.key
 		for _, name := range slices.Sorted(maps.Keys(keys)) {
 			for _, h := range headers {
 				changed := p.newDryRunTest(t, d, p.book.Request(d))
@@ -304,7 +304,7 @@ func TestDryRunIsRefusedLikeItsChange(t *testing.T) {
 					continue
 				}
 				if got.Status != want.Status || got.Message() != want.Message() {
-					t.Errorf("dry run with a key %s and %v = %s, want as the change %s", name, h, got.Body, want.Body)
+					t.Errorf("%s: dry run with the headers %v = %s, want as the change %s", name, h, got.Body, want.Body)
 				}
 			}
 		}
@@ -334,7 +334,8 @@ func TestDryRunIgnoresIdempotencyKey(t *testing.T) {
 	})
 }
 
-// TestDryRunOverFailingTableChangesNothing makes each table call of a dry run fail in each way.
+// TestDryRunOverFailingTableChangesNothing makes each table call of a dry run fail in each way. The dry run must change
+// nothing, and its response must not say that its result is unknown.
 func TestDryRunOverFailingTableChangesNothing(t *testing.T) {
 	p := newPopulatedFixture(t)
 	forEachOperation(t, sample(mutates), func(t *testing.T, d api.Declaration) {
@@ -357,8 +358,8 @@ func TestDryRunOverFailingTableChangesNothing(t *testing.T) {
 	})
 }
 
-// TestDryRunDuringConcurrentChange makes another change while a dry run reads the table. The dry run must report the
-// result after both changes, or must be refused, and must not affect the other change.
+// TestDryRunDuringConcurrentChange makes another change while a dry run reads the table. The status of the dry run must
+// be below 500, or 503, and the dry run must not affect the other change.
 func TestDryRunDuringConcurrentChange(t *testing.T) {
 	p := newPopulatedFixture(t)
 	forEachOperation(t, sample(mutates), func(t *testing.T, d api.Declaration) {

@@ -58,7 +58,8 @@ func readPath(t *testing.T, d api.Declaration, path, body string) string {
 	return d.ReadPath
 }
 
-// TestSingleReadsHaveETag also checks that a 304 response has the ETag, and that lists have none.
+// TestSingleReadsHaveETag checks that the response of each single read has an ETag, and that a list has none. A read
+// with If-None-Match must return 304 with the ETag, the object, or 400 if the header is invalid.
 func TestSingleReadsHaveETag(t *testing.T) {
 	p := newPopulatedFixture(t)
 	forEachOperation(t, func(d api.Declaration) bool {
@@ -89,8 +90,8 @@ func TestSingleReadsHaveETag(t *testing.T) {
 	})
 }
 
-// TestConditionalChangeChecksIfMatch checks that a change with a wrong If-Match changes nothing, and that with the
-// right If-Match it has the same effect as without a condition, but only once.
+// TestConditionalChangeChecksIfMatch checks that a change with a wrong If-Match changes nothing, and that a change with
+// the object's ETag or with * succeeds. After a change, the earlier ETag must be refused.
 func TestConditionalChangeChecksIfMatch(t *testing.T) {
 	p := newPopulatedFixture(t)
 	forEachOperation(t, isConditional, func(t *testing.T, d api.Declaration) {
@@ -128,8 +129,8 @@ func TestConditionalChangeChecksIfMatch(t *testing.T) {
 	})
 }
 
-// TestConcurrentChangeFailsIfMatch makes another change just before the commit of a conditional change. The conditional
-// change must be refused, so that the other change is not lost.
+// TestConcurrentChangeFailsIfMatch makes another change just before the commit of a conditional change. If the other
+// change has changed the object, the conditional change must be refused, so that the other change is not lost.
 func TestConcurrentChangeFailsIfMatch(t *testing.T) {
 	p := newPopulatedFixture(t)
 	forEachOperation(t, isConditional, func(t *testing.T, d api.Declaration) {
@@ -166,8 +167,8 @@ func TestConcurrentChangeFailsIfMatch(t *testing.T) {
 	})
 }
 
-// TestChangeResponsesHaveETagOfNextRead checks that the response to a change has the ETag that the next read returns,
-// without a further table call.
+// TestChangeResponsesHaveETagOfNextRead checks that an ETag in the response to a change equals the ETag of the next
+// read. Some operations must have an ETag in their responses.
 func TestChangeResponsesHaveETagOfNextRead(t *testing.T) {
 	p := newPopulatedFixture(t)
 	hasETag := map[string]bool{}
@@ -208,7 +209,7 @@ func TestChangeResponsesHaveETagOfNextRead(t *testing.T) {
 		"CustomDomainsService_uploadCertificate", "CustomDomainsService_deleteCertificate",
 	} {
 		if !hasETag[id] {
-			t.Errorf("%s has no ETag, want one as %v have", id, slices.Sorted(maps.Keys(hasETag)))
+			t.Errorf("operations with an ETag in the response = %v, want %s too", slices.Sorted(maps.Keys(hasETag)), id)
 		}
 	}
 }

@@ -43,8 +43,8 @@ func failureModes() []failureMode {
 	}
 }
 
-// failingBackend is a backend whose call with the number failAt fails, from 0. The writes of refusals' audit records
-// are not counted.
+// failingBackend is a backend whose call with the number failAt fails, counted from 0. If always is true, all later
+// calls fail too. The writes of refusals' audit records are not counted and do not fail.
 type failingBackend struct {
 	store.Backend
 	failureMode
@@ -89,8 +89,9 @@ func (f *failingBackend) Transact(ctx context.Context, token string, writes []st
 }
 
 // TestResponseReportsResultOfFailedTableCall makes each table call of a valid request fail in each way. If the response
-// is 429, the request must have had no effect, so that a repeat is safe. If it is a success, the change must have been
-// made exactly once. A 500 must say whether the result is unknown. The audit record must have the same result.
+// is a success, the change must have been made exactly once. If it is an error, either the change was made and the
+// error says that this is not known, or the change was not made and a repeat makes it. The audit record must have the
+// same result.
 func TestResponseReportsResultOfFailedTableCall(t *testing.T) {
 	p := newPopulatedFixture(t)
 	forEachOperation(t, sample(mutates), func(t *testing.T, d api.Declaration) {
@@ -193,22 +194,22 @@ func (r requestResult) check(d api.Declaration, reference requestResult, authent
 	repeatable := r.repeatStatus == d.Status && (r.outcomeAfterRepeat == reference.outcome || !isPlain)
 	switch {
 	case r.status == d.Status && !applied:
-		return "it was not done, or not once:\n" + r.outcome + "\nand not\n" + reference.outcome
+		return "the change was not made exactly once: outcome =\n" + r.outcome + "\nwant\n" + reference.outcome
 	case r.status == d.Status:
 		return ""
 	case r.status != http.StatusTooManyRequests && r.status != http.StatusInternalServerError:
-		return "it is neither done nor refused nor unknown"
+		return "it is no success, 429 or 500"
 	case !r.unchanged && !applied && !repeatable:
-		return "it was done in part:\n" + r.outcome
+		return "a part of the change was made: outcome =\n" + r.outcome
 	case applied && !reportedUnknown:
-		return "it was done, which the answer denies"
+		return "the change was made, but the response does not say that this is not known"
 	case !applied && r.successes != reference.successes-1, applied && r.successes != reference.successes:
-		return fmt.Sprintf("%d audit records say that it was done", r.successes)
+		return fmt.Sprintf("%d audit records say that the change was made", r.successes)
 	case authenticated && !applied && r.refusals != reference.refusals+1:
-		return "no audit record says that it was refused"
+		return "no audit record says that the change was refused"
 	case r.unchanged && !repeatable:
-		return fmt.Sprintf("its repeat answers %d and comes to\n%s\nand not\n%s", r.repeatStatus, r.outcomeAfterRepeat,
-			reference.outcome)
+		return fmt.Sprintf("the status of its repeat is %d, with the outcome\n%s\nwant\n%s",
+			r.repeatStatus, r.outcomeAfterRepeat, reference.outcome)
 	}
 	return ""
 }

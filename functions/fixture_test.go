@@ -135,7 +135,7 @@ func onlyGroup(t *testing.T) string {
 func skipIfSingleGroup(t *testing.T) {
 	t.Helper()
 	if onlyGroup(t) != "" {
-		t.Skip("make test plays all groups together")
+		t.Skip("the test needs all groups: make test runs it")
 	}
 }
 

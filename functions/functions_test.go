@@ -138,7 +138,7 @@ func TestSchedulesAreSupportedByEveryPlatform(t *testing.T) {
 				continue
 			}
 			if _, err := timetable.Parse(*e.Schedule); err != nil {
-				t.Errorf("%s: %v", f.Name, err)
+				t.Errorf("%s: Parse(%+v) error = %v, want none", f.Name, *e.Schedule, err)
 			}
 			if e.Schedule.Name == "" || seen[e.Schedule.Name] {
 				t.Errorf("%s: name of the schedule = %q, want a unique one", f.Name, e.Schedule.Name)
@@ -165,7 +165,7 @@ func TestServicesAreSupportedByEveryPlatform(t *testing.T) {
 		if !strings.HasPrefix(s.Health, "/") {
 			t.Errorf("%s: Health = %q, want a path", s.Name, s.Health)
 		}
-		// ECS kills a task 120 s after its shutdown begins. Ports below 1024 need permissions that tasks do not have.
+		// ECS kills a task 120 s after its shutdown begins.
 		if s.Drain <= 0 || s.Announce+s.Drain >= 2*time.Minute {
 			t.Errorf("%s: Drain = %v, Announce = %v, want both together below 2 minutes and Drain above 0",
 				s.Name, s.Drain, s.Announce)
@@ -173,6 +173,7 @@ func TestServicesAreSupportedByEveryPlatform(t *testing.T) {
 		if s.Copies < 1 || s.Port.Public < 1 {
 			t.Errorf("%s: Copies = %v, Port.Public = %v, want 1 or more", s.Name, s.Copies, s.Port.Public)
 		}
+		// Ports below 1024 need permissions that tasks do not have.
 		if s.Port.Listen < 1024 || s.Port.Listen > 65535 {
 			t.Errorf("%s: Port.Listen = %v, want 1024 to 65535", s.Name, s.Port.Listen)
 		}

@@ -21,9 +21,9 @@ import (
 // can send 1 MB, and JSON escapes could make it six times as long.
 const maxProblemBytes = 128 << 10
 
-// TestFuzzedRequestsGetDeclaredResponses sends every operation its valid request with one random part. The random
-// numbers are the same in every run. The status must be declared, the response must match the served document, and a
-// refused change must have an audit record.
+// TestFuzzedRequestsGetDeclaredResponses calls operations with valid requests that have one random part. The random
+// numbers are the same in every run. The status must be declared, an error must match the schema Problem of the served
+// document, and each call of a mutating operation must leave one audit record.
 func TestFuzzedRequestsGetDeclaredResponses(t *testing.T) {
 	p, doc := newPopulatedFixture(t), readServedDocument(t)
 	problem := doc.schema("components", "schemas", "Problem")
@@ -34,8 +34,8 @@ func TestFuzzedRequestsGetDeclaredResponses(t *testing.T) {
 			fx := p.Copy(t)
 			for range 8 {
 				path, body := fuzz.request(t, d, valid, p.names)
-				fx.Restart() // so that each audit record has its own time
-				fx.Now = fx.Now.Add(time.Second)
+				fx.Restart()                     // empties the caches and resets the request IDs
+				fx.Now = fx.Now.Add(time.Second) // so that each audit record has its own time
 				before, call := fx.Items.Snapshot(), truncate(d.Method+" "+path+" "+body)
 				resp := fx.Call(p.key, d.Method, path, body)
 				if rawPath, _, _ := strings.Cut(path, "?"); len(rawPath) > framing.MaxPathBytes {
@@ -54,7 +54,8 @@ func TestFuzzedRequestsGetDeclaredResponses(t *testing.T) {
 	})
 }
 
-// checkRefusal checks the response to a request that may be invalid in any way.
+// checkRefusal checks the response if the request was refused: the operation must declare the status, and the body must
+// be a problem document or an error of the MCP protocol.
 func checkRefusal(
 	t *testing.T, problem *jsonschema.Schema, d api.Declaration, resp functionstest.Response, call string,
 ) {
@@ -74,11 +75,13 @@ func checkRefusal(
 		return // an error of the MCP protocol
 	}
 	if err != nil || resp.Header.Get("Content-Type") != "application/problem+json" {
-		t.Errorf("%s: error of the response = %v, want a problem document: %s", call, err, truncate(resp.Body))
+		t.Errorf("%s: Content-Type = %q, JSON error = %v, want application/problem+json and no error: %s",
+			call, resp.Header.Get("Content-Type"), err, truncate(resp.Body))
 		return
 	}
 	if err := problem.Validate(document); err != nil {
-		t.Errorf("%s: %v", call, err)
+		t.Errorf("%s: validation error of the body = %v, want a body that matches the schema Problem: %s",
+			call, err, truncate(resp.Body))
 	}
 }
 
@@ -92,7 +95,7 @@ func truncate(text string) string {
 // fuzzer replaces parts of requests with random values.
 type fuzzer struct{ *rand.Rand }
 
-// request returns a valid request with an invalid path, query or body.
+// request returns the path and the body of a valid request, with a random value in the path, the query or the body.
 func (f fuzzer) request(t *testing.T, d api.Declaration, valid events.Request, names events.Names) (path, body string) {
 	t.Helper()
 	path, body = requestTarget(t, d, valid, names)
@@ -116,7 +119,7 @@ func (f fuzzer) request(t *testing.T, d api.Declaration, valid events.Request, n
 	return path, body
 }
 
-// name returns a random text for a path.
+// name returns a random text for a path parameter, a query or a JSON string.
 func (f fuzzer) name() string {
 	candidates := []string{
 		"&", "<", "é", "İ", "😀", "a", "%", "..%2F", "$bulk", "{}", "\x00", "\u202e", "\ufffd", "null",

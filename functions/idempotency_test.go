@@ -33,6 +33,8 @@ type idempotentRequest struct {
 	before             table
 }
 
+// newIdempotentRequest returns a request of an operation in a copy of the fixture. If wrap is not nil, it wraps the
+// backend of the copy's table.
 func (p populatedFixture) newIdempotentRequest(
 	t *testing.T, d api.Declaration, r events.Request, wrap func(store.Backend) store.Backend,
 ) idempotentRequest {
@@ -83,7 +85,9 @@ func (r idempotentRequest) successes() (n int) {
 	return n
 }
 
-// TestRepeatedRequestIsOneChange repeats the request of every operation that accepts an Idempotency-Key.
+// TestRepeatedRequestIsOneChange repeats the request of every operation that accepts an Idempotency-Key. The repeat
+// must get the same response and change nothing. A different request with the same Idempotency-Key must be refused, and
+// a caller with another account key must not get the stored response.
 func TestRepeatedRequestIsOneChange(t *testing.T) {
 	p := newPopulatedFixture(t)
 	forEachOperation(t, isRepeatable, func(t *testing.T, d api.Declaration) {
@@ -105,7 +109,7 @@ func TestRepeatedRequestIsOneChange(t *testing.T) {
 			}
 			different.send().Want(http.StatusUnprocessableEntity, "Take a new key")
 			assertUnchanged(t, afterFirst, c.Items.Snapshot())
-			c.key = c.CreateKey("acme", nil) // idempotency keys of other account keys are different
+			c.key = c.CreateKey("acme", nil) // each account key has its own idempotency keys
 			if c.send().Header.Get("Idempotent-Replayed") != "" {
 				t.Error("Idempotent-Replayed is set for another account key, want it unset")
 			}
@@ -142,8 +146,8 @@ func TestRequestHashUsesRootKey(t *testing.T) {
 		if first == second || first == "" {
 			t.Errorf("hash of the request with two root keys = %q and %q, want two different ones", first, second)
 		}
-		// Earlier releases have stored hashes in this form, so they must not change: this release must recognize a
-		// repeat.
+		// Earlier releases have stored hashes in this form, without a root key. This release must still recognize a
+		// repeat of such a request.
 		sum := sha256.New()
 		for _, text := range append([]string{"", c.body}, pathValues(d, c.path)...) {
 			_, _ = fmt.Fprintf(sum, "%d:%s", len(text), text)
@@ -381,8 +385,7 @@ func (b *disturbedBackend) Transact(ctx context.Context, token string, writes []
 	return b.failingBackend.Transact(ctx, token, writes)
 }
 
-// newBulkRequest returns a bulk creation of many keys with chosen texts and long descriptions, and the number of its
-// commits.
+// newBulkRequest returns a bulk creation of many keys with chosen texts and long descriptions.
 func (p populatedFixture) newBulkRequest(
 	t *testing.T, keys int, wrap func(store.Backend) store.Backend,
 ) idempotentRequest {
@@ -403,7 +406,8 @@ func (p populatedFixture) newBulkRequest(
 	return c
 }
 
-// TestLongResponseIsStoredCompletely checks that a response that does not fit into one item is stored in several items.
+// TestLongResponseIsStoredCompletely checks that a repeat gets the whole stored response, even if the response does not
+// fit into one item.
 func TestLongResponseIsStoredCompletely(t *testing.T) {
 	c := newPopulatedFixture(t).newBulkRequest(t, 1000, nil)
 	first := c.send().Want(http.StatusOK)
@@ -413,7 +417,7 @@ func TestLongResponseIsStoredCompletely(t *testing.T) {
 	c.assertSameResponse(first, c.send().WantHeader("Idempotent-Replayed", "true"))
 }
 
-// commitHook calls hook before the commit with the number n of a request, from 0.
+// commitHook is a backend that calls hook before commit number n, counted from 0. The commit fails if hook does.
 type commitHook struct {
 	store.Backend
 	n    int
@@ -422,8 +426,8 @@ type commitHook struct {
 
 // Transact implements store.Backend.
 func (h *commitHook) Transact(ctx context.Context, token string, writes []store.Write) error {
-	h.n--
-	if h.n == noCall && h.hook != nil {
+	h.n-- // before the hook, which can make commits too
+	if h.n == -1 && h.hook != nil {
 		if err := h.hook(); err != nil {
 			return err
 		}
@@ -458,20 +462,19 @@ func TestConcurrentAttemptConflicts(t *testing.T) {
 	}
 }
 
-// TestBulkRefusedAtLastCommitLeavesNothing changes and then deletes the consumer before the last commit of a bulk
-// creation, and checks that no keys stay in the table.
+// TestBulkRefusedAtLastCommitLeavesNothing changes or deletes the consumer before the last commit of a bulk creation.
+// After a deletion, the creation must be refused, and no new keys may stay in the table.
 func TestBulkRefusedAtLastCommitLeavesNothing(t *testing.T) {
 	p := newPopulatedFixture(t)
-	consumerPath := func(c idempotentRequest) string { return strings.TrimSuffix(c.path, "/keys/bulk") }
 	for _, method := range []string{http.MethodPatch, http.MethodDelete} {
-		at := &commitHook{n: 4}
-		c := p.newBulkRequest(t, 100, func(b store.Backend) store.Backend { at.Backend = b; return at })
-		if at, _, found := strings.Cut(c.path, "/keys"); !found || at == "" {
-			t.Fatal(c.path)
+		backend := &commitHook{n: 4}
+		c := p.newBulkRequest(t, 100, func(b store.Backend) store.Backend { backend.Backend = b; return backend })
+		consumerPath, _, found := strings.Cut(c.path, "/keys")
+		if !found || consumerPath == "" {
+			t.Fatalf("path of the bulk creation = %s, want /keys after the path of a consumer", c.path)
 		}
-		at.hook = func() error {
-			path, _, _ := strings.Cut(consumerPath(c), "/keys")
-			c.Call(c.key, method, path, `{"description":"another"}`)
+		backend.hook = func() error {
+			c.Call(c.key, method, consumerPath, `{"description":"another"}`)
 			return nil
 		}
 		first := c.send()

@@ -22,7 +22,8 @@ import (
 	"github.com/gatewright/gatewright/shared/testing/simulations"
 )
 
-// interruptedBackend calls a function once, before the next transaction.
+// interruptedBackend is a backend that calls a function once, before the next transaction that writes more than audit
+// records.
 type interruptedBackend struct {
 	store.Backend
 	beforeCommit func()
@@ -171,7 +172,7 @@ func (p populatedFixture) checkInterleaving(t *testing.T, a, b change, more ...c
 }
 
 // interleaving arranges that runOthers is called once during the next change.
-type interleaving func(w *functionstest.Fixture, backend *interruptedBackend, runOthers func())
+type interleaving func(fx *functionstest.Fixture, backend *interruptedBackend, runOthers func())
 
 func beforeCommit(_ *functionstest.Fixture, backend *interruptedBackend, runOthers func()) {
 	backend.beforeCommit = runOthers
@@ -182,10 +183,11 @@ func duringRead(seed int) interleaving {
 	return func(fx *functionstest.Fixture, _ *interruptedBackend, runOthers func()) {
 		skip := seed % 3 // the number of earlier positions
 		fx.Items.Tear(uint64(seed), func(context.Context) error {
-			if skip--; skip == noCall {
+			if skip == 0 {
 				fx.Items.Tear(0, nil)
 				runOthers()
 			}
+			skip--
 			return nil
 		})
 	}
@@ -227,7 +229,7 @@ func (p populatedFixture) checkInterleavingAt(
 		if 1 < position && position < len(others) {
 			continue
 		}
-		w, _, call := setup()
+		fx, _, call := setup()
 		statuses := make([]int, len(others)+1)
 		for i, b := range others {
 			if i == position {
@@ -238,11 +240,11 @@ func (p populatedFixture) checkInterleavingAt(
 		if position == len(others) {
 			statuses[0] = call(a)
 		}
-		sequential = append(sequential, outcome(t, statuses, w))
+		sequential = append(sequential, outcome(t, statuses, fx))
 	}
-	w, backend, call := setup()
+	fx, backend, call := setup()
 	statuses := make([]int, len(others)+1)
-	interleave(w, backend, func() {
+	interleave(fx, backend, func() {
 		reached = true
 		for i, b := range others {
 			statuses[i+1] = call(b)
@@ -252,7 +254,7 @@ func (p populatedFixture) checkInterleavingAt(
 	if !reached {
 		return false
 	}
-	if got := outcome(t, statuses, w); !slices.Contains(sequential, got) {
+	if got := outcome(t, statuses, fx); !slices.Contains(sequential, got) {
 		t.Errorf("%s during %s: outcome = %s\n\nwant as one after the other:\n%s",
 			strings.Join(names, " and "), a.ID, got, strings.Join(sequential, "\n\nor:\n"))
 	}

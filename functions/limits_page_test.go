@@ -38,6 +38,7 @@ func TestLimitsAreDocumented(t *testing.T) {
 	golden.Equal(t, path, page)
 }
 
+// ratesTable returns the table of rate limits in Markdown.
 func ratesTable() string {
 	operations := map[api.Limit][]string{}
 	for _, g := range groups() {
@@ -68,12 +69,12 @@ func accountsTable() string {
 	var out strings.Builder
 	out.WriteString("| limit | default | at most | what | beyond it |\n|---|--:|--:|---|--:|\n")
 	for _, l := range limits.All() {
-		scope := ""
+		owner := ""
 		if l.Owner != "account" {
-			scope = " of a " + l.Owner
+			owner = " of a " + l.Owner
 		}
 		fmt.Fprintf(&out, "| `%s` | %s | %s | %s%s | %d |\n", l.Name, withCommas(l.Default), withCommas(l.Max), l.Plural,
-			scope, status[l.Kind])
+			owner, status[l.Kind])
 	}
 	return out.String()
 }
@@ -107,6 +108,7 @@ func fieldsTable(t *testing.T) string {
 	return out.String()
 }
 
+// addFieldLimits adds the limits of a schema, and of all fields in it, to the rows of the table, by their locations.
 func addFieldLimits(location string, s schema, schemas map[string]schema, rows map[string]string) {
 	s = s.resolve(schemas)
 	child := func(suffix string) string { return strings.TrimSuffix(location, "`") + suffix + "`" }

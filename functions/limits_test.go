@@ -42,7 +42,7 @@ func withoutRateCounters(items table) table {
 
 // TestRateLimitIsSharedAndReportedOnEveryResponse uses up a key's rate limit. Until the next second, every operation
 // with this limit must refuse the key, without any effect or audit record. Other keys must still be served. Every
-// response must report the limit.
+// response to a request with a valid key must report the limit.
 func TestRateLimitIsSharedAndReportedOnEveryResponse(t *testing.T) {
 	p := newPopulatedFixture(t)
 	checkRateLimit := func(t *testing.T, resp functionstest.Response, remaining int) {
@@ -99,6 +99,9 @@ func TestRequestsOfAnAccountAreCountedTogether(t *testing.T) {
 			Want(http.StatusTooManyRequests, "its limit requests is 5").WantHeader("Retry-After", "1")
 	}
 	assertUnchanged(t, before, withoutRateCounters(fx.Items.Snapshot()))
+	if records := newAuditRecords(fx, before); len(records) > 0 {
+		t.Errorf("audit records of the refusals = %+v, want none", records)
+	}
 	fx.Call(fx.CreateAccount("initech"), http.MethodGet, "/v1/accounts/initech/key-buckets", "").Want(http.StatusOK)
 	fx.Now = fx.Now.Add(700 * time.Millisecond)
 	fx.Call(p.key, http.MethodGet, bucketsPath, "").Want(http.StatusOK)
@@ -158,8 +161,7 @@ func TestCreationAtLimitIsRefusedButRepeatIsNot(t *testing.T) {
 
 // TestRequestLimitAppliesToEveryOperation uses up an account's requests of a second. Every operation must then refuse
 // the account with a declared status and Retry-After, without any effect or audit record. Operations that clients poll
-// use another status, because those clients do not accept 429. In a later second, all operations must serve the
-// account.
+// use another status, because those clients do not accept 429. Another account must not get a 429.
 func TestRequestLimitAppliesToEveryOperation(t *testing.T) {
 	p := newPopulatedFixture(t)
 	forEachOperation(t, needsKey, func(t *testing.T, d api.Declaration) {
@@ -206,9 +208,9 @@ func createOperation(l limits.Limit) string {
 	}[l.Name]
 }
 
-// TestEachLimitAppliesToItsAccount sets each limit of an account to the current number of objects. The account must not
-// be able to create another object, and the problem must name the limit and its value. Another account must still be
-// served, and so must this account after its limit was reset.
+// TestEachLimitAppliesToItsAccount sets each limit of an account to 1, which is the current number of objects. The
+// account must not be able to create another object, and the problem must name the limit and its value. Another account
+// must not be refused with the same status. This account must be served again after its limit was raised.
 func TestEachLimitAppliesToItsAccount(t *testing.T) {
 	p := newPopulatedFixture(t)
 	declared := map[string]api.Declaration{}

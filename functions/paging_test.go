@@ -23,10 +23,11 @@ type listResponse struct {
 
 // unpagedLists are the operations whose lists have only one page, with the reason.
 var unpagedLists = map[string]string{
-	"AnalyticsService_recentCalls": "it is the newest of what changes with every request (contract 2.10)",
+	"AnalyticsService_recentCalls": "it returns the newest calls, which change with every request (contract 2.10)",
 }
 
-// TestEveryListIsPaged requests each list in pages of one entry, and also with more entries than a page can have.
+// TestEveryListIsPaged requests each list in pages of one entry, by offsets and by cursors. The pages must have the
+// entries and the total of the whole list. A limit above the maximum must be reduced to the maximum.
 func TestEveryListIsPaged(t *testing.T) {
 	p := newPopulatedFixture(t)
 	operations, _ := readOpenAPI(t)
@@ -53,15 +54,15 @@ func TestEveryListIsPaged(t *testing.T) {
 		fetch := func(query string) (out listResponse) {
 			t.Helper()
 			separator := map[bool]string{true: "&", false: "?"}[strings.Contains(path, "?")]
-			a := fx.Call(p.key, d.Method, path+separator+query, body).Want(http.StatusOK)
-			if err := json.Unmarshal([]byte(a.Body), &out); err != nil {
-				t.Fatalf("%v in %s", err, a.Body)
+			resp := fx.Call(p.key, d.Method, path+separator+query, body).Want(http.StatusOK)
+			if err := json.Unmarshal([]byte(resp.Body), &out); err != nil {
+				t.Fatalf("%s: JSON error = %v, want none: %s", query, err, resp.Body)
 			}
 			if pagination := out.Pagination; pagination != nil {
 				out.Limit, out.Offset, out.Total, maxLimit = pagination.Limit, pagination.Offset, pagination.Total, 100
 			}
 			if out.Data == nil {
-				t.Errorf("%s: data in %s is no list, want one", query, a.Body)
+				t.Errorf("%s: data in %s is no list, want one", query, resp.Body)
 			}
 			return out
 		}
@@ -112,17 +113,17 @@ func createOperations(d api.Declaration) (out []api.Declaration) {
 // entry here that names its limit.
 func TestEveryListInAResponseIsBounded(t *testing.T) {
 	bounds := map[string]string{
-		"AnalyticsCallerStats.callsByStatusCode": "900, the statuses there are",
-		"AnalyticsGraphqlData.operations":        "some 200, of a name and a type each",
+		"AnalyticsCallerStats.callsByStatusCode": "900, the number of possible statuses",
+		"AnalyticsGraphqlData.operations":        "about 200, each with a name and a type",
 		"AnalyticsRecent.data":                   "1000",
-		"AnalyticsStatsData.details":             "some 1000 at each of 32 times",
-		"AnalyticsStatsData.stats":               "some 1000, all others are one",
-		"AnalyticsTimedStats.callsByStatusCode":  "900, the statuses there are",
+		"AnalyticsStatsData.details":             "about 1000 for each of 32 times",
+		"AnalyticsStatsData.stats":               "about 1000, and one for all others together",
+		"AnalyticsTimedStats.callsByStatusCode":  "900, the number of possible statuses",
 		"AuditLog.data":                          "100 records",
 		"AuditLogsExported.links":                "1000 records, and 5 MB",
-		"AuditLogsActor.metadata":                "nothing writes any",
-		"AuditLogsEntry.metadata":                "nothing writes any",
-		"AuditLogsEntry.resources":               "what one change names: many keys at once are one entry",
+		"AuditLogsActor.metadata":                "no operation writes any",
+		"AuditLogsEntry.metadata":                "no operation writes any",
+		"AuditLogsEntry.resources":               "the objects of one change: keys of a bulk creation are one entry",
 		"AuditLogsResource.metadata":             "a name and where it is (auditMetadata)",
 		"Consumer.apiKeys":                       "100, each of at most 5 kB",
 		"Consumer.managers":                      "50 with the invites",
@@ -130,9 +131,9 @@ func TestEveryListInAResponseIsBounded(t *testing.T) {
 		"Consumer.tags":                          "5 pairs",
 		"KeyBucket.tags":                         "20 pairs",
 		"Consumer.metadata":                      "1024 bytes",
-		"ConsumersCreatedKeys.data":              "what a request of 1 MiB makes",
-		"DeploymentsBuildResult.errors":          "what a build tells",
-		"DeploymentsBuildResult.warnings":        "what a build tells",
+		"ConsumersCreatedKeys.data":              "the keys that a request of 1 MiB can create",
+		"DeploymentsBuildResult.errors":          "the errors that a build reports",
+		"DeploymentsBuildResult.warnings":        "the warnings that a build reports",
 		"DeploymentsRoute.policies":              "100 (maxShownPolicies)",
 		"DeploymentsStatus.steps":                "the steps of a build",
 		"MeteringPlan.meters":                    "50",
@@ -142,8 +143,8 @@ func TestEveryListInAResponseIsBounded(t *testing.T) {
 		"TunnelsConfiguration.services":          "100",
 		"TunnelsService.configurations":          "50, and 1000 of all services of a tunnel",
 		"TunnelsAccess.accessibleBy":             "3",
-		"TunnelsPutService.configurations":       "nothing answers it",
-		"TunnelsPutAccess.accessibleBy":          "nothing answers it",
+		"TunnelsPutService.configurations":       "no response contains it",
+		"TunnelsPutAccess.accessibleBy":          "no response contains it",
 		"Problem.errors":                         "100",
 		"CustomDomain.deployments":               "10",
 		"AccountKey.environments":                "3",

@@ -64,8 +64,8 @@ func TestRepeatedParametersAreRefused(t *testing.T) {
 	})
 }
 
-// TestUnauthenticatedRequestIsAlwaysUnauthorized checks that the response without a valid key is 401, even if the path
-// or the query is invalid too.
+// TestUnauthenticatedRequestIsAlwaysUnauthorized checks that the response to a request without a key is 401, even if
+// the path or the query is invalid too.
 func TestUnauthenticatedRequestIsAlwaysUnauthorized(t *testing.T) {
 	p := newPopulatedFixture(t)
 	forEachOperation(t, needsKey, func(t *testing.T, d api.Declaration) {

@@ -22,8 +22,8 @@ func TestEverySealedValueIsRotated(t *testing.T) {
 		for key, item := range items {
 			for name, value := range item {
 				for _, attributePath := range bytePaths(name, value) {
-					space, _, _ := strings.Cut(key.PK, "#")
-					seen[space+" "+attributePath] = true
+					prefix, _, _ := strings.Cut(key.PK, "#")
+					seen[prefix+" "+attributePath] = true
 				}
 			}
 		}
@@ -44,7 +44,7 @@ func TestEverySealedValueIsRotated(t *testing.T) {
 	}
 	for path := range seen {
 		if !declared[path] {
-			t.Errorf("%s has bytes, want it declared in rotation.SealedRecords", path)
+			t.Errorf("%s has bytes, want it in the SealedRecords of its package", path)
 		}
 	}
 }

@@ -50,8 +50,8 @@ func TestFieldsWithSecretNamesAreMarked(t *testing.T) {
 	}
 }
 
-// TestResponsesContainNoSealedBytes checks that no response contains a byte value of the table, in any encoding,
-// because byte values are sealed or hashed.
+// TestResponsesContainNoSealedBytes checks that no response contains a byte value of the table, in base64 or
+// hexadecimal, because byte values are sealed or hashed. It ignores values that are shorter than 8 bytes.
 func TestResponsesContainNoSealedBytes(t *testing.T) {
 	p := newPopulatedFixture(t)
 	forEachOperation(t, anyOperation, func(t *testing.T, d api.Declaration) {
@@ -94,7 +94,8 @@ func encodings(t *testing.T, attribute any) []string {
 	}
 }
 
-// visitTexts calls f with every field name and every string in decoded JSON. For strings in a list, the name is "".
+// visitTexts calls f with every string in decoded JSON, and with the name of its field. For strings in a list, the name
+// is "".
 func visitTexts(v any, f func(name, text string)) {
 	switch v := v.(type) {
 	case []any:
@@ -120,7 +121,7 @@ func decodeJSON(t *testing.T, text string) (v any) {
 		return nil
 	}
 	if err := json.Unmarshal([]byte(text), &v); err != nil {
-		t.Fatalf("%v in %s", err, text)
+		t.Fatalf("JSON error = %v, want none: %s", err, text)
 	}
 	return v
 }
@@ -185,6 +186,6 @@ func TestSecretsAreNotStoredInClear(t *testing.T) {
 		}
 	})
 	if onlyGroup(t) == "" && len(secrets) < 2 {
-		t.Errorf("secrets in requests = %d, want 2 or more: see secretFields", len(secrets))
+		t.Errorf("secrets in requests and responses = %d, want 2 or more: see secretFields", len(secrets))
 	}
 }

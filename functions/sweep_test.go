@@ -61,7 +61,7 @@ func TestMissingScopeIsForbiddenAndChangesNothing(t *testing.T) {
 	})
 }
 
-// TestDeclaredScopeIsSufficient checks that an operation requires exactly the scope that it declares.
+// TestDeclaredScopeIsSufficient checks that a key with no other scope than the declared one can call an operation.
 func TestDeclaredScopeIsSufficient(t *testing.T) {
 	p := newPopulatedFixture(t)
 	forEachOperation(t, needsKey, func(t *testing.T, d api.Declaration) {
@@ -107,7 +107,7 @@ type unauthorizedCaller struct {
 	limit func(*auth.Permissions)
 	// owner is the account that owns the objects.
 	owner string
-	// visible are the objects that the caller can see.
+	// visible are the groups whose objects the caller can see.
 	visible []string
 	// accountName is the account name in the paths of requests.
 	accountName string
@@ -179,6 +179,7 @@ type visibilityFixtures struct {
 	names                       events.Names
 }
 
+// newFixtures returns the two fixtures for a caller. Both have the objects that the caller can see.
 func (c unauthorizedCaller) newFixtures(t *testing.T, book *events.Book) (out visibilityFixtures) {
 	t.Helper()
 	setup := func(t *testing.T) (fx *functionstest.Fixture, key, fullKey string) {
@@ -218,13 +219,13 @@ func (c unauthorizedCaller) newFixtures(t *testing.T, book *events.Book) (out vi
 // the caller cannot see and in one without them. Both responses must be equal.
 func TestHiddenResourcesLookMissing(t *testing.T) {
 	book := samples(t)
-	for _, s := range unauthorizedCallers() {
-		t.Run(s.name, func(t *testing.T) {
-			fixtures := s.newFixtures(t, book)
+	for _, c := range unauthorizedCallers() {
+		t.Run(c.name, func(t *testing.T) {
+			fixtures := c.newFixtures(t, book)
 			forEachOperation(t, sample(needsKey), func(t *testing.T, d api.Declaration) {
 				for i, r := range variants(book, d) {
 					path, body := requestTarget(t, d, r, fixtures.names)
-					want := s.status(d, r, path, body)
+					want := c.status(d, r, path, body)
 					if len(r.Prerequisites) > 0 && i > 0 {
 						continue // only the owner can create the objects that a variant needs
 					}
@@ -248,7 +249,7 @@ func TestHiddenResourcesLookMissing(t *testing.T) {
 						assertRefusalRecorded(withObjects, d, before)
 					}
 					for key, item := range before {
-						if _, isShared := withoutBefore[key]; !isShared && s.owner != "acme" && !reflect.DeepEqual(item, after[key]) {
+						if _, isShared := withoutBefore[key]; !isShared && c.owner != "acme" && !reflect.DeepEqual(item, after[key]) {
 							t.Errorf("%s changed %s %s of another account, want no change", d.ID, key.PK, key.SK)
 						}
 					}

@@ -20,8 +20,8 @@ import (
 // rarelyRead has the key prefixes that a group reads only in cases that none of its valid requests has, with the
 // reason.
 var rarelyRead = map[string]map[store.KeyPrefix]string{
-	"variables":        {"projects": "a list of nothing tells a project without any from one that is not there"},
-	"mtlscertificates": {"projects": "a list of nothing tells a project without any from one that is not there"},
+	"variables":        {"projects": "only the request for an empty list checks whether the project exists"},
+	"mtlscertificates": {"projects": "only the request for an empty list checks whether the project exists"},
 }
 
 // contendedPrefix is the key prefix that every group reads if another process leases units of the same limit
@@ -58,19 +58,20 @@ func TestGroupAccessesDeclaredKeyPrefixes(t *testing.T) {
 				if slices.ContainsFunc(g.Declarations(), needsKey) {
 					accessed.Reads = append(accessed.Reads, contendedPrefix)
 				}
-				compareSpaces(t, "reads", accessed.Reads, declared.Reads, rarelyRead[g.Name])
-				compareSpaces(t, "writes", accessed.Writes, declared.Writes, nil)
+				comparePrefixes(t, "reads", accessed.Reads, declared.Reads, rarelyRead[g.Name])
+				comparePrefixes(t, "writes", accessed.Writes, declared.Writes, nil)
 				extraReads := slices.DeleteFunc(dryRunAccess.Reads, func(s store.KeyPrefix) bool {
 					return slices.Contains(declared.Reads, s) || slices.Contains(declared.Writes, s)
 				})
-				compareSpaces(t, "reads in a dry run", extraReads, declared.DryRunReads, nil)
+				comparePrefixes(t, "reads in a dry run", extraReads, declared.DryRunReads, nil)
 			})
 		})
 	}
 }
 
-// TestContainingGroupAccessesKeyPrefixesOfContainedGroups checks a group whose requests contain requests of other
-// groups, such as mcp. Its TableAccess must have exactly the key prefixes of the requests and dry runs of those groups.
+// TestContainingGroupAccessesKeyPrefixesOfContainedGroups checks mcp, the group whose requests contain requests of the
+// other groups. Its TableAccess must have exactly the key prefixes of the requests and dry runs of those groups. They
+// must write neither accounts nor the audit log.
 func TestContainingGroupAccessesKeyPrefixesOfContainedGroups(t *testing.T) {
 	var others store.TableAccess
 	for _, g := range groups() {
@@ -82,29 +83,29 @@ func TestContainingGroupAccessesKeyPrefixesOfContainedGroups(t *testing.T) {
 	if !slices.Equal(mcp.Reads, others.Reads) || !slices.Equal(mcp.Writes, others.Writes) || mcp.Scans {
 		t.Errorf("access of MCP = %+v, want that of all others without scans: %+v", mcp, others)
 	}
-	for _, space := range others.Writes {
-		if space == "audit" || space == "audit-head" || space == "account" || space == "account-name" {
-			t.Errorf("operations write %s, want no access to accounts and the audit log", space)
+	for _, prefix := range others.Writes {
+		if prefix == "audit" || prefix == "audit-head" || prefix == "account" || prefix == "account-name" {
+			t.Errorf("operations write %s, want no access to accounts and the audit log", prefix)
 		}
 	}
 }
 
 // TestDeclaredKeyPrefixesExist checks that every key prefix in the TableAccess of groups, triggered functions and
-// services exists, and that a function that scans the table declares the scan.
+// services exists, and that Scans is true there exactly if the uses contain api.ScanTable.
 func TestDeclaredKeyPrefixesExist(t *testing.T) {
 	raw, err := os.ReadFile("../internal/repolint/testdata/stored.txt")
 	if err != nil {
 		t.Fatal(err)
 	}
 	lines := strings.Split(string(raw), "\n")
-	check := func(name string, r store.TableAccess, uses []api.Use) {
-		for _, space := range slices.Concat(r.Reads, r.Writes, r.DryRunReads) {
-			if !slices.Contains(lines, "space "+string(space)) {
-				t.Errorf("%s accesses the key prefix %q, want one that a package declares", name, space)
+	check := func(name string, access store.TableAccess, uses []api.Use) {
+		for _, prefix := range slices.Concat(access.Reads, access.Writes, access.DryRunReads) {
+			if !slices.Contains(lines, "space "+string(prefix)) {
+				t.Errorf("%s accesses the key prefix %q, want one that a package declares", name, prefix)
 			}
 		}
-		if slices.Contains(uses, api.ScanTable) != r.Scans {
-			t.Errorf("%s: Scans = %v, want %v as in its uses", name, r.Scans, !r.Scans)
+		if slices.Contains(uses, api.ScanTable) != access.Scans {
+			t.Errorf("%s: Scans = %v, want %v as in its uses", name, access.Scans, !access.Scans)
 		}
 	}
 	for _, g := range groups() {
@@ -185,7 +186,9 @@ func (p populatedFixture) dryRunAccess(t *testing.T, d api.Declaration, r events
 	return fx.Uses.TableAccess()
 }
 
-func compareSpaces(
+// comparePrefixes fails the test if the accessed key prefixes differ from the declared ones. The declared prefixes in
+// exceptions may be missing. verb is what the group does with the prefixes, such as "reads".
+func comparePrefixes(
 	t *testing.T, verb string, accessed, declared []store.KeyPrefix, exceptions map[store.KeyPrefix]string,
 ) {
 	t.Helper()

@@ -50,7 +50,7 @@ func callTool(t *testing.T, fx *functionstest.Fixture, key, tool string, argumen
 		}
 	}
 	if err := json.Unmarshal([]byte(resp.Body), &reply); err != nil {
-		t.Fatalf("%s = %s: %v", tool, truncate(resp.Dump), err)
+		t.Fatalf("callTool(%s) = %s, JSON error = %v, want a JSON-RPC response", tool, truncate(resp.Dump), err)
 	}
 	r := reply.Result
 	switch {
@@ -126,7 +126,8 @@ func queryArgument(kind string, values []string) any {
 	switch text := values[0]; {
 	case kind == "array" || len(values) > 1:
 		return values
-	case kind != "string" && plainValue.MatchString(text): // an argument can have other notations of whole numbers
+	// other notations, such as 1e3, are whole numbers in JSON too, but not in a query
+	case kind != "string" && plainValue.MatchString(text):
 		return json.RawMessage(text)
 	default:
 		return text
@@ -198,25 +199,24 @@ func sameJSON(a, b []byte) bool {
 
 // TestToolCallMatchesRequest sends valid, invalid, conditional and repeated requests to one fixture, and the tool calls
 // for them to another fixture with the same history. Both must return the same response and have the same data
-// afterwards. Arguments that do not match the tool's schema send no request. Then the request must be refused too,
-// unless only unused parts of it are invalid.
+// afterwards. Arguments that do not match the tool's schema send no request and must change nothing.
 func TestToolCallMatchesRequest(t *testing.T) {
 	p, doc, tools := newPopulatedFixture(t), readServedDocument(t), toolsByOperation(t)
 	operations, schemas := readOpenAPI(t)
 	compared := 0
 	forEachOperation(t, sample(isTool), func(t *testing.T, d api.Declaration) {
 		tool := tools[d.Method+" "+d.Path]
-		m := requestGenerator{t: t, d: d, doc: doc, names: p.names, operation: operations[d.ID], schemas: schemas}
+		rg := requestGenerator{t: t, d: d, doc: doc, names: p.names, operation: operations[d.ID], schemas: schemas}
 		random := rand.New(rand.NewPCG(*violationSeed, uint64(len(d.ID))))
-		for _, m.valid = range variants(p.book, d) {
-			m.path, m.body = requestTarget(t, d, m.valid, p.names)
-			targets, bodies := append(m.queries(), m.paths()...), m.fields()
+		for _, rg.valid = range variants(p.book, d) {
+			rg.path, rg.body = requestTarget(t, d, rg.valid, p.names)
+			targets, bodies := append(rg.queries(), rg.paths()...), rg.fields()
 			cases := []invalidRequest{
-				{path: m.path, body: m.body},
-				{path: m.path, body: m.body, headers: []string{"If-Match", `"another"`}},
+				{path: rg.path, body: rg.body},
+				{path: rg.path, body: rg.body, headers: []string{"If-Match", `"another"`}},
 			}
 			for range 8 {
-				cases = append(cases, m.random(random, targets, bodies))
+				cases = append(cases, rg.random(random, targets, bodies))
 			}
 			c := twinFixtures{p.Copy(t), p.Copy(t)}
 			for _, b := range cases {

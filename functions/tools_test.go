@@ -144,7 +144,7 @@ func TestSecretsAppearOnlyInMarkedFields(t *testing.T) {
 				}
 			})
 			if hidden != (string(masked) != resp.Body) {
-				t.Errorf("Mask() = %s, %t, want %t", masked, hidden, !hidden)
+				t.Errorf("Mask(%s) = %s, %t, want %t", resp.Body, masked, hidden, !hidden)
 			}
 			if hidden {
 				withSecrets[d.ID] = true
@@ -168,7 +168,7 @@ func TestToolCallsMatchSchemas(t *testing.T) {
 			path, body := requestTarget(t, d, r, n)
 			arguments := toolArguments(t, tool, path, body)
 			if err := input.Validate(arguments); err != nil {
-				t.Errorf("%s %s: %v", path, body, err)
+				t.Errorf("arguments for %s %s = %v, want some that match the tool's schema: %v", path, body, arguments, err)
 			}
 			if masked, hidden := tool.MaskArguments(encodeJSON(t, arguments)); hidden != (tool.ArgumentSecrets != nil &&
 				strings.Contains(string(masked), "****")) {
@@ -181,7 +181,7 @@ func TestToolCallsMatchSchemas(t *testing.T) {
 			masked, _ := tool.Mask([]byte(resp.Body))
 			for _, text := range []string{resp.Body, string(masked)} {
 				if err := compileSchema(t, tool.Output).Validate(decodeJSON(t, text)); err != nil {
-					t.Errorf("%s: %v", text, err)
+					t.Errorf("response = %s, want one that matches the tool's schema: %v", text, err)
 				}
 			}
 		}

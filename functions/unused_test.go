@@ -31,7 +31,7 @@ func TestSchedulesKeepUnusedInstallationEmpty(t *testing.T) {
 				_, err = lambda.NewHandler(h).Invoke(t.Context(), event)
 			}
 			if err != nil {
-				t.Errorf("%s: %v", f.Name, err)
+				t.Errorf("%s: call by the schedule %s: error = %v, want none", f.Name, e.Schedule.Name, err)
 			}
 			called++
 			for key := range fx.Items.Snapshot() {

@@ -41,7 +41,7 @@ func (s storedTypes) isEnum(attribute string) bool {
 	})
 }
 
-// parseStoredTypes reads the source code of the repository.
+// parseStoredTypes reads the stored types from the source code in the folder shared.
 func parseStoredTypes(t *testing.T) storedTypes {
 	t.Helper()
 	out := storedTypes{map[string]bool{}, map[string]bool{}, map[string]bool{}, map[string][]ast.Expr{}}
@@ -81,6 +81,7 @@ func parseStoredTypes(t *testing.T) storedTypes {
 	return out
 }
 
+// add adds a type from the source code, with its attributes.
 func (s storedTypes) add(spec *ast.TypeSpec) error {
 	if ident, ok := spec.Type.(*ast.Ident); ok && ident.Name == "string" {
 		s.stringTypes[spec.Name.Name] = true
@@ -107,8 +108,8 @@ func (s storedTypes) add(spec *ast.TypeSpec) error {
 	return nil
 }
 
-// structAttributes returns the names of attributes whose values are structs, or lists or maps of structs. In other
-// attributes with names, such as tags, the names are data. It omits a name that is used for both.
+// structAttributes returns the names of attributes whose values are structs, or lists of structs. In attributes with
+// maps, such as tags, the names are data. It omits a name that is used for both.
 func structAttributes(t *testing.T) map[string]bool {
 	t.Helper()
 	types := parseStoredTypes(t)
@@ -230,8 +231,8 @@ func TestChangesKeepUnknownAttributes(t *testing.T) {
 }
 
 // TestTwoReleasesShareATable simulates two releases that use the same table for some hours. This release runs
-// operations, with the durable operations that they begin, in a random order. After each operation, a newer release
-// adds attributes to every record.
+// operations, with the durable operations that they begin, in a random order. Before each operation, a newer release
+// adds attributes to every record. No record that an operation changes may lose them.
 func TestTwoReleasesShareATable(t *testing.T) {
 	skipIfSingleGroup(t)
 	p := newPopulatedFixture(t)

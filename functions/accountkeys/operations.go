@@ -88,7 +88,7 @@ type removeIn struct {
 	Force        bool   `query:"force" doc:"Whether to revoke the last key that may everything."`
 }
 
-// AccountKey is exported because huma skips unexported embedded types.
+// AccountKey is a key in responses, without its text. It is exported because huma skips unexported embedded types.
 type AccountKey struct {
 	ID           string    `json:"id" doc:"The key's id." example:"akey_0VDpf4xpZMy03OCIoOSLIPh5"`
 	Label        string    `json:"label" doc:"Its name for people."`
