@@ -156,7 +156,6 @@ func TestUploadedFiles(t *testing.T) {
 		files := maps.Clone(base)
 		maps.Copy(files, c.files)
 		got, summary := archiveContents(t, newProject(t, files))
-
 		if c.name == "ignore file of Gatewright" && got["logs/a.log"] == "" {
 			t.Errorf("%s: logs/a.log is missing, want it despite logs/.gitignore", c.name)
 		}
