@@ -275,7 +275,9 @@ func TestInvalidOptionIsRefused(t *testing.T) {
 		"folder without a project": {func(o *dev.Options) {
 			o.Folder = filepath.Join(good, "config")
 		}, "it has no config/*.oas.json"},
-		"port in use":                 {func(o *dev.Options) { o.Addr = listener.Addr().String() }, "another program listens on"},
+		"port in use": {func(o *dev.Options) {
+			o.Addr = listener.Addr().String()
+		}, "another program listens on"},
 		"address without a port":      {func(o *dev.Options) { o.Addr = "nowhere" }, "write host:port"},
 		"key file readable by others": {func(o *dev.Options) { o.KeyFile = exposed }, "chmod 600"},
 		"incomplete key file":         {func(o *dev.Options) { o.KeyFile = broken }, "is not a list of"},
