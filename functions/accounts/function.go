@@ -51,8 +51,8 @@ var Function = trigger.Function{
 
 // In is the event with which the function is called.
 type In struct {
-	// Action is the action: "" creates an account, "create-key", "list-keys" and "revoke-key" work on
-	// the keys of an account, and "list-limits", "set-limit" and "reset-limit" work on its limits.
+	// Action is what the function does. "" creates an account. "create-key", "list-keys" and "revoke-key" work on the
+	// keys of an account. "list-limits", "set-limit" and "reset-limit" work on its limits.
 	Action string `json:"do"`
 	// Name is the name of the new or the existing account: 2 to 63 lower-case letters, digits, hyphens and underscores.
 	Name string `json:"name"`
@@ -114,7 +114,8 @@ type Limit struct {
 	Name   string `json:"name"`
 	Value  int64  `json:"value"`
 	Custom bool   `json:"own"` // whether the value is the account's own
-	// UpperBound is a number that the current number does not exceed, null if it is unknown without a count.
+	// UpperBound is a number that the account's current use does not exceed. It is null if no such number is known
+	// without counting.
 	UpperBound *int64 `json:"atMost"`
 }
 

@@ -47,7 +47,7 @@ func TestNewAccountHasFullAccessKey(t *testing.T) {
 	f := newFunction(t)
 	payload, err := f.call.Invoke(t.Context(), []byte(`{"name":"acme"}`))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Invoke(name acme) error = %v, want none", err)
 	}
 	var out accounts.Out
 	if err := json.Unmarshal(payload, &out); err != nil {
@@ -55,7 +55,7 @@ func TestNewAccountHasFullAccessKey(t *testing.T) {
 	}
 	p, err := f.service.Authenticate(t.Context(), out.Key)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Authenticate(new key) error = %v, want none", err)
 	}
 	if p.AccountName != "acme" || out.Name != "acme" || p.AccountID != out.ID {
 		t.Errorf("Authenticate(new key) = %+v, and the response names %s %q, want the account acme in both",
@@ -95,7 +95,7 @@ func TestInvalidNameErrorGivesAdvice(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			out, err := f.call.Invoke(t.Context(), []byte(c.payload))
 			if err == nil || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("answer %s, error %v, want one with %q", out, err, c.want)
+				t.Errorf("Invoke(%s) = %s, error %v, want an error that contains %q", c.payload, out, err, c.want)
 			}
 		})
 	}
@@ -180,7 +180,7 @@ func TestKeysAreCreatedListedAndRevoked(t *testing.T) {
 			"list-limits, set-limit and reset-limit",
 	} {
 		if _, err := f.call.Invoke(t.Context(), []byte(payload)); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, want %q", payload, err, want)
+			t.Errorf("Invoke(%s) error = %v, want an error that contains %q", payload, err, want)
 		}
 	}
 	if log := f.log.String(); strings.Contains(log, "gwa_") {
@@ -235,7 +235,8 @@ func TestLimitsAreListedAndSet(t *testing.T) {
 	} {
 		if _, err := f.call.Invoke(t.Context(), []byte(payload)); err == nil || !strings.Contains(err.Error(), want) ||
 			strings.ContainsAny(err.Error(), "\n") || strings.Contains(err.Error(), "hunter2") {
-			t.Errorf("%s: %v, want %q", payload, err, want)
+			t.Errorf("Invoke(%s) error = %v, want an error on one line that contains %q, and not hunter2",
+				payload, err, want)
 		}
 	}
 	if l := projectLimit(invoke(`{"do":"list-limits","name":"acme"}`)); l.Value != 5 {

@@ -192,15 +192,20 @@ func TestLatenciesAreInMilliseconds(t *testing.T) {
 		"data.totals.p95Ms": 40, "data.totals.resolverP99Ms": 4,
 	} {
 		if ms := got.Number(path); ms < want*0.98 || ms > want*1.02 {
-			t.Errorf("%s is %v, want %v", path, ms, want)
+			t.Errorf("GET graphql-operations: %s = %v, want %v within 2%%", path, ms, want)
 		}
 	}
 }
 
-// TestDeletedDeploymentHasNoCounts checks that the response to a request for the counts of a deleted deployment is 404.
+// TestDeletedDeploymentHasNoCounts checks that each operation responds with 404 after the deployment was deleted.
 func TestDeletedDeploymentHasNoCounts(t *testing.T) {
 	fx, fullKey, name := newFixture(t)
 	recordCalls(t, fx, name)
 	fx.Call(fullKey, "DELETE", "/v1/deployments/"+name, "").Want(200)
-	fx.Call(fullKey, "GET", "/v1/deployments/"+name+"/recent-calls?consumers=*", "").Want(404)
+	for _, path := range []string{
+		"/recent-calls?consumers=*", "/stats-by-status-code?consumers=*&filter=last-hour",
+		"/graphql-operations?filter=last-hour",
+	} {
+		fx.Call(fullKey, "GET", "/v1/deployments/"+name+path, "").Want(404)
+	}
 }
