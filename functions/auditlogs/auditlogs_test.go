@@ -140,7 +140,7 @@ func TestRecordsContainNoControlCharacters(t *testing.T) {
 	}
 }
 
-// TestCursorsPageThroughList follows next or Link from page to page, while new records are added before the first page.
+// TestCursorsPageThroughList follows Link from page to page, while new records are added before the first page.
 // It also checks that a cursor is only valid for its own list.
 func TestCursorsPageThroughList(t *testing.T) {
 	fx, fullKey, _ := newFixture(t)

@@ -49,28 +49,29 @@ func newFixture(t *testing.T) *fixture {
 // newFixtureWith returns a fixture that compiles projects in sandbox.
 func newFixtureWith(t *testing.T, sandbox sharedinstallation.Sandbox) *fixture {
 	t.Helper()
-	i := &fixture{Fixture: functionstest.New(t).UseLiveClock()}
-	i.Parts.Sandbox = sandbox
-	account, _, err := accounts.Open(i.Parts).Create(t.Context(), "demo")
+	fx := &fixture{Fixture: functionstest.New(t).UseLiveClock()}
+	fx.Parts.Sandbox = sandbox
+	account, _, err := accounts.Open(fx.Parts).Create(t.Context(), "demo")
 	if err != nil {
 		t.Fatal(err)
 	}
-	i.owner = auth.Owner{AccountID: account.ID, Account: account.Name, Viewer: auth.Principal{Permissions: auth.Full()}}
-	i.service = deployments.Open(i.Parts)
-	if i.engine, err = durable.Engine(i.Parts); err != nil {
+	fx.owner = auth.Owner{AccountID: account.ID, Account: account.Name, Viewer: auth.Principal{Permissions: auth.Full()}}
+	fx.service = deployments.Open(fx.Parts)
+	if fx.engine, err = durable.Engine(fx.Parts); err != nil {
 		t.Fatal(err)
 	}
-	handler, err := builder.New(i.Parts)
+	handler, err := builder.New(fx.Parts)
 	if err != nil {
 		t.Fatal(err)
 	}
-	i.handle = handler.Handle
-	i.resolver = serving.New(serving.Options{
-		Table: i.Parts.Table, Artifacts: artifacts.Open(i.Parts), Domain: "gateway.test", Now: i.Parts.Now, Log: i.Parts.Log,
+	fx.handle = handler.Handle
+	fx.resolver = serving.New(serving.Options{
+		Table: fx.Parts.Table, Artifacts: artifacts.Open(fx.Parts), Domain: "gateway.test", Now: fx.Parts.Now, Log: fx.Parts.Log,
 	})
-	return i
+	return fx
 }
 
+// ctx returns the context of a new audited request to the fixture's account.
 func (fx *fixture) ctx() context.Context {
 	return audit.WithRequest(fx.Context(), &audit.Request{
 		AccountID: fx.owner.AccountID, RequestID: fx.Parts.IDs.UUID(),

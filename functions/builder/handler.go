@@ -53,7 +53,8 @@ func Open(p installation.Parts) (any, error) {
 	return probe.Handler(h.Handle, probe.TableCheck(p.Table.Restrict(Function.TableAccess), Function.TableAccess)), nil
 }
 
-// New creates the handler for S3's events. It does not handle the event with which a release is probed (Open).
+// New creates the handler for S3's events. Only the handler that Open returns also handles the event that probes a
+// release.
 func New(p installation.Parts) (*Handler, error) {
 	p.Table = p.Table.Restrict(Function.TableAccess)
 	engine, err := durable.Engine(p)

@@ -26,61 +26,61 @@ import (
 )
 
 func TestUploadedExampleIsServed(t *testing.T) {
-	inBubble(t, func(i *fixture) {
-		i.bucket()
-		u := i.issue("main")
-		if s := i.status(u.StatusID); s.Status != deployments.InProgress || s.URL != "" {
-			i.Errorf("status before the upload = %+v, want %v without a URL", s, deployments.InProgress)
+	inBubble(t, func(fx *fixture) {
+		fx.bucket()
+		u := fx.issue("main")
+		if s := fx.status(u.StatusID); s.Status != deployments.InProgress || s.URL != "" {
+			fx.Errorf("status before the upload = %+v, want %v without a URL", s, deployments.InProgress)
 		}
-		i.upload(u.StatusID, pack(i, exampleProject(i)))
-		s := i.status(u.StatusID)
+		fx.upload(u.StatusID, pack(fx, exampleProject(fx)))
+		s := fx.status(u.StatusID)
 		if s.Status != deployments.Success || len(s.Errors)+len(s.Warnings) > 0 || s.BuildID != u.StatusID {
-			i.Fatalf("status = %+v, want %v of build %s without findings", s, deployments.Success, u.StatusID)
+			fx.Fatalf("status = %+v, want %v of build %s without findings", s, deployments.Success, u.StatusID)
 		}
 		for _, step := range []string{"download", "validate", "build", "deploy"} {
 			if got := s.Steps[step]; got.Status != deployments.Success || got.FinishedOn == nil || got.StartedOn.IsZero() {
-				i.Errorf("step %s = %+v, want %v with both times", step, got, deployments.Success)
+				fx.Errorf("step %s = %+v, want %v with both times", step, got, deployments.Success)
 			}
 		}
 		if len(s.Steps) != 4 {
-			i.Errorf("number of steps = %d, want 4", len(s.Steps))
+			fx.Errorf("number of steps = %d, want 4", len(s.Steps))
 		}
-		a, err := i.served(s.URL)
+		a, err := fx.served(s.URL)
 		if err != nil {
-			i.Fatal(err)
+			fx.Fatal(err)
 		}
 		if len(a.Routes) != 3 || a.Identity.BuildID != u.StatusID || a.Identity.Environment != "production" ||
 			a.Identity.Project != "hello" {
-			i.Errorf("artifact = %+v with %d routes, want build %s of hello in production with 3",
+			fx.Errorf("artifact = %+v with %d routes, want build %s of hello in production with 3",
 				a.Identity, len(a.Routes), u.StatusID)
 		}
-		if _, err := i.Objects.Head(i.Context(), blob.UploadKey(u.StatusID)); err == nil {
-			i.Errorf("Head(upload of %s) error = none, want an error", u.StatusID)
+		if _, err := fx.Objects.Head(fx.Context(), blob.UploadKey(u.StatusID)); err == nil {
+			fx.Errorf("Head(upload of %s) error = none, want an error", u.StatusID)
 		}
 	})
 }
 
-// TestSuccessfulBuildIsServed calls the gateway's resolver continuously during a build. As soon as the status is
-// SUCCESS, the resolver must return the new build.
+// TestSuccessfulBuildIsServed calls the gateway's resolver every 10 ms while builds run. Each call must succeed. As
+// soon as the status of a build is SUCCESS, the resolver must return this build.
 func TestSuccessfulBuildIsServed(t *testing.T) {
-	inBubble(t, func(i *fixture) {
-		first := i.deploy("main", pack(i, simpleProject("https://one.example.com")))
+	inBubble(t, func(fx *fixture) {
+		first := fx.deploy("main", pack(fx, simpleProject("https://one.example.com")))
 		done := make(chan struct{})
-		ctx, stop := context.WithCancel(i.Context())
+		ctx, stop := context.WithCancel(fx.Context())
 		go func() {
 			defer close(done)
 			for ctx.Err() == nil {
-				if _, err := i.served(first.URL); err != nil {
-					i.Error(err)
+				if _, err := fx.served(first.URL); err != nil {
+					fx.Errorf("served(%s) during builds: error = %v, want none", first.URL, err)
 				}
 				time.Sleep(10 * time.Millisecond)
 			}
 		}()
 		for n := range 5 {
-			s := i.deploy("main", pack(i, simpleProject(fmt.Sprintf("https://n%d.example.com", n))))
-			a, err := i.served(s.URL)
+			s := fx.deploy("main", pack(fx, simpleProject(fmt.Sprintf("https://n%d.example.com", n))))
+			a, err := fx.served(s.URL)
 			if err != nil || a.Identity.BuildID != s.BuildID {
-				i.Errorf("served(%s) = %+v, %v, want build %s", s.URL, a, err, s.BuildID)
+				fx.Errorf("served(%s) = %+v, %v, want build %s", s.URL, a, err, s.BuildID)
 			}
 			time.Sleep(time.Duration(n) * 170 * time.Millisecond)
 		}
@@ -90,64 +90,64 @@ func TestSuccessfulBuildIsServed(t *testing.T) {
 }
 
 func TestFailedBuildKeepsServedDeployment(t *testing.T) {
-	inBubble(t, func(i *fixture) {
-		servedStatus := i.deploy("main", pack(i, simpleProject("https://one.example.com")))
+	inBubble(t, func(fx *fixture) {
+		servedStatus := fx.deploy("main", pack(fx, simpleProject("https://one.example.com")))
 		for name, body := range map[string][]byte{
 			"not gzip":    []byte("text"),
-			"truncated":   pack(i, simpleProject("https://one.example.com"))[:60],
-			"no routes":   pack(i, map[string]string{"package.json": "{}"}),
-			"bad JSON":    pack(i, map[string]string{"config/routes.oas.json": "{"}),
-			"bad OpenAPI": pack(i, map[string]string{"config/routes.oas.json": "{}"}),
-			"bad handler": pack(i,
+			"truncated":   pack(fx, simpleProject("https://one.example.com"))[:60],
+			"no routes":   pack(fx, map[string]string{"package.json": "{}"}),
+			"bad JSON":    pack(fx, map[string]string{"config/routes.oas.json": "{"}),
+			"bad OpenAPI": pack(fx, map[string]string{"config/routes.oas.json": "{}"}),
+			"bad handler": pack(fx,
 				map[string]string{"config/routes.oas.json": strings.ReplaceAll(simpleProject("x")["config/routes.oas.json"],
 					"urlForwardHandler", "nothing")}),
-			"bad option": pack(i,
+			"bad option": pack(fx,
 				map[string]string{"config/routes.oas.json": strings.ReplaceAll(simpleProject("x")["config/routes.oas.json"],
 					"baseUrl", "baseURL")}),
-			"unset": pack(i, simpleProject("$env(UPSTREAM)")),
+			"unset variable": pack(fx, simpleProject("$env(UPSTREAM)")),
 		} {
 			start := time.Now()
-			s := i.deploy("main", body)
+			s := fx.deploy("main", body)
 			if s.Status != deployments.Failure || len(s.Errors) == 0 || s.URL != "" {
-				i.Errorf("%s: status = %+v, want %v with errors and no URL", name, s, deployments.Failure)
+				fx.Errorf("%s: status = %+v, want %v with errors and no URL", name, s, deployments.Failure)
 			}
 			if elapsed := time.Since(start); elapsed > 10*time.Second {
-				i.Errorf("%s: duration of the build = %v, want at most 10s", name, elapsed)
+				fx.Errorf("%s: duration of the build = %v, want at most 10s", name, elapsed)
 			}
-			if name == "unset" && !strings.Contains(s.Errors[0].Message, "UPSTREAM") {
-				i.Errorf("%s: errors = %+v, want UPSTREAM in the first", name, s.Errors)
+			if name == "unset variable" && !strings.Contains(s.Errors[0].Message, "UPSTREAM") {
+				fx.Errorf("%s: errors = %+v, want UPSTREAM in the first", name, s.Errors)
 			}
-			a, err := i.served(servedStatus.URL)
+			a, err := fx.served(servedStatus.URL)
 			if err != nil || a.Identity.BuildID != servedStatus.BuildID {
-				i.Errorf("%s: served(%s) = %+v, %v, want build %s", name, servedStatus.URL, a, err, servedStatus.BuildID)
+				fx.Errorf("%s: served(%s) = %+v, %v, want build %s", name, servedStatus.URL, a, err, servedStatus.BuildID)
 			}
 		}
-		list, err := i.service.ListDeployments(i.ctx(), i.owner, "hello")
+		list, err := fx.service.ListDeployments(fx.ctx(), fx.owner, "hello")
 		if err != nil || len(list) != 1 || list[0].State != deployments.Started {
-			i.Errorf("ListDeployments() = %+v, %v, want 1 in state %v", list, err, deployments.Started)
+			fx.Errorf("ListDeployments() = %+v, %v, want 1 in state %v", list, err, deployments.Started)
 		}
 	})
 }
 
 func TestSecondAndExpiredUploadsAreIgnored(t *testing.T) {
-	inBubble(t, func(i *fixture) {
-		u := i.issue("main")
-		i.upload(u.StatusID, pack(i, simpleProject("https://one.example.com")))
-		before := i.status(u.StatusID)
-		i.upload(u.StatusID, pack(i, simpleProject("https://two.example.com")))
-		expired := i.issue("main")
+	inBubble(t, func(fx *fixture) {
+		u := fx.issue("main")
+		fx.upload(u.StatusID, pack(fx, simpleProject("https://one.example.com")))
+		before := fx.status(u.StatusID)
+		fx.upload(u.StatusID, pack(fx, simpleProject("https://two.example.com")))
+		expired := fx.issue("main")
 		time.Sleep(15*time.Minute + time.Second)
-		i.upload(expired.StatusID, pack(i, simpleProject("https://three.example.com")))
-		i.upload(i.Parts.IDs.UUID(), []byte("without an address"))
-		if after := i.status(u.StatusID); after.Status != before.Status || after.URL != before.URL {
-			i.Errorf("status after more uploads = %+v, want %+v", after, before)
+		fx.upload(expired.StatusID, pack(fx, simpleProject("https://three.example.com")))
+		fx.upload(fx.Parts.IDs.UUID(), []byte("without an address"))
+		if after := fx.status(u.StatusID); after.Status != before.Status || after.URL != before.URL {
+			fx.Errorf("status after more uploads = %+v, want %+v", after, before)
 		}
-		a, err := i.served(before.URL)
+		a, err := fx.served(before.URL)
 		if err != nil || !strings.Contains(string(a.Routes[0].Handler.Options), "one.example.com") {
-			i.Errorf("served(%s) = %+v, %v, want the artifact for one.example.com", before.URL, a, err)
+			fx.Errorf("served(%s) = %+v, %v, want the artifact for one.example.com", before.URL, a, err)
 		}
-		for o := range i.Objects.List(i.Context(), blob.UploadKey("")) {
-			i.Errorf("the upload %s exists, want none", o.Key)
+		for o := range fx.Objects.List(fx.Context(), blob.UploadKey("")) {
+			fx.Errorf("the upload %s exists, want none", o.Key)
 		}
 	})
 }
@@ -155,87 +155,87 @@ func TestSecondAndExpiredUploadsAreIgnored(t *testing.T) {
 // TestEventOfOtherObjectKeepsClaimedUpload delivers the events of two uploads to one address in the wrong order. The
 // build must use the upload whose event is delivered first.
 func TestEventOfOtherObjectKeepsClaimedUpload(t *testing.T) {
-	inBubble(t, func(i *fixture) {
-		u := i.issue("main")
-		first := i.Objects.Upload(blob.UploadKey(u.StatusID), []byte("first"))
-		second := i.Objects.Upload(blob.UploadKey(u.StatusID), pack(i, simpleProject("https://two.example.com")))
-		if _, err := i.service.Claim(i.Context(), deployments.Arrival{
+	inBubble(t, func(fx *fixture) {
+		u := fx.issue("main")
+		first := fx.Objects.Upload(blob.UploadKey(u.StatusID), []byte("first"))
+		second := fx.Objects.Upload(blob.UploadKey(u.StatusID), pack(fx, simpleProject("https://two.example.com")))
+		if _, err := fx.service.Claim(fx.Context(), deployments.Arrival{
 			StatusID: u.StatusID, ETag: second.ETag,
 			UploadedOn: time.Now(),
 		}); err != nil {
-			i.Fatal(err)
+			fx.Fatal(err)
 		}
-		i.notify(first)
-		i.notify(second)
-		if s := i.status(u.StatusID); s.Status != deployments.Success {
-			i.Errorf("status = %+v, want %v", s, deployments.Success)
+		fx.notify(first)
+		fx.notify(second)
+		if s := fx.status(u.StatusID); s.Status != deployments.Success {
+			fx.Errorf("status = %+v, want %v", s, deployments.Success)
 		}
 	})
 }
 
 func TestRedeployUsesNewVariables(t *testing.T) {
-	inBubble(t, func(i *fixture) {
-		body := pack(i, simpleProject("$env(UPSTREAM)"))
-		firstStatus := i.deploy("main", body)
-		i.set("UPSTREAM", "https://set.example.com")
-		list, err := i.service.ListDeployments(i.ctx(), i.owner, "hello")
+	inBubble(t, func(fx *fixture) {
+		body := pack(fx, simpleProject("$env(UPSTREAM)"))
+		firstStatus := fx.deploy("main", body)
+		fx.set("UPSTREAM", "https://set.example.com")
+		list, err := fx.service.ListDeployments(fx.ctx(), fx.owner, "hello")
 		if err != nil || len(list) != 1 || list[0].State != deployments.Failed {
-			i.Fatalf("ListDeployments() after %+v = %+v, %v, want 1 in state %v",
+			fx.Fatalf("ListDeployments() after %+v = %+v, %v, want 1 in state %v",
 				firstStatus, list, err, deployments.Failed)
 		}
-		deployment := deployments.DeploymentAt{Owner: i.owner, Deployment: list[0].Name}
+		deployment := deployments.DeploymentAt{Owner: fx.owner, Deployment: list[0].Name}
 		for _, value := range []string{"https://set.example.com", "https://other.example.com"} {
-			i.set("UPSTREAM", value)
-			id, err := i.service.Redeploy(i.ctx(), deployment)
+			fx.set("UPSTREAM", value)
+			id, err := fx.service.Redeploy(fx.ctx(), deployment)
 			if err != nil {
-				i.Fatal(err)
+				fx.Fatal(err)
 			}
-			if r, err := i.engine.Run(i.Context(), id); err != nil || r.Status != operation.Success {
-				i.Fatalf("Run(%s) = %+v, %v, want %v", id, r, err, operation.Success)
+			if r, err := fx.engine.Run(fx.Context(), id); err != nil || r.Status != operation.Success {
+				fx.Fatalf("Run(%s) = %+v, %v, want %v", id, r, err, operation.Success)
 			}
-			s := i.status(id)
-			a, err := i.served(s.URL)
+			s := fx.status(id)
+			a, err := fx.served(s.URL)
 			if err != nil || !strings.Contains(string(a.Routes[0].Handler.Options), value) || a.Identity.BuildID != id {
-				i.Errorf("served(%s) = %+v, %v, want build %s with %s", s.URL, a, err, id, value)
+				fx.Errorf("served(%s) = %+v, %v, want build %s with %s", s.URL, a, err, id, value)
 			}
 		}
 	})
 }
 
 func TestDeletedDeploymentIsRemoved(t *testing.T) {
-	inBubble(t, func(i *fixture) {
-		s := i.deploy("main", pack(i, simpleProject("https://one.example.com")))
-		otherStatus := i.deploy("other", pack(i, simpleProject("https://one.example.com")))
-		a, err := i.served(s.URL)
+	inBubble(t, func(fx *fixture) {
+		s := fx.deploy("main", pack(fx, simpleProject("https://one.example.com")))
+		otherStatus := fx.deploy("other", pack(fx, simpleProject("https://one.example.com")))
+		a, err := fx.served(s.URL)
 		if err != nil {
-			i.Fatal(err)
+			fx.Fatal(err)
 		}
-		if err := i.service.DeleteDeployment(i.ctx(), deployments.DeploymentAt{
-			Owner:      i.owner,
+		if err := fx.service.DeleteDeployment(fx.ctx(), deployments.DeploymentAt{
+			Owner:      fx.owner,
 			Deployment: a.Identity.Deployment,
 		}); err != nil {
-			i.Fatal(err)
+			fx.Fatal(err)
 		}
 		time.Sleep(deployments.Staleness)
-		if _, err := i.served(s.URL); !fault.Is(err, fault.NotFound) {
-			i.Errorf("served(%s) after the deletion: error = %v, want NotFound", s.URL, err)
+		if _, err := fx.served(s.URL); !fault.Is(err, fault.NotFound) {
+			fx.Errorf("served(%s) after the deletion: error = %v, want NotFound", s.URL, err)
 		}
 		time.Sleep(time.Hour)
-		if err := i.engine.Sweep(i.Context()); err != nil {
-			i.Fatal(err)
+		if err := fx.engine.Sweep(fx.Context()); err != nil {
+			fx.Fatal(err)
 		}
 		remaining := 0
-		for o := range i.Objects.List(i.Context(), "") {
+		for o := range fx.Objects.List(fx.Context(), "") {
 			remaining++
 			if strings.Contains(o.Key, a.Identity.Deployment) {
-				i.Errorf("object %s exists, want none of %s", o.Key, a.Identity.Deployment)
+				fx.Errorf("object %s exists, want none of %s", o.Key, a.Identity.Deployment)
 			}
 		}
 		if remaining != 2 {
-			i.Errorf("%d objects are left, want the other deployment's source and artifact", remaining)
+			fx.Errorf("%d objects are left, want the other deployment's source and artifact", remaining)
 		}
-		if _, err := i.served(otherStatus.URL); err != nil {
-			i.Errorf("served artifact of the other deployment: error = %v, want none", err)
+		if _, err := fx.served(otherStatus.URL); err != nil {
+			fx.Errorf("served artifact of the other deployment: error = %v, want none", err)
 		}
 	})
 }
@@ -243,27 +243,27 @@ func TestDeletedDeploymentIsRemoved(t *testing.T) {
 // TestOldBuildsAreRemovedFromTheBucket deploys more builds than a rollback can choose, and checks that the objects of
 // the oldest builds are removed.
 func TestOldBuildsAreRemovedFromTheBucket(t *testing.T) {
-	inBubble(t, func(i *fixture) {
+	inBubble(t, func(fx *fixture) {
 		var last deployments.Status
 		for n := range 9 {
-			last = i.deploy("main", pack(i, simpleProject(fmt.Sprintf("https://n%d.example.com", n))))
+			last = fx.deploy("main", pack(fx, simpleProject(fmt.Sprintf("https://n%d.example.com", n))))
 			time.Sleep(13 * time.Hour)
-			if err := i.engine.Sweep(i.Context()); err != nil {
-				i.Fatal(err)
+			if err := fx.engine.Sweep(fx.Context()); err != nil {
+				fx.Fatal(err)
 			}
 		}
 		count := func(prefix string) (n int) {
-			for range i.Objects.List(i.Context(), prefix) {
+			for range fx.Objects.List(fx.Context(), prefix) {
 				n++
 			}
 			return n
 		}
 		// The served build and the five builds before it stay.
 		if sources, artifacts := count("sources/"), count("artifacts/"); sources != 6 || artifacts != 6 {
-			i.Errorf("%d sources and %d artifacts are left, want 6 each", sources, artifacts)
+			fx.Errorf("%d sources and %d artifacts are left, want 6 each", sources, artifacts)
 		}
-		if _, err := i.served(last.URL); err != nil {
-			i.Error(err)
+		if _, err := fx.served(last.URL); err != nil {
+			fx.Errorf("served(%s) error = %v, want the last build", last.URL, err)
 		}
 	})
 }
@@ -271,27 +271,27 @@ func TestOldBuildsAreRemovedFromTheBucket(t *testing.T) {
 // TestFailedBuildsAreCleanedUp checks that sweeps remove the objects of failed builds, but not those of the served
 // build, and not the newest accepted sources, which a redeploy builds.
 func TestFailedBuildsAreCleanedUp(t *testing.T) {
-	inBubble(t, func(i *fixture) {
-		servedStatus := i.deploy("main", pack(i, simpleProject("https://one.example.com")))
+	inBubble(t, func(fx *fixture) {
+		servedStatus := fx.deploy("main", pack(fx, simpleProject("https://one.example.com")))
 		time.Sleep(3 * time.Hour) // the Clean after the successful build runs too early to remove the failed builds
 		for n := range 3 {
-			i.deploy("main", pack(i, simpleProject(fmt.Sprintf("$env(UNSET_%d)", n))))
+			fx.deploy("main", pack(fx, simpleProject(fmt.Sprintf("$env(UNSET_%d)", n))))
 		}
 		for range 25 {
 			time.Sleep(time.Hour)
-			if err := i.engine.Sweep(i.Context()); err != nil {
-				i.Fatal(err)
+			if err := fx.engine.Sweep(fx.Context()); err != nil {
+				fx.Fatal(err)
 			}
 		}
 		var remaining []string
-		for o := range i.Objects.List(i.Context(), "") {
+		for o := range fx.Objects.List(fx.Context(), "") {
 			remaining = append(remaining, o.Key)
 		}
 		if len(remaining) != 3 {
-			i.Errorf("remaining objects = %q, want two sources and an artifact", remaining)
+			fx.Errorf("remaining objects = %q, want two sources and an artifact", remaining)
 		}
-		if _, err := i.served(servedStatus.URL); err != nil {
-			i.Error(err)
+		if _, err := fx.served(servedStatus.URL); err != nil {
+			fx.Errorf("served(%s) error = %v, want the successful build", servedStatus.URL, err)
 		}
 	})
 }
@@ -313,38 +313,38 @@ func (c cleaningBucket) Put(ctx context.Context, key string, body io.ReadSeeker)
 // TestReuploadedSourcesAreNotCleaned uploads an archive again whose sources are still in the bucket from an old build.
 // It runs the cleaner before a record names the sources again. The cleaner must keep them.
 func TestReuploadedSourcesAreNotCleaned(t *testing.T) {
-	inBubble(t, func(i *fixture) {
-		archive := pack(i, simpleProject("$env(UPSTREAM)"))
-		i.deploy("main", archive)
-		i.deploy("main", pack(i, simpleProject("$env(OTHER)")))
-		list, err := i.service.ListDeployments(i.ctx(), i.owner, "hello")
+	inBubble(t, func(fx *fixture) {
+		archive := pack(fx, simpleProject("$env(UPSTREAM)"))
+		fx.deploy("main", archive)
+		fx.deploy("main", pack(fx, simpleProject("$env(OTHER)")))
+		list, err := fx.service.ListDeployments(fx.ctx(), fx.owner, "hello")
 		if err != nil {
-			i.Fatal(err)
+			fx.Fatal(err)
 		}
-		i.set("UPSTREAM", "https://set.example.com")
+		fx.set("UPSTREAM", "https://set.example.com")
 		time.Sleep(25*time.Hour - 10*time.Minute)
 		cleanings := 0
-		parts := i.Parts
-		parts.Bucket = cleaningBucket{i.Parts.Bucket, func() {
+		parts := fx.Parts
+		parts.Bucket = cleaningBucket{fx.Parts.Bucket, func() {
 			cleanings++
 			id := fmt.Sprintf("clean-%d", cleanings)
-			err := i.Parts.Table.Commit(i.Context(), operation.Begin(operation.Start{
+			err := fx.Parts.Table.Commit(fx.Context(), operation.Begin(operation.Start{
 				ID: id, Kind: deployments.Clean, Input: deployments.CleanInput{Deployment: list[0].Name},
 			}, time.Now()))
 			if err != nil {
-				i.Error(err)
+				fx.Error(err)
 			}
-			if _, err := i.engine.Run(i.Context(), id); err != nil {
-				i.Error(err)
+			if _, err := fx.engine.Run(fx.Context(), id); err != nil {
+				fx.Error(err)
 			}
 		}}
 		handler, err := builder.New(parts)
 		if err != nil {
-			i.Fatal(err)
+			fx.Fatal(err)
 		}
-		i.handle = handler.Handle
-		if s := i.deploy("main", archive); s.Status != deployments.Success || cleanings == 0 {
-			i.Errorf("status = %+v after %d cleanings, want %v after 1 or more", s, cleanings, deployments.Success)
+		fx.handle = handler.Handle
+		if s := fx.deploy("main", archive); s.Status != deployments.Success || cleanings == 0 {
+			fx.Errorf("status = %+v after %d cleanings, want %v after 1 or more", s, cleanings, deployments.Success)
 		}
 	})
 }
@@ -352,14 +352,14 @@ func TestReuploadedSourcesAreNotCleaned(t *testing.T) {
 // TestFindingsContainNoVariableValues builds with values of variables that options refuse. The findings must not
 // contain the values, because more people can read findings than variables.
 func TestFindingsContainNoVariableValues(t *testing.T) {
-	inBubble(t, func(i *fixture) {
-		i.issue("main") // to create the project
+	inBubble(t, func(fx *fixture) {
+		fx.issue("main") // to create the project
 		for _, value := range []string{
 			"ftp://very-secret.example.com", "very-secret", "http://very-secret:99999999",
 			"https://user:very-secret@example.com",
 			"https://${very-secret}/", "http://very-secret.example.com/\x01", "https://very-secret.example.com?x=${env.}", " ",
 		} {
-			i.set("UPSTREAM", value)
+			fx.set("UPSTREAM", value)
 			for _, project := range []map[string]string{
 				simpleProject("$env(UPSTREAM)"), simpleProject("https://${env.UPSTREAM}/"), simpleProject("${env.UPSTREAM}"),
 				withPolicy(`"allowUnauthenticatedRequests": "$env(UPSTREAM)", "cacheTtlSeconds": "$env(UPSTREAM)", ` +
@@ -368,13 +368,13 @@ func TestFindingsContainNoVariableValues(t *testing.T) {
 				withMetering("mtr_$env(UPSTREAM)"), withMetering("$env(UPSTREAM)"), simpleProject("service://$env(UPSTREAM)"),
 				simpleProject("service://${env.UPSTREAM}"),
 			} {
-				s := i.deploy("main", pack(i, project))
+				s := fx.deploy("main", pack(fx, project))
 				text, err := json.Marshal([]any{s.Errors, s.Warnings, s.Steps})
 				if err != nil {
-					i.Fatal(err)
+					fx.Fatal(err)
 				}
 				if strings.Contains(string(text), "very-secret") {
-					i.Errorf("findings = %s, want no value of UPSTREAM", text)
+					fx.Errorf("findings = %s, want no value of UPSTREAM", text)
 				}
 			}
 		}
@@ -407,20 +407,20 @@ func replaceInPolicies(files map[string]string, old, replacement string) map[str
 // TestBuildNeedsItsMeteringBucket checks that a build fails if a metering bucket that it names does not exist.
 // Otherwise the gateway would refuse every request.
 func TestBuildNeedsItsMeteringBucket(t *testing.T) {
-	inBubble(t, func(i *fixture) {
-		s := i.deploy("main", pack(i, withMetering("mtr_none")))
+	inBubble(t, func(fx *fixture) {
+		s := fx.deploy("main", pack(fx, withMetering("mtr_none")))
 		if s.Status == deployments.Success || len(s.Errors) != 1 {
-			i.Fatalf("status = %+v, want a failure with 1 error", s)
+			fx.Fatalf("status = %+v, want a failure with 1 error", s)
 		}
 		if e := s.Errors[0]; !strings.Contains(e.Message, `no metering bucket "mtr_none"`) || e.Line == 0 || e.Column == 0 {
-			i.Errorf("error = %+v, want no metering bucket \"mtr_none\" with a line and a column", e)
+			fx.Errorf("error = %+v, want no metering bucket \"mtr_none\" with a line and a column", e)
 		}
-		b, err := metering.Open(i.Parts).CreateBucket(store.WithReadSet(i.ctx()), i.owner)
+		b, err := metering.Open(fx.Parts).CreateBucket(store.WithReadSet(fx.ctx()), fx.owner)
 		if err != nil {
-			i.Fatal(err)
+			fx.Fatal(err)
 		}
-		if s := i.deploy("main", pack(i, withMetering(b.ID))); s.Status != deployments.Success {
-			i.Errorf("status with the bucket %s = %+v, want %v", b.ID, s, deployments.Success)
+		if s := fx.deploy("main", pack(fx, withMetering(b.ID))); s.Status != deployments.Success {
+			fx.Errorf("status with the bucket %s = %+v, want %v", b.ID, s, deployments.Success)
 		}
 	})
 }
@@ -464,15 +464,15 @@ func TestGitHubDescriptionIsDeployed(t *testing.T) {
 		"config/policies.json":   exampleProject(t)["config/policies.json"],
 	})
 	start := time.Now()
-	inBubble(t, func(i *fixture) {
-		i.bucket()
-		s := i.deploy("main", body)
+	inBubble(t, func(fx *fixture) {
+		fx.bucket()
+		s := fx.deploy("main", body)
 		if s.Status != deployments.Success {
-			i.Fatalf("status = %+v, want %v", s, deployments.Success)
+			fx.Fatalf("status = %+v, want %v", s, deployments.Success)
 		}
-		a, err := i.served(s.URL)
+		a, err := fx.served(s.URL)
 		if err != nil || len(a.Routes) != 1223 {
-			i.Fatalf("served(%s) = %v, %v, want 1223 routes", s.URL, a, err)
+			fx.Fatalf("served(%s) = %v, %v, want 1223 routes", s.URL, a, err)
 		}
 	})
 	t.Logf("built %d MB (%d kB packed) in %v of work", len(data)>>20, len(body)>>10,
@@ -480,19 +480,19 @@ func TestGitHubDescriptionIsDeployed(t *testing.T) {
 }
 
 func TestEventsOfOtherKeysAreIgnored(t *testing.T) {
-	inBubble(t, func(i *fixture) {
-		o := i.Objects.Upload("sources/x", []byte("x"))
-		i.notify(o)
-		i.notify(blob.Object{Key: "uploads/%zz", ETag: "x"})
-		if err := i.handle(i.Context(),
+	inBubble(t, func(fx *fixture) {
+		o := fx.Objects.Upload("sources/x", []byte("x"))
+		fx.notify(o)
+		fx.notify(blob.Object{Key: "uploads/%zz", ETag: "x"})
+		if err := fx.handle(fx.Context(),
 			events.S3Event{Records: []events.S3EventRecord{{
 				EventName: "ObjectCreated:Put",
 				S3:        events.S3Entity{Object: events.S3Object{Key: "%zz"}},
 			}}}); err != nil {
-			i.Error(err)
+			fx.Errorf("Handle(event with the key %%zz) error = %v, want none", err)
 		}
-		if _, err := i.Objects.Head(i.Context(), o.Key); err != nil {
-			i.Errorf("Head(sources) error = %v, want none", err)
+		if _, err := fx.Objects.Head(fx.Context(), o.Key); err != nil {
+			fx.Errorf("Head(sources) error = %v, want none", err)
 		}
 	})
 }

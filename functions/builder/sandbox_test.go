@@ -51,19 +51,19 @@ func TestBuildExceedingSandboxLimitsFails(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := &sandbox{errs: tt.errs}
-				i := newFixtureWith(t, s)
-				u := i.issue("main")
-				i.upload(u.StatusID, pack(t, simpleProject("https://example.com")))
-				status := i.status(u.StatusID)
+				fx := newFixtureWith(t, s)
+				u := fx.issue("main")
+				fx.upload(u.StatusID, pack(t, simpleProject("https://example.com")))
+				status := fx.status(u.StatusID)
 				for range 30 {
 					if status.Status != deployments.InProgress {
 						break
 					}
 					time.Sleep(time.Minute)
-					if err := i.engine.Sweep(i.Context()); err != nil {
+					if err := fx.engine.Sweep(fx.Context()); err != nil {
 						t.Fatal(err)
 					}
-					status = i.status(u.StatusID)
+					status = fx.status(u.StatusID)
 				}
 				if status.Status != tt.state || s.runs != tt.runs {
 					t.Errorf("status = %+v after %d runs, want %v after %d", status, s.runs, tt.state, tt.runs)

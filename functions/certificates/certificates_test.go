@@ -18,7 +18,7 @@ func body(name, text string) string {
 	return string(raw)
 }
 
-// TestResponses covers only this group. The tests of package certificates cover invalid certificates.
+// TestResponses checks the responses of this group. The tests of package clientcas cover more invalid certificates.
 func TestResponses(t *testing.T) {
 	fx := functionstest.New(t, certificates.Bind)
 	fullKey := fx.CreateAccount("acme")

@@ -30,7 +30,7 @@ func TestPageLinksAreRelativeToAddress(t *testing.T) {
 		resp := fx.Call("", http.MethodGet, address, "").Want(200).WantHeader("Cache-Control", "no-cache").
 			WantHeader("Content-Type", "text/html; charset=utf-8")
 		if !strings.Contains(resp.Body, want) {
-			t.Errorf("%s: %s, want %s", address, resp.Body, want)
+			t.Errorf("GET %s: body = %s, want %s in it", address, resp.Body, want)
 		}
 		fx.Call("", http.MethodGet, address, "", "If-None-Match", resp.Header.Get("ETag")).Want(304)
 		fx.Call("", http.MethodGet, address, "", "If-None-Match", `"another"`).Want(200)
@@ -53,7 +53,8 @@ func TestFilesAreImmutableAndCompressed(t *testing.T) {
 		encoding := map[string]string{plain: "", compressed: "br"}[want]
 		if got, ok := resp.Header["Content-Encoding"]; resp.Body != want || resp.Header.Get("Content-Encoding") != encoding ||
 			ok != (encoding != "") {
-			t.Errorf("%q: %q as %q, want %q", acceptEncoding, resp.Body, got, want)
+			t.Errorf("GET with Accept-Encoding %q: body = %q with Content-Encoding %q, want %q with %q",
+				acceptEncoding, resp.Body, got, want, encoding)
 		}
 	}
 	fx.Call("", http.MethodGet, "/console/icon-2B.svg", "", "Accept-Encoding", "br").
@@ -73,12 +74,12 @@ func TestOtherPathsAreNotFound(t *testing.T) {
 }
 
 func TestSecurityHeadersAreStrict(t *testing.T) {
-	for file, w := range map[string]*functionstest.Fixture{
+	for file, fx := range map[string]*functionstest.Fixture{
 		"main-1A.js":    functionstest.New(t, testRoutes),
 		embeddedFile(t): functionstest.New(t, served.Bind),
 	} {
 		for _, address := range []string{"/console", "/console/" + file} {
-			resp := w.Call("", http.MethodGet, address, "").Want(200).
+			resp := fx.Call("", http.MethodGet, address, "").Want(200).
 				WantHeader("X-Content-Type-Options", "nosniff").WantHeader("Referrer-Policy", "no-referrer").
 				WantHeader("X-Frame-Options", "DENY").
 				WantHeader("Cross-Origin-Opener-Policy", "same-origin").WantHeader("Cross-Origin-Resource-Policy", "same-origin")

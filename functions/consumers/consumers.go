@@ -114,7 +114,8 @@ var roll = api.Operation[rollIn, api.NoContent]{
 	Parameters: tagParameters,
 }
 
-// BucketPath and ConsumerPath are embedded in the inputs of operations. They are exported because huma skips unexported embedded types.
+// BucketPath is the path of a key bucket. It is embedded in the inputs of operations, like the types below. They are
+// exported because huma skips unexported embedded types.
 type BucketPath struct {
 	api.AccountPath
 	BucketName string `path:"bucketName" maxLength:"256" doc:"The key bucket's name, or its id."`
@@ -207,7 +208,8 @@ type consumer struct {
 	UpdatedOn      string            `json:"updatedOn" format:"date-time" doc:"When it was last changed."`
 }
 
-// metadata is a JSON object, which is stored and returned as the caller has written it.
+// metadata is a JSON object. Its text is not decoded, so that values such as large numbers are returned as the caller
+// has written them.
 type metadata json.RawMessage
 
 // Schema implements huma.SchemaProvider.

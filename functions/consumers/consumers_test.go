@@ -12,7 +12,7 @@ import (
 	"github.com/gatewright/gatewright/shared/core/auth"
 )
 
-// callers has account keys.
+// callers has an account key for each kind of caller.
 type callers struct {
 	fullKey, readerKey string // with all scopes, and with only the scope for reading
 	shopKey            string // limited to one project
@@ -34,101 +34,101 @@ func TestResponses(t *testing.T) {
 func creations(c callers) []functionstest.Case {
 	return []functionstest.Case{
 		{
-			"a consumer", c.fullKey, "POST", list, `{"name":"org_123"}`, 200,
+			"a consumer", c.fullKey, "POST", consumersPath, `{"name":"org_123"}`, 200,
 			`"name":"org_123","createdOn":"2026-03-14T10:26:53.589Z"`,
 		},
 		{
-			"nulls", c.fullKey, "POST", list, `{"name":"bob","description":null,"tags":null,"metadata":null,"managers":null}`,
+			"nulls", c.fullKey, "POST", consumersPath, `{"name":"bob","description":null,"tags":null,"metadata":null,"managers":null}`,
 			200, `"name":"bob","createdOn"`,
 		},
 		{
-			"metadata with unusual notation", c.fullKey, "POST", list,
+			"metadata with unusual notation", c.fullKey, "POST", consumersPath,
 			`{"name":"bob","metadata":{"orgId": 1234, "big":12345678901234567890,"s":"é"}}`, 200,
 			`"metadata":{"orgId":1234,"big":12345678901234567890,"s":"é"}`,
 		},
-		{"a name in use", c.fullKey, "POST", list, `{"name":"alice"}`, 409, "Choose another name"},
-		{"a bad name", c.fullKey, "POST", list, `{"name":"Alice"}`, 400, "body.name"},
-		{"a name like an id", c.fullKey, "POST", list, `{"name":"csmr_abcdefghijklmnopqrstuvwx"}`, 400, "body.name"},
+		{"a name in use", c.fullKey, "POST", consumersPath, `{"name":"alice"}`, 409, "Choose another name"},
+		{"a bad name", c.fullKey, "POST", consumersPath, `{"name":"Alice"}`, 400, "body.name"},
+		{"a name like an id", c.fullKey, "POST", consumersPath, `{"name":"csmr_abcdefghijklmnopqrstuvwx"}`, 400, "body.name"},
 		{
-			"six tags", c.fullKey, "POST", list, `{"name":"bob","tags":{"a":"1","b":"2","c":"3","d":"4","e":"5","f":"6"}}`, 400,
+			"six tags", c.fullKey, "POST", consumersPath, `{"name":"bob","tags":{"a":"1","b":"2","c":"3","d":"4","e":"5","f":"6"}}`, 400,
 			"body.tags",
 		},
-		{"a number as tag", c.fullKey, "POST", list, `{"name":"bob","tags":{"a":1}}`, 400, "body.tags"},
-		{"metadata that is no object", c.fullKey, "POST", list, `{"name":"bob","metadata":[1]}`, 400, "body.metadata"},
+		{"a number as tag", c.fullKey, "POST", consumersPath, `{"name":"bob","tags":{"a":1}}`, 400, "body.tags"},
+		{"metadata that is no object", c.fullKey, "POST", consumersPath, `{"name":"bob","metadata":[1]}`, 400, "body.metadata"},
 		{
-			"metadata too large", c.fullKey, "POST", list, `{"name":"bob","metadata":{"a":"` + strings.Repeat("x", 1024) + `"}}`,
+			"metadata too large", c.fullKey, "POST", consumersPath, `{"name":"bob","metadata":{"a":"` + strings.Repeat("x", 1024) + `"}}`,
 			400, "body.metadata",
 		},
-		{"a number as manager", c.fullKey, "POST", list, `{"name":"bob","managers":[1]}`, 400, "body.managers[0]"},
+		{"a number as manager", c.fullKey, "POST", consumersPath, `{"name":"bob","managers":[1]}`, 400, "body.managers[0]"},
 		{
-			"manager without a subject", c.fullKey, "POST", list, `{"name":"bob","managers":[{"email":"a@example.com"}]}`, 400,
+			"manager without a subject", c.fullKey, "POST", consumersPath, `{"name":"bob","managers":[{"email":"a@example.com"}]}`, 400,
 			"body.managers[0]",
 		},
-		{"a bad address", c.fullKey, "POST", list, `{"name":"bob","managers":["nobody"]}`, 400, "body.managers[0]"},
+		{"a bad address", c.fullKey, "POST", consumersPath, `{"name":"bob","managers":["nobody"]}`, 400, "body.managers[0]"},
 		{
-			"deep JSON", c.fullKey, "POST", list,
+			"deep JSON", c.fullKey, "POST", consumersPath,
 			`{"name":"bob","metadata":` + strings.Repeat(`{"a":`, 100) + "1" + strings.Repeat("}", 100) + "}", 400, "deep",
 		},
-		{"invalid with-api-key", c.fullKey, "POST", list + "?with-api-key=perhaps", `{"name":"bob"}`, 400, "with-api-key"},
+		{"invalid with-api-key", c.fullKey, "POST", consumersPath + "?with-api-key=perhaps", `{"name":"bob"}`, 400, "with-api-key"},
 		{
 			"missing bucket", c.fullKey, "POST", "/v1/accounts/acme/key-buckets/absent/consumers", `{"name":"bob"}`, 404,
 			"key bucket",
 		},
-		{"key without the scope", c.readerKey, "POST", list, `{"name":"bob"}`, 403, "key-buckets:write"},
-		{"bucket without a project and a limited key", c.shopKey, "GET", list, "", 404, "key bucket"},
-		{"another account", c.otherAccountKey, "GET", list, "", 404, "account"},
+		{"key without the scope", c.readerKey, "POST", consumersPath, `{"name":"bob"}`, 403, "key-buckets:write"},
+		{"bucket without a project and a limited key", c.shopKey, "GET", consumersPath, "", 404, "key bucket"},
+		{"another account", c.otherAccountKey, "GET", consumersPath, "", 404, "account"},
 	}
 }
 
 // listings returns cases of requests for the list of consumers.
 func listings(c callers) []functionstest.Case {
 	return []functionstest.Case{
-		{"the list", c.readerKey, "GET", list, "", 200, `"limit":1000,"offset":0,"total":1,"next":null}`},
+		{"the list", c.readerKey, "GET", consumersPath, "", 200, `"limit":1000,"offset":0,"total":1,"next":null}`},
 		{
-			"the list with a slash", c.readerKey, "GET", list + "/?limit=5", "", 200,
+			"the list with a slash", c.readerKey, "GET", consumersPath + "/?limit=5", "", 200,
 			`"limit":5,"offset":0,"total":1,"next":null}`,
 		},
-		{"limit over the maximum", c.readerKey, "GET", list + "?limit=5000", "", 200, `"limit":1000,`},
-		{"a limit of 0", c.readerKey, "GET", list + "?limit=0", "", 400, "query.limit"},
+		{"limit over the maximum", c.readerKey, "GET", consumersPath + "?limit=5000", "", 200, `"limit":1000,`},
+		{"a limit of 0", c.readerKey, "GET", consumersPath + "?limit=0", "", 400, "query.limit"},
 		{
-			"offset with a cursor", c.readerKey, "GET", list + "?after=x&offset=1", "", 400,
+			"offset with a cursor", c.readerKey, "GET", consumersPath + "?after=x&offset=1", "", 400,
 			"query.offset: does not go with after",
 		},
 		{
-			"invalid cursor", c.readerKey, "GET", list + "?after=x", "", 400,
+			"invalid cursor", c.readerKey, "GET", consumersPath + "?after=x", "", 400,
 			"query.after: is no cursor of this list: give next as the page before has it",
 		},
 		{
 			"invalid cursor of keys", c.readerKey, "GET", alicePath + "/keys?after=x", "", 400,
 			"query.after: is no cursor of this list",
 		},
-		{"a long cursor", c.readerKey, "GET", list + "?after=" + strings.Repeat("a", 1025), "", 400, "query.after"},
-		{"a prefix", c.readerKey, "GET", list + "?name-prefix=ali", "", 200, `"name":"alice"`},
-		{"a whole name", c.readerKey, "GET", list + "?name-prefix=alice", "", 200, `"total":1,"next":null}`},
+		{"a long cursor", c.readerKey, "GET", consumersPath + "?after=" + strings.Repeat("a", 1025), "", 400, "query.after"},
+		{"a prefix", c.readerKey, "GET", consumersPath + "?name-prefix=ali", "", 200, `"name":"alice"`},
+		{"a whole name", c.readerKey, "GET", consumersPath + "?name-prefix=alice", "", 200, `"total":1,"next":null}`},
 		{
-			"prefix longer than a name", c.readerKey, "GET", list + "?name-prefix=alices", "", 200,
+			"prefix longer than a name", c.readerKey, "GET", consumersPath + "?name-prefix=alices", "", 200,
 			`{"data":[],"limit":1000,"offset":0,"total":0,"next":null}`,
 		},
-		{"a prefix and another tag", c.readerKey, "GET", list + "?name-prefix=ali&tag.org=2", "", 200, `"total":0`},
+		{"a prefix and another tag", c.readerKey, "GET", consumersPath + "?name-prefix=ali&tag.org=2", "", 200, `"total":0`},
 		{
-			"a prefix in capitals", c.readerKey, "GET", list + "?name-prefix=Ali", "", 400,
+			"a prefix in capitals", c.readerKey, "GET", consumersPath + "?name-prefix=Ali", "", 400,
 			"query.name-prefix: expected string to be 1 to 128 characters of a-z, 0-9, _ and -",
 		},
-		{"a prefix with a percent sign", c.readerKey, "GET", list + "?name-prefix=a%25", "", 400, "query.name-prefix"},
-		{"a prefix with a separator", c.readerKey, "GET", list + "?name-prefix=a%23", "", 400, "query.name-prefix"},
-		{"prefix with pattern characters", c.readerKey, "GET", list + "?name-prefix=.*", "", 400, "query.name-prefix"},
-		{"prefix with a line feed", c.readerKey, "GET", list + "?name-prefix=a%0A", "", 400, "query.name-prefix"},
-		{"empty prefix", c.readerKey, "GET", list + "?name-prefix=", "", 400, "query.name-prefix: is empty"},
+		{"a prefix with a percent sign", c.readerKey, "GET", consumersPath + "?name-prefix=a%25", "", 400, "query.name-prefix"},
+		{"a prefix with a separator", c.readerKey, "GET", consumersPath + "?name-prefix=a%23", "", 400, "query.name-prefix"},
+		{"prefix with pattern characters", c.readerKey, "GET", consumersPath + "?name-prefix=.*", "", 400, "query.name-prefix"},
+		{"prefix with a line feed", c.readerKey, "GET", consumersPath + "?name-prefix=a%0A", "", 400, "query.name-prefix"},
+		{"empty prefix", c.readerKey, "GET", consumersPath + "?name-prefix=", "", 400, "query.name-prefix: is empty"},
 		{
-			"too long prefix", c.readerKey, "GET", list + "?name-prefix=" + strings.Repeat("a", 129), "", 400,
+			"too long prefix", c.readerKey, "GET", consumersPath + "?name-prefix=" + strings.Repeat("a", 129), "", 400,
 			"query.name-prefix",
 		},
-		{"negative offset", c.readerKey, "GET", list + "?offset=-1", "", 400, "query.offset"},
-		{"limit beyond 64 bits", c.readerKey, "GET", list + "?limit=99999999999999999999999", "", 400, "query.limit"},
-		{"a large offset", c.readerKey, "GET", list + "?offset=9223372036854775807", "", 200, `{"data":[],`},
-		{"text as limit", c.readerKey, "GET", list + "?limit=many", "", 400, "query.limit"},
-		{"unknown key format", c.readerKey, "GET", list + "?key-format=bold", "", 400, "query.key-format"},
-		{"parameter tag without a name", c.readerKey, "GET", list + "?tag=org", "", 400, "query.tag"},
+		{"negative offset", c.readerKey, "GET", consumersPath + "?offset=-1", "", 400, "query.offset"},
+		{"limit beyond 64 bits", c.readerKey, "GET", consumersPath + "?limit=99999999999999999999999", "", 400, "query.limit"},
+		{"a large offset", c.readerKey, "GET", consumersPath + "?offset=9223372036854775807", "", 200, `{"data":[],`},
+		{"text as limit", c.readerKey, "GET", consumersPath + "?limit=many", "", 400, "query.limit"},
+		{"unknown key format", c.readerKey, "GET", consumersPath + "?key-format=bold", "", 400, "query.key-format"},
+		{"parameter tag without a name", c.readerKey, "GET", consumersPath + "?tag=org", "", 400, "query.tag"},
 	}
 }
 
@@ -141,8 +141,8 @@ func consumerRequests(c callers) []functionstest.Case {
 		},
 		{"one consumer with its tag", c.readerKey, "GET", alicePath + "?tag.org=1", "", 200, `"name":"alice"`},
 		{"one consumer with another tag", c.readerKey, "GET", alicePath + "?tag.org=2", "", 404, "consumer"},
-		{"missing consumer", c.readerKey, "GET", list + "/bob", "", 404, "consumer"},
-		{"invalid name", c.readerKey, "GET", list + "/feature%2Fx", "", 404, "consumer"},
+		{"missing consumer", c.readerKey, "GET", consumersPath + "/bob", "", 404, "consumer"},
+		{"invalid name", c.readerKey, "GET", consumersPath + "/feature%2Fx", "", 404, "consumer"},
 		{
 			"new tags", c.fullKey, "PATCH", alicePath, `{"tags":{"org":"2"},"name":"ignored","managers":["x"]}`, 200,
 			`"name":"alice","description":"first","tags":{"org":"2"},"metadata":{"plan":3}`,
@@ -152,7 +152,7 @@ func consumerRequests(c callers) []functionstest.Case {
 			`"name":"alice","createdOn"`,
 		},
 		{"a tag without a property", c.readerKey, "GET", alicePath + "?tag.=y", "", 400, "name a property"},
-		{"a tag in the documented name", c.readerKey, "GET", alicePath + "?tag=a", "", 400, "tag.<property>=<value>"},
+		{"parameter tag without a property", c.readerKey, "GET", alicePath + "?tag=a", "", 400, "tag.<property>=<value>"},
 		{
 			"a tag that is too long", c.readerKey, "GET", alicePath + "?tag.org=" + strings.Repeat("a", 257), "", 400,
 			"256 bytes",
@@ -192,8 +192,8 @@ func keyRequests(c callers) []functionstest.Case {
 		{"a key with a space", c.fullKey, "POST", alicePath + "/keys", `{"key":"s3cr3t s3cr3t s3cr3t"}`, 400, "body.key"},
 		{"a bad time", c.fullKey, "POST", alicePath + "/keys", `{"expiresOn":"2030-13-01T00:00:00Z"}`, 400, "body.expiresOn"},
 		{"number as time", c.fullKey, "POST", alicePath + "/keys", `{"expiresOn":12}`, 400, "body.expiresOn"},
-		{"keys of a missing consumer", c.fullKey, "GET", list + "/bob/keys", "", 404, "consumer"},
-		{"key of a missing consumer", c.fullKey, "POST", list + "/bob/keys", "{}", 404, "consumer"},
+		{"keys of a missing consumer", c.fullKey, "GET", consumersPath + "/bob/keys", "", 404, "consumer"},
+		{"key of a missing consumer", c.fullKey, "POST", consumersPath + "/bob/keys", "{}", 404, "consumer"},
 		{"missing key", c.fullKey, "GET", alicePath + "/keys/key_000000000000000000000000", "", 404, "API key"},
 		{"invalid id", c.fullKey, "DELETE", alicePath + "/keys/nothing", "", 404, "API key"},
 		{"an empty bulk", c.fullKey, "POST", alicePath + "/keys/$bulk", `[]`, 400, "body"},
@@ -249,7 +249,7 @@ func TestProblemsContainNoKey(t *testing.T) {
 func TestListFiltersByTagsAndManager(t *testing.T) {
 	fx := newFixture(t)
 	call := fx.CallAs(fx.fullKey)
-	call("POST", list, `{"name":"bob","tags":{"org":"1","tier":"a b&c"},"managers":["boss@example.com"]}`).Want(200)
+	call("POST", consumersPath, `{"name":"bob","tags":{"org":"1","tier":"a b&c"},"managers":["boss@example.com"]}`).Want(200)
 	for query, want := range map[string]string{
 		"tag.org=1":           "alice bob",
 		"tag.org=1&tag.org=1": "alice bob",
@@ -266,7 +266,7 @@ func TestListFiltersByTagsAndManager(t *testing.T) {
 		"name-prefix=a&tag.tier=" + "a%20b%26c":          "",
 		"name-prefix=al&manager-email=new%40example.com": "alice",
 	} {
-		got := call("GET", list+"?"+query, "").Want(200).JSON()
+		got := call("GET", consumersPath+"?"+query, "").Want(200).JSON()
 		if names := strings.Join(got.Texts("data", "name"), " "); names != want {
 			t.Errorf("GET with %s: names = %s, want %s", query, names, want)
 		}
@@ -276,14 +276,14 @@ func TestListFiltersByTagsAndManager(t *testing.T) {
 func TestIncludesAreOmittedByDefault(t *testing.T) {
 	fx := newFixture(t)
 	call := fx.CallAs(fx.fullKey)
-	created := call("POST", list+"?with-api-key=true", `{"name":"bob"}`).Want(200).JSON()
+	created := call("POST", consumersPath+"?with-api-key=true", `{"name":"bob"}`).Want(200).JSON()
 	text := created.Text("apiKeys.0.key")
 	if !fx.accepts(text) {
 		t.Fatal("accepts(key of the created consumer) = false, want true")
 	}
 	call("POST", alicePath+"/keys", "{}").Want(200)
-	for _, base := range []string{alicePath, list} {
-		path := map[string]string{alicePath: "", list: "data.0"}[base]
+	for _, base := range []string{alicePath, consumersPath} {
+		path := map[string]string{alicePath: "", consumersPath: "data.0"}[base]
 		got := call("GET", base, "").Want(200).JSON().At(path)
 		if got.Len("apiKeys") != -1 || got.Len("managers") != -1 || got.Len("managerInvites") != -1 {
 			t.Errorf("GET %s = %v, want no apiKeys, managers and managerInvites", base, got)
@@ -294,7 +294,7 @@ func TestIncludesAreOmittedByDefault(t *testing.T) {
 			t.Errorf("GET %s with all includes = %v, want 1 of apiKeys, managers and managerInvites", base, got)
 		}
 	}
-	got := call("GET", list+"/bob?include-api-keys=true&include-managers=true&key-format=visible", "").Want(200).JSON()
+	got := call("GET", consumersPath+"/bob?include-api-keys=true&include-managers=true&key-format=visible", "").Want(200).JSON()
 	if got.Text("apiKeys.0.key") != text || got.Len("managers") != 0 {
 		t.Errorf("GET bob with keys and managers = %v, want the key %s and no managers", got, text)
 	}
@@ -326,7 +326,7 @@ func TestKeyLifecycle(t *testing.T) {
 	fx := newFixture(t)
 	call := fx.CallAs(fx.fullKey)
 	id := call("GET", alicePath, "").Want(200).JSON().Text("id")
-	first := call("POST", list+"/"+id+"/keys", `{"description":"first"}`).Want(200).JSON()
+	first := call("POST", consumersPath+"/"+id+"/keys", `{"description":"first"}`).Want(200).JSON()
 	bulk := call("POST", alicePath+"/keys/$bulk",
 		`[{"description":"0"},{"expiresOn":"2026-01-01T00:00:00Z"},{"key":"my-own-key-0123456789"}]`).Want(200).JSON()
 	if bulk.Len("data") != 3 || bulk.Text("data.2.key") != "my-own-key-0123456789" || bulk.Len("") != 1 {
@@ -434,7 +434,7 @@ func TestManagerLifecycle(t *testing.T) {
 func TestTagProblemsAreOrdered(t *testing.T) {
 	fx := newFixture(t)
 	for range 20 {
-		fx.Call(fx.fullKey, "GET", list+"?tag=1&tag.=2&tag.x=3&tag.x=4&tag.y=5&tag.y=6", "").
+		fx.Call(fx.fullKey, "GET", consumersPath+"?tag=1&tag.=2&tag.x=3&tag.x=4&tag.y=5&tag.y=6", "").
 			Want(400, "query.tag: write the parameter as tag.<property>=<value>")
 	}
 }

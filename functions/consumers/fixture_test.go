@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	list      = "/v1/accounts/acme/key-buckets/orders/consumers"
-	alicePath = list + "/alice"
+	consumersPath = "/v1/accounts/acme/key-buckets/orders/consumers"
+	alicePath     = consumersPath + "/alice"
 )
 
 // fixture is a functionstest.Fixture whose account acme has the bucket orders with the consumer alice.
@@ -34,7 +34,7 @@ func newFixture(t *testing.T) fixture {
 	}
 	fx.accountID, fx.verifier = account.ID, keys.OpenVerifier(fx.Parts)
 	fx.Call(fx.fullKey, "POST", "/v1/accounts/acme/key-buckets", `{"name":"orders"}`).Want(200)
-	fx.Call(fx.fullKey, "POST", list, `{"name":"alice","description":"first","tags":{"org":"1"},"metadata":{"plan":3},
+	fx.Call(fx.fullKey, "POST", consumersPath, `{"name":"alice","description":"first","tags":{"org":"1"},"metadata":{"plan":3},
 		"managers":["new@example.com",{"email":"Boss@example.com","sub":"boss","id":"ignored"}]}`).Want(200)
 	return fx
 }

@@ -50,7 +50,7 @@ func TestNoInputIsAnInternalError(outer *testing.T) {
 			}
 			return url.PathEscape(text.Draw(t, "segment"))
 		}
-		path := list
+		path := consumersPath
 		switch rapid.IntRange(0, 5).Draw(t, "depth") {
 		case 1:
 			path += "/" + segment("alice")

@@ -12,7 +12,8 @@ import (
 // tagPrefix is the prefix of the query parameters that filter by tag, as in tag.account=foo.
 const tagPrefix = "tag."
 
-// maxTagBytes is the maximum length of a tag in the query. Stored tags are not longer.
+// maxTagBytes is the maximum length, in bytes, of a tag's property and of its value in the query. Stored tags are not
+// longer.
 const maxTagBytes = 256
 
 // TagQuery is embedded in the inputs of operations with query parameters of the form tag.<property>=<value> (contract

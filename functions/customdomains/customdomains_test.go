@@ -34,7 +34,8 @@ func newDeployedFixture(t *testing.T) (fx *functionstest.Fixture, fullKey, name 
 	return fx.Copy(t), fullKey, name
 }
 
-// TestResponses covers only this group. The tests of package customdomains cover hostnames and their owners.
+// TestResponses checks the responses of this group. The tests of shared/resource/customdomains cover hostnames and
+// their owners.
 func TestResponses(t *testing.T) {
 	fx, fullKey, name := newDeployedFixture(t)
 	attachBody := `{"hostname":"api.example.com","deploymentName":"` + name + `"`
@@ -56,7 +57,7 @@ func TestResponses(t *testing.T) {
 		"").Want(200, `"status":"active","ownershipVerification":null`)
 	fx.Run(t, []functionstest.Case{
 		{
-			"certificate of a missing domain", fullKey, "PUT", path + "/api.example.com/certificate",
+			"certificate that is not in PEM", fullKey, "PUT", path + "/api.example.com/certificate",
 			`{"certificate":"c","key":"k"}`, 400, "body.certificate: is not in PEM",
 		},
 		{"missing certificate", fullKey, "DELETE", path + "/api.example.com/certificate", "", 404, "no certificate"},
@@ -65,17 +66,17 @@ func TestResponses(t *testing.T) {
 			"certificate without the scope", readerKey, "DELETE", path + "/api.example.com/certificate", "", 403,
 			"custom-domains:write",
 		},
-		{"mapping", fullKey, "PATCH", path, attachBody + `}`, 200, `"cname":"` + name + `.gateway.test"`},
+		{"attachment", fullKey, "PATCH", path, attachBody + `}`, 200, `"cname":"` + name + `.gateway.test"`},
 		{
-			"replacement of a missing mapping", fullKey, "PATCH", path, attachBody + `,"isDefault":false}`,
+			"isDefault false for the only deployment", fullKey, "PATCH", path, attachBody + `,"isDefault":false}`,
 			200, name,
 		},
 		{
-			"deletion of a mapping with all parameters", fullKey, "PATCH", path,
+			"detachment with nulls", fullKey, "PATCH", path,
 			`{"hostname":"api.example.com","deploymentName":null,"isDefault":null}`, 200, `"deploymentName":null`,
 		},
 		{
-			"deletion of a missing mapping", fullKey, "PATCH", path, `{"hostname":"api.example.com"}`, 200,
+			"detachment without a deployment", fullKey, "PATCH", path, `{"hostname":"api.example.com"}`, 200,
 			`"ownershipVerification":null,"cname":null`,
 		},
 		{"an alias", fullKey, "POST", path, `{"hostname":"docs.example.com","isAlias":true}`, 200, "docs"},
@@ -96,14 +97,14 @@ func TestResponses(t *testing.T) {
 		{"missing domain", fullKey, "GET", path + "/b.example.com", "", 404, "custom domain"},
 		{"invalid hostname", fullKey, "GET", path + "/" + strings.Repeat("a", 300), "", 404, "custom domain"},
 		{"deletion of a missing domain", fullKey, "DELETE", path + "?hostname=b.example.com", "", 404, "custom domain"},
-		{"domain without a hostname", fullKey, "DELETE", path, "", 400, "query.hostname"},
+		{"deletion without a hostname", fullKey, "DELETE", path, "", 400, "query.hostname"},
 		{
-			"missing mapping", fullKey, "DELETE", path + "?hostname=api.example.com&deploymentName=" + name, "", 404,
+			"deletion with a deployment that is not attached", fullKey, "DELETE", path + "?hostname=api.example.com&deploymentName=" + name, "", 404,
 			"does not lead to",
 		},
 	})
 	fx.Call(fullKey, "PATCH", path, attachBody+`}`).Want(200)
-	// The refused request must not detach the domain.
+	// The refused requests must not detach the domain.
 	fx.Call(fullKey, "PATCH", path, `{"hostname":"api.example.com","isDefault":true}`).Want(400,
 		"body.isDefault: goes with deploymentName")
 	fx.Call(fullKey, "PATCH", path, `{"hostname":"api.example.com","isDefault":false}`).Want(400,

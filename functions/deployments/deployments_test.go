@@ -51,38 +51,38 @@ func (fx responseFixture) mainJSON() string {
 func TestDeploymentListResponses(t *testing.T) {
 	fx := newResponseFixture(t)
 	fx.Run(t, []functionstest.Case{
-		{"list of all", fx.readerKey, "GET", list, "", 200, `"limit":1000,"offset":0,"total":2}`},
-		{"list sorted from production", fx.readerKey, "GET", list, "", 200, `{"data":[` + fx.mainJSON() + `,`},
-		{"list with a slash at the end", fx.readerKey, "GET", list + "/", "", 200, `"total":2}`},
+		{"list of all", fx.readerKey, "GET", deploymentsPath, "", 200, `"limit":1000,"offset":0,"total":2}`},
+		{"list sorted from production", fx.readerKey, "GET", deploymentsPath, "", 200, `{"data":[` + fx.mainJSON() + `,`},
+		{"list with a slash at the end", fx.readerKey, "GET", deploymentsPath + "/", "", 200, `"total":2}`},
 		{
 			"list with an encoded name", fx.readerKey, "GET", "/v1/accounts/acme/projects/sh%6Fp/deployments", "", 200,
 			`"total":2}`,
 		},
 		{
-			"first page", fx.readerKey, "GET", list + "?limit=1&offset=0", "", 200,
+			"first page", fx.readerKey, "GET", deploymentsPath + "?limit=1&offset=0", "", 200,
 			`{"data":[` + fx.mainJSON() + `],"limit":1,"offset":0,"total":2}`,
 		},
 		{
-			"second page", fx.readerKey, "GET", list + "?limit=1&offset=1", "", 200,
+			"second page", fx.readerKey, "GET", deploymentsPath + "?limit=1&offset=1", "", 200,
 			`{"data":[{"name":"` + fx.feature.name + `"`,
 		},
 		{
-			"page after the last one", fx.readerKey, "GET", list + "?offset=2", "", 200,
+			"page after the last one", fx.readerKey, "GET", deploymentsPath + "?offset=2", "", 200,
 			`{"data":[],"limit":1000,"offset":2,"total":2}`,
 		},
-		{"maximum offset", fx.readerKey, "GET", list + "?offset=9223372036854775807", "", 200, `{"data":[],`},
-		{"limit over the maximum", fx.readerKey, "GET", list + "?limit=1001", "", 200, `"limit":1000,`},
-		{"limit of 0", fx.readerKey, "GET", list + "?limit=0", "", 400, "query.limit"},
-		{"text as limit", fx.readerKey, "GET", list + "?limit=ten", "", 400, "query.limit"},
-		{"limit with a fraction", fx.readerKey, "GET", list + "?limit=1.5", "", 400, "query.limit"},
-		{"limit beyond 64 bits", fx.readerKey, "GET", list + "?limit=99999999999999999999999", "", 400, "query.limit"},
-		{"negative offset", fx.readerKey, "GET", list + "?offset=-1", "", 400, "query.offset"},
-		{"unknown parameter", fx.readerKey, "GET", list + "?order=name", "", 200, `"total":2}`},
+		{"maximum offset", fx.readerKey, "GET", deploymentsPath + "?offset=9223372036854775807", "", 200, `{"data":[],`},
+		{"limit over the maximum", fx.readerKey, "GET", deploymentsPath + "?limit=1001", "", 200, `"limit":1000,`},
+		{"limit of 0", fx.readerKey, "GET", deploymentsPath + "?limit=0", "", 400, "query.limit"},
+		{"text as limit", fx.readerKey, "GET", deploymentsPath + "?limit=ten", "", 400, "query.limit"},
+		{"limit with a fraction", fx.readerKey, "GET", deploymentsPath + "?limit=1.5", "", 400, "query.limit"},
+		{"limit beyond 64 bits", fx.readerKey, "GET", deploymentsPath + "?limit=99999999999999999999999", "", 400, "query.limit"},
+		{"negative offset", fx.readerKey, "GET", deploymentsPath + "?offset=-1", "", 400, "query.offset"},
+		{"unknown parameter", fx.readerKey, "GET", deploymentsPath + "?order=name", "", 200, `"total":2}`},
 		{
-			"first deployment of a limited key", fx.previewsKey, "GET", list, "", 200,
+			"first deployment of a limited key", fx.previewsKey, "GET", deploymentsPath, "", 200,
 			`{"data":[{"name":"` + fx.feature.name + `"`,
 		},
-		{"total of a limited key", fx.previewsKey, "GET", list, "", 200, `"total":1}`},
+		{"total of a limited key", fx.previewsKey, "GET", deploymentsPath, "", 200, `"total":1}`},
 		{
 			"list of an empty project", fx.readerKey, "GET", "/v1/accounts/acme/projects/empty/deployments", "", 200,
 			`{"data":[],"limit":1000,"offset":0,"total":0}`,
@@ -95,14 +95,14 @@ func TestDeploymentListResponses(t *testing.T) {
 			"list of an invalid name", fx.readerKey, "GET", "/v1/accounts/acme/projects/a%2Fb/deployments", "", 404,
 			projectNotFound,
 		},
-		{"list of a hidden project", fx.blogKey, "GET", list, "", 404, projectNotFound},
+		{"list of a hidden project", fx.blogKey, "GET", deploymentsPath, "", 404, projectNotFound},
 		{
 			"project of another account", fx.otherAccountKey, "GET", "/v1/accounts/evil/projects/shop/deployments", "", 404,
 			projectNotFound,
 		},
-		{"list in another account", fx.otherAccountKey, "GET", list, "", 404, "account"},
-		{"list without the scope", fx.noScopeKey, "GET", list, "", 403, "deployments:read"},
-		{"list without a key", "", "GET", list, "", 401, "Bearer"},
+		{"list in another account", fx.otherAccountKey, "GET", deploymentsPath, "", 404, "account"},
+		{"list without the scope", fx.noScopeKey, "GET", deploymentsPath, "", 403, "deployments:read"},
+		{"list without a key", "", "GET", deploymentsPath, "", 401, "Bearer"},
 	})
 }
 
@@ -162,15 +162,15 @@ func TestDeletionResponses(t *testing.T) {
 		{"deployment of another account", fx.otherAccountKey, "DELETE", fx.mainURL, "", 404, deploymentNotFound},
 		{"missing deployment", fx.fullKey, "DELETE", "/v1/deployments/shop-main-0000000", "", 404, deploymentNotFound},
 		{"invalid name", fx.fullKey, "DELETE", "/v1/deployments/a%2Fb", "", 404, deploymentNotFound},
-		{"deployment of its project", fx.fullKey, "DELETE", list + "/" + fx.main.name, "", 200, ""},
+		{"deployment of its project", fx.fullKey, "DELETE", deploymentsPath + "/" + fx.main.name, "", 200, ""},
 		{
 			"deployment of another project", fx.fullKey, "DELETE", "/v1/accounts/acme/projects/empty/deployments/" +
 				fx.main.name,
 			"", 404, deploymentNotFound,
 		},
-		{"deployment of a hidden project", fx.blogKey, "DELETE", list + "/" + fx.main.name, "", 404, projectNotFound},
+		{"deployment of a hidden project", fx.blogKey, "DELETE", deploymentsPath + "/" + fx.main.name, "", 404, projectNotFound},
 		{
-			"deployment of its project without the scope", fx.readerKey, "DELETE", list + "/" + fx.main.name, "", 403,
+			"deployment of its project without the scope", fx.readerKey, "DELETE", deploymentsPath + "/" + fx.main.name, "", 403,
 			"deployments:write",
 		},
 	})
@@ -184,12 +184,12 @@ func TestDeletedDeploymentIsNotFound(t *testing.T) {
 	}
 	missing := fx.Call(fx.fullKey, "GET", "/v1/deployments/shop-main-0000000", "").Want(404)
 	for _, resp := range []functionstest.Response{
-		fx.Call(fx.fullKey, "DELETE", deploymentURL, ""), fx.Call(fx.fullKey, "DELETE", list+"/"+main.name, ""),
+		fx.Call(fx.fullKey, "DELETE", deploymentURL, ""), fx.Call(fx.fullKey, "DELETE", deploymentsPath+"/"+main.name, ""),
 		fx.Call(fx.fullKey, "GET", deploymentURL, ""), fx.Call(fx.fullKey, "POST", deploymentURL+"/deploy", ""),
 	} {
 		resp.Want(404, missing.JSON().Text("detail"))
 	}
-	remaining := fx.Call(fx.fullKey, "GET", list, "").Want(200).JSON()
+	remaining := fx.Call(fx.fullKey, "GET", deploymentsPath, "").Want(200).JSON()
 	if names := remaining.Texts("data", "name"); !slices.Equal(names, []string{feature.name}) {
 		t.Errorf("remaining deployments = %q, want only %s", names, feature.name)
 	}
@@ -214,7 +214,7 @@ func TestDeletedDeploymentNameIsNotReused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fx := newFixture(t)
 		first := fx.deploy("main", validProject()).Text("url")
-		name := fx.Call(fx.fullKey, "GET", list, "").Want(200).JSON().Text("data.0.name")
+		name := fx.Call(fx.fullKey, "GET", deploymentsPath, "").Want(200).JSON().Text("data.0.name")
 		fx.Call(fx.fullKey, "DELETE", "/v1/deployments/"+name, "").Want(200)
 		if second := fx.deploy("main", validProject()).Text("url"); second == first || second == "" {
 			t.Errorf("deploy(main) after the deletion of %s: url = %s, want another one", first, second)
@@ -229,7 +229,7 @@ func TestRedeployUsesNewVariables(t *testing.T) {
 		if s.Text("status") != "ERROR" || !strings.Contains(s.Text("buildResult.errors.0.message"), "UPSTREAM") {
 			t.Fatalf("deploy(main) = %s, want ERROR that names UPSTREAM", s)
 		}
-		deploymentURL := "/v1/deployments/" + fx.Call(fx.fullKey, "GET", list, "").
+		deploymentURL := "/v1/deployments/" + fx.Call(fx.fullKey, "GET", deploymentsPath, "").
 			Want(200, `"state":"FAILED"`).JSON().Text("data.0.name")
 		fx.Call(fx.fullKey, "POST", shopPath+"/branches/main/variables",
 			`{"name":"UPSTREAM","isSecret":false,"value":"http://upstream.test"}`).Want(201)
@@ -251,7 +251,7 @@ func TestRedeployNeedsSources(t *testing.T) {
 	if _, err := deployments.Open(fx.Parts).Claim(t.Context(), arrival); err != nil {
 		t.Fatal(err)
 	}
-	listed := fx.Call(fx.fullKey, "GET", list, "").Want(200, `"state":"BUILDING"`).JSON()
+	listed := fx.Call(fx.fullKey, "GET", deploymentsPath, "").Want(200, `"state":"BUILDING"`).JSON()
 	redeployPath := "/v1/deployments/" + listed.Text("data.0.name") + "/deploy"
 	fx.Call(fx.fullKey, "GET", statusesPath+"/"+id, "").Want(200, `"status":"IN_PROGRESS","url":""`)
 	fx.Call(fx.fullKey, "POST", redeployPath, "").Want(409, "Upload them first")

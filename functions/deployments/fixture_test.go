@@ -14,11 +14,11 @@ import (
 )
 
 const (
-	sources      = "/v1/deployments/sources"
-	sourceURL    = "/v1/deployments/source-url"
-	shopPath     = "/v1/accounts/acme/projects/shop"
-	statusesPath = shopPath + "/deployment-status"
-	list         = shopPath + "/deployments"
+	sources         = "/v1/deployments/sources"
+	sourceURL       = "/v1/deployments/source-url"
+	shopPath        = "/v1/accounts/acme/projects/shop"
+	statusesPath    = shopPath + "/deployment-status"
+	deploymentsPath = shopPath + "/deployments"
 )
 
 // fixture is a functionstest.Fixture with the account acme, which has no projects.
@@ -103,7 +103,7 @@ func newDeployedFixture(t *testing.T) (fx fixture, main, feature deployedBuild) 
 		fx = newFixture(t)
 		main.statusID = fx.deploy("main", validProject()).Text("buildId")
 		feature.statusID = fx.deploy("feature/x", validProject()).Text("buildId")
-		names := fx.Call(fx.fullKey, "GET", list, "").Want(200).JSON().Texts("data", "name")
+		names := fx.Call(fx.fullKey, "GET", deploymentsPath, "").Want(200).JSON().Texts("data", "name")
 		main.name, feature.name = names[0], names[1]
 	})
 	fx.Fixture = fx.Copy(t)

@@ -95,7 +95,8 @@ func (h handlers) removeFromProject(ctx context.Context, in *projectNameIn) (*ap
 	})
 }
 
-// removeAt responds to a deletion with 200 and no body (contract 2.10). It returns an Out, because huma responds 204 without one.
+// removeAt deletes a deployment. The response is 200 without a body (contract 2.10). removeAt does not return nil as
+// the output, because huma would respond with 204.
 func (h handlers) removeAt(ctx context.Context, at deployments.DeploymentAt) (*api.NoContent, error) {
 	return &api.NoContent{}, h.service.DeleteDeployment(ctx, at)
 }

@@ -80,9 +80,9 @@ func TestVariablesTakeEffectOnlyWithABuild(t *testing.T) {
 		fx.Call(fx.fullKey, "POST", variables, `{"name":"WHERE","isSecret":true,"value":"first"}`).Want(201)
 		if status := fx.deploy("main", functionstest.Project("http://$env(WHERE).upstream.test")); status.Text(
 			"status") != "SUCCESS" {
-			t.Fatal(status)
+			t.Fatalf("deploy(main) = %s, want SUCCESS", status)
 		}
-		name := fx.Call(fx.fullKey, "GET", list, "").Want(200).JSON().Texts("data", "name")[0]
+		name := fx.Call(fx.fullKey, "GET", deploymentsPath, "").Want(200).JSON().Texts("data", "name")[0]
 		checkUpstream := func(host string) {
 			t.Helper()
 			r, err := deployments.Read(t.Context(), fx.Parts.Table, name)

@@ -148,7 +148,7 @@ func TestRoutes(t *testing.T) {
 		if s := fx.deploy("main", files); s.Text("status") != "SUCCESS" {
 			t.Fatalf("deploy(main) = %s, want SUCCESS", s)
 		}
-		name := fx.Call(fx.fullKey, "GET", list, "").Want(200).JSON().At("data.0").Text("name")
+		name := fx.Call(fx.fullKey, "GET", deploymentsPath, "").Want(200).JSON().At("data.0").Text("name")
 		routesPath := "/v1/deployments/" + name + "/routes"
 		fx.Call(fx.createReaderKey(), "GET", routesPath, "").Want(200, `"method":"POST","path":"/a"`,
 			`"handler":"urlForwardHandler"`, `"file":"config/routes.oas.json","pointer":"/paths/~1a/post"`,

@@ -20,7 +20,8 @@ func TestStatusIsInProgressBeforeTheUpload(t *testing.T) {
 		Want(200, `{"status":"IN_PROGRESS","url":"","steps":{},"buildResult":{"errors":[],"warnings":[]}}`)
 }
 
-// TestUnusedUploadFails checks that the status becomes ERROR if no archive arrives before the address expires.
+// TestUnusedUploadFails checks that the status becomes ERROR if no archive has arrived 21 minutes after the address was
+// issued.
 func TestUnusedUploadFails(t *testing.T) {
 	fx := newFixture(t)
 	id, _ := fx.issueUpload("main")
@@ -37,7 +38,7 @@ func TestUploadOfDeletedDeploymentFails(t *testing.T) {
 		fx := newFixture(t)
 		fx.deploy("main", validProject())
 		id, _ := fx.issueUpload("main")
-		name := fx.Call(fx.fullKey, "GET", list, "").Want(200).JSON().At("data.0").Text("name")
+		name := fx.Call(fx.fullKey, "GET", deploymentsPath, "").Want(200).JSON().At("data.0").Text("name")
 		fx.Call(fx.fullKey, "DELETE", "/v1/deployments/"+name, "").Want(200)
 		fx.Call(fx.fullKey, "GET", statusesPath+"/"+id, "").Want(200, `"status":"ERROR"`, "deployment was deleted")
 	})
@@ -51,7 +52,7 @@ func TestSuccessReportsURLAndSteps(t *testing.T) {
 			s.Len("buildResult.warnings") != 0 {
 			t.Errorf("deploy(main) = %s, want SUCCESS with a build id and no findings", s)
 		}
-		listed := fx.Call(fx.fullKey, "GET", list, "").Want(200).JSON().At("data.0")
+		listed := fx.Call(fx.fullKey, "GET", deploymentsPath, "").Want(200).JSON().At("data.0")
 		if want := "http://" + listed.Text("name") + ".gateway.test"; s.Text("url") != want || listed.Text("url") != want {
 			t.Errorf("url of the status = %s, of the deployment = %s, want %s", s.Text("url"), listed.Text("url"), want)
 		}
@@ -116,20 +117,20 @@ func TestFailedBuildReportsFindings(t *testing.T) {
 				if s.Text("status") != "ERROR" || s.Text("url") != "" || s.Text("buildResult.buildId") != id {
 					t.Errorf("status = %s, want ERROR of build %s without a URL", s, id)
 				}
-				for _, list := range []string{"buildResult.errors", "buildResult.warnings"} {
-					for i, file := range s.Texts(list, "file") {
+				for _, member := range []string{"buildResult.errors", "buildResult.warnings"} {
+					for i, file := range s.Texts(member, "file") {
 						if file != "" {
-							fx.checkPosition(id, s.At(fmt.Sprintf("%s.%d", list, i)))
+							fx.checkPosition(id, s.At(fmt.Sprintf("%s.%d", member, i)))
 						}
 					}
 				}
-				for list, want := range map[string][]string{"buildResult.errors": c.errors, "buildResult.warnings": c.warnings} {
+				for member, want := range map[string][]string{"buildResult.errors": c.errors, "buildResult.warnings": c.warnings} {
 					var got []string
-					for i, file := range s.Texts(list, "file") {
-						got = append(got, file+" "+s.Texts(list, "path")[i])
+					for i, file := range s.Texts(member, "file") {
+						got = append(got, file+" "+s.Texts(member, "path")[i])
 					}
-					if slices.Sort(got); !slices.Equal(got, want) || slices.Contains(s.Texts(list, "message"), "") {
-						t.Errorf("%s are %s, want %q", list, s.At(list), want)
+					if slices.Sort(got); !slices.Equal(got, want) || slices.Contains(s.Texts(member, "message"), "") {
+						t.Errorf("%s = %s, want %q, each with a message", member, s.At(member), want)
 					}
 				}
 				validateStep := s.At("steps.validate")
@@ -137,7 +138,7 @@ func TestFailedBuildReportsFindings(t *testing.T) {
 					!s.IsNull("steps.deploy") {
 					t.Errorf("steps = %s, want ERROR with a message in validate and null in build and deploy", s.At("steps"))
 				}
-				fx.Call(fx.fullKey, "GET", list, "").Want(200, `"state":"FAILED"`)
+				fx.Call(fx.fullKey, "GET", deploymentsPath, "").Want(200, `"state":"FAILED"`)
 			})
 		})
 	}
@@ -150,10 +151,10 @@ func TestFailedBuildKeepsServedDeployment(t *testing.T) {
 		if s := fx.deploy("main", invalidProject()); s.Text("status") != "ERROR" {
 			t.Fatalf("deploy(main) of an invalid project = %s, want ERROR", s)
 		}
-		listed := fx.Call(fx.fullKey, "GET", list, "").Want(200).JSON()
+		listed := fx.Call(fx.fullKey, "GET", deploymentsPath, "").Want(200).JSON()
 		if listed.Len("data") != 1 || listed.Text("data.0.state") != "STARTED" ||
 			listed.Text("data.0.url") != first.Text("url") {
-			t.Errorf("GET %s = %s, want 1 STARTED deployment at %s", list, listed, first.Text("url"))
+			t.Errorf("GET %s = %s, want 1 STARTED deployment at %s", deploymentsPath, listed, first.Text("url"))
 		}
 	})
 }

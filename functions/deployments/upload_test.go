@@ -149,11 +149,11 @@ func TestStatusIDIsLastSegmentOfUploadURL(t *testing.T) {
 
 func TestFirstUploadCreatesProject(t *testing.T) {
 	fx := newFixture(t)
-	fx.Call(fx.fullKey, "GET", list, "").Want(404, "project")
+	fx.Call(fx.fullKey, "GET", deploymentsPath, "").Want(404, "project")
 	fx.issueUpload("main")
 	fx.Call(fx.fullKey, "GET", "/v1/projects", "").Want(200, `"name":"shop"`, `"total":1}`)
 	// A deployment without a build is not listed.
-	fx.Call(fx.fullKey, "GET", list, "").Want(200, `{"data":[],"limit":1000,"offset":0,"total":0}`)
+	fx.Call(fx.fullKey, "GET", deploymentsPath, "").Want(200, `{"data":[],"limit":1000,"offset":0,"total":0}`)
 }
 
 // TestReservedNameIsNotFound checks that a deployment is not found before its first archive has arrived, although the
@@ -190,8 +190,8 @@ func TestAllowHeaderListsMethods(t *testing.T) {
 		sourceURL:                               "DELETE, GET, HEAD, POST",
 		shopPath + "/sources":                   "POST",
 		statusesPath + "/x":                     "GET, HEAD",
-		list:                                    "GET, HEAD",
-		list + "/x":                             "DELETE",
+		deploymentsPath:                         "GET, HEAD",
+		deploymentsPath + "/x":                  "DELETE",
 		"/v1/deployments/x":                     "DELETE, GET, HEAD",
 		"/v1/deployments/x/deploy":              "POST",
 		"/v1/deployments/x%2Fy/deploy":          "POST",

@@ -175,7 +175,7 @@ func TestProductionIsListedFirst(t *testing.T) {
 	fx.Call(fullKey, "POST", environmentsPath, body("shop", "a", "preview")).Want(200)
 	got := fx.Call(fullKey, "GET", shopListPath, "").Want(200).JSON().Texts("data", "branchName")
 	if want := []string{"main", "a", "feature/x"}; !slices.Equal(got, want) {
-		t.Errorf("listed %q, want %q", got, want)
+		t.Errorf("GET %s: branches = %q, want %q", shopListPath, got, want)
 	}
 }
 

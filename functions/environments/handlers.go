@@ -56,8 +56,9 @@ func (h handlers) configurations(ctx context.Context, in *nameIn) (*configuratio
 	return api.Respond(viewConfiguration)(h.find(ctx, in))
 }
 
-// localConfigurations returns the variables of an environment, but "" for secrets, for every key of a caller. Secrets
-// are never shown elsewhere, and would be in a file on each developer's machine. Developers set them by hand.
+// localConfigurations returns the configuration of an environment together with its variables. The value of a secret is
+// "", even for a key with full access: no other operation shows secrets, and clients store this response in a file on
+// each developer's machine. Developers set the secrets in this file by hand.
 func (h handlers) localConfigurations(ctx context.Context, in *nameIn) (*localOut, error) {
 	e, err := h.find(ctx, in)
 	if err != nil {

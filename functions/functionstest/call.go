@@ -162,7 +162,7 @@ func (r Response) Message() string {
 func (r Response) WantHeader(name, value string) Response {
 	r.t.Helper()
 	if got := r.Header.Get(name); got != value {
-		r.t.Fatalf("%s: got %s: %q, want %q", r.call, name, got, value)
+		r.t.Fatalf("%s: header %s = %q, want %q", r.call, name, got, value)
 	}
 	return r
 }
@@ -178,7 +178,7 @@ func Parse(t testing.TB, text string) Value {
 	t.Helper()
 	var v any
 	if err := json.Unmarshal([]byte(text), &v); err != nil {
-		t.Fatalf("%v in %s", err, text)
+		t.Fatalf("Parse(%s): error = %v, want valid JSON", text, err)
 	}
 	return Value{v}
 }

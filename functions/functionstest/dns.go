@@ -10,15 +10,15 @@ import (
 )
 
 // resolver is the DNS of a fixture.
-type resolver struct{ w *Fixture }
+type resolver struct{ fx *Fixture }
 
 var _ installation.Resolver = resolver{}
 
 // LookupTXT implements installation.Resolver.
 func (r resolver) LookupTXT(_ context.Context, name string) ([]string, error) {
 	lookup := r.proofs
-	if r.w.DNS != nil {
-		lookup = r.w.DNS
+	if r.fx.DNS != nil {
+		lookup = r.fx.DNS
 	}
 	if out := lookup(strings.TrimSuffix(name, ".")); out != nil {
 		return out, nil
@@ -30,12 +30,12 @@ func (r resolver) LookupTXT(_ context.Context, name string) ([]string, error) {
 // the custom domain.
 func (r resolver) proofs(name string) (out []string) {
 	service := customdomains.Open(installation.Parts{Key: rootKey{}})
-	for key := range r.w.Items.Snapshot() {
+	for key := range r.fx.Items.Snapshot() {
 		account, ok := strings.CutPrefix(key.PK, "custom-domain#")
 		if !ok {
 			continue
 		}
-		if proof, err := service.Proof(r.w.Context(), account, key.SK); err == nil && proof.Name == name {
+		if proof, err := service.Proof(r.fx.Context(), account, key.SK); err == nil && proof.Name == name {
 			out = append(out, proof.Value)
 		}
 	}

@@ -2,16 +2,16 @@
 // in memory with the routes of the groups), callers (account keys with any permissions), calls, and checks of
 // responses.
 //
-//	w := functionstest.New(t, variables.Bind)
-//	key := w.CreateAccount("acme")
-//	w.Call(key, "GET", "/v1/projects", "").Want(200, `"total":0`)
+//	fx := functionstest.New(t, projects.Bind)
+//	key := fx.CreateAccount("acme")
+//	fx.Call(key, "GET", "/v1/projects", "").Want(200, `"total":0`)
 //
 // The fixture is not a fake. All code between the request and the table is that of the product, and only the table, the
 // bucket and the clock are in memory. The fixture records which tables, objects and keys a call uses, so that a test
 // can compare the uses with a declaration.
 //
-// Read fixture.go, then call.go. samples.go creates the data that the sample events of package events need, and builds
-// uploads. uses.go records uses.
+// Read fixture.go, then call.go. uploads.go uploads archives, runs their builds and other durable operations, and sends
+// the requests for the sample events of package events. uses.go records uses.
 package functionstest
 
 import (
@@ -114,7 +114,8 @@ func newFixture(
 	return fx
 }
 
-// UseLiveClock makes the fixture use the clock of its synctest bubble. The clocks of its copies do not advance.
+// UseLiveClock makes the fixture use time.Now as its clock: in a synctest bubble, the clock of the bubble. The clocks
+// of its copies do not advance.
 func (fx *Fixture) UseLiveClock() *Fixture {
 	fx.liveClock = true
 	return fx

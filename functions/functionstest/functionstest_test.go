@@ -47,7 +47,7 @@ func (t *recordingTB) Fatalf(format string, args ...any) {
 }
 
 // failureOf returns the failure message of test, which runs with a copy of a fixture, or "" if it passes.
-func failureOf(fx *functionstest.Fixture, t *testing.T, test func(w *functionstest.Fixture)) string {
+func failureOf(fx *functionstest.Fixture, t *testing.T, test func(fx *functionstest.Fixture)) string {
 	t.Helper()
 	j := &recordingTB{TB: t}
 	done := make(chan struct{})
@@ -70,16 +70,16 @@ func TestWantFailsOnMismatch(t *testing.T) {
 		texts  []string
 		want   string
 	}{
-		{"the status", caller(key, "GET", projectsPath), 200, nil, ""},
+		{"expected status", caller(key, "GET", projectsPath), 200, nil, ""},
 		{"another status", caller(key, "GET", projectsPath), 201, nil, "want status 201"},
-		{"unused status", caller("", "GET", projectsPath), 200, nil, "want status 200"},
+		{"status of a request without a key", caller("", "GET", projectsPath), 200, nil, "want status 200"},
 		{"texts", caller(key, "GET", projectsPath), 200, []string{`"name":"shop"`, `"total":1}`}, ""},
 		{
 			"missing text", caller(key, "GET", projectsPath), 200,
 			[]string{`"name":"shop"`, `"total":2}`},
 			`want it to contain "total":2}`,
 		},
-		{"an object in the body", caller(key, "GET", projectsPath), 200, []string{`{"limit":1000}`}, "want {"},
+		{"an object that is not the whole body", caller(key, "GET", projectsPath), 200, []string{`{"limit":1000}`}, "want {"},
 		{
 			"the whole body", caller(key, "GET", projectsPath+"?offset=1"), 200,
 			[]string{`{"data":[],"limit":1000,"offset":1,"total":1}`},
@@ -130,11 +130,11 @@ func TestUndeclaredStatusOrUseFailsTest(t *testing.T) {
 		{"no effect", func(context.Context, installation.Parts) error { return nil }, ""},
 		// every operation can respond with 500
 		{"a failure", func(context.Context, installation.Parts) error { return errors.New("it fails") }, ""},
-		{"a refusal", func(context.Context, installation.Parts) error {
+		{"an undeclared status", func(context.Context, installation.Parts) error {
 			return fault.Missing("thing")
 		}, "silent returns 404"},
 		{
-			"a use", func(ctx context.Context, p installation.Parts) error {
+			"an undeclared use", func(ctx context.Context, p installation.Parts) error {
 				_, err := p.Table.Count(ctx, store.Query{PK: "a"})
 				return err
 			}, `silent does "table: query"`,
@@ -184,18 +184,19 @@ func TestCopyIsIndependent(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, tt := range []struct {
-		w              *functionstest.Fixture
-		names, objects []string
+		name              string
+		fx                *functionstest.Fixture
+		projects, objects []string
 	}{
-		{fx, []string{"ours", "shop"}, []string{blob.SourceKey("a"), blob.SourceKey("ours")}},
-		{c, []string{"shop", "theirs"}, []string{blob.SourceKey("theirs")}},
+		{"original", fx, []string{"ours", "shop"}, []string{blob.SourceKey("a"), blob.SourceKey("ours")}},
+		{"copy", c, []string{"shop", "theirs"}, []string{blob.SourceKey("theirs")}},
 	} {
-		if got := tt.w.Call(key, "GET", projectsPath, "").Want(200).JSON().Texts("data", "name"); !slices.Equal(got,
-			tt.names) {
-			t.Errorf("projects %q, want %q", got, tt.names)
+		got := tt.fx.Call(key, "GET", projectsPath, "").Want(200).JSON().Texts("data", "name")
+		if !slices.Equal(got, tt.projects) {
+			t.Errorf("projects of the %s = %q, want %q", tt.name, got, tt.projects)
 		}
-		if got := objects(tt.w); !slices.Equal(got, tt.objects) {
-			t.Errorf("objects %q, want %q", got, tt.objects)
+		if got := objects(tt.fx); !slices.Equal(got, tt.objects) {
+			t.Errorf("objects of the %s = %q, want %q", tt.name, got, tt.objects)
 		}
 	}
 	before := fx.Now
@@ -333,23 +334,26 @@ func TestValuesAreFoundByPath(t *testing.T) {
 	call("POST", projectsPath, `{"name":"shop"}`).Want(200)
 	call("POST", projectsPath, `{"name":"blog"}`).Want(200)
 	v := call("GET", projectsPath, "").Want(200).JSON()
-	for _, c := range []struct{ got, want any }{
-		{v.Text("data.1.name"), "shop"},
-		{v.Text("data.2.name"), ""},
-		{v.Text("total"), ""},
-		{v.Number("total"), 2.0},
-		{v.Number("data"), -1.0},
-		{v.Len("data"), 2},
-		{v.At("data.0").Len(""), 7},
-		{v.Len("total"), -1},
-		{v.IsNull("data.2"), true},
-		{v.IsNull("data.1"), false},
-		{v.At("offset").String(), "0"},
-		{strings.Join(v.Texts("data", "name"), " "), "blog shop"},
-		{len(v.Texts("none", "name")), 0},
+	for _, c := range []struct {
+		call      string
+		got, want any
+	}{
+		{`Text("data.1.name")`, v.Text("data.1.name"), "shop"},
+		{`Text("data.2.name")`, v.Text("data.2.name"), ""},
+		{`Text("total")`, v.Text("total"), ""},
+		{`Number("total")`, v.Number("total"), 2.0},
+		{`Number("data")`, v.Number("data"), -1.0},
+		{`Len("data")`, v.Len("data"), 2},
+		{`At("data.0").Len("")`, v.At("data.0").Len(""), 7},
+		{`Len("total")`, v.Len("total"), -1},
+		{`IsNull("data.2")`, v.IsNull("data.2"), true},
+		{`IsNull("data.1")`, v.IsNull("data.1"), false},
+		{`At("offset").String()`, v.At("offset").String(), "0"},
+		{`strings.Join(Texts("data", "name"), " ")`, strings.Join(v.Texts("data", "name"), " "), "blog shop"},
+		{`len(Texts("none", "name"))`, len(v.Texts("none", "name")), 0},
 	} {
 		if c.got != c.want {
-			t.Errorf("result of a method of Value = %v, want %v for %s", c.got, c.want, v)
+			t.Errorf("%s of %s = %v, want %v", c.call, v, c.got, c.want)
 		}
 	}
 }

@@ -61,8 +61,8 @@ func (u *Uses) Recorded() []api.Use {
 	return slices.Sorted(maps.Keys(u.recorded))
 }
 
-// during runs f and returns the uses that are recorded meanwhile, sorted and without duplicates. It leaves out the uses
-// of calls for which f calls during itself.
+// during runs f and returns the uses that f has, sorted and without duplicates. If f also calls during, only the inner
+// call returns the uses of its function.
 func (u *Uses) during(f func()) []api.Use {
 	inner := map[api.Use]int{}
 	u.mu.Lock()

@@ -52,7 +52,7 @@ func TestInvocationWritesCallCounts(t *testing.T) {
 		MultiValueHeaders: map[string][]string{"Host": {shopName + ".gateway.test"}},
 	}
 	for name, invoke := range map[string]func(*quotaFixture, http.Handler) int{
-		"whole answers": func(s *quotaFixture, g http.Handler) int {
+		"whole responses": func(s *quotaFixture, g http.Handler) int {
 			resp, err := gateway.Edge(s.parts, g)(t.Context(), event)
 			s.must(err)
 			return resp.StatusCode

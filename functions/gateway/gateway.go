@@ -227,6 +227,7 @@ func (s *Service) Drain(ctx context.Context) error {
 // end of each invocation, because the process can be frozen after that.
 func (s *Service) FlushIfDue(ctx context.Context) { s.callCounts.FlushWhenDue(ctx) }
 
+// sweepInterval is the interval at which Run looks for leased units to return.
 const sweepInterval = time.Second
 
 // verifier implements policy.Keys with package keys, which does not import the gateway.

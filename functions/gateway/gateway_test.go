@@ -23,7 +23,7 @@ func TestRuntimeAPIIsRefused(t *testing.T) {
 			return value
 		})
 		if fmt.Sprint(got) != want {
-			t.Errorf("%q: %v, want %s", value, got, want)
+			t.Errorf("RuntimeAPI(%q) = %v, want %s", value, got, want)
 		}
 	}
 }
@@ -33,8 +33,8 @@ func TestEmulatorsAreRefused(t *testing.T) {
 		config config.Config
 		want   []string
 	}{
-		"AWS": {config.Config{}, nil},
-		"a laptop": {
+		"no emulator": {config.Config{}, nil},
+		"DynamoDB and S3": {
 			config.Config{DynamoDBEndpoint: "http://127.0.0.1:8000", S3Endpoint: "http://localhost:8001"},
 			[]string{"127.0.0.1:8000", "localhost:8001"},
 		},
@@ -43,14 +43,14 @@ func TestEmulatorsAreRefused(t *testing.T) {
 			[]string{"192.0.2.7:80", "s3.test:443"},
 		},
 		"IPv6":    {config.Config{S3Endpoint: "http://[2001:db8::1]:8000"}, []string{"[2001:db8::1]:8000"}},
-		"a model": {config.Config{BedrockEndpoint: "http://bedrock:8002"}, []string{"bedrock:8002"}},
-		"clients'": {
+		"Bedrock": {config.Config{BedrockEndpoint: "http://bedrock:8002"}, []string{"bedrock:8002"}},
+		"S3 with another endpoint for clients": {
 			config.Config{S3Endpoint: "http://s3:8000", S3PublicEndpoint: "https://files.example.com"},
 			[]string{"s3:8000"},
 		},
 	} {
 		if got := gateway.Emulators(c.config); !slices.Equal(got, c.want) {
-			t.Errorf("%s: %v, want %v", name, got, c.want)
+			t.Errorf("%s: Emulators() = %q, want %q", name, got, c.want)
 		}
 	}
 }

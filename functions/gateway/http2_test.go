@@ -63,13 +63,13 @@ func TestProcessSpeaksHTTP2(t *testing.T) {
 		}
 		wg.Wait()
 	}
-	sendMany("at once")
+	sendMany("before SIGTERM")
 	if status, err := get("/x/..%2Fx"); status != http.StatusBadRequest {
 		t.Errorf("GET /x/..%%2Fx = %d, %v, want 400", status, err)
 	}
 	inFlight := make(chan int, 1)
 	go func() {
-		status, _ := get("/x?" + restrictTable)
+		status, _ := get("/x?" + heldQuery)
 		inFlight <- status
 	}()
 	<-s.holding
@@ -77,7 +77,7 @@ func TestProcessSpeaksHTTP2(t *testing.T) {
 	for status := http.StatusOK; status == http.StatusOK; {
 		status, _ = p.getAdmin("/readyz")
 	}
-	sendMany("after it was told to end")
+	sendMany("after SIGTERM")
 	for err := error(nil); err == nil; time.Sleep(10 * time.Millisecond) { // until it drains
 		_, err = get("/x")
 	}

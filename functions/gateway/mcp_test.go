@@ -118,7 +118,7 @@ var endedMCPRequests = []struct {
 func TestMCPResponseEndsInvocation(t *testing.T) {
 	p, g := newMCPFixture(t)
 	invokers := map[string]func(events.APIGatewayProxyRequest) (int, http.Header, string){
-		"whole answers": func(event events.APIGatewayProxyRequest) (int, http.Header, string) {
+		"whole responses": func(event events.APIGatewayProxyRequest) (int, http.Header, string) {
 			resp, err := gateway.Edge(p, g)(t.Context(), event)
 			if err != nil {
 				t.Fatal(err)

@@ -29,8 +29,8 @@ import (
 	"github.com/gatewright/gatewright/shared/runtime/service"
 )
 
-// TestMisconfiguredProcessExitsWithStatus checks the exit status and the printed reason of processes with an invalid
-// configuration.
+// TestMisconfiguredProcessExitsWithStatus checks the exit status and the printed reason of a process without the name
+// of its table.
 func TestMisconfiguredProcessExitsWithStatus(t *testing.T) {
 	binary, err := os.Executable()
 	if err != nil {
@@ -82,7 +82,7 @@ func TestLimitIsExactAcrossProcesses(t *testing.T) {
 		})
 	}
 	if admitted != limit {
-		t.Errorf("%d are admitted, want %d", admitted, limit)
+		t.Errorf("admitted requests of all processes = %d, want %d", admitted, limit)
 	}
 	second.stop()
 }
@@ -169,7 +169,7 @@ func TestNoRequestIsLostOnSIGTERM(t *testing.T) {
 		mu.Unlock()
 		inFlight := make(chan int, 1)
 		go func() {
-			status, _ := old.requestPath(newUnpooledClient(), "/x?"+restrictTable)
+			status, _ := old.requestPath(newUnpooledClient(), "/x?"+heldQuery)
 			inFlight <- status
 		}()
 		<-s.holding
@@ -220,7 +220,7 @@ func TestAdminPathsAreServedAtAdminAddress(t *testing.T) {
 	p := s.start()
 	for range 3 {
 		if status, err := p.request(http.DefaultClient); status != http.StatusOK || err != nil {
-			t.Fatal(status, err)
+			t.Fatalf("GET /x = %d, %v, want 200", status, err)
 		}
 	}
 	for _, path := range []string{"/livez", "/readyz"} {
@@ -232,7 +232,7 @@ func TestAdminPathsAreServedAtAdminAddress(t *testing.T) {
 	parser := expfmt.NewTextParser(model.LegacyValidation)
 	families, err := parser.TextToMetricFamilies(strings.NewReader(body))
 	if status != http.StatusOK || err != nil {
-		t.Fatal(status, err)
+		t.Fatalf("GET /metrics = %d, %v, want 200 in Prometheus' text format", status, err)
 	}
 	succeeded := 0.0
 	for _, m := range families["gatewright_requests_total"].GetMetric() {

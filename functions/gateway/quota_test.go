@@ -33,7 +33,7 @@ import (
 	"github.com/gatewright/gatewright/shared/resource/metering"
 )
 
-// quotaFixture is an installation with a deployment and a customer. The deployment's only route counts requests in a
+// quotaFixture is an installation with a deployment and a customer. The deployment's routes count requests in one
 // quota. The customer identifies with a certificate, and has a subscription with some requests. The clock does not
 // advance unless a test changes it.
 type quotaFixture struct {
@@ -87,7 +87,8 @@ func newQuotaFixture(t *testing.T, units int64) *quotaFixture {
 	return s
 }
 
-// deploy makes gateways serve an artifact with one route, which requires a client certificate and counts requests.
+// deploy makes gateways serve an artifact with the routes GET /x and POST /x, which require a client certificate and
+// count requests.
 func (fx *quotaFixture) deploy(upstream, bucketID string) {
 	fx.Helper()
 	a := &project.Artifact{Policies: map[string]project.Policy{

@@ -30,8 +30,9 @@ const cleanupTimeout = releaseTimeout + time.Second
 // errTruncated is the error with which an incomplete stream ends.
 var errTruncated = errors.New("gateway: the answer broke off")
 
-// Stream returns a Lambda function with the gateway whose responses API Gateway streams to the client. Streamed
-// responses can exceed 6 MB, and can take longer than 29 s after they have begun. Requests are still passed as a whole.
+// Stream returns a Lambda function with the gateway. API Gateway streams the function's responses to the client.
+// Streamed responses can exceed 6 MB, and can take longer than 29 s after they have begun. Requests are still passed as
+// a whole.
 func Stream(p installation.Parts, h http.Handler) Streaming {
 	o := edgeOptions(p)
 	var accessor core.RequestAccessor

@@ -149,6 +149,8 @@ func TestAbortedStreamIsTruncated(t *testing.T) {
 	}
 }
 
+// TestAbortedRequestIsAProblem checks that the response is 502 if the handler fails before the response begins. It also
+// checks that an invalid path gets 400, and that a handler that writes nothing gets 200.
 func TestAbortedRequestIsAProblem(t *testing.T) {
 	out := stream(t.Context(), t, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
 		events.APIGatewayProxyRequest{Path: "/"})

@@ -14,8 +14,8 @@ import (
 
 // newStreams returns the counter of a gateway's streams, and the time after which a request counts as a stream. In a
 // Lambda that streams responses, the counter counts the streams of all processes, because each process has only one
-// request at a time. Otherwise, it counts the streams of this process. A Lambda that does not stream responses has
-// none.
+// request at a time. Otherwise, it counts the streams of this process. A Lambda that does not stream responses also
+// gets such a counter, but has no streams.
 func newStreams(p installation.Parts, function bool) (streams gateway.Streams, streamsAfter time.Duration) {
 	if !function || !p.Config.Streaming {
 		return gateway.ProcessStreams(p.Config.Limits.Get(limits.GatewayStreams)), 0

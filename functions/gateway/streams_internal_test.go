@@ -14,16 +14,16 @@ import (
 	"github.com/gatewright/gatewright/shared/core/store/storetest"
 )
 
-// silentBackend is a backend that does not respond to writes while it is silenced. The writes may take effect
-// nevertheless.
+// silentBackend is a backend that does not respond to writes while it is silenced. If applies is set, these writes take
+// effect nevertheless.
 type silentBackend struct {
 	store.Backend
-	applies, active bool
+	applies, silenced bool
 }
 
 func (s *silentBackend) Transact(ctx context.Context, token string, writes []store.Write) error {
-	if !s.active || s.applies {
-		if err := s.Backend.Transact(ctx, token, writes); err != nil || !s.active {
+	if !s.silenced || s.applies {
+		if err := s.Backend.Transact(ctx, token, writes); err != nil || !s.silenced {
 			return err
 		}
 	}
@@ -36,7 +36,7 @@ func (s *silentBackend) Transact(ctx context.Context, token string, writes []sto
 func TestStreamStartsUncountedAfterTimeout(t *testing.T) {
 	for _, applies := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
-			backend := &silentBackend{Backend: memory.New(), applies: applies, active: true}
+			backend := &silentBackend{Backend: memory.New(), applies: applies, silenced: true}
 			s := functionStreams{slots.New(slots.Options{
 				Table: storetest.NewWithBackend(t, backend, storetest.Clock(time.Now)), Now: time.Now,
 				Limit: limits.FunctionStreams, Max: 1,
@@ -48,7 +48,7 @@ func TestStreamStartsUncountedAfterTimeout(t *testing.T) {
 				t.Fatalf("Begin() = done %t, %v, %v after %s, want done and an error after %s",
 					done != nil, refusal, err, elapsed, acquireTimeout)
 			}
-			backend.active = false
+			backend.silenced = false
 			done()
 			if _, refusal, err := s.Begin(t.Context(), "acme"); refusal != nil || err != nil {
 				t.Errorf("next Begin() = %v, %v, want no refusal", refusal, err)

@@ -185,8 +185,9 @@ func (f *faultyBackend) Transact(ctx context.Context, token string, writes []sto
 	return f.after
 }
 
-// TestStreamStartsWhenItCannotBeCounted checks that a stream starts even if the table throttles or does not respond. If
-// the write took effect without a response, the slot must be returned when the stream ends.
+// TestStreamStartsWhenItCannotBeCounted checks that a stream starts even if the table throttles or refuses the write of
+// the slot, or does not respond. If the write took effect without a response, the slot must be returned when the stream
+// ends.
 func TestStreamStartsWhenItCannotBeCounted(t *testing.T) {
 	for name, fault := range map[string]faultyBackend{
 		"throttled":  {before: store.ErrRetryable},

@@ -66,19 +66,19 @@ func takeFlag(arguments map[string]json.RawMessage, name string) bool {
 
 // sendRequest sends the request of a call to the API, with the key with which the message was sent.
 func (s *server) sendRequest(
-	ctx context.Context, t *apitools.Tool, w sharedmcp.RequestParts, call api.Call,
+	ctx context.Context, t *apitools.Tool, request sharedmcp.RequestParts, call api.Call,
 ) (int, http.Header, []byte) {
-	target := w.Path
-	if w.Query != "" {
-		target += "?" + w.Query
+	target := request.Path
+	if request.Query != "" {
+		target += "?" + request.Query
 	}
 	r := httptest.NewRequestWithContext(api.WithCall(sharedmcp.RequestContext(ctx), call), t.Method, target,
-		bytes.NewReader(w.Body))
-	for _, field := range w.Fields {
+		bytes.NewReader(request.Body))
+	for _, field := range request.Fields {
 		r.Header.Set(field[0], field[1])
 	}
-	if w.Body != nil {
-		r.Header.Set("Content-Type", w.ContentType)
+	if request.Body != nil {
+		r.Header.Set("Content-Type", request.ContentType)
 	}
 	r.Header.Set("Authorization", callerOf(ctx).authorization)
 	resp := httptest.NewRecorder()

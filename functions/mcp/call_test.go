@@ -25,7 +25,7 @@ func TestCallSendsAllArguments(t *testing.T) {
 			"revealSecrets": false, "idempotencyKey": "order-" + name,
 		})
 	}
-	// otherwise the creation would be a conflict
+	// The Idempotency-Key is sent: without it, this repeat of the creation would be a conflict.
 	fx.mustCall("ApiKeyBucketsService_create", map[string]any{
 		"accountName": "acme", "name": "bucket-b",
 		"idempotencyKey": "order-bucket-b",
@@ -114,7 +114,7 @@ func TestAuditRecordNamesUserAgent(t *testing.T) {
 	r := fx.send(fx.key, "", call("ApiKeyBucketsService_create", map[string]any{"accountName": "acme", "name": "agents"}),
 		"User-Agent", "a-client/1")
 	if r.Error != nil || r.Result.IsError {
-		t.Fatal(r.text())
+		t.Fatalf("ApiKeyBucketsService_create = %s, want success", r.text())
 	}
 	fx.Now = fx.Now.Add(time.Minute)
 	record := fx.mustCall("AuditLogsService_list", map[string]any{"accountName": "acme"}).At("data.0")

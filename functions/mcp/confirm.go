@@ -37,7 +37,7 @@ type question struct {
 // checkConfirmed checks that a person has confirmed a call, and returns nil if so (MCP 2026-07-28, "Multi Round-Trip
 // Requests"). Otherwise it returns a result that asks for the confirmation, or that says why the call is refused.
 func (s *server) checkConfirmed(
-	ctx context.Context, req *mcp.CallToolRequest, t *apitools.Tool, w sharedmcp.RequestParts,
+	ctx context.Context, req *mcp.CallToolRequest, t *apitools.Tool, request sharedmcp.RequestParts,
 	arguments map[string]json.RawMessage, call api.Call,
 ) (*mcp.CallToolResult, error) {
 	capabilities := req.ClientCapabilities()
@@ -54,7 +54,7 @@ func (s *server) checkConfirmed(
 		return nil, err
 	}
 	if req.Params.RequestState == "" {
-		return s.question(ctx, t, w, confirmationQuestion(t, w, arguments, call.Reveal), purpose)
+		return s.question(ctx, t, request, confirmationQuestion(t, request, arguments, call.Reveal), purpose)
 	}
 	if !s.isOpen(ctx, req.Params.RequestState, purpose) {
 		return sharedmcp.Refusal("The confirmation is not of this call, or came too late. Call again without requestState, " +
@@ -75,9 +75,9 @@ func (s *server) checkConfirmed(
 // objects that the call would remove. If a dry run of the call fails, question returns the result of the dry run
 // instead.
 func (s *server) question(
-	ctx context.Context, t *apitools.Tool, w sharedmcp.RequestParts, text, purpose string,
+	ctx context.Context, t *apitools.Tool, request sharedmcp.RequestParts, text, purpose string,
 ) (*mcp.CallToolResult, error) {
-	status, header, body := s.sendRequest(ctx, t, w, api.Call{Source: source, DryRun: true})
+	status, header, body := s.sendRequest(ctx, t, request, api.Call{Source: source, DryRun: true})
 	if status >= http.StatusBadRequest { // the call would fail too
 		return s.resultOf(t, api.Call{DryRun: true}, status, header, body), nil
 	}
@@ -106,11 +106,11 @@ const maxQuestionBytes = 2 << 10
 // confirmationQuestion returns the text of a question. It contains the call and the arguments with masked secrets, and
 // says if the response shows secrets.
 func confirmationQuestion(
-	t *apitools.Tool, w sharedmcp.RequestParts, arguments map[string]json.RawMessage, reveal bool,
+	t *apitools.Tool, request sharedmcp.RequestParts, arguments map[string]json.RawMessage, reveal bool,
 ) string {
-	text := t.Title + ": " + t.Method + " " + w.Path
-	if w.Query != "" {
-		text += "?" + w.Query
+	text := t.Title + ": " + t.Method + " " + request.Path
+	if request.Query != "" {
+		text += "?" + request.Query
 	}
 	bodyArguments := maps.Clone(arguments)
 	for _, a := range t.Arguments {

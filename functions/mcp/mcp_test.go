@@ -120,7 +120,8 @@ func (fx fixture) mustCall(tool string, arguments map[string]any) functionstest.
 			fx.Fatal(err)
 		}
 		if err := schema.Check(fx.Context(), r.Result.StructuredContent); err != nil {
-			fx.Errorf("%s = %s: %v", tool, r.Result.StructuredContent, err)
+			fx.Errorf("%s = %s: error = %v, want content that matches the output schema",
+				tool, r.Result.StructuredContent, err)
 		}
 	}
 	return functionstest.Parse(fx.TB, string(r.Result.StructuredContent))
@@ -278,8 +279,8 @@ func TestCallHasRulesOfRequest(t *testing.T) {
 	}
 }
 
-// TestInvalidConditionIsRefused checks that a call with an invalid ETag as its condition is refused. Otherwise the call
-// would be made without a condition.
+// TestInvalidConditionIsRefused checks that a call is refused if its condition is a tag that the consumer does not
+// have, or an object that names no tag. Otherwise the call would be made without a condition.
 func TestInvalidConditionIsRefused(t *testing.T) {
 	fx := newFixture(t)
 	fx.mustCall("ApiKeyBucketsService_create", map[string]any{"accountName": "acme", "name": "agents"})
@@ -400,7 +401,7 @@ func TestDryRunMasksSecrets(t *testing.T) {
 		"key": "a-key-that-somebody-has-chosen-0123456789", "revealSecrets": true,
 	}))
 	if created.Error != nil || created.Result.IsError {
-		t.Fatal(created.text())
+		t.Fatalf("ApiKeyKeysService_create = %s, want success", created.text())
 	}
 	id := functionstest.Parse(t, string(created.Result.StructuredContent)).Text("id")
 	for tool, arguments := range map[string]map[string]any{
@@ -414,7 +415,7 @@ func TestDryRunMasksSecrets(t *testing.T) {
 			"robot", true
 		if report := fx.mustCall(tool, arguments).String(); strings.Contains(report, "somebody-has-chosen") {
 			t.Errorf("dry run of %s = %s, want no key in it", tool, report)
-		} else if strings.Contains(tool, "Consumers_update") && !strings.Contains(report, "the caller's own") {
+		} else if tool == "ApiKeyConsumersService_update" && !strings.Contains(report, "the caller's own") {
 			t.Errorf("dry run of %s = %s, want the caller's own metadata in it", tool, report)
 		}
 	}

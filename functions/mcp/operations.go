@@ -20,9 +20,9 @@ func NewGroup(
 	groups []api.Group, routes func(installation.Parts) []api.Route,
 ) (api.Group, func(installation.Parts) []api.Route) {
 	operation := developerAPI
-	var reach store.TableAccess
+	var access store.TableAccess
 	for _, g := range groups {
-		reach = reach.Union(g.FullTableAccess().WithDryRuns()) // dry runs also read
+		access = access.Union(g.FullTableAccess().WithDryRuns()) // dry runs also read
 		for _, d := range g.Declarations() {
 			operation.Uses = append(operation.Uses, d.Uses...)
 		}
@@ -33,7 +33,7 @@ func NewGroup(
 		Name:        "mcp",
 		Title:       "MCP",
 		Description: "The MCP server that has every operation of this API as a tool.",
-		TableAccess: reach,
+		TableAccess: access,
 		Operations:  []api.AnyOperation{operation, noStream, noSession, preflight},
 	}
 	bind := binder(operation, routes)

@@ -139,7 +139,8 @@ func TestRefusalHintGivesAdvice(t *testing.T) {
 	}
 }
 
-// TestCallIsCanceledWithItsMessage checks that a call makes no further table calls after the client has disconnected.
+// TestCallIsCanceledWithItsMessage checks that the context of a call's request to the API is canceled when the client
+// disconnects, so that the call makes no further table calls.
 func TestCallIsCanceledWithItsMessage(t *testing.T) {
 	called, canceled := false, false
 	s := &server{catalog: newCatalog, parts: installation.Parts{}}

@@ -80,8 +80,8 @@ func TestWeightsAreFoundInEachLayout(t *testing.T) {
 		}
 		got, err := firstFile(filepath.Join(root, tt.binary), minilm.FileName, weightsFolders)
 		if err != nil || !bytes.Equal(got, want) {
-			t.Errorf("first(%s) of %s = %d bytes, %v, want the %d bytes of the repository's file", tt.binary, tt.layout,
-				len(got), err, len(want))
+			t.Errorf("firstFile(%s) of %s = %d bytes, %v, want the %d bytes of the repository's file", tt.binary,
+				tt.layout, len(got), err, len(want))
 		}
 	}
 }

@@ -60,7 +60,7 @@ func send(t *testing.T, fx *functionstest.Fixture, body string) rpcResult {
 	var out rpcResult
 	resp := post(fx, body).Want(200).WantHeader("Access-Control-Allow-Origin", "*")
 	if err := json.Unmarshal([]byte(resp.Body), &out); err != nil {
-		t.Fatalf("POST %s = %s: %v", body, resp.Dump, err)
+		t.Fatalf("POST %s = %s, error = %v, want JSON", body, resp.Dump, err)
 	}
 	return out
 }
@@ -77,7 +77,8 @@ func checkOutputSchema(t *testing.T, fx *functionstest.Fixture, tool string, r r
 			t.Fatal(err)
 		}
 		if err := schema.Check(t.Context(), r.Result.StructuredContent); err != nil {
-			t.Errorf("%s does not fit its schema: %v", r.Result.StructuredContent, err)
+			t.Errorf("%s = %s, error = %v, want content that matches the output schema",
+				tool, r.Result.StructuredContent, err)
 		}
 		return
 	}
@@ -95,7 +96,7 @@ func TestToolsAreReadOnly(t *testing.T) {
 		}
 		for _, schema := range []json.RawMessage{tool.InputSchema, tool.OutputSchema} {
 			if _, err := mcp.CompileSchema(schema); err != nil {
-				t.Errorf("%s: %v", tool.Name, err)
+				t.Errorf("CompileSchema(a schema of %s) error = %v, want none", tool.Name, err)
 			}
 		}
 	}
@@ -167,7 +168,7 @@ func TestResultsAreLimited(t *testing.T) {
 		}
 		checkOutputSchema(t, fx, "search-gatewright-docs", r)
 	}
-	for question, maxCitations := range map[string]int{
+	for question, citations := range map[string]int{
 		"giraffes elephants zebras":                                      0,
 		"Which giraffe, elephant or zebra of the savannah has a bucket?": 3,
 	} {
@@ -176,8 +177,8 @@ func TestResultsAreLimited(t *testing.T) {
 		if err := json.Unmarshal(r.Result.StructuredContent, &reply); err != nil {
 			t.Fatal(err)
 		}
-		if len(reply.Citations) != maxCitations {
-			t.Errorf("answer to %q has %d citations, want %d", question, len(reply.Citations), maxCitations)
+		if len(reply.Citations) != citations {
+			t.Errorf("answer to %q has %d citations, want %d", question, len(reply.Citations), citations)
 		}
 		for _, c := range reply.Citations {
 			if strings.Contains(c.Text, "\n") {
@@ -213,8 +214,8 @@ func TestUnusableWeightsAreReported(t *testing.T) {
 	}
 }
 
-// TestFirstSearchIsSemantic checks that the first search finds a passage by its meaning, with the weights of the repository. The result has
-// no note.
+// TestFirstSearchIsSemantic checks that the first search finds a passage by its meaning, with the weights of the
+// repository. The result must have no note.
 func TestFirstSearchIsSemantic(t *testing.T) {
 	fx := functionstest.New(t, mcpdocs.Bind)
 	fx.Parts.Config.DocsWeights = "../../shared/management/docsearch/minilm/" + minilm.FileName
@@ -237,7 +238,8 @@ func TestFirstSearchIsSemantic(t *testing.T) {
 	checkOutputSchema(t, fx, "search-gatewright-docs", r)
 }
 
-// TestServerMatchesItsCard checks that the server has the name and the version of its card, and that no cache stores a response.
+// TestServerMatchesItsCard checks that the server has the name and the version of its card, and that no cache stores
+// the response.
 func TestServerMatchesItsCard(t *testing.T) {
 	fx := functionstest.New(t, mcpdocs.Bind)
 	card := servercards.Docs()

@@ -159,7 +159,7 @@ func TestServerFallsBackWithoutModels(t *testing.T) {
 				t.Errorf("reply = %+v, want an extractive answer with citations and mode %s", reply, tt.mode)
 			}
 			if !strings.Contains(reply.Note, tt.reason) || !strings.Contains(reply.Note, "quoted") {
-				t.Errorf("the note is %q, want %s", reply.Note, tt.reason)
+				t.Errorf("note = %q, want the reason %s and \"quoted\"", reply.Note, tt.reason)
 			}
 			if got := log.String(); !strings.Contains(got, `"reason":"`+tt.reason+`"`) || !strings.Contains(got, tt.code) ||
 				strings.Contains(got, "consumer") {

@@ -34,7 +34,8 @@ const instructions = "The documentation of Gatewright, an API management platfor
 type server struct {
 	parts     installation.Parts
 	addresses *api.AddressLimiter
-	// loadLibrary returns the library. Its first call reads the index. The weights are read for the first search.
+	// loadLibrary returns the library. Its first call, for the first search or question, reads the index, the weights
+	// and the vectors.
 	loadLibrary func() (*library, error)
 	mcpServer   func() *sharedmcp.Server
 }

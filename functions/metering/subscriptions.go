@@ -162,7 +162,8 @@ type subscription struct {
 	UpdatedOn              string   `json:"updatedOn" format:"date-time" doc:"When it was last changed."`
 }
 
-// metadata is a JSON object, which is stored and returned as the caller has written it.
+// metadata is a JSON object. Its text is not decoded, so that values such as large numbers are returned as the caller
+// has written them.
 type metadata json.RawMessage
 
 // Schema implements huma.SchemaProvider.

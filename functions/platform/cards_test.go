@@ -40,7 +40,7 @@ func TestCardsAreServedUnchanged(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := fx.Call("", "GET", s.CardPath(), "").Want(200).Body; got != string(want) {
-			t.Errorf("%s has %s, want %s", s.CardPath(), got, want)
+			t.Errorf("GET %s: body = %s, want %s", s.CardPath(), got, want)
 		}
 	}
 	want, err := servercards.Catalog(address)
@@ -48,7 +48,7 @@ func TestCardsAreServedUnchanged(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := fx.Call("", "GET", servercards.CatalogPath, "").Want(200).Body; got != string(want) {
-		t.Errorf("the catalog has %s, want %s", got, want)
+		t.Errorf("GET %s: body = %s, want %s", servercards.CatalogPath, got, want)
 	}
 }
 

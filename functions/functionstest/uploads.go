@@ -17,19 +17,19 @@ import (
 	"github.com/gatewright/gatewright/shared/runtime/durable"
 )
 
-// Client returns a Client that sends the requests of samples with a caller's key.
+// Client returns a Client that sends each request with the account key.
 func (fx *Fixture) Client(key string) Client { return Client{fx, key} }
 
 // Client is a caller of a Fixture. It implements events.Client.
 type Client struct {
-	w   *Fixture
+	fx  *Fixture
 	key string
 }
 
 // Ask implements events.Client.
 func (c Client) Ask(method, target, body string) (status int, response []byte, err error) {
-	a := c.w.Call(c.key, method, target, body)
-	return a.Status, []byte(a.Body), nil
+	resp := c.fx.Call(c.key, method, target, body)
+	return resp.Status, []byte(resp.Body), nil
 }
 
 // Upload implements events.Client. Like Fixture.Upload, it must run in a synctest bubble.
@@ -38,12 +38,12 @@ func (c Client) Upload(_ map[string]string, address string) error {
 	if err != nil {
 		return err
 	}
-	return c.w.upload(address, archive)
+	return c.fx.upload(address, archive)
 }
 
 // Upload simulates the upload of an archive to an upload address: it stores the archive as S3 does, and builds it as
-// the builder does after S3's event, successfully or not. A build waits until all gateways serve it, so Upload must run
-// in a synctest bubble.
+// the builder does after S3's event, successfully or not. The operation of a successful build waits until all gateways
+// serve the build, so call Upload only in a synctest bubble.
 func (fx *Fixture) Upload(address string, archive []byte) {
 	fx.Helper()
 	if err := fx.upload(address, archive); err != nil {

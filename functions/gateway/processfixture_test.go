@@ -49,8 +49,8 @@ type processFixture struct {
 	upstream, endpoint string
 }
 
-// restrictTable is the query of requests that the upstream holds.
-const restrictTable = "held"
+// heldQuery is the query of requests that the upstream holds.
+const heldQuery = "held"
 
 const processDomain = "gateway.test"
 
@@ -78,7 +78,7 @@ func newProcessFixture(t *testing.T, limit int) *processFixture {
 	s.parts.IDs, s.parts.Key = ids.NewSource(rand.Reader, time.Now), seal.OpenFile(key)
 	s.parts.Config.PrivateUpstreams = true
 	upstreamServer := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		if r.URL.RawQuery == restrictTable {
+		if r.URL.RawQuery == heldQuery {
 			s.holding <- struct{}{}
 			<-s.release
 		}

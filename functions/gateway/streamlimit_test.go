@@ -59,11 +59,12 @@ func TestStreamLimitDependsOnGatewayKind(t *testing.T) {
 		streams, after := newStreams(newParts(t, &failingWrites{Backend: memory.New()}, &bytes.Buffer{}, c.streaming),
 			c.function)
 		if after != c.after {
-			t.Errorf("streaming %t: a request is a stream after %s, want %s", c.streaming, after, c.after)
+			t.Errorf("newStreams(streaming %t, function %t): a request counts as a stream after %s, want %s",
+				c.streaming, c.function, after, c.after)
 		}
-		for range c.limit {
+		for i := range c.limit {
 			if _, refusal, err := streams.Begin(t.Context(), "acme"); err != nil || refusal != nil {
-				t.Fatal(err)
+				t.Fatalf("Begin() of stream %d (streaming %t) = %v, %v, want no refusal", i, c.streaming, refusal, err)
 			}
 		}
 		if _, refusal, err := streams.Begin(t.Context(), "acme"); err != nil || refusal == nil ||
@@ -89,7 +90,7 @@ func TestSlotExpiresWithInvocationDeadline(t *testing.T) {
 				defer cancel()
 			}
 			if _, refusal, err := streams.Begin(ctx, "acme"); err != nil || refusal != nil {
-				t.Fatal(err)
+				t.Fatalf("Begin() of the first stream = %v, %v, want no refusal", refusal, err)
 			}
 			time.Sleep(c.expiry)
 			if _, refusal, err := streams.Begin(t.Context(), "acme"); err != nil || refusal == nil {
