@@ -19,9 +19,9 @@ var (
 	writeActions = []any{"dynamodb:ConditionCheckItem", "dynamodb:DeleteItem", "dynamodb:PutItem", "dynamodb:UpdateItem"}
 )
 
-// tableStatements allows actions on items with the key prefixes in access, and Scan on all items if access declares a
-// scan. The condition ForAllValues is also true for a request without a partition key, but each of these actions has
-// one.
+// tableStatements returns statements that allow actions on items with the key prefixes in access, and Scan on all items
+// if access declares a scan. The condition ForAllValues is also true for a request without a partition key, but each of
+// these actions has one.
 func tableStatements(actions []any, access store.TableAccess, table any) []any {
 	var out []any
 	remaining := slices.Clone(actions)
@@ -41,7 +41,7 @@ func tableStatements(actions []any, access store.TableAccess, table any) []any {
 			}
 		}
 		if len(patterns) == 0 {
-			panic(fmt.Sprintf("infra: %v are declared, and no space of the table that they reach: list them in Reach", matching))
+			panic(fmt.Sprintf("infra: %v are declared without key prefixes: list the prefixes in TableAccess", matching))
 		}
 		statement := allow(matching, table)
 		statement["Condition"] = map[string]any{"ForAllValues:StringLike": map[string]any{"dynamodb:LeadingKeys": patterns}}
@@ -51,8 +51,8 @@ func tableStatements(actions []any, access store.TableAccess, table any) []any {
 		return append(out, allow(remaining, table))
 	}
 	if len(remaining) > 0 {
-		panic(fmt.Sprintf("infra: %v are granted on the table, of which no reach says that they may be: declare Scans, or "+
-			"teach within what they are", remaining))
+		panic(fmt.Sprintf("infra: %v are granted on the table without a declared access: declare Scans in TableAccess, or "+
+			"add the actions to those of an access", remaining))
 	}
 	return out
 }

@@ -36,7 +36,8 @@ const (
 	accessLogsNone    = "none"
 )
 
-// newAccessLogs adds an access log to the stage of an API. It returns the resource that has to exist before the stage, or nil.
+// newAccessLogs adds an access log to the stage of an API. It returns the resource that has to exist before the stage,
+// or nil.
 func newAccessLogs(rest restAPI, s Settings, name string, stage *awsapigateway.CfnStageProps) constructs.IDependable {
 	logs := newAccessLog(rest.scope, s, name)
 	if logs == nil || s.AccessLogs == accessLogsNone {

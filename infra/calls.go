@@ -106,6 +106,8 @@ func (f *function) allowDeadLetters(s Settings) {
 	}
 }
 
+// newRetries configures how Lambda retries asynchronous calls of a function. If the function declares a dead letter
+// queue, newRetries creates the queue with its alarm.
 func newRetries(scope constructs.Construct, s Settings, f *function) {
 	id := logicalID(f.name)
 	props := &awslambda.CfnEventInvokeConfigProps{
@@ -158,8 +160,9 @@ func newDeadLetterQueue(scope constructs.Construct, id string, name *string) aws
 	return queue
 }
 
-// newMissedAlarm creates an alarm that rings when no call of a schedule has succeeded for two of its intervals. Functions report
-// successful calls (shared/runtime/cloud), because Lambda's own metrics do not separate a schedule's calls from a stream's.
+// newMissedAlarm creates an alarm that rings when no call of a schedule has succeeded for two of its intervals.
+// Functions report successful calls (shared/runtime/cloud), because Lambda's own metrics do not separate a schedule's
+// calls from a stream's.
 func newMissedAlarm(scope constructs.Construct, s Settings, f *function, e trigger.Schedule) error {
 	period, periods, err := alarmPeriods(e)
 	if err != nil {

@@ -116,7 +116,8 @@ func (s Settings) checkAPIAddress(stack awscdk.Stack) *string {
 	}).ValueAsString()
 }
 
-// newCheckAlarms creates an alarm for each check, and one for the certificates. The alarms of the checks also ring if no check runs.
+// newCheckAlarms creates an alarm for each check, and one for the certificates. The alarms of the checks also ring if
+// no check runs.
 func newCheckAlarms(stack awscdk.Stack, s Settings) {
 	for _, check := range []struct{ name, title string }{
 		{syntheticcheck.Management, "management API"}, {syntheticcheck.Gateway, "gateway"},

@@ -12,8 +12,8 @@ import (
 // totalWeight is the sum of the weights of the records, so that each weight is a percentage.
 const totalWeight = 100
 
-// newDNSRecords creates DNS records in the operator's zone, if the context names one. The records point the name of
-// deployments to the targets that serve deployments.
+// newDNSRecords creates DNS records in the operator's zone, if the context names one. The records point the gateway's
+// domain name to the targets that serve deployments: the function's API and the load balancer of the processes.
 //
 // All records are weighted, even a single one: Route 53 allows no other kind of record next to weighted ones, and
 // CloudFormation creates new records before it deletes old ones. So clients can be moved by changing a weight, or by
@@ -21,7 +21,8 @@ const totalWeight = 100
 //
 // A record is created after its target responds. Otherwise the name would point to a domain without an API for a while,
 // if one update creates both the record and the target. dependencies are the resources that must exist before the
-// function can respond. The tasks need no such list, because their nested stack has no address before it is complete.
+// function can respond. The record of the load balancer needs no such list: the load balancer is in a nested stack, and
+// the record can read its address only when that stack is complete.
 //
 // No record evaluates the health of its target. API Gateway has no health to evaluate. A load balancer counts as healthy
 // only if each of its target groups has a healthy target, but one of its groups is empty between releases (rollout.go).
@@ -67,8 +68,8 @@ func (s Settings) processWeight() int {
 	return 0
 }
 
-// dnsDescription returns the description of an output with the target of a domain name. It says who creates the DNS
-// record.
+// dnsDescription returns the description of the stack output that contains the target of domain. The description says
+// whether this stack or the operator creates the DNS record.
 func (s Settings) dnsDescription(domain string) *string {
 	if s.HostedZone != "" && domain == s.domain(gateway) {
 		return jsii.Sprintf("%s is led here by a record of %s", domain, s.HostedZone)

@@ -111,7 +111,8 @@ type function struct {
 	deadLetters awssqs.CfnQueue
 }
 
-// newFunction creates a function with its role. newPolicy creates the policy of the role later, because triggers add to it.
+// newFunction creates a function with its role. newPolicy creates the policy of the role later, because triggers add to
+// it.
 func newFunction(scope constructs.Construct, s Settings, d data, f functionSpec) *function {
 	id := logicalID(f.name)
 	name := jsii.String(s.functionName(f.name))

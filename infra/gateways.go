@@ -7,7 +7,8 @@ import (
 	"slices"
 )
 
-// These are values of Settings.Gateway, which says what serves deployments: only processes, or processes and the function.
+// These are values of Settings.Gateway, which says what serves deployments: only processes, or processes and the
+// function.
 const (
 	gatewayProcesses = "container"
 	gatewayBoth      = "both"
@@ -20,7 +21,7 @@ func (s Settings) servedByProcesses() bool {
 	return s.Gateway == gatewayProcesses || s.Gateway == gatewayBoth
 }
 
-// Some of these settings have an effect only if processes serve deployments, and the others only if the function serves
+// processSettings have an effect only if processes serve deployments, and functionSettings only if the function serves
 // them. A setting without an effect is an error, because the operator expects an effect.
 var (
 	processSettings = []string{

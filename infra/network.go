@@ -23,8 +23,8 @@ type network struct {
 	subnets, balancerSubnets []*string
 	// public says that tasks have public addresses, through which they reach the internet.
 	public bool
-	// internetRoute is the resource after whose creation the subnets reach the internet. It is nil for the operator's
-	// network.
+	// internetRoute is the route through which the subnets reach the internet. Resources that need the internet depend
+	// on it. It is nil for the operator's network.
 	internetRoute awscdk.CfnResource
 	// balancers and tasks are their security groups.
 	balancers, tasks awsec2.CfnSecurityGroup
@@ -99,7 +99,8 @@ func joinNetwork(scope constructs.Construct, name string, s Settings, svc servic
 	return n
 }
 
-// addSecurityGroups creates the security groups. Their rules are separate resources, because the groups refer to each other.
+// addSecurityGroups creates the security groups. Their rules are separate resources, because the groups refer to each
+// other.
 func (n *network) addSecurityGroups(scope constructs.Construct, name string, s Settings, svc service.Service) {
 	group := func(id, description string) awsec2.CfnSecurityGroup {
 		return awsec2.NewCfnSecurityGroup(scope, &id, &awsec2.CfnSecurityGroupProps{
@@ -185,7 +186,7 @@ type balancer struct {
 	listener           awselasticloadbalancingv2.CfnListener
 }
 
-// These are the times of the load balancer, in seconds.
+// These are the times of the load balancer in seconds, and its thresholds in health checks.
 const (
 	// healthCheckInterval and two responses make a task healthy after 20 s, and three failures make it unhealthy after 30 s.
 	healthCheckInterval, healthyThreshold, unhealthyThreshold = 10, 2, 3

@@ -230,8 +230,8 @@ func TestPagesAreWellFormed(t *testing.T) {
 // in a slash, and a stage of API Gateway can precede the path.
 func TestLinksOfPagesResolve(t *testing.T) {
 	s := newDocsFixture(t)
-	names := map[string][]string{} // the ids of elements, by page
-	s.forEachPage(t, func(_ *testing.T, address string, root *html.Node) { names[address] = ids(root) })
+	idsByPage := map[string][]string{} // the ids of the elements of each page
+	s.forEachPage(t, func(_ *testing.T, address string, root *html.Node) { idsByPage[address] = ids(root) })
 	sources := map[string]string{}
 	for file, address := range guideAddresses(t) {
 		text, err := os.ReadFile(file)
@@ -271,9 +271,9 @@ func TestLinksOfPagesResolve(t *testing.T) {
 					internalLinks++
 					page, ok := strings.CutPrefix(target.Path, "/production")
 					page = strings.TrimSuffix(page, "/") // a link within the page
-					if !ok || page != openAPI && names[page] == nil {
+					if !ok || page != openAPI && idsByPage[page] == nil {
 						t.Errorf("%s%s links to %s, want a page", address, slash, target)
-					} else if target.Fragment != "" && !slices.Contains(names[page], target.Fragment) {
+					} else if target.Fragment != "" && !slices.Contains(idsByPage[page], target.Fragment) {
 						t.Errorf("%s links to %s, want an id that the page has", address, href)
 					}
 				}
@@ -281,7 +281,7 @@ func TestLinksOfPagesResolve(t *testing.T) {
 		}
 	}
 	if internalLinks < 4000 || repositoryLinks < 100 {
-		t.Errorf("links within = %d, links to the repository = %d, want 4000 and 100 or more",
+		t.Errorf("links between pages = %d, links to the repository = %d, want 4000 and 100 or more",
 			internalLinks, repositoryLinks)
 	}
 }

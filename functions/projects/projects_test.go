@@ -29,7 +29,7 @@ func newFixture(t *testing.T) (fx *functionstest.Fixture, fullKey string) {
 	return fx, fullKey
 }
 
-// callers has account keys.
+// callers has an account key for each kind of caller.
 type callers struct {
 	fullKey, readerKey, noScopeKey string // with all scopes, with only the scope for reading, and with an unrelated scope
 	twoProjectsKey, noProjectKey   string // limited to two projects, and to no project
@@ -100,7 +100,7 @@ func creations(c callers) []functionstest.Case {
 		{"a hyphen at the beginning", c.fullKey, "POST", projectsPath, `{"name":"-new"}`, 422, badName},
 		{"a name that is too long", c.fullKey, "POST", projectsPath, `{"name":"p` + longest + `"}`, 422, badName},
 		{
-			"invalid name", c.fullKey, "POST", projectsPath, `{"name":"` + strings.Repeat("p", 1025) + `"}`, 400,
+			"name of 1025 characters", c.fullKey, "POST", projectsPath, `{"name":"` + strings.Repeat("p", 1025) + `"}`, 400,
 			"body.name",
 		},
 		{"number as name", c.fullKey, "POST", projectsPath, `{"name":17}`, 400, "body.name"},
@@ -160,7 +160,7 @@ func listings(c callers) []functionstest.Case {
 		{"list of another account", c.readerKey, "GET", projectsPath + "?accountName=evil", "", 404, "account"},
 		{"missing account", c.readerKey, "GET", projectsPath + "?accountName=a%2Fb", "", 404, "account"},
 		{
-			"invalid account", c.readerKey, "GET", projectsPath + "?accountName=" + strings.Repeat("a", 257), "",
+			"account of 257 characters", c.readerKey, "GET", projectsPath + "?accountName=" + strings.Repeat("a", 257), "",
 			400, "query.accountName",
 		},
 		{"account without projects", c.otherAccountKey, "GET", projectsPath, "", 200, empty},

@@ -26,19 +26,19 @@ func (c *fakeCloser) Begin(_ context.Context, now time.Time) (int, error) {
 }
 
 func TestScheduleClosesDuePeriods(t *testing.T) {
-	j := &fakeCloser{}
+	closer := &fakeCloser{}
 	var log strings.Builder
-	handler := quotareset.Handler(j, func() time.Time { return storetest.Epoch }, slog.New(slog.NewTextHandler(&log, nil)))
-	if err := handler(t.Context(), []byte(`{"schedule":"hourly"}`)); err != nil || len(j.times) != 1 ||
-		!j.times[0].Equal(storetest.Epoch) {
-		t.Errorf("handler() = %v, with calls at %v, want one at %v", err, j.times, storetest.Epoch)
+	handler := quotareset.Handler(closer, func() time.Time { return storetest.Epoch }, slog.New(slog.NewTextHandler(&log, nil)))
+	if err := handler(t.Context(), []byte(`{"schedule":"hourly"}`)); err != nil || len(closer.times) != 1 ||
+		!closer.times[0].Equal(storetest.Epoch) {
+		t.Errorf("handler() = %v, with calls at %v, want one at %v", err, closer.times, storetest.Epoch)
 	}
 	if !strings.Contains(log.String(), "operations=1") {
 		t.Errorf("log = %s, want operations=1", &log)
 	}
-	j.err = errors.New("no store")
-	if err := handler(t.Context(), nil); !errors.Is(err, j.err) {
-		t.Errorf("handler() with a failing closer: error = %v, want %v", err, j.err)
+	closer.err = errors.New("no store")
+	if err := handler(t.Context(), nil); !errors.Is(err, closer.err) {
+		t.Errorf("handler() with a failing closer: error = %v, want %v", err, closer.err)
 	}
 }
 

@@ -35,11 +35,11 @@ func (h *lateHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) { h.hand
 // startRelay starts a copy of the relay, and returns it with its address.
 func startRelay(t *testing.T, p installation.Parts) (*relay.Process, *url.URL) {
 	t.Helper()
-	n := &lateHandler{}
-	server := httptest.NewServer(n)
+	handler := &lateHandler{}
+	server := httptest.NewServer(handler)
 	t.Cleanup(server.CloseClientConnections)
 	process := relay.New(p, server.URL)
-	n.handler = process
+	handler.handler = process
 	ctx, stop := context.WithCancel(t.Context())
 	finished := make(chan struct{})
 	go func() {

@@ -277,7 +277,7 @@ var hookCases = map[string]struct {
 	"throttled report": {
 		request: putStatus, replies: []fakeReply{throttled, internalFailure, {dropResponse: true}}, want: "Succeeded",
 	},
-	"another answer": {
+	"another response": {
 		request: invoke, replies: []fakeReply{{body: `{"probe":"no"}`}}, repeatLast: true, want: "Failed",
 		wantLog: "it answers something else",
 	},
@@ -347,7 +347,8 @@ func TestHookReportsStatus(t *testing.T) {
 				t.Errorf("the log contains the-secret, want no payload and no credentials:\n%s", log.String())
 			}
 			if s.version != "" && (!strings.HasSuffix(s.version, "gatewright-dev-rollup:7") || s.event != probe.Event) {
-				t.Errorf("%s was called with %s, want version 7 with %s", s.version, s.event, probe.Event)
+				t.Errorf("called version = %s with the event %s, want gatewright-dev-rollup:7 with %s",
+					s.version, s.event, probe.Event)
 			}
 		})
 	}
@@ -371,8 +372,8 @@ func TestRepeatedHookKeepsFirstStatus(t *testing.T) {
 	}
 }
 
-// TestUnknownDeploymentIsAnError checks that the hook immediately returns an error for an unknown deployment and for an
-// event that is not from CodeDeploy. It must not call a version or repeat a request.
+// TestUnknownDeploymentIsAnError checks that the hook returns an error for an unknown deployment after one request, for
+// an event that is not from CodeDeploy before any request, and also if CodeDeploy does not know the hook's execution.
 func TestUnknownDeploymentIsAnError(t *testing.T) {
 	for _, kind := range []string{"DeploymentDoesNotExistException", "InvalidDeploymentIdException"} {
 		s := newFakeAWS()

@@ -35,9 +35,11 @@ const unknownHost = "release-check.invalid"
 
 // NewProbes returns the probes of the functions of groups, and of the functions that events call.
 //
-//   - A group gets a request for one of its operations, with an unknown account key. It reads the table to find the key, and
-//     responds with 401 for any operation. A group with only public operations gets a request for one that only reads.
-//   - The gateway gets a request for a host that no deployment can have. It reads the table to find one, and responds with 404.
+//   - A group gets a request for one of its operations, with an unknown account key. It reads the table to find the
+//     key, and responds with 401 for any operation. A group with only public operations gets a request for one that
+//     only reads.
+//   - The gateway gets a request for a host that no deployment can have. It reads the table to find one, and responds
+//     with 404.
 //   - The functions that other events call get the event of package probe.
 func NewProbes(groups []api.Group, triggered []trigger.Function, source *ids.Source) (Probes, error) {
 	out := Probes{}

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
-	"maps"
 	"net/http"
 	"reflect"
 	"testing"
@@ -159,10 +158,10 @@ func TestBrokenVersionsFailTheirProbe(t *testing.T) {
 	}
 	brokenVersions := map[string]func(installation.Parts) (any, error){
 		"error at the start": func(installation.Parts) (any, error) { return nil, errors.New("a setting is missing") },
-		"panics": func(installation.Parts) (any, error) {
+		"panic": func(installation.Parts) (any, error) {
 			return func(context.Context) error { panic("broken") }, nil
 		},
-		"fails": func(installation.Parts) (any, error) {
+		"error": func(installation.Parts) (any, error) {
 			return func(context.Context) error { return errors.New("broken") }, nil
 		},
 		"empty response": func(installation.Parts) (any, error) {
@@ -177,7 +176,7 @@ func TestBrokenVersionsFailTheirProbe(t *testing.T) {
 	for name, p := range newProbes(t, fx) {
 		for label, open := range brokenVersions {
 			if err := runProbe(t.Context(), p, open, fx.Parts); err == nil {
-				t.Errorf("a version of %s that %s passes, want an error", name, label)
+				t.Errorf("probe of a broken version of %s (%s): error = nil, want one", name, label)
 			}
 		}
 	}
@@ -213,7 +212,7 @@ func TestStreamingGatewayPassesItsProbe(t *testing.T) {
 		t.Fatalf("response = %q, want a stream with 8 zeros", response)
 	}
 	if err := p.Evaluate(response); err != nil {
-		t.Errorf("Judge(%q) = %v, want nil", response, err)
+		t.Errorf("Evaluate(%q) = %v, want nil", response, err)
 	}
 }
 
@@ -232,8 +231,7 @@ func TestProbesUseDeclaredMethods(t *testing.T) {
 			methods[d.Method] = true
 		}
 		if !methods[event.HTTPMethod] {
-			t.Errorf("%s is asked for %s %s, want one of its methods %v", g.Name, event.HTTPMethod, event.Path,
-				maps.Keys(methods))
+			t.Errorf("probe of %s = %s %s, want one of its methods %v", g.Name, event.HTTPMethod, event.Path, methods)
 		}
 	}
 	if _, err := releasecheck.NewProbes([]api.Group{{Name: "empty"}}, nil, fx.Parts.IDs); err == nil {

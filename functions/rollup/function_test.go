@@ -20,13 +20,13 @@ func (r *fakeRollup) Run(context.Context) (int, error) {
 }
 
 func TestScheduleRunsRollup(t *testing.T) {
-	j := &fakeRollup{}
-	handler := rollup.Handler(j)
-	if err := handler(t.Context(), []byte(`{"schedule":"minutely"}`)); err != nil || j.calls != 1 {
-		t.Errorf("handler() = %v after %d calls, want no error after 1", err, j.calls)
+	fake := &fakeRollup{}
+	handler := rollup.Handler(fake)
+	if err := handler(t.Context(), []byte(`{"schedule":"minutely"}`)); err != nil || fake.calls != 1 {
+		t.Errorf("handler() = %v after %d calls, want no error after 1", err, fake.calls)
 	}
-	j.err = errors.New("no store")
-	if err := handler(t.Context(), nil); !errors.Is(err, j.err) {
-		t.Errorf("handler() with a failing rollup: error = %v, want %v", err, j.err)
+	fake.err = errors.New("no store")
+	if err := handler(t.Context(), nil); !errors.Is(err, fake.err) {
+		t.Errorf("handler() with a failing rollup: error = %v, want %v", err, fake.err)
 	}
 }

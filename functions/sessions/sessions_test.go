@@ -71,6 +71,9 @@ func TestCookieContainsOnlyTheToken(t *testing.T) {
 		if attributes != " Path=/; HttpOnly; Secure; SameSite=Strict" {
 			t.Errorf("attributes of the cookie = %q, want Path=/; HttpOnly; Secure; SameSite=Strict", attributes)
 		}
+		if strings.Contains(token, fullKey) {
+			t.Errorf("token = %s, want no account key in it", token)
+		}
 		if strings.Contains(resp.Body, token) || strings.Contains(resp.Body, fullKey) {
 			t.Errorf("body = %s, want neither the token nor the key", resp.Body)
 		}

@@ -271,7 +271,7 @@ var failureCases = map[string]struct {
 	},
 	"another account": {api: serverFault{handler: respondWith(http.StatusOK, "application/json",
 		`{"sub":"akey_1","account":"acme"}`)}, managementStep: stepResponse, wantText: "does not name the account"},
-	"a 503": {
+	"503 and 502": {
 		api: serverFault{handler: respondWith(http.StatusServiceUnavailable,
 			problem.ContentType, `{}`)},
 		gateway:        serverFault{handler: respondWith(http.StatusBadGateway, problem.ContentType, `{}`)},
@@ -327,7 +327,8 @@ func TestFailureNamesCheckAndStep(t *testing.T) {
 	}
 }
 
-// TestSlowServerTimesOut checks that a check fails after its timeout if a server does not accept the connection, or does not respond.
+// TestSlowServerTimesOut checks that a check fails after its timeout if a server does not respond to the TLS handshake
+// or to the request.
 func TestSlowServerTimesOut(t *testing.T) {
 	finished := make(chan struct{})
 	fx := newFixture(t, serverFault{handler: func(_ http.ResponseWriter, r *http.Request) {
@@ -426,7 +427,7 @@ func TestInvalidSettingsAreRefused(t *testing.T) {
 			return valid[variable]
 		})
 		if err == nil || !strings.Contains(err.Error(), name) {
-			t.Errorf("Configured() with %s=%q = %v, want an error that names it", name, value, err)
+			t.Errorf("ReadSettings() with %s=%q: error = %v, want an error that names %s", name, value, err, name)
 		}
 	}
 }

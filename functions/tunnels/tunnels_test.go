@@ -49,7 +49,7 @@ func newFixture(t *testing.T) fixture {
 	return fx
 }
 
-// TestResponses covers only this group. The tests of package tunnels cover the owners of names.
+// TestResponses checks the responses of this group. The tests of shared/resource/tunnels cover the owners of names.
 func TestResponses(t *testing.T) {
 	fx := newFixture(t)
 	if !strings.HasPrefix(fx.officeID, "tnl_") || len(fx.officeID) != 28 {
@@ -96,7 +96,8 @@ func (fx fixture) configure(name, body string, status int, want string) function
 	return functionstest.Case{name, fx.fullKey, "PUT", fx.officePath + "/services-configuration", body, status, want}
 }
 
-// TestConfigurationResponses covers only this group. The tests of package tunnels cover valid configurations.
+// TestConfigurationResponses checks the responses of this group. The tests of shared/resource/tunnels cover valid
+// configurations.
 func TestConfigurationResponses(t *testing.T) {
 	fx := newFixture(t)
 	configPath := fx.officePath + "/services-configuration"

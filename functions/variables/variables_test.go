@@ -136,6 +136,6 @@ func TestHiddenVariableLooksMissing(t *testing.T) {
 	hidden := fx.Copy(t).Call(previewsKey, "PATCH", mainPath+"/OLD", `{"value":"1"}`).Want(404)
 	missing := withoutVariable.Call(fullKey, "PATCH", mainPath+"/OLD", `{"value":"1"}`).Want(404)
 	if hidden.Dump != missing.Dump {
-		t.Errorf("PATCH of a hidden variable =\n%s\nwant as of a missing one\n%s", hidden.Dump, missing.Dump)
+		t.Errorf("PATCH of a hidden variable =\n%s\nwant the same as for a missing one\n%s", hidden.Dump, missing.Dump)
 	}
 }

@@ -20,10 +20,10 @@ func main() {
 		log.Error("the function cannot start", "error", err)
 		os.Exit(1)
 	}
-	keys, err := parameters.Open(os.Getenv)
+	parameterStore, err := parameters.Open(os.Getenv)
 	if err != nil {
 		log.Error("the function cannot start", "error", err)
 		os.Exit(1)
 	}
-	lambda.Start(syntheticcheck.New(settings, keys, log, time.Now).Handle)
+	lambda.Start(syntheticcheck.New(settings, parameterStore, log, time.Now).Handle)
 }
