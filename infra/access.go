@@ -41,7 +41,7 @@ func tableStatements(actions []any, access store.TableAccess, table any) []any {
 			}
 		}
 		if len(patterns) == 0 {
-			panic(fmt.Sprintf("infra: %v are declared without key prefixes: list the prefixes in TableAccess", matching))
+			panic(fmt.Sprintf("infra: %v have no key prefixes: list the prefixes in TableAccess", matching))
 		}
 		statement := allow(matching, table)
 		statement["Condition"] = map[string]any{"ForAllValues:StringLike": map[string]any{"dynamodb:LeadingKeys": patterns}}
@@ -51,8 +51,8 @@ func tableStatements(actions []any, access store.TableAccess, table any) []any {
 		return append(out, allow(remaining, table))
 	}
 	if len(remaining) > 0 {
-		panic(fmt.Sprintf("infra: %v are granted on the table without a declared access: declare Scans in TableAccess, or "+
-			"add the actions to those of an access", remaining))
+		panic(fmt.Sprintf("infra: the access to the table does not cover %v: declare Scans in TableAccess, or add the "+
+			"actions to readActions or writeActions", remaining))
 	}
 	return out
 }

@@ -62,11 +62,11 @@ func TestBudgetWithoutRecipientsIsRefused(t *testing.T) {
 	if _, err := loadTestStage(`{`+validSettings+`, "monthlyBudget": 100}`, nil); err == nil ||
 		!strings.Contains(err.Error(), "infra/stages/team.json or the context: monthlyBudget notifies nobody without "+
 			"alarmEmail or alarmTopic") {
-		t.Errorf("without an address: error %v, want one that names alarmEmail and alarmTopic", err)
+		t.Errorf("loadTestStage(budget without recipients) error = %v, want one that names alarmEmail and alarmTopic", err)
 	}
 	for _, file := range []string{`, "monthlyBudget": 0`, `, "monthlyBudget": 100, "alarmEmail": "` + email + `"`} {
 		if _, err := loadTestStage(`{`+validSettings+file+`}`, nil); err != nil {
-			t.Errorf("%s: error %v, want none", file, err)
+			t.Errorf("loadTestStage(%s) error = %v, want none", file, err)
 		}
 	}
 	_, err := settingsFromContext(func(name string) any {
@@ -76,6 +76,6 @@ func TestBudgetWithoutRecipientsIsRefused(t *testing.T) {
 		}[name]
 	})
 	if err == nil || !strings.Contains(err.Error(), "monthlyBudget is not for emulators") {
-		t.Errorf("an emulator: error %v, want that monthlyBudget is not for emulators", err)
+		t.Errorf("settingsFromContext(emulator with a budget) error = %v, want that monthlyBudget is not for emulators", err)
 	}
 }

@@ -15,7 +15,7 @@ import (
 // TestProductTriggersAreValid checks that checkTriggers accepts the triggers of the product's functions.
 func TestProductTriggersAreValid(t *testing.T) {
 	if err := checkTriggers(functionSpecs(settingsFor(t, minimalContext(nil)))); err != nil {
-		t.Error(err)
+		t.Errorf("checkTriggers(functions of the product) = %v, want no error", err)
 	}
 }
 

@@ -256,7 +256,7 @@ func TestInvalidCheckSettingsAreRefused(t *testing.T) {
 	} {
 		if _, err := loadTestStage(`{`+validSettings+tt.file+`}`, nil); err == nil ||
 			!strings.Contains(err.Error(), tt.want) {
-			t.Errorf("%s: error %v, want %q", name, err, tt.want)
+			t.Errorf("%s: loadTestStage() error = %v, want one that contains %q", name, err, tt.want)
 		}
 	}
 	if s, err := loadTestStage(`{`+validSettings+region+`, "checkTopic": "`+checkTopic+`"}`, nil); err != nil ||
@@ -270,6 +270,6 @@ func TestInvalidCheckSettingsAreRefused(t *testing.T) {
 			"checkRegion": checkRegion,
 		}[name]
 	}); err == nil || !strings.Contains(err.Error(), "checkRegion is not for emulators") {
-		t.Errorf("an emulator: error %v, want that checkRegion is not for emulators", err)
+		t.Errorf("settingsFromContext(emulator with a check) error = %v, want that checkRegion is not for emulators", err)
 	}
 }

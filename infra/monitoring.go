@@ -107,8 +107,8 @@ func newAlarms(scope constructs.Construct, f *function) {
 	}
 }
 
-// newAPIAlarms creates the alarm for the 5xx responses of a REST API. Use it only for an API whose 5xx responses are all
-// faults of the installation.
+// newAPIAlarms creates the alarm for the 5xx responses of a REST API. Use it only for an API whose 5xx responses are
+// all faults of the installation.
 func newAPIAlarms(scope constructs.Construct, s Settings, name string) awscloudwatch.CfnAlarm {
 	return newAlarm(scope, logicalID(name)+"ServerErrors",
 		fmt.Sprintf("The API %s answers 5xx: look for level ERROR in the logs of its functions", name),

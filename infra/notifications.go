@@ -168,8 +168,8 @@ func setAlarmActions(root awscdk.Stack, topics []*string) {
 	}
 }
 
-// alarmRecipients returns the value of the output AlarmsTell. It does not contain the email address, because outputs are
-// printed and kept in logs.
+// alarmRecipients returns the value of the output AlarmsTell. It does not contain the email address, because outputs
+// are printed and kept in logs.
 func (s Settings) alarmRecipients() string {
 	const emailRecipient = "the address of alarmEmail, once its owner has confirmed the subscription: SNS sends " +
 		"the link to it"

@@ -202,10 +202,10 @@ func integration(s Settings, name string, f *function) *awsapigateway.CfnMethod_
 	return out
 }
 
-// binaryTypes makes API Gateway pass bodies unchanged: bodies of the gateway can have any type, and the management API
-// responds with compressed files of the console. The type is */* because API Gateway compares only the first type that
-// a request accepts, which is */* for a script. With this setting request bodies are in base64, which limits them to
-// 4.5 MB. No operation accepts larger bodies.
+// binaryTypes returns the media types of the bodies that API Gateway passes unchanged. Bodies of the gateway can have
+// any type, and the management API responds with compressed files of the console. The type is */* because API Gateway
+// compares only the first type that a request accepts, which is */* for a script. With this setting request bodies are
+// in base64, which limits them to 4.5 MB. No operation accepts larger bodies.
 func binaryTypes() *[]*string { return jsii.Strings("*/*") }
 
 // platformResponse is a response that API Gateway itself sends, without calling a function. retryAfter is the

@@ -167,7 +167,8 @@ func (d settingDef) parse(text string) (any, error) {
 	return v, d.validate(v)
 }
 
-// contextValues reads the settings in the context, and returns an error for each invalid one. An empty text counts as not set.
+// contextValues reads the settings in the context, and returns an error for each invalid one. An empty text counts as
+// not set.
 func contextValues(context func(string) any) (out settingValues, errs []error) {
 	out = settingValues{}
 	for _, def := range settingDefs() {

@@ -34,7 +34,8 @@ type Settings struct {
 	// GatewayDomain and APIDomain are the domain names of the gateway and of the management API, or "" for the
 	// addresses of API Gateway. Deployments are served at <deployment>.GatewayDomain.
 	GatewayDomain string `json:"gatewayDomain" pattern:"^([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\\.)+[a-z][a-z0-9-]{0,61}[a-z0-9]$" is:"is a name such as apis.example.com, in lower case" doc:"what follows a deployment's name: deployments are told apart by their host names"`
-	// GatewayURL is the origin of deployments, with {deployment} in place of the name. The default is derived from GatewayDomain.
+	// GatewayURL is the origin of deployments, with {deployment} in place of the name. The default is derived from
+	// GatewayDomain.
 	GatewayURL string `json:"gatewayUrl" pattern:"^https?://\\{deployment\\}(\\.[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)+(:[0-9]{1,5})?$" is:"is an origin with {deployment} for a first label, such as https://{deployment}.apis.example.com" doc:"the origin of deployments with {deployment} in it, where another name than gatewayDomain leads to them"`
 	APIDomain  string `json:"apiDomain" pattern:"^([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\\.)+[a-z][a-z0-9-]{0,61}[a-z0-9]$" is:"is a name such as api.example.com, in lower case" without:"the platform's" doc:"the management API's name"`
 	// APIURL is the management API's public address, which the cards of its MCP servers contain. The default is
@@ -132,7 +133,8 @@ type Settings struct {
 	PrivateUpstreams bool `json:"privateUpstreams" default:"false" doc:"lets projects call private addresses, [which processes in your network reach](#upstreams-in-your-vpc): only when all who deploy are trusted"`
 	// HeaderUnderscores forwards header fields with "_" in their names to upstreams.
 	HeaderUnderscores bool `json:"headerUnderscores" default:"false" doc:"passes header fields with an underscore in their names on: [why they are dropped](projects.md#handlers)"`
-	// StandardHTTP makes the gateway send every request through http.Transport, and makes listeners parse requests only with net/http.
+	// StandardHTTP makes the gateway send every request through http.Transport, and makes listeners parse requests only
+	// with net/http.
 	StandardHTTP bool `json:"standardHttp" default:"false" doc:"the standard library alone reads requests and sends them to upstreams, for [an incident](security.md#if-a-parser-is-at-fault)"`
 	// Limits are the limits of each account, in the format of config.VarLimits.
 	Limits string `json:"limits" doc:"what bounds each account, as [GATEWRIGHT_LIMITS](limits.md#accounts) has it"`

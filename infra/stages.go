@@ -26,9 +26,9 @@ const schemaFile = "schema.json"
 // start.
 var irreversible = []string{"table", "multiRegionKey"}
 
-// loadSettings reads the file of the context's stage from the folder of all stages, and the context, which can only
-// have settings that the file does not have. Emulators ignore the file, because their installations are for tests. The
-// error has a line for each problem.
+// loadSettings reads the settings in the context, and those in the file of the context's stage. A setting must not have
+// different values in the two. Emulators ignore the file, because their installations are for tests. open returns the
+// folder with the files of all stages. The error has a line for each problem.
 func loadSettings(open func(folder string) fs.FS, context func(string) any) (Settings, error) {
 	values, errs := contextValues(context)
 	if context("stage") == "" {
@@ -109,7 +109,8 @@ func withFileName(file string, err error) error {
 	return errors.New(strings.Join(out, "\n"))
 }
 
-// readLimited reads a file of limited size. It refuses anything that is not a regular file, such as a pipe, which could block.
+// readLimited reads a file of limited size. It refuses anything that is not a regular file, such as a pipe, which could
+// block.
 func readLimited(files fs.FS, name string, maxBytes int64) ([]byte, error) {
 	info, err := fs.Stat(files, name)
 	if err != nil {

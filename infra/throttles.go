@@ -82,7 +82,7 @@ func (s Settings) reserved(f functionSpec) int {
 // Gateway's own throttle responds with 429.
 //
 // The execution logs and traces of the platform are off: they would contain whole requests. Access logs have one line
-// each (accessLine). Metrics by method cost money for each method, and nothing reads them.
+// for each request (accessLine). Metrics by method cost money for each method, and nothing reads them.
 func (s Settings) throttles(name string, routes []route, fns map[string]*function) *[]any {
 	if name != management {
 		limit := throttle{s.GatewayRate, s.GatewayBurst}
@@ -105,7 +105,8 @@ func (s Settings) throttles(name string, routes []route, fns map[string]*functio
 	return &out
 }
 
-// settingsPath returns a path in the form of a stage's settings: each slash but the first is encoded, and the root is only "/".
+// settingsPath returns a path in the form of a stage's settings: each slash but the first is encoded, and the root is
+// only "/".
 func settingsPath(path string) string {
 	if path == "/" {
 		return path
@@ -170,7 +171,8 @@ func (s Settings) maxReserved(fns map[string]*function) (n int) {
 	return n
 }
 
-// unreservedConcurrency returns the concurrency that is left for functions without a reservation, 0 if no function reserves any.
+// unreservedConcurrency returns the concurrency that is left for functions without a reservation, 0 if no function
+// reserves any.
 func (s Settings) unreservedConcurrency(fns map[string]*function) int {
 	if s.Concurrency == 0 || s.Emulator != "" {
 		return 0
