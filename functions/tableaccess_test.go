@@ -69,9 +69,8 @@ func TestGroupAccessesDeclaredKeyPrefixes(t *testing.T) {
 	}
 }
 
-// TestContainingGroupAccessesKeyPrefixesOfContainedGroups checks mcp, the group whose requests contain requests of the
-// other groups. Its TableAccess must have exactly the key prefixes of the requests and dry runs of those groups. They
-// must write neither accounts nor the audit log.
+// TestContainingGroupAccessesKeyPrefixesOfContainedGroups checks a group whose requests contain requests of other
+// groups, such as mcp. Its TableAccess must have exactly the key prefixes of the requests and dry runs of those groups.
 func TestContainingGroupAccessesKeyPrefixesOfContainedGroups(t *testing.T) {
 	var others store.TableAccess
 	for _, g := range groups() {
@@ -91,7 +90,7 @@ func TestContainingGroupAccessesKeyPrefixesOfContainedGroups(t *testing.T) {
 }
 
 // TestDeclaredKeyPrefixesExist checks that every key prefix in the TableAccess of groups, triggered functions and
-// services exists, and that Scans is true there exactly if the uses contain api.ScanTable.
+// services exists, and that a function that scans the table declares the scan.
 func TestDeclaredKeyPrefixesExist(t *testing.T) {
 	raw, err := os.ReadFile("../internal/repolint/testdata/stored.txt")
 	if err != nil {

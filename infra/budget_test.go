@@ -62,7 +62,7 @@ func TestBudgetWithoutRecipientsIsRefused(t *testing.T) {
 	if _, err := loadTestStage(`{`+validSettings+`, "monthlyBudget": 100}`, nil); err == nil ||
 		!strings.Contains(err.Error(), "infra/stages/team.json or the context: monthlyBudget notifies nobody without "+
 			"alarmEmail or alarmTopic") {
-		t.Errorf("loadTestStage(budget without recipients) error = %v, want one that names alarmEmail and alarmTopic", err)
+		t.Errorf("loadTestStage(budget without recipients) error = %v, want alarmEmail and alarmTopic in it", err)
 	}
 	for _, file := range []string{`, "monthlyBudget": 0`, `, "monthlyBudget": 100, "alarmEmail": "` + email + `"`} {
 		if _, err := loadTestStage(`{`+validSettings+file+`}`, nil); err != nil {
@@ -76,6 +76,7 @@ func TestBudgetWithoutRecipientsIsRefused(t *testing.T) {
 		}[name]
 	})
 	if err == nil || !strings.Contains(err.Error(), "monthlyBudget is not for emulators") {
-		t.Errorf("settingsFromContext(emulator with a budget) error = %v, want that monthlyBudget is not for emulators", err)
+		t.Errorf("settingsFromContext(emulator with a budget) error = %v, want \"monthlyBudget is not for emulators\"",
+			err)
 	}
 }

@@ -270,6 +270,7 @@ func TestInvalidCheckSettingsAreRefused(t *testing.T) {
 			"checkRegion": checkRegion,
 		}[name]
 	}); err == nil || !strings.Contains(err.Error(), "checkRegion is not for emulators") {
-		t.Errorf("settingsFromContext(emulator with a check) error = %v, want that checkRegion is not for emulators", err)
+		t.Errorf("settingsFromContext(emulator with a check) error = %v, want \"checkRegion is not for emulators\"",
+			err)
 	}
 }

@@ -24,8 +24,9 @@ const totalWeight = 100
 // function can respond. The record of the load balancer needs no such list: the load balancer is in a nested stack, and
 // the record can read its address only when that stack is complete.
 //
-// No record evaluates the health of its target. API Gateway has no health to evaluate. A load balancer counts as healthy
-// only if each of its target groups has a healthy target, but one of its groups is empty between releases (rollout.go).
+// No record evaluates the health of its target. API Gateway has no health to evaluate. A load balancer counts as
+// healthy only if each of its target groups has a healthy target, but one of its groups is empty between releases
+// (rollout.go).
 func newDNSRecords(
 	root constructs.Construct, s Settings, domain awsapigateway.CfnDomainName, dependencies []constructs.IDependable,
 	running []*deployedService,

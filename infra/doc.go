@@ -7,6 +7,7 @@
 // CloudFormation's own resources, so that these files show what a template contains, and no helper function of the CDK
 // is deployed.
 //
-// Read main.go, then installation.go, which calls the other files in order. `make deploy` runs package deploy, which stops
-// a deployment if package removals finds a loss. The rules are in the design, sections 2 and 9, and in docs/scaling.md.
+// Read main.go, then installation.go, which calls the other files in order. `make deploy` runs package deploy, which
+// stops a deployment if package removals finds a loss. The rules are in the design, sections 2 and 9, and in
+// docs/scaling.md.
 package main

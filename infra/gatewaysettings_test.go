@@ -10,7 +10,7 @@ import (
 	"github.com/gatewright/gatewright/infra/removals"
 )
 
-// bothTargets returns a context with both targets of gateways, and overrides.
+// bothTargets returns a context with overrides and gateway=both: the function and processes serve deployments.
 func bothTargets(overrides map[string]string) map[string]string {
 	out := minimalContext(map[string]string{"gateway": "both"})
 	maps.Copy(out, overrides)

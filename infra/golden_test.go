@@ -329,7 +329,9 @@ var actionsWithoutResource = []string{
 	"xray:PutTraceSegments",
 }
 
-func TestGrantsAreNoWiderThanUses(t *testing.T) {
+// TestGrantsHaveNoWildcards checks that no role may do all actions of a service, or an action on all resources if the
+// action supports named resources. Only the function that rotates the root key may scan the table.
+func TestGrantsHaveNoWildcards(t *testing.T) {
 	var scan []string
 	for _, f := range functionSpecs(settingsFor(t, servicesContext(nil))) {
 		if slices.Contains(f.uses, api.ScanTable) {

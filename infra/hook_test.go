@@ -158,7 +158,8 @@ func TestHookIsNotReleasedThroughCodeDeploy(t *testing.T) {
 	}
 }
 
-// TestEveryFunctionIsInOneList checks that each folder for which make builds a binary is in one of the lists that deploy it.
+// TestEveryFunctionIsInOneList checks that each folder for which make builds a binary is in one of the lists that
+// deploy it.
 func TestEveryFunctionIsInOneList(t *testing.T) {
 	lists := map[string]int{}
 	for _, g := range functions.Groups() {

@@ -53,11 +53,11 @@ func TestHostileStageFileIsRefusedWithReadableLines(t *testing.T) {
 			20_000) + strings.Repeat("]", 20_000) + `}`,
 		"deep objects": `{` + validSettings + `, "origins": ` + strings.Repeat(`{"a":`, 9_000) + "1" +
 			strings.Repeat("}", 9_000) + `}`,
-		"a list in a list":       `{` + validSettings + `, "origins": [["https://a.example.com"]]}`,
-		"a list of nulls":        `{` + validSettings + `, "origins": [null]}`,
-		"protection by a number": `{"protected": 0}`,
-		"protection by a null":   `{"protected": null}`,
-		"protection by a list":   `{"protected": [false]}`,
+		"a list in a list":    `{` + validSettings + `, "origins": [["https://a.example.com"]]}`,
+		"a list of nulls":     `{` + validSettings + `, "origins": [null]}`,
+		"number as protected": `{"protected": 0}`,
+		"null as protected":   `{"protected": null}`,
+		"list as protected":   `{"protected": [false]}`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := loadTestStage(file, nil)

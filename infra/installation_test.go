@@ -236,7 +236,7 @@ func TestSchedulesMayCallTheirFunctions(t *testing.T) {
 		}
 		var event trigger.Schedule
 		if err := json.Unmarshal([]byte(get(s.Properties, "Target", "Input").(string)), &event); err != nil {
-			t.Error(err)
+			t.Errorf("input of the schedule for %s: error = %v, want JSON", target, err)
 		}
 		got = append(got, fmt.Sprintf("${%s.Arn} %s", a.aliasTarget(refID(get(s.Properties, "Target", "Arn"))), event.Name))
 	}

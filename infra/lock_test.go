@@ -76,8 +76,8 @@ func (r apiResource) variable() (parent, name string, ok bool) {
 	return r.name[:i], r.name[i+1:], true
 }
 
-// mergeLocked returns the resources in after, and as deleted those resources in before that are missing there, if their
-// API still exists.
+// mergeLocked returns the resources in after. It adds the resources in before that after does not have, marked as
+// deleted, if their API still exists.
 func mergeLocked(before, after []apiResource) []apiResource {
 	out := slices.Clone(after)
 	for _, p := range before {
@@ -208,7 +208,8 @@ func TestRefusedAPIUpdatesAreReported(t *testing.T) {
 	}
 }
 
-// TestDeletedResourcesStayLocked checks that deleted resources stay locked while their API exists, because an installation may have them.
+// TestDeletedResourcesStayLocked checks that deleted resources stay locked while their API exists, because an
+// installation may have them.
 func TestDeletedResourcesStayLocked(t *testing.T) {
 	parse := func(text string) []apiResource {
 		parts, err := parseAPIResources(text)

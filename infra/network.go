@@ -188,7 +188,8 @@ type balancer struct {
 
 // These are the times of the load balancer in seconds, and its thresholds in health checks.
 const (
-	// healthCheckInterval and two responses make a task healthy after 20 s, and three failures make it unhealthy after 30 s.
+	// With healthCheckInterval, two responses make a task healthy after 20 s, and three failures make it unhealthy
+	// after 30 s.
 	healthCheckInterval, healthyThreshold, unhealthyThreshold = 10, 2, 3
 	// deregistrationDelay is the time between the deregistration of a task and its stop. At first, some new connections
 	// still reach the task, until the load balancer has deregistered it everywhere. Existing connections stay open.

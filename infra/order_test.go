@@ -129,7 +129,8 @@ func (c creationOrder) policiesOf(role string) (out []string) {
 	return out
 }
 
-// missingBefore returns those of the resources in dependencies that are not created before another resource.
+// missingBefore returns those of the resources in dependencies that are not created before another resource. Without
+// dependencies, it returns a text, because every caller expects a policy.
 func (c creationOrder) missingBefore(address string, dependencies []string) []string {
 	before := c.createdBefore(address)
 	if len(dependencies) == 0 {

@@ -21,14 +21,14 @@ const retainedFile = "testdata/kept.txt"
 
 const retainedHeader = `# The resources that an update must not remove or replace, because they hold data, or have an
 # address or a name. Each line has the stack, the logical ID, the type, and the values of the create-only properties: if
-# one of these changes, CloudFormation replaces the resource. TestKeepersAreUpdatedInPlace fails, also with -update, if
-# an update would lose one of these resources. To remove a resource on purpose, write "gone " before its line, and
-# explain in the commit how operators move its data.
+# one of these changes, CloudFormation replaces the resource. TestRetainedResourcesAreUpdatedInPlace fails, also with
+# -update, if an update would lose one of these resources. To remove a resource on purpose, write "gone " before its
+# line, and explain in the commit how operators move its data.
 `
 
-// createOnlyProperties are the properties whose change replaces a resource or is refused, by the type of the resource.
-// They are the create-only properties of CloudFormation's schemas ("Update requires: Replacement") that our templates
-// could set, and a few other properties that must not change: comments explain these.
+// createOnlyProperties has, for each type of resource, the properties that an update must not change: CloudFormation
+// would replace the resource, or refuse the update. They are the create-only properties of CloudFormation's schemas
+// ("Update requires: Replacement") that our templates could set, and a few other properties that comments explain.
 var createOnlyProperties = map[string][]string{
 	// A change of StreamSpecification creates another stream, which would replace the event source mappings.
 	"AWS::DynamoDB::Table": {
@@ -131,9 +131,9 @@ func fullContext() map[string]string {
 	})
 }
 
-// TestKeepersAreUpdatedInPlace checks that each retained resource keeps its stack, its logical id and its create-only
-// properties. With -update it accepts additions.
-func TestKeepersAreUpdatedInPlace(t *testing.T) {
+// TestRetainedResourcesAreUpdatedInPlace checks that each retained resource keeps its stack, its logical id and its
+// create-only properties. With -update it accepts additions.
+func TestRetainedResourcesAreUpdatedInPlace(t *testing.T) {
 	text, err := os.ReadFile(retainedFile)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		t.Fatal(err)
@@ -247,7 +247,7 @@ gone installation Queue AWS::SQS::Queue {}
 Relay Balancer AWS::ElasticLoadBalancingV2::LoadBalancer {"Name":"relay"}
 `
 	for name, tc := range map[string]struct {
-		// The update replaces the text old in baseline by replacement.
+		// The update replaces the first occurrence of old in baseline with the text of replacement.
 		old, replacement string
 		want             string // "" for accepted updates
 	}{
@@ -347,7 +347,8 @@ func TestLastReleaseCanBeUpdated(t *testing.T) {
 		}
 		t.Skip("this checkout is a shallow one, without the last release")
 	}
-	// If the last release had no such file, before is empty, so the file is compared only after the next release.
+	// If the last release does not have the file, before is empty. Then retainedFile is not compared until the next
+	// release, but for apiLockFile the test fails.
 	readVersions := func(name string) (before, now string) {
 		raw, err := released.File(t.Context(), "..", commit, "infra/"+name)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {

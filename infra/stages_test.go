@@ -54,7 +54,7 @@ func TestStageFileIsRead(t *testing.T) {
 		"origins": ["https://a.example.com", "https://b.example.com"], "canary": false, "waf": true,
 		"gateway": "both", "gatewayTasks": 2, "gatewayConnectionsPerAddress": 500}`, map[string]string{"logDays": "90", "waf": "true"})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("loadTestStage() error = %v, want none", err)
 	}
 	if s.Stage != "team" || !s.Protected || s.Table != "global" || !s.MultiRegionKey {
 		t.Errorf("loadTestStage() = %+v, want the stage team, protected, with a global table and a multi-Region key", s)
@@ -321,7 +321,7 @@ func TestRepositoryStagesAreValid(t *testing.T) {
 		for _, name := range names {
 			values, err := readStage(os.DirFS(folder), folder, name)
 			if err != nil {
-				t.Errorf("%s: %v", name, err)
+				t.Errorf("readStage(%s) error = %v, want none", name, err)
 				continue
 			}
 			context := map[string]any{
@@ -332,7 +332,7 @@ func TestRepositoryStagesAreValid(t *testing.T) {
 				delete(context, setting)
 			}
 			if _, err := loadSettings(os.DirFS, func(setting string) any { return context[setting] }); err != nil {
-				t.Errorf("%s: %v", name, err)
+				t.Errorf("loadSettings(stage %s) error = %v, want none", name, err)
 			}
 		}
 	}

@@ -230,7 +230,7 @@ func (a assembly) inline() {
 	}
 }
 
-// replace returns v with the references to the keys of values replaced by their values.
+// replace returns a copy of v. Where v refers to a name in values, the copy has the value instead of the reference.
 func replace(v any, values map[string]any) any {
 	switch v := v.(type) {
 	case map[string]any:

@@ -66,7 +66,8 @@ func newFixtureWith(t *testing.T, sandbox sharedinstallation.Sandbox) *fixture {
 	}
 	fx.handle = handler.Handle
 	fx.resolver = serving.New(serving.Options{
-		Table: fx.Parts.Table, Artifacts: artifacts.Open(fx.Parts), Domain: "gateway.test", Now: fx.Parts.Now, Log: fx.Parts.Log,
+		Table: fx.Parts.Table, Artifacts: artifacts.Open(fx.Parts), Domain: "gateway.test", Now: fx.Parts.Now,
+		Log: fx.Parts.Log,
 	})
 	return fx
 }

@@ -38,7 +38,8 @@ func creations(c callers) []functionstest.Case {
 			`"name":"org_123","createdOn":"2026-03-14T10:26:53.589Z"`,
 		},
 		{
-			"nulls", c.fullKey, "POST", consumersPath, `{"name":"bob","description":null,"tags":null,"metadata":null,"managers":null}`,
+			"nulls", c.fullKey, "POST", consumersPath,
+			`{"name":"bob","description":null,"tags":null,"metadata":null,"managers":null}`,
 			200, `"name":"bob","createdOn"`,
 		},
 		{
@@ -50,18 +51,24 @@ func creations(c callers) []functionstest.Case {
 		{"a bad name", c.fullKey, "POST", consumersPath, `{"name":"Alice"}`, 400, "body.name"},
 		{"a name like an id", c.fullKey, "POST", consumersPath, `{"name":"csmr_abcdefghijklmnopqrstuvwx"}`, 400, "body.name"},
 		{
-			"six tags", c.fullKey, "POST", consumersPath, `{"name":"bob","tags":{"a":"1","b":"2","c":"3","d":"4","e":"5","f":"6"}}`, 400,
+			"six tags", c.fullKey, "POST", consumersPath,
+			`{"name":"bob","tags":{"a":"1","b":"2","c":"3","d":"4","e":"5","f":"6"}}`, 400,
 			"body.tags",
 		},
 		{"a number as tag", c.fullKey, "POST", consumersPath, `{"name":"bob","tags":{"a":1}}`, 400, "body.tags"},
-		{"metadata that is no object", c.fullKey, "POST", consumersPath, `{"name":"bob","metadata":[1]}`, 400, "body.metadata"},
 		{
-			"metadata too large", c.fullKey, "POST", consumersPath, `{"name":"bob","metadata":{"a":"` + strings.Repeat("x", 1024) + `"}}`,
+			"metadata that is no object", c.fullKey, "POST", consumersPath,
+			`{"name":"bob","metadata":[1]}`, 400, "body.metadata",
+		},
+		{
+			"metadata too large", c.fullKey, "POST", consumersPath,
+			`{"name":"bob","metadata":{"a":"` + strings.Repeat("x", 1024) + `"}}`,
 			400, "body.metadata",
 		},
 		{"a number as manager", c.fullKey, "POST", consumersPath, `{"name":"bob","managers":[1]}`, 400, "body.managers[0]"},
 		{
-			"manager without a subject", c.fullKey, "POST", consumersPath, `{"name":"bob","managers":[{"email":"a@example.com"}]}`, 400,
+			"manager without a subject", c.fullKey, "POST", consumersPath,
+			`{"name":"bob","managers":[{"email":"a@example.com"}]}`, 400,
 			"body.managers[0]",
 		},
 		{"a bad address", c.fullKey, "POST", consumersPath, `{"name":"bob","managers":["nobody"]}`, 400, "body.managers[0]"},
@@ -69,7 +76,10 @@ func creations(c callers) []functionstest.Case {
 			"deep JSON", c.fullKey, "POST", consumersPath,
 			`{"name":"bob","metadata":` + strings.Repeat(`{"a":`, 100) + "1" + strings.Repeat("}", 100) + "}", 400, "deep",
 		},
-		{"invalid with-api-key", c.fullKey, "POST", consumersPath + "?with-api-key=perhaps", `{"name":"bob"}`, 400, "with-api-key"},
+		{
+			"invalid with-api-key", c.fullKey, "POST", consumersPath + "?with-api-key=perhaps",
+			`{"name":"bob"}`, 400, "with-api-key",
+		},
 		{
 			"missing bucket", c.fullKey, "POST", "/v1/accounts/acme/key-buckets/absent/consumers", `{"name":"bob"}`, 404,
 			"key bucket",
@@ -114,9 +124,15 @@ func listings(c callers) []functionstest.Case {
 			"a prefix in capitals", c.readerKey, "GET", consumersPath + "?name-prefix=Ali", "", 400,
 			"query.name-prefix: expected string to be 1 to 128 characters of a-z, 0-9, _ and -",
 		},
-		{"a prefix with a percent sign", c.readerKey, "GET", consumersPath + "?name-prefix=a%25", "", 400, "query.name-prefix"},
+		{
+			"a prefix with a percent sign", c.readerKey, "GET", consumersPath + "?name-prefix=a%25",
+			"", 400, "query.name-prefix",
+		},
 		{"a prefix with a separator", c.readerKey, "GET", consumersPath + "?name-prefix=a%23", "", 400, "query.name-prefix"},
-		{"prefix with pattern characters", c.readerKey, "GET", consumersPath + "?name-prefix=.*", "", 400, "query.name-prefix"},
+		{
+			"prefix with pattern characters", c.readerKey, "GET", consumersPath + "?name-prefix=.*",
+			"", 400, "query.name-prefix",
+		},
 		{"prefix with a line feed", c.readerKey, "GET", consumersPath + "?name-prefix=a%0A", "", 400, "query.name-prefix"},
 		{"empty prefix", c.readerKey, "GET", consumersPath + "?name-prefix=", "", 400, "query.name-prefix: is empty"},
 		{
@@ -124,7 +140,10 @@ func listings(c callers) []functionstest.Case {
 			"query.name-prefix",
 		},
 		{"negative offset", c.readerKey, "GET", consumersPath + "?offset=-1", "", 400, "query.offset"},
-		{"limit beyond 64 bits", c.readerKey, "GET", consumersPath + "?limit=99999999999999999999999", "", 400, "query.limit"},
+		{
+			"limit beyond 64 bits", c.readerKey, "GET", consumersPath + "?limit=99999999999999999999999",
+			"", 400, "query.limit",
+		},
 		{"a large offset", c.readerKey, "GET", consumersPath + "?offset=9223372036854775807", "", 200, `{"data":[],`},
 		{"text as limit", c.readerKey, "GET", consumersPath + "?limit=many", "", 400, "query.limit"},
 		{"unknown key format", c.readerKey, "GET", consumersPath + "?key-format=bold", "", 400, "query.key-format"},
@@ -249,7 +268,8 @@ func TestProblemsContainNoKey(t *testing.T) {
 func TestListFiltersByTagsAndManager(t *testing.T) {
 	fx := newFixture(t)
 	call := fx.CallAs(fx.fullKey)
-	call("POST", consumersPath, `{"name":"bob","tags":{"org":"1","tier":"a b&c"},"managers":["boss@example.com"]}`).Want(200)
+	call("POST", consumersPath, `{"name":"bob","tags":{"org":"1","tier":"a b&c"},"managers":["boss@example.com"]}`).
+		Want(200)
 	for query, want := range map[string]string{
 		"tag.org=1":           "alice bob",
 		"tag.org=1&tag.org=1": "alice bob",
@@ -294,7 +314,8 @@ func TestIncludesAreOmittedByDefault(t *testing.T) {
 			t.Errorf("GET %s with all includes = %v, want 1 of apiKeys, managers and managerInvites", base, got)
 		}
 	}
-	got := call("GET", consumersPath+"/bob?include-api-keys=true&include-managers=true&key-format=visible", "").Want(200).JSON()
+	got := call("GET", consumersPath+"/bob?include-api-keys=true&include-managers=true&key-format=visible", "").
+		Want(200).JSON()
 	if got.Text("apiKeys.0.key") != text || got.Len("managers") != 0 {
 		t.Errorf("GET bob with keys and managers = %v, want the key %s and no managers", got, text)
 	}

@@ -34,7 +34,8 @@ func newFixture(t *testing.T) fixture {
 	}
 	fx.accountID, fx.verifier = account.ID, keys.OpenVerifier(fx.Parts)
 	fx.Call(fx.fullKey, "POST", "/v1/accounts/acme/key-buckets", `{"name":"orders"}`).Want(200)
-	fx.Call(fx.fullKey, "POST", consumersPath, `{"name":"alice","description":"first","tags":{"org":"1"},"metadata":{"plan":3},
+	fx.Call(fx.fullKey, "POST", consumersPath, `{"name":"alice","description":"first","tags":{"org":"1"},
+		"metadata":{"plan":3},
 		"managers":["new@example.com",{"email":"Boss@example.com","sub":"boss","id":"ignored"}]}`).Want(200)
 	return fx
 }

@@ -26,7 +26,8 @@ func TestPagesOfConsumersWithKeysAreLimited(t *testing.T) {
 	}
 	seen, pages := map[string]bool{}, 0
 	for offset, total := 0, 1; offset < total; pages++ {
-		resp := fx.Call(fx.fullKey, "GET", fmt.Sprintf("%s?include-api-keys=true&offset=%d", consumersPath, offset), "").Want(200)
+		resp := fx.Call(fx.fullKey, "GET", fmt.Sprintf("%s?include-api-keys=true&offset=%d", consumersPath, offset), "").
+			Want(200)
 		if len(resp.Body) > 5_000_000 {
 			t.Fatalf("GET with keys at offset %d: body has %d bytes, want at most 5000000", offset, len(resp.Body))
 		}
@@ -71,7 +72,8 @@ func TestCursorsPageThroughConsumersAndKeys(t *testing.T) {
 		{
 			consumersPath, "name-prefix=bob&tag.org=1", "name",
 			[]string{
-				consumersPath, consumersPath + "?name-prefix=bob", consumersPath + "?name-prefix=bo&tag.org=1", consumersPath + "?name-prefix=bob&tag.org=2",
+				consumersPath, consumersPath + "?name-prefix=bob",
+				consumersPath + "?name-prefix=bo&tag.org=1", consumersPath + "?name-prefix=bob&tag.org=2",
 				consumersPath + "?name-prefix=bob&tag.org=1&include-managers=true",
 				"/v1/accounts/acme/key-buckets/other/consumers?name-prefix=bob&tag.org=1", consumersPath + "/bob-0/keys?tag.org=1",
 			},

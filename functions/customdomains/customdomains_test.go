@@ -99,8 +99,8 @@ func TestResponses(t *testing.T) {
 		{"deletion of a missing domain", fullKey, "DELETE", path + "?hostname=b.example.com", "", 404, "custom domain"},
 		{"deletion without a hostname", fullKey, "DELETE", path, "", 400, "query.hostname"},
 		{
-			"deletion with a deployment that is not attached", fullKey, "DELETE", path + "?hostname=api.example.com&deploymentName=" + name, "", 404,
-			"does not lead to",
+			"deletion with a deployment that is not attached", fullKey, "DELETE",
+			path + "?hostname=api.example.com&deploymentName=" + name, "", 404, "does not lead to",
 		},
 	})
 	fx.Call(fullKey, "PATCH", path, attachBody+`}`).Want(200)

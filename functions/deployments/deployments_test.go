@@ -75,7 +75,10 @@ func TestDeploymentListResponses(t *testing.T) {
 		{"limit of 0", fx.readerKey, "GET", deploymentsPath + "?limit=0", "", 400, "query.limit"},
 		{"text as limit", fx.readerKey, "GET", deploymentsPath + "?limit=ten", "", 400, "query.limit"},
 		{"limit with a fraction", fx.readerKey, "GET", deploymentsPath + "?limit=1.5", "", 400, "query.limit"},
-		{"limit beyond 64 bits", fx.readerKey, "GET", deploymentsPath + "?limit=99999999999999999999999", "", 400, "query.limit"},
+		{
+			"limit beyond 64 bits", fx.readerKey, "GET", deploymentsPath + "?limit=99999999999999999999999",
+			"", 400, "query.limit",
+		},
 		{"negative offset", fx.readerKey, "GET", deploymentsPath + "?offset=-1", "", 400, "query.offset"},
 		{"unknown parameter", fx.readerKey, "GET", deploymentsPath + "?order=name", "", 200, `"total":2}`},
 		{
@@ -168,7 +171,10 @@ func TestDeletionResponses(t *testing.T) {
 				fx.main.name,
 			"", 404, deploymentNotFound,
 		},
-		{"deployment of a hidden project", fx.blogKey, "DELETE", deploymentsPath + "/" + fx.main.name, "", 404, projectNotFound},
+		{
+			"deployment of a hidden project", fx.blogKey, "DELETE", deploymentsPath + "/" + fx.main.name,
+			"", 404, projectNotFound,
+		},
 		{
 			"deployment of its project without the scope", fx.readerKey, "DELETE", deploymentsPath + "/" + fx.main.name, "", 403,
 			"deployments:write",

@@ -28,7 +28,8 @@ func (c *fakeCloser) Begin(_ context.Context, now time.Time) (int, error) {
 func TestScheduleClosesDuePeriods(t *testing.T) {
 	closer := &fakeCloser{}
 	var log strings.Builder
-	handler := quotareset.Handler(closer, func() time.Time { return storetest.Epoch }, slog.New(slog.NewTextHandler(&log, nil)))
+	handler := quotareset.Handler(closer, func() time.Time { return storetest.Epoch },
+		slog.New(slog.NewTextHandler(&log, nil)))
 	if err := handler(t.Context(), []byte(`{"schedule":"hourly"}`)); err != nil || len(closer.times) != 1 ||
 		!closer.times[0].Equal(storetest.Epoch) {
 		t.Errorf("handler() = %v, with calls at %v, want one at %v", err, closer.times, storetest.Epoch)

@@ -1,6 +1,6 @@
-// Command certificate checks the certificate and the private key for a service, and writes both as one text. The
-// service reads that text (service.Service, Certificate), and `make service-certificate` stores it in Parameter Store.
-// The command reports mistakes immediately to the operator. Otherwise tasks would fail to start.
+// Command certificate checks the certificate and the private key for a service, and writes both as one text. `make
+// service-certificate` stores the text in Parameter Store, and the service reads it (the field Certificate of
+// service.Service). The command reports mistakes immediately to the operator. Otherwise tasks would fail to start.
 //
 // It is not a certificate authority and does not request certificates. This is its only file.
 package main

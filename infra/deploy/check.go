@@ -207,7 +207,8 @@ type functionError string
 
 func (e functionError) Error() string { return string(e) }
 
-// callAccounts calls the function that creates accounts and keys. Its replies contain keys, and no error contains a reply.
+// callAccounts calls the function that creates accounts and keys. Its replies contain keys, and no error contains a
+// reply.
 func (d deployment) callAccounts(ctx context.Context, functions invoker, in accounts.In, out any) error {
 	name := "gatewright-" + d.stage + "-accounts"
 	payload, err := json.Marshal(in)

@@ -33,7 +33,7 @@ var errKilled = errors.New("signal: killed")
 type checkServices struct {
 	service *sharedaccounts.Service
 	call    func(context.Context, accounts.In) (any, error)
-	// parameters has the parameters by name.
+	// parameters has the parameters by name. puts is the number of successful calls of PutParameter.
 	parameters map[string]ssm.PutParameterInput
 	puts       int
 	// calls is the number of calls so far. killAt is the number of the call at which the deployment is interrupted, or
@@ -44,6 +44,7 @@ type checkServices struct {
 	deployed []string
 }
 
+// rootKey is a root key of zeros.
 type rootKey struct{}
 
 func (rootKey) Root(context.Context) ([]byte, error) { return make([]byte, 32), nil }

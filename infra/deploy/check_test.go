@@ -53,8 +53,8 @@ func TestCheckIsDeployedAfterItsInstallation(t *testing.T) {
 	}
 	steps, output, err = f.run(t, checkedTemplate, false)
 	if err != nil || steps != "synth diff deploy deploy" || f.check.puts != 1 || f.requireOneKey(t, output) != key {
-		t.Errorf("second deploy() = %v, steps %q, %d stored keys, want no error and the same key", err, steps,
-			f.check.puts)
+		t.Errorf("second deploy() = %v, steps %q, %d calls of PutParameter so far, want no error, the steps "+
+			"\"synth diff deploy deploy\", one call and the same key", err, steps, f.check.puts)
 	}
 	f.checkAccount.plannedTemplate = strings.Replace(checkTemplate, "ApiAddress", "Other", 1)
 	if _, _, err = f.run(t, checkedTemplate, false); err != nil || slices.Contains(f.check.deployed, "--parameters") {
@@ -128,7 +128,7 @@ func TestCheckRegionIsVerifiedBeforeAnythingIsCreated(t *testing.T) {
 		"partly deleted stack": {func(f *fakeAccount) {
 			f.checkAccount.status = types.StackStatusDeleteFailed
 		}, checkedTemplate, "type aws cloudformation delete-stack --region eu-central-1 --stack-name gatewright-dev-check"},
-		"check of another stage": {func(f *fakeAccount) {
+		"deployed stack with a table": {func(f *fakeAccount) {
 			f.checkAccount.status, f.checkAccount.template = types.StackStatusCreateComplete,
 				`{"Resources": {"Table": {"Type": "AWS::DynamoDB::Table"}}}`
 		}, checkedTemplate, "the table with all data would be removed"},
@@ -151,7 +151,8 @@ func TestFailedFirstCheckDeploymentIsRepeated(t *testing.T) {
 	f.checkAccount.errs["create"] = errors.New("failed")
 	if _, _, err := f.run(t, checkedTemplate, false); err == nil ||
 		f.checkAccount.status != types.StackStatusRollbackComplete || !f.checkAccount.protected {
-		t.Fatalf("the first deploy() = %v with the stack %s, want a failure", err, f.checkAccount.status)
+		t.Fatalf("first deploy() = %v, stack %s, protected: %v, want a failure, ROLLBACK_COMPLETE, protected: true", err,
+			f.checkAccount.status, f.checkAccount.protected)
 	}
 	delete(f.checkAccount.errs, "create")
 	_, output, err := f.run(t, checkedTemplate, false)

@@ -29,13 +29,13 @@ func certificateTemplate(region string) string {
 		`"Properties": {"RegionalCertificateArn": "arn:aws:acm:` + region + `:000000000000:certificate/c"}}}}`
 }
 
-// topicTemplate returns a template with an alarm that notifies a topic in a region. streamTemplate returns a template
-// with a function that a stream in a region calls.
+// topicTemplate returns a template with an alarm that notifies a topic in a region.
 func topicTemplate(region string) string {
 	return `{"Resources": {"A": {"Type": "AWS::CloudWatch::Alarm", "Properties": {"AlarmActions": ["arn:aws:sns:` +
 		region + `:000000000000:alarms"]}}}}`
 }
 
+// streamTemplate returns a template with a function that reads a stream in a region.
 func streamTemplate(region string) string {
 	return `{"Resources": {"M": {"Type": "AWS::Lambda::EventSourceMapping", ` +
 		`"Properties": {"EventSourceArn": "arn:aws:dynamodb:` + region +
@@ -213,8 +213,8 @@ var deployCases = map[string]deployCase{
 	},
 }
 
-// TestDeploymentNeedsConfirmation checks which steps a deployment executes, depending on the confirmation and on the
-// allowed removals.
+// TestDeploymentNeedsConfirmation checks the steps, the error and the output of each deployment in deployCases. Without
+// a confirmation, or with a removal that is not allowed, nothing is deployed.
 func TestDeploymentNeedsConfirmation(t *testing.T) {
 	for name, tt := range deployCases {
 		t.Run(name, func(t *testing.T) {
@@ -274,7 +274,7 @@ func TestDeploymentNeedsConfirmation(t *testing.T) {
 			}
 			if failed := tt.wantErr != nil || tt.failingStep != "" || tt.installed == "broken"; (err != nil) != failed ||
 				errors.Is(err, errRefused) != (tt.wantErr != nil) {
-				t.Errorf("deploy() error = %v, want %v", err, tt.wantErr)
+				t.Errorf("deploy() error = %v, want an error: %v, a refusal: %v", err, failed, tt.wantErr != nil)
 			}
 			output := out.String()
 			if err != nil {
@@ -287,7 +287,7 @@ func TestDeploymentNeedsConfirmation(t *testing.T) {
 	}
 }
 
-// TestInvalidYESIsRefused checks that YES=0 does not confirm.
+// TestInvalidYESIsRefused checks that values of YES other than 1, such as 0, are refused and do not confirm.
 func TestInvalidYESIsRefused(t *testing.T) {
 	for _, yes := range []string{"0", "no", "yes", "true", " 1"} {
 		if err := run(t.Context(), []string{"-yes", yes, "-stage", "dev"}); !errors.Is(err, errRefused) {

@@ -51,7 +51,8 @@ type fakeAccount struct {
 	// laterReplies has the outputs of the AWS command line from the second call of a command on. With it, a test can
 	// make a new resource visible after a delay, as AWS does.
 	laterReplies map[string]string
-	// errs has the errors that operations return, by the command, or by the operation of CloudFormation or Lambda.
+	// errs has the errors that operations return, by the command, or by the operation of CloudFormation or Lambda. With
+	// an error for "create", the deployment of the check's stack fails.
 	errs map[string]error
 	// operations are the operations and commands that were called, in order.
 	operations []string

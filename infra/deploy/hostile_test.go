@@ -239,8 +239,12 @@ func TestSuggestedCommandsNameTheRegion(t *testing.T) {
 			f := readyAccount()
 			setUp(f)
 			_, output, _ := f.run(t, fullTemplate, false)
-			for _, command := range regexp.MustCompile(
-				`aws (cloudformation|logs|dynamodb|kms|apigateway) [a-z-]+[^,&]*`).FindAllString(output, -1) {
+			commands := regexp.MustCompile(`aws (cloudformation|logs|dynamodb|kms|apigateway) [a-z-]+[^,&]*`).
+				FindAllString(output, -1)
+			if len(commands) == 0 {
+				t.Errorf("deploy() output = %q, want a command in it", output)
+			}
+			for _, command := range commands {
 				if !strings.Contains(command, "--region eu-west-1") {
 					t.Errorf("suggested command %q, want one with --region eu-west-1", command)
 				}
@@ -292,7 +296,7 @@ func TestMissingInstallationIsNotDestroyed(t *testing.T) {
 	for name, tt := range map[string]struct {
 		newFake      func() *fakeAccount
 		want         string
-		hasParameter bool // whether only the parameter of the check is left
+		hasParameter bool // the parameter of the check still exists after the call
 	}{
 		"no stack": {func() *fakeAccount { return &fakeAccount{} }, notFound, false},
 		"parameter of a check": {func() *fakeAccount {
@@ -318,7 +322,7 @@ func TestMissingInstallationIsNotDestroyed(t *testing.T) {
 		}
 		if f.check != nil {
 			if _, hasParameter := f.check.parameters[checkKey]; hasParameter != tt.hasParameter {
-				t.Errorf("%s: the parameter is there: %v, want %v", name, hasParameter, tt.hasParameter)
+				t.Errorf("%s: the parameter exists after destroy(): %v, want %v", name, hasParameter, tt.hasParameter)
 			}
 		}
 	}

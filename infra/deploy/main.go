@@ -3,9 +3,10 @@
 // requests a confirmation. It deploys exactly the changes that it shows, because the templates are synthesized only
 // once.
 //
-// It does not describe an installation, which package infra does. Read main.go first, then preflight.go, which checks the account
-// before anything is created. alarms.go requires a recipient of alarms, and namesinuse.go finds names that are in use. check.go deploys
-// the synthetic check in another region. failed.go prepares the repetition of a failed first deployment. aws.go connects to AWS.
+// It does not describe an installation, which package infra does. Read main.go first, then preflight.go, which checks
+// the account before anything is created. alarms.go requires a recipient of alarms, and namesinuse.go finds names that
+// are in use. regional.go checks the log role and the support of budgets in a region. check.go deploys the synthetic
+// check in another region. failed.go prepares the repetition of a failed first deployment. aws.go connects to AWS.
 package main
 
 import (

@@ -116,7 +116,8 @@ func (p preflight) accountID(ctx context.Context) (string, error) {
 	return id, nil
 }
 
-// leftoverNames returns the names of the resources that a failed stack leaves behind. leftoverFindings reports what to do about them.
+// leftoverNames returns the names of the resources that a failed stack leaves behind. leftoverFindings reports what to
+// do about them.
 func (p preflight) leftoverNames(ctx context.Context) (names []string, err error) {
 	if p.deployed.Failed == nil {
 		return nil, nil

@@ -199,7 +199,8 @@ func (p preflight) parameters(
 	return values, reply.InvalidParameters, nil
 }
 
-// bootstrap checks that the account has the bootstrap stack of the CDK in this region, in a version that the template accepts.
+// bootstrap checks that the account has the bootstrap stack of the CDK in this region, in a version that the template
+// accepts.
 func bootstrap(ctx context.Context, p preflight) ([]string, error) {
 	parameter, minimum := p.planned.Bootstrap()
 	if parameter == "" {

@@ -217,7 +217,8 @@ func leftoverCases() map[string]preflightCase {
 	}
 }
 
-// TestPreflightFindingStopsTheDeployment checks that each finding is one line that says what to do, and that nothing was created.
+// TestPreflightFindingStopsTheDeployment checks that each finding is one line that says what to do, and that nothing
+// was created.
 func TestPreflightFindingStopsTheDeployment(t *testing.T) {
 	cases := accountCases()
 	maps.Copy(cases, certificateCases())
@@ -273,7 +274,7 @@ func TestAllFindingsAreReportedTogether(t *testing.T) {
 		t.Fatal("deploy() = nil, want a refusal")
 	}
 	if got, want := len(strings.Split(err.Error(), "\n")), 6; got != want {
-		t.Errorf("deploy() has %d lines, want %d:\n%v", got, want, err)
+		t.Errorf("error of deploy() has %d lines, want %d:\n%v", got, want, err)
 	}
 }
 

@@ -18,8 +18,8 @@ func hasType(s removals.Stack, kind string) bool {
 	return false
 }
 
-// logRole checks the role under which API Gateway writes the logs of all APIs of an account in a region. An installation sets it
-// ("accessLogs": "own") or relies on it ("account").
+// logRole checks the role under which API Gateway writes the logs of all APIs of an account in a region. An
+// installation sets it ("accessLogs": "own") or relies on it ("account").
 func logRole(ctx context.Context, p preflight) (findings []string, err error) {
 	const accountType = "AWS::ApiGateway::Account"
 	hasAccessLogs := func(s removals.Stack) bool {

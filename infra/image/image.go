@@ -5,9 +5,11 @@
 // service writes. The same files make the same image, byte for byte. Package infra, which describes an installation,
 // and command publish therefore compute the same digest independently.
 //
-// The package cannot build images that need a shell or packages. The certificates that a service trusts are in its binary.
+// The package cannot build images that need a shell or packages. The certificates that a service trusts are in its
+// binary.
 //
-// Read image.go for one image, layout.go for files with the images of all architectures, and sbom.go for the bill of materials.
+// Read image.go for one image, layout.go for files with the images of all architectures, and sbom.go for the bill of
+// materials.
 package image
 
 import (
@@ -66,7 +68,7 @@ type Contents struct {
 }
 
 // FromBinary returns the image of a service's static binary for Linux. architecture is Go's name,
-// arm64 or amd64. The image has no labels, so that its digest depends only on the binary.
+// arm64 or amd64. The image has no labels, so that its digest depends only on the binary and the architecture.
 func FromBinary(binary, architecture string) (v1.Image, error) {
 	return New(Contents{Binary: binary, Architecture: architecture, Path: entrypoint})
 }

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -102,7 +103,7 @@ func TestImageRunsItsBinaryAsNobody(t *testing.T) {
 		}
 	}
 	if diff := cmp.Diff(map[string]string{"/service": "a service"}, files); diff != "" {
-		t.Error(diff)
+		t.Errorf("the files of the image (-want +got):\n%s", diff)
 	}
 }
 
@@ -176,7 +177,7 @@ func TestVolumesBelongToTheUser(t *testing.T) {
 		"var/lib/data 700 65532:65532", "var/lib/more 700 65532:65532", "usr/bin/service 555 0:0",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
+		t.Errorf("the entries of the image, with mode and owner (-want +got):\n%s", diff)
 	}
 }
 
@@ -191,14 +192,21 @@ func TestMissingBinaryIsNamed(t *testing.T) {
 // tags, like the CDK's repository.
 func TestUploadIsRepeatable(t *testing.T) {
 	memory := registry.New(registry.Logger(slog.NewLogLogger(slog.DiscardHandler, slog.LevelInfo)))
-	manifests := map[string]int{}
+	var mu sync.Mutex // guards writes and puts, because Upload sends several requests at the same time
+	writes, puts := 0, map[string]int{}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		if r.Method != http.MethodGet && r.Method != http.MethodHead {
+			writes++
+		}
 		if r.Method == http.MethodPut {
-			manifests[r.URL.Path]++
-			if manifests[r.URL.Path] > 1 {
-				http.Error(w, `{"errors":[{"code":"TAG_INVALID"}]}`, http.StatusBadRequest)
-				return
-			}
+			puts[r.URL.Path]++
+		}
+		refused := r.Method == http.MethodPut && puts[r.URL.Path] > 1
+		mu.Unlock()
+		if refused {
+			http.Error(w, `{"errors":[{"code":"TAG_INVALID"}]}`, http.StatusBadRequest)
+			return
 		}
 		memory.ServeHTTP(w, r)
 	}))
@@ -210,6 +218,12 @@ func TestUploadIsRepeatable(t *testing.T) {
 		if err != nil || missing != want {
 			t.Errorf("Upload() = missing %v, error %v, want missing %v and no error", missing, err, want)
 		}
+		mu.Lock()
+		if (writes > 0) != want {
+			t.Errorf("Upload() sends %d requests that write, want any: %v", writes, want)
+		}
+		writes = 0
+		mu.Unlock()
 	}
 	ref, err := name.NewDigest(repository + "@" + digest(t, i))
 	if err != nil {

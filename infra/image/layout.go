@@ -16,7 +16,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
-// nameAnnotation is the annotation with the name of an image in a layout (https://specs.opencontainers.org/image-spec/annotations/).
+// nameAnnotation is the annotation with the name of an image in a layout
+// (https://specs.opencontainers.org/image-spec/annotations/).
 const nameAnnotation = "org.opencontainers.image.ref.name"
 
 // Index combines the images of a program for several architectures under one digest. A container engine chooses the

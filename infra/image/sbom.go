@@ -90,8 +90,8 @@ func changedCopy(c thirdparty.Copy) cyclonedx.Component {
 	return part
 }
 
-// module returns a linked module, or its replacement. Its hash is that of go.sum,
-// which covers the module's whole tree (https://go.dev/ref/mod#go-sum-files).
+// module returns the component of a linked module, or of the module that replaces it. The component's hash is that of
+// go.sum, which covers the module's whole tree (https://go.dev/ref/mod#go-sum-files).
 func module(m *debug.Module) (cyclonedx.Component, error) {
 	if m.Replace != nil {
 		m = m.Replace

@@ -19,6 +19,7 @@ import (
 
 const endpoint = "https://000000000000.dkr.ecr.eu-west-1.amazonaws.com"
 
+// authorization returns a token for a registry, as `aws ecr get-authorization-token` prints it.
 func authorization(endpoint string) string {
 	return base64.StdEncoding.EncodeToString([]byte("AWS:a-secret")) + "\t" + endpoint + "\n"
 }
@@ -80,7 +81,7 @@ func TestServicesAreUploadedToTheBootstrapRepository(t *testing.T) {
 	}
 	services := functions.Services()
 	if want := len(services); uploads != want || want == 0 {
-		t.Errorf("publish() uploads %d images, want %d, and at least one", uploads, want)
+		t.Errorf("two calls of publish() upload %d images, want %d, and at least one", uploads, want)
 	}
 	want := "The image of relay is uploaded.\nThe image of gateway is uploaded.\nThe image of relay is there " +
 		"already.\nThe image of gateway is there already.\n"
@@ -89,7 +90,8 @@ func TestServicesAreUploadedToTheBootstrapRepository(t *testing.T) {
 	}
 }
 
-// TestInvalidTokenErrorHidesTheInput checks that the error does not contain the input, which may be a secret and appears in a terminal.
+// TestInvalidTokenErrorHidesTheInput checks that the error does not contain the input, which may be a secret and
+// appears in a terminal.
 func TestInvalidTokenErrorHidesTheInput(t *testing.T) {
 	for name, in := range map[string]string{
 		"empty token":                "",

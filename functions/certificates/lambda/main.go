@@ -1,4 +1,5 @@
-// Command lambda is the function behind the operations of client CAs. It only starts package certificates, which has the logic.
+// Command lambda is the function behind the operations of client CAs. It only starts package certificates, which has
+// the logic.
 package main
 
 import (

@@ -1,4 +1,5 @@
-// Command lambda is the function that serves deployments behind API Gateway. It only starts package gateway, which has the logic.
+// Command lambda is the function that serves deployments behind API Gateway. It only starts package gateway, which has
+// the logic.
 package main
 
 import (

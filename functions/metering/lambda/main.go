@@ -1,4 +1,5 @@
-// Command lambda is the function behind the operations of metering. It only starts package metering, which has the logic.
+// Command lambda is the function behind the operations of metering. It only starts package metering, which has the
+// logic.
 package main
 
 import (

@@ -1,4 +1,5 @@
-// Command lambda is the function that advances durable operations. It only starts package operations, which has the logic.
+// Command lambda is the function that advances durable operations. It only starts package operations, which has the
+// logic.
 package main
 
 import (

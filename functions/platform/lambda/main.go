@@ -1,4 +1,5 @@
-// Command lambda is the function behind the operations of platform. It only starts package platform, which has the logic.
+// Command lambda is the function behind the operations of platform. It only starts package platform, which has the
+// logic.
 package main
 
 import (

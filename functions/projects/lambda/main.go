@@ -1,4 +1,5 @@
-// Command lambda is the function behind the operations of projects. It only starts package projects, which has the logic.
+// Command lambda is the function behind the operations of projects. It only starts package projects, which has the
+// logic.
 package main
 
 import (

@@ -1,4 +1,5 @@
-// Command lambda is the function that begins to close quota periods. It only starts package quotareset, which has the logic.
+// Command lambda is the function that begins to close quota periods. It only starts package quotareset, which has the
+// logic.
 package main
 
 import (

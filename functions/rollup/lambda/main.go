@@ -1,4 +1,5 @@
-// Command lambda is the function that adds up the counts of gateways. It only starts package rollup, which has the logic.
+// Command lambda is the function that adds up the counts of gateways. It only starts package rollup, which has the
+// logic.
 package main
 
 import (

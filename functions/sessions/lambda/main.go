@@ -1,4 +1,5 @@
-// Command lambda is the function behind the operations of sessions. It only starts package sessions, which has the logic.
+// Command lambda is the function behind the operations of sessions. It only starts package sessions, which has the
+// logic.
 package main
 
 import (

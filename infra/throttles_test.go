@@ -36,7 +36,7 @@ func TestStagesLogNoRequestContent(t *testing.T) {
 		}
 		for name, value := range format {
 			if !slices.Contains(safeLogVariables, value) {
-				t.Errorf("%s logs %s of each request as %s, want only variables that a client cannot choose", id, value, name)
+				t.Errorf("%s logs %s of each request as %s, want a variable in safeLogVariables", id, value, name)
 			}
 		}
 		settings, _ := stage.Properties["MethodSettings"].([]any)
@@ -81,7 +81,8 @@ func TestStagesHaveThrottles(t *testing.T) {
 		context map[string]string
 		want    map[string][2]any // by the stage's API: rate and burst
 	}{
-		// A function that reserves 20 calls of 100 ms can process 200 per second. The gateway's function has a concurrency of 554.
+		// A function that reserves 20 calls of 100 ms can process 200 per second. The gateway's function has a
+		// concurrency of 554.
 		"defaults": {nil, map[string][2]any{"Api": {200.0, 20.0}, "Gateway": {9000.0, 554.0}}},
 		"settings of the context": {
 			unreservedContext,
@@ -99,7 +100,7 @@ func TestStagesHaveThrottles(t *testing.T) {
 					t.Fatalf("method settings of %s = %v, want one for all methods first", api, settings)
 				}
 				if got := [2]any{get(settings[0], "ThrottlingRateLimit"), get(settings[0], "ThrottlingBurstLimit")}; got != want {
-					t.Errorf("%s takes %v, want %v", api, got, want)
+					t.Errorf("rate and burst of %s = %v, want %v", api, got, want)
 				}
 			}
 		})
@@ -222,13 +223,13 @@ func TestSmallAccountReservesNothing(t *testing.T) {
 	}
 }
 
-func TestThrottleSettingsAreValidated(t *testing.T) {
+func TestThrottleAndAlarmTopicSettingsAreValidated(t *testing.T) {
 	for name, test := range map[string]struct {
 		context map[string]string
 		want    string // a part of the error, "" for none
 	}{
 		"no settings":                       {nil, ""},
-		"higher throttles":                  {map[string]string{"concurrency": "5000"}, ""},
+		"higher concurrency":                {map[string]string{"concurrency": "5000"}, ""},
 		"text as concurrency":               {map[string]string{"concurrency": "many"}, "-c concurrency is a whole number"},
 		"negative rate":                     {map[string]string{"gatewayRate": "-1"}, "-c gatewayRate is a whole number"},
 		"burst over the maximum":            {map[string]string{"apiBurst": "1000001"}, "-c apiBurst is a whole number"},

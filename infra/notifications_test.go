@@ -142,7 +142,7 @@ func TestErrorsDoNotContainTheEmailAddress(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			_, err := loadTestStage(tt.file, tt.context)
 			if err == nil || !strings.Contains(err.Error(), tt.want) || strings.Contains(err.Error(), "someone") {
-				t.Errorf("error %v, want %q without the address", err, tt.want)
+				t.Errorf("loadTestStage() error = %v, want %q in it without the address", err, tt.want)
 			}
 		})
 	}
@@ -158,7 +158,8 @@ func TestErrorsDoNotContainTheEmailAddress(t *testing.T) {
 		}[name]
 	}); err == nil || !strings.Contains(err.Error(), "alarmEmail is not for emulators") ||
 		strings.Contains(err.Error(), email) {
-		t.Errorf("an emulator: error %v, want that alarmEmail is not for emulators", err)
+		t.Errorf("settingsFromContext(emulator with an address) error = %v, want \"alarmEmail is not for emulators\" "+
+			"without the address", err)
 	}
 }
 
