@@ -312,8 +312,7 @@ func TestEveryOperationHasExamples(t *testing.T) {
 	}
 }
 
-// TestDocumentDeclaresRequiredKey checks that the document declares, for each operation, the accepted credentials and
-// the required scope.
+// TestDocumentDeclaresRequiredKey checks that the document declares, for each operation, the accepted credentials and the required scope.
 func TestDocumentDeclaresRequiredKey(t *testing.T) {
 	s := readServedDocument(t)
 	if defaults, want := s.lookup("security"), []any{
