@@ -93,9 +93,9 @@ func (w *work) checkStreamMapping(ctx context.Context, p plan, name, stream stri
 		stream, name, stream)
 }
 
-// replayRecords calls functions with the records that the stream of the old table would have delivered after the
-// restored moment. The stream of the restored table does not deliver them, because it begins later. Functions ignore
-// records that they have processed before.
+// replayRecords calls functions with a record of each item in the restored table for which a stream would call them. At
+// the restored moment, the old table's stream may not have delivered some of these records. The stream of the restored
+// table does not deliver them, because it begins later. Functions ignore records that they have processed before.
 func (w *work) replayRecords(ctx context.Context, p plan) error {
 	counts := map[string]int{}
 	err := w.eachStreamBatch(ctx, p.target,

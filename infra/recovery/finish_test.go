@@ -90,10 +90,10 @@ func TestRevivedCredentialsExcludeExpiredAndUnchanged(t *testing.T) {
 		{"deleted key without an expiry", nil, false, nil, true, false},
 		{"deleted key with an expiry", fromNow(time.Hour), false, nil, true, false},
 		{"deleted and expired key", fromNow(-time.Hour), false, nil, false, false},
-		{"key that expires at the moment", &now, false, nil, false, false},
+		{"deleted key that expires now", &now, false, nil, false, false},
 		{"unchanged key", fromNow(time.Hour), true, fromNow(time.Hour), false, false},
-		{"key that now expires later", fromNow(time.Hour), true, fromNow(time.Minute), true, true},
-		{"key that now expires sooner", fromNow(time.Minute), true, fromNow(time.Hour), false, false},
+		{"key that expires later in the restored table", fromNow(time.Hour), true, fromNow(time.Minute), true, true},
+		{"key that expires sooner in the restored table", fromNow(time.Minute), true, fromNow(time.Hour), false, false},
 		{"key that got an expiry", nil, true, fromNow(time.Hour), true, true},
 		{"key that lost its expiry", fromNow(time.Hour), true, nil, false, false},
 	} {

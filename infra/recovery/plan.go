@@ -119,7 +119,7 @@ func (w *work) checkRecoverable(ctx context.Context, p *plan) error {
 	return nil
 }
 
-// useBackup reads the moment of a backup.
+// useBackup checks a backup, and sets the plan's backup, moment and isFinal.
 func (w *work) useBackup(ctx context.Context, p *plan, name string) error {
 	if parsed, err := arn.Parse(name); err == nil && parsed.Region != w.region {
 		return fmt.Errorf("the backup is in %s, and the installation in %s: a table is restored in its own region "+
@@ -167,7 +167,8 @@ func (w *work) systemBackup(ctx context.Context, table string) (string, error) {
 	return *newest.BackupArn, nil
 }
 
-// checkTarget returns an error if the target exists and was not restored from this source.
+// checkTarget sets started if the target exists. It returns an error if the existing target was not restored from the
+// plan's backup, or from the plan's source to the plan's moment.
 func (w *work) checkTarget(ctx context.Context, p *plan) error {
 	d, err := w.describe(ctx, p.target)
 	if err != nil || d == nil {

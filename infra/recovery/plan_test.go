@@ -10,7 +10,7 @@ import (
 type backups struct {
 	from, to      time.Time
 	disabled      bool
-	table         string // the table of the only backup
+	table         string // the source table of each backup
 	state         string
 	kind          string
 	createdAt     time.Time
@@ -134,8 +134,8 @@ func TestMomentMustBeRestorable(t *testing.T) {
 	}
 }
 
-// TestTableOfAnotherRestoreIsNotContinued checks that a target table from another restore is refused. If AWS does not
-// return from what a table was restored, the table's tag decides.
+// TestTableOfAnotherRestoreIsNotContinued checks that a target table from another restore is refused. If AWS returns no
+// summary of the table's restore, the table's tag decides.
 func TestTableOfAnotherRestoreIsNotContinued(t *testing.T) {
 	restoredAt := testPlan().moment
 	for _, c := range []struct {

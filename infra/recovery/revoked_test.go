@@ -77,9 +77,9 @@ func rotateRootKey(t *testing.T, b *memory.Backend, kms *rootkeytest.KMS, stage 
 // restoreTime returns the time at which the restore runs.
 func restoreTime() time.Time { return time.Now().Add(time.Minute) }
 
-// newScenario returns a scenario whose root key was rotated until each of these stages before the moment. Since the
-// moment, a credential of each kind was revoked, a consumer key got an earlier expiry, another one was created, and
-// others did not change.
+// newScenario returns a scenario. Before the moment, the root key was rotated: for each element of rotatedTo, until the
+// rotation reached this stage, or ended if the stage is "". Since the moment, a credential of each kind was revoked, a
+// consumer key got an earlier expiry, another consumer key was created, and others did not change.
 func newScenario(t *testing.T, rotatedTo ...string) scenario {
 	t.Helper()
 	s := scenario{

@@ -232,8 +232,8 @@ func TestUnusableKMSKeyIsRefused(t *testing.T) {
 	}
 }
 
-// TestErrorsHaveOneLine checks that the error for a moment in the future has one line.
-func TestErrorsHaveOneLine(t *testing.T) {
+// TestFutureMomentIsRefused checks that the error for a moment in the future has one line.
+func TestFutureMomentIsRefused(t *testing.T) {
 	w := newWork(t, newFakeAWS(), request{at: time.Now().Add(time.Hour)})
 	p := testPlan()
 	if err := w.chooseMoment(t.Context(), &p); err == nil || strings.Contains(fmt.Sprint(err), "\n") ||

@@ -96,7 +96,8 @@ func (w *work) checkNotRestoring(ctx context.Context, s stack) error {
 	return nil
 }
 
-// logServices logs the command for each ECS service: a reserved concurrency does not stop its tasks.
+// logServices logs, for each ECS service, the command that stops or starts its tasks. The reserved concurrency of
+// functions has no effect on tasks.
 func (w *work) logServices(s stack, instruction string) {
 	for _, service := range s.services {
 		if parsed, err := arn.Parse(service); err == nil {

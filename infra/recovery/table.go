@@ -15,7 +15,7 @@ import (
 // restoredTag is the tag of a restored table whose value says from where it was restored (plan.origin).
 const restoredTag = "gatewright:restored-of"
 
-// recoveryDays is the number of days for which the restored table can be restored again. Package infra sets the same
+// recoveryDays is the period of the restored table's point-in-time recovery, in days. Package infra sets the same
 // number for the stack's own table.
 const recoveryDays = 35
 

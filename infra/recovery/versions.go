@@ -44,9 +44,10 @@ func (w *work) versionsOf(name string) versionedBucket {
 	return s3Bucket{w.objects, name}
 }
 
-// restoreArtifacts makes those versions of artifacts the newest ones that the root keys of an installation can open. A
-// rotation of the root key seals each artifact again under the same name, so a table from before the rotation needs
-// older versions. restoreArtifacts removes an artifact from present if no version can be opened.
+// restoreArtifacts finds, for each artifact, the newest version that the root keys of an installation can open, and
+// copies it if a newer version exists. A rotation of the root key seals each artifact again under the same name, so a
+// table from before the rotation needs older versions. restoreArtifacts removes an artifact from present if no version
+// can be opened.
 func (w *work) restoreArtifacts(
 	ctx context.Context, p installation.Parts, name string, objects restoredObjects, present map[string]bool,
 ) error {
@@ -99,8 +100,8 @@ func (w *work) newestOpenable(
 	return -1, nil
 }
 
-// restoreStackArtifacts restores the artifacts of the stack's own table. It is called when a restore is given up, which
-// may have made other versions the newest.
+// restoreStackArtifacts restores the artifacts of the stack's own table. It is called when a restore is abandoned,
+// because the restore may have made other versions the newest.
 func (w *work) restoreStackArtifacts(ctx context.Context, s stack) error {
 	d, err := w.describe(ctx, s.table)
 	if err != nil || d == nil {

@@ -81,22 +81,22 @@ func TestArtifactVersionsMatchTheRestoredRootKey(t *testing.T) {
 		}
 		return string(raw)
 	}
-	h, moment, referenced := memoryBucket{}, time.Now().Add(-time.Hour), map[string]bool{}
+	bucket, moment, referenced := memoryBucket{}, time.Now().Add(-time.Hour), map[string]bool{}
 	for _, name := range []string{"d/renewed", "d/renewed-and-deleted", "d/since", "d/broken"} {
 		referenced[blob.ArtifactKey(name)] = true
 	}
 	for _, name := range []string{"d/renewed", "d/renewed-and-deleted"} {
-		h.put(blob.ArtifactKey(name), seal(atMoment.Sealer(), name), moment.Add(-time.Minute))
-		h.put(blob.ArtifactKey(name), seal(current.Sealer(), name), moment.Add(time.Minute))
+		bucket.put(blob.ArtifactKey(name), seal(atMoment.Sealer(), name), moment.Add(-time.Minute))
+		bucket.put(blob.ArtifactKey(name), seal(current.Sealer(), name), moment.Add(time.Minute))
 	}
 	deleted := blob.ArtifactKey("d/renewed-and-deleted")
-	h[deleted] = append([]storedVersion{{version{"m", true, moment.Add(2 * time.Minute)}, ""}}, h[deleted]...)
-	h.put(blob.ArtifactKey("d/broken"), "nothing that opens", moment.Add(-time.Minute))
-	h.put(blob.ArtifactKey("d/since"), seal(current.Sealer(), "d/since"), moment.Add(time.Minute))
-	h.put(blob.SourceKey("d/one"), "a source", moment.Add(-time.Minute))
+	bucket[deleted] = append([]storedVersion{{version{"m", true, moment.Add(2 * time.Minute)}, ""}}, bucket[deleted]...)
+	bucket.put(blob.ArtifactKey("d/broken"), "nothing that opens", moment.Add(-time.Minute))
+	bucket.put(blob.ArtifactKey("d/since"), seal(current.Sealer(), "d/since"), moment.Add(time.Minute))
+	bucket.put(blob.SourceKey("d/one"), "a source", moment.Add(-time.Minute))
 
 	w := s.newWork(t, io.Discard, "")
-	w.versions = h
+	w.versions = bucket
 	for range 2 { // the second run must change nothing
 		present, restored, err := w.restoreDeletedObjects(t.Context(), "bucket", moment, moment, referenced)
 		if err == nil {
@@ -106,23 +106,23 @@ func TestArtifactVersionsMatchTheRestoredRootKey(t *testing.T) {
 			t.Fatalf("present objects = %v, error %v, want %v and no error", sortedKeys(present), err, want)
 		}
 		for _, name := range []string{"d/renewed", "d/renewed-and-deleted"} {
-			newest := h[blob.ArtifactKey(name)][0]
+			newest := bucket[blob.ArtifactKey(name)][0]
 			if _, err := atMoment.Sealer().Open(t.Context(), []byte(newest.content), "artifact/"+name); err != nil ||
 				newest.marker {
 				t.Errorf("artifact %s: Open() = %v, delete marker: %v, want no error and no marker", name, err, newest.marker)
 			}
-			if n := len(h[blob.ArtifactKey(name)]); n != 3 {
+			if n := len(bucket[blob.ArtifactKey(name)]); n != 3 {
 				t.Errorf("artifact %s has %d versions, want 3", name, n)
 			}
 		}
 	}
-	if len(h[blob.SourceKey("d/one")]) != 1 || len(h[blob.ArtifactKey("d/broken")]) != 1 {
+	if len(bucket[blob.SourceKey("d/one")]) != 1 || len(bucket[blob.ArtifactKey("d/broken")]) != 1 {
 		t.Error("the source d/one or the artifact d/broken has another version, want one each")
 	}
 
 	// After giving the restore up, the installation continues with the current table.
 	restored := restoredObjects{versions: map[string][]string{}}
-	for key, versions := range h {
+	for key, versions := range bucket {
 		for _, k := range versions {
 			restored.versions[key] = append(restored.versions[key], k.id)
 		}
@@ -132,7 +132,7 @@ func TestArtifactVersionsMatchTheRestoredRootKey(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"d/renewed", "d/renewed-and-deleted"} {
-		if _, err := current.Sealer().Open(t.Context(), []byte(h[blob.ArtifactKey(name)][0].content),
+		if _, err := current.Sealer().Open(t.Context(), []byte(bucket[blob.ArtifactKey(name)][0].content),
 			"artifact/"+name); err != nil {
 			t.Errorf("after the abandoned restore Open(artifact %s) = %v, want no error", name, err)
 		}

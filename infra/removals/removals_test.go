@@ -68,14 +68,15 @@ func newPlan(t *testing.T, root, nested string, protected bool) removals.Stack {
 
 // updateCases are changes of a template, and the removals that they cause.
 var updateCases = map[string]struct {
-	oldText, before, after string   // oldText is replaced by after; before is the template, "" for fullTemplate
-	nested                 string   // the template of the nested stack, "" means relayTemplate
-	unprotected            bool     // whether the new stack has no termination protection
-	want                   []string // the name and the loss of each removal, separated by a colon
+	template         string   // the template before the update, "" means fullTemplate
+	oldText, newText string   // oldText is replaced by newText in the template
+	nested           string   // the template of the nested stack, "" means relayTemplate
+	unprotected      bool     // whether the new stack has no termination protection
+	want             []string // the name and the loss of each removal, separated by a colon
 }{
-	"no change": {oldText: "", after: "", want: nil},
+	"no change": {oldText: "", newText: "", want: nil},
 	"function removed": {
-		oldText: `"Function": {"Type": "AWS::Lambda::Function"},`, after: "",
+		oldText: `"Function": {"Type": "AWS::Lambda::Function"},`, newText: "",
 		want: nil,
 	},
 	"API domain removed": {
@@ -83,11 +84,11 @@ var updateCases = map[string]struct {
 		want:    []string{"apiDomain: the domain name api.example.com"},
 	},
 	"API domain renamed": {
-		oldText: `"api.example.com"`, after: `"api2.example.com"`,
+		oldText: `"api.example.com"`, newText: `"api2.example.com"`,
 		want: []string{"apiDomain: the domain name api.example.com"},
 	},
 	"gateway domain renamed": {
-		oldText: `"*.apis.example.com"`, after: `"*.others.example.com"`,
+		oldText: `"*.apis.example.com"`, newText: `"*.others.example.com"`,
 		want: []string{"gatewayDomain: the domain name *.apis.example.com"},
 	},
 	"web ACL removed": {
@@ -100,92 +101,92 @@ var updateCases = map[string]struct {
 	},
 	"API renamed": {
 		oldText: `"Api": {"Type": "AWS::ApiGateway::RestApi"}`,
-		after:   `"Api2": {"Type": "AWS::ApiGateway::RestApi"}`, want: []string{"Api: an API with its address"},
+		newText: `"Api2": {"Type": "AWS::ApiGateway::RestApi"}`, want: []string{"Api: an API with its address"},
 	},
 	"table with another logical ID": {
 		oldText: `"Table": {"Type": "AWS::DynamoDB::Table"`,
-		after:   `"Table2": {"Type": "AWS::DynamoDB::Table"`, want: []string{"Table: the table with all data"},
+		newText: `"Table2": {"Type": "AWS::DynamoDB::Table"`, want: []string{"Table: the table with all data"},
 	},
 	"table with another key": {
-		oldText: `"AttributeName": "pk"`, after: `"AttributeName": "id"`,
+		oldText: `"AttributeName": "pk"`, newText: `"AttributeName": "id"`,
 		want: []string{"Table: the table with all data"},
 	},
 	"table turned into a global table": {
-		oldText: `AWS::DynamoDB::Table`, after: `AWS::DynamoDB::GlobalTable`,
+		oldText: `AWS::DynamoDB::Table`, newText: `AWS::DynamoDB::GlobalTable`,
 		want: []string{"table: the table would be another kind of table"},
 	},
 	"global table turned into a table": {
-		before: globalTableTemplate, oldText: `AWS::DynamoDB::GlobalTable`,
-		after: `AWS::DynamoDB::Table`,
-		want:  []string{"protected: the protection", "table: the table would be another kind of table"},
+		template: globalTableTemplate, oldText: `AWS::DynamoDB::GlobalTable`,
+		newText: `AWS::DynamoDB::Table`,
+		want:    []string{"protected: the protection", "table: the table would be another kind of table"},
 	},
 	"table turned into a function": {
 		oldText: `"Table": {"Type": "AWS::DynamoDB::Table"`,
-		after:   `"Table": {"Type": "AWS::Lambda::Function"`, want: []string{"Table: the table with all data"},
+		newText: `"Table": {"Type": "AWS::Lambda::Function"`, want: []string{"Table: the table with all data"},
 	},
 	// The table is still retained by its deletion policy.
 	"deletion protection of the table removed": {
 		oldText: `"DeletionProtectionEnabled": true`,
-		after:   `"DeletionProtectionEnabled": false`, want: nil,
+		newText: `"DeletionProtectionEnabled": false`, want: nil,
 	},
 	"deletion protection and policy of the table removed": {
 		oldText: `"DeletionPolicy": "RetainExceptOnCreate", "Properties": {"DeletionProtectionEnabled": true`,
-		after:   `"DeletionPolicy": "Delete", "Properties": {"DeletionProtectionEnabled": false`,
+		newText: `"DeletionPolicy": "Delete", "Properties": {"DeletionProtectionEnabled": false`,
 		want:    []string{"protected: the protection against deletion of Table"},
 	},
 	"deletion protection of a replica removed": {
-		before: globalTableTemplate, oldText: `"DeletionProtectionEnabled": true`,
-		after: `"DeletionProtectionEnabled": false`, want: []string{"protected: the protection against deletion of Table"},
+		template: globalTableTemplate, oldText: `"DeletionProtectionEnabled": true`,
+		newText: `"DeletionProtectionEnabled": false`, want: []string{"protected: the protection against deletion of Table"},
 	},
 	"point-in-time recovery of the table removed": {
 		oldText: `"PointInTimeRecoveryEnabled": true`,
-		after:   `"PointInTimeRecoveryEnabled": false`, want: []string{"Table: the table's point-in-time recovery"},
+		newText: `"PointInTimeRecoveryEnabled": false`, want: []string{"Table: the table's point-in-time recovery"},
 	},
 	"point-in-time recovery of a replica removed": {
-		before:  globalTableTemplate,
-		oldText: `"PointInTimeRecoverySpecification": {"PointInTimeRecoveryEnabled": true}`, after: `"Unheard": 1`,
+		template: globalTableTemplate,
+		oldText:  `"PointInTimeRecoverySpecification": {"PointInTimeRecoveryEnabled": true}`, newText: `"Unheard": 1`,
 		want: []string{"Table: the table's point-in-time recovery"},
 	},
 	"bucket renamed": {
-		oldText: `gatewright-dev-${`, after: `gatewright-${`,
+		oldText: `gatewright-dev-${`, newText: `gatewright-${`,
 		want: []string{"Bucket: the bucket with all sources and artifacts"},
 	},
 	"bucket versioning suspended": {
-		oldText: `{"Status": "Enabled"}`, after: `{"Status": "Suspended"}`,
+		oldText: `{"Status": "Enabled"}`, newText: `{"Status": "Suspended"}`,
 		want: []string{"Bucket: the bucket's versions"},
 	},
 	"public access block of the bucket weakened": {
 		oldText: `"BlockPublicAcls": true, "BlockPublicPolicy": true`,
-		after:   `"BlockPublicAcls": false`, want: []string{"Bucket: the bucket's block of public access"},
+		newText: `"BlockPublicAcls": false`, want: []string{"Bucket: the bucket's block of public access"},
 	},
 	"KMS key with another logical ID": {
-		oldText: `"RootKey"`, after: `"OtherKey"`,
+		oldText: `"RootKey"`, newText: `"OtherKey"`,
 		want: []string{"RootKey: the KMS key"},
 	},
 	"key rotation disabled": {
-		oldText: `"EnableKeyRotation": true`, after: `"EnableKeyRotation": false`,
+		oldText: `"EnableKeyRotation": true`, newText: `"EnableKeyRotation": false`,
 		want: []string{"RootKey: the yearly rotation"},
 	},
 	"alarm key removed": {
-		before: `{"Resources": {"Function": {"Type": "AWS::Lambda::Function"}, "AlarmKey": ` +
+		template: `{"Resources": {"Function": {"Type": "AWS::Lambda::Function"}, "AlarmKey": ` +
 			`{"Type": "AWS::KMS::Key", "Properties": {"EnableKeyRotation": true}}}}`,
 		oldText: `, "AlarmKey": {"Type": "AWS::KMS::Key", "Properties": {"EnableKeyRotation": true}}`, want: nil,
 	},
 	"multi-Region key": {
-		oldText: `"MultiRegion": false`, after: `"MultiRegion": true`,
+		oldText: `"MultiRegion": false`, newText: `"MultiRegion": true`,
 		want: []string{"multiRegionKey: the multiRegionKey of RootKey would be another"},
 	},
-	"MultiRegion of the key left out": {oldText: `, "MultiRegion": false`, after: ``, want: nil},
+	"MultiRegion of the key left out": {oldText: `, "MultiRegion": false`, newText: ``, want: nil},
 	"deletion policy of a log from Retain to RetainExceptOnCreate": {
 		oldText: `"DeletionPolicy": "Retain"}`,
-		after:   `"DeletionPolicy": "RetainExceptOnCreate"}`, want: nil,
+		newText: `"DeletionPolicy": "RetainExceptOnCreate"}`, want: nil,
 	},
 	"deletion policy of a log from Retain to Delete": {
-		oldText: `"DeletionPolicy": "Retain"}`, after: `"DeletionPolicy": "Delete"}`,
+		oldText: `"DeletionPolicy": "Retain"}`, newText: `"DeletionPolicy": "Delete"}`,
 		want: []string{"protected: the protection against deletion of Logs"},
 	},
 	"all deletion policies and the termination protection removed": {
-		oldText: `RetainExceptOnCreate`, after: `Delete`, unprotected: true,
+		oldText: `RetainExceptOnCreate`, newText: `Delete`, unprotected: true,
 		want: []string{"protected: the protection against deletion of the stack, Bucket, RootKey"},
 	},
 	"termination protection removed": {
@@ -193,12 +194,12 @@ var updateCases = map[string]struct {
 		want:        []string{"protected: the protection against deletion of the stack"},
 	},
 	"restored table removed": {
-		before:  restoredTableTemplate,
-		oldText: `, "Outputs": {"TableStream": {"Value": "arn:x"}}`,
-		want:    []string{"tableStream: the restored table of arn:x, with all data"},
+		template: restoredTableTemplate,
+		oldText:  `, "Outputs": {"TableStream": {"Value": "arn:x"}}`,
+		want:     []string{"tableStream: the restored table of arn:x, with all data"},
 	},
 	"restored table replaced": {
-		before: restoredTableTemplate, oldText: `arn:x`, after: `arn:y`,
+		template: restoredTableTemplate, oldText: `arn:x`, newText: `arn:y`,
 		want: []string{"tableStream: the restored table of arn:x, with all data"},
 	},
 	"dead-letter queue removed": {
@@ -206,7 +207,7 @@ var updateCases = map[string]struct {
 		want:    []string{"DeadLetters: a queue of what failed for good"},
 	},
 	"relay stack renamed": {
-		oldText: `"RelayNestedStack"`, after: `"Other"`,
+		oldText: `"RelayNestedStack"`, newText: `"Other"`,
 		want: []string{"relayDomain: a load balancer"},
 	},
 	"relay stack without its load balancer": {
@@ -223,13 +224,13 @@ func TestRemovalsOfAnUpdateAreReported(t *testing.T) {
 	for name, tt := range updateCases {
 		t.Run(name, func(t *testing.T) {
 			before, nested := fullTemplate, relayTemplate
-			if tt.before != "" {
-				before = tt.before
+			if tt.template != "" {
+				before = tt.template
 			}
 			if tt.nested != "" {
 				nested = tt.nested
 			}
-			after := strings.ReplaceAll(before, tt.oldText, tt.after)
+			after := strings.ReplaceAll(before, tt.oldText, tt.newText)
 			if tt.oldText == "" {
 				after = before
 			} else if after == before {
@@ -247,7 +248,8 @@ func TestRemovalsOfAnUpdateAreReported(t *testing.T) {
 	}
 }
 
-// TestAdditionsRemoveNothing checks that adding a whole installation to an empty stack removes nothing.
+// TestAdditionsRemoveNothing checks that adding a whole installation to an empty stack, or to a stack with one
+// function, removes nothing.
 func TestAdditionsRemoveNothing(t *testing.T) {
 	for _, before := range []removals.Stack{
 		{},

@@ -234,7 +234,7 @@ func weakenedRules(old, current Resource) (out []Removal) {
 	return out
 }
 
-// valueAt returns the value at a path of member names and list indexes.
+// valueAt returns the value at a path of member names and list indexes. The only index that it supports is 0.
 func valueAt(v any, path string) any {
 	for step := range strings.SplitSeq(path, ".") {
 		switch node := v.(type) {

@@ -72,7 +72,7 @@ func servingRemovals(before, after Stack, found []Removal) []Removal {
 	for _, target := range []struct {
 		identifier, label string
 		created           bool // this update creates the other target
-		weight            string
+		weight            string // the gatewayContainerWeight to deploy after both targets exist
 	}{
 		{ByProcess, "the processes", current.byFunction && !old.byFunction, "100"},
 		{ByFunction, "the function", current.byProcess && !old.byProcess, "0"},

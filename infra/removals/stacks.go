@@ -230,7 +230,7 @@ func (s *Stack) load(assembly fs.FS, file, path string) error {
 }
 
 // Parameters returns the names of the parameters in Parameter Store that tasks read before they start, without
-// duplicates. Tasks have one container.
+// duplicates. It reads only the first secret of the first container.
 func (s Stack) Parameters() []string {
 	names := map[string]bool{}
 	for _, t := range s.Templates {

@@ -76,7 +76,7 @@ func (f fakeCloudFormation) ListStackResources(
 }
 
 // TestDeployedStackEqualsThePlannedOne checks that Deployed and Planned return the same stack for the same templates,
-// with nested stacks at several levels.
+// with two nested stacks.
 func TestDeployedStackEqualsThePlannedOne(t *testing.T) {
 	twoNested := strings.Replace(fullTemplate, `"RelayNestedStack"`,
 		`"CallsNestedStack": {"Type": "AWS::CloudFormation::Stack", "Metadata": {"aws:asset:path": "relay.json"}}, `+
