@@ -71,7 +71,7 @@ func servingRemovals(before, after Stack, found []Removal) []Removal {
 	}
 	for _, target := range []struct {
 		identifier, label string
-		created           bool // this update creates the other target
+		created           bool   // this update creates the other target
 		weight            string // the gatewayContainerWeight to deploy after both targets exist
 	}{
 		{ByProcess, "the processes", current.byFunction && !old.byFunction, "100"},

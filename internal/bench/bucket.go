@@ -22,9 +22,9 @@ import (
 // The limits of the figures about key buckets and the embedded engine.
 const (
 	maxEngineStart = 100 * time.Millisecond
-	maxUnused      = 0.001 // fraction of a core
+	maxIdleCPU     = 0.001 // fraction of a core
 	maxDelete      = 100 * time.Millisecond
-	maxLarge       = 200 << 20 // bytes
+	maxLargeMemory = 200 << 20 // bytes
 	maxRestart     = time.Second
 )
 
@@ -144,8 +144,8 @@ func engineStart(ctx context.Context, m *measurement) error {
 	}
 	share := (after - before).Seconds() / unused.Seconds()
 	m.Row(fmt.Sprintf("processor time of an idle product over %v", unused),
-		fmt.Sprintf("%.1f %% of a core", 100*maxUnused),
-		fmt.Sprintf("%.2f %% (%v)", 100*share, (after-before).Round(time.Millisecond)), share < maxUnused)
+		fmt.Sprintf("%.1f %% of a core", 100*maxIdleCPU),
+		fmt.Sprintf("%.2f %% (%v)", 100*share, (after-before).Round(time.Millisecond)), share < maxIdleCPU)
 	memory, err := product.Memory()
 	if err != nil {
 		return err
@@ -205,7 +205,7 @@ func throughAPI(ctx context.Context, m *measurement) error {
 	total := 0
 	for after := "none"; after != ""; {
 		var n int
-		if n, after, err = c.list(ctx, "large", page, strings.TrimPrefix(after, "none")); err != nil {
+		if n, after, err = c.list(ctx, "large", pageSize, strings.TrimPrefix(after, "none")); err != nil {
 			return err
 		}
 		total += n
@@ -213,7 +213,7 @@ func throughAPI(ctx context.Context, m *measurement) error {
 	if total != count {
 		return fmt.Errorf("list all consumers: got %d, want %d", total, count)
 	}
-	m.Row(fmt.Sprintf("list all %d, in pages of %d", count, page), "", tenths(time.Since(startedAt)), true)
+	m.Row(fmt.Sprintf("list all %d, in pages of %d", count, pageSize), "", tenths(time.Since(startedAt)), true)
 
 	startedAt = time.Now()
 	if err := c.do(ctx, http.MethodDelete, bucketOf("large"), "", http.StatusNoContent, nil); err != nil {
@@ -328,7 +328,7 @@ func million(ctx context.Context, m *measurement) error {
 	}
 	median, longest := sorted(restarts)
 	m.Row(fmt.Sprintf("memory with %d consumers, at most, while %d clients read, list and write", count, concurrency),
-		megabytes(maxLarge), megabytes(maxMemory), maxMemory < maxLarge)
+		megabytes(maxLargeMemory), megabytes(maxMemory), maxMemory < maxLargeMemory)
 	m.Row("memory with them after a start, when idle", "",
 		fmt.Sprintf("%s, %s of it mapped from files", megabytes(memory.Now), megabytes(memory.Now-memory.Anonymous)), true)
 	m.Row(fmt.Sprintf("start with them after `kill -9`, median of %d", len(restarts)), fmt.Sprint(maxRestart),

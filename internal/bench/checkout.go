@@ -84,12 +84,12 @@ func newCheckout(ctx context.Context, m *measurement) (*checkout, error) {
 	if err := run(c.command(ctx, c.dir, "go", "mod", "download")); err != nil {
 		return nil, fmt.Errorf("download modules: %w", err)
 	}
-	return c, c.compare(ctx)
+	return c, c.measureStandardLibrary(ctx)
 }
 
-// compare adds the time to compile Go's standard library. It makes the times of different machines comparable: the same
-// commit took twice as long on one machine with two cores as on another.
-func (c *checkout) compare(ctx context.Context) error {
+// measureStandardLibrary adds a row with the time to compile Go's standard library. With this time, readers can compare
+// the times of different machines: the same commit took twice as long on one machine with two cores as on another.
+func (c *checkout) measureStandardLibrary(ctx context.Context) error {
 	cmd := c.command(ctx, c.dir, "go", "build", "std")
 	cmd.Env = append(gobuild.Environ(), "GOCACHE="+filepath.Join(c.m.Dir, "standard"))
 	startedAt := time.Now()

@@ -19,7 +19,8 @@ type writer struct {
 	consumers map[string]map[string]bool
 	// deleted are the consumers that must not exist.
 	deleted map[string]bool
-	// pending is the write that got no response, or nil.
+	// pending is the write that may have happened or not: it got no response, or the status 500. It is nil if there is no
+	// such write.
 	pending *attempt
 
 	acknowledged, unacknowledged int
@@ -122,16 +123,16 @@ type storedObject struct {
 	APIKeys     []storedObject `json:"apiKeys"`
 }
 
-// verify compares the consumers and keys in the product with those that the writers expect. A write without a response
-// may or may not have happened, so verify first finds out whether it has.
+// verify compares the consumers and keys in the product with those that the writers expect. A pending write may or may
+// not have happened, so verify first finds out whether it has.
 func (m *manager) verify(ctx context.Context, writers []*writer, out *crashResult) error {
 	times := map[string]int{} // how often each consumer and each of its keys is listed
-	for offset := 0; ; offset += page {
+	for offset := 0; ; offset += pageSize {
 		var list struct {
 			Data []storedObject `json:"data"`
 		}
-		path := fmt.Sprintf("%s/consumers?include-api-keys=true&key-format=none&limit=%d&offset=%d", bucketOf("crash"), page,
-			offset)
+		path := fmt.Sprintf("%s/consumers?include-api-keys=true&key-format=none&limit=%d&offset=%d", bucketOf("crash"),
+			pageSize, offset)
 		if err := m.do(ctx, http.MethodGet, path, "", http.StatusOK, &list); err != nil {
 			return fmt.Errorf("list the consumers: %w", err)
 		}
@@ -141,7 +142,7 @@ func (m *manager) verify(ctx context.Context, writers []*writer, out *crashResul
 				times[consumer.Name+" "+key.Description]++
 			}
 		}
-		if len(list.Data) < page {
+		if len(list.Data) < pageSize {
 			break
 		}
 	}
@@ -152,7 +153,7 @@ func (m *manager) verify(ctx context.Context, writers []*writer, out *crashResul
 	return nil
 }
 
-// settle applies the write without a response if it has happened.
+// settle applies the pending write if it has happened.
 func (w *writer) settle(times map[string]int) {
 	if w.pending == nil {
 		return

@@ -25,11 +25,12 @@ const (
 )
 
 // drain shuts down gateways under load, and adds a row with the number of lost requests. Two gateways run at a time. If
-// replace is false, the gateways are behind a balancer that forwards connections, and each restarts at its own
-// addresses. If replace is true, they are behind a reverse proxy, and other gateways replace them. protocol is the HTTP
-// version of the requests, 1 or 2.
+// replace is false, the gateways are behind a balancer that forwards connections. One of them restarts at its own
+// addresses, count times in all. If replace is true, the gateways are behind a reverse proxy, and other gateways replace
+// both of them count times. The load continues until clients have sent at least minRequests requests. protocol is the
+// HTTP version of the requests, 1 or 2.
 func drain(
-	ctx context.Context, m *measurement, inst *fixture.Installation, protocol int, replace bool, count, minGateways int,
+	ctx context.Context, m *measurement, inst *fixture.Installation, protocol int, replace bool, count, minRequests int,
 ) (err error) {
 	checkCtx, stopChecks := context.WithCancel(ctx)
 	defer stopChecks()
@@ -88,7 +89,7 @@ func drain(
 		gateways[n%2], err = replaceGateway(ctx, checkCtx, inst, b, gateways[n%2], replace)
 	}
 	ended := inst.Ended() - before
-	for err == nil && sent.Load() < int64(minGateways) {
+	for err == nil && sent.Load() < int64(minRequests) {
 		err = fixture.Wait(ctx, checkInterval)
 	}
 	elapsed := time.Since(startedAt)
@@ -98,15 +99,15 @@ func drain(
 		return err
 	}
 	limit, announced := "0", "15 s, the default"
-	if minGateways > 0 {
-		limit = fmt.Sprintf("0 of %d", minGateways)
+	if minRequests > 0 {
+		limit = fmt.Sprintf("0 of %d", minRequests)
 	}
 	if inst.Announcement != 0 {
 		announced = inst.Announcement.String()
 	}
 	m.Row(fmt.Sprintf("requests lost over %d %s, by %s, announced for %s", ended, description,
 		[]string{"", "HTTP/1.1", "HTTP/2"}[protocol], announced), limit, lost(result, b, elapsed),
-		result.Failed == 0 && result.Requests >= max(minGateways, 1) && ended == count)
+		result.Failed == 0 && result.Requests >= max(minRequests, 1) && ended == count)
 	return nil
 }
 
@@ -163,16 +164,16 @@ func drainLoad(site *fixture.Site, protocol int) load.Load {
 func startReady(
 	ctx, checkCtx context.Context, inst *fixture.Installation, b *balancer, replaced *fixture.Gateway,
 ) (*fixture.Gateway, error) {
-	var at fixture.Addresses
+	var addresses fixture.Addresses
 	if replaced != nil {
-		at = replaced.Addresses
+		addresses = replaced.Addresses
 	} else {
 		var err error
-		if at, err = fixture.FreeAddresses(ctx); err != nil {
+		if addresses, err = fixture.FreeAddresses(ctx); err != nil {
 			return nil, err
 		}
 	}
-	g, err := inst.Start(at)
+	g, err := inst.Start(addresses)
 	if err == nil {
 		b.add(checkCtx, g)
 	}

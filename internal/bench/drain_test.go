@@ -22,11 +22,11 @@ import (
 // If varBehavior is set, the binary of the tests acts as a gateway with this behavior. varSignalFile is the path of a
 // file. Each SIGTERM adds a line to the file.
 const (
-	varBehavior   = "BENCH_TEST_MANNERS"
-	varSignalFile = "BENCH_TEST_TOLD"
+	varBehavior   = "BENCH_TEST_BEHAVIOR"
+	varSignalFile = "BENCH_TEST_SIGNAL_FILE"
 
-	graceful = "careful"  // announces that it shuts down
-	abrupt   = "careless" // ends at once
+	graceful = "graceful" // announces that it shuts down
+	abrupt   = "abrupt"   // ends at once
 	broken   = "broken"   // ends with an error
 )
 
@@ -77,7 +77,7 @@ func runFakeGateway(behavior string) int {
 	if err != nil {
 		return 1
 	}
-	_, _ = signals.WriteString("told\n")
+	_, _ = signals.WriteString("SIGTERM\n")
 	_ = signals.Close()
 	switch behavior {
 	case abrupt:
@@ -103,7 +103,7 @@ func install(t *testing.T, behavior string) (inst *fixture.Installation, signalC
 	if err != nil {
 		t.Fatal(err)
 	}
-	file := filepath.Join(t.TempDir(), "told")
+	file := filepath.Join(t.TempDir(), "signals")
 	inst = &fixture.Installation{
 		Site: fixture.Site{Host: "a." + fixture.Domain, Key: "a-key"}, Certificate: c, Binary: self,
 		Announcement: time.Second,
@@ -115,7 +115,7 @@ func install(t *testing.T, behavior string) (inst *fixture.Installation, signalC
 		if err != nil {
 			t.Fatal(err)
 		}
-		return strings.Count(string(text), "told")
+		return strings.Count(string(text), "SIGTERM")
 	}
 }
 

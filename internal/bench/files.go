@@ -26,8 +26,8 @@ import (
 )
 
 const (
-	page     = 1_000     // the limit for consumers in one response
-	maxFiles = 200 << 20 // the limit for a command's memory, in bytes
+	pageSize        = 1_000     // the limit for consumers in one response
+	maxClientMemory = 200 << 20 // the limit for a command's memory, in bytes
 )
 
 func accounts() []scenario {
@@ -74,14 +74,14 @@ type account struct {
 	requests  int
 }
 
-// file writes a file with all consumers, and returns its path. The first consumers, as many as others says, have a
-// different tag.
-func (a *account) file(others int) (string, error) {
+// file writes a file with all consumers, and returns its path. The first consumers, up to the number changed, have
+// another tag than the others.
+func (a *account) file(changed int) (string, error) {
 	var text strings.Builder
 	text.WriteString("keyBuckets:\n  - name: partners\n    consumers:\n")
 	for i := range a.count {
 		plan := "gold"
-		if i < others {
+		if i < changed {
 			plan = "free"
 		}
 		fmt.Fprintf(&text, "      - name: %s\n        description: A partner who sells for us, number %d\n        tags: "+
@@ -100,7 +100,7 @@ func (a *account) measure(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	plan, lists, changes := filepath.Join(a.m.Dir, "plan"), 1+(a.count+page-1)/page, a.m.Number("changes")
+	plan, lists, changes := filepath.Join(a.m.Dir, "plan"), 1+(a.count+pageSize-1)/pageSize, a.m.Number("changes")
 	other := func() error {
 		_, err := a.file(changes)
 		return err
@@ -155,7 +155,7 @@ func (a *account) run(ctx context.Context, description string, maxRequests int, 
 	peak := int64(usage.Maxrss) << 10 //nolint:unconvert // Maxrss is an int32 on 32-bit systems
 	a.m.Row(description+": requests", strconv.Itoa(maxRequests), strconv.Itoa(a.requests), 0 < a.requests &&
 		a.requests <= maxRequests)
-	a.m.Row(description+": memory", megabytes(maxFiles), megabytes(peak), peak <= maxFiles)
+	a.m.Row(description+": memory", megabytes(maxClientMemory), megabytes(peak), peak <= maxClientMemory)
 	return nil
 }
 
@@ -173,7 +173,7 @@ func (a *account) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case path == "" && r.Method == http.MethodGet:
 		err = writeJSON(w, map[string]any{
 			"data": []any{map[string]any{"id": "bckt_1", "name": "partners"}}, "total": 1,
-			"limit": page, "offset": 0,
+			"limit": pageSize, "offset": 0,
 		})
 	case path == "/partners/consumers" && r.Method == http.MethodGet:
 		err = a.list(w, r)
@@ -202,7 +202,7 @@ func writeJSON(w http.ResponseWriter, body any) error {
 
 func (a *account) list(w http.ResponseWriter, r *http.Request) error {
 	from, _ := strconv.Atoi(r.URL.Query().Get("after"))
-	to := min(from+page, len(a.names))
+	to := min(from+pageSize, len(a.names))
 	data := []consumer{}
 	for _, name := range a.names[from:to] {
 		data = append(data, a.consumers[name])
@@ -211,7 +211,7 @@ func (a *account) list(w http.ResponseWriter, r *http.Request) error {
 	if to < len(a.names) {
 		next = strconv.Itoa(to)
 	}
-	return writeJSON(w, map[string]any{"data": data, "total": len(a.names), "limit": page, "offset": 0, "next": next})
+	return writeJSON(w, map[string]any{"data": data, "total": len(a.names), "limit": pageSize, "offset": 0, "next": next})
 }
 
 func (a *account) create(w http.ResponseWriter, r *http.Request) error {

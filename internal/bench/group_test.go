@@ -52,7 +52,7 @@ func TestChildrenStopWithTheirCommand(t *testing.T) {
 			if err := fixture.Until(t.Context(), "the end of the child", func() (bool, error) {
 				return !processes.Running(pid), nil
 			}); err != nil {
-				t.Error(err)
+				t.Errorf("the child of %s: %v, want it to end", test.name, err)
 			}
 		})
 	}

@@ -18,8 +18,8 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
-	if as := os.Getenv(varBehavior); as != "" {
-		os.Exit(runFakeGateway(as))
+	if behavior := os.Getenv(varBehavior); behavior != "" {
+		os.Exit(runFakeGateway(behavior))
 	}
 	os.Exit(m.Run())
 }

@@ -97,16 +97,16 @@ func gatewayStarts(ctx context.Context, m *measurement, inst *fixture.Installati
 	var responseTimes, listenTimes []time.Duration
 	count := m.Number("starts")
 	for n := range count + 1 {
-		at, err := fixture.FreeAddresses(ctx)
+		addresses, err := fixture.FreeAddresses(ctx)
 		if err != nil {
 			return err
 		}
-		g, err := inst.Start(at)
+		g, err := inst.Start(addresses)
 		if err != nil {
 			return err
 		}
 		l := inst.Load("GET", "/wait/0", "")
-		l.Address, l.TLS = at.Secure, inst.TLS(inst.Host)
+		l.Address, l.TLS = addresses.Secure, inst.TLS(inst.Host)
 		_, err = l.Once(ctx)
 		elapsed := time.Since(g.StartedAt)
 		if err := errors.Join(err, g.Stop()); err != nil {
@@ -127,20 +127,20 @@ func gatewayStarts(ctx context.Context, m *measurement, inst *fixture.Installati
 // idleClients measures how much more memory processes use with clients that have sent one request and then stay idle.
 func idleClients(ctx context.Context, m *measurement, inst *fixture.Installation) error {
 	for _, secure := range []bool{false, true} {
-		at, err := fixture.FreeAddresses(ctx)
+		addresses, err := fixture.FreeAddresses(ctx)
 		if err != nil {
 			return err
 		}
-		g, err := inst.Start(at)
+		g, err := inst.Start(addresses)
 		if err != nil {
 			return err
 		}
 		name, limit, l := "a gateway process, plain HTTP", fmt.Sprintf("%d MB", maxIdle), inst.Load("GET", "/wait/0", "")
-		l.Address = at.Plain
+		l.Address = addresses.Plain
 		if secure {
-			name, limit, l.Address, l.TLS = "a gateway process, TLS", "", at.Secure, inst.TLS(inst.Host)
+			name, limit, l.Address, l.TLS = "a gateway process, TLS", "", addresses.Secure, inst.TLS(inst.Host)
 		}
-		err = idle(ctx, m, name, limit, g.PID, at.Admin, l)
+		err = idle(ctx, m, name, limit, g.PID, addresses.Admin, l)
 		if err := errors.Join(err, g.Stop()); err != nil {
 			return err
 		}

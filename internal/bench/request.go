@@ -167,11 +167,11 @@ func items(ctx context.Context, address string) (int, error) {
 // gateway's memory, and the rate of requests on other connections.
 func idleConnections(ctx context.Context, m *measurement, gateway load.Subject) error {
 	idle, stalled := m.Number("idle"), m.Number("stalled")
-	pid, ok := gateway.Process.(*load.Child)
+	child, ok := gateway.Process.(*load.Child)
 	if !ok {
 		return fmt.Errorf("%s is not a child", gateway.Name)
 	}
-	before, err := instance.MemoryOf(int(pid.PID))
+	before, err := instance.MemoryOf(int(child.PID))
 	if err != nil {
 		return err
 	}
@@ -195,7 +195,7 @@ func idleConnections(ctx context.Context, m *measurement, gateway load.Subject) 
 	if err := fixture.Wait(ctx, settle); err != nil {
 		return err
 	}
-	during, err := instance.MemoryOf(int(pid.PID))
+	during, err := instance.MemoryOf(int(child.PID))
 	if err != nil {
 		return err
 	}

@@ -90,10 +90,10 @@ func newRequester(t testing.TB, handler http.Handler, role string) func() {
 // BenchmarkRequest measures the allocations of a request, including those of net/http. The client and the upstream of
 // the benchmark allocate nothing.
 func BenchmarkRequest(b *testing.B) {
-	at := plainUpstream(b)
+	address := plainUpstream(b)
 	for _, role := range append([]string{roleReverse}, rungs()...) {
 		b.Run(role, func(b *testing.B) {
-			request := newRequester(b, startRole(b, role, at), role)
+			request := newRequester(b, startRole(b, role, address), role)
 			request()
 			b.ReportAllocs()
 			for b.Loop() {
@@ -121,9 +121,9 @@ func startRole(t testing.TB, role, upstream string) http.Handler {
 // processor time that this repository can reduce; the rest is mainly system calls and the reading and writing of
 // net/http.
 func TestGatewayAllocatesLessThanAReverseProxy(t *testing.T) {
-	at := plainUpstream(t)
+	address := plainUpstream(t)
 	objects := func(role string) float64 {
-		request := newRequester(t, startRole(t, role, at), role)
+		request := newRequester(t, startRole(t, role, address), role)
 		for range 100 { // fill the pools first
 			request()
 		}

@@ -97,7 +97,7 @@ func rotation(ctx context.Context, m *measurement) (err error) {
 		return err
 	}
 	b.phase.Store(during)
-	renewalInterval, err := b.rotate(ctx)
+	elapsed, err := b.rotate(ctx)
 	if err != nil {
 		return err
 	}
@@ -116,8 +116,8 @@ func rotation(ctx context.Context, m *measurement) (err error) {
 	}{{"before", before}, {"while it is rotated", during}, {"afterwards", after}} {
 		m.Printf("| %s | %d | %d | %d |\n", row.name, row.p.checks.Load(), row.p.refused.Load(), row.p.maxReads.Load())
 	}
-	m.Printf("\nThe steps of the rotation took %.1f s, which is %.0f keys a second.\n", renewalInterval.Seconds(),
-		float64(n)/renewalInterval.Seconds())
+	m.Printf("\nThe steps of the rotation took %.1f s, which is %.0f keys a second.\n", elapsed.Seconds(),
+		float64(n)/elapsed.Seconds())
 	refused := before.refused.Load() + during.refused.Load() + after.refused.Load()
 	if refused > 0 {
 		m.Exceeds("%d checks were refused, the limit is 0", refused)
@@ -178,7 +178,7 @@ func (r *rotationRun) at(i int) keys.ConsumerAt {
 	}}
 }
 
-// check verifies one key after another until the context ends.
+// check verifies one key after another until the context ends or the root key cannot be read.
 func (r *rotationRun) check(ctx context.Context) error {
 	verifier := keys.OpenVerifier(r.parts)
 	checkOne := func() error {

@@ -20,10 +20,10 @@ import (
 
 // The limits of the search.
 const (
-	maxAlone    = 100 * time.Millisecond // the median time of a search by one client
-	maxQueued   = time.Second            // the longest time of a search while other clients search
-	maxSearches = 150 << 20              // bytes of memory that searches take
-	maxVisitors = 16 << 20               // bytes of memory that remain after many clients with one request each
+	maxAlone         = 100 * time.Millisecond // the median time of a search by one client
+	maxQueued        = time.Second            // the longest time of a search while other clients search
+	maxSearchMemory  = 150 << 20              // bytes of memory that searches take
+	maxVisitorMemory = 16 << 20               // bytes of memory that remain after many clients with one request each
 )
 
 // searcher searches the documentation through /mcp/docs.
@@ -125,9 +125,9 @@ func searches(ctx context.Context, m *measurement, product *fixture.Product) err
 		return err
 	}
 	grown := after.Max - before.Now
-	m.Row("memory of the searches, at most", megabytes(maxSearches),
+	m.Row("memory of the searches, at most", megabytes(maxSearchMemory),
 		fmt.Sprintf("%s, %s of it not mapped from files", megabytes(grown), megabytes(after.Anonymous-before.Anonymous)),
-		grown <= maxSearches)
+		grown <= maxSearchMemory)
 	for n := range m.Number("visitors") {
 		if _, err := s.load(1000+n, message("ping", "{}")).Send(ctx); err != nil {
 			return err
@@ -141,8 +141,8 @@ func searches(ctx context.Context, m *measurement, product *fixture.Product) err
 		return err
 	}
 	m.Row(fmt.Sprintf("memory that remains after %d clients with one request each", m.Number("visitors")),
-		megabytes(maxVisitors),
-		megabytes(remaining.Anonymous-after.Anonymous), remaining.Anonymous-after.Anonymous <= maxVisitors)
+		megabytes(maxVisitorMemory),
+		megabytes(remaining.Anonymous-after.Anonymous), remaining.Anonymous-after.Anonymous <= maxVisitorMemory)
 	return nil
 }
 

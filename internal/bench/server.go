@@ -229,8 +229,8 @@ const (
 	maxAdditional = 10 // goroutines or descriptors, for connections that are about to end
 )
 
-// state has the resources that a server uses at a moment. The descriptors of the store's files are counted separately,
-// because they grow with the store, up to the engine's limit of 500.
+// state has the resources that a server uses at a moment. tables is the number of descriptors of the store's files. They
+// are counted separately, because they grow with the store, up to the engine's limit of 500.
 type state struct {
 	resident, heap, disk            float64 // MB
 	goroutines, descriptors, tables float64
@@ -403,8 +403,8 @@ func (r *serverRun) hour(ctx context.Context) (hour load.Result, err error) {
 
 // administer creates consumers, uses their keys and deletes them, and reads lists.
 func (r *serverRun) administer(ctx context.Context) error {
-	manage := func(by, method, path string) error {
-		status, raw, err := r.Request(ctx, by, method, path, "")
+	manage := func(accountKey, method, path string) error {
+		status, raw, err := r.Request(ctx, accountKey, method, path, "")
 		if err == nil && status/100 != 2 {
 			err = fmt.Errorf("%s %s: status %d: %s", method, path, status, raw)
 		}

@@ -14,13 +14,13 @@ import (
 	"github.com/gatewright/gatewright/internal/bench/load"
 )
 
-// share is a part of a request's processor time: the time of all stacks that contain one of its functions. The time of
-// a stack with functions of several parts belongs to the first of these parts in the list whose ends is true. Without
-// such a part, it belongs to the part of the innermost function.
+// share is a part of a request's processor time: the time of all stacks that contain one of its functions. If a stack
+// has functions of several parts, its time belongs to the first inclusive part in the list. If none of these parts is
+// inclusive, the time belongs to the part of the innermost function.
 type share struct {
 	name string
-	// ends reports whether everything that the functions call also belongs to this part.
-	ends bool
+	// inclusive reports whether everything that the functions call also belongs to this part.
+	inclusive bool
 	// functions has prefixes of function names, as in runtime.Frame.Function.
 	functions []string
 }
@@ -79,7 +79,7 @@ func parts() []share {
 func partOfStack(all []share, stack []string) int {
 	part, length := len(all), 0
 	for i, s := range all {
-		if s.ends && slices.ContainsFunc(stack, func(function string) bool { return s.prefixLength(function) > 0 }) {
+		if s.inclusive && slices.ContainsFunc(stack, func(function string) bool { return s.prefixLength(function) > 0 }) {
 			return i
 		}
 	}

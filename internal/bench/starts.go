@@ -106,12 +106,12 @@ func functionStarts(ctx context.Context, m *measurement) error {
 		if m.Text("under") != "" {
 			continue
 		}
-		longest := maxPoll
+		limit := maxPoll
 		if strings.HasPrefix(name, "mcp") || name == releasecheck.Function.Name {
-			longest = maxPollLarge
+			limit = maxPollLarge
 		}
-		if median > longest {
-			m.Exceeds("%s: starts in %v, the limit is %v", name, median, longest)
+		if median > limit {
+			m.Exceeds("%s: starts in %v, the limit is %v", name, median, limit)
 		}
 		if memory := max(idle, busy); memory > maxFunction {
 			m.Exceeds("%s: uses %s, the limit is %s", name, megabytes(memory), megabytes(maxFunction))

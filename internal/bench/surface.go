@@ -81,7 +81,7 @@ func surfaces() []scenario {
 	}
 }
 
-// message is a JSON-RPC message.
+// message returns a JSON-RPC message.
 func message(method, params string) string {
 	return fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":%q,"params":%s}`, method, params)
 }

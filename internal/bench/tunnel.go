@@ -27,9 +27,10 @@ const (
 	// minThroughput is the minimum throughput of a tunnel, as a fraction of the throughput of two proxies.
 	// targetThroughput is the original goal; docs/decisions/0042-what-a-tunnel-costs.md says why they differ.
 	minThroughput, targetThroughput = 0.4, 0.8
-	// bytes of memory that the relay and the agent each use while large bodies wait
-	maxBodies = 100 << 20
-	maxAgent  = 40 << 10 // bytes of memory that a relay uses for an idle agent
+	// maxBodyMemory is the maximum memory in bytes that the product uses for large bodies that wait, and the maximum
+	// memory of the agent meanwhile.
+	maxBodyMemory  = 100 << 20
+	maxAgentMemory = 40 << 10 // bytes of memory that the product uses for an idle agent
 )
 
 func tunnels() []scenario {
@@ -143,8 +144,8 @@ func bodies(
 	grown := after.Max - before.Now
 	m.Row(fmt.Sprintf("%d requests and %d responses of 10 MB that wait: memory of the gateway and the relay, more "+
 		"than when idle", concurrency, concurrency),
-		megabytes(maxBodies), megabytes(grown)+" more than "+megabytes(before.Now), grown < maxBodies)
-	m.Row("the same: memory of the agent", megabytes(maxBodies), megabytes(during.Max), during.Max < maxBodies)
+		megabytes(maxBodyMemory), megabytes(grown)+" more than "+megabytes(before.Now), grown < maxBodyMemory)
+	m.Row("the same: memory of the agent", megabytes(maxBodyMemory), megabytes(during.Max), during.Max < maxBodyMemory)
 	return nil
 }
 
@@ -172,9 +173,9 @@ func throughput(ctx context.Context, m *measurement, service *fixture.Upstream, 
 	} {
 		l := site.Load(test.method, test.path, test.body)
 		l.Length, l.Connections, l.Requests = test.length, test.connections, m.Number("requests")
-		unit, baseline := 1.0, "requests a second"
+		factor, unit := 1.0, "requests a second"
 		if test.length == fixture.Large || test.body != "" {
-			l.Requests, unit, baseline = m.Number("large"), 10, "MB a second"
+			l.Requests, factor, unit = m.Number("large"), 10, "MB a second"
 		}
 		direct := l
 		direct.Address = first.Address
@@ -185,8 +186,8 @@ func throughput(ctx context.Context, m *measurement, service *fixture.Upstream, 
 		}
 		ratio := got[1].Ratio(got[0], load.Rate)
 		m.Row(test.name, fmt.Sprintf("%.1f times two proxies in a row, %.1f wanted", minThroughput, targetThroughput),
-			fmt.Sprintf("%.2f times: %.0f %s, and %.0f", ratio, unit*got[1].Median(load.Rate), baseline,
-				unit*got[0].Median(load.Rate)), ratio >= minThroughput)
+			fmt.Sprintf("%.2f times: %.0f %s, and %.0f", ratio, factor*got[1].Median(load.Rate), unit,
+				factor*got[0].Median(load.Rate)), ratio >= minThroughput)
 	}
 	return nil
 }
@@ -194,10 +195,10 @@ func throughput(ctx context.Context, m *measurement, service *fixture.Upstream, 
 // agents connects agents that stay idle, and measures how much memory the product uses for each.
 func agents(ctx context.Context, m *measurement) error {
 	const (
-		perAgent    = 1 // connections to this relay: an agent has two connections, and an installation has two relays
-		perTunnel   = 32
-		settle      = 10 * time.Second
-		otherAgents = 1000 // files that a process has open in addition to the connections of agents
+		perAgent   = 1 // connections to this relay: an agent has two connections, and an installation has two relays
+		perTunnel  = 32
+		settle     = 10 * time.Second
+		otherFiles = 1000 // files that a process has open in addition to the connections of agents
 	)
 	var files syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files); err != nil {
@@ -207,7 +208,7 @@ func agents(ctx context.Context, m *measurement) error {
 	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &files); err != nil {
 		return fmt.Errorf("raise the limit of open files to %d: %w", files.Cur, err)
 	}
-	count := min(m.Number("agents"), int(files.Max-otherAgents)/perAgent) //nolint:gosec // G115: far below
+	count := min(m.Number("agents"), int(files.Max-otherFiles)/perAgent) //nolint:gosec // G115: far below
 	product, err := m.Run(ctx, "agents")
 	if err != nil {
 		return err
@@ -269,7 +270,8 @@ func agents(ctx context.Context, m *measurement) error {
 	perAgentMemory := float64(after.Now-before.Now) / float64(count)
 	m.Row(fmt.Sprintf("%d agents of %d tunnels, idle, each with a connection to this relay: memory of the product for one",
 		count, len(tokens)),
-		fmt.Sprintf("%d KB", maxAgent>>10), fmt.Sprintf("%.1f KB", perAgentMemory/1024), perAgentMemory < maxAgent)
+		fmt.Sprintf("%d KB", maxAgentMemory>>10), fmt.Sprintf("%.1f KB", perAgentMemory/1024),
+		perAgentMemory < maxAgentMemory)
 	m.Row("the same: time to connect all", "", fmt.Sprintf("%v", elapsed.Round(100*time.Millisecond)), true)
 	return nil
 }

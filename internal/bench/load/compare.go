@@ -44,12 +44,14 @@ func (r Rounds) Median(f Figure) float64 {
 	return r.median(func(i int) float64 { return f(r[i]) })
 }
 
-// Ratio returns the median over the rounds of the figure divided by that of another subject in the same round.
+// Ratio divides the figure of each round by the other subject's figure in the same round, and returns the median of the
+// quotients.
 func (r Rounds) Ratio(other Rounds, f Figure) float64 {
 	return r.median(func(i int) float64 { return f(r[i]) / f(other[i]) })
 }
 
-// Difference returns the median over the rounds of the figure minus that of another subject in the same round.
+// Difference subtracts from the figure of each round the other subject's figure in the same round, and returns the
+// median of the differences.
 func (r Rounds) Difference(other Rounds, f Figure) float64 {
 	return r.median(func(i int) float64 { return f(r[i]) - f(other[i]) })
 }

@@ -1,5 +1,5 @@
-// Package load sends HTTP requests to a server, and measures their latency and the processor time that they take. It is the only client
-// with which package main of internal/bench measures.
+// Package load sends HTTP requests to a server, and measures their latency and the processor time that they take. Most
+// scenarios of internal/bench measure with it.
 //
 // It contains no scenarios and no limits. It runs only on Linux.
 //
@@ -131,6 +131,7 @@ func (l Load) Send(ctx context.Context) (Result, error) {
 	return r.result, err
 }
 
+// reserve reports whether the load sends another request, and counts that request.
 func (r *run) reserve() bool {
 	switch {
 	case r.Continue != nil:

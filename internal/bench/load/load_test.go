@@ -20,11 +20,11 @@ import (
 	"github.com/gatewright/gatewright/internal/bench/load"
 )
 
-// varCPUTime is the argument of a child that uses some processor time for each request.
-const varCPUTime = "-burns="
+// argCPUTime is the argument of a child that uses some processor time for each request.
+const argCPUTime = "-cpu-time="
 
 func TestMain(m *testing.M) {
-	cpuTime, child := strings.CutPrefix(os.Args[len(os.Args)-1], varCPUTime)
+	cpuTime, child := strings.CutPrefix(os.Args[len(os.Args)-1], argCPUTime)
 	if !child {
 		os.Exit(m.Run())
 	}
@@ -48,7 +48,7 @@ func TestMain(m *testing.M) {
 func TestSlowerServerUsesMoreCPU(t *testing.T) {
 	var subjects []load.Subject
 	for _, each := range []string{"100us", "2ms"} {
-		c, err := load.StartChild(t.Context(), varCPUTime+each)
+		c, err := load.StartChild(t.Context(), argCPUTime+each)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -218,6 +218,8 @@ func TestCountFailuresCountsEachFailure(t *testing.T) {
 	}
 }
 
+// TestNoRequestIsSentTwice checks that Numbers makes each request different, and that the server receives each request
+// once.
 func TestNoRequestIsSentTwice(t *testing.T) {
 	var mu sync.Mutex
 	received := map[string]int{}
@@ -236,8 +238,15 @@ func TestNoRequestIsSentTwice(t *testing.T) {
 	if len(received) != 60 {
 		t.Errorf("%d different requests were sent, want 60", len(received))
 	}
+	for path, n := range received {
+		if n != 1 {
+			t.Errorf("the request for %s was received %d times, want 1", path, n)
+		}
+	}
 }
 
+// TestLoadStopsAtItsDurationOrContext checks that Send stops after Duration, and that it returns the cause if its context
+// ends. It also checks that Once does not accept an unknown certificate.
 func TestLoadStopsAtItsDurationOrContext(t *testing.T) {
 	l := loadOf(serve(t, false, answer))
 	l.Requests, l.Duration, l.Interval = 0, 50*time.Millisecond, 10*time.Millisecond
