@@ -229,8 +229,8 @@ const (
 	maxAdditional = 10 // goroutines or descriptors, for connections that are about to end
 )
 
-// state has the resources that a server uses at a moment. tables is the number of descriptors of the store's files. They
-// are counted separately, because they grow with the store, up to the engine's limit of 500.
+// state has the resources that a server uses at a moment. tables is the number of descriptors of the store's files.
+// They are counted separately, because they grow with the store, up to the engine's limit of 500.
 type state struct {
 	resident, heap, disk            float64 // MB
 	goroutines, descriptors, tables float64

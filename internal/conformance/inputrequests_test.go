@@ -29,7 +29,7 @@ func inputTools() map[string]mcp.ToolHandler {
 
 // inputRequest returns the input request with a name.
 //
-//nolint:staticcheck // the suite asks about what is deprecated, too
+//nolint:staticcheck // the suite also tests deprecated parts of the protocol
 func inputRequest(name string) mcp.InputRequest {
 	switch name {
 	case "greeting":
@@ -62,7 +62,7 @@ func inputRequests(names ...string) mcp.InputRequestMap {
 
 // hasResponse reports whether the client has sent a response of the right kind to the input request with a name.
 //
-//nolint:staticcheck // the suite asks about what is deprecated, too
+//nolint:staticcheck // the suite also tests deprecated parts of the protocol
 func hasResponse(responses mcp.InputResponseMap, name string) bool {
 	switch response := responses[name].(type) {
 	case *mcp.ElicitResult:
@@ -111,7 +111,7 @@ func inputToolTwoRounds(_ context.Context, r *mcp.CallToolRequest) (*mcp.CallToo
 
 // inputToolByCapabilities requests only input for which the client has declared a capability.
 //
-//nolint:staticcheck // the suite asks about what is deprecated, too
+//nolint:staticcheck // the suite also tests deprecated parts of the protocol
 func inputToolByCapabilities(_ context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 	var names []string
 	if capabilities := r.ClientCapabilities(); capabilities != nil {

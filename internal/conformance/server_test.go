@@ -130,7 +130,7 @@ var schemas = map[string]string{
 
 // tools returns the tools that request no input.
 //
-//nolint:staticcheck // the suite asks about what is deprecated, too
+//nolint:staticcheck // the suite also tests deprecated parts of the protocol
 func tools() map[string]mcp.ToolHandler {
 	image := &mcp.ImageContent{Data: decodeBase64(pixel), MIMEType: "image/png"}
 	resource := &mcp.EmbeddedResource{Resource: &mcp.ResourceContents{

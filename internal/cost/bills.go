@@ -114,8 +114,8 @@ func busy(m measured, kinds []request) []item {
 		},
 		{
 			"counting requests", fmt.Sprintf("a write for %d of them, and ten deployments rolled up each minute", callsPerWrite),
-			dollars(writeUnit, busyGateway/callsPerWrite*writeUnits) + dollars(readUnit,
-				busyGateway/callsPerWrite*placeReads) + dollars(writeUnit, busyMerges*mergeWrites) + dollars(readUnit,
+			dollars(writeUnit, busyGateway/callsPerWrite*rowWrites) + dollars(readUnit,
+				busyGateway/callsPerWrite*rowReads) + dollars(writeUnit, busyMerges*mergeWrites) + dollars(readUnit,
 				busyMerges*mergeReads) +
 				lambdaTime(busyMerges, mergeMS, m.memoryMB["rollup"]),
 		},

@@ -66,7 +66,7 @@ func TestCostsMatchManualCalculations(t *testing.T) {
 	gateway := request{units: units{3, 0.1}, ms: 55, memoryMB: 512, logBytes: 500}
 	// 3.50 + 0.20 + 55,000 s × 0.5 GB × $0.0000133334 + 3 × 0.125 + 0.1 × 0.625 + 0.5 GB × 0.50
 	// = 3.50 + 0.20 + 0.36667 + 0.375 + 0.0625 + 0.25
-	two := readRepository(t, "")
+	m := readRepository(t, "")
 	for _, c := range []struct {
 		name      string
 		got, want float64
@@ -75,10 +75,10 @@ func TestCostsMatchManualCalculations(t *testing.T) {
 		// 3.50 + 0.20 + 0.36667 + (0.9 + 0.28) GB × 0.50
 		{"a million requests by the function", functionPerMillion(gateway), 4.65667},
 		// 2 × 730 × (0.5 × 0.03238 + 0.00356) + 730 × (0.0225 + 0.006 + 4 × 0.005) + (5 + 2) × 0.10 + 0.30
-		{"two gateways as processes", bill(gateways(two)), 28.835 + 35.405 + 0.70 + 0.30},
+		{"two gateways as processes", bill(gateways(m)), 28.835 + 35.405 + 0.70 + 0.30},
 		// x a second: 4.65667 × 2.628 x + 5 × 2.628 (0.95 + 0.05 x) by the function, 65.24 + (0.0004 × 0.5 + 0.000003 × 0.5 × 0.02 ×
 		// 1000) × 2628 x by processes
-		{"requests a second at which both cost the same", breakEven(two, gateway), 4.29257},
+		{"requests a second at which both cost the same", breakEven(m, gateway), 4.29257},
 		// 2,628 million: 333 × 3.50 + 667 × 2.80 + 1,628 × 2.38; 2,628 × (0.20 + 0.36667); (2,365.2 + 735.84) GB × 0.50; 50.95 × 2.628 × 5
 		{"1,000 a second by the function", functionCost(gateway, 1000).total, 6907.74 + 1489.20 + 1182.60 + 367.92 + 669.48},
 		{"X-Ray for 1,000 a second", functionCost(gateway, 1000).traces, 669.483},
@@ -88,11 +88,11 @@ func TestCostsMatchManualCalculations(t *testing.T) {
 		{"logs of 10,000 a second by the function", functionCost(gateway, 10_000).logs, 8413 + 3679.20},
 		// 2 s of processors each second at 0.3 each: 7 tasks; 108 units; 10,512 GB × 0.50; 78,840 GB, half of it to the other zone, × 0.02
 		{
-			"10,000 a second by processes", processCost(two, 10_000).total,
+			"10,000 a second by processes", processCost(m, 10_000).total,
 			65.24 + 5*730*(0.5*0.03238+0.00356+0.005) + 107*730*0.006 + 5256 + 788.40,
 		},
-		{"tasks for 10,000 a second", processCost(two, 10_000).tasks, 7},
-		{"tasks for 100 a second", processCost(two, 100).tasks, 2},
+		{"tasks for 10,000 a second", processCost(m, 10_000).tasks, 7},
+		{"tasks for 100 a second", processCost(m, 100).tasks, 2},
 		{"traces of rare requests", sampled(0.25), 0.25},
 		{"traces of 41 requests a second", sampled(41), 3},
 		{"a gigabyte-second", lambdaTime(1000, 1000, 1024), 0.0133334},

@@ -46,12 +46,12 @@ const (
 	operationMetrics = 4  // per operation: latency, errors, units read and written
 	// The counts of requests: docs/decisions/0044-rows-of-counts-are-rolled-up.md.
 	rollupMS      = 20  // without work
-	placeReads    = 1   // units: the place of a write that does not exist yet
+	rowReads      = 1   // units: a write first reads its row, which does not exist yet
 	callsPerWrite = 100 // by a gateway with many calls
-	writeUnits    = 5   // two items of a transaction, and an entry of an index
+	rowWrites     = 5   // units: two items of a transaction, and an entry of an index
 	mergeMS       = 50  // for a deployment in a minute
-	mergeReads    = 12  // units: five rows, the waiting counts, and a number
-	mergeWrites   = 30  // five rows of 2 KB, the counts that waited, and a number, each twice
+	mergeReads    = 12  // units: five rows, the waiting counts, and the number of rollups
+	mergeWrites   = 30  // five rows of 2 KB, the counts that waited, and the number of rollups, each twice
 	// The check from another region: docs/decisions/0081-a-synthetic-check-runs-in-another-region.md.
 	checkMS      = 1000 // two concurrent TLS handshakes and requests, across an ocean
 	checkMetrics = 3    // two checks, and the remaining days of certificates
@@ -188,8 +188,8 @@ func readLedger(root fs.FS, path string) (map[string]units, error) {
 	return rows, err
 }
 
-// eachMatch calls found for each matching line, with all groups of the match and with the groups that are numbers. A
-// file without a matching line is an error.
+// eachMatch calls found for each matching line. groups are the groups of the match. numbers has the value of each group
+// at the same index, or 0 for a group that is not a number. A file without a matching line is an error.
 func eachMatch(root fs.FS, path, pattern string, found func(groups []string, numbers []float64)) error {
 	file, err := root.Open(path)
 	if err != nil {

@@ -46,7 +46,7 @@ func schedules(fs []functions.Function) (out []scheduled, err error) {
 			name := f.Name + " " + e.Schedule.Name
 			w, ok := remaining[name]
 			if !ok {
-				return nil, fmt.Errorf("cost: the schedule %s has no work: add it to works", name)
+				return nil, fmt.Errorf("cost: the schedule %s has no work: add it to scheduleWork", name)
 			}
 			delete(remaining, name)
 			calls, err := callsPerMonth(*e.Schedule)
@@ -57,7 +57,7 @@ func schedules(fs []functions.Function) (out []scheduled, err error) {
 		}
 	}
 	for name := range remaining {
-		return nil, fmt.Errorf("cost: no function declares the schedule %s: remove it from works", name)
+		return nil, fmt.Errorf("cost: no function declares the schedule %s: remove it from scheduleWork", name)
 	}
 	return out, nil
 }

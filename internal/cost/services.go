@@ -9,7 +9,7 @@ func serviceItems(m measured, name string) []item {
 	processors, memory := service.cpuUnits/1024, service.memoryMB/1024
 	balancers := service.resources["AWS::ElasticLoadBalancingV2::LoadBalancer"]
 	// A load balancer has an address in each subnet, and a task has one address.
-	numbers := balancers*service.resources["AWS::EC2::Subnet"] + service.tasks
+	addresses := balancers*service.resources["AWS::EC2::Subnet"] + service.tasks
 	// Application Auto Scaling creates two alarms for each scaling target: one to add tasks and one to remove them.
 	metrics, details := service.alarmMetrics, ""
 	if scalingAlarms := 2 * service.resources["AWS::ApplicationAutoScaling::ScalingPolicy"]; scalingAlarms > 0 {
@@ -24,8 +24,8 @@ func serviceItems(m measured, name string) []item {
 			"the load balancer", fmt.Sprintf("%g × %d hours", balancers, hoursPerMonth),
 			dollars(networkHour, balancers*hoursPerMonth),
 		},
-		{"public IPv4 addresses", fmt.Sprintf("%g: %g of the load balancer, one of each task", numbers,
-			numbers-service.tasks), dollars(addressHour, numbers*hoursPerMonth)},
+		{"public IPv4 addresses", fmt.Sprintf("%g: %g of the load balancer, one of each task", addresses,
+			addresses-service.tasks), dollars(addressHour, addresses*hoursPerMonth)},
 		{"alarms", fmt.Sprintf("%g metrics × $%g%s", metrics, dollars(alarm, 1), details), dollars(alarm, metrics)},
 		{
 			"what tells how long its certificate is valid", fmt.Sprintf("1 metric × $%g", dollars(metricMonth, 1)),

@@ -76,8 +76,8 @@ func run(wheel, weights, index string, all bool) error {
 		}
 	}
 	vectors, added := make([]minilm.Vector, len(texts)), 0
-	var cores errgroup.Group
-	cores.SetLimit(runtime.GOMAXPROCS(0))
+	var group errgroup.Group
+	group.SetLimit(runtime.GOMAXPROCS(0))
 	for i, text := range texts {
 		if n := model.Count(text, minilm.MaxTokens+1); n > minilm.MaxTokens {
 			return fmt.Errorf("%.80q… has more than the %d tokens that the model reads: corpus.MaxWords is too many", text,
@@ -88,12 +88,12 @@ func run(wheel, weights, index string, all bool) error {
 			continue
 		}
 		added++
-		cores.Go(func() error {
+		group.Go(func() error {
 			vectors[i] = model.Embed(text)
 			return nil
 		})
 	}
-	if err := cores.Wait(); err != nil {
+	if err := group.Wait(); err != nil {
 		return err
 	}
 	written, err := docsearch.NewIndex(model.Digest(), content, vectors).Write()

@@ -142,6 +142,7 @@ type result struct {
 	first, firstFive         int
 }
 
+// evaluate searches with the questions of a set.
 func evaluate(ctx context.Context, s *docsearch.Searcher, questions questionSets, set int) (r result, err error) {
 	const maxPosition = 5
 	search := func(q corpus.EvalQuestion) ([]docsearch.Result, float64, error) {
@@ -197,14 +198,14 @@ func threshold(answerable, unanswerable []float64) float64 {
 	}
 	all := slices.Concat(answerable, unanswerable)
 	slices.Sort(all)
-	maxGain, at := math.Inf(-1), 0.0
+	maxGain, best := math.Inf(-1), 0.0
 	for i, score := range all {
 		if gain := share(unanswerable, score) - share(answerable, score); gain > maxGain {
-			maxGain, at = gain, score
+			maxGain, best = gain, score
 			if i > 0 {
-				at = (score + all[i-1]) / 2
+				best = (score + all[i-1]) / 2
 			}
 		}
 	}
-	return at
+	return best
 }

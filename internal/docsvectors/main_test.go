@@ -25,8 +25,8 @@ func environment(url string) func(string) string {
 	}
 }
 
-// words returns a vector for a text. Texts with many words in common have similar vectors.
-func words(text string) []float32 {
+// wordVector returns a vector for a text. Texts with many words in common have similar vectors.
+func wordVector(text string) []float32 {
 	v := make([]float32, 1024)
 	for word := range strings.FieldsSeq(strings.ToLower(text)) {
 		h := fnv.New32a()
@@ -41,7 +41,7 @@ func words(text string) []float32 {
 func TestRunWritesVectorsOfTheEmbeddedIndex(t *testing.T) {
 	t.Chdir("../..")
 	b := bedrocktest.New(t)
-	b.HandleInvoke(bedrocktest.Vector(words))
+	b.HandleInvoke(bedrocktest.Vector(wordVector))
 	path := filepath.Join(t.TempDir(), "docsearch", "bedrock.vectors")
 	var out bytes.Buffer
 	if err := run(t.Context(), titan, path, environment(b.URL), &out); err != nil {

@@ -32,7 +32,7 @@ func TestPackagesBelowTheThresholdFail(t *testing.T) {
 		{"94 % killed", 94, 6, 0, 0, false},
 		{"too many not covered", 96, 1, 0, 4, false},
 		{"time-outs count as covered", 95, 5, 100, 6, true},
-		{"nothing", 0, 0, 0, 0, false},
+		{"no changes", 0, 0, 0, 0, false},
 		{"nothing covered", 0, 0, 3, 0, false},
 	} {
 		s, err := parseReport(report(test.killed, test.lived, test.timedOut, test.uncovered), nil)

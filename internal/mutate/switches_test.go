@@ -38,7 +38,7 @@ func TestSwitchesBecomeIfsOnTheSameLines(t *testing.T) {
 		{"a fallthrough", "switch {\ncase a:\n\tfallthrough\ncase b:\n}", ""},
 		{"default first", "switch {\ndefault:\ncase a:\n}", ""},
 		{"default alone", "switch {\ndefault:\n}", ""},
-		{"nothing", "switch {\n}", ""},
+		{"an empty switch", "switch {\n}", ""},
 		{"a label", "L:\nswitch {\ncase a:\n\tbreak L\n}", ""},
 	} {
 		if test.want == "" {

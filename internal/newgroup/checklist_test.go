@@ -21,10 +21,10 @@ import (
 // The heading of CONTRIBUTING.md whose commands are run, the name of the group that they create, and tooMany: there
 // must be fewer commands than that.
 const (
-	heading     = "Add a group"
-	createdBy   = "badges"
-	tooMany     = 10
-	contributes = "CONTRIBUTING.md"
+	heading      = "Add a group"
+	createdGroup = "badges"
+	tooMany      = 10
+	checklist    = "CONTRIBUTING.md"
 )
 
 // derived are the files that a new group can change in addition to its own files: they describe the whole product, and
@@ -61,25 +61,26 @@ var derived = map[string]*regexp.Regexp{
 var tables = regexp.MustCompile(`(?s)<!-- table: .*?<!-- end of the table -->`)
 
 // TestChecklistAddsAGroup runs the commands of the check list in CONTRIBUTING.md in a copy of the tree. They create a
-// group that passes every check, and change only the group's own files, the derived files and one line.
+// group that passes every check. They change only the group's own files, the derived files, and two lines of the list
+// of groups.
 func TestChecklistAddsAGroup(t *testing.T) {
-	steps, err := readme.Page(filepath.Join(repository, contributes), heading, nil)
+	steps, err := readme.Page(filepath.Join(repository, checklist), heading, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if n := commands(steps); n >= tooMany {
-		t.Errorf("%s needs %d commands to add a group, want fewer than %d", contributes, n, tooMany)
+		t.Errorf("%s needs %d commands to add a group, want fewer than %d", checklist, n, tooMany)
 	}
 	c := newCopy(t)
 	outputs, err := readme.Run(t.Context(), c.dir, c.env(), steps)
 	if err != nil {
-		t.Fatalf("run the commands of %s: %s", contributes, passing.ReplaceAllString(err.Error(), ""))
+		t.Fatalf("run the commands of %s: %s", checklist, passing.ReplaceAllString(err.Error(), ""))
 	}
 	t.Run("changes only in the new folders and the list of groups", c.checkChanges)
-	t.Run("checks include the new group", func(t *testing.T) { checkConsole(t, strings.Join(outputs, "\n")) })
+	t.Run("checks include the new group", func(t *testing.T) { checkOutput(t, strings.Join(outputs, "\n")) })
 	t.Run("an existing group stays unchanged", func(t *testing.T) {
 		before := c.git("status", "--porcelain", "-uall")
-		if _, err := add(t.Context(), c.dir, createdBy, "badge", "projects"); err == nil ||
+		if _, err := add(t.Context(), c.dir, createdGroup, "badge", "projects"); err == nil ||
 			!strings.Contains(err.Error(), "functions/badges exists") {
 			t.Errorf("add() of an existing group = %v, want \"functions/badges exists\"", err)
 		}
@@ -89,7 +90,7 @@ func TestChecklistAddsAGroup(t *testing.T) {
 	})
 	t.Run("names of several words compile", func(t *testing.T) {
 		if _, err := add(t.Context(), c.dir, "edge-certificates", "edge-certificate", "ca-certificates"); err != nil {
-			t.Error(err)
+			t.Errorf("add(edge-certificates) error = %v, want none", err)
 		}
 	})
 	t.Run("linters find nothing", c.lint)
@@ -161,8 +162,8 @@ func newCopy(t *testing.T) *repositoryCopy {
 	return c
 }
 
-// copyFile copies a file of the tree with its modification time, because Go compares the times of files. It does
-// nothing if the copy already has the file with the same time. It reports whether the file exists.
+// copyFile copies a file of the tree with its modification time, because Go compares the times of files. It does not
+// write the file again if the copy already has it with the same content. It reports whether the file exists.
 func (c *repositoryCopy) copyFile(name string) bool {
 	c.Helper()
 	info, err := os.Lstat(filepath.Join(c.root, name))
@@ -302,8 +303,8 @@ func (c *repositoryCopy) checkChanges(t *testing.T) {
 	}
 }
 
-// checkConsole checks in the tests' output that the required tests have passed.
-func checkConsole(t *testing.T, printed string) {
+// checkOutput checks in the tests' output that the required tests have passed.
+func checkOutput(t *testing.T, printed string) {
 	var names []string
 	for _, operation := range []string{"BadgesService_create", "BadgesService_read"} {
 		for _, guard := range []string{

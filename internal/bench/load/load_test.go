@@ -245,8 +245,8 @@ func TestNoRequestIsSentTwice(t *testing.T) {
 	}
 }
 
-// TestLoadStopsAtItsDurationOrContext checks that Send stops after Duration, and that it returns the cause if its context
-// ends. It also checks that Once does not accept an unknown certificate.
+// TestLoadStopsAtItsDurationOrContext checks that Send stops after Duration, and that it returns the cause if its
+// context ends. It also checks that Once does not accept an unknown certificate.
 func TestLoadStopsAtItsDurationOrContext(t *testing.T) {
 	l := loadOf(serve(t, false, answer))
 	l.Requests, l.Duration, l.Interval = 0, 50*time.Millisecond, 10*time.Millisecond
