@@ -37,7 +37,7 @@ func TestEveryDefectCompiles(t *testing.T) {
 }
 
 func TestDefectThatDoesNotCompileIsReported(t *testing.T) {
-	listed := list(t)
+	packages := list(t)
 	text, err := os.ReadFile("planted.go")
 	if err != nil {
 		t.Fatal(err)
@@ -51,12 +51,12 @@ func TestDefectThatDoesNotCompileIsReported(t *testing.T) {
 		if changed == string(text) {
 			t.Fatalf("%s: planted.go has no %q, want it in the source", wrong, change[0])
 		}
-		if err := listed.check(map[string]string{"internal/planted/planted.go": changed}); err == nil {
+		if err := packages.check(map[string]string{"internal/planted/planted.go": changed}); err == nil {
 			t.Errorf("check(%s) = no error, want an error", wrong)
 		}
 	}
-	if err := listed.check(map[string]string{"internal/planted/planted.go": string(text)}); err != nil {
-		t.Errorf("planted.go itself: %v", err)
+	if err := packages.check(map[string]string{"internal/planted/planted.go": string(text)}); err != nil {
+		t.Errorf("check(planted.go without a change) = %v, want nil", err)
 	}
 }
 
@@ -70,6 +70,7 @@ type listing struct {
 	parsed   map[string]*ast.File
 }
 
+// listed is a package, as go list prints it.
 type listed struct {
 	ImportPath, Dir, Export string
 	GoFiles, Deps           []string

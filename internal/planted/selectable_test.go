@@ -171,7 +171,7 @@ func TestUnselectableChangesAreRefused(t *testing.T) {
 		shape("a type", "TestAdd", "n int }", "n int64 }"),
 		shape("a counted constant", "TestLimits", "zero = iota", "zero = iota + 1"),
 		shape("a comment", "TestSize", "// Box holds something.", "// Box holds nothing."),
-		shape("no Go", "TestFirst", "return all[0], nil", "return all["),
+		shape("a syntax error", "TestFirst", "return all[0], nil", "return all["),
 		{Name: "a test", Guard: Guard{".", "TestLimits"}, Edits: []Edit{{"shapes_test.go", "t.Error(got)", "t.Log(got)"}}},
 	} {
 		if _, err := selectable(tree, []Defect{d}); err == nil || !strings.Contains(err.Error(), d.Name) {

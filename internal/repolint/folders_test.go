@@ -106,7 +106,7 @@ func TestLayersImportLowerLayersOnly(t *testing.T) {
 	}
 }
 
-func TestUnusedPackagesAreReported(t *testing.T) {
+func TestUncheckedImportsAreReported(t *testing.T) {
 	source := func(imported string) string { return "package x\n\nimport _ \"" + Module + "/" + imported + "\"\n" }
 	for _, c := range []struct {
 		name string
@@ -159,9 +159,9 @@ func wantFinding(t *testing.T, found []Finding, want string) {
 func TestListedPathsExist(t *testing.T) {
 	tree := readRepository(t)
 	lists := map[string][]string{
-		"topFolders": topFolders(), "layers": {}, "servedFrom": servedFolders(), "carriers": linksAllGroups,
+		"topFolders": topFolders(), "layers": {}, "servedFolders": servedFolders(), "linksAllGroups": linksAllGroups,
 		"storeDir": {storeDir}, "thirdParty": {thirdParty},
-		"answerers": slices.Collect(maps.Keys(components)), "ownFlags": slices.Collect(maps.Keys(ownFlags)),
+		"components": slices.Collect(maps.Keys(components)), "ownFlags": slices.Collect(maps.Keys(ownFlags)),
 		"mayReadBodies":   slices.Collect(maps.Keys(mayReadBodies())),
 		"mayMakeContexts": slices.Collect(maps.Keys(mayMakeContexts())),
 	}

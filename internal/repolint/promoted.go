@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// copyMethods are the types of the standard library with a method that io.Copy uses instead of another one: it calls
-// WriteTo of a source instead of Read, and ReadFrom of a destination instead of Write.
-var copyMethods = map[string]struct{ read, write bool }{
+// copyMethods are the types of the standard library with a method that io.Copy uses instead of another one. It calls
+// WriteTo of a source instead of Read (replacesRead), and ReadFrom of a destination instead of Write (replacesWrite).
+var copyMethods = map[string]struct{ replacesRead, replacesWrite bool }{
 	"os.File":          {true, true},
 	"net.TCPConn":      {true, true},
 	"bytes.Buffer":     {true, true},
@@ -44,7 +44,8 @@ func PromotedCopies(t *Tree) (found []Finding) {
 				own := methods[spec.Name.Name]
 				for _, embedded := range embeddedTypes(spec) {
 					has := copyMethods[embedded]
-					if has.read && own["Read"] && !own["WriteTo"] || has.write && own["Write"] && !own["ReadFrom"] {
+					if has.replacesRead && own["Read"] && !own["WriteTo"] ||
+						has.replacesWrite && own["Write"] && !own["ReadFrom"] {
 						found = append(found, Finding{path, t.line(spec.Pos()), spec.Name.Name + " embeds " + embedded +
 							", whose WriteTo or ReadFrom io.Copy uses instead of this type's Read or Write: name the field"})
 					}

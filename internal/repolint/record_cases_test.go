@@ -31,12 +31,12 @@ func recordCases() []ruleCase {
 			[]string{"a is stored and loses"},
 		},
 		{
-			"a part of a record", Records,
+			"a struct within a record, in a group of types", Records,
 			file("k/k.go", "package k\ntype (\n a struct { B string `json:\"b\" dynamodbav:\"b\"` }\n)"),
 			[]string{"k/k.go:3"},
 		},
 		{
-			"a struct for reading", Records,
+			"a struct without a name, which is only read", Records,
 			file("k/k.go", "package k\nvar a struct { B string `dynamodbav:\"b\"` }"), nil,
 		},
 		{
@@ -69,13 +69,13 @@ func keyPrefixCases() []ruleCase {
 			[]string{"shared/b/b.go:5: the key prefix \"x\" is declared in shared/a/a.go"},
 		},
 		{
-			"a key prefix of the store", KeyPrefixes,
+			"an invalid key prefix and a conversion in package store", KeyPrefixes,
 			file("shared/core/store/s.go", "package store\ntype KeyPrefix string\nconst a KeyPrefix = \"#\"\n"+
 				"var b = KeyPrefix(\"b\")"),
 			[]string{"the key prefix a is not"},
 		},
 		{
-			"a key prefix under another name of the package", KeyPrefixes,
+			"a key prefix without a comment, with a renamed import of the store", KeyPrefixes,
 			file("k/k.go", "package k\nimport table "+storeImport+"\nconst a table.KeyPrefix = \"a\""),
 			[]string{"a has no comment"},
 		},
@@ -84,7 +84,7 @@ func keyPrefixCases() []ruleCase {
 			[]string{"the key prefix a is not"},
 		},
 		{
-			"a key prefix without an access pattern", KeyPrefixes,
+			"a key prefix with a comment only on its group", KeyPrefixes,
 			prefixTree("// All have.\nconst (\na store.KeyPrefix = \"a\"\n)", ""),
 			[]string{"a has no comment"},
 		},
@@ -102,7 +102,7 @@ func keyPrefixCases() []ruleCase {
 			prefixTree("func f(a string) store.Key { return store.Key{PK: \"a#\" + a, SK: \".\"} }", ""),
 			[]string{"a key literal"},
 		},
-		{"no key", KeyPrefixes, prefixTree("func f() store.Key { return store.Key{} }", ""), nil},
+		{"an empty key literal", KeyPrefixes, prefixTree("func f() store.Key { return store.Key{} }", ""), nil},
 		{
 			"a partition literal", KeyPrefixes,
 			prefixTree("func f(a string) store.Key { return store.KeyIn(\"a#\" + a, a) }", ""),

@@ -64,7 +64,7 @@ func TestReadmeOnARM64(t *testing.T) {
 	}
 	env := append(os.Environ(), "GATEWRIGHT_DATA_DIR="+p.Data())
 	if _, err := readme.Run(t.Context(), repository, env, steps[1:]); err != nil {
-		t.Fatal(err)
+		t.Fatalf("run the commands of the README: %v, want no error", err)
 	}
 }
 

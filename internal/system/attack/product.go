@@ -54,11 +54,11 @@ func startProduct(ctx context.Context, binary string, u *upstream) (_ *product, 
 		if status.Status != "SUCCESS" {
 			return nil, fmt.Errorf("the project %s is not built: %+v", name, status)
 		}
-		at, err := url.Parse(status.URL)
+		deploymentURL, err := url.Parse(status.URL)
 		if err != nil {
 			return nil, fmt.Errorf("read a deployment's address: %w", err)
 		}
-		p.hosts[site] = at.Host
+		p.hosts[site] = deploymentURL.Host
 	}
 	return p, nil
 }

@@ -11,22 +11,22 @@ import (
 )
 
 // upload returns an attack on an upload URL, which writes each conversation on a connection of its own. In a
-// conversation, {at} is the path and query of the URL, and {sign} is its signature.
+// conversation, {host} is the host of the URL, {path} is its path, {query} is its query, and {at} is both.
 func upload(
 	name, want string, evaluate func(conversation, []arrival) string, conversations ...string,
 ) managementAttack {
 	return managementAttack{name: name, want: want, do: func(ctx context.Context, p *product) (string, error) {
-		at, err := p.issue(ctx)
+		uploadURL, err := p.issue(ctx)
 		if err != nil {
 			return "", err
 		}
 		host := strings.TrimPrefix(p.API, "http://")
-		signature := at.Query().Get("signature")
-		fill := strings.NewReplacer("{host}", host, "{at}", at.RequestURI(), "{path}", at.Path, "{query}", at.RawQuery,
-			"{sign}", signature)
+		signature := uploadURL.Query().Get("signature")
+		fill := strings.NewReplacer("{host}", host, "{at}", uploadURL.RequestURI(), "{path}", uploadURL.Path,
+			"{query}", uploadURL.RawQuery)
 		var all []string
-		for _, length := range conversations {
-			c, err := converse(ctx, host, []string{fill.Replace(length)}, []string{http.MethodPut, http.MethodGet})
+		for _, raw := range conversations {
+			c, err := converse(ctx, host, []string{fill.Replace(raw)}, []string{http.MethodPut, http.MethodGet})
 			if err != nil {
 				return "", err
 			}
@@ -56,11 +56,11 @@ func (p *product) issue(ctx context.Context) (*url.URL, error) {
 	if err != nil {
 		return nil, err
 	}
-	at, err := url.Parse(issued.UploadURL)
+	uploadURL, err := url.Parse(issued.UploadURL)
 	if err != nil {
 		return nil, fmt.Errorf("read an upload's URL: %w", err)
 	}
-	return at, nil
+	return uploadURL, nil
 }
 
 func uploadCases() []managementAttack {

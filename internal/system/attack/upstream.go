@@ -54,7 +54,7 @@ var responses = map[string]string{
 	"no content type":     "HTTP/1.1 200 OK\r\nContent-Length: 15\r\n\r\n<html>mine</a>\n",
 	"what a server may say": "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Length: " +
 		strconv.Itoa(len(badRequest)) + "\r\n\r\n" + badRequest,
-	"a redirect elsewhere":   "", // set when the address is known
+	"a redirect elsewhere":   "", // respond creates it from the upstream's address
 	"a header without limit": "HTTP/1.1 200 OK\r\nX: " + strings.Repeat("x", 1<<20) + "\r\nContent-Length: 4\r\n\r\nmine",
 }
 
@@ -116,8 +116,8 @@ func (u *upstream) serve(c net.Conn) {
 		}
 		a := arrival{Target: r.RequestURI, Header: r.Header, Trailer: r.Trailer, Body: string(body)}
 		mark := r.Header.Get(markHeader)
-		if target := r.URL.Query().Get("mark"); target != "" {
-			mark = target
+		if queryMark := r.URL.Query().Get("mark"); queryMark != "" { // a redirected request
+			mark = queryMark
 		}
 		u.mu.Lock()
 		u.received[mark] = append(u.received[mark], a)
