@@ -22,9 +22,9 @@ import (
 // takes minutes.
 const storiesVar = "GATEWRIGHT_TEST_CONSOLE"
 
-// someVar is the variable with the names of the stories to run, such as buckets.mjs. Without it, the test runs all
-// stories.
-const someVar = "GATEWRIGHT_TEST_CONSOLE_STORIES"
+// selectedStoriesVar is the variable with the names of the stories to run, such as buckets.mjs. Without it, the test
+// runs all stories.
+const selectedStoriesVar = "GATEWRIGHT_TEST_CONSOLE_STORIES"
 
 // The bucket with very many consumers, whose page large.mjs opens.
 const (
@@ -106,7 +106,7 @@ func TestConsoleStories(t *testing.T) {
 	for _, figure := range figures.FindAllStringSubmatch(result.out, -1) {
 		t.Log(figure[1])
 	}
-	if os.Getenv(someVar) == "" {
+	if os.Getenv(selectedStoriesVar) == "" {
 		checkPagesCovered(t, filepath.Join(repository, "console"), log)
 	}
 	stop()
@@ -128,7 +128,7 @@ func consumer(n int) string {
 
 // isRequested reports whether a file's stories are run.
 func isRequested(name string) bool {
-	selected := strings.Fields(os.Getenv(someVar))
+	selected := strings.Fields(os.Getenv(selectedStoriesVar))
 	return len(selected) == 0 || slices.Contains(selected, name)
 }
 
@@ -187,6 +187,7 @@ func withoutMake() []string {
 	return out
 }
 
+// outcome is the result of a run of the stories.
 type outcome struct {
 	out string
 	err error

@@ -26,6 +26,6 @@ func TestAccountKeysPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := readme.Run(t.Context(), "../../..", os.Environ(), steps); err != nil {
-		t.Fatal(err)
+		t.Fatalf("run the documented commands: %v, want no error", err)
 	}
 }

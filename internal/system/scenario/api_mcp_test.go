@@ -82,8 +82,8 @@ func callStructured(t *testing.T, session *mcp.ClientSession, tool string, argum
 	return out
 }
 
-// TestAPIByMCP lets the official client try, create and delete a bucket, and search the documentation, with each version of the
-// protocol.
+// TestAPIByMCP lets the official client try, create and delete a bucket, change a consumer, request upload URLs, and
+// search the documentation, with each version of the protocol.
 func TestAPIByMCP(t *testing.T) {
 	t.Parallel()
 	inst := installation
@@ -153,7 +153,7 @@ func TestAPIByMCP(t *testing.T) {
 	}
 }
 
-// TestDeploymentsByMCP reads the sources of a failed build and of the deployed project, as a model does that repairs a
+// TestDeploymentsByMCP reads a source file of a build and the routes of its deployment, as a model does that repairs a
 // build.
 func TestDeploymentsByMCP(t *testing.T) {
 	t.Parallel()
@@ -180,8 +180,8 @@ func TestDeploymentsByMCP(t *testing.T) {
 	}
 }
 
-// TestMCPServersRefuseInvalidRequests sends messages that violate the protocol, and requests without a key. The server refuses each as
-// clients expect.
+// TestMCPServersRefuseInvalidRequests checks the status and a header of responses: to requests that violate the
+// protocol or have no key, and to valid requests.
 func TestMCPServersRefuseInvalidRequests(t *testing.T) {
 	t.Parallel()
 	inst := installation

@@ -41,7 +41,7 @@ func TestDocumentedRetriesAndEdits(t *testing.T) {
 	}
 	if _, err := readme.Run(t.Context(), "../../..", append(os.Environ(), "account_key="+created.text("key")),
 		steps); err != nil {
-		t.Fatal(err)
+		t.Fatalf("run the documented commands: %v, want no error", err)
 	}
 }
 
@@ -59,6 +59,6 @@ func TestDocumentedServerCards(t *testing.T) {
 	}
 	steps = append([]readme.Step{{Commands: fmt.Sprintf("api=%s", installation.api)}}, steps...)
 	if _, err := readme.Run(t.Context(), "../../..", os.Environ(), steps); err != nil {
-		t.Fatal(err)
+		t.Fatalf("run the documented commands: %v, want no error", err)
 	}
 }

@@ -231,7 +231,7 @@ func TestDocumentationInABrowser(t *testing.T) {
 			t.Errorf("%s by night has %d colors and dark = %t, want 50 or more and true", path, different, dark)
 		}
 	}
-	t.Run("it complains", b.checkErrorReports)
+	t.Run("the checks can fail", b.checkErrorReports)
 }
 
 // checkErrorReports checks that the checks of TestDocumentationInABrowser can fail. The browser must report pictures

@@ -42,7 +42,7 @@ func TestDocumentedCertificates(t *testing.T) {
 				t.Fatal(err)
 			}
 			if _, err := readme.Run(t.Context(), "../../..", os.Environ(), steps); err != nil {
-				t.Fatal(err)
+				t.Fatalf("run the documented commands: %v, want no error", err)
 			}
 		})
 	}

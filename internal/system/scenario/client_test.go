@@ -250,6 +250,6 @@ func TestCommandLinePages(t *testing.T) {
 		all[i].Commands = replacer.Replace(all[i].Commands)
 	}
 	if _, err := readme.Run(t.Context(), t.TempDir(), os.Environ(), all); err != nil {
-		t.Fatal(err)
+		t.Fatalf("run the documented commands: %v, want no error", err)
 	}
 }

@@ -70,10 +70,10 @@ func TestApplyIsKilledAtEachChange(t *testing.T) {
 	server := httptest.NewServer(k)
 	t.Cleanup(server.Close)
 	const changes = 6 // the number of changes that the files below need
-	for at := 1; at <= changes; at++ {
+	for change := 1; change <= changes; change++ {
 		for _, afterResponse := range []bool{false, true} {
 			dir, name := t.TempDir(), unique(t, "killed")
-			description := fmt.Sprintf("change %d, which the API has: %v", at, afterResponse)
+			description := fmt.Sprintf("change %d, which the API has: %v", change, afterResponse)
 			text := strings.ReplaceAll(`
 projects: [{name: NAME}]
 keyBuckets: [{name: NAME-b, tags: {team: blue}, consumers: [{name: ada, metadata: {big: 12345678901234567890}}]}]
@@ -114,7 +114,7 @@ meteringBuckets:
 			}
 			want(exit.OK, "plan", "account.yaml", "--out", "plan")
 			k.mu.Lock()
-			k.killAt, k.changes, k.afterResponse = at, 0, afterResponse
+			k.killAt, k.changes, k.afterResponse = change, 0, afterResponse
 			k.mu.Unlock()
 			if code, output := run("apply", "plan"); code >= 0 {
 				t.Fatalf("%s: apply: exit code = %d, want it killed: %s", description, code, output)
@@ -125,7 +125,7 @@ meteringBuckets:
 			want(exit.OK, "apply", "plan")
 			want(exit.OK, "drift", "account.yaml")
 			want(exit.OK, "apply", "plan") // the next run has nothing to change
-			buckets := inst.createMetering(t, name)
+			buckets := inst.bucketsWithPlan(t, name)
 			if len(buckets) != 1 {
 				t.Errorf("%s: %d metering buckets have the plan, want 1", description, len(buckets))
 			}
@@ -138,8 +138,8 @@ meteringBuckets:
 	}
 }
 
-// createMetering returns the ids of the metering buckets that have a plan.
-func (ta *target) createMetering(t *testing.T, plan string) (ids []string) {
+// bucketsWithPlan returns the ids of the metering buckets that have a plan.
+func (ta *target) bucketsWithPlan(t *testing.T, plan string) (ids []string) {
 	t.Helper()
 	for _, bucket := range ta.ask(t, http.StatusOK, http.MethodGet, "/v1/metering?limit=1000", "").data(t) {
 		status, body, err := ta.do(t.Context(), http.MethodGet, "/v1/metering/"+bucket.text("id")+"/plans", "")

@@ -197,7 +197,7 @@ func TestLibraryIsServed(t *testing.T) {
 	for _, version := range versions {
 		t.Run("MCP "+version, func(t *testing.T) { l.useMCP(t, ann, version) })
 	}
-	t.Run("GraphQL", func(t *testing.T) { l.query(t, ann, anonymous) })
+	t.Run("GraphQL", func(t *testing.T) { l.checkGraphQL(t, ann, anonymous) })
 	t.Run("analytics", func(t *testing.T) { l.checkAnalytics(t, ann, float64(len(versions))) })
 }
 
@@ -377,8 +377,8 @@ func (l *library) checkStreamEnds(t *testing.T, c *client, version string) {
 	}
 }
 
-// query sends requests to both GraphQL routes as a GraphQL client does.
-func (l *library) query(t *testing.T, named, anonymous *client) {
+// checkGraphQL sends requests to both GraphQL routes as a GraphQL client does.
+func (l *library) checkGraphQL(t *testing.T, named, anonymous *client) {
 	introspection, err := exec.CommandContext(t.Context(), "node", "-p",
 		"require('../../../local/dev/node_modules/graphql').getIntrospectionQuery()").Output()
 	if err != nil {
@@ -435,8 +435,8 @@ const countTime = 20 * time.Second
 // last counts of a burst together with a later request. The test sends many later requests at once, so that each Lambda
 // gets one.
 func (l *library) checkAnalytics(t *testing.T, ann *client, sessions float64) {
-	at := "/v1/deployments/" + l.name
-	retry := func() {
+	deploymentPath := "/v1/deployments/" + l.name
+	flushCounts := func() {
 		if !l.manyGateways {
 			return
 		}
@@ -451,7 +451,7 @@ func (l *library) checkAnalytics(t *testing.T, ann *client, sessions float64) {
 	reader := l.as(created.text("key"), nil)
 	read := func(path string) object {
 		t.Helper()
-		data, _ := reader.ask(t, http.StatusOK, http.MethodGet, at+path, "")["data"].(map[string]any)
+		data, _ := reader.ask(t, http.StatusOK, http.MethodGet, deploymentPath+path, "")["data"].(map[string]any)
 		return data
 	}
 	want := map[string][2]float64{
@@ -467,7 +467,7 @@ func (l *library) checkAnalytics(t *testing.T, ann *client, sessions float64) {
 		}
 	}()
 	eventually(t, "the operations are counted", countTime, func() bool {
-		retry()
+		flushCounts()
 		got = map[string][2]float64{}
 		for _, o := range read("/graphql-operations?filter=last-hour").list("operations") {
 			sum := got[o.text("operation")]
@@ -476,7 +476,7 @@ func (l *library) checkAnalytics(t *testing.T, ann *client, sessions float64) {
 		return maps.Equal(got, want)
 	})
 	eventually(t, "the calls are counted by status", countTime, func() bool {
-		retry()
+		flushCounts()
 		statuses = map[string]float64{}
 		for _, s := range read("/stats-by-status-code?filter=last-hour&consumers=ann").list("stats") {
 			for _, c := range s.list("callsByStatusCode") {
@@ -486,8 +486,8 @@ func (l *library) checkAnalytics(t *testing.T, ann *client, sessions float64) {
 		return maps.Equal(statuses, ann.statuses)
 	})
 	seen := map[string]bool{}
-	for _, call := range reader.ask(t, http.StatusOK, http.MethodGet, at+"/recent-calls?limit=1000&consumers=ann",
-		"").data(t) {
+	for _, call := range reader.ask(t, http.StatusOK, http.MethodGet,
+		deploymentPath+"/recent-calls?limit=1000&consumers=ann", "").data(t) {
 		seen[call.text("method")+" "+call.text("routePath")+" "+call.text("statusCode")] = true
 	}
 	for _, want := range []string{"POST /mcp 200", "POST /graphql 200", "POST /graphql 400", "GET /books/{id} 404"} {

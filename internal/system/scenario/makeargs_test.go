@@ -108,9 +108,9 @@ func TestMakeRequiresATerminalBeforeTheBuild(t *testing.T) {
 				"YES=1 to have it done without being asked" {
 			t.Errorf("make answers-%s without a terminal: error %v, want a failure that explains YES=1:\n%s", command, err, out)
 		}
-		said := runMake(t, "exit 1", "answers-"+command)
-		said.Env = append(said.Env, "ANSWER=1")
-		if out, err := said.CombinedOutput(); err != nil {
+		confirmed := runMake(t, "exit 1", "answers-"+command)
+		confirmed.Env = append(confirmed.Env, "ANSWER=1")
+		if out, err := confirmed.CombinedOutput(); err != nil {
 			t.Errorf("make %s YES=1 without a terminal: error = %v, want none:\n%s", command, err, out)
 		}
 	}
@@ -151,16 +151,16 @@ func TestMakePassesItsArguments(t *testing.T) {
 // stdout.
 func TestMakePrintsOnlyTheResponse(t *testing.T) {
 	for name, c := range map[string]struct{ aws, stdout, stderr string }{
-		"an answer": {`printf '{"key":"gwa_1"}' >"$LAST"; echo None`, "{\"key\":\"gwa_1\"}\n", ""},
-		"a refusal": {
+		"a response": {`printf '{"key":"gwa_1"}' >"$LAST"; echo None`, "{\"key\":\"gwa_1\"}\n", ""},
+		"an error of the function": {
 			`printf '{"errorMessage":"There is \\"acme\\" already.","errorType":"errorString"}' >"$LAST"; echo Unhandled`, "",
 			`make account: There is "acme" already.`,
 		},
-		"no such stage": {
+		"a missing function": {
 			`echo; echo "An error occurred (ResourceNotFoundException) when calling" >&2; exit 254`, "",
 			"make account finds no function gatewright-dev-accounts in eu-central-1: check STAGE and AWS_REGION",
 		},
-		"not allowed": {
+		"a denied call": {
 			`echo "An error occurred (AccessDeniedException): no" >&2; exit 254`, "",
 			"An error occurred (AccessDeniedException): no",
 		},
@@ -189,8 +189,8 @@ func TestMakePrintsOnlyTheResponse(t *testing.T) {
 	}
 }
 
-// TestMakefileKnowsItsCommandArguments checks that the help of each command for installations lists every word that the
-// command reads. The check for mistyped words uses that list.
+// TestMakefileKnowsItsCommandArguments checks that the Makefile accepts each command of docs/aws.md with its arguments.
+// Otherwise the check for mistyped words would refuse a word that the command reads.
 func TestMakefileKnowsItsCommandArguments(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(repository, "Makefile"))
 	if err != nil {

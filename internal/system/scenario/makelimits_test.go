@@ -23,8 +23,8 @@ esac
 		t.Fatal(err)
 	}
 	const (
-		values = "make account-limits LIMIT= needs VALUE=, a number from 1 on, or default for the installation's"
-		names  = "make account-limits takes NAME= and LIMIT= of lower-case letters, digits, hyphens and underscores"
+		invalidValue = "make account-limits LIMIT= needs VALUE=, a number from 1 on, or default for the installation's"
+		invalidName  = "make account-limits takes NAME= and LIMIT= of lower-case letters, digits, hyphens and underscores"
 	)
 	trap := filepath.Join(bin, "trap")
 	for _, c := range []struct {
@@ -39,23 +39,23 @@ esac
 		},
 		{"NAME=acme,LIMIT=projects,VALUE=default", `{"do":"reset-limit","name":"acme","limit":"projects"}`},
 		{"", "make account-limits needs NAME=, the account's name"},
-		{"NAME=acme,LIMIT=projects", values},
-		{"NAME=acme,LIMIT=projects,VALUE=0", values},
-		{"NAME=acme,LIMIT=projects,VALUE=007", values},
-		{"NAME=acme,LIMIT=projects,VALUE=-1", values},
-		{"NAME=acme,LIMIT=projects,VALUE=1.5", values},
-		{"NAME=acme,LIMIT=projects,VALUE=1e3", values},
-		{"NAME=acme,LIMIT=projects,VALUE=٣", values},
-		{"NAME=acme,LIMIT=projects,VALUE=5default", values},
-		{"NAME=acme,LIMIT=projects,VALUE=5 6", values},
-		{"NAME=acme,LIMIT=projects,VALUE=99999999999999999999", values},
-		{`NAME=acme,LIMIT=projects,VALUE=";touch TRAP;"`, values},
-		{"NAME=acme,LIMIT=projects,VALUE=`touch TRAP`", values},
+		{"NAME=acme,LIMIT=projects", invalidValue},
+		{"NAME=acme,LIMIT=projects,VALUE=0", invalidValue},
+		{"NAME=acme,LIMIT=projects,VALUE=007", invalidValue},
+		{"NAME=acme,LIMIT=projects,VALUE=-1", invalidValue},
+		{"NAME=acme,LIMIT=projects,VALUE=1.5", invalidValue},
+		{"NAME=acme,LIMIT=projects,VALUE=1e3", invalidValue},
+		{"NAME=acme,LIMIT=projects,VALUE=٣", invalidValue},
+		{"NAME=acme,LIMIT=projects,VALUE=5default", invalidValue},
+		{"NAME=acme,LIMIT=projects,VALUE=5 6", invalidValue},
+		{"NAME=acme,LIMIT=projects,VALUE=99999999999999999999", invalidValue},
+		{`NAME=acme,LIMIT=projects,VALUE=";touch TRAP;"`, invalidValue},
+		{"NAME=acme,LIMIT=projects,VALUE=`touch TRAP`", invalidValue},
 		{"NAME=acme,VALUE=5", "make account-limits VALUE= needs LIMIT=, a limit's name: make account-limits " +
 			"NAME=acme lists them"},
-		{`NAME=a"}`, names},
-		{`NAME=acme,LIMIT=x"y,VALUE=5`, names},
-		{"NAME=ácme", names},
+		{`NAME=a"}`, invalidName},
+		{`NAME=acme,LIMIT=x"y,VALUE=5`, invalidName},
+		{"NAME=ácme", invalidName},
 	} {
 		args := []string{"account-limits"}
 		if c.args != "" {

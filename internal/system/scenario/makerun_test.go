@@ -110,7 +110,7 @@ func TestAWSCommandsShowAWSErrors(t *testing.T) {
 			"\nYou must specify a region. You can also configure your region by running \"aws configure\".\n",
 			"make operations has no region: set AWS_REGION to the installation's region", "finds no AWS account",
 		},
-		"nothing": {"", "finds no AWS account: sign in", "aws:"},
+		"no error text": {"", "finds no AWS account: sign in", "aws:"},
 	} {
 		out, err := makeWithFailingAWS(t, "operations", c.awsError)
 		if err == nil || !strings.Contains(out, c.want) || strings.Contains(out, c.hidden) {

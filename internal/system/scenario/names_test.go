@@ -56,7 +56,7 @@ print(requests.get(url._replace(netloc=f"127.0.0.1:{url.port}").geturl(), header
 	}
 	env := append(os.Environ(), "no_proxy=127.0.0.1,localhost")
 	if _, err := readme.Run(t.Context(), t.TempDir(), env, steps); err != nil {
-		t.Error(err)
+		t.Errorf("run the documented commands: %v, want no error", err)
 	}
 	if status, body := inst.get(t, deployed+"/health", ""); status != http.StatusOK || echoOf(t, body).Path != "/health" {
 		t.Errorf("GET /health of the deployment: status = %d, want 200 and the path /health: %s", status, body)

@@ -30,10 +30,10 @@ func TestReadmeWithoutANetwork(t *testing.T) {
 	dir := t.TempDir()
 	running(t, dir, "dist/local").Stop()
 
-	const typed = "TestReadmeFiveMinutes"
+	const readmeTest = "TestReadmeFiveMinutes"
 	const innerTest = `"$0" link set lo up && test -z "$("$0" route show)" && exec "$@"`
 	cmd := exec.CommandContext(t.Context(), "sh", "-c", innerTest, ip, os.Args[0], "-test.v",
-		"-test.run=^("+typed+"|TestOfflineHasNoRoutes)$")
+		"-test.run=^("+readmeTest+"|TestOfflineHasNoRoutes)$")
 	cmd.Env = append(os.Environ(), varOffline+"="+dir, "GOPROXY=off")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET}
 	if os.Getuid() != 0 {
@@ -45,7 +45,7 @@ func TestReadmeWithoutANetwork(t *testing.T) {
 	if errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.EACCES) || errors.Is(err, syscall.ENOSPC) {
 		skipWithoutNamespaces(t, err)
 	}
-	for _, name := range []string{typed, "TestOfflineHasNoRoutes"} {
+	for _, name := range []string{readmeTest, "TestOfflineHasNoRoutes"} {
 		if !strings.Contains(string(out), "--- PASS: "+name+" ") {
 			t.Errorf("%s has not passed, want it to pass: %v:\n%s", name, err, out)
 		}

@@ -251,8 +251,8 @@ func (w *walkthrough) remaining(t *testing.T) {
 	}
 }
 
-// TestFirstUseOfAKeyIsRecorded checks that each function records the first use of a key. Each key makes one request to
-// one function, and is then revoked. No key is the last one with full access, which cannot be revoked.
+// TestFirstUseOfAKeyIsRecorded checks that functions record the first use of a key. Each of five keys makes one request
+// to another function, and is then revoked. No key is the last one with full access, which cannot be revoked.
 func TestFirstUseOfAKeyIsRecorded(t *testing.T) {
 	t.Parallel()
 	inst, project := installation, unique(t, "noted")

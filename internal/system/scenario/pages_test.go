@@ -56,7 +56,7 @@ func TestPages(t *testing.T) {
 				steps[i].Commands = pageReplacer.Replace(replacer.Replace(steps[i].Commands))
 			}
 			if _, err := readme.Run(t.Context(), t.TempDir(), os.Environ(), steps); err != nil {
-				t.Fatal(err)
+				t.Fatalf("run the documented commands: %v, want no error", err)
 			}
 		})
 	}

@@ -35,7 +35,7 @@ func TestReadmeFiveMinutes(t *testing.T) {
 	steps := afterStart(t, "Five minutes", replacer)
 	env := append(append(os.Environ(), "GATEWRIGHT_DATA_DIR="+p.Data()), proxy...)
 	if _, err := readme.Run(t.Context(), "../../..", env, steps); err != nil {
-		t.Fatal(err)
+		t.Fatalf("run the documented commands: %v, want no error", err)
 	}
 }
 
@@ -55,7 +55,7 @@ func TestReadmeTunnel(t *testing.T) {
 	)
 	steps := afterStart(t, "A service that only your machine sees", replacer)
 	if _, err := readme.Run(t.Context(), "../../..", withoutMake(os.Environ()), steps); err != nil {
-		t.Fatal(err)
+		t.Fatalf("run the documented commands: %v, want no error", err)
 	}
 }
 

@@ -111,9 +111,9 @@ func run(m *testing.M) (int, error) {
 	}
 	t.account = caller.Account
 	installation = t
-	hasAPI := false
-	flag.Visit(func(f *flag.Flag) { hasAPI = hasAPI || f.Name == "test.parallel" })
-	if !hasAPI {
+	parallelSet := false
+	flag.Visit(func(f *flag.Flag) { parallelSet = parallelSet || f.Name == "test.parallel" })
+	if !parallelSet {
 		// The stories spend most of their time waiting: for builds, and for keys to expire.
 		if err := flag.Set("test.parallel", "16"); err != nil {
 			return 1, err

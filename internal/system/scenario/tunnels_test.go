@@ -13,8 +13,8 @@ func (w *walkthrough) tunnels(t *testing.T) {
 	const tunnels, tunnel = "/v1/accounts/{accountName}/tunnels", "/v1/accounts/{accountName}/tunnels/{tunnelId}"
 	const configuration, project = tunnel + "/services-configuration", "/v1/accounts/{accountName}/projects/{projectName}"
 	caller := unique(t, "caller")
-	ownPath := strings.TrimPrefix(caller, "caller-")
-	w.values["projectName"], w.values["tunnel"], w.values["service"] = caller, "office-"+ownPath, "stock-"+ownPath
+	suffix := strings.TrimPrefix(caller, "caller-")
+	w.values["projectName"], w.values["tunnel"], w.values["service"] = caller, "office-"+suffix, "stock-"+suffix
 	w.ask(t, 200, "POST", "/v1/projects", `{"name":"{projectName}"}`)
 	created := w.ask(t, 201, "POST", tunnels, `{"name":"{tunnel}"}`, "tunnelId=tunnelId")
 	if !hasItem(t, w.ask(t, 200, "GET", tunnels, ""), "id", w.values["tunnelId"]) {

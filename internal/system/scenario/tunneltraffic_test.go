@@ -95,13 +95,13 @@ func TestRequestsGoThroughATunnel(t *testing.T) {
 		return resp.StatusCode, string(raw)
 	}
 	tunnelPath, token := inst.createTunnel(t, "t-"+service, service, newUpstream(t)+"/base", name)
-	eventually(t, "an agent is missed", connectTime, func() bool {
+	eventually(t, "requests fail with 503 without an agent", connectTime, func() bool {
 		status, _ := call(deployed, nil)
 		return status == http.StatusServiceUnavailable
 	})
 
 	stop := inst.connect(t, token)
-	eventually(t, "the service answers", connectTime, func() bool {
+	eventually(t, "the service responds", connectTime, func() bool {
 		status, _ := call(deployed, nil)
 		return status == http.StatusOK
 	})
@@ -131,12 +131,12 @@ func TestRequestsGoThroughATunnel(t *testing.T) {
 		t.Errorf("call after the token was rotated: status = %d, want 200 over the existing connection", status)
 	}
 	stop()
-	eventually(t, "the agent is gone", connectTime, func() bool {
+	eventually(t, "requests fail with 503 after the agent has stopped", connectTime, func() bool {
 		status, _ := call(deployed, nil)
 		return status == http.StatusServiceUnavailable
 	})
 	inst.connect(t, rotated.text("token"))
-	eventually(t, "the service answers again", connectTime, func() bool {
+	eventually(t, "the service responds again", connectTime, func() bool {
 		status, _ := call(deployed, nil)
 		return status == http.StatusOK
 	})
@@ -144,7 +144,7 @@ func TestRequestsGoThroughATunnel(t *testing.T) {
 	inst.ask(t, http.StatusBadRequest, http.MethodPut, tunnelPath+"/services-configuration",
 		configured(service, inst.relay+"/ask", name))
 	inst.ask(t, http.StatusOK, http.MethodDelete, tunnelPath, "")
-	eventually(t, "the service is gone with its tunnel", connectTime+tunnels.Staleness, func() bool {
+	eventually(t, "requests fail after the tunnel was deleted", connectTime+tunnels.Staleness, func() bool {
 		status, _ := call(deployed, nil)
 		return status >= http.StatusInternalServerError
 	})

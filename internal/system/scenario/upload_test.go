@@ -27,13 +27,13 @@ func TestInvalidProjectsAreReported(t *testing.T) {
 		},
 	}, `{"name":"limit","policyType":"no-such-type","handler":{"export":"x","module":"$import(@gatewright/runtime)"}}`)
 	for description, body := range map[string][]byte{
-		"no archive":    []byte("this is no archive"),
-		"cut off":       archive(t, good)[:40],
-		"empty":         archive(t, files{}),
-		"no JSON":       archive(t, files{"config/routes.oas.json": "{"}),
-		"outside":       archive(t, files{"../../etc/passwd": "x"}),
-		"many errors":   archive(t, broken),
-		"a zip's worth": bytes.Repeat([]byte{0x50, 0x4b, 3, 4}, 100),
+		"a text":                      []byte("this is no archive"),
+		"a truncated archive":         archive(t, good)[:40],
+		"an empty archive":            archive(t, files{}),
+		"a project with invalid JSON": archive(t, files{"config/routes.oas.json": "{"}),
+		"a path outside the project":  archive(t, files{"../../etc/passwd": "x"}),
+		"a project with many errors":  archive(t, broken),
+		"the first bytes of zips":     bytes.Repeat([]byte{0x50, 0x4b, 3, 4}, 100),
 	} {
 		id, _ := inst.upload(t, name, "main", body)
 		status := inst.awaitBuild(t, name, id)
@@ -44,7 +44,7 @@ func TestInvalidProjectsAreReported(t *testing.T) {
 			continue
 		}
 		text := fmt.Sprint(errors)
-		if description == "many errors" {
+		if description == "a project with many errors" {
 			if len(errors) < 4 {
 				t.Errorf("the build of %s reports %d errors, want at least 4: %v", description, len(errors), errors)
 			}

@@ -53,7 +53,7 @@ func TestHandbook(t *testing.T) {
 	env := append(s.cmd.Env, fmt.Sprintf("PATH=%s%c%s%[2]c%[4]s", filepath.Dir(m.path()), os.PathListSeparator, m.stubs,
 		os.Getenv("PATH")), "GATEWRIGHT_PROFILES="+filepath.Join(t.TempDir(), "profiles.json"))
 	if _, err := readme.Run(t.Context(), repository, env, steps); err != nil {
-		t.Error(err)
+		t.Errorf("run the documented commands: %v, want no error", err)
 	}
 	if m.process == s || !m.reloaded {
 		t.Errorf("after the upgrade: the old process runs = %v, the units were reloaded = %v, want false and true",
@@ -75,7 +75,7 @@ func TestHandbook(t *testing.T) {
 	restarted := newStoppedServer(t, restored)
 	a.ValidateAt(t, portOf(t, restarted.plain), portOf(t, restarted.secure))
 	restarted.serve(config.VarACMEDirectory+"="+a.Directory, "SSL_CERT_FILE="+valueOf(s.cmd.Env, "SSL_CERT_FILE"))
-	restarted.until("it is asked by the key of before", func() bool {
+	restarted.until("the restored server accepts the account key of the backup", func() bool {
 		resp, _, err := ask(t, restarted.client(a.Roots()), http.MethodGet, "https://api."+domain+"/v1/who-am-i", account)
 		return err == nil && resp.StatusCode == http.StatusOK
 	})

@@ -66,7 +66,7 @@ func TestInstallFromAnArchive(t *testing.T) {
 	}
 	// The last step installs a unit on this machine, which TestHandbook tests in a folder.
 	if _, err := readme.Run(t.Context(), folder, env, steps[:len(steps)-1]); err != nil {
-		t.Error(err)
+		t.Errorf("run the documented commands: %v, want no error", err)
 	}
 }
 

@@ -43,7 +43,7 @@ func TestMoveToAWSAndBack(t *testing.T) {
 	env := append(s.cmd.Env, fmt.Sprintf("PATH=%s%c%s", filepath.Dir(s.cmd.Path), os.PathListSeparator, os.Getenv("PATH")))
 	env = append(env, emulatedAWS(t)...)
 	if _, err := readme.Run(t.Context(), repository, env, steps); err != nil {
-		t.Fatal(err)
+		t.Fatalf("run the documented commands: %v, want no error", err)
 	}
 	s.stop()
 

@@ -52,7 +52,7 @@ type Bucket struct {
 
 // Make creates the bucket in the data directory data. The account key needs permission to create it. After an error, a part of the bucket
 // exists.
-func Make(ctx context.Context, data, account string, b Bucket) (err error) {
+func Make(ctx context.Context, data, accountKey string, b Bucket) (err error) {
 	engine, err := embedded.Open(ctx, embedded.Options{
 		Dir: filepath.Join(data, datadir.Engine),
 		FS:  unsynced{vfs.Default},
@@ -76,7 +76,7 @@ func Make(ctx context.Context, data, account string, b Bucket) (err error) {
 	handler := newHandler(parts) //nolint:contextcheck // each request has its own context
 	create := func(ctx context.Context, path, body string) error {
 		r := httptest.NewRequestWithContext(ctx, http.MethodPost, path, strings.NewReader(body))
-		r.Header.Set("Authorization", "Bearer "+account)
+		r.Header.Set("Authorization", "Bearer "+accountKey)
 		answer := httptest.NewRecorder()
 		handler.ServeHTTP(answer, r)
 		if answer.Code != http.StatusOK {
