@@ -213,7 +213,7 @@ func TestBodiesPassUnchanged(t *testing.T) {
 			"X-Amzn-Requestid": w.Header()["X-Amzn-Requestid"],
 		}
 		if diff := cmp.Diff(want, w.Header()); diff != "" {
-			t.Error(diff)
+			t.Errorf("the header of the response differs (-want +got):\n%s", diff)
 		}
 	}
 }
@@ -240,7 +240,7 @@ func TestRefusalIsAProblem(t *testing.T) {
 		"failing function":    {responding(events.APIGatewayProxyResponse{}, errors.New("secret cause")), "/", nil, 502},
 		"event too large": {responding(events.APIGatewayProxyResponse{},
 			fmt.Errorf("call it: %w", lambdahost.ErrEventTooLarge)), "/", nil, 413},
-		"unreadable answer": {responding(events.APIGatewayProxyResponse{StatusCode: 200, IsBase64Encoded: true, Body: "?"},
+		"unreadable response": {responding(events.APIGatewayProxyResponse{StatusCode: 200, IsBase64Encoded: true, Body: "?"},
 			nil), "/", nil, 502},
 	} {
 		t.Run(name, func(t *testing.T) {

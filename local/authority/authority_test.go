@@ -56,7 +56,7 @@ func TestCertificatesAreSignedByTheCA(t *testing.T) {
 		Roots:   roots(f),
 		DNSName: "shop-main-1234567.localhost",
 	}); err != nil {
-		t.Error(err)
+		t.Errorf("Verify(shop-main-1234567.localhost) error = %v, want none", err)
 	}
 	if second, err := a.Certificate(t.Context(), "shop-main-1234567.localhost"); err != nil || second != leaf {
 		t.Errorf("second Certificate() = %p, %v, want the cached %p", second, err, leaf)

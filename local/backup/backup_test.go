@@ -164,7 +164,7 @@ func TestBackupDuringWrites(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(source.dir, "account-key"), []byte("gw_demo\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	w := source.startWriters(t.Context(), count, func(err error) { t.Error(err) })
+	w := source.startWriters(t.Context(), count, func(err error) { t.Errorf("a writer fails: %v, want no error", err) })
 	defer w.stop()
 	for n := range count { // wait for the first commit of each writer, which can take long on a slow disk
 		for w.committed[n].Load() == 0 && !t.Failed() {
@@ -317,7 +317,7 @@ func TestCopyOfAStoppedInstallationStarts(t *testing.T) {
 				}
 			}
 			if err := checkContent(t.Context(), to); err != nil {
-				t.Error(err)
+				t.Errorf("content of %s: %v, want that of the backup", to, err)
 			}
 		})
 	}
@@ -334,7 +334,7 @@ func TestRestoreIntoNonEmptyDirIsRefused(t *testing.T) {
 		t.Errorf("files after the refusal = %v, want %v", got, before)
 	}
 	if err := checkContent(t.Context(), dir); err != nil {
-		t.Error(err)
+		t.Errorf("content of %s: %v, want that of the backup", dir, err)
 	}
 	if _, err := backup.Restore(t.Context(), filepath.Join(t.TempDir(), "absent"),
 		filepath.Join(t.TempDir(), "data")); !errors.Is(err, os.ErrNotExist) {
@@ -351,7 +351,7 @@ func TestConcurrentBackupIsRefused(t *testing.T) {
 		return len(p), nil
 	}))
 	if err != nil {
-		t.Error(err)
+		t.Errorf("first backup = %v, want no error", err)
 	}
 	if err := i.write(t.Context(), io.Discard); err != nil {
 		t.Errorf("backup after the first = %v, want no error", err)
@@ -384,7 +384,7 @@ func TestObjectDeletedDuringBackupIsIncluded(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := checkContent(t.Context(), target); err != nil {
-		t.Error(err)
+		t.Errorf("content of %s: %v, want that of the backup", target, err)
 	}
 	if contents, err := filepath.Glob(filepath.Join(dir, "objects", "??", "*")); err != nil || len(contents) != 2 {
 		t.Errorf("%d contents after the backup (%v), want 2, one per object", len(contents), err)

@@ -226,7 +226,7 @@ func (v validBackup) invalidEntries() []invalidCase {
 	return []invalidCase{
 		{"a path above the directory", v.withName("../evil"), "no backup holds"},
 		{"a path above through a folder", v.withName("objects/../../evil"), "no backup holds"},
-		{"absolute", v.withName("/tmp/evil"), "no backup holds"},
+		{"an absolute path", v.withName("/tmp/evil"), "no backup holds"},
 		{"a Windows path", v.withName(`C:\evil`), "no backup holds"},
 		{"a path with backslashes", v.withName(`objects\..\..\evil`), "no backup holds"},
 		{"a Windows device", v.withName("engine/pebble/NUL"), "no backup holds"},
@@ -357,7 +357,7 @@ func TestInvalidBackupIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := checkIntact(t, dir); err != nil {
-		t.Error(err)
+		t.Errorf("content of the restored directory: %v, want that of the backup", err)
 	}
 }
 
@@ -466,6 +466,6 @@ func TestOnlyRegularFilesAreReplaced(t *testing.T) {
 		t.Errorf("Readlink() = %v, want the link kept", err)
 	}
 	if _, err := backup.Restore(t.Context(), file, inParent("restored")); err != nil {
-		t.Error(err)
+		t.Errorf("Restore() of the backup behind the link = %v, want no error", err)
 	}
 }

@@ -86,11 +86,11 @@ func TestKilledBackupLeavesNothingOrAll(t *testing.T) {
 	i := mustStart(t, dir)
 	for n := range 4 {
 		if _, err := i.lastCommit(t.Context(), n); err != nil {
-			t.Error(err)
+			t.Errorf("lastCommit(%d) after all kills = %v, want no error", n, err)
 		}
 	}
 	if err := backup.Create(file, dir, func(to io.Writer) error { return i.write(t.Context(), to) }); err != nil {
-		t.Error(err)
+		t.Errorf("Create() after all kills = %v, want no error", err)
 	}
 	if got := fileNames(t, parent); len(got) != 1 || slices.Contains(fileNames(t, dir), "backup") {
 		t.Errorf("files = %v, in the directory %v, want the backup and no leftovers", got, fileNames(t, dir))

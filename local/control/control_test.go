@@ -51,7 +51,7 @@ func TestCommandOutputIsReturned(t *testing.T) {
 		}
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
+		t.Errorf("the received command differs (-want +got):\n%s", diff)
 	}
 }
 
@@ -102,7 +102,7 @@ func TestUnauthenticatedCommandIsRefused(t *testing.T) {
 func TestCommandThatMayHaveRunIsNotRepeated(t *testing.T) {
 	t.Parallel()
 	for name, raw := range map[string]string{
-		"no answer": "", "half an answer": "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{\"out\":",
+		"no response": "", "half a response": "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{\"out\":",
 	} {
 		var requests atomic.Int64
 		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

@@ -163,7 +163,7 @@ func TestLoadStateIgnoresCorruptState(t *testing.T) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
+		t.Errorf("the loaded state differs (-want +got):\n%s", diff)
 	}
 	if err := d.Write("run.json", []byte(`{"pid":`)); err != nil {
 		t.Fatal(err)

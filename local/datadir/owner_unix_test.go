@@ -31,7 +31,7 @@ func TestRootsFilesAreChownedToTheDirectorysOwner(t *testing.T) {
 		}
 	}
 	if err := d.ReturnOwnership(); err != nil || ownerOf(t, rootFile) != 0 {
-		t.Fatalf("Return(a directory of root) = %v, owner %d, want no error and root", err, ownerOf(t, rootFile))
+		t.Fatalf("ReturnOwnership(a directory of root) = %v, owner %d, want no error and root", err, ownerOf(t, rootFile))
 	}
 	for _, err := range []error{
 		os.Link(linkTarget, d.Path("hard")), os.Symlink(linkTarget, d.Path("soft")), os.Symlink(outside, d.Path("folder")),
@@ -50,7 +50,7 @@ func TestRootsFilesAreChownedToTheDirectorysOwner(t *testing.T) {
 		err = d.ReturnOwnership()
 	}
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("ReturnOwnership(a directory of another user) = %v, want no error", err)
 	}
 	for path, want := range map[string]uint32{
 		sub: user, rootFile: user, other: user + 1, linkTarget: 0, outside: 0,

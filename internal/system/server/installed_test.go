@@ -93,7 +93,7 @@ func (s *server) suite(a *pebbletest.Authority) string {
 		"GATEWRIGHT_SCENARIO_KEY="+s.key())
 	out, err := suite.CombinedOutput()
 	if err != nil {
-		s.t.Error(err)
+		s.t.Errorf("run of the scenario suite: error = %v, want none", err)
 	}
 	return string(out)
 }
@@ -123,9 +123,9 @@ func installUnit(t *testing.T, settings []string) containertest.Spec {
 	containertest.Unpack(t, root, z)
 	unit := loadUnit(t, filepath.Join(root, "usr", "local", "lib", "systemd", "system"), "gatewright@"+domain+".service")
 
-	ownUnit := filepath.Join(root, "etc", "gatewright", domain+".env")
-	if err := errors.Join(os.MkdirAll(filepath.Dir(ownUnit), 0o755),
-		os.WriteFile(ownUnit, []byte(strings.Join(settings, "\n")+"\n"), 0o600)); err != nil {
+	settingsFile := filepath.Join(root, "etc", "gatewright", domain+".env")
+	if err := errors.Join(os.MkdirAll(filepath.Dir(settingsFile), 0o755),
+		os.WriteFile(settingsFile, []byte(strings.Join(settings, "\n")+"\n"), 0o600)); err != nil {
 		t.Fatal(err)
 	}
 	environment := map[string]string{"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin"}

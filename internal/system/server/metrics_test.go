@@ -16,9 +16,9 @@ import (
 )
 
 // metrics returns the metrics that a server's operators read at /metrics.
-func metrics(t *testing.T, at string) map[string]*dto.MetricFamily {
+func metrics(t *testing.T, adminAddr string) map[string]*dto.MetricFamily {
 	t.Helper()
-	resp, body, err := ask(t, http.DefaultClient, http.MethodGet, "http://"+at+"/metrics", "")
+	resp, body, err := ask(t, http.DefaultClient, http.MethodGet, "http://"+adminAddr+"/metrics", "")
 	if err != nil || resp.StatusCode != http.StatusOK {
 		t.Fatalf("GET /metrics = %s, error %v, want 200", body, err)
 	}
@@ -30,8 +30,9 @@ func metrics(t *testing.T, at string) map[string]*dto.MetricFamily {
 	return families
 }
 
-// requestCounts returns the value of a counter. If the counter has classes, class selects the value.
-func requestCounts(f *dto.MetricFamily, class string) float64 {
+// counterValue returns the value of a counter, or -1 if it has none. If class is not "", it returns the value for that
+// class of statuses.
+func counterValue(f *dto.MetricFamily, class string) float64 {
 	for _, m := range f.GetMetric() {
 		if class == "" || m.GetLabel()[0].GetValue() == class {
 			return m.GetCounter().GetValue()
@@ -40,38 +41,42 @@ func requestCounts(f *dto.MetricFamily, class string) float64 {
 	return -1
 }
 
-// TestOperatorsEndpoint checks the address of operators, which serves neither clients nor projects.
+// TestOperatorsEndpoint checks that the address for operators serves health checks and metrics. Clients cannot read the
+// metrics, and neither can a project whose upstream is this address.
 func TestOperatorsEndpoint(t *testing.T) {
 	t.Parallel()
-	at := freeport.Address(t).String()
-	s, ca, _ := serveWithFiles(t, config.VarAdminAddr+"="+at)
+	adminAddr := freeport.Address(t).String()
+	s, ca, _ := serveWithFiles(t, config.VarAdminAddr+"="+adminAddr)
 	c := s.client(ca.Pool())
 	for _, path := range []string{"/livez", "/readyz"} {
-		if resp, body, err := ask(t, http.DefaultClient, http.MethodGet, "http://"+at+path, ""); err != nil ||
+		if resp, body, err := ask(t, http.DefaultClient, http.MethodGet, "http://"+adminAddr+path, ""); err != nil ||
 			resp.StatusCode != http.StatusOK || body != "ok\n" {
 			t.Errorf("GET %s = %q, error %v, want 200 \"ok\\n\"", path, body, err)
 		}
 	}
-	before := metrics(t, at)
-	deployed := deployHello(t, s, c, "http://"+at)
+	before := metrics(t, adminAddr)
+	deployed := deployHello(t, s, c, "http://"+adminAddr)
 	for path, want := range map[string]int{"/nothing": http.StatusNotFound, "/hello": http.StatusBadGateway} {
 		resp, body, err := ask(t, c, http.MethodGet, deployed+path, "")
-		if err != nil || resp.StatusCode != want || strings.Contains(body, "go_goroutines") {
-			t.Errorf("GET %s of the deployment = %s, error %v, want %d and no metrics", path, body, err, want)
+		if err != nil {
+			t.Fatalf("GET %s of the deployment: error = %v, want none", path, err)
+		}
+		if resp.StatusCode != want || strings.Contains(body, "go_goroutines") {
+			t.Errorf("GET %s of the deployment: status = %d, want %d and no metrics: %s", path, resp.StatusCode, want, body)
 		}
 	}
-	after := metrics(t, at)
+	after := metrics(t, adminAddr)
 	for _, counter := range []struct{ name, class string }{
 		{"gatewright_requests_total", "4xx"},
 		{"gatewright_requests_total", "5xx"},
 		{"gatewright_management_requests_total", "2xx"},
 	} {
-		if requestCounts(after[counter.name], counter.class) <= requestCounts(before[counter.name], counter.class) {
+		if counterValue(after[counter.name], counter.class) <= counterValue(before[counter.name], counter.class) {
 			t.Errorf("%s of the class %s has not increased, want it increased", counter.name, counter.class)
 		}
 	}
-	commits := func(counter map[string]*dto.MetricFamily) uint64 {
-		return counter["gatewright_store_commit_duration_seconds"].GetMetric()[0].GetHistogram().GetSampleCount()
+	commits := func(families map[string]*dto.MetricFamily) uint64 {
+		return families["gatewright_store_commit_duration_seconds"].GetMetric()[0].GetHistogram().GetSampleCount()
 	}
 	if commits(after) <= commits(before) {
 		t.Errorf("the commit histogram has %d samples, want more than %d", commits(after), commits(before))
@@ -89,7 +94,7 @@ func TestOperatorsEndpoint(t *testing.T) {
 		resp.TLS.PeerCertificates[0].NotAfter.Unix(); got != want {
 		t.Errorf("gatewright_certificate_expiry_timestamp_seconds = %d, want %d", got, want)
 	}
-	if got := requestCounts(after["gatewright_log_lines_dropped_total"], ""); got != 0 {
+	if got := counterValue(after["gatewright_log_lines_dropped_total"], ""); got != 0 {
 		t.Errorf("gatewright_log_lines_dropped_total = %g, want 0", got)
 	}
 	for _, address := range []string{"http://" + s.plain, "https://api." + domain, deployed} {
@@ -100,12 +105,12 @@ func TestOperatorsEndpoint(t *testing.T) {
 	s.stop()
 }
 
-// TestDrainingServerIsAlive checks that a draining server reports to operators, until it has ended, that it is alive
-// but not ready.
+// TestDrainingServerIsAlive checks that a draining server reports to operators that it is alive but not ready, and that
+// it completes the request in flight.
 func TestDrainingServerIsAlive(t *testing.T) {
 	t.Parallel()
-	at := freeport.Address(t).String()
-	s, ca, _ := serveWithFiles(t, config.VarAdminAddr+"="+at)
+	adminAddr := freeport.Address(t).String()
+	s, ca, _ := serveWithFiles(t, config.VarAdminAddr+"="+adminAddr)
 	upstream := newSlowUpstream(t)
 	defer upstream.release()
 	deployed := deployHello(t, s, s.client(ca.Pool()), upstream.URL)
@@ -125,12 +130,14 @@ func TestDrainingServerIsAlive(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.until("it is not ready any more", func() bool {
-		resp, _, err := ask(t, http.DefaultClient, http.MethodGet, "http://"+at+"/readyz", "")
+		resp, _, err := ask(t, http.DefaultClient, http.MethodGet, "http://"+adminAddr+"/readyz", "")
 		return err == nil && resp.StatusCode == http.StatusServiceUnavailable
 	})
-	if resp, _, err := ask(t, http.DefaultClient, http.MethodGet, "http://"+at+"/livez", ""); err != nil ||
-		resp.StatusCode != http.StatusOK {
-		t.Errorf("GET /livez while the server drains: error %v, want 200", err)
+	resp, _, err := ask(t, http.DefaultClient, http.MethodGet, "http://"+adminAddr+"/livez", "")
+	if err != nil {
+		t.Errorf("GET /livez while the server drains: error = %v, want none", err)
+	} else if resp.StatusCode != http.StatusOK {
+		t.Errorf("GET /livez while the server drains: status = %d, want 200", resp.StatusCode)
 	}
 	upstream.release()
 	if got := <-statuses; got != http.StatusOK {
@@ -141,15 +148,15 @@ func TestDrainingServerIsAlive(t *testing.T) {
 	}
 }
 
-// TestOperatorsAddressIsValidated checks that the server does not start with an invalid address of operators, or with
-// an address that is in use.
+// TestOperatorsAddressIsValidated checks that the server does not start if the address for operators is invalid or in
+// use.
 func TestOperatorsAddressIsValidated(t *testing.T) {
 	t.Parallel()
-	at := freeport.Address(t).String()
-	running, _, files := serveWithFiles(t, config.VarAdminAddr+"="+at)
+	adminAddr := freeport.Address(t).String()
+	running, _, files := serveWithFiles(t, config.VarAdminAddr+"="+adminAddr)
 	for name, tt := range map[string]struct{ value, want string }{
-		"no address": {"9004", "host:port"},
-		"taken":      {at, "in use by another program"},
+		"port without host": {"9004", "host:port"},
+		"address in use":    {adminAddr, "in use by another program"},
 	} {
 		code, printed := startServer(t, filepath.Join(t.TempDir(), "data"),
 			append(files.env(), config.VarAdminAddr+"="+tt.value)...).waitExit()

@@ -115,9 +115,9 @@ func emulatedAWS(t *testing.T) []string {
 
 // forward forwards requests without changing their host, so that their signatures stay valid.
 func forward(to string) http.Handler {
-	at, _ := url.Parse(to)
+	target, _ := url.Parse(to)
 	return &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
-		r.SetURL(at)
+		r.SetURL(target)
 		r.Out.Host = r.In.Host
 	}}
 }

@@ -154,8 +154,10 @@ func TestProxyTerminatesTLS(t *testing.T) {
 		"nobody-main-0a1b2c3." + domain: http.StatusNotFound,
 	} {
 		resp, _, err := ask(t, c, http.MethodGet, "http://"+name+"/openapi", "")
-		if err != nil || resp.StatusCode != want {
-			t.Errorf("GET http://%s/openapi: error = %v, want the status %d", name, err, want)
+		if err != nil {
+			t.Errorf("GET http://%s/openapi: error = %v, want none", name, err)
+		} else if resp.StatusCode != want {
+			t.Errorf("GET http://%s/openapi: status = %d, want %d", name, resp.StatusCode, want)
 		}
 	}
 	if strings.Contains(s.printed(), "http://api.") {
@@ -164,8 +166,8 @@ func TestProxyTerminatesTLS(t *testing.T) {
 	s.stop()
 }
 
-// TestLocalProxySendsProxyProtocol checks that the server does not report its own connections at the start as a proxy
-// without a PROXY header.
+// TestLocalProxySendsProxyProtocol checks that the server does not log that its own connections, which it opens when it
+// starts, have no PROXY header.
 func TestLocalProxySendsProxyProtocol(t *testing.T) {
 	t.Parallel()
 	s := serve(t, filepath.Join(t.TempDir(), "data"), config.VarTLSAddr+"=none", config.VarTrustedProxies+"=127.0.0.0/8",
@@ -190,7 +192,7 @@ func TestCertificateIsReloaded(t *testing.T) {
 	}
 	first := serial()
 	writeFile(t, files.key, []byte("no key"))
-	s.until("it says that the files are no good", func() bool {
+	s.until("it logs that the files are invalid", func() bool {
 		return serial() == first && strings.Contains(s.printed(), "served on")
 	})
 	issueCertificate(t, filepath.Dir(files.key), ca, "api."+domain, "*."+domain)
@@ -203,9 +205,9 @@ func TestCertificateIsReloaded(t *testing.T) {
 func TestInvalidConfigurationPrintsOneLine(t *testing.T) {
 	t.Parallel()
 	ca := pkitest.CA(t, "CA", time.Now())
-	ownAddress := []string{"api." + domain, "*." + domain}
-	good, other, narrow := issueCertificate(t, t.TempDir(), ca, ownAddress...),
-		issueCertificate(t, t.TempDir(), ca, ownAddress...), issueCertificate(t, t.TempDir(), ca, "api."+domain)
+	serverNames := []string{"api." + domain, "*." + domain}
+	good, other, narrow := issueCertificate(t, t.TempDir(), ca, serverNames...),
+		issueCertificate(t, t.TempDir(), ca, serverNames...), issueCertificate(t, t.TempDir(), ca, "api."+domain)
 	for name, tt := range map[string]struct {
 		env   []string
 		wants []string
@@ -241,8 +243,8 @@ func TestInvalidConfigurationPrintsOneLine(t *testing.T) {
 			append(good.env(), config.VarACMEDirectory+"=http://secret"),
 			[]string{config.VarACMEDirectory},
 		},
-		"functions":          {append(good.env(), config.VarFunctions+"=dist/amd64"), []string{config.VarFunctions}},
-		"an unknown setting": {append(good.env(), "GATEWRIGHT_DOMAN=x"), []string{"GATEWRIGHT_DOMAIN"}},
+		"the setting for functions": {append(good.env(), config.VarFunctions+"=dist/amd64"), []string{config.VarFunctions}},
+		"an unknown setting":        {append(good.env(), "GATEWRIGHT_DOMAN=x"), []string{"GATEWRIGHT_DOMAIN"}},
 	} {
 		t.Run(strings.ReplaceAll(name, " ", "-"), func(t *testing.T) {
 			t.Parallel()

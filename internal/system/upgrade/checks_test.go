@@ -94,7 +94,7 @@ func (fx *fixture) get(host, key string) (status int, body string) {
 	return status, body
 }
 
-// request sends the same request as get, to an upstream that takes a while to respond.
+// request sends the same request as get. The upstream waits for delay before it responds.
 func (fx *fixture) request(
 	ctx context.Context, host, key string, delay time.Duration,
 ) (status int, body string, err error) {

@@ -60,17 +60,17 @@ func TestUpdateUnderTraffic(t *testing.T) {
 
 	c := fx.startClients("before")
 	time.Sleep(settleTime)
-	for _, update := range []struct{ version, binary string }{
+	for _, update := range []struct{ version, description string }{
 		{"failing", "an update that fails"},
 		{"next", "the update to this version"},
 		{"repeated", "the same once more"},
 		{"released", "the way back"},
 	} {
-		c.setPhase(update.binary)
+		c.setPhase(update.description)
 		startedAt := time.Now()
 		fx.runUpdate(binary, update.version)
-		t.Logf("%s took %.1f s", update.binary, time.Since(startedAt).Seconds())
-		c.setPhase("after " + update.binary)
+		t.Logf("%s took %.1f s", update.description, time.Since(startedAt).Seconds())
+		c.setPhase("after " + update.description)
 		time.Sleep(settleTime)
 	}
 	report, err := c.end()
@@ -80,7 +80,7 @@ func TestUpdateUnderTraffic(t *testing.T) {
 			n)
 	}
 	if err != nil {
-		t.Error(err)
+		t.Errorf("failed requests of clients, want none:\n%v", err)
 	}
 	fx.compareResponses()
 	fx.checkWrites("traffic")

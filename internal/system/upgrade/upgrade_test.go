@@ -13,7 +13,7 @@ const (
 	spentBefore        = 5
 	spentAfter         = 3
 	remainingForReturn = boughtUnits - spentBefore - spentAfter
-	moreThanBought     = remainingForReturn + 1
+	moreThanRemaining  = remainingForReturn + 1
 )
 
 // varUpgrade selects the upgrades to test: "last" for the last release and back, or "earlier" for all releases before it.
@@ -62,8 +62,9 @@ func TestUpgradeFromTheLastReleaseAndBack(t *testing.T) {
 	fx.checkWrites("next")
 	fx.checkServes("shop", "later")
 	fx.verifyAudit()
-	if admitted := fx.callTimes(moreThanBought); admitted != remainingForReturn {
-		t.Errorf("%d of %d requests were admitted, want the %d that remained", admitted, moreThanBought, remainingForReturn)
+	if admitted := fx.callTimes(moreThanRemaining); admitted != remainingForReturn {
+		t.Errorf("%d of %d requests were admitted, want the %d that remained", admitted, moreThanRemaining,
+			remainingForReturn)
 	}
 	fx.work("back")
 	fx.checkServes("shop", "later", "back")

@@ -266,7 +266,7 @@ func TestBucketIsAccessibleWithNewCredentials(t *testing.T) {
 	}
 	_, client, _ = startS3(t, dir, func(events.S3Event) {})
 	if _, err := client.HeadBucket(t.Context(), &s3.HeadBucketInput{Bucket: bucket}); err != nil {
-		t.Error(err)
+		t.Errorf("HeadBucket() with new credentials = %v, want no error", err)
 	}
 }
 

@@ -72,6 +72,11 @@ func TestDatabaseWithOtherSchemaIsUnchanged(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := indexStream(t.Context(), path, time.Now()); err != nil {
-		t.Error(err)
+		t.Errorf("indexStream(another schema) = %v, want no error", err)
+	}
+	var indexes int
+	if err := db.QueryRowContext(t.Context(), `SELECT count(*) FROM sqlite_master WHERE type = 'index'`).Scan(
+		&indexes); err != nil || indexes != 0 {
+		t.Errorf("indexes after indexStream(another schema) = %d, %v, want 0", indexes, err)
 	}
 }
