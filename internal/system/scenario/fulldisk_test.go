@@ -26,7 +26,7 @@ func TestFullDiskCreatesNoSecret(t *testing.T) {
 		t.Skipf("it needs a file system of its own: %v: %s", err, out)
 	}
 	inst.ask(t, http.StatusOK, http.MethodPost, inst.path("/key-buckets"), `{"name":"`+name+`"}`)
-	bucketPath := inst.path("/key-buckets/%s", name)
+	bucket := inst.path("/key-buckets/%s", name)
 	out, err := runOnFullDisk("cd " + dir + " && " + client + " consumer create ada --bucket " +
 		name + " --with-key --out made.key; echo ended with $?; ls")
 	if err != nil {
@@ -43,8 +43,8 @@ func TestFullDiskCreatesNoSecret(t *testing.T) {
 	if strings.Contains(string(out), "gwk_") || strings.HasSuffix(string(out), "made.key\nother\n") {
 		t.Errorf("the command on a full disk prints a key, or leaves its file, want neither:\n%s", out)
 	}
-	if all := inst.ask(t, http.StatusOK, http.MethodGet, bucketPath+"/consumers", "").data(t); len(all) > 0 {
-		t.Errorf("GET %s/consumers after the command on a full disk = %v, want none", bucketPath, all)
+	if all := inst.ask(t, http.StatusOK, http.MethodGet, bucket+"/consumers", "").data(t); len(all) > 0 {
+		t.Errorf("GET %s/consumers after the command on a full disk = %v, want none", bucket, all)
 	}
-	inst.ask(t, http.StatusNoContent, http.MethodDelete, bucketPath, "")
+	inst.ask(t, http.StatusNoContent, http.MethodDelete, bucket, "")
 }
