@@ -47,6 +47,7 @@ type fakeTable struct {
 	Tags                                   map[string]string
 }
 
+// state returns what a test compares: the reserved concurrency and the tags of a function, as JSON.
 func (f *fakeFunction) state() string {
 	text, _ := json.Marshal([]any{f.reserved, f.tags})
 	return string(text)

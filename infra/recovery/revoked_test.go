@@ -41,6 +41,7 @@ type scenario struct {
 	kms *rootkeytest.KMS
 }
 
+// partsOver returns the parts of an installation whose table is b, and whose bucket is empty.
 func partsOver(t *testing.T, b *memory.Backend, kms *rootkeytest.KMS, now func() time.Time) installation.Parts {
 	table := storetest.NewWithBackend(t, b, storetest.Clock(now))
 	return installation.Parts{

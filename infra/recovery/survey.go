@@ -63,6 +63,7 @@ func (w *work) survey(ctx context.Context, table string) (survey, error) {
 	return s, err
 }
 
+// add records an item if it is an account, a credential, a change of a tunnel, or a deployment with a served build.
 func (s *survey) add(item store.Item) (err error) {
 	key := store.KeyOf(item)
 	switch {

@@ -37,6 +37,7 @@ type s3Bucket struct {
 
 var _ versionedBucket = s3Bucket{}
 
+// versionsOf returns the bucket with a name: that of the test, if there is one, or the one in S3.
 func (w *work) versionsOf(name string) versionedBucket {
 	if w.versions != nil {
 		return w.versions

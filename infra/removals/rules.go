@@ -25,12 +25,15 @@ type rule struct {
 	protections map[string]string
 }
 
+// logicalID names a resource by its logical id.
 func logicalID(_, id string, _ Resource) string { return id }
 
+// constantName returns a function with the same result for each resource: name.
 func constantName(name string) func(string, string, Resource) string {
 	return func(string, string, Resource) string { return name }
 }
 
+// constantText returns a function with the same result for each resource: loss.
 func constantText(loss string) func(Resource) string { return func(Resource) string { return loss } }
 
 // tables are the types of the table's resource.

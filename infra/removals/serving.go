@@ -34,6 +34,7 @@ type servingState struct {
 	network string
 }
 
+// servingState finds what serves deployments in the templates of a stack.
 func (s Stack) servingState() servingState {
 	out := servingState{weights: map[string]float64{}}
 	for path, template := range s.Templates {

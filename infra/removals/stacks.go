@@ -162,8 +162,10 @@ func (t Template) hasNestedStacks() bool {
 	return false
 }
 
+// joinPath returns the path of a nested stack: the logical ids from the root, which is "", joined by slashes.
 func joinPath(path, id string) string { return strings.TrimPrefix(path+"/"+id, "/") }
 
+// parse reads a template, and refuses one that cannot be compared.
 func parse(text string) (Template, error) {
 	var t Template
 	if err := json.Unmarshal([]byte(text), &t); err != nil {
@@ -204,6 +206,7 @@ func Planned(assembly fs.FS, name string) (Stack, error) {
 	return out, out.load(assembly, properties.TemplateFile, "")
 }
 
+// load reads the template in a file and those of its nested stacks. path is the path of its stack.
 func (s *Stack) load(assembly fs.FS, file, path string) error {
 	text, err := fs.ReadFile(assembly, file)
 	if err != nil {

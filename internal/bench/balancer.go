@@ -77,6 +77,7 @@ func (b *balancer) remove(g *fixture.Gateway) {
 	})
 }
 
+// ready reports whether a gateway is ready. admin is the address of its administration.
 func (b *balancer) ready(ctx context.Context, admin string) bool {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+admin+"/readyz", nil)
 	if err != nil {

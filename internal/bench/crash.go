@@ -168,6 +168,7 @@ func kills(ctx context.Context, m *measurement, rounds []background, writers int
 	return r.result, nil
 }
 
+// start starts the product, or starts it again, and opens the log of its engine behind the lines of earlier runs.
 func (cr *crash) start(ctx context.Context) (err error) {
 	if cr.log, err = openEngineLog(filepath.Join(cr.m.Dir, cr.folder, "data")); err != nil {
 		return err

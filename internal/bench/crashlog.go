@@ -63,6 +63,7 @@ var (
 	jobFinished = regexp.MustCompile(`^\[JOB (\d+)\] (?:compacted|flushed|compaction|flush )`)
 )
 
+// parse records which jobs begin and end in the text, and keeps an incomplete last line for the next call.
 func (l *engineLog) parse(text []byte) {
 	text = append(l.line, text...)
 	for {
@@ -121,6 +122,7 @@ type backupCommand struct {
 	elapsed   time.Duration // set when the command has ended
 }
 
+// startBackup starts the command that makes a backup of the running product.
 func (cr *crash) startBackup(ctx context.Context) (*backupCommand, error) {
 	binary, err := cr.m.Build(ctx, fixture.LocalRun)
 	if err != nil {

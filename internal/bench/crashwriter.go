@@ -92,6 +92,7 @@ func (w *writer) randomConsumer() (string, bool) {
 	return "", false
 }
 
+// request returns the request that does the write, and the status of its success.
 func (a attempt) request() (method, path, body string, want int) {
 	switch a.kind {
 	case "create":
@@ -169,6 +170,7 @@ func (w *writer) settle(times map[string]int) {
 	}
 }
 
+// compare adds to out what the product has lost or has twice. times says how often each object is in the lists.
 func (w *writer) compare(times map[string]int, out *crashResult) {
 	record := func(object string, n int) {
 		switch {

@@ -95,6 +95,7 @@ func (a *account) file(changed int) (string, error) {
 	return path, nil
 }
 
+// measure runs the commands for files against the account, and checks how many requests each sends.
 func (a *account) measure(ctx context.Context) error {
 	files, err := a.file(0)
 	if err != nil {
@@ -200,6 +201,7 @@ func writeJSON(w http.ResponseWriter, body any) error {
 	return json.NewEncoder(w).Encode(body)
 }
 
+// list responds with a page of consumers.
 func (a *account) list(w http.ResponseWriter, r *http.Request) error {
 	from, _ := strconv.Atoi(r.URL.Query().Get("after"))
 	to := min(from+pageSize, len(a.names))
@@ -214,6 +216,7 @@ func (a *account) list(w http.ResponseWriter, r *http.Request) error {
 	return writeJSON(w, map[string]any{"data": data, "total": len(a.names), "limit": pageSize, "offset": 0, "next": next})
 }
 
+// create adds the consumer in the body.
 func (a *account) create(w http.ResponseWriter, r *http.Request) error {
 	var c consumer
 	if err := json.NewDecoder(r.Body).Decode(&c); err != nil || c.Name == "" || a.consumers[c.Name].Name != "" {

@@ -68,6 +68,7 @@ var rotatedOwner = auth.Owner{AccountID: "a-1", Account: "demo", Viewer: auth.Pr
 
 var rotatedBuckets = []keys.NewBucket{{Name: "shown"}, {Name: "forgotten", Unretrievable: true}}
 
+// rotation rotates the root key of an embedded store while keys are checked, and reports what the checks cost.
 func rotation(ctx context.Context, m *measurement) (err error) {
 	n := m.Number("keys")
 	engine, err := embedded.Open(ctx, embedded.Options{Dir: "engine", FS: vfs.NewMem()})

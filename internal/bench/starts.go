@@ -227,6 +227,7 @@ func (r *runtimeAPI) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	w.WriteHeader(http.StatusAccepted)
 }
 
+// next responds to a poll of the function with an event. After the last event, it ends the run and blocks.
 func (r *runtimeAPI) next(w http.ResponseWriter, request *http.Request) {
 	at := time.Now()
 	r.mu.Lock()

@@ -142,6 +142,7 @@ func declarations(folder string) (map[string]bool, error) {
 	return lines, err
 }
 
+// eachSource calls do with each Go file below a folder, except tests.
 func eachSource(folder string, do func(path string, source []byte) error) error {
 	return filepath.WalkDir(folder, func(path string, entry os.DirEntry, err error) error {
 		if err != nil || entry.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {

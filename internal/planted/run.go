@@ -118,6 +118,7 @@ func (b *Binary) CheckUnplanted(ctx context.Context, guards []Guard) (time.Durat
 // would prove nothing.
 const noDefect = "(none)"
 
+// run runs the tests that match a pattern, with a planted defect.
 func (b *Binary) run(ctx context.Context, planted, tests string, flags ...string) (outcome, error) {
 	args := append([]string{
 		"-t", b.path, "-test.v=test2json", "-test.paniconexit0", "-test.count=1",

@@ -423,6 +423,7 @@ type edit struct {
 	text     string
 }
 
+// render returns the source with all changes.
 func (s *source) render() string {
 	edits := s.moveConstants()
 	for at, text := range s.values {

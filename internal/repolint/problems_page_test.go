@@ -186,6 +186,7 @@ func (p problems) unhelpful() (found []string) {
 	return found
 }
 
+// componentOf returns the component of the folder, or that of the nearest folder above it that has one.
 func componentOf(dir string) string {
 	for ; ; dir = dir[:max(0, strings.LastIndex(dir, "/"))] {
 		if component, ok := components[dir]; ok || dir == "" {
@@ -210,6 +211,7 @@ func (p problems) add(status int, title, detail, component string) {
 
 func (p problems) titles() []string { return slices.Sorted(maps.Keys(p)) }
 
+// lists returns the part of the page that lists the details below each title.
 func (p problems) lists() string {
 	var out strings.Builder
 	for _, title := range p.titles() {

@@ -20,6 +20,7 @@ type sources struct {
 	statusFuncs map[string]int // the status of each function that returns its argument as the detail of one status
 }
 
+// declarations records the constants and functions that n declares. It is a function for ast.Inspect.
 func (s sources) declarations(n ast.Node) bool {
 	switch n := n.(type) {
 	case *ast.ValueSpec:
@@ -40,6 +41,7 @@ func (s sources) declarations(n ast.Node) bool {
 	return true
 }
 
+// addStatusFunc records the status of a function if its body has a status followed by one of its parameters.
 func (s sources) addStatusFunc(name string, signature *ast.FuncType, body *ast.BlockStmt) {
 	if body == nil {
 		return
@@ -118,6 +120,7 @@ func (s sources) details(n ast.Node) map[int]string {
 	return out
 }
 
+// fault adds to out the detail of the fault that a call of a function of package fault creates, by its status.
 func (s sources) fault(function string, args []ast.Expr, out map[int]string) {
 	switch function {
 	case "Missing":

@@ -35,6 +35,7 @@ func Links(t *Tree) (found []Finding) {
 	return found
 }
 
+// broken says what is wrong with a link from a file to a target. It returns "" for a correct link.
 func (t *Tree) broken(from, target string) string {
 	if strings.Contains(target, "://") || strings.HasPrefix(target, "mailto:") {
 		return ""
@@ -125,6 +126,7 @@ func sections(text string) (names []string) {
 	return names
 }
 
+// title returns the heading of the first level in a text's first line, or "" if there is none.
 func title(text string) string {
 	first, _, _ := strings.Cut(text, "\n")
 	t, ok := strings.CutPrefix(first, "# ")

@@ -194,6 +194,7 @@ func (a *Authority) Certificate(_ context.Context, name string) (*tls.Certificat
 	return leaf, err
 }
 
+// cachedLeaf returns the certificate of a name, or nil if there is none or it ends soon.
 func (a *Authority) cachedLeaf(name string) *tls.Certificate {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -331,6 +331,7 @@ func (m *manifest) write(ctx context.Context, w io.Writer, open func(name string
 	return nil
 }
 
+// write adds a file to the archive, and checks that its content has the size and the digest of the entry.
 func (e entry) write(
 	ctx context.Context, archive *tar.Writer, modTime time.Time, open func(name string) (io.ReadCloser, error),
 ) error {

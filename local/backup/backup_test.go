@@ -77,6 +77,7 @@ type record struct {
 	Object string `dynamodbav:"object"`
 }
 
+// pairKeys returns the keys of the two records that each commit of a writer writes.
 func pairKeys(writer int) (a, b store.Key) {
 	return store.Key{PK: fmt.Sprint("writer-", writer), SK: "a"}, store.Key{PK: fmt.Sprint("other-", writer), SK: "b"}
 }

@@ -32,6 +32,7 @@ type archivedFile struct {
 	content []byte
 }
 
+// unpack reads the backup in a file.
 func unpack(t *testing.T, file string) *archive {
 	t.Helper()
 	in, err := os.Open(file)
@@ -91,11 +92,13 @@ func (a *archive) set(i int, name string, content []byte) {
 	a.updateEntry(i)
 }
 
+// remove removes a file, also from the manifest.
 func (a *archive) remove(i int) {
 	a.files = slices.Delete(a.files, i, i+1)
 	a.manifest["files"] = slices.Delete(a.manifestFiles(), i, i+1)
 }
 
+// pack returns the backup as it would be in a file. It does not update the manifest.
 func (a *archive) pack(t *testing.T) []byte {
 	t.Helper()
 	manifest, err := json.Marshal(a.manifest)
@@ -361,6 +364,7 @@ func TestInvalidBackupIsRefused(t *testing.T) {
 	}
 }
 
+// checkIntact returns an error if a restored directory has another content than the backup.
 func checkIntact(t *testing.T, dir string) error {
 	t.Helper()
 	return checkContent(t.Context(), dir)

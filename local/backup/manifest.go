@@ -76,6 +76,7 @@ func (m *manifest) check() error {
 	return nil
 }
 
+// check refuses an entry that no backup of the product has.
 func (e entry) check() error {
 	var ok bool
 	switch {

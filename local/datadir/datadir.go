@@ -61,6 +61,7 @@ func Open(path string) (*Dir, error) {
 	return d, nil
 }
 
+// probe creates the directory if it does not exist, and checks that files can be created in it.
 func (d *Dir) probe() error {
 	if err := os.MkdirAll(d.path, dirMode); err != nil {
 		return err

@@ -101,6 +101,7 @@ func (u *upstream) arrivals(mark string) []arrival {
 	return u.received[mark]
 }
 
+// serve records the requests of a connection, and responds to each.
 func (u *upstream) serve(c net.Conn) {
 	defer func() { _ = c.Close() }()
 	in := bufio.NewReader(c)
@@ -132,6 +133,7 @@ func (u *upstream) serve(c net.Conn) {
 	}
 }
 
+// respond returns the response that the query names. Without a name, the response contains the request as it arrived.
 func (u *upstream) respond(r *http.Request, a arrival) string {
 	name := r.URL.Query().Get("answer")
 	if name == "a redirect elsewhere" {

@@ -29,6 +29,7 @@ type killProxy struct {
 	afterResponse   bool
 }
 
+// next counts a change. It returns nil unless this is the change at which the client is killed.
 func (k *killProxy) next(r *http.Request) (kill func(), afterResponse bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

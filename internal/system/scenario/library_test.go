@@ -63,6 +63,7 @@ type library struct {
 	oracle         *graphqltest.Oracle
 }
 
+// deployLibrary deploys the example with its upstream, and creates a consumer with a key.
 func deployLibrary(t *testing.T, inst *target) *library {
 	t.Helper()
 	needGraphQL(t)
@@ -201,6 +202,7 @@ func TestLibraryIsServed(t *testing.T) {
 	t.Run("analytics", func(t *testing.T) { l.checkAnalytics(t, ann, float64(len(versions))) })
 }
 
+// connect starts an MCP session for a client. For the version "", the SDK chooses the version of the protocol.
 func (l *library) connect(t *testing.T, c *client, version string, o *mcp.ClientOptions) (*mcp.ClientSession, error) {
 	t.Helper()
 	var session *mcp.ClientSessionOptions

@@ -37,6 +37,7 @@ func (ta *target) createTunnel(t *testing.T, name, service, endpoint, project st
 	return tunnelPath, created.text("token")
 }
 
+// configured returns the configuration of a tunnel with a service that the production of a project can call.
 func configured(service, endpoint, project string) string {
 	return fmt.Sprintf(`{"version":1,"services":[{"name":%q,"endpoint":%q,`+
 		`"configurations":[{"project":%q,"accessibleBy":["production"]}]}]}`,
