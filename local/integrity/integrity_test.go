@@ -228,16 +228,17 @@ func (d deletingEngine) Checkpoint(ctx context.Context, dir string) error {
 	return errors.Join(d.Backend.Checkpoint(ctx, dir), d.objects.Delete(ctx, "artifacts/20-0"))
 }
 
-// TestObjectDeletedDuringACheckIsNoDamage checks that the content of a deleted object stays until the check ends.
+// TestObjectDeletedDuringACheckIsNoDamage deletes an object during a check. The check must not report
+// damage, because the content of the object stays until the check ends. Then the content is deleted.
 func TestObjectDeletedDuringACheckIsNoDamage(t *testing.T) {
 	i := newFilled(t)
 	live := integrity.Live{Engine: deletingEngine{i.engine, i.objects}, Objects: i.objects}
 	r, err := integrity.CheckOnline(t.Context(), integrity.Source{Dir: i.dir, Objects: true}, live, "check")
 	if err != nil {
-		t.Fatalf("Running() = %v, want nil", err)
+		t.Fatalf("CheckOnline() error = %v, want nil", err)
 	}
 	if len(r.Damage) > 0 {
-		t.Errorf("Running() reports the damage %v, want none", r.Damage)
+		t.Errorf("CheckOnline() reports the damage %v, want none", r.Damage)
 	}
 	if contents, err := filepath.Glob(filepath.Join(i.dir, "objects", "??", "*")); err != nil ||
 		len(contents) != r.Objects-1 {

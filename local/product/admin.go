@@ -32,9 +32,9 @@ func listenAdmin(ctx context.Context, s settings) (*adminServer, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &adminServer{Monitor: admin.NewMonitor(), listener: l}
-	w.server = metrics.NewServer(w.Metrics)
-	return w, nil
+	a := &adminServer{Monitor: admin.NewMonitor(), listener: l}
+	a.server = metrics.NewServer(a.Metrics)
+	return a, nil
 }
 
 // metricsAddress returns the address of the metrics to show to the user, and a warning if other machines can reach it.

@@ -14,17 +14,17 @@ import (
 // TestAdminAddressIsNoUpstream checks that the operators' address is
 // blocked as an upstream, with the actual port if the setting has port 0.
 func TestAdminAddressIsNoUpstream(t *testing.T) {
-	w, err := listenAdmin(t.Context(), settings{adminAddr: "127.0.0.1:0"})
+	server, err := listenAdmin(t.Context(), settings{adminAddr: "127.0.0.1:0"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer w.close()
+	defer server.close()
 	o := &resources{database: &database{}}
-	w.attach(o)
-	if addr := w.listener.Addr().String(); !slices.Contains(o.parts.BlockedAddresses, addr) {
+	server.attach(o)
+	if addr := server.listener.Addr().String(); !slices.Contains(o.parts.BlockedAddresses, addr) {
 		t.Errorf("blocked addresses = %q, want the admin address %s in them", o.parts.BlockedAddresses, addr)
 	}
-	if o.blockAddresses(nil, w.listener.Addr()); len(o.parts.BlockedAddresses) != 2 {
+	if o.blockAddresses(nil, server.listener.Addr()); len(o.parts.BlockedAddresses) != 2 {
 		t.Errorf("blockAddresses(nil, an address): blocked = %q, want 2", o.parts.BlockedAddresses)
 	}
 	if o.parts.Telemetry.Meter == nil || o.parts.Telemetry.Management == nil {
@@ -36,17 +36,17 @@ func TestAdminAddressIsNoUpstream(t *testing.T) {
 // operators' address, which requires no credentials, and the address of the management API by plain HTTP.
 func TestNonLoopbackAddressIsLogged(t *testing.T) {
 	for address, loopback := range map[string]bool{"127.0.0.1:0": true, "[::1]:0": true, ":0": false, "0.0.0.0:0": false} {
-		w, err := listenAdmin(t.Context(), settings{adminAddr: address})
+		server, err := listenAdmin(t.Context(), settings{adminAddr: address})
 		if err != nil {
 			t.Fatal(err)
 		}
-		addr, note := w.metricsAddress()
+		addr, note := server.metricsAddress()
 		if !strings.HasPrefix(addr, "http://") || !strings.HasSuffix(addr, "/metrics") || strings.Contains(addr, "0.0.0.0") ||
 			(note == "") != loopback {
 			t.Errorf("metricsAddress(%s) = %s, %q, want a URL that can be opened and a note: %v", address, addr, note,
 				!loopback)
 		}
-		w.close()
+		server.close()
 		for domain, warned := range map[string]bool{"": false, "example.com": !loopback} {
 			var log bytes.Buffer
 			warnPlainAPI(t.Context(), settings{domain: domain, apiAddr: address}, slog.New(slog.NewTextHandler(&log, nil)))
@@ -73,7 +73,7 @@ func TestAdminAddressIsOptional(t *testing.T) {
 			map[string]string{config.VarAdminAddr: "127.0.0.1:9004", config.VarFunctions: "dist/amd64"},
 			config.VarAdminAddr,
 		},
-		"a port": {map[string]string{config.VarAdminAddr: "9004"}, "host:port"},
+		"a port without a host": {map[string]string{config.VarAdminAddr: "9004"}, "host:port"},
 	} {
 		env := maps.Clone(tt.env)
 		s, err := Server.settings(func(name string) string { return env[name] })
@@ -86,8 +86,8 @@ func TestAdminAddressIsOptional(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if w, err := listenAdmin(t.Context(), s); w != nil || err != nil {
-			t.Errorf("%s: listenAdmin() = %v, %v, want no server and no error", name, w, err)
+		if server, err := listenAdmin(t.Context(), s); server != nil || err != nil {
+			t.Errorf("%s: listenAdmin() = %v, %v, want no server and no error", name, server, err)
 		}
 		var disabled *adminServer
 		disabled.close()

@@ -36,7 +36,7 @@ type administration struct {
 type databaseFunc func(cmd *cobra.Command, args []string, d *database) error
 
 // requireInstallation returns a command's RunE that fails if there is no installation, instead of creating one.
-// Otherwise a timer for backups without its setting for the directory would back up an empty installation every night.
+// Otherwise a backup timer without the setting for the data directory would create and back up an empty installation.
 func (a administration) requireInstallation(do databaseFunc) func(*cobra.Command, []string) error {
 	return a.runWithDatabase(do, a.program.checkInstallation)
 }

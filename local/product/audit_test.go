@@ -47,7 +47,8 @@ func runLocal(t *testing.T, args ...string) (out, errOut string, err error) {
 	return stdout.String(), stderr.String(), err
 }
 
-// TestAuditLogIsVerifiedAndExported verifies an audit log with the data, and an export of it without the data.
+// TestAuditLogIsVerifiedAndExported verifies an audit log with the data, and an export of the log with
+// and without the data. An altered export and a removed record must be detected.
 func TestAuditLogIsVerifiedAndExported(t *testing.T) {
 	t.Setenv("GATEWRIGHT_DATA_DIR", t.TempDir())
 	withAccount(t, func(*database, string) error { return nil })

@@ -23,15 +23,15 @@ import (
 	"github.com/gatewright/gatewright/shared/core/store/embedded"
 )
 
-// bucket contains the installation's objects, as files in the data directory or in an S3.
+// bucket contains the installation's objects, as files in the data directory or in S3.
 type bucket struct {
 	installation.Bucket
 
-	files *files.Bucket // nil if the objects are in an S3
+	files *files.Bucket // nil if the objects are in S3
 
 	endpoint    string // of S3
 	credentials emulator.Credentials
-	emulator    *emulator.Emulator // the S3 that this process has started, or nil
+	emulator    *emulator.Emulator // the S3 emulator that this process has started, or nil
 
 	uploads uploadReceiver
 }
@@ -46,7 +46,7 @@ func (b *bucket) stop() {
 }
 
 // startS3 starts an S3 emulator that functions in separate processes
-// can reach. If the settings name an S3, it uses that S3 instead.
+// can reach. If the settings name an S3 endpoint, it uses that endpoint instead.
 func (b *bucket) startS3(ctx context.Context, s settings, dir *datadir.Dir, log *slog.Logger) (err error) {
 	if s.s3 != "" {
 		b.endpoint, b.credentials = s.s3, emulatorCredentials()
@@ -69,7 +69,7 @@ func (b *bucket) startS3(ctx context.Context, s settings, dir *datadir.Dir, log 
 	return nil
 }
 
-// openS3 opens the bucket in the S3 of startS3.
+// openS3 opens the bucket at the S3 endpoint that startS3 has determined.
 func (b *bucket) openS3(ctx context.Context, s settings, c config.Config) error {
 	s3Bucket := blob.New(s.awsConfig(b.credentials),
 		blob.Options{Name: bucketName, Endpoint: c.S3Endpoint, PublicEndpoint: c.S3PublicEndpoint})
@@ -134,7 +134,7 @@ type uploadReceiver struct {
 	runner atomic.Pointer[triggers.Runner]
 }
 
-// receiveEvent passes on an event of an S3.
+// receiveEvent passes on an event of the S3 emulator.
 func (u *uploadReceiver) receiveEvent(e events.S3Event) {
 	if r := u.runner.Load(); r != nil {
 		r.ObjectCreated(e)

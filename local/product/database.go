@@ -32,15 +32,15 @@ import (
 	"github.com/gatewright/gatewright/shared/core/store/embedded"
 )
 
-// database is the installation's table, in the embedded engine or in a DynamoDB.
+// database is the installation's table, in the embedded engine or in DynamoDB.
 type database struct {
 	table *store.Table
 	ids   *ids.Source
 
-	// engine and key are nil if the table is in a DynamoDB.
+	// engine and key are nil if the table is in DynamoDB.
 	engine *embedded.Backend
 	key    seal.KeySource
-	// dir and objects are the other data of a backup. objects is nil if the objects are in an S3.
+	// dir and objects are the other data of a backup. objects is nil if the objects are in S3.
 	dir     *datadir.Dir
 	objects backup.Objects
 	// limits are the limits of accounts that have no limits of their own.
@@ -50,7 +50,7 @@ type database struct {
 
 	endpoint string // of DynamoDB
 	sdk      aws.Config
-	emulator *emulator.Emulator // the DynamoDB that this process has started, or nil
+	emulator *emulator.Emulator // the DynamoDB emulator that this process has started, or nil
 }
 
 func (d *database) stop() error {
@@ -153,7 +153,7 @@ func emulatorCredentials() emulator.Credentials {
 	return emulator.Credentials{AccessKeyID: "local", SecretAccessKey: "local"}
 }
 
-// connect opens the table of a running DynamoDB.
+// connect opens the table at a DynamoDB endpoint, and creates it if it does not exist.
 func connect(ctx context.Context, s settings, endpoint string) (*database, error) {
 	sdk := s.awsConfig(emulatorCredentials())
 	client := store.Connect(sdk, endpoint)
@@ -170,7 +170,7 @@ func connect(ctx context.Context, s settings, endpoint string) (*database, error
 	}, nil
 }
 
-// endpointError returns err as an error about the DynamoDB or S3 whose endpoint is in the variable.
+// endpointError returns err as an error about the DynamoDB or S3 endpoint that is set in the variable.
 func endpointError(err error, variable string) error {
 	if err == nil || errors.Is(err, context.Canceled) {
 		return err
@@ -201,8 +201,8 @@ func checkReachable(ctx context.Context, address string) error {
 	return c.Close()
 }
 
-// awsConfig returns the SDK's configuration. If the settings name a DynamoDB or S3,
-// it uses the credentials of the environment, if there are any. Otherwise it uses c.
+// awsConfig returns the SDK's configuration. If the settings name an endpoint of DynamoDB or
+// S3, it uses the credentials of the environment, if there are any. Otherwise it uses c.
 func (s settings) awsConfig(c emulator.Credentials) aws.Config {
 	region := s.getenv("AWS_REGION")
 	if region == "" {

@@ -134,7 +134,7 @@ func writeHostileProject(ts *testscript.TestScript, _ bool, args []string) {
 	case "values":
 		item, n = `"x-%d": [`+strings.Repeat("[],", 2_000)+`[]]`, 1_000
 	default:
-		ts.Fatalf("unknown project %q, want a known one", args[0])
+		ts.Fatalf("unknown project %q, want names, patterns or values", args[0])
 	}
 	for i := range n {
 		if i > 0 {
@@ -197,7 +197,7 @@ func examplePath(name string) (string, error) {
 	return path, err
 }
 
-// startEmulators starts a DynamoDB and an S3 that the run does not
+// startEmulators starts emulators of DynamoDB and S3 that the run does not
 // manage, and sets the variables with their endpoints: `start-emulators`.
 func startEmulators(ts *testscript.TestScript, _ bool, _ []string) {
 	dir, err := datadir.Open(ts.MkAbs("elsewhere"))

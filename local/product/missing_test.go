@@ -25,6 +25,7 @@ import (
 	"github.com/gatewright/gatewright/shared/core/store/embedded"
 )
 
+// The numbers of items and objects of newFilledDir.
 const (
 	filledItems   = 600
 	filledObjects = 3
@@ -209,7 +210,7 @@ func TestMissingFileLosesNothing(t *testing.T) {
 				t.Fatalf("start with %s put back: error = %v, want none", name, err)
 			}
 			if err := errors.Join(checkComplete(t.Context(), o), o.close()); err != nil {
-				t.Error(err)
+				t.Errorf("start with %s put back: error %v, want all data served and no error", name, err)
 			}
 			if key != "" {
 				t.Errorf("start with %s put back made another account key, want the old one kept", name)
@@ -297,7 +298,7 @@ func testIncompleteDir(t *testing.T, original string, names []string, emptyEngin
 		defer func() { _ = o.close() }()
 		switch got := checkComplete(t.Context(), o); {
 		case isComplete && got != nil:
-			t.Error(got)
+			t.Errorf("start over %s: error %v, want all data served and no error", name, got)
 		case !isComplete && !isNew:
 			t.Errorf("start over %s is served, want a refusal", name)
 		}

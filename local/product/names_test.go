@@ -79,16 +79,16 @@ func TestPlainHTTPRedirectsOnlyReads(t *testing.T) {
 		"GET with a body of unknown length": {
 			fakeNames{served: true}, "GET", io.MultiReader(strings.NewReader("secret")), "", 400, "",
 		},
-		"GET with a key":    {fakeNames{served: true}, "GET", nil, "Bearer x", 400, ""},
-		"a session":         {fakeNames{served: true}, "GET", nil, "", 400, ""},
-		"an unknown host":   {fakeNames{}, "POST", nil, "Bearer x", 418, ""},
-		"a failing look-up": {fakeNames{err: errors.New("away")}, "GET", nil, "", 503, ""},
+		"GET with a key":     {fakeNames{served: true}, "GET", nil, "Bearer x", 400, ""},
+		"GET with a session": {fakeNames{served: true}, "GET", nil, "", 400, ""},
+		"an unknown host":    {fakeNames{}, "POST", nil, "Bearer x", 418, ""},
+		"a failing look-up":  {fakeNames{err: errors.New("away")}, "GET", nil, "", 503, ""},
 	} {
 		r := httptest.NewRequest(tt.method, "http://X.example.com.:80//a%2Fb?c=%0d", tt.body)
 		if tt.key != "" {
 			r.Header.Set("Authorization", tt.key)
 		}
-		if name == "a session" {
+		if name == "GET with a session" {
 			r.AddCookie(&http.Cookie{Name: credential.SessionCookie, Value: "x"})
 		}
 		w := httptest.NewRecorder()
@@ -120,6 +120,8 @@ func TestInstallationNamesAreServed(t *testing.T) {
 	}
 }
 
+// TestSettingsAreCheckedBeforeDataIsCreated checks the errors of settings.check, which a start calls before it creates
+// data. It also checks that only a laptop may call private upstreams by default.
 func TestSettingsAreCheckedBeforeDataIsCreated(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "none.pem")
@@ -138,7 +140,7 @@ func TestSettingsAreCheckedBeforeDataIsCreated(t *testing.T) {
 			map[string]string{config.VarTLSCertificate: file, config.VarTLSKey: file},
 			"set " + config.VarDomain,
 		},
-		"files without a certificate": {Server, map[string]string{
+		"files without a certificate in them": {Server, map[string]string{
 			config.VarDomain: "example.com", config.VarTLSCertificate: file,
 			config.VarTLSKey: file,
 		}, "has no certificate"},
@@ -150,7 +152,9 @@ func TestSettingsAreCheckedBeforeDataIsCreated(t *testing.T) {
 			config.VarDomain:        "example.com",
 			config.VarACMEDirectory: "https://x/",
 		}, ""},
-		"neither": {Server, map[string]string{config.VarDomain: "example.com"}, "no certificate yet"},
+		"TLS without files or an authority": {
+			Server, map[string]string{config.VarDomain: "example.com"}, "no certificate yet",
+		},
 		"a key without a certificate": {
 			Server,
 			map[string]string{config.VarDomain: "example.com", config.VarTLSKey: file},
@@ -209,7 +213,7 @@ func TestFileContentAsPathIsRefused(t *testing.T) {
 		if _, err := Server.settings(func(v string) string {
 			return map[string]string{name: "/srv/a folder/é"}[v]
 		}); err != nil {
-			t.Error(err)
+			t.Errorf("settings(%s=a valid path) = %v, want no error", name, err)
 		}
 	}
 }

@@ -212,7 +212,8 @@ func (k keyFile) Adopt(ctx context.Context, root sharedrootkey.ExportedKey) ([]s
 	return sharedrootkey.ImportFile(ctx, path, root, time.Now)
 }
 
-// importPhases returns the function Remote.PhaseOf: items that trigger functions are imported last.
+// importPhases returns the function for transfer.Remote.PhaseOf. Items that
+// trigger functions and items with credentials are imported last.
 func importPhases() (func(store.Item) transfer.Phase, error) {
 	var filters []func(events.DynamoDBEventRecord) bool
 	for _, f := range functions.Triggered() {

@@ -43,8 +43,8 @@ func TestUnresolvedDomainIsLogged(t *testing.T) {
 		"loopback addresses":           {records{api: {"127.0.0.1"}, wildcard: {"::1"}}, ""},
 		"no records":                   {records{}, "give the name an address record"},
 		"no wildcard":                  {records{api: {"192.0.2.1"}}, "name=" + wildcard},
-		"no answer":                    {records{api: unresponsive}, "has not answered"},
-		"elsewhere": {
+		"DNS that does not respond":    {records{api: unresponsive}, "has not answered"},
+		"wildcard at another machine": {
 			records{api: {"192.0.2.1"}, wildcard: {"192.0.2.2"}},
 			"leads to no address of this machine",
 		},

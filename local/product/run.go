@@ -323,7 +323,7 @@ const accountName = "demo"
 // key. It returns the key if it has created one. If the process is killed before it has written a new key to the file,
 // the key is lost, and the next start creates another one.
 //
-// Each start checks the account and the file themselves, so it also repairs a lost file and a file without a key of the
+// Each start checks the account and the file, so it also repairs a lost file and a file without a key of the
 // account. Package preflight has already rejected an account key without a store. The key cannot be written before it
 // is created, because package accounts chooses its text.
 func ensureAccount(ctx context.Context, s *accounts.Service, dir *datadir.Dir, log *slog.Logger) (string, error) {

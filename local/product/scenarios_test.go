@@ -89,6 +89,7 @@ func TestScenarios(t *testing.T) {
 	})
 }
 
+// dynoxide returns the path of the DynamoDB emulator. If it is missing, the test fails in CI and is skipped otherwise.
 func dynoxide(t *testing.T) string {
 	t.Helper()
 	path, err := emulator.FindDynoxide(os.Getenv)
@@ -124,7 +125,7 @@ func waitChained(ts *testscript.TestScript, _ bool, args []string) {
 	})
 }
 
-// waitReady waits for the ready file, sets $API, $GATEWAY and $TLS to its lines, and removes the file: `ready`.
+// waitReady waits for the ready file, sets $API, $GATEWAY and $TLS to its first lines, and removes the file: `ready`.
 func waitReady(ts *testscript.TestScript, _ bool, _ []string) {
 	path := ts.MkAbs("ready")
 	var content []byte

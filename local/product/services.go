@@ -216,7 +216,7 @@ type product struct {
 	// drain returns all leased units of the gateway. Without drain,
 	// these units could not be used until their window ends.
 	drain func(context.Context) error
-	// tracer has spans that are sent before the end of the run. It is nil if functions are separate processes.
+	// tracer records the spans of this process. stop sends its last spans. It is nil if functions are separate processes.
 	tracer *telemetry.Tracer
 	// close ends the processes of functions, if there are any.
 	close func()
@@ -298,7 +298,7 @@ func (r *resources) newRunner(triggered []triggers.Function) (*triggers.Runner, 
 }
 
 // triggered returns the functions that the table, the bucket or a schedule calls, with their handlers. It does not
-// return the function for HTTP requests, which has a listener, and functions that only operators invoke, which have
+// return the function for HTTP requests, which has a listener, or functions that only operators invoke, which have
 // commands here.
 func (r *resources) triggered() ([]triggers.Function, error) {
 	var out []triggers.Function

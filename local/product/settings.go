@@ -23,8 +23,8 @@ const (
 // settings are the settings of a run, from the environment.
 type settings struct {
 	program Program
-	// domain is the installation's domain, in lower case, below which
-	// all of its host names are (names.go). It is "" on a laptop.
+	// domain is the installation's domain in lower case. All host names of the
+	// installation are below it (names.go). domain is "" on a laptop.
 	domain string
 	// certificate and certificateKey are the files of the domain's certificate and its
 	// private key. They are "" if the certificate is obtained by ACME, or without TLS.
@@ -133,8 +133,8 @@ func (p Program) settings(getenv func(string) string) (settings, error) {
 	return s, err
 }
 
-// checkFiles returns an error for values that are probably not the intended file name. Such a value is the content of a
-// file, which can be a secret. Another one is a name with a space at its beginning or end, which would name another
+// checkFiles returns an error for values that are probably not the intended file name. One example is the content of a
+// file, which can be a secret. Another example is a name with a space at its beginning or end, which would name another
 // folder. The error does not contain the value.
 func (s settings) checkFiles() error {
 	for _, name := range []string{

@@ -34,8 +34,8 @@ const (
 	interval = 5 * time.Millisecond
 )
 
-// OpenParentPipe opens the pipe that the child has inherited, whose number is name. Reads
-// of the pipe end when the parent ends. OpenParentPipe returns nil if name is not a number.
+// OpenParentPipe opens the pipe that the child has inherited. name is the pipe's descriptor or handle as
+// text. Reads of the pipe end when the parent ends. OpenParentPipe returns nil if name is not a number.
 func OpenParentPipe(name string) *os.File {
 	handle, err := strconv.ParseUint(name, 10, strconv.IntSize)
 	if err != nil {

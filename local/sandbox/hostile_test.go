@@ -22,6 +22,7 @@ func forgeArchive(seed uint64) (family string, archive []byte) {
 	return chosen.name, chosen.build(f)
 }
 
+// forger makes the random choices of an archive.
 type forger struct{ *rand.Rand }
 
 // size returns a random number up to limit. All orders of magnitude are equally likely.
@@ -85,6 +86,7 @@ func packFiles(files ...string) []byte {
 
 func document(text string) []byte { return packFiles("config/routes.oas.json", text) }
 
+// family is a kind of hostile archives. build returns a random archive of this kind.
 type family struct {
 	name  string
 	build func(f *forger) []byte

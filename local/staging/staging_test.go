@@ -40,8 +40,8 @@ func fileNames(t *testing.T, dir string) (out []string) {
 	return out
 }
 
-// TestForeignFolderIsNotEmptied checks that Open fails and deletes nothing if the folder at its
-// path contains files of the operator, or was created by another user in a folder such as /tmp.
+// TestForeignFolderIsNotEmptied checks that Open fails and deletes nothing if its path is not a leftover
+// staging folder. Another user could have created such a link or folder in a folder such as /tmp.
 func TestForeignFolderIsNotEmptied(t *testing.T) {
 	for name, prepare := range map[string]func(dir, path string) error{
 		"another folder": func(_, path string) error { return os.Mkdir(path, 0o700) },
@@ -50,12 +50,12 @@ func TestForeignFolderIsNotEmptied(t *testing.T) {
 			return errors.Join(os.Mkdir(other, 0o700), os.WriteFile(filepath.Join(other, "lock"), nil, 0o600),
 				os.Symlink(other, path))
 		},
-		"a folder in which the lock is a link": func(dir, path string) error {
+		"a folder whose lock is a link": func(dir, path string) error {
 			return errors.Join(os.Mkdir(path, 0o700), os.WriteFile(filepath.Join(dir, "linked"), []byte("x"), 0o600),
 				os.Symlink(filepath.Join(dir, "linked"), filepath.Join(path, "lock")))
 		},
 		"a file": func(_, path string) error { return os.WriteFile(path, nil, 0o600) },
-		"a folder into which others may write": func(_, path string) error {
+		"a folder that others may write to": func(_, path string) error {
 			if runtime.GOOS == "windows" {
 				return os.WriteFile(path, nil, 0o600)
 			}
@@ -78,7 +78,7 @@ func TestForeignFolderIsNotEmptied(t *testing.T) {
 				t.Errorf("Open(foreign folder) = %v, want one line with \"rename it\"", err)
 			}
 			if _, err := os.Lstat(foreign); err != nil {
-				t.Error(err)
+				t.Errorf("%s after Open(): %v, want it unchanged", foreign, err)
 			}
 			if linked, err := os.ReadFile(filepath.Join(dir, "linked")); err == nil && len(linked) == 0 {
 				t.Error("the target of the linked lock is empty, want it unchanged")

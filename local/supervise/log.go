@@ -19,7 +19,7 @@ type Log struct {
 	last []byte
 }
 
-// maxLine is the maximum length of a line that Last returns, in bytes.
+// maxLine is the maximum number of bytes that Last returns.
 const maxLine = 500
 
 // OpenLog opens or creates the file at path, readable only by
@@ -69,7 +69,7 @@ func (l *Log) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Last returns the last line that is not empty, of the lines that were written with this Log.
+// Last returns the first maxLine bytes of the last non-empty line that was written with this Log.
 func (l *Log) Last() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -126,7 +126,7 @@ func TestKilledChildIsRestarted(t *testing.T) {
 	if err := processes.Kill(first); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "a second life", func() bool { return c.PID() != 0 && c.PID() != first })
+	eventually(t, "another process of the child", func() bool { return c.PID() != 0 && c.PID() != first })
 	if c.Restarts() != 1 {
 		t.Errorf("restarts: %d, want 1", c.Restarts())
 	}

@@ -207,8 +207,8 @@ func (a *archiveReader) readAll() error {
 	return a.readEnd(h)
 }
 
-// next returns the header of the next file. The end of the archive is an
-// error, because callers stop after the last file, which has a special name.
+// next returns the header of the next file. It returns an error at the end of the
+// archive, because callers do not call it after the archive's last file (endName).
 func (a *archiveReader) next() (*tar.Header, error) {
 	h, err := a.tar.Next()
 	switch {

@@ -87,13 +87,13 @@ func TestTruncatedOrChangedExportIsRefused(t *testing.T) {
 		}
 	}
 	for n := range original {
-		check(fmt.Sprintf("one of %d bytes", n), original[:n])
+		check(fmt.Sprintf("the first %d bytes", n), original[:n])
 		changed := slices.Clone(original)
 		changed[n] ^= 1
-		check(fmt.Sprintf("one with another byte %d", n), changed)
+		check(fmt.Sprintf("an export with byte %d changed", n), changed)
 	}
-	check("one with a byte more", append(slices.Clone(original), 0))
-	check("one twice", slices.Concat(original, original))
+	check("an export with an additional byte", append(slices.Clone(original), 0))
+	check("an export twice in the file", slices.Concat(original, original))
 	if err := os.WriteFile(file, original[:len(original)/2], 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -302,7 +302,8 @@ func TestUnsafeOrBrokenKeyFileIsRefused(t *testing.T) {
 	}
 }
 
-// TestFailedExportReturnsAnError checks that Write returns an error if a read or a write fails at any point.
+// TestFailedExportReturnsAnError checks that Write returns an error if a write fails at one
+// of many positions, if the table cannot be read, or if the root key is missing.
 func TestFailedExportReturnsAnError(t *testing.T) {
 	errDisk := errors.New("the disk is full")
 	key := filepath.Join(t.TempDir(), "key")

@@ -13,8 +13,8 @@ import (
 	"github.com/gatewright/gatewright/shared/core/store/memory"
 )
 
-// failingBackend is a table whose transactions fail after the first remaining ones.
-// If commitsLast is true, the first failing transaction is committed nevertheless.
+// failingBackend is a table in memory. Its first transactions succeed, as many as remaining says. All later
+// transactions return errUnreachable. If commitsLast is true, they are committed nevertheless.
 type failingBackend struct {
 	*memory.Backend
 	remaining   int
@@ -141,11 +141,11 @@ func TestLiveItemsComeLast(t *testing.T) {
 	}
 }
 
-// TestUsedTargetIsRefused checks that Import returns ErrNotEmpty
-// for a target with data, and does not change the target.
+// TestUsedTargetIsRefused checks that Import returns ErrNotEmpty for a target with data,
+// and does not change the target. A root key alone is not such data.
 func TestUsedTargetIsRefused(t *testing.T) {
 	file, key := smallExport(t)
-	tests := map[string]func(w *fixture){
+	tests := map[string]func(*fixture){
 		"an item":   func(fx *fixture) { fx.put(t, itemAt(store.KeyIn("a", "b"), nil)) },
 		"an object": func(fx *fixture) { fx.objects.Upload("sources/x", []byte("x")) },
 	}
@@ -160,21 +160,21 @@ func TestUsedTargetIsRefused(t *testing.T) {
 					transfer.ErrNotEmpty)
 			}
 			if diff := cmp.Diff(items, target.table.Items(), sameItems); diff != "" {
-				t.Error(diff)
+				t.Errorf("items of a used target after Import() (-want +got):\n%s", diff)
 			}
 			if diff := cmp.Diff(objects, objectsOf(t, target.objects, true)); diff != "" {
-				t.Error(diff)
+				t.Errorf("objects of a used target after Import() (-want +got):\n%s", diff)
 			}
 		})
 	}
-	t.Run("its root key alone", func(t *testing.T) {
+	t.Run("a root key alone", func(t *testing.T) {
 		target := newEmptyFixture()
 		target.put(t, itemAt(store.KeyPrefix("root-key").Key(), nil))
 		if _, err := transfer.Import(t.Context(), file, key, newRemote(t, target, target.table, &fakeKeeper{})); err != nil {
-			t.Error(err)
+			t.Errorf("Import(target with a root key alone) = %v, want success", err)
 		}
 	})
-	t.Run("imported", func(t *testing.T) {
+	t.Run("an imported installation", func(t *testing.T) {
 		target, k := newEmptyFixture(), &fakeKeeper{}
 		r := newRemote(t, target, target.table, k)
 		if _, err := transfer.Import(t.Context(), file, key, r); err != nil {
@@ -208,7 +208,7 @@ func TestUnfinishedImportResumesOnlyWithTheSameFile(t *testing.T) {
 		t.Errorf("Import(another root key) = %v, want an error with \"another root key\"", err)
 	}
 	if diff := cmp.Diff(before, target.table.Items(), sameItems); diff != "" {
-		t.Error(diff)
+		t.Errorf("items after refused imports (-want +got):\n%s", diff)
 	}
 	s := target.source()
 	if _, err := transfer.Write(t.Context(), s, key, &limitedWriter{1 << 30, nil}); err == nil ||
@@ -216,7 +216,7 @@ func TestUnfinishedImportResumesOnlyWithTheSameFile(t *testing.T) {
 		t.Errorf("Write(unfinished import) = %v, want an error with \"finish it first\"", err)
 	}
 	if _, err := transfer.Import(t.Context(), file, key, newRemote(t, target, target.table, k)); err != nil {
-		t.Error(err)
+		t.Errorf("Import(the same file) = %v, want success", err)
 	}
 }
 
@@ -234,7 +234,7 @@ func TestConcurrentlyWrittenTargetIsRefused(t *testing.T) {
 			}
 			imported = true
 			if _, err := transfer.Import(t.Context(), file, key, newRemote(t, target, target.table, k)); err != nil {
-				t.Error(err)
+				t.Errorf("faster concurrent Import() = %v, want success", err)
 			}
 		}
 		_, err := transfer.Import(t.Context(), file, key, newRemote(t, target, backend, k))
@@ -242,7 +242,7 @@ func TestConcurrentlyWrittenTargetIsRefused(t *testing.T) {
 			t.Errorf("slower concurrent Import() = %v, want an error with \"another import\"", err)
 		}
 	})
-	t.Run("anybody", func(t *testing.T) {
+	t.Run("another program", func(t *testing.T) {
 		target, k := newEmptyFixture(), &fakeKeeper{}
 		backend := &failingBackend{Backend: target.table, remaining: 1 << 30}
 		itemKey := store.KeyIn("things", "0299")

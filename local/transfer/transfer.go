@@ -13,10 +13,9 @@
 //
 // The whole file is authenticated: if it was truncated, changed or sealed under another key, an import changes nothing.
 //
-// An export from the embedded engine contains a consistent copy of the table. An export from a DynamoDB fails if the
+// An export from the embedded engine contains a consistent copy of the table. An export from DynamoDB fails if the
 // table changes meanwhile (export.go). Sealed values stay sealed under the installation's root key. Only the root key
-// itself is unwrapped, and wrapped again at the target (RootKeeper). Records of processes, and expired records, are not
-// exported.
+// itself is unwrapped, and wrapped again at the target (RootKeeper). Commit tokens and expired items are not exported.
 //
 // An export is not a backup, which can be restored only to a data directory
 // (package backup). The package does not merge two installations.
@@ -101,11 +100,11 @@ type Objects interface {
 }
 
 // Items calls visit with every item of a table, until visit returns
-// an error. The table is in an *embedded.Backend or in a DynamoDB.
+// an error. The table is in an *embedded.Backend or in DynamoDB.
 type Items func(ctx context.Context, visit func(store.Item) error) error
 
-// isLocal reports whether an item is not exported: the wrapped root key and the
-// records of processes, which are only valid in their table, and expired items.
+// isLocal reports whether an item is not exported: commit tokens and the record of
+// the root key, which are valid only in their table, and expired items.
 func isLocal(item store.Item, now time.Time) bool {
 	key := store.KeyOf(item)
 	return store.IsToken(key) || rootkey.IsRecordKey(key) || store.Expired(item, now)

@@ -91,7 +91,8 @@ func allKinds() []store.Item {
 	return out
 }
 
-// newFilled returns an installation with the items of allKinds, with objects, and with items that are not exported.
+// newFilled returns an installation with 300 plain items, the items of allKinds, and four objects. All of them are
+// exported.
 func newFilled(t *testing.T) *fixture {
 	t.Helper()
 	fx := &fixture{memory.New(), blob.NewMemory(clock)}
@@ -153,7 +154,7 @@ func firstRoot(key []byte) sharedrootkey.ExportedKey {
 	return sharedrootkey.ExportedKey{Number: 1, Key: key}
 }
 
-// fakeKeeper is a RootKeeper that stores the root key in memory. Adopt also returns the write of a record.
+// fakeKeeper is a RootKeeper that stores the root key in memory. Adopt returns no writes, and the error err.
 type fakeKeeper struct {
 	root []byte
 	err  error
@@ -170,7 +171,7 @@ func (f *fakeKeeper) Adopt(_ context.Context, root sharedrootkey.ExportedKey) ([
 	return nil, f.err
 }
 
-// newRemote returns a target for an import into w, whose table uses backend.
+// newRemote returns a target for an import into fx. Its table uses backend, and k stores its root key.
 func newRemote(t testing.TB, fx *fixture, backend store.Backend, k *fakeKeeper) transfer.Remote {
 	t.Helper()
 	return transfer.Remote{
@@ -190,7 +191,8 @@ func newRemote(t testing.TB, fx *fixture, backend store.Backend, k *fakeKeeper) 
 
 func newEmptyFixture() *fixture { return &fixture{memory.New(), blob.NewMemory(clock)} }
 
-// objectsOf returns all objects with their contents.
+// objectsOf returns the contents of all objects by key. If etags is true, each content
+// also has the object's ETag and time of modification.
 func objectsOf(t *testing.T, o transfer.Objects, etags bool) map[string]string {
 	t.Helper()
 	out := map[string]string{}
@@ -203,7 +205,7 @@ func objectsOf(t *testing.T, o transfer.Objects, etags bool) map[string]string {
 			t.Fatal(err)
 		}
 		content, err := io.ReadAll(body)
-		if err != nil || body.Close() != nil {
+		if err = errors.Join(err, body.Close()); err != nil {
 			t.Fatal(err)
 		}
 		out[object.Key] = string(content)
@@ -262,8 +264,9 @@ var sameItems = cmp.Options{
 	cmpopts.EquateEmpty(),
 }
 
-// TestInstallationMovesToDirectoryAndBack moves an installation from a DynamoDB into a data directory, and from
-// there into another DynamoDB. Items, objects, root key and account key must be the same each time.
+// TestInstallationMovesToDirectoryAndBack moves an installation from a table and a bucket in memory into a data
+// directory, and from there into another table and bucket. Items, objects and the root key must be the same each time.
+// The data directory must also have the account key.
 func TestInstallationMovesToDirectoryAndBack(t *testing.T) {
 	fx := newFilled(t)
 	for i, v := range []store.Value{
@@ -293,14 +296,14 @@ func TestInstallationMovesToDirectoryAndBack(t *testing.T) {
 	}
 
 	file, key = export(t, transfer.Source{Items: d.engine.EachItem, Objects: d.objects, Root: firstRoot(root), Now: clock})
-	returned, k := newEmptyFixture(), &fakeKeeper{}
-	if _, err := transfer.Import(t.Context(), file, key, newRemote(t, returned, returned.table, k)); err != nil {
+	target, k := newEmptyFixture(), &fakeKeeper{}
+	if _, err := transfer.Import(t.Context(), file, key, newRemote(t, target, target.table, k)); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(fx.table.Items(), returned.table.Items(), sameItems); diff != "" {
+	if diff := cmp.Diff(fx.table.Items(), target.table.Items(), sameItems); diff != "" {
 		t.Errorf("items of the table differ (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff(objectsOf(t, fx.objects, false), objectsOf(t, returned.objects, false)); diff != "" {
+	if diff := cmp.Diff(objectsOf(t, fx.objects, false), objectsOf(t, target.objects, false)); diff != "" {
 		t.Errorf("objects of the bucket differ (-want +got):\n%s", diff)
 	}
 	if !bytes.Equal(k.root, root) {
@@ -312,13 +315,13 @@ func TestInstallationMovesToDirectoryAndBack(t *testing.T) {
 // key that is being rotated. The rotation can begin after the export has read the root key.
 func TestExportDuringRotationIsRefused(t *testing.T) {
 	for name, record := range map[string]store.Item{
-		"begun": {
+		"a rotation that has started": {
 			"rotation": &types.AttributeValueMemberM{Value: store.Item{
 				"operation": textValue("root-key-rotation-2"),
 				"beganOn":   textValue("2026-11-26T05:00:00Z"),
 			}},
 		},
-		"a wrapped root key with its date": {
+		"a second root key without a rotation": {
 			"other": &types.AttributeValueMemberM{Value: store.Item{
 				"wrapped":   &types.AttributeValueMemberB{Value: []byte{1}},
 				"createdOn": textValue("2026-11-26T05:00:00Z"),
@@ -331,8 +334,12 @@ func TestExportDuringRotationIsRefused(t *testing.T) {
 			_, key := export(t, fx.source()) // only for the key
 			fx.put(t, itemAt(store.KeyPrefix("root-key").Key(), record))
 			_, err := transfer.Write(t.Context(), fx.source(), key, io.Discard)
-			if err == nil || name != "a root key of an unknown form" && !errors.Is(err, sharedrootkey.ErrRotating) {
-				t.Errorf("Write() = %v, want %v", err, sharedrootkey.ErrRotating)
+			if name == "a root key of an unknown form" {
+				if err == nil {
+					t.Error("Write() error = nil, want an error about the root key's record")
+				}
+			} else if !errors.Is(err, sharedrootkey.ErrRotating) {
+				t.Errorf("Write() error = %v, want %v", err, sharedrootkey.ErrRotating)
 			}
 		})
 	}
@@ -362,8 +369,8 @@ func TestNoSecretIsInTheFile(t *testing.T) {
 	}
 }
 
-// TestLocalItemsAreNotExported checks that records of processes,
-// expired items and the wrapped root key are not exported.
+// TestLocalItemsAreNotExported checks that commit tokens, expired
+// items and the wrapped root key are not exported.
 func TestLocalItemsAreNotExported(t *testing.T) {
 	fx := newFilled(t)
 	before := fx.table.Items()
@@ -381,13 +388,14 @@ func TestLocalItemsAreNotExported(t *testing.T) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(before, target.table.Items(), sameItems); diff != "" {
-		t.Error(diff)
+		t.Errorf("imported items differ (-want +got):\n%s", diff)
 	}
 }
 
-// TestChangingSourceIsRefused checks that Write returns ErrChanging if the table changes while it is read.
+// TestChangingSourceIsRefused checks that Write returns ErrChanging if an item or an object changes while Write reads
+// them.
 func TestChangingSourceIsRefused(t *testing.T) {
-	changes := map[string]func(w *fixture){
+	changes := map[string]func(*fixture){
 		"an item added": func(fx *fixture) { fx.put(t, itemAt(store.KeyIn("new", "1"), nil)) },
 		"an item changed": func(fx *fixture) {
 			fx.put(t, itemAt(store.KeyIn("things", "0000"), store.Item{"n": textValue("other")}))
@@ -413,9 +421,15 @@ func TestChangingSourceIsRefused(t *testing.T) {
 			if _, err := transfer.CreateKey(key); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := transfer.Write(t.Context(), s, key, io.Discard); errors.Is(err,
-				transfer.ErrChanging) != (change != nil) || scans != 2 {
-				t.Errorf("Write() = %v after %d scans, want %v: %v, and 2 scans", err, scans, transfer.ErrChanging, change != nil)
+			_, err := transfer.Write(t.Context(), s, key, io.Discard)
+			if scans != 2 {
+				t.Errorf("Write() scans the table %d times, want 2", scans)
+			}
+			if change != nil && !errors.Is(err, transfer.ErrChanging) {
+				t.Errorf("Write() error = %v, want %v", err, transfer.ErrChanging)
+			}
+			if change == nil && err != nil {
+				t.Errorf("Write() error = %v, want none", err)
 			}
 		})
 	}

@@ -95,7 +95,7 @@ func (r *Runner) handle(ctx context.Context, u upload) {
 
 // findLostUploads calls f for objects whose event was lost. At first, it calls f for all existing objects. Later, it
 // calls f for objects that the previous list already contained, because the events of newer objects may still arrive.
-// It calls f once for each object.
+// If the bucket sends no events, it calls f for each new object. It handles each object once.
 func (r *Runner) findLostUploads(ctx context.Context, f Function, prefix string) {
 	interval := lostUploadInterval
 	if r.o.PollUploads {

@@ -27,8 +27,8 @@ func writeSynthesized(t *testing.T, uploads string) string {
 	return dir
 }
 
-// TestFailingResourceIsCreatedLast checks that the failing resource is created after all
-// others. The template must have another name, because the CDK uploads each name only once.
+// TestFailingResourceIsCreatedLast checks that the failing resource is created after all others. The
+// failing version's template must have another name, because the CDK uploads each name only once.
 func TestFailingResourceIsCreatedLast(t *testing.T) {
 	name := strings.Repeat("a", 64)
 	texts, err := failingFiles(writeSynthesized(t, `{"files": {"`+name+`": {

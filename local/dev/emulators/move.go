@@ -35,9 +35,10 @@ const (
 	oldRegion = "eu-central-1"
 )
 
-// movePage is a heading in docs/aws.md. The blocks of commands below this heading are the steps of the move.
-const movePage = "Move to another region"
+// moveHeading is a heading in docs/aws.md. The blocks of commands below this heading are the steps of the move.
+const moveHeading = "Move to another region"
 
+// The steps of the move, as indices of moveScenario.steps. moveSteps is their number.
 const (
 	stepNames = iota
 	stepStop
@@ -81,7 +82,7 @@ func (s *suite) testMove(ctx context.Context) error {
 	}
 	for _, step := range []step{
 		{"installation in " + oldRegion, m.install},
-		{"use of it", m.createData},
+		{"test data", m.createData},
 		{"cdk bootstrap", s.bootstrap},
 		{"cdk deploy", s.deploy},
 		{"build of the commands", m.build},
@@ -89,7 +90,7 @@ func (s *suite) testMove(ctx context.Context) error {
 		{"refusals", m.checkRefusals},
 		{"import, killed", m.killImport},
 		{"import and start", m.importAndStart},
-		{"what has moved", m.check},
+		{"moved data", m.check},
 	} {
 		if err := timed(s.emulator, step.name, func() error { return step.do(ctx) }); err != nil {
 			return fmt.Errorf("%s: %w", step.name, err)
@@ -125,7 +126,7 @@ func (m *moveScenario) createData(ctx context.Context) error {
 	if err := m.old.createTestData(ctx); err != nil {
 		return err
 	}
-	m.tenant = m.old.tenant
+	m.testAccount = m.old.testAccount
 	if err := m.old.invoke(ctx, `{"do":"set-limit","name":"demo","limit":"projects","value":7}`, &struct{}{}); err != nil {
 		return err
 	}
@@ -133,11 +134,11 @@ func (m *moveScenario) createData(ctx context.Context) error {
 	// does not know the deployment yet may respond to the first calls.
 	for range 10 {
 		if status, err := m.old.callDeployment(ctx, m.exhaustedKey); err != nil || status == http.StatusTooManyRequests {
-			return fmt.Errorf("a consumer's first calls are answered %d (%w)", status, err)
+			return fmt.Errorf("one of a consumer's first ten calls: status = %d, error %w, want no status 429", status, err)
 		}
 	}
 	if status, err := m.old.callDeployment(ctx, m.exhaustedKey); err != nil || status != http.StatusTooManyRequests {
-		return fmt.Errorf("a consumer's eleventh call is answered %d (%w)", status, err)
+		return fmt.Errorf("a consumer's eleventh call: status = %d, error %w, want the status 429", status, err)
 	}
 	return m.createCustomer(ctx)
 }
@@ -186,7 +187,7 @@ func (m *moveScenario) build(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	m.steps, err = readme.Page(filepath.Join("docs", "aws.md"), movePage, strings.NewReplacer(
+	m.steps, err = readme.Page(filepath.Join("docs", "aws.md"), moveHeading, strings.NewReplacer(
 		"/elsewhere", m.exportDir, "production", oldStage, "frankfurt", m.stage, "us-east-1", oldRegion, "eu-central-1",
 		m.region))
 	if err == nil && len(m.steps) != moveSteps {
@@ -255,7 +256,7 @@ func (m *moveScenario) checkStopped(ctx context.Context, both bool) error {
 			isStopped := f.Concurrency != nil && f.Concurrency.ReservedConcurrentExecutions != nil &&
 				*f.Concurrency.ReservedConcurrentExecutions == 0
 			if want := s == m.old || both; isStopped != want {
-				return fmt.Errorf("the function %s of %s is stopped: %t", name, s.stage, isStopped)
+				return fmt.Errorf("the function %s of %s is stopped: %t, want %t", name, s.stage, isStopped, want)
 			}
 		}
 	}

@@ -185,7 +185,8 @@ func (m *moveScenario) checkHalfImported(ctx context.Context, args []string) err
 	} {
 		if output, err := m.runServerCommand(ctx, m.suite, nil, command...); err == nil || !strings.Contains(output, text) ||
 			strings.Count(output, "\n") != 1 {
-			return fmt.Errorf("half way %s is answered %w and %q", command[0], err, output)
+			return fmt.Errorf("%s during an incomplete import: error %w, output %q, want a line with %q", command[0], err,
+				output, text)
 		}
 	}
 	if err := m.expectFailure(ctx, "stays stopped: an import into it was begun and has not ended",
@@ -215,11 +216,11 @@ func (m *moveScenario) check(ctx context.Context) error {
 		return err
 	}
 	if status, err := m.callDeployment(ctx, m.exhaustedKey); err != nil || status != http.StatusTooManyRequests {
-		return fmt.Errorf("a consumer whose calls are spent is answered %d (%w)", status, err)
+		return fmt.Errorf("a call after the consumer's limit: status = %d, error %w, want the status 429", status, err)
 	}
 	var remaining map[string]float64
 	if err := m.mustCallAPI(ctx, http.MethodGet, m.quotasPath, "", &remaining); err != nil || remaining["requests"] != 1 {
-		return fmt.Errorf("of a customer's requests %v are left, want 1 (%w)", remaining, err)
+		return fmt.Errorf("remaining quotas of a customer = %v, error %w, want 1 request", remaining, err)
 	}
 	type limit struct {
 		Name  string
@@ -231,7 +232,7 @@ func (m *moveScenario) check(ctx context.Context) error {
 		return err
 	}
 	if !slices.Contains(account.Limits, limit{"projects", 7, true}) {
-		return fmt.Errorf("the account's own limit is not there: %v", account.Limits)
+		return fmt.Errorf("limits of the account = %v, want its own limit of 7 projects", account.Limits)
 	}
 	if err := m.invoke(ctx, `{"do":"reset-limit","name":"demo","limit":"projects"}`, &account); err != nil {
 		return err
@@ -252,7 +253,7 @@ func (m *moveScenario) check(ctx context.Context) error {
 	}
 	if output, err := m.runServerCommand(ctx, m.suite, nil, args...); err == nil ||
 		!strings.Contains(output, "holds data already, which stay") {
-		return fmt.Errorf("a second import is answered %w and %q", err, output)
+		return fmt.Errorf("a second import: error %w, output %q, want a refusal, because the table has data", err, output)
 	}
 	if after, err := m.old.digest(ctx); err != nil || after != m.oldDigest {
 		return fmt.Errorf("the old installation was %s, and is %s (%w)", m.oldDigest, after, err)
@@ -270,13 +271,13 @@ func (m *moveScenario) exportCopy(ctx context.Context) error {
 	}
 	copies, err := filepath.Glob(filepath.Join(m.exportDir, m.stage+"-*.data"))
 	if err != nil || len(copies) != 1 {
-		return fmt.Errorf("of copies there are %v (%w)", copies, err)
+		return fmt.Errorf("exports of a copy = %v, error %w, want one file", copies, err)
 	}
 	tables, err := m.dynamoDB().ListTables(ctx, &dynamodb.ListTablesInput{})
 	if err == nil && slices.ContainsFunc(tables.TableNames, func(name string) bool {
 		return strings.HasPrefix(name, m.stage+"-")
 	}) {
-		err = fmt.Errorf("the copy is still there: %v", tables.TableNames)
+		err = fmt.Errorf("tables after the export of a copy = %v, want the copy deleted", tables.TableNames)
 	}
 	return err
 }

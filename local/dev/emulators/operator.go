@@ -93,7 +93,7 @@ func (s *suite) testAccountCommands(ctx context.Context) error {
 		return err
 	}
 	if len(listed.Keys) != 1 || listed.Keys[0].ID == second.ID {
-		return fmt.Errorf("of the keys that are left %v are listed", listed.Keys)
+		return fmt.Errorf("make account-keys after a revocation lists %v, want one key, and not %s", listed.Keys, second.ID)
 	}
 	return nil
 }
@@ -134,7 +134,8 @@ func (s *suite) testLimitCommands(ctx context.Context) error {
 		}
 		i := slices.IndexFunc(out.Limits, func(l limit) bool { return l.Name == "projects" })
 		if i < 0 || out.Limits[i].Own != (want > 0) || want > 0 && out.Limits[i].Value != want {
-			return fmt.Errorf("with VALUE=%s the limits are %v", value, out.Limits)
+			return fmt.Errorf("limits with VALUE=%s = %v, want the limit projects with its own value %d (0 for no own value)",
+				value, out.Limits, want)
 		}
 	}
 	return s.expectFailure(ctx, "is none of", "account-limits", "NAME=typed", "LIMIT=colours", "VALUE=1")
@@ -161,7 +162,8 @@ func (s *suite) testOperationCommands(ctx context.Context) error {
 		}
 		time.Sleep(time.Second)
 	}
-	return fmt.Errorf("what was to be built anew does not end: %v, error %w", kinds, err)
+	return fmt.Errorf("make operations REBUILD=all: unfinished operations after a minute = %v, error %w, want no rebuild",
+		kinds, err)
 }
 
 // testRootKeyCommands begins a rotation of the root key. The rotation
@@ -179,11 +181,12 @@ func (s *suite) testRootKeyCommands(ctx context.Context) error {
 		return err
 	}
 	if before != (status{}) || started.Operation == "" || after.Operation != started.Operation || after.Stage == "" {
-		return fmt.Errorf("before a rotation its status is %+v, then %+v, and then %+v", before, started, after)
+		return fmt.Errorf("make rotate-root-key: status before = %+v, result = %+v, status after = %+v, want no rotation "+
+			"before, and then the same operation twice, with a stage", before, started, after)
 	}
 	kinds, err := s.unfinishedOperations(ctx, "operations")
 	if err != nil || !slices.Contains(kinds, "root-key-rotation") {
-		return fmt.Errorf("of a rotation that goes on make operations lists %v, error %w", kinds, err)
+		return fmt.Errorf("make operations during a rotation lists %v, error %w, want root-key-rotation", kinds, err)
 	}
 	return s.expectFailure(ctx, "is under way since", "rotate-root-key")
 }

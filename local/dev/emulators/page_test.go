@@ -76,7 +76,7 @@ func TestEveryPageCommandIsTested(t *testing.T) {
 		t.Fatal(err)
 	}
 	tested := testedCommands(string(suite))
-	steps, err := readme.Page(path, movePage, nil)
+	steps, err := readme.Page(path, moveHeading, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,6 +103,8 @@ func TestEveryPageCommandIsTested(t *testing.T) {
 	}
 }
 
+// TestBlockCommandsAreFound checks that blockCommands finds the commands in the blocks of a page, and
+// that testedCommands finds the make commands in a source file of the suite.
 func TestBlockCommandsAreFound(t *testing.T) {
 	got := blockCommands("Type `make run`:\n\n        make deploy STAGE=dev\n\n```json\n    make " +
 		"no\n```\n\n```sh\nold=a new=b\nx=$(aws y)\nmake z \\\n  --a b\n```\n")
@@ -117,7 +119,7 @@ func TestBlockCommandsAreFound(t *testing.T) {
 		"make operations STAGE=dev": true, "make gone STAGE=dev": false,
 	} {
 		if tested[normalizeCommand(command)] != want {
-			t.Errorf("typed[words(%q)] = %t, want %t", command, !want, want)
+			t.Errorf("tested[normalizeCommand(%q)] = %t, want %t", command, !want, want)
 		}
 	}
 }

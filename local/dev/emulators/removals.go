@@ -24,10 +24,11 @@ func (s *suite) checkRemovals(ctx context.Context) error {
 		return err
 	}
 	if all := removals.Diff(deployed, planned); len(all) > 0 {
-		return fmt.Errorf("deploying the same again would remove %v", all)
+		return fmt.Errorf("removals of the same deployment = %v, want none", all)
 	}
 	if len(deployed.Templates) != len(planned.Templates) || len(deployed.Templates) < 2 {
-		return fmt.Errorf("%d stacks are deployed, and %d were to be", len(deployed.Templates), len(planned.Templates))
+		return fmt.Errorf("%d stacks are deployed and %d are planned, want the same number, and at least 2",
+			len(deployed.Templates), len(planned.Templates))
 	}
 	for _, id := range []string{"Table", "Bucket", "RootKey"} {
 		delete(planned.Templates[""].Resources, id)
@@ -37,7 +38,7 @@ func (s *suite) checkRemovals(ctx context.Context) error {
 		names = append(names, r.Name)
 	}
 	if want := []string{"Bucket", "RootKey", "Table"}; !slices.Equal(names, want) {
-		return fmt.Errorf("a template without %v would remove %v", want, names)
+		return fmt.Errorf("removals of a template without %v = %v, want all of them", want, names)
 	}
 	return s.redeployUnchanged(ctx)
 }
@@ -73,7 +74,8 @@ func (s *suite) redeployUnchanged(ctx context.Context) error {
 	exit, isExitErr := errors.AsType[*exec.ExitError](err)
 	if !isExitErr || exit.ExitCode() != 2 || strings.Count(string(out), "\n") != 1 ||
 		!strings.Contains(string(out), "YES=1") {
-		return fmt.Errorf("with nobody to ask it says %q, error %w", out, err)
+		return fmt.Errorf("deploy without a confirmation: output %q, error %w, want one line with YES=1 and the exit code 2",
+			out, err)
 	}
 	return runQuietly(ctx, ".", s.env(),
 		append([]string{command}, slices.Concat(args, []string{"-yes", "1"}, settings)...)...)

@@ -32,13 +32,13 @@ func (s *suite) testRestore(ctx context.Context) error {
 			r.command, err = buildCommand(ctx, "recovery")
 			return err
 		}},
-		{"filling", r.createTestState},
+		{"test data and backup", r.createTestState},
 		{"refusals", r.checkRefusals},
-		{"spoiling", r.corrupt},
+		{"damaged data", r.corrupt},
 		{"restore", r.restore},
-		{"loss and deployment", r.loseTable},
-		{"what is there again", r.check},
-		{"a latest moment", r.restoreLatest},
+		{"deleted table and deployment", r.loseTable},
+		{"restored data", r.check},
+		{"restore of the latest point in time", r.restoreLatest},
 	} {
 		if err := timed(s.emulator, step.name, func() error { return step.do(ctx) }); err != nil {
 			return fmt.Errorf("%s: %w", step.name, err)
@@ -68,7 +68,7 @@ func (r *restoreScenario) createTestState(ctx context.Context) error {
 		return err
 	}
 	if n, err := r.countUnchained(ctx, r.out.Table); err != nil || n == 0 {
-		return fmt.Errorf("no audit record waits to be chained (%w)", err)
+		return fmt.Errorf("audit records that are not chained = %d, error %w, want at least 1", n, err)
 	}
 	out, err := r.tables.CreateBackup(ctx, &dynamodb.CreateBackupInput{
 		TableName:  &r.out.Table,

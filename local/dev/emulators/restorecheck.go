@@ -66,7 +66,8 @@ func (r *restoreScenario) killAtLine(ctx context.Context, text string, args ...s
 	}
 	_ = cmd.Process.Kill()
 	if err := cmd.Wait(); !matched || err == nil {
-		return fmt.Errorf("a restore was not killed when it said %q (%w)", text, err)
+		return fmt.Errorf("the restore prints the line %q: %t, and ends with %w, want the line and a killed process", text,
+			matched, err)
 	}
 	return nil
 }
@@ -126,11 +127,11 @@ func (r *restoreScenario) checkRefusals(ctx context.Context) error {
 	}
 	if _, errOut, err := r.runCommand(ctx, "-dry-run", "-backup", r.backup); err != nil ||
 		!strings.Contains(errOut, "nothing was changed") {
-		return fmt.Errorf("a dry run is answered with %w and %q", err, errOut)
+		return fmt.Errorf("a dry run: error %w, output %q, want \"nothing was changed\"", err, errOut)
 	}
 	after, err := r.state(ctx)
 	if err == nil && after != before {
-		err = fmt.Errorf("before the refusals it was %s, after them %s", before, after)
+		err = fmt.Errorf("state after the refusals = %s, want %s", after, before)
 	}
 	return err
 }
@@ -145,12 +146,12 @@ func (r *restoreScenario) corrupt(ctx context.Context) error {
 	if err := r.mustCallAPI(ctx, http.MethodDelete, bucketPath+"/hello-consumers/consumers/gone", "", nil); err != nil {
 		return err
 	}
-	if err := r.mustCallAPI(ctx, http.MethodDelete, "/v1/deployments/"+r.name, "", nil); err != nil {
+	if err := r.mustCallAPI(ctx, http.MethodDelete, "/v1/deployments/"+r.deploymentName, "", nil); err != nil {
 		return err
 	}
 	bucket := blob.New(r.awsConfig(), blob.Options{Name: r.out.Bucket, Endpoint: r.endpoint})
 	// The cleanup would wait until no gateway serves the deployment. So delete the objects here.
-	for _, prefix := range []string{blob.SourceKey(r.name + "/"), blob.ArtifactKey(r.name + "/")} {
+	for _, prefix := range []string{blob.SourceKey(r.deploymentName + "/"), blob.ArtifactKey(r.deploymentName + "/")} {
 		for o, err := range bucket.List(ctx, prefix) {
 			if err == nil {
 				err = bucket.Delete(ctx, o.Key)
@@ -160,8 +161,8 @@ func (r *restoreScenario) corrupt(ctx context.Context) error {
 			}
 		}
 	}
-	if n, err := countObjects(ctx, bucket, r.name); err != nil || n > 0 {
-		return fmt.Errorf("of the deployment %d objects are left (%w)", n, err)
+	if n, err := countObjects(ctx, bucket, r.deploymentName); err != nil || n > 0 {
+		return fmt.Errorf("objects of the deleted deployment = %d, error %w, want none", n, err)
 	}
 	return nil
 }
@@ -180,15 +181,16 @@ func (r *restoreScenario) restore(ctx context.Context) error {
 	}
 	out, errOut, err := r.runCommand(ctx, "-yes", "-backup", r.backup)
 	if err == nil || !strings.Contains(errOut, "run this again with REVIVED=revoke") {
-		return fmt.Errorf("before anybody says what becomes of revoked keys, it answers %w and %q", err, errOut)
+		return fmt.Errorf("a restore without REVIVED: error %w, output %q, want a question about revoked keys", err, errOut)
 	}
 	if !strings.Contains(out, r.revokedKeyID) || !strings.Contains(out, `of the consumer "gone"`) ||
 		strings.Contains(out, `"kept"`) || tableStreamPattern.MatchString(out) {
-		return fmt.Errorf("of what had ended it tells %q", out)
+		return fmt.Errorf("a restore without REVIVED prints %q, want the revoked key, the deleted consumer, not the kept "+
+			"consumer, and no tableStream", out)
 	}
 	for _, secret := range []string{r.key, r.revokedKey, r.keptKey, r.deletedKey} {
 		if strings.Contains(out+errOut, secret) {
-			return errors.New("it prints a key")
+			return errors.New("the restore prints the text of a key, want no secret")
 		}
 	}
 	if out, errOut, err = r.runCommand(ctx, "-yes", "-backup", r.backup, "-revived", "revoke"); err != nil {
@@ -196,7 +198,7 @@ func (r *restoreScenario) restore(ctx context.Context) error {
 	}
 	match := tableStreamPattern.FindStringSubmatch(out)
 	if match == nil {
-		return fmt.Errorf("it says no stream: %q", out)
+		return fmt.Errorf("output of the restore = %q, want a tableStream", out)
 	}
 	r.newStream = match[1]
 	// MiniStack stores a reserved concurrency of 0, but calls the functions nevertheless. So check the stored value.
@@ -211,7 +213,7 @@ func (r *restoreScenario) restore(ctx context.Context) error {
 		}
 		if isStopped := f.Concurrency != nil &&
 			aws.ToInt32(f.Concurrency.ReservedConcurrentExecutions) == 0; isStopped != wantStopped {
-			return fmt.Errorf("while it is restored the function %s is stopped: %t", name, isStopped)
+			return fmt.Errorf("during the restore the function %s is stopped: %t, want %t", name, isStopped, wantStopped)
 		}
 	}
 	return nil
@@ -222,7 +224,7 @@ func (r *restoreScenario) loseTable(ctx context.Context) error {
 	original := r.out.Table
 	d, err := r.tables.DescribeTable(ctx, &dynamodb.DescribeTableInput{TableName: &original})
 	if err != nil || !aws.ToBool(d.Table.DeletionProtectionEnabled) {
-		return fmt.Errorf("the table of before is not protected (%w)", err)
+		return fmt.Errorf("the original table has no deletion protection (%w)", err)
 	}
 	// If the restore command continued before this deployment, it would change the original table.
 	if _, err := r.tables.UpdateTable(ctx, &dynamodb.UpdateTableInput{
@@ -239,7 +241,7 @@ func (r *restoreScenario) loseTable(ctx context.Context) error {
 		return err
 	}
 	if r.out.Table == original || !strings.Contains(r.newStream, "/"+r.out.Table+"/") {
-		return fmt.Errorf("after the deployment the table is %s", r.out.Table)
+		return fmt.Errorf("table after the deployment = %s, want the restored table of %s", r.out.Table, r.newStream)
 	}
 	if err := r.checkRemovalGuard(ctx); err != nil {
 		return err
@@ -249,7 +251,8 @@ func (r *restoreScenario) loseTable(ctx context.Context) error {
 		out, errOut, err = r.runCommand(ctx, "-yes", "-backup", r.backup)
 		if err != nil || !strings.Contains(errOut, "the restore is done") ||
 			!strings.Contains(errOut, "the audit log of demo is whole") {
-			return fmt.Errorf("after the deployment it answers %w: %s%s", err, out, errOut)
+			return fmt.Errorf("the restore command after the deployment: error %w, want a finished restore: %s%s", err, out,
+				errOut)
 		}
 		fmt.Fprint(os.Stderr, errOut)
 	}
@@ -264,7 +267,7 @@ func (r *restoreScenario) checkRemovalGuard(ctx context.Context) error {
 	}
 	delete(planned.Templates[""].Outputs, "TableStream")
 	if all := removals.Diff(deployed, planned); len(all) != 1 || all[0].Name != "tableStream" {
-		return fmt.Errorf("a deployment without the restored table would remove %v", all)
+		return fmt.Errorf("removals of a deployment without the restored table = %v, want tableStream", all)
 	}
 	return nil
 }
@@ -276,7 +279,7 @@ func (r *restoreScenario) check(ctx context.Context) error {
 	}
 	if status, err := r.callAPI(ctx, r.revokedKey, http.MethodGet, "/v1/who-am-i", "", nil); err != nil ||
 		status != http.StatusUnauthorized {
-		return fmt.Errorf("a revoked account key is answered with %d (%w)", status, err)
+		return fmt.Errorf("GET /v1/who-am-i with a revoked key: status = %d, error %w, want the status 401", status, err)
 	}
 	if err := r.checkKeys(ctx, map[string]bool{r.keptKey: true, r.deletedKey: false, "": false}); err != nil {
 		return err
@@ -295,7 +298,8 @@ func (r *restoreScenario) check(ctx context.Context) error {
 	// Durable operations must start through the stream: redeploy,
 	// which builds the deployment again from the restored source.
 	var redeployed struct{ DeploymentID string }
-	if err := r.mustCallAPI(ctx, http.MethodPost, "/v1/deployments/"+r.name+"/deploy", "", &redeployed); err != nil {
+	if err := r.mustCallAPI(ctx, http.MethodPost, "/v1/deployments/"+r.deploymentName+"/deploy", "",
+		&redeployed); err != nil {
 		return err
 	}
 	if err := r.waitBuilt(ctx, redeployed.DeploymentID); err != nil {
@@ -305,7 +309,7 @@ func (r *restoreScenario) check(ctx context.Context) error {
 		&lambda.GetFunctionInput{FunctionName: aws.String("gatewright-" + stage + "-accounts")})
 	if err != nil || f.Concurrency != nil && f.Concurrency.ReservedConcurrentExecutions != nil ||
 		f.Tags["gatewright:closed-for-restore"] != "" {
-		return fmt.Errorf("a function is still closed (%w)", err)
+		return fmt.Errorf("the function accounts is still stopped or has the tag of a restore (%w)", err)
 	}
 	return r.checkTableSettings(ctx, r.out.Table)
 }
@@ -331,18 +335,18 @@ func (r *restoreScenario) checkTableSettings(ctx context.Context, table string) 
 	stream := d.Table.StreamSpecification
 	switch {
 	case stream == nil || !aws.ToBool(stream.StreamEnabled) || stream.StreamViewType != store.Schema().Stream:
-		return errors.New("it has no stream")
+		return errors.New("the restored table does not have the stream of the schema")
 	case ttl.TimeToLiveDescription == nil || ttl.TimeToLiveDescription.TimeToLiveStatus != types.TimeToLiveStatusEnabled ||
 		aws.ToString(ttl.TimeToLiveDescription.AttributeName) != store.TTLAttribute:
-		return errors.New("nothing expires in it")
+		return errors.New("the restored table has no time to live")
 	case backups.ContinuousBackupsDescription.PointInTimeRecoveryDescription.PointInTimeRecoveryStatus != types.PointInTimeRecoveryStatusEnabled:
-		return errors.New("it has no point-in-time recovery")
+		return errors.New("the restored table has no point-in-time recovery")
 	case !aws.ToBool(d.Table.DeletionProtectionEnabled):
-		return errors.New("it is not protected")
+		return errors.New("the restored table has no deletion protection")
 	case !slices.ContainsFunc(tags.Tags, func(t types.Tag) bool {
 		return aws.ToString(t.Key) == "stage" && aws.ToString(t.Value) == stage
 	}):
-		return errors.New("it has no tag of its stage")
+		return errors.New("the restored table does not have the tag stage")
 	}
 	return nil
 }
@@ -356,7 +360,7 @@ func (r *restoreScenario) restoreLatest(ctx context.Context) error {
 	for range 2 { // the second run continues the first
 		if out, errOut, err := r.runCommand(ctx, "-yes", "-at", "latest", "-as", second); err != nil ||
 			!tableStreamPattern.MatchString(out) {
-			return fmt.Errorf("a restore of the latest moment answers %w: %s%s", err, out, errOut)
+			return fmt.Errorf("a restore of the latest point in time: error %w, want a tableStream: %s%s", err, out, errOut)
 		}
 	}
 	if err := r.checkTableSettings(ctx, second); err != nil {
@@ -371,7 +375,7 @@ func (r *restoreScenario) restoreLatest(ctx context.Context) error {
 		return err
 	}
 	if _, errOut, err := r.runCommand(ctx, "-lift"); err != nil {
-		return fmt.Errorf("to give it up is answered with %w: %s", err, errOut)
+		return fmt.Errorf("cancel the restore with -lift: %w: %s", err, errOut)
 	}
 	return r.mustCallAPI(ctx, http.MethodGet, "/v1/who-am-i", "", nil)
 }

@@ -24,7 +24,7 @@ import (
 	"github.com/gatewright/gatewright/local/dev/grants"
 )
 
-// stage is the stage, and so part of the name, of the installation under test.
+// stage is the stage of the installation under test. It is a part of the names of the stack and the functions.
 const stage = "dev"
 
 // suite runs the tests with a running emulator.
@@ -34,7 +34,7 @@ type suite struct {
 	dir                string // a temporary folder
 	out                outputs
 	cdkContext         []string // the context of the deployment, as arguments of the CDK
-	tenant
+	testAccount
 	// isolated reports whether functions cannot reach the loopback interface of this machine.
 	isolated bool
 	// toolsDir is the folder of the AWS command line, or "" if it is not installed.
@@ -255,7 +255,8 @@ func (s *suite) createAccount(ctx context.Context) error {
 		return err
 	}
 	if s.key == "" || len(listed.Keys) != 2 || revoked.ID != second.ID {
-		return fmt.Errorf("of two keys %v are listed, and %q is revoked in place of %q", listed.Keys, revoked.ID, second.ID)
+		return fmt.Errorf("create-key = %q, list-keys = %v, revoke-key = %q, want a key, 2 keys and %q", s.key, listed.Keys,
+			revoked.ID, second.ID)
 	}
 	return nil
 }
@@ -280,7 +281,8 @@ func (s *suite) testLimits(ctx context.Context) error {
 		}
 		i := slices.IndexFunc(out.Limits, func(l limit) bool { return l.Name == "projects" })
 		if i < 0 || out.Limits[i].Own != (change.value > 0) || change.value > 0 && out.Limits[i].Value != change.value {
-			return fmt.Errorf("after %s the limits are %v", change.payload, out.Limits)
+			return fmt.Errorf("limits after %s = %v, want the limit projects with its own value %d (0 for no own value)",
+				change.payload, out.Limits, change.value)
 		}
 	}
 	return nil
@@ -326,7 +328,7 @@ func (s *suite) measureWarm(ctx context.Context) error {
 			return err
 		}
 		if resp.StatusCode != http.StatusOK {
-			return fmt.Errorf("who-am-i answers %s", resp.Status)
+			return fmt.Errorf("GET /v1/who-am-i: status = %s, want 200", resp.Status)
 		}
 		durations = append(durations, time.Since(start))
 	}

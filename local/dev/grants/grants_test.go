@@ -115,7 +115,7 @@ func TestCompareReportsMissingAndUnusedGrants(t *testing.T) {
 			err = grants.Compare(granted, used)
 			if len(c.want) == 0 {
 				if err != nil {
-					t.Error(err)
+					t.Errorf("Compare() = %v, want nil", err)
 				}
 				return
 			}
@@ -124,11 +124,11 @@ func TestCompareReportsMissingAndUnusedGrants(t *testing.T) {
 			}
 			found := strings.Split(err.Error(), "\n")
 			if len(found) != len(c.want) {
-				t.Errorf("error has the lines %q, want %d lines", found, len(c.want))
+				t.Errorf("Compare() error has the lines %q, want %d lines", found, len(c.want))
 			}
 			for _, want := range c.want {
 				if !strings.Contains(err.Error(), want) {
-					t.Errorf("error has the lines %q, want one with %q", found, want)
+					t.Errorf("Compare() error has the lines %q, want one with %q", found, want)
 				}
 			}
 		})
@@ -150,7 +150,7 @@ func TestRareGrantNeedsNoUse(t *testing.T) {
 		Reason: "once a year",
 	}
 	if err := grants.Compare(granted, used, put); err != nil {
-		t.Error(err)
+		t.Errorf("Compare(a rare grant without a use) = %v, want nil", err)
 	}
 	put.Grant.Action = "dynamodb:DeleteItem"
 	if err := grants.Compare(granted, used, put); err == nil || !strings.Contains(err.Error(), "once a year") {
@@ -266,12 +266,12 @@ func TestComparePrefixesReportsMissingAndUnused(t *testing.T) {
 			err = grants.ComparePrefixes(restrictions, used, c.rare...)
 			if c.want == "" {
 				if err != nil {
-					t.Error(err)
+					t.Errorf("ComparePrefixes() = %v, want nil", err)
 				}
 				return
 			}
 			if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
-				t.Errorf("error = %v, want one line with %q", err, c.want)
+				t.Errorf("ComparePrefixes() = %v, want one line with %q", err, c.want)
 			}
 		})
 	}
@@ -286,7 +286,7 @@ func TestUnsupportedConditionIsRefused(t *testing.T) {
 		"another key":      `{"ForAllValues:StringLike": {"dynamodb:Attributes": ["a", "a#*"]}}`,
 		"two operators": `{"ForAllValues:StringLike": {"dynamodb:LeadingKeys": ["a", "a#*"]}, ` +
 			`"Bool": {"aws:SecureTransport": "true"}}`,
-		"everything":                          leadingKeys(`"*", "*#*"`),
+		"a wildcard for all keys":             leadingKeys(`"*", "*#*"`),
 		"a prefix without a separator":        leadingKeys(`"a", "a*"`),
 		"a prefix without its second pattern": leadingKeys(`"a", "a#*", "b"`),
 		"an IAM variable":                     leadingKeys(`"${aws:userid}", "${aws:userid}#*"`),
@@ -318,10 +318,11 @@ func TestKMSKeyIsGrantedOnlyForTheRootKey(t *testing.T) {
 			`"Resource": [{"Fn::GetAtt": ["RootKey", "Arn"]}], "Condition": ` + tt.condition + `}`
 		restrictions, err := grants.ReadRestrictions(template(statement))
 		if tt.accepted != (err == nil) || len(restrictions) > 0 {
-			t.Errorf("%s: Fenced() = %v, %v, want it accepted: %v", tt.name, restrictions, err, tt.accepted)
+			t.Errorf("%s: ReadRestrictions() = %v, %v, want no restrictions, and the condition accepted: %v", tt.name,
+				restrictions, err, tt.accepted)
 		}
 		if _, err := grants.ReadGrants(template(statement)); tt.accepted != (err == nil) {
-			t.Errorf("%s: Granted() fails with %v, want it accepted: %v", tt.name, err, tt.accepted)
+			t.Errorf("%s: ReadGrants() error = %v, want the condition accepted: %v", tt.name, err, tt.accepted)
 		}
 	}
 }

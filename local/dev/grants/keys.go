@@ -124,7 +124,7 @@ func ReadUsedPrefixes(record io.Reader) (UsedPrefixes, error) {
 // RarePrefix is a key prefix that a function's role must allow although a test suite cannot use it on demand.
 type RarePrefix struct {
 	Function string
-	// Action is an action of the statement.
+	// Action is an action of the role's statement that allows KeyPrefix.
 	Action    string
 	KeyPrefix store.KeyPrefix
 	Reason    string

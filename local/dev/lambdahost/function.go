@@ -204,7 +204,7 @@ func (f *Function) arn() string {
 	return "arn:aws:lambda:" + f.host.o.Region + ":000000000000:function:" + f.spec.Name
 }
 
-// logStream returns the name of a log stream for the environment of the process with this address.
+// logStream returns the name of the log stream of the process whose Runtime API has this address.
 func (f *Function) logStream(address string) string {
 	sum := sha256.Sum256([]byte(f.spec.Name + address))
 	return f.host.o.Now().UTC().Format("2006/01/02") + "/[$LATEST]" + hex.EncodeToString(sum[:16])

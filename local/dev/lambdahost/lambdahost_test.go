@@ -51,12 +51,14 @@ type callInfo struct {
 	Ticks     int64
 }
 
+// bootstrap runs a function of the tests. kind selects what it does when it starts, and the event of a call selects
+// what it does in the call.
 func bootstrap(kind string) {
 	calls := 0
 	var ticks int64
 	var options []lambda.Option
 	switch kind {
-	case "ends":
+	case "extension":
 		options = append(options, lambda.WithEnableSIGTERM(func() {
 			_ = os.WriteFile(os.Getenv("TEST_END"), []byte("counted"), 0o600)
 			os.Exit(0)
@@ -130,6 +132,7 @@ func bootstrap(kind string) {
 	}, options...)
 }
 
+// post sends a request to the Runtime API. It returns the status and the body, or 0 and the text of an error.
 func post(path, body string) (int, string) {
 	r, err := http.Post("http://"+os.Getenv("AWS_LAMBDA_RUNTIME_API")+"/2018-06-01/runtime/"+path, "application/json",
 		strings.NewReader(body))
@@ -467,15 +470,15 @@ func TestClientDisconnectDoesNotStopTheFunction(t *testing.T) {
 // receives SIGTERM although it is frozen, and a process without an extension does not receive it.
 func TestProcessWithExtensionReceivesSIGTERM(t *testing.T) {
 	t.Parallel()
-	endFile := filepath.Join(t.TempDir(), "said")
-	for kind, want := range map[string]string{"ends": "counted", "plain": ""} {
+	endFile := filepath.Join(t.TempDir(), "end")
+	for kind, want := range map[string]string{"extension": "counted", "plain": ""} {
 		fx := newFixture(t, kind, func(s *lambdahost.Spec) { s.Env["TEST_END"] = endFile })
 		if _, err := fx.call(t, "a"); err != nil {
 			t.Fatal(err)
 		}
 		fx.host.Close()
 		if text, _ := os.ReadFile(endFile); string(text) != want {
-			t.Errorf("%s: text at its end = %q, want %q", kind, text, want)
+			t.Errorf("%s: text written after SIGTERM = %q, want %q", kind, text, want)
 		}
 		_ = os.Remove(endFile)
 	}

@@ -10,11 +10,11 @@ import (
 	"time"
 )
 
-// memoryInterval is the time between two samples of a process's memory during a call. The host detects
-// that a process exceeds its limit up to this time late, and cannot prevent a sudden large allocation.
+// memoryInterval is the time between two samples of a process's memory. Up to memoryInterval can pass before the host
+// detects that a process exceeds its limit. The host cannot prevent a sudden large allocation.
 const memoryInterval = 20 * time.Millisecond
 
-// memory samples the memory of a process during a call.
+// memory samples the memory of a process during its initialization or a call.
 type memory struct {
 	pid  int
 	peak atomic.Int64
@@ -22,8 +22,8 @@ type memory struct {
 	once sync.Once
 }
 
-// watchMemory samples the process's memory until m.stop is called.
-// exceeded receives a value when the process exceeds its limit.
+// watchMemory samples the process's memory until m.stop is called or the process exceeds
+// its limit. If the process exceeds its limit, exceeded receives a value.
 func (p *process) watchMemory() (m *memory, exceeded <-chan struct{}) {
 	m = &memory{pid: p.pid, quit: make(chan struct{})}
 	limitReached := make(chan struct{}, 1)
@@ -46,7 +46,7 @@ func (p *process) watchMemory() (m *memory, exceeded <-chan struct{}) {
 	return m, limitReached
 }
 
-// sample returns the current memory of the process in kB, or 0 if it is unknown.
+// sample returns the current memory of the process in kB, or 0 if it is unknown. It also updates m.peak.
 func (m *memory) sample() int64 {
 	kB, _ := residentKB(m.pid, "VmRSS:")
 	for {
@@ -62,8 +62,8 @@ func (m *memory) stop() { m.once.Do(func() { close(m.quit) }) }
 // peakKB returns the largest sample, in kB.
 func (m *memory) peakKB() int64 { return max(m.peak.Load(), m.sample()) }
 
-// residentKB reads a value of /proc/PID/status (proc(5)), in kB. VmRSS is the
-// current memory of the process, and VmHWM is the maximum that it has used so far.
+// residentKB returns the value called name in /proc/PID/status (proc(5)), in kB. name
+// includes the colon: "VmRSS:" is the current memory of the process.
 func residentKB(pid int, name string) (int64, error) {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {

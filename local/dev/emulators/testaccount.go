@@ -24,18 +24,19 @@ import (
 	"github.com/gatewright/gatewright/functions"
 )
 
-// tenant is the first account of an installation, and its data.
-type tenant struct {
-	key, revokedKey string // texts of account keys
+// testAccount is the first account of an installation, and its data.
+type testAccount struct {
+	// key and revokedKey are texts of account keys. restoreScenario revokes revokedKey.
+	key, revokedKey string
 	revokedKeyID    string
-	// keptKey, deletedKey and exhaustedKey are texts of consumers' keys. restoreScenario
-	// deletes the consumer of deletedKey. The limit of exhaustedKey is used up.
+	// keptKey, deletedKey and exhaustedKey are texts of consumers' keys. restoreScenario deletes
+	// the consumer of deletedKey. moveScenario uses up the limit of exhaustedKey.
 	keptKey, deletedKey, exhaustedKey string
-	route, name                       string // the route and the name of the deployment
+	deploymentURL, deploymentName     string
 }
 
-// createTestData creates the data of the first account that must exist after a restore and after
-// a move: keys, consumers, and a deployment that a consumer can call ten times a year.
+// createTestData creates data in the first account: an account key, consumers, and a deployment that a consumer
+// can call ten times a year. The scenarios check this data after a restore and after a move.
 func (s *suite) createTestData(ctx context.Context) (err error) {
 	var created struct{ ID, Key string }
 	if err := s.invoke(ctx, `{"do":"create-key","name":"demo","label":"leaver","scopes":"all"}`, &created); err != nil {
@@ -80,7 +81,7 @@ func (s *suite) callAPI(ctx context.Context, key, method, path, body string, out
 func (s *suite) mustCallAPI(ctx context.Context, method, path, body string, out any) error {
 	status, err := s.callAPI(ctx, s.key, method, path, body, out)
 	if err == nil && status >= http.StatusMultipleChoices {
-		err = fmt.Errorf("%s %s is answered with %d", method, path, status)
+		err = fmt.Errorf("%s %s: status = %d, want 2xx", method, path, status)
 	}
 	return err
 }
@@ -133,14 +134,17 @@ func (s *suite) waitBuilt(ctx context.Context, id string) error {
 		err := s.mustCallAPI(ctx, http.MethodGet, "/v1/accounts/demo/projects/hello/deployment-status/"+id, "", &status)
 		return status.Status != "" && status.Status != "IN_PROGRESS", err
 	})
-	if err != nil || status.Status != "SUCCESS" {
-		return fmt.Errorf("the sample's build ends with %q (%w)", status.Status, err)
+	if err != nil {
+		return err
+	}
+	if status.Status != "SUCCESS" {
+		return fmt.Errorf("status of the sample's build = %q, want %q", status.Status, "SUCCESS")
 	}
 	u, err := url.Parse(status.URL)
 	if err != nil {
 		return err
 	}
-	s.route, s.name = status.URL, strings.SplitN(u.Host, ".", 2)[0]
+	s.deploymentURL, s.deploymentName = status.URL, strings.SplitN(u.Host, ".", 2)[0]
 	return nil
 }
 
@@ -182,9 +186,9 @@ func (s *suite) checkKeys(ctx context.Context, want map[string]bool) error {
 		case err != nil:
 			return err
 		case status == http.StatusNotFound || status == http.StatusInternalServerError:
-			return fmt.Errorf("the deployment answers %d", status)
+			return fmt.Errorf("GET /hello: status = %d, want that of a served deployment: neither 404 nor 500", status)
 		case (status != http.StatusUnauthorized) != accepted:
-			return fmt.Errorf("with a key (%t) the deployment answers %d", key != "", status)
+			return fmt.Errorf("GET /hello with a key (%t): status = %d, want the key accepted: %t", key != "", status, accepted)
 		}
 	}
 	return nil
@@ -192,7 +196,7 @@ func (s *suite) checkKeys(ctx context.Context, want map[string]bool) error {
 
 // callDeployment calls the deployment with a key, or without a key if key is "", and returns the status.
 func (s *suite) callDeployment(ctx context.Context, key string) (int, error) {
-	u, err := url.Parse(s.route)
+	u, err := url.Parse(s.deploymentURL)
 	if err != nil {
 		return 0, err
 	}
@@ -225,7 +229,7 @@ func (s *suite) setStream(ctx context.Context, function string, enabled bool) er
 		return err
 	}
 	if len(mappings.EventSourceMappings) != 1 {
-		return fmt.Errorf("the function %s is called by %d streams", function, len(mappings.EventSourceMappings))
+		return fmt.Errorf("the function %s has %d event source mappings, want 1", function, len(mappings.EventSourceMappings))
 	}
 	_, err = client.UpdateEventSourceMapping(ctx,
 		&lambda.UpdateEventSourceMappingInput{UUID: mappings.EventSourceMappings[0].UUID, Enabled: &enabled})
@@ -287,7 +291,7 @@ func (s *suite) callScheduler(ctx context.Context, method, path string, in, out 
 	}
 	defer func() { _ = resp.Body.Close() }()
 	if resp.StatusCode != http.StatusOK {
-		return fmt.Errorf("%s of schedules%s is answered with %s", method, path, resp.Status)
+		return fmt.Errorf("%s /schedules%s: status = %s, want 200", method, path, resp.Status)
 	}
 	if out == nil {
 		return nil
