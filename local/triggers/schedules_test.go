@@ -14,7 +14,8 @@ import (
 	"github.com/gatewright/gatewright/shared/runtime/trigger"
 )
 
-// scheduledFunction returns a function that records the times of its calls. Each call takes some time and fails.
+// scheduledFunction returns a function that appends the times of its calls to calls. Each call
+// takes the time that duration returns for its number, and fails.
 func scheduledFunction(
 	t *testing.T, s trigger.Schedule, duration func(call int) time.Duration, calls *[]time.Time, clock func() time.Time,
 ) triggers.Function {
@@ -142,7 +143,7 @@ func TestInvalidScheduleIsRefused(t *testing.T) {
 		Log: slog.New(slog.DiscardHandler),
 	})
 	if err == nil || !strings.Contains(err.Error(), "function f: schedule never") {
-		t.Errorf("error = %v, want one with \"function f: schedule never\"", err)
+		t.Errorf("New(impossible schedule) = %v, want an error with \"function f: schedule never\"", err)
 	}
 }
 

@@ -72,8 +72,8 @@ func (f *fixture) start(t *testing.T, polled bool, functions ...triggers.Functio
 type fakeStream struct {
 	mu       sync.Mutex
 	records  int
-	failures int // the number of reads that will fail
-	trimmed  bool
+	failures int  // the number of reads that will fail
+	trimmed  bool // whether the stream no longer has the record of a position
 }
 
 func (s *fakeStream) add(n int) {
@@ -174,7 +174,8 @@ func (o *fakeObjects) List(context.Context, string) iter.Seq2[blob.Object, error
 	}
 }
 
-// streamFunction returns a function of the stream that records its events and returns the result of respond.
+// streamFunction returns a function that the stream calls. It appends the sequence numbers
+// of its records to received, and reports the failures that respond returns.
 func streamFunction(
 	received *[]string, respond func(call int, sequences []string) ([]string, error),
 ) triggers.Function {
@@ -238,8 +239,8 @@ func TestStreamResumesFromTheCheckpoint(t *testing.T) {
 		trimmed bool
 		want    []string
 	}{
-		{"there", false, numbers(3, 5)},
-		{"trimmed", true, numbers(1, 5)},
+		{"checkpoint in the stream", false, numbers(3, 5)},
+		{"checkpoint of a trimmed record", true, numbers(1, 5)},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -116,7 +116,7 @@ func TestArchiveForWindowsIsAZipFile(t *testing.T) {
 		"share/doc/gatewright/LICENSE", "share/doc/gatewright/NOTICE", "share/doc/gatewright/LICENSES.txt",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
+		t.Errorf("files of the archive for Windows (-want +got):\n%s", diff)
 	}
 }
 

@@ -106,7 +106,7 @@ func TestImagesAreReproducible(t *testing.T) {
 		}
 	}
 	if diff := cmp.Diff(slices.Sorted(maps.Keys(first)), slices.Sorted(maps.Keys(second))); diff != "" {
-		t.Error(diff)
+		t.Errorf("files of the second build (-first +second):\n%s", diff)
 	}
 }
 
@@ -222,7 +222,7 @@ func TestImageDescription(t *testing.T) {
 			"org.opencontainers.image.version":  "v1.2.3", "org.opencontainers.image.revision": "0123",
 		}
 		if diff := cmp.Diff(want, c.Config.Labels); diff != "" {
-			t.Error(diff)
+			t.Errorf("labels of the image for %s (-want +got):\n%s", architecture, diff)
 		}
 		if c.Architecture != architecture || c.Config.User != "65532:65532" ||
 			!slices.Equal(c.Config.Entrypoint, []string{"/gatewright-server"}) ||
@@ -231,7 +231,7 @@ func TestImageDescription(t *testing.T) {
 		}
 		if diff := cmp.Diff([]string{"GATEWRIGHT_DATA_DIR=/var/lib/gatewright", "TMPDIR=/var/lib/gatewright"},
 			c.Config.Env); diff != "" {
-			t.Error(diff)
+			t.Errorf("environment of the image for %s (-want +got):\n%s", architecture, diff)
 		}
 		if _, ok := c.Config.Volumes["/var/lib/gatewright"]; !ok || len(c.Config.Volumes) != 1 {
 			t.Errorf("volumes = %v, want /var/lib/gatewright", c.Config.Volumes)
@@ -345,7 +345,7 @@ func TestBillListsLinkedModules(t *testing.T) {
 			raw[:min(len(raw), 800)])
 	}
 	if bill.SpecVersion != "1.6" {
-		t.Errorf("Bill() specVersion = %q, want 1.6, which docs/images.md names", bill.SpecVersion)
+		t.Errorf("specVersion of the bill = %q, want 1.6, which docs/images.md names", bill.SpecVersion)
 	}
 	info, err := buildinfo.ReadFile(os.Args[0])
 	if err != nil {
@@ -363,8 +363,11 @@ func TestBillListsLinkedModules(t *testing.T) {
 	for _, c := range bill.Components {
 		got = append(got, c.PURL)
 	}
-	if diff := cmp.Diff(want, got); diff != "" || len(got) < 3 {
-		t.Error(diff)
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("components of the bill (-want +got):\n%s", diff)
+	}
+	if len(got) < 3 {
+		t.Errorf("components of the bill = %v, want at least 3", got)
 	}
 }
 

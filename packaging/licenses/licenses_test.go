@@ -76,8 +76,8 @@ func TestModuleWithoutLicenseIsAnError(t *testing.T) {
 		wantErr          bool
 	}{
 		{"a license", "LICENSE", "MIT", false},
-		{"another name", "Copying.txt", "MIT", false},
-		{"with a suffix", "LICENSE-APACHE", "Apache", false},
+		{"a license in Copying.txt", "Copying.txt", "MIT", false},
+		{"a license in LICENSE-APACHE", "LICENSE-APACHE", "Apache", false},
 		{"a notice alone", "NOTICE", "Copyright", true},
 		{"an empty license", "LICENSE", " \n", true},
 		{"code about licenses", "license.go", "package p", true},
@@ -181,7 +181,7 @@ func TestBinaryOfAnotherCheckoutIsAnError(t *testing.T) {
 		wantErr bool
 	}{
 		{"the same version", &debug.Module{Path: "example.com/m", Version: "v1.0.0"}, false},
-		{"replaced by it", &debug.Module{
+		{"a module that it replaces", &debug.Module{
 			Path: "example.com/x", Version: "v3.0.0",
 			Replace: &debug.Module{Path: "example.com/m", Version: "v1.0.0"},
 		}, false},

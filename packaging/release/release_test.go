@@ -127,7 +127,7 @@ func TestReleaseIsCompleteAndSigned(t *testing.T) {
 		"gatewright-server-1.2.3-linux-amd64.cdx.json", "gatewright-server-1.2.3-windows-arm64.cdx.json",
 	}
 	if diff := cmp.Diff(want, slices.Sorted(maps.Keys(first))); diff != "" {
-		t.Error(diff)
+		t.Errorf("files of the release (-want +got):\n%s", diff)
 	}
 	var sum strings.Builder
 	for _, name := range want {
@@ -142,7 +142,7 @@ func TestReleaseIsCompleteAndSigned(t *testing.T) {
 		"-I", signer, "-n", namespace, "-s", filepath.Join(folder, signatureFile))
 	verify.Stdin = strings.NewReader(first[checksumsFile])
 	if out, err := verify.CombinedOutput(); err != nil {
-		t.Errorf("ssh-keygen -Y verify = %v: %s", err, out)
+		t.Errorf("ssh-keygen -Y verify = %v, want a valid signature: %s", err, out)
 	}
 	if notes := first["RELEASE-NOTES.md"]; !strings.Contains(notes, "# Gatewright 1.2.3\n") ||
 		!strings.Contains(notes, "## Upgrade\n\nNothing to do.\n") || strings.Contains(notes, "Something new") {
@@ -274,7 +274,7 @@ func invalidReleases() []invalidRelease {
 			o.dryRun = true
 			writeFile(t, filepath.Join(o.releaseFolder(), signatureFile), "a signature")
 		}, "a signed release"},
-		{"no image", func(_ *testing.T, o *options) { o.systems = []string{"darwin-arm64"} }, "linux-amd64"},
+		{"no system for Linux", func(_ *testing.T, o *options) { o.systems = []string{"darwin-arm64"} }, "linux-amd64"},
 		{"no section of the changelog", func(t *testing.T, o *options) {
 			writeFile(t, filepath.Join(o.tree, "CHANGELOG.md"), strings.ReplaceAll(changes, "[1.2.3]", "[1.2.2]"))
 			commit(t, o.tree)

@@ -42,7 +42,7 @@ type Writer struct {
 	// bytes are waiting, or because Flush was called.
 	nonEmpty, batchReady chan struct{}
 	flush                chan chan struct{}
-	// Close closes closing. The writing goroutine closes done after it has written the last lines.
+	// Close closes the channel closing. The writing goroutine closes done after it has written the last lines.
 	closing, done chan struct{}
 }
 

@@ -13,14 +13,13 @@ import (
 	"github.com/gatewright/gatewright/shared/base/asynclog"
 )
 
-// file is a destination for lines. Write blocks until the channel blocked is closed, unless it is nil. Write returns
-// failure.
+// file is a destination for lines.
 type file struct {
 	mu      sync.Mutex
 	text    strings.Builder
 	writes  int
-	failure error
-	blocked chan struct{} // nil if Write does not block
+	failure error         // the error of Write, if it is not nil
+	blocked chan struct{} // if it is not nil, Write blocks until it is closed
 }
 
 func (f *file) Write(p []byte) (int, error) {

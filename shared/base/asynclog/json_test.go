@@ -37,27 +37,27 @@ func TestPlainRecordsMatchSlog(t *testing.T) {
 			slog.String("requestId", "0f"), slog.Int("status", 200), slog.Bool("cut", false), slog.Float64("latency", 1.234),
 			slog.Float64("upstreamLatency", 0), slog.String("path", "/a/b%20c?<>&'"),
 		},
-		"nothing":                     nil,
+		"no attributes":               nil,
 		"a quotation mark":            {slog.String("a", `b"c`)},
 		"a backslash":                 {slog.String("a", `b\c`)},
 		"a line end":                  {slog.String("a", "b\nc")},
 		"other than ASCII":            {slog.String("a", "é\u2028\xff")},
-		"delete":                      {slog.String("a", "\x7f")},
+		"a delete character":          {slog.String("a", "\x7f")},
 		"a key to escape":             {slog.String("\"", "a")},
 		"no key":                      {slog.Int("", 1)},
 		"an empty attribute":          {{}},
 		"a group":                     {slog.Group("g", slog.Int("a", 1)), slog.Int("b", 2)},
 		"an error":                    {slog.Any("error", errors.New("broken"))},
-		"small":                       {slog.Float64("f", 1e-7)},
-		"large":                       {slog.Float64("f", 1e21)},
-		"just below large":            {slog.Float64("f", -9.99e20)},
-		"just above small":            {slog.Float64("f", 1e-6)},
+		"a number below 1e-6":         {slog.Float64("f", 1e-7)},
+		"1e21":                        {slog.Float64("f", 1e21)},
+		"a number just below 1e21":    {slog.Float64("f", -9.99e20)},
+		"1e-6":                        {slog.Float64("f", 1e-6)},
 		"negative zero":               {slog.Float64("f", math.Copysign(0, -1))},
 		"not a number":                {slog.Float64("f", math.NaN())},
 		"infinity":                    {slog.Float64("f", math.Inf(1))},
 		"a time":                      {slog.Time("t", noon)},
 		"a duration":                  {slog.Duration("d", time.Second)},
-		"unsigned":                    {slog.Uint64("u", math.MaxUint64)},
+		"an unsigned integer":         {slog.Uint64("u", math.MaxUint64)},
 		"a slice after a plain value": {slog.Int("a", 1), slog.Any("b", []int{1})},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -111,8 +111,8 @@ func BenchmarkLine(b *testing.B) {
 		slog.String("host", "bench-main-0000000.localhost:9000"), slog.String("path", "/repos/octo/hello/issues/42"))
 	var out bytes.Buffer
 	for name, h := range map[string]slog.Handler{
-		"here": asynclog.JSON(&out, slog.LevelInfo),
-		"slog": slog.NewJSONHandler(&out, nil),
+		"asynclog": asynclog.JSON(&out, slog.LevelInfo),
+		"slog":     slog.NewJSONHandler(&out, nil),
 	} {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()

@@ -191,9 +191,9 @@ func TestBodyBelowMinRateIsAborted(t *testing.T) {
 		want         error
 	}{
 		"a megabyte, then a byte each 10 s": {1_000_000, 1, 10 * time.Second, 3, bodies.ErrSlow},
-		"nothing":                           {0, 0, 21 * time.Second, 1, bodies.ErrSlow},
-		"half of the rate":                  {0, bodies.MinRate / 2, time.Second, 60, bodies.ErrSlow},
-		"the rate":                          {0, bodies.MinRate, time.Second, 60, nil},
+		"no bytes":                          {0, 0, 21 * time.Second, 1, bodies.ErrSlow},
+		"half of the minimum rate":          {0, bodies.MinRate / 2, time.Second, 60, bodies.ErrSlow},
+		"the minimum rate":                  {0, bodies.MinRate, time.Second, 60, nil},
 		"a pause after a fast start":        {0, 100_000, 19 * time.Second, 5, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -244,11 +244,11 @@ func TestBodiesWithoutBytesReserveNothing(t *testing.T) {
 // byte is read if the length is known, and also if they exceed a share of the budget.
 func TestOversizedBodiesAreRefused(t *testing.T) {
 	b := bodies.New(budget)
-	counted, over := b.Begin(httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", nil), first, func() {})
-	for name, ctx := range map[string]context.Context{"counted": counted.Context(), "in a Lambda": t.Context()} {
+	counted, finish := b.Begin(httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", nil), first, func() {})
+	for name, ctx := range map[string]context.Context{"with a Request": counted.Context(), "without a Request": t.Context()} {
 		for _, c := range []struct{ length, size, limit int64 }{{11, 0, 10}, {-1, 11, 10}, {11, 11, 10}} {
 			_, err := bodies.Read(ctx, strings.NewReader(strings.Repeat("x", int(c.size))), c.length, c.limit)
-			if over, ok := errors.AsType[*http.MaxBytesError](err); !ok || over.Limit != c.limit {
+			if tooLarge, ok := errors.AsType[*http.MaxBytesError](err); !ok || tooLarge.Limit != c.limit {
 				t.Errorf("%s: Read(%d bytes, length %d) = %v, want a MaxBytesError of %d", name, c.size, c.length, err, c.limit)
 			}
 		}
@@ -266,7 +266,7 @@ func TestOversizedBodiesAreRefused(t *testing.T) {
 	if err := bodies.Reserve(counted.Context(), share+1); err == nil {
 		t.Error("Reserve(more than a share) = nil, want an error")
 	}
-	over()
+	finish()
 	if inUse := b.InUse(); inUse != 0 {
 		t.Errorf("InUse() = %d, want 0", inUse)
 	}

@@ -11,7 +11,8 @@ import (
 	"github.com/gatewright/gatewright/shared/base/coalesce"
 )
 
-type name struct{}
+// callerKey is the key of a context value that names the caller.
+type callerKey struct{}
 
 // TestConcurrentCallersShareOneRead checks that callers share one read, and that the read continues when the first
 // caller leaves.
@@ -21,8 +22,8 @@ func TestConcurrentCallersShareOneRead(t *testing.T) {
 		reads, seven := 0, 7
 		read := func(ctx context.Context) (*int, error) {
 			reads++
-			if ctx.Value(name{}) != "first" {
-				t.Errorf("context value in the read = %v, want that of the first caller", ctx.Value(name{}))
+			if ctx.Value(callerKey{}) != "first" {
+				t.Errorf("context value in the read = %v, want that of the first caller", ctx.Value(callerKey{}))
 			}
 			select {
 			case <-time.After(time.Second):
@@ -32,7 +33,7 @@ func TestConcurrentCallersShareOneRead(t *testing.T) {
 			}
 		}
 		errLeft := errors.New("left")
-		first, cancelFirst := context.WithCancelCause(context.WithValue(t.Context(), name{}, "first"))
+		first, cancelFirst := context.WithCancelCause(context.WithValue(t.Context(), callerKey{}, "first"))
 		var wg sync.WaitGroup
 		wg.Go(func() {
 			if got, err := g.Do(first, "key", time.Minute, read); got != nil || !errors.Is(err, errLeft) {
@@ -57,7 +58,7 @@ func TestConcurrentCallersShareOneRead(t *testing.T) {
 			reads++
 			return nil, nil
 		}); !errors.Is(err, errLeft) && err != nil {
-			t.Error(err)
+			t.Errorf("later Do() of the canceled caller = %v, want nil or %v", err, errLeft)
 		}
 		synctest.Wait()
 		if reads != 2 {
@@ -66,7 +67,7 @@ func TestConcurrentCallersShareOneRead(t *testing.T) {
 	})
 }
 
-// TestReadTimesOut checks the time limit of a read, and that Do returns its value together with its error.
+// TestReadTimesOut checks the time limit of a read, and that Do returns the read's value together with the read's error.
 func TestReadTimesOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var g coalesce.Group[string]

@@ -15,7 +15,7 @@ import (
 func TestFolderIsSynced(t *testing.T) {
 	dir := t.TempDir()
 	if err := disk.SyncFolder(dir); err != nil {
-		t.Error(err)
+		t.Errorf("SyncFolder() = %v, want nil", err)
 	}
 	if runtime.GOOS == "windows" {
 		return
