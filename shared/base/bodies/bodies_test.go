@@ -245,7 +245,9 @@ func TestBodiesWithoutBytesReserveNothing(t *testing.T) {
 func TestOversizedBodiesAreRefused(t *testing.T) {
 	b := bodies.New(budget)
 	counted, finish := b.Begin(httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", nil), first, func() {})
-	for name, ctx := range map[string]context.Context{"with a Request": counted.Context(), "without a Request": t.Context()} {
+	for name, ctx := range map[string]context.Context{
+		"with a Request": counted.Context(), "without a Request": t.Context(),
+	} {
 		for _, c := range []struct{ length, size, limit int64 }{{11, 0, 10}, {-1, 11, 10}, {11, 11, 10}} {
 			_, err := bodies.Read(ctx, strings.NewReader(strings.Repeat("x", int(c.size))), c.length, c.limit)
 			if tooLarge, ok := errors.AsType[*http.MaxBytesError](err); !ok || tooLarge.Limit != c.limit {

@@ -67,7 +67,7 @@ func TestConcurrentCallersShareOneRead(t *testing.T) {
 	})
 }
 
-// TestReadTimesOut checks the time limit of a read, and that Do returns the read's value together with the read's error.
+// TestReadTimesOut checks the time limit of a read, and that Do returns the read's value together with its error.
 func TestReadTimesOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var g coalesce.Group[string]

@@ -63,8 +63,8 @@ type Fault struct {
 	Public string
 	// Details lists the invalid fields. It is empty for all kinds except Invalid.
 	Details []Detail
-	// RetryAfter is how long a Throttled caller should wait, or a caller with a temporary Conflict: whole seconds. It
-	// is 0 for a conflict that waiting does not resolve.
+	// RetryAfter is how long the caller should wait after a Throttled fault or a temporary Conflict, in whole seconds.
+	// It is 0 for a conflict that waiting does not resolve.
 	RetryAfter time.Duration
 
 	cause error

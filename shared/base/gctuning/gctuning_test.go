@@ -36,9 +36,9 @@ func percent() uint64 {
 	return s[0].Value.Uint64()
 }
 
-// collectUntil collects garbage until matches returns true for the value of GOGC. A goroutine changes that value some
-// time after a collection.
-func collectUntil(t *testing.T, matches func(uint64) bool) {
+// collectUntil collects garbage until matches returns true for the value of GOGC. want describes these values. A
+// goroutine changes the value some time after a collection.
+func collectUntil(t *testing.T, want string, matches func(uint64) bool) {
 	t.Helper()
 	for range 500 {
 		if matches(percent()) {
@@ -47,7 +47,7 @@ func collectUntil(t *testing.T, matches func(uint64) bool) {
 		runtime.GC()
 		runtime.Gosched()
 	}
-	t.Fatalf("GC percentage = %d after 500 collections, want one that matches", percent())
+	t.Fatalf("GC percentage = %d after 500 collections, want %s", percent(), want)
 }
 
 // startTune runs Tune until the caller calls stop. It restores Go's default when the test ends.
@@ -74,11 +74,11 @@ var ballast []byte
 func TestPercentFollowsLiveHeap(t *testing.T) {
 	stop := startTune(t)
 	large := func(p uint64) bool { return p > 200 }
-	collectUntil(t, large)
+	collectUntil(t, "more than 200", large)
 	ballast = make([]byte, 2*gctuning.MinHeapGrowth)
-	collectUntil(t, func(p uint64) bool { return p == 100 })
+	collectUntil(t, "100", func(p uint64) bool { return p == 100 })
 	ballast = nil
-	collectUntil(t, large)
+	collectUntil(t, "more than 200", large)
 	stop()
 	if p := percent(); p != 100 {
 		t.Errorf("GC percentage after the context ends = %d, want 100", p)

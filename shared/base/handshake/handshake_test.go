@@ -183,7 +183,7 @@ func TestMisdirectedWithoutCertRequest(t *testing.T) {
 		"another name without CAs":           {clients{}, "a.example.com", "b.example.com", false},
 		"another name with CAs":              {clients{cas: x509.NewCertPool()}, "a.example.com", "b.example.com", true},
 		"another name and a failing look-up": {clients{err: errors.New("away")}, "a.example.com", "b.example.com", true},
-		"no name":                            {clients{cas: x509.NewCertPool()}, "", "b.example.com", true},
+		"a handshake without a name":         {clients{cas: x509.NewCertPool()}, "", "b.example.com", true},
 	} {
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
 		r.Host, r.TLS = tt.host, &tls.ConnectionState{ServerName: tt.sni}

@@ -19,7 +19,7 @@ import (
 
 const base62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
-// timeDigits is the number of base62 digits that hold 48 bits of milliseconds, until the year 8888.
+// timeDigits is the number of base62 digits for milliseconds since 1970. They suffice until the year 8888.
 const timeDigits = 8
 
 // Source creates identifiers. It is safe for concurrent use.

@@ -33,7 +33,7 @@ func negative(der []byte) []byte {
 	return out
 }
 
-// slowKeyCert returns a certificate whose key takes a second to check each signature.
+// slowKeyCert returns a certificate with a key that needs a second to check a signature.
 func slowKeyCert(t *testing.T, template *x509.Certificate, ca pkitest.Cert) []byte {
 	t.Helper()
 	key := &rsa.PublicKey{N: new(big.Int).SetBit(big.NewInt(1), 40_000, 1), E: 1<<31 - 1}
@@ -110,7 +110,7 @@ func caTexts(t *testing.T, ca pkitest.Cert) []caCase {
 		{"with text around it", "Certificate:\n  Data:\n" + ca.PEM() + "\nend\n", ""},
 		{"with other line ends", strings.ReplaceAll(ca.PEM(), "\n", "\r\n"), ""},
 		{"with a byte order mark", "\ufeff" + ca.PEM(), ""},
-		{"nothing", "", "not in PEM"},
+		{"an empty text", "", "not in PEM"},
 		{"any text", "hello", "not in PEM"},
 		{"a block that does not end", strings.TrimSuffix(ca.PEM(), "-----END CERTIFICATE-----\n"), "cut short"},
 		{
@@ -130,8 +130,8 @@ func caTexts(t *testing.T, ca pkitest.Cert) []caCase {
 		{"a revocation list", encode("X509 CRL", []byte{1}), "another kind"},
 		{"a chain", ca.PEM() + pkitest.CA(t, "Other", now).PEM(), "chain of several"},
 		{"one certificate twice", ca.PEM() + ca.PEM(), "chain of several"},
-		{"too large", ca.PEM() + strings.Repeat(" ", MaxCertificateBytes), "bytes"},
-		{"damaged", encode("CERTIFICATE", cut), "damaged"},
+		{"a text that is too large", ca.PEM() + strings.Repeat(" ", MaxCertificateBytes), "bytes"},
+		{"a truncated certificate", encode("CERTIFICATE", cut), "damaged"},
 		{"bytes after the certificate", encode("CERTIFICATE", append(append([]byte(nil), ca.Raw...), 0)), "damaged"},
 		{"a block without a certificate", encode("CERTIFICATE", []byte("hello")), "damaged"},
 	}
@@ -238,7 +238,7 @@ func TestReadPairReportsProblem(t *testing.T) {
 			Value: []byte{5, 0},
 		}}
 	})
-	endlessDER := slowKeyCert(t, ca.Certificate, ca)
+	slowKeyDER := slowKeyCert(t, ca.Certificate, ca)
 	curveDER, curveKey := p224Cert(t, client.Certificate, ca)
 	tests := []struct{ name, chain, key, chainProblem, keyProblem string }{
 		{"with an intermediate", client.PEM(), client.KeyPEM(t), "", ""},
@@ -264,7 +264,7 @@ func TestReadPairReportsProblem(t *testing.T) {
 		{"a damaged intermediate", client.PEM() + "-----BEGIN CERTIFICATE-----\n", client.KeyPEM(t), "cut short", ""},
 		{
 			"an intermediate with a very long key",
-			other.PEM() + encode("CERTIFICATE", endlessDER), other.KeyPEM(t), "more than 8192 bits", "",
+			other.PEM() + encode("CERTIFICATE", slowKeyDER), other.KeyPEM(t), "more than 8192 bits", "",
 		},
 		{"both wrong", "hello", "hello", "not in PEM", "cannot be read"},
 	}
@@ -361,12 +361,12 @@ func TestReadServerPairReportsUnusableKeys(t *testing.T) {
 	ca := pkitest.CA(t, "CA", now)
 	intermediate := ca.Intermediate(t, "Middle", now)
 	good := serverCert(t, intermediate)
-	endlessDER := slowKeyCert(t, ca.Certificate, ca)
+	slowKeyDER := slowKeyCert(t, ca.Certificate, ca)
 	leafDER, leafKey := signedByRSA(t, host)
 	curveDER, curveKey := p224Cert(t, serverCert(t, ca).Certificate, ca)
 	for want, pair := range map[string][2]string{
 		"more than 8192 bits": {
-			encode("CERTIFICATE", leafDER) + encode("CERTIFICATE", endlessDER),
+			encode("CERTIFICATE", leafDER) + encode("CERTIFICATE", slowKeyDER),
 			encode("PRIVATE KEY", leafKey),
 		},
 		"P-256": {encode("CERTIFICATE", curveDER), encode("EC PRIVATE KEY", curveKey)},

@@ -85,7 +85,7 @@ func WaitFirstExit(ctx context.Context, watched []Process) (exited Process, ok b
 	}
 }
 
-// pollInterval is the polling interval.
+// pollInterval is the time between two checks of pollExit.
 const pollInterval = time.Second
 
 // pollExit waits for the end by polling. It returns false if ctx ends first.

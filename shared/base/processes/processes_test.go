@@ -20,8 +20,8 @@ import (
 	"github.com/gatewright/gatewright/shared/base/processes"
 )
 
-// roleVar is the environment variable that makes this binary a child. It prints its process id, and waits for the end
-// of its input or for an interrupt. As a parent it starts a child of its own and prints that child's id instead.
+// roleVar is the environment variable that makes this binary a child. The child prints its process id, and waits for
+// the end of its input or for an interrupt. With roleParent, it starts a child of its own and prints that child's id.
 const (
 	roleVar    = "GATEWRIGHT_TEST_PROCESSES_ROLE"
 	roleChild  = "child"
@@ -47,20 +47,21 @@ func TestMain(m *testing.M) {
 	}
 }
 
-func wait(number int) {
+// wait prints a process id and waits for the end of the input or for an interrupt.
+func wait(pid int) {
 	interrupted := make(chan os.Signal, 1)
 	signal.Notify(interrupted, os.Interrupt)
 	go func() {
 		<-interrupted
 		os.Exit(exitInterrupted)
 	}()
-	fmt.Println(number)
+	fmt.Println(pid)
 	_, _ = io.Copy(io.Discard, os.Stdin)
 	os.Exit(0)
 }
 
 // start starts a child in a role and returns the process id that it prints.
-func start(t *testing.T, role string, attributes *syscall.SysProcAttr) (cmd *exec.Cmd, number int) {
+func start(t *testing.T, role string, attributes *syscall.SysProcAttr) (cmd *exec.Cmd, pid int) {
 	t.Helper()
 	cmd = exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), roleVar+"="+role)
@@ -85,10 +86,10 @@ func start(t *testing.T, role string, attributes *syscall.SysProcAttr) (cmd *exe
 	if err != nil {
 		t.Fatal(err)
 	}
-	if number, err = strconv.Atoi(strings.TrimSpace(line)); err != nil {
+	if pid, err = strconv.Atoi(strings.TrimSpace(line)); err != nil {
 		t.Fatal(err)
 	}
-	return cmd, number
+	return cmd, pid
 }
 
 // waitExit waits until a process has ended. Processes whose parent has not waited for them count as ended.

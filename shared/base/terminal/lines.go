@@ -216,8 +216,8 @@ func levelColor(l slog.Level) string {
 // maxText is the maximum length of a shown value.
 const maxText = 300
 
-// text returns the first line of a value: stack traces belong in the log file, and text from clients must not control
-// the terminal.
+// text returns the first line of a value, because stack traces belong in the log file. It shortens long lines, and
+// quotes lines with control characters, so that text from clients cannot control the terminal.
 func text(v slog.Value) string {
 	s, suffix, _ := strings.Cut(v.Resolve().String(), "\n")
 	if len(s) > maxText {

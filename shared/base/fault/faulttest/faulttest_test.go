@@ -22,7 +22,7 @@ func TestCheckPassesOnlyForTheExpectedFault(t *testing.T) {
 		err  error
 		want failures
 	}{
-		"it":                          {wanted, 0},
+		"the expected fault":          {wanted, 0},
 		"the expected fault, wrapped": {fmt.Errorf("read: %w", wanted), 0},
 		"another kind":                {fault.New(fault.Conflict, "There is no bucket."), 1},
 		"another text":                {fault.New(fault.NotFound, "There is no key."), 1},
@@ -32,7 +32,7 @@ func TestCheckPassesOnlyForTheExpectedFault(t *testing.T) {
 		var got failures
 		faulttest.Check(&got, tt.err, fault.NotFound, "no bucket")
 		if got != tt.want {
-			t.Errorf("%s: %d failures, want %d", name, got, tt.want)
+			t.Errorf("%s: Check() reports %d failures, want %d", name, got, tt.want)
 		}
 	}
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/gatewright/gatewright/shared/base/processes"
 )
 
-// SignalStart reports to the test that the work during which the process is killed begins.
+// SignalStart reports to the test that the work begins. RunAndKill kills the process some time after that.
 func SignalStart() { _, _ = os.Stdout.WriteString("begins\n") }
 
 // RunAndKill runs this test binary with arguments and a variable in its environment, as NAME=value. It kills

@@ -15,13 +15,13 @@ import (
 
 func TestOpenErrorsDoNotRepeatValues(t *testing.T) {
 	for name, env := range map[string]map[string]string{
-		"no address":        {otlp.VarEndpoint: "secret"},
-		"no scheme":         {otlp.VarEndpoint: "secret:4318"},
-		"another scheme":    {otlp.VarEndpoint: "grpc://secret:4317"},
-		"unparsable":        {otlp.VarEndpoint: "http://secret%zz"},
-		"no name":           {otlp.VarEndpoint: "http://x", otlp.VarHeaders: "=secret"},
-		"no value":          {otlp.VarEndpoint: "http://x", otlp.VarHeaders: "a=b,secret"},
-		"an invalid escape": {otlp.VarEndpoint: "http://x", otlp.VarHeaders: "a=secret%z"},
+		"no address":               {otlp.VarEndpoint: "secret"},
+		"no scheme":                {otlp.VarEndpoint: "secret:4318"},
+		"another scheme":           {otlp.VarEndpoint: "grpc://secret:4317"},
+		"unparsable":               {otlp.VarEndpoint: "http://secret%zz"},
+		"a header without a name":  {otlp.VarEndpoint: "http://x", otlp.VarHeaders: "=secret"},
+		"a header without a value": {otlp.VarEndpoint: "http://x", otlp.VarHeaders: "a=b,secret"},
+		"an invalid escape":        {otlp.VarEndpoint: "http://x", otlp.VarHeaders: "a=secret%z"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := otlp.Open(func(v string) string { return env[v] }, "x", slog.New(slog.DiscardHandler))
