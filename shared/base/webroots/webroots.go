@@ -2,8 +2,9 @@
 // image with only the program. They are those that Mozilla trusted at the time of the build
 // (golang.org/x/crypto/x509roots).
 //
-// The alternative x509roots/fallback parses all of them at each start of a program, even if the program needs none: 3 ms,
-// more than everything else before the client runs a command. A program uses only one of the two. This is the only file.
+// The alternative x509roots/fallback parses all of them at each start of a program, even if the program needs none.
+// Parsing takes 3 ms, which is more than the rest of the client's start takes. A program uses only one of the two.
+// This is the only file.
 package webroots
 
 import (

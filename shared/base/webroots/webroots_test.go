@@ -10,8 +10,8 @@ import (
 	"github.com/gatewright/gatewright/shared/base/webroots"
 )
 
-// varFallback is the environment variable that makes the test binary call InstallFallback. Other variables make the
-// system appear to have no authorities.
+// varFallback is the environment variable that makes the test binary call InstallFallback. Its value has one character
+// more than the number of calls. Other variables make the system appear to have no authorities.
 const varFallback = "GATEWRIGHT_TEST_FALL"
 
 // TestFallbackRootsWithoutSystemRoots runs a separate process, since a process reads the system's authorities only

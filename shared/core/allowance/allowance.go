@@ -2,7 +2,7 @@
 // requests: an instance leases a slice of an allowance with one conditional write and spends it from
 // memory (design, section 8). Rate limits use a Pool for their windows. Quotas are for calendar periods.
 //
-// The invariant, for each allowance of each period: the field granted of the record is at least the number of
+// The invariant, for each allowance of each period: the number granted in the record is at least the number of
 // units that all instances have admitted or still hold. For a strict limit, it never exceeds the limit with which
 // the last lease was made. A lease raises granted before its tokens can be spent. A return removes the tokens from
 // memory before it lowers granted. It is applied only once, because a record of the return (a fence) stays in the
@@ -30,7 +30,8 @@ import (
 
 // Allowance is the number of times that something may happen in a period.
 type Allowance struct {
-	// Name identifies the allowance: the account, the policy and the limited client. It is stored for a day longer than the period.
+	// Name identifies the allowance: the account, the policy and the limited client. It is stored
+	// until a day after the period, or for a quota until 40 days after the period.
 	Name string
 	// Limit is the maximum number of units admitted from From until To. If instances
 	// use different limits for one period (during a rollout), each enforces its own.

@@ -31,7 +31,7 @@ func TestTakeAsyncDoesNotWait(t *testing.T) {
 		close(open)
 		synctest.Wait()
 		if got, _ := b.ledger.granted(t.Context(), a.period()); got != 50 {
-			t.Errorf("%d are counted, want 50", got)
+			t.Errorf("granted() = %d, want 50, the number of admitted units", got)
 		}
 	})
 }
@@ -46,7 +46,7 @@ func TestTakeAsyncCountsExcess(t *testing.T) {
 			b := table.open(i)
 			for range 10 {
 				if d, err := b.TakeAsync(t.Context(), a, 1); err != nil || !d.Admitted {
-					t.Fatal(d, err)
+					t.Fatalf("TakeAsync() = %+v, %v, want admitted and no error", d, err)
 				}
 			}
 		}
@@ -74,7 +74,7 @@ func TestTakeAsyncRetriesAfterFailure(t *testing.T) {
 		a := minute(10)
 		for range 4 {
 			if d, err := b.TakeAsync(t.Context(), a, 1); err != nil || !d.Admitted {
-				t.Fatal(d, err)
+				t.Fatalf("TakeAsync() = %+v, %v, want admitted and no error", d, err)
 			}
 			synctest.Wait()
 		}

@@ -57,7 +57,7 @@ func slotWithWaiters(unleased int64, needs ...int64) *slot {
 	return s
 }
 
-// outcomesOf returns the outcomes of the waiters.
+// outcomesOf returns one character for each waiter: + for admitted, - for refused, e for an error, . for no outcome.
 func outcomesOf(waiters []*waiter) string {
 	out := ""
 	for _, w := range waiters {
@@ -166,8 +166,11 @@ func TestGrantIsAppliedOldestFirst(t *testing.T) {
 				excess, s.leased, s.unleased, s.tokens.Load(), s.remainder.Load(), s.watermark.Load(), s.exhausted,
 				outcomesOf(all),
 			}
-			if diff := cmp.Diff(tt.want, got); diff != "" || s.failure != nil {
-				t.Error(diff, s.failure)
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("state after applyGrant(%+v) (-want +got):\n%s", tt.grant, diff)
+			}
+			if s.failure != nil {
+				t.Errorf("failure after applyGrant(%+v) = %v, want nil", tt.grant, s.failure)
 			}
 		})
 	}

@@ -13,9 +13,11 @@ import (
 // TestFailuresWithoutWaitersAreLogged checks that failures with
 // waiters are not logged, because the waiters receive the error.
 func TestFailuresWithoutWaitersAreLogged(t *testing.T) {
-	for name, take := range map[string]func(*Pool, context.Context, Allowance, int64) (Decision, error){
+	// The keys are texts in the wanted line, "" for no line.
+	for want, take := range map[string]func(*Pool, context.Context, Allowance, int64) (Decision, error){
 		"": (*Pool).Take, "the table did not answer": (*Pool).TakeAsync,
 	} {
+		wantLines := min(len(want), 1)
 		synctest.Test(t, func(t *testing.T) {
 			table := newBackend()
 			var lines strings.Builder
@@ -23,15 +25,15 @@ func TestFailuresWithoutWaitersAreLogged(t *testing.T) {
 			table.before = func(context.Context) error { return errSimulated }
 			_, _ = take(pl, t.Context(), minute(10), 1)
 			synctest.Wait()
-			if got := strings.Count(lines.String(), "\n"); got != min(len(name), 1) || !strings.Contains(lines.String(), name) {
-				t.Errorf("log after a failure is %q, want %d lines with %q", lines.String(), min(len(name), 1), name)
+			if got := strings.Count(lines.String(), "\n"); got != wantLines || !strings.Contains(lines.String(), want) {
+				t.Errorf("log after a failure is %q, want %d lines with %q", lines.String(), wantLines, want)
 			}
 			table.before = nil
 			time.Sleep(time.Second)
 			mustTake(t, pl, minute(10), 1)
 			synctest.Wait()
-			if got := strings.Count(lines.String(), "\n"); got != min(len(name), 1) {
-				t.Errorf("log after a success is %q, want %d lines", lines.String(), min(len(name), 1))
+			if got := strings.Count(lines.String(), "\n"); got != wantLines {
+				t.Errorf("log after a success is %q, want %d lines", lines.String(), wantLines)
 			}
 		})
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/gatewright/gatewright/shared/core/store"
 )
 
-// journal is an item with the quota units that an instance has leased but not activated.
+// journal writes an item that has the quota units that an instance has leased but not activated.
 // Another process can return these units when the instance is presumed dead. Activated
 // units are not in the journal: they count as spent until the instance itself returns them.
 //
@@ -41,9 +41,9 @@ type journal struct {
 	due     time.Time
 }
 
-// journalChange is a change of one allowance and of its entry in the journal, in one transaction. A lease of n
-// units adds n to the record, and to the entry n minus the units that are activated immediately. An activation
-// only lowers the entry. A return lowers the record, and the entry by the units that were not activated.
+// journalChange is a change of one allowance and of its entry in the journal, in one transaction. A lease adds its
+// units to the record. It adds to the entry only the units that are not activated immediately. An activation only
+// lowers the entry. A return lowers the record, and it lowers the entry by the units that were not activated.
 type journalChange struct {
 	period   period
 	limit    int64 // the allowance's limit, for a lease
@@ -92,9 +92,9 @@ var (
 )
 
 const (
-	// deadAfter is the minimum time after its last write at which a journal is
-	// presumed dead. The maximum is dueStep longer. If a journal is presumed dead too
-	// early, its units are returned early, but they can still not be spent twice.
+	// deadAfter is how long a journal must be without writes until it is presumed dead. It can take up to dueStep
+	// longer. If a journal is presumed dead too early, its units are returned early, but they can still not be spent
+	// twice.
 	deadAfter = time.Minute
 	dueStep   = 30 * time.Second
 	// tombstoneRetention is how long a journal without entries is kept, so that an instance
@@ -186,10 +186,10 @@ func (j *journal) commit(ctx context.Context, batch []*journalChange) {
 	defer cancel()
 	uncertain := false
 	for attempt := 1; len(batch) > 0; attempt++ {
-		record := j.record(batch)
-		err := j.table.Commit(ctx, j.writes(record, batch)...)
+		item := j.itemAfter(batch)
+		err := j.table.Commit(ctx, j.writes(item, batch)...)
 		if err == nil {
-			j.recordCommit(record, batch)
+			j.finishCommit(item, batch)
 			return
 		}
 		if r, ok := errors.AsType[*refusal](err); ok && !uncertain {
@@ -206,12 +206,12 @@ func (j *journal) commit(ctx context.Context, batch []*journalChange) {
 		case readErr != nil:
 			j.close(batch, errors.Join(errOutcomeUnknown, err, readErr))
 			return
-		case stored.Seq == record.Seq && stored.Dead:
-			j.recordCommit(record, batch)
+		case stored.Seq == item.Seq && stored.Dead:
+			j.finishCommit(item, batch)
 			j.close(nil, nil)
 			return
-		case stored.Seq == record.Seq:
-			j.recordCommit(record, batch)
+		case stored.Seq == item.Seq:
+			j.finishCommit(item, batch)
 			return
 		case uncertain && stored.Seq == 0 && j.seq > 0: // even the previous state is missing
 			j.close(batch, errOutcomeUnknown)
@@ -239,8 +239,9 @@ func hadNoEffect(err error) bool {
 	return ok && f.Kind == fault.Throttled
 }
 
-// removeRefused returns the batch without the change that a record refused, and
-// sends errExceedsLimit as the result of that change. The batch was not committed.
+// removeRefused returns the batch to commit after a record refused the change o. It removes a lease from the batch and
+// sends errExceedsLimit as its result. A return stays in the batch, but changes only the journal. Nothing was committed
+// yet.
 func (j *journal) removeRefused(o *journalChange, batch []*journalChange) []*journalChange {
 	if o.granted < 0 {
 		// The record no longer exists, and neither do the units leased from it.
@@ -268,19 +269,20 @@ func (j *journal) close(batch []*journalChange, err error) {
 	j.queue = nil
 }
 
-func (j *journal) recordCommit(record journalRecord, batch []*journalChange) {
+// finishCommit stores the content of the item that a transaction has written, and sends the results of its changes.
+func (j *journal) finishCommit(item journalRecord, batch []*journalChange) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.seq, j.due = record.Seq, j.dueOn()
+	j.seq, j.due = item.Seq, j.dueOn()
 	j.entries = map[period]int64{}
-	for _, e := range record.Entries {
+	for _, e := range item.Entries {
 		j.entries[e.period()] = e.Units
 	}
 	complete(batch, nil)
 }
 
-// record returns the journal's item as it is after a batch.
-func (j *journal) record(batch []*journalChange) journalRecord {
+// itemAfter returns the journal's item as it is after a batch.
+func (j *journal) itemAfter(batch []*journalChange) journalRecord {
 	j.mu.Lock()
 	entries := maps.Clone(j.entries)
 	j.mu.Unlock()
@@ -319,14 +321,14 @@ const dueFormat = "2006-01-02T15:04:05Z"
 
 // writes returns the writes of one transaction: the journal's item and the records of a
 // batch. The journal is first, because its refusal has priority over those of the records.
-func (j *journal) writes(record journalRecord, batch []*journalChange) []store.Write {
+func (j *journal) writes(item journalRecord, batch []*journalChange) []store.Write {
 	key := journalKey(j.id)
-	item := store.Create(key, record).Else(errJournalChanged)
+	itemWrite := store.Create(key, item).Else(errJournalChanged)
 	if j.seq > 0 {
-		item = store.Put(key, record).
+		itemWrite = store.Put(key, item).
 			If(store.And(store.Equal(store.At("seq"), j.seq), store.Lacks(store.At("dead")))).Else(errJournalChanged)
 	}
-	writes := []store.Write{item}
+	writes := []store.Write{itemWrite}
 	for _, o := range batch {
 		if o.granted != 0 {
 			writes = append(writes, o.write())
@@ -351,7 +353,8 @@ func addToQuota(p period, n int64) store.Write {
 		store.Add(store.At("granted"), n), store.Set(store.At(store.TTLAttribute), p.end().Add(quotaRetention).Unix()))
 }
 
-// quotaRetention is how long a quota's record outlives its period: until it is in the history, even after a failure of weeks.
+// quotaRetention is how long a quota's record is kept after its period ends. It leaves time to copy the record to the
+// history, even after an outage of several weeks.
 const quotaRetention = 40 * 24 * time.Hour
 
 // read reads the journal's item. If the item does not exist, the result has Seq 0.

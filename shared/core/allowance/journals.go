@@ -83,7 +83,7 @@ func (jo *journals) refundOnce(ctx context.Context, due []refund) (failed []refu
 		refund
 		*journalChange
 	}
-	var orders []pendingRefund
+	var pending []pendingRefund
 	for _, r := range due {
 		if r.reserved == 0 || r.journal.closed.Load() {
 			// Another process has returned the units that were not activated, or will.
@@ -94,19 +94,19 @@ func (jo *journals) refundOnce(ctx context.Context, due []refund) (failed []refu
 		}
 		o := &journalChange{period: r.period, granted: -r.n - r.reserved, reserved: -r.reserved}
 		r.journal.add(ctx, o)
-		orders = append(orders, pendingRefund{r, o})
+		pending = append(pending, pendingRefund{r, o})
 	}
-	for _, a := range orders {
-		switch e := a.journal.wait(ctx, a.journalChange); {
+	for _, p := range pending {
+		switch e := p.journal.wait(ctx, p.journalChange); {
 		case e == nil:
 		case errors.Is(e, errOutcomeUnknown):
 			// The units may have been returned, so a repeat is not possible. Another process returns the units
 			// that were not activated, because they are in the journal. The activated units stay counted as spent.
 			err = e
 		case errors.Is(e, errJournalClosed):
-			failed = append(failed, a.refund)
+			failed = append(failed, p.refund)
 		default:
-			failed, err = append(failed, a.refund), e
+			failed, err = append(failed, p.refund), e
 		}
 	}
 	return failed, err

@@ -46,10 +46,10 @@ func TestLeaseTakesAllOrNothing(t *testing.T) {
 		p := testPeriod()
 		for _, tt := range tests {
 			if err := l.lease(t.Context(), p, 10, tt.n); !errors.Is(err, tt.want) {
-				t.Errorf("lease %d: %v, want %v", tt.n, err, tt.want)
+				t.Errorf("lease(%d) = %v, want %v", tt.n, err, tt.want)
 			}
 			if got, err := l.granted(t.Context(), p); err != nil || got != tt.granted {
-				t.Errorf("after %d: %d granted, %v; want %d", tt.n, got, err, tt.granted)
+				t.Errorf("granted() after lease(%d) = %d, %v, want %d", tt.n, got, err, tt.granted)
 			}
 		}
 	})
@@ -64,11 +64,11 @@ func TestReturnIsAppliedOnce(t *testing.T) {
 		r := refund{period: p, n: 3, id: "r1"}
 		for i, want := range []error{nil, errAlreadyReturned, errAlreadyReturned} {
 			if err := l.release(t.Context(), r); !errors.Is(err, want) {
-				t.Errorf("return %d: %v, want %v", i, err, want)
+				t.Errorf("release() number %d of the same refund = %v, want %v", i+1, err, want)
 			}
 		}
 		if got, err := l.granted(t.Context(), p); err != nil || got != 5 {
-			t.Errorf("%d are granted, %v; want 5", got, err)
+			t.Errorf("granted() = %d, %v, want 5", got, err)
 		}
 	})
 }
@@ -80,7 +80,7 @@ func TestReturnToDeletedRecordIsRefused(t *testing.T) {
 			t.Errorf("release() to a deleted record = %v, want %v", err, errAlreadyReturned)
 		}
 		if got, err := l.granted(t.Context(), p); err != nil || got != 0 {
-			t.Errorf("%d are granted, %v; want 0", got, err)
+			t.Errorf("granted() = %d, %v, want 0", got, err)
 		}
 	})
 }
@@ -92,7 +92,7 @@ func TestUnitsBeyondTheLimitAreCounted(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got, err := l.granted(t.Context(), p); err != nil || got != 13 {
-			t.Errorf("%d are granted, %v; want 13", got, err)
+			t.Errorf("granted() = %d, %v, want 13", got, err)
 		}
 		if err := l.lease(t.Context(), p, 10, 1); !errors.Is(err, errExceedsLimit) {
 			t.Errorf("lease() of an overdrawn allowance = %v, want %v", err, errExceedsLimit)

@@ -37,7 +37,7 @@ func TestLimitIsAdmittedAndNoMore(t *testing.T) {
 								t.Fatalf("Take() = %+v, want admitted without RetryAfter, or refused until the period's end", d)
 							}
 						}
-						// One instance returns its units in time for another instance that needs them.
+						// Return the units that an instance still holds, so that another instance can take them.
 						for _, b := range pools {
 							_ = b.Drain(t.Context())
 						}

@@ -187,7 +187,7 @@ func quotaHistory(t *testing.T, seed uint64, exact bool) []porcupine.Operation {
 					if random.IntN(4) == 0 {
 						used, err := Used(t.Context(), reader, a)
 						if err != nil {
-							t.Error(err)
+							t.Errorf("Used() error = %v, want none", err)
 						}
 						record(int(nth)*2+client, operation{period: period}, call, operationResult{used: used})
 						continue
@@ -206,10 +206,10 @@ func quotaHistory(t *testing.T, seed uint64, exact bool) []porcupine.Operation {
 	}
 	wg.Go(func() {
 		for range 4 {
-			// With a clock that is an hour ahead, Reclaim takes all instances for
+			// With a clock that is an hour ahead, Reclaim presumes that all instances are
 			// dead. Instances that are alive detect that their units were reclaimed.
 			if err := Reclaim(t.Context(), reader, time.Now().Add(time.Hour)); err != nil && !errors.Is(err, errJournalChanged) {
-				t.Error(err)
+				t.Errorf("Reclaim() = %v, want nil or %v", err, errJournalChanged)
 			}
 			time.Sleep(100 * time.Microsecond)
 		}
@@ -247,7 +247,7 @@ func TestQuotasAreLinearizable(t *testing.T) {
 	}
 }
 
-// TestModelRefusesWrongHistories checks that the model refuses wrong histories.
+// TestModelRefusesWrongHistories checks that the model refuses impossible histories, and accepts possible ones.
 func TestModelRefusesWrongHistories(t *testing.T) {
 	op := func(call, returned int64, in operation, out operationResult) porcupine.Operation {
 		return porcupine.Operation{Input: in, Output: out, Call: call, Return: returned}

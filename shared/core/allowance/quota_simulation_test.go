@@ -174,12 +174,12 @@ func (r *quotaRun) complete() error {
 	}
 	time.Sleep(20 * time.Minute) // long enough, even if a clock is minutes wrong
 	for range 3 {
-		if err := Reclaim(r.t.Context(), r.pools.table, time.Now()); err != nil {
+		if err := Reclaim(r.t.Context(), r.ledger.table, time.Now()); err != nil {
 			return err
 		}
 	}
 	for p, admitted := range r.admitted {
-		granted, err := r.pools.granted(r.t.Context(), p)
+		granted, err := r.ledger.granted(r.t.Context(), p)
 		if err != nil {
 			return err
 		}
@@ -206,7 +206,7 @@ func runQuotas(t *testing.T, seed uint64, corrupt corruption) (trace []string, e
 			lossy: seed%2 == 0, limit: 1 + random.Int64N(60),
 			span: []time.Duration{10 * time.Minute, 2 * time.Hour}[random.IntN(2)],
 		}
-		r.pools = ledger{store.New(r.memory, store.Options{Random: rand.NewChaCha8([32]byte{}), Now: time.Now})}
+		r.ledger = ledger{store.New(r.memory, store.Options{Random: rand.NewChaCha8([32]byte{}), Now: time.Now})}
 		r.memory.OnChange(r.updateJournals)
 		for k := range 2 {
 			s := &instance{run: r.simulation, index: 100 + k, repeats: map[string]int{}}

@@ -113,7 +113,7 @@ func TestReclaimReturnsReservedUnitsAfterCrash(t *testing.T) {
 				t.Fatal(err)
 			}
 			if got := used(t, other, a); got != 50+activated {
-				t.Errorf("%d are used, want the 50 admitted and the %d activated", got, activated)
+				t.Errorf("Used() = %d, want the 50 admitted and the %d activated units", got, activated)
 			}
 		}
 		if activated > minActivated {
@@ -192,7 +192,7 @@ func TestSixteenInstancesAdmitExactlyTheQuota(t *testing.T) {
 							}
 						}
 						if err != nil {
-							t.Error(err)
+							t.Errorf("Take() error = %v, want none", err)
 						}
 						if d.Admitted {
 							admitted.Add(1)
@@ -210,13 +210,13 @@ func TestSixteenInstancesAdmitExactlyTheQuota(t *testing.T) {
 	}
 }
 
-// TestQuotasAreSparing checks that instances under load make less than one write per 20
-// units. Its cases are the rows of the table in docs/decisions/0039-quotas-with-journals.md.
+// TestQuotasAreSparing checks the number of admitted units per write, which is at least 20 under
+// load. Its cases are the rows of the table in docs/decisions/0039-quotas-with-journals.md.
 func TestQuotasAreSparing(t *testing.T) {
 	for _, tt := range []struct {
 		instances int
 		rate      float64
-		least     float64
+		perWrite  float64 // the minimum number of admitted units per write
 	}{
 		{16, 100, 20},
 		{16, 50, 20},
@@ -237,8 +237,8 @@ func TestQuotasAreSparing(t *testing.T) {
 				<-ctx.Done()
 				time.Sleep(time.Minute)
 				t.Log(f)
-				if float64(f.admitted.Load()) < tt.least*float64(f.table.writes.Load()) {
-					t.Errorf("%v: want at least %v admitted units per write", f, tt.least)
+				if float64(f.admitted.Load()) < tt.perWrite*float64(f.table.writes.Load()) {
+					t.Errorf("%v: want at least %v admitted units per write", f, tt.perWrite)
 				}
 			})
 		})
@@ -281,7 +281,7 @@ func TestQuotaIsUsedUpWhileInstancesCrash(t *testing.T) {
 			for ctx.Err() == nil {
 				time.Sleep(time.Minute)
 				if err := Reclaim(t.Context(), sweeper, time.Now()); err != nil {
-					t.Error(err)
+					t.Errorf("Reclaim() = %v, want nil", err)
 				}
 			}
 		}()

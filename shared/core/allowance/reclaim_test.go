@@ -15,7 +15,8 @@ import (
 	"github.com/gatewright/gatewright/shared/core/store/storetest"
 )
 
-// TestConcurrentReclaimsReturnOnce runs a second Reclaim between the read and the write of the first Reclaim.
+// TestConcurrentReclaimsReturnOnce runs a second Reclaim after the first Reclaim has
+// marked the journal as dead, and before the first Reclaim returns the units.
 func TestConcurrentReclaimsReturnOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		table, a := newBackend(), month(10_000)
@@ -25,14 +26,14 @@ func TestConcurrentReclaimsReturnOnce(t *testing.T) {
 		spendSome(t, other, a, 200) // otherwise the record would be too small for a second return
 		before := used(t, other, a)
 		if err := other.Drain(t.Context()); err != nil || reserve == 0 {
-			t.Fatal(err)
+			t.Fatalf("Drain() = %v, and the crashed instance has a reserve of %d, want nil and more than 0", err, reserve)
 		}
 		before = min(before, used(t, other, a))
 		time.Sleep(deadAfter + dueStep + time.Second)
 		reclaim := func() error { return Reclaim(t.Context(), other.table, time.Now()) }
 		second := func(token string, writes []store.Write) error {
 			if err := reclaim(); err != nil {
-				t.Error(err)
+				t.Errorf("second Reclaim() = %v, want nil", err)
 			}
 			return table.Backend.Transact(t.Context(), token, writes)
 		}
@@ -44,8 +45,8 @@ func TestConcurrentReclaimsReturnOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := used(t, other, a); got != before-reserve || got != 250+activated {
-			t.Errorf("%d units are used after two reclaims, want %d before less a reserve of %d, and 250 plus %d",
-				got, before, reserve, activated)
+			t.Errorf("Used() after two reclaims = %d, want %d (before, minus the reserve) and %d (admitted and activated)",
+				got, before-reserve, 250+activated)
 		}
 	})
 }
@@ -127,7 +128,7 @@ func TestReclaimOfManyQuotas(t *testing.T) {
 			t.Errorf("Reclaim() with a failing table = %v, want %v", err, errSimulated)
 		}
 		if err := Reclaim(t.Context(), crashed.table, time.Now()); err != nil {
-			t.Error(err)
+			t.Errorf("Reclaim() after the failure = %v, want nil", err)
 		}
 		for k, a := range all {
 			activated, reserve := crashed.holdings(a)
@@ -136,7 +137,7 @@ func TestReclaimOfManyQuotas(t *testing.T) {
 				want = 0
 			}
 			if got := used(t, crashed, a); got != want {
-				t.Errorf("quota %d: %d are used, want %d; it held %d and %d", k, got, want, activated, reserve)
+				t.Errorf("quota %d: Used() = %d, want %d; units activated %d, reserved %d", k, got, want, activated, reserve)
 			}
 		}
 		keys, err := crashed.table.Keys(t.Context(), store.Query{Index: store.DueIndex, PK: duePartition()})
@@ -212,7 +213,7 @@ func TestQuotasOnEachBackend(t *testing.T) {
 			}
 		}
 		if got := used(t, q, a); got != spent+activated {
-			t.Errorf("%d are used, want %d", got, spent+activated)
+			t.Errorf("Used() = %d, want %d", got, spent+activated)
 		}
 		for n := range maxReceiptRepeats + 2 {
 			if d, repeated, err := q.TakeOnce(t.Context(), a, 2, "key"); err != nil || !d.Admitted ||
@@ -227,7 +228,7 @@ func TestQuotasOnEachBackend(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := used(t, q, a); got != spent+activated+4+4 {
-			t.Errorf("%d are used, want %d", got, spent+activated+8)
+			t.Errorf("Used() = %d, want %d", got, spent+activated+8)
 		}
 	})
 }

@@ -24,7 +24,7 @@ func TestRefundedUnitsAreAdmittedAgain(t *testing.T) {
 				table, a := newBackend(), month(10)
 				q, other := table.quotas(1), table.quotas(2)
 				if d := mustTake(t, q.pool, a, 10); !d.Admitted {
-					t.Fatal(d)
+					t.Fatalf("Take(10 of 10) = %+v, want admitted", d)
 				}
 				if d := mustTake(t, q.pool, a, 1); d.Admitted {
 					t.Fatalf("Take(1) with no units left = %+v, want refused", d)
@@ -48,7 +48,7 @@ func TestRefundedUnitsAreAdmittedAgain(t *testing.T) {
 					t.Fatal(err)
 				}
 				if got := used(t, q, a); got != 6 {
-					t.Errorf("%d are used, want 6", got)
+					t.Errorf("Used() = %d, want 6", got)
 				}
 				for n := range 5 {
 					if d := mustTake(t, other.pool, a, 1); d.Admitted != (n < 4) {
@@ -83,7 +83,7 @@ func TestReceiptCountsOnce(t *testing.T) {
 					n, d, repeated, err, n%(maxReceiptRepeats+1) != 0)
 			}
 			if got, want := used(t, q, a), int64(3+3*(n/(maxReceiptRepeats+1))); got != want {
-				t.Errorf("after request %d %d are used, want %d", n, got, want)
+				t.Errorf("Used() after request %d = %d, want %d", n, got, want)
 			}
 		}
 		if d, repeated, err := first.TakeOnce(t.Context(), a, 5, "other"); err != nil || d.Admitted || repeated ||
@@ -149,7 +149,7 @@ func TestTakeOnceSpendsHeldUnits(t *testing.T) {
 			}
 		}
 		if activated, _ := q.holdings(a); activated != 0 || used(t, q, a) != 10 {
-			t.Errorf("%d units are activated, %d used, want 0, 10", activated, used(t, q, a))
+			t.Errorf("activated units = %d, Used() = %d, want 0, 10", activated, used(t, q, a))
 		}
 	})
 }
@@ -164,13 +164,13 @@ func TestTakeOnceAfterLostReplyCountsOnce(t *testing.T) {
 			return fmt.Errorf("%w: %w", store.ErrOutcomeUnknown, errSimulated)
 		}
 		if d, _, err := q.TakeOnce(t.Context(), a, 3, "key"); err == nil || d.Admitted {
-			t.Fatal(d, err)
+			t.Fatalf("TakeOnce() with a lost reply = %+v, %v, want an error", d, err)
 		}
 		if d, repeated, err := q.TakeOnce(t.Context(), a, 3, "key"); err != nil || !d.Admitted || !repeated {
 			t.Errorf("repeated TakeOnce() after a lost reply = %+v, %t, %v, want admitted, repeated", d, repeated, err)
 		}
 		if got := used(t, q, a); got != 3 {
-			t.Errorf("%d are used, want 3", got)
+			t.Errorf("Used() = %d, want 3", got)
 		}
 	})
 }

@@ -60,7 +60,7 @@ func TestIdleInstanceReturnsUnits(t *testing.T) {
 		}
 		time.Sleep(2*horizon(a.period()) + 2*time.Second)
 		if got, err := b.ledger.granted(ctx, a.period()); err != nil || got != 30 {
-			t.Errorf("%d units are granted after the lull, %v; want the 30 that were admitted", got, err)
+			t.Errorf("granted() after an idle time = %d, %v, want the 30 admitted units", got, err)
 		}
 	})
 }
@@ -80,7 +80,7 @@ func TestSweepRunsDuringOtherRequests(t *testing.T) {
 			time.Sleep(time.Second)
 		}
 		if got, err := b.ledger.granted(t.Context(), a.period()); err != nil || got != 30 {
-			t.Errorf("%d units are granted after the lull, %v; want the 30 that were admitted", got, err)
+			t.Errorf("granted() after an idle time = %d, %v, want the 30 admitted units", got, err)
 		}
 	})
 }

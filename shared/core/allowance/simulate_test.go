@@ -41,7 +41,7 @@ func run(t *testing.T, seed uint64, corrupt corruption) (digest uint64, err erro
 			lossy: seed%2 == 0, limit: 1 + random.Int64N(60),
 			span: time.Duration(1+random.IntN(60)) * time.Second,
 		}
-		r.pools = ledger{store.New(r.memory, store.Options{Random: rand.NewChaCha8([32]byte{}), Now: time.Now})}
+		r.ledger = ledger{store.New(r.memory, store.Options{Random: rand.NewChaCha8([32]byte{}), Now: time.Now})}
 		for range 1 + random.IntN(4) {
 			r.addInstance()
 		}
@@ -93,7 +93,7 @@ func sorted(m map[period]int64) []string {
 // units, the records of current periods have exactly the admitted units.
 func (si *simulation) complete() error {
 	for p, admitted := range si.admitted {
-		granted, err := si.pools.granted(si.t.Context(), p)
+		granted, err := si.ledger.granted(si.t.Context(), p)
 		if err != nil {
 			return err
 		}

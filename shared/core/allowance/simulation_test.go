@@ -33,8 +33,8 @@ type simulation struct {
 	span  time.Duration
 	// corrupt changes the writes of instances, to check that the run detects the change.
 	corrupt corruption
-	// pools reads the records without waiting for the run's permission.
-	pools ledger
+	// ledger reads the records without waiting for the run's permission.
+	ledger ledger
 	// quotas extends a run for Quotas. It is nil in a run for Pools.
 	quotas *quotaRun
 
@@ -46,14 +46,16 @@ type simulation struct {
 	trace     []string
 }
 
+// corruption changes the writes of an instance in place. limit is the limit of the allowances.
 type corruption func(limit int64, writes []store.Write)
 
+// instance is a simulated instance. It is the backend of its own table.
 type instance struct {
 	*Pool
 	quotas *Quotas // for a run of Quotas
 	run    *simulation
 	index  int
-	skew   atomic.Int64
+	skew   atomic.Int64 // of the clock, in nanoseconds
 	dead   bool
 	// repeats has, for each kind of call, the number of consecutive calls that have failed.
 	repeats map[string]int
@@ -64,6 +66,7 @@ type instance struct {
 // maxClockSkew is the maximum difference between the clocks of two instances.
 const maxClockSkew = 9 * time.Second
 
+// pendingTake is a call of Take, TakeAsync or TakeOnce that a caller has made.
 type pendingTake struct {
 	cancel context.CancelFunc
 	done   bool
@@ -76,6 +79,7 @@ type call struct {
 	proceed  chan effect
 }
 
+// effect is what the run decides about a call.
 type effect int
 
 const (
@@ -328,7 +332,7 @@ func (si *simulation) check() error {
 	si.mu.Lock()
 	defer si.mu.Unlock()
 	for p, n := range si.admitted {
-		record, err := si.pools.granted(si.t.Context(), p)
+		record, err := si.ledger.granted(si.t.Context(), p)
 		if err != nil {
 			return err
 		}

@@ -42,6 +42,7 @@ type slot struct {
 	failure  error // the error of the last lease, nil if it succeeded
 	failedAt time.Time
 
+	// These fields describe the last check of reclaim.
 	sampled     bool
 	sampledAt   time.Time
 	sampleSpent int64
@@ -78,7 +79,7 @@ func (s *slot) spend(n int64) (remaining int64, ok bool) {
 	}
 }
 
-// withdraw removes up to n tokens, so that they can no longer be spent.
+// withdraw removes up to n tokens, so that they can no longer be spent. It returns their number.
 func (s *slot) withdraw(n int64) int64 {
 	for {
 		available := s.tokens.Load()

@@ -112,7 +112,7 @@ func (pl *Pool) evict(sh *shard) {
 	}
 }
 
-// remove evicts a slot and schedules the return of its units, unless it is in use.
+// remove evicts a slot and schedules the return of its units, unless it is in use. It reports whether it did so.
 func (pl *Pool) remove(s *slot) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

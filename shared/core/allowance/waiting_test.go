@@ -76,7 +76,7 @@ func TestCanceledCallerReturnsItsUnits(t *testing.T) {
 			w.done <- tt.out // at the moment at which the caller stops waiting
 			s.removeWaiter(w)
 			if got := s.tokens.Load(); got != tt.want {
-				t.Errorf("%d units are there again, want %d", got, tt.want)
+				t.Errorf("tokens after removeWaiter() = %d, want %d", got, tt.want)
 			}
 		})
 	}
@@ -169,7 +169,8 @@ func TestHangingTableTimesOut(t *testing.T) {
 		start := time.Now()
 		_, err := table.open(1).Take(t.Context(), minute(10), 1)
 		if !errors.Is(err, context.DeadlineExceeded) || time.Since(start) != 2*time.Second {
-			t.Errorf("after %v: %v, want a deadline after 2s", time.Since(start), err)
+			t.Errorf("Take() with a table that hangs = %v after %v, want %v after 2s", err, time.Since(start),
+				context.DeadlineExceeded)
 		}
 	})
 }

@@ -55,7 +55,7 @@ func (f *fleet) serve(ctx context.Context, rate float64, crashes bool) {
 	nth := byte(f.nth.Add(1))
 	o := Options{
 		// Instances must not have the same random tokens: the table
-		// would take two commits with the same token for one commit.
+		// treats two commits with the same token as one commit.
 		Table: store.New(f.table, store.Options{Random: rand.NewChaCha8([32]byte{nth, 1}), Now: time.Now}), Now: time.Now,
 		Random: rand.NewChaCha8([32]byte{nth}), Log: slog.New(slog.DiscardHandler),
 	}
@@ -86,7 +86,7 @@ func (f *fleet) serve(ctx context.Context, rate float64, crashes bool) {
 		d, err := take(ctx, a, 1)
 		switch {
 		case err != nil && ctx.Err() == nil:
-			f.t.Error(err)
+			f.t.Errorf("take() error = %v, want none", err)
 		case err == nil && d.Admitted:
 			f.admitted.Add(1)
 		case err == nil:
@@ -117,7 +117,7 @@ func TestSteadyTrafficWritesOnceInTwentyAdmissions(t *testing.T) {
 	}{
 		{"one instance below its limit", 1000, time.Minute, 1, 10, 5, true},
 		{"four instances below the limit", 10_000, time.Minute, 4, 20, 5, true},
-		{"the least traffic the promise is for", 1000, time.Minute, 4, 2.5, 5, true},
+		{"the lowest traffic with 20 admissions per write", 1000, time.Minute, 4, 2.5, 5, true},
 		{"the smallest limit under pressure", 500, time.Minute, 4, 20, 5, true},
 		{"four instances at the limit", 1000, time.Minute, 4, 4.2, 5, true},
 		{"four instances far above the limit", 1000, time.Minute, 4, 100, 3, true},

@@ -81,7 +81,8 @@ func (s *Store) WithFormat(format int) *Store {
 // Format returns the format that Put writes.
 func (s *Store) Format() int { return s.format }
 
-// FormatOf returns the format of the artifact with a name. Names without a format have format 1.
+// FormatOf returns the format of the artifact with a name. Names without a format
+// have format 1. The result for an invalid format is 0, which no release reads.
 func FormatOf(name string) int {
 	_, suffix, ok := strings.Cut(name[strings.LastIndexByte(name, '/')+1:], ".")
 	if !ok {
@@ -89,7 +90,7 @@ func FormatOf(name string) int {
 	}
 	format, err := strconv.Atoi(suffix)
 	if err != nil {
-		return 0 // not readable
+		return 0
 	}
 	return format
 }

@@ -158,7 +158,7 @@ func RecordFailure(ctx context.Context, reason string) store.Write {
 func requestFrom(ctx context.Context) *Request {
 	r, ok := ctx.Value(contextKey{}).(*Request)
 	if !ok {
-		panic("audit: no request in the context: wrap it with audit.With")
+		panic("audit: no request in the context: wrap it with audit.WithRequest")
 	}
 	return r
 }

@@ -86,7 +86,7 @@ func ParsePublicKey(text string) (PublicKey, error) {
 }
 
 // Verify reports whether the installation has signed a number and a hash in an account's chain with this signature.
-func (k PublicKey) Verify(w TextKind, accountID string, seq int64, hash, signature string) bool {
+func (k PublicKey) Verify(kind TextKind, accountID string, seq int64, hash, signature string) bool {
 	raw, err := base64.RawURLEncoding.Strict().DecodeString(signature) // strict, so that each signature has only one text
-	return err == nil && ed25519.Verify(ed25519.PublicKey(k), w.message(accountID, seq, hash), raw)
+	return err == nil && ed25519.Verify(ed25519.PublicKey(k), kind.message(accountID, seq, hash), raw)
 }

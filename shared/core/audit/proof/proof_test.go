@@ -131,7 +131,7 @@ func TestChangedLinkIsDetected(t *testing.T) {
 			withSignature(valid, proof.Record.Sign(key, "acct_2", valid.Seq, valid.Hash))),
 	} {
 		if s.Problem == "" {
-			t.Errorf("CheckLink() of a record %s finds no problem, want one", name)
+			t.Errorf("CheckLink(%s) finds no problem, want one", name)
 		}
 	}
 	if valid.Digest("acct_2") == valid.Hash {
@@ -241,7 +241,7 @@ func TestChangedExportIsReported(t *testing.T) {
 		}
 		r, err := proof.VerifyFile(strings.NewReader(b.String()), proof.PublicOf(key), "acme", tt.expected)
 		if err != nil || (tt.want == "") != (r.Break == "") || !strings.HasPrefix(r.Break, tt.want) {
-			t.Errorf("%s: %+v, %v, want %q", tt.name, r, err, tt.want)
+			t.Errorf("%s: VerifyFile() = %+v, %v, want the break %q", tt.name, r, err, tt.want)
 		}
 	}
 }
