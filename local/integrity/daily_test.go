@@ -104,7 +104,7 @@ func TestUnfinishedCheckIsRetried(t *testing.T) {
 			},
 		}.runFor(t, 4*time.Hour)
 		if checks != 3 || finished != 1 {
-			t.Errorf("%d checks, %d finished, want 3 and 1", checks, finished)
+			t.Errorf("Run() calls Check %d times and OnFinished %d times, want 3 and 1", checks, finished)
 		}
 	})
 }

@@ -242,6 +242,6 @@ func TestObjectDeletedDuringACheckIsNoDamage(t *testing.T) {
 	}
 	if contents, err := filepath.Glob(filepath.Join(i.dir, "objects", "??", "*")); err != nil ||
 		len(contents) != r.Objects-1 {
-		t.Errorf("%d contents after the check, %v, want %d", len(contents), err, r.Objects-1)
+		t.Errorf("contents of objects after the check = %d, %v, want %d", len(contents), err, r.Objects-1)
 	}
 }

@@ -357,7 +357,7 @@ func TestKilledFirstStartResumes(t *testing.T) {
 			t.Errorf("Authenticate() after a kill that left %s = %v, want success", step.name, err)
 		}
 		if err := o.close(); err != nil {
-			t.Error(err)
+			t.Errorf("close() after a kill that left %s = %v, want nil", step.name, err)
 		}
 	}
 }

@@ -150,8 +150,8 @@ func CheckEmpty(path string) error {
 	return nil
 }
 
-// MoveTo moves the folder name within f to target, which must be on the same file system, and
-// must not exist or be an empty directory. Before the move, it syncs the content to disk.
+// MoveTo moves the folder name within f to target, which must be on the same file system, and must not
+// exist or be an empty directory. Before the move, it syncs the folders to disk, but not the files in them.
 func (f *Folder) MoveTo(name, target string) error {
 	if err := CheckEmpty(target); err != nil {
 		return err

@@ -57,7 +57,7 @@ func TestKilledImportLeavesNothingOrAll(t *testing.T) {
 				t.Errorf("round %d: items differ (-want +got):\n%s", round, diff)
 			}
 			if err := d.engine.Close(); err != nil {
-				t.Error(err)
+				t.Errorf("round %d: Close() = %v, want nil", round, err)
 			}
 		}
 	}

@@ -90,7 +90,7 @@ func TestImagesAreReproducible(t *testing.T) {
 	cmd := exec.Command("make", targets...)
 	cmd.Dir, cmd.Env = tree, append(os.Environ(), "MAKEFLAGS=", "MAKELEVEL=")
 	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
+		t.Fatalf("make %s: %v: %s", strings.Join(targets, " "), err, out)
 	}
 	o := productOptions(tree, filepath.Join(tree, "dist"), filepath.Join(tree, "dist", "images"))
 	if err := write(o, io.Discard); err != nil {

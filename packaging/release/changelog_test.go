@@ -15,7 +15,7 @@ func TestChangelogParses(t *testing.T) {
 	}
 	log, err := parseChangelog(string(raw))
 	if err != nil {
-		t.Fatalf("CHANGELOG.md: %v", err)
+		t.Fatalf("parseChangelog(CHANGELOG.md) error = %v, want none", err)
 	}
 	if log[0].version != unreleased {
 		t.Errorf("the first section is [%s], want [%s]", log[0].version, unreleased)

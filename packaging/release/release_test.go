@@ -370,7 +370,7 @@ func TestReleaseReplacesUnfinishedOne(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := files(t, o.releaseFolder()); got["left.tar"] != "" || strings.Contains(got[checksumsFile], "left.tar") {
-		t.Errorf("%s = %s, want no left.tar in it and in the release", checksumsFile, got[checksumsFile])
+		t.Errorf("%s = %s, want no left.tar in it or in the release", checksumsFile, got[checksumsFile])
 	}
 	entries, err := os.ReadDir(o.out)
 	if err != nil {
@@ -407,7 +407,7 @@ func TestUnknownSigningKeyIsRefused(t *testing.T) {
 		t.Errorf("a release with an unknown key = %v, want an error that names %s", err, allowedSigners)
 	}
 	if _, err := os.Stat(older); err != nil {
-		t.Errorf("the release that failed has removed an older one: %v", err)
+		t.Errorf("Stat(file of the older release) after a failed release = %v, want it kept", err)
 	}
 }
 

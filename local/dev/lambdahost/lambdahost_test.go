@@ -289,7 +289,7 @@ func TestConcurrentCallsUseSeparateProcesses(t *testing.T) {
 		group.Go(func() {
 			got, err := fx.call(t, "slow")
 			if err != nil {
-				t.Error(err)
+				t.Errorf("call(slow) error = %v, want none", err)
 			}
 			mu.Lock()
 			defer mu.Unlock()

@@ -51,6 +51,6 @@ func TestCheckHTTP1AgreesWithScanner(t *testing.T) {
 		counts[want == nil]++
 	})
 	if !t.Failed() && (counts[true] == 0 || counts[false] == 0) {
-		t.Errorf("%d heads are accepted and %d are refused, want some of each", counts[true], counts[false])
+		t.Errorf("Scan() accepts %d heads and refuses %d, want some of each", counts[true], counts[false])
 	}
 }

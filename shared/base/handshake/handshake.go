@@ -3,8 +3,8 @@
 //
 // Certificates come from Sources, one for each kind of name: the names of deployments from the local run's own CA,
 // custom domains from the table. A source recognizes its names by their form or keeps a list, so that an unknown name
-// is refused without a read of the table. Of 10,000 names, a source keeps those in use in memory; a handshake for
-// another name costs one read or one signature.
+// is refused without a read of the table. Even if there are 10,000 names, a source keeps only the certificates of names
+// in use in memory. A handshake for another name costs one read or one signature.
 //
 // The package does not verify clients. A handshake accepts any client certificate, since other routes of the name may
 // not need one. The policy mtls-auth-inbound verifies it for each request, with the account's current CAs. The result

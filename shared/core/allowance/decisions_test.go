@@ -359,13 +359,13 @@ func TestPendingReturnsAreBounded(t *testing.T) {
 		pl.enqueueReturn(minutePeriod(), 1)
 	}
 	if n := len(pl.pending.refunds); n != maxPendingReturns {
-		t.Errorf("%d pending refunds after %d returns, want %d", n, maxPendingReturns+5, maxPendingReturns)
+		t.Errorf("pending refunds after %d calls of enqueueReturn() = %d, want %d", maxPendingReturns+5, n, maxPendingReturns)
 	}
 	pl = newBackend().open(1)
 	pl.enqueueReturn(minutePeriod(), 0)
 	pl.enqueueReturn(minutePeriod(), -1)
 	if n := len(pl.pending.refunds); n != 0 {
-		t.Errorf("%d pending refunds after returns of 0 and -1 units, want 0", n)
+		t.Errorf("pending refunds after enqueueReturn(0) and enqueueReturn(-1) = %d, want 0", n)
 	}
 }
 

@@ -51,7 +51,7 @@ func TestDrainWaitsForLeases(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got, want := used(t, q, a), spent+reserve+10; got != want {
-			t.Errorf("%d units are used after Drain(), want the %d admitted", got, want)
+			t.Errorf("Used() after Drain() = %d, want the %d admitted units", got, want)
 		}
 	})
 }
@@ -89,7 +89,7 @@ func TestDrainRetriesFailedReturns(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got, want := used(t, q, a), spent+reserve+10; got != want {
-			t.Errorf("%d units are used after Drain(), want the %d admitted", got, want)
+			t.Errorf("Used() after Drain() = %d, want the %d admitted units", got, want)
 		}
 	})
 }

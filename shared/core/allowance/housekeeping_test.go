@@ -171,7 +171,7 @@ func TestEndedPeriodsAreRemembered(t *testing.T) {
 				slots += len(pl.shards[i].slots)
 			}
 			if slots != want {
-				t.Errorf("%d slots %v after a period of %v, want %d", slots, age, length, want)
+				t.Errorf("slots after collect(), %v after the end of a period of %v = %d, want %d", age, length, slots, want)
 			}
 		}
 	}
@@ -191,7 +191,7 @@ func TestEvictionConsidersFewSlots(t *testing.T) {
 		}
 		pl.evict(sh)
 		if len(sh.slots) != 199 {
-			t.Fatalf("%d slots after evict(), want 199", len(sh.slots))
+			t.Fatalf("slots after evict() = %d, want 199", len(sh.slots))
 		}
 		if sh.slots[slotKey{minutePeriod(), 0}] == nil {
 			evictedSmallest++

@@ -75,7 +75,7 @@ func TestColdRequestCostsOneRoundTrip(t *testing.T) {
 			t.Fatal("Take() on a second instance with a limit of 1: Admitted = true, want false")
 		}
 		if w, r := table.writes.Load(), table.reads.Load(); w != 2 || r != 0 {
-			t.Errorf("%d writes and %d reads for one admission and one refusal, want 2 and 0", w, r)
+			t.Errorf("Take() admitted and Take() refused need %d writes and %d reads, want 2 and 0", w, r)
 		}
 	})
 }

@@ -117,11 +117,11 @@ func (r *quotaRun) updateJournals(change store.StreamRecord) {
 	if !strings.HasPrefix(change.Key.PK, string(journalPrefix)+"#") {
 		return
 	}
-	var record journalRecord
-	if err := store.Decode(change.New, &record); err != nil {
-		r.t.Error(err)
+	var item journalRecord
+	if err := store.Decode(change.New, &item); err != nil {
+		r.t.Errorf("Decode(item of a journal) = %v, want nil", err)
 	}
-	r.journals[change.Key] = record.Entries
+	r.journals[change.Key] = item.Entries
 }
 
 // step makes one random event happen.
@@ -283,9 +283,9 @@ func TestQuotaSimulationDetectsMissingCondition(t *testing.T) {
 	tests := map[string]corruption{
 		"a journal without a condition": replaceCondition(isAlive, nil),
 		"a journal with a condition on its number only": func(_ int64, writes []store.Write) {
-			var record journalRecord
-			if hasPrefix(journalPrefix, writes[0]) && isAlive(writes[0]) && store.Decode(writes[0].Item, &record) == nil {
-				writes[0].Condition = store.Or(store.Absent(), store.Equal(store.At("seq"), record.Seq-1))
+			var item journalRecord
+			if hasPrefix(journalPrefix, writes[0]) && isAlive(writes[0]) && store.Decode(writes[0].Item, &item) == nil {
+				writes[0].Condition = store.Or(store.Absent(), store.Equal(store.At("seq"), item.Seq-1))
 			}
 		},
 		"a death without a condition on the number": replaceCondition(func(w store.Write) bool {

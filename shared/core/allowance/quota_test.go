@@ -98,14 +98,14 @@ func TestReclaimReturnsReservedUnitsAfterCrash(t *testing.T) {
 		spendSome(t, crashed, a, 50)
 		activated, reserve := crashed.holdings(a)
 		if before := used(t, other, a); reserve < 50 || before != 50+activated+reserve {
-			t.Fatalf("%d units are used, %d activated, %d in reserve, want a reserve of at least 50, and %d used",
+			t.Fatalf("Used() = %d with %d activated and %d reserved units, want a reserve of at least 50, and %d used",
 				before, activated, reserve, 50+activated+reserve)
 		}
 		if err := Reclaim(t.Context(), other.table, time.Now()); err != nil {
 			t.Fatal(err)
 		}
 		if got := used(t, other, a); got != 50+activated+reserve {
-			t.Errorf("%d units are used after Reclaim() with a live instance, want %d", got, 50+activated+reserve)
+			t.Errorf("Used() after Reclaim() with a live instance = %d, want %d", got, 50+activated+reserve)
 		}
 		time.Sleep(deadAfter + dueStep + time.Second)
 		for range 3 { // one call is enough, and more calls do no harm
@@ -117,7 +117,7 @@ func TestReclaimReturnsReservedUnitsAfterCrash(t *testing.T) {
 			}
 		}
 		if activated > minActivated {
-			t.Errorf("%d units are activated, want at most %d", activated, minActivated)
+			t.Errorf("activated units of the crashed instance = %d, want at most %d", activated, minActivated)
 		}
 	})
 }
@@ -138,7 +138,7 @@ func TestFrozenInstanceContinuesWithActivatedUnits(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got, want := used(t, q, a), 50+activated+reserve; got != want {
-			t.Errorf("%d units are used, want the %d admitted", got, want)
+			t.Errorf("Used() after Drain() = %d, want the %d admitted units", got, want)
 		}
 	})
 }
@@ -161,12 +161,12 @@ func TestReclaimSkipsLiveInstance(t *testing.T) {
 		}
 		time.Sleep(3 * time.Minute) // idle
 		if got := used(t, q, a); got != 300 {
-			t.Errorf("%d units are used after an idle time, want the 300 admitted", got)
+			t.Errorf("Used() after an idle time = %d, want the 300 admitted units", got)
 		}
 		stop()
 		synctest.Wait()
 		if got := used(t, q, a); got != 300 {
-			t.Errorf("%d units are used after the end of Run(), want the 300 admitted", got)
+			t.Errorf("Used() after the end of Run() = %d, want the 300 admitted units", got)
 		}
 	})
 }

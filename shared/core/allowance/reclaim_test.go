@@ -77,7 +77,7 @@ func TestReclaimSkipsInstanceThatWrites(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got, spent := used(t, q, a), q.pool.find(a.period(), a.Limit).spent(); got != spent {
-			t.Errorf("%d units are used after Drain(), want %d, the units spent; activated %d, reserve %d before",
+			t.Errorf("Used() after Drain() = %d, want the %d spent units; before it, %d were activated and %d reserved",
 				got, spent, activated, reserve)
 		}
 	})
@@ -110,7 +110,7 @@ func TestReclaimOfManyQuotas(t *testing.T) {
 			}
 		}
 		if n := len(crashed.pool.units.(*journals).all); held < 2*maxEntries || n < 3 {
-			t.Fatalf("%d quotas are held in %d journals, want at least %d in 3", held, n, 2*maxEntries)
+			t.Fatalf("quotas with a reserve = %d in %d journals, want at least %d in 3", held, n, 2*maxEntries)
 		}
 		if err := crashed.table.Commit(t.Context(), store.Delete(all[3].period().key())); err != nil {
 			t.Fatal(err)
@@ -142,7 +142,7 @@ func TestReclaimOfManyQuotas(t *testing.T) {
 		}
 		keys, err := crashed.table.Keys(t.Context(), store.Query{Index: store.DueIndex, PK: duePartition()})
 		if err != nil || len(keys) != 0 {
-			t.Errorf("%d due journals after Reclaim(), %v, want 0", len(keys), err)
+			t.Errorf("due journals after Reclaim() = %d, %v, want 0 and no error", len(keys), err)
 		}
 	})
 }
@@ -204,7 +204,8 @@ func TestQuotasOnEachBackend(t *testing.T) {
 		activated, reserve := crashed.holdings(a)
 		spent := s.spent()
 		if got := used(t, q, a); reserve == 0 || got != spent+activated+reserve {
-			t.Fatalf("%d units are used, want %d spent, %d activated and a reserve (%d) above 0", got, spent, activated, reserve)
+			t.Fatalf("Used() = %d, want the sum of %d spent, %d activated and %d reserved units, with a reserve", got, spent,
+				activated, reserve)
 		}
 		advance(2 * time.Minute)
 		for range 2 {

@@ -106,7 +106,7 @@ func TestSlotsAreBounded(t *testing.T) {
 			n += len(b.shards[i].slots)
 		}
 		if n > 256 {
-			t.Errorf("%d slots, want at most 256", n)
+			t.Errorf("slots after 5000 new names = %d, want at most 256", n)
 		}
 		if b.find(busy.period(), busy.Limit) != before {
 			t.Error("the slot in use was evicted by many new names, want it kept")
@@ -154,7 +154,7 @@ func TestEndedPeriodsAreForgotten(t *testing.T) {
 			n += len(b.shards[i].slots)
 		}
 		if n > 2 {
-			t.Errorf("%d periods are held, want at most 2, the current and the last", n)
+			t.Errorf("slots after 10 periods = %d, want at most 2, of the current and the last period", n)
 		}
 	})
 }

@@ -41,7 +41,7 @@ func RunAndKill(t *testing.T, variable string, after time.Duration, args ...stri
 	}
 	lines := bufio.NewReader(out)
 	if _, err := lines.ReadString('\n'); err != nil {
-		t.Errorf("the process ended before it called SignalStart: %v", err)
+		t.Errorf("read the line of SignalStart: %v, want the process to call SignalStart before it ends", err)
 	}
 	time.Sleep(after)
 	_ = processes.Kill(cmd.Process.Pid) // the process could have ended already
