@@ -271,7 +271,7 @@ func TestCheckpointsAreWrittenAtMostOnceASecond(t *testing.T) {
 		}
 		stop()
 		if len(received) != 100 || fx.checkpoints.saves > 12 {
-			t.Errorf("received records = %d with %d checkpoints in 10 s, want 100 and at most 12", len(received), fx.checkpoints.saves)
+			t.Errorf("received records = %d, saves = %d in 10 s, want 100 and at most 12", len(received), fx.checkpoints.saves)
 		}
 	})
 }

@@ -28,7 +28,7 @@ func TestConcurrentCallersShareOneLease(t *testing.T) {
 		close(open)
 		synctest.Wait()
 		if admitted.Load() != 200 || table.writes.Load() > 2 {
-			t.Errorf("Take() admitted %d of 200 with %d writes, want all with at most 2 writes", admitted.Load(), table.writes.Load())
+			t.Errorf("Take() admits %d of 200 with %d writes, want all with at most 2", admitted.Load(), table.writes.Load())
 		}
 	})
 }
