@@ -56,6 +56,9 @@ func TestKilledImportLeavesNothingOrAll(t *testing.T) {
 			if diff := cmp.Diff(fx.table.Items(), d.items(t), sameItems); diff != "" {
 				t.Errorf("round %d: items differ (-want +got):\n%s", round, diff)
 			}
+			if diff := cmp.Diff(objectsOf(t, fx.objects, false), objectsOf(t, d.objects, false)); diff != "" {
+				t.Errorf("round %d: objects differ (-want +got):\n%s", round, diff)
+			}
 			if err := d.engine.Close(); err != nil {
 				t.Errorf("round %d: Close() = %v, want nil", round, err)
 			}

@@ -427,8 +427,9 @@ func TestMissingFileIsNamed(t *testing.T) {
 	}
 }
 
-// TestComposeFileStartsTheImage compares compose.yaml with the product's settings and with the intended use of its image.
-func TestComposeFileStartsTheImage(t *testing.T) {
+// TestComposeFileMatchesTheImage compares compose.yaml with the settings of the product and the intended use of its
+// image.
+func TestComposeFileMatchesTheImage(t *testing.T) {
 	var file struct {
 		Services map[string]struct {
 			Image       string

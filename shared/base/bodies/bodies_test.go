@@ -134,7 +134,7 @@ func TestClientAndAccountAreLimitedToAQuarter(t *testing.T) {
 	}
 }
 
-// TestSlowestBodyIsEvictedFirst checks that a new body gets memory although slow bodies hold the whole share: the
+// TestSlowestBodyIsEvictedFirst checks that a new body gets memory although slow bodies hold the whole share: only the
 // slowest body is aborted.
 func TestSlowestBodyIsEvictedFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -151,6 +151,9 @@ func TestSlowestBodyIsEvictedFirst(t *testing.T) {
 		}
 		if err := slower.result(); !errors.Is(err, bodies.ErrBusy) {
 			t.Errorf("Read(slowest body) = %v, want ErrBusy", err)
+		}
+		if err := slow.result(); err != nil {
+			t.Errorf("Read(second slowest body) = %v, want it to wait for more bytes", err)
 		}
 		if inUse := b.InUse(); inUse > share {
 			t.Errorf("InUse() = %d, want at most %d", inUse, int64(share))

@@ -52,7 +52,8 @@ func TestLimitIsAdmittedAndNoMore(t *testing.T) {
 	}
 }
 
-func TestNextPeriodBeginsWithoutAWrite(t *testing.T) {
+// TestEachPeriodHasTheWholeLimit checks that a new window has its own limit, although nothing resets the record.
+func TestEachPeriodHasTheWholeLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBackend().open(1)
 		for range 3 {
