@@ -13,11 +13,11 @@ func TestTakeAsyncDoesNotWait(t *testing.T) {
 		table := newBackend()
 		open := make(chan struct{})
 		table.before = func(context.Context) error { <-open; return nil }
-		b := table.open(1)
+		pl := table.open(1)
 		a := minute(50)
 		admitted := 0
 		for range 80 { // the table has not responded yet
-			d, err := b.TakeAsync(t.Context(), a, 1)
+			d, err := pl.TakeAsync(t.Context(), a, 1)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -30,7 +30,7 @@ func TestTakeAsyncDoesNotWait(t *testing.T) {
 		}
 		close(open)
 		synctest.Wait()
-		if got, _ := b.ledger.granted(t.Context(), a.period()); got != 50 {
+		if got, _ := pl.ledger.granted(t.Context(), a.period()); got != 50 {
 			t.Errorf("granted() = %d, want 50, the number of admitted units", got)
 		}
 	})
@@ -43,9 +43,9 @@ func TestTakeAsyncCountsExcess(t *testing.T) {
 		table.before = func(context.Context) error { <-open; return nil }
 		a := minute(10)
 		for i := range byte(3) { // no instance knows the units of the others
-			b := table.open(i)
+			pl := table.open(i)
 			for range 10 {
-				if d, err := b.TakeAsync(t.Context(), a, 1); err != nil || !d.Admitted {
+				if d, err := pl.TakeAsync(t.Context(), a, 1); err != nil || !d.Admitted {
 					t.Fatalf("TakeAsync() = %+v, %v, want admitted and no error", d, err)
 				}
 			}
@@ -70,19 +70,19 @@ func TestTakeAsyncRetriesAfterFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		table := newBackend()
 		table.before = func(context.Context) error { return errors.New("no route to the table") }
-		b := table.open(1)
+		pl := table.open(1)
 		a := minute(10)
 		for range 4 {
-			if d, err := b.TakeAsync(t.Context(), a, 1); err != nil || !d.Admitted {
+			if d, err := pl.TakeAsync(t.Context(), a, 1); err != nil || !d.Admitted {
 				t.Fatalf("TakeAsync() = %+v, %v, want admitted and no error", d, err)
 			}
 			synctest.Wait()
 		}
 		table.before = nil
 		time.Sleep(time.Second)
-		_ = b.sweep(t.Context())
+		_ = pl.sweep(t.Context())
 		synctest.Wait()
-		if got, _ := b.ledger.granted(t.Context(), a.period()); got < 4 {
+		if got, _ := pl.ledger.granted(t.Context(), a.period()); got < 4 {
 			t.Errorf("granted() = %d, want at least 4, the number of admitted units", got)
 		}
 	})

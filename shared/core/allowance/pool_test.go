@@ -38,8 +38,8 @@ func TestLimitIsAdmittedAndNoMore(t *testing.T) {
 							}
 						}
 						// Return the units that an instance still holds, so that another instance can take them.
-						for _, b := range pools {
-							_ = b.Drain(t.Context())
+						for _, pl := range pools {
+							_ = pl.Drain(t.Context())
 						}
 						time.Sleep(5 * time.Second)
 					}
@@ -55,9 +55,9 @@ func TestLimitIsAdmittedAndNoMore(t *testing.T) {
 // TestEachPeriodHasTheWholeLimit checks that a new window has its own limit, although nothing resets the record.
 func TestEachPeriodHasTheWholeLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newBackend().open(1)
+		pl := newBackend().open(1)
 		for range 3 {
-			if !mustTake(t, b, minute(1), 1).Admitted || mustTake(t, b, minute(1), 1).Admitted {
+			if !mustTake(t, pl, minute(1), 1).Admitted || mustTake(t, pl, minute(1), 1).Admitted {
 				t.Fatal("Take() twice with a limit of 1: want the first admitted and the second refused")
 			}
 			time.Sleep(time.Minute)
@@ -84,10 +84,10 @@ func TestColdRequestCostsOneRoundTrip(t *testing.T) {
 func TestRefusedTrafficRarelyReadsTable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		table := newBackend()
-		b := table.open(1)
+		pl := table.open(1)
 		a := minute(5)
 		for range 3000 { // 50 s with 60 requests a second
-			if d := mustTake(t, b, a, 1); d.Admitted && time.Until(a.To) < 55*time.Second {
+			if d := mustTake(t, pl, a, 1); d.Admitted && time.Until(a.To) < 55*time.Second {
 				t.Fatalf("Take() beyond the limit = %+v, want refused", d)
 			}
 			time.Sleep(time.Second / 60)
@@ -108,7 +108,7 @@ func TestLongNamesAreStoredAsHashes(t *testing.T) {
 }
 
 func TestInvalidRequestIsRefused(t *testing.T) {
-	b := newBackend().open(1)
+	pl := newBackend().open(1)
 	valid := minute(10)
 	for name, change := range map[string]func(*Allowance, *int64){
 		"no units":              func(_ *Allowance, n *int64) { *n = 0 },
@@ -119,10 +119,10 @@ func TestInvalidRequestIsRefused(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			a, n := valid, int64(1)
 			change(&a, &n)
-			if d, err := b.Take(t.Context(), a, n); err == nil {
+			if d, err := pl.Take(t.Context(), a, n); err == nil {
 				t.Errorf("Take() = %+v, want an error", d)
 			}
-			if d, err := b.TakeAsync(t.Context(), a, n); err == nil {
+			if d, err := pl.TakeAsync(t.Context(), a, n); err == nil {
 				t.Errorf("TakeAsync() = %+v, want an error", d)
 			}
 		})
@@ -150,23 +150,23 @@ func TestManyGoroutinesKeepTheLimit(t *testing.T) {
 				if random.IntN(20) == 0 {
 					cancel()
 				}
-				b := pools[g%len(pools)]
-				if d, err := b.Take(ctx, a, 1); err == nil && d.Admitted {
+				pl := pools[g%len(pools)]
+				if d, err := pl.Take(ctx, a, 1); err == nil && d.Admitted {
 					admitted.Add(1)
 				}
 				cancel()
 				if k%50 == 0 {
 					other := a
 					other.Name = fmt.Sprint(g, "-", k)
-					_, _ = b.TakeAsync(t.Context(), other, 1)
-					_ = b.sweep(t.Context())
+					_, _ = pl.TakeAsync(t.Context(), other, 1)
+					_ = pl.sweep(t.Context())
 				}
 			}
 		})
 	}
 	all.Wait()
-	for _, b := range pools {
-		_ = b.Drain(t.Context())
+	for _, pl := range pools {
+		_ = pl.Drain(t.Context())
 	}
 	granted, err := pools[0].ledger.granted(t.Context(), a.period())
 	if err != nil || admitted.Load() > limit || granted > limit || granted < admitted.Load() {

@@ -45,21 +45,21 @@ func TestReturnedUnitsAreAvailableWithinFiveSeconds(t *testing.T) {
 func TestIdleInstanceReturnsUnits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		table := newBackend()
-		b := table.open(1)
+		pl := table.open(1)
 		ctx, stop := context.WithCancel(t.Context())
 		defer stop()
-		go b.Run(ctx, time.Second)
+		go pl.Run(ctx, time.Second)
 		a := minute(1000)
 		for range 30 {
-			mustTake(t, b, a, 1)
+			mustTake(t, pl, a, 1)
 			synctest.Wait()
 		}
-		held := b.find(a.period(), a.Limit).tokens.Load()
+		held := pl.find(a.period(), a.Limit).tokens.Load()
 		if held == 0 {
 			t.Fatal("the instance holds 0 units, want some")
 		}
 		time.Sleep(2*horizon(a.period()) + 2*time.Second)
-		if got, err := b.ledger.granted(ctx, a.period()); err != nil || got != 30 {
+		if got, err := pl.ledger.granted(ctx, a.period()); err != nil || got != 30 {
 			t.Errorf("granted() after an idle time = %d, %v, want the 30 admitted units", got, err)
 		}
 	})
@@ -67,19 +67,19 @@ func TestIdleInstanceReturnsUnits(t *testing.T) {
 
 func TestSweepRunsDuringOtherRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newBackend().open(1)
+		pl := newBackend().open(1)
 		a := minute(1000)
 		for range 30 {
-			mustTake(t, b, a, 1)
+			mustTake(t, pl, a, 1)
 			synctest.Wait()
 		}
 		for k := range 40 {
 			other := minute(10)
 			other.Name = fmt.Sprint("user-", k)
-			mustTake(t, b, other, 1)
+			mustTake(t, pl, other, 1)
 			time.Sleep(time.Second)
 		}
-		if got, err := b.ledger.granted(t.Context(), a.period()); err != nil || got != 30 {
+		if got, err := pl.ledger.granted(t.Context(), a.period()); err != nil || got != 30 {
 			t.Errorf("granted() after an idle time = %d, %v, want the 30 admitted units", got, err)
 		}
 	})
@@ -88,27 +88,27 @@ func TestSweepRunsDuringOtherRequests(t *testing.T) {
 func TestSlotsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		table := newBackend()
-		b := table.open(1, func(o *Options) { o.MaxSlots = 256 })
+		pl := table.open(1, func(o *Options) { o.MaxSlots = 256 })
 		busy := minute(1000)
 		for range 50 {
-			mustTake(t, b, busy, 1)
+			mustTake(t, pl, busy, 1)
 			synctest.Wait()
 		}
-		before := b.find(busy.period(), busy.Limit)
+		before := pl.find(busy.period(), busy.Limit)
 		for i := range 5000 {
 			a := minute(10)
 			a.Name = fmt.Sprint("10.0.", i/256, ".", i%256)
-			mustTake(t, b, a, 1)
+			mustTake(t, pl, a, 1)
 			synctest.Wait()
 		}
 		n := 0
-		for i := range b.shards {
-			n += len(b.shards[i].slots)
+		for i := range pl.shards {
+			n += len(pl.shards[i].slots)
 		}
 		if n > 256 {
 			t.Errorf("slots after 5000 new names = %d, want at most 256", n)
 		}
-		if b.find(busy.period(), busy.Limit) != before {
+		if pl.find(busy.period(), busy.Limit) != before {
 			t.Error("the slot in use was evicted by many new names, want it kept")
 		}
 	})
@@ -117,24 +117,24 @@ func TestSlotsAreBounded(t *testing.T) {
 func TestEvictedUnitsAreReturned(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		table := newBackend()
-		b := table.open(1, func(o *Options) { o.MaxSlots = 1 })
+		pl := table.open(1, func(o *Options) { o.MaxSlots = 1 })
 		var names []string
 		for i := range 300 {
 			a := minute(1000)
 			a.Name = fmt.Sprint("user-", i)
 			names = append(names, a.Name)
 			for range 10 {
-				mustTake(t, b, a, 1)
+				mustTake(t, pl, a, 1)
 				synctest.Wait()
 			}
 		}
-		if err := b.Drain(t.Context()); err != nil {
+		if err := pl.Drain(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		for _, name := range names {
 			a := minute(1000)
 			a.Name = name
-			if got, _ := b.ledger.granted(t.Context(), a.period()); got != 10 {
+			if got, _ := pl.ledger.granted(t.Context(), a.period()); got != 10 {
 				t.Fatalf("granted(%s) after the return = %d, want the 10 admitted", name, got)
 			}
 		}
@@ -143,15 +143,15 @@ func TestEvictedUnitsAreReturned(t *testing.T) {
 
 func TestEndedPeriodsAreForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newBackend().open(1)
+		pl := newBackend().open(1)
 		for range 10 {
-			mustTake(t, b, minute(10), 1)
+			mustTake(t, pl, minute(10), 1)
 			time.Sleep(time.Minute)
-			_ = b.sweep(t.Context())
+			_ = pl.sweep(t.Context())
 		}
 		n := 0
-		for i := range b.shards {
-			n += len(b.shards[i].slots)
+		for i := range pl.shards {
+			n += len(pl.shards[i].slots)
 		}
 		if n > 2 {
 			t.Errorf("slots after 10 periods = %d, want at most 2, of the current and the last period", n)
@@ -162,14 +162,14 @@ func TestEndedPeriodsAreForgotten(t *testing.T) {
 func TestFailedReturnIsRetried(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		table := newBackend()
-		b := table.open(1)
+		pl := table.open(1)
 		var names []string
 		for i := range 30 { // more than fit into one transaction
 			a := minute(1000)
 			a.Name = fmt.Sprint("user-", i)
 			names = append(names, a.Name)
 			for range 10 {
-				mustTake(t, b, a, 1)
+				mustTake(t, pl, a, 1)
 				synctest.Wait()
 			}
 		}
@@ -179,17 +179,17 @@ func TestFailedReturnIsRetried(t *testing.T) {
 			table.before = func(context.Context) error { return errTable }
 			return errors.Join(errTable, table.Backend.Transact(t.Context(), token+" late", writes[:2]))
 		}
-		if err := b.Drain(t.Context()); !errors.Is(err, errTable) {
+		if err := pl.Drain(t.Context()); !errors.Is(err, errTable) {
 			t.Fatalf("Drain() with a failing table = %v, want %v", err, errTable)
 		}
 		table.before = nil
-		if err := b.sweep(t.Context()); err != nil {
+		if err := pl.sweep(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		for _, name := range names {
 			a := minute(1000)
 			a.Name = name
-			if got, _ := b.ledger.granted(t.Context(), a.period()); got != 10 {
+			if got, _ := pl.ledger.granted(t.Context(), a.period()); got != 10 {
 				t.Fatalf("granted(%s) after the return = %d, want the 10 admitted", name, got)
 			}
 		}

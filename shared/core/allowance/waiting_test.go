@@ -14,12 +14,12 @@ func TestConcurrentCallersShareOneLease(t *testing.T) {
 		table := newBackend()
 		open := make(chan struct{})
 		table.before = func(context.Context) error { <-open; return nil }
-		b := table.open(1)
+		pl := table.open(1)
 		a := minute(1000)
 		var admitted atomic.Int64
 		for range 200 {
 			go func() {
-				if d, err := b.Take(t.Context(), a, 1); err == nil && d.Admitted {
+				if d, err := pl.Take(t.Context(), a, 1); err == nil && d.Admitted {
 					admitted.Add(1)
 				}
 			}()
@@ -38,13 +38,13 @@ func TestCanceledCallerSpendsNothing(t *testing.T) {
 		table := newBackend()
 		open := make(chan struct{})
 		table.before = func(context.Context) error { <-open; return nil }
-		b := table.open(1)
+		pl := table.open(1)
 		a := minute(1)
 		ctx, cancel := context.WithCancelCause(t.Context())
 		cause := errors.New("the client went away")
 		result := make(chan error)
 		go func() {
-			_, err := b.Take(ctx, a, 1)
+			_, err := pl.Take(ctx, a, 1)
 			result <- err
 		}()
 		synctest.Wait()
@@ -54,7 +54,7 @@ func TestCanceledCallerSpendsNothing(t *testing.T) {
 		}
 		close(open)
 		synctest.Wait()
-		if !mustTake(t, b, a, 1).Admitted {
+		if !mustTake(t, pl, a, 1).Admitted {
 			t.Error("Take() after the canceled caller: Admitted = false, want true")
 		}
 	})
@@ -91,11 +91,11 @@ func TestLastUnitsAreAllAdmitted(t *testing.T) {
 		}
 		open := make(chan struct{})
 		table.before = func(context.Context) error { <-open; return nil }
-		b := table.open(2)
+		pl := table.open(2)
 		var admitted atomic.Int64
 		for range 5 {
 			go func() {
-				if d, err := b.Take(t.Context(), a, 1); err == nil && d.Admitted {
+				if d, err := pl.Take(t.Context(), a, 1); err == nil && d.Admitted {
 					admitted.Add(1)
 				}
 			}()
@@ -110,12 +110,12 @@ func TestLastUnitsAreAllAdmitted(t *testing.T) {
 }
 
 func TestTooLargeFirstLeaseTakesRemainder(t *testing.T) {
-	b := newBackend().open(1)
+	pl := newBackend().open(1)
 	p := minute(10).period()
-	if err := b.ledger.lease(t.Context(), p, 10, 8); err != nil {
+	if err := pl.ledger.lease(t.Context(), p, 10, 8); err != nil {
 		t.Fatal(err)
 	}
-	g, err := b.lease(t.Context(), request{period: p, limit: 10, need: 1, want: 5, blind: true})
+	g, err := pl.lease(t.Context(), request{period: p, limit: 10, need: 1, want: 5, blind: true})
 	if err != nil || g.leased < 1 || g.leased+g.remaining != 2 {
 		t.Errorf("lease() with 2 units left = %+v, %v, want at least 1 leased, and 2 with the remaining", g, err)
 	}
@@ -124,17 +124,17 @@ func TestTooLargeFirstLeaseTakesRemainder(t *testing.T) {
 // TestHeldUnitsAreSpentIfRecordIsEmpty checks a lease that arrives after
 // a caller has read the tokens and before it reads the record's state.
 func TestHeldUnitsAreSpentIfRecordIsEmpty(t *testing.T) {
-	b := newBackend().open(1)
+	pl := newBackend().open(1)
 	s := newSlot(testPeriod(), 10, 0)
 	s.tokens.Store(2)
 	s.exhausted, s.exhaustedAt = true, time.Now()
-	if _, got, err := b.enqueue(t.Context(), s, 1); err != nil || got != admitted {
+	if _, got, err := pl.enqueue(t.Context(), s, 1); err != nil || got != admitted {
 		t.Errorf("enqueue(1) = %v, %v, want %v", got, err, admitted)
 	}
-	if got := b.admitAhead(t.Context(), s, 1); got != admitted {
+	if got := pl.admitAhead(t.Context(), s, 1); got != admitted {
 		t.Errorf("admitAhead(1) = %v, want %v", got, admitted)
 	}
-	if _, got, err := b.enqueue(t.Context(), s, 1); err != nil || got != refused {
+	if _, got, err := pl.enqueue(t.Context(), s, 1); err != nil || got != refused {
 		t.Errorf("enqueue(1) without units = %v, %v, want %v", got, err, refused)
 	}
 }
@@ -144,10 +144,10 @@ func TestTableFailureIsReturnedToCaller(t *testing.T) {
 		table := newBackend()
 		errTable := errors.New("no route to the table")
 		table.before = func(context.Context) error { return errTable }
-		b := table.open(1)
+		pl := table.open(1)
 		a := minute(10)
 		for range 50 {
-			if _, err := b.Take(t.Context(), a, 1); !errors.Is(err, errTable) {
+			if _, err := pl.Take(t.Context(), a, 1); !errors.Is(err, errTable) {
 				t.Fatalf("Take() with a failing table = %v, want %v", err, errTable)
 			}
 		}
@@ -156,7 +156,7 @@ func TestTableFailureIsReturnedToCaller(t *testing.T) {
 		}
 		table.before = nil
 		time.Sleep(failureBackoff)
-		if !mustTake(t, b, a, 1).Admitted {
+		if !mustTake(t, pl, a, 1).Admitted {
 			t.Error("Take() after the table recovered: Admitted = false, want true")
 		}
 	})

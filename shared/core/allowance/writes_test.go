@@ -59,9 +59,9 @@ func (f *fleet) serve(ctx context.Context, rate float64, crashes bool) {
 		Table: store.New(f.table, store.Options{Random: rand.NewChaCha8([32]byte{nth, 1}), Now: time.Now}), Now: time.Now,
 		Random: rand.NewChaCha8([32]byte{nth}), Log: slog.New(slog.DiscardHandler),
 	}
-	b := New(o)
+	pl := New(o)
 	if f.quota {
-		b = NewQuotas(o).pool
+		pl = NewQuotas(o).pool
 	}
 	runCtx, stop := context.WithCancel(context.WithoutCancel(ctx))
 	done := make(chan struct{})
@@ -71,7 +71,7 @@ func (f *fleet) serve(ctx context.Context, rate float64, crashes bool) {
 			<-runCtx.Done()
 			return
 		}
-		b.Run(runCtx, time.Second)
+		pl.Run(runCtx, time.Second)
 	}()
 	// Instances are not synchronized: each begins at a different time.
 	time.Sleep(time.Duration(nth) * 37 * time.Millisecond)
@@ -79,9 +79,9 @@ func (f *fleet) serve(ctx context.Context, rate float64, crashes bool) {
 	for ctx.Err() == nil {
 		a := Allowance{Name: "a", Limit: f.limit}
 		a.From, a.To = Window(time.Now(), f.span)
-		take := b.Take
+		take := pl.Take
 		if !f.strict {
-			take = b.TakeAsync
+			take = pl.TakeAsync
 		}
 		d, err := take(ctx, a, 1)
 		switch {
