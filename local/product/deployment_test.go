@@ -85,7 +85,7 @@ func deployFolder(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Setenv("STATUS_ID", source.DeploymentID)
 }
 
-// waitBuilt waits until the last upload is built and sets $DEPLOYMENT to its address: `built`.
+// waitBuilt waits until the last upload is built and sets $DEPLOYMENT to its address: `wait-built`.
 func waitBuilt(ts *testscript.TestScript, _ bool, _ []string) {
 	var status struct {
 		Status, URL string
@@ -102,7 +102,7 @@ func waitBuilt(ts *testscript.TestScript, _ bool, _ []string) {
 }
 
 // waitRefused waits until the build of the last upload has failed, and
-// checks that the build result matches a pattern: `refused PATTERN`.
+// checks that the build result matches a pattern: `wait-refused PATTERN`.
 func waitRefused(ts *testscript.TestScript, _ bool, args []string) {
 	var status struct {
 		Status      string
@@ -117,7 +117,7 @@ func waitRefused(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
-// writeHostileProject writes a project that must exceed a budget: `hostile names|patterns|values`.
+// writeHostileProject writes a project that must exceed a budget: `write-hostile-project names|patterns|values`.
 // Without budgets, it would take gigabytes or minutes to build, or seconds for each request.
 func writeHostileProject(ts *testscript.TestScript, _ bool, args []string) {
 	var members strings.Builder
@@ -149,7 +149,7 @@ func writeHostileProject(ts *testscript.TestScript, _ bool, args []string) {
 }
 
 // writeSelfCallingProject writes a project whose upstreams are the run's own
-// listeners, by the name localhost instead of their addresses: `curious`.
+// listeners, by the name localhost instead of their addresses: `write-self-calling-project`.
 func writeSelfCallingProject(ts *testscript.TestScript, _ bool, _ []string) {
 	dir, err := datadir.Open(ts.MkAbs(".gatewright"))
 	ts.Check(err)
@@ -167,8 +167,8 @@ func writeSelfCallingProject(ts *testscript.TestScript, _ bool, _ []string) {
 			"handler": {"export": "urlRewriteHandler", "module": "$import(@gatewright/runtime)",
 				"options": {"rewritePattern": "http://localhost:%s/openapi"}}}}}`, name, target.Port()))
 	}
-	ts.Check(os.MkdirAll(ts.MkAbs("curious/config"), 0o700))
-	ts.Check(os.WriteFile(ts.MkAbs("curious/config/routes.oas.json"),
+	ts.Check(os.MkdirAll(ts.MkAbs("self-calling/config"), 0o700))
+	ts.Check(os.WriteFile(ts.MkAbs("self-calling/config/routes.oas.json"),
 		[]byte(`{"openapi": "3.0.3", "info": {"title": "t", "version": "1"}, "paths": {`+strings.Join(paths, ",")+`}}`),
 		0o600))
 }

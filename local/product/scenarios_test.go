@@ -70,21 +70,21 @@ func TestScenarios(t *testing.T) {
 			return err
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"built":           waitBuilt,
-			"deploy":          deployFolder,
-			"start-emulators": startEmulators,
-			"chained":         waitChained,
-			"consumer":        createConsumer,
-			"curious":         writeSelfCallingProject,
-			"noted":           verifyNoted,
-			"ready":           waitReady,
-			"ended":           waitEnded,
-			"get":             getURL,
-			"hostile":         writeHostileProject,
-			"killrun":         killRun,
-			"listen":          occupy,
-			"mode":            checkMode,
-			"refused":         waitRefused,
+			"wait-built":                 waitBuilt,
+			"deploy":                     deployFolder,
+			"start-emulators":            startEmulators,
+			"wait-chained":               waitChained,
+			"consumer":                   createConsumer,
+			"write-self-calling-project": writeSelfCallingProject,
+			"verify-noted":               verifyNoted,
+			"wait-ready":                 waitReady,
+			"wait-ended":                 waitEnded,
+			"get":                        getURL,
+			"write-hostile-project":      writeHostileProject,
+			"killrun":                    killRun,
+			"listen":                     occupy,
+			"mode":                       checkMode,
+			"wait-refused":               waitRefused,
 		},
 	})
 }
@@ -117,7 +117,7 @@ func waitUntil(ts *testscript.TestScript, description string, cond func() bool) 
 	}
 }
 
-// waitChained waits until all audit records of an account are chained: `chained demo`.
+// waitChained waits until all audit records of an account are chained: `wait-chained demo`.
 func waitChained(ts *testscript.TestScript, _ bool, args []string) {
 	waitUntil(ts, "a whole chain", func() bool {
 		return ts.Exec("local", "audit", "verify", args[0]) == nil && strings.Contains(ts.ReadFile("stderr"),
@@ -125,7 +125,8 @@ func waitChained(ts *testscript.TestScript, _ bool, args []string) {
 	})
 }
 
-// waitReady waits for the ready file, sets $API, $GATEWAY and $TLS to its first lines, and removes the file: `ready`.
+// waitReady waits for the ready file, sets $API, $GATEWAY and $TLS to its
+// first lines, and removes the file: `wait-ready`.
 func waitReady(ts *testscript.TestScript, _ bool, _ []string) {
 	path := ts.MkAbs("ready")
 	var content []byte
@@ -144,7 +145,7 @@ func waitReady(ts *testscript.TestScript, _ bool, _ []string) {
 	ts.Check(os.Remove(path))
 }
 
-// waitEnded waits until a run has ended, so that neither a lock nor a process uses its directory: `ended DIR`.
+// waitEnded waits until a run has ended, so that neither a lock nor a process uses its directory: `wait-ended DIR`.
 func waitEnded(ts *testscript.TestScript, _ bool, args []string) {
 	path := ts.MkAbs(args[0])
 	waitUntil(ts, "the end of everything in "+path, func() bool {

@@ -23,7 +23,7 @@ func createConsumer(ts *testscript.TestScript, _ bool, args []string) {
 }
 
 // verifyNoted verifies that an account's audit log continues
-// from the end that is stored in a file: `noted ACCOUNT FILE`.
+// from the end that is stored in a file: `verify-noted ACCOUNT FILE`.
 func verifyNoted(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(ts.Exec("local", "audit", "verify", "--noted", strings.TrimSpace(ts.ReadFile(args[1])), args[0]))
 }
