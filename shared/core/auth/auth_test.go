@@ -39,12 +39,12 @@ func TestKeySeesOnlyItsProjectsAndEnvironments(t *testing.T) {
 		{"another environment", limited, "shop", "PRODUCTION", false},
 		{"no project", limited, "", "PREVIEW", false},
 		{"no environment", limited, "shop", "", false},
-		{"no environment kind", limited, "shop", "staging", false},
+		{"an unknown kind of environment", limited, "shop", "staging", false},
 		{"any project", allPreviews, "blog", "PREVIEW", true},
 		{"no project with all projects", allPreviews, "", "PREVIEW", true},
 		{"no project or kind without all environments", allPreviews, "", "", false},
 		{"no project or kind with full permissions", auth.Full(), "", "", true},
-		{"nothing", auth.Permissions{}, "shop", "PREVIEW", false},
+		{"no permissions", auth.Permissions{}, "shop", "PREVIEW", false},
 	} {
 		if got := (auth.Principal{Permissions: c.permissions}).CanSee(c.project, c.kind); got != c.want {
 			t.Errorf("%s: CanSee(%q, %q) = %t, want %t", c.name, c.project, c.kind, got, c.want)

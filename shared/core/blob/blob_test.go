@@ -63,7 +63,7 @@ func TestReaderStopsAtLimit(t *testing.T) {
 	defer body.Close()
 	content, err := io.ReadAll(body)
 	if !errors.Is(err, blob.ErrTooLarge) || len(content) != 42 {
-		t.Errorf("read %d bytes, %v; want 42 and ErrTooLarge", len(content), err)
+		t.Errorf("body of Get() with the limit 42: %d bytes, %v, want 42 bytes, %v", len(content), err, blob.ErrTooLarge)
 	}
 }
 

@@ -107,4 +107,7 @@ func TestDryRunChangesNoObjects(t *testing.T) {
 	if _, err := m.Head(ctx, "kept"); err != nil {
 		t.Errorf("Head(kept) in a dry run = %v, want success", err)
 	}
+	if got := contents(t, m); got != "kept=x" {
+		t.Errorf("bucket after a dry run = %q, want \"kept=x\"", got)
+	}
 }

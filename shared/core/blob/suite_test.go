@@ -154,7 +154,7 @@ func TestObjectIsWrittenOnce(t *testing.T) {
 		}
 		content, o := read(t, b, key, "")
 		if content != "first" {
-			t.Errorf("the object holds %q, want what was put first", content)
+			t.Errorf("Get(%s) after two Put() = %q, want \"first\"", key, content)
 		}
 		head, err := b.Head(t.Context(), key)
 		if err != nil || head.Size != 5 || head.Key != key || time.Since(head.Modified) > time.Minute {
@@ -182,7 +182,7 @@ func TestReplaceRequiresETag(t *testing.T) {
 				t.Errorf("object after Replace() = %q, %+v, want \"second\" with 6 bytes and another ETag", content, current)
 			}
 			if err != nil && !errors.Is(err, blob.ErrChanged) {
-				t.Error(err)
+				t.Errorf("Replace() = %v, want nil or %v", err, blob.ErrChanged)
 			}
 		}
 		if err := b.Replace(t.Context(), key, first.ETag, strings.NewReader("third")); !errors.Is(err, blob.ErrChanged) {
@@ -249,14 +249,14 @@ func TestObjectOverTheLimitIsRefused(t *testing.T) {
 		for limit, want := range map[int64]error{9: blob.ErrTooLarge, 10: nil, 11: nil} {
 			body, _, err := b.Get(t.Context(), "ten", "", limit)
 			if !errors.Is(err, want) {
-				t.Errorf("limit %d: %v, want %v", limit, err, want)
+				t.Errorf("Get() with a limit of %d = %v, want %v", limit, err, want)
 			}
 			if err == nil {
 				if content, err := io.ReadAll(body); err != nil || len(content) != 10 {
 					t.Errorf("Get() with a limit of %d = %q, %v, want 10 bytes", limit, content, err)
 				}
 				if err := body.Close(); err != nil {
-					t.Error(err)
+					t.Errorf("Close() after a Get() with a limit of %d = %v, want nil", limit, err)
 				}
 			}
 		}
@@ -284,7 +284,7 @@ func TestListReturnsPrefixInOrder(t *testing.T) {
 			keys = append(keys, o.Key)
 		}
 		if want := []string{"sources/a", "sources/c"}; !slices.Equal(keys, want) {
-			t.Errorf("listed %q, want %q", keys, want)
+			t.Errorf("List(sources/) = %q, want %q", keys, want)
 		}
 		for range b.List(t.Context(), "sources/") {
 			break // ending the iteration early must work
@@ -316,7 +316,7 @@ func TestCanceledContextStopsCalls(t *testing.T) {
 func TestPresignedURLRefusesOtherRequests(t *testing.T) {
 	eachBucket(t, func(t *testing.T, b testBucket) {
 		if !b.s3 {
-			t.Skip("nothing listens at the URLs of the bucket in memory")
+			t.Skip("only S3 listens at the URLs of its bucket")
 		}
 		address, err := b.PresignPut(t.Context(), blob.UploadKey("right"))
 		if err != nil {
@@ -328,7 +328,7 @@ func TestPresignedURLRefusesOtherRequests(t *testing.T) {
 			"a later expiry": {http.MethodPut, strings.Replace(address, "X-Amz-Expires=900", "X-Amz-Expires=90000", 1)},
 			"no signature":   {http.MethodPut, address[:strings.Index(address, "?")]},
 			"another date":   {http.MethodPut, withQuery(t, address, "X-Amz-Date", "20200101T000000Z")},
-			"another sender": {
+			"another access key": {
 				http.MethodPut, withQuery(t, address, "X-Amz-Credential", "else/20260101/us-east-1/s3/aws4_request"),
 			},
 			"broken signature": {http.MethodPut, withQuery(t, address, "X-Amz-Signature", strings.Repeat("0", 64))},
@@ -351,7 +351,7 @@ func TestPresignedURLRefusesOtherRequests(t *testing.T) {
 func TestPresignedURLExpires(t *testing.T) {
 	eachBucket(t, func(t *testing.T, b testBucket) {
 		if !b.s3 {
-			t.Skip("nothing listens at the URLs of the bucket in memory")
+			t.Skip("only S3 listens at the URLs of its bucket")
 		}
 		address, err := b.PresignPut(t.Context(), blob.UploadKey("late"))
 		if err != nil {
@@ -420,20 +420,20 @@ func TestPresignedURLNeedsNoHeaders(t *testing.T) {
 	}
 	q := u.Query()
 	if got := q.Get("X-Amz-SignedHeaders"); got != "host" {
-		t.Errorf("signed headers = %q, want only host", got)
+		t.Errorf("PresignPut(): signed headers = %q, want only host", got)
 	}
 	if got := q.Get("X-Amz-Expires"); got != "900" {
-		t.Errorf("it is valid for %s s, want 900", got)
+		t.Errorf("PresignPut(): X-Amz-Expires = %s, want 900", got)
 	}
 	for name := range q {
 		if strings.Contains(strings.ToLower(name), "checksum") {
-			t.Errorf("the URL has the parameter %s, want no checksum", name)
+			t.Errorf("PresignPut(): the URL has the parameter %s, want no checksum", name)
 		}
 	}
 	if u.Host != "uploads.example.test" {
-		t.Errorf("its host is %s, want the public endpoint's", u.Host)
+		t.Errorf("PresignPut(): host = %s, want the public endpoint uploads.example.test", u.Host)
 	}
 	if id := path.Base(u.Path); id != "0d8a6c0e-4d2f-4d43-9f0a-4a8a6f0b9b8e" {
-		t.Errorf("its last segment is %q, want the statusId (contract, section 8)", id)
+		t.Errorf("PresignPut(): last segment of the path = %q, want the statusId (contract, section 8)", id)
 	}
 }

@@ -58,8 +58,8 @@ const VarRelayCertificate = "GATEWRIGHT_RELAY_CERTIFICATE"
 // in a separate process. It is not part of a Config, which holds no secret.
 const VarCertificate = "GATEWRIGHT_CERTIFICATE"
 
-// VarUsesFile is the path of a file to which a function appends its AWS calls. A
-// test compares them with the function's role. It is not part of a Config.
+// VarUsesFile is the variable with the path of a file to which a function appends its AWS
+// calls. A test compares them with the function's role. It is not part of a Config.
 const VarUsesFile = "GATEWRIGHT_USES_FILE"
 
 // placeholder is replaced by a deployment's name in DeploymentURL.

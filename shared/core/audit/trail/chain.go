@@ -154,8 +154,8 @@ func (t *Trail) chainBatch(ctx context.Context, accountID string, entries []audi
 		return 0, fmt.Errorf("chain %d audit records: %w", taken, err)
 	}
 	if h != previous {
-		// This line is evidence outside the table: see docs/audit-logs.md. As in
-		// the log lines of operations, the status says whom the line concerns.
+		// This line is evidence outside the table: see docs/audit-logs.md. As in the log
+		// lines of operations, the status "success" marks successful background work.
 		t.log.InfoContext(ctx, "audit records chained", "accountId", accountID, "seq", h.Seq, "hash", h.Hash, "status",
 			"success")
 	}

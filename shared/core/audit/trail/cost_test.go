@@ -132,6 +132,7 @@ func TestListCostIsIndependentOfChainLength(t *testing.T) {
 // TestFilteredListReadsBusyMinuteOnce lists thousands of records of one minute, page by
 // page. No counter divides a minute. The test lists without a filter, with a filter that
 // nearly all records match, and with a filter that only a few distant records match.
+// A filter must not make the lists of all pages cost more than twice as much.
 func TestFilteredListReadsBusyMinuteOnce(t *testing.T) {
 	simulations.Sequential(t)
 	const many, few = 4_000, 10
@@ -160,18 +161,19 @@ func TestFilteredListReadsBusyMinuteOnce(t *testing.T) {
 			p.After = found.Next()
 		}
 		if listed != c.want {
-			t.Errorf("%s: a walk has %d, want %d", name, listed, c.want)
+			t.Errorf("%s: List() of all pages returns %d records, want %d", name, listed, c.want)
 		}
 		cost[name] = meter.Usage().ReadUnits
 	}
 	for _, name := range []string{"most", "few"} {
 		if cost[name] > 2*cost["all"] {
-			t.Errorf("%s: a walk reads %v units, want at most twice the %v without a filter", name, cost[name], cost["all"])
+			t.Errorf("%s: List() of all pages costs %v read units, want at most twice the %v without a filter",
+				name, cost[name], cost["all"])
 		}
 	}
 }
 
-// hookedBackend is a table that runs a function before some reads.
+// hookedBackend is a table that runs hook before each read and each query.
 type hookedBackend struct {
 	store.Backend
 	mu   sync.Mutex
@@ -236,7 +238,7 @@ func TestTotalDuringConcurrentChanges(t *testing.T) {
 				ids[e.RequestID] = true
 			}
 			if len(ids) != len(found.Entries) || !slices.IsSortedFunc(found.Entries, func(a, b audit.Entry) int {
-				return -oldest(a, b)
+				return -oldestFirst(a, b)
 			}) {
 				t.Fatalf("seed %d: List() = %d entries with %d ids, want different ids, the newest first",
 					seed, len(found.Entries), len(ids))
@@ -245,7 +247,7 @@ func TestTotalDuringConcurrentChanges(t *testing.T) {
 	}
 }
 
-func oldest(a, b audit.Entry) int {
+func oldestFirst(a, b audit.Entry) int {
 	if trail.Position(a) < trail.Position(b) {
 		return -1
 	}

@@ -125,7 +125,7 @@ func (fx *fixture) verify(records int64) {
 		fx.Fatal(err)
 	}
 	if r.Break != "" || r.Records() != records || r.Waiting != 0 {
-		fx.Errorf("verified as %+v, want %d records", r, records)
+		fx.Errorf("Verify() = %+v, want %d records, no break and no record that waits", r, records)
 	}
 }
 

@@ -51,8 +51,8 @@ func (fx *fixture) checkList(
 		got = append(got, trail.Position(e))
 	}
 	if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" || found.Total != total || found.HasMore != more {
-		t.Fatalf("%s: %+v of %+v has total %d, more %v; want %d, %v (-want +got)\n%s", name, p, f, found.Total, found.HasMore,
-			total, more, diff)
+		t.Fatalf("%s: List(%+v, %+v) = total %d, more %t; want total %d, more %t and the entries (-want +got)\n%s",
+			name, f, p, found.Total, found.HasMore, total, more, diff)
 	}
 	return found
 }
@@ -80,7 +80,7 @@ func TestListMatchesRecords(t *testing.T) {
 			r.Shuffle(len(events), func(i, j int) { events[i], events[j] = events[j], events[i] })
 			late := events[r.IntN(len(events)+1):] // these records stay pending, and must be listed
 			if failed := fx.HandleStream(t.Context(), events[:len(events)-len(late)]); failed != nil {
-				t.Fatal(failed)
+				t.Fatalf("HandleStream() returns the failed records %v, want none", failed)
 			}
 			all = slices.CompactFunc(sorted(all), func(a, b audit.Entry) bool { return a.RequestID == b.RequestID })
 			for range 12 {

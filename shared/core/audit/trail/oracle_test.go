@@ -36,8 +36,9 @@ func positionsAfter(positions []string, after string) []string {
 	return slices.DeleteFunc(slices.Clone(positions), func(at string) bool { return after != "" && at >= after })
 }
 
-// pageProblem describes the parts of a page that match no state between the start and the end of its request.
-// before has the positions of all listed records at the start, and after those at the end, newest first.
+// pageProblem returns a description of the first part of a page that matches no state between the start and the end
+// of its request, or "" if there is none. before has the positions of all matching records at the start of the
+// request, newest first. after has those at its end.
 func pageProblem(found trail.ListPage, p store.Page, before, after []string) string {
 	var got []string
 	for _, e := range found.Entries {
@@ -46,29 +47,29 @@ func pageProblem(found trail.ListPage, p store.Page, before, after []string) str
 	if !slices.IsSortedFunc(got, func(a, b string) int {
 		return strings.Compare(b, a)
 	}) || len(slices.Compact(slices.Clone(got))) != len(got) {
-		return "its entries are in no order, or come twice"
+		return "its entries are not sorted, or one of them is there twice"
 	}
 	for _, at := range got {
 		if !slices.Contains(after, at) {
-			return at + " was never written, or is of no such list"
+			return at + " was never written, or does not match the filter"
 		}
 	}
 	if found.Total < len(before) || found.Total > len(after) {
-		return "its total was never true"
+		return "its total was at no time the number of matching records"
 	}
 	if found.HasMore && len(got) != p.Limit || len(got) > p.Limit {
-		return "it is no whole page, and there are more"
+		return "it has more entries than its limit, or fewer although more follow"
 	}
 	minimum, maximum := positionsAfter(before, p.After), positionsAfter(after, p.After)
 	if p.After == "" && len(got) != min(p.Limit, max(0, found.Total-p.Offset)) ||
 		p.After == "" && found.HasMore != (found.Total > p.Offset+p.Limit) {
-		return "its entries are not those that its total says"
+		return "its number of entries or its HasMore does not match its total"
 	}
 	if !found.HasMore && p.Offset+len(got) < len(minimum) {
-		return "it is the last page, and there are more"
+		return "it has HasMore = false, but more records follow"
 	}
 	if found.HasMore && p.Offset+len(got) >= len(maximum) {
-		return "there are to be more, and there are none"
+		return "it has HasMore = true, but no record follows"
 	}
 	if len(got) == 0 {
 		return ""
@@ -83,7 +84,7 @@ func pageProblem(found trail.ListPage, p store.Page, before, after []string) str
 			skipped++
 		case at < got[len(got)-1]:
 		case !slices.Contains(got, at):
-			return "it lacks " + at + ", which was there"
+			return "it lacks " + at + ", which existed at the start"
 		}
 	}
 	if skipped > p.Offset {
@@ -169,7 +170,7 @@ func TestPageIsConsistentDuringWrites(t *testing.T) {
 				}
 				for _, e := range found.Entries {
 					if at := trail.Position(e); seen[at] {
-						t.Fatalf("seed %d: a walk with %+v returns %s twice, want it once", seed, f, at)
+						t.Fatalf("seed %d: List(%+v) of all pages returns %s twice, want it once", seed, f, at)
 					} else {
 						seen[at] = true
 					}
@@ -181,7 +182,7 @@ func TestPageIsConsistentDuringWrites(t *testing.T) {
 			}
 			for i, at := range first {
 				if !seen[at] && i >= offset {
-					t.Fatalf("seed %d: a walk with %+v from %d on lacks %s, want all: it is number %d of %d",
+					t.Fatalf("seed %d: List(%+v) of all pages from offset %d lacks %s, the record %d of %d, want all records",
 						seed, f, offset, at, i, len(first))
 				}
 			}

@@ -31,11 +31,11 @@ type progress struct {
 	End       proof.Commitment `json:"end"`
 	Expires   int64            `json:"expires"`
 	StartedOn time.Time        `json:"on"`
-	// First is the lowest record number that was read, 0 for none. FirstExpires is when
+	// First is the lowest record number that was read, 0 for none. PreviousExpires is when
 	// the record before First expires. Read is the number of records that were read.
-	First        int64 `json:"first"`
-	FirstExpires int64 `json:"before"`
-	Read         int64 `json:"read"`
+	First           int64 `json:"first"`
+	PreviousExpires int64 `json:"before"`
+	Read            int64 `json:"read"`
 	// Shard is the shard that is being read. After is the sort key of the last record that was read in it.
 	Shard int    `json:"shard"`
 	After string `json:"behind"`
@@ -45,7 +45,7 @@ type progress struct {
 func (p *progress) add(l proof.Link) {
 	p.Read++
 	if p.First == 0 || l.Seq < p.First {
-		p.First, p.FirstExpires = l.Seq, l.PreviousTTL
+		p.First, p.PreviousExpires = l.Seq, l.PreviousTTL
 	}
 }
 
@@ -54,7 +54,7 @@ func (p *progress) complete() bool {
 	if p.First == 0 {
 		return p.Expires <= p.StartedOn.Unix()
 	}
-	return p.Read == p.End.Seq-p.First+1 && p.FirstExpires <= p.StartedOn.Unix()
+	return p.Read == p.End.Seq-p.First+1 && p.PreviousExpires <= p.StartedOn.Unix()
 }
 
 // errRecordsMissing is the fault for records that disappeared during an export.

@@ -96,7 +96,7 @@ func TestExportBySections(t *testing.T) {
 			t.Fatal(err)
 		}
 		if file != full.String() {
-			t.Fatalf("seed %d:\n%s\nwant\n%s", seed, file, full.String())
+			t.Fatalf("seed %d: export by sections =\n%s\nwant the file of Export():\n%s", seed, file, full.String())
 		}
 		fx.verifyExport(file)
 	}
@@ -117,7 +117,7 @@ func TestExportBySectionsAfterRetention(t *testing.T) {
 			t.Fatal(err)
 		}
 		if r := fx.verifyExport(file); r.Records() != wantRecords {
-			t.Errorf("it has %d records, want %d:\n%s", r.Records(), wantRecords, file)
+			t.Errorf("export after the retention of older records has %d records, want %d:\n%s", r.Records(), wantRecords, file)
 		}
 		fx.now = fx.now.Add(40 * day)
 	}
@@ -131,7 +131,7 @@ func TestExportBySectionsAfterRetention(t *testing.T) {
 // TestExportWithMissingRecordsIsNotSigned checks that the header is
 // signed only if no record is missing, because the signed header says so.
 func TestExportWithMissingRecordsIsNotSigned(t *testing.T) {
-	remove := func(matches func(seq int64) bool) func(w *fixture) {
+	remove := func(matches func(seq int64) bool) func(fx *fixture) {
 		return func(fx *fixture) {
 			for k, item := range fx.items.Items() {
 				if audit.IsRecord(k) && matches(seqAndTTLOf(fx, item).Seq) {
@@ -161,7 +161,7 @@ func TestExportWithMissingRecordsIsNotSigned(t *testing.T) {
 		})
 	}
 	head := store.KeyPrefix("audit-head").Key(acme)
-	t.Run("another end", func(t *testing.T) {
+	t.Run("a head changed to an earlier record", func(t *testing.T) {
 		fx, _ := newChain(t, 6)
 		remove(func(seq int64) bool { return seq > 4 })(fx)
 		fx.set(head, store.Set(store.At("seq"), 4), store.Add(store.At("version"), 1))
@@ -169,7 +169,7 @@ func TestExportWithMissingRecordsIsNotSigned(t *testing.T) {
 			t.Errorf("export with a changed head succeeds, want an error; file:\n%s", file)
 		}
 	})
-	t.Run("no end", func(t *testing.T) {
+	t.Run("no head", func(t *testing.T) {
 		fx, _ := newChain(t, 6)
 		fx.remove(head)
 		if file, err := fx.exportSections(10, func() {}); !fault.Is(err, fault.Conflict) {

@@ -83,7 +83,7 @@ func TestVerifyDetectsChanges(t *testing.T) {
 	head := store.KeyPrefix("audit-head").Key(acme)
 	tests := []struct {
 		name    string
-		corrupt func(w *fixture, keys []store.Key, items map[store.Key]store.Item)
+		corrupt func(fx *fixture, keys []store.Key, items map[store.Key]store.Item)
 		want    string // "" for no break
 	}{
 		{"no change", func(*fixture, []store.Key, map[store.Key]store.Item) {}, ""},
@@ -147,7 +147,7 @@ func TestVerifyDetectsChanges(t *testing.T) {
 			c.corrupt(fx, keys, fx.items.Items())
 			r, err := fx.Verify(t.Context(), acme, proof.Commitment{})
 			if err != nil || !strings.HasPrefix(r.Break, c.want) || c.want == "" && r.Break != "" {
-				t.Errorf("%+v, %v, want %q", r, err, c.want)
+				t.Errorf("Verify() = %+v, %v, want the break %q", r, err, c.want)
 			}
 		})
 	}
@@ -172,6 +172,9 @@ func TestResetChainIsDetectedByCommitment(t *testing.T) {
 		t.Errorf("Verify() with the current commitment = %+v, %v, want no break", r, err)
 	}
 	fx.items.Restore(before)
+	if r, err := fx.Verify(t.Context(), acme, proof.Commitment{}); err != nil || r.Break != "" {
+		t.Errorf("Verify() after a reset, without a commitment = %+v, %v, want no break", r, err)
+	}
 	if r, err := fx.Verify(t.Context(), acme, expected); err != nil ||
 		!strings.HasPrefix(r.Break, "record 4 was removed") {
 		t.Errorf("Verify() after a reset = %+v, %v, want the break \"record 4 was removed\"", r, err)
@@ -251,7 +254,7 @@ func TestExportVerifiesAnywhere(t *testing.T) {
 	}
 	lines := strings.SplitAfter(strings.TrimSpace(out.String()), "\n")
 	if len(lines) != 7 {
-		t.Fatal(out.String())
+		t.Fatalf("Export() writes %d lines, want 7:\n%s", len(lines), out.String())
 	}
 	withoutLines := func(i, n int) string {
 		return strings.Join(append(append([]string(nil), lines[:i]...), lines[i+n:]...), "")
@@ -286,7 +289,7 @@ func TestExportVerifiesAnywhere(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			r, err := proof.VerifyFile(strings.NewReader(c.file), key, acme, proof.Commitment{})
 			if err != nil || !strings.HasPrefix(r.Break, c.want) || c.want == "" && (r.Break != "" || r.Records() != 6) {
-				t.Errorf("%+v, %v, want %q", r, err, c.want)
+				t.Errorf("VerifyFile() = %+v, %v, want the break %q", r, err, c.want)
 			}
 		})
 	}

@@ -124,7 +124,7 @@ func Open(o Options) (*Bucket, error) {
 	return b, b.removeStrays()
 }
 
-// makeFolder creates the folder and syncs it, so that it survives a power cut.
+// makeFolder creates the folder and syncs its parent, so that the folder survives a power cut.
 // Otherwise the next start would refuse the data, because its objects are missing.
 func makeFolder(dir string) error {
 	_, statErr := os.Lstat(dir)
@@ -182,11 +182,12 @@ func (b *Bucket) Put(ctx context.Context, key string, body io.ReadSeeker) error 
 	return err
 }
 
-// errExists is the error of store if there is an object at the key.
+// errExists is the error of store if there is an object at the key, or if one of the other notes exists.
 var errExists = errors.New("files: there is an object at the key")
 
 // store writes content, assigns it to o's key, and sets the other notes in the same step.
-// If there is an object at the key, store returns errExists, or no error if notes is nil.
+// If there is an object at the key, or if one of the notes exists, store changes nothing:
+// it returns errExists, or no error if notes is nil.
 func (b *Bucket) store(
 	ctx context.Context, o blob.Object, body io.Reader, notes map[string][]byte,
 ) (blob.Object, error) {
@@ -273,6 +274,7 @@ func (n note) object(key string) blob.Object {
 
 func (b *Bucket) note(key string) (note, error) { return noteOf(b.o.Notes, key) }
 
+// noteOf returns the note of the object at key, or blob.ErrNotFound if there is none.
 func noteOf(notes Notes, key string) (note, error) {
 	raw, err := notes.Note(objectNote + key)
 	if err != nil {

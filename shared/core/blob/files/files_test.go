@@ -312,7 +312,7 @@ func TestUploadURLExpires(t *testing.T) {
 		used := 0
 		err := fx.options.Notes.EachNote("uploaded/", func(string, []byte) (bool, error) { used++; return true, nil })
 		if err != nil || used != want {
-			t.Errorf("at %v there are %d used URLs noted, want %d (%v)", fx.now, used, want, err)
+			t.Errorf("DeleteExpiredNotes() at %v leaves %d notes, %v, want %d", fx.now, used, err, want)
 		}
 		fx.now = fx.now.Add(time.Second)
 	}
@@ -394,7 +394,7 @@ func TestContentsAreVisitedOnce(t *testing.T) {
 		}
 		got[digest] = bytes
 		if _, err := os.Stat(filepath.Join(fx.options.Dir, filepath.FromSlash(files.ContentPath(digest)))); err != nil {
-			t.Error(err)
+			t.Errorf("file of the content %s: %v, want it to exist", digest, err)
 		}
 		return nil
 	})
@@ -448,5 +448,8 @@ func TestDryRunChangesNoFiles(t *testing.T) {
 	if address, err := fx.PresignPut(ctx, blob.UploadKey("1")); err != nil ||
 		address != "https://dry-run.invalid/uploads/1" {
 		t.Errorf("PresignPut() in a dry run = %q, %v, want https://dry-run.invalid/uploads/1", address, err)
+	}
+	if found := fx.stored(t); len(found) != 0 {
+		t.Errorf("files after a dry run = %v, want none", found)
 	}
 }

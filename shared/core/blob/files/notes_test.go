@@ -70,7 +70,9 @@ func TestContentIsWrittenBeforeNote(t *testing.T) {
 func TestFailedNoteStoresNoObject(t *testing.T) {
 	errDisk := errors.New("the disk is gone")
 	fail := func(string) error { return errDisk }
-	for name, h := range map[string]*hookedNotes{"written": {set: fail}, "read": {note: fail}} {
+	for name, h := range map[string]*hookedNotes{
+		"notes cannot be written": {set: fail}, "notes cannot be read": {note: fail},
+	} {
 		fx := newFixture(t)
 		h.Notes = fx.options.Notes
 		fx.options.Notes = h
@@ -103,7 +105,7 @@ func TestConcurrentPutAndDeleteAreAtomic(t *testing.T) {
 		for range 100 {
 			fx.put(t, "sources/a", "content")
 			if err := fx.Delete(t.Context(), "sources/a"); err != nil {
-				t.Error(err)
+				t.Errorf("Delete(sources/a) during reads = %v, want nil", err)
 			}
 		}
 	})

@@ -47,7 +47,7 @@ func TestSnapshotReadsContents(t *testing.T) {
 		keys = append(keys, o.Key)
 	}
 	if diff := cmp.Diff([]string{"a", "b/c"}, keys); diff != "" {
-		t.Error(diff)
+		t.Errorf("keys of List() (-want +got):\n%s", diff)
 	}
 	body, got, err := snapshot.Get(t.Context(), "a", want.ETag, 3)
 	if err != nil || got != want {
@@ -57,20 +57,21 @@ func TestSnapshotReadsContents(t *testing.T) {
 		t.Errorf("content of a = %q, %v, want \"one\"", content, err)
 	}
 	_ = body.Close()
-	for name, get := range map[string]func() error{
-		"absent":  func() error { _, _, err := snapshot.Get(t.Context(), "x", "", 3); return err },
-		"changed": func() error { _, _, err := snapshot.Get(t.Context(), "a", "other", 3); return err },
-		"large":   func() error { _, _, err := snapshot.Get(t.Context(), "a", "", 2); return err },
+	for _, c := range []struct {
+		key, etag string
+		limit     int64
+		want      error
+	}{
+		{"x", "", 3, blob.ErrNotFound},
+		{"a", "other", 3, blob.ErrChanged},
+		{"a", "", 2, blob.ErrTooLarge},
 	} {
-		if err := get(); !errors.Is(err, map[string]error{
-			"absent": blob.ErrNotFound, "changed": blob.ErrChanged,
-			"large": blob.ErrTooLarge,
-		}[name]) {
-			t.Errorf("Get() of %s object = %v, want the error for it", name, err)
+		if _, _, err := snapshot.Get(t.Context(), c.key, c.etag, c.limit); !errors.Is(err, c.want) {
+			t.Errorf("Get(%q, %q, %d) = %v, want %v", c.key, c.etag, c.limit, err, c.want)
 		}
 	}
 	if diff := cmp.Diff(before, fx.stored(t)); diff != "" {
-		t.Error(diff)
+		t.Errorf("files after reads of the snapshot, want no change (-before +after):\n%s", diff)
 	}
 }
 
