@@ -60,7 +60,7 @@ func TestFromEnvironment(t *testing.T) {
 		BedrockEndpoint: "http://127.0.0.1:8002",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
+		t.Errorf("FromEnvironment() (-want +got):\n%s", diff)
 	}
 }
 
@@ -73,7 +73,7 @@ func TestErrorNamesInvalidVariable(t *testing.T) {
 		"no deployment url":         {config.VarDeploymentURL, ""},
 		"relative url":              {config.VarDeploymentURL, "secret-value"},
 		"two placeholders":          {config.VarDeploymentURL, "http://{deployment}.{deployment}.secret-value"},
-		"path":                      {config.VarDeploymentURL, "http://{deployment}.example.com/secret-value"},
+		"deployment url with path":  {config.VarDeploymentURL, "http://{deployment}.example.com/secret-value"},
 		"endpoint":                  {config.VarDynamoDBEndpoint, "secret-value:8000"},
 		"endpoint with a path":      {config.VarS3Endpoint, "http://secret-value/x"},
 		"public endpoint":           {config.VarS3PublicEndpoint, "ftp://secret-value"},
@@ -125,10 +125,10 @@ func TestDeploymentOrigin(t *testing.T) {
 	} {
 		c := config.Config{DeploymentURL: pattern}
 		if got := c.DeploymentOrigin("shop-main-0a1b2c3"); got != want.origin {
-			t.Errorf("%s: origin %s, want %s", pattern, got, want.origin)
+			t.Errorf("DeploymentOrigin() with %s = %s, want %s", pattern, got, want.origin)
 		}
 		if got := c.DeploymentDomain(); got != want.domain {
-			t.Errorf("%s: domain %s, want %s", pattern, got, want.domain)
+			t.Errorf("DeploymentDomain() with %s = %s, want %s", pattern, got, want.domain)
 		}
 	}
 }

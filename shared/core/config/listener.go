@@ -12,8 +12,8 @@ import (
 	"unicode"
 )
 
-// The variables of listeners for clients (package listen). Functions in Lambda do not
-// have these variables: API Gateway is in front of the functions, and has its own limits.
+// The variables of listeners for clients (package listen). Functions in Lambda have no
+// listener: API Gateway is in front of the functions, and has its own limits.
 const (
 	VarHeaderBytes           = "GATEWRIGHT_HEADER_BYTES"
 	VarHeaderFields          = "GATEWRIGHT_HEADER_FIELDS"
@@ -83,7 +83,8 @@ func DefaultListener() Listener {
 	}
 }
 
-// number and duration each describe a limit of a Listener with its allowed range.
+// number describes a numeric limit of a Listener with its allowed range.
+// duration describes a timeout; minTimeout and maxTimeout are the range of all timeouts.
 type (
 	number struct {
 		name     string
@@ -96,8 +97,8 @@ type (
 	}
 )
 
-// minBodyBytes is the smallest budget for bodies: a quarter of it is enough
-// for a body of 1 MiB and its two copies while the buffer grows.
+// minBodyBytes is the smallest budget for bodies. One client gets at most a quarter of the budget,
+// which is then enough for a body of 1 MiB and its two copies while the buffer grows.
 const minBodyBytes = 16 << 20
 
 // minTimeout and maxTimeout are the allowed range of all timeouts of a Listener.

@@ -64,7 +64,8 @@ type Kind int
 const (
 	// Run settings are read by the local run.
 	Run Kind = iota
-	// Clients settings are limits for clients. A gateway in Lambda, which has no listener, only reads the limits for heads.
+	// Clients settings are those of a Listener. A gateway in Lambda, which has no listener, uses
+	// only the limits for heads, the trusted proxies and the setting for net/http.
 	Clients
 	// Function settings are for functions in Lambda: the infrastructure sets them, and the local run chooses their values itself.
 	Function
@@ -375,9 +376,10 @@ const (
 var clientVariables = [...]string{VarClientProfiles, VarClientProfile, VarClientURL, VarClientAccount, VarClientKey}
 
 // CheckNames returns an error that names each variable in environ (entries NAME=value) that has the product's
-// prefix but that the process does not read: otherwise a misspelled limit would silently have no effect.
-// local means that the local run reads the variables. Every process that listens calls CheckNames, and does
-// not start with such a variable: `serve`, the local run, and a gateway and a relay in separate processes.
+// prefix but is no setting: otherwise a misspelled limit would silently have no effect. local means that the
+// local run reads the variables: then CheckNames also refuses the Function and Process settings. Every process that
+// listens calls CheckNames, and does not start after an error: `serve`, the local run, and a gateway and a relay in
+// separate processes.
 //
 // CheckNames ignores variables that Kubernetes sets in each container for a Service called gatewright, or
 // gatewright-… (https://kubernetes.io/docs/concepts/services-networking/service/#environment-variables).

@@ -106,7 +106,7 @@ func TestUnknownSettingIsReported(t *testing.T) {
 		}
 		for i, want := range tt.want {
 			if !strings.Contains(lines[i], want) || strings.Contains(lines[i], "secret") {
-				t.Errorf("%s: %q, want %q", tt.environ, lines[i], want)
+				t.Errorf("CheckNames(%s): line %d = %q, want %q in it, and no value", tt.environ, i+1, lines[i], want)
 			}
 		}
 	}

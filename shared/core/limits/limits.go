@@ -85,12 +85,13 @@ var (
 		Name: "consumers", Default: 10_000_000, Max: 1_000_000_000, Plural: "consumers", Owner: "account",
 		Remedy: defaultRemedy,
 	}
-	// CustomDomains also counts claims of domains. A list reads all custom domains of an account. When a
-	// client CA has changed, gateways read all client CAs of the account: 100 of them take about 30 read units.
+	// CustomDomains also counts claims of domains. A list reads all custom domains of an account.
 	CustomDomains = Limit{
 		Name: "custom-domains", Default: 1_000, Max: 1_000, Plural: "custom domains", Owner: "account",
 		Remedy: defaultRemedy,
 	}
+	// Max of ClientCAs is low because gateways read all client CAs of an
+	// account when one has changed: 100 of them take about 30 read units.
 	ClientCAs = Limit{
 		Name: "client-cas", Default: 100, Max: 100, Plural: "client mTLS CA certificates", Owner: "account",
 		Remedy: "Delete one that no client needs any more",
@@ -113,7 +114,8 @@ var (
 		Name: "consumer-keys", Default: 100_000, Max: 1_000_000, Plural: "API keys", Owner: "consumer",
 		Remedy: "Delete those that have expired",
 	}
-	// Deployments limits upload addresses, because each upload may become a build, and builds of existing sources.
+	// Deployments limits upload addresses, because each upload may become a build. It also limits builds of existing
+	// sources.
 	Deployments = Limit{
 		Name: "deployments", Kind: Daily, Default: 5_000, Max: 1_000_000, Plural: "deployments a day",
 		Owner: "account",

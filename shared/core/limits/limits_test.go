@@ -1,7 +1,6 @@
 package limits_test
 
 import (
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -80,7 +79,7 @@ func TestParseErrors(t *testing.T) {
 		_, err := limits.Parse(text)
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") ||
 			strings.Contains(err.Error(), "hunter2") {
-			t.Errorf("%q: %v, want %q", text, err, want)
+			t.Errorf("Parse(%q) = %v, want an error of one line with %q, without \"hunter2\"", text, err, want)
 		}
 	}
 	if _, err := limits.Parse("projects=0"); err == nil || !strings.HasSuffix(err.Error(), "such as projects=1000") {
@@ -89,7 +88,7 @@ func TestParseErrors(t *testing.T) {
 	for _, l := range limits.All() {
 		for _, value := range []int64{0, -1, l.Max + 1} {
 			if !fault.Is(l.Check(value), fault.Invalid) {
-				t.Errorf("Check(%s, %s) does not return invalid, want invalid", l.Name, strconv.FormatInt(value, 10))
+				t.Errorf("Check(%d) of %s = %v, want the fault Invalid", value, l.Name, l.Check(value))
 			}
 		}
 	}
