@@ -24,7 +24,7 @@ func TestClaimRunsWithoutRead(t *testing.T) {
 			t.Fatalf("Run() of a claim = %+v, %v, want success", r, err)
 		}
 		if u := meter.Usage(); u.Reads != 0 || u.Queries != 0 || u.Commits != 1+3 {
-			t.Errorf("three steps use %+v, want one commit each and one to begin", u)
+			t.Errorf("Begin() and Run() of three steps use %+v, want 4 commits and no reads", u)
 		}
 	})
 }

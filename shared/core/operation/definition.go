@@ -104,11 +104,11 @@ func (s State) retry() Retry {
 }
 
 const (
-	// maxMustDelay is the longest delay of a state with MustSucceed. It is short enough for the
-	// state to finish soon after the obstacle is gone, and for an alarm over 15 minutes.
+	// maxMustDelay is the longest delay of a state with MustSucceed. It is so short that the state finishes soon
+	// after the obstacle is gone, and that every period of 15 minutes has an attempt, which raises the alarm.
 	maxMustDelay = 10 * time.Minute
 	// alarmAfter is the number of unsuccessful attempts after which the alarm is
-	// raised. The pauses between these attempts take at most 8 minutes in total.
+	// raised. The pauses between these attempts take less than 9 minutes in total, with the zero Retry.
 	alarmAfter = 10
 )
 
@@ -262,6 +262,7 @@ func (d Definition) reachesEnd(name string) bool {
 	return visit(name)
 }
 
+// hasCatchCycle reports whether the state name is part of a cycle of states that catch each other.
 func (d Definition) hasCatchCycle(name string) bool {
 	seen := map[string]bool{}
 	for current := name; current != Fail && current != Succeed; {

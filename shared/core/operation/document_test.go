@@ -60,7 +60,7 @@ func TestDataKeepsUnknownFields(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !reflect.DeepEqual(got, want) {
-			t.Errorf("the data are\n%v, want\n%v", got, want)
+			t.Errorf("DecodeData() after both steps =\n%v, want\n%v", got, want)
 		}
 	})
 }

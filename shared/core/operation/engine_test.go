@@ -149,8 +149,8 @@ func TestResultNext(t *testing.T) {
 		effect     int
 	}{
 		{"the next state", operation.Succeed, operation.Success, 0},
-		{"another", "other", operation.Success, 1},
-		{"failure", operation.Fail, operation.Failure, 0},
+		{"an alternative", "other", operation.Success, 1},
+		{"the end Fail", operation.Fail, operation.Failure, 0},
 		{"an unlisted state", "only", operation.Failure, 0},
 		{"an unknown state", "nowhere", operation.Failure, 0},
 	}
@@ -163,7 +163,8 @@ func TestResultNext(t *testing.T) {
 				}})
 				fx.begin("op", "choice")
 				if r := fx.run("op"); r.Status != test.want || fx.counter("other") != test.effect {
-					t.Errorf("status is %s, want %s; the other state ran %d times", r.Status, test.want, fx.counter("other"))
+					t.Errorf("Run() with the Result.Next %s: status = %s, the state other ran %d times, want %s, %d",
+						test.next, r.Status, fx.counter("other"), test.want, test.effect)
 				}
 			})
 		})
@@ -246,7 +247,7 @@ func TestLongDelayIsLeftToSweep(t *testing.T) {
 				start := time.Now()
 				r := fx.run("op")
 				if r.Status != test.want {
-					t.Fatalf("status is %s, want %s", r.Status, test.want)
+					t.Fatalf("Run() with a delay of %v: status = %s, want %s", test.after, r.Status, test.want)
 				}
 				if test.want == operation.Success {
 					if waited := time.Since(start); waited != test.after {
@@ -255,7 +256,7 @@ func TestLongDelayIsLeftToSweep(t *testing.T) {
 					return
 				}
 				if want := start.Add(test.after); !r.DueOn.Equal(want) || r.Lease != nil {
-					t.Errorf("it is due on %v, want %v; lease %v", r.DueOn, want, r.Lease)
+					t.Errorf("Run() with a delay of %v: due on %v, lease %v, want %v, no lease", test.after, r.DueOn, r.Lease, want)
 				}
 				time.Sleep(test.after - time.Millisecond)
 				fx.sweep()
@@ -347,7 +348,7 @@ func TestExpiredLeaseIsTakenOver(t *testing.T) {
 		go func() {
 			r, err := fx.engine.Run(t.Context(), "op")
 			if err != nil {
-				t.Error(err)
+				t.Errorf("Run() of the late worker = %v, want no error", err)
 			}
 			done <- r
 		}()
@@ -427,7 +428,7 @@ func TestEndIsLoggedOnce(t *testing.T) {
 		fast := fx.engine
 		fx.table = storetest.NewWithBackend(t, &overtakenBackend{Backend: fx.backend, takeOver: func() {
 			if _, err := fast.Run(t.Context(), "op"); err != nil {
-				t.Error(err)
+				t.Errorf("Run() of the other worker = %v, want no error", err)
 			}
 		}}, storetest.Clock(time.Now))
 		fx.engine = fx.engineOf(fx.kinds...)

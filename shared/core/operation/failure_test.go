@@ -99,7 +99,7 @@ func TestRetryDependsOnError(t *testing.T) {
 				fx.begin("op", "one")
 				r := fx.untilEnd("op")
 				if r.Status != operation.Failure || attempts != test.attempts {
-					t.Errorf("status %s after %d attempts, want %d", r.Status, attempts, test.attempts)
+					t.Errorf("status %s after %d attempts, want %s after %d", r.Status, attempts, operation.Failure, test.attempts)
 				}
 				if !strings.Contains(r.Message, test.message) {
 					t.Errorf("message = %q, want %q in it", r.Message, test.message)

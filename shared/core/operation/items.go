@@ -126,6 +126,8 @@ type packer struct {
 	remaining    int
 	stopWhenFull bool
 
+	// written is the number of writes in earlier transactions of the step. groups has the groups of the
+	// current transaction, size is the number of their writes, and keys has the keys of the writes.
 	written int
 	groups  [][]store.Write
 	size    int

@@ -41,8 +41,8 @@ func (fx *fixture) items() int {
 	return n
 }
 
-// itemTask returns a task that newTask creates for the table of a fixture. It
-// calls newTask when the task first runs, because the fixture exists only then.
+// itemTask returns a task that runs the task of newTask for the table of a fixture.
+// It calls newTask only when it runs, because the fixture does not exist before.
 func itemTask(f **fixture, newTask func(table *store.Table) operation.Task) operation.Task {
 	return func(ctx context.Context, s operation.Step) (operation.Result, error) {
 		return newTask((*f).table)(ctx, s)
@@ -70,7 +70,7 @@ func TestDrainFillsTransactions(t *testing.T) {
 			t.Fatalf("Run() = %+v, %v with %d items left, want success with none", r, err, fx.items())
 		}
 		if r.Steps != 5 { // each step makes at most 2,000 writes
-			t.Errorf("draining 10,000 items takes %d steps, want 5", r.Steps)
+			t.Errorf("10,000 deletes take %d steps, want 5", r.Steps)
 		}
 		if u := meter.Usage(); u.Commits > 10_000/store.MaxWrites*6/5+1+r.Steps {
 			t.Errorf("10,000 deletes use %+v in %d steps, want at most %d commits",
@@ -82,7 +82,7 @@ func TestDrainFillsTransactions(t *testing.T) {
 func TestDrainOfLargeItem(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var fx *fixture
-		const below = 950
+		const childCount = 950
 		fx = newFixture(t, singleState(operation.State{Task: itemTask(&fx, func(table *store.Table) operation.Task {
 			return operation.Items[item]{
 				Table: table, WritesPerStep: 200,
@@ -101,11 +101,11 @@ func TestDrainOfLargeItem(t *testing.T) {
 				},
 			}.Drain()
 		})}))
-		fx.fill(below)
+		fx.fill(childCount)
 		fx.commit(store.Put(store.Key{PK: "parents", SK: "p"}, struct{}{}))
 		fx.begin("op", "one")
-		if r := fx.run("op"); r.Status != operation.Success || r.Steps < below/200 || fx.items() != 0 {
-			t.Errorf("Run() = %+v with %d items left, want success after at least %d steps with none", r, fx.items(), below/200)
+		if r := fx.run("op"); r.Status != operation.Success || r.Steps < childCount/200 || fx.items() != 0 {
+			t.Errorf("Run() = %+v with %d items left, want success after at least %d steps with none", r, fx.items(), childCount/200)
 		}
 		if len(fx.backend.Items()) != 1 { // only the operation's record is left
 			t.Errorf("%d items in the table, want only the record of the operation", len(fx.backend.Items()))

@@ -187,7 +187,7 @@ func TestListAndResume(t *testing.T) {
 			"none": "There is no operation",
 		} {
 			if _, err := fx.engine.Resume(t.Context(), id); err == nil || !strings.Contains(err.Error(), want) {
-				t.Errorf("resume %s: %v, want %q", id, err, want)
+				t.Errorf("Resume(%s) = %v, want %q in the error", id, err, want)
 			}
 		}
 	})

@@ -233,7 +233,7 @@ func TestSimulatorBatchIsAllOrNothing(t *testing.T) {
 func TestSimulatorDetectsLateWriters(t *testing.T) {
 	failure := operationtest.Explore(t, batchScenario(true), batchRuns)
 	if failure == nil {
-		t.Fatal("Explore() of a rollback that a late writer outlives succeeds, want a failure")
+		t.Fatal("Explore() of an unguarded rollback = nil, want a failure that a late writer causes")
 	}
 	t.Logf("found by -seed=%s", failure.Seed)
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/gatewright/gatewright/shared/core/operation"
 )
 
-// TestExpireLeases checks that a process that calls ExpireLeases immediately resumes the operations of
-// a killed process. The effect of a step must happen once, even if the other process is still alive.
+// TestExpireLeases checks that the first Sweep after ExpireLeases resumes the operations of a killed
+// process. The effect of a step must happen once, even if the other process is still alive.
 func TestExpireLeases(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hang, runs := make(chan struct{}), 0
@@ -28,9 +28,9 @@ func TestExpireLeases(t *testing.T) {
 		}})
 		fx.begin("build-1", "build")
 		fx.begin("build-2", "build")
-		unblock := make(chan struct{})
+		firstEnded := make(chan struct{})
 		go func() {
-			defer close(unblock)
+			defer close(firstEnded)
 			_, _ = fx.engine.Run(context.WithoutCancel(t.Context()), "build-1")
 		}()
 		synctest.Wait()
@@ -53,7 +53,7 @@ func TestExpireLeases(t *testing.T) {
 			}
 		}
 		close(hang)
-		<-unblock
+		<-firstEnded
 		if n := fx.counter("done"); n != 2 {
 			t.Errorf("the steps of two operations took effect %d times, want 2", n)
 		}

@@ -102,11 +102,11 @@ func (c *Counts) NewCounter(accountID string, l limits.Limit) *Counter {
 
 // Load returns the Counter of an account's limit, and loads its ReadRequest.
 func (c *Counts) Load(ctx context.Context, accountID string, l limits.Limit) (*Counter, error) {
-	t := c.NewCounter(accountID, l)
-	if err := c.table.Load(ctx, t.ReadRequest()); err != nil {
+	counter := c.NewCounter(accountID, l)
+	if err := c.table.Load(ctx, counter.ReadRequest()); err != nil {
 		return nil, fmt.Errorf("read the limit %s of an account: %w", l.Name, err)
 	}
-	return t, nil
+	return counter, nil
 }
 
 // ReadRequest returns the read request of the Counter. Load it before you call the other methods.
@@ -234,8 +234,8 @@ func (c *Counter) allowCount(ctx context.Context) error {
 	return nil
 }
 
-// Release returns the write that lowers the bound by n things that were reserved and not created. The commit
-// of the write returns store.ErrStale if the bound was changed by anything else than Release of this Counter.
+// Release returns the write that lowers the bound by n things that were reserved and not created. The commit of
+// the write returns store.ErrStale if the bound was changed after it was read, other than by Release of this Counter.
 func (c *Counter) Release(n int64) store.Write {
 	defer func() { c.record.Revision++ }()
 	return store.Update(c.key, store.Add(store.At("bound"), -n), store.Add(store.At("turn"), 1)).
@@ -258,15 +258,15 @@ func (c *Counts) CheckCapacity(
 	var record struct {
 		Count int64 `dynamodbav:"count"`
 	}
-	t := c.NewCounter(accountID, l)
-	if err := c.table.Load(ctx, t.ReadRequest(),
+	counter := c.NewCounter(accountID, l)
+	if err := c.table.Load(ctx, counter.ReadRequest(),
 		store.Get(recordKey, &record).Unchecked("the write that counts asks for it")); err != nil {
 		return CapacityCheck{}, fmt.Errorf("read how many %s an account has: %w", l.Plural, err)
 	}
 	count := store.At("count")
 	return CapacityCheck{
-		store.Or(store.Lacks(count), store.Less(count, t.Max())),
-		l.Refusal(max(record.Count, t.Max()), t.Max(), 0),
+		store.Or(store.Lacks(count), store.Less(count, counter.Max())),
+		l.Refusal(max(record.Count, counter.Max()), counter.Max(), 0),
 	}, nil
 }
 
@@ -293,14 +293,14 @@ func (c *Counts) Value(ctx context.Context, accountID string, l limits.Limit) (i
 	if ok && now.Sub(cached.readAt).Abs() < valueTTL {
 		return cached.limit, nil
 	}
-	t, err := c.Load(store.WithoutReadSet(ctx, "it is no part of what a change is decided from"), accountID, l)
+	counter, err := c.Load(store.WithoutReadSet(ctx, "it is no part of what a change is decided from"), accountID, l)
 	if err != nil {
 		return 0, err
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	bounded.Put(c.cache, key, cachedValue{t.Max(), now.Round(0)}, maxCachedValues)
-	return t.Max(), nil
+	bounded.Put(c.cache, key, cachedValue{counter.Max(), now.Round(0)}, maxCachedValues)
+	return counter.Max(), nil
 }
 
 // Status is the state of a limit for operators.
@@ -319,18 +319,18 @@ func (c *Counts) List(ctx context.Context, accountID string) ([]Status, error) {
 	var counters []*Counter
 	var requests []*store.ReadRequest
 	for _, l := range limits.PerAccount() {
-		t := c.NewCounter(accountID, l)
-		counters, requests = append(counters, t), append(requests, t.ReadRequest())
+		counter := c.NewCounter(accountID, l)
+		counters, requests = append(counters, counter), append(requests, counter.ReadRequest())
 	}
 	if err := c.table.Load(ctx, requests...); err != nil {
 		return nil, fmt.Errorf("read the limits of an account: %w", err)
 	}
-	for _, t := range counters {
-		s := Status{Limit: t.limit, Value: t.Max(), Own: t.record.Own > 0, Bound: -1}
+	for _, counter := range counters {
+		s := Status{Limit: counter.limit, Value: counter.Max(), Own: counter.record.Own > 0, Bound: -1}
 		switch {
-		case t.boundKnown():
-			s.Bound = t.record.Bound
-		case t.limit.Kind == limits.Daily:
+		case counter.boundKnown():
+			s.Bound = counter.record.Bound
+		case counter.limit.Kind == limits.Daily:
 			s.Bound = 0 // there is no record for a day without things
 		}
 		out = append(out, s)

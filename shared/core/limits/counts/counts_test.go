@@ -42,7 +42,9 @@ func newFixture(t *testing.T, limit int64) *fixture {
 
 func (fx *fixture) countThings(ctx context.Context) (int64, error) {
 	fx.countCalls++
-	n, err := fx.table.Count(ctx, store.Query{PK: thingPrefix.Partition("acme"), Unchecked: "the turn stands for it"})
+	n, err := fx.table.Count(ctx, store.Query{
+		PK: thingPrefix.Partition("acme"), Unchecked: "the condition on the revision covers it",
+	})
 	return int64(n), err
 }
 
@@ -101,11 +103,11 @@ func TestLimitIsExactInBothDirections(t *testing.T) {
 	fx.want(t, fx.create(t.Context(), 0, "more", limits.Projects, nil), fault.Forbidden)
 }
 
-// TestLimitHoldsDuringConcurrentCreate lets another process create the last allowed thing, or delete a thing,
-// between Reserve and the commit. Reserve uses a known bound in some cases, and counts the things in others.
+// TestLimitHoldsDuringConcurrentCreate lets another process create all things that are still allowed, between
+// Reserve and the commit. Without existing things, Reserve counts the things; otherwise it uses a known bound.
 func TestLimitHoldsDuringConcurrentCreate(t *testing.T) {
 	for _, before := range []int{0, 1, 2} {
-		t.Run(fmt.Sprint(before), func(t *testing.T) {
+		t.Run(fmt.Sprint(before, " existing things"), func(t *testing.T) {
 			fx := newFixture(t, 3)
 			for i := range before {
 				fx.want(t, fx.create(t.Context(), 0, fmt.Sprint(i), limits.Projects, nil), 0)
@@ -123,8 +125,8 @@ func TestLimitHoldsDuringConcurrentCreate(t *testing.T) {
 	}
 }
 
-// TestThingsOfOlderReleaseCount checks that things of a release without limits count, which does not
-// raise the bound. It creates such things before the first count, and while this release already runs.
+// TestThingsOfOlderReleaseCount checks that things count even if a release without limits created them, which
+// does not raise the bound. It creates such things before the first count, and while this release already runs.
 func TestThingsOfOlderReleaseCount(t *testing.T) {
 	fx := newFixture(t, 4)
 	createByOlderRelease := func(name string) {
@@ -143,7 +145,7 @@ func TestThingsOfOlderReleaseCount(t *testing.T) {
 	fx.want(t, fx.create(t.Context(), 1, "e", limits.Projects, nil), 0)
 }
 
-// TestThingsAreCountedOnce checks that the things are counted only if the bound is unknown or the account is at its limit.
+// TestThingsAreCountedOnce checks that the things are counted when the bound is unknown, and not again below the limit.
 func TestThingsAreCountedOnce(t *testing.T) {
 	fx := newFixture(t, 100)
 	for i := range 100 {
@@ -295,7 +297,7 @@ func TestDailyLimitSurvivesWrongClock(t *testing.T) {
 	}
 }
 
-// TestValueIsCachedForHalfAMinute also checks that the table is read only once in this time.
+// TestValueIsCachedForHalfAMinute checks that Value returns a changed limit after 30 s, and the cached one before.
 func TestValueIsCachedForHalfAMinute(t *testing.T) {
 	fx := newFixture(t, 2)
 	value := func() int64 {
@@ -306,14 +308,14 @@ func TestValueIsCachedForHalfAMinute(t *testing.T) {
 		return v
 	}
 	if v := value(); v != 2 {
-		t.Errorf("limit before the change = %d, want 2", v)
+		t.Errorf("Value() before the change = %d, want 2", v)
 	}
 	fx.want(t, fx.counts[1].Set(t.Context(), "acme", limits.Projects, 9), 0)
 	if v := value(); v != 2 {
-		t.Errorf("limit immediately after the change = %d, want the cached 2", v)
+		t.Errorf("Value() immediately after the change = %d, want the cached 2", v)
 	}
 	fx.now = fx.now.Add(30 * time.Second)
 	if v := value(); v != 9 {
-		t.Errorf("limit 30 s after the change = %d, want 9", v)
+		t.Errorf("Value() 30 s after the change = %d, want 9", v)
 	}
 }

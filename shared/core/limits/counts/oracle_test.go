@@ -34,8 +34,10 @@ type oracle struct {
 	minCount, maxCount int
 	// olderReleaseAt is when a release without limits last created a thing.
 	olderReleaseAt time.Time
-	created        int
-	nested         bool
+	// created is the number of calls that have created things, for unique names. nested
+	// means that the current call runs in the middle of a call of the other process.
+	created int
+	nested  bool
 }
 
 var errKilled = errors.New("the process was killed")
@@ -114,7 +116,7 @@ func (o *oracle) Create(t *rapid.T) {
 	})
 	refused := fault.Is(err, fault.Forbidden) || fault.Is(err, fault.Throttled)
 	switch {
-	case refused && o.maxCount+n <= int(o.value()) && !o.changed && o.known():
+	case refused && o.maxCount+n <= int(o.value()) && !o.changed && o.olderReleaseEnded():
 		t.Fatalf("create %d = %v, want success with %d of %d", n, err, o.maxCount, o.value())
 	case refused, kill && !afterCommit:
 		return
@@ -128,13 +130,13 @@ func (o *oracle) Create(t *rapid.T) {
 		o.today += n // if the day has changed meanwhile, the things count for the day of Reserve
 	}
 	o.observe()
-	if o.count() > int(o.value()) && !o.changed && o.known() {
+	if o.count() > int(o.value()) && !o.changed && o.olderReleaseEnded() {
 		t.Fatalf("create %d succeeds with %d of %d, want it refused", n, o.count(), o.value())
 	}
 }
 
-// known reports whether a release without limits has created no things for at least a day.
-func (o *oracle) known() bool { return o.now.Sub(o.olderReleaseAt) >= 24*time.Hour }
+// olderReleaseEnded reports whether a release without limits has created no things for at least a day.
+func (o *oracle) olderReleaseEnded() bool { return o.now.Sub(o.olderReleaseAt) >= 24*time.Hour }
 
 // Remove deletes a thing without reporting it.
 func (o *oracle) Remove(t *rapid.T) {
@@ -197,7 +199,7 @@ func (o *oracle) RandomEvent(t *rapid.T) {
 func (o *oracle) check(t *rapid.T) {
 	n, err := o.fixture.countThings(t.Context())
 	if err != nil || int(n) != len(o.existing) {
-		t.Fatalf("there are %d, %v, want %v", n, err, o.existing)
+		t.Fatalf("countThings() = %d, %v, want the things %v", n, err, o.existing)
 	}
 	all, err := o.counts[0].List(t.Context(), "acme")
 	if err != nil {
@@ -206,11 +208,11 @@ func (o *oracle) check(t *rapid.T) {
 	s := all[slices.IndexFunc(all, func(s counts.Status) bool { return s.Name == o.limit.Name })]
 	switch {
 	case s.Value != o.value():
-		t.Fatalf("the limit is %d, want %d", s.Value, o.value())
+		t.Fatalf("List(): value of the limit = %d, want %d", s.Value, o.value())
 	case o.limit.Kind == limits.Daily && s.Bound != int64(o.count()):
-		t.Fatalf("bound of today = %d, want %d", s.Bound, o.count())
-	case o.limit.Kind == limits.Total && s.Bound >= 0 && s.Bound < int64(o.count()) && o.known():
-		t.Fatalf("bound = %d, want at least the count %d", s.Bound, o.count())
+		t.Fatalf("List(): bound of today = %d, want %d", s.Bound, o.count())
+	case o.limit.Kind == limits.Total && s.Bound >= 0 && s.Bound < int64(o.count()) && o.olderReleaseEnded():
+		t.Fatalf("List(): bound = %d, want at least the count %d", s.Bound, o.count())
 	}
 }
 

@@ -133,9 +133,9 @@ func TestRefusalIsCachedForASecond(t *testing.T) {
 	r := newRacingBackend(t)
 	s := r.slots(t, clock, 1)
 	account := func(i int) string { return fmt.Sprint("account-", i) }
-	const most = 1_000
+	const maxCached = 1_000
 	var release func(context.Context) error
-	for i := range most + 1 {
+	for i := range maxCached + 1 {
 		var err error
 		if release, err = takeSlot(t, s, account(i), now.Add(time.Hour)); err != nil {
 			t.Fatal(err)
@@ -152,25 +152,25 @@ func TestRefusalIsCachedForASecond(t *testing.T) {
 		}
 		return r.queries
 	}
-	if n := countQueries(most); n != most {
-		t.Fatalf("first refusals of %d accounts need %d queries, want %d", most, n, most)
+	if n := countQueries(maxCached); n != maxCached {
+		t.Fatalf("first refusals of %d accounts need %d queries, want %d", maxCached, n, maxCached)
 	}
 	if err := release(t.Context()); err != nil { // the slot of another account
 		t.Fatal(err)
 	}
 	now = now.Add(999 * time.Millisecond)
-	if n := countQueries(most); n != 0 {
+	if n := countQueries(maxCached); n != 0 {
 		t.Errorf("refusals within the second need %d queries, want 0", n)
 	}
-	if _, err := takeSlot(t, s, account(most), now.Add(time.Hour)); err != nil {
+	if _, err := takeSlot(t, s, account(maxCached), now.Add(time.Hour)); err != nil {
 		t.Errorf("Take() of an account that released its slot: %v, want success", err)
 	}
 	now = now.Add(time.Millisecond)
-	if n := countQueries(most); n != most {
-		t.Errorf("refusals of %d accounts after the second need %d queries, want %d", most, n, most)
+	if n := countQueries(maxCached); n != maxCached {
+		t.Errorf("refusals of %d accounts after the second need %d queries, want %d", maxCached, n, maxCached)
 	}
-	if countQueries(most + 1); countQueries(most+1) == 0 {
-		t.Errorf("refusals of %d accounts are cached, want at most %d", most+1, most)
+	if countQueries(maxCached + 1); countQueries(maxCached+1) == 0 {
+		t.Errorf("refusals of %d accounts are cached, want at most %d", maxCached+1, maxCached)
 	}
 }
 

@@ -112,8 +112,9 @@ var errTaken = errors.New("slots: another has it")
 
 // Take takes a slot of an account. The slot is free again when release was called, or soon after until. If the limit
 // is lowered, holders keep their slots. A refusal means that all slots are taken, or were taken less than a second
-// ago, or that other holders were faster in every attempt. An error of any kind, including a fault, means that Take
-// could not decide. After an error release is not nil if a slot may have been taken, because the reply was lost.
+// ago (less than a minute ago if the table is unavailable now), or that other holders were faster in every attempt. An
+// error of any kind, including a fault, means that Take could not decide. After an error release is not nil if a slot
+// may have been taken, because the reply was lost.
 func (s *Slots) Take(
 	ctx context.Context, accountID string, until time.Time,
 ) (release func(context.Context) error, refusal *fault.Fault, err error) {

@@ -65,7 +65,7 @@ func (f *flakyBackend) Transact(ctx context.Context, token string, writes []stor
 	return nil
 }
 
-// yieldingBackend lets other goroutines run before each write. So all
+// yieldingBackend lets other goroutines run after each query. So
 // concurrent callers read before one of them writes, even on one core.
 type yieldingBackend struct{ store.Backend }
 
@@ -129,7 +129,7 @@ func (p *processes) take(t *rapid.T, step int) {
 	case err == nil:
 		p.holders[step] = holder{until, release}
 	case !errors.Is(err, errLost) || release == nil:
-		t.Fatal(err)
+		t.Fatalf("Take() = release %t, %v, want no error, or %v with a release", release != nil, err, errLost)
 	case rapid.Bool().Draw(t, "killed"):
 		p.uncertain = append(p.uncertain, until)
 	default:
@@ -192,13 +192,13 @@ func (p *processes) running() int64 {
 	return n
 }
 
-// TestSlotsAreNeverMoreThanTheLimit checks that never more slots than the limit are in use,
-// even if holders die and replies are lost. Each running holder must have a slot. A holder
-// that has returned its slot, or has reached its end, must have no slot. A caller may be
-// refused only if all slots are taken. The clocks of two processes are some seconds apart.
+// TestSlotsAreNeverMoreThanTheLimit checks that never more holders than the limit are running,
+// even if holders die and replies are lost. A caller may be refused only if all slots are taken,
+// or if its process has refused a caller in this second. A slot may count as taken for up to
+// 10 s after its holder's end. The clocks of the two processes are some seconds apart.
 func TestSlotsAreNeverMoreThanTheLimit(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		p := newProcesses(rapid.Int64Range(1, 5).Draw(t, "most"))
+		p := newProcesses(rapid.Int64Range(1, 5).Draw(t, "limit"))
 		for step := range rapid.IntRange(1, 60).Draw(t, "steps") {
 			switch rapid.IntRange(0, 6).Draw(t, "do") {
 			case 0, 1, 2:
@@ -211,7 +211,7 @@ func TestSlotsAreNeverMoreThanTheLimit(t *testing.T) {
 				p.advance(t)
 			}
 			if n := p.running(); n > p.limit {
-				t.Fatalf("%d slots are in use, want at most %d", n, p.limit)
+				t.Fatalf("%d holders of slots are running, want at most %d", n, p.limit)
 			}
 		}
 	})
@@ -222,17 +222,17 @@ func TestSlotsAreNeverMoreThanTheLimit(t *testing.T) {
 func TestConcurrentCallersGetAllSlots(t *testing.T) {
 	now := func() time.Time { return storetest.Epoch }
 	table := storetest.New(t)
-	const most = 8
+	const limit = 8
 	// In the first round, each of two accounts has as many callers as slots. In the second round, all slots are taken.
 	for _, full := range []bool{false, true} {
 		var wg sync.WaitGroup
-		for i := range 2 * most {
-			s := open(table, now, most)
+		for i := range 2 * limit {
+			s := open(table, now, limit)
 			wg.Go(func() {
 				_, refusal, err := s.Take(t.Context(), []string{"acme", "other"}[i%2], now().Add(time.Minute))
 				if refused := refusal != nil && strings.Contains(refusal.Public, "function-streams is 8"); refused != full ||
 					err != nil {
-					t.Errorf("Take() with all slots taken %t = %v, %v, want a refusal only then", full, refusal, err)
+					t.Errorf("Take() (all slots taken: %t) = %v, %v, want a refusal only if all are taken", full, refusal, err)
 				}
 			})
 		}
@@ -285,7 +285,7 @@ func TestRefusalIsCached(t *testing.T) {
 		for range 100 {
 			if _, refusal, err := s.Take(t.Context(), "acme", now.Add(time.Hour)); refusal == nil ||
 				!strings.Contains(refusal.Public, "has 1 streams") {
-				t.Fatal(refusal, err)
+				t.Fatalf("Take() with all slots taken = %v, %v, want a refusal with 1 stream", refusal, err)
 			}
 		}
 		if first := now.Equal(storetest.Epoch); backend.queries != 1 || backend.writes > 1 || backend.writes == 1 && !first {
@@ -313,7 +313,7 @@ func TestThrottledTableIsNotARefusal(t *testing.T) {
 	}
 }
 
-// TestCachedRefusalDuringOutage checks that the last known refusal of the account is used for a minute.
+// TestCachedRefusalDuringOutage checks that an account's last refusal is used for a minute if the table is unavailable.
 func TestCachedRefusalDuringOutage(t *testing.T) {
 	now := storetest.Epoch
 	clock := func() time.Time { return now }
@@ -351,18 +351,20 @@ func TestCachedRefusalDuringOutage(t *testing.T) {
 	mustTake(t, s, now.Add(time.Hour))
 }
 
-// TestReleaseAfterLostReply checks that Take also returns a release function if the reply
-// was lost, because the caller may have the slot. After other errors it returns none.
+// TestReleaseAfterLostReply checks that Take also returns a release function if the reply was lost, because
+// the caller may have the slot. The write of the slot is committed in one case, and not in the other.
 func TestReleaseAfterLostReply(t *testing.T) {
 	now := func() time.Time { return storetest.Epoch }
-	for _, done := range []bool{false, true} {
+	for _, committed := range []bool{false, true} {
 		lost := true
-		backend := &flakyBackend{Backend: memory.New(), failNext: func() (bool, bool) { return lost && !done, lost && done }}
+		backend := &flakyBackend{Backend: memory.New(), failNext: func() (bool, bool) {
+			return lost && !committed, lost && committed
+		}}
 		s := open(storetest.NewWithBackend(t, backend), now, 1)
 		release, refusal, err := s.Take(t.Context(), "acme", now().Add(time.Minute))
 		if !errors.Is(err, errLost) || refusal != nil || release == nil {
 			t.Fatalf("committed %t: Take() = release %t, refusal %v, %v, want a release, no refusal and %v",
-				done, release != nil, refusal, err, errLost)
+				committed, release != nil, refusal, err, errLost)
 		}
 		lost = false
 		if err := release(t.Context()); err != nil {
@@ -377,15 +379,15 @@ func TestReleaseAfterLostReply(t *testing.T) {
 func TestConcurrentCallersAreNotRefused(t *testing.T) {
 	now := func() time.Time { return storetest.Epoch }
 	table := storetest.NewWithBackend(t, yieldingBackend{memory.New()})
-	const most = 250
+	const limit = 250
 	var wg sync.WaitGroup
 	var refused atomic.Int64
-	for range most {
-		s := open(table, now, most)
+	for range limit {
+		s := open(table, now, limit)
 		wg.Go(func() {
 			_, refusal, err := s.Take(t.Context(), "acme", now().Add(time.Minute))
 			if err != nil {
-				t.Error(err)
+				t.Errorf("Take() = %v, want a slot", err)
 			}
 			if refusal != nil {
 				refused.Add(1)
@@ -394,9 +396,9 @@ func TestConcurrentCallersAreNotRefused(t *testing.T) {
 	}
 	wg.Wait()
 	if n := refused.Load(); n > 0 {
-		t.Errorf("%d of %d callers were refused, want 0", n, most)
+		t.Errorf("%d of %d callers were refused, want 0", n, limit)
 	}
-	if _, refusal, _ := open(table, now, most).Take(t.Context(), "acme", now().Add(time.Minute)); refusal == nil ||
+	if _, refusal, _ := open(table, now, limit).Take(t.Context(), "acme", now().Add(time.Minute)); refusal == nil ||
 		!strings.Contains(refusal.Public, "has 250 streams") {
 		t.Errorf("Take() with all slots taken = %v, want a refusal with 250 streams", refusal)
 	}

@@ -55,7 +55,7 @@ func (s *simulation) outcome() outcome {
 	return o
 }
 
-// compare compares a run with the undisturbed run.
+// compare returns an error if the run ended differently from reference, which is the undisturbed run.
 func (r result) compare(reference result, p plan) *WrongRunError {
 	want := reference.after
 	if r.requested { // operations that a request begins may end differently, so compare only their effects
