@@ -30,9 +30,10 @@ type progress struct {
 	Objects int `json:"objects"`
 	// Unreadable is the number of values in this pass that no root key opens,
 	// and UnreadableObjects the number of such objects. They are left unchanged.
-	Unreadable        int    `json:"unreadable"`
-	UnreadableObjects int    `json:"unreadableObjects"`
-	AfterObject       string `json:"behindObject,omitempty"`
+	Unreadable        int `json:"unreadable"`
+	UnreadableObjects int `json:"unreadableObjects"`
+	// AfterObject is the key of the last object that was handled, "" for none.
+	AfterObject string `json:"behindObject,omitempty"`
 }
 
 // String returns a message about the progress for the operator.

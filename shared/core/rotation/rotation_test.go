@@ -32,7 +32,7 @@ import (
 	"github.com/gatewright/gatewright/shared/testing/simulations"
 )
 
-// fixture is an installation whose root key is in a file, and some of whose processes fail.
+// fixture is an installation whose root key is in a file. If backend.random is set, its processes fail at random.
 type fixture struct {
 	*testing.T
 	items    *memory.Backend
@@ -63,7 +63,7 @@ type flakyBackend struct {
 	// unusualPages makes Page return unusual pages that DynamoDB may return: empty
 	// pages before the end, small pages, and pages with items of the previous page.
 	unusualPages bool
-	n            int
+	n            int // the number of unusual pages
 }
 
 func (b *flakyBackend) Page(ctx context.Context, after store.Key, limit int) ([]store.Item, store.Key, error) {
@@ -171,8 +171,8 @@ func (fx *fixture) fill(n int) *testData {
 	return out
 }
 
-// checkUsable checks that a process accepts all keys, and shows all texts that it must be
-// able to show. maxReads is the maximum number of items that the check of a key may read.
+// checkUsable checks that a process accepts keys (up to 50, chosen at random) and the tunnel's token, and that it shows
+// the texts of some keys and of the token. maxReads is the maximum number of items that the check of a key may read.
 func (fx *fixture) checkUsable(p installation.Parts, k *testData, maxReads int64, stage string) {
 	fx.Helper()
 	verifier := keys.OpenVerifier(p)
@@ -270,7 +270,7 @@ func TestRotationIsTransparent(t *testing.T) {
 	fx.rotate(func(s rotation.Status) {
 		stages[s.Stage] = true
 		fx.checkUsable(fx.process(), k, readsPerCheck+1, s.Stage)
-		fx.checkUsable(longRunning, k, readsPerCheck+1, s.Stage+", in a process that runs on")
+		fx.checkUsable(longRunning, k, readsPerCheck+1, s.Stage+", in a process that was started before")
 		// Clients create a key with a chosen text, and replace the tunnel's token.
 		text := fmt.Sprintf("a-key-of-its-own-%d", len(k.keys))
 		must(keys.Open(longRunning).CreateKey(fx.request(), consumerAt("forgotten"), keys.NewKey{Text: text}))(t)

@@ -25,10 +25,11 @@ import (
 // fakeKeys has the root keys of a process. With each Expire, the process learns of the next root key.
 type fakeKeys struct {
 	Keys
+	// writing has the numbers of the root keys with which the process writes: at first, and after each Expire.
 	writing   []int
-	refreshes int
-	number    int
-	counts    rootkey.Counts
+	refreshes int            // the number of calls of Expire
+	number    int            // the number of the current root key in the table
+	counts    rootkey.Counts // the argument of Finish
 }
 
 func (k *fakeKeys) MaxAge() time.Duration { return time.Hour }
@@ -65,7 +66,7 @@ type thing struct {
 
 func key(n int) store.Key { return thingPrefix.Key(fmt.Sprintf("%04d", n)) }
 
-// serviceFixture is a Service over a table in memory, with the renewed records.
+// serviceFixture is a Service over a table in memory, with records that the Service renews.
 type serviceFixture struct {
 	*Service
 	keys      *fakeKeys
@@ -84,27 +85,27 @@ func (fx *serviceFixture) Transact(ctx context.Context, token string, writes []s
 // watchedBackend is the backend of a serviceFixture.
 type watchedBackend struct {
 	*memory.Backend
-	b *serviceFixture
+	fx *serviceFixture
 }
 
 func (w watchedBackend) Transact(ctx context.Context, token string, writes []store.Write) error {
-	return w.b.Transact(ctx, token, writes)
+	return w.fx.Transact(ctx, token, writes)
 }
 
 func newServiceFixture(
 	t *testing.T, renew func(ctx context.Context, items []store.Item) ([][]store.Write, int, error),
 ) *serviceFixture {
-	b := &serviceFixture{keys: &fakeKeys{writing: []int{2}, number: 2}, items: memory.New(), now: storetest.Epoch}
-	now := func() time.Time { return b.now }
-	b.bucket = blob.NewMemory(now)
-	b.table = storetest.NewWithBackend(t, watchedBackend{b.items, b}, storetest.Clock(now))
+	fx := &serviceFixture{keys: &fakeKeys{writing: []int{2}, number: 2}, items: memory.New(), now: storetest.Epoch}
+	now := func() time.Time { return fx.now }
+	fx.bucket = blob.NewMemory(now)
+	fx.table = storetest.NewWithBackend(t, watchedBackend{fx.items, fx}, storetest.Clock(now))
 	parts := installation.Parts{
-		Table: b.table, Bucket: b.bucket, Now: now, Random: rand.Reader,
+		Table: fx.table, Bucket: fx.bucket, Now: now, Random: rand.Reader,
 		Log: slog.New(slog.DiscardHandler),
 	}
-	b.Service = Open(parts, []SealedRecords{{Prefix: thingPrefix, Renew: renew}}, "o/", nil)
-	b.Service.keys = b.keys
-	return b
+	fx.Service = Open(parts, []SealedRecords{{Prefix: thingPrefix, Renew: renew}}, "o/", nil)
+	fx.Service.keys = fx.keys
+	return fx
 }
 
 func (fx *serviceFixture) put(t *testing.T, n int, it thing) {
@@ -145,8 +146,8 @@ func renewThings(_ context.Context, items []store.Item) (groups [][]store.Write,
 // TestStagesWaitForPropagation checks that each stage waits until every process has learned of the previous stage,
 // which takes MaxAge plus the duration of the longest work. No stage may be skipped, and all stages must succeed.
 func TestStagesWaitForPropagation(t *testing.T) {
-	b := newServiceFixture(t, renewThings)
-	d := b.Definitions()[0]
+	fx := newServiceFixture(t, renewThings)
+	d := fx.Definitions()[0]
 	delays := map[string]time.Duration{}
 	var order []string
 	for stage := d.First; stage != operation.Succeed; stage = d.States[stage].Next {
@@ -156,7 +157,7 @@ func TestStagesWaitForPropagation(t *testing.T) {
 		state := d.States[stage]
 		out, err := state.Task(t.Context(), operation.Step{ID: "op"})
 		if err != nil {
-			t.Fatal(stage, err)
+			t.Fatalf("task of the stage %s = %v, want success", stage, err)
 		}
 		if !state.MustSucceed {
 			t.Errorf("stage %s: MustSucceed = false, want true", stage)
@@ -177,7 +178,7 @@ func TestStagesWaitForPropagation(t *testing.T) {
 	}
 	for _, stage := range order {
 		if delays[stage] < want[stage] || want[stage] == 0 && delays[stage] != 0 {
-			t.Errorf("delay after the stage %s = %s, want %s", stage, delays[stage], want[stage])
+			t.Errorf("delay after the stage %s = %s, want at least %s (0s: no delay)", stage, delays[stage], want[stage])
 		}
 	}
 }
@@ -191,21 +192,21 @@ func TestStaleProcessRenewsNothing(t *testing.T) {
 		writing []int
 		wantErr bool
 	}{{"new key", []int{2}, false}, {"new key after Expire", []int{1, 2}, false}, {"old key", []int{1}, true}} {
-		b := newServiceFixture(t, renewThings)
-		b.keys.writing = c.writing
-		b.put(t, 1, thing{RootKey: 1})
-		if err := b.bucket.Put(t.Context(), "o/1", strings.NewReader("x")); err != nil {
+		fx := newServiceFixture(t, renewThings)
+		fx.keys.writing = c.writing
+		fx.put(t, 1, thing{RootKey: 1})
+		if err := fx.bucket.Put(t.Context(), "o/1", strings.NewReader("x")); err != nil {
 			t.Fatal(err)
 		}
 		calls := 0
-		b.object = func(context.Context, string) (bool, bool, error) { calls++; return true, true, nil }
-		_, err := b.renew(t.Context(), operation.Step{ID: "op"})
-		b.keys.refreshes = 0
-		_, errObjects := b.renewObjects(t.Context(), operation.Step{ID: "op"})
-		if (err != nil) != c.wantErr || (errObjects != nil) != c.wantErr || (b.get(t, 1).RootKey == 1) != c.wantErr ||
+		fx.object = func(context.Context, string) (bool, bool, error) { calls++; return true, true, nil }
+		_, err := fx.renew(t.Context(), operation.Step{ID: "op"})
+		fx.keys.refreshes = 0
+		_, errObjects := fx.renewObjects(t.Context(), operation.Step{ID: "op"})
+		if (err != nil) != c.wantErr || (errObjects != nil) != c.wantErr || (fx.get(t, 1).RootKey == 1) != c.wantErr ||
 			(calls == 0) != c.wantErr {
 			t.Errorf("%s: renew() = %v, renewObjects() = %v, root key %d, %d object calls; want errors and no change %t",
-				c.name, err, errObjects, b.get(t, 1).RootKey, calls, c.wantErr)
+				c.name, err, errObjects, fx.get(t, 1).RootKey, calls, c.wantErr)
 		}
 	}
 }
@@ -215,40 +216,40 @@ func TestStaleProcessRenewsNothing(t *testing.T) {
 // written. Values that no root key opens count once, and expired records are not changed.
 func TestRenewRepeatsUntilNothingIsFound(t *testing.T) {
 	passes := 0
-	var b *serviceFixture
-	b = newServiceFixture(t, func(ctx context.Context, items []store.Item) ([][]store.Write, int, error) {
+	var fx *serviceFixture
+	fx = newServiceFixture(t, func(ctx context.Context, items []store.Item) ([][]store.Write, int, error) {
 		groups, unreadable, err := renewThings(ctx, items)
 		if passes++; passes == 1 { // another process changes a record after it was read
-			b.put(t, 7, thing{RootKey: 1, Text: "changed"})
+			fx.put(t, 7, thing{RootKey: 1, Text: "changed"})
 		}
 		return groups, unreadable, err
 	})
 	for n := range 10 {
-		b.put(t, n, thing{RootKey: 1})
+		fx.put(t, n, thing{RootKey: 1})
 	}
-	b.put(t, 10, thing{RootKey: -1})
-	b.put(t, 11, thing{RootKey: 1, TTL: b.now.Add(-time.Minute).Unix()})
-	e, err := operation.New(b.table,
+	fx.put(t, 10, thing{RootKey: -1})
+	fx.put(t, 11, thing{RootKey: 1, TTL: fx.now.Add(-time.Minute).Unix()})
+	e, err := operation.New(fx.table,
 		[]operation.Definition{{Kind: Kind, First: renewing, States: map[string]operation.State{
-			renewing: {Description: "renews", Task: b.renew, Next: operation.Succeed, MustSucceed: true, Timeout: time.Minute},
+			renewing: {Description: "renews", Task: fx.renew, Next: operation.Succeed, MustSucceed: true, Timeout: time.Minute},
 		}}}, operation.Options{Now: func() time.Time {
-			return b.now
+			return fx.now
 		}, Random: rand.Reader, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := run(t, b, e)
+	r := run(t, fx, e)
 	for n := range 10 {
-		if it := b.get(t, n); it.RootKey != 2 {
+		if it := fx.get(t, n); it.RootKey != 2 {
 			t.Errorf("record %d is under root key %d, want 2", n, it.RootKey)
 		}
 	}
-	if b.get(t, 7).Text != "changed" || passes != 3 || r.Message != "10 records and 0 objects are under the new root "+
+	if fx.get(t, 7).Text != "changed" || passes != 3 || r.Message != "10 records and 0 objects are under the new root "+
 		"key. 1 values are under neither key: they were unreadable before." {
 		t.Errorf("text of record 7 = %q, %d passes, message %q, want \"changed\", 3, and the counts 10, 0 and 1",
-			b.get(t, 7).Text, passes, r.Message)
+			fx.get(t, 7).Text, passes, r.Message)
 	}
-	for at, item := range b.items.Items() {
+	for at, item := range fx.items.Items() {
 		var it thing
 		if err := store.Decode(item, &it); err != nil || at == key(11) && it.RootKey != 1 {
 			t.Errorf("record %v is under root key %d (%v), want 1 for the expired record", at, it.RootKey, err)
@@ -257,23 +258,23 @@ func TestRenewRepeatsUntilNothingIsFound(t *testing.T) {
 }
 
 // run runs an operation to its end.
-func run(t *testing.T, b *serviceFixture, e *operation.Engine) (r operation.Record) {
+func run(t *testing.T, fx *serviceFixture, e *operation.Engine) (r operation.Record) {
 	t.Helper()
-	if err := b.table.Commit(t.Context(), operation.Begin(operation.Start{ID: "op", Kind: Kind, Subject: "the root key"},
-		b.now)); err != nil {
+	if err := fx.table.Commit(t.Context(), operation.Begin(operation.Start{ID: "op", Kind: Kind, Subject: "the root key"},
+		fx.now)); err != nil {
 		t.Fatal(err)
 	}
 	for range 100 {
 		if err := e.Sweep(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if err := b.table.Get(t.Context(), operation.Key("op"), &r); err != nil {
+		if err := fx.table.Get(t.Context(), operation.Key("op"), &r); err != nil {
 			t.Fatal(err)
 		}
 		if r.Ended() {
 			return r
 		}
-		b.now = b.now.Add(time.Minute)
+		fx.now = fx.now.Add(time.Minute)
 	}
 	t.Fatalf("record after 100 sweeps = %+v, want it ended", r)
 	return r
@@ -288,11 +289,11 @@ func TestGroupsFillTransactions(t *testing.T) {
 		changed   []int
 		maxWrites int
 	}{
-		"all":               {10, nil, 99},
+		"no changes":        {10, nil, 99},
 		"some were changed": {10, []int{0, 33, 69}, 99},
 		"large items":       {300 << 10, nil, 6},
 	} {
-		b := newServiceFixture(t, renewThings)
+		fx := newServiceFixture(t, renewThings)
 		writeGroups := make([][]store.Write, groups)
 		n := groups
 		if c.bytes > 1<<10 {
@@ -308,13 +309,13 @@ func TestGroupsFillTransactions(t *testing.T) {
 				writeGroups[g] = append(writeGroups[g], w)
 			}
 		}
-		done, err := b.commit(t.Context(), writeGroups)
-		if want := n - len(c.changed); err != nil || done != want || len(b.items.Items()) != want*perGroup {
+		done, err := fx.commit(t.Context(), writeGroups)
+		if want := n - len(c.changed); err != nil || done != want || len(fx.items.Items()) != want*perGroup {
 			t.Errorf("%s: commit() = %d groups with %d records, %v, want %d groups with %d records",
-				name, done, len(b.items.Items()), err, want, want*perGroup)
+				name, done, len(fx.items.Items()), err, want, want*perGroup)
 		}
-		if b.maxWrites != c.maxWrites {
-			t.Errorf("%s: the largest transaction has %d writes, want %d", name, b.maxWrites, c.maxWrites)
+		if fx.maxWrites != c.maxWrites {
+			t.Errorf("%s: the largest transaction has %d writes, want %d", name, fx.maxWrites, c.maxWrites)
 		}
 	}
 }
@@ -324,11 +325,11 @@ var errTable = errors.New("the table is down")
 // TestFailureEndsAStep checks that every kind of failure ends the step. If a step skipped
 // records silently, they would become unreadable with the retirement of the old root key.
 func TestFailureEndsAStep(t *testing.T) {
-	b := newServiceFixture(t, func(context.Context, []store.Item) ([][]store.Write, int, error) {
+	fx := newServiceFixture(t, func(context.Context, []store.Item) ([][]store.Write, int, error) {
 		return nil, 0, errTable
 	})
-	b.put(t, 1, thing{RootKey: 1})
-	if _, err := b.renew(t.Context(), operation.Step{}); !errors.Is(err, errTable) {
+	fx.put(t, 1, thing{RootKey: 1})
+	if _, err := fx.renew(t.Context(), operation.Step{}); !errors.Is(err, errTable) {
 		t.Errorf("renew() of a record that fails = %v, want %v", err, errTable)
 	}
 	for name, groups := range map[string][][]store.Write{
@@ -338,17 +339,17 @@ func TestFailureEndsAStep(t *testing.T) {
 			{store.Put(key(3), thing{}).If(store.Exists()).Else(errTable)},
 		},
 	} {
-		b = newServiceFixture(t, func(context.Context, []store.Item) ([][]store.Write, int, error) { return groups, 0, nil })
-		b.put(t, 1, thing{RootKey: 1})
-		if _, err := b.renew(t.Context(), operation.Step{}); !errors.Is(err, errTable) {
+		fx = newServiceFixture(t, func(context.Context, []store.Item) ([][]store.Write, int, error) { return groups, 0, nil })
+		fx.put(t, 1, thing{RootKey: 1})
+		if _, err := fx.renew(t.Context(), operation.Step{}); !errors.Is(err, errTable) {
 			t.Errorf("renew() with writes that fail %s = %v, want %v", name, err, errTable)
 		}
 	}
-	b.object = func(context.Context, string) (bool, bool, error) { return false, true, errTable }
-	if err := b.bucket.Put(t.Context(), "o/1", strings.NewReader("x")); err != nil {
+	fx.object = func(context.Context, string) (bool, bool, error) { return false, true, errTable }
+	if err := fx.bucket.Put(t.Context(), "o/1", strings.NewReader("x")); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := b.renewObjects(t.Context(), operation.Step{}); !errors.Is(err, errTable) {
+	if _, err := fx.renewObjects(t.Context(), operation.Step{}); !errors.Is(err, errTable) {
 		t.Errorf("renewObjects() with an object that fails = %v, want %v", err, errTable)
 	}
 }
@@ -356,44 +357,44 @@ func TestFailureEndsAStep(t *testing.T) {
 // TestEachObjectIsRenewedOnce checks that each object is renewed once, and that a step renews at most a hundred
 // objects. It also checks that objects with other prefixes are not renewed, and that the history has the right counts.
 func TestEachObjectIsRenewedOnce(t *testing.T) {
-	b := newServiceFixture(t, renewThings)
+	fx := newServiceFixture(t, renewThings)
 	want := map[string]int{}
 	for n := range 250 {
 		objectKey := fmt.Sprintf("o/%03d", n)
 		want[objectKey] = 1
-		if err := b.bucket.Put(t.Context(), objectKey, strings.NewReader("x")); err != nil {
+		if err := fx.bucket.Put(t.Context(), objectKey, strings.NewReader("x")); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := b.bucket.Put(t.Context(), "other", strings.NewReader("x")); err != nil {
+	if err := fx.bucket.Put(t.Context(), "other", strings.NewReader("x")); err != nil {
 		t.Fatal(err)
 	}
 	got := map[string]int{}
-	b.object = func(_ context.Context, objectKey string) (bool, bool, error) {
+	fx.object = func(_ context.Context, objectKey string) (bool, bool, error) {
 		got[objectKey]++
 		return objectKey < "o/200", objectKey != "o/249", nil
 	}
-	b.put(t, 1, thing{RootKey: 1})
-	b.put(t, 2, thing{RootKey: -1})
+	fx.put(t, 1, thing{RootKey: 1})
+	fx.put(t, 2, thing{RootKey: -1})
 	state := func(task operation.Task, next string) operation.State {
 		return operation.State{Description: "works", Task: task, Next: next, MustSucceed: true, Timeout: time.Minute}
 	}
-	e, err := operation.New(b.table,
+	e, err := operation.New(fx.table,
 		[]operation.Definition{{Kind: Kind, First: renewing, States: map[string]operation.State{
-			renewing: state(b.renew, objects), objects: state(b.renewObjects, finishing),
-			finishing: state(b.finish, operation.Succeed),
+			renewing: state(fx.renew, objects), objects: state(fx.renewObjects, finishing),
+			finishing: state(fx.finish, operation.Succeed),
 		}}}, operation.Options{Now: func() time.Time {
-			return b.now
+			return fx.now
 		}, Random: rand.Reader, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := run(t, b, e)
+	r := run(t, fx, e)
 	if !maps.Equal(got, want) {
 		t.Errorf("%d objects are renewed: %v, want %d objects, each once", len(got), got, len(want))
 	}
-	if counts := (rootkey.Counts{Renewed: 1, Objects: 200, Unreadable: 2}); b.keys.counts != counts {
-		t.Errorf("counts in the history = %+v, want %+v", b.keys.counts, counts)
+	if counts := (rootkey.Counts{Renewed: 1, Objects: 200, Unreadable: 2}); fx.keys.counts != counts {
+		t.Errorf("counts in the history = %+v, want %+v", fx.keys.counts, counts)
 	}
 	if r.Steps != 2+3+1 { // two passes over the table, three steps with objects, one step that finishes
 		t.Errorf("steps of the operation = %d, want %d", r.Steps, 2+3+1)

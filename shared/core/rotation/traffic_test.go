@@ -81,7 +81,7 @@ func (t *traffic) bulk(s *keys.Service, n int, stage string) {
 	if err != nil || len(created) != n {
 		t.Fatalf("%s: CreateKeys(%d texts) = %d keys, %v, want %d", stage, n, len(created), err, n)
 	}
-	// Another bulk with one of these texts is refused as a whole, in every process.
+	// Another bulk with one of these texts is refused as a whole, even by a process that has just started.
 	duplicate := make([]keys.NewKey, n)
 	duplicate[n-1].Text = in[0].Text
 	if _, err := keys.Open(t.process()).CreateKeys(t.request(), consumerAt("bucket"), duplicate); !fault.Is(err,
@@ -130,7 +130,7 @@ func TestKeyRequestsDuringRotation(t *testing.T) {
 	w.verify("after a roll")
 	if _, _, _, err := keys.Open(w.process()).ListKeys(w.request(), consumerAt("bucket"), store.Page{Limit: 5},
 		keys.Visible); err != nil {
-		t.Error(err)
+		t.Errorf("ListKeys() after a roll = %v, want success", err)
 	}
 }
 

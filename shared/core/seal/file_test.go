@@ -21,7 +21,7 @@ func TestKeyFileIsCreatedOnce(t *testing.T) {
 		wg.Go(func() {
 			key, err := seal.OpenFile(path).Root(t.Context())
 			if err != nil {
-				t.Error(err)
+				t.Errorf("Root() in process %d = %v, want success", i, err)
 			}
 			keys[i] = key
 		})

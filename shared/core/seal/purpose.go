@@ -6,13 +6,14 @@ type RotationPolicy int
 // The rotation policies.
 const (
 	// Fresh hashes are computed under the current root key, and compared under all root keys of the ring.
-	// A text with such a hash is not used for longer than a rotation, or the client can request it again.
+	// Use Fresh for a text whose hash is needed only until the rotation ends, or that a client can request again.
 	Fresh RotationPolicy = iota
 	// Chained hashes are stored for lookups. Under each root key after the first, the
 	// hash of a text is the keyed hash of the text's hash under the previous root
 	// key. So a stored hash can be renewed without its text, which is not stored.
 	Chained
-	// Pinned hashes are computed under the first root key forever, because others have published them.
+	// Pinned hashes are computed under the first root key forever, because people outside
+	// the installation keep the hashes, or values that are derived from them.
 	Pinned
 )
 

@@ -39,6 +39,7 @@ func rings(t *testing.T, writing int, roots ...seal.Root) source {
 	return source{r}
 }
 
+// source is a seal.Rings that always returns the same ring.
 type source struct{ ring *seal.Ring }
 
 func (s source) Root(context.Context) ([]byte, error)     { return s.ring.Primary().Key, nil }
@@ -116,7 +117,7 @@ func TestChainedHashesAreRenewed(t *testing.T) {
 		got != stored {
 		t.Errorf("Renew() of the first hash = %s, %v, want %s", got, err, stored)
 	}
-	// A process with only the old root key does not match hashes under the new root key.
+	// A hash begins with the number of its root key.
 	if !strings.HasPrefix(stored, "4.") {
 		t.Errorf("hash = %s, want the prefix 4.", stored)
 	}
@@ -209,8 +210,8 @@ func TestDescendsFromComparesKeys(t *testing.T) {
 	}
 }
 
-// TestSuccessorLineageIsMinimal checks that the lineage has only the
-// first subkey for pinned hashes, and no subkey for fresh hashes.
+// TestSuccessorLineageIsMinimal checks that the lineage has only the first subkey for pinned hashes,
+// a subkey of each earlier root key for chained hashes, and no subkey for fresh hashes.
 func TestSuccessorLineageIsMinimal(t *testing.T) {
 	root := seal.Root{Number: 1, Key: bytes.Repeat([]byte{1}, seal.KeyBytes)}
 	for number := 2; number < 5; number++ {
@@ -223,6 +224,9 @@ func TestSuccessorLineageIsMinimal(t *testing.T) {
 		}
 		if n := len(lineage["consumer-key"]); n != number-1 {
 			t.Errorf("root key %d has %d subkeys for consumer-key, want %d", number, n, number-1)
+		}
+		if n := len(lineage["list-cursor"]); n != 0 {
+			t.Errorf("root key %d has %d subkeys for list-cursor, want 0", number, n)
 		}
 		root = seal.Root{Number: number, Key: bytes.Repeat([]byte{byte(number)}, seal.KeyBytes), Lineage: lineage}
 	}

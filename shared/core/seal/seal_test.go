@@ -121,7 +121,7 @@ func TestHashIsStableAndDiffersByPurposeTextAndKey(t *testing.T) {
 	}
 	first := hash(testKey(7), "consumer-key", "gwk_example")
 	if first != want {
-		t.Errorf("hash is %q, want %q", first, want)
+		t.Errorf("Hash() = %q, want %q", first, want)
 	}
 	for name, other := range map[string]string{
 		"root key": hash(testKey(8), "consumer-key", "gwk_example"),

@@ -99,7 +99,7 @@ func TestRootKeyIsCreatedOnce(t *testing.T) {
 				wg.Go(func() {
 					key, err := w.Root(t.Context())
 					if err != nil {
-						t.Error(err)
+						t.Errorf("Root() in process %d = %v, want success", process, err)
 					}
 					keys[process*5+i] = key
 				})
@@ -112,7 +112,7 @@ func TestRootKeyIsCreatedOnce(t *testing.T) {
 			}
 		}
 		if service.unwraps != 4 {
-			t.Errorf("unwrapped %d times, want once a process", service.unwraps)
+			t.Errorf("Unwrap() was called %d times by 4 processes, want once by each", service.unwraps)
 		}
 	})
 }

@@ -24,7 +24,7 @@ type TableAccess struct {
 	DryRunReads []KeyPrefix
 }
 
-// Union returns the union of r and others. Each prefix is in it once, and the prefixes are sorted.
+// Union returns the union of a and others. Each prefix is in it once, and the prefixes are sorted.
 func (a TableAccess) Union(others ...TableAccess) TableAccess {
 	var all TableAccess
 	for _, access := range append([]TableAccess{a}, others...) {

@@ -36,20 +36,20 @@ func DeferCommit(ctx context.Context, reservation Write, refusal error) (context
 }
 
 func deferredCommitOf(ctx context.Context) *DeferredCommit {
-	h, _ := ctx.Value(deferredCommitKey{}).(*DeferredCommit)
-	return h
+	d, _ := ctx.Value(deferredCommitKey{}).(*DeferredCommit)
+	return d
 }
 
 // OnAbandon registers undo for a change that reported success but is then not committed.
 // undo undoes the earlier commits of the change. It is called with the context of Abandon.
 func OnAbandon(ctx context.Context, undo func(context.Context)) {
-	h := deferredCommitOf(ctx)
-	if h == nil {
+	d := deferredCommitOf(ctx)
+	if d == nil {
 		return
 	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.undo = append(h.undo, undo)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.undo = append(d.undo, undo)
 }
 
 // Abandon calls the functions registered with OnAbandon for a change
@@ -60,7 +60,7 @@ func (c *DeferredCommit) Abandon(ctx context.Context) {
 	c.undo = nil
 	c.mu.Unlock()
 	for _, f := range undo {
-		f(WithoutReadSet(ctx, "what is undone is hidden, and nobody else's"))
+		f(WithoutReadSet(ctx, "no other change uses the items that are undone"))
 	}
 }
 
@@ -139,8 +139,8 @@ func (e *RefusedError) Unwrap() error { return e.Err }
 // transaction requires that the items in it are unchanged. An error that wraps ErrStale means that the change
 // must be decided again. After a *RefusedError, run the change again with its error as the refusal, so that the
 // service can handle it. After any other error nothing was done, or the outcome is unknown (see Commit).
-func (t *Table) CommitDeferred(ctx context.Context, h *DeferredCommit, cache *ReadCache, more ...Write) error {
-	writes := cache.withConditions(append(slices.Clone(more), h.writes...))
+func (t *Table) CommitDeferred(ctx context.Context, d *DeferredCommit, cache *ReadCache, more ...Write) error {
+	writes := cache.withConditions(append(slices.Clone(more), d.writes...))
 	if len(writes) == 0 {
 		return nil
 	}

@@ -80,7 +80,7 @@ func corruptions() map[string]func(*Scenario) {
 		"no sweep": func(s *Scenario) {
 			s.Suppress = func(e Event) bool { return e == Sweeping }
 		},
-		"a task that fails when it is interrupted": func(s *Scenario) {
+		"a task that skips its effect in its second attempt": func(s *Scenario) {
 			s.Definitions = func(*Worker) []operation.Definition {
 				return []operation.Definition{
 					countingDefinition(func(ctx context.Context, step operation.Step) (operation.Result, error) {

@@ -51,9 +51,11 @@ type simulation struct {
 	trace          []string
 	// undelivered and delivered are the table's stream records. Delivered records may be delivered again.
 	undelivered, delivered []store.StreamRecord
-	operations             map[string]bool
+	// operations has the ids of all operations.
+	operations map[string]bool
 	// records has the operations' records that were read after their last change.
-	records   map[string]operation.Record
+	records map[string]operation.Record
+	// requested is whether Scenario.Request was called, or is nil.
 	requested bool
 	// acknowledged is whether the request succeeded. refused is whether it was refused without an effect.
 	acknowledged, refused bool
@@ -63,9 +65,10 @@ type simulation struct {
 
 // result is the result of a run.
 type result struct {
-	failure       *WrongRunError
-	calls         int
-	trace         []string
+	failure *WrongRunError
+	calls   int
+	trace   []string
+	// before is the state after Scenario.Setup. after is the state at the end of the run.
 	before, after outcome
 	// requested is whether there was a request. acknowledged is whether it
 	// succeeded, and refused is whether it was refused without an effect.
@@ -191,7 +194,8 @@ func (s *simulation) onChange(r store.StreamRecord) {
 	}
 }
 
-// invariantChecked reports whether Invariant was already called for the current state of the table in this minute.
+// invariantChecked reports whether Invariant does not have to be called again: with
+// TableOnly, one call for each state of the table and each minute is enough.
 func (s *simulation) invariantChecked() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

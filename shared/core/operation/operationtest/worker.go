@@ -35,9 +35,9 @@ type Worker struct {
 	ctx       context.Context //nolint:containedctx // ends everything that runs in the process
 	kill      context.CancelFunc
 	dead      bool
-	outage    int // how many of its next calls are refused
-	frozen    int // how many turns its calls have to wait
-	disturbed bool
+	outage    int  // how many of its next calls are refused
+	frozen    int  // how many turns its calls have to wait
+	disturbed bool // whether the scheduler decides about its calls
 }
 
 // Now returns the time of the worker's clock, which may be wrong.
@@ -80,8 +80,8 @@ const (
 	loseReply
 	dieBefore
 	dieAfter
-	freeze // used only by the scheduler, which decides about the call later
-	decisions
+	freeze    // used only by the scheduler, which decides about the call later
+	decisions // the number of decisions
 )
 
 func (d decision) String() string {
