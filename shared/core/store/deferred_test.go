@@ -33,7 +33,7 @@ func TestDeferredCommitIsAtomicWithAddedWrites(t *testing.T) {
 		table.Commit(ctx, store.Create(key("second"), thing{})),
 		table.Commit(ctx, store.Create(key("record"), thing{}).Final(), store.Create(key("change"), thing{})),
 	); err != nil || !deferred.Reserved() {
-		t.Fatal(err, deferred.Reserved())
+		t.Fatalf("Commit() before CommitDeferred() = %v, Reserved() = %t, want success, true", err, deferred.Reserved())
 	}
 	if got := itemsExist(t, table, "reservation", "first", "second"); !got[0] || !got[1] || !got[2] {
 		t.Errorf("items of earlier commits before CommitDeferred() = %v, want all", got)
@@ -133,7 +133,7 @@ func TestAbandonRunsUndoOnce(t *testing.T) {
 	}
 	store.OnAbandon(ctx, func(ctx context.Context) {
 		if err := table.Commit(ctx, store.Delete(key("prepared"))); err != nil {
-			t.Error(err)
+			t.Errorf("Commit() in the undo function = %v, want success", err)
 		}
 	})
 	store.OnAbandon(t.Context(), func(context.Context) {

@@ -48,13 +48,13 @@ func (c *failingClient) TransactWriteItems(
 	ctx context.Context, in *dynamodb.TransactWriteItemsInput, _ ...func(*dynamodb.Options),
 ) (*dynamodb.TransactWriteItemsOutput, error) {
 	c.sent = append(c.sent, in)
-	m := c.next()
-	if m.err != nil && !m.after {
-		return nil, m.err
+	failure := c.next()
+	if failure.err != nil && !failure.after {
+		return nil, failure.err
 	}
 	out, err := c.Client.TransactWriteItems(ctx, in)
-	if err == nil && m.err != nil {
-		return nil, m.err
+	if err == nil && failure.err != nil {
+		return nil, failure.err
 	}
 	return out, err
 }
@@ -62,8 +62,8 @@ func (c *failingClient) TransactWriteItems(
 func (c *failingClient) GetItem(
 	ctx context.Context, in *dynamodb.GetItemInput, _ ...func(*dynamodb.Options),
 ) (*dynamodb.GetItemOutput, error) {
-	if m := c.next(); m.err != nil {
-		return nil, m.err
+	if failure := c.next(); failure.err != nil {
+		return nil, failure.err
 	}
 	return c.Client.GetItem(ctx, in)
 }
@@ -71,8 +71,8 @@ func (c *failingClient) GetItem(
 func (c *failingClient) Query(
 	ctx context.Context, in *dynamodb.QueryInput, _ ...func(*dynamodb.Options),
 ) (*dynamodb.QueryOutput, error) {
-	if m := c.next(); m.err != nil {
-		return nil, m.err
+	if failure := c.next(); failure.err != nil {
+		return nil, failure.err
 	}
 	return c.Client.Query(ctx, in)
 }
@@ -119,30 +119,30 @@ func TestCommitIsAppliedOnceDespiteFailures(t *testing.T) {
 	run := 0
 	rapid.Check(t, func(rt *rapid.T) {
 		run++
-		u := &failingClient{Client: client}
-		table := storetest.NewWithBackend(t, store.NewDynamoDB(u, name))
+		failing := &failingClient{Client: client}
+		table := storetest.NewWithBackend(t, store.NewDynamoDB(failing, name))
 		counter, created := key(fmt.Sprint("counter-", run)), key(fmt.Sprint("created-", run))
 		create := func() error {
 			return table.Commit(t.Context(),
 				store.Upsert(counter, store.Add(store.At("count"), 1)),
 				store.Create(created, thing{Name: "x"}).Else(errTaken))
 		}
-		u.script = rapid.SliceOfN(rapid.Custom(func(rt *rapid.T) callFailure {
+		failing.script = rapid.SliceOfN(rapid.Custom(func(rt *rapid.T) callFailure {
 			if rapid.Bool().Draw(rt, "refused") {
 				return callFailure{err: rapid.SampledFrom(refusedErrors()).Draw(rt, "refusal")}
 			}
 			return callFailure{after: rapid.Bool().Draw(rt, "after"), err: rapid.SampledFrom(lostReplyErrors()).Draw(rt, "loss")}
 		}), 0, 9).Draw(rt, "script")
-		calls := len(u.script) + 1
+		calls := len(failing.script) + 1
 		if err := create(); err != nil {
 			rt.Fatalf("Commit() = %v, want nil", err)
 		}
-		if len(u.sent) != calls {
-			rt.Errorf("%d calls were made, want %d", len(u.sent), calls)
+		if len(failing.sent) != calls {
+			rt.Errorf("%d calls were made, want %d", len(failing.sent), calls)
 		}
-		for _, in := range u.sent {
-			if !reflect.DeepEqual(in, u.sent[0]) {
-				rt.Errorf("a repeated call differs from the first, want the same:\n%+v\n%+v", in, u.sent[0])
+		for _, in := range failing.sent {
+			if !reflect.DeepEqual(in, failing.sent[0]) {
+				rt.Errorf("a repeated call differs from the first, want the same:\n%+v\n%+v", in, failing.sent[0])
 			}
 		}
 		if err := create(); !errors.Is(err, errTaken) {
@@ -168,8 +168,8 @@ func TestThrottledCallsReturnFault(t *testing.T) {
 			return err
 		},
 	} {
-		u := &failingClient{script: script}
-		err := call(storetest.NewWithBackend(t, store.NewDynamoDB(u, "table")))
+		failing := &failingClient{script: script}
+		err := call(storetest.NewWithBackend(t, store.NewDynamoDB(failing, "table")))
 		f, ok := errors.AsType[*fault.Fault](err)
 		if !ok || f.Kind != fault.Throttled || f.RetryAfter != time.Second || strings.Contains(f.Public, "secret") {
 			t.Errorf("%s = %v, want throttled with RetryAfter 1s, without the cause in the public text", name, err)
@@ -177,37 +177,39 @@ func TestThrottledCallsReturnFault(t *testing.T) {
 		if !errors.Is(err, store.ErrRetryable) {
 			t.Errorf("%s = %v, want %v as its cause", name, err, store.ErrRetryable)
 		}
-		if calls := 100 - len(u.script); calls != 10 {
+		if calls := 100 - len(failing.script); calls != 10 {
 			t.Errorf("%s: %d calls were made, want 10", name, calls)
 		}
 	}
 }
 
 func TestFalseConditionOutranksAConflict(t *testing.T) {
-	u := &failingClient{
+	failing := &failingClient{
 		script: []callFailure{{err: &types.TransactionCanceledException{CancellationReasons: []types.CancellationReason{
 			{Code: aws.String("TransactionConflict")}, {Code: aws.String("None")}, {Code: aws.String("ConditionalCheckFailed")},
 		}}}},
 	}
 	errElse := errors.New("own")
-	err := storetest.NewWithBackend(t, store.NewDynamoDB(u, "table")).Commit(t.Context(),
+	err := storetest.NewWithBackend(t, store.NewDynamoDB(failing, "table")).Commit(t.Context(),
 		store.Delete(key("a")), store.Delete(key("b")), store.Delete(key("c")).If(store.Exists()).Else(errElse))
-	if !errors.Is(err, errElse) || len(u.sent) != 1 {
-		t.Errorf("Commit() = %v after %d calls, want %v after 1", err, len(u.sent), errElse)
+	if !errors.Is(err, errElse) || len(failing.sent) != 1 {
+		t.Errorf("Commit() = %v after %d calls, want %v after 1", err, len(failing.sent), errElse)
 	}
 }
 
 func TestBackoffStopsOnContext(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	errDisconnected := errors.New("the client has left")
-	u := &failingClient{script: []callFailure{{err: &types.ThrottlingException{}}, {err: &types.ThrottlingException{}}}}
-	table := storetest.NewWithBackend(t, store.NewDynamoDB(u, "table"),
+	throttle := callFailure{err: &types.ThrottlingException{}}
+	failing := &failingClient{script: []callFailure{throttle, throttle}}
+	table := storetest.NewWithBackend(t, store.NewDynamoDB(failing, "table"),
 		storetest.Backoff(func(ctx context.Context, _ int) error {
 			cancel(errDisconnected)
 			return context.Cause(ctx)
 		}))
-	if err := table.Commit(ctx, store.Delete(key("a"))); !errors.Is(err, errDisconnected) || len(u.sent) != 1 {
-		t.Errorf("Commit() with a canceled context = %v after %d calls, want %v after 1", err, len(u.sent), errDisconnected)
+	if err := table.Commit(ctx, store.Delete(key("a"))); !errors.Is(err, errDisconnected) || len(failing.sent) != 1 {
+		t.Errorf("Commit() with a canceled context = %v after %d calls, want %v after 1",
+			err, len(failing.sent), errDisconnected)
 	}
 }
 
@@ -233,9 +235,9 @@ func (b *partialBatches) BatchGetItem(
 }
 
 func TestUnprocessedKeysAreRequestedAgain(t *testing.T) {
-	h := &partialBatches{parts: []int{2, 1, 0, 5}}
+	batches := &partialBatches{parts: []int{2, 1, 0, 5}}
 	backoffs := 0
-	table := storetest.NewWithBackend(t, store.NewDynamoDB(h, "table"),
+	table := storetest.NewWithBackend(t, store.NewDynamoDB(batches, "table"),
 		storetest.Backoff(func(context.Context, int) error {
 			backoffs++
 			return nil
@@ -253,7 +255,7 @@ func TestUnprocessedKeysAreRequestedAgain(t *testing.T) {
 		}
 	}
 	var sizes []int
-	for _, keys := range h.requests {
+	for _, keys := range batches.requests {
 		sizes = append(sizes, len(keys))
 	}
 	// While there is progress, the remaining keys are requested immediately.
@@ -287,8 +289,8 @@ func TestHTTPFailuresAreClassified(t *testing.T) {
 		{"503 of a proxy", respond(503, `<html>busy</html>`), true},
 		{"throttled", respond(400, `{"__type":"com.amazonaws.dynamodb.v20120810#ThrottlingException"}`), true},
 		{
-			"too much", respond(400, `{"__type":"com.amazonaws.dynamodb.v20120810#ProvisionedThroughputExceededException"}`),
-			true,
+			"throughput exceeded",
+			respond(400, `{"__type":"com.amazonaws.dynamodb.v20120810#ProvisionedThroughputExceededException"}`), true,
 		},
 		{"invalid", respond(400, `{"__type":"com.amazon.coral.validate#ValidationException"}`), false},
 		{"no table", respond(400, `{"__type":"com.amazonaws.dynamodb.v20120810#ResourceNotFoundException"}`), false},

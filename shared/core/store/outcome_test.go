@@ -17,21 +17,22 @@ import (
 	"github.com/gatewright/gatewright/shared/core/store/storetest"
 )
 
-// commitWithFailures makes a commit over a client whose calls fail as script says. It returns the number of calls.
+// commitWithFailures makes a commit over a client whose calls fail as script says: all
+// calls after its end fail as its last call does. It returns the number of calls.
 func commitWithFailures(t *testing.T, script ...callFailure) (calls int, err error) {
 	t.Helper()
 	all := append([]callFailure(nil), script...)
 	for len(all) < 50 {
 		all = append(all, script[len(script)-1])
 	}
-	u := &failingClient{script: all}
-	err = storetest.NewWithBackend(t, store.NewDynamoDB(u, "table")).Commit(t.Context(), store.Delete(key("a")))
-	return len(u.sent), err
+	failing := &failingClient{script: all}
+	err = storetest.NewWithBackend(t, store.NewDynamoDB(failing, "table")).Commit(t.Context(), store.Delete(key("a")))
+	return len(failing.sent), err
 }
 
-// TestCommitWithLostReplyIsUnanswered checks that the outcome of a commit is unknown if one
+// TestCommitWithLostReplyHasUnknownOutcome checks that the outcome of a commit is unknown if one
 // of its calls may have had an effect, no matter what the results of the other calls are.
-func TestCommitWithLostReplyIsUnanswered(t *testing.T) {
+func TestCommitWithLostReplyHasUnknownOutcome(t *testing.T) {
 	throttle := callFailure{err: &types.ThrottlingException{}}
 	for _, loss := range lostReplyErrors() {
 		for name, script := range map[string][]callFailure{
@@ -83,7 +84,7 @@ func TestCancellationReasons(t *testing.T) {
 	}
 }
 
-func TestRefusedCallIsNotUnanswered(t *testing.T) {
+func TestOnlyRefusedCallHasKnownOutcome(t *testing.T) {
 	for _, refusal := range []error{
 		&smithy.GenericAPIError{Code: "AccessDeniedException", Fault: smithy.FaultClient},
 		&smithy.GenericAPIError{Code: "ValidationException", Fault: smithy.FaultClient},
@@ -119,7 +120,7 @@ func (b cancelingBackend) Transact(ctx context.Context, token string, writes []s
 	return ctx.Err()
 }
 
-func TestCommitCanceledMidwayIsUnanswered(t *testing.T) {
+func TestCommitCanceledMidwayHasUnknownOutcome(t *testing.T) {
 	for _, applied := range []bool{false, true} {
 		ctx, cancel := context.WithCancel(t.Context())
 		table := storetest.NewWithBackend(t, cancelingBackend{memory.New(), cancel, applied})
@@ -137,18 +138,18 @@ func TestCommitCanceledMidwayIsUnanswered(t *testing.T) {
 // ends during a pause has no Retry-After, because its caller does not wait any more.
 func TestCommitCanceledInBackoffIsNotThrottled(t *testing.T) {
 	for _, end := range []error{context.Canceled, context.DeadlineExceeded} {
-		u := &failingClient{script: []callFailure{{err: &types.ThrottlingException{}}}}
-		table := storetest.NewWithBackend(t, store.NewDynamoDB(u, "table"),
+		failing := &failingClient{script: []callFailure{{err: &types.ThrottlingException{}}}}
+		table := storetest.NewWithBackend(t, store.NewDynamoDB(failing, "table"),
 			storetest.Backoff(func(context.Context, int) error { return end }))
 		if err := table.Commit(t.Context(), store.Delete(key("a"))); !errors.Is(err, end) || fault.Is(err, fault.Throttled) ||
-			len(u.sent) != 1 {
+			len(failing.sent) != 1 {
 			t.Errorf("Commit() canceled in the backoff = %v after %d calls, want %v after 1, and not throttled",
-				err, len(u.sent), end)
+				err, len(failing.sent), end)
 		}
 	}
 }
 
-func TestReadWithLostReplyIsUnanswered(t *testing.T) {
+func TestReadWithLostReplyIsUnavailable(t *testing.T) {
 	for name, call := range map[string]func(*store.Table) error{
 		"get": func(table *store.Table) error { return table.Get(t.Context(), key("a"), nil) },
 		"query": func(table *store.Table) error {

@@ -27,8 +27,8 @@ type overlayKey struct{}
 // BeginDryRun begins a dry run: nothing under the returned context writes to the table.
 func BeginDryRun(ctx context.Context) (context.Context, *Overlay, *dryrun.Run) {
 	ctx, run := dryrun.Begin(ctx)
-	t := &Overlay{items: map[Key]*Stored{}}
-	return context.WithValue(ctx, overlayKey{}, t), t, run
+	o := &Overlay{items: map[Key]*Stored{}}
+	return context.WithValue(ctx, overlayKey{}, o), o, run
 }
 
 // Written returns copies of the items that the run has written and whose keys match, in the order of their keys.

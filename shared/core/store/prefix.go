@@ -27,14 +27,14 @@ func KeyIn(partition string, parts ...string) Key {
 	return Key{partition, joinParts(escapeParts(parts))}
 }
 
-// SinglePart returns the part of a key that s.Key has built from one part, and reports whether k is such a key.
+// SinglePart returns the part of a key that kp.Key has built from one part, and reports whether k is such a key.
 func (kp KeyPrefix) SinglePart(k Key) (part string, ok bool) {
 	escaped, ok := strings.CutPrefix(k.PK, string(kp)+separator)
 	part = unescaper.Replace(escaped)
 	return part, ok && k == kp.Key(part)
 }
 
-// Parts returns the parts of a partition of s, nil for a partition of another prefix.
+// Parts returns the parts of a partition of kp, nil for a partition of another prefix.
 func (kp KeyPrefix) Parts(partition string) []string {
 	tail, ok := strings.CutPrefix(partition, string(kp)+separator)
 	if !ok {
@@ -54,7 +54,7 @@ func KeyPrefixOf(partition string) KeyPrefix {
 }
 
 // LeadingKeyPatterns returns the IAM patterns (StringLike) that match only the
-// partitions of s: the partitions with parts, and the partition without parts.
+// partitions of kp: the partitions with parts, and the partition without parts.
 func (kp KeyPrefix) LeadingKeyPatterns() []string {
 	return []string{string(kp), string(kp) + separator + "*"}
 }

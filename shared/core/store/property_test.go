@@ -237,8 +237,8 @@ func TestBackendsAgree(t *testing.T) {
 			if diff := cmp.Diff(a, c); diff != "" {
 				rt.Fatalf("step %d, writes %+v: want the same result from memory (-) and embedded (+)\n%s", step, writes, diff)
 			}
-			b, countRetries := transact(rt, dynamo, token, writes)
-			if repeated || countRetries {
+			b, retried := transact(rt, dynamo, token, writes)
+			if repeated || retried {
 				b.Usage = a.Usage // do not compare the cost of a repeat
 			}
 			if diff := cmp.Diff(a, b); diff != "" {

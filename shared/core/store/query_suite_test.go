@@ -83,14 +83,14 @@ func TestQueryReturnsExpectedRange(t *testing.T) {
 			}
 			want := expectedNames(q)
 			if !slices.Equal(got, want) {
-				t.Fatalf("%+v\ngot  %q\nwant %q", q, got, want)
+				t.Fatalf("Collect(%+v) = %q, want %q", q, got, want)
 			}
 			keys, err := table.Keys(t.Context(), q)
 			if err != nil || !slices.EqualFunc(keys, want, func(k store.Key, sk string) bool { return k == key("p", sk) }) {
-				t.Fatalf("%+v: keys %v, %v, want %q", q, keys, err, want)
+				t.Fatalf("Keys(%+v) = %v, %v, want %q", q, keys, err, want)
 			}
 			if n, err := table.Count(t.Context(), q); err != nil || n != len(want) {
-				t.Fatalf("%+v: counted %d, %v, want %d", q, n, err, len(want))
+				t.Fatalf("Count(%+v) = %d, %v, want %d", q, n, err, len(want))
 			}
 		})
 	})
@@ -131,7 +131,7 @@ func TestDueIndexIsQueried(t *testing.T) {
 			{store.Query{Prefix: "1"}, sortKeys[3:6]},
 		} {
 			if got := list(test.q); got != strings.Join(test.want, " ") {
-				t.Errorf("%+v: %s, want %s", test.q, got, strings.Join(test.want, " "))
+				t.Errorf("Keys(%+v) of the index = %s, want %s", test.q, got, strings.Join(test.want, " "))
 			}
 		}
 		commit(t, table, // each of these writes moves an entry of the index
@@ -142,7 +142,7 @@ func TestDueIndexIsQueried(t *testing.T) {
 			store.Update(key("p", "ab"), store.Set(store.At("name"), "stays")),
 		)
 		if got, want := list(store.Query{}), "a. ab b b#1 bé b\U0010FFFF c é a"; got != want {
-			t.Errorf("after the changes: %s, want %s", got, want)
+			t.Errorf("Keys() of the index after the changes = %s, want %s", got, want)
 		}
 	})
 }
@@ -185,7 +185,7 @@ func TestPagesSplitEqualSortKeys(t *testing.T) {
 		} {
 			keys, err := table.Keys(t.Context(), q)
 			if err != nil {
-				t.Fatalf("%s: %+v: %v", backend, q, err)
+				t.Fatalf("%s: Keys(%+v) = %v, want success", backend, q, err)
 			}
 			var got []string
 			for _, k := range keys {
@@ -202,7 +202,7 @@ func TestPagesSplitEqualSortKeys(t *testing.T) {
 				}
 			}
 			if !slices.Equal(got, want) {
-				t.Errorf("%s: %+v\ngot  %q\nwant %q", backend, q, got, want)
+				t.Errorf("%s: Keys(%+v) = %q, want %q", backend, q, got, want)
 			}
 		}
 	}
@@ -242,16 +242,16 @@ func TestQueryFollowsPages(t *testing.T) {
 				return true, nil
 			})
 			if err != nil || len(seen) != want {
-				t.Errorf("%+v: %d items, %v, want %d", q, len(seen), err, want)
+				t.Errorf("Each(%+v) visits %d items, %v, want %d", q, len(seen), err, want)
 			}
 			if q.Descending {
 				slices.Reverse(seen)
 			}
 			if !slices.IsSorted(seen) || len(slices.Compact(slices.Clone(seen))) != len(seen) {
-				t.Errorf("query %+v = %q, want different items in order", q, seen)
+				t.Errorf("Each(%+v) visits %q, want different items in order", q, seen)
 			}
 			if want > 4 && meter.Usage().Queries < 2 {
-				t.Errorf("%+v: %d items were on one page, want more pages", q, want)
+				t.Errorf("Each(%+v) reads %d items in one page, want more pages", q, want)
 			}
 		}
 	})

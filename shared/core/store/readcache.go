@@ -28,8 +28,8 @@ type (
 
 // WithReadCache returns a context under which items read by key are cached, and updated with each commit.
 func WithReadCache(ctx context.Context) (context.Context, *ReadCache) {
-	n := &ReadCache{items: map[Key]readItem{}}
-	return context.WithValue(ctx, readCacheKey{}, n), n
+	c := &ReadCache{items: map[Key]readItem{}}
+	return context.WithValue(ctx, readCacheKey{}, c), c
 }
 
 // CacheOnly returns a context whose reads use only the cache. Queries,
@@ -40,13 +40,13 @@ func (c *ReadCache) CacheOnly(ctx context.Context) context.Context {
 }
 
 func readCacheOf(ctx context.Context) *ReadCache {
-	n, _ := ctx.Value(readCacheKey{}).(*ReadCache)
-	return n
+	c, _ := ctx.Value(readCacheKey{}).(*ReadCache)
+	return c
 }
 
 func cacheOnlyOf(ctx context.Context) *ReadCache {
-	n, _ := ctx.Value(cacheOnlyKey{}).(*ReadCache)
-	return n
+	c, _ := ctx.Value(cacheOnlyKey{}).(*ReadCache)
+	return c
 }
 
 // add remembers the items that a Load read, whether or not a commit depends on them.

@@ -68,8 +68,8 @@ func WithoutReadSet(ctx context.Context, reason string) context.Context {
 }
 
 func readSetOf(ctx context.Context) *readSet {
-	d, _ := ctx.Value(readSetKey{}).(*readSet)
-	return d
+	s, _ := ctx.Value(readSetKey{}).(*readSet)
+	return s
 }
 
 // Unchecked excludes the item from the conditions of commits. reason says

@@ -181,7 +181,7 @@ func TestRunInTxChecksOuterReadSet(t *testing.T) {
 }
 
 func TestChangedSecondReadIsStale(t *testing.T) {
-	for name, first := range map[string][]store.Write{"made": nil, "changed": {store.Put(key("a"), thing{Name: "x"})}} {
+	for name, first := range map[string][]store.Write{"a creation": nil, "a change": {store.Put(key("a"), thing{Name: "x"})}} {
 		table := storetest.New(t)
 		ctx := store.WithReadSet(t.Context())
 		if err := errors.Join(
@@ -227,8 +227,9 @@ func TestReadWithUnprocessedKeysIsRetried(t *testing.T) {
 			store.Put(key("b"), thing{Name: "y"})); err != nil {
 			t.Fatal(err)
 		}
+		remaining := failures
 		backend.Tear(1, func(context.Context) error {
-			if failures--; failures >= 0 {
+			if remaining--; remaining >= 0 {
 				return store.ErrRetryable
 			}
 			return nil
@@ -236,7 +237,7 @@ func TestReadWithUnprocessedKeysIsRetried(t *testing.T) {
 		var a, b thing
 		err := table.Load(t.Context(), store.Get(key("a"), &a), store.Get(key("b"), &b))
 		if !errors.Is(err, want) || fault.Is(err, fault.Throttled) != (want != nil) {
-			t.Errorf("Load() = %v, want %v", err, want)
+			t.Errorf("Load() with %d reads of no key = %v, want %v", failures, err, want)
 		}
 		if err == nil && (a.Name != "x" || b.Name != "y") {
 			t.Errorf("Load() = %+v, %+v, want the names x and y", a, b)

@@ -21,7 +21,7 @@ var _ Scanner = (*dynamodb.Client)(nil)
 // items are not a snapshot of one moment. A caller that needs a snapshot has to stop all writers.
 // Pages that are throttled or lost are read again. If backoff is nil, EachItem uses Backoff.
 //
-// EachItem is for moving an installation. No request scans the table, and no function's role has permission to scan it.
+// EachItem is for moving an installation. No request scans the table.
 func EachItem(ctx context.Context, client Scanner, table string, backoff BackoffFunc, visit func(Item) error) error {
 	if backoff == nil {
 		backoff = Backoff

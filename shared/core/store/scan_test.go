@@ -36,7 +36,7 @@ func TestEachItemVisitsItemsOnce(t *testing.T) {
 		return nil
 	})
 	if err != nil || len(want) > 0 || pages.n < 2 {
-		t.Errorf("EachItem() leaves out %d items, in %d pages (%v), want none", len(want), pages.n, err)
+		t.Errorf("EachItem() = %v, leaves out %d items in %d pages, want none in at least 2", err, len(want), pages.n)
 	}
 	stop := errors.New("stop")
 	if err := store.EachItem(t.Context(), client, name, nil, func(store.Item) error {

@@ -31,7 +31,7 @@ func TestCreatedTableMatchesSchema(t *testing.T) {
 		return [2]string{*elements[0].AttributeName, *elements[1].AttributeName}
 	}
 	if got, want := keys(table.KeySchema), [2]string{schema.PartitionKey, schema.SortKey}; got != want {
-		t.Errorf("the keys are %q, want %q", got, want)
+		t.Errorf("keys of the table = %q, want %q", got, want)
 	}
 	if s := table.StreamSpecification; s == nil || !*s.StreamEnabled || s.StreamViewType != schema.Stream {
 		t.Errorf("stream specification = %+v, want it enabled with %v", s, schema.Stream)
@@ -40,7 +40,7 @@ func TestCreatedTableMatchesSchema(t *testing.T) {
 		t.Errorf("billing mode = %s, want %s", table.BillingModeSummary.BillingMode, types.BillingModePayPerRequest)
 	}
 	if len(table.GlobalSecondaryIndexes) != len(schema.Indexes) {
-		t.Fatalf("it has %d indexes, want %d", len(table.GlobalSecondaryIndexes), len(schema.Indexes))
+		t.Fatalf("the table has %d indexes, want %d", len(table.GlobalSecondaryIndexes), len(schema.Indexes))
 	}
 	for i, want := range schema.Indexes {
 		got := table.GlobalSecondaryIndexes[i]

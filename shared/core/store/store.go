@@ -170,8 +170,8 @@ func (t *Table) read(ctx context.Context, keys []Key) (items []Item, err error) 
 	if err := deferredCommitOf(ctx).checkReadable(); err != nil {
 		return nil, err
 	}
-	if n := cacheOnlyOf(ctx); n != nil {
-		return n.read(keys)
+	if cache := cacheOnlyOf(ctx); cache != nil {
+		return cache.read(keys)
 	}
 	err = t.retry(ctx, reading, func() (err error) {
 		items, err = t.backendFor(ctx).Read(ctx, keys)
@@ -191,28 +191,28 @@ func (t *Table) Commit(ctx context.Context, writes ...Write) error {
 	if len(writes) == 0 {
 		return nil
 	}
-	d := readSetOf(ctx)
-	writes, err := d.withConditions(writes)
+	reads := readSetOf(ctx)
+	writes, err := reads.withConditions(writes)
 	if err != nil {
 		return err
 	}
-	h := deferredCommitOf(ctx)
-	if deferred, err := h.deferWrites(d, writes); deferred {
+	change := deferredCommitOf(ctx)
+	if deferred, err := change.deferWrites(reads, writes); deferred {
 		if err == nil {
 			readCacheOf(ctx).update(writes)
 		}
 		return err
 	}
-	writes = h.withReservation(writes)
+	writes = change.withReservation(writes)
 	refused, err := t.transact(ctx, writes)
 	switch {
 	case err != nil:
 		return err
 	case refused != nil:
-		return d.stale(refused)
+		return reads.stale(refused)
 	}
-	d.forget(writes)
-	h.markReserved()
+	reads.forget(writes)
+	change.markReserved()
 	readCacheOf(ctx).update(writes)
 	return nil
 }

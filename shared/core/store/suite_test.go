@@ -40,7 +40,7 @@ func newEmbedded(t testing.TB) *embedded.Backend {
 	}
 	t.Cleanup(func() {
 		if err := b.Close(); err != nil {
-			t.Error(err)
+			t.Errorf("Close() = %v, want success", err)
 		}
 	})
 	return b
@@ -99,7 +99,7 @@ func TestRecordRoundTrip(t *testing.T) {
 		commit(t, table, store.Put(key("a"), want))
 		got := get(t, table, key("a"))
 		if !reflect.DeepEqual(got, want) {
-			t.Errorf("got  %+v\nwant %+v", got, want)
+			t.Errorf("Get() of a stored record = %+v, want %+v", got, want)
 		}
 	})
 }
@@ -230,7 +230,7 @@ func TestUpdateChangesNestedAttributes(t *testing.T) {
 			Changes: map[string]thing{"dotted.name": {Name: "deep", Count: 3}},
 		}
 		if got := get(t, table, k); !reflect.DeepEqual(got, want) {
-			t.Errorf("got  %+v\nwant %+v", got, want)
+			t.Errorf("Get() after the updates = %+v, want %+v", got, want)
 		}
 		commit(t, table, store.Delete(k), store.Delete(key("never there")))
 		wantAbsent(t, table, k)
@@ -249,7 +249,7 @@ func TestConditions(t *testing.T) {
 		{"exists", store.Exists(), true, false},
 		{"absent", store.Absent(), false, true},
 		{"has", store.Has(at("name")), true, false},
-		{"has not", store.Has(at("nope")), false, false},
+		{"has an absent attribute", store.Has(at("nope")), false, false},
 		{"has nested", store.Has(at("tags", "k")), true, false},
 		{"has below a text", store.Has(at("name", "k")), false, false},
 		{"lacks", store.Lacks(at("nope")), true, true},

@@ -19,8 +19,8 @@ type tokens struct {
 	now     func() time.Time
 
 	mu   sync.Mutex
-	free []int
-	used int
+	free []int // the slots that no running commit uses
+	used int   // the number of slots that were ever used
 }
 
 // tokenPrefix is the key prefix of slots: items with the tokens of running commits. After

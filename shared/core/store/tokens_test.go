@@ -143,7 +143,7 @@ func TestTokenSlotsAreReused(t *testing.T) {
 	}
 	wg.Wait()
 	if got := get(t, table, key("counter")); got.Count != workers*rounds {
-		t.Errorf("counted %d, want %d", got.Count, workers*rounds)
+		t.Errorf("counter after the commits of all workers = %d, want %d", got.Count, workers*rounds)
 	}
 	slots := 0
 	for k := range f.Items() {
@@ -181,7 +181,7 @@ func TestBackoffIsBoundedWithFullJitter(t *testing.T) {
 				longest = max(longest, time.Since(start))
 			}
 			if longest > limit || longest < limit/2 {
-				t.Errorf("before repeat %d at most %v were waited, want up to %v", attempt, longest, limit)
+				t.Errorf("longest of 200 waits of Backoff(%d) = %v, want %v to %v", attempt, longest, limit/2, limit)
 			}
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Microsecond)

@@ -164,20 +164,21 @@ func TestChangesKeepUnknownAttributes(t *testing.T) {
 			want := before()
 			c.want(want)
 			if got := stored(t, items, k); !reflect.DeepEqual(got, want) {
-				t.Errorf("it is\n%v, want\n%v", got, want)
+				t.Errorf("stored item =\n%v, want\n%v", got, want)
 			}
 		})
 	}
 }
 
-// TestUnknownAttributesStayWithTheirItem checks that an attribute of a later release is not copied from one item to another, such as a ttl.
+// TestUnknownAttributesStayWithTheirItem checks that the attributes of a
+// later release, such as a ttl, are not copied from one item to another.
 func TestUnknownAttributesStayWithTheirItem(t *testing.T) {
 	items := memory.New()
 	table := storetest.NewWithBackend(t, items)
 	putNewer(t, table, key("a"), object{"id": "1", "version": 1, "ttl": 1 << 40, "later": true})
 	all, err := store.Collect[olderRecord](t.Context(), table, store.Query{PK: key("a").PK})
 	if err != nil || len(all) != 1 {
-		t.Fatal(all, err)
+		t.Fatalf("Collect() = %v, %v, want one record", all, err)
 	}
 	r := all[0]
 	r.Version++
@@ -361,7 +362,7 @@ func TestUnknownAttributesSurviveChanges(t *testing.T) {
 		}
 		want["version"] = float64(changes)
 		if got := stored(t, items, key("a")); !reflect.DeepEqual(got, want) {
-			rt.Fatalf("it is\n%v, want\n%v", got, want)
+			rt.Fatalf("stored item =\n%v, want\n%v", got, want)
 		}
 	})
 }

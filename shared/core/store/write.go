@@ -50,8 +50,8 @@ func Put(key Key, record any) Write {
 	return Write{Kind: PutKind, Key: key, Item: item, unknown: unknown, err: err}
 }
 
-// Create stores record at key. It fails if there is an item at
-// key, even if the item is past its ttl and only not deleted yet.
+// Create stores record at key. It fails if there is an item at key, even if
+// the item's ttl has passed and DynamoDB has not deleted the item yet.
 func Create(key Key, record any) Write {
 	return Put(key, record).If(Absent())
 }
@@ -97,9 +97,9 @@ func (w Write) Else(err error) Write {
 }
 
 // Final marks the commit with this write as the deciding commit of the request: the request's change
-// happens with this commit or not at all. Commits before the deciding commit only prepare it, and
-// have no effect for clients without it. No commit follows it: for further work, the deciding commit
-// begins a durable operation. The audit record of a successful change is such a write.
+// happens with this commit or not at all. Commits before the deciding commit only prepare the change: clients
+// see no effect of them unless the deciding commit succeeds. No commit follows the deciding commit: for further
+// work, it begins a durable operation. The audit record of a successful change is such a write.
 func (w Write) Final() Write {
 	w.final = true
 	return w

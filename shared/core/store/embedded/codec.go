@@ -108,6 +108,7 @@ func plainMap(in map[string]types.AttributeValue) (map[string]any, error) {
 	return out, nil
 }
 
+// plain converts an attribute's value to the value that is encoded as CBOR.
 func plain(v types.AttributeValue) (any, error) {
 	switch v := v.(type) {
 	case *types.AttributeValueMemberS:
@@ -166,6 +167,7 @@ func valueMap(in map[string]any) (store.Item, error) {
 	return out, nil
 }
 
+// value converts a value that was decoded from CBOR to an attribute's value.
 func value(p any) (types.AttributeValue, error) {
 	if n, ok := numberText(p); ok {
 		return &types.AttributeValueMemberN{Value: n}, nil

@@ -31,7 +31,7 @@ func (b *Backend) Transact(ctx context.Context, token string, writes []store.Wri
 	}
 	defer b.calls.done()
 	start := time.Now()
-	batch, f, err := b.apply(ctx, token, writes)
+	batch, c, err := b.apply(ctx, token, writes)
 	if err != nil {
 		if _, condition := errors.AsType[*store.ConditionError](err); condition || errors.Is(err, store.ErrTokenReused) {
 			// The commits that made the condition false may not be on disk yet.
@@ -39,10 +39,10 @@ func (b *Backend) Transact(ctx context.Context, token string, writes []store.Wri
 		}
 		return err
 	}
-	if f == nil { // the same transaction was committed before
+	if c == nil { // the same transaction was committed before
 		return b.waitDurable(ctx, nil)
 	}
-	if err := b.waitSynced(batch, f); err != nil {
+	if err := b.waitSynced(batch, c); err != nil {
 		return err
 	}
 	b.reportDuration(start)
@@ -50,21 +50,21 @@ func (b *Backend) Transact(ctx context.Context, token string, writes []store.Wri
 }
 
 // waitSynced waits until a commit is on disk, and then acknowledges it.
-func (b *Backend) waitSynced(batch *pebble.Batch, f *pendingCommit) error {
+func (b *Backend) waitSynced(batch *pebble.Batch, c *pendingCommit) error {
 	err := batch.SyncWait()
 	if err == nil {
 		err = b.checkNotMoved()
 	}
 	if err == nil {
-		err = b.ack.advance(f.seq)
+		err = b.ack.advance(c.seq)
 	}
 	if err != nil {
 		// Calls that have read the effects of the commit, or wait for it, return the error of usable.
 		err = b.fail(err)
-		b.pending.complete(f, 0)
+		b.pending.complete(c, 0)
 		return err
 	}
-	b.pending.complete(f, f.seq)
+	b.pending.complete(c, c.seq)
 	_ = batch.Close()
 	return nil
 }
@@ -104,21 +104,21 @@ func (b *Backend) apply(
 
 // applyBatch applies a batch with effects, which makes the effects readable.
 func (b *Backend) applyBatch(batch *pebble.Batch, effects []store.Effect) (*pebble.Batch, *pendingCommit, error) {
-	f := &pendingCommit{effects: effects, seq: b.seq + uint64(max(1, len(effects))), done: make(chan struct{})}
-	if err := batch.Set(lastKey, number(f.seq), nil); err != nil {
+	c := &pendingCommit{effects: effects, seq: b.seq + uint64(max(1, len(effects))), done: make(chan struct{})}
+	if err := batch.Set(lastKey, number(c.seq), nil); err != nil {
 		return nil, nil, fmt.Errorf("note the last change: %w", err)
 	}
-	b.pending.add(f)
+	b.pending.add(c)
 	err := b.db.ApplyNoSyncWait(batch, pebble.Sync)
 	if err == nil {
 		err = b.usable() // reports a log that cannot be written
 	}
 	if err != nil {
-		b.pending.complete(f, 0)
+		b.pending.complete(c, 0)
 		return nil, nil, b.fail(err)
 	}
-	b.seq = f.seq
-	return batch, f, nil
+	b.seq = c.seq
+	return batch, c, nil
 }
 
 // fill adds the effects of a transaction to a batch: items, index entries, and changes for the feed.
@@ -304,15 +304,15 @@ func (pc *pendingCommits) progress() (uint64, <-chan struct{}) {
 func (b *Backend) waitDurable(ctx context.Context, affects func(store.Effect) bool) error {
 	b.pending.mu.Lock()
 	var wait []*pendingCommit
-	for f := range b.pending.all {
-		if affects == nil || slices.ContainsFunc(f.effects, affects) {
-			wait = append(wait, f)
+	for c := range b.pending.all {
+		if affects == nil || slices.ContainsFunc(c.effects, affects) {
+			wait = append(wait, c)
 		}
 	}
 	b.pending.mu.Unlock()
-	for _, f := range wait {
+	for _, c := range wait {
 		select {
-		case <-f.done:
+		case <-c.done:
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
