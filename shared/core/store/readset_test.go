@@ -181,7 +181,9 @@ func TestRunInTxChecksOuterReadSet(t *testing.T) {
 }
 
 func TestChangedSecondReadIsStale(t *testing.T) {
-	for name, first := range map[string][]store.Write{"a creation": nil, "a change": {store.Put(key("a"), thing{Name: "x"})}} {
+	for name, first := range map[string][]store.Write{
+		"a creation": nil, "a change": {store.Put(key("a"), thing{Name: "x"})},
+	} {
 		table := storetest.New(t)
 		ctx := store.WithReadSet(t.Context())
 		if err := errors.Join(

@@ -35,7 +35,7 @@ func TestCheckpointUnderWriters(t *testing.T) {
 				filler := make([]byte, 3000) // fills some memtables
 				if err := table.Commit(t.Context(), store.Put(a, pair{n}), store.Put(b, pair{n}),
 					store.Put(numberedKey(i), map[string]any{"filler": filler})); err != nil {
-					t.Error(err)
+					t.Errorf("Commit() %d of writer %d = %v, want success", n, i, err)
 					return
 				}
 				acknowledged[i].Store(int64(n))
@@ -53,7 +53,7 @@ func TestCheckpointUnderWriters(t *testing.T) {
 		}
 		copied := open(t, embedded.Options{Dir: dir, FS: fs, ReadOnly: true})
 		if err := copied.Verify(t.Context()); err != nil {
-			t.Error(err)
+			t.Errorf("Verify() of checkpoint %d = %v, want nil", n, err)
 		}
 		if err := check(copied, before, make([]int, writers)); err != nil {
 			t.Errorf("check() of checkpoint %d = %v, want nil", n, err)

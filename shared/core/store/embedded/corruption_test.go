@@ -226,16 +226,16 @@ func cloneFS(t *testing.T, fs vfs.FS) *vfs.MemFS {
 }
 
 // openCorrupted starts a damaged store and returns the outcome.
-func openCorrupted(t *testing.T, fs *vfs.MemFS, h corruption, values map[string]string) string {
+func openCorrupted(t *testing.T, fs *vfs.MemFS, c corruption, values map[string]string) string {
 	t.Helper()
 	before := contents(t, fs)
 	engine, err := embedded.Open(t.Context(), embedded.Options{Dir: folder, FS: fs, MemTableBytes: smallMemTable})
 	if err != nil {
 		if text := err.Error(); strings.Contains(text, "\n") || !strings.Contains(text, "restore the last backup") {
-			t.Errorf("%v: Open = %q, want one line that says what to do", h, text)
+			t.Errorf("%v: Open = %q, want one line that says what to do", c, text)
 		}
 		if after := contents(t, fs); !maps.Equal(before, after) {
-			t.Errorf("%v: files after a refused start differ, want none changed", h)
+			t.Errorf("%v: files after a refused start differ, want none changed", c)
 		}
 		return "refused"
 	}
@@ -246,20 +246,20 @@ func openCorrupted(t *testing.T, fs *vfs.MemFS, h corruption, values map[string]
 			items++
 		}
 		got, err := readValue(t, engine, name)
-		if err != nil && strings.HasSuffix(h.file, ".sst") {
+		if err != nil && strings.HasSuffix(c.file, ".sst") {
 			if text := err.Error(); strings.Contains(text, "\n") || !strings.Contains(text, "restore the last backup") {
-				t.Errorf("%v: read %s = %q, want one line that says what to do", h, name, text)
+				t.Errorf("%v: read %s = %q, want one line that says what to do", c, name, text)
 			}
 			return "error of a read"
 		}
 		if err != nil || got != want {
-			t.Errorf("%v: read %s = %.10q, %v, want %.10q", h, name, got, err, want)
+			t.Errorf("%v: read %s = %.10q, %v, want %.10q", c, name, got, err, want)
 			return "lost"
 		}
 	}
 	if n, err := tableOver(engine).Count(t.Context(), store.Query{PK: "p"}); err != nil || n != items {
-		if !strings.HasSuffix(h.file, ".sst") || err == nil {
-			t.Errorf("%v: Count = %d, %v, want %d", h, n, err, items)
+		if !strings.HasSuffix(c.file, ".sst") || err == nil {
+			t.Errorf("%v: Count = %d, %v, want %d", c, n, err, items)
 		}
 	}
 	return "served"

@@ -121,7 +121,7 @@ func TestKilledEngineKeepsCommits(t *testing.T) {
 	}
 }
 
-// TestDamagedLogIsReportedAtStart damages or cuts the log at every byte. It
+// TestDamagedLogIsReportedAtStart damages or cuts the log at several places, or removes it. It
 // checks that the start reports the damage, or that no acknowledged data is lost.
 func TestDamagedLogIsReportedAtStart(t *testing.T) {
 	const commits = 60
@@ -135,7 +135,7 @@ func TestDamagedLogIsReportedAtStart(t *testing.T) {
 		}
 		damages[fmt.Sprintf("cut at %d %%", part)] = func(raw []byte) []byte { return raw[:min(at, len(raw))] }
 	}
-	damages["gone"] = nil
+	damages["removed"] = nil
 	for name, damage := range damages {
 		t.Run(name, func(t *testing.T) {
 			fs := crashedStore(t, commits)
@@ -262,12 +262,12 @@ func TestStartOnUnwritableDiskIsNotDamage(t *testing.T) {
 	}
 }
 
-// TestSystemLimitIsNotReportedAsDamage checks that a limit of the system, such as too many open files, is not
+// TestSystemLimitIsNotReportedAsDamage checks that a refusal of the system, such as too many open files, is not
 // reported as damage. Otherwise the operator would restore a backup, and lose all data that was written after it.
 func TestSystemLimitIsNotReportedAsDamage(t *testing.T) {
 	for name, cause := range map[string]error{
-		"the store's files": syscall.EMFILE, "the system's files": syscall.ENFILE,
-		"memory": syscall.ENOMEM, "the disk": syscall.EIO, "rights": syscall.EACCES,
+		"open files of the process": syscall.EMFILE, "open files of the system": syscall.ENFILE,
+		"memory": syscall.ENOMEM, "unreadable sector": syscall.EIO, "permission": syscall.EACCES,
 	} {
 		t.Run(name, func(t *testing.T) {
 			fs := crashedStore(t, 10)

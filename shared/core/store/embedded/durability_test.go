@@ -152,7 +152,7 @@ func wantRevealedOnceSynced(t *testing.T, c unsyncedChange) {
 	run := func(call func() (bool, error)) {
 		revealed, err := call()
 		if err != nil {
-			t.Error(err)
+			t.Errorf("the change, or the call that may reveal it = %v, want success", err)
 		}
 		results <- revealed
 	}

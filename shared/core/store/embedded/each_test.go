@@ -12,8 +12,8 @@ import (
 	"github.com/gatewright/gatewright/shared/core/store/embedded"
 )
 
-// TestEachItemReadsSnapshot checks that EachItem visits expired
-// items, and does not visit items that are committed meanwhile.
+// TestEachItemReadsSnapshot checks that EachItem visits the items in
+// the order of their keys, without the changes of concurrent commits.
 func TestEachItemReadsSnapshot(t *testing.T) {
 	engine, err := embedded.Open(t.Context(), embedded.Options{Dir: t.TempDir()})
 	if err != nil {
@@ -23,7 +23,7 @@ func TestEachItemReadsSnapshot(t *testing.T) {
 	put := func(pk, sk string, n int) {
 		write := store.Put(store.Key{PK: pk, SK: sk}, map[string]int{"n": n})
 		if err := engine.Transact(t.Context(), fmt.Sprint(pk, sk, n), []store.Write{write}); err != nil {
-			t.Error(err)
+			t.Errorf("Transact(%q, %q) = %v, want success", pk, sk, err)
 		}
 	}
 	for _, key := range [][2]string{{"b", "1"}, {"a\x00", "x\x00y"}, {"a", "2"}} {
@@ -47,7 +47,7 @@ func TestEachItemReadsSnapshot(t *testing.T) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff([]string{`"a" "2" 1`, `"a\x00" "x\x00y" 1`, `"b" "1" 1`}, got); diff != "" {
-		t.Error(diff)
+		t.Errorf("items that EachItem() visits (-want +got):\n%s", diff)
 	}
 	stop := errors.New("stop")
 	if err := engine.EachItem(t.Context(), func(store.Item) error { return stop }); !errors.Is(err, stop) {

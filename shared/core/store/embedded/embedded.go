@@ -226,6 +226,7 @@ func (b *Backend) acknowledgedPath() string { return b.o.FS.PathJoin(b.o.Dir, ac
 func (b *Backend) inventoryPath() string    { return b.o.FS.PathJoin(b.o.Dir, inventoryFile) }
 
 // restoreState reads the numbers of the last change and of the last hour, with which the previous process ended.
+// It also records the identity of the lock file, and writes the format of a new store.
 func (b *Backend) restoreState() error {
 	if err := b.recordLockInfo(); err != nil {
 		return err
@@ -259,7 +260,8 @@ func (b *Backend) recordFormat() error {
 	return b.db.Set(formatKey, number(Format), pebble.Sync)
 }
 
-// engineMarker is the name of Pebble's marker file whose name ends with the format version of the files.
+// engineMarker is the name of Pebble's marker for the format version
+// of its files. The name of the marker's file ends with the version.
 const engineMarker = "format-version"
 
 // checkEngine refuses the files of a newer engine. Pebble also refuses them, but with an untyped error

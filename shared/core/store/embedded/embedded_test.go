@@ -141,7 +141,7 @@ func TestExpiredItemsAreDeleted(t *testing.T) {
 		}
 		found, _, err := engine.Query(t.Context(), store.Query{PK: "p"})
 		if err != nil || len(found) != want.remaining {
-			t.Errorf("%d s later there are %d items, want %d (%v)", want.after, len(found), want.remaining, err)
+			t.Errorf("Expire() after another %d s leaves %d items, %v, want %d", want.after, len(found), err, want.remaining)
 		}
 	}
 	changes, err := engine.Changes(t.Context(), last, 1000)

@@ -13,8 +13,8 @@ import (
 	"github.com/gatewright/gatewright/shared/core/store/embedded"
 )
 
-// TestFeedIsKeptForADay checks that changes are kept for a day, even if
-// the store restarts, and that a mark is kept for longer than its change.
+// TestFeedIsKeptForADay checks that changes are kept for a day and not much
+// longer, even if the store restarts, and that a mark survives a restart.
 func TestFeedIsKeptForADay(t *testing.T) {
 	fs, c := vfs.NewMem(), &clock{now: time.Date(2026, 1, 2, 3, 10, 0, 0, time.UTC)}
 	run := func(use func(*embedded.Backend)) {

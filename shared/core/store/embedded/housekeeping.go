@@ -96,6 +96,7 @@ func (b *Backend) Expire(ctx context.Context) error {
 	return ctx.Err()
 }
 
+// expireBatch deletes up to sweepItems expired items in one commit, and returns the number of keys that it has found.
 func (b *Backend) expireBatch(ctx context.Context) (int, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err
@@ -105,12 +106,12 @@ func (b *Backend) expireBatch(ctx context.Context) (int, error) {
 	}
 	defer b.calls.done()
 	b.mu.Lock()
-	batch, f, n, err := b.applyExpiry()
+	batch, c, n, err := b.applyExpiry()
 	b.mu.Unlock()
-	if err != nil || f == nil {
+	if err != nil || c == nil {
 		return n, err
 	}
-	return n, b.waitSynced(batch, f)
+	return n, b.waitSynced(batch, c)
 }
 
 // applyExpiry deletes some expired items and makes the deletions readable.
@@ -134,8 +135,8 @@ func (b *Backend) applyExpiry() (*pebble.Batch, *pendingCommit, int, error) {
 	if err := b.fill(batch, effects, now); err != nil {
 		return nil, nil, 0, errors.Join(err, batch.Close())
 	}
-	batch, f, err := b.applyBatch(batch, effects)
-	return batch, f, len(keys), err
+	batch, c, err := b.applyBatch(batch, effects)
+	return batch, c, len(keys), err
 }
 
 // expired returns the keys of items whose ttl is before now.

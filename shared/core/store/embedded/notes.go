@@ -41,11 +41,11 @@ func (b *Backend) SetNotes(set map[string][]byte, remove ...string) error {
 		return err
 	}
 	defer b.calls.done()
-	batch, f, err := b.applyNotes(set, remove)
+	batch, c, err := b.applyNotes(set, remove)
 	if err != nil {
 		return err
 	}
-	return b.waitSynced(batch, f)
+	return b.waitSynced(batch, c)
 }
 
 // noteEffect is the effect of a pending commit of notes. Its key is empty, so it concerns no item.

@@ -103,7 +103,7 @@ func runUntilPowerCut(
 		resetPair(t, table, i)
 		wg.Go(func() {
 			if err := w.write(t.Context(), table, &power); err != nil {
-				t.Error(err)
+				t.Errorf("Commit() of writer %d = %v, want success", i, err)
 			}
 		})
 	}
@@ -121,7 +121,7 @@ func runUntilPowerCut(
 		for last, remaining := uint64(0), changes; remaining > 0; {
 			changed, err := engine.Changes(t.Context(), last, 10)
 			if err != nil {
-				t.Error(err)
+				t.Errorf("Changes() = %v, want success", err)
 				break
 			}
 			last, remaining = changed[len(changed)-1].Seq, remaining-len(changed)
@@ -148,7 +148,7 @@ func read(t *testing.T, table *store.Table, i int) int {
 	a, b := pairKeys(i)
 	var first, second pair
 	if err := table.Load(t.Context(), store.Get(a, &first), store.Get(b, &second)); err != nil {
-		t.Error(err)
+		t.Errorf("Load() of the pair of writer %d = %v, want success", i, err)
 	}
 	if first != second {
 		t.Errorf("read of one commit = %d and %d, want the same number twice", first.N, second.N)
@@ -156,6 +156,8 @@ func read(t *testing.T, table *store.Table, i int) int {
 	return first.N
 }
 
+// check returns an error unless the store has all commits that were acknowledged or read, each
+// whole. maxRead has the last commit of each writer that was read. check sets it to 0 again.
 func check(engine *embedded.Backend, writers []writer, maxRead []int) error {
 	table := tableOver(engine)
 	for i, w := range writers {

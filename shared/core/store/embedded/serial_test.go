@@ -230,7 +230,7 @@ func (fx *fixture) run(t *testing.T, seed uint64, start int, last uint64) (feed 
 			r := rand.New(rand.NewPCG(seed, uint64(start*writers+n)))
 			for i := range perWriter {
 				if err := fx.transact(ctx, r, fmt.Sprintf("%d-%d-%02d", start, n, i)); err != nil {
-					t.Error(err)
+					t.Errorf("transact() = %v, want success", err)
 					return
 				}
 			}
@@ -239,7 +239,7 @@ func (fx *fixture) run(t *testing.T, seed uint64, start int, last uint64) (feed 
 	background.Go(func() {
 		for !stopped.Load() {
 			if err := fx.engine.Expire(ctx); err != nil {
-				t.Error(err)
+				t.Errorf("Expire() = %v, want success", err)
 				return
 			}
 			time.Sleep(time.Millisecond)
@@ -249,7 +249,7 @@ func (fx *fixture) run(t *testing.T, seed uint64, start int, last uint64) (feed 
 		for {
 			batch, err := fx.engine.Changes(ctx, last, 7)
 			if err != nil {
-				t.Error(err)
+				t.Errorf("Changes() = %v, want success", err)
 				return
 			}
 			if len(batch) > 7 {
@@ -419,7 +419,7 @@ func (fx *fixture) checkQueries(t *testing.T, table model, r *rand.Rand) {
 				for _, item := range items {
 					k := store.KeyOf(item)
 					if got = append(got, k); q.Index == "" && !cmp.Equal(itemOf(t, item), table.at(k)) {
-						t.Errorf("%v is %+v, want %+v", k, itemOf(t, item), table.at(k))
+						t.Errorf("Query() returns %v as %+v, want %+v", k, itemOf(t, item), table.at(k))
 					}
 				}
 				if q.Cursor = next; next == "" || len(got) > len(table) {

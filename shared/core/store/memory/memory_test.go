@@ -81,7 +81,7 @@ func TestReadersGetCopies(t *testing.T) {
 	write := store.Put(key("a"), record)
 	commit(t, table, write)
 	corrupt := func(item store.Item) {
-		corrupted := &types.AttributeValueMemberS{Value: "spoilt"}
+		corrupted := &types.AttributeValueMemberS{Value: "spoiled"}
 		item["name"] = corrupted
 		tags, _ := item["tags"].(*types.AttributeValueMemberM)
 		tags.Value["k"] = corrupted
@@ -99,7 +99,7 @@ func TestReadersGetCopies(t *testing.T) {
 	commit(t, table, store.Delete(key("a")))
 	commit(t, table, write)
 	if got := get(t, table, key("a")); got.Name != "kept" || len(got.Tags) != 1 || got.Tags["k"] != "kept" {
-		t.Errorf("Get(a) = %+v, want the name and the tag \"kept\" alone", got)
+		t.Errorf("Get(a) = %+v, want only the name and the tag \"kept\"", got)
 	}
 }
 
@@ -214,7 +214,7 @@ func TestConcurrentClones(t *testing.T) {
 			for j := range 50 {
 				if err := ownTable.Commit(t.Context(), store.Put(key("p", fmt.Sprintf("%06d", j)), thing{Name: fmt.Sprint(i)}),
 					store.Delete(key("p", fmt.Sprintf("%06d", 199-j)))); err != nil {
-					t.Error(err)
+					t.Errorf("Commit() of goroutine %d = %v, want success", i, err)
 				}
 			}
 			if i%2 == 0 {

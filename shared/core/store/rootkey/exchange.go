@@ -44,7 +44,7 @@ type ExportedKey struct {
 	Key     []byte `json:"-"`
 }
 
-// Check returns an error if m is not a valid root key.
+// Check returns an error if k is not a valid root key.
 func (k ExportedKey) Check() error {
 	if len(k.Key) != seal.KeyBytes {
 		return fmt.Errorf("rootkey: a root key has %d bytes, not %d", seal.KeyBytes, len(k.Key))

@@ -187,13 +187,13 @@ func (r rootKeyRecord) ring() *seal.StoredRing {
 // detached returns a context whose reads and writes are not part of the current change, nor of a dry
 // run. A process reads or creates the root key at its first use, which can be in the middle of a change.
 func detached(ctx context.Context) context.Context {
-	return store.WithoutReadSet(outsideDryRun(ctx), "which root keys there are decides no change")
+	return store.WithoutReadSet(outsideDryRun(ctx), "no change depends on the root keys")
 }
 
 // outsideDryRun returns a context outside a dry run. Otherwise a dry run could create a root
 // key that exists only in memory, and data that is sealed with this key could never be opened.
 func outsideDryRun(ctx context.Context) context.Context {
-	return dryrun.Exempt(ctx, "the root key is the installation's, and of no change")
+	return dryrun.Exempt(ctx, "the root key belongs to the installation, and not to a change")
 }
 
 // storedForm returns the record in the form that the table stores.

@@ -88,7 +88,7 @@ func TestProcessesShareRootKey(t *testing.T) {
 			for range 3 {
 				key, err := source.Root(t.Context())
 				if err != nil {
-					t.Error(err)
+					t.Errorf("Root() of process %d = %v, want success", i, err)
 				}
 				keys[i] = key
 			}

@@ -66,14 +66,14 @@ func (s *Source) Begin(ctx context.Context, operation, by string) ([]store.Write
 		return nil, errRewrapping
 	}
 	s.Expire() // the successor must follow the root key that is in the table now
-	next, status, current, err := s.Successor(ctx)
+	next, successor, current, err := s.Successor(ctx)
 	if err != nil {
 		return nil, err
 	}
 	now := store.Instant(s.keys.now())
 	e := Event{Kind: Rotated, By: initiator(by), Number: next.Number, BeganOn: now}
 	if e.From, err = current.Fingerprint(); err == nil {
-		e.To, err = status.Fingerprint()
+		e.To, err = successor.Fingerprint()
 	}
 	if err != nil {
 		return nil, err

@@ -136,8 +136,8 @@ func TestBeginUsesStoredRootKey(t *testing.T) {
 	}
 }
 
-// TestLookupsSurviveSecondRotation checks that hashes are found after two
-// rotations, so that the second rotation keeps the lineage of the first.
+// TestLookupsSurviveSecondRotation checks in two rotations that a hash from before the rotation is found
+// after the next root key was created, and after the switch. The second rotation must keep the first lineage.
 func TestLookupsSurviveSecondRotation(t *testing.T) {
 	k, table := rootkeytest.New("key"), storetest.New(t)
 	lookups := func() []string {
