@@ -84,7 +84,7 @@ type Options struct {
 	Certificates Certificates
 	Compiler     *project.Compiler
 	Catalog      project.Catalog
-	// Verify returns the problems that would keep a gateway from serving an artifact that compiles: gateway.Verify.
+	// Verify returns the problems because of which a gateway would not serve an artifact: gateway.Verify.
 	Verify func(*project.Artifact) []project.Problem
 	// Sandbox compiles projects with Work; nil compiles them in this
 	// process. With a Sandbox, Compiler, Catalog and Verify are not used.
@@ -101,7 +101,7 @@ type Builder struct {
 	worker  worker
 
 	mu sync.Mutex
-	// compiled is the last result of validate. If the state build of the same build runs
+	// compiled is the last result of the state validate. If the state build of the same operation runs
 	// in the same process, it uses this result instead of compiling the project again.
 	compiled *compiled
 }

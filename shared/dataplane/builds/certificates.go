@@ -69,6 +69,8 @@ func (b *Builder) bindCertificates(
 	return problems, nil
 }
 
+// certificateProblem returns the message about a certificate that a
+// build cannot use. It returns "" for a certificate that it can use.
 func certificateProblem(
 	name string, known map[string]upstreamcerts.Usable, kind environment.Kind, variables map[string]string,
 ) string {

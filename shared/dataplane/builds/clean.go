@@ -19,7 +19,8 @@ const (
 )
 
 // remove deletes objects that a deployment does not need. If the deployment was deleted,
-// these are all its objects. Otherwise they are the objects of builds that can't be restored.
+// these are all its objects. Otherwise they are the objects that have at least the
+// age deployments.MinAge and belong to builds that can't be restored.
 func (b *Builder) remove(ctx context.Context, s operation.Step) (operation.Result, error) {
 	var in deployments.CleanInput
 	if err := s.Input(&in); err != nil {

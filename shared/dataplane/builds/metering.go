@@ -21,8 +21,8 @@ type MeteringBuckets interface {
 
 var _ MeteringBuckets = (*metering.Service)(nil)
 
-// findMeteringBuckets returns a problem for each metering bucket of the artifact's routes that the account
-// does not have, because a gateway would refuse each request to these routes. The deployer does not need
+// findMeteringBuckets returns a problem for each inbound policy of the artifact's routes whose metering bucket
+// the account does not have. A gateway would refuse each request to these routes. The deployer does not need
 // permission to see metering buckets: a deployment counts only the requests of its own callers, and an
 // account key that is limited to a project has no such permission. If a bucket is deleted after the build,
 // gateways detect it. variables has the values that were substituted into the options. Problems redact them.

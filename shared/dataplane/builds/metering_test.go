@@ -35,6 +35,7 @@ func (m *fakeMeteringBuckets) ReadBucket(_ context.Context, at metering.BucketAt
 
 // countingProject returns a project whose routes use a quota policy for each
 // key of buckets. The policy counts in the bucket that is the key's value.
+// The project also has a quota policy that no route uses.
 func countingProject(buckets map[string]string) *project.Artifact {
 	a := &project.Artifact{Policies: map[string]project.Policy{
 		"unused": quota("unused", "mtr_unused"), "key": {Name: "key", Type: "api-key-inbound"},
@@ -66,25 +67,25 @@ func TestBuildsFindMeteringBuckets(t *testing.T) {
 		want          []string // one text for each problem, which the problem must contain
 		wantRequests  string
 	}{
-		{"the account's", "a-1", map[string]string{"a": "mtr_1"}, nil, "[mtr_1]"},
-		{"the account's, by two policies", "a-1", map[string]string{"a": "mtr_1", "b": "mtr_1"}, nil, "[mtr_1]"},
+		{"the account's bucket", "a-1", map[string]string{"a": "mtr_1"}, nil, "[mtr_1]"},
+		{"the account's bucket in two policies", "a-1", map[string]string{"a": "mtr_1", "b": "mtr_1"}, nil, "[mtr_1]"},
 		{
-			"another account's", "a-2",
+			"another account's bucket", "a-2",
 			map[string]string{"a": "mtr_1"},
 			[]string{`/policies/a/handler/options/bucketId: The account has no metering bucket "mtr_1". Make one`},
 			"[mtr_1]",
 		},
-		{"none's", "a-1", map[string]string{"a": "mtr_2", "b": "mtr_1", "c": "mtr_2"}, []string{
+		{"missing buckets", "a-1", map[string]string{"a": "mtr_2", "b": "mtr_1", "c": "mtr_2"}, []string{
 			`/policies/a/handler/options/bucketId: The account has no metering bucket "mtr_2".`,
 			`/policies/c/handler/options/bucketId: The account has no metering bucket "mtr_2".`,
 		}, "[mtr_2 mtr_1 mtr_2]"},
 		{
-			"a variable's", "a-1",
+			"a bucket in a variable", "a-1",
 			map[string]string{"a": "mtr_s3cret"},
 			[]string{`no metering bucket "$env(METERS)"`},
 			"[mtr_s3cret]",
 		},
-		{"no policy of the kind", "a-1", nil, nil, "[]"},
+		{"no quota policy in a route", "a-1", nil, nil, "[]"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			fake := &fakeMeteringBuckets{}

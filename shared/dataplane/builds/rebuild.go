@@ -28,7 +28,7 @@ const (
 	// maxAttempts is the maximum number of attempts for a build that kills its worker or does not end. Workers
 	// can also die for other reasons, but the alarm for stuck operations goes off before this number is reached.
 	maxAttempts = 20
-	// otherReleaseDelay is the time until a release checks an operation again that belongs to another release's format.
+	// otherReleaseDelay is the pause between two checks of an operation for another format than this release writes.
 	otherReleaseDelay = 10 * time.Minute
 	// maxReportedBuilds is the maximum number of builds to report that were not rebuilt.
 	maxReportedBuilds = 100

@@ -31,7 +31,7 @@ const newer, older = project.ArtifactFormat, project.ArtifactFormat - 1
 // variableProject is a project whose only route has a variable, which is substituted in the build.
 var variableProject = strings.Replace(routes, "https://example.com", "$env(ADDRESS)", 1)
 
-// changedVariables returns other values than those with which the projects were built.
+// changedVariables returns a value that differs from the value in the builds.
 type changedVariables struct{}
 
 func (changedVariables) Resolve(context.Context, string, string, string) (map[string]string, error) {
@@ -90,22 +90,22 @@ func (fx buildFixture) put(ctx context.Context, name string, buildList ...build)
 		if !strings.HasPrefix(validSource, "{\n") {
 			validSource = routes // the sources were valid when they were built
 		}
-		rebuilt, result, err := fx.compiler.Compile(ctx, project.Files{"config/routes.oas.json": []byte(validSource)},
+		artifact, result, err := fx.compiler.Compile(ctx, project.Files{"config/routes.oas.json": []byte(validSource)},
 			project.Input{
 				Identity: project.Identity{
 					AccountID: "a", Account: "demo", Project: "p", Branch: name, Environment: "production",
 					Deployment: name, BuildID: served.BuildID,
 				},
-				Variables: map[string]string{"ADDRESS": "https://then.example.com"}, Catalog: lenientCatalog{}, Verify: verify,
+				Variables: map[string]string{"ADDRESS": "https://first.example.com"}, Catalog: lenientCatalog{}, Verify: verify,
 			})
-		if err != nil || rebuilt == nil {
+		if err != nil || artifact == nil {
 			return fmt.Errorf("%v, %w", result, err)
 		}
-		rebuilt.Buckets = map[string]project.KeyBucket{"kept": {ID: "bckt_1", Name: "kept"}}
+		artifact.Buckets = map[string]project.KeyBucket{"kept": {ID: "bckt_1", Name: "kept"}}
 		if b.withoutVariables {
-			rebuilt.Env = nil
+			artifact.Env = nil
 		}
-		if served.Artifact, err = fx.artifacts().WithFormat(older).Put(ctx, name, rebuilt); err != nil {
+		if served.Artifact, err = fx.artifacts().WithFormat(older).Put(ctx, name, artifact); err != nil {
 			return err
 		}
 		if !b.noFiles {
@@ -135,8 +135,8 @@ func (fx buildFixture) fill(ctx context.Context) error {
 	)
 }
 
-// formats returns a text for each build, by its ID: the format of its
-// artifact and, for an artifact with a variable, the address of its route.
+// formats returns a text for each build, by its ID: the format of its artifact and, for an
+// artifact with a variable, whether its value is that of the first build or a changed one.
 func (fx buildFixture) formats(t testing.TB, names ...string) map[string]string {
 	t.Helper()
 	out := map[string]string{}
@@ -155,10 +155,10 @@ func (fx buildFixture) formats(t testing.TB, names ...string) map[string]string 
 					b.BuildID, a.Identity, a.Buckets)
 			}
 			text := fmt.Sprint(artifacts.FormatOf(b.Artifact))
-			if strings.Contains(string(a.Routes[0].Handler.Options), "then") {
-				text += " with the value of then"
+			if strings.Contains(string(a.Routes[0].Handler.Options), "first") {
+				text += " with the first value"
 			} else if strings.Contains(string(a.Routes[0].Handler.Options), "changed") {
-				text += " with another value"
+				text += " with the changed value"
 			}
 			out[b.BuildID] = text
 		}
@@ -173,22 +173,23 @@ func allDeployments() []string {
 	}
 }
 
+// rebuilt is the result of formats after a rebuild.
 var rebuilt = map[string]string{
-	"good-main-0000001-0": "2", "good-main-0000001-1": "2 with the value of then", "good-main-0000001-2": "1",
+	"good-main-0000001-0": "2", "good-main-0000001-1": "2 with the first value", "good-main-0000001-2": "1",
 	"broken-main-0000002-0": "1", "broken-main-0000002-1": "2", "gone-main-0000003-0": "1", "untold-main-0000004-0": "2",
-	"changed-main-0000005-0": "1 with the value of then", "reading-main-0000006-0": "2 with the value of then",
+	"changed-main-0000005-0": "1 with the first value", "reading-main-0000006-0": "2 with the first value",
 }
 
 func newBuildFixture(t *testing.T) buildFixture {
 	t.Helper()
-	i := buildFixture{
+	fx := buildFixture{
 		storetest.NewWithBackend(t, memory.New(), storetest.Clock(time.Now)), blob.NewMemory(time.Now),
 		project.NewCompiler(),
 	}
-	if err := i.fill(t.Context()); err != nil {
+	if err := fx.fill(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	return i
+	return fx
 }
 
 func (fx buildFixture) engine(t testing.TB, b *builds.Builder) *operation.Engine {
@@ -203,7 +204,7 @@ func (fx buildFixture) engine(t testing.TB, b *builds.Builder) *operation.Engine
 	return e
 }
 
-// finish runs an operation until it ends, like sweeps.
+// finish runs an operation once a minute, as sweeps do, until it ends.
 func finish(t testing.TB, e *operation.Engine, id string) (r operation.Record) {
 	t.Helper()
 	for range 200 {
@@ -224,18 +225,18 @@ func finish(t testing.TB, e *operation.Engine, id string) (r operation.Record) {
 // format, and not what a deployment serves or which builds it can restore.
 func TestRebuildChangesOnlyTheFormat(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		i := newBuildFixture(t)
-		id, err := deployments.EnsureFormat(t.Context(), i.table, newer, false, time.Now())
+		fx := newBuildFixture(t)
+		id, err := deployments.EnsureFormat(t.Context(), fx.table, newer, false, time.Now())
 		if err != nil || id == "" {
 			t.Fatal(id, err)
 		}
-		e := i.engine(t, i.builder(newer))
+		e := fx.engine(t, fx.builder(newer))
 		if r, err := e.Run(t.Context(), id); err != nil || r.Steps > 0 {
 			t.Fatalf("Run() before the update is over: %+v, %v, want no step and no error", r, err)
 		}
 		time.Sleep(deployments.RebuildDelay)
 		r := finish(t, e, id)
-		if got := i.formats(t, allDeployments()...); !reflect.DeepEqual(got, rebuilt) {
+		if got := fx.formats(t, allDeployments()...); !reflect.DeepEqual(got, rebuilt) {
 			t.Errorf("formats after the rebuild = %v, want %v", got, rebuilt)
 		}
 		var d deployments.RebuildData
@@ -255,27 +256,24 @@ func TestRebuildChangesOnlyTheFormat(t *testing.T) {
 			}
 		}
 		// A day later, the replaced artifacts are removed, and no other artifacts.
-		for _, name := range allDeployments() {
-			if _, err := i.bucket.(*blob.Memory).Head(t.Context(), blob.ArtifactKey(name)); !errors.Is(err, blob.ErrNotFound) {
-				t.Error(err)
-			}
-		}
 		time.Sleep(25 * time.Hour)
 		if err := e.Sweep(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		remaining := 0
-		for o, err := range i.bucket.List(t.Context(), blob.ArtifactKey("")) {
+		for _, err := range fx.bucket.List(t.Context(), blob.ArtifactKey("")) {
 			if err != nil {
 				t.Fatal(err)
 			}
 			remaining++
-			_ = o
 		}
 		if remaining != len(rebuilt) {
 			t.Errorf("%d artifacts remain, want %d, one for each build", remaining, len(rebuilt))
 		}
-		if second, err := deployments.EnsureFormat(t.Context(), i.table, newer, false, time.Now()); second != "" ||
+		if got := fx.formats(t, allDeployments()...); !reflect.DeepEqual(got, rebuilt) {
+			t.Errorf("formats after the removal of the replaced artifacts = %v, want %v", got, rebuilt)
+		}
+		if second, err := deployments.EnsureFormat(t.Context(), fx.table, newer, false, time.Now()); second != "" ||
 			err != nil {
 			t.Errorf("EnsureFormat(newer) after the rebuild = %q, %v, want no operation and no error", second, err)
 		}
@@ -286,10 +284,10 @@ func TestRebuildChangesOnlyTheFormat(t *testing.T) {
 // both releases run. It ends the rebuild when it runs alone again, and the next upgrade starts another rebuild.
 func TestRebuildRunsOnlyInTheReleaseOfItsFormat(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		i := newBuildFixture(t)
-		startRebuild := func(format int, wantStarted bool) string {
+		fx := newBuildFixture(t)
+		startRebuild := func(format int, forced bool) string {
 			t.Helper()
-			id, err := deployments.EnsureFormat(t.Context(), i.table, format, wantStarted, time.Now())
+			id, err := deployments.EnsureFormat(t.Context(), fx.table, format, forced, time.Now())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -299,7 +297,7 @@ func TestRebuildRunsOnlyInTheReleaseOfItsFormat(t *testing.T) {
 			t.Fatalf("startRebuild(older) without newer builds = %q, want none", id)
 		}
 		first := startRebuild(newer, true)
-		before := i.engine(t, i.builder(older))
+		before := fx.engine(t, fx.builder(older))
 		r, err := before.Run(t.Context(), first)
 		if err != nil || r.Ended() {
 			t.Fatalf("Run() by the older release = %+v, %v, want an operation that has not ended and no error", r, err)
@@ -313,7 +311,7 @@ func TestRebuildRunsOnlyInTheReleaseOfItsFormat(t *testing.T) {
 			t.Fatalf("Run() by the older release after a rollback = %+v, %v, want success with a message about another release",
 				r, err)
 		}
-		for id, format := range i.formats(t, allDeployments()...) {
+		for id, format := range fx.formats(t, allDeployments()...) {
 			if !strings.HasPrefix(format, "1") {
 				t.Errorf("format of %s = %q, want 1", id, format)
 			}
@@ -323,8 +321,8 @@ func TestRebuildRunsOnlyInTheReleaseOfItsFormat(t *testing.T) {
 			t.Fatalf("startRebuild(newer) after the next upgrade = %q, want an operation other than %q", second, first)
 		}
 		time.Sleep(deployments.RebuildDelay)
-		finish(t, i.engine(t, i.builder(newer)), second)
-		if got := i.formats(t, allDeployments()...); !reflect.DeepEqual(got, rebuilt) {
+		finish(t, fx.engine(t, fx.builder(newer)), second)
+		if got := fx.formats(t, allDeployments()...); !reflect.DeepEqual(got, rebuilt) {
 			t.Errorf("formats after the second rebuild = %v, want %v", got, rebuilt)
 		}
 	})
@@ -336,32 +334,32 @@ type interruptingStore struct {
 	beforePut func(name string)
 }
 
-func (i *interruptingStore) Put(ctx context.Context, name string, a *project.Artifact) (string, error) {
-	if beforePut := i.beforePut; beforePut != nil {
-		i.beforePut = nil
+func (s *interruptingStore) Put(ctx context.Context, name string, a *project.Artifact) (string, error) {
+	if beforePut := s.beforePut; beforePut != nil {
+		s.beforePut = nil
 		beforePut(name)
 	}
-	return i.Artifacts.Put(ctx, name, a)
+	return s.Artifacts.Put(ctx, name, a)
 }
 
 // TestConcurrentDeploymentWinsOverRebuild deploys a new build between
 // the check and the commit of a rebuild. The new build must stay served.
 func TestConcurrentDeploymentWinsOverRebuild(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		i := newBuildFixture(t)
-		now := func(r deployments.Record) deployments.Served {
+		fx := newBuildFixture(t)
+		newest := func(r deployments.Record) deployments.Served {
 			s := *r.Served
 			s.Number, s.BuildID, s.Artifact = 10, "newest", "good-main-0000001/newest.2"
 			return s
 		}
-		b := i.builder(newer, func(o *builds.Options) {
+		b := fx.builder(newer, func(o *builds.Options) {
 			o.Artifacts = &interruptingStore{o.Artifacts, func(name string) {
-				r, err := deployments.Read(t.Context(), i.table, name)
+				r, err := deployments.Read(t.Context(), fx.table, name)
 				if err != nil || name != "good-main-0000001" {
 					t.Error(name, err)
 				}
-				served := now(r)
-				if err := i.table.Commit(t.Context(), store.Update(deployments.Key(name),
+				served := newest(r)
+				if err := fx.table.Commit(t.Context(), store.Update(deployments.Key(name),
 					store.Set(store.At("served"), served),
 					store.Set(store.At("before"), append([]deployments.Served{*r.Served}, r.Previous...)))); err != nil {
 					t.Error(err)
@@ -369,52 +367,52 @@ func TestConcurrentDeploymentWinsOverRebuild(t *testing.T) {
 			}}
 		})
 		for _, name := range allDeployments()[1:] {
-			if err := i.table.Commit(t.Context(), store.Delete(deployments.Key(name))); err != nil {
+			if err := fx.table.Commit(t.Context(), store.Delete(deployments.Key(name))); err != nil {
 				t.Fatal(err)
 			}
 		}
-		id, err := deployments.EnsureFormat(t.Context(), i.table, newer, true, time.Now())
+		id, err := deployments.EnsureFormat(t.Context(), fx.table, newer, true, time.Now())
 		if err != nil {
 			t.Fatal(err)
 		}
-		finish(t, i.engine(t, b), id)
-		r, err := deployments.Read(t.Context(), i.table, "good-main-0000001")
+		finish(t, fx.engine(t, b), id)
+		r, err := deployments.Read(t.Context(), fx.table, "good-main-0000001")
 		if err != nil || r.Served.BuildID != "newest" || r.Served.Artifact != "good-main-0000001/newest.2" ||
 			len(r.Previous) != 3 {
 			t.Fatalf("Read() = served %+v, previous %+v, %v, want build newest and 3 previous builds", r.Served, r.Previous, err)
 		}
-		if artifacts.FormatOf(r.Previous[0].Artifact) != newer {
-			t.Errorf("format of the previously served artifact %s is not %v, want %v", r.Previous[0].Artifact, newer, newer)
+		if got := artifacts.FormatOf(r.Previous[0].Artifact); got != newer {
+			t.Errorf("format of the previously served artifact %s = %d, want %d", r.Previous[0].Artifact, got, newer)
 		}
 	})
 }
 
-// TestConcurrentRebuildsBuildOnce checks that two concurrent rebuilds make each build
+// TestConcurrentRebuildsReplaceOnce checks that two concurrent rebuilds replace each artifact
 // once. The second rebuild runs between the check and the commit of the first one.
-func TestConcurrentRebuildsBuildOnce(t *testing.T) {
+func TestConcurrentRebuildsReplaceOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		i := newBuildFixture(t)
+		fx := newBuildFixture(t)
 		var ids []string
 		for range 2 {
-			id, err := deployments.EnsureFormat(t.Context(), i.table, newer, true, time.Now())
+			id, err := deployments.EnsureFormat(t.Context(), fx.table, newer, true, time.Now())
 			if err != nil {
 				t.Fatal(err)
 			}
 			ids = append(ids, id)
 		}
 		var second operation.Record
-		b := i.builder(newer, func(o *builds.Options) {
+		b := fx.builder(newer, func(o *builds.Options) {
 			o.Artifacts = &interruptingStore{o.Artifacts, func(string) {
-				second = finish(t, i.engine(t, i.builder(newer)), ids[1])
+				second = finish(t, fx.engine(t, fx.builder(newer)), ids[1])
 			}}
 		})
-		first := finish(t, i.engine(t, b), ids[0])
-		if got := i.formats(t, allDeployments()...); !reflect.DeepEqual(got, rebuilt) {
+		first := finish(t, fx.engine(t, b), ids[0])
+		if got := fx.formats(t, allDeployments()...); !reflect.DeepEqual(got, rebuilt) {
 			t.Errorf("formats after two concurrent rebuilds = %v, want %v", got, rebuilt)
 		}
 		if !strings.Contains(second.Message, " 5 builds made anew") ||
 			!strings.Contains(first.Message, " 0 builds made anew") {
-			t.Errorf("messages of the two rebuilds = %q and %q, want 0 and 5 rebuilt", first.Message, second.Message)
+			t.Errorf("messages of the two rebuilds = %q and %q, want 0 and 5 builds", first.Message, second.Message)
 		}
 	})
 }
@@ -423,9 +421,8 @@ func TestConcurrentRebuildsBuildOnce(t *testing.T) {
 // each worker keeps its artifact, and that the rebuild continues with the other projects.
 func TestProjectThatCrashesItsWorkerKeepsItsArtifact(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		i := newBuildFixture(t)
-		b := i.builder(newer, func(o *builds.Options) {
-			o.Artifacts = &interruptingStore{Artifacts: o.Artifacts}
+		fx := newBuildFixture(t)
+		b := fx.builder(newer, func(o *builds.Options) {
 			o.Verify = func(a *project.Artifact) []project.Problem {
 				if a.Identity.Deployment == "good-main-0000001" {
 					panic("it takes all the memory there is")
@@ -433,13 +430,13 @@ func TestProjectThatCrashesItsWorkerKeepsItsArtifact(t *testing.T) {
 				return nil
 			}
 		})
-		id, err := deployments.EnsureFormat(t.Context(), i.table, newer, true, time.Now())
+		id, err := deployments.EnsureFormat(t.Context(), fx.table, newer, true, time.Now())
 		if err != nil {
 			t.Fatal(err)
 		}
-		r := finish(t, i.engine(t, b), id)
-		got := i.formats(t, allDeployments()...)
-		if got["good-main-0000001-0"] != "1" || got["reading-main-0000006-0"] != "2 with the value of then" ||
+		r := finish(t, fx.engine(t, b), id)
+		got := fx.formats(t, allDeployments()...)
+		if got["good-main-0000001-0"] != "1" || got["reading-main-0000006-0"] != "2 with the first value" ||
 			!strings.Contains(r.Message, "does not come to an end") {
 			t.Errorf("formats after a crash of the worker = %v with message %q, want the crashing project in format 1, the "+
 				"other in 2, and a message about no end",
@@ -458,8 +455,8 @@ func TestRebuildsWithFaults(t *testing.T) {
 		var table *store.Table
 		return operationtest.Scenario{
 			Definitions: func(w *operationtest.Worker) []operation.Definition {
-				i := buildFixture{w.Table, simulatedBucket{w, bucket}, compiler}
-				return i.builder(newer).Definitions()
+				fx := buildFixture{w.Table, simulatedBucket{w, bucket}, compiler}
+				return fx.builder(newer).Definitions()
 			},
 			Setup: func(ctx context.Context, w *operationtest.Worker) error {
 				table = w.Table

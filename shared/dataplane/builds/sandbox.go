@@ -103,6 +103,7 @@ type worker struct {
 	limits   project.Limits
 }
 
+// build unpacks an archive. Then it compiles the project, or locates the problems in the request.
 func (w worker) build(ctx context.Context, archive io.Reader, request buildRequest) (buildResult, error) {
 	files, problems, err := project.Unpack(ctx, archive, w.limits)
 	if err != nil {

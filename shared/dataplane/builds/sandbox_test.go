@@ -7,15 +7,16 @@ import (
 	"testing"
 )
 
-// endlessSandbox is a sandbox whose child prints without end.
-type endlessSandbox struct{ printed int64 }
+// verboseSandbox is a sandbox whose child prints twice the maximum.
+type verboseSandbox struct{ printed int64 }
 
 // Run implements installation.Sandbox. It copies the output as os/exec does.
-func (s *endlessSandbox) Run(_ context.Context, _ io.Reader, out io.Writer) (err error) {
+func (s *verboseSandbox) Run(_ context.Context, _ io.Reader, out io.Writer) (err error) {
 	s.printed, err = io.Copy(out, io.LimitReader(zeros{}, 2*maxResultBytes))
 	return err
 }
 
+// zeros is an endless stream of zero bytes.
 type zeros struct{}
 
 func (zeros) Read(p []byte) (int, error) {
@@ -26,7 +27,7 @@ func (zeros) Read(p []byte) (int, error) {
 // TestSandboxOutputIsLimited checks that the output of a sandbox takes at most maxResultBytes of memory, and that the
 // build ends with an error that says so.
 func TestSandboxOutputIsLimited(t *testing.T) {
-	var s endlessSandbox
+	var s verboseSandbox
 	b := &Builder{options: Options{Sandbox: &s}}
 	_, _, err := b.run(t.Context(), strings.NewReader("archive"), buildRequest{})
 	if err == nil || !strings.Contains(err.Error(), "too large") || s.printed > maxResultBytes {

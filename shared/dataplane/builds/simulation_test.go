@@ -78,7 +78,7 @@ func (s simulatedBucket) List(ctx context.Context, prefix string) iter.Seq2[blob
 	}
 }
 
-// scenario has one build for each possible outcome of a build, and the removal of a deleted deployment's objects.
+// scenario has the builds of arrange, and the removal of a deleted deployment's objects.
 func scenario(compiler *project.Compiler, archives archives, temporary string) operationtest.Scenario {
 	bucket := blob.NewMemory(time.Now)
 	var table *store.Table
@@ -125,6 +125,7 @@ func scenario(compiler *project.Compiler, archives archives, temporary string) o
 // archives has packed archives, which are created once for all runs.
 type archives struct{ valid, invalid []byte }
 
+// simulationInputs returns what all runs share: a compiler, the archives, and a folder for temporary files.
 func simulationInputs(t *testing.T) (compiler *project.Compiler, packed archives, temporary string) {
 	t.Helper()
 	return project.NewCompiler(), archives{
@@ -146,7 +147,8 @@ func inMemory(t *testing.T) string {
 }
 
 // simulationRuns is the number of seeds that the simulation runs in `make test`; `make simulations` runs four times
-// as many. The defect below is found without seeds: in each run, a worker dies at a systematically chosen call.
+// as many. TestSimulationDetectsUnguardedDeployment needs no seeds, because a simulation also has runs with the
+// death of a worker at each call.
 const simulationRuns = 500
 
 // noBuckets creates no key buckets, because their tokens would differ between runs.
@@ -156,7 +158,8 @@ func (noBuckets) DefaultBuckets(auth.Owner, string) *keys.DefaultBuckets {
 	return &keys.DefaultBuckets{}
 }
 
-// arrange uploads archives and starts their builds. Each call has the same results.
+// arrange uploads archives, starts their builds, which succeed or fail for different
+// reasons, and deletes one of the deployments. Each call has the same results.
 func arrange(
 	ctx context.Context, table *store.Table, bucket *blob.Memory, archives archives,
 ) (names []string, err error) {
@@ -228,15 +231,16 @@ func TestBuildsWithFaults(t *testing.T) {
 	}, simulationRuns)
 }
 
-// TestSimulationDetectsUnguardedDeployment commits an effect outside of its step, and checks that the simulation fails.
+// TestSimulationDetectsUnguardedDeployment commits the writes of the state
+// deploy outside of its step, and checks that the simulation fails.
 func TestSimulationDetectsUnguardedDeployment(t *testing.T) {
 	simulations.Sequential(t)
 	compiler, archives, temporary := simulationInputs(t)
 	broken := func() operationtest.Scenario {
 		s := scenario(compiler, archives, temporary)
-		sound := s.Definitions
+		original := s.Definitions
 		s.Definitions = func(w *operationtest.Worker) []operation.Definition {
-			definitions := sound(w)
+			definitions := original(w)
 			deploy := definitions[0].States[deployments.Deploy]
 			task := deploy.Task
 			deploy.Task = func(ctx context.Context, step operation.Step) (operation.Result, error) {

@@ -49,7 +49,7 @@ func (b *Builder) download(ctx context.Context, s operation.Step) (operation.Res
 	return operation.Result{Data: data, Writes: writes}, nil
 }
 
-// storeArchive stores the uploaded archive below the deployment's name, by its digest and its build. So each build
+// storeArchive stores the uploaded archive under the deployment's name, its digest and its build. So each build
 // has an object of its own, even if two builds have the same archive. If the key had only the digest, the second
 // upload of an archive would not replace the object of the first build, because a put of an existing object changes
 // nothing. The object would keep its age, and clean.go could remove it while the second build needs it. storeArchive
@@ -131,7 +131,7 @@ func (b *Builder) compile(ctx context.Context, s operation.Step) (operation.Resu
 	return operation.Result{Data: data}, nil
 }
 
-// deploy makes the gateway serve the artifact.
+// deploy makes the gateway serve the artifact, unless a newer upload or a rollback is served already.
 func (b *Builder) deploy(ctx context.Context, s operation.Step) (operation.Result, error) {
 	in, data, err := readInput(s)
 	if err != nil {
@@ -166,7 +166,7 @@ func noop(context.Context, operation.Step) (operation.Result, error) {
 	return operation.Result{}, nil
 }
 
-// abandon records that a build has ended because of a failure that is not the project's.
+// abandon records that a build has ended because of a failure that the project did not cause.
 func (b *Builder) abandon(ctx context.Context, s operation.Step) (operation.Result, error) {
 	in, _, err := readInput(s)
 	if err != nil {
@@ -179,7 +179,8 @@ func (b *Builder) abandon(ctx context.Context, s operation.Step) (operation.Resu
 	return operation.Result{Writes: writes}, err
 }
 
-// compileStored unpacks and compiles a stored archive.
+// compileStored unpacks and compiles a stored archive, and adds the key buckets and certificates
+// that the project uses. If the project has problems, there is no artifact, and the result has them.
 func (b *Builder) compileStored(
 	ctx context.Context, s operation.Step, in deployments.BuildInput, source string,
 ) (*compiled, error) {
@@ -268,7 +269,7 @@ func (b *Builder) takeCompiled(statusID string) *compiled {
 	return c
 }
 
-// removeUpload removes the uploaded object, even if it was replaced.
+// removeUpload removes the uploaded object, even if it was replaced. A redeployment has no such object.
 func (b *Builder) removeUpload(ctx context.Context, in deployments.BuildInput) error {
 	if in.Source != "" {
 		return nil

@@ -87,8 +87,9 @@ func Simulate(t *testing.T, newScenario func() Scenario, runs int) {
 	}
 }
 
-// Explore works as Simulate does, for tests of this package. It makes exactly the given number of runs with all
-// kinds of failures, independent of package simulations. It returns the first wrong run, nil if there is none.
+// Explore works as Simulate does, for tests that a simulation detects a defect. It makes exactly the given number of
+// runs with all kinds of failures, independent of package simulations. It returns the first wrong run, nil if there is
+// none.
 func Explore(t *testing.T, newScenario func() Scenario, runs int) *WrongRunError {
 	t.Helper()
 	return exploreSample(t, newScenario, func(all []plan) []plan { return all }, runs)

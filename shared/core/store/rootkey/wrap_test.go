@@ -116,7 +116,7 @@ func TestSameKMSKeyIsRefused(t *testing.T) {
 		t.Errorf("History() = %v, %v, want no events", h, err)
 	}
 	if _, err := rootkey.New(k, "old", table, time.Now).Begin(t.Context(), "op", "auditor"); err != nil {
-		t.Errorf("Begin() after the change of the KMS key = %v, want success", err)
+		t.Errorf("Begin() after the refused changes of the KMS key = %v, want success", err)
 	}
 }
 

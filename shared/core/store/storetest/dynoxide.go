@@ -121,7 +121,7 @@ func findDynoxide() (string, error) {
 		"GATEWRIGHT_DYNAMODB_ENDPOINT")
 }
 
-// start runs the emulator and waits until it reports that it listens. kill ends the emulator's
+// start runs the emulator and waits until it reports that it listens. d.stop then ends the emulator's
 // process. On Linux the kernel also ends it when the thread that started it ends. So the goroutine
 // that started the emulator keeps its thread, and the emulator ends when this process ends.
 func (d *Dynoxide) start() error {

@@ -2,6 +2,8 @@ package storetest
 
 import "syscall"
 
+// killWithParent returns attributes that make the kernel kill a
+// child process when the thread that started it ends.
 func killWithParent() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 }

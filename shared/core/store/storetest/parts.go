@@ -11,9 +11,9 @@ import (
 // Text returns the encoded value of a text.
 func Text(s string) store.Value { return &types.AttributeValueMemberS{Value: s} }
 
-// Parts calls visit for an item and the structs within it. nested reports whether
-// the attribute with a name contains a struct or a list of structs. Parts ignores
-// other maps, whose names are data. path is the path of a part, "" for the item.
+// Parts calls visit for an item and the structs within it. nested reports whether the attribute
+// with a name contains a struct or a list of structs. Parts does not visit other maps, because their
+// keys are data and not attribute names. path is the path of a part, "" for the item.
 func Parts(item store.Item, nested func(name string) bool, visit func(path string, part store.Item)) {
 	parts("", item, nested, visit)
 }
@@ -50,8 +50,8 @@ func Texts(v store.Value) (out []string) {
 	return out
 }
 
-// WithText returns text in place of a value that is a text, and a list with
-// text appended for a value that is a list. It returns nil for other values.
+// WithText returns a replacement for v that has text. If v is a string, the result is text. If
+// v is a list, the result is a copy of v with text appended. For other values, the result is nil.
 func WithText(v store.Value, text string) store.Value {
 	switch v := v.(type) {
 	case *types.AttributeValueMemberS:

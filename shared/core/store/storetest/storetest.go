@@ -27,8 +27,8 @@ func Clock(now func() time.Time) Option {
 }
 
 // Backoff sets the pause between the table's repeats, such as store.Backoff. Without it repeats follow immediately.
-func Backoff(p store.BackoffFunc) Option {
-	return func(o *store.Options) { o.Backoff = p }
+func Backoff(backoff store.BackoffFunc) Option {
+	return func(o *store.Options) { o.Backoff = backoff }
 }
 
 // New returns an empty table in memory.

@@ -79,6 +79,7 @@ func FromLambdaItem(from map[string]events.DynamoDBAttributeValue) (store.Item, 
 
 var errNoKey = errors.New("stream: a record without a key")
 
+// value converts a value from the form that a Lambda receives.
 func value(v events.DynamoDBAttributeValue) (store.Value, error) {
 	switch v.DataType() {
 	case events.DataTypeBinary:
@@ -160,6 +161,7 @@ func ToLambdaItem(item store.Item) (map[string]events.DynamoDBAttributeValue, er
 	return out, nil
 }
 
+// attribute converts a value to the form that a Lambda receives.
 func attribute(v store.Value) (events.DynamoDBAttributeValue, error) {
 	switch v := v.(type) {
 	case *types.AttributeValueMemberS:

@@ -48,7 +48,7 @@ var (
 	}
 	want = store.StreamRecord{Key: store.Key{PK: "operation#1", SK: "."}, Old: oldImage, New: newImage}
 
-	values = cmpopts.IgnoreUnexported(
+	ignoreUnexported = cmpopts.IgnoreUnexported(
 		types.AttributeValueMemberB{}, types.AttributeValueMemberBS{}, types.AttributeValueMemberBOOL{},
 		types.AttributeValueMemberL{}, types.AttributeValueMemberM{}, types.AttributeValueMemberNULL{},
 		types.AttributeValueMemberN{}, types.AttributeValueMemberNS{}, types.AttributeValueMemberS{},
@@ -66,8 +66,8 @@ func TestFromLambdaConvertsEveryType(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(want, got, values); diff != "" {
-		t.Errorf("converted otherwise (-want +got):\n%s", diff)
+	if diff := cmp.Diff(want, got, ignoreUnexported); diff != "" {
+		t.Errorf("FromLambda() of a record with every type (-want +got):\n%s", diff)
 	}
 }
 

@@ -26,6 +26,7 @@ type KMS struct {
 	wrapped []wrapped
 }
 
+// wrapped is a key that the KMS key with an id has wrapped for a purpose.
 type wrapped struct {
 	keyID, purpose string
 	key            []byte
