@@ -105,7 +105,8 @@ func TestDrainOfLargeItem(t *testing.T) {
 		fx.commit(store.Put(store.Key{PK: "parents", SK: "p"}, struct{}{}))
 		fx.begin("op", "one")
 		if r := fx.run("op"); r.Status != operation.Success || r.Steps < childCount/200 || fx.items() != 0 {
-			t.Errorf("Run() = %+v with %d items left, want success after at least %d steps with none", r, fx.items(), childCount/200)
+			t.Errorf("Run() = %+v with %d items left, want success after at least %d steps with none",
+				r, fx.items(), childCount/200)
 		}
 		if len(fx.backend.Items()) != 1 { // only the operation's record is left
 			t.Errorf("%d items in the table, want only the record of the operation", len(fx.backend.Items()))

@@ -84,7 +84,7 @@ type Options struct {
 	Certificates Certificates
 	Compiler     *project.Compiler
 	Catalog      project.Catalog
-	// Verify returns the problems because of which a gateway would not serve an artifact: gateway.Verify.
+	// Verify returns the problems that make a gateway refuse to serve an artifact: gateway.Verify.
 	Verify func(*project.Artifact) []project.Problem
 	// Sandbox compiles projects with Work; nil compiles them in this
 	// process. With a Sandbox, Compiler, Catalog and Verify are not used.

@@ -160,8 +160,9 @@ func TestPendingRecordsAreReadOnce(t *testing.T) {
 				seen[trail.Position(e)] = true
 			}
 			if found.Total != want || len(found.Entries) != 300 || len(seen) != 300 || !found.HasMore {
-				t.Errorf("List() = %d entries, %d of them different, total %d, more %t; want 300 entries, total %d, more true", len(found.Entries),
-					len(seen), found.Total, found.HasMore, want)
+				t.Errorf("List() = %d entries, %d of them different, total %d, more %t, "+
+					"want 300 different entries, total %d, more true",
+					len(found.Entries), len(seen), found.Total, found.HasMore, want)
 			}
 			if len(pending) == 0 || len(pending) == all-chained {
 				t.Fatalf("%d records are pending after List(), want some but fewer than the %d before it",
