@@ -86,7 +86,7 @@ type Options struct {
 	Catalog      project.Catalog
 	// Verify returns the problems that make a gateway refuse to serve an artifact: gateway.Verify.
 	Verify func(*project.Artifact) []project.Problem
-	// Sandbox compiles projects with Work; nil compiles them in this
+	// Sandbox compiles projects with ServeBuild; nil compiles them in this
 	// process. With a Sandbox, Compiler, Catalog and Verify are not used.
 	Sandbox installation.Sandbox
 	// TempDir is the folder for archives while they are downloaded, one
