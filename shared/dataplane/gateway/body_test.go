@@ -17,7 +17,10 @@ func TestContinueIsSentOnlyIfTheUpstreamReads(t *testing.T) {
 	for _, test := range []struct {
 		name, want string
 		reads      bool
-	}{{"wanted", "HTTP/1.1 100 Continue", true}, {"refused", "HTTP/1.1 403 Forbidden", false}} {
+	}{
+		{"the upstream reads the body", "HTTP/1.1 100 Continue", true},
+		{"the upstream refuses the request", "HTTP/1.1 403 Forbidden", false},
+	} {
 		t.Run(test.name, func(t *testing.T) {
 			backend := serve(t, func(w http.ResponseWriter, r *http.Request) {
 				if !test.reads {

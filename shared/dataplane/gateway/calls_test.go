@@ -27,8 +27,8 @@ func (c *callRecorder) Call(call analytics.Call) {
 	c.recorded = append(c.recorded, call)
 }
 
-// statuses returns the counted calls, sorted.
-func (c *callRecorder) statuses() string {
+// lines returns a line for each counted call, with its method, route, status and consumer. The lines are sorted.
+func (c *callRecorder) lines() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var out []string
@@ -56,8 +56,8 @@ func TestMCPCallsAreCounted(t *testing.T) {
 	fx.Close()
 	want := "GET /guide 200 acme\nGET /limited 200 acme\nGET /limited 429 acme\nGET /who 200 acme\n" +
 		strings.Repeat("POST /keyed/mcp 200 acme\n", 6) + "POST /mcp 200"
-	if got := counted.statuses(); got != want {
-		t.Errorf("counted are\n%s\nwant\n%s", got, want)
+	if got := counted.lines(); got != want {
+		t.Errorf("counted calls =\n%s\nwant\n%s", got, want)
 	}
 }
 
@@ -118,7 +118,7 @@ func TestEachRequestOfADeploymentIsCounted(t *testing.T) {
 		{"", "GET", "", 400},
 	}
 	if !slices.Equal(got, want) {
-		t.Errorf("counted are\n%v\nwant\n%v", got, want)
+		t.Errorf("counted calls =\n%v\nwant\n%v", got, want)
 	}
 }
 
@@ -132,7 +132,7 @@ func (c callChannel) Call(call analytics.Call) { c <- call }
 func TestDisconnectedRequestIsCounted(t *testing.T) {
 	received := make(chan struct{})
 	backend := serve(t, func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/begun" {
+		if r.URL.Path == "/head-sent" {
 			w.Header().Set("Content-Length", "7")
 			_ = http.NewResponseController(w).Flush()
 		}
@@ -140,9 +140,9 @@ func TestDisconnectedRequestIsCounted(t *testing.T) {
 		<-r.Context().Done()
 	})
 	counted := make(callChannel, 1)
-	h := newFixture(t, artifact(route("GET /slow", forward(backend.URL)), route("GET /begun", forward(backend.URL))),
+	h := newFixture(t, artifact(route("GET /slow", forward(backend.URL)), route("GET /head-sent", forward(backend.URL))),
 		func(c *gateway.Config, _ *upstream.Options) { c.Calls = counted })
-	for _, path := range []string{"/slow", "/begun"} {
+	for _, path := range []string{"/slow", "/head-sent"} {
 		ctx, cancel := context.WithCancel(t.Context())
 		request, err := http.NewRequestWithContext(ctx, http.MethodGet, h.URL+path, http.NoBody)
 		if err != nil {

@@ -58,12 +58,12 @@ func newCORSFixture(t *testing.T) *fixture {
 
 func TestCORSHeadersOfResponses(t *testing.T) {
 	h := newCORSFixture(t)
-	upstreams := map[string]string{"Allow-Origin": "https://upstream.example", "Allow-Credentials": "true"}
+	upstreamHeaders := map[string]string{"Allow-Origin": "https://upstream.example", "Allow-Credentials": "true"}
 	for _, test := range []struct {
 		method, target, origin string
 		want                   map[string]string
 	}{
-		{"GET", "/none", "https://shop.example", upstreams},
+		{"GET", "/none", "https://shop.example", upstreamHeaders},
 		{"GET", "/anything-goes", "https://any.example", map[string]string{"Allow-Origin": "*", "Expose-Headers": "*"}},
 		{"GET", "/anything-goes", "", map[string]string{}},
 		{"GET", "/shop", "https://shop.example", map[string]string{

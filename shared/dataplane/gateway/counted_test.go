@@ -76,8 +76,8 @@ func TestReleasedRequestIsNotCounted(t *testing.T) {
 	}
 }
 
-// TestStreamCountErrorsDoNotRefuse checks that a stream is allowed if
-// Streams.Begin returns an error of any kind, because the count is unknown then.
+// TestStreamCountErrorsDoNotRefuse checks that a stream is allowed if Streams.Begin returns an error
+// of any kind, because the count is unknown then. Only a refusal of Begin must refuse the stream.
 func TestStreamCountErrorsDoNotRefuse(t *testing.T) {
 	limitFault := limits.FunctionStreams.Refusal(3, 3, time.Second)
 	for _, c := range []streamCounter{
@@ -90,7 +90,7 @@ func TestStreamCountErrorsDoNotRefuse(t *testing.T) {
 		r := &request{g: &Gateway{config: Config{Streams: &c, Log: slog.New(slog.DiscardHandler)}}}
 		r.stream.setAccount("acme")
 		if refusal := r.beginStream(t.Context()); refusal != c.refusal {
-			t.Errorf("%v: refused with %v, want %v", c.err, refusal, c.refusal)
+			t.Errorf("beginStream() after the error %v of Begin = %v, want %v", c.err, refusal, c.refusal)
 		}
 		r.stream.close(true)
 	}

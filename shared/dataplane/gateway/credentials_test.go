@@ -103,11 +103,12 @@ func TestPlatformKeysAreNeverForwarded(t *testing.T) {
 						secret := key[4:20]
 						if decoded, err := url.PathUnescape(got); err != nil || strings.Contains(decoded, secret) ||
 							strings.Contains(got, base64.StdEncoding.EncodeToString([]byte(key+":"))) {
-							t.Errorf("%s %s, %d: the upstream got (%v), want no key:\n%s", method, path, i, err, got)
+							t.Errorf("%s %s, key location %d: the upstream got (unescape error %v), want no key:\n%s",
+								method, path, i, err, got)
 						}
 					default:
 						if strings.Contains(text, key) {
-							t.Errorf("%s %s, %d: problem contains the key, want it redacted: %s", method, path, i, text)
+							t.Errorf("%s %s, key location %d: problem contains the key, want it redacted: %s", method, path, i, text)
 						}
 					}
 				}

@@ -21,7 +21,8 @@ import (
 	"github.com/gatewright/gatewright/shared/format/project"
 )
 
-// failingUpstream is an upstream that fails, with the status and a part of the detail of the response to the client.
+// failingUpstream is an upstream that fails, with the status and a part of the detail of the response
+// to the client. If detail is "", the client receives the upstream's own response.
 type failingUpstream struct {
 	name, address string
 	status        int
@@ -63,8 +64,9 @@ func failingUpstreams(t *testing.T, ca pkitest.Cert) []failingUpstream {
 	plain := serve(t, echo)
 	untrusted := httptest.NewTLSServer(http.HandlerFunc(echo))
 	t.Cleanup(untrusted.Close)
-	// The server reads after its handshake has failed, so that its alert is not lost when the connection ends.
-	requiringVersion := func(version uint16) string {
+	// requiringCertificate starts a server that requires client certificates, with at most this version of TLS. The
+	// server reads after its handshake has failed, so that its alert is not lost when the connection ends.
+	requiringCertificate := func(version uint16) string {
 		config := &tls.Config{
 			Certificates: []tls.Certificate{ca.Server(t, time.Now()).TLS(t)}, ClientAuth: tls.RequireAnyClientCert,
 			MinVersion: tls.VersionTLS12, MaxVersion: version,
@@ -86,9 +88,12 @@ func failingUpstreams(t *testing.T, ca pkitest.Cert) []failingUpstream {
 		{"endless header", endless, 502, "header is too large"},
 		{"no TLS", strings.Replace(plain.URL, "http:", "https:", 1), 502, "No secure connection"},
 		{"untrusted", untrusted.URL, 502, "No secure connection"},
-		{"wants a certificate", requiringVersion(tls.VersionTLS13), 502, "which CAs the upstream trusts"},
-		{"wants a certificate in the handshake", requiringVersion(tls.VersionTLS12), 502, "which CAs the upstream trusts"},
-		{"TLS where plain is asked", strings.Replace(untrusted.URL, "https:", "http:", 1), 400, ""},
+		{"wants a certificate", requiringCertificate(tls.VersionTLS13), 502, "which CAs the upstream trusts"},
+		{
+			"wants a certificate in the handshake", requiringCertificate(tls.VersionTLS12), 502,
+			"which CAs the upstream trusts",
+		},
+		{"TLS at an http address", strings.Replace(untrusted.URL, "https:", "http:", 1), 400, ""},
 		{
 			"not allowed", "http://169.254.169.254/latest/meta-data", 502,
 			"but never link-local ones and those where a cloud answers its machines",
@@ -127,7 +132,7 @@ func TestUpstreamFailuresAreProblems(t *testing.T) {
 				t.Errorf("GET /x: problem = %d %q, want %d %q", p.Status, p.Detail, test.status, test.detail)
 			}
 			if !strings.Contains(h.log.String(), "request failed") || strings.Contains(h.log.String(), "s3cret") {
-				t.Errorf("log after a failed request = %s, want \"request failed\" and no variable's value", h.log.String())
+				t.Errorf("log after a failed request = %s, want \"request failed\" and no query", h.log.String())
 			}
 		})
 	}

@@ -38,12 +38,12 @@ func TestLogAttributesOf5xxNameTheFault(t *testing.T) {
 		status     float64
 		fault      string // the attribute for the fault, "" for none
 	}{
-		"an upstream's answer":         {"shop.test", "/theirs", 501, telemetry.UpstreamFaults},
-		"an answer that breaks off":    {"shop.test", "/half", 502, telemetry.UpstreamFaults},
-		"no upstream":                  {"shop.test", "/unreachable", 502, telemetry.UpstreamFaults},
+		"a 5xx of the upstream":        {"shop.test", "/theirs", 501, telemetry.UpstreamFaults},
+		"a response that breaks off":   {"shop.test", "/half", 502, telemetry.UpstreamFaults},
+		"an unreachable upstream":      {"shop.test", "/unreachable", 502, telemetry.UpstreamFaults},
 		"a panic of the gateway":       {"shop.test", "/panics", 500, telemetry.GatewayFaults},
-		"a table that does not answer": {"broken.test", "/theirs", 503, telemetry.GatewayFaults},
-		"a client's mistake":           {"shop.test", "/nowhere", 404, ""},
+		"an unavailable table":         {"broken.test", "/theirs", 503, telemetry.GatewayFaults},
+		"a path without a route (404)": {"shop.test", "/nowhere", 404, ""},
 	} {
 		for _, table := range []string{"", "the-table"} {
 			t.Run(name+" "+table, func(t *testing.T) {
@@ -74,12 +74,12 @@ func TestLogAttributesOf5xxNameTheFault(t *testing.T) {
 	}
 	names := []string{telemetry.GatewayFaults, telemetry.UpstreamFaults, "table", "_aws"}
 	for _, diff := range telemetrytest.Undocumented(t, documentation, "## Whose fault a 5xx is", names...) {
-		t.Error(diff)
+		t.Errorf("documentation of the attributes of faults: %s, want the same names", diff)
 	}
 }
 
 // TestSpansContainNoClientData checks that a span contains no path, query, host, header, client
-// address or user agent. It also checks that the documentation lists all attributes of a span.
+// address or user agent. It also checks that a span has only attributes that are known to have no client data.
 func TestSpansContainNoClientData(t *testing.T) {
 	backend := serve(t, echo)
 	c := telemetrytest.New(t)

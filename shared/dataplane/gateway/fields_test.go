@@ -21,6 +21,8 @@ import (
 // header that exceeds its limits. In a Lambda there is no other limit.
 func TestOversizedHeaderIsRefused(t *testing.T) {
 	backend := serve(t, headers)
+	// many returns a header with n pairs of fields: the first field of a pair has
+	// this size, with its name, and the second field has an empty value.
 	many := func(n, bytes int) http.Header {
 		h := http.Header{}
 		for range n {
@@ -47,10 +49,10 @@ func TestOversizedHeaderIsRefused(t *testing.T) {
 			http.StatusRequestHeaderFieldsTooLarge,
 		},
 		{"a long name", http.Header{strings.Repeat("A", 64<<10): {"x"}}, nil, http.StatusRequestHeaderFieldsTooLarge},
-		{"settings", many(3, 10), []setting{func(c *gateway.Config, _ *upstream.Options) {
+		{"more fields than the setting allows", many(3, 10), []setting{func(c *gateway.Config, _ *upstream.Options) {
 			c.MaxHeaderFields = 5
 		}}, http.StatusRequestHeaderFieldsTooLarge},
-		{"settings", many(3, 100), []setting{func(c *gateway.Config, _ *upstream.Options) {
+		{"more bytes than the setting allows", many(3, 100), []setting{func(c *gateway.Config, _ *upstream.Options) {
 			c.MaxHeaderBytes = 300
 		}}, http.StatusRequestHeaderFieldsTooLarge},
 	} {
@@ -218,8 +220,8 @@ func TestNoContentTypeIsGuessed(t *testing.T) {
 // TestResponseSplittingIsPrevented checks that invalid fields of an upstream's response are not sent to clients.
 func TestResponseSplittingIsPrevented(t *testing.T) {
 	for name, line := range map[string]string{
-		"NUL": "X-A: 1\x00X-B: 2", "a return": "X-A: 1\rX-B: 2",
-		"a control": "X-A: \x01", "no name": ": 1", "a space": "X-A : 1",
+		"NUL": "X-A: 1\x00X-B: 2", "a carriage return": "X-A: 1\rX-B: 2",
+		"a control character": "X-A: \x01", "no name": ": 1", "a space": "X-A : 1",
 	} {
 		for _, method := range []string{"GET", "POST"} {
 			t.Run(name+"/"+method, func(t *testing.T) {

@@ -125,7 +125,7 @@ func TestReservedRoutesExistAtEveryDeployment(t *testing.T) {
 	}
 	response := h.do(t, "GET", "/__gatewright/build")
 	if got, want := body(t, response), `{"buildId":"`+buildID+`","deployment":"shop-main-1234567"}`; got != want {
-		t.Errorf("build: got %s, want %s", got, want)
+		t.Errorf("GET /__gatewright/build: body = %s, want %s", got, want)
 	}
 }
 
@@ -146,7 +146,7 @@ func TestInvalidDeploymentReportsItsError(t *testing.T) {
 				}
 			}
 			if n := strings.Count(h.log.String(), "deployment can't be served"); n != 1 {
-				t.Errorf("logged %d times, want once for each artifact", n)
+				t.Errorf("log lines about the deployment after two requests = %d, want 1", n)
 			}
 			if response := h.do(t, "GET", "/__gatewright/build"); response.StatusCode != http.StatusOK {
 				t.Errorf("GET /__gatewright/build: status = %d, want 200", response.StatusCode)
@@ -219,9 +219,9 @@ func TestRequestIDComesFromTrustedProxiesOnly(t *testing.T) {
 		wantKept   bool
 	}{
 		{"none", "", nil, false},
-		{"a stranger's", clientID, nil, false},
+		{"an untrusted client's", clientID, nil, false},
 		{"a trusted proxy's", clientID, []setting{trustLoopback}, true},
-		{"a trusted proxy's that is no UUID", "x\"y", []setting{trustLoopback}, false},
+		{"a value of a trusted proxy that is no UUID", "x\"y", []setting{trustLoopback}, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			h := newFixture(t, a, test.settings...)

@@ -111,14 +111,14 @@ func operationCases(limited, unlimited *fixture) map[string]operationCase {
 		"status 401 and an error without a code": {
 			body: a, status: 401, response: `{"errors":[{"message":"m"}]}`, want: failed("auth"),
 		},
-		"503":                 {body: a, status: 503, response: `busy`, want: failed("resolver")},
-		"403":                 {body: a, status: 403, response: `no`, want: failed("auth")},
-		"408":                 {body: a, status: 408, response: `slow`, want: failed("timeout")},
-		"504":                 {body: a, status: 504, response: `slow`, want: failed("timeout")},
-		"404":                 {body: a, status: 404, response: `where`, want: failed("validation")},
-		"429":                 {body: a, status: 429, response: `slowly`, want: failed("")},
-		"a compressed answer": {body: a, encoding: "gzip", response: errorsOf("UNAUTHENTICATED"), want: failed("auth")},
-		"a truncated answer": {
+		"503":                   {body: a, status: 503, response: `busy`, want: failed("resolver")},
+		"403":                   {body: a, status: 403, response: `no`, want: failed("auth")},
+		"408":                   {body: a, status: 408, response: `slow`, want: failed("timeout")},
+		"504":                   {body: a, status: 504, response: `slow`, want: failed("timeout")},
+		"404":                   {body: a, status: 404, response: `where`, want: failed("validation")},
+		"429":                   {body: a, status: 429, response: `slowly`, want: failed("")},
+		"a compressed response": {body: a, encoding: "gzip", response: errorsOf("UNAUTHENTICATED"), want: failed("auth")},
+		"a truncated response": {
 			body: a, response: `{"errors":[{"extensions":{"code":"UNAUTHENTICATED"}},{"message":"` + long + `"}]}`,
 			want: failed("auth"),
 		},
@@ -222,8 +222,9 @@ func TestEachOperationIsRecorded(t *testing.T) {
 	}
 }
 
-// TestOperationsAreNamedWithoutOtherReaders checks that operations are recorded with their names if no other policy
-// reads the body, even if the upstream is down. An available upstream must get the whole body, small or large.
+// TestOperationsAreNamedWithoutOtherReaders checks that an operation in a small body is recorded with its name if no
+// other policy reads the body, even if the upstream is down. An available upstream must get the whole body, small or
+// large.
 func TestOperationsAreNamedWithoutOtherReaders(t *testing.T) {
 	operations := &fakeOperations{}
 	outbound := map[string]any{"graphql-analytics-outbound": map[string]any{}}
@@ -262,7 +263,7 @@ func TestTruncatedGraphQLBodyIsRefused(t *testing.T) {
 	var text strings.Builder
 	_, _ = reply.WriteTo(&text)
 	if !strings.HasPrefix(text.String(), "HTTP/1.1 408 ") || server.count() > 1 {
-		t.Errorf("POST /graphql with a truncated body: response = %s, want 408 and no request at the upstream (count %d)",
+		t.Errorf("POST /graphql with a truncated body: response = %s, requests at the upstream = %d, want 408 and at most 1",
 			text.String(), server.count())
 	}
 	if got := operations.waitFor(t, 1); got[0].Name != "" || !got[0].Failed {

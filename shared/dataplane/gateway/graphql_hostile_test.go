@@ -13,7 +13,7 @@ type hostileRequest struct {
 	method, target, body string
 	set                  func(*http.Request)
 	status               int
-	wantMessage          string // the code of an error, or a part of a problem's detail
+	wantMessage          string // the code of a GraphQL error, or a part of a problem's detail, which has spaces
 }
 
 // tooDeep exceeds the depth limit.
@@ -54,15 +54,16 @@ func costlyRequests() map[string]hostileRequest {
 		"a fragment that is cheap first": badGraphQL(
 			queryBody("{...A ...B} fragment A on T{...B} fragment B on T{"+strings.Repeat("a ", 12)+"}"), complexity),
 		"a fragment called __schema": badGraphQL(queryBody("{...__schema} fragment __schema on T{"+tooDeep+"}"), depth),
-		"an exempted name":           badGraphQL(queryBody("query IntrospectionQuery{"+tooDeep+"}"), depth),
-		"a cycle":                    badGraphQL(queryBody("{...F} fragment F on T{...F}"), invalid),
-		"an unknown fragment":        badGraphQL(queryBody("{...F}"), invalid),
-		"a skipped selection":        badGraphQL(queryBody("{...@include(if:false){"+tooDeep+"}}"), depth),
-		"a deep second operation":    badGraphQL(queryBody("query A{a} query B{"+tooDeep+"}"), depth),
+		"an operation called IntrospectionQuery": badGraphQL(
+			queryBody("query IntrospectionQuery{"+tooDeep+"}"), depth),
+		"a cycle":                 badGraphQL(queryBody("{...F} fragment F on T{...F}"), invalid),
+		"an unknown fragment":     badGraphQL(queryBody("{...F}"), invalid),
+		"a skipped selection":     badGraphQL(queryBody("{...@include(if:false){"+tooDeep+"}}"), depth),
+		"a deep second operation": badGraphQL(queryBody("query A{a} query B{"+tooDeep+"}"), depth),
 		"a deep operation that operationName does not select": badGraphQL(
 			`{"query":"query A{a} query B{a{b{c{d{e}}}}}","operationName":"A"}`, depth),
 		"a deep last request of a batch": badGraphQL(batch(queryBody("{a}"), queryBody("{"+tooDeep+"}")), depth),
-		"eleven in a batch":              badGraphQL(batch(slices.Repeat([]string{queryBody("{a}")}, 11)...), input),
+		"eleven requests in a batch":     badGraphQL(batch(slices.Repeat([]string{queryBody("{a}")}, 11)...), input),
 		"too many tokens in a batch":     badGraphQL(batch(comments(8_000), comments(7_000)), invalid),
 		"an empty batch":                 badGraphQL("[]", input),
 		"batches in a batch":             badGraphQL("[["+queryBody("{a}")+"]]", "GRAPHQL_PARSE_FAILED"),
@@ -117,8 +118,8 @@ func ambiguousRequests() map[string]hostileRequest {
 		"invalid UTF-8 in variables":   badGraphQL("{\"query\":\"{a}\",\"variables\":{\"a\":\"\xff\"}}", unreadable),
 		"quotes that parsers read differently": badGraphQL(
 			queryBody(`{a(b:["""c"""","]) __schema{types{name}} } #"])}`), unreadable),
-		"a schema":       badGraphQL(queryBody("type A{b:C}"), unreadable),
-		"only fragments": badGraphQL(queryBody("fragment F on T{a}"), "GRAPHQL_VALIDATION_FAILED"),
+		"a type definition": badGraphQL(queryBody("type A{b:C}"), unreadable),
+		"only fragments":    badGraphQL(queryBody("fragment F on T{a}"), "GRAPHQL_VALIDATION_FAILED"),
 	}
 }
 

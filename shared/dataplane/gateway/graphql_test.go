@@ -172,11 +172,11 @@ func TestOnlyCheckedGraphQLIsForwarded(t *testing.T) {
 			`{"query":"{a}","extensions":{"persistedQuery":{"version":1,"sha256Hash":"` + hex.EncodeToString(sum[:]) + `"}}}`,
 			`{"query":"{a}","extensions":{"persistedQuery":{"version":1,"sha256Hash":"` + hex.EncodeToString(sum[:]) + `"}}}`,
 		},
-		"a batch":               {`[ {"query":"{a}"} , {"query":"{b}","x":1} ]`, `[{"query":"{a}"},{"query":"{b}"}]`},
-		"a batch of one":        {`[{"query":"{a}"}]`, `[{"query":"{a}"}]`},
-		"words in a string":     {`{"query":"{a(b:\"__schema{types}\")}"}`, `{"query":"{a(b:\"__schema{types}\")}"}`},
-		"__typename":            {`{"query":"{__typename a{__typename}}"}`, `{"query":"{__typename a{__typename}}"}`},
-		"a query at the limits": {`{"query":"{a{b{c{d}}}e f g h i j k l}"}`, `{"query":"{a{b{c{d}}}e f g h i j k l}"}`},
+		"a batch":                   {`[ {"query":"{a}"} , {"query":"{b}","x":1} ]`, `[{"query":"{a}"},{"query":"{b}"}]`},
+		"a batch of one":            {`[{"query":"{a}"}]`, `[{"query":"{a}"}]`},
+		"introspection in a string": {`{"query":"{a(b:\"__schema{types}\")}"}`, `{"query":"{a(b:\"__schema{types}\")}"}`},
+		"__typename":                {`{"query":"{__typename a{__typename}}"}`, `{"query":"{__typename a{__typename}}"}`},
+		"a query at the limits":     {`{"query":"{a{b{c{d}}}e f g h i j k l}"}`, `{"query":"{a{b{c{d}}}e f g h i j k l}"}`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			response := h.send(t, "/graphql?page=1", test.body, replaceHeader("Content-Type", "application/json; charset=UTF-8"),
@@ -255,12 +255,12 @@ func TestGraphQLResponsesAreForwardedUnchanged(t *testing.T) {
 		},
 		"a batch":           {"application/json", "", ` [{"data":null} ,{"errors":[]}]`},
 		"truncated JSON":    {"application/json", "", `{"errors":`},
-		"a page":            {"text/html", "", "<p>Did you mean Secret?"},
+		"an HTML page":      {"text/html", "", "<p>Did you mean Secret?"},
 		"an empty body":     {"application/json", "", ""},
 		"compressed data":   {"application/json", "gzip", zipped(`{"data":{"a":1}}`)},
 		"compressed errors": {"application/json", "gzip", zipped(`{"errors":[{"message":"no"}]}`)},
-		"much data":         {"application/json", "", `{"data":{"a":"` + strings.Repeat("x", 3<<20) + `"}}`},
-		"many errors":       {"application/json", "", `{"errors":[{"message":"` + strings.Repeat("x", 3<<20) + `"}]}`},
+		"long data":         {"application/json", "", `{"data":{"a":"` + strings.Repeat("x", 3<<20) + `"}}`},
+		"a long error":      {"application/json", "", `{"errors":[{"message":"` + strings.Repeat("x", 3<<20) + `"}]}`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			server.handler = func(w http.ResponseWriter, _ string) {

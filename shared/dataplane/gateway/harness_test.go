@@ -151,6 +151,7 @@ func rewrite(pattern string) project.Component {
 	return component("urlRewriteHandler", map[string]any{"rewritePattern": pattern})
 }
 
+// declare adds a policy to an artifact.
 func declare(a *project.Artifact, name, policyType string, options any) {
 	a.Policies[name] = project.Policy{Name: name, Type: policyType, Handler: component("x", options)}
 }
@@ -204,7 +205,7 @@ func problemOf(t testing.TB, r *http.Response) problemDocument {
 			p.Status, p.Trace.RequestID, r.StatusCode, r.Header.Get("X-Request-Id"))
 	}
 	if _, err := time.Parse("2006-01-02T15:04:05.000Z", p.Trace.Timestamp); err != nil {
-		t.Errorf("timestamp: %v", err)
+		t.Errorf("problem: timestamp = %q: %v, want a time in UTC with milliseconds", p.Trace.Timestamp, err)
 	}
 	return p
 }
@@ -266,6 +267,7 @@ func rawUpstream(t testing.TB, f func(r *bufio.Reader, conn net.Conn)) string {
 // writef writes a part of an upstream's response.
 func writef(w io.Writer, format string, args ...any) { _, _ = fmt.Fprintf(w, format, args...) }
 
+// fakeDeployments implements gateway.Deployments with deployments by host. The lookup of broken.test fails.
 type fakeDeployments map[string]*gateway.Deployment
 
 func (f fakeDeployments) Resolve(_ context.Context, host string) (*gateway.Deployment, error) {
@@ -324,6 +326,7 @@ func (f *fakeAllowances) Take(_ context.Context, a policy.Allowance) (policy.Dec
 	return policy.Decision{ResetAfter: 1500 * time.Millisecond}, nil
 }
 
+// syncBuffer collects text. It is safe for concurrent use.
 type syncBuffer struct {
 	mu   sync.Mutex
 	text strings.Builder

@@ -33,14 +33,14 @@ func TestOrdinaryResponseStopsCountingAsStream(t *testing.T) {
 		a.Routes = append(a.Routes, route("GET "+path, rewrite(backend.URL+path)))
 	}
 	h := newFixture(t, a, func(c *gateway.Config, _ *upstream.Options) { c.Streams = gateway.ProcessStreams(1) })
-	announces := "Accept: text/event-stream"
-	if status, line, _ := openStream(t, h, "/long", announces); status != http.StatusOK || line != "data: one\n" {
+	acceptEvents := "Accept: text/event-stream"
+	if status, line, _ := openStream(t, h, "/long", acceptEvents); status != http.StatusOK || line != "data: one\n" {
 		t.Fatalf("GET /long: status = %d, first line = %q, want 200 and data: one", status, line)
 	}
-	if status, line, _ := openStream(t, h, "/events", announces); status != http.StatusOK || line != "data: one\n" {
+	if status, line, _ := openStream(t, h, "/events", acceptEvents); status != http.StatusOK || line != "data: one\n" {
 		t.Fatalf("GET /events during the long response: status = %d, first line = %q, want 200 and data: one", status, line)
 	}
-	if status, line, _ := openStream(t, h, "/events", announces); status != http.StatusTooManyRequests {
+	if status, line, _ := openStream(t, h, "/events", acceptEvents); status != http.StatusTooManyRequests {
 		t.Fatalf("GET /events, second stream: status = %d, first line = %q, want 429", status, line)
 	}
 	if r := h.do(t, http.MethodGet, "/nothing"); r.StatusCode != http.StatusOK {

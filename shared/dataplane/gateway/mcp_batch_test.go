@@ -60,7 +60,7 @@ func TestBatchResponseSizeIsLimited(t *testing.T) {
 			name: "texts that are six times as long in JSON", text: strings.Repeat("\x01", 1<<20), wantReplies: 0,
 			upstreamCalls: 1,
 		},
-		{name: "which fit", text: strings.Repeat("\x01", 1<<16), wantReplies: 10, upstreamCalls: 10},
+		{name: "texts that fit in JSON", text: strings.Repeat("\x01", 1<<16), wantReplies: 10, upstreamCalls: 10},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			fx.mu.Lock()

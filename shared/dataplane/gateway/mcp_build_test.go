@@ -9,15 +9,17 @@ import (
 	"github.com/gatewright/gatewright/shared/format/project"
 )
 
-// TestMCPBuildErrors checks that a build fails, with the location of the problem, if only a gateway can find the problem.
+// TestMCPBuildErrors checks that a build fails if there is a problem that only
+// gateway.Verify finds, and that the error has the location of the problem.
 func TestMCPBuildErrors(t *testing.T) {
-	files := func(parameters string, operations int) map[string]string {
+	// replacements returns texts of mcpProject with other texts in their place: summary, and a list of operations.
+	replacements := func(summary string, operations int) map[string]string {
 		var list []string
 		for i := range operations {
 			list = append(list, fmt.Sprintf(`{"file": "config/routes.oas.json", "id": "o%d"}`, i))
 		}
 		return map[string]string{
-			`"summary": "Reads a todo.",`: parameters,
+			`"summary": "Reads a todo.",`: summary,
 			`OPERATIONS`:                  strings.Join(list, ","),
 		}
 	}
@@ -41,14 +43,14 @@ func TestMCPBuildErrors(t *testing.T) {
 			"/paths/~1todos~1{id}/get", "X-Forwarded-For",
 		},
 		{
-			"a header of the gateway's with another argument", // the argument is called header_X-Forwarded-For
+			"a header of the gateway's with the name of a query parameter", // the argument is called header_X-Forwarded-For
 			text(map[string]string{
 				`{"name": "X-Locale", "in": "header"`: `{"name": "X-Forwarded-For", "in": "query", "schema": {}}, {"name": "X-Forwarded-For", "in": "header"`,
 			}),
 			"/paths/~1todos~1{id}/get", "X-Forwarded-For",
 		},
 		{
-			"a server with too many operations", text(files("", 501)),
+			"a server with too many operations", text(replacements("", 501)),
 			"/paths/~1mcp/post/x-gateway-route/handler/options/operations", `the budget "MCP operations"`,
 		},
 	} {

@@ -19,8 +19,8 @@ import (
 	"github.com/gatewright/gatewright/shared/testing/deadline"
 )
 
-// TestMCPCallGoesThroughItsRoute checks the request of a call at the upstream: the user
-// and the headers of the caller, without secrets and without the headers of the message.
+// TestMCPCallGoesThroughItsRoute checks the request that a call sends upstream. It has the caller's user and other
+// headers, but neither the caller's key nor the headers that belong to the MCP message.
 func TestMCPCallGoesThroughItsRoute(t *testing.T) {
 	fx := newMCPFixture(t)
 	fx.keys.known["partners"+" "+"another-key"] = policy.Identity{Sub: "acme"}
@@ -103,7 +103,7 @@ var mcpArgumentCases = []struct {
 		name: "a number that float64 would round", tool: "putList", arguments: `{"body":[1,9007199254740993]}`,
 		method: "POST", target: "/list", body: `[1,9007199254740993]`,
 	},
-	{name: "an optional body", tool: "putList", arguments: `{}`, method: "POST", target: "/list"},
+	{name: "a missing optional body", tool: "putList", arguments: `{}`, method: "POST", target: "/list"},
 	{name: "null as arguments", tool: "limited", arguments: `null`, method: "GET", target: "/limited"},
 	{
 		name: "two segments", tool: "readItem", arguments: `{"id":"a","item":"b"}`, method: "GET", target: "/todos/a/items/b",
@@ -353,7 +353,7 @@ func TestCallEndsWhenClientDisconnects(t *testing.T) {
 		case <-done:
 		}
 	}
-	for _, name := range []string{"whole", "by events"} {
+	for _, name := range []string{"in one piece", "by events"} {
 		meta := map[string]string{"by events": `,"_meta":{"progressToken":1}`}[name]
 		ctx, cancel := context.WithCancel(t.Context())
 		text := `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"readTodo","arguments":{"id":"1"}` +
@@ -382,9 +382,9 @@ func TestCallEndsWhenClientDisconnects(t *testing.T) {
 	}
 	fx.Close()
 	// The event stream has status 200, because it had begun. The response in one piece had not.
-	if got, want := counted.statuses(),
+	if got, want := counted.lines(),
 		"GET /todos/{id} 499\nGET /todos/{id} 499\nPOST /mcp 200\nPOST /mcp 499"; got != want {
-		t.Errorf("counted are\n%s\nwant\n%s", got, want)
+		t.Errorf("counted calls =\n%s\nwant\n%s", got, want)
 	}
 }
 

@@ -15,7 +15,8 @@ func mcpMethod(m string) func(*http.Request) { return header("Mcp-Method", m) }
 
 func mcpName(n string) func(*http.Request) { return header("Mcp-Name", n) }
 
-// mcpExchange is a request with the expected response.
+// mcpExchange is a request with the expected response. code is the code of
+// the JSON-RPC error, 0 for no error, and want is a part of the response's body.
 type mcpExchange struct {
 	name, method, body string
 	set                requestChanges
@@ -93,7 +94,7 @@ func mcpDocuments() []mcpExchange {
 		bad("invalid UTF-8", "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"\xff\"}", -32700),
 		bad("a repeated name", `{"jsonrpc":"2.0","id":1,"method":"ping","method":"tools/list"}`, -32700),
 		bad("a repeated name, escaped", `{"jsonrpc":"2.0","id":1,"method":"ping","\u006dethod":"tools/list"}`, -32700),
-		bad("200 levels", deep, -32600),
+		bad("objects in 200 levels", deep, -32600),
 		bad("a number that fills the memory", `{"jsonrpc":"2.0","id":1,"method":"tools/call",`+
 			`"params":{"name":"putList","arguments":{"body":[1e99999999]}}}`, -32600),
 		{
@@ -101,13 +102,13 @@ func mcpDocuments() []mcpExchange {
 			body: `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"putList","arguments":{"body":[1` +
 				strings.Repeat(",1", 500_000) + `]}}}`,
 		},
-		bad("another JSON-RPC", `{"jsonrpc":"1.0","id":1,"method":"ping"}`, -32600),
+		bad("another version of JSON-RPC", `{"jsonrpc":"1.0","id":1,"method":"ping"}`, -32600),
 		bad("no method", `{"jsonrpc":"2.0","id":1}`, -32600),
 		bad("an id that is a list", `{"jsonrpc":"2.0","id":[1],"method":"ping"}`, -32600),
 		bad("an id of null", `{"jsonrpc":"2.0","id":null,"method":"ping"}`, -32600),
 		bad("an id with a fraction", `{"jsonrpc":"2.0","id":1.5,"method":"ping"}`, -32600),
 		bad("parameters by position", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":[1]}`, -32600),
-		bad("a string", `"ping"`, -32600),
+		bad("a JSON string", `"ping"`, -32600),
 		{
 			name: "over a megabyte", status: 413, code: -32600,
 			body: `{"jsonrpc":"2.0","id":1,"method":"ping","params":{"a":"` + strings.Repeat("x", 1<<20) + `"}}`,
@@ -140,7 +141,7 @@ func mcpMethods() []mcpExchange {
 			set: requestChanges{mcpVersion("2025-11-25")}, status: 200, code: notFound, want: "initialize, ping.",
 		},
 		in28("a subscription", "subscriptions/listen", 404, notFound, ""),
-		ok("a level of logging", mcpCall("logging/setLevel", `"level":"info"`), notFound, ""),
+		ok("logging/setLevel", mcpCall("logging/setLevel", `"level":"info"`), notFound, ""),
 		ok("an unknown tool", mcpCall("tools/call", `"name":"nowhere"`), invalid, ""),
 		ok("a call without parameters", `{"jsonrpc":"2.0","id":7,"method":"tools/call"}`, invalid, ""),
 		ok("an unknown prompt", mcpCall("prompts/get", `"name":"nowhere"`), invalid, ""),
@@ -171,7 +172,8 @@ func mcpMethods() []mcpExchange {
 			`"protocolVersion":"2025-11-25"`),
 		in28("discover", "server/discover", 200, 0,
 			`"supportedVersions":["2026-07-28","2025-11-25","2025-06-18","2025-03-26"]`),
-		ok("templates", `{"jsonrpc":"2.0","id":7,"method":"resources/templates/list"}`, 0, `"resourceTemplates":[]`),
+		ok("no resource templates", `{"jsonrpc":"2.0","id":7,"method":"resources/templates/list"}`, 0,
+			`"resourceTemplates":[]`),
 	}
 }
 

@@ -253,7 +253,8 @@ func (fx *mcpFixture) call(t testing.TB, path, method, params string, set ...fun
 	text := body(t, response)
 	var out rpc
 	if err := json.Unmarshal([]byte(text), &out); err != nil {
-		t.Fatalf("%d %s: %v", response.StatusCode, text, err)
+		t.Fatalf("%s at %s: status = %d, body = %s: %v, want a JSON-RPC response",
+			method, path, response.StatusCode, text, err)
 	}
 	return out
 }
@@ -266,13 +267,14 @@ type toolResult struct {
 	StructuredContent json.RawMessage
 }
 
+// tool calls a tool of an MCP server. It returns the result, which is empty after an error, and the JSON-RPC response.
 func (fx *mcpFixture) tool(t testing.TB, path, name, arguments string, set ...func(*http.Request)) (toolResult, rpc) {
 	t.Helper()
 	reply := fx.call(t, path, "tools/call", fmt.Sprintf(`{"name":%q,"arguments":%s}`, name, arguments), set...)
 	var out toolResult
 	if reply.Error == nil {
 		if err := json.Unmarshal(reply.Result, &out); err != nil {
-			t.Fatalf("%s: %v", reply.Result, err)
+			t.Fatalf("tools/call of %s at %s = %s: %v, want the result of a tool", name, path, reply.Result, err)
 		}
 	}
 	return out, reply

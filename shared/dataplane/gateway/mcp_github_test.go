@@ -102,8 +102,9 @@ func TestGitHubToolsAreValidForClients(t *testing.T) {
 
 var propertyName = regexp.MustCompile(`^[a-zA-Z0-9_.-]{1,64}$`)
 
-// refusedByClients returns the reasons why clients would refuse a tool's schema.
-func refusedByClients(schema map[string]any, names bool) (problems []string) {
+// refusedByClients returns the reasons why clients would refuse a tool's schema. isInput
+// reports whether it is the schema of the input: then clients also check the property names.
+func refusedByClients(schema map[string]any, isInput bool) (problems []string) {
 	if schema["type"] != "object" {
 		problems = append(problems, fmt.Sprintf("the type %v", schema["type"]))
 	}
@@ -114,7 +115,7 @@ func refusedByClients(schema map[string]any, names bool) (problems []string) {
 	}
 	properties, _ := schema["properties"].(map[string]any)
 	for name := range properties {
-		if names && !propertyName.MatchString(name) {
+		if isInput && !propertyName.MatchString(name) {
 			problems = append(problems, "an argument "+name)
 		}
 	}

@@ -77,7 +77,7 @@ func TestOfficialMCPClient(t *testing.T) {
 				"limited", "pictureTool", "putList", "readItem", "readTodo", "shop_execute", "shop_introspect",
 				"write_todo",
 			}; !slices.Equal(names, want) {
-				t.Errorf("tools %v, want %v", names, want)
+				t.Errorf("ListTools() = %v, want %v", names, want)
 			}
 			result, err := session.CallTool(ctx, &mcp.CallToolParams{
 				Name:      "readTodo",
@@ -124,7 +124,7 @@ func TestOfficialMCPClient(t *testing.T) {
 				want = -32602
 			}
 			if wire, ok := errors.AsType[*jsonrpc.Error](err); !ok || wire.Code != want {
-				t.Errorf("an unknown uri: %v, want %d", err, want)
+				t.Errorf("ReadResource(nowhere) error = %v, want code %d", err, want)
 			}
 		})
 	}

@@ -34,12 +34,12 @@ func TestMCPPrompts(t *testing.T) {
 			wantMessage: "its route answered 403", sent: `{"code":"x"}`,
 		},
 		{
-			name: "a message with a role of clients", arguments: `{"code":"x"}`, status: 200,
+			name: "a message with the role system", arguments: `{"code":"x"}`, status: 200,
 			body: `{"messages":[{"role":"system","content":"Obey."}]}`, code: -32603, wantMessage: "no messages",
 			sent: `{"code":"x"}`,
 		},
 		{
-			name: "a second message with a role of clients", arguments: `{"code":"x"}`, status: 200,
+			name: "a second message with the role system", arguments: `{"code":"x"}`, status: 200,
 			body: `{"messages":[{"role":"user","content":"a"},{"role":"system","content":"Obey."}]}`, code: -32603,
 			wantMessage: "no messages", sent: `{"code":"x"}`,
 		},

@@ -148,11 +148,11 @@ func TestMCPResourceErrors(t *testing.T) {
 		{name: "no body", status: 418, contents: `"mimeType":"text/plain","text":"418 I'm a teapot"}`},
 		{name: "a redirect", status: 302, contentType: "text/plain", body: "elsewhere", contents: `"text":"elsewhere"}`},
 		{
-			name: "no text", status: 503, contentType: "image/png", body: "\x89PNG",
+			name: "an image", status: 503, contentType: "image/png", body: "\x89PNG",
 			contents: `"mimeType":"image/png","blob":"iVBORw=="}`,
 		},
 		{
-			name: "more than is passed on", status: 500, contentType: "text/plain", body: strings.Repeat("x", 1<<20+1),
+			name: "a body over the limit", status: 500, contentType: "text/plain", body: strings.Repeat("x", 1<<20+1),
 			refused: "larger than the 1 MiB",
 		},
 		{name: "a stream", status: 200, contentType: "text/event-stream", body: "data: 1\n\n", refused: "stream of events"},

@@ -35,13 +35,13 @@ func TestMCPTransport(t *testing.T) {
 			})...)
 			text := body(t, response)
 			if response.StatusCode != tt.status {
-				t.Fatalf("status %d, want %d: %s", response.StatusCode, tt.status, text)
+				t.Fatalf("%s /mcp: status = %d, want %d: %s", tt.method, response.StatusCode, tt.status, text)
 			}
 			if tt.status == 405 && response.Header.Get("Allow") != "POST" {
 				t.Errorf("response of status 405: Allow = %q, want POST", response.Header.Get("Allow"))
 			}
-			coded := strings.Contains(text, "without Content-Encoding")
-			if coded != (response.Header.Get("Accept-Encoding") == "identity") {
+			encodingRefused := strings.Contains(text, "without Content-Encoding")
+			if encodingRefused != (response.Header.Get("Accept-Encoding") == "identity") {
 				t.Errorf("response: Accept-Encoding = %q, body = %s, want identity only if the body must have no Content-Encoding",
 					response.Header.Get("Accept-Encoding"), text)
 			}
@@ -64,7 +64,7 @@ func TestMCPTransport(t *testing.T) {
 		})
 	}
 	if fx.count() != 0 {
-		t.Errorf("invalid MCP requests: requests at the upstream = %d, want 0", fx.count())
+		t.Errorf("requests at the upstream after all cases = %d, want 0, because none is a valid call of a tool", fx.count())
 	}
 }
 
@@ -83,8 +83,8 @@ func TestToolOnlyServersReturnEmptyLists(t *testing.T) {
 	}
 }
 
-// TestCORSPolicyAllowsMCPOrigins checks that, of pages of other
-// origins, only those that the CORS policy allows can call a server.
+// TestCORSPolicyAllowsMCPOrigins checks that a page of another origin can
+// call a server only if the CORS policy of its route allows the origin.
 func TestCORSPolicyAllowsMCPOrigins(t *testing.T) {
 	fx := newMCPFixture(t)
 	for origin, want := range map[string]int{

@@ -74,7 +74,7 @@ func (v *caVerifier) ClientCAs(context.Context, string) (*x509.CertPool, error) 
 // shopSource has a server certificate for shop.test.
 type shopSource struct {
 	pair     tls.Certificate
-	requests []string
+	requests []string // the names whose certificates were requested
 }
 
 func (s *shopSource) Owns(name string) bool { return strings.HasSuffix(name, ".test") }
@@ -121,6 +121,7 @@ func newTLSClient(roots *x509.CertPool, certificates ...tls.Certificate) *http.C
 	return &http.Client{Transport: &http.Transport{TLSClientConfig: config}}
 }
 
+// getURL sends a GET request for the host shop.test. header has names and values of fields in turn.
 func getURL(t *testing.T, c *http.Client, url string, header ...string) (status int, body string) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
@@ -190,12 +191,12 @@ func TestClientsAreAuthenticatedByCertificate(t *testing.T) {
 		c.Clients, c.Fields, c.MaxHeaderBytes = clients, upstream.Filter{Underscores: true}, 1<<20
 	})
 	url, source, roots := h.secure(t, clients)
-	validCert, other := firstCA.Client(t, "robot", time.Now()).TLS(t), secondCA.Client(t, "robot", time.Now()).TLS(t)
-	otherCA := pkitest.CA(t, "One", time.Now()).Client(t, "robot", time.Now())
-	forgedSubject := strings.ReplaceAll(firstCA.Client(t, "robot", time.Now()).PEM(), "\n", "")
+	validCert, otherIssuer := firstCA.Client(t, "robot", time.Now()).TLS(t), secondCA.Client(t, "robot", time.Now()).TLS(t)
+	unknownCert := pkitest.CA(t, "One", time.Now()).Client(t, "robot", time.Now())
+	forgedValue := strings.ReplaceAll(firstCA.Client(t, "robot", time.Now()).PEM(), "\n", "")
 	var forged []string
 	for _, name := range certHeaders {
-		forged = append(forged, name, forgedSubject)
+		forged = append(forged, name, forgedValue)
 	}
 	tests := []struct {
 		name, path   string
@@ -211,20 +212,20 @@ func TestClientsAreAuthenticatedByCertificate(t *testing.T) {
 			"query sub=CN%3Drobot%2C%20O%3DAcme&issuer=CN%3DOne%2C%20O%3DAcme cert ",
 		},
 		{"no certificate", "/mtls", nil, nil, 401, "for clients with a certificate"},
-		{"a certificate of an unknown CA", "/mtls", []tls.Certificate{otherCA.TLS(t)}, nil, 401, "of no CA"},
+		{"a certificate of an unknown CA", "/mtls", []tls.Certificate{unknownCert.TLS(t)}, nil, 401, "of no CA"},
 		{"no certificate and a forged header", "/mtls", nil, forged, 401, "for clients with a certificate"},
 		{"a client with a forged header", "/mtls", []tls.Certificate{validCert}, forged, 200, "cert "},
 		{"an optional certificate: none and a forged header", "/maybe", nil, forged, 200, "cert "},
 		{"an optional certificate: none", "/maybe", nil, nil, 200, "query sub= cert "},
 		{
 			"an optional certificate: of an unknown CA", "/maybe",
-			[]tls.Certificate{otherCA.TLS(t)},
+			[]tls.Certificate{unknownCert.TLS(t)},
 			nil, 200,
 			"query sub= cert ",
 		},
 		{"an optional certificate: a client", "/maybe", []tls.Certificate{validCert}, nil, 200, "robot"},
 		{"the issuer", "/issuer", []tls.Certificate{validCert}, nil, 200, "query"},
-		{"another issuer", "/issuer", []tls.Certificate{other}, nil, 401, "another issuer"},
+		{"another issuer", "/issuer", []tls.Certificate{otherIssuer}, nil, 401, "another issuer"},
 		{"a route without the policy", "/open", nil, nil, 200, "query"},
 	}
 	for _, tt := range tests {
@@ -241,10 +242,10 @@ func TestClientsAreAuthenticatedByCertificate(t *testing.T) {
 		})
 	}
 	// A certificate in a header has no effect over plain HTTP either.
-	response := h.do(t, http.MethodGet, "/mtls", func(r *http.Request) { r.Header.Set("Client-Cert", forgedSubject) })
+	response := h.do(t, http.MethodGet, "/mtls", func(r *http.Request) { r.Header.Set("Client-Cert", forgedValue) })
 	_ = response.Body.Close()
 	if response.StatusCode != http.StatusUnauthorized {
-		t.Error(response.Status)
+		t.Errorf("GET /mtls over plain HTTP with Client-Cert: status = %s, want 401", response.Status)
 	}
 	requests := len(source.requests)
 	_, err := (&tls.Dialer{Config: &tls.Config{RootCAs: roots, ServerName: "foreign.example"}}).DialContext(t.Context(),
@@ -301,8 +302,8 @@ func TestDeletedCAIsRefusedOnOpenConnections(t *testing.T) {
 	url, _, roots := h.secure(t, clients)
 	c := newTLSClient(roots, ca.Client(t, "robot", time.Now()).TLS(t))
 	defer c.CloseIdleConnections()
-	// Without a CA, the server requests no certificate in the handshake.
-	// After a CA was added, a TLS session from that time must not be resumed.
+	// Without a CA, the server requests no certificate in the handshake. After a CA was
+	// added, a TLS session from the time without a CA must not be resumed.
 	for _, step := range []struct {
 		name string
 		do   func()
@@ -370,7 +371,7 @@ func TestUpstreamReceivesTheProjectsCertificate(t *testing.T) {
 			}
 			a.Routes = append(a.Routes,
 				route("GET /none", rewrite(backend.URL)),
-				route("GET /led", component("urlRewriteHandler",
+				route("GET /redirected", component("urlRewriteHandler",
 					map[string]any{"rewritePattern": redirecting.URL, "mtlsCertificate": "one", "followRedirects": true})))
 			h := newFixture(t, a, func(_ *gateway.Config, o *upstream.Options) {
 				o.TLS = &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots}
@@ -395,11 +396,11 @@ func TestUpstreamReceivesTheProjectsCertificate(t *testing.T) {
 				}
 				connections[remote] = path
 			}
-			response := h.do(t, http.MethodGet, "/led")
+			response := h.do(t, http.MethodGet, "/redirected")
 			content, _ := io.ReadAll(response.Body)
 			_ = response.Body.Close()
 			if string(content) != "nobody" {
-				t.Errorf("GET /led: status = %s, body = %s, want no certificate at the redirect's target",
+				t.Errorf("GET /redirected: status = %s, body = %s, want no certificate at the redirect's target",
 					response.Status, content)
 			}
 		})

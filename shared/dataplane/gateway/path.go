@@ -39,7 +39,7 @@ func (r *request) readPath() error {
 	return err
 }
 
-// errPathTooLong refuses a long path that the platform in front of a
+// errPathTooLong is the error for a long path that the platform in front of a
 // function has let through. Our listeners refuse such a path earlier.
 var errPathTooLong = errors.New("the path is too long. Shorten it, and put long values into the query or the body")
 

@@ -145,8 +145,9 @@ func ignoringEmpty(read pathReader) pathReader {
 	}
 }
 
-// serves returns the path of a table that matches segments, for any method, "" for none. The
-// path that is most literal from the left takes precedence. Patterns follow in their order.
+// serves returns the path in a table that matches segments, with any method, or "" for none. If several
+// templates match, the template that is most literal from the left takes precedence. If several URL
+// patterns match, the first pattern takes precedence.
 func serves(table, segments []string) string {
 	best, bestRank := "", ""
 	for _, entry := range table {
@@ -209,6 +210,8 @@ type wire struct {
 	conn    net.Conn
 }
 
+// send sends a request, and returns the status and the body, followed by the field X-Line. The
+// upstreams of these tests repeat the request's target in the body or in X-Line.
 func (w *wire) send(method, target string) (status int, body string) {
 	w.t.Helper()
 	if w.conn == nil {
@@ -231,9 +234,9 @@ func (w *wire) send(method, target string) (status int, body string) {
 	return response.StatusCode, string(all) + response.Header.Get("X-Line")
 }
 
-// TestRouteMatchesTheUpstreamsInterpretation sends generated paths through the
-// gateway. If a route serves a path, no kind of upstream must interpret the path that
-// it receives, or the path that the client has written, as the path of another route.
+// TestRouteMatchesTheUpstreamsInterpretation sends generated paths through the gateway. If a route serves
+// a path, no kind of upstream must interpret the path that it receives as the path of another route.
+// Upstreams that normalize paths must not interpret the client's path as the path of another route either.
 func TestRouteMatchesTheUpstreamsInterpretation(t *testing.T) {
 	const perMode = 6000
 	for _, test := range []struct {

@@ -8,6 +8,7 @@ import (
 // okResponse is the shortest response.
 var okResponse = []string{"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"}
 
+// requestText returns the text of a request for /x. more has further header fields.
 func requestText(method string, more ...string) string {
 	return method + " /x HTTP/1.1\r\n{case}" + strings.Join(append(more, "", ""), "\r\n")
 }
@@ -163,7 +164,7 @@ func exchangesOfStatuses() []exchange {
 			"HTTP/1.1 "+status+"\r\nContent-Length: 2\r\nRetry-After: 7\r\nLocation: /y\r\n\r\nok"))
 	}
 	add(getExchange("a status without a reason", "HTTP/1.1 200 \r\nContent-Length: 2\r\n\r\nok"))
-	add(getExchange("a status without a reason and a space", "HTTP/1.1 200\r\nContent-Length: 2\r\n\r\nok"))
+	add(getExchange("a status without a reason and without a space", "HTTP/1.1 200\r\nContent-Length: 2\r\n\r\nok"))
 	for _, status := range []string{"204 No Content", "304 Not Modified", "205 Reset Content"} {
 		add(getExchange(status, "HTTP/1.1 "+status+"\r\nX-A: 1\r\n\r\n").then(thenClose))
 		add(getExchange(status+" with a length", "HTTP/1.1 "+status+"\r\nContent-Length: 2\r\n\r\n").then(thenClose))

@@ -39,7 +39,7 @@ func TestTunnelResponsesMatchNginx(t *testing.T) {
 		}, map[string]string{
 			"TRACE": "nginx refuses it", "TRACE with a body": "as above", "TRACE with an empty body": "as above",
 			"TRACE in chunks": "as above", "TRACE in no chunks": "as above",
-			"a body that breaks off":    "nginx does not respond to a client that has left",
+			"a body that breaks off":    "nginx does not respond to a client that has ended its side",
 			"chunks that break off":     "as above",
 			"a client that half-closes": "as above",
 			"another expectation": "the gateway responds 417 (RFC 9110, section 10.1.1), " +

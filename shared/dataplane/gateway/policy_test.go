@@ -60,7 +60,7 @@ func TestAPIKeyErrorDetails(t *testing.T) {
 		lookups int
 	}{
 		{"none", nil, "No Authorization Header", 0},
-		{"scheme", []string{"Basic " + validKey}, "Invalid Authorization Scheme", 0},
+		{"another scheme", []string{"Basic " + validKey}, "Invalid Authorization Scheme", 0},
 		{"no scheme", []string{validKey}, "Invalid Authorization Scheme", 0},
 		{"empty", []string{"Bearer "}, "No key present", 0},
 		{"blank", []string{"Bearer    "}, "No key present", 0},
@@ -247,7 +247,7 @@ func TestRequestsOverTheLimitAreRefused(t *testing.T) {
 		Window: 30 * time.Second, Async: true,
 	}
 	if got := h.allowances.taken[0]; got != want {
-		t.Errorf("rate limit requests = %+v, want %+v", got, want)
+		t.Errorf("first rate limit request = %+v, want %+v", got, want)
 	}
 }
 
@@ -293,7 +293,7 @@ func TestRateLimitErrorRefusesOnlyWithThrowOnFailure(t *testing.T) {
 		h := newFixture(t, a)
 		h.allowances.err = errors.New("the table is away")
 		if got := h.do(t, "GET", "/x").StatusCode; got != want {
-			t.Errorf("throwOnFailure %v: got %d, want %d", throw, got, want)
+			t.Errorf("GET /x with throwOnFailure %t: status = %d, want %d", throw, got, want)
 		}
 		if !strings.Contains(h.log.String(), "the table is away") {
 			t.Errorf("throwOnFailure %t: log = %s, want the failure", throw, h.log)
@@ -301,8 +301,8 @@ func TestRateLimitErrorRefusesOnlyWithThrowOnFailure(t *testing.T) {
 	}
 }
 
-// TestRateLimitHeadersAreOnEveryResponse checks that a response has the
-// limits of all policies of a route, in addition to the upstream's limit.
+// TestRateLimitHeadersAreOnEveryResponse checks that a response has the limit of each policy that has
+// checked the request, unless its headerMode is none, and the upstream's limit if the upstream has responded.
 func TestRateLimitHeadersAreOnEveryResponse(t *testing.T) {
 	server := serve(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("RateLimit", `"own";r=5;t=9`)
@@ -327,10 +327,10 @@ func TestRateLimitHeadersAreOnEveryResponse(t *testing.T) {
 		}
 		policies := []string{`"limit";q=7;w=30`, `"the _other_";q=13;w=30`}[:min(len(want), 2)]
 		if got := response.Header["Ratelimit"]; !slices.Equal(got, want) {
-			t.Errorf("request %d: %q, want %q", n, got, want)
+			t.Errorf("request %d: RateLimit = %q, want %q", n, got, want)
 		}
 		if got := response.Header["Ratelimit-Policy"]; !slices.Equal(got, policies) {
-			t.Errorf("request %d: %q, want %q", n, got, policies)
+			t.Errorf("request %d: RateLimit-Policy = %q, want %q", n, got, policies)
 		}
 	}
 }

@@ -72,8 +72,8 @@ func amountsInHeaders() []amountCase {
 		{"a failure with a header", inHeader, respondUnits(500, "3", ""), "GET", 3, ""},
 		{"a failure", inHeader, respondUnits(500, "", ""), "GET", 0, ""},
 		{"a refusal", inHeader, respondUnits(404, "", ""), "GET", 0, ""},
-		{"a redirect", inHeader, respondUnits(304, "", ""), "GET", 0, ""},
-		{"an answer that breaks off", inHeader, func(http.ResponseWriter, *http.Request) {
+		{"status 304", inHeader, respondUnits(304, "", ""), "GET", 0, ""},
+		{"no response", inHeader, func(http.ResponseWriter, *http.Request) {
 			panic(http.ErrAbortHandler)
 		}, "POST", 0, ""},
 	}
@@ -117,7 +117,7 @@ func amountsInBodies() []amountCase {
 		{"a body of a failure", inBody, respondUnits(503, "", "away"), "GET", 0, ""},
 		{"a body that is compressed", inBody, func(w http.ResponseWriter, r *http.Request) {
 			if got := r.Header.Get("Accept-Encoding") + r.Header.Get("Range") + r.Header.Get("If-Range"); got != "identity" {
-				writef(w, "was asked for %s", got) // fails the case, because the log is another
+				writef(w, "was asked for %s", got) // fails the case, because the log line differs
 				return
 			}
 			w.Header().Set("Content-Encoding", "gzip")

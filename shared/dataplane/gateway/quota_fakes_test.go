@@ -59,7 +59,7 @@ func (f *fakeMetering) Take(ctx context.Context, c policy.Counter, n int64) (pol
 		return policy.Decision{}, errTableUnavailable
 	}
 	if n < 1 {
-		panic("a quota is asked for " + strconv.FormatInt(n, 10) + " units")
+		panic("invalid number of units: " + strconv.FormatInt(n, 10))
 	}
 	if f.used[c.Meter]+n > c.Limit {
 		return policy.Decision{ResetAfter: 90 * time.Second}, nil
@@ -72,7 +72,7 @@ func (f *fakeMetering) Refund(ctx context.Context, c policy.Counter, n int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if ctx.Err() != nil || n < 1 || f.used[c.Meter] < n {
-		panic("given back " + strconv.FormatInt(n, 10) + " units of " + c.Meter)
+		panic("invalid refund of " + strconv.FormatInt(n, 10) + " units of " + c.Meter)
 	}
 	f.used[c.Meter] -= n
 }
@@ -109,6 +109,8 @@ type quotaFixture struct {
 
 const customerToken = "a-custom-key"
 
+// newQuotaFixture returns a fixture with the upstream handler. quotas has the units of each meter
+// in the subscription of acme, and options override the options of the policy quota.
 func newQuotaFixture(
 	t *testing.T, handler http.HandlerFunc, quotas map[string]int64, options map[string]any, settings ...setting,
 ) *quotaFixture {
@@ -116,6 +118,7 @@ func newQuotaFixture(
 	return newQuotaFixtureWith(t, handler, quotas, options, nil, settings...)
 }
 
+// newQuotaFixtureWith is like newQuotaFixture, with inbound policies that run after the policy quota.
 func newQuotaFixtureWith(
 	t *testing.T, handler http.HandlerFunc, quotas map[string]int64, options map[string]any,
 	laterPolicies []project.Policy, settings ...setting,
@@ -172,7 +175,7 @@ func (q *quotaFixture) wantUsed(t *testing.T, want map[string]int64) {
 	defer q.mu.Unlock()
 	maps.DeleteFunc(q.used, func(_ string, n int64) bool { return n == 0 })
 	if !maps.Equal(q.used, want) {
-		t.Errorf("used %v, want %v", q.used, want)
+		t.Errorf("used units by meter = %v, want %v", q.used, want)
 	}
 }
 

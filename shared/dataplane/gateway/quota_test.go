@@ -24,12 +24,12 @@ var errTableUnavailable = errors.New("the table is away")
 
 // quotaCase changes the quota options or the subscription, and has the expected response.
 type quotaCase struct {
-	name    string
-	options map[string]any
-	set     func(*quotaFixture)
-	header  string
-	status  int
-	detail  string
+	name      string
+	options   map[string]any
+	set       func(*quotaFixture)
+	anonymous bool // whether the request has no key
+	status    int
+	detail    string
 }
 
 // quotaCases returns cases with all kinds of subscriptions, and with failing lookups and counts.
@@ -53,42 +53,49 @@ func quotaCases() []quotaCase {
 	failCounts := func(q *quotaFixture) { q.failing = "requests" }
 	pastDue, open := map[string]any{"allowedStatuses": []string{"past-due"}}, map[string]any{"onError": "open"}
 	return []quotaCase{
-		{"an active subscription", nil, nil, "", http.StatusOK, ""},
-		{"an anonymous caller", nil, nil, "none", http.StatusUnauthorized, "nobody knows who this one is"},
-		{"no subscription", nil, customerNamed("globex"), "", http.StatusForbidden, "has no subscription"},
-		{"a trialing subscription", nil, status("trialing"), "", http.StatusOK, ""},
-		{"an incomplete subscription", nil, status("incomplete"), "", http.StatusOK, ""},
+		{"an active subscription", nil, nil, false, http.StatusOK, ""},
+		{"an anonymous caller", nil, nil, true, http.StatusUnauthorized, "nobody knows who this one is"},
+		{"no subscription", nil, customerNamed("globex"), false, http.StatusForbidden, "has no subscription"},
+		{"a trialing subscription", nil, status("trialing"), false, http.StatusOK, ""},
+		{"an incomplete subscription", nil, status("incomplete"), false, http.StatusOK, ""},
 		{
-			"a past-due subscription", nil, status("past-due"), "", http.StatusForbidden,
+			"a past-due subscription", nil, status("past-due"), false, http.StatusForbidden,
 			"subscription is past-due, and this route is for those that are active, incomplete or trialing.",
 		},
-		{"an empty status", nil, status(""), "", http.StatusForbidden, "subscription is"},
-		{"an allowed past-due subscription", pastDue, status("past-due"), "", http.StatusOK, ""},
+		{"an empty status", nil, status(""), false, http.StatusForbidden, "subscription is"},
+		{"an allowed past-due subscription", pastDue, status("past-due"), false, http.StatusOK, ""},
 		{
-			"an active subscription that is not allowed", pastDue, nil, "", http.StatusForbidden, "for those that are past-due.",
+			"an active subscription that is not allowed", pastDue, nil, false, http.StatusForbidden,
+			"for those that are past-due.",
 		},
 		{
 			"an unknown meter",
 			map[string]any{"meters": map[string]any{"requests": 1, "images": 0}},
-			nil, "",
+			nil, false,
 			http.StatusForbidden, "no meter images",
 		},
-		{"a customer in the user's data", data("/billing/customer"), customerNamed("globex"), "", http.StatusOK, ""},
-		{"a number as the customer in the user's data", data("/billing/number"), customerNamed("42"), "", http.StatusOK, ""},
+		{"a customer in the user's data", data("/billing/customer"), customerNamed("globex"), false, http.StatusOK, ""},
 		{
-			"sub in place of the customer in the user's data", data("/billing/customer"), nil, "", http.StatusForbidden,
+			"a number as the customer in the user's data", data("/billing/number"), customerNamed("42"), false, http.StatusOK,
+			"",
+		},
+		{
+			"sub in place of the customer in the user's data", data("/billing/customer"), nil, false, http.StatusForbidden,
 			"has no subscription",
 		},
-		{"missing user's data", data("/billing/id"), nil, "", http.StatusForbidden, "which customer"},
+		{"missing user's data", data("/billing/id"), nil, false, http.StatusForbidden, "which customer"},
 		{
-			"an object as the customer in the user's data", data("/billing"), customerNamed("{}"), "", http.StatusForbidden,
+			"an object as the customer in the user's data", data("/billing"), customerNamed("{}"), false, http.StatusForbidden,
 			"which customer",
 		},
-		{"unavailable subscriptions", nil, failSubscriptions, "", http.StatusServiceUnavailable, "can't be checked now"},
-		{"unavailable counts", nil, failCounts, "", http.StatusServiceUnavailable, "can't be checked now"},
-		{"unavailable subscriptions with onError open", open, failSubscriptions, "", http.StatusOK, ""},
-		{"unavailable counts with onError open", open, failCounts, "", http.StatusOK, ""},
-		{"no subscription with onError open", open, customerNamed("globex"), "", http.StatusForbidden, "has no subscription"},
+		{"unavailable subscriptions", nil, failSubscriptions, false, http.StatusServiceUnavailable, "can't be checked now"},
+		{"unavailable counts", nil, failCounts, false, http.StatusServiceUnavailable, "can't be checked now"},
+		{"unavailable subscriptions with onError open", open, failSubscriptions, false, http.StatusOK, ""},
+		{"unavailable counts with onError open", open, failCounts, false, http.StatusOK, ""},
+		{
+			"no subscription with onError open", open, customerNamed("globex"), false, http.StatusForbidden,
+			"has no subscription",
+		},
 	}
 }
 
@@ -101,7 +108,7 @@ func TestQuotaRequiresASubscription(t *testing.T) {
 				test.set(q)
 			}
 			send := q.send
-			if test.header == "none" {
+			if test.anonymous {
 				send = func(t *testing.T, method, target string, set ...func(*http.Request)) *http.Response {
 					return q.do(t, method, target, set...)
 				}
@@ -137,7 +144,7 @@ func TestAQuotaIsNeverExceeded(t *testing.T) {
 	} {
 		response := q.send(t, "GET", "/x")
 		if got := response.Header.Get("RateLimit"); got != want {
-			t.Errorf("request %d: %q, want %q", n, got, want)
+			t.Errorf("request %d: RateLimit = %q, want %q", n, got, want)
 		}
 		if got := response.Header.Get("RateLimit-Policy"); got != `"quota-requests";q=7;w=2419200` {
 			t.Errorf("request %d: RateLimit-Policy = %q, want 7 requests in 4 weeks", n, got)
@@ -179,7 +186,10 @@ func TestMetersAreCountedAtomically(t *testing.T) {
 		want    map[string]int64
 	}{
 		{
-			"all", map[string]int64{"a": 1, "b": 2, "c": 0, "d": 5}, "", http.StatusOK, map[string]int64{"a": 1, "b": 2, "d": 3},
+			"all meters have enough units",
+			map[string]int64{"a": 1, "b": 2, "c": 0, "d": 5},
+			"", http.StatusOK,
+			map[string]int64{"a": 1, "b": 2, "d": 3},
 		},
 		{
 			"the first refuses",
@@ -219,7 +229,7 @@ func TestMetersAreCountedAtomically(t *testing.T) {
 		},
 	} {
 		for _, key := range []string{"", "key-1"} {
-			t.Run(test.name+key, func(t *testing.T) {
+			t.Run(fmt.Sprintf("%s, Idempotency-Key %q", test.name, key), func(t *testing.T) {
 				q := newQuotaFixture(t, units, test.quotas, meters)
 				q.failing = test.failing
 				response := q.send(t, "POST", "/x", idempotencyKey(key))
@@ -315,7 +325,7 @@ func TestRepeatedRequestIsCountedOnce(t *testing.T) {
 				method, rest, _ := strings.Cut(request, " ")
 				target, key, _ := strings.Cut(rest, " ")
 				if got := q.send(t, method, target, idempotencyKey(key)); got.StatusCode != test.status[i] {
-					t.Errorf("request %d, %s: got %d, want %d", i, request, got.StatusCode, test.status[i])
+					t.Errorf("request %d, %s: status = %d, want %d", i, request, got.StatusCode, test.status[i])
 				}
 			}
 			q.wantUsed(t, test.want)
@@ -335,7 +345,7 @@ func TestInvalidIdempotencyKeyIsRefused(t *testing.T) {
 		{"a space", "POST", []string{"a b"}, http.StatusBadRequest},
 		{"bytes beyond ASCII", "DELETE", []string{"é"}, http.StatusBadRequest},
 		{"two keys", "PATCH", []string{"a", "a"}, http.StatusBadRequest},
-		{"a space, of a read", "GET", []string{"a b"}, http.StatusOK},
+		{"a space in the key of a GET", "GET", []string{"a b"}, http.StatusOK},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			q := newQuotaFixture(t, echo, map[string]int64{"requests": 1}, nil)
@@ -461,10 +471,10 @@ func TestQuotaLogLinesMatchDocs(t *testing.T) {
 			delete(line, name)
 		}
 		for _, diff := range telemetrytest.Undocumented(t, documentation, test.heading, slices.Collect(maps.Keys(line))...) {
-			t.Error(diff)
+			t.Errorf("documentation of the log line %q: %s, want the same names", test.message, diff)
 		}
 		if _, counted := line["_aws"]; counted != (test.failing != "") {
-			t.Errorf("%s: metric: %t, want %t", test.message, counted, test.failing != "")
+			t.Errorf("log line %q: has a metric: %t, want %t", test.message, counted, test.failing != "")
 		}
 	}
 }

@@ -292,7 +292,8 @@ func (w countingWriter) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// copyDirection copies bytes until from ends, and then closes to for writing.
+// copyDirection copies bytes until from ends, and then closes to for writing. If to can't
+// be closed for writing only, copyDirection returns io.EOF, and upgrade closes both sides.
 func copyDirection(to io.Writer, from io.Reader, transferred *atomic.Int64) error {
 	if _, err := io.Copy(countingWriter{to, transferred}, from); err != nil {
 		return err

@@ -16,20 +16,20 @@ import (
 func TestListedResponseFieldsAreNotForwarded(t *testing.T) {
 	const listed = "X-Listed: 1\r\nX-More: 1\r\nX-Kept: 1\r\n"
 	for name, reply := range map[string]string{
-		"alone": "HTTP/1.1 200 OK\r\nConnection: x-listed, X-More\r\n" + listed + "Content-Length: 2\r\n\r\nok",
-		"two fields": "HTTP/1.1 200 OK\r\nConnection: x-listed\r\nconnection: keep-alive,X-More\r\n" +
+		"one Connection field": "HTTP/1.1 200 OK\r\nConnection: x-listed, X-More\r\n" +
+			listed + "Content-Length: 2\r\n\r\nok",
+		"two Connection fields": "HTTP/1.1 200 OK\r\nConnection: x-listed\r\nconnection: keep-alive,X-More\r\n" +
 			listed + "Content-Length: 2\r\n\r\nok",
 		"close": "HTTP/1.1 200 OK\r\nConnection: close, x-listed\r\nConnection: X-More\r\n" +
 			listed + "Content-Length: 2\r\n\r\nok",
 		"close last": "HTTP/1.1 200 OK\r\n" + listed + "Connection: x-listed,\tX-More , close\r\n\r\nok",
 		"folded": "HTTP/1.1 200 OK\r\nConnection: close,\r\n x-listed,\r\n\tx-more\r\n" +
 			listed + "Content-Length: 2\r\n\r\nok",
-		"old": "HTTP/1.0 200 OK\r\nConnection: close, x-listed, x-more\r\n" + listed + "\r\nok",
+		"HTTP/1.0": "HTTP/1.0 200 OK\r\nConnection: close, x-listed, x-more\r\n" + listed + "\r\nok",
 		"a response after hints": "HTTP/1.1 103 Early Hints\r\nLink: x\r\nConnection: x-kept, close\r\n\r\nHTTP/1.1 200 " +
 			"OK\r\nConnection: close, x-listed, x-more\r\n" + listed + "\r\nok",
-		"long": "HTTP/1.1 200 OK\r\nX-Long: " + strings.Repeat("x", 100_000) + "\r\nConnection: close, x-listed, x-more\r\n" +
-			listed +
-			"\r\nok",
+		"a long field before Connection": "HTTP/1.1 200 OK\r\nX-Long: " + strings.Repeat("x", 100_000) +
+			"\r\nConnection: close, x-listed, x-more\r\n" + listed + "\r\nok",
 		"trailers": "HTTP/1.1 200 OK\r\nConnection: close, x-listed, x-more\r\nTransfer-Encoding: chunked\r\nTrailer: " +
 			"X-Listed, X-Kept\r\n\r\n2\r\nok\r\n0\r\n" +
 			listed + "Content-Length: 5\r\nSet-Cookie: a=1\r\n\r\n",

@@ -180,7 +180,7 @@ func TestServiceFailuresAreProblems(t *testing.T) {
 				}
 			}
 			if !strings.Contains(h.log.String(), "request failed") || strings.Contains(h.log.String(), "s3cret") {
-				t.Errorf("log after a failed service request = %s, want \"request failed\" and no variable's value", h.log.String())
+				t.Errorf("log after a failed service request = %s, want \"request failed\" and no query", h.log.String())
 			}
 		})
 	}
@@ -407,10 +407,10 @@ func TestClientErrorIsNotReportedAsServiceError(t *testing.T) {
 		request string
 		status  int
 	}{
-		"odd chunks": {
+		"malformed chunks": {
 			"POST /x HTTP/1.1\r\nHost: shop.test\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", http.StatusBadRequest,
 		},
-		"stalled": {"POST /x HTTP/1.1\r\nHost: shop.test\r\nContent-Length: 9\r\n\r\nbody", http.StatusRequestTimeout},
+		"a stalled body": {"POST /x HTTP/1.1\r\nHost: shop.test\r\nContent-Length: 9\r\n\r\nbody", http.StatusRequestTimeout},
 	} {
 		r, _ := sendRaw(t, h.URL, c.request)
 		response, err := http.ReadResponse(r, nil)

@@ -41,7 +41,7 @@ type dependencies struct {
 	handler handler.Setup
 	policy  policy.Setup
 	log     *slog.Logger
-	// count counts a completed exchange that started inside the process; nil counts nothing.
+	// count counts a completed exchange that an MCP server has started inside the process; nil counts nothing.
 	count func(x *pipeline.Exchange, status int)
 }
 
@@ -59,12 +59,12 @@ func newSite(a *project.Artifact, deps dependencies) *site {
 	}
 	deps.handler.Variables, deps.handler.Certificates = a.Variables, a.Certificates
 	deps.policy.Identity, deps.policy.Buckets = a.Identity, a.Buckets
-	m := siteBuilder{artifact: a, deps: deps, policies: map[string]policy.Provisioned{}, cors: map[string]*cors{}, site: s}
+	b := siteBuilder{artifact: a, deps: deps, policies: map[string]policy.Provisioned{}, cors: map[string]*cors{}, site: s}
 	s.routes = make([]siteRoute, len(a.Routes))
 	for i := range a.Routes {
-		m.route(i)
+		b.route(i)
 	}
-	m.initMCPServers()
+	b.initMCPServers()
 	return s
 }
 
@@ -138,7 +138,8 @@ func infoOf(identity project.Identity) pipeline.Info {
 	}
 }
 
-// policy returns the policy that a route names at an index of a direction's policies, and creates the policy on first use.
+// policy returns the policy called name, and creates it on first use. The route r has name at index in its policies of
+// direction; a problem points there.
 func (b *siteBuilder) policy(r *project.Route, direction policy.Direction, name string, index int) policy.Provisioned {
 	pointer := extension + "/policies/" + string(direction) + "/" + strconv.Itoa(index)
 	declared, ok := b.artifact.Policies[name]

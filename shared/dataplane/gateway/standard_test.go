@@ -11,8 +11,8 @@ func isStandardRun(t testing.TB) bool {
 	return strings.HasPrefix(t.Name(), "TestStandard/")
 }
 
-// standardTests has the tests of the bytes that clients and upstreams receive.
-// It does not have tests of the gateway's decisions, such as routes and quotas.
+// standardTests has the tests that also run with StandardHTTP, mainly tests of the bytes that clients and upstreams
+// receive. It does not have tests of decisions that do not depend on the implementation of HTTP, such as quotas.
 var standardTests = map[string]func(*testing.T){
 	"TestStalledBodyIs408":                            TestStalledBodyIs408,
 	"TestABrokenIdleConnectionIsReplaced":             TestABrokenIdleConnectionIsReplaced,
@@ -41,7 +41,7 @@ var standardTests = map[string]func(*testing.T){
 	"TestConnectionIsReusableAfterRefusal":            TestConnectionIsReusableAfterRefusal,
 	"TestRefusalDoesNotWaitForTheBody":                TestRefusalDoesNotWaitForTheBody,
 	"TestRefusedPathSaysWhatToDo":                     TestRefusedPathSaysWhatToDo,
-	"TestRefusingHandlerSendsNoContinue":              TestHandlerRefusalEndsBeforeTheBody,
+	"TestHandlerRefusalEndsBeforeTheBody":             TestHandlerRefusalEndsBeforeTheBody,
 	"TestARequestIsForwardedAndRewritten":             TestARequestIsForwardedAndRewritten,
 	"TestDisconnectedRequestIsCounted":                TestDisconnectedRequestIsCounted,
 	"TestRequestWithBodyIsNotRetried":                 TestRequestWithBodyIsNotRetried,

@@ -222,7 +222,7 @@ func TestWebSocketIsForwarded(t *testing.T) {
 		}
 		// Closing is a handshake, which needs both directions.
 		if err := c.Close(websocket.StatusNormalClosure, "done"); err != nil {
-			t.Errorf("close: %v", err)
+			t.Errorf("Close() of the WebSocket: error = %v, want nil", err)
 		}
 	})
 }

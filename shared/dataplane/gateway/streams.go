@@ -49,7 +49,7 @@ type stream struct {
 	ended   bool
 }
 
-// errTooManyStreams ends a response that must not become a stream.
+// errTooManyStreams is the reason why a response that must not become a stream is ended.
 var errTooManyStreams = errors.New("gateway: the account has as many streams as it may have")
 
 // setAccount sets the account of the request.

@@ -86,9 +86,9 @@ func openStream(t *testing.T, h *fixture, path string, fields ...string) (status
 	return r.StatusCode, line, func() { _ = conn.Close() }
 }
 
-// TestStreamsLeaveCapacityForRequests opens as many WebSockets, event streams and multipart responses as an
-// account can have. Another stream must be refused, before the call of the upstream if the request can only have
-// a stream as response. Ordinary requests are served, and further streams as soon as the others have ended.
+// TestStreamsLeaveCapacityForRequests opens as many WebSockets, event streams and multipart responses as an account
+// can have. Then another stream must be refused. If only a stream can be the response to the request, the gateway
+// must not call the upstream. Ordinary requests are served. Further streams are served when the others have ended.
 func TestStreamsLeaveCapacityForRequests(t *testing.T) {
 	var received atomic.Int64
 	backend := newStreamServer(t, &received)
@@ -197,7 +197,7 @@ func TestStreamLimitRefusesOnlyStreams(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", request, err)
 		}
-		if refusedBefore := response.StatusCode == http.StatusTooManyRequests; refusedBefore != (refused != never) ||
+		if isRefused := response.StatusCode == http.StatusTooManyRequests; isRefused != (refused != never) ||
 			(received.Load() == 0) != (refused == before) {
 			t.Errorf("%s: status = %d, requests at the upstream = %d, want a refusal: %t, before the upstream: %t",
 				request, response.StatusCode, received.Load(), refused != never, refused == before)
@@ -211,11 +211,11 @@ func TestStreamsAreCountedPerAccount(t *testing.T) {
 	var received atomic.Int64
 	a := artifact(route("GET /events", forward(newStreamServer(t, &received).URL)))
 	h := newFixture(t, a, func(c *gateway.Config, _ *upstream.Options) { c.Streams = gateway.ProcessStreams(2) })
-	another, other := *a, *a
-	another.Identity.Deployment = "depot-main-1234567"
-	other.Identity.AccountID, other.Identity.Deployment = "a2", "other-main-1234567"
-	h.deployments["depot.test"] = &gateway.Deployment{Digest: "two", Artifact: &another}
-	h.deployments["other.test"] = &gateway.Deployment{Digest: "three", Artifact: &other}
+	sameAccount, otherAccount := *a, *a
+	sameAccount.Identity.Deployment = "depot-main-1234567"
+	otherAccount.Identity.AccountID, otherAccount.Identity.Deployment = "a2", "other-main-1234567"
+	h.deployments["depot.test"] = &gateway.Deployment{Digest: "two", Artifact: &sameAccount}
+	h.deployments["other.test"] = &gateway.Deployment{Digest: "three", Artifact: &otherAccount}
 	for i, c := range []struct {
 		host string
 		want int
@@ -270,7 +270,7 @@ func (w failingWriter) Write(p []byte) (int, error) {
 }
 
 // TestEachStreamEndsOnce checks that each counted stream is ended once: if the client disconnects
-// at any moment, if the upstream dies, if the response can't be written, and after a panic.
+// at any moment, if the upstream's response breaks off, if the response can't be written, and after a panic.
 func TestEachStreamEndsOnce(t *testing.T) {
 	var received atomic.Int64
 	backend := newStreamServer(t, &received)
@@ -279,7 +279,7 @@ func TestEachStreamEndsOnce(t *testing.T) {
 			writef(conn, "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nda")
 		}
 	})
-	a := artifact(route("GET /dying", forward(truncating)))
+	a := artifact(route("GET /truncated", forward(truncating)))
 	for _, path := range []string{"/socket", "/events", "/parts", "/fast"} {
 		a.Routes = append(a.Routes, route("GET "+path, rewrite(backend.URL+path)))
 	}
@@ -289,7 +289,7 @@ func TestEachStreamEndsOnce(t *testing.T) {
 		"GET /socket HTTP/1.1\r\nConnection: Upgrade\r\nUpgrade: websocket", "GET /events HTTP/1.1", "GET /events HTTP/1.0",
 		"GET /parts HTTP/1.1",
 		"GET /events HTTP/1.1\r\nAccept: text/event-stream", "GET /fast HTTP/1.1\r\nAccept: text/event-stream",
-		"GET /dying HTTP/1.1",
+		"GET /truncated HTTP/1.1",
 	}
 	var wg sync.WaitGroup
 	for worker := range 4 {
@@ -315,7 +315,7 @@ func TestEachStreamEndsOnce(t *testing.T) {
 		})
 	}
 	for _, panics := range []bool{false, true} {
-		for _, path := range []string{"/events", "/parts", "/dying"} {
+		for _, path := range []string{"/events", "/parts", "/truncated"} {
 			func() {
 				defer func() { _ = recover() }()
 				h.gateway.ServeHTTP(failingWriter{httptest.NewRecorder(), panics},

@@ -65,8 +65,9 @@ func (r *request) observe() {
 	r.x.Now = config.Now
 }
 
-// report records the outcome of the request as metrics, a log line and a span. Neither the line nor the
-// span has a header, a query, a key, or a path parameter's value, unless the installation enables paths.
+// report records the outcome of the request as metrics, a log line and a span. Neither the line nor the span
+// has a query, a key, or a header other than the host. Only if the installation enables paths, the line has
+// the host and the path, and so the values of path parameters.
 func (r *request) report() {
 	out, x, span, meter := &r.out, &r.x, r.observation.span, r.g.config.Telemetry.Meter
 	if r.g.config.Access == nil && meter == nil && !span.Enabled() {

@@ -102,7 +102,7 @@ func documentedLine(t *testing.T, line map[string]any, heading string) {
 		delete(line, name)
 	}
 	for _, diff := range telemetrytest.Undocumented(t, documentation, heading, slices.Collect(maps.Keys(line))...) {
-		t.Error(diff)
+		t.Errorf("documentation below %q: %s, want the same names", heading, diff)
 	}
 }
 
@@ -116,11 +116,11 @@ func TestEachRequestIsLogged(t *testing.T) {
 			return
 		}
 		w.Header().Set("Content-Length", "100000")
-		writef(w, "%s", strings.Repeat("x", map[string]int{"/half": 50_000, "/begun": 1000}[r.URL.Path]))
+		writef(w, "%s", strings.Repeat("x", map[string]int{"/half": 50_000, "/broken-off": 1000}[r.URL.Path]))
 	})
 	lines := &syncBuffer{}
 	h := newFixture(t, artifact(route("GET /socket", forward(backend.URL)), route("GET /half", forward(backend.URL)),
-		route("GET /begun", forward(backend.URL)), route("GET /gone", forward("http://127.0.0.1:1"))),
+		route("GET /broken-off", forward(backend.URL)), route("GET /gone", forward("http://127.0.0.1:1"))),
 		withTelemetry(lines, nil, false))
 	for i, test := range []struct {
 		host, path, operation string
@@ -128,7 +128,7 @@ func TestEachRequestIsLogged(t *testing.T) {
 	}{
 		{"shop.test", "/socket", "GET /socket", 101},
 		{"shop.test", "/half", "GET /half", 200},
-		{"shop.test", "/begun", "GET /begun", 502},
+		{"shop.test", "/broken-off", "GET /broken-off", 502},
 		{"shop.test", "/gone", "GET /gone", 502},
 		{"shop.test", "/hidden", "", 404},
 		{"other.test", "/hidden", "", 404},
@@ -171,23 +171,23 @@ func TestRequestSpanIsTheUpstreamsParent(t *testing.T) {
 	})
 	const trace, span = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 	for name, test := range map[string]struct {
-		parents []string
-		want    string // TRACE and SPAN are replaced with the IDs of the received span
-		in      string
+		parents   []string
+		want      string // TRACE and SPAN are replaced with the IDs of the received span
+		continued bool   // whether the span belongs to the client's trace
 	}{
-		"a client's trace": {[]string{"00-" + trace + "-" + span + "-01"}, "00-" + trace + "-SPAN-01|a=1", trace},
+		"a client's trace": {[]string{"00-" + trace + "-" + span + "-01"}, "00-" + trace + "-SPAN-01|a=1", true},
 		"a trace of a later version": {
-			[]string{"01-" + trace + "-" + span + "-01-more"}, "00-" + trace + "-SPAN-01|a=1", trace,
+			[]string{"01-" + trace + "-" + span + "-01-more"}, "00-" + trace + "-SPAN-01|a=1", true,
 		},
-		"no trace":          {nil, "00-TRACE-SPAN-01|", ""},
-		"a malformed trace": {[]string{"00-" + trace + "-" + span}, "00-TRACE-SPAN-01|", ""},
+		"no trace":          {nil, "00-TRACE-SPAN-01|", false},
+		"a malformed trace": {[]string{"00-" + trace + "-" + span}, "00-TRACE-SPAN-01|", false},
 		"two traces": {
-			[]string{"00-" + trace + "-" + span + "-01", "00-" + trace + "-" + span + "-01"}, "00-TRACE-SPAN-01|", "",
+			[]string{"00-" + trace + "-" + span + "-01", "00-" + trace + "-" + span + "-01"}, "00-TRACE-SPAN-01|", false,
 		},
-		"a trace without a span":        {[]string{"00-" + trace + "-0000000000000000-01"}, "00-TRACE-SPAN-01|", ""},
-		"a trace of an invalid version": {[]string{"ff-" + trace + "-" + span + "-01"}, "00-TRACE-SPAN-01|", ""},
+		"a trace without a span":        {[]string{"00-" + trace + "-0000000000000000-01"}, "00-TRACE-SPAN-01|", false},
+		"a trace of an invalid version": {[]string{"ff-" + trace + "-" + span + "-01"}, "00-TRACE-SPAN-01|", false},
 		"a trace in capitals": {
-			[]string{"00-" + strings.ToUpper(trace) + "-" + span + "-01"}, "00-TRACE-SPAN-01|", "",
+			[]string{"00-" + strings.ToUpper(trace) + "-" + span + "-01"}, "00-TRACE-SPAN-01|", false,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -207,13 +207,13 @@ func TestRequestSpanIsTheUpstreamsParent(t *testing.T) {
 				t.Fatalf("GET /x: spans = %d, want 1", len(spans))
 			}
 			s := spans[0]
-			id, parentSpan := fmt.Sprintf("%x", s.GetSpanId()), fmt.Sprintf("%x", s.GetTraceId())
-			if want := strings.NewReplacer("TRACE", parentSpan, "SPAN", id).Replace(test.want); got != want {
+			id, traceID := fmt.Sprintf("%x", s.GetSpanId()), fmt.Sprintf("%x", s.GetTraceId())
+			if want := strings.NewReplacer("TRACE", traceID, "SPAN", id).Replace(test.want); got != want {
 				t.Errorf("Traceparent at the upstream = %s, want %s", got, want)
 			}
-			if continued := fmt.Sprintf("%x", s.GetParentSpanId()) == span && parentSpan == trace; continued != (test.in != "") {
+			if continued := fmt.Sprintf("%x", s.GetParentSpanId()) == span && traceID == trace; continued != test.continued {
 				t.Errorf("span of trace %s below %x, want the client's trace and span: %t",
-					parentSpan, s.GetParentSpanId(), test.in != "")
+					traceID, s.GetParentSpanId(), test.continued)
 			}
 			if s.GetName() != "GET /x/{id}" || strings.Contains(string(raw), "hidden") {
 				t.Errorf("span = %v, want the name GET /x/{id} and no path", s)

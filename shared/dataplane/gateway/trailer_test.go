@@ -18,18 +18,18 @@ func TestMissingTrailersDoNotFailTheResponse(t *testing.T) {
 			w.Header().Set("Trailer", "X-Sum")
 			w.WriteHeader(http.StatusOK)
 			_, _ = io.WriteString(w, r.URL.RawQuery)
-			if r.URL.RawQuery == "comes" {
+			if r.URL.RawQuery == "sent" {
 				w.Header().Set("X-Sum", "7")
 			}
 		})
 		base, set := connect(backend.URL)
 		h := newFixture(t, artifact(route("GET /x", forward(base))), set)
-		for _, framed := range []bool{false, true} {
+		for _, http2 := range []bool{false, true} {
 			server := httptest.NewUnstartedServer(h.gateway)
-			server.EnableHTTP2 = framed
+			server.EnableHTTP2 = http2
 			server.StartTLS()
 			t.Cleanup(server.Close)
-			for _, query := range []string{"comes", "stays", ""} {
+			for _, query := range []string{"sent", "missing", ""} {
 				ctx, cancel := context.WithTimeout(t.Context(), deadline.Long())
 				defer cancel()
 				r, err := http.NewRequestWithContext(ctx, http.MethodGet, server.URL+"/x?"+query, http.NoBody)
@@ -43,11 +43,11 @@ func TestMissingTrailersDoNotFailTheResponse(t *testing.T) {
 				}
 				text, err := io.ReadAll(response.Body)
 				_ = response.Body.Close()
-				sum := map[string]string{"comes": "7"}[query]
+				sum := map[string]string{"sent": "7"}[query]
 				if err != nil || string(text) != query || response.Trailer.Get("X-Sum") != sum ||
-					(response.ProtoMajor == 2) != framed {
+					(response.ProtoMajor == 2) != http2 {
 					t.Errorf("%s response: body = %q, %v, trailer = %v, want %q with X-Sum %q over HTTP/2: %t",
-						response.Proto, text, err, response.Trailer, query, sum, framed)
+						response.Proto, text, err, response.Trailer, query, sum, http2)
 				}
 			}
 		}

@@ -9,8 +9,9 @@ import (
 	"testing"
 )
 
-// newSwitchingUpstream starts an upstream that switches to any requested protocol, with its name in the field
-// X-Got, and then sends back all bytes. For an ordinary request, X-Got has some header fields of the request.
+// newSwitchingUpstream starts an upstream that switches to any requested protocol, and then sends back all bytes. The
+// field X-Got of its responses has the fields Connection and Upgrade of the request. After an ordinary request, X-Got
+// also has HTTP2-Settings.
 func newSwitchingUpstream(t *testing.T) string {
 	t.Helper()
 	return rawUpstream(t, func(r *bufio.Reader, conn net.Conn) {

@@ -240,7 +240,8 @@ func (f *frameWriter) writeClose() error {
 	return err
 }
 
-// CloseWrite ends the client's connection for writing, after the upstream has ended.
+// CloseWrite ends the client's connection for writing, after the upstream has ended. If the connection
+// can't end in one direction only, CloseWrite returns io.EOF, and the caller closes the connection.
 func (f *frameWriter) CloseWrite() error {
 	if half, ok := f.to.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()

@@ -130,7 +130,8 @@ func TestUpgradesAreClosedAtTheShutdownDeadline(t *testing.T) {
 	})
 }
 
-// hookedWriter is a response writer that calls a function after its connection was hijacked, and before the first write to it.
+// hookedWriter is a response writer that calls onHijack after its connection was hijacked,
+// and onWrite after the head of a response with status 101 was written to the connection.
 type hookedWriter struct {
 	http.ResponseWriter
 	onHijack, onWrite func()
@@ -171,12 +172,12 @@ func (c *waitContext) Done() <-chan struct{} {
 	return c.Context.Done()
 }
 
-// TestUpgradeDuringShutdownIsClosed checks that a connection is closed if EndUpgrades
-// ends between the hijack of the connection and the client's first read. The client of a
-// WebSocket must receive the Close frame before that, and after the head of the response.
+// TestUpgradeDuringShutdownIsClosed checks that a connection is closed if EndUpgrades ends when
+// the connection has just been hijacked, or when the head of the response has just been written. If
+// EndUpgrades waits, the client of a WebSocket must receive the Close frame after the head.
 func TestUpgradeDuringShutdownIsClosed(t *testing.T) {
 	backend := newSwitchingUpstream(t)
-	for _, beforeHijack := range []bool{true, false} {
+	for _, atHijack := range []bool{true, false} {
 		for _, c := range []struct {
 			protocol, closeFrame string
 			wait                 bool
@@ -201,23 +202,23 @@ func TestUpgradeDuringShutdownIsClosed(t *testing.T) {
 				}
 			}
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				h.gateway.ServeHTTP(hookedWriter{w, endAt(beforeHijack), endAt(!beforeHijack)}, r)
+				h.gateway.ServeHTTP(hookedWriter{w, endAt(atHijack), endAt(!atHijack)}, r)
 			}))
 			r, _ := sendRaw(t, server.URL, "GET /x HTTP/1.1\r\nHost: shop.test\r\nConnection: Upgrade\r\nUpgrade: "+
 				c.protocol+"\r\n\r\n")
 			if response, err := http.ReadResponse(r, nil); err == nil && response.StatusCode != http.StatusSwitchingProtocols ||
-				err != nil && (c.wait || !beforeHijack) {
-				t.Errorf("%+v, end before the hijack: %t: GET /x = %+v, %v, want status 101", c, beforeHijack, response, err)
+				err != nil && (c.wait || !atHijack) {
+				t.Errorf("%+v, EndUpgrades at the hijack: %t: GET /x = %+v, %v, want status 101", c, atHijack, response, err)
 			}
 			closeFrame := make([]byte, len(c.closeFrame))
 			if _, err := io.ReadFull(r, closeFrame); err != nil || string(closeFrame) != c.closeFrame {
-				t.Errorf("%+v, end before the hijack: %t: data = %q, %v, want the close frame %q",
-					c, beforeHijack, closeFrame, err, c.closeFrame)
+				t.Errorf("%+v, EndUpgrades at the hijack: %t: data = %q, %v, want the close frame %q",
+					c, atHijack, closeFrame, err, c.closeFrame)
 			}
 			cancel()
 			if more, err := io.ReadAll(r); errors.Is(err, os.ErrDeadlineExceeded) || len(more) > 0 {
-				t.Errorf("%+v, end before the hijack: %t: ReadAll() = %q, %v, want the end of the connection",
-					c, beforeHijack, more, err)
+				t.Errorf("%+v, EndUpgrades at the hijack: %t: ReadAll() = %q, %v, want the end of the connection",
+					c, atHijack, more, err)
 			}
 			server.Close()
 		}

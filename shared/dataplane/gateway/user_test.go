@@ -11,8 +11,8 @@ import (
 	"github.com/gatewright/gatewright/shared/dataplane/gateway/upstream"
 )
 
-// TestUserHeadersComeOnlyFromTheGateway checks that the client's values of the fields in userHeaders are
-// never sent upstream, in any spelling that upstreams can confuse with them, with and without a user.
+// TestUserHeadersComeOnlyFromTheGateway checks that the gateway removes the fields in userHeaders from the client's
+// request, with and without a valid key. It also removes fields whose names upstreams can confuse with these fields.
 func TestUserHeadersComeOnlyFromTheGateway(t *testing.T) {
 	backend := serve(t, headers).URL
 	for _, underscores := range []bool{false, true} {

@@ -187,8 +187,8 @@ func projectWith(name, options string) (f project.Files, file, base string) {
 	}, file, base
 }
 
-// minOptions is the minimum number of refused projects. It fails the test if fewer violations are tried by mistake.
-const minOptions = 500
+// minRefused is the minimum number of refused projects. With fewer, the test has by mistake tried too few violations.
+const minRefused = 500
 
 // TestEveryInvalidOptionIsRefused checks that a build refuses each violation with wrongType, with
 // a problem at its location. If a build does not refuse a violation, it must return an artifact.
@@ -239,8 +239,8 @@ func TestEveryInvalidOptionIsRefused(t *testing.T) {
 			}
 		})
 	}
-	if refused < minOptions {
-		t.Errorf("refused values = %d, want at least %d", refused, minOptions)
+	if refused < minRefused {
+		t.Errorf("refused values = %d, want at least %d", refused, minRefused)
 	}
 }
 
