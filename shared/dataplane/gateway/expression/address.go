@@ -34,8 +34,8 @@ type Address struct {
 	path, query  []part // literals are escaped
 	// usesSearch is set if the text contains ${search}, so that Resolve does not append the query.
 	usesSearch bool
-	staticPath string // the path if it has no values, see isStatic
-	isStatic   bool
+	staticPath string // the path if isStatic is set
+	isStatic   bool   // whether the path has no values of requests
 }
 
 // Check returns the error of an address before the variables are known. It
@@ -189,8 +189,8 @@ func (a *Address) split(parts []part) error {
 	return nil
 }
 
-// canonicalizePath converts the literals of the path to canonical
-// form. It refuses a path that has no canonical form with any value.
+// canonicalizePath converts the literals of the path to canonical form. It
+// returns an error if the path has no canonical form even with harmless values.
 func (a *Address) canonicalizePath() error {
 	sample := ""
 	for i, p := range a.path {

@@ -35,7 +35,7 @@ func exchange(t testing.TB, template string, mode project.PathMode, target strin
 	return x
 }
 
-// fataler has the methods that a test and a property share.
+// fataler has the methods of *testing.T and *rapid.T that these tests use.
 type fataler interface {
 	Helper()
 	Fatal(args ...any)
@@ -46,11 +46,11 @@ func compile(t fataler, text string, variables map[string]string) *Address {
 	t.Helper()
 	parsed, err := Parse(text)
 	if err != nil {
-		t.Fatalf("%s: %v", text, err)
+		t.Fatalf("Parse(%s) error = %v, want none", text, err)
 	}
 	a, err := parsed.Compile(variables)
 	if err != nil {
-		t.Fatalf("%s: %v", text, err)
+		t.Fatalf("Compile(%s) error = %v, want none", text, err)
 	}
 	return a
 }
@@ -111,7 +111,7 @@ func TestRequestValuesAreInserted(t *testing.T) {
 	} {
 		u, err := compile(t, text, variables).Resolve(x, "", false)
 		if err != nil {
-			t.Errorf("%s: %v", text, err)
+			t.Errorf("Resolve(%s) error = %v, want none", text, err)
 		} else if got := u.String(); got != want {
 			t.Errorf("Resolve(%s) = %s\nwant %s", text, got, want)
 		}

@@ -54,7 +54,7 @@ func TestParseErrorsSayWhatToDo(t *testing.T) {
 		"https://up:${query.x}/y":          `put a "/"`,
 	} {
 		if err := Check(text); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: error = %v, want it to contain %q", text, err, want)
+			t.Errorf("Check(%s) error = %v, want it to contain %q", text, err, want)
 		} else if strings.Contains(err.Error(), "secret") {
 			t.Errorf("Check(%s) = %v, want an error without the password", text, err)
 		}
@@ -77,7 +77,7 @@ func TestUnsetHostVariableIsReported(t *testing.T) {
 		}
 		_, err = parsed.Compile(map[string]string{})
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
-			t.Errorf("%s: error = %v, want it to contain %q", text, err, want)
+			t.Errorf("Compile(%s) error = %v, want it to contain %q (no error if empty)", text, err, want)
 		}
 	}
 }

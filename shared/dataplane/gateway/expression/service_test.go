@@ -7,8 +7,8 @@ import (
 	"github.com/gatewright/gatewright/shared/format/project"
 )
 
-// TestServiceAddressIsOnlyItsName checks that a service's name is
-// case-sensitive, is not used as a host, and can't come from a request.
+// TestServiceAddressIsOnlyItsName checks that the address of a service has only a valid
+// name before its path: no host, port, user or value of a request. Its path must be valid, too.
 func TestServiceAddressIsOnlyItsName(t *testing.T) {
 	for text, want := range map[string]string{
 		"service:/stock/x":                     "begin the address",
@@ -52,8 +52,8 @@ func TestServiceAddressIsOnlyItsName(t *testing.T) {
 	}
 }
 
-// TestVariableCanOnlyBeTheServiceName checks that a variable in place of a service's
-// name can hold nothing but a name, so that it can't lead to another address.
+// TestVariableCanOnlyBeTheServiceName checks that a variable in place of a service's name
+// must begin with a valid name, so that it can't lead to a host. It can add a path or a query.
 func TestVariableCanOnlyBeTheServiceName(t *testing.T) {
 	for _, value := range []string{
 		"", "ab", "user:s3cret@stock", "stock:80", "stock.example", "st ck", "${query.x}",

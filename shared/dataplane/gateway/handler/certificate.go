@@ -7,7 +7,7 @@ import (
 	"github.com/gatewright/gatewright/shared/format/project"
 )
 
-// certificatePointer is the pointer of the option within a handler.
+// certificatePointer is the pointer of the option within the options of a handler.
 const certificatePointer = "/mtlsCertificate"
 
 // CertificateOption returns the name of the certificate that a handler presents

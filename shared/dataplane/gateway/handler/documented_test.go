@@ -9,7 +9,7 @@ import (
 	"github.com/gatewright/gatewright/shared/dataplane/gateway/mcp"
 )
 
-// TestHandlersAreDocumented checks that docs/projects.md describes every handler.
+// TestHandlersAreDocumented checks that docs/projects.md describes every handler and its options.
 func TestHandlersAreDocumented(t *testing.T) {
 	text, err := os.ReadFile("../../../../docs/projects.md")
 	if err != nil {
@@ -31,7 +31,7 @@ func TestHandlersAreDocumented(t *testing.T) {
 	}
 	for _, name := range names {
 		if !strings.Contains(section, "`"+name+"`") {
-			t.Errorf("handler %s is not in the section Handlers, want all handlers documented", name)
+			t.Errorf("%s is not in the section Handlers, want all handlers and options", name)
 		}
 	}
 }

@@ -20,13 +20,13 @@ func TestDecompressedResponsesAreBounded(t *testing.T) {
 	_, _ = io.CopyN(z, zeros{}, 64*maxResponseBytes)
 	_ = z.Close()
 	size := zipped.Len()
-	a := readResponse(&http.Response{
+	got := readResponse(&http.Response{
 		StatusCode: http.StatusOK, ContentLength: -1, Body: io.NopCloser(&zipped),
 		Header: http.Header{"Content-Encoding": {"gzip"}, "Content-Type": {"text/plain"}},
 	})
-	if a.ok() || len(a.data) > 0 || zipped.Len() < size/2 {
+	if got.ok() || len(got.data) > 0 || zipped.Len() < size/2 {
 		t.Errorf("readResponse(gzip of %d bytes): status = %d, fault = %q, %d bytes read, want a fault before half is read",
-			size, a.status, a.fault, size-zipped.Len())
+			size, got.status, got.fault, size-zipped.Len())
 	}
 }
 
@@ -79,7 +79,7 @@ func TestTargetLengthIsLimited(t *testing.T) {
 		}
 	}
 	if err := (&caller{server: &Server{}}).setTarget(&pipeline.Exchange{}, "/a", "b=c"); err != nil {
-		t.Error(err)
+		t.Errorf("setTarget(/a, b=c) error = %v, want none", err)
 	}
 }
 

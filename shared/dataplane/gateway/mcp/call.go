@@ -53,14 +53,16 @@ func (s *Server) CheckSchemas() []project.Problem {
 			problems = append(problems, project.Problem{
 				File: c.offer.Source.File, Path: c.offer.Source.Pointer,
 				Message: "The schemas of this operation's parameters and body are no JSON Schema together, so that no MCP server " +
-					"can check arguments by them. Look at the types of their keywords: " + firstLine(err) + ".",
+					"can check arguments by them. Look at the types of their keywords: " + lastLine(err) + ".",
 			})
 		}
 	}
 	return problems
 }
 
-func firstLine(err error) string {
+// lastLine returns the last line of the error of a schema, without
+// the dash at the beginning of the line and the period at its end.
+func lastLine(err error) string {
 	text := err.Error()
 	if e, ok := errors.AsType[*jsonschema.SchemaValidationError](err); ok {
 		text = e.Err.Error()
@@ -154,7 +156,7 @@ func (c *caller) check(ctx context.Context, raw json.RawMessage) error {
 	return schema.Check(ctx, raw)
 }
 
-// maxTargetBytes limits the path and query from arguments. It is equal to the limit for a request of a client.
+// maxTargetBytes limits the total length of the path and the query that are made from arguments.
 const maxTargetBytes = 16 << 10
 
 // fill sets the request from arguments that match their schema.

@@ -198,8 +198,8 @@ func (s *Server) runBatchCall(ctx context.Context, message []byte) *http.Respons
 	return x.Route.Run(inner)
 }
 
-// checkOrigin reports whether the page that has sent a request is allowed to do so:
-// pages of the gateway's own origin, and pages that the route's CORS policy allows.
+// checkOrigin reports whether the origin of a request is allowed. It allows requests without an
+// Origin, pages of the gateway's own origin, and pages that the route's CORS policy allows.
 func (s *Server) checkOrigin(x *pipeline.Exchange) bool {
 	origins := x.Header["Origin"]
 	if len(origins) == 0 {

@@ -29,7 +29,7 @@ func TestOptionLimits(t *testing.T) {
 	} {
 		_, problems := New(json.RawMessage(raw))
 		if (want == "") != (len(problems) == 0) || want != "" && (len(problems) != 1 || problems[0].Path != "/options"+want) {
-			t.Errorf("%.60s: %+v, want a problem at %q", raw, problems, want)
+			t.Errorf("New(%.60s) problems = %+v, want one at %q (none if empty)", raw, problems, want)
 		}
 	}
 }

@@ -81,14 +81,14 @@ func (c *caller) addPrompt() {
 			if err := c.check(ctx, raw); err != nil {
 				return nil, err
 			}
-			a, err := c.run(ctx, func(x *pipeline.Exchange) error { return c.fill(x, arguments) })
+			resp, err := c.run(ctx, func(x *pipeline.Exchange) error { return c.fill(x, arguments) })
 			if err != nil {
 				return nil, err
 			}
-			if !a.ok() || a.binary {
-				return nil, unreadableError("This prompt", a)
+			if !resp.ok() || resp.binary {
+				return nil, unreadableError("This prompt", resp)
 			}
-			return readPrompt(a.data, o.Description)
+			return readPrompt(resp.data, o.Description)
 		})
 }
 

@@ -31,7 +31,8 @@ type routeResponse struct {
 
 func (r routeResponse) ok() bool { return r.fault == "" && r.status >= 200 && r.status < 300 }
 
-// text returns the body as text. For an empty body it returns the status.
+// text returns the fault if there is one, and otherwise the body as text. If
+// the body of an unsuccessful response is empty, text returns the status.
 func (r routeResponse) text() string {
 	switch {
 	case r.fault != "":
@@ -45,33 +46,33 @@ func (r routeResponse) text() string {
 // readResponse reads a response up to maxResponseBytes, and closes it.
 func readResponse(response *http.Response) routeResponse {
 	defer func() { _ = response.Body.Close() }()
-	a := routeResponse{status: response.StatusCode}
+	out := routeResponse{status: response.StatusCode}
 	charset := ""
 	if mediaType, parameters, err := mime.ParseMediaType(response.Header.Get("Content-Type")); err == nil {
-		a.mediaType, charset = mediaType, strings.ToLower(parameters["charset"])
+		out.mediaType, charset = mediaType, strings.ToLower(parameters["charset"])
 	}
 	const tooLarge = "The operation's answer is larger than the 1 MiB that an MCP server passes on. Ask it for less."
 	switch {
-	case a.mediaType == "text/event-stream":
-		a.fault = "The operation answers by a stream of events, which an MCP server does not pass on."
-		return a
-	case a.status == http.StatusSwitchingProtocols:
-		a.fault = "The operation switches to another protocol, which an MCP server does not pass on."
-		return a
+	case out.mediaType == "text/event-stream":
+		out.fault = "The operation answers by a stream of events, which an MCP server does not pass on."
+		return out
+	case out.status == http.StatusSwitchingProtocols:
+		out.fault = "The operation switches to another protocol, which an MCP server does not pass on."
+		return out
 	case response.ContentLength > maxResponseBytes:
-		a.fault = tooLarge
-		return a
+		out.fault = tooLarge
+		return out
 	}
 	data, err := readDecompressed(response)
 	switch {
 	case err != nil:
-		a.fault = err.Error()
+		out.fault = err.Error()
 	case len(data) > maxResponseBytes:
-		a.fault = tooLarge
+		out.fault = tooLarge
 	default:
-		a.data, a.binary = decodeText(data, a.mediaType, charset)
+		out.data, out.binary = decodeText(data, out.mediaType, charset)
 	}
-	return a
+	return out
 }
 
 // responseError is the reason why a response can't be forwarded, for users.

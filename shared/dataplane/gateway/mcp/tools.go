@@ -46,21 +46,21 @@ func (c *caller) callTool(
 	ctx context.Context, req *mcp.CallToolRequest, name string, fill func(x *pipeline.Exchange) error,
 ) (*mcp.CallToolResult, error) {
 	sharedmcp.Progress(ctx, req, 0, "Calling "+name)
-	a, err := c.run(ctx, fill)
+	resp, err := c.run(ctx, fill)
 	if err != nil {
 		return nil, err
 	}
-	sharedmcp.Progress(ctx, req, 1, "Answered with "+fmt.Sprint(a.status))
-	if a.binary {
+	sharedmcp.Progress(ctx, req, 1, "Answered with "+fmt.Sprint(resp.status))
+	if resp.binary {
 		return sharedmcp.Refusal(fmt.Sprintf("The operation answered %d bytes of %s, which is no text. Ask for "+
-			"another form of it.", len(a.data), mediaTypeOr(a.mediaType, "an unknown type"))), nil
+			"another form of it.", len(resp.data), mediaTypeOr(resp.mediaType, "an unknown type"))), nil
 	}
-	if !a.ok() {
-		return sharedmcp.Refusal(a.text()), nil
+	if !resp.ok() {
+		return sharedmcp.Refusal(resp.text()), nil
 	}
-	result := &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: a.text()}}}
+	result := &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: resp.text()}}}
 	if c.server.options.IncludeStructuredContent {
-		if trimmed := bytes.TrimSpace(a.data); len(trimmed) > 0 && trimmed[0] == '{' && json.Valid(trimmed) {
+		if trimmed := bytes.TrimSpace(resp.data); len(trimmed) > 0 && trimmed[0] == '{' && json.Valid(trimmed) {
 			result.StructuredContent = json.RawMessage(trimmed)
 		}
 	}

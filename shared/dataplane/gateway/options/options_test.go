@@ -38,7 +38,7 @@ func TestValidOptionsOverrideDefaults(t *testing.T) {
 		Tags: []string{"a", "b"}, Extra: json.RawMessage(`{"x":[1]}`),
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
+		t.Errorf("Read(valid options) differs from the expected options (-want +got):\n%s", diff)
 	}
 }
 
@@ -60,7 +60,7 @@ func TestAllProblemsAreReported(t *testing.T) {
 		{Path: "/options/zeal", Message: "Remove this option: it is unknown here. " + known},
 	}
 	if diff := cmp.Diff(want, problems); diff != "" {
-		t.Error(diff)
+		t.Errorf("Read(invalid options) differs from the expected problems (-want +got):\n%s", diff)
 	}
 }
 

@@ -29,7 +29,7 @@ const malformedBody = "The body ended early or is not encoded as its header says
 // RefuseBody returns the problem for a body that could not be read to its end. err is the error of the body's
 // reader, nil if the context of the request has ended first. RefuseBody returns nil if the body was not the reason.
 func (e *Exchange) RefuseBody(err error) *http.Response {
-	// check this before the cause: a body that was ended to free memory fails like one that stalls
+	// Check this before the cause: the listener ends a body to free memory in the same way as a stalled body.
 	if errors.Is(err, bodies.ErrBusy) {
 		response := e.Problem(bodies.Refusal(err))
 		response.Header["Retry-After"] = []string{bodies.RetryAfterSeconds()}

@@ -125,6 +125,6 @@ func wantFields(t *testing.T, h http.Header, want ...string) {
 		}
 	}
 	if len(h) != len(want) {
-		t.Errorf("header after SetBody = %v, want %v", h, want)
+		t.Errorf("header = %v, want only %v", h, want)
 	}
 }

@@ -43,7 +43,7 @@ type Exchange struct {
 	// Upgrade lists the protocols that the client wants to switch to, such as "websocket", as the client
 	// wrote them. It is "" if the client wants no other protocol, or if there is no connection to hand over.
 	Upgrade string
-	// Client is the address that the request came from, after trusted proxies.
+	// Client is the client's address. If trusted proxies have forwarded the request, they report this address.
 	Client netip.Addr
 	// RequestID is a UUID. It is the same in the response, in problems and in logs.
 	RequestID string
@@ -103,10 +103,10 @@ type User struct {
 	Data json.RawMessage
 }
 
-// Inner returns a new exchange on behalf of the client of x, for a request that starts inside the process.
+// Inner returns a new exchange on behalf of the client of e, for a request that starts inside the process.
 // It has the same client, user, request ID and origin, a copy of the header, and the same withheld headers
 // and texts. It has no body, query or path yet, and no callbacks. Response fields that are added to it do
-// not appear in x. Several inner exchanges of one exchange can be created concurrently if x does not change.
+// not appear in e. Several inner exchanges of one exchange can be created concurrently if e does not change.
 func (e *Exchange) Inner() *Exchange {
 	inner := &Exchange{
 		Context: e.Context, Scheme: e.Scheme, Host: e.Host, Header: e.Header.Clone(), Body: http.NoBody,

@@ -42,6 +42,7 @@ type amount struct {
 // maxReadBody is the maximum size of a response's body if the policy reads the amount from it.
 const maxReadBody = 1 << 20
 
+// newAmount reads the options of the meter at pointer. It also returns the maximum amount of a response.
 func newAmount(pointer string, raw json.RawMessage) (*amount, int64, []project.Problem) {
 	var o amountOptions
 	problems := options.ReadMember(pointer, raw, &o, "")
@@ -100,7 +101,7 @@ func (r *reservations) settle(response *http.Response, handled bool) {
 	}
 }
 
-// settlement is the state of settling the reservations of a response.
+// settlement settles the reservations of a request after its response.
 type settlement struct {
 	*reservations
 	status int
@@ -166,8 +167,8 @@ func (s *settlement) count(entry *reservation, parsed parsedAmount) {
 // readBody settles the reservations whose amount is in the body, after the client has received the body.
 func (s *settlement) readBody(response *http.Response, entries []*reservation) {
 	settleAll := func(err error) {
-		for _, h := range entries {
-			s.count(h, parsedAmount{err: err})
+		for _, entry := range entries {
+			s.count(entry, parsedAmount{err: err})
 		}
 	}
 	switch encoding := response.Header.Get("Content-Encoding"); {
@@ -186,8 +187,8 @@ func (s *settlement) readBody(response *http.Response, entries []*reservation) {
 			settleAll(errLargeResponse)
 			return
 		}
-		for _, h := range entries {
-			s.count(h, h.meter.amount.pointer.amount(body))
+		for _, entry := range entries {
+			s.count(entry, entry.meter.amount.pointer.amount(body))
 		}
 	}}
 }

@@ -33,7 +33,7 @@ const maxKeyBytes = 1024
 // apiKey lets a request through if the request has a valid key of the policy's bucket.
 type apiKey struct {
 	header, scheme string
-	challenge      string
+	challenge      string // the WWW-Authenticate field of refusals, "" for none
 	anonymous      bool
 	bucket         bucket
 	ttl            time.Duration

@@ -83,7 +83,7 @@ func TestGraphQLIsDocumented(t *testing.T) {
 	}
 }
 
-// TestAmountsAreDocumented checks that the options of a meter are documented.
+// TestAmountsAreDocumented checks that the options of a meter and of the customer key are documented.
 func TestAmountsAreDocumented(t *testing.T) {
 	text, err := os.ReadFile("../../../../docs/quotas.md")
 	if err != nil {

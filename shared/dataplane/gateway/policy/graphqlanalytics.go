@@ -281,19 +281,19 @@ func (or *observedRequest) countOperations(recorded []byte) {
 		if operation != nil {
 			o.Name, o.Type, o.Complexity = operation.Name, operation.Type, operation.Complexity
 		}
-		var a graphql.Result
+		var result graphql.Result
 		switch {
 		case i < len(responses):
-			a = responses[i]
+			result = responses[i]
 		case len(responses) == 1 && !batch:
-			a = responses[0] // one response refuses the whole batch
+			result = responses[0] // one response refuses the whole batch
 		}
-		if a.ResolverTime > 0 && a.ResolverTime <= elapsed { // ignore implausible durations of the upstream
-			o.Resolver = a.ResolverTime
+		if result.ResolverTime > 0 && result.ResolverTime <= elapsed { // ignore implausible durations of the upstream
+			o.Resolver = result.ResolverTime
 		}
-		o.Failed, o.Classes = or.classify(a.Codes)
+		o.Failed, o.Classes = or.classify(result.Codes)
 		or.p.operations.Operation(o)
-		errorCount += len(a.Codes)
+		errorCount += len(result.Codes)
 		classes = append(classes, o.Classes...)
 	}
 	if or.p.log != nil && len(classes) > 0 {
@@ -353,8 +353,8 @@ func (or *observedRequest) classify(codes []string) (bool, []analytics.Class) {
 	return true, classes
 }
 
-// classOfStatus returns the class of an error without a code, according
-// to the status. ok is false for a rate limit, which has no class.
+// classOfStatus returns the class of an error without a code, according to the status. It
+// returns false for a successful response and for a rate limit, which have no class.
 func classOfStatus(status int) (analytics.Class, bool) {
 	switch {
 	case status == http.StatusUnauthorized, status == http.StatusForbidden:
@@ -374,7 +374,7 @@ func (or *observedRequest) decompress(recorded []byte) []byte {
 	if or.encoding == "" || strings.EqualFold(or.encoding, "identity") {
 		return recorded
 	}
-	a, err := openResponse(&http.Response{
+	gr, err := openResponse(&http.Response{
 		Header: http.Header{"Content-Encoding": {or.encoding}},
 		Body:   io.NopCloser(bytes.NewReader(recorded)),
 	})
@@ -382,7 +382,7 @@ func (or *observedRequest) decompress(recorded []byte) []byte {
 		return nil
 	}
 	// a truncated response is decompressed as far as possible
-	text, _ := io.ReadAll(io.LimitReader(a.text, or.p.maxScanBytes))
+	text, _ := io.ReadAll(io.LimitReader(gr.text, or.p.maxScanBytes))
 	return text
 }
 

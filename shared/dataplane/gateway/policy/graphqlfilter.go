@@ -143,21 +143,21 @@ func (f *introspectionFilter) Outbound(x *pipeline.Exchange, r *http.Response) *
 	if !introspects && isStream(r) {
 		return f.filterEvents(x, r)
 	}
-	a, err := openResponse(r)
+	gr, err := openResponse(r)
 	switch isJSON := isJSONResponse(r); {
 	case introspects:
-	case err == nil && (a.startsWithData() || !isJSON && !a.startsAsJSON()):
+	case err == nil && (gr.startsWithData() || !isJSON && !gr.startsAsJSON()):
 		// The server has executed the request, so the response has no
 		// validation error, or the response is not a GraphQL response.
-		a.restore(r)
+		gr.restore(r)
 		return r
 	case err != nil && !isJSON:
-		a.restore(r)
+		gr.restore(r)
 		return r
 	}
 	var text []byte
 	if err == nil {
-		text, err = a.readAll(maxFilteredBytes)
+		text, err = gr.readAll(maxFilteredBytes)
 	}
 	if err != nil {
 		return f.badResponse(x, r, err)
@@ -170,7 +170,7 @@ func (f *introspectionFilter) Outbound(x *pipeline.Exchange, r *http.Response) *
 	case err != nil && (introspects || f.hidden.MayReveal(text)):
 		return f.badResponse(x, r, err)
 	case err != nil || !changed:
-		a.restore(r)
+		gr.restore(r)
 	default:
 		pipeline.SetResponseBody(r, filtered)
 	}

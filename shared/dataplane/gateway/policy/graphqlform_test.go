@@ -110,18 +110,18 @@ func TestResponsesAreReadUpToTheLimit(t *testing.T) {
 		{"plain text declared as gzip", strings.NewReader(text), []string{"gzip"}, 1000, false},
 	} {
 		r := &http.Response{Header: http.Header{"Content-Encoding": test.coding}, Body: io.NopCloser(test.body)}
-		a, err := openResponse(r)
+		gr, err := openResponse(r)
 		if err == nil {
-			a.startsWithData()
+			gr.startsWithData()
 			var whole []byte
-			if whole, err = a.readAll(int64(test.limit)); err == nil && string(whole) != text {
+			if whole, err = gr.readAll(int64(test.limit)); err == nil && string(whole) != text {
 				err = fmt.Errorf("body = %q, want the whole response", whole)
 			}
 		}
 		if (err == nil) != test.isValid {
 			t.Errorf("%s: error = %v, want success: %t", test.name, err, test.isValid)
 		}
-		a.restore(r)
+		gr.restore(r)
 		if restored, _ := io.ReadAll(r.Body); !strings.HasPrefix(text, string(restored)) &&
 			!bytes.Equal(restored, zipped.Bytes()) || len(restored) < 40 {
 			t.Errorf("%s: restored body = %q, want a prefix of the response of at least 40 bytes", test.name, restored)
@@ -129,8 +129,8 @@ func TestResponsesAreReadUpToTheLimit(t *testing.T) {
 	}
 }
 
-// TestExecutedResponsesPassUnread checks that a response that begins with an object as its
-// data is not read further: its operation was executed, so it has no validation error.
+// TestExecutedResponsesPassUnread checks which responses begin with an object as their data. They are
+// not read further: their operations were executed, so they have no validation errors.
 func TestExecutedResponsesPassUnread(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]bool{
@@ -139,11 +139,11 @@ func TestExecutedResponsesPassUnread(t *testing.T) {
 		`{"data"`: false, "": false,
 		strings.Repeat(" ", prefixBytes) + `{"data":{}}`: false, `{"Data":{}}`: false, `{"da\u0074a":{}}`: false,
 	} {
-		a, err := openResponse(&http.Response{Header: http.Header{}, Body: io.NopCloser(strings.NewReader(text))})
+		gr, err := openResponse(&http.Response{Header: http.Header{}, Body: io.NopCloser(strings.NewReader(text))})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := a.startsWithData(); got != want {
+		if got := gr.startsWithData(); got != want {
 			t.Errorf("startsWithData(%q) = %t, want %t", text, got, want)
 		}
 	}

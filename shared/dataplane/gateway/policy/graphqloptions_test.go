@@ -44,32 +44,37 @@ func TestGraphQLOptionLimits(t *testing.T) {
 			"two complexities", newComplexityLimit, `{"maxComplexity":1,"useComplexityLimit":{"complexityLimit":1}}`,
 			[]string{"/useComplexityLimit"},
 		},
-		{"names", newComplexityLimit, `{"useDepthLimit":{"depthLimit":1,"ignore":` + list(maxIgnored) + `}}`, nil},
 		{
-			"more names", newComplexityLimit, `{"useDepthLimit":{"depthLimit":1,"ignore":` + list(maxIgnored+1) + `}}`,
+			"the maximum number of ignored names", newComplexityLimit,
+			`{"useDepthLimit":{"depthLimit":1,"ignore":` + list(maxIgnored) + `}}`, nil,
+		},
+		{
+			"too many ignored names", newComplexityLimit,
+			`{"useDepthLimit":{"depthLimit":1,"ignore":` + list(maxIgnored+1) + `}}`,
 			[]string{"/useDepthLimit/ignore"},
 		},
 		{
-			"patterns", newComplexityLimit, `{"useDepthLimit":{"depthLimit":1,"ignore":["a","edge*","/a/","a b",""]}}`,
+			"patterns as ignored names", newComplexityLimit,
+			`{"useDepthLimit":{"depthLimit":1,"ignore":["a","edge*","/a/","a b",""]}}`,
 			[]string{"/useDepthLimit/ignore/1", "/useDepthLimit/ignore/2", "/useDepthLimit/ignore/3", "/useDepthLimit/ignore/4"},
 		},
 		{
-			"hidden names", newIntrospectionFilter,
+			"the maximum number of hidden names", newIntrospectionFilter,
 			`{"excludeTypes":` + list(maxExcluded-2) + `,"excludeTypeFields":{"A":["a","b"]}}`, nil,
 		},
 		{
-			"more hidden names", newIntrospectionFilter,
+			"too many hidden names", newIntrospectionFilter,
 			`{"excludeTypes":` + list(maxExcluded-2) + `,"excludeTypeFields":{"A":["a","b"],"B":["c"]}}`,
 			[]string{""},
 		},
 		{"no hidden names", newIntrospectionFilter, `{"excludeTypes":[],"excludeTypeFields":{"A":[]}}`, []string{""}},
 		{
-			"hidden patterns", newIntrospectionFilter,
+			"patterns as hidden names", newIntrospectionFilter,
 			`{"excludeTypes":["A*"],"excludeTypeFields":{"A.b":["c"],"A":["d","e-f"]}}`,
 			[]string{"/excludeTypes/0", "/excludeTypeFields/A/1", "/excludeTypeFields/A.b"},
 		},
-		{"codes", newAnalytics, codes(maxClassifiedCodes), nil},
-		{"more codes", newAnalytics, codes(maxClassifiedCodes + 1), []string{"/errorCodeClassification"}},
+		{"the maximum number of codes", newAnalytics, codes(maxClassifiedCodes), nil},
+		{"too many codes", newAnalytics, codes(maxClassifiedCodes + 1), []string{"/errorCodeClassification"}},
 		{"an unknown class", newAnalytics, `{"errorCodeClassification":{"A":"bad"}}`, []string{"/errorCodeClassification/A"}},
 	} {
 		_, problems := test.construct("", json.RawMessage(test.options), nil)

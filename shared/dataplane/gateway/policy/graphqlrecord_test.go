@@ -29,7 +29,7 @@ func TestBodyWithoutMemoryBudgetIsNotRecorded(t *testing.T) {
 			},
 		}
 		if forwarded, err := io.ReadAll(b); err != nil || len(forwarded) != len(text) {
-			t.Errorf("ReadAll(room for %d) = %d bytes, %v, want %d", budget, len(forwarded), err, len(text))
+			t.Errorf("ReadAll(body with a budget of %d) = %d bytes, %v, want %d", budget, len(forwarded), err, len(text))
 		}
 		want := 0
 		if budget > int64(len(text)) {

@@ -61,8 +61,8 @@ var errCompression = errors.New("the answer is compressed as it was not asked fo
 
 // openResponse starts to read a response's body. After an error, only restore can be called.
 func openResponse(r *http.Response) (*graphQLResponse, error) {
-	a := &graphQLResponse{body: r.Body}
-	a.text = io.TeeReader(r.Body, &a.raw)
+	gr := &graphQLResponse{body: r.Body}
+	gr.text = io.TeeReader(r.Body, &gr.raw)
 	var encodings []string
 	for _, value := range r.Header["Content-Encoding"] {
 		for encoding := range strings.SplitSeq(value, ",") {
@@ -73,23 +73,23 @@ func openResponse(r *http.Response) (*graphQLResponse, error) {
 	}
 	switch {
 	case len(encodings) == 0:
-		return a, nil
+		return gr, nil
 	case len(encodings) > 1 || encodings[0] != "gzip" && encodings[0] != "x-gzip":
-		return a, errCompression
+		return gr, errCompression
 	}
-	unzipped, err := gzip.NewReader(a.text)
+	unzipped, err := gzip.NewReader(gr.text)
 	if err != nil {
-		return a, fmt.Errorf("unzip the answer: %w", err)
+		return gr, fmt.Errorf("unzip the answer: %w", err)
 	}
-	a.text = unzipped
-	return a, nil
+	gr.text = unzipped
+	return gr, nil
 }
 
 // prefixBytes is the number of bytes of a response that startsWithData reads.
 const prefixBytes = 32
 
-// startsWithData reports whether the response belongs to a single request and begins with the
-// member "data". If a server has not executed the request, its response begins with "errors".
+// startsWithData reports whether the response belongs to a single request and begins with the member
+// "data", which is an object. If a server has not executed the request, its response begins with "errors".
 func (gr *graphQLResponse) startsWithData() bool {
 	head := make([]byte, prefixBytes)
 	n, err := io.ReadFull(gr.text, head)

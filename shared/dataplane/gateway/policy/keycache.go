@@ -63,7 +63,7 @@ type KeyCache struct {
 	keys    Keys
 	now     func() time.Time
 	secret  [32]byte
-	flights coalesce.Group[*keyResult]
+	lookups coalesce.Group[*keyResult]
 	shards  [cacheShards]cacheShard
 }
 
@@ -119,9 +119,9 @@ func (c *KeyCache) check(ctx context.Context, b *bucket, key string, ttl time.Du
 	var buffer [len(b.salt) + 128]byte
 	hash := keyHash(sha256.Sum256(append(append(buffer[:0], b.salt[:]...), key...)))
 	shard := &c.shards[hash[0]%cacheShards]
-	if a := shard.get(hash); a != nil {
-		if user, ok := a.userAt(c.now(), ttl); ok {
-			return user, a.cause
+	if result := shard.get(hash); result != nil {
+		if user, ok := result.userAt(c.now(), ttl); ok {
+			return user, result.cause
 		}
 	}
 	return c.lookup(ctx, b, key, hash, ttl)
@@ -132,35 +132,35 @@ func (c *KeyCache) check(ctx context.Context, b *bucket, key string, ttl time.Du
 func (c *KeyCache) lookup(
 	ctx context.Context, b *bucket, key string, hash keyHash, ttl time.Duration,
 ) (*pipeline.User, error) {
-	a, err := c.flights.Do(ctx, string(hash[:]), lookupTimeout, func(ctx context.Context) (*keyResult, error) {
+	result, err := c.lookups.Do(ctx, string(hash[:]), lookupTimeout, func(ctx context.Context) (*keyResult, error) {
 		return c.load(ctx, b, key, hash)
 	})
 	if err != nil {
 		return nil, err
 	}
-	user, _ := a.userAt(c.now(), ttl)
-	return user, a.cause
+	user, _ := result.userAt(c.now(), ttl)
+	return user, result.cause
 }
 
 // load calls Keys and caches the result. Errors are not cached.
 func (c *KeyCache) load(ctx context.Context, b *bucket, key string, hash keyHash) (*keyResult, error) {
-	a := &keyResult{hash: hash, startedAt: c.now()}
+	result := &keyResult{hash: hash, startedAt: c.now()}
 	identity, err := c.keys.Verify(ctx, b.ref, key)
 	switch {
 	case fault.Is(err, fault.Unauthenticated):
 		if f, ok := errors.AsType[*fault.Fault](err); ok && f.Unwrap() != nil {
-			a.cause = err
+			result.cause = err
 		}
 	case err != nil:
 		return nil, fmt.Errorf("verify an API key: %w", err)
 	default:
-		a.user = &pipeline.User{Sub: identity.Sub, Data: identity.Data}
+		result.user = &pipeline.User{Sub: identity.Sub, Data: identity.Data}
 		if identity.ExpiresOn != nil {
-			a.expiresAt = *identity.ExpiresOn
+			result.expiresAt = *identity.ExpiresOn
 		}
 	}
-	c.shards[hash[0]%cacheShards].put(a)
-	return a, nil
+	c.shards[hash[0]%cacheShards].put(result)
+	return result, nil
 }
 
 // userAt returns the user of a result at a time, and whether the result is still valid.
@@ -182,31 +182,31 @@ func (s *cacheShard) get(hash keyHash) *keyResult {
 	if element == nil {
 		return nil
 	}
-	a := element.Value.(*keyResult) //nolint:errcheck // the lists contain only *keyResult
-	s.listOf(a).MoveToFront(element)
-	return a
+	result := element.Value.(*keyResult) //nolint:errcheck // the lists contain only *keyResult
+	s.listOf(result).MoveToFront(element)
+	return result
 }
 
-func (s *cacheShard) put(a *keyResult) {
+func (s *cacheShard) put(result *keyResult) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if element := s.byHash[a.hash]; element != nil {
+	if element := s.byHash[result.hash]; element != nil {
 		old := element.Value.(*keyResult) //nolint:errcheck // the lists contain only *keyResult
-		if old.startedAt.After(a.startedAt) {
+		if old.startedAt.After(result.startedAt) {
 			return
 		}
 		s.listOf(old).Remove(element)
 	}
-	l := s.listOf(a)
-	s.byHash[a.hash] = l.PushFront(a)
+	l := s.listOf(result)
+	s.byHash[result.hash] = l.PushFront(result)
 	if l.Len() > s.capacity {
 		oldest := l.Remove(l.Back()).(*keyResult) //nolint:errcheck // the lists contain only *keyResult
 		delete(s.byHash, oldest.hash)
 	}
 }
 
-func (s *cacheShard) listOf(a *keyResult) *list.List {
-	if a.user == nil {
+func (s *cacheShard) listOf(result *keyResult) *list.List {
+	if result.user == nil {
 		return &s.invalid
 	}
 	return &s.valid

@@ -34,7 +34,7 @@ func mustCheck(t *testing.T, c *KeyCache, b *bucket, key string, ttl time.Durati
 	t.Helper()
 	user, err := c.check(t.Context(), b, key, ttl)
 	if err != nil {
-		t.Fatalf("check %s: %v", key, err)
+		t.Fatalf("check(%s) error = %v, want none", key, err)
 	}
 	return user
 }
@@ -73,7 +73,7 @@ func TestResultIsCachedFromTheStartOfTheLookup(t *testing.T) {
 
 func TestLookupInFlightDoesNotRestoreRevokedKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, b := newCache(nil, 100)
+		c, _ := newCache(nil, 100)
 		hash := keyHash{7}
 		shard := &c.shards[hash[0]%cacheShards]
 		early := time.Now()
@@ -81,10 +81,9 @@ func TestLookupInFlightDoesNotRestoreRevokedKey(t *testing.T) {
 		// A look-up that started later has found the key revoked and finishes first.
 		shard.put(&keyResult{hash: hash, startedAt: time.Now()})
 		shard.put(&keyResult{hash: hash, startedAt: early, user: &pipeline.User{Sub: "acme"}})
-		if a := shard.get(hash); a.user != nil {
-			t.Errorf("get(hash) = %v, want the result of the later look-up, no user", a.user)
+		if result := shard.get(hash); result.user != nil {
+			t.Errorf("get(hash) = %v, want the result of the later look-up, no user", result.user)
 		}
-		_ = b
 	})
 }
 

@@ -18,8 +18,8 @@ import (
 
 // Clients verifies client certificates against the CAs of an account.
 type Clients interface {
-	// Verify returns nil if one of the account's CAs has currently issued the chain. The client's
-	// own certificate is the first of chain. For any other chain, the error is a fault of the
+	// Verify returns nil if the chain is valid now and leads to one of the account's current CAs. The
+	// client's own certificate is the first of chain. For any other chain, the error is a fault of the
 	// kind fault.Unauthenticated. Any other error means that the chain could not be verified.
 	Verify(ctx context.Context, accountID string, chain []*x509.Certificate) error
 }

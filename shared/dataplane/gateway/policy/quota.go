@@ -66,8 +66,8 @@ const (
 // quotaRetryAfter is the number of seconds after which to repeat a request that could not be counted.
 const quotaRetryAfter = "5"
 
-// quota counts the requests of customers. It refuses a request if the
-// customer's subscription does not include it or its quota is used up.
+// quota counts the requests of customers. It refuses a request if the customer's subscription
+// does not include the request, or if a quota of the subscription is used up.
 type quota struct {
 	policy              string
 	accountID           string

@@ -119,7 +119,7 @@ func (q *quota) counter(s CustomerState, meter string) Counter {
 // release refunds the units of a request that is not sent upstream. Amounts are always refunded, because repeats take them again.
 func (r *reservations) release() {
 	if r.keepIncrements {
-		r.entries = slices.DeleteFunc(r.entries, func(h reservation) bool { return h.meter.amount == nil })
+		r.entries = slices.DeleteFunc(r.entries, func(entry reservation) bool { return entry.meter.amount == nil })
 	}
 	r.refund(true)
 }
@@ -127,12 +127,12 @@ func (r *reservations) release() {
 // refund refunds the increments. If includeAmounts is set, it also refunds the units that were taken for amounts in responses.
 func (r *reservations) refund(includeAmounts bool) {
 	remaining := r.entries[:0]
-	for _, h := range r.entries {
-		if h.meter.amount != nil && !includeAmounts {
-			remaining = append(remaining, h)
+	for _, entry := range r.entries {
+		if entry.meter.amount != nil && !includeAmounts {
+			remaining = append(remaining, entry)
 			continue
 		}
-		r.refundUnits(&h, h.meter.units)
+		r.refundUnits(&entry, entry.meter.units)
 	}
 	r.entries = remaining
 }

@@ -16,7 +16,7 @@ import (
 // instructions. So budget counts the instructions of programs and not the bytes of patterns.
 type budget struct{ patterns, steps int }
 
-// countPattern refuses a pattern that is too expensive to compile.
+// countPattern counts another pattern. It returns an error if the pattern is too expensive to compile.
 func (b *budget) countPattern(path string) error {
 	switch b.patterns++; {
 	case b.patterns > project.MaxPatterns:
@@ -29,7 +29,7 @@ func (b *budget) countPattern(path string) error {
 	return nil
 }
 
-// addSteps refuses a pattern that would take too long to match.
+// addSteps counts the steps of a pattern. It returns an error if the pattern would take too long to match.
 func (b *budget) addSteps(normalized string) error {
 	steps, err := countSteps(normalized)
 	if err != nil {

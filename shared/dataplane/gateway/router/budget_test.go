@@ -21,12 +21,12 @@ func TestPatternsOverBudgetAreRefused(t *testing.T) {
 		n       int
 		want    string // part of the problem with the last of n patterns, "" if it is accepted
 	}{
-		{"too long", func(int) string { return long }, 1, `the budget "pattern": 1,025 bytes`},
+		{"a pattern of one byte too many", func(int) string { return long }, 1, `the budget "pattern": 1,025 bytes`},
 		{"a pattern of 40 KB", func(int) string {
 			return "/(" + strings.Repeat("a?", 20_000) + ")"
 		}, 1, `the budget "pattern": 40,003 bytes`},
 		{"a small pattern that repeats", func(int) string { return "/(a{1000})" }, 1, `the budget "pattern steps": 1,00`},
-		{"many that repeat", func(int) string {
+		{"many parts that repeat", func(int) string {
 			return strings.Repeat("/(a{1000})", 100)
 		}, 1, `the budget "pattern steps": 10`},
 		{"a year and a number", func(int) string { return "/([0-9]{4})/:number([0-9]{1,9})/*" }, 1, ""},
@@ -48,7 +48,7 @@ func TestPatternsOverBudgetAreRefused(t *testing.T) {
 				}
 			}
 			if (err != nil) != (test.want != "") || err != nil && !strings.Contains(err.Error(), test.want) {
-				t.Errorf("error %v, want %q", err, test.want)
+				t.Errorf("Add(pattern %d) error = %v, want it to contain %q (no error if empty)", test.n-1, err, test.want)
 			}
 		})
 	}

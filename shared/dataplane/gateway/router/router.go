@@ -130,8 +130,8 @@ func (r *Router) Add(method, path string, mode project.PathMode, route int) erro
 	return nil
 }
 
-// Find returns the route of a method and a canonical path, and sets the parameters in
-// m. A path that is too long for the URL patterns (project.MaxMatchSteps) has no route.
+// Find returns the route of a method and a canonical path, and sets the parameters in m. It
+// does not try URL patterns for a path that is too long for them (project.MaxMatchSteps).
 func (r *Router) Find(method, path string, m *Match) (route int, ok bool) {
 	routes := r.find(path, m)
 	if routes == nil {

@@ -23,7 +23,7 @@ func routes(t *testing.T, mode project.PathMode, paths ...string) *Router {
 	var r Router
 	for i, path := range paths {
 		if err := r.Add("GET", path, mode, i); err != nil {
-			t.Fatalf("add %s: %v", path, err)
+			t.Fatalf("Add(%s) = %v, want no error", path, err)
 		}
 	}
 	return &r
@@ -139,14 +139,14 @@ func TestMethodsHaveSeparateRoutes(t *testing.T) {
 		t.Errorf("Find(DELETE /todos/3) = %d, %t with other=%q, want 2, true with 3", i, ok, m.Value("other"))
 	}
 	if i, ok := r.Find("HEAD", "/todos/3", &m); !ok || i != 1 || m.Value("id") != "3" {
-		t.Errorf("HEAD: got %d %v id=%q, want GET's", i, ok, m.Value("id"))
+		t.Errorf("Find(HEAD /todos/3) = %d, %t with id=%q, want 1, true with 3, as for GET", i, ok, m.Value("id"))
 	}
 	for path, want := range map[string][]string{
 		"/todos/done": {"POST"}, "/todos/3": {"DELETE", "GET"},
 		"/todos": {"GET"},
 	} {
 		if got := r.Allowed(path); !slices.Equal(got, want) {
-			t.Errorf("allowed at %s: %v, want %v", path, got, want)
+			t.Errorf("Allowed(%s) = %v, want %v", path, got, want)
 		}
 	}
 	if got := r.Allowed("/nothing"); got != nil {
@@ -325,7 +325,7 @@ func TestFilledTemplateIsFound(t *testing.T) {
 		var r Router
 		for i, path := range paths {
 			if err := r.Add("GET", path, project.OpenAPIPath, i); err != nil {
-				t.Fatalf("add %s: %v", path, err)
+				t.Fatalf("Add(%s) = %v, want no error", path, err)
 			}
 		}
 		i := rapid.IntRange(0, len(paths)-1).Draw(t, "which")
@@ -394,7 +394,7 @@ func TestEveryOperationOfGitHubIsFound(t *testing.T) {
 	var r Router
 	for i, o := range operations {
 		if err := r.Add(o.method, o.path, project.OpenAPIPath, i); err != nil {
-			t.Fatalf("add %s: %v", o.path, err)
+			t.Fatalf("Add(%s) = %v, want no error", o.path, err)
 		}
 	}
 	for i, o := range operations {
@@ -420,6 +420,7 @@ func TestEveryOperationOfGitHubIsFound(t *testing.T) {
 	}
 }
 
+// github returns the methods of each path in the description of GitHub's API.
 func github(tb testing.TB) map[string]map[string]json.RawMessage {
 	tb.Helper()
 	file := filepath.Join("..", "..", "..", "..", "local", "dev", "node_modules", "@octokit", "openapi", "generated",

@@ -65,13 +65,13 @@ func TestResponsesAreForwardedCompletelyOrNotAtAll(t *testing.T) {
 		},
 	} {
 		body := &closeRecorder{Reader: test.body}
-		a := readResponse(&http.Response{
+		got := readResponse(&http.Response{
 			StatusCode: test.status, Header: test.header, ContentLength: test.length,
 			Body: body,
 		})
-		if a.ok() != (test.fault == "") || len(a.data) != test.data || !strings.Contains(a.fault, test.fault) {
+		if got.ok() != (test.fault == "") || len(got.data) != test.data || !strings.Contains(got.fault, test.fault) {
 			t.Errorf("%s: ok = %t, length = %d, fault = %q, want length %d and fault %q",
-				test.name, a.ok(), len(a.data), a.fault, test.data, test.fault)
+				test.name, got.ok(), len(got.data), got.fault, test.data, test.fault)
 		}
 		if !body.isClosed {
 			t.Errorf("%s: the body is open, want it closed", test.name)
