@@ -11,40 +11,40 @@ import (
 )
 
 func TestFieldsWithKeysAreRemoved(t *testing.T) {
-	const key, wellFormedKey = "gwk_0123456789ABCDEFGHIJKLMNOPQRSTUV_c598f4cb", "a+key/of=one's-own"
-	const customKey = "a-key;with,separators"
-	c := Credentials{Texts: []string{"other", wellFormedKey}}
+	const key, customKey = "gwk_0123456789ABCDEFGHIJKLMNOPQRSTUV_c598f4cb", "a+key/of=one's-own"
+	const keyWithSeparators = "a-key;with,separators"
+	c := Credentials{Texts: []string{"other", customKey}}
 	encoded := base64.StdEncoding.EncodeToString([]byte("user:" + key))
 	h := http.Header{
 		"Authorization": {"Bearer theirs", "Token " + key}, "X-Api-Key": {key},
 		"Referer": {"https://x.test/?k=" + url.QueryEscape(key)},
 		"X-Word":  {"Token" + key}, "X-Escaped-Twice": {"https://x.test/?u=%3Fk%253D" + key},
-		"X-Own": {"=" + wellFormedKey}, "X-Escaped": {url.PathEscape(wellFormedKey)},
+		"X-Own": {"=" + customKey}, "X-Escaped": {url.PathEscape(customKey)},
 		"Cookie": {"a=1; k=" + key + "; b=2", "k=" + key}, "X-Kept": {"gwk_", "other-wise"[:3]},
 	}
 	c.Header(h)
 	if diff := cmp.Diff(http.Header{"Cookie": {"a=1; b=2"}, "X-Kept": {"gwk_", "oth"}}, h); diff != "" {
-		t.Error(diff)
+		t.Errorf("Header() with keys in several fields (-want +got):\n%s", diff)
 	}
 	h = http.Header{
 		"Via": {
-			"1.1 " + key, "1.1 gatewright", "1.0 fred, 1.1 x (" + key + "), 1.1 gatewright", "1.1 x (" + wellFormedKey + ")",
+			"1.1 " + key, "1.1 gatewright", "1.0 fred, 1.1 x (" + key + "), 1.1 gatewright", "1.1 x (" + customKey + ")",
 		},
-		"Cookie":          {"k=" + customKey, "k=v"},
+		"Cookie":          {"k=" + keyWithSeparators, "k=v"},
 		"X-Forwarded-For": {key + ", 192.0.2.1, 192.0.2.2"}, "Forwarded": {"for=_" + key + ", for=192.0.2.2"},
 		"X-List": {key + ", a"},
 	}
-	Credentials{Texts: []string{wellFormedKey, customKey}}.Header(h)
+	Credentials{Texts: []string{customKey, keyWithSeparators}}.Header(h)
 	if diff := cmp.Diff(http.Header{
 		"Via": {"1.1 gatewright", "1.0 fred, 1.1 gatewright"}, "Cookie": {"k=v"},
 		"X-Forwarded-For": {"192.0.2.1, 192.0.2.2"}, "Forwarded": {"for=192.0.2.2"},
 	}, h); diff != "" {
-		t.Error(diff)
+		t.Errorf("Header() with keys in lists (-want +got):\n%s", diff)
 	}
 	for value, kept := range map[string]bool{
 		"Basic " + encoded: false, "basic  " + strings.TrimRight(encoded, "="): false,
-		"Basic " + base64.StdEncoding.EncodeToString([]byte(wellFormedKey+":")): false,
-		"Basic " + base64.StdEncoding.EncodeToString([]byte("user:password")):   true, "Basic !": true, "Basic": true,
+		"Basic " + base64.StdEncoding.EncodeToString([]byte(customKey+":")):   false,
+		"Basic " + base64.StdEncoding.EncodeToString([]byte("user:password")): true, "Basic !": true, "Basic": true,
 		"Digest " + encoded: true, "": true,
 	} {
 		h := http.Header{"Authorization": {value}}
@@ -55,14 +55,14 @@ func TestFieldsWithKeysAreRemoved(t *testing.T) {
 	}
 	for raw, want := range map[string]string{
 		"": "", "a=b&c": "a=b&c", "a=b&k=" + key + "&c": "a=b&c", "k=" + key: "", "k=%67" + key[1:] + "&a=%zz": "a=%zz",
-		"a=%zz&k=" + url.QueryEscape(wellFormedKey): "a=%zz", key + "=1&a": "a",
+		"a=%zz&k=" + url.QueryEscape(customKey): "a=%zz", key + "=1&a": "a",
 	} {
 		if got := c.Query(raw); got != want {
 			t.Errorf("Query(%q) = %q, want %q", raw, got, want)
 		}
 	}
 	for path, want := range map[string]bool{
-		"/a/" + key + "/b": true, "/v1/x" + key: true, "/" + wellFormedKey: true,
+		"/a/" + key + "/b": true, "/v1/x" + key: true, "/" + customKey: true,
 		"/a": false, "": false,
 	} {
 		if got := c.InPath(&url.URL{Path: path}); got != want {

@@ -248,8 +248,8 @@ func hostOf(r *http.Request) string {
 	return r.URL.Host
 }
 
-// isSafeMethod reports whether http.Transport repeats requests with a method: only safe methods.
-// A DELETE is not repeated, because it is unknown whether the upstream has executed it.
+// isSafeMethod reports whether a method is safe. Like http.Transport, direct repeats only requests with safe
+// methods. A DELETE is not repeated, because it is unknown whether the upstream has executed it.
 func isSafeMethod(method string) bool {
 	switch method {
 	case http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace:

@@ -62,9 +62,9 @@ func NewEndpoints(addresses ...string) *Endpoints {
 	return e
 }
 
-// refuses reports whether the address to is an endpoint. to is the address to dial, or an address
-// that reachableAddrs returns for it. If an endpoint's name can't be resolved, the endpoint could
-// have any private address, so all private addresses are refused. A nil e refuses nothing.
+// refuses reports whether to is an endpoint. The caller passes the address that it wants to dial, or an
+// address that reachableAddrs returns for it. If an endpoint's name can't be resolved, the endpoint could
+// have any private address, so all private addresses at its port are refused. A nil e refuses nothing.
 func (e *Endpoints) refuses(ctx context.Context, to netip.AddrPort) bool {
 	if e == nil {
 		return false

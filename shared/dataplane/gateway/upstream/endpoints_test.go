@@ -44,7 +44,7 @@ func TestEndpointsAreRefusedByAllTheirNames(t *testing.T) {
 		t.Helper()
 		for _, a := range addresses {
 			if got := g.Check(t.Context(), netip.MustParseAddrPort(a)) == nil; got != want {
-				t.Errorf("%s: let through %v, want %v", a, got, want)
+				t.Errorf("Check(%s) allows the address: %t, want %t", a, got, want)
 			}
 		}
 	}

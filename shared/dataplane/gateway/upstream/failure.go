@@ -69,6 +69,7 @@ func Explain(ctx context.Context, err error) Failure {
 		"that the route's upstream address is one of an HTTP server.")
 }
 
+// isTLS reports whether the error comes from TLS, such as a certificate that is not trusted.
 func isTLS(err error) bool {
 	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
 		return true

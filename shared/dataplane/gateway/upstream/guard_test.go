@@ -96,7 +96,7 @@ func TestRefusedEndpointsTakePrecedence(t *testing.T) {
 		"169.254.100.2:80":        true,
 	} {
 		if got := g.Check(t.Context(), netip.MustParseAddrPort(address)) == nil; got != want {
-			t.Errorf("%s: let through %v, want %v", address, got, want)
+			t.Errorf("Check(%s) allows the address: %t, want %t", address, got, want)
 		}
 	}
 }

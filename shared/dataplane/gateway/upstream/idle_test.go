@@ -140,14 +140,16 @@ func TestIdleConnectionsPerHostAreLimited(t *testing.T) {
 // TestDeadlineDoesNotOverrideCanceledContext checks that a new deadline does
 // not replace the passed deadline that ends the reads of a canceled request.
 func TestDeadlineDoesNotOverrideCanceledContext(t *testing.T) {
-	errDisconnected := errors.New("the caller is gone")
+	errDisconnected := errors.New("the caller has disconnected")
 	for name, test := range map[string]struct {
 		end  func(*conn, context.CancelCauseFunc)
 		want error
 	}{
-		"going on":   {func(*conn, context.CancelCauseFunc) {}, nil},
-		"caller":     {func(_ *conn, cancel context.CancelCauseFunc) { cancel(errDisconnected) }, errDisconnected},
-		"connection": {func(c *conn, _ context.CancelCauseFunc) { _ = c.Close() }, net.ErrClosed},
+		"nothing ends": {func(*conn, context.CancelCauseFunc) {}, nil},
+		"the caller disconnects": {
+			func(_ *conn, cancel context.CancelCauseFunc) { cancel(errDisconnected) }, errDisconnected,
+		},
+		"the connection is closed": {func(c *conn, _ context.CancelCauseFunc) { _ = c.Close() }, net.ErrClosed},
 	} {
 		n := newInlineClient(1, 1)
 		c, _, err := n.pool.get(t.Context(), identity{account: "a"}, &url.URL{Scheme: "http", Host: "up.test"}, true)
@@ -173,10 +175,10 @@ func TestConnectionIsIdleAfterPassedDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		now := time.Now()
 		for name, deadline := range map[string]time.Time{
-			"no deadline": {}, "a future deadline": now.Add(time.Hour), "a deadline now": now,
+			"no deadline": {}, "a future deadline": now.Add(time.Hour), "a deadline at this moment": now,
 			"a passed deadline": now.Add(-time.Second),
 		} {
-			for _, limit := range []checkDepth{inMemory, onSocket} {
+			for _, depth := range []checkDepth{inMemory, onSocket} {
 				n := newInlineClient(1, 1)
 				c, _, err := n.pool.get(t.Context(), identity{account: "a"}, &url.URL{Scheme: "http", Host: "up.test"}, true)
 				if err != nil {
@@ -185,12 +187,12 @@ func TestConnectionIsIdleAfterPassedDeadline(t *testing.T) {
 				if err := errors.Join(c.begin(t.Context(), 0, responseHeaderBytes), c.readUntil(deadline)); err != nil {
 					t.Fatal(err)
 				}
-				if !c.isIdle(limit) {
-					t.Errorf("isIdle() with a deadline %s = false, want true", name)
+				if !c.isIdle(depth) {
+					t.Errorf("isIdle(depth %d) with %s = false, want true", depth, name)
 				}
 				c.discard()
 				if c.isIdle(onSocket) {
-					t.Errorf("isIdle() after discard() with a deadline %s = true, want false", name)
+					t.Errorf("isIdle() after discard() with %s = true, want false", name)
 				}
 			}
 		}
@@ -259,13 +261,13 @@ func TestUnusedTransportsAreRemovedAfterTheirTimeout(t *testing.T) {
 		b := ts.get(identity{account: "b"})
 		time.Sleep(idleTimeout - time.Nanosecond)
 		synctest.Wait()
-		if len(ts.byAccount) != 1 || ts.get(identity{account: "b"}) != b {
-			t.Errorf("transports before the timeout = %d, want 1, that of account b", len(ts.byAccount))
+		if len(ts.byIdentity) != 1 || ts.get(identity{account: "b"}) != b {
+			t.Errorf("transports before the timeout = %d, want 1, that of account b", len(ts.byIdentity))
 		}
 		time.Sleep(idleTimeout)
 		synctest.Wait()
-		if len(ts.byAccount) != 0 || ts.sweeping {
-			t.Errorf("transports after the timeout = %d, sweeping = %t, want 0 and false", len(ts.byAccount), ts.sweeping)
+		if len(ts.byIdentity) != 0 || ts.sweeping {
+			t.Errorf("transports after the timeout = %d, sweeping = %t, want 0 and false", len(ts.byIdentity), ts.sweeping)
 		}
 	})
 }
@@ -307,8 +309,8 @@ func TestOnlyExcessIdleConnectionsAreClosed(t *testing.T) {
 		response.Body.Close()
 		if opened, open := int(connections.Load()), int(c.transports.openConns.Load()); opened != test.opened ||
 			open != test.open {
-			t.Errorf("request %d, of %s: %d connections were made and %d are open, want %d and %d", i, test.account, opened,
-				open, test.opened, test.open)
+			t.Errorf("request %d, of %s: opened connections = %d, open connections = %d, want %d and %d",
+				i, test.account, opened, open, test.opened, test.open)
 		}
 	}
 }

@@ -65,16 +65,16 @@ func (ic *idleChecker) wrapForTLS(tcp net.Conn) net.Conn {
 
 // hasNothingToRead reports whether nothing can be read from conn, up to the given depth. conn is the connection
 // given to prepare, or the TLS connection on it. If the result is false, the caller must close the connection.
-func (ic *idleChecker) hasNothingToRead(conn net.Conn, limit checkDepth) bool {
+func (ic *idleChecker) hasNothingToRead(conn net.Conn, depth checkDepth) bool {
 	switch {
 	case ic.raw == nil:
 		return false
 	case ic.below != nil:
-		ic.below.depth = limit
+		ic.below.depth = depth
 		n, err := conn.Read(ic.below.buf[:])
 		ic.below.depth = noCheck
 		return n == 0 && err == error(nothingError{}) && ic.below.atBoundary() && !ic.below.wrote //nolint:errorlint // unchanged by tls.Conn
-	case limit == inMemory:
+	case depth == inMemory:
 		return true
 	}
 	ic.alive = false

@@ -10,11 +10,11 @@ import (
 // informational forwards the 1xx responses that http.Transport reports until the round
 // trip ends. http.Transport can report further 1xx responses after that: they are ignored.
 type informational struct {
-	mu      sync.Mutex
-	stopped bool
-	count   int
-	handle  func(status int, header http.Header) // nil if nobody receives them
-	tap     *headRecorder
+	mu       sync.Mutex
+	stopped  bool
+	count    int
+	handle   func(status int, header http.Header) // nil if nobody receives them
+	recorder *headRecorder
 }
 
 // watch returns a request whose 1xx responses are forwarded.
@@ -29,7 +29,7 @@ func (i *informational) watch(r *http.Request) *http.Request {
 			if code == http.StatusSwitchingProtocols {
 				return errSwitched // 101 is invalid in HTTP/2, and is not reported here for HTTP/1
 			}
-			i.tap.restore(http.Header(header))
+			i.recorder.restore(http.Header(header))
 			// The server sends 100 itself when the body is read.
 			if !i.stopped && code != http.StatusContinue && i.handle != nil {
 				i.handle(code, http.Header(header))

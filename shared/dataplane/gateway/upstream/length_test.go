@@ -56,7 +56,7 @@ func TestContentLengthMustBeOneNumber(t *testing.T) {
 	}
 }
 
-// framesServer responds to an HTTP/2 request with exactly these fields and this body.
+// framesServer starts a server that responds to each HTTP/2 request with exactly these fields and this body.
 func framesServer(t *testing.T, fields []hpack.HeaderField, body string) (url string, client *tls.Config) {
 	t.Helper()
 	server := httptest.NewUnstartedServer(http.NotFoundHandler())

@@ -175,16 +175,16 @@ func (c *conn) hasReadNothing() bool { return !c.reader.hasRead }
 
 // isIdle reports whether the connection is open and has nothing to read. A connection with
 // unsolicited bytes is not reused, because they would be taken for the response to the next request.
-func (c *conn) isIdle(limit checkDepth) bool {
+func (c *conn) isIdle(depth checkDepth) bool {
 	if c.r.Buffered() > 0 {
 		return false
 	}
 	// Remove a deadline that has passed: with it, reads would fail.
-	if limit == onSocket && !c.readDeadline.IsZero() && time.Until(c.readDeadline) <= 0 &&
+	if depth == onSocket && !c.readDeadline.IsZero() && time.Until(c.readDeadline) <= 0 &&
 		c.SetReadDeadline(time.Time{}) != nil {
 		return false
 	}
-	return c.hasNothingToRead(c.Conn, limit)
+	return c.hasNothingToRead(c.Conn, depth)
 }
 
 // release returns the connection to the pool if it can be reused, and closes it otherwise.

@@ -136,7 +136,8 @@ func TestInvalidStatusesAreRefused(t *testing.T) {
 	}
 }
 
-// TestEveryStatusOfHTTPPasses checks both transports, with a 100 before the final status.
+// TestEveryStatusOfHTTPPasses checks, for both transports, that a response with
+// a valid status is returned, and that a 100 before it does not change its status.
 func TestEveryStatusOfHTTPPasses(t *testing.T) {
 	for _, status := range []int{200, 204, 299, 304, 418, 599} {
 		for name, newRequest := range requestMakers {
@@ -159,12 +160,13 @@ func TestEveryStatusOfHTTPPasses(t *testing.T) {
 	}
 }
 
-// TestInformationalResponsesAreBounded checks both transports.
+// TestInformationalResponsesAreBounded checks, for both transports, that the maximum number
+// of 1xx responses before the final response is accepted, and that more are an error.
 func TestInformationalResponsesAreBounded(t *testing.T) {
 	for count, want := range map[int]bool{maxInformational: true, maxInformational + 1: false, 10_000: false} {
 		for name, newRequest := range requestMakers {
 			for _, withCallback := range []bool{true, false} {
-				t.Run(fmt.Sprintf("%d %s, told %v", count, name, withCallback), func(t *testing.T) {
+				t.Run(fmt.Sprintf("%d %s, with a callback: %t", count, name, withCallback), func(t *testing.T) {
 					url, _ := bytesServer(t, func(r *bufio.Reader, conn net.Conn) {
 						if request, err := http.ReadRequest(r); err == nil {
 							_, _ = io.Copy(io.Discard, request.Body)
@@ -196,18 +198,18 @@ func TestInformationalResponsesAreBounded(t *testing.T) {
 // when it receives another request. After two such failures, the third try uses a new connection.
 func TestAtMostTwoStaleConnectionsAreTried(t *testing.T) {
 	const pooled = 6
-	var old, fresh, tried atomic.Int32
+	var accepted, fresh, tried atomic.Int32
 	together := make(chan struct{})
 	url, _ := bytesServer(t, func(r *bufio.Reader, conn net.Conn) {
 		if _, err := http.ReadRequest(r); err != nil {
 			return
 		}
-		if old.Add(1) > pooled {
+		if accepted.Add(1) > pooled {
 			fresh.Add(1)
 			_, _ = io.WriteString(conn, "HTTP/1.1 204 No Content\r\n\r\n")
 			return
 		}
-		if old.Load() == pooled {
+		if accepted.Load() == pooled {
 			close(together)
 		}
 		<-together
@@ -297,7 +299,7 @@ func TestLeastRecentlyUsedTransportIsRemoved(t *testing.T) {
 	for i := range 2 * maxTransports {
 		ts.get(identity{account: fmt.Sprint(i)})
 	}
-	if n := len(ts.byAccount); n != maxTransports || !ts.sweeping {
+	if n := len(ts.byIdentity); n != maxTransports || !ts.sweeping {
 		t.Errorf("transports = %d, sweeping = %t, want %d and true", n, ts.sweeping, maxTransports)
 	}
 	if ts.get(identity{account: "0"}) == first {
@@ -307,19 +309,19 @@ func TestLeastRecentlyUsedTransportIsRemoved(t *testing.T) {
 	if ts.get(identity{account: "last"}) != last {
 		t.Error("get(last) = another transport, want the same")
 	}
-	for account, tr := range ts.byAccount {
-		if account.account != "last" {
+	for key, tr := range ts.byIdentity {
+		if key.account != "last" {
 			tr.lastUsed = time.Now().Add(-idleTimeout)
 		}
 	}
 	ts.sweep()
-	if len(ts.byAccount) != 1 || !ts.sweeping || ts.get(identity{account: "last"}) != last {
-		t.Errorf("sweep(): transports = %d, sweeping = %t, want only the last and true", len(ts.byAccount), ts.sweeping)
+	if len(ts.byIdentity) != 1 || !ts.sweeping || ts.get(identity{account: "last"}) != last {
+		t.Errorf("sweep(): transports = %d, sweeping = %t, want only the last and true", len(ts.byIdentity), ts.sweeping)
 	}
-	ts.byAccount[identityKey{account: "last"}].lastUsed = time.Time{}
-	if ts.sweep(); len(ts.byAccount) != 0 || ts.sweeping {
+	ts.byIdentity[identityKey{account: "last"}].lastUsed = time.Time{}
+	if ts.sweep(); len(ts.byIdentity) != 0 || ts.sweeping {
 		t.Errorf("sweep() of an unused transport: transports = %d, sweeping = %t, want 0 and false",
-			len(ts.byAccount), ts.sweeping)
+			len(ts.byIdentity), ts.sweeping)
 	}
 }
 
@@ -383,7 +385,7 @@ func TestUnreadBodyClosesItsConnection(t *testing.T) {
 					t.Fatalf("ReadFull() = %q, %v, want some", prefix, err)
 				}
 				if err := response.Body.Close(); err != nil {
-					t.Error(err)
+					t.Errorf("Close() of an unread body: error = %v, want none", err)
 				}
 			}
 			if n := connections.Load(); n != 2 {
@@ -397,9 +399,9 @@ func TestUnreadBodyClosesItsConnection(t *testing.T) {
 // response has arrived. The server has then received the request, and the client could receive hints twice.
 func TestRequestIsNotRetriedAfterResponseBytes(t *testing.T) {
 	for name, prefix := range map[string]string{
-		"a hint":                "HTTP/1.1 103 Early Hints\r\nX-A: b\r\n\r\n",
-		"a byte":                "H",
-		"a head but for a line": "HTTP/1.1 200 OK\r\nX-A: b\r\n",
+		"a hint":                       "HTTP/1.1 103 Early Hints\r\nX-A: b\r\n\r\n",
+		"a byte":                       "H",
+		"a head without its last line": "HTTP/1.1 200 OK\r\nX-A: b\r\n",
 	} {
 		t.Run(name, func(t *testing.T) {
 			var received atomic.Int32

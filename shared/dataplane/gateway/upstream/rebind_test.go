@@ -78,13 +78,13 @@ func (h *rebindingHost) send(t *testing.T, name string) (errs [2]error) {
 // addresses of a name, although the name led to an allowed address before.
 func TestRebindingNameIsRefused(t *testing.T) {
 	for name, refusedAddrs := range map[string][]string{
-		"an address":         {"127.0.0.2"},
-		"by IPv6":            {"::1"},
-		"both":               {"127.0.0.2", "::1"},
-		"mapped":             {"::ffff:127.0.0.2"},
-		"an alias":           {"inside.test."},
-		"the metadata":       {"169.254.169.254"},
-		"the metadata by v6": {"fd00:ec2::254"},
+		"an address":                   {"127.0.0.2"},
+		"an IPv6 address":              {"::1"},
+		"an IPv4 and an IPv6 address":  {"127.0.0.2", "::1"},
+		"an IPv4-mapped address":       {"::ffff:127.0.0.2"},
+		"an alias":                     {"inside.test."},
+		"the metadata service":         {"169.254.169.254"},
+		"the metadata service by IPv6": {"fd00:ec2::254"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := newRebindingHost(t)

@@ -99,7 +99,7 @@ func requestKey(r *http.Request, crossOrigin bool) string {
 	if crossOrigin {
 		return r.Method + " " + r.URL.String()
 	}
-	return r.Method + " at home " + r.URL.String()
+	return r.Method + " in the first origin " + r.URL.String()
 }
 
 // redirectMethod returns the method for following a redirect, "" if the redirect is not followed (RFC 9110, section 15.4).

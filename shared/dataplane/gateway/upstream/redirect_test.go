@@ -280,10 +280,10 @@ func TestRedirectLoopEnds(t *testing.T) {
 		"a loop over three paths":            {"GET", []hop{{302, "/b"}, {302, "/c"}, {302, "/"}}, 302, 3},
 		"a DELETE that becomes a GET":        {"DELETE", []hop{{303, "/"}}, 200, 2},
 		"a GET that is redirected to itself": {"DELETE", []hop{{303, "/"}, {303, "/"}}, 303, 2},
-		"a redirect without headers": {
+		"a redirect back from another origin, without most headers": {
 			"GET", []hop{{302, "https://else.test/"}, {302, "https://shop.test/"}}, 200, 3,
 		},
-		"two redirects without headers": {"GET", []hop{
+		"a loop over two origins": {"GET", []hop{
 			{302, "https://else.test/"},
 			{302, "https://shop.test/"},
 			{302, "https://else.test/"},
@@ -309,10 +309,10 @@ func TestRedirectLoopEnds(t *testing.T) {
 // before its body is complete, and that its connection is reused if the body was complete.
 func TestRedirectBodyIsNotAwaited(t *testing.T) {
 	for name, head := range map[string]string{
-		"a length":       "Content-Length: 100\r\n\r\nmoved",
-		"a large length": "Content-Length: 100000000\r\n\r\nmoved",
-		"chunks":         "Transfer-Encoding: chunked\r\n\r\n5\r\nmoved",
-		"up to the end":  "Connection: close\r\n\r\nmoved",
+		"a length":                           "Content-Length: 100\r\n\r\nmoved",
+		"a large length":                     "Content-Length: 100000000\r\n\r\nmoved",
+		"chunks":                             "Transfer-Encoding: chunked\r\n\r\n5\r\nmoved",
+		"a body until the connection closes": "Connection: close\r\n\r\nmoved",
 	} {
 		for transportName, newRequest := range map[string]func(testing.TB, string) *http.Request{
 			"directly": func(t testing.TB, url string) *http.Request {
@@ -336,12 +336,13 @@ func TestRedirectBodyIsNotAwaited(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), deadline.Long())
 			response, err := c.Follow(newRequest(t, up+"/").WithContext(ctx))
 			if err != nil {
-				t.Fatalf("%s, %s: %v", name, transportName, err)
+				t.Fatalf("Follow() with the body of a redirect in %s, %s: error = %v, want none", name, transportName, err)
 			}
 			response.Body.Close()
 			cancel()
 			if response.StatusCode != http.StatusOK {
-				t.Errorf("%s, %s: status = %d, want 200", name, transportName, response.StatusCode)
+				t.Errorf("Follow() with the body of a redirect in %s, %s: status = %d, want 200",
+					name, transportName, response.StatusCode)
 			}
 		}
 	}

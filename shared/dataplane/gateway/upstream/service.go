@@ -49,24 +49,24 @@ func (a *Account) sendToService(
 	if err := validateRequest(r); err != nil {
 		return nil, err
 	}
-	e := informational{handle: onInformational, tap: new(headRecorder)}
-	defer e.stop()
-	w := responseTimer{responseTimeout: a.timeout, bodyTimeout: max(a.timeout, a.client.timeout)}
-	out := w.watch(e.watch(r))
+	hints := informational{handle: onInformational, recorder: new(headRecorder)}
+	defer hints.stop()
+	timer := responseTimer{responseTimeout: a.timeout, bodyTimeout: max(a.timeout, a.client.timeout)}
+	out := timer.watch(hints.watch(r))
 	target := *r.URL
 	target.Scheme = "http" // http.Transport supports no scheme for services
 	out.URL, out.Header = &target, r.Header.Clone()
 	// Until the request is written, the time limit is bodyTimeout. For a request to switch
 	// protocols, the end of the request is not reported, so responseTimeout starts immediately.
-	initial := w.bodyTimeout
+	initial := timer.bodyTimeout
 	switched := func() {}
 	if r.Header["Upgrade"] != nil {
-		initial = w.responseTimeout
+		initial = timer.responseTimeout
 		out, switched = detachOnSwitch(out)
 	}
-	w.start(initial)
+	timer.start(initial)
 	response, err := a.client.services.RoundTrip(out, a.identity.account, r.URL.Host, a.caller)
-	if w.stop() {
+	if timer.stop() {
 		if err == nil {
 			_ = response.Body.Close()
 		}

@@ -25,6 +25,7 @@ func (s *recordingService) RoundTrip(_ *http.Request, _, _ string, c tunnel.Call
 	return response, nil
 }
 
+// lateTrailerBody is a body that sets the trailer of its response when it has ended.
 type lateTrailerBody struct {
 	io.Reader
 	response *http.Response

@@ -30,26 +30,27 @@ func TestAPISessionsAreNotSentUpstream(t *testing.T) {
 // and send a cookie without a name as only its value, which can look like the session cookie.
 func TestUpstreamCannotSetTheSessionCookie(t *testing.T) {
 	for name, set := range map[string]http.Header{
-		"": {"Set-Cookie": {
+		"other cookies": {"Set-Cookie": {
 			"a=1", "__Host-gatewright-session=gws_x; Path=/; Secure", "__host-Gatewright-Session=",
 			" \t__Host-gatewright-session \t= gws_x", "=__Host-gatewright-session=gws_x",
 			" = __Host-gatewright-session=gws_x; Secure", "__Host-gatewright-session", "b=__Host-gatewright-session=gws_x",
 		}},
-		"no other": {"Set-Cookie": {"__Host-gatewright-session=gws_x"}},
+		"no other cookies": {"Set-Cookie": {"__Host-gatewright-session=gws_x"}},
 	} {
 		for _, status := range []int{http.StatusEarlyHints, http.StatusSwitchingProtocols, http.StatusOK} {
 			h, before := set.Clone(), set.Clone()
 			otherCookies := h["Set-Cookie"]
 			CleanHeader(h, status)
 			want := http.Header{"Set-Cookie": {"a=1", "b=__Host-gatewright-session=gws_x"}}
-			if name != "" {
+			if name == "no other cookies" {
 				want = http.Header{}
 			}
 			if diff := cmp.Diff(want, h); diff != "" {
-				t.Errorf("%s, status %d: header (-want +got):\n%s", name, status, diff)
+				t.Errorf("CleanHeader(%s, status %d): header (-want +got):\n%s", name, status, diff)
 			}
 			if diff := cmp.Diff(before["Set-Cookie"], otherCookies); diff != "" {
-				t.Errorf("%s: Set-Cookie of another response changed, want it unchanged (-want +got):\n%s", name, diff)
+				t.Errorf("CleanHeader(%s): the original slice of Set-Cookie has changed, want it unchanged (-want +got):\n%s",
+					name, diff)
 			}
 		}
 	}

@@ -20,9 +20,9 @@ type transports struct {
 	options   Options
 	openConns atomic.Int64 // all open connections, idle or not
 
-	mu        sync.Mutex
-	byAccount map[identityKey]*transport
-	sweeping  bool
+	mu         sync.Mutex
+	byIdentity map[identityKey]*transport
+	sweeping   bool
 }
 
 // transport is the transport of one account and certificate.
@@ -38,17 +38,17 @@ const maxTransports = 1024
 func (t *transports) get(id identity) *http.Transport {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	account := id.key()
-	entry := t.byAccount[account]
+	key := id.key()
+	entry := t.byIdentity[key]
 	if entry == nil {
-		if len(t.byAccount) >= maxTransports {
+		if len(t.byIdentity) >= maxTransports {
 			t.remove(t.byAge()[0])
 		}
-		if t.byAccount == nil {
-			t.byAccount = map[identityKey]*transport{}
+		if t.byIdentity == nil {
+			t.byIdentity = map[identityKey]*transport{}
 		}
 		entry = &transport{Transport: t.newTransport(id)}
-		t.byAccount[account] = entry
+		t.byIdentity[key] = entry
 		if !t.sweeping {
 			t.sweeping = true
 			time.AfterFunc(idleTimeout, t.sweep)
@@ -93,10 +93,10 @@ func (t *transports) connect(ctx context.Context, network, address string) (net.
 // are open. It starts with the least recently used transports.
 func (t *transports) closeIdle() {
 	t.mu.Lock()
-	accounts := t.byAge()
-	inOrder := make([]*transport, len(accounts))
-	for i, account := range accounts {
-		inOrder[i] = t.byAccount[account]
+	keys := t.byAge()
+	inOrder := make([]*transport, len(keys))
+	for i, key := range keys {
+		inOrder[i] = t.byIdentity[key]
 	}
 	t.mu.Unlock()
 	for _, entry := range inOrder {
@@ -109,27 +109,27 @@ func (t *transports) closeIdle() {
 
 // byAge returns the keys of all transports, least recently used first.
 func (t *transports) byAge() []identityKey {
-	return slices.SortedFunc(maps.Keys(t.byAccount), func(a, b identityKey) int {
-		return cmp.Compare(t.byAccount[a].lastUsed.UnixNano(), t.byAccount[b].lastUsed.UnixNano())
+	return slices.SortedFunc(maps.Keys(t.byIdentity), func(a, b identityKey) int {
+		return cmp.Compare(t.byIdentity[a].lastUsed.UnixNano(), t.byIdentity[b].lastUsed.UnixNano())
 	})
 }
 
 // remove removes a transport. It closes the idle connections. Connections in use are closed when their requests end.
-func (t *transports) remove(account identityKey) {
-	t.byAccount[account].CloseIdleConnections()
-	delete(t.byAccount, account)
+func (t *transports) remove(key identityKey) {
+	t.byIdentity[key].CloseIdleConnections()
+	delete(t.byIdentity, key)
 }
 
 // sweep removes unused transports. If there are other transports, it schedules another sweep.
 func (t *transports) sweep() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for account, entry := range t.byAccount {
+	for key, entry := range t.byIdentity {
 		if time.Since(entry.lastUsed) >= idleTimeout {
-			t.remove(account)
+			t.remove(key)
 		}
 	}
-	if t.sweeping = len(t.byAccount) > 0; t.sweeping {
+	if t.sweeping = len(t.byIdentity) > 0; t.sweeping {
 		time.AfterFunc(idleTimeout, t.sweep)
 	}
 }
@@ -138,7 +138,7 @@ func (t *transports) sweep() {
 func (t *transports) close() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for account := range t.byAccount {
-		t.remove(account)
+	for key := range t.byIdentity {
+		t.remove(key)
 	}
 }

@@ -229,13 +229,13 @@ func (a *Account) Send(r *http.Request, onInformational func(status int, header 
 		// The server may have stopped choosing HTTP/1. Negotiate again with http.Transport.
 		c.http1.set(r.URL.Host, false)
 	}
-	var t headRecorder
-	e := informational{handle: onInformational, tap: &t}
-	defer e.stop()
-	w := responseTimer{responseTimeout: a.timeout, bodyTimeout: max(a.timeout, c.timeout)}
-	response, err := c.transports.get(a.identity).RoundTrip(w.watch(t.watch(e.watch(r))))
-	t.final(response)
-	if w.stop() {
+	var recorder headRecorder
+	hints := informational{handle: onInformational, recorder: &recorder}
+	defer hints.stop()
+	timer := responseTimer{responseTimeout: a.timeout, bodyTimeout: max(a.timeout, c.timeout)}
+	response, err := c.transports.get(a.identity).RoundTrip(timer.watch(recorder.watch(hints.watch(r))))
+	recorder.final(response)
+	if timer.stop() {
 		if err == nil {
 			_ = response.Body.Close()
 		}

@@ -25,24 +25,24 @@ func TestOptionsHaveTheirDefaults(t *testing.T) {
 		options Options
 		want    limits
 	}{
-		"zero": {Options{}, limits{10 * time.Second, 10 * time.Second, time.Minute, 256 << 10, 256}},
-		"given": {
+		"no limits": {Options{}, limits{10 * time.Second, 10 * time.Second, time.Minute, 256 << 10, 256}},
+		"other limits": {
 			Options{DialTimeout: 1, TLSTimeout: 2, ResponseTimeout: 3, MaxHeaderBytes: 4, MaxIdlePerHost: 5},
 			limits{1, 2, 3, 4, 5},
 		},
 	} {
 		c := New(test.options)
-		long := c.transports.options
+		transportOptions := c.transports.options
 		if got := (limits{
-			long.DialTimeout, long.TLSTimeout, c.Account("demo").timeout, long.MaxHeaderBytes,
-			long.MaxIdlePerHost,
+			transportOptions.DialTimeout, transportOptions.TLSTimeout, c.Account("demo").timeout,
+			transportOptions.MaxHeaderBytes, transportOptions.MaxIdlePerHost,
 		}); got != test.want {
 			t.Errorf("%s: options of the transports = %+v, want %+v", name, got, test.want)
 		}
-		short := &c.direct
+		directPath := &c.direct
 		if got := (limits{
-			long.DialTimeout, short.pool.tlsTimeout, c.Account("demo").timeout, short.maxHeaderBytes,
-			short.pool.perHost,
+			transportOptions.DialTimeout, directPath.pool.tlsTimeout, c.Account("demo").timeout, directPath.maxHeaderBytes,
+			directPath.pool.perHost,
 		}); got != test.want {
 			t.Errorf("%s: options of direct connections = %+v, want %+v", name, got, test.want)
 		}
@@ -76,7 +76,7 @@ func TestMaxIdleIsAQuarterOfTheFileLimit(t *testing.T) {
 		}
 		c := New(Options{})
 		if got := c.direct.pool.maxIdle; got != want {
-			t.Errorf("of %d files %d are for idle connections, want %d", open, got, want)
+			t.Errorf("New() with a limit of %d open files: maximum of idle connections = %d, want %d", open, got, want)
 		}
 		c.Close()
 	}
@@ -143,7 +143,7 @@ func TestSwitchToRequestedProtocolIsAccepted(t *testing.T) {
 				t.Errorf("Send() status = %d, data = %q, %v, want 101 and the data sent back", response.StatusCode, got, err)
 			}
 			if diff := cmp.Diff("there and back", string(got)); diff != "" {
-				t.Error(diff)
+				t.Errorf("data sent back by the upstream (-want +got):\n%s", diff)
 			}
 		})
 	}

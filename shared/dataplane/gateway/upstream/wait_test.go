@@ -87,7 +87,7 @@ func TestRouteTimeoutLimitsTheStartOfTheResponse(t *testing.T) {
 		}
 		lateClient, nextClient := <-s.received, <-s.received
 		if len(s.received) > 0 {
-			t.Errorf("%d more requests, want no retry of the late one", len(s.received))
+			t.Errorf("requests at the server = %d, want 2, without a retry of the late one", 2+len(s.received))
 		}
 		if lateClient == nextClient && response.ProtoMajor == 1 {
 			t.Errorf("the next request is on the connection %v of the late one, want another", nextClient)

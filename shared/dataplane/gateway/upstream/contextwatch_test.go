@@ -46,7 +46,7 @@ func roundTripOverPipe(
 func readSilently(peer net.Conn) { _, _ = io.Copy(io.Discard, peer) }
 
 func TestCanceledRequestStopsWaiting(t *testing.T) {
-	errDisconnected := errors.New("the caller is gone")
+	errDisconnected := errors.New("the caller has disconnected")
 	for name, play := range map[string]func(net.Conn){
 		"waiting for the response":           readSilently,
 		"waiting for the request to be sent": func(net.Conn) {},
@@ -108,7 +108,8 @@ func TestLateResponseTimesOutOnTime(t *testing.T) {
 				start := time.Now()
 				_, err := roundTripOverPipe(t.Context(), t, timeout, readSilently)
 				if elapsed := time.Since(start); !errors.Is(err, os.ErrDeadlineExceeded) || elapsed != timeout {
-					t.Errorf("error = %v after %v, want %v after %v", err, elapsed, os.ErrDeadlineExceeded, timeout)
+					t.Errorf("request to a server that does not respond: error = %v after %v, want %v after %v",
+						err, elapsed, os.ErrDeadlineExceeded, timeout)
 				}
 			})
 		})

@@ -31,13 +31,15 @@ type sealer struct {
 	counter uint64
 }
 
-// These are types of records (RFC 8446, section 5.1) and of handshake messages.
+// These are types of records (RFC 8446, section 5.1).
 const (
 	alertRecord     = 21
 	handshakeRecord = 22
 	dataRecord      = 23
 )
 
+// These are handshake messages and an alert (RFC 8446, sections 4.6 and 6.1).
+// keyUpdateBoth also requests that the client updates its own key.
 var (
 	ticket        = append([]byte{4, 0, 0, 14}, 0, 0, 0, 60, 1, 2, 3, 4, 0, 0, 1, 'x', 0, 0)
 	keyUpdate     = []byte{24, 0, 0, 1, 0}
@@ -45,6 +47,7 @@ var (
 	closeNotify   = []byte{1, 0}
 )
 
+// expand derives a key or an IV from the secret (HKDF-Expand-Label in RFC 8446, section 7.1).
 func (s *sealer) expand(label string, length int) []byte {
 	label = "tls13 " + label
 	info := binary.BigEndian.AppendUint16(nil, uint16(length))
@@ -56,6 +59,8 @@ func (s *sealer) expand(label string, length int) []byte {
 	return out
 }
 
+// record returns an encrypted record with a payload of this type. After the
+// record of a key update, it updates the secret for the records that follow.
 func (s *sealer) record(kind byte, payload []byte) []byte {
 	block, err := aes.NewCipher(s.expand("key", 16))
 	if err != nil {
@@ -80,8 +85,9 @@ func (s *sealer) record(kind byte, payload []byte) []byte {
 	return sealed
 }
 
-// sealingServer starts a server that does the TLS handshake of each connection and then calls f, which
-// reads requests and writes records. It returns the server's address and the client's TLS configuration.
+// sealingServer starts a server that does the TLS handshake of each connection and then calls f with the number of
+// the connection. f reads requests from r and writes records of s to conn. sealingServer returns the server's
+// address and the client's TLS configuration.
 func sealingServer(
 	t *testing.T, f func(n int, r *bufio.Reader, conn net.Conn, s *sealer),
 ) (address string, config *tls.Config) {
@@ -122,6 +128,7 @@ type afterResponse struct {
 	reusable bool // whether the client may still reuse the connection
 }
 
+// recordsAfter returns what servers write after a response, by descriptions.
 func recordsAfter() map[string]afterResponse {
 	otherResponse := []byte("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nwrong")
 	record := func(kind byte, payload []byte) sealedWrite {
@@ -138,22 +145,22 @@ func recordsAfter() map[string]afterResponse {
 	}
 	joined := func(a, b sealedWrite) sealedWrite { return func(s *sealer) []byte { return append(a(s), b(s)...) } }
 	return map[string]afterResponse{
-		"nothing":                   {func(*sealer) []byte { return nil }, true},
-		"a ticket":                  {record(handshakeRecord, ticket), true},
-		"two tickets":               {joined(record(handshakeRecord, ticket), record(handshakeRecord, ticket)), true},
-		"two tickets in a record":   {record(handshakeRecord, append(bytes.Clone(ticket), ticket...)), true},
-		"a new key":                 {record(handshakeRecord, keyUpdate), true},
-		"new keys asked of both":    {record(handshakeRecord, keyUpdateBoth), false},
-		"an empty record":           {record(dataRecord, nil), true},
-		"a response":                {record(dataRecord, otherResponse), false},
-		"a byte":                    {record(dataRecord, []byte("\n")), false},
-		"a ticket and a response":   {joined(record(handshakeRecord, ticket), record(dataRecord, otherResponse)), false},
-		"a byte of a record":        {cut(1), false},
-		"the header of a record":    {cut(5), false},
-		"a record but its end":      {cut(-1), false},
-		"a ticket and half of more": {joined(record(handshakeRecord, ticket), cut(9)), false},
-		"goodbye":                   {record(alertRecord, closeNotify), false},
-		"a record of no kind":       {record(99, []byte("x")), false},
+		"nothing":                        {func(*sealer) []byte { return nil }, true},
+		"a ticket":                       {record(handshakeRecord, ticket), true},
+		"two tickets":                    {joined(record(handshakeRecord, ticket), record(handshakeRecord, ticket)), true},
+		"two tickets in a record":        {record(handshakeRecord, append(bytes.Clone(ticket), ticket...)), true},
+		"a new key":                      {record(handshakeRecord, keyUpdate), true},
+		"a new key and a key request":    {record(handshakeRecord, keyUpdateBoth), false},
+		"an empty record":                {record(dataRecord, nil), true},
+		"a response":                     {record(dataRecord, otherResponse), false},
+		"a byte":                         {record(dataRecord, []byte("\n")), false},
+		"a ticket and a response":        {joined(record(handshakeRecord, ticket), record(dataRecord, otherResponse)), false},
+		"a byte of a record":             {cut(1), false},
+		"the header of a record":         {cut(5), false},
+		"a record without its last byte": {cut(-1), false},
+		"a ticket and a partial record":  {joined(record(handshakeRecord, ticket), cut(9)), false},
+		"a close_notify alert":           {record(alertRecord, closeNotify), false},
+		"a record of an unknown type":    {record(99, []byte("x")), false},
 	}
 }
 
