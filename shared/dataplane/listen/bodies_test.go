@@ -35,7 +35,7 @@ func TestSlowBufferedBodyIsEnded(t *testing.T) {
 			t.Errorf("POST(2 bytes in 20 s) status = %d, closing %t, want 408 and true", response.StatusCode, response.Close)
 		}
 		if elapsed := time.Since(startTime); elapsed > 21*time.Second {
-			t.Errorf("the body ended after %s, want 20 s", elapsed)
+			t.Errorf("POST(2 bytes in 20 s) took %s, want at most 21 s", elapsed)
 		}
 		c.mustEnd()
 	})

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestDefaultConnectionsReserveDescriptors checks that the default limit leaves enough descriptors:
-// each client can take two descriptors, its own and its upstream's, and the store opens 500 tables.
+// TestDefaultConnectionsReserveDescriptors checks that the default limit leaves enough descriptors, if there are at
+// least 1,024: each client can take two of them, its own and its upstream's, and the store opens 500 tables.
 func TestDefaultConnectionsReserveDescriptors(t *testing.T) {
 	const tables = 500
 	for descriptors, want := range map[uint64]int{
@@ -31,7 +31,8 @@ func TestDefaultConnectionsReserveDescriptors(t *testing.T) {
 	}
 }
 
-// TestLimitsPageDocumentsLargeHeads checks that the documentation and the refusal name the sizes of the budget of large heads.
+// TestLimitsPageDocumentsLargeHeads checks that docs/limits.md names the budget of large heads, and
+// that the page and the refusal name the size up to which a head does not count for that budget.
 func TestLimitsPageDocumentsLargeHeads(t *testing.T) {
 	page, err := os.ReadFile("../../../docs/limits.md")
 	if err != nil {

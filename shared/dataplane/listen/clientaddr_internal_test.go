@@ -18,11 +18,11 @@ func TestBodiesCountForTheClientBehindAProxy(t *testing.T) {
 		perAddress      int
 		want            string
 	}{
-		"a client":                               {"192.0.2.1:5000", "203.0.113.9", 1000, "192.0.2.1"},
-		"a client of IPv6":                       {"[2001:db8::1:2:3:4]:5000", "", 1000, "2001:db8::"},
-		"a client behind a trusted proxy":        {"198.51.100.1:5000", "203.0.113.9", 0, "203.0.113.9"},
-		"a trusted proxy that says nothing":      {"198.51.100.1:5000", "", 1000, "invalid IP"},
-		"a balancer, whose address has no bound": {"192.0.2.1:5000", "203.0.113.9", 0, "invalid IP"},
+		"a client":                                {"192.0.2.1:5000", "203.0.113.9", 1000, "192.0.2.1"},
+		"a client with IPv6":                      {"[2001:db8::1:2:3:4]:5000", "", 1000, "2001:db8::"},
+		"a client behind a trusted proxy":         {"198.51.100.1:5000", "203.0.113.9", 0, "203.0.113.9"},
+		"a trusted proxy without X-Forwarded-For": {"198.51.100.1:5000", "", 1000, "invalid IP"},
+		"a load balancer, no limit per address":   {"192.0.2.1:5000", "203.0.113.9", 0, "invalid IP"},
 	} {
 		s := &Server{settings: config.Listener{ConnectionsPerAddress: c.perAddress, TrustedProxies: proxies}}
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", nil)

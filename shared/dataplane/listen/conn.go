@@ -66,6 +66,7 @@ type conn struct {
 
 	// mayBeSending is set if the client may still be sending, disconnected if no more bytes arrive, and
 	// notReading if the client reads nothing. parking is set if net/http's next Close parks the connection.
+	// closed is set by the first Close or closeFlooding, and finished when the connection releases what it holds.
 	mayBeSending, disconnected, notReading, parking, closed, finished atomic.Bool
 	// finalWrite is set while the last bytes of the connection are written, which must not block for long.
 	finalWrite atomic.Bool
@@ -379,7 +380,8 @@ func (c *conn) noteReadError(err error) {
 
 func isTimeout(err error) bool { return errors.Is(err, os.ErrDeadlineExceeded) }
 
-// enterHandler is called when a handler begins. It refuses bytes that net/http has mistaken for a request.
+// enterHandler is called when a handler begins. It returns false if net/http has mistaken other
+// bytes for a request. Then the handler must not run.
 func (c *conn) enterHandler() bool {
 	if !c.responding || c.handlerStarted || c.stage == inTunnel {
 		return false

@@ -87,7 +87,7 @@ func TestConnectionsAreCountedOnce(t *testing.T) {
 		}
 		time.Sleep(50 * time.Millisecond)
 		if err := s.Shutdown(t.Context()); err != nil {
-			t.Error(err)
+			t.Errorf("Shutdown() error = %v, want none", err)
 		}
 		waitGoroutines(t, before)
 		if n := s.Connections(); n != 0 {

@@ -71,6 +71,7 @@ func (c *conn) markBodyUnneeded() {
 
 // applyReadDeadline sets the earlier one of the two read deadlines, if it differs from the current deadline. It
 // is called before and during a read, because net/http sets most of its deadlines for reads that never happen.
+// The caller holds mu.
 func (c *conn) applyReadDeadline() error {
 	deadline := c.requestedDeadline
 	if deadline.IsZero() || !c.ownDeadline.IsZero() && c.ownDeadline.Before(deadline) {
@@ -121,7 +122,7 @@ func (c *conn) delayReadAhead() error {
 	return nil
 }
 
-// deadlinePassed reports whether the read deadline that net/http or a handler has set has passed.
+// deadlinePassed reports whether the read deadline that net/http or a handler has set has passed. The caller holds mu.
 func (c *conn) deadlinePassed() bool {
 	return !c.requestedDeadline.IsZero() && !time.Now().Before(c.requestedDeadline)
 }
@@ -162,9 +163,9 @@ func (c *conn) SetDeadline(t time.Time) error {
 	return c.SetWriteDeadline(t)
 }
 
-// writeChecks is the number of checks per SendTimeout whether the client has read anything.
-// The time of the last byte is not known, so a connection can end up to two check intervals
-// too late: the second interval passes if the system's buffer still accepts bytes.
+// writeChecks is the number of checks per SendTimeout whether the client has read anything. A check does
+// not know when the client has read its last byte. So the connection of a client that reads nothing may be
+// closed up to two check intervals late: the second one passes if the system's buffer still accepts bytes.
 const writeChecks = 10
 
 // extendWriteDeadline sets the deadline of a write to the next check, or to end if that is earlier. It

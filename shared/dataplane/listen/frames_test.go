@@ -103,7 +103,7 @@ type frameClient struct {
 	block      bytes.Buffer
 	received   chan frame
 	lastStream uint32
-	// results has the results of streams.
+	// results has the results of streams, by their numbers.
 	results map[uint32]*streamResult
 }
 
@@ -128,6 +128,7 @@ func (s *tlsServer) dialFrames(t *testing.T, settings ...http2.Setting) *frameCl
 	return s.handshakeFrames(t, c, settings...)
 }
 
+// handshakeFrames performs the TLS handshake, and sends the client's preface and settings.
 func (s *tlsServer) handshakeFrames(t *testing.T, c net.Conn, settings ...http2.Setting) *frameClient {
 	t.Helper()
 	f := s.handshake(t, c)
@@ -244,7 +245,7 @@ type streamResult struct {
 	status, contentType, body string
 	code                      http2.ErrCode
 	reset, closed             bool
-	ended                     bool // the stream has ended
+	ended                     bool // the stream has ended, and waitResult has not returned its result yet
 }
 
 // waitResult reads until a stream has ended.
@@ -286,7 +287,7 @@ func (f *frameClient) record(got frame) {
 	result.ended = result.ended || got.end
 }
 
-// waitClosed reads until the connection has ended, and returns the last error code.
+// waitClosed reads until the connection has ended, and returns the error code of the last GOAWAY, if there was one.
 func (f *frameClient) waitClosed() (code http2.ErrCode, gotGoAway bool) {
 	for got := range f.received {
 		if got.kind == http2.FrameGoAway {

@@ -90,9 +90,9 @@ func frameTypes(t *testing.T, r io.Reader) (kinds []http2.FrameType) {
 	}
 }
 
-// TestNoGoAwayAfterNetHTTPs checks that sendGoAway writes nothing after a GOAWAY
+// TestNoSecondGoAway checks that sendGoAway writes nothing after a GOAWAY
 // of net/http, because a second GOAWAY must not have a higher stream number.
-func TestNoGoAwayAfterNetHTTPs(t *testing.T) {
+func TestNoSecondGoAway(t *testing.T) {
 	var plain bytes.Buffer
 	f := http2.NewFramer(&plain, nil)
 	if err := f.WriteSettings(); err != nil {
@@ -108,6 +108,6 @@ func TestNoGoAwayAfterNetHTTPs(t *testing.T) {
 	}
 	fc.sendGoAway()
 	if !bytes.Equal(out.Bytes(), plain.Bytes()) {
-		t.Errorf("sendGoAway() after net/http's: %d bytes written, want %d", out.Len(), plain.Len())
+		t.Errorf("bytes written by net/http and then sendGoAway() = %d, want only net/http's %d", out.Len(), plain.Len())
 	}
 }

@@ -23,9 +23,9 @@ import (
 // defaults returns the settings for a test's servers. In a subtest of TestStandard, they have StandardHTTP.
 func defaults(t *testing.T) config.Listener {
 	t.Helper()
-	bounds := config.DefaultListener()
-	bounds.StandardHTTP = isStandardRun(t)
-	return bounds
+	settings := config.DefaultListener()
+	settings.StandardHTTP = isStandardRun(t)
+	return settings
 }
 
 // serve starts a server and returns its address. Its timeouts are too long for a test to reach, unless changes shorten them.
@@ -41,18 +41,19 @@ func serve(t *testing.T, h http.HandlerFunc, changes ...func(*config.Listener)) 
 
 func start(t *testing.T, l net.Listener, h http.HandlerFunc, changes ...func(*config.Listener)) {
 	t.Helper()
-	bounds := defaults(t)
+	settings := defaults(t)
 	for _, set := range changes {
-		set(&bounds)
+		set(&settings)
 	}
-	startLogging(t, l, h, slog.New(slog.DiscardHandler), bounds)
+	startLogging(t, l, h, slog.New(slog.DiscardHandler), settings)
 }
 
-func startLogging(t *testing.T, l net.Listener, h http.Handler, log *slog.Logger, bounds config.Listener) {
+// startLogging starts a server with a log. The server trusts the proxies of 198.51.100.0/24.
+func startLogging(t *testing.T, l net.Listener, h http.Handler, log *slog.Logger, settings config.Listener) {
 	t.Helper()
-	bounds.TrustedProxies = append(bounds.TrustedProxies, netip.MustParsePrefix("198.51.100.0/24"))
+	settings.TrustedProxies = append(settings.TrustedProxies, netip.MustParsePrefix("198.51.100.0/24"))
 	server := listen.New(listen.Options{
-		Handler: h, Settings: bounds, IDs: ids.NewSource(rand.Reader, time.Now), Log: log,
+		Handler: h, Settings: settings, IDs: ids.NewSource(rand.Reader, time.Now), Log: log,
 	})
 	done := make(chan struct{})
 	go func() {
@@ -130,7 +131,7 @@ func (c *client) wantRefusal(status int) {
 		c.t.Errorf("trace of the problem = %+v, want the request ID of the header, %q",
 			p.Trace, response.Header.Get("X-Request-Id"))
 	} else if _, err := time.Parse("2006-01-02T15:04:05.000Z", p.Trace.Timestamp); err != nil {
-		c.t.Errorf("timestamp: %v", err)
+		c.t.Errorf("timestamp of the problem = %q, want UTC with milliseconds", p.Trace.Timestamp)
 	}
 	if !response.Close {
 		c.t.Error("Connection of the response is not close, want close")

@@ -57,7 +57,7 @@ func TestLargeHeadsShareABudget(t *testing.T) {
 						accepted++
 					}
 					if accepted*size > budget*3/10 {
-						t.Errorf("large heads of one address = %d, want a quarter of %d bytes at most", accepted, budget)
+						t.Errorf("bytes of one address's large heads = %d, want at most %d", accepted*size, budget*3/10)
 					}
 					if address == 0 && accepted == 0 {
 						t.Error("large heads of the first address = 0, want some")
@@ -65,7 +65,7 @@ func TestLargeHeadsShareABudget(t *testing.T) {
 					total += accepted
 				}
 				if total*size > budget*12/10 {
-					t.Errorf("large heads of all addresses = %d, want %d bytes at most", total, budget)
+					t.Errorf("bytes of all addresses' large heads = %d, want at most %d", total*size, budget*12/10)
 				}
 				const other = "203.0.113.1:1"
 				response := p.dialFrom(t, other).sendHead(head)

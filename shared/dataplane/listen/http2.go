@@ -232,27 +232,27 @@ func (s *http2State) allowRead(n int, now time.Time) bool {
 // recordEnd counts requests with a response and canceled requests. A client that starts and cancels
 // requests makes us call upstreams, and needs only two frames per request (rapid reset, CVE-2023-44487).
 func (c *conn) recordEnd(ctx context.Context) {
-	m := c.http2
+	state := c.http2
 	if ctx.Err() == nil {
-		if m.cancelCredit.Load() < maxCanceled {
-			m.cancelCredit.Add(1)
+		if state.cancelCredit.Load() < maxCanceled {
+			state.cancelCredit.Add(1)
 		}
 		return
 	}
 	if c.disconnected.Load() {
 		return // the end of the connection has canceled the request, not the client
 	}
-	if m.cancelCredit.Add(-1) >= 0 {
+	if state.cancelCredit.Add(-1) >= 0 {
 		return
 	}
-	m.cancelCredit.Add(1)
-	if !m.canceled.Allow() {
+	state.cancelCredit.Add(1)
+	if !state.canceled.Allow() {
 		c.closeFlooding("requests that it cancels")
 	}
 }
 
-// closeFlooding ends a connection whose client exceeds a limit that
-// no normal client reaches. reason says what there was too much of.
+// closeFlooding ends a connection whose client exceeds a limit that no
+// normal client reaches. reason names what the client has sent too much of.
 func (c *conn) closeFlooding(reason string) {
 	if c.closed.Swap(true) {
 		return

@@ -15,11 +15,11 @@ import (
 )
 
 // TestHTTP2IdleConnectionMemoryIsBounded checks the memory per idle connection, including the memory
-// of the client. HTTP/2 connections can't be parked, because both sides must keep a table of fields.
+// of the client. HTTP/2 connections can't be parked, because both sides must keep a table of header fields (HPACK).
 func TestHTTP2IdleConnectionMemoryIsBounded(t *testing.T) {
 	const idle, limit = 500, 96 << 10
 	if files := socket.MaxDescriptors(); files < 4*idle {
-		t.Skipf("%d files may be open", files)
+		t.Skipf("the process can open only %d files, want %d", files, 4*idle)
 	}
 	s := newHTTP2Server(t, nil, func(http.ResponseWriter, *http.Request) {}, nil)
 	memory := func() uint64 {
@@ -56,7 +56,7 @@ func TestHTTP2IdleConnectionMemoryIsBounded(t *testing.T) {
 		}
 		time.Sleep(100 * time.Millisecond)
 	}
-	t.Logf("%d bytes a connection", used)
+	t.Logf("%d bytes per connection", used)
 	if used > limit {
 		t.Errorf("memory per connection = %d bytes, want at most %d", used, limit)
 	}

@@ -16,20 +16,20 @@ import (
 	"github.com/gatewright/gatewright/shared/dataplane/listen"
 )
 
-// TestHTTP2FloodsCloseTheConnection sends many frames that cost their sender next to
-// nothing, and checks that the server closes the connection before it has accepted 4 MiB.
+// TestHTTP2FloodsCloseTheConnection sends many frames that cost their sender next to nothing, and checks
+// that the server closes the connection before it has accepted frames with 4 MiB of frame headers.
 func TestHTTP2FloodsCloseTheConnection(t *testing.T) {
 	for name, send := range map[string]func(f *frameClient, open uint32) error{
-		"pings":   func(f *frameClient, _ uint32) error { return f.WritePing(false, [8]byte{}) },
-		"answers": func(f *frameClient, _ uint32) error { return f.WritePing(true, [8]byte{}) },
+		"pings":           func(f *frameClient, _ uint32) error { return f.WritePing(false, [8]byte{}) },
+		"acknowledgments": func(f *frameClient, _ uint32) error { return f.WritePing(true, [8]byte{}) },
 		"settings": func(f *frameClient, _ uint32) error {
 			return f.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 1 << 16})
 		},
 		"priorities": func(f *frameClient, open uint32) error {
 			return f.WritePriority(open, http2.PriorityParam{Weight: 1})
 		},
-		"windows":    func(f *frameClient, _ uint32) error { return f.WriteWindowUpdate(0, 1) },
-		"empty data": func(f *frameClient, open uint32) error { return f.WriteData(open, false, nil) },
+		"window updates": func(f *frameClient, _ uint32) error { return f.WriteWindowUpdate(0, 1) },
+		"empty data":     func(f *frameClient, open uint32) error { return f.WriteData(open, false, nil) },
 		"padding": func(f *frameClient, open uint32) error {
 			return f.WriteDataPadded(open, false, nil, make([]byte, 255))
 		},
@@ -92,7 +92,7 @@ func TestHTTP2NormalTrafficIsNotAFlood(t *testing.T) {
 	for range 10 {
 		if response, _ := s.do(t, transport, http.MethodPost, "/refused",
 			strings.Repeat("x", 1<<20)); response.StatusCode != http.StatusForbidden {
-			t.Error(response.Status)
+			t.Errorf("POST /refused: status = %s, want 403", response.Status)
 		}
 	}
 	f := s.dialFrames(t)
@@ -127,17 +127,17 @@ func (zeros) Read(p []byte) (int, error) { return len(p), nil }
 // requests is closed, with fast and slow handlers. A client that cancels every second request is served.
 func TestHTTP2RapidResetClosesTheConnection(t *testing.T) {
 	for name, tc := range map[string]struct {
-		handler time.Duration
-		started bool // whether the test waits until a request has started before it cancels the request
+		delay   time.Duration // how long a handler continues after its request was canceled
+		started bool          // whether the test waits until a request has started before it cancels the request
 	}{
-		"fast handlers": {}, "slow handlers": {handler: time.Second},
+		"fast handlers": {}, "slow handlers": {delay: time.Second},
 		"requests one after another": {started: true},
 	} {
 		var handled atomic.Int32
 		runHTTP2(t, func(_ http.ResponseWriter, r *http.Request) {
 			handled.Add(1)
 			<-r.Context().Done()
-			time.Sleep(tc.handler)
+			time.Sleep(tc.delay)
 		}, func(t *testing.T, s *tlsServer, p pipes) {
 			f := p.dialFrames(t, s)
 			for range 10_000 {
@@ -159,9 +159,9 @@ func TestHTTP2RapidResetClosesTheConnection(t *testing.T) {
 			startTime := time.Now()
 			f.waitClosed()
 			if elapsed := time.Since(startTime); elapsed > 2*time.Second || handled.Load() > 1000 {
-				t.Errorf("%s: closed after %v and %d handlers, want at most 2 s and 1000", name, elapsed, handled.Load())
+				t.Errorf("%s: closed after %v and %d handler calls, want at most 2 s and 1000", name, elapsed, handled.Load())
 			}
-			time.Sleep(tc.handler)
+			time.Sleep(tc.delay)
 			synctest.Wait()
 			if n := s.Connections(); n != 0 {
 				t.Errorf("%s: Connections() = %d, want 0", name, n)
@@ -197,9 +197,9 @@ func TestHTTP2ConcurrentRequestsAreLimited(t *testing.T) {
 	}, func(o *listen.Options) { o.Settings.Connections = 110 })
 	first := s.dialFrames(t)
 	waiting.Add(100)
-	var ids []uint32
+	var firstIDs []uint32
 	for range 100 {
-		ids = append(ids, first.request(false, getFields("/")...))
+		firstIDs = append(firstIDs, first.request(false, getFields("/")...))
 	}
 	waiting.Wait()
 	if got := first.waitResult(first.request(false, getFields("/")...)); !got.reset {
@@ -212,7 +212,7 @@ func TestHTTP2ConcurrentRequestsAreLimited(t *testing.T) {
 	}
 	eventually(t, func() bool { return s.Connections() == 10 })
 	waiting.Add(2)
-	ids2 := []uint32{second.request(false, getFields("/")...), second.request(false, getFields("/")...)}
+	secondIDs := []uint32{second.request(false, getFields("/")...), second.request(false, getFields("/")...)}
 	waiting.Wait()
 	if got := second.waitResult(second.request(false, getFields("/")...)); got.status != "503" ||
 		got.contentType != "application/problem+json" {
@@ -226,19 +226,19 @@ func TestHTTP2ConcurrentRequestsAreLimited(t *testing.T) {
 		t.Errorf("connection over the limit: response = %q, want none", b)
 	}
 	close(release)
-	for _, id := range ids {
+	for _, id := range firstIDs {
 		if got := first.waitResult(id); got.status != "200" {
 			t.Fatalf("GET / within the limits: result = %+v, want status 200", got)
 		}
 	}
-	for _, id := range ids2 {
+	for _, id := range secondIDs {
 		second.waitResult(id)
 	}
 	waiting.Add(20)
 	for range 20 {
-		ids2 = append(ids2, second.request(false, getFields("/")...))
+		secondIDs = append(secondIDs, second.request(false, getFields("/")...))
 	}
-	if got := second.waitResult(ids2[len(ids2)-1]); got.status != "200" {
+	if got := second.waitResult(secondIDs[len(secondIDs)-1]); got.status != "200" {
 		t.Errorf("GET / after the others have ended: result = %+v, want status 200", got)
 	}
 }

@@ -16,7 +16,7 @@ import (
 	"golang.org/x/net/http2"
 )
 
-// dialFrames opens a connection in a bubble.
+// dialFrames opens a connection in memory, for tests in a synctest bubble.
 func (p pipes) dialFrames(t *testing.T, s *tlsServer, settings ...http2.Setting) *frameClient {
 	t.Helper()
 	clientEnd, serverEnd := net.Pipe()
@@ -86,7 +86,7 @@ func TestHTTP2StalledReaderTimesOut(t *testing.T) {
 		err  error
 	}
 	for name, write := range map[string]func(http.ResponseWriter) error{
-		"a long answer": func(w http.ResponseWriter) error {
+		"a long response": func(w http.ResponseWriter) error {
 			_, err := io.WriteString(w, strings.Repeat("x", 1<<20))
 			return err
 		},
@@ -192,7 +192,7 @@ func TestHTTP2ConnectionWithoutHeadTimesOut(t *testing.T) {
 			tt.do(t, f)
 			f.waitClosed()
 			if elapsed := time.Since(startTime); elapsed < tt.want || elapsed > tt.want+2*time.Second {
-				t.Errorf("%s: closed after %v, want %v", name, elapsed, tt.want)
+				t.Errorf("%s: closed after %v, want %v to %v", name, elapsed, tt.want, tt.want+2*time.Second)
 			}
 			synctest.Wait()
 			if n := s.Connections(); n != 0 {

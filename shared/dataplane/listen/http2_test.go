@@ -14,7 +14,9 @@ import (
 	"github.com/gatewright/gatewright/shared/dataplane/listen"
 )
 
-func TestHTTP2MatchesHTTP1(t *testing.T) {
+// TestHTTP2ServesBodiesAndTrailers checks that one connection serves several requests with long
+// bodies and trailers of responses, and that it is no longer counted after the client has closed it.
+func TestHTTP2ServesBodiesAndTrailers(t *testing.T) {
 	long := strings.Repeat("0123456789abcdef", 1<<17)
 	s := newHTTP2Server(t, nil, func(w http.ResponseWriter, r *http.Request) {
 		if r.TLS == nil || r.TLS.ServerName != "localhost" || !strings.HasPrefix(r.RemoteAddr, "127.0.0.1:") {
@@ -84,32 +86,32 @@ func http2Heads() map[string]http2Head {
 		return getFieldsWith(slices.Repeat([]string{name, value}, n)...)
 	}
 	return map[string]http2Head{
-		"usual fields":                    {getFields("/"), ok},
-		"accepted trailers":               {getFieldsWith("te", "trailers"), ok},
-		"a cookie in two fields":          {getFieldsWith("cookie", "a=1", "cookie", "b=2"), ok},
-		"Host as :authority":              {getFieldsWith("host", "LOCALHOST"), ok},
-		"Host in place of :authority":     {append(getFieldsWithout(":authority"), "host", "localhost"), ok},
-		"a length of 0":                   {getFieldsWith("content-length", "0"), ok},
-		"another Host":                    {getFieldsWith("host", "evil.test"), badRequest},
-		"two Hosts":                       {getFieldsWith("host", "localhost", "host", "localhost"), badRequest},
-		"no host":                         {getFieldsWithout(":authority"), badRequest},
-		"a host with an escape":           {getFieldsReplacing(":authority", "a%2eb"), badRequest},
-		"a host with a path":              {getFieldsReplacing(":authority", "localhost/x"), badRequest},
-		"a user before the host":          {getFieldsReplacing(":authority", "a@localhost"), protocolError},
-		"two :authority":                  {append([]string{":authority", "localhost"}, getFields("/")...), protocolError},
-		"an absolute address as the path": {getFieldsReplacing(":path", "http://evil.test/"), badRequest},
-		"an asterisk as the path":         {getFieldsReplacing(":path", "*"), badRequest},
-		"a path without a slash":          {getFieldsReplacing(":path", "x"), protocolError},
-		"a bare percent sign":             {getFieldsReplacing(":path", "/%"), protocolError},
-		"no path":                         {getFieldsWithout(":path"), protocolError},
-		"no scheme":                       {getFieldsWithout(":scheme"), protocolError},
-		"a space behind a method":         {getFieldsReplacing(":method", "DELETE "), badRequest},
-		"a request line as the method":    {getFieldsReplacing(":method", "GET / HTTP/1.1"), badRequest},
-		"a method beyond ASCII":           {getFieldsReplacing(":method", "GÉT"), badRequest},
-		"an unknown method":               {getFieldsReplacing(":method", "PURGE"), ok},
-		"no method":                       {getFieldsWithout(":method"), protocolError},
-		"a field before a pseudo-field":   {append([]string{"a", "b"}, getFields("/")...), protocolError},
-		"a pseudo-field of responses":     {append([]string{":status", "200"}, getFields("/")...), protocolError},
+		"usual fields":                  {getFields("/"), ok},
+		"accepted trailers":             {getFieldsWith("te", "trailers"), ok},
+		"a cookie in two fields":        {getFieldsWith("cookie", "a=1", "cookie", "b=2"), ok},
+		"Host as :authority":            {getFieldsWith("host", "LOCALHOST"), ok},
+		"Host in place of :authority":   {append(getFieldsWithout(":authority"), "host", "localhost"), ok},
+		"a length of 0":                 {getFieldsWith("content-length", "0"), ok},
+		"another Host":                  {getFieldsWith("host", "evil.test"), badRequest},
+		"two Hosts":                     {getFieldsWith("host", "localhost", "host", "localhost"), badRequest},
+		"no host":                       {getFieldsWithout(":authority"), badRequest},
+		"a host with an escape":         {getFieldsReplacing(":authority", "a%2eb"), badRequest},
+		"a host with a path":            {getFieldsReplacing(":authority", "localhost/x"), badRequest},
+		"a user before the host":        {getFieldsReplacing(":authority", "a@localhost"), protocolError},
+		"two :authority":                {append([]string{":authority", "localhost"}, getFields("/")...), protocolError},
+		"an absolute URL as the path":   {getFieldsReplacing(":path", "http://evil.test/"), badRequest},
+		"an asterisk as the path":       {getFieldsReplacing(":path", "*"), badRequest},
+		"a path without a slash":        {getFieldsReplacing(":path", "x"), protocolError},
+		"a bare percent sign":           {getFieldsReplacing(":path", "/%"), protocolError},
+		"no path":                       {getFieldsWithout(":path"), protocolError},
+		"no scheme":                     {getFieldsWithout(":scheme"), protocolError},
+		"a space behind a method":       {getFieldsReplacing(":method", "DELETE "), badRequest},
+		"a request line as the method":  {getFieldsReplacing(":method", "GET / HTTP/1.1"), badRequest},
+		"a method beyond ASCII":         {getFieldsReplacing(":method", "GÉT"), badRequest},
+		"an unknown method":             {getFieldsReplacing(":method", "PURGE"), ok},
+		"no method":                     {getFieldsWithout(":method"), protocolError},
+		"a field before a pseudo-field": {append([]string{"a", "b"}, getFields("/")...), protocolError},
+		"a pseudo-field of responses":   {append([]string{":status", "200"}, getFields("/")...), protocolError},
 		"extended CONNECT": {append([]string{":protocol", "websocket"},
 			getFieldsReplacing(":method", "CONNECT")...), protocolError},
 		"a name in upper case":    {getFieldsWith("Upper", "x"), protocolError},
@@ -125,7 +127,7 @@ func http2Heads() map[string]http2Head {
 		"another expectation": {
 			getFieldsWith("expect", "200-ok"), streamResult{status: "417", contentType: problemType},
 		},
-		"a long address":           {getFields("/" + strings.Repeat("x", 64<<10)), tooLong},
+		"a path of 64 KiB":         {getFields("/" + strings.Repeat("x", 64<<10)), tooLong},
 		"a long path":              {getFields("/" + strings.Repeat("x", 8<<10)), tooLong},
 		"a long path with a query": {getFields("/" + strings.Repeat("x", 8<<10) + "?a"), tooLong},
 		"a long query":             {getFields("/?" + strings.Repeat("x", 32<<10)), ok},
@@ -134,11 +136,11 @@ func http2Heads() map[string]http2Head {
 		},
 		"a long host":  {getFieldsReplacing(":authority", strings.Repeat("a", 262)), badRequest},
 		"a large head": {getFieldsWith("x", strings.Repeat("x", 64<<10)), tooLarge},
-		"a head beyond the largest size": {
+		"a head beyond the limit of net/http": {
 			append(repeated(5, "x", strings.Repeat("x", 30<<10)), "x", ""),
 			streamResult{status: "431", contentType: "text/html; charset=utf-8"},
 		},
-		"a value beyond the largest size": {
+		"a value beyond the limit of net/http": {
 			getFieldsWith("x", strings.Repeat("x", 200<<10)), streamResult{closed: true, code: http2.ErrCodeCompression},
 		},
 		"many fields":                  {repeated(201, "x", "y"), tooLarge},
@@ -182,7 +184,8 @@ func TestHTTP2HeadRules(t *testing.T) {
 	}
 }
 
-// TestHTTP2HeadAtTheLimitIsAccepted checks that the limits of heads are the same as with HTTP/1.1.
+// TestHTTP2HeadAtTheLimitIsAccepted checks that the maximum size of a head is the same as
+// with HTTP/1.1, and that the host counts for the maximum number of fields.
 func TestHTTP2HeadAtTheLimitIsAccepted(t *testing.T) {
 	s := newHTTP2Server(t, nil, func(http.ResponseWriter, *http.Request) {}, nil)
 	head := func(fill int) string {
@@ -249,9 +252,9 @@ func TestHTTP2NeedsTLS(t *testing.T) {
 	}
 }
 
-// TestHTTP2MisdirectedRequestIsRetried checks that a request for which Misdirected returns true gets a
+// TestHTTP2MisdirectedRequestIsRefused checks that a request for which Misdirected returns true gets a
 // 421, so that clients repeat it on another connection, and that the handler does not receive the request.
-func TestHTTP2MisdirectedRequestIsRetried(t *testing.T) {
+func TestHTTP2MisdirectedRequestIsRefused(t *testing.T) {
 	s := newHTTP2Server(t, nil, func(_ http.ResponseWriter, r *http.Request) {
 		if r.Host == "asks.test" {
 			t.Error("the handler got a request of asks.test, want it refused as misdirected")

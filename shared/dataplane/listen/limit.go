@@ -93,6 +93,7 @@ type counts struct {
 	perAddress map[netip.Addr]int
 }
 
+// reserve counts a new connection, or returns false if the limit of its address or the budget is reached.
 func (c *counts) reserve(from netip.Addr) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -143,6 +144,7 @@ func (c *counts) assign(to netip.Addr) bool {
 	return true
 }
 
+// release subtracts an ended connection from the counts.
 func (c *counts) release(from netip.Addr) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -77,7 +77,7 @@ func listenError(err error, addr, purpose, variable string) error {
 // IDs creates identifiers that are hard to guess. Source of package ids implements it.
 type IDs interface{ UUID() string }
 
-// Options are the dependencies of a Server. All except TLS are required.
+// Options are the dependencies and settings of a Server. Handler, Settings, IDs and Log are required.
 type Options struct {
 	Handler  http.Handler
 	Settings config.Listener

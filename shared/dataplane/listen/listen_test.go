@@ -30,7 +30,7 @@ func TestRefusedHeadGetsAProblemAndCloses(t *testing.T) {
 		"host with two ports":              {get + "Host: a:80:90\r\n\r\n", 400},
 		"host with a path":                 {get + "Host: a:80/path\r\n\r\n", 400},
 		"host with a space":                {get + "Host: a b\r\n\r\n", 400},
-		"host with letters behind a v6":    {get + "Host: [::1]x\r\n\r\n", 400},
+		"host with letters behind IPv6":    {get + "Host: [::1]x\r\n\r\n", 400},
 		"host with a user":                 {get + "Host: user@host\r\n\r\n", 400},
 		"host with a large port":           {get + "Host: a:65536\r\n\r\n", 400},
 		"target with a user":               {"GET http://user@a/ HTTP/1.1\r\nHost: a\r\n\r\n", 400},
@@ -63,7 +63,7 @@ func TestRefusedHeadGetsAProblemAndCloses(t *testing.T) {
 		"bare line feeds":           {"GET / HTTP/1.1\nHost: a\n\n", 400},
 		"bare line feed in a field": {get + "Host: a\r\nA: b\nContent-Length: 3\r\n\r\n", 400},
 		"bare carriage return":      {get + "Host: a\r\nA: b\rContent-Length: 3\r\n\r\n", 400},
-		"control in a header":       {get + "Host: a\r\nA: \x01\r\n\r\n", 400},
+		"control in a field":        {get + "Host: a\r\nA: \x01\r\n\r\n", 400},
 		"no HTTP":                   {"hello\r\n\r\n", 400},
 		"HTTP/0.9":                  {"GET /\r\n", 400},
 		"two spaces":                {"GET  / HTTP/1.1\r\nHost: a\r\n\r\n", 400},
@@ -93,29 +93,29 @@ func TestOrdinaryRequestsAreServed(t *testing.T) {
 	addr := serve(t, echo)
 	longest := "/" + strings.Repeat("x", 8<<10-1)
 	for name, tc := range map[string]struct{ raw, want string }{
-		"get":       {"GET /a?b=c HTTP/1.1\r\nHost: a\r\n\r\n", "GET a /a?b=c "},
-		"old":       {"GET / HTTP/1.0\r\n\r\n", "GET  / "},
-		"newer":     {"GET / HTTP/1.2\r\nHost: a\r\n\r\n", "GET a / "},
-		"port":      {"GET / HTTP/1.1\r\nHost: a.b:80\r\n\r\n", "GET a.b:80 / "},
-		"IPv6":      {"GET / HTTP/1.1\r\nHost: [::1]:80\r\n\r\n", "GET [::1]:80 / "},
-		"length":    {"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc", "POST a / abc"},
-		"no length": {"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n", "POST a / "},
+		"GET":         {"GET /a?b=c HTTP/1.1\r\nHost: a\r\n\r\n", "GET a /a?b=c "},
+		"HTTP/1.0":    {"GET / HTTP/1.0\r\n\r\n", "GET  / "},
+		"HTTP/1.2":    {"GET / HTTP/1.2\r\nHost: a\r\n\r\n", "GET a / "},
+		"port":        {"GET / HTTP/1.1\r\nHost: a.b:80\r\n\r\n", "GET a.b:80 / "},
+		"IPv6":        {"GET / HTTP/1.1\r\nHost: [::1]:80\r\n\r\n", "GET [::1]:80 / "},
+		"length":      {"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc", "POST a / abc"},
+		"length of 0": {"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n", "POST a / "},
 		"chunked": {"POST / HTTP/1.1\r\nHost: a\r\ntransfer-encoding:\tChunked \r\n\r\n3;x=\"y\"\r\nabc\r\n1 " +
 			" \r\nd\r\n000\r\nA: b\r\n\r\n", "POST a / abcd"},
-		"absolute":         {"GET http://b:81/x HTTP/1.1\r\nHost: a\r\n\r\n", "GET b:81 http://b:81/x "},
-		"line ends before": {"\r\n\r\nGET / HTTP/1.1\r\nHost: a\r\n\r\n", "GET a / "},
-		"white space":      {"GET / HTTP/1.1\r\nHost: \t a \t \r\nA:\r\n\r\n", "GET a / "},
-		"no expectation":   {"GET / HTTP/1.1\r\nHost: a\r\nExpect: \r\n\r\n", "GET a / "},
-		"longest path":     {"GET " + longest + "?b HTTP/1.1\r\nHost: a\r\n\r\n", "GET a " + longest + "?b "},
+		"absolute target": {"GET http://b:81/x HTTP/1.1\r\nHost: a\r\n\r\n", "GET b:81 http://b:81/x "},
+		"line ends first": {"\r\n\r\nGET / HTTP/1.1\r\nHost: a\r\n\r\n", "GET a / "},
+		"white space":     {"GET / HTTP/1.1\r\nHost: \t a \t \r\nA:\r\n\r\n", "GET a / "},
+		"empty Expect":    {"GET / HTTP/1.1\r\nHost: a\r\nExpect: \r\n\r\n", "GET a / "},
+		"longest path":    {"GET " + longest + "?b HTTP/1.1\r\nHost: a\r\n\r\n", "GET a " + longest + "?b "},
 		"long query": {
 			"GET /?" + strings.Repeat("x", 32<<10) + " HTTP/1.1\r\nHost: a\r\n\r\n",
 			"GET a /?" + strings.Repeat("x", 32<<10) + " ",
 		},
-		"absolute longest":  {"GET http://b" + longest + " HTTP/1.1\r\nHost: a\r\n\r\n", "GET b http://b" + longest + " "},
-		"many empty fields": {"GET / HTTP/1.1\r\nHost: a\r\n" + strings.Repeat("A:\r\n", 199) + "\r\n", "GET a / "},
+		"absolute long path": {"GET http://b" + longest + " HTTP/1.1\r\nHost: a\r\n\r\n", "GET b http://b" + longest + " "},
+		"many empty fields":  {"GET / HTTP/1.1\r\nHost: a\r\n" + strings.Repeat("A:\r\n", 199) + "\r\n", "GET a / "},
 	} {
 		t.Run(name, func(t *testing.T) {
-			for step, piece := range map[string]int{"at once": len(tc.raw), "byte by byte": 1, "by seven": 7} {
+			for step, piece := range map[string]int{"at once": len(tc.raw), "in pieces of 1": 1, "in pieces of 7": 7} {
 				c := dial(t, addr)
 				for raw := tc.raw; raw != ""; {
 					n := min(piece, len(raw))
@@ -123,7 +123,7 @@ func TestOrdinaryRequestsAreServed(t *testing.T) {
 					raw = raw[n:]
 				}
 				if response, body := c.readResponse(); response.StatusCode != http.StatusOK || body != tc.want {
-					t.Errorf("step %s: status = %s, body = %q, want 200 %q", step, response.Status, body, tc.want)
+					t.Errorf("sent %s: status = %s, body = %q, want 200 %q", step, response.Status, body, tc.want)
 				}
 			}
 		})
@@ -237,7 +237,7 @@ func TestPipelinedRequestsAreServedInOrder(t *testing.T) {
 	}
 }
 
-// TestSecondRequestIsCheckedLikeTheFirst checks that an invalid request is refused that
+// TestSecondRequestIsCheckedLikeTheFirst checks that an invalid request is refused even if it
 // arrives together with a valid first request, for all framings of the first request.
 func TestSecondRequestIsCheckedLikeTheFirst(t *testing.T) {
 	addr := serve(t, func(w http.ResponseWriter, r *http.Request) {
@@ -252,7 +252,7 @@ func TestSecondRequestIsCheckedLikeTheFirst(t *testing.T) {
 		"POST /first HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n",
 	} {
 		for name, second := range map[string]string{
-			"framings": "POST /second HTTP/1.1\r\nHost: a\r\nContent-Length: 40\r\nTransfer-Encoding: " +
+			"two framings": "POST /second HTTP/1.1\r\nHost: a\r\nContent-Length: 40\r\nTransfer-Encoding: " +
 				"chunked\r\n\r\n0\r\n\r\nGET /third HTTP/1.1\r\nHost: a\r\n\r\n",
 			"host":    "GET /second HTTP/1.1\r\nHost: a:80x\r\n\r\n",
 			"bare LF": "GET /second HTTP/1.1\nHost: a\n\n",
@@ -280,7 +280,7 @@ func TestMalformedChunksCloseTheConnection(t *testing.T) {
 			_ = http.NewResponseController(w).EnableFullDuplex()
 		}
 		if r.Header.Get("Read") != "" {
-			if _, err := io.ReadAll(r.Body); err == nil && r.URL.RawQuery != "taken" {
+			if _, err := io.ReadAll(r.Body); err == nil && r.URL.RawQuery != "accepted" {
 				t.Errorf("ReadAll(%s with malformed chunks) error = nil, want an error", r.URL)
 			}
 		}
@@ -297,7 +297,7 @@ func TestMalformedChunksCloseTheConnection(t *testing.T) {
 		} {
 			query := ""
 			if isStandardRun(t) && slices.Contains(standardChunks, body) {
-				query = "?taken"
+				query = "?accepted"
 			}
 			c := dial(t, addr).send("POST /first" + query + " HTTP/1.1\r\nHost: a\r\n" + fields +
 				"Transfer-Encoding: chunked\r\n\r\n" + body + "GET /second HTTP/1.1\r\nHost: a\r\n\r\n")
@@ -346,8 +346,8 @@ func TestTunnelReceivesEveryByte(t *testing.T) {
 		"\na\r\n\r\nb", "\x00\r\n", "GET / HTTP/1.1\r\n\r\n",
 	} {
 		for moment, parts := range map[string][3]string{
-			"with the head": {head + early}, "before": {head, early},
-			"split": {head, early[:len(early)/2], early[len(early)/2:]}, "after": {head, "", early},
+			"with the head": {head + early}, "before the hijack": {head, early},
+			"in two parts": {head, early[:len(early)/2], early[len(early)/2:]}, "after the hijack": {head, "", early},
 		} {
 			c := dial(t, addr)
 			for i, part := range parts {
@@ -359,7 +359,7 @@ func TestTunnelReceivesEveryByte(t *testing.T) {
 			}
 			_ = c.Conn.(*net.TCPConn).CloseWrite()
 			if got, err := io.ReadAll(c.r); string(got) != early || err != nil {
-				t.Errorf("%q sent %s: data at the tunnel = %q, %v, want all", early, moment, got, err)
+				t.Errorf("%q sent %s: bytes from the tunnel = %q, %v, want the same bytes", early, moment, got, err)
 			}
 		}
 	}

@@ -29,7 +29,7 @@ func (c *conn) nextParkTime(now time.Time) time.Time {
 }
 
 // errParked ends net/http's read of a connection that is parked.
-var errParked = errors.New("listen: the connection rests")
+var errParked = errors.New("listen: the connection is parked")
 
 // tryPark marks a connection for parking after a read without bytes until parkAt, and reports
 // whether it did. It does not if the connection was closed, or if its own deadline has passed.
@@ -258,4 +258,4 @@ func (pc *parkedConns) Close() error {
 }
 
 // Addr implements net.Listener.
-func (*parkedConns) Addr() net.Addr { return &net.UnixAddr{Name: "connections that rest", Net: "unix"} }
+func (*parkedConns) Addr() net.Addr { return &net.UnixAddr{Name: "parked connections", Net: "unix"} }

@@ -172,8 +172,8 @@ func TestConnectionResumesWhileItIsParked(t *testing.T) {
 	})
 }
 
-// TestClientDisconnectIsDetected checks that the disconnect of a client during a
-// response is detected within 20 ms, immediately after the request and later.
+// TestClientDisconnectIsDetected checks that the server detects within 20 ms that a client
+// disconnects while a handler runs, both immediately after the request and later.
 func TestClientDisconnectIsDetected(t *testing.T) {
 	for _, delay := range []time.Duration{0, time.Millisecond, 100 * time.Millisecond, time.Hour} {
 		t.Run(delay.String(), func(t *testing.T) {

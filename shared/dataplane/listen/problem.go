@@ -81,7 +81,7 @@ func (re *refusals) writeTo(w http.ResponseWriter, r *framing.Refusal, client ne
 	_, _ = w.Write(problemBody(r, id, time.Now())) //nolint:gosec // the problem contains no text of the client
 }
 
-// retryAfter is the Retry-After of refusals because of too many connections.
+// retryAfter is the Retry-After of refusals with status 503, in seconds.
 const retryAfter = "5"
 
 // logRefusal logs a refusal, and returns its ID.
@@ -97,7 +97,7 @@ func (re *refusals) logRefusal(r *framing.Refusal, client net.Addr) string {
 	return id
 }
 
-// logFlood logs the end of an HTTP/2 connection.
+// logFlood logs that an HTTP/2 connection was ended because its client exceeded a limit.
 func (re *refusals) logFlood(client net.Addr, reason string) {
 	if !re.logLimiter.Allow() {
 		re.unlogged.Add(1)

@@ -48,10 +48,10 @@ func (l *logRecorder) refusals() (out []map[string]any) {
 // receives. It checks refusals of heads, refusals of net/http, timeouts, and connections above a limit.
 func TestEachRefusalIsLogged(t *testing.T) {
 	var logged logRecorder
-	bounds := defaults(t)
-	bounds.ConnectionsPerAddress, bounds.HeaderTimeout = 1, 50*time.Millisecond
+	settings := defaults(t)
+	settings.ConnectionsPerAddress, settings.HeaderTimeout = 1, 50*time.Millisecond
 	l := newAddressedListener(t)
-	startLogging(t, l, http.HandlerFunc(echo), slog.New(slog.NewJSONHandler(&logged, nil)), bounds)
+	startLogging(t, l, http.HandlerFunc(echo), slog.New(slog.NewJSONHandler(&logged, nil)), settings)
 	idle := l.dial(t, "192.0.2.1:1234")
 	idle.mustServe()
 	for from, test := range map[string]struct {

@@ -19,7 +19,7 @@ import (
 	"github.com/gatewright/gatewright/shared/dataplane/listen"
 )
 
-// trustTestProxies trusts the test's own addresses, and those of newAddressedListener, as proxies with the PROXY protocol.
+// trustTestProxies sets ProxyProtocol, and trusts this machine's addresses as those of proxies.
 func trustTestProxies(c *config.Listener) {
 	c.ProxyProtocol = true
 	c.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
@@ -89,23 +89,23 @@ func TestProxyHeaderSetsTheClientAddress(t *testing.T) {
 func TestProxyWithoutHeaderIsClosed(t *testing.T) {
 	header := proxyHeader(t, 2, "203.0.113.9:5")
 	for name, raw := range map[string]string{
-		"none":                 simpleGet,
-		"another signature":    strings.Replace(header, "QUIT", "QUIZ", 1) + simpleGet,
-		"no family, cut off":   noFamily + "\x00",
-		"no family or command": noFamily[:12] + "\x22\x00\x00\x00" + simpleGet,
-		"of no version":        header[:12] + "\x31" + header[13:] + simpleGet,
-		"an address cut off":   header[:15] + "\x04" + header[16:] + simpleGet,
-		"longer than any":      header[:14] + "\xff\xff" + strings.Repeat("x", 1<<16) + simpleGet,
-		"a text of no end":     "PROXY TCP4 " + strings.Repeat("1", 200) + simpleGet,
-		"a text of no client":  "PROXY TCP4 nobody 192.0.2.1 5 443\r\n" + simpleGet,
-		"a POST":               "POST / HTTP/1.1\r\nHost: a\r\n\r\n",
+		"no header":                         simpleGet,
+		"another signature":                 strings.Replace(header, "QUIT", "QUIZ", 1) + simpleGet,
+		"no family, truncated":              noFamily + "\x00",
+		"no family and an unknown command":  noFamily[:12] + "\x22\x00\x00\x00" + simpleGet,
+		"an unknown version":                header[:12] + "\x31" + header[13:] + simpleGet,
+		"a truncated address":               header[:15] + "\x04" + header[16:] + simpleGet,
+		"beyond the maximum size":           header[:14] + "\xff\xff" + strings.Repeat("x", 1<<16) + simpleGet,
+		"version 1 without an end":          "PROXY TCP4 " + strings.Repeat("1", 200) + simpleGet,
+		"version 1 with a malformed client": "PROXY TCP4 nobody 192.0.2.1 5 443\r\n" + simpleGet,
+		"a POST":                            "POST / HTTP/1.1\r\nHost: a\r\n\r\n",
 	} {
 		t.Run(name, func(t *testing.T) {
 			var logged logRecorder
 			l := newAddressedListener(t).Listener
-			bounds := defaults(t)
-			trustTestProxies(&bounds)
-			startLogging(t, l, http.HandlerFunc(writeRemoteAddr), slog.New(slog.NewJSONHandler(&logged, nil)), bounds)
+			settings := defaults(t)
+			trustTestProxies(&settings)
+			startLogging(t, l, http.HandlerFunc(writeRemoteAddr), slog.New(slog.NewJSONHandler(&logged, nil)), settings)
 			c := dial(t, l.Addr().String())
 			_ = c.SetDeadline(time.Now().Add(time.Minute)) // the server closes after five seconds, which can be deadline.Long
 			_, _ = io.WriteString(c, raw)
@@ -127,11 +127,11 @@ func TestTCPHealthCheckIsNotLogged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var logged logRecorder
 		p := make(pipes)
-		bounds := defaults(t)
-		trustTestProxies(&bounds)
-		bounds.TrustedProxies = append(bounds.TrustedProxies, netip.MustParsePrefix("192.0.2.0/24"))
+		settings := defaults(t)
+		trustTestProxies(&settings)
+		settings.TrustedProxies = append(settings.TrustedProxies, netip.MustParsePrefix("192.0.2.0/24"))
 		startLogging(t, &clientListener{p, "192.0.2.1:1"}, http.HandlerFunc(writeRemoteAddr),
-			slog.New(slog.NewJSONHandler(&logged, nil)), bounds)
+			slog.New(slog.NewJSONHandler(&logged, nil)), settings)
 		for sent, want := range map[string]int{"": 0, "P": 1, "PROXY TCP4": 1} {
 			logged.mu.Lock()
 			logged.entries = nil
@@ -154,11 +154,11 @@ func TestTCPHealthCheckIsNotLogged(t *testing.T) {
 func TestSlowProxyIsClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := make(pipes)
-		bounds := defaults(t)
-		trustTestProxies(&bounds)
-		bounds.TrustedProxies = append(bounds.TrustedProxies, netip.MustParsePrefix("192.0.2.0/24"))
+		settings := defaults(t)
+		trustTestProxies(&settings)
+		settings.TrustedProxies = append(settings.TrustedProxies, netip.MustParsePrefix("192.0.2.0/24"))
 		startLogging(t, &clientListener{p, "192.0.2.1:1"}, http.HandlerFunc(writeRemoteAddr), slog.New(slog.DiscardHandler),
-			bounds)
+			settings)
 		slow, header := p.dial(t), proxyHeader(t, 2, "203.0.113.9:5")
 		startTime := time.Now()
 		closed := make(chan struct{})
@@ -174,7 +174,7 @@ func TestSlowProxyIsClosed(t *testing.T) {
 		quick := p.dial(t)
 		quick.send(header + simpleGet)
 		if _, body := quick.readResponse(); body != "203.0.113.9:5" {
-			t.Error(body)
+			t.Errorf("remote address of another client = %s, want 203.0.113.9:5", body)
 		}
 		if _, err := io.ReadAll(slow.r); err != nil || time.Since(startTime) != 5*time.Second {
 			t.Errorf("connection closed after %s with %v, want 5 s and no error", time.Since(startTime), err)
@@ -228,11 +228,11 @@ func TestConnectionsAreLimitedPerProxiedClient(t *testing.T) {
 	}
 	first := dialAs("203.0.113.9:5")
 	if response, _ := first.readResponse(); response.StatusCode != http.StatusOK {
-		t.Error(response.Status)
+		t.Errorf("GET / of the first client: status = %s, want 200", response.Status)
 	}
 	dialAs("203.0.113.9:6").wantRefusal(http.StatusServiceUnavailable)
 	if response, _ := dialAs("203.0.113.10:5").readResponse(); response.StatusCode != http.StatusOK {
-		t.Error(response.Status)
+		t.Errorf("GET / of another client: status = %s, want 200", response.Status)
 	}
 	_ = first.Close()
 	for range 1000 { // the server detects the end a bit later

@@ -12,7 +12,7 @@ import (
 	"github.com/gatewright/gatewright/shared/core/config"
 )
 
-// TestListenErrorSaysWhatToDo checks the text for each error that the system can return.
+// TestListenErrorSaysWhatToDo checks the text for the usual errors of the system, which names the variable to change.
 func TestListenErrorSaysWhatToDo(t *testing.T) {
 	t.Parallel()
 	listenErr := func(cause error) error { return &net.OpError{Op: "listen", Err: os.NewSyscallError("bind", cause)} }

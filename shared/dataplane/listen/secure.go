@@ -35,14 +35,15 @@ func (wc wireConn) Read(p []byte) (int, error) {
 	if err != nil && wc.c.http2 != nil {
 		wc.c.disconnected.Store(true) // the read has no deadline, so the error means that no more bytes arrive
 	}
-	if m := wc.c.http2; m != nil && !m.allowRead(n, time.Now()) {
+	if state := wc.c.http2; state != nil && !state.allowRead(n, time.Now()) {
 		wc.c.closeFlooding("frames that carry nothing")
 		return 0, errRefused
 	}
 	return n, err
 }
 
-// Close implements net.Conn. It ends an HTTP/2 connection.
+// Close implements net.Conn. It also releases what the connection holds, if closeOnce
+// has not done so: net/http closes an HTTP/2 connection without closeOnce.
 func (wc wireConn) Close() error {
 	c := wc.c
 	if c.http2 != nil {
@@ -110,8 +111,9 @@ func closeAllGracefully(conns []*conn) {
 	_ = g.Wait()
 }
 
-// handshake performs the TLS handshake of the connection, which then returns to net/http through parkedConns.
-// The handshake has the timeout of a head. The connection counts for its client's address from its beginning.
+// handshake performs the TLS handshake of the connection, with the timeout of a head. After that, net/http receives the
+// connection: for HTTP/1.1 from parkedConns, for HTTP/2 from http2Listener. The connection counts for its client's
+// address even during the handshake.
 func (c *conn) handshake(config *tls.Config) {
 	s := &c.server.parked
 	secure := tls.Server(wireConn{c.wire, c}, config)
@@ -155,7 +157,7 @@ func (c *conn) refusePlainHTTP(err error) {
 	drain(c.wire)
 }
 
-// isHTTP reports whether the first bytes of a connection belong to a request line: a method in upper case.
+// isHTTP reports whether the first bytes of a connection can be the start of a request line: a method in upper case.
 func isHTTP(b [5]byte) bool {
 	for _, c := range b[:3] {
 		if c < 'A' || c > 'Z' {

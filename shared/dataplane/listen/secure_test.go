@@ -22,7 +22,7 @@ import (
 
 // newTLSServer starts a TLS server for localhost, and returns its address and the CA of its certificate.
 func newTLSServer(
-	t *testing.T, h http.HandlerFunc, change func(*tls.Config), settings ...func(*config.Listener),
+	t *testing.T, h http.HandlerFunc, change func(*tls.Config), changes ...func(*config.Listener),
 ) (addr string, roots *x509.CertPool) {
 	t.Helper()
 	ca := pkitest.CA(t, "CA", time.Now())
@@ -37,12 +37,12 @@ func newTLSServer(
 	if err != nil {
 		t.Fatal(err)
 	}
-	bounds := defaults(t)
-	for _, set := range settings {
-		set(&bounds)
+	settings := defaults(t)
+	for _, set := range changes {
+		set(&settings)
 	}
 	server := listen.New(listen.Options{
-		Handler: h, Settings: bounds, IDs: ids.NewSource(rand.Reader, time.Now), Log: slog.New(slog.DiscardHandler),
+		Handler: h, Settings: settings, IDs: ids.NewSource(rand.Reader, time.Now), Log: slog.New(slog.DiscardHandler),
 		TLS: serverConfig,
 	})
 	done := make(chan struct{})
@@ -68,6 +68,8 @@ func dialTLS(t *testing.T, addr string, config *tls.Config) *client {
 	return newClient(t, c)
 }
 
+// TestTLSMatchesPlainHTTP checks that a TLS connection serves requests, also after it was
+// parked, and that it refuses an ambiguous request like a connection without TLS.
 func TestTLSMatchesPlainHTTP(t *testing.T) {
 	addr, roots := newTLSServer(t, func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
@@ -85,7 +87,7 @@ func TestTLSMatchesPlainHTTP(t *testing.T) {
 	c.send("GET / HTTP/1.1\r\nHost: localhost\r\n\r\nGET / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: " +
 		"chunked\r\nContent-Length: 3\r\n\r\nabc")
 	if response, _ := c.readResponse(); response.StatusCode != http.StatusOK {
-		t.Error(response.Status)
+		t.Errorf("GET / before an ambiguous request: status = %s, want 200", response.Status)
 	}
 	c.wantRefusal(400)
 }
@@ -116,14 +118,14 @@ func TestTLSLongResponsesAndBodies(t *testing.T) {
 		body, err := io.ReadAll(response.Body)
 		_ = response.Body.Close()
 		if err != nil || string(body) != long || response.StatusCode != http.StatusOK || response.ProtoMajor != 1 {
-			t.Fatalf("%s %s, %d bytes, %v, want HTTP/1.1 200 with %d bytes",
+			t.Fatalf("POST / = %s %s, %d bytes, %v, want HTTP/1.1 200 with %d bytes",
 				response.Proto, response.Status, len(body), err, len(long))
 		}
 	}
 }
 
 // TestTLSSlowClientIsServed checks that a slow client receives a whole response. It would fail
-// if write deadlines applied to the TLS connection, which can't be used after a deadline.
+// if write deadlines applied to the TLS connection, which can't be used after a write has timed out.
 func TestTLSSlowClientIsServed(t *testing.T) {
 	const size = 8 << 20
 	addr, roots := newTLSServer(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -139,10 +141,10 @@ func TestTLSSlowClientIsServed(t *testing.T) {
 	total := 0
 	buffer := make([]byte, size/30)
 	for total < size {
-		time.Sleep(100 * time.Millisecond) // longer than the interval of SendTimeout's checks
+		time.Sleep(100 * time.Millisecond) // in total 3 s, which is longer than SendTimeout
 		n, err := io.ReadFull(response.Body, buffer[:min(len(buffer), size-total)])
 		if total += n; err != nil {
-			t.Fatalf("after %d bytes: %v", total, err)
+			t.Fatalf("reading the response slowly: error after %d bytes = %v, want none", total, err)
 		}
 	}
 }
@@ -161,7 +163,7 @@ func TestTLSClientThatDoesNotReadIsClosed(t *testing.T) {
 			t.Error("writing 64 MB to a client that does not read: error = nil, want an error")
 		}
 	case <-time.After(deadline.Long()):
-		t.Error("the write continues after the deadline, want it ended")
+		t.Errorf("writing 64 MB to a client that does not read: no result after %v, want an error", deadline.Long())
 	}
 }
 
@@ -171,7 +173,7 @@ func TestStalledHandshakeTimesOut(t *testing.T) {
 	for _, sent := range []string{"", "\x16\x03\x01\x02\x00\x01"} {
 		c := dial(t, addr).send(sent)
 		if b, err := io.ReadAll(c); len(b) > 0 || err != nil {
-			t.Errorf("handshake with %q: response = %q, %v, want none", sent, b, err)
+			t.Errorf("handshake with %q: response = %q, %v, want the connection closed without a response", sent, b, err)
 		}
 	}
 }

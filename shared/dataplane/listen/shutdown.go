@@ -17,7 +17,7 @@ import (
 const (
 	// shutdownCheckInterval is the interval at which Shutdown checks whether it can close all connections.
 	shutdownCheckInterval = 10 * time.Millisecond
-	// firstRequestTimeout is how long a new connection has for its first request.
+	// firstRequestTimeout is how long a shutdown waits at most for the first request of a new connection.
 	firstRequestTimeout = time.Second
 )
 

@@ -28,8 +28,8 @@ type shutdownServer struct {
 	done chan struct{} // closed when Shutdown has returned
 }
 
-// runShutdown runs a test in a bubble with a server. The response is "ok". The query is a
-// time: /silent waits for this time before the response, and /slow between the two letters.
+// runShutdown runs a test in a synctest bubble with a server that responds "ok". The query of a request is
+// a duration: /silent waits for this time before the response, and /slow between the two letters.
 func runShutdown(t *testing.T, test func(*shutdownServer)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -63,12 +63,12 @@ func runShutdown(t *testing.T, test func(*shutdownServer)) {
 	})
 }
 
-// shutdown starts Shutdown in another goroutine, and returns when Shutdown waits.
+// shutdown starts Shutdown in another goroutine, and returns when Shutdown waits or has returned.
 func (s *shutdownServer) shutdown() {
 	go func() {
 		defer close(s.done)
 		if err := s.Shutdown(s.t.Context()); err != nil {
-			s.t.Errorf("shut down: %v", err)
+			s.t.Errorf("Shutdown() error = %v, want none", err)
 		}
 	}()
 	synctest.Wait()
@@ -109,7 +109,7 @@ func TestRequestDuringShutdownIsServed(t *testing.T) {
 				d.AnnounceShutdown()
 				time.Sleep(15*time.Second - idle)
 				if c.readOK() {
-					t.Error("Close of the first response = true, want false before the shutdown is announced to it")
+					t.Error("Close of the first response = true, want false: its head was written before AnnounceShutdown()")
 				}
 				time.Sleep(idle)
 				d.shutdown() // 15 s after the announcement
@@ -133,7 +133,7 @@ func TestConnectionServesAnotherRequestAfterAnnouncement(t *testing.T) {
 		time.Sleep(15 * time.Second)
 		d.shutdown()
 		if c.readOK() {
-			t.Error("Close of the first response = true, want false before the shutdown is announced to it")
+			t.Error("Close of the first response = true, want false: its head was written before AnnounceShutdown()")
 		}
 		time.Sleep(14 * time.Second)
 		if !c.send(getRequest("/")).readOK() {
@@ -297,8 +297,8 @@ func respondSlowly(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(body)
 }
 
-// TestHTTP2ShutdownRefusesNoRequest checks that requests are served that arrive after the
-// first GOAWAY, and that the second GOAWAY has the number of the last accepted stream.
+// TestHTTP2ShutdownRefusesNoRequest checks that requests that arrive after the first GOAWAY
+// are served, and that the second GOAWAY has the number of the last accepted stream.
 func TestHTTP2ShutdownRefusesNoRequest(t *testing.T) {
 	runHTTP2(t, respondSlowly, func(t *testing.T, s *tlsServer, p pipes) {
 		f := p.dialFrames(t, s)
@@ -336,7 +336,7 @@ func TestHTTP2ShutdownRefusesNoRequest(t *testing.T) {
 }
 
 // TestHTTP2LateConnectionGetsGoAwayWithItsResponse checks that a connection that begins after AnnounceShutdown
-// gets one GOAWAY, with its first response. If it came earlier, the client would connect again and again.
+// gets exactly one GOAWAY, after its first request. If it came earlier, the client would connect again and again.
 func TestHTTP2LateConnectionGetsGoAwayWithItsResponse(t *testing.T) {
 	runHTTP2(t, respondSlowly, func(t *testing.T, s *tlsServer, p pipes) {
 		s.AnnounceShutdown()
@@ -392,9 +392,9 @@ func TestHTTP2UnannouncedShutdownDrains(t *testing.T) {
 	})
 }
 
-// TestHTTP2GoClientLosesNoRequest sends POST requests that can't be repeated while a
-// shutdown is announced, with at most one request per connection at a time. Go's
-// transport can lose concurrent requests on a connection, which a server can't prevent.
+// TestHTTP2GoClientLosesNoRequest sends POST requests that Go's client can't repeat, and checks that none
+// fails when a shutdown is announced. Each connection has at most one request at a time: Go's transport
+// can lose concurrent requests on a connection, which a server can't prevent.
 func TestHTTP2GoClientLosesNoRequest(t *testing.T) {
 	s := newHTTP2Server(t, nil, respondSlowly, nil)
 	results := make(chan error)
@@ -430,7 +430,7 @@ func TestHTTP2GoClientLosesNoRequest(t *testing.T) {
 // suite that RFC 9113 prohibits (section 9.2.2) receives a GOAWAY.
 func TestHTTP2NeedsAnAdequateCipher(t *testing.T) {
 	s := newHTTP2Server(t, nil, respondSlowly, nil)
-	for cipher, want := range map[uint16]bool{
+	for cipher, adequate := range map[uint16]bool{
 		tls.TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA:    false,
 		tls.TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256: true,
 	} {
@@ -447,17 +447,17 @@ func TestHTTP2NeedsAnAdequateCipher(t *testing.T) {
 		if err := tlsConn.HandshakeContext(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if want {
+		if adequate {
 			_, _ = io.WriteString(tlsConn, http2.ClientPreface)
 		}
 		first, err := http2.NewFramer(io.Discard, tlsConn).ReadFrame()
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, ok := first.(*http2.SettingsFrame); ok != want {
-			t.Errorf("%s: first frame = %v, want SETTINGS: %t", tls.CipherSuiteName(cipher), first, want)
+		if _, ok := first.(*http2.SettingsFrame); ok != adequate {
+			t.Errorf("%s: first frame = %v, SETTINGS = %t, want %t", tls.CipherSuiteName(cipher), first, ok, adequate)
 		}
-		if goAway, ok := first.(*http2.GoAwayFrame); !want && (!ok || goAway.ErrCode != http2.ErrCodeInadequateSecurity) {
+		if goAway, ok := first.(*http2.GoAwayFrame); !adequate && (!ok || goAway.ErrCode != http2.ErrCodeInadequateSecurity) {
 			t.Errorf("%s: first frame = %v, want GOAWAY with INADEQUATE_SECURITY", tls.CipherSuiteName(cipher), first)
 		}
 	}

@@ -40,7 +40,7 @@ func (p pipes) dial(t *testing.T) *client {
 	return newClient(t, clientEnd)
 }
 
-// runWithPipes runs a test in a bubble, with a server.
+// runWithPipes runs a test in a synctest bubble, with a server.
 func runWithPipes(t *testing.T, h http.HandlerFunc, test func(*testing.T, pipes)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -102,7 +102,7 @@ func TestSlowClientIsNotStalled(t *testing.T) {
 		w.Header().Set("Content-Length", "1000")
 		for range 1000 {
 			if _, err := io.WriteString(w, "x"); err != nil {
-				t.Errorf("write: %v", err)
+				t.Errorf("WriteString() to a slow client: error = %v, want none", err)
 			}
 			_ = http.NewResponseController(w).Flush()
 		}
@@ -215,7 +215,7 @@ func TestQuietStreamsStayOpen(t *testing.T) {
 			for range 3 {
 				line, err := buffered.ReadString('\n')
 				if err != nil {
-					t.Error(err)
+					t.Errorf("ReadString() of the tunnel: error = %v, want none", err)
 				}
 				time.Sleep(5 * time.Hour)
 				_, _ = io.WriteString(conn, line)
@@ -294,13 +294,13 @@ func TestIdleConnectionTimesOut(t *testing.T) {
 // the request's body has arrived, for different bodies and sizes of the refusal.
 func TestRefusalDoesNotWaitForTheBody(t *testing.T) {
 	bodies := map[string]string{
-		"nothing":        "Content-Length: 1000\r\n\r\n",
-		"a part":         "Content-Length: 1000\r\n\r\nabc",
-		"a part of much": "Content-Length: 100000000\r\n\r\nabc",
-		"chunked":        "Transfer-Encoding: chunked\r\n\r\n5\r\nabc",
-		"a whole chunk":  "Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n",
-		"asks":           "Content-Length: 1000\r\nExpect: 100-continue\r\n\r\n",
-		"asks in chunks": "Transfer-Encoding: chunked\r\nExpect: 100-continue\r\n\r\n",
+		"no byte of the body":    "Content-Length: 1000\r\n\r\n",
+		"a part":                 "Content-Length: 1000\r\n\r\nabc",
+		"a part of a large body": "Content-Length: 100000000\r\n\r\nabc",
+		"a part of a chunk":      "Transfer-Encoding: chunked\r\n\r\n5\r\nabc",
+		"a whole chunk":          "Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n",
+		"Expect":                 "Content-Length: 1000\r\nExpect: 100-continue\r\n\r\n",
+		"Expect and chunked":     "Transfer-Encoding: chunked\r\nExpect: 100-continue\r\n\r\n",
 	}
 	for name, body := range bodies {
 		for _, size := range []int{0, 10, 10_000} {
@@ -395,7 +395,7 @@ func TestFullDuplexHandlerKeepsReading(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 10 {
-		time.Sleep(3 * time.Millisecond) // the ten pauses are longer than gracePeriod
+		time.Sleep(3 * time.Millisecond) // the ten pauses together are longer than gracePeriod
 		c.send("3\r\nabc\r\n")
 		if _, err := io.ReadFull(response.Body, make([]byte, 3)); err != nil {
 			t.Fatal(err)
@@ -407,6 +407,7 @@ func TestFullDuplexHandlerKeepsReading(t *testing.T) {
 	}
 }
 
+// flushing flushes the response after each write.
 type flushing struct{ http.ResponseWriter }
 
 func (f flushing) Write(p []byte) (int, error) {

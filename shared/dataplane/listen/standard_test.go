@@ -42,26 +42,28 @@ func chunkedIsLast(t *testing.T, request string) bool {
 var notStandard = map[string]string{
 	"TestLimitsPageDocumentsLargeHeads":        "reads a page of the documentation, and serves no request",
 	"TestDefaultConnectionsReserveDescriptors": "counts descriptors, and serves no request",
-	"TestBodiesCountForTheClientBehindAProxy":  "asks a function for names, and serves no request",
-	"TestListenErrorSaysWhatToDo":              "no server is made",
-	"TestProxyHeaderSetsTheClientAddress":      "the same; TestConnectionsAreLimitedPerProxiedClient runs",
+	"TestBodiesCountForTheClientBehindAProxy":  "calls only clientAddr, and serves no request",
+	"TestListenErrorSaysWhatToDo":              "starts no server",
+	"TestProxyHeaderSetsTheClientAddress":      proxyHeaderReason + "; TestConnectionsAreLimitedPerProxiedClient runs",
 	"TestParkedConnectionTimesOut":             "no connection is parked; TestIdleConnectionTimesOut runs",
 	"TestParkedConnectionIsReleasedWhenClosed": "no connection is parked",
-	"TestConnectionsBeforeServe":               "no connection is read",
+	"TestConnectionsBeforeServe":               "opens no connection",
 	"TestConnectionsParkWithoutDescriptors":    "no connection is parked",
 	"TestParkedConnectionsCloseOnShutdown":     "no connection is parked; TestShutdownWithClientsThatDoNotRead runs",
 	"TestParkedConnectionsHaveNoGoroutine":     "net/http keeps idle connections, with a goroutine and 20 KB each",
-	"TestNoGoAwayAfterNetHTTPs":                "it is about HTTP/2",
-	"TestGoAwayIsWrittenBetweenFrames":         "it is about HTTP/2",
-	"TestLineEndsDuringAResponseAreSkipped": "net/http refuses line ends before a request line, unless they follow " +
-		"a POST: a 400",
-	"TestPortInUseError": "no server is made",
-	"TestProxyWithoutHeaderIsClosed": "the header of the PROXY protocol is read before anything else, by " +
-		"the same code",
+	"TestNoSecondGoAway":                       "is a test of HTTP/2",
+	"TestGoAwayIsWrittenBetweenFrames":         "is a test of HTTP/2",
+	"TestLineEndsDuringAResponseAreSkipped": "net/http refuses line ends that arrive during a response with a 400, " +
+		"unless they follow a POST",
+	"TestPortInUseError":                   "starts no server",
+	"TestProxyWithoutHeaderIsClosed":       proxyHeaderReason,
 	"TestConnectionResumesWhileItIsParked": "no connection is parked",
-	"TestServeAfterShutdownServesNothing":  "no connection is made",
-	"TestTLSSlowClientIsServed":            "answers are written by the same code; TestSlowClientIsNotStalled runs",
+	"TestServeAfterShutdownServesNothing":  "opens no connection",
+	"TestTLSSlowClientIsServed":            "responses are written by the same code; TestSlowClientIsNotStalled runs",
 }
+
+// proxyHeaderReason is the reason for tests of PROXY headers.
+const proxyHeaderReason = "the PROXY header is read before anything else, by the same code"
 
 // TestStandard runs the tests of HTTP/1.1 again with StandardHTTP: then net/http reads requests
 // itself. Tests of HTTP/2 are not repeated, because net/http always reads the frames of HTTP/2.

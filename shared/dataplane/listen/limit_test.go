@@ -77,12 +77,12 @@ func (c *client) mustServe() {
 func TestConnectionsPerAddressAreLimited(t *testing.T) {
 	for name, tc := range map[string]struct {
 		same, other string
-		bounded     bool
+		limited     bool
 	}{
 		"IPv4":     {"192.0.2.1:1", "192.0.2.2:1", true},
 		"IPv6":     {"[2001:db8:0:1::1]:1", "[2001:db8:0:2::1]:1", true},
 		"loopback": {"127.0.0.1:1", "[::1]:1", false},
-		"trusted":  {"198.51.100.7:1", "198.51.100.8:1", false},
+		"proxy":    {"198.51.100.7:1", "198.51.100.8:1", false}, // a trusted proxy, see startLogging
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := newAddressedListener(t)
@@ -90,7 +90,7 @@ func TestConnectionsPerAddressAreLimited(t *testing.T) {
 			first := l.dial(t, tc.same)
 			first.mustServe()
 			l.dial(t, tc.same).mustServe()
-			if !tc.bounded {
+			if !tc.limited {
 				l.dial(t, tc.same).mustServe()
 				return
 			}
@@ -156,7 +156,7 @@ func TestListenersShareABudget(t *testing.T) {
 func TestWaitingConnectionsUseLittleMemory(t *testing.T) {
 	const idle, stalled = 1000, 100
 	if files := socket.MaxDescriptors(); files < 4*(idle+stalled) {
-		t.Skipf("%d files may be open", files)
+		t.Skipf("the process can open only %d files, want %d", files, 4*(idle+stalled))
 	}
 	addr := serve(t, echo)
 	memory := func() (uint64, int) {
@@ -173,7 +173,8 @@ func TestWaitingConnectionsUseLittleMemory(t *testing.T) {
 		clients = append(clients, c)
 		return c
 	}
-	// wantMemory waits until connections are parked and stacks have shrunk.
+	// wantMemory checks that each of n connections uses at most limit bytes. Before
+	// it fails, it waits for connections to be parked and for stacks to shrink.
 	wantMemory := func(n int, limit uint64) {
 		t.Helper()
 		var used uint64
