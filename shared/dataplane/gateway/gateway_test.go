@@ -360,7 +360,7 @@ func TestEveryOperationOfGitHubIsServedByItsRoute(t *testing.T) {
 		request.Host = "shop.test"
 		response, err := transport.RoundTrip(request)
 		if err != nil {
-			t.Fatalf("%s %s: %v", r.Method, r.Path, err)
+			t.Fatalf("%s %s: error = %v, want a response", r.Method, r.Path, err)
 		}
 		got, err := io.ReadAll(response.Body)
 		response.Body.Close()

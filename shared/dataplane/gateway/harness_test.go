@@ -169,7 +169,7 @@ func (fx *fixture) do(t testing.TB, method, target string, set ...func(*http.Req
 	}
 	response, err := (&http.Transport{DisableKeepAlives: true, DisableCompression: true}).RoundTrip(r)
 	if err != nil {
-		t.Fatalf("%s %s: %v", method, target, err)
+		t.Fatalf("%s %s: error = %v, want a response", method, target, err)
 	}
 	t.Cleanup(func() { _ = response.Body.Close() })
 	return response

@@ -214,7 +214,7 @@ func TestHeaderArgumentReplacesClientHeader(t *testing.T) {
 	}
 	if _, reply := fx.tool(t, "/mcp", "readTodo", `{"id":"7","X-Locale":"de"}`, spelled,
 		header("X-Locale", "fr")); reply.Error != nil {
-		t.Fatal(reply.Error)
+		t.Fatalf("readTodo with X-Locale as an argument and as the client's field: error = %+v, want none", reply.Error)
 	}
 	var got []string
 	for name, values := range fx.last(t).Header {
@@ -274,7 +274,7 @@ func TestIntrospectionToolCostMatchesDocs(t *testing.T) {
 	}
 	document, refused := graphql.Analyze(request.Query, nil)
 	if refused != nil {
-		t.Fatal(refused)
+		t.Fatalf("Analyze(query of shop_introspect) refusal = %v, want none", refused)
 	}
 	page, err := os.ReadFile("../../../docs/graphql.md")
 	if err != nil {

@@ -32,7 +32,7 @@ func (fx *mcpFixture) connect(t testing.TB, path, version string, header http.He
 	}
 	session, err := client.Connect(t.Context(), transport, options)
 	if err != nil {
-		t.Fatalf("connect: %v", err)
+		t.Fatalf("Connect() of the client: error = %v, want none", err)
 	}
 	t.Cleanup(func() { _ = session.Close() })
 	return session

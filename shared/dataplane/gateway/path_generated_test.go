@@ -220,12 +220,12 @@ func (w *wire) send(method, target string) (status int, body string) {
 	writef(w.conn, "%s %s HTTP/1.1\r\nHost: shop.test\r\n\r\n", method, target)
 	response, err := http.ReadResponse(w.reader, &http.Request{Method: method})
 	if err != nil {
-		w.t.Fatalf("%s %s: %v", method, target, err)
+		w.t.Fatalf("%s %s: error = %v, want a response", method, target, err)
 	}
 	defer func() { _ = response.Body.Close() }()
 	all, err := io.ReadAll(response.Body)
 	if err != nil {
-		w.t.Fatalf("%s %s: %v", method, target, err)
+		w.t.Fatalf("%s %s: error = %v, want a response", method, target, err)
 	}
 	if response.Close {
 		_ = w.conn.Close()

@@ -183,7 +183,7 @@ func TestWebSocketIsForwarded(t *testing.T) {
 		backend := serve(t, func(w http.ResponseWriter, r *http.Request) {
 			c, err := websocket.Accept(w, r, &websocket.AcceptOptions{Subprotocols: []string{"chat"}})
 			if err != nil {
-				t.Errorf("accept: %v", err)
+				t.Errorf("Accept() of the WebSocket: error = %v, want none", err)
 				return
 			}
 			c.SetReadLimit(1 << 20)

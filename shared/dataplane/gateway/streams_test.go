@@ -75,7 +75,7 @@ func openStream(t *testing.T, h *fixture, path string, fields ...string) (status
 		strings.Join(append(fields, ""), "\r\n"))
 	r, err := http.ReadResponse(bufio.NewReader(conn), nil)
 	if err != nil {
-		t.Fatalf("%s: %v", path, err)
+		t.Fatalf("GET %s: error = %v, want a response", path, err)
 	}
 	if r.StatusCode != http.StatusSwitchingProtocols {
 		line, _ = bufio.NewReader(r.Body).ReadString('\n')
@@ -195,7 +195,7 @@ func TestStreamLimitRefusesOnlyStreams(t *testing.T) {
 		method, _, _ := strings.Cut(request, " ")
 		response, err := http.ReadResponse(r, &http.Request{Method: method})
 		if err != nil {
-			t.Fatalf("%s: %v", request, err)
+			t.Fatalf("%s: error = %v, want a response", request, err)
 		}
 		if isRefused := response.StatusCode == http.StatusTooManyRequests; isRefused != (refused != never) ||
 			(received.Load() == 0) != (refused == before) {

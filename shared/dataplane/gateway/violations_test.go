@@ -35,7 +35,7 @@ func violationsOf(t *testing.T, validJSON string) (all []violation) {
 	t.Helper()
 	var document any
 	if err := json.Unmarshal([]byte(validJSON), &document); err != nil {
-		t.Fatalf("%v in %s", err, validJSON)
+		t.Fatalf("Unmarshal(%s) error = %v, want none", validJSON, err)
 	}
 	add := func(description, pointer string, wrongType bool) {
 		raw, err := json.Marshal(document)

@@ -80,7 +80,7 @@ func frameTypes(t *testing.T, r io.Reader) (kinds []http2.FrameType) {
 			return kinds
 		}
 		if err != nil {
-			t.Fatalf("after %v: %v", kinds, err)
+			t.Fatalf("ReadFrame() after %v: error = %v, want none", kinds, err)
 		}
 		if goAwayFrame, ok := got.(*http2.GoAwayFrame); ok && (goAwayFrame.LastStreamID != math.MaxInt32 ||
 			goAwayFrame.ErrCode != http2.ErrCodeNo) {

@@ -86,7 +86,7 @@ func TestEachRefusalIsLogged(t *testing.T) {
 		line["listener"] = "" // the product adds the listener's name
 		for _, diff := range telemetrytest.Undocumented(t, "../../../docs/observability.md", "## The line of a refusal",
 			slices.Collect(maps.Keys(line))...) {
-			t.Error(diff)
+			t.Errorf("documentation of the log line of a refusal: %s, want the same names", diff)
 		}
 	}
 	if raw, _ := json.Marshal(logged.entries); strings.Contains(string(raw), "hidden") {

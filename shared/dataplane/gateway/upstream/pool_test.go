@@ -223,7 +223,7 @@ func TestAtMostTwoStaleConnectionsAreTried(t *testing.T) {
 	for range pooled {
 		wg.Go(func() {
 			if _, err := c.Send(request(t, t.Context(), "GET", url), nil); err != nil {
-				t.Error(err)
+				t.Errorf("Send() error = %v, want none", err)
 			}
 		})
 	}

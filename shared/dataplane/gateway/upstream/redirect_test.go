@@ -133,7 +133,7 @@ func TestRedirectsRemoveFieldsForOtherOrigins(t *testing.T) {
 		c := hopTransport{hops: chain.hops}
 		response, err := follow(r, sameForAll(c.RoundTrip))
 		if err != nil {
-			t.Fatalf("chain %d: %v", n, err)
+			t.Fatalf("follow(chain %d) error = %v, want none", n, err)
 		}
 		response.Body.Close()
 		if len(c.received) != len(chain.sameOrigin) {
