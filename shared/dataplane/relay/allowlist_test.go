@@ -77,10 +77,11 @@ func TestEachEndEnforcesTheAllowList(t *testing.T) {
 					}
 				}
 				for _, c := range allowed {
-					if _, err := read(client.RoundTrip(fx.request(http.MethodGet, "/", nil), account, "api", c)); err != nil ||
-						received.Swap(0) != 1 {
-						fx.Errorf("GET / by %[2]s for %[3]v, allowed by the %[1]s: error = %[4]v, want none and 1 request at the service",
-							end, caller, c, err)
+					_, err := read(client.RoundTrip(fx.request(http.MethodGet, "/", nil), account, "api", c))
+					if n := received.Swap(0); err != nil || n != 1 {
+						fx.Errorf("GET / by %[2]s for %[3]v, allowed by the %[1]s: error = %[4]v, requests at the service = %[5]d, "+
+							"want no error and 1",
+							end, caller, c, err, n)
 					}
 				}
 			}
@@ -88,7 +89,8 @@ func TestEachEndEnforcesTheAllowList(t *testing.T) {
 	}
 }
 
-// TestRelayCertificateIsVerified checks that a client sends no request, and so no pass, to a server with an invalid certificate.
+// TestRelayCertificateIsVerified checks that a client sends no request, and so no pass, to a server with an
+// invalid certificate.
 func TestRelayCertificateIsVerified(t *testing.T) {
 	withFixture(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}), func(fx *fixture) {
 		a := fx.relay("a:443")
@@ -137,7 +139,7 @@ func TestUnusableRelayConnectionsAreClosed(t *testing.T) {
 				r.Header.Set("Upgrade", upgrade)
 			}
 			if _, err := read(client.RoundTrip(r, account, "api", shop)); err != nil {
-				fx.Error(err)
+				fx.Errorf("GET / with the field Upgrade %q: error = %v, want none", upgrade, err)
 			}
 			if upgrade == "" {
 				time.Sleep(2 * time.Minute)

@@ -49,8 +49,8 @@ func (a *attempts) finish(response *http.Response, err error) (*http.Response, e
 }
 
 // shouldRetry records the result of an attempt. It reports whether another attempt is
-// possible: if no service was reached, the body must be unread. If a service may have
-// received the request, it must be repeatable (tunnel.Repeatable), and sent below maxSent.
+// possible: if no service was reached, the body must be unread. If a service may have received
+// the request, the request must be repeatable (tunnel.Repeatable) and a.sent less than a.maxSent.
 func (a *attempts) shouldRetry(err error) bool {
 	if errors.Is(err, tunnel.ErrBroken) {
 		a.sent++
@@ -67,8 +67,9 @@ func (a *attempts) shouldRetry(err error) bool {
 	return false
 }
 
-// waitRetry waits before the next attempt, until delay has passed or changed is closed. It returns err, the error of the last attempt,
-// if agentWait has passed since the request was last sent or first failed. It returns the cause of ctx if ctx has ended.
+// waitRetry waits before the next attempt, until delay has passed or changed is closed. It returns err, the error of
+// the last attempt, if agentWait has passed since the request was last sent or first failed. It returns the cause of
+// ctx if ctx has ended.
 func (a *attempts) waitRetry(ctx context.Context, delay time.Duration, changed <-chan struct{}, err error) error {
 	if a.timeout == nil || a.sentAtStart != a.sent {
 		a.stopTimeout()

@@ -84,7 +84,7 @@ func TestShouldRetry(t *testing.T) {
 			disconnect()
 		}
 		if got := attempts.ShouldRetry(tt.err); got != tt.want {
-			t.Errorf("%s: the request is sent again: %t, want %t", tt.name, got, tt.want)
+			t.Errorf("%s: ShouldRetry(%v) = %t, want %t", tt.name, tt.err, got, tt.want)
 		}
 		disconnect()
 	}
@@ -120,8 +120,11 @@ func TestFinishReturnsTheWorstPossibleError(t *testing.T) {
 			response = &http.Response{Header: http.Header{relay.FieldResult: {"forged"}, "X-Kept": {"1"}}}
 		}
 		got, err := attempts.Finish(response, tt.err)
-		if !errors.Is(err, tt.want) || got != response {
-			t.Errorf("Finish() after %v and %v = %v, want %v", tt.earlier, tt.err, err, tt.want)
+		if !errors.Is(err, tt.want) {
+			t.Errorf("Finish() after %v and %v: error = %v, want %v", tt.earlier, tt.err, err, tt.want)
+		}
+		if got != response {
+			t.Errorf("Finish() after %v and %v: response = %v, want %v", tt.earlier, tt.err, got, response)
 		}
 		if got != nil && len(got.Header) != 1 {
 			t.Errorf("Finish() header = %v, want 1 field", got.Header)

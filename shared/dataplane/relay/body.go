@@ -77,6 +77,7 @@ func (b *body) release() {
 	_ = b.inner.Close()
 }
 
+// errAttemptOver is the error of Read if the attempt's body is closed, or if another attempt has the request's body.
 var errAttemptOver = errors.New("relay: the attempt is over")
 
 func (b *attemptBody) Read(buffer []byte) (int, error) {

@@ -38,7 +38,7 @@ func TestBodyBelongsToOneAttempt(t *testing.T) {
 			case 0:
 				want := a == attempts[len(attempts)-1] && !a.closed
 				if read(a) != want {
-					t.Fatalf("an attempt reads: %t, want %t", !want, want)
+					t.Fatalf("read(attempt) = %t, want %t: only the last attempt can read, until it is closed", !want, want)
 				}
 				wasRead = wasRead || want
 			case 1:
@@ -60,7 +60,7 @@ func TestBodyBelongsToOneAttempt(t *testing.T) {
 				_ = a.Close()
 			}
 			if n := inner.n.Load(); n > 0 != last.closed {
-				t.Fatalf("inner body closed %d times, want it closed only with that of the last attempt (closed: %t)",
+				t.Fatalf("inner body closed %d times after HandOver(), want it closed: %t, like the body of the last attempt",
 					n, last.closed)
 			}
 			if !last.closed && !read(last) {

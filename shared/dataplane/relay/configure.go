@@ -21,7 +21,8 @@ const (
 	deletedTunnelTimeout = 30 * time.Second
 )
 
-// configuredServices has the services that the agents of each tunnel have last received. The zero value has none. It is safe for concurrent use.
+// configuredServices has the services that the agents of each tunnel have last received.
+// The zero value has none. It is safe for concurrent use.
 type configuredServices struct {
 	flights singleflight.Group
 
@@ -119,8 +120,8 @@ func (rl *Relay) disconnectAgents(ctx context.Context, ref string) {
 	})
 }
 
-// configureAll notifies agents without requests until ctx ends.
-// Agents keep their services in memory and show them to their owners.
+// configureAll sends changed services to the agents of all tunnels every renewInterval, until ctx ends. So agents that
+// get no requests also receive changes. Agents keep their services in memory and show them to their owners.
 func (rl *Relay) configureAll(ctx context.Context) {
 	ticker := time.NewTicker(renewInterval)
 	defer ticker.Stop()

@@ -304,19 +304,19 @@ func TestNetHTTPDoesNotRetry(t *testing.T) {
 	})
 }
 
-// TestUnresponsiveAgentIsDisconnected checks that a request after a change of
-// services does not wait forever for another agent with a half-open connection.
+// TestUnresponsiveAgentIsDisconnected makes one of an agent's connections half-open, and then changes the services. The
+// next request must not wait forever for the agent to accept the services over that connection.
 func TestUnresponsiveAgentIsDisconnected(t *testing.T) {
 	withFixture(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.WriteString(w, r.URL.Path)
 	}), func(fx *fixture) {
 		a := fx.relay("a:443")
 		fx.agent("a:443", 2)
-		pending := true
+		found := false
 		fx.net.forEach(func(wire *wire) bool {
-			wasPending := pending
-			pending = pending && wire.to != "a:443"
-			return wasPending && !pending
+			isFirst := !found && wire.to == "a:443"
+			found = found || isFirst
+			return isFirst
 		}, (*wire).dropBytes)
 		fx.directory.set(api("http://service.internal/other"))
 		if text, err := fx.get(a, "/x"); text != "/other/x" || err != nil {

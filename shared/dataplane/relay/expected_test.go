@@ -33,7 +33,8 @@ func (fx *fixture) singleRelay() (rl *relay.Relay, kill func()) {
 	return rl, kill
 }
 
-// TestNewRelayWaitsForAgents checks that a relay without rows waits after its start for the agents of the previous relay.
+// TestNewRelayWaitsForAgents checks that a relay without rows waits after its start for the agents of the previous
+// relay.
 func TestNewRelayWaitsForAgents(t *testing.T) {
 	withFixture(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = io.WriteString(w, "text")

@@ -116,7 +116,8 @@ func (a Attempts) WaitRetry(ctx context.Context, delay time.Duration, changed <-
 // Leases are the rows of one relay.
 type Leases struct{ *leases }
 
-// NewLeases returns the leases of a relay. connected reports whether a tunnel has a connection. No connection is shutting down.
+// NewLeases returns the leases of a relay. connected reports whether a tunnel has a connection.
+// No connection is shutting down.
 func NewLeases(o Options, id string, connected func(ref string) bool) Leases {
 	return Leases{&leases{
 		table: o.Table, id: id, address: o.Address, now: o.Now, log: o.Log, startedAt: o.Now(),

@@ -15,19 +15,22 @@ import (
 // other errors wrap it. An unknown failure becomes tunnel.ErrBroken: the service may have received the request.
 func TestFailuresRoundTrip(t *testing.T) {
 	all := []error{tunnel.ErrNoAgent, tunnel.ErrBusy, tunnel.ErrUnavailable, tunnel.ErrBroken}
-	failures := []tunnel.Failure{tunnel.UnknownService, tunnel.NotAllowed, tunnel.Unreachable, tunnel.TimedOut}
-	failureOf := func(err error) (which string) {
+	failures := []tunnel.Failure{
+		tunnel.UnknownService, tunnel.NotAllowed, tunnel.Unreachable, tunnel.TimedOut, tunnel.Unusable,
+	}
+	// failureOf returns the texts of the failures that err wraps.
+	failureOf := func(err error) (texts string) {
 		for _, failureErr := range all {
 			if errors.Is(err, failureErr) {
-				which += failureErr.Error()
+				texts += failureErr.Error()
 			}
 		}
 		if tunnelErr, ok := errors.AsType[*tunnel.Error](err); ok {
-			which += string(tunnelErr.Failure)
+			texts += string(tunnelErr.Failure)
 		}
-		return which
+		return texts
 	}
-	crossed := func(err error) error {
+	roundTrip := func(err error) error {
 		w := httptest.NewRecorder()
 		relay.WriteFailure(w, err)
 		return relay.ReadFailure(w.Result())
@@ -38,12 +41,12 @@ func TestFailuresRoundTrip(t *testing.T) {
 	}
 	for _, err := range errs {
 		for _, err := range []error{err, fmt.Errorf("asked: %w", err), errors.Join(errors.New("another"), err)} {
-			if got := crossed(err); failureOf(got) != failureOf(err) {
+			if got := roundTrip(err); failureOf(got) != failureOf(err) {
 				t.Errorf("failure of %v after the round trip = %v, want the same", err, got)
 			}
 		}
 	}
-	if got := crossed(errors.New("another")); failureOf(got) != failureOf(tunnel.ErrBroken) {
+	if got := roundTrip(errors.New("another")); failureOf(got) != failureOf(tunnel.ErrBroken) {
 		t.Errorf("failure of another error after the round trip = %v, want %v", got, tunnel.ErrBroken)
 	}
 	for _, responseHeader := range []http.Header{

@@ -78,11 +78,11 @@ func (f *forwarder) round(ctx context.Context) (response *http.Response, expecte
 	case lookupErr != nil:
 		f.relay.options.Log.LogAttrs(ctx, slog.LevelError, "relay: who has a tunnel can't be looked up",
 			slog.Any("error", lookupErr))
-		return nil, false, fmt.Errorf("%w: who has the tunnel can't be looked up", tunnel.ErrUnavailable)
+		return nil, false, fmt.Errorf("%holder: who has the tunnel can't be looked up", tunnel.ErrUnavailable)
 	}
 	f.relay.unreachable.sortLast(holders, f.relay.options.Now())
-	for _, w := range holders {
-		response, relayErr := f.sendVia(ctx, w)
+	for _, holder := range holders {
+		response, relayErr := f.sendVia(ctx, holder)
 		if !f.shouldRetry(relayErr) {
 			return response, false, relayErr
 		}
@@ -109,10 +109,10 @@ func (f *forwarder) sendLocal(ctx context.Context) (*http.Response, error) {
 }
 
 // sendVia sends the request through the other relay that has written a row.
-func (f *forwarder) sendVia(ctx context.Context, w row) (*http.Response, error) {
-	relayURL, err := url.Parse(w.Address)
+func (f *forwarder) sendVia(ctx context.Context, holder row) (*http.Response, error) {
+	relayURL, err := url.Parse(holder.Address)
 	if err != nil || relayURL.Host == "" {
-		return nil, fmt.Errorf("%w: %q is no address of a relay", tunnel.ErrUnavailable, w.Address)
+		return nil, fmt.Errorf("%holder: %q is no address of a relay", tunnel.ErrUnavailable, holder.Address)
 	}
 	c := f.claims
 	c.Forwarded = true
@@ -121,9 +121,9 @@ func (f *forwarder) sendVia(ctx context.Context, w row) (*http.Response, error) 
 		return response, err
 	}
 	reached := !errors.Is(err, tunnel.ErrUnavailable)
-	if f.relay.unreachable.record(w.Address, reached, f.relay.options.Now()) || errors.Is(err, tunnel.ErrBroken) {
+	if f.relay.unreachable.record(holder.Address, reached, f.relay.options.Now()) || errors.Is(err, tunnel.ErrBroken) {
 		f.relay.options.Log.LogAttrs(ctx, slog.LevelWarn, "relay: another relay did not answer",
-			slog.String("relay", w.Address), slog.Any("error", err))
+			slog.String("relay", holder.Address), slog.Any("error", err))
 	}
 	return response, err
 }

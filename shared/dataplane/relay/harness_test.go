@@ -36,6 +36,7 @@ const (
 
 var shop = tunnel.Caller{Project: "shop", Environment: "production"}
 
+// rootKey is a seal.KeySource whose root key repeats one byte.
 type rootKey byte
 
 func (k rootKey) Root(context.Context) ([]byte, error) {
@@ -107,6 +108,7 @@ func (d *directory) remove() {
 	d.services, d.deleted = nil, true
 }
 
+// fail makes Services and Find return err, or work again if err is nil.
 func (d *directory) fail(err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -127,7 +129,7 @@ type fixture struct {
 }
 
 // withFixture runs a test in a bubble, with a service called api.
-func withFixture(t *testing.T, service http.Handler, test func(w *fixture)) {
+func withFixture(t *testing.T, service http.Handler, test func(fx *fixture)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		fx := &fixture{T: t, net: newNetwork(1), directory: &directory{}, backend: memory.New(), roots: x509.NewCertPool()}
@@ -272,7 +274,8 @@ func (fx *fixture) agent(addr string, connections int) (stop func()) {
 	return stop
 }
 
-// agentWithResult starts an agent like agent. It also returns a channel that receives the error with which the agent ends.
+// agentWithResult starts an agent like agent. It also returns a channel that
+// receives the error with which the agent ends.
 func (fx *fixture) agentWithResult(addr string, connections int) (stop func(), result <-chan error) {
 	fx.Helper()
 	if addr == "" {
@@ -330,7 +333,7 @@ func (fx *fixture) client(addr string, changes ...func(o *relay.ClientOptions)) 
 	return cl
 }
 
-// clientWith returns a client with another installation's key.
+// clientWith returns a client like client, but with the root key key.
 func (fx *fixture) clientWith(addr string, key rootKey) *relay.Client {
 	return fx.client(addr, func(o *relay.ClientOptions) { o.Key = key })
 }

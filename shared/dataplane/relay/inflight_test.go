@@ -83,7 +83,7 @@ func TestRelayWithoutAddressWritesNoRows(t *testing.T) {
 		}()
 		end := fx.plainAgent("a:80")
 		if _, err := fx.get(rl, "/"); err != nil {
-			fx.Error(err)
+			fx.Errorf("GET / at a relay without an address: error = %v, want none", err)
 		}
 		time.Sleep(3 * relay.RenewInterval)
 		end()

@@ -17,8 +17,8 @@ const (
 	// leaseDuration is how long a row is valid. Other relays call a dead
 	// relay for this long, unless another relay also has the tunnel.
 	leaseDuration = 2 * time.Minute
-	// renewInterval is the time between two writes of a row. Each relay writes a row
-	// for each of its tunnels. Two consecutive writes can fail before the lease ends.
+	// renewInterval is the time between two writes of a row. Each relay writes a row for each of its tunnels. A
+	// failed write is repeated every checkInterval, so writes can fail for 80 seconds before the lease ends.
 	renewInterval = 40 * time.Second
 	// checkInterval is the time between two checks of Run for rows that are due, or whose last write has failed.
 	checkInterval = 2 * time.Second
@@ -44,7 +44,7 @@ type leases struct {
 
 	mu       sync.Mutex
 	byRef    map[string]*lease
-	versions int64
+	versions int64 // the version of the last row that was written
 	// released is set after the rows were released: no further leases are taken.
 	released bool
 }
@@ -87,12 +87,12 @@ func (ls *leases) writeIfDue(ctx context.Context, ref string) {
 
 	l.writeMu.Lock()
 	defer l.writeMu.Unlock()
-	w, due, changed := ls.nextRow(ref, l)
+	next, due, changed := ls.nextRow(ref, l)
 	if !due {
 		return
 	}
 	switch {
-	case changed && !w.Released:
+	case changed && !next.Released:
 		ls.log.LogAttrs(ctx, slog.LevelInfo, "relay: a tunnel has an agent", slog.String("tunnel", ref))
 	case changed:
 		ls.log.LogAttrs(ctx, slog.LevelInfo, "relay: a tunnel has no agent any more", slog.String("tunnel", ref))
@@ -100,7 +100,7 @@ func (ls *leases) writeIfDue(ctx context.Context, ref string) {
 	if ls.table != nil {
 		ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 		defer cancel()
-		if err := ls.table.Commit(ctx, w.put(ref)); err != nil {
+		if err := ls.table.Commit(ctx, next.put(ref)); err != nil {
 			ls.log.LogAttrs(ctx, slog.LevelWarn, "relay: who has a tunnel was not written, and will be again",
 				slog.String("tunnel", ref), slog.Any("error", err))
 			return
@@ -113,7 +113,7 @@ func (ls *leases) writeIfDue(ctx context.Context, ref string) {
 
 // nextRow returns the row of a tunnel to write. due is false if the row is up to date. changed
 // reports whether the relay has begun or ceased to hold the tunnel since the previous call.
-func (ls *leases) nextRow(ref string, l *lease) (w row, due, changed bool) {
+func (ls *leases) nextRow(ref string, l *lease) (next row, due, changed bool) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	now := ls.now()
@@ -131,11 +131,11 @@ func (ls *leases) nextRow(ref string, l *lease) (w row, due, changed bool) {
 	changed = l.holds != connected
 	l.holds, l.writtenAt = connected, time.Time{}
 	ls.versions++
-	w = row{ID: ls.id, Address: ls.address, ExpiresAt: store.Instant(now.Add(leaseDuration)), Version: ls.versions}
+	next = row{ID: ls.id, Address: ls.address, ExpiresAt: store.Instant(now.Add(leaseDuration)), Version: ls.versions}
 	if !connected {
-		w.Released, w.ExpiresAt = true, store.Instant(l.disconnectedAt.Add(agentWait))
+		next.Released, next.ExpiresAt = true, store.Instant(l.disconnectedAt.Add(agentWait))
 	}
-	return w, true, changed
+	return next, true, changed
 }
 
 // expectsAgent reports whether an agent is likely to connect here soon for a tunnel that has no usable
@@ -212,13 +212,13 @@ func (ls *leases) otherHolders(ctx context.Context, ref string) (holders []row, 
 		return nil, false, err
 	}
 	now := ls.now()
-	for _, w := range rows {
+	for _, r := range rows {
 		switch {
-		case !w.ExpiresAt.Add(MaxClockSkew).After(now):
-		case w.Released:
+		case !r.ExpiresAt.Add(MaxClockSkew).After(now):
+		case r.Released:
 			recent = true
-		case w.ID != ls.id:
-			holders, recent = append(holders, w), true
+		case r.ID != ls.id:
+			holders, recent = append(holders, r), true
 		}
 	}
 	return holders, recent, nil

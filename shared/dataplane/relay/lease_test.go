@@ -44,10 +44,10 @@ func TestRowsNameTheRelaysOfATunnel(t *testing.T) {
 			fx.Helper()
 			synctest.Wait()
 			if got, r := fx.holders(); !slices.Equal(got, addresses) || r != recent {
-				fx.Errorf("%s: rows of %q, recent: %t, want %q, %t", moment, got, r, addresses, recent)
+				fx.Errorf("%s: addresses in the rows = %q, recent = %t, want %q and %t", moment, got, r, addresses, recent)
 			}
 		}
-		want("before an agent is there", false)
+		want("before an agent has connected", false)
 		first, second := fx.agent("a:443", 2), fx.agent("a:443", 2)
 		want("with agents", true, "https://a:443")
 		third := fx.agent("b:443", 2)
@@ -55,22 +55,22 @@ func TestRowsNameTheRelaysOfATunnel(t *testing.T) {
 		time.Sleep(3 * relay.LeaseDuration)
 		want("much later", true, "https://a:443", "https://b:443")
 		first()
-		want("while another agent is there", true, "https://a:443", "https://b:443")
+		want("after one of two agents has disconnected", true, "https://a:443", "https://b:443")
 		second()
-		want("when a relay's last agent has gone", true, "https://b:443")
+		want("after the last agent of the first relay has disconnected", true, "https://b:443")
 		b.kill()
-		want("when a relay has died", true, "https://b:443")
+		want("after the second relay has died", true, "https://b:443")
 		time.Sleep(relay.LeaseDuration + relay.MaxClockSkew)
-		want("when its lease is over", false)
+		want("after the lease of the dead relay has expired", false)
 		third()
 		fourth := fx.agent("a:443", 2)
 		want("with a new agent", true, "https://a:443")
 		ctx, cancel := context.WithTimeout(fx.Context(), time.Second)
 		defer cancel()
 		a.Drain(ctx)
-		want("when the relay drains", true)
+		want("after the first relay has drained", true)
 		time.Sleep(relay.AgentWait + relay.MaxClockSkew)
-		want("and later", false)
+		want("after the row of the drained relay has expired", false)
 		fourth()
 	})
 }
@@ -84,10 +84,11 @@ func TestAgentConnectionsAreLogged(t *testing.T) {
 			fx.Helper()
 			synctest.Wait()
 			logged := fx.logged.String()
-			if c, g := strings.Count(logged, "a tunnel has an agent"),
-				strings.Count(logged, "a tunnel has no agent any more"); c != connected || g != disconnected {
-				fx.Errorf("%s: log lines of connected agents = %d, of the last disconnected one = %d, want %d and %d",
-					moment, c, g, connected, disconnected)
+			if c := strings.Count(logged, "a tunnel has an agent"); c != connected {
+				fx.Errorf("%s: log lines about a tunnel with an agent = %d, want %d", moment, c, connected)
+			}
+			if d := strings.Count(logged, "a tunnel has no agent any more"); d != disconnected {
+				fx.Errorf("%s: log lines about a tunnel without an agent = %d, want %d", moment, d, disconnected)
 			}
 		}
 		want("at first", 0, 0)
@@ -99,16 +100,17 @@ func TestAgentConnectionsAreLogged(t *testing.T) {
 		a.table.dead.Store(true)
 		second()
 		time.Sleep(time.Minute)
-		want("without one, while the table is down", 1, 1)
+		want("without an agent, while the table is down", 1, 1)
 		third := fx.agent("a:443", 2)
-		want("with another one", 2, 1)
+		want("with a third agent", 2, 1)
 		third()
-		want("without it", 2, 2)
+		want("without the third agent", 2, 2)
 	})
 }
 
-// TestSingleRelayWritesNoRows checks when a relay without an address expects an agent. Such a relay has no table.
-func TestSingleRelayWritesNoRows(t *testing.T) {
+// TestSingleRelayExpectsAgent checks when a relay without an address expects
+// an agent. Such a relay has no table, so it reads no rows.
+func TestSingleRelayExpectsAgent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		connected := false
 		l := relay.NewLeases(relay.Options{Now: time.Now, Log: slog.New(slog.DiscardHandler)}, "rly_1", func(string) bool {
@@ -122,18 +124,18 @@ func TestSingleRelayWritesNoRows(t *testing.T) {
 					moment, rows, recent, err, l.ExpectsAgent(ref), expected)
 			}
 		}
-		want("when it begins", true) // the previous relay may have had agents
+		want("after the start", true) // the previous relay may have had agents
 		time.Sleep(relay.AgentWait)
 		l.WriteIfDue(t.Context(), ref)
 		want("without an agent", false)
 		connected = true
 		l.WriteIfDue(t.Context(), ref)
 		connected = false
-		want("when an agent has left, before anybody says so,", true)
+		want("after an agent has disconnected, before WriteIfDue is called", true)
 		l.WriteIfDue(t.Context(), ref)
-		want("when an agent has just left", true)
+		want("just after an agent has disconnected", true)
 		time.Sleep(relay.AgentWait)
-		want("long after an agent has left", false)
+		want("long after an agent has disconnected", false)
 	})
 }
 
@@ -193,19 +195,20 @@ func (t *faultyTable) applyDelayed(index int) {
 	}
 }
 
-// TestRowsConverge simulates relays with different clocks and a faulty table. The relays get
-// and lose a tunnel, die, and restart at the same address. After the table works again and
-// relay.LeaseDuration has passed, the rows must name exactly the relays that hold the tunnel.
+// TestRowsConverge simulates relays with different clocks and a faulty table. The relays get and lose a tunnel, die,
+// and restart at the same address. Then the table works again, and all live relays write their rows. The rows of live
+// relays must be correct immediately. When the leases have expired, the rows must name exactly the relays that hold
+// the tunnel.
 func TestRowsConverge(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		clock := storetest.Epoch
 		faults := rapid.SliceOfN(rapid.SampledFrom([]fault{noFault, requestRefused, responseLost, delayed}), 0,
 			40).Draw(rt, "fates")
 		table := &faultyTable{Backend: memory.New(), faults: faults}
-		var players []*player
+		var relays []*simulatedRelay
 		join := func(address string) {
-			p := &player{
-				id: fmt.Sprint("rly_", len(players)), address: address,
+			p := &simulatedRelay{
+				id: fmt.Sprint("rly_", len(relays)), address: address,
 				skew: time.Duration(rapid.IntRange(-7, 7).Draw(rt, "skew")) * time.Second,
 			}
 			now := func() time.Time { return clock.Add(p.skew) }
@@ -213,12 +216,12 @@ func TestRowsConverge(t *testing.T) {
 				Table:   store.New(table, store.Options{Random: storetest.Random(&named{t, p.id}), Now: now, Backoff: noRetry}),
 				Address: address, Now: now, Log: slog.New(slog.DiscardHandler),
 			}, p.id, func(string) bool { return p.connected })
-			players = append(players, p)
+			relays = append(relays, p)
 		}
 		join("https://a")
 		join("https://b")
 		for range rapid.IntRange(1, 25).Draw(rt, "steps") {
-			p := players[rapid.IntRange(0, len(players)-1).Draw(rt, "relay")]
+			p := relays[rapid.IntRange(0, len(relays)-1).Draw(rt, "relay")]
 			switch action := rapid.IntRange(0, 5).Draw(rt, "what"); {
 			case action == 0:
 				clock = clock.Add(time.Duration(rapid.IntRange(1, 60).Draw(rt, "seconds")) * time.Second)
@@ -227,7 +230,7 @@ func TestRowsConverge(t *testing.T) {
 			case p.dead:
 			case action == 2:
 				p.WriteAllDue(t.Context())
-			case action == 3 && len(players) < 6:
+			case action == 3 && len(relays) < 6:
 				p.dead = true
 				join(p.address)
 			default:
@@ -237,7 +240,7 @@ func TestRowsConverge(t *testing.T) {
 		}
 		table.faults = nil // the table works again
 		writeAll := func() {
-			for _, p := range players {
+			for _, p := range relays {
 				if !p.dead {
 					p.WriteAllDue(t.Context())
 				}
@@ -247,34 +250,35 @@ func TestRowsConverge(t *testing.T) {
 		for len(table.delayed) > 0 { // delayed calls arrive after all rows were written
 			table.applyDelayed(0)
 		}
+		// check compares the rows with the relays. It checks the rows of dead relays only if dead is set.
 		check := func(moment string, dead bool) {
-			for _, reader := range players {
+			for _, reader := range relays {
 				rows, _, err := reader.OtherHolders(t.Context(), ref)
 				if err != nil {
 					rt.Fatal(err)
 				}
-				for _, p := range players {
+				for _, p := range relays {
 					if p == reader || p.dead && !dead {
 						continue
 					}
-					listed := slices.ContainsFunc(rows, func(w relay.Row) bool { return w.ID == p.id && w.Address == p.address })
+					listed := slices.ContainsFunc(rows, func(r relay.Row) bool { return r.ID == p.id && r.Address == p.address })
 					if want := p.connected && !p.dead; listed != want {
 						rt.Errorf("%s: row of %s read by %s: listed = %t, want %t", moment, p.id, reader.id, listed, want)
 					}
 				}
 			}
 		}
-		check("at once", false)
+		check("immediately", false)
 		for waited := time.Duration(0); waited <= relay.LeaseDuration+2*relay.MaxClockSkew; waited += relay.RenewInterval {
 			clock = clock.Add(relay.RenewInterval)
 			writeAll()
 		}
-		check("a lease later", true)
+		check("after the leases have expired", true)
 	})
 }
 
-// player is a relay with only its rows.
-type player struct {
+// simulatedRelay is a relay that only reads and writes rows.
+type simulatedRelay struct {
 	relay.Leases
 	id, address     string
 	connected, dead bool
@@ -284,7 +288,7 @@ type player struct {
 // noRetry is a store.BackoffFunc that makes no second attempt.
 func noRetry(context.Context, int) error { return errors.New("no more") }
 
-// TestExpiredLeasesAreRemoved checks that a lease is removed once no request waits for the agent
+// TestExpiredLeasesAreRemoved checks that a lease is removed when no request waits for the agent any more
 // and the row says that the relay no longer has the tunnel.
 func TestExpiredLeasesAreRemoved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -302,7 +306,7 @@ func TestExpiredLeasesAreRemoved(t *testing.T) {
 			l.WriteAllDue(t.Context())
 			rows, r, err := other.OtherHolders(t.Context(), ref)
 			if err != nil || len(l.Refs()) != refs || (len(rows) > 0) != wantHeld || r != recent {
-				t.Errorf("%s: refs = %d, held: %t, recent: %t, %v, want %d, %t and %t",
+				t.Errorf("%s: tunnels with a lease = %d, held: %t, recent: %t, error = %v, want %d, %t, %t and no error",
 					moment, len(l.Refs()), len(rows) > 0, r, err, refs, wantHeld, recent)
 			}
 		}
@@ -315,20 +319,20 @@ func TestExpiredLeasesAreRemoved(t *testing.T) {
 		l.WriteIfDue(t.Context(), ref)
 		want("with a row that can't be written", 1, true, true)
 		time.Sleep(2 * relay.AgentWait)
-		want("and still can't", 1, true, true)
-		want("with one that can, late", 1, false, true)
-		want("and forgotten", 0, false, true)
+		want("with a row that still can't be written", 1, true, true)
+		want("after the row was written", 1, false, true)
+		want("after the lease was removed", 0, false, true)
 		time.Sleep(relay.MaxClockSkew)
-		want("later", 0, false, false)
+		want("after the row has expired", 0, false, false)
 		connected = true
 		l.WriteIfDue(t.Context(), ref)
 		connected = false
 		l.WriteIfDue(t.Context(), ref)
-		want("when it has just left", 1, false, true)
+		want("just after the agent has disconnected", 1, false, true)
 		time.Sleep(relay.AgentWait - time.Nanosecond)
-		want("while it is waited for", 1, false, true)
+		want("while requests wait for the agent", 1, false, true)
 		time.Sleep(time.Nanosecond)
-		want("and no more", 0, false, true)
+		want("when requests no longer wait for the agent", 0, false, true)
 		// A row is valid for MaxClockSkew longer than its lease.
 		connected = true
 		l.WriteIfDue(t.Context(), ref)

@@ -128,14 +128,14 @@ func (fx *fixture) runWithFaults(service *countingService, seed uint64) (repeate
 			fx.net.forEach(func(wire *wire) bool { return wire.from != "agent" && random.IntN(2) == 0 }, (*wire).cut)
 		default:
 			// Connections of gateways and relays, and one connection of an agent.
-			pending := true
+			found := false
 			fx.net.forEach(func(wire *wire) bool {
 				if wire.from != "agent" {
 					return true
 				}
-				wasPending := pending
-				pending = pending && !strings.Contains(wire.to, "relay")
-				return wasPending && !pending
+				isFirst := !found && strings.Contains(wire.to, "relay")
+				found = found || isFirst
+				return isFirst
 			}, (*wire).dropBytes)
 		}
 	}

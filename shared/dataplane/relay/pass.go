@@ -27,7 +27,8 @@ const (
 	fieldPass = "Gatewright-Relay-Pass"
 )
 
-// claims are the contents of a pass: the owner of the request and the service. A pass is signed for one method and target.
+// claims are the contents of a pass: the owner of the request and the service. A pass is signed for one method and
+// target.
 type claims struct {
 	AccountID   string `json:"account"`
 	Service     string `json:"service"`
@@ -55,7 +56,8 @@ var (
 
 // passes creates and verifies passes. A pass has its claims and a keyed hash over them and the request's method and
 // target (RFC 9112, section 3.2), in base64. It is valid only for that method and target. It does not cover the header
-// and body, which TLS protects. An attacker who could read a pass could send such a request again until the pass expires.
+// and body, which TLS protects. An attacker who could read a pass could send such a request again until the pass
+// expires.
 type passes struct {
 	hasher *seal.Hasher
 	now    func() time.Time

@@ -152,7 +152,8 @@ func TestPassIsNotForwardedToServices(t *testing.T) {
 	})
 }
 
-// TestPassRefusalIsReported checks that the error for a pass that was signed with another root key mentions clocks and root keys.
+// TestPassRefusalIsReported checks that the error for a pass that was signed with
+// another root key mentions clocks and root keys.
 func TestPassRefusalIsReported(t *testing.T) {
 	withFixture(t, nil, func(fx *fixture) {
 		fx.relay("a:443")

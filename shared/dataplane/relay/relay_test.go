@@ -18,7 +18,7 @@ import (
 	"github.com/gatewright/gatewright/shared/format/tunnel"
 )
 
-// newCallers starts two relays, and an agent that is connected to holder. It returns all kinds of callers, by their descriptions.
+// newCallers starts two relays and an agent that is connected to holder. It returns all kinds of callers by name.
 func newCallers(fx *fixture) (holder, other *process, clients map[string]roundTripper) {
 	holder, other = fx.relay("a:443"), fx.relay("b:443")
 	fx.agent("a:443", 2)
@@ -29,7 +29,7 @@ func newCallers(fx *fixture) (holder, other *process, clients map[string]roundTr
 	}
 }
 
-// message is a request or a response.
+// message is a request or a response. In a response, Method has the status and Target has the protocol.
 type message struct {
 	Method, Target, Body string
 	Length               int64
@@ -43,7 +43,7 @@ type exchangeCase struct {
 	want    message // the fields that differ from the request
 }
 
-// TestRequestsAndResponsesArriveUnchanged compares requests at the service and responses at callers with the expected messages.
+// TestRequestsAndResponsesArriveUnchanged compares what the service and the callers receive with the expected messages.
 func TestRequestsAndResponsesArriveUnchanged(t *testing.T) {
 	var got message
 	service := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -111,12 +111,12 @@ func (fx *fixture) checkUnchanged(caller string, client roundTripper, tt exchang
 	}
 	text, err := read(response, nil)
 	received := message{response.Status, response.Proto, text, response.ContentLength, response.Header, response.Trailer}
-	wantAnswer := message{
+	wantResponse := message{
 		"418 I'm a teapot", "HTTP/1.1", "short and stout", -1,
 		http.Header{"X-Twice": {"1", "2"}},
 		http.Header{"X-Sum": {"17"}},
 	}
-	if diff := cmp.Diff(wantAnswer, received); diff != "" || err != nil {
+	if diff := cmp.Diff(wantResponse, received); diff != "" || err != nil {
 		fx.Errorf("response by %s: error = %v (-want +got):\n%s", caller, err, diff)
 	}
 	want := tt.request
@@ -205,7 +205,7 @@ func TestClientDisconnectCancelsTheServiceRequest(t *testing.T) {
 		<-r.Context().Done()
 		canceled <- r.URL.Path
 	})
-	synced := func(fx *fixture) {
+	test := func(fx *fixture) {
 		canceled = make(chan string) // a channel of this bubble
 		_, _, clients := newCallers(fx)
 		for caller, client := range clients {
@@ -226,13 +226,13 @@ func TestClientDisconnectCancelsTheServiceRequest(t *testing.T) {
 					(path == "/not-begun" || !errors.Is(err, context.Canceled)) {
 					fx.Errorf("GET %s by %s, disconnected: error = %v, want %v", path, caller, err, errDisconnected)
 				}
-				if progress := <-canceled; progress != "/base"+path {
-					fx.Errorf("GET by %s: canceled request at the service = %s, want /base%s", caller, progress, path)
+				if got := <-canceled; got != "/base"+path {
+					fx.Errorf("GET by %s: path of the canceled request at the service = %s, want /base%s", caller, got, path)
 				}
 			}
 		}
 	}
-	withFixture(t, service, synced)
+	withFixture(t, service, test)
 }
 
 // TestBackpressure checks how many bytes a service can send while its client does not read.
@@ -356,13 +356,13 @@ func TestFailuresAreTheSameForEveryCaller(t *testing.T) {
 					got = response.Status
 					for name := range response.Header {
 						if strings.HasPrefix(name, "Gatewright-") {
-							fx.Errorf("GET by %s: response has the field %s, want it removed", caller, name)
+							fx.Errorf("POST %s by %s: response has the field %s, want it removed", tt.target, caller, name)
 						}
 					}
 					_ = response.Body.Close()
 				}
 				if got != tt.want {
-					fx.Errorf("GET / by %s, %s: %q, %v, want %q", caller, tt.name, got, err, tt.want)
+					fx.Errorf("POST %s by %s, %s: result = %q, error = %v, want %q", tt.target, caller, tt.name, got, err, tt.want)
 				}
 			}
 			fx.directory.fail(errTableDown)
@@ -419,7 +419,7 @@ func TestForwardedRequestIsNotForwardedAgain(t *testing.T) {
 		}
 		// In each round, a uses both rows, even the row with its own address, because that row has another ID.
 		if n, m := a.requests.Load()-maxRequests+100, b.requests.Load()-maxRequests+100; n != m || n == 0 || n > 30 {
-			fx.Errorf("requests at the relays = %d and %d, want 1 to 30, and as many at each", n, m)
+			fx.Errorf("requests at the relays = %d and %d, want the same number at each, 1 to 30", n, m)
 		}
 	})
 }
@@ -483,7 +483,7 @@ func TestAgentsAreNotifiedOfServiceChanges(t *testing.T) {
 	})
 }
 
-// TestUnknownPathsAreNotFound checks the status of requests to a relay without a pass or token, for known and unknown paths.
+// TestUnknownPathsAreNotFound checks the status of requests without a pass or token, for known and unknown paths.
 func TestUnknownPathsAreNotFound(t *testing.T) {
 	withFixture(t, nil, func(fx *fixture) {
 		fx.relay("a:443")

@@ -118,7 +118,7 @@ func (rc *relayClient) send(r *http.Request, body *body, relay *url.URL, c claim
 		// agent does not use up the body, which can be sent to another relay.
 		out.Header["Expect"] = []string{expectContinue}
 	}
-	// The type attempts makes and counts further attempts.
+	// Here, the request is sent only once: the type attempts counts the attempts and makes further ones.
 	response, err := transport.RoundTrip(tunnel.LimitAttempts(out, 1))
 	switch {
 	case err == nil:

@@ -59,13 +59,13 @@ func (s *breakingService) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	<-r.Context().Done()
 }
 
-// repeatable is a request. notRepeatable is set if it must be sent at most once.
-type repeatable struct {
+// retryCase is a request. notRepeatable is set if it must be sent at most once.
+type retryCase struct {
 	method, field, body string
 	notRepeatable       bool
 }
 
-func (r repeatable) request(fx *fixture, path string) *http.Request {
+func (r retryCase) request(fx *fixture, path string) *http.Request {
 	var body io.Reader
 	if r.body != "" {
 		body = strings.NewReader(r.body)
@@ -79,14 +79,14 @@ func (r repeatable) request(fx *fixture, path string) *http.Request {
 
 // send first opens more idle connections than a request has attempts. Then it sends
 // a request during which a connection that breaks selects is broken at each attempt.
-func (s *breakingService) send(caller string, client roundTripper, breaks func(*wire) bool, r repeatable) error {
-	w := s.fixture
+func (s *breakingService) send(caller string, client roundTripper, breaks func(*wire) bool, r retryCase) error {
+	fx := s.fixture
 	time.Sleep(2 * time.Minute)
 	var work sync.WaitGroup
 	for range relay.MaxAttempts + 2 {
 		work.Go(func() {
-			if _, err := read(client.RoundTrip(r.request(w, "/"), account, "api", shop)); err != nil {
-				w.Errorf("RoundTrip() by %s: error = %v, want none", caller, err)
+			if _, err := read(client.RoundTrip(r.request(fx, "/"), account, "api", shop)); err != nil {
+				fx.Errorf("RoundTrip() by %s: error = %v, want none", caller, err)
 			}
 		})
 	}
@@ -94,7 +94,7 @@ func (s *breakingService) send(caller string, client roundTripper, breaks func(*
 	time.Sleep(time.Second) // so that the next connection is the most recently used one
 	s.breaks = breaks
 	s.received.Store(0)
-	response, err := client.RoundTrip(r.request(w, "/breaks"), account, "api", shop)
+	response, err := client.RoundTrip(r.request(fx, "/breaks"), account, "api", shop)
 	if err == nil {
 		_ = response.Body.Close()
 	}
@@ -126,7 +126,7 @@ func TestAttemptsPerRequestAreLimited(t *testing.T) {
 			}, []string{"the relay with the tunnel", "a client of another relay"}},
 		} {
 			for _, caller := range link.callers {
-				for _, tt := range []repeatable{
+				for _, tt := range []retryCase{
 					{method: http.MethodGet},
 					{method: http.MethodOptions, field: "Idempotency-Key"},
 					{method: http.MethodGet, field: "Upgrade", notRepeatable: true},
@@ -236,11 +236,11 @@ func TestBusyAgentErrorTakesPrecedence(t *testing.T) {
 			}()
 		}
 		synctest.Wait()
-		pending := true
+		found := false
 		fx.net.forEach(func(wire *wire) bool {
-			wasPending := pending
-			pending = pending && wire.to != a.name
-			return wasPending && !pending
+			isFirst := !found && wire.to == a.name
+			found = found || isFirst
+			return isFirst
 		}, (*wire).cut)
 		time.Sleep(2 * relay.AgentWait)
 		fx.writeRow("gone:443", "rly_a")

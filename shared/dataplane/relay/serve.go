@@ -35,7 +35,8 @@ func (rl *Relay) serveRequest(w http.ResponseWriter, r *http.Request) {
 	var bodyRead atomic.Bool // whether a read of the body has started
 	rp := rl.proxy
 	rp.ModifyResponse = func(response *http.Response) error {
-		// A service can respond before it reads the body. The client sends the body only after status 100 (Continue), so send it now.
+		// A service can respond before it reads the body. The client sends the
+		// body only after it has received the status 100 (Continue).
 		if r.Header.Get("Expect") != "" && !bodyRead.Load() {
 			w.WriteHeader(http.StatusContinue)
 		}
@@ -64,7 +65,8 @@ func (b *trackedBody) Read(buffer []byte) (int, error) {
 	return b.ReadCloser.Read(buffer)
 }
 
-// logRefused logs that a pass was refused. Clients without a valid pass can cause these log lines, so the lines are rate-limited.
+// logRefused logs that a pass was refused. Clients without a valid pass can cause these log lines,
+// so the lines are rate-limited.
 func (rl *Relay) logRefused(r *http.Request, err error) {
 	unlogged, ok := rl.logLimiter.Allow(rl.options.Now())
 	if !ok {
@@ -85,6 +87,7 @@ func newProxy(log *slog.Logger) httputil.ReverseProxy {
 	}
 }
 
+// refusalError returns the failure to report for an error of passes.verify.
 func refusalError(err error) error {
 	for _, reason := range []error{errNoPass, errForgedPass, errOldPass} {
 		if errors.Is(err, reason) {

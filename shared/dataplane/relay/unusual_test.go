@@ -47,7 +47,7 @@ var unusualResponses = []struct {
 		body: "ok", breaks: true,
 	},
 	{
-		name:     "an unexpected switch",
+		name:     "an unexpected switch of protocols",
 		response: "101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: odd\r\n\r\nodd", failure: tunnel.Unusable,
 	},
 }

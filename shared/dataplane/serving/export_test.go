@@ -1,6 +1,6 @@
 package serving
 
-// EntryCount returns the number of cached hosts.
+// EntryCount returns the number of cached names of deployments.
 func (r *Resolver) EntryCount() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()

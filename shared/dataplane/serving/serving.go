@@ -3,7 +3,7 @@
 //
 // A change of a deployment takes effect within deployments.Staleness. For half of that time, a cached record
 // is used without a read. For the other half it is still used, while it is refreshed in the background.
-// After that, requests wait for the refresh. If the table is not available, the cache is still used.
+// After that, requests wait for the refresh. If the refresh fails, the cache is still used for ten minutes.
 //
 // The package does not prepare artifacts for serving: package gateway
 // does. Package customdomains knows the deployments of custom domains.
@@ -57,6 +57,7 @@ type Options struct {
 }
 
 const (
+	// recheckAfter is the age at which a cached result is refreshed. It is also the minimum time between two failed reads.
 	recheckAfter = deployments.Staleness / 2
 	// maxStale is how long a cached deployment is served while refreshes fail.
 	maxStale = 10 * time.Minute
@@ -89,7 +90,8 @@ type entry struct {
 	refreshing chan struct{}
 
 	mu sync.Mutex
-	// refreshedAt is the start of the last successful refresh. attemptedAt is the start of the last refresh, successful or not.
+	// refreshedAt is the start of the last successful refresh.
+	// attemptedAt is the start of the last refresh, successful or not.
 	refreshedAt, attemptedAt time.Time
 	// deployment is nil if there is none.
 	deployment *gateway.Deployment
@@ -114,7 +116,8 @@ func (r *Resolver) deploymentName(host string) (name string, ok bool) {
 	return name, ok && len(name) <= 63 && namePattern.MatchString(name)
 }
 
-// Resolve returns the deployment of a host. A host without a deployment, or with one that was never built, is NotFound.
+// Resolve returns the deployment of a host. The error is NotFound if the host
+// has no deployment, or if the deployment was never built.
 func (r *Resolver) Resolve(ctx context.Context, host string) (*gateway.Deployment, error) {
 	name, ok := r.deploymentName(host)
 	if !ok {
@@ -204,8 +207,9 @@ func (r *Resolver) refreshLater(ctx context.Context, name string, e *entry) {
 	}()
 }
 
-// refresh reads the table, unless another request has done so meanwhile.
-// It returns an error only if there is no cached deployment to serve.
+// refresh reads the table, unless another request did so a moment ago, successfully or not. It returns the read's error
+// only if there is no cached deployment whose age is below maxStale. It returns the cause of ctx if ctx ends while
+// another request reads.
 func (r *Resolver) refresh(ctx context.Context, name string, e *entry) error {
 	select {
 	case e.refreshing <- struct{}{}:
@@ -216,7 +220,8 @@ func (r *Resolver) refresh(ctx context.Context, name string, e *entry) error {
 	now := r.options.Now()
 	e.mu.Lock()
 	fresh := !e.refreshedAt.IsZero() && now.Sub(e.refreshedAt) < recheckAfter
-	// After a failed refresh, use its error for a while, so that most requests do not wait for a table that is not available.
+	// After a failed refresh, use its error for a while, so that most requests
+	// do not wait for a table that is not available.
 	failing := e.failure != nil && now.Sub(e.attemptedAt) < recheckAfter
 	failure := e.failure
 	e.mu.Unlock()
@@ -254,6 +259,8 @@ func (r *Resolver) read(ctx context.Context, name string, e *entry) error {
 	return err
 }
 
+// load reads a deployment. It returns nil if there is none, or if it was never
+// built. It returns previous if the artifact has not changed.
 func (r *Resolver) load(ctx context.Context, name string, previous *gateway.Deployment) (*gateway.Deployment, error) {
 	record, err := deployments.Read(ctx, r.options.Table, name)
 	switch {

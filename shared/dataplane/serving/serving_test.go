@@ -48,7 +48,7 @@ func (b *backend) Read(ctx context.Context, keys []store.Key) ([]store.Item, err
 	b.reads.Add(1)
 	time.Sleep(b.delay)
 	if b.unavailable.Load() {
-		return nil, errors.New("the table is away")
+		return nil, errors.New("the table is unavailable")
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -123,7 +123,7 @@ func TestUnknownHostsDoNotEvictDeployments(t *testing.T) {
 		for i := range 10_000 {
 			if _, err := fx.resolver.Resolve(fx.t.Context(), fmt.Sprintf("made-up-%07x.localhost", i)); !fault.Is(err,
 				fault.NotFound) {
-				t.Fatal(err)
+				t.Fatalf("Resolve(unknown host) error = %v, want NotFound", err)
 			}
 			if i%1000 == 0 {
 				fx.wantServed("a")
@@ -149,7 +149,7 @@ func TestHostsWithoutADeploymentAreNotFound(t *testing.T) {
 			}
 		}
 		if n := fx.backend.reads.Load(); n != 2 {
-			t.Errorf("reads = %d, want 2, since impossible names need none", n)
+			t.Errorf("reads = %d, want 2, because invalid names are not looked up", n)
 		}
 	})
 }
@@ -174,7 +174,7 @@ func TestCachedResolveReadsNothing(t *testing.T) {
 // TestChangesApplyWithinStaleness changes the served artifact at different times after the last refresh.
 func TestChangesApplyWithinStaleness(t *testing.T) {
 	for _, since := range []int{0, 100, 499, 500, 501, 750, 999, 1000, 1001, 5000} {
-		t.Run(fmt.Sprint(since), func(t *testing.T) {
+		t.Run(fmt.Sprint(since, " ms after the refresh"), func(t *testing.T) {
 			withFixture(t, func(fx *fixture) {
 				fx.backend.delay = 5 * time.Millisecond
 				fx.serve("one")
@@ -194,7 +194,8 @@ func TestChangesApplyWithinStaleness(t *testing.T) {
 	}
 }
 
-// TestChangesApplyUnderLoad checks changes while a host is resolved continuously, so that refreshes run in the background.
+// TestChangesApplyUnderLoad checks changes while a host is resolved continuously,
+// so that refreshes run in the background.
 func TestChangesApplyUnderLoad(t *testing.T) {
 	withFixture(t, func(fx *fixture) {
 		fx.backend.delay = 20 * time.Millisecond
@@ -204,7 +205,7 @@ func TestChangesApplyUnderLoad(t *testing.T) {
 			deadline := time.Now().Add(deployments.Staleness)
 			for time.Now().Before(deadline) {
 				if _, err := fx.resolver.Resolve(fx.t.Context(), name+".localhost"); err != nil {
-					t.Fatal(err)
+					t.Fatalf("Resolve() under load: error = %v, want none", err)
 				}
 				time.Sleep(7 * time.Millisecond)
 			}
@@ -247,7 +248,7 @@ func TestReadOutlivesItsRequest(t *testing.T) {
 		fx.serve("two")
 		second, disconnect := context.WithCancel(fx.t.Context())
 		if _, err := fx.resolver.Resolve(second, name+".localhost"); err != nil {
-			t.Error(err)
+			t.Errorf("Resolve() by the second client: error = %v, want none", err)
 		}
 		disconnect()
 		time.Sleep(150 * time.Millisecond)
@@ -292,11 +293,11 @@ func TestCachedDeploymentIsServedDuringOutage(t *testing.T) {
 		}
 		time.Sleep(2 * time.Minute)
 		if _, err := fx.resolver.Resolve(fx.t.Context(), name+".localhost"); err == nil || fault.Is(err, fault.NotFound) {
-			t.Errorf("Resolve(%s) after 2 minutes of outage: error = %v, want one other than NotFound", name, err)
+			t.Errorf("Resolve(%s) after 11 minutes of outage: error = %v, want an error other than NotFound", name, err)
 		}
 		if _, err := fx.resolver.Resolve(fx.t.Context(), "other-main-0a1b2c3.localhost"); err == nil ||
 			fault.Is(err, fault.NotFound) {
-			t.Errorf("Resolve(unknown host) during the outage: error = %v, want one other than NotFound", err)
+			t.Errorf("Resolve(unknown host) during the outage: error = %v, want an error other than NotFound", err)
 		}
 		fx.backend.unavailable.Store(false)
 		time.Sleep(deployments.Staleness)
@@ -322,10 +323,10 @@ func TestOutageCostsFewReads(t *testing.T) {
 
 func TestUnloadableArtifactIsAnError(t *testing.T) {
 	withFixture(t, func(fx *fixture) {
-		fx.artifacts.err = errors.New("the bucket is away")
+		fx.artifacts.err = errors.New("the bucket is unavailable")
 		fx.serve("one")
 		if _, err := fx.resolver.Resolve(fx.t.Context(), name+".localhost"); err == nil || fault.Is(err, fault.NotFound) {
-			t.Errorf("Resolve() with an unloadable artifact: error = %v, want one other than NotFound", err)
+			t.Errorf("Resolve() with an unloadable artifact: error = %v, want an error other than NotFound", err)
 		}
 	})
 }
@@ -389,7 +390,7 @@ func TestUnknownHostsDoNotFillTheCache(t *testing.T) {
 		for n := range 10_000 {
 			if _, err := fx.resolver.Resolve(fx.t.Context(), fmt.Sprintf("made-up-%07x.localhost", n)); !fault.Is(err,
 				fault.NotFound) {
-				t.Fatal(err)
+				t.Fatalf("Resolve(unknown host) error = %v, want NotFound", err)
 			}
 		}
 		if n := fx.resolver.EntryCount(); n > 4096 {
@@ -399,15 +400,15 @@ func TestUnknownHostsDoNotFillTheCache(t *testing.T) {
 	})
 }
 
-// domains has the names of deployments by their custom domains.
+// domains has the names of deployments by their custom domains. If the name is "unavailable", the lookup fails.
 type domains map[string]string
 
 func (d domains) Deployment(_ context.Context, host string) (string, error) {
 	switch name := d[host]; name {
 	case "":
 		return "", fault.Missing("host")
-	case "away":
-		return "", errors.New("the table is away")
+	case "unavailable":
+		return "", errors.New("the table is unavailable")
 	default:
 		return name, nil
 	}
@@ -420,8 +421,8 @@ func TestCustomDomainServesItsDeployment(t *testing.T) {
 			Table: fx.table, Artifacts: fx.artifacts, Domain: "localhost", Now: time.Now, Log: slog.New(slog.DiscardHandler),
 			// The last entry has no effect: a deployment's own host can't be a custom domain.
 			Domains: domains{
-				"api.example.com": name, "old.example.com": "gone-main-0a1b2c3", "away.example.com": "away",
-				name + ".localhost": "away",
+				"api.example.com": name, "old.example.com": "gone-main-0a1b2c3", "down.example.com": "unavailable",
+				name + ".localhost": "unavailable",
 			},
 		})
 		fx.wantServed("one")
@@ -433,8 +434,8 @@ func TestCustomDomainServesItsDeployment(t *testing.T) {
 				t.Errorf("Resolve(%s) = %+v, %v, want NotFound", host, d, err)
 			}
 		}
-		if d, err := fx.resolver.Resolve(fx.t.Context(), "away.example.com"); err == nil || fault.Is(err, fault.NotFound) {
-			t.Errorf("Resolve(away.example.com) = %+v, %v, want an unknown error", d, err)
+		if d, err := fx.resolver.Resolve(fx.t.Context(), "down.example.com"); err == nil || fault.Is(err, fault.NotFound) {
+			t.Errorf("Resolve(down.example.com) = %+v, %v, want an error other than NotFound", d, err)
 		}
 	})
 }

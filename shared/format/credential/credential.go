@@ -23,12 +23,14 @@ const (
 	ConsumerKey = "gwk"
 	// BucketToken is the prefix of tokens for a key bucket.
 	BucketToken = "gwb"
-	// SessionToken is the prefix of a session's token for the management API, in a browser's cookie. It has 43 digits instead of 32.
+	// SessionToken is the prefix of a session's token for the management API, in a browser's cookie.
+	// The token has 43 digits instead of 32.
 	SessionToken = "gws"
 )
 
-// SessionCookie is the name of the cookie with a session's token. Browsers accept a cookie with this prefix only from its own
-// host, only over HTTPS and only for all paths (draft-ietf-httpbis-rfc6265bis, section 4.1.3.2): no other host can set it.
+// SessionCookie is the name of the cookie with a session's token. Browsers accept a cookie with the prefix "__Host-"
+// only from its own host, only over HTTPS and only for all paths (draft-ietf-httpbis-rfc6265bis, section 4.1.3.2):
+// no other host can set it.
 const SessionCookie = "__Host-gatewright-session"
 
 const (

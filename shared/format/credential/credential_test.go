@@ -66,7 +66,7 @@ func TestMaskedShowsOnlySuffix(t *testing.T) {
 		"abc":              "****abc",
 	} {
 		if got := credential.Masked(credential.Suffix(text)); got != want {
-			t.Errorf("mask of %q: got %q, want %q", text, got, want)
+			t.Errorf("Masked(Suffix(%q)) = %q, want %q", text, got, want)
 		}
 	}
 }

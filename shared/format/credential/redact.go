@@ -8,8 +8,9 @@ import (
 // replacement is the text that replaces a credential in Redact.
 const replacement = "withheld"
 
-// minDigits is the minimum number of digits after a prefix for a text to count as a credential: half of a body. Shorter texts are names
-// that happen to begin with a prefix (a cookie "gwa_id"). A real credential cut shorter than this keeps at least 95 bits secret.
+// minDigits is the minimum number of digits after a prefix for a text to count as a credential: half of a body. Shorter
+// texts are names that happen to begin with a prefix (a cookie "gwa_id"). If a credential is truncated to fewer digits,
+// the missing digits have at least 95 bits.
 const minDigits = bodyDigits / 2
 
 // Contains reports whether text contains anything that looks like one of our credentials: whole, mistyped, truncated or
@@ -90,7 +91,8 @@ func hasAnyPrefix(text string) bool {
 		HasPrefix(SessionToken, text)
 }
 
-// startsWellFormed reports whether text, which has a prefix, begins with a whole credential and a valid checksum. Any text can follow.
+// startsWellFormed reports whether text, which has a prefix, begins with a whole credential with a valid checksum.
+// Any text can follow.
 func startsWellFormed(text string) bool {
 	prefix := text[:len(AccountKey)]
 	size := length(prefix)

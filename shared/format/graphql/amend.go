@@ -10,8 +10,8 @@ import (
 // Introspection describes how to read the response to an introspection that Amend has extended.
 type Introspection struct {
 	// roots are the response keys that contain only introspection, at any depth. defaultKeys are the keys of default
-	// values. nonDeprecated are the keys of lists of input fields without the deprecated ones, which tools request by
-	// default. If filtering empties such a list, the type can still have deprecated fields.
+	// values. nonDeprecated are the keys of lists of input fields that exclude deprecated fields. Tools request these
+	// lists by default. If filtering empties such a list, the type can still have deprecated fields.
 	roots, defaultKeys, nonDeprecated map[string]bool
 }
 
@@ -95,9 +95,10 @@ func marks() map[string]string {
 	}
 }
 
-// Amend extends an introspection so that Hidden.Filter can filter the response: it adds the names of the selected objects to
-// each selection of the introspection. A filter that relied on the client's selections would fail: clients can select the fields
-// of all types without their names, or under aliases. Amend refuses fields that the specification's introspection does not have.
+// Amend extends an introspection so that Hidden.Filter can filter the response: it adds the names of the selected
+// objects to each selection of the introspection. A filter that relied on the client's selections would fail: clients
+// can select the fields of all types without their names, or under aliases. Amend refuses fields that the
+// specification's introspection does not have.
 //
 // Amend inserts text before closing brackets of selections. The rest of the document stays unchanged.
 func Amend(text string) (string, *Introspection, *Error) {

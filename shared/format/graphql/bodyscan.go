@@ -52,6 +52,7 @@ func scanBody(text []byte) (plainBody, *Error) {
 	return plainBody{body: text, plain: append(s.plain, text[s.copied:]...), cuts: s.cuts}, nil
 }
 
+// bodyScanner reads a body for scanBody.
 type bodyScanner struct {
 	text []byte
 	at   int
@@ -103,7 +104,8 @@ func (s *bodyScanner) tooMany() *Error {
 		MaxValues)
 }
 
-// readString advances to the end of a string. It records the name of a member, and shortens any other string in the plain form.
+// readString advances to the end of a string. It records the name of a member, and shortens any other string in the
+// plain form.
 func (s *bodyScanner) readString() *Error {
 	begin, before := s.at+1, s.escapes
 	nonASCII, refused := s.scanString(begin)
@@ -146,7 +148,8 @@ func (s *bodyScanner) scanString(i int) (nonASCII bool, refused *Error) {
 		if i+8 <= len(text) {
 			word := binary.LittleEndian.Uint64(text[i:])
 			quotes, escapes := word^'"'*lowBits, word^'\\'*lowBits
-			// Only the lowest set bit of found is reliable. It marks the first quotation mark, backslash or control character of the word.
+			// Only the lowest set bit of found is reliable. It marks the first quotation mark, backslash or control character of
+			// the word.
 			found := ((quotes-lowBits)&^quotes | (escapes-lowBits)&^escapes | (word-' '*lowBits)&^word) & highBits
 			nonASCII = nonASCII || word&highBits&(found&-found-1) != 0
 			if found == 0 {
@@ -183,7 +186,8 @@ const (
 	escapeMargin = 8
 )
 
-// elide copies only the parts of a string's text, from begin to end, that determine whether it is valid.
+// elide shortens a string in the plain form. It leaves out parts of the string's text,
+// from begin to end, that do not matter for whether the string is valid.
 func (s *bodyScanner) elide(begin, end int, nonASCII, escaped bool) {
 	if !nonASCII && end-begin < minCut {
 		return

@@ -60,7 +60,7 @@ func newWalk(o *outline, ignored []string) (*walk, *Error) {
 func (w *walk) document() (*Document, *Error) {
 	d := &Document{Operations: make([]Operation, len(w.operations))}
 	for i, o := range w.operations {
-		c := w.set(o.first, o.end)
+		c := w.selectionSet(o.first, o.end)
 		d.Operations[i] = Operation{
 			// Clone the name, so that the cache does not keep the whole document in memory.
 			Name: strings.Clone(o.name), Type: string(o.operation), At: o.at,
@@ -77,15 +77,15 @@ func (w *walk) document() (*Document, *Error) {
 	return d, nil
 }
 
-// set returns the cost of the selections with the indices from first up to, but not including, end.
-func (w *walk) set(first, end int) cost {
+// selectionSet returns the cost of the selections with the indices from first up to, but not including, end.
+func (w *walk) selectionSet(first, end int) cost {
 	var sum cost
 	for i := first; i < end && w.refused == nil; i = int(w.selections[i].end) {
 		switch s := &w.selections[i]; s.kind {
 		case field:
 			sum = sum.plus(w.field(s, i))
 		case inline:
-			sum = sum.plus(w.set(i+1, int(s.end))).plus(cost{uncounted: 1})
+			sum = sum.plus(w.selectionSet(i+1, int(s.end))).plus(cost{uncounted: 1})
 		case spread:
 			sum = sum.plus(w.fragment(s.name, s.at())).plus(cost{uncounted: 1})
 		}
@@ -95,7 +95,7 @@ func (w *walk) set(first, end int) cost {
 
 // field returns the cost of the field f, which is the selection with the index i.
 func (w *walk) field(f *selection, i int) cost {
-	c := w.set(i+1, int(f.end))
+	c := w.selectionSet(i+1, int(f.end))
 	if f.name == typenameField {
 		c.uncounted = addSaturated(c.uncounted, 1)
 	} else {
@@ -140,7 +140,7 @@ func (w *walk) fragment(name string, at Location) cost {
 		return cost{}
 	}
 	w.costs[name] = nil
-	c := w.set(f.first, f.end)
+	c := w.selectionSet(f.first, f.end)
 	w.costs[name] = &c
 	return c
 }

@@ -8,7 +8,8 @@ import (
 	"github.com/gatewright/gatewright/shared/format/graphql/graphqltest"
 )
 
-// leaky is a schema whose errors reveal more than the request contains: required arguments, and the required fields of their types.
+// leaky is a schema whose errors reveal more than the request contains: required arguments,
+// and the required fields of their types.
 const leaky = `
 type Query { find(q: SecretFilter!): String  books: [Book!]!  any(of: Order): Book }
 type Mutation { make(input: BookInput!): Book }
@@ -54,7 +55,7 @@ func TestErrorsDoNotRevealHiddenNames(t *testing.T) {
 			}
 		}
 		if !strings.Contains(text, test.want) {
-			t.Errorf("%s: %s, want %s\nof %s", test.document, text, test.want, response)
+			t.Errorf("%s: filtered errors = %s, want %s; unfiltered errors = %s", test.document, text, test.want, response)
 		}
 	}
 	// Errors of executed requests are about data, and upstreams can use any names in them.
@@ -122,6 +123,6 @@ func TestFilterEvent(t *testing.T) {
 		}
 	}
 	if got, err := h.FilterEvent([]byte(`data: "message": "Did you mean price?"`+"\n"), nil); err == nil {
-		t.Errorf("FilterEvent(part of an event cut into lines) = %q, want an error", got)
+		t.Errorf("FilterEvent(one line of an event that has several) = %q, want an error", got)
 	}
 }

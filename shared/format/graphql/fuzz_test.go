@@ -35,7 +35,7 @@ func FuzzBodies(f *testing.F) {
 			return
 		}
 		if !jsontext.Value(raw).IsValid() {
-			t.Fatalf("Decode(%q) = no refusal, want one of invalid JSON or of a duplicate name", raw)
+			t.Fatalf("Decode(%q) = no refusal, want a refusal: the text is invalid JSON or has a duplicate name", raw)
 		}
 		decoded, refused := Decode(encoded)
 		if refused != nil {
@@ -43,9 +43,11 @@ func FuzzBodies(f *testing.F) {
 		}
 		if encodedAgain, refused := decoded.Encode(); refused != nil || string(encodedAgain) != string(encoded) ||
 			len(decoded.Requests) != len(body.Requests) || decoded.Batch != body.Batch {
-			t.Fatalf("encoding of the decoded %s = %s, %v, want the same", encoded, encodedAgain, refused)
+			t.Fatalf("Decode(%s), encoded again = %s, %v, with %d requests, batch = %t; want the same text, no refusal, "+
+				"%d requests, batch = %t",
+				encoded, encodedAgain, refused, len(decoded.Requests), decoded.Batch, len(body.Requests), body.Batch)
 		}
-		lax := func(text []byte) []struct{ Query, OperationName string } {
+		unmarshalRequests := func(text []byte) []struct{ Query, OperationName string } {
 			var all []struct{ Query, OperationName string }
 			if body.Batch {
 				_ = json.Unmarshal(text, &all)
@@ -55,7 +57,7 @@ func FuzzBodies(f *testing.F) {
 			_ = json.Unmarshal(text, &all[0])
 			return all
 		}
-		for i, want := range lax(encoded) {
+		for i, want := range unmarshalRequests(encoded) {
 			if r := body.Requests[i]; want.Query != r.Query || want.OperationName != r.OperationName {
 				t.Fatalf("%q: checked request = %+v, want %+v as encoding/json reads it", encoded, r, want)
 			}
@@ -63,8 +65,8 @@ func FuzzBodies(f *testing.F) {
 	})
 }
 
-// FuzzDocuments checks properties that hold for every document, and that
-// Amend does not change the cost of a document except by its additions.
+// FuzzDocuments checks that read and gqlparser read a document in the same way, and that Amend only adds marks. In a
+// document without introspection, Amend must not change the complexity and the depth.
 func FuzzDocuments(f *testing.F) {
 	for _, text := range []string{
 		"{a}", "query A($x:[Int!]=[1] @d){a(b:$x c:{d:\"e\" f:E}) @include(if:$x){...F ...on T{g}}} fragment F on T{h}",
@@ -104,7 +106,7 @@ func FuzzDocuments(f *testing.F) {
 			without = strings.ReplaceAll(without, added, "")
 		}
 		if without != text {
-			t.Fatalf("Amend(%q) = %q, want the document with marks only", text, amended)
+			t.Fatalf("Amend(%q) = %q, want the same document with no changes except added marks", text, amended)
 		}
 		second, refused := Analyze(amended, nil)
 		if refused != nil {
@@ -116,7 +118,10 @@ func FuzzDocuments(f *testing.F) {
 		if len(second.Operations) != len(d.Operations) ||
 			(second.IntrospectionAt == (Location{})) != (d.IntrospectionAt == (Location{})) ||
 			len(introspection.roots) > 0 != (d.IntrospectionAt != (Location{})) {
-			t.Fatalf("Amend(%q) = %q, want the same operations and the same introspection", text, amended)
+			t.Fatalf("Amend(%q) = %q, with %d operations, introspection at %v and the roots %v; want %d operations, "+
+				"and introspection and roots only if the introspection of the original, at %v, is not at the zero Location",
+				text, amended, len(second.Operations), second.IntrospectionAt, introspection.roots, len(d.Operations),
+				d.IntrospectionAt)
 		}
 		if d.IntrospectionAt == (Location{}) && !strings.Contains(text, "on __") {
 			for i := range d.Operations {
@@ -129,8 +134,8 @@ func FuzzDocuments(f *testing.F) {
 	})
 }
 
-// FuzzResponses checks that a filtered response contains nothing
-// hidden, that it is JSON, and that filtering it again changes nothing.
+// FuzzResponses checks that Filter returns valid JSON, that a response reported as unchanged has the same text, and
+// that the introspection in a filtered response contains no marks.
 func FuzzResponses(f *testing.F) {
 	for _, response := range []string{
 		`{"data":{"a":{"_gatewrightSchema":"__Schema","_gatewrightQuery":{"name":"Query"},` +

@@ -29,12 +29,12 @@ func drawIntrospection(t *rapid.T, s *drawnSchema) string {
 	pick := func(choices ...string) string { return rapid.SampledFrom(choices).Draw(t, "pick") }
 	var fragments []string
 	aliases := 0
-	var set func(choices string, levels int) string
-	set = func(choices string, levels int) string {
+	var set func(typeName string, levels int) string
+	set = func(typeName string, levels int) string {
 		var out []string
 		for range rapid.IntRange(1, 4).Draw(t, "fields") {
-			name := pick(append(slices.Sorted(maps.Keys(meta[choices])), "__typename")...)
-			fieldType := meta[choices][name]
+			name := pick(append(slices.Sorted(maps.Keys(meta[typeName])), "__typename")...)
+			fieldType := meta[typeName][name]
 			if fieldType != leaf && levels == 0 {
 				continue
 			}
@@ -55,11 +55,11 @@ func drawIntrospection(t *rapid.T, s *drawnSchema) string {
 			}
 			switch pick("", "", "", "inline", "plain", "named") {
 			case "inline":
-				text = "... on " + choices + " { " + text + " }"
+				text = "... on " + typeName + " { " + text + " }"
 			case "plain":
 				text = "... { " + text + " }"
 			case "named":
-				fragments = append(fragments, fmt.Sprintf("fragment F%d on %s { %s }", len(fragments), choices, text))
+				fragments = append(fragments, fmt.Sprintf("fragment F%d on %s { %s }", len(fragments), typeName, text))
 				text = fmt.Sprintf("...F%d", len(fragments)-1)
 			}
 			out = append(out, text)
@@ -131,8 +131,8 @@ func TestRandomIntrospectionsHaveNoHiddenNames(t *testing.T) {
 			}
 			unfiltered, _, err := NewHidden([]string{"Nobody"}, nil).Filter(response, []*Introspection{introspection}, nil)
 			// A part of the introspection does not show the fields in a default value's input object.
-			objects := !test.full && objectDefault.Match(plain)
-			if err != nil || string(unfiltered) != string(plain) && !objects {
+			hasObjectDefault := !test.full && objectDefault.Match(plain)
+			if err != nil || string(unfiltered) != string(plain) && !hasObjectDefault {
 				rt.Fatalf("Filter(response to %s) = %s, %v, want %s and no error",
 					test.document, unfiltered, err, plain)
 			}
@@ -246,6 +246,6 @@ func TestNestedDefaultsAreHidden(t *testing.T) {
 	const none = `{"defaultValue":null},`
 	if want := `{"data":{"__type":{"fields":[{"args":[` +
 		strings.Repeat(none, 4) + `{"defaultValue":"[\"{level}\"]"}]}]}}}`; err != nil || string(filtered) != want {
-		t.Errorf("got %s, want %s: %v", filtered, want, err)
+		t.Errorf("Filter(introspection of Query only) = %s, %v, want %s and no error", filtered, err, want)
 	}
 }

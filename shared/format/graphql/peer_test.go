@@ -46,7 +46,8 @@ func TestAcceptedDocumentsMatchGraphQLJS(t *testing.T) {
 				document, len(o.operations), got, want.Operations, want.Fields)
 		}
 	}
-	// A parser that ends a block string at the last of four quotation marks reads everything up to the next quotation mark as text.
+	// A parser that ends a block string at the last of four quotation marks reads everything up to the next quotation mark
+	// as text.
 	bypass := `{a(b:["""c"""","]) __schema{types{name}} } #"])}`
 	if want, reason := oracle.Parse(bypass); reason != "" || !slices.Contains(want.Fields, "__schema") {
 		t.Fatalf("fields that GraphQL.js finds in the bypass = %q, %s, want __schema", want.Fields, reason)

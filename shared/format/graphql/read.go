@@ -69,8 +69,8 @@ type reader struct {
 	lexer   lexer.Lexer
 	token   lexer.Token // the next token
 	amender *amender    // nil if the document is not extended
-	// brackets is the number of closing curly brackets up to and including the next token. lastClosed is the number up
-	// to the last closing bracket that list has read.
+	// brackets is the number of closing curly brackets up to and including the next token. lastClosed is the value of
+	// brackets at the end of the last list.
 	brackets, lastClosed int
 	refused              *Error
 }
@@ -174,7 +174,7 @@ func (r *reader) document() {
 			r.fail()
 		}
 		r.amender.enter(on)
-		r.set()
+		r.selectionSet()
 		if d.end = len(r.selections); d.operation != "" {
 			r.operations = append(r.operations, d)
 		} else {
@@ -185,9 +185,9 @@ func (r *reader) document() {
 
 func (r *reader) description() bool { return r.accept(lexer.String) || r.accept(lexer.BlockString) }
 
-// set reads a selection set. It is recursive: scan bounds the
+// selectionSet reads a selection set. It is recursive: scan bounds the
 // nesting of brackets, and thereby the depth of the recursion.
-func (r *reader) set() {
+func (r *reader) selectionSet() {
 	r.expect(lexer.BraceL)
 	outer := r.amender.open()
 	r.list(lexer.BraceR, false, r.selection)
@@ -210,7 +210,7 @@ func (r *reader) selection() {
 	r.selections[i].name = name
 	outer := r.fieldDetails(alias, name, r.selections[i].at())
 	if r.token.Kind == lexer.BraceL {
-		r.set()
+		r.selectionSet()
 	}
 	r.amender.enter(outer)
 	r.close(i)
@@ -242,7 +242,7 @@ func (r *reader) fragment() {
 	r.directives()
 	if r.selections[i].kind == inline {
 		outer := r.amender.enterFragment(on)
-		r.set()
+		r.selectionSet()
 		r.amender.enter(outer)
 	}
 	r.close(i)
@@ -342,7 +342,8 @@ func (r *reader) value(constant bool) {
 	case lexer.Int, lexer.Float:
 		end := r.token.Pos.End
 		r.next()
-		// A letter directly after a number is invalid in the specification (October 2021, 2.9.1), but gqlparser reads it as a name.
+		// A letter directly after a number is invalid in the specification (October 2021, 2.9.1), but gqlparser reads it as a
+		// name.
 		if r.token.Kind == lexer.Name && r.token.Pos.Start == end {
 			r.fail()
 		}

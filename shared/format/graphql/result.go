@@ -12,14 +12,16 @@ import (
 type Result struct {
 	// Codes has the code of each error, or "" for an error without a code. It has at most maxCodes elements.
 	Codes []string
-	// ResolverTime is the time that the server reports in the tracing extension of Apollo's servers. It is 0 if the server does not report it.
+	// ResolverTime is the time that the server reports in the tracing extension of Apollo's servers. It is 0 if the server
+	// does not report it.
 	ResolverTime time.Duration
 }
 
 // maxCodes is the maximum number of errors in a Result. Further errors are ignored.
 const maxCodes = 100
 
-// lenientOptions returns the options for reading responses. Clients receive responses unchanged, even if a strict reader would refuse them.
+// lenientOptions returns the options for reading responses. Clients receive responses unchanged, even if a strict
+// reader would refuse them.
 func lenientOptions() []jsontext.Options {
 	return []jsontext.Options{jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)}
 }

@@ -48,7 +48,7 @@ func TestReadResultsOfTruncatedResponse(t *testing.T) {
 				codes[i] = a.Codes
 			}
 			if got := fmt.Sprintf("%q %t", codes, batch); got != test.want {
-				t.Errorf("got %s, want %s", got, test.want)
+				t.Errorf("ReadResults() = %s, want the codes and batch = %s", got, test.want)
 			}
 		})
 	}

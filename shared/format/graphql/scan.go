@@ -19,6 +19,7 @@ func scan(text string) *Error {
 	return nil
 }
 
+// scanner reads a document for scan and Amend.
 type scanner struct {
 	text  string
 	at    int

@@ -17,6 +17,8 @@ type drawnType struct {
 	implements []string
 }
 
+// drawnMember is a member of a type, or an argument. wrapped is typeName with list and non-null wrappers.
+// fallback is the default value, or "" if there is none.
 type drawnMember struct {
 	name, typeName, wrapped, fallback string
 	args                              []drawnMember
@@ -195,6 +197,7 @@ func (g *schemaGenerator) drawOutputs() {
 	}
 }
 
+// write returns the schema in the schema definition language.
 func (s *drawnSchema) write(pick func(choices ...string) string) string {
 	var out strings.Builder
 	arguments := func(args []drawnMember) string {
@@ -272,9 +275,9 @@ func (s *drawnSchema) hide(types []string, fields map[string][]string, complete 
 		}
 	}
 	all, remaining := map[string]bool{}, map[string]bool{}
-	record := func(name string, is bool) {
+	record := func(name string, visible bool) {
 		all[name] = true
-		if is {
+		if visible {
 			remaining[name] = true
 		}
 	}

@@ -18,7 +18,7 @@ func TestAnchorsMatchGitHub(t *testing.T) {
 		{"By curl", "by-curl-2"},
 	} {
 		if got := names.Next(test.title); got != test.want {
-			t.Errorf("%q is named %q, want %q", test.title, got, test.want)
+			t.Errorf("Next(%q) = %q, want %q", test.title, got, test.want)
 		}
 	}
 }

@@ -15,9 +15,10 @@ import (
 // 12 MiB: it contains a text of maxResponseBytes (package gateway/mcp) twice, with escapes.
 const maxBatchedBytes = 4 << 20
 
-// batch responds to several calls of one body, one after another. The middleware before the server has already admitted the first
-// call. Each other call passes that middleware too; otherwise ten calls would count as one for its limits. If a response does not
-// fit together with those before it, batch does not make the remaining calls, since their results could not be returned.
+// batch responds to several calls of one body, one after another. The middleware before the server has already admitted
+// the first call. Each other call passes that middleware too; otherwise ten calls would count as one for its limits. If
+// a response does not fit together with those before it, batch does not make the remaining calls, since their results
+// could not be returned.
 func (s *Server) batch(r *http.Request, calls []envelope, version string) (*http.Response, error) {
 	w := &recorder{header: http.Header{"Content-Type": {"application/json"}}}
 	r = r.WithContext(withSharedWork(r.Context()))

@@ -35,7 +35,7 @@ func send(t *testing.T, s *Server, method, params string, fields ...string) (int
 	}
 	response := s.Handle(r)
 	body, err := io.ReadAll(response.Body)
-	if err != nil || response.Body.Close() != nil {
+	if err = errors.Join(err, response.Body.Close()); err != nil {
 		t.Fatal(err)
 	}
 	return response.StatusCode, string(body)
@@ -102,8 +102,8 @@ func TestMethodsMatchCapabilities(t *testing.T) {
 	} {
 		status, body := send(t, test.server, test.method, test.params, "Mcp-Name", test.name)
 		if status != test.status || !strings.Contains(body, test.contains) {
-			t.Errorf("%s of %s: %d %s, want %d with %s", test.method, test.server.info.Name, status, body, test.status,
-				test.contains)
+			t.Errorf("%s at the server %s = %d %s, want %d with %s",
+				test.method, test.server.info.Name, status, body, test.status, test.contains)
 		}
 	}
 }

@@ -73,7 +73,8 @@ type Setup struct {
 	RequestsInput bool
 }
 
-// Server implements the protocol for the tools, resources and prompts that its owner adds. Add all of them before the first request.
+// Server implements the protocol for the tools, resources and prompts that its owner adds. Add all of them before the
+// first request.
 type Server struct {
 	setup  Setup
 	info   *mcp.Implementation

@@ -93,7 +93,8 @@ type messageError struct {
 	// acceptEncoding has the content codings that the server accepts (RFC 9110, section
 	// 12.5.3), if the error is an unsupported content coding. It is "" for other errors.
 	acceptEncoding string
-	// retryAfter is the number of seconds after which the client can send the same message again, or "" if that would not help.
+	// retryAfter is the number of seconds after which the client can send the same message again, or "" if that would not
+	// help.
 	retryAfter string
 }
 

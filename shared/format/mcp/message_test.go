@@ -86,7 +86,7 @@ func TestMessageBounds(t *testing.T) {
 		{"calls with the same id", "[" + message("1", "1") + "," + message("1", "2") + "]", codeInvalidRequest},
 		{"calls with the same method", "[" + message("1", "1") + "," + message("2", "1") + "]", 0},
 		{"two messages", message("1", "1") + message("2", "1"), codeParse},
-		{"text after a message", message("1", "1") + message("2", "1") + "]", codeParse},
+		{"two messages and a bracket", message("1", "1") + message("2", "1") + "]", codeParse},
 	} {
 		messages, _, err := readMessages([]byte(test.body))
 		refused, ok := errors.AsType[*messageError](err)

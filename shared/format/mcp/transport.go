@@ -221,7 +221,8 @@ func hasContentCoding(values []string) bool {
 	})
 }
 
-// accepts reports whether a client accepts a JSON response, and whether it accepts events. A client without an Accept field accepts both.
+// accepts reports whether a client accepts a JSON response, and whether it accepts events. A client without an Accept
+// field accepts both.
 func accepts(values []string) (acceptsJSON, acceptsStream bool) {
 	if len(values) == 0 {
 		return true, true

@@ -68,6 +68,7 @@ type workBound struct {
 	instructions, lists int
 }
 
+// count adds a part of a schema and the parts within it.
 func (b *workBound) count(part any, patterns map[string]program) {
 	b.parts++
 	switch v := part.(type) {

@@ -35,7 +35,8 @@ type Period struct{ From, To time.Time }
 // Contains reports whether an instant is in the period. From belongs to it, To does not.
 func (p Period) Contains(t time.Time) bool { return !t.Before(p.From) && t.Before(p.To) }
 
-// String returns the period in the form of the header Gatewright-Period, such as "2026-01-31T00:00:00Z/2026-02-28T00:00:00Z".
+// String returns the period in the form of the header Gatewright-Period, such as
+// "2026-01-31T00:00:00Z/2026-02-28T00:00:00Z".
 func (p Period) String() string {
 	return p.From.Format(time.RFC3339) + "/" + p.To.Format(time.RFC3339)
 }

@@ -67,8 +67,11 @@ func TestPeriodBoundaries(t *testing.T) {
 			p := meter.At(instant(t, tt.anchor), tt.strategy, instant(t, tt.now))
 			from, to, _ := strings.Cut(tt.want, "/")
 			want := from + midnight + "/" + to + midnight
-			if p.String() != want || !p.Contains(instant(t, tt.now)) {
-				t.Errorf("At(%s, %s) = %s, want %s, which contains it", tt.anchor, tt.now, p, want)
+			if p.String() != want {
+				t.Errorf("At(%s, %s, %s) = %s, want %s", tt.anchor, tt.strategy, tt.now, p, want)
+			}
+			if !p.Contains(instant(t, tt.now)) {
+				t.Errorf("period %s: Contains(%s) = false, want true", p, tt.now)
 			}
 			if p.Contains(p.To) || p.Contains(p.From.Add(-1)) || !p.Contains(p.From) || p.From.Location() != time.UTC {
 				t.Errorf("period %s in %s: Contains(From), (From-1), (To) = %v, %v, %v, want true, false, false in UTC",
@@ -146,11 +149,12 @@ func TestPeriodsAreContiguous(t *testing.T) {
 
 var strategies = []meter.Strategy{meter.Monthly, meter.Yearly}
 
+// compare compares the result of At with the result of walk. It returns "" if they are equal.
 func compare(anchor time.Time, s meter.Strategy, now time.Time) (diff string) {
 	got, want := meter.At(anchor, s, now).String(), walk(anchor, s, now)
 	if got == want {
 		return ""
 	}
-	return "from " + anchor.Format(time.RFC3339Nano) + " " + string(s) + " at " + now.Format(time.RFC3339Nano) +
-		" it is " + got + ", want " + want
+	return "At(" + anchor.Format(time.RFC3339Nano) + ", " + string(s) + ", " + now.Format(time.RFC3339Nano) + ") = " +
+		got + ", want " + want
 }

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Interpretations returns the paths as which an upstream can interpret a canonical path, without the path itself.
+// Interpretations returns how upstreams can interpret a canonical path: a list of paths, without the path itself.
 // Upstreams can decode encoded slashes, and can treat backslashes as slashes. They can cut off path parameters: before
 // decoding, after decoding, or both (a servlet container and a filter inside it). In each interpretation, characters
 // that can be in a path without an escape are decoded: %24 is $. If an interpretation ends in a slash and the path

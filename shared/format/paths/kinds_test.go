@@ -64,11 +64,11 @@ func TestInterpretationsCoverAllUpstreamKinds(t *testing.T) {
 			}
 			for _, k := range kinds {
 				if slices.ContainsFunc(k.segments(path, false), isDots) {
-					t.Errorf("%s: an upstream that reads %+v sees dot segments, want none", path, k)
+					t.Errorf("%s: an upstream of the kind %+v finds dot segments, want none", path, k)
 				}
 				got := k.segments(path, true)
 				if !slices.ContainsFunc(known, func(segments []string) bool { return slices.Equal(segments, got) }) {
-					t.Errorf("%s: an upstream that reads %+v sees %q, want one of %q", path, k, got, known)
+					t.Errorf("%s: an upstream of the kind %+v finds the segments %q, want one of %q", path, k, got, known)
 				}
 			}
 		}

@@ -3,8 +3,8 @@
 // normalize paths in many ways, so clients could bypass a gateway that does not normalize them.
 //
 // The package works only with strings. It does not know routes and requests. Read this file
-// first, then interpretations.go (the paths as which an upstream can interpret a canonical
-// path) and template.go (the canonical spelling of the path templates and patterns in a
+// first, then interpretations.go (how upstreams can interpret a canonical path) and
+// template.go (the canonical spelling of the path templates and patterns in a
 // project). Sources: RFC 3986, sections 2.3, 3.3 and 6.2.2; RFC 3629, section 3.
 package paths
 

@@ -106,6 +106,7 @@ func Pattern(text string) (string, error) {
 	return p.out.String(), checkPossible(p.sample.String())
 }
 
+// patternNormalizer writes a URL pattern with canonical literal parts to out, and a sample of it for checkPossible.
 type patternNormalizer struct {
 	text        string
 	at          int

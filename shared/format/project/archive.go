@@ -15,8 +15,8 @@ import (
 )
 
 // Files maps the path of each project file that the compiler reads to its content. Paths start at the
-// project's root ("config/routes.oas.json"). A file whose name authors confuse with that of a project
-// file has an entry with nil content: the compiler only warns that it does not read the file.
+// project's root ("config/routes.oas.json"). A file with a misleading name, such as config/policies.yaml,
+// has an entry with nil content: the compiler only warns that it does not read the file.
 type Files map[string][]byte
 
 // Limits bounds the archives that Unpack accepts, and the work and memory of Unpack.
@@ -25,7 +25,8 @@ type Limits struct {
 	CompressedBytes int64
 	// UnpackedBytes is the maximum size of the unpacked archive, including headers and padding.
 	UnpackedBytes int64
-	// Ratio is the maximum ratio of unpacked bytes to the compressed bytes read so far. Unpack checks it after RatioAfter unpacked bytes.
+	// Ratio is the maximum ratio of unpacked bytes to the compressed bytes read so far. Unpack checks it after RatioAfter
+	// unpacked bytes.
 	Ratio, RatioAfter int64
 	// Files is the maximum number of files, Entries the maximum number of files and folders.
 	Files, Entries int
@@ -35,7 +36,8 @@ type Limits struct {
 	FileBytes, ConfigBytes int64
 }
 
-// DefaultLimits returns the limits of the product: 100 MiB and fewer than 10,000 files (contract 8). Budgets lists the other limits.
+// DefaultLimits returns the limits of the product: 100 MiB and fewer than 10,000 files (contract 8). Budgets lists the
+// other limits.
 func DefaultLimits() Limits {
 	return Limits{
 		CompressedBytes: archiveBytes,
@@ -89,6 +91,7 @@ func (u *unpacker) result(err error) (Files, []Problem, error) {
 	return u.files, nil, nil
 }
 
+// unpacker reads one archive for Unpack.
 type unpacker struct {
 	limits   Limits
 	source   *countingReader
@@ -388,7 +391,8 @@ func (c *countingReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// ratioReader counts unpacked bytes. It fails when the size or the ratio exceeds its limit, as with a decompression bomb.
+// ratioReader counts unpacked bytes. It fails when the size or the ratio exceeds its limit, as with a decompression
+// bomb.
 type ratioReader struct {
 	r      io.Reader
 	n      int64

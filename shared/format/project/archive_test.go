@@ -122,7 +122,7 @@ func TestUnpackValidArchives(t *testing.T) {
 			gzipData(t, newTar(t, plain...)[700:])),
 		"files that are not kept": newArchive(t, append(plain, file("config/sub/other.oas.json", "x"),
 			file("x/config/routes.oas.json", "x"), file("config/notes.txt", "x"))...),
-		"9,999 files of the 9,999":      newArchive(t, append(slices.Clone(plain), numbered(9_995)...)...),
+		"the maximum of 9,999 files":    newArchive(t, append(slices.Clone(plain), numbered(9_995)...)...),
 		"a large file that is not kept": newArchive(t, append(plain, file("docs/video", noise(4<<20)))...),
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -330,7 +330,7 @@ func hugeArchives(t *testing.T) []badArchive {
 			limits: &deflated, want: `the budget "ratio": more than 100 times`,
 		},
 		{
-			name: "a sparse file of a petabyte", data: gzipData(t, sparse(t, routes, 1<<32)),
+			name: "a sparse file of 4 GiB", data: gzipData(t, sparse(t, routes, 1<<32)),
 			want: `the budget "unpacked": more than 512 MiB`,
 		},
 		{
@@ -360,7 +360,7 @@ func TestUnpackRefusesInvalidArchives(t *testing.T) {
 				t.Errorf("Unpack() with problems: files = %q, want none", slices.Collect(maps.Keys(files)))
 			}
 			if len(problems) != 1 || problems[0].File != tt.file || !strings.Contains(problems[0].Message, tt.want) {
-				t.Errorf("problems %+v, want one of %q with %q", problems, tt.file, tt.want)
+				t.Errorf("Unpack() problems = %+v, want one of the file %q with %q", problems, tt.file, tt.want)
 			}
 		})
 	}
@@ -387,7 +387,7 @@ func TestAllInvalidEntriesAreReported(t *testing.T) {
 	data := newArchive(t, file("/a", ""), special("b", tar.TypeFifo, ""), file("../c", ""), file(routes, "{}"))
 	_, problems, err := project.Unpack(t.Context(), bytes.NewReader(data), project.DefaultLimits())
 	if err != nil || len(problems) != 3 {
-		t.Errorf("error %v, problems %+v, want 3", err, problems)
+		t.Errorf("Unpack(3 invalid entries) = problems %+v, %v, want 3 problems and no error", problems, err)
 	}
 	var many []entry
 	for i := range 1_000 {
@@ -395,7 +395,8 @@ func TestAllInvalidEntriesAreReported(t *testing.T) {
 	}
 	_, problems, err = project.Unpack(t.Context(), bytes.NewReader(newArchive(t, many...)), project.DefaultLimits())
 	if err != nil || len(problems) != 51 {
-		t.Errorf("error %v, %d problems, want 50 and one that says so", err, len(problems))
+		t.Errorf("Unpack(1,000 invalid entries) = %d problems, %v, want 50, one that says that there are more, and no error",
+			len(problems), err)
 	}
 }
 
@@ -445,7 +446,7 @@ func TestUnpackReturnsPackedFiles(t *testing.T) {
 		}
 		delete(contents, "x/y")
 		if !maps.EqualFunc(files, contents, bytes.Equal) {
-			rt.Fatalf("files %v, want %v", files, contents)
+			rt.Fatalf("Unpack() files = %v, want %v", files, contents)
 		}
 	})
 }

@@ -5,10 +5,11 @@ import (
 	"maps"
 )
 
-// The versions of Artifact's encoding. During an update, two releases serve one installation for some minutes, and after
-// a rollback the older release serves it alone. A release must therefore read a format before a later release writes it
-// (docs/decisions/0059-formats-are-read-a-release-before-they-are-written.md). A new member needs no new format if older
-// releases can ignore it safely. It needs a new format if older releases would serve the project wrongly without it.
+// The versions of Artifact's encoding. During an update, two releases serve one installation for some minutes, and
+// after a rollback the older release serves it alone. A release must therefore read a format before a later release
+// writes it (docs/decisions/0059-formats-are-read-a-release-before-they-are-written.md). A new member needs no new
+// format if older releases can ignore it safely. It needs a new format if older releases would serve the project
+// wrongly without it.
 const (
 	// ArtifactFormat is the newest format that this release reads, and the Format of artifacts in memory.
 	ArtifactFormat = 2
@@ -22,7 +23,8 @@ const (
 // Artifact is a project in the form that the gateway serves: validated, with every $env resolved. It is immutable,
 // and the digest of its encoding identifies it. It can contain secrets and is therefore stored encrypted.
 type Artifact struct {
-	// Format is ArtifactFormat in memory. Decode sets it, even for an artifact that was stored in an older format.
+	// Format is ArtifactFormat in memory. Decode sets it, even for an artifact that was stored in an older format. If
+	// this release cannot read an artifact, package serving creates one with its Format and Identity, and without routes.
 	Format int `json:"format"`
 	// Identity names the deployment, its project and its build.
 	Identity Identity `json:"identity"`
@@ -34,7 +36,8 @@ type Artifact struct {
 	PathNormalization string `json:"pathNormalisation,omitempty"`
 	// CORSPolicies are the project's CORS policies by name, in addition to the built-in "none" and "anything-goes".
 	CORSPolicies map[string]CORSPolicy `json:"corsPolicies,omitempty"`
-	// Buckets are the key buckets that policies use to verify keys, by policy name. Artifacts of earlier releases have none.
+	// Buckets are the key buckets that policies use to verify keys, by policy name. Artifacts of earlier releases have
+	// none.
 	Buckets map[string]KeyBucket `json:"buckets,omitempty"`
 	// Certificates are the client certificates that handlers present to upstreams, by their names in the project.
 	Certificates map[string]ClientCertificate `json:"certificates,omitempty"`

@@ -57,7 +57,8 @@ const (
 
 	// MaxPatternBytes is the maximum length of a URL pattern in the project's files.
 	MaxPatternBytes = 1 << 10
-	// MaxPatternSteps is the maximum number of RE2 instructions of a URL pattern. A byte of a path can run each instruction once.
+	// MaxPatternSteps is the maximum number of RE2 instructions of a URL pattern. A byte of a path can run each
+	// instruction once.
 	MaxPatternSteps = 1_000
 	// MaxPatternsSteps is the maximum number of RE2 instructions of all URL patterns together.
 	MaxPatternsSteps = 5_000
@@ -201,7 +202,8 @@ func BudgetExceeded(name string, actual int64, advice string) string {
 		formatThousands(b.Limit), advice)
 }
 
-// limitExceeded returns the message about an exceeded budget if reading ended at the limit, so that the total is unknown.
+// limitExceeded returns the message about an exceeded budget if reading ended at the limit, so that the total is
+// unknown.
 func limitExceeded(name string, limit int64, advice string) string {
 	b := budgetOf(name)
 	b.Limit = limit

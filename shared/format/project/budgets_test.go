@@ -33,6 +33,7 @@ func operation(options, more string) string {
 		` "options": ` + options + `}` + more + `}}}`
 }
 
+// list returns n elements, separated by commas. If format contains %d, it is replaced by the index of the element.
 func list(n int, format string) string {
 	var b strings.Builder
 	for i := range n {
@@ -48,14 +49,16 @@ func list(n int, format string) string {
 	return b.String()
 }
 
-// budgetCase is a budget with files that exceed it, and files at its limit.
+// budgetCase is a budget with files that exceed it, and files at or just below its limit, or nil for no such files.
+// actual is a text of the error about the exceeding files.
 type budgetCase struct {
 	budget, actual     string
 	exceeding, atLimit project.Files
 	at                 string // the reported pointer
 }
 
-// budgetCases returns cases of each budget, for an environment whose variable V has 5 KiB.
+// budgetCases returns cases of the budgets of files and of compiled parts, except those of URL patterns and MCP servers.
+// The cases are for an environment whose variable V has 5 KiB.
 func budgetCases() []budgetCase {
 	const options = "/paths/~1a/get/x-gateway-route/handler/options"
 	// extension returns a project with an extension of this value.
@@ -125,8 +128,8 @@ func budgetCases() []budgetCase {
 	}
 }
 
-// TestEachBudgetIsReportedByName checks for each budget of a project's files
-// that exceeding it is reported, and that a value just within it is not.
+// TestEachBudgetIsReportedByName checks for each budget of budgetCases that
+// exceeding it is reported, and that files within it are not reported.
 func TestEachBudgetIsReportedByName(t *testing.T) {
 	simulations.Sequential(t)
 	value := strings.Repeat("v", 5<<10)
@@ -360,7 +363,8 @@ func measure(t *testing.T, data []byte) map[string]int {
 	return used
 }
 
-// TestBudgetsAreDocumented compares the table in docs/projects.md with project.Budgets. With -update it writes the table.
+// TestBudgetsAreDocumented compares the table in docs/projects.md with project.Budgets. With -update it writes the
+// table.
 func TestBudgetsAreDocumented(t *testing.T) {
 	const path, begin, end = "../../../docs/projects.md", "<!-- table: budgets -->\n", "<!-- end of the table -->"
 	page, err := os.ReadFile(path)

@@ -65,6 +65,7 @@ type discarded struct{}
 // UnmarshalJSON implements json.Unmarshaler.
 func (*discarded) UnmarshalJSON([]byte) error { return nil }
 
+// parser reads one JSON file for the method parse of the compiler.
 type parser struct {
 	c      *compiler
 	file   string
@@ -199,6 +200,7 @@ func hasSafeExponent(n json.Number) bool {
 	return true
 }
 
+// invalidUTF8 returns the offset of the first byte that is not valid UTF-8, or -1 if there is none.
 func invalidUTF8(data []byte) int {
 	if utf8.Valid(data) {
 		return -1

@@ -37,8 +37,8 @@ func CheckFormat(format int) error {
 	return nil
 }
 
-// MaxArtifactBytes is the maximum size of an artifact that Decode reads.
-// The artifact of the GitHub REST API with its 1,223 operations has 0.5 MB.
+// MaxArtifactBytes is the maximum size of an artifact's JSON. Decode refuses an artifact in format 2 that
+// decompresses to more. The artifact of the GitHub REST API with its 1,223 operations has 0.5 MB.
 const MaxArtifactBytes = 64 << 20
 
 // envelope is an artifact in format 2.

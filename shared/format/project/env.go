@@ -9,8 +9,9 @@ import (
 	"github.com/gatewright/gatewright/shared/base/lazy"
 )
 
-// Projects refer to variables with two expressions (contract 4.1). The build replaces $env(NAME) in the options of policies and handlers
-// and in the direct properties of CORS policies. The gateway reads ${env.NAME} on each request, in rewritePattern and baseUrl only.
+// Projects refer to variables with two expressions (contract 4.1). The build replaces $env(NAME) in the options of
+// policies and handlers and in the direct properties of CORS policies. The gateway reads ${env.NAME} on each request,
+// in rewritePattern and baseUrl only.
 
 var (
 	envCall       = lazy.Regexp(`\$env\(([^()]*)\)`)

@@ -27,7 +27,7 @@ func Gather(ctx context.Context, entries iter.Seq[Entry], limits Limits) (Files,
 		if ctx.Err() != nil {
 			return nil, nil, context.Cause(ctx)
 		}
-		if unpacked += blocks(e.Header.Size); unpacked > limits.UnpackedBytes {
+		if unpacked += archivedSize(e.Header.Size); unpacked > limits.UnpackedBytes {
 			return u.result(errUnpackedSize)
 		}
 		if err := u.gather(e); err != nil {
@@ -51,8 +51,8 @@ func (u *unpacker) gather(e Entry) error {
 	return err
 }
 
-// blocks returns the size of a file in an archive: a header, and its content in whole blocks of 512 bytes.
-func blocks(size int64) int64 { return 512 + (size+511)/512*512 }
+// archivedSize returns the size of a file in an archive: a header, and its content in whole blocks of 512 bytes.
+func archivedSize(size int64) int64 { return 512 + (size+511)/512*512 }
 
 // lazyReader opens the content of an entry at the first Read.
 type lazyReader struct {

@@ -85,7 +85,7 @@ func TestGatherOpensOnlyConfiguration(t *testing.T) {
 		t.Errorf("Gather() = %v, %v, want one problem of the budget \"unpacked\" and no error", problems, err)
 	}
 	if want := []string{routes, "gatewright.jsonc"}; !reflect.DeepEqual(opened, want) {
-		t.Errorf("opened %q, want %q", opened, want)
+		t.Errorf("Gather() opened %q, want %q", opened, want)
 	}
 }
 
@@ -113,6 +113,7 @@ func TestGatherReturnsReadErrors(t *testing.T) {
 	}
 }
 
+// failing is a reader whose Read returns err.
 type failing struct{ err error }
 
 func (f failing) Read([]byte) (int, error) { return 0, f.err }
@@ -133,7 +134,7 @@ func TestTooLargeMatchesUnpack(t *testing.T) {
 		{"the archive", file("a.bin", string(noise)), func(l *project.Limits) { l.CompressedBytes = 20 << 10 }},
 		{"unpacked", repetitive, func(l *project.Limits) { l.UnpackedBytes = 100 << 10 }},
 		{"the ratio", repetitive, func(l *project.Limits) { l.RatioAfter = 64 << 10 }},
-		{"nothing", repetitive, func(*project.Limits) {}},
+		{"within all limits", repetitive, func(*project.Limits) {}},
 	} {
 		limits := project.DefaultLimits()
 		c.limits(&limits)

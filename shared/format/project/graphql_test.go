@@ -82,7 +82,8 @@ func TestGraphQLRoutesAreTagged(t *testing.T) {
 	}
 }
 
-// TestUselessIntrospectionToolIsReported checks an introspection tool on a route with a policy that forbids introspection.
+// TestUselessIntrospectionToolIsReported checks an introspection tool on a route with a policy that forbids
+// introspection.
 func TestUselessIntrospectionToolIsReported(t *testing.T) {
 	const closed = "graphql-disable-introspection-inbound"
 	for kind, want := range map[string]int{"graphql": 1, "tool": 0} {

@@ -49,7 +49,7 @@ func FuzzArchive(f *testing.F) {
 			t.Fatal(err)
 		}
 		if (files == nil) != (len(problems) > 0) {
-			t.Fatalf("files %v and problems %v, want one of them", files, problems)
+			t.Fatalf("Unpack() = files %v, problems %v, want one of them", files, problems)
 		}
 		kept := 0
 		for name, content := range files {
@@ -95,7 +95,7 @@ func FuzzOpenAPI(f *testing.F) {
 			t.Fatal(err)
 		}
 		if (artifact == nil) != (len(result.Errors) > 0) || len(result.Errors) > 201 || len(result.Warnings) > 201 {
-			t.Fatalf("artifact %v, %d errors, %d warnings, want an artifact or errors, and at most 201 of each",
+			t.Fatalf("Compile() = artifact: %t, %d errors, %d warnings, want an artifact or errors, and at most 201 of each",
 				artifact != nil, len(result.Errors), len(result.Warnings))
 		}
 		if resultJSON, err := json.Marshal(result); err != nil || len(resultJSON) > 100<<10 {

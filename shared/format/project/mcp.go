@@ -20,7 +20,8 @@ const (
 	MCPGraphQL  MCPKind = "graphql"
 )
 
-// MCPOperation describes a route for MCP servers: everything that a server needs from the OpenAPI document, with all defaults filled in.
+// MCPOperation describes a route for MCP servers: everything that a server needs from the OpenAPI document, with all
+// defaults filled in.
 type MCPOperation struct {
 	Kind        MCPKind         `json:"kind"`
 	Name        string          `json:"name"`
@@ -65,7 +66,8 @@ const (
 	InBody     ArgumentLocation = "body"
 )
 
-// The styles of lists and objects in parameters (style in OpenAPI). StyleJSON is for parameters that the document describes with content.
+// The styles of lists and objects in parameters (style in OpenAPI). StyleJSON is for parameters that the document
+// describes with content.
 const (
 	StyleSimple = "simple"
 	StyleForm   = "form"

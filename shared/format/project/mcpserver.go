@@ -160,7 +160,7 @@ func (d *declarations) idsOf(file string) string {
 	return summarizeNames(ids)
 }
 
-// propertyKinds maps those properties of an mcp object that only one kind of operation has to this kind.
+// propertyKinds has the properties of an mcp object that belong to only one kind of operation, with this kind.
 var propertyKinds = map[string]MCPKind{
 	"uri": MCPResource, "mimeType": MCPResource, "annotations": MCPTool, "introspectionTool": MCPGraphQL,
 	"executeTool": MCPGraphQL,

@@ -9,7 +9,8 @@ import (
 	"github.com/gatewright/gatewright/shared/testing/simulations"
 )
 
-// serverFiles returns a project with an MCP server and the operations that it offers: paths with operations named o0, o1 and so on.
+// serverFiles returns a project with an MCP server and the operations that it offers: paths with operations named o0,
+// o1 and so on.
 func serverFiles(operations int, paths string) project.Files {
 	offered := list(operations, `{"file": "config/routes.oas.json", "id": "o%d"}`)
 	server := `{"post": {"operationId": "server", "responses": {"200": {"description": "d"}}, "x-gateway-route": {

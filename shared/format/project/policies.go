@@ -38,7 +38,8 @@ func (c *compiler) readPolicies() {
 	}
 }
 
-// inPolicyOptions reports whether a place in policies.json allows $env: /policies/N/handler/options, and all of /corsPolicies/N.
+// inPolicyOptions reports whether a place in policies.json allows $env: /policies/N/handler/options, and all of
+// /corsPolicies/N.
 func inPolicyOptions(at []string) bool {
 	switch {
 	case len(at) == 4 && at[0] == "policies":

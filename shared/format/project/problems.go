@@ -145,6 +145,8 @@ func (r *report) requireVariable(name string) {
 // errors returns the errors in the order of files and pointers, without duplicates.
 func (r *report) errors() []Problem { return r.sorted(r.problems) }
 
+// sorted returns the problems of a list as they are reported: in order, without
+// duplicates and values of variables, with lines and columns, and within the bounds.
 func (r *report) sorted(all problemList) []Problem {
 	problems := sortProblems(slices.DeleteFunc(slices.Clone(all.entries), func(e entry) bool {
 		return r.requiredVariables[e.unset]
@@ -202,7 +204,8 @@ func applyRedactions(message string, redactions []redaction) string {
 	return message
 }
 
-// RedactVariables replaces each variable's value in text by $env(NAME), for messages about options whose variables are resolved.
+// RedactVariables replaces each variable's value in text by $env(NAME), for messages about options whose variables are
+// resolved.
 func RedactVariables(text string, variables map[string]string) string {
 	var r report
 	for name, value := range variables {

@@ -9,7 +9,8 @@
 // misspelt "policies" would serve a route without its key check. Otherwise the build warns, for example
 // about an unknown setting of gatewright.jsonc, which other tools read too. docs/projects.md has the list.
 //
-// Read project.go first, then routes.go; artifact.go has the result. Contract 4.1 and 4.2 and section 7 of the design have the rules.
+// Read project.go first, then routes.go; artifact.go has the result. Contract 4.1 and 4.2 and section 7 of the design
+// have the rules.
 package project
 
 import (
@@ -35,8 +36,9 @@ type Input struct {
 	Variables map[string]string
 	// Catalog checks the handlers and policies.
 	Catalog Catalog
-	// Verify, if not nil, returns the problems that would prevent a gateway from serving an artifact that has no other errors,
-	// with places in the project's files. Compile calls it without a context: the budgets bound the artifact and so the work.
+	// Verify, if not nil, returns the problems that would prevent a gateway from serving an artifact that has no other
+	// errors, with places in the project's files. Compile calls it without a context: the budgets bound the artifact and
+	// so the work.
 	Verify func(*Artifact) []Problem
 }
 
@@ -194,7 +196,8 @@ func (c *compiler) warnMisnamed() {
 	}
 }
 
-// inHandlerOptions reports whether a place in an OpenAPI document allows $env: /paths/PATH/METHOD/x-gateway-route/handler/options.
+// inHandlerOptions reports whether a place in an OpenAPI document allows $env:
+// /paths/PATH/METHOD/x-gateway-route/handler/options.
 func inHandlerOptions(at []string) bool {
 	return len(at) == 6 && at[0] == "paths" && at[3] == routeExtension && at[4] == "handler" && at[5] == "options"
 }
@@ -224,7 +227,8 @@ func (c *compiler) component(file, at string, object map[string]any) (Component,
 	return out, res, ok && fits
 }
 
-// checkOptionBudgets reports options that exceed their budgets before variables are resolved. It returns false for them.
+// checkOptionBudgets reports options that exceed their budgets before variables are resolved. It returns false for
+// them.
 func (c *compiler) checkOptionBudgets(file, at string, options any) bool {
 	switch values, bytes := measure(options); {
 	case values > maxOptionValues:
@@ -270,7 +274,8 @@ func (c *compiler) encodeOptions(file, at string, value any) (json.RawMessage, b
 	return data, true
 }
 
-// addSize adds to the estimated size of the artifact. It reports once that the artifact is too large, and returns false from then on.
+// addSize adds to the estimated size of the artifact. It reports once that the artifact is too large, and returns false
+// from then on.
 func (c *compiler) addSize(file, at string, bytes int) bool {
 	before := c.size
 	if c.size += bytes; c.size <= maxArtifactBytes {

@@ -16,7 +16,8 @@ const maxComparisons = 4 << 20
 // for parameters that are a part of a segment, the check is not exact and can warn without need.
 //
 // A route whose policy can be bypassed gets its own warning, before all other warnings. The other reachable routes only
-// receive requests that they do not expect. They share one warning at the route through which most of them are reachable.
+// receive requests that they do not expect. They share one warning at the route through which most of them are
+// reachable.
 func (c *compiler) warnReachable() {
 	remaining := maxComparisons
 	outlines := make([]outline, len(c.artifact.Routes))
@@ -146,7 +147,8 @@ type segment struct {
 // matches reports whether the segment s of a route's path matches the literal segment other.
 func (s segment) matches(other segment) bool { return s.text == "" || s.text == other.text }
 
-// isAny reports whether an upstream can interpret a segment of this kind as any text.
+// isAny reports whether canReach treats the segment as any text: a parameter, or a segment
+// that upstreams can interpret differently.
 func (s segment) isAny() bool { return s.text == "" || s.isAmbiguous }
 
 // isParameter reports whether a segment is only a parameter.
@@ -180,12 +182,12 @@ func newOutline(path string, mode PathMode) outline {
 	return o
 }
 
-// canReach reports whether an upstream could interpret some path of s as a path of other, although the gateway
-// does not. There are two cases: a parameter of s contains several segments of other after the upstream has
+// canReach reports whether an upstream could interpret some path of o as a path of other, although the gateway
+// does not. There are two cases: a parameter of o contains several segments of other after the upstream has
 // decoded slashes, or it contains a literal of other after the upstream has cut off path parameters. remaining
 // is the number of comparisons that canReach can still make. If it becomes negative, canReach returns false.
 func (o outline) canReach(other outline, remaining *int) bool {
-	// matched[j] reports whether the segments of s so far can match the first j segments of other.
+	// matched[j] reports whether the segments of o so far can match the first j segments of other.
 	// upstreamOnly[j] reports whether one of these matches exists only in the upstream's interpretation.
 	n := len(other.segments)
 	matched, upstreamOnly := make([]bool, n+1), make([]bool, n+1)

@@ -192,6 +192,7 @@ func collect(out []*jsonschema.ValidationError, e *jsonschema.ValidationError) [
 	return out
 }
 
+// unevaluated reports whether e is about a property or an item that no part of the schema allows.
 func unevaluated(e *jsonschema.ValidationError) bool {
 	_, ok := e.ErrorKind.(*kind.FalseSchema)
 	return ok && len(e.InstanceLocation) > 0

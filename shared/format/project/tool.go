@@ -28,9 +28,11 @@ type offerBuilder struct {
 	required   []any
 	// additional is the schema of arguments that are not in properties, or false if there must be no such arguments.
 	additional any
-	remaining  int
-	truncated  bool
-	valid      bool
+	// remaining is the remaining budget of the schemas, in bytes. truncated is set after the
+	// warning about a schema that contains itself. valid is false after a mistake.
+	remaining int
+	truncated bool
+	valid     bool
 }
 
 // argumentName matches the names of arguments and tools that clients and models accept.

@@ -171,7 +171,8 @@ func (a *Agent) Run(ctx context.Context, grace time.Duration) error {
 // in flight, the agent no longer waits for the relay to end the connection: the relay could be unreachable.
 const shutdownNotice = 2 * time.Second
 
-// waitDrained waits until the relays have ended all connections, until no request was in flight for shutdownNotice, or until ctx ends.
+// waitDrained waits until the relays have ended all connections, until no request was in flight for shutdownNotice, or
+// until ctx ends.
 func (a *Agent) waitDrained(ctx context.Context, done <-chan struct{}) {
 	const polls = 20
 	ticker := time.NewTicker(shutdownNotice / polls)
@@ -321,7 +322,8 @@ func (a *Agent) handleLeaving(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// backoff returns the time before an attempt. A part of it is random, so that the agents of a restarted relay do not connect all at once.
+// backoff returns the time before an attempt. A part of it is random, so that the agents of a restarted relay do not
+// connect all at once.
 func backoff(attempt int) time.Duration {
 	const base, longest = time.Second, 30 * time.Second
 	limit := longest

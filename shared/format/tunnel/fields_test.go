@@ -70,7 +70,8 @@ func TestHopByHopFieldsAreRemoved(t *testing.T) {
 	check("the switch", response.Header)
 }
 
-// TestTunnelFieldsCannotBeForged checks a client that sends all of these fields: the request must be the same as without them.
+// TestTunnelFieldsCannotBeForged checks a client that sends all of these fields: the request must be the same as
+// without them.
 func TestTunnelFieldsCannotBeForged(t *testing.T) {
 	fx := newFixture(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)

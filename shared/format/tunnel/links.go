@@ -101,8 +101,9 @@ func (ls *Links) RoundTrip(r *http.Request, tunnelID, service string, c Caller) 
 	}
 }
 
-// Repeatable reports whether a request that could have reached the service can be sent again: it has no body, switches no protocols,
-// and its method is idempotent (RFC 9110, section 9.2.2). All code that forwards requests through tunnels uses this rule.
+// Repeatable reports whether a request that could have reached the service can be sent again: it has no body, switches
+// no protocols, and its method is idempotent (RFC 9110, section 9.2.2). All code that forwards requests through tunnels
+// uses this rule.
 func Repeatable(r *http.Request) bool {
 	if r.Body != nil && r.Body != http.NoBody || r.Header.Get("Upgrade") != "" {
 		return false

@@ -19,7 +19,8 @@ import (
 	"github.com/gatewright/gatewright/shared/format/tunnel"
 )
 
-// TestServersThatAreNotRelays connects to servers that are not relays. The error must describe the response without repeating its text.
+// TestServersThatAreNotRelays connects to servers that are not relays. The error must describe the response without
+// repeating its text.
 func TestServersThatAreNotRelays(t *testing.T) {
 	const upgradeResponse = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: "
 	isStatus := func(status int) func(error) bool {
@@ -119,7 +120,8 @@ func checkNotRelay(t *testing.T, webSocket bool, response string, want func(erro
 	}
 }
 
-// TestConnectionIsUsableAfterConfiguration checks that a connection counts as usable only when the relay has the tunnel's list of services.
+// TestConnectionIsUsableAfterConfiguration checks that a connection counts as usable only when the relay has the
+// tunnel's list of services.
 func TestConnectionIsUsableAfterConfiguration(t *testing.T) {
 	fx := newFixture(t, http.HandlerFunc(echo))
 	requested := make(chan struct{}, 2)

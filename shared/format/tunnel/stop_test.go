@@ -98,7 +98,8 @@ func TestAgentEndsWithoutItsRelay(t *testing.T) {
 	})
 }
 
-// TestIdleAgentStopsImmediately checks that the relay ends connections without requests when an agent announces its shutdown.
+// TestIdleAgentStopsImmediately checks that the relay ends connections without requests when an agent announces its
+// shutdown.
 func TestIdleAgentStopsImmediately(t *testing.T) {
 	runInBubble(t, func(t *testing.T, _ *tunnel.Relay, _ *wireNetwork, end func()) {
 		start := time.Now()

@@ -148,7 +148,8 @@ var (
 	ErrNoAgent = errors.New("tunnel: no agent is connected")
 	// ErrBusy is an ErrNoAgent: agents are connected, but each connection already has its maximum number of requests.
 	ErrBusy = fmt.Errorf("%w that takes another request", ErrNoAgent)
-	// ErrBroken means that the connection to the agent ended before the response, and that the request could have reached the service.
+	// ErrBroken means that the connection to the agent ended before the response, and that the request could have reached
+	// the service.
 	ErrBroken = errors.New("tunnel: the connection to the agent broke")
 	// ErrUnavailable means that no relay could be reached, or that it is unknown which
 	// relay has the tunnel. The request did not reach the service and can be sent again.

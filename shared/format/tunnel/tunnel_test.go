@@ -255,7 +255,8 @@ func TestCancellationReachesTheService(t *testing.T) {
 	}
 }
 
-// TestSlowReaderAppliesBackpressure checks that the service has to wait for a slow reader while other requests are served.
+// TestSlowReaderAppliesBackpressure checks that the service has to wait for a slow reader while other requests are
+// served.
 func TestSlowReaderAppliesBackpressure(t *testing.T) {
 	var written atomic.Int64
 	fx := newFixture(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

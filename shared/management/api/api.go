@@ -50,7 +50,8 @@ type Operation[In, Out any] struct {
 	// their own. They are routed, granted and tested like all others, but they are left
 	// out of the OpenAPI document and of everything that is generated for programs.
 	Hidden bool
-	// NoTool operations are not offered as tools by the API's own MCP server: they are an MCP server themselves, or describe one.
+	// NoTool operations are not offered as tools by the API's own MCP server: they are an MCP server themselves, or
+	// describe one.
 	NoTool bool
 	// Scope is the scope that the caller's key needs. If it is "", any valid key is accepted.
 	Scope auth.Scope
@@ -80,7 +81,8 @@ type Operation[In, Out any] struct {
 	// operation's own path. If-Match, the ETag of a response and a dry run refer to that read. Each parameter
 	// of ReadPath has the name of a parameter of the operation's path or query, or of a string in its body.
 	ReadPath string
-	// Uses are the operation's accesses to resources outside its process. A function is granted the union of its operations' Uses.
+	// Uses are the operation's accesses to resources outside its process. A function is granted the union of its
+	// operations' Uses.
 	Uses []Use
 	// Parameters documents the parameters that In reads by a Resolver rather than by tags, and Message
 	// documents such a body. Neither the parameters nor the body are validated before the operation runs.
@@ -96,12 +98,14 @@ type Operation[In, Out any] struct {
 	Strict bool
 }
 
-// Invisible holds the status codes of an operation for account keys that do not see the object of a request: Project for
-// a key that does not see the project, Environment for a key that sees the project but not that kind of environment.
+// Invisible holds the status codes of an operation for account keys that do not see the object of a request: Project
+// for a key that does not see the project, Environment for a key that sees the project but not that kind of
+// environment.
 //
-// A 404 is the same response, word for word, as for an object that does not exist. A success contains nothing that the key does not
-// see, as if it did not exist. A 403 refuses to create an object that the key itself would not see, or to show data of the whole
-// account. An object of another account, or a request that names another account, is always a 404. So is a project in the path.
+// A 404 is the same response, word for word, as for an object that does not exist. A success contains nothing that the
+// key does not see, as if it did not exist. A 403 refuses to create an object that the key itself would not see, or to
+// show data of the whole account. An object of another account, or a request that names another account, is always a
+// 404. So is a project in the path.
 type Invisible struct{ Project, Environment int }
 
 // The usual values of Invisible.
@@ -390,8 +394,8 @@ type Group struct {
 	// UsesModels is true if the group's function may call models of Bedrock. In AWS, the function
 	// receives the model names in the installation's context, and is granted these models and no others.
 	UsesModels bool
-	// TableAccess is the set of the table's key prefixes that its operations access, in addition to those that this package
-	// accesses for each of them (FullTableAccess).
+	// TableAccess is the set of the table's key prefixes that its operations access, in addition to those that this
+	// package accesses for each of them (FullTableAccess).
 	TableAccess store.TableAccess
 	// Operations are the group's operations, in the order of their documentation.
 	Operations []AnyOperation

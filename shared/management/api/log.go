@@ -55,7 +55,8 @@ func (st *state) failed(status int) bool {
 	return status >= http.StatusInternalServerError
 }
 
-// endSpan ends the request's span. The span has the route instead of the path, because the path contains names that users chose.
+// endSpan ends the request's span. The span has the route instead of the path, because the path contains names that
+// users chose.
 func (st *state) endSpan(method string, status int) {
 	if !st.span.Enabled() {
 		return

@@ -32,7 +32,8 @@ const (
 // preflightAge is the number of seconds for which browsers cache a preflight: an hour.
 const preflightAge = "3600"
 
-// checkOrigin sets the CORS headers of a request with an Origin, and refuses pages that may not call the operation. Fault: Forbidden.
+// checkOrigin sets the CORS headers of a request with an Origin, and refuses pages that may not call the operation.
+// Fault: Forbidden.
 func (s *Server) checkOrigin(o Origins, w http.ResponseWriter, r *http.Request) error {
 	origins := r.Header["Origin"]
 	switch {

@@ -15,7 +15,8 @@ import (
 
 const schemaPrefix = "#/components/schemas/"
 
-// numberedNames returns a function that names types by numbers, in the order of its calls, so that no two types have the same name.
+// numberedNames returns a function that names types by numbers, in the order of its calls, so that no two types have
+// the same name.
 func numberedNames() func(reflect.Type, string) string {
 	names := map[reflect.Type]string{}
 	return func(t reflect.Type, _ string) string {

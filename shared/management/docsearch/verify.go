@@ -57,7 +57,8 @@ func isInvisible(r rune) bool {
 	return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Co) || r == unicode.ReplacementChar
 }
 
-// containsQuote reports whether a quote is in the passage's text, as whole words. Differences in white space are ignored.
+// containsQuote reports whether a quote is in the passage's text, as whole words. Differences in white space are
+// ignored.
 func containsQuote(quote string, p Passage) bool {
 	if quote == "" || len(quote) > maxQuoteBytes {
 		return false

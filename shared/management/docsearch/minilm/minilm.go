@@ -1,5 +1,6 @@
 // Package minilm computes the vector of a text, so that texts with similar meanings have similar vectors. It runs the
-// sentence transformer all-MiniLM-L6-v2 (6 layers, 384 dimensions) on one core, in plain Go, with weights of 4 to 8 bits.
+// sentence transformer all-MiniLM-L6-v2 (6 layers, 384 dimensions) on one core, in plain Go, with weights of 4 to 8
+// bits.
 //
 // The package implements only this model. It does not train models, and does not search texts: package docsearch
 // does. The weights are the file minilm-l6-v2.weights in this folder (weights.go), which every release contains.

@@ -92,8 +92,9 @@ func (m *Model) vector(tokens []int32) Vector {
 	return sum
 }
 
-// attend computes scaled dot-product attention for each head. For each token, it writes the sum of all tokens' values to
-// attended, weighted by the softmax of the token's query times their keys. weights is a buffer with one number per token.
+// attend computes scaled dot-product attention for each head. For each token, it writes the sum of all tokens' values
+// to attended, weighted by the softmax of the token's query times their keys. weights is a buffer with one number per
+// token.
 func attend(attended, q, k, v, weights []float32) {
 	n := len(weights)
 	scale := float32(1 / math.Sqrt(headSize))
