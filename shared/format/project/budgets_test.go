@@ -57,8 +57,8 @@ type budgetCase struct {
 	at                 string // the reported pointer
 }
 
-// budgetCases returns cases of the budgets of files and of compiled parts, except those of URL patterns and MCP servers.
-// The cases are for an environment whose variable V has 5 KiB.
+// budgetCases returns cases of the budgets of files and of compiled parts, except those of
+// URL patterns and MCP servers. The cases are for an environment whose variable V has 5 KiB.
 func budgetCases() []budgetCase {
 	const options = "/paths/~1a/get/x-gateway-route/handler/options"
 	// extension returns a project with an extension of this value.

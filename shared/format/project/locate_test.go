@@ -121,14 +121,14 @@ func TestProblemsAreLocated(t *testing.T) {
 		project.Locate(project.Files{file: []byte(mark + text)}, problems)
 		for i, p := range problems {
 			if line, column := lineOf(text, at[i]); p.Line != line || p.Column != column {
-				r.Fatalf("%q of %q is located at %d:%d, want %d:%d", p.Path, text, p.Line, p.Column, line, column)
+				r.Fatalf("Locate(%q) in %q = %d:%d, want %d:%d", p.Path, text, p.Line, p.Column, line, column)
 			}
 		}
 	})
 }
 
-// TestMissingPointersAreNotLocated checks problems that get no place,
-// and that Locate does not replace a place that is already set.
+// TestMissingPointersAreNotLocated checks that problems in missing, empty and ignored files get no place, and that
+// Locate does not replace a place that is already set. In a truncated file, the nearest parent has a place.
 func TestMissingPointersAreNotLocated(t *testing.T) {
 	problems := []project.Problem{
 		{Path: "/a"},
@@ -147,7 +147,7 @@ func TestMissingPointersAreNotLocated(t *testing.T) {
 		"config/cut.oas.json": []byte("{\"a\":1,\n\"b\": [}, \"d\": 1"),
 	}, problems)
 	if !slices.Equal(problems, want) {
-		t.Errorf("located at %v, want %v", problems, want)
+		t.Errorf("problems after Locate() = %v, want %v", problems, want)
 	}
 }
 
@@ -192,6 +192,7 @@ func TestExcerptContainsPosition(t *testing.T) {
 // maxExcerpt is the maximum size of an excerpt.
 const maxExcerpt = project.ExcerptBytes
 
+// excerptAt reads the excerpt of a file with this text at an offset, and checks the excerpt.
 func excerptAt(t *testing.T, text string, at int) {
 	t.Helper()
 	for at < len(text) && !utf8.RuneStart(text[at]) {
@@ -261,7 +262,7 @@ func TestMissingFileHasNoExcerpt(t *testing.T) {
 			t.Errorf("ReadExcerpt() at %v = %+v, %v, want {} at 1:1 and no error", position, got, err)
 		}
 	}
-	errUnavailable := errors.New("the bucket is away")
+	errUnavailable := errors.New("the bucket is unavailable")
 	if _, err := project.ReadExcerpt(t.Context(), io.MultiReader(bytes.NewReader(good[:20]),
 		iotest.ErrReader(errUnavailable)), name, 1, 1, limits); !errors.Is(err, errUnavailable) {
 		t.Errorf("ReadExcerpt() of an unreadable archive error = %v, want %v", err, errUnavailable)

@@ -9,8 +9,8 @@ import (
 	"github.com/gatewright/gatewright/shared/testing/simulations"
 )
 
-// serverFiles returns a project with an MCP server and the operations that it offers: paths with operations named o0,
-// o1 and so on.
+// serverFiles returns a project with an MCP server that offers operations with the ids o0, o1 and so on.
+// paths are the paths of these operations.
 func serverFiles(operations int, paths string) project.Files {
 	offered := list(operations, `{"file": "config/routes.oas.json", "id": "o%d"}`)
 	server := `{"post": {"operationId": "server", "responses": {"200": {"description": "d"}}, "x-gateway-route": {
@@ -132,7 +132,7 @@ func TestBodiesAreFlattenedIfEquivalent(t *testing.T) {
 			}
 		}
 		if all := strings.Join(got, ", "); all != want {
-			t.Errorf("%s has the arguments %s, want %s", schema, all, want)
+			t.Errorf("arguments of the body %s = %s, want %s", schema, all, want)
 		}
 	}
 }
@@ -153,9 +153,9 @@ func TestOfferedOperationsOfDocument(t *testing.T) {
 		got = append(got, fmt.Sprint(o.Method, " ", o.Path, " ", o.Name, " ", len(o.Arguments), " ", len(o.Output) > 0, " ",
 			o.Declared["operationId"]))
 	}
-	if all := strings.Join(got, ", "); len(problems) > 0 ||
-		all != "GET /z/{id} z_get 1 true z_get, DELETE /z/{id} z_delete 1 true z_$delete, PUT /a renamed 0 true a" {
-		t.Errorf("OfferedOperations() = %s, problems %+v, want z_get, z_$delete and renamed without problems", all, problems)
+	const want = "GET /z/{id} z_get 1 true z_get, DELETE /z/{id} z_delete 1 true z_$delete, PUT /a renamed 0 true a"
+	if all := strings.Join(got, ", "); len(problems) > 0 || all != want {
+		t.Errorf("OfferedOperations() = %s, problems %+v, want %s and no problems", all, problems, want)
 	}
 	for document, at := range map[string]string{
 		`{"paths": {"/a": {"get": ` + operationJSON("a", "") + `, "put": ` + operationJSON("a", "") + `}}}`: "/paths/~1a/put",

@@ -54,6 +54,8 @@ func (catalog) WarnInbound(policies []project.Policy) map[int]string {
 	return nil
 }
 
+// faults returns the mistakes in options: the required option is missing,
+// an option is not in known, or a list has an invalid entry.
 func faults(options json.RawMessage, required string, known ...string) []project.Problem {
 	var object map[string]any
 	if len(options) > 0 {

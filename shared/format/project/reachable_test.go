@@ -41,6 +41,7 @@ func projectOf(t testingT, settings string, templates ...string) project.Files {
 	return project.Files{"config/routes.oas.json": routes, "gatewright.jsonc": []byte(settings)}
 }
 
+// testingT has the methods of *testing.T and *rapid.T that the functions above and below use.
 type testingT interface {
 	Fatalf(format string, args ...any)
 }
@@ -191,7 +192,8 @@ func TestUnreachableRoutesAreNotReported(t *testing.T) {
 	}
 }
 
-// TestRouteComparisonsAreBounded checks that the time for comparing routes is bounded, because projects are untrusted.
+// TestRouteComparisonsAreBounded checks that the build of a project with too many routes to compare succeeds with a
+// warning. The comparisons are bounded because projects are untrusted.
 func TestRouteComparisonsAreBounded(t *testing.T) {
 	var templates []string
 	for i := range 1500 {

@@ -99,10 +99,10 @@ func TestFutureCompatibilityDateIsReported(t *testing.T) {
 func TestProblemsNameUnsetVariable(t *testing.T) {
 	files := projectOf(t, `{"version": 1}`, "/a")
 	files[routes] = bytes.Replace(files[routes], []byte(`"baseUrl":"`), []byte(`"baseUrl":"https://${env.HOST}/`), 1)
-	for variables, want := range map[string][]string{"OTHER": {"HOST"}, "HOST": nil} {
+	for variable, want := range map[string][]string{"OTHER": {"HOST"}, "HOST": nil} {
 		_, result := compile(t, files, project.Input{
 			Catalog:   catalog{},
-			Variables: map[string]string{variables: "example.com"},
+			Variables: map[string]string{variable: "example.com"},
 		})
 		var got []string
 		result.Errors = append(result.Errors, result.Warnings...)
@@ -110,7 +110,7 @@ func TestProblemsNameUnsetVariable(t *testing.T) {
 			got = append(got, p.Unset)
 		}
 		if !slices.Equal(got, want) {
-			t.Errorf("with %q: %v, want %v", variables, result.Errors, want)
+			t.Errorf("unset variables of the problems with only %s set = %q, want %q: %+v", variable, got, want, result.Errors)
 		}
 	}
 }

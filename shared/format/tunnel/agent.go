@@ -353,6 +353,7 @@ type serviceTable struct {
 	byName map[string]service
 }
 
+// service is a Service with its parsed endpoint.
 type service struct {
 	Service
 	endpoint *url.URL

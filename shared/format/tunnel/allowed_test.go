@@ -77,8 +77,8 @@ func TestAllows(t *testing.T) {
 	}
 }
 
-// TestRepeatable checks for an idempotent method (RFC 9110,
-// section 9.2.2) in its exact spelling, without a body and without a protocol switch.
+// TestRepeatable checks that a request is repeatable only if it has an idempotent method (RFC 9110,
+// section 9.2.2) in its exact spelling, no body and no switch of protocols.
 func TestRepeatable(t *testing.T) {
 	for method, want := range map[string]bool{
 		http.MethodGet: true, http.MethodHead: true, http.MethodOptions: true, http.MethodTrace: true, http.MethodPut: true,
@@ -90,11 +90,11 @@ func TestRepeatable(t *testing.T) {
 			upgrade    string
 			repeatable bool
 		}{
-			"":                       {repeatable: true},
-			" with an empty body":    {body: http.NoBody, repeatable: true},
-			" with a body":           {body: io.NopCloser(strings.NewReader(""))},
-			" for another protocol":  {upgrade: "websocket"},
-			" with both, and a body": {body: io.NopCloser(strings.NewReader("x")), upgrade: "websocket"},
+			"":                                   {repeatable: true},
+			" with an empty body":                {body: http.NoBody, repeatable: true},
+			" with a body":                       {body: io.NopCloser(strings.NewReader(""))},
+			" for another protocol":              {upgrade: "websocket"},
+			" for another protocol, with a body": {body: io.NopCloser(strings.NewReader("x")), upgrade: "websocket"},
 		} {
 			r := &http.Request{Method: method, Header: http.Header{}, Body: tt.body}
 			if tt.upgrade != "" {

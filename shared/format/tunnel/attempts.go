@@ -12,8 +12,8 @@ import (
 // errTooManyAttempts cancels an attempt of net/http beyond the limit.
 var errTooManyAttempts = errors.New("the connection broke before an answer, as others did before")
 
-// LimitAttempts returns a copy of the request that a transport of net/http sends at most the given number of
-// times, and once if the request switches protocols. By default, net/http repeats a request if it was sent over
+// LimitAttempts returns r or a copy of it. A transport of net/http sends the result at most limit times,
+// and once if the request switches protocols. By default, net/http repeats a request if it was sent over
 // an idle connection that broke. It can use all idle connections, one after another, and there can be hundreds.
 // It does so for GET, HEAD, OPTIONS and TRACE even if Repeatable returns false, and for any method with an
 // Idempotency-Key. A request that crashes one process of a service would then crash all others. LimitAttempts

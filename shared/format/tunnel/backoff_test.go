@@ -15,8 +15,8 @@ import (
 	"github.com/gatewright/gatewright/shared/format/tunnel"
 )
 
-// TestFailedAttemptsBackOff makes the server wait and then fail at each step before a connection is
-// usable. A failed attempt must not reset the delay between attempts, even if the attempt took long.
+// TestFailedAttemptsBackOff checks attempts that fail before the connection is usable. Each case fails at another
+// step. A failed attempt must not reset the delay between attempts, even if the attempt took long.
 func TestFailedAttemptsBackOff(t *testing.T) {
 	const switched = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: " + tunnel.Protocol + "\r\n\r\n"
 	for _, tt := range []struct {

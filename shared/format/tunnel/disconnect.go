@@ -69,8 +69,8 @@ func (tr *trackedRequest) markReturned() bool {
 }
 
 const (
-	// maxDisconnects is the number of clients that can disconnect before their responses until the connection
-	// is replaced. In a load test, each of them cost 300 bytes of the connection's window (connectionWindow).
+	// When maxDisconnects clients have disconnected before their responses, the connection is replaced. In
+	// a load test, each of these clients cost 300 bytes of the connection's window (connectionWindow).
 	maxDisconnects = 1000
 	// replaceTimeout is the maximum time for replacing a connection,
 	// including the requests in flight on it. Then they are aborted.

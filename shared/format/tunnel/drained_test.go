@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// TestDrainedConnectionIsNotAFailure repeatedly drains an agent's connections as soon as they
-// exist, as relays do when they are replaced. Each time, the agent must dial again within a second.
+// TestDrainedConnectionIsNotAFailure repeatedly drains an agent's connections as soon as they exist, as relays do when
+// they are replaced. Each time, the agent must count no failed attempt, so that it dials again within a second.
 func TestDrainedConnectionIsNotAFailure(t *testing.T) {
 	fx := newFixture(t, http.HandlerFunc(echo))
 	o := fx.options()

@@ -59,19 +59,19 @@ func TestHopByHopFieldsAreRemoved(t *testing.T) {
 	if got := readBody(t, response, err); got != "<html>" {
 		t.Errorf("response body = %q, want \"<html>\"", got)
 	}
-	check("the answer", response.Header)
-	check("the hint", hints)
+	check("final response", response.Header)
+	check("1xx response", hints)
 	response, err = fx.do(http.MethodGet, "/", nil, func(r *http.Request) { r.Header.Set("Upgrade", "odd") })
 	if err != nil || response.StatusCode != http.StatusSwitchingProtocols ||
 		!strings.EqualFold(response.Header.Get("Upgrade"), "odd") {
 		t.Fatalf("response to an upgrade = %v, %v, want 101 with Upgrade odd", response, err)
 	}
 	_ = response.Body.Close()
-	check("the switch", response.Header)
+	check("response with a switch of protocols", response.Header)
 }
 
-// TestTunnelFieldsCannotBeForged checks a client that sends all of these fields: the request must be the same as
-// without them.
+// TestTunnelFieldsCannotBeForged checks a client that sends one of the tunnel's fields: the request at the service
+// must be the same as without the field.
 func TestTunnelFieldsCannotBeForged(t *testing.T) {
 	fx := newFixture(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)

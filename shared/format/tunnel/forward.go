@@ -30,6 +30,7 @@ type forwarder struct {
 }
 
 const (
+	// smallBytes is the size of the buffers for small responses.
 	smallBytes = 4 << 10
 	// copyBytes is the size of a frame: one system call reads a frame, and one sends it.
 	copyBytes = frameBytes

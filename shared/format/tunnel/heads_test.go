@@ -68,7 +68,7 @@ func TestLargeHeadsKeepTheConnection(t *testing.T) {
 			got = readBody(t, response, err)
 		}
 		if got != want {
-			t.Errorf("GET %s = %q, want %q", path, got, want)
+			t.Errorf("POST %s = %q, want %q", path, got, want)
 		}
 	}
 	close(end)

@@ -19,7 +19,7 @@ import (
 // TestInvalidServiceResponses makes a service respond with statuses that are invalid or have a special meaning.
 func TestInvalidServiceResponses(t *testing.T) {
 	for _, c := range []struct{ name, rawResponse, want string }{
-		{"an unexpected switch", "101 x\r\nConnection: Upgrade\r\nUpgrade: odd\r\n\r\nsecret", "unusable"},
+		{"an unexpected switch of protocols", "101 x\r\nConnection: Upgrade\r\nUpgrade: odd\r\n\r\nsecret", "unusable"},
 		{"a switch without a protocol", "101 x\r\n\r\nsecret", "unusable"},
 		{"a status below 100", "099 x\r\nContent-Length: 0\r\n\r\n", "unusable"},
 		{"a 304 with a length", "304 x\r\nContent-Length: 5\r\n\r\n", "304 "},
@@ -96,8 +96,8 @@ type roundTripFunc func(*http.Request) (*http.Response, error)
 
 func (f roundTripFunc) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// TestUnknownFailureBecomesUnreachable makes an agent report unknown failures,
-// such as those with which relays say that a request can be sent again.
+// TestUnknownFailureBecomesUnreachable makes an agent report known and unknown failures.
+// The unknown failures include those of relays, after which a request can be sent again.
 func TestUnknownFailureBecomesUnreachable(t *testing.T) {
 	for _, c := range []struct{ reported, want string }{
 		{"", "unreachable"}, // the agent reports a switch of protocols that the client did not request
@@ -112,7 +112,7 @@ func TestUnknownFailureBecomesUnreachable(t *testing.T) {
 		{"service", "unreachable"},
 		{"Late", "unreachable"},
 	} {
-		t.Run(c.reported, func(t *testing.T) {
+		t.Run(fmt.Sprintf("failure %q", c.reported), func(t *testing.T) {
 			fx := newFixture(t, http.HandlerFunc(echo))
 			fx.connectAs(token, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				switch {
@@ -134,7 +134,8 @@ func TestUnknownFailureBecomesUnreachable(t *testing.T) {
 	}
 }
 
-// TestBodilessResponseMayHaveALength checks a 304 with a Content-Length, from an agent that does not remove the field.
+// TestBodilessResponseMayHaveALength checks a 204 and a 304 with a Content-Length, from an agent that does not remove
+// the field.
 func TestBodilessResponseMayHaveALength(t *testing.T) {
 	for _, status := range []int{http.StatusNoContent, http.StatusNotModified} {
 		fx := newFixture(t, http.HandlerFunc(echo))

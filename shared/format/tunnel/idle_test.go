@@ -27,8 +27,8 @@ type wire struct {
 	mu sync.Mutex
 	// silent makes the wire discard all data without an error.
 	silent  bool
-	last    time.Time
-	longest time.Duration // longest time without a byte
+	last    time.Time     // when data was last written
+	longest time.Duration // longest time without written data
 }
 
 // The ends of a wire.
@@ -53,8 +53,8 @@ func newWire() *wire {
 	return w
 }
 
-// closeBoth makes the wire discard all data. Neither end notices that.
-func (w *wire) closeBoth() {
+// dropData makes the wire discard all data. Neither end notices that.
+func (w *wire) dropData() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.silent = true
@@ -72,7 +72,7 @@ func (e *wireEnd) Write(p []byte) (int, error) {
 	return e.Conn.Write(p)
 }
 
-// Close does not notify the other end if the connection is cut.
+// Close does not notify the other end if the wire discards all data.
 func (e *wireEnd) Close() error {
 	e.once.Do(func() { close(e.closed) })
 	e.w.mu.Lock()
@@ -199,7 +199,7 @@ func TestIdleConnectionsStayOpen(t *testing.T) {
 	})
 }
 
-// TestHalfOpenConnectionEnds cuts connections without notifying either end,
+// TestHalfOpenConnectionEnds drops all data of connections without notifying either end,
 // as if a machine is switched off or an address translator drops them.
 func TestHalfOpenConnectionEnds(t *testing.T) {
 	runInBubble(t, func(t *testing.T, relay *tunnel.Relay, ws *wireNetwork, _ func()) {
@@ -209,7 +209,7 @@ func TestHalfOpenConnectionEnds(t *testing.T) {
 			t.Fatalf("connections = %d of %d made, want 2 of 2", len(old), len(before))
 		}
 		for _, w := range before {
-			w.closeBoth()
+			w.dropData()
 		}
 		time.Sleep(idleDropTime)
 		synctest.Wait()

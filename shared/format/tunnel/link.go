@@ -150,8 +150,8 @@ func (l *Link) closeOnShutdown(ctx context.Context) {
 	}
 }
 
-// control sends a request to the agent itself. It reserves another stream for it, so
-// that the stream for closeOnShutdown stays free. If no stream is free, control waits.
+// control sends a request to the agent itself. It reserves another stream for the request,
+// so that the stream for closeOnShutdown stays free. If no stream is free, control waits.
 func (l *Link) control(ctx context.Context, method, path string, body []byte) error {
 	_ = l.client.Reserve() // no stream is free: the request below waits or returns the reason
 	return l.send(ctx, method, path, body)

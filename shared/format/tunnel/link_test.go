@@ -20,13 +20,13 @@ func TestAgentCanShutDownFullConnection(t *testing.T) {
 		Protocols: new(http.Protocols), HTTP2: &http.HTTP2Config{MaxConcurrentStreams: streams},
 	}
 	agent.Protocols.SetUnencryptedHTTP2(true)
-	at, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	go func() { _ = agent.Serve(at) }()
+	go func() { _ = agent.Serve(listener) }()
 	defer func() { _ = agent.Close() }()
-	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", at.Addr().String())
+	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", listener.Addr().String())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -207,8 +207,8 @@ func TestInvalidAgentsGetStatus(t *testing.T) {
 		header http.Header
 		want   int
 	}{
-		{"an agent", connect("bearer"), http.StatusSwitchingProtocols},
-		{"nobody", nil, http.StatusUnauthorized},
+		{"a valid agent", connect("bearer"), http.StatusSwitchingProtocols},
+		{"no credentials", nil, http.StatusUnauthorized},
 		{"another scheme", http.Header{"Authorization": {"Basic " + token}}, http.StatusUnauthorized},
 		{"another token", http.Header{"Authorization": {"Bearer x"}}, http.StatusUnauthorized},
 		{"two tokens", http.Header{
@@ -254,20 +254,20 @@ func TestHostDoesNotChangeService(t *testing.T) {
 		_, _ = io.WriteString(w, r.Method+" "+r.URL.Path)
 	}))
 	fx.run(fx.options())
-	for _, at := range []string{
+	for _, address := range []string{
 		"http://agent.gatewright/services", "service://agent.gatewright/services",
 		"service://api/services",
 	} {
 		response, err := fx.do(http.MethodPut, "/", strings.NewReader("[]"), func(r *http.Request) {
-			u, _ := url.Parse(at)
+			u, _ := url.Parse(address)
 			r.URL, r.Host = u, u.Host
 		})
 		if err != nil {
-			t.Errorf("%s: response error = %v, want none", at, err)
+			t.Errorf("%s: response error = %v, want none", address, err)
 			continue
 		}
 		if got := readBody(t, response, nil); got != "PUT /base/services" {
-			t.Errorf("%s: response body = %q, want \"PUT /base/services\"", at, got)
+			t.Errorf("%s: response body = %q, want \"PUT /base/services\"", address, got)
 		}
 	}
 }

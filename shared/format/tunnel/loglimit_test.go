@@ -31,7 +31,7 @@ func TestFailingServiceLogIsLimited(t *testing.T) {
 	}
 	maxLines := tunnel.LogBurst + 1 + int(time.Since(start)/tunnel.LogInterval)
 	if n := strings.Count(logged.String(), "did not answer"); n < tunnel.LogBurst || n > maxLines {
-		t.Fatalf("%d requests have %d lines, want %d at most", requests, n, maxLines)
+		t.Fatalf("log lines of %d failed requests = %d, want %d to %d", requests, n, tunnel.LogBurst, maxLines)
 	}
 	// The next line has the number of failures without a line.
 	for deadline := time.Now().Add(timeout); !strings.Contains(logged.String(),

@@ -66,7 +66,7 @@ func TestAgentRefusesLoops(t *testing.T) {
 		})
 		failure, ok := errors.AsType[*tunnel.Error](err)
 		if refused := ok && failure.Failure == tunnel.UnknownService; refused != want {
-			t.Errorf("%s: response error = %v, want a refusal %v", name, err, want)
+			t.Errorf("service %s: response error = %v, want %s: %t", name, err, tunnel.UnknownService, want)
 		}
 	}
 }

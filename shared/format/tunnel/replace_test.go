@@ -30,7 +30,7 @@ func TestConnectionIsReplacedAfterManyDisconnects(t *testing.T) {
 		disconnectClients := func(n int) {
 			for range n {
 				if err := send(canceled); err == nil {
-					t.Fatal("response to a disconnected client: no error, want one")
+					t.Fatal("RoundTrip() of a disconnected client: error = nil, want an error")
 				}
 			}
 		}

@@ -76,10 +76,10 @@ func TestGracePeriodAbortsRequests(t *testing.T) {
 	<-started
 	stop()
 	if err := <-agent; !errors.Is(err, tunnel.ErrAborted) || !errors.Is(err, context.Canceled) {
-		t.Errorf("the agent ends with %v, want ErrAborted", err)
+		t.Errorf("Run() = %v, want %v and %v", err, context.Canceled, tunnel.ErrAborted)
 	}
 	if err := <-result; !errors.Is(err, tunnel.ErrBroken) {
-		t.Errorf("the request ends with %v, want ErrBroken", err)
+		t.Errorf("error of the aborted request = %v, want %v", err, tunnel.ErrBroken)
 	}
 	<-done
 }
@@ -89,7 +89,7 @@ func TestGracePeriodAbortsRequests(t *testing.T) {
 func TestAgentEndsWithoutItsRelay(t *testing.T) {
 	runInBubble(t, func(t *testing.T, _ *tunnel.Relay, ws *wireNetwork, end func()) {
 		for _, w := range ws.all() {
-			w.closeBoth()
+			w.dropData()
 		}
 		start := time.Now()
 		if end(); time.Since(start) > 10*time.Second {

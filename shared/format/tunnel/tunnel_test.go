@@ -128,7 +128,8 @@ func TestRefusedTokenEndsTheAgent(t *testing.T) {
 	}
 }
 
-// TestRotatedTokenCannotConnect checks that existing connections stay after a rotation.
+// TestRotatedTokenCannotConnect checks that existing connections still serve requests after a
+// rotation, and that the agent ends when these connections have ended.
 func TestRotatedTokenCannotConnect(t *testing.T) {
 	fx := newFixture(t, http.HandlerFunc(echo))
 	agent := fx.run(fx.options())
