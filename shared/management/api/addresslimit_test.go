@@ -41,7 +41,7 @@ func TestAddressLimitPerSecond(t *testing.T) {
 		{"an IPv4 address", []string{"192.0.2.1", "192.0.2.1", "192.0.2.1"}},
 		{"the next IPv4 address", []string{"192.0.2.2", "::ffff:192.0.2.2", "192.0.2.2"}},
 		{"a /64 of IPv6", []string{"2001:db8:1:2::1", "2001:db8:1:2:ffff::9", "2001:db8:1:2::3"}},
-		{"the /64 beside it", []string{"2001:db8:1:3::1", "2001:db8:1:3::1", "2001:db8:1:3::1"}},
+		{"the next /64 of IPv6", []string{"2001:db8:1:3::1", "2001:db8:1:3::1", "2001:db8:1:3::1"}},
 		{"invalid addresses", []string{"", "nowhere", ""}},
 	}
 	for _, tt := range tests {
@@ -52,7 +52,7 @@ func TestAddressLimitPerSecond(t *testing.T) {
 				}
 			}
 			if wait := a.Reserve(from(t, tt.clients[1])); wait != 750*time.Millisecond {
-				t.Errorf("one more has to wait for %s, want until the next second", wait)
+				t.Errorf("Reserve(%q) beyond the limit = %s, want 750ms, until the next second", tt.clients[1], wait)
 			}
 		})
 	}

@@ -406,6 +406,7 @@ func (g Group) Declarations() []Declaration {
 	return g.completed(AnyOperation.Declaration)
 }
 
+// completed returns the declarations of the group's operations, completed by AddReadUses.
 func (g Group) completed(declaration func(AnyOperation) Declaration) []Declaration {
 	out := make([]Declaration, 0, len(g.Operations))
 	for _, o := range g.Operations {

@@ -44,7 +44,8 @@ func TestProblemsAndRecordsAreBounded(t *testing.T) {
 			var p api.Problem
 			if err := json.Unmarshal([]byte(body), &p); err != nil || !strings.Contains(p.Detail, c.want) ||
 				len(p.Errors) > 100 {
-				t.Errorf("want %q in %.300s", c.want, p.Detail)
+				t.Errorf("problem with the detail %.300s and %d errors, %v, want %q in the detail and at most 100 errors",
+					p.Detail, len(p.Errors), err, c.want)
 			}
 			if f.log.Len() > 64<<10 {
 				t.Errorf("log = %d bytes, want at most %d", f.log.Len(), 64<<10)

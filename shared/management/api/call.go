@@ -32,10 +32,12 @@ type Call struct {
 
 type callKey struct{}
 
-// WithCall returns a context that makes requests calls. ctx is the context of the outer request, or is derived from it.
+// WithCall returns a context with c. A request with this context is a call. ctx is the context of the outer request, or
+// is derived from it.
 //
-// The first call has the id of the outer request. Each further call has a new id, and its log line has the outer id as
-// within. Audit records are stored under the id of their request, so one of two records with the same id would be lost.
+// The first call has the id of the outer request. Each further call has a new id, and its log line has the outer id in
+// the attribute within. Audit records are stored under the id of their request, so one of two records with the same id
+// would be lost.
 func WithCall(ctx context.Context, c Call) context.Context {
 	return context.WithValue(ctx, callKey{}, c)
 }

@@ -67,10 +67,10 @@ type callFixture struct {
 	*api.Server
 	items  *memory.Backend
 	broken bool
-	// itemsRead is the number of reads until one fails. If it is 0, no read fails.
-	itemsRead atomic.Int64
-	log       *bytes.Buffer
-	callers   *useRecorder
+	// readsUntilFailure is the number of reads until one fails. If it is 0, no read fails.
+	readsUntilFailure atomic.Int64
+	log               *bytes.Buffer
+	callers           *useRecorder
 	// batch is the function of the operation that sends further requests.
 	batch func(ctx context.Context)
 	// addresses are the results of api.Address in the changes.
@@ -80,15 +80,15 @@ type callFixture struct {
 // Transact implements store.Backend.
 func (fx *callFixture) Transact(ctx context.Context, token string, writes []store.Write) error {
 	if fx.broken {
-		return errors.New("the table is gone")
+		return errors.New("the table is unavailable")
 	}
 	return fx.items.Transact(ctx, token, writes)
 }
 
 // Read implements store.Backend.
 func (fx *callFixture) Read(ctx context.Context, keys []store.Key) ([]store.Item, error) {
-	if fx.itemsRead.Add(-1) == 0 {
-		return nil, errors.New("the table is gone")
+	if fx.readsUntilFailure.Add(-1) == 0 {
+		return nil, errors.New("the table is unavailable")
 	}
 	return fx.items.Read(ctx, keys)
 }
@@ -103,19 +103,19 @@ type record struct {
 }
 
 func newCallFixture(t *testing.T) *callFixture {
-	o := &callFixture{items: memory.New(), log: &bytes.Buffer{}, callers: &useRecorder{}}
-	table := storetest.NewWithBackend(t, o)
+	fx := &callFixture{items: memory.New(), log: &bytes.Buffer{}, callers: &useRecorder{}}
+	table := storetest.NewWithBackend(t, fx)
 	now := func() time.Time { return storetest.Epoch }
 	at := func(name string) store.Key { return store.Key{PK: "thing#" + name, SK: "."} }
 	batch := api.Operation[batchIn, api.NoContent]{ID: "Tools_batch", Method: "POST", Path: "/mcp", Status: 204}
 	read := readThing
 	read.Scope = auth.AccountKeys.Read() // not the scope of the change
-	o.Server = api.Open(installation.Parts{
-		Table: table, Key: fixedRoot{}, Log: slog.New(slog.NewJSONHandler(o.log, nil)),
+	fx.Server = api.Open(installation.Parts{
+		Table: table, Key: fixedRoot{}, Log: slog.New(slog.NewJSONHandler(fx.log, nil)),
 		IDs: ids.NewSource(storetest.Random(t), now), Now: now,
-	}, o.callers, []api.Route{
+	}, fx.callers, []api.Route{
 		batch.HandledBy(func(ctx context.Context, _ *batchIn) (*api.NoContent, error) {
-			o.batch(ctx)
+			fx.batch(ctx)
 			return &api.NoContent{}, nil
 		}),
 		read.HandledBy(func(ctx context.Context, in *thingIn) (*thingOut, error) {
@@ -135,7 +135,7 @@ func newCallFixture(t *testing.T) *callFixture {
 				audit.Record(ctx, audit.Resource{Type: "thing", ID: in.Name}))
 		}),
 		changeThing.HandledBy(func(ctx context.Context, in *changeIn) (*changeOut, error) {
-			o.addresses = append(o.addresses, api.Address(ctx))
+			fx.addresses = append(fx.addresses, api.Address(ctx))
 			if in.Name == "same" {
 				return &changeOut{}, nil // nothing to change
 			}
@@ -150,7 +150,7 @@ func newCallFixture(t *testing.T) *callFixture {
 				audit.Record(ctx, audit.Resource{Type: "thing", ID: in.Name}))
 		}),
 	})
-	return o
+	return fx
 }
 
 // touchThing is an action on a thing, at a path below the thing's path.
@@ -205,6 +205,7 @@ func (fx *callFixture) records(t *testing.T) (out []audit.Entry) {
 	return out
 }
 
+// within returns a context for the call c of an MCP tool.
 func within(ctx context.Context, c api.Call) context.Context {
 	c.Source = "mcp"
 	return api.WithCall(ctx, c)
@@ -213,19 +214,19 @@ func within(ctx context.Context, c api.Call) context.Context {
 // TestEachCallOfARequestHasItsRecord checks that each of several changes in one request has a record with
 // the request id of its own response. The log line of each change must have the id of the outer request.
 func TestEachCallOfARequestHasItsRecord(t *testing.T) {
-	o := newCallFixture(t)
+	fx := newCallFixture(t)
 	responses := map[string]string{}
-	outer := o.outer(t, func(ctx context.Context) {
+	outer := fx.outer(t, func(ctx context.Context) {
 		ctx = within(ctx, api.Call{})
 		for _, name := range []string{"a", "b", "refused", "c"} {
-			w := o.call(ctx, http.MethodPatch, name, goodKey, `{}`)
+			w := fx.call(ctx, http.MethodPatch, name, goodKey, `{}`)
 			if name != "refused" && w.Code != http.StatusOK {
 				t.Errorf("PATCH %s = %d %s, want 200", name, w.Code, w.Body)
 			}
 			responses[w.Header().Get("X-Request-Id")] = name
 		}
 	}).Header().Get("X-Request-Id")
-	records := o.records(t)
+	records := fx.records(t)
 	if len(records) != 4 || len(responses) != 4 || responses[outer] != "a" {
 		t.Fatalf("%d records, request IDs %v, outer ID of %q, want 4 records, 4 IDs and the outer ID for a",
 			len(records), responses, responses[outer])
@@ -241,34 +242,35 @@ func TestEachCallOfARequestHasItsRecord(t *testing.T) {
 				name, *e.Context.UserAgent, *e.Success, e.Metadata, name != "refused")
 		}
 	}
-	for _, at := range o.addresses {
-		if !strings.HasPrefix(at, "https://api.example.com"+thing) && !strings.HasPrefix(at, "http://api.example.com"+thing) {
-			t.Errorf("address of a call = %s, want one below api.example.com%s", at, thing)
+	for _, address := range fx.addresses {
+		if !strings.HasPrefix(address, "https://api.example.com"+thing) &&
+			!strings.HasPrefix(address, "http://api.example.com"+thing) {
+			t.Errorf("Address() in a call = %s, want one below api.example.com%s", address, thing)
 		}
 	}
-	if n := strings.Count(o.log.String(), `"within":"`+outer+`"`); n != 4 ||
-		strings.Count(o.log.String(), `"source":"mcp"`) != 4 {
-		t.Errorf("calls logged within %s = %d, want 4 with the source mcp:\n%s", outer, n, o.log)
+	if n := strings.Count(fx.log.String(), `"within":"`+outer+`"`); n != 4 ||
+		strings.Count(fx.log.String(), `"source":"mcp"`) != 4 {
+		t.Errorf("calls logged within %s = %d, want 4 with the source mcp:\n%s", outer, n, fx.log)
 	}
 }
 
 // TestConcurrentCallsHaveSeparateRecords checks that the records of concurrent calls do not replace one another.
 func TestConcurrentCallsHaveSeparateRecords(t *testing.T) {
 	const calls = 8
-	o := newCallFixture(t)
-	o.outer(t, func(ctx context.Context) {
-		o.call(ctx, http.MethodPatch, "a", goodKey, `{}`)
-		before := len(o.records(t))
+	fx := newCallFixture(t)
+	fx.outer(t, func(ctx context.Context) {
+		fx.call(ctx, http.MethodPatch, "a", goodKey, `{}`)
+		before := len(fx.records(t))
 		var wg sync.WaitGroup
 		for range calls {
 			wg.Go(func() {
-				if w := o.call(within(ctx, api.Call{Reveal: true}), http.MethodGet, "a", goodKey, ""); w.Code != http.StatusOK {
+				if w := fx.call(within(ctx, api.Call{Reveal: true}), http.MethodGet, "a", goodKey, ""); w.Code != http.StatusOK {
 					t.Errorf("GET a = %d %s, want 200", w.Code, w.Body)
 				}
 			})
 		}
 		wg.Wait()
-		if n := len(o.records(t)) - before; n != calls {
+		if n := len(fx.records(t)) - before; n != calls {
 			t.Errorf("records of %d calls = %d, want one each", calls, n)
 		}
 	})
@@ -276,11 +278,11 @@ func TestConcurrentCallsHaveSeparateRecords(t *testing.T) {
 
 // TestCallUsesItsOwnKey checks that calls do not inherit the key of the outer request.
 func TestCallUsesItsOwnKey(t *testing.T) {
-	o := newCallFixture(t)
-	o.outer(t, func(ctx context.Context) {
+	fx := newCallFixture(t)
+	fx.outer(t, func(ctx context.Context) {
 		ctx = within(ctx, api.Call{})
 		for key, status := range map[string]int{"": 401, "other": 401, readKey: 403} {
-			if w := o.call(ctx, http.MethodPatch, "a", key, `{}`); w.Code != status {
+			if w := fx.call(ctx, http.MethodPatch, "a", key, `{}`); w.Code != status {
 				t.Errorf("PATCH with the key %q: status = %d, want %d", key, w.Code, status)
 			}
 		}
@@ -290,35 +292,35 @@ func TestCallUsesItsOwnKey(t *testing.T) {
 // TestRevealIsRecordedBeforeResponse checks that a read that reveals secrets writes a record
 // with the operation and without values. If the record cannot be written, the read must fail.
 func TestRevealIsRecordedBeforeResponse(t *testing.T) {
-	o := newCallFixture(t)
-	o.outer(t, func(ctx context.Context) {
-		o.call(within(ctx, api.Call{}), http.MethodPatch, "a", goodKey, `{"description":"gwsec"}`)
+	fx := newCallFixture(t)
+	fx.outer(t, func(ctx context.Context) {
+		fx.call(within(ctx, api.Call{}), http.MethodPatch, "a", goodKey, `{"description":"gwsec"}`)
 	})
-	before := len(o.records(t))
-	o.outer(t, func(ctx context.Context) {
-		if w := o.call(within(ctx, api.Call{}), http.MethodGet, "a", goodKey, ""); w.Code != http.StatusOK ||
-			len(o.records(t)) != before {
+	before := len(fx.records(t))
+	fx.outer(t, func(ctx context.Context) {
+		if w := fx.call(within(ctx, api.Call{}), http.MethodGet, "a", goodKey, ""); w.Code != http.StatusOK ||
+			len(fx.records(t)) != before {
 			t.Errorf("GET a without reveal = %d %s, %d new records, want 200 and none",
-				w.Code, w.Body, len(o.records(t))-before)
+				w.Code, w.Body, len(fx.records(t))-before)
 		}
 		ctx = within(ctx, api.Call{Reveal: true})
-		o.broken = true
-		if w := o.call(ctx, http.MethodGet, "a", goodKey, ""); w.Code < 500 || strings.Contains(w.Body.String(), "gwsec") ||
+		fx.broken = true
+		if w := fx.call(ctx, http.MethodGet, "a", goodKey, ""); w.Code < 500 || strings.Contains(w.Body.String(), "gwsec") ||
 			w.Header().Get("ETag") != "" {
 			t.Errorf("GET a without a record = %d %s, ETag %q, want 500 or more without the secret and the ETag",
 				w.Code, w.Body, w.Header().Get("ETag"))
 		}
-		o.broken = false
-		if w := o.call(ctx, http.MethodGet, "absent", goodKey, ""); w.Code != http.StatusNotFound ||
-			len(o.records(t)) != before {
-			t.Errorf("GET absent = %d %s, %d new records, want 404 and none", w.Code, w.Body, len(o.records(t))-before)
+		fx.broken = false
+		if w := fx.call(ctx, http.MethodGet, "absent", goodKey, ""); w.Code != http.StatusNotFound ||
+			len(fx.records(t)) != before {
+			t.Errorf("GET absent = %d %s, %d new records, want 404 and none", w.Code, w.Body, len(fx.records(t))-before)
 		}
-		w := o.call(ctx, http.MethodGet, "a", goodKey, "")
+		w := fx.call(ctx, http.MethodGet, "a", goodKey, "")
 		if w.Code != http.StatusOK || !strings.Contains(w.Body.String(), "gwsec") || w.Header().Get("ETag") == "" ||
 			w.Header().Get("Cache-Control") != "no-store" {
 			t.Errorf("GET a = %d %s, header %v, want 200 with the secret, an ETag and no-store", w.Code, w.Body, w.Header())
 		}
-		for _, e := range o.records(t) {
+		for _, e := range fx.records(t) {
 			if e.RequestID != w.Header().Get("X-Request-Id") {
 				continue
 			}
@@ -346,13 +348,14 @@ func TestRevealIsRecordedBeforeResponse(t *testing.T) {
 // were revealed. A change without a record must get a record for the reveal.
 func TestChangeRecordsReveal(t *testing.T) {
 	for name, action := range map[string]audit.Action{"a": changeThing.Audit, "same": audit.Reveal} {
-		o := newCallFixture(t)
-		o.outer(t, func(ctx context.Context) {
-			if w := o.call(within(ctx, api.Call{Reveal: true}), http.MethodPatch, name, goodKey, `{}`); w.Code != http.StatusOK {
+		fx := newCallFixture(t)
+		fx.outer(t, func(ctx context.Context) {
+			w := fx.call(within(ctx, api.Call{Reveal: true}), http.MethodPatch, name, goodKey, `{}`)
+			if w.Code != http.StatusOK {
 				t.Errorf("PATCH %s = %d %s, want 200", name, w.Code, w.Body)
 			}
 		})
-		records := o.records(t)
+		records := fx.records(t)
 		if len(records) != 1 || records[0].Action != action || action != audit.Reveal &&
 			records[0].Metadata["secretsRevealed"] != "true" {
 			t.Errorf("records of PATCH %s = %+v, want one %s with secretsRevealed", name, records, action)
@@ -363,23 +366,23 @@ func TestChangeRecordsReveal(t *testing.T) {
 // TestReplayedRevealIsRecorded checks that a stored response that reveals secrets
 // gets its own record, because the record of the original change does not show that.
 func TestReplayedRevealIsRecorded(t *testing.T) {
-	o := newCallFixture(t)
-	o.outer(t, func(ctx context.Context) {
+	fx := newCallFixture(t)
+	fx.outer(t, func(ctx context.Context) {
 		for i, c := range []api.Call{{}, {}, {Reveal: true}} {
-			w := o.call(within(ctx, c), http.MethodPatch, "a", goodKey, `{}`, "Idempotency-Key", "k")
+			w := fx.call(within(ctx, c), http.MethodPatch, "a", goodKey, `{}`, "Idempotency-Key", "k")
 			if replayed := w.Header().Get("Idempotent-Replayed") != ""; w.Code != http.StatusOK || replayed != (i > 0) {
 				t.Errorf("PATCH a, try %d = %d %s, replayed %v, want 200, %v", i, w.Code, w.Body, replayed, i > 0)
 			}
 		}
-		o.broken = true
-		if w := o.call(within(ctx, api.Call{Reveal: true}), http.MethodPatch, "a", goodKey, `{}`, "Idempotency-Key",
+		fx.broken = true
+		if w := fx.call(within(ctx, api.Call{Reveal: true}), http.MethodPatch, "a", goodKey, `{}`, "Idempotency-Key",
 			"k"); w.Code < 500 {
 			t.Errorf("PATCH a without a record = %d %s, want 500 or more", w.Code, w.Body)
 		}
 	})
-	o.broken = false
+	fx.broken = false
 	actions := map[audit.Action]int{}
-	for _, e := range o.records(t) {
+	for _, e := range fx.records(t) {
 		actions[e.Action]++
 	}
 	if len(actions) != 2 || actions[audit.Reveal] != 1 || actions[changeThing.Audit] != 1 {

@@ -165,7 +165,7 @@ func TestSchemasAreNamedAfterTheirGroup(t *testing.T) {
 		"KeyBucketsToken", "KeyBucketsTokenList", "Problem", "ProblemField", "Trace",
 	}
 	if !slices.Equal(got, want) {
-		t.Errorf("got  %q\nwant %q", got, want)
+		t.Errorf("names of the schemas = %q, want %q", got, want)
 	}
 }
 
@@ -194,7 +194,7 @@ func TestResponsesAreClosedAndRequestsOpen(t *testing.T) {
 		"Trace": "false",
 	} {
 		if got := string(schemas[name].AdditionalProperties); got != want {
-			t.Errorf("%s has additionalProperties %s, want %s", name, got, want)
+			t.Errorf("additionalProperties of %s = %q, want %q", name, got, want)
 		}
 	}
 	for _, name := range []string{"ThingsCreate", "ThingsWhole"} {
@@ -319,9 +319,9 @@ func TestExamplesAreShown(t *testing.T) {
 		got  json.RawMessage
 		want string
 	}{
-		"request": {op.RequestBody.Content["application/json"].Example, `{"size":1}`},
-		"answer":  {op.Responses["201"].Content["application/json"].Example, `{"size":2}`},
-		"problem": {d.Components.Responses["BadRequest"].Content["application/problem+json"].Example, `{"status":400}`},
+		"request":  {op.RequestBody.Content["application/json"].Example, `{"size":1}`},
+		"response": {op.Responses["201"].Content["application/json"].Example, `{"size":2}`},
+		"problem":  {d.Components.Responses["BadRequest"].Content["application/problem+json"].Example, `{"status":400}`},
 	} {
 		if got := strings.Join(strings.Fields(string(at.got)), ""); got != at.want {
 			t.Errorf("example of the %s = %s, want %s", name, got, at.want)

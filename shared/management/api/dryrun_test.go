@@ -30,56 +30,56 @@ func (fx *callFixture) dryRun(t *testing.T, name, key, body string, header ...st
 }
 
 func TestDryRunShowsBeforeAndAfter(t *testing.T) {
-	o := newCallFixture(t)
-	if status, got := o.dryRun(t, "a", goodKey, `{"description":"new"}`); status != 200 || string(got.Before) != "null" ||
+	fx := newCallFixture(t)
+	if status, got := fx.dryRun(t, "a", goodKey, `{"description":"new"}`); status != 200 || string(got.Before) != "null" ||
 		!strings.Contains(string(got.After), `"text":"new"`) || got.AuditRecord.Action != changeThing.Audit {
 		t.Errorf("dry run of PATCH a = %d %s %s %+v, want 200 null, text \"new\" and a record of %s",
 			status, got.Before, got.After, got.AuditRecord, changeThing.Audit)
 	}
-	o.outer(t, func(ctx context.Context) { o.call(ctx, http.MethodPatch, "a", goodKey, `{"description":"old"}`) })
-	if _, got := o.dryRun(t, "a", goodKey, `{"description":"new"}`); !strings.Contains(string(got.Before),
+	fx.outer(t, func(ctx context.Context) { fx.call(ctx, http.MethodPatch, "a", goodKey, `{"description":"old"}`) })
+	if _, got := fx.dryRun(t, "a", goodKey, `{"description":"new"}`); !strings.Contains(string(got.Before),
 		`"text":"old"`) || !strings.Contains(string(got.After), `"text":"new"`) {
 		t.Errorf("dry run of PATCH a = before %s, after %s, want text \"old\", \"new\"", got.Before, got.After)
 	}
-	if _, got := o.dryRun(t, "a", goodKey, `{"description":"new"}`); got.Removes != nil {
+	if _, got := fx.dryRun(t, "a", goodKey, `{"description":"new"}`); got.Removes != nil {
 		t.Errorf("removals of PATCH a = %v, want none", got.Removes)
 	}
-	if status, _ := o.dryRun(t, "refused", goodKey, `{}`); status != http.StatusConflict {
+	if status, _ := fx.dryRun(t, "refused", goodKey, `{}`); status != http.StatusConflict {
 		t.Errorf("dry run of PATCH refused: status = %d, want 409", status)
 	}
-	if status, got := o.dryRun(t, "same", goodKey, `{}`); status != 200 || got.AuditRecord != nil {
+	if status, got := fx.dryRun(t, "same", goodKey, `{}`); status != 200 || got.AuditRecord != nil {
 		t.Errorf("dry run of PATCH same = %d %+v, want 200 without an audit record", status, got)
 	}
 }
 
 // TestDryRunWithIfMatch checks that a dry run checks If-Match like the change itself.
 func TestDryRunWithIfMatch(t *testing.T) {
-	o := newCallFixture(t)
+	fx := newCallFixture(t)
 	var tag string
-	o.outer(t, func(ctx context.Context) {
-		o.call(ctx, http.MethodPatch, "a", goodKey, `{"description":"old"}`)
-		tag = o.call(ctx, http.MethodGet, "a", goodKey, "").Header().Get("ETag")
+	fx.outer(t, func(ctx context.Context) {
+		fx.call(ctx, http.MethodPatch, "a", goodKey, `{"description":"old"}`)
+		tag = fx.call(ctx, http.MethodGet, "a", goodKey, "").Header().Get("ETag")
 	})
-	if status, got := o.dryRun(t, "a", goodKey, `{"description":"new"}`, "If-Match", tag); status != 200 ||
+	if status, got := fx.dryRun(t, "a", goodKey, `{"description":"new"}`, "If-Match", tag); status != 200 ||
 		!strings.Contains(string(got.After), `"text":"new"`) {
 		t.Errorf("dry run with a matching If-Match = %d %s, want 200 with text \"new\"", status, got.After)
 	}
-	if status, _ := o.dryRun(t, "a", goodKey, `{}`, "If-Match", `"another"`); status != http.StatusPreconditionFailed {
+	if status, _ := fx.dryRun(t, "a", goodKey, `{}`, "If-Match", `"another"`); status != http.StatusPreconditionFailed {
 		t.Errorf("dry run with another If-Match: status = %d, want 412", status)
 	}
 }
 
 func TestDryRunHidesUnreadableObjects(t *testing.T) {
-	o := newCallFixture(t)
-	o.outer(t, func(ctx context.Context) { o.call(ctx, http.MethodPatch, "a", goodKey, `{"description":"old"}`) })
-	if status, got := o.dryRun(t, "a", patchOnlyKey, `{"description":"new"}`); status != 200 ||
+	fx := newCallFixture(t)
+	fx.outer(t, func(ctx context.Context) { fx.call(ctx, http.MethodPatch, "a", goodKey, `{"description":"old"}`) })
+	if status, got := fx.dryRun(t, "a", patchOnlyKey, `{"description":"new"}`); status != 200 ||
 		string(got.Before) != "null" || strings.Contains(string(got.After), "text") {
 		t.Errorf("dry run with a key without read access = %d %s %s, want 200 without the object",
 			status, got.Before, got.After)
 	}
-	o.outer(t, func(ctx context.Context) {
+	fx.outer(t, func(ctx context.Context) {
 		for key, shown := range map[string]bool{patchOnlyKey: false, goodKey: true} {
-			w := o.call(within(ctx, api.Call{DryRun: true}), http.MethodPost, "a/touch", key, "")
+			w := fx.call(within(ctx, api.Call{DryRun: true}), http.MethodPost, "a/touch", key, "")
 			if w.Code != http.StatusOK || strings.Contains(w.Body.String(), `"text":"old"`) != shown ||
 				strings.Contains(w.Body.String(), `"text":"touched"`) != shown {
 				t.Errorf("dry run of POST a/touch with %s = %d %s, want 200 and the object shown %t", key, w.Code, w.Body, shown)
@@ -91,14 +91,14 @@ func TestDryRunHidesUnreadableObjects(t *testing.T) {
 // TestDryRunWithFailingReads checks that a dry run fails if one
 // of its reads fails, so that its result is always complete.
 func TestDryRunWithFailingReads(t *testing.T) {
-	o := newCallFixture(t)
-	o.outer(t, func(ctx context.Context) { o.call(ctx, http.MethodPatch, "a", goodKey, `{"description":"old"}`) })
+	fx := newCallFixture(t)
+	fx.outer(t, func(ctx context.Context) { fx.call(ctx, http.MethodPatch, "a", goodKey, `{"description":"old"}`) })
 	failed := 0
 	for n := 1; n <= 12; n++ {
-		o.outer(t, func(ctx context.Context) {
-			o.itemsRead.Store(int64(n))
-			w := o.call(within(ctx, api.Call{DryRun: true}), http.MethodPost, "a/touch", goodKey, "")
-			o.itemsRead.Store(0)
+		fx.outer(t, func(ctx context.Context) {
+			fx.readsUntilFailure.Store(int64(n))
+			w := fx.call(within(ctx, api.Call{DryRun: true}), http.MethodPost, "a/touch", goodKey, "")
+			fx.readsUntilFailure.Store(0)
 			complete := strings.Contains(w.Body.String(), `"text":"old"`) &&
 				strings.Contains(w.Body.String(), `"text":"touched"`)
 			if w.Code != http.StatusOK {
@@ -118,23 +118,23 @@ func TestDryRunWithFailingReads(t *testing.T) {
 // TestADryRunShowsNoSecrets checks that a dry run with Reveal is
 // refused, because a dry run cannot record the request for secrets.
 func TestADryRunShowsNoSecrets(t *testing.T) {
-	o := newCallFixture(t)
-	o.outer(t, func(ctx context.Context) {
-		w := o.call(within(ctx, api.Call{DryRun: true, Reveal: true}), http.MethodPatch, "a", goodKey, `{}`)
+	fx := newCallFixture(t)
+	fx.outer(t, func(ctx context.Context) {
+		w := fx.call(within(ctx, api.Call{DryRun: true, Reveal: true}), http.MethodPatch, "a", goodKey, `{}`)
 		if w.Code != http.StatusBadRequest || !strings.Contains(w.Body.String(), "not for both") {
 			t.Errorf("dry run with reveal = %d %s, want 400 with \"not for both\"", w.Code, w.Body)
 		}
 	})
-	if len(o.items.Items()) > 0 {
-		t.Errorf("stored items after a refused dry run = %d, want 0", len(o.items.Items()))
+	if len(fx.items.Items()) > 0 {
+		t.Errorf("stored items after a refused dry run = %d, want 0", len(fx.items.Items()))
 	}
 }
 
 // TestDryRunDoesNotRecordKeyUse checks that a dry run does not even record the use of its key.
 func TestDryRunDoesNotRecordKeyUse(t *testing.T) {
-	o := newCallFixture(t)
-	o.dryRun(t, "a", goodKey, `{}`)
-	if n := o.callers.uses.Load(); n != 1 { // by the outer request
+	fx := newCallFixture(t)
+	fx.dryRun(t, "a", goodKey, `{}`)
+	if n := fx.callers.uses.Load(); n != 1 { // by the outer request
 		t.Errorf("recorded key uses = %d, want 1", n)
 	}
 }

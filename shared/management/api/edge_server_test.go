@@ -72,7 +72,7 @@ func TestAddressIsTheClientURL(t *testing.T) {
 		event.QueryStringParameters = map[string]string{"count": "1"}
 		f := newFixture(t)
 		if _, err := f.server.Edge()(t.Context(), event); err != nil || f.address != want {
-			t.Errorf("the address is %s, want %s (%v)", f.address, want, err)
+			t.Errorf("Address() = %s, error of Edge() = %v, want %s and no error", f.address, err, want)
 		}
 	}
 }

@@ -49,7 +49,7 @@ func problemIn(t *testing.T, out events.APIGatewayProxyResponse) Problem {
 }
 
 // TestLateResponseIs504 checks that a handler that takes too long gets a 504.
-// Otherwise the platform would end the request without telling the client what to do.
+// Otherwise the platform would end the request, and the client would not learn what to do.
 func TestLateResponseIs504(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 29*time.Second)
@@ -112,7 +112,7 @@ func TestOversizedResponseIsExplained(t *testing.T) {
 				_, _ = io.WriteString(w, c.body)
 			}, events.APIGatewayProxyRequest{Path: "/"})
 			if out.StatusCode != c.status {
-				t.Fatalf("status %d, want %d", out.StatusCode, c.status)
+				t.Fatalf("response of %d bytes: status = %d, want %d", len(c.body), out.StatusCode, c.status)
 			}
 			var encoded strings.Builder // encoded like Lambda's runtime does
 			encoder := json.NewEncoder(&encoded)
@@ -195,7 +195,7 @@ func TestDecodedPathsFindTheirOperation(t *testing.T) {
 		"/v1/keys/a/b": "/v1/keys/a/b",
 	} {
 		if got := s.escapePath(decoded); got != want {
-			t.Errorf("%s becomes %s, want %s", decoded, got, want)
+			t.Errorf("escapePath(%s) = %s, want %s", decoded, got, want)
 		}
 	}
 }

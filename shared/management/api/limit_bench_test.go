@@ -68,8 +68,8 @@ func readingServer(b *testing.B, limited bool, now func() time.Time) (http.Handl
 func BenchmarkLimitOfAnAccountsRequests(b *testing.B) {
 	for _, rate := range []int{1, 2, 10, 100, 1000} {
 		b.Run(fmt.Sprintf("%d_a_second", rate), func(b *testing.B) {
-			at := storetest.Epoch
-			now := func() time.Time { return at }
+			clock := storetest.Epoch
+			now := func() time.Time { return clock }
 			limited, limitedBackend := readingServer(b, true, now)
 			plain, plainBackend := readingServer(b, false, now)
 			request := func(h http.Handler) time.Duration {
@@ -88,7 +88,7 @@ func BenchmarkLimitOfAnAccountsRequests(b *testing.B) {
 			for b.Loop() {
 				limitedTimes = append(limitedTimes, request(limited))
 				plainTimes = append(plainTimes, request(plain))
-				at = at.Add(time.Second / time.Duration(rate))
+				clock = clock.Add(time.Second / time.Duration(rate))
 			}
 			n := float64(b.N)
 			slices.Sort(limitedTimes)

@@ -19,8 +19,8 @@ func TestPageFitsPlatformLimit(t *testing.T) {
 	// Few generated lists are longer than a page. This list always is.
 	all := slices.Repeat([]string{strings.Repeat("a", 1_600_000)}, 5)
 	if page := api.Slice(all, api.Page{Limit: 1000}); len(page.Data) != 3 || page.Limit != 3 || page.Total != 5 {
-		t.Fatalf("a page of %d entries, limit %d, total %d; want 3 of 5, for a fourth takes more than 5 MB", len(page.Data),
-			page.Limit, page.Total)
+		t.Fatalf("Slice(5 entries of 1.6 MB) = %d entries, limit %d, total %d, want 3, 3 and 5: 4 entries exceed 5 MB",
+			len(page.Data), page.Limit, page.Total)
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.SampledFrom([]string{"a", `"`, `\`, "<", "é", "\n", "\u2028"})

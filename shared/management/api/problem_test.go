@@ -67,6 +67,7 @@ func TestThrottledPolledOperationIs500(t *testing.T) {
 	}
 }
 
+// checkProblem checks that a response has a problem document that fits its status.
 func checkProblem(t *testing.T, r *http.Response, body string) {
 	t.Helper()
 	if ct := r.Header.Get("Content-Type"); ct != "application/problem+json" {

@@ -20,7 +20,8 @@ type subjectIn struct {
 	}
 }
 
-func changed(readPath string) Operation[subjectIn, NoContent] {
+// changeOf returns a change whose object is read at readPath.
+func changeOf(readPath string) Operation[subjectIn, NoContent] {
 	return Operation[subjectIn, NoContent]{
 		ID: "change", Method: "PATCH", Path: "/of/{account}/things", ReadPath: readPath,
 		Audit: "thing.update", Public: true,
@@ -46,12 +47,12 @@ func TestReadPathOfChange(t *testing.T) {
 			"/of/{account}/things/{name}/more", "", `{"name":"n"}`, "/of/a%2Fb/things/n/more",
 		},
 		"a number in the body":                  {"/of/{account}/things/{name}", "", `{"name":7}`, ""},
-		"nothing":                               {"/of/{account}/things/{name}", "", `{}`, ""},
+		"no name in the body":                   {"/of/{account}/things/{name}", "", `{}`, ""},
 		"no body":                               {"/of/{account}/things/{name}", "", ``, ""},
 		"a field in another spelling":           {"/of/{account}/things/{name}", "", `{"NAME":"n"}`, ""},
 		"a query parameter in another spelling": {"/of/{account}/things/{host}", "?HOST=h", `{"name":"n"}`, ""},
 	} {
-		d := changed(tt.readPath).Declaration()
+		d := changeOf(tt.readPath).Declaration()
 		r := httptest.NewRequestWithContext(t.Context(), "PATCH", "/of/a%2Fb/things"+tt.query, strings.NewReader(tt.body))
 		r.SetPathValue("account", "a/b")
 		if got := newInput[subjectIn]().readPath(d, r); got != tt.want {
@@ -77,13 +78,13 @@ func TestMissingReadPathPanics(t *testing.T) {
 		"/of/{account}/things/{nobody}", "/of/{account}/things/{count}",
 		"/of/{account}/things/{tags}",
 	} {
-		if text := panics(func() { changed(readPath).HandledBy(handler) }); !strings.Contains(text, readPath) {
+		if text := panics(func() { changeOf(readPath).HandledBy(handler) }); !strings.Contains(text, readPath) {
 			t.Errorf("HandledBy() with %s panics with %q, want a panic that names the path", readPath, text)
 		}
 	}
 	const missing = "/of/{account}/things/{name}"
 	if text := panics(func() {
-		Open(installation.Parts{}, nil, []Route{changed(missing).HandledBy(handler)})
+		Open(installation.Parts{}, nil, []Route{changeOf(missing).HandledBy(handler)})
 	}); !strings.Contains(text, missing) {
 		t.Errorf("Open() without a read at %s panics with %q, want a panic that names the path", missing, text)
 	}

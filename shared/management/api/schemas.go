@@ -88,14 +88,14 @@ func closeResponses(doc *huma.OpenAPI) error {
 	var requests, outputs []*huma.Schema
 	for _, op := range operations(doc) {
 		if op.RequestBody != nil {
-			requests = append(requests, within(op.RequestBody.Content)...)
+			requests = append(requests, contentSchemas(op.RequestBody.Content)...)
 		}
 		for _, r := range op.Responses {
-			outputs = append(outputs, within(r.Content)...)
+			outputs = append(outputs, contentSchemas(r.Content)...)
 		}
 	}
 	for _, r := range doc.Components.Responses {
-		outputs = append(outputs, within(r.Content)...)
+		outputs = append(outputs, contentSchemas(r.Content)...)
 	}
 	requestSchemas, responseSchemas := reachable(schemas, requests), reachable(schemas, outputs)
 	for _, name := range slices.Sorted(maps.Keys(responseSchemas)) {
@@ -118,7 +118,7 @@ func checkPatternDescriptions(doc *huma.OpenAPI) error {
 			schemas = append(schemas, p.Schema)
 		}
 		if op.RequestBody != nil {
-			schemas = append(schemas, within(op.RequestBody.Content)...)
+			schemas = append(schemas, contentSchemas(op.RequestBody.Content)...)
 		}
 	}
 	var errs []error
@@ -135,7 +135,8 @@ func checkPatternDescriptions(doc *huma.OpenAPI) error {
 	return errors.Join(errs...)
 }
 
-func within(content map[string]*huma.MediaType) (schemas []*huma.Schema) {
+// contentSchemas returns the schemas of the bodies in content.
+func contentSchemas(content map[string]*huma.MediaType) (schemas []*huma.Schema) {
 	for _, m := range content {
 		schemas = append(schemas, m.Schema)
 	}

@@ -238,7 +238,7 @@ func requestsByBody() []requestCase {
 		{"two values", "PATCH", thing + "x", goodKey, "{}{}", 400},
 		{"an array", "PATCH", thing + "x", goodKey, "[]", 400},
 		{"a wrong type", "PATCH", thing + "x", goodKey, `{"description":1}`, 400},
-		{"too long", "PATCH", thing + "x", goodKey, `{"description":"abcdef"}`, 400},
+		{"a text that is too long", "PATCH", thing + "x", goodKey, `{"description":"abcdef"}`, 400},
 		{"one name twice", "PATCH", thing + "x", goodKey, `{"secret":"a","secret":"b"}`, 400},
 		{"one name twice, once escaped", "PATCH", thing + "x", goodKey, `{"secret":"a","\u0073ecret":"b"}`, 400},
 		{"one name in two spellings", "PATCH", thing + "x", goodKey, `{"secret":"a","SECRET":"b"}`, 400},
@@ -255,9 +255,12 @@ func requestsByBody() []requestCase {
 		{"half a surrogate pair in a name", "PATCH", thing + "x", goodKey, `{"\udc00":1}`, 400},
 		{"U+FFFD", "PATCH", thing + "x", goodKey, "{\"description\":\"\ufffd\"}", 200},
 		{"U+FFFD, escaped", "PATCH", thing + "x", goodKey, `{"description":"\ufffd"}`, 200},
-		{"too deep", "PATCH", thing + "x", goodKey, `{"x":` + deep + `}`, 400},
+		{"a body that is too deep", "PATCH", thing + "x", goodKey, `{"x":` + deep + `}`, 400},
 		{"an unclosed array", "PATCH", thing + "x", goodKey, `{"x":[1`, 400},
-		{"too large", "PATCH", thing + "x", goodKey, `{"x":"` + strings.Repeat("a", api.MaxBodyBytes) + `"}`, 413},
+		{
+			"a body that is too large", "PATCH", thing + "x", goodKey,
+			`{"x":"` + strings.Repeat("a", api.MaxBodyBytes) + `"}`, 413,
+		},
 		{"a panic", "PATCH", thing + "panic", goodKey, "{}", 500},
 	}
 }
@@ -268,7 +271,7 @@ func TestStatusOfRequests(t *testing.T) {
 			f := newFixture(t)
 			r, body := f.do(t, c.method, c.target, c.key, c.body)
 			if r.StatusCode != c.want {
-				t.Fatalf("status %d, want %d: %s", r.StatusCode, c.want, body)
+				t.Fatalf("%s %.100s = %d %s, want %d", c.method, c.target, r.StatusCode, body, c.want)
 			}
 			if r.Header.Get("X-Request-Id") == "" {
 				t.Error("X-Request-Id = \"\", want an ID")
@@ -290,7 +293,7 @@ func TestParametersAreDecodedOnce(t *testing.T) {
 		_, body := newFixture(t).do(t, "GET", thing+target, goodKey, "")
 		var out struct{ Name string }
 		if err := json.Unmarshal([]byte(body), &out); err != nil || out.Name != want {
-			t.Errorf("%s is read as %q (%v), want %q", target, out.Name, err, want)
+			t.Errorf("GET %s: name = %q, %v, want %q", target, out.Name, err, want)
 		}
 	}
 }
@@ -395,7 +398,7 @@ func TestEveryAttemptToChangeIsRecordedOnce(t *testing.T) {
 		{"a fault", goodKey, thing + "x", "{}", fault.Missing("thing"), false, 1},
 		{"a foreign account", goodKey, "/v1/accounts/globex/things/x", "{}", nil, false, 1},
 		{"a panic", goodKey, thing + "panic", "{}", nil, false, 1},
-		{"nobody", "", thing + "x", "{}", nil, false, 0},
+		{"no key", "", thing + "x", "{}", nil, false, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			f := newFixture(t)

@@ -27,6 +27,7 @@ func newBodyShape(schemas huma.Registry, variants ...*huma.Schema) *bodyShape {
 	return nested(schemas, maxDepth, variants)
 }
 
+// nested returns the shape of a value from the schemas that describe it. depth is the maximum number of further levels.
 func nested(schemas huma.Registry, depth int, variants []*huma.Schema) *bodyShape {
 	var entries, values []*huma.Schema
 	fields := map[string][]*huma.Schema{}
