@@ -38,11 +38,11 @@ func load(t testing.TB) []apitools.Tool {
 func TestByName(t *testing.T) {
 	for _, tool := range load(t) {
 		if found, err := apitools.ByName(tool.Name); err != nil || !reflect.DeepEqual(found, &tool) {
-			t.Errorf("Named(%s) = %+v, %v, want %+v", tool.Name, found, err, tool)
+			t.Errorf("ByName(%s) = %+v, %v, want %+v", tool.Name, found, err, tool)
 		}
 	}
 	if found, err := apitools.ByName("nothing"); err != nil || found != nil {
-		t.Errorf("Named(nothing) = %+v, %v, want no tool and no error", found, err)
+		t.Errorf("ByName(nothing) = %+v, %v, want no tool and no error", found, err)
 	}
 }
 
@@ -137,7 +137,7 @@ func TestToolsAreAcceptedByClients(t *testing.T) {
 				continue
 			}
 			if err := checkSchema(raw); err != nil {
-				t.Errorf("the %s of %s: %v", label, tool.Name, err)
+				t.Errorf("%s schema of tool %s: %v, want one that clients accept", label, tool.Name, err)
 			}
 		}
 	}
@@ -257,7 +257,7 @@ func TestMakeTool(t *testing.T) {
 	}
 	if got, want := strings.Join(names, ", "),
 		"path id to id, header xTraceOf to X-Trace-Of, body body to body"; got != want {
-		t.Errorf("its arguments are %s, want %s", got, want)
+		t.Errorf("arguments = %s, want %s", got, want)
 	}
 	if required := decode[struct{ Required []string }](t, tool.Input).Required; !slices.Contains(required, "xTraceOf") ||
 		slices.Contains(required, "X-Trace-Of") {
@@ -318,7 +318,7 @@ func TestInvalidToolsAreReportedOrOmitted(t *testing.T) {
 		{[]byte(`{"paths": `), "the file ends"},
 	} {
 		if tools, err := apitools.Make(tt.document); err == nil || !strings.Contains(err.Error(), tt.message) {
-			t.Errorf("%s: %v, %v, want %s", tt.document, tools, err, tt.message)
+			t.Errorf("Make(%s) = %v, %v, want an error with %q", tt.document, tools, err, tt.message)
 		}
 	}
 }

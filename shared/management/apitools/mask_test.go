@@ -49,10 +49,12 @@ var maskedResponses = map[string]struct{ body, want string }{
 		`{"data":[{"either":"SHOWN"},{"either":null}]}`,
 	},
 	"a secret in a tuple (prefixItems)": {`{"data":[{"pair":["LONG"]}]}`, `{"data":[{"pair":["SHOWN"]}]}`},
-	"short":                             {`{"data":[{"key":"0123456789abcde"}]}`, `{"data":[{"key":"****"}]}`},
-	"cut between two characters":        {`{"data":[{"key":"012345678ééééé"}]}`, `{"data":[{"key":"****éééé"}]}`},
-	"cut inside a multi-byte character": {`{"data":[{"key":"0123456789éééé1"}]}`, `{"data":[{"key":"****"}]}`},
-	"escaped": {
+	"a short secret":                    {`{"data":[{"key":"0123456789abcde"}]}`, `{"data":[{"key":"****"}]}`},
+	"a suffix that begins between characters": {
+		`{"data":[{"key":"012345678ééééé"}]}`, `{"data":[{"key":"****éééé"}]}`,
+	},
+	"a suffix that begins inside a character": {`{"data":[{"key":"0123456789éééé1"}]}`, `{"data":[{"key":"****"}]}`},
+	"an escaped name and secret": {
 		`{"data":[{"k\u0065y":"\u0067one-in-all-answers-01234567"}]}`,
 		`{"data":[{"k\u0065y":"SHOWN"}]}`,
 	},
@@ -63,7 +65,7 @@ var maskedResponses = map[string]struct{ body, want string }{
 	"a secret that begins with asterisks": {
 		`{"data":[{"key":"****0123456789abcdef"}]}`, `{"data":[{"key":"****89abcdef"}]}`,
 	},
-	"twice": {
+	"a secret whose name occurs twice": {
 		`{"data":[{"key":"LONG","key":"LONG"}]}`, `{"data":[{"key":"SHOWN","key":"SHOWN"}]}`,
 	},
 	"an object instead of a list": {`{"data":{"key":"LONG"}}`, `{"data":{"key":"SHOWN"}}`},
@@ -228,5 +230,5 @@ func TestArgumentsAreMasked(t *testing.T) {
 		}
 		return
 	}
-	t.Error("no tool with this name, want one")
+	t.Error("tool ApiKeyKeysService_create is missing, want it")
 }

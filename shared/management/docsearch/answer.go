@@ -11,7 +11,7 @@ import (
 // Answerer can answer questions about the product from its documentation. An
 // Answerer may use its own words if each sentence of an answer has a citation.
 type Answerer interface {
-	// Answer returns the answer to a question. Its faults are those of Searcher.Search.
+	// Answer returns the answer to a question. Its errors are those of Searcher.Search.
 	Answer(ctx context.Context, question string) (Answer, error)
 }
 
@@ -123,7 +123,7 @@ func (e *Extractive) bestSentences(question string, p Passage, n int) []string {
 	}
 	candidates := make([]candidate, len(sentences))
 	for i, sentence := range sentences {
-		candidates[i] = candidate{i, e.searcher.words().sharedWeight(question, sentence)}
+		candidates[i] = candidate{i, e.searcher.lexicon().sharedWeight(question, sentence)}
 	}
 	slices.SortStableFunc(candidates, func(a, b candidate) int { return cmp.Compare(b.score, a.score) })
 	var chosen []int

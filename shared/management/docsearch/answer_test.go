@@ -44,18 +44,18 @@ func TestAnswerQuotesDocumentation(t *testing.T) {
 // of a table and not the header row, which is useless as a quote.
 func TestTableHeadersAreNotQuoted(t *testing.T) {
 	long := docsearch.Passage{Title: "Limits", Path: "docs/limits.md", Anchor: "limits"}
-	goesOn := long
-	long.Text, goesOn.Text = "Most of them are fixed.\nbound | kilobytes\nan archive | 100",
+	continuation := long
+	long.Text, continuation.Text = "Most of them are fixed.\nbound | kilobytes\nan archive | 100",
 		"a body | 64\na field | 8\nSend `a | b` for both."
 	operation := docsearch.Passage{
 		Title: "API › Force", Path: "openapi.json", Anchor: "Force",
 		Text: "`force` (query) | Does it anyway.",
 	}
-	lone := docsearch.Passage{
+	singleRow := docsearch.Passage{
 		Title: "Choices", Path: "docs/choices.md",
 		Text: "One of left | right is chosen.\nNothing else is.",
 	}
-	content := docsearch.Content{Passages: []docsearch.Passage{long, goesOn, operation, lone}}
+	content := docsearch.Content{Passages: []docsearch.Passage{long, continuation, operation, singleRow}}
 	e := docsearch.NewExtractive(docsearch.New(docsearch.NewIndex([32]byte{}, content,
 		make([]minilm.Vector, len(content.Texts()))), nil))
 	for question, want := range map[string]string{
@@ -70,7 +70,7 @@ func TestTableHeadersAreNotQuoted(t *testing.T) {
 			t.Fatal(err)
 		}
 		if len(answer.Quotes) != 1 || answer.Quotes[0].Text != want {
-			t.Errorf("answer to %s = %q, want %q", question, answer.Quotes, want)
+			t.Errorf("answer to %q = %q, want one quote with the text %q", question, answer.Quotes, want)
 		}
 	}
 }
@@ -86,17 +86,17 @@ func TestSentences(t *testing.T) {
 		name, line string
 		want       []string
 	}{
-		{"two", "One. Two.", []string{"One.", "Two."}},
-		{"other marks", "One? Two! Three", []string{"One?", "Two!", "Three"}},
+		{"two sentences", "One. Two.", []string{"One.", "Two."}},
+		{"other punctuation", "One? Two! Three", []string{"One?", "Two!", "Three"}},
 		{"a number", "Up to 1.5 MB. More is refused.", []string{"Up to 1.5 MB.", "More is refused."}},
 		{"an abbreviation", "Keys, e.g. of consumers, too.", []string{"Keys, e.g. of consumers, too."}},
 		{"within code", "Send `a. B` at once. Then wait.", []string{"Send `a. B` at once.", "Then wait."}},
-		{"nothing", "  ", nil},
+		{"only white space", "  ", nil},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			if got := docsearch.Sentences(tt.line); !slices.Equal(got, tt.want) {
-				t.Errorf("the sentences are %q, want %q", got, tt.want)
+				t.Errorf("Sentences(%q) = %q, want %q", tt.line, got, tt.want)
 			}
 		})
 	}

@@ -64,14 +64,15 @@ func TestEqualQuestionsShareOneSlot(t *testing.T) {
 		}
 		synctest.Wait()
 		if n := s.Waiting(); n != 1 {
-			t.Errorf("%d of 50 equal questions wait for a turn, want 1", n)
+			t.Errorf("Waiting() with 50 equal questions = %d, want 1", n)
 		}
 		release()
 		wg.Wait()
 	})
 }
 
-// TestWaitingQuestionsGetTheirOwnResults checks that different questions do not share a computation.
+// TestWaitingQuestionsGetTheirOwnResults checks that different questions that wait at the same time
+// do not share a computation: each gets its own result.
 func TestWaitingQuestionsGetTheirOwnResults(t *testing.T) {
 	withFullSlots(t, func(t *testing.T, s *docsearch.Searcher, release func()) {
 		var wg sync.WaitGroup

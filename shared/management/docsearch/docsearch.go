@@ -47,8 +47,8 @@ const MaxResults = 20
 // cacheSize is the number of questions whose vectors are cached: 1.6 MB.
 const cacheSize = 1024
 
-// queueTimeout is the maximum time for which a question waits until its vector is computed. After this time,
-// the search is lexical, so that clients do not wait a second for sixteen earlier questions (decision 0046).
+// queueTimeout is the maximum time for which a question waits for a slot. After this time, the search is
+// lexical, so that clients do not wait a second for sixteen earlier questions (decision 0046).
 const queueTimeout = 400 * time.Millisecond
 
 // ErrQuery is the error for a question that is empty, longer than MaxQueryBytes or not UTF-8.
@@ -91,8 +91,9 @@ type Result struct {
 // Searcher searches an index. It is safe for concurrent use.
 type Searcher struct {
 	index *Index
-	// words returns the lexicon, and creates it at the first call: that takes too long for the start of a function.
-	words   func() *lexicon
+	// lexicon returns the lexicon. The first call creates the lexicon, because
+	// creating it at a cold start would delay the Lambda function.
+	lexicon func() *lexicon
 	weights func() ([]byte, error)
 	// modelMu guards loaded and loadErr: the model that was read from the weights, or the error of reading it.
 	modelMu sync.Mutex
@@ -124,7 +125,7 @@ func New(index *Index, weights func() ([]byte, error)) *Searcher {
 	}
 	return &Searcher{
 		index:   index,
-		words:   index.lexicon,
+		lexicon: index.lexicon,
 		vectors: vectors,
 		slots:   make(chan struct{}, runtime.GOMAXPROCS(0)),
 		weights: weights,
@@ -166,8 +167,9 @@ func (s *Searcher) Semantic() error {
 	return err
 }
 
-// Search returns the best passages for a question, at most limit. A limit below 1 or above MaxResults is adjusted. Its
-// error is ErrQuery or the error of the context. If the model over a network fails, the search continues without it.
+// Search returns at most limit passages for a question, the best first. It adjusts a
+// limit below 1 or above MaxResults. Search returns ErrQuery or the error of the
+// context. If the model over a network fails, the search continues without it.
 func (s *Searcher) Search(ctx context.Context, question string, limit int) (SearchResult, error) {
 	question = collapseSpace(question)
 	if question == "" || len(question) > MaxQueryBytes || !utf8.ValidString(question) {
@@ -207,11 +209,11 @@ func (s *Searcher) searchLocal(ctx context.Context, question string, limit int) 
 	return s.semantic(question, vector, limit), nil
 }
 
-// errBusy is the error for a question whose vector was not computed within queueTimeout.
+// errBusy is the error for a question that got no slot within queueTimeout.
 var errBusy = errors.New("docsearch: too many questions wait")
 
 // vector returns a question's vector from the cache, or computes it when a slot is
-// free. Its error is errBusy or the error of the context. It does not check the context
+// free. It returns errBusy or the error of the context. It does not check the context
 // while it waits: the wait is short, and other callers may wait for the same vector.
 func (s *Searcher) vector(ctx context.Context, model *minilm.Model, question string) (minilm.Vector, error) {
 	if vector, cached := s.vectors.Get(question); cached {

@@ -159,6 +159,7 @@ type budget struct {
 	used   int
 }
 
+// take reports whether another question may be sent today, and counts it if so. Days are those of UTC.
 func (b *budget) take() bool {
 	const secondsPerDay = 24 * 60 * 60
 	b.mu.Lock()

@@ -84,7 +84,7 @@ func TestModelAnswersFromPassages(t *testing.T) {
 		{Text: "A key opens the bucket.", Title: "Keys", Path: "docs/keys.md"},
 	}
 	if !slices.Equal(a.Quotes, want) {
-		t.Errorf("it cites %+v, want %+v", a.Quotes, want)
+		t.Errorf("quotes of the answer = %+v, want %+v", a.Quotes, want)
 	}
 }
 
@@ -177,7 +177,7 @@ func TestSupportedSentencesAreKept(t *testing.T) {
 	}
 }
 
-// TestSentencesAreBounded checks that a draft of a thousand sentences is truncated.
+// TestSentencesAreBounded checks that only the first eight sentences of a long draft are used.
 func TestSentencesAreBounded(t *testing.T) {
 	a := answerWith(t, writerOf(draft(slices.Repeat([]docsearch.DraftSentence{supportedSentence}, 1000)...), nil),
 		question)

@@ -60,7 +60,8 @@ func TestIndexMatchesWeights(t *testing.T) {
 	}
 }
 
-// TestIndexRoundTrip checks that an index that is written, read and written again is the same, byte for byte.
+// TestIndexRoundTrip checks that an index that is written, read and written again is the same,
+// byte for byte. It also checks that ReadIndex refuses truncated, longer and older files.
 func TestIndexRoundTrip(t *testing.T) {
 	vectors := make([]minilm.Vector, len(pages.Texts()))
 	for i := range vectors {
@@ -71,13 +72,13 @@ func TestIndexRoundTrip(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rewritten, err := index.Write()
-	if err != nil || !bytes.Equal(written, rewritten) {
-		t.Errorf("second Write() differs or fails with %v, want the same bytes and no error", err)
-	}
 	read, err := docsearch.ReadIndex(written)
 	if err != nil {
 		t.Fatal(err)
+	}
+	rewritten, err := read.Write()
+	if err != nil || !bytes.Equal(written, rewritten) {
+		t.Errorf("Write() of the index that was read differs or fails with %v, want the same bytes and no error", err)
 	}
 	if read.WeightsDigest() != index.WeightsDigest() || !slices.Equal(read.Passages, pages.Passages) ||
 		!slices.Equal(read.Questions, pages.Questions) {

@@ -24,6 +24,8 @@ type lexicon struct {
 	mean     float64
 }
 
+// posting is a passage that contains a word in its title, text or known questions.
+// count is the number of occurrences. An occurrence in the title counts titleWeight times.
 type posting struct {
 	passage int
 	count   float64

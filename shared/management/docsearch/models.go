@@ -14,8 +14,8 @@ type Models struct {
 	// the file of vectors.
 	Embedder       Embedder
 	EmbeddingModel string
-	// Vectors returns the file of vectors for EmbeddingModel (`make
-	// docs-vectors`). It is called once, at the first search.
+	// Vectors returns the file of vectors for EmbeddingModel (`make docs-vectors`).
+	// It is called once, by the first search or by Searcher.Vectors.
 	Vectors func() ([]byte, error)
 	// Writer writes the answer to a question.
 	Writer Writer
@@ -99,6 +99,7 @@ func (e *ModelError) Error() string {
 	return "docsearch: the model is of no use: " + string(e.Reason) + " (" + e.Code + ")"
 }
 
+// asModelError returns the ModelError in err, or Unavailable if there is none.
 func asModelError(err error) *ModelError {
 	if f, ok := errors.AsType[*ModelError](err); ok {
 		return f

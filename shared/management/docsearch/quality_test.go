@@ -72,8 +72,9 @@ func TestQuestionsNameExistingSections(t *testing.T) {
 }
 
 // TestExpansionsDoNotContainTestQuestions checks that no known question is a test
-// question in slightly different words: the test would then measure nothing. A known
-// question and a test question must share less than half of the words of the shorter one.
+// question in slightly different words: the test would then measure nothing. If a known question and
+// a test question each have at least four words of more than three letters, they must share at most
+// half of those of the shorter one.
 func TestExpansionsDoNotContainTestQuestions(t *testing.T) {
 	index, err := docsearch.Documentation()
 	if err != nil {
@@ -99,8 +100,8 @@ func TestExpansionsDoNotContainTestQuestions(t *testing.T) {
 				}
 			}
 			if shorter := min(len(testWords), len(knownWords)); shorter >= 4 && 2*common > shorter {
-				t.Errorf("known question %q of %s has %d words of the measured %q, want at most half of them",
-					known.Text, known.Section, common, q.Text)
+				t.Errorf("known question %q of %s shares %d words with the test question %q, want at most half of %d",
+					known.Text, known.Section, common, q.Text, shorter)
 			}
 		}
 	}
@@ -118,6 +119,7 @@ type ranking struct {
 // five results, and those that were refused. refused is the number of refused questions without an answer.
 type measured struct{ first, five, lost, refused int }
 
+// measure searches all questions with the ranking and counts the results.
 func (r ranking) measure(t *testing.T, answerable, unanswerable []corpus.EvalQuestion) (m measured) {
 	t.Helper()
 	for _, q := range answerable {
@@ -216,10 +218,10 @@ func TestSearchQuality(t *testing.T) {
 			// If the set has no questions without an answer, both sides of the last comparison are 0.
 			if i == 0 && (100*m.first < threshold.first*len(answerable[set]) ||
 				100*m.five < threshold.five*len(answerable[set]) || 100*m.refused < threshold.refused*len(unanswerable[set])) {
-				t.Errorf("%s: of %d questions %d are first and %d among the first five, and of %d that have no answer %d are "+
-					"refused; want %d, %d and %d %%",
-					name, len(answerable[set]), m.first, m.five, len(unanswerable[set]), m.refused, threshold.first, threshold.five,
-					threshold.refused)
+				t.Errorf("%s: first = %d and first five = %d of %d questions with an answer, refused = %d of %d without one; "+
+					"want at least %d %%, %d %% and %d %%",
+					name, m.first, m.five, len(answerable[set]), m.refused, len(unanswerable[set]),
+					threshold.first, threshold.five, threshold.refused)
 			}
 		}
 		hits.WriteByte('\n')

@@ -22,8 +22,8 @@ type remoteModel struct {
 	calls    singleflight.Group
 }
 
-// UseModels makes s use m.Embedder for the vectors of questions, if there is an Embedder. If
-// it fails, s uses its local model. Call UseModels before the first search. It returns s.
+// UseModels makes s use m.Embedder for the vectors of questions, if there is an Embedder. If the
+// Embedder fails, s searches without it. Call UseModels before the first search. It returns s.
 func (s *Searcher) UseModels(m Models, now func() time.Time) *Searcher {
 	if m.Embedder == nil {
 		return s

@@ -24,7 +24,8 @@ func (e embedder) EmbedQuestion(ctx context.Context, question string) ([]float32
 	return e(ctx, question)
 }
 
-// axis returns the vector of the text i of pages. Each text has a separate dimension.
+// axis returns the vector of the text with index i in pages. It has a number
+// for each text, and only the number at i is not 0.
 func axis(i int) []float32 {
 	v := make([]float32, len(pages.Texts()))
 	v[i] = 7 // any length is accepted
@@ -78,15 +79,15 @@ func TestRemoteModelRanksByItsVectors(t *testing.T) {
 			found := search(t, s, "which?", 10)
 			if found.Mode != docsearch.Bedrock || found.RemoteError != nil || sections(found) != tt.want ||
 				found.Covered != tt.covered {
-				t.Errorf("%s finds %q, covered %t, failed %v; want %q", found.Mode, sections(found), found.Covered,
-					found.RemoteError, tt.want)
+				t.Errorf("search = %s %q, covered %t, %v, want %s %q, covered %t and no error", found.Mode, sections(found),
+					found.Covered, found.RemoteError, docsearch.Bedrock, tt.want, tt.covered)
 			}
 		})
 	}
 }
 
-// nearest returns a searcher that uses vector for every question.
-func nearest(t *testing.T, vector ...float32) *docsearch.Searcher {
+// searcherOf returns a searcher that uses vector for every question.
+func searcherOf(t *testing.T, vector ...float32) *docsearch.Searcher {
 	t.Helper()
 	return remoteModel(t, lexical(), func(context.Context, string) ([]float32, error) { return vector, nil }, time.Now)
 }
@@ -94,10 +95,10 @@ func nearest(t *testing.T, vector ...float32) *docsearch.Searcher {
 // TestEqualCosinesAreRankedByWords checks that words decide between
 // equal cosines, because a model knows little about names and numbers.
 func TestEqualCosinesAreRankedByWords(t *testing.T) {
-	s := nearest(t, 1, 0, 0, 1, 0) // equally near to the pages of keys and of tunnels
+	s := searcherOf(t, 1, 0, 0, 1, 0) // equally near to the pages of keys and of tunnels
 	for question, want := range map[string]string{"firewall?": "tunnels.md# keys.md#", "bucket?": "keys.md# tunnels.md#"} {
 		if got := sections(search(t, s, question, 2)); got != want {
-			t.Errorf("%q finds %q, want %q", question, got, want)
+			t.Errorf("search(%q) = %q, want %q", question, got, want)
 		}
 	}
 }
@@ -105,7 +106,7 @@ func TestEqualCosinesAreRankedByWords(t *testing.T) {
 // TestKnownQuestionDoesNotOutrankPassage checks that a similar passage
 // comes before a known question that is only slightly more similar.
 func TestKnownQuestionDoesNotOutrankPassage(t *testing.T) {
-	if got := sections(search(t, nearest(t, 8, 0, 0, 0, 9), "which?", 2)); got != "keys.md# tunnels.md#" {
+	if got := sections(search(t, searcherOf(t, 8, 0, 0, 0, 9), "which?", 2)); got != "keys.md# tunnels.md#" {
 		t.Errorf("sections found = %q, want \"keys.md# tunnels.md#\"", got)
 	}
 }
@@ -113,7 +114,7 @@ func TestKnownQuestionDoesNotOutrankPassage(t *testing.T) {
 // TestRemoteModelFailureFallsBack checks that the search continues with the
 // local ranking if the model fails, and that the result has the reason.
 func TestRemoteModelFailureFallsBack(t *testing.T) {
-	failing := func(v ...float32) embedder {
+	returning := func(v ...float32) embedder {
 		return func(context.Context, string) ([]float32, error) { return v, nil }
 	}
 	tests := []struct {
@@ -127,12 +128,12 @@ func TestRemoteModelFailureFallsBack(t *testing.T) {
 		{"an error of another kind", func(context.Context, string) ([]float32, error) {
 			return nil, errors.New("no")
 		}, docsearch.Unavailable},
-		{"a vector that is too short", failing(1, 0), docsearch.Unreadable},
-		{"a vector that is too long", failing(1, 0, 0, 0, 0, 0), docsearch.Unreadable},
-		{"none", failing(), docsearch.Unreadable},
-		{"a vector of zeros", failing(0, 0, 0, 0, 0), docsearch.Unreadable},
-		{"not a number", failing(float32(math.NaN()), 0, 0, 0, 1), docsearch.Unreadable},
-		{"infinite", failing(float32(math.Inf(1)), 0, 0, 0, 1), docsearch.Unreadable},
+		{"a vector that is too short", returning(1, 0), docsearch.Unreadable},
+		{"a vector that is too long", returning(1, 0, 0, 0, 0, 0), docsearch.Unreadable},
+		{"no vector", returning(), docsearch.Unreadable},
+		{"a vector of zeros", returning(0, 0, 0, 0, 0), docsearch.Unreadable},
+		{"a vector with NaN", returning(float32(math.NaN()), 0, 0, 0, 1), docsearch.Unreadable},
+		{"a vector with an infinite number", returning(float32(math.Inf(1)), 0, 0, 0, 1), docsearch.Unreadable},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -143,15 +144,16 @@ func TestRemoteModelFailureFallsBack(t *testing.T) {
 				found := search(t, remoteModel(t, s, tt.e, time.Now), "A tunnel leads to a machine behind a firewall.", 5)
 				if found.Mode != want || found.RemoteError == nil || found.RemoteError.Reason != tt.reason ||
 					len(found.Results) == 0 {
-					t.Errorf("%s, failed %v, finds %q; want %s, %s", found.Mode, found.RemoteError, sections(found), want, tt.reason)
+					t.Errorf("search = %s, RemoteError %v, sections %q, want %s, %s, some sections",
+						found.Mode, found.RemoteError, sections(found), want, tt.reason)
 				}
 			}
 		})
 	}
 }
 
-// TestMismatchedVectorsAreNotUsed checks that vectors of another model or content are not
-// used. The model is not called either, because its vector would be useless.
+// TestMismatchedVectorsAreNotUsed checks that a file of vectors is not used if it is of another model or
+// content, or cannot be read. The model is not called either, because its vector would be useless.
 func TestMismatchedVectorsAreNotUsed(t *testing.T) {
 	other := docsearch.Content{
 		Passages:  pages.Passages[1:],
@@ -169,7 +171,7 @@ func TestMismatchedVectorsAreNotUsed(t *testing.T) {
 		{"no file of vectors", []byte("something else"), nil, "make docs-vectors"},
 		{"a truncated file", valid[:len(valid)-1], nil, "make docs-vectors"},
 		{"a truncated header", valid[:40], nil, "make docs-vectors"},
-		{"none", nil, fs.ErrNotExist, "read the vectors"},
+		{"a missing file", nil, fs.ErrNotExist, "read the vectors"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -181,7 +183,7 @@ func TestMismatchedVectorsAreNotUsed(t *testing.T) {
 				}),
 			}, time.Now)
 			if err := s.Vectors(); err == nil || !strings.Contains(err.Error(), tt.message) {
-				t.Errorf("the cause is %v, want one that says %q", err, tt.message)
+				t.Errorf("Vectors() = %v, want an error with %q", err, tt.message)
 			}
 			if found := search(t, s, "tunnel", 5); found.Mode != docsearch.Lexical || found.RemoteError == nil ||
 				found.RemoteError.Reason != docsearch.NoVectors {
@@ -212,7 +214,8 @@ func TestVectorsRoundTrip(t *testing.T) {
 	}
 }
 
-// TestFailedModelCoolsDown checks that further questions do not wait for a model that has failed.
+// TestFailedModelCoolsDown checks that a model that has failed is not called for ten seconds, so that
+// questions do not wait for it. After an unreadable vector, the model is called again at once.
 func TestFailedModelCoolsDown(t *testing.T) {
 	for reason, calls := range map[docsearch.Reason]int{
 		docsearch.Slow: 1, docsearch.Throttled: 1, docsearch.Denied: 1,

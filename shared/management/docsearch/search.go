@@ -43,7 +43,7 @@ func (s *Searcher) rank(
 	x := s.index
 	passages := make([]float64, len(x.Passages))
 	common := make(map[string]float64)
-	for i, score := range s.words().scores(firstWords(question)) {
+	for i, score := range s.lexicon().scores(firstWords(question)) {
 		passages[i] = cosine(i)
 		section := x.Passages[i].Section()
 		common[section] = max(common[section], min(1, score))
@@ -67,7 +67,7 @@ func firstWords(question string) string {
 
 // lexical ranks sections only by the words in common.
 func (s *Searcher) lexical(question string, limit int) SearchResult {
-	return s.bestSections(Lexical, s.words().scores(question), func(_ string, passage float64) float64 {
+	return s.bestSections(Lexical, s.lexicon().scores(question), func(_ string, passage float64) float64 {
 		return passage
 	}, limit, lexicalCovered)
 }

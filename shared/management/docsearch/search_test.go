@@ -109,7 +109,7 @@ func TestSearchWithoutWeightsIsLexical(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			found := search(t, s, tt.question, 10)
 			if got := sections(found); got != tt.want || found.Mode != docsearch.Lexical {
-				t.Errorf("%s finds %q, want %q", found.Mode, got, tt.want)
+				t.Errorf("search(%q) = %s %q, want %s %q", tt.question, found.Mode, got, docsearch.Lexical, tt.want)
 			}
 		})
 	}
@@ -128,7 +128,8 @@ func TestSemanticRanking(t *testing.T) {
 			found := search(t, s, tt.question, 10)
 			if got := sections(found); !strings.HasPrefix(got, tt.want+" ") || found.Mode != docsearch.Semantic ||
 				!found.Covered {
-				t.Errorf("%s finds %q, covered %t; want %q first, covered", found.Mode, got, found.Covered, tt.want)
+				t.Errorf("search(%q) = %s %q, covered %t, want %s, %q first and covered",
+					tt.question, found.Mode, got, found.Covered, docsearch.Semantic, tt.want)
 			}
 			if score := found.Results[0].Score; score < 0.95 || score > 1.001 { // 1 except for rounding errors
 				t.Errorf("score of the first result = %.3f, want 0.95 to 1.001", score)
@@ -136,7 +137,7 @@ func TestSemanticRanking(t *testing.T) {
 		})
 	}
 	if err := s.Semantic(); err != nil {
-		t.Error(err)
+		t.Errorf("Semantic() = %v, want nil", err)
 	}
 }
 
@@ -144,10 +145,10 @@ func TestSemanticRanking(t *testing.T) {
 func TestBestPassageOfSectionIsReturned(t *testing.T) {
 	found := search(t, lexical(), "rotating twice", 10)
 	if got := sections(found); got != "keys.md#rotation" {
-		t.Fatalf("it finds %q, want the section once", got)
+		t.Fatalf("sections found = %q, want keys.md#rotation once", got)
 	}
 	if got := found.Results[0].Text; !strings.Contains(got, "twice") {
-		t.Errorf("its passage is %q, want the one that fits best", got)
+		t.Errorf("passage of the section = %q, want the one that contains \"twice\"", got)
 	}
 }
 
@@ -176,7 +177,7 @@ func TestQuestionsHaveBounds(t *testing.T) {
 		t.Errorf("search of %d bytes = %+v, want %s", docsearch.MaxQueryBytes, found, docsearch.Lexical)
 	}
 	tests := []struct{ name, question string }{
-		{"nothing", ""},
+		{"an empty question", ""},
 		{"only white space", " \n\t"},
 		{"too long", strings.Repeat("key ", docsearch.MaxQueryBytes/4) + "keys"},
 		{"invalid UTF-8", "key \xff"},
@@ -184,7 +185,7 @@ func TestQuestionsHaveBounds(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			if _, err := lexical().Search(t.Context(), tt.question, 5); !errors.Is(err, docsearch.ErrQuery) {
-				t.Errorf("the fault is %v, want ErrQuery", err)
+				t.Errorf("Search(%.40q) error = %v, want %v", tt.question, err, docsearch.ErrQuery)
 			}
 		})
 	}
@@ -209,12 +210,13 @@ func TestWeightsAreReadOnceAtFirstSearch(t *testing.T) {
 	}
 	wg.Wait()
 	if read != 1 {
-		t.Errorf("the weights are read %d times, want once", read)
+		t.Errorf("reads of the weights = %d, want 1", read)
 	}
 }
 
-// TestWeightsOfAnotherIndexAreNotUsed checks that weights are not used if the
-// index was created with other weights, because the vectors are not comparable.
+// TestWeightsOfAnotherIndexAreNotUsed checks that weights are not used if the index was created with
+// other weights, because the vectors are not comparable. Nor are weights used that are invalid or
+// that cannot be read, and a search does not try to read such weights again.
 func TestWeightsOfAnotherIndexAreNotUsed(t *testing.T) {
 	file := minilmtest.Random(t)
 	index := docsearch.NewIndex([32]byte{1}, pages, make([]minilm.Vector, len(pages.Texts())))
@@ -233,13 +235,13 @@ func TestWeightsOfAnotherIndexAreNotUsed(t *testing.T) {
 		search(t, searcher, "tunnel", 5)
 	}
 	if read != 1 {
-		t.Errorf("weights that cannot be read are read %d times, want once", read)
+		t.Errorf("reads of weights that cannot be read = %d, want 1", read)
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			s := docsearch.New(index, tt.weights)
 			if found := search(t, s, "tunnel", 5); found.Mode != docsearch.Lexical || sections(found) != "tunnels.md#" {
-				t.Errorf("%s finds %q, want tunnels.md# by words", found.Mode, sections(found))
+				t.Errorf("search = %s %q, want %s \"tunnels.md#\"", found.Mode, sections(found), docsearch.Lexical)
 			}
 			if err := s.Semantic(); err == nil || errors.Is(err, fs.ErrNotExist) {
 				t.Errorf("Semantic() = %v, want the problem of the weights, not %v", err, fs.ErrNotExist)

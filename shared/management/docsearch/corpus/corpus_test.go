@@ -145,8 +145,11 @@ func TestRepositoryPassagesAreBounded(t *testing.T) {
 	sections := map[string]bool{}
 	for _, p := range content.Passages {
 		sections[p.Section()] = true
-		if n := corpus.Words(p.Text); n == 0 || n > corpus.MaxWords || p.Title == "" {
-			t.Errorf("a passage of %s, entitled %q, has %d words, want 1 to %d", p.Section(), p.Title, n, corpus.MaxWords)
+		if n := corpus.Words(p.Text); n == 0 || n > corpus.MaxWords {
+			t.Errorf("a passage of %s has %d words, want 1 to %d", p.Section(), n, corpus.MaxWords)
+		}
+		if p.Title == "" {
+			t.Errorf("a passage of %s has an empty title, want one", p.Section())
 		}
 	}
 	for _, section := range []string{
@@ -162,7 +165,7 @@ func TestRepositoryPassagesAreBounded(t *testing.T) {
 	}
 }
 
-func TestQuestionsOfMissingSectionsAreRefused(t *testing.T) {
+func TestReadSplitsQuestionsAndRefusesMissingSections(t *testing.T) {
 	files := func(questions string) fstest.MapFS {
 		return fstest.MapFS{
 			"docs/keys.md":   {Data: []byte("# Keys\n\nText.\n")},
@@ -177,6 +180,6 @@ func TestQuestionsOfMissingSectionsAreRefused(t *testing.T) {
 	}
 	if _, err := corpus.Read(files("# docs/keys.md#gone\nWhat?\n")); err == nil ||
 		!strings.Contains(err.Error(), "docs/keys.md#gone") {
-		t.Errorf("Read() with a question of a missing section: error = %v, want one that names the section", err)
+		t.Errorf("Read() with a question of a missing section: error = %v, want one with docs/keys.md#gone", err)
 	}
 }

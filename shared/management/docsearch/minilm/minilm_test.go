@@ -24,6 +24,7 @@ type published struct {
 	IDs  []int32
 }
 
+// texts returns the texts in testdata/tokens.json.
 func texts(t testing.TB) []published {
 	t.Helper()
 	var all []published
@@ -31,6 +32,7 @@ func texts(t testing.TB) []published {
 	return all
 }
 
+// read decodes a JSON file into dst.
 func read(t testing.TB, file string, dst any) {
 	t.Helper()
 	content, err := os.ReadFile(file)
@@ -64,13 +66,13 @@ func TestTokensMatchPublishedTokenizer(t *testing.T) {
 	}
 	for _, text := range all {
 		if got := tokenizer.Tokens(text.Text, minilm.MaxTokens); !slices.Equal(got, text.IDs) {
-			t.Errorf("the tokens of %.80q are\n%v, want\n%v", text.Text, got, text.IDs)
+			t.Errorf("Tokens(%.80q) =\n%v, want\n%v", text.Text, got, text.IDs)
 		}
 	}
 }
 
 // TestVectorsMatchPublishedModel checks that quantizing the weights to 4 to 8 bits changes vectors only
-// slightly: for every text, the cosine of our vector and the published model's vector is at least 0.99.
+// slightly: for each text in testdata/vectors.json, the cosine of our vector and the published one is at least 0.99.
 func TestVectorsMatchPublishedModel(t *testing.T) {
 	simulations.Sequential(t)
 	model, all := minilmtest.Model(t), texts(t)
@@ -94,7 +96,7 @@ func TestVectorsMatchPublishedModel(t *testing.T) {
 		gotVector := model.Embed(all[i].Text)
 		cosine := gotVector.Dot(&wantVector)
 		if worst = min(worst, cosine); cosine < 0.99 {
-			t.Errorf("the cosine between our vector of %.60q and the published one is %.4f, want 0.99", all[i].Text, cosine)
+			t.Errorf("cosine of Embed(%.60q) and the published vector = %.4f, want at least 0.99", all[i].Text, cosine)
 		}
 		got, want = append(got, gotVector), append(want, wantVector)
 	}
@@ -144,7 +146,7 @@ func TestWordsAreSplitIntoLongestPieces(t *testing.T) {
 		limit      int
 		want       []int32
 	}{
-		{"nothing", "", 256, []int32{2, 3}},
+		{"an empty text", "", 256, []int32{2, 3}},
 		{"a word", "key", 256, []int32{2, 5, 3}},
 		{"capitals", "KEY Keys", 256, []int32{2, 5, 5, 6, 3}},
 		{"three pieces", "unwanted", 256, []int32{2, 7, 8, 9, 3}},
@@ -168,7 +170,7 @@ func TestWordsAreSplitIntoLongestPieces(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			if got := tokenizer.Tokens(tt.text, tt.limit); !slices.Equal(got, tt.want) {
-				t.Errorf("the tokens are %v, want %v", got, tt.want)
+				t.Errorf("Tokens(%q, %d) = %v, want %v", tt.text, tt.limit, got, tt.want)
 			}
 		})
 	}
@@ -180,7 +182,8 @@ func FuzzTokensAreWithinTheLimit(f *testing.F) {
 		limit = 2 + int(uint(limit)%300)
 		tokens := smallTokenizer(t).Tokens(text, limit)
 		if len(tokens) > limit || tokens[0] != 2 || tokens[len(tokens)-1] != 3 {
-			t.Errorf("Tokens(%q) = %v, want at most %d from 2 to 3", text, tokens, limit)
+			t.Errorf("Tokens(%q, %d) = %v, want at most %d tokens, 2 ([CLS]) first and 3 ([SEP]) last",
+				text, limit, tokens, limit)
 		}
 	})
 }

@@ -131,11 +131,11 @@ func read(file []byte) (map[string][]float32, error) {
 		if tensor.Type != "F32" {
 			continue // a tensor of position numbers, or the file's metadata
 		}
-		from, dst := tensor.Offsets[0], tensor.Offsets[1]
-		if from > dst || dst > uint64(len(data)) {
+		from, end := tensor.Offsets[0], tensor.Offsets[1]
+		if from > end || end > uint64(len(data)) {
 			return nil, fmt.Errorf("minilm: %s lies outside of its safetensors file", name)
 		}
-		numbers := make([]float32, (dst-from)/4)
+		numbers := make([]float32, (end-from)/4)
 		for i := range numbers {
 			numbers[i] = math.Float32frombits(binary.LittleEndian.Uint32(data[from+4*uint64(i):]))
 		}

@@ -20,6 +20,7 @@ type Model struct {
 	digest             [32]byte
 }
 
+// layer has the weights of a layer: attention, and a feed-forward network with one hidden layer.
 type layer struct {
 	query, key, value, output     matrix
 	attentionNorm                 layerNorm
@@ -179,6 +180,7 @@ func (l *layerNorm) apply(x []float32) {
 	}
 }
 
+// accumulate adds src to dst.
 func accumulate(dst, src []float32) {
 	for i, v := range src {
 		dst[i] += v

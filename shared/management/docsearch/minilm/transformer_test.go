@@ -32,10 +32,10 @@ func TestVectorsMatchNaiveImplementation(t *testing.T) {
 	for _, text := range []string{"", "key", "A tunnel, a bucket and a key.", strings.Repeat("a tunnel ", 9)} {
 		got, want := model.Embed(text), naive(tensors, tokenizer.Tokens(text, minilm.MaxTokens))
 		if cosine := got.Dot(&want); cosine < 0.995 {
-			t.Errorf("the cosine between the vector of %.20q and the naive one is %.4f, want 0.995", text, cosine)
+			t.Errorf("cosine of Embed(%.20q) and the naive vector = %.4f, want at least 0.995", text, cosine)
 		}
 		if length := got.Dot(&got); math.Abs(float64(length)-1) > 1e-5 {
-			t.Errorf("the vector of %.20q has the length %.6f squared, want 1", text, length)
+			t.Errorf("squared length of Embed(%.20q) = %.6f, want 1", text, length)
 		}
 	}
 }
@@ -176,22 +176,23 @@ func TestConvertMakesTheSameBytes(t *testing.T) {
 	}
 }
 
-// TestInvalidWeightsAreRefused checks that truncated files and files of another format are refused.
+// TestInvalidWeightsAreRefused checks that truncated and longer files and files of
+// another format are refused. It also checks the size of a valid file.
 func TestInvalidWeightsAreRefused(t *testing.T) {
 	file := minilmtest.Random(t)
 	if len(file) > 16_500_000 {
-		t.Errorf("the file has %d bytes, want at most 16.5 MB", len(file))
+		t.Errorf("length of the file of weights = %d bytes, want at most 16.5 MB", len(file))
 	}
 	tests := []struct {
 		name string
 		file []byte
 	}{
-		{"nothing", nil},
+		{"an empty file", nil},
 		{"another format", []byte("PK\x03\x04 an archive of some kind")},
 		{"only the format's name", file[:20]},
 		{"one byte less", file[:len(file)-1]},
 		{"only a part of the vocabulary", file[:1000]},
-		{"more", append(file[:len(file):len(file)], 0)},
+		{"one byte more", append(file[:len(file):len(file)], 0)},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -218,13 +219,13 @@ func TestMissingTensorIsRefused(t *testing.T) {
 		{"a missing bias", minilmtest.Safetensors(tensors, "embeddings.LayerNorm.bias"), "embeddings.LayerNorm.bias"},
 		{"truncated data", complete[:len(complete)-4], "outside"},
 		{"a truncated header", complete[:100], "header"},
-		{"nothing", nil, "0 bytes"},
+		{"an empty file", nil, "0 bytes"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			if _, err := minilm.Convert(tt.file, minilmtest.Vocabulary()); err == nil ||
 				!strings.Contains(err.Error(), tt.want) {
-				t.Errorf("Convert() error = %v, want %q", err, tt.want)
+				t.Errorf("Convert() error = %v, want one with %q", err, tt.want)
 			}
 		})
 	}
