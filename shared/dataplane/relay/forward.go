@@ -78,7 +78,7 @@ func (f *forwarder) round(ctx context.Context) (response *http.Response, expecte
 	case lookupErr != nil:
 		f.relay.options.Log.LogAttrs(ctx, slog.LevelError, "relay: who has a tunnel can't be looked up",
 			slog.Any("error", lookupErr))
-		return nil, false, fmt.Errorf("%holder: who has the tunnel can't be looked up", tunnel.ErrUnavailable)
+		return nil, false, fmt.Errorf("%w: who has the tunnel can't be looked up", tunnel.ErrUnavailable)
 	}
 	f.relay.unreachable.sortLast(holders, f.relay.options.Now())
 	for _, holder := range holders {
@@ -112,7 +112,7 @@ func (f *forwarder) sendLocal(ctx context.Context) (*http.Response, error) {
 func (f *forwarder) sendVia(ctx context.Context, holder row) (*http.Response, error) {
 	relayURL, err := url.Parse(holder.Address)
 	if err != nil || relayURL.Host == "" {
-		return nil, fmt.Errorf("%holder: %q is no address of a relay", tunnel.ErrUnavailable, holder.Address)
+		return nil, fmt.Errorf("%w: %q is no address of a relay", tunnel.ErrUnavailable, holder.Address)
 	}
 	c := f.claims
 	c.Forwarded = true
