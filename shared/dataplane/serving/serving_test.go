@@ -166,7 +166,7 @@ func TestCachedResolveReadsNothing(t *testing.T) {
 		time.Sleep(time.Hour)
 		fx.wantServed("one")
 		if reads, loads := fx.backend.reads.Load(), fx.artifacts.loads.Load(); reads != 2 || loads != 1 {
-			t.Errorf("an hour later: %d reads and %d loads, want 2 and 1", reads, loads)
+			t.Errorf("after an hour: reads = %d, loads = %d, want 2 and 1", reads, loads)
 		}
 	})
 }

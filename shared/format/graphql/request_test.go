@@ -54,29 +54,32 @@ func TestBodyBounds(t *testing.T) {
 		body  string
 		valid bool
 	}{
-		{"escapes", variables(`"` + strings.Repeat(`\n`, MaxEscapes) + `"`), true},
+		{"the maximum of escapes", variables(`"` + strings.Repeat(`\n`, MaxEscapes) + `"`), true},
 		{"too many escapes", variables(`"` + strings.Repeat(`\"`, MaxEscapes+1) + `"`), false},
 		{
 			"too many escapes in several strings",
 			variables(`["` + strings.Repeat(`\\`, MaxEscapes/2) + `","` + strings.Repeat(`\u0061`, MaxEscapes/2+1) + `"]`),
 			false,
 		},
-		{"bytes of names", names(1000, MaxNameBytes/1000), true},
+		{"the maximum of bytes of names", names(1000, MaxNameBytes/1000), true},
 		{"too many bytes of names", names(1000, MaxNameBytes/1000+1), false},
 		{"a long operation name", `{"query":"{a}","operationName":"` + strings.Repeat("a", MaxDocumentBytes+1) + `"}`, false},
 		{"large extensions", `{"query":"{a}","extensions":{"a":"` + strings.Repeat("a", maxQuotedBytes) + `"}}`, false},
-		{"a document", `{"query":"{a}` + strings.Repeat(" ", MaxDocumentBytes-3) + `"}`, true},
+		{"the longest document", `{"query":"{a}` + strings.Repeat(" ", MaxDocumentBytes-3) + `"}`, true},
 		{"a document that is too long", `{"query":"{a}` + strings.Repeat(" ", MaxDocumentBytes-2) + `"}`, false},
 		{"a document of escapes", `{"query":"{a}` + strings.Repeat(`\n`, MaxEscapes) + `"}`, true},
-		{"names", names(MaxNames-3, 8), true}, // including the names of the request's own members
+		{"the maximum of names", names(MaxNames-3, 8), true}, // including the names of the request's own members
 		{"too many names", names(MaxNames-2, 8), false},
-		{"values", variables("[" + strings.Repeat("1,", MaxValues-2) + "1]"), true}, // including the query
+		{"the maximum of values", variables("[" + strings.Repeat("1,", MaxValues-2) + "1]"), true}, // including the query
 		{"too many values", variables("[" + strings.Repeat("1,", MaxValues-1) + "1]"), false},
-		{"levels", variables(strings.Repeat("[", MaxNesting-2) + strings.Repeat("]", MaxNesting-2)), true},
+		{"the maximum of levels", variables(strings.Repeat("[", MaxNesting-2) + strings.Repeat("]", MaxNesting-2)), true},
 		{"too many levels", variables(strings.Repeat("[", MaxNesting-1) + strings.Repeat("]", MaxNesting-1)), false},
-		{"extensions", `{"query":"{a}","extensions":{"a":"` + strings.Repeat("a", maxQuotedBytes-8) + `"}}`, true},
+		{
+			"the longest extensions", `{"query":"{a}","extensions":{"a":"` + strings.Repeat("a", maxQuotedBytes-8) + `"}}`,
+			true,
+		},
 		{"too long extensions", `{"query":"{a}","extensions":{"a":"` + strings.Repeat("a", maxQuotedBytes-7) + `"}}`, false},
-		{"a batch", "[" + strings.Repeat(`{"query":"{a}"},`, MaxBatch-1) + `{"query":"{a}"}]`, true},
+		{"the largest batch", "[" + strings.Repeat(`{"query":"{a}"},`, MaxBatch-1) + `{"query":"{a}"}]`, true},
 		{"a batch that is too large", "[" + strings.Repeat(`{"query":"{a}"},`, MaxBatch) + `{"query":"{a}"}]`, false},
 		{"a large string", variables(`"` + strings.Repeat("é", 400_000) + `"`), true},
 	} {

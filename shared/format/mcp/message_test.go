@@ -30,7 +30,7 @@ func TestReadBodyLimit(t *testing.T) {
 			http.StatusRequestEntityTooLarge,
 		},
 		{
-			"truncated", io.MultiReader(text(10), iotest.ErrReader(errors.New("the connection broke"))), 20,
+			"a truncated body", io.MultiReader(text(10), iotest.ErrReader(errors.New("the connection broke"))), 20,
 			http.StatusBadRequest,
 		},
 	} {
@@ -38,9 +38,9 @@ func TestReadBodyLimit(t *testing.T) {
 		refused, ok := errors.AsType[*messageError](err)
 		switch {
 		case test.status == 0 && (err != nil || len(body) != maxMessageBytes):
-			t.Errorf("%s: %d bytes, %v, want %d and no error", test.name, len(body), err, maxMessageBytes)
+			t.Errorf("%s: readBody() = %d bytes, %v, want %d and no error", test.name, len(body), err, maxMessageBytes)
 		case test.status != 0 && (!ok || refused.status != test.status || body != nil):
-			t.Errorf("%s: %d bytes, %v, want none and status %d", test.name, len(body), err, test.status)
+			t.Errorf("%s: readBody() = %d bytes, %v, want none and status %d", test.name, len(body), err, test.status)
 		}
 	}
 }
@@ -65,7 +65,7 @@ func TestMessageBounds(t *testing.T) {
 		name, body string
 		code       int // of a refusal, or 0 if accepted
 	}{
-		{"levels", nested(maxMessageDepth), 0},
+		{"the maximum of levels", nested(maxMessageDepth), 0},
 		{"too many levels", nested(maxMessageDepth + 1), codeInvalidRequest},
 		{"a long number", message("1", "1."+strings.Repeat("1", maxNumberBytes-2)), 0},
 		{"a number that is too long", message("1", "1."+strings.Repeat("1", maxNumberBytes-1)), codeInvalidRequest},
@@ -80,7 +80,7 @@ func TestMessageBounds(t *testing.T) {
 		{"the largest id", message("9007199254740991", "1"), 0},
 		{"an id that clients cannot represent", message("9007199254740993", "1"), codeInvalidRequest},
 		{"the smallest id", message("-9007199254740991", "1"), 0},
-		{"a batch", batch(maxBatch), 0},
+		{"the largest batch", batch(maxBatch), 0},
 		{"a batch that is too large", batch(maxBatch + 1), codeInvalidRequest},
 		{"equal notifications", `[{"jsonrpc":"2.0","method":"a"},{"jsonrpc":"2.0","method":"a"}]`, 0},
 		{"calls with the same id", "[" + message("1", "1") + "," + message("1", "2") + "]", codeInvalidRequest},

@@ -131,8 +131,8 @@ func TestTooLargeMatchesUnpack(t *testing.T) {
 		entry  entry
 		limits func(*project.Limits)
 	}{
-		{"the archive", file("a.bin", string(noise)), func(l *project.Limits) { l.CompressedBytes = 20 << 10 }},
-		{"unpacked", repetitive, func(l *project.Limits) { l.UnpackedBytes = 100 << 10 }},
+		{"the size of the archive", file("a.bin", string(noise)), func(l *project.Limits) { l.CompressedBytes = 20 << 10 }},
+		{"the unpacked size", repetitive, func(l *project.Limits) { l.UnpackedBytes = 100 << 10 }},
 		{"the ratio", repetitive, func(l *project.Limits) { l.RatioAfter = 64 << 10 }},
 		{"within all limits", repetitive, func(*project.Limits) {}},
 	} {

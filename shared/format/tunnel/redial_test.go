@@ -20,7 +20,7 @@ func TestBrokenConnectionIsRedialedSoon(t *testing.T) {
 		longestWait, final time.Duration // maximum of all waits, and minimum of the last wait
 	}{
 		{"while relays are replaced", 6 * time.Second, time.Second, 0},
-		{"immediately", 10 * time.Millisecond, 30 * time.Second, 7 * time.Second},
+		{"immediately after each dial", 10 * time.Millisecond, 30 * time.Second, 7 * time.Second},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var waits []time.Duration

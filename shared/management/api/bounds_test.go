@@ -28,8 +28,11 @@ func TestProblemsAndRecordsAreBounded(t *testing.T) {
 		{"a path", thing + strings.Repeat("&", 8<<10-len(thing)), "{", nil, ""},
 		{"a query", thing + "x?" + strings.Repeat("%3C", 300_000) + "=%01", "{}", nil, "query."},
 		{"the name of a field", thing + "x", `{"x":{"` + long + `":"\u0000"}}`, nil, "body.x.&&"},
-		{"faults", thing + "x", "{}", many.Err(), "and 4900 more"},
-		{"values", thing + "x", `{"x":[` + strings.Repeat("1,", 20_000) + "1]}", nil, "body: has more than 20000 values"},
+		{"many faults", thing + "x", "{}", many.Err(), "and 4900 more"},
+		{
+			"many values", thing + "x", `{"x":[` + strings.Repeat("1,", 20_000) + "1]}", nil,
+			"body: has more than 20000 values",
+		},
 		{"a user agent", thing + "x", "{", nil, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -204,7 +204,7 @@ func TestWeightsAreReadOnceAtFirstSearch(t *testing.T) {
 	for range 4 {
 		wg.Go(func() {
 			if _, err := s.Search(t.Context(), "How do I reach my intranet?", 1); err != nil {
-				t.Error(err)
+				t.Errorf("Search() while others search: error = %v, want none", err)
 			}
 		})
 	}
