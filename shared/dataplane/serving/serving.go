@@ -3,7 +3,8 @@
 //
 // A change of a deployment takes effect within deployments.Staleness. For half of that time, a cached record
 // is used without a read. For the other half it is still used, while it is refreshed in the background.
-// After that, requests wait for the refresh. If the refresh fails, the cache is still used for ten minutes.
+// After that, requests wait for the refresh. If it fails, a deployment is served from the cache until it is
+// ten minutes old.
 //
 // The package does not prepare artifacts for serving: package gateway
 // does. Package customdomains knows the deployments of custom domains.
@@ -59,7 +60,7 @@ type Options struct {
 const (
 	// recheckAfter is the age at which a cached result is refreshed. It is also the minimum time between two failed reads.
 	recheckAfter = deployments.Staleness / 2
-	// maxStale is how long a cached deployment is served while refreshes fail.
+	// maxStale is the age up to which a cached deployment is served while refreshes fail.
 	maxStale = 10 * time.Minute
 	// readTimeout limits one refresh from the table and the bucket.
 	readTimeout = 10 * time.Second
