@@ -148,7 +148,8 @@ func TestFilteredIntrospectionBuildsClientSchema(t *testing.T) {
 		"the mutations":         NewHidden([]string{"Mutation"}, nil),
 		"a scalar":              NewHidden([]string{"Int"}, nil),
 		"a union":               NewHidden([]string{"Result"}, nil),
-		"all fields of a type":  NewHidden(nil, map[string][]string{"Mutation": {"forget"}}),
+		"a field of a type":     NewHidden(nil, map[string][]string{"Mutation": {"forget"}}),
+		"all fields of a type":  NewHidden(nil, map[string][]string{"Mutation": {"forget", "change"}}),
 		"all values of an enum": NewHidden(nil, map[string][]string{"Secret": {"LOW", "HIGH"}}),
 		"unknown names":         NewHidden([]string{"Nobody"}, map[string][]string{"Nothing": {"no"}}),
 	} {
