@@ -107,7 +107,7 @@ var hiddenNameQueries = map[string]struct {
 	},
 }
 
-// TestFilterHidesNamesInAnyQuery tries all paths through an introspection to a type or a field.
+// TestFilterHidesNamesInAnyQuery checks introspections that reach types and fields on different paths.
 func TestFilterHidesNamesInAnyQuery(t *testing.T) {
 	oracle := graphqltest.Start(t, "../../..")
 	for name, test := range hiddenNameQueries {
