@@ -1,5 +1,5 @@
-// Package endpoint has the parts that the operations of the platform's own MCP servers share: the POST of a
-// message, and the other requests of the protocol, which a server without sessions refuses (specification 4.1).
+// Package endpoint has the parts that the operations of the platform's own MCP servers share: the POST of a message,
+// the requests of the protocol that a server without sessions refuses (specification 4.1), and CORS preflights.
 //
 // The package does not implement MCP (package mcp does), and has no tools.
 package endpoint

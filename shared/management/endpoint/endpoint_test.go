@@ -20,11 +20,11 @@ func TestPanicsAreLoggedUnlessAborted(t *testing.T) {
 		var log strings.Builder
 		text := endpoint.LogFailure(slog.New(slog.NewTextHandler(&log, nil)))(t.Context(), cause)
 		if strings.Contains(text, "secret") || !strings.Contains(text, "request id") {
-			t.Errorf("%v: text for the client = %q, want a request id without the cause", cause, text)
+			t.Errorf("LogFailure()(%v) = %q, want a request id without the cause", cause, text)
 		}
 		if got := strings.Contains(log.String(), "the secret cause") &&
 			strings.Contains(log.String(), "requestId="); got != logged || (log.Len() > 0) != logged {
-			t.Errorf("%v: log = %q, want the cause and requestId: %t", cause, &log, logged)
+			t.Errorf("LogFailure()(%v) logs %q, want a line with the cause and requestId = %t", cause, &log, logged)
 		}
 	}
 }

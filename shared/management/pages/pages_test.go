@@ -52,8 +52,8 @@ func guides(extra map[string]string) fstest.MapFS {
 	return out
 }
 
-// renderGuide returns a page of the test's site. text is the text of the site's guide a.
-func renderGuide(t *testing.T, name, text string) string {
+// renderPage returns a page of the test's site. text is the text of the site's guide a.
+func renderPage(t *testing.T, name, text string) string {
 	t.Helper()
 	out, err := pages.New(guides(map[string]string{"a.md": text}), []byte(description)).Page(name, "../")
 	if err != nil {
@@ -78,24 +78,24 @@ func TestMarkdownBecomesHTML(t *testing.T) {
 		"a repeated heading":        {"## One\n\n## One\n", `<h2 id="one-1">One</h2>`},
 		"a heading with a link":     {"## [One](b.md) two", `<h2 id="one-two"><a href="../docs/b">One</a> two</h2>`},
 		"a heading in the contents": {"## One & `Two`", `<li><a href="#one--two">One &amp; Two</a></li>`},
-		"a heading of the page":     {"[x](#one)", `<a href="#one">x</a>`},
-		"a guide":                   {"[x](b.md)", `<a href="../docs/b">x</a>`},
-		"a guide's heading":         {"[x](b.md#one)", `<a href="../docs/b#one">x</a>`},
-		"the overview":              {"[x](README.md#one)", `<a href="../docs#one">x</a>`},
-		"another README": {
+		"a link within the page":    {"[x](#one)", `<a href="#one">x</a>`},
+		"a link to a guide":         {"[x](b.md)", `<a href="../docs/b">x</a>`},
+		"a link to a heading":       {"[x](b.md#one)", `<a href="../docs/b#one">x</a>`},
+		"a link to the overview":    {"[x](README.md#one)", `<a href="../docs#one">x</a>`},
+		"a link to another README": {
 			"[x](../README.md#one)",
 			`<a href="https://example.com/repository/blob/main/README.md#one">x</a>`,
 		},
-		"a source": {
+		"a link to a source file": {
 			"[x](../shared/a/a.go)",
 			`<a href="https://example.com/repository/blob/main/shared/a/a.go">x</a>`,
 		},
-		"a decision": {
+		"a link to a decision": {
 			"[x](decisions/b.md)",
 			`<a href="https://example.com/repository/blob/main/docs/decisions/b.md">x</a>`,
 		},
-		"a page that is not a guide": {"[x](c.md)", `<a href="https://example.com/repository/blob/main/docs/c.md">x</a>`},
-		"another host":               {"[x](https://example.org/?a=1&b)", `<a href="https://example.org/?a=1&amp;b">x</a>`},
+		"a link to an unknown guide": {"[x](c.md)", `<a href="https://example.com/repository/blob/main/docs/c.md">x</a>`},
+		"a link to another host":     {"[x](https://example.org/?a=1&b)", `<a href="https://example.org/?a=1&amp;b">x</a>`},
 		"a link by reference":        {"[x][y]\n\n[y]: b.md", `<a href="../docs/b">x</a>`},
 		"a table": {
 			"| a | b |\n|---|--:|\n| 1 | [x](b.md) |\n",
@@ -108,8 +108,8 @@ func TestMarkdownBecomesHTML(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := renderGuide(t, "a", c.text); !strings.Contains(got, c.want) {
-				t.Errorf("want %s in\n%s", c.want, got)
+			if got := renderPage(t, "a", c.text); !strings.Contains(got, c.want) {
+				t.Errorf("page of the guide %q lacks %s:\n%s", c.text, c.want, got)
 			}
 		})
 	}
@@ -118,7 +118,7 @@ func TestMarkdownBecomesHTML(t *testing.T) {
 // TestHTMLInMarkdownIsDropped checks that pages do not contain HTML of
 // a guide's source. Guides use HTML only for comments to their authors.
 func TestHTMLInMarkdownIsDropped(t *testing.T) {
-	got := renderGuide(t, "a",
+	got := renderPage(t, "a",
 		"# A\n\n<!-- a\nnote -->\n\n<script>alert(1)</script>\n\nb <img src=x onerror=alert(1)> c\n")
 	for _, bad := range []string{"note", "<script", "<img", "onerror", "<!-- "} {
 		if strings.Contains(got, bad) {
@@ -128,7 +128,7 @@ func TestHTMLInMarkdownIsDropped(t *testing.T) {
 }
 
 func TestReferenceIsEscapedAndComplete(t *testing.T) {
-	got := renderGuide(t, pages.Reference, "# A\n")
+	got := renderPage(t, pages.Reference, "# A\n")
 	for _, want := range []string{
 		`<h2 id="trees-b">Trees &lt;b&gt;</h2>`,
 		`<section class="operation" id="plant">`,

@@ -83,7 +83,7 @@ func (d *document) newShape(s schema) *shape {
 }
 
 // fields calls f with each field of a schema, at every depth. parents are the references of the
-// enclosing schemas: fields does not follow a reference in parents, so recursive schemas end.
+// enclosing schemas: fields does not follow a reference in parents, so that it terminates for a recursive schema.
 func (d *document) fields(s schema, prefix string, parents []string, f func(field)) {
 	if s.Ref != "" {
 		if slices.Contains(parents, s.Ref) {

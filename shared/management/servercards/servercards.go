@@ -42,7 +42,7 @@ type Server struct {
 	Title, Description string
 	// Path is the path of the server's endpoint below the installation's address. Its card is at CardPath.
 	Path string
-	// RequiresKey servers require an account key.
+	// RequiresKey reports whether the server requires an account key.
 	RequiresKey bool
 }
 

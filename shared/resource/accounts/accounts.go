@@ -5,8 +5,8 @@
 // megabytes for each request. Consumer keys use an HMAC because customers may choose them; here an HMAC would need
 // the root key in functions that need it for nothing else. Keys are immutable: to change a key, create another.
 //
-// A key is in the table twice, and both items are written and deleted in one
-// transaction: by the hash of its text, for authentication, and in its account's list.
+// A key is in the table twice: by the hash of its text, for authentication, and in its account's list. Both items are
+// written and deleted in one transaction.
 //
 // Read accounts.go first (accounts), then keys.go (the keys of an account), authenticate.go (callers),
 // use.go (the last use of a key), record.go (the stored form of a key) and table.go (the items).

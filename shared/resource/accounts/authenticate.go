@@ -76,8 +76,8 @@ type cachedKey struct {
 	key Key
 	// readAt is the time when the read of the key began, by the wall clock only: a monotonic clock stops while a Lambda is frozen.
 	readAt time.Time
-	// notedOn is the last day on which this process started to record the key's use, "" for none.
-	notedOn string
+	// recordedOn is the last day on which this process started to record the key's use, "" for none.
+	recordedOn string
 }
 
 func newCache() *cache { return &cache{keys: make(map[string]*cachedKey)} }
@@ -108,15 +108,15 @@ func (c *cache) put(sum string, key Key, readAt time.Time) {
 	c.keys[sum] = &cachedKey{key: key, readAt: readAt.Round(0)}
 }
 
-// claimNote returns a cached key if its use on a day is not recorded yet. The caller must then
+// claimUse returns a cached key if its use on a day is not recorded yet. The caller must then
 // record the use.
-func (c *cache) claimNote(sum, day string) (Key, bool) {
+func (c *cache) claimUse(sum, day string) (Key, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	k := c.keys[sum]
-	if k == nil || k.key.LastUsedOn >= day || k.notedOn >= day {
+	if k == nil || k.key.LastUsedOn >= day || k.recordedOn >= day {
 		return Key{}, false
 	}
-	k.notedOn = day
+	k.recordedOn = day
 	return k.key, true
 }

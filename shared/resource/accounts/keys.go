@@ -99,7 +99,7 @@ func (s *Service) create(ctx context.Context, account Account, spec Spec, checks
 		reservation, err := counter.Reserve(ctx, 1, func(ctx context.Context) (int64, error) {
 			n, err := s.parts.Table.Count(ctx, store.Query{
 				PK:        keyPartition(account.ID),
-				Unchecked: "who makes a key raises the account's bound, whose turn the commit asks for",
+				Unchecked: "each creation also changes the account's counter, and the commit checks the counter's version",
 			})
 			return int64(n), err
 		})
@@ -177,7 +177,7 @@ func visibleTo(caller auth.Principal) func(Key) bool {
 func (s *Service) keys(ctx context.Context, accountID string, visible func(Key) bool) ([]Key, error) {
 	q := store.Query{
 		PK: keyPartition(accountID), Descending: true,
-		Unchecked: "a list decides nothing; a revocation checks the key that it leaves behind",
+		Unchecked: "a list changes nothing, and a revocation checks at its commit that the other full key exists",
 	}
 	var out []Key
 	err := store.Visit(ctx, s.parts.Table, q, func(e entry) bool {

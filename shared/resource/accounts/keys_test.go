@@ -40,11 +40,11 @@ func (f *fixture) requestContext(t *testing.T, caller auth.Principal) context.Co
 
 func (f *fixture) createAccount(t *testing.T) (full auth.Principal, text string) {
 	t.Helper()
-	if _, text, err := f.Create(t.Context(), "acme"); err == nil {
-		return f.authenticate(t, text), text
+	_, text, err := f.Create(t.Context(), "acme")
+	if err != nil {
+		t.Fatal(err)
 	}
-	t.Fatal("Create(acme) returns an error, want an account")
-	return auth.Principal{}, ""
+	return f.authenticate(t, text), text
 }
 
 func (f *fixture) authenticate(t *testing.T, text string) auth.Principal {
@@ -141,7 +141,7 @@ func TestCachedKeyExpiresWhenTableIsUnavailable(t *testing.T) {
 	}
 }
 
-// interruptedBackend calls a function before the next commit, once.
+// interruptedBackend calls beforeCommit before the next commit, once. If unavailable is true, its reads fail.
 type interruptedBackend struct {
 	store.Backend
 	beforeCommit func()
@@ -251,7 +251,7 @@ func TestKeyCannotCreateMorePowerfulKey(t *testing.T) {
 			_, _, err := f.CreateKeyFor(f.requestContext(t, caller), caller, spec)
 			if c.want == "" && err != nil ||
 				c.want != "" && (!fault.Is(err, fault.Forbidden) || !strings.Contains(err.Error(), " in "+c.want+",")) {
-				t.Errorf("got %v, want %q", err, c.want)
+				t.Errorf("CreateKeyFor() error = %v, want %v in %q, or no error for \"\"", err, fault.Forbidden, c.want)
 			}
 			if written := len(f.items.Items()) - before; err != nil && written > 0 {
 				t.Errorf("refused CreateKeyFor() writes %d items, want 0", written)
@@ -283,7 +283,7 @@ func TestKeyCannotListOrRevokeMorePowerfulKeys(t *testing.T) {
 	}
 	f.now = f.now.Add(time.Second)
 	if err := f.RevokeKeyFor(f.requestContext(t, caller), caller, weaker.ID, false); err != nil {
-		t.Error(err)
+		t.Errorf("RevokeKeyFor(weaker key) error = %v, want none", err)
 	}
 	f.now = f.now.Add(time.Second)
 	if err := f.RevokeKeyFor(f.requestContext(t, caller), caller, caller.KeyID, false); err != nil {
@@ -291,17 +291,17 @@ func TestKeyCannotListOrRevokeMorePowerfulKeys(t *testing.T) {
 	}
 }
 
-// TestRevokedKeyCannotCreateOrRevoke also tests a key that is still cached, and a key that is revoked during its
-// request. Otherwise a thief could create another key.
+// TestRevokedKeyCannotCreateOrRevoke checks that a revoked key can neither create nor revoke keys, even if it is still
+// cached or is revoked during the request. Otherwise a thief could create another key.
 func TestRevokedKeyCannotCreateOrRevoke(t *testing.T) {
 	for name, c := range map[string]struct {
 		beforeCommit bool // revoke the key between the reads of the request and its commit
 		request      func(ctx context.Context, s *accounts.Service, caller auth.Principal, other string) error
 	}{
-		"a key created":                      {false, createSurvivor},
-		"a key created after the revocation": {true, createSurvivor},
-		"a key revoked":                      {false, revokeOther},
-		"a key revoked after the revocation": {true, revokeOther},
+		"create after the revocation":  {false, createSurvivor},
+		"create during the revocation": {true, createSurvivor},
+		"revoke after the revocation":  {false, revokeOther},
+		"revoke during the revocation": {true, revokeOther},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t)
@@ -381,15 +381,18 @@ func TestUseIsRecordedOncePerDay(t *testing.T) {
 			f.now = f.now.Add(10 * time.Second)
 		}
 		all, err := f.Keys(t.Context(), "acme")
-		if want := f.now.UTC().Format(time.DateOnly); err != nil || all[0].LastUsedOn != want || backend.n != day+1 {
-			t.Errorf("last used on %q, want %q; %d writes on %d days; %v", all[0].LastUsedOn, want, backend.n, day+1, err)
+		if want := f.now.UTC().Format(time.DateOnly); err != nil || all[0].LastUsedOn != want {
+			t.Errorf("Keys() = %+v, %v, want the key last used on %s and no error", all, err, want)
+		}
+		if backend.n != day+1 {
+			t.Errorf("%d writes on %d days, want one a day", backend.n, day+1)
 		}
 		f.now = f.now.Add(24 * time.Hour)
 	}
 }
 
-// TestNoteDoesNotRestoreRevokedKey checks that a revoked key stays out of the list and stays invalid.
-func TestNoteDoesNotRestoreRevokedKey(t *testing.T) {
+// TestRecordUseDoesNotRestoreRevokedKey checks that a revoked key stays out of the list and stays invalid.
+func TestRecordUseDoesNotRestoreRevokedKey(t *testing.T) {
 	f := newFixture(t)
 	f.createAccount(t)
 	key, text := f.createKey(t, accounts.Spec{})
@@ -483,7 +486,7 @@ func TestOnlyAllLegacyScopesBecomeFullAccess(t *testing.T) {
 	}
 }
 
-// TestFullKeyStoresNoScopeList checks that the stored scope is "all", and not the list of today's scopes.
+// TestFullKeyStoresNoScopeList checks that a key with full access is stored without the list of today's scopes.
 func TestFullKeyStoresNoScopeList(t *testing.T) {
 	f := newFixture(t)
 	f.createAccount(t)

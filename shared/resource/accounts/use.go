@@ -9,11 +9,11 @@ import (
 	"github.com/gatewright/gatewright/shared/core/store"
 )
 
-// noteTimeout is the maximum time that recording a key's use delays the end of a request.
-const noteTimeout = time.Second
+// recordUseTimeout is the maximum time that recording a key's use delays the end of a request.
+const recordUseTimeout = time.Second
 
-// errAlreadyNoted means that another process has already noted the use, or that the key was revoked.
-var errAlreadyNoted = errors.New("accounts: the key's use is noted, or the key is gone")
+// errUseRecorded means that another process has already recorded the use, or that the key was revoked.
+var errUseRecorded = errors.New("accounts: the key's use is noted, or the key is gone")
 
 // RecordUse records that the key of an authenticated caller is used today. If this process has not recorded it yet,
 // RecordUse starts a write in the background. It returns a function that waits for that write, because the process may
@@ -24,16 +24,16 @@ var errAlreadyNoted = errors.New("accounts: the key's use is noted, or the key i
 // the list before the first request with it continues.
 func (s *Service) RecordUse(ctx context.Context, caller auth.Principal) (wait func()) {
 	sum, day := caller.Credential, s.parts.Now().UTC().Format(time.DateOnly)
-	key, due := s.cache.claimNote(sum, day)
+	key, due := s.cache.claimUse(sum, day)
 	if !due {
 		return func() {}
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), noteTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordUseTimeout)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		defer cancel()
-		if err := s.note(ctx, sum, key, day); err != nil && !errors.Is(err, errAlreadyNoted) {
+		if err := s.writeUse(ctx, sum, key, day); err != nil && !errors.Is(err, errUseRecorded) {
 			s.parts.Log.WarnContext(ctx, "the use of an account key was not noted", "key", key.ID, "error", err)
 		}
 	}()
@@ -44,10 +44,10 @@ func (s *Service) RecordUse(ctx context.Context, caller auth.Principal) (wait fu
 	return wait
 }
 
-// note writes the day to the key. It also writes the key with all its contents to the account's list. It does not
+// writeUse writes the day to the key. It also writes the key with all its contents to the account's list. It does not
 // restore a key that was revoked in the meantime.
-func (s *Service) note(ctx context.Context, sum string, k Key, day string) error {
-	ctx = store.WithoutReadSet(ctx, "the key's own record says whether it is there")
+func (s *Service) writeUse(ctx context.Context, sum string, k Key, day string) error {
+	ctx = store.WithoutReadSet(ctx, "a condition on the key's own record fails if the key was revoked")
 	lastUsedOn := store.At("lastUsedOn")
 	k.LastUsedOn = ""
 	k = k.toRecord()
@@ -57,7 +57,7 @@ func (s *Service) note(ctx context.Context, sum string, k Key, day string) error
 	}
 	return s.parts.Table.Commit(ctx,
 		store.Update(credentialKey(sum), changes...).If(store.Or(store.Lacks(lastUsedOn), store.Less(lastUsedOn, day))).Else(
-			errAlreadyNoted),
+			errUseRecorded),
 		store.Upsert(keyKey(k.AccountID, k.ID),
 			append(changes, store.Set(store.At("key"), k), store.Set(store.At("hash"), sum))...))
 }

@@ -138,7 +138,8 @@ func (s *Service) closeAll(ctx context.Context, due []entry, until time.Time) (c
 	return closed, failed
 }
 
-// close closes the periods and trials of a subscription that ended up to until. changed reports whether it wrote anything.
+// close closes the periods and trials of a subscription that ended at or before until. changed reports whether it wrote
+// anything.
 func (s *Service) close(ctx context.Context, key store.Key, until time.Time) (changed bool, err error) {
 	for {
 		committed, more := false, false

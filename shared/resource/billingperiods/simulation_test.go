@@ -20,10 +20,10 @@ import (
 // runs is the number of seeds of `make test`: with GATEWRIGHT_SIMULATIONS=100 it is 10,000.
 const runs = 100
 
-// TestBoundariesSurviveFailures checks that runs with failures of the workers and the table have the same result as a
+// TestClosingSurvivesFailures checks that runs with failures of the workers and the table have the same result as a
 // run without failures. Every period is written once. Every subscription is changed equally often, as a counter and its
 // version show. Two calls of the job have begun operations, and a subscription is changed during the runs.
-func TestBoundariesSurviveFailures(t *testing.T) {
+func TestClosingSurvivesFailures(t *testing.T) {
 	t.Parallel()
 	operationtest.Simulate(t, newScenario(t, false), runs)
 }

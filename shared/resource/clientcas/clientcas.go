@@ -260,7 +260,7 @@ var (
 )
 
 // reservedWords are the words of JavaScript that are not valid names (ECMA-262, sections 12.7.2
-// and B, and the literals). Names are rejected in upper or lower case (contract 1.4).
+// and B, and the literals). They are rejected regardless of upper and lower case (contract 1.4).
 var reservedWords = strings.Fields(`
 	abstract arguments async await boolean break byte case catch char class const continue
 	debugger default delete do double else enum eval export extends false final finally float for function

@@ -111,14 +111,14 @@ func TestDuplicateCertificateIsRefusedInAnyEncoding(t *testing.T) {
 	} {
 		_, err := fx.Create(fx.request(), owner(), clientcas.CreateInput{Name: "again", Certificate: encoding})
 		if faulttest.Check(t, err, fault.Conflict, "already"); t.Failed() {
-			t.Fatal(name)
+			t.Fatalf("Create(known certificate, %s) does not fail as wanted", name)
 		}
 	}
 	// Another account can use the same name and certificate. After a deletion, the account itself can use them again.
 	other := owner()
 	other.AccountID = "a-2"
 	if _, err := fx.Create(fx.request(), other, clientcas.CreateInput{Name: "partners", Certificate: text}); err != nil {
-		t.Error(err)
+		t.Errorf("Create(partners) in another account: error = %v, want none", err)
 	}
 	if err := fx.Delete(fx.request(), owner(), created.ID); err != nil {
 		t.Fatal(err)
@@ -158,7 +158,7 @@ func TestCANamesAreValidAndUnique(t *testing.T) {
 	}
 	// After the renames, the name "partners" is free.
 	if _, err := fx.Rename(fx.request(), owner(), other.ID, "partners"); err != nil {
-		t.Error(err)
+		t.Errorf("Rename(partners) to a former name: error = %v, want none", err)
 	}
 }
 

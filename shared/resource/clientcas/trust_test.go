@@ -152,7 +152,8 @@ func TestNoClientIsTrustedWhileTableIsUnavailable(t *testing.T) {
 	for range 2 {
 		if err := trust.Verify(t.Context(), "a-1", chainOf(ca.Client(t, "client", fx.now))); err == nil ||
 			fault.Is(err, fault.Unauthenticated) {
-			t.Errorf("got %v, want that nobody knows", err)
+			t.Errorf("Verify() while the table is unavailable: error = %v, want one other than %v", err,
+				fault.Unauthenticated)
 		}
 	}
 }
@@ -169,7 +170,7 @@ func TestUnchangedSetNeedsOneRead(t *testing.T) {
 		}
 		got := meter.Usage()
 		if got.ReadUnits = 0; got != want {
-			t.Errorf("step %d: %+v, want %+v", i, got, want)
+			t.Errorf("Verify() call %d uses %+v, want %+v", i+1, got, want)
 		}
 		if i%2 == 1 {
 			fx.now = fx.now.Add(clientcas.Staleness)
@@ -296,16 +297,16 @@ func TestCANamesNeverBreakHandshake(t *testing.T) {
 		return names, len(serverTLS.ConnectionState().PeerCertificates) > 0
 	}
 	for _, step := range []struct {
-		cas       int
-		long      int
-		wantNames int
+		cas        int
+		nameLength int
+		wantNames  int
 	}{{0, 0, 1}, {3, 200, 4}, {60, 1000, 0}} {
 		for i := range step.cas {
-			name := fmt.Sprint(strings.Repeat("x", step.long), i)
-			fx.create(fmt.Sprint("ca_", step.long, "_", i), pkitest.CA(t, name, fx.now).PEM())
+			name := fmt.Sprint(strings.Repeat("x", step.nameLength), i)
+			fx.create(fmt.Sprint("ca_", step.nameLength, "_", i), pkitest.CA(t, name, fx.now).PEM())
 		}
 		// A name that the list already contains takes no further space.
-		fx.create(fmt.Sprint("twin_", step.long), pkitest.CA(t, "CA", fx.now).PEM())
+		fx.create(fmt.Sprint("twin_", step.nameLength), pkitest.CA(t, "CA", fx.now).PEM())
 		fx.now = fx.now.Add(clientcas.Staleness)
 		for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {
 			if names, presented := handshakeNames(version); names != step.wantNames || !presented {

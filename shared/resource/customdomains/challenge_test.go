@@ -46,7 +46,7 @@ func TestUnknownChallengesArePassedOn(t *testing.T) {
 // may use. It also checks that the requests of one second take one read.
 func TestChallengeIsServedForEverySpelling(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		fx, authority, run := ordering(t)
+		fx, authority, run := newStepwiseFixture(t)
 		created := fx.createVerified(acme, customdomains.CreateInput{Hostname: api})
 		d := fx.directory()
 		h := d.Challenges(http.NotFoundHandler())
@@ -62,7 +62,7 @@ func TestChallengeIsServedForEverySpelling(t *testing.T) {
 			}
 		}
 		if u := fx.usageOf(requestChallenges); u != (store.Usage{Reads: 1}) {
-			t.Errorf("challenge requests of unknown hosts use %+v, want 1 read", u)
+			t.Errorf("challenge requests of a host without an order use %+v, want 1 read", u)
 		}
 		fx.placeOrder(authority, run, created)
 		fx.setClock(fx.clock().Add(time.Second))
@@ -77,7 +77,7 @@ func TestChallengeIsServedForEverySpelling(t *testing.T) {
 // again, and gateways must not serve the earlier challenge.
 func TestChallengeOfDeletedDomainIsNotServed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		fx, authority, run := ordering(t)
+		fx, authority, run := newStepwiseFixture(t)
 		d := fx.directory()
 		h := d.Challenges(http.NotFoundHandler())
 		fx.placeOrder(authority, run, fx.createVerified(acme, customdomains.CreateInput{Hostname: api}))

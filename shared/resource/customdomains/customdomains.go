@@ -319,9 +319,9 @@ func (s *Service) find(ctx context.Context, owner auth.Owner, text string) (reco
 }
 
 // Update makes a deployment the served one. If the custom domain does not have the deployment yet, the deployment
-// replaces the served one, also if notDefault is true. If the custom domain already has the deployment, Update moves it
-// to the first place. With notDefault, Update then moves nothing, and only checks that the deployment is not the served
-// one of several. If deployment is "", Update removes all deployments.
+// replaces the served one, even if notDefault is true. If the custom domain already has the deployment, Update moves it
+// to the first place. If notDefault is true, Update moves nothing in this case: it only checks that the deployment is
+// not the served one of several. If deployment is "", Update removes all deployments.
 //
 // Update returns NotFound for a custom domain or deployment that is missing or invisible, Invalid for a deployment of a
 // working copy, and Conflict if notDefault is true for the served deployment of several.

@@ -242,7 +242,7 @@ func TestConcurrentVerificationsHaveOneWinner(t *testing.T) {
 			case err == nil:
 				verified.Add(1)
 			case !fault.Is(err, fault.Conflict):
-				t.Error(err)
+				t.Errorf("Verify() error = %v, want none or %v", err, fault.Conflict)
 			}
 		})
 	}
@@ -308,7 +308,7 @@ func TestDomainHasAtMostTenDeployments(t *testing.T) {
 			want = append([]string{d.Name}, want[:i]...)
 		}
 		if err != nil || !slices.Equal(deploymentNames(got), want) {
-			t.Fatalf("deployments = %v, %v, want %v", deploymentNames(got), err, want)
+			t.Fatalf("Create(%s) = %v, %v, want the deployments %v", d.Name, deploymentNames(got), err, want)
 		}
 	}
 	if got := fx.domainCounts(want[0], "shop"); got != "1 10" {

@@ -40,7 +40,7 @@ type Directory struct {
 
 	names       atomic.Pointer[index]
 	lastFailure atomic.Pointer[failure]
-	refreshes   singleflight.Group // reads of all hostnames, for names
+	refreshes   singleflight.Group // coalesces the reads that refresh names
 
 	entries    coalesce.Group[*entry]
 	challenges coalesce.Group[*cachedChallenge]
@@ -88,7 +88,7 @@ type host struct {
 
 func hostKey(hostname string) store.Key { return hostPrefix.Key(hostname) }
 
-// entry is the served data of a hostname, as it is since the change with the ID change.
+// entry is the served data of a hostname after the change with the ID change.
 type entry struct {
 	change string
 	host   host

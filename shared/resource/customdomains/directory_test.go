@@ -74,7 +74,7 @@ func TestVerifiedDomainServesDeployment(t *testing.T) {
 // seconds, while requests continue.
 func TestChangeTakesEffectWithinFiveSeconds(t *testing.T) {
 	for name, tt := range map[string]struct {
-		change func(w *fixture) error
+		change func(fx *fixture) error
 		want   string
 	}{
 		"deletion":            {func(fx *fixture) error { return fx.Delete(fx.request(), acme, api, "") }, ""},
@@ -172,7 +172,7 @@ func TestUploadRequiresValidCertificate(t *testing.T) {
 	faulttest.Check(t, upload(valid, ca), fault.Invalid, "does not belong to the certificate")
 	wildcard := newLeaf(func(c *pkitest.Template) { c.DNSNames = []string{"*.example.com"} })
 	if err := upload(wildcard, wildcard); err != nil {
-		t.Error(err)
+		t.Errorf("Upload(wildcard certificate) error = %v, want none", err)
 	}
 	fx.createVerified(acme, customdomains.CreateInput{Hostname: "alias.example.com", Alias: true})
 	_, err := fx.Upload(fx.request(), acme, "alias.example.com", wildcard.PEM(), wildcard.KeyPEM(t))
@@ -193,10 +193,11 @@ func TestCachedHostnamesAreServedDuringOutage(t *testing.T) {
 	fx.wantServed(d, api, main)
 	fx.setClock(fx.clock().Add(10 * time.Minute))
 	if _, err := d.Deployment(t.Context(), api); err == nil || fault.Is(err, fault.NotFound) {
-		t.Errorf("got %v, want that nobody knows", err)
+		t.Errorf("Deployment() after ten minutes of an outage: error = %v, want one other than %v", err, fault.NotFound)
 	}
 }
 
+// unreliableBackend is a table whose reads fail while unavailable is true.
 type unreliableBackend struct {
 	store.Backend
 	unavailable bool

@@ -32,18 +32,18 @@ func TestParseHostname(t *testing.T) {
 		{"a sharp s, which stays", "straße.example", "xn--strae-oqa.example", ""},
 		{"composed letters", "bu\u0308cher.example", "xn--bcher-kva.example", ""},
 		{"fullwidth letters", "ａｐｉ.example", "api.example", ""},
-		{"other dots", "api。example。com", "api.example.com", ""},
+		{"ideographic full stops", "api。example。com", "api.example.com", ""},
 		{"Japanese, in three scripts", "日本のカメラ.example", "xn--u9jugmg6a2367ccvb.example", ""},
-		{"Greek under Latin", "παράδειγμα.example", "xn--hxajbheg2az3al.example", ""},
+		{"Greek below a Latin top-level domain", "παράδειγμα.example", "xn--hxajbheg2az3al.example", ""},
 		{"Chinese with Bopomofo", "ㄅ中.example", "xn--5ekt19f.example", ""},
 		{"Korean with Han", "한中.example", "xn--fiqs904a.example", ""},
 		{"a label of 63 characters", strings.Repeat("a", 63) + ".example.com", strings.Repeat("a", 63) + ".example.com", ""},
 		{"the longest hostname", longHostname(MaxHostnameChars), longHostname(MaxHostnameChars), ""},
 
-		{"nothing", "", "", "is empty"},
+		{"an empty name", "", "", "is empty"},
 		{"a wildcard", "*.example.com", "", "wildcard"},
 		{"a dot at the end", "api.example.com.", "", "ends with a dot"},
-		{"another dot at the end", "api.example.com。", "", "ends with a dot"},
+		{"an ideographic full stop at the end", "api.example.com。", "", "ends with a dot"},
 		{"254 characters", longHostname(254), "", "more than 241 characters"},
 		{"one character too many", longHostname(MaxHostnameChars + 1), "", "more than 241 characters"},
 		{"a long label", strings.Repeat("a", 64) + ".example.com", "", "more than 63 characters"},
@@ -80,19 +80,19 @@ func TestParseHostname(t *testing.T) {
 		{"localhost", "localhost", "", "nobody can own"},
 		{"a name of mDNS", "printer.local", "", "nobody can own"},
 		{"a private name", "api.internal", "", "nobody can own"},
-		{"a name for examples", "api.invalid", "", "nobody can own"},
+		{"a name below invalid", "api.invalid", "", "nobody can own"},
 		{"a name of Tor", "api.onion", "", "nobody can own"},
 		{"a name outside DNS", "api.alt", "", "nobody can own"},
 		{"a name below localhost", "api.localhost", "", "nobody can own"},
 		{"a name of reverse look-ups", "1.2.0.192.in-addr.arpa", "", "nobody can own"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			got, wantProblem := parseHostname(tt.in, testConfig)
+			got, problem := parseHostname(tt.in, testConfig)
 			switch {
-			case tt.want != "" && (got != tt.want || wantProblem != ""):
-				t.Errorf("%q: got %q, %q, want %q", tt.in, got, wantProblem, tt.want)
-			case tt.want == "" && (wantProblem == "" || !strings.Contains(wantProblem, tt.wantProblem)):
-				t.Errorf("%q: got %q, %q, want that it %s", tt.in, got, wantProblem, tt.wantProblem)
+			case tt.want != "" && (got != tt.want || problem != ""):
+				t.Errorf("parseHostname(%q) = %q, problem %q, want %q without a problem", tt.in, got, problem, tt.want)
+			case tt.want == "" && (problem == "" || !strings.Contains(problem, tt.wantProblem)):
+				t.Errorf("parseHostname(%q) = %q, problem %q, want a problem with %q", tt.in, got, problem, tt.wantProblem)
 			}
 		})
 	}

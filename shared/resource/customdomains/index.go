@@ -78,6 +78,7 @@ type index struct {
 	shards      map[string]map[string]string // ID of the last change, by shard and hostname
 }
 
+// change returns the ID of the last change of a hostname, and whether the index contains the hostname.
 func (i *index) change(hostname string) (string, bool) {
 	for _, names := range i.shards {
 		if c, ok := names[hostname]; ok {

@@ -23,7 +23,7 @@ import (
 const Issuance = "custom-domain.certificate"
 
 const (
-	ordering   = "order"
+	orderState = "order"
 	proveState = "prove"
 	issueState = "issue"
 	failState  = "fail"
@@ -130,9 +130,9 @@ func (s *Service) IssuanceDefinition(a Authority) operation.Definition {
 	i := issuer{s, a}
 	retry := operation.Retry{Attempts: 3, InitialDelay: 10 * time.Second}
 	return operation.Definition{
-		Kind: Issuance, First: ordering,
+		Kind: Issuance, First: orderState,
 		States: map[string]operation.State{
-			ordering: {
+			orderState: {
 				Timeout:     stepTimeout,
 				Description: "orders a certificate, and has gateways answer the authority's challenge",
 				Task:        i.withBackoff(i.order), Next: proveState, Alternatives: []string{operation.Succeed}, Retry: retry,

@@ -190,7 +190,7 @@ func TestIssuanceSurvivesWorkerCrashes(t *testing.T) {
 // Call finish in a bubble of synctest, because workers wait.
 func newIssuanceFixture(t *testing.T) (fx *fixture, authority *fakeAuthority, finish func(id string) operation.Record) {
 	t.Helper()
-	fx, authority, run := ordering(t)
+	fx, authority, run := newStepwiseFixture(t)
 	return fx, authority, func(id string) (r operation.Record) {
 		t.Helper()
 		for range 100 {
@@ -206,8 +206,9 @@ func newIssuanceFixture(t *testing.T) (fx *fixture, authority *fakeAuthority, fi
 	}
 }
 
-// ordering returns a fixture like newIssuanceFixture. run advances an operation only as far as a worker does at a time.
-func ordering(t *testing.T) (fx *fixture, authority *fakeAuthority, run func(id string) operation.Record) {
+// newStepwiseFixture returns a fixture like newIssuanceFixture. run advances an operation only as far as a worker does at
+// a time.
+func newStepwiseFixture(t *testing.T) (fx *fixture, authority *fakeAuthority, run func(id string) operation.Record) {
 	t.Helper()
 	fx = newFixture(t)
 	fx.setClock(time.Now())
@@ -299,8 +300,9 @@ func TestDeleteWithoutCertificateIsNotFound(t *testing.T) {
 	faulttest.Check(t, err, fault.NotFound, "no certificate to delete")
 }
 
-// TestOrderOfDeletedDomainIsDropped deletes a custom domain during its order. It also tests a hostname that belongs to
-// another account by then.
+// TestOrderOfDeletedDomainIsDropped deletes a custom domain before its order is placed, and another account verifies
+// the hostname. The operation of the deleted custom domain must end without a certificate, and the other account must
+// get its own.
 func TestOrderOfDeletedDomainIsDropped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fx, _, finish := newIssuanceFixture(t)
@@ -330,7 +332,7 @@ func TestOrderOfDeletedDomainIsDropped(t *testing.T) {
 // finally one order per day.
 func TestFailedOrdersBackOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		fx, authority, run := ordering(t)
+		fx, authority, run := newStepwiseFixture(t)
 		authority.refusedHost = api
 		d := fx.createVerified(acme, customdomains.CreateInput{Hostname: api})
 		startedAt, inFirstHour := fx.clock(), 0
@@ -385,7 +387,7 @@ func (fx *fixture) placeOrder(
 // account, which has also placed an order. The other account must get its certificate.
 func TestLateOrderDoesNotAffectNextOwner(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		fx, authority, run := ordering(t)
+		fx, authority, run := newStepwiseFixture(t)
 		first := fx.createVerified(acme, customdomains.CreateInput{Hostname: api})
 		var second customdomains.Domain
 		authority.beforeOrder = func() {

@@ -113,7 +113,7 @@ func (fx *challengeFixture) attempt(succeed bool) {
 func TestChallengeIsServedDuringOrderOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fx := &challengeFixture{}
-		fx.fixture, fx.authority, fx.run = ordering(t)
+		fx.fixture, fx.authority, fx.run = newStepwiseFixture(t)
 		created := fx.createVerified(acme, customdomains.CreateInput{Hostname: api})
 		fx.createVerified(acme, customdomains.CreateInput{Hostname: "other.example.com"})
 		fx.gateways = fx.directory()
@@ -143,7 +143,7 @@ func TestChallengeIsServedDuringOrderOnly(t *testing.T) {
 // TestOrderKeyIsBoundToItsOrder also checks that the private key is sealed in the table.
 func TestOrderKeyIsBoundToItsOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		fx, authority, run := ordering(t)
+		fx, authority, run := newStepwiseFixture(t)
 		authority.slow = true
 		var pending [2]struct {
 			Pending []byte `dynamodbav:"pending"`
@@ -211,7 +211,8 @@ func TestIssuanceFailureIsRecorded(t *testing.T) {
 			startedAt := fx.clock()
 			if r := finish(d.Certificate.Operation); r.Status != operation.Success ||
 				fx.clock().Sub(startedAt) > 20*time.Minute {
-				t.Errorf("%s: ends after %s as %+v", tt.want, fx.clock().Sub(startedAt), r)
+				t.Errorf("%s: operation ends after %s as %+v, want %s within 20 minutes", tt.want,
+					fx.clock().Sub(startedAt), r, operation.Success)
 			}
 			c, err := fx.Read(t.Context(), acme, api)
 			if err != nil || !strings.Contains(c.Certificate.Message, tt.want) || c.Certificate.Failures != n+1 {
@@ -224,10 +225,11 @@ func TestIssuanceFailureIsRecorded(t *testing.T) {
 	})
 }
 
-// TestInvalidIssuedCertificateIsNotServed checks that gateways continue to serve the previous certificate.
+// TestInvalidIssuedCertificateIsNotServed checks that gateways do not serve an invalid certificate that the authority
+// has issued, and that the custom domain's message contains the reason.
 func TestInvalidIssuedCertificateIsNotServed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		fx, authority, run := ordering(t)
+		fx, authority, run := newStepwiseFixture(t)
 		issue := func(change pkitest.Change) func(csr *x509.CertificateRequest) string {
 			return func(csr *x509.CertificateRequest) string { return authority.ca.Issue(t, csr, fx.clock(), change).PEM() }
 		}
@@ -274,7 +276,7 @@ func TestInvalidIssuedCertificateIsNotServed(t *testing.T) {
 // long after the operation began.
 func TestIssueTimeoutStartsAtOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		fx, authority, run := ordering(t)
+		fx, authority, run := newStepwiseFixture(t)
 		authority.slow = true
 		d := fx.createVerified(acme, customdomains.CreateInput{Hostname: api})
 		fx.setClock(fx.clock().Add(3 * time.Hour)) // no worker ran
@@ -300,7 +302,7 @@ func TestSupersededOrderChangesNothing(t *testing.T) {
 			fx.upload(fx.Service, api, pkitest.CA(t, "Own", fx.clock()))
 		}
 	}
-	remove := func(newOwner auth.Owner) func(w *fixture) {
+	remove := func(newOwner auth.Owner) func(*fixture) {
 		return func(fx *fixture) {
 			if err := fx.Delete(fx.request(), acme, api, ""); err != nil {
 				t.Error(err)
@@ -311,7 +313,7 @@ func TestSupersededOrderChangesNothing(t *testing.T) {
 	for _, tt := range []struct {
 		name                 string
 		issued, duringFinish bool
-		change               func(w *fixture)
+		change               func(*fixture)
 	}{
 		{"issued after an upload", true, false, upload},
 		{"issued after a deletion", true, false, remove(otherAccount)},
@@ -324,7 +326,7 @@ func TestSupersededOrderChangesNothing(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				fx, authority, run := ordering(t)
+				fx, authority, run := newStepwiseFixture(t)
 				created := fx.createVerified(acme, customdomains.CreateInput{Hostname: api})
 				r := fx.placeOrder(authority, run, created)
 				var before map[store.Key]store.Item
@@ -361,7 +363,7 @@ func TestSupersededOrderChangesNothing(t *testing.T) {
 // another account can order. An authority counts the orders of all accounts together.
 func TestOrderLimitIsPerAccount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		fx, authority, run := ordering(t)
+		fx, authority, run := newStepwiseFixture(t)
 		fx.setClock(fx.clock().Truncate(3 * time.Hour).Add(time.Hour))
 		order := func(o auth.Owner, hostname string) operation.Record {
 			return run("certify-" + fx.createVerified(o, customdomains.CreateInput{Hostname: hostname}).ID + "-1")

@@ -15,7 +15,8 @@ import (
 	"github.com/gatewright/gatewright/shared/resource/customdomains"
 )
 
-// blockingBackend is a table whose reads of some items block until they are released or their context ends.
+// blockingBackend is a table whose reads of some items block until gate is closed or their context ends. While
+// unavailable is true, all reads fail.
 type blockingBackend struct {
 	store.Backend
 	prefix      string // key prefix of the items whose reads block
@@ -39,10 +40,10 @@ func (b *blockingBackend) Read(ctx context.Context, keys []store.Key) ([]store.I
 	return b.Backend.Read(ctx, keys)
 }
 
-// directoryOver returns a Directory over a slow table.
-func (fx *fixture) directoryOver(s *blockingBackend) *customdomains.Directory {
-	s.Backend = fx.items
-	fx.parts.Table = storetest.NewWithBackend(fx.T, s, storetest.Backoff(storetest.NoBackoff))
+// directoryOver returns a Directory that reads the fixture's table through backend.
+func (fx *fixture) directoryOver(backend *blockingBackend) *customdomains.Directory {
+	backend.Backend = fx.items
+	fx.parts.Table = storetest.NewWithBackend(fx.T, backend, storetest.Backoff(storetest.NoBackoff))
 	return fx.directory()
 }
 
@@ -187,7 +188,7 @@ func TestFailedReadIsNotCached(t *testing.T) {
 	fx.wantServed(d, "stranger.example.com", "") // after this request the hostnames are cached
 	backend.unavailable.Store(true)
 	if _, err := d.Deployment(t.Context(), api); err == nil || fault.Is(err, fault.NotFound) {
-		t.Errorf("got %v, want that nobody knows", err)
+		t.Errorf("Deployment() while the table is unavailable: error = %v, want one other than %v", err, fault.NotFound)
 	}
 	backend.unavailable.Store(false)
 	fx.wantServed(d, api, main)

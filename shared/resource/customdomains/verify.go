@@ -45,6 +45,7 @@ func lookUpInterval(age time.Duration) time.Duration {
 // unresponsive name server could keep all workers busy.
 const minIntervalAfterTimeout = time.Hour
 
+// verification is the input of a Verification.
 type verification struct {
 	AccountID string `json:"accountId"`
 	Hostname  string `json:"hostname"`

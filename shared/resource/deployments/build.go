@@ -24,7 +24,7 @@ const (
 const (
 	// Settle waits until every gateway serves the new build.
 	Settle = "settle"
-	// Abandon records the failure of the build after a step has failed and is not repeated.
+	// Abandon records the failure of the build after a step has failed for the last time.
 	Abandon = "abandon"
 )
 

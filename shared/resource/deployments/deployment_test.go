@@ -52,7 +52,7 @@ func TestDeploymentIsVisibleAfterFirstBuildStarts(t *testing.T) {
 		Kind: environment.Production, State: deployments.Started, CreatedOn: got.CreatedOn, UpdatedOn: got.UpdatedOn,
 	}
 	if got != want {
-		t.Errorf("deployment %+v, want %+v", got, want)
+		t.Errorf("deployment after the second build = %+v, want %+v", got, want)
 	}
 	third := fx.claimNew("lime-fox", "main", "z")
 	fx.commit(deployments.Fail(t.Context(), fx.table, third, fx.now()))
@@ -81,7 +81,7 @@ func TestListDeploymentsOrder(t *testing.T) {
 		got = append(got, d.Name)
 	}
 	if !slices.Equal(got, want) {
-		t.Errorf("%q, want %q", got, want)
+		t.Errorf("ListDeployments() = %q, want %q", got, want)
 	}
 }
 
@@ -99,7 +99,7 @@ func TestInvisibleDeploymentsAreNotFound(t *testing.T) {
 		"another project":     {Owner: ownerWith(other), Deployment: in.Deployment},
 		"the wrong project":   {Owner: fullOwner(), Deployment: in.Deployment, Project: "other"},
 		"absent":              {Owner: fullOwner(), Deployment: "lime-fox-main-0000000"},
-		"no name":             {Owner: fullOwner(), Deployment: "Lime#Fox"},
+		"an invalid name":     {Owner: fullOwner(), Deployment: "Lime#Fox"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, read := fx.ReadDeployment(fx.requestContext(), at)
@@ -284,7 +284,7 @@ func TestOlderBuildNeverReplacesNewerBuild(t *testing.T) {
 	})
 }
 
-// TestChangesNeedOneReadAndOneTransaction checks how many reads and commits each operation of the package needs.
+// TestChangesNeedOneReadAndOneTransaction checks how many reads, queries and commits an operation needs.
 func TestChangesNeedOneReadAndOneTransaction(t *testing.T) {
 	fx := newFixture(t)
 	in := fx.claimNew("lime-fox", "main", "x")

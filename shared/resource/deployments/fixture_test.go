@@ -197,6 +197,6 @@ func (fx *fixture) input(operationID string) deployments.BuildInput {
 func wantKind(t *testing.T, err error, kind fault.Kind) {
 	t.Helper()
 	if !fault.Is(err, kind) {
-		t.Errorf("error %v, want kind %d", err, kind)
+		t.Errorf("error = %v, want %v", err, kind)
 	}
 }

@@ -32,7 +32,7 @@ func TestRollbackToDeletedCertificateIsRefused(t *testing.T) {
 	fx := newFixture(t)
 	fx.buildAndServe("1")
 	second := fx.buildAndServe("2")
-	_, err := fx.Rollback(fx.requestContext(), refOf(second), "", fakeCertificates{deleted: true})
+	_, err := fx.Rollback(fx.requestContext(), deploymentAt(second), "", fakeCertificates{deleted: true})
 	if !fault.Is(err, fault.Conflict) || !strings.Contains(err.Error(), "certificate") {
 		t.Errorf("Rollback() to a deleted certificate: error = %v, want %v that mentions the certificate",
 			err, fault.Conflict)
@@ -42,8 +42,8 @@ func TestRollbackToDeletedCertificateIsRefused(t *testing.T) {
 	}
 }
 
-// refOf identifies the deployment of a build, for the owner of the deployment.
-func refOf(in deployments.BuildInput) deployments.DeploymentAt {
+// deploymentAt identifies the deployment of a build, for the owner of the deployment.
+func deploymentAt(in deployments.BuildInput) deployments.DeploymentAt {
 	return deployments.DeploymentAt{Owner: fullOwner(), Deployment: in.Deployment}
 }
 
@@ -57,7 +57,7 @@ func (fx *fixture) buildAndServe(body string) deployments.BuildInput {
 
 func (fx *fixture) rollback(in deployments.BuildInput, buildID string) {
 	fx.t.Helper()
-	if _, err := fx.Rollback(fx.requestContext(), refOf(in), buildID, fakeCertificates{}); err != nil {
+	if _, err := fx.Rollback(fx.requestContext(), deploymentAt(in), buildID, fakeCertificates{}); err != nil {
 		fx.t.Fatal(err)
 	}
 }
@@ -65,7 +65,7 @@ func (fx *fixture) rollback(in deployments.BuildInput, buildID string) {
 // history returns the ids of the builds in a deployment's history, by state.
 func (fx *fixture) history(in deployments.BuildInput) (ids map[deployments.BuildState][]string) {
 	fx.t.Helper()
-	all, err := fx.History(fx.requestContext(), refOf(in))
+	all, err := fx.History(fx.requestContext(), deploymentAt(in))
 	if err != nil {
 		fx.t.Fatal(err)
 	}
@@ -97,7 +97,7 @@ func TestRollbackServesPreviousBuild(t *testing.T) {
 	checkHistory(third.StatusID, second.StatusID, first.StatusID)
 	fx.rollback(first, first.StatusID)
 	checkHistory(first.StatusID, third.StatusID, second.StatusID)
-	if d, err := fx.ReadDeployment(fx.requestContext(), refOf(first)); err != nil || d.State != deployments.Started ||
+	if d, err := fx.ReadDeployment(fx.requestContext(), deploymentAt(first)); err != nil || d.State != deployments.Started ||
 		!d.UpdatedOn.Equal(fx.now()) {
 		t.Errorf("ReadDeployment() = %+v, %v, want %s, updated on %s", d, err, deployments.Started, fx.now())
 	}
@@ -108,9 +108,9 @@ func TestInvalidRollbacksAreRefused(t *testing.T) {
 	in := fx.claimNew("shop", "main", "1")
 	checkRefused := func(buildID string, kind fault.Kind, text string) {
 		t.Helper()
-		_, err := fx.Rollback(fx.requestContext(), refOf(in), buildID, fakeCertificates{})
+		_, err := fx.Rollback(fx.requestContext(), deploymentAt(in), buildID, fakeCertificates{})
 		if !fault.Is(err, kind) || !strings.Contains(err.Error(), text) {
-			t.Errorf("Rollback(%q) error = %v, want text %q", buildID, err, text)
+			t.Errorf("Rollback(%q) error = %v, want %v with the text %q", buildID, err, kind, text)
 		}
 	}
 	checkRefused("", fault.Conflict, "no earlier build")
@@ -124,7 +124,7 @@ func TestInvalidRollbacksAreRefused(t *testing.T) {
 	checkRefused(in.StatusID, fault.Conflict, "is gone")
 	other := fx.claimNew("shop", "other", "1")
 	checkRefused(other.StatusID, fault.NotFound, "build")
-	deleted := refOf(in)
+	deleted := deploymentAt(in)
 	if err := fx.DeleteDeployment(fx.requestContext(), deleted); err != nil {
 		t.Fatal(err)
 	}
@@ -174,7 +174,8 @@ func TestNewestBuildOrRollbackIsServed(t *testing.T) {
 				if _, err := fx.Rollback(fx.requestContext(), d, "", fakeCertificates{}); err == nil {
 					live, newest = before.Previous[0].BuildID, before.Latest+1
 				} else if !fault.Is(err, fault.Conflict) || len(before.Previous) > 0 {
-					rt.Fatal(err)
+					rt.Fatalf("Rollback() with %d previous builds: error = %v, want none, or %v without previous builds",
+						len(before.Previous), err, fault.Conflict)
 				}
 			case action == "end" && len(running) > 0:
 				i := rapid.IntRange(0, len(running)-1).Draw(rt, "which")
@@ -238,7 +239,7 @@ func TestRollbackRetriesAfterConcurrentBuild(t *testing.T) {
 	second := fx.buildAndServe("2")
 	third := fx.claimNew("shop", "main", "3")
 	s := fx.interruptedService(&interruptedBackend{beforeCommit: func() { fx.serve(third) }})
-	if _, err := s.Rollback(fx.requestContext(), refOf(third), "", fakeCertificates{}); err != nil {
+	if _, err := s.Rollback(fx.requestContext(), deploymentAt(third), "", fakeCertificates{}); err != nil {
 		t.Fatal(err)
 	}
 	if r := fx.record(third.Deployment); r.Served.BuildID != second.StatusID || r.Served.Number != 4 ||
@@ -260,13 +261,13 @@ func TestHistoryContainsCommits(t *testing.T) {
 	fx.serve(first)
 	fx.buildAndServe("2")
 	fx.rollback(first, "")
-	id, err := fx.Redeploy(fx.requestContext(), refOf(first))
+	id, err := fx.Redeploy(fx.requestContext(), deploymentAt(first))
 	if err != nil {
 		t.Fatal(err)
 	}
 	fx.serve(fx.input(id)) // a redeploy of the sources of first
 	var got []string
-	all, err := fx.History(fx.requestContext(), refOf(first))
+	all, err := fx.History(fx.requestContext(), deploymentAt(first))
 	for _, b := range all {
 		got = append(got, b.SHA)
 	}

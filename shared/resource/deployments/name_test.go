@@ -23,7 +23,7 @@ func TestLabelFollowsContract14(t *testing.T) {
 		"dependabot/npm/x-1.2": "dependabot",
 	} {
 		if got := label(branch); got != want {
-			t.Errorf("%q: %q, want %q", branch, got, want)
+			t.Errorf("label(%q) = %q, want %q", branch, got, want)
 		}
 	}
 }

@@ -29,7 +29,7 @@ func TestProjectHasThreeBuckets(t *testing.T) {
 		names = append(names, b.Name)
 	}
 	if want := []string{"lime-fox-preview", "lime-fox-production", "lime-fox-working-copy"}; !slices.Equal(names, want) {
-		t.Errorf("buckets %q, want %q", names, want)
+		t.Errorf("ListBuckets() = %q, want %q", names, want)
 	}
 }
 
@@ -69,7 +69,7 @@ func TestListProjectsReturnsVisibleProjects(t *testing.T) {
 		owner auth.Owner
 		want  string
 	}{
-		{"all", fullOwner(), "a b c"},
+		{"a full key", fullOwner(), "a b c"},
 		{"a limited key", ownerWith(limited), "b c"},
 		{"another account", otherOwner(), ""},
 	} {
@@ -82,7 +82,7 @@ func TestListProjectsReturnsVisibleProjects(t *testing.T) {
 			names = append(names, p.Name)
 		}
 		if got := strings.Join(names, " "); got != tt.want {
-			t.Errorf("%s: %q, want %q", tt.name, got, tt.want)
+			t.Errorf("ListProjects(%s) = %q, want %q", tt.name, got, tt.want)
 		}
 	}
 	_, err := fx.CreateProject(fx.requestContext(), ownerWith(limited), "e")
@@ -96,7 +96,7 @@ func TestFirstUploadCreatesProject(t *testing.T) {
 	fx := newFixture(t)
 	u := fx.issueUpload("lime-fox", "feature/auth")
 	if want := fx.now().Add(15 * time.Minute); !u.ExpiresOn.Equal(want) {
-		t.Errorf("expires on %v, want %v", u.ExpiresOn, want)
+		t.Errorf("IssueUpload() ExpiresOn = %v, want %v", u.ExpiresOn, want)
 	}
 	projects, err := fx.ListProjects(fx.requestContext(), fullOwner())
 	if err != nil || len(projects) != 1 {

@@ -80,7 +80,7 @@ func TestFirstOfConcurrentClaimsWins(t *testing.T) {
 				fx.claimArrival(a)
 			}}).Claim(t.Context(), second)
 			if !errors.Is(err, tt.want) {
-				t.Errorf("error %v, want %v", err, tt.want)
+				t.Errorf("interrupted Claim() error = %v, want %v", err, tt.want)
 			}
 			if in := fx.input(u.StatusID); in.ETag != a.ETag || fx.record(in.Deployment).Latest != 1 {
 				t.Errorf("claimed build = %+v, latest = %d, want ETag %s and latest 1",

@@ -124,10 +124,10 @@ func (s *Service) createUpload(ctx context.Context, at UploadAt, kind environmen
 	gets := append(buckets.ReadRequests(),
 		accountLimits.projects.ReadRequest(), accountLimits.environments.ReadRequest(),
 		accountLimits.deployments.ReadRequest(), accountLimits.builds.ReadRequest(),
-		store.Get(store.ProjectKey(at.AccountID, at.Project), &project).Unchecked("a new environment asks for it, that of "+
-			"an old one's deployment is asked for, and a new one is created"),
+		store.Get(store.ProjectKey(at.AccountID, at.Project), &project).Unchecked("the commit creates the "+
+			"project, or checks it for a new environment, or checks the deployment of an existing environment"),
 		store.Get(environmentKey(at.AccountID, at.Project, at.Branch),
-			&env).Unchecked("its deployment is asked for, and a new one is created"))
+			&env).Unchecked("the commit creates the environment, or checks its deployment"))
 	if err := s.parts.Table.Load(ctx, gets...); err != nil {
 		return upload{}, err
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/gatewright/gatewright/shared/resource/deployments"
 )
 
-func locations(f *fault.Fault) []string {
+func fieldNames(f *fault.Fault) []string {
 	var out []string
 	for _, d := range f.Details {
 		out = append(out, d.Field)
@@ -48,8 +48,8 @@ func TestInvalidUploadsAreRefused(t *testing.T) {
 			t.Errorf("IssueUpload(%s) error = %v, want %v", tt.name, err, tt.want)
 			continue
 		}
-		if field := strings.Join(locations(f), " "); field != tt.field {
-			t.Errorf("%s: the field %q is named, want %q", tt.name, field, tt.field)
+		if field := strings.Join(fieldNames(f), " "); field != tt.field {
+			t.Errorf("IssueUpload(%s) refuses the field %q, want %q", tt.name, field, tt.field)
 		}
 	}
 	preview := auth.Full()
@@ -78,7 +78,7 @@ func TestConcurrentFirstUploadsCreateOneEnvironment(t *testing.T) {
 				Branch: "main",
 			})
 			if err != nil {
-				t.Error(err)
+				t.Errorf("concurrent IssueUpload() error = %v, want none", err)
 			}
 			ids[i] = u.StatusID
 		})
@@ -90,7 +90,7 @@ func TestConcurrentFirstUploadsCreateOneEnvironment(t *testing.T) {
 		names[fx.claimArrival(deployments.Arrival{StatusID: id, ETag: o.ETag, UploadedOn: fx.now()}).Deployment] = true
 	}
 	if len(names) != 1 {
-		t.Errorf("deployments %v, want one", names)
+		t.Errorf("deployments of the uploads = %v, want one", names)
 	}
 }
 
@@ -142,7 +142,7 @@ func TestClaimRefusesLateArchives(t *testing.T) {
 				StatusID: u.StatusID,
 			})
 			if err != nil || s.Status != tt.want {
-				t.Errorf("status %+v, error %v, want %s", s, err, tt.want)
+				t.Errorf("ReadStatus() = %+v, %v, want %s and no error", s, err, tt.want)
 			}
 		})
 	}

@@ -17,7 +17,7 @@ import (
 // endlessBucket is a bucket whose objects open immediately and never end.
 type endlessBucket struct {
 	installation.Bucket
-	open atomic.Int64
+	open atomic.Int64 // the number of open objects
 }
 
 func (*endlessBucket) Head(context.Context, string) (blob.Object, error) { return blob.Object{}, nil }
@@ -62,7 +62,7 @@ func TestConcurrentArchiveReadsAreLimited(t *testing.T) {
 		}
 		for range maxConcurrentExcerpts {
 			if err := <-done; !errors.Is(err, context.DeadlineExceeded) {
-				t.Error(err)
+				t.Errorf("excerpt of an endless archive: error = %v, want %v", err, context.DeadlineExceeded)
 			}
 		}
 		if err := readExcerpt(time.Minute); !errors.Is(err, context.DeadlineExceeded) || bucket.open.Load() != 0 {

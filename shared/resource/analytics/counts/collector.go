@@ -41,9 +41,9 @@ const (
 	maxAllOperations = 16_384
 	maxAllCallers    = 262_144
 	maxAllRecent     = 262_144
-	// maxSlots is the maximum number of intervals of a deployment. Usually there
+	// maxMemoryIntervals is the maximum number of intervals of a deployment. Usually there
 	// are two, unless requests take minutes, writes fail, or a clock jumps.
-	maxSlots = 4
+	maxMemoryIntervals = 4
 )
 
 // Options are the dependencies of a Collector. All are required.
@@ -186,18 +186,18 @@ func (c *Collector) pendingFor(sh *shard, deployment string) *pendingCounts {
 	return pending
 }
 
-// tallyAt returns the tally of the interval that contains t. If the deployment already has maxSlots intervals, it may
-// return the tally of an interval close to t. The caller holds the lock.
+// tallyAt returns the tally of the interval that contains t. If the deployment already has maxMemoryIntervals
+// intervals, it may return the tally of an interval close to t. The caller holds the lock.
 func (sh *shard) tallyAt(pending *pendingCounts, t time.Time) *tally {
 	start := finest.start(t.Unix())
-	for i := len(pending.slots) - 1; i >= 0; i-- {
-		if pending.slots[i].start == start {
-			return pending.slots[i].tally
+	for i := len(pending.intervals) - 1; i >= 0; i-- {
+		if pending.intervals[i].start == start {
+			return pending.intervals[i].tally
 		}
 	}
-	pending.slots = append(pending.slots, slot{start, newTally()})
-	if len(pending.slots) <= maxSlots {
-		return pending.slots[len(pending.slots)-1].tally
+	pending.intervals = append(pending.intervals, intervalTally{start, newTally()})
+	if len(pending.intervals) <= maxMemoryIntervals {
+		return pending.intervals[len(pending.intervals)-1].tally
 	}
 	operations, callers := pending.size()
 	merged := pending.mergeClosest(start)
@@ -207,10 +207,10 @@ func (sh *shard) tallyAt(pending *pendingCounts, t time.Time) *tally {
 	return merged
 }
 
-// limitOperations folds operations if a tally, or the whole shard, has too many. It selects the operations that stay by
-// their counters, also if an operation is new. If the shard is full, limitOperations trims the tallies with the most
-// operations until half of the shard is free, so that the names of one deployment do not displace those of another. The
-// caller holds the lock.
+// limitOperations folds operations into Other if a tally, or the whole shard, has too many. The operations with the
+// highest counters stay, so it may also fold a new operation. If the shard is full, limitOperations trims the tallies
+// with the most operations until half of the shard is free, so that the names of one deployment do not displace those
+// of another. The caller holds the lock.
 func (sh *shard) limitOperations(t *tally) {
 	if len(t.operations) > memoryFactor*maxOperations {
 		sh.operations -= t.trimOperations(maxOperations)
@@ -243,7 +243,7 @@ func (sh *shard) limitCallers(t *tally) {
 func (sh *shard) tallies() iter.Seq[*tally] {
 	return func(yield func(*tally) bool) {
 		for _, pending := range sh.deployments {
-			for _, s := range pending.slots {
+			for _, s := range pending.intervals {
 				if !yield(s.tally) {
 					return
 				}
@@ -254,7 +254,7 @@ func (sh *shard) tallies() iter.Seq[*tally] {
 
 // size returns the numbers of operations and callers that are not folded into Other.
 func (c *pendingCounts) size() (operations, callers int) {
-	for _, s := range c.slots {
+	for _, s := range c.intervals {
 		operations += len(s.operations)
 		callers += len(s.calls)
 	}
@@ -263,24 +263,25 @@ func (c *pendingCounts) size() (operations, callers int) {
 
 // mergeClosest merges the two intervals that are closest to each other: the one with fewer names into the other. It
 // never merges the newest interval: current requests must count in the current interval, even if long requests end at
-// the same time. mergeClosest returns the tally that counts the interval beginning at start from now on.
+// the same time. mergeClosest returns the tally in which the calls of the interval that begins at start count after the
+// merge.
 func (c *pendingCounts) mergeClosest(start int64) *tally {
-	slices.SortFunc(c.slots, func(a, b slot) int { return cmp.Compare(a.start, b.start) })
-	gap := func(i int) int64 { return c.slots[i+1].start - c.slots[i].start }
+	slices.SortFunc(c.intervals, func(a, b intervalTally) int { return cmp.Compare(a.start, b.start) })
+	gap := func(i int) int64 { return c.intervals[i+1].start - c.intervals[i].start }
 	at := 0
-	for i := range len(c.slots) - 2 {
+	for i := range len(c.intervals) - 2 {
 		if gap(i) < gap(at) {
 			at = i
 		}
 	}
-	into, from := c.slots[at], c.slots[at+1]
+	into, from := c.intervals[at], c.intervals[at+1]
 	if len(into.operations)+len(into.calls) < len(from.operations)+len(from.calls) {
 		into, from = from, into
 	}
 	into.merge(from.tally)
-	c.slots[at] = into
-	c.slots = slices.Delete(c.slots, at+1, at+2)
-	for _, s := range c.slots {
+	c.intervals[at] = into
+	c.intervals = slices.Delete(c.intervals, at+1, at+2)
+	for _, s := range c.intervals {
 		if s.start == start {
 			return s.tally
 		}
@@ -302,7 +303,7 @@ func (c *Collector) reset() map[string]*pendingCounts {
 		sh.deployments, sh.operations, sh.callers = make(map[string]*pendingCounts, len(deployments)), 0, 0
 		sh.mu.Unlock()
 		for name, pending := range deployments {
-			if len(pending.slots) == 0 {
+			if len(pending.intervals) == 0 {
 				continue
 			}
 			all[name] = pending

@@ -14,9 +14,9 @@ import (
 // batch waits until the next write.
 const maxAttempts = 8
 
-// maxIntervals is the maximum number of intervals in a row that several gateways write: the intervals of an hour
-// without a rollup. The size of a rollup's transaction limits it. Above maxIntervals, the closest two intervals are
-// merged.
+// maxIntervals is the maximum number of intervals in one pending row: enough for an hour of writes by several gateways
+// without a rollup. The maximum size of a rollup's transaction limits this number. If a row would have more intervals,
+// merge joins the two closest intervals.
 const maxIntervals = 14
 
 // errConflict is returned for a batch whose rows have changed since they were read. No row of the batch is written.
@@ -32,9 +32,9 @@ func (c *Collector) commit(ctx context.Context, b *batch) error {
 	}
 }
 
-// tryCommit merges each row of a batch into one of the deployment's buckets, on condition that the bucket has not
-// changed since it was read. Each attempt uses another bucket. No attempt counts twice, because the same transaction
-// stores the number of the write.
+// tryCommit merges each row of a batch into one of the deployment's pending rows (buckets), on condition that this row
+// has not changed since it was read. Each attempt uses another bucket. A batch is counted only once, because the same
+// transaction stores the batch's sequence number.
 //
 // A later release may have written a bucket in a form that tryCommit cannot read. tryCommit then returns errConflict,
 // so that the next attempt uses another bucket. In the last attempt it drops the row instead, so that other deployments
@@ -87,10 +87,12 @@ func (c *Collector) tryCommit(ctx context.Context, b *batch, lastAttempt bool) e
 	return c.table.Commit(ctx, writes...)
 }
 
-// bucket returns the index of the bucket for a row of a batch. It is another one for each write and each attempt, so a
-// gateway's rows collide no more often with its own than with those of other gateways.
+// bucket returns the index of the bucket for a row of a batch. The index changes with each write and each attempt. So
+// two writes of one gateway collide no more often than writes of two gateways.
 func (c *Collector) bucket(b *batch, deployment string) int {
-	const stride = 13 // distance of attempts: no divisor of bucketCount, and more than the writes of a minute
+	// stride is the distance between the buckets of two attempts. It is coprime to bucketCount, so that attempts use
+	// different buckets, and greater than the number of writes in a minute.
+	const stride = 13
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(c.id + deployment))
 	return (int(h.Sum32()) + b.round + stride*b.attempts) % c.buckets
@@ -112,15 +114,15 @@ func mergeData(stored, added []byte) ([]byte, error) {
 
 // merge adds the counts of other, which another gateway or another write has counted.
 func (c *pendingCounts) merge(other *pendingCounts) {
-	for _, s := range other.slots {
-		at := slices.IndexFunc(c.slots, func(existing slot) bool { return existing.start == s.start })
+	for _, s := range other.intervals {
+		at := slices.IndexFunc(c.intervals, func(existing intervalTally) bool { return existing.start == s.start })
 		if at < 0 {
-			at = len(c.slots)
-			c.slots = append(c.slots, slot{s.start, newTally()})
+			at = len(c.intervals)
+			c.intervals = append(c.intervals, intervalTally{s.start, newTally()})
 		}
-		c.slots[at].merge(s.tally)
+		c.intervals[at].merge(s.tally)
 	}
-	for len(c.slots) > maxIntervals {
+	for len(c.intervals) > maxIntervals {
 		c.mergeClosest(0)
 	}
 	c.recent.merge(&other.recent)

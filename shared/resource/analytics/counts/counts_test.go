@@ -275,11 +275,11 @@ func TestRecentCallsCoverOneDay(t *testing.T) {
 	}
 	fx.time = fx.time.Add(day)
 	if got := fx.recent(allCallers, 20); !slices.Equal(got, want) {
-		t.Errorf("got %v, want %v", got, want)
+		t.Errorf("Recent() a day after the first call = %v, want %v", got, want)
 	}
 	fx.time = fx.time.Add(time.Millisecond)
 	if got := fx.recent(allCallers, 20); !slices.Equal(got, want[:1]) {
-		t.Errorf("Recent() a day later = %v, want %v", got, want[:1])
+		t.Errorf("Recent() more than a day after the first call = %v, want %v", got, want[:1])
 	}
 }
 

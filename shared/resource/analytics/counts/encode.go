@@ -70,16 +70,16 @@ type packedCalls struct {
 	Calls [][6]int64 `json:"c,omitempty"`
 }
 
-// packedSlot is a tally of the shortest interval. Start is its beginning in seconds since 1970.
-type packedSlot struct {
+// packedInterval is a tally of the shortest interval. Start is its beginning in seconds since 1970.
+type packedInterval struct {
 	Start int64       `json:"s"`
 	Tally packedTally `json:"t"`
 }
 
 // packedPending is the stored form of the counts that a collector writes.
 type packedPending struct {
-	Slots  []packedSlot `json:"s"`
-	Recent packedCalls  `json:"r,omitzero"`
+	Intervals []packedInterval `json:"s"`
+	Recent    packedCalls      `json:"r,omitzero"`
 }
 
 func (t *tally) pack() packedTally {
@@ -308,14 +308,14 @@ func unpackTally(data []byte) (*tally, error) {
 	return p.unpack()
 }
 
-// pendingCounts contains the counts of a deployment since the collector's last write.
+// pendingCounts contains the counts of a deployment since the collector's last write, or the counts of a pending row.
 type pendingCounts struct {
-	slots  []slot
-	recent recentCalls
+	intervals []intervalTally
+	recent    recentCalls
 }
 
-// slot is a tally of the shortest interval.
-type slot struct {
+// intervalTally is a tally of the shortest interval.
+type intervalTally struct {
 	start int64 // in seconds since 1970
 	*tally
 }
@@ -325,14 +325,14 @@ type slot struct {
 func (c *pendingCounts) pack() ([]byte, error) {
 	calls := newest(c.recent.calls, maxRecent)
 	var tallies []*tally
-	for _, s := range c.slots {
+	for _, s := range c.intervals {
 		s.trim()
 		tallies = append(tallies, s.tally)
 	}
 	for {
 		p := packedPending{Recent: packCalls(calls)}
-		for _, s := range c.slots {
-			p.Slots = append(p.Slots, packedSlot{s.start, s.pack()})
+		for _, s := range c.intervals {
+			p.Intervals = append(p.Intervals, packedInterval{s.start, s.pack()})
 		}
 		data, err := encodeRow(p)
 		if err != nil || len(data) <= maxRowBytes {
@@ -356,12 +356,12 @@ func unpackPending(data []byte) (*pendingCounts, error) {
 	}
 	pending := &pendingCounts{}
 	var err error
-	for _, s := range p.Slots {
+	for _, s := range p.Intervals {
 		t, err := s.Tally.unpack()
 		if err != nil {
 			return nil, err
 		}
-		pending.slots = append(pending.slots, slot{s.Start, t})
+		pending.intervals = append(pending.intervals, intervalTally{s.Start, t})
 	}
 	pending.recent.calls, err = p.Recent.unpack()
 	return pending, err

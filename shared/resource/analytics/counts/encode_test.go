@@ -19,6 +19,7 @@ func TestRowsWithoutSpentCountsAreRead(t *testing.T) {
 	}
 	if m := got.operations[operation{"List", "query"}]; m == nil || m.counter != (counter{count: 7}) ||
 		len(got.operations) != 1 || got.otherOperations["query"].count != 2 {
-		t.Errorf("operations = %v and others %v, want 7 of List and 2 other queries", got.operations, got.otherOperations)
+		t.Errorf("List = %+v of %d operations, other queries = %+v, want the count 7 of 1 operation, and 2 other queries",
+			m, len(got.operations), got.otherOperations["query"])
 	}
 }

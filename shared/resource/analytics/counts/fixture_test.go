@@ -109,7 +109,7 @@ func newOperation(name string, total time.Duration, at time.Time) analytics.Oper
 	}
 }
 
-// formatCounts formats counts in one line.
+// formatCounts formats counts, one per line.
 func formatCounts(all []CallerCount) string {
 	out := ""
 	for _, c := range all {

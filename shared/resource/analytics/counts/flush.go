@@ -121,7 +121,7 @@ func (c *Collector) prepare() error {
 
 func (c *pendingCounts) calls() int64 {
 	n := int64(0)
-	for _, s := range c.slots {
+	for _, s := range c.intervals {
 		s.each(func(_ caller, calls counter) { n += calls.count })
 	}
 	return n

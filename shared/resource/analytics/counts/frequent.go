@@ -26,7 +26,7 @@ const memoryFactor = 2
 
 // counter is the count of a name.
 type counter struct {
-	// count is the number of events since the row keeps the name. Earlier events count under Other.
+	// count is the number of events since the row has kept the name. Earlier events count under Other.
 	count int64
 	// spent is the part of count that was subtracted when other names were folded. It is never more than count.
 	spent int64

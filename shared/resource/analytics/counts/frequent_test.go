@@ -416,7 +416,7 @@ func TestBusyIntervalsDoNotDisplaceOthers(t *testing.T) {
 	if err != nil || len(pending) != 1 {
 		t.Fatalf("pending() = %d rows, %v, want 1 row and no error", len(pending), err)
 	}
-	for _, s := range pending[0].slots {
+	for _, s := range pending[0].intervals {
 		busy := time.Unix(s.start, 0).Sub(fx.time)/finest.duration%2 != 0
 		n := len(s.operations)
 		if !busy && n != known {

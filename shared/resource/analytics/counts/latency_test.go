@@ -27,7 +27,7 @@ func TestLatenciesAreWithinTwoPercent(t *testing.T) {
 	t.Parallel()
 	random := rand.New(rand.NewPCG(1, 2))
 	distributions := map[string]func() time.Duration{
-		"even": func() time.Duration { return time.Duration(random.Int64N(int64(time.Second))) + time.Microsecond },
+		"uniform": func() time.Duration { return time.Duration(random.Int64N(int64(time.Second))) + time.Microsecond },
 		"a long tail": func() time.Duration {
 			return time.Duration(math.Exp(random.NormFloat64()*1.5+3) * float64(time.Millisecond))
 		},
@@ -75,18 +75,19 @@ func TestLatenciesAreWithinTwoPercent(t *testing.T) {
 					0.99: singleTotals.Total.P99,
 				} {
 					if want := exactQuantile(samples, q); !withinTolerance(got, want, 0.02) {
-						t.Errorf("the quantile %g is %s, want %s", q, got, want)
+						t.Errorf("quantile %g of the latencies = %s, want %s within 2 %%", q, got, want)
 					}
 				}
 				if half := exactQuantile(samples, 0.95) / 2; !withinTolerance(singleTotals.Resolver.P95, half, 0.02) {
-					t.Errorf("the resolver's is %s, want %s", singleTotals.Resolver.P95, half)
+					t.Errorf("P95 of the resolvers = %s, want %s within 2 %%", singleTotals.Resolver.P95, half)
 				}
 			})
 		}
 	}
 }
 
-// TestOperationsAreDistinguishedByNameAndType distinguishes operations by name and type, with all their measurements.
+// TestOperationsAreDistinguishedByNameAndType checks that a report has all measurements of the operations, with an
+// entry for each name and type. An unknown type counts as no type.
 func TestOperationsAreDistinguishedByNameAndType(t *testing.T) {
 	fx := newFixture(t)
 	c := fx.collector()
@@ -103,8 +104,8 @@ func TestOperationsAreDistinguishedByNameAndType(t *testing.T) {
 	record("", "", -5, true, analytics.ClassSyntax, analytics.Class(200))
 	record("", "nonsense", 0, true, analytics.ClassValidation)
 	fx.drain(c)
-	for _, addedUp := range []bool{false, true} {
-		if addedUp {
+	for _, rolledUp := range []bool{false, true} {
+		if rolledUp {
 			fx.rollup()
 		}
 		got := fx.operations(Last24Hours)
@@ -120,7 +121,7 @@ func TestOperationsAreDistinguishedByNameAndType(t *testing.T) {
 			"(unnamed) subscription 1 0 [0 0 0 0 0] 0.00 0\n" +
 			"List mutation 1 0 [0 0 0 0 0] 2.00 2\n"
 		if lines != want {
-			t.Errorf("added up: %v: got\n%s\nwant\n%s", addedUp, lines, want)
+			t.Errorf("Operations(Last24Hours) with rollup %t =\n%s\nwant\n%s", rolledUp, lines, want)
 		}
 	}
 }
@@ -151,7 +152,8 @@ func TestRefusedRequestsHaveNoResolverLatency(t *testing.T) {
 	}
 }
 
-// TestEmptyReportHasNoLatencies checks that a report without operations has no latencies.
+// TestEmptyReportHasNoLatencies checks that a report without operations has no latencies, and that a negative latency
+// is reported as 0.
 func TestEmptyReportHasNoLatencies(t *testing.T) {
 	fx := newFixture(t)
 	if got := fx.operations(LastThreeMonths); got.Totals != (OperationCount{}) || got.Each != nil {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -38,7 +39,8 @@ func TestLongNamesDoNotBlockWrites(t *testing.T) {
 				c := fx.collector()
 				for i := range callsPerRound {
 					// The table does not respond for a while, so the callers of several intervals accumulate.
-					c.Call(newCall(incompressible(fx.random, size), 200+i%3, fx.time.Add(time.Duration(i%maxSlots)*finest.duration)))
+					at := fx.time.Add(time.Duration(i%maxMemoryIntervals) * finest.duration)
+					c.Call(newCall(incompressible(fx.random, size), 200+i%3, at))
 				}
 				fx.drain(c)
 				fx.rollup()
@@ -187,7 +189,8 @@ func TestRollupOfStreamsOverManyDays(t *testing.T) {
 	}
 }
 
-// TestLongCallerNamesCountAsOther checks the statistics and the list of recent calls.
+// TestLongCallerNamesCountAsOther checks that callers with names longer than MaxConsumerBytes count as Other, in the
+// statistics and in the list of recent calls.
 func TestLongCallerNamesCountAsOther(t *testing.T) {
 	t.Parallel()
 	fx := newFixture(t)
@@ -196,14 +199,18 @@ func TestLongCallerNamesCountAsOther(t *testing.T) {
 		c.Call(newCall(strings.Repeat("a", size), 200, fx.time))
 	}
 	fx.drain(c)
+	want := []string{Other, strings.Repeat("a", MaxConsumerBytes)}
+	var inTotals, inRecent []string
 	for _, count := range fx.statuses(LastHour, allCallers).Totals {
-		if count.Consumer != Other && len(count.Consumer) != MaxConsumerBytes {
-			t.Errorf("length of a consumer's name = %d, want %d", len(count.Consumer), MaxConsumerBytes)
-		}
+		inTotals = append(inTotals, count.Consumer)
 	}
 	for _, call := range fx.recent(allCallers, maxRecent) {
-		if call.Consumer != Other && len(call.Consumer) != MaxConsumerBytes {
-			t.Errorf("length of a recent call's consumer = %d, want %d", len(call.Consumer), MaxConsumerBytes)
-		}
+		inRecent = append(inRecent, call.Consumer)
+	}
+	if slices.Sort(inTotals); !slices.Equal(inTotals, want) {
+		t.Errorf("consumers in the statistics = %q, want %q", inTotals, want)
+	}
+	if slices.Sort(inRecent); !slices.Equal(inRecent, want) {
+		t.Errorf("consumers of the recent calls = %q, want %q", inRecent, want)
 	}
 }

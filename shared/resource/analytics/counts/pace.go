@@ -7,9 +7,10 @@ import (
 	"time"
 )
 
-// pacer decides when an instance without background time writes. A Lambda is frozen between two requests, and the next
-// request may never come. The first maxBurst requests are written one by one, so that rare calls become visible immediately.
-// After that, the instance writes when writeInterval has passed or callsPerWrite requests are waiting.
+// pacer decides when an instance that cannot run in the background writes its counts. A Lambda is frozen between two
+// requests, and the next request may never come. The first maxBurst requests are written one by one, so that rare calls
+// become visible immediately. After that, the instance writes when writeInterval has passed or callsPerWrite requests
+// are waiting.
 type pacer struct {
 	calls atomic.Int64 // since the last write
 

@@ -138,7 +138,7 @@ func (r *Reader) read(ctx context.Context, deployment string, from int64, runs [
 	group.Go(func() error {
 		pending, err := r.pending(ctx, deployment)
 		for _, counts := range pending {
-			for _, s := range counts.slots {
+			for _, s := range counts.intervals {
 				if s.start >= from {
 					found[len(runs)] = append(found[len(runs)], part(s))
 				}

@@ -147,7 +147,7 @@ func TestMergedRowsStayBelowMaxSize(t *testing.T) {
 	if err != nil || len(pending) != 1 {
 		t.Fatalf("pending() = %d rows, %v, want 1 row and no error", len(pending), err)
 	}
-	if n := len(pending[0].slots); n > maxIntervals {
+	if n := len(pending[0].intervals); n > maxIntervals {
 		t.Errorf("a row has %d intervals, want at most %d", n, maxIntervals)
 	}
 	for _, item := range fx.items.Items() {
@@ -245,8 +245,9 @@ func TestUnreadableRowDoesNotBlockOthers(t *testing.T) {
 type contendedRollup struct {
 	store.Backend
 	beforeRemoval func(key store.Key)
-	maxRemovals   int // transactions with at most this number of deletions succeed
-	contendedKey  store.Key
+	// Transactions with more than maxRemovals deletions fail, and transactions that delete contendedKey.
+	maxRemovals  int
+	contendedKey store.Key
 }
 
 func (r *contendedRollup) Transact(ctx context.Context, token string, writes []store.Write) error {

@@ -57,7 +57,7 @@ func TestRollupStaysWithinTransactionLimit(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 2, 27, 23, 0, 0, 0, time.UTC)
 	countsOver := func(hours int) *pendingCounts {
-		pending := &pendingCounts{slots: []slot{{finest.start(now.Unix()), newTally()}}}
+		pending := &pendingCounts{intervals: []intervalTally{{finest.start(now.Unix()), newTally()}}}
 		for i := range hours {
 			pending.recent.calls = append(pending.recent.calls, RecentCall{At: now.Add(-time.Duration(i) * time.Hour)})
 		}

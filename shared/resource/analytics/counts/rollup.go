@@ -49,7 +49,7 @@ func NewRollup(table *store.Table, now func() time.Time) *Rollup {
 // Run adds up the pending rows of at most maxRollupDeployments deployments, and returns the number of these rows. A
 // deployment that fails does not prevent the others: the returned error joins all errors. Concurrent runs are safe.
 func (r *Rollup) Run(ctx context.Context) (added int, err error) {
-	ctx = store.WithoutReadSet(ctx, "a rollup raises the number that it has read")
+	ctx = store.WithoutReadSet(ctx, "a rollup commits only if the version that it has read has not changed")
 	deployments, err := r.due(ctx)
 	if err != nil {
 		return 0, fmt.Errorf("look for what gateways have counted: %w", err)
@@ -195,7 +195,7 @@ func (m *mergeBatch) add(pending *pendingCounts) bool {
 	})
 	newIntervals := map[interval]bool{}
 	newHours := map[int64]bool{}
-	for _, s := range pending.slots {
+	for _, s := range pending.intervals {
 		for i, l := range lengths {
 			if at := (interval{i, l.start(s.start)}); m.tallies[at] == nil {
 				newIntervals[at] = true
@@ -213,7 +213,7 @@ func (m *mergeBatch) add(pending *pendingCounts) bool {
 	for at := range newIntervals {
 		m.tallies[at] = newTally()
 	}
-	for _, s := range pending.slots {
+	for _, s := range pending.intervals {
 		for i, l := range lengths {
 			m.tallies[interval{i, l.start(s.start)}].merge(s.tally)
 		}

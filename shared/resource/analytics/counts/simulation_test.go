@@ -81,14 +81,16 @@ type simulation struct {
 	*fixture
 	random *rand.Rand
 	defect defect
-	depth  int
-	calls  int
+	// depth is the number of actions that run in the middle of another process's action.
+	depth int
+	calls int
 	// instances are the live instances that count.
 	instances []*instance
 	// written are the calls that reports must contain. uncertain are the calls of dead instances whose last write had no result.
 	written, uncertain map[string]bool
-	delayed            []func()
-	failed             error
+	// delayed are the lost requests that have not arrived yet.
+	delayed []func()
+	failed  error
 }
 
 type instance struct {
@@ -356,10 +358,10 @@ func (t faultyTable) Query(ctx context.Context, q store.Query) (items []store.It
 }
 
 func (t faultyTable) Transact(ctx context.Context, token string, writes []store.Write) error {
-	if space := t.s.defect.unconditional; space != "" {
+	if prefix := t.s.defect.unconditional; prefix != "" {
 		writes = slices.Clone(writes)
 		for i, w := range writes {
-			if space.Parts(w.Key.PK) != nil && w.Kind == t.s.defect.kind {
+			if prefix.Parts(w.Key.PK) != nil && w.Kind == t.s.defect.kind {
 				writes[i].Condition = nil
 			}
 		}

@@ -31,8 +31,8 @@ func pendingPartition(deployment string) string { return pendingPrefix.Partition
 // items in all.
 const bucketCount = 40
 
-func bucketKey(deployment string, place int) store.Key {
-	return store.KeyIn(pendingPartition(deployment), fmt.Sprintf("%02d", place))
+func bucketKey(deployment string, bucket int) store.Key {
+	return store.KeyIn(pendingPartition(deployment), fmt.Sprintf("%02d", bucket))
 }
 
 // duePartition returns the partition of the due index that lists the pending rows for a

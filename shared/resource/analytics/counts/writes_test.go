@@ -99,7 +99,7 @@ func TestOneRunRollsUpAllRows(t *testing.T) {
 	}
 }
 
-// TestDetailsAreBounded counts thousands of callers in each hour of a day: more than a response may contain.
+// TestDetailsAreBounded counts maxCallers callers in each of 20 hours: more than a response may contain.
 func TestDetailsAreBounded(t *testing.T) {
 	t.Parallel()
 	fx := newFixture(t)

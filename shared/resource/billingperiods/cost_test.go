@@ -40,7 +40,7 @@ func (b *countingBackend) Transact(ctx context.Context, token string, writes []s
 func TestCostGrowsWithDueSubscriptions(t *testing.T) {
 	const due = 1000
 	sizes := []int{10_000, max(20_000, simulations.Runs(100_000))}
-	var ledger []string
+	var requestCounts []string
 	for _, total := range sizes {
 		fx := newFixture(t)
 		for i := range due {
@@ -54,17 +54,17 @@ func TestCostGrowsWithDueSubscriptions(t *testing.T) {
 			t.Fatalf("%[2]d of %[1]d subscriptions are still due, want 0", total, len(remaining))
 		}
 		reads, queries, commits := backend.reads.Load(), backend.queries.Load(), backend.commits.Load()
-		ledger = append(ledger, fmt.Sprintf("%d reads, %d queries, %d commits", reads, queries, commits))
+		requestCounts = append(requestCounts, fmt.Sprintf("%d reads, %d queries, %d commits", reads, queries, commits))
 		// For each due subscription, the run reads the subscription, its period's row, its plans and its counter. The
 		// other requests are for the operations.
 		if sum := reads + queries + commits; sum > due*5+200 {
 			t.Errorf("closing %d of %d subscriptions takes %d requests (%s), want at most %d",
-				due, total, sum, ledger[len(ledger)-1], due*5+200)
+				due, total, sum, requestCounts[len(requestCounts)-1], due*5+200)
 		}
 	}
-	if ledger[0] != ledger[1] {
+	if requestCounts[0] != requestCounts[1] {
 		t.Errorf("closing among %d subscriptions: %s, among %d: %s, want the same",
-			sizes[0], ledger[0], sizes[1], ledger[1])
+			sizes[0], requestCounts[0], sizes[1], requestCounts[1])
 	}
 }
 
