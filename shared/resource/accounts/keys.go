@@ -99,7 +99,7 @@ func (s *Service) create(ctx context.Context, account Account, spec Spec, checks
 		reservation, err := counter.Reserve(ctx, 1, func(ctx context.Context) (int64, error) {
 			n, err := s.parts.Table.Count(ctx, store.Query{
 				PK:        keyPartition(account.ID),
-				Unchecked: "each creation also changes the account's counter, and the commit checks the counter's version",
+				Unchecked: "each creation also changes the account's counter, and the commit checks the counter's revision",
 			})
 			return int64(n), err
 		})

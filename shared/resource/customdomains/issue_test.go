@@ -206,8 +206,8 @@ func newIssuanceFixture(t *testing.T) (fx *fixture, authority *fakeAuthority, fi
 	}
 }
 
-// newStepwiseFixture returns a fixture like newIssuanceFixture. run advances an operation only as far as a worker does at
-// a time.
+// newStepwiseFixture returns a fixture like newIssuanceFixture. run advances an operation only as far as a worker does
+// at a time.
 func newStepwiseFixture(t *testing.T) (fx *fixture, authority *fakeAuthority, run func(id string) operation.Record) {
 	t.Helper()
 	fx = newFixture(t)

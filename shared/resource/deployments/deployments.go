@@ -26,7 +26,7 @@ import (
 	"github.com/gatewright/gatewright/shared/resource/keys"
 )
 
-// The kinds of durable operation that this package begins. Packages builds and removal define the operations.
+// The kinds of durable operation that this package begins. Packages builds and projectdeletion define the operations.
 const (
 	// Build turns an archive into a served deployment. Its id is the statusId.
 	Build = "build"

@@ -50,7 +50,7 @@ var (
 		"since, or is not enabled for the environment any more. Choose another build, or deploy with a certificate that is.")
 )
 
-// Certificates are the mTLS certificates that builds present to upstreams. Package mtlscertificates implements
+// Certificates are the mTLS certificates that builds present to upstreams. Package upstreamcerts implements
 // Certificates.
 type Certificates interface {
 	// ServingWrites returns the writes for a commit that begins to serve a build with the certificates ids. ok is false

@@ -97,8 +97,8 @@ func TestRollbackServesPreviousBuild(t *testing.T) {
 	checkHistory(third.StatusID, second.StatusID, first.StatusID)
 	fx.rollback(first, first.StatusID)
 	checkHistory(first.StatusID, third.StatusID, second.StatusID)
-	if d, err := fx.ReadDeployment(fx.requestContext(), deploymentAt(first)); err != nil || d.State != deployments.Started ||
-		!d.UpdatedOn.Equal(fx.now()) {
+	if d, err := fx.ReadDeployment(fx.requestContext(), deploymentAt(first)); err != nil ||
+		d.State != deployments.Started || !d.UpdatedOn.Equal(fx.now()) {
 		t.Errorf("ReadDeployment() = %+v, %v, want %s, updated on %s", d, err, deployments.Started, fx.now())
 	}
 }

@@ -31,7 +31,7 @@ func (s *Service) reservations(o auth.Owner) reservations {
 
 // uncheckedReason is the reason why a commit needs no condition on the items that a query counts
 // (store.Query.Unchecked).
-const uncheckedReason = "each creation also changes the account's counter, and the commit checks the counter's version"
+const uncheckedReason = "each creation also changes the account's counter, and the commit checks the counter's revision"
 
 // project returns the write that counts a new project. It returns a fault if the limit limits.Projects is reached.
 func (r reservations) project(ctx context.Context) (store.Write, error) {

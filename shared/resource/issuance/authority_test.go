@@ -56,8 +56,8 @@ const (
 // newProcess returns the Authority of another process of the fixture's installation, and the transport between this
 // Authority and Pebble.
 func (fx *fixture) newProcess() (*issuance.Authority, *interceptor) {
-	b := &interceptor{inner: fx.authority.transport.inner}
-	return issuance.Open(fx.parts, b), b
+	transport := &interceptor{inner: fx.authority.transport.inner}
+	return issuance.Open(fx.parts, transport), transport
 }
 
 func (fx *fixture) placeOrder(a *issuance.Authority, hostname string, byHTTP bool) customdomains.Order {
@@ -72,26 +72,26 @@ func (fx *fixture) placeOrder(a *issuance.Authority, hostname string, byHTTP boo
 // TestProcessesShareOneAccount checks that all processes use the same account at an authority, even if two of them
 // create it concurrently, and that the account's key is sealed in the table.
 func TestProcessesShareOneAccount(t *testing.T) {
-	h := newFixture(t)
-	second, _ := h.newProcess()
+	fx := newFixture(t)
+	second, _ := fx.newProcess()
 	var concurrentOrder customdomains.Order
-	table := h.parts.Table
-	h.parts.Table = storetest.NewWithBackend(t, &storetest.Interrupted{Backend: h.items, BeforeCommit: func() {
-		concurrentOrder = h.placeOrder(second, "b.example.com", false)
+	table := fx.parts.Table
+	fx.parts.Table = storetest.NewWithBackend(t, &storetest.Interrupted{Backend: fx.items, BeforeCommit: func() {
+		concurrentOrder = fx.placeOrder(second, "b.example.com", false)
 	}})
-	first, b := h.newProcess()
-	h.parts.Table = table
-	firstOrder := h.placeOrder(first, "api.example.com", true)
-	if h.placeOrder(first, "c.example.com", true); b.count(accountsPath) != 1 {
-		t.Errorf("requests = %v, want 1 registration for all orders", b.requests)
+	first, transport := fx.newProcess()
+	fx.parts.Table = table
+	firstOrder := fx.placeOrder(first, "api.example.com", true)
+	if fx.placeOrder(first, "c.example.com", true); transport.count(accountsPath) != 1 {
+		t.Errorf("requests = %v, want 1 registration for all orders", transport.requests)
 	}
-	third, _ := h.newProcess()
+	third, _ := fx.newProcess()
 	for _, o := range []customdomains.Order{firstOrder, concurrentOrder} {
 		if chain, err := third.Finish(t.Context(), o, nil); chain != "" || err != nil {
 			t.Errorf("Finish() in a third process = %q, %v, want no certificate yet and no error", chain, err)
 		}
 	}
-	directory := h.parts.Config.ACMEDirectory
+	directory := fx.parts.Config.ACMEDirectory
 	keyOf := func(directory string) store.Key { return store.Key{PK: "acme-account#" + directory, SK: "."} }
 	var stored struct {
 		Key []byte `dynamodbav:"key"`
@@ -103,19 +103,19 @@ func TestProcessesShareOneAccount(t *testing.T) {
 		t.Error("the account's stored key is a plain EC private key, want it sealed")
 	}
 	// At another authority, the installation has another account.
-	h.parts.Config.ACMEDirectory = directory + "?another"
-	other, _ := h.newProcess()
-	h.placeOrder(other, "d.example.com", false)
-	h.parts.Config.ACMEDirectory = directory + "?a-third"
-	if err := table.Commit(t.Context(), store.Put(keyOf(h.parts.Config.ACMEDirectory), stored)); err != nil {
+	fx.parts.Config.ACMEDirectory = directory + "?another"
+	other, _ := fx.newProcess()
+	fx.placeOrder(other, "d.example.com", false)
+	fx.parts.Config.ACMEDirectory = directory + "?a-third"
+	if err := table.Commit(t.Context(), store.Put(keyOf(fx.parts.Config.ACMEDirectory), stored)); err != nil {
 		t.Fatal(err)
 	}
-	other, _ = h.newProcess()
+	other, _ = fx.newProcess()
 	if _, err := other.Order(t.Context(), "e.example.com", false); err == nil {
 		t.Error("Order() with the account key of another authority succeeds, want an error")
 	}
-	h.parts.Config.ACMEDirectory = ""
-	withoutAuthority, _ := h.newProcess()
+	fx.parts.Config.ACMEDirectory = ""
+	withoutAuthority, _ := fx.newProcess()
 	if _, err := withoutAuthority.Order(t.Context(), "e.example.com", false); !fault.Is(err, fault.Conflict) ||
 		!strings.Contains(err.Error(), "no certificate authority") {
 		t.Errorf("Order() without an authority: error = %v, want %v: no certificate authority", err, fault.Conflict)
@@ -125,13 +125,13 @@ func TestProcessesShareOneAccount(t *testing.T) {
 // TestRefusalsAreShownToOwner checks that the owner sees the authority's refusals, and that internal errors of the
 // authority are retried and not shown.
 func TestRefusalsAreShownToOwner(t *testing.T) {
-	h := newFixture(t)
-	a, b := h.newProcess()
+	fx := newFixture(t)
+	a, transport := fx.newProcess()
 	for status, shown := range map[int]bool{
 		http.StatusTooManyRequests: true, http.StatusForbidden: true,
 		http.StatusInternalServerError: false,
 	} {
-		b.rewriteJSON(func(path string, statusCode *int, body map[string]any) {
+		transport.rewriteJSON(func(path string, statusCode *int, body map[string]any) {
 			if path == orderPath {
 				*statusCode = status
 				body["type"], body["detail"] = "urn:ietf:params:acme:error:rateLimited", "Too many certificates."
@@ -143,7 +143,7 @@ func TestRefusalsAreShownToOwner(t *testing.T) {
 			t.Errorf("Order() after status %d: error = %v, want the authority's reason: %t", status, err, shown)
 		}
 	}
-	b.rewriteJSON(func(path string, _ *int, body map[string]any) {
+	transport.rewriteJSON(func(path string, _ *int, body map[string]any) {
 		if strings.HasPrefix(path, authzPath) {
 			body["challenges"] = []any{}
 		}
@@ -159,9 +159,9 @@ func TestRefusalsAreShownToOwner(t *testing.T) {
 // TestChallengeIsAcceptedOnce checks that Accept sends no request for a challenge that the authority is validating or
 // has validated.
 func TestChallengeIsAcceptedOnce(t *testing.T) {
-	h := newFixture(t)
-	a, b := h.newProcess()
-	o := h.placeOrder(a, "api.example.com", true)
+	fx := newFixture(t)
+	a, transport := fx.newProcess()
+	o := fx.placeOrder(a, "api.example.com", true)
 	for name, rewrite := range map[string]func(body map[string]any){
 		"a challenge in validation": func(body map[string]any) {
 			for _, c := range body["challenges"].([]any) {
@@ -170,33 +170,33 @@ func TestChallengeIsAcceptedOnce(t *testing.T) {
 		},
 		"a valid challenge": func(body map[string]any) { body["status"] = "valid" },
 	} {
-		b.rewriteJSON(func(path string, _ *int, body map[string]any) {
+		transport.rewriteJSON(func(path string, _ *int, body map[string]any) {
 			if strings.HasPrefix(path, authzPath) {
 				rewrite(body)
 			}
 		})
-		if err := a.Accept(t.Context(), o); err != nil || b.count(challengesPath) != 0 {
+		if err := a.Accept(t.Context(), o); err != nil || transport.count(challengesPath) != 0 {
 			t.Errorf("Accept(%s) error = %v, requests = %v, want no error and no request of a challenge",
-				name, err, b.requests)
+				name, err, transport.requests)
 		}
 	}
-	b.rewriteJSON(nil)
-	if err := a.Accept(t.Context(), o); err != nil || b.count(challengesPath) != 1 {
-		t.Errorf("Accept() error = %v, requests = %v, want no error and 1 request of a challenge", err, b.requests)
+	transport.rewriteJSON(nil)
+	if err := a.Accept(t.Context(), o); err != nil || transport.count(challengesPath) != 1 {
+		t.Errorf("Accept() error = %v, requests = %v, want no error and 1 request of a challenge", err, transport.requests)
 	}
 }
 
 // TestValidatedHostnameHasNoChallenge checks an order that is pending although its authorization is already valid. Such
 // an authorization need not contain a challenge of the requested type (RFC 8555, section 7.1.4).
 func TestValidatedHostnameHasNoChallenge(t *testing.T) {
-	h := newFixture(t)
-	a, b := h.newProcess()
-	b.rewriteJSON(func(path string, _ *int, body map[string]any) {
+	fx := newFixture(t)
+	a, transport := fx.newProcess()
+	transport.rewriteJSON(func(path string, _ *int, body map[string]any) {
 		if strings.HasPrefix(path, authzPath) {
 			body["status"], body["challenges"] = "valid", []any{}
 		}
 	})
-	if o := h.placeOrder(a, "api.example.com", true); o.Challenge != "" {
+	if o := fx.placeOrder(a, "api.example.com", true); o.Challenge != "" {
 		t.Errorf("Order(validated hostname) = %+v, want no challenge", o)
 	}
 }
@@ -205,15 +205,15 @@ func TestValidatedHostnameHasNoChallenge(t *testing.T) {
 // request (CSR). A worker may have died after the first response.
 func TestFinishIsIdempotent(t *testing.T) {
 	t.Setenv("PEBBLE_AUTHZREUSE", "100")
-	h := newFixture(t)
-	d := h.finish(h.createVerified("api.example.com"), 1)
-	h.clockOffset.Store(0) // Pebble's clock does not advance
-	if c := h.finish(d, 3).Certificate; c.Failures != 0 || c.Operation == d.Certificate.Operation {
+	fx := newFixture(t)
+	d := fx.finish(fx.createVerified("api.example.com"), 1)
+	fx.clockOffset.Store(0) // Pebble's clock does not advance
+	if c := fx.finish(d, 3).Certificate; c.Failures != 0 || c.Operation == d.Certificate.Operation {
 		t.Errorf("certificate after the renewal = %+v, want no failures and another operation than %s",
 			c, d.Certificate.Operation)
 	}
-	a, _ := h.newProcess()
-	o := h.placeOrder(a, "api.example.com", true)
+	a, _ := fx.newProcess()
+	o := fx.placeOrder(a, "api.example.com", true)
 	if o.Challenge != "" {
 		t.Errorf("Order(validated hostname) = %+v, want no challenge", o)
 	}

@@ -17,9 +17,9 @@ import (
 type interceptor struct {
 	inner http.RoundTripper
 	mu    sync.Mutex
-	// intercept, if not nil, returns the response to each request. It may call ask to send the request to the
+	// intercept, if not nil, returns the response to each request. It may call send to send the request to the
 	// authority.
-	intercept func(r *http.Request, ask func() (*http.Response, error)) (*http.Response, error)
+	intercept func(r *http.Request, send func() (*http.Response, error)) (*http.Response, error)
 	requests  []string
 }
 
@@ -65,7 +65,7 @@ func problem(status int, body io.Reader, header http.Header) *http.Response {
 // TestRetryAfterIsRespected checks that the next attempt is not earlier than the authority's Retry-After requires, but
 // at most about a day later.
 func TestRetryAfterIsRespected(t *testing.T) {
-	h := newFixture(t)
+	fx := newFixture(t)
 	for hostname, tt := range map[string]struct {
 		status             int
 		retryAfter         string
@@ -76,7 +76,7 @@ func TestRetryAfterIsRespected(t *testing.T) {
 		"c.example.com": {http.StatusTooManyRequests, "999999999999999", 10 * time.Minute, 30 * time.Hour},
 		"d.example.com": {http.StatusTooManyRequests, "x", 10 * time.Minute, time.Hour},
 	} {
-		h.authority.transport.setIntercept(func(r *http.Request,
+		fx.authority.transport.setIntercept(func(r *http.Request,
 			send func() (*http.Response, error),
 		) (*http.Response, error) {
 			if r.URL.Path != orderPath {
@@ -86,14 +86,14 @@ func TestRetryAfterIsRespected(t *testing.T) {
 				strings.NewReader(`{"type":"urn:ietf:params:acme:error:rateLimited","detail":"Too many orders."}`),
 				http.Header{"Retry-After": {tt.retryAfter}, "Replay-Nonce": {"n"}}), nil
 		})
-		d := h.finish(h.createVerified(hostname), 1)
+		d := fx.finish(fx.createVerified(hostname), 1)
 		c := d.Certificate
-		if delay := c.Next.Sub(h.parts.Now()); delay < tt.minDelay || delay > tt.maxDelay ||
+		if delay := c.Next.Sub(fx.parts.Now()); delay < tt.minDelay || delay > tt.maxDelay ||
 			!strings.Contains(c.Message, "Too many orders.") {
 			t.Errorf("%s: next attempt in %s, message %q, want %s to %s and the authority's text",
 				hostname, delay, c.Message, tt.minDelay, tt.maxDelay)
 		}
-		if n := h.authority.transport.count(orderPath); tt.status == http.StatusTooManyRequests && n != 1 {
+		if n := fx.authority.transport.count(orderPath); tt.status == http.StatusTooManyRequests && n != 1 {
 			t.Errorf("%s: %d orders after status %d, want 1", hostname, n, tt.status)
 		}
 	}
@@ -113,10 +113,10 @@ func (e *endlessBody) Read(p []byte) (int, error) {
 // TestResponseSizeIsLimited checks that only the beginning of a long response is read, and that only the beginning of a
 // long error text is stored.
 func TestResponseSizeIsLimited(t *testing.T) {
-	h := newFixture(t)
+	fx := newFixture(t)
 	for hostname, start := range map[string]string{"a.example.com": "", "b.example.com": `{"detail":"`} {
 		body := &endlessBody{}
-		h.authority.transport.setIntercept(func(r *http.Request,
+		fx.authority.transport.setIntercept(func(r *http.Request,
 			send func() (*http.Response, error),
 		) (*http.Response, error) {
 			if r.URL.Path != orderPath {
@@ -128,7 +128,7 @@ func TestResponseSizeIsLimited(t *testing.T) {
 			}
 			return problem(http.StatusForbidden, content, http.Header{"Replay-Nonce": {"n"}}), nil
 		})
-		d := h.finish(h.createVerified(hostname), 1)
+		d := fx.finish(fx.createVerified(hostname), 1)
 		if n := body.read.Load(); n > 2<<20 || len(d.Certificate.Message) > 1000 || d.Certificate.Message == "" {
 			t.Errorf("%s: %d bytes read, message of %d bytes, want at most %d and 1 to 1000",
 				hostname, n, len(d.Certificate.Message), 2<<20)
@@ -139,8 +139,10 @@ func TestResponseSizeIsLimited(t *testing.T) {
 // TestOnlyHTTPSRequestsAreSent checks that no request is sent to http:// addresses, even if they are in the authority's
 // directory.
 func TestOnlyHTTPSRequestsAreSent(t *testing.T) {
-	h := newFixture(t)
-	h.authority.transport.setIntercept(func(r *http.Request, send func() (*http.Response, error)) (*http.Response, error) {
+	fx := newFixture(t)
+	fx.authority.transport.setIntercept(func(r *http.Request,
+		send func() (*http.Response, error),
+	) (*http.Response, error) {
 		resp, err := send()
 		if err != nil || r.URL.Path != "/dir" {
 			return resp, err
@@ -150,10 +152,10 @@ func TestOnlyHTTPSRequestsAreSent(t *testing.T) {
 		resp.ContentLength = -1
 		return resp, err
 	})
-	if d := h.finish(h.createVerified("a.example.com"), 1); d.Certificate.Message == "" ||
-		h.authority.transport.count("http /") > 0 {
+	if d := fx.finish(fx.createVerified("a.example.com"), 1); d.Certificate.Message == "" ||
+		fx.authority.transport.count("http /") > 0 {
 		t.Errorf("certificate = %+v after %d plain HTTP requests, want a message and 0",
-			d.Certificate, h.authority.transport.count("http /"))
+			d.Certificate, fx.authority.transport.count("http /"))
 	}
 }
 
@@ -161,12 +163,12 @@ func TestOnlyHTTPSRequestsAreSent(t *testing.T) {
 // again.
 func TestLostAccountIsRegisteredAgain(t *testing.T) {
 	t.Parallel()
-	h := newFixture(t)
-	h.finish(h.createVerified("a.example.com"), 1)
-	h.authority.reset()
-	d := h.finish(h.createVerified("b.example.com"), 1)
+	fx := newFixture(t)
+	fx.finish(fx.createVerified("a.example.com"), 1)
+	fx.authority.reset()
+	d := fx.finish(fx.createVerified("b.example.com"), 1)
 	if d.Certificate.ValidTo.IsZero() {
-		d = h.finish(d, 2)
+		d = fx.finish(d, 2)
 	}
 	if d.Certificate.ValidTo.IsZero() {
 		t.Errorf("certificate after a second registration = %+v, want a valid one", d.Certificate)
@@ -179,11 +181,11 @@ var errResponseLost = errors.New("the answer is lost")
 // executed the request.
 func TestLostResponsesDoNotPreventIssuance(t *testing.T) {
 	for n := range 6 {
-		t.Run(strconv.Itoa(n+1), func(t *testing.T) {
+		t.Run("POST "+strconv.Itoa(n+1), func(t *testing.T) {
 			t.Parallel()
-			h := newFixture(t)
+			fx := newFixture(t)
 			var posts atomic.Int64
-			h.authority.transport.setIntercept(func(r *http.Request,
+			fx.authority.transport.setIntercept(func(r *http.Request,
 				send func() (*http.Response, error),
 			) (*http.Response, error) {
 				resp, err := send()
@@ -193,10 +195,10 @@ func TestLostResponsesDoNotPreventIssuance(t *testing.T) {
 				}
 				return resp, err
 			})
-			d := h.finish(h.createVerified("api.example.com"), 1)
-			if d.Certificate.ValidTo.IsZero() || h.authority.transport.count("/finalize-order/") > 2 {
+			d := fx.finish(fx.createVerified("api.example.com"), 1)
+			if d.Certificate.ValidTo.IsZero() || fx.authority.transport.count("/finalize-order/") > 2 {
 				t.Errorf("certificate = %+v after %d finalizations, want a valid one and at most 2",
-					d.Certificate, h.authority.transport.count("/finalize-order/"))
+					d.Certificate, fx.authority.transport.count("/finalize-order/"))
 			}
 		})
 	}

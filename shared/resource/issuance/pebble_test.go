@@ -97,8 +97,8 @@ type fixture struct {
 
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
-	h := &fixture{T: t, items: memory.New()}
-	now := func() time.Time { return time.Now().Add(time.Duration(h.clockOffset.Load())) }
+	fx := &fixture{T: t, items: memory.New()}
+	now := func() time.Time { return time.Now().Add(time.Duration(fx.clockOffset.Load())) }
 	source := ids.NewSource(rand.Reader, now)
 	var plain, secure net.Listener
 	for _, l := range []*net.Listener{&plain, &secure} {
@@ -107,29 +107,29 @@ func newFixture(t *testing.T) *fixture {
 			t.Fatal(err)
 		}
 	}
-	h.tlsAddr = secure.Addr()
+	fx.tlsAddr = secure.Addr()
 	port := func(l net.Listener) int { return l.Addr().(*net.TCPAddr).Port }
 	pebble := pebbletest.Start(t)
 	pebble.ValidateAt(t, port(plain), port(secure))
-	h.roots = pebble.Roots()
-	h.authority = pebbleAuthority{&interceptor{inner: pebble.Client.Transport}, func() {
+	fx.roots = pebble.Roots()
+	fx.authority = pebbleAuthority{&interceptor{inner: pebble.Client.Transport}, func() {
 		pebble.ValidateAt(t, port(plain), port(secure))
 	}}
-	h.parts = installation.Parts{
+	fx.parts = installation.Parts{
 		Config: config.Config{DeploymentURL: "https://{deployment}.gateway.test", ACMEDirectory: pebble.Directory},
-		Table:  storetest.NewWithBackend(t, h.items, storetest.Clock(now)), Now: now, IDs: source, Key: zeroRootKey{},
-		DNS:    fakeDNS{&h.service},
+		Table:  storetest.NewWithBackend(t, fx.items, storetest.Clock(now)), Now: now, IDs: source, Key: zeroRootKey{},
+		DNS:    fakeDNS{&fx.service},
 		Random: rand.Reader, Log: slog.New(slog.DiscardHandler),
 	}
-	h.service = customdomains.Open(h.parts)
-	h.directory = customdomains.NewDirectory(h.parts)
-	handler := h.directory.Challenges(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	fx.service = customdomains.Open(fx.parts)
+	fx.directory = customdomains.NewDirectory(fx.parts)
+	handler := fx.directory.Challenges(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.WriteString(w, "served at "+r.Host)
 	}))
 	serve := func(l net.Listener, c *tls.Config) {
 		server := listen.New(listen.Options{
 			Handler: handler, Settings: config.DefaultListener(), IDs: source,
-			Log: h.parts.Log, TLS: c,
+			Log: fx.parts.Log, TLS: c,
 		})
 		go func() { _ = server.Serve(l) }()
 		t.Cleanup(func() { _ = server.Close() })
@@ -137,16 +137,16 @@ func newFixture(t *testing.T) *fixture {
 	serve(plain, nil)
 	serve(secure,
 		handshake.Config(handshake.Options{
-			Sources: []handshake.Source{challengeSource{h.directory, &h.unresponsive}},
-			Clients: noClients{}, Log: h.parts.Log,
+			Sources: []handshake.Source{challengeSource{fx.directory, &fx.unresponsive}},
+			Clients: noClients{}, Log: fx.parts.Log,
 		}))
 	var err error
-	if h.engine, err = operation.New(h.parts.Table,
-		[]operation.Definition{h.service.IssuanceDefinition(issuance.Open(h.parts, h.authority.transport))},
-		operation.Options{Now: now, Random: rand.Reader, Log: h.parts.Log}); err != nil {
+	if fx.engine, err = operation.New(fx.parts.Table,
+		[]operation.Definition{fx.service.IssuanceDefinition(issuance.Open(fx.parts, fx.authority.transport))},
+		operation.Options{Now: now, Random: rand.Reader, Log: fx.parts.Log}); err != nil {
 		t.Fatal(err)
 	}
-	return h
+	return fx
 }
 
 var owner = auth.Owner{AccountID: "a-1", Account: "acme", Viewer: auth.Principal{Permissions: auth.Full()}}
@@ -236,29 +236,29 @@ func anyCertificate(*x509.Certificate) bool { return true }
 
 func TestDomainIsServedWithIssuedCertificate(t *testing.T) {
 	t.Parallel()
-	h := newFixture(t)
+	fx := newFixture(t)
 	for n, hostname := range map[int]string{1: "tls-alpn.example.com", 2: "http.example.com"} {
-		d := h.createVerified(hostname)
+		d := fx.createVerified(hostname)
 		if d.Certificate == nil || d.Certificate.Source != customdomains.ACME || !d.Certificate.ValidTo.IsZero() {
 			t.Errorf("certificate of a new domain = %+v, want source %s and no validity yet",
 				d.Certificate, customdomains.ACME)
 		}
 		if n == 2 { // the second attempt uses HTTP-01
-			h.failFirstAttempt(d)
+			fx.failFirstAttempt(d)
 		}
-		stop := h.pollChallenge(hostname)
-		d = h.finish(d, n)
+		stop := fx.pollChallenge(hostname)
+		d = fx.finish(d, n)
 		stop()
 		if c := d.Certificate; c.Message != "" || !strings.Contains(c.Issuer, "Pebble") ||
 			c.Next.Before(c.ValidFrom.Add(c.ValidTo.Sub(c.ValidFrom)/2)) || !c.Next.Before(c.ValidTo) {
 			t.Fatalf("certificate of %s = %+v, want one of Pebble with its renewal in the second half", hostname, c)
 		}
-		h.clockOffset.Add(int64(customdomains.Staleness))
-		if body, _, err := h.getUntil(hostname, anyCertificate); body != "served at "+hostname || err != nil {
+		fx.clockOffset.Add(int64(customdomains.Staleness))
+		if body, _, err := fx.getUntil(hostname, anyCertificate); body != "served at "+hostname || err != nil {
 			t.Errorf("GET %s = %q, %v, want %q and no error", hostname, body, err, "served at "+hostname)
 		}
 	}
-	if _, _, err := h.get("stranger.example.com"); err == nil {
+	if _, _, err := fx.get("stranger.example.com"); err == nil {
 		t.Error("GET stranger.example.com succeeds, want an error")
 	}
 }
@@ -298,17 +298,17 @@ func (fx *fixture) failFirstAttempt(d customdomains.Domain) {
 
 func TestCertificateIsRenewed(t *testing.T) {
 	t.Parallel()
-	h := newFixture(t)
-	d := h.finish(h.createVerified("api.example.com"), 1)
-	h.clockOffset.Add(int64(customdomains.Staleness))
-	_, first, err := h.getUntil(d.Hostname, anyCertificate)
+	fx := newFixture(t)
+	d := fx.finish(fx.createVerified("api.example.com"), 1)
+	fx.clockOffset.Add(int64(customdomains.Staleness))
+	_, first, err := fx.getUntil(d.Hostname, anyCertificate)
 	if err != nil {
 		t.Fatal(err)
 	}
-	before, offset := *d.Certificate, h.clockOffset.Load()
-	d = h.finish(d, 3)
-	h.clockOffset.Store(offset + int64(customdomains.Staleness)) // the authority's own clock does not advance
-	_, second, err := h.getUntil(d.Hostname, func(cert *x509.Certificate) bool { return !cert.Equal(first) })
+	before, offset := *d.Certificate, fx.clockOffset.Load()
+	d = fx.finish(d, 3)
+	fx.clockOffset.Store(offset + int64(customdomains.Staleness)) // the authority's own clock does not advance
+	_, second, err := fx.getUntil(d.Hostname, func(cert *x509.Certificate) bool { return !cert.Equal(first) })
 	if err != nil || second.Equal(first) || d.Certificate.Operation == before.Operation {
 		t.Errorf("certificate after the renewal = %+v, %v, want another one than %+v", d.Certificate, err, before)
 	}
@@ -316,10 +316,10 @@ func TestCertificateIsRenewed(t *testing.T) {
 
 func TestFailedValidationIsShown(t *testing.T) {
 	t.Parallel()
-	h := newFixture(t)
-	d := h.createVerified("api.example.com")
-	h.unresponsive.Store(true)
-	d = h.finish(d, 1)
+	fx := newFixture(t)
+	d := fx.createVerified("api.example.com")
+	fx.unresponsive.Store(true)
+	d = fx.finish(d, 1)
 	if c := d.Certificate; !strings.Contains(c.Message, "could not prove the hostname by tls-alpn-01") ||
 		!strings.Contains(c.Message, "Have its port 443 lead") || !c.ValidTo.IsZero() {
 		t.Errorf("certificate after a failed validation = %+v, want a message about tls-alpn-01 and port 443", c)
@@ -329,8 +329,8 @@ func TestFailedValidationIsShown(t *testing.T) {
 // TestUntrustedAuthorityIsReported uses an authority whose TLS certificate is not trusted. The owner sees a general
 // message, and only the error's cause mentions x509.
 func TestUntrustedAuthorityIsReported(t *testing.T) {
-	h := newFixture(t)
-	_, err := issuance.Open(h.parts, nil).Order(t.Context(), "api.example.com", false)
+	fx := newFixture(t)
+	_, err := issuance.Open(fx.parts, nil).Order(t.Context(), "api.example.com", false)
 	if f, ok := errors.AsType[*fault.Fault](err); !ok || !strings.Contains(f.Public, "trusts. It is tried again") ||
 		!strings.Contains(err.Error(), "x509") {
 		t.Errorf("Order() of an untrusted authority: error = %v, want an x509 error and a public text about trust", err)

@@ -45,7 +45,7 @@ func (d *DefaultBuckets) ReadRequests() []*store.ReadRequest {
 	}
 	for i, kind := range d.kinds {
 		out = append(out, store.Get(bucketKey(d.owner.AccountID, DefaultBucket(d.project, kind)), &d.old[i]).
-			Unchecked("an existing one is taken as it is, and a new one asks for what it replaces"))
+			Unchecked("the commit checks an existing bucket, and the record that a new bucket replaces"))
 	}
 	return out
 }

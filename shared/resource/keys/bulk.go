@@ -9,8 +9,8 @@ import (
 // CreateKeys creates 1 to maxBulk keys, all or none, and returns their texts in the order of in.
 //
 // One transaction creates up to keysPerTransaction keys. More keys are created by a large change (type bulk). While the
-// root key is rotated, keys with chosen texts need more writes. A large change then also creates fewer keys, if one
-// transaction does not have enough writes.
+// root key is rotated, keys with chosen texts need more writes. CreateKeys then uses a large change for fewer keys,
+// too, if one transaction does not have enough writes.
 func (s *Service) CreateKeys(ctx context.Context, at ConsumerAt, in []NewKey) ([]Key, error) {
 	if err := checkBulk(in); err != nil {
 		return nil, err

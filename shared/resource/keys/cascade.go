@@ -38,8 +38,8 @@ type Cascades struct{ table *store.Table }
 func NewCascades(t *store.Table) Cascades { return Cascades{table: t} }
 
 // Definitions returns the definitions of the operations, for the engine that runs them. Every state has to succeed
-// (MustSucceed). If a state could fail, keys that nobody can delete or overlay entries, whose number is limited, would
-// stay in the table forever.
+// (MustSucceed). If a state could fail, the table would forever contain keys that nobody can delete, and overlay
+// entries, whose number is limited.
 func (c Cascades) Definitions() []operation.Definition {
 	waitForReaders := func(next string) operation.State {
 		return operation.State{

@@ -122,7 +122,7 @@ func (s *Service) reclaim(
 		return refusal
 	}
 	slices.SortFunc(idle, func(a, b idleShard) int { return cmp.Compare(b.capacity, a.capacity) })
-	ctx = store.WithoutReadSet(ctx, "each write asks for what it takes back")
+	ctx = store.WithoutReadSet(ctx, "each write checks the capacity that it reclaims")
 	for rows := range slices.Chunk(idle[:min(len(idle), maxReclaimedShards)], reclaimBatchSize) {
 		var sum int64
 		var writes []store.Write
@@ -179,8 +179,8 @@ func (s *Service) shardTotals(ctx context.Context, accountID string) (idle []idl
 
 // portionsUncheckedReason is the reason why a sum of shards is correct although the shards are not read as a snapshot
 // (store.Query.Unchecked).
-const portionsUncheckedReason = "the sum of a shard changes with the account's bound alone, whose turn the " +
-	"commit asks for"
+const portionsUncheckedReason = "each commit that changes the sum of a shard also changes the account's counter, and " +
+	"the commit checks the counter's revision"
 
 // shardRow is a shard with its sort key.
 type shardRow struct {
@@ -195,7 +195,7 @@ func (s *Service) bucketsOf(ctx context.Context, accountID string) ([]bucketReco
 	var out []bucketRecord
 	err := store.Visit(ctx, s.table, store.Query{
 		PK:        bucketPartition(accountID),
-		Unchecked: "who makes a bucket raises the account's bound, whose turn the commit asks for",
+		Unchecked: "each creation also changes the account's counter, and the commit checks the counter's revision",
 	}, func(b bucketRecord) bool {
 		if b.exists() {
 			out = append(out, b)

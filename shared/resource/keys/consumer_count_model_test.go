@@ -316,15 +316,15 @@ func TestConsumerLimitMatchesModel(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		backend := &disturbedBackend{after: undisturbed}
 		fx := newFixtureOver(t, memory.New(), func(b store.Backend) store.Backend { backend.Backend = b; return backend })
-		o := &accountModel{fixture: fx, backend: backend, limit: 4, existing: map[string]map[string]bool{}}
-		fx.setLimit(t, limits.Consumers, o.limit)
+		model := &accountModel{fixture: fx, backend: backend, limit: 4, existing: map[string]map[string]bool{}}
+		fx.setLimit(t, limits.Consumers, model.limit)
 		for _, bucket := range bucketNames[:2] {
 			must[keys.Bucket](t)(fx.keys.CreateBucket(fx.requestContext(), owner, keys.NewBucket{Name: bucket}))
-			o.existing[bucket] = map[string]bool{}
+			model.existing[bucket] = map[string]bool{}
 		}
 		for range 40 {
-			o.RunAction(rt)
-			o.check(rt)
+			model.RunAction(rt)
+			model.check(rt)
 		}
 	})
 }

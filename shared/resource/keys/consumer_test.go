@@ -86,8 +86,8 @@ func TestListConsumersFiltersAndPages(t *testing.T) {
 	}{
 		{"all", keys.Filter{}, store.Page{Limit: 3}, 25, "c00 c01 c02"},
 		{"offset", keys.Filter{}, store.Page{Limit: 3, Offset: 23}, 25, "c23 c24"},
-		{"beyond", keys.Filter{}, store.Page{Limit: 3, Offset: 25}, 25, ""},
-		{"far beyond", keys.Filter{}, store.Page{Limit: 3, Offset: 1 << 31}, 25, ""},
+		{"offset at the end", keys.Filter{}, store.Page{Limit: 3, Offset: 25}, 25, ""},
+		{"offset far beyond the end", keys.Filter{}, store.Page{Limit: 3, Offset: 1 << 31}, 25, ""},
 		{"tag", keys.Filter{Tags: map[string]string{"five": "yes"}}, store.Page{Limit: 2, Offset: 1}, 5, "c05 c10"},
 		{
 			"two tags",
@@ -154,7 +154,7 @@ func TestUpdateConsumerUpdatesIndex(t *testing.T) {
 		_, _, total, err := fx.keys.ListConsumers(fx.Context(), bucketAt(bucket),
 			keys.Filter{Tags: map[string]string{tag[0]: tag[1]}}, all, keys.Include{})
 		if err != nil || total != want {
-			t.Errorf("tag %v: %d, %v; want %d", tag, total, err, want)
+			t.Errorf("ListConsumers(tag %v) = total %d, %v, want %d and no error", tag, total, err, want)
 		}
 	}
 	got := must[keys.Consumer](t)(fx.keys.ReadConsumer(fx.Context(), consumerAt("alice"), keys.Include{}))
@@ -318,7 +318,7 @@ func TestConcurrentChangesOfConsumerPersist(t *testing.T) {
 					continue // a client would retry
 				}
 				if err != nil {
-					t.Error(err)
+					t.Errorf("concurrent CreateKey() error = %v, want none or %v", err, fault.Throttled)
 					return
 				}
 				mu.Lock()
@@ -332,7 +332,7 @@ func TestConcurrentChangesOfConsumerPersist(t *testing.T) {
 			_, err := fx.keys.UpdateConsumer(fx.requestContext(), consumerAt("alice"),
 				keys.ConsumerPatch{Metadata: store.PatchTo(json.RawMessage(fmt.Sprintf(`{"n":%d}`, i)))})
 			if err != nil && !fault.Is(err, fault.Throttled) {
-				t.Error(err)
+				t.Errorf("concurrent UpdateConsumer() error = %v, want none or %v", err, fault.Throttled)
 			}
 		})
 	}
@@ -362,7 +362,7 @@ func TestConcurrentCreatesOfOneNameHaveOneWinner(t *testing.T) {
 			if err == nil {
 				succeeded++
 			} else if !fault.Is(err, fault.Conflict) {
-				t.Error(err)
+				t.Errorf("concurrent CreateConsumer() error = %v, want none or %v", err, fault.Conflict)
 			}
 		})
 	}

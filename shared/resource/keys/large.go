@@ -54,12 +54,12 @@ func (s *Service) allKeys(ctx context.Context, v view, rows []keyRecord, limit i
 
 // keysUncheckedReason is the reason why a change may depend on queried key records without a condition that each record
 // is unchanged (store.Query.Unchecked).
-const keysUncheckedReason = "the consumer counts its keys and has a version, and the writes of its keys ask for " +
-	"each (allKeys)"
+const keysUncheckedReason = "the consumer's record has the number of its keys and a version, and the writes of the " +
+	"change check the version and each key (allKeys)"
 
-// largeChange returns the writes that change all keys of the consumer in v. One adds an entry to the bucket's overlay,
-// which replaces the entries with the ids replaced. The other begins the operation that writes the change into the
-// keys. Unless the consumer is deleted, the same commit must also write seqChange to it.
+// largeChange returns the writes that change all keys of the consumer in v. One adds an entry to the bucket's overlay
+// and removes the entries with the ids in replaced. The other begins the operation that writes the change into the
+// keys. Unless the change deletes the consumer, the same commit must also write seqChange to the consumer's record.
 func (s *Service) largeChange(v view, c overlay.Change, replaced ...string) ([]store.Write, error) {
 	id := s.parts.IDs.Ordered("kop", 24)
 	entry, err := v.addChange(id, c, replaced...)

@@ -78,11 +78,11 @@ func TestBulkCreateIsValidatedAsWhole(t *testing.T) {
 	fx.createBucket()
 	fx.createConsumer("alice")
 	for name, batch := range map[string][]keys.NewKey{
-		"none":     {},
-		"too many": make([]keys.NewKey, 1_000+1),
-		"10,000":   make([]keys.NewKey, 10_000),
-		"twice":    {{Text: "the-same-text-twice"}, {}, {Text: "the-same-text-twice"}},
-		"short":    {{}, {Text: "short"}},
+		"no keys":         {},
+		"1,001 keys":      make([]keys.NewKey, 1_000+1),
+		"10,000 keys":     make([]keys.NewKey, 10_000),
+		"a repeated text": {{Text: "the-same-text-twice"}, {}, {Text: "the-same-text-twice"}},
+		"a short text":    {{}, {Text: "short"}},
 	} {
 		_, err := fx.keys.CreateKeys(fx.requestContext(), consumerAt("alice"), batch)
 		if err == nil || fault.KindOf(err) != fault.Invalid {
@@ -178,8 +178,8 @@ func TestAbandonedBulkCreateWritesNothing(t *testing.T) {
 // the keys or the error of the bulk creation.
 type concurrentChange struct {
 	name   string
-	change func(w *fixture)
-	check  func(t *testing.T, w *fixture, before, created []keys.Key, err error)
+	change func(fx *fixture)
+	check  func(t *testing.T, fx *fixture, before, created []keys.Key, err error)
 }
 
 func concurrentChanges() []concurrentChange {

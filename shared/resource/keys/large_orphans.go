@@ -53,12 +53,12 @@ func (s *Service) deleteOrphans(ctx context.Context, in []NewKey) (bool, error) 
 	return found, nil
 }
 
-// orphans reads the hash records with the table keys portion. It returns the writes that delete those of orphans.
-func (s *Service) orphans(ctx context.Context, portion []store.Key) ([]store.Write, error) {
-	found := make([]hashRecord, len(portion))
-	gets := make([]*store.ReadRequest, len(portion))
-	for i, key := range portion {
-		gets[i] = store.Get(key, &found[i]).Unchecked("the deletion asks whose it is")
+// orphans reads the hash records with these table keys. It returns the writes that delete the hash records of orphans.
+func (s *Service) orphans(ctx context.Context, tableKeys []store.Key) ([]store.Write, error) {
+	found := make([]hashRecord, len(tableKeys))
+	gets := make([]*store.ReadRequest, len(tableKeys))
+	for i, key := range tableKeys {
+		gets[i] = store.Get(key, &found[i]).Unchecked("the deletion checks the id of the record's key")
 	}
 	if err := s.table.Load(ctx, gets...); err != nil {
 		return nil, err
@@ -69,7 +69,7 @@ func (s *Service) orphans(ctx context.Context, portion []store.Key) ([]store.Wri
 	for i, h := range found {
 		if h.KeyID != "" {
 			bucketGets = append(bucketGets, store.Get(bucketKey(h.AccountID, h.Bucket),
-				&owners[i]).Unchecked("what was deleted stays so"))
+				&owners[i]).Unchecked("a deleted bucket or consumer is never restored"))
 		}
 	}
 	if len(bucketGets) == 0 {
@@ -81,7 +81,7 @@ func (s *Service) orphans(ctx context.Context, portion []store.Key) ([]store.Wri
 	var writes []store.Write
 	for i, h := range found {
 		if h.KeyID != "" && h.orphaned(owners[i]) {
-			writes = append(writes, store.Delete(portion[i]).If(store.Equal(store.At("keyId"), h.KeyID)).Else(errKeyInUse))
+			writes = append(writes, store.Delete(tableKeys[i]).If(store.Equal(store.At("keyId"), h.KeyID)).Else(errKeyInUse))
 		}
 	}
 	return writes, nil

@@ -59,8 +59,8 @@ func TestDatabaseUsageMatchesLedger(t *testing.T) {
 type entry struct {
 	name string
 	// before, if not nil, prepares data for run. Its cost is not counted.
-	before func(w *fixture)
-	run    func(ctx context.Context, w *fixture) error
+	before func(fx *fixture)
+	run    func(ctx context.Context, fx *fixture) error
 }
 
 // newFixtureWithConsumers returns a fixture with n consumers in its bucket. One of them, alice, has a key.

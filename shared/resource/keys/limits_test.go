@@ -54,7 +54,7 @@ func TestConsumerLimitIsExactAcrossBuckets(t *testing.T) {
 				return n
 			}
 			if n++; err != nil {
-				t.Fatal(err)
+				t.Fatalf("CreateConsumer() error = %v, want none or %v", err, fault.Forbidden)
 			}
 		}
 	}

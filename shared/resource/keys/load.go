@@ -87,12 +87,12 @@ func (s *Service) load(ctx context.Context, t target) (view, error) {
 
 // bucketUncheckedReason is the reason why a commit does not require that the bucket's record is unchanged
 // (store.ReadRequest.Unchecked).
-const bucketUncheckedReason = "its placement never changes, what is made in a deleted bucket is in a dead " +
-	"generation, the consumer vouches for " +
-	"its changes (view.torn), and a new one asks for those that it was decided from (view.addChange)"
+const bucketUncheckedReason = "the placement never changes, no request reads the generation of a deleted bucket, " +
+	"the consumer's record shows whether the overlay is too old (view.torn), and the write of a new overlay entry " +
+	"checks the overlay (view.addChange)"
 
 // namesUncheckedReason is the reason why a commit does not require that the pointer from an id to a name is unchanged.
-const namesUncheckedReason = "it never changes, and what it leads to has the id that was asked for"
+const namesUncheckedReason = "the pointer never changes, and the record with the name must have the requested id"
 
 // torn reports whether the bucket record is too old for the consumer or the key: it was read before a large change of
 // the consumer or before the key's batch began. Such a bucket record can lack a roll that has changed the key, or can
@@ -156,7 +156,7 @@ func (s *Service) loadGeneration(ctx context.Context, bucket qualifiedName, gues
 		&v.bucket).Unchecked(bucketUncheckedReason)}
 	if t.newConsumer != "" {
 		gets = append(gets, t.consumerLimit.ReadRequest(), store.Get(shardOf(v.generation, t.newConsumer),
-			&v.shard).Unchecked("the write of what it counts asks for its room"))
+			&v.shard).Unchecked("the write that counts the consumer checks the shard's capacity"))
 	}
 	if t.keyLimit != nil {
 		gets = append(gets, t.keyLimit.ReadRequest())

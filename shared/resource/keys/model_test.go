@@ -46,8 +46,8 @@ type machine struct {
 	model model
 	texts int
 	// nested is true while an action runs in the middle of a read of another action, the outer one. before is the model
-	// before the nested action, nil if there was none. The outer action must have the result that it has after the
-	// nested action, or fail as it would before it.
+	// before the nested action, nil if there was none. The outer action must have the result that it would have after the
+	// nested action, or the error that it would have before the nested action.
 	nested bool
 	before *model
 }
@@ -362,7 +362,8 @@ func (m *machine) Check(t *rapid.T) {
 		return
 	}
 	if err != nil || total != len(m.model.consumers) || len(got) != total {
-		t.Fatalf("%d consumers, total %d, want %d, %v", len(got), total, len(m.model.consumers), err)
+		t.Fatalf("ListConsumers() = %d consumers, total %d, %v, want %d and no error",
+			len(got), total, err, len(m.model.consumers))
 	}
 	for _, c := range got {
 		want := m.model.consumers[c.Name]

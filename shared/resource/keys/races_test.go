@@ -59,8 +59,8 @@ func TestConcurrentlyCreatedKeyIsNotMissed(t *testing.T) {
 	for _, n := range []int{0, 1, 39, 40} {
 		for _, test := range []struct {
 			name   string
-			change func(w *fixture) error
-			check  func(t *testing.T, w *fixture, concurrent keys.Key)
+			change func(fx *fixture) error
+			check  func(t *testing.T, fx *fixture, concurrent keys.Key)
 		}{
 			{"delete", func(fx *fixture) error {
 				return fx.keys.DeleteConsumer(fx.requestContext(), consumerAt("alice"))
@@ -89,7 +89,7 @@ func TestConcurrentlyCreatedKeyIsNotMissed(t *testing.T) {
 			}},
 		} {
 			for _, replaced := range []bool{false, true} {
-				t.Run(test.name, func(t *testing.T) {
+				t.Run(fmt.Sprintf("%s with %d keys, replaced=%t", test.name, n, replaced), func(t *testing.T) {
 					b := &interleavedBackend{}
 					fx := newFixtureOver(t, memory.New(), func(inner store.Backend) store.Backend { b.Backend = inner; return b })
 					fx.createBucket()
@@ -164,7 +164,7 @@ func newPausedFixture(t *testing.T) (*fixture, *pausedBackend) {
 // TestCreationInDeletedBucketIsCleanedUp runs creations that read the bucket before its deletion and are committed
 // before, during or after the first sweep of its consumers.
 func TestCreationInDeletedBucketIsCleanedUp(t *testing.T) {
-	for name, create := range map[string]func(w *fixture) error{
+	for name, create := range map[string]func(fx *fixture) error{
 		"key": func(fx *fixture) error {
 			_, err := fx.keys.CreateKey(fx.requestContext(), consumerAt("alice"), keys.NewKey{})
 			return err
@@ -175,7 +175,7 @@ func TestCreationInDeletedBucketIsCleanedUp(t *testing.T) {
 			return err
 		},
 	} {
-		for when, sweep := range map[string]func(w *fixture, b *pausedBackend, commit func()){
+		for when, sweep := range map[string]func(fx *fixture, b *pausedBackend, commit func()){
 			"before the sweep": func(_ *fixture, _ *pausedBackend, commit func()) { commit() },
 			"while a consumer is swept": func(fx *fixture, b *pausedBackend, commit func()) {
 				b.afterQuery = commit
@@ -198,7 +198,7 @@ func TestCreationInDeletedBucketIsCleanedUp(t *testing.T) {
 				b.beforeCommit = func() { close(reached); <-commit }
 				wg.Go(func() {
 					if err := create(fx); err != nil && !fault.Is(err, fault.NotFound) {
-						t.Error(err)
+						t.Errorf("creation in the deleted bucket: error = %v, want none or %v", err, fault.NotFound)
 					}
 				})
 				<-reached
@@ -217,7 +217,7 @@ func TestCreationInDeletedBucketIsCleanedUp(t *testing.T) {
 // must refuse both texts after the change.
 func TestConcurrentlyReplacedTextIsRefused(t *testing.T) {
 	const text = "a-key-of-our-own-0123456789"
-	for name, change := range map[string]func(w *fixture) error{
+	for name, change := range map[string]func(fx *fixture) error{
 		"delete": func(fx *fixture) error { return fx.keys.DeleteConsumer(fx.requestContext(), consumerAt("alice")) },
 		"roll": func(fx *fixture) error {
 			return fx.keys.RollKey(fx.requestContext(), consumerAt("alice"), fx.clock.Now())
@@ -241,7 +241,7 @@ func TestConcurrentlyReplacedTextIsRefused(t *testing.T) {
 // TestChangeDoesNotAffectRecreatedBucket deletes the bucket between the read and the commit of a change, with and
 // without creating it again.
 func TestChangeDoesNotAffectRecreatedBucket(t *testing.T) {
-	for name, change := range map[string]func(w *fixture, id string) error{
+	for name, change := range map[string]func(fx *fixture, id string) error{
 		"update": func(fx *fixture, id string) error {
 			_, err := fx.keys.UpdateBucket(fx.requestContext(), bucketAt(id),
 				keys.BucketPatch{Description: store.PatchTo("of the old one")})
@@ -274,7 +274,7 @@ func TestChangeDoesNotAffectRecreatedBucket(t *testing.T) {
 // TestChangeDoesNotAffectRecreatedConsumer deletes and recreates the consumer between the read and the commit of a
 // change. The new consumer has the same version as the old one.
 func TestChangeDoesNotAffectRecreatedConsumer(t *testing.T) {
-	for name, change := range map[string]func(w *fixture, id string) error{
+	for name, change := range map[string]func(fx *fixture, id string) error{
 		"update": func(fx *fixture, id string) error {
 			_, err := fx.keys.UpdateConsumer(fx.requestContext(), consumerAt(id),
 				keys.ConsumerPatch{Description: store.PatchTo("of the old one")})

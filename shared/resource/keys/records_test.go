@@ -42,7 +42,7 @@ func TestRecordKeysAreStable(t *testing.T) {
 		"batch":      {keyBatchKey("b"), "", store.Key{PK: "key-batch#b", SK: "."}},
 	} {
 		if test.got != test.want {
-			t.Errorf("%s: %v, want %v", name, test.got, test.want)
+			t.Errorf("table key of the %s = %v, want %v", name, test.got, test.want)
 		}
 		if test.partition != "" && test.partition != test.got.PK {
 			t.Errorf("%s: partition of %v = %q, want %q", name, test.got, test.got.PK, test.partition)

@@ -115,7 +115,7 @@ func (r rotator) find(ctx context.Context, all []*keyRotation) error {
 	for chunk := range slices.Chunk(moving, store.MaxKeys) {
 		gets := make([]*store.ReadRequest, len(chunk))
 		for i, k := range chunk {
-			gets[i] = store.Get(keyHashKey(k.record.Hash), &k.found).Unchecked("the writes hold for what was read")
+			gets[i] = store.Get(keyHashKey(k.record.Hash), &k.found).Unchecked("the writes check each attribute that was read")
 		}
 		if err := r.table.Load(ctx, gets...); err != nil {
 			return fmt.Errorf("read API keys as the gateway sees them: %w", err)

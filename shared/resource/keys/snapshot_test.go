@@ -31,10 +31,10 @@ func newSplitReadFixture(t *testing.T) (*fixture, *splitReadBackend) {
 	return newFixtureOver(t, memory.New(), func(inner store.Backend) store.Backend { g.Backend = inner; return g }), g
 }
 
-func (b *splitReadBackend) arm(first string, callback func()) {
+func (b *splitReadBackend) arm(prefix string, callback func()) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.prefix, b.betweenReads = first, callback
+	b.prefix, b.betweenReads = prefix, callback
 }
 
 func (b *splitReadBackend) Read(ctx context.Context, readKeys []store.Key) ([]store.Item, error) {
@@ -108,7 +108,7 @@ func TestRollDuringBulkPublishRollsItsKeys(t *testing.T) {
 	bulk.Go(func() {
 		var err error
 		if created, err = fx.keys.CreateKeys(fx.requestContext(), consumerAt("alice"), make([]keys.NewKey, 60)); err != nil {
-			t.Error(err)
+			t.Errorf("CreateKeys() during a roll: error = %v, want none", err)
 		}
 	})
 	<-g.publishReached

@@ -19,10 +19,10 @@ import (
 // process die during a bulk creation.
 type tornBackend struct {
 	store.Backend
-	mu           sync.Mutex
-	betweenReads func()
-	read         func()        // called after each read of the bucket
-	bucketRead   chan struct{} // closed by read
+	mu              sync.Mutex
+	betweenReads    func()
+	afterBucketRead func()        // called after each read of the bucket
+	bucketRead      chan struct{} // closed by afterBucketRead
 	// dieAfterPortion makes the process die after the first portion of a bulk creation. dead is true after that.
 	dieAfterPortion, dead bool
 }
@@ -34,7 +34,7 @@ func (b *tornBackend) arm(callback func()) {
 	defer b.mu.Unlock()
 	bucketRead := make(chan struct{})
 	b.betweenReads, b.bucketRead, b.dieAfterPortion = callback, bucketRead, true
-	b.read = sync.OnceFunc(func() { close(bucketRead) })
+	b.afterBucketRead = sync.OnceFunc(func() { close(bucketRead) })
 }
 
 func (b *tornBackend) takeCallback() func() {
@@ -52,8 +52,8 @@ func (b *tornBackend) Read(ctx context.Context, readKeys []store.Key) ([]store.I
 		if err != nil {
 			return nil, err
 		}
-		if b.read != nil {
-			b.read()
+		if b.afterBucketRead != nil {
+			b.afterBucketRead()
 		}
 		if len(readKeys) > 1 && strings.HasPrefix(readKeys[0].PK, "key-hash#") {
 			if callback := b.takeCallback(); callback != nil {
@@ -89,7 +89,7 @@ func (b *tornBackend) Transact(ctx context.Context, token string, writes []store
 // TestStaleBucketReadHidesBatch reads the bucket before a bulk creation adds its entry, and the keys after they were
 // written. Readers must not see the keys.
 func TestStaleBucketReadHidesBatch(t *testing.T) {
-	for name, count := range map[string]func(w *fixture) int{
+	for name, count := range map[string]func(fx *fixture) int{
 		"gateway": func(fx *fixture) int {
 			if _, open := fx.verifyKey("custom-key-number-0000"); open {
 				return 1

@@ -46,7 +46,7 @@ func TestCustomKeyValidation(t *testing.T) {
 		{"longest", strings.Repeat("k", 256), true},
 		{"too long", strings.Repeat("k", 257), false},
 		{"space", "0123456789 0123456789", false},
-		{"space at first", " 01234567890123456789", false},
+		{"a leading space", " 01234567890123456789", false},
 		{"control", "0123456789\x000123456789", false},
 		{"not ASCII", "0123456789é0123456789", false},
 		{"invalid UTF-8", "0123456789\xff0123456789", false},
@@ -160,7 +160,7 @@ func TestInputsAtLimitsAreValid(t *testing.T) {
 	}, maxConsumerTags)
 	p.email("email", "first.last+tag@sub.example.com")
 	if err := p.Err(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("problems of inputs at their limits = %v, want none", err)
 	}
 }
 
@@ -215,8 +215,8 @@ func TestManagerAndTextLimits(t *testing.T) {
 		{"a sub that is too long", func(p *problems) { p.sub("sub", long(maxSub+1)) }, false},
 		{"no sub", func(p *problems) { p.sub("sub", "") }, false},
 		{"a line break", func(p *problems) { p.description("description", "a\nb") }, true},
-		{"a control character at first", func(p *problems) { p.description("description", "\x1bb") }, false},
-		{"a control character at last", func(p *problems) { p.description("description", "a\x1b") }, false},
+		{"a control character first", func(p *problems) { p.description("description", "\x1bb") }, false},
+		{"a control character last", func(p *problems) { p.description("description", "a\x1b") }, false},
 	} {
 		var invalid problems
 		if test.check(&invalid); (invalid.Err() == nil) != test.ok {

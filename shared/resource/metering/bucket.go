@@ -126,7 +126,7 @@ func (s *Service) load(ctx context.Context, at BucketAt, gets ...*store.ReadRequ
 	}
 	var b bucketRecord
 	bucket := store.Get(bucketKey(at.AccountID, at.Bucket), &b).
-		Unchecked("each write in a bucket counts there, which fails where it is gone or full")
+		Unchecked("each write in a bucket changes one of its counters, and fails if it was deleted or is full")
 	if err := s.parts.Table.Load(ctx, slices.Concat([]*store.ReadRequest{bucket}, gets)...); err != nil {
 		return bucketRecord{}, fmt.Errorf("read a metering bucket: %w", err)
 	}

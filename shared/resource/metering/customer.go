@@ -10,7 +10,7 @@ import (
 
 // CustomerState is a customer's current state for a gateway.
 type CustomerState struct {
-	// Subscription is the id of the subscription that counts (Status.rank).
+	// Subscription is the id of the subscription that determines the state (Status.rank).
 	Subscription string
 	// Status is the current status. If the trial is over, it is the status after the trial.
 	Status Status
@@ -49,9 +49,9 @@ func (s Status) ended() bool { return s == Canceled || s == IncompleteExpired }
 // maxConsidered is the maximum number of a customer's subscriptions that are read, the newest first.
 const maxConsidered = 25
 
-// rank orders the subscriptions of a customer. The subscription with the lowest rank counts; among equal ranks, the
-// newest counts. So a customer who buys again is served immediately, and a canceled or unpaid subscription does not
-// affect an active one (docs/decisions/0038-which-subscription-counts.md).
+// rank orders the subscriptions of a customer. The subscription with the lowest rank determines the customer's state.
+// Among equal ranks, the newest subscription does. So a customer who buys again is served immediately, and a canceled
+// or unpaid subscription does not affect an active one (docs/decisions/0038-which-subscription-counts.md).
 func (s Status) rank() int {
 	switch s {
 	case Active, Trialing, Incomplete: // gateways admit these unless a policy says otherwise
@@ -63,8 +63,9 @@ func (s Status) rank() int {
 	return 2
 }
 
-// counting returns the subscription that counts at now, or nil. subscriptions is sorted by age, the newest first.
-func counting(subscriptions []record, now time.Time) *record {
+// decisive returns the subscription that determines the customer's state at now, or nil if there is none. subscriptions
+// is sorted by age, the newest first.
+func decisive(subscriptions []record, now time.Time) *record {
 	var best *record
 	for i := range subscriptions {
 		if best == nil || subscriptions[i].currentAt(now).Status.rank() < best.currentAt(now).Status.rank() {
@@ -93,13 +94,13 @@ func (c *customer) state(now time.Time) (CustomerState, error) {
 	if cached := c.last.Load(); cached != nil && !now.Before(cached.since) && now.Before(cached.until) {
 		return cached.state, nil
 	}
-	r := counting(c.subscriptions, now)
+	r := decisive(c.subscriptions, now)
 	if r == nil {
 		return CustomerState{}, errNoCustomer
 	}
 	p := r.period(now)
 	cached := &cachedState{since: now, until: p.To}
-	// The end of another subscription's trial does not affect the subscription that counts.
+	// The end of another subscription's trial does not affect which subscription determines the state.
 	if end := r.TrialEnd; end != nil && end.After(now) && end.Before(cached.until) {
 		cached.until = *end
 	}

@@ -48,8 +48,8 @@ func NewDirectory(p installation.Parts) *Directory {
 var errNoCustomer = fault.New(fault.NotFound,
 	"The customer has no subscription in the metering bucket. Make one with its customerKey.")
 
-// CustomerState returns the state of a customer, from the subscription that counts (Status.rank). It returns NotFound if
-// the customer has no subscription, or if the bucket does not belong to the account. Any other error is not cached.
+// CustomerState returns the state of a customer, which one subscription determines (Status.rank). It returns NotFound
+// if the customer has no subscription, or if the bucket does not belong to the account. Any other error is not cached.
 func (d *Directory) CustomerState(ctx context.Context, accountID, bucketID, customerKey string) (CustomerState, error) {
 	// no customer has an ID or key of this length, because table keys are limited
 	if len(bucketID) > MaxExternalChars || len(customerKey) > 4*MaxExternalChars {

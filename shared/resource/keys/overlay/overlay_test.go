@@ -204,7 +204,7 @@ func TestKeyExpiresAtExpiry(t *testing.T) {
 func TestKeyOfLaterBatchNeedsNewerBucket(t *testing.T) {
 	for seq, want := range map[int64]bool{0: false, 3: false, 4: true} {
 		if got := (overlay.KeyState{CreatedSeq: seq}).NewerThan(3); got != want {
-			t.Errorf("NewerThan(3) of a key of %d = %t, want %t", seq, got, want)
+			t.Errorf("NewerThan(3) of a key with CreatedSeq %d = %t, want %t", seq, got, want)
 		}
 	}
 }
