@@ -17,8 +17,8 @@ import (
 	"github.com/gatewright/gatewright/shared/resource/metering"
 )
 
-// counting is a backend that counts its reads. Read fails while failing is positive.
-type counting struct {
+// countingBackend is a backend that counts its reads. Read fails while failing is positive.
+type countingBackend struct {
 	*memory.Backend
 	reads, failing atomic.Int64
 	// delay is the duration of a query, in a synctest bubble.
@@ -27,7 +27,7 @@ type counting struct {
 
 var errUnavailable = errors.New("the table is down")
 
-func (b *counting) Read(ctx context.Context, keys []store.Key) ([]store.Item, error) {
+func (b *countingBackend) Read(ctx context.Context, keys []store.Key) ([]store.Item, error) {
 	b.reads.Add(1)
 	if b.failing.Load() > 0 {
 		return nil, errUnavailable
@@ -35,7 +35,7 @@ func (b *counting) Read(ctx context.Context, keys []store.Key) ([]store.Item, er
 	return b.Backend.Read(ctx, keys)
 }
 
-func (b *counting) Query(ctx context.Context, q store.Query) ([]store.Item, string, error) {
+func (b *countingBackend) Query(ctx context.Context, q store.Query) ([]store.Item, string, error) {
 	b.reads.Add(1)
 	if b.delay > 0 {
 		select {
@@ -48,8 +48,8 @@ func (b *counting) Query(ctx context.Context, q store.Query) ([]store.Item, stri
 }
 
 // gateway returns the Directory of a gateway, and a backend that counts its reads.
-func (fx *fixture) gateway() (*metering.Directory, *counting) {
-	c := &counting{Backend: fx.items}
+func (fx *fixture) gateway() (*metering.Directory, *countingBackend) {
+	c := &countingBackend{Backend: fx.items}
 	fx.useBackend(c)
 	return metering.NewDirectory(fx.parts), c
 }
@@ -115,7 +115,7 @@ func TestConcurrentRequestsShareOneRead(t *testing.T) {
 		for range 100 {
 			wg.Go(func() {
 				if _, err := d.CustomerState(t.Context(), at.AccountID, at.Bucket, "ada"); err != nil {
-					t.Error(err)
+					t.Errorf("CustomerState() of a waiting request: error = %v, want none", err)
 				}
 			})
 		}
@@ -261,8 +261,8 @@ func TestBucketOfAnotherAccountHasNoCustomer(t *testing.T) {
 	}
 }
 
-// TestEndedTrialYieldsToOlderSubscription checks that an older active subscription counts immediately after the end of
-// a trial.
+// TestEndedTrialYieldsToOlderSubscription checks that an older active subscription determines the customer's state
+// immediately after the end of a trial.
 func TestEndedTrialYieldsToOlderSubscription(t *testing.T) {
 	fx := newFixture(t)
 	at := fx.createBucket(acme)
@@ -319,7 +319,8 @@ func TestTableErrorIsNotCached(t *testing.T) {
 	}
 }
 
-// TestBestSubscriptionIsChosen checks that the newest subscription with the best status counts.
+// TestBestSubscriptionIsChosen checks that the newest subscription with the best status determines the customer's
+// state.
 func TestBestSubscriptionIsChosen(t *testing.T) {
 	endedStatuses := slices.Repeat([]metering.Status{metering.Canceled}, metering.MaxConsidered)
 	tests := []struct {

@@ -143,7 +143,7 @@ func (fx *fixture) useUnits(s metering.Subscription, key string, n int64) {
 	d, err := pool.Take(fx.Context(), metering.Counter("a-1", s.ID, key, meter.At(s.Anchor, s.Renewal, fx.clock()), 1<<40),
 		n)
 	if err != nil || !d.Admitted {
-		fx.Fatal(d, err)
+		fx.Fatalf("Take(%d of %s) = %+v, %v, want admitted and no error", n, key, d, err)
 	}
 	fx.noError(pool.Drain(fx.Context()))
 	// The counters of quotas are kept for weeks, but this Pool's only for a day: remove their expiry.

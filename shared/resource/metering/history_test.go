@@ -27,16 +27,16 @@ func TestRandomHistoriesMatchModel(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		sc := newScenario(t, rt)
 		rt.Repeat(map[string]func(*rapid.T){
-			"time":         sc.advanceClock,
-			"plan":         sc.plan,
-			"terms":        sc.changeTerms,
-			"plan goes":    sc.deletePlan,
-			"subscription": sc.subscription,
-			"change":       sc.change,
-			"goes":         sc.deleteSubscription,
-			"use":          sc.use,
-			"close":        func(*rapid.T) { sc.close() },
-			"":             sc.compare,
+			"advance the clock":     sc.advanceClock,
+			"create a plan":         sc.plan,
+			"change a plan":         sc.changeTerms,
+			"delete a plan":         sc.deletePlan,
+			"create a subscription": sc.subscription,
+			"change a subscription": sc.change,
+			"delete a subscription": sc.deleteSubscription,
+			"use units":             sc.use,
+			"close periods":         func(*rapid.T) { sc.close() },
+			"":                      sc.compare,
 		})
 	})
 }
@@ -428,7 +428,7 @@ func (sc *scenario) compare(rt *rapid.T) {
 			if err == nil {
 				got = fmt.Sprint(q.Remaining, " ", q.Period)
 			} else if !fault.Is(err, fault.NotFound) {
-				rt.Fatal(err)
+				rt.Fatalf("Quotas(%s) error = %v, want none or %v", s.id, err, fault.NotFound)
 			}
 			if got != want {
 				rt.Fatalf("at %s: Quotas(%s) of a subscription of %s, at %s =\n%s, want\n%s", now, s.id, s.createdAt, in, got, want)

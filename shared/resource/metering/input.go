@@ -28,8 +28,8 @@ const (
 	MaxTrialDays = 3650
 )
 
-// firstYear and lastYear limit dates, so that the year of a date has four digits in every time zone, and so has the
-// year one period later.
+// firstYear and lastYear limit dates, so that the year of a date and the year one period later have four digits in
+// every time zone.
 const (
 	firstYear = 1900
 	lastYear  = 2999

@@ -200,7 +200,7 @@ func TestInvalidSubscriptionsAreRefused(t *testing.T) {
 			n.TrialStart, n.TrialEnd = new(instant("2026-02-02T00:00:00Z")), new(instant("2026-02-01T00:00:00Z"))
 		}, "trialEndDate"},
 		{
-			"a status after a trial without an end",
+			"a trial after a trial without an end",
 			func(n *subscription) { n.TrialEndStatus = metering.Trialing }, "trialEndStatus",
 		},
 		{"a trial after a trial", func(n *subscription) {

@@ -30,9 +30,9 @@ func TestPlanChangeKeepsPassedPeriods(t *testing.T) {
 	fx.setClock("2026-02-27T23:59:59.999Z")
 	fx.setUnits(at, pro, 20)
 	fx.setUnits(at, pro, 9)
-	check := func(in, check string) {
+	check := func(in, want string) {
 		t.Helper()
-		fx.checkRemaining(at, s.ID, new(instant(in)), check)
+		fx.checkRemaining(at, s.ID, new(instant(in)), want)
 	}
 	check("2026-02-01T00:00:00Z", "map[requests:5] "+january)
 	fx.setClock("2026-02-28T00:00:00Z")
@@ -70,7 +70,7 @@ func TestPlanKeepsLatestPastUnits(t *testing.T) {
 		&plan))
 	if got, want := fmt.Sprint(plan.Former), "[{map[requests:1092]} {map[requests:1093]} {map[requests:1094]} "+
 		"{map[requests:1095]} {map[requests:1096]} {map[requests:1097]} {map[requests:1098]}]"; got != want {
-		t.Errorf("former terms of the plan = %s, want %s", got, want)
+		t.Errorf("past units of the plan = %s, want %s", got, want)
 	}
 }
 
@@ -137,7 +137,8 @@ func TestPeriodsAfterEndKeepTheirPlans(t *testing.T) {
 	}
 }
 
-// TestExtendedTrialKeepsEndStatus checks that changed trial terms of a plan apply only to new trials.
+// TestExtendedTrialKeepsEndStatus checks that changed trial terms of a plan do not apply to an existing trial, unless
+// the subscription's plans are set again.
 func TestExtendedTrialKeepsEndStatus(t *testing.T) {
 	tests := []struct {
 		name   string

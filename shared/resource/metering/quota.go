@@ -62,18 +62,18 @@ func (r record) quotas(plans []planRecord, p meter.Period) map[string]int64 {
 }
 
 // Quotas returns the remaining units of each meter of a subscription, never less than 0. The period is the period that
-// contains the time in, or the current period if in is nil. Quotas returns NotFound for a subscription that is missing
+// contains instant, or the current period if instant is nil. Quotas returns NotFound for a subscription that is missing
 // or invisible. It also returns NotFound for a period before the first of the subscription, or after the current one.
-func (s *Service) Quotas(ctx context.Context, at BucketAt, id string, in *time.Time) (Quotas, error) {
+func (s *Service) Quotas(ctx context.Context, at BucketAt, id string, instant *time.Time) (Quotas, error) {
 	_, r, err := s.loadSubscription(ctx, at, id)
 	if err != nil {
 		return Quotas{}, err
 	}
 	now := s.now()
-	if in == nil {
-		in = &now
+	if instant == nil {
+		instant = &now
 	}
-	p := r.period(*in)
+	p := r.period(*instant)
 	if p.From.After(now) || !p.To.After(r.CreatedOn) {
 		return Quotas{}, errNoPeriod
 	}

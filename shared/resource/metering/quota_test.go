@@ -94,7 +94,7 @@ func TestYearlyQuotasWithLeapDayAnchor(t *testing.T) {
 // TestQuotasOfPassedPeriods checks that the quotas of passed periods are the same before
 // and after Close has recorded the periods, and after later changes of the plans.
 func TestQuotasOfPassedPeriods(t *testing.T) {
-	for name, runClose := range map[string]bool{"as they are counted": false, "as they are written down": true} {
+	for name, runClose := range map[string]bool{"before Close": false, "after Close": true} {
 		t.Run(name, func(t *testing.T) {
 			fx := newFixture(t)
 			at := fx.createBucket(acme)
@@ -155,7 +155,7 @@ func TestProrationAppliesToCurrentPeriodOnly(t *testing.T) {
 			s := fx.subscribe(at, newSubscription(fx.createPlan(at, "old", 1)))
 			fx.update(at, s.ID, metering.SubscriptionPatch{PlanExternalIDs: []string{"new"}, Prorate: &tt.fraction})
 			fx.checkRemaining(at, s.ID, nil, "map[requests:"+tt.want+"] "+january)
-			fx.update(at, s.ID, metering.SubscriptionPatch{Status: metering.PastDue}) // this status does not affect the trial
+			fx.update(at, s.ID, metering.SubscriptionPatch{Status: metering.PastDue}) // does not change the quotas
 			fx.checkRemaining(at, s.ID, nil, "map[requests:"+tt.want+"] "+january)
 			fx.setClock("2026-02-28T00:00:00Z")
 			fx.checkRemaining(at, s.ID, nil, fmt.Sprintf("map[requests:%d] %s", tt.units, february))
@@ -220,7 +220,7 @@ func TestTrialEndsAtTrialEnd(t *testing.T) {
 	}
 	for _, tt := range tests {
 		for _, runClose := range []bool{false, true} {
-			t.Run(tt.name+map[bool]string{true: ", written down"}[runClose], func(t *testing.T) {
+			t.Run(tt.name+map[bool]string{true: ", after Close"}[runClose], func(t *testing.T) {
 				fx := newFixture(t)
 				at, gateway := fx.createBucket(acme), metering.NewDirectory(fx.parts)
 				n := newSubscription(fx.createPlan(at, "pro", 10, tt.plan))

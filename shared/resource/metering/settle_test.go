@@ -67,9 +67,8 @@ func TestLastPeriodsOfEndedSubscriptionAreRecorded(t *testing.T) {
 		}
 	}
 	fx.setClock("2026-02-10T00:00:00Z")
-	if fx.closeAll() != 1 || fx.historyRows(trial.ID) != 0 {
-		t.Errorf("closing the ended trial leaves %d periods of history, want 1 commit and 0 periods",
-			fx.historyRows(trial.ID))
+	if commits, rows := fx.closeAll(), fx.historyRows(trial.ID); commits != 1 || rows != 0 {
+		t.Errorf("closing the ended trial takes %d commits and leaves %d periods of history, want 1 and 0", commits, rows)
 	}
 	fx.useUnits(trial, "requests", 3)
 	fx.setClock("2026-02-28T00:10:00Z")
@@ -98,7 +97,8 @@ func TestLastPeriodsOfEndedSubscriptionAreRecorded(t *testing.T) {
 		"map[requests:8] 2027-03-31T00:00:00Z/2027-04-30T00:00:00Z")
 }
 
-// TestFirstPeriodContainsCreation tests subscriptions that are created exactly at a boundary and just before it.
+// TestFirstPeriodContainsCreation tests subscriptions that are created exactly at the beginning of a period and just
+// before it.
 func TestFirstPeriodContainsCreation(t *testing.T) {
 	for createdOn, first := range map[string]string{
 		"2026-02-28T00:00:00Z":     february,

@@ -332,8 +332,8 @@ func (s *Service) CreateSubscription(ctx context.Context, at BucketAt, n NewSubs
 	return r.toSubscription(byID(plans), now), nil
 }
 
-const plansUncheckedReason = "a plan counts its subscriptions in the same commit, which fails where it is gone; what " +
-	"else it says may be a moment old"
+const plansUncheckedReason = "the commit changes the plan's number of subscriptions and fails if the plan was " +
+	"deleted, and the other fields of the plan may be slightly old"
 
 func byID(plans []planRecord) map[string]planRecord {
 	out := make(map[string]planRecord, len(plans))

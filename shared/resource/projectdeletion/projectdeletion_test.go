@@ -345,7 +345,7 @@ func (s services) startDeletion(t *testing.T) string {
 	t.Helper()
 	d, err := s.deployments.DeleteProject(request(t.Context(), "delete"), owner, "shop")
 	if err != nil || d.Status != operation.InProgress {
-		t.Fatal(d, err)
+		t.Fatalf("DeleteProject() = %+v, %v, want %s and no error", d, err, operation.InProgress)
 	}
 	return d.ID
 }
@@ -407,7 +407,7 @@ func TestRecreatedProjectHasNoOldContents(t *testing.T) {
 func TestProjectDeletedDuringRequest(t *testing.T) {
 	for name, r := range recreations() {
 		for _, finished := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%s, over: %v", name, finished), func(t *testing.T) {
+			t.Run(fmt.Sprintf("%s, finished=%t", name, finished), func(t *testing.T) {
 				backend := &interruptedBackend{Backend: memory.New(), target: 1}
 				source := ids.NewSource(storetest.Random(t), now)
 				s := newServices(t, backend.Backend, source)
@@ -422,7 +422,7 @@ func TestProjectDeletedDuringRequest(t *testing.T) {
 				}
 				err := r.request(request(t.Context(), "again"), newServices(t, backend, source))
 				if fault.KindOf(err) == fault.Internal && err != nil {
-					t.Error(err)
+					t.Errorf("request during the deletion: error = %v, want success or an expected error", err)
 				}
 				if !finished {
 					s.runDeletion(t, id)

@@ -39,8 +39,8 @@ const (
 	// minExtension is the minimum extension of a session that is written
 	// to the table. So there is at most one write per minute and session.
 	minExtension = time.Minute
-	// noteTimeout is the maximum time that the write of a session's use delays the end of a request.
-	noteTimeout = time.Second
+	// recordUseTimeout is the maximum time that the write of a session's use delays the end of a request.
+	recordUseTimeout = time.Second
 
 	idDigits = 24
 )
@@ -123,7 +123,7 @@ func (s *Service) RecordUse(ctx context.Context, caller auth.Principal) (wait fu
 	if ttl-session.IdleExpiresOn.Unix() < int64(minExtension/time.Second) {
 		return waitForKey
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), noteTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordUseTimeout)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -141,7 +141,7 @@ func (s *Service) RecordUse(ctx context.Context, caller auth.Principal) (wait fu
 // extend moves the idle expiry of a session to ttl, in seconds since 1970. It does not restore
 // a session that has ended meanwhile, even if the session has expired and is not deleted yet.
 func (s *Service) extend(ctx context.Context, hash string, ttl int64) error {
-	ctx = store.WithoutReadSet(ctx, "the session's own record says whether it is there")
+	ctx = store.WithoutReadSet(ctx, "a condition on the session's own record fails if the session has ended")
 	ttlPath := store.At(store.TTLAttribute)
 	return s.parts.Table.Commit(ctx, store.Update(keyOf(hash), store.Set(ttlPath, ttl)).
 		If(store.And(store.AtLeast(ttlPath, s.parts.Now().Unix()+1), store.Less(ttlPath, ttl))).Else(errNotExtended))

@@ -166,7 +166,7 @@ func (s *Service) unchangedOperation(
 	if c.Operation != "" {
 		var current operation.Record
 		get := store.Get(operation.Key(c.Operation),
-			&current).Unchecked("it is answered as it is now, and polled from then on")
+			&current).Unchecked("the response has the operation's current status, which clients poll")
 		if err := s.parts.Table.Load(ctx, get); err != nil {
 			return Operation{}, fmt.Errorf("read a tunnel's operation: %w", err)
 		}

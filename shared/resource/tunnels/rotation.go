@@ -15,7 +15,8 @@ func RotatedValues(p installation.Parts) []rotation.SealedRecords {
 	return []rotation.SealedRecords{{Prefix: tunnelPrefix, Attributes: []string{"sealed"}, Renew: Open(p).renew}}
 }
 
-// RotatedCredentialKey returns the table key of a token's record under the root key of p that writes. IsCredential must be true for key.
+// RotatedCredentialKey returns the table key that a token's record has when the token is hashed with the current root
+// key of p. key is the record's present table key, and IsCredential(key) must be true.
 func RotatedCredentialKey(ctx context.Context, p installation.Parts, key store.Key) (store.Key, error) {
 	hash, ok := tokenPrefix.SinglePart(key)
 	if !ok {
