@@ -60,7 +60,7 @@ func TestEndpointValidation(t *testing.T) {
 		_, err := fx.Configure(fx.request(), acme, created.ID, []tunnels.Spec{service("stock", endpoint)})
 		if want == "" && err != nil || want != "" && (!fault.Is(err, fault.Invalid) ||
 			!strings.Contains(err.Error(), "services[0].endpoint: ") || !strings.Contains(err.Error(), want)) {
-			t.Errorf("Configure(endpoint %q) = %v, want %q", endpoint, err, want)
+			t.Errorf("Configure(endpoint %q) error = %v, want %v with %q, or none for \"\"", endpoint, err, fault.Invalid, want)
 		}
 	}
 }
@@ -355,7 +355,7 @@ func TestLaterConfigurationSupersedesEarlier(t *testing.T) {
 func TestNamesAreFreedImmediately(t *testing.T) {
 	for _, deleted := range []bool{false, true} {
 		for _, oldFirst := range []bool{false, true} {
-			t.Run(fmt.Sprintf("deleted: %v, the old one's operation first: %v", deleted, oldFirst), func(t *testing.T) {
+			t.Run(fmt.Sprintf("deleted=%t, old operation first=%t", deleted, oldFirst), func(t *testing.T) {
 				fx := newFixture(t)
 				old := fx.create(acme, "office")
 				fx.runOperation(fx.configure(old.ID, service("orders", "http://a"), service("stock", "http://a")).ID)

@@ -63,7 +63,7 @@ func mustListProvisioned(fx *fixture) []string {
 	fx.Helper()
 	out, err := listProvisioned(fx.Context(), fx.Service)
 	if err != nil {
-		fx.Error(err)
+		fx.Fatal(err)
 	}
 	return out
 }

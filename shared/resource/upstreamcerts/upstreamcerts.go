@@ -4,8 +4,8 @@
 //
 // A private key is stored sealed. Only builds decrypt it, and no response contains it.
 //
-// The package does not call upstreams (package upstream does). Of deployments it knows only the names of those that
-// use a certificate. Package pki validates uploads. Read this file first, then use.go (for builds) and table.go.
+// The package does not call upstreams (package upstream does). It knows only the names of the deployments that use a
+// certificate. Package pki validates uploads. Read this file first, then use.go (for builds) and table.go.
 package upstreamcerts
 
 import (

@@ -138,7 +138,7 @@ func TestBuildsUseCertificatesOfTheirEnvironment(t *testing.T) {
 		}
 		_, ok, err := fx.ServingWrites(t.Context(), accountID, project, kind, []string{created.ID})
 		if err != nil || ok != all["warehouse"].Enabled {
-			t.Errorf("Serving(%s) = %t, %v, want %t and no error", kind, ok, err, all["warehouse"].Enabled)
+			t.Errorf("ServingWrites(%s) = %t, %v, want %t and no error", kind, ok, err, all["warehouse"].Enabled)
 		}
 		return all["warehouse"].Enabled
 	}
@@ -241,7 +241,7 @@ func TestCertificateInUseCannotBeDeleted(t *testing.T) {
 	}
 	_, ok, err := fx.ServingWrites(t.Context(), accountID, project, environment.Production, []string{created.ID})
 	if ok || err != nil {
-		t.Errorf("Serving(deleted certificate) = %t, %v, want false and no error", ok, err)
+		t.Errorf("ServingWrites(deleted certificate) = %t, %v, want false and no error", ok, err)
 	}
 }
 
@@ -253,7 +253,7 @@ func TestDeletionDetectsConcurrentlyServedBuild(t *testing.T) {
 	fx.onUsersOf = func() {
 		writes, ok, err := fx.ServingWrites(t.Context(), accountID, project, environment.Production, []string{created.ID})
 		if !ok || err != nil {
-			t.Fatal(err)
+			t.Fatalf("ServingWrites() = %t, %v, want true and no error", ok, err)
 		}
 		if err := fx.table.Commit(t.Context(), writes...); err != nil {
 			t.Fatal(err)

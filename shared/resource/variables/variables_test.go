@@ -334,7 +334,7 @@ func TestConcurrentCreatesRespectLimit(t *testing.T) {
 				case fault.Is(err, fault.Invalid):
 					refused.Add(1)
 				default:
-					t.Error(err)
+					t.Errorf("concurrent Create() error = %v, want none or %v", err, fault.Invalid)
 				}
 			}
 		})
