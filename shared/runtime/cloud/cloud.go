@@ -58,8 +58,9 @@ func Open(getenv func(string) string, log io.Writer) (installation.Parts, error)
 	return OpenAs(getenv(varFunctionName), nil, getenv, slog.NewJSONHandler(log, nil))
 }
 
-// OpenAs is Open for the process with this name, which is in its spans. provider provides the process's credentials.
-// If provider is nil, the credentials come from the environment, and do not change during the life of the process.
+// OpenAs works like Open. name is the name of the process, which its spans contain. provider provides the process's
+// credentials. If provider is nil, the credentials come from the environment, and do not change during the life of the
+// process.
 func OpenAs(
 	name string, provider aws.CredentialsProvider, getenv func(string) string, log slog.Handler,
 ) (installation.Parts, error) {

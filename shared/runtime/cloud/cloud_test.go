@@ -42,7 +42,7 @@ func TestIncompleteEnvironmentIsRefusedByName(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			_, err := cloud.Open(lambdaEnv(map[string]string{name: ""}), io.Discard)
 			if err == nil || !strings.Contains(err.Error(), name) {
-				t.Errorf("error %v, want one that names %s", err, name)
+				t.Errorf("Open() without %s: error = %v, want one that names it", name, err)
 			}
 			if err != nil && strings.Contains(err.Error(), "a-secret") {
 				t.Errorf("error = %v, want no secret in it", err)
@@ -51,7 +51,7 @@ func TestIncompleteEnvironmentIsRefusedByName(t *testing.T) {
 	}
 	_, err := cloud.Open(lambdaEnv(map[string]string{"AWS_ENDPOINT_URL": "localhost"}), io.Discard)
 	if err == nil || !strings.Contains(err.Error(), "AWS_ENDPOINT_URL") {
-		t.Errorf("error %v, want one that names AWS_ENDPOINT_URL", err)
+		t.Errorf("Open(AWS_ENDPOINT_URL=localhost) error = %v, want one that names the variable", err)
 	}
 }
 
@@ -59,7 +59,7 @@ func TestIncompleteEnvironmentIsRefusedByName(t *testing.T) {
 type fakeAWS struct {
 	mu       sync.Mutex
 	requests []string
-	token    string
+	token    string // session token of the last request
 }
 
 func (f *fakeAWS) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -95,10 +95,10 @@ func TestAllServicesUseTheEndpoint(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := p.Key.Root(t.Context()); err != nil {
-		t.Error(err)
+		t.Errorf("Root() error = %v, want none", err)
 	}
 	if _, err := p.Bucket.Head(t.Context(), "uploads/x"); err != nil {
-		t.Error(err)
+		t.Errorf("Head(uploads/x) error = %v, want none", err)
 	}
 	want := []string{
 		"DynamoDB_20120810.GetItem", "TrentService.GenerateDataKeyWithoutPlaintext", "DynamoDB_20120810.TransactWriteItems",
@@ -162,7 +162,7 @@ func TestUploadAddressesArePublic(t *testing.T) {
 			}
 			u, err := url.Parse(address)
 			if err != nil || u.Host != c.host {
-				t.Errorf("the address is at %s, want %s", u.Host, c.host)
+				t.Errorf("host of the upload address = %s, want %s", u.Host, c.host)
 			}
 		})
 	}
@@ -175,12 +175,12 @@ func TestLogIsJSONLines(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.Log.Info("told", "count", 2)
+	p.Log.Info("counted", "count", 2)
 	var line struct {
 		Msg   string `json:"msg"`
 		Count int    `json:"count"`
 	}
-	if err := json.Unmarshal([]byte(log.String()), &line); err != nil || line.Msg != "told" || line.Count != 2 {
-		t.Errorf("log line = %q, %v, want msg told and count 2", log.String(), err)
+	if err := json.Unmarshal([]byte(log.String()), &line); err != nil || line.Msg != "counted" || line.Count != 2 {
+		t.Errorf("log line = %q, %v, want msg counted and count 2", log.String(), err)
 	}
 }

@@ -17,8 +17,8 @@ import (
 	"github.com/gatewright/gatewright/shared/runtime/cloud"
 )
 
-// TestDryRunOnlyReadsFromAWS makes changes directly with the clients,
-// without the packages that usually refuse changes in a dry run.
+// TestDryRunOnlyReadsFromAWS checks that a dry run sends no request that changes something, even with a client of the
+// SDK, without the packages that usually refuse changes. It checks that reads are sent.
 func TestDryRunOnlyReadsFromAWS(t *testing.T) {
 	var requests atomic.Int32
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

@@ -51,7 +51,7 @@ func TestSpansAreSentBeforeAnInvocationEnds(t *testing.T) {
 				t.Fatal("withTracing() returns another type than lambda.Handler, want the handler wrapped")
 			}
 			if _, err := h.Invoke(t.Context(), []byte(`{}`)); (err != nil) != tc.fails {
-				t.Fatal(err)
+				t.Fatalf("Invoke() error = %v, want one: %t", err, tc.fails)
 			}
 			if len(c.Requests()) != 1 {
 				t.Errorf("the collector receives %d requests, want 1", len(c.Requests()))

@@ -48,7 +48,7 @@ func TestMetricsMatchRequests(t *testing.T) {
 		switch metric := f.GetMetric()[0]; {
 		case strings.HasPrefix(name, "gatewright_requests_total"):
 			if name != "gatewright_requests_total class=1xx:1 class=2xx:2 class=3xx:0 class=4xx:1 class=5xx:1 class=none:3" {
-				t.Error(name)
+				t.Errorf("metric = %s, want 1 in 1xx, 2xx, 4xx and 5xx, 0 in 3xx, 3 in none", name)
 			}
 		case name == "gatewright_requests_cut_total":
 			if got := metric.GetCounter().GetValue(); got != 1 {
@@ -58,7 +58,7 @@ func TestMetricsMatchRequests(t *testing.T) {
 			want := fmt.Sprintf("gatewright_build_info goarch=%s:0 goos=%s:0 goversion=%s:0 version=%s:0",
 				runtime.GOARCH, runtime.GOOS, runtime.Version(), release.Version())
 			if name != want || metric.GetGauge().GetValue() != 1 {
-				t.Errorf("%s is %g, want %s", name, metric.GetGauge().GetValue(), want)
+				t.Errorf("metric = %s with the value %g, want %s with 1", name, metric.GetGauge().GetValue(), want)
 			}
 		case name == "gatewright_connections":
 			if got := metric.GetGauge().GetValue(); got != 7 {
@@ -123,7 +123,7 @@ func TestServerMetricsMatchEvents(t *testing.T) {
 		"gatewright_check_damaged", "gatewright_check_end_timestamp_seconds",
 	} {
 		if before[name] != nil {
-			t.Errorf("%s has a value before the first event, want none", name)
+			t.Errorf("%s exists before it is registered, want no such metric", name)
 		}
 	}
 	for _, status := range []int{200, 204, 404, 503, 0} {
@@ -154,7 +154,7 @@ func TestServerMetricsMatchEvents(t *testing.T) {
 		counts[metric.GetLabel()[0].GetValue()] = metric.GetCounter().GetValue()
 	}
 	if want := map[string]float64{"none": 1, "1xx": 0, "2xx": 2, "3xx": 0, "4xx": 1, "5xx": 1}; !maps.Equal(counts, want) {
-		t.Errorf("requests to the management API are %v, want %v", counts, want)
+		t.Errorf("gatewright_management_requests_total by class = %v, want %v", counts, want)
 	}
 	if got := families["gatewright_requests_total"].GetMetric()[0].GetCounter().GetValue(); got != 0 {
 		t.Errorf("gatewright_requests_total = %g, want 0, since the requests are to the management API", got)

@@ -39,10 +39,10 @@ const (
 	registrationInterval = time.Minute
 )
 
-// Authority obtains certificates from an ACME authority, one per name, when a client first connects with the name. It
-// proves control of a name at ports 443 (TLS-ALPN-01) and 80 (HTTP-01). It stores certificates in a folder and renews
-// them 30 days before they expire. If a renewal fails, it continues to serve the old certificate. It is safe for
-// concurrent use.
+// Authority obtains certificates from an ACME authority, one per name, when a client first connects with the name, or
+// in advance (Obtain). It proves control of a name at ports 443 (TLS-ALPN-01) and 80 (HTTP-01). It stores certificates
+// in a folder and renews them 30 days before they expire. If a renewal fails, it continues to serve the old
+// certificate. It is safe for concurrent use.
 type Authority struct {
 	o             AuthorityOptions
 	manager       atomic.Pointer[autocert.Manager]

@@ -127,7 +127,7 @@ func TestInvalidAuthorityResponseIsRefused(t *testing.T) {
 				_, err = io.WriteString(w, strings.Repeat("a", 1<<16))
 			}
 		}, false, "unexpected EOF"},
-		"down": {func(w http.ResponseWriter, _ *http.Request) {
+		"an authority that is down": {func(w http.ResponseWriter, _ *http.Request) {
 			w.WriteHeader(http.StatusServiceUnavailable)
 		}, false, "503"},
 		"a response that is not JSON": {func(w http.ResponseWriter, _ *http.Request) {

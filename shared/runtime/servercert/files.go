@@ -138,7 +138,7 @@ func statRegular(name string) (fs.FileInfo, error) {
 	case err != nil:
 		return nil, unreadable(name, err)
 	case !info.Mode().IsRegular():
-		return nil, unreadable(name, errNoFile)
+		return nil, unreadable(name, errIrregular)
 	case info.Size() > maxFileBytes:
 		return nil, unreadable(name, errLarge)
 	}
@@ -146,8 +146,8 @@ func statRegular(name string) (fs.FileInfo, error) {
 }
 
 var (
-	errNoFile = errors.New("it is no regular file")
-	errLarge  = fmt.Errorf("it has more than %d bytes", maxFileBytes)
+	errIrregular = errors.New("it is no regular file")
+	errLarge     = fmt.Errorf("it has more than %d bytes", maxFileBytes)
 )
 
 func unreadable(name string, err error) error {

@@ -85,7 +85,7 @@ func TestUnsafeOrExpiringFilesAreLogged(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := strings.Count(l.String(), "ends soon"); got != want {
-			t.Errorf("%d warnings after Certificate() %d, want %d: %s", got, i, want, l.String())
+			t.Errorf("warnings after %d calls of Certificate() = %d, want %d; log: %s", i+1, got, want, l.String())
 		}
 		now = now.Add(checkInterval)
 	}

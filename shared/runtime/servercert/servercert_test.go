@@ -222,7 +222,7 @@ func TestChangedFilesAreReloaded(t *testing.T) {
 	second := renew(time.Hour)
 	checkServed("right after the change", first)
 	now = now.Add(checkInterval)
-	checkServed("a while after it", second)
+	checkServed("after checkInterval", second)
 	now = now.Add(-time.Hour)
 	checkServed("when the clock is set back", second)
 	for description, corrupt := range map[string]func(){
@@ -238,11 +238,11 @@ func TestChangedFilesAreReloaded(t *testing.T) {
 		checkServed(description, second)
 	}
 	if !strings.Contains(l.String(), "served on") || strings.Contains(l.String(), "PRIVATE") {
-		t.Errorf("log = %s, want the change and no private key", l.String())
+		t.Errorf("log = %s, want a warning that the previous certificate is served, and no private key", l.String())
 	}
 	third := renew(2 * time.Hour)
 	now = now.Add(checkInterval)
-	checkServed("when they are good again", third)
+	checkServed("after a valid change", third)
 }
 
 // TestLostAccountIsRegisteredAgain checks that the manager is replaced

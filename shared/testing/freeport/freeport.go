@@ -13,23 +13,23 @@ import (
 	"sync/atomic"
 )
 
-// Find chooses from ports below the ephemeral range: 32768 and up on Linux, 49152 and up elsewhere. Operating systems
-// use the ephemeral range for connections and for listeners at port 0, so a connection of any process could take such a
-// port at any time.
+// Find chooses ports from firstPort up to, but not including, endPort. They are below the ephemeral range: 32768 and up
+// on Linux, 49152 and up elsewhere. Operating systems use the ephemeral range for connections and for listeners at port
+// 0, so a connection of any process could take such a port at any time.
 const (
 	firstPort = 20_000
-	lastPort  = 32_000
+	endPort   = 32_000
 	maxTries  = 100
 )
 
 // nextPort returns all ports in turn, beginning with a random port. A process that gets several addresses before it
 // uses them therefore gets the same address again only after all others.
-var nextPort = ports(rand.N[uint32](lastPort - firstPort))
+var nextPort = ports(rand.N[uint32](endPort - firstPort))
 
 func ports(first uint32) func() uint16 {
 	var calls atomic.Uint32
 	return func() uint16 {
-		const count = lastPort - firstPort
+		const count = endPort - firstPort
 		return uint16(firstPort + (first%count+calls.Add(1))%count)
 	}
 }
@@ -45,7 +45,7 @@ func Find(ctx context.Context) (netip.AddrPort, error) {
 		}
 	}
 	return netip.AddrPort{}, fmt.Errorf("find a free port: tried %d ports from %d to %d, the last one: %w", maxTries,
-		firstPort, lastPort-1, err)
+		firstPort, endPort-1, err)
 }
 
 // T is the part of *testing.T that Address needs.

@@ -19,15 +19,15 @@ func TestVulnFailsOnFindings(t *testing.T) {
 	}
 	const skipped = "make vuln: no module was compared"
 	for _, tt := range []struct {
-		name, govulncheck, unreachable string
-		reachable, wantErr             bool
-		want                           string
+		name, govulncheck, onUnreachable string
+		reachable, wantErr               bool
+		want                             string
 	}{
 		{"no finding", "exit 0", "", true, false, "asked for ./..."},
 		{"a finding", "exit 3", "", true, true, "asked for ./..."},
 		{"a finding in continuous integration", "exit 3", "skip", true, true, "asked for ./..."},
-		{"unreachable in continuous integration", "exit 0", "skip", false, false, skipped},
-		{"unreachable", "exit 0", "", false, true, skipped},
+		{"an unreachable database in continuous integration", "exit 0", "skip", false, false, skipped},
+		{"an unreachable database", "exit 0", "", false, true, skipped},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -42,7 +42,7 @@ func TestVulnFailsOnFindings(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			cmd := exec.CommandContext(t.Context(), "make", "vuln", "GOVULNCHECK="+checker, "UNREACHABLE="+tt.unreachable)
+			cmd := exec.CommandContext(t.Context(), "make", "vuln", "GOVULNCHECK="+checker, "UNREACHABLE="+tt.onUnreachable)
 			cmd.Dir = repository
 			cmd.Env = append(os.Environ(), "MAKEFLAGS=", "MAKELEVEL=", "GOVULNDB=file://"+filepath.ToSlash(folder))
 			out, err := cmd.CombinedOutput()

@@ -32,7 +32,7 @@ func TestCompareFailsUnlessTheFileHoldsTheSameBytes(t *testing.T) {
 			var r recorder
 			equal(&r, compare, c.path, []byte(c.got))
 			if (r.failure == "") != (c.want == "") || !strings.Contains(r.failure, c.want) {
-				t.Errorf("equal() failure = %q, want one with %q, or none for \"\"", r.failure, c.want)
+				t.Errorf("equal() failure = %q, want a failure that contains %q (\"\" means no failure)", r.failure, c.want)
 			}
 		})
 	}
@@ -44,7 +44,7 @@ func TestUpdateWritesAFileThatCompareAccepts(t *testing.T) {
 	equal(&r, write, path, []byte("one\n"))
 	equal(&r, compare, path, []byte("one\n"))
 	if r.failure != "" {
-		t.Error(r.failure)
+		t.Errorf("equal(compare) after equal(write) fails: %s, want no failure", r.failure)
 	}
 }
 
@@ -53,10 +53,10 @@ func TestContinuousIntegrationNeverUpdates(t *testing.T) {
 	var r recorder
 	equal(&r, refuse, path, []byte("one\n"))
 	if r.failure == "" {
-		t.Error("equal(update in CI) does not fail, want a failure")
+		t.Error("equal(refuse) does not fail, want a failure")
 	}
 	if _, err := os.Stat(path); err == nil {
-		t.Error("equal(update in CI) writes the file, want none")
+		t.Error("equal(refuse) writes the file, want no file")
 	}
 }
 
@@ -72,7 +72,7 @@ func TestFlagDecidesBetweenCompareAndWrite(t *testing.T) {
 	*update = false
 	Equal(&r, path, []byte("one\n"))
 	if r.failure != "" {
-		t.Error(r.failure)
+		t.Errorf("Equal(same content) after Equal(-update) fails: %s, want no failure", r.failure)
 	}
 	Equal(&r, path, "two\n")
 	if r.failure == "" {

@@ -1,9 +1,10 @@
 // Package readme reads the commands of a Markdown document and runs them, so that tests run the commands that newcomers
 // type.
 //
-// The convention: under one heading, each fenced block marked sh is a step. All steps run in the order of the document in one bash with
-// -euo pipefail, so that variables and functions persist. A block marked text directly after a step is the step's expected output,
-// where … matches anything within a line and a line with only … matches any lines. A step without such a block can print anything.
+// The convention: under one heading, each fenced block marked sh is a step. All steps run in the order of the document
+// in one bash with -euo pipefail, so that variables and functions persist. A block marked text directly after a step is
+// the step's expected output, where … matches anything within a line and a line with only … matches any number of
+// lines. A step without such a block can print anything.
 //
 // It is not a Markdown parser or a shell: it knows only fences and headings.
 // The caller replaces texts that differ between machines (addresses, folders).
@@ -136,7 +137,7 @@ func trim(text string) string {
 	return strings.Join(lines, "\n")
 }
 
-// separator is printed between steps. No command prints a record separator.
+// separator is printed before each step. No command prints a record separator.
 const separator = "\x1e"
 
 // Run runs the steps in one bash in a folder. env is the environment of bash. If it is nil, bash has the environment of

@@ -41,8 +41,8 @@ func Commit(repository string) (string, error) {
 	return commits[0], nil
 }
 
-// Source writes the files of a commit into a folder. repository is the folder of the checkout. If the checkout does not
-// have the commit, it writes nothing, and its error says in one line how to get the commit.
+// Source writes the regular files of a commit into a folder. repository is the folder of the checkout. If the checkout
+// does not have the commit, it writes nothing, and its error says in one line how to get the commit.
 func Source(ctx context.Context, repository, commit, folder string) error {
 	if !HasCommit(ctx, repository, commit) {
 		return fmt.Errorf("the release of commit %s is not in this checkout, which may be a shallow one: `git fetch "+
@@ -80,13 +80,13 @@ func HasFullHistory(ctx context.Context, repository string) bool {
 	return err == nil && strings.TrimSpace(string(out)) == "false"
 }
 
-// File returns the content of a file at a commit, by its path from the checkout's root. It returns
-// fs.ErrNotExist if the file did not exist then, or if the checkout does not have the commit.
+// File returns the content of a file at a commit, by its path from the checkout's root. Every error wraps
+// fs.ErrNotExist: the file did not exist then, the checkout does not have the commit, or git failed.
 func File(ctx context.Context, repository, commit, path string) ([]byte, error) {
 	//nolint:gosec // G204: git, of a commit of the checkout
 	raw, err := exec.CommandContext(ctx, "git", "-C", repository, "show", commit+":"+path).Output()
 	if err != nil {
-		return nil, fmt.Errorf("%s of the last release: %w", path, fs.ErrNotExist)
+		return nil, fmt.Errorf("%s at commit %s: %w", path, commit, fs.ErrNotExist)
 	}
 	return raw, nil
 }

@@ -84,7 +84,8 @@ func TestFullHistoryIsDetected(t *testing.T) {
 	}
 }
 
-// TestFileReturnsTheReleasedContent also checks that a missing file is a different error.
+// TestFileReturnsTheReleasedContent checks File for a file of the last release, and for a file that the release does
+// not have.
 func TestFileReturnsTheReleasedContent(t *testing.T) {
 	commit, err := released.Commit(repository)
 	if err != nil {
@@ -98,7 +99,7 @@ func TestFileReturnsTheReleasedContent(t *testing.T) {
 	}
 	raw, err := released.File(t.Context(), repository, commit, "go.mod")
 	if err != nil || !strings.HasPrefix(string(raw), "module ") {
-		t.Errorf("File(go.mod) = %.20q, %v, want a module", raw, err)
+		t.Errorf("File(go.mod) = %.20q, %v, want text that begins with module", raw, err)
 	}
 	if raw, err := released.File(t.Context(), repository, commit, "no/such/file"); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("File(no/such/file) = %q, %v, want %v", raw, err, fs.ErrNotExist)

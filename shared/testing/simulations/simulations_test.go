@@ -18,7 +18,7 @@ func TestRunsAreBoundedUnderRaceAndMultiplied(t *testing.T) {
 		{"fewer than the bound", 50, 100, "", 50},
 		{"multiplied", 500, 0, "4", 2000},
 		{"multiplied after the bound", 500, 100, "4", 400},
-		{"a part", 500, 0, "0.1", 50},
+		{"a factor below 1", 500, 0, "0.1", 50},
 		{"at least one", 500, 0, "0.001", 1},
 	}
 	for _, tt := range tests {
@@ -55,9 +55,9 @@ func TestSampleIsSpreadOverAllPlans(t *testing.T) {
 	}
 }
 
-// TestSampleHasBothOfEachPair checks plans that alternate between two kinds, such as a crash before and a crash after a
+// TestSampleHasBothKinds checks plans that alternate between two kinds, such as a crash before and a crash after a
 // call. A sample contains plans of both kinds.
-func TestSampleHasBothOfEachPair(t *testing.T) {
+func TestSampleHasBothKinds(t *testing.T) {
 	for calls := 6; calls < 200; calls++ {
 		var plans []int
 		for i := range 2 * calls {

@@ -1,5 +1,5 @@
 // Package syncbuffer collects text that a test reads while more is written: the output of a child process, or a log. A
-// test can wait for a line of the log.
+// test can wait for a line by reading the text again and again.
 //
 // It is for tests and for programs that measure. The product prints with packages asynclog and terminal. This is the only file.
 package syncbuffer

@@ -283,7 +283,7 @@ func checkFailure(t *testing.T, err error, want docsearch.Reason, code string) {
 	t.Helper()
 	f, ok := errors.AsType[*docsearch.ModelError](err)
 	if !ok || f.Reason != want || f.Code != code {
-		t.Errorf("the failure is %v, want %s (%s)", err, want, code)
+		t.Errorf("error = %v, want a ModelError with the reason %s and the code %q", err, want, code)
 	}
 	if err != nil && strings.Contains(err.Error(), "secret") {
 		t.Errorf("failure = %v, want no text of the question in it", err)

@@ -192,8 +192,8 @@ func wrapError(action string, err error) error {
 	return fmt.Errorf("%s: %w", action, err)
 }
 
-// Name returns the name of the version's function without prefix, with which the names of all
-// functions of the installation begin. ok is false if the function's name does not begin with prefix.
+// Name returns the name of the version's function without prefix. The names of all functions of the installation begin
+// with prefix. ok is false if the function's name does not begin with prefix.
 func (v Version) Name(prefix string) (name string, ok bool) {
 	return strings.CutPrefix(v.Function[strings.LastIndex(v.Function, ":")+1:], prefix) // an ARN ends with the name
 }

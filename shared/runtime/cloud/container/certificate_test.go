@@ -85,19 +85,19 @@ func TestCertificateSettingsMustBeUnambiguous(t *testing.T) {
 	for name, tt := range map[string]struct {
 		text, file, key, want string
 	}{
-		"text":        {text: text},
-		"files":       {file: file, key: file},
-		"neither":     {want: "neither " + config.VarRelayCertificate + " nor " + config.VarTLSCertificate},
-		"both":        {text: text, file: file, key: file, want: "set either"},
-		"one file":    {file: file, want: "go together"},
-		"missing key": {file: file, key: file + "-not", want: file + "-not cannot be read"},
-		"no key file": {key: file, want: "go together"},
+		"text":                {text: text},
+		"files":               {file: file, key: file},
+		"neither":             {want: "neither " + config.VarRelayCertificate + " nor " + config.VarTLSCertificate},
+		"both":                {text: text, file: file, key: file, want: "set either"},
+		"no key file":         {file: file, want: "go together"},
+		"missing key file":    {file: file, key: file + "-not", want: file + "-not cannot be read"},
+		"no certificate file": {key: file, want: "go together"},
 	} {
 		_, err := newCertificate(fileService(), config.Config{}, taskEnv(map[string]string{
 			config.VarRelayCertificate: tt.text, config.VarTLSCertificate: tt.file, config.VarTLSKey: tt.key,
 		}))
 		if tt.want == "" && err != nil || tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)) {
-			t.Errorf("%s: newCertificate() error = %v, want %q", name, err, tt.want)
+			t.Errorf("%s: newCertificate() error = %v, want %q (\"\" means none)", name, err, tt.want)
 		}
 	}
 }
@@ -154,6 +154,6 @@ func TestSecurerReportsMisdirectedRequests(t *testing.T) {
 		}
 	}
 	if err := stop(); err != nil {
-		t.Error(err)
+		t.Errorf("run() error = %v, want none", err)
 	}
 }

@@ -166,7 +166,7 @@ func TestServiceServesUntilItHasDrained(t *testing.T) {
 	}
 	close(e.drained)
 	if err := <-stopErr; err != nil {
-		t.Error(err)
+		t.Errorf("run() error after the drain = %v, want none", err)
 	}
 	<-e.ranLast
 }
@@ -194,7 +194,7 @@ func TestProcessTerminatesTLS(t *testing.T) {
 		t.Errorf("origin = %s, want https", origin)
 	}
 	if err := stop(); err != nil {
-		t.Error(err)
+		t.Errorf("run() error = %v, want none", err)
 	}
 }
 
@@ -286,7 +286,7 @@ func TestTaskCredentialsAreRefreshed(t *testing.T) {
 	for i := range 2 {
 		got, err := provider.Retrieve(t.Context())
 		if want := fmt.Sprintf("id-%d", i+1); err != nil || got.AccessKeyID != want || got.SessionToken != "a-token" {
-			t.Errorf("credentials %q of %q (%v), want %q", got.AccessKeyID, got.Source, err, want)
+			t.Errorf("Retrieve() = %q from %q, %v, want %q with the token a-token", got.AccessKeyID, got.Source, err, want)
 		}
 	}
 	if credentials(agent.URL, func(string) string { return "" }) != nil {

@@ -24,8 +24,8 @@ func TestEnvironmentHasCredentials(t *testing.T) {
 			"AWS_REGION": "r", "AWS_ACCESS_KEY_ID": "i",
 			"AWS_SECRET_ACCESS_KEY": "s",
 		}, want: "r i s "},
-		"the AWS CLI's process": {env: map[string]string{"AWS_DEFAULT_REGION": "r"}, out: process, want: "r id secret token"},
-		"a profile's region":    {region: "p\n", out: process, want: "p id secret token"},
+		"the AWS command line": {env: map[string]string{"AWS_DEFAULT_REGION": "r"}, out: process, want: "r id secret token"},
+		"a profile's region":   {region: "p\n", out: process, want: "p id secret token"},
 		"an access key without its secret": {
 			env: map[string]string{"AWS_REGION": "r", "AWS_ACCESS_KEY_ID": "i"}, out: process,
 			want: "r id secret token",
@@ -40,7 +40,7 @@ func TestEnvironmentHasCredentials(t *testing.T) {
 			wantErr: signin.ErrNoCredentials,
 		},
 		"no credentials": {env: map[string]string{"AWS_REGION": "r"}, out: "{}", wantErr: signin.ErrNoCredentials},
-		"expired": {
+		"an expired session": {
 			env: map[string]string{"AWS_REGION": "r"}, runErr: errors.New("the session has expired"),
 			wantErr: nil,
 		},

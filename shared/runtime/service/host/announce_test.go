@@ -51,7 +51,7 @@ func TestResponsesCloseConnectionsDuringAnnouncement(t *testing.T) {
 		return resp.Close
 	}
 	if closesConnection(first.Addr().String()) || closesConnection(second.Addr().String()) {
-		t.Error("a connection closes before the signal, want it open")
+		t.Error("a response closes its connection before the announcement, want the connection open")
 	}
 	stop()
 	<-p.notified
@@ -69,7 +69,7 @@ func TestResponsesCloseConnectionsDuringAnnouncement(t *testing.T) {
 	default:
 	}
 	if err := <-served; err != nil {
-		t.Error(err)
+		t.Errorf("ServeAll() error = %v, want none", err)
 	}
 	<-p.drained
 }

@@ -95,10 +95,10 @@ func TestStuckRequestIsCutAtTheDrainTimeout(t *testing.T) {
 	stop()
 	<-s.draining
 	if err := <-served; err != nil {
-		t.Error(err)
+		t.Errorf("Serve() error = %v, want none", err)
 	}
 	if err := <-responded; err == nil {
-		t.Error("request that never ends = nil, want an error")
+		t.Error("GET /stuck error = nil, want one")
 	}
 	<-s.runEnded
 }
@@ -132,6 +132,6 @@ func TestHeaderLimitHasSpaceForGatewayFields(t *testing.T) {
 	}
 	stop()
 	if err := <-served; err != nil {
-		t.Error(err)
+		t.Errorf("Serve() error = %v, want none", err)
 	}
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/gatewright/gatewright/shared/runtime/trigger/probe"
 )
 
-// TestOnlyTheProbeCallsTheCheck checks that the function receives
-// every event other than a probe, even if the event is similar.
+// TestOnlyTheProbeCallsTheCheck checks that a probe calls only the check, and that every other event calls only the
+// function, even if the event is similar.
 func TestOnlyTheProbeCallsTheCheck(t *testing.T) {
 	for _, tt := range []struct {
 		event string
@@ -28,17 +28,21 @@ func TestOnlyTheProbeCallsTheCheck(t *testing.T) {
 		{`[true]`, "null"},
 		{`{"probe":true,"Records":[` + strings.Repeat(" ", 100) + `]}`, "null"},
 	} {
-		events := 0
+		events, checks := 0, 0
 		h := probe.Handler(func(context.Context, any) error {
 			events++
 			return nil
-		}, func(context.Context) error { return nil })
+		}, func(context.Context) error {
+			checks++
+			return nil
+		})
 		got, err := h.Invoke(t.Context(), []byte(tt.event))
 		if err != nil || strings.TrimSpace(string(got)) != tt.want {
 			t.Errorf("Invoke(%s) = %s, %v, want %s", tt.event, got, err, tt.want)
 		}
-		if want := map[string]int{"null": 1}[tt.want]; events != want {
-			t.Errorf("Invoke(%s) called the function %d times, want %d", tt.event, events, want)
+		if want := map[string]int{"null": 1}[tt.want]; events != want || checks != 1-want {
+			t.Errorf("Invoke(%s) calls the function %d times and the check %d times, want %d and %d", tt.event, events, checks,
+				want, 1-want)
 		}
 	}
 }
@@ -48,7 +52,7 @@ func TestAFailedCheckIsAnError(t *testing.T) {
 		return nil
 	}, func(context.Context) error { return errors.New("no table") })
 	if _, err := h.Invoke(t.Context(), []byte(probe.Event)); err == nil || !strings.Contains(err.Error(), "no table") {
-		t.Errorf("Invoke() = %v, want an error that says why", err)
+		t.Errorf("Invoke(Event) error = %v, want one that contains %q", err, "no table")
 	}
 }
 

@@ -48,12 +48,12 @@ func TestInvalidOrAmbiguousScheduleIsRefused(t *testing.T) {
 		schedule trigger.Schedule
 		want     string
 	}{
-		"neither":                              {trigger.Schedule{}, "declare a whole number of minutes, or a cron"},
-		"both":                                 {trigger.Schedule{Interval: time.Minute, Cron: "1 * * * *"}, "declare one"},
-		"seconds":                              {trigger.Schedule{Interval: 90 * time.Second}, "whole number of minutes"},
+		"neither an interval nor a cron":       {trigger.Schedule{}, "declare a whole number of minutes, or a cron"},
+		"an interval and a cron":               {trigger.Schedule{Interval: time.Minute, Cron: "1 * * * *"}, "declare one"},
+		"an interval with seconds":             {trigger.Schedule{Interval: 90 * time.Second}, "whole number of minutes"},
 		"an interval of an hour":               {trigger.Schedule{Interval: time.Hour}, "declare when by a cron"},
 		"an interval of a day":                 {trigger.Schedule{Interval: 24 * time.Hour}, "declare when by a cron"},
-		"a negative time":                      {trigger.Schedule{Interval: -time.Minute}, "whole number of minutes"},
+		"a negative interval":                  {trigger.Schedule{Interval: -time.Minute}, "whole number of minutes"},
 		"four fields":                          {trigger.Schedule{Cron: "1 * * *"}, "five fields"},
 		"six fields":                           {trigger.Schedule{Cron: "0 1 * * * *"}, "five fields"},
 		"two spaces":                           {trigger.Schedule{Cron: "1  * * * *"}, "five fields"},
@@ -73,7 +73,7 @@ func TestInvalidOrAmbiguousScheduleIsRefused(t *testing.T) {
 		c.schedule.Name = "nightly"
 		_, err := timetable.Parse(c.schedule)
 		if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "schedule nightly") {
-			t.Errorf("%s: error %v, want %q in it", name, err, c.want)
+			t.Errorf("%s: Parse() error = %v, want one that contains %q and the schedule's name", name, err, c.want)
 		}
 	}
 }
