@@ -250,8 +250,8 @@ func (r Request) Placeholders() (out []string) {
 
 // Client sends requests as one caller.
 type Client interface {
-	// Ask sends a request, and returns the status and the body of its response.
-	Ask(method, target, body string) (status int, response []byte, err error)
+	// Call sends a request, and returns the status and the body of its response.
+	Call(method, target, body string) (status int, response []byte, err error)
 	// Upload uploads a small project to an upload's address and waits until it is built and served.
 	Upload(names map[string]string, address string) error
 }
@@ -285,7 +285,7 @@ func (b *Book) RunSteps(c Client, n Names, steps []Step) error {
 		if err != nil {
 			return err
 		}
-		status, raw, err := c.Ask(o.Method, target, body)
+		status, raw, err := c.Call(o.Method, target, body)
 		if err != nil {
 			return err
 		}

@@ -80,7 +80,7 @@ func collectExample(t *testing.T, p populatedFixture, d api.Declaration) api.Exa
 		example.Request = json.RawMessage(masks.replace(body))
 	}
 	if responseBody != "" {
-		example.Answer = json.RawMessage(masks.replace(responseBody))
+		example.Response = json.RawMessage(masks.replace(responseBody))
 	}
 	return example
 }

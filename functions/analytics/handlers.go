@@ -35,7 +35,7 @@ const maxLimit = 1000
 
 // deployment returns the name of a deployment that the caller can see. For any other deployment, it returns NotFound.
 func (h handlers) deployment(ctx context.Context, path DeploymentPath) (string, error) {
-	found, err := h.deployments.ReadDeployment(ctx, deployments.DeploymentAt{
+	found, err := h.deployments.ReadDeployment(ctx, deployments.DeploymentLocator{
 		Owner:      auth.OwnerFrom(ctx),
 		Deployment: path.DeploymentName,
 	})

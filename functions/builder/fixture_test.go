@@ -82,7 +82,7 @@ func (fx *fixture) ctx() context.Context {
 
 func (fx *fixture) issue(branch string) deployments.Upload {
 	fx.Helper()
-	u, err := fx.service.IssueUpload(fx.ctx(), deployments.UploadAt{Owner: fx.owner, Project: "hello", Branch: branch})
+	u, err := fx.service.IssueUpload(fx.ctx(), deployments.UploadLocator{Owner: fx.owner, Project: "hello", Branch: branch})
 	if err != nil {
 		fx.Fatal(err)
 	}
@@ -111,7 +111,7 @@ func eventOf(o blob.Object) events.S3Event {
 
 func (fx *fixture) status(statusID string) deployments.Status {
 	fx.Helper()
-	s, err := fx.service.ReadStatus(fx.ctx(), deployments.StatusAt{Owner: fx.owner, Project: "hello", StatusID: statusID})
+	s, err := fx.service.ReadStatus(fx.ctx(), deployments.StatusLocator{Owner: fx.owner, Project: "hello", StatusID: statusID})
 	if err != nil {
 		fx.Fatal(err)
 	}

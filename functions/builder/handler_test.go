@@ -183,7 +183,7 @@ func TestRedeployUsesNewVariables(t *testing.T) {
 			fx.Fatalf("ListDeployments() after %+v = %+v, %v, want 1 in state %v",
 				firstStatus, list, err, deployments.Failed)
 		}
-		deployment := deployments.DeploymentAt{Owner: fx.owner, Deployment: list[0].Name}
+		deployment := deployments.DeploymentLocator{Owner: fx.owner, Deployment: list[0].Name}
 		for _, value := range []string{"https://set.example.com", "https://other.example.com"} {
 			fx.set("UPSTREAM", value)
 			id, err := fx.service.Redeploy(fx.ctx(), deployment)
@@ -210,7 +210,7 @@ func TestDeletedDeploymentIsRemoved(t *testing.T) {
 		if err != nil {
 			fx.Fatal(err)
 		}
-		if err := fx.service.DeleteDeployment(fx.ctx(), deployments.DeploymentAt{
+		if err := fx.service.DeleteDeployment(fx.ctx(), deployments.DeploymentLocator{
 			Owner:      fx.owner,
 			Deployment: a.Identity.Deployment,
 		}); err != nil {

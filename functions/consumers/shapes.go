@@ -10,12 +10,12 @@ import (
 
 // The functions below convert between the API's types and the service's types.
 
-func (p BucketPath) at(ctx context.Context) keys.BucketAt {
-	return keys.BucketAt{Owner: auth.OwnerFrom(ctx), Bucket: p.BucketName}
+func (p BucketPath) at(ctx context.Context) keys.BucketLocator {
+	return keys.BucketLocator{Owner: auth.OwnerFrom(ctx), Bucket: p.BucketName}
 }
 
-func (p ConsumerPath) at(ctx context.Context, tags map[string]string) keys.ConsumerAt {
-	return keys.ConsumerAt{BucketAt: p.BucketPath.at(ctx), Consumer: p.ConsumerName, Tags: tags}
+func (p ConsumerPath) at(ctx context.Context, tags map[string]string) keys.ConsumerLocator {
+	return keys.ConsumerLocator{BucketLocator: p.BucketPath.at(ctx), Consumer: p.ConsumerName, Tags: tags}
 }
 
 func (i IncludeQuery) include() keys.Include {

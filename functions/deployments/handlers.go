@@ -36,11 +36,11 @@ type handlers struct {
 
 func (h handlers) sources(ctx context.Context, in *sourcesIn) (*uploadOut, error) {
 	return h.issue(ctx, in.Body.AccountName,
-		deployments.UploadAt{Project: in.Body.ProjectName, Branch: in.Body.BranchName})
+		deployments.UploadLocator{Project: in.Body.ProjectName, Branch: in.Body.BranchName})
 }
 
 func (h handlers) sourceURL(ctx context.Context, in *sourceURLIn) (*uploadOut, error) {
-	at := deployments.UploadAt{
+	at := deployments.UploadLocator{
 		Project: in.Body.ProjectName, Branch: in.Body.BranchName, RepositoryURL: in.Body.RepositoryURL, SHA: in.Body.SHA,
 	}
 	switch {
@@ -58,10 +58,10 @@ func (h handlers) sourceURL(ctx context.Context, in *sourceURLIn) (*uploadOut, e
 const defaultBranch = "main"
 
 func (h handlers) projectSources(ctx context.Context, in *projectSourcesIn) (*uploadOut, error) {
-	return h.issue(ctx, in.AccountName, deployments.UploadAt{Project: in.ProjectName, Branch: defaultBranch})
+	return h.issue(ctx, in.AccountName, deployments.UploadLocator{Project: in.ProjectName, Branch: defaultBranch})
 }
 
-func (h handlers) issue(ctx context.Context, account string, at deployments.UploadAt) (*uploadOut, error) {
+func (h handlers) issue(ctx context.Context, account string, at deployments.UploadLocator) (*uploadOut, error) {
 	at.Owner = auth.OwnerFrom(ctx)
 	if account != at.Account {
 		return nil, fault.Missing("account")
@@ -71,7 +71,7 @@ func (h handlers) issue(ctx context.Context, account string, at deployments.Uplo
 
 func (h handlers) status(ctx context.Context, in *statusIn) (*statusOut, error) {
 	show := func(s deployments.Status) deploymentStatus { return viewStatus(s, api.Address(ctx)) }
-	return api.Respond(show)(h.service.ReadStatus(ctx, deployments.StatusAt{
+	return api.Respond(show)(h.service.ReadStatus(ctx, deployments.StatusLocator{
 		Owner: auth.OwnerFrom(ctx), Project: in.ProjectName, StatusID: in.StatusID,
 	}))
 }
@@ -89,7 +89,7 @@ func (h handlers) remove(ctx context.Context, in *nameIn) (*api.NoContent, error
 }
 
 func (h handlers) removeFromProject(ctx context.Context, in *projectNameIn) (*api.NoContent, error) {
-	return h.removeAt(ctx, deployments.DeploymentAt{
+	return h.removeAt(ctx, deployments.DeploymentLocator{
 		Owner: auth.OwnerFrom(ctx), Deployment: in.DeploymentName,
 		Project: in.ProjectName,
 	})
@@ -97,7 +97,7 @@ func (h handlers) removeFromProject(ctx context.Context, in *projectNameIn) (*ap
 
 // removeAt deletes a deployment. The response is 200 without a body (contract 2.10). removeAt does not return nil as
 // the output, because huma would respond with 204.
-func (h handlers) removeAt(ctx context.Context, at deployments.DeploymentAt) (*api.NoContent, error) {
+func (h handlers) removeAt(ctx context.Context, at deployments.DeploymentLocator) (*api.NoContent, error) {
 	return &api.NoContent{}, h.service.DeleteDeployment(ctx, at)
 }
 
@@ -123,9 +123,9 @@ func (h handlers) source(ctx context.Context, in *sourceIn) (*sourceOut, error) 
 			File: in.File, StartLine: e.Line, StartColumn: e.Column, Text: e.Text, MoreBefore: e.Before,
 			MoreAfter: e.After,
 		}
-	})(h.inspector.ReadSource(ctx, inspection.SourceAt{
-		StatusAt: deployments.StatusAt{Owner: auth.OwnerFrom(ctx), Project: in.ProjectName, StatusID: in.StatusID},
-		File:     in.File, Line: in.Line, Column: in.Column,
+	})(h.inspector.ReadSource(ctx, inspection.SourceLocator{
+		StatusLocator: deployments.StatusLocator{Owner: auth.OwnerFrom(ctx), Project: in.ProjectName, StatusID: in.StatusID},
+		File:          in.File, Line: in.Line, Column: in.Column,
 	}))
 }
 
@@ -159,8 +159,8 @@ func viewPastBuild(b deployments.PastBuild) pastBuild {
 	return pastBuild{BuildID: b.BuildID, CreatedOn: api.Timestamp(b.CreatedOn), SHA: b.SHA, State: string(b.State)}
 }
 
-func (in nameIn) at(ctx context.Context) deployments.DeploymentAt {
-	return deployments.DeploymentAt{Owner: auth.OwnerFrom(ctx), Deployment: in.DeploymentName}
+func (in nameIn) at(ctx context.Context) deployments.DeploymentLocator {
+	return deployments.DeploymentLocator{Owner: auth.OwnerFrom(ctx), Deployment: in.DeploymentName}
 }
 
 func viewUpload(u deployments.Upload) upload {

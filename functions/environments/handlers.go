@@ -88,7 +88,7 @@ func (h handlers) find(ctx context.Context, in *nameIn) (deployments.Environment
 	if err != nil {
 		return deployments.Environment{}, err
 	}
-	return h.service.ReadEnvironment(ctx, deployments.EnvironmentAt{
+	return h.service.ReadEnvironment(ctx, deployments.EnvironmentLocator{
 		Owner: o, Name: in.EnvironmentName,
 		Project: in.ProjectName,
 	})

@@ -26,8 +26,8 @@ type Client struct {
 	key string
 }
 
-// Ask implements events.Client.
-func (c Client) Ask(method, target, body string) (status int, response []byte, err error) {
+// Call implements events.Client.
+func (c Client) Call(method, target, body string) (status int, response []byte, err error) {
 	resp := c.fx.Call(c.key, method, target, body)
 	return resp.Status, []byte(resp.Body), nil
 }

@@ -73,7 +73,7 @@ func newQuotaFixture(t *testing.T, units int64) *quotaFixture {
 	meteringService := metering.Open(s.parts)
 	bucket, err := meteringService.CreateBucket(request(), owner)
 	s.must(err)
-	bucketAt := metering.BucketAt{Owner: owner, Bucket: bucket.ID}
+	bucketAt := metering.BucketLocator{Owner: owner, Bucket: bucket.ID}
 	plan, err := meteringService.CreatePlan(request(), bucketAt,
 		metering.Terms{Label: "plan", ExternalID: "plan_1", Meters: map[string]metering.Meter{"requests": {Max: units}}})
 	s.must(err)

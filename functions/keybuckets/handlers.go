@@ -46,8 +46,8 @@ func (h handlers) remove(ctx context.Context, in *bucketIn) (*api.NoContent, err
 	return nil, h.service.DeleteBucket(ctx, in.at(ctx))
 }
 
-func (p BucketPath) at(ctx context.Context) keys.BucketAt {
-	return keys.BucketAt{Owner: auth.OwnerFrom(ctx), Bucket: p.BucketName}
+func (p BucketPath) at(ctx context.Context) keys.BucketLocator {
+	return keys.BucketLocator{Owner: auth.OwnerFrom(ctx), Bucket: p.BucketName}
 }
 
 func view(b keys.Bucket) bucket {

@@ -63,7 +63,7 @@ func BindWith(p installation.Parts, models docsearch.Models) []api.Route {
 			return nil, err // cannot happen: a test reads it
 		}
 		searcher := docsearch.New(index, weightsLoader(p.Config.DocsWeights)).UseModels(models, p.Now)
-		if err := searcher.Semantic(); err != nil {
+		if err := searcher.LoadWeights(); err != nil {
 			p.Log.Error("the documentation is searched by words: its weights cannot be used",
 				"file", minilm.FileName, "setting", config.VarDocsWeights, "error", err)
 		}

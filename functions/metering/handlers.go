@@ -29,8 +29,8 @@ func Bind(p installation.Parts) []api.Route {
 
 type handlers struct{ service *metering.Service }
 
-func (p BucketPath) at(ctx context.Context) metering.BucketAt {
-	return metering.BucketAt{Owner: auth.OwnerFrom(ctx), Bucket: p.BucketID}
+func (p BucketPath) at(ctx context.Context) metering.BucketLocator {
+	return metering.BucketLocator{Owner: auth.OwnerFrom(ctx), Bucket: p.BucketID}
 }
 
 func (h handlers) listBuckets(ctx context.Context, in *listBucketsIn) (*bucketsOut, error) {

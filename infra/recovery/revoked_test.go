@@ -109,14 +109,14 @@ func newScenario(t *testing.T, rotatedTo ...string) scenario {
 	leaver, _, err := accounts.Open(p).CreateKey(t.Context(), "demo",
 		accounts.Spec{Label: "leaver", Permissions: auth.Full()})
 	must(err)
-	bucket := keys.BucketAt{Owner: owner, Bucket: "consumers"}
+	bucket := keys.BucketLocator{Owner: owner, Bucket: "consumers"}
 	_, err = keys.Open(p).CreateBucket(auditContext("key-bucket.create"), owner, keys.NewBucket{Name: bucket.Bucket})
 	must(err)
 	keyIDs := map[string]string{}
 	for _, name := range []string{"stays", "revoked", "rolled"} {
 		_, err := keys.Open(p).CreateConsumer(auditContext("consumer.create"), bucket, keys.NewConsumer{Name: name})
 		must(err)
-		k, err := keys.Open(p).CreateKey(auditContext("api-key.create"), keys.ConsumerAt{BucketAt: bucket, Consumer: name},
+		k, err := keys.Open(p).CreateKey(auditContext("api-key.create"), keys.ConsumerLocator{BucketLocator: bucket, Consumer: name},
 			keys.NewKey{})
 		must(err)
 		keyIDs[name] = k.ID
@@ -133,14 +133,14 @@ func newScenario(t *testing.T, rotatedTo ...string) scenario {
 	s.atMoment, s.moment = s.current.Clone(), time.Now()
 
 	must(accounts.Open(p).RevokeKey(t.Context(), "demo", leaver.ID, false))
-	must(keys.Open(p).DeleteKey(auditContext("api-key.delete"), keys.ConsumerAt{BucketAt: bucket, Consumer: "revoked"},
+	must(keys.Open(p).DeleteKey(auditContext("api-key.delete"), keys.ConsumerLocator{BucketLocator: bucket, Consumer: "revoked"},
 		keyIDs["revoked"]))
-	_, err = keys.Open(p).UpdateKey(auditContext("api-key.update"), keys.ConsumerAt{BucketAt: bucket, Consumer: "rolled"},
+	_, err = keys.Open(p).UpdateKey(auditContext("api-key.update"), keys.ConsumerLocator{BucketLocator: bucket, Consumer: "rolled"},
 		keyIDs["rolled"], keys.KeyPatch{ExpiresOn: store.PatchTo(s.earlierExpiry)})
 	must(err)
 	_, err = tunnels.Open(p).Rotate(auditContext("tunnel.rotate-token"), owner, office.ID)
 	must(err)
-	_, err = keys.Open(p).CreateKey(auditContext("api-key.create"), keys.ConsumerAt{BucketAt: bucket, Consumer: "stays"},
+	_, err = keys.Open(p).CreateKey(auditContext("api-key.create"), keys.ConsumerLocator{BucketLocator: bucket, Consumer: "stays"},
 		keys.NewKey{})
 	must(err)
 	return s

@@ -62,7 +62,7 @@ func newSoldQuotas(ctx context.Context) (*soldQuotas, error) {
 	if err != nil {
 		return nil, fmt.Errorf("create a metering bucket: %w", err)
 	}
-	at := metering.BucketAt{Owner: owner, Bucket: bucket.ID}
+	at := metering.BucketLocator{Owner: owner, Bucket: bucket.ID}
 	plan, err := service.CreatePlan(request(ctx), at,
 		metering.Terms{Label: "bench", ExternalID: "plan", Meters: map[string]metering.Meter{"requests": {Max: 1 << 40}}})
 	if err != nil {

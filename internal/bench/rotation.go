@@ -156,7 +156,7 @@ func (r *rotationRun) fill(ctx context.Context, n int) error {
 		group.Go(func() error {
 			at := r.at(from)
 			at.Consumer = fmt.Sprintf("c%07d", from)
-			if _, err := service.CreateConsumer(r.request(fillCtx), at.BucketAt,
+			if _, err := service.CreateConsumer(r.request(fillCtx), at.BucketLocator,
 				keys.NewConsumer{Name: at.Consumer}); err != nil {
 				return fmt.Errorf("create a consumer: %w", err)
 			}
@@ -172,8 +172,8 @@ func (r *rotationRun) fill(ctx context.Context, n int) error {
 
 // at returns the bucket of key i: batchSize keys are in the first bucket, the next batchSize keys in the second, and so
 // on in turn.
-func (r *rotationRun) at(i int) keys.ConsumerAt {
-	return keys.ConsumerAt{BucketAt: keys.BucketAt{
+func (r *rotationRun) at(i int) keys.ConsumerLocator {
+	return keys.ConsumerLocator{BucketLocator: keys.BucketLocator{
 		Owner:  rotatedOwner,
 		Bucket: rotatedBuckets[i/batchSize%len(rotatedBuckets)].Name,
 	}}

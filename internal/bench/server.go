@@ -326,7 +326,7 @@ func (r *serverRun) startAgent(ctx context.Context) error {
 	proxy := httptest.NewServer(connectproxy.Handler(func(string) string { return r.Secure() }))
 	r.m.Cleanup(proxy.Close)
 	environment := []string{"HTTPS_PROXY=" + proxy.URL, "https_proxy=" + proxy.URL, "NO_PROXY=", "no_proxy="}
-	r.agent, err = r.m.Agent(ctx, token, environment, "--relay", "https://relay."+fixture.Domain, "--ca-file", r.Chain)
+	r.agent, err = r.m.Agent(ctx, token, environment, "--relay", "https://relay."+fixture.Domain, "--ca-file", r.ChainFile)
 	if err != nil {
 		return err
 	}

@@ -80,7 +80,7 @@ func run(wheel, weights, index string, all bool) error {
 	group.SetLimit(runtime.GOMAXPROCS(0))
 	for i, text := range texts {
 		if n := model.Count(text, minilm.MaxTokens+1); n > minilm.MaxTokens {
-			return fmt.Errorf("%.80q… has more than the %d tokens that the model reads: corpus.MaxWords is too many", text,
+			return fmt.Errorf("%.80q… has more than the %d tokens that the model reads: reduce corpus.MaxPassageTokens", text,
 				minilm.MaxTokens)
 		}
 		if vector, exists := known[text]; exists {

@@ -308,8 +308,8 @@ type samplesClient struct {
 	inst *target
 }
 
-// Ask implements events.Client.
-func (c samplesClient) Ask(method, target, body string) (status int, response []byte, err error) {
+// Call implements events.Client.
+func (c samplesClient) Call(method, target, body string) (status int, response []byte, err error) {
 	return c.inst.do(c.t.Context(), method, target, body)
 }
 

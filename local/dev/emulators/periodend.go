@@ -41,7 +41,7 @@ func (s *suite) testPeriodEnd(ctx context.Context, table *store.Table) error {
 	if err != nil {
 		return fmt.Errorf("make a metering bucket: %w", err)
 	}
-	bucketAt := metering.BucketAt{Owner: owner, Bucket: b.ID}
+	bucketAt := metering.BucketLocator{Owner: owner, Bucket: b.ID}
 	plan, err := service.CreatePlan(withAudit(ctx, "plan"), bucketAt,
 		metering.Terms{Label: "x", ExternalID: "x", Meters: map[string]metering.Meter{"requests": {Max: 1}}})
 	if err != nil {

@@ -68,8 +68,8 @@ type Keys interface {
 
 var _ Keys = (*rootkey.Source)(nil)
 
-// Object renews one object, and reports whether it was renewed. ok is false if no root key opens the object.
-type Object func(ctx context.Context, key string) (renewed, ok bool, err error)
+// RenewObject renews one object, and reports whether it was renewed. ok is false if no root key opens the object.
+type RenewObject func(ctx context.Context, key string) (renewed, ok bool, err error)
 
 // Service rotates the root key.
 type Service struct {
@@ -78,12 +78,12 @@ type Service struct {
 	records []SealedRecords
 	// prefix is the prefix of the objects that object renews.
 	prefix string
-	object Object
+	object RenewObject
 }
 
 // Open returns the Service of an installation. records declares all records with
 // values that depend on the root key, and object renews the objects below prefix.
-func Open(p installation.Parts, records []SealedRecords, prefix string, object Object) *Service {
+func Open(p installation.Parts, records []SealedRecords, prefix string, object RenewObject) *Service {
 	keys, _ := p.Key.(Keys)
 	return &Service{parts: p, keys: keys, records: records, prefix: prefix, object: object}
 }

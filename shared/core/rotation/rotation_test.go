@@ -131,8 +131,8 @@ func (fx *fixture) request() context.Context {
 
 var owner = auth.Owner{AccountID: "a-1", Account: "acme", Viewer: auth.Principal{Permissions: auth.Full()}}
 
-func consumerAt(bucket string) keys.ConsumerAt {
-	return keys.ConsumerAt{BucketAt: keys.BucketAt{Owner: owner, Bucket: bucket}, Consumer: "c"}
+func consumerAt(bucket string) keys.ConsumerLocator {
+	return keys.ConsumerLocator{BucketLocator: keys.BucketLocator{Owner: owner, Bucket: bucket}, Consumer: "c"}
 }
 
 // testData has texts of keys and tokens of an installation, and the resources that each text must open.
@@ -159,7 +159,7 @@ func (fx *fixture) fill(n int) *testData {
 	s, out := keys.Open(p), &testData{keys: map[string]string{}}
 	for _, b := range []keys.NewBucket{{Name: "shown"}, {Name: "forgotten", Unretrievable: true}} {
 		must(s.CreateBucket(fx.request(), owner, b))(fx)
-		must(s.CreateConsumer(fx.request(), consumerAt(b.Name).BucketAt, keys.NewConsumer{Name: "c"}))(fx)
+		must(s.CreateConsumer(fx.request(), consumerAt(b.Name).BucketLocator, keys.NewConsumer{Name: "c"}))(fx)
 		for created := 0; created < n; created += 40 {
 			for _, k := range must(s.CreateKeys(fx.request(), consumerAt(b.Name), make([]keys.NewKey, min(40, n-created))))(fx) {
 				out.keys[k.Text] = b.Name
@@ -205,7 +205,7 @@ func (fx *fixture) checkUsable(p installation.Parts, k *testData, maxReads int64
 	if key, err := tunnels.Open(p).Read(fx.request(), owner, k.tunnel); err != nil || key.Token != k.token {
 		fx.Fatalf("%s: Read(%s) = token %q, %v, want %q", stage, k.tunnel, key.Token, err, k.token)
 	}
-	if _, err := keys.Open(p).ReadBucket(fx.request(), consumerAt("shown").BucketAt); err != nil {
+	if _, err := keys.Open(p).ReadBucket(fx.request(), consumerAt("shown").BucketLocator); err != nil {
 		fx.Fatalf("%s: ReadBucket() = %v, want success", stage, err)
 	}
 }

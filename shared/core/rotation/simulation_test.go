@@ -126,7 +126,7 @@ func (s *simulatedInstallation) setUp(ctx context.Context, w *operationtest.Work
 	for _, b := range []keys.NewBucket{{Name: "shown"}, {Name: "forgotten", Unretrievable: true}} {
 		_, err := k.CreateBucket(request(ctx, "1"+b.Name), owner, b)
 		if err == nil {
-			_, err = k.CreateConsumer(request(ctx, "2"+b.Name), consumerAt(b.Name).BucketAt, keys.NewConsumer{Name: "c"})
+			_, err = k.CreateConsumer(request(ctx, "2"+b.Name), consumerAt(b.Name).BucketLocator, keys.NewConsumer{Name: "c"})
 		}
 		if err == nil {
 			created[b.Name], err = k.CreateKeys(request(ctx, "3"+b.Name), consumerAt(b.Name), make([]keys.NewKey, 3))

@@ -27,7 +27,7 @@ func newTraffic(t *testing.T) *traffic {
 	fx := newFixture(t)
 	s := keys.Open(fx.process())
 	must(s.CreateBucket(fx.request(), owner, keys.NewBucket{Name: "bucket"}))(t)
-	must(s.CreateConsumer(fx.request(), consumerAt("bucket").BucketAt, keys.NewConsumer{Name: "c"}))(t)
+	must(s.CreateConsumer(fx.request(), consumerAt("bucket").BucketLocator, keys.NewConsumer{Name: "c"}))(t)
 	longRunning := fx.process()
 	_ = must(longRunning.Key.Root(t.Context()))(t)
 	return &traffic{fixture: fx, longRunning: longRunning, valid: map[string]bool{}, revoked: map[string]bool{}}

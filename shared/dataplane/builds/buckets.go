@@ -29,7 +29,7 @@ func (b *Builder) bindBuckets(
 		if !ok {
 			continue
 		}
-		ref := keys.BucketAt{Owner: in.Deployer(), Bucket: bucket}
+		ref := keys.BucketLocator{Owner: in.Deployer(), Bucket: bucket}
 		problem := project.Problem{File: p.Source.File, Path: p.Source.Pointer + "/handler" + optionPointer}
 		if bucket == "" {
 			ref.Viewer = auth.Principal{Permissions: auth.Full()}

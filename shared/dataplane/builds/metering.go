@@ -16,7 +16,7 @@ import (
 
 // MeteringBuckets looks up metering buckets.
 type MeteringBuckets interface {
-	ReadBucket(ctx context.Context, at metering.BucketAt) (metering.Bucket, error)
+	ReadBucket(ctx context.Context, at metering.BucketLocator) (metering.Bucket, error)
 }
 
 var _ MeteringBuckets = (*metering.Service)(nil)
@@ -39,7 +39,7 @@ func (b *Builder) findMeteringBuckets(
 		if !ok || found[bucketID] {
 			continue
 		}
-		_, err := b.options.Metering.ReadBucket(ctx, metering.BucketAt{Owner: owner, Bucket: bucketID})
+		_, err := b.options.Metering.ReadBucket(ctx, metering.BucketLocator{Owner: owner, Bucket: bucketID})
 		switch {
 		case fault.Is(err, fault.NotFound):
 			problems = append(problems, project.Problem{

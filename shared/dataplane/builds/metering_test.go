@@ -22,7 +22,7 @@ type fakeMeteringBuckets struct {
 	err      error
 }
 
-func (m *fakeMeteringBuckets) ReadBucket(_ context.Context, at metering.BucketAt) (metering.Bucket, error) {
+func (m *fakeMeteringBuckets) ReadBucket(_ context.Context, at metering.BucketLocator) (metering.Bucket, error) {
 	m.requests = append(m.requests, at.Bucket)
 	switch {
 	case m.err != nil:

@@ -184,7 +184,7 @@ func arrange(
 		{branch: "vanished", body: []byte("x"), after: func(key string) { _ = bucket.Delete(ctx, key) }},
 		{branch: "deleted", body: archives.valid},
 	} {
-		u, err := service.IssueUpload(request(), deployments.UploadAt{Owner: owner, Project: "p", Branch: c.branch})
+		u, err := service.IssueUpload(request(), deployments.UploadLocator{Owner: owner, Project: "p", Branch: c.branch})
 		if err != nil {
 			return nil, err
 		}
@@ -209,7 +209,7 @@ func arrange(
 				bucket.Upload(blob.SourceKey(fmt.Sprintf("%s/old-%d", d.Name, i)), []byte("x"))
 				bucket.Upload(blob.ArtifactKey(fmt.Sprintf("%s/old-%d", d.Name, i)), []byte("x"))
 			}
-			if err := service.DeleteDeployment(request(), deployments.DeploymentAt{
+			if err := service.DeleteDeployment(request(), deployments.DeploymentLocator{
 				Owner:      owner,
 				Deployment: d.Name,
 			}); err != nil {

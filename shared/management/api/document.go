@@ -105,8 +105,8 @@ type Examples struct {
 type Example struct {
 	// Path has the values of the path's parameters, decoded.
 	Path map[string]string
-	// Request and Answer are the bodies of the request and the response, or nil if there is no body.
-	Request, Answer json.RawMessage
+	// Request and Response are the bodies of the request and the response, or nil if there is no body.
+	Request, Response json.RawMessage
 }
 
 // Document returns the OpenAPI 3.1 description of groups, without their hidden operations, as indented JSON. Each call
@@ -158,8 +158,8 @@ func (e Examples) addTo(doc *huma.OpenAPI) {
 		if op.RequestBody != nil && example.Request != nil {
 			setExample(op.RequestBody.Content, example.Request)
 		}
-		if response := op.Responses[strconv.Itoa(op.DefaultStatus)]; response != nil && example.Answer != nil {
-			setExample(response.Content, example.Answer)
+		if response := op.Responses[strconv.Itoa(op.DefaultStatus)]; response != nil && example.Response != nil {
+			setExample(response.Content, example.Response)
 		}
 	}
 	for status, body := range e.Problems {

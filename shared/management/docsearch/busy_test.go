@@ -44,7 +44,7 @@ func withFullSlots(t *testing.T, test func(t *testing.T, s *docsearch.Searcher, 
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		s := semantic(t)
-		if err := s.Semantic(); err != nil {
+		if err := s.LoadWeights(); err != nil {
 			t.Fatal(err)
 		}
 		test(t, s, s.FillSlots())

@@ -114,7 +114,7 @@ type Searcher struct {
 
 // New returns a searcher. The function weights returns the bytes of the file of weights. The first search
 // calls it. Later searches call it only after it has returned fs.ErrNotExist, since the file may have been
-// added. While weights fails, or if it is nil, searches are lexical, and Semantic returns the reason.
+// added. While weights fails, or if it is nil, searches are lexical, and LoadWeights returns the reason.
 func New(index *Index, weights func() ([]byte, error)) *Searcher {
 	vectors, err := lru.New[string, minilm.Vector](cacheSize)
 	if err != nil {
@@ -160,9 +160,9 @@ func readWeights(index *Index, weights func() ([]byte, error)) (*minilm.Model, e
 	return model, nil
 }
 
-// Semantic reads the weights unless they were read before. It returns nil if searches are semantic, and otherwise
+// LoadWeights reads the weights unless they were read before. It returns nil if searches are semantic, and otherwise
 // the reason why they are lexical: fs.ErrNotExist if there is no file of weights.
-func (s *Searcher) Semantic() error {
+func (s *Searcher) LoadWeights() error {
 	_, err := s.model()
 	return err
 }
@@ -195,7 +195,7 @@ func (s *Searcher) Search(ctx context.Context, question string, limit int) (Sear
 func (s *Searcher) searchLocal(ctx context.Context, question string, limit int) (SearchResult, error) {
 	model, err := s.model()
 	if err != nil {
-		return s.lexical(question, limit), nil //nolint:nilerr // Semantic returns this error, and the result has its mode
+		return s.lexical(question, limit), nil //nolint:nilerr // LoadWeights returns this error, and the result has its mode
 	}
 	vector, err := s.vector(ctx, model, question)
 	switch {

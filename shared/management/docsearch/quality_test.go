@@ -189,7 +189,7 @@ func TestSearchQuality(t *testing.T) {
 	semantic, semanticPlain, lexical := docsearch.New(index, get), docsearch.New(plain, get), docsearch.New(index, nil)
 	semanticPlain.ShareQuestions(semantic)
 	semanticPlain.ShareModel(semantic)
-	if err := semantic.Semantic(); err != nil {
+	if err := semantic.LoadWeights(); err != nil {
 		t.Fatal(err)
 	}
 	rankings := []ranking{

@@ -102,7 +102,7 @@ func TestSearchWithoutWeightsIsLexical(t *testing.T) {
 		{"only common words", "is it of the", ""},
 	}
 	s := lexical()
-	if err := s.Semantic(); !errors.Is(err, fs.ErrNotExist) {
+	if err := s.LoadWeights(); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("Semantic() without weights = %v, want %v", err, fs.ErrNotExist)
 	}
 	for _, tt := range tests {
@@ -136,7 +136,7 @@ func TestSemanticRanking(t *testing.T) {
 			}
 		})
 	}
-	if err := s.Semantic(); err != nil {
+	if err := s.LoadWeights(); err != nil {
 		t.Errorf("Semantic() = %v, want nil", err)
 	}
 }
@@ -243,7 +243,7 @@ func TestWeightsOfAnotherIndexAreNotUsed(t *testing.T) {
 			if found := search(t, s, "tunnel", 5); found.Mode != docsearch.Lexical || sections(found) != "tunnels.md#" {
 				t.Errorf("search = %s %q, want %s \"tunnels.md#\"", found.Mode, sections(found), docsearch.Lexical)
 			}
-			if err := s.Semantic(); err == nil || errors.Is(err, fs.ErrNotExist) {
+			if err := s.LoadWeights(); err == nil || errors.Is(err, fs.ErrNotExist) {
 				t.Errorf("Semantic() = %v, want the problem of the weights, not %v", err, fs.ErrNotExist)
 			}
 		})

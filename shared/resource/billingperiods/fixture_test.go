@@ -39,7 +39,7 @@ func request(ctx context.Context, id string) context.Context {
 // shop is a bucket with a plan. Its method subscribe creates subscriptions to the plan.
 type shop struct {
 	parts   installation.Parts
-	bucket  metering.BucketAt
+	bucket  metering.BucketLocator
 	plan    metering.Plan
 	created int
 }
@@ -50,7 +50,7 @@ func openShop(ctx context.Context, p installation.Parts) (*shop, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.bucket = metering.BucketAt{Owner: acme, Bucket: b.ID}
+	s.bucket = metering.BucketLocator{Owner: acme, Bucket: b.ID}
 	s.plan, err = metering.Open(p).CreatePlan(request(ctx, "plan"), s.bucket, metering.Terms{
 		Label: "pro", ExternalID: "pro", Meters: map[string]metering.Meter{"requests": {Max: 10}},
 		TrialEndStatus: metering.Paused,

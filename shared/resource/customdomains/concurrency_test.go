@@ -112,7 +112,7 @@ func TestConcurrentlyDeletedDeploymentIsNotAttached(t *testing.T) {
 	fx.createVerified(acme, customdomains.CreateInput{Hostname: api})
 	_, err := fx.interruptedService(func() {
 		if err := deployments.New(fx.parts, nil).DeleteDeployment(fx.request(),
-			deployments.DeploymentAt{Owner: acme, Deployment: next}); err != nil {
+			deployments.DeploymentLocator{Owner: acme, Deployment: next}); err != nil {
 			t.Error(err)
 		}
 	}).Update(fx.request(), acme, api, next, false)

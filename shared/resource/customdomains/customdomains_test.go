@@ -450,7 +450,7 @@ func TestInvalidDeploymentsAreRefused(t *testing.T) {
 func TestMappedDeploymentCannotBeDeleted(t *testing.T) {
 	fx := newFixture(t)
 	service := deployments.New(fx.parts, nil)
-	main := deployments.DeploymentAt{Owner: acme, Deployment: "shop-main-0123abc"}
+	main := deployments.DeploymentLocator{Owner: acme, Deployment: "shop-main-0123abc"}
 	fx.create(acme, customdomains.CreateInput{Hostname: api, Deployment: main.Deployment})
 	faulttest.Check(t, service.DeleteDeployment(fx.request(), main), fault.Conflict,
 		"Custom domains lead to the deployment")

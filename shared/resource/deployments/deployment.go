@@ -203,8 +203,8 @@ func rank(k environment.Kind) int {
 	return 1
 }
 
-// DeploymentAt identifies a deployment by its name.
-type DeploymentAt struct {
+// DeploymentLocator identifies a deployment by its name.
+type DeploymentLocator struct {
 	auth.Owner
 	Deployment string
 	// Project, if not empty, must be the deployment's project.
@@ -212,12 +212,12 @@ type DeploymentAt struct {
 }
 
 // find reads a deployment. It returns NotFound if the deployment is missing, invisible to the caller, or has no build.
-func (s *Service) find(ctx context.Context, at DeploymentAt) (Record, error) {
+func (s *Service) find(ctx context.Context, at DeploymentLocator) (Record, error) {
 	return find(ctx, s.parts.Table, at)
 }
 
 // find works like Service.find, but reads further records in the same call.
-func find(ctx context.Context, table *store.Table, at DeploymentAt, gets ...*store.ReadRequest) (Record, error) {
+func find(ctx context.Context, table *store.Table, at DeploymentLocator, gets ...*store.ReadRequest) (Record, error) {
 	if len(at.Deployment) > maxDNSLabel || !projectPattern.MatchString(at.Deployment) {
 		return Record{}, errNoDeployment
 	}
@@ -232,7 +232,7 @@ func find(ctx context.Context, table *store.Table, at DeploymentAt, gets ...*sto
 }
 
 // ReadDeployment returns a deployment.
-func (s *Service) ReadDeployment(ctx context.Context, at DeploymentAt) (Deployment, error) {
+func (s *Service) ReadDeployment(ctx context.Context, at DeploymentLocator) (Deployment, error) {
 	r, err := s.find(ctx, at)
 	if err != nil {
 		return Deployment{}, err
@@ -243,11 +243,11 @@ func (s *Service) ReadDeployment(ctx context.Context, at DeploymentAt) (Deployme
 // DeleteDeployment deletes a deployment and its environment. When DeleteDeployment returns, every reader of the record
 // sees the deletion. Builds in progress end without an effect. A durable operation then removes the deployment's
 // objects from the bucket. The project, its variables and its key buckets stay.
-func (s *Service) DeleteDeployment(ctx context.Context, at DeploymentAt) error {
+func (s *Service) DeleteDeployment(ctx context.Context, at DeploymentLocator) error {
 	return s.parts.Table.RunInTx(ctx, func(ctx context.Context) error { return s.deleteOnce(ctx, at) })
 }
 
-func (s *Service) deleteOnce(ctx context.Context, at DeploymentAt) error {
+func (s *Service) deleteOnce(ctx context.Context, at DeploymentLocator) error {
 	r, err := s.find(ctx, at)
 	if err != nil {
 		return err
@@ -290,7 +290,7 @@ func tombstone(name, accountID string, now time.Time, notFound error) []store.Wr
 //
 // It does not build the sources of the served build. During the build of a newer upload, such a redeploy would be the
 // newest build, and would revert the upload.
-func (s *Service) Redeploy(ctx context.Context, at DeploymentAt) (statusID string, err error) {
+func (s *Service) Redeploy(ctx context.Context, at DeploymentLocator) (statusID string, err error) {
 	err = s.parts.Table.RunInTx(ctx, func(ctx context.Context) error {
 		accountLimits := s.reservations(at.Owner)
 		r, err := find(ctx, s.parts.Table, at, accountLimits.deployments.ReadRequest(), accountLimits.builds.ReadRequest())

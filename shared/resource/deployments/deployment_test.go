@@ -93,7 +93,7 @@ func TestInvisibleDeploymentsAreNotFound(t *testing.T) {
 	preview.Environments = []environment.Kind{environment.Preview}
 	other := auth.Full()
 	other.Projects = []string{"other"}
-	for name, at := range map[string]deployments.DeploymentAt{
+	for name, at := range map[string]deployments.DeploymentLocator{
 		"another account":     {Owner: otherOwner(), Deployment: in.Deployment},
 		"another environment": {Owner: ownerWith(preview), Deployment: in.Deployment},
 		"another project":     {Owner: ownerWith(other), Deployment: in.Deployment},
@@ -120,12 +120,12 @@ func TestInvisibleDeploymentsAreNotFound(t *testing.T) {
 	if list, err := fx.ListDeployments(fx.requestContext(), ownerWith(preview), "lime-fox"); err != nil || len(list) != 0 {
 		t.Errorf("ListDeployments() of another environment = %v, %v, want none and no error", list, err)
 	}
-	_, err := fx.ReadStatus(fx.requestContext(), deployments.StatusAt{
+	_, err := fx.ReadStatus(fx.requestContext(), deployments.StatusLocator{
 		Owner: otherOwner(), Project: "lime-fox",
 		StatusID: in.StatusID,
 	})
 	wantKind(t, err, fault.NotFound)
-	_, err = fx.ReadStatus(fx.requestContext(), deployments.StatusAt{
+	_, err = fx.ReadStatus(fx.requestContext(), deployments.StatusLocator{
 		Owner: fullOwner(), Project: "other",
 		StatusID: in.StatusID,
 	})
@@ -138,7 +138,7 @@ func TestDeletedDeploymentIsNotFound(t *testing.T) {
 	fx.serve(in)
 	pendingUpload := fx.issueUpload("lime-fox", "main")
 	running := fx.claimNew("lime-fox", "main", "y")
-	at := deployments.DeploymentAt{Owner: fullOwner(), Deployment: in.Deployment, Project: "lime-fox"}
+	at := deployments.DeploymentLocator{Owner: fullOwner(), Deployment: in.Deployment, Project: "lime-fox"}
 	if err := fx.DeleteDeployment(fx.requestContext(), at); err != nil {
 		t.Fatal(err)
 	}
@@ -173,7 +173,7 @@ func TestDeletedDeploymentIsNotFound(t *testing.T) {
 func TestRedeployBuildsNewestAcceptedSources(t *testing.T) {
 	fx := newFixture(t)
 	in := fx.claimNew("lime-fox", "main", "x")
-	at := deployments.DeploymentAt{Owner: fullOwner(), Deployment: in.Deployment}
+	at := deployments.DeploymentLocator{Owner: fullOwner(), Deployment: in.Deployment}
 	_, err := fx.Redeploy(fx.requestContext(), at)
 	wantKind(t, err, fault.Conflict)
 	fx.commit(deployments.Accept(t.Context(), fx.table, in, in.Deployment+"/first"))
@@ -184,7 +184,7 @@ func TestRedeployBuildsNewestAcceptedSources(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s, err := fx.ReadStatus(fx.requestContext(), deployments.StatusAt{
+		s, err := fx.ReadStatus(fx.requestContext(), deployments.StatusLocator{
 			Owner: fullOwner(), Project: "lime-fox",
 			StatusID: id,
 		})
@@ -237,7 +237,7 @@ func TestFailedIsShownOnlyWhenNoBuildRuns(t *testing.T) {
 				want = deployments.Building
 			}
 			d, err := fx.ReadDeployment(fx.requestContext(),
-				deployments.DeploymentAt{Owner: fullOwner(), Deployment: in.Deployment})
+				deployments.DeploymentLocator{Owner: fullOwner(), Deployment: in.Deployment})
 			if err != nil || d.State != want {
 				rt.Fatalf("ReadDeployment() = state %s, error %v, when %d of %d builds have ended, want state %s",
 					d.State, err, i+1, len(builds), want)
@@ -289,7 +289,7 @@ func TestChangesNeedOneReadAndOneTransaction(t *testing.T) {
 	fx := newFixture(t)
 	in := fx.claimNew("lime-fox", "main", "x")
 	fx.serve(in)
-	at := deployments.DeploymentAt{Owner: fullOwner(), Deployment: in.Deployment}
+	at := deployments.DeploymentLocator{Owner: fullOwner(), Deployment: in.Deployment}
 	var meter *store.Meter
 	for _, tt := range []struct {
 		name string
@@ -302,22 +302,22 @@ func TestChangesNeedOneReadAndOneTransaction(t *testing.T) {
 		}, store.Usage{Reads: 1, Commits: 1}},
 		{"an upload of a known branch", func() error {
 			_, err := fx.IssueUpload(store.WithMeter(fx.requestContext(), meter),
-				deployments.UploadAt{Owner: fullOwner(), Project: "lime-fox", Branch: "main"})
+				deployments.UploadLocator{Owner: fullOwner(), Project: "lime-fox", Branch: "main"})
 			return err
 		}, store.Usage{Reads: 1, Commits: 1}},
 		{"an upload of a new branch", func() error {
 			_, err := fx.IssueUpload(store.WithMeter(fx.requestContext(), meter),
-				deployments.UploadAt{Owner: fullOwner(), Project: "lime-fox", Branch: "new"})
+				deployments.UploadLocator{Owner: fullOwner(), Project: "lime-fox", Branch: "new"})
 			return err
 		}, store.Usage{Reads: 1, Commits: 1}},
 		{"an upload of a new project", func() error {
 			_, err := fx.IssueUpload(store.WithMeter(fx.requestContext(), meter),
-				deployments.UploadAt{Owner: fullOwner(), Project: "newer", Branch: "new"})
+				deployments.UploadLocator{Owner: fullOwner(), Project: "newer", Branch: "new"})
 			return err
 		}, store.Usage{Reads: 1, Commits: 1}},
 		{"a status", func() error {
 			_, err := fx.ReadStatus(store.WithMeter(fx.requestContext(), meter),
-				deployments.StatusAt{Owner: fullOwner(), Project: "lime-fox", StatusID: in.StatusID})
+				deployments.StatusLocator{Owner: fullOwner(), Project: "lime-fox", StatusID: in.StatusID})
 			return err
 		}, store.Usage{Reads: 1}},
 		{"a redeploy", func() error {

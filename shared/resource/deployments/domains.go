@@ -19,7 +19,7 @@ var (
 // ForDomains reads a deployment to which a custom domain of the caller's account is to be attached. It returns NotFound
 // if the deployment is missing, invisible to the caller, or has no build.
 func ForDomains(ctx context.Context, table *store.Table, owner auth.Owner, name string) (Record, error) {
-	return find(ctx, table, DeploymentAt{Owner: owner, Deployment: name})
+	return find(ctx, table, DeploymentLocator{Owner: owner, Deployment: name})
 }
 
 // Attachment is a deployment to which a custom domain is attached.

@@ -154,9 +154,9 @@ func (s *Service) environments(ctx context.Context, owner auth.Owner, project st
 	return records, nil
 }
 
-// EnvironmentAt identifies an environment (contract 2.7). Name is the environment's own name, which is also the name of
+// EnvironmentLocator identifies an environment (contract 2.7). Name is the environment's own name, which is also the name of
 // its deployment, or its branch.
-type EnvironmentAt struct {
+type EnvironmentLocator struct {
 	auth.Owner
 	Name string
 	// Project, if not empty, must be the environment's project.
@@ -165,7 +165,7 @@ type EnvironmentAt struct {
 
 // ReadEnvironment returns an environment. If at.Name is both a name and a branch, the name takes precedence. A branch
 // is ambiguous if several projects that the caller can see have it: then ReadEnvironment returns Conflict.
-func (s *Service) ReadEnvironment(ctx context.Context, at EnvironmentAt) (Environment, error) {
+func (s *Service) ReadEnvironment(ctx context.Context, at EnvironmentLocator) (Environment, error) {
 	if len(at.Name) <= maxDNSLabel && projectPattern.MatchString(at.Name) {
 		var r Record
 		if err := s.parts.Table.Load(ctx, store.Get(Key(at.Name), &r)); err != nil {
@@ -195,7 +195,7 @@ func (s *Service) ReadEnvironment(ctx context.Context, at EnvironmentAt) (Enviro
 
 // findByBranch returns the environments of a branch that the caller can see, in at.Project or, if that is empty, in all
 // projects. It reads one item per project, store.MaxKeys at a time.
-func (s *Service) findByBranch(ctx context.Context, at EnvironmentAt) ([]environmentRecord, error) {
+func (s *Service) findByBranch(ctx context.Context, at EnvironmentLocator) ([]environmentRecord, error) {
 	names := []string{at.Project}
 	if at.Project == "" {
 		projects, err := s.ListProjects(ctx, at.Owner)

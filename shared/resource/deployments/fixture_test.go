@@ -100,7 +100,7 @@ func otherOwner() auth.Owner {
 
 func (fx *fixture) issueUpload(project, branch string) deployments.Upload {
 	fx.t.Helper()
-	u, err := fx.IssueUpload(fx.requestContext(), deployments.UploadAt{
+	u, err := fx.IssueUpload(fx.requestContext(), deployments.UploadLocator{
 		Owner: fullOwner(), Project: project,
 		Branch: branch,
 	})

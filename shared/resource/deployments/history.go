@@ -61,7 +61,7 @@ type Certificates interface {
 
 // History returns the builds that a deployment has served: first the Live build, then the Previous builds, then the
 // Gone builds. Builds with the same state are sorted by when they were last served, the most recent first.
-func (s *Service) History(ctx context.Context, at DeploymentAt) ([]PastBuild, error) {
+func (s *Service) History(ctx context.Context, at DeploymentLocator) ([]PastBuild, error) {
 	r, err := s.find(ctx, at)
 	if err != nil || r.Served == nil {
 		return nil, err
@@ -78,7 +78,7 @@ func (s *Service) History(ctx context.Context, at DeploymentAt) ([]PastBuild, er
 
 // ServedArtifact returns the name of the artifact that gateways serve, or "" before the deployment's first build has
 // succeeded. Fault: NotFound.
-func (s *Service) ServedArtifact(ctx context.Context, at DeploymentAt) (string, error) {
+func (s *Service) ServedArtifact(ctx context.Context, at DeploymentLocator) (string, error) {
 	r, err := s.find(ctx, at)
 	if err != nil || r.Served == nil {
 		return "", err
@@ -102,7 +102,7 @@ func (s Served) toPastBuild(state BuildState) PastBuild {
 // Rollback returns Conflict if the build is already served, if the build is gone, or if there is
 // no earlier build. It returns NotFound for an id that is not a build of the deployment.
 func (s *Service) Rollback(
-	ctx context.Context, at DeploymentAt, buildID string, certificates Certificates,
+	ctx context.Context, at DeploymentLocator, buildID string, certificates Certificates,
 ) (Deployment, error) {
 	var out Deployment
 	err := s.parts.Table.RunInTx(ctx, func(ctx context.Context) error {

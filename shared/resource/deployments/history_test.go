@@ -43,8 +43,8 @@ func TestRollbackToDeletedCertificateIsRefused(t *testing.T) {
 }
 
 // deploymentAt identifies the deployment of a build, for the owner of the deployment.
-func deploymentAt(in deployments.BuildInput) deployments.DeploymentAt {
-	return deployments.DeploymentAt{Owner: fullOwner(), Deployment: in.Deployment}
+func deploymentAt(in deployments.BuildInput) deployments.DeploymentLocator {
+	return deployments.DeploymentLocator{Owner: fullOwner(), Deployment: in.Deployment}
 }
 
 // buildAndServe uploads an archive to the branch main of the project shop, builds it and serves the build.
@@ -170,7 +170,7 @@ func TestNewestBuildOrRollbackIsServed(t *testing.T) {
 				deployed = running[0].Deployment
 			case action == "roll back" && deployed != "":
 				before := fx.record(deployed)
-				d := deployments.DeploymentAt{Owner: fullOwner(), Deployment: deployed}
+				d := deployments.DeploymentLocator{Owner: fullOwner(), Deployment: deployed}
 				if _, err := fx.Rollback(fx.requestContext(), d, "", fakeCertificates{}); err == nil {
 					live, newest = before.Previous[0].BuildID, before.Latest+1
 				} else if !fault.Is(err, fault.Conflict) || len(before.Previous) > 0 {
@@ -250,7 +250,7 @@ func TestRollbackRetriesAfterConcurrentBuild(t *testing.T) {
 
 func TestHistoryContainsCommits(t *testing.T) {
 	fx := newFixture(t)
-	u, err := fx.IssueUpload(fx.requestContext(), deployments.UploadAt{
+	u, err := fx.IssueUpload(fx.requestContext(), deployments.UploadLocator{
 		Owner: fullOwner(), Project: "shop", Branch: "main",
 		SHA: "9b6f8a2",
 	})

@@ -26,7 +26,7 @@ func (fx *fixture) setLimit(l limits.Limit, value int64) {
 // error.
 func (fx *fixture) requestUpload(o auth.Owner, kind fault.Kind) deployments.Upload {
 	fx.t.Helper()
-	u, err := fx.IssueUpload(fx.requestContext(), deployments.UploadAt{Owner: o, Project: "shop", Branch: "main"})
+	u, err := fx.IssueUpload(fx.requestContext(), deployments.UploadLocator{Owner: o, Project: "shop", Branch: "main"})
 	if kind == 0 && err != nil || kind != 0 && !fault.Is(err, kind) {
 		fx.t.Fatalf("IssueUpload() error = %v, want kind %v", err, kind)
 	}
@@ -40,7 +40,7 @@ func TestConcurrentBuildsOfAccountAreLimited(t *testing.T) {
 	fx := newFixture(t)
 	fx.setLimit(limits.Builds, 2)
 	first, second := fx.requestUpload(fullOwner(), 0), fx.requestUpload(fullOwner(), 0)
-	_, err := fx.IssueUpload(fx.requestContext(), deployments.UploadAt{
+	_, err := fx.IssueUpload(fx.requestContext(), deployments.UploadLocator{
 		Owner: fullOwner(), Project: "shop",
 		Branch: "other",
 	})
@@ -62,7 +62,7 @@ func TestConcurrentBuildsOfAccountAreLimited(t *testing.T) {
 	c := fx.claimArrival(fx.uploadArchive(third, "third"))
 	fx.commit(deployments.Fail(t.Context(), fx.table, c, fx.now()))
 
-	at := deployments.DeploymentAt{Owner: fullOwner(), Deployment: b.Deployment}
+	at := deployments.DeploymentLocator{Owner: fullOwner(), Deployment: b.Deployment}
 	redeployed, err := fx.Redeploy(fx.requestContext(), at)
 	if err != nil {
 		t.Fatal(err)
@@ -104,7 +104,7 @@ func TestProjectAndEnvironmentLimitsAreExact(t *testing.T) {
 		return err
 	}
 	upload := func(project, branch string) error {
-		_, err := fx.IssueUpload(fx.requestContext(), deployments.UploadAt{
+		_, err := fx.IssueUpload(fx.requestContext(), deployments.UploadLocator{
 			Owner: fullOwner(), Project: project,
 			Branch: branch,
 		})
@@ -123,7 +123,7 @@ func TestProjectAndEnvironmentLimitsAreExact(t *testing.T) {
 		in := fx.claimNew("one", []string{"a", "c0"}[n], fmt.Sprint("archive ", n))
 		fx.serve(in)
 		checkKind(fx.DeleteDeployment(fx.requestContext(),
-			deployments.DeploymentAt{Owner: fullOwner(), Deployment: in.Deployment}), 0)
+			deployments.DeploymentLocator{Owner: fullOwner(), Deployment: in.Deployment}), 0)
 		checkKind(upload("one", fmt.Sprint("c", n)), 0)
 		checkKind(branch("two", "b"), fault.Forbidden)
 	}
@@ -142,7 +142,7 @@ func TestDailyDeploymentLimitIsExact(t *testing.T) {
 	fx.setLimit(limits.Deployments, 3)
 	in := fx.claimArrival(fx.uploadArchive(fx.requestUpload(fullOwner(), 0), "first"))
 	fx.serve(in)
-	at := deployments.DeploymentAt{Owner: fullOwner(), Deployment: in.Deployment}
+	at := deployments.DeploymentLocator{Owner: fullOwner(), Deployment: in.Deployment}
 	if _, err := fx.Redeploy(fx.requestContext(), at); err != nil {
 		t.Fatal(err)
 	}

@@ -97,7 +97,7 @@ func TestConcurrentFirstUploadsShareOneDeployment(t *testing.T) {
 	u, err := fx.interruptedService(&interruptedBackend{beforeCommit: func() {
 		concurrent = fx.issueUpload("lime-fox", "next")
 	}}).
-		IssueUpload(fx.requestContext(), deployments.UploadAt{Owner: fullOwner(), Project: "lime-fox", Branch: "next"})
+		IssueUpload(fx.requestContext(), deployments.UploadLocator{Owner: fullOwner(), Project: "lime-fox", Branch: "next"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,10 +112,10 @@ func TestUploadDuringDeletionCreatesNewDeployment(t *testing.T) {
 	in := fx.claimNew("lime-fox", "main", "x")
 	u, err := fx.interruptedService(&interruptedBackend{beforeCommit: func() {
 		if err := fx.DeleteDeployment(fx.requestContext(),
-			deployments.DeploymentAt{Owner: fullOwner(), Deployment: in.Deployment}); err != nil {
+			deployments.DeploymentLocator{Owner: fullOwner(), Deployment: in.Deployment}); err != nil {
 			t.Error(err)
 		}
-	}}).IssueUpload(fx.requestContext(), deployments.UploadAt{Owner: fullOwner(), Project: "lime-fox", Branch: "main"})
+	}}).IssueUpload(fx.requestContext(), deployments.UploadLocator{Owner: fullOwner(), Project: "lime-fox", Branch: "main"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -213,7 +213,7 @@ func TestRedeployUsesConcurrentlyAcceptedArchive(t *testing.T) {
 	source := next.Deployment + "/next"
 	id, err := fx.interruptedService(&interruptedBackend{beforeCommit: func() {
 		fx.commit(deployments.Accept(t.Context(), fx.table, next, source))
-	}}).Redeploy(fx.requestContext(), deployments.DeploymentAt{Owner: fullOwner(), Deployment: next.Deployment})
+	}}).Redeploy(fx.requestContext(), deployments.DeploymentLocator{Owner: fullOwner(), Deployment: next.Deployment})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -43,8 +43,8 @@ type Step struct {
 	Message string
 }
 
-// StatusAt identifies an upload by its project and its StatusID.
-type StatusAt struct {
+// StatusLocator identifies an upload by its project and its StatusID.
+type StatusLocator struct {
 	auth.Owner
 	Project, StatusID string
 }
@@ -53,7 +53,7 @@ var errNoUpload = fault.Missing("upload")
 
 // loadUpload reads an upload and the operation that builds it. The operation is nil if no build has begun or if its
 // record has expired.
-func (s *Service) loadUpload(ctx context.Context, at StatusAt) (upload, *operation.Record, error) {
+func (s *Service) loadUpload(ctx context.Context, at StatusLocator) (upload, *operation.Record, error) {
 	if at.StatusID == "" {
 		return upload{}, nil, errNoUpload
 	}
@@ -73,7 +73,7 @@ func (s *Service) loadUpload(ctx context.Context, at StatusAt) (upload, *operati
 }
 
 // ReadStatus returns the status of an upload's build.
-func (s *Service) ReadStatus(ctx context.Context, at StatusAt) (Status, error) {
+func (s *Service) ReadStatus(ctx context.Context, at StatusLocator) (Status, error) {
 	u, build, err := s.loadUpload(ctx, at)
 	switch {
 	case err != nil:
@@ -95,7 +95,7 @@ func (s *Service) ReadStatus(ctx context.Context, at StatusAt) (Status, error) {
 // BuildSource returns the name of the sources of an upload's build, also if the build has failed. It returns "" if
 // there is no build or if the build has not stored its sources yet. The sources may have been removed since. Fault:
 // NotFound.
-func (s *Service) BuildSource(ctx context.Context, at StatusAt) (string, error) {
+func (s *Service) BuildSource(ctx context.Context, at StatusLocator) (string, error) {
 	_, build, err := s.loadUpload(ctx, at)
 	if err != nil || build == nil {
 		return "", err

@@ -14,8 +14,8 @@ import (
 	"github.com/gatewright/gatewright/shared/format/environment"
 )
 
-// UploadAt identifies the environment of an upload.
-type UploadAt struct {
+// UploadLocator identifies the environment of an upload.
+type UploadLocator struct {
 	auth.Owner
 	Project, Branch string
 	// RepositoryURL and SHA are the origin of the sources, as the client named it. Both may be empty.
@@ -87,7 +87,7 @@ func (s *Service) newUpload(o auth.Owner, r Record, now time.Time) upload {
 
 // IssueUpload creates an address for the upload of one archive. The same transaction creates the project with its key
 // buckets, and the environment with its deployment, if they do not exist.
-func (s *Service) IssueUpload(ctx context.Context, at UploadAt) (Upload, error) {
+func (s *Service) IssueUpload(ctx context.Context, at UploadLocator) (Upload, error) {
 	if err := checkBranch(at.Branch); err != nil {
 		return Upload{}, err
 	}
@@ -117,7 +117,7 @@ func (s *Service) IssueUpload(ctx context.Context, at UploadAt) (Upload, error) 
 }
 
 // createUpload creates the record of the upload, and the project and the environment if they do not exist.
-func (s *Service) createUpload(ctx context.Context, at UploadAt, kind environment.Kind) (upload, error) {
+func (s *Service) createUpload(ctx context.Context, at UploadLocator, kind environment.Kind) (upload, error) {
 	var project Project
 	var env environmentRecord
 	buckets, accountLimits := s.buckets(at.Owner, at.Project), s.reservations(at.Owner)

@@ -39,7 +39,7 @@ func TestInvalidUploadsAreRefused(t *testing.T) {
 		{"no project", "", "main", fault.NotFound, ""},
 	} {
 		_, err := fx.IssueUpload(fx.requestContext(),
-			deployments.UploadAt{Owner: ownerWith(auth.Permissions{
+			deployments.UploadLocator{Owner: ownerWith(auth.Permissions{
 				Projects:     []string{"lime-fox", "Lime"},
 				Environments: environment.Kinds(),
 			}), Project: tt.project, Branch: tt.branch})
@@ -54,7 +54,7 @@ func TestInvalidUploadsAreRefused(t *testing.T) {
 	}
 	preview := auth.Full()
 	preview.Environments = []environment.Kind{environment.Preview}
-	_, err := fx.IssueUpload(fx.requestContext(), deployments.UploadAt{
+	_, err := fx.IssueUpload(fx.requestContext(), deployments.UploadLocator{
 		Owner: ownerWith(preview), Project: "lime-fox",
 		Branch: "main",
 	})
@@ -73,7 +73,7 @@ func TestConcurrentFirstUploadsCreateOneEnvironment(t *testing.T) {
 	ids := make([]string, n)
 	for i := range n {
 		wg.Go(func() {
-			u, err := fx.IssueUpload(fx.requestContext(), deployments.UploadAt{
+			u, err := fx.IssueUpload(fx.requestContext(), deployments.UploadLocator{
 				Owner: fullOwner(), Project: "lime-fox",
 				Branch: "main",
 			})
@@ -137,7 +137,7 @@ func TestClaimRefusesLateArchives(t *testing.T) {
 			if (err == nil) != tt.claimed || err != nil && !errors.Is(err, deployments.ErrUnclaimed) {
 				t.Errorf("Claim() error = %v, want claimed %t, or else %v", err, tt.claimed, deployments.ErrUnclaimed)
 			}
-			s, err := fx.ReadStatus(fx.requestContext(), deployments.StatusAt{
+			s, err := fx.ReadStatus(fx.requestContext(), deployments.StatusLocator{
 				Owner: fullOwner(), Project: "lime-fox",
 				StatusID: u.StatusID,
 			})
@@ -168,7 +168,7 @@ func TestConcurrentClaimsBeginOneBuild(t *testing.T) {
 func TestUnusedAddressExpiresWithError(t *testing.T) {
 	fx := newFixture(t)
 	u := fx.issueUpload("lime-fox", "main")
-	at := deployments.StatusAt{Owner: fullOwner(), Project: "lime-fox", StatusID: u.StatusID}
+	at := deployments.StatusLocator{Owner: fullOwner(), Project: "lime-fox", StatusID: u.StatusID}
 	s, err := fx.ReadStatus(fx.requestContext(), at)
 	if err != nil || s.Status != deployments.InProgress || s.URL != "" || s.BuildID != "" {
 		t.Errorf("ReadStatus(new upload) = %+v, %v, want %s without URL and build", s, err, deployments.InProgress)

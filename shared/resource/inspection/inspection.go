@@ -55,7 +55,7 @@ type Served struct {
 // Served returns the served configuration of a deployment. The configuration is empty before the first build has
 // succeeded. Served returns NotFound if there is no such deployment. It returns Conflict if this release cannot read
 // the format of the served artifact, or if another build replaces the artifact meanwhile.
-func (s *Service) Served(ctx context.Context, at deployments.DeploymentAt) (Served, error) {
+func (s *Service) Served(ctx context.Context, at deployments.DeploymentLocator) (Served, error) {
 	name, err := s.deployments.ServedArtifact(ctx, at)
 	if err != nil || name == "" {
 		return Served{}, err

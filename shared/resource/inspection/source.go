@@ -25,10 +25,10 @@ var (
 	errBusy = fault.New(fault.Throttled, "Too many sources are looked at right now. Ask again in a moment.")
 )
 
-// SourceAt identifies a position in the sources of a build: a file of the project's configuration, a line and a column.
+// SourceLocator identifies a position in the sources of a build: a file of the project's configuration, a line and a column.
 // Line and Column begin at 1. Column counts characters.
-type SourceAt struct {
-	deployments.StatusAt
+type SourceLocator struct {
+	deployments.StatusLocator
 	File         string
 	Line, Column int
 }
@@ -36,8 +36,8 @@ type SourceAt struct {
 // ReadSource returns an excerpt of a build's sources around a position. The build may have failed: its sources are then
 // kept for a day. ReadSource returns NotFound for a missing upload, missing sources or a missing file. It returns
 // Throttled if ctx ends while maxConcurrentExcerpts other archives are being read.
-func (s *Service) ReadSource(ctx context.Context, at SourceAt) (project.Excerpt, error) {
-	name, err := s.deployments.BuildSource(ctx, at.StatusAt)
+func (s *Service) ReadSource(ctx context.Context, at SourceLocator) (project.Excerpt, error) {
+	name, err := s.deployments.BuildSource(ctx, at.StatusLocator)
 	if err != nil {
 		return project.Excerpt{}, err
 	}
@@ -56,7 +56,7 @@ func (s *Service) ReadSource(ctx context.Context, at SourceAt) (project.Excerpt,
 	return out, nil
 }
 
-func (s *Service) excerpt(ctx context.Context, key string, at SourceAt) (project.Excerpt, error) {
+func (s *Service) excerpt(ctx context.Context, key string, at SourceLocator) (project.Excerpt, error) {
 	select {
 	case s.excerptSlots <- struct{}{}:
 		defer func() { <-s.excerptSlots }()

@@ -48,7 +48,7 @@ func TestConcurrentArchiveReadsAreLimited(t *testing.T) {
 		readExcerpt := func(timeout time.Duration) error {
 			ctx, cancel := context.WithTimeout(t.Context(), timeout)
 			defer cancel()
-			_, err := s.excerpt(ctx, "sources/a", SourceAt{})
+			_, err := s.excerpt(ctx, "sources/a", SourceLocator{})
 			return err
 		}
 		done := make(chan error, maxConcurrentExcerpts)

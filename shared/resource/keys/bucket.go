@@ -223,7 +223,7 @@ func (b bucketRecord) createWrites(old bucketRecord, conflict error) []store.Wri
 }
 
 // ReadBucket returns a bucket with its token.
-func (s *Service) ReadBucket(ctx context.Context, at BucketAt) (Bucket, error) {
+func (s *Service) ReadBucket(ctx context.Context, at BucketLocator) (Bucket, error) {
 	v, err := s.loadBucket(ctx, at)
 	if err != nil {
 		return Bucket{}, err
@@ -258,7 +258,7 @@ func (s *Service) ListBuckets(ctx context.Context, owner auth.Owner, page store.
 }
 
 // UpdateBucket changes the description and the tags of a bucket. The placement stays.
-func (s *Service) UpdateBucket(ctx context.Context, at BucketAt, in BucketPatch) (Bucket, error) {
+func (s *Service) UpdateBucket(ctx context.Context, at BucketLocator, in BucketPatch) (Bucket, error) {
 	var invalid problems
 	invalid.description("description", in.Description.ApplyTo(""))
 	invalid.tags(in.Tags.ApplyTo(nil), maxBucketTags)
@@ -296,7 +296,7 @@ func setOrRemove(attribute string, value any, empty bool) store.Change {
 
 // DeleteBucket deletes a bucket with all its consumers, keys and managers. When DeleteBucket returns, no reader sees
 // them any longer. A durable operation then removes their records from the table.
-func (s *Service) DeleteBucket(ctx context.Context, at BucketAt) error {
+func (s *Service) DeleteBucket(ctx context.Context, at BucketLocator) error {
 	v, err := s.loadBucket(ctx, at)
 	if err != nil {
 		return err

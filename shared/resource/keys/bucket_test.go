@@ -77,7 +77,7 @@ func TestBucketOfAnotherAccountIsNotFound(t *testing.T) {
 	other := auth.Owner{AccountID: "another", Account: "other", Viewer: fullViewer{}}
 	_, absent := fx.keys.ReadBucket(fx.Context(), bucketAt("nothing-here"))
 	for _, name := range []string{bucket, created.ID} {
-		_, err := fx.keys.ReadBucket(fx.Context(), keys.BucketAt{Owner: other, Bucket: name})
+		_, err := fx.keys.ReadBucket(fx.Context(), keys.BucketLocator{Owner: other, Bucket: name})
 		wantFault(t, err, fault.NotFound)
 		if err.Error() != absent.Error() {
 			t.Errorf("ReadBucket(bucket of another account) error = %q, want %q as for an absent bucket", err, absent)
@@ -235,7 +235,7 @@ func TestRestrictedKeySeesOnlyBucketsOfItsProjects(t *testing.T) {
 		t.Fatalf("ListBuckets(restricted key) = %+v, want only the bucket placed", got)
 	}
 	for name, visible := range map[string]bool{"placed": true, "preview": false, "foreign": false, "unplaced": false} {
-		if _, err := fx.keys.ReadBucket(fx.Context(), keys.BucketAt{Owner: limited, Bucket: name}); (err == nil) != visible {
+		if _, err := fx.keys.ReadBucket(fx.Context(), keys.BucketLocator{Owner: limited, Bucket: name}); (err == nil) != visible {
 			t.Errorf("ReadBucket(%s) error = %v, want visible = %v", name, err, visible)
 		}
 	}
@@ -247,7 +247,7 @@ func TestRestrictedKeySeesOnlyBucketsOfItsProjects(t *testing.T) {
 	must[keys.Bucket](t)(fx.keys.CreateBucket(fx.requestContext(), limited,
 		keys.NewBucket{Name: "mine-3", Tags: placementTags("shop", "PRODUCTION")}))
 	// The update replaces the tags, but the placement stays: the caller can still see the bucket.
-	at := keys.BucketAt{Owner: limited, Bucket: "mine-3"}
+	at := keys.BucketLocator{Owner: limited, Bucket: "mine-3"}
 	must[keys.Bucket](t)(fx.keys.UpdateBucket(fx.requestContext(), at,
 		keys.BucketPatch{Tags: store.PatchTo(placementTags("blog", "PREVIEW"))}))
 	must[keys.Bucket](t)(fx.keys.ReadBucket(fx.Context(), at))
@@ -283,6 +283,6 @@ func TestProjectHasThreeBuckets(t *testing.T) {
 		t.Fatalf("second call writes %v, want checks only", secondWrites)
 	}
 	noError(t, fx.table.Commit(fx.Context(), secondWrites...))
-	noError(t, fx.keys.DeleteBucket(fx.requestContext(), keys.BucketAt{Owner: owner, Bucket: "shop-preview"}))
+	noError(t, fx.keys.DeleteBucket(fx.requestContext(), keys.BucketLocator{Owner: owner, Bucket: "shop-preview"}))
 	wantFault(t, fx.table.Commit(fx.Context(), secondWrites...), fault.Conflict)
 }

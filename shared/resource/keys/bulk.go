@@ -11,7 +11,7 @@ import (
 // One transaction creates up to keysPerTransaction keys. More keys are created by a large change (type bulk). While the
 // root key is rotated, keys with chosen texts need more writes. CreateKeys then uses a large change for fewer keys,
 // too, if one transaction does not have enough writes.
-func (s *Service) CreateKeys(ctx context.Context, at ConsumerAt, in []NewKey) ([]Key, error) {
+func (s *Service) CreateKeys(ctx context.Context, at ConsumerLocator, in []NewKey) ([]Key, error) {
 	if err := checkBulk(in); err != nil {
 		return nil, err
 	}

@@ -160,7 +160,7 @@ func (c consumerRecord) versionedWrite(g generation, changes ...store.Change) st
 // same item, so concurrent creations in a bucket would fail. So a consumer can be created while its bucket is deleted.
 // Such a consumer belongs to the deleted generation, which no request reads. The operation that deletes the contents of
 // this generation searches twice for consumers, so it finds this one.
-func (s *Service) CreateConsumer(ctx context.Context, at BucketAt, in NewConsumer) (Consumer, error) {
+func (s *Service) CreateConsumer(ctx context.Context, at BucketLocator, in NewConsumer) (Consumer, error) {
 	var invalid problems
 	invalid.consumerName(in.Name)
 	invalid.description("description", in.Description)
@@ -173,7 +173,7 @@ func (s *Service) CreateConsumer(ctx context.Context, at BucketAt, in NewConsume
 	var out Consumer
 	err := s.table.RunInTx(ctx, func(ctx context.Context) error {
 		counter := s.counts.NewCounter(at.AccountID, limits.Consumers)
-		v, err := s.load(ctx, target{ConsumerAt: ConsumerAt{BucketAt: at}, newConsumer: in.Name, consumerLimit: counter})
+		v, err := s.load(ctx, target{ConsumerLocator: ConsumerLocator{BucketLocator: at}, newConsumer: in.Name, consumerLimit: counter})
 		if err != nil {
 			return err
 		}
@@ -222,11 +222,11 @@ var errConsumerNameInUse = fault.New(fault.Conflict,
 	"A consumer of this name exists in the key bucket. Choose another name.")
 
 // ReadConsumer returns a consumer.
-func (s *Service) ReadConsumer(ctx context.Context, at ConsumerAt, in Include) (Consumer, error) {
+func (s *Service) ReadConsumer(ctx context.Context, at ConsumerLocator, in Include) (Consumer, error) {
 	var out Consumer
 	err := s.table.RunInTx(ctx, func(ctx context.Context) error {
 		var rows []keyRecord
-		t := target{ConsumerAt: at}
+		t := target{ConsumerLocator: at}
 		if in.Keys {
 			t.query = s.newestQuery(&rows, store.Page{Limit: maxIncludedKeys})
 		}
@@ -245,7 +245,7 @@ func (s *Service) ReadConsumer(ctx context.Context, at ConsumerAt, in Include) (
 }
 
 // UpdateConsumer changes a consumer. New metadata is visible to gateways when UpdateConsumer returns.
-func (s *Service) UpdateConsumer(ctx context.Context, at ConsumerAt, in ConsumerPatch) (Consumer, error) {
+func (s *Service) UpdateConsumer(ctx context.Context, at ConsumerLocator, in ConsumerPatch) (Consumer, error) {
 	var invalid problems
 	invalid.description("description", in.Description.ApplyTo(""))
 	invalid.tags(in.Tags.ApplyTo(nil), maxConsumerTags)
@@ -256,7 +256,7 @@ func (s *Service) UpdateConsumer(ctx context.Context, at ConsumerAt, in Consumer
 	var out Consumer
 	err := s.table.RunInTx(ctx, func(ctx context.Context) error {
 		var rows []keyRecord
-		t := target{ConsumerAt: at}
+		t := target{ConsumerLocator: at}
 		if in.Metadata.Set {
 			t.query = s.newestQuery(&rows, store.Page{Limit: keysPerTransaction + 1})
 		}
@@ -299,10 +299,10 @@ func (s *Service) UpdateConsumer(ctx context.Context, at ConsumerAt, in Consumer
 }
 
 // DeleteConsumer deletes a consumer with its managers and keys. The keys are invalid when DeleteConsumer returns.
-func (s *Service) DeleteConsumer(ctx context.Context, at ConsumerAt) error {
+func (s *Service) DeleteConsumer(ctx context.Context, at ConsumerLocator) error {
 	return s.table.RunInTx(ctx, func(ctx context.Context) error {
 		var rows []keyRecord
-		v, err := s.load(ctx, target{ConsumerAt: at, query: s.newestQuery(&rows, store.Page{Limit: keysPerTransaction + 1})})
+		v, err := s.load(ctx, target{ConsumerLocator: at, query: s.newestQuery(&rows, store.Page{Limit: keysPerTransaction + 1})})
 		if err != nil {
 			return err
 		}

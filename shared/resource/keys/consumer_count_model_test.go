@@ -117,7 +117,7 @@ func (m *accountModel) call(t *rapid.T, action func(s *keys.Service) error) (kil
 // checkCreated compares the result of CreateConsumer with the model, and adds a created consumer to it.
 func (m *accountModel) checkCreated(t *rapid.T, bucket, name string, err error, killed bool) {
 	if killed { // a client does not know the result, so it reads the consumer
-		_, err = m.instances[1].ReadConsumer(m.requestContext(), keys.ConsumerAt{BucketAt: bucketAt(bucket), Consumer: name},
+		_, err = m.instances[1].ReadConsumer(m.requestContext(), keys.ConsumerLocator{BucketLocator: bucketAt(bucket), Consumer: name},
 			keys.Include{})
 		if exists := m.existing[bucket] != nil && m.existing[bucket][name]; err != nil &&
 			(fault.Is(err, fault.NotFound) && !exists) || err == nil && exists {
@@ -161,7 +161,7 @@ func (m *accountModel) Delete(t *rapid.T) {
 	if len(names) == 0 {
 		return
 	}
-	at := keys.ConsumerAt{BucketAt: bucketAt(bucket), Consumer: rapid.SampledFrom(names).Draw(t, "name")}
+	at := keys.ConsumerLocator{BucketLocator: bucketAt(bucket), Consumer: rapid.SampledFrom(names).Draw(t, "name")}
 	killed, err := m.call(t, func(s *keys.Service) error { return s.DeleteConsumer(m.requestContext(), at) })
 	if killed {
 		_, err = m.instances[1].ReadConsumer(m.requestContext(), at, keys.Include{})

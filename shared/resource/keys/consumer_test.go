@@ -32,8 +32,8 @@ func TestReadConsumerByNameIDAndTag(t *testing.T) {
 		{"nobody", nil, false},
 		{"no/name", nil, false},
 	} {
-		got, err := fx.keys.ReadConsumer(fx.Context(), keys.ConsumerAt{
-			BucketAt: bucketAt(bucket), Consumer: test.nameOrID,
+		got, err := fx.keys.ReadConsumer(fx.Context(), keys.ConsumerLocator{
+			BucketLocator: bucketAt(bucket), Consumer: test.nameOrID,
 			Tags: test.tags,
 		}, keys.Include{})
 		if !test.want {

@@ -124,10 +124,10 @@ const (
 
 var owner = auth.Owner{AccountID: accountID, Account: account, Viewer: fullViewer{}}
 
-func bucketAt(name string) keys.BucketAt { return keys.BucketAt{Owner: owner, Bucket: name} }
+func bucketAt(name string) keys.BucketLocator { return keys.BucketLocator{Owner: owner, Bucket: name} }
 
-func consumerAt(consumer string) keys.ConsumerAt {
-	return keys.ConsumerAt{BucketAt: bucketAt(bucket), Consumer: consumer}
+func consumerAt(consumer string) keys.ConsumerLocator {
+	return keys.ConsumerLocator{BucketLocator: bucketAt(bucket), Consumer: consumer}
 }
 
 func bucketRef() keys.BucketRef { return keys.BucketRef{AccountID: accountID, Name: bucket} }

@@ -128,7 +128,7 @@ func (p *problems) expiry(location string, t *time.Time) {
 
 // CreateKey creates a key and returns it with its text. If the bucket is not retrievable, the text is never shown
 // again. CreateKey returns Conflict if the text is in use.
-func (s *Service) CreateKey(ctx context.Context, at ConsumerAt, in NewKey) (Key, error) {
+func (s *Service) CreateKey(ctx context.Context, at ConsumerLocator, in NewKey) (Key, error) {
 	var invalid problems
 	invalid.keySpec("", in)
 	if err := invalid.Err(); err != nil {
@@ -145,10 +145,10 @@ func (s *Service) CreateKey(ctx context.Context, at ConsumerAt, in NewKey) (Key,
 var errTooLarge = errors.New("keys: one transaction does not have so many keys")
 
 // createInTransaction creates at most keysPerTransaction keys, or returns errTooLarge and creates none.
-func (s *Service) createInTransaction(ctx context.Context, at ConsumerAt, in []NewKey) ([]Key, error) {
+func (s *Service) createInTransaction(ctx context.Context, at ConsumerLocator, in []NewKey) ([]Key, error) {
 	var out []Key
 	change := func(ctx context.Context) error {
-		v, err := s.loadForKeys(ctx, target{ConsumerAt: at}, len(in))
+		v, err := s.loadForKeys(ctx, target{ConsumerLocator: at}, len(in))
 		if err != nil {
 			return err
 		}
@@ -178,8 +178,8 @@ func (s *Service) createInTransaction(ctx context.Context, at ConsumerAt, in []N
 }
 
 // ReadKey returns a key.
-func (s *Service) ReadKey(ctx context.Context, at ConsumerAt, id string, f Format) (Key, error) {
-	v, err := s.load(ctx, target{ConsumerAt: at, keyID: id})
+func (s *Service) ReadKey(ctx context.Context, at ConsumerLocator, id string, f Format) (Key, error) {
+	v, err := s.load(ctx, target{ConsumerLocator: at, keyID: id})
 	if err != nil {
 		return Key{}, err
 	}
@@ -188,7 +188,7 @@ func (s *Service) ReadKey(ctx context.Context, at ConsumerAt, id string, f Forma
 }
 
 // UpdateKey changes a key and returns it with a masked text.
-func (s *Service) UpdateKey(ctx context.Context, consumer ConsumerAt, id string, in KeyPatch) (Key, error) {
+func (s *Service) UpdateKey(ctx context.Context, consumer ConsumerLocator, id string, in KeyPatch) (Key, error) {
 	var invalid problems
 	invalid.keySpec("", NewKey{ExpiresOn: in.ExpiresOn.Value, Description: in.Description.ApplyTo(""), Text: in.Text})
 	if err := invalid.Err(); err != nil {
@@ -196,7 +196,7 @@ func (s *Service) UpdateKey(ctx context.Context, consumer ConsumerAt, id string,
 	}
 	var out Key
 	change := func(ctx context.Context) error {
-		v, err := s.load(ctx, target{ConsumerAt: consumer, keyID: id})
+		v, err := s.load(ctx, target{ConsumerLocator: consumer, keyID: id})
 		if err != nil {
 			return err
 		}
@@ -253,9 +253,9 @@ func (v view) replaceWrites(old, k keyRecord) []store.Write {
 }
 
 // DeleteKey deletes a key. The key is invalid when DeleteKey returns.
-func (s *Service) DeleteKey(ctx context.Context, at ConsumerAt, id string) error {
+func (s *Service) DeleteKey(ctx context.Context, at ConsumerLocator, id string) error {
 	return s.table.RunInTx(ctx, func(ctx context.Context) error {
-		v, err := s.load(ctx, target{ConsumerAt: at, keyID: id})
+		v, err := s.load(ctx, target{ConsumerLocator: at, keyID: id})
 		if err != nil {
 			return err
 		}

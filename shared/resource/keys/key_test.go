@@ -36,7 +36,7 @@ func TestKeyFormats(t *testing.T) {
 			name := "c-" + string(test.format)
 			created := must[keys.Consumer](t)(fx.keys.CreateConsumer(fx.requestContext(), bucketAt(test.bucket),
 				keys.NewConsumer{Name: name, WithKey: true}))
-			at := keys.ConsumerAt{BucketAt: bucketAt(test.bucket), Consumer: name}
+			at := keys.ConsumerLocator{BucketLocator: bucketAt(test.bucket), Consumer: name}
 			k := created.Keys[0]
 			if !credential.WellFormed(credential.ConsumerKey, k.Text) {
 				t.Fatalf("CreateConsumer() key = %q, want a complete key", k.Text)
@@ -132,7 +132,7 @@ func TestTableContainsNoPlaintextKeys(t *testing.T) {
 	var texts []string
 	for _, name := range []string{bucket, "forgetful"} {
 		b := must[keys.Bucket](t)(fx.keys.ReadBucket(fx.Context(), bucketAt(name)))
-		at := keys.ConsumerAt{BucketAt: bucketAt(name), Consumer: "alice"}
+		at := keys.ConsumerLocator{BucketLocator: bucketAt(name), Consumer: "alice"}
 		created := must[keys.Consumer](t)(fx.keys.CreateConsumer(fx.requestContext(), bucketAt(name),
 			keys.NewConsumer{Name: "alice", WithKey: true}))
 		custom := must[keys.Key](t)(fx.keys.CreateKey(fx.requestContext(), at,

@@ -74,15 +74,15 @@ func instantOf(t *time.Time) *time.Time {
 	return new(store.Instant(*t))
 }
 
-// BucketAt identifies a bucket by its name or id.
-type BucketAt struct {
+// BucketLocator identifies a bucket by its name or id.
+type BucketLocator struct {
 	auth.Owner
 	Bucket string
 }
 
-// ConsumerAt identifies a consumer of a bucket by its name or id.
-type ConsumerAt struct {
-	BucketAt
+// ConsumerLocator identifies a consumer of a bucket by its name or id.
+type ConsumerLocator struct {
+	BucketLocator
 	Consumer string
 	// Tags are tags that the consumer must have. A consumer without one of them is treated as missing (contract 3.6).
 	Tags map[string]string

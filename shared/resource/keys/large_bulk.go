@@ -46,7 +46,7 @@ const (
 // If the process dies before that commit, the operation createBatch deletes the written keys.
 type bulk struct {
 	service *Service
-	at      ConsumerAt
+	at      ConsumerLocator
 	in      []NewKey
 
 	batchID string
@@ -80,7 +80,7 @@ func (b *bulk) create(ctx context.Context) ([]Key, error) {
 // begin adds the overlay entry that hides the keys of the batch, and begins the operation createBatch. No key is
 // written before.
 func (b *bulk) begin(ctx context.Context) error {
-	v, err := b.service.loadForKeys(ctx, target{ConsumerAt: b.at}, len(b.in))
+	v, err := b.service.loadForKeys(ctx, target{ConsumerLocator: b.at}, len(b.in))
 	if err != nil {
 		return err
 	}
@@ -151,7 +151,7 @@ var errBatchAbandoned = fault.New(fault.Unavailable,
 func (b *bulk) publish(ctx context.Context) error {
 	writtenMetadata := b.view.consumer.Metadata
 	return b.service.table.RunInTx(ctx, func(ctx context.Context) error {
-		v, err := b.service.loadForKeys(ctx, target{ConsumerAt: b.at}, len(b.in))
+		v, err := b.service.loadForKeys(ctx, target{ConsumerLocator: b.at}, len(b.in))
 		if err != nil {
 			return err
 		}

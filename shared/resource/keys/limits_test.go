@@ -66,7 +66,7 @@ func TestConsumerLimitIsExactAcrossBuckets(t *testing.T) {
 		var n int
 		_, _ = fmt.Sscanf(name, "c-%d", &n)
 		noError(t, fx.keys.DeleteConsumer(fx.requestContext(),
-			keys.ConsumerAt{BucketAt: bucketAt(buckets[n%2]), Consumer: name}))
+			keys.ConsumerLocator{BucketLocator: bucketAt(buckets[n%2]), Consumer: name}))
 	}
 	if n := fill(); n != len(deleted) {
 		t.Fatalf("%d consumers created after the deletion, want %d", n, len(deleted))
@@ -86,7 +86,7 @@ func TestConsumerLimitIsExactAcrossBuckets(t *testing.T) {
 		t.Fatalf("%d consumers created under a lowered limit, want 0", n)
 	}
 	must[keys.Consumer](t)(fx.keys.ReadConsumer(fx.requestContext(),
-		keys.ConsumerAt{BucketAt: bucketAt(buckets[0]), Consumer: "c-2"}, keys.Include{}))
+		keys.ConsumerLocator{BucketLocator: bucketAt(buckets[0]), Consumer: "c-2"}, keys.Include{}))
 }
 
 // TestConsumerKeyLimitIsExact checks the limit for each way to create keys: one, several, in bulk, and by a roll.

@@ -54,13 +54,13 @@ func (s *Service) formatKeys(ctx context.Context, rows []keyRecord, f Format) ([
 // ListKeys returns a page of a consumer's keys, the newest first, and their total number. The next page begins after
 // the key with the id next. next is "" after the last page.
 func (s *Service) ListKeys(
-	ctx context.Context, at ConsumerAt, page store.Page, f Format,
+	ctx context.Context, at ConsumerLocator, page store.Page, f Format,
 ) (out []Key, next string, total int, err error) {
 	err = s.table.RunInTx(ctx, func(ctx context.Context) error {
 		var rows []keyRecord
 		onePast := page
 		onePast.Limit++
-		v, err := s.load(ctx, target{ConsumerAt: at, query: s.newestQuery(&rows, onePast)})
+		v, err := s.load(ctx, target{ConsumerLocator: at, query: s.newestQuery(&rows, onePast)})
 		if err != nil {
 			return err
 		}
@@ -128,7 +128,7 @@ func (p *consumerPage) add(c consumerRecord, limit int, fits func() bool) bool {
 // ListConsumers returns a page of the bucket's consumers, sorted by name, and their total number. The next page begins
 // after the consumer with the name next. next is "" after the last page.
 func (s *Service) ListConsumers(
-	ctx context.Context, at BucketAt, f Filter, page store.Page, in Include,
+	ctx context.Context, at BucketLocator, f Filter, page store.Page, in Include,
 ) (out []Consumer, next string, total int, err error) {
 	err = s.table.RunInTx(ctx, func(ctx context.Context) error {
 		var found consumerPage
@@ -209,10 +209,10 @@ func (s *Service) includedInList(ctx context.Context, v view, c consumerRecord, 
 // pages either. A query reads up to 1 MB at a time, so it may read consumers beyond the end of the page. Consumers with
 // a prefix are counted individually, because only the total of the whole bucket is stored.
 func (s *Service) listAll(
-	ctx context.Context, at BucketAt, prefix string, page store.Page, in Include,
+	ctx context.Context, at BucketLocator, prefix string, page store.Page, in Include,
 ) (v view, out consumerPage, err error) {
 	v, err = s.load(ctx, target{
-		ConsumerAt: ConsumerAt{BucketAt: at},
+		ConsumerLocator: ConsumerLocator{BucketLocator: at},
 		query: func(ctx context.Context, g generation, _ string) error {
 			out = consumerPage{}
 			query := store.Query{PK: consumerPartition(g), Prefix: consumerKey(g, prefix).SK}
@@ -248,11 +248,11 @@ func (s *Service) listAll(
 // listFiltered reads the index rows of the required properties and then the consumers of the page. It omits a consumer
 // that has lost a property in between.
 func (s *Service) listFiltered(
-	ctx context.Context, at BucketAt, required []property, prefix string, page store.Page, in Include,
+	ctx context.Context, at BucketLocator, required []property, prefix string, page store.Page, in Include,
 ) (v view, out consumerPage, err error) {
 	var names []string
 	v, err = s.load(ctx, target{
-		ConsumerAt: ConsumerAt{BucketAt: at},
+		ConsumerLocator: ConsumerLocator{BucketLocator: at},
 		query: func(ctx context.Context, g generation, _ string) error {
 			found := make([][]string, len(required))
 			err := inParallel(len(required), func(i int) error {

@@ -12,8 +12,8 @@ import (
 
 // target identifies the resource of a request, and says which other data load has to read.
 type target struct {
-	// ConsumerAt identifies only the bucket when Consumer is "".
-	ConsumerAt
+	// ConsumerLocator identifies only the bucket when Consumer is "".
+	ConsumerLocator
 	// keyID is the id of one of the consumer's keys, "" for none.
 	keyID string
 	// query, if not nil, runs concurrently with the other reads. consumer is the name of the consumer. query runs again
@@ -51,15 +51,15 @@ var (
 const loadAttempts = 4
 
 // loadBucket calls load for a request that needs only the bucket.
-func (s *Service) loadBucket(ctx context.Context, at BucketAt) (view, error) {
-	return s.load(ctx, target{ConsumerAt: ConsumerAt{BucketAt: at}})
+func (s *Service) loadBucket(ctx context.Context, at BucketLocator) (view, error) {
+	return s.load(ctx, target{ConsumerLocator: ConsumerLocator{BucketLocator: at}})
 }
 
 // load reads the resource of a request in one round trip. It returns NotFound if the bucket, the consumer or the key is
 // missing or invisible to the caller. Two rare cases need one more round trip: an id that this process has not seen
 // before, and a wrong guess of the bucket's generation.
 func (s *Service) load(ctx context.Context, t target) (view, error) {
-	bucket, err := s.resolveBucket(ctx, t.BucketAt)
+	bucket, err := s.resolveBucket(ctx, t.BucketLocator)
 	if err != nil {
 		return view{}, err
 	}
@@ -122,7 +122,7 @@ func (v view) missingFault(t target) error {
 }
 
 // resolveBucket returns the name of the bucket that at identifies by name or by id.
-func (s *Service) resolveBucket(ctx context.Context, at BucketAt) (qualifiedName, error) {
+func (s *Service) resolveBucket(ctx context.Context, at BucketLocator) (qualifiedName, error) {
 	if !bucketIDPattern.MatchString(at.Bucket) {
 		if !bucketNamePattern.MatchString(at.Bucket) {
 			return qualifiedName{}, errNoBucket

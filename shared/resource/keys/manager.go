@@ -82,8 +82,8 @@ func (s *Service) addManagers(c *consumerRecord, in []NewManager, now time.Time)
 }
 
 // ListManagers returns a page of a consumer's managers, the newest first, and their total number.
-func (s *Service) ListManagers(ctx context.Context, at ConsumerAt, page store.Page) ([]Manager, int, error) {
-	v, err := s.load(ctx, target{ConsumerAt: at})
+func (s *Service) ListManagers(ctx context.Context, at ConsumerLocator, page store.Page) ([]Manager, int, error) {
+	v, err := s.load(ctx, target{ConsumerLocator: at})
 	if err != nil {
 		return nil, 0, err
 	}
@@ -93,8 +93,8 @@ func (s *Service) ListManagers(ctx context.Context, at ConsumerAt, page store.Pa
 }
 
 // ReadManager returns the manager or the invite with an id. It returns NotFound if there is none.
-func (s *Service) ReadManager(ctx context.Context, at ConsumerAt, id string) (Person, error) {
-	v, err := s.load(ctx, target{ConsumerAt: at})
+func (s *Service) ReadManager(ctx context.Context, at ConsumerLocator, id string) (Person, error) {
+	v, err := s.load(ctx, target{ConsumerLocator: at})
 	if err != nil {
 		return Person{}, err
 	}
@@ -113,7 +113,7 @@ func (s *Service) ReadManager(ctx context.Context, at ConsumerAt, id string) (Pe
 
 // AddManager adds a manager. It deletes an invite with the same address, and returns Conflict if a manager with the
 // address exists.
-func (s *Service) AddManager(ctx context.Context, at ConsumerAt, in NewManager) (Manager, error) {
+func (s *Service) AddManager(ctx context.Context, at ConsumerLocator, in NewManager) (Manager, error) {
 	var invalid problems
 	invalid.email("email", in.Email)
 	invalid.sub("sub", in.Sub)
@@ -145,7 +145,7 @@ var (
 )
 
 // DeleteManager deletes the manager or the invite with an id.
-func (s *Service) DeleteManager(ctx context.Context, at ConsumerAt, id string) error {
+func (s *Service) DeleteManager(ctx context.Context, at ConsumerLocator, id string) error {
 	return s.changeManagers(ctx, at, id, func(c *consumerRecord) error {
 		managers := slices.DeleteFunc(slices.Clone(c.Managers), func(m Manager) bool { return m.ID == id })
 		invites := slices.DeleteFunc(slices.Clone(c.Invites), func(i Invite) bool { return i.ID == id })
@@ -158,10 +158,10 @@ func (s *Service) DeleteManager(ctx context.Context, at ConsumerAt, id string) e
 }
 
 func (s *Service) changeManagers(
-	ctx context.Context, at ConsumerAt, id string, change func(*consumerRecord) error,
+	ctx context.Context, at ConsumerLocator, id string, change func(*consumerRecord) error,
 ) error {
 	return s.table.RunInTx(ctx, func(ctx context.Context) error {
-		v, err := s.load(ctx, target{ConsumerAt: at})
+		v, err := s.load(ctx, target{ConsumerLocator: at})
 		if err != nil {
 			return err
 		}

@@ -161,7 +161,7 @@ func (m *machine) DeleteBucket(t *rapid.T) {
 }
 
 // drawRef identifies a consumer by its name or by its id.
-func (m *machine) drawRef(t *rapid.T, name string) keys.ConsumerAt {
+func (m *machine) drawRef(t *rapid.T, name string) keys.ConsumerLocator {
 	if c := m.model.consumers[name]; c != nil && rapid.Bool().Draw(t, "byID") {
 		return consumerAt(c.id)
 	}

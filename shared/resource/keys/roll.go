@@ -12,7 +12,7 @@ import (
 // RollKey sets the expiry expiresOn, which may be in the past, on every key of the consumer that has no expiry. It also
 // creates one new key without an expiry (contract 3.6b). Both changes become visible at the same time, for any number
 // of keys.
-func (s *Service) RollKey(ctx context.Context, at ConsumerAt, expiresOn time.Time) error {
+func (s *Service) RollKey(ctx context.Context, at ConsumerLocator, expiresOn time.Time) error {
 	var invalid problems
 	invalid.expiry("expiresOn", &expiresOn)
 	if err := invalid.Err(); err != nil {
@@ -22,7 +22,7 @@ func (s *Service) RollKey(ctx context.Context, at ConsumerAt, expiresOn time.Tim
 	return s.table.RunInTx(ctx, func(ctx context.Context) error {
 		var rows []keyRecord
 		v, err := s.loadForKeys(ctx,
-			target{ConsumerAt: at, query: s.newestQuery(&rows, store.Page{Limit: keysPerTransaction + 1})}, 1)
+			target{ConsumerLocator: at, query: s.newestQuery(&rows, store.Page{Limit: keysPerTransaction + 1})}, 1)
 		if err != nil {
 			return err
 		}

@@ -17,13 +17,13 @@ import (
 func TestConcurrentCreatesRespectLimits(t *testing.T) {
 	for counter, tt := range map[string]struct {
 		limit  int
-		create func(f *fixture, at metering.BucketAt, pro metering.Plan, externalID string) error
+		create func(f *fixture, at metering.BucketLocator, pro metering.Plan, externalID string) error
 	}{
-		"plans": {metering.MaxPlans, func(fx *fixture, at metering.BucketAt, _ metering.Plan, externalID string) error {
+		"plans": {metering.MaxPlans, func(fx *fixture, at metering.BucketLocator, _ metering.Plan, externalID string) error {
 			_, err := fx.CreatePlan(fx.request(), at, metering.Terms{Label: externalID, ExternalID: externalID})
 			return err
 		}},
-		"subscriptions": {metering.MaxSubscriptions, func(fx *fixture, at metering.BucketAt, pro metering.Plan,
+		"subscriptions": {metering.MaxSubscriptions, func(fx *fixture, at metering.BucketLocator, pro metering.Plan,
 			externalID string,
 		) error {
 			n := newSubscription(pro)
@@ -106,21 +106,21 @@ func TestDeletedPlanFreesCapacityAndName(t *testing.T) {
 // TestConcurrentPlanChanges runs pairs of concurrent changes, and checks that no change is lost and that no plan with a
 // subscription is deleted.
 func TestConcurrentPlanChanges(t *testing.T) {
-	type change = func(f *fixture, at metering.BucketAt, pro metering.Plan) error
-	label := func(fx *fixture, at metering.BucketAt, pro metering.Plan) error {
+	type change = func(f *fixture, at metering.BucketLocator, pro metering.Plan) error
+	label := func(fx *fixture, at metering.BucketLocator, pro metering.Plan) error {
 		_, err := fx.UpdatePlan(fx.request(), at, pro.ID, metering.PlanPatch{Label: new("Pro")})
 		return err
 	}
-	increaseQuota := func(fx *fixture, at metering.BucketAt, pro metering.Plan) error {
+	increaseQuota := func(fx *fixture, at metering.BucketLocator, pro metering.Plan) error {
 		_, err := fx.UpdatePlan(fx.request(), at, pro.ID,
 			metering.PlanPatch{Meters: map[string]metering.MeterPatch{"requests": {Max: new(int64(20))}}})
 		return err
 	}
-	subscribe := func(fx *fixture, at metering.BucketAt, pro metering.Plan) error {
+	subscribe := func(fx *fixture, at metering.BucketLocator, pro metering.Plan) error {
 		_, err := fx.CreateSubscription(fx.request(), at, newSubscription(pro))
 		return err
 	}
-	remove := func(fx *fixture, at metering.BucketAt, pro metering.Plan) error {
+	remove := func(fx *fixture, at metering.BucketLocator, pro metering.Plan) error {
 		return fx.DeletePlan(fx.request(), at, pro.ID)
 	}
 	for name, tt := range map[string]struct {

@@ -114,13 +114,13 @@ func (s *Service) ListBuckets(ctx context.Context, owner auth.Owner) ([]Bucket, 
 }
 
 // ReadBucket returns a bucket. It returns NotFound if the bucket is missing or invisible.
-func (s *Service) ReadBucket(ctx context.Context, at BucketAt) (Bucket, error) {
+func (s *Service) ReadBucket(ctx context.Context, at BucketLocator) (Bucket, error) {
 	b, err := s.load(ctx, at)
 	return b.toBucket(), err
 }
 
 // load reads a bucket together with further records.
-func (s *Service) load(ctx context.Context, at BucketAt, gets ...*store.ReadRequest) (bucketRecord, error) {
+func (s *Service) load(ctx context.Context, at BucketLocator, gets ...*store.ReadRequest) (bucketRecord, error) {
 	if !visible(at.Owner) {
 		return bucketRecord{}, errNoBucket
 	}
@@ -138,7 +138,7 @@ func (s *Service) load(ctx context.Context, at BucketAt, gets ...*store.ReadRequ
 
 // DeleteBucket deletes a bucket with its plans, subscriptions and their history. No reader sees
 // them after DeleteBucket returns. A durable operation then removes the contents from the table.
-func (s *Service) DeleteBucket(ctx context.Context, at BucketAt) error {
+func (s *Service) DeleteBucket(ctx context.Context, at BucketLocator) error {
 	return s.parts.Table.RunInTx(ctx, func(ctx context.Context) error {
 		b, err := s.load(ctx, at)
 		if err != nil {

@@ -54,7 +54,7 @@ func (fx *fixture) gateway() (*metering.Directory, *countingBackend) {
 	return metering.NewDirectory(fx.parts), c
 }
 
-func stateText(t *testing.T, d *metering.Directory, at metering.BucketAt, customer string) string {
+func stateText(t *testing.T, d *metering.Directory, at metering.BucketLocator, customer string) string {
 	t.Helper()
 	s, err := d.CustomerState(t.Context(), at.AccountID, at.Bucket, customer)
 	if fault.Is(err, fault.NotFound) {
@@ -247,7 +247,7 @@ func TestBucketOfAnotherAccountHasNoCustomer(t *testing.T) {
 	at := fx.createBucket(acme)
 	fx.subscribe(at, newSubscription(fx.createPlan(at, "pro", 10)))
 	d, _ := fx.gateway()
-	for name, ref := range map[string]metering.BucketAt{
+	for name, ref := range map[string]metering.BucketLocator{
 		"another account": {Owner: otherAccount, Bucket: at.Bucket},
 		"unknown bucket":  {Owner: acme, Bucket: "mtr_0"},
 		"invalid bucket":  {Owner: acme, Bucket: string(make([]byte, 4000))},

@@ -77,16 +77,16 @@ func owner(account string, changes ...func(*auth.Permissions)) auth.Owner {
 
 var acme, otherAccount = owner("a-1"), owner("a-2")
 
-func (fx *fixture) createBucket(o auth.Owner) metering.BucketAt {
+func (fx *fixture) createBucket(o auth.Owner) metering.BucketLocator {
 	fx.Helper()
 	b, err := fx.CreateBucket(fx.request(), o)
 	fx.noError(err)
-	return metering.BucketAt{Owner: o, Bucket: b.ID}
+	return metering.BucketLocator{Owner: o, Bucket: b.ID}
 }
 
 // createPlan creates a plan with some units of requests.
 func (fx *fixture) createPlan(
-	at metering.BucketAt, externalID string, units int64, changes ...func(*metering.Terms),
+	at metering.BucketLocator, externalID string, units int64, changes ...func(*metering.Terms),
 ) metering.Plan {
 	fx.Helper()
 	t := metering.Terms{
@@ -112,14 +112,14 @@ func newSubscription(plans ...metering.Plan) metering.NewSubscription {
 	return n
 }
 
-func (fx *fixture) subscribe(at metering.BucketAt, n metering.NewSubscription) metering.Subscription {
+func (fx *fixture) subscribe(at metering.BucketLocator, n metering.NewSubscription) metering.Subscription {
 	fx.Helper()
 	s, err := fx.CreateSubscription(fx.request(), at, n)
 	fx.noError(err)
 	return s
 }
 
-func (fx *fixture) update(at metering.BucketAt, id string, p metering.SubscriptionPatch) metering.Subscription {
+func (fx *fixture) update(at metering.BucketLocator, id string, p metering.SubscriptionPatch) metering.Subscription {
 	fx.Helper()
 	s, err := fx.UpdateSubscription(fx.request(), at, id, p)
 	fx.noError(err)
@@ -156,7 +156,7 @@ func (fx *fixture) useUnits(s metering.Subscription, key string, n int64) {
 
 // remaining formats the remaining units and the period: "map[requests:10] 2026-01-31T…/2026-02-28T…". It returns the
 // error text if Quotas fails.
-func (fx *fixture) remaining(at metering.BucketAt, id string, in *time.Time) string {
+func (fx *fixture) remaining(at metering.BucketLocator, id string, in *time.Time) string {
 	fx.Helper()
 	q, err := fx.Quotas(fx.Context(), at, id, in)
 	if err != nil {
@@ -165,7 +165,7 @@ func (fx *fixture) remaining(at metering.BucketAt, id string, in *time.Time) str
 	return fmt.Sprint(q.Remaining, " ", q.Period)
 }
 
-func (fx *fixture) checkRemaining(at metering.BucketAt, id string, in *time.Time, want string) {
+func (fx *fixture) checkRemaining(at metering.BucketLocator, id string, in *time.Time, want string) {
 	fx.Helper()
 	if got := fx.remaining(at, id, in); got != want {
 		fx.Errorf("Quotas() = %s, want %s", got, want)

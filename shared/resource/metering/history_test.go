@@ -45,7 +45,7 @@ func TestRandomHistoriesMatchModel(t *testing.T) {
 type scenario struct {
 	*fixture
 	model
-	bucket        metering.BucketAt
+	bucket        metering.BucketLocator
 	warmDirectory *metering.Directory
 	quotas        *allowance.Quotas
 	// lastChange is the time of the last change. lastClose is the time when the hourly job last ran.

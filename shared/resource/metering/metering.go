@@ -43,8 +43,8 @@ func visible(o auth.Owner) bool { return o.Viewer.CanSee("", "") }
 var errRestrictedKey = fault.New(fault.NotFound, "This account key is limited to some projects or environments, and "+
 	"sees no metering, which is the whole account's. Use a key without such limits.")
 
-// BucketAt identifies a bucket of an account.
-type BucketAt struct {
+// BucketLocator identifies a bucket of an account.
+type BucketLocator struct {
 	auth.Owner
 	Bucket string
 }

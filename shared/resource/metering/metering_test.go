@@ -299,7 +299,7 @@ func TestSubscriptionsAreListedInPages(t *testing.T) {
 
 func TestAccountLimits(t *testing.T) {
 	fx := newFixture(t)
-	var last metering.BucketAt
+	var last metering.BucketLocator
 	for range limits.MeteringBuckets.Default {
 		last = fx.createBucket(acme)
 	}
@@ -325,7 +325,7 @@ func TestOtherAccountsAndRestrictedKeysSeeNothing(t *testing.T) {
 	projectKey := owner("a-1", func(p *auth.Permissions) { p.Projects = []string{"shop"} })
 	missing := at
 	missing.Bucket = "mtr_0"
-	for name, ref := range map[string]metering.BucketAt{
+	for name, ref := range map[string]metering.BucketLocator{
 		"another account":       {Owner: otherAccount, Bucket: at.Bucket},
 		"a key of environments": {Owner: environmentKey, Bucket: at.Bucket},
 		"a key of a project":    {Owner: projectKey, Bucket: at.Bucket}, "no bucket": missing,

@@ -11,7 +11,7 @@ import (
 )
 
 // setUnits changes a plan's units of requests, and drops its other meters.
-func (fx *fixture) setUnits(at metering.BucketAt, p metering.Plan, n int64) {
+func (fx *fixture) setUnits(at metering.BucketLocator, p metering.Plan, n int64) {
 	fx.Helper()
 	_, err := fx.UpdatePlan(fx.request(), at, p.ID,
 		metering.PlanPatch{Meters: map[string]metering.MeterPatch{"requests": {Max: &n}}})

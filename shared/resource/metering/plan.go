@@ -200,7 +200,7 @@ func (p *problems) terms(t Terms) {
 
 // CreatePlan creates a plan. It returns Invalid for invalid terms and for a bucket that already has MaxPlans.
 // It returns NotFound for a bucket that is missing or invisible, and Conflict for an ExternalID in use.
-func (s *Service) CreatePlan(ctx context.Context, at BucketAt, t Terms) (Plan, error) {
+func (s *Service) CreatePlan(ctx context.Context, at BucketLocator, t Terms) (Plan, error) {
 	var invalid problems
 	invalid.terms(t)
 	if err := invalid.Err(); err != nil {
@@ -230,7 +230,7 @@ func (s *Service) CreatePlan(ctx context.Context, at BucketAt, t Terms) (Plan, e
 }
 
 // ListPlans returns the bucket's plans, the newest first. It returns NotFound for a bucket that is missing or invisible.
-func (s *Service) ListPlans(ctx context.Context, at BucketAt) ([]Plan, error) {
+func (s *Service) ListPlans(ctx context.Context, at BucketLocator) ([]Plan, error) {
 	b, err := s.load(ctx, at)
 	if err != nil {
 		return nil, err
@@ -247,12 +247,12 @@ func (s *Service) ListPlans(ctx context.Context, at BucketAt) ([]Plan, error) {
 }
 
 // ReadPlan returns a plan. It returns NotFound if the plan is missing or invisible.
-func (s *Service) ReadPlan(ctx context.Context, at BucketAt, id string) (Plan, error) {
+func (s *Service) ReadPlan(ctx context.Context, at BucketLocator, id string) (Plan, error) {
 	_, r, err := s.loadPlan(ctx, at, id)
 	return r.toPlan(), err
 }
 
-func (s *Service) loadPlan(ctx context.Context, at BucketAt, id string) (bucketRecord, planRecord, error) {
+func (s *Service) loadPlan(ctx context.Context, at BucketLocator, id string) (bucketRecord, planRecord, error) {
 	var r planRecord
 	plan := store.Get(planKey(at.Bucket, id), &r)
 	b, err := s.load(ctx, at, plan)
@@ -267,7 +267,7 @@ func (s *Service) loadPlan(ctx context.Context, at BucketAt, id string) (bucketR
 
 // UpdatePlan changes a plan. New meters apply to its subscriptions immediately, including the current period, but not to passed
 // periods. New terms of trials apply to later subscriptions. UpdatePlan returns Invalid, NotFound and Conflict like CreatePlan.
-func (s *Service) UpdatePlan(ctx context.Context, at BucketAt, id string, in PlanPatch) (Plan, error) {
+func (s *Service) UpdatePlan(ctx context.Context, at BucketLocator, id string, in PlanPatch) (Plan, error) {
 	var after planRecord
 	err := s.parts.Table.RunInTx(ctx, func(ctx context.Context) error {
 		b, before, err := s.loadPlan(ctx, at, id)
@@ -329,7 +329,7 @@ func (t Terms) withPatch(in PlanPatch) (Terms, error) {
 }
 
 // DeletePlan deletes a plan. It returns NotFound for a plan that is missing or invisible, and Conflict for a plan with subscriptions.
-func (s *Service) DeletePlan(ctx context.Context, at BucketAt, id string) error {
+func (s *Service) DeletePlan(ctx context.Context, at BucketLocator, id string) error {
 	return s.parts.Table.RunInTx(ctx, func(ctx context.Context) error {
 		b, r, err := s.loadPlan(ctx, at, id)
 		switch {

@@ -64,7 +64,7 @@ func (r record) quotas(plans []planRecord, p meter.Period) map[string]int64 {
 // Quotas returns the remaining units of each meter of a subscription, never less than 0. The period is the period that
 // contains instant, or the current period if instant is nil. Quotas returns NotFound for a subscription that is missing
 // or invisible. It also returns NotFound for a period before the first of the subscription, or after the current one.
-func (s *Service) Quotas(ctx context.Context, at BucketAt, id string, instant *time.Time) (Quotas, error) {
+func (s *Service) Quotas(ctx context.Context, at BucketLocator, id string, instant *time.Time) (Quotas, error) {
 	_, r, err := s.loadSubscription(ctx, at, id)
 	if err != nil {
 		return Quotas{}, err

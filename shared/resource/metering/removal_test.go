@@ -123,22 +123,22 @@ func TestConcurrentlyRecordedPeriodIsRemoved(t *testing.T) {
 // TestNothingIsCreatedInDeletedBucket checks that requests during the
 // deletion of the bucket fail, or that their results are deleted with it.
 func TestNothingIsCreatedInDeletedBucket(t *testing.T) {
-	for name, request := range map[string]func(f *fixture, at metering.BucketAt, s metering.Subscription) error{
-		"a plan": func(fx *fixture, at metering.BucketAt, _ metering.Subscription) error {
+	for name, request := range map[string]func(f *fixture, at metering.BucketLocator, s metering.Subscription) error{
+		"a plan": func(fx *fixture, at metering.BucketLocator, _ metering.Subscription) error {
 			_, err := fx.CreatePlan(fx.request(), at, metering.Terms{Label: "a", ExternalID: "a"})
 			return err
 		},
-		"a change of a plan": func(fx *fixture, at metering.BucketAt, s metering.Subscription) error {
+		"a change of a plan": func(fx *fixture, at metering.BucketLocator, s metering.Subscription) error {
 			_, err := fx.UpdatePlan(fx.request(), at, s.PlanIDs[0], metering.PlanPatch{ExternalID: new("b")})
 			return err
 		},
-		"a subscription": func(fx *fixture, at metering.BucketAt, s metering.Subscription) error {
+		"a subscription": func(fx *fixture, at metering.BucketLocator, s metering.Subscription) error {
 			n := newSubscription()
 			n.PlanIDs, n.PlanExternalIDs, n.ExternalID = s.PlanIDs, s.PlanExternalIDs, "other"
 			_, err := fx.CreateSubscription(fx.request(), at, n)
 			return err
 		},
-		"a change of a subscription": func(fx *fixture, at metering.BucketAt, s metering.Subscription) error {
+		"a change of a subscription": func(fx *fixture, at metering.BucketLocator, s metering.Subscription) error {
 			_, err := fx.UpdateSubscription(fx.request(), at, s.ID, metering.SubscriptionPatch{Status: metering.Paused})
 			return err
 		},
@@ -204,7 +204,7 @@ func TestRemovalSurvivesFailures(t *testing.T) {
 				RequestID: fmt.Sprint("r-", n),
 			}))
 		}
-		var at metering.BucketAt
+		var at metering.BucketLocator
 		return operationtest.Scenario{
 			Definitions: func(w *operationtest.Worker) []operation.Definition {
 				return metering.NewRemover(parts(w)).Definitions()
@@ -215,7 +215,7 @@ func TestRemovalSurvivesFailures(t *testing.T) {
 				if err != nil {
 					return err
 				}
-				at = metering.BucketAt{Owner: acme, Bucket: b.ID}
+				at = metering.BucketLocator{Owner: acme, Bucket: b.ID}
 				pro, err := s.CreatePlan(request(ctx), at, metering.Terms{Label: "pro", ExternalID: "pro"})
 				for i := range 3 {
 					subscription := newSubscription(pro)

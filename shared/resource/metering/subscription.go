@@ -266,7 +266,7 @@ func (p *problems) trial(from, to *time.Time) {
 // CreateSubscription creates a subscription. It returns Invalid for an invalid input, a plan of another bucket,
 // and a bucket that already has MaxSubscriptions; NotFound for a bucket that is missing or invisible; and
 // Conflict for an ExternalID in use, so that a purchase that is reported twice creates only one subscription.
-func (s *Service) CreateSubscription(ctx context.Context, at BucketAt, n NewSubscription) (Subscription, error) {
+func (s *Service) CreateSubscription(ctx context.Context, at BucketLocator, n NewSubscription) (Subscription, error) {
 	metadata, err := n.check()
 	if err != nil {
 		return Subscription{}, err
@@ -369,7 +369,7 @@ func plansOf(ctx context.Context, table *store.Table, bucketID string, all []rec
 
 // ListSubscriptions returns a page of the bucket's subscriptions, the newest first, and
 // their total number. It returns NotFound for a bucket that is missing or invisible.
-func (s *Service) ListSubscriptions(ctx context.Context, at BucketAt, page store.Page) ([]Subscription, int, error) {
+func (s *Service) ListSubscriptions(ctx context.Context, at BucketLocator, page store.Page) ([]Subscription, int, error) {
 	b, err := s.load(ctx, at)
 	if err != nil {
 		return nil, 0, err
@@ -392,7 +392,7 @@ func (s *Service) ListSubscriptions(ctx context.Context, at BucketAt, page store
 }
 
 // ReadSubscription returns a subscription. It returns NotFound if the subscription is missing or invisible.
-func (s *Service) ReadSubscription(ctx context.Context, at BucketAt, id string) (Subscription, error) {
+func (s *Service) ReadSubscription(ctx context.Context, at BucketLocator, id string) (Subscription, error) {
 	_, r, err := s.loadSubscription(ctx, at, id)
 	if err != nil {
 		return Subscription{}, err
@@ -401,7 +401,7 @@ func (s *Service) ReadSubscription(ctx context.Context, at BucketAt, id string) 
 	return r.toSubscription(plans, s.now()), err
 }
 
-func (s *Service) loadSubscription(ctx context.Context, at BucketAt, id string) (bucketRecord, record, error) {
+func (s *Service) loadSubscription(ctx context.Context, at BucketLocator, id string) (bucketRecord, record, error) {
 	var r record
 	subscription := store.Get(subscriptionKey(at.Bucket, id), &r)
 	b, err := s.load(ctx, at, subscription)
@@ -416,7 +416,7 @@ func (s *Service) loadSubscription(ctx context.Context, at BucketAt, id string) 
 
 // DeleteSubscription deletes a subscription with its history. No reader sees it after DeleteSubscription returns. A durable
 // operation then removes the history. DeleteSubscription returns NotFound for a subscription that is missing or invisible.
-func (s *Service) DeleteSubscription(ctx context.Context, at BucketAt, id string) error {
+func (s *Service) DeleteSubscription(ctx context.Context, at BucketLocator, id string) error {
 	return s.parts.Table.RunInTx(ctx, func(ctx context.Context) error {
 		b, r, err := s.loadSubscription(ctx, at, id)
 		if err != nil {

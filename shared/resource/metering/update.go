@@ -30,7 +30,7 @@ type SubscriptionPatch struct {
 // UpdateSubscription changes a subscription. Every transition between statuses is allowed. It returns
 // Invalid for an invalid change, and NotFound for a subscription that is missing or invisible.
 func (s *Service) UpdateSubscription(
-	ctx context.Context, at BucketAt, id string, in SubscriptionPatch,
+	ctx context.Context, at BucketLocator, id string, in SubscriptionPatch,
 ) (Subscription, error) {
 	c, err := in.check()
 	if err != nil {

@@ -83,7 +83,7 @@ func (s services) fillProject(ctx context.Context) error {
 	}
 	for _, b := range []string{"main", "feature/x"} {
 		if _, err := s.deployments.IssueUpload(nextRequest(),
-			deployments.UploadAt{Owner: owner, Project: "shop", Branch: b}); err != nil {
+			deployments.UploadLocator{Owner: owner, Project: "shop", Branch: b}); err != nil {
 			return err
 		}
 	}
@@ -95,7 +95,7 @@ func (s services) fillProject(ctx context.Context) error {
 			}
 		}
 	}
-	if _, err := s.keys.CreateConsumer(nextRequest(), keys.BucketAt{Owner: owner, Bucket: "shop-production"},
+	if _, err := s.keys.CreateConsumer(nextRequest(), keys.BucketLocator{Owner: owner, Bucket: "shop-production"},
 		keys.NewConsumer{Name: "ada", WithKey: true}); err != nil {
 		return err
 	}
@@ -182,7 +182,7 @@ func (s services) remainingContents(ctx context.Context) (out []string, err erro
 	}
 	for _, b := range buckets {
 		out = append(out, "bucket "+b.Name)
-		consumers, _, _, err := s.keys.ListConsumers(ctx, keys.BucketAt{Owner: owner, Bucket: b.Name}, keys.Filter{},
+		consumers, _, _, err := s.keys.ListConsumers(ctx, keys.BucketLocator{Owner: owner, Bucket: b.Name}, keys.Filter{},
 			store.Page{Limit: 100}, keys.Include{})
 		if err != nil {
 			return nil, err
@@ -302,11 +302,11 @@ func recreations() map[string]recreation {
 			return err
 		}, projectBuckets},
 		"an upload": {func(ctx context.Context, s services) error {
-			_, err := s.deployments.IssueUpload(ctx, deployments.UploadAt{Owner: owner, Project: "shop", Branch: "main"})
+			_, err := s.deployments.IssueUpload(ctx, deployments.UploadLocator{Owner: owner, Project: "shop", Branch: "main"})
 			return err
 		}, append([]string{"environment main"}, projectBuckets...)},
 		"an upload of another branch": {func(ctx context.Context, s services) error {
-			_, err := s.deployments.IssueUpload(ctx, deployments.UploadAt{Owner: owner, Project: "shop", Branch: "other"})
+			_, err := s.deployments.IssueUpload(ctx, deployments.UploadLocator{Owner: owner, Project: "shop", Branch: "other"})
 			return err
 		}, append([]string{"environment other"}, projectBuckets...)},
 		"an environment": {func(ctx context.Context, s services) error {

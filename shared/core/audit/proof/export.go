@@ -92,7 +92,7 @@ func VerifyFile(in io.Reader, key PublicKey, account string, expected Commitment
 	if !lines.Scan() || json.Unmarshal(lines.Bytes(), &h) != nil || h.Signature == "" {
 		return Report{}, errors.New("this is no export of an audit log: its first line is none that `audit export` writes")
 	}
-	v := Verify(h.ExportedOn, expected)
+	v := NewVerifier(h.ExportedOn, expected)
 	switch h.ExportedOn = h.ExportedOn.UTC().Truncate(time.Millisecond); { // the signature covers this form
 	case !key.Verify(File, h.Account, h.Last, h.claim(), h.Signature) || h.PublicKey != key.String() ||
 		!isCanonical(lines.Bytes(), h):
@@ -117,5 +117,5 @@ func VerifyFile(in io.Reader, key PublicKey, account string, expected Commitment
 	if err := lines.Err(); err != nil {
 		return Report{}, fmt.Errorf("read an export: %w", err)
 	}
-	return v.End(Commitment{h.Last, h.Hash}, h.ExportedOn.Add(time.Second)), nil
+	return v.Finish(Commitment{h.Last, h.Hash}, h.ExportedOn.Add(time.Second)), nil
 }

@@ -81,8 +81,8 @@ type Verifier struct {
 	last     CheckedLink
 }
 
-// Verify returns a Verifier for the state of a chain at the time now. The chain must contain the expected record.
-func Verify(now time.Time, expected Commitment) *Verifier {
+// NewVerifier returns a Verifier for the state of a chain at the time now. The chain must contain the expected record.
+func NewVerifier(now time.Time, expected Commitment) *Verifier {
 	return &Verifier{now: now, expected: expected}
 }
 
@@ -121,9 +121,9 @@ func (v *Verifier) Add(s CheckedLink) {
 	v.Last, v.last, v.Report.End = s.Seq, s, Commitment{s.Seq, s.hash}
 }
 
-// End completes the verification after the last record. end has the number
+// Finish completes the verification after the last record. end has the number
 // and hash of the chain's last record. expires is when that record expires.
-func (v *Verifier) End(end Commitment, expires time.Time) Report {
+func (v *Verifier) Finish(end Commitment, expires time.Time) Report {
 	switch {
 	case v.Last < end.Seq && (v.Last > 0 || expires.Unix() > v.now.Unix()):
 		v.RecordBreak(v.Last+1, "was removed, as was all behind it: the chain ends with record %d", end.Seq)

@@ -16,7 +16,7 @@ import (
 // Verify verifies an account's whole chain in the table. An error means that the
 // chain could not be read. The Report's Break says what is wrong with the chain.
 func (t *Trail) Verify(ctx context.Context, accountID string, expected proof.Commitment) (proof.Report, error) {
-	v := proof.Verify(t.now(), expected)
+	v := proof.NewVerifier(t.now(), expected)
 	key, err := t.PublicKey(ctx)
 	if err != nil {
 		return proof.Report{}, err
@@ -50,7 +50,7 @@ func (t *Trail) Verify(ctx context.Context, accountID string, expected proof.Com
 	if before.Seq > 0 && !key.Verify(proof.Head, accountID, before.Seq, before.Hash, before.Signature) {
 		v.RecordBreak(before.Seq, "is not the end of the chain: what says so is not signed by this installation")
 	}
-	return v.End(proof.Commitment{Seq: before.Seq, Hash: before.Hash}, time.Unix(before.TTL, 0)), nil
+	return v.Finish(proof.Commitment{Seq: before.Seq, Hash: before.Hash}, time.Unix(before.TTL, 0)), nil
 }
 
 // readHead reads the head of an account's chain.

@@ -19,10 +19,9 @@ import (
 	"github.com/gatewright/gatewright/shared/management/docsearch"
 )
 
-// MaxWords is the maximum length of a passage in words and punctuation marks. Words longer than seven
-// letters count as several. This count needs no vocabulary, and is approximately the model's number of
-// tokens. The command that creates the index refuses a passage that the model would not read completely.
-const MaxWords = 110
+// MaxPassageTokens is the maximum length of a passage in tokens, as EstimateTokens counts them. The command that
+// creates the index refuses a passage that the model would not read completely.
+const MaxPassageTokens = 110
 
 const (
 	// Docs is the folder of the pages.
@@ -87,7 +86,7 @@ func Read(repository fs.FS) (docsearch.Content, error) {
 	return content, nil
 }
 
-// pack packs the blocks of a section into as few passages as MaxWords allows, in order. A block that is
+// pack packs the blocks of a section into as few passages as MaxPassageTokens allows, in order. A block that is
 // longer than a passage is divided at the ends of sentences, or between words if a sentence is too long.
 func pack(passage docsearch.Passage, blocks []string) []docsearch.Passage {
 	var all []docsearch.Passage
@@ -102,26 +101,26 @@ func pack(passage docsearch.Passage, blocks []string) []docsearch.Passage {
 	}
 	for _, block := range blocks {
 		for _, piece := range splitBlock(block) {
-			if n := Words(piece); size+n > MaxWords && size > 0 {
+			if n := EstimateTokens(piece); size+n > MaxPassageTokens && size > 0 {
 				flush()
 			}
-			text, size = append(text, piece), size+Words(piece)
+			text, size = append(text, piece), size+EstimateTokens(piece)
 		}
 	}
 	flush()
 	return all
 }
 
-// splitBlock returns the pieces of a block, of at most MaxWords each.
+// splitBlock returns the pieces of a block, of at most MaxPassageTokens each.
 func splitBlock(block string) []string {
-	if Words(block) <= MaxWords {
+	if EstimateTokens(block) <= MaxPassageTokens {
 		return []string{block}
 	}
 	var pieces []string
 	var piece string
 	for _, sentence := range docsearch.Sentences(block) {
 		for _, part := range splitSentence(sentence) {
-			if piece != "" && Words(piece)+Words(part) > MaxWords {
+			if piece != "" && EstimateTokens(piece)+EstimateTokens(part) > MaxPassageTokens {
 				pieces, piece = append(pieces, piece), ""
 			}
 			piece = strings.TrimSpace(piece + " " + part)
@@ -130,17 +129,17 @@ func splitBlock(block string) []string {
 	return append(pieces, piece)
 }
 
-// splitSentence divides a sentence that is longer than MaxWords between words.
+// splitSentence divides a sentence that is longer than MaxPassageTokens between words.
 func splitSentence(sentence string) []string {
-	if Words(sentence) <= MaxWords {
+	if EstimateTokens(sentence) <= MaxPassageTokens {
 		return []string{sentence}
 	}
 	var all []string
 	var part []string
 	size := 0
 	for _, word := range strings.Fields(sentence) {
-		n := Words(word)
-		if size+n > MaxWords && size > 0 {
+		n := EstimateTokens(word)
+		if size+n > MaxPassageTokens && size > 0 {
 			all, part, size = append(all, strings.Join(part, " ")), nil, 0
 		}
 		part, size = append(part, word), size+n
@@ -148,8 +147,9 @@ func splitSentence(sentence string) []string {
 	return append(all, strings.Join(part, " "))
 }
 
-// Words returns the length of a text in the unit of MaxWords.
-func Words(text string) int {
+// EstimateTokens returns approximately the number of the model's tokens in a text. It needs no vocabulary: each
+// punctuation mark is a token, and so are each seven letters of a word and the rest of the word.
+func EstimateTokens(text string) int {
 	n, letters := 0, 0
 	for _, r := range text {
 		switch {

@@ -60,7 +60,7 @@ Below.
 
 func TestLongSectionsAreSplitAtParagraphs(t *testing.T) {
 	words := func(n int) string { return strings.TrimSpace(strings.Repeat("key ", n)) }
-	half := corpus.MaxWords / 2
+	half := corpus.MaxPassageTokens / 2
 	tests := []struct {
 		name       string
 		paragraphs []string
@@ -79,15 +79,15 @@ func TestLongSectionsAreSplitAtParagraphs(t *testing.T) {
 		},
 		{
 			"a long sentence, split between words",
-			[]string{words(2*corpus.MaxWords + 3)},
-			[]int{corpus.MaxWords, corpus.MaxWords, 3},
+			[]string{words(2*corpus.MaxPassageTokens + 3)},
+			[]int{corpus.MaxPassageTokens, corpus.MaxPassageTokens, 3},
 		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			var got []int
 			for _, p := range corpus.Page("docs/keys.md", []byte("# Keys\n\n"+strings.Join(tt.paragraphs, "\n\n"))) {
-				got = append(got, corpus.Words(p.Text))
+				got = append(got, corpus.EstimateTokens(p.Text))
 			}
 			if !slices.Equal(got, tt.wantWords) {
 				t.Errorf("words of the passages of Page() = %v, want %v", got, tt.wantWords)
@@ -100,7 +100,7 @@ func TestWords(t *testing.T) {
 	for text, want := range map[string]int{
 		"": 0, "key": 1, "a key": 2, "a, b.": 4, "identity": 2, "`x-y`": 5, "2026": 1, "deployments of gateways": 5,
 	} {
-		if got := corpus.Words(text); got != want {
+		if got := corpus.EstimateTokens(text); got != want {
 			t.Errorf("Words(%q) = %d, want %d", text, got, want)
 		}
 	}
@@ -145,8 +145,8 @@ func TestRepositoryPassagesAreBounded(t *testing.T) {
 	sections := map[string]bool{}
 	for _, p := range content.Passages {
 		sections[p.Section()] = true
-		if n := corpus.Words(p.Text); n == 0 || n > corpus.MaxWords {
-			t.Errorf("a passage of %s has %d words, want 1 to %d", p.Section(), n, corpus.MaxWords)
+		if n := corpus.EstimateTokens(p.Text); n == 0 || n > corpus.MaxPassageTokens {
+			t.Errorf("a passage of %s has %d words, want 1 to %d", p.Section(), n, corpus.MaxPassageTokens)
 		}
 		if p.Title == "" {
 			t.Errorf("a passage of %s has an empty title, want one", p.Section())
