@@ -82,7 +82,9 @@ func (fx *fixture) ctx() context.Context {
 
 func (fx *fixture) issue(branch string) deployments.Upload {
 	fx.Helper()
-	u, err := fx.service.IssueUpload(fx.ctx(), deployments.UploadLocator{Owner: fx.owner, Project: "hello", Branch: branch})
+	u, err := fx.service.IssueUpload(fx.ctx(), deployments.UploadLocator{
+		Owner: fx.owner, Project: "hello", Branch: branch,
+	})
 	if err != nil {
 		fx.Fatal(err)
 	}
@@ -111,7 +113,9 @@ func eventOf(o blob.Object) events.S3Event {
 
 func (fx *fixture) status(statusID string) deployments.Status {
 	fx.Helper()
-	s, err := fx.service.ReadStatus(fx.ctx(), deployments.StatusLocator{Owner: fx.owner, Project: "hello", StatusID: statusID})
+	s, err := fx.service.ReadStatus(fx.ctx(), deployments.StatusLocator{
+		Owner: fx.owner, Project: "hello", StatusID: statusID,
+	})
 	if err != nil {
 		fx.Fatal(err)
 	}
@@ -201,7 +205,8 @@ func simpleProject(upstream string) map[string]string {
 		"config/routes.oas.json": fmt.Sprintf(
 			`{"openapi": "3.1.0", "info": {"title": "t", "version": "1"}, "paths": {"/": {"get": {
 		"responses": {"200": {"description": "d"}},
-		"x-gateway-route": {"handler": {"export": "urlForwardHandler", "module": "$import(@gatewright/runtime)", "options": {"baseUrl": %q}}}
+		"x-gateway-route": {"handler": {"export": "urlForwardHandler",
+			"module": "$import(@gatewright/runtime)", "options": {"baseUrl": %q}}}
 	}}}}`, upstream),
 	}
 }

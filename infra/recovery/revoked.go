@@ -179,7 +179,9 @@ func (w *work) revoke(ctx context.Context, parts installation.Parts, c credentia
 	case accountKey:
 		err = accounts.Open(parts).RevokeKey(ctx, account, c.id, true)
 	case consumerKey:
-		consumer := keys.ConsumerLocator{BucketLocator: keys.BucketLocator{Owner: owner, Bucket: c.bucket}, Consumer: c.consumer}
+		consumer := keys.ConsumerLocator{
+			BucketLocator: keys.BucketLocator{Owner: owner, Bucket: c.bucket}, Consumer: c.consumer,
+		}
 		if expiresLater {
 			_, err = keys.Open(parts).UpdateKey(ctx, consumer, c.id, keys.KeyPatch{ExpiresOn: store.PatchTo(*c.oldExpiry)})
 		} else {

@@ -116,8 +116,8 @@ func newScenario(t *testing.T, rotatedTo ...string) scenario {
 	for _, name := range []string{"stays", "revoked", "rolled"} {
 		_, err := keys.Open(p).CreateConsumer(auditContext("consumer.create"), bucket, keys.NewConsumer{Name: name})
 		must(err)
-		k, err := keys.Open(p).CreateKey(auditContext("api-key.create"), keys.ConsumerLocator{BucketLocator: bucket, Consumer: name},
-			keys.NewKey{})
+		k, err := keys.Open(p).CreateKey(auditContext("api-key.create"),
+			keys.ConsumerLocator{BucketLocator: bucket, Consumer: name}, keys.NewKey{})
 		must(err)
 		keyIDs[name] = k.ID
 	}
@@ -133,15 +133,16 @@ func newScenario(t *testing.T, rotatedTo ...string) scenario {
 	s.atMoment, s.moment = s.current.Clone(), time.Now()
 
 	must(accounts.Open(p).RevokeKey(t.Context(), "demo", leaver.ID, false))
-	must(keys.Open(p).DeleteKey(auditContext("api-key.delete"), keys.ConsumerLocator{BucketLocator: bucket, Consumer: "revoked"},
-		keyIDs["revoked"]))
-	_, err = keys.Open(p).UpdateKey(auditContext("api-key.update"), keys.ConsumerLocator{BucketLocator: bucket, Consumer: "rolled"},
-		keyIDs["rolled"], keys.KeyPatch{ExpiresOn: store.PatchTo(s.earlierExpiry)})
+	must(keys.Open(p).DeleteKey(auditContext("api-key.delete"),
+		keys.ConsumerLocator{BucketLocator: bucket, Consumer: "revoked"}, keyIDs["revoked"]))
+	_, err = keys.Open(p).UpdateKey(auditContext("api-key.update"),
+		keys.ConsumerLocator{BucketLocator: bucket, Consumer: "rolled"}, keyIDs["rolled"],
+		keys.KeyPatch{ExpiresOn: store.PatchTo(s.earlierExpiry)})
 	must(err)
 	_, err = tunnels.Open(p).Rotate(auditContext("tunnel.rotate-token"), owner, office.ID)
 	must(err)
-	_, err = keys.Open(p).CreateKey(auditContext("api-key.create"), keys.ConsumerLocator{BucketLocator: bucket, Consumer: "stays"},
-		keys.NewKey{})
+	_, err = keys.Open(p).CreateKey(auditContext("api-key.create"),
+		keys.ConsumerLocator{BucketLocator: bucket, Consumer: "stays"}, keys.NewKey{})
 	must(err)
 	return s
 }

@@ -106,7 +106,7 @@ func TestImagesAreReproducible(t *testing.T) {
 		}
 	}
 	if diff := cmp.Diff(slices.Sorted(maps.Keys(first)), slices.Sorted(maps.Keys(second))); diff != "" {
-		t.Errorf("files of the second build (-first +second):\n%s", diff)
+		t.Errorf("files of the second build differ, want those of the first (-first +second):\n%s", diff)
 	}
 }
 

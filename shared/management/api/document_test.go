@@ -310,7 +310,8 @@ func TestExamplesAreShown(t *testing.T) {
 	o.Status = http.StatusCreated
 	d := describe(t, api.Examples{
 		Operations: map[string]api.Example{"A_a": {
-			Path: map[string]string{"name": "it"}, Request: json.RawMessage(`{"size":1}`), Response: json.RawMessage(`{"size":2}`),
+			Path: map[string]string{"name": "it"}, Request: json.RawMessage(`{"size":1}`),
+			Response: json.RawMessage(`{"size":2}`),
 		}},
 		Problems: map[int]json.RawMessage{http.StatusBadRequest: json.RawMessage(`{"status":400}`)},
 	}, api.Group{Title: "Things", Operations: []api.AnyOperation{o}})

@@ -115,7 +115,9 @@ func TestUploadDuringDeletionCreatesNewDeployment(t *testing.T) {
 			deployments.DeploymentLocator{Owner: fullOwner(), Deployment: in.Deployment}); err != nil {
 			t.Error(err)
 		}
-	}}).IssueUpload(fx.requestContext(), deployments.UploadLocator{Owner: fullOwner(), Project: "lime-fox", Branch: "main"})
+	}}).IssueUpload(fx.requestContext(), deployments.UploadLocator{
+		Owner: fullOwner(), Project: "lime-fox", Branch: "main",
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

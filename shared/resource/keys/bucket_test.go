@@ -235,7 +235,8 @@ func TestRestrictedKeySeesOnlyBucketsOfItsProjects(t *testing.T) {
 		t.Fatalf("ListBuckets(restricted key) = %+v, want only the bucket placed", got)
 	}
 	for name, visible := range map[string]bool{"placed": true, "preview": false, "foreign": false, "unplaced": false} {
-		if _, err := fx.keys.ReadBucket(fx.Context(), keys.BucketLocator{Owner: limited, Bucket: name}); (err == nil) != visible {
+		_, err := fx.keys.ReadBucket(fx.Context(), keys.BucketLocator{Owner: limited, Bucket: name})
+		if (err == nil) != visible {
 			t.Errorf("ReadBucket(%s) error = %v, want visible = %v", name, err, visible)
 		}
 	}

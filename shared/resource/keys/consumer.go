@@ -173,7 +173,9 @@ func (s *Service) CreateConsumer(ctx context.Context, at BucketLocator, in NewCo
 	var out Consumer
 	err := s.table.RunInTx(ctx, func(ctx context.Context) error {
 		counter := s.counts.NewCounter(at.AccountID, limits.Consumers)
-		v, err := s.load(ctx, target{ConsumerLocator: ConsumerLocator{BucketLocator: at}, newConsumer: in.Name, consumerLimit: counter})
+		v, err := s.load(ctx, target{
+			ConsumerLocator: ConsumerLocator{BucketLocator: at}, newConsumer: in.Name, consumerLimit: counter,
+		})
 		if err != nil {
 			return err
 		}
@@ -302,7 +304,9 @@ func (s *Service) UpdateConsumer(ctx context.Context, at ConsumerLocator, in Con
 func (s *Service) DeleteConsumer(ctx context.Context, at ConsumerLocator) error {
 	return s.table.RunInTx(ctx, func(ctx context.Context) error {
 		var rows []keyRecord
-		v, err := s.load(ctx, target{ConsumerLocator: at, query: s.newestQuery(&rows, store.Page{Limit: keysPerTransaction + 1})})
+		v, err := s.load(ctx, target{
+			ConsumerLocator: at, query: s.newestQuery(&rows, store.Page{Limit: keysPerTransaction + 1}),
+		})
 		if err != nil {
 			return err
 		}

@@ -117,8 +117,8 @@ func (m *accountModel) call(t *rapid.T, action func(s *keys.Service) error) (kil
 // checkCreated compares the result of CreateConsumer with the model, and adds a created consumer to it.
 func (m *accountModel) checkCreated(t *rapid.T, bucket, name string, err error, killed bool) {
 	if killed { // a client does not know the result, so it reads the consumer
-		_, err = m.instances[1].ReadConsumer(m.requestContext(), keys.ConsumerLocator{BucketLocator: bucketAt(bucket), Consumer: name},
-			keys.Include{})
+		_, err = m.instances[1].ReadConsumer(m.requestContext(),
+			keys.ConsumerLocator{BucketLocator: bucketAt(bucket), Consumer: name}, keys.Include{})
 		if exists := m.existing[bucket] != nil && m.existing[bucket][name]; err != nil &&
 			(fault.Is(err, fault.NotFound) && !exists) || err == nil && exists {
 			return

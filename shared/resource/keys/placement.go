@@ -49,7 +49,9 @@ type BucketID struct{ ID, Name string }
 
 // BucketFor returns the ID of a bucket for the verification of keys in a project's environments of a kind. It returns
 // NotFound if the bucket does not exist, is invisible to the caller, or does not serve these environments.
-func (s *Service) BucketFor(ctx context.Context, at BucketLocator, project string, kind environment.Kind) (BucketID, error) {
+func (s *Service) BucketFor(ctx context.Context, at BucketLocator, project string,
+	kind environment.Kind,
+) (BucketID, error) {
 	v, err := s.loadBucket(ctx, at)
 	if err != nil {
 		return BucketID{}, err

@@ -369,7 +369,9 @@ func plansOf(ctx context.Context, table *store.Table, bucketID string, all []rec
 
 // ListSubscriptions returns a page of the bucket's subscriptions, the newest first, and
 // their total number. It returns NotFound for a bucket that is missing or invisible.
-func (s *Service) ListSubscriptions(ctx context.Context, at BucketLocator, page store.Page) ([]Subscription, int, error) {
+func (s *Service) ListSubscriptions(ctx context.Context, at BucketLocator, page store.Page) (
+	[]Subscription, int, error,
+) {
 	b, err := s.load(ctx, at)
 	if err != nil {
 		return nil, 0, err

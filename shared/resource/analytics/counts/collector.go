@@ -263,7 +263,7 @@ func (c *pendingCounts) size() (operations, callers int) {
 
 // mergeClosest merges the two intervals that are closest to each other: the one with fewer names into the other. It
 // never merges the newest interval: current requests must count in the current interval, even if long requests end at
-// the same time. mergeClosest returns the tally in which the calls of the interval that begins at start count after the
+// the same time. mergeClosest returns the tally that counts the calls of the interval that begins at start, after the
 // merge.
 func (c *pendingCounts) mergeClosest(start int64) *tally {
 	slices.SortFunc(c.intervals, func(a, b intervalTally) int { return cmp.Compare(a.start, b.start) })
