@@ -111,11 +111,11 @@ func parseProxyHeader(from io.Reader) (net.Addr, error) {
 // family. Version 1 calls this family UNKNOWN. The library refuses such a header with the command PROXY.
 // The protocol requires using the connection's own addresses (section 2.2, AF_UNSPEC), as nginx does.
 func isUnspecifiedFamily(head []byte) bool {
-	return len(head) >= proxyHeaderPrefix && bytes.HasPrefix(head, proxySignature) && head[12] == proxied && head[13] == 0
+	return len(head) >= proxyHeaderPrefix && bytes.HasPrefix(head, proxySignature) && head[12] == proxyCommandV2 && head[13] == 0
 }
 
-// proxied is the byte after the signature for version 2 and the command PROXY.
-const proxied = 0x21
+// proxyCommandV2 is the byte after the signature for version 2 and the command PROXY.
+const proxyCommandV2 = 0x21
 
 // DialLocal connects to a listener with these settings on this machine. If the addresses of this
 // machine belong to trusted proxies, DialLocal sends the PROXY header of a health check (LOCAL).

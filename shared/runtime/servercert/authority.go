@@ -119,7 +119,7 @@ func (a *Authority) reregister(err error) {
 	}
 }
 
-var errUnserved = errors.New("owncert: nothing is served at the name")
+var errUnserved = errors.New("servercert: nothing is served at the name")
 
 // Challenges returns a handler for port 80. It responds to the HTTP-01
 // challenges that are in progress, and passes all other requests to next.
@@ -202,7 +202,7 @@ func (a *Authority) Certificate(ctx context.Context, name string) (*tls.Certific
 	}
 }
 
-var errTimeout = errors.New("owncert: the authority has not given the certificate yet")
+var errTimeout = errors.New("servercert: the certificate authority has not issued the certificate yet")
 
 // Obtain obtains certificates for names before clients need them. Errors are logged.
 func (a *Authority) Obtain(ctx context.Context, names ...string) {

@@ -112,7 +112,7 @@ func (c *Counts) Load(ctx context.Context, accountID string, l limits.Limit) (*C
 // ReadRequest returns the read request of the Counter. Load it before you call the other methods.
 func (c *Counter) ReadRequest() *store.ReadRequest {
 	c.record = record{}
-	return store.Get(c.key, &c.record).Unchecked("the write of what is made says itself what it depends on")
+	return store.Get(c.key, &c.record).Unchecked("the write of Reserve has its own conditions")
 }
 
 // Max returns the limit's value for the account.

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gatewright/gatewright/shared/base/framing"
 	"github.com/gatewright/gatewright/shared/dataplane/gateway/pipeline"
 )
 
@@ -64,22 +65,24 @@ func TestNonTextIsBinary(t *testing.T) {
 	}
 }
 
-// TestTargetLengthIsLimited checks the limit with a long path and with a long query.
+// TestTargetLengthIsLimited checks that a call is refused if its path is longer than a client's own path can be, or if
+// its path and query together are too long.
 func TestTargetLengthIsLimited(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("x", maxTargetBytes)
 	for _, test := range [][2]string{
-		{"/" + long, ""},
+		{"/" + long[:framing.MaxPathBytes], ""},
 		{"/a", long},
-		{"/" + long[:maxTargetBytes/2], long[:maxTargetBytes/2]},
+		{"/" + long[:framing.MaxPathBytes-1], long[:maxTargetBytes-framing.MaxPathBytes+1]},
 	} {
 		c := &caller{server: &Server{}}
 		if err := c.setTarget(&pipeline.Exchange{}, test[0], test[1]); err == nil {
 			t.Errorf("setTarget(path of %d bytes, query of %d bytes) = nil, want an error", len(test[0]), len(test[1]))
 		}
 	}
-	if err := (&caller{server: &Server{}}).setTarget(&pipeline.Exchange{}, "/a", "b=c"); err != nil {
-		t.Errorf("setTarget(/a, b=c) error = %v, want none", err)
+	path, query := "/"+long[:framing.MaxPathBytes-1], long[:maxTargetBytes-framing.MaxPathBytes]
+	if err := (&caller{server: &Server{}}).setTarget(&pipeline.Exchange{}, path, query); err != nil {
+		t.Errorf("setTarget(path of %d bytes, query of %d bytes) error = %v, want none", len(path), len(query), err)
 	}
 }
 

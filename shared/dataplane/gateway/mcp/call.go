@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/gatewright/gatewright/shared/base/framing"
 	"github.com/gatewright/gatewright/shared/dataplane/gateway/pipeline"
 	"github.com/gatewright/gatewright/shared/dataplane/gateway/upstream"
 	sharedmcp "github.com/gatewright/gatewright/shared/format/mcp"
@@ -177,6 +178,9 @@ func (c *caller) fill(x *pipeline.Exchange, arguments map[string]json.RawMessage
 
 // setTarget sets the path and query of a request.
 func (c *caller) setTarget(x *pipeline.Exchange, path, query string) error {
+	if len(path) > framing.MaxPathBytes { // the limit of a client's own path
+		return sharedmcp.Invalid("Send shorter arguments: the path is over %d bytes.", framing.MaxPathBytes)
+	}
 	if len(path)+len(query) > maxTargetBytes {
 		return sharedmcp.Invalid("Send shorter arguments: path and query are over %d bytes together.", maxTargetBytes)
 	}
