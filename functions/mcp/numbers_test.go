@@ -6,7 +6,8 @@ import (
 )
 
 // TestWholeNumbersAreAcceptedInAnyNotation checks that a call accepts whole numbers in any notation and at any depth,
-// and does not change other numbers. Schemas accept 5.0 as an integer, and some clients only send this form.
+// and does not change other numbers or those that are no int64. Schemas accept 5.0 as an integer, and some clients only
+// send this form.
 func TestWholeNumbersAreAcceptedInAnyNotation(t *testing.T) {
 	fx := newFixture(t)
 	bucket := fx.mustCall("MeteringBucketsService_create", map[string]any{}).Text("id")
@@ -23,10 +24,13 @@ func TestWholeNumbersAreAcceptedInAnyNotation(t *testing.T) {
 		}
 	}
 	fx.mustCall("ApiKeyBucketsService_create", map[string]any{"accountName": "acme", "name": "numbers"})
-	const metadata = `{"a":[0.5,-2.50,12345678901234567890123],"b":{"c":9007199254740993}}`
+	const (
+		sent     = `{"a":[0.5,-2.50,12345678901234567890123,-1e18,1e19],"b":{"c":9007199254740993}}`
+		metadata = `{"a":[0.5,-2.50,12345678901234567890123,-1000000000000000000,1e19],"b":{"c":9007199254740993}}`
+	)
 	fx.mustCall("ApiKeyConsumersService_create", map[string]any{
 		"accountName": "acme", "bucketName": "numbers",
-		"name": "somebody", "metadata": json.RawMessage(metadata),
+		"name": "somebody", "metadata": json.RawMessage(sent),
 	})
 	read := fx.call("ApiKeyConsumersService_read", map[string]any{
 		"accountName": "acme", "bucketName": "numbers",

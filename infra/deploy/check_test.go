@@ -164,6 +164,24 @@ func TestFailedFirstCheckDeploymentIsRepeated(t *testing.T) {
 	f.requireOneKey(t, output)
 }
 
+// TestMissingCredentialsAfterTheDeploymentAreNoRefusal checks that an error between the deployments of the installation
+// and of its check is not a refusal, which would say that nothing was deployed.
+func TestMissingCredentialsAfterTheDeploymentAreNoRefusal(t *testing.T) {
+	f := newFakeWithCheck()
+	_, _, err := f.run(t, checkedTemplate, false, func(d *deployment) {
+		connectAWS := d.connectAWS
+		d.connectAWS = func(ctx context.Context, region string) (account, error) {
+			if f.template != "" && region == "eu-west-1" {
+				return account{}, refuse("there are no credentials")
+			}
+			return connectAWS(ctx, region)
+		}
+	})
+	if err == nil || errors.Is(err, errRefused) || !strings.Contains(err.Error(), "the installation is deployed") {
+		t.Errorf("deploy() without credentials for the check = %v, want a failure that is no refusal", err)
+	}
+}
+
 // TestCheckIsRemovedOnRequest checks that REMOVE=checkRegion removes the check's stack, its parameter and its key, even
 // after an interruption.
 func TestCheckIsRemovedOnRequest(t *testing.T) {

@@ -256,7 +256,8 @@ func (d deployment) apply(ctx context.Context, targets []*target) error {
 		if t.checkRegion != "" {
 			checkArgs, err := t.prepareCheck(ctx, d, t.planned)
 			if err != nil {
-				return fmt.Errorf("the installation is deployed, and its check is not: %w", err)
+				// The error may be a refusal, which would say that nothing was deployed.
+				return fmt.Errorf("the installation is deployed, and its check is not: %v", err) //nolint:errorlint // see above
 			}
 			args = append(args, checkArgs...)
 		}
