@@ -150,8 +150,9 @@ func Decode(document []byte, out any) error {
 // AccountArgument is the argument that names the account of an operation.
 const AccountArgument = "accountName"
 
-// Do calls an operation. The arguments have their values in JSON, by name. If they do not name an account, Do uses the
-// account of the profile or the key. For a response with a status other than 2xx, Do returns a *Problem as its error.
+// Do calls an operation. The arguments have their values in JSON, by name. If the operation needs an account and they
+// do not name one, Do adds the selected account, or the account of the key. For a response with status 4xx or 5xx, Do
+// returns an error that wraps a *Problem.
 func (a *API) Do(ctx context.Context, t *apitools.Tool, arguments map[string]json.RawMessage) (*Response, error) {
 	if err := a.addAccount(ctx, t, arguments); err != nil {
 		return nil, err

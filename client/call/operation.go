@@ -6,8 +6,8 @@ import (
 )
 
 // OperationStatus reads the status of an operation that continues in the background. id is the ID of the operation in
-// status requests. done is true if the operation has succeeded. The error says why the operation has failed, or that
-// the document has no status.
+// status requests. done is true if the operation has succeeded. The error says why the operation has failed, or why the
+// document is not a valid status.
 func OperationStatus(document []byte) (id string, done bool, err error) {
 	var status struct{ ID, Status, Message string }
 	if err := Decode(document, &status); err != nil {

@@ -24,7 +24,7 @@ type Cursor struct {
 
 // Next records that a page was read. pageSize is the page's size in bytes, and after is the cursor of the next page, ""
 // for the last page. Next returns an error if the list had this cursor before, because the list would never end. It
-// also returns an error if the list is too large for the memory.
+// also returns an error if the list is larger than maxListSize.
 func (c *Cursor) Next(pageSize int, after string) error {
 	c.bytes += pageSize
 	switch {
@@ -50,9 +50,9 @@ func (a *API) List(ctx context.Context, name string, arguments map[string]any) (
 	return a.Pages(ctx, t, raw)
 }
 
-// Pages calls a list operation until it has all pages. It returns one document with the members data (all entries) and
-// total. If the operation has a cursor, Pages uses the cursor, so that concurrent changes do not duplicate or skip
-// entries.
+// Pages calls a list operation until it has all pages. It returns one document with the members data (all entries, from
+// the offset in values) and total. If the operation has a cursor, Pages uses the cursor, so that concurrent changes do
+// not duplicate or skip entries.
 func (a *API) Pages(ctx context.Context, t *apitools.Tool, values map[string]json.RawMessage) ([]byte, error) {
 	type page struct {
 		Data  []json.RawMessage `json:"data"`

@@ -44,7 +44,8 @@ const (
 	maxFieldsShown = 50
 )
 
-// Error returns a line for the problem and a line for each invalid field.
+// Error returns the detail, and a line for each of the first maxFieldsShown invalid fields. It omits a detail that only
+// repeats these lines. For status 500 and higher it adds the request ID.
 func (p *Problem) Error() string {
 	var b strings.Builder
 	lines := make([]string, len(p.Fields))
@@ -116,7 +117,7 @@ func (a *API) problem(resp *Response) error {
 // own (readLoop).
 const malformedPrefix = "net/http: HTTP/1.x transport connection broken: "
 
-// explain returns a text that says why a request got no response, and what to do.
+// explain returns a text that says why a request got no response, or an incomplete one.
 func (a *API) explain(err error) string {
 	name, isDNS := errors.AsType[*net.DNSError](err)
 	timeout, isNet := errors.AsType[net.Error](err)

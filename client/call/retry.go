@@ -22,7 +22,8 @@ import (
 )
 
 // These are the limits of repeated requests: the maximum number of attempts, and the first and the longest wait between
-// them. If a response demands a longer wait than maxBackoff, the request fails.
+// them. After status 429 a request is repeated even if maxAttempts is reached. If a response demands a longer wait than
+// maxBackoff, the request fails.
 const (
 	maxAttempts    = 5
 	initialBackoff = 250 * time.Millisecond
@@ -32,9 +33,9 @@ const (
 	maxRateLimitBackoff = 8 * time.Second
 )
 
-// doWithRetry sends a request until it has a response. After status 429 it waits as long as the response demands, and
-// repeats the request. If the request is repeatable, doWithRetry also repeats it after an error, an incomplete
-// response, and status 502, 503 or 504.
+// doWithRetry sends a request and returns its response. After status 429 it waits at least as long as the response
+// demands, and repeats the request. If the request is repeatable, doWithRetry also repeats it after an error that is
+// not permanent, an incomplete response, and status 502, 503 or 504.
 func (a *API) doWithRetry(
 	ctx context.Context, t *apitools.Tool, newRequest func(context.Context) (*http.Request, error),
 ) (*Response, error) {
@@ -98,9 +99,9 @@ func isPermanent(err error) bool {
 		errors.Is(err, errNotLoopback) || errors.Is(err, errProtocolSwitch) || errors.Is(err, errResponseTooLarge)
 }
 
-// unknownOutcomeSuffix returns the end of an error message: whether the change was made is unknown, because the
-// response was lost. It returns "" for a request that changes nothing. Within this run the Idempotency-Key prevents a
-// second change, but the next run of the command has another key.
+// unknownOutcomeSuffix returns the end of an error message for a request whose response was lost. It says that the
+// change may have been made. unknownOutcomeSuffix returns "" for a request that changes nothing. Within this run the
+// Idempotency-Key prevents a second change, but the next run of the command has another key.
 func unknownOutcomeSuffix(t *apitools.Tool) string {
 	if t.ReadOnly {
 		return ""
@@ -157,7 +158,8 @@ func (a *API) doOnce(r *http.Request) (*Response, error) {
 	return &Response{Status: resp.StatusCode, Header: resp.Header, Body: body}, nil
 }
 
-// checkStatus returns an error for an unsuccessful response.
+// checkStatus returns resp, or an error if the response is unsuccessful or has a body that is not JSON with at most
+// maxDepth levels.
 func (a *API) checkStatus(resp *Response) (*Response, error) {
 	switch resp.Status / 100 {
 	case 2:
@@ -174,8 +176,8 @@ func (a *API) checkStatus(resp *Response) (*Response, error) {
 	return nil, a.problem(resp)
 }
 
-// maxDepth is the maximum nesting depth of a response: the API's responses have at most 32 levels. The size of indented
-// output grows with the square of the depth.
+// maxDepth is the maximum nesting depth of a response that the client accepts. The API's own responses have at most 32
+// levels. The size of indented output grows with the square of the depth.
 const maxDepth = 200
 
 // isShowableJSON reports whether a text is valid JSON with at most maxDepth levels.
@@ -205,8 +207,8 @@ func schemeAndHost(address string) string {
 	return "another place"
 }
 
-// retryAfter returns the wait that a response demands, in seconds or as a date. It returns minimum if the response
-// demands no wait or a shorter one.
+// retryAfter returns the wait that the field Retry-After demands. The field contains seconds or a date. retryAfter
+// returns minimum if the field demands no wait or a shorter one.
 func retryAfter(header http.Header, minimum time.Duration) time.Duration {
 	text := header.Get("Retry-After")
 	const maxSeconds = 1<<31 - 1 // 68 years: longer than any wait, and no overflow of a duration

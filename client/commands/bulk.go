@@ -27,7 +27,7 @@ import (
 // created keys.
 const doneFileSuffix = ".done"
 
-// progressInterval is the number of keys between two progress messages.
+// progressInterval is the number of created keys, or of changes of apply, between two progress messages.
 const progressInterval = 100
 
 // keyRow is a line of the input file, a CSV file: it describes a key to create.
@@ -36,14 +36,15 @@ type keyRow struct {
 	// values are the values of the columns, without empty ones.
 	values map[string]string
 	// hash identifies the key to create. It is computed from the installation, the bucket, the consumer, the file's
-	// path, the line's number and the line's content.
+	// path, the names of the columns, the line's number and the line's content.
 	hash string
 }
 
 const nameColumn = "name"
 
-// parseKeyRows parses the content of an input file. It is called before the first key is created. scope is a part of
-// each row's hash. Errors contain line numbers, and no content.
+// parseKeyRows parses the content of an input file. It is called before the first key is created. hasConsumer says that
+// --consumer names the consumer of all keys. scope is a part of each row's hash. Errors contain line numbers, and no
+// content.
 func parseKeyRows(content []byte, hasConsumer bool, scope string) ([]keyRow, error) {
 	// Spreadsheets begin a file with a byte order mark.
 	r := csv.NewReader(bytes.NewReader(bytes.TrimPrefix(content, []byte("\ufeff"))))

@@ -2,8 +2,8 @@
 // that the commands call.
 //
 // Most commands write one document to stdout: a table or another text for people, JSON, or YAML. Only completion, man,
-// dev and `log --follow` write other output. Messages and errors are written to stderr. Package exit defines the exit
-// codes.
+// dev and `log list --follow` write other output. Some commands, such as logout and those that delete something, write
+// nothing to stdout. Messages and errors are written to stderr. Package exit defines the exit codes.
 //
 // Most commands are written by hand, for people. The commands below `gatewright api`, one for each operation, are
 // generated from the operations' declarations.

@@ -86,8 +86,9 @@ func (a *App) readValue(ctx context.Context, question string, stdin *flagReader)
 	return trimNewline(content), err
 }
 
-// setVariable creates a variable, or changes an existing one. secretSet says that the command line has --secret. An
-// existing secret variable stays secret, so that a secret value never becomes readable.
+// setVariable creates a variable, or changes an existing one. secretSet reports whether the command line has --secret.
+// setVariable never changes whether an existing variable is a secret, so that a secret value never becomes readable. If
+// --secret demands such a change, setVariable returns an error.
 func (s *session) setVariable(ctx context.Context, arguments map[string]any, secretSet bool) ([]byte, error) {
 	created, err := s.call(ctx, "VariablesService_create", arguments)
 	if err == nil {
@@ -180,7 +181,7 @@ func domainTable(document []byte) func() (output.Grid, error) {
 }
 
 // servicesTable returns a function that returns a table of the services behind a tunnel. The table has a row for each
-// service and each project that may call the service.
+// project that may call a service, and one row for a service that no project may call.
 func servicesTable(document []byte) func() (output.Grid, error) {
 	return func() (output.Grid, error) {
 		var response struct {

@@ -28,7 +28,8 @@ type dependent struct {
 	operation, member string
 	singular, plural  string
 	// If the objects are in several lists, argument is the argument that selects a list, and values returns its values.
-	// values is nil if there is one list. If the key must not read one of the lists, the number of objects is unknown.
+	// values is nil if there is one list. If one of several lists is missing, or if the caller's API key has no
+	// permission to read a list, the number of objects is unknown.
 	argument string
 	values   func(arguments map[string]any) []string
 }
@@ -72,7 +73,8 @@ func (d deletion) describeDependents(ctx context.Context, api *call.API, argumen
 		}
 		n, err := c.count(ctx, api, arguments)
 		switch {
-		// The key may be allowed to delete objects that it may not list.
+		// An API key can have the permission to delete objects without the permission to list them. For one of several
+		// lists, the error can also be NotFound.
 		case exit.CodeOf(err) == exit.NotAllowed || c.values != nil && exit.CodeOf(err) == exit.NotFound:
 			all = append(all, "all its "+c.plural)
 		case err != nil:

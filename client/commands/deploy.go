@@ -135,7 +135,8 @@ func newSource(p *folder.Project, name, branch string) (deploy.Source, error) {
 	return source, nil
 }
 
-// reportRefusal reports every reason why a folder is refused, and returns an error with the exit code for it.
+// reportRefusal reports every reason why a folder is refused, and returns an error with the exit code for it. It
+// returns an err that is no refusal unchanged, also nil.
 func (s *session) reportRefusal(p *folder.Project, err error) error {
 	refused, ok := errors.AsType[*folder.RefusedError](err)
 	if !ok {
@@ -173,8 +174,9 @@ type buildSources struct {
 	reports reportFiles
 }
 
-// reportBuild writes the result of a build. It writes the URL to stdout, and the problems with their places to stderr
-// and to the report files.
+// reportBuild writes the problems of a build with their places to stderr and to the report files. Then it writes the
+// result to stdout: only the URL, if the user has selected no format. If the build has failed, reportBuild returns an
+// error instead, which has the result as its document.
 func (s *session) reportBuild(ctx context.Context, api *call.API, r deploy.Result, sources buildSources) error {
 	document, err := json.Marshal(r)
 	if err != nil {

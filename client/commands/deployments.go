@@ -23,7 +23,7 @@ import (
 // certificateInfo.validTo.
 type columns []string
 
-// dataTable is like memberTable for the member data.
+// dataTable calls memberTable for the document's member "data".
 func (c columns) dataTable(document []byte, empty string) func() (output.Grid, error) {
 	return c.memberTable(document, "data", empty)
 }
@@ -120,10 +120,10 @@ func (a *App) deploymentCommand() *cobra.Command {
 	group.AddCommand(
 		a.deploymentListCommand(), a.deploymentStatusCommand(), a.deploymentRedeployCommand(), a.deploymentDeleteCommand(),
 		a.deploymentRollbackCommand(),
-		a.deploymentTable("history DEPLOYMENT", "List the builds that were served, and which of them can be returned to",
-			"DeploymentsService_history",
+		a.deploymentTableCommand("history DEPLOYMENT",
+			"List the builds that were served, and which of them can be returned to", "DeploymentsService_history",
 			columns{"buildId", "createdOn", "sha", "state"}, "Nothing was served yet."),
-		a.deploymentTable("routes DEPLOYMENT", "List the routes that are served, with their policies in their order",
+		a.deploymentTableCommand("routes DEPLOYMENT", "List the routes that are served, with their policies in their order",
 			"DeploymentsService_routes",
 			columns{"method", "path", "handler", policiesMember, "file"}, "It serves no routes."),
 	)
@@ -168,8 +168,8 @@ func (a *App) projectFlag(c *cobra.Command, project *string) {
 	_ = c.RegisterFlagCompletionFunc("project", a.completeNames("projectName", argumentFlagValue))
 }
 
-// deploymentTable returns a command that lists objects of a deployment. operation is the list operation.
-func (a *App) deploymentTable(use, short, operation string, cols columns, empty string) *cobra.Command {
+// deploymentTableCommand returns a command that lists objects of a deployment. operation is the list operation.
+func (a *App) deploymentTableCommand(use, short, operation string, cols columns, empty string) *cobra.Command {
 	c := &cobra.Command{Use: use, Short: short, Args: cobra.ExactArgs(1)}
 	c.Example = "  gatewright deployment " + c.Name() + " shop-main-1a2b3c4"
 	return a.remoteCommand(c, func(ctx context.Context, s *session, args []string) error {

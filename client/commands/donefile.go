@@ -18,7 +18,7 @@ import (
 	"github.com/gatewright/gatewright/shared/base/lazy"
 )
 
-// startEntry is the first part of a line. It is written before the request for the key.
+// startEntry is the first part of a line of a doneFile. It is written before the request for the key.
 type startEntry struct {
 	Line int    `json:"line"`
 	Hash string `json:"mark"`
@@ -26,7 +26,7 @@ type startEntry struct {
 	StartedAt time.Time `json:"begun"`
 }
 
-// keyEntry is the second part of a line. It is written when the key exists.
+// keyEntry is the second part of a line of a doneFile. It is written when the key exists.
 type keyEntry struct {
 	ConsumerName string `json:"name"`
 	ID           string `json:"id"`
@@ -38,8 +38,8 @@ type keyEntry struct {
 // input file.
 type doneFile struct {
 	file *os.File
-	// hashes are the hashes of the input file's lines that this file records, by their line number in the input file.
-	// They include the line of pending.
+	// hashes has the hash of each line of the input file that the doneFile contains, by the line's number in the input
+	// file. The line of pending is included.
 	hashes map[int]string
 	// pending is the startEntry of the incomplete line, nil if all lines are complete. pendingOffset is the offset of
 	// the incomplete line in bytes.

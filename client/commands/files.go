@@ -26,8 +26,8 @@ import (
 // groupFiles is the ID of the group "Resources in files" in the help.
 const groupFiles = "files"
 
-// These are the default values of --timeout for commands that compare files, and for apply. They allow for 20,000
-// objects, which need one request each.
+// These are the default values of --timeout: compareTimeout for export, plan and drift, and applyTimeout for apply.
+// They allow for 20,000 objects, which need one request each.
 const (
 	compareTimeout = 30 * time.Minute
 	applyTimeout   = 6 * time.Hour
@@ -308,8 +308,9 @@ func (s *session) apply(ctx context.Context, name string, flags compareFlags, ye
 	})
 }
 
-// confirm shows the changes if show is true. It then asks the user to confirm them, unless yes is true. Changes that
-// the user has already seen (show is false) need no confirmation if they delete nothing.
+// confirm shows the changes if show is true and the output is not JSON. It then asks the user to confirm them, unless
+// yes is true or there are no changes. Changes that the user has already seen (show is false) need no confirmation if
+// they delete nothing.
 func (s *session) confirm(ctx context.Context, p *files.Plan, show, yes bool) error {
 	_, _, deleted := p.Counts()
 	if show && s.out.Format() != output.JSON && len(p.Changes) > 0 {

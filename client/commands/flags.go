@@ -54,8 +54,8 @@ func (t *schemaTypes) UnmarshalJSON(data []byte) error {
 
 func (t schemaTypes) isOnly(name string) bool { return len(t) == 1 && t[0] == name }
 
-// minFileLength is the smallest maximum length, in characters, of a text argument whose flag names a file instead of
-// the value. A certificate is such an argument.
+// minFileLength decides which flags name a file instead of the value: the flag of a text argument names a file if the
+// schema allows minFileLength or more characters. The flag of a certificate is an example.
 const minFileLength = 8 << 10
 
 // argument is an argument of an operation, with its flag.
@@ -154,7 +154,7 @@ func (a argument) enum() []string {
 }
 
 // value returns the value of the flag in JSON, nil if the flag is not set.
-func (a argument) value(flags *pflag.FlagSet, stdin *flagReader) (json.RawMessage, error) {
+func (a argument) value(flags *pflag.FlagSet, reader *flagReader) (json.RawMessage, error) {
 	f := flags.Lookup(a.flag)
 	if !f.Changed {
 		return nil, nil
@@ -162,7 +162,7 @@ func (a argument) value(flags *pflag.FlagSet, stdin *flagReader) (json.RawMessag
 	var v any
 	switch text := f.Value.String(); {
 	case a.file:
-		content, err := stdin.file(a.flag, text)
+		content, err := reader.file(a.flag, text)
 		if err != nil {
 			return nil, err
 		}
@@ -200,8 +200,8 @@ type flagReader struct {
 // maxFileSize is the maximum size of a file that a flag names, in bytes. The API accepts less.
 const maxFileSize = 16 << 20
 
-// file reads the file that a flag names. It refuses content that is not UTF-8: JSON cannot contain arbitrary bytes, and
-// the encoder would replace them.
+// file reads the file that a flag names. It refuses content that contains a zero byte or is not UTF-8: JSON cannot
+// contain arbitrary bytes, and the encoder would replace invalid UTF-8.
 func (r *flagReader) file(flag, name string) ([]byte, error) {
 	in := r.in
 	switch {

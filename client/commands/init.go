@@ -34,7 +34,7 @@ func (a *App) initCommand() *cobra.Command {
 			if text, err = (&flagReader{in: a.stdin(ctx)}).file("from", from); err == nil {
 				files[scaffold.RoutesFile], _, err = scaffold.AddRoutes(text, upstream)
 			}
-			delete(files, scaffold.PoliciesFile) // no route has a policy
+			delete(files, scaffold.PoliciesFile) // the routes that AddRoutes adds have no policies
 		}
 		if err != nil {
 			return err
@@ -49,7 +49,8 @@ func (a *App) initCommand() *cobra.Command {
 	return c
 }
 
-// reportCreated reports the files that were created, and the problems that a deploy of these files would report.
+// reportCreated reports the problems that a deploy of the created files would report. If there are errors among them,
+// it returns an error. Otherwise it writes the names of the files.
 func (s *session) reportCreated(ctx context.Context, dir string, files map[string][]byte) error {
 	p, err := folder.Open(ctx, dir)
 	if err != nil {

@@ -61,6 +61,7 @@ var auditColumns = columns{
 
 // followLog polls the log every followInterval. It also reads the records of the last maxLateness again, because a
 // record's time is the arrival of its request: a record can be written after another record with a later time.
+// followTimeout is the default of --timeout for `log list` and `log export`.
 const (
 	followInterval = 2 * time.Second
 	maxLateness    = 2 * time.Minute
@@ -153,9 +154,9 @@ type follower struct {
 	started bool
 }
 
-// poll returns the records that are not written yet, oldest first. It reads pages until it finds a record that is more
-// than maxLateness older than the newest known record. The first call also reads on until it has initialRecords
-// records, and returns only the newest initialRecords.
+// poll returns the records that are not written yet, oldest first. It reads pages until the last page, or until it
+// finds a record that is more than maxLateness older than the newest known record. The first call also reads on until
+// it has initialRecords records, and returns only the newest initialRecords.
 func (f *follower) poll(ctx context.Context, api *call.API, arguments map[string]any) ([]json.RawMessage, error) {
 	query := maps.Clone(arguments)
 	var records []json.RawMessage

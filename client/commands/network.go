@@ -15,7 +15,7 @@ func domainResource() resource {
 		help: "whether it is the one that is served, of several that the domain leads to",
 	}
 	return resource{
-		name: "domain", aliases: []string{"domains", "custom-domain", "custom-domains", "hostname"},
+		name: "domain", suggestFor: []string{"domains", "custom-domain", "custom-domains", "hostname"},
 		short: "Hostnames of yours at which deployments are served", customCommands: func(a *App) []*cobra.Command {
 			return []*cobra.Command{a.domainVerifyCommand()}
 		},
@@ -88,7 +88,7 @@ var (
 func caResource() resource {
 	id := positional("id", "ID", "mtlsca_"+exampleID)
 	return resource{
-		name: "ca", aliases: []string{
+		name: "ca", suggestFor: []string{
 			"cas", "client-ca", "client-cas", "client-certificate",
 			"client-mtls-ca-certificate", "client-mtls-ca-certificates", "authority",
 		},
@@ -129,7 +129,7 @@ func certificateResource() resource {
 		help: "a kind of environment that uses it, production, preview or development",
 	}.mandatory("production")
 	return resource{
-		name: "certificate", aliases: []string{"cert", "mtls-certificate", "mtls-certificates"},
+		name: "certificate", suggestFor: []string{"cert", "mtls-certificate", "mtls-certificates"},
 		short: "Certificates that a project shows its upstreams (mTLS)", verbs: []verb{
 			{
 				name: "list", short: "List the certificates of a project", operation: "MtlsCertificatesService_list",

@@ -55,7 +55,8 @@ type parameter struct {
 	allowEmpty bool
 	// allowAll says that a list with the single entry "all" becomes the text "all".
 	allowAll bool
-	// choices are the allowed values, nil if all values are allowed. defaultValue is the default in the help.
+	// choices are the allowed values, nil if all values are allowed. defaultValue is the value if the flag is not set,
+	// "" for none.
 	choices      []string
 	defaultValue string
 }
@@ -100,7 +101,8 @@ func (p parameter) register(flags *pflag.FlagSet) {
 	}
 }
 
-// value returns the value of the flag, nil if it is not set. Its errors are usage errors and do not repeat the input.
+// value returns the value of the flag. If the flag is not set, it returns the default value, or nil if there is none.
+// Its errors are usage errors. They can contain the name of a file, but no other input.
 func (p parameter) value(flags *pflag.FlagSet, stdin *flagReader, now func() time.Time) (any, error) {
 	f := flags.Lookup(p.flag)
 	if !f.Changed {
@@ -193,7 +195,8 @@ func parseTime(flag, text string, now func() time.Time, past bool) (string, erro
 	return at.UTC().Format(time.RFC3339Nano), nil
 }
 
-// parameterValues returns the arguments of a call: first the positional arguments in their order, then the flags.
+// parameterValues returns the arguments of a call. args are the values of the positional arguments, in the order of
+// params. parameterValues returns an error if a required flag is missing.
 func parameterValues(
 	params []parameter, flags *pflag.FlagSet, args []string, stdin *flagReader, now func() time.Time,
 ) (map[string]any, error) {

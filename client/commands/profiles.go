@@ -282,7 +282,7 @@ func (a *App) profileCommand() *cobra.Command {
 	return group
 }
 
-// profileLine is a profile in a document, without its key.
+// profileLine is a profile in a document. Key is the source of its key, not the key.
 type profileLine struct {
 	Name    string `json:"name"`
 	URL     string `json:"url"`

@@ -23,10 +23,10 @@ import (
 // resource is a kind of resource on the command line. Its subcommands list, read, create, change and delete objects.
 type resource struct {
 	name, short string
-	// aliases are other names of the resource in the documentation and in the API. For these names, the command line
-	// suggests this resource.
-	aliases []string
-	verbs   []verb
+	// suggestFor are other names of the resource, in the documentation and in the API. They are not commands: if a user
+	// enters one, the error suggests this resource.
+	suggestFor []string
+	verbs      []verb
 	// customCommands returns commands that do more than call one operation.
 	customCommands func(a *App) []*cobra.Command
 	// children are the resources within this resource.
@@ -41,11 +41,12 @@ type verb struct {
 	params    []parameter
 	// body adds the flag --body, for members of the request body that have no flag.
 	body bool
-	// columns are the table's columns for a list operation, whose pages are all read; nil for other operations. empty
-	// is the message for an empty list.
+	// columns are the columns of the table for a list operation, nil for other operations. The command reads all pages
+	// of the list. empty is the message for an empty list.
 	columns columns
 	empty   string
-	// table returns a function that returns the table for a response. It is nil for a table of all members.
+	// table returns a function that returns the table for a response. If table is nil, writeDocument chooses the table:
+	// the columns of a list, the table of a new key, or a table of all members.
 	table func(document []byte) func() (output.Grid, error)
 	// secretMember is the response's member with a new secret, "" for none. The secret is shown once, or written to the
 	// file of --out.
@@ -78,7 +79,7 @@ const keyFormatArgument = "key-format"
 // resourceCommand returns the command of a resource with its verbs. path is the path of the parent command.
 func (a *App) resourceCommand(path string, r resource) *cobra.Command {
 	path += " " + r.name
-	group := &cobra.Command{Use: r.name, Short: r.short, SuggestFor: r.aliases}
+	group := &cobra.Command{Use: r.name, Short: r.short, SuggestFor: r.suggestFor}
 	commandline.Group(group)
 	for _, v := range r.verbs {
 		group.AddCommand(a.verbCommand(path, v))
@@ -92,7 +93,8 @@ func (a *App) resourceCommand(path string, r resource) *cobra.Command {
 	return group
 }
 
-// newCommand returns the command of a verb with its arguments, help and flags, but without its action.
+// newCommand returns the command of a verb with its arguments and help, but without its flags (addFlags) and its
+// action.
 func (v verb) newCommand(path string) *cobra.Command {
 	use, example, positionals := v.name, "  "+path+" "+v.name, 0
 	for _, p := range v.params {
@@ -139,7 +141,8 @@ func verbSynonyms(verb string) []string {
 	return nil
 }
 
-// addFlags adds the flags of a verb to its command, with their completions.
+// addFlags adds the flags of a verb to its command, except --reveal. It also adds the completions of the flags and of
+// the first positional argument.
 func (a *App) addFlags(v verb, c *cobra.Command) {
 	for _, p := range v.params {
 		_, hasNames := valueSources[p.argument]
@@ -183,7 +186,7 @@ func (a *App) completeFirst(argument string, flagValue func(*cobra.Command, stri
 	}
 }
 
-// flagValue returns the value that a flag has for an argument, "" for none.
+// flagValue returns the value of the flag that sets an argument of the operation, or "" if there is no such flag.
 func (v verb) flagValue(c *cobra.Command, argument string) string {
 	for _, p := range v.params {
 		if f := c.Flags().Lookup(p.flag); p.argument == argument && f != nil {
@@ -337,11 +340,13 @@ func (s *session) callAndWait(ctx context.Context, api *call.API, v verb, argume
 	return waitForOperation(ctx, api, v.statusOperation, arguments, resp.Body)
 }
 
-// waitForOperation polls an operation until it ends. It returns an error with the reason if the operation fails.
+// waitForOperation waits until a background operation ends, and returns its last status. status is its first status.
+// waitForOperation calls statusOperation for each further status. It returns an error with the reason if the background
+// operation fails.
 func waitForOperation(
-	ctx context.Context, api *call.API, operation string, arguments map[string]any, status []byte,
+	ctx context.Context, api *call.API, statusOperation string, arguments map[string]any, status []byte,
 ) ([]byte, error) {
-	t, err := call.Operation(operation)
+	t, err := call.Operation(statusOperation)
 	if err != nil {
 		return nil, err
 	}
@@ -357,7 +362,7 @@ func waitForOperation(
 			return nil, fmt.Errorf("wait for the operation %s, which goes on: %w", id, err)
 		}
 		arguments["operationId"] = id
-		resp, err := api.Call(ctx, operation, knownArguments(t, arguments))
+		resp, err := api.Call(ctx, statusOperation, knownArguments(t, arguments))
 		if err != nil {
 			return nil, err
 		}
@@ -390,7 +395,7 @@ func takesArgument(t *apitools.Tool, name string) bool {
 	return false
 }
 
-// knownArguments returns those of the arguments that the operation t has.
+// knownArguments returns the arguments that the operation t has, without the others.
 func knownArguments(t *apitools.Tool, arguments map[string]any) map[string]any {
 	known := maps.Clone(arguments)
 	maps.DeleteFunc(known, func(name string, _ any) bool { return !takesArgument(t, name) })

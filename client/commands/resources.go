@@ -43,7 +43,7 @@ func positional(argument, placeholder, example string) parameter {
 
 const exampleID = "3b241101e2bb"
 
-// resources returns the resources of the API whose commands call one operation each.
+// resources returns a function for each resource with commands. Most of these commands call one operation each.
 func resources() []func() resource {
 	return []func() resource{
 		bucketResource, consumerResource, projectResource, environmentResource, variableResource, domainResource,
@@ -54,7 +54,7 @@ func resources() []func() resource {
 func bucketResource() resource {
 	bucket := positional("bucketName", "BUCKET", "partners")
 	return resource{
-		name: "bucket", aliases: []string{"key-bucket", "key-buckets"},
+		name: "bucket", suggestFor: []string{"key-bucket", "key-buckets"},
 		short: "Key buckets, in which gateways look for consumers", verbs: []verb{
 			{
 				name: "list", short: "List the key buckets", operation: "ApiKeyBucketsService_list",
@@ -265,7 +265,7 @@ func environmentResource() resource {
 func variableResource() resource {
 	variable := positional("variableName", "NAME", "UPSTREAM_URL")
 	return resource{
-		name: "variable", aliases: []string{"variables", "var", "vars"},
+		name: "variable", suggestFor: []string{"variables", "var", "vars"},
 		short: "Variables that deployments are built with", customCommands: func(a *App) []*cobra.Command {
 			return []*cobra.Command{a.variableSetCommand()}
 		}, verbs: []verb{

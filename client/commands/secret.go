@@ -232,7 +232,8 @@ func (s *session) writeSecret(
 }
 
 // lostSecretError returns the error for a secret that was created, but could not be written because of err. The error
-// names the created object, and does not contain the secret.
+// names the created object, and does not contain the secret. If v has no hint or document has no secret,
+// lostSecretError returns err.
 func lostSecretError(v verb, arguments map[string]any, document []byte, err error) error {
 	if v.lostHint == "" || secretIn(document, v.secretMember) == "" {
 		return err

@@ -52,7 +52,8 @@ func (v verb) requireChange(arguments map[string]any) error {
 		strings.Join(flags, " or ")))
 }
 
-// exampleFlag returns the flag that the example of an update changes, if the update requires no flag.
+// exampleFlag returns the optional flag that the example of an update has. ok is false for other verbs, and if no
+// optional flag has an example value.
 func (v verb) exampleFlag() (p parameter, ok bool) {
 	if v.name != updateVerb {
 		return parameter{}, false

@@ -18,8 +18,8 @@ import (
 	"github.com/gatewright/gatewright/shared/format/project"
 )
 
-// validation is the document that the command writes: the errors and warnings, as in the buildResult of a build, and
-// what was validated.
+// validation is the JSON document that the command writes. Its errors and warnings have the same format as in the
+// buildResult of a build.
 type validation struct {
 	Valid    bool              `json:"valid"`
 	Errors   []project.Problem `json:"errors"`
@@ -152,8 +152,9 @@ func (f reportFiles) write(r report.Report) error {
 	return nil
 }
 
-// report writes the problems to stderr. In GitLab's log they are in a section, and for GitHub's runner they are
-// annotations. With JSON output, report writes nothing, because the document has all problems.
+// report writes the problems to stderr as text. In GitLab's log, the text is in a section. For GitHub's runner, report
+// also writes each problem as an annotation. With JSON output, report writes nothing, because the document has all
+// problems.
 func (s *session) report(r report.Report) error {
 	if s.out.Format() == output.JSON || len(r.Errors)+len(r.Warnings) == 0 {
 		return nil
@@ -171,7 +172,8 @@ func (s *session) report(r report.Report) error {
 	return r.Annotations(s.app.Err)
 }
 
-// invalidError says that a project is not valid. Its document has all problems.
+// invalidError says that a project is not valid, that its folder is refused, or that its build has failed. Its document
+// has all problems.
 type invalidError struct {
 	error
 	document []byte

@@ -43,7 +43,7 @@ type Source struct {
 // Deployer deploys through an installation's API.
 type Deployer struct {
 	API *call.API
-	// OnState is called for each state of a deployment, in order.
+	// OnState is called for each state of a deployment, in order. It can be nil.
 	OnState func(State)
 	// PollInterval is the interval between two status requests.
 	PollInterval time.Duration
@@ -101,7 +101,8 @@ func (e *FollowError) Error() string {
 func (e *FollowError) Unwrap() error { return e.cause }
 
 // Upload packs a project, uploads it, and returns the status ID of its build. Callers follow the build with this ID. If
-// Pack returns an error, Upload returns this error and sends no request.
+// Pack returns an error, Upload returns this error and sends no request. If the upload fails, but the sources may have
+// arrived, the error is a *FollowError.
 func (d *Deployer) Upload(ctx context.Context, s Source) (statusID string, err error) {
 	d.notify(State{Step: "pack", Status: inProgress})
 	spool, err := os.CreateTemp("", "gatewright-*.tar.gz")
@@ -237,8 +238,9 @@ type status struct {
 // stepOrder is the order of the builder's steps.
 var stepOrder = []string{"download", "validate", "build", "deploy"}
 
-// Follow waits until a build has ended. If ctx ends first, or if the status of the build cannot be requested, it
-// returns a *FollowError, and the build continues.
+// Follow waits until a build has ended. If ctx ends first, or if a request for the status fails, it returns a
+// *FollowError, and the build continues. It returns another error if the API does not know the build, or if it responds
+// with an invalid status.
 func (d *Deployer) Follow(ctx context.Context, projectName, statusID string) (Result, error) {
 	notified := map[string]string{}
 	for {

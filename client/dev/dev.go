@@ -59,8 +59,8 @@ type Options struct {
 	// EnvFile is a file with the project's variables, NAME=VALUE on a line each. "" means no file. Run detects changes
 	// of this file, too. The process's own environment is not read.
 	EnvFile string
-	// KeyFile is the file that stores the keys of consumers. If the file is missing, it is created with mode 0600. With
-	// "", keys are not stored and each run creates new ones.
+	// KeyFile is the file that stores the keys of consumers. If the file is missing, it is created with mode 0600 as
+	// soon as there is a key. With "", keys are not stored and each run creates new ones.
 	KeyFile string
 	// Units is the number of units of each meter that a customer has in a calendar month (UTC), 0 for DefaultUnits.
 	Units int64
@@ -113,9 +113,9 @@ type server struct {
 	inFlight          inFlightVersions
 }
 
-// Run serves a folder until ctx ends. It then completes the requests in flight and returns nil. It returns a
-// *UsageError for invalid options, and other errors for failures of the operating system. Errors in a project are
-// reported, and Run continues.
+// Run serves a folder until ctx ends. It then waits for the requests in flight. It returns nil if they end within
+// drainTimeout. It returns a *UsageError for invalid options, and other errors for failures of the operating system.
+// Errors in a project are reported, and Run continues.
 func Run(ctx context.Context, o Options) error {
 	s, err := newServer(ctx, o)
 	if err != nil {
@@ -155,7 +155,8 @@ func Run(ctx context.Context, o Options) error {
 	return s.shutDown(drainCtx, server)
 }
 
-// shutDown waits for the requests in flight, and then closes the remaining connections.
+// shutDown waits for the requests in flight until ctx ends. If some of them have not ended then, it closes their
+// connections and returns an error.
 func (s *server) shutDown(ctx context.Context, server *http.Server) error {
 	defer s.flush()
 	s.messages.printf("stopping: requests that are under way have %s to end", drainTimeout)

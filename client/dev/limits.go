@@ -13,8 +13,8 @@ import (
 // have the same limit.
 const receiptUses = 16
 
-// limits counts rate limits and quotas exactly, in the memory of this process. Package allowance counts for many
-// processes in a table, which the client does not link.
+// limits counts rate limits and quotas exactly, in the memory of this process. The client does not link package
+// allowance, which counts for many processes in a table.
 type limits struct {
 	now func() time.Time
 

@@ -44,7 +44,7 @@ type watcher struct {
 	warnings []project.Problem
 }
 
-// startWatcher returns a watcher that has built the folder's first version.
+// startWatcher returns a watcher after it has tried to build the folder's first version.
 func (s *server) startWatcher(ctx context.Context) *watcher {
 	w := &watcher{server: s}
 	state, newest := s.files.fingerprint()
@@ -183,7 +183,8 @@ func (s *server) addCertificates(a *project.Artifact) (problems []project.Proble
 	return problems
 }
 
-// reportNewKey reports that a consumer with a key was created. saved says that the key is in Options.KeyFile.
+// reportNewKey reports that a consumer with a key was created. saved says that the keys were stored, if there is an
+// Options.KeyFile.
 func (s *server) reportNewKey(e keyEntry, saved bool) {
 	bucket := "the bucket " + e.Bucket
 	if e.Bucket == "" {
@@ -261,7 +262,8 @@ func unavailableDetail(errs []project.Problem) string {
 	return text
 }
 
-// changeSummary returns the name of the file that a save has changed, or the number of changed files.
+// changeSummary describes a save: the only file that has changed, the number of changed files, or that only variables
+// have changed.
 func changeSummary(before, after contents) string {
 	var names []string
 	for name, data := range after.files {

@@ -200,8 +200,7 @@ func (a *applier) arguments(c *Change) (map[string]any, error) {
 	return arguments, nil
 }
 
-// createdID returns the ID of the created object from the response, "" if objects of this kind have no ID other than
-// their name.
+// createdID returns the ID of the created object from the response, "" if the response has none.
 func (a *applier) createdID(c *Change, body []byte) string {
 	var members map[string]Value
 	_ = json.Unmarshal(body, &members)
@@ -281,8 +280,8 @@ func (a *applier) remoteObject(c *Change) *remoteObject {
 	return o
 }
 
-// handleRefusal handles an error of the API for a change. done reports that the change has nevertheless been made: an
-// earlier response was lost. If done is false, reason is the error for the user.
+// handleRefusal handles an error of the API for a change. done reports that the change has nevertheless been made, for
+// example because an earlier response was lost. If done is false, reason is the error for the user.
 func (a *applier) handleRefusal(ctx context.Context, i int, err error, resumed bool) (done bool, reason error) {
 	c := &a.plan.Changes[i]
 	problem, ok := errors.AsType[*call.Problem](err)
@@ -367,7 +366,7 @@ func (a *applier) fetchCurrent(ctx context.Context, c *Change) (*remoteObject, e
 }
 
 // matchesPlan reports whether an object already has the values of a change. In this case, the change was made before,
-// and its response was lost.
+// and its response was lost. matchesPlan returns false for a change of a secret, because secrets cannot be compared.
 func (a *applier) matchesPlan(c *Change, current *remoteObject) bool {
 	for _, f := range c.Fields {
 		field := a.fieldsByKind[current.kind].byName[f.Name]

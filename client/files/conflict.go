@@ -121,7 +121,7 @@ func (a *applier) conflictError(ctx context.Context, c *Change, current *remoteO
 	return exit.WithCode(exit.Conflict, e)
 }
 
-// changedFields returns the fields of an object that differ from the plan, including the ID.
+// changedFields returns the fields of an object that differ from the plan, including the name and the ID.
 func (a *applier) changedFields(c *Change, current *remoteObject) (fields []FieldConflict) {
 	k, names := a.kind(c), map[string]bool{}
 	for name := range c.Before {
@@ -175,8 +175,9 @@ func (a *applier) deleteCurrent(ctx context.Context, c *Change, current *remoteO
 	return err == nil, err
 }
 
-// findRecord returns the newest audit record about the object of a change since the plan was made, nil for none.
-// current is the object that has the name now, nil for none.
+// findRecord returns the newest audit record of a successful change of the object of c, nil for none. It searches at
+// most maxPages pages, back to an hour before the plan was made. current is the object that has the name now, nil for
+// none.
 func (a *applier) findRecord(ctx context.Context, c *Change, current *remoteObject) (*Record, error) {
 	const maxPages, pageSize = 20, 100
 	arguments := map[string]any{

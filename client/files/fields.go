@@ -69,7 +69,8 @@ func fieldsByKind(kinds []*Kind) (map[*Kind]*fields, error) {
 	return byKind, nil
 }
 
-// bodyMembers returns the members of an operation's body with their schemas, and the names of the required members.
+// bodyMembers returns the members of an operation's body with their schemas, and the names of the operation's required
+// arguments.
 func bodyMembers(
 	operation string,
 ) (members map[string]json.RawMessage, required []string, tool *apitools.Tool, err error) {
@@ -201,8 +202,8 @@ func isEmpty(v Value) bool {
 	return false
 }
 
-// equalValues reports whether two values of a field are equal. It ignores the order of members, the notation of numbers
-// and the zone of times.
+// equalValues reports whether two values of a field are equal. It ignores the order of members, the notation of
+// numbers, the zone of times, and the order of lists in k.Unordered. All empty values are equal (isEmpty).
 func (k *Kind) equalValues(f *Field, a, b Value) bool {
 	if isEmpty(a) || isEmpty(b) {
 		return isEmpty(a) && isEmpty(b)

@@ -35,8 +35,8 @@ type entry struct {
 type journal struct {
 	file *os.File
 	lock io.Closer
-	// completed is the number of changes that were made. startedAt is the time when the next change was first sent, nil
-	// if it was not sent yet.
+	// completed is the number of changes that were made. startedAt is the time when an earlier call of Apply first sent
+	// the next change, nil if no earlier call has sent it.
 	completed int
 	startedAt *time.Time
 	// ids has the IDs of the objects that were created, by their keys in the plan.

@@ -232,8 +232,8 @@ func meteringKind() *Kind {
 	}
 }
 
-// Unsupported returns groups of operations that can list, create and delete objects, but that are no kind of files.
-// Each group has a reason.
+// Unsupported returns groups of operations that can list, create and delete objects, but that are no kind of files, and
+// single operations that files do not use. Each has a reason.
 func Unsupported() map[string]string {
 	return map[string]string{ //nolint:gosec // G101: these are names of operations
 		"AccountKeysService":       "an account key is told once, to whoever makes it, and a file has no place for it",
@@ -261,6 +261,7 @@ func certificateFields(listed map[string]Value) map[string]Value {
 }
 
 // domainFields converts a custom domain with a list of deployments to one with its default deployment, which is served.
+// If no deployment is the default, it uses the first one.
 func domainFields(listed map[string]Value) map[string]Value {
 	var deployments []struct {
 		DeploymentName, Stage Value

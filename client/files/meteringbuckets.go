@@ -9,7 +9,8 @@ import (
 // matchByPlans returns metering buckets by the names that files use for them. The API assigns a bucket only an ID, so
 // the names of its plans identify it. A bucket in files matches the existing bucket with exactly the same plans.
 // Otherwise it matches the bucket that shares most plans with it. If several buckets share as many, those that are the
-// only match of another bucket in files are excluded. A bucket without a match is returned by its ID.
+// only match of another bucket in files are excluded. If several remain, or if two buckets in files match the same
+// bucket, matchByPlans adds a problem. An existing bucket without a match is returned by its ID.
 func (p *planner) matchByPlans(
 	ctx context.Context, k *Kind, desired *object, buckets map[string]*remoteObject,
 ) (map[string]*remoteObject, error) {

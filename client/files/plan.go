@@ -64,7 +64,8 @@ type Change struct {
 	ID       string        `json:"id,omitempty"`
 	ObjectID string        `json:"objectId,omitempty"`
 	Fields   []FieldChange `json:"fields,omitempty"`
-	// Dependents are the numbers of objects that are deleted with this object, -1 if the key may not list them.
+	// Dependents are the numbers of objects that are deleted with this object, -1 if the number is unknown, for example
+	// because the key has no permission to list them.
 	Dependents map[string]int64 `json:"goes,omitempty"`
 
 	Operation string           `json:"operation"`
@@ -74,11 +75,11 @@ type Change struct {
 	Secrets     map[string]Reference `json:"secrets,omitempty"`
 	IDArguments []IDArgument         `json:"needs,omitempty"`
 	// IfMatch is the condition of the request: an ETag, or * for an object that the previous change creates, directly
-	// or with its project.
+	// or with its project. "" means no condition.
 	IfMatch string `json:"ifMatch,omitempty"`
 	// Before are all fields of the object when the plan was made. ConflictError compares them with the current fields.
 	Before map[string]Value `json:"before,omitempty"`
-	// IdempotencyKey is the key of a create request. A repeated request has the same key.
+	// IdempotencyKey is the key of a create or update request, "" for a deletion. A repeated request has the same key.
 	IdempotencyKey string `json:"idempotencyKey,omitempty"`
 }
 
@@ -241,8 +242,9 @@ func (p *planner) existing(
 	return existing, nil
 }
 
-// compareObject compares an object, and plans to create or change it. It returns the object as it is after the change,
-// or nil if a problem prevents the change.
+// compareObject compares an object, and plans to create or change it. It returns the existing object, or the object
+// that the plan creates. It returns nil if a problem prevents the creation, or if the plan deletes the object's
+// project.
 func (p *planner) compareObject(ctx context.Context, o *object, parent, existing *remoteObject) (*remoteObject, error) {
 	if existing != nil {
 		if owner, _ := bucketOwner(o.name); o.kind.Member == bucketsMember && p.pruned[owner] {
@@ -274,7 +276,7 @@ func (p *planner) compareObject(ctx context.Context, o *object, parent, existing
 	return created, nil
 }
 
-// newChange returns a change of an object without fields.
+// newChange returns a change of an object. The caller adds the fields.
 func newChange(action string, remote *remoteObject, operation string) Change {
 	c := Change{
 		Action: action, Kind: remote.kind.Singular, Key: remote.key(), ID: remote.id, ObjectID: remote.objectID,
@@ -395,7 +397,7 @@ func (p *planner) plainValue(fv fieldValue) (Value, bool) {
 	return mustMarshal(text), true
 }
 
-// setSiblingIDs adds the IDs of the siblings that a field names to a change.
+// setSiblingIDs adds the IDs of the siblings that a field names to a change that creates an object.
 func (p *planner) setSiblingIDs(c *Change, o *object, parent *remoteObject) {
 	spec := o.kind.SiblingIDs
 	if spec == nil || c.Action != Create {

@@ -34,7 +34,7 @@ func (p *Plan) digest() string {
 }
 
 // Write writes the plan to a file that only its owner can read, in one step. It replaces an existing plan only if no
-// call of Apply has started with that plan.
+// call of Apply has started with that plan. It never replaces a file that is not a plan.
 func (p *Plan) Write(path string) error {
 	if _, err := os.Lstat(path + progressSuffix); err == nil {
 		return usageError("%s was begun to be applied, as %s says: go on with `gatewright apply %s`, or give the new plan "+
@@ -121,7 +121,7 @@ func Load(path string) (*Plan, error) {
 	return &p, nil
 }
 
-// Counts returns the numbers of created, changed and deleted objects.
+// Counts returns the numbers of changes that create, change and delete an object.
 func (p *Plan) Counts() (created, changed, deleted int) {
 	for _, c := range p.Changes {
 		switch c.Action {

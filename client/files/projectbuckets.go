@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// addProjectBuckets adds the key buckets that the API creates with new projects to the existing buckets.
+// addProjectBuckets adds to existing the desired key buckets that the API creates together with new projects.
 func (p *planner) addProjectBuckets(
 	desired map[string]*object, existing map[string]*remoteObject, k *Kind, parent *remoteObject,
 ) {

@@ -54,8 +54,9 @@ type reader struct {
 	printer    *message.Printer
 }
 
-// Read reads a file, or all files in a folder with the extension .yaml or .yml. Its error is an InvalidError with the
-// problems of the files, the cause of a canceled ctx, or a usage error that says why no file can be read.
+// Read reads a file, or all files with the extension .yaml or .yml in a folder and its subfolders. It skips files and
+// subfolders whose name begins with a dot. Its error is an InvalidError with the problems of the files, the cause of a
+// canceled ctx, or a usage error that says why no file can be read.
 func Read(ctx context.Context, name string) (*Files, error) {
 	kinds := Kinds()
 	r := &reader{Files: &Files{

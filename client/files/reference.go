@@ -24,7 +24,8 @@ const maxReferencedFile = 1 << 20
 // its value.
 type Reference struct {
 	Env string `json:"fromEnv,omitempty"`
-	// A relative File is within the folder In, also if it is a link. An absolute File can be anywhere.
+	// A relative File is within the folder In. If it is a link, its target is within In, too. An absolute File can be
+	// anywhere.
 	File string `json:"fromFile,omitempty"`
 	In   string `json:"in,omitempty"`
 }
@@ -73,8 +74,8 @@ func (r *reader) readReference(n *yaml.Node) (ref *Reference, isRef, ok bool) {
 	return nil, false, false
 }
 
-// Value reads the value from the environment, or from the file without its last line break. The error never contains a
-// part of the value.
+// Value reads the value from the environment, or from the file without its last line break. It returns an error if the
+// value is empty. The error never contains a part of the value.
 func (r Reference) Value(getenv func(string) string) (string, error) {
 	if r.Env != "" {
 		value := getenv(r.Env)

@@ -25,9 +25,10 @@ type remoteObject struct {
 	// objectID is the id in audit records, "" if it is unknown.
 	objectID string
 	parent   *remoteObject
-	// fields are the fields of the request bodies, as far as the API returns them.
+	// fields are the fields of the request bodies, as far as the API returns them, and the member infoField.
 	fields map[string]Value
-	// etag is the object's ETag, "" if it is unknown (state.ensureCurrent).
+	// etag is the object's ETag, "" if it is unknown. The ETag of a list entry is computed, and may be wrong until
+	// state.ensureCurrent has returned.
 	etag string
 	// isNew says that the plan creates the object. withProject says that the API creates the object together with its
 	// project, which the plan creates.
@@ -95,8 +96,8 @@ func (s *state) knownArguments(operation string, arguments map[string]any) (map[
 	return known, nil
 }
 
-// list returns all objects of a kind within a parent, by name. include are members with objects of other kinds, which
-// list also requests.
+// list returns all objects of a kind within a parent, by name. It returns the first of several objects with the same
+// name. include are members with objects of other kinds, which list also requests.
 func (s *state) list(
 	ctx context.Context, k *Kind, parent *remoteObject, include map[string]string,
 ) (map[string]*remoteObject, error) {
@@ -182,7 +183,7 @@ func computeETag(listed Value) string {
 	return `"` + base64.RawURLEncoding.EncodeToString(sum[:16]) + `"`
 }
 
-// withoutMembers removes members from a JSON object. All other bytes stay as they are.
+// withoutMembers removes members from a JSON object. The bytes of the other members stay as they are.
 func withoutMembers(object Value, names []string) Value {
 	d := jsontext.NewDecoder(bytes.NewReader(object))
 	if _, err := d.ReadToken(); err != nil {
@@ -302,7 +303,8 @@ func (s *state) readSeparate(ctx context.Context, o *remoteObject) (value Value,
 	return members[o.kind.Separate.Field], resp.Header.Get("ETag"), nil
 }
 
-// countDependents returns the numbers of objects that are deleted with an object, by their names in messages.
+// countDependents returns the numbers of objects that are deleted with an object, by their names in messages. -1 means
+// that a number is unknown.
 func (s *state) countDependents(ctx context.Context, o *remoteObject) (map[string]int64, error) {
 	counts := map[string]int64{}
 	count := func(owner *remoteObject) error {
@@ -310,7 +312,7 @@ func (s *state) countDependents(ctx context.Context, o *remoteObject) (map[strin
 		arguments["limit"] = 1
 		for kind, operation := range owner.kind.Dependents {
 			resp, err := s.call(ctx, operation, arguments)
-			// The key may be allowed to delete objects that it may not list.
+			// An API key can have the permission to delete objects without the permission to list them.
 			if exit.CodeOf(err) == exit.NotAllowed || owner != o && isNotFound(err) {
 				counts[kind] = -1
 				continue

@@ -13,8 +13,8 @@ import (
 type claim struct {
 	owner *remoteObject
 	at    position
-	// operation is the operation of the change that replaces the names before with the names after, "" if the whole
-	// object is deleted.
+	// operation is the operation of the change that replaces the names before with the names after, or that deletes the
+	// object. It is "" if the object already has the names after.
 	operation     string
 	before, after []string
 }

@@ -41,7 +41,8 @@ func (p *planner) update(ctx context.Context, o *object, remote *remoteObject) e
 }
 
 // differences returns the names of the fields to change. It reports fields that cannot be changed, required fields that
-// are null, and secrets in plain text. ok is false if it has reported a problem.
+// are null, secrets in plain text, other certificates, and references that cannot be read. ok is false if it has
+// reported a problem.
 func (p *planner) differences(o *object, remote *remoteObject) (names []string, ok bool) {
 	k, problemCount := o.kind, len(p.problems)
 	for _, name := range slices.Sorted(maps.Keys(o.fields)) {

@@ -103,8 +103,8 @@ func (e *ChangedError) Error() string {
 	return fmt.Sprintf("%s changed while it was read: run this again once it is written", e.File)
 }
 
-// Files reads the files for the compiler, as project.Unpack returns them from the archive.
-// It returns a *RefusedError with all problems, a *ChangedError, or the context's error.
+// Files reads the files for the compiler, as project.Unpack returns them from the archive. Its error is a *RefusedError
+// with the problems, a *ChangedError, the context's error, or an error of opening the folder.
 func (p *Project) Files(ctx context.Context) (project.Files, Summary, error) {
 	w, err := p.open()
 	if err != nil {
@@ -116,8 +116,8 @@ func (p *Project) Files(ctx context.Context) (project.Files, Summary, error) {
 }
 
 // Archive writes the archive: a tar file that is compressed with gzip. The same content and metadata produce the same
-// bytes. At any time, only a part of one file is in memory. Archive detects the same errors as Files before it writes
-// the first byte. Its error wraps an error of w.
+// bytes. While it packs, only a part of one file is in memory. Archive detects the same errors as Files before it
+// writes the first byte. Its error wraps an error of w.
 func (p *Project) Archive(ctx context.Context, w io.Writer) (Summary, error) {
 	walk, err := p.open()
 	if err != nil {

@@ -83,7 +83,8 @@ func isReadableRepository(repository string) bool {
 	return true
 }
 
-// gitEnv returns env without the variables that make git use another repository. git sets these variables for hooks.
+// gitEnv returns env without git's own variables, and with variables that disable optional locks and prompts. git sets
+// variables for hooks that would make it use another repository.
 func gitEnv(env []string) []string {
 	out := []string{"GIT_OPTIONAL_LOCKS=0", "GIT_TERMINAL_PROMPT=0"}
 	for _, e := range env {
@@ -97,8 +98,8 @@ func gitEnv(env []string) []string {
 // scpLike matches git's short form of an ssh address: user@host:path.
 var scpLike = lazy.Regexp(`^(?:[^@/\s]+@)?([A-Za-z0-9][A-Za-z0-9.-]+):([^\s\\]+)$`)
 
-// publicURL returns the parts of a remote's address that can be published: host and path. It omits user, password,
-// query and fragment, which can contain a token.
+// publicURL returns the parts of a remote's address that can be published: scheme, host and path. It omits user,
+// password, query and fragment, which can contain a token.
 func publicURL(remote string) string {
 	if u, err := url.Parse(remote); err == nil && u.Host != "" {
 		switch u.Scheme {

@@ -185,7 +185,7 @@ func (w *walk) readRules() error {
 	return err
 }
 
-// readParentRules reads the .gitignore files in the folders from the repository's top down to the project's folder.
+// readParentRules reads the .gitignore files in the folders above the project's folder, from the repository's top down.
 func (w *walk) readParentRules() error {
 	var parents []string // nearest first
 	top, ok := repositoryTop(w.dir)

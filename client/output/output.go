@@ -1,5 +1,5 @@
 // Package output writes the output of the client's commands. It writes one document to stdout, as a table for people or
-// as JSON or YAML for programs. It writes all other output to stderr.
+// as JSON or YAML for programs, or one document after the other (Entry). It writes messages and errors to stderr.
 //
 // It does not prompt (package prompt), and has no knowledge of commands and operations.
 //
@@ -116,7 +116,7 @@ func (o *Output) message(format string, args []any) {
 }
 
 // Document writes the document of a command, which is JSON. table returns the table for people; nil means the default
-// table (NewTable). If Document returns an error, it has written nothing.
+// table (NewTable). If the document cannot be converted, Document returns an error and writes nothing.
 func (o *Output) Document(ctx context.Context, document []byte, table func() (Grid, error)) error {
 	text, err := o.render(ctx, document, table)
 	if err != nil {

@@ -161,7 +161,8 @@ func Load(path string) (*Profiles, error) {
 // maxFileSize is the maximum size in bytes of a file of profiles, or of a file with a key.
 const maxFileSize = 1 << 20
 
-// ReadPrivate reads a file that contains a key. It returns an error for a file that others can read.
+// ReadPrivate reads a file that contains a key. It returns an error for a regular file that others can read, for a
+// folder, and for a file of more than maxFileSize bytes.
 func ReadPrivate(path string) ([]byte, error) {
 	info, err := os.Stat(path)
 	switch {

@@ -31,7 +31,7 @@ type Prompter struct {
 	Getenv func(string) string
 }
 
-// Interactive reports whether a person is at the terminal.
+// Interactive reports whether In is a terminal and CI is not set, so that a person can respond to a question.
 func (p Prompter) Interactive() bool {
 	return p.In != nil && p.Getenv("CI") == "" && term.IsTerminal(int(p.In.Fd()))
 }
@@ -96,8 +96,8 @@ func (p Prompter) Secret(ctx context.Context, question, flag string) (string, er
 	return input, nil
 }
 
-// Confirm asks the person to type a name before something is deleted. consequence describes the deletion. Without a
-// terminal, the error names flag, which confirms the deletion instead.
+// Confirm asks the person to type a name before something is deleted or changed. consequence describes what will
+// happen. Without a terminal, the error names flag, which confirms it instead.
 func (p Prompter) Confirm(ctx context.Context, consequence, name, flag string) error {
 	if !p.Interactive() {
 		return exit.WithCode(exit.Usage, fmt.Errorf("%s, and nobody can be asked without a terminal: %s agrees to it",

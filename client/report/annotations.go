@@ -32,8 +32,8 @@ var (
 	commandProperty = strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A", ":", "%3A", ",", "%2C")
 )
 
-// Annotations writes the problems as workflow commands. GitHub's runner reads these commands from a step's output and
-// shows each problem at its place.
+// Annotations writes the first MaxShown problems as workflow commands. GitHub's runner reads these commands from a
+// step's output and shows each problem at its place.
 func (r Report) Annotations(w io.Writer) error {
 	var b strings.Builder
 	for i, f := range r.all() {

@@ -11,10 +11,11 @@ import (
 )
 
 const (
-	// cellsBefore and cellsAfter are the numbers of cells of a line that an excerpt shows before and after the place.
+	// cellsBefore and cellsAfter are the widths of the parts of a line that an excerpt shows before and after the
+	// place, in terminal columns.
 	cellsBefore, cellsAfter = 60, 60
-	// maxWindow is the number of bytes that are examined to find so many cells. It is more than these cells have,
-	// including combining marks.
+	// maxWindow is the maximum number of bytes before the place, and after it, that are examined. It is more than so
+	// many columns usually have, including combining marks.
 	maxWindow = 16 * (cellsBefore + cellsAfter)
 	tabWidth  = 4
 )

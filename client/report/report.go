@@ -66,7 +66,7 @@ type Report struct {
 	Folder string
 }
 
-// MaxShown is the maximum number of problems that Text shows. It only counts the others.
+// MaxShown is the maximum number of problems that Text and Annotations write. Text only counts the others.
 const MaxShown = 50
 
 // Text writes the report for people: a line for each problem, followed by the line of the file. useColor allows escape

@@ -43,8 +43,8 @@ type Result struct {
 	Files project.Files
 	// Summary describes the files that a deploy would upload.
 	Summary folder.Summary
-	// Unknown are the names of the variables that the project reads and whose values are unknown, sorted. It is empty
-	// if Options has variables.
+	// Unknown are the names of the variables that the project reads and whose values are unknown, in the order of the
+	// problems. It is empty if Options has variables.
 	Unknown []string
 }
 
@@ -127,7 +127,7 @@ func demoteUnset(all project.Result) (out project.Result, unknown []string) {
 const maxEnvFileBytes = 1 << 20
 
 // ReadEnvFile reads variables from a file of lines NAME=value. The lines can have quotes, comments and "export", as in
-// shells. Errors have the number of the line, and do not contain its text.
+// shells. A syntax error has the number of the line, and does not contain its text. No error contains a value.
 func ReadEnvFile(name string) (map[string]string, error) {
 	info, err := os.Stat(name)
 	if err != nil {

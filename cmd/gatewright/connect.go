@@ -126,8 +126,8 @@ func (f connectFlags) options(args []string, getenv func(string) string) (tunnel
 	return o, errors.Join(errs...)
 }
 
-// relayURL parses the relay's address. Except for a relay on this machine, the scheme must be https, because the agent
-// sends its token there.
+// relayURL parses the relay's address. The scheme must be https, because the agent sends its token there, except for a
+// relay on this machine and with --allow-plain-http.
 func (f connectFlags) relayURL(getenv func(string) string) (*url.URL, error) {
 	text, name := f.relay, "--relay"
 	if text == "" {

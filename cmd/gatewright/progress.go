@@ -89,7 +89,7 @@ func (p *progress) attemptFailed(ctx context.Context, err error, attempt int, wa
 		slog.Float64("againSeconds", delay.Seconds()))
 }
 
-// explain returns a sentence that says what is wrong with a connection, and what to do.
+// explain returns a text that says what is wrong with a connection, and what the user can do about it.
 func (p *progress) explain(err error) string {
 	statusErr, isStatus := errors.AsType[*tunnel.StatusError](err)
 	unknown, isUnknown := errors.AsType[x509.UnknownAuthorityError](err)
