@@ -126,8 +126,8 @@ func (s Site) Icon() string {
 // Page returns the page, with AssetsPlaceholder in it.
 func (s Site) Page() File { return s.file(page) }
 
-// Asset returns the file with the given name, which the page or another file refers to. It returns false if no file has
-// the name.
+// Asset returns the file with the given name, which the page or another file refers to. It returns false for the page,
+// for a compressed copy, and if no file has the name.
 func (s Site) Asset(name string) (File, bool) {
 	if name == page || strings.HasSuffix(name, compressedSuffix) || s.files[name] == nil {
 		return File{}, false

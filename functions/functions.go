@@ -1,7 +1,8 @@
 // Package functions lists the parts of an installation: the groups of operations that functions serve, the functions
-// that events call, and the services that run all the time. Each subfolder has a group of operations or a function that
-// events call, with a main package for Lambda, or a service, with a main package for a container. The local process,
-// the description of the infrastructure, the OpenAPI document and the MCP server use these lists.
+// that events call, and the services that run all the time. Each subfolder except functionstest has a group of
+// operations or a function that events call, with a main package for Lambda, or a service, with a main package for a
+// container. The local process, the description of the infrastructure, the OpenAPI document and the MCP server use
+// these lists.
 //
 // The package has no logic. A group that is added here appears everywhere. Functions that only an installation in AWS
 // has are not in these lists, so that the server does not link them. infra lists them (awsOnly). Read functions.go, the

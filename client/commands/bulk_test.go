@@ -19,15 +19,15 @@ type fakeKeyAPI struct {
 	created   []string // the consumers' names, in the order of the created keys
 	responses map[string]string
 	requests  int
-	// failures are the failures of requests for keys, by the number of the request from 1.
+	// failures maps the number of a request for a key to the kind of its failure. The first request has the number 1.
 	failures map[int]string
 }
 
 // These are the kinds of failures.
 const (
-	failBefore  = "before" // no key was created
-	failAfter   = "after"  // the key was created, but the response is a refusal
-	failUnknown = "lost"   // the key was created, but the response is a server error
+	failBefore  = "403 before the key is created"
+	failAfter   = "403 after the key is created"
+	failUnknown = "500 after the key is created"
 )
 
 func (f *fakeKeyAPI) handle(w http.ResponseWriter, r *http.Request, body string) {
@@ -66,7 +66,7 @@ func respondError(w http.ResponseWriter, status int, detail string) {
 }
 
 // TestInterruptedBulkCreateResumes lets each request fail once, before or after the key is created, and leaves an
-// incomplete line in the file. A second run must create the remaining keys, and no key twice.
+// incomplete line in the .done file. A second run must create the remaining keys, and no key twice.
 func TestInterruptedBulkCreateResumes(t *testing.T) {
 	t.Parallel()
 	for failure, code := range map[string]exit.Code{
@@ -82,15 +82,16 @@ func TestInterruptedBulkCreateResumes(t *testing.T) {
 			if got := fx.run("", args...); got.code != code || got.out != "" ||
 				!strings.Contains(got.err, fmt.Sprintf("line %d: ", at+1)) ||
 				!strings.Contains(got.err, fmt.Sprintf("%d of 3 keys are made", at-1)) {
-				t.Errorf("create --from with %q at request %d = %+v, want code %d and the line, and that %d of 3 keys exist",
-					failure, at, got, code, at-1)
+				t.Errorf("create --from with %q at request %d = %+v, want code %d, no output, \"line %d: \" and "+
+					"\"%d of 3 keys are made\"", failure, at, got, code, at+1, at-1)
 			}
 			partial, err := os.OpenFile(file+".done", os.O_APPEND|os.O_WRONLY, 0)
 			if err != nil {
 				t.Fatal(err)
 			}
 			if failure == failUnknown {
-				_, _ = partial.WriteString(`,"name":"ada","key":"gwk`) // complete the beginning of the line only in part
+				// the line already has its startEntry: append only a part of its keyEntry
+				_, _ = partial.WriteString(`,"name":"ada","key":"gwk`)
 			} else {
 				_, _ = partial.WriteString(`{"line":4,"mark":"`)
 			}
@@ -123,7 +124,7 @@ func TestInterruptedBulkCreateResumes(t *testing.T) {
 	}
 }
 
-// TestBulkCreateRecordsEachKeyBeforeNextRequest checks that each key is in the file before the next request. So a
+// TestBulkCreateRecordsEachKeyBeforeNextRequest checks that each key is in the .done file before the next request. So a
 // process that is killed loses at most the key that it is requesting.
 func TestBulkCreateRecordsEachKeyBeforeNextRequest(t *testing.T) {
 	t.Parallel()
@@ -143,8 +144,8 @@ func TestBulkCreateRecordsEachKeyBeforeNextRequest(t *testing.T) {
 }
 
 // TestBulkCreateDoesNotRepeatRequestAfterOneDay checks that a request with an unknown outcome is not repeated after a
-// day. The API no longer knows the Idempotency-Key and would create a second key, which nobody notices. A refused
-// request has created no key, so it can be repeated at any time.
+// day. The API no longer knows the Idempotency-Key and would create a second key, which nobody notices. The command
+// assumes that a refused request (4xx) has created no key, so it can repeat the request at any time.
 func TestBulkCreateDoesNotRepeatRequestAfterOneDay(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -175,8 +176,9 @@ func TestBulkCreateDoesNotRepeatRequestAfterOneDay(t *testing.T) {
 		if got.code != tt.code || tt.code != exit.OK &&
 			(got.out != "" || !strings.Contains(got.err, "line 3: its key was asked for at 2030-01-01T00:00:00Z") ||
 				!strings.Contains(got.err, file+".done")) {
-			t.Errorf("%v: create --from after %s = %+v, want code %d, and with an error the line and the .done file",
-				tt, tt.elapsed, got, tt.code)
+			t.Errorf("%v: create --from after %s = %+v, want code %d; with code %d also no output, "+
+				"\"line 3: its key was asked for at 2030-01-01T00:00:00Z\" and the name of the .done file",
+				tt, tt.elapsed, got, tt.code, exit.Conflict)
 		}
 		if want := map[exit.Code]string{exit.OK: "ada,bea,cid", exit.Conflict: "ada,bea"}[tt.code]; strings.Join(k.created,
 			",") != want {
@@ -185,8 +187,8 @@ func TestBulkCreateDoesNotRepeatRequestAfterOneDay(t *testing.T) {
 	}
 }
 
-// TestBulkCreateLocksFile checks that only one process at a time uses a file: two processes would overwrite each
-// other's results.
+// TestBulkCreateLocksFile checks that only one process at a time uses an input file: two processes would overwrite each
+// other's .done file. A later run must find all keys created. A missing file and stdin must be refused.
 func TestBulkCreateLocksFile(t *testing.T) {
 	t.Parallel()
 	k := &fakeKeyAPI{responses: map[string]string{}}
@@ -249,8 +251,8 @@ func TestBulkCreateRefusesChangedFile(t *testing.T) {
 	writeFile(t, file, "name\nada\nbea\ncid\n")
 	if got := fx.run("", args...); os.PathSeparator == '/' &&
 		(got.code != exit.Usage || !strings.Contains(got.err, "chmod 600") || len(k.created) != 2) {
-		t.Errorf("create --from with a .done file that others can read = %+v with the keys %v, want code %d and 2 keys",
-			got, k.created, exit.Usage)
+		t.Errorf("create --from with a .done file that others can read = %+v with the keys %v, want code %d, "+
+			"\"chmod 600\" and 2 keys", got, k.created, exit.Usage)
 	}
 }
 

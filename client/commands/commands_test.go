@@ -67,7 +67,8 @@ func newFixture(t *testing.T) *fixture {
 	})
 }
 
-// newFixtureWith returns a fixture whose API calls handle for each request.
+// newFixtureWith returns a fixture with an API. The API refuses requests without the fixture's key, responds to
+// /v1/who-am-i, and passes all other requests to handle.
 func newFixtureWith(t *testing.T, handle func(w http.ResponseWriter, r *http.Request, body string)) *fixture {
 	t.Helper()
 	fx := &fixture{
@@ -94,7 +95,8 @@ func newFixtureWith(t *testing.T, handle func(w http.ResponseWriter, r *http.Req
 	return fx
 }
 
-// servePage responds with two of five entries at a time. If cursors is true, the list has cursors, otherwise offsets.
+// servePage responds with at most two of five entries, from the offset or after the cursor of the request. If cursors
+// is true, each page except the last also has the cursor of the next page.
 func servePage(w http.ResponseWriter, r *http.Request, cursors bool) {
 	const names = "abcde"
 	from, _ := strconv.Atoi(r.FormValue("offset"))
@@ -197,8 +199,8 @@ func TestEveryCommandHasHelp(t *testing.T) {
 		}
 		if help := fx.run("", append(args, "--help")...); help.code != exit.OK || help.err != "" ||
 			!strings.Contains(help.out, "Usage:") || !strings.HasPrefix(help.out, strings.Split(c.Short, "\n")[0]) {
-			t.Errorf("%s --help = %d %q %.200q, want code 0 and a help that begins with the short one",
-				name, help.code, help.err, help.out)
+			t.Errorf("%s --help = code %d, stderr %q, stdout %.200q; want code %d, no stderr, and a help text with "+
+				"\"Usage:\" that begins with %q", name, help.code, help.err, help.out, exit.OK, strings.Split(c.Short, "\n")[0])
 		}
 		if c.HasSubCommands() && args[0] != "api" {
 			if got := fx.run("", args...); got.code != exit.Usage || got.out != "" {
@@ -207,7 +209,7 @@ func TestEveryCommandHasHelp(t *testing.T) {
 			continue
 		}
 		if !strings.Contains(c.Example, "gatewright"+name) {
-			t.Errorf("%s: Example = %q, want a call of it", name, c.Example)
+			t.Errorf("%s: Example = %q, want a text that contains %q", name, c.Example, "gatewright"+name)
 		}
 		if got := fx.run("", append(args, "--no-such-flag=gwa_secret", "--output", "json")...); got.code != exit.Usage ||
 			got.out != "" || strings.Contains(got.err, "secret") || !json.Valid([]byte(got.err)) {
@@ -419,7 +421,8 @@ func TestLogin(t *testing.T) {
 	}
 }
 
-// otherKey returns a valid key that no account has.
+// otherKey returns a valid key that no account has. The first key of the source is the fixture's key, because
+// storetest.Random returns the same bytes in each call in a test. So otherKey returns the second key.
 func otherKey(t *testing.T) string {
 	t.Helper()
 	source := ids.NewSource(storetest.Random(t), nil)
@@ -427,7 +430,8 @@ func otherKey(t *testing.T) string {
 	return credential.New(credential.AccountKey, source)
 }
 
-// TestTypingErrorGetsSuggestion checks that a mistyped command or flag gets a suggestion, and that no request is sent.
+// TestTypingErrorGetsSuggestion checks that the error for an invalid command line says what to type, and that no
+// request is sent. A mistyped command or flag gets the most similar name, or the command that lists the names.
 func TestTypingErrorGetsSuggestion(t *testing.T) {
 	t.Parallel()
 	fx := newFixture(t)
@@ -465,8 +469,8 @@ func TestInterruptedCommandExitsWith130(t *testing.T) {
 	keyCommandProfiles := filepath.Join(t.TempDir(), "profiles.json")
 	writeFile(t, keyCommandProfiles, `{"current":"a","profiles":{"a":{"url":"`+fx.url+`","keyCommand":"sleep 60"}}}`)
 	for name, env := range map[string]map[string]string{
-		"asking the installation":      fx.env,
-		"asking a command for the key": {profile.VarFile: keyCommandProfiles},
+		"during the API request": fx.env,
+		"during the key command": {profile.VarFile: keyCommandProfiles},
 	} {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		cancel(exit.ErrInterrupted)

@@ -73,7 +73,8 @@ func TestPendingChangesExitWith8(t *testing.T) {
 		args := append(strings.Fields(tt.command), file)
 		if got := fx.run("", args...); got.code != tt.code || got.out != tt.stdout ||
 			(got.err == "") != (tt.code == exit.OK) {
-			t.Errorf("%s of %s = %+v, want code %d and the output %q", tt.command, tt.files, got, tt.code, tt.stdout)
+			t.Errorf("%s of %s = %+v, want code %d, the output %q, and a text on stderr unless the code is %d",
+				tt.command, tt.files, got, tt.code, tt.stdout, exit.OK)
 		}
 		got := fx.run("", append(args, "--output", "json")...)
 		if got.code != tt.code || tt.stdout != "" && !json.Valid([]byte(got.out)) || tt.stdout == "" && got.out != "" ||

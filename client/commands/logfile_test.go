@@ -55,7 +55,8 @@ func (l *fakeAuditLog) handle(w http.ResponseWriter, r *http.Request, _ string) 
 		Next   *string       `json:"next"`
 	}
 	for i := from; i < to; i++ {
-		page.Links = append(page.Links, l.links[(i*5)%len(l.links)]) // each record once: their number is no multiple of 5
+		// This visits each record once, because the number of records is not a multiple of 5.
+		page.Links = append(page.Links, l.links[(i*5)%len(l.links)])
 	}
 	switch {
 	case to < len(l.links):

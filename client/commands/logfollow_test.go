@@ -151,8 +151,8 @@ func recordTime(t *testing.T, record string) time.Time {
 	return entry.Timestamp
 }
 
-// TestDeleteReportsDependents checks the reported numbers of deleted objects. If the key may not list the objects of a
-// kind, their number must be omitted.
+// TestDeleteReportsDependents checks the reported numbers of deleted objects. If the key has no permission to list the
+// objects of a kind, or cannot see one of their lists, their number must be omitted.
 func TestDeleteReportsDependents(t *testing.T) {
 	t.Parallel()
 	consumers := map[string]int{"shop-production": 1, "shop-preview": 2, "shop-working-copy": 3}

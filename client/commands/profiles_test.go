@@ -54,8 +54,8 @@ func TestPasswordInProfileURLIsMasked(t *testing.T) {
 	}
 }
 
-// TestReadableProfilesAreRefused checks that every command refuses profiles that other users can read, even if the key
-// is in the environment.
+// TestReadableProfilesAreRefused checks that commands refuse profiles that other users can read, even if the key is in
+// the environment.
 func TestReadableProfilesAreRefused(t *testing.T) {
 	t.Parallel()
 	if os.PathSeparator != '/' {

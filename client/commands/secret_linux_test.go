@@ -75,7 +75,8 @@ func TestLeftoverSecretFileIsReused(t *testing.T) {
 		"file readable by others": {content: leftover, change: func(path string) error { return os.Chmod(path, 0o640) }},
 		"file of another user": {content: leftover, change: func(path string) error {
 			if os.Geteuid() != 0 {
-				return os.WriteFile(path, nil, 0) // an empty file is no leftover file
+				// only root can change the owner; test an empty file instead, which is no leftover file
+				return os.WriteFile(path, nil, 0)
 			}
 			return os.Chown(path, nobody, nobody)
 		}},
@@ -105,7 +106,7 @@ func TestLeftoverSecretFileIsReused(t *testing.T) {
 		after, err := os.ReadFile(path)
 		switch {
 		case err != nil:
-			t.Error(err)
+			t.Errorf("%s: read the file after create --out: %v", name, err)
 		case c.reused && (got.code != exit.OK || string(after) != secret+"\n"):
 			t.Errorf("%s: create --out = %+v with the content %q, want code 0 and the secret", name, got, after)
 		case !c.reused && (got.code != exit.Usage || string(after) != string(before) || len(fx.requests) > 0 ||

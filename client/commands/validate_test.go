@@ -29,7 +29,8 @@ func newProject(t *testing.T, handler, upstream string) string {
 
 const validUpstream = "https://upstream.example.com"
 
-// TestValidateReportsBuildProblems checks that validate reports the same problems as a build, and sends no request.
+// TestValidateReportsBuildProblems checks that validate reports an error that a build would report, warns about a
+// variable without a known value, and sends no request.
 func TestValidateReportsBuildProblems(t *testing.T) {
 	t.Parallel()
 	fx := newFixture(t)

@@ -24,7 +24,7 @@ const (
 type pageAssets struct {
 	script, style, icon string
 	licenses            string   // linked from the page, and not loaded
-	imports             []string // other scripts that the first script imports
+	imports             []string // other scripts that the first script imports, directly or indirectly
 }
 
 // firstLoad returns the files of the first page. metafile is esbuild's description of the bundle.
