@@ -11,8 +11,8 @@
 // The authorization sweep, the scenarios of a running product, the examples in the OpenAPI document and the comparison
 // of grants all take their requests from samples.json, so each group defines its sample requests only once.
 //
-// It is not part of the product: only tests import it. Read samples.go; events_test.go runs each event through the
-// handler of its function. The events have the form that AWS documents and that the emulators send
-// (docs/decisions/0017-a-route-for-each-operation.md, docs/emulators.md). The accounts, ids and keys in the files are
-// invented.
+// It is not part of the product: only tests, and package functionstest for tests, import it. Read samples.go;
+// events_test.go runs each event through the handler of its function. The events have the form that AWS documents and
+// that the emulators send (docs/decisions/0017-a-route-for-each-operation.md, docs/emulators.md). The accounts, ids and
+// keys in the files are invented.
 package events

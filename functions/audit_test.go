@@ -35,7 +35,7 @@ func newAuditRecords(fx *functionstest.Fixture, before table) (out []audit.Entry
 	return out
 }
 
-// assertUnchanged fails the test if two states of a table differ in anything but audit records.
+// assertUnchanged fails the test if two states of a table differ in anything but added audit records.
 func assertUnchanged(t *testing.T, before, after table) {
 	t.Helper()
 	for key, item := range after {
@@ -180,7 +180,7 @@ func (p populatedFixture) assertNoBodyTexts(t *testing.T, e audit.Entry, body st
 }
 
 // equalExceptAudit reports whether a table is unchanged, apart from audit records. If otherChanges is true, earlier
-// requests have changed the table too, and the comparison proves nothing.
+// requests have changed the table too. The comparison would then prove nothing, so equalExceptAudit returns false.
 func equalExceptAudit(before, after table, otherChanges bool) bool {
 	if otherChanges {
 		return false
@@ -193,8 +193,9 @@ func equalExceptAudit(before, after table, otherChanges bool) bool {
 	return reflect.DeepEqual(withoutAudit(before), withoutAudit(after))
 }
 
-// TestAuditActionHasOneMethod checks that all operations with the same kind of audit action have the same method. So a
-// search for deletions in the audit log finds all of them, and nothing else.
+// TestAuditActionHasOneMethod checks that all operations with the same audit action have the same method, and that
+// exactly the deletions have an action with the verb delete. So a search for deletions in the audit log finds all of
+// them, and nothing else.
 func TestAuditActionHasOneMethod(t *testing.T) {
 	methods := map[audit.Action]string{}
 	for _, g := range groups() {
@@ -241,7 +242,7 @@ func TestDeletedObjectCanBeRecreated(t *testing.T) {
 }
 
 // TestRepeatedCreationReplacesNothing sends each creation twice. The second one must create another object or be
-// refused, and must not change the first object.
+// refused, and must not replace an object: each createdOn must stay.
 func TestRepeatedCreationReplacesNothing(t *testing.T) {
 	p := newPopulatedFixture(t)
 	forEachOperation(t, mutates, func(t *testing.T, d api.Declaration) {

@@ -189,9 +189,10 @@ func TestFreeFormObjectsAreBounded(t *testing.T) {
 	})
 }
 
-// TestLongParametersCauseNoInternalError sends long path and query parameters, which must be refused or not found. Some
-// have 2,100 characters, more than the 2,048 bytes of a table key. Others have 256 characters, which declarations
-// allow, of the kind that needs the most bytes in a table key.
+// TestLongParametersCauseNoInternalError sends long path, query and header parameters. They must be refused or not
+// found, but a query parameter can also be a filter that matches nothing. Some have 2,100 characters, more than the
+// 2,048 bytes of a table key. Others have 256 characters, which declarations allow, of the kind that needs the most
+// bytes in a table key.
 func TestLongParametersCauseNoInternalError(t *testing.T) {
 	p := newPopulatedFixture(t)
 	operations, _ := readOpenAPI(t)

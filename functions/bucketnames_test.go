@@ -184,7 +184,8 @@ func keyProject(options string) map[string]string {
 	return files
 }
 
-// check sends requests to every gateway with every key that was created.
+// check sends a request to each started deployment with each key that was created. A key may only be accepted if its
+// creator can see the deployment.
 func (s *squatterTest) check(t *testing.T) {
 	t.Helper()
 	parts := s.Parts

@@ -312,7 +312,8 @@ func TestEveryOperationHasExamples(t *testing.T) {
 	}
 }
 
-// TestDocumentDeclaresRequiredKey checks that the document declares, for each operation, the accepted credentials and the required scope.
+// TestDocumentDeclaresRequiredKey checks that the document declares the accepted credentials and the required scope of
+// each operation.
 func TestDocumentDeclaresRequiredKey(t *testing.T) {
 	s := readServedDocument(t)
 	if defaults, want := s.lookup("security"), []any{

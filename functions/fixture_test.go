@@ -139,7 +139,8 @@ func skipIfSingleGroup(t *testing.T) {
 	}
 }
 
-// forEachOperation runs a test for every operation for which match returns true, each in a synctest bubble.
+// forEachOperation runs a test for every operation for which match returns true, each in a synctest bubble. It skips
+// operations that only allow sessions.
 func forEachOperation(t *testing.T, match func(api.Declaration) bool, test func(t *testing.T, d api.Declaration)) {
 	t.Helper()
 	group := onlyGroup(t)

@@ -23,7 +23,8 @@ const maxProblemBytes = 128 << 10
 
 // TestFuzzedRequestsGetDeclaredResponses calls operations with valid requests that have one random part. The random
 // numbers are the same in every run. The status must be declared, an error must match the schema Problem of the served
-// document, and each call of a mutating operation must leave one audit record.
+// document, and each call of a mutating operation must leave one audit record. A path that is too long is refused
+// before that.
 func TestFuzzedRequestsGetDeclaredResponses(t *testing.T) {
 	p, doc := newPopulatedFixture(t), readServedDocument(t)
 	problem := doc.schema("components", "schemas", "Problem")

@@ -181,8 +181,8 @@ func (k rootKey) Root(context.Context) ([]byte, error) {
 	return []byte(strings.Repeat(string(k), 32)[:32]), nil
 }
 
-// TestResponsesAreStoredForADay checks that repeats get the stored response for a day. After that, the same Idempotency-Key can be used
-// again.
+// TestResponsesAreStoredForADay checks that repeats get the stored response for a day. After that, the same
+// Idempotency-Key can be used for another request.
 func TestResponsesAreStoredForADay(t *testing.T) {
 	p := newPopulatedFixture(t)
 	forEachOperation(t, isRepeatable, func(t *testing.T, d api.Declaration) {

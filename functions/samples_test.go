@@ -44,7 +44,8 @@ func unknownFields(location string, body any, s schema, schemas map[string]schem
 }
 
 // TestSamplesUseOnlyDeclaredNames checks that samples have no misspelled fields or parameters. The API would ignore
-// them, so the intended field would not be tested, and the misspelled one would be in an example of the document.
+// them, so the intended field would not be tested, and the misspelled one would be in an example of the document. It
+// also checks that a sample has each query parameter, except for those of pages.
 func TestSamplesUseOnlyDeclaredNames(t *testing.T) {
 	book := samples(t)
 	operations, schemas := readOpenAPI(t)

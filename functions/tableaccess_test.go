@@ -69,8 +69,8 @@ func TestGroupAccessesDeclaredKeyPrefixes(t *testing.T) {
 	}
 }
 
-// TestContainingGroupAccessesKeyPrefixesOfContainedGroups checks a group whose requests contain requests of other groups, such
-// as mcp. Its TableAccess must have exactly the key prefixes of the requests and dry runs of those groups.
+// TestContainingGroupAccessesKeyPrefixesOfContainedGroups checks mcp, the group whose requests contain requests of the
+// other groups. Its TableAccess must have exactly the key prefixes of the requests and dry runs of those groups.
 func TestContainingGroupAccessesKeyPrefixesOfContainedGroups(t *testing.T) {
 	var others store.TableAccess
 	for _, g := range groups() {
@@ -89,8 +89,8 @@ func TestContainingGroupAccessesKeyPrefixesOfContainedGroups(t *testing.T) {
 	}
 }
 
-// TestDeclaredKeyPrefixesExist checks that every key prefix in the TableAccess of groups, triggered functions and services
-// exists, and that a function that scans the table declares the scan.
+// TestDeclaredKeyPrefixesExist checks that every key prefix in the TableAccess of groups, triggered functions and
+// services exists, and that they declare a scan exactly if their uses have it.
 func TestDeclaredKeyPrefixesExist(t *testing.T) {
 	raw, err := os.ReadFile("../internal/repolint/testdata/stored.txt")
 	if err != nil {

@@ -26,8 +26,9 @@ import (
 
 // The suite of invalid input is derived from the served document. It sends requests to every operation. In each
 // request, one parameter or field, at any depth, has another value. The schema in the document decides whether the
-// value is invalid, with a validator that is independent of the server's. The response to an invalid value must be 400
-// and must name its place. The table must not change, except for the audit record of the refusal.
+// value is invalid, with a validator that is independent of the server's. An invalid value must be refused, in most
+// cases with 400. The problem of a 400 must name the place of the value. The table must not change, except for the
+// audit record of the refusal.
 
 // minViolations is the minimum number of requests that the suite must send, so that it cannot shrink unnoticed.
 const minViolations = 4000

@@ -9,7 +9,7 @@
 // generated from the operations' declarations.
 //
 // The package does not send requests itself (package call), and does not compare files (package files). Read
-// commands.go first, then api.go and flags.go. Each other file has one command or a group of commands.
+// commands.go first, then api.go and flags.go. Most of the other files have one command or a group of commands.
 package commands
 
 import (

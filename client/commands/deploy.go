@@ -21,10 +21,12 @@ import (
 	"github.com/gatewright/gatewright/shared/format/project"
 )
 
-// buildTimeout is the default time limit for following a build. It is longer than a build takes (contract 3.1).
+// buildTimeout is the default of --timeout for commands that follow a build. It is longer than a build takes (contract
+// 3.1).
 const buildTimeout = 5 * time.Minute
 
-// pollInterval is the interval at which a command polls the status of a build.
+// pollInterval is the interval at which a command polls the status of a build, or of another operation that continues
+// in the background.
 const pollInterval = 500 * time.Millisecond
 
 // defaultBranch is deployed if the command line names no branch and the folder is not in a git repository.

@@ -124,7 +124,8 @@ func (s *session) rollKeys(ctx context.Context, operation string, arguments map[
 	return list.Data[0], nil
 }
 
-// credentialKinds returns the kinds of credentials that an installation issues, with the prefix of each kind.
+// credentialKinds returns the kinds of credentials that `consumer key check` recognizes, with the prefix of each kind.
+// The tokens of sessions are not among them.
 func credentialKinds() []struct{ prefix, kind string } {
 	return []struct{ prefix, kind string }{
 		{credential.ConsumerKey, "consumer key"},

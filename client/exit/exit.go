@@ -17,7 +17,8 @@ const (
 	OK Code = 0
 	// Failure is for errors without a code of their own.
 	Failure Code = 1
-	// Usage means that the command line or the environment is invalid, and no request was sent.
+	// Usage means that the command line, the environment or a file that they name is invalid. Commands find this before
+	// they request a change.
 	Usage Code = 2
 	// NotFound means that an object does not exist, or that the key has no access to it.
 	NotFound Code = 3

@@ -23,8 +23,9 @@ import (
 // object is created twice. Deletions have no Idempotency-Key: a deletion of an object that no longer exists counts as
 // done.
 //
-// If the condition of a change is no longer true, Apply stops before this change. The error says what has changed, and
-// who has changed it.
+// If the condition of a change is no longer true, Apply stops before this change, unless an earlier request has already
+// made it (matchesPlan), or an earlier change of the plan is the reason (released). The error says what has changed
+// and, if the audit log has it, who has changed it.
 
 // IdempotencyKeyLifetime is how long a request can be repeated with its Idempotency-Key. The API keeps the key for an
 // hour longer (contract 9), to allow for clock skew.

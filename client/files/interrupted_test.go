@@ -9,9 +9,9 @@ import (
 	"github.com/gatewright/gatewright/client/files"
 )
 
-// TestApplyResumesAfterEachLostRequest applies a plan with the product's own handlers, and loses one request or its
-// response, so that the apply stops there. The same command must then continue, with the same result as an apply
-// without losses.
+// TestApplyResumesAfterEachLostRequest applies a plan with the product's own handlers, and loses the requests from one
+// change on, or their responses, so that the apply stops there. The same command must then continue, with the same
+// result as an apply without losses.
 func TestApplyResumesAfterEachLostRequest(t *testing.T) {
 	t.Parallel()
 	first := newProduct(t)

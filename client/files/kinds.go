@@ -34,8 +34,8 @@ type Kind struct {
 	// StatusOperation is the operation that returns the progress of a deletion.
 	StatusOperation string
 	// Embedded are the members of the parent's list entry that contain the objects of this kind, each with the query
-	// parameter that requests the member. Such a kind has no list operation per parent. ParentMember is the member of
-	// the parent's create request for objects that are created with the parent.
+	// parameter that requests the member. So these objects need no list request for each parent. ParentMember is the
+	// member of the parent's create request for objects that are created with the parent.
 	Embedded     map[string]string
 	ParentMember string
 	// SiblingIDs declares a field that names siblings by their names, where the API expects their IDs.

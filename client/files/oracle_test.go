@@ -248,8 +248,8 @@ func (r envReference) MarshalJSON() ([]byte, error) {
 	return json.Marshal(map[string]string{"fromEnv": string(r)})
 }
 
-// canonicalText returns a text that is the same for equal values: empty values are "none", and numbers are compared by
-// their numeric value.
+// canonicalText returns a text that is the same for equal values: empty values are "none", numbers are compared by
+// their numeric value, and times by their instant.
 func canonicalText(v any) string {
 	if isEmptyValue(v) {
 		return "none"

@@ -125,7 +125,7 @@ type node struct {
 }
 
 // kindSpec describes a kind as the documentation does: its list, its name, and its fields. immutable are the fields
-// that cannot be changed.
+// that cannot be changed. deletable is "yes" if files can delete an object of the kind alone.
 type kindSpec struct {
 	member, singular, key   string
 	fields                  []string

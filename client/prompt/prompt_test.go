@@ -144,7 +144,7 @@ func TestSecretIsNotShown(t *testing.T) {
 	}
 }
 
-// typist reads a screen, and types as soon as a question appears.
+// typist writes to a screen, and types on the keyboard as soon as a question is written.
 type typist struct {
 	screen, keyboard *os.File
 	input            string

@@ -300,7 +300,7 @@ func TestSARIFIsValid(t *testing.T) {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&log); err != nil {
-		t.Fatal(err)
+		t.Fatalf("SARIF() = %s: decode it: %v, want only known members", text, err)
 	}
 	run := log.Runs[0]
 	if log.Version != "2.1.0" || !strings.HasSuffix(log.Schema, "sarif-2.1.0.json") || len(log.Runs) != 1 {

@@ -208,8 +208,8 @@ var insertions = []string{
 	`"mcp": {"type": "tool"},`, "/{id}", "/*", "urlRewriteHandler", "https://", "$ref",
 }
 
-// mutate returns a project with one to three random changes. A change removes, inserts, duplicates or exchanges bytes,
-// replaces a value in JSON, or removes a file, renames it, or replaces it with a file of another project.
+// mutate returns a project with one to three random changes. A change removes, inserts or duplicates bytes of a file,
+// replaces a value in JSON, removes or renames a file, or replaces its content with that of a file of another project.
 func mutate(random *rand.Rand, files map[string]string, all []testProject) map[string]string {
 	out := maps.Clone(files)
 	for range 1 + random.IntN(3) {

@@ -107,8 +107,8 @@ func unknownCommand(line, commands string) string {
 	return "the client has no such command, or it takes other names"
 }
 
-// TestOperationsAreReached checks that a page calls each operation of the API. The test lists the exceptions with their
-// reasons.
+// TestOperationsAreReached checks that a page calls each operation of the API. testdata/unreached.txt lists the
+// exceptions with their reasons.
 func TestOperationsAreReached(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join("..", "..", "functions", "*", "testdata", "operations.txt"))
 	if err != nil || len(files) == 0 {
@@ -169,7 +169,8 @@ func TestOperationsAreReached(t *testing.T) {
 }
 
 // TestSourcesWriteNoMarkup checks that sources show responses of the API as text, never as markup. Otherwise the name
-// of a resource could contain a script that the browser runs.
+// of a resource could contain a script that the browser runs. It also checks that only ui/theme.ts stores data in the
+// browser.
 func TestSourcesWriteNoMarkup(t *testing.T) {
 	forbidden := regexp.MustCompile(
 		`innerHTML|outerHTML|insertAdjacentHTML|dangerouslySetInnerHTML|document\.write|\beval\(|new Function|srcdoc|` +

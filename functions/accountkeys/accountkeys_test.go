@@ -129,7 +129,8 @@ func TestKeyWorksUntilItIsRevoked(t *testing.T) {
 	fx.Call(fullKey, "DELETE", accountKeysPath+"/"+created.Text("id"), "").Want(404)
 }
 
-// TestKeyCannotCreateLongerLivedKey checks that a key cannot create a key that expires later, even if the new key has no permission.
+// TestKeyCannotCreateLongerLivedKey checks that a key cannot create a key that expires later than itself, even if the
+// new key has no permission.
 func TestKeyCannotCreateLongerLivedKey(t *testing.T) {
 	fx, fullKey := newFixture(t)
 	shortLivedKey := fx.Call(fullKey, "POST", accountKeysPath,
