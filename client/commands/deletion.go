@@ -16,15 +16,15 @@ import (
 type deletion struct {
 	// kind is the kind of object in messages, such as bucket.
 	kind string
-	// dependents are the objects that are deleted together with it.
+	// dependents are the objects that are deleted together with the object.
 	dependents []dependent
 }
 
 // dependent describes objects of one kind that are deleted together with another object.
 type dependent struct {
-	// operation is the operation that lists these objects. It is called with those arguments of the deletion that it
-	// accepts. operation is "" if no operation lists all objects. member is the name of the list in the response; it is
-	// "" if the response has a total.
+	// operation is the operation that lists these objects. It is called with the arguments of the deletion, except
+	// those that it does not accept. operation is "" if no operation lists all objects. member is the name of the list
+	// in the response; it is "" if the response has a total.
 	operation, member string
 	singular, plural  string
 	// If the objects are in several lists, argument is the argument that selects a list, and values returns its values.

@@ -137,8 +137,8 @@ func newSource(p *folder.Project, name, branch string) (deploy.Source, error) {
 	return source, nil
 }
 
-// reportRefusal reports every reason why a folder is refused, and returns an error with the exit code for it. It
-// returns an err that is no refusal unchanged, also nil.
+// reportRefusal reports every reason why a folder is refused, and returns an error with the exit code for it. If err is
+// not a refusal, reportRefusal returns err unchanged.
 func (s *session) reportRefusal(p *folder.Project, err error) error {
 	refused, ok := errors.AsType[*folder.RefusedError](err)
 	if !ok {
@@ -200,7 +200,7 @@ func (s *session) reportBuild(ctx context.Context, api *call.API, r deploy.Resul
 }
 
 // excerpts returns a report.Source that reads excerpts of the sources from the installation, which keeps the sources
-// for a day.
+// for at least a day after the build.
 func excerpts(ctx context.Context, api *call.API, r deploy.Result) report.Source {
 	return report.FromRemote(func(file string, line, column int) (project.Excerpt, bool) {
 		resp, err := api.Call(ctx, "DeployService_source", map[string]any{

@@ -27,7 +27,7 @@ type resource struct {
 	// enters one, the error suggests this resource.
 	suggestFor []string
 	verbs      []verb
-	// customCommands returns commands that do more than call one operation.
+	// customCommands returns the resource's other commands, which are not a call of a single operation.
 	customCommands func(a *App) []*cobra.Command
 	// children are the resources within this resource.
 	children []resource

@@ -250,8 +250,8 @@ var (
 	nonFileChars     = lazy.Regexp(`[^A-Za-z0-9._-]+`)
 )
 
-// addReference returns a reference in place of a value that the API does not return. The
-// reference is unique, and is the same in each export.
+// addReference returns a reference in place of a value that the API does not return. The reference is unique, and is
+// the same in each export.
 func (e *exporter) addReference(k *Kind, remote *remoteObject, name string) Value {
 	var names []string
 	for ancestor := remote; ancestor.kind != nil; ancestor = ancestor.parent {
