@@ -1,7 +1,7 @@
 // Package accounts creates accounts, each with its first key. For any account, it also creates, lists and revokes keys,
-// and sets limits. The function has no public address and needs no account key: a new installation has none, and an
-// operator must be able to work when keys are lost or leaked. Instead, the platform's permissions decide who can invoke
-// it. `make account` and `make account-keys` invoke it with the operator's own credentials.
+// and lists, sets and resets limits. The function has no public address and needs no account key: a new installation
+// has none, and an operator must be able to work when keys are lost or leaked. Instead, the platform's permissions
+// decide who can invoke it. `make account` and `make account-keys` invoke it with the operator's own credentials.
 //
 // The API's operations on account keys are in functions/accountkeys. Package accounts in shared defines accounts and
 // their keys. Read Handler first.
@@ -119,7 +119,7 @@ type Limit struct {
 	UpperBound *int64 `json:"atMost"`
 }
 
-// Service creates accounts and manages keys: package accounts of shared.
+// Service creates accounts, and manages their keys and limits. Package accounts in shared implements it.
 type Service interface {
 	Create(ctx context.Context, name string) (accounts.Account, string, error)
 	CreateKey(ctx context.Context, account string, spec accounts.Spec) (accounts.Key, string, error)
@@ -135,7 +135,8 @@ var _ Service = (*accounts.Service)(nil)
 var errInternal = errors.New("that could not be done; the function's log says why, and repeating the call is safe")
 
 // RootKey is the installation's root key. An installation without accounts has no sealed or hashed values yet. So this
-// function can create the root key if it is missing, and no other function needs the permission to create it.
+// function can create the root key if it is missing. Only functions/operations also has the permission to create a root
+// key, for rotations.
 type RootKey interface {
 	Root(ctx context.Context) ([]byte, error)
 }
@@ -146,7 +147,8 @@ func Open(p installation.Parts) (any, error) {
 	return probe.Handler(Handler(accounts.Open(p), p.Key, p.Log), probe.TableCheck(p.Table, Function.TableAccess)), nil
 }
 
-// Handler creates the function's handler. The text of a key is only in the response: the log contains only IDs.
+// Handler creates the function's handler. Only the response contains the text of a key. The log contains only the key's
+// ID.
 //
 // If the response is lost, the account or key exists, but the text of the key is lost. Then create an account with
 // another name, or revoke the key and create another.

@@ -23,9 +23,9 @@ import (
 
 // Function declares the events that call the function, and its uses.
 //
-// The stream collects a batch for a second, and no request waits for it. All records of a batch are chained with one
-// write of the chain's head and of the counters. If all records of a batch were delivered before, the function only
-// checks the head and does not change it.
+// The stream collects a batch for a second, and no request waits for it. An account's records of a batch are chained
+// together. Each transaction chains up to 45 of them, and writes the head of the account's chain and each changed
+// counter once. If all records were delivered before, the function only checks the head and does not change it.
 var Function = trigger.Function{
 	Name:        "auditchain",
 	Description: "Chains and counts the audit records that changes have written.",

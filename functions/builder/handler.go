@@ -109,7 +109,8 @@ func (h *Handler) Handle(ctx context.Context, event events.S3Event) error {
 	return errors.Join(errs...)
 }
 
-// handleObject builds or deletes one object.
+// handleObject runs the build of one object. It deletes the object when the build has ended, or if the object belongs
+// to no open upload. It ignores an object that is not an upload.
 func (h *Handler) handleObject(ctx context.Context, record events.S3EventRecord) error {
 	key, err := url.QueryUnescape(record.S3.Object.Key)
 	if err != nil {

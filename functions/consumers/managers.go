@@ -85,7 +85,7 @@ type manager struct {
 
 type personOut = api.Body[person]
 
-// person is a manager or an invite. In responses, both have the same fields.
+// person is a manager or an invite. An invite has no sub.
 type person struct {
 	ID        string  `json:"id" doc:"The id of the manager, or of the invite." example:"eusr_5Gk2pR8wQz1Xv4Yt7Lh0Nc3B"`
 	Email     string  `json:"email" doc:"The address."`

@@ -33,7 +33,7 @@ func tagParameter() *huma.Param {
 		Schema: &huma.Schema{
 			Type: huma.TypeObject, AdditionalProperties: &huma.Schema{Type: huma.TypeString, MaxLength: new(maxTagBytes)},
 			Examples: []any{map[string]string{"tag.plan": "gold"}},
-			// No operation reads a parameter with another name: the call would be made without its condition.
+			// Operations ignore a parameter without the prefix, so the call would be made without this condition.
 			Extensions: map[string]any{"propertyNames": map[string]string{"pattern": `^tag\..`}},
 		},
 	}

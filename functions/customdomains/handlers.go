@@ -71,7 +71,8 @@ func (h handlers) removeCertificate(ctx context.Context, in *domainIn) (*domainO
 	return api.Respond(h.view)(h.service.DeleteCertificate(ctx, auth.OwnerFrom(ctx), in.Hostname))
 }
 
-// cname returns the host name that the installation has given to the deployment, as the target of a CNAME record.
+// cname returns the deployment's host name, which the installation has chosen, as the target of a CNAME record. It
+// returns nil if the configured address of deployments is not a URL.
 func (h handlers) cname(deployment string) *string {
 	u, err := url.Parse(h.config.DeploymentOrigin(deployment))
 	if err != nil {

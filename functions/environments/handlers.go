@@ -57,8 +57,8 @@ func (h handlers) configurations(ctx context.Context, in *nameIn) (*configuratio
 }
 
 // localConfigurations returns the configuration of an environment together with its variables. The value of a secret is
-// "", even for a key with full access: no other operation shows secrets, and clients store this response in a file on
-// each developer's machine. Developers set the secrets in this file by hand.
+// "", even for a key with full access: no operation shows secrets, and clients store this response in a file on each
+// developer's machine. Developers set the secrets in this file by hand.
 func (h handlers) localConfigurations(ctx context.Context, in *nameIn) (*localOut, error) {
 	e, err := h.find(ctx, in)
 	if err != nil {
@@ -94,8 +94,8 @@ func (h handlers) find(ctx context.Context, in *nameIn) (deployments.Environment
 	})
 }
 
-// owner returns the caller's account. A key can only see its own account. Clients with several keys send the account in
-// the query, to make sure that they use the right key.
+// owner returns the caller's account. It returns NotFound if account names another account, because a key can only see
+// its own account. Clients with several keys send the account in the query, to make sure that they use the right key.
 func owner(ctx context.Context, account string) (auth.Owner, error) {
 	o := auth.OwnerFrom(ctx)
 	if account != "" && account != o.Account {

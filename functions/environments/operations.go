@@ -11,8 +11,8 @@ import (
 const path = "/v1/environments"
 
 // Group is the group of operations of this function. The order of operations matters for paths that arrive decoded. The
-// branch in such a path can contain slashes. So configurations, whose path ends in a fixed word, precedes read, whose
-// branch could end in this word.
+// branch in such a path can contain slashes. So configurations and localConfigurations, whose paths end in a fixed
+// word, precede read, whose branch could end in this word.
 var Group = api.Group{
 	Name:        "environments",
 	Title:       "Environments",

@@ -31,15 +31,15 @@ type Response struct {
 
 // Call sends a request with a caller's key. If key is the token of a session, Call sends it as a cookie, as a page
 // does. If key is "", Call sends no credential. headers has further headers: a name, its value, and so on. Call fails
-// the test if the operation responds with a status or has a use that its declaration does not list. So each call also
-// checks that the OpenAPI document and the grants are complete.
+// the test if the operation responds with a status or has a use that its declaration does not list. checkDeclared has
+// the exceptions. So each call also checks that the OpenAPI document and the grants are complete.
 func (fx *Fixture) Call(key, method, path, body string, headers ...string) Response {
 	fx.Helper()
 	return fx.call(fx.Context(), true, key, method, path, body, headers...)
 }
 
 // CallContext works like Call, but sends the request with ctx, for example within another request (api.WithCall). It
-// does not compare the response and the uses with the declaration, because those of a dry run differ from it.
+// does not compare the status and the uses with the declaration, because those of a dry run differ from it.
 func (fx *Fixture) CallContext(ctx context.Context, key, method, path, body string, headers ...string) Response {
 	fx.Helper()
 	return fx.call(ctx, false, key, method, path, body, headers...)
@@ -134,8 +134,9 @@ func (r Response) Want(status int, texts ...string) Response {
 	return r
 }
 
-// Message returns the part of a response that tests compare: the detail and
-// the invalid fields of a problem document, otherwise the whole body.
+// Message returns the part of a response that tests compare: the detail and the invalid fields of a problem document,
+// otherwise the whole body. Message fails the test if an error response is not a problem document. The plain text of an
+// MCP server's 405 is the only exception.
 func (r Response) Message() string {
 	r.t.Helper()
 	if r.Status < http.StatusBadRequest {

@@ -26,8 +26,8 @@ func (r resolver) LookupTXT(_ context.Context, name string) ([]string, error) {
 	return nil, &net.DNSError{Err: "no such host", Name: name, IsNotFound: true}
 }
 
-// proofs returns the TXT records that prove the ownership of the custom domain at a name, for every account that has
-// the custom domain.
+// proofs returns the TXT records with this name that prove the ownership of a custom domain. There is one record for
+// each account that has the custom domain.
 func (r resolver) proofs(name string) (out []string) {
 	service := customdomains.Open(installation.Parts{Key: rootKey{}})
 	for key := range r.fx.Items.Snapshot() {

@@ -6,9 +6,9 @@
 //	key := fx.CreateAccount("acme")
 //	fx.Call(key, "GET", "/v1/projects", "").Want(200, `"total":0`)
 //
-// The fixture is not a fake. All code between the request and the table is that of the product, and only the table, the
-// bucket and the clock are in memory. The fixture records which tables, objects and keys a call uses, so that a test
-// can compare the uses with a declaration.
+// The fixture is not a fake. All code between the request and the table is that of the product. The fixture replaces
+// only the table, the bucket, the root key, DNS, the clock and the random numbers. It records how a call uses the
+// table, the bucket and the root key, so that a test can compare the uses with a declaration.
 //
 // Read fixture.go, then call.go. uploads.go uploads archives, runs their builds and other durable operations, and sends
 // the requests for the sample events of package events. uses.go records uses.
@@ -41,8 +41,8 @@ import (
 // Bind is the type of the function Bind of each group, which returns the group's routes.
 type Bind = func(installation.Parts) []api.Route
 
-// Fixture is an installation in memory. Its clock does not advance unless a test changes Now or calls UseLiveClock. Use
-// a Fixture in only one goroutine.
+// Fixture is an installation in memory. Its clock does not advance unless a test changes Now, or calls FinishAll or
+// UseLiveClock. Use a Fixture in only one goroutine.
 type Fixture struct {
 	testing.TB
 	// Parts are the parts from which the fixture's services are created.
@@ -146,7 +146,7 @@ func (fx *Fixture) Copy(t testing.TB) *Fixture {
 }
 
 // Restart replaces the processes of the fixture: their caches are empty, and their request IDs begin again. So two
-// fixtures with different histories return the same bytes for the same request.
+// fixtures with different histories return the same bytes for the same request at the same time.
 func (fx *Fixture) Restart() {
 	parts := fx.Parts
 	service := sessions.Open(parts, accounts.Open(parts))

@@ -107,8 +107,8 @@ func (fx *Fixture) upload(address string, archive []byte) error {
 	return fx.Objects.Delete(fx.Context(), blob.UploadKey(id))
 }
 
-// Finish runs a durable operation until it ends, as functions/operations does. For a build, Finish must run in a
-// synctest bubble.
+// Finish runs a durable operation, as functions/operations does. It fails the test if the operation does not end. For a
+// build, Finish must run in a synctest bubble.
 func (fx *Fixture) Finish(operation string) {
 	fx.Helper()
 	if err := fx.runOperation(operation); err != nil {
@@ -132,7 +132,7 @@ func (fx *Fixture) runOperation(operation string) error {
 }
 
 // FinishAll runs all open durable operations until they end. After each round it advances the clock by an hour, for
-// operations that wait.
+// operations that wait. It fails the test if an operation has not ended after 20 rounds.
 func (fx *Fixture) FinishAll() {
 	fx.Helper()
 	engine, err := durable.Engine(fx.Parts)

@@ -171,7 +171,8 @@ type recordingBucket struct {
 	uses *Uses
 }
 
-// useOf returns upload, source, artifact or truststore, whichever is the kind of the object at key.
+// useOf returns upload, source, artifact or truststore, according to the kind of the object at key. For any other key,
+// it returns a use that no declaration has.
 func useOf(key string, upload, source, artifact, truststore api.Use) api.Use {
 	for prefix, use := range map[string]api.Use{
 		blob.UploadKey(""): upload, blob.SourceKey(""): source, blob.ArtifactKey(""): artifact,
@@ -189,7 +190,7 @@ const unexpectedUploadWrite api.Use = "uploads: write, which only their senders 
 const unexpectedTruststoreRead api.Use = "truststores: read, which only API Gateway does"
 
 // separateAuditRecord is the use of a commit that contains only an audit record. A change and its audit record must be
-// in one commit, so only refused requests may have this use.
+// in one commit, so only refused requests, and operations that contain requests, may have this use.
 const separateAuditRecord api.Use = "table: an audit record apart from its change, which only a refused one is"
 
 // Put implements installation.Bucket.

@@ -47,8 +47,9 @@ func OpenWithShutdown(p installation.Parts) (handler any, shutdown func(context.
 	}, nil
 }
 
-// newOptions returns the options of a gateway in a separate process. If the installation has a relay, the gateway
-// reaches services behind tunnels through the relay's address.
+// newOptions returns the options of a gateway, for the function and for a separate process. For the function, the
+// caller also sets Function. If the installation has a relay, the gateway reaches services behind tunnels through the
+// relay's address.
 func newOptions(p installation.Parts) (Options, error) {
 	o := Options{Refused: RuntimeAPI(os.Getenv)}
 	if p.Config.Relay != "" {
@@ -159,7 +160,8 @@ func clientCertificates(r *http.Request) []*x509.Certificate {
 	return []*x509.Certificate{c}
 }
 
-// withClientOrigin passes requests to h with the host and the scheme that the client used.
+// withClientOrigin passes requests to h with the host and the scheme that the client used. If the scheme is HTTPS, it
+// also passes the client's certificate.
 func withClientOrigin(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		// The adapter leaves the host in the headers. It is the host that the client requested, because the platform

@@ -54,8 +54,8 @@ var Function = trigger.Function{
 	Timeout:     29 * time.Second,
 }
 
-// TableAccess returns the key prefixes that a gateway reads and writes. A gateway only writes counts, leases and slots,
-// and never the resources that accounts have created.
+// TableAccess returns the key prefixes that a gateway reads and writes. A gateway writes counts, slots, and allowances
+// with their leases and receipts. It never writes the resources that accounts have created.
 func TableAccess() store.TableAccess {
 	return store.TableAccess{
 		Reads: []store.KeyPrefix{

@@ -99,8 +99,8 @@ func bufferedStream(a events.APIGatewayProxyResponse, err error) (*events.APIGat
 }
 
 // delayedStream returns a function like bufferedStream for a request whose handler may still run. The invocation ends
-// with the stream. So the stream ends only after finished was closed, or after cleanupTimeout. If finished is nil, the
-// handler has already returned.
+// with the stream. So the stream ends only after finished was closed, or after cleanupTimeout. If finished is nil, no
+// handler runs.
 func delayedStream(
 	finished <-chan struct{},
 ) func(events.APIGatewayProxyResponse, error) (*events.APIGatewayProxyStreamingResponse, error) {

@@ -103,8 +103,8 @@ func (s *server) question(
 // maxQuestionBytes is the maximum size of the arguments in a question.
 const maxQuestionBytes = 2 << 10
 
-// confirmationQuestion returns the text of a question. It contains the call and the arguments with masked secrets, and
-// says if the response shows secrets.
+// confirmationQuestion returns the text of a question. It contains the method, the path and the query of the call, and
+// the arguments of the body with masked secrets. It also says if the response shows secrets.
 func confirmationQuestion(
 	t *apitools.Tool, request sharedmcp.RequestParts, arguments map[string]json.RawMessage, reveal bool,
 ) string {

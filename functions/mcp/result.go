@@ -14,8 +14,9 @@ import (
 	"github.com/gatewright/gatewright/shared/management/apitools"
 )
 
-// resultOf creates the result of a call from the API's response. It masks secrets unless the call reveals them. The
-// result of a dry run is always masked, because a key that a dry run creates is not valid.
+// resultOf creates the result of a call from the API's response. It masks secrets unless the call reveals them. An
+// error is always masked. The result of a dry run is always masked too, because a key that a dry run creates is not
+// valid.
 func (s *server) resultOf(
 	t *apitools.Tool, call api.Call, status int, header http.Header, body []byte,
 ) *mcp.CallToolResult {
@@ -92,7 +93,7 @@ func problemResult(t *apitools.Tool, status int, header http.Header, body []byte
 	return result
 }
 
-// hintOf returns a sentence about what to do about a refusal. It names a tool of this server if one can help.
+// hintOf returns a hint for a model that says what to do after a refusal or an error.
 func hintOf(t *apitools.Tool, status int, header http.Header) string {
 	retryAfter := header.Get("Retry-After")
 	switch status {

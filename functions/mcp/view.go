@@ -133,7 +133,7 @@ func (v view) includes(t *apitools.Tool) bool {
 	return (t.ReadOnly || !v.readOnly) && (len(v.toolsets) == 0 || slices.Contains(v.toolsets, toolset(t.Group)))
 }
 
-// canCall reports whether a key can call a tool.
+// canCall reports whether a key has the scope that a tool needs.
 func canCall(p auth.Principal, t *apitools.Tool) bool {
 	return t.Scope == "" || p.Allows(auth.Scope(t.Scope))
 }

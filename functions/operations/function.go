@@ -54,7 +54,7 @@ var Function = trigger.Function{
 	// Enough time for several slices of an engine, and for the longest step.
 	Timeout: 5 * time.Minute,
 	Heavy:   true,
-	// No more retries are needed, because the schedule calls the function within a minute.
+	// No retries are needed, because the schedule calls the function within a minute.
 	Retries: trigger.Retries{MaxAge: time.Minute},
 }
 

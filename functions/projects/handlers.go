@@ -62,8 +62,8 @@ func viewDeletion(d deployments.Deletion) operation {
 	return operation{ID: d.ID, Status: string(d.Status), Message: d.Message}
 }
 
-// owner returns the caller's account. A key can only see its own account. Clients with several keys send the account in
-// the query, to make sure that they use the right key.
+// owner returns the caller's account. It returns NotFound if account names another account, because a key can only see
+// its own account. Clients with several keys send the account in the query, to make sure that they use the right key.
 func owner(ctx context.Context, account string) (auth.Owner, error) {
 	o := auth.OwnerFrom(ctx)
 	if account != "" && account != o.Account {

@@ -1,5 +1,5 @@
-// Package quotareset begins the work that is due for metering subscriptions, once an hour: it records periods that have
-// ended, and sets the status of subscriptions whose trial has ended (specification 4.9, design, section 8).
+// Package quotareset begins the work that is due for metering subscriptions, once an hour. The work records periods
+// that have ended, and sets the status of subscriptions whose trial has ended (specification 4.9, design, section 8).
 //
 // No route calls the function. It only begins durable operations, which functions/operations runs. So a late, missed or
 // repeated call does no harm. Packages billingperiods and metering in shared decide what is due. They also decide which

@@ -1,7 +1,7 @@
 // Package releasecheck is the hook BeforeAllowTraffic of releases in AWS: CodeDeploy calls it before a new version of a
-// function gets traffic. The hook calls the version once with an event that has no effects. If the response is wrong,
-// the hook makes CodeDeploy end the deployment. The alarms of a canary release cannot detect that a version is broken
-// if the function has only one request per minute.
+// function gets traffic. The hook calls the version with an event that has no effects, and repeats a call that Lambda
+// did not run. If the response is wrong, the hook makes CodeDeploy end the deployment. The alarms of a canary release
+// cannot detect that a version is broken if the function has only one request per minute.
 //
 // The server has no such releases, so it does not contain this package. Only infra uses it, and emulators do not
 // support CodeDeploy. Read Check first, then probes.go for the events and their expected responses. The decision is
@@ -76,8 +76,8 @@ type Check struct {
 // Handle is the function's handler, for lambda.Start. CodeDeploy and Lambda can call it more than once for the same
 // event. That does no harm: a check has no effects, and a status that was reported before does not change.
 //
-// Handle returns an error if the report fails, or if CodeDeploy does not know the deployment in the event. If a version
-// fails its check, Handle reports that and returns no error.
+// Handle returns an error if the event is incomplete, if the report fails, or if CodeDeploy does not know the
+// deployment in the event. If a version fails its check, Handle reports that and returns no error.
 func (c *Check) Handle(ctx context.Context, e Event) error {
 	if e.Deployment == "" || e.Hook == "" {
 		return errors.New("the event has no DeploymentId or no LifecycleEventHookExecutionId: only CodeDeploy calls " +

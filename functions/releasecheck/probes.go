@@ -22,8 +22,8 @@ import (
 // Probe is an event that a version of a function handles without an effect, and the check of its response.
 type Probe struct {
 	Event []byte
-	// Evaluate returns an error that says what is wrong with a response, or nil. The error contains only the status and
-	// the type of the response.
+	// Evaluate returns an error that says what is wrong with a response, or nil. The error contains only the status,
+	// the type and the size of the response.
 	Evaluate func(response []byte) error
 }
 

@@ -30,7 +30,7 @@ var Function = trigger.Function{
 		Writes: []store.KeyPrefix{"analytics", "analytics-calls", "analytics-head", "analytics-new"},
 	},
 	Timeout: time.Minute,
-	// No more retries are needed, because the next call adds up the same counts.
+	// No retries are needed, because the next call adds up the same counts.
 	Retries: trigger.Retries{MaxAge: time.Minute},
 }
 
