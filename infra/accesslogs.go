@@ -30,7 +30,8 @@ func accessLine() *string {
 	return jsii.String(string(line))
 }
 
-// These values say who sets the role under which API Gateway writes logs.
+// These are values of Settings.AccessLogs. With own, the stack sets the role under which API Gateway writes logs. With
+// none, there are no access logs.
 const (
 	accessLogsOwnRole = "own"
 	accessLogsNone    = "none"

@@ -22,7 +22,7 @@ func alarmDimensions(m metric) *[]any {
 }
 
 // maxUpstreamFaults is the number of requests in five minutes that can fail because of upstreams before an alarm rings:
-// one in three seconds.
+// about one every three seconds. The alarm rings when three periods in a row have more.
 const maxUpstreamFaults = 100
 
 // newGatewayAlarms creates an alarm for faults of the gateway and an alarm for faults of upstreams. API Gateway counts

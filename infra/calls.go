@@ -97,7 +97,7 @@ func deadLetterQueueName(s Settings, f functionSpec) string {
 }
 
 // allowDeadLetters adds the permission to the function's role with which Lambda stores calls that failed in all
-// attempts.
+// attempts. It adds nothing if the function declares no dead letter queue.
 func (f *function) allowDeadLetters(s Settings) {
 	if f.retries.DeadLetter {
 		f.statements = append(f.statements, allow([]any{"sqs:SendMessage"},
@@ -160,7 +160,7 @@ func newDeadLetterQueue(scope constructs.Construct, id string, name *string) aws
 	return queue
 }
 
-// newMissedAlarm creates an alarm that rings when no call of a schedule has succeeded for two of its intervals.
+// newMissedAlarm creates an alarm that rings when no call of a schedule has succeeded in the periods of alarmPeriods.
 // Functions report successful calls (shared/runtime/cloud), because Lambda's own metrics do not separate a schedule's
 // calls from a stream's.
 func newMissedAlarm(scope constructs.Construct, s Settings, f *function, e trigger.Schedule) error {
@@ -189,7 +189,7 @@ const (
 )
 
 // alarmPeriods returns the length and the number of the alarm's periods. Within them, at least one call of the schedule
-// has to succeed.
+// has to succeed. It returns an error if an alarm cannot look back far enough.
 func alarmPeriods(e trigger.Schedule) (period time.Duration, periods int, err error) {
 	table, err := timetable.Parse(e)
 	if err != nil {

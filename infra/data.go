@@ -41,8 +41,9 @@ type tableResource interface {
 	table
 }
 
-// newData creates the table, the bucket and the KMS key that wraps the root key. If the installation is protected, they
-// are kept when the stack is deleted.
+// newData creates the table, the bucket and the KMS key that wraps the root key. If the settings name a restored table,
+// newData uses that table instead. If the installation is protected, what newData has created is kept when the stack is
+// deleted.
 func newData(scope constructs.Construct, s Settings) data {
 	d := data{
 		notifications: &[]any{},

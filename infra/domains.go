@@ -19,9 +19,9 @@ func (s Settings) domain(api string) string {
 	return ""
 }
 
-// newDomain creates the domain name of an API, or returns nil if the settings have no domain for the API. The owner of
-// the zone creates its DNS record, unless the settings name the zone (newDNSRecords): the target is an output of the
-// stack.
+// newDomain creates the domain name of an API. It returns nil if the settings have no domain for the API, and for an
+// emulator. The owner of the zone creates its DNS record, unless the settings name the zone (newDNSRecords): the target
+// is an output of the stack.
 func newDomain(
 	scope constructs.Construct, s Settings, name string, cfnAPI awsapigateway.CfnRestApi,
 ) awsapigateway.CfnDomainName {

@@ -52,7 +52,8 @@ type functionSpec struct {
 	unversioned bool
 }
 
-// functionSpecs derives all functions: one for each group of operations, and those that events call.
+// functionSpecs derives the functions: one for each group of operations, and those that events call. If only processes
+// serve deployments, there is no function for the gateway. awsOnly has further functions.
 func functionSpecs(s Settings) []functionSpec {
 	var out []functionSpec
 	for _, g := range functions.Groups() {
@@ -107,7 +108,9 @@ type function struct {
 	// statements are the permissions of the role. Triggers add to them before newPolicy.
 	statements []any
 	// mappings poll streams for the function. The policy has to exist before the mappings.
-	mappings    []awslambda.CfnEventSourceMapping
+	mappings []awslambda.CfnEventSourceMapping
+	// deadLetters is the queue for records of the table's stream that failed in all attempts. It is nil if the stream
+	// does not call the function.
 	deadLetters awssqs.CfnQueue
 }
 

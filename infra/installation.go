@@ -29,7 +29,7 @@ func newInstallation(app awscdk.App, s Settings, declarations []functionSpec, se
 	managementAPI := newRESTAPI(stack, s, management)
 	d.apiAddress = s.managementAddress(managementAPI.cfnAPI)
 	apiAlarm := newAPIAlarms(managementAPI.scope, s, management)
-	// Each function has three alarms or more. They are in a nested stack, because the installation's own stack would
+	// Each function has two alarms or more. They are in a nested stack, because the installation's own stack would
 	// otherwise come near CloudFormation's limit of 500 resources.
 	alarms := awscdk.NewNestedStack(stack, jsii.String("Alarms"),
 		&awscdk.NestedStackProps{Description: jsii.String("What tells that something is wrong")})
@@ -138,7 +138,8 @@ func newServices(
 	return running
 }
 
-// newAPIResources creates the routes, the web ACL and the domain of an API, and returns the domain.
+// newAPIResources creates the routes and the domain of an API, and the web ACL of the management API. It returns the
+// domain, or nil if the API has none.
 func newAPIResources(
 	rest restAPI, s Settings, name string, routes []route, fns map[string]*function,
 ) awsapigateway.CfnDomainName {

@@ -23,8 +23,8 @@ type metric struct {
 	statistic       string // or a percentile such as p99
 }
 
-// newAlarm creates an alarm that rings when a metric was above a limit for
-// several periods in a row. setAlarmActions sets the recipients of all alarms.
+// newAlarm creates an alarm that rings when a metric was above a threshold for a number of periods in a row.
+// setAlarmActions sets the recipients of all alarms.
 func newAlarm(
 	scope constructs.Construct, id, description string, m metric, threshold float64, period time.Duration, periods int,
 ) awscloudwatch.CfnAlarm {
@@ -34,7 +34,7 @@ func newAlarm(
 	return awscloudwatch.NewCfnAlarm(scope, &id, props)
 }
 
-// newLowAlarm is newAlarm for a metric that was below a limit, or missing.
+// newLowAlarm works like newAlarm, but the alarm rings when the metric was below the threshold or missing.
 func newLowAlarm(
 	scope constructs.Construct, id, description string, m metric, threshold float64, period time.Duration, periods int,
 ) {
@@ -65,7 +65,7 @@ func alarmProps(description string, m metric, period time.Duration, periods int)
 // delay.
 const slowRequestP99 = 2 * time.Second
 
-// newAlarms creates the alarms of a function. They depend on its triggers.
+// newAlarms creates the alarms of a function. They depend on its routes and its triggers.
 func newAlarms(scope constructs.Construct, f *function) {
 	id := logicalID(f.name)
 	lambdaMetric := func(name, statistic string) metric {
@@ -228,8 +228,8 @@ func (s *deployedService) dimensions() map[string]*string {
 	return map[string]*string{"ClusterName": s.cluster.Ref(), "ServiceName": s.resource.AttrName()}
 }
 
-// newDashboard creates a dashboard with the requests, errors and durations of all functions, the load of services, and
-// the requests to the table.
+// newDashboard creates a dashboard with the requests and the latency of the APIs, the durations, errors and throttles
+// of all functions, the load of services, and the capacity that the table uses.
 func newDashboard(
 	scope constructs.Construct, s Settings, d data, fns []*function, services []*deployedService,
 	apis map[string]awsapigateway.CfnRestApi,

@@ -43,8 +43,9 @@ const (
 	maxPort   = 65535
 )
 
-// newNetwork creates the network of a service. Only the service's port is open: everybody can connect to it at the load
-// balancer, and only the load balancer and other tasks can connect to it at a task.
+// newNetwork creates the network of a service, or uses the operator's network. Everybody can connect to the service's
+// port at the load balancer. At a task, only the load balancer can connect to this port and to the admin port. If the
+// service has Peers, its tasks can also connect to this port of each other.
 func newNetwork(scope constructs.Construct, name string, s Settings, d data, svc service.Service) network {
 	if s.VPC != "" && svc.AlsoFunction {
 		return joinNetwork(scope, name, s, svc)
@@ -207,9 +208,9 @@ func adminPort(svc service.Service) int {
 // newBalancer creates a Network Load Balancer that forwards TCP. TLS ends in the tasks (design, section 7), so that the
 // load balancer does not change the connections of clients.
 //
-// A service without Peers sees the addresses of clients, which its limits and audit records use. For services with
-// Peers, all connections come from the load balancer's address instead, because a task that connects to itself through
-// the load balancer would otherwise receive responses from the wrong address.
+// A service without Peers sees the addresses of clients, which its limits use. For services with Peers, all connections
+// come from the load balancer's address instead, because a task that connects to itself through the load balancer would
+// otherwise receive responses from the wrong address.
 func newBalancer(scope constructs.Construct, s serviceSpec, n network) balancer {
 	var subnets []any
 	for _, subnet := range n.balancerSubnets {

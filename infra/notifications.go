@@ -58,9 +58,9 @@ func newEmailTopic(scope constructs.Construct, s Settings) *string {
 			}),
 		},
 	})
-	// The logical id depends on the address. A changed address is therefore a new resource, and the difference that a
-	// deployment shows contains neither address. Addresses are in lower case: SNS might treat two addresses that differ
-	// only in case as one subscription.
+	// The logical id depends on the address. A changed address is therefore a new resource, and the diff of a
+	// deployment contains neither address. Addresses are in lower case: SNS might treat two addresses that differ only
+	// in case as one subscription.
 	digest := sha256.Sum256([]byte(s.AlarmEmail))
 	awssns.NewCfnSubscription(scope, jsii.String("AlarmEmail"+hex.EncodeToString(digest[:4])),
 		&awssns.CfnSubscriptionProps{

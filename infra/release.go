@@ -14,8 +14,8 @@ import (
 	"github.com/gatewright/gatewright/functions/releasecheck"
 )
 
-// liveAlias is the alias of each function that all callers use. It points to one published version, which consists of
-// code and configuration.
+// liveAlias is the alias that all callers of a function use. It points to one published version, which consists of code
+// and configuration. Only the hook has no alias (newHook).
 const liveAlias = "live"
 
 // canaryConfig directs a tenth of the calls to a new version for five minutes, and then all calls.
@@ -45,10 +45,11 @@ func (f *function) publishVersion(scope constructs.Construct, properties *awslam
 //
 // The alarms are the function's regular ones, and so include failures of the old version: an alarm that already rings
 // prevents the release. Separate alarms for the new version would be two more per function, and cost about five dollars
-// a month (docs/cost.md). With the setting canary=false, a release ignores alarms.
+// a month (docs/cost.md). With the setting canary=false, CloudFormation moves the aliases itself: a release ignores
+// alarms, and nothing calls the hook.
 //
-// Before a version gets traffic, CodeDeploy calls the hook (newHook), which calls the version
-// once. CodeDeploy does not move aliases that are being created, so nothing calls the hook then.
+// Before a version gets traffic, CodeDeploy calls the hook (newHook), which calls the version. CodeDeploy does not move
+// aliases that are being created, so nothing calls the hook then.
 //
 // The resources are in a nested stack, because the installation's own stack would otherwise come near CloudFormation's
 // limit of 500 resources.

@@ -47,7 +47,7 @@ func newSettingDefs() (out []settingDef) {
 		if name == "-" {
 			continue
 		}
-		if field.Tag.Get("named") == "stage" { // other programs use the same pattern
+		if field.Tag.Get("named") == "stage" { // a struct tag cannot contain the constants, which other programs use too
 			field.Tag += reflect.StructTag(fmt.Sprintf(" pattern:%q is:%q", config.StagePattern, config.StageDescription))
 		}
 		def := settingDef{
@@ -84,7 +84,8 @@ func settingNamed(name string) (settingDef, bool) {
 	return all[i], true
 }
 
-// unknownSettingError returns the error for an unknown setting, with the most similar name.
+// unknownSettingError returns the error for an unknown setting. It contains the most similar name, if there is a
+// similar one.
 func unknownSettingError(name string) error {
 	var names []string
 	for _, def := range settingDefs() {

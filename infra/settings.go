@@ -13,15 +13,15 @@ import (
 	"github.com/gatewright/gatewright/shared/core/limits"
 )
 
-// Settings are the differences between installations. A field with a tag is a setting of a stage's file (infra/stages)
-// and of the CDK's context (`-c name=value`). Its tags are the only declaration of a setting: the file's schema, the
-// table in docs/aws.md, the validation and the defaults are derived from them. Settings with `only:"context"` are for
-// emulators and tests, and a file cannot have them.
+// Settings are the differences between installations. A field with a JSON name is a setting of a stage's file
+// (infra/stages) and of the CDK's context (`-c name=value`). Its tags are the only declaration of a setting: the file's
+// schema, the table in docs/aws.md, the validation and the defaults are derived from them. Settings with
+// `only:"context"` select the stage and its folders, or are for emulators and tests. A file cannot have them.
 type Settings struct {
 	// Stage names the installation, such as dev or production.
 	Stage string `json:"stage" only:"context" default:"dev" named:"stage"`
-	// Protected installations cannot be deleted. Their table, bucket, KMS key and logs are kept when the stack is
-	// deleted.
+	// Protected turns on termination protection for the stacks and deletion protection for the table. If a stack is
+	// deleted nevertheless, the table, the bucket, the KMS key of the root key and the logs are kept.
 	Protected bool `json:"protected" default:"true" doc:"the stack and the table cannot be deleted, and table, bucket, key and logs stay when the stack goes; an installation to try things with says false"`
 	// Table is the kind of the table: single, or global, which can have replicas in other regions later. AWS cannot
 	// change the kind later.

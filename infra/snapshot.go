@@ -11,8 +11,8 @@ import (
 )
 
 // snapshot has the content of one deployment of an API. The API's stage serves this content until the next deployment.
-// The logical id of the deployment is derived from the properties of all resources in the template, so that every
-// change creates a new deployment.
+// The logical id of the deployment is derived from the properties of the API, its stage and its resources, so that
+// every change of them creates a new deployment.
 type snapshot struct {
 	parts        []any                    // properties of the API's resources
 	dependencies []constructs.IDependable // these are created before the deployment

@@ -137,7 +137,7 @@ func readLimited(files fs.FS, name string, maxBytes int64) ([]byte, error) {
 // maxStageBytes is the maximum size of a stage's file. A file with every setting is much smaller.
 const maxStageBytes = 64 << 10
 
-// readStage reads the file of a stage. Its error has a line for each problem.
+// readStage reads the file of a stage. Its error has a line for each problem, but at most maxErrors of them.
 func readStage(stages fs.FS, folder, stage string) (settingValues, error) {
 	file := path.Join(folder, stage+".json")
 	text, err := readLimited(stages, stage+".json", maxStageBytes)

@@ -17,8 +17,9 @@ import (
 const (
 	// minUnreserved is the minimum concurrency that Lambda requires for functions without a reservation.
 	minUnreserved = 100
-	// A function for which people or events wait reserves the concurrency divided by interactiveDivisor: 20 of 1,000. A
-	// function that a schedule or an operator calls reserves the concurrency divided by backgroundDivisor.
+	// A function with routes, or one that the bucket or the table's stream calls, reserves the concurrency divided by
+	// interactiveDivisor: 20 of 1,000. A function that only a schedule or an operator calls reserves the concurrency
+	// divided by backgroundDivisor.
 	interactiveDivisor, backgroundDivisor = 50, 500
 )
 
@@ -60,8 +61,8 @@ func (s Settings) unreserved(specs []functionSpec) int {
 }
 
 // reserved returns the reserved concurrency of a function, which is also its maximum: other functions cannot use it up,
-// and the function cannot use up the concurrency of others. reserved returns 0 for a function without a reservation.
-// Only the gateway's function has no reservation: its need depends on its upstreams, and is unknown.
+// and the function cannot use up the concurrency of others. reserved returns 0 for the gateway's function: its need
+// depends on its upstreams, and is unknown. It also returns 0 in an emulator, and if Concurrency is 0.
 func (s Settings) reserved(f functionSpec) int {
 	hasTrigger := func(kind func(trigger.Event) bool) bool { return slices.ContainsFunc(f.triggers, kind) }
 	switch {
@@ -77,9 +78,9 @@ func (s Settings) reserved(f functionSpec) int {
 // throttles returns the settings of the methods of an API's stage. API Gateway applies them to each method
 // separately: to the gateway's two paths, which take any method, and to each method of the management API.
 //
-// No method accepts more requests than its function can process. Lambda refuses calls beyond the function's
-// reservation, and API Gateway turns such a refusal into status 500, which looks like a fault of the server. API
-// Gateway's own throttle responds with 429.
+// If functions reserve concurrency, no method of the management API accepts more requests than its function can
+// process. Lambda refuses calls beyond the function's reservation, and API Gateway turns such a refusal into status
+// 500, which looks like a fault of the server. API Gateway's own throttle responds with 429.
 //
 // The execution logs and traces of the platform are off: they would contain whole requests. Access logs have one line
 // for each request (accessLine). Metrics by method cost money for each method, and nothing reads them.
@@ -123,7 +124,7 @@ const (
 	computeCallDuration = 400 * time.Millisecond
 )
 
-// callDuration returns how long a call of the function takes.
+// callDuration returns the assumed duration of a call of the function.
 func (f functionSpec) callDuration() time.Duration {
 	if f.cpuBound {
 		return computeCallDuration
@@ -160,7 +161,7 @@ func (t throttle) methodSettings(path, method string) *awsapigateway.CfnStage_Me
 	return out
 }
 
-// maxReserved returns the largest reservation of a function with operations. Most of these functions have the same
+// maxReserved returns the largest reservation of a function with operations. All of these functions have the same
 // reservation.
 func (s Settings) maxReserved(fns map[string]*function) (n int) {
 	for _, f := range fns {

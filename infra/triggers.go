@@ -70,7 +70,8 @@ func (s Settings) filterPattern(e trigger.Event) string {
 }
 
 // newStreamTrigger connects the function with the table's stream. Records that fail in all attempts go to a queue with
-// an alarm. A sweep continues the operations of these records later.
+// an alarm. Later calls do the work of these records: a sweep continues operations, and auditchain searches for audit
+// records that the stream has not delivered.
 func newStreamTrigger(scope constructs.Construct, d data, f *function, e trigger.Event, pattern string) {
 	id := logicalID(f.name)
 	queue := newDeadLetterQueue(scope, id+"DeadLetters", nil)

@@ -36,9 +36,9 @@ var Function = trigger.Function{
 	Description: "Checks an installation from another region: names, certificates, one management request and one " +
 		"gateway request.",
 	Events: []trigger.Event{{Schedule: &trigger.Schedule{Name: "minutely", Interval: time.Minute}}},
-	// The checks need up to one Timeout. The rest is for the start and the parameter.
+	// The checks need up to one Timeout. The rest is for the start of the process and the report.
 	Timeout: 2 * Timeout,
-	// No more retries are needed, because the next call makes the same checks.
+	// No retries are needed, because the next call makes the same checks.
 	Retries: trigger.Retries{MaxAge: time.Minute},
 }
 
@@ -52,7 +52,7 @@ const (
 	Gateway    = "gateway"
 )
 
-// Certificates is the value of the dimension telemetry.CertificateDimension of telemetry.CertificateDays for the
+// Certificates is the name in the dimension telemetry.CertificateDimension of telemetry.CertificateDays for the
 // certificates that this function sees.
 const Certificates = "check"
 

@@ -50,8 +50,8 @@ func (d deployment) forCheck(region string) deployment {
 	return out
 }
 
-// prepareCheck stores a key for the check in Parameter Store of the check's region, and returns the arguments with
-// which the CDK deploys the check's stack.
+// prepareCheck makes sure that Parameter Store has a key for the check in the check's region (ensureKey). It returns
+// the arguments with which the CDK deploys the check's stack.
 func (d deployment) prepareCheck(
 	ctx context.Context, installation deployment, planned removals.Stack,
 ) (args []string, err error) {
@@ -89,12 +89,12 @@ func (d deployment) checkParameters(
 }
 
 // ensureKey creates the account of the check and a key of the account, and stores the key in Parameter Store. If
-// Parameter Store already has a key of the account, ensureKey keeps it. The key has no scope: it can only read its own
-// identity.
+// Parameter Store already has a key of the account, without a scope and without an expiry, ensureKey keeps it. The key
+// has no scope: it can only read its own identity.
 //
 // ensureKey can be interrupted anywhere and be repeated. If an interruption loses the text of a key before it is
-// stored, the next run revokes that key and creates another. ensureKey also revokes the first key of the account, which
-// has full access to the account and whose text is not stored.
+// stored, the next run revokes that key and creates another. ensureKey also revokes all other keys of the account. One
+// of them is the first key of the account, which has full access and whose text is not stored.
 func (d deployment) ensureKey(ctx context.Context, functions invoker, parameters parameterStore) error {
 	keyID, err := d.storedKeyID(ctx, parameters)
 	if err != nil {
@@ -207,8 +207,8 @@ type functionError string
 
 func (e functionError) Error() string { return string(e) }
 
-// callAccounts calls the function that creates accounts and keys. Its replies contain keys, and no error contains a
-// reply.
+// callAccounts calls the function that creates accounts and keys. Its replies can contain keys. So an error contains at
+// most the message of a failed call, with its credentials redacted.
 func (d deployment) callAccounts(ctx context.Context, functions invoker, in accounts.In, out any) error {
 	name := "gatewright-" + d.stage + "-accounts"
 	payload, err := json.Marshal(in)

@@ -216,8 +216,8 @@ func (d deployment) synthesize(ctx context.Context) (targets []*target, err erro
 	return append(targets, check), err
 }
 
-// templateDigest returns a digest of the templates and lists in the output folder. The files to which these refer have
-// a digest in their names.
+// templateDigest returns a digest of the templates and the asset manifests in the output folder. The files to which
+// these refer have a digest in their names.
 func (d deployment) templateDigest() (string, error) {
 	files, err := filepath.Glob(filepath.Join(d.output, "*.json"))
 	if err != nil {
@@ -243,7 +243,8 @@ type target struct {
 }
 
 // apply deploys the stacks that were shown, first the installation's and then the check's: the check needs a key and
-// the address of the installation.
+// the address of the installation. Before that, apply removes the check of the last deployment if the installation no
+// longer has a check in that region.
 func (d deployment) apply(ctx context.Context, targets []*target) error {
 	if previousRegion := targets[0].shown.CheckRegion(); previousRegion != "" &&
 		previousRegion != targets[0].planned.CheckRegion() {
@@ -342,7 +343,8 @@ var regionalSettings = []struct {
 	{"tableStream", "restore the table there", func(p map[string]any) any { return p["EventSourceArn"] }},
 }
 
-// checkRegions returns an error if a setting names a resource of another region than the installation's.
+// checkRegions returns an error if a setting names a resource of another region than the installation's, or if the
+// check is in the installation's own region.
 func (d deployment) checkRegions(ctx context.Context, planned removals.Stack) error {
 	regions := map[string]string{} // regions of the named resources, by setting
 	for _, template := range planned.Templates {
@@ -378,9 +380,9 @@ func (d deployment) checkRegions(ctx context.Context, planned removals.Stack) er
 // regionOfARN is the index of the region in an ARN that is split at its colons.
 const regionOfARN = 3
 
-// showChanges shows what the deployment changes. If the installation does not exist yet, it shows one line with the
-// region instead of a list of all resources. An operator who has named the wrong stage or region notices it in this
-// line.
+// showChanges shows what the deployment changes. If the installation does not exist yet, it shows a line with the
+// region for each stack instead of a list of all resources. An operator who has named the wrong stage or region notices
+// it in this line.
 func (d deployment) showChanges(ctx context.Context, targets []*target) error {
 	if len(targets[0].shown.Templates) > 0 {
 		args := []string{"diff", "--app", d.output} // shows the differences of all stacks
@@ -400,7 +402,8 @@ func (d deployment) showChanges(ctx context.Context, targets []*target) error {
 	return nil
 }
 
-// showNew shows a stack that does not exist yet in one line.
+// showNew describes a stack in one line, and in another line if its first deployment has failed. The stack of a check
+// can exist even if the installation does not.
 func (t target) showNew(ctx context.Context) error {
 	currentRegion, err := t.region(ctx)
 	if err != nil {

@@ -68,7 +68,8 @@ func namesInUse(ctx context.Context, p preflight) (findings []string, err error)
 	return findings, errors.Join(append(readErrs, err)...)
 }
 
-// Resources of these types have the same names in each stack of a stage.
+// Resources of these types can have names that are in use after a stack was deleted: a new stack of the stage needs the
+// same names.
 const (
 	bucketType   = "AWS::S3::Bucket"
 	logGroupType = "AWS::Logs::LogGroup"

@@ -241,9 +241,10 @@ type accountSettings interface {
 
 var _ accountSettings = (*lambda.Client)(nil)
 
-// concurrency checks that the account has enough unreserved concurrency for the planned reservations. The existing
-// reservation of a deployed function counts for that function. A reservation that the deployment reduces does not count
-// for other functions, because CloudFormation changes functions in any order.
+// concurrency checks that the account has enough unreserved concurrency for the planned reservations. If no reservation
+// is planned, it checks instead that there is enough for the calls of the release hook. The existing reservation of a
+// deployed function counts for that function. A reservation that the deployment reduces does not count for other
+// functions, because CloudFormation changes functions in any order.
 func concurrency(ctx context.Context, p preflight) ([]string, error) {
 	reserved := func(s removals.Stack) map[string]int {
 		out := map[string]int{}
