@@ -123,7 +123,7 @@ type fakeRootKey struct{ err error }
 
 func (r fakeRootKey) Root(context.Context) ([]byte, error) { return make([]byte, 32), r.err }
 
-// TestAccountNeedsRootKey checks that no account is created without a root key: the other functions cannot create one.
+// TestAccountNeedsRootKey checks that no account is created without a root key: no other function would create one.
 func TestAccountNeedsRootKey(t *testing.T) {
 	f := newFunction(t)
 	handle := accounts.Handler(f.service, fakeRootKey{errors.New("AccessDenied")}, slog.New(slog.DiscardHandler))

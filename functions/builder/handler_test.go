@@ -152,8 +152,8 @@ func TestSecondAndExpiredUploadsAreIgnored(t *testing.T) {
 	})
 }
 
-// TestEventOfOtherObjectKeepsClaimedUpload delivers the events of two uploads to one address in the wrong order. The
-// build must use the upload whose event is delivered first.
+// TestEventOfOtherObjectKeepsClaimedUpload claims the second of two uploads to one address, and then delivers the
+// events of both. The build must use the claimed upload.
 func TestEventOfOtherObjectKeepsClaimedUpload(t *testing.T) {
 	inBubble(t, func(fx *fixture) {
 		u := fx.issue("main")

@@ -119,7 +119,7 @@ func TestResponses(t *testing.T) {
 	fx.Call(fullKey, "DELETE", "/v1/deployments/"+name, "").Want(200)
 }
 
-// TestSecondDeployment attaches a custom domain to two deployments. The caller must be able to choose which one is
+// TestSecondDeployment attaches a custom domain to several deployments. The caller must be able to choose which one is
 // served, and responses must show it.
 func TestSecondDeployment(t *testing.T) {
 	fx, fullKey, first := newDeployedFixture(t)

@@ -156,7 +156,8 @@ func TestUndeclaredStatusOrUseFailsTest(t *testing.T) {
 	}
 }
 
-// TestFailuresNameTheCall checks that a failure message identifies the row of the table of cases.
+// TestFailuresNameTheCall checks that a failure message names the call, so that it identifies the row of a table of
+// cases.
 func TestFailuresNameTheCall(t *testing.T) {
 	fx, key := newFixture(t)
 	got := failureOf(fx, t, func(fx *functionstest.Fixture) { fx.Call(key, "GET", projectsPath+"?limit=0", "").Want(200) })
@@ -216,8 +217,8 @@ func objects(fx *functionstest.Fixture) (keys []string) {
 	return keys
 }
 
-// TestCopiesReturnIdenticalResponses checks that copies with different histories return the same bytes. Tests depend on
-// that: they compare a hidden resource in one copy with a missing resource in another.
+// TestCopiesReturnIdenticalResponses checks that two copies of a fixture return the same bytes for the same calls.
+// Tests depend on that: they compare a hidden resource in one copy with a missing resource in another.
 func TestCopiesReturnIdenticalResponses(t *testing.T) {
 	fx, key := newFixture(t)
 	fx.Call(key, "GET", projectsPath, "").Want(200) // earlier requests must not affect later responses

@@ -44,7 +44,7 @@ func TestShutdownWritesCallCounts(t *testing.T) {
 	}
 }
 
-// TestInvocationWritesCallCounts checks that an invocation writes its counts before it ends, with and without
+// TestInvocationWritesCallCounts checks that the first invocations write their counts before they end, with and without
 // streaming, because nothing runs between two invocations.
 func TestInvocationWritesCallCounts(t *testing.T) {
 	event := events.APIGatewayProxyRequest{

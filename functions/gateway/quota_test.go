@@ -34,8 +34,8 @@ import (
 )
 
 // quotaFixture is an installation with a deployment and a customer. The deployment's routes count requests in one
-// quota. The customer identifies with a certificate, and has a subscription with some requests. The clock does not
-// advance unless a test changes it.
+// quota. The customer presents a certificate, and has a subscription that allows a number of requests per month. The
+// clock does not advance unless a test changes it.
 type quotaFixture struct {
 	*testing.T
 	parts    installation.Parts

@@ -64,7 +64,8 @@ func TestCallSendsAllArguments(t *testing.T) {
 }
 
 // TestServerMatchesItsCard checks that the server has the name and version of its card. It also checks that shared
-// caches must not store a response, because it depends on the key, and that the response is not streamed.
+// caches must not store a response, because it depends on the key, that the response is not streamed, and that a
+// message that is not JSON gets 415.
 func TestServerMatchesItsCard(t *testing.T) {
 	fx := newFixture(t)
 	card := servercards.API()
@@ -123,8 +124,7 @@ func TestAuditRecordNamesUserAgent(t *testing.T) {
 	}
 }
 
-// TestRevealingListIsAudited checks that a call that reveals the secrets in a list has an audit record, in the same
-// form as the read of one object.
+// TestRevealingListIsAudited checks that a call that reveals the secrets in a list has an audit record.
 func TestRevealingListIsAudited(t *testing.T) {
 	fx := newFixture(t)
 	fx.mustCall("ApiKeyBucketsService_list", map[string]any{"accountName": "acme", "revealSecrets": true})

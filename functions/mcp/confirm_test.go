@@ -27,8 +27,8 @@ func (fx fixture) callConfirmable(key, query, tool string, arguments, extra, cap
 		"Content-Type", "application/json", "Accept", "application/json, text/event-stream")
 }
 
-// TestConfirmationIsBoundToCall checks that a confirmation is only valid for the same key, tool and arguments, and only
-// until it expires.
+// TestConfirmationIsBoundToCall checks that a confirmation is only valid for the same key and the same arguments, and
+// only until it expires. TestOtherResponsesDoNotConfirm confirms the call of another tool.
 func TestConfirmationIsBoundToCall(t *testing.T) {
 	fx := newFixture(t)
 	for _, name := range []string{"bucket-a", "bucket-b"} {

@@ -127,8 +127,7 @@ func (fx fixture) mustCall(tool string, arguments map[string]any) functionstest.
 	return functionstest.Parse(fx.TB, string(r.Result.StructuredContent))
 }
 
-// TestToolListMatchesKeyPermissions checks that the list has the tools that the key can call, always in the order of
-// the API reference.
+// TestToolListMatchesKeyPermissions checks that the list has the tools that the key can call, always in the same order.
 func TestToolListMatchesKeyPermissions(t *testing.T) {
 	fx := newFixture(t)
 	firstList := fx.toolNames(fx.key, "")
@@ -189,7 +188,7 @@ func TestViewsFilterTools(t *testing.T) {
 			"?toolsets=tunnels,metering",
 			[]string{"X-MCP-Toolsets", "tunnels"},
 			[]string{"TunnelService_list"},
-			[]string{"MeteringService_list"},
+			[]string{"MeteringBucketsService_list"},
 		},
 		{
 			"?readonly=true",
@@ -237,8 +236,8 @@ func TestViewsFilterTools(t *testing.T) {
 	fx.Call(fx.key, "POST", endpoint+"?toolsets=,", list).Want(400, "query.toolsets", "names no toolset")
 }
 
-// TestCallHasRulesOfRequest checks that a call is refused like a request, and that its audit record differs only in its
-// source.
+// TestCallHasRulesOfRequest checks that a call is refused like a request, and that its audit record has the method and
+// the path of the request with the source mcp.
 func TestCallHasRulesOfRequest(t *testing.T) {
 	fx := newFixture(t)
 	created := fx.mustCall("ApiKeyBucketsService_create", map[string]any{"accountName": "acme", "name": "agents"})

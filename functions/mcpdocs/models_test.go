@@ -20,7 +20,7 @@ import (
 const embeddingModel = "amazon.titan-embed-text-v2:0"
 
 // newBedrockFixture returns a fixture whose documentation server calls b instead of Bedrock. The vector of every
-// question equals that of the passage with the index nearest. The fixture logs to log.
+// question has the same direction as that of the passage with the index nearest. The fixture logs to log.
 func newBedrockFixture(t *testing.T, b *bedrocktest.Bedrock, log *bytes.Buffer, nearest int) *functionstest.Fixture {
 	t.Helper()
 	index, err := docsearch.Documentation()

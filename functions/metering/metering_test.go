@@ -10,7 +10,8 @@ import (
 	"github.com/gatewright/gatewright/shared/core/auth"
 )
 
-// fixture is a functionstest.Fixture. The account acme and another account have a metering bucket with plans.
+// fixture is a functionstest.Fixture. The account acme has two metering buckets with plans, and another account has
+// one.
 type fixture struct {
 	*functionstest.Fixture
 	fullKey, bucketPath string

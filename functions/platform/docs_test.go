@@ -104,8 +104,8 @@ func ids(root *html.Node) (found []string) {
 	return found
 }
 
-// TestPagesArePublicAndCacheable checks that pages need no key, contain no scripts, load no files, and have different
-// ETags.
+// TestPagesArePublicAndCacheable checks that pages need no key, have security headers, and support conditional and HEAD
+// requests. It also checks that unknown pages are not found.
 func TestPagesArePublicAndCacheable(t *testing.T) {
 	s := newDocsFixture(t)
 	for address, body := range s.bodies {
@@ -286,8 +286,8 @@ func TestLinksOfPagesResolve(t *testing.T) {
 	}
 }
 
-// TestEveryGuideIsServed checks that each guide is served with all its headings and its whole text, and that the
-// navigation of every page links to it.
+// TestEveryGuideIsServed checks that each guide is served with all its headings, without omitted HTML or tables as
+// text, and that the navigation of every guide links to it.
 func TestEveryGuideIsServed(t *testing.T) {
 	s := newDocsFixture(t)
 	for file, address := range guideAddresses(t) {

@@ -205,7 +205,7 @@ func TestOtherMethodsAreNotAllowed(t *testing.T) {
 	}
 }
 
-// TestAuthenticatedResponsesAreNotCached checks that shared caches must not store responses that depend on the caller.
+// TestAuthenticatedResponsesAreNotCached checks that caches must not store responses that depend on the caller.
 func TestAuthenticatedResponsesAreNotCached(t *testing.T) {
 	fx, fullKey := newFixture(t)
 	for _, path := range []string{whoAmI, accountsPath} {

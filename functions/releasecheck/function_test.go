@@ -37,7 +37,7 @@ const (
 
 // fakeReply is a response of fakeAWS.
 type fakeReply struct {
-	status    int
+	status    int    // the status of an error response, 0 for a success
 	errorType string // the type of an error response
 	body      string
 	// functionError is the kind of a function's error.
@@ -408,7 +408,7 @@ func TestUnreportableStatusIsAnError(t *testing.T) {
 	c := newCheck(t, s, io.Discard)
 	c.Releases = cancelingReleases{c.Releases, cancel}
 	if err := handle(ctx, c); err == nil || !strings.Contains(err.Error(), "no time left") {
-		t.Errorf("Handle() = %v, want an error", err)
+		t.Errorf("Handle() = %v, want an error with \"no time left\"", err)
 	}
 }
 
