@@ -116,7 +116,8 @@ func TestInvalidTriggersAreReported(t *testing.T) {
 }
 
 // TestEveryScheduleHasAMissedRunAlarm checks that each declared schedule has an alarm on a metric that only the
-// schedule's function reports. The alarm rings when the function has reported nothing for two intervals.
+// schedule's function reports. The alarm rings when the function has reported nothing in the periods that its schedule
+// needs.
 func TestEveryScheduleHasAMissedRunAlarm(t *testing.T) {
 	a, specs := withAddedFunctions(t)
 	periods := map[string]string{

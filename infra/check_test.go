@@ -59,8 +59,9 @@ func TestCheckSummaryMatchesGolden(t *testing.T) {
 	golden.Equal(t, "testdata/check.txt", out.String())
 }
 
-// TestCheckRoleReadsOnlyItsKey checks that the role can only read the key and
-// write the log: the check calls the installation like any client with a key.
+// TestCheckRoleReadsOnlyItsKey checks that the function's role allows only reading the key and writing the log, and
+// that the schedule's role allows only calling the function. The check calls the installation like any client with a
+// key.
 func TestCheckRoleReadsOnlyItsKey(t *testing.T) {
 	for role, statements := range synthesizeCheck(t, nil).grants() {
 		for _, s := range statements {

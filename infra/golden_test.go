@@ -360,8 +360,8 @@ func TestGrantsHaveNoWildcards(t *testing.T) {
 	}
 }
 
-// TestRolesMatchDeclaredUses compares the actions of each role with the declared uses of the role's function. The test
-// has its own table of actions, so that it does not depend on the code that creates the roles.
+// TestRolesMatchDeclaredUses compares actions of each role with the declared uses of the role's function. The test has
+// its own table of these actions, so that it does not depend on the code that creates the roles.
 func TestRolesMatchDeclaredUses(t *testing.T) {
 	s := settingsFor(t, minimalContext(nil))
 	grants := synthesize(t, minimalContext(nil)).grants()

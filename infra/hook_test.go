@@ -23,7 +23,7 @@ func (c creationOrder) hooks() map[string]string {
 	return out
 }
 
-// functionNamed returns the resource of the function with a name in Lambda, or "" if there is none.
+// functionNamed returns the address of the function with this name in Lambda, or "" if there is none.
 func (c creationOrder) functionNamed(name string) string {
 	for address, r := range c.all("AWS::Lambda::Function") {
 		if r.Properties["FunctionName"] == name {

@@ -297,8 +297,9 @@ func TestTemplateContainsNoAccount(t *testing.T) {
 	}
 }
 
-// withAddedFunctions returns an installation with the product's functions and two more. The first one has operations on
-// paths of existing operations, with other parameter names. The second one has each kind of trigger.
+// withAddedFunctions returns an installation with the product's functions and two more. The first one has an operation
+// on the path of existing operations, with other parameter names, and an operation on a path of its own. The second one
+// has each kind of trigger.
 func withAddedFunctions(t *testing.T) (assembly, []functionSpec) {
 	t.Helper()
 	functions := func(s Settings) []functionSpec {

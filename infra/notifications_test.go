@@ -91,7 +91,7 @@ func TestEmailAddressIsOnlyInTheSubscription(t *testing.T) {
 }
 
 // TestChangedEmailAddressCreatesANewSubscription checks that two addresses have subscriptions with different logical
-// ids, so that the difference that a deployment shows contains neither address.
+// ids, so that the diff of a deployment contains neither address.
 func TestChangedEmailAddressCreatesANewSubscription(t *testing.T) {
 	ids := map[string]bool{}
 	for _, address := range []string{email, "others@example.com"} {

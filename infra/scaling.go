@@ -14,10 +14,10 @@ const (
 	// targetCPUPercent is the target for the average use of the tasks' processors. The rest
 	// is for load that arrives while another task starts, which takes two minutes.
 	targetCPUPercent = 60
-	// scaleOutCooldown is the time between two additions of tasks: as long as a new task needs to appear in the metric.
+	// scaleOutCooldown is the minimum time between two additions of tasks: the interval of the CPU metric.
 	scaleOutCooldown = time.Minute
-	// scaleInCooldown is the time between two removals of tasks. It is longer than a task needs to drain: a draining
-	// task still serves and is counted.
+	// scaleInCooldown is the minimum time between two removals of tasks. It is longer than a task needs to drain: a
+	// draining task still serves and is counted.
 	scaleInCooldown = 5 * time.Minute
 )
 

@@ -63,7 +63,7 @@ func TestArgumentsThatTheCDKReadsDifferentlyAreRefused(t *testing.T) {
 		{"--c=canary=false"},
 	} {
 		if err := runCheck(t, args...); err == nil || !strings.Contains(err.Error(), "the CDK reads") {
-			t.Errorf("check(%q) = %v, want a refusal", args, err)
+			t.Errorf("check(%q) error = %v, want one with \"the CDK reads\"", args, err)
 		}
 	}
 	for _, args := range [][]string{
@@ -78,8 +78,8 @@ func TestArgumentsThatTheCDKReadsDifferentlyAreRefused(t *testing.T) {
 	}
 }
 
-// TestAddressIsInLowerCase checks that an email address must be in lower case. If only the case of the address changes,
-// the subscription keeps its logical id, and the difference that a deployment shows would contain both addresses.
+// TestAddressIsInLowerCase checks that an email address must be in lower case. If only the case of the address changed,
+// the subscription would keep its logical id, and the diff of a deployment would contain both addresses.
 func TestAddressIsInLowerCase(t *testing.T) {
 	context := func(name string) any {
 		return map[string]any{

@@ -16,7 +16,7 @@ import (
 type size struct {
 	name         string
 	value, quota float64
-	unit         string
+	unit         string // the last column: the price per month or a duration, or ""
 }
 
 // These are list prices per month in us-east-1. TestSizePricesMatchTheCosts compares them with docs/cost.md.

@@ -19,8 +19,9 @@ var safeLogVariables = []string{
 	"$context.error.responseType", "$context.integration.status", "$context.responseLatency", "$context.responseLength",
 }
 
-// TestStagesLogNoRequestContent checks that traces and execution logs are off: they would contain the URL
-// with the query, the headers, and the client's address and user agent, which docs/observability.md excludes.
+// TestStagesLogNoRequestContent checks that traces and execution logs are off: they would contain the URL with the
+// query, the headers, and the client's address and user agent, which docs/observability.md excludes. It also checks
+// that access logs contain only safeLogVariables.
 func TestStagesLogNoRequestContent(t *testing.T) {
 	stages := synthesize(t, servicesContext(nil)).all("AWS::ApiGateway::Stage")
 	if len(stages) != 2 {

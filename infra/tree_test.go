@@ -143,8 +143,8 @@ func TestOrderOfDeclarationsChangesNothing(t *testing.T) {
 	}
 }
 
-// TestAddedFirstGroupMovesNoResources adds a group before all others, with operations on existing paths and with other
-// parameter names. The existing resources must keep their stacks and logical ids.
+// TestAddedFirstGroupMovesNoResources adds a group before all others, with an operation on an existing path that has
+// other parameter names. The existing resources must keep their stacks and logical ids.
 func TestAddedFirstGroupMovesNoResources(t *testing.T) {
 	before := synthesize(t, minimalContext(nil)).apiResources(t)
 	a, _ := withAddedFunctions(t)

@@ -102,7 +102,8 @@ func (failingReads) Query(context.Context, store.Query) ([]store.Item, string, e
 }
 
 // TestEveryFunctionPassesItsProbe checks that every function passes its probe, in an installation with and without an
-// account, and that the probe writes nothing. If the table cannot be read, the function must fail its probe.
+// account, and that the probe writes nothing. If the table cannot be read, every function except tablelessFunctions
+// must fail its probe.
 func TestEveryFunctionPassesItsProbe(t *testing.T) {
 	fx := functionstest.New(t)
 	probes, byName := newProbes(t, fx), openers()
@@ -216,8 +217,8 @@ func TestStreamingGatewayPassesItsProbe(t *testing.T) {
 	}
 }
 
-// TestProbesUseDeclaredMethods checks which operations the probes of groups use, and that a group without a suitable
-// operation is an error.
+// TestProbesUseDeclaredMethods checks that the probe of each group uses the method of one of the group's operations,
+// and that a group without a suitable operation is an error.
 func TestProbesUseDeclaredMethods(t *testing.T) {
 	fx := functionstest.New(t)
 	probes := newProbes(t, fx)

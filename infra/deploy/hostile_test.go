@@ -190,8 +190,8 @@ func TestForbiddenBucketIsNoFinding(t *testing.T) {
 	}
 }
 
-// TestDeployedLogRoleIsNotCheckedAgain checks that this sentence of docs/aws.md is true: "Of what is already deployed,
-// only the bootstrap stack and the certificates of services are checked again".
+// TestDeployedLogRoleIsNotCheckedAgain checks, for the role of access logs, that this sentence of docs/aws.md is true:
+// "Of what is already deployed, only the bootstrap stack and the certificates of services are checked again".
 func TestDeployedLogRoleIsNotCheckedAgain(t *testing.T) {
 	const deployedTemplate = `{"Resources": {"Stage": {"Type": "AWS::ApiGateway::Stage", ` +
 		`"Properties": {"AccessLogSetting": {"DestinationArn": "logs"}}}}}`
