@@ -188,8 +188,8 @@ func newBucket(scope constructs.Construct, d data) awss3.CfnBucket {
 				},
 			}},
 		},
-		// With versioning, the truststore keeps its history, and the builder reads exactly the upload that an event
-		// names.
+		// With versioning, the truststore keeps its history, and a restored table finds the objects that its records
+		// name, even if they were deleted or sealed with another root key later.
 		VersioningConfiguration: &awss3.CfnBucket_VersioningConfigurationProperty{Status: jsii.String("Enabled")},
 		LifecycleConfiguration:  &awss3.CfnBucket_LifecycleConfigurationProperty{Rules: lifecycle()},
 	})

@@ -18,7 +18,7 @@ import (
 )
 
 // Uses records uses of the table, the bucket and the root key, with the same names as in declarations. Package cloud
-// records the same uses for the AWS SDK.
+// records the requests of the AWS SDK in the terms of IAM.
 type Uses struct {
 	mu       sync.Mutex
 	recorded map[api.Use]int
