@@ -50,7 +50,8 @@ type stack struct {
 	// table, bucket and key are the names of the stack's resources. If the stack uses a restored table, stream is the
 	// ARN of that table's stream. It is "" if the stack uses its own table.
 	table, bucket, key, stream string
-	// functions are the names of the stack's functions, without the gateway's function.
+	// functions are the names of the stack's functions, without the gateway's function. gateway is the name of the
+	// gateway's function, or "" if the stack has none.
 	functions []string
 	gateway   string
 	// services are the ARNs of the stack's ECS services.

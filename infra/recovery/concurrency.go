@@ -36,7 +36,7 @@ func (s stack) allFunctions() []string {
 }
 
 // stopFunctions sets the reserved concurrency of functions to 0, so that nothing can call them. It first records the
-// earlier value in the tag, so that an interruption does not lose it.
+// earlier value in the tag, unless an earlier run has already recorded it. So an interruption does not lose the value.
 func (w *work) stopFunctions(ctx context.Context, names []string, tag string) error {
 	for _, name := range names {
 		f, err := w.functions.GetFunction(ctx, &lambda.GetFunctionInput{FunctionName: &name})
@@ -68,7 +68,8 @@ func (w *work) stopFunctions(ctx context.Context, names []string, tag string) er
 	return nil
 }
 
-// startFunctions restores the reserved concurrency of the functions with a tag, and returns their number.
+// startFunctions restores the reserved concurrency of the functions with a tag, removes the tag, and returns the number
+// of these functions.
 func (w *work) startFunctions(ctx context.Context, s stack, tag string) (n int, err error) {
 	for _, name := range s.allFunctions() {
 		f, err := w.functions.GetFunction(ctx, &lambda.GetFunctionInput{FunctionName: &name})

@@ -4,8 +4,9 @@
 // `make restore-aws` runs it: once before the stack is deployed with the restored table, and once afterwards.
 //
 // Each step checks the current state and does only the missing work, so that the same command continues after a failure
-// or an interruption. It keeps its state in tags of the functions and of the table. It deletes nothing but delete
-// markers in the bucket and, on request, keys that had been revoked.
+// or an interruption. It keeps its state in tags of the functions and of the table. It deletes no data except delete
+// markers in the bucket. On request, it revokes again the keys and the tunnel tokens that were revoked after the
+// restored moment.
 //
 // `make stop-aws` and `make start-aws` run this command too: they stop a whole installation for an export or an import,
 // and start it again.
@@ -14,8 +15,9 @@
 // export-data and import-data do that (docs/aws.md). It does not deploy anything itself.
 //
 // Read main.go first, then plan.go, which checks the preconditions, and steps.go, which has the order.
-// concurrency.go, table.go, objects.go, revoked.go and finish.go are the steps. stop.go stops and starts an
-// installation. docs/decisions/0063-a-restored-table-is-adopted-by-its-stream.md has the reasons.
+// concurrency.go, table.go, objects.go, versions.go, revoked.go and finish.go are the steps. clients.go reads the
+// stack, survey.go reads a whole table, and stop.go stops and starts an installation.
+// docs/decisions/0063-a-restored-table-is-adopted-by-its-stream.md has the reasons.
 package main
 
 import (
@@ -69,11 +71,12 @@ func (c console) logf(format string, args ...any) { _, _ = fmt.Fprintf(c.errors,
 // request has the command line's options.
 type request struct {
 	stage string
-	// at is the moment to restore. It is zero for a backup, which has its own moment. latest selects the latest
-	// possible moment instead.
+	// at is the moment to restore, or zero if the arguments have none: a backup has its own moment. latest selects the
+	// latest possible moment instead.
 	at     time.Time
 	latest bool
-	// backup is the ARN of a backup, or "" for point-in-time recovery.
+	// backup is the ARN of a backup, or "" if the arguments have none. Without a moment and a backup, a deleted table is
+	// restored from the backup that DynamoDB made when the table was deleted.
 	backup string
 	// targetName is the restored table's name. If it is "", the name is derived from the stage and the moment.
 	targetName string

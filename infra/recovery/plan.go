@@ -28,7 +28,8 @@ type plan struct {
 	backup string
 	// isFinal says that the backup has the last state of the source, so no credential was revoked afterwards.
 	isFinal bool
-	// moment is the moment of the restored state. It is zero for the latest possible moment.
+	// moment is the moment of the restored state. It is zero for the latest possible moment, and in a second run that has
+	// no moment in its arguments.
 	moment time.Time
 }
 

@@ -51,8 +51,8 @@ func (w *work) findRevived(restored, before survey, moment time.Time) (out []cre
 var errSeparateRotations = errors.New("the root keys of both tables were rotated apart, so that nobody knows which " +
 	"keys were revoked since: they open what they opened then. REVIVED=keep goes on with that")
 
-// normalizeHashes converts the hashes of credentials so that those of both tables are
-// comparable. A rotation of the root key since the moment has changed each hash.
+// normalizeHashes converts the hashes of API keys and tunnel tokens so that those of both tables are comparable. A
+// rotation of the root key since the moment has changed these hashes.
 func normalizeHashes(ctx context.Context, restored, before installation.Parts, surveys ...survey) error {
 	from, err := rootKeysOf(ctx, restored)
 	if errors.Is(err, rootkey.ErrNoRootKey) {
@@ -89,8 +89,9 @@ func normalizeHashes(ctx context.Context, restored, before installation.Parts, s
 }
 
 // handleRevived shows the revived credentials, and keeps or revokes them as revivedPolicy says. If there are revived
-// credentials and revivedPolicy is "", it returns an error. It also returns an error if it cannot compare the tables,
-// unless revivedPolicy is keep.
+// credentials and revivedPolicy is "", it returns an error. It also returns an error if the old table does not exist
+// anymore or the root keys of both tables were rotated separately, unless revivedPolicy is keep. It does nothing for a
+// backup that has the last state of the table.
 func (w *work) handleRevived(ctx context.Context, p plan, restored survey, moment time.Time) error {
 	if p.isFinal {
 		return nil // the backup has the last state of the table
@@ -153,8 +154,9 @@ const (
 	actionRotateToken audit.Action = "tunnel.rotate-token"
 )
 
-// revoke revokes a credential of an account, as the API does. If the old table has an earlier expiry of the credential,
-// revoke sets that expiry instead. A credential that does not exist anymore is not an error.
+// revoke revokes a credential of an account, as the API does. If the credential is an API key that would expire in the
+// future according to the old table, revoke sets that expiry instead. A credential that does not exist anymore is not
+// an error.
 func (w *work) revoke(ctx context.Context, parts installation.Parts, c credential, account string) error {
 	owner := auth.Owner{
 		AccountID: c.accountID, Account: account,

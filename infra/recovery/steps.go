@@ -137,8 +137,8 @@ func (w *work) beginRestore(ctx context.Context, p plan) error {
 	return err
 }
 
-// reportLost reports the builds to which the restored table refers and which the bucket no longer has, and what to do
-// about each.
+// reportLost reports the builds of the restored table whose artifacts the bucket no longer has, and what to do about
+// each.
 func (w *work) reportLost(restored survey, present map[string]bool) {
 	for _, name := range sortedKeys(restored.builds) {
 		for i, b := range restored.builds[name] {
@@ -196,7 +196,7 @@ func rootKeysOf(ctx context.Context, p installation.Parts) (*seal.Ring, error) {
 }
 
 // checkRootKey checks that the root key of the restored table can be unwrapped. If the moment was during a rotation, it
-// checks both root keys.
+// checks both root keys. A table without a root key is not an error.
 func (w *work) checkRootKey(ctx context.Context, p plan) error {
 	ring, err := rootKeysOf(ctx, w.parts(p.stack, p.target))
 	switch c := errorCode(err); {

@@ -46,7 +46,8 @@ func (w *work) stopAll(ctx context.Context, s stack) error {
 }
 
 // startAll starts the functions that stopAll has stopped, and verifies the audit logs. It returns an error, and starts
-// nothing, if a restore goes on, the root key cannot be unwrapped or an import is incomplete.
+// nothing, if a restore is in progress, the KMS key is not usable, the root key cannot be unwrapped or an import is
+// incomplete.
 func (w *work) startAll(ctx context.Context, s stack) error {
 	if err := w.checkNotRestoring(ctx, s); err != nil {
 		return err

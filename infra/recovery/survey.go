@@ -24,8 +24,8 @@ type survey struct {
 	items       int
 	accounts    []accounts.Account
 	credentials map[store.Key]credential
-	// builds has the builds of deployments in the bucket, by the names of the deployments. The served build comes
-	// first.
+	// builds has the builds of the deployments that are not deleted, by the names of the deployments. The served build
+	// comes first.
 	builds map[string][]deployments.Served
 	// tunnelChangedAt has the times of the last change of tunnels, by their ids.
 	tunnelChangedAt map[string]time.Time
@@ -63,7 +63,8 @@ func (w *work) survey(ctx context.Context, table string) (survey, error) {
 	return s, err
 }
 
-// add records an item if it is an account, a credential, a change of a tunnel, or a deployment with a served build.
+// add records an item if it is an account, a credential, a tunnel, or a deployment that has a served build and is not
+// deleted.
 func (s *survey) add(item store.Item) (err error) {
 	key := store.KeyOf(item)
 	switch {
@@ -109,7 +110,8 @@ func (s *survey) add(item store.Item) (err error) {
 	return nil
 }
 
-// rehash replaces the hashes of credentials with the hashes under the current root key of an installation.
+// rehash replaces the hashes of API keys and tunnel tokens with the hashes under the current root key of an
+// installation. The hash of an account key does not depend on the root key.
 func (s survey) rehash(ctx context.Context, p installation.Parts) error {
 	for oldKey, c := range maps.Clone(s.credentials) {
 		newKey, err := oldKey, error(nil)

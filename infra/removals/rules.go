@@ -43,7 +43,8 @@ var tables = []string{"AWS::DynamoDB::Table", "AWS::DynamoDB::GlobalTable"}
 // data, so it can be removed.
 const alarmKeyID = "AlarmKey"
 
-// ruleOf returns the rule of a type, and false for types whose resources can be replaced without a loss.
+// ruleOf returns the rule of a type of resources, or false if the type has no rule. servingRemovals and unmappedDomains
+// find losses of types without a rule.
 func ruleOf(kind string) (rule, bool) {
 	switch kind {
 	case tables[0]:

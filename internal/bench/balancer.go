@@ -148,7 +148,8 @@ func (b *balancer) forward(l net.Listener) {
 	}
 }
 
-// proxy returns a reverse proxy that sends each request to the next gateway, over keep-alive connections.
+// proxy returns a reverse proxy that sends each request to the next gateway, over keep-alive connections. protocol is
+// the HTTP version of these connections, 1 or 2.
 func (b *balancer) proxy(inst *fixture.Installation, protocol int) http.Handler {
 	transports := make(randomTransport, 1)
 	if protocol == 2 {

@@ -23,13 +23,13 @@ import (
 
 // The limits of how long a person waits for each command, on an idle machine with two cores.
 const (
-	maxFirstRun     = 120 * time.Second // from make run, with nothing compiled, to the first response
-	maxFirstCommand = 45 * time.Second  // make cli after that run
-	maxFirstTest    = 540 * time.Second // make test with nothing compiled
-	maxTest         = 300 * time.Second // make test with everything compiled, but without test results in the cache
-	maxTestAfter    = 120 * time.Second // make test after a change in one group
-	maxTestGroup    = 20 * time.Second  // make test PKG= after the same change
-	maxCI           = 2700 * time.Second
+	maxFirstRun     = 120 * time.Second  // from make run, with nothing compiled, to the first response
+	maxFirstCommand = 45 * time.Second   // make cli after that run
+	maxFirstTest    = 540 * time.Second  // make test with nothing compiled
+	maxTest         = 300 * time.Second  // make test with everything compiled, but without test results in the cache
+	maxTestAfter    = 120 * time.Second  // make test after a change in one group
+	maxTestGroup    = 20 * time.Second   // make test PKG= after the same change
+	maxCI           = 2700 * time.Second // .ci/run with nothing compiled
 )
 
 func checkouts() []scenario {
@@ -243,7 +243,7 @@ type part struct {
 }
 
 // readParts reads the file that the go command writes with -debug-actiongraph. It returns the parts that take longest,
-// and a last part for all other packages. Packages of other modules are grouped by module.
+// and a last part for all other packages. partOf groups the packages.
 func readParts(file string) ([]part, error) {
 	raw, err := os.ReadFile(file) //nolint:gosec // G304: a file of this run
 	if err != nil {
@@ -284,7 +284,8 @@ func readParts(file string) ([]part, error) {
 	return append(out, rest), nil
 }
 
-// partOf returns the part that a package belongs to.
+// partOf returns the name of the part that a package belongs to: Go's standard library, Gatewright, the AWS SDK, or the
+// first three elements of another package's path.
 func partOf(pkg string) string {
 	elements := strings.Split(pkg, "/")
 	switch {

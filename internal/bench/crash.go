@@ -76,9 +76,9 @@ type crashResult struct {
 	restarts                     []time.Duration
 }
 
-// check returns an error if no write was acknowledged, so that none could be lost. It also returns an error if none of
-// the kills for a kind of work came while that work was in progress: then the engine may have changed the wording of
-// its log.
+// check returns an error if no write was acknowledged, so that none could be lost. It also returns an error if a kind
+// of work has at least minKills kills and none of them came while that work was in progress: then the engine may have
+// changed the wording of its log.
 func (r crashResult) check() error {
 	const minKills = 10 // a kind of work with so many kills must have a hit
 	if r.acknowledged == 0 {
@@ -109,7 +109,8 @@ func (r crashResult) String() string {
 		millis(median), millis(longest))
 }
 
-// The shortest and the longest time from the start of a round to its kill, or to the start of a backup.
+// The shortest and the longest time from the start of a round to its kill, or to the start of a backup. A round with
+// the background work writesTables waits for a job of the engine instead.
 const (
 	minRound = 50 * time.Millisecond
 	maxRound = 600 * time.Millisecond

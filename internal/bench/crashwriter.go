@@ -37,7 +37,8 @@ func newWriter(number int, random *rand.Rand) *writer {
 	return &writer{number: number, random: random, consumers: map[string]map[string]bool{}, deleted: map[string]bool{}}
 }
 
-// write writes until the product no longer responds, or until ctx ends.
+// write writes until ctx ends, until it is unknown whether a write has happened, or until a response has an unexpected
+// status (failure).
 func (w *writer) write(ctx context.Context, c *manager) {
 	for w.failure == nil && ctx.Err() == nil {
 		a := w.choose()

@@ -24,11 +24,11 @@ const (
 	maxMillis  = 20   // ms, the bound for all other requests
 )
 
-// drain shuts down gateways under load, and adds a row with the number of lost requests. Two gateways run at a time. If
-// replace is false, the gateways are behind a balancer that forwards connections. One of them restarts at its own
-// addresses, count times in all. If replace is true, the gateways are behind a reverse proxy, and other gateways
-// replace both of them count times. The load continues until clients have sent at least minRequests requests. protocol
-// is the HTTP version of the requests, 1 or 2.
+// drain shuts down gateways under load, and adds a row with the number of lost requests. Two gateways run, and three
+// during a replacement. If replace is false, the gateways are behind a balancer that forwards connections. They restart
+// in turn, each at its own addresses, count times in all. If replace is true, the gateways are behind a reverse proxy,
+// and other gateways replace both of them count times. The load continues until clients have sent at least minRequests
+// requests. protocol is the HTTP version of the requests, 1 or 2.
 func drain(
 	ctx context.Context, m *measurement, inst *fixture.Installation, protocol int, replace bool, count, minRequests int,
 ) (err error) {

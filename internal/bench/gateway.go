@@ -30,7 +30,7 @@ import (
 	"github.com/gatewright/gatewright/shared/resource/analytics/counts"
 )
 
-// The path and the key in the requests of all clients.
+// The path and the key in the requests of get.
 const (
 	target = "/repos/octo/hello/issues/42?state=open"
 	key    = "gwk_0123456789ABCDEFGHIJKLMNOPQRSTUV_c598f4cb"
@@ -162,7 +162,7 @@ func newGateway(ctx context.Context, address string, s *soldQuotas) http.Handler
 	return gateway.New(config)
 }
 
-// artifact returns a project of a thousand routes, each with a key check.
+// artifact returns a project of 1,002 routes, each with a key check.
 func artifact(address string) *project.Artifact {
 	a := &project.Artifact{
 		Format: project.ArtifactFormat,
@@ -216,12 +216,14 @@ func component(export string, options any) project.Component {
 	return project.Component{Export: export, Module: "$import(@gatewright/runtime)", Options: raw}
 }
 
+// singleDeployment has the same deployment for all hosts.
 type singleDeployment struct{ deployment *gateway.Deployment }
 
 func (d singleDeployment) Resolve(context.Context, string) (*gateway.Deployment, error) {
 	return d.deployment, nil
 }
 
+// allowAll accepts every key.
 type allowAll struct{}
 
 func (allowAll) Verify(context.Context, policy.BucketRef, string) (policy.Identity, error) {

@@ -10,8 +10,8 @@
 // that are compared are measured in turns, so that a busy machine slows all of them. The page shows the median of the
 // rounds.
 //
-// Read main.go, then table.go for the list of scenarios and report.go for the arguments and the results of a scenario. Each other file
-// contains a family of scenarios.
+// Read main.go, then table.go for the list of scenarios and report.go for the arguments and the results of a scenario.
+// The other files contain families of scenarios, and the code that several of them use.
 package main
 
 import (

@@ -310,7 +310,8 @@ func allFeatures(ctx context.Context, m *measurement) error {
 	return shares(ctx, m, upstream, m.Number("profiled"))
 }
 
-// nginx starts nginx as a proxy for the upstream, with a worker for each processor, keep-alive connections and no log.
+// nginx starts nginx as a proxy for the upstream, with a worker for each processor, keep-alive connections and no
+// access log.
 func (m *measurement) nginx(ctx context.Context, upstream string) (s load.Subject, err error) {
 	binary, err := exec.LookPath("nginx")
 	if err != nil {

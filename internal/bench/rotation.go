@@ -134,6 +134,7 @@ func rotation(ctx context.Context, m *measurement) (err error) {
 	return nil
 }
 
+// request returns a context for a request that is recorded in the audit log.
 func (r *rotationRun) request(ctx context.Context) context.Context {
 	return audit.WithRequest(ctx, &audit.Request{
 		AccountID: rotatedOwner.AccountID, Action: "consumer.update",

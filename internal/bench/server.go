@@ -224,7 +224,8 @@ const (
 
 // The limits for the growth after a day.
 const (
-	// the value after, divided by the value before; the resident memory may grow by gctuning.MinHeapGrowth in addition
+	// maxGrowth is the value after, divided by the value before. The heap may grow by 2 MB in addition, and the resident
+	// memory by gctuning.MinHeapGrowth.
 	maxGrowth     = 1.1
 	maxAdditional = 10 // goroutines or descriptors, for connections that are about to end
 )

@@ -2,7 +2,8 @@ package cost
 
 import "fmt"
 
-// The tokens of a question to models of Bedrock. They are assumptions: docs/cost.md states each.
+// The number of questions to models of Bedrock, and the tokens of each question. They are assumptions: docs/cost.md
+// states each.
 const (
 	questions      = 1000
 	questionTokens = 20

@@ -24,7 +24,7 @@ func bill(items []item) (total float64) {
 	return total
 }
 
-// idle returns the bill of the first year of an installation without clients.
+// idle returns the bill of a month of an installation without clients, in its first year.
 func idle(m measured) []item {
 	alarms, keys, boards := m.resources["AWS::CloudWatch::Alarm"], m.resources["AWS::KMS::Key"],
 		m.resources["AWS::CloudWatch::Dashboard"]

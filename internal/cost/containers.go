@@ -63,9 +63,9 @@ func functionCost(r request, rate float64) monthlyCost {
 	return out
 }
 
-// processCost returns the cost of a month with processes, at a mean rate of requests a second: enough tasks to keep the
-// utilization of their processors at busyShare, and the traffic of the load balancer. Their logs do not have the lines
-// that Lambda adds to the logs of the function.
+// processCost returns the cost of a month with processes, at a mean rate of requests a second: enough tasks that the
+// utilization of their processors is at most busyShare, and the traffic of the load balancer. Their logs do not have
+// the lines that Lambda adds to the logs of the function.
 func processCost(m measured, rate float64) monthlyCost {
 	service := m.services["gateway"]
 	n := rate * secondsPerMonth

@@ -95,7 +95,8 @@ type service struct {
 const (
 	keysLedger        = "shared/resource/keys/testdata/ledger.txt"
 	operationsLedgers = "functions/*/testdata/ledger.txt"
-	// The summaries of the templates: the installation's own, and a file for each function.
+	// The summaries of the templates: the installation's own, a file for each function and each service, and the synthetic
+	// check's.
 	installationSummary = "infra/testdata/template.txt"
 	functionSummaries   = "infra/testdata/functions/*.txt"
 	serviceSummaries    = "infra/testdata/services/*.txt"

@@ -10,7 +10,7 @@ func serviceItems(m measured, name string) []item {
 	balancers := service.resources["AWS::ElasticLoadBalancingV2::LoadBalancer"]
 	// A load balancer has an address in each subnet, and a task has one address.
 	addresses := balancers*service.resources["AWS::EC2::Subnet"] + service.tasks
-	// Application Auto Scaling creates two alarms for each scaling target: one to add tasks and one to remove them.
+	// Application Auto Scaling creates two alarms for each scaling policy: one to add tasks and one to remove them.
 	metrics, details := service.alarmMetrics, ""
 	if scalingAlarms := 2 * service.resources["AWS::ApplicationAutoScaling::ScalingPolicy"]; scalingAlarms > 0 {
 		metrics, details = metrics+scalingAlarms, fmt.Sprintf(", %g of them its scaling's", scalingAlarms)

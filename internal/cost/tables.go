@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// tables returns the document's tables by name, as Markdown. Its error names a row that is missing in a ledger.
+// tables returns the document's tables by name, as Markdown. Its error names what is missing: a row of a ledger, or the
+// tasks or the memory of a service or function.
 func tables(m measured) (map[string]string, error) {
 	kinds, err := requests(m)
 	if err != nil {

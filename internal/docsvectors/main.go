@@ -185,7 +185,7 @@ func evaluate(ctx context.Context, s *docsearch.Searcher, questions questionSets
 
 // threshold returns the score that best separates questions with an answer from questions without. It maximizes a sum:
 // the share of questions without an answer that are below it, and the share of questions with an answer that are not.
-// It is halfway between two scores.
+// It is halfway between two neighboring scores, or the lowest score.
 func threshold(answerable, unanswerable []float64) float64 {
 	share := func(scores []float64, below float64) float64 {
 		n := 0

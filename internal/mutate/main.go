@@ -7,7 +7,7 @@
 //
 // The command does not use the thresholds of gremlins, for two reasons. gremlins copies the whole module for each
 // package, including installed tools and node_modules. It also stops at the first package below a threshold. This
-// command copies only the files that git knows, and only once. Read this file first, then switches.go.
+// command copies only the files that git tracks or would add, and only once. Read this file first, then switches.go.
 package main
 
 import (

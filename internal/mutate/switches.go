@@ -81,8 +81,8 @@ func ifsForSwitches(source []byte) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// isChain reports whether clauses mean the same as ifs: a default clause is the last one but not the only one, and no clause contains a
-// break or a fallthrough.
+// isChain reports whether clauses mean the same as ifs: a default clause is the last one but not the only one, and no
+// clause contains a fallthrough or a break that ends the clause.
 func isChain(clauses []ast.Stmt) bool {
 	for i, clause := range clauses {
 		c, _ := clause.(*ast.CaseClause)

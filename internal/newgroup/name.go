@@ -54,7 +54,7 @@ const usage = "name the things and one of them: make group NAME=custom-domains N
 // words matches a valid name: one to three words, not too long for the name of a file or a Lambda function.
 var words = regexp.MustCompile(`^[a-z]{2,20}(-[a-z]{2,20}){0,2}$`)
 
-// reserved are nouns that a group cannot have, because every path already has a parameter with such a name:
+// reserved are nouns that a group cannot have, because paths already have parameters with such names, such as
 // {projectName}.
 var reserved = []string{"account", "project", "branch"}
 
@@ -105,7 +105,8 @@ func joinWords(text string) string {
 	return out.String()
 }
 
-// chooseScope sets the constant of package auth that has the text of a resource.
+// chooseScope sets Scope to the constant of package auth whose value is text, and ScopeText to text. It returns an
+// error if there is no such constant.
 func (g *group) chooseScope(root, text string) error {
 	const source = "shared/core/auth/scope.go"
 	file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(root, source), nil, parser.SkipObjectResolution)

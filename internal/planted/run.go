@@ -118,7 +118,7 @@ func (b *Binary) CheckUnplanted(ctx context.Context, guards []Guard) (time.Durat
 // would prove nothing.
 const noDefect = "(none)"
 
-// run runs the tests that match a pattern, with a planted defect.
+// run runs the tests that match a pattern. planted is the name of a defect, or noDefect.
 func (b *Binary) run(ctx context.Context, planted, tests string, flags ...string) (outcome, error) {
 	args := append([]string{
 		"-t", b.path, "-test.v=test2json", "-test.paniconexit0", "-test.count=1",
@@ -135,7 +135,8 @@ func (b *Binary) run(ctx context.Context, planted, tests string, flags ...string
 	return output(ctx, command)
 }
 
-// A binary that ends with endMark and the name of a defect, padded with spaces to endBytes, has that defect in every environment.
+// A binary that ends with endMark and the name of a defect, padded with spaces to endBytes, has that defect in every
+// environment that does not select another one.
 const (
 	endMark  = "guards planted: "
 	endBytes = 256

@@ -52,7 +52,7 @@ func MakeTargets(t *Tree) (found []Finding) {
 
 var npmFolder = regexp.MustCompile(`\bnpm ci --prefix ([\w./-]*\w)`)
 
-// NpmFolders reports each call of `npm ci` with a folder, in documents and in messages of programs, if the folder does not list packages.
+// NpmFolders reports each call of `npm ci` with a folder, in any text file, if the folder has no package-lock.json.
 func NpmFolders(t *Tree) (found []Finding) {
 	for name, text := range t.Texts {
 		for _, at := range npmFolder.FindAllStringSubmatchIndex(text, -1) {
@@ -117,6 +117,7 @@ func Architectures(t *Tree) (found []Finding) {
 	return found
 }
 
+// submatches returns the texts that the first group of the pattern matches.
 func submatches(pattern *regexp.Regexp, text string) map[string]bool {
 	found := map[string]bool{}
 	for _, m := range pattern.FindAllStringSubmatch(text, -1) {

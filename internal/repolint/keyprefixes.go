@@ -19,7 +19,8 @@ const storeDir = "shared/core/store"
 // unique text that needs no escaping, and a comment must describe its access pattern.
 //
 // Keys must begin with a key prefix: KeyPrefixes also reports a store.Key that is a literal, and a partition that
-// begins with a string, because they could collide with the key prefix of any package.
+// begins with a string, because they could collide with the key prefix of any package. In package store and below, the
+// rule checks only the declared key prefixes.
 //
 // The rule finds key prefixes and keys by their type in the source. It does not find a string constant that becomes a
 // key prefix without a conversion, because it is the argument of a function.

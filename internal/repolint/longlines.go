@@ -17,8 +17,9 @@ const maxColumns = 120
 // lines.
 var taggedField = regexp.MustCompile("^\t+\\w.*`\\w+:\".*\"`$")
 
-// LongLines counts, for each Go file, the lines of code with more than maxColumns columns. It returns texts of the form
-// "path count", sorted. Files without such lines are left out. Fields with a tag do not count.
+// LongLines counts, for each Go file that no program has generated, the lines of code with more than maxColumns
+// columns. It returns texts of the form "path count", sorted. Files without such lines are left out. Fields with a tag
+// do not count.
 func LongLines(t *Tree) (lines []string) {
 	for name, found := range longLines(t) {
 		lines = append(lines, fmt.Sprintf("%s %d", name, len(found)))

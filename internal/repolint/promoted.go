@@ -19,8 +19,9 @@ var copyMethods = map[string]struct{ replacesRead, replacesWrite bool }{
 	"bufio.ReadWriter": {true, true},
 }
 
-// PromotedCopies reports types that embed a type of copyMethods and replace its Read or Write. io.Copy, and so os/exec and
-// net/http, would use the promoted WriteTo or ReadFrom instead of the replacement, which checks or limits the bytes.
+// PromotedCopies reports types that embed a type of copyMethods and replace its Read or Write, but not its WriteTo or
+// ReadFrom. io.Copy, and so os/exec and net/http, would use the promoted WriteTo or ReadFrom instead of the
+// replacement, which checks or limits the bytes.
 func PromotedCopies(t *Tree) (found []Finding) {
 	for _, p := range t.Packages {
 		methods := map[string]map[string]bool{} // by type

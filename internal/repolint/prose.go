@@ -88,7 +88,8 @@ var decisionFile = regexp.MustCompile(`^(\d{4})-[a-z0-9]+(-[a-z0-9]+)*\.md$`)
 // decisionParts are the sections of a record, in this order.
 var decisionParts = []string{"Context", "Options", "Decision", "Consequences", "When to look again"}
 
-// Decisions reports each record that has the same number as another, and each record with a missing or empty part.
+// Decisions reports each record that has the same number as another, each record without a title, and each record with
+// a missing or empty part. It also reports other files in the folder, except the README and the index.
 func Decisions(t *Tree) (found []Finding) {
 	numbers := map[string]string{}
 	for _, name := range t.decisions() {

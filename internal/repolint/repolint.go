@@ -11,7 +11,9 @@
 //
 // Read repolint.go first. source.go contains the rules about Go files, prose.go about documents, wordings.go about comments and names,
 // stalenames.go about former names in comments, messages.go about failures of tests, longlines.go about lines of code, imports.go,
-// folders.go and modules.go about imports, keyprefixes.go about the table's keys, and promoted.go about embedded readers.
+// folders.go and modules.go about imports, keyprefixes.go about the table's keys, records.go about stored records,
+// commands.go and flags.go about commands, requestbodies.go about bodies of requests, state.go about package variables,
+// and promoted.go about embedded readers.
 package repolint
 
 import (
@@ -49,7 +51,8 @@ type Rule func(*Tree) []Finding
 type Tree struct {
 	// Texts contains the text files, by slash-separated path.
 	Texts map[string]string
-	// Paths contains every file and folder, including binary files.
+	// Paths contains every file and folder, including binary files. It lacks ignoredFolders, generatedConsole, and the
+	// contents of the copies of libraries.
 	Paths map[string]bool
 	// Programs are the files that a compiler or linker has written.
 	Programs []string

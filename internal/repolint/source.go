@@ -90,7 +90,7 @@ func PackageDocs(t *Tree) (found []Finding) {
 
 const maxFileLines = 500
 
-// FileLengths reports Go files of more than 500 lines: such a file covers two subjects.
+// FileLengths reports Go files of more than 500 lines that no program has generated: such a file covers two subjects.
 func FileLengths(t *Tree) (found []Finding) {
 	for _, p := range t.Packages {
 		for name, file := range p.Files {
@@ -118,7 +118,8 @@ func InitFunctions(t *Tree) (found []Finding) {
 }
 
 // Expressions reports invalid regular expressions that are only compiled at their first use. In the client, it also
-// reports regular expressions that are compiled earlier, because every start of the client would compile them.
+// reports regular expressions that are compiled earlier, because every start of the client would compile them. An
+// argument of lazy.Regexp must be a literal.
 func Expressions(t *Tree) (found []Finding) {
 	for _, p := range t.Packages {
 		for name, file := range p.sources() {
@@ -160,7 +161,7 @@ func mayMakeContexts() map[string]string {
 	}
 }
 
-// RootContexts reports context.Background and similar calls outside main functions, because the caller must pass the
+// RootContexts reports context.Background and context.TODO outside main packages, because the caller must pass the
 // context. It does not check tests.
 func RootContexts(t *Tree) (found []Finding) {
 	for _, p := range t.Packages {

@@ -135,7 +135,7 @@ func mutatesFirstArgument(f ast.Expr) bool {
 	}, name)
 }
 
-// root returns the identifier x of the expressions x, x.f, x[i] and *x.
+// root returns the identifier x of the expressions x, x.f, x[i] and *x, or nil for other expressions.
 func root(e ast.Expr) *ast.Ident {
 	for {
 		switch x := e.(type) {

@@ -11,7 +11,8 @@ import (
 	"unicode"
 )
 
-// wording is a wording that readers parse twice, with what to write instead. pattern matches text in lower case.
+// wording is a wording that readers parse twice, with what to write instead. pattern is a regular expression in lower
+// case.
 type wording struct{ pattern, replacement string }
 
 // commentWordings returns the wordings that no comment should have.

@@ -2,8 +2,8 @@
 // would send. It calls the function of the operation's group with the event, and converts the function's response to an
 // HTTP response. So the same code runs locally and in AWS.
 //
-// The package selects a function by the path, like the resources of the REST API in AWS.
-// The function selects the operation, and responds with 404 or 405 if there is none.
+// The package selects a function by the path and the method, like the resources of the REST API in AWS. The function
+// selects the operation, and responds with 404 or 405 if there is none.
 //
 // Read apigateway.go first, then event.go. Events have the format of the REST
 // API's proxy integration, payload version 1 (design, sections 4 and 9).
@@ -50,7 +50,7 @@ type Function struct {
 	Edge  api.Edge
 }
 
-// Options are the options of a Gateway. All fields except Authenticator are required.
+// Options are the options of a Gateway. All fields except Authenticator and TrustedProxies are required.
 type Options struct {
 	// Functions may be in any order, except that the first function also serves paths that belong to no function.
 	Functions []Function
@@ -72,7 +72,7 @@ type Gateway struct {
 	mux *http.ServeMux
 }
 
-// New returns a Gateway. It panics if two functions have the same operation, which is an error in the code.
+// New returns a Gateway. It panics if two operations have the same method and path, which is an error in the code.
 func New(o Options) *Gateway {
 	g := &Gateway{o: o, mux: http.NewServeMux()}
 	resources := make(map[string]*resource)
@@ -152,8 +152,9 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // receive reads the body if the operation takes one. If status is not 0, the caller must reject the request with status
-// and detail. It does not read the body of an unauthenticated client, who could otherwise block a connection by
-// sending slowly. It does not read the body for other operations, or for paths that do not exist.
+// and detail. It does not read the body of an unauthenticated client, who could otherwise block a connection by sending
+// slowly, unless the operation is public. It does not read the body for other operations, or for paths that do not
+// exist. Without an Authenticator, it reads every body.
 func (g *Gateway) receive(
 	w http.ResponseWriter, r *http.Request, operation api.Declaration,
 ) (body []byte, status int, detail string) {
@@ -189,9 +190,9 @@ func (g *Gateway) receive(
 	return body, 0, ""
 }
 
-// read reads a body. Functions in this process reject a body that is larger than api.MaxBodyBytes themselves, so read
-// returns at most one byte more than that. The event and the function's request contain copies of the body, so read
-// reserves memory for them too.
+// read reads a body. With an Authenticator, the functions run in this process and reject a body that is larger than
+// api.MaxBodyBytes themselves. Then read returns at most one byte more than that. The event and the function's request
+// contain copies of the body, so read reserves memory for them too.
 func (g *Gateway) read(r *http.Request) ([]byte, error) {
 	body, length, maxBytes := io.Reader(r.Body), r.ContentLength, int64(MaxBodyBytes)
 	if g.o.Authenticator != nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/gatewright/gatewright/shared/base/forwarded"
 )
 
-// The values in events for the AWS account and the API ID, which do not exist locally.
+// The values in events for the AWS account, the API ID and the stage, which do not exist locally.
 const (
 	accountID = "000000000000"
 	apiID     = "local"
@@ -76,7 +76,8 @@ func (g *Gateway) event(
 }
 
 // headerOf returns the header that a function receives. It does not contain the fields that are only
-// for the connection between the client and API Gateway. It contains the fields that API Gateway adds.
+// for the connection between the client and API Gateway. It contains Host, X-Forwarded-For and X-Forwarded-Proto, which
+// API Gateway sets.
 func headerOf(r *http.Request, origin forwarded.Origin) http.Header {
 	header := maps.Clone(r.Header)
 	for _, field := range r.Header.Values("Connection") {

@@ -52,7 +52,7 @@ const (
 	// starts earlier for clients whose clocks are slow.
 	backdate = time.Hour
 	// maxLeaves is the maximum number of certificates in memory. A certificate
-	// has about 2 KB. To create a certificate again takes two signatures.
+	// has about 2 KB. To create a certificate again takes a new key and a signature.
 	maxLeaves = 1024
 )
 

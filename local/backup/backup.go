@@ -2,9 +2,9 @@
 // to one file, and restores a data directory from such a file.
 //
 // The file is a tar archive, compressed with zstd. It begins with a manifest, which lists all other files with their
-// sizes and digests. They follow in the same order: a checkpoint of the engine, the contents of the objects in that
-// checkpoint, the root key and an account key. With these keys, a reader of the file has access to all data of the
-// installation.
+// sizes and digests. They follow in the same order: a checkpoint of the engine, the root key (two root keys during a
+// rotation), the key of the first account if there is one, and the contents of the objects in that checkpoint. With
+// these keys, a reader of the file has access to all data of the installation.
 //
 // A backup contains every commit that was acknowledged before the backup began, no partial commits, and every object
 // that its records name. If a backup is interrupted, there is no file with its name. If a restore is interrupted, or

@@ -43,8 +43,8 @@ type entry struct {
 	SHA256 string `json:"sha256"` // in hexadecimal
 }
 
-// The names of files that a backup may contain. All other names
-// are rejected, such as names of files outside of the directory.
+// enginePattern and objectPattern match the names of files that a backup may contain in addition to the keys. All other
+// names are rejected, such as names of files outside of the directory. digestPattern matches a digest.
 var (
 	enginePattern = regexp.MustCompile(
 		`^engine/(acknowledged|pebble/([0-9]{6,20}\.(sst|log)|(MANIFEST|OPTIONS)-[0-9]{6,20}|CURRENT|` +

@@ -26,7 +26,7 @@ import (
 // ErrInvalid means that a file is not a backup, or is incomplete or damaged. Restore then creates no data directory.
 var ErrInvalid = errors.New("is no whole backup")
 
-// maxWindowBytes is the maximum memory of the decompression.
+// maxWindowBytes is the maximum size of the window of the decompression, which needs memory of this size.
 const maxWindowBytes = 64 << 20
 
 // newDataDir is the name of the data directory in the staging folder, until it is complete and moved to its place.

@@ -78,7 +78,7 @@ func (p *product) gateway() target {
 	}
 }
 
-// endpoint is an operation of a site.
+// endpoint is a path of a site with its operations. methods are separated by spaces.
 type endpoint struct {
 	path, methods string
 	handler       string

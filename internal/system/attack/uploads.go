@@ -11,7 +11,8 @@ import (
 )
 
 // upload returns an attack on an upload URL, which writes each conversation on a connection of its own. In a
-// conversation, {host} is the host of the URL, {path} is its path, {query} is its query, and {at} is both.
+// conversation, {host} is the host of the URL, {path} is its path, {query} is its query, and {at} is its path with the
+// query.
 func upload(
 	name, want string, evaluate func(conversation, []arrival) string, conversations ...string,
 ) managementAttack {

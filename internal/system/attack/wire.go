@@ -15,7 +15,7 @@ import (
 // conversation is the result of one connection.
 type conversation struct {
 	responses []response
-	// disconnected reports whether the server ended the connection.
+	// disconnected reports whether the server ended the connection, or sent no complete response in time.
 	disconnected bool
 }
 

@@ -31,7 +31,8 @@ const accessKeyID = "gatewright"
 const credentialsFile = "s3-credentials.json"
 
 // LoadCredentials returns the installation's credentials, and creates them at the first start. It replaces credentials
-// that it cannot decode: no other program uses them, and the upload addresses that they signed expire after 15 minutes.
+// that it cannot read or decode: no other program uses them, and the upload addresses that they signed expire after 15
+// minutes.
 func LoadCredentials(dir *datadir.Dir) (Credentials, error) {
 	var c Credentials
 	content, err := dir.Read(credentialsFile)

@@ -50,8 +50,8 @@ type Bucket struct {
 	Consumer func(n int) string
 }
 
-// Make creates the bucket in the data directory data. The account key needs permission to create it. After an error, a part of the bucket
-// exists.
+// Make creates the bucket in the data directory data. The account key needs permission to create it. After an error, a
+// part of the bucket can exist.
 func Make(ctx context.Context, data, accountKey string, b Bucket) (err error) {
 	engine, err := embedded.Open(ctx, embedded.Options{
 		Dir: filepath.Join(data, datadir.Engine),

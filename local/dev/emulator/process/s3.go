@@ -24,7 +24,7 @@ import (
 )
 
 // serveS3 reads an S3Config from the first line of in, and serves S3 until ctx ends or
-// in is closed. For every stored object it writes an event as one line to eventLog.
+// in is closed. For every uploaded object it writes an event as one line to eventLog.
 func serveS3(ctx context.Context, in io.Reader, eventLog io.Writer) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -88,7 +88,8 @@ func openFiles(config emulator.S3Config) (backend.Backend, error) {
 // supportsXattr reports whether files in dir can have extended attributes.
 func supportsXattr(dir string) bool { return meta.XattrMeta{}.Test(dir) == nil }
 
-// notifier is a backend that writes an event to out for each stored object.
+// notifier is a backend that writes an event to out for each object that PutObject or CompleteMultipartUpload has
+// stored.
 type notifier struct {
 	backend.Backend
 	mu  sync.Mutex
