@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// TestInvalidArgumentsAreRefused checks that each error is one line.
+// TestInvalidArgumentsAreRefused checks that each error is one line. It also checks that a moment with a time zone is
+// converted to UTC and truncated to a second.
 func TestInvalidArgumentsAreRefused(t *testing.T) {
 	for _, c := range []struct{ args, want string }{
 		{"", "name the installation: STAGE="},

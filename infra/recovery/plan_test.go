@@ -168,7 +168,7 @@ func TestTableOfAnotherRestoreIsNotContinued(t *testing.T) {
 		p := testPlan()
 		if err := newWork(t, s, request{at: restoredAt}).checkTarget(t.Context(), &p); (err == nil) != c.wantAccepted ||
 			p.started != true {
-			t.Errorf("checkTarget(a table %s) = %v, started: %v, want the table accepted: %v, started: true", c.name, err,
+			t.Errorf("%s: checkTarget() = %v, started: %v, want the table accepted: %v, started: true", c.name, err,
 				p.started, c.wantAccepted)
 		}
 	}

@@ -212,9 +212,9 @@ func TestRevivedCredentialsAreListedAndNeedADecision(t *testing.T) {
 	}
 }
 
-// TestRootKeyRotationRevivesNoCredential checks restores across rotations of the root key. A rotation changes the hash
-// of each credential, which must not look like a revocation. The moment, or the time of the restore, can be during a
-// rotation. If the root keys of both tables were rotated independently, the tables cannot be compared.
+// TestRootKeyRotationRevivesNoCredential checks restores across rotations of the root key. A rotation changes the
+// hashes of API keys and tunnel tokens, which must not look like revocations. The moment, or the time of the restore,
+// can be during a rotation. If the root keys of both tables were rotated independently, the tables cannot be compared.
 func TestRootKeyRotationRevivesNoCredential(t *testing.T) {
 	for name, c := range map[string]struct {
 		before, since []string // the stages of the rotation before and since the moment
@@ -318,8 +318,8 @@ func TestKeptCredentialsAreListed(t *testing.T) {
 	}
 }
 
-// TestStreamRecordsAreReplayed checks that each item that matches a function's filter is delivered as an inserted item,
-// in batches that Lambda accepts.
+// TestStreamRecordsAreReplayed checks that each record is delivered as an inserted item, in batches that Lambda
+// accepts. It also checks that all pending audit records are delivered to the function that chains them.
 func TestStreamRecordsAreReplayed(t *testing.T) {
 	s := newScenario(t)
 	w := s.newWork(t, io.Discard, "")

@@ -184,8 +184,8 @@ func TestRestoreWaitsForIndexCreation(t *testing.T) {
 	}
 }
 
-// TestNothingIsRestoredOverAnotherTable checks that an existing target table is refused, unless it is the table of this
-// restore with its indexes.
+// TestNothingIsRestoredOverAnotherTable checks that an existing target table is refused if it is not the table of this
+// restore, or if it lacks an index.
 func TestNothingIsRestoredOverAnotherTable(t *testing.T) {
 	for name, tags := range map[string]map[string]string{
 		"table without a restore's tag": {},

@@ -11,7 +11,7 @@ import (
 	"github.com/gatewright/gatewright/infra/removals"
 )
 
-// fullTemplate is the template of an installation with each kind of resource that has a rule.
+// fullTemplate is the template of an installation with most types of resources that have a rule.
 const fullTemplate = `{"Resources": {
 	"Table": {"Type": "AWS::DynamoDB::Table", "DeletionPolicy": "RetainExceptOnCreate", "Properties": {"DeletionProtectionEnabled": true,
 		"KeySchema": [{"AttributeName": "pk", "KeyType": "HASH"}],
@@ -41,11 +41,13 @@ const globalTableTemplate = `{"Resources": {"Table": {"Type": "AWS::DynamoDB::Gl
 const restoredTableTemplate = `{"Resources": {"Function": {"Type": "AWS::Lambda::Function"}}, ` +
 	`"Outputs": {"TableStream": {"Value": "arn:x"}}}`
 
+// relayTemplate is the template of a nested stack with a load balancer.
 const relayTemplate = `{"Resources": {
 	"Balancer": {"Type": "AWS::ElasticLoadBalancingV2::LoadBalancer", "Properties": {"Type": "network"}},
 	"Listener": {"Type": "AWS::ElasticLoadBalancingV2::Listener"},
 	"Service": {"Type": "AWS::ECS::Service", "Properties": {"ServiceName": "relay"}}}}`
 
+// newPlan returns the stack that Planned reads. root is its template, and nested is the template of each nested stack.
 func newPlan(t *testing.T, root, nested string, protected bool) removals.Stack {
 	t.Helper()
 	files := fstest.MapFS{

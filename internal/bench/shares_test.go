@@ -58,8 +58,8 @@ func TestStackBelongsToOnePart(t *testing.T) {
 	}
 }
 
-// TestPartsNameExistingFunctions finds parts with a function that was moved or renamed, because its time would count
-// for another part.
+// TestPartsNameExistingFunctions finds parts with a function of this repository that was moved or renamed, because its
+// time would count for another part.
 func TestPartsNameExistingFunctions(t *testing.T) {
 	for _, part := range parts() {
 		for _, prefix := range part.functions {
@@ -117,8 +117,8 @@ func profileOf(times map[string]int64) *profile.Profile {
 	return p
 }
 
-// TestOutdatedPartsAreAnError checks that divide returns an error if too much time belongs to no part, because the
-// table would then be useless.
+// TestOutdatedPartsAreAnError checks that divide returns an error if too much time belongs to no part, a part has no
+// time, or the profile is empty. The table would then be useless.
 func TestOutdatedPartsAreAnError(t *testing.T) {
 	all := []share{{"a", true, []string{"a."}}, {"b", false, []string{"b."}}}
 	for _, test := range []struct {

@@ -9,7 +9,8 @@ import (
 )
 
 // TestExpensiveBodiesAreUnique checks that each body has a placeholder, which makes each request unique. The product
-// caches parsed documents, and the refusal of a cached document costs nothing.
+// caches parsed documents, and the refusal of a cached document costs nothing. Each body must also be JSON of at most 1
+// MB.
 func TestExpensiveBodiesAreUnique(t *testing.T) {
 	for _, r := range expensiveBodies() {
 		if !strings.Contains(r.body, load.Placeholder) {

@@ -18,8 +18,8 @@ import (
 	"github.com/gatewright/gatewright/shared/testing/readme"
 )
 
-// The heading of CONTRIBUTING.md whose commands are run, the name of the group that they create, and tooMany: there
-// must be fewer commands than that.
+// heading is the heading in CONTRIBUTING.md whose commands the test runs, and createdGroup is the group that they
+// create. There must be fewer than tooMany commands.
 const (
 	heading      = "Add a group"
 	createdGroup = "badges"

@@ -21,8 +21,9 @@ import (
 	"github.com/gatewright/gatewright/shared/resource/accounts"
 )
 
-// TestGeneratedClientsWork runs the clients that `make clients` has generated and compiled. `make clients` sets the
-// variable. Without it, the test is skipped, because a plain `go test` has no generated clients.
+// TestGeneratedClientsWork runs the clients that `make clients` has generated and compiled. `make clients` also sets
+// the variable that enables the test. Without the variable, the test is skipped, because a plain `go test` has no
+// generated clients.
 func TestGeneratedClientsWork(t *testing.T) {
 	if os.Getenv("GATEWRIGHT_CLIENTS") == "" {
 		t.Skip("make clients generates the clients and runs this")

@@ -2,8 +2,9 @@
 // requests to the management API that a key does not permit. It prints a table of the attacks and their results, and fails if any attack
 // succeeded.
 //
-// It sends the same requests to nginx and to Go's httputil.ReverseProxy in front of the same upstream, with the same routes, as their
-// users configure them. The package's test writes the table of docs/security.md from the results.
+// A test of the package sends the same requests to nginx and to Go's httputil.ReverseProxy too. They are in front of
+// the same upstream, with the same routes, as their users configure them. The test writes the table of docs/security.md
+// from the results.
 //
 // It does not test a rule completely: the package with the rule does that, with thousands of generated inputs. This
 // command makes one attack of each kind on the complete product, as a user starts it.
