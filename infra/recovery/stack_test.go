@@ -173,8 +173,7 @@ func TestTableIsRestoredAfterFunctionsAreStopped(t *testing.T) {
 		}
 		switch restored := s.tables["restored"] != nil; {
 		case tagged > 0 && !s.tables["spoilt"].Protected:
-			t.Errorf("killed at request %d: functions are stopped before the source table is protected, want the protection first",
-				n)
+			t.Errorf("killed at request %d: functions are stopped, and the source table is not protected, want it protected", n)
 		case restored && (tagged != 2 || stoppedCount(s) != 2):
 			t.Errorf("killed at request %d: a table is restored with %d functions stopped and %d tagged, want 2 and 2", n,
 				stoppedCount(s), tagged)

@@ -78,7 +78,7 @@ func TestServerRespondsTheSameBehindTheGateway(t *testing.T) {
 	}
 }
 
-// normalized returns a response without the parts that differ for every request.
+// normalized returns the parts of a response that must be the same: the body without its trace, Content-Type and Allow.
 func normalized(w *httptest.ResponseRecorder) map[string]any {
 	body := map[string]any{}
 	_ = json.Unmarshal(w.Body.Bytes(), &body)

@@ -395,7 +395,8 @@ func TestTruncatedBackupIsRefused(t *testing.T) {
 }
 
 // TestBackupWithFlippedBitIsRefused flips bits of a backup. Either the backup is
-// rejected, or the restored data is the same as the data of the original backup.
+// rejected, or the restored data is the same as the data of the original backup. At least 90 percent of the changed
+// backups must be rejected.
 func TestBackupWithFlippedBitIsRefused(t *testing.T) {
 	_, file := newBackup(t)
 	content, err := os.ReadFile(file)
@@ -424,7 +425,8 @@ func TestBackupWithFlippedBitIsRefused(t *testing.T) {
 }
 
 // TestOnlyRegularFilesAreReplaced checks that Create does not overwrite
-// anything that is not a regular file, or is in the data directory.
+// anything that is not a regular file, or is in the data directory. It also checks that Create follows a symbolic link
+// to a file.
 func TestOnlyRegularFilesAreReplaced(t *testing.T) {
 	dir, file := newBackup(t)
 	i := mustStart(t, dir)

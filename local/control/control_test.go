@@ -55,7 +55,8 @@ func TestCommandOutputIsReturned(t *testing.T) {
 	}
 }
 
-// TestUnauthenticatedCommandIsRefused sends commands without a valid token, and invalid commands.
+// TestUnauthenticatedCommandIsRefused sends commands without a valid token, commands to an address without a Server,
+// and invalid commands.
 func TestUnauthenticatedCommandIsRefused(t *testing.T) {
 	t.Parallel()
 	s := listen(t, func(context.Context, control.Command, io.Writer, io.Writer) error {
