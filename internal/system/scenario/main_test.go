@@ -73,7 +73,7 @@ func TestKeyIsCheckedAndRolled(t *testing.T) {
 	}
 }
 
-// TestBulkKeysWork creates more keys than one transaction can contain.
+// TestBulkKeysWork creates more keys than one transaction can contain, rolls them, and deletes them with their bucket.
 func TestBulkKeysWork(t *testing.T) {
 	t.Parallel()
 	inst := installation
@@ -154,7 +154,8 @@ func TestRateLimitIsExact(t *testing.T) {
 	}
 }
 
-// TestVariablesTakeEffectOnTheNextDeploy checks that a deployment uses a changed variable only after the next build.
+// TestVariablesTakeEffectOnTheNextDeploy checks that a deployment uses a changed variable only after the next build,
+// and that it is no longer available after it was deleted.
 func TestVariablesTakeEffectOnTheNextDeploy(t *testing.T) {
 	t.Parallel()
 	inst, upstream := installation, newUpstream(t)

@@ -15,7 +15,8 @@ import (
 )
 
 // TestCtrlCStopsMakeRunWithExitCodeZero types Ctrl-C in the terminal of a `make run`. If make itself received the
-// signal, it would end with the signal, and a shell would report a failure.
+// signal, it would end with the signal, and a shell would report a failure. A start that fails must still end with an
+// exit code other than zero.
 //
 // The test is not parallel, because two runs of `make run` would write the same binary.
 func TestCtrlCStopsMakeRunWithExitCodeZero(t *testing.T) {
@@ -166,7 +167,7 @@ func TestBootstrapPassesItsOptions(t *testing.T) {
 }
 
 // TestInvalidStageFailsBeforeTheBuild runs make with an invalid stage and an aws with valid credentials, and checks
-// that one line says what to do.
+// that the output starts with what to do, and does not mention bootstrap.
 func TestInvalidStageFailsBeforeTheBuild(t *testing.T) {
 	bin := t.TempDir()
 	if err := os.WriteFile(filepath.Join(bin, "aws"), []byte("#!/bin/sh\necho 123456789012\n"), 0o700); err != nil {

@@ -69,7 +69,7 @@ func (ta *target) connect(t *testing.T, token string) (stop func()) {
 }
 
 // TestRequestsGoThroughATunnel sends requests from a deployment to a service that only its agent can reach. They must
-// succeed while an agent is connected, and only for the projects that have access.
+// succeed while an agent is connected, and fail for a preview environment that has no access.
 func TestRequestsGoThroughATunnel(t *testing.T) {
 	t.Parallel()
 	inst := installation

@@ -105,7 +105,8 @@ func (t *traffic) setPhase(phase string) {
 	t.phase = phase
 }
 
-// end waits for the last responses, and returns a line of figures for each phase. Its error lists the failures.
+// end waits for the last responses, and returns a line of figures for each phase. Its error lists the first maxErrors
+// failures of each phase.
 func (t *traffic) end() (report string, err error) {
 	close(t.stop)
 	t.clients.Wait()

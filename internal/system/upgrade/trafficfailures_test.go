@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// TestTrafficReportsFailures checks that the report names the phase and the client of each failure, and how long a
-// client had no expected response.
+// TestTrafficReportsFailures checks that the report has the failures and the longest time between two expected
+// responses for each phase, and that the error names the phase and the client of the first maxErrors failures.
 func TestTrafficReportsFailures(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		traffic := newTraffic(t.Context(), "before")
