@@ -16,8 +16,8 @@ const (
 	// retryDelay is the time until the next attempt if a check did not finish.
 	retryDelay = time.Hour
 
-	// minRate is the minimum number of bytes that a check reads per second. If
-	// the check would take longer than maxDuration at this rate, it reads faster.
+	// minRate is the minimum of DailyRate, in bytes per second. If the check would take longer than maxDuration at this
+	// rate, DailyRate is higher.
 	minRate     = 4 << 20
 	maxDuration = 6 * time.Hour
 
@@ -25,7 +25,7 @@ const (
 	maxLines = 20
 )
 
-// DailyRate returns the number of bytes per second that the daily check reads, if the data has this number of bytes.
+// DailyRate returns the maximum number of bytes that the daily check reads per second, for data of this size.
 func DailyRate(bytes int64) int64 {
 	return max(minRate, bytes/int64(maxDuration/time.Second))
 }
@@ -57,7 +57,8 @@ type Daily struct {
 	OnFinished func(LastCheck)
 }
 
-// Run checks the data once a day until ctx ends, which also cancels a running check.
+// Run checks the data once a day, and an hour after a check that did not finish. It returns when ctx ends, which also
+// cancels a running check.
 func (d Daily) Run(ctx context.Context) {
 	last := d.loadLast(ctx)
 	if !last.EndedOn.IsZero() {

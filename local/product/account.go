@@ -153,7 +153,8 @@ func printKey(out, errOut io.Writer, key, description string) error {
 	return nil
 }
 
-// publicError returns a fault's public text as an error for the terminal.
+// publicError returns a fault's public text as an error for the terminal. It returns internal faults and other errors
+// unchanged.
 func publicError(err error) error {
 	if f, ok := errors.AsType[*fault.Fault](err); ok && f.Kind != fault.Internal {
 		return errors.New(f.Public)

@@ -35,8 +35,9 @@ type administration struct {
 // databaseFunc is the part of a command that uses the database.
 type databaseFunc func(cmd *cobra.Command, args []string, d *database) error
 
-// requireInstallation returns a command's RunE that fails if there is no installation, instead of creating one.
-// Otherwise a backup timer without the setting for the data directory would create and back up an empty installation.
+// requireInstallation returns a command's RunE that fails if the data directory contains no installation, instead of
+// creating one. Otherwise a backup timer without the setting for the data directory would create and back up an empty
+// installation.
 func (a administration) requireInstallation(do databaseFunc) func(*cobra.Command, []string) error {
 	return a.runWithDatabase(do, a.program.checkInstallation)
 }
@@ -61,8 +62,9 @@ func (a administration) runWithDatabase(do databaseFunc, check func() error) fun
 	}
 }
 
-// checkInstallation returns an error if the data should be in the data directory but the directory contains
-// no part of an installation. If only some parts are missing, the code that opens the data reports this.
+// checkInstallation returns an error if the data should be in the data directory but the directory contains no part of
+// an installation, or the data of an emulator. If only some parts are missing, the code that opens the data reports
+// this.
 func (p Program) checkInstallation() error {
 	s, err := p.settings(os.Getenv)
 	if err != nil {
@@ -204,7 +206,8 @@ const slowNoticeDelay = 5 * time.Second
 // lockedFunc decides what to do while another process has the lock: it returns an error, or nil to try again.
 type lockedFunc func(datadir.State) error
 
-// lock locks the data directory. While another process has the lock, it calls onLocked and tries again.
+// lock locks the data directory. While another process has the lock, it calls onLocked and tries again, for at most
+// lockWait.
 func lock(ctx context.Context, dir *datadir.Dir, command string, onLocked lockedFunc) (*datadir.Lock, error) {
 	deadline := time.Now().Add(lockWait)
 	for {

@@ -109,7 +109,7 @@ func (b *bucket) serve(api http.Handler) http.Handler {
 // cleanupInterval is the time between two deletions of records of used upload URLs.
 const cleanupInterval = time.Hour
 
-// runCleanup deletes records of used upload URLs until ctx ends.
+// runCleanup deletes the expired records of used upload URLs until ctx ends.
 func (b *bucket) runCleanup(ctx context.Context, log *slog.Logger) {
 	if b.files == nil {
 		return

@@ -1,5 +1,6 @@
-// Package product is the whole product in one process: the management API, the gateway and the functions that they call,
-// with a store and objects in a folder. `make run` starts it on a laptop, and `gatewright serve` on a machine with a domain.
+// Package product is the whole product in one process: the management API, the gateway and the functions that they
+// call, with a store and objects in a folder. `make run` starts it on a laptop, and `gatewright-server serve` on a
+// machine with a domain.
 //
 // It runs the same code as in AWS. Requests are converted to the events of API Gateway (package apigateway). Other
 // functions receive the events that AWS would send (package triggers). The same packages read the table, the bucket and
@@ -156,7 +157,7 @@ func rejectUnknownCommand(cmd *cobra.Command, args []string) error {
 	return commandline.RequireCommand(cmd, args)
 }
 
-// hideFlagsInUsage removes "[flags]" from the usage lines of commands without flags.
+// hideFlagsInUsage removes "[flags]" from the usage lines of all commands below cmd that have no flags.
 func hideFlagsInUsage(cmd *cobra.Command) {
 	for _, c := range cmd.Commands() {
 		c.DisableFlagsInUseLine = !c.HasLocalFlags()

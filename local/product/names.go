@@ -78,9 +78,10 @@ func (n names) handler(api, relay, gateway http.Handler) http.Handler {
 }
 
 // redirectToHTTPS returns the handler for plain HTTP if all names are served by TLS. It redirects GET and HEAD requests
-// to HTTPS. It rejects other methods, and requests with a body or credentials: others on the network could have read
-// them, and a redirected client would not notice that. The redirect contains no port, because the public URLs have
-// none: a load balancer or a container can map the listener to another port.
+// to HTTPS. The gateway responds to requests for a name that is not served. redirectToHTTPS rejects other methods, and
+// requests with a body or credentials: others on the network could have read them, and a redirected client would not
+// notice that. The redirect contains no port, because the public URLs have none: a load balancer or a container can map
+// the listener to another port.
 func redirectToHTTPS(n servercert.Names, refusal apigateway.Refusal, gateway http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		name := framing.HostName(r.Host)

@@ -8,7 +8,7 @@ import (
 
 func launchers() []processes.Process { return processes.Launchers() }
 
-// stopWithParents calls stop with the name of a launcher when that launcher has ended.
+// stopWithParents calls stop with the name of the first launcher that ends, when it has ended.
 func stopWithParents(ctx context.Context, stop func(name string)) {
 	parents := launchers()
 	go func() {

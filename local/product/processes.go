@@ -57,7 +57,7 @@ func assembleProcesses(
 		AccessKeyID:     o.bucket.credentials.AccessKeyID,
 		SecretAccessKey: o.bucket.credentials.SecretAccessKey,
 	}
-	b := &bootstraps{
+	b := &executables{
 		folder:      folder,
 		env:         variablesOf(c, o.getenv),
 		credentials: credentials,
@@ -121,15 +121,15 @@ func assembleProcesses(
 	}, nil
 }
 
-// bootstraps creates functions from their executables in a folder.
-type bootstraps struct {
+// executables starts the functions and the relay from their executables in a folder.
+type executables struct {
 	folder      string
 	env         map[string]string
 	credentials lambdahost.Credentials
 	host        *lambdahost.Host
 }
 
-func (b *bootstraps) function(t trigger.Function) (*lambdahost.Function, error) {
+func (b *executables) function(t trigger.Function) (*lambdahost.Function, error) {
 	path, err := filepath.Abs(filepath.Join(b.folder, t.Name, "bootstrap"))
 	if err != nil {
 		return nil, fmt.Errorf("find the function %s: %w", t.Name, err)

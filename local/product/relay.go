@@ -19,7 +19,8 @@ import (
 	"github.com/gatewright/gatewright/shared/runtime/service/host"
 )
 
-// listenRelay opens the listener for the agents of tunnels. It returns nil if the settings have no relay.
+// listenRelay opens the listener for the agents of tunnels. It returns nil if the relay is disabled, or if it is served
+// at a name of the domain.
 func listenRelay(ctx context.Context, s settings) (net.Listener, error) {
 	if s.relayAddr == config.NoAddr || s.domain != "" {
 		return nil, nil // disabled, or the relay is served at a name of the domain
@@ -55,7 +56,7 @@ func (p *product) runRelayUpkeep(ctx context.Context, s settings) error {
 
 // startRelay starts the relay as a separate process. As in AWS, gateways
 // get its address from their configuration, and sign their requests to it.
-func (b *bootstraps) startRelay(ctx context.Context, o *resources, listenAddr net.Addr) (*relayProcess, error) {
+func (b *executables) startRelay(ctx context.Context, o *resources, listenAddr net.Addr) (*relayProcess, error) {
 	path, err := filepath.Abs(filepath.Join(b.folder, relay.Service.Name, "container"))
 	if err != nil {
 		return nil, fmt.Errorf("find the relay: %w", err)
@@ -86,7 +87,7 @@ func (b *bootstraps) startRelay(ctx context.Context, o *resources, listenAddr ne
 }
 
 // environment returns the environment of the relay's process, which listens at listenAddr.
-func (b *bootstraps) environment(listenAddr net.Addr) []string {
+func (b *executables) environment(listenAddr net.Addr) []string {
 	env := []string{
 		"AWS_REGION=" + emulator.Region,
 		"AWS_ACCESS_KEY_ID=" + b.credentials.AccessKeyID,
@@ -105,7 +106,7 @@ func checkHealth(ctx context.Context, address string) error {
 	if err != nil {
 		return err
 	}
-	resp, err := selfClient(config.Listener{}).Do(r) // the relay has no such settings
+	resp, err := selfClient(config.Listener{}).Do(r) // the relay's process does not use the PROXY protocol
 	if err != nil {
 		return err
 	}

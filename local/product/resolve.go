@@ -17,8 +17,9 @@ type resolver interface {
 	LookupHost(ctx context.Context, host string) ([]string, error)
 }
 
-// checkResolution logs a warning if a name of the domain does not resolve to this machine. This is not an error:
-// the DNS records may be created later, the machine may be behind a load balancer, and clients may use another DNS.
+// checkResolution logs a warning if the API's name or an example of a deployment's name does not resolve to this
+// machine. This is not an error: the DNS records may be created later, the machine may be behind a load balancer, and
+// clients may use another DNS.
 func checkResolution(ctx context.Context, domain string, dns resolver, localAddrs []net.Addr, log *slog.Logger) {
 	lookupCtx, cancel := context.WithTimeout(ctx, resolveTimeout)
 	defer cancel()

@@ -208,7 +208,7 @@ func (r *run) watchLaunchers(ctx context.Context) error {
 	return nil
 }
 
-// openData opens the installation's data, and resumes the operations of an earlier process.
+// openData opens the installation's data, and ends the leases of an earlier process's operations (takeOver).
 func (r *run) openData(ctx context.Context) error {
 	addrs := listenAddrs{r.api.Addr(), r.gateway.Addr(), addrOf(r.relay)}
 	data, err := open(ctx, r.settings, r.dir, r.terminal, r.log, addrs, r.fail)
@@ -221,7 +221,7 @@ func (r *run) openData(ctx context.Context) error {
 	return data.takeOver(ctx, r.log)
 }
 
-// openAccount creates the account at the first start, and a key of the account if the key's file is missing.
+// openAccount creates the account at the first start, and a key of the account if the key's file contains no valid key.
 func (r *run) openAccount(ctx context.Context) (err error) {
 	r.accountKey, err = ensureAccount(ctx, r.data.accounts, r.dir, r.log)
 	return err
@@ -323,9 +323,9 @@ const accountName = "demo"
 // key. It returns the key if it has created one. If the process is killed before it has written a new key to the file,
 // the key is lost, and the next start creates another one.
 //
-// Each start checks the account and the file, so it also repairs a lost file and a file without a key of the
-// account. Package preflight has already rejected an account key without a store. The key cannot be written before it
-// is created, because package accounts chooses its text.
+// Each start checks the file, so it also repairs a lost file and a file without a valid key. Package preflight has
+// already rejected an account key without a store. The key cannot be written before it is created, because package
+// accounts chooses its text.
 func ensureAccount(ctx context.Context, s *accounts.Service, dir *datadir.Dir, log *slog.Logger) (string, error) {
 	content, err := dir.Read(datadir.AccountKey)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -101,7 +101,8 @@ func (r *run) startUpkeep(ctx context.Context) {
 	}
 }
 
-// warnAboutAddresses warns if other machines can reach the management API, or if a name of the domain does not resolve to this machine.
+// warnAboutAddresses logs warnings about an installation with a domain: if other machines can reach the management API
+// by plain HTTP, or if the names of the domain do not resolve to this machine.
 func (r *run) warnAboutAddresses(ctx context.Context) {
 	warnPlainAPI(ctx, r.settings, r.log)
 	if r.settings.domain == "" {

@@ -218,7 +218,7 @@ type product struct {
 	drain func(context.Context) error
 	// tracer records the spans of this process. stop sends its last spans. It is nil if functions are separate processes.
 	tracer *telemetry.Tracer
-	// close ends the processes of functions, if there are any.
+	// close ends the processes of the functions and of the relay, if there are any.
 	close func()
 }
 

@@ -132,8 +132,8 @@ type Notes interface {
 	Note(key string) ([]byte, error)
 }
 
-// Check returns an error unless one of the key files contains the key whose hash is stored
-// in the engine. Open must have been called for the engine before. Check changes no files.
+// Check returns an error unless one of the key files contains the key whose hash is stored in the engine. The engine
+// must already store a hash, as it does after Open. Check changes no files.
 func Check(ctx context.Context, path string, engine Notes) error {
 	stored, err := engine.Note(checkNoteKey)
 	if err != nil {

@@ -1,6 +1,6 @@
 // Package sandbox compiles uploaded projects in separate processes. A child runs the same binary with the argument
-// Command, with limits on memory and time, and without access to the installation. A hostile archive can make its child
-// and its build fail, but not the gateway.
+// Command, with limits on memory and time, and without the installation's environment variables. A hostile archive can
+// make its child and its build fail, but not the gateway.
 //
 // The package does not isolate the child otherwise: it runs as the calling user and could read the user's files. This
 // is acceptable because only the data is foreign, and the code is ours. On Linux, the memory limit applies to the
@@ -104,7 +104,7 @@ func (s *Sandbox) run(ctx context.Context, in io.Reader, out io.Writer, stderr *
 	return cmd.Run()
 }
 
-// killed reports whether the child was killed by a signal, as the system does when memory is short.
+// killed reports whether the child was ended by SIGKILL, which the system sends when memory is short.
 func killed(exit *exec.ExitError) bool {
 	status, ok := exit.Sys().(syscall.WaitStatus)
 	return ok && status.Signaled() && status.Signal() == syscall.SIGKILL

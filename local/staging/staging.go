@@ -34,8 +34,9 @@ const (
 	dirMode  fs.FileMode = 0o700
 )
 
-// Open creates the folder at path, or empties a staging folder that a killed process has left
-// there. It returns an error for any other existing folder. The parent folder must exist.
+// Open creates the folder at path. It also accepts an existing folder that other users cannot access, if this folder is
+// empty or a staging folder that a killed process has left, which Open empties. It returns an error for anything else
+// at path. The parent folder must exist.
 func Open(path string) (*Folder, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -65,8 +66,9 @@ func Open(path string) (*Folder, error) {
 	return f, nil
 }
 
-// checkLeftover returns an error if an existing folder is not a staging folder of an earlier Open. Open
-// deletes everything in the folder, which must not be other data or the target of another user's link.
+// checkLeftover returns an error unless path is a folder that other users cannot access, and is empty or a staging
+// folder of an earlier Open. Open deletes everything in the folder, which must not be other data or the target of
+// another user's link.
 func checkLeftover(path string) error {
 	errForeign := fmt.Errorf("%s is needed for what is under way, and was not left by an interrupted one: rename it, "+
 		"or remove it", path)

@@ -75,9 +75,10 @@ const (
 	probeTimeout  = time.Second
 )
 
-// Start starts a child and waits until it is ready. If the process ends or is not ready within StartTimeout, Start ends
-// it and returns an error. When the process ends later, it is restarted, with growing pauses, until Stop is called. The
-// end of ctx does not end the child, because other parts need the child while they shut down.
+// Start starts a child and waits until it is ready. If the process ends before it is ready, is not ready within
+// StartTimeout, or ctx ends, Start ends the process and returns an error. When the process ends later, it is restarted,
+// with growing pauses, until Stop is called. After Start has returned, the end of ctx does not end the child, because
+// other parts need the child while they shut down.
 func Start(ctx context.Context, spec Spec, log *slog.Logger) (*Child, error) {
 	if spec.StartTimeout == 0 {
 		spec.StartTimeout = 30 * time.Second
@@ -116,7 +117,8 @@ func (c *Child) Restarts() int {
 	return c.restarts
 }
 
-// waitReady probes until the child responds, and closes ready.
+// waitReady probes until the child responds, and then closes ready. It returns an error if the first process ends, or
+// if StartTimeout or ctx ends.
 func (c *Child) waitReady(ctx context.Context, ready chan<- struct{}) error {
 	ctx, cancel := context.WithTimeout(ctx, c.spec.StartTimeout)
 	defer cancel()
@@ -157,8 +159,9 @@ func (c *Child) tail() string {
 	return ""
 }
 
-// supervise runs the child repeatedly until ctx ends. The kernel kills the child when the thread that has started it
-// ends (prctl(2), PR_SET_PDEATHSIG). So supervise locks its thread, because Go can end other threads at any time.
+// supervise runs the child repeatedly until ctx ends, or until the first process ends before it is ready. The kernel
+// kills the child when the thread that has started it ends (prctl(2), PR_SET_PDEATHSIG). So supervise locks its thread,
+// because Go can end other threads at any time.
 func (c *Child) supervise(ctx context.Context, ready <-chan struct{}) {
 	defer close(c.done)
 	runtime.LockOSThread()

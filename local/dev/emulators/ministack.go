@@ -73,8 +73,8 @@ func printLogTail(path string) {
 	}
 }
 
-// installMiniStack creates a virtual environment in the user's cache, with
-// exactly the packages of ministack.txt, and returns the path of its Python.
+// installMiniStack creates a virtual environment in the user's cache with the packages of ministack.txt, unless a
+// working one exists. It returns the path of the environment's Python.
 func installMiniStack(ctx context.Context) (python string, err error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
@@ -211,7 +211,7 @@ func emulatorEnv(endpoint, region string) []string {
 		"NO_PROXY=127.0.0.1,localhost", "no_proxy=127.0.0.1,localhost")
 }
 
-// runQuietly runs a command in a folder. It shows the command's output only on failure.
+// runQuietly runs a command in a folder. If the command fails, the error contains its output.
 func runQuietly(ctx context.Context, dir string, env []string, command ...string) error {
 	cmd := exec.CommandContext(ctx, command[0], command[1:]...) //nolint:gosec // G204: a command of this program
 	cmd.Dir, cmd.Env = dir, env

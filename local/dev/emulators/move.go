@@ -242,8 +242,8 @@ func (m *moveScenario) export(ctx context.Context) (err error) {
 	})
 }
 
-// checkStopped checks which functions are stopped: those of both installations
-// if both is true, and otherwise only those of the old installation.
+// checkStopped checks three functions of each installation. Those of the old installation must be stopped. Those of the
+// new installation must be stopped if both is true, and must not be stopped otherwise.
 func (m *moveScenario) checkStopped(ctx context.Context, both bool) error {
 	for _, s := range []*suite{m.old, m.suite} {
 		client := s.lambdaClient()

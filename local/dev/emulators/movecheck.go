@@ -207,7 +207,7 @@ func (m *moveScenario) importAndStart(ctx context.Context) error {
 	return errors.Join(m.checkStopped(ctx, false), m.setTriggers(ctx, true))
 }
 
-// check verifies that the new installation has all data and works, and that the old installation is unchanged.
+// check verifies that the new installation has the test data and works, and that the old installation is unchanged.
 func (m *moveScenario) check(ctx context.Context) error {
 	if err := m.mustCallAPI(ctx, http.MethodGet, "/v1/who-am-i", "", nil); err != nil {
 		return err

@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// testOperatorCommands runs an operator's commands exactly as docs/aws.md describes
-// them. It needs the AWS command line, which is installed with MiniStack.
+// testOperatorCommands runs an operator's commands exactly as docs/aws.md describes them. It needs the AWS command
+// line, which is installed with MiniStack. Without it, testOperatorCommands does nothing.
 func (s *suite) testOperatorCommands(ctx context.Context) error {
 	if s.toolsDir == "" {
 		return nil

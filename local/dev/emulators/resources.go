@@ -34,8 +34,8 @@ var (
 )
 
 // compare returns one line that summarizes how an update has changed an installation's resources. Its error has a line
-// for each replaced resource, for each deleted resource with data, and for each alias that still has its former
-// version.
+// for each replaced resource (except those of replacedTypes), for each deleted resource of dataTypes, and for each
+// alias that still has its former version.
 func compare(before, after map[string]resource) (string, error) {
 	var errs []error
 	unchanged, replaced, moved := 0, 0, 0

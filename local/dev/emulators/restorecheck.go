@@ -72,7 +72,7 @@ func (r *restoreScenario) killAtLine(ctx context.Context, text string, args ...s
 	return nil
 }
 
-// expectRefusal runs the restore command, which must fail with one line that contains text.
+// expectRefusal runs the restore command, which must fail. The last line of its standard error must contain text.
 func (r *restoreScenario) expectRefusal(ctx context.Context, text string, args ...string) error {
 	_, errOut, err := r.runCommand(ctx, args...)
 	lines := strings.Split(strings.TrimSpace(errOut), "\n")
@@ -102,7 +102,8 @@ func (r *restoreScenario) state(ctx context.Context) (string, error) {
 		nil
 }
 
-// checkRefusals runs invalid commands. Each must fail with one line and must not change the installation.
+// checkRefusals runs invalid commands and a dry run. Each invalid command must fail with its own error, and none may
+// change the installation.
 func (r *restoreScenario) checkRefusals(ctx context.Context) error {
 	before, err := r.state(ctx)
 	if err != nil {
@@ -272,7 +273,7 @@ func (r *restoreScenario) checkRemovalGuard(ctx context.Context) error {
 	return nil
 }
 
-// check verifies that the installation has all data of the backup, and works.
+// check verifies that the installation has the test data of the backup, and works.
 func (r *restoreScenario) check(ctx context.Context) error {
 	if err := r.mustCallAPI(ctx, http.MethodGet, "/v1/who-am-i", "", nil); err != nil {
 		return err
@@ -314,7 +315,8 @@ func (r *restoreScenario) check(ctx context.Context) error {
 	return r.checkTableSettings(ctx, r.out.Table)
 }
 
-// checkTableSettings checks that a restored table has the same settings as the original table of the stack.
+// checkTableSettings checks that a restored table has the settings of the stack's table: the stream, the time to live,
+// point-in-time recovery, deletion protection and the tag stage.
 func (r *restoreScenario) checkTableSettings(ctx context.Context, table string) error {
 	d, err := r.tables.DescribeTable(ctx, &dynamodb.DescribeTableInput{TableName: &table})
 	if err != nil {

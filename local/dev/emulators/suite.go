@@ -39,7 +39,7 @@ type suite struct {
 	isolated bool
 	// toolsDir is the folder of the AWS command line, or "" if it is not installed.
 	toolsDir string
-	// relay is the origin of the relay, or "" if no relay runs.
+	// relay is the origin of the relay, or "" without a relay. It is set before the relay starts.
 	relay string
 	// relayListener reserves the relay's port until the relay is started, so that no other process takes it.
 	relayListener net.Listener

@@ -55,7 +55,8 @@ func (s *suite) createTestData(ctx context.Context) (err error) {
 	return s.deployHello(ctx)
 }
 
-// callAPI sends a request to the management API, and decodes the response.
+// callAPI sends a request to the management API and returns the status. If out is not nil, it decodes the body of a
+// successful response into out.
 func (s *suite) callAPI(ctx context.Context, key, method, path, body string, out any) (status int, err error) {
 	req, err := http.NewRequestWithContext(ctx, method, s.address(s.out.API)+path, strings.NewReader(body))
 	if err != nil {
@@ -127,7 +128,8 @@ func (s *suite) deployHello(ctx context.Context) error {
 	return s.waitBuilt(ctx, source.DeploymentID)
 }
 
-// waitBuilt waits until a build of the sample has ended, and returns an error if the build failed.
+// waitBuilt waits until a build of the sample has ended, and returns an error if the build failed. Otherwise it sets
+// s.deploymentURL and s.deploymentName.
 func (s *suite) waitBuilt(ctx context.Context, id string) error {
 	var status struct{ Status, URL string }
 	err := waitUntil(ctx, "the sample's build ends", func() (bool, error) {
@@ -177,8 +179,9 @@ func packHello() ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// checkKeys calls the deployment with each key, and checks whether the key is accepted. A rejected
-// key gets the status 401. An accepted key gets another status, because the upstream does not exist.
+// checkKeys calls the deployment with each key of want. It returns an error unless the deployment accepts exactly the
+// keys whose value is true. The key "" means a call without a key. A rejected key gets the status 401. An accepted key
+// gets another status, because the upstream does not exist.
 func (s *suite) checkKeys(ctx context.Context, want map[string]bool) error {
 	for key, accepted := range want {
 		status, err := s.callDeployment(ctx, key)
@@ -188,7 +191,8 @@ func (s *suite) checkKeys(ctx context.Context, want map[string]bool) error {
 		case status == http.StatusNotFound || status == http.StatusInternalServerError:
 			return fmt.Errorf("GET /hello: status = %d, want that of a served deployment: neither 404 nor 500", status)
 		case (status != http.StatusUnauthorized) != accepted:
-			return fmt.Errorf("GET /hello with a key (%t): status = %d, want the key accepted: %t", key != "", status, accepted)
+			name := map[string]string{s.keptKey: "keptKey", s.deletedKey: "deletedKey", "": "no key"}[key]
+			return fmt.Errorf("GET /hello with %s: status = %d, want 401: %t", name, status, !accepted)
 		}
 	}
 	return nil
@@ -217,11 +221,11 @@ func (s *suite) callDeployment(ctx context.Context, key string) (int, error) {
 
 // setChaining enables or disables the chaining of audit records.
 func (s *suite) setChaining(ctx context.Context, enabled bool) error {
-	return s.setStream(ctx, "auditchain", enabled)
+	return s.setEventSourceMapping(ctx, "auditchain", enabled)
 }
 
-// setStream enables or disables the calls of a function by the table's stream.
-func (s *suite) setStream(ctx context.Context, function string, enabled bool) error {
+// setEventSourceMapping enables or disables the event source mapping through which the table's stream calls a function.
+func (s *suite) setEventSourceMapping(ctx context.Context, function string, enabled bool) error {
 	client := s.lambdaClient()
 	mappings, err := client.ListEventSourceMappings(ctx,
 		&lambda.ListEventSourceMappingsInput{FunctionName: aws.String("gatewright-" + s.stage + "-" + function + ":live")})
@@ -236,15 +240,15 @@ func (s *suite) setStream(ctx context.Context, function string, enabled bool) er
 	return err
 }
 
-// setTriggers enables or disables the calls of the installation's functions by streams and
-// schedules. Unlike AWS, MiniStack makes these calls even if the reserved concurrency is 0.
+// setTriggers enables or disables the event source mappings and the schedules that call the installation's functions.
+// Unlike AWS, MiniStack calls a function even if its reserved concurrency is 0.
 func (s *suite) setTriggers(ctx context.Context, enabled bool) error {
 	for _, f := range functions.Triggered() {
 		for _, e := range f.Events {
 			if !e.StreamRecords {
 				continue
 			}
-			if err := s.setStream(ctx, f.Name, enabled); err != nil {
+			if err := s.setEventSourceMapping(ctx, f.Name, enabled); err != nil {
 				return err
 			}
 		}

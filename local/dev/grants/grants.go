@@ -2,8 +2,9 @@
 // permissions of a role. The comparison finds missing grants before a function fails in AWS, and grants that no test
 // uses.
 //
-// The package does not simulate IAM. It supports only the statements that the infrastructure uses,
-// and rejects all others: Allow, actions by name, and resources with at most a star at the end.
+// The package does not simulate IAM. It supports only the statements that the infrastructure uses: Allow, actions by
+// name, the conditions in keys.go, and resources with at most a star at the end. It rejects other effects, actions and
+// conditions. A resource that it does not know matches no request.
 //
 // Read grants.go first, then template.go for the roles. Package cloud records the
 // requests of functions (docs/decisions/0018-grants-are-compared-with-use.md).
@@ -44,7 +45,7 @@ func (f Functions) add(function string, g Grant) {
 	f[function][g] = true
 }
 
-// Len returns the number of grants of all functions.
+// Len returns the number of grants or requests of all functions.
 func (f Functions) Len() int {
 	n := 0
 	for _, set := range f {
@@ -80,8 +81,8 @@ type Rare struct {
 // usedByFirstCaller reports whether an action is requested only once, by the first function that needs its result.
 func usedByFirstCaller(action string) bool { return action == "kms:GenerateDataKeyWithoutPlaintext" }
 
-// ReadUses reads the recorded requests of functions. table and bucket are the names
-// of the installation's table and bucket: a request to other resources is an error.
+// ReadUses reads the recorded requests of functions. table and bucket are the names of the installation's table and
+// bucket: a request to another table or bucket, or to a service other than DynamoDB, S3 and KMS, is an error.
 func ReadUses(record io.Reader, table, bucket string) (Functions, error) {
 	out := make(Functions)
 	lines := bufio.NewScanner(record)
@@ -137,8 +138,8 @@ func Missing(granted, used Functions) error {
 	return errors.Join(errs...)
 }
 
-// Unused returns an error with every unused grant, except the grants in rare. The error
-// also has every grant in rare that no role has. Unused returns nil if there are none.
+// Unused returns an error with every unused grant, except the grants in rare and those of actions that AWS itself
+// performs (platform). The error also has every grant in rare that no role has. Unused returns nil if there are none.
 func Unused(granted, used Functions, rare ...Rare) error {
 	var errs []error
 	for _, function := range slices.Sorted(maps.Keys(granted)) {

@@ -95,7 +95,8 @@ func parseLeadingKeys(condition any) ([]store.KeyPrefix, error) {
 	return out, nil
 }
 
-// ReadUsedPrefixes reads the used key prefixes from the recorded requests of functions.
+// ReadUsedPrefixes reads the used key prefixes from the recorded requests of functions. It ignores requests to an
+// index.
 func ReadUsedPrefixes(record io.Reader) (UsedPrefixes, error) {
 	out := make(UsedPrefixes)
 	lines := bufio.NewScanner(record)

@@ -47,7 +47,8 @@ type outcome struct {
 
 // Invoke calls the function and returns its response. The ID of the call is the request ID of the context's
 // lambdacontext, or a new ID. If the function returns an error or its process fails, the error is a *FunctionError. If
-// ctx ends first, Invoke returns, but the call continues, as it does when a client of Lambda disconnects.
+// ctx ends while Invoke waits for a process, the function is not called. If ctx ends during the call, Invoke returns,
+// but the call continues, as it does when a client of Lambda disconnects.
 func (f *Function) Invoke(ctx context.Context, event []byte) ([]byte, error) {
 	if len(event) > MaxEventBytes {
 		return nil, ErrEventTooLarge

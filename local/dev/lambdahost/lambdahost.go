@@ -3,11 +3,11 @@
 // responses there. A process handles one event at a time; simultaneous events use several processes. Between events a
 // process is frozen.
 //
-// The package is not a sandbox. Functions run as the calling user, can access the whole file system, and share /tmp.
-// The host samples their memory to limit it. A control group would need privileges that users of a laptop do not have.
-// A limit on the address space (RLIMIT_AS, RLIMIT_DATA) would count the hundreds of megabytes that a Go process
-// reserves and never uses. docs/decisions/0021-requests-become-events-locally.md explains why the project has its own
-// host.
+// The package is not a sandbox. Functions run as the calling user, can access the whole file system, and share /tmp. On
+// Linux, the host samples their memory to limit it; other systems have no limit. A control group would need privileges
+// that users of a laptop do not have. A limit on the address space (RLIMIT_AS, RLIMIT_DATA) would count the hundreds of
+// megabytes that a Go process reserves and never uses. docs/decisions/0021-requests-become-events-locally.md explains
+// why the project has its own host.
 //
 // Read lambdahost.go first, then function.go for the pool of processes, process.go for a process, runtimeapi.go for its
 // requests, and memory.go. AWS documents the protocol in "Using the Lambda runtime API" (version 2018-06-01), and the
@@ -52,7 +52,7 @@ type Spec struct {
 	Env map[string]string
 	// Timeout is the maximum duration of a call. The host kills the process after that time.
 	Timeout time.Duration
-	// MemoryMB is the maximum memory of a process. The host kills a process that uses more.
+	// MemoryMB is the maximum memory of a process. On Linux, the host kills a process that uses more.
 	MemoryMB int
 	// Processes is the maximum number of simultaneous processes; 0 means 16.
 	// If all of them are in use, a call waits, whereas Lambda would reject it.
@@ -71,8 +71,9 @@ type Options struct {
 	IDs         *ids.Source
 	Random      io.Reader
 	Now         func() time.Time
-	// Log receives the output of functions, line by line. A line that is a JSON log record is logged with its
-	// level and attributes. Log also receives a record of every call, at the debug level for successful calls.
+	// Log receives the output of functions, line by line. A line that is a JSON log record is logged with its level and
+	// attributes. Log also receives a record of each call that a process has handled, at the debug level for successful
+	// calls.
 	Log *slog.Logger
 }
 

@@ -91,7 +91,8 @@ func parseRecord(line []byte) (level slog.Level, message string, attrs []any) {
 	return level, message, attrs
 }
 
-// originalValue converts a decoded JSON value to the type that it had before it was encoded.
+// originalValue converts a number to a time.Duration if its name is duration, and otherwise to int64 or float64. It
+// returns other values unchanged.
 func originalValue(name string, v any) any {
 	number, ok := v.(json.Number)
 	if !ok {

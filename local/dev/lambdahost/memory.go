@@ -14,8 +14,8 @@ import (
 // detects that a process exceeds its limit. The host cannot prevent a sudden large allocation.
 const memoryInterval = 20 * time.Millisecond
 
-// memory samples the memory of a process during its initialization or a call.
-type memory struct {
+// memorySampler samples the memory of a process during its initialization or a call.
+type memorySampler struct {
 	pid  int
 	peak atomic.Int64
 	quit chan struct{}
@@ -24,8 +24,8 @@ type memory struct {
 
 // watchMemory samples the process's memory until m.stop is called or the process exceeds
 // its limit. If the process exceeds its limit, exceeded receives a value.
-func (p *process) watchMemory() (m *memory, exceeded <-chan struct{}) {
-	m = &memory{pid: p.pid, quit: make(chan struct{})}
+func (p *process) watchMemory() (m *memorySampler, exceeded <-chan struct{}) {
+	m = &memorySampler{pid: p.pid, quit: make(chan struct{})}
 	limitReached := make(chan struct{}, 1)
 	limitKB := int64(p.f.spec.MemoryMB) << 10
 	go func() {
@@ -46,9 +46,10 @@ func (p *process) watchMemory() (m *memory, exceeded <-chan struct{}) {
 	return m, limitReached
 }
 
-// sample returns the current memory of the process in kB, or 0 if it is unknown. It also updates m.peak.
-func (m *memory) sample() int64 {
-	kB, _ := residentKB(m.pid, "VmRSS:")
+// sample returns the current memory of the process in kB. It returns 0 if it cannot read it, as on systems without
+// /proc. It also updates m.peak.
+func (m *memorySampler) sample() int64 {
+	kB, _ := processStatusKB(m.pid, "VmRSS:")
 	for {
 		peak := m.peak.Load()
 		if kB <= peak || m.peak.CompareAndSwap(peak, kB) {
@@ -57,14 +58,14 @@ func (m *memory) sample() int64 {
 	}
 }
 
-func (m *memory) stop() { m.once.Do(func() { close(m.quit) }) }
+func (m *memorySampler) stop() { m.once.Do(func() { close(m.quit) }) }
 
 // peakKB returns the largest sample, in kB.
-func (m *memory) peakKB() int64 { return max(m.peak.Load(), m.sample()) }
+func (m *memorySampler) peakKB() int64 { return max(m.peak.Load(), m.sample()) }
 
-// residentKB returns the value called name in /proc/PID/status (proc(5)), in kB. name
+// processStatusKB returns the value called name in /proc/PID/status (proc(5)), in kB. name
 // includes the colon: "VmRSS:" is the current memory of the process.
-func residentKB(pid int, name string) (int64, error) {
+func processStatusKB(pid int, name string) (int64, error) {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
 		return 0, fmt.Errorf("look at a process: %w", err)

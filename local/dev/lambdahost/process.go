@@ -110,7 +110,7 @@ func (p *process) run(started chan<- error) {
 	close(p.exited)
 }
 
-// kill kills the process and all its children, and waits until it has ended.
+// kill kills the process and its children, and waits until it has ended.
 func (p *process) kill() {
 	_ = processes.Kill(p.pid)
 	<-p.exited
@@ -133,7 +133,8 @@ func (p *process) shutDown() {
 	p.kill()
 }
 
-// initialize waits until the process requests its first event.
+// initialize waits until the process requests its first event. It returns an error if the process ends or reports an
+// error before, exceeds its memory, or needs more than initTimeout.
 func (p *process) initialize(ctx context.Context) error {
 	started := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, initTimeout)
@@ -219,7 +220,7 @@ func (p *process) timeoutError(call *invocation, limit time.Duration) outcome {
 		call.id, limit.Seconds())}}
 }
 
-func (p *process) memoryError(m *memory) error {
+func (p *process) memoryError(m *memorySampler) error {
 	return &FunctionError{typeMemory, fmt.Sprintf("The function held %d MB and may hold %d MB.", m.peakKB()>>10,
 		p.f.spec.MemoryMB)}
 }
