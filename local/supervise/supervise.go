@@ -1,5 +1,6 @@
-// Package supervise keeps a child process running. It starts the child, waits until the child responds,
-// and restarts it when it dies. The child ends when this process ends, even if this process is killed.
+// Package supervise keeps a child process running. It starts the child, waits until the child responds, and restarts it
+// when it dies. On Linux, the child ends when this process ends, even if this process is killed. On other systems, the
+// child has to notice the end of its standard input.
 //
 // The package does not know the programs that it runs (package
 // emulator does). It does not supervise processes that a child starts.
@@ -159,9 +160,9 @@ func (c *Child) tail() string {
 	return ""
 }
 
-// supervise runs the child repeatedly until ctx ends, or until the first process ends before it is ready. The kernel
-// kills the child when the thread that has started it ends (prctl(2), PR_SET_PDEATHSIG). So supervise locks its thread,
-// because Go can end other threads at any time.
+// supervise runs the child repeatedly until ctx ends, or until the first process ends before it is ready. On Linux, the
+// kernel kills the child when the thread that has started it ends (prctl(2), PR_SET_PDEATHSIG). So supervise locks its
+// thread, because Go can end other threads at any time.
 func (c *Child) supervise(ctx context.Context, ready <-chan struct{}) {
 	defer close(c.done)
 	runtime.LockOSThread()

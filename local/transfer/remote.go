@@ -127,8 +127,9 @@ func (r Remote) resume(ctx context.Context, p progress, a *archive) error {
 	return nil
 }
 
-// checkEmpty returns an error if the target contains data of an installation. A root key is not such
-// data: a deployed installation creates one at its first request, even if the request is rejected.
+// checkEmpty returns an error if the target contains data of an installation. The items that isLocal excludes are not
+// such data. One of them is a root key: a deployed installation creates it at its first request, even if the request is
+// rejected.
 func (r Remote) checkEmpty(ctx context.Context) error {
 	errFound := fmt.Errorf("%s %w: name one that was never used, or empty it; nothing was imported", r.Name, ErrNotEmpty)
 	now := r.Now()
@@ -150,8 +151,8 @@ func (r Remote) checkEmpty(ctx context.Context) error {
 	return nil
 }
 
-// put stores an object, unless it exists. An existing object is from an
-// earlier attempt, because the bucket was empty at the start of the import.
+// put stores an object, unless an object with its key and size exists. Such an object is from an earlier attempt,
+// because the bucket was empty at the start of the import.
 func (r Remote) put(ctx context.Context, o blob.Object, body io.Reader) (err error) {
 	if existing, err := r.Bucket.Head(ctx, o.Key); err == nil && existing.Size == o.Size {
 		return nil

@@ -13,9 +13,10 @@
 //
 // The whole file is authenticated: if it was truncated, changed or sealed under another key, an import changes nothing.
 //
-// An export from the embedded engine contains a consistent copy of the table. An export from DynamoDB fails if the
-// table changes meanwhile (export.go). Sealed values stay sealed under the installation's root key. Only the root key
-// itself is unwrapped, and wrapped again at the target (RootKeeper). Commit tokens and expired items are not exported.
+// An export from the embedded engine contains a consistent copy of the table. An export from DynamoDB and S3 fails if
+// the table or the bucket changes meanwhile (export.go). Sealed values stay sealed under the installation's root key.
+// Only the root key itself is unwrapped, and wrapped again at the target (RootKeeper). Commit tokens and expired items
+// are not exported.
 //
 // An export is not a backup, which can be restored only to a data directory
 // (package backup). The package does not merge two installations.
@@ -145,7 +146,7 @@ func isText(v store.Value) bool {
 	return true
 }
 
-// decode parses an item's line. It returns an error for items that a table does not accept.
+// decode parses an item's line. It returns an error for items that a table does not accept, or that no export contains.
 func decode(line []byte) (store.Item, error) {
 	var raw map[string]events.DynamoDBAttributeValue
 	if err := json.Unmarshal(line, &raw); err != nil {

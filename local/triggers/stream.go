@@ -42,8 +42,8 @@ const (
 	batchSize = 100
 	// idleTimeout is the maximum time for which Next waits for records.
 	idleTimeout = time.Hour
-	// checkpointInterval is the time between two checkpoints. It limits how many records are delivered again after the
-	// process was killed.
+	// checkpointInterval is the minimum time between two checkpoints. It limits how many records are delivered again after
+	// the process was killed.
 	checkpointInterval = time.Second
 	// maxAttempts is the maximum number of attempts for a failing record. After that, the record and the rest of its
 	// batch are skipped, and the sweep has to handle them.

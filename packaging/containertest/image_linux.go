@@ -32,7 +32,8 @@ func Root(t testing.TB) string {
 	return root
 }
 
-// Unpack writes the files of an archive to root. They are unchanged, except that they belong to the test's user.
+// Unpack writes the files of a tar archive to root, with their content and mode. They belong to the test's user, and
+// folders have the mode 755. Unpack does not support links.
 func Unpack(t testing.TB, root string, archive io.Reader) {
 	t.Helper()
 	for r := tar.NewReader(archive); ; {

@@ -92,7 +92,7 @@ func (p *Process) ReadFile(t testing.TB, path string) string {
 	return strings.TrimSpace(string(raw))
 }
 
-// Stop sends SIGTERM and waits until the process has ended.
+// Stop sends SIGTERM and waits until the process has ended. It fails the test if the exit status is neither 0 nor 130.
 func (p *Process) Stop(t testing.TB) {
 	t.Helper()
 	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {

@@ -30,9 +30,9 @@ var programs = []string{"gatewright", "gatewright-server"}
 // releaseFolder is the folder of the release.
 func (o options) releaseFolder() string { return filepath.Join(o.out, o.version) }
 
-// assemble writes the folder of the release. If it fails or is killed, an older release of the same version stays
-// unchanged, and no incomplete release has the final name. If another release is being assembled in the same folder, it
-// returns an error.
+// assemble writes the folder of the release. An incomplete release never has the final name, and an older release of
+// the same version stays in its place until the new release is complete. If another release is being assembled in the
+// same folder, it returns an error.
 func (o options) assemble(ctx context.Context, notes string) (err error) {
 	final := o.releaseFolder()
 	folder, replaced := final+".unfinished", final+".replaced"

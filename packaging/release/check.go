@@ -80,9 +80,9 @@ func (o options) check(ctx context.Context) (notes string, err error) {
 }
 
 // checkSources returns an error if a file of the checkout is not in the commit, or has other bytes than in the commit.
-// It also finds files that `git status` does not show, because a build reads them too: files that only rules of this
-// machine ignore, files that a setting excludes from the comparison, and files that git converts, for example their
-// line ends.
+// Files that a .gitignore in the checkout excludes are allowed. It also finds files that `git status` does not show,
+// because a build reads them too: files that only rules of this machine ignore, files that a setting excludes from the
+// comparison, and files that git converts, for example their line ends.
 func (o options) checkSources(ctx context.Context) error {
 	changes, err := git(ctx, o.tree, "status", "--porcelain", "--untracked-files=all", "--ignore-submodules=none")
 	if err != nil {

@@ -81,9 +81,9 @@ func (f *Function) start(ctx context.Context) (*process, error) {
 	return p, nil
 }
 
-// run runs the process until it ends. The kernel kills the process when the thread that started it ends (prctl(2),
-// PR_SET_PDEATHSIG), so that no function outlives its host. run locks its thread, because Go could end the thread
-// earlier.
+// run runs the process until it ends. On Linux, the kernel kills the process when the thread that started it ends
+// (prctl(2), PR_SET_PDEATHSIG), so that no function outlives its host. run locks its thread, because Go could end the
+// thread earlier.
 func (p *process) run(started chan<- error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

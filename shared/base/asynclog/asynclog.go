@@ -2,7 +2,8 @@
 // only copies its line. Another goroutine writes the collected lines, in order.
 //
 // Memory is bounded: while the file accepts no data, lines beyond the bound are dropped and counted, so that no request
-// waits for a disk. When a process is killed, its unwritten lines are lost: those of the last tenth of a second.
+// waits for a disk. When a process is killed, its unwritten lines are lost: usually those of the last tenth of a
+// second.
 //
 // The package is for long-running processes. A Lambda function is frozen after its response, and has to write each line
 // immediately.
@@ -19,7 +20,7 @@ import (
 
 // The bounds.
 const (
-	// interval is the maximum time that a line waits before it is written.
+	// interval is the maximum time that a line waits before it is written, while the file accepts data.
 	interval = 100 * time.Millisecond
 	// flushThreshold is the number of waiting bytes that are written without waiting for interval to end.
 	flushThreshold = 64 << 10
@@ -59,7 +60,8 @@ func New(to io.Writer, onDrop func(lines int)) *Writer {
 	return w
 }
 
-// Write appends a line, or drops it if too many are waiting. It never fails, since the caller could not do anything about an error.
+// Write appends a line. It drops the line if too many bytes are waiting, or after Close. It never fails, since the
+// caller could not do anything about an error.
 func (w *Writer) Write(line []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

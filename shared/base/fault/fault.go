@@ -1,5 +1,5 @@
-// Package fault has the only error type that crosses package boundaries. A Fault
-// describes an error in words for the caller, and keeps the cause separate for the log.
+// Package fault has the type of the errors that callers of the API get. A Fault describes an error in words for the
+// caller, and keeps the cause separate for the log.
 //
 // Code creates a Fault where its meaning is known (a service, the store), and callers return it unchanged. Only package api converts
 // it to a problem document. This package does not know status codes: contract 1.2 has them, and package api maps the kinds to them.

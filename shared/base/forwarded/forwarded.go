@@ -18,7 +18,8 @@ import (
 type Origin struct {
 	// Peer is the other end of the connection. It is the zero value for a connection without an address.
 	Peer netip.Addr
-	// Client is the last address that does not belong to a trusted proxy.
+	// Client is the last address that does not belong to a trusted proxy. If all addresses belong to trusted proxies, it
+	// is the first one.
 	Client netip.Addr
 	// Scheme is the scheme that the client used: http or https.
 	Scheme string

@@ -64,7 +64,8 @@ func (l Limits) checkLines(head []byte) *Refusal {
 	return nil
 }
 
-// checkFields refuses field values that net/http accepts, or removes from the request.
+// checkFields checks the version, the fields and the target. net/http accepts some of the refused values, or removes
+// them from the request.
 func checkFields(r *http.Request, fields http.Header) *Refusal {
 	lengths, encodings, hosts := fields["Content-Length"], fields["Transfer-Encoding"], fields["Host"]
 	switch {
@@ -118,7 +119,8 @@ func (l Limits) CheckPartial(size, lines int) *Refusal {
 	return nil
 }
 
-// FromNetHTTP returns this package's refusal in place of a refusal of net/http.
+// FromNetHTTP returns this package's refusal in place of a refusal of net/http with the same status. If this package
+// has none, FromNetHTTP returns the refusal of net/http.
 func FromNetHTTP(refusal *Refusal) *Refusal {
 	switch refusal.Status {
 	case http.StatusHTTPVersionNotSupported:

@@ -6,8 +6,8 @@
 // process takes more than MinHeapGrowth in addition to its usual memory. When the process is idle for a moment, the
 // memory is returned to the system.
 //
-// If GOGC is set or debug.SetGCPercent was called, the package changes nothing.
-// GOMEMLIMIT remains in effect. docs/decisions/0055-room-for-garbage.md has the decision.
+// If GOGC or debug.SetGCPercent has set another value than 100, the package changes nothing. GOMEMLIMIT remains in
+// effect. docs/decisions/0055-room-for-garbage.md has the decision.
 package gctuning
 
 import (

@@ -6,11 +6,11 @@
 // is refused without a read of the table. Even if there are 10,000 names, a source keeps only the certificates of names
 // in use in memory. A handshake for another name costs one read or one signature.
 //
-// The package does not verify clients. A handshake accepts any client certificate, since other routes of the name may
-// not need one. The policy mtls-auth-inbound verifies it for each request, with the account's current CAs. The result
-// therefore does not depend on how a TLS session began, or on whether the name in its handshake is the request's host.
-// But a client that was not asked for a certificate has to connect again if the request's route can need one
-// (Misdirected).
+// The package does not verify clients. A handshake accepts any client certificate whose chain is not too large
+// (maxChain), since other routes of the name may not need one. The policy mtls-auth-inbound verifies it for each
+// request, with the account's current CAs. The result therefore does not depend on how a TLS session began, or on
+// whether the name in its handshake is the request's host. But a client that was not asked for a certificate has to
+// connect again if the request's route can need one (Misdirected).
 //
 // This is the only file.
 package handshake
@@ -82,8 +82,9 @@ func checkChainSize(s tls.ConnectionState) error {
 
 // Config returns a configuration for listeners.
 //
-// Clients are asked for a certificate only if the name's account has CAs: a browser with a certificate would
-// prompt its user to choose one. The certificate is optional, since only routes with the policy need one.
+// Clients are asked for a certificate only if the name's account has CAs, or if the CAs cannot be read: a browser with
+// a certificate would prompt its user to choose one. The certificate is optional, since only routes with the policy
+// need one.
 func Config(o Options) *tls.Config {
 	base := &tls.Config{
 		MinVersion: tls.VersionTLS12,

@@ -35,8 +35,9 @@ func find(pid int) (p Process, ok bool) {
 	return Process{}, false
 }
 
-// startTime returns the start time in nanoseconds since 1970. A process that has ended can be opened while any process has
-// a handle of it. A process that cannot be opened because of its permissions belongs to another user and is running.
+// startTime returns the start time in nanoseconds since 1970. A process that has ended can be opened while any process
+// has a handle of it. A process that cannot be opened because of its permissions belongs to another user and is
+// running. Its start time is returned as "".
 func startTime(pid int) (start string, ok bool) {
 	//nolint:gosec // G115: an id
 	h, err := windows.OpenProcess(windows.PROCESS_QUERY_LIMITED_INFORMATION|windows.SYNCHRONIZE, false, uint32(pid))

@@ -36,5 +36,5 @@ func MaxDescriptors() uint64 {
 	return uint64(limit.Cur) //nolint:unconvert // it is signed on some systems
 }
 
-// defaultDescriptors is the smallest default of all systems.
+// defaultDescriptors is the usual limit on Linux, for the case that the limit cannot be read.
 const defaultDescriptors = 1024

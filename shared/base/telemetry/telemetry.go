@@ -1,7 +1,7 @@
 // Package telemetry traces requests with OpenTelemetry, and adds metrics in CloudWatch's embedded metric format to their log lines.
 //
-// It does not write the log itself: that is log/slog (package api and package gateway write one line for each request). It does not
-// decide how requests are named. Nothing depends on this package: a nil Tracer and a zero Span do nothing and allocate nothing.
+// It does not write log lines: package api and package gateway write one line for each request with log/slog. It does
+// not decide how requests are named. Tracing is optional: a nil Tracer and a zero Span do nothing and allocate nothing.
 //
 // Read this file, then tracer.go. Package otlp sends spans to the endpoint that the environment names; metrics.go has the metric
 // format. docs/observability.md lists the attributes of each line, metric and span, and a test compares it with the code.
@@ -18,8 +18,8 @@ type Options struct {
 	// FaultsTable is the name of the installation's table, which identifies the installation in the metrics of faults
 	// of the gateway and of upstreams. "" means no such metrics.
 	FaultsTable string
-	// LogPaths adds the host and the path to the lines of the gateway. A person at a local run can use
-	// them. In a shared installation, a path can contain data that clients of a project keep private.
+	// LogPaths adds the host and the path to the gateway's log lines. Local runs and installations on one server set it.
+	// It is not set in AWS: a path can contain private data of a project's clients.
 	LogPaths bool
 	// Meter receives the measurements of each request that the gateway has handled. It can be nil.
 	Meter Meter
@@ -30,7 +30,7 @@ type Options struct {
 // Meter adds up measurements of requests. It does not block or fail.
 type Meter interface{ Request(r Request) }
 
-// Request has the measurements of a request: the numbers of its line.
+// Request has the measurements of one request. The request's log line has the same numbers.
 type Request struct {
 	// Status is the status of the response, 0 if there is none.
 	Status int

@@ -2,13 +2,14 @@
 // requests: an instance leases a slice of an allowance with one conditional write and spends it from
 // memory (design, section 8). Rate limits use a Pool for their windows. Quotas are for calendar periods.
 //
-// The invariant, for each allowance of each period: the number granted in the record is at least the number of
-// units that all instances have admitted or still hold. For a strict limit, it never exceeds the limit with which
-// the last lease was made. A lease raises granted before its tokens can be spent. A return removes the tokens from
-// memory before it lowers granted. It is applied only once, because a record of the return (a fence) stays in the
-// table for longer than the return can be repeated. The invariant does not depend on time. So wrong clocks,
-// pauses, crashes and lost replies cannot make a strict limit admit one request too many. They can only strand
-// leased units. The reasons and the costs: docs/decisions/0014-leases-without-expiry.md, 0015-sizes-of-leases.md.
+// The invariant, for each allowance of each period: the number granted in the record is at least the number of units
+// that all instances have admitted or still hold. For a strict limit, it never exceeds the limit with which the last
+// lease was made. A lease raises granted before its tokens can be spent. A return removes the tokens from memory before
+// it lowers granted. It is applied only once, because a record of the return (a fence) stays in the table for longer
+// than the return can be repeated. The invariant does not depend on time, except that a clock must not be a day slow
+// (recordRetention). So wrong clocks, pauses, crashes and lost replies cannot make a strict limit admit one request too
+// many. They can only strand leased units. The reasons and the costs: docs/decisions/0014-leases-without-expiry.md,
+// 0015-sizes-of-leases.md.
 //
 // Stranded units are acceptable for minutes, but not for a month. So Quotas spend in two steps. A lease records its
 // units in the instance's journal, and the instance activates units, which removes them from the journal, before it
@@ -44,8 +45,8 @@ type Allowance struct {
 // Decision is the result of a request for units of an allowance.
 type Decision struct {
 	Admitted bool
-	// Remaining is approximately the remainder of the allowance, and never more than its Limit. It is exact
-	// if this instance is the only one. It is 0 if the request was refused because too few units are left.
+	// Remaining is approximately the remainder of the allowance, and never more than its Limit. It is exact if no other
+	// instance has leased units of the allowance. It is 0 if the request was refused.
 	Remaining int64
 	// RetryAfter is the time until the period ends if the request was refused, and 0 if it was admitted.
 	RetryAfter time.Duration

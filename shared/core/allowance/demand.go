@@ -40,8 +40,9 @@ type demand struct {
 	granted int64   // the record's value after the last lease, -1 while unknown
 }
 
-// want returns the number of units to lease: the expected demand until the horizon, or until the period's end if that is sooner.
-// Callers wait for need units, spent units were spent in total, and available units are still held. The result can be less than need.
+// want returns the number of units to lease: the expected demand until the horizon, or until the period's end if that
+// is sooner. Callers wait for need units, spent units were spent in total, and available units are still held. The
+// result can be less than need, or negative.
 func (d *demand) want(p period, now time.Time, need, spent, available int64) int64 {
 	if d.at.IsZero() {
 		return max(d.first, need)

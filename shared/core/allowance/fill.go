@@ -43,8 +43,8 @@ type grant struct {
 	grantedBefore int64 // the record's granted before the lease, -1 if unknown
 }
 
-// fill starts a goroutine that leases for the slot until no caller waits, unless
-// one is running. The caller must hold the slot's lock.
+// fill starts a goroutine that leases for the slot until no caller waits, unless one is running or the slot was
+// evicted. The caller must hold the slot's lock.
 //
 // The lease continues if the request that started it is canceled: other callers
 // wait for the lease too, and the units of an abandoned lease are lost.
@@ -159,8 +159,8 @@ func (s *slot) shouldBackOff(now time.Time) bool {
 	return len(s.queue) == 0 && s.recentFailure(now) != nil
 }
 
-// lease takes the needed units, or the whole remainder if that is less, plus as
-// many of the wanted units as this instance's share allows.
+// lease takes the needed units, or the whole remainder if that is less, plus as many of the wanted units as this
+// instance's share allows. A blind lease first tries to take all wanted units.
 func (pl *Pool) lease(ctx context.Context, q request) (grant, error) {
 	if q.reserveSuffices {
 		g, err := pl.acquire(ctx, q, 0)

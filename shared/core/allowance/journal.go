@@ -102,7 +102,8 @@ const (
 	tombstoneRetention = 7 * 24 * time.Hour
 	// maxRecordsPerCommit limits the records of a transaction: larger transactions conflict more often with those of other instances.
 	maxRecordsPerCommit = 20
-	// maxCommitAttempts is the maximum number of attempts at a write. The journal is read between attempts.
+	// maxCommitAttempts is the maximum number of attempts at a write. The journal is read between attempts. An attempt
+	// that a record refuses does not count.
 	maxCommitAttempts = 3
 )
 

@@ -22,8 +22,8 @@ type Options struct {
 	Random io.Reader
 	// Log receives the errors of leases that no caller waits for.
 	Log *slog.Logger
-	// MaxSlots limits the number of allowances that are held at the same time, each about 500
-	// bytes. Beyond it the units of the least used allowances are returned. 0 means 16,384.
+	// MaxSlots is about the maximum number of allowances that are held at the same time, each about 500 bytes. Beyond it,
+	// an allowance of which this instance holds few units is forgotten, and its units are returned. 0 means 16,384.
 	MaxSlots int
 	// LeaseTimeout is the timeout of a lease. 0 means 2 s.
 	LeaseTimeout time.Duration
@@ -87,13 +87,14 @@ func New(o Options) *Pool {
 	return pl
 }
 
-// Take requests n units, all or none. All instances together never admit more than a.Limit
-// in the period. Take decides from memory if possible, and otherwise waits for one lease.
-// If the record was found to have too few units within the last 5 s, Take refuses without
-// a lease. So units that another instance returns can take up to 5 s to become available.
+// Take requests n units, all or none. All instances together never admit more than a.Limit in the period. Take decides
+// from memory if possible, and otherwise waits for one lease. If the record was found to have too few units within the
+// last 5 s, Take refuses without a lease. So it can take up to 5 s until units that another instance returns are
+// available here.
 //
-// An error means that there was no decision, because the table did not respond within Options.LeaseTimeout
-// or ctx ended. No units were spent for the request, but the units of a failed lease may be lost.
+// An error means that there was no decision: the request was invalid, ctx ended, or a lease failed, for example because
+// the table did not respond within Options.LeaseTimeout. No units were spent for the request, but the units of a failed
+// lease may be lost.
 func (pl *Pool) Take(ctx context.Context, a Allowance, n int64) (Decision, error) {
 	if err := a.check(n); err != nil {
 		return Decision{}, err

@@ -111,7 +111,7 @@ func (pl *Pool) refund(a Allowance, n int64) {
 }
 
 const (
-	// receiptRetention is the minimum time for which a receipt is kept.
+	// receiptRetention is the minimum time for which a receipt is kept after the end of the period.
 	receiptRetention = 35 * 24 * time.Hour
 	// maxReceiptRepeats is the number of free repeats for a receipt.
 	// Without this bound, one receipt would allow unlimited requests.
@@ -132,10 +132,10 @@ var (
 	errReceiptUsedUp = errors.New("allowance: there is no receipt that may be repeated")
 )
 
-// TakeOnce works as Take does, but counts n units only once for all requests with the same idempotencyKey, for at
-// least 35 days and until the period's end. The client chooses the key. Up to 16 repeats are admitted for free, and
-// repeated is then true. The next repeat counts again, as a first request does. A refusal leaves no receipt. After
-// an error the units may have been counted; then the receipt exists too, and a repeat of the request is free.
+// TakeOnce works as Take does, but counts n units only once for all requests with the same idempotencyKey, until at
+// least 35 days after the period's end. The client chooses the key. Up to 16 repeats are admitted for free, and
+// repeated is then true. The next repeat counts again, as a first request does. A refusal leaves no receipt. After an
+// error the units may have been counted; then the receipt exists too, and a repeat of the request is free.
 //
 // TakeOnce costs two written items, or one for a repeat.
 func (q *Quotas) TakeOnce(

@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// Run returns unspent units once per interval until ctx ends. Then it returns all units, within 2 s.
-// An instance that can run in the background calls Run. An instance that cannot (a Lambda) sweeps
-// when it leases: it returns its units of one allowance during requests for other allowances.
+// Run sweeps once per interval until ctx ends. Then it returns all units, within 2 s. An instance that can run in the
+// background calls Run. An instance that cannot (a Lambda) sweeps when it leases: it returns its units of one allowance
+// during requests for other allowances.
 func (pl *Pool) Run(ctx context.Context, interval time.Duration) {
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
@@ -93,8 +93,8 @@ func (pl *Pool) collect(ctx context.Context, all bool) {
 const evictionCandidates = 8
 
 // evict removes one slot to make space for another: the one with the fewest tokens of a few candidates. So a flood of
-// new names mostly evicts its own slots. If all candidates are in use, evict removes none: the number of requests in
-// flight limits the number of slots. The caller must hold the shard's lock.
+// new names mostly evicts its own slots. If this slot is in use, evict removes none, and the shard grows. The caller
+// must hold the shard's lock.
 func (pl *Pool) evict(sh *shard) {
 	var victim slotKey
 	var chosen *slot

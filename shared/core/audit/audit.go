@@ -200,7 +200,7 @@ const timestampFormat = "2006-01-02T15:04:05.000Z"
 // Timestamp formats a time as records do: UTC, to the millisecond.
 func Timestamp(t time.Time) string { return t.UTC().Format(timestampFormat) }
 
-// Time returns the time of the entry. It returns an error for an entry that Record did not create.
+// Time returns the time of the entry. It returns an error if the entry's timestamp is not in the format of Timestamp.
 func (e Entry) Time() (time.Time, error) {
 	t, err := time.Parse(timestampFormat, e.Timestamp)
 	if err != nil {

@@ -34,7 +34,7 @@ type Template = x509.Certificate
 // Change changes a template.
 type Change func(*Template)
 
-// CA creates a self-signed CA that is valid from a day ago for a year.
+// CA creates a self-signed CA that is valid from a day before now to a year after it.
 func CA(t testing.TB, name string, now time.Time, changes ...Change) Cert {
 	t.Helper()
 	template := template(name, now)
@@ -145,7 +145,7 @@ func (c Cert) Pool() *x509.CertPool {
 	return pool
 }
 
-// Issue creates the certificate of a server for a signing request.
+// Issue creates the certificate of a server for a signing request. The returned Cert has no Key.
 func (c Cert) Issue(t testing.TB, csr *x509.CertificateRequest, now time.Time, changes ...Change) Cert {
 	t.Helper()
 	template := template(csr.DNSNames[0], now)

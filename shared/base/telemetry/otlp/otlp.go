@@ -28,8 +28,8 @@ const (
 	VarHeaders  = "OTEL_EXPORTER_OTLP_HEADERS"
 )
 
-// Variables returns the names of the variables that determine where spans go and
-// which spans are recorded. OpenTelemetry's SDK reads all but the first two.
+// Variables returns the names of the variables that determine where spans go, which spans are recorded, and how the
+// service is described. OpenTelemetry's SDK reads all but the first two.
 func Variables() []string {
 	return []string{VarEndpoint, VarHeaders, "OTEL_RESOURCE_ATTRIBUTES", "OTEL_TRACES_SAMPLER", "OTEL_TRACES_SAMPLER_ARG"}
 }
