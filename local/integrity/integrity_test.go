@@ -111,8 +111,8 @@ func (i *installation) damage(t *testing.T, pattern string, remove bool) (name s
 	}
 }
 
-// TestCheckFindsDamage checks that a check finds every kind of damage, both while a process
-// uses the directory and while none does. In the second case the check changes no file.
+// TestCheckFindsDamage checks that a check finds every kind of damage, both while a process uses the directory and
+// while none does. In the second case the check must not add, remove or resize a file.
 func TestCheckFindsDamage(t *testing.T) {
 	t.Parallel()
 	i := newFilled(t)
@@ -207,7 +207,8 @@ func listFiles(t *testing.T, dir string) string {
 	return out.String()
 }
 
-// TestCheckEndsWithItsContext checks that a canceled check ends at once, and does not report unread data as damage.
+// TestCheckEndsWithItsContext checks that a check with a canceled context fails, and does not report unread data as
+// damage.
 func TestCheckEndsWithItsContext(t *testing.T) {
 	t.Parallel()
 	i := newFilled(t)

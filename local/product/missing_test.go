@@ -132,7 +132,8 @@ func checkComplete(ctx context.Context, o *resources) error {
 	return nil
 }
 
-// fileDigests returns the digest of every file's content, except the files with the lock and the run state.
+// fileDigests returns the digest of every file's content, except the logs and the files with the lock and the run
+// state.
 func fileDigests(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	out := map[string]string{}

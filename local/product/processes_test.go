@@ -10,10 +10,10 @@ import (
 	"github.com/gatewright/gatewright/shared/core/limits"
 )
 
-// TestProcessesReceiveTheConfiguration checks that variablesOf passes all fields of the configuration
-// to the processes. Otherwise a setting would only have an effect if functions run in one process.
+// TestProcessesReceiveTheConfiguration checks that variablesOf passes all fields of the configuration that a run can
+// set to the processes. Otherwise a setting would only have an effect if functions run in one process.
 func TestProcessesReceiveTheConfiguration(t *testing.T) {
-	// A local run does not set these fields.
+	// A run with functions as processes does not set these fields.
 	awsOnly := []string{
 		"KMSKey", "APIDomain", "DecodedPaths", "Streaming", "DocsEmbeddings", "DocsAnswers",
 		"DocsAnswersADay", "BedrockEndpoint",

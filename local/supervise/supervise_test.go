@@ -42,7 +42,8 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// runWorker writes its process ID to a file, and copies its input to file descriptor 3 until the input ends.
+// runWorker writes the first line of its input to file descriptor 3, and its process ID to a file. It ends at the end
+// of its input, unless its role is stubborn.
 func runWorker() {
 	in := bufio.NewReader(os.Stdin)
 	line, _ := in.ReadString('\n')
@@ -128,7 +129,7 @@ func TestKilledChildIsRestarted(t *testing.T) {
 	}
 	eventually(t, "another process of the child", func() bool { return c.PID() != 0 && c.PID() != first })
 	if c.Restarts() != 1 {
-		t.Errorf("restarts: %d, want 1", c.Restarts())
+		t.Errorf("Restarts() = %d, want 1", c.Restarts())
 	}
 }
 

@@ -345,8 +345,7 @@ func TestExportDuringRotationIsRefused(t *testing.T) {
 	}
 }
 
-// TestNoSecretIsInTheFile checks that the file does not contain
-// the plain text of the root key, of an item or of an object.
+// TestNoSecretIsInTheFile checks that the file does not contain the plain text of a key, of an item or of an object.
 func TestNoSecretIsInTheFile(t *testing.T) {
 	fx := newFilled(t)
 	file, key := export(t, fx.source())

@@ -53,7 +53,7 @@ func TestImagesContainRootCertificates(t *testing.T) {
 	}
 }
 
-// TestImagesRun checks that each image runs with only its own contents.
+// TestImagesRun checks that the images of the product and of the relay run with only their own contents.
 func TestImagesRun(t *testing.T) {
 	folder := productImages(t)
 	t.Run("the product's help", func(t *testing.T) {
@@ -81,8 +81,8 @@ func TestImagesRun(t *testing.T) {
 	})
 }
 
-// TestProductWritesOnlyToItsVolume checks that the product can write only to its volume,
-// creates its data, compiles a project in a separate process and serves it.
+// TestProductWritesOnlyToItsVolume checks that the product can write only to its volume, creates its data there, and
+// builds a project.
 func TestProductWritesOnlyToItsVolume(t *testing.T) {
 	folder := productImages(t)
 	api, gateway := freeport.Address(t).String(), freeport.Address(t).String()
@@ -166,7 +166,7 @@ func jsonField(response, name string) string {
 	return strings.ReplaceAll(text, `\u0026`, "&")
 }
 
-// waitForStatus waits for one of the statuses.
+// waitForStatus waits until the process responds. It fails the test if the response has none of the statuses.
 func waitForStatus(t *testing.T, p *containertest.Process, address string, statuses ...int) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

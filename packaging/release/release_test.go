@@ -315,7 +315,8 @@ func TestValidReleasePassesCheck(t *testing.T) {
 	}
 }
 
-// TestGoSettingsAreRead checks each setting that changes programs, from every source of the go command's settings.
+// TestGoSettingsAreRead checks that goSettings returns each setting that changes programs, and ignores flags that do
+// not change them.
 func TestGoSettingsAreRead(t *testing.T) {
 	workFile := filepath.Join(t.TempDir(), "go.work")
 	writeFile(t, workFile, "go 1.26\n")

@@ -243,8 +243,8 @@ func TestBodiesWithoutBytesReserveNothing(t *testing.T) {
 	})
 }
 
-// TestOversizedBodiesAreRefused checks that too large bodies are refused before a
-// byte is read if the length is known, and also if they exceed a share of the budget.
+// TestOversizedBodiesAreRefused checks that bodies above the limit are refused, with and without a known length, and
+// also bodies that exceed a share of the budget.
 func TestOversizedBodiesAreRefused(t *testing.T) {
 	b := bodies.New(budget)
 	counted, finish := b.Begin(httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", nil), first, func() {})

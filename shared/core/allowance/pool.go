@@ -23,7 +23,7 @@ type Options struct {
 	// Log receives the errors of leases that no caller waits for.
 	Log *slog.Logger
 	// MaxSlots is about the maximum number of allowances that are held at the same time, each about 500 bytes. Beyond it,
-	// an allowance of which this instance holds few units is forgotten, and its units are returned. 0 means 16,384.
+	// the instance forgets an allowance with few units, and returns these units. 0 means 16,384.
 	MaxSlots int
 	// LeaseTimeout is the timeout of a lease. 0 means 2 s.
 	LeaseTimeout time.Duration

@@ -11,13 +11,13 @@ import (
 	"github.com/gatewright/gatewright/shared/core/store"
 )
 
-// Quotas holds the units of one instance for allowances with long periods: a month, a year. Quotas uses a Pool
-// with two steps, lease and activation. A lease reserves units for this instance and is recorded in the instance's
-// journal. The instance spends only units that it has activated, which are removed from the journal. So all units
-// in the journal are unspent, even after a crash of the instance. They are returned when the journal has not been
-// written for a minute (Reclaim), which is two to three minutes after a crash. The units that the instance had
-// activated count as spent. These are at most the units of a third of a second of the instance's traffic, or 40
-// units if that is more, but no more than the units of one second. docs/decisions/0039-quotas-with-journals.md.
+// Quotas holds the units of one instance for allowances with long periods: a month, a year. Quotas uses a Pool with two
+// steps, lease and activation. A lease reserves units for this instance and is recorded in the instance's journal. The
+// instance spends only units that it has activated, which are removed from the journal. So all units in the journal are
+// unspent, even after a crash of the instance. They are returned when the journal has not been written for a minute
+// (Reclaim), at most four minutes after a crash. The units that the instance had activated count as spent. These are at
+// most the units of a third of a second of the instance's traffic, or 40 units if that is more, but no more than the
+// units of one second. docs/decisions/0039-quotas-with-journals.md.
 //
 // The last 500 units of a quota are leased one request at a time. So no request is
 // refused at the end because another instance holds unspent units. Before the last
