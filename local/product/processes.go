@@ -28,7 +28,7 @@ import (
 	"github.com/gatewright/gatewright/shared/runtime/trigger"
 )
 
-// The memory of functions in MB, as in the infrastructure.
+// The memory of functions in MB: the defaults of the infrastructure's settings.
 const (
 	memoryMB        = 256
 	gatewayMemoryMB = 512

@@ -1,6 +1,6 @@
 // Package staging makes a directory appear completely or not at all. The directory is created in a staging folder next
 // to its final place, and then moved there atomically. If the process is killed, the staging folder stays, and the next
-// Open empties it.
+// Open empties it. A staging folder can also hold a temporary copy, which is not moved.
 //
 // The package does not know the content of the directories. It has this file only.
 package staging

@@ -34,8 +34,8 @@ func (s *suite) checkPage(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// awsCommands returns the AWS commands of a page, except aws configure and aws sso, which have no option to print their
-// request.
+// awsCommands returns the AWS commands of a page, except those of aws configure and aws sso, which only set up the
+// command line.
 func awsCommands(page string) (out []string) {
 	for _, match := range awsCommandStart.FindAllStringSubmatchIndex(page, -1) {
 		prefix, rest := page[match[2]:match[3]], page[match[3]:]

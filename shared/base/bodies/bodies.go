@@ -1,6 +1,7 @@
 // Package bodies bounds the memory of request bodies that a process holds whole. All readers of a process share one
-// Budget: MCP servers, GraphQL policies and the management API's front. Therefore clients that send a part of a body
-// and then wait cannot fill the memory, however many there are. A single client cannot take all of the memory either.
+// Budget: for example MCP servers, GraphQL policies and the management API's front. Therefore clients that send a part
+// of a body and then wait cannot fill the memory, however many there are. A single client cannot take all of the memory
+// either.
 //
 // A body takes bytes of the budget as they arrive, independent of its Content-Length. No client address and no account
 // holds more than a quarter of the budget. The last quarter of each limit (of the budget, of a client's quarter and of

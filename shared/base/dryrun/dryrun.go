@@ -2,7 +2,7 @@
 //
 // Writes to the table go into an overlay (store.BeginDryRun), so that the dry run can continue and read them. All other
 // code with an effect outside the process calls Refuse first. In a dry run, Refuse returns an error, so that the effect
-// never happens. Package cloud refuses all AWS calls other than those to the table and the bucket.
+// never happens. Package cloud refuses all AWS requests that are not known to be read-only.
 //
 // The package knows no effects. Package api begins dry runs. This is the only file.
 package dryrun

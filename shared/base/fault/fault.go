@@ -22,7 +22,8 @@ const (
 	Internal Kind = iota
 	// Invalid means that the input is invalid: the request has to change before it is repeated.
 	Invalid
-	// Unauthenticated means that there is no account key, or that the key is unknown or expired.
+	// Unauthenticated means that the request has no valid credential: an account key, a session, a consumer's key or a
+	// client certificate.
 	Unauthenticated
 	// Forbidden means that the key is known but lacks a scope or permission.
 	Forbidden
@@ -40,7 +41,8 @@ const (
 	TooLarge
 	// Throttled means that the request was refused without effect. Repeat it after Fault.RetryAfter.
 	Throttled
-	// Unavailable means that a dependency does not respond. Repeating the request is safe.
+	// Unavailable means that a dependency does not respond, or that there is no memory for the body. Repeating the request
+	// is safe.
 	Unavailable
 	// DatabaseUnavailable means that the database does not respond. Public says whether
 	// the request could have taken effect. Check that before repeating it.
@@ -63,8 +65,8 @@ type Fault struct {
 	Public string
 	// Details lists the invalid fields. It is empty for all kinds except Invalid.
 	Details []Detail
-	// RetryAfter is how long the caller should wait after a Throttled fault or a temporary Conflict, in whole seconds.
-	// It is 0 for a conflict that waiting does not resolve.
+	// RetryAfter is how long the caller should wait after a Throttled or Unavailable fault or a temporary Conflict. It is
+	// 0 for a conflict that waiting does not resolve.
 	RetryAfter time.Duration
 
 	cause error

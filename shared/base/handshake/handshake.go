@@ -1,10 +1,11 @@
 // Package handshake decides which certificate a gateway presents in a TLS handshake, and whether it requests a
 // certificate from the client. Both depend on the name that the client sends (SNI).
 //
-// Certificates come from Sources, one for each kind of name: the names of deployments from the local run's own CA,
-// custom domains from the table. A source recognizes its names by their form or keeps a list, so that an unknown name
-// is refused without a read of the table. Even if there are 10,000 names, a source keeps only the certificates of names
-// in use in memory. A handshake for another name costs one read or one signature.
+// Certificates come from Sources, one for each kind of name. The certificates of the installation's own names come from
+// the local run's own CA, or from an ACME authority or files (package servercert). Those of custom domains come from
+// the table. A source recognizes its names by their form or keeps a list, so that an unknown name is refused without a
+// read of the table. Even if there are 10,000 names, a source keeps only the certificates of names in use in memory. A
+// handshake for another name costs one read or one signature.
 //
 // The package does not verify clients. A handshake accepts any client certificate whose chain is not too large
 // (maxChain), since other routes of the name may not need one. The policy mtls-auth-inbound verifies it for each

@@ -54,7 +54,7 @@ const ChecksPassed = "checksPassed"
 func CheckDimension(stage, check string) string { return stage + "/" + check }
 
 // CertificateDimension returns the name of a service's certificate as a dimension of CertificateDays. table is the name
-// of the installation's table.
+// of the installation's table. The synthetic check passes the installation's stage instead.
 func CertificateDimension(table, service string) string { return table + "/" + service }
 
 // ScheduleDimension returns the name of a function's schedule as a dimension of ScheduledRuns. function is the name of
