@@ -117,9 +117,9 @@ func checkComplete(ctx context.Context, dir *datadir.Dir, o Options, engine *emb
 // errFound ends EachItem at the first item.
 var errFound = errors.New("there is one")
 
-// writtenAfterData returns those of traces that are written only after the first item: the account key and, if objects
-// is true, the objects. The root key is not one of them, because a killed first start can leave a root key without
-// items.
+// writtenAfterData returns the names in traces of the parts that are written only after the first item: the account key
+// and, if objects is true, the objects. It omits the root key, because a killed first start can leave a root key
+// without items.
 func writtenAfterData(traces []string, objects bool) (out []string) {
 	for _, name := range traces {
 		if name == datadir.AccountKey || name == datadir.Objects && objects {

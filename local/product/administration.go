@@ -47,6 +47,8 @@ func (a administration) createIfMissing(do databaseFunc) func(*cobra.Command, []
 	return a.runWithDatabase(do, func() error { return nil })
 }
 
+// runWithDatabase returns a command's RunE that calls do with the database. If this process does not run the product,
+// the RunE calls check first, and opens the database.
 func (a administration) runWithDatabase(do databaseFunc, check func() error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		if a.running != nil {

@@ -129,6 +129,7 @@ type executables struct {
 	host        *lambdahost.Host
 }
 
+// function adds the executable of t to the host.
 func (b *executables) function(t trigger.Function) (*lambdahost.Function, error) {
 	path, err := filepath.Abs(filepath.Join(b.folder, t.Name, "bootstrap"))
 	if err != nil {

@@ -48,8 +48,8 @@ func (p *product) serveRelay(
 		}})
 }
 
-// runRelayUpkeep does the periodic work of a relay without a listener
-// of its own, until ctx ends. It then disconnects the agents.
+// runRelayUpkeep does the periodic work of a relay that is served at a name of the domain, and so has no listener,
+// until ctx ends. It then disconnects the agents.
 func (p *product) runRelayUpkeep(ctx context.Context, s settings) error {
 	return host.ServeAll(ctx, p.relay, host.ShutdownTimes{Drain: s.program.stopTimeout})
 }

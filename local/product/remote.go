@@ -139,6 +139,7 @@ func (n awsNames) explain(err error, region string) error {
 	return err
 }
 
+// newRemote returns a remote without its name, region and keeper.
 func newRemote(sdk aws.Config, dynamoDB, s3, table, bucket string, o store.Options) *remote {
 	client := store.Connect(sdk, dynamoDB)
 	return &remote{

@@ -297,9 +297,9 @@ func (r *resources) newRunner(triggered []triggers.Function) (*triggers.Runner, 
 	return runner, nil
 }
 
-// triggered returns the functions that the table, the bucket or a schedule calls, with their handlers. It does not
-// return the function for HTTP requests, which has a listener, or functions that only operators invoke, which have
-// commands here.
+// triggered returns the functions that the table, the bucket or a schedule calls, with their handlers. It omits the
+// function for HTTP requests, which has a listener instead, and functions that only operators invoke: here, commands
+// replace them.
 func (r *resources) triggered() ([]triggers.Function, error) {
 	var out []triggers.Function
 	for _, f := range functions.Triggered() {

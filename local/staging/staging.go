@@ -34,9 +34,9 @@ const (
 	dirMode  fs.FileMode = 0o700
 )
 
-// Open creates the folder at path. It also accepts an existing folder that other users cannot access, if this folder is
-// empty or a staging folder that a killed process has left, which Open empties. It returns an error for anything else
-// at path. The parent folder must exist.
+// Open creates the folder at path. If a folder exists there, Open uses it if it is empty, or empties it if it is a
+// staging folder that a killed process has left. Other users must have no access to it. Open returns an error for
+// anything else at path. The parent folder must exist.
 func Open(path string) (*Folder, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -94,6 +94,7 @@ func (f *Folder) Path(elem ...string) string {
 	return filepath.Join(append([]string{f.path}, elem...)...)
 }
 
+// clear deletes everything in the folder except the lock.
 func (f *Folder) clear() error {
 	entries, err := os.ReadDir(f.path)
 	if err != nil {

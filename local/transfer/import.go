@@ -41,6 +41,8 @@ const (
 	phaseCount = Live + 1
 )
 
+// fill stores the items and objects phase by phase, beginning with the phase of the stored progress. It skips the items
+// of that phase that an earlier attempt has stored.
 func (im *importer) fill(ctx context.Context) error {
 	if im.phaseOf == nil {
 		return im.importPhase(ctx, &batch{importer: im})
@@ -108,6 +110,7 @@ type batch struct {
 // progressBytes is the space for the progress record in a transaction.
 const progressBytes = 1 << 10
 
+// add adds an item to the batch. If the item does not fit, add commits the batch first.
 func (b *batch) add(ctx context.Context, item store.Item) error {
 	if b.skip > 0 {
 		b.skip--
@@ -128,6 +131,7 @@ func (b *batch) add(ctx context.Context, item store.Item) error {
 var errConcurrentWrite = errors.New("somebody else has written into it since the import began: empty it, see that " +
 	"nothing else writes to it, and import again")
 
+// commit stores the items of the batch and the progress in one transaction. It does nothing for an empty batch.
 func (b *batch) commit(ctx context.Context) error {
 	if len(b.writes) == 0 {
 		return nil

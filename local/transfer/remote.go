@@ -111,6 +111,8 @@ func (r Remote) start(ctx context.Context, a *archive) (*progress, error) {
 	return &p, nil
 }
 
+// resume returns an error unless the unfinished import p is of this archive, and the target still has the archive's
+// root key.
 func (r Remote) resume(ctx context.Context, p progress, a *archive) error {
 	if p.Archive != a.id {
 		return fmt.Errorf("the import of another file into %s was begun and has not ended: go on with that file, or empty "+
@@ -127,9 +129,9 @@ func (r Remote) resume(ctx context.Context, p progress, a *archive) error {
 	return nil
 }
 
-// checkEmpty returns an error if the target contains data of an installation. The items that isLocal excludes are not
-// such data. One of them is a root key: a deployed installation creates it at its first request, even if the request is
-// rejected.
+// checkEmpty returns an error if the target contains data of an installation. Items that are not exported (isLocal) are
+// not such data. An example is the root key: a deployed installation creates it at its first request, even if the
+// request is rejected.
 func (r Remote) checkEmpty(ctx context.Context) error {
 	errFound := fmt.Errorf("%s %w: name one that was never used, or empty it; nothing was imported", r.Name, ErrNotEmpty)
 	now := r.Now()

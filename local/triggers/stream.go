@@ -164,6 +164,8 @@ func (f *follower) call(ctx context.Context, records []events.DynamoDBEventRecor
 	return first, nil
 }
 
+// save stores the position if it has changed, but not more often than once per checkpointInterval, unless force is
+// true.
 func (f *follower) save(force bool) {
 	if !f.dirty || !force && time.Since(f.savedAt) < checkpointInterval {
 		return

@@ -34,6 +34,7 @@ const (
 	uploadRetryDelay = 2 * time.Second
 )
 
+// upload is a call of a function for an uploaded object.
 type upload struct {
 	function Function
 	event    events.S3Event
@@ -68,6 +69,7 @@ func (r *Runner) enqueue(u upload) {
 	}
 }
 
+// handleUploads handles queued uploads until ctx ends.
 func (r *Runner) handleUploads(ctx context.Context) {
 	for {
 		select {

@@ -182,6 +182,7 @@ func checkHealth(ctx context.Context, endpoint string) error {
 	return checkHealthAt(ctx, endpoint+"/_localstack/health")
 }
 
+// checkHealthAt returns an error unless a GET request to address gets the status 200.
 func checkHealthAt(ctx context.Context, address string) error {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/lambda"
 )
 
-// restoreScenario is the scenario of an installation whose data is damaged and whose table is
-// deleted, and which is restored with the operator's own commands (docs/aws.md, "Restore").
+// restoreScenario damages the data of an installation and deletes its table, and restores both with the operator's own
+// commands (docs/aws.md, "Restore").
 type restoreScenario struct {
 	*suite
 	tables    *dynamodb.Client

@@ -174,6 +174,8 @@ func (s *suite) bootstrap(ctx context.Context) error {
 	return s.cdk(ctx, s.dir, "bootstrap", "aws://"+account+"/"+s.region)
 }
 
+// deploy deploys the CDK app of this checkout. Unless functions cannot reach this machine, it first reserves a port for
+// the relay.
 func (s *suite) deploy(ctx context.Context) error {
 	settings := append(s.settings(), "usesFile="+s.usesFile())
 	if s.tableStream != "" {

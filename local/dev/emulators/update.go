@@ -146,7 +146,7 @@ func (s *suite) saveResourceNames(resources map[string]resource) error {
 	return os.WriteFile(s.resourceNamesFile(), text, 0o600) //nolint:gosec // G703: a folder of ours
 }
 
-// releasedResources returns those of the resources that the last release also has.
+// releasedResources returns the given resources without those that the last release does not have.
 func (s *suite) releasedResources(resources map[string]resource) (map[string]resource, error) {
 	text, err := os.ReadFile(s.resourceNamesFile()) //nolint:gosec // G703: a folder of ours
 	if err != nil {

@@ -131,9 +131,9 @@ type RarePrefix struct {
 	Reason    string
 }
 
-// ComparePrefixes returns an error with every key prefix that a function has used without permission. The error also
-// has every permission for a key prefix that the function has not used, unless it is in rare, and every key prefix in
-// rare that the role does not allow. ComparePrefixes returns nil if there are none.
+// ComparePrefixes returns an error with a line for each key prefix that a function has used without permission, for
+// each permission that the function has not used and that is not in rare, and for each entry of rare that the role does
+// not allow. It returns nil if there are none.
 func ComparePrefixes(restrictions Restrictions, used UsedPrefixes, rare ...RarePrefix) error {
 	var errs []error
 	for _, function := range slices.Sorted(maps.Keys(restrictions)) {
@@ -161,6 +161,7 @@ func MissingPrefixes(restrictions Restrictions, used UsedPrefixes) error {
 	return errors.Join(errs...)
 }
 
+// missingPrefixes returns an error with a line for each key prefix that the function has used without permission.
 func missingPrefixes(
 	restrictions []Restriction, usedPrefixes map[string]map[store.KeyPrefix]bool, function string,
 ) error {
@@ -178,6 +179,8 @@ func missingPrefixes(
 	return errors.Join(errs...)
 }
 
+// unusedPrefixes returns an error with a line for each permission that the function has not used and that is not in
+// rare.
 func unusedPrefixes(
 	restrictions []Restriction, usedPrefixes map[string]map[store.KeyPrefix]bool, function string, rare []RarePrefix,
 ) error {

@@ -182,6 +182,7 @@ func (f *Function) drop(p *process) {
 	f.mu.Unlock()
 }
 
+// close ends all processes of the function. Calls after that fail with ErrClosed.
 func (f *Function) close() {
 	f.mu.Lock()
 	f.closed = true

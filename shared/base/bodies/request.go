@@ -54,6 +54,7 @@ func Charge(ctx context.Context, account string) { charge(ctx, account, false) }
 // request can also take the memory that is reserved for the management API, unless account is "".
 func ChargeAPI(ctx context.Context, account string) { charge(ctx, account, account != "") }
 
+// charge makes the request's bytes count for the account, including the bytes that it already holds.
 func charge(ctx context.Context, account string, api bool) {
 	q := fromContext(ctx)
 	if q == nil {

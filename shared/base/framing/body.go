@@ -37,9 +37,10 @@ var ErrChunks = errors.New("framing: the chunked encoding is malformed")
 const (
 	// maxDigits is the maximum number of hexadecimal digits of a chunk's size, so that it fits into 64 bits.
 	maxDigits = 15
-	// maxLine is the maximum length of a line that begins a chunk, and of all trailers. maxExcess is the
-	// maximum total length of such lines beyond lineAllowance for each line and allowedPerByte for each byte of its
-	// chunk. All bounds are below those of net/http, so that net/http reads every accepted body to its end.
+	// maxLine is the maximum length of a line that begins a chunk, and of all trailers together. Each such line may have
+	// lineAllowance bytes, and allowedPerByte more for each byte of its chunk. maxExcess is the maximum total length of
+	// the lines beyond these allowances. All bounds are below those of net/http, so that net/http reads every accepted
+	// body to its end.
 	maxLine        = 4000
 	maxExcess      = 16_000
 	lineAllowance  = 14
@@ -49,7 +50,8 @@ const (
 // Done reports whether the body is complete.
 func (b *Body) Done() bool { return b.state == done }
 
-// Consume returns how many bytes of p belong to the message: all of them, those up to its end, or those before an invalid chunk.
+// Consume returns how many bytes of p belong to the message: all of them, those up to its end, or those before invalid
+// framing. In the last case, the error is ErrChunks.
 func (b *Body) Consume(p []byte) (int, error) {
 	for i := 0; i < len(p); {
 		switch b.state {
@@ -139,6 +141,7 @@ func (b *Body) step(c byte) bool {
 	return false
 }
 
+// afterSize processes the byte after the digits of a chunk's size, or after white space there.
 func (b *Body) afterSize(c byte) bool {
 	switch c {
 	case '\r':

@@ -107,8 +107,8 @@ func checkFields(r *http.Request, fields http.Header) *Refusal {
 	return nil
 }
 
-// CheckPartial returns the refusal of a head whose end has not arrived, or nil if the head is within the
-// limits. size is the number of bytes that have arrived, lines the number of lines that have ended.
+// CheckPartial returns the refusal of a head whose end has not arrived, or nil if the head is within the limits. size
+// is the number of bytes that have arrived, and lines is the number of complete lines.
 func (l Limits) CheckPartial(size, lines int) *Refusal {
 	switch {
 	case size >= l.Bytes:

@@ -98,7 +98,7 @@ func Config(o Options) *tls.Config {
 			return source.Certificate(hello.Context(), name)
 		},
 	}
-	// In a resumed session the client is not asked for a certificate again: it has the certificate of the first
+	// In a resumed session the client is not asked for a certificate again: the session has the certificate of the first
 	// handshake, or none if the account had no CA then. Therefore these sessions are never resumed.
 	certRequested := base.Clone()
 	certRequested.ClientAuth, certRequested.SessionTicketsDisabled = tls.RequestClientCert, true

@@ -84,6 +84,7 @@ func IsName(text string, raw []byte) bool {
 	return text == strings.Join(all, ", ") || text == strings.Join(all, ",")
 }
 
+// parts returns the formatted parts of an encoded name, the last part first.
 func parts(raw []byte) []string {
 	var sequence pkix.RDNSequence
 	if _, err := asn1.Unmarshal(raw, &sequence); err != nil {
@@ -294,6 +295,7 @@ func ReadServerPair(chain, key, host string, now time.Time) (p Pair, chainProble
 	return readPair(chain, key, func(all []*x509.Certificate) string { return serverProblem(all, host, now) })
 }
 
+// readPair reads a pair. check returns the mistake in the chain, "" if there is none.
 func readPair(chain, key string, check func([]*x509.Certificate) string) (p Pair, chainProblem, keyProblem string) {
 	blocks, chainProblem := readBlocks(chain, MaxChainBytes)
 	var all []*x509.Certificate
@@ -355,8 +357,8 @@ func serverProblem(chain []*x509.Certificate, host string, now time.Time) string
 	return handshakeProblem(chain, "server", now)
 }
 
-// handshakeProblem returns the reason why a chain cannot be presented in a handshake,
-// or why the other side would refuse it. owner names the owner of the chain for the message.
+// handshakeProblem returns the reason why a chain cannot be presented in a handshake, or why the other side would
+// refuse it. owner is client or server, for the message.
 func handshakeProblem(chain []*x509.Certificate, owner string, now time.Time) string {
 	leaf := chain[0]
 	switch {

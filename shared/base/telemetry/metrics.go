@@ -61,8 +61,8 @@ func CertificateDimension(table, service string) string { return table + "/" + s
 // the function in Lambda.
 func ScheduleDimension(function, schedule string) string { return function + "/" + schedule }
 
-// Count is like Metrics, for one metric. name is the name of a number in the line. dimension is the name of a text in
-// the line that is not empty.
+// Count is like Metrics, for one metric. name is the name of an attribute of the line that is a number. dimension is
+// the name of an attribute that is a text and not empty.
 func Count(at time.Time, name, dimension string) slog.Attr {
 	return embeddedMetrics(at, dimension, metric{Name: name, Unit: "Count"})
 }

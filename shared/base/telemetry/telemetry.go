@@ -15,8 +15,8 @@ type Options struct {
 	Tracer *Tracer
 	// Metrics adds metrics to the lines of requests, for CloudWatch.
 	Metrics bool
-	// FaultsTable is the name of the installation's table, which identifies the installation in the metrics of faults
-	// of the gateway and of upstreams. "" means no such metrics.
+	// FaultsTable is the name of the installation's table. It identifies the installation in the metrics GatewayFaults and
+	// UpstreamFaults. If it is "", there are no such metrics.
 	FaultsTable string
 	// LogPaths adds the host and the path to the gateway's log lines. Local runs and installations on one server set it.
 	// It is not set in AWS: a path can contain private data of a project's clients.

@@ -94,7 +94,7 @@ func (s Span) Name(name string) {
 }
 
 // End ends the span and adds its attributes. Attributes must not contain secrets or texts that a client wrote. failed
-// says that the work failed through a fault of this program, and not of a client or an upstream.
+// reports whether the work failed because of this program, and not because of a client or an upstream.
 func (s Span) End(failed bool, attributes ...attribute.KeyValue) {
 	if s.span == nil {
 		return

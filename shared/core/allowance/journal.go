@@ -320,8 +320,8 @@ func (j *journal) dueOn() time.Time {
 // dueFormat is a time format whose texts sort by time.
 const dueFormat = "2006-01-02T15:04:05Z"
 
-// writes returns the writes of one transaction: the journal's item and the records of a
-// batch. The journal is first, because its refusal has priority over those of the records.
+// writes returns the writes of one transaction: the journal's item and the records of a batch. The journal comes first,
+// so that the commit returns the journal's refusal even if a record refuses its change too.
 func (j *journal) writes(item journalRecord, batch []*journalChange) []store.Write {
 	key := journalKey(j.id)
 	itemWrite := store.Create(key, item).Else(errJournalChanged)

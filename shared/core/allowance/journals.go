@@ -50,6 +50,7 @@ func (j *journal) size() int {
 	return len(j.entries) + len(j.queue)
 }
 
+// acquire implements unitStore.
 func (jo *journals) acquire(ctx context.Context, q request, n, activated int64) (*journal, error) {
 	if n > q.limit {
 		return nil, errExceedsLimit
@@ -67,6 +68,7 @@ func (jo *journals) acquire(ctx context.Context, q request, n, activated int64) 
 // attempt is necessary if a journal of the instance turns out to be closed.
 const maxRefundRounds = 3
 
+// refundAll implements unitStore.
 func (jo *journals) refundAll(ctx context.Context, _ time.Time, due []refund) (failed []refund, err error) {
 	for range maxRefundRounds {
 		if failed, err = jo.refundOnce(ctx, due); err != nil || len(failed) == 0 {
@@ -77,6 +79,7 @@ func (jo *journals) refundAll(ctx context.Context, _ time.Time, due []refund) (f
 	return failed, nil
 }
 
+// refundOnce tries to return each refund once. failed has the refunds that can be tried again.
 func (jo *journals) refundOnce(ctx context.Context, due []refund) (failed []refund, err error) {
 	sortRefunds(due)
 	type pendingRefund struct {

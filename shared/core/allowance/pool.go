@@ -56,6 +56,7 @@ type Pool struct {
 // shardCount reduces lock contention on instances with many cores.
 const shardCount = 64
 
+// shard has a part of the slots, with a lock of its own.
 type shard struct {
 	mu    sync.RWMutex
 	slots map[slotKey]*slot
@@ -129,10 +130,10 @@ func (pl *Pool) Take(ctx context.Context, a Allowance, n int64) (Decision, error
 	return pl.refusal(a), nil
 }
 
-// TakeAsync works as Take does, but does not wait: it admits units that are not in memory, and leases
-// them afterwards. So the instances can exceed the limit by the units that they admit before they
-// learn that nothing is left, usually those of one round trip each. A single instance never admits
-// more than a.Limit, no matter what the table does. The error is nil unless the allowance is invalid.
+// TakeAsync works as Take does, but does not wait: it admits units that are not in memory, and leases them afterwards.
+// So the instances together can exceed the limit: each instance admits units until it learns that nothing is left,
+// usually during one round trip. A single instance never admits more than a.Limit, no matter what the table does. The
+// error is nil unless the allowance is invalid.
 //
 // So an instance has credit up to the limit. A credit of a tenth of the limit would be a tighter bound,
 // but would refuse a burst at a cold instance while the allowance is unused. If the table does not

@@ -92,6 +92,8 @@ func (q *Quotas) Unspent(a Allowance) (units int64) {
 	return units
 }
 
+// refund makes n units available in their slot again. If there is no usable slot, it schedules their return to the
+// table.
 func (pl *Pool) refund(a Allowance, n int64) {
 	key := slotKey{a.period(), a.Limit}
 	sh := pl.shard(key)
@@ -200,6 +202,7 @@ func (q *Quotas) takeOnceFromMemory(
 	return d, false, nil
 }
 
+// commitOnce commits the writes of TakeOnce. It returns errReceiptExists and errExceedsLimit unchanged.
 func (q *Quotas) commitOnce(ctx context.Context, writes ...store.Write) error {
 	err := q.table.Commit(ctx, writes...)
 	if err != nil && !errors.Is(err, errReceiptExists) && !errors.Is(err, errExceedsLimit) {

@@ -54,6 +54,7 @@ type waiter struct {
 	done chan outcome // accepts one outcome without blocking
 }
 
+// outcome is the result that a waiter receives.
 type outcome struct {
 	admitted bool
 	err      error

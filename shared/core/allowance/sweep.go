@@ -62,6 +62,8 @@ func (pl *Pool) Drain(ctx context.Context) error {
 // maxPeriodMemory is how long a period that has ended is remembered, to estimate the first slice of the next period.
 const maxPeriodMemory = 2 * time.Minute
 
+// collect forgets periods that have ended, and schedules the return of units that this instance will not spend: of all
+// units if all is true.
 func (pl *Pool) collect(ctx context.Context, all bool) {
 	now := pl.now()
 	var live []*slot

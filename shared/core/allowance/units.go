@@ -37,6 +37,7 @@ func (s directStore) acquire(ctx context.Context, q request, n, _ int64) (*journ
 
 func (directStore) keepAlive(context.Context) error { return nil }
 
+// refundAll implements unitStore. It drops refunds whose periods have ended.
 func (s directStore) refundAll(ctx context.Context, now time.Time, due []refund) ([]refund, error) {
 	sortRefunds(due)
 	for len(due) > 0 {

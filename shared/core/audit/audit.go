@@ -177,6 +177,7 @@ func printable(text *string) *string {
 	}, *text))
 }
 
+// entry returns the record of the request. reason is nil for a success.
 func (r *Request) entry(success bool, reason *string, resources []Resource) Entry {
 	origin := r.Context
 	origin.UserAgent = printable(origin.UserAgent)

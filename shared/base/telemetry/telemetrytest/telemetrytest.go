@@ -129,8 +129,8 @@ func Line(t testing.TB, log []byte, message string) map[string]any {
 	return found
 }
 
-// Undocumented returns the names that are missing in the first column of the table below
-// a heading of the Markdown file at path, and the names that are only in the table.
+// Undocumented compares names with the first column of the table below a heading of the Markdown file at path. It
+// returns a line for each name that the table lacks, and for each name that is only in the table.
 func Undocumented(t testing.TB, path, heading string, names ...string) []string {
 	t.Helper()
 	text, err := os.ReadFile(path) //nolint:gosec // G304: a test names the file
