@@ -159,8 +159,7 @@ type archiveReader struct {
 	summary Summary
 }
 
-// readAll reads the files of the archive. It returns an error if they are not in the order in which an export writes
-// them.
+// readAll reads the files of the archive. It returns an error if they are not in the order of an export.
 func (a *archiveReader) readAll() error {
 	if err := a.readManifest(); err != nil {
 		return err
