@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// TestRootsFilesBelongToTheDirectorysOwner checks that files that a command of root
-// creates belong to the owner of the directory, so that the service can open them.
+// TestRootsFilesBelongToTheDirectorysOwner runs a command as root. The created files must belong to the owner of the
+// directory, so that the service can open them.
 func TestRootsFilesBelongToTheDirectorysOwner(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("root alone may give files away")

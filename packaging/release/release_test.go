@@ -350,8 +350,8 @@ func TestGoSettingsAreRead(t *testing.T) {
 	}
 }
 
-// TestReleaseReplacesUnfinishedOne checks that a release replaces the files of a release that was killed, and that two
-// releases cannot be made at the same time.
+// TestReleaseReplacesUnfinishedOne makes a release after another release was killed. The files of the killed release
+// must be gone. It also checks that two releases cannot be made at the same time.
 func TestReleaseReplacesUnfinishedOne(t *testing.T) {
 	o := checkout(t)
 	for _, folder := range []string{"1.2.3.unfinished", "1.2.3.replaced", "1.2.3"} {

@@ -51,8 +51,8 @@ type callInfo struct {
 	Ticks     int64
 }
 
-// bootstrap runs a function of the tests. kind selects what it does when it starts, and the event of a call selects
-// what it does in the call.
+// bootstrap runs a function of the tests. kind selects what the function does when it starts. The event of a call
+// selects what the function does in the call.
 func bootstrap(kind string) {
 	calls := 0
 	var ticks int64

@@ -73,8 +73,8 @@ func TestManySlowClientsLeaveCapacityForOthers(t *testing.T) {
 		if large == 0 {
 			t.Errorf("Read(300 KB at once) = nil for %d of 40 bodies, want some", large)
 		}
-		// The slow clients' goroutines run in any order, so the number varies from 19 to 37. It would be below 8 if the
-		// rate of a burst counted as higher than that of steady bodies.
+		// The slow clients' goroutines run in any order, so the number varies from 19 to 37. It would be below 8 if a burst
+		// had a higher rate than a steady body.
 		if steady < 8 {
 			t.Errorf("Read(30 KB at 12 KB a second) = nil for %d of 40 bodies, want at least 8", steady)
 		}

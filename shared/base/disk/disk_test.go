@@ -48,13 +48,13 @@ func TestOpenRegularRefusesOtherFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := f.Seek(0, io.SeekEnd); err != nil {
-			t.Error(err)
+			t.Errorf("Seek() of %s: error = %v, want none", path, err)
 		}
 		if _, err := f.WriteString("."); err != nil {
-			t.Error(err)
+			t.Errorf("WriteString() of %s: error = %v, want none", path, err)
 		}
 		if err := f.Close(); err != nil {
-			t.Error(err)
+			t.Errorf("Close() of %s = %v, want nil", path, err)
 		}
 	}
 	if text, err := os.ReadFile(file); err != nil || string(text) != "..." {

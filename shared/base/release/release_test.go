@@ -7,8 +7,8 @@ import (
 	"github.com/gatewright/gatewright/shared/base/release"
 )
 
-// TestVersionIsSemantic checks that the version is a semantic version that can be used as the tag of an image, in the
-// name of a file and in a label.
+// TestVersionIsSemantic checks that the version is a semantic version without capitals and build metadata, so that it
+// can be the tag of an image.
 func TestVersionIsSemantic(t *testing.T) {
 	if v := release.Version(); !regexp.MustCompile(
 		`^(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[0-9a-z]+(\.[0-9a-z]+)*)?$`).MatchString(v) {

@@ -57,7 +57,8 @@ func slotWithWaiters(unleased int64, needs ...int64) *slot {
 	return s
 }
 
-// outcomesOf returns one character for each waiter: + for admitted, - for refused, e for an error, . for no outcome.
+// outcomesOf receives the waiters' outcomes. It returns one character for each waiter: + for admitted, - for refused, e
+// for an error, . for no outcome.
 func outcomesOf(waiters []*waiter) string {
 	out := ""
 	for _, w := range waiters {
@@ -88,9 +89,13 @@ func TestPlanRequestsWaitingUnits(t *testing.T) {
 	s = slotWithWaiters(0, 2, 4)
 	s.tokens.Store(5)
 	all := slices.Clone(s.queue)
-	if q, ok := s.plan(at(0)); !ok || q.need != 4 || outcomesOf(all) != "+." || s.tokens.Load() != 3 {
-		t.Errorf("plan() with 5 units for waiters of 2 and 4 = %+v, %t, outcomes %q, %d units left; want need 4, true, %q, 3",
-			q, ok, outcomesOf(all), s.tokens.Load(), "+.")
+	q, ok := s.plan(at(0))
+	if !ok || q.need != 4 || s.tokens.Load() != 3 {
+		t.Errorf("plan() with 5 units for waiters of 2 and 4 = %+v, %t, %d units left; want need 4, true, 3",
+			q, ok, s.tokens.Load())
+	}
+	if got := outcomesOf(all); got != "+." {
+		t.Errorf("outcomes after plan() with 5 units for waiters of 2 and 4 = %q, want %q", got, "+.")
 	}
 	s = slotWithWaiters(0)
 	if q, ok := s.plan(at(0)); ok {

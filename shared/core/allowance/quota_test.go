@@ -82,8 +82,8 @@ func spendSome(t *testing.T, q *Quotas, a Allowance, n int) {
 	}
 }
 
-// holdings returns the units that an instance holds of an allowance. activated is the number
-// of units that it can spend, reserve the number that it has leased but not activated.
+// holdings returns the units that an instance holds of an allowance. activated is the number of units that the instance
+// can spend. reserve is the number of leased units that are not activated.
 func (q *Quotas) holdings(a Allowance) (activated, reserve int64) {
 	s := q.pool.find(a.period(), a.Limit)
 	s.mu.Lock()

@@ -246,8 +246,8 @@ func TestChangedExportIsReported(t *testing.T) {
 	}
 }
 
-// TestExpiredRecordCannotBeRemovedFromExport checks that a record that has expired since
-// the export cannot be removed from the file, because the header says that the file has it.
+// TestExpiredRecordCannotBeRemovedFromExport removes a record from an export after the record has expired. VerifyFile
+// must report this, because the header has the number of the first record.
 func TestExpiredRecordCannotBeRemovedFromExport(t *testing.T) {
 	t.Parallel()
 	key := testKey(1)
