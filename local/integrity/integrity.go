@@ -1,5 +1,6 @@
 // Package integrity reads all data of a data directory and reports damaged parts. It compares every block of the
-// store's tables with its checksum, every object with its digest, and the root key with the check value in the store.
+// store's tables with its checksum, every object in the directory with its digest, and the root key with the check
+// value in the store.
 //
 // The package does not repair data: operators must restore damaged
 // data from a backup. Package preflight has the quick checks of every start.

@@ -186,8 +186,9 @@ func checkModules(info *debug.BuildInfo, pkgs []listedPackage) error {
 }
 
 // addPackages adds the license texts in the root folders of the packages' modules, and in all folders between the root
-// folders and the packages. Some modules contain packages of other authors, with licenses in the folders of these
-// packages. addPackages returns an error if a module has no license in its root folder.
+// folders and the packages. It leaves out the product's root folder, which addProduct reads. Some modules contain
+// packages of other authors, with licenses in the folders of these packages. addPackages returns an error if a module's
+// source is not on this machine, or has no license in its root folder.
 func (c collection) addPackages(pkgs []listedPackage) error {
 	folders := map[string]owner{}
 	for _, p := range pkgs {

@@ -16,8 +16,8 @@ import (
 )
 
 // checkRemovals compares the deployed stacks with the planned stacks, as make deploy does. The comparison must find no
-// removals, but must find a resource that is removed from a template. checkRemovals then runs the command of make
-// deploy: without a confirmation it deploys nothing, and with YES=1 it deploys the same version again.
+// removals, but must find the resources that checkRemovals deletes from a planned template. Then checkRemovals runs the
+// command of make deploy: without a confirmation it deploys nothing, and with YES=1 it deploys the same version again.
 func (s *suite) checkRemovals(ctx context.Context) error {
 	deployed, planned, err := s.stacks(ctx)
 	if err != nil {

@@ -48,7 +48,8 @@ type Decision struct {
 	// Remaining is approximately the remainder of the allowance, and never more than its Limit. It is exact if no other
 	// instance has leased units of the allowance. It is 0 if the request was refused.
 	Remaining int64
-	// RetryAfter is the time until the period ends if the request was refused, and 0 if it was admitted.
+	// RetryAfter is the time until the period ends if the request was refused (for Rates, until the current second ends),
+	// at least a millisecond. Otherwise it is 0.
 	RetryAfter time.Duration
 }
 

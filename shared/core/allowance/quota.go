@@ -47,9 +47,9 @@ func (q *Quotas) Take(ctx context.Context, a Allowance, n int64) (Decision, erro
 	return q.pool.Take(ctx, a, n)
 }
 
-// Refund returns n units that Take admitted and that were not used. This instance can spend
-// them again immediately. The table is updated if they stay unspent for some time, or by Drain;
-// if Drain was called before, immediately. Refund does not check that the units were taken.
+// Refund returns n units that Take admitted and that were not used. This instance can spend them again immediately. The
+// table is updated if they stay unspent for some time, or by Drain. If Drain was called before, this instance does not
+// spend them again, and the table is updated immediately. Refund does not check that the units were taken.
 func (q *Quotas) Refund(ctx context.Context, a Allowance, n int64) {
 	if a.check(n) != nil {
 		return
