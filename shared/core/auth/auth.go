@@ -127,8 +127,8 @@ func (p Principal) CanSeeEnvironment(kind environment.Kind) bool {
 }
 
 // CanSee reports whether the key can access something that belongs to a project's environment
-// of a kind (in any spelling of package environment). If project or kind is empty, the thing
-// belongs to no project or kind. Then only a key with all projects or all kinds can access it.
+// of a kind (in any spelling of package environment). If project is empty, the thing belongs to no project,
+// and only a key with all projects can access it. If kind is empty, only a key with all kinds can access it.
 func (p Principal) CanSee(project, kind string) bool {
 	if project == "" && !p.CanSeeAllProjects() || project != "" && !p.CanSeeProject(project) {
 		return false

@@ -106,7 +106,7 @@ func ParseScopes(text string) ([]Scope, error) {
 	return out, nil
 }
 
-// ParseEnvironments parses a comma-separated list of kinds of environment, or "all".
+// ParseEnvironments parses a comma-separated list of kinds of environment, or "all" or "*" for all kinds.
 func ParseEnvironments(text string) ([]environment.Kind, error) {
 	if text == "all" || text == "*" {
 		return environment.Kinds(), nil

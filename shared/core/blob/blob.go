@@ -1,9 +1,10 @@
 // Package blob stores objects in the product's S3 bucket: uploads, and the
 // sources and artifacts derived from them. keys.go lists the keys.
 //
-// The package is not a file system, and it is not for data that changes. Except for uploads,
-// which clients store with presigned URLs, an object is written once, at a key with the digest of
-// its content, and does not change. So a write can be repeated, and two writers cannot conflict.
+// The package is not a file system, and it is not for data that changes. Except for uploads, which
+// clients store with presigned URLs, an object is written once, at a key with the digest of its content.
+// So a write can be repeated, and two writers cannot conflict. After that, only a rotation of the root
+// key changes the object: it seals the same content again (Bucket.Replace).
 //
 // Read this file first. s3.go is the bucket in S3, memory.go is a bucket in
 // memory. One test suite tests both. The rules are those of design, section 7.
@@ -28,7 +29,7 @@ const UploadValidity = 15 * time.Minute
 var (
 	// ErrNotFound means that there is no object at the key.
 	ErrNotFound = errors.New("blob: no such object")
-	// ErrChanged is the error of Get for an object with another ETag than the requested one.
+	// ErrChanged is the error of Get and Replace for an object with another ETag than the requested one.
 	ErrChanged = errors.New("blob: the object has been replaced")
 	// ErrTooLarge is the error of Get, or of its reader, for an object that exceeds the limit.
 	ErrTooLarge = errors.New("blob: the object is over the size limit")

@@ -105,9 +105,10 @@ func (b *Bucket) Replace(ctx context.Context, key, etag string, body io.ReadSeek
 	return nil
 }
 
-// Get opens the object at key for reading. The caller must close the reader. If etag is not "" and
-// the object has another etag, Get returns ErrChanged. For an object of more than limit bytes, Get
-// or its reader returns ErrTooLarge, and the reader never returns more than limit bytes.
+// Get opens the object at key for reading. The caller must close the reader. If there is no object, Get
+// returns ErrNotFound. If etag is not "" and the object has another etag, Get returns ErrChanged. For an
+// object of more than limit bytes, Get or its reader returns ErrTooLarge, and the reader never returns
+// more than limit bytes.
 func (b *Bucket) Get(ctx context.Context, key, etag string, limit int64) (io.ReadCloser, Object, error) {
 	in := &s3.GetObjectInput{Bucket: &b.name, Key: &key}
 	if etag != "" {

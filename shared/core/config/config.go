@@ -1,8 +1,9 @@
 // Package config reads the settings of a process from its environment: the names of its table, bucket and key, and
 // its addresses. The Lambda functions and the local process use the same Config, so that the same code runs in both.
 //
-// The package opens nothing and does not import the AWS SDK (packages store and blob call AWS). It has
-// no secrets: a setting names the file or the key service that has a key, and never contains the key.
+// The package opens nothing and does not import the AWS SDK (packages store and blob call AWS). A Config has no
+// secrets: it names the file or the key service that has the root key, and never contains the key. The variables
+// with the private keys of certificates (VarRelayCertificate, VarCertificate) are not part of a Config.
 //
 // Read config.go first, then settings.go, which lists every variable. The variables
 // are defined in design, section 9. The infrastructure sets them for functions.

@@ -33,12 +33,14 @@ const (
 // Listener has the limits of a listener for its clients. docs/local-run.md has the table for users.
 type Listener struct {
 	// HeaderBytes is the maximum size of a request's head: request line, fields and the empty line. A head of exactly
-	// that size is accepted. HeaderFields is the maximum number of its fields. Beyond either, the response is a 431.
+	// that size is accepted. HeaderFields is the maximum number of its fields. Beyond either, the response is a 431,
+	// or a 414 if the request line alone is too long.
 	HeaderBytes, HeaderFields int
 	// HeaderTimeout limits the time from the first byte of a head to its end. On a new connection the time
 	// begins with the connection. BodyTimeout is the maximum time without a byte of a body that is being
-	// read. After it the response is a 408. SendTimeout is the maximum time for which a client accepts no
-	// byte of a response. IdleTimeout is the maximum time of a connection without a request in progress.
+	// read. After it the response is a 408, or the connection ends if the response has begun. SendTimeout is
+	// the maximum time for which a client accepts no byte of a response. IdleTimeout is the maximum time of a
+	// connection without a request in progress.
 	HeaderTimeout, BodyTimeout, SendTimeout, IdleTimeout time.Duration
 	// Connections is the maximum number of concurrent connections of all clients to all listeners of the
 	// process. 0 means as many as the file descriptors allow (package listen, Budget). ConnectionsPerAddress
@@ -55,8 +57,8 @@ type Listener struct {
 	// ProxyProtocol requires each connection from a trusted proxy to begin with a PROXY
 	// protocol header, which has the client's address. Other connections have no such header.
 	ProxyProtocol bool
-	// StandardHTTP makes net/http read the heads and bodies of requests itself. It
-	// is for incidents: operators set it if the product's own parser has a defect.
+	// StandardHTTP makes net/http read the heads and bodies of requests itself, and http.Transport send requests to
+	// upstreams. It is for incidents: operators set it if the product's own parsers have a defect.
 	StandardHTTP bool
 }
 
@@ -70,9 +72,10 @@ func LogStandardHTTP(standard bool, log *slog.Logger) {
 
 // DefaultListener returns the limits that apply if nothing is set.
 //
-// The times are as long as those of nginx or a third as long: a client on a bad network pauses for some seconds, but
-// not for 20. About a hundred browsers behind one address open 1,000 connections. With 32 MiB for bodies the process
-// stays below the 270 MB of docs/one-server.md while clients send as many bodies as they can (internal/system/attack).
+// The timeouts of heads and bodies are a third of those of nginx: a client on a bad network pauses for some
+// seconds, but not for 20. About a hundred browsers behind one address open 1,000 connections. With 32 MiB for
+// bodies the process stays below the 270 MB of docs/one-server.md while clients send as many bodies as they can
+// (internal/system/attack).
 func DefaultListener() Listener {
 	return Listener{
 		HeaderBytes: 64 << 10, HeaderFields: 200,

@@ -88,10 +88,10 @@ type Setting struct {
 	Description, Details string
 }
 
-// Settings returns all variables that the product reads, in the order of docs/local-run.md. A
-// variable with different defaults for a gateway in a separate process and for the local run
-// is listed for both. The tables of docs/local-run.md, `local --help` and CheckNames are
-// derived from this list. Packages telemetry and cloud have the variables with other prefixes.
+// Settings returns all variables that servers and functions read, in the order of docs/local-run.md. A
+// variable with different defaults for a gateway in a separate process and for the local run is listed for
+// both. The tables of docs/local-run.md, `local --help` and CheckNames are derived from this list. Packages
+// telemetry and cloud have the variables with other prefixes, except NO_COLOR, which is in this list.
 func Settings() []Setting {
 	return slices.Concat(addressSettings(), runSettings(), functionSettings(), processSettings(), listenerSettings())
 }
@@ -381,7 +381,8 @@ var clientVariables = [...]string{VarClientProfiles, VarClientProfile, VarClient
 // listens calls CheckNames, and does not start after an error: `serve`, the local run, and a gateway and a relay in
 // separate processes.
 //
-// CheckNames ignores variables that Kubernetes sets in each container for a Service called gatewright, or
+// CheckNames ignores the variables of the client and of tests. It also ignores variables
+// that Kubernetes sets in each container for a Service called gatewright, or
 // gatewright-… (https://kubernetes.io/docs/concepts/services-networking/service/#environment-variables).
 func CheckNames(environ []string, local bool) error {
 	var known, reserved []string

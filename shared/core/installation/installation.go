@@ -1,6 +1,6 @@
 // Package installation has the parts that every function of an installation needs: its table, its bucket,
 // its root key, its clock. A Lambda function opens the parts in AWS (package cloud), the local process
-// opens them over its emulators, and a test in memory. All of them create the same services from the parts.
+// over its own files or over emulators, and a test in memory. All of them create the same services from the parts.
 //
 // The package does not contain or import services. Each service's package has a function Open, which creates
 // the service from the parts. A function opens only what it needs, so that its binary contains nothing else.

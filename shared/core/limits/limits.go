@@ -8,9 +8,9 @@
 // If a limit is lowered, an account that has more things keeps them, but cannot create more.
 //
 // The package does not declare limits of a single request, a name or a document. These are
-// declared in the packages that check them. Nor does it declare limits of something smaller than
-// an account (a project's mTLS certificates, a branch's variables, a metering bucket's plans). It
-// does not import the store: package counts stores the numbers. Function All lists the limits.
+// declared in the packages that check them. Nor does it declare limits of something smaller than an account (a
+// project's mTLS certificates, a branch's variables, a metering bucket's plans); the keys of a consumer are the
+// exception. It does not import the store: package counts stores the numbers. Function All lists the limits.
 package limits
 
 import (
@@ -62,7 +62,7 @@ type Limit struct {
 const defaultRemedy = "Delete one that nobody uses any more"
 
 // These are the limits. Defaults are generous: they stop runaway use, but not honest use.
-// Max is the largest number of things that one request can list or count (package counts).
+// Max of a Total limit bounds the work of one request that lists or counts the things (package counts).
 var (
 	AccountKeys = Limit{
 		Name: "account-keys", Default: 1_000, Max: 10_000, Plural: "account keys", Owner: "account",

@@ -53,8 +53,8 @@ type State struct {
 	// Catch is the state that follows after the last failed attempt at the
 	// task. "" means Fail. States must not catch each other in a cycle.
 	Catch string
-	// Timeout limits one run of the task: the task's context ends after it. 0 means
-	// 30 seconds. If a worker dies, another worker replaces it after this time.
+	// Timeout limits one run of the task: the task's context ends after it. 0 means 30 seconds. If a
+	// worker dies, another worker replaces it at the first sweep after this time and leaseMargin.
 	Timeout time.Duration
 	// MaxDeaths is the number of workers that can die in the middle of the task before the task is assumed to be the cause. Set it
 	// for a task that processes untrusted input, which may exhaust the memory. 0 means that deaths count only as interruptions.
@@ -65,11 +65,13 @@ type State struct {
 // attempts. The pause before the second attempt is at most 1 s. For each further attempt
 // the maximum doubles, up to 1 minute. Pauses are random below the maximum (full jitter).
 //
-// Runs that ended because the worker died or the store was unavailable do not count as attempts: they have a
-// separate limit. Faults that a repeat cannot fix are not repeated: all kinds except Internal, Throttled and
-// Unavailable. A state with MustSucceed repeats all faults, without a limit, and its longest pause is 10 minutes.
+// Runs that ended for a reason outside the task do not count as attempts: they have a separate limit
+// (maxInterruptions). The reasons are that the worker died or had to stop, and that the store or another service
+// throttled the task or was unavailable. Faults that a repeat cannot fix are not repeated: all kinds except Internal,
+// Throttled, Unavailable and DatabaseUnavailable. A state with MustSucceed repeats all faults, without a limit, and
+// its longest pause is 10 minutes unless MaxDelay is set.
 type Retry struct {
-	// Attempts is the maximum number of runs of the task; 1 means no retry.
+	// Attempts is the maximum number of runs of the task; 1 means no retry, and 0 means 5.
 	Attempts int
 	// InitialDelay is the maximum of the first delay. MaxDelay is the maximum of all delays.
 	InitialDelay, MaxDelay time.Duration

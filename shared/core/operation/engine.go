@@ -100,9 +100,10 @@ func (e *Engine) Read(ctx context.Context, id string) (Record, error) {
 	return r, nil
 }
 
-// Run advances an operation until it ends, has to wait longer than maxWait, belongs to another
-// worker, or ctx is about to end. It returns the latest record. It returns no error if the operation
-// has not ended. An error means that the store was unavailable: the operation continues later.
+// Run advances an operation until it ends, has to wait longer than maxWait, belongs to another worker, or ctx
+// is about to end. It does not advance an operation whose kind or state only a newer release knows. It returns
+// the latest record. It returns no error if the operation has not ended. store.ErrNotFound means that there is no
+// such operation. Any other error means that the store was unavailable: the operation continues later.
 func (e *Engine) Run(ctx context.Context, id string) (Record, error) {
 	return e.run(ctx, id, time.Time{})
 }

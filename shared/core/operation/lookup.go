@@ -127,7 +127,7 @@ type Summary struct {
 	// NextAttempt is when the operation is due. It is in the past if the operation waits
 	// for a worker, and the end of the worker's lease if a worker runs the operation.
 	NextAttempt time.Time `json:"nextAttempt"`
-	// Running means that a worker runs the operation.
+	// Running means that a worker has a lease for the operation. If NextAttempt is in the past, the worker has died.
 	Running bool `json:"running,omitempty"`
 }
 

@@ -31,7 +31,7 @@ type Record struct {
 	State string `dynamodbav:"state,omitempty"`
 	// Message is a sentence for clients. If the status is Failure, it says what went wrong.
 	Message string `dynamodbav:"message,omitempty"`
-	// Details names the state that failed, if the status is Failure.
+	// Details names the state that failed, if the status is Failure or a State.Catch is handling the failure.
 	Details string `dynamodbav:"details,omitempty"`
 
 	// Version increases with each commit. Each commit requires the version that was read.

@@ -26,7 +26,8 @@ type Step struct {
 	Attempt int
 	// CreatedOn is when the operation began. Now is when this attempt began.
 	CreatedOn, Now time.Time
-	// CaughtMessage is the public text of the failure that this state has caught, if it is a State.Catch.
+	// CaughtMessage is the public text of the failure that a State.Catch has caught. It is set in
+	// that state and in the states after it, until a Result has a Message. It is "" otherwise.
 	CaughtMessage string
 
 	input, data document

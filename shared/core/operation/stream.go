@@ -10,10 +10,10 @@ import (
 	"github.com/gatewright/gatewright/shared/core/store"
 )
 
-// HandleStream advances the operations whose records have changed. It returns the indexes, in
-// ascending order, of the stream records that have to be delivered again because the store was
-// unavailable. Stream records can arrive twice, late, in any order or not at all. HandleStream
-// uses only their keys. A sweep finds operations whose stream records never arrived.
+// HandleStream advances the operations whose records have changed. It returns the indexes, in ascending
+// order, of the stream records that have to be delivered again because the store was unavailable or ctx was
+// about to end. Stream records can arrive twice, late, in any order or not at all. HandleStream uses only the
+// keys of records that were not deleted. A sweep finds operations whose stream records never arrived.
 //
 // HandleStream works on each operation for at most one Slice, and then releases it. Releasing the
 // operation changes its record, so the stream delivers it again, after everything else that is waiting.

@@ -64,9 +64,10 @@ func NewHasher(source KeySource, purpose string) *Hasher {
 }
 
 // Hash returns the hash of text under the current root key, as 43 characters of unpadded URL-safe base64. If the
-// purpose is chained and the root key is not the first, the root key's number and a dot precede the hash. The hash
-// of a text stays the same until the root key is rotated. Hashes can be looked up in the table; a comparison in
-// constant time is not necessary, because without the root key an attacker cannot choose texts with certain hashes.
+// purpose is chained and the root key is not the first, the root key's number and a dot precede the hash. The hash of
+// a text stays the same until the root key is rotated, or forever if the purpose is pinned. Hashes can be looked up
+// in the table; a comparison in constant time is not necessary, because without the root key an attacker cannot
+// choose texts with certain hashes.
 func (h *Hasher) Hash(ctx context.Context, text string) (string, error) {
 	c, err := h.chains(ctx)
 	if err != nil {
@@ -106,7 +107,7 @@ func (h *Hasher) Matches(ctx context.Context, text, sum string) (bool, error) {
 }
 
 // Renew converts a stored hash to the hash of the same text under the current root key, and reports whether it has
-// changed. It panics if the purpose is not chained. It returns an error for a text that is not a hash of the purpose.
+// changed. It panics if the purpose is not chained. It returns an error if sum does not have the form of a hash.
 func (h *Hasher) Renew(ctx context.Context, sum string) (renewed string, changed bool, err error) {
 	if h.policy != Chained {
 		panic("seal: hashes of the purpose " + h.purpose + " are not chained")

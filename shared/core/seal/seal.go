@@ -47,7 +47,7 @@ const version = 1
 // Sealer encrypts with AES-256-GCM. It is safe for concurrent use.
 //
 // A sealed value is the version (1 byte), the nonce (12), the ciphertext and the tag (16).
-// The nonces are random, which is secure for the first 2^32 values of an installation.
+// The nonces are random, which is secure for the first 2^32 values under one root key.
 type Sealer struct {
 	source     KeySource
 	cachedRing atomic.Pointer[Ring]
@@ -89,7 +89,7 @@ func (s *Sealer) Renew(ctx context.Context, sealed []byte, context string) (rene
 	return renewed, err == nil, err
 }
 
-// open works as Open does, and also reports whether the current root key opened the value.
+// open works as Open does. It also reports whether the current root key, or a newer one, opened the value.
 func (s *Sealer) open(ctx context.Context, sealed []byte, context string) (plaintext []byte, current bool, err error) {
 	ring, err := ringOf(ctx, s.source, &s.cachedRing)
 	if err != nil {

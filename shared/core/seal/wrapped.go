@@ -117,9 +117,9 @@ func (w *Wrapped) Expire() {
 	}
 }
 
-// Successor generates the root key that follows the current one, with its
-// lineage. It does not store the key. It returns an error if it cannot unwrap the
-// new key. successor and current are the new and the current root key, unwrapped.
+// Successor generates the root key that follows the current one, with its lineage. It does not change the
+// KeyStore. It returns an error if it cannot unwrap the new key, or if the new key is the current key.
+// successor and current are the new and the current root key, unwrapped.
 func (w *Wrapped) Successor(ctx context.Context) (stored StoredRoot, successor, current Root, err error) {
 	r, err := w.Ring(ctx)
 	if err != nil {

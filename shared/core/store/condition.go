@@ -17,7 +17,7 @@ type (
 		path Path // nil means the item itself
 		want bool
 	}
-	// comparison holds if the attribute exists and the comparison is true.
+	// comparison holds if the attribute exists and the comparison is true. <> also holds if the attribute does not exist.
 	comparison struct {
 		path  Path
 		op    string // one of = <> < <= > >=

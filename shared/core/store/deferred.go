@@ -10,7 +10,8 @@ import (
 // DeferredCommit is a change with a deferred commit. The deciding commit (Write.Final) is deferred until all writes of
 // the same transaction are known. For example, the response to the request is stored in this transaction, but exists
 // only after the change. Under the context of DeferCommit, Commit keeps the deciding writes and reports success.
-// Table.CommitDeferred commits them. If CommitDeferred fails, its caller runs the change again from the start.
+// Table.CommitDeferred commits them. If CommitDeferred returns ErrStale or a *RefusedError, its caller runs the
+// change again from the start.
 //
 // Commits before the deciding commit take effect immediately. OnAbandon registers a function that undoes them
 // if the change is abandoned. Reads and commits after the deciding commit are defects, and return an error.
@@ -136,9 +137,10 @@ func (e *RefusedError) Error() string { return e.Err.Error() }
 func (e *RefusedError) Unwrap() error { return e.Err }
 
 // CommitDeferred commits a deferred change together with more writes in one transaction. If cache is not nil, the
-// transaction requires that the items in it are unchanged. An error that wraps ErrStale means that the change
-// must be decided again. After a *RefusedError, run the change again with its error as the refusal, so that the
-// service can handle it. After any other error nothing was done, or the outcome is unknown (see Commit).
+// transaction requires that the items in it are unchanged; the cache must have no items that a commit has
+// written. An error that wraps ErrStale means that the change must be decided again. After a *RefusedError, run
+// the change again with its error as the refusal, so that the service can handle it. After any other error nothing
+// was done, or the outcome is unknown (see Commit).
 func (t *Table) CommitDeferred(ctx context.Context, d *DeferredCommit, cache *ReadCache, more ...Write) error {
 	writes := cache.withConditions(append(slices.Clone(more), d.writes...))
 	if len(writes) == 0 {

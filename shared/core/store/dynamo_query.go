@@ -39,7 +39,7 @@ func (d *DynamoDB) Query(ctx context.Context, q Query) (items []Item, next strin
 }
 
 // skip returns the key of item number q.Offset, after which the page begins. It counts the
-// items without transferring them. It returns nil if there are not more items than q.Offset.
+// items without transferring them. It returns nil if there are fewer items than q.Offset.
 func (d *DynamoDB) skip(ctx context.Context, q Query) (Item, error) {
 	q.KeysOnly = false // counting has no projection
 	in, err := d.queryInput(ctx, q)

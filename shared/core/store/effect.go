@@ -25,13 +25,14 @@ type Stored struct {
 type Effect struct {
 	Key Key
 	// Before and After are the item before and after the write, nil if it does not
-	// exist. They are the same for a write that changes nothing.
+	// exist. They are the same pointer for a check.
 	Before, After *Stored
 }
 
 // Effects returns the effects of a transaction's writes, one for each write, in order. It calls read for the current items;
-// read returns nil for an item that does not exist. On an error the caller must store nothing: the error is *ConditionError,
-// a violation of a DynamoDB limit, or the error of read. Effects charges the transaction to the meter of ctx.
+// read returns nil for an item that does not exist. On an error the caller must store nothing: the error is
+// *ConditionError, the error of read, or an error for a write that is not allowed, such as an item that is too large
+// or a change that keeps a record's version. Effects charges the transaction to the meter of ctx.
 func Effects(ctx context.Context, writes []Write, read func(Key) (*Stored, error)) ([]Effect, error) {
 	effects, err := effectsOf(writes, read)
 	var units float64
@@ -176,12 +177,12 @@ type Entry struct {
 	Position
 	// Size is the number of bytes that reading the item costs.
 	Size int
-	// Item is the item as the query returns it (Query.Project). It is nil if the caller requested only sizes.
+	// Item is the item as the query returns it (Query.Project). It can be nil if the caller requested only sizes.
 	Item Item
 }
 
 // RangeReader returns the entries in a query's Range, in the query's order. If from is not nil, it returns
-// only entries after from. If sizes is true, the caller uses only the sizes of the entries, not their items.
+// only entries after from. If sizes is true, the caller uses only the positions and sizes of the entries.
 type RangeReader func(from *Position, sizes bool) iter.Seq2[Entry, error]
 
 // pageBytes is the maximum size of one page of a query in DynamoDB.

@@ -190,7 +190,8 @@ func (t *Table) Each(ctx context.Context, q Query, visit func(Item) (bool, error
 	}
 }
 
-// Count returns the number of items of q. It costs as many read units as reading the items, but does not transfer them.
+// Count returns the number of items of q. It costs as many read units as reading the items, but transfers only their
+// keys and ttls.
 func (t *Table) Count(ctx context.Context, q Query) (int, error) {
 	n := 0
 	q.KeysOnly = true

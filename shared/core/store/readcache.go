@@ -10,12 +10,12 @@ import (
 // ReadCache is a read cache for one request. It has the items that were read under a context,
 // in their states after the commits under that context. CacheOnly uses them to return what a
 // read would return after the change, without another read of the table. Table.CommitDeferred
-// uses them to check that the items that the response was created from are unchanged.
+// uses the items of another cache to check that a precondition such as If-Match still holds.
 //
 // A ReadCache does not have the results of queries.
 type ReadCache struct {
 	mu    sync.Mutex
-	items map[Key]readItem // nil for an item that does not exist
+	items map[Key]readItem // readItem.item is nil for an item that does not exist
 }
 
 // ErrNotCached is the error of reads under CacheOnly for items that the cache does not have.

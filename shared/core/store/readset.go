@@ -79,7 +79,8 @@ func (r *ReadRequest) Unchecked(reason string) *ReadRequest {
 	return r
 }
 
-// add remembers the items that a Load read.
+// add remembers the items that a Load read. It returns an error that
+// wraps ErrStale if an item has changed since an earlier read.
 func (s *readSet) add(requests []*ReadRequest, items []Item) error {
 	if s == nil {
 		return nil
@@ -198,7 +199,8 @@ const (
 )
 
 // unchanged returns a condition that holds as long as the attributes of item that were read into record are
-// unchanged. If record is nil, the condition holds as long as the item exists, or does not exist, as before.
+// unchanged. If item has an id and a version, the condition compares only these two. If record is nil, the
+// condition holds as long as the item exists, or does not exist, as before.
 func unchanged(item Item, record any) Condition {
 	switch {
 	case item == nil:

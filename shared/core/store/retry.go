@@ -16,7 +16,7 @@ import (
 // BackoffFunc waits before repeat number attempt (counted from 1). It returns the context's error if the context ends first.
 type BackoffFunc func(ctx context.Context, attempt int) error
 
-// maxAttempts is the maximum number of attempts at a call. With Backoff they take
+// maxAttempts is the maximum number of attempts at a call. With Backoff the pauses between them take
 // 1.6 s on average and 3.3 s at most, which is less than the timeout of each Lambda.
 const maxAttempts = 10
 
@@ -77,8 +77,8 @@ func (t *Table) callWithRetries(ctx context.Context, kind action, call func() er
 	}
 }
 
-// finalError returns the error for the caller after the last attempt at a call. The
-// error is Throttled only if each attempt was refused, so that the call had no effect.
+// finalError returns the error for the caller after the last attempt at a call. The error of a
+// commit is Throttled only if each attempt was refused, so that the commit had no effect.
 func (a action) finalError(err error, outcomeUnknown bool) error {
 	switch {
 	case outcomeUnknown && a == committing:

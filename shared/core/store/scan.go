@@ -9,7 +9,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 )
 
-// Scanner is the part of *dynamodb.Client that EachItem calls.
+// Scanner is the part of *dynamodb.Client that EachItem and DynamoDB.Page call.
 type Scanner interface {
 	Scan(context.Context, *dynamodb.ScanInput, ...func(*dynamodb.Options)) (*dynamodb.ScanOutput, error)
 }

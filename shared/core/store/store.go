@@ -1,5 +1,5 @@
-// Package store reads and writes the product's single table. Every record has a key that begins
-// with a KeyPrefix, and every change goes through Table.Commit, which is one DynamoDB transaction.
+// Package store reads and writes the product's single table. Every record has a key that begins with a KeyPrefix,
+// and every change goes through Table.Commit or Table.CommitDeferred, which make one DynamoDB transaction each.
 //
 // The package does not know any resource. A package that owns records declares their key prefixes and
 // keys itself (for example shared/resource/accounts/table.go), so a new resource changes nothing here.
@@ -183,10 +183,10 @@ func (t *Table) read(ctx context.Context, keys []Key) (items []Item, err error) 
 // Commit applies all writes or none, in one transaction. It repeats throttled calls, conflicts and lost
 // replies under one token. So a commit whose reply was lost is not made twice, and is not reported as failed.
 //
-// If a condition is false, Commit returns the Else of the first such write, or ErrCondition.
-// If a record has changed since it was read under ctx, Commit returns ErrStale. A Throttled
-// fault means that nothing was done. A DatabaseUnavailable fault means that the outcome is
-// unknown: the caller must read the records before it repeats the commit.
+// If a condition is false, Commit returns the Else of the first such write, or ErrCondition. If a record
+// has changed since it was read under ctx, Commit returns ErrStale within RunInTx, and otherwise a Throttled
+// fault (WithReadSet). A Throttled fault means that nothing was done. A DatabaseUnavailable fault means that
+// the outcome is unknown: the caller must read the records before it repeats the commit.
 func (t *Table) Commit(ctx context.Context, writes ...Write) error {
 	if len(writes) == 0 {
 		return nil

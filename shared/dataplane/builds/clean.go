@@ -14,7 +14,7 @@ import (
 
 const (
 	stateRemove = "remove"
-	// batchSize is the number of objects that one step removes.
+	// batchSize is the maximum number of objects that one step removes.
 	batchSize = 200
 )
 

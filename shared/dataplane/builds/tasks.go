@@ -103,8 +103,8 @@ func (b *Builder) validate(ctx context.Context, s operation.Step) (operation.Res
 	return operation.Result{Data: data}, nil
 }
 
-// compile stores the compiled project. If validate ran in another process,
-// compile compiles the project again, with the current variables.
+// compile stores the compiled project. If this process no longer has the result of validate, or
+// validate ran in another process, compile compiles the project again, with the current variables.
 func (b *Builder) compile(ctx context.Context, s operation.Step) (operation.Result, error) {
 	in, data, err := readInput(s)
 	if err != nil {
@@ -166,7 +166,8 @@ func noop(context.Context, operation.Step) (operation.Result, error) {
 	return operation.Result{}, nil
 }
 
-// abandon records that a build has ended because of a failure that the project did not cause.
+// abandon records that a build has ended because the last attempt at one of its states failed. Errors
+// in the project do not lead here: they end the build with findings (refuseAll).
 func (b *Builder) abandon(ctx context.Context, s operation.Step) (operation.Result, error) {
 	in, _, err := readInput(s)
 	if err != nil {
@@ -179,8 +180,8 @@ func (b *Builder) abandon(ctx context.Context, s operation.Step) (operation.Resu
 	return operation.Result{Writes: writes}, err
 }
 
-// compileStored unpacks and compiles a stored archive, and adds the key buckets and certificates
-// that the project uses. If the project has problems, there is no artifact, and the result has them.
+// compileStored unpacks and compiles a stored archive, adds the key buckets and certificates that the project uses,
+// and checks its metering buckets. If the project has problems, there is no artifact, and the result has them.
 func (b *Builder) compileStored(
 	ctx context.Context, s operation.Step, in deployments.BuildInput, source string,
 ) (*compiled, error) {

@@ -31,11 +31,12 @@ type head struct {
 }
 
 // HandleStream chains the records that changes have written. It returns the indexes, in ascending
-// order, of the stream records that have to be delivered again because the store was unavailable.
+// order, of the stream records that have to be delivered again because chaining them failed.
 //
 // The stream can deliver records twice, late and in any order, to several workers at once, and workers can be killed at
-// any point. Nevertheless each record is chained once, in the order of arrival. The content is taken from the stream,
-// not from the table. So a record that was removed or altered in the table meanwhile is chained as it was written.
+// any point. Nevertheless each record is chained once, in the order of arrival; records that arrive together are
+// chained oldest first. The content is taken from the stream, not from the table. So a record that was removed or
+// altered in the table meanwhile is chained as it was written.
 func (t *Trail) HandleStream(ctx context.Context, records []store.StreamRecord) (failed []int) {
 	var accounts []string
 	found := map[string][]audit.Entry{}
@@ -179,8 +180,9 @@ func (h head) link(accountID, entry string, ttl int64, key ed25519.PrivateKey) L
 	return fromProof(l)
 }
 
-// chainLate chains records that the stream has not delivered for an hour: the
-// stream drops records that fail too often, and keeps none for more than a day.
+// chainLate searches for records that the stream has not delivered for an hour, and chains the oldest of them: the
+// stream drops records that fail too often, and keeps none for more than a day. After a search without a result, it
+// does not search again for lateSearchInterval.
 func (t *Trail) chainLate(ctx context.Context, accountID string) error {
 	now := t.now()
 	var h head

@@ -92,7 +92,7 @@ func TestEachRecordIsChainedOnce(t *testing.T) {
 			t.Fatalf("seed %d: HandleStream() without failures returns %d failed records, want 0", seed, len(stillFailed))
 		}
 		fx.verify(int64(len(want)))
-		for _, after := range [][]store.StreamRecord{failed, fx.takeEvents()} { // a late delivery changes nothing
+		for _, after := range [][]store.StreamRecord{failed, fx.takeEvents()} { // a late delivery adds no items
 			before := fx.items.Items()
 			fx.HandleStream(t.Context(), after)
 			if diff := cmp.Diff(len(before), len(fx.items.Items())); diff != "" {
@@ -108,7 +108,8 @@ func TestEachRecordIsChainedOnce(t *testing.T) {
 	}
 }
 
-// TestConcurrentWorkersMakeOneChain lets many workers chain records at the same time, some of them the same records.
+// TestConcurrentWorkersMakeOneChain lets many workers chain records at the same time, some of
+// them the same records. It checks that the chain is unbroken and has each record once.
 func TestConcurrentWorkersMakeOneChain(t *testing.T) {
 	fx := newFixture(t)
 	r := rand.New(rand.NewPCG(1, 2))
@@ -133,8 +134,8 @@ func TestConcurrentWorkersMakeOneChain(t *testing.T) {
 	fx.verify(200)
 }
 
-// TestUndeliveredRecordIsChainedLater checks that a record that the stream no longer delivers
-// stays pending, and that the account's next change triggers a search that chains it.
+// TestUndeliveredRecordIsChainedLater checks that a record that the stream no longer delivers stays pending,
+// and that the account's first change after more than an hour triggers a search that chains the record.
 func TestUndeliveredRecordIsChainedLater(t *testing.T) {
 	fx := newFixture(t)
 	fx.record(change{action: "a.create"}, change{action: "a.create"})
@@ -152,7 +153,8 @@ func TestUndeliveredRecordIsChainedLater(t *testing.T) {
 	fx.verify(4)
 }
 
-// TestRemovedRecordIsStillChained checks that the chain has the record as it was written, without later changes.
+// TestRemovedRecordIsStillChained removes one pending record and alters another. It
+// checks that the chain has both, and the altered record as it was written.
 func TestRemovedRecordIsStillChained(t *testing.T) {
 	fx := newFixture(t)
 	removed := fx.record(change{action: "a.create", actor: "removed"})[0]

@@ -12,8 +12,8 @@ import (
 )
 
 // level is one of the lengths that counters' windows have. A month has 180 long windows, and a long window has 240
-// short windows. So the count for any time takes two or three short queries, and a record updates two or three
-// counters for each level. The items are small, because DynamoDB bills an update by the size of the whole item.
+// short windows. So the counters of any time range are read with at most three short queries, and a record updates
+// two or three counters for each level. The items are small: DynamoDB bills an update by the size of the whole item.
 type level struct {
 	name   string
 	window time.Duration

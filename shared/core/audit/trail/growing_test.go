@@ -108,14 +108,14 @@ func TestListWhileChainGrows(t *testing.T) {
 	}
 }
 
-// TestPendingRecordsAreReadOnce lists many pending records while some
-// of them are chained. The first request must return each record once.
+// TestPendingRecordsAreReadOnce lists a page of many pending records while some of them are chained. The page
+// must have no record twice, its total must be exact, and the pending records must be read only once.
 func TestPendingRecordsAreReadOnce(t *testing.T) {
 	simulations.Sequential(t)
 	const all, chained = 2_000, 400
 	for name, f := range map[string]trail.Filter{
 		"all": {}, "records of an action": {Action: "key-bucket.create"},
-		"records of less than a minute": {From: storetest.Epoch.Add(-7*time.Hour + 500*time.Millisecond)},
+		"records from the middle of a minute on": {From: storetest.Epoch.Add(-7*time.Hour + 500*time.Millisecond)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			fx := newFixture(t)

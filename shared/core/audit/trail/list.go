@@ -58,8 +58,8 @@ func (p ListPage) Next() string {
 func Position(e audit.Entry) string { return audit.PendingKey("", e).SK }
 
 // TimeRange returns the time range of a list from the requested bounds, which can be nil. Without endDate
-// the range ends up to two windows of the counters after now, because the clocks of other processes can be
-// ahead. Without startDate it begins 30 days before endDate, or before now, rounded down to a whole window.
+// the range ends one to two of the counters' long windows after now, because the clocks of other processes can
+// be ahead. Without startDate it begins 30 days before endDate, or before now, rounded down to a whole window.
 //
 // Fault: Invalid, naming the field.
 func (t *Trail) TimeRange(startDate, endDate *time.Time) (from, to time.Time, err error) {

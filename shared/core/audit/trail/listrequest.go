@@ -272,7 +272,8 @@ func (r *listRequest) subdivide(ctx context.Context, s span, skipping bool) (out
 	return out, nil
 }
 
-// read returns the first n entries of spans, in the list's order.
+// read returns at least the first n entries of spans, in the list's order, or all if there
+// are fewer. Between the entries after the first n, other entries can be missing.
 func (r *listRequest) read(ctx context.Context, spans []span, n int) (out []audit.Entry, err error) {
 	if len(spans) == 0 {
 		return nil, nil

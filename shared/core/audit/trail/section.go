@@ -62,10 +62,11 @@ var errRecordsMissing = fault.New(fault.Conflict, "Records have expired or were 
 	"again, without after; if it fails again, whoever runs the installation verifies the log.")
 
 // Section reads the part of an account's chain that begins at after: the Next of the previous Section, or "" for the
-// first part. It reads at most limit records, and stops when fits returns false. It does not verify the links: clients
-// verify them in the file. It verifies the end of the chain, because the header's signature confirms that end.
+// first part. It returns at most limit records, and stops when fits returns false. It does not verify the links:
+// clients verify them in the file. The first call verifies the end of the chain, because the header's signature
+// confirms that end.
 //
-// Faults: Invalid for an after that is not the Next of a Section, Conflict if the table lacks records of the chain.
+// Faults: Invalid for an after that cannot be decoded, Conflict if the table lacks records of the chain.
 func (t *Trail) Section(
 	ctx context.Context, accountID, name, after string, limit int, fits func(proof.Link) bool,
 ) (Section, error) {
@@ -110,7 +111,7 @@ func (t *Trail) Section(
 	return s, nil
 }
 
-// section reads the remaining records of a shard until accept returns false.
+// section reads the remaining records of a shard. If accept returns false, section stops and returns full = true.
 func (t *Trail) section(
 	ctx context.Context, accountID string, p *progress, accept func(proof.Link) bool,
 ) (full bool, err error) {

@@ -128,8 +128,8 @@ func TestExportBySectionsAfterRetention(t *testing.T) {
 	}
 }
 
-// TestExportWithMissingRecordsIsNotSigned checks that the header is
-// signed only if no record is missing, because the signed header says so.
+// TestExportWithMissingRecordsIsNotSigned checks that an export with missing records returns an error
+// instead of a header, because the signature of the header confirms that no record is missing.
 func TestExportWithMissingRecordsIsNotSigned(t *testing.T) {
 	remove := func(matches func(seq int64) bool) func(fx *fixture) {
 		return func(fx *fixture) {

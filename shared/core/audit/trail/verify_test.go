@@ -78,7 +78,7 @@ func seqAndTTLOf(t testing.TB, item store.Item) (n seqAndTTL) {
 	return n
 }
 
-// TestVerifyDetectsChanges changes a table of ten records in all ways that are possible for an attacker with write access.
+// TestVerifyDetectsChanges changes a table of ten records as an attacker with write access can.
 func TestVerifyDetectsChanges(t *testing.T) {
 	head := store.KeyPrefix("audit-head").Key(acme)
 	tests := []struct {
@@ -321,8 +321,8 @@ func TestExportVerifiesAnywhere(t *testing.T) {
 	}
 }
 
-// TestExportIsVerifiedByteForByte checks that a file with a duplicate field, or with another
-// JSON form of a text, is refused, because JSON parsers read such files differently.
+// TestExportIsVerifiedByteForByte checks that a file with one changed byte, with a duplicate or additional
+// field, or with another JSON form of a text is refused, because JSON parsers read such files differently.
 func TestExportIsVerifiedByteForByte(t *testing.T) {
 	simulations.Sequential(t)
 	fx, _ := newChain(t, 2)

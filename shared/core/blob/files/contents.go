@@ -14,9 +14,9 @@ import (
 	"github.com/gatewright/gatewright/shared/core/blob"
 )
 
-// Retain keeps the content files of objects that are deleted from now on, until release is
-// called. So all contents that are named in the notes of a later copy of the engine's files
-// still exist. If the process dies before release is called, the next Open removes the files.
+// Retain keeps the content files of objects that are deleted or replaced from now on, until release is called (the
+// last release, after several calls of Retain). So all contents that are named in the notes of a later copy of the
+// engine's files still exist. If the process dies before release is called, the next Open removes the files.
 func (b *Bucket) Retain() (release func() error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

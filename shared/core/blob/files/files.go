@@ -355,7 +355,8 @@ func (b *Bucket) Delete(ctx context.Context, key string) error {
 	return b.removeUnused(n.Digest)
 }
 
-// removeUnused removes the file of a content that no object has.
+// removeUnused removes the file of a content if no object has the content. While Retain
+// is active, it only records the digest, and release removes the file.
 func (b *Bucket) removeUnused(digest string) error {
 	if b.retained > 0 {
 		b.pendingRemoval[digest] = struct{}{}

@@ -44,8 +44,8 @@ func TestIncompleteUploadCanBeRetried(t *testing.T) {
 	}
 }
 
-// TestFailedUploadIsLogged checks that the failure is logged for the
-// operator. The log must not contain the URL, which is a secret.
+// TestFailedUploadIsLogged checks that the failure is logged for the operator.
+// The log must not contain the signature of the URL, which is a secret.
 func TestFailedUploadIsLogged(t *testing.T) {
 	fx := newFixture(t)
 	address := fx.presign(t, "id")

@@ -40,8 +40,8 @@ func (b *Bucket) PresignPut(ctx context.Context, key string) (string, error) {
 
 func signedText(key, expires string) string { return http.MethodPut + "\n" + key + "\n" + expires }
 
-// Uploads returns the handler of the URLs of PresignPut, whose paths begin with
-// blob.UploadKey(""). It refuses requests before it reads their bodies.
+// Uploads returns the handler of the URLs of PresignPut, whose paths begin with blob.UploadKey(""). It checks
+// the method, the signature, the expiry and whether the URL was used before it reads the body of a request.
 func (b *Bucket) Uploads() http.Handler { return http.HandlerFunc(b.upload) }
 
 func (b *Bucket) upload(w http.ResponseWriter, r *http.Request) {

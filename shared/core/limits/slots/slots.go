@@ -35,16 +35,16 @@ type slot struct {
 	// Holder has the slot until Until, in milliseconds since 1970.
 	Holder string `dynamodbav:"holder"`
 	Until  int64  `dynamodbav:"until"`
-	// TTL is when the item can be deleted, one hour after Until.
+	// TTL is when the item can be deleted: one hour after the Until with which the slot was taken.
 	TTL int64 `dynamodbav:"ttl"`
 }
 
 // clockTolerance is added to the time until which a holder may exist, because the clocks of processes differ.
 const clockTolerance = 5 * time.Second
 
-// maxAttempts is the maximum number of attempts of Take. An attempt fails if
-// another process takes the slot after Take has found it free. If as many processes
-// try at the same time as there are slots, two in three succeed in each attempt.
+// maxAttempts is the maximum number of attempts of Take. The first attempt fails if the slot, which is chosen at
+// random, is taken. A later attempt fails if another process takes the slot after Take has found it free. If as
+// many processes try at the same time as there are slots, two in three succeed in each attempt.
 const maxAttempts = 32
 
 // Options configure Slots.

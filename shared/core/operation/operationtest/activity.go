@@ -12,6 +12,7 @@ import (
 )
 
 // start begins an activity: it calls f with a random worker in a new goroutine.
+// It does nothing if all workers are frozen.
 func (s *simulation) start(name string, f func(ctx context.Context, w *Worker)) {
 	awake := slices.DeleteFunc(slices.Clone(s.workers), func(w *Worker) bool { return w.frozen > 0 })
 	if len(awake) == 0 {

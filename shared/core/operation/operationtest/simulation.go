@@ -346,8 +346,8 @@ func (s *simulation) inOutage() bool {
 	return time.Now().Before(s.outageEnd)
 }
 
-// freeze stops a worker in the middle of its work, for longer than its lease, while the others continue: as if
-// its process were suspended or collected garbage. The worker detects this only after the lease has expired.
+// freeze stops a worker in the middle of its work while the others continue: as if its process were
+// suspended or collected garbage. Often the worker's lease has expired when the worker continues.
 func (s *simulation) freeze(c *call) {
 	s.logEvent(fmt.Sprintf("worker %d freezes: %s", c.worker.name, c.name))
 	c.worker.frozen = 20 + s.rng.IntN(200)
@@ -379,7 +379,8 @@ func (s *simulation) die(w *Worker, reason string) {
 	}
 }
 
-// idle is called when no call waits for a decision. It lets time pass and then starts a sweep.
+// idle is called when no call is ready. While an activity is in progress, it lets a second pass. Otherwise
+// it lets time pass until all operations are due, at least a minute, and starts a sweep.
 func (s *simulation) idle() {
 	if s.active > 0 {
 		s.wait(time.Second)

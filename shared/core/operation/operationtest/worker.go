@@ -35,7 +35,7 @@ type Worker struct {
 	ctx       context.Context //nolint:containedctx // ends everything that runs in the process
 	kill      context.CancelFunc
 	dead      bool
-	outage    int  // how many of its next calls are refused
+	outage    int  // how many of its next calls are refused, or lost
 	frozen    int  // how many turns its calls have to wait
 	disturbed bool // whether the scheduler decides about its calls
 }
@@ -267,7 +267,7 @@ func withoutDeathLimits(definitions []operation.Definition) []operation.Definiti
 	return definitions
 }
 
-// mayFail reports whether operations of a definition can fail without a disturbance.
+// mayFail reports whether operations of a definition can fail: whether a state has no MustSucceed.
 func mayFail(d operation.Definition) bool {
 	for _, state := range d.States {
 		if !state.MustSucceed {

@@ -47,7 +47,8 @@ func syncFolder(fs vfs.FS, path string) error {
 	return errors.Join(dir.Sync(), dir.Close())
 }
 
-// makeFolder creates a folder and its missing parents, and syncs them, so that all of them survive a power cut.
+// makeFolder creates a folder and its missing parents. It syncs the
+// folder that contains each of them, so that all of them survive a power cut.
 func makeFolder(fs vfs.FS, path string) error {
 	var parents []string // parents of the missing folders
 	for dir := path; ; dir = fs.PathDir(dir) {

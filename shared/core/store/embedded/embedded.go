@@ -45,7 +45,7 @@ type Backend struct {
 	db         *pebble.DB
 	ack        *acknowledged
 	lock       *pebble.Lock
-	lockInfo   fs.FileInfo // of the lock file when it was created
+	lockInfo   fs.FileInfo // of the lock file when the store was opened
 	calls      calls
 	ctx        context.Context //nolint:containedctx // ends what runs in the background
 	cancel     context.CancelFunc
@@ -95,9 +95,9 @@ type Options struct {
 	Now func() time.Time
 	// Log receives the engine's messages; nil discards them.
 	Log *slog.Logger
-	// Fatal is called once when nothing can be written any more: the disk is full, removed or
-	// read-only. Every later call fails; acknowledged commits are safe. The process should
-	// end with the error, which says what to do. The function must not call the Backend.
+	// Fatal is called once when nothing can be written any more: the disk is full, removed or read-only, or the
+	// files were moved or removed. Every later call fails. Acknowledged commits are safe unless their files were
+	// removed. The process should end with the error, which says what to do. The function must not call the Backend.
 	Fatal func(error)
 }
 

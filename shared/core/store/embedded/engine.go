@@ -137,8 +137,8 @@ func (l log) flushed(i pebble.FlushInfo) {
 }
 
 // failed is called with the errors of flushes and compactions. Pebble would retry a failed
-// flush immediately and forever, while commits continue until the log cannot be written
-// either. The log has all acknowledged changes, so the store stops at the first error.
+// flush immediately and forever, while commits continue until the log cannot be written either. The log has
+// all acknowledged changes, so the store stops at the first error of a flush. Other errors are only logged.
 func (l log) failed(err error) {
 	l.Infof("background error: %s", err)
 	switch {

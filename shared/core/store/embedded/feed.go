@@ -74,8 +74,9 @@ func decodeChange(key, raw []byte) (Change, error) {
 }
 
 // Changes returns at most limit changes after the change with the number after (0 means from the oldest
-// change that is kept), in order. It waits until there is at least one change. If ctx ends before, it
-// returns the error of ctx. It returns only changes that are on disk. Changes older than a day are deleted.
+// change that is kept), in order. It waits until there is at least one change. If ctx ends before, it returns the
+// error of ctx, and after Close it returns ErrClosed. It returns only changes that are on disk. Changes older than
+// a day are deleted.
 func (b *Backend) Changes(ctx context.Context, after uint64, limit int) ([]Change, error) {
 	for {
 		last, advanced := b.pending.progress()

@@ -276,7 +276,7 @@ type manifestFile struct {
 	digest    hash.Hash
 }
 
-// Write implements vfs.File, which may change p.
+// Write implements vfs.File. It computes the digest first, because the Write of File may change p.
 func (f *manifestFile) Write(p []byte) (int, error) {
 	f.digest.Write(p)
 	f.bytes += int64(len(p))

@@ -22,7 +22,7 @@ import (
 //	n key                    a note, which is not part of the table
 //	m name                   the engine's own numbers
 //
-// A text that is followed by another part ends with 0x00 0x01, which is written as a dot here. A 0x00 byte within
+// A text that is followed by another part ends with 0x00 0x01, which is written as a dot here. A 0x00 byte within such
 // a text is stored as 0x00 0xFF. So keys sort in the order of their texts. Numbers are 8 bytes, big endian.
 const (
 	itemPrefix   = 'i'

@@ -127,7 +127,7 @@ func (b *Backend) readNotes(lower, upper []byte) (out []noteEntry, err error) {
 	return out, b.waitDurable(context.WithoutCancel(b.ctx), isNoteEffect)
 }
 
-// Empty reports whether the store has no item and no note.
+// Empty reports whether nothing was ever written to the store. A store whose items were all deleted is not empty.
 func (b *Backend) Empty() (bool, error) {
 	if err := b.begin(); err != nil {
 		return false, err

@@ -12,7 +12,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/sstable"
 )
 
-// Verify reads all files and returns an error for the first damage.
+// Verify reads all tables, as EachDamage does, and returns an error for the first damage.
 func (b *Backend) Verify(ctx context.Context) (err error) {
 	var first error
 	err = b.EachDamage(ctx, func(damage error) bool {

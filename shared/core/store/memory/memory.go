@@ -42,8 +42,8 @@ func New() *Backend {
 	}
 }
 
-// Clone returns an independent backend with the same content. It needs a map entry
-// for each item, but copies no items. The new backend has no OnChange function.
+// Clone returns an independent backend with the same content. It needs a map entry for each item,
+// but copies no items. The new backend has no OnChange function, and its reads are not torn (Tear).
 func (ba *Backend) Clone() *Backend {
 	ba.mu.Lock()
 	defer ba.mu.Unlock()
@@ -64,8 +64,8 @@ func (ba *Backend) Restore(from *Backend) {
 	ba.items, ba.partitions, ba.nodes, ba.tokens = c.items, c.partitions, c.nodes, c.tokens
 }
 
-// OnChange registers f, which is called after each commit with every item that
-// the commit changed, in the order of the commits. f must not call the backend.
+// OnChange registers f, which is called during each commit with every item that the
+// commit changes, in the order of the commits. f must not call the backend, which is locked.
 func (ba *Backend) OnChange(f func(store.StreamRecord)) {
 	ba.mu.Lock()
 	defer ba.mu.Unlock()

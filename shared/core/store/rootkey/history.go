@@ -30,8 +30,8 @@ type Event struct {
 	store.UnknownAttributes `json:"-"`
 
 	Kind string `dynamodbav:"kind" json:"kind"`
-	// By is who started the change, as reported by the command. A
-	// caller can report any name, so AWS CloudTrail is more reliable.
+	// By is the name of the operator who started the change, as reported by the
+	// command. A caller can report any name, so AWS CloudTrail is more reliable.
 	By string `dynamodbav:"by" json:"by"`
 	// Number is the number of the root key that seals new data after the event.
 	Number int `dynamodbav:"number" json:"rootKey"`

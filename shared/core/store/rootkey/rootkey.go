@@ -68,8 +68,8 @@ func NewFile(path string, table *store.Table, now func() time.Time, beforeReplac
 	}
 }
 
-// Existing returns the existing root keys: one, or two during a rotation.
-// It never creates a root key, and returns ErrNoRootKey if there is none.
+// Existing returns the existing root keys: one, or two during a rotation. If KMS wraps the keys, Existing never creates
+// a root key, and returns ErrNoRootKey if there is none. If the root key is in a file, a missing file is created.
 func (s *Source) Existing(ctx context.Context) (*seal.Ring, error) {
 	switch _, exists, err := s.keys.record(ctx); {
 	case err != nil:
@@ -112,8 +112,8 @@ func (w wrapper) Unwrap(ctx context.Context, wrapped []byte) ([]byte, error) {
 	return out.Plaintext, nil
 }
 
-// recordPrefix is the key prefix of one record, which has the root keys as KMS has
-// wrapped them. Each process that seals or hashes reads the record once per maxAge.
+// recordPrefix is the key prefix of one record, which has the root keys as KMS has wrapped them, or the
+// checks of root keys in files. Each process that seals or hashes reads the record once per maxAge.
 const recordPrefix store.KeyPrefix = "root-key"
 
 // keyStore is a seal.KeyStore over the table.

@@ -47,8 +47,9 @@ func (r rootKeyRecord) status() Status {
 }
 
 // Begin creates the next root key for the rotation of an operation. It returns two writes: one announces the
-// key to every process, the other creates the history entry. by is who started the rotation. After these
-// writes, processes still seal with the current root key. Fault: Conflict if a rotation is in progress.
+// key to every process, the other creates the history entry. by names the operator who started the rotation.
+// After these writes, processes still seal with the current root key. Fault: Conflict if a rotation is in
+// progress, or if the installation is changing to another KMS key.
 func (s *Source) Begin(ctx context.Context, operation, by string) ([]store.Write, error) {
 	if _, err := s.Ring(ctx); err != nil { // creates the first root key if there is none
 		return nil, err

@@ -23,9 +23,9 @@ var errRewrapping = fault.New(fault.Conflict, "The installation is going over to
 var ErrSameKey = errors.New(
 	"that KMS key wraps the root key already, and nothing was changed: name another one by --to")
 
-// WrapAlso wraps the root key with a second KMS key in addition to the first. It can be
-// repeated. The history records who started the change, and when (by). Fault: Conflict if
-// a rotation is in progress, or if there is a second KMS key already that is not toID.
+// WrapAlso wraps the root key with a second KMS key in addition to the first. It can be repeated. The
+// history records the operator who started the change, and the time (by). WrapAlso returns ErrSameKey,
+// ErrNoRootKey, or an error during a rotation. Fault: Conflict if there is another second KMS key than toID.
 func WrapAlso(ctx context.Context, client EncryptClient, keyID, toID string, table *store.Table, by Initiator) error {
 	return table.RunInTx(ctx, func(ctx context.Context) error {
 		return wrapAlso(detached(ctx), client, keyID, toID, table, by)
@@ -101,7 +101,8 @@ func wrapOnly(ctx context.Context, client EncryptClient, toID string, table *sto
 // keyIDOf returns the id of a KMS key from its id or ARN.
 func keyIDOf(keyID string) string { return keyID[strings.LastIndexByte(keyID, '/')+1:] }
 
-// readForRewrap reads the record of an installation. It returns an error during a rotation of the root key.
+// readForRewrap reads the record of an installation. It returns
+// ErrNoRootKey if there is none, and an error during a rotation of the root key.
 func readForRewrap(ctx context.Context, table *store.Table) (rootKeyRecord, error) {
 	r, exists, err := keyStore{table: table}.record(ctx)
 	switch {

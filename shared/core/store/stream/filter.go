@@ -64,7 +64,8 @@ func satisfied(condition, part any) bool {
 	return true
 }
 
-// child returns the member of a part of a record by the member's name in the record's JSON, nil if there is none.
+// child returns the member of part that has this name in the JSON of a record.
+// It returns nil if there is no such member.
 func child(part any, name string) any {
 	switch part := part.(type) {
 	case events.DynamoDBEventRecord:
