@@ -60,8 +60,8 @@ type flakyBackend struct {
 	*memory.Backend
 	random *rand.Rand // nil means that no call fails
 	reads  atomic.Int64
-	// unusualPages makes Page return unusual pages that DynamoDB may return: empty
-	// pages before the end, small pages, and pages with items of the previous page.
+	// unusualPages makes Page return unusual pages: empty pages before the end
+	// and small pages, as DynamoDB may, and pages that also have items of the first page.
 	unusualPages bool
 	n            int // the number of unusual pages
 }
@@ -300,8 +300,8 @@ func TestRotationIsTransparent(t *testing.T) {
 	fx.checkUsable(fx.process(), k, readsPerCheck, "after")
 }
 
-// TestRotationContinuesAfterKill kills the process of a rotation
-// before or after any write, and checks that no data is lost.
+// TestRotationContinuesAfterKill kills the process of a rotation before
+// or after random writes, and checks that no data is lost.
 func TestRotationContinuesAfterKill(t *testing.T) {
 	for seed := range simulations.Runs(3) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {

@@ -143,8 +143,9 @@ func renewThings(_ context.Context, items []store.Item) (groups [][]store.Write,
 	return groups, unreadable, nil
 }
 
-// TestStagesWaitForPropagation checks that each stage waits until every process has learned of the previous stage,
-// which takes MaxAge plus the duration of the longest work. No stage may be skipped, and all stages must succeed.
+// TestStagesWaitForPropagation checks that each stage that changes the root keys waits until every process has learned
+// of the change, which takes MaxAge plus the duration of the longest work. The stage hold must wait until data has
+// expired. No stage may be skipped, and all stages must have MustSucceed.
 func TestStagesWaitForPropagation(t *testing.T) {
 	fx := newServiceFixture(t, renewThings)
 	d := fx.Definitions()[0]

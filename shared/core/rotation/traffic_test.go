@@ -51,7 +51,7 @@ func (t *traffic) verify(stage string) {
 	}
 }
 
-// changeKeys changes keys in every way at a stage, alternately in a new process and in the long-running process.
+// changeKeys creates, deletes and updates keys at a stage, alternately in a new process and in the long-running process.
 func (t *traffic) changeKeys(stage string) {
 	t.Helper()
 	t.stages++
@@ -70,7 +70,7 @@ func (t *traffic) changeKeys(stage string) {
 	t.verify(stage)
 }
 
-// bulk creates n keys with chosen texts in one request, and deletes all but one of them.
+// bulk creates n keys with chosen texts in one request, and deletes all of them except the second.
 func (t *traffic) bulk(s *keys.Service, n int, stage string) {
 	t.Helper()
 	in := make([]keys.NewKey, n)
@@ -134,8 +134,8 @@ func TestKeyRequestsDuringRotation(t *testing.T) {
 	}
 }
 
-// TestRotationReadsUnusualPages checks a rotation with empty pages before the end, pages of one item,
-// and pages with items of the previous page. At the end no data may be left under the old root key.
+// TestRotationReadsUnusualPages checks a rotation with empty pages before the end, pages of one item, and
+// pages that also have items of the first page. At the end no data may be left under the old root key.
 func TestRotationReadsUnusualPages(t *testing.T) {
 	fx := newFixture(t)
 	k := fx.fill(60)

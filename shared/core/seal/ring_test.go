@@ -30,6 +30,7 @@ func roots(t *testing.T, n int) []seal.Root {
 	return out
 }
 
+// rings returns a source with these root keys. The root key with the number writing seals and hashes.
 func rings(t *testing.T, writing int, roots ...seal.Root) source {
 	t.Helper()
 	r, err := seal.NewRing(writing, roots...)

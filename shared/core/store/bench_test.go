@@ -10,7 +10,8 @@ import (
 	"github.com/gatewright/gatewright/shared/core/store/storetest"
 )
 
-// BenchmarkCommit commits transactions of four conditional writes of 600 bytes, on disk:
+// BenchmarkCommit commits transactions of four conditional writes of 600 bytes, in the
+// embedded store, which syncs its files on disk, and in the DynamoDB emulator:
 //
 //	go test ./shared/core/store -run='^$' -bench=Commit
 func BenchmarkCommit(b *testing.B) {
@@ -34,7 +35,7 @@ func benchmarkCommits(b *testing.B, table *store.Table, writers int) {
 	b.Helper()
 	record := thing{Name: "x", Data: make([]byte, 550)}
 	var n atomic.Int64
-	b.SetParallelism(writers) // a multiple of GOMAXPROCS(1): see -cpu
+	b.SetParallelism(writers) // starts writers*GOMAXPROCS goroutines: -cpu=1 starts as many as writers
 	b.RunParallel(func(p *testing.PB) {
 		for p.Next() {
 			item := n.Add(1)

@@ -89,8 +89,8 @@ func queryAll(t *rapid.T, ctx context.Context, table *store.Table, q store.Query
 	return out
 }
 
-// TestDryRunQueryFollowsPages checks that a query in a dry run returns items
-// that are committed while it reads the partition, as a query of the table does.
+// TestDryRunQueryFollowsPages checks that a query in a dry run reflects the writes and deletions that
+// the run commits while the query reads the partition, as a query of the table does.
 func TestDryRunQueryFollowsPages(t *testing.T) {
 	table := storetest.NewWithBackend(t, memory.New())
 	large := map[string]any{"x": string(make([]byte, 300<<10))}

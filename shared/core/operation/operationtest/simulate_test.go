@@ -209,8 +209,8 @@ func TestRunIsDeterministic(t *testing.T) {
 	}
 }
 
-// TestRunsHaveAllDisturbances checks that the seeds cause every
-// kind of disturbance. Otherwise the runs would prove nothing.
+// TestRunsHaveAllDisturbances checks that the traces show every kind of failed call, lost and repeated
+// stream records, sweeps and pauses. Otherwise the runs would prove nothing.
 func TestRunsHaveAllDisturbances(t *testing.T) {
 	all := strings.Builder{}
 	for seed := range uint64(300) {
