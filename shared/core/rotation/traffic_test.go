@@ -51,7 +51,8 @@ func (t *traffic) verify(stage string) {
 	}
 }
 
-// changeKeys creates, deletes and updates keys at a stage, alternately in a new process and in the long-running process.
+// changeKeys creates, deletes and updates keys at a stage. It does
+// this alternately in a new process and in the long-running process.
 func (t *traffic) changeKeys(stage string) {
 	t.Helper()
 	t.stages++

@@ -20,7 +20,8 @@ import (
 	"github.com/gatewright/gatewright/shared/core/store/storetest"
 )
 
-// restartingBackend is a database that restarts after each commit. The reply is lost, and the database forgets the token.
+// restartingBackend is a database that never recognizes a repeated token, as after a restart.
+// After the first commits (remainingRestarts), the reply is also lost.
 type restartingBackend struct {
 	*memory.Backend
 

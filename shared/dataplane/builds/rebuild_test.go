@@ -72,7 +72,7 @@ func (fx buildFixture) builder(format int, changes ...func(*builds.Options)) *bu
 type build struct {
 	source           string
 	withoutVariables bool // the artifact does not contain the values of variables
-	noFiles          bool
+	noFiles          bool // the sources are missing in the bucket
 }
 
 // put creates a deployment with builds. The first build is served.
@@ -148,7 +148,7 @@ func (fx buildFixture) formats(t testing.TB, names ...string) map[string]string 
 		for _, b := range r.Builds() {
 			a, err := fx.artifacts().Get(t.Context(), b.Artifact)
 			if err != nil {
-				t.Fatalf("%s: %v", b.BuildID, err)
+				t.Fatalf("Get() of the artifact of build %s = %v, want success", b.BuildID, err)
 			}
 			if a.Identity.BuildID != b.BuildID || a.Buckets["kept"].ID != "bckt_1" {
 				t.Errorf("artifact of build %s: identity = %+v, buckets = %+v, want this build's ID and bucket bckt_1",
@@ -228,7 +228,7 @@ func TestRebuildChangesOnlyTheFormat(t *testing.T) {
 		fx := newBuildFixture(t)
 		id, err := deployments.EnsureFormat(t.Context(), fx.table, newer, false, time.Now())
 		if err != nil || id == "" {
-			t.Fatal(id, err)
+			t.Fatalf("EnsureFormat(newer) = %q, %v, want an operation", id, err)
 		}
 		e := fx.engine(t, fx.builder(newer))
 		if r, err := e.Run(t.Context(), id); err != nil || r.Steps > 0 {
@@ -356,13 +356,13 @@ func TestConcurrentDeploymentWinsOverRebuild(t *testing.T) {
 			o.Artifacts = &interruptingStore{o.Artifacts, func(name string) {
 				r, err := deployments.Read(t.Context(), fx.table, name)
 				if err != nil || name != "good-main-0000001" {
-					t.Error(name, err)
+					t.Errorf("Read(%s) before the first Put() = %v, want the deployment good-main-0000001", name, err)
 				}
 				served := newest(r)
 				if err := fx.table.Commit(t.Context(), store.Update(deployments.Key(name),
 					store.Set(store.At("served"), served),
 					store.Set(store.At("before"), append([]deployments.Served{*r.Served}, r.Previous...)))); err != nil {
-					t.Error(err)
+					t.Errorf("Commit() of the newest build = %v, want success", err)
 				}
 			}}
 		})
@@ -417,8 +417,8 @@ func TestConcurrentRebuildsReplaceOnce(t *testing.T) {
 	})
 }
 
-// TestProjectThatCrashesItsWorkerKeepsItsArtifact checks that a project whose build crashes
-// each worker keeps its artifact, and that the rebuild continues with the other projects.
+// TestProjectThatCrashesItsWorkerKeepsItsArtifact checks that a project whose build panics in
+// each attempt keeps its artifact, and that the rebuild continues with the other projects.
 func TestProjectThatCrashesItsWorkerKeepsItsArtifact(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fx := newBuildFixture(t)

@@ -78,7 +78,7 @@ func (s simulatedBucket) List(ctx context.Context, prefix string) iter.Seq2[blob
 	}
 }
 
-// scenario has the builds of arrange, and the removal of a deleted deployment's objects.
+// scenario returns a scenario with the builds of arrange, and the removal of a deleted deployment's objects.
 func scenario(compiler *project.Compiler, archives archives, temporary string) operationtest.Scenario {
 	bucket := blob.NewMemory(time.Now)
 	var table *store.Table

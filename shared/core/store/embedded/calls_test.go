@@ -58,8 +58,8 @@ func callsOfMethods(ctx context.Context, engine *embedded.Backend) map[string]fu
 	}
 }
 
-// TestCloseUnderCalls closes the files during calls of every method. It checks that the
-// calls return ErrClosed, and that all acknowledged commits are found at the next start.
+// TestCloseUnderCalls closes the files during calls of every method. It checks that the calls
+// return ErrClosed, and that the last acknowledged commit is found at the next start.
 func TestCloseUnderCalls(t *testing.T) {
 	t.Parallel()
 	ctx, fs := t.Context(), vfs.NewMem()

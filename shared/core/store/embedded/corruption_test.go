@@ -144,8 +144,8 @@ func (c corruption) apply(t *testing.T, fs vfs.FS) {
 	replace(t, fs, c.file, raw)
 }
 
-// corruptions returns perKind changes for each kind of file in fs,
-// ten times as many for manifests, and the removal of each file.
+// corruptions returns perKind changes for each kind of file in fs, ten
+// times as many more for each manifest, and the removal of each file.
 func corruptions(t *testing.T, fs *vfs.MemFS, perKind int, random *rand.Rand) (out []corruption) {
 	t.Helper()
 	kinds := map[string][]string{}
@@ -187,8 +187,8 @@ func corruptions(t *testing.T, fs *vfs.MemFS, perKind int, random *rand.Rand) (o
 	return out
 }
 
-// TestDamageIsDetected damages one file of a store at a time. For each of five histories it makes 50
-// changes to each kind of file, and 500 to manifests (a tenth of these in `make test`). Either the start
+// TestDamageIsDetected damages one file of a store at a time. For each of five histories it makes 50 changes
+// to each kind of file, and 500 more to each manifest (a tenth of these in `make test`). Either the start
 // is refused with an error of one line and changes no file, or the store serves all acknowledged data. The
 // engine reads a table only when it needs the table, so a damaged table may also cause an error of a read.
 func TestDamageIsDetected(t *testing.T) {

@@ -165,7 +165,8 @@ func TestDamagedLogIsReportedAtStart(t *testing.T) {
 	}
 }
 
-// TestDamagedTableReturnsError checks that a damaged table never causes a read to return other content.
+// TestDamagedTableReturnsError checks that a start or a read returns an error
+// with advice if a byte of a table is damaged.
 func TestDamagedTableReturnsError(t *testing.T) {
 	fs := crashedStore(t, 50)
 	first := open(t, embedded.Options{Dir: folder, FS: fs}) // writes the log into a table
@@ -186,8 +187,8 @@ func TestDamagedTableReturnsError(t *testing.T) {
 	}
 }
 
-// TestUnwritableDiskStopsWrites checks that a disk that is full, removed or read-only ends all writing
-// with an error of one line. Acknowledged commits must be found when the disk accepts writes again.
+// TestUnwritableDiskStopsWrites checks that a disk that is full, read-only or broken ends all writing, and that Fatal
+// is called once, with advice. Acknowledged commits must be found when the disk accepts writes again.
 func TestUnwritableDiskStopsWrites(t *testing.T) {
 	for name, cause := range map[string]error{"full": syscall.ENOSPC, "read-only": syscall.EROFS, "broken": syscall.EIO} {
 		t.Run(name, func(t *testing.T) {

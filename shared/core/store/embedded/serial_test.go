@@ -309,7 +309,8 @@ func (fx *fixture) transact(ctx context.Context, r *rand.Rand, token string) err
 	return nil
 }
 
-// drawPrevious returns a random transaction of the last minutes.
+// drawPrevious returns a random successful transaction of the last nine
+// minutes. In three of four calls, or if there is none, it returns false.
 func (fx *fixture) drawPrevious(r *rand.Rand, now int64) (transaction, bool) {
 	fx.mu.Lock()
 	defer fx.mu.Unlock()
