@@ -15,16 +15,16 @@ import (
 //
 // To undo work that may stop halfway: the definition describes how to undo the work. Put Begin
 // into the first commit of the work, and Succeed, which ends the operation, into its last commit.
-// The work can have any number of commits in between. If the process dies or the lease expires
-// before the last commit, a worker runs the operation, and the last commit can no longer succeed.
+// The work can have any number of commits in between. If the process dies or the lease expires before
+// the last commit, a worker runs the operation. Once the worker has begun, the last commit cannot succeed.
 type Claim struct {
 	engine *Engine
 	record Record
 	err    error
 }
 
-// Claim prepares an operation with a first lease of leaseDuration for this
-// process. 0 means the maximum duration of the operation's first step.
+// Claim prepares an operation with a first lease of leaseDuration for this process.
+// 0 means the timeout of the operation's first step and a margin for the commit.
 func (e *Engine) Claim(s Start, leaseDuration time.Duration) *Claim {
 	now := e.now()
 	c := &Claim{engine: e}

@@ -35,7 +35,7 @@ type Options struct {
 	// Metrics is the name of the table, which identifies the installation
 	// in the metrics of stuck operations. "" disables these metrics.
 	Metrics string
-	// Parallel is the number of operations that HandleStream and Sweep each advance concurrently; 0 means 8.
+	// Parallel is the maximum number of operations that HandleStream and Sweep each advance concurrently; 0 means 8.
 	Parallel int
 }
 
@@ -116,7 +116,7 @@ func (e *Engine) run(ctx context.Context, id string, until time.Time) (Record, e
 	return e.work(ctx, r, e.ids.New("work", 16), until)
 }
 
-// work advances r under the name owner as Run describes, at most until the time until (zero for no limit).
+// work advances r under the name owner as Run describes. It begins no step from the time until on (zero for no limit).
 func (e *Engine) work(ctx context.Context, r Record, owner string, until time.Time) (Record, error) {
 	if r.Ended() {
 		return r, nil
@@ -217,7 +217,8 @@ const leaseMargin = 10 * time.Second
 // died, the store was unavailable). After that the task is assumed to be the cause. States with MustSucceed have no such limit.
 const maxInterruptions = 50
 
-// acquire takes a record that has no lease or whose lease has expired.
+// acquire takes a record that has no lease or whose lease has expired. If the step was
+// interrupted too often, acquire suspends the operation or ends the step with a failure instead.
 func (e *Engine) acquire(ctx context.Context, d Definition, r Record, owner string) (Record, error) {
 	now := e.now()
 	next := r.changed(now)

@@ -15,8 +15,8 @@ import (
 // about to end. Stream records can arrive twice, late, in any order or not at all. HandleStream uses only the
 // keys of records that were not deleted. A sweep finds operations whose stream records never arrived.
 //
-// HandleStream works on each operation for at most one Slice, and then releases it. Releasing the
-// operation changes its record, so the stream delivers it again, after everything else that is waiting.
+// HandleStream begins steps of each operation for one Slice, and then releases the operation. Releasing it
+// changes its record, so the stream delivers it again, after everything else that is waiting.
 func (e *Engine) HandleStream(ctx context.Context, records []store.StreamRecord) (failed []int) {
 	var operations []string
 	indexes := map[string][]int{}
@@ -96,8 +96,9 @@ func (e *Engine) due(ctx context.Context, shard int) ([]string, error) {
 	return due, nil
 }
 
-// runAll works on each operation for one Slice, on Options.Parallel of them at a time. It calls
-// failed for each operation with an error. It begins no operation when ctx is about to end.
+// runAll works on each operation for at most one Slice (a step that has begun can last longer), on Options.Parallel of
+// them at a time. It calls failed for each operation with an error, except for those that do not exist. When ctx is
+// about to end, it begins no other operation, and calls failed for the rest.
 func (e *Engine) runAll(ctx context.Context, operations []string, failed func(id string, err error)) {
 	var wg sync.WaitGroup
 	slots := make(chan struct{}, e.options.Parallel)

@@ -7,9 +7,9 @@ import (
 	"sync"
 )
 
-// ReadCache is a read cache for one request. It has the items that were read under a context,
-// in their states after the commits under that context. CacheOnly uses them to return what a
-// read would return after the change, without another read of the table. Table.CommitDeferred
+// ReadCache is a read cache for one request. It has the items that were read, put or deleted under a
+// context, in their states after the commits under that context. CacheOnly uses them to return what
+// a read would return after the change, without another read of the table. Table.CommitDeferred
 // uses the items of another cache to check that a precondition such as If-Match still holds.
 //
 // A ReadCache does not have the results of queries.
@@ -65,7 +65,8 @@ func (c *ReadCache) add(requests []*ReadRequest, items []Item) {
 	}
 }
 
-// update replaces the cached items that a commit has written with their new states.
+// update stores the new states of the items that a commit has written, unless the
+// commit updated an item that is not in the cache.
 func (c *ReadCache) update(writes []Write) {
 	if c == nil {
 		return

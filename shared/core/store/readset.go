@@ -45,9 +45,9 @@ type readItem struct {
 
 type readSetKey struct{}
 
-// WithReadSet returns a context whose commits succeed only if the records that were read under the
-// context are unchanged. If a record has changed, the commit changes nothing and returns a Throttled
-// fault, so the client can repeat the request. Within RunInTx, it returns ErrStale instead.
+// WithReadSet returns a context whose commits succeed only if the records that were read under the context are
+// unchanged, except by its own commits. If a record has changed, the commit changes nothing and returns a
+// Throttled fault, so the client can repeat the request. Within RunInTx, it returns ErrStale instead.
 func WithReadSet(ctx context.Context) context.Context { return withReadSet(ctx, false) }
 
 func withReadSet(ctx context.Context, retried bool) context.Context {
@@ -199,8 +199,8 @@ const (
 )
 
 // unchanged returns a condition that holds as long as the attributes of item that were read into record are
-// unchanged. If item has an id and a version, the condition compares only these two. If record is nil, the
-// condition holds as long as the item exists, or does not exist, as before.
+// unchanged. If item has an id and a version, the condition compares only these two. If record is nil, or is a map
+// and item lacks an id or a version, the condition holds as long as the item exists, or does not exist, as before.
 func unchanged(item Item, record any) Condition {
 	switch {
 	case item == nil:

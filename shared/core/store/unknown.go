@@ -52,7 +52,8 @@ type shape struct {
 	unknownFields [][]int
 }
 
-// shapeOf returns the shape of a struct type. It computes each shape once, because this costs as much as decoding a record.
+// shapeOf returns the shape of a struct type. It caches shapes,
+// because computing one costs as much as decoding a record.
 var shapeOf = memoize(newShape)
 
 // memoize returns f with a cache of its results, as sync.OnceValue does for a function

@@ -21,7 +21,7 @@ const (
 	stateRebuild = "rebuild"
 	// shardPrefixes are the first characters of deployment names. The artifacts are listed separately for each of them.
 	shardPrefixes = "0123456789abcdefghijklmnopqrstuvwxyz"
-	// checksPerStep is the maximum number of deployments that one step checks without a rebuild.
+	// checksPerStep is the maximum number of deployments that one step checks.
 	checksPerStep = 200
 	// rebuildDelay is the pause after each rebuild, so that builds of customers are not delayed.
 	rebuildDelay = time.Second
@@ -38,6 +38,9 @@ const (
 // their names. It rebuilds the next artifact of an older format from the same sources and values
 // of variables. The commit of the step replaces this artifact only if the deployment has not
 // changed since it was read. A build that can't be rebuilt keeps its artifact and is reported.
+//
+// If the Rebuild is for another format than this release writes, the step leaves the work to the release
+// that started the Rebuild. If the recorded format (CurrentFormat) is no longer the Rebuild's, the Rebuild ends.
 func (b *Builder) rebuild(ctx context.Context, s operation.Step) (operation.Result, error) {
 	var in deployments.RebuildInput
 	var d deployments.RebuildData

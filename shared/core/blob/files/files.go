@@ -95,7 +95,7 @@ type Options struct {
 	Address string
 	// RespondError responds to a request to Uploads with a problem document.
 	RespondError func(w http.ResponseWriter, r *http.Request, status int, detail string)
-	// Log receives the reasons why uploads could not be stored.
+	// Log receives the reasons why signatures could not be checked and uploads could not be stored.
 	Log *slog.Logger
 	// OnUpload, if not nil, is called after each upload.
 	OnUpload func(blob.Object)

@@ -15,7 +15,7 @@ import (
 // Pebble's log is damaged, Pebble assumes that the log ends there, as after a power cut, and
 // drops the rest. With this number a start detects that acknowledged changes are missing.
 //
-// The file is written after the log's fsync and is not synced itself. After a kill
+// The file is written after the log's fsync, and only close syncs it. After a kill
 // it is exact; after a power cut it can be older than the log, but never newer.
 type acknowledged struct {
 	mu   sync.Mutex

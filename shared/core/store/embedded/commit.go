@@ -250,7 +250,7 @@ func (b *Backend) tokenDigest(token string, now time.Time) (digest uint64, ok bo
 // pendingCommit is a commit that is readable but may not be on disk yet.
 type pendingCommit struct {
 	effects []store.Effect
-	seq     uint64 // the number of its last change
+	seq     uint64 // at least the number of its last change; the next commit's changes have greater numbers
 	done    chan struct{}
 }
 

@@ -68,7 +68,7 @@ type Backend struct {
 
 	// mu is held from the check of a commit's conditions until its effects are readable, but not during the wait for its fsync.
 	mu sync.Mutex
-	// seq is the number of the last readable change.
+	// seq is at least the number of the last readable change. The next change has a greater number.
 	seq uint64
 	// hour is the last hour, in hours since 1970, whose first change is recorded.
 	hour int64

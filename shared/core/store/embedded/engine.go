@@ -116,7 +116,7 @@ func (l log) Infof(format string, args ...any) {
 }
 
 // events returns listeners that log when Pebble begins and ends to write tables,
-// which slows down commits. They also log when commits have to wait for these writes.
+// which slows down commits, and when commits have to wait for these writes. They also receive Pebble's errors.
 func (l log) events() *pebble.EventListener {
 	return &pebble.EventListener{
 		FlushBegin: func(i pebble.FlushInfo) { l.Infof("%s", i) }, FlushEnd: l.flushed,

@@ -92,8 +92,8 @@ func (e *existing) olderReleaseWrote() bool {
 	return listed != "" && !slices.Contains(e.names, listed) && markerNumber(e.marker) > markerNumber(listed)
 }
 
-// check returns an error if a file that the inventory lists is missing
-// or too short, or if the manifest is missing or damaged.
+// check returns an error if a file that the inventory lists is missing or
+// too short, if the manifest is missing or damaged, or if its marker is missing.
 func (e *existing) check(files vfs.FS, dir string) error {
 	if e.inventory != nil {
 		if err := checkLengths(e.inventory.Files, e.names, files, dir); err != nil {

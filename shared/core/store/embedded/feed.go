@@ -20,7 +20,7 @@ type Change struct {
 	Time time.Time
 }
 
-// feedRetention is the time for which a change is kept, as in DynamoDB.
+// feedRetention is the minimum time for which a change is kept. DynamoDB keeps changes for the same time.
 const feedRetention = 24 * time.Hour
 
 // encodedChange is the format of a change in the files.

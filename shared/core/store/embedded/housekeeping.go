@@ -191,7 +191,8 @@ func (b *Backend) recordHour(batch *pebble.Batch, now time.Time) error {
 	return nil
 }
 
-// deleteOld deletes the changes of hours that ended more than a day ago, and tokens that are too old to be repeated.
+// deleteOld deletes the changes of hours that ended more than a day ago (the changes before firstRetained),
+// and tokens that are too old to be repeated.
 func (b *Backend) deleteOld(now time.Time) error {
 	first, from, err := b.firstRetained(now.Add(-feedRetention))
 	if err != nil {
@@ -222,7 +223,8 @@ func (b *Backend) deleteOld(now time.Time) error {
 type deletedUpTo struct{ first, bucket uint64 }
 
 // firstRetained returns the number of the first change of the hour that contains oldest, and the key of that hour.
-// If that hour has no changes, it uses the last earlier hour with changes. It returns 0 if there is no such hour.
+// If that hour has no changes, it uses the last earlier hour with changes, so changes of that hour are kept longer.
+// It returns 0 if there is no such hour.
 func (b *Backend) firstRetained(oldest time.Time) (first uint64, hour []byte, err error) {
 	return lastHourEntry(b.db, numberedKey(hourPrefix, uint64(max(0, hourOf(oldest))+1)))
 }

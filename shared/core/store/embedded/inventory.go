@@ -36,7 +36,8 @@ type inventory struct {
 
 // contents is the JSON form of the list.
 type contents struct {
-	// Files has the names of logs and markers. The value of a closed log is its length. All other values are 0.
+	// Files has the names of logs and markers. The value of a log that was closed is its
+	// length, 0 if the length is unknown (as in a copy). All other values are 0.
 	Files     map[string]int64  `json:"files"`
 	Manifests map[string]prefix `json:"manifests"`
 	// Sum is the digest of the list with an empty Sum, in hexadecimal.
@@ -76,8 +77,8 @@ func isListed(name string) bool {
 
 func isManifest(name string) bool { return strings.HasPrefix(name, manifestPrefix) }
 
-// newInventory returns an inventory for a folder that inspect has checked,
-// and writes its list. previous is the list that inspect has found.
+// newInventory returns an inventory for a folder that inspect has checked, and
+// writes its list unless the store is new. previous is the list that inspect has found.
 func newInventory(fs vfs.FS, dir, path string, previous contents) (*inventory, error) {
 	v := &inventory{
 		FS: fs, dir: dir, path: path,
@@ -181,7 +182,8 @@ func (i *inventory) addUnsynced(name string) {
 	i.unsynced[name] = true
 }
 
-// unlist removes a file from the list before the file is deleted. It also lists the new files that replace it, such as another marker.
+// unlist removes a file from the list before the file is deleted or reused. It
+// also lists the new files that replace it, such as another marker.
 func (i *inventory) unlist(path string) error {
 	name, ok := i.inFolder(path)
 	if !ok {

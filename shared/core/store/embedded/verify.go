@@ -24,8 +24,8 @@ func (b *Backend) Verify(ctx context.Context) (err error) {
 
 // EachDamage reads every block of every table, compares it with its checksum, and calls visit with an error for each
 // damaged table, until visit returns false. If no table is damaged, it reads all entries in their order, and calls
-// visit if that fails. Commits continue meanwhile. If EachDamage could not read everything, it returns the error of
-// ctx, or the error with which the system refused a file.
+// visit if that fails. Commits continue meanwhile. EachDamage returns an error if ctx ends, if the system refuses a
+// file, or after Close.
 func (b *Backend) EachDamage(ctx context.Context, visit func(error) bool) error {
 	if err := b.begin(); err != nil {
 		return err

@@ -3,7 +3,8 @@ package embedded
 import "time"
 
 // Watch calls notify for each later commit when the commit is on disk, with the duration of the commit. It does not
-// call notify for repeated commits, or for commits that a condition refused. notify must not block or fail.
+// call notify for repeated commits, for commits that a condition refused, for notes, or for the deletion of expired
+// items. notify must not block or fail.
 func (b *Backend) Watch(notify func(elapsed time.Duration)) { b.onCommit.Store(&notify) }
 
 // reportDuration calls the function of Watch for a commit that is on disk and began at start.
