@@ -22,7 +22,7 @@ type Items[T any] struct {
 	// atomically. Groups are committed in order, many in one transaction. If a condition without Else is false, its
 	// group is skipped, because the target no longer exists. If write returns an error, Change must return it.
 	Change func(ctx context.Context, s Step, item T, write Group) error
-	// WritesPerStep is the number of writes that a step makes before the record advances; 0 means 2,000.
+	// WritesPerStep is about the number of writes that a step makes before the record advances; 0 means 2,000.
 	WritesPerStep int
 }
 

@@ -36,7 +36,7 @@ type Record struct {
 
 	// Version increases with each commit. Each commit requires the version that was read.
 	Version int64 `dynamodbav:"version"`
-	// Steps is the number of committed steps.
+	// Steps is the number of steps that have ended: successfully, or with their last failed attempt.
 	Steps int `dynamodbav:"steps,omitempty"`
 	// Attempt is the number of the current or last attempt at the current step, from 1. It is 0 before the first attempt.
 	Attempt int `dynamodbav:"attempt,omitempty"`
@@ -82,7 +82,7 @@ type Entry struct {
 	store.UnknownAttributes
 
 	State string `dynamodbav:"state"`
-	// Steps is the number of committed steps. Attempts is the number of runs of the task.
+	// Steps is the number of steps that have ended. Attempts is the number of runs of the task.
 	Steps      int        `dynamodbav:"steps,omitempty"`
 	Attempts   int        `dynamodbav:"attempts"`
 	StartedOn  time.Time  `dynamodbav:"startedOn"`
@@ -135,7 +135,7 @@ func (r *Record) suspend(until time.Time) {
 	r.setDue(until)
 }
 
-// enter changes the record to a state after a completed step.
+// enter changes the record to a state after a step has ended.
 func (r *Record) enter(state string, now time.Time) {
 	r.Steps++
 	r.Attempt, r.Failures, r.Interruptions, r.Deaths = 0, 0, 0, 0

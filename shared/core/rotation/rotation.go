@@ -94,8 +94,8 @@ func (s *Service) SealedRecords() []SealedRecords { return s.records }
 var errNotRotatable = fault.New(fault.Conflict, "The root key of this installation is not kept where it could be "+
 	"rotated. Ask for it where the installation is operated.")
 
-// Start begins a rotation, and adds it to the history. by names the operator who started it, "" if
-// unknown. Fault: Conflict if a rotation is in progress, or if this root key cannot be rotated.
+// Start begins a rotation, and adds it to the history. by names the operator who started it, "" if unknown. Fault:
+// Conflict if a rotation or a change to another KMS key is in progress, or if this root key cannot be rotated.
 func (s *Service) Start(ctx context.Context, by string) (Status, error) {
 	if s.keys == nil {
 		return Status{}, errNotRotatable

@@ -14,7 +14,7 @@ import (
 	"github.com/gatewright/gatewright/shared/base/disk"
 )
 
-// File is the root key in a file that only the file's owner can read. It is for local runs and for tests.
+// File is the root key in a file that only the file's owner can read. It is for local runs, single servers and tests.
 // If the file is lost, sealed values can no longer be opened, and stored hashes can no longer be compared.
 type File struct{ read func() ([]byte, error) }
 

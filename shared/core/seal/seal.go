@@ -3,7 +3,7 @@
 //
 // Everything derives from one root key of the installation: a Sealer's key and each Hasher's
 // key are subkeys of it (HKDF-SHA-256). In AWS the root key is wrapped by KMS and stored in
-// the table (wrapped.go). In a local run it is in a file (file.go). Both implement KeySource.
+// the table (wrapped.go). In a local run and on a single server it is in a file (file.go). Both implement KeySource.
 //
 // A rotation (package rotation) replaces the root key. During a rotation a Ring has two root keys: one
 // seals and hashes new data, and both open existing data. purpose.go says what a rotation does to hashes.

@@ -7,8 +7,8 @@
 // themselves are counted and the bound is set to their number. The same happens if there is no bound, for example
 // after an update from a release without limits. It also happens if the bound is older than a day, because such a
 // release may have run next to this one and created things without raising the bound. So a limit is exact in both
-// directions: an account never exceeds it, and has capacity again as soon as something is deleted. Deletions,
-// cascades and sweeps do not have to know about limits, and there is nothing to repair after a process was
+// directions: no change creates things beyond it, and the account has capacity again as soon as something is deleted.
+// Deletions, cascades and sweeps do not have to know about limits, and there is nothing to repair after a process was
 // killed. The cost: one read and one more item in the transaction for each thing that is created, and a count of
 // the things when the limit is near. The alternatives with their costs are in decision 0062 (docs/decisions).
 //

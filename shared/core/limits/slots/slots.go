@@ -3,9 +3,10 @@
 // account's streams. The processes do not know each other, and each can end at any moment.
 //
 // An account has as many slots as its limit. Each slot is an item in the table. A holder has a slot until it
-// returns the slot, or until a time after which the holder cannot exist any more. So the limit is never exceeded,
-// and a process that dies occupies a slot for no longer than it was allowed to run. No repair is necessary. The
-// cost is two writes for each holder, and a query of the account's slots if the first slot that it tries is taken.
+// returns the slot, or until a time after which the holder cannot exist any more. So the limit is not exceeded (unless
+// it was lowered), and a process that dies occupies a slot for little longer than it was allowed to run. No repair is
+// necessary. The cost is two writes for each holder, and a query of the account's slots if the first slot that it tries
+// is taken.
 //
 // The package is not for short or frequent things, for which two writes would cost too much.
 package slots
@@ -73,7 +74,7 @@ type lastRefusal struct {
 
 const (
 	// refusalTTL is how long after a refusal the account is refused again without reading its slots. It is also
-	// the Retry-After. So a flood of requests reads the table at most once per refusalTTL in each process.
+	// the Retry-After. So a flood of requests reads the table about once per refusalTTL in each process.
 	refusalTTL = time.Second
 	// outageRefusalTTL is how long an account is refused after its last refusal while the table is unavailable.
 	// Otherwise, if a flood of requests throttled the table, its requests would get streams that are not counted.

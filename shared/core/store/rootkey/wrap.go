@@ -72,7 +72,8 @@ func wrapAlso(ctx context.Context, client EncryptClient, keyID, toID string, tab
 
 // WrapOnly removes the first KMS key, so that only the second KMS key wraps the root
 // key. It can be repeated. Processes that use the first KMS key lose the root key at
-// their next refresh, within an hour. So deploy them with the second KMS key before.
+// their next refresh, within an hour. So deploy them with the second KMS key before. WrapOnly returns ErrNoRootKey,
+// or an error during a rotation or if the KMS key toID does not unwrap the root key.
 func WrapOnly(ctx context.Context, client EncryptClient, toID string, table *store.Table, by Initiator) error {
 	return table.RunInTx(ctx, func(ctx context.Context) error { return wrapOnly(detached(ctx), client, toID, table, by) })
 }
