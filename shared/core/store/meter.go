@@ -40,7 +40,8 @@ func meterOf(ctx context.Context) *Meter {
 }
 
 // ChargeRead counts one request that reads items by their keys, and the read units that the request used. Backends call
-// ChargeRead, ChargeQuery and ChargeCommit once for each request that leaves the process, also if the request fails.
+// ChargeRead, ChargeQuery and ChargeCommit once for each request of Read, Query and Transact that leaves the process,
+// also if the request fails. Pages of all items (Pager) are not counted.
 func ChargeRead(ctx context.Context, units float64) {
 	charge(ctx, Usage{Reads: 1, ReadUnits: units})
 }

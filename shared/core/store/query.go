@@ -144,8 +144,8 @@ func Visit[T any](ctx context.Context, t *Table, q Query, visit func(T) bool) er
 	})
 }
 
-// Each calls visit for the items of q in order until visit returns false or an
-// error, or q.Limit is reached. It leaves out items that are past their ttl.
+// Each calls visit for the items of q in order until visit returns false or an error, or q.Limit
+// is reached. It leaves out items that are past their ttl, except in an index, which has no ttl.
 func (t *Table) Each(ctx context.Context, q Query, visit func(Item) (bool, error)) error {
 	if err := q.check(); err != nil {
 		return err

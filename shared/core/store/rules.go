@@ -15,7 +15,7 @@ const (
 	MaxTransactionBytes = 4 << 20
 )
 
-// These limits of DynamoDB are enforced by this package.
+// These limits of DynamoDB are enforced by this package, maxExpressionBytes only for updates.
 const (
 	maxPartitionKeyBytes = 2048
 	maxSortKeyBytes      = 1024

@@ -217,8 +217,8 @@ func (t *Table) Commit(ctx context.Context, writes ...Write) error {
 	return nil
 }
 
-// transact makes a transaction. refused is the Else error of the
-// first write whose condition is false, nil if all conditions hold.
+// transact makes a transaction. refused is the Else error of the first write whose condition
+// is false, or an error that wraps ErrCondition if it has none. It is nil if all conditions hold.
 func (t *Table) transact(ctx context.Context, writes []Write) (refused, err error) {
 	if err := valid(writes); err != nil {
 		return nil, err

@@ -73,7 +73,8 @@ const (
 	minLateAge         = time.Hour
 )
 
-// Chain chains records of an account. It skips records that are already chained.
+// Chain chains records of an account. It skips records that are already chained. Afterwards
+// it searches for records that the stream has not delivered (chainLate).
 func (t *Trail) Chain(ctx context.Context, accountID string, entries []audit.Entry) error {
 	entries = slices.Clone(entries)
 	slices.SortFunc(entries, oldestFirst)

@@ -124,7 +124,7 @@ func Open(o Options) (*Bucket, error) {
 	return b, b.removeStrays()
 }
 
-// makeFolder creates the folder and syncs its parent, so that the folder survives a power cut.
+// makeFolder creates the folder. If it is new, makeFolder syncs its parent, so that the folder survives a power cut.
 // Otherwise the next start would refuse the data, because its objects are missing.
 func makeFolder(dir string) error {
 	_, statErr := os.Lstat(dir)
