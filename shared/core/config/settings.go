@@ -412,8 +412,8 @@ func CheckNames(environ []string, local bool) error {
 	return errors.Join(errs...)
 }
 
-// isKubernetesVariable reports whether a variable is one that Kubernetes derives from a Service: its address, or
-// one of its ports. It also checks the value, because people may guess the name of a variable, and set it.
+// isKubernetesVariable reports whether a variable is one that Kubernetes derives from a Service: its address, or one
+// of its ports. If the name is one that people may guess and set, isKubernetesVariable also checks the value.
 func isKubernetesVariable(name, value string) bool {
 	_, addrErr := netip.ParseAddr(value)
 	_, portErr := strconv.ParseUint(value, 10, 16)
