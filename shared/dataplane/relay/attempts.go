@@ -31,9 +31,9 @@ func newAttempts(r *http.Request) *attempts {
 	return &attempts{r: r, body: newBody(r), maxSent: maxAttempts}
 }
 
-// finish returns the result of the last attempt. A response takes over the request's
-// body; after an error, finish closes the body. If the last attempt reached no service,
-// finish returns the error of an earlier attempt that a service may have received.
+// finish returns the result of the last attempt. A response takes over the request's body; after an error, finish
+// closes the body. If the last attempt reached no service, but a service may have received an earlier attempt, finish
+// returns brokenErr.
 func (a *attempts) finish(response *http.Response, err error) (*http.Response, error) {
 	a.stopTimeout()
 	if err == nil {
@@ -48,9 +48,10 @@ func (a *attempts) finish(response *http.Response, err error) (*http.Response, e
 	return nil, err
 }
 
-// shouldRetry records the result of an attempt. It reports whether another attempt is
-// possible: if no service was reached, the body must be unread. If a service may have received
-// the request, the request must be repeatable (tunnel.Repeatable) and a.sent less than a.maxSent.
+// shouldRetry records the result of an attempt. It reports whether another attempt is possible: if no service was
+// reached, the body must be unread. If a service may have received the request, the request must be repeatable
+// (tunnel.Repeatable) and a.sent less than a.maxSent. No other attempt is possible after a response or any other
+// error, or when the request's context has ended.
 func (a *attempts) shouldRetry(err error) bool {
 	if errors.Is(err, tunnel.ErrBroken) {
 		a.sent++

@@ -7,8 +7,9 @@ import (
 	"sync"
 )
 
-// body is a request's body across several attempts to send it. A transport closes its body even if it could
-// not dial, so body is closed only after the last attempt. A nil body belongs to a request without a body.
+// body is a request's body across several attempts to send it. A transport closes the body of its attempt even if it
+// could not dial. Other attempts may still need the request's body, so it is closed only after the last attempt. A nil
+// body belongs to a request without a body.
 type body struct {
 	inner io.ReadCloser
 
@@ -42,7 +43,7 @@ func (b *body) next() io.ReadCloser {
 	return b.current
 }
 
-// wasRead reports whether a part of the body was read, so that no other attempt is possible.
+// wasRead reports whether an attempt has started to read the body, so that no other attempt can send all of it.
 func (b *body) wasRead() bool {
 	if b == nil {
 		return false

@@ -9,9 +9,9 @@ import (
 	"github.com/gatewright/gatewright/shared/format/tunnel"
 )
 
-// fieldResult is in each response of a relay. Its value is fromService for a response
-// of the service, or the code of a failure. The relay overwrites the service's value
-// of the field. A response without the field does not come from a relay.
+// fieldResult is in each response of a relay to a request for a service. Its value is fromService for a response of
+// the service, or the code of a failure. The relay overwrites the service's value of the field. A response without the
+// field does not come from a relay.
 const (
 	fieldResult = "Gatewright-Relay-Answer"
 	fromService = "service"
@@ -65,7 +65,8 @@ func (e *relayedError) Error() string { return "a relay answers: " + e.err.Error
 
 func (e *relayedError) Unwrap() error { return e.err }
 
-// readFailure returns the failure that a response reports, nil for a response of the service.
+// readFailure returns the failure that a response reports, nil for a response of the service. It returns
+// tunnel.ErrBroken if the response reports neither.
 func readFailure(response *http.Response) error {
 	code := response.Header.Get(fieldResult)
 	if code == fromService {

@@ -42,7 +42,8 @@ func (rl *Relay) forward(ctx context.Context, r *http.Request, ref string, c cla
 	return t.finish(t.run(ctx))
 }
 
-// run repeats rounds until the request has a response, or until a round fails and no agent is expected.
+// run repeats rounds until the request has a response, until a round fails and no agent is expected, or until
+// waitRetry returns an error.
 func (f *forwarder) run(ctx context.Context) (*http.Response, error) {
 	for {
 		changed := f.relay.agents.Changed()

@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// leaseDuration is how long a row is valid. Other relays call a dead
-	// relay for this long, unless another relay also has the tunnel.
+	// leaseDuration is how long a row is valid. Other relays call a dead relay for this long, plus MaxClockSkew, unless
+	// another relay also has the tunnel.
 	leaseDuration = 2 * time.Minute
 	// renewInterval is the time between two writes of a row. Each relay writes a row for each of its tunnels. A
 	// failed write is repeated every checkInterval, so writes can fail for 80 seconds before the lease ends.
@@ -27,7 +27,7 @@ const (
 	agentWait = 5 * time.Second
 	// writeTimeout limits the write of a row.
 	writeTimeout = 5 * time.Second
-	// maxWriters is the number of concurrent writes of rows.
+	// maxWriters is the maximum number of rows that writeAllDue writes at the same time.
 	maxWriters = 8
 )
 
@@ -45,7 +45,7 @@ type leases struct {
 	mu       sync.Mutex
 	byRef    map[string]*lease
 	versions int64 // the version of the last row that was written
-	// released is set after the rows were released: no further leases are taken.
+	// released is set when releaseAll begins: from then on, no further leases are taken.
 	released bool
 }
 
@@ -174,7 +174,8 @@ func (ls *leases) run(ctx context.Context) {
 	}
 }
 
-// writeAllDue writes all rows that are due. It forgets tunnels whose last connection ended more than agentWait ago.
+// writeAllDue writes all rows that are due. It forgets a tunnel if its last connection ended at least agentWait ago
+// and the row says so.
 func (ls *leases) writeAllDue(ctx context.Context) {
 	ls.mu.Lock()
 	maps.DeleteFunc(ls.byRef, func(ref string, l *lease) bool {
@@ -201,8 +202,8 @@ func (ls *leases) releaseAll(ctx context.Context) {
 	ls.writeAllDue(ctx)
 }
 
-// otherHolders returns the other relays that hold a tunnel according to their rows. recent
-// reports whether, according to the rows, a relay holds the tunnel or held it until a moment ago.
+// otherHolders returns the other relays that hold a tunnel according to their rows. recent reports whether, according
+// to the rows, another relay holds the tunnel, or any relay held it until a moment ago.
 func (ls *leases) otherHolders(ctx context.Context, ref string) (holders []row, recent bool, err error) {
 	if ls.table == nil {
 		return nil, false, nil

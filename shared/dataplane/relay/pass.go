@@ -15,11 +15,11 @@ import (
 )
 
 const (
-	// MaxClockSkew is the maximum difference between the clocks of two machines. If the
-	// difference is larger, a relay refuses passes (401), and misjudges the age of rows.
+	// MaxClockSkew is the maximum difference between the clocks of two machines. If the difference is larger, a relay can
+	// refuse passes (401), and can misjudge the age of rows.
 	MaxClockSkew = 15 * time.Second
-	// passLifetime is how long a pass is valid by the clock of its creator. By the clock of a
-	// relay, it is valid for at most passLifetime plus twice MaxClockSkew, which is a minute.
+	// passLifetime is how long a pass is valid, apart from differences between clocks. By its own clock, a relay accepts
+	// a pass from MaxClockSkew before its creation until passLifetime plus MaxClockSkew after it: for a minute.
 	passLifetime = 30 * time.Second
 	// maxPassBytes limits the length of a pass; ours have about 300 bytes.
 	maxPassBytes = 2048
@@ -36,8 +36,8 @@ type claims struct {
 	Environment string `json:"environment"`
 	// Forwarded is set if a relay forwards the request: the next relay does not forward it again.
 	Forwarded bool `json:"passed,omitempty"`
-	// SingleAttempt is set if the caller repeats the request and counts the attempts. The relay
-	// then sends it only once, even if it fails. Counts at both ends would multiply.
+	// SingleAttempt is set if the caller repeats the request and counts the attempts. The relay then does not repeat a
+	// request that a service may have received: with a count at both ends, the numbers of attempts would multiply.
 	SingleAttempt bool `json:"once,omitempty"`
 	// IssuedAt is the time of creation, in milliseconds since 1970.
 	IssuedAt int64 `json:"made"`

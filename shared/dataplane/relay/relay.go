@@ -51,7 +51,8 @@ type Directory interface {
 
 var _ Directory = (*tunnels.Directory)(nil)
 
-// Options are the settings and dependencies of a Relay. All except Address, TLS and Dial are required.
+// Options are the settings and dependencies of a Relay. Address, TLS and Dial are optional. Table is used only with an
+// Address. All others are required.
 type Options struct {
 	Directory Directory
 	Table     *store.Table
@@ -133,10 +134,10 @@ func (rl *Relay) Run(ctx context.Context) {
 	work.Wait()
 }
 
-// Drain shuts the relay down. It releases the rows, refuses new agents, and makes connected agents connect to
-// another relay. It returns when no requests are in flight, or when ctx has ended: then it has closed the
-// connections of agents. Meanwhile the relay still accepts requests, and forwards them to the agents' new relays.
-// Run can continue during Drain. Call http.Server.Shutdown afterwards to notify other clients of the server.
+// Drain shuts the relay down. It releases the rows, refuses new agents, and makes connected agents connect to another
+// relay. It returns when no requests are in flight, or when ctx has ended. In both cases it has closed the connections
+// of agents. Meanwhile the relay still accepts requests, and forwards them to the agents' new relays. Run can continue
+// during Drain. Call http.Server.Shutdown afterwards to notify other clients of the server.
 func (rl *Relay) Drain(ctx context.Context) {
 	rl.leases.releaseAll(ctx)
 	rl.agents.Drain(ctx)
@@ -149,11 +150,13 @@ func (rl *Relay) Drain(ctx context.Context) {
 // header and reads its body. A response of status 101 has a body that is an io.ReadWriteCloser.
 //
 // The error is a *tunnel.Error with the reason why the service was not called or did not respond. It is
-// tunnel.ErrNoAgent if no relay has an agent, tunnel.ErrUnavailable if no relay or the table was available,
-// tunnel.ErrBroken if a connection ended and the service may have received the request, or the cause of r's
-// context. A request is sent again if tunnel.Repeatable allows it, or if no service was reached and the body is
-// unread. If an agent was connected a moment ago, RoundTrip waits for it for at most a few seconds. A relay without
-// an address also waits shortly after its start, because it does not know which agents were connected before.
+// tunnel.ErrNoAgent if no relay has an agent, and tunnel.ErrBusy if the agents do not accept another request. It is
+// tunnel.ErrUnavailable if no relay, the table or the Directory was available, and tunnel.ErrBroken if a connection
+// ended and the service may have received the request. It is the cause of r's context if the context has ended. A
+// request is sent again if no service was reached and the body is unread. If a service may have received it, it is
+// sent again only if tunnel.Repeatable allows it, and at most maxAttempts times in all. If an agent was connected a
+// moment ago, RoundTrip waits for it for at most a few seconds. A relay without an address also waits shortly after
+// its start, because it does not know which agents were connected before.
 func (rl *Relay) RoundTrip(r *http.Request, accountID, service string, c tunnel.Caller) (*http.Response, error) {
 	ref, err := rl.options.Directory.Find(r.Context(), accountID, service, c)
 	if err != nil {

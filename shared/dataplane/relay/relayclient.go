@@ -16,7 +16,7 @@ import (
 
 // timeouts has the timeouts of connections to relays.
 type timeouts struct {
-	// dial limits the time until a connection can be used.
+	// dial limits the time to open a TCP connection, and also the time of the TLS handshake after it.
 	dial time.Duration
 	// ping is how long a connection is silent during a request before HTTP/2 sends a ping. pong is how
 	// long the response to the ping can take. Proxies and address translators drop connections silently,
@@ -84,8 +84,8 @@ func (rc *relayClient) close() {
 // send sends a request once to the relay at an address, with a pass for
 // the claims c. It does not change the request, but reads its body.
 //
-// The error is an error of the list failures, a *tunnel.Error, or the cause of r's context. It is ErrBroken only
-// if a service may have received the request. If it is ErrUnavailable or ErrNoAgent, no service was reached.
+// The error wraps an error of the list failures, or is a *tunnel.Error or the cause of r's context. It is ErrBroken
+// only if a service may have received the request. If it is ErrUnavailable or ErrNoAgent, no service was reached.
 func (rc *relayClient) send(r *http.Request, body *body, relay *url.URL, c claims) (*http.Response, error) {
 	var headersSent atomic.Bool
 	ctx := httptrace.WithClientTrace(r.Context(), &httptrace.ClientTrace{WroteHeaders: func() { headersSent.Store(true) }})

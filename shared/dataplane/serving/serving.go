@@ -58,7 +58,8 @@ type Options struct {
 }
 
 const (
-	// recheckAfter is the age at which a cached result is refreshed. It is also the minimum time between two failed reads.
+	// recheckAfter is the age at which a cached result is refreshed. It is also how long requests that wait for a refresh
+	// get the error of a failed read without another read.
 	recheckAfter = deployments.Staleness / 2
 	// maxStale is the age up to which a cached deployment is served while refreshes fail.
 	maxStale = 10 * time.Minute
@@ -66,7 +67,7 @@ const (
 	readTimeout = 10 * time.Second
 	// maxEntries is the maximum number of cached names, including names without a deployment: any client can choose names.
 	maxEntries = 4096
-	// evictionCandidates is the number of entries to compare before one is removed.
+	// evictionCandidates is the maximum number of entries that are considered before one is removed.
 	evictionCandidates = 32
 )
 
@@ -260,8 +261,9 @@ func (r *Resolver) read(ctx context.Context, name string, e *entry) error {
 	return err
 }
 
-// load reads a deployment. It returns nil if there is none, or if it was never
-// built. It returns previous if the artifact has not changed.
+// load reads a deployment. It returns nil if there is none, or if it was never built. It returns previous if the
+// artifact has not changed, or if only a newer release can read the artifact. If there is no previous deployment, it
+// returns an artifact that this release cannot read with only its Format and Identity.
 func (r *Resolver) load(ctx context.Context, name string, previous *gateway.Deployment) (*gateway.Deployment, error) {
 	record, err := deployments.Read(ctx, r.options.Table, name)
 	switch {

@@ -97,8 +97,8 @@ func marks() map[string]string {
 
 // Amend extends an introspection so that Hidden.Filter can filter the response: it adds the names of the selected
 // objects to each selection of the introspection. A filter that relied on the client's selections would fail: clients
-// can select the fields of all types without their names, or under aliases. Amend refuses fields that the
-// specification's introspection does not have.
+// can select the fields of all types without their names, or under aliases. Amend refuses introspection fields that
+// metaTypes does not have, and aliases that begin with markPrefix.
 //
 // Amend inserts text before closing brackets of selections. The rest of the document stays unchanged.
 func Amend(text string) (string, *Introspection, *Error) {

@@ -12,10 +12,10 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// plainBody is a body and its plain form. The plain form is valid exactly if the body is valid, and has the same values
-// in the same order. It is shorter: parts of long strings are removed. In values, each remaining non-ASCII byte is
-// replaced with an x. A decoder that inspects each character of a megabyte would take as long as the rest of the
-// processing.
+// plainBody is a body and its plain form. Apart from UTF-8, the plain form is valid JSON exactly if the body is. It
+// has a value for each value of the body, in the same order. It is shorter: parts of long strings are removed. In
+// values, each remaining non-ASCII byte is replaced with an x. A decoder that inspects each character of a megabyte
+// would take as long as the rest of the processing.
 type plainBody struct {
 	body, plain []byte
 	cuts        []cut
@@ -34,8 +34,8 @@ func (p *plainBody) bodyOffset(at int) int {
 }
 
 // scanBody returns the plain form of a JSON text. It refuses a text that is too expensive to read, or that has
-// duplicate names in an object or control characters in strings. It does not detect other invalid JSON, and does not
-// check UTF-8: a decoder has to read the plain form.
+// duplicate names in an object or control characters in strings. It does not detect all other invalid JSON, and does
+// not check UTF-8: a decoder has to read the plain form.
 func scanBody(text []byte) (plainBody, *Error) {
 	s := bodyScanner{text: text}
 	for ; s.at < len(text); s.at++ {
@@ -186,8 +186,8 @@ const (
 	escapeMargin = 8
 )
 
-// elide shortens a string in the plain form. It leaves out parts of the string's text,
-// from begin to end, that do not matter for whether the string is valid.
+// elide shortens a string in the plain form. It leaves out parts of the string's text, from begin to end, that do not
+// matter for whether the string is valid. If nonASCII is true, it also replaces non-ASCII bytes.
 func (s *bodyScanner) elide(begin, end int, nonASCII, escaped bool) {
 	if !nonASCII && end-begin < minCut {
 		return

@@ -50,7 +50,7 @@ func newCache(entries, bytes int) *Cache {
 }
 
 // Analyze returns the stored result of the function Analyze. If there is none, it calls the function and stores the
-// result.
+// result, unless the result is large.
 func (c *Cache) Analyze(text string, ignored []string) (*Document, *Error) {
 	if c == nil {
 		return Analyze(text, ignored)
@@ -64,7 +64,7 @@ func (c *Cache) Analyze(text string, ignored []string) (*Document, *Error) {
 	}
 	r.document, r.refused = Analyze(text, ignored)
 	r.bytes = r.size()
-	if r.bytes > c.maxBytes/100 { // thousands of operations: no client repeats such a document
+	if r.bytes > c.maxBytes/100 { // about a thousand operations: no client repeats such a document
 		return r.document, r.refused
 	}
 	c.mu.Lock()

@@ -10,7 +10,8 @@ type cost struct {
 	depth, complexity int
 	// uncounted is the number of selections that complexity does not count: __typename, spreads and inline fragments.
 	uncounted int
-	// lists is the nesting depth of introspection lists.
+	// lists is the nesting depth of the introspection fields that return lists: fields, interfaces, possibleTypes and
+	// inputFields.
 	lists int
 }
 
@@ -36,8 +37,8 @@ type walk struct {
 	refused             *Error
 }
 
-// maxLists is the maximum nesting of introspection lists. Tools request one
-// level, such as the fields of all types. GraphQL.js also refuses three.
+// maxLists is the maximum nesting of introspection fields that return lists (cost.lists). Tools request one level,
+// such as the fields of all types. GraphQL.js also refuses three.
 const maxLists = 2
 
 func newWalk(o *outline, ignored []string) (*walk, *Error) {

@@ -10,11 +10,11 @@ type Document struct {
 	Operations []Operation
 	// Tokens is the number of tokens, including comments.
 	Tokens int
-	// IntrospectionAt is the place of the first field __schema or __type, or the zero
-	// Location if there is none. Fragments that no operation uses count too.
+	// IntrospectionAt is the place of a field __schema or __type, or the zero Location if there is none. The field can
+	// also be in a fragment that no operation uses.
 	IntrospectionAt Location
-	// DeepIntrospectionAt is the place of a field __schema or __type with more than maxLists nested introspection
-	// lists, or the zero Location if there is none. The response grows with each level of lists.
+	// DeepIntrospectionAt is the place of a field __schema or __type that exceeds maxLists, or the zero Location if there
+	// is none. The response grows with each level of nested lists.
 	DeepIntrospectionAt Location
 }
 
@@ -25,7 +25,7 @@ type Operation struct {
 	// Type is query, mutation or subscription.
 	Type string
 	At   Location
-	// Depth is the nesting depth of fields. It is 0 for fields without a selection.
+	// Depth is the nesting depth of the fields that have a selection set: 0 for {a}, and 1 for {a{b}}.
 	Depth int
 	// Complexity is the number of fields, except __typename. The fields of a fragment count each time that the fragment
 	// is spread. The maximum is MaxComplexity.
@@ -59,8 +59,8 @@ const (
 	typenameField = "__typename"
 )
 
-// Analyze parses a document and computes its cost. Fields with a name in ignored,
-// and those in __schema and __type, do not add to the depth (contract 4.4).
+// Analyze parses a document and computes its cost. Fields with a name in ignored, __schema and __type do not add to
+// the depth. The fields within them do not add to it either (contract 4.4).
 func Analyze(text string, ignored []string) (*Document, *Error) {
 	o, refused := read(text)
 	if refused != nil {
@@ -138,8 +138,8 @@ func (o *Operation) label() string {
 	return "The operation " + o.Name
 }
 
-// OnlySubscribes reports whether all operations of the document are subscriptions. Servers respond to all other
-// operations immediately.
+// OnlySubscribes reports whether all operations of the document are subscriptions. The response to such a document can
+// be a stream of events.
 func (d *Document) OnlySubscribes() bool {
 	return !slices.ContainsFunc(d.Operations, func(o Operation) bool { return o.Type != "subscription" })
 }

@@ -41,9 +41,10 @@ var (
 )
 
 // Filter removes hidden types and fields from the response to requests. introspections has an entry for each request:
-// its Introspection, or nil for a request without introspection. requested reports whether the requests contain a name;
-// a nil function means that they contain none. If Filter returns an error, the response must not reach the client. An
-// error other than ErrQueryTypeHidden means that the response cannot be read.
+// its Introspection, or nil for a request without introspection. requested reports whether the requests contain a
+// name; a nil function means that they contain none. If Filter returns an error, the response must not reach the
+// client. An error other than ErrQueryTypeHidden means that the response cannot be read, or does not match the
+// introspections.
 func (h *Hidden) Filter(
 	response []byte, introspections []*Introspection, requested func(name string) bool,
 ) (filtered []byte, changed bool, err error) {

@@ -65,8 +65,9 @@ func FuzzBodies(f *testing.F) {
 	})
 }
 
-// FuzzDocuments checks that read and gqlparser read a document in the same way, and that Amend only adds marks. In a
-// document without introspection, Amend must not change the complexity and the depth.
+// FuzzDocuments checks that the function read returns the same result as gqlparser, and that Amend only inserts the
+// selections that the function marks returns. In a document without introspection, Amend must not change the
+// complexity and the depth.
 func FuzzDocuments(f *testing.F) {
 	for _, text := range []string{
 		"{a}", "query A($x:[Int!]=[1] @d){a(b:$x c:{d:\"e\" f:E}) @include(if:$x){...F ...on T{g}}} fragment F on T{h}",

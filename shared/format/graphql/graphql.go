@@ -1,6 +1,7 @@
 // Package graphql reads the requests and responses of GraphQL clients for a gateway that allows, refuses and filters
 // them. It reads the bodies of requests (request.go), and computes the cost of documents (document.go, cost.go). In
-// responses, it filters introspections (amend.go, filter.go) and reads the codes of errors (result.go).
+// responses, it filters introspections and errors (amend.go, filter.go, event.go) and reads the codes of errors
+// (result.go).
 //
 // The package is not a GraphQL server: it has no schema, executes nothing and does not use HTTP. The lexer of
 // github.com/vektah/gqlparser splits documents into tokens (read.go). The upstream reads the same documents with

@@ -26,8 +26,8 @@ type Request struct {
 type Body struct {
 	Requests []Request
 	Batch    bool
-	// raw is the body that Decode has read. Decode checks only its documents and names for invalid UTF-8, Encode checks
-	// the rest.
+	// raw is the body that Decode has read. Decode checks only a part of it for invalid UTF-8: names, and documents
+	// without escapes. Encode checks all of it.
 	raw []byte
 }
 
@@ -205,7 +205,8 @@ func (r *Request) set(name string, value jsontext.Value) *Error {
 // some servers trim white space.
 func equalName(a, b string) bool { return strings.EqualFold(strings.TrimSpace(a), b) }
 
-// unquote returns the text of a valid string. If the string is not UTF-8, neither is the text.
+// unquote returns the text of a valid string. In a string that is not UTF-8, the text keeps the invalid bytes if the
+// string has no escapes. Otherwise they become U+FFFD.
 func unquote(value jsontext.Value) string {
 	if bytes.IndexByte(value, '\\') < 0 {
 		return string(value[1 : len(value)-1])

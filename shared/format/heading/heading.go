@@ -13,8 +13,8 @@ import (
 	"unicode"
 )
 
-// Anchors computes the anchors of one file: lower case, hyphens instead of spaces, no punctuation, and a number after
-// an anchor that already exists. Create Anchors with make.
+// Anchors computes the anchors of one file: lower case, hyphens instead of spaces, no punctuation except "-" and "_",
+// and a number after an anchor that already exists. Create Anchors with make.
 type Anchors map[string]int
 
 // Next returns the anchor of the next heading. title is its text without markup.

@@ -60,8 +60,9 @@ func (s *Server) direct(r *http.Request, m *envelope, version string) *http.Resp
 	return refusal(refused)
 }
 
-// versionsAgree reports whether header and message name the same protocol version. In 2026-07-28 both
-// have to name it (SEP-2575 and SEP-2243). In earlier versions neither can name 2026-07-28.
+// versionsAgree reports whether a message has the metadata that its protocol version requires. version is the version
+// in the header. In 2026-07-28, the message has to name the version and the client's capabilities, and the header also
+// names the method and the tool (SEP-2575 and SEP-2243). In earlier versions, the message names no version.
 func versionsAgree(h http.Header, meta map[string]json.RawMessage, name, version string) bool {
 	declared, declares := meta[mcp.MetaKeyProtocolVersion]
 	if version != Version20260728 {

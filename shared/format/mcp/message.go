@@ -51,8 +51,9 @@ const (
 )
 
 // methods returns the methods that the server supports in a version of the protocol. With Setup.AllMethods, it
-// includes the methods of features that the server does not offer. The protocol's remaining methods need a session
-// or an open stream, so no server supports them: logging/setLevel, resources/subscribe, subscriptions/listen.
+// includes the methods of features that the server does not offer, except completion/complete, which needs
+// Setup.Complete. The protocol's remaining methods need a session or an open stream, so no server supports them:
+// logging/setLevel, resources/subscribe, subscriptions/listen.
 func (s *Server) methods(version string) []string {
 	var all []string
 	if s.setup.AllMethods || s.capabilities.Tools != nil {
@@ -230,8 +231,8 @@ func (e *envelope) readID() any {
 	return id
 }
 
-// CheckJSON refuses invalid JSON, duplicate names in an object, and too
-// many levels or values. Callers can use it for messages from any source.
+// CheckJSON refuses invalid JSON, duplicate names in an object, more than one value, too many levels or values within
+// it, and numbers that are too long or too large. Callers can use it for messages from any source.
 func CheckJSON(body []byte) error {
 	dec := jsontext.NewDecoder(bytes.NewReader(body))
 	documents, values := 0, 0

@@ -139,8 +139,9 @@ func (s *Schema) Read(ctx context.Context, raw json.RawMessage, dst any) error {
 	return nil
 }
 
-// Check validates arguments, a JSON object, against the schema. It returns an error for the call (Invalid)
-// that lists the first violations. All calls of a batch share one bound of work (withSharedWork).
+// Check validates arguments, a JSON object, against the schema. It returns an error for the call (Invalid). The error
+// lists the first violations if the arguments have at most maxDetailedBytes. All calls of a batch share one bound of
+// work (withSharedWork).
 func (s *Schema) Check(ctx context.Context, raw json.RawMessage) error {
 	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
 	if err != nil {

@@ -1,10 +1,11 @@
 // Package meter computes the period of a subscription that contains
 // an instant (specification 4.9; contract 3.7; design, section 8).
 //
-// Periods are counted from an anchor. Only the anchor's date in UTC counts: each period begins at midnight.
-// Period n begins n months or years after the anchor's date, with the day limited to the last day of the month.
-// It is computed from the anchor, never from the previous period. Periods with an anchor on the 31st therefore
-// begin on the 31st again after a shorter month, and those with an anchor on 29 February in each leap year.
+// Periods are counted from an anchor. Only the anchor's date in UTC counts: each period begins at midnight. Period n
+// begins n months or years after the anchor's date, with the day limited to the last day of the month. It is computed
+// from the anchor, never from the previous period. Periods with an anchor on the 31st therefore begin on the 31st
+// again after a shorter month. Yearly periods with an anchor on 29 February begin on that day in each leap year, and
+// on 28 February in other years.
 //
 // The package knows no subscriptions, clock or tables. Package metering assigns anchors
 // and strategies to subscriptions, package allowance counts. This is its only file.

@@ -1,6 +1,7 @@
-// Package paths normalizes the path of a request. The router, policies, the expressions ${…} in
-// addresses, and upstreams all get the result of Canonical (design, section 7). Upstreams
-// normalize paths in many ways, so clients could bypass a gateway that does not normalize them.
+// Package paths normalizes the path of a request. The router, policies and the expressions ${…} in addresses all get
+// the result of Canonical (design, section 7). So do upstreams, unless the project preserves paths
+// (project.PreservePaths). Upstreams normalize paths in many ways, so clients could bypass a gateway that does not
+// normalize them.
 //
 // The package works only with strings. It does not know routes and requests. Read this file
 // first, then interpretations.go (how upstreams can interpret a canonical path) and
@@ -59,10 +60,10 @@ func hasClass(c byte, class uint8) bool { return classes[c]&class != 0 }
 // writes other escapes in upper case, escapes bytes that cannot be in a path, merges "//", and then resolves
 // dot segments. It decodes once: %252e stays. An encoded slash stays encoded and is part of its segment.
 //
-// It refuses paths that upstreams read differently. A "." or ".." must not appear only after
-// decoding encoded slashes and backslashes, or after cutting off path parameters ("..;a"). A
-// ".." must not follow a segment that some upstreams count as several segments or as none.
-// Control characters, overlong UTF-8, and a "%" that does not begin an escape are refused too.
+// It refuses paths that upstreams read differently. A "." or ".." must not appear only after decoding encoded slashes
+// and backslashes, or after cutting off path parameters ("..;a"). A ".." must not follow a segment that some upstreams
+// count as several segments or as none. Control characters, overlong UTF-8, a "%" that does not begin an escape, and a
+// path that does not begin with "/" are refused too.
 //
 // Canonical returns a canonical path unchanged, without allocating memory.
 func Canonical(raw string) (string, error) {

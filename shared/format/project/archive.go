@@ -56,10 +56,10 @@ func DefaultLimits() Limits {
 // archiveProblems is the number of refused entries after which Unpack stops reading.
 const archiveProblems = 50
 
-// Unpack reads a project's archive: a tar file of the project folder's content, compressed with gzip. It
-// keeps the files that the compiler reads and only checks the others. It reads the archive as a stream:
-// ConfigBytes bounds its memory, and UnpackedBytes bounds its work. It does not write to the file
-// system: that would need UnpackedBytes of disk space, and a check for every trick with links and paths.
+// Unpack reads a project's archive: a tar file of the project folder's content, compressed with gzip. It keeps the
+// files that the compiler reads and only checks the others. It reads the archive as a stream: ConfigBytes, Entries and
+// PathBytes bound its memory, and UnpackedBytes bounds its work. It does not write to the file system: that would need
+// UnpackedBytes of disk space, and a check for every trick with links and paths.
 //
 // Unpack refuses entries that no project needs (links, devices, absolute paths, "..", duplicate
 // paths, bytes after the end) instead of skipping them: if two programs read an archive differently,

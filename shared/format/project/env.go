@@ -41,7 +41,8 @@ type resolution struct {
 	// originalIndexes are the indexes that an array's elements had in the file, by the array's
 	// pointer. An array is listed if elements with unset variables were removed from it.
 	originalIndexes map[string][]int
-	// bytes is the size of all strings after variables are resolved.
+	// bytes is the size of all strings in the file, plus the values of the variables in them. The resolved strings are
+	// not larger.
 	bytes int64
 	// missingChildren has the entries of unset by the pointer of the parent, because the
 	// message about a parent names its missing children. The method explain creates it.

@@ -15,12 +15,12 @@ import (
 	"unicode/utf8"
 )
 
-// ExcerptBytes is the maximum size of an Excerpt.
+// ExcerptBytes is the maximum number of bytes of a file that an Excerpt shows.
 const ExcerptBytes = 256 << 10
 
 // Excerpt is a part of a configuration file of a project.
 type Excerpt struct {
-	// Text is the content of the file. Bytes that are not valid UTF-8 are replaced by U+FFFD.
+	// Text is the content of this part. Bytes that are not valid UTF-8 are replaced by U+FFFD.
 	Text string
 	// Line and Column are where Text begins in the file. Both begin at 1, and Column counts characters.
 	Line, Column int
@@ -28,8 +28,8 @@ type Excerpt struct {
 	Before, After bool
 }
 
-// ErrFileNotFound means that an archive has no such file, or that the file must not be shown. Only
-// files that the compiler reads can be shown, since other files of a project can contain secrets.
+// ErrFileNotFound means that an archive is invalid or has no such file, or that the file is too large or must not be
+// shown. Only files that the compiler reads can be shown, since other files of a project can contain secrets.
 var ErrFileNotFound = errors.New("project: no such file of the configuration")
 
 // ReadExcerpt reads the part of a file around a place from a project's archive. The archive may belong to a project

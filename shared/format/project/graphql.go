@@ -16,8 +16,8 @@ const (
 	graphQLWithoutIntrospection = "graphql-disable-introspection-inbound"
 )
 
-// isGraphQL reports whether an operation is a GraphQL route: it has "x-graphql": true, or
-// a policy for GraphQL routes (contract 4.4). It also reports mistakes of GraphQL routes.
+// isGraphQL reports whether an operation is a GraphQL route: it has "x-graphql": true, or a policy for GraphQL routes
+// (contract 4.4). It also reports mistakes of GraphQL routes, and returns false for an MCP server.
 func (c *compiler) isGraphQL(operation map[string]any, route Route) bool {
 	file, at := route.Source.File, route.Source.Pointer
 	value, has := operation[graphQLExtension]

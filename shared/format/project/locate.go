@@ -11,10 +11,10 @@ import (
 	"github.com/tidwall/jsonc"
 )
 
-// Locate adds lines and columns to problems that have a file and a pointer but no line. The place of
-// an object's member is where its name begins. An element of an array and the document itself have
-// the place where they begin. If a pointer's target does not exist, Locate uses the nearest parent
-// that exists. A problem gets no place if its file is missing or cannot be read up to the place.
+// Locate adds lines and columns to problems that have a file and a pointer but no line. The place of an object's
+// member is where its name begins. An element of an array and the document itself have the place where they begin. If
+// a pointer's target does not exist or cannot be read, Locate uses the nearest parent that it has read. A problem gets
+// no place if its file is missing, or if no value can be read in the file.
 func Locate(files Files, problems []Problem) {
 	byFile := map[string][]*Problem{}
 	for i := range problems {
@@ -42,7 +42,7 @@ func withoutComments(file string, data []byte) []byte {
 // targetNode is a part of a document that is the target of a pointer, or contains a target.
 type targetNode struct {
 	children map[string]*targetNode
-	// at is the offset where the part begins, or -1 until the part is found.
+	// at is the offset of the part's name, or of the part itself if it has no name. It is -1 until the part is found.
 	at int64
 }
 

@@ -143,7 +143,7 @@ func (c *compiler) offer(route *Route, withOutput bool) *MCPOperation {
 	return route.MCPOperation
 }
 
-// bytes estimates the size of an operation's encoding.
+// bytes estimates the size of an operation's encoding without Output, which offer counts separately.
 func (o *MCPOperation) bytes() int {
 	n := routeOverhead + len(o.Name) + len(o.Description) + len(o.URI) + len(o.Meta) + len(o.Annotations) + len(o.Input)
 	for _, a := range o.Arguments {
@@ -166,7 +166,8 @@ type mcpObject struct {
 	ExecuteTool       GeneratedTool   `json:"executeTool"`
 }
 
-// build sets m.offer. It returns false for an operation that is not enabled for MCP.
+// build sets m.offer. It returns false for an operation that is not enabled for MCP, or whose mcp object has an
+// invalid shape.
 func (b *offerBuilder) build() bool {
 	object := mcpObject{Type: MCPTool}
 	if len(b.route.MCP) > 0 && json.Unmarshal(b.route.MCP, &object) != nil {

@@ -48,7 +48,8 @@ func (c *compiler) readServers(known *declarations) {
 	}
 }
 
-// warnUnoffered warns about routes with an mcp object that no MCP server lists.
+// warnUnoffered warns about routes with an mcp object that no MCP server lists, unless the object has "enabled":
+// false.
 func (c *compiler) warnUnoffered(offered map[int]bool) {
 	for i, r := range c.artifact.Routes {
 		var object mcpObject
@@ -166,9 +167,10 @@ var propertyKinds = map[string]MCPKind{
 	"executeTool": MCPGraphQL,
 }
 
-// checkMCP reports operations that contract 4.2 excludes: resources are read with GET, prompts
-// and GraphQL routes are called with POST. It warns about properties that do not belong to the
-// operation's kind, and about an introspection tool whose calls a policy of the route refuses.
+// checkMCP reports operations that contract 4.2 excludes: resources are read with GET, prompts and GraphQL routes are
+// called with POST. It warns about properties that do not belong to the operation's kind, and about an introspection
+// tool whose calls a policy of the route refuses. It sets route.GraphQL if the object makes the operation a GraphQL
+// route.
 func (c *compiler) checkMCP(file, at string, mcp map[string]any, route *Route) {
 	kind := MCPTool
 	if typeName, ok := mcp["type"].(string); ok {

@@ -94,8 +94,8 @@ func documentOf(root map[string]any, section string, entries map[string]any) map
 	}
 }
 
-// checkEntries validates the entries of a section in batches. document returns a document with
-// a batch. Each batch is small enough for the library to list its violations (maxWeight).
+// checkEntries validates the entries of a section in batches. document returns a document with a batch. Each batch is
+// small enough for the library to list its violations (maxWeight), except a batch that is a single larger entry.
 func (c *compiler) checkEntries(
 	file, at string, s *shape, entries map[string]any, document func(batch map[string]any) map[string]any,
 ) {

@@ -81,9 +81,9 @@ type redaction struct{ text, name string }
 // replacing shorter values would garble words, and short values are not secrets.
 const minRedacted = 5
 
-// redact replaces value by name in all messages. It is a second line of defense:
-// checks must not put a value into a message in the first place. It also hides
-// each expression ${…} in value, since messages can quote a part of a pattern.
+// redact replaces value by name in all messages, unless value is shorter than minRedacted. It is a second line of
+// defense: checks must not put a value into a message in the first place. It also hides each expression ${…} in value,
+// since messages can quote a part of a pattern.
 func (r *report) redact(value, name string) {
 	if r.redactions == nil {
 		r.redactions = map[redaction]bool{}
@@ -205,7 +205,7 @@ func applyRedactions(message string, redactions []redaction) string {
 }
 
 // RedactVariables replaces each variable's value in text by $env(NAME), for messages about options whose variables are
-// resolved.
+// resolved. Values shorter than minRedacted stay.
 func RedactVariables(text string, variables map[string]string) string {
 	var r report
 	for name, value := range variables {

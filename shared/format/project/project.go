@@ -202,8 +202,8 @@ func inHandlerOptions(at []string) bool {
 	return len(at) == 6 && at[0] == "paths" && at[3] == routeExtension && at[4] == "handler" && at[5] == "options"
 }
 
-// component reads a handler object, which matches its schema, and resolves
-// its variables. It reports mistakes, and returns false if there are any.
+// component reads a handler object, which matches its schema, and resolves its variables. It reports mistakes. It
+// returns false for an unknown module, and for options that exceed a budget.
 func (c *compiler) component(file, at string, object map[string]any) (Component, resolution, bool) {
 	export, _ := object["export"].(string)
 	module, _ := object["module"].(string)
@@ -241,7 +241,7 @@ func (c *compiler) checkOptionBudgets(file, at string, options any) bool {
 	return false
 }
 
-// measure counts the values of a tree, and the bytes of its texts.
+// measure counts the values of a tree, and the bytes of its texts and names.
 func measure(value any) (values, bytes int) {
 	values = 1
 	add := func(child any) {

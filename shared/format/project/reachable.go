@@ -15,9 +15,9 @@ const maxComparisons = 4 << 20
 // as another route, if it decodes encoded slashes or cuts off path parameters. For URL patterns, and
 // for parameters that are a part of a segment, the check is not exact and can warn without need.
 //
-// A route whose policy can be bypassed gets its own warning, before all other warnings. The other reachable routes only
-// receive requests that they do not expect. They share one warning at the route through which most of them are
-// reachable.
+// A route whose policy can be bypassed gets its own warning, before all other warnings. The other reachable routes
+// only receive requests that they do not expect. Each of them is reported in one warning, at the route through which
+// most of them are reachable. If there are too many routes to compare, a warning says so.
 func (c *compiler) warnReachable() {
 	remaining := maxComparisons
 	outlines := make([]outline, len(c.artifact.Routes))

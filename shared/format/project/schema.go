@@ -123,8 +123,9 @@ func newShape(c *jsonschema.Compiler, url string) (*shape, error) {
 	return s, err
 }
 
-// check validates value against a schema. It reports each violation, and returns false if there is one.
-// prefix is the pointer of value in file. Messages repeat only names, never a value of the project.
+// check validates value against a schema. It reports each violation, or one problem for a value above maxWeight. It
+// returns false if there is a violation. prefix is the pointer of value in file. Messages repeat only names, never a
+// value of the project.
 func check(r *report, file, prefix string, s *shape, value any) bool {
 	if weigh(value) > maxWeight {
 		if s.matches(value) {

@@ -66,8 +66,8 @@ func (b *offerBuilder) schema(pointer string, value any, excluded string) (any, 
 	return out, true
 }
 
-// deref returns a parameter, body or response. If value is a reference, deref
-// follows it. It reports a reference that it cannot follow, and returns false.
+// deref returns a parameter, body or response. If value is a reference, deref follows it. It reports a reference that
+// it cannot follow. It returns false for such a reference, and for a value that is not an object.
 func (b *offerBuilder) deref(pointer string, value any) (map[string]any, bool) {
 	for range 8 {
 		object, _ := value.(map[string]any)
@@ -316,7 +316,7 @@ func (b *offerBuilder) body() {
 	}
 }
 
-// jsonContent returns the JSON media type of a content object, or "" if there is none.
+// jsonContent returns the JSON media type of a content object, or a range that includes it, or "" if there is neither.
 func jsonContent(content map[string]any) string {
 	for _, exact := range []string{"application/json", "*/*", "application/*"} {
 		if _, ok := content[exact]; ok {

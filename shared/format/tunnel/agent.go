@@ -40,9 +40,10 @@ type AgentOptions struct {
 	// Notify is called with the number of usable connections when the number changes. A connection
 	// is usable after the relay has sent the list of services. nil means no notification.
 	Notify func(open int)
-	// OnFailure is called when a connection attempt fails, and when a connection ends without being drained by
-	// its relay. err is the reason, attempt the number of consecutive attempts that failed before, and wait
-	// the time until the next attempt. nil means no notification. Calls of OnFailure and Notify never overlap.
+	// OnFailure is called when a connection attempt fails, and when a connection ends without being drained by its relay.
+	// It is not called while the agent shuts down, and not for the refusal that ends Run. err is the reason, attempt the
+	// number of consecutive attempts that failed before, and wait the time until the next attempt. nil means no
+	// notification. Calls of OnFailure and Notify never overlap.
 	OnFailure func(err error, attempt int, wait time.Duration)
 	// Backoff waits between attempts. If it is nil, the agent waits for a partly
 	// random time, whose maximum doubles with each attempt up to 30 seconds.

@@ -12,12 +12,12 @@ import (
 // errTooManyAttempts cancels an attempt of net/http beyond the limit.
 var errTooManyAttempts = errors.New("the connection broke before an answer, as others did before")
 
-// LimitAttempts returns r or a copy of it. A transport of net/http sends the result at most limit times,
-// and once if the request switches protocols. By default, net/http repeats a request if it was sent over
-// an idle connection that broke. It can use all idle connections, one after another, and there can be hundreds.
-// It does so for GET, HEAD, OPTIONS and TRACE even if Repeatable returns false, and for any method with an
-// Idempotency-Key. A request that crashes one process of a service would then crash all others. LimitAttempts
-// changes the request's header. An attempt beyond the limit closes its connection without using it.
+// LimitAttempts returns r or a copy of it. A transport of net/http sends the result at most limit times over HTTP/1.1,
+// and once if the request switches protocols. By default, net/http repeats a request if it was sent over an idle
+// connection that broke. It can use all idle connections, one after another, and there can be hundreds. It does so for
+// GET, HEAD, OPTIONS and TRACE even if Repeatable returns false, and for any method with an Idempotency-Key. A request
+// that crashes one process of a service would then crash all others. LimitAttempts changes the request's header. An
+// attempt beyond the limit closes its connection without using it.
 func LimitAttempts(r *http.Request, limit int64) *http.Request {
 	disableRetries(r.Header)
 	switch r.Method {

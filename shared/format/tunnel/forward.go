@@ -151,8 +151,8 @@ func joinPath(endpoint, r *url.URL) (path, raw string) {
 	return path, raw
 }
 
-// failUnreachable responds that a service did not respond, or closed
-// the connection before the first byte of the body. It logs the error.
+// failUnreachable responds that a service did not respond, or closed the connection before the first byte of the body.
+// It logs the error, unless the client has disconnected.
 func (f *forwarder) failUnreachable(w http.ResponseWriter, r *http.Request, s service, err error) {
 	if r.Context().Err() == nil {
 		if suppressed, ok := f.logLimiter.Allow(time.Now()); ok {

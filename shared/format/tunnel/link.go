@@ -109,8 +109,9 @@ func (l *Link) Configure(ctx context.Context, services []Service) error {
 	return nil
 }
 
-// Drain makes the agent dial another connection. The link then refuses new requests.
-// Drain waits until no request is in flight on the link, or until ctx ends.
+// Drain makes the link refuse new requests, and makes the agent dial another connection. It waits until no request is
+// in flight on the link, or until the link has ended. It returns an error if it cannot reach the agent, or if ctx ends
+// first.
 func (l *Link) Drain(ctx context.Context) error {
 	l.retire()
 	if err := l.control(ctx, http.MethodPost, "/drain", nil); err != nil {
@@ -223,8 +224,9 @@ func (l *Link) release() {
 // errNotAccepted means that a link did not accept a request. The request was not sent.
 var errNotAccepted = errors.New("tunnel: the connection takes no more requests")
 
-// roundTrip sends a request for a service and returns its response. It returns an *Error
-// if the agent itself responded. The caller must not use r and its header afterwards.
+// roundTrip sends a request for a service and returns its response. The error is errNotAccepted if the link did not
+// accept the request, an *Error if the agent itself responded, ErrBroken if the connection ended, or the cause of r's
+// context. The caller must not use r and its header afterwards.
 func (l *Link) roundTrip(r *http.Request, service string, c Caller) (*http.Response, error) {
 	if !l.reserve() {
 		return nil, errNotAccepted

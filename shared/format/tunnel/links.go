@@ -77,9 +77,10 @@ func (ls *Links) Draining(tunnelID string) bool {
 // requests in flight. It appends r's path and query to the service's endpoint. The caller must
 // not use r's header afterwards. The body of a response with status 101 is an io.ReadWriteCloser.
 //
-// The error is ErrNoAgent if no agent is connected, and ErrBusy if no connection accepts another request. In both
-// cases, r's body is unread. The error is an *Error if the agent itself responded. It is ErrBroken if the connection
-// ended and the request could have reached the service. If r's context ended first, the error is the context's cause.
+// The error is ErrNoAgent if no agent has a usable connection, and ErrBusy if no usable connection accepts another
+// request. In both cases, r's body is unread. The error is an *Error if the agent itself responded. It is ErrBroken if
+// the connection ended and the request could have reached the service. If r's context ended first, the error is the
+// context's cause.
 func (ls *Links) RoundTrip(r *http.Request, tunnelID, service string, c Caller) (*http.Response, error) {
 	var full []*Link
 	for {

@@ -7,9 +7,10 @@ import (
 	"strings"
 )
 
-// PointsToRelay reports whether a service's endpoint is the relay's own address. Requests to such an
-// endpoint would loop, and would reach paths that only gateways are allowed to call. It returns false for an
-// endpoint that is not an absolute URL. All names and addresses of the local machine count as the same host.
+// PointsToRelay reports whether a service's endpoint is the relay's own address. Requests to such an endpoint would
+// loop, and would reach paths that only gateways are allowed to call. It returns false for an endpoint that is not an
+// absolute URL. The names localhost and *.localhost, and all loopback and unspecified addresses, count as the same
+// host.
 func PointsToRelay(endpoint string, relay *url.URL) bool {
 	u, err := url.Parse(endpoint)
 	return err == nil && relay != nil && u.Host != "" && normalizedHost(u) == normalizedHost(relay)

@@ -47,10 +47,11 @@ func NewRelay(o RelayOptions) *Relay {
 // retryAfter is the number of seconds after which a refused agent can try again.
 const retryAfter = "1"
 
-// ServeHTTP accepts an agent's connection. It responds 401 to an invalid token, 429 if the
-// tunnel already has maxLinks connections, and 503 if the relay drains. It returns when the
-// connection has switched protocols. If it waited for the end of the connection, the server's
-// state of the request would take more memory than everything else that an idle agent needs.
+// ServeHTTP accepts an agent's connection. It responds 401 to an invalid token, 429 if the tunnel already has maxLinks
+// connections, 503 if the relay drains or the token cannot be looked up, and 426 or 505 if the connection cannot
+// switch protocols. It returns when the agent has its services and OnConnect has returned. If it waited for the end of
+// the connection, the server's state of the request would take more memory than everything else that an idle agent
+// needs.
 func (rl *Relay) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	select {
 	case <-rl.draining:

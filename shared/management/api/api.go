@@ -72,7 +72,7 @@ type Operation[In, Out any] struct {
 	// Resources are the types of the resources in the audit record of a success: the first
 	// type is in every such record, and the others only if the change affected them.
 	Resources []string
-	// Errors are the status codes of the operation's errors in addition to 400, 401, 403, 413, 429 and 500.
+	// Errors are the status codes of the operation's errors in addition to those that the package adds (statuses).
 	Errors []int
 	// Limit is the number of requests per second that an account key may send to this operation and to the others that
 	// share the limit.
@@ -123,8 +123,9 @@ type NoContent struct{}
 // the union of its operations' uses and nothing else. An access without a declared use fails
 // where grants are enforced. A declared use without an access is reported as a finding.
 //
-// Operations do not list two uses that this package adds: GetItem to find the caller, and PutItem
-// to record a change or its refusal. OptionalUses has further uses, which only some requests need.
+// Operations do not list three uses that this package adds: GetItem to find the caller, PutItem to record a change or
+// its refusal, and RootKey to seal responses that are stored for an Idempotency-Key. OptionalUses has further uses,
+// which only some requests need.
 type Use string
 
 // The uses. Package store reads a single item with GetItem and several
