@@ -15,10 +15,10 @@ import (
 	"github.com/gatewright/gatewright/shared/format/credential"
 )
 
-// Call describes a request that is made inside another request, in the same process: a tool
-// of the MCP server makes such a request for an operation. The call passes through all
-// steps of a request (Server.ServeHTTP). It has the client's address, the URL and the user
-// agent of the outer request. Its account key is the key in its own Authorization header.
+// Call describes a request that is made inside another request, in the same process: a tool of the MCP server makes
+// such a request for an operation. The call passes through all steps of a request (Server.ServeHTTP). It has the
+// client's address and the base URL of the outer request, and its user agent unless the call has its own. Its account
+// key is the key in its own Authorization header.
 type Call struct {
 	// Source is route.source of its audit record, such as "mcp". "" means "api", as for a request that a client sent.
 	Source string
@@ -35,9 +35,9 @@ type callKey struct{}
 // WithCall returns a context with c. A request with this context is a call. ctx is the context of the outer request, or
 // is derived from it.
 //
-// The first call has the id of the outer request. Each further call has a new id, and its log line has the outer id in
-// the attribute within. Audit records are stored under the id of their request, so one of two records with the same id
-// would be lost.
+// The first call has the id of the outer request, unless the outer request is a change. Each further call has a new
+// id. The log line of each call has the outer id in the attribute within. Audit records are stored under the id of
+// their request, so one of two records with the same id would be lost.
 func WithCall(ctx context.Context, c Call) context.Context {
 	return context.WithValue(ctx, callKey{}, c)
 }

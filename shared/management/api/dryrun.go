@@ -26,9 +26,9 @@ type DryRun struct {
 	// Operation is the operation's id. Status is the status code that the operation would return.
 	Operation string `json:"operation"`
 	Status    int    `json:"status"`
-	// Before and After are the object before and after the change, as its read
-	// operation returns it, or null if it does not exist. If the change creates an object, or if no read
-	// returns the object to this account key, After is the change's own response and Before is null.
+	// Before and After are the object before and after the change, as its read operation returns it, or null if it does
+	// not exist. If the change creates an object, or if no read returns the object to this account key, After is the
+	// change's own response (null for a deletion) and Before is null.
 	Before json.RawMessage `json:"before"`
 	After  json.RawMessage `json:"after"`
 	// Removes is the number of objects that a deletion removes, by type, including those that durable operations
@@ -100,10 +100,10 @@ func (s *Server) dryRunCondition(r *http.Request, d Declaration) (condition *ent
 	return conditionOf(r, "If-Match")
 }
 
-// locateObject returns the path where the object of a change is read: the change's own path, or
-// the path in its declaration. If the change's path has an additional last segment, such as
-// .../roll-key, locateObject returns the path without this segment. readable is false in three
-// cases: the change creates an object, there is no read, or the account key may not use the read.
+// locateObject returns the path where the object of a change is read: the change's own path, or the path in its
+// declaration. If the change's path has an additional last segment, such as .../roll-key, locateObject returns the
+// path without this segment. readable is false in four cases: the change creates an object, the request does not name
+// its object, there is no read, or the account key may not use the read.
 func (s *Server) locateObject(ctx context.Context, d Declaration) (object objectPath, readable bool) {
 	if d.Audit.Creates() {
 		return objectPath{}, false
@@ -129,8 +129,8 @@ type objectPath struct{ pattern, path string }
 // parent returns a path without its last segment.
 func parent(path string) string { return path[:max(0, strings.LastIndex(path, "/"))] }
 
-// readObject returns an object as its read operation returns it to
-// the caller. It returns nil if the object does not exist, or if object is empty.
+// readObject returns an object as its read operation returns it to the caller. It returns nil if the object does not
+// exist, if the read is refused for another reason than a limit, or if object is empty.
 func (s *Server) readObject(ctx context.Context, r *http.Request, object objectPath) (json.RawMessage, error) {
 	if object == (objectPath{}) {
 		return nil, nil

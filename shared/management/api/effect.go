@@ -6,8 +6,8 @@ import (
 	"github.com/gatewright/gatewright/shared/management/openapiext"
 )
 
-// Effect returns the effect of the operation. The method determines
-// the effect, unless the declaration sets Audit or Replaces.
+// Effect returns the effect of the operation. An operation without Audit reads. For other operations, the method
+// determines the effect, unless a POST has Replaces.
 func (d Declaration) Effect() openapiext.Effect {
 	switch {
 	case !d.Mutates():

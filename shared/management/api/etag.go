@@ -130,7 +130,9 @@ var errPreconditionFailed = fault.New(fault.PreconditionFailed, "What this reque
 	"with the new ETag.")
 
 // matches reports whether the object of a change has an ETag of its If-Match. It also returns the items that the read
-// of the object used, so that the change is committed only if these have not changed. Fault: PreconditionFailed.
+// of the object used, so that the change is committed only if these have not changed. Faults: PreconditionFailed, and
+// the read's fault if a limit or the server prevents the read. If the condition is *, a missing object has its usual
+// NotFound.
 func (s *Server) matches(
 	ctx context.Context, r *http.Request, d Declaration, want *entityTags,
 ) (*store.ReadCache, error) {

@@ -129,8 +129,9 @@ var uuidPattern = regexp.MustCompile(`^[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-
 // It refuses a parameter that is present and empty. Such a parameter would otherwise count as absent, so that a client
 // that forgets a filter's value would receive everything. It refuses a second value of a single-valued parameter: this
 // package would use the first value, and a proxy might check the last. Booleans must be true or false as in JSON,
-// because huma, with strconv, would also accept t and 0. Names are exact, like those of a body's fields (bodyShape): a
-// name that differs from a parameter's only in the case of its letters would otherwise be ignored without notice.
+// because huma, with strconv, would also accept t and 0. A strict operation refuses unknown names. Names are exact,
+// like those of a body's fields (bodyShape): a name that differs from a parameter's only in the case of its letters
+// would otherwise be ignored without notice.
 func (i *input) checkQuery(query url.Values) error {
 	for _, name := range slices.Sorted(maps.Keys(query)) { // sorted, so that the error is the same each time
 		at := slices.IndexFunc(i.query, func(known string) bool { return strings.EqualFold(known, name) })

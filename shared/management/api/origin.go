@@ -32,8 +32,8 @@ const (
 // preflightAge is the number of seconds for which browsers cache a preflight: an hour.
 const preflightAge = "3600"
 
-// checkOrigin sets the CORS headers of a request with an Origin, and refuses pages that may not call the operation.
-// Fault: Forbidden.
+// checkOrigin refuses pages that may not call the operation. It sets the CORS headers for operations with AnyOrigin,
+// and for known pages of operations with KnownOrigins. Fault: Forbidden.
 func (s *Server) checkOrigin(o Origins, w http.ResponseWriter, r *http.Request) error {
 	origins := r.Header["Origin"]
 	switch {
@@ -78,10 +78,10 @@ var errCrossOrigin = fault.New(fault.Forbidden,
 
 // checkSameOrigin returns a Forbidden fault for a request that a browser sent for a page of another origin.
 //
-// It accepts requests with one Sec-Fetch-Site field that is same-origin, and requests without the
-// field, as programs send them. It refuses cross-site, same-site and none. same-site is a page at
-// another port or name of the same site, and a project's deployment can serve such a page. If this
-// page could begin a session, it could sign its visitor in to the account of the page's author.
+// It accepts requests with one Sec-Fetch-Site field that is same-origin. It also accepts requests without the field,
+// as programs send them, unless Origin names another host. It refuses cross-site, same-site and none. same-site is a
+// page at another port or name of the same site, and a project's deployment can serve such a page. If this page could
+// begin a session, it could sign its visitor in to the account of the page's author.
 func checkSameOrigin(r *http.Request) error {
 	if sites := r.Header.Values("Sec-Fetch-Site"); len(sites) > 0 && (len(sites) > 1 || sites[0] != "same-origin") {
 		return errCrossOrigin

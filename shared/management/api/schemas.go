@@ -108,8 +108,8 @@ func closeResponses(doc *huma.OpenAPI) error {
 	return nil
 }
 
-// checkPatternDescriptions returns an error for a pattern in requests without a description: a
-// 400 shows the description, because not all users can read regular expressions. Descriptions of
+// checkPatternDescriptions returns an error for a pattern without a description, in parameters, bodies of requests and
+// components: a 400 shows the description, because not all users can read regular expressions. Descriptions of
 // patterns are an extension of huma, so checkPatternDescriptions removes them from the document.
 func checkPatternDescriptions(doc *huma.OpenAPI) error {
 	schemas := slices.Collect(maps.Values(doc.Components.Schemas.Map()))

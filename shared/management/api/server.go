@@ -311,8 +311,9 @@ func Caller(ctx context.Context, authenticator Authenticator, d Declaration, r *
 	return authenticator.Authenticate(ctx, strings.TrimSpace(key))
 }
 
-// authorize checks the account and project in the path, and then the scope. An account or project
-// that the key cannot see gets the fault of a missing object, whether or not the key has the scope.
+// authorize checks the account and project in the path, then whether the operation needs a session, and then the
+// scope. An account or project that the key cannot see gets the fault of a missing object, whether or not the key has
+// the scope.
 func authorize(p auth.Principal, d Declaration, r *http.Request) error {
 	if strings.Contains(d.Path, "{accountName}") && r.PathValue("accountName") != p.AccountName {
 		return fault.Missing("account")
@@ -355,7 +356,8 @@ func auditRequest(r *http.Request, st *state, action audit.Action) *audit.Reques
 	return request
 }
 
-// sourceIP returns the address that connected to the platform. It ignores headers, which can contain anything.
+// sourceIP returns the address that connected to the platform, or "" if there is no platform. It ignores headers,
+// which can contain anything.
 func sourceIP(r *http.Request) string {
 	if c, ok := core.GetAPIGatewayContextFromContext(r.Context()); ok {
 		return c.Identity.SourceIP

@@ -1,6 +1,7 @@
-// Package apitools creates the tools of the management API's own MCP server from the API's OpenAPI document.
-// Each operation becomes a tool, and no tool is listed by hand. A tool has the data that clients see, the
-// data that a server needs to call the operation, and the positions of secrets in its results (Mask).
+// Package apitools creates the tools of the management API's own MCP server from the API's OpenAPI document. Each
+// operation becomes a tool, except operations with Declaration.NoTool. No tool is listed by hand. A tool has the data
+// that clients see, the data that a server needs to call the operation, and the positions of secrets in its results
+// (Mask).
 //
 // The package does not implement MCP and calls no operations. It uses package project, which
 // creates the tools of a project's MCP servers, so the same rules apply to arguments and schemas.

@@ -14,7 +14,7 @@ import (
 )
 
 // Make returns the tools of all operations in an OpenAPI document of package api, in the document's order. It leaves
-// out operations with Declaration.NoTool. Its error lists every operation that cannot become a tool, and why.
+// out operations with Declaration.NoTool. Its error lists operations that cannot become tools, and why.
 //
 // It reads the whole document, which takes 30 ms of CPU time: servers use Load instead.
 func Make(document []byte) ([]Tool, error) {

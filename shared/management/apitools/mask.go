@@ -168,7 +168,8 @@ func (s *Secrets) lookup(name string) *Secrets {
 	}
 }
 
-// secret reads a secret value and writes its masked form. Null and the empty string stay unchanged.
+// secret reads a secret value and writes its masked form. Null, the empty string and a text that is already masked
+// stay unchanged.
 func (m *masker) secret() error {
 	value, err := m.ReadValue()
 	if err != nil {

@@ -17,7 +17,7 @@ type Answerer interface {
 
 // Answer is the answer of an Answerer.
 type Answer struct {
-	// Kind is the kind of the Answerer: kindExtractive or kindBedrock.
+	// Kind is kindBedrock if a model has created the answer, and kindExtractive otherwise, also for a Generative.
 	Kind string
 	// Mode is the ranking of the passages. Busy and SearchError are Busy and RemoteError of the SearchResult.
 	Mode        Mode
@@ -33,8 +33,9 @@ type Answer struct {
 	TokensIn, TokensOut int
 	// Covered is false if the documentation probably says nothing about the question. Then there are no quotes.
 	Covered bool
-	// Sentences are the answer if a model has written it. Otherwise they are empty, and Quotes are the answer.
-	// Dropped is the number of sentences of the model that were removed because their citations do not support them.
+	// Sentences are the answer if a model has written it. Otherwise they are empty, and Quotes are the answer. Dropped is
+	// the number of sentences of the model that were removed, because their citations do not support them or because
+	// there were more than maxSentences.
 	Sentences []Sentence
 	Dropped   int
 	// Quotes are the citations of Sentences. If there are no Sentences,
@@ -46,7 +47,7 @@ type Answer struct {
 
 // Quote is a part of an answer, and its source.
 type Quote struct {
-	// Text is a sentence or a row of a table, word for word as in the passage.
+	// Text is a part of the passage, word for word. In an extractive answer, it is a sentence or a row of a table.
 	Text string
 	// Title, Path and Anchor are those of the passage.
 	Title, Path, Anchor string
@@ -77,8 +78,9 @@ var _ Answerer = (*Extractive)(nil)
 // NewExtractive returns an Extractive.
 func NewExtractive(s *Searcher) *Extractive { return &Extractive{searcher: s} }
 
-// Answer quotes the sentences that share the most words with the question, in the order of the passage.
-// If no sentence shares a word, it quotes the first one, because the passage was found by its meaning.
+// Answer quotes, from each of the best passages, the sentences that share the most words with the question, in the
+// order of the passage. If no sentence shares a word, it quotes the first one, because the passage was found by its
+// meaning. It quotes nothing if the documentation does not cover the question.
 func (e *Extractive) Answer(ctx context.Context, question string) (Answer, error) {
 	found, err := e.searcher.Search(ctx, question, 2*answerPassages)
 	if err != nil {

@@ -100,7 +100,7 @@ func TestAnswerReportsBusy(t *testing.T) {
 	})
 }
 
-// TestLateWeightsAreUsed checks that weights are used that are added after a search has failed to read them.
+// TestLateWeightsAreUsed checks that a search uses weights that were missing during an earlier search.
 func TestLateWeightsAreUsed(t *testing.T) {
 	file := minilmtest.Random(t)
 	var available []byte

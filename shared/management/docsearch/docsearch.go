@@ -1,17 +1,17 @@
 // Package docsearch finds the sections of the documentation for a
 // question, and quotes their sentences as the answer (specification 4.1).
 //
-// It has two rankings, and each result names its ranking. A third ranking uses a model over a network, if
-// an installation has such a model (remote.go). The ranking Semantic compares meanings, and to a smaller
-// extent words: it compares the vector of the question, from a small sentence transformer (package
-// minilm), with the vectors of all passages. The transformer's weights are a file of every release, which
-// is read at the first search. The ranking is Lexical while too many questions wait, and if the file
-// cannot be read: it counts the words that the question has in common with the passage, or with a known
-// question for the passage (expansions.txt). docs/search-quality.md shows how good each ranking is.
+// It has three rankings, and each result names its ranking. Semantic mainly compares meanings, and to a smaller extent
+// words. It compares the vector of the question with the vectors of all passages and known questions (expansions.txt).
+// A small sentence transformer (package minilm) computes the vector of the question. The transformer's weights are a
+// file of every release, and the first search reads it. Lexical compares only words: it scores passages with BM25, and
+// a passage includes the known questions for its section. A search is Lexical while too many questions wait, or if the
+// file cannot be read. Bedrock is like Semantic, but uses a model over a network, if an installation has such a model
+// (remote.go). docs/search-quality.md shows how good each ranking is.
 //
-// The package does not use HTTP, MCP or accounts: the documentation is public. The
-// passages and their vectors are embedded (index.bin). `make docs-index` creates this
-// file from the result of package corpus. A test fails if the index is out of date.
+// The package does not use HTTP, MCP or accounts: the documentation is public. The passages, the known questions and
+// the vectors of both are embedded (index.bin). `make docs-index` creates this file from the result of package corpus.
+// A test fails if the index is out of date.
 //
 // Read this file first, then search.go, which ranks, index.go, which has the ranked texts, and answer.go, which
 // quotes them. generative.go uses a model to write an answer, and verify.go checks the model's sentences.
@@ -47,8 +47,8 @@ const MaxResults = 20
 // cacheSize is the number of questions whose vectors are cached: 1.6 MB.
 const cacheSize = 1024
 
-// queueTimeout is the maximum time for which a question waits for a slot. After this time, the search is
-// lexical, so that clients do not wait a second for sixteen earlier questions (decision 0046).
+// queueTimeout is the maximum time for which a question waits for a slot. After this time, the search is lexical.
+// Without the timeout, 16 concurrent clients waited for up to 1.4 seconds (decision 0046).
 const queueTimeout = 400 * time.Millisecond
 
 // ErrQuery is the error for a question that is empty, longer than MaxQueryBytes or not UTF-8.
@@ -100,21 +100,23 @@ type Searcher struct {
 	loaded  *minilm.Model
 	loadErr error
 	vectors *lru.Cache[string, minilm.Vector]
-	// calls has the questions whose vectors are being computed,
-	// or wait for that. Equal questions share one computation.
+	// calls has the questions that wait for a slot, and the questions whose vectors are being computed. Equal questions
+	// share one computation.
 	calls singleflight.Group
 	// slots bounds the number of vectors that are computed concurrently, and thus the
 	// memory for them. There is one slot per core, since a computation uses a whole core.
 	slots chan struct{}
-	// waiting is the number of different questions whose vectors are being computed, or wait for that.
-	waiting atomic.Int64
+	// pending is the number of different questions that wait for a slot, or whose vectors are being computed. Only tests
+	// read it.
+	pending atomic.Int64
 	// remote is the model over a network, which searches try first. It is nil if there is no such model.
 	remote *remoteModel
 }
 
-// New returns a searcher. The function weights returns the bytes of the file of weights. The first search
-// calls it. Later searches call it only after it has returned fs.ErrNotExist, since the file may have been
-// added. While weights fails, or if it is nil, searches are lexical, and LoadWeights returns the reason.
+// New returns a searcher. The function weights returns the bytes of the file of weights. The first search or
+// LoadWeights calls it. If it returns fs.ErrNotExist, the next search calls it again, since the file may have been
+// added. Any other error is permanent. Without weights, searches are lexical, and LoadWeights returns the reason.
+// weights may be nil.
 func New(index *Index, weights func() ([]byte, error)) *Searcher {
 	vectors, err := lru.New[string, minilm.Vector](cacheSize)
 	if err != nil {
@@ -195,7 +197,7 @@ func (s *Searcher) Search(ctx context.Context, question string, limit int) (Sear
 func (s *Searcher) searchLocal(ctx context.Context, question string, limit int) (SearchResult, error) {
 	model, err := s.model()
 	if err != nil {
-		return s.lexical(question, limit), nil //nolint:nilerr // LoadWeights returns this error, and the result has its mode
+		return s.lexical(question, limit), nil //nolint:nilerr // LoadWeights returns this error, and the result's mode is Lexical
 	}
 	vector, err := s.vector(ctx, model, question)
 	switch {
@@ -225,8 +227,8 @@ func (s *Searcher) vector(ctx context.Context, model *minilm.Model, question str
 	result, err, _ := s.calls.Do(question, func() (any, error) {
 		wait := time.NewTimer(queueTimeout)
 		defer wait.Stop()
-		s.waiting.Add(1)
-		defer s.waiting.Add(-1)
+		s.pending.Add(1)
+		defer s.pending.Add(-1)
 		select {
 		case s.slots <- struct{}{}:
 			defer func() { <-s.slots }()

@@ -14,8 +14,8 @@ func (s *Searcher) FillSlots() (release func()) {
 	}
 }
 
-// Waiting returns the number of different questions whose vectors are being computed, or wait for that.
-func (s *Searcher) Waiting() int64 { return s.waiting.Load() }
+// Waiting returns the number of different questions that wait for a slot, or whose vectors are being computed.
+func (s *Searcher) Waiting() int64 { return s.pending.Load() }
 
 // ShareQuestions makes s use the cache of other for vectors of questions, so that no vector is computed twice.
 func (s *Searcher) ShareQuestions(other *Searcher) { s.vectors = other.vectors }

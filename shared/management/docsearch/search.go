@@ -72,9 +72,9 @@ func (s *Searcher) lexical(question string, limit int) SearchResult {
 	}, limit, lexicalCovered)
 }
 
-// bestSections returns the best sections. A section has only its best passage as a result,
-// because all passages of a section have the same link. score computes a section's score
-// from the score of this passage. Sections with equal scores keep their order.
+// bestSections returns the best sections with a score above 0. A section has only its best passage as a result,
+// because all passages of a section have the same link. score computes a section's score from the score of this
+// passage. Sections with equal scores keep their order.
 func (s *Searcher) bestSections(
 	mode Mode, passages []float64, score func(section string, passage float64) float64, limit int, covered float64,
 ) SearchResult {
