@@ -197,7 +197,7 @@ func (s *Searcher) Search(ctx context.Context, question string, limit int) (Sear
 func (s *Searcher) searchLocal(ctx context.Context, question string, limit int) (SearchResult, error) {
 	model, err := s.model()
 	if err != nil {
-		return s.lexical(question, limit), nil //nolint:nilerr // LoadWeights returns this error, and the result's mode is Lexical
+		return s.lexical(question, limit), nil //nolint:nilerr // LoadWeights returns it, the result's mode is Lexical
 	}
 	vector, err := s.vector(ctx, model, question)
 	switch {

@@ -1,6 +1,6 @@
-// Package corpus divides the documentation into passages for a search: the pages in docs/, problems
-// included, and the operations of the OpenAPI description. The index is created from these passages, and
-// a test compares the index with them. Lambda functions contain package docsearch, but not this package.
+// Package corpus divides the documentation into passages for a search: the pages docs/*.md except excludedPages, and
+// the operations of the OpenAPI description. The index is created from these passages, and a test compares the index
+// with them. Lambda functions contain package docsearch, but not this package.
 //
 // A passage is a piece of one section, short enough that the sentence transformer reads all
 // of it. goldmark parses the Markdown. Package heading computes the anchors of headings.
