@@ -16,8 +16,8 @@ import (
 	"github.com/gatewright/gatewright/shared/format/tunnel"
 )
 
-// TestEachEndEnforcesTheAllowList checks that each of the gateway, the relay and the agent
-// refuses a caller that is not in the allow list, even if the other two have no allow list.
+// TestEachEndEnforcesTheAllowList checks that each of the gateway, the relay and the agent refuses a caller that is
+// not in its allow list, even if the allow lists of the other two contain the caller.
 func TestEachEndEnforcesTheAllowList(t *testing.T) {
 	allowed := []tunnel.Caller{shop, {Project: "blog", Environment: "preview"}}
 	denied := []tunnel.Caller{

@@ -194,7 +194,7 @@ func TestBodyIsSentToTheRelayThatReadsIt(t *testing.T) {
 		body := &closeCounter{Reader: strings.NewReader("text")}
 		if _, err := b.RoundTrip(fx.request(http.MethodPost, "/", body), account, "other", shop); err == nil ||
 			body.n.Load() != 1 {
-			fx.Errorf("POST / to an unknown tunnel: error = %v, body closed %d times, want an error and 1", err, body.n.Load())
+			fx.Errorf("POST / to an unknown service: error = %v, body closed %d times, want an error and 1", err, body.n.Load())
 		}
 	})
 }

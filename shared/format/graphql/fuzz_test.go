@@ -116,19 +116,25 @@ func FuzzDocuments(f *testing.F) {
 			}
 			t.Fatalf("Analyze(%[2]q), amended from %[1]q, refused = %[3]v, want no refusal", text, amended, refused)
 		}
-		if len(second.Operations) != len(d.Operations) ||
-			(second.IntrospectionAt == (Location{})) != (d.IntrospectionAt == (Location{})) ||
-			len(introspection.roots) > 0 != (d.IntrospectionAt != (Location{})) {
-			t.Fatalf("Amend(%q) = %q, with %d operations, introspection at %v and the roots %v; want %d operations, "+
-				"and introspection and roots only if the introspection of the original, at %v, is not at the zero Location",
-				text, amended, len(second.Operations), second.IntrospectionAt, introspection.roots, len(d.Operations),
-				d.IntrospectionAt)
+		if len(second.Operations) != len(d.Operations) {
+			t.Fatalf("Amend(%q) = %q, with %d operations, want %d", text, amended, len(second.Operations), len(d.Operations))
+		}
+		introspects := d.IntrospectionAt != (Location{})
+		if got := second.IntrospectionAt != (Location{}); got != introspects {
+			t.Fatalf("Amend(%q) = %q, with introspection = %t, want %t", text, amended, got, introspects)
+		}
+		if got := len(introspection.roots) > 0; got != introspects {
+			t.Fatalf("Amend(%q): introspection roots = %v, want any = %t", text, introspection.roots, introspects)
 		}
 		if d.IntrospectionAt == (Location{}) && !strings.Contains(text, "on __") {
 			for i := range d.Operations {
-				if d.Operations[i].Complexity != second.Operations[i].Complexity ||
-					d.Operations[i].Depth != second.Operations[i].Depth {
-					t.Fatalf("Amend(%q) = %q, want the same complexity and depth of operation %d", text, amended, i)
+				before, after := d.Operations[i], second.Operations[i]
+				if after.Complexity != before.Complexity {
+					t.Fatalf("Amend(%q) = %q, complexity of operation %d = %d, want %d",
+						text, amended, i, after.Complexity, before.Complexity)
+				}
+				if after.Depth != before.Depth {
+					t.Fatalf("Amend(%q) = %q, depth of operation %d = %d, want %d", text, amended, i, after.Depth, before.Depth)
 				}
 			}
 		}

@@ -97,7 +97,7 @@ func instant(t *testing.T, text string) time.Time {
 	return at
 }
 
-// TestPeriodsMatchWalk compares a million random periods with the result of walk.
+// TestPeriodsMatchWalk compares random periods, by default a million, with the result of walk.
 func TestPeriodsMatchWalk(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	const day = 24 * 60 * 60

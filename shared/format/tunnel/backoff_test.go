@@ -32,7 +32,7 @@ func TestFailedAttemptsBackOff(t *testing.T) {
 		},
 		{name: "a late close without a response", uptime: tunnel.MinStableTime + time.Second},
 		{name: "a late switch", uptime: tunnel.MinStableTime + time.Second, late: switched},
-		{name: "a switch without services", uptime: tunnel.MinStableTime + time.Second, early: switched},
+		{name: "a switch without a list of services", uptime: tunnel.MinStableTime + time.Second, early: switched},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -69,7 +69,7 @@ func TestFailedAttemptsBackOff(t *testing.T) {
 						return near, nil
 					},
 				}).Run(ctx, time.Second)
-				// The maximum wait is 30 seconds, and a quarter of it is not random.
+				// After so many failures, the wait is random, between 7.5 and 30 seconds.
 				if last < 7*time.Second {
 					t.Errorf("wait after %d attempts = %v, want at least 7s", failures, last)
 				}

@@ -13,8 +13,8 @@ import (
 	"github.com/gatewright/gatewright/shared/format/tunnel"
 )
 
-// TestRequestIsInFlightUntilBodyEnds checks all ways that a request can end.
-// Draining a connection must wait for its requests in flight, and for nothing else.
+// TestRequestIsInFlightUntilBodyEnds checks several ways to end a request. Draining a connection must wait for its
+// requests in flight, and for nothing else.
 func TestRequestIsInFlightUntilBodyEnds(t *testing.T) {
 	service := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
