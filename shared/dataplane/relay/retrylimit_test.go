@@ -175,7 +175,8 @@ func TestAttemptsAreCountedOnce(t *testing.T) {
 			client := fx.client("a:443")
 			_, err := fx.get(client, "/")
 			if n := received.Load(); n > relay.MaxAttempts || n < 2 {
-				fx.Errorf("GET / with the gateway broken off at each attempt divisible by %d: requests = %d, want 2 to %d; error = %v",
+				fx.Errorf("GET / with the gateway broken off at each attempt divisible by %d: "+
+					"requests = %d, want 2 to %d; error = %v",
 					interval, n, relay.MaxAttempts, err)
 			}
 		})

@@ -120,8 +120,8 @@ func checkNotRelay(t *testing.T, webSocket bool, response string, want func(erro
 	}
 }
 
-// TestConnectionIsUsableAfterConfiguration checks that a connection counts as usable only when the relay has the
-// tunnel's list of services.
+// TestConnectionIsUsableAfterConfiguration checks that a connection counts as usable only after the agent has received
+// the tunnel's list of services.
 func TestConnectionIsUsableAfterConfiguration(t *testing.T) {
 	fx := newFixture(t, http.HandlerFunc(echo))
 	requested := make(chan struct{}, 2)

@@ -270,7 +270,8 @@ func TestHiddenOperationsAreNotDescribed(t *testing.T) {
 	}
 }
 
-// TestEffect checks that the method determines the effect, except for a POST that declares Replaces.
+// TestEffect checks that an operation without an audit action reads. For other operations, the method determines the
+// effect, except for a POST that declares Replaces.
 func TestEffect(t *testing.T) {
 	for _, tt := range []struct {
 		method   string

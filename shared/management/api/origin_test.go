@@ -16,7 +16,7 @@ import (
 	"github.com/gatewright/gatewright/shared/management/api"
 )
 
-// originServer returns a server with an operation and its preflight for each value of Origins.
+// originServer returns a server with an operation and its preflight for each value of Origins except SameOrigin.
 func originServer(t *testing.T, address string, origins ...string) *api.Server {
 	t.Helper()
 	now := func() time.Time { return storetest.Epoch }
@@ -115,8 +115,8 @@ func TestOnlyKnownOriginsAreAllowed(t *testing.T) {
 	}
 }
 
-// TestCORSHeaders checks the CORS headers for each value of Origins.
-// Responses that depend on the page's origin must have Vary.
+// TestCORSHeaders checks the CORS headers for each value of Origins except SameOrigin. Responses that depend on the
+// page's origin must have Vary.
 func TestCORSHeaders(t *testing.T) {
 	const apiOrigin, requestedHeaders = "https://api.example.com", "authorization, mcp-param-region"
 	s := originServer(t, apiOrigin)

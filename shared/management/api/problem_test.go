@@ -45,8 +45,8 @@ func TestFaultsBecomeProblems(t *testing.T) {
 	}
 }
 
-// TestThrottledPolledOperationIs500 checks that polled operations respond 500 in place of 429, because
-// their clients stop polling at a 429 (contract 3.1). Other operations must respond 429 with Retry-After.
+// TestThrottledPolledOperationIs500 checks that polled operations respond 500 in place of 429, because their clients
+// stop polling at a 429 (contract 3.1). Other operations must respond 429. Both responses must have Retry-After.
 func TestThrottledPolledOperationIs500(t *testing.T) {
 	f := newFixture(t)
 	f.fail = &fault.Fault{Kind: fault.Throttled, Public: "slow down", RetryAfter: 7 * time.Second}

@@ -357,8 +357,8 @@ func TestTwoAuthorizationFieldsAreRefused(t *testing.T) {
 	}
 }
 
-// TestErrorsNeverRepeatValues sends a marker in each place where clients could send
-// a secret, and checks that neither the response nor the log contains the marker.
+// TestErrorsNeverRepeatValues sends a marker in many places where clients could send a secret, and checks that neither
+// the response nor the log contains the marker.
 func TestErrorsNeverRepeatValues(t *testing.T) {
 	const marker = "S3CR3T"
 	f := newFixture(t)

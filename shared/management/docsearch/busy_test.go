@@ -11,8 +11,8 @@ import (
 	"github.com/gatewright/gatewright/shared/management/docsearch/minilm/minilmtest"
 )
 
-// TestQueueTimeoutFallsBackToLexical checks that a search is lexical and
-// busy if no slot becomes free, and that it waits less than half a second.
+// TestQueueTimeoutFallsBackToLexical checks that a search is lexical and busy if no slot becomes free, and that it
+// waits at most half a second.
 func TestQueueTimeoutFallsBackToLexical(t *testing.T) {
 	file := minilmtest.Random(t)
 	index := pagesIndexFor(t, file)

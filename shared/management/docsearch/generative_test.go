@@ -88,8 +88,9 @@ func TestModelAnswersFromPassages(t *testing.T) {
 	}
 }
 
-// TestUnsupportedSentencesAreDropped checks drafts with a supported and an
-// unsupported sentence. The answer must have only the supported sentence.
+// TestUnsupportedSentencesAreDropped checks drafts with a supported and an unsupported sentence. The answer must have
+// only the supported sentence. An answer to a draft with only the unsupported sentence must have quotes in place of
+// sentences.
 func TestUnsupportedSentencesAreDropped(t *testing.T) {
 	old := quote(1, "The old key works for an hour.")
 	tests := []struct {
@@ -177,7 +178,7 @@ func TestSupportedSentencesAreKept(t *testing.T) {
 	}
 }
 
-// TestSentencesAreBounded checks that only the first eight sentences of a long draft are used.
+// TestSentencesAreBounded checks that only eight sentences of a long draft are used.
 func TestSentencesAreBounded(t *testing.T) {
 	a := answerWith(t, writerOf(draft(slices.Repeat([]docsearch.DraftSentence{supportedSentence}, 1000)...), nil),
 		question)

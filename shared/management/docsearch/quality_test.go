@@ -15,9 +15,9 @@ import (
 	"github.com/gatewright/gatewright/shared/testing/simulations"
 )
 
-// thresholds are the minimum rates of the semantic mode for each set, in percent: questions whose section is the
-// first result, questions whose section is among the first five results, and refused questions of those without
-// an answer. For the sets Strangers and Newcomers, nine of ten sections must be among the first five results.
+// thresholds are the minimum rates of the semantic ranking for each set except Tuning, in percent: questions whose
+// section is the first result, questions whose section is among the first five results, and refused questions of those
+// without an answer.
 var thresholds = [...]struct{ first, five, refused int }{
 	corpus.HeldOut: {60, 92, 80}, corpus.Strangers: {70, 90, 75},
 	corpus.Newcomers: {60, 90, 0},
@@ -71,10 +71,9 @@ func TestQuestionsNameExistingSections(t *testing.T) {
 	}
 }
 
-// TestExpansionsDoNotContainTestQuestions checks that no known question is a test
-// question in slightly different words: the test would then measure nothing. If a known question and
-// a test question each have at least four words of more than three letters, they must share at most
-// half of those of the shorter one.
+// TestExpansionsDoNotContainTestQuestions checks that no known question is a test question in slightly different
+// words: the rates with such questions would mean nothing. If a known question and a test question each have at least
+// four words of more than three letters, they must share at most half of those of the shorter one.
 func TestExpansionsDoNotContainTestQuestions(t *testing.T) {
 	index, err := docsearch.Documentation()
 	if err != nil {

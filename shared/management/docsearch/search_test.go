@@ -103,7 +103,7 @@ func TestSearchWithoutWeightsIsLexical(t *testing.T) {
 	}
 	s := lexical()
 	if err := s.LoadWeights(); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("Semantic() without weights = %v, want %v", err, fs.ErrNotExist)
+		t.Errorf("LoadWeights() without weights = %v, want %v", err, fs.ErrNotExist)
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -137,7 +137,7 @@ func TestSemanticRanking(t *testing.T) {
 		})
 	}
 	if err := s.LoadWeights(); err != nil {
-		t.Errorf("Semantic() = %v, want nil", err)
+		t.Errorf("LoadWeights() = %v, want nil", err)
 	}
 }
 
@@ -244,7 +244,7 @@ func TestWeightsOfAnotherIndexAreNotUsed(t *testing.T) {
 				t.Errorf("search = %s %q, want %s \"tunnels.md#\"", found.Mode, sections(found), docsearch.Lexical)
 			}
 			if err := s.LoadWeights(); err == nil || errors.Is(err, fs.ErrNotExist) {
-				t.Errorf("Semantic() = %v, want the problem of the weights, not %v", err, fs.ErrNotExist)
+				t.Errorf("LoadWeights() = %v, want the problem of the weights, not %v", err, fs.ErrNotExist)
 			}
 		})
 	}

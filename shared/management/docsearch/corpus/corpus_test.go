@@ -64,7 +64,7 @@ func TestLongSectionsAreSplitAtParagraphs(t *testing.T) {
 	tests := []struct {
 		name       string
 		paragraphs []string
-		wantWords  []int // of each passage
+		wantTokens []int // of each passage
 	}{
 		{"paragraphs that fit into one passage", []string{words(half), words(half)}, []int{2 * half}},
 		{
@@ -89,8 +89,8 @@ func TestLongSectionsAreSplitAtParagraphs(t *testing.T) {
 			for _, p := range corpus.Page("docs/keys.md", []byte("# Keys\n\n"+strings.Join(tt.paragraphs, "\n\n"))) {
 				got = append(got, corpus.EstimateTokens(p.Text))
 			}
-			if !slices.Equal(got, tt.wantWords) {
-				t.Errorf("words of the passages of Page() = %v, want %v", got, tt.wantWords)
+			if !slices.Equal(got, tt.wantTokens) {
+				t.Errorf("estimated tokens of the passages of Page() = %v, want %v", got, tt.wantTokens)
 			}
 		})
 	}
@@ -101,7 +101,7 @@ func TestWords(t *testing.T) {
 		"": 0, "key": 1, "a key": 2, "a, b.": 4, "identity": 2, "`x-y`": 5, "2026": 1, "deployments of gateways": 5,
 	} {
 		if got := corpus.EstimateTokens(text); got != want {
-			t.Errorf("Words(%q) = %d, want %d", text, got, want)
+			t.Errorf("EstimateTokens(%q) = %d, want %d", text, got, want)
 		}
 	}
 }
@@ -136,7 +136,8 @@ func TestOperations(t *testing.T) {
 }
 
 // TestRepositoryPassagesAreBounded checks the lengths of the passages of this repository's documentation. It also
-// checks that certain sections have passages, and that excluded pages have none.
+// checks that certain sections have passages, that each passage has a title, and that docs/search-quality.md has no
+// passages.
 func TestRepositoryPassagesAreBounded(t *testing.T) {
 	content, err := corpus.Read(os.DirFS("../../../.."))
 	if err != nil {
@@ -146,7 +147,7 @@ func TestRepositoryPassagesAreBounded(t *testing.T) {
 	for _, p := range content.Passages {
 		sections[p.Section()] = true
 		if n := corpus.EstimateTokens(p.Text); n == 0 || n > corpus.MaxPassageTokens {
-			t.Errorf("a passage of %s has %d words, want 1 to %d", p.Section(), n, corpus.MaxPassageTokens)
+			t.Errorf("a passage of %s has %d estimated tokens, want 1 to %d", p.Section(), n, corpus.MaxPassageTokens)
 		}
 		if p.Title == "" {
 			t.Errorf("a passage of %s has an empty title, want one", p.Section())

@@ -96,7 +96,7 @@ func (w weights) normalize(x [][]float64, name string) {
 	}
 }
 
-// embeddings returns the sum of the embeddings of tokens, positions and types.
+// embeddings returns the normalized sums of the embeddings of tokens, positions and the first type.
 func (w weights) embeddings(tokens []int32) [][]float64 {
 	const d = minilm.Dimensions
 	x := make([][]float64, len(tokens))
