@@ -124,8 +124,8 @@ func webSocketConn(ctx context.Context, conn *websocket.Conn) net.Conn {
 	return websocket.NetConn(context.WithoutCancel(ctx), conn, websocket.MessageBinary)
 }
 
-// refusal converts a response other than 101 to an error. A relay responds 401 to an invalid token. It
-// never responds 403: that is the response of a proxy, and does not mean that the token is invalid.
+// refusal converts a response other than 101 to an error. A relay responds 401 to an invalid token. It never responds
+// 403 to an agent: that is the response of a proxy, and does not mean that the token is invalid.
 func refusal(response *http.Response) error {
 	if response.StatusCode == http.StatusUnauthorized {
 		return ErrRefused

@@ -225,8 +225,8 @@ func (l *Link) release() {
 var errNotAccepted = errors.New("tunnel: the connection takes no more requests")
 
 // roundTrip sends a request for a service and returns its response. The error is errNotAccepted if the link did not
-// accept the request, an *Error if the agent itself responded, ErrBroken if the connection ended, or the cause of r's
-// context. The caller must not use r and its header afterwards.
+// accept the request, an *Error if the agent itself responded or switched protocols without a request to do so,
+// ErrBroken if the connection ended, or the cause of r's context. The caller must not use r and its header afterwards.
 func (l *Link) roundTrip(r *http.Request, service string, c Caller) (*http.Response, error) {
 	if !l.reserve() {
 		return nil, errNotAccepted

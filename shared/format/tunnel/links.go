@@ -132,8 +132,8 @@ func (ls *Links) pick(tunnelID string, full []*Link) *Link {
 	return best
 }
 
-// Drain makes all agents connect to another relay. It waits until no
-// request is in flight, or until ctx ends, and closes all connections.
+// Drain makes all agents open other connections. It waits until no request is in flight on the present connections, or
+// until ctx ends, and closes them.
 func (ls *Links) Drain(ctx context.Context) {
 	ls.mu.RLock()
 	var all []*Link

@@ -48,10 +48,10 @@ func NewRelay(o RelayOptions) *Relay {
 const retryAfter = "1"
 
 // ServeHTTP accepts an agent's connection. It responds 401 to an invalid token, 429 if the tunnel already has maxLinks
-// connections, 503 if the relay drains or the token cannot be looked up, and 426 or 505 if the connection cannot
-// switch protocols. It returns when the agent has its services and OnConnect has returned. If it waited for the end of
-// the connection, the server's state of the request would take more memory than everything else that an idle agent
-// needs.
+// connections, 503 if the relay drains or the token cannot be looked up, and 426, 505 or a status of package websocket
+// if the connection cannot switch protocols. It returns when the agent has its services and OnConnect has returned. If
+// it waited for the end of the connection, the server's state of the request would take more memory than everything
+// else that an idle agent needs.
 func (rl *Relay) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	select {
 	case <-rl.draining:
@@ -209,8 +209,8 @@ func (rl *Relay) Configure(ctx context.Context, tunnelID string, links ...*Link)
 	return nil
 }
 
-// Drain makes the relay refuse agents, and makes connected agents connect to
-// another relay. It waits until no request is in flight, or until ctx ends.
+// Drain makes the relay refuse agents, and makes connected agents connect to another relay. It waits until no request
+// is in flight, or until ctx ends, and closes all connections.
 func (rl *Relay) Drain(ctx context.Context) {
 	rl.drain()
 	rl.Links.Drain(ctx)

@@ -10,9 +10,9 @@
 // decides which agents can connect for a tunnel. RelayOptions.Services provides the
 // services of a tunnel. A gateway sends the requests, and each request names its service.
 //
-// Read this file first, then link.go with disconnect.go and links.go (the relay's end), agent.go (the
-// agent's end), forward.go with hints.go (from the agent to the service) and upgrade.go
-// (WebSockets in a tunnel). connect.go dials, and listener.go has the listener of the agent's server.
+// Read this file first, then relay.go with link.go, disconnect.go and links.go (the relay's end), agent.go (the
+// agent's end), forward.go with hints.go (from the agent to the service) and upgrade.go (WebSockets in a tunnel).
+// connect.go dials, and listener.go has the listener of the agent's server.
 package tunnel
 
 import (
