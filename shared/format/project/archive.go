@@ -61,9 +61,9 @@ const archiveProblems = 50
 // PathBytes bound its memory, and UnpackedBytes bounds its work. It does not write to the file system: that would need
 // UnpackedBytes of disk space, and a check for every trick with links and paths.
 //
-// Unpack refuses entries that no project needs (links, devices, absolute paths, "..", duplicate
-// paths, bytes after the end) instead of skipping them: if two programs read an archive differently,
-// an attacker can bypass checks. Unpack does not read or keep modules and documentation.
+// Unpack refuses entries that no project needs (links, devices, absolute paths, "..", duplicate paths, bytes after the
+// end) instead of skipping them: if two programs read an archive differently, an attacker can bypass checks. Unpack
+// does not keep modules and documentation.
 //
 // If the archive is invalid, Unpack returns problems and no Files. It returns an error only
 // if r fails or the context ends: an unreadable source says nothing about the project.

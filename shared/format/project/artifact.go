@@ -102,7 +102,7 @@ type Route struct {
 	Outbound []string `json:"outbound,omitempty"`
 	// CORSPolicy is "none", "anything-goes" or a name of CORSPolicies.
 	CORSPolicy string `json:"corsPolicy"`
-	// GraphQL is the x-graphql extension of the operation.
+	// GraphQL is true for a GraphQL route, by its extension x-graphql, its policies or its mcp object.
 	GraphQL bool `json:"graphql,omitempty"`
 	// MCP is the route's mcp object. It is absent if the route has none.
 	MCP json.RawMessage `json:"mcp,omitempty"`

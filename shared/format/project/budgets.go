@@ -122,7 +122,7 @@ func budgetOf(name string) Budget {
 	panic("project: there is no budget " + name)
 }
 
-// Budgets returns all budgets, in the order of a build's checks.
+// Budgets returns all budgets, in the order of the table in docs/projects.md.
 func Budgets() []Budget {
 	return []Budget{
 		{"archive", archiveBytes, "bytes", "the archive as it is uploaded", "the time to read it"},

@@ -119,12 +119,12 @@ var (
 // NoContent is the Out of an operation whose response has no body.
 type NoContent struct{}
 
-// Use is one access of an operation to a resource outside its process. A function is granted
-// the union of its operations' uses and nothing else. An access without a declared use fails
-// where grants are enforced. A declared use without an access is reported as a finding.
+// Use is one access of an operation to a resource outside its process. A function is granted the union of its
+// operations' uses and OptionalUses. An access without a declared use fails where grants are enforced. A declared use
+// without an access is reported as a finding.
 //
 // Operations do not list three uses that this package adds: GetItem to find the caller, PutItem to record a change or
-// its refusal, and RootKey to seal responses that are stored for an Idempotency-Key. OptionalUses has further uses,
+// its refusal, and RootKey to seal responses that are stored for an Idempotency-Key. OptionalUses are further uses,
 // which only some requests need.
 type Use string
 

@@ -161,7 +161,7 @@ func (c *checker) container(isObject bool, shape *bodyShape) error {
 
 // name reads the name of an object's next value.
 func (c *checker) name(shape *bodyShape) (string, error) {
-	c.path = c.path[:len(c.path)-1] // a fault of a name is reported at its object
+	c.path = c.path[:len(c.path)-1] // faults of a name are reported at its object, except other capitals (exactName)
 	defer func() { c.path = append(c.path, step{}) }()
 	token, err := c.ReadToken()
 	if err != nil {

@@ -82,7 +82,8 @@ func newProblem(ctx context.Context, status int, detail string) *Problem {
 	return p
 }
 
-// StatusOf returns the status code of a fault. Only this function maps faults to status codes.
+// StatusOf returns the status code of a fault. Only this function maps faults to status codes; problemFor replaces 429
+// for polled operations.
 func StatusOf(kind fault.Kind) int {
 	switch kind {
 	case fault.Invalid:
@@ -247,9 +248,10 @@ func humaProblem(ctx context.Context, status int, message string, errs []error) 
 	return p
 }
 
-// redactMessage removes messages of parsers that huma appends, as in "expected string to be RFC
-// 4122 uuid: invalid UUID …", because they contain the invalid value. It replaces messages of the
-// decoder, because they contain the names of Go types. It writes large bounds without an exponent.
+// redactMessage removes messages of parsers that huma appends, as in "expected string to be RFC 4122 uuid: invalid
+// UUID …", because they contain the invalid value. It replaces messages of the decoder, because they contain the names
+// of Go types. It also replaces huma's messages about integers and alternatives, and writes large bounds without an
+// exponent.
 func redactMessage(message string) string {
 	if strings.HasPrefix(message, "json: ") || strings.HasPrefix(message, "jsontext: ") {
 		return "has a field of another type than it has to be"

@@ -34,7 +34,7 @@ type state struct {
 	route          string // the declared path, or "" before a route has matched
 	declaredErrors []int  // the status codes of the operation's errors
 	principal      *auth.Principal
-	change         *audit.Request // the audit record of a refusal, or nil for reads
+	change         *audit.Request // the description of a change for audit records, or nil for reads
 	readPath       string         // the escaped path at which the object of a change is read (input.readPath)
 	problem        *Problem       // the problem that was sent, or nil for a success
 	internal       bool           // this is a read during a change (readInternally)

@@ -18,9 +18,10 @@ const redacted = "****"
 // Mask returns a result with its secrets masked like keys (contract 3.4), and reports whether it has masked any.
 // All other parts of the result, their order and the spelling of numbers stay the same. An empty body stays empty.
 //
-// Mask masks secrets even if a result does not match its schema: it masks a member with the name of a secret,
-// and a string in place of an object with a secret. It also masks credentials in other strings, for example in
-// the text of a problem, and a body that is not JSON. If Mask has masked something, its output is always JSON.
+// Mask masks secrets even if a result does not match its schema: it masks a member with the name of a secret, and a
+// string, number or boolean in place of an object or list with a secret. It also masks credentials in other strings,
+// for example in the text of a problem. It masks a body that is not JSON as a whole, unless the tool has no secrets
+// and the body contains no credential. If Mask has masked something, its output is always JSON.
 func (t *Tool) Mask(body []byte) (masked []byte, hidden bool) { return t.Secrets.mask(body) }
 
 // MaskArguments masks the secrets in the arguments of a call, for callers that show the arguments to a person.

@@ -37,8 +37,8 @@ import (
 // MaxQueryBytes is the maximum length of a question.
 const MaxQueryBytes = 2048
 
-// maxQuestionTokens is the maximum number of tokens of a question that a search
-// uses, some fifty words. Longer questions would use a core for up to a second.
+// maxQuestionTokens is the maximum number of tokens of a question from which the local model computes a vector, some
+// fifty words. Longer questions would use a core for up to a second.
 const maxQuestionTokens = 64
 
 // MaxResults is the maximum number of results of a search.

@@ -15,7 +15,8 @@ import (
 const kindBedrock = "bedrock"
 
 const (
-	// generativePassages is the number of passages that a model receives. An Extractive chooses from the same number.
+	// generativePassages is the maximum number of passages that a model receives. An Extractive chooses from the same
+	// number.
 	generativePassages = 2 * answerPassages
 	// answerCacheSize is the maximum number of entries in the cache of a Generative. They need about 1 MB.
 	answerCacheSize = 256
