@@ -9,10 +9,6 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// maxWholeDigits is the maximum length of a number that is rewritten. The sign counts too. Every int64 has at most 19
-// digits.
-const maxWholeDigits = 19
-
 // plainNumbers removes the fraction or exponent of each whole number in an argument: 5.0 and 5e0 become 5. In JSON
 // Schema, 5.0 and 5e0 are integers (2020-12, validation, 6.1.1), and clients with only one type of number send them.
 // The API does not accept them as integers.
@@ -47,8 +43,7 @@ func plainNumbers(raw json.RawMessage) (json.RawMessage, error) {
 }
 
 // wholeNumber returns a whole number without its fraction or exponent. It returns any other value unchanged, and also a
-// number that would be longer than maxWholeDigits. Exponents are at most 308 here, because the protocol refuses
-// messages with larger numbers.
+// number that is no int64. Exponents are at most 308 here, because the protocol refuses messages with larger numbers.
 func wholeNumber(value jsontext.Value) jsontext.Value {
 	if value.Kind() != jsontext.KindNumber || !bytes.ContainsAny(value, ".eE") {
 		return value

@@ -44,7 +44,7 @@ type Operation[In, Out any] struct {
 	// Public operations need no credentials.
 	Public bool
 	// Polled is true if clients repeat the request until a result exists. Such an operation
-	// responds 500 in place of 429, because these clients stop polling at a 429 (contract 3.2).
+	// responds 500 in place of 429, because these clients stop polling at a 429 (contract 3.1).
 	Polled bool
 	// Hidden operations serve web pages for people, and files that browsers request on
 	// their own. They are routed, granted and tested like all others, but they are left

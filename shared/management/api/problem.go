@@ -130,7 +130,7 @@ func problemFor(ctx context.Context, err error, in *input) (*Problem, http.Heade
 	if s := stateOf(ctx); status == http.StatusTooManyRequests && s != nil && s.operation != "" &&
 		!slices.Contains(s.declaredErrors, status) {
 		// The operation declares no 429 (Operation.Polled). Its clients end
-		// polling at a 429, but repeat the request after a 500 (contract 3.2).
+		// polling at a 429, but repeat the request after a 500 (contract 3.1).
 		status = http.StatusInternalServerError
 	}
 	p := newProblem(ctx, status, f.Public)
