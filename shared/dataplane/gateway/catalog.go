@@ -24,8 +24,10 @@ func (Catalog) WarnInbound(all []project.Policy) map[int]string { return policy.
 
 // Verify returns the problems that would keep a gateway from serving an artifact. It prepares the artifact
 // like a gateway, but opens no connection. A Catalog checks each component alone. Verify also checks
-// addresses after the variables were substituted, parameters that a path does not have, and policies in
-// the wrong direction. If Verify returns no problem, the deployment never fails to initialize.
+// addresses after the variables were substituted, parameters that a path does not have, policies in
+// the wrong direction, and the schemas of MCP servers. It does not check certificates, because the build
+// adds them to the artifact later. If Verify returns no problem, a gateway of this release fails to
+// initialize the deployment only if a certificate is missing or invalid.
 func Verify(a *project.Artifact) []project.Problem {
 	keys := policy.NewKeyCache(nil, 1, [32]byte{}, nil)
 	return newSite(a, dependencies{

@@ -29,7 +29,7 @@ type cors struct {
 	credentials bool
 }
 
-// originPattern matches an origin. It has at most one "*", for a part of the host.
+// originPattern matches an origin. It can begin its host with "*.", which stands for one or more labels.
 type originPattern struct {
 	prefix, suffix string
 	wildcard       bool
@@ -86,7 +86,7 @@ func (c *cors) allows(origin string) bool {
 		if !p.wildcard {
 			return origin == p.prefix
 		}
-		// The wildcard matches labels of a host. It does not match a port, user information or a path.
+		// The wildcard matches labels of a host, at least one byte. It does not match a port, user information or a path.
 		if len(origin) <= len(p.prefix)+len(p.suffix) || !strings.HasPrefix(origin, p.prefix) ||
 			!strings.HasSuffix(origin, p.suffix) {
 			return false
@@ -135,8 +135,9 @@ func (c *cors) allowOrigin(out http.Header, origin string) bool {
 	return true
 }
 
-// preflight writes the headers of the response to a preflight request. allowed has the methods with a route at the
-// path. preflight writes no method or header that the policy does not allow, so the browser does not send the request.
+// preflight writes the headers of the response to a preflight request. allowed has the methods of the Allow header.
+// If the policy does not allow the requested method, preflight writes no methods. It writes those of the requested
+// headers that the policy allows. If the method or a header is missing, the browser does not send the actual request.
 func (c *cors) preflight(out, in http.Header, allowed []string) {
 	if c == nil {
 		return
@@ -171,6 +172,7 @@ func (c *cors) preflight(out, in http.Header, allowed []string) {
 	}
 }
 
+// addVary adds a name to the Vary field, unless the field already lists the name or "*".
 func addVary(h http.Header, name string) {
 	for _, value := range h["Vary"] {
 		for listed := range strings.SplitSeq(value, ",") {

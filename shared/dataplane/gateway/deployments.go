@@ -12,7 +12,7 @@ import (
 // Deployments finds the deployment that a host serves.
 type Deployments interface {
 	// Resolve returns the deployment of a host name. The name is in lower case and has neither a port nor a
-	// trailing dot. Resolve is called for each request, so it must have a cache. If the host has no deployment,
+	// trailing dot. Resolve is called for nearly every request, so it must have a cache. If the host has no deployment,
 	// the error is a fault of the kind fault.NotFound. Any other error means that the lookup failed.
 	Resolve(ctx context.Context, host string) (*Deployment, error)
 }
@@ -43,7 +43,8 @@ type cachedSite struct {
 	lastUsed atomic.Int64 // seconds since 1970
 }
 
-// get returns the site of a deployment, and creates it if it is missing.
+// get returns the site of a deployment, and creates it if it is missing. If there are maxSites sites,
+// it replaces the least recently used one.
 func (s *sites) get(d *Deployment, newSite func(*project.Artifact) *site) *site {
 	if cached := s.find(d.Digest); cached != nil {
 		return cached

@@ -65,19 +65,19 @@ type Config struct {
 	// fields, and MaxHeaderFields their number. 0 means 64 KiB and 200. A listener has
 	// its own limits; these limits apply with any listener, including HTTP/2 and Lambda.
 	MaxHeaderBytes, MaxHeaderFields int
-	// MaxConcurrentRequests is the number of requests that the deployments of one account
-	// can have in flight in this process, 0 for no limit (limits.GatewayRequests).
+	// MaxConcurrentRequests is the maximum number of requests that the deployments of one
+	// account can have in flight in this process, 0 for no limit (limits.GatewayRequests).
 	MaxConcurrentRequests int64
 	// Streams counts the streams of each account, nil for no limit. A request that takes longer than StreamThreshold
 	// counts as a stream, like a WebSocket. If StreamThreshold is 0, requests do not count by their duration.
 	Streams         Streams
 	StreamThreshold time.Duration
-	// HalfClosedTimeout applies to a connection of another protocol after one side
-	// has ended. The connection ends if no byte passes for this long. 0 means a minute.
+	// HalfClosedTimeout applies to a connection of another protocol after one side has ended. The
+	// connection ends if no byte passes for this long, at most twice as long. 0 means a minute.
 	HalfClosedTimeout time.Duration
 	// Fields decides which header fields of a request are sent upstream.
 	Fields upstream.Filter
-	// Calls counts each request of a deployment; nil counts nothing.
+	// Calls counts the requests of deployments, except those for the gateway's own routes; nil counts nothing.
 	Calls Calls
 	// Access logs a line for each request; nil logs nothing.
 	Access *slog.Logger
@@ -96,7 +96,7 @@ type Gateway struct {
 	documents *graphql.Cache
 	// tenants counts requests in flight by account.
 	tenants tenants
-	// warm is set by the first request, which is reported as a cold start.
+	// warm is set by the first request that is logged, measured or traced. That request is reported as a cold start.
 	warm atomic.Bool
 }
 

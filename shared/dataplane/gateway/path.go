@@ -23,7 +23,7 @@ func rawPath(r *http.Request) string {
 	}
 }
 
-// readPath sets the canonical path of the exchange. If the path has no
+// readPath sets the canonical path of the exchange. If the path is too long or has no
 // canonical form, it returns the reason and sets a path for problems and logs.
 func (r *request) readPath() error {
 	raw := rawPath(r.in)
@@ -52,8 +52,8 @@ func (r *request) refusePath(err error) *http.Response {
 	return r.x.Problem(http.StatusBadRequest, strings.ToUpper(text[:1])+text[1:]+".")
 }
 
-// checkPath sets the path that is sent upstream for a matched request. It returns
-// a problem if the upstream could interpret the path as the path of another route.
+// checkPath returns a problem if the upstream could interpret the path of a matched request as the path
+// of another route. If the project preserves paths, it also sets RawPath, which is sent upstream.
 func (r *request) checkPath() *http.Response {
 	s, x := r.site, &r.x
 	if !s.preservePaths {

@@ -49,7 +49,7 @@ type request struct {
 	singleValues singleValues
 	// origin describes where the request came from.
 	origin forwarded.Origin
-	// pathErr is the reason why the path has no canonical form, nil for a valid path.
+	// pathErr is the error of readPath, nil for a valid path.
 	pathErr error
 	// site is the deployment at the request's host, nil before it is known.
 	site *site
@@ -131,8 +131,8 @@ func (r *request) send(response *http.Response) error {
 	return r.out.send(response)
 }
 
-// respond returns the response of the request's route or of one of the gateway's
-// own routes, or the problem that keeps the request from reaching a route.
+// respond returns the response of the request's route or of one of the gateway's own routes, the
+// automatic response to OPTIONS, or the problem that keeps the request from reaching a route.
 func (r *request) respond() *http.Response {
 	x := &r.x
 	if r.pathErr != nil {
@@ -244,7 +244,8 @@ func (r *request) tooManyRequests(refusal *fault.Fault) *http.Response {
 // respondUnmatched returns the response to a request without a route. It is 404 if no route has the path
 // (contract 4.1), and 405 if routes have the path but not the method (contract 1.2). "Route" in contract 4.1
 // means the path. With 404 in both cases, a client with a wrong method would look for the error in the path.
-// It is not a secret that a path exists. For OPTIONS, the response lists the methods of the path's routes.
+// It is not a secret that a path exists. The response to OPTIONS is 204 instead of 405, and it
+// lists the methods of the path's routes. If it is a preflight response, it has CORS headers, too.
 func (r *request) respondUnmatched() *http.Response {
 	s, x := r.site, &r.x
 	allowed := s.router.Allowed(x.Path)
@@ -296,7 +297,7 @@ func (r *request) initializationError() *http.Response {
 	return document.Response()
 }
 
-// document returns a response of one of the gateway's own routes: body, a JSON document, or status 204 if body is "".
+// document returns a successful response of the gateway itself: 200 with body, a JSON document, or 204 if body is "".
 func document(body string) *http.Response {
 	response := &http.Response{
 		StatusCode: http.StatusNoContent, Header: http.Header{"Cache-Control": {"no-store"}}, Body: http.NoBody,
@@ -325,8 +326,8 @@ func (r *request) id() string {
 // hyphens. This is the only form of 36 bytes that the library accepts.
 func isUUID(text string) bool { return len(text) == 36 && uuid.Validate(text) == nil }
 
-// recover turns a panic into a problem response if nothing was written
-// yet, so that the process survives. Otherwise it aborts the connection.
+// recover logs a panic, and writes a problem response if no response has begun. If a response
+// has begun, or the panic is http.ErrAbortHandler, it panics again to abort the connection.
 func (r *request) recover() {
 	cause := recover()
 	if cause == nil {

@@ -20,18 +20,18 @@ type writer struct {
 	http.ResponseWriter
 	buffers  *buffers
 	upgrades *upgrades
-	body     *requestBody // body of an HTTP/1 request, nil for any other request
+	body     *requestBody // body of an HTTP/1 request, nil if it has none and for any other request
 	// http10 is set if the client speaks HTTP/1.0, which has no trailers.
 	http10      bool
 	headWritten bool
-	status      int  // of the response, 0 before its head is written
+	status      int  // of the response, 0 before its head is written; StatusClientGone if the client left before that
 	truncated   bool // the response broke off
 	// halfClosedTimeout is Config.HalfClosedTimeout.
 	halfClosedTimeout time.Duration
 }
 
-// copySize is the size of the buffer for copying a body. prefixSize is the number of bytes of
-// a body of known length that are read before the head is written: if the response breaks off
+// copySize is the size of the buffer for copying a body. prefixSize is the maximum number of bytes
+// of a body that are read before the head is written, unless isFlushed: if the response breaks off
 // before, the client receives a problem instead. net/http's server buffers that much anyway.
 const (
 	copySize   = 32 << 10
@@ -62,7 +62,7 @@ func (w *writer) informational(status int, header http.Header) {
 // before the body is read, and can be complete before the client has sent all of the body.
 type requestBody struct {
 	io.ReadCloser
-	streamed bool
+	streamed bool // enableStreaming was called
 	atEOF    atomic.Bool
 }
 
@@ -74,8 +74,8 @@ func (b *requestBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// unread reports whether the client may still send a part of the body. Then
-// the connection can't be reused, because its next bytes are not a request.
+// unread reports whether the client of a streamed body may still send a part of it. Then the connection can't be
+// reused, because its next bytes are not a request. Without streaming, the server reads the rest of the body itself.
 func (b *requestBody) unread() bool { return b != nil && b.streamed && !b.atEOF.Load() }
 
 // enableStreaming lets the response begin while the request's body is still being read.
@@ -221,8 +221,8 @@ func canHijack(w http.ResponseWriter) bool {
 	}
 }
 
-// upgrade connects the client's connection to the upstream's, and copies
-// both directions until both sides have finished or one has failed.
+// upgrade connects the client's connection to the upstream's, and copies both directions until
+// both sides have finished, one has failed, or waitHalfClosed has stopped waiting.
 func (w *writer) upgrade(response *http.Response) error {
 	backend, ok := response.Body.(io.ReadWriteCloser)
 	if !ok {
@@ -261,8 +261,9 @@ func (w *writer) upgrade(response *http.Response) error {
 }
 
 // waitHalfClosed waits for the end of the second direction of a connection, after the first direction has
-// ended. It returns early if no byte passes for w.halfClosedTimeout. A peer that has closed its connection
-// can't be distinguished from a peer that only has nothing more to send, so the second direction may never end.
+// ended. It returns early if no byte passes between two ticks of w.halfClosedTimeout. A peer that has closed its
+// connection can't be distinguished from a peer that only has nothing more to send, so the second direction may
+// never end.
 func (w *writer) waitHalfClosed(done <-chan error, transferred *atomic.Int64) {
 	ticker := time.NewTicker(w.halfClosedTimeout)
 	defer ticker.Stop()

@@ -45,7 +45,8 @@ type dependencies struct {
 	count func(x *pipeline.Exchange, status int)
 }
 
-// newSite prepares all parts of an artifact, and collects all problems.
+// newSite prepares all parts of an artifact, and collects their problems. It prepares
+// nothing if another version of the gateway has built the artifact.
 func newSite(a *project.Artifact, deps dependencies) *site {
 	s := &site{
 		identity: a.Identity, noRoute: pipeline.Route{Info: infoOf(a.Identity)},
@@ -68,7 +69,8 @@ func newSite(a *project.Artifact, deps dependencies) *site {
 	return s
 }
 
-// siteBuilder creates a site. It creates each policy and CORS policy once, even if several routes use it.
+// siteBuilder creates a site. It creates each policy and CORS policy of the project
+// once, even if several routes use it.
 type siteBuilder struct {
 	artifact       *project.Artifact
 	deps           dependencies
@@ -82,7 +84,7 @@ type siteBuilder struct {
 // extension is the pointer to a route's settings within its operation.
 const extension = "/x-gateway-route"
 
-// maxProblems limits the number of problems that are collected. No user reads more.
+// maxProblems limits the number of problems of routes and MCP servers that are collected. No user reads more.
 const maxProblems = 1_000
 
 func (b *siteBuilder) report(r *project.Route, pointer, format string, args ...any) {
@@ -139,7 +141,8 @@ func infoOf(identity project.Identity) pipeline.Info {
 }
 
 // policy returns the policy called name, and creates it on first use. The route r has name at index in its policies of
-// direction; a problem points there.
+// direction. If the policy does not exist or has another direction, the problem points there. A problem with the
+// policy's own settings points to policiesFile.
 func (b *siteBuilder) policy(r *project.Route, direction policy.Direction, name string, index int) policy.Provisioned {
 	pointer := extension + "/policies/" + string(direction) + "/" + strconv.Itoa(index)
 	declared, ok := b.artifact.Policies[name]
@@ -195,7 +198,7 @@ func (s *site) find(x *pipeline.Exchange) *siteRoute {
 	return &s.routes[i]
 }
 
-// corsAt returns the CORS policy of the route at a path, nil for none.
+// corsAt returns the CORS policy of the route with this path and method, nil for none.
 func (s *site) corsAt(path, method string) *cors {
 	route := s.find(&pipeline.Exchange{Method: method, Path: path})
 	if route == nil {

@@ -18,9 +18,9 @@ import (
 // protocols such as WebSockets, responses of unlimited duration such as events, and,
 // if Config.StreamThreshold is set, all requests that take longer than this threshold.
 type Streams interface {
-	// Begin counts another stream of an account until end is called. The caller must call end exactly once. If
-	// refusal is set, the account has reached its limit. An error means that the count is unknown: the gateway
-	// then allows the stream, and still calls end if it is not nil, because the stream may have been counted.
+	// Begin counts another stream of an account until end is called. If end is not nil, the caller must call it exactly
+	// once. If refusal is set, the account has reached its limit. An error means that the count is unknown: the
+	// gateway then allows the stream, and still calls end if it is not nil, because the stream may have been counted.
 	Begin(ctx context.Context, account string) (end func(), refusal *fault.Fault, err error)
 }
 
@@ -89,9 +89,10 @@ func (s *stream) close(final bool) {
 	}
 }
 
-// setAdmit sets the exchange's Admit for a request whose response can only be a stream: it
-// switches to a protocol that the route supports, or its client accepts only events. Admit counts
-// the stream before the upstream is called, because the upstream could act before it responds.
+// setAdmit sets the exchange's Admit for a request whose successful response is a stream: it requests
+// a protocol that the route supports, or its client accepts only events. Admit counts the stream before
+// the upstream is called, because the upstream could act before it responds. If the response is not a
+// stream, countStream stops counting it.
 func (r *request) setAdmit(h pipeline.Handler) {
 	x := &r.x
 	switcher, isSwitcher := h.(pipeline.Switcher)
@@ -153,8 +154,9 @@ func isLongLived(response *http.Response) bool {
 		response.ContentLength < 0)
 }
 
-// trackLongRequest counts a request as a stream once it takes longer than Config.StreamThreshold, and ends
-// the request if the account can't have another stream. Call stop when the response has ended.
+// trackLongRequest counts a request as a stream when it has taken Config.StreamThreshold, and ends the request if
+// the account can't have another stream. If the response arrives after that and is not a stream itself, countStream
+// stops counting the request. Call stop when the response has ended.
 func (r *request) trackLongRequest() (stop func()) {
 	ctx, cancel := context.WithCancelCause(r.x.Context)
 	r.x.Context = ctx

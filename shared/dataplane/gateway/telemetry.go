@@ -65,9 +65,9 @@ func (r *request) observe() {
 	r.x.Now = config.Now
 }
 
-// report records the outcome of the request as metrics, a log line and a span. Neither the line nor the span
-// has a query, a key, or a header other than the host. Only if the installation enables paths, the line has
-// the host and the path, and so the values of path parameters.
+// report records the outcome of the request as metrics, a log line and a span. Neither the line nor the
+// span has a query, a key, or a field of the header except a trusted request ID and trace ID. Only if the
+// installation enables paths, the line has the host and the path, and so the values of path parameters.
 func (r *request) report() {
 	out, x, span, meter := &r.out, &r.x, r.observation.span, r.g.config.Telemetry.Meter
 	if r.g.config.Access == nil && meter == nil && !span.Enabled() {
@@ -141,8 +141,9 @@ func (r *request) logRequest(info pipeline.Info, now time.Time, latency time.Dur
 	_ = h.Handle(x.Context, record) // ignore the error like a Logger: the request must not fail because of its log line
 }
 
-// faultAttrs returns attributes that distinguish faults of the gateway from faults of the upstream for a 5xx. The
-// platform counts both in the same metric, but an installation's operators can fix only faults of the gateway.
+// faultAttrs returns attributes for a response with a 5xx status. They distinguish faults of the gateway from
+// faults of the upstream. The platform counts both in the same metric, but an installation's operators can fix
+// only faults of the gateway.
 func (r *request) faultAttrs(now time.Time) []slog.Attr {
 	name := telemetry.GatewayFaults
 	if r.x.FromUpstream {

@@ -6,14 +6,16 @@ import "sync"
 // A request counts from the moment at which its account is known until the end of its response.
 // Streams and connections of other protocols count, too. So no account can use up all upstream
 // connections, all memory or all descriptors of a process. Requests in other processes do not count.
-// Decision 0062 says what a count over all processes would cost. The zero value is ready to use.
+// Decision 0062 says what a count over all processes would cost. Without a limit, nothing is counted.
+// The zero value is ready to use. ProcessStreams uses the same type to count streams.
 type tenants struct {
 	mu       sync.Mutex
 	inFlight map[string]int64
 }
 
-// reserve counts a request of an account if fewer than limit requests are in flight; 0 means no limit. It returns
-// the number of requests in flight, and whether it counted the request. If ok is true, the caller must call release.
+// reserve counts a request of an account if fewer than limit requests are in flight. It returns the number of requests
+// in flight, and whether another one is allowed. If limit is 0, reserve counts nothing and returns 0 and true. If ok
+// is true, the caller must call release.
 func (t *tenants) reserve(account string, limit int64) (n int64, ok bool) {
 	if limit == 0 {
 		return 0, true

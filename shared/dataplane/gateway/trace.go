@@ -8,9 +8,9 @@ import (
 )
 
 // traceParent returns the W3C trace context to send upstream (https://www.w3.org/TR/trace-context/,
-// section 3). It continues the client's trace with a span of the gateway. It replaces a malformed
-// trace with a new trace, which has no state. If this gateway traces requests, the span is the
-// request's. Otherwise the span has a random ID and is not recorded.
+// section 3). It continues the client's trace with a span of the gateway. If the client has sent no
+// trace, or a malformed one, it starts a new trace, which has no state. If this gateway traces requests,
+// the trace and the span are the request's. Otherwise the span has a random ID and is not recorded.
 func traceParent(in http.Header, source IDs, span telemetry.Span) (parent string, state []string) {
 	if values := in["Traceparent"]; len(values) == 1 {
 		if trace, flags, ok := parseTraceParent(values[0]); ok {

@@ -16,7 +16,8 @@ type upgrades struct {
 	mu                   sync.Mutex
 	conns                map[*upgradedConn]struct{}
 	shuttingDown, closed bool
-	// done is closed once there are no connections and none can begin. It is nil before EndUpgrades.
+	// done is closed when there are no connections after EndUpgrades has started. It is nil before EndUpgrades,
+	// and after it was closed.
 	done chan struct{}
 }
 
@@ -40,7 +41,7 @@ func (u *upgrades) add() *upgradedConn {
 	return conn
 }
 
-// setClient sets the client's connection.
+// setClient sets the client's connection. It closes the connection if EndUpgrades has closed all others.
 func (c *upgradedConn) setClient(client net.Conn) {
 	c.parent.mu.Lock()
 	defer c.parent.mu.Unlock()
@@ -79,6 +80,7 @@ func (u *upgrades) signalDone() {
 	}
 }
 
+// announceClose sends a Close frame to the client of a WebSocket, without blocking. Other protocols have no such frame.
 func (c *upgradedConn) announceClose() {
 	if c.frames != nil {
 		go c.frames.sendClose() // a pending write can take as long as the client does
@@ -229,7 +231,7 @@ func (f *frameWriter) sendClose() {
 	}
 }
 
-// writeClose sends the Close frame, unless the upstream has sent one.
+// writeClose sends the Close frame, unless one was already sent.
 func (f *frameWriter) writeClose() error {
 	if f.closeSent {
 		f.closePending = false

@@ -16,13 +16,14 @@ import (
 	"github.com/gatewright/gatewright/shared/base/framing"
 )
 
-// conn is a client's connection. net/http receives a head from it only after the head is
-// complete and was checked, and receives no byte of a request before the previous request has
+// conn is a client's connection. For HTTP/1.1 without StandardHTTP, net/http receives a head from it only
+// after the head is complete and was checked, and receives no byte of a request before the previous request has
 // its response. So conn and net/http can't disagree about where a request begins. If net/http
 // nevertheless mistakes other bytes for a request, enterHandler refuses that request.
 //
-// Read is called by one goroutine at a time, and net/http's own locks synchronize the
-// fields that Read changes. Handlers and ConnState hooks start between two reads.
+// Read is called by one goroutine at a time, and net/http's own locks synchronize the fields that Read
+// changes. ConnState hooks run between two reads. A handler can start while net/http already reads one byte
+// ahead; that read changes no field that enterHandler uses.
 type conn struct {
 	net.Conn
 	// wire is the connection below TLS, or Conn itself without it.
@@ -107,8 +108,8 @@ var (
 	errFraming = errors.New("listen: the server and the framing disagree on where the request ends")
 )
 
-// gracePeriod is how long a response waits for the rest of a body that is not
-// needed. If the rest arrives in this time, the connection can be reused.
+// gracePeriod is how long net/http, before it ends a response, waits for the next bytes of a
+// body that is not needed. If the rest of the body arrives in time, the connection can be reused.
 const gracePeriod = 5 * time.Millisecond
 
 func (s *Server) newConn(c net.Conn, from netip.Addr) *conn {
@@ -168,8 +169,9 @@ func (c *conn) copyAvailable(p []byte) int {
 	return n
 }
 
-// readHead reads until a head is complete. A common request arrives in one piece and is read into p directly:
-// readHead then returns its number of bytes. Otherwise it returns 0, and the bytes are available in buf.
+// readHead reads a head. A common request arrives in one piece and is read into p directly: readHead then returns
+// its number of bytes. If it returns 0 and no error, the head is available in buf, or only a part of it has
+// arrived, which is in buf; then Read calls readHead again.
 func (c *conn) readHead(p []byte) (int, error) {
 	c.skipLineEnds()
 	if c.buf == nil && len(p) >= bufSize {
@@ -307,7 +309,7 @@ func (c *conn) updateStage(err error) {
 	}
 }
 
-// readBody reads the rest of the message and keeps the bytes that follow it.
+// readBody reads a part of the body. If the body ends with it, readBody keeps the bytes that follow the body.
 func (c *conn) readBody(p []byte) (int, error) {
 	n, stalled, unneeded, err := c.readBodyBytes(p)
 	if n == 0 {
@@ -447,7 +449,8 @@ func (c *conn) CloseWrite() error {
 // is closed with unread bytes is reset, and its response may be lost (RFC 9112, section 9.6).
 const lingerTimeout = 5 * time.Second
 
-// Close implements net.Conn. It does not block.
+// Close implements net.Conn. It does not wait for the client, except over TLS: there it
+// waits for at most refusalTimeout until the close_notify alert is written.
 func (c *conn) Close() error {
 	if c.parking.Swap(false) {
 		c.park()

@@ -21,7 +21,7 @@ func (c *conn) read(p []byte, deadline time.Time) (int, error) {
 }
 
 // readBodyBytes reads bytes of the body. stalled reports that no byte has arrived in time. unneeded
-// reports that the body is not needed any more: then readBodyBytes reads only bytes that have arrived.
+// reports that the body is not needed any more: then readBodyBytes waits at most for gracePeriod.
 func (c *conn) readBodyBytes(p []byte) (n int, stalled, unneeded bool, err error) {
 	c.mu.Lock()
 	deadline := time.Now().Add(c.server.settings.BodyTimeout)
@@ -54,8 +54,8 @@ func (c *conn) stallBody() {
 	}
 }
 
-// markBodyUnneeded marks that the request's body is not needed any more. Then reads
-// return bytes that have arrived, and wait for more only until the end of gracePeriod.
+// markBodyUnneeded marks that the request's body is not needed any more. Then a
+// pending read, and each later read of the body, waits at most for gracePeriod.
 func (c *conn) markBodyUnneeded() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

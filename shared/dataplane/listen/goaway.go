@@ -78,8 +78,8 @@ func (f *framedConn) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// SetWriteDeadline implements net.Conn. It ignores net/http's removal of the deadline
-// before the first frame. Our own deadlines apply to the connection below TLS.
+// SetWriteDeadline implements net.Conn. It ignores the deadlines of net/http, which
+// only removes one before the first frame. Our own deadlines apply to the connection below TLS.
 func (*framedConn) SetWriteDeadline(time.Time) error { return nil }
 
 // Close implements net.Conn.

@@ -10,8 +10,8 @@ import (
 )
 
 // limitedListener accepts connections up to the limits per address and in total. It writes a refusal to
-// a connection above the limit and closes it. If it left the connection in the kernel's queue instead,
-// the client would wait without knowing the reason until other clients close their connections.
+// a connection above the limit, except over TLS, and closes it. If it left the connection in the kernel's queue
+// instead, the client would wait without knowing the reason until other clients close their connections.
 type limitedListener struct {
 	net.Listener
 	server *Server
@@ -157,7 +157,8 @@ func (c *counts) release(from netip.Addr) {
 	}
 }
 
-// closeRefused closes a connection after its refusal was written.
+// closeRefused closes a connection after its refusal was written. It lets the client read the refusal
+// before, in the background, unless maxRefused connections already wait for that.
 func (c *counts) closeRefused(conn net.Conn) {
 	c.mu.Lock()
 	wait := c.refused < c.maxRefused()

@@ -1,9 +1,10 @@
 // Package listen serves HTTP/1.1 and HTTP/2 to clients that can be slow,
 // greedy or hostile. Both the management API and the gateway use it.
 //
-// The package adds to net/http: It refuses requests that two programs could frame differently (package
-// framing). Every refusal is a problem document, and a handler's response is never changed. A refusal does not
-// wait for the request's body. Stalled requests and responses are ended. The number of connections is limited.
+// The package adds to net/http: It refuses requests that two programs could frame differently (package framing).
+// Every refusal that it writes is a problem document. It does not change a handler's response, except that it adds
+// Connection: close to the last response of a connection. A refusal does not wait for the request's body. Stalled
+// requests and responses are ended. The number of connections is limited.
 //
 // With Options.TLS, connections use TLS, and heads are checked after decryption. If the client
 // negotiates HTTP/2, net/http parses the connection directly, because frames show unambiguously where
@@ -206,8 +207,8 @@ func (s *Server) Connections() int {
 	return s.counts.total - s.counts.streams
 }
 
-// Shutdown closes the listener and idle connections, and waits until all requests have responses. HTTP/2
-// clients receive a GOAWAY with the last stream that is served, and can send later requests to another server.
+// Shutdown closes the listener and idle connections, and waits until all requests have responses, or until ctx ends.
+// HTTP/2 clients receive a GOAWAY with the last stream that is served, and can send later requests to another server.
 //
 // After AnnounceShutdown, an HTTP/1.1 connection ends after its next response. If it has no further
 // request, Shutdown closes it when it has been idle for the time between AnnounceShutdown and Shutdown.
@@ -272,9 +273,9 @@ func (s *Server) clientAddr(r *http.Request) netip.Addr {
 	return clientaddr.Canonical(origin.Client)
 }
 
-// responseWriter writes the response to a request. When the response begins, the rest of
-// the request's body is not needed any more. Otherwise net/http would read the rest first,
-// and a client that sends slowly or waits for status 100 would receive a refusal late.
+// responseWriter writes the response to a request. When the response begins, the rest of the
+// request's body is not needed any more, unless duplex is set. Without this, net/http would read the
+// rest first, and a client that sends slowly or waits for status 100 would receive a refusal late.
 type responseWriter struct {
 	http.ResponseWriter
 	conn *conn

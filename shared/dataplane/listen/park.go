@@ -221,7 +221,8 @@ func (pc *parkedConns) resume(c *conn) bool {
 	}
 }
 
-// closeAll closes all parked connections. After that, Accept returns no connection.
+// closeAll closes all parked connections, and those that wait for a handshake or a PROXY
+// header. After that, a connection is closed instead of parked.
 func (pc *parkedConns) closeAll() {
 	pc.closeOnce.Do(func() { close(pc.closed) })
 	pc.mu.Lock()

@@ -27,8 +27,9 @@ func exhaustDescriptors(t *testing.T) (restore func()) {
 	return restore
 }
 
-// TestConnectionsParkWithoutDescriptors checks that connections are parked and served while there are no free
-// descriptors. As soon as there are descriptors again, further parked connections must have no goroutine.
+// TestConnectionsParkWithoutDescriptors checks that a parked connection is served while there are no free file
+// descriptors: a goroutine then waits for its next byte. When there are descriptors again, connections that are parked
+// after that must have no goroutine.
 func TestConnectionsParkWithoutDescriptors(t *testing.T) {
 	runPlainAndTLS(t, nil, func(t *testing.T, s dialableServer) {
 		const n = 100

@@ -201,7 +201,8 @@ func (c *conn) onIdleStandard() {
 	}
 }
 
-// closesAfterResponse reports whether the response to the request is the last on its connection.
+// closesAfterResponse reports whether the response to the request is the last on its connection because
+// net/http reads the connection itself and the request had a chunked body.
 func (c *conn) closesAfterResponse() bool {
 	if c.standard == nil {
 		return false
@@ -211,7 +212,8 @@ func (c *conn) closesAfterResponse() bool {
 	return c.standard.closeAfter
 }
 
-// refuseStandard writes a refusal instead of a handler's response, and ends the connection.
+// refuseStandard writes a refusal instead of a handler's response. It then panics
+// with http.ErrAbortHandler, so that net/http ends the connection.
 func (c *conn) refuseStandard(r *framing.Refusal) {
 	c.mayBeSending.Store(true)
 	c.writeRefusal(r)

@@ -23,12 +23,13 @@ var errOutsidePath = errors.New("expression: the values of the request lead out 
 // Address is an upstream address with values of the request in its path and query. Compile fixes the
 // scheme and host, or the service behind a tunnel, so no request can change them. It is immutable.
 //
-// A value fills one path segment or one query value, and is escaped accordingly. The syntax comes from
-// runtimes where the whole address is a JavaScript template literal. There, ${query.next} can add a
-// path, a query or another host, so the route is an open proxy if its author forgets encodeURIComponent.
+// A value fills a part of one path segment or of one query value, and is escaped accordingly. Exceptions are
+// ${pathname} and ${search}, which insert a whole path or query, and slashes in a path parameter, which stay slashes.
+// The syntax comes from runtimes where the whole address is a JavaScript template literal. There, ${query.next}
+// can add a path, a query or another host, so the route is an open proxy if its author forgets encodeURIComponent.
 // A comparison of the result's host and path would detect these, but not an added ?admin=true. As a
 // consequence, a host with values of the request (https://${params.tenant}.example.com) fails the build,
-// and ?${query.filter} is escaped; ${search} inserts a whole query.
+// and ?${query.filter} is escaped.
 type Address struct {
 	scheme, host string
 	path, query  []part // literals are escaped
@@ -231,6 +232,7 @@ func escapeLiteral(text string) string {
 
 // Resolve returns the address for an exchange. It appends suffix to the path; suffix is escaped and begins
 // with a slash, or is empty. withSearch appends the exchange's query, unless the text contains ${search}.
+// The error is errOutsidePath.
 func (a *Address) Resolve(x *pipeline.Exchange, suffix string, withSearch bool) (*url.URL, error) {
 	path := a.staticPath
 	if !a.isStatic {

@@ -303,7 +303,8 @@ func searchString(x *pipeline.Exchange) string {
 	return "?" + x.Query
 }
 
-// userProperty returns a member of the user's data as text, like JavaScript's conversion to a string.
+// userProperty returns a member of the user's data as text: a string itself, "" for null and
+// for a missing member, and the JSON of any other value.
 func userProperty(user *pipeline.User, name string) string {
 	if user == nil || len(user.Data) == 0 {
 		return ""

@@ -21,8 +21,9 @@ func CertificateOption(c project.Component) (name, pointer string) {
 	return o.MTLSCertificate, options.Root + certificatePointer
 }
 
-// presentCertificate makes the handler's requests present a certificate of the project. It returns a problem
-// if the project has no such certificate, so that the deployment does not serve without the certificate.
+// presentCertificate makes the handler's requests present a certificate of the project. It returns a problem if that
+// is not possible: the address is a service or has no TLS, or the project has no valid certificate of this name. So
+// the deployment does not serve without the certificate.
 func (p *proxy) presentCertificate(name string, s *Setup) []project.Problem {
 	if name == "" || s == nil || p.address == nil {
 		return nil

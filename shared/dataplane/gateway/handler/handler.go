@@ -33,8 +33,8 @@ type Setup struct {
 	HasParam func(name string) bool
 }
 
-// A constructor reads options and returns a handler. With a nil Setup, it returns
-// only problems: a build checks options before it knows the variables and the route.
+// A constructor reads options and returns a handler and the problems of the options. With a nil Setup, the handler
+// can't serve, and only the problems matter: a build checks options before it knows the variables and the route.
 type constructor func(raw json.RawMessage, s *Setup) (pipeline.Handler, []project.Problem)
 
 // constructors returns all built-in handlers by their exports.
@@ -58,7 +58,8 @@ func Check(c project.Component) []project.Problem {
 	return problems
 }
 
-// Provision returns a handler that is ready to serve, or its problems.
+// Provision returns a handler and its problems. A handler without problems is ready to
+// serve, except an MCP server, whose method Serve must be called before.
 func Provision(c project.Component, s Setup) (pipeline.Handler, []project.Problem) {
 	return construct(c, &s)
 }

@@ -52,10 +52,10 @@ var _ pipeline.Switcher = (*proxy)(nil)
 // Switches implements pipeline.Switcher.
 func (p *proxy) Switches(x *pipeline.Exchange) bool { return p.chooseUpgrade(x) != "" }
 
-// chooseUpgrade returns the first protocol that the client requests and the route allows, ""
-// for none. If it returns "", the request is served as an ordinary request, like by a server
-// that supports none of the protocols (RFC 9110, section 7.8). It returns "" for a request
-// with a body, because it would be ambiguous where the body ends and the protocol begins.
+// chooseUpgrade returns the first protocol that the client requests and the route allows, "" for none.
+// WebSocket is possible only with GET. If chooseUpgrade returns "", the request is served as an ordinary
+// request, like by a server that supports none of the protocols (RFC 9110, section 7.8). It returns "" for
+// a request with a body, because it would be ambiguous where the body ends and the protocol begins.
 func (p *proxy) chooseUpgrade(x *pipeline.Exchange) string {
 	if x.Upgrade == "" || x.ContentLength != 0 {
 		return ""

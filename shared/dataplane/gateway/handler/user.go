@@ -78,7 +78,7 @@ func (u *userHeaders) write(x *pipeline.Exchange) {
 func asciiJSON(text json.RawMessage) string {
 	var line bytes.Buffer
 	if json.Compact(&line, text) != nil {
-		return "" // never occurs: a consumer's metadata is valid JSON
+		return "" // never occurs: a user's data is valid JSON
 	}
 	var out bytes.Buffer
 	for _, r := range line.String() {

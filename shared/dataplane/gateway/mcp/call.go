@@ -74,6 +74,7 @@ func lastLine(err error) string {
 
 // run sends a request through the route, on behalf of the sender of the message, and reads the response. fill sets
 // the request from the arguments. If fill returns an error, the arguments are invalid, and run returns this error.
+// run also returns an error if the gateway would serve the request with another route.
 func (c *caller) run(ctx context.Context, fill func(x *pipeline.Exchange) error) (routeResponse, error) {
 	x := exchangeOf(ctx).Inner()
 	x.Context = sharedmcp.RequestContext(ctx)
@@ -115,9 +116,9 @@ func (c *caller) log(x *pipeline.Exchange, status int) {
 	}
 }
 
-// messageFields returns the header fields that are not copied from a message to the
-// requests for its calls, because they describe the message's body, its response,
-// or its cached response. Accept-Language and all other fields are copied.
+// messageFields returns header fields that are not copied from a message to the requests for its
+// calls, because they describe the message's body, its response, or its cached response. Fields whose
+// names begin with Content- or Mcp- are not copied either. All others, such as Accept-Language, are copied.
 func messageFields() []string {
 	return []string{
 		"Accept", "Accept-Encoding", "Accept-Charset", "Digest", "Repr-Digest", "Want-Repr-Digest", "Expect", "Range", "Te",
@@ -138,7 +139,7 @@ func removeMessageFields(h http.Header) {
 	}
 }
 
-// logPanic logs a panic and returns the text for the caller.
+// logPanic logs a panic, except http.ErrAbortHandler, and returns the text for the caller.
 func (s *Server) logPanic(ctx context.Context, cause any) string {
 	x := exchangeOf(ctx)
 	if s.setup.Log != nil && cause != http.ErrAbortHandler { //nolint:errorlint // a panic's value is compared, as net/http does

@@ -37,8 +37,8 @@ type Options struct {
 	Operations []Operation `json:"operations" required:"true"`
 	// DebugMode logs a line for each call.
 	DebugMode bool `json:"debugMode"`
-	// IncludeOutputSchema sends the schemas of responses. It implies
-	// IncludeStructuredContent, which sends responses as JSON in addition to text.
+	// IncludeOutputSchema sends the schemas of responses. It implies IncludeStructuredContent,
+	// which sends a response that is a JSON object as JSON in addition to text.
 	IncludeOutputSchema      bool `json:"includeOutputSchema"`
 	IncludeStructuredContent bool `json:"includeStructuredContent"`
 }

@@ -110,8 +110,9 @@ func promptArguments(
 	return arguments, raw, nil
 }
 
-// typedArgument converts a prompt's argument, which is always sent as a string, to a JSON value of its
-// schema's type. If the conversion fails, it returns the string as JSON, so that the schema refuses it.
+// typedArgument converts a prompt's argument, which is always sent as a string, to a JSON value for its schema.
+// For a type other than string, it returns the JSON value in the string. If the string has no valid JSON, it
+// returns the string as JSON. The schema then refuses a value of another type.
 func typedArgument(text, kind string) json.RawMessage {
 	switch kind {
 	case "integer", "number", "boolean", "object", "array":

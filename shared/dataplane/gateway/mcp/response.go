@@ -25,7 +25,7 @@ type routeResponse struct {
 	data []byte
 	// binary is set if data is not text.
 	binary bool
-	// fault is the reason why there is no data, "" if there is data.
+	// fault is the reason why data does not have the body, "" if it has.
 	fault string
 }
 

@@ -20,7 +20,7 @@ import (
 // Exchange is one request on a route. It belongs to one goroutine: a policy or
 // handler that starts other goroutines passes copies of the values to them.
 type Exchange struct {
-	// Context ends when the client disconnects.
+	// Context ends when the client disconnects, and when the gateway or its listener ends the request.
 	Context context.Context //nolint:containedctx // an exchange lives as long as its request
 	Method  string
 	// Path is the canonical path (package paths). The router has chosen the route for this path.
@@ -34,7 +34,7 @@ type Exchange struct {
 	Scheme, Host string
 	// Header is the header to send upstream: the client's header without hop-by-hop and forwarding fields. Policies can change it.
 	Header http.Header
-	// Body is the request's body, http.NoBody if it has none.
+	// Body is the request's body, http.NoBody if it has none. ContentLength is its length, -1 if that is unknown.
 	Body          io.ReadCloser
 	ContentLength int64
 	// Trailer has the announced trailer fields to send upstream. Their
@@ -75,8 +75,9 @@ type Exchange struct {
 	Informational func(status int, header http.Header)
 	// GraphQL is the body as GraphQL policies have read it, nil before that.
 	GraphQL *GraphQL
-	// Cause is the reason for a problem response, for the log. It is nil
-	// if the response itself says the reason. It contains no secret.
+	// Cause is the reason for a problem response, or the error of a policy that has let the request through
+	// although the request could not be checked. It is for the log, and contains no secret. It is nil if there
+	// was no error, and if the response itself says the reason.
 	Cause error
 
 	bodyFunc       func() ([]byte, *http.Response) // the write of SetBody, nil if Body has the body to send
@@ -95,11 +96,11 @@ type Exchange struct {
 // field is a header field of the response.
 type field struct{ name, value string }
 
-// User is the consumer that sent a request (contract 4.5).
+// User is the sender of a request: the consumer of an API key, or the owner of a client certificate (contract 4.5).
 type User struct {
-	// Sub is the consumer's name.
+	// Sub is the consumer's name, or the certificate's subject.
 	Sub string
-	// Data is the consumer's metadata, a JSON object, or nil.
+	// Data is a JSON object with the consumer's metadata or the certificate's properties, or nil.
 	Data json.RawMessage
 }
 

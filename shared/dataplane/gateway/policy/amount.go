@@ -28,7 +28,7 @@ type amountOptions struct {
 	ResponseBody string `json:"responseBody"`
 	// Max is the largest amount that a response can count. The gateway takes this amount before it sends the request.
 	Max int64 `json:"max" required:"true" minimum:"1" maximum:"9007199254740991"`
-	// Default is the amount for a successful response that does not contain an amount; nil means Max.
+	// Default is the amount for a successful response that does not contain a valid amount; nil means Max.
 	Default *int64 `json:"otherwise" minimum:"0" maximum:"9007199254740991"`
 }
 
@@ -75,8 +75,8 @@ func newAmount(pointer string, raw json.RawMessage) (*amount, int64, []project.P
 	return a, o.Max, problems
 }
 
-// settle refunds the units that the request has taken and not used. If the handler was not called, these
-// are all units. Otherwise they are the difference between the maximum amount and the response's amount.
+// settle refunds the units that the request has taken and not used. If the handler was not called, release
+// refunds them. Otherwise they are, for each amount, the difference between its maximum and the response's amount.
 func (r *reservations) settle(response *http.Response, handled bool) {
 	if !handled {
 		r.release()
@@ -105,7 +105,7 @@ func (r *reservations) settle(response *http.Response, handled bool) {
 type settlement struct {
 	*reservations
 	status int
-	// countsDefault is set if a response without an amount counts the default amount.
+	// countsDefault is set if a response without a valid amount counts the default amount.
 	countsDefault bool
 }
 
@@ -134,7 +134,8 @@ func headerAmount(values []string) parsedAmount {
 	return parseAmount(strings.TrimSpace(values[0]))
 }
 
-// parseAmount parses a JSON number. For a number above the largest possible amount, it returns the largest possible amount.
+// parseAmount parses a whole JSON number of at least 0. For a number above 2^53, it
+// returns 2^53, which is above any Max.
 func parseAmount(text string) parsedAmount {
 	var f float64
 	if text == "" || text[0] < '0' || text[0] > '9' || json.Unmarshal([]byte(text), &f) != nil || f != math.Trunc(f) {
@@ -143,9 +144,9 @@ func parseAmount(text string) parsedAmount {
 	return parsedAmount{units: int64(min(f, 1<<53))}
 }
 
-// count settles a reservation with the amount in the response. If the amount is missing or invalid,
-// a failed response counts nothing, and a successful response counts Default, which is Max by
-// default. So an owner who sells by amount loses nothing if an upstream does not send the amount.
+// count settles a reservation with the amount in the response. An amount above Max counts as Max. If the
+// amount is missing or invalid, the reservation counts Default if countsDefault is set, and nothing otherwise.
+// Default is Max by default. So an owner who sells by amount loses nothing if an upstream does not send the amount.
 func (s *settlement) count(entry *reservation, parsed parsedAmount) {
 	a, used := entry.meter.amount, parsed.units
 	switch {
@@ -164,7 +165,8 @@ func (s *settlement) count(entry *reservation, parsed parsedAmount) {
 	s.refundUnits(entry, entry.meter.units-used)
 }
 
-// readBody settles the reservations whose amount is in the body, after the client has received the body.
+// readBody settles the reservations whose amount is in the body, when the body has ended or is closed.
+// If the response shows that no amount can be read from its body, readBody settles them immediately.
 func (s *settlement) readBody(response *http.Response, entries []*reservation) {
 	settleAll := func(err error) {
 		for _, entry := range entries {
@@ -193,8 +195,8 @@ func (s *settlement) readBody(response *http.Response, entries []*reservation) {
 	}}
 }
 
-// observedBody copies up to maxReadBody bytes of a body while the body is
-// forwarded. It calls settle once, when the body has ended or is closed.
+// observedBody copies a body of up to maxReadBody bytes while the body is forwarded.
+// It calls settle once, when the body has ended or is closed. A larger body has no data.
 type observedBody struct {
 	io.ReadCloser
 	data     []byte
@@ -247,7 +249,7 @@ func parsePointer(pointer string) (names jsonPointer, text string) {
 	return slices.Collect(p.Tokens()), ""
 }
 
-// lookup returns the value in a JSON text, nil if there is none.
+// lookup returns the value in a JSON text, nil if there is none. The error is errNotJSON.
 func (p jsonPointer) lookup(text json.RawMessage) (json.RawMessage, error) {
 	if !json.Valid(text) {
 		return nil, errNotJSON

@@ -30,7 +30,8 @@ type apiKeyOptions struct {
 // maxKeyBytes is longer than any valid key.
 const maxKeyBytes = 1024
 
-// apiKey lets a request through if the request has a valid key of the policy's bucket.
+// apiKey lets a request through if the request has a valid key of the policy's bucket. If anonymous
+// is set, it also lets requests without a valid key through, without a user.
 type apiKey struct {
 	header, scheme string
 	challenge      string // the WWW-Authenticate field of refusals, "" for none

@@ -117,8 +117,8 @@ func newAnalytics(_ string, raw json.RawMessage, s *Setup) (Provisioned, []proje
 type observedRequest struct {
 	p *graphQLAnalytics
 	x *pipeline.Exchange
-	// sentBody is the body that was sent upstream. It is nil before the
-	// complete body was read, and if another policy has parsed the body.
+	// sentBody is the body that was sent upstream, or the recorded beginning of it. It is nil before
+	// the body has ended or is closed, and if another policy has parsed the body.
 	sentBody atomic.Pointer[[]byte]
 	// The other fields are set when the response arrives.
 	total, resolver time.Duration
@@ -267,8 +267,8 @@ func (b *recordedBody) finish() {
 	})
 }
 
-// countOperations counts the request's operations. It runs after the
-// response was forwarded, so that the client does not wait for it.
+// countOperations counts the request's operations. It runs when the response's body
+// has ended or is closed, so that it does not delay the body.
 func (or *observedRequest) countOperations(recorded []byte) {
 	responses, batch := graphql.ReadResults(or.decompress(recorded))
 	elapsed := or.x.Now().Sub(or.x.Start)
@@ -301,8 +301,8 @@ func (or *observedRequest) countOperations(recorded []byte) {
 	}
 }
 
-// operations returns the requested operations. An element is nil if the operation is
-// unknown, because the request was refused before its body was parsed, or is invalid.
+// operations returns the requested operations. An element is nil if the operation is unknown: the
+// request was refused before its body was parsed, or its body is invalid or was not recorded completely.
 func (or *observedRequest) operations() []*graphql.Operation {
 	g := or.x.GraphQL
 	if raw := or.sentBody.Load(); g == nil && raw != nil {

@@ -76,8 +76,8 @@ func newIntrospectionFilter(_ string, raw json.RawMessage, s *Setup) (Provisione
 	}}, nil
 }
 
-// Prepare adds fields to introspections that the filter of the response
-// needs. It makes the upstream send a response that the filter can read.
+// Prepare adds fields to introspections that the filter of the response needs. It makes the
+// upstream send a response that the filter can read. It refuses introspections that are too long.
 func (f *introspectionFilter) Prepare(x *pipeline.Exchange) *http.Response {
 	if response := f.read(x); response != nil {
 		return response
@@ -133,8 +133,9 @@ func acceptSingleResponse(accepted []string) string {
 // maxFilteredBytes limits the size of a response that Outbound reads completely: large schemas take a few megabytes.
 const maxFilteredBytes = 16 << 20
 
-// Outbound filters the response. A response that is neither an introspection result nor an
-// error is streamed without filtering. A response without excluded names is sent unchanged.
+// Outbound filters the response. A stream of events is filtered line by line. A response that can be neither an
+// introspection result nor an error is streamed without filtering. Any other response is read completely, and
+// is sent unchanged if it has no excluded names.
 func (f *introspectionFilter) Outbound(x *pipeline.Exchange, r *http.Response) *http.Response {
 	if x.GraphQL == nil || x.GraphQL.Introspections == nil || r.StatusCode == http.StatusSwitchingProtocols {
 		return r

@@ -85,7 +85,7 @@ func openResponse(r *http.Response) (*graphQLResponse, error) {
 	return gr, nil
 }
 
-// prefixBytes is the number of bytes of a response that startsWithData reads.
+// prefixBytes is the maximum number of bytes of a response that startsWithData reads.
 const prefixBytes = 32
 
 // startsWithData reports whether the response belongs to a single request and begins with the member

@@ -27,7 +27,8 @@ type Keys interface {
 // BucketRef is the bucket whose keys a route accepts.
 type BucketRef struct {
 	AccountID string
-	// Either Name or ID is set. Both are "" for the environment's own bucket.
+	// Name and ID identify the bucket. The build sets both. An artifact of an early release has
+	// only one of them, and none for the environment's own bucket.
 	Name, ID string
 	// Project and Environment identify the environment's own bucket.
 	Project, Environment string
@@ -93,7 +94,8 @@ type cacheShard struct {
 	capacity int
 }
 
-// NewKeyCache returns a cache for up to size positive and size negative results. secret is random and belongs to this process only.
+// NewKeyCache returns a cache for about size positive and size negative results, but
+// at least one of each per shard. secret is random and belongs to this process only.
 func NewKeyCache(keys Keys, size int, secret [32]byte, now func() time.Time) *KeyCache {
 	c := &KeyCache{keys: keys, now: now, secret: secret}
 	for i := range c.shards {
@@ -113,8 +115,9 @@ func (c *KeyCache) bucket(ref BucketRef) bucket {
 	return bucket{ref: ref, salt: keyHash(h.Sum(nil))}
 }
 
-// check returns the owner of a key, nil for an invalid key. If no key of the bucket is
-// valid, it returns an Unauthenticated fault. ttl is the maximum age of a positive result.
+// check returns the owner of a key, nil for an invalid key. If no key of the bucket is valid, the error is an
+// Unauthenticated fault. Any other error means that the key could not be verified. ttl is the maximum age of a
+// positive result.
 func (c *KeyCache) check(ctx context.Context, b *bucket, key string, ttl time.Duration) (*pipeline.User, error) {
 	var buffer [len(b.salt) + 128]byte
 	hash := keyHash(sha256.Sum256(append(append(buffer[:0], b.salt[:]...), key...)))
@@ -142,7 +145,7 @@ func (c *KeyCache) lookup(
 	return user, result.cause
 }
 
-// load calls Keys and caches the result. Errors are not cached.
+// load calls Keys and caches the result, which can be a refusal. It does not cache that a key could not be verified.
 func (c *KeyCache) load(ctx context.Context, b *bucket, key string, hash keyHash) (*keyResult, error) {
 	result := &keyResult{hash: hash, startedAt: c.now()}
 	identity, err := c.keys.Verify(ctx, b.ref, key)

@@ -32,8 +32,9 @@ type mtlsOptions struct {
 	CertIssuerDN string `json:"certIssuerDN"`
 }
 
-// mtls lets requests through if the client of the connection has presented a certificate
-// of the account's CAs, and has proved in the handshake that it owns the key.
+// mtls lets requests through if the client of the connection has presented a certificate of the
+// account's CAs, and has proved in the handshake that it owns the key. If anonymous is set, it also
+// lets requests without a valid certificate through, without a user.
 type mtls struct {
 	anonymous bool
 	issuer    string

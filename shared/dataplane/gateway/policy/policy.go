@@ -48,8 +48,8 @@ type Setup struct {
 	Documents *graphql.Cache
 	// Operations counts GraphQL operations; nil counts nothing.
 	Operations Operations
-	// Log receives a line for each request that could not be counted. If
-	// Metrics is set, the line is also a metric, with the time of Now.
+	// Log receives the warnings of policies. One of them is the line for a request that quota-inbound could
+	// not count. If Metrics is set, that line is also a metric, with the time of Now.
 	Log     *slog.Logger
 	Metrics bool
 	Now     func() time.Time
@@ -76,7 +76,7 @@ type kind struct {
 	module    string
 	// identifies is set if the policy identifies the user of a request.
 	identifies bool
-	// provision reads the options of the policy called name. With a nil Setup, as in a build, it returns only problems.
+	// provision reads the options of the policy called name. With a nil Setup, as in a build, only the problems matter.
 	provision func(name string, raw json.RawMessage, s *Setup) (Provisioned, []project.Problem)
 }
 
@@ -139,7 +139,7 @@ func Identifies(policyType string) bool { return builtins()[policyType].identifi
 // DirectionOf returns the direction of policies of a type, "" for an unknown type.
 func DirectionOf(policyType string) Direction { return builtins()[policyType].direction }
 
-// Provision returns a policy that is ready to serve, or its problems.
+// Provision returns a policy and its problems. A policy without problems is ready to serve.
 func Provision(p project.Policy, s Setup) (Provisioned, []project.Problem) { return provision(p, &s) }
 
 func provision(p project.Policy, s *Setup) (Provisioned, []project.Problem) {

@@ -256,6 +256,7 @@ func (q *quota) Inbound(x *pipeline.Exchange) *http.Response {
 var errNoQuotas = errors.New("this gateway counts no quotas")
 
 // take counts the request for all meters. If one of them refuses, take counts it for none and returns the refusal.
+// If a count is unknown, take returns the response of respondUncountable.
 func (q *quota) take(x *pipeline.Exchange, state CustomerState, receipt string) *http.Response {
 	c := &reservations{p: q, x: x}
 	c.entries = c.inline[:0]

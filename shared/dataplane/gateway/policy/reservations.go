@@ -57,10 +57,11 @@ type reservations struct {
 // reserve takes the units of all meters, in their order. If a meter refuses, reserve stops and returns the refused reservation.
 //
 // A request with a receipt is counted when its last increment is taken, for the meter called decider. One write
-// takes the decider's units and stores the receipt. All other units are taken before, and are refunded if the
-// receipt already exists. So a crash or refusal between two meters never leaves a receipt for a request that
-// was not counted, which would make repeats of the request free. At worst, a failed request is counted for the
-// other meters. If each meter had a receipt, a request would be partly counted when the second meter refuses.
+// takes the decider's units and stores the receipt. All other increments are taken before, and are refunded if the
+// receipt already exists. Amounts are not refunded then. So a crash or refusal between two meters never leaves a
+// receipt for a request that was not counted, which would make repeats of the request free. At worst, a failed request
+// is counted for the other meters. If each meter had a receipt, a request would be partly counted when the second
+// meter refuses.
 func (r *reservations) reserve(state CustomerState, receipt string) (refused *reservation, err error) {
 	decider := r.p.decider()
 	if decider == nil {
@@ -116,7 +117,8 @@ func (q *quota) counter(s CustomerState, meter string) Counter {
 	}
 }
 
-// release refunds the units of a request that is not sent upstream. Amounts are always refunded, because repeats take them again.
+// release refunds the units of a request that is not sent upstream. If keepIncrements is set, it refunds
+// only the units for amounts, because repeats of the request take them again.
 func (r *reservations) release() {
 	if r.keepIncrements {
 		r.entries = slices.DeleteFunc(r.entries, func(entry reservation) bool { return entry.meter.amount == nil })
@@ -147,9 +149,9 @@ func (r *reservations) refundUnits(entry *reservation, n int64) {
 // maxIdempotencyKeyBytes limits the length of an Idempotency-Key (contract 9).
 const maxIdempotencyKeyBytes = 255
 
-// idempotencyKey returns the Idempotency-Key of a request, "" if the request has none or
-// its method is not POST, PUT, PATCH or DELETE. If a GET request could use a key, a client
-// could read a resource several times and pay once. ok is false for an invalid key.
+// idempotencyKey returns the Idempotency-Key of a request. It returns "" if the request has none, if the policy
+// does not use keys, or if the method is not POST, PUT, PATCH or DELETE. If a GET request could use a key, a
+// client could read a resource several times and pay once. ok is false for an invalid key.
 func (q *quota) idempotencyKey(x *pipeline.Exchange) (key string, ok bool) {
 	values := x.Header["Idempotency-Key"]
 	if !q.usesIdempotencyKeys || len(values) == 0 {

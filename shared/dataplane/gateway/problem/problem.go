@@ -1,8 +1,8 @@
 // Package problem creates the data plane's error responses: problem
 // documents as contract 1.2 defines them, with the member "trace".
 //
-// Package api has the problems of the management API, which huma writes. Here a problem
-// is an *http.Response, which passes a route's outbound policies like any other response.
+// Package api has the problems of the management API, which huma writes. Here a problem is an *http.Response. So a
+// problem that a handler returns passes the route's outbound policies like any other response.
 //
 // There is only this file.
 package problem

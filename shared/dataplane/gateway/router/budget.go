@@ -16,7 +16,8 @@ import (
 // instructions. So budget counts the instructions of programs and not the bytes of patterns.
 type budget struct{ patterns, steps int }
 
-// countPattern counts another pattern. It returns an error if the pattern is too expensive to compile.
+// countPattern counts another pattern, before it is compiled. It returns an error if the pattern is
+// too long, if there are too many patterns, or if the earlier ones have exceeded the budget of steps.
 func (b *budget) countPattern(path string) error {
 	switch b.patterns++; {
 	case b.patterns > project.MaxPatterns:
@@ -29,7 +30,8 @@ func (b *budget) countPattern(path string) error {
 	return nil
 }
 
-// addSteps counts the steps of a pattern. It returns an error if the pattern would take too long to match.
+// addSteps counts the steps of a pattern. It returns an error if the pattern, or all patterns together, would
+// take too long to match.
 func (b *budget) addSteps(normalized string) error {
 	steps, err := countSteps(normalized)
 	if err != nil {

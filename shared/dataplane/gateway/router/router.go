@@ -96,8 +96,8 @@ func (m *Match) Names() []string {
 	return slices.AppendSeq(slices.Clone(m.names), maps.Keys(m.groups))
 }
 
-// Add adds a route for a method and a path. If two declarations are equal, the first
-// wins. It returns an error for an invalid path. The error's text says what to do.
+// Add adds a route for a method and a path. If two declarations are equal, the first wins. It returns an error for
+// an invalid path or mode, and for a URL pattern that exceeds a budget. The error's text says what to do.
 func (r *Router) Add(method, path string, mode project.PathMode, route int) error {
 	switch mode {
 	case project.OpenAPIPath, "":

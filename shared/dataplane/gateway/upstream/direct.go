@@ -51,7 +51,7 @@ var (
 	errInvalidRequest       = errors.New("upstream: the request has a field that can't be sent")
 )
 
-// send does one round trip. It calls onInformational, unless it is nil, for each 1xx response.
+// send does one round trip. It calls onInformational, unless it is nil, for each 1xx response except 100.
 // Like http.Transport, it repeats the request on another connection if a pooled connection was
 // closed before the first byte of the response, and the method is safe to repeat.
 func (d *direct) send(
@@ -248,8 +248,9 @@ func hostOf(r *http.Request) string {
 	return r.URL.Host
 }
 
-// isSafeMethod reports whether a method is safe. Like http.Transport, direct repeats only requests with safe
-// methods. A DELETE is not repeated, because it is unknown whether the upstream has executed it.
+// isSafeMethod reports whether a method is safe. direct repeats only requests with safe methods. A DELETE is not
+// repeated, because it is unknown whether the upstream has executed it. http.Transport does the same, but it also
+// repeats requests with an Idempotency-Key.
 func isSafeMethod(method string) bool {
 	switch method {
 	case http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace:

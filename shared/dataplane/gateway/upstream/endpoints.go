@@ -12,9 +12,10 @@ import (
 )
 
 // Endpoints has addresses (host:port) that no project can call, by any name or address: the process's
-// own listeners that are not for clients, and emulators, which require no key. The host can be a
-// name. For each dial, the name is resolved and compared with the address to dial. An endpoint on
-// this machine matches all addresses of the machine, because its server may listen on all of them.
+// own listeners that are not for clients, and emulators, which require no key. The host can be a name.
+// For each dial to the same port, the name's addresses are compared with the address to dial. They are
+// looked up again after lookupTTL. An endpoint on this machine matches all addresses of the machine,
+// because its server may listen on all of them.
 //
 // It is safe for concurrent use. Create one with NewEndpoints.
 type Endpoints struct {

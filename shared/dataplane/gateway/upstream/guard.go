@@ -20,8 +20,8 @@ type Guard struct {
 	// AllowPrivate allows loopback, private (RFC 1918, fc00::/7) and shared (RFC 6598)
 	// addresses, for a local run or a private network. It does not allow link-local addresses.
 	AllowPrivate bool
-	// Allow has further prefixes to allow, of any kind. The addresses
-	// in platformPrefixes are refused even if Allow contains them.
+	// Allow has further prefixes to allow, of any kind. The addresses in platformPrefixes,
+	// Refuse and Endpoints are refused even if Allow contains them.
 	Allow []netip.Prefix
 	// Refuse has endpoints that are refused even if the fields above allow them: our own Runtime API,
 	// emulators, control ports. Port 0 means all ports of the address. A loopback address means all

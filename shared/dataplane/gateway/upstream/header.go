@@ -18,9 +18,10 @@ var hopByHopFields = []string{
 	"Te", "Trailer", "Transfer-Encoding", "Upgrade", "Http2-Settings",
 }
 
-// gatewayFields are the request fields that the gateway writes itself. If the installation
-// trusts the client, the gateway first reads the client's values. It reads Via from all
-// clients, because a forged Via can only make the gateway refuse the request.
+// gatewayFields are the request fields whose client values are not sent upstream as they are. The gateway writes most
+// of them itself. It builds on the client's X-Forwarded-For, Forwarded and X-Request-Id only if the installation
+// trusts the client. It does so with Via, Traceparent and Tracestate of all clients: a forged Via can only make the
+// gateway refuse the request, and a forged trace affects only tracing.
 var gatewayFields = []string{
 	"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Forwarded-Port", "X-Forwarded-Server",
 	"X-Real-Ip", "X-Request-Id", "Traceparent", "Tracestate", "Via",
@@ -37,8 +38,8 @@ type Filter struct {
 	Underscores bool
 }
 
-// Reserved reports whether a project must not set a request field, because the gateway writes it or it
-// belongs to the connection. It also reports true for names that upstreams can confuse with such a field.
+// Reserved reports whether a project must not set a request field, because it is one of gatewayFields, belongs to
+// the connection, or is misinterpreted. It also reports true for names that upstreams can confuse with such a field.
 func Reserved(name string) bool {
 	name = foldName(name)
 	return isHopByHop(name) || isGatewayField(name) || isMisinterpreted(name) || isFraming(name)
@@ -246,8 +247,8 @@ func isCanonical(name string) bool {
 	return !wordStart
 }
 
-// isHopByHop, isGatewayField, isMisinterpreted and isFraming report whether a canonical name is in the corresponding
-// list. They are called for each field of each request, so a switch on the first byte excludes most names quickly.
+// isHopByHop, isGatewayField and isMisinterpreted report whether a canonical name is in the corresponding list. They are
+// called for each field of each request. So for the long lists, a switch on the first byte excludes most names quickly.
 func isHopByHop(name string) bool {
 	if name == "" {
 		return false

@@ -14,7 +14,7 @@ import (
 
 // transports has an http.Transport for each pair of an account and a client certificate, or no
 // certificate. So no connection is shared between accounts, not even an HTTP/2 connection with its many
-// requests. A transport that was not used for idleTimeout has closed its connections and is removed.
+// requests. A transport for which no request has started within idleTimeout is removed (sweep).
 type transports struct {
 	dial      func(ctx context.Context, network, address string) (net.Conn, error)
 	options   Options
@@ -120,7 +120,8 @@ func (t *transports) remove(key identityKey) {
 	delete(t.byIdentity, key)
 }
 
-// sweep removes unused transports. If there are other transports, it schedules another sweep.
+// sweep removes the transports that were not used for idleTimeout. If there are other transports,
+// it schedules another sweep.
 func (t *transports) sweep() {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -197,7 +197,8 @@ func New(o Options) *Client {
 	return c
 }
 
-// maxIdle returns the default of Options.MaxIdle. It leaves most of the process's file descriptors for connections in use.
+// maxIdle returns the default of Options.MaxIdle. With it, the idle connections of the two paths together take at most
+// half of the process's file descriptors.
 func maxIdle() int {
 	return int(min(4096, socket.MaxDescriptors()/4)) //nolint:gosec // it is small
 }

@@ -30,7 +30,8 @@ func (r *Records) Set(name string, values ...string) {
 	r.byName[name] = values
 }
 
-// Resolver returns a resolver that serves the records like a name server: a response has the whole chain of aliases.
+// Resolver returns a resolver that serves the records like a name server: a response has
+// the whole chain of aliases, up to four names.
 func (r *Records) Resolver(t testing.TB) *net.Resolver {
 	t.Helper()
 	conn, err := (&net.ListenConfig{}).ListenPacket(t.Context(), "udp", "127.0.0.1:0")
