@@ -119,7 +119,8 @@ func TestAmbiguousFieldNamesAreDropped(t *testing.T) {
 	}
 }
 
-// TestRequestTrailersAreFiltered checks that fields are removed from the trailer that are not allowed in the header.
+// TestRequestTrailersAreFiltered checks that a trailer keeps only announced fields that are allowed in a trailer and
+// that a client can send upstream, and that keys are removed from it.
 func TestRequestTrailersAreFiltered(t *testing.T) {
 	key, custom := newKey(credential.ConsumerKey), "a-custom-key-of-theirs"
 	trailers := make(chan http.Header, 1)

@@ -70,8 +70,9 @@ type operationCase struct {
 	want         []string
 }
 
-// operationCases returns cases, by descriptions. A case without a fixture is for a fixture with all GraphQL
-// policies. The route of limited requires a key and has a rate limit, and the route of unlimited has neither.
+// operationCases returns cases, by descriptions. A case without a fixture is for a fixture that limits the complexity,
+// refuses introspection and counts operations. In limited, the route /graphql requires a key, and the route /limited
+// has a rate limit. The route of unlimited only counts operations.
 func operationCases(limited, unlimited *fixture) map[string]operationCase {
 	a, ab := queryBody("query A{a}"), "["+queryBody("query A{a}")+","+queryBody("query B{b}")+"]"
 	// failed returns the expected record of the query A, with these classes of errors.

@@ -9,8 +9,8 @@ import (
 	"github.com/gatewright/gatewright/shared/format/project"
 )
 
-// TestMCPBuildErrors checks that a build fails if there is a problem that only
-// gateway.Verify finds, and that the error has the location of the problem.
+// TestMCPBuildErrors checks that a build fails if an MCP server exceeds its budget, or has a problem
+// that only gateway.Verify finds, and that the error has the location of the problem.
 func TestMCPBuildErrors(t *testing.T) {
 	// replacements returns texts of mcpProject with other texts in their place: summary, and a list of operations.
 	replacements := func(summary string, operations int) map[string]string {

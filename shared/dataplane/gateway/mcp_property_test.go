@@ -9,8 +9,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestMCPArgumentsArriveUnchangedOrAreRefused checks for generated arguments that
-// the upstream receives exactly the value that a model has sent, or no request.
+// TestMCPArgumentsArriveUnchangedOrAreRefused checks for generated arguments that the upstream receives
+// exactly the values that a model has sent, or no request. Only spaces around a header's value are removed.
 func TestMCPArgumentsArriveUnchangedOrAreRefused(t *testing.T) {
 	fx := newMCPFixture(t)
 	hostile := rapid.OneOf(rapid.String(), rapid.StringOfN(rapid.RuneFrom([]rune("./\\;%?#&=2eE5fF+ \r\n\x00ä{}[]:@,\"")),

@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// TestPoliciesAreDocumented checks that docs/projects.md describes every policy and every option, or names the page that does.
+// TestPoliciesAreDocumented checks that docs/projects.md has a section for every policy, and
+// that this section, or the page that it links to, names every option.
 func TestPoliciesAreDocumented(t *testing.T) {
 	text, err := os.ReadFile("../../../../docs/projects.md")
 	if err != nil {

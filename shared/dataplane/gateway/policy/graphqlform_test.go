@@ -79,8 +79,8 @@ func TestUpstreamMayOnlyUseReadableEncodings(t *testing.T) {
 	}
 }
 
-// TestResponsesAreReadUpToTheLimit checks that a response is read up to
-// the limit, and that the client still receives all bytes of a larger one.
+// TestResponsesAreReadUpToTheLimit checks that a response is read up to the limit,
+// and that restore lets the body of every response begin again at its first byte.
 func TestResponsesAreReadUpToTheLimit(t *testing.T) {
 	t.Parallel()
 	const text = `{"errors":[{"message":"a text of more than the head's bytes"}]}`

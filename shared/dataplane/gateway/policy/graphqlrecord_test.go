@@ -84,7 +84,8 @@ func TestDecompressedPrefixIsBounded(t *testing.T) {
 	}
 }
 
-// TestRecordedBodyIsLimited checks, for reads of all sizes, that recording stops at its limit and delays no bytes.
+// TestRecordedBodyIsLimited checks, for bodies and reads of
+// different sizes, that recording stops at its limit and drops no bytes.
 func TestRecordedBodyIsLimited(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ size, piece, want int }{

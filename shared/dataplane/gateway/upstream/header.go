@@ -247,8 +247,8 @@ func isCanonical(name string) bool {
 	return !wordStart
 }
 
-// isHopByHop, isGatewayField and isMisinterpreted report whether a canonical name is in the corresponding list. They are
-// called for each field of each request. So for the long lists, a switch on the first byte excludes most names quickly.
+// isHopByHop, isGatewayField and isMisinterpreted report whether a canonical name is in the corresponding list. They
+// are called for each field of each request. In the long lists, a switch on the first byte excludes most names quickly.
 func isHopByHop(name string) bool {
 	if name == "" {
 		return false
