@@ -15,7 +15,8 @@ import (
 	"github.com/gatewright/gatewright/shared/format/project"
 )
 
-// mcpProject is a project with MCP servers that offer all kinds of routes. UPSTREAM is replaced with the upstream's address.
+// mcpProject is a project with MCP servers that offer all kinds of routes. mcpFiles
+// replaces OPERATIONS with a list of operations, and FORWARD, REWRITE and WHO with handlers.
 const mcpProject = `{
   "openapi": "3.1.0", "info": {"title": "Shop", "version": "1"},
   "paths": {

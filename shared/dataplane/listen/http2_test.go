@@ -148,7 +148,8 @@ func http2Heads() map[string]http2Head {
 	}
 }
 
-// TestHTTP2HeadRules checks the result of each head of http2Heads, and that the connection serves a request after it.
+// TestHTTP2HeadRules checks the result of each head of http2Heads, and that the connection serves
+// a request after it, or a new connection if the head closed it.
 func TestHTTP2HeadRules(t *testing.T) {
 	s := newHTTP2Server(t, nil, func(_ http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/" || r.Header["Host"] != nil {

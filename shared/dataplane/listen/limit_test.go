@@ -74,6 +74,7 @@ func (c *client) mustServe() {
 
 // TestConnectionsPerAddressAreLimited checks that a connection above the limit gets a 503, that
 // other addresses are served, and that another connection is accepted after one has ended.
+// It also checks that this limit is not for loopback addresses and trusted proxies.
 func TestConnectionsPerAddressAreLimited(t *testing.T) {
 	for name, tc := range map[string]struct {
 		same, other string

@@ -45,7 +45,8 @@ func (l *logRecorder) refusals() (out []map[string]any) {
 }
 
 // TestEachRefusalIsLogged checks that each refusal is logged once, with the ID that the client
-// receives. It checks refusals of heads, refusals of net/http, timeouts, and connections above a limit.
+// receives. It checks two invalid heads, an incomplete head, and a connection above a limit. It also
+// checks that the log has nothing of what the client sent.
 func TestEachRefusalIsLogged(t *testing.T) {
 	var logged logRecorder
 	settings := defaults(t)

@@ -107,7 +107,7 @@ var allowAllGuard = Guard{AllowPrivate: true, Allow: []netip.Prefix{
 	netip.MustParsePrefix("::/0"),
 }}
 
-// ipv6Forms returns IPv6 addresses that lead to an IPv4 address, or can lead to it.
+// ipv6Forms returns an IPv4 address, and IPv6 addresses that lead to it, or can lead to it.
 func ipv6Forms(v4 netip.Addr, random *rand.Rand) []netip.Addr {
 	b := v4.As4()
 	noise := func() byte { return byte(random.Uint32()) }

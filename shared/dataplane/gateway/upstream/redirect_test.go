@@ -305,8 +305,8 @@ func TestRedirectLoopEnds(t *testing.T) {
 	}
 }
 
-// TestRedirectBodyIsNotAwaited checks, for both transports, that a redirect is followed
-// before its body is complete, and that its connection is reused if the body was complete.
+// TestRedirectBodyIsNotAwaited checks, for both transports, that a redirect is followed before its body is
+// complete. For a direct request, it also checks that the connection is reused if the body was complete.
 func TestRedirectBodyIsNotAwaited(t *testing.T) {
 	for name, head := range map[string]string{
 		"a length":                           "Content-Length: 100\r\n\r\nmoved",
