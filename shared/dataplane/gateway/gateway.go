@@ -72,8 +72,8 @@ type Config struct {
 	// counts as a stream, like a WebSocket. If StreamThreshold is 0, requests do not count by their duration.
 	Streams         Streams
 	StreamThreshold time.Duration
-	// HalfClosedTimeout applies to a connection of another protocol after one side has ended. The
-	// connection ends if no byte passes for this long, at most twice as long. 0 means a minute.
+	// HalfClosedTimeout applies to a connection of another protocol after one side has ended. If no byte
+	// passes, the connection ends after this time, or up to twice this time. 0 means a minute.
 	HalfClosedTimeout time.Duration
 	// Fields decides which header fields of a request are sent upstream.
 	Fields upstream.Filter

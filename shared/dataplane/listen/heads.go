@@ -15,7 +15,8 @@ import (
 // net/http keeps the head until then. A head that exceeds the budget is refused (503). The first freeHeadBytes of
 // each head do not count, so a client that uses up the budget affects only requests with large heads.
 const (
-	// maxLargeHeadBytes is the size of the budget. One client address can hold at most 1/headBudgetShares of it.
+	// maxLargeHeadBytes is the size of the budget. One client address can hold at most 1/headBudgetShares
+	// of it, except an address without a limit of connections (countedAddress).
 	maxLargeHeadBytes = 16 << 20
 	headBudgetShares  = 4
 	// freeHeadBytes is the number of bytes of each head that do not count

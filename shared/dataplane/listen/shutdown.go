@@ -10,9 +10,11 @@ import (
 )
 
 // In HTTP/1.1, only a response can notify a client that its connection ends. If an idle connection is
-// closed while the client sends a request, the request is lost (RFC 9112, section 9.5). So we close a
-// connection only if no request is likely to arrive soon: its last response had the field Connection:
-// close, or the connection has been idle for the time between AnnounceShutdown and Shutdown.
+// closed while the client sends a request, the request is lost (RFC 9112, section 9.5). So after
+// AnnounceShutdown, we close a connection only if no request is likely to arrive soon: its last response
+// had the field Connection: close, the connection has been idle for the time between AnnounceShutdown and
+// Shutdown, or it is new and has sent nothing for firstRequestTimeout. When the context of Shutdown ends,
+// we do not wait any longer.
 
 const (
 	// shutdownCheckInterval is the interval at which Shutdown checks whether it can close all connections.

@@ -55,8 +55,8 @@ const (
 
 // KeyCache caches the results of Keys. A positive result is cached for the policy's cacheTtlSeconds, but
 // never beyond the key's own expiry. This time starts when the lookup begins. So if a key is revoked
-// during a lookup, the result is not used for longer than other results. A result replaces only results
-// of lookups that began earlier, so a delayed lookup can't replace the refusal of a revoked key.
+// during a lookup, the result is not used for longer than other results. A result never replaces the result
+// of a lookup that began later, so a delayed lookup can't replace the refusal of a revoked key.
 //
 // The cache stores no keys, only a hash of each key with a secret of this process. Positive and negative
 // results have separate limits, so made-up keys do not displace valid ones. It is safe for concurrent use.

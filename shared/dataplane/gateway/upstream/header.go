@@ -38,8 +38,9 @@ type Filter struct {
 	Underscores bool
 }
 
-// Reserved reports whether a project must not set a request field, because it is one of gatewayFields, belongs to
-// the connection, or is misinterpreted. It also reports true for names that upstreams can confuse with such a field.
+// Reserved reports whether a project must not set a request field, because it is one of gatewayFields, belongs to the
+// connection, is misinterpreted, or is Content-Length or Host. It also reports true for names that upstreams can
+// confuse with such a field.
 func Reserved(name string) bool {
 	name = foldName(name)
 	return isHopByHop(name) || isGatewayField(name) || isMisinterpreted(name) || isFraming(name)

@@ -89,8 +89,8 @@ func (t *transports) connect(ctx context.Context, network, address string) (net.
 	return &recordedConn{Conn: conn, onClose: sync.OnceFunc(func() { t.openConns.Add(-1) })}, nil
 }
 
-// closeIdle closes idle connections until at most MaxIdle connections
-// are open. It starts with the least recently used transports.
+// closeIdle closes the idle connections of one transport after another until at most MaxIdle connections
+// are open, or no transport is left. It starts with the least recently used transport.
 func (t *transports) closeIdle() {
 	t.mu.Lock()
 	keys := t.byAge()
