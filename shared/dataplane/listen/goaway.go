@@ -129,7 +129,7 @@ func (f *framedConn) sendDueGoAway() error {
 // goAwayDelay is how long the GOAWAY waits for a response on the connection. After that it is sent without a response.
 const goAwayDelay = time.Second
 
-// sendGoAway sends the GOAWAY now, or after the current frame.
+// sendGoAway sends the GOAWAY now, or after the current frame, unless one was already sent.
 func (f *framedConn) sendGoAway() {
 	f.goAwayDue.Store(true)
 	f.mu.Lock()

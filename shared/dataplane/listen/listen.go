@@ -263,8 +263,8 @@ func (s *Server) serveHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // clientAddr returns an address that represents all addresses of a request's client.
-// It returns the zero value if the client is not known: if a trusted proxy has not
-// sent its address, or if there is no limit per address, as behind a load balancer.
+// It returns the zero value if the client is not known: if a trusted proxy has not sent its address, or if
+// the request has no trusted proxy and there is no limit per address, as behind a load balancer.
 func (s *Server) clientAddr(r *http.Request) netip.Addr {
 	origin := forwarded.Parse(r, s.settings.TrustedProxies)
 	if origin.Trusted && origin.Client == origin.Peer || !origin.Trusted && s.settings.ConnectionsPerAddress == 0 {

@@ -17,6 +17,7 @@ import (
 // about 20 KB in net/http, 4 KB with a goroutine that waits in a read, and 1 KB if the system can watch
 // many connections at once (socket.Poller). Connections of clients with frequent requests are never parked.
 // With a delay of one second, 10,000 clients that connect at the same time would take 27 MB more.
+// Connections with HTTP/2 or StandardHTTP are not parked.
 const parkDelay = 250 * time.Millisecond
 
 // nextParkTime returns when the connection is parked if no byte arrives before. It changes the time to parkDelay
@@ -101,9 +102,9 @@ type parkedConns struct {
 
 	mu      sync.Mutex         // guards the fields below
 	waiting map[*conn]struct{} // each has a goroutine; nil after the end
-	// readiness reports which connections of parked have bytes to read. It is nil before
-	// its first use, and if the system has no resources for it. The connections of
-	// parked have no goroutine. unsupported is set if the system has no such function.
+	// readiness reports which connections of parked have bytes to read. It is nil before its first use,
+	// after the end, and if the system does not support it or has no resources for it. The connections
+	// of parked have no goroutine. unsupported is set if the system has no such function.
 	readiness   *socket.Poller
 	unsupported bool
 	parked      map[uint64]parkedConn

@@ -33,7 +33,8 @@ var (
 	}
 )
 
-// refusalFromResponse returns the refusal for a request that net/http has refused, with the status in its response.
+// refusalFromResponse returns the refusal for a request that net/http has refused,
+// with the status in its response, or 400 if the response has no known status.
 func refusalFromResponse(p []byte) *framing.Refusal {
 	_, rest, _ := bytes.Cut(p, []byte(" "))
 	if len(rest) < 3 {

@@ -83,8 +83,8 @@ func (c *conn) readProxyHeader() {
 	}
 }
 
-// parseProxyHeader reads a PROXY header and no byte after it, and returns the client's address. For a health check
-// of the proxy, and for a client without an address, it returns nil, which stands for the proxy's own address.
+// parseProxyHeader reads a PROXY header and no byte after it, and returns the client's address. For a health check of
+// the proxy, and for a client without a TCP address, it returns nil, which stands for the proxy's own address.
 //
 // The listener of the library proxyproto is not used, because it reads the header
 // in the first call of RemoteAddr, and keeps a buffer for each connection.

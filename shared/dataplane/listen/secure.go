@@ -22,8 +22,9 @@ func negotiatedHTTP(state tls.ConnectionState) bool {
 	return false
 }
 
-// wireConn is the connection below TLS. Its reads and writes have the timeouts for slow clients. The
-// timeouts apply below TLS, because a TLS connection can't be used after a write has exceeded a deadline.
+// wireConn is the connection below TLS. Its writes have the timeout for slow clients. The timeout applies
+// below TLS, because a TLS connection can't be used after a write has exceeded a deadline. Its reads end
+// an HTTP/2 connection that receives too many bytes (allowRead).
 type wireConn struct {
 	net.Conn
 	c *conn

@@ -13,8 +13,8 @@ import (
 // closed while the client sends a request, the request is lost (RFC 9112, section 9.5). So after
 // AnnounceShutdown, we close a connection only if no request is likely to arrive soon: its last response
 // had the field Connection: close, the connection has been idle for the time between AnnounceShutdown and
-// Shutdown, or it is new and has sent nothing for firstRequestTimeout. When the context of Shutdown ends,
-// we do not wait any longer.
+// Shutdown, or it is new and has sent nothing for the shorter of that time and firstRequestTimeout. When
+// the context of Shutdown ends, we do not wait any longer.
 
 const (
 	// shutdownCheckInterval is the interval at which Shutdown checks whether it can close all connections.

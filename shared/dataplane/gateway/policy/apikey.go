@@ -101,8 +101,8 @@ func newAPIKey(name string, raw json.RawMessage, s *Setup) (Provisioned, []proje
 
 // Inbound checks the key. Clients recognize the details of its 401 responses (contract 3.4).
 //
-// A key is never sent upstream: upstreams log headers, and anyone with access to the log could use the key for
-// every route of the bucket. Package upstream removes texts with the form of our keys from every request
+// A key is never sent upstream, except in a body: upstreams log headers, and anyone with access to the log could use
+// the key for every route of the bucket. Package upstream removes texts with the form of our keys from every request
 // (Credentials). Inbound also withholds the header and the text of an accepted key. It withholds the header if
 // its value has the form of our keys or is a list, because no key is a list. Any other value is sent upstream:
 // with allowUnauthenticatedRequests, the header can contain the upstream's own token. Later policies of the

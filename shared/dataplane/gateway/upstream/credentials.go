@@ -11,7 +11,8 @@ import (
 
 // Credentials decides what to remove from a request for an upstream because it contains a key of ours. Upstreams
 // log requests, and anyone with access to the log could use the key for every route of its bucket. Credentials
-// recognizes a key by its form (credential.Contains), in any part of the request, even if the key is not valid.
+// recognizes a key by its form (credential.Contains), anywhere in the header, the trailer, the query and the path,
+// even if the key is not valid. It does not read the body.
 type Credentials struct {
 	// Texts has accepted keys that their owners chose, and which have no recognizable
 	// form. Everything that contains one of these texts is also removed.
@@ -23,8 +24,8 @@ type Credentials struct {
 // gateway has added must stay: without its member of Via, a loop would not be detected.
 var separators = map[string]string{"Cookie": ";", "Via": ",", "X-Forwarded-For": ",", "Forwarded": ","}
 
-// Header removes the fields that contain a key, with all their values. Only from the fields in
-// separators it removes single members, because that could change the meaning of any other list.
+// Header removes the fields that contain a key, with all their values. From the fields in separators, it removes
+// single members. It does so with no other field, because without a member its list could have another meaning.
 func (c Credentials) Header(h http.Header) {
 	for name, values := range h {
 		for _, value := range values {

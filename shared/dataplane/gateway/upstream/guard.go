@@ -59,8 +59,8 @@ var privatePrefixes = prefixes(
 	"::1/128", "fc00::/7",
 )
 
-// specialPrefixes are the other prefixes that are not globally reachable,
-// according to the IANA registries of special-purpose addresses.
+// specialPrefixes are the other prefixes of IPv4 and of globalIPv6 that are not
+// globally reachable, according to the IANA registries of special-purpose addresses.
 var specialPrefixes = prefixes(
 	"0.0.0.0/8",       // this network
 	"169.254.0.0/16",  // link-local, with the metadata service

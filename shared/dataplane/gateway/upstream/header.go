@@ -107,9 +107,9 @@ func (f Filter) Request(in http.Header) (out http.Header, upgrade string) {
 }
 
 // Trailer returns the names of a request's announced trailer fields that are sent upstream, without values;
-// FillTrailer adds the values. It returns nil if no field is sent. in is the request's Trailer, and connection
-// the values of its Connection field. A trailer arrives after the gateway has routed and checked the request,
-// so fields for framing, routing, authentication and conditions are not allowed (RFC 9110, section 6.5.1).
+// FillTrailer adds the values. The result is nil or empty if no field is sent. in is the request's Trailer, and
+// connection the values of its Connection field. A trailer arrives after the gateway has routed and checked the
+// request, so fields for framing, routing, authentication and conditions are not allowed (RFC 9110, section 6.5.1).
 func (f Filter) Trailer(in http.Header, connection []string) http.Header {
 	var out http.Header
 	for name := range in {

@@ -19,7 +19,7 @@ type pool struct {
 	dial       func(ctx context.Context, network, address string) (net.Conn, error)
 	tls        *tls.Config // negotiates only HTTP/1.1
 	tlsTimeout time.Duration
-	perHost    int // maximum number of idle connections of an account to one host
+	perHost    int // maximum number of idle connections of one poolKey
 	maxIdle    int // maximum number of idle connections in total
 
 	mu       sync.Mutex

@@ -114,7 +114,8 @@ func (t *transports) byAge() []identityKey {
 	})
 }
 
-// remove removes a transport. It closes the idle connections. Connections in use are closed when their requests end.
+// remove removes a transport. It closes the idle connections. Connections in use are closed
+// when their requests end, or with HTTP/2 when they have then been idle for idleTimeout.
 func (t *transports) remove(key identityKey) {
 	t.byIdentity[key].CloseIdleConnections()
 	delete(t.byIdentity, key)

@@ -4,9 +4,9 @@
 // Package handler has the routes' handlers, which choose the address of a request. An Account is an
 // http.RoundTripper, so the implementation of a round trip can change without its callers (design, section 7).
 //
-// A request takes one of two paths. The direct path (direct.go) is for requests
-// without a body. All other requests use http.Transport. With Options.Standard, every
-// request uses http.Transport: operators can set this if direct.go has a defect.
+// A request to a server takes one of two paths. The direct path (direct.go) is for most requests
+// without a body over HTTP/1.1. All other requests use http.Transport. With Options.Standard,
+// every request uses http.Transport: operators can set this if direct.go has a defect.
 //
 // Read this file first, then direct.go, pool.go, contextwatch.go and idlecheck.go (the direct path), transports.go
 // and wait.go (the path through http.Transport), service.go (services behind tunnels), guard.go (allowed
@@ -54,15 +54,16 @@ type Options struct {
 	ResponseTimeout time.Duration
 	// MaxHeaderBytes limits the size of a response's header, default 256 KiB.
 	MaxHeaderBytes int64
-	// MaxIdlePerHost is the maximum number of idle connections of one account to one host, default 256.
+	// MaxIdlePerHost is the maximum number of idle connections to one host of
+	// one account with the same client certificate or none, default 256.
 	MaxIdlePerHost int
 	// MaxIdle is the maximum number of idle connections, separately for each of the two paths.
 	// The default is 4,096, or a quarter of the process's limit of open files if that is less.
 	MaxIdle int
 }
 
-// idleTimeout is the time after which an unused connection is closed. Servers commonly
-// close unused connections after 60 s or more. Closing them earlier avoids retries.
+// idleTimeout is the time after which an unused connection is not used again. It is closed then, or at
+// the next sweep. Servers commonly close unused connections after 60 s or more. A shorter time avoids retries.
 const idleTimeout = 55 * time.Second
 
 // Client sends requests to upstreams, each on behalf of an Account. It is safe
