@@ -138,6 +138,7 @@ func (c *cors) allowOrigin(out http.Header, origin string) bool {
 // preflight writes the headers of the response to a preflight request. allowed has the methods of the Allow header.
 // If the policy does not allow the requested method, preflight writes no methods. It writes those of the requested
 // headers that the policy allows. If the method or a header is missing, the browser does not send the actual request.
+// If the policy does not allow the origin, preflight writes only Vary.
 func (c *cors) preflight(out, in http.Header, allowed []string) {
 	if c == nil {
 		return

@@ -116,8 +116,8 @@ func (r *request) serve() {
 	}
 }
 
-// send writes a response with the fields that each response has. If
-// the response is a failure with a known cause, it logs the cause.
+// send writes a response with the fields that each response has. It logs
+// the exchange's Cause, unless there is none or the exchange's context has ended.
 func (r *request) send(response *http.Response) error {
 	if r.x.Cause != nil && r.x.Context.Err() == nil {
 		r.g.config.Log.LogAttrs(r.in.Context(), slog.LevelWarn, "request failed",

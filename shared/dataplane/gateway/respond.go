@@ -94,7 +94,7 @@ func (w *writer) stopReading() {
 }
 
 // send writes a complete response and closes its body. It returns an error if the response could
-// not be written completely. After an error, headWritten reports whether the head was written.
+// not be written completely. After an error, headWritten reports whether the head may have been written.
 func (w *writer) send(response *http.Response) error {
 	if response.StatusCode == http.StatusSwitchingProtocols {
 		return w.upgrade(response)

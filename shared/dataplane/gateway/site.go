@@ -22,7 +22,7 @@ type site struct {
 	noRoute pipeline.Route
 	router  router.Router
 	routes  []siteRoute
-	// preservePaths sends paths upstream exactly as the client wrote them.
+	// preservePaths sends paths upstream as the client wrote them, except that invalid bytes are escaped.
 	preservePaths bool
 	// problems are the reasons why the artifact can't be served, empty for a valid artifact.
 	problems []project.Problem

@@ -115,7 +115,7 @@ func (g *Gateway) EndUpgrades(ctx context.Context) {
 	}
 }
 
-// defaultHalfClosedTimeout is equal to the time that an upstream has to begin a response.
+// defaultHalfClosedTimeout is equal to the time that an upstream has to begin a response by default.
 // An upstream that has received the end of the client's data can take that long, too.
 const defaultHalfClosedTimeout = time.Minute
 

@@ -360,7 +360,7 @@ func (a *Address) resolveQuery(x *pipeline.Exchange, withSearch bool) string {
 }
 
 // inPath returns the value as a part of a path. Parameters and the path keep their escapes
-// and slashes. All other values are escaped, so that they are a part of one segment.
+// and slashes, unless encoded is set. All other values are escaped, so that they are a part of one segment.
 func (v *value) inPath(x *pipeline.Exchange) string {
 	if !v.encoded {
 		switch v.source { //nolint:exhaustive // the other sources are escaped below

@@ -77,7 +77,7 @@ type Setup struct {
 	// Private is set if the server's own route distinguishes users, so that caches must not share
 	// its responses. Serve also sets it if a route that the server offers distinguishes users.
 	Private bool
-	// PreservePaths sends paths upstream without changes.
+	// PreservePaths sends paths upstream without changes, except that invalid bytes are escaped.
 	PreservePaths bool
 	Log           *slog.Logger
 	// Count counts a call of a route as a separate request; nil counts nothing.

@@ -85,7 +85,8 @@ func (e *Exchange) writeBody() *http.Response {
 	return refusal
 }
 
-// SetResponseBody replaces the body of a response, and closes the old one.
+// SetResponseBody replaces the body of a response, and closes the old one. It removes
+// fields that describe the old bytes, and the trailer.
 func SetResponseBody(r *http.Response, body []byte) {
 	_ = r.Body.Close()
 	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))

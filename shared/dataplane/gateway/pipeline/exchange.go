@@ -26,13 +26,15 @@ type Exchange struct {
 	// Path is the canonical path (package paths). The router has chosen the route for this path.
 	Path string
 	// RawPath is the path to send upstream instead of Path if the project preserves
-	// paths, "" otherwise: the path as the client wrote it, without dot segments.
+	// paths, "" otherwise: the path as the client wrote it, with invalid bytes escaped.
+	// The gateway refuses a path with dot segments.
 	RawPath string
 	// Query is the raw query, without "?". Policies can replace it with SetQuery.
 	Query string
 	// Scheme and Host are the origin that the client used. Host can have a port.
 	Scheme, Host string
-	// Header is the header to send upstream: the client's header without hop-by-hop and forwarding fields. Policies can change it.
+	// Header is the header to send upstream: the client's fields that upstream.Filter allows,
+	// and the gateway's own fields, such as Via. Policies can change it.
 	Header http.Header
 	// Body is the request's body, http.NoBody if it has none. ContentLength is its length, -1 if that is unknown.
 	Body          io.ReadCloser
@@ -170,7 +172,8 @@ func (e *Exchange) WithholdText(text string) { e.secrets = append(e.secrets, tex
 func (e *Exchange) WithheldTexts() []string { return e.secrets }
 
 // Redacted returns a path of this exchange for logs and problems. It replaces our
-// keys in the path. It replaces the whole path if the path contains a withheld text.
+// keys in the path. It replaces the whole path if the path contains a withheld text,
+// or if the path can't be unescaped to search for one.
 func (e *Exchange) Redacted(path string) string {
 	for _, secret := range e.secrets {
 		if decoded, err := url.PathUnescape(path); err != nil || strings.Contains(decoded, secret) {
@@ -180,8 +183,9 @@ func (e *Exchange) Redacted(path string) string {
 	return credential.Redact(path)
 }
 
-// AddResponseField adds a header field to the response, in addition to fields of the same name. The field
-// is added to every response except a response that switches protocols. The name is in canonical form.
+// AddResponseField adds a header field to the response of Run, in addition to fields of the same name,
+// unless the response switches protocols. A problem that replaces the response of Run has the field only
+// after ApplyResponseFields. The name is in canonical form.
 func (e *Exchange) AddResponseField(name, value string) {
 	if e.responseFields == nil {
 		e.responseFields = e.inline.responseFields[:0]

@@ -21,7 +21,7 @@ type Inbound interface {
 	Inbound(x *Exchange) *http.Response
 }
 
-// Outbound is a policy that runs after the handler, with its response.
+// Outbound is a policy that runs after the handler, with its response, unless the response switches protocols.
 type Outbound interface {
 	// Outbound returns the response to continue with: r itself, changed or unchanged, or another response,
 	// after closing r's body. It is called concurrently, and must not delay a body that streams.

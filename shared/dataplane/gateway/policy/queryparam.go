@@ -54,6 +54,7 @@ func newQueryParam(_ string, raw json.RawMessage, _ *Setup) (Provisioned, []proj
 
 // Inbound sets the header if the parameter is present. It replaces a header that
 // the client has sent. If the parameter has several values, it uses the first one.
+// It refuses a request whose value is not valid in a header.
 func (p *queryParam) Inbound(x *pipeline.Exchange) *http.Response {
 	values, present := x.QueryValues()[p.param]
 	if !present {

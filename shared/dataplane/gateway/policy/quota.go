@@ -66,8 +66,9 @@ const (
 // quotaRetryAfter is the number of seconds after which to repeat a request that could not be counted.
 const quotaRetryAfter = "5"
 
-// quota counts the requests of customers. It refuses a request if the customer's subscription
-// does not include the request, or if a quota of the subscription is used up.
+// quota counts the requests of customers. It refuses a request if its customer is unknown, if the customer's
+// subscription does not include the request, or if a quota of the subscription is used up. It also refuses
+// a request with an invalid Idempotency-Key, and without failOpen a request that can't be counted.
 type quota struct {
 	policy              string
 	accountID           string
