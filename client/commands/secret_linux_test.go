@@ -106,7 +106,7 @@ func TestLeftoverSecretFileIsReused(t *testing.T) {
 		after, err := os.ReadFile(path)
 		switch {
 		case err != nil:
-			t.Errorf("%s: read the file after create --out: %v", name, err)
+			t.Errorf("%s: read the file after create --out: error = %v, want none", name, err)
 		case c.reused && (got.code != exit.OK || string(after) != secret+"\n"):
 			t.Errorf("%s: create --out = %+v with the content %q, want code 0 and the secret", name, got, after)
 		case !c.reused && (got.code != exit.Usage || string(after) != string(before) || len(fx.requests) > 0 ||

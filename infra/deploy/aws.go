@@ -56,6 +56,15 @@ func region(ctx context.Context) (string, error) {
 	return name, asRefusal(err)
 }
 
+// account returns the clients for the account in the region of the deployment.
+func (d deployment) account(ctx context.Context) (account, error) {
+	currentRegion, err := d.region(ctx)
+	if err != nil {
+		return account{}, err
+	}
+	return d.connectAWS(ctx, currentRegion)
+}
+
 // asRefusal returns a refusal, which says that nothing was deployed, if err reports
 // missing credentials or a missing region. It returns any other error unchanged.
 func asRefusal(err error) error {

@@ -257,8 +257,8 @@ func (d deployment) apply(ctx context.Context, targets []*target) error {
 		if t.checkRegion != "" {
 			checkArgs, err := t.prepareCheck(ctx, d, t.planned)
 			if err != nil {
-				// The error may be a refusal, which would say that nothing was deployed.
-				return fmt.Errorf("the installation is deployed, and its check is not: %v", err) //nolint:errorlint // see above
+				//nolint:errorlint // a wrapped refusal would say that nothing was deployed
+				return fmt.Errorf("the installation is deployed, and its check is not: %v", err)
 			}
 			args = append(args, checkArgs...)
 		}
@@ -274,15 +274,6 @@ func (d deployment) stack() string {
 		return removals.CheckStack(d.stage)
 	}
 	return "gatewright-" + d.stage
-}
-
-// account returns the clients for the account in the region of the deployment.
-func (d deployment) account(ctx context.Context) (account, error) {
-	currentRegion, err := d.region(ctx)
-	if err != nil {
-		return account{}, err
-	}
-	return d.connectAWS(ctx, currentRegion)
 }
 
 // deployedStack returns the stack that AWS has now.

@@ -111,7 +111,8 @@ func parseProxyHeader(from io.Reader) (net.Addr, error) {
 // family. Version 1 calls this family UNKNOWN. The library refuses such a header with the command PROXY.
 // The protocol requires using the connection's own addresses (section 2.2, AF_UNSPEC), as nginx does.
 func isUnspecifiedFamily(head []byte) bool {
-	return len(head) >= proxyHeaderPrefix && bytes.HasPrefix(head, proxySignature) && head[12] == proxyCommandV2 && head[13] == 0
+	return len(head) >= proxyHeaderPrefix && bytes.HasPrefix(head, proxySignature) &&
+		head[12] == proxyCommandV2 && head[13] == 0
 }
 
 // proxyCommandV2 is the byte after the signature for version 2 and the command PROXY.
