@@ -96,7 +96,8 @@ type Refusal struct {
 	Body        []byte
 }
 
-// LogFailure returns a function that logs the panic or error of a call, and returns the message for the client.
+// LogFailure returns a function that logs the panic or error of a call, and returns the message for the client. The
+// function does not log http.ErrAbortHandler.
 func LogFailure(log *slog.Logger) func(context.Context, any) string {
 	return func(ctx context.Context, cause any) string {
 		id := api.RequestID(ctx)

@@ -50,7 +50,7 @@ type Site struct {
 	rendered map[address][]byte
 }
 
-// address is a page and the relative path from it to the site.
+// address identifies a rendered page: the page's name, and the base of its links (see Page).
 type address struct{ name, base string }
 
 // siteData has the data that all pages need.
@@ -143,7 +143,7 @@ var (
 	linkedGuide  = regexp.MustCompile(`\]\(([a-z0-9-]+)\.md[#)]`)
 )
 
-// titleOf returns a guide's first heading as plain text.
+// titleOf returns the text of a guide's first heading of level 1, without backticks, or "" if there is none.
 func titleOf(source []byte) string {
 	if m := firstHeading.FindSubmatch(source); m != nil {
 		return strings.ReplaceAll(string(m[1]), "`", "")

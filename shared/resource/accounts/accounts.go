@@ -5,8 +5,9 @@
 // megabytes for each request. Consumer keys use an HMAC because customers may choose them; here an HMAC would need
 // the root key in functions that need it for nothing else. Keys are immutable: to change a key, create another.
 //
-// A key is in the table twice: by the hash of its text, for authentication, and in its account's list. Both items are
-// written and deleted in one transaction.
+// A key is in the table twice: by the hash of its text, for authentication, and in its account's list. One transaction
+// creates both items, and one transaction deletes both. A key of a release that had no list gets its second item when
+// it is used (RecordUse).
 //
 // Read accounts.go first (accounts), then keys.go (the keys of an account), authenticate.go (callers),
 // use.go (the last use of a key), record.go (the stored form of a key) and table.go (the items).
@@ -46,7 +47,8 @@ var namePattern = regexp.MustCompile(`^[a-z][a-z0-9_-]{1,62}$`)
 // createAccount is the action of Create in the audit log. The API has no operation that creates an account.
 const createAccount audit.Action = "account.create"
 
-// Service creates accounts and keys and recognizes keys. It is safe for concurrent use.
+// Service creates, finds and limits accounts. It creates, lists, revokes and authenticates their keys. It is safe for
+// concurrent use.
 type Service struct {
 	parts  installation.Parts
 	cache  *cache

@@ -64,7 +64,8 @@ func (s *Service) CreateKey(ctx context.Context, accountName string, spec Spec) 
 }
 
 // CreateKeyFor creates a key in the account of the caller. Faults: Forbidden if the new key would have a permission that
-// the caller's key lacks, or expire later than the caller's key; Invalid for the spec; the refusal of limits.AccountKeys.
+// the caller's key lacks, or expire later than the caller's key; Invalid for the spec; Unauthenticated if the caller's
+// key has been revoked; the refusal of limits.AccountKeys.
 func (s *Service) CreateKeyFor(ctx context.Context, caller auth.Principal, spec Spec) (Key, string, error) {
 	if err := s.check(spec); err != nil {
 		return Key{}, "", err
@@ -202,7 +203,8 @@ func (s *Service) RevokeKey(ctx context.Context, accountName, id string, force b
 	return s.revoke(audit.WithRequest(ctx, s.request(account, deleteKey)), account.ID, "", anyKey, id, force)
 }
 
-// RevokeKeyFor revokes a key that the caller sees, like RevokeKey.
+// RevokeKeyFor revokes a key that the caller sees, like RevokeKey. Another fault is Unauthenticated if the caller's own
+// key has been revoked.
 func (s *Service) RevokeKeyFor(ctx context.Context, caller auth.Principal, id string, force bool) error {
 	return s.revoke(ctx, caller.AccountID, caller.KeyID, visibleTo(caller), id, force)
 }

@@ -8,10 +8,12 @@ const (
 	// namePrefix is the key prefix of a record for each account, by the account's name. It keeps names unique. The
 	// command that creates keys reads it.
 	namePrefix store.KeyPrefix = "account-name"
-	// credentialPrefix is the key prefix of the account keys, by the hash of their text. Each process reads each key in use twice a minute.
+	// credentialPrefix is the key prefix of the account keys, by the hash of their text. Each process reads each key in
+	// use at most about twice a minute (cacheTTL).
 	credentialPrefix store.KeyPrefix = "credential"
 	// keyPrefix is the key prefix of the account keys for lists. The keys of an account are a partition, sorted by ID
-	// and so by creation. Lists read the whole partition, a revocation reads one key by its ID.
+	// and so by creation. Lists read the whole partition. A revocation reads one key by its ID, and the whole partition
+	// to find another key with full access.
 	keyPrefix store.KeyPrefix = "account-keys"
 )
 

@@ -9,7 +9,7 @@ import (
 	"github.com/gatewright/gatewright/shared/core/store"
 )
 
-// recordUseTimeout is the maximum time that recording a key's use delays the end of a request.
+// recordUseTimeout is the maximum time for which a request waits until the use of its key is recorded.
 const recordUseTimeout = time.Second
 
 // errUseRecorded means that another process has already recorded the use, or that the key was revoked.
@@ -21,7 +21,7 @@ var errUseRecorded = errors.New("accounts: the key's use is noted, or the key is
 // fails, a later request repeats it.
 //
 // RecordUse also adds the keys of earlier releases to the list, because those releases had no list. Such a key is in
-// the list before the first request with it continues.
+// the list before the first request with it continues, unless the write fails.
 func (s *Service) RecordUse(ctx context.Context, caller auth.Principal) (wait func()) {
 	sum, day := caller.Credential, s.parts.Now().UTC().Format(time.DateOnly)
 	key, due := s.cache.claimUse(sum, day)

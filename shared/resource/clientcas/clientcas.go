@@ -96,7 +96,7 @@ func visible(o auth.Owner) bool { return o.Viewer.CanSee("", "") }
 
 // CreateInput is the input of Create.
 type CreateInput struct {
-	// Name is a JavaScript identifier of at most MaxNameChars, unique in the account.
+	// Name is a JavaScript identifier of at most MaxNameChars ASCII characters, unique in the account.
 	Name string
 	// Certificate is the CA's certificate in PEM.
 	Certificate string

@@ -92,8 +92,8 @@ func (d *Directory) Challenge(ctx context.Context, name string) (*tls.Certificat
 
 const challengePath = "/.well-known/acme-challenge/"
 
-// Challenges responds to HTTP-01 (RFC 8555, section 8.3) if the request's host has a challenge. It passes all other
-// requests to next.
+// Challenges responds to HTTP-01 (RFC 8555, section 8.3) if the request's host has a challenge with this token. It
+// passes all other requests to next.
 func (d *Directory) Challenges(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		token, ok := strings.CutPrefix(r.URL.Path, challengePath)

@@ -66,7 +66,7 @@ type Domain struct {
 	Mappings []Mapping
 	// Proof is the TXT record that the owner must set, nil after it was found.
 	Proof *Proof
-	// Certificate is nil before the first certificate.
+	// Certificate is nil until a certificate is uploaded or ordered.
 	Certificate          *Certificate
 	CreatedOn, UpdatedOn time.Time
 }
@@ -101,7 +101,7 @@ type record struct {
 	// Shard is the shard of indexPrefix that contains the hostname once it is verified. Callers can neither see nor
 	// choose the shard (shardOf).
 	Shard string `dynamodbav:"shard"`
-	// Certificate is nil before the first certificate.
+	// Certificate is nil until a certificate is uploaded or ordered.
 	Certificate *Certificate `dynamodbav:"certificate,omitempty"`
 	// Orders is the number of the last certificate order, 0 before the first.
 	Orders  int   `dynamodbav:"orders,omitempty"`

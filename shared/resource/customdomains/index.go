@@ -29,7 +29,8 @@ const (
 	// attributes of its key. The prefix distinguishes them.
 	shardPrefix = "shard-"
 	// Staleness is the maximum time that a gateway serves the previous data of a hostname after a change. If the table
-	// is slow, the gateway may serve them up to readTimeout longer.
+	// is slow, the gateway may serve them up to readTimeout longer. While refreshes fail, maxStale is the maximum
+	// instead.
 	Staleness   = 2 * time.Second
 	readTimeout = 2 * time.Second
 	// refreshAge is the age from which the cached hostnames are refreshed in the background.
@@ -88,6 +89,7 @@ func (i *index) change(hostname string) (string, bool) {
 	return "", false
 }
 
+// failure is the error of a failed refresh, with the time of the failure or of the refresh's beginning.
 type failure struct {
 	at  time.Time
 	err error

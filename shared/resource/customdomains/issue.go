@@ -90,8 +90,8 @@ const (
 	shortPollInterval, longPollInterval, shortPollPeriod = 2 * time.Second, 30 * time.Second, 30 * time.Second
 	// challengePropagation is the time after which every gateway responds to an order's challenge.
 	challengePropagation = 2 * challengeAge
-	// MaxOrders is the maximum number of certificate orders of an account in orderWindow, including failed orders and
-	// renewals. An authority usually accepts 300 orders in three hours from the whole installation, and one account
+	// MaxOrders is the maximum number of certificate orders of an account in one orderWindow, including failed orders
+	// and renewals. An authority usually accepts 300 orders in three hours from the whole installation, and one account
 	// must not use all of them. A thousand hostnames need some 40 renewals in orderWindow.
 	MaxOrders   = 60
 	orderWindow = 3 * time.Hour
@@ -116,7 +116,8 @@ func (s *Service) beginIssuance(r *record, number int, on time.Time) store.Write
 }
 
 // beginFirstIssuance returns the writes that begin a certificate order for a verified hostname without a certificate,
-// and changes r like beginIssuance. It returns no writes if the installation has no authority, or if r is an alias.
+// and changes r like beginIssuance. It returns no writes if the installation has no authority, or if r is an alias or
+// has a certificate.
 func (s *Service) beginFirstIssuance(r *record) []store.Write {
 	if s.parts.Config.ACMEDirectory == "" || r.Alias || r.Certificate != nil {
 		return nil
@@ -155,6 +156,7 @@ func (s *Service) IssuanceDefinition(a Authority) operation.Definition {
 	}
 }
 
+// issuer has the tasks of an Issuance.
 type issuer struct {
 	*Service
 	authority Authority
@@ -261,7 +263,7 @@ func orderContext(step operation.Step) string { return "custom-domain-order/" + 
 func (i issuer) prove(ctx context.Context, step operation.Step) (operation.Result, error) {
 	_, r, ok, err := i.loadDomain(ctx, step)
 	if err != nil || !ok {
-		return operation.Result{}, err // for an obsolete operation, issueState ends the order
+		return operation.Result{}, err // issueState ends an obsolete operation
 	}
 	var o Order
 	if err := step.Data(&o); err != nil {
@@ -371,7 +373,8 @@ func (i issuer) withBackoff(task operation.Task) operation.Task {
 }
 
 // retryLater records why an attempt failed, and begins the next attempt. The delay grows with each failure, up to
-// maxRetryDelay. It is at least minDelay, the pause that the authority requires, but not more than maxRetryDelay.
+// maxRetryDelay. It is at least minDelay, the pause that the authority requires, but not more than maxRetryDelay. A
+// jitter of up to a tenth is added.
 func (i issuer) retryLater(
 	ctx context.Context, step operation.Step, message string, minDelay time.Duration,
 ) (operation.Result, error) {

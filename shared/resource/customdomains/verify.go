@@ -59,7 +59,7 @@ func (s *Service) beginVerification(r record) store.Write {
 	}, s.now())
 }
 
-// Definitions returns the definitions of the durable operations.
+// Definitions returns the definition of Verification. IssuanceDefinition returns the definition of Issuance.
 func (s *Service) Definitions() []operation.Definition {
 	return []operation.Definition{{
 		Kind: Verification, First: lookUpState,
@@ -107,10 +107,10 @@ func isTimeout(err error) bool {
 	return ok && netErr.Timeout() || errors.Is(err, context.DeadlineExceeded)
 }
 
-// Verify queries the TXT record of a custom domain now. It returns Conflict if the record is missing, if the DNS does
-// not respond, or if the hostname belongs to another account. It returns NotFound for a custom domain that is missing
-// or invisible. A verified custom domain stays verified. If it has no certificate and the installation has an authority
-// by now, Verify begins a certificate order.
+// Verify queries the TXT record of a custom domain that is not verified. It returns Conflict if the record is missing,
+// if the DNS does not respond, or if the hostname belongs to another account. It returns NotFound for a custom domain
+// that is missing or invisible. A verified custom domain stays verified, without a query. If it has no certificate and
+// the installation has an authority by now, Verify begins a certificate order.
 func (s *Service) Verify(ctx context.Context, owner auth.Owner, hostname string) (Domain, error) {
 	var r record
 	err := s.parts.Table.RunInTx(ctx, func(ctx context.Context) (err error) {

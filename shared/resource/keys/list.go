@@ -28,7 +28,7 @@ func (s *Service) visibleKeys(ctx context.Context, v view, rows []keyRecord) ([]
 			return nil, err
 		}
 	}
-	return v.visible(rows)
+	return v.existingKeys(rows)
 }
 
 // includedKeys returns the newest keys of a consumer in a format, at most maxIncludedKeys.

@@ -16,8 +16,8 @@ type target struct {
 	ConsumerLocator
 	// keyID is the id of one of the consumer's keys, "" for none.
 	keyID string
-	// query, if not nil, runs concurrently with the other reads. consumer is the name of the consumer. query runs again
-	// if the guessed generation of the bucket was wrong.
+	// query, if not nil, runs concurrently with the other reads. consumer is the name of the consumer. query runs once
+	// per attempt (loadAttempts), so each call must replace the result of the previous call.
 	query func(ctx context.Context, g generation, consumer string) error
 	// newConsumer is the name of the consumer that the request creates, "" for none. If it is set, load also reads the
 	// consumer's shard (view.shard), and consumerLimit must be the counter for the account's limit on consumers.
@@ -28,8 +28,8 @@ type target struct {
 }
 
 // view is the data that a request has read. Each record is consistent in itself, but the records together are not a
-// snapshot. So a commit requires that the consumer and the key have not changed since they were read. The consumer also
-// shows whether the bucket's overlay is too old for it (torn).
+// snapshot. So a commit requires that the consumer and the key have not changed since they were read, and torn reports
+// whether the bucket's record is too old for the consumer or the key.
 type view struct {
 	bucket     bucketRecord
 	generation generation
@@ -46,8 +46,8 @@ var (
 	errNoManager  = fault.Missing("manager")
 )
 
-// loadAttempts is the maximum number of attempts to read consistent data. An attempt fails if a bucket is deleted and
-// created again, or if a batch begins, during the reads.
+// loadAttempts is the maximum number of attempts to read consistent data. An attempt fails if the guess of the bucket's
+// generation is wrong, if the bucket's record is too old (view.torn), or if the reads take overlay.Grace or longer.
 const loadAttempts = 4
 
 // loadBucket calls load for a request that needs only the bucket.
@@ -55,9 +55,9 @@ func (s *Service) loadBucket(ctx context.Context, at BucketLocator) (view, error
 	return s.load(ctx, target{ConsumerLocator: ConsumerLocator{BucketLocator: at}})
 }
 
-// load reads the resource of a request in one round trip. It returns NotFound if the bucket, the consumer or the key is
-// missing or invisible to the caller. Two rare cases need one more round trip: an id that this process has not seen
-// before, and a wrong guess of the bucket's generation.
+// load reads the resource of a request, normally in one round trip. It returns NotFound if the bucket, the consumer or
+// the key is missing or invisible to the caller. A bucket or consumer id that this process has not seen before needs
+// one more round trip. So does each further attempt (loadAttempts).
 func (s *Service) load(ctx context.Context, t target) (view, error) {
 	bucket, err := s.resolveBucket(ctx, t.BucketLocator)
 	if err != nil {
@@ -87,7 +87,8 @@ func (s *Service) load(ctx context.Context, t target) (view, error) {
 
 // bucketUncheckedReason is the reason why a commit does not require that the bucket's record is unchanged
 // (store.ReadRequest.Unchecked).
-const bucketUncheckedReason = "the placement never changes, no request reads the generation of a deleted bucket, " +
+const bucketUncheckedReason = "the placement never changes, a write into the generation of a deleted bucket is " +
+	"harmless because no request reads it, " +
 	"the consumer's record shows whether the overlay is too old (view.torn), and the write of a new overlay entry " +
 	"checks the overlay (view.addChange)"
 
@@ -95,9 +96,9 @@ const bucketUncheckedReason = "the placement never changes, no request reads the
 const namesUncheckedReason = "the pointer never changes, and the record with the name must have the requested id"
 
 // torn reports whether the bucket record is too old for the consumer or the key: it was read before a large change of
-// the consumer or before the key's batch began. Such a bucket record can lack a roll that has changed the key, or can
-// still contain a batch that was published. A bucket record that is newer than the consumer is harmless: a commit that
-// requires the older consumer fails.
+// the consumer or before the key's batch began. The overlay in such a bucket record can lack the entry of a roll that
+// has changed the key, or can still contain the entry of a batch that has been published since. A bucket record that is
+// newer than the consumer is harmless: a commit that requires the older consumer fails.
 func (v view) torn() bool {
 	return v.key.NewerThan(v.bucket.Seq) || v.consumer.Seq > v.bucket.Seq
 }
@@ -201,9 +202,9 @@ func (v view) effective(k keyRecord) (keyRecord, bool) {
 	return k, exists && k.ConsumerID == v.consumer.ID
 }
 
-// visible returns the keys in rows that exist, with the changes of the bucket's overlay. It returns store.ErrStale if
-// rows contain a key whose batch began after the bucket was read.
-func (v view) visible(rows []keyRecord) ([]keyRecord, error) {
+// existingKeys returns the keys in rows that exist and belong to the view's consumer, with the changes of the bucket's
+// overlay. It returns store.ErrStale if rows contain a key whose batch began after the bucket was read.
+func (v view) existingKeys(rows []keyRecord) ([]keyRecord, error) {
 	out := make([]keyRecord, 0, len(rows))
 	for _, k := range rows {
 		if k.NewerThan(v.bucket.Seq) {

@@ -34,15 +34,16 @@ import (
 )
 
 // These are the limits of a collector's memory between two writes, some 150 MB at worst. Calls above maxAllRecent are
-// counted, but not listed in Recent. Calls of deployments above maxDeployments are lost. Operations and callers above
-// their limits count under Other: first those of the tallies with the most names.
+// counted, but Recent lists them only if they replace older calls of their deployment. Calls and operations of
+// deployments above maxDeployments are lost. Operations and callers above their limits count under Other: first those
+// of the tallies with the most names.
 const (
 	maxDeployments   = 16_384
 	maxAllOperations = 16_384
 	maxAllCallers    = 262_144
 	maxAllRecent     = 262_144
-	// maxMemoryIntervals is the maximum number of intervals of a deployment. Usually there
-	// are two, unless requests take minutes, writes fail, or a clock jumps.
+	// maxMemoryIntervals is the maximum number of intervals of a deployment. Usually there are at most two, unless
+	// requests take minutes, writes fail, or a clock jumps.
 	maxMemoryIntervals = 4
 )
 
@@ -57,7 +58,8 @@ type Options struct {
 	Log *slog.Logger
 }
 
-// Collector counts calls and operations. An instance has one. It is safe for concurrent use. Neither Call nor Operation blocks or fails.
+// Collector counts calls and operations. An instance has one. It is safe for concurrent use. Call and Operation do no
+// I/O and return no error.
 type Collector struct {
 	table *store.Table
 	now   func() time.Time
@@ -67,7 +69,7 @@ type Collector struct {
 	seed   maphash.Seed
 	shards [shardCount]shard
 	// recent is the number of single calls that the collector holds for all deployments together. lost is the number of
-	// calls and operations that exceeded the limits.
+	// calls and operations of deployments above maxDeployments that are not logged yet.
 	recent, lost atomic.Int64
 
 	pacer pacer

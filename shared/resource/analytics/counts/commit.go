@@ -10,8 +10,8 @@ import (
 	"github.com/gatewright/gatewright/shared/core/store"
 )
 
-// maxAttempts is the maximum number of attempts to commit a batch whose rows other gateways change. After that, the
-// batch waits until the next write.
+// maxAttempts is the maximum number of attempts to commit a batch that conflicts with other gateways (errConflict).
+// After that, the batch waits until the next write.
 const maxAttempts = 8
 
 // maxIntervals is the maximum number of intervals in one pending row: enough for an hour of writes by several gateways
@@ -19,10 +19,11 @@ const maxAttempts = 8
 // merge joins the two closest intervals.
 const maxIntervals = 14
 
-// errConflict is returned for a batch whose rows have changed since they were read. No row of the batch is written.
+// errConflict is returned for a batch if a pending row has changed since it was read, or cannot be read. No row of the
+// batch is written.
 var errConflict = errors.New("counts: others have written to the same rows at the same time")
 
-// commit commits a batch and retries it if its rows have changed.
+// commit commits a batch. It retries after errConflict, with at most maxAttempts attempts.
 func (c *Collector) commit(ctx context.Context, b *batch) error {
 	for try := 1; ; try++ {
 		err := c.tryCommit(ctx, b, try == maxAttempts)
@@ -32,13 +33,14 @@ func (c *Collector) commit(ctx context.Context, b *batch) error {
 	}
 }
 
-// tryCommit merges each row of a batch into one of the deployment's pending rows (buckets), on condition that this row
-// has not changed since it was read. Each attempt uses another bucket. A batch is counted only once, because the same
-// transaction stores the batch's sequence number.
+// tryCommit merges each row of a batch into a pending row of the same deployment. A deployment has several pending
+// rows, called buckets, and each attempt uses another bucket. tryCommit returns errConflict if a pending row has
+// changed since it was read. The same transaction stores the batch's sequence number, so that a batch is counted only
+// once.
 //
 // A later release may have written a bucket in a form that tryCommit cannot read. tryCommit then returns errConflict,
-// so that the next attempt uses another bucket. In the last attempt it drops the row instead, so that other deployments
-// do not wait for it.
+// so that the next attempt uses another bucket. In the last attempt, tryCommit drops the row of this deployment from
+// the batch and logs the loss. The other rows of the batch are written.
 func (c *Collector) tryCommit(ctx context.Context, b *batch, lastAttempt bool) error {
 	stored, gets := make([]pendingRow, len(b.rows)), make([]*store.ReadRequest, len(b.rows))
 	keys := make([]store.Key, len(b.rows))
@@ -91,7 +93,7 @@ func (c *Collector) tryCommit(ctx context.Context, b *batch, lastAttempt bool) e
 // two writes of one gateway collide no more often than writes of two gateways.
 func (c *Collector) bucket(b *batch, deployment string) int {
 	// stride is the distance between the buckets of two attempts. It is coprime to bucketCount, so that attempts use
-	// different buckets, and greater than the number of writes in a minute.
+	// different buckets. It is greater than the number of writes of Run in a minute.
 	const stride = 13
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(c.id + deployment))
@@ -112,7 +114,8 @@ func mergeData(stored, added []byte) ([]byte, error) {
 	return pending.pack()
 }
 
-// merge adds the counts of other, which another gateway or another write has counted.
+// merge adds the counts and single calls of other to c. If c then has more than maxIntervals intervals, merge joins the
+// closest intervals.
 func (c *pendingCounts) merge(other *pendingCounts) {
 	for _, s := range other.intervals {
 		at := slices.IndexFunc(c.intervals, func(existing intervalTally) bool { return existing.start == s.start })
@@ -123,7 +126,7 @@ func (c *pendingCounts) merge(other *pendingCounts) {
 		c.intervals[at].merge(s.tally)
 	}
 	for len(c.intervals) > maxIntervals {
-		c.mergeClosest(0)
+		c.mergeClosest(0) // 0 only selects the result, which is not used
 	}
 	c.recent.merge(&other.recent)
 }

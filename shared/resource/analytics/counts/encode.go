@@ -64,9 +64,9 @@ type packedOperation struct {
 type packedCalls struct {
 	Names []string `json:"n,omitempty"`
 	// Calls contains six numbers for each call: the positions of consumer, method and route in Names; the status; the
-	// time in milliseconds since 1970; and, if a policy refused the call, 1 plus the position of the policy in Names,
-	// otherwise 0. Older rows have no sixth number, which is then read as 0. Older releases read only the first five
-	// numbers.
+	// time in milliseconds since 1970; and, if a policy responded instead of the handler, 1 plus the position of the
+	// policy in Names, otherwise 0. Older rows have no sixth number, which is then read as 0. Older releases read only
+	// the first five numbers.
 	Calls [][6]int64 `json:"c,omitempty"`
 }
 

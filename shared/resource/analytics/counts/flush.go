@@ -21,7 +21,7 @@ const (
 	writeTimeout = 5 * time.Second
 	// retryWindow is the time for which a failed write is retried.
 	retryWindow = time.Hour
-	// shutdownTimeout limits the write when a process ends.
+	// shutdownTimeout limits the write when a process ends, and each write of FlushWhenDue.
 	shutdownTimeout = 2 * time.Second
 )
 
@@ -81,11 +81,12 @@ func (c *Collector) logResult(ctx context.Context, err error) {
 	}
 }
 
-// Drain writes all counts. If it cannot write some, it keeps them for the next call.
+// Drain writes all counts. If a write fails, Drain keeps the counts for the next call, for at most retryWindow.
 //
-// Run calls Drain every writeInterval and before it returns. Each batch has a sequence number (seq). The transaction
-// that writes a batch also stores its number in the table. If the result of a write is unknown, the batch is written
-// again with the same number, and the table rejects it if it was written before.
+// Run calls Drain every writeInterval and before it returns, and FlushWhenDue calls it when a write is due. Each batch
+// has a sequence number (seq). The transaction that writes a batch also stores its number in the table. If the result
+// of a write is unknown, the batch is written again with the same number, and the table rejects it if it was written
+// before.
 func (c *Collector) Drain(ctx context.Context) error {
 	c.writeMu.Lock()
 	defer c.writeMu.Unlock()
@@ -127,7 +128,8 @@ func (c *pendingCounts) calls() int64 {
 	return n
 }
 
-// write writes the batches, the oldest first, and drops each batch that was written.
+// write writes the batches, the oldest first. It removes each batch that was written, and drops a batch if its first
+// attempt was longer than retryWindow ago.
 func (c *Collector) write(ctx context.Context) error {
 	ctx = store.WithoutReadSet(ctx, "a row is replaced only if its version has not changed since it was read, and only "+
 		"this collector writes its sequence number")

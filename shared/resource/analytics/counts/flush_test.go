@@ -98,7 +98,7 @@ func TestShutdownLosesNoCalls(t *testing.T) {
 	})
 }
 
-// TestCrashLosesAtMostOneInterval checks that a crash loses only the counts that the instance had not written.
+// TestCrashLosesAtMostOneInterval checks that a crash loses at most the calls of one writeInterval.
 func TestCrashLosesAtMostOneInterval(t *testing.T) {
 	for _, after := range []time.Duration{
 		time.Second, 9*time.Second + 990*time.Millisecond, 25 * time.Second,

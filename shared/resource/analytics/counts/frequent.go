@@ -18,7 +18,8 @@ import (
 // Other, the largest remaining count among them is subtracted from the remaining counts of all names that stay. This is
 // the algorithm of Misra and Gries; Agarwal and others, "Mergeable Summaries", 2012, show that it is correct for any
 // order of merges. A name is kept if its share of all counts is more than one in h+1, where h is half of the capacity.
-// Its count is too low by no more than that share of all counts. A folded name counts under Other, so no count is lost.
+// Its count is too low by at most this share, one in h+1, of all counts. A folded name counts under Other, so no count
+// is lost.
 
 // memoryFactor is the maximum number of names of a tally in memory, as a multiple of
 // the names of a row. So a tally folds names rarely, and many at once.
@@ -125,7 +126,8 @@ func (t *tally) trimCallers(capacity int) int {
 	return len(folded)
 }
 
-// halveOperations halves the operations of the tallies that have the most. It returns false if there were none.
+// halveOperations folds operations into Other until no tally has more than half of the largest number of operations. It
+// returns false if there were none.
 func halveOperations(tallies []*tally) bool {
 	largest := 0
 	for _, t := range tallies {
@@ -137,7 +139,8 @@ func halveOperations(tallies []*tally) bool {
 	return largest > 0
 }
 
-// halveCallers halves the callers of the tallies that have the most. It returns false if there were none.
+// halveCallers folds callers into Other until no tally has more than half of the largest number of callers. It returns
+// false if there were none.
 func halveCallers(tallies []*tally) bool {
 	largest := 0
 	for _, t := range tallies {

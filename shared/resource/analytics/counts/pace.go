@@ -9,8 +9,9 @@ import (
 
 // pacer decides when an instance that cannot run in the background writes its counts. A Lambda is frozen between two
 // requests, and the next request may never come. The first maxBurst requests are written one by one, so that rare calls
-// become visible immediately. After that, the instance writes when writeInterval has passed or callsPerWrite requests
-// are waiting.
+// become visible immediately: each of these writes takes a token. After that, the instance writes when a new token is
+// there, which takes a writeInterval, or when callsPerWrite requests are waiting. An idle instance collects up to
+// maxBurst tokens.
 type pacer struct {
 	calls atomic.Int64 // since the last write
 
@@ -24,7 +25,8 @@ const (
 	callsPerWrite = 100
 )
 
-// due reports whether the instance should write now. If a write is due, due takes a token and subtracts the waiting calls.
+// due reports whether the instance should write now. If it should, due updates the tokens and subtracts the waiting
+// calls.
 func (p *pacer) due(now time.Time) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -85,7 +85,7 @@ type Reader struct {
 	concurrency int // maximum number of concurrent queries of a report
 }
 
-// NewReader returns a Reader of a table. now is the end of windows.
+// NewReader returns a Reader of a table. now returns the end of the windows.
 func NewReader(table *store.Table, now func() time.Time) *Reader { return &Reader{table, now, 4} }
 
 // part is a tally with the beginning of its interval.
@@ -99,9 +99,10 @@ const readAttempts = 5
 
 // parts returns the counts of a deployment since from.
 //
-// It reads the pending rows and the rolled-up rows one after the other. A rollup between these reads would move rows,
-// so that they count twice or not at all. parts detects such a rollup by the version of the rollupState, and reads
-// again. A gateway that merges rows in between needs no check: counts stay in their row, and each row is read once.
+// It reads the pending rows and the rolled-up rows with several queries. A rollup between these queries would move
+// rows, so that they count twice or not at all. parts detects such a rollup by the version of the rollupState, and
+// reads again. After readAttempts attempts it returns the last result. A gateway that merges rows in between needs no
+// check: counts stay in their row, and each row is read once.
 func (r *Reader) parts(ctx context.Context, deployment string, from int64, runs []run) ([]part, error) {
 	for attempt := 1; ; attempt++ {
 		before, err := r.version(ctx, deployment)

@@ -8,7 +8,7 @@ import (
 
 // maxRecent is the maximum number of single calls that a collector stores for a deployment between two writes. It is
 // also the maximum for a deployment and an hour in the table, and the maximum of a response. So the newest calls of all
-// callers are always complete.
+// callers are complete, unless a collector reaches maxAllRecent or a row reaches maxRowBytes.
 const maxRecent = 1_000
 
 // RecentCall is one request of the last 24 hours.
@@ -19,7 +19,7 @@ type RecentCall struct {
 	// Route is the route's path template, "" for a request that no route matched.
 	Route  string
 	Status int
-	// Policy is the policy that refused the call, "" for none.
+	// Policy is the policy that responded instead of the handler, "" for none.
 	Policy string
 	At     time.Time
 }
@@ -46,7 +46,8 @@ func (b *byTime) Push(call any) {
 func (b *byTime) Pop() any { panic("counts: a call is taken out") }
 
 // add adds a call. hasCapacity says whether the collector may store one more call. If it may not, or if there are
-// already maxRecent calls, c replaces the oldest call if c is newer. add reports whether the number of calls has grown.
+// already maxRecent calls, c replaces the oldest call if c is newer. The first call is always added. add reports
+// whether the number of calls has grown.
 func (rc *recentCalls) add(c RecentCall, hasCapacity bool) bool {
 	if len(rc.calls) < maxRecent && (hasCapacity || len(rc.calls) == 0) {
 		heap.Push(&rc.calls, c)

@@ -213,8 +213,8 @@ func latencyOf(s *ddsketch.DDSketch) Latency {
 const recentPeriod = 24 * time.Hour
 
 // Recent returns the newest calls of a deployment, newest first: at most limit and at most 1,000 calls. If callers
-// selects all calls, the result is exact. Otherwise it contains only those calls of the selected callers that are among
-// the newest 1,000 calls of their hour.
+// selects all calls, the result is complete, with the exceptions of maxRecent. Otherwise it contains only those calls
+// of the selected callers that are among the newest 1,000 calls of their hour.
 func (r *Reader) Recent(ctx context.Context, deployment string, callers Callers, limit int) ([]RecentCall, error) {
 	for attempt := 1; ; attempt++ {
 		before, err := r.version(ctx, deployment)

@@ -12,9 +12,10 @@ import (
 	"github.com/gatewright/gatewright/shared/core/store"
 )
 
-// maxRollupRows is the maximum number of target rows in one transaction of a rollup. The counts that gateways write for
-// a deployment at one time are in at most two intervals of each length. The remaining capacity is for a late rollup and
-// for clocks that jump. The transaction also deletes up to bucketCount source rows.
+// maxRollupRows is the maximum number of target rows in one transaction of a rollup, unless a single source row needs
+// more. The counts that gateways write for a deployment at one time are in at most two intervals of each length. The
+// remaining capacity is for a late rollup and for clocks that jump. The transaction also deletes up to bucketCount
+// source rows.
 const maxRollupRows = 24
 
 const (
@@ -186,7 +187,7 @@ func newMergeBatch(deployment string, now time.Time) *mergeBatch {
 }
 
 // add adds a pending row, unless the transaction would then write more than maxRollupRows rows. It reports whether it
-// added the row. The first row always fits.
+// added the row. It always adds the first row.
 func (m *mergeBatch) add(pending *pendingCounts) bool {
 	// Drop calls that no report shows any more. A new row can have such calls, because a request can take days, and its
 	// time is its beginning.

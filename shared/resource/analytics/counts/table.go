@@ -20,7 +20,8 @@ const (
 	// rollupStatePrefix is the key prefix of a number for each deployment. Every rollup increments the number. It
 	// prevents that two concurrent rollups commit, and shows a report whether a rollup committed during the reading.
 	rollupStatePrefix store.KeyPrefix = "analytics-head"
-	// writerPrefix is the key prefix of the number of the last write of each gateway, so that a write with an unknown result is not repeated.
+	// writerPrefix is the key prefix of the number of the last write of each gateway, so that a write with an unknown
+	// result is not counted twice.
 	writerPrefix store.KeyPrefix = "analytics-writer"
 )
 
