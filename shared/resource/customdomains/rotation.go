@@ -7,8 +7,9 @@ import (
 )
 
 // RotatedValues declares the values in the package's records that depend on the root key: the private keys of
-// hostnames' certificates and those of orders. Keys of orders are not sealed again, because an order ends long before
-// its challenge expires. If a gateway cannot open a cached key after a rotation, it reads the record again.
+// hostnames' certificates and those of orders. Keys of orders are not sealed again, because their records expire before
+// a rotation ends (challengeLifetime). If a gateway cannot open a cached key after a rotation, it reads the record
+// again.
 func RotatedValues(p installation.Parts) []rotation.SealedRecords {
 	return []rotation.SealedRecords{
 		rotation.ForValue(hostPrefix, p.Sealer(), func(_ store.Key, h host) ([]byte, string) {

@@ -31,9 +31,9 @@ type Arrival struct {
 }
 
 // Claim begins the build of an uploaded archive and returns the id of the build's operation. It claims only the first
-// archive of an upload address. For further archives, and for an archive that is too late or has no address, Claim
-// changes nothing and returns ErrUnclaimed: the object is not needed. For a repeated event of the same arrival, Claim
-// returns the same operation.
+// archive of an upload address. For further archives, and for an archive that is too late, has no address, or belongs
+// to a deleted deployment, Claim changes nothing and returns ErrUnclaimed: the object is not needed. For a repeated
+// event of the same arrival, Claim returns the same operation.
 func (s *Service) Claim(ctx context.Context, a Arrival) (operationID string, err error) {
 	err = s.parts.Table.RunInTx(ctx, func(ctx context.Context) error {
 		var u upload

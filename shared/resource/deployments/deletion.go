@@ -34,7 +34,8 @@ var (
 		"project's deletion is of all. Use a key of all environments.")
 )
 
-// ReadProject returns a project. It returns NotFound for a project that is being deleted.
+// ReadProject returns a project. It returns NotFound for a project that is missing, invisible to the caller or being
+// deleted.
 func (s *Service) ReadProject(ctx context.Context, owner auth.Owner, name string) (Project, error) {
 	if !IsProjectName(name) || !owner.Viewer.CanSeeProject(name) {
 		return Project{}, errNoProject
@@ -51,7 +52,9 @@ func (s *Service) ReadProject(ctx context.Context, owner auth.Owner, name string
 
 // DeleteProject begins the deletion of a project with its deployments, environments, variables and default
 // buckets. From then on, resources in the project cannot be created, and the name is not free until the
-// operation has removed the project. A caller that is limited to some kinds of environment gets Forbidden.
+// operation has removed the project. DeleteProject returns NotFound like ReadProject, Forbidden for a caller that is
+// limited to some kinds of environment, and Conflict if a custom domain is attached to one of the project's
+// deployments.
 func (s *Service) DeleteProject(ctx context.Context, owner auth.Owner, name string) (Deletion, error) {
 	var id string
 	err := s.parts.Table.RunInTx(ctx, func(ctx context.Context) error {

@@ -56,13 +56,14 @@ type Record struct {
 
 	// Latest is the number of the newest build or rollback, from 1.
 	Latest int64 `dynamodbav:"latest"`
-	// LatestEnded is the highest number of a build that has ended.
+	// LatestEnded is the highest number of a rollback or of a build that has ended.
 	LatestEnded int64 `dynamodbav:"ended"`
 	// Running is the number of builds that have begun and not ended. The
 	// ends of builds commute, so concurrent ends do not cause retries.
 	Running int64 `dynamodbav:"running,omitempty"`
-	// Source is the archive of the newest build whose archive was accepted, whether the build is served
-	// or not. Accepted is the number of that build: 0 for none, and in records of earlier releases.
+	// Source is the archive that Redeploy builds: the archive of the newest build whose archive was accepted, whether
+	// the build is served or not, or of the build that a later rollback chose. Accepted is the number of that build or
+	// rollback: 0 for none, and in records of earlier releases.
 	Source   string `dynamodbav:"source,omitempty"`
 	Accepted int64  `dynamodbav:"accepted,omitempty"`
 	// SHA is the commit of Source, as the client named it.
@@ -231,7 +232,8 @@ func find(ctx context.Context, table *store.Table, at DeploymentLocator, gets ..
 	return r, nil
 }
 
-// ReadDeployment returns a deployment.
+// ReadDeployment returns a deployment. It returns NotFound if the deployment is missing, invisible to the caller, or
+// has no build.
 func (s *Service) ReadDeployment(ctx context.Context, at DeploymentLocator) (Deployment, error) {
 	r, err := s.find(ctx, at)
 	if err != nil {
@@ -242,7 +244,8 @@ func (s *Service) ReadDeployment(ctx context.Context, at DeploymentLocator) (Dep
 
 // DeleteDeployment deletes a deployment and its environment. When DeleteDeployment returns, every reader of the record
 // sees the deletion. Builds in progress end without an effect. A durable operation then removes the deployment's
-// objects from the bucket. The project, its variables and its key buckets stay.
+// objects from the bucket. The project, its variables and its key buckets stay. DeleteDeployment returns NotFound like
+// ReadDeployment, and Conflict while a custom domain is attached to the deployment.
 func (s *Service) DeleteDeployment(ctx context.Context, at DeploymentLocator) error {
 	return s.parts.Table.RunInTx(ctx, func(ctx context.Context) error { return s.deleteOnce(ctx, at) })
 }

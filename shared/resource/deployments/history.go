@@ -96,11 +96,12 @@ func (s Served) toPastBuild(state BuildState) PastBuild {
 //
 // Like the beginning of a build, a rollback is a decision and gets the next number. A build that began before the
 // rollback and ends after it is not served. A build that begins after the rollback is served. So the newest decision
-// wins, in whichever order the builds end. After a rollback, Redeploy builds the sources of the build that is served
-// again.
+// wins, in whichever order the builds end. After a rollback, Redeploy builds the sources of the build that the rollback
+// chose.
 //
-// Rollback returns Conflict if the build is already served, if the build is gone, or if there is
-// no earlier build. It returns NotFound for an id that is not a build of the deployment.
+// Rollback returns Conflict if the build is already served, if the build is gone, if there is no earlier build, or if
+// one of the build's certificates was deleted or is no longer enabled. It returns NotFound for a deployment that is
+// missing, invisible or without a build, and for an id that is not a build of the deployment.
 func (s *Service) Rollback(
 	ctx context.Context, at DeploymentLocator, buildID string, certificates Certificates,
 ) (Deployment, error) {

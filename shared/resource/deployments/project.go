@@ -25,7 +25,8 @@ type Project struct {
 	// that deletes it.
 	DeletedOn *time.Time `dynamodbav:"deletedOn,omitempty"`
 	Deletion  string     `dynamodbav:"deletion,omitempty"`
-	// Domains is the number of custom domains that are attached to the project's deployments (AttachmentWrites).
+	// Domains is the number of attachments of custom domains to the project's deployments (AttachmentWrites). A custom
+	// domain with two of these deployments counts twice.
 	Domains int64 `dynamodbav:"domains,omitempty"`
 }
 

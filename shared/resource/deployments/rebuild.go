@@ -119,8 +119,9 @@ func (r Record) Builds() []Served {
 }
 
 // ReplaceArtifact returns the writes that replace the artifact of a build with one from the same sources and values.
-// The commit fails if the deployment's served build or earlier builds have changed since r was read. idSuffix is the
-// end of the id of the operation that removes the replaced artifact. It contains the pass and the step.
+// The commit fails if the deployment was deleted, or if its served build has changed since r was read. For an earlier
+// build, it also fails if the list of earlier builds has changed. idSuffix is the end of the id of the operation that
+// removes the replaced artifact. It contains the pass and the step.
 func (r Record) ReplaceArtifact(build Served, artifact, idSuffix string, now time.Time) []store.Write {
 	change := store.Set(store.At("served", "artifact"), artifact)
 	unchanged := store.And(store.Equal(store.At("served", "number"), r.Served.Number),

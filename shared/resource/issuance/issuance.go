@@ -37,7 +37,7 @@ type Authority struct {
 	http   *http.Client
 
 	mu     sync.Mutex
-	client *acme.Client // nil until the account is registered
+	client *acme.Client // nil until the account is registered, and again after an error of the authority
 }
 
 var _ customdomains.Authority = (*Authority)(nil)

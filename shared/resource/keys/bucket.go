@@ -84,7 +84,7 @@ type bucketRecord struct {
 	UpdatedOn   time.Time        `dynamodbav:"updatedOn"`
 	DeletedOn   *time.Time       `dynamodbav:"deletedOn,omitempty"`
 	Version     int64            `dynamodbav:"version"`
-	// Seq counts how often an entry was added to Changes or removed from it.
+	// Seq is incremented by each commit that adds entries to Changes or removes entries from it.
 	Seq     int64           `dynamodbav:"seq"`
 	Changes overlay.Changes `dynamodbav:"changes"`
 }

@@ -6,7 +6,7 @@ import (
 	"fmt"
 )
 
-// CreateKeys creates 1 to maxBulk keys, all or none, and returns their texts in the order of in.
+// CreateKeys creates 1 to maxBulk keys, all or none, and returns them with their texts, in the order of in.
 //
 // One transaction creates up to keysPerTransaction keys. More keys are created by a large change (type bulk). While the
 // root key is rotated, keys with chosen texts need more writes. CreateKeys then uses a large change for fewer keys,

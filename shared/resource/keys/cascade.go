@@ -157,7 +157,8 @@ func (c Cascades) loadBucket(ctx context.Context, s operation.Step) (bucketRecor
 	return b, in, nil
 }
 
-// removeEntry removes the operation's entry from the overlay, if it still exists.
+// removeEntry removes the operation's entry from the overlay, if it still exists. For a createBatch, it also deletes
+// the record of the batch.
 func (c Cascades) removeEntry(ctx context.Context, s operation.Step) (operation.Result, error) {
 	b, _, err := c.loadBucket(ctx, s)
 	if err != nil {

@@ -74,8 +74,8 @@ const (
 	consumerIDPrefix store.KeyPrefix = "consumer-id"
 )
 
-// consumerRecord is the record of a consumer with its managers. Every change of the consumer or of one of its keys
-// increments Version. It fails if Version has changed since it read the record.
+// consumerRecord is the record of a consumer with its managers. Every request that changes the consumer or one of its
+// keys increments Version. The change fails if Version has changed since the request read the record.
 type consumerRecord struct {
 	store.UnknownAttributes
 

@@ -106,7 +106,7 @@ type idleShard struct {
 }
 
 const (
-	// reclaimBatchSize is the number of shards whose capacity one transaction reclaims.
+	// reclaimBatchSize is the maximum number of shards whose capacity one transaction reclaims.
 	reclaimBatchSize = 90
 	// maxReclaimedShards is the maximum number of shards from which one attempt of a creation reclaims capacity.
 	maxReclaimedShards = 10 * reclaimBatchSize

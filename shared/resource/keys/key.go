@@ -187,7 +187,7 @@ func (s *Service) ReadKey(ctx context.Context, at ConsumerLocator, id string, f 
 	return s.formatKey(ctx, k, f)
 }
 
-// UpdateKey changes a key and returns it with a masked text.
+// UpdateKey changes a key and returns it with a masked text. It returns Conflict if the new text is in use.
 func (s *Service) UpdateKey(ctx context.Context, consumer ConsumerLocator, id string, in KeyPatch) (Key, error) {
 	var invalid problems
 	invalid.keySpec("", NewKey{ExpiresOn: in.ExpiresOn.Value, Description: in.Description.ApplyTo(""), Text: in.Text})
