@@ -35,8 +35,8 @@ type Include struct {
 	// Format is the format of the keys.
 	Format Format
 	// Fits, if not nil, is called at the beginning of each page of a list. It returns a function fits, which is then
-	// called with each consumer in order. The page ends before the first consumer for which fits returns false. No more
-	// consumers and keys are read then.
+	// called with each consumer in order. The page ends before the first consumer for which fits returns false. fits
+	// must return true for the first consumer of a page. No more consumers and keys are read after the end of the page.
 	Fits func() func(Consumer) bool
 }
 

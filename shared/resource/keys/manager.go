@@ -111,8 +111,8 @@ func (s *Service) ReadManager(ctx context.Context, at ConsumerLocator, id string
 	return Person{}, errNoManager
 }
 
-// AddManager adds a manager. It deletes an invite with the same address, and returns Conflict if a manager with the
-// address exists.
+// AddManager adds a manager. It deletes an invite with the same address. It returns Conflict if a manager with the
+// address exists, or if the consumer already has maxManagers managers and invites.
 func (s *Service) AddManager(ctx context.Context, at ConsumerLocator, in NewManager) (Manager, error) {
 	var invalid problems
 	invalid.email("email", in.Email)

@@ -38,7 +38,7 @@ func duePartition(id string) string {
 }
 
 // DueQuery returns the query for the subscriptions of a shard that are due for Close at now, sorted by their due time.
-// shard is from 0 to DueShards-1. Use it with Table.Keys: the index contains only keys.
+// shard is from 0 to DueShards-1. Use it with Table.Keys or Table.Each: the items of the index contain only keys.
 func DueQuery(shard int, now time.Time) store.Query {
 	return store.Query{
 		Index: store.DueIndex, PK: duePrefix.Partition(strconv.Itoa(shard)),

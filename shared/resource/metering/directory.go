@@ -25,9 +25,9 @@ const (
 
 // Directory returns the states of customers to a gateway. It is safe for concurrent use.
 //
-// The first request for a customer takes three reads. Concurrent requests wait for the same reads,
-// and no further read follows within Staleness. The end of a period or trial takes effect
-// immediately: the cache contains the subscriptions, and their current state follows from the clock.
+// The first request for a customer takes up to three reads. Concurrent requests wait for the same reads, and no further
+// read follows within Staleness. The end of a period or trial takes effect immediately: the cache contains the
+// subscriptions, and their current state follows from the clock.
 type Directory struct {
 	table *store.Table
 	now   func() time.Time

@@ -62,8 +62,8 @@ func (p *problems) date(field string, at *time.Time) *time.Time {
 
 func (p *problems) metadata(raw json.RawMessage) string { return metadata.Read(&p.Fields, raw) }
 
-// prorate validates the part of a quota and returns it as the decimal number in the request, "" for nil. 0.29 of 100 is
-// then exactly 29; a binary fraction would be inexact.
+// prorate validates the part of a quota and returns it as the decimal number in the request, "" if it is nil or
+// invalid. 0.29 of 100 is then exactly 29; a binary fraction would be inexact.
 func (p *problems) prorate(fraction *float64) string {
 	if fraction == nil {
 		return ""

@@ -108,8 +108,8 @@ type record struct {
 	CreatedOn time.Time `dynamodbav:"createdOn"`
 	UpdatedOn time.Time `dynamodbav:"updatedOn"`
 	Version   int64     `dynamodbav:"version"`
-	// The keys of the due index. They are absent for a subscription that has ended, because its further periods are not
-	// recorded.
+	// The keys of the due index. They are absent for a subscription that has ended and whose last period Close has
+	// recorded, because its further periods are not recorded.
 	DuePK string `dynamodbav:"duePk,omitempty"`
 	DueSK string `dynamodbav:"dueSk,omitempty"`
 }

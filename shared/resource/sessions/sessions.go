@@ -4,7 +4,7 @@
 //
 // A session has the permissions of its key and ends with the key: each request also authenticates the key (package
 // accounts). The session itself is read for each request, so that an ended session is invalid everywhere immediately. A
-// session ends after IdleTimeout without a request, and after MaxLifetime in any case.
+// session ends after IdleTimeout without use, and after MaxLifetime in any case.
 //
 // A token has 256 random bits and is stored only as a hash, like an account key (package accounts explains why SHA-256
 // is sufficient). A token has the form of our credentials (package credential), so that logs do not show it and
@@ -32,7 +32,8 @@ import (
 )
 
 const (
-	// IdleTimeout is how long a session lasts without use.
+	// IdleTimeout is how long a session lasts without use. It can be up to minExtension less, because shorter
+	// extensions are not written.
 	IdleTimeout = 30 * time.Minute
 	// MaxLifetime is the maximum lifetime of a session.
 	MaxLifetime = 12 * time.Hour
@@ -111,8 +112,9 @@ func (s *Service) AuthenticateSession(ctx context.Context, token string) (auth.P
 	return caller, nil
 }
 
-// RecordUse records the use of a caller's key and of the caller's session, and extends the session. It writes in
-// the background, because the request does not depend on it, and returns a function that waits for the writes.
+// RecordUse records the use of a caller's key and of the caller's session, and extends the session. A request that a
+// page sends automatically (auth.Session.Polled) does not extend the session. It writes in the background, because the
+// request does not depend on it, and returns a function that waits for the writes.
 func (s *Service) RecordUse(ctx context.Context, caller auth.Principal) (wait func()) {
 	waitForKey := s.Service.RecordUse(ctx, caller)
 	if caller.Session == nil || caller.Session.Polled {

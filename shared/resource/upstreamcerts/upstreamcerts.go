@@ -2,7 +2,7 @@
 // require them (contract 2.10). A build adds the certificates that its routes name to the artifact, if they are enabled
 // for the build's kind of environment. A change takes effect with the next build.
 //
-// A private key is stored sealed. Only builds decrypt it, and no response contains it.
+// A private key is stored sealed. Only builds and rotations of the root key decrypt it, and no response contains it.
 //
 // The package does not call upstreams (package upstream does). It knows only the names of the deployments that use a
 // certificate. Package pki validates uploads. Read this file first, then use.go (for builds) and table.go.

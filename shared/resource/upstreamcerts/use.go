@@ -104,7 +104,7 @@ func CountInProject(ctx context.Context, table *store.Table, accountID, project 
 	return n, nil
 }
 
-// projectWithoutCaller returns a project without a caller, for builds.
+// projectWithoutCaller returns a project without a caller, for builds and durable operations.
 func projectWithoutCaller(accountID, project string) Project {
 	return Project{Owner: auth.Owner{AccountID: accountID}, Name: project}
 }

@@ -1,8 +1,8 @@
 // Package variables manages environment variables: named values of a project's branch that a build
 // substitutes into the project's configuration (specification 2 and 4.7; contract 1.4 and 2.7).
 //
-// All values are sealed, whether or not they are secrets. After a secret is written, no response
-// contains it: only builds decrypt it, with Resolve. A change takes effect with the branch's next build.
+// All values are sealed, whether or not they are secrets. After a secret is written, no response contains it: only
+// builds (Resolve) and rotations of the root key decrypt it. A change takes effect with the branch's next build.
 //
 // The package does not decide where a build may use a variable (package project does), and it has no HTTP code.
 //

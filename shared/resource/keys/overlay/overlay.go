@@ -76,7 +76,7 @@ type KeyState struct {
 	// Revision is the consumer's version when the key was last changed individually.
 	Revision int64 `dynamodbav:"revision"`
 	// Batch is the id of the bulk creation that created the key, "" for none. CreatedSeq is the bucket's count of
-	// overlay changes (seq) when the bulk creation began.
+	// overlay changes (seq) after the entry of the bulk creation was added.
 	Batch      string `dynamodbav:"batch,omitempty"`
 	CreatedSeq int64  `dynamodbav:"since,omitempty"`
 }

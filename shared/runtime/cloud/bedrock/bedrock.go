@@ -2,8 +2,8 @@
 // vectors of questions, and Converse writes an answer from passages. An installation uses no models unless its context names them.
 //
 // The package is not a client for other purposes. It only checks the form of the models' responses; docsearch checks
-// their content. It logs no texts of questions, responses or errors. It is not part of package cloud, so that only the
-// function that needs it links the SDK's client.
+// their content. It logs no text of a question, of a response or of a model's error. It is not part of package cloud,
+// so that only the function that needs it links the SDK's client.
 //
 // The package has not been tried in AWS: its tests use a server with the documented wire format (bedrocktest). Read
 // this file first, then embed.go and converse.go. The rules are in the "Amazon Bedrock API Reference"
