@@ -21,7 +21,7 @@ const (
 	descriptionIndent = 8
 )
 
-// terminalColumns returns the width of a terminal, or 0 if out is not a terminal.
+// terminalColumns returns the width of a terminal, or 0 if out is not a terminal or its width is unknown.
 func terminalColumns(out io.Writer) int {
 	file, ok := out.(*os.File)
 	if !ok || !term.IsTerminal(int(file.Fd())) {

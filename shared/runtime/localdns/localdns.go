@@ -24,9 +24,10 @@ const Name = "dns-records"
 
 // File is a Resolver that reads a file of lines such as
 //
-//	_gatewright.api.example.com TXT "the text"
+//	_gatewright.api.example.com TXT "text"
 //
-// with or without quotes. It reads the file for each query, and ignores lines of other forms.
+// with or without quotes, and without spaces in the text. It reads the file for each query, and ignores lines of other
+// forms.
 type File struct {
 	// Path is the path of the file. A missing file is the same as an empty one.
 	Path string

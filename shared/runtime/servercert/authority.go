@@ -110,8 +110,8 @@ func (o AuthorityOptions) newManager() *autocert.Manager {
 	return m
 }
 
-// reregister replaces the manager if err says that the authority no
-// longer has the account, because a manager registers only once.
+// reregister replaces the manager if err says that the authority no longer has the account, because a manager registers
+// only once. It does so at most once per registrationInterval.
 func (a *Authority) reregister(err error) {
 	if acmeErr, ok := errors.AsType[*acme.Error](err); ok &&
 		acmeErr.ProblemType == "urn:ietf:params:acme:error:accountDoesNotExist" && a.registrations.Allow() {

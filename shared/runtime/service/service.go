@@ -49,7 +49,7 @@ type Service struct {
 	Description string
 	// Port is the port for clients.
 	Port Port
-	// Health is the path with status 200 while the process accepts new work, and 503 once it drains: a load balancer
+	// Health is the path with status 200 until the process begins to shut down, and 503 after that: a load balancer
 	// then sends new connections elsewhere. It needs no credentials, and does not access the table.
 	Health string
 	// Copies is the number of processes in an installation that has to survive the loss of a process.

@@ -25,7 +25,7 @@ type certificate struct {
 
 // newCertificate reads the configuration of a service's certificate and checks the certificate, before the service
 // listens. It returns nil if the service runs without TLS: if its protocol is not TLS, or if no certificate is set and
-// the table is an emulator on this machine.
+// the table is an emulator (config.Config.DynamoDBEndpoint).
 func newCertificate(s service.Service, c config.Config, getenv func(string) string) (*certificate, error) {
 	cert := &certificate{variable: s.Certificate, text: getenv(s.Certificate)}
 	if s.CertificateFile != "" {

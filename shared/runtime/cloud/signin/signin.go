@@ -27,7 +27,8 @@ const (
 	defaultRegion = "AWS_DEFAULT_REGION"
 )
 
-// The errors of Environment if there are no credentials. Each text is one line and says what to do.
+// The errors of RegionOf and Environment if there is no region, and of Environment if there are no credentials. Each
+// text is one line and says what to do.
 var (
 	ErrNoRegion      = errors.New("no region is set: say AWS_REGION=, the region of the installation")
 	ErrNoCredentials = errors.New("the AWS command line has no credentials: sign in (aws sso login), or set AWS_PROFILE")

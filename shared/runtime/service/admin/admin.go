@@ -13,10 +13,11 @@ import (
 	"github.com/gatewright/gatewright/shared/runtime/service/health"
 )
 
-// Ready is the path with status 200 while new requests are accepted, and 503 otherwise.
+// Ready is the path with status 200 until the process begins to shut down, and 503 after that.
 const Ready = "/readyz"
 
-// New returns the handler. ready reports whether new requests are accepted, and metrics serves /metrics.
+// New returns the handler. ready reports whether clients should send new requests to this process, and metrics serves
+// /metrics.
 //
 // /livez returns 200 for as long as the process responds at all, even while it drains.
 // A supervisor that killed a draining process would break its running requests.

@@ -11,7 +11,8 @@ import (
 	"net/http"
 )
 
-// Respond responds with 200 while new work is accepted, and with 503 once the process drains. The response must not be cached.
+// Respond responds with 200 if ready is true. Otherwise the process is shutting down, and Respond responds with 503.
+// The response must not be cached.
 func Respond(w http.ResponseWriter, ready bool) {
 	status, text := http.StatusOK, "ok\n"
 	if !ready {

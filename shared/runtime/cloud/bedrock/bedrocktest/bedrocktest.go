@@ -31,7 +31,8 @@ type Bedrock struct {
 	converse, invoke http.HandlerFunc
 }
 
-// New starts a server that responds to no request until a test sets a handler. The server ends with the test.
+// New starts a server that responds with ResourceNotFoundException until a test sets a handler. The server ends with
+// the test.
 func New(t *testing.T) *Bedrock {
 	t.Helper()
 	unknown := RespondError(http.StatusNotFound, "ResourceNotFoundException")
