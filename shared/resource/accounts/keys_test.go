@@ -391,7 +391,8 @@ func TestUseIsRecordedOncePerDay(t *testing.T) {
 	}
 }
 
-// TestRecordUseDoesNotRestoreRevokedKey checks that a revoked key stays out of the list and stays invalid.
+// TestRecordUseDoesNotRestoreRevokedKey checks that RecordUse creates no item for a key that was revoked during the
+// request.
 func TestRecordUseDoesNotRestoreRevokedKey(t *testing.T) {
 	f := newFixture(t)
 	f.createAccount(t)
@@ -408,7 +409,8 @@ func TestRecordUseDoesNotRestoreRevokedKey(t *testing.T) {
 	}
 }
 
-// storeLegacyKey stores a key like a release that had no list of keys: only by the hash of its text, with every scope of that time.
+// storeLegacyKey stores a key like a release that had no list of keys: only by the hash of its text, and with a list of
+// scopes.
 func (f *fixture) storeLegacyKey(t *testing.T, caller auth.Principal, text string, scopes ...auth.Scope) {
 	t.Helper()
 	type permissions struct {

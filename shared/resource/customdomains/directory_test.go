@@ -283,8 +283,8 @@ func TestTenThousandHostnames(t *testing.T) {
 	}
 }
 
-// TestCallersCannotChooseShard creates 2000 hostnames of the maximum length in two accounts. They are chosen so that a
-// hash of the hostname would put all of them into one shard, which would exceed the size of an item.
+// TestCallersCannotChooseShard creates 2000 hostnames of 203 characters in two accounts. They are chosen so that a hash
+// of the hostname would put all of them into one shard, which would exceed the size of an item.
 func TestCallersCannotChooseShard(t *testing.T) {
 	fx := newFixture(t)
 	created := 0

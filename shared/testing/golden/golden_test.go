@@ -24,7 +24,7 @@ func TestCompareFailsUnlessTheFileHoldsTheSameBytes(t *testing.T) {
 	}
 	for _, c := range []struct{ name, path, got, want string }{
 		{"same", path, "one\ntwo\n", ""},
-		{"another line", path, "one\nthree\n", "+three"},
+		{"different line", path, "one\nthree\n", "+three"},
 		{"no last newline", path, "one\ntwo", "differs"},
 		{"absent", path + ".absent", "one\n", "does not exist"},
 	} {

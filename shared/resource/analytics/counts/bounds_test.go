@@ -79,8 +79,8 @@ func TestRowsStayBelowMaxSize(t *testing.T) {
 	}
 }
 
-// TestCollectorMemoryIsBounded checks the number of names in memory after many deployments and operations were counted
-// while writes fail.
+// TestCollectorMemoryIsBounded checks the numbers of deployments, operations and single calls in memory after many of
+// them were counted without a write.
 func TestCollectorMemoryIsBounded(t *testing.T) {
 	simulations.Sequential(t)
 	t.Parallel()
@@ -200,8 +200,8 @@ func TestReportReadsFewItems(t *testing.T) {
 	}
 }
 
-// TestHighLoadNeedsFewWrites checks how many writes ten seconds with a thousand requests of one deployment need,
-// together with their rollup.
+// TestHighLoadNeedsFewWrites counts a thousand requests of one deployment in each writeInterval. All writes, including
+// those of the rollups, must be at most one for 100 requests.
 func TestHighLoadNeedsFewWrites(t *testing.T) {
 	t.Parallel()
 	fx := newFixture(t)

@@ -140,7 +140,7 @@ func TestExtremeLatencyDoesNotHideOthers(t *testing.T) {
 	}
 }
 
-// TestCallersInMemoryAreBounded checks the number of callers in memory while writes fail.
+// TestCallersInMemoryAreBounded checks the number of callers in memory after many of them were counted without a write.
 func TestCallersInMemoryAreBounded(t *testing.T) {
 	simulations.Sequential(t)
 	t.Parallel()

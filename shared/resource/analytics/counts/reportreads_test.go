@@ -245,7 +245,7 @@ func TestUnreadableRowDoesNotBlockOthers(t *testing.T) {
 type contendedRollup struct {
 	store.Backend
 	beforeRemoval func(key store.Key)
-	// Transactions with more than maxRemovals deletions fail, and transactions that delete contendedKey.
+	// A transaction fails if it has more than maxRemovals deletions, or if it deletes contendedKey.
 	maxRemovals  int
 	contendedKey store.Key
 }

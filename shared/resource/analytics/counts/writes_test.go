@@ -30,8 +30,8 @@ func (r *sizeRecorder) Transact(ctx context.Context, token string, writes []stor
 	return r.Backend.Transact(ctx, token, writes)
 }
 
-// TestTransactionsStayBelowTableLimit records the size of each transaction while the maximum counts of hundreds of
-// deployments are written.
+// TestTransactionsStayBelowTableLimit records the size of each transaction while the counts of 60 deployments are
+// written. Each deployment has hundreds of callers with long names.
 func TestTransactionsStayBelowTableLimit(t *testing.T) {
 	simulations.Sequential(t)
 	t.Parallel()
