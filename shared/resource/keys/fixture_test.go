@@ -143,7 +143,8 @@ func (fx *fixture) requestContext() context.Context {
 	}))
 }
 
-// finishOperations advances the clock until all operations have ended.
+// finishOperations advances the clock by 100 minutes, with a sweep every 5 minutes. All operations of these tests end
+// in this time.
 func (fx *fixture) finishOperations() {
 	fx.Helper()
 	for range 20 {
@@ -172,7 +173,7 @@ func noError(t testing.TB, err error) {
 func wantFault(t testing.TB, err error, kind fault.Kind) {
 	t.Helper()
 	if err == nil || fault.KindOf(err) != kind {
-		t.Fatalf("error = %v (kind %d), want a fault of kind %d", err, fault.KindOf(err), kind)
+		t.Fatalf("error = %v (kind %v), want a fault of kind %v", err, fault.KindOf(err), kind)
 	}
 }
 

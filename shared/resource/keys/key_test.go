@@ -147,7 +147,7 @@ func TestTableContainsNoPlaintextKeys(t *testing.T) {
 	for key, item := range fx.memory.Items() {
 		stored := plainText(t, item)
 		for _, text := range texts {
-			// Search for the text without its last 8 characters, because masked keys show some of these.
+			// Search for the text without its last 8 characters, because masked keys show these.
 			if strings.Contains(stored, text[:len(text)-8]) {
 				t.Errorf("item %s %s contains the text of a key, want only its hash", key.PK, key.SK)
 			}

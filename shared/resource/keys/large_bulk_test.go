@@ -94,8 +94,8 @@ func TestBulkCreateIsValidatedAsWhole(t *testing.T) {
 	}
 }
 
-// interruptedBackend calls afterPortion after each transaction that wrote keys for a bulk creation. portion counts
-// these transactions from 1.
+// interruptedBackend calls afterPortion after each transaction that wrote keys for a bulk creation: each successful one
+// with more than 40 writes. portion counts these transactions from 1.
 type interruptedBackend struct {
 	store.Backend
 	mu           sync.Mutex

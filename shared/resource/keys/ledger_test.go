@@ -22,8 +22,8 @@ const smallBucketSize = 1_000
 var consumers = flag.Int("consumers", largeBucketSize, "how many consumers the ledger's large bucket has")
 
 // TestDatabaseUsageMatchesLedger compares the database requests of each operation with a golden file. A change needs
-// one round trip to read (a read and concurrent queries) and one transaction. The costs must not depend on the number
-// of consumers.
+// one round trip to read (a read and concurrent queries) and one transaction. Only a large bulk creation needs more.
+// The costs must not depend on the number of consumers.
 func TestDatabaseUsageMatchesLedger(t *testing.T) {
 	simulations.Sequential(t)
 	t.Parallel()
@@ -77,7 +77,7 @@ func newFixtureWithConsumers(t *testing.T, n int) *fixture {
 	return fx
 }
 
-// cost runs an entry and returns how often it uses the database.
+// cost runs an entry and returns its use of the database.
 func (fx *fixture) cost(e entry) store.Usage {
 	fx.Helper()
 	if e.before != nil {
@@ -260,7 +260,7 @@ func (l *ledgerKeys) keys() []entry {
 	}
 }
 
-// largeEntries returns the entries that change many keys at once, and those that change the whole bucket.
+// largeEntries returns the entries that change many keys at once, and the entry that deletes the bucket.
 func largeEntries() []entry {
 	return []entry{
 		{"create 40 keys", recreateWithKeys(1), func(ctx context.Context, fx *fixture) error {

@@ -89,7 +89,7 @@ func TestConsumerLimitIsExactAcrossBuckets(t *testing.T) {
 		keys.ConsumerLocator{BucketLocator: bucketAt(buckets[0]), Consumer: "c-2"}, keys.Include{}))
 }
 
-// TestConsumerKeyLimitIsExact checks the limit for each way to create keys: one, several, in bulk, and by a roll.
+// TestConsumerKeyLimitIsExact checks the limit for the creation of one key, of several keys, in bulk, and by a roll.
 func TestConsumerKeyLimitIsExact(t *testing.T) {
 	for _, first := range []int{1, 5, 60} {
 		t.Run(fmt.Sprint(first), func(t *testing.T) {

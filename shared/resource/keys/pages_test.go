@@ -13,9 +13,9 @@ import (
 	"github.com/gatewright/gatewright/shared/resource/keys"
 )
 
-// TestPageCostIsIndependentOfPosition checks the cost of pages. With After, the last page of a bucket must cost the
-// same as the first, even if earlier consumers are created and deleted meanwhile. The cost of a page with a prefix must
-// depend only on the consumers with this prefix.
+// TestPageCostIsIndependentOfPosition checks the cost of pages. With After, each page up to the last but one must cost
+// the same as the first, even if earlier consumers are created and deleted meanwhile. The cost of a page with a prefix
+// must depend only on the consumers with this prefix.
 func TestPageCostIsIndependentOfPosition(t *testing.T) {
 	t.Parallel()
 	fx := newFixtureWithConsumers(t, *consumers)

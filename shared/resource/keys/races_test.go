@@ -180,11 +180,11 @@ func TestCreationInDeletedBucketIsCleanedUp(t *testing.T) {
 			"while a consumer is swept": func(fx *fixture, b *pausedBackend, commit func()) {
 				b.afterQuery = commit
 				fx.clock.add(time.Second)
-				noError(t, fx.engine.Sweep(fx.Context()))
+				noError(fx, fx.engine.Sweep(fx.Context()))
 			},
 			"after the first sweep": func(fx *fixture, _ *pausedBackend, commit func()) {
 				fx.clock.add(time.Second)
-				noError(t, fx.engine.Sweep(fx.Context()))
+				noError(fx, fx.engine.Sweep(fx.Context()))
 				commit()
 			},
 		} {

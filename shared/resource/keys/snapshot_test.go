@@ -13,9 +13,9 @@ import (
 	"github.com/gatewright/gatewright/shared/resource/keys"
 )
 
-// splitReadBackend calls betweenReads in the middle of the next read of several items. It reads items whose partition
-// begins with prefix before the call, and the other items after it. If publishReached is set, it also blocks the commit
-// that publishes a bulk creation until the test sends to publish.
+// splitReadBackend splits the next read of several items, if a partition begins with prefix. It reads the items of
+// these partitions, then calls betweenReads, and then reads the other items. If publishReached is set, it also sends to
+// publishReached before the commit that publishes a bulk creation, and blocks this commit until publish is closed.
 type splitReadBackend struct {
 	store.Backend
 	mu           sync.Mutex

@@ -15,8 +15,8 @@ import (
 	"github.com/gatewright/gatewright/shared/resource/keys"
 )
 
-// tornBackend reads the bucket first, then calls betweenReads, and then reads the other items. It can also let the
-// process die during a bulk creation.
+// tornBackend reads the bucket first, then calls betweenReads once, and then reads the other items or runs the query.
+// It can also let the process die during a bulk creation.
 type tornBackend struct {
 	store.Backend
 	mu              sync.Mutex
@@ -117,7 +117,7 @@ func TestStaleBucketReadHidesBatch(t *testing.T) {
 				}
 			})
 			if n := count(fx); n != 0 {
-				t.Fatalf("%d keys of the unfinished batch are listed, want 0", n)
+				t.Fatalf("%d keys of the unfinished batch are visible, want 0", n)
 			}
 			if !b.dead {
 				t.Fatal("the process does not die in the batch, want it dead")
@@ -125,7 +125,7 @@ func TestStaleBucketReadHidesBatch(t *testing.T) {
 			b.dieAfterPortion, b.dead = false, false
 			fx.finishOperations()
 			if n := count(fx); n != 0 {
-				t.Fatalf("%d keys of the abandoned batch are listed, want 0", n)
+				t.Fatalf("%d keys of the abandoned batch are visible, want 0", n)
 			}
 			must[[]keys.Key](t)(fx.keys.CreateKeys(fx.requestContext(), consumerAt("alice"), batch[:30]))
 		})

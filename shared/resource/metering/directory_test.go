@@ -319,8 +319,8 @@ func TestTableErrorIsNotCached(t *testing.T) {
 	}
 }
 
-// TestBestSubscriptionIsChosen checks that the newest subscription with the best status determines the customer's
-// state.
+// TestBestSubscriptionIsChosen checks that the newest subscription with the best status, among the MaxConsidered
+// newest, determines the customer's state.
 func TestBestSubscriptionIsChosen(t *testing.T) {
 	endedStatuses := slices.Repeat([]metering.Status{metering.Canceled}, metering.MaxConsidered)
 	tests := []struct {

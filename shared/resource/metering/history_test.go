@@ -21,7 +21,7 @@ import (
 )
 
 // TestRandomHistoriesMatchModel makes random changes of plans and subscriptions at times around the ends of periods,
-// and compares all readable data with a model. The hourly job sometimes runs on time and sometimes late.
+// and compares what can be read with a model. The hourly job sometimes runs on time and sometimes late.
 func TestRandomHistoriesMatchModel(t *testing.T) {
 	simulations.Sequential(t)
 	rapid.Check(t, func(rt *rapid.T) {
@@ -162,8 +162,8 @@ func (sc *scenario) plan(rt *rapid.T) {
 	sc.lastChange = sc.clock()
 }
 
-// maxRemembered is the maximum number of changes of a plan's meters in a scenario. It is the number of past units that
-// a plan keeps; ended subscriptions, which Close does not record, need all of them.
+// maxRemembered limits the changes of a plan's meters in a scenario. A plan keeps the past units of only so many
+// changes, and ended subscriptions, which Close does not record, need all of them.
 const maxRemembered = 7
 
 func (sc *scenario) drawPlan(rt *rapid.T) *modelPlan {
@@ -386,7 +386,8 @@ func (sc *scenario) use(rt *rapid.T) {
 	}
 }
 
-// compare compares all readable data with the model.
+// compare compares subscriptions, the quotas of one of them, the states of customers, and the meters of plans with the
+// model.
 func (sc *scenario) compare(rt *rapid.T) {
 	now, cold := sc.clock(), metering.NewDirectory(sc.parts)
 	listed, total, err := sc.ListSubscriptions(sc.Context(), sc.bucket, store.Page{Limit: 100})

@@ -227,7 +227,7 @@ func TestInvalidSubscriptionsAreRefused(t *testing.T) {
 			faulttest.Check(t, err, fault.Invalid, tt.field)
 		})
 	}
-	// The plan and the bucket of another account cannot be found.
+	// A plan in a bucket of another account cannot be found.
 	n := newSubscription(fx.createPlan(fx.createBucket(otherAccount), "pro", 10))
 	_, err := fx.CreateSubscription(fx.request(), at, n)
 	faulttest.Check(t, err, fault.Invalid, "planIds[0]: is no plan")

@@ -11,7 +11,7 @@ import (
 	"github.com/gatewright/gatewright/shared/resource/metering"
 )
 
-// model implements docs/metering.md and contract 3.7 literally: it stores every change with
+// model implements docs/metering.md and contract 3.7 literally: it stores every change of plans and of their terms with
 // its time, and computes each result from all of them. It shares no code with the service.
 type model struct {
 	plans []*modelPlan
@@ -33,7 +33,7 @@ type termsChange struct {
 	externalID     string
 }
 
-// termsBefore returns the last terms before a time.
+// termsBefore returns the last terms that were set before a time, or the first terms if there are none.
 func (p *modelPlan) termsBefore(at time.Time) termsChange {
 	out := p.terms[0]
 	for _, t := range p.terms {

@@ -51,7 +51,8 @@ func TestPlanChangeKeepsPassedPeriods(t *testing.T) {
 	check("2026-03-31T00:00:00Z", "map[requests:50] "+march)
 }
 
-// TestPlanKeepsLatestPastUnits checks that a plan keeps the past units of its seven most recent changes.
+// TestPlanKeepsLatestPastUnits checks that a plan keeps the units from before the first change of a day, for the seven
+// most recent days with a change.
 func TestPlanKeepsLatestPastUnits(t *testing.T) {
 	fx := newFixture(t)
 	at := fx.createBucket(acme)

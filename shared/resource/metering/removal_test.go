@@ -90,8 +90,8 @@ func TestDeletedSubscriptionLeavesNoRows(t *testing.T) {
 	}
 }
 
-// TestConcurrentlyRecordedPeriodIsRemoved records a period before each commit of a bucket's deletion, and checks that
-// nothing remains.
+// TestConcurrentlyRecordedPeriodIsRemoved records a period before each commit of the operation that deletes a bucket's
+// contents, and checks that nothing remains.
 func TestConcurrentlyRecordedPeriodIsRemoved(t *testing.T) {
 	for nth := range 12 {
 		fx := newFixture(t)
@@ -120,8 +120,8 @@ func TestConcurrentlyRecordedPeriodIsRemoved(t *testing.T) {
 	}
 }
 
-// TestNothingIsCreatedInDeletedBucket checks that requests during the
-// deletion of the bucket fail, or that their results are deleted with it.
+// TestNothingIsCreatedInDeletedBucket checks that requests fail if the bucket is deleted before their commit, and that
+// nothing remains.
 func TestNothingIsCreatedInDeletedBucket(t *testing.T) {
 	for name, request := range map[string]func(f *fixture, at metering.BucketLocator, s metering.Subscription) error{
 		"a plan": func(fx *fixture, at metering.BucketLocator, _ metering.Subscription) error {

@@ -73,8 +73,9 @@ func branch(name string) variables.Branch {
 	return variables.Branch{Owner: owner, Project: "shop", Branch: name}
 }
 
-// fillProject creates the project shop with two environments and variables of three branches, one of them without an environment. It creates
-// a consumer with a key in a separate bucket, and a tunnel whose service the project may call. It also creates another project.
+// fillProject creates the project shop with two environments and variables of three branches, one of them without an
+// environment. It creates a consumer with a key in the project's production bucket, and a tunnel whose service the
+// project may call. It also creates another project.
 func (s services) fillProject(ctx context.Context) error {
 	n := 0
 	nextRequest := func() context.Context {
@@ -121,7 +122,7 @@ func (s services) fillProject(ctx context.Context) error {
 	return err
 }
 
-// stock returns a tunnel with the service stock, which the environments of the projects may call.
+// stock returns the service stock of a tunnel, which all environments of the projects may call.
 func stock(projects ...string) tunnels.Spec {
 	s := tunnels.Spec{Name: "stock", Endpoint: "http://localhost"}
 	for _, p := range projects {
@@ -130,7 +131,7 @@ func stock(projects ...string) tunnels.Spec {
 	return s
 }
 
-// callableServices returns the services of tunnels that the project may call, in their configuration and as provisioned.
+// callableServices returns the services of tunnels that the project shop may call, as configured and as provisioned.
 func (s services) callableServices(ctx context.Context) (out []string, err error) {
 	all, err := s.tunnels.List(ctx, owner)
 	if err != nil {
@@ -370,7 +371,8 @@ func (r recreation) check(t *testing.T, s services, created bool) {
 }
 
 // TestRecreatedProjectHasNoOldContents creates the project again, with each kind of request, before each commit of its
-// deletion and after the last one: the request is refused, or it creates a complete new project without contents of the old one.
+// deletion's operation and after the last one: the request is refused, or it creates a complete new project without
+// contents of the old one.
 func TestRecreatedProjectHasNoOldContents(t *testing.T) {
 	for name, r := range recreations() {
 		t.Run(name, func(t *testing.T) {

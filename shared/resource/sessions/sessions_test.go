@@ -345,7 +345,7 @@ func TestUseDoesNotRestoreEndedSession(t *testing.T) {
 
 // TestConcurrentProcessesSimulation makes two processes use and poll a session. The first process sometimes ends the
 // session between a read and a write of the second. An ended session must not be authenticated again, and no session
-// may end early.
+// may end more than about a minute early.
 func TestConcurrentProcessesSimulation(t *testing.T) {
 	for seed := range uint64(simulations.Runs(40)) {
 		random := rand.New(rand.NewPCG(seed, 1))

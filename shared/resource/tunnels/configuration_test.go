@@ -92,7 +92,7 @@ func numberedServices(from, n int) (out []tunnels.Spec) {
 	return out
 }
 
-// withProjects returns a service that projects may use.
+// withProjects returns a service with a configuration for each project, without kinds of environments.
 func withProjects(projects ...string) []tunnels.Spec {
 	s := tunnels.Spec{Name: "stock", Endpoint: "http://a"}
 	for _, p := range projects {

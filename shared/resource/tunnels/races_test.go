@@ -10,7 +10,8 @@ import (
 	"github.com/gatewright/gatewright/shared/resource/tunnels"
 )
 
-// interruptedService returns the service over a table that calls f between the read and the commit of the next operation.
+// interruptedService returns the service over a table that calls f once, between the reads and the commit of the next
+// change.
 func (fx *fixture) interruptedService(f func()) *tunnels.Service {
 	p := fx.parts
 	p.Table = storetest.NewWithBackend(fx.T, &storetest.Interrupted{Backend: fx.items, BeforeCommit: f},

@@ -202,7 +202,8 @@ func TestTokenAuthorizesUntilRotation(t *testing.T) {
 	}
 }
 
-// TestSealedTokenIsBoundToItsTunnel copies the sealed token of one tunnel to another in the table, and checks that the other tunnel cannot be read.
+// TestSealedTokenIsBoundToItsTunnel copies the sealed token of one tunnel to another in the table, and checks that the
+// other tunnel cannot then be read.
 func TestSealedTokenIsBoundToItsTunnel(t *testing.T) {
 	fx := newFixture(t)
 	first, second := fx.create(acme, "one"), fx.create(acme, "two")

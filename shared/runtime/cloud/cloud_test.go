@@ -162,7 +162,7 @@ func TestUploadAddressesArePublic(t *testing.T) {
 			}
 			u, err := url.Parse(address)
 			if err != nil || u.Host != c.host {
-				t.Errorf("host of the upload address = %s, want %s", u.Host, c.host)
+				t.Errorf("PresignPut() = %s, %v, want an address with the host %s", address, err, c.host)
 			}
 		})
 	}

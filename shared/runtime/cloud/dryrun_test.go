@@ -18,7 +18,8 @@ import (
 )
 
 // TestDryRunOnlyReadsFromAWS checks that a dry run sends no request that changes something, even with a client of the
-// SDK, without the packages that usually refuse changes. It checks that reads are sent.
+// SDK, without the packages that usually refuse changes. It also checks that reads are sent, and changes outside of a
+// dry run.
 func TestDryRunOnlyReadsFromAWS(t *testing.T) {
 	var requests atomic.Int32
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

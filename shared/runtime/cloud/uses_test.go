@@ -16,8 +16,8 @@ import (
 	"github.com/gatewright/gatewright/shared/runtime/cloud"
 )
 
-// TestUsesAreRecordedAsIAMActions makes each kind of request twice. The file must
-// contain the IAM actions that a role needs for these requests, each action once.
+// TestUsesAreRecordedAsIAMActions makes each kind of request twice. The file must contain the IAM actions that a role
+// needs for these requests, each action with its resource once.
 func TestUsesAreRecordedAsIAMActions(t *testing.T) {
 	server := httptest.NewServer(&fakeAWS{})
 	defer server.Close()

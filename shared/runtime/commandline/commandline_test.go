@@ -25,8 +25,8 @@ func newRoot(args ...string) *cobra.Command {
 	return root
 }
 
-// TestErrorSuggestsSimilarNames checks the suggestions for misspelled commands and
-// flags. A short or an empty word gets none, because too many names would match.
+// TestErrorSuggestsSimilarNames checks the suggestions for misspelled commands and flags. A short word may differ in
+// only one letter, because otherwise too many names would match. An empty word gets no suggestion.
 func TestErrorSuggestsSimilarNames(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

@@ -10,7 +10,8 @@ import (
 )
 
 // TestWrappedHelpHasTheSameWords wraps random help at random widths. The result must have the same words in
-// the same order, and unchanged examples. Only examples and single words may be wider than the terminal.
+// the same order, and unchanged examples. Only examples and single words may be wider than a terminal of at least
+// minColumns.
 func TestWrappedHelpHasTheSameWords(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

@@ -198,8 +198,8 @@ func TestProcessTerminatesTLS(t *testing.T) {
 	}
 }
 
-// TestInvalidSettingIsRefused checks that an invalid setting is an error before
-// the service opens. The error names the variable and does not contain its value.
+// TestInvalidSettingIsRefused checks that an invalid setting is an error before the service opens. The error names the
+// variable or the cause, and does not contain the value.
 func TestInvalidSettingIsRefused(t *testing.T) {
 	missing := httptest.NewServer(http.NotFoundHandler())
 	defer missing.Close()

@@ -103,7 +103,8 @@ func TestStuckRequestIsCutAtTheDrainTimeout(t *testing.T) {
 	<-s.runEnded
 }
 
-// TestListenerErrorEndsTheProcess checks that Serve returns the error of a closed listener, and that the process's Run ends too.
+// TestListenerErrorEndsTheProcess checks that Serve returns the error of a closed listener, and that the Run of the
+// process ends too.
 func TestListenerErrorEndsTheProcess(t *testing.T) {
 	s, l := newStuck(), listenLocal(t)
 	_ = l.Close()
