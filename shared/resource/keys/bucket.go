@@ -84,7 +84,8 @@ type bucketRecord struct {
 	UpdatedOn   time.Time        `dynamodbav:"updatedOn"`
 	DeletedOn   *time.Time       `dynamodbav:"deletedOn,omitempty"`
 	Version     int64            `dynamodbav:"version"`
-	// Seq is incremented by each commit that adds entries to Changes or removes entries from it.
+	// Seq is incremented by each commit that adds entries to Changes or removes entries from it, except the deletion of
+	// the bucket.
 	Seq     int64           `dynamodbav:"seq"`
 	Changes overlay.Changes `dynamodbav:"changes"`
 }
@@ -144,8 +145,9 @@ func (b *bucketRecord) setPlacement(tags map[string]string) {
 
 var errNoBucket = fault.Missing("key bucket")
 
-// CreateBucket creates a bucket. It returns Conflict if the name is in use. If the caller is limited to some projects
-// or kinds of environment, the bucket's tags must place it at one of them.
+// CreateBucket creates a bucket. It returns Conflict if the name is in use, and Forbidden if the account would exceed
+// limits.KeyBuckets. If the caller is limited to some projects or kinds of environment, the bucket's tags must place it
+// at one of them.
 func (s *Service) CreateBucket(ctx context.Context, owner auth.Owner, in NewBucket) (Bucket, error) {
 	var invalid problems
 	invalid.bucketName(in.Name)

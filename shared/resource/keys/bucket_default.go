@@ -88,7 +88,7 @@ var errBucketsConflict = fault.New(fault.Conflict, "Another request made or dele
 
 // RemoveDefaultBuckets returns the writes that delete the default buckets of a project with their contents. The
 // operation operationID, which deletes the project, commits the writes. A bucket with the name of a default bucket that
-// is not placed at the project was created independently of the project, and stays.
+// is not placed at the project and the kind of environment was created independently of the project, and stays.
 func (s *Service) RemoveDefaultBuckets(
 	ctx context.Context, accountID, project, operationID string,
 ) ([]store.Write, error) {
@@ -103,7 +103,8 @@ func (s *Service) RemoveDefaultBuckets(
 	return writes, nil
 }
 
-// ownedBy iterates over the loaded buckets that are placed at the project. Only these are deleted with the project.
+// ownedBy iterates over the loaded buckets that are placed at the project and at the kind of environment in their
+// names. Only these are deleted with the project.
 func (d *DefaultBuckets) ownedBy(project string) iter.Seq[bucketRecord] {
 	return func(yield func(bucketRecord) bool) {
 		for i, kind := range d.kinds {

@@ -36,7 +36,8 @@ type Include struct {
 	Format Format
 	// Fits, if not nil, is called at the beginning of each page of a list. It returns a function fits, which is then
 	// called with each consumer in order. The page ends before the first consumer for which fits returns false. fits
-	// must return true for the first consumer of a page. No more consumers and keys are read after the end of the page.
+	// must return true for the first consumer of a page. With Keys, Fits is called twice for a page, and the consumers
+	// have their keys only after the second call. No more consumers and keys are read after the end of the page.
 	Fits func() func(Consumer) bool
 }
 
@@ -154,7 +155,8 @@ func (c consumerRecord) versionedWrite(g generation, changes ...store.Change) st
 	return store.Update(consumerKey(g, c.Name), append(changes, store.Set(store.At("version"), c.Version+1))...)
 }
 
-// CreateConsumer creates a consumer and, if in.WithKey is true, a key. It returns Conflict if the name is in use.
+// CreateConsumer creates a consumer and, if in.WithKey is true, a key. It returns Conflict if the name is in use, and
+// Forbidden if the account would exceed limits.Consumers.
 //
 // The transaction does not contain the bucket's record: DynamoDB refuses one of two concurrent transactions with the
 // same item, so concurrent creations in a bucket would fail. So a consumer can be created while its bucket is deleted.
@@ -246,7 +248,8 @@ func (s *Service) ReadConsumer(ctx context.Context, at ConsumerLocator, in Inclu
 	return out, err
 }
 
-// UpdateConsumer changes a consumer. New metadata is visible to gateways when UpdateConsumer returns.
+// UpdateConsumer changes a consumer. New metadata is visible to gateways when UpdateConsumer returns. It returns
+// Throttled if new metadata needs a large change while too many large changes of the bucket are in progress.
 func (s *Service) UpdateConsumer(ctx context.Context, at ConsumerLocator, in ConsumerPatch) (Consumer, error) {
 	var invalid problems
 	invalid.description("description", in.Description.ApplyTo(""))
@@ -300,7 +303,8 @@ func (s *Service) UpdateConsumer(ctx context.Context, at ConsumerLocator, in Con
 	return out, err
 }
 
-// DeleteConsumer deletes a consumer with its managers and keys. The keys are invalid when DeleteConsumer returns.
+// DeleteConsumer deletes a consumer with its managers and keys. The keys are invalid when DeleteConsumer returns. It
+// returns Throttled if the deletion is a large change while too many large changes of the bucket are in progress.
 func (s *Service) DeleteConsumer(ctx context.Context, at ConsumerLocator) error {
 	return s.table.RunInTx(ctx, func(ctx context.Context) error {
 		var rows []keyRecord

@@ -127,7 +127,8 @@ func (p *problems) expiry(location string, t *time.Time) {
 }
 
 // CreateKey creates a key and returns it with its text. If the bucket is not retrievable, the text is never shown
-// again. CreateKey returns Conflict if the text is in use.
+// again. CreateKey returns Conflict if the text is in use, and Forbidden if the consumer would exceed
+// limits.ConsumerKeys.
 func (s *Service) CreateKey(ctx context.Context, at ConsumerLocator, in NewKey) (Key, error) {
 	var invalid problems
 	invalid.keySpec("", in)

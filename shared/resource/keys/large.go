@@ -70,12 +70,14 @@ func (s *Service) largeChange(v view, c overlay.Change, replaced ...string) ([]s
 }
 
 // seqChange returns the change of the consumer's record that stores the bucket's new Seq. A reader can then detect that
-// its bucket record is older (view.torn). Commit it whenever an entry of the consumer is added or removed.
+// its bucket record is older (view.torn). Commit it with the entry of a roll or of new metadata, and with the
+// publication of a bulk creation.
 func (v view) seqChange() store.Change { return store.Set(store.At("seq"), v.bucket.Seq+1) }
 
-// addChange returns the write that adds an entry to the bucket's overlay and removes the replaced entries. It fails
-// with store.ErrStale if the overlay has changed since the bucket was read, for two reasons. The contents of an entry,
-// such as the batches that a roll skips, depend on all other entries. Seq and the number of entries must be exact.
+// addChange returns the write that adds an entry to the bucket's overlay and removes the replaced entries. It returns
+// Throttled if the overlay is full. The write fails with store.ErrStale if the overlay has changed since the bucket was
+// read, for two reasons. The contents of an entry, such as the batches that a roll skips, depend on all other entries.
+// Seq and the number of entries must be exact.
 func (v view) addChange(id string, c overlay.Change, replaced ...string) (store.Write, error) {
 	if len(v.bucket.Changes)-len(replaced) >= overlay.MaxChanges {
 		return store.Write{}, throttled("Too many large changes of this key bucket are in progress. Repeat the request "+

@@ -13,10 +13,11 @@ import (
 )
 
 // The limits of stored values. Some are from contract 2.6 and 8, and the others are our own. A value that exceeds a
-// limit causes a 400 response that names the field. Without these limits, such values would exceed the limits of
-// DynamoDB and cause internal errors. DynamoDB allows 400 KB for an item, 2,048 bytes for a partition key, and 100
-// items in a transaction. A tag is part of a partition key, where some characters need three bytes. Managers and
-// invites are part of the consumer's record, and each has an index row in the transaction that deletes the consumer.
+// limit causes a 400 response, which names the field unless the whole list is too long (maxBulk). Only AddManager
+// returns Conflict instead (maxManagers). Without these limits, such values would exceed the limits of DynamoDB and
+// cause internal errors. DynamoDB allows 400 KB for an item, 2,048 bytes for a partition key, and 100 items in a
+// transaction. A tag is part of a partition key, where some characters need three bytes. Managers and invites are part
+// of the consumer's record, and each has an index row in the transaction that deletes the consumer.
 const (
 	// maxBulk is the maximum number of keys in one bulk creation.
 	maxBulk = 1000

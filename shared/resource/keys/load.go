@@ -57,7 +57,7 @@ func (s *Service) loadBucket(ctx context.Context, at BucketLocator) (view, error
 
 // load reads the resource of a request, normally in one round trip. It returns NotFound if the bucket, the consumer or
 // the key is missing or invisible to the caller. A bucket or consumer id that this process has not seen before needs
-// one more round trip. So does each further attempt (loadAttempts).
+// one more round trip. So does each further attempt. If all attempts (loadAttempts) fail, load returns Throttled.
 func (s *Service) load(ctx context.Context, t target) (view, error) {
 	bucket, err := s.resolveBucket(ctx, t.BucketLocator)
 	if err != nil {

@@ -11,7 +11,8 @@ import (
 
 // RollKey sets the expiry expiresOn, which may be in the past, on every key of the consumer that has no expiry. It also
 // creates one new key without an expiry (contract 3.6b). Both changes become visible at the same time, for any number
-// of keys.
+// of keys. RollKey returns Forbidden if the consumer would exceed limits.ConsumerKeys, and Throttled if the roll is a
+// large change while too many large changes of the bucket are in progress.
 func (s *Service) RollKey(ctx context.Context, at ConsumerLocator, expiresOn time.Time) error {
 	var invalid problems
 	invalid.expiry("expiresOn", &expiresOn)

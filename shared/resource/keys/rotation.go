@@ -131,7 +131,8 @@ var optionalAttributes = []string{"expiresOn", "batch", "since", "metadata"}
 // writes returns the writes that change a key to the new root key. The hash record is replaced in the same transaction,
 // so gateways can find the key at any time.
 func (r *keyRotation) writes() []store.Write {
-	// store.Put of the whole record would be safe too: the write of the hash record fails if the key has changed.
+	// This is an update of single attributes. A store.Put of the whole record would be safe only together with the
+	// write of the hash record, which fails if the key has changed.
 	key := store.Update(r.key, r.changes...).If(store.Equal(store.At("id"), r.record.ID)).If(store.Equal(store.At("hash"),
 		r.record.Hash))
 	if r.record.Sealed != nil {

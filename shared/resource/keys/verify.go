@@ -92,7 +92,8 @@ func (h hashRecord) orphaned(b bucketRecord) bool {
 // without a hash record.
 func IsCredential(key store.Key) bool { return keyHashPrefix.Parts(key.PK) != nil }
 
-// KeyOwner identifies an API key and its owner, and has the key's expiry.
+// KeyOwner identifies an API key and its owner, and has the expiry in the key's hash record. A key without an expiry
+// there may have one from a large roll in progress.
 type KeyOwner struct {
 	AccountID, Bucket, Consumer, ID string
 	ExpiresOn                       *time.Time // nil: never

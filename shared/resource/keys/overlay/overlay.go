@@ -35,7 +35,7 @@ const MaxChanges = 64
 // Changes are the entries of a bucket, by the ids of the operations that write the changes into the keys.
 type Changes map[string]Change
 
-// Change is one entry: a change of all keys of one consumer.
+// Change is one entry: a change of many keys of one consumer.
 type Change struct {
 	store.UnknownAttributes
 
@@ -73,7 +73,7 @@ type KeyState struct {
 
 	ConsumerID string     `dynamodbav:"consumerId"`
 	ExpiresOn  *time.Time `dynamodbav:"expiresOn,omitempty"`
-	// Revision is the consumer's version when the key was last changed individually.
+	// Revision is the consumer's version after the last change of the key that was not a large change.
 	Revision int64 `dynamodbav:"revision"`
 	// Batch is the id of the bulk creation that created the key, "" for none. CreatedSeq is the bucket's count of
 	// overlay changes (seq) after the entry of the bulk creation was added.
