@@ -57,8 +57,9 @@ func DueQuery(shard int, now time.Time) store.Query {
 // subscription do not depend on Close: statuses, quotas and periods follow from the clock. Only the counters expire
 // some time after their period. If Close has not run by then, the used units of the period are lost.
 //
-// For a subscription that has ended, Close records the periods up to the period that
-// contains the end. The subscription is then due again only after its status is set again.
+// For a subscription that has ended, Close records the periods up to the period that contains the instant SettleTime
+// after its last change, which is normally its end. The subscription is then due again only after its status is set
+// again.
 func (s *Service) Close(
 	ctx context.Context, key store.Key, now time.Time,
 ) (writes []store.Write, more bool, err error) {
@@ -122,9 +123,10 @@ func (r *record) reschedule(now time.Time) {
 	r.schedule()
 }
 
-// freezeLimits returns the writes that keep the limits of passed periods that are not recorded yet. Call it before the
-// plans change, or before a subscription is reactivated and Close starts with a later period. Close adds the used units
-// later. open is the beginning of the first period after the frozen ones.
+// freezeLimits returns the writes that keep the limits of passed periods that are not recorded yet, at most
+// maxFrozenPeriods. Call it before the plans change, or before a subscription is reactivated and Close starts with a
+// later period. Close adds the used units later, unless the subscription is reactivated. open is the beginning of the
+// first period after the frozen ones.
 func (s *Service) freezeLimits(
 	ctx context.Context, r record, plans []planRecord, now time.Time,
 ) (writes []store.Write, open time.Time, err error) {

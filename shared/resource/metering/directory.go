@@ -51,7 +51,7 @@ var errNoCustomer = fault.New(fault.NotFound,
 // CustomerState returns the state of a customer, which one subscription determines (Status.rank). It returns NotFound
 // if the customer has no subscription, or if the bucket does not belong to the account. Any other error is not cached.
 func (d *Directory) CustomerState(ctx context.Context, accountID, bucketID, customerKey string) (CustomerState, error) {
-	// no customer has an ID or key of this length, because table keys are limited
+	// no bucket has such a long ID, and no customer such a long key
 	if len(bucketID) > MaxExternalChars || len(customerKey) > 4*MaxExternalChars {
 		return CustomerState{}, errNoCustomer
 	}

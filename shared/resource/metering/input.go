@@ -15,7 +15,8 @@ import (
 	"github.com/gatewright/gatewright/shared/format/metadata"
 )
 
-// The limits of stored values. External ids are parts of keys, which the table limits to 1,024 bytes.
+// The limits of stored values. External ids and customer keys are parts of partition keys, which the table limits to
+// 2,048 bytes.
 const (
 	MaxLabelChars    = 120
 	MaxExternalChars = 255

@@ -30,9 +30,9 @@ type Terms struct {
 	// ExternalID is the id of the plan in another system. It is unique in its bucket.
 	ExternalID string           `dynamodbav:"externalId"`
 	Meters     map[string]Meter `dynamodbav:"meters"`
-	// TrialDays is the length of a trial, 0 for no trial.
+	// TrialDays is the length of a trial in days. With 0, the plan sets no end of a trial.
 	TrialDays int `dynamodbav:"trialDays,omitempty"`
-	// TrialEndStatus is Paused or Canceled, or "" if subscriptions set it.
+	// TrialEndStatus is Paused or Canceled, or "" if the plan does not set it.
 	TrialEndStatus Status `dynamodbav:"trialEndStatus,omitempty"`
 	// TrialCollectPayment is stored for a payment system, nil if it was not set.
 	TrialCollectPayment *bool `dynamodbav:"trialCollectPayment,omitempty"`
@@ -79,8 +79,9 @@ type planRecord struct {
 	ID       string `dynamodbav:"id"`
 	BucketID string `dynamodbav:"bucketId"`
 	Terms
-	// PastUnits contains the units before each change of the meters, the oldest first. A period that ended before a
-	// change keeps the units from before the change, even if the period is recorded later.
+	// PastUnits contains the units before the first change of the meters on each of the last days with a change
+	// (maxPastUnits), the oldest first. A period that ended before a change keeps the units from before the change,
+	// even if the period is recorded later.
 	PastUnits []pastUnits `dynamodbav:"former,omitempty"`
 	// Subscriptions is the number of subscriptions to the plan.
 	Subscriptions int       `dynamodbav:"subscriptions"`
@@ -266,7 +267,8 @@ func (s *Service) loadPlan(ctx context.Context, at BucketLocator, id string) (bu
 }
 
 // UpdatePlan changes a plan. New meters apply to its subscriptions immediately, including the current period, but not to passed
-// periods. New terms of trials apply to later subscriptions. UpdatePlan returns Invalid, NotFound and Conflict like CreatePlan.
+// periods. New terms of trials apply to subscriptions whose plans are set or whose trial begins later. UpdatePlan
+// returns Invalid, NotFound and Conflict like CreatePlan.
 func (s *Service) UpdatePlan(ctx context.Context, at BucketLocator, id string, in PlanPatch) (Plan, error) {
 	var after planRecord
 	err := s.parts.Table.RunInTx(ctx, func(ctx context.Context) error {

@@ -29,8 +29,9 @@ func NewRemover(p installation.Parts) Remover { return Remover{p.Table} }
 // Definitions returns the operations. Every state is mandatory (MustSucceed), because data that a failed state leaves
 // behind would stay forever.
 //
-// A bucket gets no new contents after its record was deleted, because each write that creates
-// contents requires the record. So the data that a state has removed does not come back.
+// A bucket gets no new contents after its record was deleted, because each write that creates contents requires the
+// record. Only Close does not: it requires the record of the subscription. So the data that a state has removed does
+// not come back.
 func (r Remover) Definitions() []operation.Definition {
 	return []operation.Definition{
 		{

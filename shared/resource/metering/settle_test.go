@@ -41,7 +41,7 @@ func TestLastPeriodsOfEndedSubscriptionAreRecorded(t *testing.T) {
 	fx.createPlan(at, "basic", 5)
 	expired := newSubscription(fx.createPlan(at, "short", 1))
 	expired.ExternalID, expired.Status = "sub_0", metering.IncompleteExpired
-	fx.subscribe(at, expired) // it has ended, so it is never due
+	fx.subscribe(at, expired) // it has ended, so it is due only once, after its first period
 	n := newSubscription(fx.createPlan(at, "pro", 10))
 	n.Status, n.TrialEnd, n.TrialEndStatus = metering.Trialing, new(instant("2026-02-10T00:00:00Z")), metering.Canceled
 	trial := fx.subscribe(at, n)

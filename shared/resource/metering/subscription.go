@@ -54,8 +54,9 @@ type NewSubscription struct {
 	Anchor *time.Time
 	// Metadata is a JSON object of at most 1,024 bytes, nil for none.
 	Metadata json.RawMessage
-	// TrialEnd is the end of the trial. If it is nil and the subscription is Trialing, the trial lasts the TrialDays
-	// of the first plan that has any. It then begins at TrialStart, or at the creation if TrialStart is nil.
+	// TrialEnd is the end of the trial. If it is nil and the subscription is Trialing, the trial lasts the TrialDays of
+	// the first plan that has any. It then begins at TrialStart, or at the creation if TrialStart is nil. If no plan
+	// has TrialDays, the trial has no end.
 	TrialStart, TrialEnd *time.Time
 	// TrialEndStatus is the status after the trial. If it is "", the status comes from the first plan that has a
 	// TrialEndStatus. Without such a plan, it is Canceled.

@@ -136,7 +136,7 @@ func (s *Service) plansByExternalID(ctx context.Context, bucketID string, extern
 	rows, plans := make([]pointer, len(externalIDs)), make([]planRecord, len(externalIDs))
 	gets := make([]*store.ReadRequest, len(externalIDs))
 	for i, id := range externalIDs {
-		if len(id) > 4*MaxExternalChars { // too long for a key
+		if len(id) > 4*MaxExternalChars { // longer than any external id
 			return nil, unknownPlanFault(i)
 		}
 		gets[i] = store.Get(planExternalKey(bucketID, id), &rows[i])

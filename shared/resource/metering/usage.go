@@ -34,7 +34,7 @@ func (f unspentFunc) units(a allowance.Allowance) int64 {
 	return f(a)
 }
 
-// usedUnits reads how many units of each meter were used in a period. Units that this process's gateways have leased
+// usedUnits reads how many units of each meter were used in a period. Units that unspent, if not nil, reports as leased
 // and not spent do not count as used.
 func (s *Service) usedUnits(
 	ctx context.Context, r record, p meter.Period, limits map[string]int64, unspent unspentFunc,

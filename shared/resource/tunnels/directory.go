@@ -30,7 +30,8 @@ var (
 // Directory looks up tunnels and services for gateways and relays. It is safe for concurrent use.
 //
 // A tunnel is identified by its ref, which is opaque to callers. The first lookup of a service or a tunnel takes one
-// read. Concurrent lookups wait for the same read, and the result is cached for Staleness. Tokens are not cached.
+// read, and that of a tunnel without services takes two. Concurrent lookups wait for the same read, and the result is
+// cached for Staleness. Tokens are not cached.
 type Directory struct {
 	table    *store.Table
 	tokens   *seal.Hasher
@@ -76,9 +77,9 @@ func (d *Directory) Authorize(ctx context.Context, token string) (ref string, er
 
 // Services returns the services of a tunnel, with which its agents check whether a caller is allowed. They are the
 // services in the latest configuration, which is one item. Gateways use the provisioned services (Find), which are
-// updated some seconds later. So an agent knows a service before any gateway sends requests to it, and refuses a
-// removed caller before the gateways do. Services returns ErrNoTunnel for a tunnel that was deleted and for an invalid
-// ref. For a tunnel without services it also reads the tunnel's record.
+// updated some seconds later. So an agent normally knows a service before any gateway sends requests to it, and refuses
+// a removed caller before the gateways do. Services returns ErrNoTunnel for a tunnel that was deleted and for an
+// invalid ref. For a tunnel without services it also reads the tunnel's record.
 func (d *Directory) Services(ctx context.Context, ref string) ([]tunnel.Service, error) {
 	accountID, tunnelID, ok := strings.Cut(ref, "/")
 	if !ok || accountID == "" || tunnelID == "" {

@@ -152,8 +152,8 @@ func (s *Service) Definitions() []operation.Definition {
 // provision changes the services of a tunnel to match its configuration, one step at a time.
 //
 // A step commits only if the configuration that it has read is still the latest. So the operation of an earlier
-// configuration, or of a deleted tunnel, changes nothing more. Two tunnels never write the same service, because only
-// one configuration can have its name.
+// configuration, or of a deleted tunnel, changes nothing more. Two tunnels never provision the same service, because
+// only one configuration can have its name.
 func (s *Service) provision(ctx context.Context, step operation.Step) (operation.Result, error) {
 	var in target
 	if err := step.Input(&in); err != nil {

@@ -54,8 +54,8 @@ func DecodeTunnel(item store.Item) (accountID, tunnelID string, err error) {
 	return r.AccountID, r.TunnelID, nil
 }
 
-// DecodeTunnelChange returns a tunnel's id and the time of its last change,
-// from the tunnel's record. IsTunnel must be true for the record's key.
+// DecodeTunnelChange returns a tunnel's id and the time of its creation or of the last rotation of its token, from the
+// tunnel's record. IsTunnel must be true for the record's key.
 func DecodeTunnelChange(item store.Item) (tunnelID string, updatedOn time.Time, err error) {
 	var r record
 	if err := store.Decode(item, &r); err != nil {

@@ -5,7 +5,8 @@
 // environments of projects that may call each service. Names of tunnels and of services are unique in an account.
 //
 // This package does not forward requests. Package tunnel does, and uses the Directory for lookups. The Directory finds
-// a tunnel by the hash of its token, and a service by its account and name. Each lookup takes one read of one item.
+// a tunnel by the hash of its token, and a service by its account and name. Each lookup normally takes one read of one
+// item.
 //
 // Read this file first, then configuration.go (the configuration), check.go (its validation), provision.go and
 // teardown.go (the durable operations), project.go (projects that are deleted) and token.go. directory.go and
