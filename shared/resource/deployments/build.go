@@ -168,7 +168,7 @@ func (r Record) finishWrite(in BuildInput, now time.Time, changes ...store.Chang
 	return r.updateWrite(store.ErrStale, changes...)
 }
 
-// cleanUpWrite returns the write that begins the Clean after a build has succeeded or failed.
+// cleanUpWrite returns the write that begins the Clean after a build has ended.
 func (r Record) cleanUpWrite(in BuildInput, now time.Time) store.Write {
 	return operation.Begin(operation.Start{
 		ID: cleanID(r.Name, in.Number), Kind: Clean, Subject: r.Name, AccountID: r.AccountID,
@@ -225,15 +225,15 @@ func Superseded(ctx context.Context, table *store.Table, in BuildInput, now time
 }
 
 // Accept returns the writes that record source, the stored archive of a build, in Record.Source. The step that stored
-// the archive commits them. Accept returns no writes if the archive of a newer build was accepted. A newer build whose
-// archive is not accepted yet does not matter, because its archive may be refused.
+// the archive commits them. Accept returns no writes if the archive of a newer build was accepted, or after a later
+// rollback. A newer build whose archive is not accepted yet does not matter, because its archive may be refused.
 func Accept(ctx context.Context, table *store.Table, in BuildInput, source string) ([]store.Write, error) {
 	r, err := read(ctx, table, in)
 	if err != nil {
 		return nil, err
 	}
 	if r.Accepted > in.Number {
-		return nil, nil // the archive of a newer build was accepted
+		return nil, nil // the archive of a newer build was accepted, or a later rollback chose one
 	}
 	return []store.Write{r.updateWrite(store.ErrStale,
 		store.Set(store.At("source"), source),

@@ -90,7 +90,8 @@ func (s *Service) DeleteProject(ctx context.Context, owner auth.Owner, name stri
 }
 
 // ReadDeletion returns the deletion with this id of a project with this name. A deletion that has ended can be read for
-// as long as operations are kept.
+// as long as operations are kept. ReadDeletion returns NotFound if there is no such deletion, and for a caller that is
+// limited to some kinds of environment.
 func (s *Service) ReadDeletion(ctx context.Context, owner auth.Owner, project, id string) (Deletion, error) {
 	if !IsProjectName(project) || !owner.Viewer.CanSee(project, "") || id == "" {
 		return Deletion{}, errNoDeletion

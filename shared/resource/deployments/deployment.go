@@ -155,7 +155,7 @@ func (s *Service) toDeployment(r Record) Deployment {
 var errNoDeployment = fault.Missing("deployment")
 
 // ListDeployments returns the deployments of a project that the caller can see: production deployments first, each kind
-// sorted by age, the newest first. It returns NotFound for a project that does not exist.
+// sorted by age, the newest first. It returns NotFound for a project that is missing or invisible to the caller.
 func (s *Service) ListDeployments(ctx context.Context, owner auth.Owner, project string) ([]Deployment, error) {
 	environments, err := s.environments(ctx, owner, project)
 	if err != nil {
@@ -289,7 +289,8 @@ func tombstone(name, accountID string, now time.Time, notFound error) []store.Wr
 }
 
 // Redeploy begins a build of the newest accepted sources with the current variables, and returns the statusId of the
-// build.
+// build. It returns NotFound like ReadDeployment, Conflict before any sources were accepted, and the refusals of
+// limits.Deployments and limits.Builds.
 //
 // It does not build the sources of the served build. During the build of a newer upload, such a redeploy would be the
 // newest build, and would revert the upload.

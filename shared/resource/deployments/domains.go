@@ -27,7 +27,7 @@ type Attachment struct{ Project, Deployment string }
 
 // AttachmentWrites returns the writes for the commit that changes the deployments of a custom domain from before to
 // after. Deployments and projects count their custom domains, and cannot be deleted while they have one. The commit
-// fails with NotFound if a deployment that is only in after was deleted.
+// fails with NotFound if a deployment that is only in after was deleted, or if its project is being deleted.
 func AttachmentWrites(accountID string, before, after []Attachment) []store.Write {
 	var writes []store.Write
 	var projects []string

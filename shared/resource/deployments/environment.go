@@ -85,7 +85,9 @@ var (
 
 // CreateEnvironment creates the environment of a project's branch, with a deployment that has no build. So the name of
 // both is known before the first upload. kind must be the result of environment.ForBranch for the branch (contract
-// 3.2).
+// 3.2). CreateEnvironment returns Invalid for another kind and for an invalid branch, NotFound for a project that is
+// missing, invisible or being deleted, Conflict if the branch has an environment, and the refusal of
+// limits.Environments.
 func (s *Service) CreateEnvironment(
 	ctx context.Context, owner auth.Owner, project, branch string, kind environment.Kind,
 ) (Environment, error) {
@@ -122,7 +124,7 @@ func (s *Service) CreateEnvironment(
 }
 
 // ListEnvironments returns the environments of a project that the caller can see: production environments first, each
-// kind sorted by branch.
+// kind sorted by branch. It returns NotFound like ListDeployments.
 func (s *Service) ListEnvironments(ctx context.Context, owner auth.Owner, project string) ([]Environment, error) {
 	records, err := s.environments(ctx, owner, project)
 	if err != nil {
@@ -164,7 +166,8 @@ type EnvironmentLocator struct {
 }
 
 // ReadEnvironment returns an environment. If at.Name is both a name and a branch, the name takes precedence. A branch
-// is ambiguous if several projects that the caller can see have it: then ReadEnvironment returns Conflict.
+// is ambiguous if several projects that the caller can see have it: then ReadEnvironment returns Conflict. It returns
+// NotFound for an environment that is missing or invisible.
 func (s *Service) ReadEnvironment(ctx context.Context, at EnvironmentLocator) (Environment, error) {
 	if len(at.Name) <= maxDNSLabel && projectPattern.MatchString(at.Name) {
 		var r Record

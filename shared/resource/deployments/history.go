@@ -60,7 +60,8 @@ type Certificates interface {
 }
 
 // History returns the builds that a deployment has served: first the Live build, then the Previous builds, then the
-// Gone builds. Builds with the same state are sorted by when they were last served, the most recent first.
+// Gone builds. Builds with the same state are sorted by when they were last served, the most recent first. History
+// returns none before the first build has succeeded, and NotFound like ReadDeployment.
 func (s *Service) History(ctx context.Context, at DeploymentLocator) ([]PastBuild, error) {
 	r, err := s.find(ctx, at)
 	if err != nil || r.Served == nil {

@@ -43,7 +43,8 @@ var errProjectNameInUse = fault.New(fault.Unprocessable,
 
 // CreateProject creates a project and its three key buckets in one transaction. If the name is in use or invalid, it
 // returns Unprocessable, so that clients prompt for another name. A caller that is limited to some projects can only
-// create projects with their names.
+// create projects with their names. CreateProject returns Conflict if a bucket of another project has the name of a key
+// bucket, and the refusals of limits.Projects and limits.KeyBuckets.
 func (s *Service) CreateProject(ctx context.Context, owner auth.Owner, name string) (Project, error) {
 	if err := checkProject(name); err != nil {
 		return Project{}, err

@@ -113,7 +113,7 @@ func (r reservations) build(ctx context.Context, id string, until time.Time) ([]
 }
 
 // keepOpenUntil returns the write that counts a claimed upload for limits.Builds until a time, unless its build ends
-// earlier. Without this write, the upload would only be counted until the expiry of its address.
+// earlier. Without this write, the upload would only be counted until shortly after the expiry of its address.
 func keepOpenUntil(accountID, id string, until time.Time) store.Write {
 	return store.Upsert(openBuildKey(accountID, id), store.Set(store.At(store.TTLAttribute), until.Unix()))
 }

@@ -72,7 +72,8 @@ func (s *Service) loadUpload(ctx context.Context, at StatusLocator) (upload, *op
 	return u, &r, nil
 }
 
-// ReadStatus returns the status of an upload's build.
+// ReadStatus returns the status of an upload's build. It returns NotFound for an upload that is missing or invisible,
+// and if the record of its build has expired.
 func (s *Service) ReadStatus(ctx context.Context, at StatusLocator) (Status, error) {
 	u, build, err := s.loadUpload(ctx, at)
 	switch {

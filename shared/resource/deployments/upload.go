@@ -26,7 +26,7 @@ type UploadLocator struct {
 type Upload struct {
 	// StatusID is the UUID with which clients poll the build's status.
 	StatusID string
-	// URL accepts one PUT of the archive until ExpiresOn. It is a secret.
+	// URL accepts a PUT of the archive until ExpiresOn. Only the first archive is built. URL is a secret.
 	URL       string
 	ExpiresOn time.Time
 }
@@ -86,7 +86,9 @@ func (s *Service) newUpload(o auth.Owner, r Record, now time.Time) upload {
 }
 
 // IssueUpload creates an address for the upload of one archive. The same transaction creates the project with its key
-// buckets, and the environment with its deployment, if they do not exist.
+// buckets, and the environment with its deployment, if they do not exist. IssueUpload returns Invalid for an invalid
+// name, NotFound for an environment that the caller cannot see, Conflict while the project is being deleted or if a
+// bucket of another project has the name of a key bucket, and the refusals of the account's limits.
 func (s *Service) IssueUpload(ctx context.Context, at UploadLocator) (Upload, error) {
 	if err := checkBranch(at.Branch); err != nil {
 		return Upload{}, err
