@@ -32,7 +32,7 @@ type Certificate struct {
 	ValidFrom time.Time `dynamodbav:"validFrom"`
 	ValidTo   time.Time `dynamodbav:"validTo"`
 	// Operation is the ID of the operation that obtains the certificate, or renews it at the time Next, "" for none.
-	// Only this operation may change the certificate, so that at most one order is in progress.
+	// No other operation may change the certificate, so that at most one order is in progress.
 	Operation string    `dynamodbav:"operation,omitempty"`
 	Next      time.Time `dynamodbav:"next"`
 	// Message is the reason why the last attempt failed. Failures is the number of attempts that have failed since the

@@ -38,7 +38,7 @@ type challenge struct {
 func challengeKey(hostname string) store.Key { return challengePrefix.Key(hostname) }
 
 // challengeAge is the maximum age of a cached challenge. Any client may request a challenge at any rate, so the cache
-// limits the reads to one per hostname and second.
+// limits the reads of a gateway to one per hostname and second.
 const challengeAge = time.Second
 
 // currentChallenge returns the challenge of a custom domain's hostname, or the zero value if no order is in progress.

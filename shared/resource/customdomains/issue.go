@@ -92,7 +92,8 @@ const (
 	challengePropagation = 2 * challengeAge
 	// MaxOrders is the maximum number of certificate orders of an account in one orderWindow, including failed orders
 	// and renewals. An authority usually accepts 300 orders in three hours from the whole installation, and one account
-	// must not use all of them. A thousand hostnames need some 40 renewals in orderWindow.
+	// must not use all of them. A thousand hostnames whose certificates were issued together need some 40 renewals in
+	// an orderWindow (renewalTime).
 	MaxOrders   = 60
 	orderWindow = 3 * time.Hour
 	// challengeLifetime is the time after which a challenge expires that was not deleted at the end of its order.

@@ -15,7 +15,8 @@ import (
 )
 
 // Verification is the kind of the durable operation that looks up the TXT record of a new custom domain. The operation
-// ends when the record is found or seven days have passed. So the owner need not call Verify.
+// ends when the record is found, when seven days have passed, or when the custom domain was deleted. So the owner need
+// not call Verify.
 const Verification = "custom-domain.verify"
 
 const lookUpState = "look"
@@ -67,7 +68,8 @@ func (s *Service) Definitions() []operation.Definition {
 			lookUpState: {
 				Description: "looks for the TXT record of a custom domain, for seven days", Task: s.lookUpProof,
 				Next: operation.Succeed,
-				// The DNS of an owner may return any error for a while.
+				// These attempts are for errors of the table. After any error of the DNS, lookUpProof repeats the state
+				// itself.
 				Retry: operation.Retry{Attempts: 1000, InitialDelay: time.Minute, MaxDelay: time.Hour},
 			},
 		},
