@@ -29,7 +29,7 @@ type Key struct {
 	TTL int64 `dynamodbav:"ttl,omitempty"`
 }
 
-// formListed is the form of a key that was created together with its entry in the list.
+// formListed is the form of the records of all releases that have a list of keys.
 const formListed = 1
 
 // expiredRetention is how long a key stays in the list after its expiry.

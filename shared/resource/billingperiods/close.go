@@ -45,7 +45,7 @@ func (s *Service) Definitions() []operation.Definition {
 
 // progress is the data of a CloseShard.
 type progress struct {
-	// After is the last entry that was processed, "" at the end.
+	// After is the last entry that was processed, "" at the beginning and at the end.
 	After string `json:"after,omitempty"`
 }
 

@@ -2,10 +2,11 @@
 // durable operation that removes all contents of a project and frees its name last.
 //
 // During the deletion, the project gets no new contents, because every creation requires store.ProjectActive in its own
-// commit. So the data that a state has removed does not come back, and a later project with the same name shares
-// nothing with the old one. The data that remains after the deletion cannot be found through the name: the objects of
-// deployments, whose names are never reused, and the consumers and keys of earlier generations of buckets. The deletion
-// begins further operations that remove this data (deployments.Clean and the cascades of package keys).
+// commit, or an existing deployment, which the first state deletes. So the data that a state has removed does not come
+// back, and a later project with the same name shares nothing with the old one. The data that remains after the
+// deletion cannot be found through the name: the objects of deployments, whose names are never reused, and the
+// consumers and keys of earlier generations of buckets. The deletion begins further operations that remove this data
+// (deployments.Clean and the cascades of package keys).
 //
 // A new kind of resource in projects needs a state here before "release", and a count in package tally.
 //

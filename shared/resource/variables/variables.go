@@ -136,7 +136,8 @@ func (s *Service) Create(ctx context.Context, at Branch, n NewVariable) (Variabl
 	return r.toVariable(n.Value), nil
 }
 
-// Update changes the value of a variable; nil leaves it unchanged. It returns NotFound if the variable is missing or invisible.
+// Update changes the value of a variable; nil leaves it unchanged. It returns Invalid for an invalid value, and
+// NotFound if the variable is missing or invisible.
 func (s *Service) Update(ctx context.Context, at Branch, name string, value *string) (Variable, error) {
 	if value != nil {
 		var invalid problems

@@ -8,7 +8,8 @@
 // the rows that are not rolled up yet.
 //
 // The counts are not metering: no request is charged or refused because of them, and a gateway that crashes loses the counts since
-// its last write. They are not a log, either: only the fields of [RecentCall] are stored for a single request, for 24 hours.
+// its last write. They are not a log, either: only the fields of [RecentCall] are stored for a single request, for
+// about a day.
 //
 // Read this file first, then flush.go, commit.go, rollup.go, read.go and report.go. tally.go defines the contents of a
 // row, frequent.go selects the names that a row keeps, encode.go defines the encoding, and table.go the rows in the
@@ -34,9 +35,9 @@ import (
 )
 
 // These are the limits of a collector's memory between two writes, some 150 MB at worst. Calls above maxAllRecent are
-// counted, but Recent lists them only if they replace older calls of their deployment. Calls and operations of
-// deployments above maxDeployments are lost. Operations and callers above their limits count under Other: first those
-// of the tallies with the most names.
+// counted, but Recent lists them only if they replace older calls of their deployment, or are the first of it. Calls
+// and operations of deployments above maxDeployments are lost. Operations and callers above their limits count under
+// Other: first those of the tallies with the most names.
 const (
 	maxDeployments   = 16_384
 	maxAllOperations = 16_384

@@ -24,7 +24,8 @@ const (
 const MaxConsumerBytes = 256
 
 const (
-	// Other is the name for callers and operations that exceed the capacity of a row. No consumer and no operation has this name.
+	// Other is the name for callers and operations that exceed the capacity of a row. No operation has this name, and
+	// the calls of a consumer with this name count here too.
 	Other = "(other)"
 	// Unnamed is the name for operations without a name.
 	Unnamed = "(unnamed)"
