@@ -15,8 +15,8 @@ import (
 // after the invocation. If the function serves no API routes, the handler also creates a span for the invocation, with
 // the function's name.
 //
-// A handler that streams its responses is returned unchanged, because its invocation continues
-// after the handler returns. Such a handler flushes its spans at the end of the stream.
+// Without a tracer, the handler is returned unchanged. So is a handler that streams its responses, because its
+// invocation continues after the handler returns. Such a handler flushes its spans at the end of the stream.
 func withTracing(handler any, t *telemetry.Tracer, function string) any {
 	if t == nil || isStreaming(handler) {
 		return handler

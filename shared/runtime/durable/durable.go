@@ -78,7 +78,8 @@ func Engine(p installation.Parts) (*operation.Engine, error) {
 }
 
 // Rotation returns the service that rotates the root key of an installation.
-// The service rotates all records that packages declare with RotatedValues.
+// The service rotates all records that packages declare with RotatedValues, the records of package api, and the
+// artifacts.
 func Rotation(p installation.Parts) *rotation.Service {
 	p = restrictTable(p)
 	records := slices.Concat(

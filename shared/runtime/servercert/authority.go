@@ -204,7 +204,8 @@ func (a *Authority) Certificate(ctx context.Context, name string) (*tls.Certific
 
 var errTimeout = errors.New("servercert: the certificate authority has not issued the certificate yet")
 
-// Obtain obtains certificates for names before clients need them. Errors are logged.
+// Obtain obtains certificates for names before clients need them. Errors of the authority are logged, other errors are
+// not.
 func (a *Authority) Obtain(ctx context.Context, names ...string) {
 	for _, name := range names {
 		_, _ = a.Certificate(ctx, name)

@@ -52,7 +52,8 @@ type Client struct {
 }
 
 // Models returns the models that an installation's configuration names. Their clients are created at the first
-// question. getenv is os.Getenv outside tests.
+// question. If the AWS settings are incomplete, Models logs that and returns no models. getenv is os.Getenv outside
+// tests.
 func Models(p installation.Parts, getenv func(string) string) docsearch.Models {
 	c := p.Config
 	if c.DocsEmbeddings == "" && c.DocsAnswers == "" {
