@@ -76,7 +76,8 @@ type Response struct {
 	Body         []byte `contentType:"application/json"`
 }
 
-// ReadResponse reads a server's response to its end.
+// ReadResponse reads a server's response to its end and closes it. The result keeps only the status, the body and the
+// headers Content-Type and Retry-After, and must not be cached.
 func ReadResponse(response *http.Response) (*Response, error) {
 	defer func() { _ = response.Body.Close() }()
 	body, err := io.ReadAll(response.Body)

@@ -40,7 +40,8 @@ func StyleHash() string {
 	return "sha256-" + base64.StdEncoding.EncodeToString(sum[:])
 }
 
-// Site is the documentation of a version. It renders a page at its first request, and caches it. It is safe for concurrent use.
+// Site is the documentation of a version. It renders a page at the first call of Page with its name and base, and
+// caches it. It is safe for concurrent use.
 type Site struct {
 	guides      fs.FS
 	description []byte
@@ -68,7 +69,8 @@ type guide struct {
 }
 
 // New returns the site of guides and an OpenAPI document. The guides are Markdown files, and README.md is the overview.
-// The contact in the document has the URL of the source. New does not read the files: the first request of a page does.
+// The contact in the document has the URL of the source. New does not read the files: the first call of Page or Names
+// does, and its error, if any, is also that of all later calls.
 func New(guides fs.FS, description []byte) *Site {
 	s := &Site{guides: guides, description: description, rendered: map[address][]byte{}}
 	s.load = sync.OnceValues(s.read)
@@ -76,7 +78,7 @@ func New(guides fs.FS, description []byte) *Site {
 }
 
 // Names returns the names of the pages in the order of the navigation: "" for the overview, then the reference,
-// then the guides in the order of their links in the overview.
+// then the guides in the order of their links in the overview. Guides without a link there are last.
 func (s *Site) Names() ([]string, error) {
 	d, err := s.load()
 	if err != nil {
@@ -91,7 +93,8 @@ func (s *Site) Names() ([]string, error) {
 
 // Page renders the page with a name, or the overview if name is "". base is the relative path
 // from the page to the folder that contains docs: "", "../" or "../../". Links are relative, so
-// that they work wherever a platform puts this folder. It returns ErrNoPage for an unknown name.
+// that they work wherever a platform puts this folder. Page returns ErrNoPage for an unknown name, and other errors if
+// the guides or the OpenAPI document cannot be read.
 func (s *Site) Page(name, base string) ([]byte, error) {
 	d, err := s.load()
 	if err != nil {
@@ -151,7 +154,8 @@ func titleOf(source []byte) string {
 	return ""
 }
 
-// order sorts the guides: the overview first, and the others in the order of their links in the overview.
+// order sorts the guides: the overview first, the others in the order of their links in the overview, and guides
+// without a link there last. It fails if there is no overview.
 func (d *siteData) order() error {
 	positions := map[string]int{"": -1}
 	first := slices.IndexFunc(d.guides, func(g guide) bool { return g.Name == "" })

@@ -80,7 +80,7 @@ type operation struct {
 	Body       *shape
 	Successes  []success
 	Errors     []failure
-	// Example is the request as shell commands.
+	// Example is the request as a shell command.
 	Example string
 }
 

@@ -34,7 +34,8 @@ func ports(first uint32) func() uint16 {
 	}
 }
 
-// Find returns a TCP address of 127.0.0.1 that was free a moment ago. Each call in a process returns another address.
+// Find returns a TCP address of 127.0.0.1 that was free a moment ago. A process gets the same address again only after
+// Find has tried all other ports. Find fails if the first 100 ports that it tries are not free.
 func Find(ctx context.Context) (netip.AddrPort, error) {
 	var err error
 	for range maxTries {

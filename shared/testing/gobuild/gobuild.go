@@ -25,7 +25,8 @@ const CGO = "0"
 // flags compiles every package again.
 func Flags() []string { return []string{"-trimpath", "-tags=lambda.norpc"} }
 
-// Environ returns the environment of this process with the Makefile's flags. It keeps other flags in GOFLAGS.
+// Environ returns the environment of this process with the Makefile's flags and without cgo. It keeps other flags in
+// GOFLAGS.
 func Environ() []string {
 	flags := strings.Fields(os.Getenv("GOFLAGS"))
 	for _, flag := range Flags() {

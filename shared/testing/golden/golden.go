@@ -32,9 +32,10 @@ type T interface {
 	Fatalf(format string, args ...any)
 }
 
-// Equal fails the test with a unified diff unless the file at path, relative to the test's package,
-// contains got. With -update it writes got there instead, and creates missing folders. In continuous
-// integration (CI is set) it refuses to update, so that a golden changes only in a commit.
+// Equal fails the test with a unified diff unless the file at path, relative to the test's package, contains got. If
+// there is no such file, the failure shows got. With -update Equal writes got there instead, and creates missing
+// folders. In continuous integration (CI is set), it fails the test with -update, so that a golden changes only in a
+// commit.
 //
 // Line ends are compared too: the file must equal got byte for byte.
 func Equal[B ~string | ~[]byte](t T, path string, got B) {

@@ -55,8 +55,8 @@ func Page(path, heading string, replacer *strings.Replacer) ([]Step, error) {
 	return steps, nil
 }
 
-// Steps returns the steps below a heading, up to the next heading of the same or a higher
-// level. It fails if the document does not have the heading, or no steps below it.
+// Steps returns the steps below a heading, up to the next heading of the same or a higher level. It fails if the
+// document does not have the heading, if there are no steps below it, or if a block of the document has no end.
 func Steps(document, heading string) ([]Step, error) {
 	var (
 		steps   []Step
@@ -105,8 +105,8 @@ func Steps(document, heading string) ([]Step, error) {
 	return steps, nil
 }
 
-// matches reports whether the output got of a step matches want. It ignores spaces at the ends of lines, and blank
-// lines at the beginning and the end.
+// matches reports whether the output got of a step matches want. It ignores spaces and tabs at the ends of lines, and
+// empty lines at the beginning and the end.
 func matches(want, got string) bool {
 	var pattern strings.Builder
 	pattern.WriteString(`^`)
@@ -142,7 +142,7 @@ const separator = "\x1e"
 
 // Run runs the steps in one bash in a folder. env is the environment of bash. If it is nil, bash has the environment of
 // this process. It returns the output of each step that began, and an error for the first step that failed or printed
-// unexpected output.
+// unexpected output. There must be at least one step. Background jobs of the steps end with the bash.
 func Run(ctx context.Context, dir string, env []string, steps []Step) ([]string, error) {
 	var script strings.Builder
 	script.WriteString("trap 'kill $(jobs -p) 2>/dev/null || true' EXIT\n")

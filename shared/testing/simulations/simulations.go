@@ -1,5 +1,5 @@
-// Package simulations determines how many seeded runs a simulation makes: the number that its
-// test chooses, fewer under the race detector, and more if GATEWRIGHT_SIMULATIONS says so.
+// Package simulations determines how many seeded runs a simulation makes: the number that its test chooses, but at most
+// ten under the race detector, multiplied by GATEWRIGHT_SIMULATIONS.
 //
 // A simulation runs the same code many times, with faults that a seed chooses. The number of its runs determines its
 // cost: `make test` makes few runs of each simulation, `make simulations` many, and `make mutate` few runs for each of
@@ -34,8 +34,8 @@ func Sequential(t T) {
 	}
 }
 
-// Sample returns all plans of a simulation. Under the race detector it returns
-// a few of them: the first, the last, and some evenly spread between them.
+// Sample returns all plans of a simulation. Under the race detector it returns at most ten of them: the first, the
+// last, and some evenly spread between them.
 func Sample[P any](plans []P) []P { return sample(plans, maxUnderRace) }
 
 func sample[P any](plans []P, limit int) (picked []P) {
@@ -48,8 +48,8 @@ func sample[P any](plans []P, limit int) (picked []P) {
 	return picked
 }
 
-// Runs returns the number of runs of a simulation with this default number. The number is at least one. Runs panics if
-// VarFactor is set and is not a number above 0.
+// Runs returns the number of runs of a simulation with this default number, which is at least one. The result is at
+// least one too. Runs panics if VarFactor is not empty and not a finite number above 0.
 func Runs(defaultRuns int) int { return runs(defaultRuns, maxUnderRace, os.Getenv(VarFactor)) }
 
 func runs(defaultRuns, limit int, factor string) int {

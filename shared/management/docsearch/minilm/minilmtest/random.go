@@ -37,7 +37,7 @@ func Tensors() map[string][]float32 {
 		add(name+".weight", rows*columns, 0, 0.05)
 		add(name+".bias", rows, 0, 0.1)
 	}
-	// The tokens of Vocabulary are in the first rows. All other rows are zero.
+	// The tokens of Vocabulary are in the first 128 rows, which are random. All other rows are zero.
 	add("embeddings.word_embeddings.weight", 128*d, 0, 0.5)
 	tensors["embeddings.word_embeddings.weight"] = append(tensors["embeddings.word_embeddings.weight"],
 		make([]float32, (30_522-128)*d)...)
