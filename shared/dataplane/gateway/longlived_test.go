@@ -97,6 +97,38 @@ func (s singleListener) Close() error {
 	return nil
 }
 
+// TestSlowResponseStaysAStream checks that a request stays counted as a stream until its response ends if the response
+// begins after StreamThreshold.
+func TestSlowResponseStaysAStream(t *testing.T) {
+	streams, release := &streamRecorder{}, make(chan struct{})
+	backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		for streams.started.Load() == 0 && r.Context().Err() == nil {
+			time.Sleep(time.Millisecond)
+		}
+		_ = http.NewResponseController(w).Flush()
+		select {
+		case <-release:
+		case <-r.Context().Done():
+		}
+	}))
+	t.Cleanup(backend.Close)
+	h := newFixture(t, artifact(route("GET /slow", rewrite(backend.URL))), func(c *gateway.Config, _ *upstream.Options) {
+		c.Streams, c.StreamThreshold = streams, time.Millisecond
+	})
+	r := h.do(t, http.MethodGet, "/slow")
+	if finished := streams.finished.Load(); finished != 0 {
+		t.Errorf("streams ended before the response = %d, want 0", finished)
+	}
+	close(release)
+	if _, err := io.Copy(io.Discard, r.Body); err != nil {
+		t.Fatal(err)
+	}
+	h.Close()
+	if started, finished := streams.started.Load(), streams.finished.Load(); started != 1 || finished != 1 {
+		t.Errorf("streams started = %d, ended = %d, want 1 and 1", started, finished)
+	}
+}
+
 // TestUnreadLongResponseIsEnded checks that a refused long response ends even if the gateway
 // waits for the client. It also checks that Streams.Begin gets the request's context.
 func TestUnreadLongResponseIsEnded(t *testing.T) {

@@ -46,11 +46,19 @@ type stream struct {
 	mu      sync.Mutex
 	account string // the account that the request counts for (tenants), "" for none
 	end     func() // from Streams.Begin, nil if the stream is not counted
+	long    bool   // the request has taken longer than Config.StreamThreshold
 	ended   bool
 }
 
 // errTooManyStreams is the reason why a response that must not become a stream is ended.
 var errTooManyStreams = errors.New("gateway: the account has as many streams as it may have")
+
+// setLong records that the request has taken longer than Config.StreamThreshold.
+func (s *stream) setLong() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.long = true
+}
 
 // setAccount sets the account of the request.
 func (s *stream) setAccount(account string) {
@@ -78,10 +86,14 @@ func (r *request) beginStream(ctx context.Context) *fault.Fault {
 	return refusal
 }
 
-// close stops counting the request as a stream. If final is set, the request can't become a stream again.
+// close stops counting the request as a stream. If final is set, the request can't become a stream again. Otherwise a
+// request that has taken longer than Config.StreamThreshold stays counted.
 func (s *stream) close(final bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.long && !final {
+		return
+	}
 	s.ended = s.ended || final
 	if s.end != nil {
 		s.end()
@@ -106,8 +118,9 @@ func (r *request) setAdmit(h pipeline.Handler) {
 	}
 }
 
-// countStream counts the request as a stream if its response is a stream, and stops counting it
-// otherwise. It returns the response to send, which is a problem if the account has reached its limit.
+// countStream counts the request as a stream if its response is a stream. Otherwise it stops counting the request,
+// unless the request is already longer than Config.StreamThreshold. It returns the response to send, which is a problem
+// if the account has reached its limit.
 func (r *request) countStream(response *http.Response) *http.Response {
 	if !isLongLived(response) {
 		r.stream.close(false)
@@ -155,12 +168,12 @@ func isLongLived(response *http.Response) bool {
 }
 
 // trackLongRequest counts a request as a stream when it has taken Config.StreamThreshold, and ends the request if
-// the account can't have another stream. If the response arrives after that and is not a stream itself, countStream
-// stops counting the request. Call stop when the response has ended.
+// the account can't have another stream. Call stop when the response has ended.
 func (r *request) trackLongRequest() (stop func()) {
 	ctx, cancel := context.WithCancelCause(r.x.Context)
 	r.x.Context = ctx
 	timer := time.AfterFunc(r.g.config.StreamThreshold, func() {
+		r.stream.setLong()
 		if refusal := r.beginStream(ctx); refusal != nil {
 			r.g.config.Log.LogAttrs(ctx, slog.LevelWarn, "a long answer was ended", slog.String("requestId", r.x.RequestID),
 				slog.String("why", refusal.Public))
