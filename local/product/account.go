@@ -30,7 +30,7 @@ func accountCommand(a administration) *cobra.Command {
 			if err != nil {
 				return publicError(err)
 			}
-			return printKey(cmd.OutOrStdout(), cmd.ErrOrStderr(), key, "account "+account.Name)
+			return printKey(cmd.OutOrStdout(), cmd.ErrOrStderr(), key, "key of account "+account.Name)
 		}),
 	}, listLimitsCommand(a), setLimitCommand(a))
 	return group
@@ -149,7 +149,7 @@ func printKey(out, errOut io.Writer, key, description string) error {
 	if _, err := fmt.Fprintln(out, key); err != nil {
 		return fmt.Errorf("print the key of %s: %w", description, err)
 	}
-	_, _ = fmt.Fprintf(errOut, "This is the %s. It is shown this once: keep it.\n", description)
+	_, _ = fmt.Fprintf(errOut, "This is the %s. It is shown only once: keep it.\n", description)
 	return nil
 }
 
