@@ -319,8 +319,9 @@ func (i issuer) issue(ctx context.Context, step operation.Step) (operation.Resul
 	case chain == "":
 		return operation.Result{Repeat: true, Delay: shortPollInterval}, nil
 	}
+	// The certificate can be valid only since the authority has issued it, which is after step.Now.
 	cert, chainProblem, keyProblem := pki.ReadServerPair(chain,
-		string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})), r.Hostname, step.Now)
+		string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})), r.Hostname, i.parts.Now())
 	if problem := chainProblem + keyProblem; problem != "" {
 		return operation.Result{},
 			fault.New(fault.Conflict, "What the certificate authority has issued %s. It is tried again; upload a "+

@@ -237,6 +237,25 @@ func newStepwiseFixture(t *testing.T) (fx *fixture, authority *fakeAuthority, ru
 	}
 }
 
+// TestCertificateCanBeginDuringItsRequest checks that a certificate is accepted although it was not valid yet when the
+// step began: some authorities do not backdate certificates, and a response can take seconds.
+func TestCertificateCanBeginDuringItsRequest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fx, authority, finish := newIssuanceFixture(t)
+		created := fx.createVerified(acme, customdomains.CreateInput{Hostname: api})
+		authority.issue = func(csr *x509.CertificateRequest) string {
+			fx.setClock(fx.clock().Add(time.Hour)) // longer than the fixture's clock can differ from that of the engine
+			return authority.ca.Issue(t, csr, fx.clock(), func(c *pkitest.Template) {
+				c.NotBefore, c.NotAfter = fx.clock().Truncate(time.Second), fx.clock().Add(24*time.Hour)
+			}).PEM()
+		}
+		finish("certify-" + created.ID + "-1")
+		if d, err := fx.Read(t.Context(), acme, api); err != nil || d.Certificate.ValidTo.IsZero() {
+			t.Errorf("Read() certificate = %+v, %v, want a valid one", d.Certificate, err)
+		}
+	})
+}
+
 func TestUploadedCertificateIsNotReplaced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fx, authority, finish := newIssuanceFixture(t)
