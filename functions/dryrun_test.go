@@ -315,7 +315,7 @@ func TestDryRunIsRefusedLikeItsChange(t *testing.T) {
 // never gets a stored response.
 func TestDryRunIgnoresIdempotencyKey(t *testing.T) {
 	p := newPopulatedFixture(t)
-	forEachOperation(t, sample(isRepeatable), func(t *testing.T, d api.Declaration) {
+	forEachOperation(t, sample(takesIdempotencyKey), func(t *testing.T, d api.Declaration) {
 		c := p.newDryRunTest(t, d, p.book.Request(d))
 		header := []string{"Idempotency-Key", "order-17"}
 		c.dryRun(header...).Want(http.StatusOK, `"dryRun":true`)

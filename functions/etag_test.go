@@ -18,7 +18,7 @@ import (
 
 func isConditional(d api.Declaration) bool { return d.Conditional() }
 
-// readOperation returns the operation that reads the single object of a change.
+// readOperation returns the operation that reads the object that d changes. ok is false if no operation reads it.
 func readOperation(d api.Declaration) (read api.Declaration, ok bool) {
 	declarations := groupOf(d).Declarations()
 	i := slices.IndexFunc(declarations, func(r api.Declaration) bool { return r.Single && r.Path == d.ReadPath })
@@ -58,15 +58,16 @@ func readPath(t *testing.T, d api.Declaration, path, body string) string {
 	return d.ReadPath
 }
 
-// TestSingleReadsHaveETag checks that the response of each single read has an ETag, and that a list has none. A read
-// with If-None-Match must return 304 with the ETag, the object, or 400 if the header is invalid.
+// TestSingleReadsHaveETag checks that the response of each single read has an ETag, and that the response of a list has
+// none. A read with If-None-Match must return 304 if the header matches the ETag, the object if it does not match, and
+// 400 if it is invalid.
 func TestSingleReadsHaveETag(t *testing.T) {
 	p := newPopulatedFixture(t)
 	forEachOperation(t, func(d api.Declaration) bool {
 		return d.Method == http.MethodGet
 	}, func(t *testing.T, d api.Declaration) {
 		for _, r := range variants(p.book, d) {
-			fx, first, n := p.sendValid(t, d, r)
+			fx, first, names := p.sendValid(t, d, r)
 			tag := first.Header.Get("ETag")
 			if !d.Single {
 				if tag != "" {
@@ -74,16 +75,25 @@ func TestSingleReadsHaveETag(t *testing.T) {
 				}
 				continue
 			}
-			path, _ := requestTarget(t, d, r, n)
+			path, _ := requestTarget(t, d, r, names)
 			for condition, status := range map[string]int{
 				tag: 304, "W/" + tag: 304, "*": 304, `"a", ` + tag: 304, `"a",` + tag + `, W/"b,c"`: 304,
 				`"a"`: d.Status, `W/"a"`: d.Status, strings.Trim(tag, `"`): 400, `"a`: 400, `*, "a"`: 400, `"a" "b"`: 400, ",": 400,
 				"": 400,
 			} {
 				resp := fx.Call(p.key, d.Method, path, "", "If-None-Match", condition)
-				if resp.Status != status || status < 400 && resp.Header.Get("ETag") != tag || status == 304 && resp.Body != "" ||
-					status == d.Status && resp.Body != first.Body {
-					t.Errorf("If-None-Match: %s: response = %s, want %d with the ETag %s", condition, resp.Dump, status, tag)
+				if resp.Status != status {
+					t.Errorf("If-None-Match: %s: response = %s, want %d", condition, resp.Dump, status)
+					continue
+				}
+				if got := resp.Header.Get("ETag"); status < 400 && got != tag {
+					t.Errorf("If-None-Match: %s: ETag of the %d response = %q, want %q", condition, status, got, tag)
+				}
+				if status == 304 && resp.Body != "" {
+					t.Errorf("If-None-Match: %s: body of the 304 response = %q, want none", condition, resp.Body)
+				}
+				if status == d.Status && resp.Body != first.Body {
+					t.Errorf("If-None-Match: %s: body = %s, want %s", condition, resp.Body, first.Body)
 				}
 			}
 		}
@@ -96,7 +106,7 @@ func TestConditionalChangeChecksIfMatch(t *testing.T) {
 	p := newPopulatedFixture(t)
 	forEachOperation(t, isConditional, func(t *testing.T, d api.Declaration) {
 		for _, r := range variants(p.book, d) {
-			c := p.newIdempotentRequest(t, d, r, nil)
+			c := p.newPreparedRequest(t, d, r, nil)
 			call := func(fx *functionstest.Fixture, condition string) functionstest.Response {
 				fx.Now = fx.Now.Add(time.Second)
 				fx.Restart()
@@ -141,7 +151,7 @@ func TestConcurrentChangeFailsIfMatch(t *testing.T) {
 		request := p.book.Request(d)
 		for _, concurrent := range p.groupChanges(d) {
 			backend := &interruptedBackend{}
-			c := p.newIdempotentRequest(t, d, request, func(b store.Backend) store.Backend {
+			c := p.newPreparedRequest(t, d, request, func(b store.Backend) store.Backend {
 				backend.Backend = b
 				return backend
 			})
@@ -175,13 +185,13 @@ func TestChangeResponsesHaveETagOfNextRead(t *testing.T) {
 	forEachOperation(t, mutates, func(t *testing.T, d api.Declaration) {
 		for _, headers := range [][]string{nil, {"Idempotency-Key", "order-17"}} {
 			for _, r := range variants(p.book, d) {
-				fx, resp, n := p.sendValid(t, d, r, headers...)
+				fx, resp, names := p.sendValid(t, d, r, headers...)
 				tag := resp.Header.Get("ETag")
 				if tag == "" {
 					continue
 				}
 				hasETag[d.ID] = true
-				path, body := requestTarget(t, d, r, n)
+				path, body := requestTarget(t, d, r, names)
 				path = readPath(t, d, path, body)
 				if d.Method == http.MethodPost && d.ReadPath == d.Path {
 					name := resp.JSON().Text("id")
@@ -214,14 +224,15 @@ func TestChangeResponsesHaveETagOfNextRead(t *testing.T) {
 	}
 }
 
-// TestStoredResponsesAreSealed checks that the responses that are stored for repeats cannot be read in the table.
+// TestStoredResponsesAreSealed checks that the responses that are stored for retries with an Idempotency-Key are
+// encrypted in the table.
 func TestStoredResponsesAreSealed(t *testing.T) {
 	p := newPopulatedFixture(t)
-	forEachOperation(t, isRepeatable, func(t *testing.T, d api.Declaration) {
-		c := p.newIdempotentRequest(t, d, p.book.Request(d), nil)
+	forEachOperation(t, takesIdempotencyKey, func(t *testing.T, d api.Declaration) {
+		c := p.newPreparedRequest(t, d, p.book.Request(d), nil)
 		resp := c.send().Want(d.Status)
 		records := 0
-		for key, item := range c.Items.Snapshot() {
+		for key := range c.Items.Snapshot() {
 			if !strings.HasPrefix(key.PK, "answers#") {
 				continue
 			}
@@ -229,9 +240,16 @@ func TestStoredResponsesAreSealed(t *testing.T) {
 			var stored struct {
 				Sealed []byte `dynamodbav:"sealed"`
 			}
-			if err := c.Parts.Table.Get(c.Context(), key, &stored); err != nil || len(stored.Sealed) <= len(resp.Body) ||
-				bytes.Contains(stored.Sealed, []byte(`"status"`)) {
-				t.Errorf("stored response %s = %v, %v, want it sealed", key.PK, item, err)
+			if err := c.Parts.Table.Get(c.Context(), key, &stored); err != nil {
+				t.Errorf("Get(%s) = %v, want nil", key.PK, err)
+				continue
+			}
+			if len(stored.Sealed) <= len(resp.Body) {
+				t.Errorf("stored response %s has %d bytes, want more than the %d bytes of the body",
+					key.PK, len(stored.Sealed), len(resp.Body))
+			}
+			if bytes.Contains(stored.Sealed, []byte(`"status"`)) {
+				t.Errorf("stored response %s = %s, want it encrypted", key.PK, stored.Sealed)
 			}
 		}
 		if records == 0 {

@@ -22,29 +22,29 @@ import (
 	"github.com/gatewright/gatewright/shared/testing/simulations"
 )
 
-func isRepeatable(d api.Declaration) bool { return d.Repeatable() }
+func takesIdempotencyKey(d api.Declaration) bool { return d.TakesIdempotencyKey() }
 
-// idempotentRequest is a request with an Idempotency-Key and a copy of the fixture. Each attempt is sent to a new
-// process. A test can disturb the table.
-type idempotentRequest struct {
+// preparedRequest is a request of an operation and a copy of the fixture. send sends each attempt to a new process,
+// with an Idempotency-Key. A test can disturb the table.
+type preparedRequest struct {
 	*functionstest.Fixture
 	method, path, body string
 	key                string
 	before             table
 }
 
-// newIdempotentRequest returns a request of an operation in a copy of the fixture. If wrap is not nil, it wraps the
+// newPreparedRequest returns a request of an operation in a copy of the fixture. If wrap is not nil, it wraps the
 // backend of the copy's table.
-func (p populatedFixture) newIdempotentRequest(
+func (p populatedFixture) newPreparedRequest(
 	t *testing.T, d api.Declaration, r events.Request, wrap func(store.Backend) store.Backend,
-) idempotentRequest {
+) preparedRequest {
 	t.Helper()
-	fx, n := p.Copy(t), maps.Clone(p.names)
-	if err := p.book.RunSteps(fx.Client(p.key), n, r.Prerequisites); err != nil {
+	fx, names := p.Copy(t), maps.Clone(p.names)
+	if err := p.book.RunSteps(fx.Client(p.key), names, r.Prerequisites); err != nil {
 		t.Fatal(err)
 	}
-	path, body := requestTarget(t, d, r, n)
-	out := idempotentRequest{fx, d.Method, path, body, p.key, fx.Items.Snapshot()}
+	path, body := requestTarget(t, d, r, names)
+	out := preparedRequest{fx, d.Method, path, body, p.key, fx.Items.Snapshot()}
 	if wrap != nil {
 		fx.Parts.Table = storetest.NewWithBackend(t, wrap(fx.Items), storetest.Clock(fx.Parts.Now))
 	}
@@ -52,7 +52,7 @@ func (p populatedFixture) newIdempotentRequest(
 }
 
 // send sends the request to a new process, one second after the previous attempt.
-func (r idempotentRequest) send(headers ...string) functionstest.Response {
+func (r preparedRequest) send(headers ...string) functionstest.Response {
 	r.Helper()
 	r.Now = r.Now.Add(time.Second)
 	r.Restart()
@@ -61,7 +61,7 @@ func (r idempotentRequest) send(headers ...string) functionstest.Response {
 
 // assertSameResponse fails the test unless a repeated response equals the first one, except for the request ID and the
 // header that marks a repeat.
-func (r idempotentRequest) assertSameResponse(first, repeated functionstest.Response) {
+func (r preparedRequest) assertSameResponse(first, repeated functionstest.Response) {
 	r.Helper()
 	firstHeader, repeatedHeader := first.Header.Clone(), repeated.Header.Clone()
 	for _, h := range []http.Header{firstHeader, repeatedHeader} {
@@ -75,7 +75,7 @@ func (r idempotentRequest) assertSameResponse(first, repeated functionstest.Resp
 }
 
 // successes returns the number of audit records of successful changes.
-func (r idempotentRequest) successes() (n int) {
+func (r preparedRequest) successes() (n int) {
 	r.Helper()
 	for _, e := range newAuditRecords(r.Fixture, r.before) {
 		if *e.Success {
@@ -90,9 +90,9 @@ func (r idempotentRequest) successes() (n int) {
 // a caller with another account key must not get the stored response.
 func TestRepeatedRequestIsOneChange(t *testing.T) {
 	p := newPopulatedFixture(t)
-	forEachOperation(t, isRepeatable, func(t *testing.T, d api.Declaration) {
+	forEachOperation(t, takesIdempotencyKey, func(t *testing.T, d api.Declaration) {
 		for _, r := range variants(p.book, d) {
-			c := p.newIdempotentRequest(t, d, r, nil)
+			c := p.newPreparedRequest(t, d, r, nil)
 			first := c.send().Want(d.Status).WantHeader("Idempotent-Replayed", "")
 			afterFirst := c.Items.Snapshot()
 			repeated := c.send()
@@ -123,8 +123,8 @@ func TestRequestHashUsesRootKey(t *testing.T) {
 	p := newPopulatedFixture(t)
 	isVariableCreate := func(d api.Declaration) bool { return d.ID == "VariablesService_create" }
 	forEachOperation(t, isVariableCreate, func(t *testing.T, d api.Declaration) {
-		storedHash := func(root rootKey) (recordKey store.Key, requestHash string, c idempotentRequest) {
-			c = p.newIdempotentRequest(t, d, p.book.Request(d), nil)
+		storedHash := func(root rootKey) (recordKey store.Key, requestHash string, c preparedRequest) {
+			c = p.newPreparedRequest(t, d, p.book.Request(d), nil)
 			c.Parts.Key = root
 			c.body = `{"name":"PIN","isSecret":true,"value":"1234"}`
 			c.send().Want(d.Status)
@@ -185,8 +185,8 @@ func (k rootKey) Root(context.Context) ([]byte, error) {
 // Idempotency-Key can be used for another request.
 func TestResponsesAreStoredForADay(t *testing.T) {
 	p := newPopulatedFixture(t)
-	forEachOperation(t, isRepeatable, func(t *testing.T, d api.Declaration) {
-		c := p.newIdempotentRequest(t, d, p.book.Request(d), nil)
+	forEachOperation(t, takesIdempotencyKey, func(t *testing.T, d api.Declaration) {
+		c := p.newPreparedRequest(t, d, p.book.Request(d), nil)
 		c.send().Want(d.Status)
 		c.Now = c.Now.Add(24*time.Hour - 2*time.Second)
 		c.send().WantHeader("Idempotent-Replayed", "true")
@@ -198,8 +198,8 @@ func TestResponsesAreStoredForADay(t *testing.T) {
 // TestRefusalIsNotStored checks that a caller can correct a refused request and send it with the same Idempotency-Key.
 func TestRefusalIsNotStored(t *testing.T) {
 	p := newPopulatedFixture(t)
-	forEachOperation(t, isRepeatable, func(t *testing.T, d api.Declaration) {
-		c := p.newIdempotentRequest(t, d, p.book.Request(d), nil)
+	forEachOperation(t, takesIdempotencyKey, func(t *testing.T, d api.Declaration) {
+		c := p.newPreparedRequest(t, d, p.book.Request(d), nil)
 		c.key = c.CreateKey("acme", func(p *auth.Permissions) { p.Scopes = nil })
 		c.before = c.Items.Snapshot()
 		c.send().Want(http.StatusForbidden)
@@ -216,12 +216,12 @@ func TestRefusalIsNotStored(t *testing.T) {
 
 func TestIdempotencyKeysAreVisibleASCII(t *testing.T) {
 	p := newPopulatedFixture(t)
-	forEachOperation(t, isRepeatable, func(t *testing.T, d api.Declaration) {
+	forEachOperation(t, takesIdempotencyKey, func(t *testing.T, d api.Declaration) {
 		for key, status := range map[string]int{
 			"": 400, "a b": 400, "ä": 400, "\x7f": 400, strings.Repeat("k", 256): 400, strings.Repeat("~", 255): d.Status,
 			`!"#%,`: d.Status,
 		} {
-			c := p.newIdempotentRequest(t, d, p.book.Request(d), nil)
+			c := p.newPreparedRequest(t, d, p.book.Request(d), nil)
 			c.Restart()
 			c.Call(c.key, c.method, c.path, c.body, "Idempotency-Key", key).Want(status)
 		}
@@ -233,13 +233,13 @@ func TestIdempotencyKeysAreVisibleASCII(t *testing.T) {
 // response.
 func TestInterruptedAttemptIsCompletedByNext(t *testing.T) {
 	p := newPopulatedFixture(t)
-	forEachOperation(t, sample(isRepeatable), func(t *testing.T, d api.Declaration) {
+	forEachOperation(t, sample(takesIdempotencyKey), func(t *testing.T, d api.Declaration) {
 		for i, r := range variants(p.book, d) {
 			if r.ChangesNothing {
 				continue
 			}
 			counter := &failingBackend{failAt: noCall}
-			reference := p.newIdempotentRequest(t, d, r, wrapWith(counter))
+			reference := p.newPreparedRequest(t, d, r, wrapWith(counter))
 			reference.send().Want(d.Status)
 			want := outcome(t, nil, reference.Fixture)
 			for callNumber := range int(counter.calls.Load()) {
@@ -248,7 +248,7 @@ func TestInterruptedAttemptIsCompletedByNext(t *testing.T) {
 						continue
 					}
 					backend := &failingBackend{failureMode: f, failAt: callNumber}
-					c := p.newIdempotentRequest(t, d, r, wrapWith(backend))
+					c := p.newPreparedRequest(t, d, r, wrapWith(backend))
 					first := c.send()
 					backend.failAt = noCall
 					second := c.send()
@@ -278,10 +278,10 @@ func wrapWith(f *failingBackend) func(store.Backend) store.Backend {
 // first attempt.
 func TestConcurrentAttemptsAreOneChange(t *testing.T) {
 	p := newPopulatedFixture(t)
-	forEachOperation(t, isRepeatable, func(t *testing.T, d api.Declaration) {
+	forEachOperation(t, takesIdempotencyKey, func(t *testing.T, d api.Declaration) {
 		for _, r := range variants(p.book, d) {
 			backend := &interruptedBackend{}
-			c := p.newIdempotentRequest(t, d, r, func(b store.Backend) store.Backend { backend.Backend = b; return backend })
+			c := p.newPreparedRequest(t, d, r, func(b store.Backend) store.Backend { backend.Backend = b; return backend })
 			var second functionstest.Response
 			backend.beforeCommit = func() { second = c.send().Want(d.Status) }
 			first := c.send()
@@ -320,11 +320,11 @@ func (d *disturbances) disturb() {
 // must be equal. A last attempt without disturbances must succeed.
 func TestDisturbedAttemptsAreOneChange(t *testing.T) {
 	p := newPopulatedFixture(t)
-	forEachOperation(t, sample(isRepeatable), func(t *testing.T, d api.Declaration) {
+	forEachOperation(t, sample(takesIdempotencyKey), func(t *testing.T, d api.Declaration) {
 		r := p.book.Request(d)
 		for seed := range simulations.Runs(6) {
 			random := rand.New(rand.NewPCG(uint64(seed), 34))
-			c := p.newIdempotentRequest(t, d, r, nil)
+			c := p.newPreparedRequest(t, d, r, nil)
 			table := &disturbedBackend{disturbances: disturbances{failingBackend: failingBackend{
 				Backend: c.Items,
 				failAt:  noCall,
@@ -388,7 +388,7 @@ func (b *disturbedBackend) Transact(ctx context.Context, token string, writes []
 // newBulkRequest returns a bulk creation of many keys with chosen texts and long descriptions.
 func (p populatedFixture) newBulkRequest(
 	t *testing.T, keys int, wrap func(store.Backend) store.Backend,
-) idempotentRequest {
+) preparedRequest {
 	t.Helper()
 	var d api.Declaration
 	forEachOperation(t, func(d api.Declaration) bool {
@@ -397,7 +397,7 @@ func (p populatedFixture) newBulkRequest(
 	if d.ID == "" {
 		t.Skip("the tests are limited to another group")
 	}
-	c := p.newIdempotentRequest(t, d, p.book.Request(d), wrap)
+	c := p.newPreparedRequest(t, d, p.book.Request(d), wrap)
 	entries := make([]string, keys)
 	for i := range entries {
 		entries[i] = fmt.Sprintf(`{"key":"chosen-text-number-%04d","description":%q}`, i, strings.Repeat("d", 900))

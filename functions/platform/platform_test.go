@@ -76,19 +76,19 @@ func TestResponses(t *testing.T) {
 		{"the list without the scope", noPermissionsKey, "GET", accountsPath, "", 403, "accounts:read"},
 		{"list without a key", "", "GET", accountsPath, "", 401, "Bearer"},
 
-		{"description without a key", "", "GET", openAPI, "", 200, `"openapi": "3.1.0"`},
-		{"the description with a slash", "", "GET", openAPI + "/", "", 200, `"openapi": "3.1.0"`},
-		{"description with an unknown key", "garbage", "GET", openAPI, "", 200, `"openapi": "3.1.0"`},
+		{"the OpenAPI document without a key", "", "GET", openAPI, "", 200, `"openapi": "3.1.0"`},
+		{"the OpenAPI document with a slash", "", "GET", openAPI + "/", "", 200, `"openapi": "3.1.0"`},
+		{"the OpenAPI document with an invalid key", "garbage", "GET", openAPI, "", 200, `"openapi": "3.1.0"`},
 
 		{"unknown path", fullKey, "GET", "/", "", 404, "GET /openapi lists them all"},
-		{"a path with a dot", fullKey, "GET", "/v1/../openapi", "", 404, "no such operation"},
+		{"a path with a .. segment", fullKey, "GET", "/v1/../openapi", "", 404, "no such operation"},
 		{"a path with two slashes", fullKey, "GET", "//openapi", "", 404, "no such operation"},
 	})
 }
 
-// TestCallerHasOnlyExpectedFields checks that the response has exactly the fields sub and account. Clients merge all
-// fields into their own arguments (contract 2.1).
-func TestCallerHasOnlyExpectedFields(t *testing.T) {
+// TestWhoAmIHasOnlyExpectedFields checks that the response of GET /v1/who-am-i has exactly the fields sub and account.
+// Clients merge all fields of this response into their own arguments (contract 2.1).
+func TestWhoAmIHasOnlyExpectedFields(t *testing.T) {
 	fx, fullKey := newFixture(t)
 	caller := fx.Call(fullKey, "GET", whoAmI, "").Want(200).JSON()
 	if !strings.HasPrefix(caller.Text("sub"), "akey_") || caller.Text("account") != "acme" || caller.Len("") != 2 {
@@ -110,8 +110,9 @@ func TestExpiredKeyIsUnauthorized(t *testing.T) {
 	fx.Call(key, "GET", openAPI, "").Want(200)
 }
 
-// TestOpenAPIDocumentIsGolden checks that the served document equals openapi.json, that it needs no key, and that it is
-// JSON of version 1.0.0 (specification 4.1 and 9).
+// TestOpenAPIDocumentIsGolden checks that the served document equals openapi.json, that it needs no key, and that its
+// info.version is 1.0.0. It also checks that the document has all operations of the group except the hidden operations
+// (specification 4.1 and 9).
 func TestOpenAPIDocumentIsGolden(t *testing.T) {
 	fx, _ := newFixture(t)
 	resp := fx.Call("", "GET", openAPI, "").Want(200).WantHeader("Content-Type", "application/json")
@@ -141,7 +142,7 @@ func TestOpenAPIDocumentIsGolden(t *testing.T) {
 			continue
 		}
 		if operation.OperationID != d.ID {
-			t.Errorf("%s %s is described as %q, want %s", d.Method, d.Path, operation.OperationID, d.ID)
+			t.Errorf("operationId of %s %s = %q, want %q", d.Method, d.Path, operation.OperationID, d.ID)
 		}
 	}
 }
@@ -167,7 +168,8 @@ func TestOpenAPIContentNegotiation(t *testing.T) {
 			WantHeader("Vary", "Accept")
 		tag := resp.Header.Get("ETag")
 		if before := tags[want]; tag == "" || before != "" && before != tag {
-			t.Errorf("Accept: %s: ETag = %q, after %q, want the same for each type", accept, tag, before)
+			t.Errorf("Accept: %s: ETag = %q, want an ETag that is not empty and equals the earlier ETag of %s, if any: %q",
+				accept, tag, want, before)
 		}
 		tags[want] = tag
 		fx.Call("", "GET", openAPI, "", "Accept", accept, "If-None-Match", "W/"+tag).Want(304).WantHeader("ETag", tag).

@@ -238,11 +238,11 @@ func (w *walkthrough) remaining(t *testing.T) {
 			t.Fatal(err)
 		}
 		inst := w.inst
-		if d.Repeatable() {
+		if d.TakesIdempotencyKey() {
 			inst = inst.as(inst.key, http.Header{"Idempotency-Key": {"rest-" + d.ID}})
 		}
 		first := inst.ask(t, d.Status, d.Method, target, body)
-		if d.Repeatable() {
+		if d.TakesIdempotencyKey() {
 			if retried := inst.ask(t, d.Status, d.Method, target, body); !reflect.DeepEqual(retried, first) {
 				t.Errorf("%s = %v when it is retried, want %v", d.ID, retried, first)
 			}

@@ -38,7 +38,7 @@ func (d Declaration) tableAccess() (r store.TableAccess) {
 	if d.Audit != "" {
 		r.Writes = append(r.Writes, "audit-new")
 	}
-	if d.Repeatable() {
+	if d.TakesIdempotencyKey() {
 		r = r.Union(store.TableAccess{Reads: []store.KeyPrefix{responsePrefix}, Writes: []store.KeyPrefix{responsePrefix}})
 	}
 	if slices.Contains(d.Uses, RootKey) {

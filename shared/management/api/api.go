@@ -198,8 +198,10 @@ type Declaration struct {
 // Mutates reports whether the operation changes something.
 func (d Declaration) Mutates() bool { return d.Audit != "" }
 
-// Repeatable reports whether the operation takes an Idempotency-Key.
-func (d Declaration) Repeatable() bool { return !d.NoIdempotencyKey && repeatable(d.Method, d.Audit) }
+// TakesIdempotencyKey reports whether the operation takes an Idempotency-Key.
+func (d Declaration) TakesIdempotencyKey() bool {
+	return !d.NoIdempotencyKey && repeatable(d.Method, d.Audit)
+}
 
 // Conditional reports whether the operation takes If-Match.
 func (d Declaration) Conditional() bool { return conditional(d.Method, d.Audit) }
@@ -212,7 +214,7 @@ func conditional(method string, action audit.Action) bool {
 	return action != "" && slices.Contains([]string{http.MethodPatch, http.MethodPut, http.MethodDelete}, method)
 }
 
-func (o Operation[In, Out]) repeatable() bool {
+func (o Operation[In, Out]) takesIdempotencyKey() bool {
 	return !o.NoIdempotencyKey && repeatable(o.Method, o.Audit)
 }
 func (o Operation[In, Out]) conditional() bool { return conditional(o.Method, o.Audit) }
@@ -272,7 +274,7 @@ func (o Operation[In, Out]) uses() []Use {
 	if o.Audit != "" {
 		all = append(all, PutItem)
 	}
-	if o.repeatable() {
+	if o.takesIdempotencyKey() {
 		all = append(all, RootKey) // to seal stored responses
 	}
 	slices.Sort(all)
@@ -292,7 +294,7 @@ func (o Operation[In, Out]) statuses(takesBody bool) []int {
 	if takesBody {
 		all = append(all, http.StatusRequestEntityTooLarge)
 	}
-	if o.repeatable() {
+	if o.takesIdempotencyKey() {
 		all = append(all, http.StatusConflict, http.StatusUnprocessableEntity)
 	}
 	if o.SessionOnly {

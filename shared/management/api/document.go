@@ -270,7 +270,7 @@ func (d Declaration) documentHeaders(op *huma.Operation) {
 	header := func(name, description string, schema *huma.Schema) {
 		op.Parameters = append(op.Parameters, &huma.Param{Name: name, In: "header", Description: description, Schema: schema})
 	}
-	if d.Repeatable() {
+	if d.TakesIdempotencyKey() {
 		header(idempotencyKey, "Makes the request safe to repeat: within 24 hours the same request with the same key is "+
 			"not carried out again, and is answered what the first one was.",
 			bounded(1, maxKeyBytes))
@@ -303,7 +303,7 @@ func (d Declaration) documentHeaders(op *huma.Operation) {
 	if d.Single || d.Mutates() && d.Status != http.StatusNoContent {
 		response.Headers["ETag"] = etag["ETag"]
 	}
-	if d.Repeatable() {
+	if d.TakesIdempotencyKey() {
 		response.Headers["Idempotent-Replayed"] = &huma.Param{Description: "true where the answer is that of an earlier " +
 			"request with the same Idempotency-Key.", Schema: text()}
 	}
