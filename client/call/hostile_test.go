@@ -17,7 +17,7 @@ import (
 	"github.com/gatewright/gatewright/client/exit"
 )
 
-// TestEndlessListFails checks that List returns an error if a cursor occurs twice, and that Next returns an error if
+// TestEndlessListFails checks that List returns an error if a cursor occurs twice, and that AddPage returns an error if
 // the pages exceed 1024 MiB. Otherwise the list would exhaust the memory.
 func TestEndlessListFails(t *testing.T) {
 	t.Parallel()
@@ -34,14 +34,14 @@ func TestEndlessListFails(t *testing.T) {
 		t.Errorf("List() with cursors in a circle: error = %v after %d requests, want \"after itself\" after 4",
 			err, n.Load())
 	}
-	var cursor call.Cursor
+	var tracker call.PageTracker
 	for page := range 2 {
-		if err = cursor.Next(600<<20, fmt.Sprint(page)); page == 0 && err != nil {
-			t.Errorf("Next() of 600 MiB: error = %v, want none", err)
+		if err = tracker.AddPage(600<<20, fmt.Sprint(page)); page == 0 && err != nil {
+			t.Errorf("AddPage() of 600 MiB: error = %v, want none", err)
 		}
 	}
 	if err == nil || !strings.Contains(err.Error(), "1024 MiB") {
-		t.Errorf("Next() of 1200 MiB in all: error = %v, want \"1024 MiB\"", err)
+		t.Errorf("AddPage() of 1200 MiB in all: error = %v, want \"1024 MiB\"", err)
 	}
 }
 

@@ -15,29 +15,29 @@ import (
 // consumers.
 const maxListSize = 1 << 30
 
-// Cursor detects a list whose pages never end, and limits the size of a list. The zero value is for a list without any
-// page read yet.
-type Cursor struct {
+// PageTracker detects a list whose pages never end, and limits the size of a list. The zero value is ready for the
+// first page.
+type PageTracker struct {
 	visited map[string]bool
 	bytes   int
 }
 
-// Next records that a page was read. pageSize is the page's size in bytes, and after is the cursor of the next page, ""
-// for the last page. Next returns an error if the list had this cursor before, because the list would never end. It
-// also returns an error if the list is larger than maxListSize.
-func (c *Cursor) Next(pageSize int, after string) error {
-	c.bytes += pageSize
+// AddPage records that a page was read. pageSize is the page's size in bytes. after is the cursor of the next page, or
+// "" for the last page. AddPage returns an error if an earlier page had the same after, because the list would never
+// end. It also returns an error if the list is larger than maxListSize.
+func (t *PageTracker) AddPage(pageSize int, after string) error {
+	t.bytes += pageSize
 	switch {
-	case after != "" && c.visited[after]:
+	case after != "" && t.visited[after]:
 		return errors.New("the API says of a page of the list that it comes after itself, and the list would have no end")
-	case c.bytes > maxListSize:
+	case t.bytes > maxListSize:
 		return fmt.Errorf("the list has more than %d MiB: ask for a part of it, such as with --limit and --offset",
 			maxListSize>>20)
 	}
-	if c.visited == nil {
-		c.visited = map[string]bool{}
+	if t.visited == nil {
+		t.visited = map[string]bool{}
 	}
-	c.visited[after] = true
+	t.visited[after] = true
 	return nil
 }
 
@@ -50,9 +50,9 @@ func (a *API) List(ctx context.Context, name string, arguments map[string]any) (
 	return a.Pages(ctx, t, raw)
 }
 
-// Pages calls a list operation until it has all pages. It returns one document with the members data (all entries, from
-// the offset in values) and total. If the operation has a cursor, Pages uses the cursor, so that concurrent changes do
-// not duplicate or skip entries.
+// Pages calls a list operation until it has all pages. It returns one JSON object: data has all entries from the offset
+// in values on, and total is the total number of entries. If the operation takes a cursor, Pages uses the cursor, so
+// that concurrent changes do not duplicate or skip entries. Pages changes values.
 func (a *API) Pages(ctx context.Context, t *apitools.Tool, values map[string]json.RawMessage) ([]byte, error) {
 	type page struct {
 		Data  []json.RawMessage `json:"data"`
@@ -74,7 +74,7 @@ func (a *API) Pages(ctx context.Context, t *apitools.Tool, values map[string]jso
 		}
 	}
 	hasCursor := slices.ContainsFunc(t.Arguments, func(arg project.Argument) bool { return arg.Name == "after" })
-	for cursor := (Cursor{}); ; {
+	for tracker := (PageTracker{}); ; {
 		resp, err := a.Do(ctx, t, values)
 		if err != nil {
 			return nil, err
@@ -83,7 +83,7 @@ func (a *API) Pages(ctx context.Context, t *apitools.Tool, values map[string]jso
 		if err := Decode(resp.Body, &p); err != nil {
 			return nil, fmt.Errorf("read a page of the list: %w", err)
 		}
-		if err := cursor.Next(len(resp.Body), p.Next); err != nil {
+		if err := tracker.AddPage(len(resp.Body), p.Next); err != nil {
 			return nil, err
 		}
 		list.Data, list.Total = append(list.Data, p.Data...), max(p.Total, p.Pagination.Total)

@@ -70,7 +70,7 @@ func exportLog(ctx context.Context, api *call.API, path string) (h proof.Header,
 		return h, err
 	}
 	defer func() { err = errors.Join(err, links.close()) }()
-	cursor := call.Cursor{}
+	tracker := call.PageTracker{}
 	for query := map[string]any{}; ; {
 		resp, err := api.Call(ctx, exportOperation, query)
 		if err != nil {
@@ -96,7 +96,7 @@ func exportLog(ctx context.Context, api *call.API, path string) (h proof.Header,
 		if page.Next == "" {
 			return h, errors.New("read the audit log: the last page has no header")
 		}
-		if err := cursor.Next(0, page.Next); err != nil { // size 0: the page is on disk and takes no memory
+		if err := tracker.AddPage(0, page.Next); err != nil { // size 0: the page is on disk and takes no memory
 			return h, fmt.Errorf("read the audit log: %w", err)
 		}
 		query["after"] = page.Next

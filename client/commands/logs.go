@@ -164,7 +164,7 @@ func (f *follower) poll(ctx context.Context, api *call.API, arguments map[string
 	if !f.newest.IsZero() {
 		oldest = f.newest.Add(-maxLateness)
 	}
-	cursor := call.Cursor{}
+	tracker := call.PageTracker{}
 	for done := false; !done; {
 		resp, err := api.Call(ctx, auditOperation, query)
 		if err != nil {
@@ -200,7 +200,7 @@ func (f *follower) poll(ctx context.Context, api *call.API, arguments map[string
 		if done = done || page.Next == "" || len(page.Data) == 0; done {
 			break
 		}
-		if err := cursor.Next(len(resp.Body), page.Next); err != nil {
+		if err := tracker.AddPage(len(resp.Body), page.Next); err != nil {
 			return nil, fmt.Errorf("read the audit log: %w", err)
 		}
 		query["after"] = page.Next
