@@ -8,10 +8,11 @@ import (
 	"syscall"
 )
 
-// ReturnOwnership makes the owner of the directory the owner of its files that belong to root. Such files exist if
-// root has run a command while the service, which has a user of its own, was stopped. The service could not open them.
-// ReturnOwnership does nothing if the user is not root. It skips files with several hard links, and targets of symbolic
-// links: the owner of the directory could have linked foreign files there to become their owner.
+// ReturnOwnership finds the files and folders in the directory that belong to root, and changes their owner to the
+// owner of the directory. Such files exist if root has run a command while the service, which has a user of its own,
+// was stopped. The service could not open them. ReturnOwnership does nothing if the user is not root. It skips files
+// with several hard links, and targets of symbolic links: the owner of the directory could have linked foreign files
+// there to become their owner.
 func (d *Dir) ReturnOwnership() error {
 	if os.Geteuid() != 0 {
 		return nil

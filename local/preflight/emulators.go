@@ -11,8 +11,8 @@ import (
 
 // RefuseEmulators returns an error of one line if dir contains the data of an emulator of DynamoDB or S3. It returns
 // nil if dir does not exist. Runs with functions as separate processes store their data in emulators, and so did all
-// runs before the first release. A start calls RefuseEmulators before it creates files, because it would create an
-// empty installation next to that data.
+// runs before the first release. A start calls RefuseEmulators before it creates files. Otherwise the start would
+// create an empty installation next to the emulator's data.
 func RefuseEmulators(dir string) error {
 	for _, name := range []string{datadir.EmulatedTable, datadir.EmulatedObjects} {
 		if _, err := os.Lstat(filepath.Join(dir, name)); err != nil {

@@ -90,19 +90,19 @@ func (a *adminServer) countConnections(s *listen.Server) {
 }
 
 // attach connects the metrics to the opened resources of a run. Call it before the resources are used.
-func (a *adminServer) attach(o *resources) {
+func (a *adminServer) attach(res *resources) {
 	if a == nil {
 		return
 	}
-	o.blockAddresses(a.listener.Addr())
-	o.parts.Telemetry.Meter, o.parts.Telemetry.Management = a.Metrics, a.server.Management()
-	if engine := o.database.engine; engine != nil {
+	res.blockAddresses(a.listener.Addr())
+	res.parts.Telemetry.Meter, res.parts.Telemetry.Management = a.Metrics, a.server.Management()
+	if engine := res.database.engine; engine != nil {
 		engine.Watch(a.server.ObserveCommit)
 		a.server.RegisterStore(engine.Bytes)
 	}
-	if o.engine() != nil {
+	if res.engine() != nil {
 		a.server.RegisterCheck(func() (endedOn time.Time, damaged int) {
-			if last := o.lastCheck.Load(); last != nil {
+			if last := res.lastCheck.Load(); last != nil {
 				return last.EndedOn, last.Damaged
 			}
 			return time.Time{}, 0

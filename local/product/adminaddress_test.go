@@ -19,16 +19,16 @@ func TestAdminAddressIsNoUpstream(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer server.close()
-	o := &resources{database: &database{}}
-	server.attach(o)
-	if addr := server.listener.Addr().String(); !slices.Contains(o.parts.BlockedAddresses, addr) {
-		t.Errorf("blocked addresses = %q, want the admin address %s in them", o.parts.BlockedAddresses, addr)
+	res := &resources{database: &database{}}
+	server.attach(res)
+	if addr := server.listener.Addr().String(); !slices.Contains(res.parts.BlockedAddresses, addr) {
+		t.Errorf("blocked addresses = %q, want the admin address %s in them", res.parts.BlockedAddresses, addr)
 	}
-	if o.blockAddresses(nil, server.listener.Addr()); len(o.parts.BlockedAddresses) != 2 {
-		t.Errorf("blockAddresses(nil, an address): blocked = %q, want 2", o.parts.BlockedAddresses)
+	if res.blockAddresses(nil, server.listener.Addr()); len(res.parts.BlockedAddresses) != 2 {
+		t.Errorf("blockAddresses(nil, an address): blocked = %q, want 2", res.parts.BlockedAddresses)
 	}
-	if o.parts.Telemetry.Meter == nil || o.parts.Telemetry.Management == nil {
-		t.Errorf("telemetry = %+v, want a meter and one for the management API", o.parts.Telemetry)
+	if res.parts.Telemetry.Meter == nil || res.parts.Telemetry.Management == nil {
+		t.Errorf("telemetry = %+v, want a meter and one for the management API", res.parts.Telemetry)
 	}
 }
 

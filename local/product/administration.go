@@ -64,9 +64,9 @@ func (a administration) runWithDatabase(do databaseFunc, check func() error) fun
 	}
 }
 
-// checkInstallation returns an error if the data should be in the data directory but the directory contains no part of
-// an installation, or the data of an emulator. If only some parts are missing, the code that opens the data reports
-// this.
+// checkInstallation returns an error if the data directory should hold the data, but contains no part of an
+// installation. It also returns an error if the directory contains the data of an emulator. If only some parts are
+// missing, the code that opens the data reports this.
 func (p Program) checkInstallation() error {
 	s, err := p.settings(os.Getenv)
 	if err != nil {
@@ -108,12 +108,12 @@ func typedArgs(cmd *cobra.Command, args []string) []string {
 	return append(append(argv, "--"), args...)
 }
 
-// commandRunner runs commands of other processes on the data that this process has open.
-func (p Program) commandRunner(o *resources) control.Runner {
+// commandRunner returns a Runner that runs commands of other processes on the data that this process has open.
+func (p Program) commandRunner(res *resources) control.Runner {
 	return func(ctx context.Context, c control.Command, out, errOut io.Writer) error {
-		d := *o.database
-		if d.dir, d.workDir = o.dir, c.Dir; o.bucket.files != nil {
-			d.objects = o.bucket.files
+		d := *res.database
+		if d.dir, d.workDir = res.dir, c.Dir; res.bucket.files != nil {
+			d.objects = res.bucket.files
 		}
 		root := p.command(administration{program: p, running: &d}) //nolint:contextcheck // ExecuteContext passes ctx
 		root.SetArgs(c.Args)
@@ -229,7 +229,7 @@ func lock(ctx context.Context, dir *datadir.Dir, command string, onLocked locked
 		if err != nil {
 			return nil, err
 		}
-		// If the process in the state does not run, the state is not of the current holder of the lock.
+		// If the process in the state is not running, an earlier holder of the lock saved the state.
 		if processes.Running(state.PID) {
 			if err := onLocked(state); err != nil {
 				return nil, err

@@ -50,16 +50,16 @@ func openInstallation(ctx context.Context, path string) (*resources, string, err
 	}
 	defer l.Release() // early: no other process uses the directory
 	unusedAddr := &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 1}
-	o, err := open(ctx, s, dir, terminal.New(io.Discard, false), slog.New(slog.DiscardHandler),
+	res, err := open(ctx, s, dir, terminal.New(io.Discard, false), slog.New(slog.DiscardHandler),
 		listenAddrs{api: unusedAddr, gateway: unusedAddr}, func(error) {})
 	if err != nil {
 		return nil, "", err
 	}
-	key, err := ensureAccount(ctx, o.accounts, dir, slog.New(slog.DiscardHandler))
+	key, err := ensureAccount(ctx, res.accounts, dir, slog.New(slog.DiscardHandler))
 	if err != nil {
-		return nil, "", errors.Join(err, o.close())
+		return nil, "", errors.Join(err, res.close())
 	}
-	return o, key, nil
+	return res, key, nil
 }
 
 // newFilledDir returns a data directory with table files of two starts, a log whose content is not in a table file
@@ -69,21 +69,21 @@ func newFilledDir(t *testing.T) string {
 	dir := filepath.Join(t.TempDir(), "data")
 	totals, n := []int{filledItems / 2, filledItems * 9 / 10, filledItems}, 0
 	for session, total := range totals {
-		o, _, err := openInstallation(t.Context(), dir)
+		res, _, err := openInstallation(t.Context(), dir)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for ; n < total; n++ {
-			if err := o.database.table.Commit(t.Context(),
+			if err := res.database.table.Commit(t.Context(),
 				store.Put(itemKey(n), map[string]any{"n": n, "filler": make([]byte, 2000)})); err != nil {
 				t.Fatal(err)
 			}
 		}
 		name := fmt.Sprint("artifacts/", session)
-		if err := o.bucket.Put(t.Context(), name, strings.NewReader(name)); err != nil {
+		if err := res.bucket.Put(t.Context(), name, strings.NewReader(name)); err != nil {
 			t.Fatal(err)
 		}
-		if err := o.close(); err != nil {
+		if err := res.close(); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -110,8 +110,8 @@ func copyTree(t *testing.T, src, dst string) {
 }
 
 // checkComplete returns an error unless all items and objects of newFilledDir can be read.
-func checkComplete(ctx context.Context, o *resources) error {
-	n, err := o.database.table.Count(ctx, store.Query{PK: "filled"})
+func checkComplete(ctx context.Context, res *resources) error {
+	n, err := res.database.table.Count(ctx, store.Query{PK: "filled"})
 	if err != nil {
 		return err
 	}
@@ -120,7 +120,7 @@ func checkComplete(ctx context.Context, o *resources) error {
 	}
 	for i := range filledObjects {
 		name := fmt.Sprint("artifacts/", i)
-		body, _, err := o.bucket.Get(ctx, name, "", 1<<20)
+		body, _, err := res.bucket.Get(ctx, name, "", 1<<20)
 		if err != nil {
 			return err
 		}
@@ -197,20 +197,20 @@ func TestMissingFileLosesNothing(t *testing.T) {
 				t.Fatal(err)
 			}
 			before := fileDigests(t, dir)
-			o, _, err := openInstallation(t.Context(), dir)
+			res, _, err := openInstallation(t.Context(), dir)
 			if err == nil {
-				if err := errors.Join(checkComplete(t.Context(), o), o.close()); err != nil {
+				if err := errors.Join(checkComplete(t.Context(), res), res.close()); err != nil {
 					t.Errorf("start without %s: error %v, want all data served and no error", name, err)
 				}
 				return
 			}
 			checkRefusal(t, dir, before, err)
 			restorePart(t, filepath.Join(original, name), filepath.Join(dir, name))
-			o, key, err := openInstallation(t.Context(), dir)
+			res, key, err := openInstallation(t.Context(), dir)
 			if err != nil {
 				t.Fatalf("start with %s put back: error = %v, want none", name, err)
 			}
-			if err := errors.Join(checkComplete(t.Context(), o), o.close()); err != nil {
+			if err := errors.Join(checkComplete(t.Context(), res), res.close()); err != nil {
 				t.Errorf("start with %s put back: error %v, want all data served and no error", name, err)
 			}
 			if key != "" {
@@ -288,7 +288,7 @@ func testIncompleteDir(t *testing.T, original string, names []string, emptyEngin
 			restorePart(t, filepath.Join(original, name), filepath.Join(dir, name))
 		}
 		before := fileDigests(t, dir)
-		o, _, err := openInstallation(t.Context(), dir)
+		res, _, err := openInstallation(t.Context(), dir)
 		if err != nil {
 			if isComplete || isNew {
 				t.Fatalf("start over %s: error = %v, want none", name, err)
@@ -296,8 +296,8 @@ func testIncompleteDir(t *testing.T, original string, names []string, emptyEngin
 			checkRefusal(t, dir, before, err)
 			return
 		}
-		defer func() { _ = o.close() }()
-		switch got := checkComplete(t.Context(), o); {
+		defer func() { _ = res.close() }()
+		switch got := checkComplete(t.Context(), res); {
 		case isComplete && got != nil:
 			t.Errorf("start over %s: error %v, want all data served and no error", name, got)
 		case !isComplete && !isNew:
@@ -332,11 +332,11 @@ func TestKilledFirstStartResumes(t *testing.T) {
 		}},
 		{"the objects' folder", func(d *datadir.Dir) error { _, err := d.Sub(datadir.Objects); return err }},
 		{"an account without its key file", func(d *datadir.Dir) error {
-			o, _, err := openInstallation(t.Context(), d.Path())
+			res, _, err := openInstallation(t.Context(), d.Path())
 			if err != nil {
 				return err
 			}
-			return errors.Join(o.close(), os.Remove(d.Path(datadir.AccountKey)))
+			return errors.Join(res.close(), os.Remove(d.Path(datadir.AccountKey)))
 		}},
 	}
 	for _, step := range steps {
@@ -349,15 +349,15 @@ func TestKilledFirstStartResumes(t *testing.T) {
 		}
 		killedDir := filepath.Join(t.TempDir(), "killed")
 		copyTree(t, dir, killedDir)
-		o, key, err := openInstallation(t.Context(), killedDir)
+		res, key, err := openInstallation(t.Context(), killedDir)
 		if err != nil {
 			t.Errorf("start after a kill that left %s: error = %v, want none", step.name, err)
 			continue
 		}
-		if _, err := o.accounts.Authenticate(t.Context(), key); err != nil {
+		if _, err := res.accounts.Authenticate(t.Context(), key); err != nil {
 			t.Errorf("Authenticate() after a kill that left %s = %v, want success", step.name, err)
 		}
-		if err := o.close(); err != nil {
+		if err := res.close(); err != nil {
 			t.Errorf("close() after a kill that left %s = %v, want nil", step.name, err)
 		}
 	}

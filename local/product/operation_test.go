@@ -12,8 +12,9 @@ import (
 	"github.com/gatewright/gatewright/shared/core/operation"
 )
 
-// TestStoppedProductListsAndResumesOperations checks that `operation resume` makes an operation due whose next
-// attempt is in an hour. It also checks that `operation list` without flags lists an operation that is overdue.
+// TestStoppedProductListsAndResumesOperations checks a product that is not running. The next attempt of an operation is
+// in an hour, and `operation resume` makes the operation due now. The test also checks that `operation list` without
+// flags lists only overdue operations.
 func TestStoppedProductListsAndResumesOperations(t *testing.T) {
 	t.Setenv("GATEWRIGHT_DATA_DIR", t.TempDir())
 	start := time.Now()
@@ -43,7 +44,8 @@ func TestStoppedProductListsAndResumesOperations(t *testing.T) {
 		output, err := runLocal("operation", "list", "--all")
 		line := regexp.MustCompile(`(?m)^kop_1 +consumer-roll-key +acme +- +0 +\S+ +(\S+) +-$`).FindStringSubmatch(output)
 		if err != nil || line == nil || strings.Contains(output, "the-input") {
-			t.Fatalf("operation list --all = %q, %v, want kop_1 without its input", output, err)
+			t.Fatalf("operation list --all = %q, %v, want a line of kop_1 with its account, 0 attempts, the next attempt and "+
+				"no failure, and without its input", output, err)
 		}
 		at, err := time.Parse(time.RFC3339, line[1])
 		if err != nil {
@@ -53,7 +55,8 @@ func TestStoppedProductListsAndResumesOperations(t *testing.T) {
 	}
 	if output, err := runLocal("operation", "list"); err != nil ||
 		output != "All operations get on: 1 under way or planned. --all lists them.\n" {
-		t.Errorf("operation list = %q, %v, want no operation that is stuck", output, err)
+		t.Errorf("operation list = %q, %v, want only the line that all operations get on, with 1 under way or planned",
+			output, err)
 	}
 	if at := nextAttempt(); at.Before(start.Add(50 * time.Minute)) {
 		t.Errorf("next attempt = %v, want at least 50 minutes after %v", at, start)
@@ -83,9 +86,9 @@ func TestStoppedProductListsAndResumesOperations(t *testing.T) {
 	}
 }
 
-// TestRunningProductHasOnlyDataCommands checks which commands the process of the product
-// runs for other processes: none that create a data directory or need a separate process.
-func TestRunningProductHasOnlyDataCommands(t *testing.T) {
+// TestCommandsOfRunningProduct checks which commands a running product runs for other processes. Commands that create a
+// data directory or need a separate process are not available.
+func TestCommandsOfRunningProduct(t *testing.T) {
 	t.Parallel()
 	var names []string
 	for _, c := range Laptop.command(administration{program: Laptop, running: new(database)}).Commands() {

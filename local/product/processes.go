@@ -42,9 +42,9 @@ const (
 // assembleProcesses closes relayListener and starts the relay's process
 // at the same address. relayListener is nil if there is no relay.
 func assembleProcesses(
-	ctx context.Context, o *resources, folder string, apiAddr, gatewayAddr net.Addr, relayListener net.Listener,
+	ctx context.Context, res *resources, folder string, apiAddr, gatewayAddr net.Addr, relayListener net.Listener,
 ) (_ *product, err error) {
-	c := o.parts.Config
+	c := res.parts.Config
 	if c.KeyFile, err = filepath.Abs(c.KeyFile); err != nil { // functions run in another working directory
 		return nil, fmt.Errorf("find the root key: %w", err)
 	}
@@ -54,17 +54,17 @@ func assembleProcesses(
 		}
 	}
 	credentials := lambdahost.Credentials{
-		AccessKeyID:     o.bucket.credentials.AccessKeyID,
-		SecretAccessKey: o.bucket.credentials.SecretAccessKey,
+		AccessKeyID:     res.bucket.credentials.AccessKeyID,
+		SecretAccessKey: res.bucket.credentials.SecretAccessKey,
 	}
 	b := &executables{
 		folder:      folder,
-		env:         variablesOf(c, o.getenv),
+		env:         variablesOf(c, res.getenv),
 		credentials: credentials,
 		host: lambdahost.New(lambdahost.Options{
 			Region:      emulator.Region,
 			Credentials: credentials,
-			IDs:         o.parts.IDs, Random: o.parts.Random, Now: o.parts.Now, Log: o.parts.Log,
+			IDs:         res.parts.IDs, Random: res.parts.Random, Now: res.parts.Now, Log: res.parts.Log,
 		}),
 	}
 	stop := b.host.Close
@@ -95,7 +95,7 @@ func assembleProcesses(
 		triggered = append(triggered, triggers.Function{Function: t.Function, Handler: f})
 	}
 	gatewayFunctions := []apigateway.Function{{Group: api.Group{Name: gateway.Function.Name}, Edge: edge(gatewayFunction)}}
-	runner, err := o.newRunner(triggered)
+	runner, err := res.newRunner(triggered)
 	if err != nil {
 		return nil, err
 	}
@@ -103,7 +103,7 @@ func assembleProcesses(
 		if err := relayListener.Close(); err != nil {
 			return nil, fmt.Errorf("leave the address to the relay: %w", err)
 		}
-		child, err := b.startRelay(ctx, o, relayListener.Addr())
+		child, err := b.startRelay(ctx, res, relayListener.Addr())
 		if err != nil {
 			return nil, err
 		}
@@ -113,8 +113,8 @@ func assembleProcesses(
 		}
 	}
 	return &product{
-		api:      o.newGateway(apiFunctions, o.authenticator, apiAddr),
-		gateway:  o.newGateway(gatewayFunctions, nil, gatewayAddr),
+		api:      res.newGateway(apiFunctions, res.authenticator, apiAddr),
+		gateway:  res.newGateway(gatewayFunctions, nil, gatewayAddr),
 		triggers: runner,
 		drain:    func(context.Context) error { return nil }, // as in Lambda, functions are not drained
 		close:    stop,

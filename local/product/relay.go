@@ -56,7 +56,7 @@ func (p *product) runRelayUpkeep(ctx context.Context, s settings) error {
 
 // startRelay starts the relay as a separate process. As in AWS, gateways
 // get its address from their configuration, and sign their requests to it.
-func (b *executables) startRelay(ctx context.Context, o *resources, listenAddr net.Addr) (*relayProcess, error) {
+func (b *executables) startRelay(ctx context.Context, res *resources, listenAddr net.Addr) (*relayProcess, error) {
 	path, err := filepath.Abs(filepath.Join(b.folder, relay.Service.Name, "container"))
 	if err != nil {
 		return nil, fmt.Errorf("find the relay: %w", err)
@@ -65,7 +65,7 @@ func (b *executables) startRelay(ctx context.Context, o *resources, listenAddr n
 		return nil, fmt.Errorf("%s has no relay: `make run-lambda` builds it, or set %s to %s", b.folder, config.VarRelayAddr,
 			config.NoAddr)
 	}
-	logs, err := o.dir.Sub("logs")
+	logs, err := res.dir.Sub("logs")
 	if err != nil {
 		return nil, err
 	}
@@ -73,12 +73,12 @@ func (b *executables) startRelay(ctx context.Context, o *resources, listenAddr n
 	if err != nil {
 		return nil, err
 	}
-	origin := o.parts.Config.Relay
+	origin := res.parts.Config.Relay
 	child, err := supervise.Start(ctx, supervise.Spec{
 		Name: "the relay", Path: path, Env: b.environment(listenAddr),
 		Log: log, Tail: log.Last, StopTimeout: Laptop.stopTimeout,
 		Ready: func(ctx context.Context) error { return checkHealth(ctx, origin+relay.Service.Health) },
-	}, o.parts.Log)
+	}, res.parts.Log)
 	if err != nil {
 		_ = log.Close()
 		return nil, err

@@ -94,11 +94,11 @@ func open(
 	ctx context.Context, s settings, dir *datadir.Dir, t *terminal.Terminal, log *slog.Logger, addrs listenAddrs,
 	fatal func(error),
 ) (*resources, error) {
-	o := &resources{dir: dir, getenv: s.getenv}
-	if err := o.open(ctx, s, t, log, addrs, fatal); err != nil {
-		return nil, errors.Join(err, o.close())
+	res := &resources{dir: dir, getenv: s.getenv}
+	if err := res.open(ctx, s, t, log, addrs, fatal); err != nil {
+		return nil, errors.Join(err, res.close())
 	}
-	return o, nil
+	return res, nil
 }
 
 func (r *resources) open(
@@ -223,41 +223,41 @@ type product struct {
 }
 
 // assemble wires all functions of the product in this process.
-func assemble(o *resources, apiAddr net.Addr) (*product, error) {
+func assemble(res *resources, apiAddr net.Addr) (*product, error) {
 	var tunnels *relay.Process
 	var options gateway.Options
-	if o.parts.Config.Relay != "" {
-		tunnels = relay.New(o.parts, "")
+	if res.parts.Config.Relay != "" {
+		tunnels = relay.New(res.parts, "")
 		options.Services = tunnels
 	}
-	dataPlane, err := gateway.New(o.parts, options)
+	dataPlane, err := gateway.New(res.parts, options)
 	if err != nil {
 		return nil, err
 	}
-	o.parts.UnspentUnits = dataPlane.LeasedUnits
+	res.parts.UnspentUnits = dataPlane.LeasedUnits
 	var apiFunctions []apigateway.Function
 	for _, g := range functions.Groups() {
 		apiFunctions = append(apiFunctions,
-			apigateway.Function{Group: g.Group, Edge: api.Open(o.parts, o.authenticator, g.Bind(o.parts)).Edge()})
+			apigateway.Function{Group: g.Group, Edge: api.Open(res.parts, res.authenticator, g.Bind(res.parts)).Edge()})
 	}
-	triggered, err := o.triggered()
+	triggered, err := res.triggered()
 	if err != nil {
 		return nil, err
 	}
-	runner, err := o.newRunner(triggered)
+	runner, err := res.newRunner(triggered)
 	if err != nil {
 		return nil, err
 	}
 	return &product{
-		api:      o.bucket.serve(o.newGateway(apiFunctions, o.authenticator, apiAddr)),
+		api:      res.bucket.serve(res.newGateway(apiFunctions, res.authenticator, apiAddr)),
 		gateway:  dataPlane,
 		hosts:    dataPlane.Hosts,
 		relay:    tunnels,
-		ids:      o.parts.IDs,
+		ids:      res.parts.IDs,
 		triggers: runner,
 		upkeep:   dataPlane.Run,
 		drain:    dataPlane.Drain,
-		tracer:   o.parts.Telemetry.Tracer,
+		tracer:   res.parts.Telemetry.Tracer,
 		close:    func() {},
 	}, nil
 }

@@ -35,8 +35,8 @@ func newMemoryResources(t *testing.T) *resources {
 }
 
 func TestEveryTriggeredFunctionIsWired(t *testing.T) {
-	o := newMemoryResources(t)
-	wired, err := o.triggered()
+	res := newMemoryResources(t)
+	wired, err := res.triggered()
 	if err != nil {
 		t.Fatal(err)
 	}
