@@ -307,7 +307,7 @@ func document(body string) *http.Response {
 		response.ContentLength = int64(len(body))
 		response.Header.Set("Content-Type", "application/json")
 		response.Header.Set("Content-Length", strconv.Itoa(len(body)))
-		response.Body = readString(body)
+		response.Body = stringBody(body)
 	}
 	return response
 }

@@ -20,7 +20,7 @@ type writer struct {
 	http.ResponseWriter
 	buffers  *buffers
 	upgrades *upgrades
-	body     *requestBody // body of an HTTP/1 request, nil if it has none and for any other request
+	body     *requestBody // body of an HTTP/1 request; nil if the request has no body or uses HTTP/2
 	// http10 is set if the client speaks HTTP/1.0, which has no trailers.
 	http10      bool
 	headWritten bool
@@ -30,9 +30,10 @@ type writer struct {
 	halfClosedTimeout time.Duration
 }
 
-// copySize is the size of the buffer for copying a body. prefixSize is the maximum number of bytes
-// of a body that are read before the head is written, unless isFlushed: if the response breaks off
-// before, the client receives a problem instead. net/http's server buffers that much anyway.
+// copySize is the size of the buffer for copying a body. prefixSize is the maximum number of bytes of a body that send
+// reads before it writes the head. If the upstream's response breaks off within these bytes, the client receives a
+// problem document instead. If isFlushed returns true, send writes the head first. Reading ahead causes no delay,
+// because net/http's server buffers as many bytes.
 const (
 	copySize   = 32 << 10
 	prefixSize = 2 << 10
@@ -305,4 +306,5 @@ func copyDirection(to io.Writer, from io.Reader, transferred *atomic.Int64) erro
 	return io.EOF
 }
 
-func readString(text string) io.ReadCloser { return io.NopCloser(strings.NewReader(text)) }
+// stringBody returns a body with the text.
+func stringBody(text string) io.ReadCloser { return io.NopCloser(strings.NewReader(text)) }

@@ -349,11 +349,12 @@ func TestHalfClosedConnectionIsNotAStream(t *testing.T) {
 				(<-handlers)(conn)
 			}
 		})
-		base, set := connect(backend)
+		base, upstreamSetting := connect(backend)
 		streams := &streamRecorder{onEnd: make(chan struct{}, 1)}
-		h := newFixture(t, artifact(route("GET /socket", forward(base))), set, func(c *gateway.Config, _ *upstream.Options) {
-			c.Streams, c.HalfClosedTimeout = streams, 20*time.Millisecond
-		})
+		h := newFixture(t, artifact(route("GET /socket", forward(base))), upstreamSetting,
+			func(c *gateway.Config, _ *upstream.Options) {
+				c.Streams, c.HalfClosedTimeout = streams, 20*time.Millisecond
+			})
 		done := make(chan struct{})
 		defer close(done)
 		for name, tc := range map[string]struct{ client, upstream func(net.Conn) }{

@@ -22,8 +22,8 @@ func TestMissingTrailersDoNotFailTheResponse(t *testing.T) {
 				w.Header().Set("X-Sum", "7")
 			}
 		})
-		base, set := connect(backend.URL)
-		h := newFixture(t, artifact(route("GET /x", forward(base))), set)
+		base, upstreamSetting := connect(backend.URL)
+		h := newFixture(t, artifact(route("GET /x", forward(base))), upstreamSetting)
 		for _, http2 := range []bool{false, true} {
 			server := httptest.NewUnstartedServer(h.gateway)
 			server.EnableHTTP2 = http2

@@ -16,7 +16,7 @@ import (
 )
 
 // connector returns the base URL with which a route reaches a server, and the setting that a fixture needs for it.
-type connector func(serverURL string) (base string, set setting)
+type connector func(serverURL string) (base string, upstreamSetting setting)
 
 // runDirectAndTunneled runs a test twice: with an upstream on the network, and with an upstream behind a tunnel.
 func runDirectAndTunneled(t *testing.T, test func(t *testing.T, connect connector)) {

@@ -200,10 +200,10 @@ func TestHalfClosedUpgradeDeliversTheResponse(t *testing.T) {
 		writef(conn, "heard %s, %v", all, err)
 	})
 	runDirectAndTunneled(t, func(t *testing.T, connect connector) {
-		base, set := connect(backend)
+		base, upstreamSetting := connect(backend)
 		h := newFixture(t,
 			artifact(route("GET /x", component("urlForwardHandler",
-				map[string]any{"baseUrl": base, "upgrades": []string{"tcp/1"}}))), set)
+				map[string]any{"baseUrl": base, "upgrades": []string{"tcp/1"}}))), upstreamSetting)
 		r, conn := sendRaw(t, h.URL, "GET /x HTTP/1.1\r\nHost: shop.test\r\nConnection: Upgrade\r\nUpgrade: tcp/1\r\n\r\n")
 		response, err := http.ReadResponse(r, nil)
 		if err != nil || response.StatusCode != http.StatusSwitchingProtocols {
