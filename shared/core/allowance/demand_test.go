@@ -190,15 +190,15 @@ func TestSurplusIsDisproportionatePart(t *testing.T) {
 }
 
 func TestHorizonsAreBounded(t *testing.T) {
-	for length, want := range map[time.Duration][2]time.Duration{ // horizon, and recheck
+	for length, want := range map[time.Duration][2]time.Duration{ // horizon, and recheckInterval
 		time.Millisecond: {250 * time.Millisecond, 100 * time.Millisecond},
 		2 * time.Second:  {500 * time.Millisecond, 125 * time.Millisecond},
 		time.Minute:      {15 * time.Second, 3750 * time.Millisecond},
 		24 * time.Hour:   {30 * time.Second, 5 * time.Second},
 	} {
 		p := period{to: length.Milliseconds()}
-		if got := [2]time.Duration{horizon(p), recheck(p)}; got != want {
-			t.Errorf("horizon() and recheck() for %v = %v, want %v", length, got, want)
+		if got := [2]time.Duration{horizon(p), recheckInterval(p)}; got != want {
+			t.Errorf("horizon() and recheckInterval() for %v = %v, want %v", length, got, want)
 		}
 	}
 }

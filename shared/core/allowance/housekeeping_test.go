@@ -70,7 +70,7 @@ func TestTakeAsyncRechecksEmptyRecord(t *testing.T) {
 		if err := holder.ledger.overdraw(t.Context(), a.period(), -6); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(recheck(a.period()))
+		time.Sleep(recheckInterval(a.period()))
 		if d, _ := pl.TakeAsync(t.Context(), a, 1); d.Admitted {
 			t.Error("TakeAsync() before the record is read again: Admitted = true, want false")
 		}

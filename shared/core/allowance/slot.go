@@ -8,16 +8,18 @@ import (
 	"time"
 )
 
-// slot holds the units of one allowance in an instance: the tokens that it can spend, and the callers that wait for more.
+// slot is the state of one allowance in one instance: the tokens that the instance can spend, and the callers that wait
+// for tokens.
 //
 // tokens is decreased without the lock. It is increased and emptied only under the lock.
 type slot struct {
 	period period
 	limit  int64
 
-	tokens    atomic.Int64 // leased and unspent
-	remainder atomic.Int64 // the record's remainder when it was last read, plus reserve
-	watermark atomic.Int64 // fewer tokens than this trigger a request for the next slice
+	tokens atomic.Int64 // leased and unspent
+	// remainder is the record's remainder when it was last read, adjusted for later leases and returns, plus reserve.
+	remainder atomic.Int64
+	watermark atomic.Int64 // fewer tokens than this trigger the next lease
 
 	mu       sync.Mutex
 	evicted  bool // a new slot has replaced this one
@@ -28,12 +30,12 @@ type slot struct {
 	leased   int64 // all tokens ever added, minus those returned
 	demand   demand
 
-	// The fields below are only for quotas. reserve is the number of units
-	// that are leased but not activated, and journal records these units.
+	// The fields from journal to pace are only for quotas. reserve is the number of units that are leased but not
+	// activated, and journal records these units.
 	journal          *journal
 	reserve          int64
-	reserveWatermark int64 // a smaller reserve triggers a request for the next slice
-	unavailable      int64 // at least this many units were unavailable at exhaustedAt, 0 for none
+	reserveWatermark int64 // a smaller reserve triggers the next lease
+	unavailable      int64 // a request for this many units or more could not be met at exhaustedAt; 0 if unknown
 	pace             *pace
 
 	exhausted   bool // the record had nothing left at exhaustedAt
@@ -116,12 +118,13 @@ func recent(t, now time.Time, d time.Duration) bool {
 // recentlyExhausted reports whether the record was found to have fewer than n units left,
 // so recently that another request would be useless. The caller must hold the lock.
 func (s *slot) recentlyExhausted(now time.Time, n int64) bool {
-	return (s.exhausted || s.unavailable > 0 && n >= s.unavailable) && recent(s.exhaustedAt, now, recheck(s.period))
+	return (s.exhausted || s.unavailable > 0 && n >= s.unavailable) &&
+		recent(s.exhaustedAt, now, recheckInterval(s.period))
 }
 
-// recheck returns how long a record that was found empty is assumed to stay empty, at most
-// 5 s. Then the record is read again, because other instances may have returned units.
-func recheck(p period) time.Duration {
+// recheckInterval returns how long a record that was found empty is assumed to stay empty, at most 5 s.
+// Then the record is read again, because other instances may have returned units.
+func recheckInterval(p period) time.Duration {
 	return min(max(horizon(p)/4, 100*time.Millisecond), 5*time.Second)
 }
 
@@ -143,10 +146,10 @@ func (s *slot) plan(now time.Time) (q request, ok bool) {
 	for _, w := range s.queue {
 		need += w.n
 	}
-	requested := s.recheck
+	recheck := s.recheck
 	s.recheck = false
 	reserve := s.currentReserve()
-	if need == 0 && !requested {
+	if need == 0 && !recheck {
 		return request{}, false
 	}
 	q = request{
@@ -167,7 +170,7 @@ func (s *slot) plan(now time.Time) (q request, ok bool) {
 }
 
 // applyGrant adds the units of a lease and admits the waiters for which they suffice. It returns
-// the number of units that were admitted ahead beyond the limit. The caller must hold the lock.
+// the number of units that TakeAsync admitted beyond the limit. The caller must hold the lock.
 func (s *slot) applyGrant(now time.Time, g grant) (excess int64) {
 	s.failure = nil
 	activated := g.leased - g.reserved

@@ -12,7 +12,8 @@ func ReadUnits(size int) float64 { return float64(max(1, (size+4095)/4096)) }
 // WriteUnits returns the write units of a write of size bytes outside a transaction, at least 1.
 func WriteUnits(size int) float64 { return float64(max(1, (size+1023)/1024)) }
 
-// Size returns the billed size of an item in DynamoDB, in bytes: names and values in UTF-8.
+// Size returns the billed size of an item in DynamoDB, in bytes: the lengths of the attribute names in UTF-8, plus the
+// sizes of the values.
 func Size(item Item) int {
 	n := 0
 	for name, v := range item {
@@ -48,7 +49,7 @@ func valueSize(v types.AttributeValue) int {
 		}
 		return n
 	}
-	return 1 // booleans and null
+	return 1 // booleans and null; no record has a set of numbers or of binaries
 }
 
 // numberSize returns one byte for each two significant digits, plus one byte,

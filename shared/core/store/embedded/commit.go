@@ -16,7 +16,7 @@ import (
 	"github.com/gatewright/gatewright/shared/core/store"
 )
 
-// Transact implements Backend. A commit evaluates its conditions and applies its effects
+// Transact implements store.Backend. A commit evaluates its conditions and applies its effects
 // under a lock, so only one commit does this at a time. The commit waits for the fsync,
 // which makes the effects durable, without the lock. So waiting commits share one fsync.
 func (b *Backend) Transact(ctx context.Context, token string, writes []store.Write) error {

@@ -10,7 +10,7 @@ import (
 	"github.com/gatewright/gatewright/shared/core/store"
 )
 
-// Read implements Backend. The items are a snapshot.
+// Read implements store.Backend. All items are from one snapshot.
 func (b *Backend) Read(ctx context.Context, keys []store.Key) ([]store.Item, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -49,7 +49,7 @@ func (b *Backend) read(keys []store.Key) (out []store.Item, units float64, err e
 	return out, units, nil
 }
 
-// Query implements Backend. A page is a snapshot of its part of the partition.
+// Query implements store.Backend. A page is a snapshot of its part of the partition.
 func (b *Backend) Query(ctx context.Context, q store.Query) (items []store.Item, next string, err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, "", err
@@ -58,8 +58,8 @@ func (b *Backend) Query(ctx context.Context, q store.Query) (items []store.Item,
 		return nil, "", err
 	}
 	defer b.calls.done()
-	items, next, err = q.ReadPage(ctx, func(from *store.Position, sizes bool) iter.Seq2[store.Entry, error] {
-		return func(yield func(store.Entry, error) bool) { b.scan(q, from, sizes, yield) }
+	items, next, err = q.ReadPage(ctx, func(from *store.Position, sizesOnly bool) iter.Seq2[store.Entry, error] {
+		return func(yield func(store.Entry, error) bool) { b.scan(q, from, sizesOnly, yield) }
 	})
 	if err != nil {
 		return nil, "", err
@@ -83,22 +83,23 @@ func inPartition(q store.Query, e store.Effect) bool {
 	return false
 }
 
-// scan yields the entries of q after from.
-func (b *Backend) scan(q store.Query, from *store.Position, sizes bool, yield func(store.Entry, error) bool) {
+// scan yields the entries of q after from, or all entries of q if from is nil. If sizesOnly is true, the entries have
+// only positions and sizes.
+func (b *Backend) scan(q store.Query, from *store.Position, sizesOnly bool, yield func(store.Entry, error) bool) {
 	lower, upper := bounds(q, from)
-	entries, err := b.db.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})
+	iterator, err := b.db.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})
 	if err != nil {
 		yield(store.Entry{}, readError(err))
 		return
 	}
-	defer func() { _ = entries.Close() }()
-	first, step := entries.First, entries.Next
+	defer func() { _ = iterator.Close() }()
+	first, step := iterator.First, iterator.Next
 	if q.Descending {
-		first, step = entries.Last, entries.Prev
+		first, step = iterator.Last, iterator.Prev
 	}
-	prefix := len(partitionPrefix(q.Index, q.PK))
+	prefixLength := len(partitionPrefix(q.Index, q.PK))
 	for more := first(); more; more = step() {
-		e, err := entry(q, entries, prefix, sizes)
+		e, err := decodeEntry(q, iterator, prefixLength, sizesOnly)
 		if err != nil {
 			yield(store.Entry{}, readError(err))
 			return
@@ -107,19 +108,20 @@ func (b *Backend) scan(q store.Query, from *store.Position, sizes bool, yield fu
 			return
 		}
 	}
-	if err := entries.Error(); err != nil {
+	if err := iterator.Error(); err != nil {
 		yield(store.Entry{}, readError(err))
 	}
 }
 
-func entry(q store.Query, iterator *pebble.Iterator, prefix int, sizes bool) (store.Entry, error) {
+// decodeEntry returns the current entry of the iterator. prefixLength is the length of the partition's prefix in keys.
+func decodeEntry(q store.Query, iterator *pebble.Iterator, prefixLength int, sizesOnly bool) (store.Entry, error) {
 	raw, err := iterator.ValueAndErr()
 	if err != nil {
 		return store.Entry{}, err
 	}
-	e := store.Entry{Position: positionOf(q, iterator.Key()[prefix:])}
+	e := store.Entry{Position: positionOf(q, iterator.Key()[prefixLength:])}
 	var rest []byte
-	if e.Size, rest, err = decodeSize(raw); err != nil || sizes {
+	if e.Size, rest, err = decodeSize(raw); err != nil || sizesOnly {
 		return e, err
 	}
 	item, err := decodeItem(e.Key, rest)
