@@ -12,7 +12,8 @@ import (
 // TestAccountKeysPage runs the commands of docs/account-keys.md.
 func TestAccountKeysPage(t *testing.T) {
 	if os.Getenv(varAPI) != "" {
-		t.Skip("it is about the local run")
+		t.Skipf("%s selects an installation, but the documented commands need a local installation that the test starts",
+			varAPI)
 	}
 	t.Parallel()
 	p, err := instance.Start(t.Context(), t.TempDir(), repository, "dist/local")
