@@ -102,8 +102,8 @@ type Hosts struct {
 }
 
 var (
-	_ handshake.Clients = (*Hosts)(nil)
-	_ policy.Clients    = (*clientcas.Trust)(nil)
+	_ handshake.Clients     = (*Hosts)(nil)
+	_ policy.ClientVerifier = (*clientcas.Trust)(nil)
 )
 
 // NewHosts creates the Hosts of an installation.
@@ -173,12 +173,12 @@ func New(p installation.Parts, o Options) (*Service, error) {
 	streams, streamsAfter := newStreams(p, o.Function)
 	callCounts := counts.New(counts.Options{Table: p.Table, Now: p.Now, Random: p.Random, Log: p.Log})
 	handler := gateway.New(gateway.Config{
-		Deployments:   hosts.deployments,
-		Clients:       hosts.trust,
-		Keys:          policy.NewKeyCache(verifier{keys.OpenVerifier(p)}, maxCachedKeys, secret, p.Now),
-		Allowances:    NewLimiter(pool, p.Now),
-		Subscriptions: subscriptions,
-		Quotas:        counters,
+		Deployments:    hosts.deployments,
+		ClientVerifier: hosts.trust,
+		Keys:           policy.NewKeyCache(verifier{keys.OpenVerifier(p)}, maxCachedKeys, secret, p.Now),
+		Allowances:     NewLimiter(pool, p.Now),
+		Subscriptions:  subscriptions,
+		Quotas:         counters,
 		Upstream: upstream.New(upstream.Options{
 			Guard: upstream.Guard{
 				AllowPrivate: p.Config.PrivateUpstreams, Refuse: o.Refused,

@@ -45,8 +45,8 @@ type Config struct {
 	Deployments Deployments
 	Keys        *policy.KeyCache
 	Allowances  policy.Allowances
-	// Clients verifies client certificates; nil trusts no certificate.
-	Clients policy.Clients
+	// ClientVerifier verifies client certificates; nil trusts no certificate.
+	ClientVerifier policy.ClientVerifier
 	// Subscriptions and Quotas are for quota-inbound, nil for a gateway that does not support quotas.
 	Subscriptions policy.Subscriptions
 	Quotas        policy.Quotas
@@ -121,7 +121,7 @@ func (g *Gateway) newSite(a *project.Artifact) *site {
 	s := newSite(a, dependencies{
 		handler: handler.Setup{Upstream: g.config.Upstream.Account(a.Identity.AccountID).WithCaller(callerOf(a.Identity))},
 		policy: policy.Setup{
-			Keys: g.config.Keys, Allowances: g.config.Allowances, Clients: g.config.Clients,
+			Keys: g.config.Keys, Allowances: g.config.Allowances, ClientVerifier: g.config.ClientVerifier,
 			Subscriptions: g.config.Subscriptions, Quotas: g.config.Quotas,
 			Documents: g.documents, Operations: g.config.Operations,
 			Log: g.config.Log, Metrics: g.config.Telemetry.Metrics, Now: g.config.Now,

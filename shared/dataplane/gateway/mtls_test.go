@@ -25,7 +25,7 @@ import (
 	"github.com/gatewright/gatewright/shared/format/project"
 )
 
-// caVerifier implements policy.Clients and handshake.Clients with the CAs of the account a1.
+// caVerifier implements policy.ClientVerifier and handshake.Clients with the CAs of the account a1.
 type caVerifier struct {
 	mu          sync.Mutex
 	cas         []pkitest.Cert
@@ -188,7 +188,7 @@ func TestClientsAreAuthenticatedByCertificate(t *testing.T) {
 	firstCA, secondCA := pkitest.CA(t, "One", time.Now()), pkitest.CA(t, "Two", time.Now())
 	clients := &caVerifier{cas: []pkitest.Cert{firstCA, secondCA}}
 	h := newFixture(t, a, func(c *gateway.Config, _ *upstream.Options) {
-		c.Clients, c.Fields, c.MaxHeaderBytes = clients, upstream.Filter{Underscores: true}, 1<<20
+		c.ClientVerifier, c.Fields, c.MaxHeaderBytes = clients, upstream.Filter{Underscores: true}, 1<<20
 	})
 	url, source, roots := h.secure(t, clients)
 	validCert, otherIssuer := firstCA.Client(t, "robot", time.Now()).TLS(t), secondCA.Client(t, "robot", time.Now()).TLS(t)
@@ -267,7 +267,7 @@ func TestClientCertificatesAreSeparatePerAccount(t *testing.T) {
 	other.Identity.AccountID = "a2"
 	ca := pkitest.CA(t, "One", time.Now())
 	clients := &caVerifier{cas: []pkitest.Cert{ca}}
-	h := newFixture(t, own, func(c *gateway.Config, _ *upstream.Options) { c.Clients = clients })
+	h := newFixture(t, own, func(c *gateway.Config, _ *upstream.Options) { c.ClientVerifier = clients })
 	h.deployments["other.test"] = &gateway.Deployment{Digest: "two", Artifact: other}
 	url, _, roots := h.secure(t, clients)
 	c := newTLSClient(roots, ca.Client(t, "robot", time.Now()).TLS(t))
@@ -298,7 +298,7 @@ func TestDeletedCAIsRefusedOnOpenConnections(t *testing.T) {
 	declare(a, "mtls", "mtls-auth-inbound", map[string]any{})
 	ca := pkitest.CA(t, "CA", time.Now())
 	clients := &caVerifier{}
-	h := newFixture(t, a, func(c *gateway.Config, _ *upstream.Options) { c.Clients = clients })
+	h := newFixture(t, a, func(c *gateway.Config, _ *upstream.Options) { c.ClientVerifier = clients })
 	url, _, roots := h.secure(t, clients)
 	c := newTLSClient(roots, ca.Client(t, "robot", time.Now()).TLS(t))
 	defer c.CloseIdleConnections()

@@ -112,7 +112,7 @@ func (k *apiKey) Inbound(x *pipeline.Exchange) *http.Response {
 	// Keys are accepted only in the header. Do not send a trailer field of the same name upstream.
 	delete(x.Trailer, k.header)
 	if len(values) == 0 {
-		return k.refuse(x, "No Authorization Header")
+		return k.refuseUnlessAnonymous(x, "No Authorization Header")
 	}
 	// Several values are equivalent to one list (RFC 9110, section 5.3), and a list is not a key.
 	if len(values) > 1 {
@@ -122,12 +122,12 @@ func (k *apiKey) Inbound(x *pipeline.Exchange) *http.Response {
 	if k.scheme != "" {
 		scheme, rest, _ := strings.Cut(key, " ")
 		if !strings.EqualFold(scheme, k.scheme) {
-			return k.refuse(x, "Invalid Authorization Scheme")
+			return k.refuseUnlessAnonymous(x, "Invalid Authorization Scheme")
 		}
 		key = rest
 	}
 	if key = strings.TrimSpace(key); key == "" {
-		return k.refuse(x, "No key present")
+		return k.refuseUnlessAnonymous(x, "No key present")
 	}
 	isGatewayKey := credential.HasPrefix(credential.ConsumerKey, key) || credential.HasPrefix(credential.AccountKey, key)
 	if isGatewayKey || strings.Contains(key, ",") {
@@ -135,11 +135,11 @@ func (k *apiKey) Inbound(x *pipeline.Exchange) *http.Response {
 	}
 	// Our keys have a checksum, so a mistyped key needs no lookup. Custom keys have none.
 	if len(key) > maxKeyBytes || isGatewayKey && !credential.WellFormed(credential.ConsumerKey, key) {
-		return k.refuse(x, "Authorization Failed")
+		return k.refuseUnlessAnonymous(x, "Authorization Failed")
 	}
 	user, err := k.keys.check(x.Context, &k.bucket, key, k.ttl)
 	if fault.Is(err, fault.Unauthenticated) {
-		response := k.refuse(x, "Authorization Failed")
+		response := k.refuseUnlessAnonymous(x, "Authorization Failed")
 		if response != nil {
 			x.Cause = err
 		}
@@ -150,7 +150,7 @@ func (k *apiKey) Inbound(x *pipeline.Exchange) *http.Response {
 		return x.Problem(http.StatusServiceUnavailable, "API keys can't be checked now. Repeat the request in a few seconds.")
 	}
 	if user == nil {
-		return k.refuse(x, "Authorization Failed")
+		return k.refuseUnlessAnonymous(x, "Authorization Failed")
 	}
 	x.User = user
 	x.Withhold(k.header)
@@ -160,7 +160,8 @@ func (k *apiKey) Inbound(x *pipeline.Exchange) *http.Response {
 	return nil
 }
 
-func (k *apiKey) refuse(x *pipeline.Exchange, detail string) *http.Response {
+// refuseUnlessAnonymous returns a 401 response, or nil if the route also allows requests without a valid key.
+func (k *apiKey) refuseUnlessAnonymous(x *pipeline.Exchange, detail string) *http.Response {
 	if k.anonymous {
 		return nil
 	}

@@ -16,8 +16,8 @@ import (
 	"github.com/gatewright/gatewright/shared/format/project"
 )
 
-// Clients verifies client certificates against the CAs of an account.
-type Clients interface {
+// ClientVerifier verifies client certificates against the CAs of an account.
+type ClientVerifier interface {
 	// Verify returns nil if the chain is valid now and leads to one of the account's current CAs. The
 	// client's own certificate is the first of chain. For any other chain, the error is a fault of the
 	// kind fault.Unauthenticated. Any other error means that the chain could not be verified.
@@ -39,7 +39,7 @@ type mtls struct {
 	anonymous bool
 	issuer    string
 	accountID string
-	clients   Clients
+	verifier  ClientVerifier
 }
 
 var _ pipeline.Inbound = (*mtls)(nil)
@@ -53,7 +53,8 @@ func newMTLS(_ string, raw json.RawMessage, s *Setup) (Provisioned, []project.Pr
 		return Provisioned{}, problems
 	}
 	return Provisioned{Inbound: &mtls{
-		anonymous: o.AllowUnauthenticated, issuer: o.CertIssuerDN, accountID: s.Identity.AccountID, clients: s.Clients,
+		anonymous: o.AllowUnauthenticated, issuer: o.CertIssuerDN,
+		accountID: s.Identity.AccountID, verifier: s.ClientVerifier,
 	}}, nil
 }
 
@@ -64,7 +65,7 @@ var clientCertField = lazy.Regexp(`(?i)client[-_]?cert|(ssl|tls)[-_]client|mtls|
 
 func isClientCertField(name string, _ []string) bool { return clientCertField().MatchString(name) }
 
-// clientData is the Data of the user of a request with a certificate.
+// clientData describes the certificate of a client. It is encoded as JSON into pipeline.User.Data.
 type clientData struct {
 	Subject      string `json:"subject"`
 	Issuer       string `json:"issuer"`
@@ -79,19 +80,19 @@ func (m *mtls) Inbound(x *pipeline.Exchange) *http.Response {
 	maps.DeleteFunc(x.Header, isClientCertField)
 	maps.DeleteFunc(x.Trailer, isClientCertField)
 	if len(x.ClientChain) == 0 {
-		return m.refuse(x, "This route is for clients with a certificate. Connect by TLS, with one of a CA that the "+
-			"account has.")
+		return m.refuseUnlessAnonymous(x, "This route is for clients with a certificate. Connect by TLS, with one of "+
+			"a CA that the account has.")
 	}
 	leaf := x.ClientChain[0]
 	if m.issuer != "" && !pki.IsName(m.issuer, leaf.RawIssuer) {
-		return m.refuse(x, "The client's certificate is of another issuer than this route accepts. Connect with one of "+
-			"that issuer.")
+		return m.refuseUnlessAnonymous(x, "The client's certificate is of another issuer than this route accepts. Connect "+
+			"with one of that issuer.")
 	}
 	err := m.verify(x)
 	switch {
 	case fault.Is(err, fault.Unauthenticated):
-		return m.refuse(x, "The client's certificate is of no CA that the account has, or is not valid now, or is not for "+
-			"clients. Send the intermediates with it if it has any.")
+		return m.refuseUnlessAnonymous(x, "The client's certificate is of no CA that the account has, or is not valid "+
+			"now, or is not for clients. Send the intermediates with it if it has any.")
 	case err != nil:
 		x.Cause = err
 		return x.Problem(http.StatusServiceUnavailable,
@@ -101,13 +102,13 @@ func (m *mtls) Inbound(x *pipeline.Exchange) *http.Response {
 	return nil
 }
 
-var errNoClients = fault.New(fault.Unauthenticated, "This gateway knows no clients.")
+var errNoVerifier = fault.New(fault.Unauthenticated, "This gateway knows no clients.")
 
 func (m *mtls) verify(x *pipeline.Exchange) error {
-	if m.clients == nil {
-		return errNoClients
+	if m.verifier == nil {
+		return errNoVerifier
 	}
-	return m.clients.Verify(x.Context, m.accountID, x.ClientChain)
+	return m.verifier.Verify(x.Context, m.accountID, x.ClientChain)
 }
 
 // userOf returns the user of a certificate. The user's Sub is the
@@ -126,7 +127,8 @@ func userOf(c *x509.Certificate) *pipeline.User {
 	return u
 }
 
-func (m *mtls) refuse(x *pipeline.Exchange, detail string) *http.Response {
+// refuseUnlessAnonymous returns a 401 response, or nil if the route also allows requests without a valid certificate.
+func (m *mtls) refuseUnlessAnonymous(x *pipeline.Exchange, detail string) *http.Response {
 	if m.anonymous {
 		return nil
 	}

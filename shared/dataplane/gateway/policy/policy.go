@@ -7,7 +7,7 @@
 // Read this file first. apikey.go and keycache.go check keys, ratelimit.go limits rates, and mtls.go checks
 // client certificates. quota.go enforces the quotas of customers' subscriptions, with reservations.go (each
 // request is counted once) and amount.go (units that a response reports). Interfaces to the installation
-// are declared where they are used: Keys, Allowances, Clients, Subscriptions, Quotas and Operations.
+// are declared where they are used: Keys, Allowances, ClientVerifier, Subscriptions, Quotas and Operations.
 //
 // The policies for GraphQL routes begin in graphql.go, which reads requests for all of
 // them: graphqlcost.go, graphqlintrospection.go, graphqlfilter.go and graphqlanalytics.go.
@@ -39,8 +39,8 @@ type Setup struct {
 	Buckets map[string]project.KeyBucket
 	// Allowances counts for rate limits.
 	Allowances Allowances
-	// Clients verifies client certificates; nil trusts no certificate.
-	Clients Clients
+	// ClientVerifier verifies client certificates; nil trusts no certificate.
+	ClientVerifier ClientVerifier
 	// Subscriptions and Quotas are for quota-inbound. If they are nil, requests can't be counted.
 	Subscriptions Subscriptions
 	Quotas        Quotas
