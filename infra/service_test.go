@@ -118,7 +118,7 @@ func (a assembly) describeService(t *testing.T, s serviceSpec) string {
 
 // alarmMetrics returns the number of metrics in alarms, which determines their price.
 func (a assembly) alarmMetrics() (n int) {
-	for _, stack := range a.stacks { // alarms of different services have the same logical ids
+	for _, stack := range a.stacks { // a.all would merge alarms with the same logical id in different stacks
 		for _, r := range stack.Resources {
 			if r.Type != "AWS::CloudWatch::Alarm" {
 				continue
@@ -227,24 +227,26 @@ func TestSecurityGroupsOpenOnlyServicePorts(t *testing.T) {
 		}
 		slices.Sort(want)
 		if got := a.securityGroupRules(); !slices.Equal(got, want) {
-			t.Errorf("rules of the security groups =\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+			t.Errorf("rules of the security groups of %s =\n%s\nwant\n%s", s.Name, strings.Join(got, "\n"),
+				strings.Join(want, "\n"))
 		}
 		for id, group := range a.all("AWS::EC2::SecurityGroup") {
 			// If the group itself has no rule, EC2 adds a rule that allows all outgoing traffic.
 			ingress, egress := group.Properties["SecurityGroupIngress"],
 				get(group.Properties, "SecurityGroupEgress", 0, "CidrIp")
 			if ingress != nil || egress != "255.255.255.255/32" {
-				t.Errorf("%s has the rules in %v, out %v, want none in and 255.255.255.255/32 out", id, ingress, egress)
+				t.Errorf("%s of %s: ingress = %v, egress = %v, want no ingress and the egress 255.255.255.255/32", id, s.Name,
+					ingress, egress)
 			}
 		}
 		network := get(a.only(t, "AWS::ECS::Service").Properties, "NetworkConfiguration", "AwsvpcConfiguration")
 		if groups := texts(get(network, "SecurityGroups")); !slices.Equal(groups, []string{"${TaskGroup.GroupId}"}) {
-			t.Errorf("security groups of the tasks = %v, want TaskGroup alone", groups)
+			t.Errorf("security groups of the tasks of %s = %v, want only TaskGroup", s.Name, groups)
 		}
 		if groups := texts(
 			a.only(t, "AWS::ElasticLoadBalancingV2::LoadBalancer").Properties["SecurityGroups"]); !slices.Equal(groups,
 			[]string{"${BalancerGroup.GroupId}"}) {
-			t.Errorf("security groups of the load balancer = %v, want BalancerGroup alone", groups)
+			t.Errorf("security groups of the load balancer of %s = %v, want only BalancerGroup", s.Name, groups)
 		}
 	}
 }
@@ -265,7 +267,8 @@ func TestEndpointPoliciesMatchDeclaredAccess(t *testing.T) {
 			name := strings.TrimPrefix(render(p["ServiceName"]), "com.amazonaws.${AWS::Region}.")
 			statements, _ := get(p, "PolicyDocument", "Statement").([]any)
 			for _, stmt := range statements {
-				for _, granted := range a.grants()["${TaskRole}"] { // all resources of a statement have the same key prefixes
+				// The role's statement with the same actions must have the same key prefixes.
+				for _, granted := range a.grants()["${TaskRole}"] {
 					if slices.Equal(granted.actions, texts(get(stmt, "Action"))) &&
 						!slices.Equal(granted.keyPrefixes, keyPrefixesOf(stmt)) {
 						t.Errorf("endpoint %s of %s allows %v with the key prefixes %v, want %v, as the role", id, s.Name,
@@ -301,7 +304,8 @@ func TestEndpointPoliciesMatchDeclaredAccess(t *testing.T) {
 	}
 }
 
-// TestServicesMayReachTheCollectorPort checks that security groups allow outgoing traffic to the collector's port.
+// TestServicesMayReachTheCollectorPort checks that security groups allow outgoing traffic to the collector's port. A
+// collector at port 443 needs no additional rule, because tasks can always connect to port 443.
 func TestServicesMayReachTheCollectorPort(t *testing.T) {
 	for collector, want := range map[string]string{
 		"https://collector.example.com:4318": "at 4318 to 4318", "http://collector.example.com": "at 80 to 80",
@@ -347,7 +351,7 @@ func TestBalancerAndServiceSettings(t *testing.T) {
 				"target_health_state.unhealthy.connection_termination.enabled",
 			} {
 				if attributes[name] != "false" {
-					t.Errorf("%s = %v, want false", name, attributes[name])
+					t.Errorf("target group of %s: %s = %v, want false", s.Name, name, attributes[name])
 				}
 			}
 			healthCheck := []any{targets["HealthCheckProtocol"], targets["HealthCheckPort"], targets["HealthCheckPath"]}
@@ -358,7 +362,8 @@ func TestBalancerAndServiceSettings(t *testing.T) {
 				t.Errorf("health check of %s = %v, want %v", s.Name, healthCheck, want)
 			}
 			if targets["Protocol"] != "TCP" || targets["TargetType"] != "ip" {
-				t.Errorf("target group = %v, want protocol TCP and target type ip", targets)
+				t.Errorf("target group of %s: protocol = %v, target type = %v, want TCP and ip", s.Name, targets["Protocol"],
+					targets["TargetType"])
 			}
 			// For services with Peers, the load balancer hides the clients' addresses, because a task that connects to
 			// itself through the load balancer would receive responses from the wrong address.
@@ -371,13 +376,13 @@ func TestBalancerAndServiceSettings(t *testing.T) {
 		}
 		listener := a.only(t, "AWS::ElasticLoadBalancingV2::Listener").Properties
 		if listener["Protocol"] != "TCP" || listener["Port"] != float64(s.Port.Public) || listener["Certificates"] != nil {
-			t.Errorf("listener = %v, want TCP at %d without certificates, so that TLS ends in the tasks", listener,
+			t.Errorf("listener of %s = %v, want TCP at %d without certificates, so that TLS ends in the tasks", s.Name, listener,
 				s.Port.Public)
 		}
 		service := a.only(t, "AWS::ECS::Service").Properties
 		if d := service["DeploymentConfiguration"]; get(d, "MinimumHealthyPercent") != 100.0 ||
 			get(d, "MaximumPercent") != 200.0 {
-			t.Errorf("deployment configuration = %v, want 100 to 200 percent of the tasks", d)
+			t.Errorf("deployment configuration of %s = %v, want 100 to 200 percent of the tasks", s.Name, d)
 		}
 		if want := map[string]any{"relay": 2.0, "gateway": nil}[s.Name]; service["DesiredCount"] != want {
 			t.Errorf("DesiredCount of %s = %v, want %v", s.Name, service["DesiredCount"], want)
@@ -387,7 +392,7 @@ func TestBalancerAndServiceSettings(t *testing.T) {
 			zones[render(subnet.Properties["AvailabilityZone"])] = true
 		}
 		if len(zones) < 2 {
-			t.Errorf("%d tasks are in %d zones, want at least 2", s.Copies, len(zones))
+			t.Errorf("%s has %d availability zones, want at least 2", s.Name, len(zones))
 		}
 	}
 }
@@ -442,9 +447,9 @@ func TestTasksRunOurBinaryWithTheInstallationSettings(t *testing.T) {
 	}
 }
 
-// TestStackOutputsNameServiceTargets checks that the installation's own stack has an output with the DNS name of each
-// service's load balancer. The CDK does not show outputs of nested stacks.
-func TestStackOutputsNameServiceTargets(t *testing.T) {
+// TestStackHasOutputForEachLoadBalancer checks that the installation's own stack has an output with the DNS name of
+// each service's load balancer. The CDK does not show outputs of nested stacks.
+func TestStackHasOutputForEachLoadBalancer(t *testing.T) {
 	outputs := synthesize(t, servicesContext(nil)).stacks["gatewright-dev.template.json"].Outputs
 	for output, stack := range map[string]string{"RelayTarget": "Relay", "GatewayProcessTarget": "GatewayProcess"} {
 		if got := render(outputs[output].Value); !strings.Contains(got, stack+"NestedStack") ||

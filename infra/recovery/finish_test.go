@@ -34,7 +34,7 @@ func TestRestoreFinishesWhenAllRecordsAreProcessed(t *testing.T) {
 			t.Fatal(err)
 		}
 		pending, delivered, calls := 0, 0, 0
-		for key := range sc.atMoment.Items() {
+		for key := range sc.earlier.Items() {
 			if audit.IsPending(key) {
 				pending++
 			}

@@ -52,7 +52,7 @@ func (b backups) handle(operation string, _ map[string]any) any {
 	return nil
 }
 
-const backupARN = "arn:aws:dynamodb:eu-west-1:000000000000:table/spoilt/backup/"
+const backupARN = "arn:aws:dynamodb:eu-west-1:000000000000:table/damaged/backup/"
 
 // TestMomentMustBeRestorable checks that chooseMoment accepts only a restorable moment, or a complete backup of this
 // table in this region. It refuses anything else with an error of one line.
@@ -60,7 +60,7 @@ func TestMomentMustBeRestorable(t *testing.T) {
 	now := time.Date(2026, 11, 26, 12, 0, 0, 0, time.UTC)
 	base := backups{
 		from: now.Add(-24 * time.Hour), to: now.Add(-5 * time.Minute),
-		table: "spoilt", state: "AVAILABLE", kind: "USER", createdAt: now.Add(-time.Hour),
+		table: "damaged", state: "AVAILABLE", kind: "USER", createdAt: now.Add(-time.Hour),
 		systemBackups: map[string]time.Time{
 			backupARN + "3-old": now.Add(-3 * time.Hour),
 			backupARN + "2-end": now.Add(-time.Hour), backupARN + "1-older": now.Add(-4 * time.Hour),
@@ -115,7 +115,7 @@ func TestMomentMustBeRestorable(t *testing.T) {
 			c.change(&variant)
 		}
 		if s.handleTable = variant.handle; c.sourceDeleted {
-			delete(s.tables, "spoilt")
+			delete(s.tables, "damaged")
 		}
 		w := newWork(t, s, request{at: c.at, latest: c.latest, backup: c.backup, targetName: "restored"})
 		w.now = func() time.Time { return now }
@@ -146,8 +146,8 @@ func TestTableOfAnotherRestoreIsNotContinued(t *testing.T) {
 	}{
 		{"table of the moment", restoredAt, "", true},
 		{"table of another moment", restoredAt.Add(time.Second), "", false},
-		{"table without a summary and with the tag of the restore", time.Time{}, "spoilt@2026-11-25T14:02:00Z", true},
-		{"table without a summary and with the tag of another restore", time.Time{}, "spoilt@2026-11-25T14:03:00Z", false},
+		{"table without a summary and with the tag of the restore", time.Time{}, "damaged@2026-11-25T14:02:00Z", true},
+		{"table without a summary and with the tag of another restore", time.Time{}, "damaged@2026-11-25T14:03:00Z", false},
 		{"table without a summary and a tag", time.Time{}, "", false},
 	} {
 		s := newFakeAWS()
@@ -160,7 +160,7 @@ func TestTableOfAnotherRestoreIsNotContinued(t *testing.T) {
 				"TableName": in["TableName"], "TableStatus": "ACTIVE",
 				"TableArn": "arn:aws:dynamodb:eu-west-1:000000000000:table/restored",
 				"RestoreSummary": map[string]any{
-					"SourceTableArn":  "arn:aws:dynamodb:eu-west-1:000000000000:table/spoilt",
+					"SourceTableArn":  "arn:aws:dynamodb:eu-west-1:000000000000:table/damaged",
 					"RestoreDateTime": c.moment.Unix(), "RestoreInProgress": false,
 				},
 			}}

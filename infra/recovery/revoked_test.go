@@ -32,11 +32,12 @@ import (
 	"github.com/gatewright/gatewright/shared/runtime/durable"
 )
 
-// scenario is an installation with two states of its table: at the restored moment, and now.
+// scenario is an installation with two states of its table: earlier is the state at the restored moment, and current is
+// the state now.
 type scenario struct {
-	atMoment, current *memory.Backend
-	earlierExpiry     time.Time
-	moment            time.Time
+	earlier, current *memory.Backend
+	earlierExpiry    time.Time
+	moment           time.Time
 	// kms has the KMS keys that wrap the root keys of both tables.
 	kms *rootkeytest.KMS
 }
@@ -130,7 +131,7 @@ func newScenario(t *testing.T, rotatedTo ...string) scenario {
 		rotateRootKey(t, s.current, s.kms, stage)
 		p = partsOver(t, s.current, s.kms, time.Now)
 	}
-	s.atMoment, s.moment = s.current.Clone(), time.Now()
+	s.earlier, s.moment = s.current.Clone(), time.Now()
 
 	must(accounts.Open(p).RevokeKey(t.Context(), "demo", leaver.ID, false))
 	must(keys.Open(p).DeleteKey(auditContext("api-key.delete"),
@@ -147,14 +148,14 @@ func newScenario(t *testing.T, rotatedTo ...string) scenario {
 	return s
 }
 
-// newWork returns a run of the command with the two tables of a scenario: "restored" as at the moment, and "spoilt" as
-// now.
+// newWork returns a run of the command with the two tables of a scenario: "restored" has the earlier state, and
+// "damaged" has the current state.
 func (s scenario) newWork(t *testing.T, out io.Writer, revived string) *work {
 	w := &work{
 		request: request{revivedPolicy: revived}, console: console{strings.NewReader(""), out, io.Discard},
 		now: restoreTime,
 	}
-	backends := map[string]*memory.Backend{"restored": s.atMoment, "spoilt": s.current}
+	backends := map[string]*memory.Backend{"restored": s.earlier, "damaged": s.current}
 	w.openInstallation = func(table string) installation.Parts { return partsOver(t, backends[table], s.kms, restoreTime) }
 	w.scan = func(_ context.Context, table string, visit func(store.Item) error) error {
 		for _, item := range backends[table].Items() {
@@ -246,7 +247,7 @@ func TestRootKeyRotationRevivesNoCredential(t *testing.T) {
 	t.Run("rotations apart from each other", func(t *testing.T) {
 		s := newScenario(t)
 		rotateRootKey(t, s.current, s.kms, "")
-		rotateRootKey(t, s.atMoment, s.kms, "")
+		rotateRootKey(t, s.earlier, s.kms, "")
 		for revived, ok := range map[string]bool{"": false, revoke: false, keep: true} {
 			out, err := s.handleRevived(t, testPlan(), revived)
 			if (err == nil) != ok || out != "" || err != nil && (!strings.Contains(err.Error(), "rotated apart") ||
@@ -263,7 +264,7 @@ func TestRootKeyRotationRevivesNoCredential(t *testing.T) {
 func TestRevivedCredentialsAreRevoked(t *testing.T) {
 	s := newScenario(t)
 	pending := func() (n int) {
-		for key := range s.atMoment.Items() {
+		for key := range s.earlier.Items() {
 			if audit.IsPending(key) {
 				n++
 			}
@@ -306,7 +307,7 @@ func TestKeptCredentialsAreListed(t *testing.T) {
 	}
 	withoutSource := testPlan()
 	withoutSource.sourceExists, withoutSource.backup = false,
-		"arn:aws:dynamodb:eu-west-1:000000000000:table/spoilt/backup/1"
+		"arn:aws:dynamodb:eu-west-1:000000000000:table/damaged/backup/1"
 	for revived, ok := range map[string]bool{"": false, revoke: false, keep: true} {
 		if _, err := s.handleRevived(t, withoutSource, revived); (err == nil) != ok {
 			t.Errorf("without the source table handleRevived(%q) = %v, want success: %v", revived, err, ok)
@@ -343,7 +344,7 @@ func TestStreamRecordsAreReplayed(t *testing.T) {
 			return nil
 		})
 	pending := 0
-	for key := range s.atMoment.Items() {
+	for key := range s.earlier.Items() {
 		if audit.IsPending(key) {
 			pending++
 		}

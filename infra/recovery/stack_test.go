@@ -26,7 +26,7 @@ func newWorkWithStack(t *testing.T, s *fakeAWS, status, stream string, r request
 		switch action {
 		case "DescribeStacks":
 			for name, value := range map[string]string{
-				"TableName": "spoilt", "BucketName": "bucket", "RootKeyId": "key",
+				"TableName": "damaged", "BucketName": "bucket", "RootKeyId": "key",
 				"TableStream": stream,
 			} {
 				if value != "" {
@@ -100,11 +100,11 @@ func TestLiveTableIsNotRestoredOver(t *testing.T) {
 	for _, c := range []struct {
 		stream       string
 		wantDeployed bool
-	}{{"", false}, {"arn:aws:dynamodb:eu-west-1:000000000000:table/spoilt/stream/x", true}} {
+	}{{"", false}, {"arn:aws:dynamodb:eu-west-1:000000000000:table/damaged/stream/x", true}} {
 		s := newFakeAWS()
 		s.handleTable = available.handle
 		p, err := newWorkWithStack(t, s, "UPDATE_COMPLETE", c.stream,
-			request{at: now.Add(-time.Hour), targetName: "spoilt"}).newPlan(t.Context())
+			request{at: now.Add(-time.Hour), targetName: "damaged"}).newPlan(t.Context())
 		if p.deployed != c.wantDeployed || (err == nil) != c.wantDeployed ||
 			err != nil && !strings.Contains(err.Error(), "over which nothing is restored") {
 			t.Errorf("newPlan(stream %q) = %+v, %v, want deployed: %v, otherwise an error", c.stream, p, err, c.wantDeployed)
@@ -130,7 +130,7 @@ func TestStartRefusesUnusableRootKey(t *testing.T) {
 		t.Fatal(err)
 	}
 	sc.kms.Disable("key")
-	if err := w.startAll(t.Context(), st); err == nil || !strings.Contains(err.Error(), "open the root key of spoilt") ||
+	if err := w.startAll(t.Context(), st); err == nil || !strings.Contains(err.Error(), "open the root key of damaged") ||
 		stoppedCount(s) != 3 {
 		t.Errorf("startAll(disabled KMS key) = %v with %d functions stopped, want an error of the root key and 3", err,
 			stoppedCount(s))
@@ -172,7 +172,7 @@ func TestTableIsRestoredAfterFunctionsAreStopped(t *testing.T) {
 			}
 		}
 		switch restored := s.tables["restored"] != nil; {
-		case tagged > 0 && !s.tables["spoilt"].Protected:
+		case tagged > 0 && !s.tables["damaged"].Protected:
 			t.Errorf("killed at request %d: functions are stopped, and the source table is not protected, want it protected", n)
 		case restored && (tagged != 2 || stoppedCount(s) != 2):
 			t.Errorf("killed at request %d: a table is restored with %d functions stopped and %d tagged, want 2 and 2", n,

@@ -13,7 +13,7 @@ import (
 	"github.com/gatewright/gatewright/shared/resource/deployments"
 )
 
-// newFakeAWS returns an AWS with three functions and the corrupted table "spoilt". One function has reserved
+// newFakeAWS returns an AWS with three functions and the corrupted table "damaged". One function has reserved
 // concurrency.
 func newFakeAWS() *fakeAWS {
 	seven := 7
@@ -24,17 +24,17 @@ func newFakeAWS() *fakeAWS {
 			"gatewright-dev-builder":  {tags: map[string]string{}, reserved: &seven},
 			"gatewright-dev-gateway":  {tags: map[string]string{}},
 		},
-		tables: map[string]*fakeTable{"spoilt": {Stream: true, TTL: true, PITR: true, Tags: map[string]string{}}},
+		tables: map[string]*fakeTable{"damaged": {Stream: true, TTL: true, PITR: true, Tags: map[string]string{}}},
 	}
 }
 
 func testPlan() plan {
 	return plan{
 		stack: stack{
-			name: "gatewright-dev", table: "spoilt",
+			name: "gatewright-dev", table: "damaged",
 			functions: []string{"gatewright-dev-accounts", "gatewright-dev-builder"}, gateway: "gatewright-dev-gateway",
 		},
-		source: "spoilt", sourceExists: true, target: "restored", moment: time.Date(2026, 11, 25, 14, 2, 0, 0, time.UTC),
+		source: "damaged", sourceExists: true, target: "restored", moment: time.Date(2026, 11, 25, 14, 2, 0, 0, time.UTC),
 	}
 }
 
@@ -83,14 +83,14 @@ func TestInterruptedRestoreContinues(t *testing.T) {
 	if err := runTableSteps(t.Context(), newWork(t, want, request{})); err != nil {
 		t.Fatal(err)
 	}
-	if !want.tables["spoilt"].Protected {
+	if !want.tables["damaged"].Protected {
 		t.Fatal("the source table is not protected after the restore, want it protected")
 	}
 	got := want.tables["restored"]
 	if !got.Stream || !got.TTL || !got.PITR || !got.Protected {
 		t.Fatalf("restored table = %+v, want a stream, a TTL, point-in-time recovery and protection", got)
 	}
-	if got.Tags["stage"] != "dev" || got.Tags[restoredTag] != "spoilt@2026-11-25T14:02:00Z" {
+	if got.Tags["stage"] != "dev" || got.Tags[restoredTag] != "damaged@2026-11-25T14:02:00Z" {
 		t.Fatalf("tags of the restored table = %v, want the stage dev and the source with its moment", got.Tags)
 	}
 	requests := want.requests
@@ -106,7 +106,7 @@ func TestInterruptedRestoreContinues(t *testing.T) {
 			s.failFrom = 0
 			if s.tables["restored"] != nil && s.tables["restored"].Tags[restoredTag] == "" {
 				// AWS would return the source of the restored table, but this fake does not: the tag replaces it.
-				s.tables["restored"].Tags[restoredTag] = "spoilt@2026-11-25T14:02:00Z"
+				s.tables["restored"].Tags[restoredTag] = "damaged@2026-11-25T14:02:00Z"
 			}
 			if err := runTableSteps(t.Context(), w); err != nil {
 				t.Fatalf("killed at request %d (after it: %t) and repeated: runTableSteps() = %v, want no error", n,
@@ -171,14 +171,14 @@ func TestStartRestoresReservedConcurrency(t *testing.T) {
 func TestRestoreWaitsForIndexCreation(t *testing.T) {
 	for state, wantWait := range map[string]bool{"CREATING": true, "ACTIVE": false, "": false} {
 		s := newFakeAWS()
-		s.tables["spoilt"].IndexState = state
+		s.tables["damaged"].IndexState = state
 		var logs strings.Builder
 		w := newWork(t, s, request{})
 		w.console = console{strings.NewReader(""), io.Discard, &logs}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		_, err := w.waitActive(ctx, "spoilt")
+		_, err := w.waitActive(ctx, "damaged")
 		cancel()
-		if (err != nil) != wantWait || strings.Contains(logs.String(), "waiting for the table spoilt") != wantWait {
+		if (err != nil) != wantWait || strings.Contains(logs.String(), "waiting for the table damaged") != wantWait {
 			t.Errorf("waitActive() with an index %q = %v, want it to wait: %v; log %q", state, err, wantWait, logs.String())
 		}
 	}
@@ -189,9 +189,9 @@ func TestRestoreWaitsForIndexCreation(t *testing.T) {
 func TestNothingIsRestoredOverAnotherTable(t *testing.T) {
 	for name, tags := range map[string]map[string]string{
 		"table without a restore's tag": {},
-		"table of another moment":       {restoredTag: "spoilt@2026-11-25T14:03:00Z"},
+		"table of another moment":       {restoredTag: "damaged@2026-11-25T14:03:00Z"},
 		"restore of another table":      {restoredTag: "other@2026-11-25T14:02:00Z"},
-		"table of the latest moment":    {restoredTag: "spoilt"},
+		"table of the latest moment":    {restoredTag: "damaged"},
 	} {
 		s := newFakeAWS()
 		s.tables["restored"] = &fakeTable{Tags: tags}
@@ -199,13 +199,13 @@ func TestNothingIsRestoredOverAnotherTable(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), "nothing is restored over it") {
 			t.Errorf("runTableSteps(a target %s) = %v, want an error with \"nothing is restored over it\"", name, err)
 		}
-		if s.tables["restored"].Stream || s.tables["spoilt"].Protected ||
+		if s.tables["restored"].Stream || s.tables["damaged"].Protected ||
 			s.functions["gatewright-dev-accounts"].reserved != nil {
 			t.Errorf("runTableSteps(a target %s) changes tables or functions, want no change", name)
 		}
 	}
 	s := newFakeAWS()
-	s.tables["restored"] = &fakeTable{NoIndex: true, Tags: map[string]string{restoredTag: "spoilt@2026-11-25T14:02:00Z"}}
+	s.tables["restored"] = &fakeTable{NoIndex: true, Tags: map[string]string{restoredTag: "damaged@2026-11-25T14:02:00Z"}}
 	if err := runTableSteps(t.Context(), newWork(t, s, request{})); err == nil ||
 		!strings.Contains(err.Error(), "without the index due") {
 		t.Errorf("runTableSteps(a target without the index) = %v, want an error about the index due", err)
@@ -248,11 +248,11 @@ func TestFunctionsStartOnlyWithTheRestoredTable(t *testing.T) {
 	const stream = "arn:aws:dynamodb:eu-west-1:000000000000:table/restored/stream/2026-11-25T14:02:00.000"
 	for name, c := range map[string]struct{ accounts, gateway, streamARN, mapping, want string }{
 		"function that is not released": {
-			"spoilt", "restored", stream, "Enabled",
+			"damaged", "restored", stream, "Enabled",
 			"the function gatewright-dev-accounts does not work on restored",
 		},
 		"gateway that is not released": {
-			"restored", "spoilt", stream, "Enabled",
+			"restored", "damaged", stream, "Enabled",
 			"the function gatewright-dev-gateway does not work on restored",
 		},
 		"function with another stream":    {"restored", "restored", stream + "1", "Enabled", "does not call the function"},

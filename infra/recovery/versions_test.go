@@ -60,15 +60,16 @@ func (b memoryBucket) makeNewest(_ context.Context, key, id string) error {
 }
 
 // TestArtifactVersionsMatchTheRestoredRootKey checks that a restore makes the right versions of artifacts the newest. A
-// rotation seals artifacts again under the same names, so a table from before the rotation needs the old versions.
-// After giving the restore up, the new versions are needed again. An artifact without a version that opens is lost.
+// rotation seals artifacts again under the same names, so a table from before the rotation needs the old versions. If
+// the operator abandons the restore, the new versions are needed again. An artifact without a version that opens is
+// lost.
 func TestArtifactVersionsMatchTheRestoredRootKey(t *testing.T) {
-	s := scenario{atMoment: memory.New(), current: memory.New(), kms: rootkeytest.New("key")}
-	atMoment := partsOver(t, s.atMoment, s.kms, time.Now)
-	if _, err := atMoment.Key.Root(t.Context()); err != nil {
+	s := scenario{earlier: memory.New(), current: memory.New(), kms: rootkeytest.New("key")}
+	earlier := partsOver(t, s.earlier, s.kms, time.Now)
+	if _, err := earlier.Key.Root(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	s.current = s.atMoment.Clone()
+	s.current = s.earlier.Clone()
 	rotateRootKey(t, s.current, s.kms, "")
 	current := partsOver(t, s.current, s.kms, time.Now)
 	seal := func(p interface {
@@ -82,17 +83,17 @@ func TestArtifactVersionsMatchTheRestoredRootKey(t *testing.T) {
 		return string(raw)
 	}
 	bucket, moment, referenced := memoryBucket{}, time.Now().Add(-time.Hour), map[string]bool{}
-	for _, name := range []string{"d/renewed", "d/renewed-and-deleted", "d/since", "d/broken"} {
+	for _, name := range []string{"d/renewed", "d/renewed-and-deleted", "d/created-later", "d/broken"} {
 		referenced[blob.ArtifactKey(name)] = true
 	}
 	for _, name := range []string{"d/renewed", "d/renewed-and-deleted"} {
-		bucket.put(blob.ArtifactKey(name), seal(atMoment.Sealer(), name), moment.Add(-time.Minute))
+		bucket.put(blob.ArtifactKey(name), seal(earlier.Sealer(), name), moment.Add(-time.Minute))
 		bucket.put(blob.ArtifactKey(name), seal(current.Sealer(), name), moment.Add(time.Minute))
 	}
 	deleted := blob.ArtifactKey("d/renewed-and-deleted")
 	bucket[deleted] = append([]storedVersion{{version{"m", true, moment.Add(2 * time.Minute)}, ""}}, bucket[deleted]...)
 	bucket.put(blob.ArtifactKey("d/broken"), "nothing that opens", moment.Add(-time.Minute))
-	bucket.put(blob.ArtifactKey("d/since"), seal(current.Sealer(), "d/since"), moment.Add(time.Minute))
+	bucket.put(blob.ArtifactKey("d/created-later"), seal(current.Sealer(), "d/created-later"), moment.Add(time.Minute))
 	bucket.put(blob.SourceKey("d/one"), "a source", moment.Add(-time.Minute))
 
 	w := s.newWork(t, io.Discard, "")
@@ -107,7 +108,7 @@ func TestArtifactVersionsMatchTheRestoredRootKey(t *testing.T) {
 		}
 		for _, name := range []string{"d/renewed", "d/renewed-and-deleted"} {
 			newest := bucket[blob.ArtifactKey(name)][0]
-			if _, err := atMoment.Sealer().Open(t.Context(), []byte(newest.content), "artifact/"+name); err != nil ||
+			if _, err := earlier.Sealer().Open(t.Context(), []byte(newest.content), "artifact/"+name); err != nil ||
 				newest.marker {
 				t.Errorf("artifact %s: Open() = %v, delete marker: %v, want no error and no marker", name, err, newest.marker)
 			}
@@ -116,18 +117,20 @@ func TestArtifactVersionsMatchTheRestoredRootKey(t *testing.T) {
 			}
 		}
 	}
-	if len(bucket[blob.SourceKey("d/one")]) != 1 || len(bucket[blob.ArtifactKey("d/broken")]) != 1 {
-		t.Error("the source d/one or the artifact d/broken has another version, want one each")
+	for _, key := range []string{blob.SourceKey("d/one"), blob.ArtifactKey("d/broken")} {
+		if n := len(bucket[key]); n != 1 {
+			t.Errorf("%s has %d versions, want 1", key, n)
+		}
 	}
 
-	// After giving the restore up, the installation continues with the current table.
+	// If the operator abandons the restore, the installation continues with the current table.
 	restored := restoredObjects{versions: map[string][]string{}}
 	for key, versions := range bucket {
 		for _, k := range versions {
 			restored.versions[key] = append(restored.versions[key], k.id)
 		}
 	}
-	if err := w.restoreArtifacts(t.Context(), w.openInstallation("spoilt"), "bucket", restored,
+	if err := w.restoreArtifacts(t.Context(), w.openInstallation("damaged"), "bucket", restored,
 		map[string]bool{}); err != nil {
 		t.Fatal(err)
 	}
@@ -143,11 +146,11 @@ func TestArtifactVersionsMatchTheRestoredRootKey(t *testing.T) {
 // rotation.
 func TestTableRestoredDuringARotationOpens(t *testing.T) {
 	for _, stage := range []string{"announce", "switch", "renew", "hold", "settle", ""} {
-		s := scenario{atMoment: memory.New(), current: memory.New(), kms: rootkeytest.New("key")}
-		if _, err := partsOver(t, s.atMoment, s.kms, time.Now).Key.Root(t.Context()); err != nil {
+		s := scenario{earlier: memory.New(), current: memory.New(), kms: rootkeytest.New("key")}
+		if _, err := partsOver(t, s.earlier, s.kms, time.Now).Key.Root(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		rotateRootKey(t, s.atMoment, s.kms, stage)
+		rotateRootKey(t, s.earlier, s.kms, stage)
 		var logs bytes.Buffer
 		w := s.newWork(t, io.Discard, "")
 		w.errors = &logs
@@ -163,10 +166,10 @@ func TestTableRestoredDuringARotationOpens(t *testing.T) {
 			t.Errorf("checkRootKey(disabled KMS key) = %v, want one line with \"open the root key of restored\"", err)
 		}
 	}
-	s := scenario{atMoment: memory.New(), current: memory.New(), kms: rootkeytest.New("key")}
+	s := scenario{earlier: memory.New(), current: memory.New(), kms: rootkeytest.New("key")}
 	w := s.newWork(t, io.Discard, "")
-	if err := w.checkRootKey(t.Context(), testPlan()); err != nil || len(s.atMoment.Items()) != 0 {
+	if err := w.checkRootKey(t.Context(), testPlan()); err != nil || len(s.earlier.Items()) != 0 {
 		t.Errorf("checkRootKey(no root key) = %v, and the table has %d items, want no error and none", err,
-			len(s.atMoment.Items()))
+			len(s.earlier.Items()))
 	}
 }
