@@ -17,15 +17,15 @@ import (
 	"github.com/gatewright/gatewright/shared/management/api"
 )
 
-// rarelyRead has the key prefixes that a group reads only in cases that none of its valid requests has, with the
-// reason.
+// rarelyRead contains, by the name of a group, the declared key prefixes that none of the group's sample requests
+// reads. The value is the reason.
 var rarelyRead = map[string]map[store.KeyPrefix]string{
 	"variables":        {"projects": "only the request for an empty list checks whether the project exists"},
 	"mtlscertificates": {"projects": "only the request for an empty list checks whether the project exists"},
 }
 
-// contendedPrefix is the key prefix that every group reads if another process leases units of the same limit
-// concurrently.
+// contendedPrefix is a key prefix that requests with a key read only if another process leases units of the same limit
+// at the same time. The test does not cause this case.
 const contendedPrefix store.KeyPrefix = "allowance"
 
 // TestGroupAccessesDeclaredKeyPrefixes checks that the key prefixes that valid requests access are exactly those in the
@@ -38,7 +38,7 @@ func TestGroupAccessesDeclaredKeyPrefixes(t *testing.T) {
 		if group != "" && group != g.Name || slices.ContainsFunc(g.Declarations(), func(d api.Declaration) bool {
 			return d.ContainsRequests
 		}) {
-			continue // TestContainingGroupAccessesKeyPrefixesOfContainedGroups tests this group
+			continue // it was not selected, or TestContainingGroupAccessesKeyPrefixesOfContainedGroups tests it
 		}
 		t.Run(g.Name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -90,7 +90,7 @@ func TestContainingGroupAccessesKeyPrefixesOfContainedGroups(t *testing.T) {
 }
 
 // TestDeclaredKeyPrefixesExist checks that every key prefix in the TableAccess of groups, triggered functions and
-// services exists, and that they declare a scan exactly if their uses have it.
+// services exists. It also checks that Scans is true exactly if api.ScanTable is in the Uses.
 func TestDeclaredKeyPrefixesExist(t *testing.T) {
 	raw, err := os.ReadFile("../internal/repolint/testdata/stored.txt")
 	if err != nil {
@@ -100,7 +100,7 @@ func TestDeclaredKeyPrefixesExist(t *testing.T) {
 	check := func(name string, access store.TableAccess, uses []api.Use) {
 		for _, prefix := range slices.Concat(access.Reads, access.Writes, access.DryRunReads) {
 			if !slices.Contains(lines, "space "+string(prefix)) {
-				t.Errorf("%s accesses the key prefix %q, want one that a package declares", name, prefix)
+				t.Errorf("TableAccess of %s contains the key prefix %q, want only prefixes in stored.txt", name, prefix)
 			}
 		}
 		if slices.Contains(uses, api.ScanTable) != access.Scans {
@@ -142,9 +142,9 @@ func TestBindLimitsTableAccess(t *testing.T) {
 	}
 }
 
-// backgroundAccess returns the key prefixes that requests access in addition to those of a group's operations. It sends
-// the first request of a day with a key, a second request in the same second, which is counted for the account's limit,
-// and a request with a session.
+// backgroundAccess returns the key prefixes that requests access if the fixture also does its background work. With a
+// key, it sends the first request of a day, and another request in the same second, which is counted for the account's
+// limit. Then it sends a request with a session. If no operation needs a key, it sends no requests.
 func (p populatedFixture) backgroundAccess(t *testing.T, declarations []api.Declaration) store.TableAccess {
 	t.Helper()
 	i := slices.IndexFunc(declarations, needsKey)

@@ -13,12 +13,11 @@ import (
 type Routing struct {
 	binds    []Bind
 	loadOnce sync.Once
-	// combined creates servers for all groups together. byGroup has one element for each of binds, which creates
-	// servers for that group.
+	// combined creates servers for all groups together. byGroup[i] creates servers for only the group of binds[i].
 	combined *api.Operations
 	byGroup  []*api.Operations
-	// mux returns the pattern of a request's route. declarations and groupIndex have the declaration of its operation
-	// and the index of its group, by pattern.
+	// mux finds the pattern of a request's route. declarations maps a pattern to the declaration of its operation.
+	// groupIndex maps a pattern to the index of its group in binds.
 	mux          *http.ServeMux
 	declarations map[string]api.Declaration
 	groupIndex   map[string]int
@@ -53,10 +52,10 @@ func patternOf(d api.Declaration) string { return d.Method + " " + d.Path }
 
 // handler returns a handler that passes each request to the server of its group, as if each group were a function. The
 // server of a group is created for its first request, because hundreds of copies of a fixture use few groups. A server
-// of all groups handles the requests that match no route. If single is true, it handles all requests. Groups are bound
-// to the parts binding, and servers use the parts serving.
+// of all groups handles the requests that match no route. If single is true, it handles all requests. The parts in
+// binding are for the function Bind of each group, and the parts in serving are for the servers.
 func (r *Routing) handler(binding, serving installation.Parts, callers api.Authenticator, single bool) http.Handler {
-	combined := sync.OnceValue(func() http.Handler {
+	combinedServer := sync.OnceValue(func() http.Handler {
 		var routes []api.Route
 		for _, bind := range r.binds {
 			routes = append(routes, bind(binding)...)
@@ -64,7 +63,7 @@ func (r *Routing) handler(binding, serving installation.Parts, callers api.Authe
 		return r.combined.Open(serving, callers, routes)
 	})
 	if single {
-		return combined()
+		return combinedServer()
 	}
 	servers := make([]func() http.Handler, len(r.binds))
 	for i, bind := range r.binds {
@@ -76,6 +75,6 @@ func (r *Routing) handler(binding, serving installation.Parts, callers api.Authe
 			servers[i]().ServeHTTP(w, request)
 			return
 		}
-		combined().ServeHTTP(w, request)
+		combinedServer().ServeHTTP(w, request)
 	})
 }

@@ -42,8 +42,8 @@ type processFixture struct {
 	parts  installation.Parts
 	env    []string
 	binary string
-	// holding receives a value for each request that the upstream holds. The test sends a value to release to end one
-	// of them.
+	// holding receives a value for each request that the upstream holds. Each value that the test sends on the channel
+	// release ends one held request.
 	holding, release chan struct{}
 	// upstream is the address of the upstream. endpoint is the address of the DynamoDB emulator.
 	upstream, endpoint string
@@ -124,7 +124,8 @@ func route(path, upstreamURL string) project.Route {
 	}
 }
 
-// deploy makes gateways serve an artifact as a new deployment with this name.
+// deploy makes gateways serve an artifact as a new deployment of the account a-1. name is the name of the deployment
+// and of its project.
 func (fx *processFixture) deploy(name string, a *project.Artifact) {
 	fx.Helper()
 	fx.deployFor("a-1", name, a)
@@ -135,7 +136,8 @@ func (fx *processFixture) deployFor(account, name string, a *project.Artifact) {
 	deploy(fx, fx.parts, account, name, a)
 }
 
-// deploy makes the gateways of an installation serve an artifact as a new deployment of an account with this name.
+// deploy makes the gateways of an installation serve an artifact as a new deployment. name is the name of the
+// deployment and of its project, and account is the ID of the account.
 func deploy(t testing.TB, p installation.Parts, account, name string, a *project.Artifact) {
 	t.Helper()
 	a.Format, a.Identity = project.ArtifactFormat, project.Identity{AccountID: account, Deployment: name}
@@ -181,8 +183,8 @@ type gatewayProcess struct {
 	address, admin string
 	ready          atomic.Bool
 	exited         chan error
-	// output is the output of the process. Read it only after the process has ended. responses is the number of
-	// requests that got a response.
+	// output is the standard output of the process after the log line with its admin address. Read it only after the
+	// process has ended. responses is the number of requests that got a complete response.
 	output    bytes.Buffer
 	responses atomic.Int64
 }
@@ -202,7 +204,9 @@ func (fx *processFixture) start() *gatewayProcess {
 	fx.must(err)
 	fx.must(p.cmd.Start())
 	lines := bufio.NewScanner(out)
+	var lastLine string
 	for p.admin == "" && lines.Scan() {
+		lastLine = lines.Text()
 		var line struct{ Msg, Address, Admin, Error string }
 		fx.must(json.Unmarshal(lines.Bytes(), &line))
 		if line.Address != "" {
@@ -211,7 +215,7 @@ func (fx *processFixture) start() *gatewayProcess {
 		p.admin = line.Admin
 	}
 	if p.admin == "" {
-		fx.Fatalf("the process has no admin address, want one: %s", lines.Text())
+		fx.Fatalf("the process has ended without an admin address, want one; its last log line: %q", lastLine)
 	}
 	go func() {
 		_, _ = io.Copy(io.MultiWriter(fx.Output(), &p.output), out)
@@ -230,7 +234,8 @@ func (p *gatewayProcess) stop() {
 	}
 }
 
-// getAdmin requests a path at the admin address. It returns the status and the body.
+// getAdmin requests a path at the admin address. It returns the status and the body of the response. If the request
+// fails, it returns 0 and the text of the error.
 func (p *gatewayProcess) getAdmin(path string) (int, string) {
 	p.Helper()
 	r, err := http.NewRequestWithContext(p.Context(), http.MethodGet, "http://"+p.admin+path, nil)

@@ -63,13 +63,13 @@ func TestResponseIsStreamed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	prelude, zeros, found := bytes.Cut(head[:n], make([]byte, 8))
+	prelude, rest, found := bytes.Cut(head[:n], make([]byte, 8))
 	var meta struct {
 		StatusCode        int
 		MultiValueHeaders http.Header
 	}
-	if err := json.Unmarshal(prelude, &meta); err != nil || !found || len(zeros) > 0 {
-		t.Fatalf("beginning of the response = %q, %v, want JSON and 8 zeros", head[:n], err)
+	if err := json.Unmarshal(prelude, &meta); err != nil || !found || len(rest) > 0 {
+		t.Fatalf("beginning of the response = %q, %v, want JSON, 8 zeros and nothing after them", head[:n], err)
 	}
 	if meta.StatusCode != http.StatusAccepted || meta.MultiValueHeaders.Get("Content-Type") != "text/event-stream" {
 		t.Errorf("head of the response = %+v, want 202 with text/event-stream", meta)
@@ -186,15 +186,15 @@ func TestResponseHeadTimesOut(t *testing.T) {
 				_, _ = io.WriteString(w, "too late")
 			}, events.APIGatewayProxyRequest{Path: "/"})
 			if elapsed := time.Since(start); elapsed != 28*time.Second || out.StatusCode != http.StatusGatewayTimeout {
-				t.Errorf("status = %d after %s, want 504 after 28s", out.StatusCode, elapsed)
+				t.Errorf("status with a cleanup of %s = %d after %s, want 504 after 28s", cleanup, out.StatusCode, elapsed)
 			}
 			start = time.Now()
 			if body, err := io.ReadAll(out.Body); err != nil || !strings.Contains(string(body), "too long") ||
 				strings.Contains(string(body), "too late") {
-				t.Errorf("body = %s, %v, want \"too long\" without \"too late\"", body, err)
+				t.Errorf("body with a cleanup of %s = %s, %v, want \"too long\" without \"too late\"", cleanup, body, err)
 			}
 			if waitTime := time.Since(start); waitTime != wantWait {
-				t.Errorf("time until the end, with a cleanup of %s = %s, want %s", cleanup, waitTime, wantWait)
+				t.Errorf("time until the stream ends = %s with a cleanup of %s, want %s", waitTime, cleanup, wantWait)
 			}
 			cancel()
 			<-finished
@@ -218,13 +218,13 @@ func TestEventPathIsUnchanged(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !strings.HasSuffix(string(got), path) {
-			t.Errorf("received path = %s, want %s", got, path)
+			t.Errorf("stream = %q, want one that ends with the path %s", got, path)
 		}
 	}
 }
 
 // TestContentTypeIsNotGuessed checks that a response without a content type stays without one. The adapter would
-// otherwise guess a type, such as that of a web page for data.
+// otherwise guess a type from the body, such as text/html for data that looks like a web page.
 func TestContentTypeIsNotGuessed(t *testing.T) {
 	for _, streaming := range []bool{false, true} {
 		for body, want := range map[string]http.Header{"<html></html>": {"X-A": {"1"}}, "": {"X-A": {"1"}}} {
