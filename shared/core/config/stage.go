@@ -2,8 +2,8 @@ package config
 
 import "regexp"
 
-// StagePattern matches the name of an installation in AWS, which is the prefix of
-// the names of all its resources. StageDescription describes the pattern in error messages.
+// StagePattern matches a stage, which is the name of an installation in AWS. The names of its resources contain the
+// stage, as in "gatewright-dev" for the stage dev. StageDescription describes the pattern in error messages.
 const (
 	StagePattern     = `^[a-z][a-z0-9-]{0,15}$`
 	StageDescription = "has 1 to 16 lower-case letters, digits and hyphens and begins with a letter"

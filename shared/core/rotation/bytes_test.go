@@ -2,8 +2,8 @@ package rotation_test
 
 import "reflect"
 
-// bytesOf returns the bytes of a binary attribute. It recognizes the attribute
-// by its form, because only package store imports the SDK with its type.
+// bytesOf returns the bytes of a binary attribute. It uses reflection, because this package does not import the AWS
+// SDK, which declares the type of the attribute.
 func bytesOf(attribute any) ([]byte, bool) {
 	v := reflect.Indirect(reflect.ValueOf(attribute))
 	if v.Kind() != reflect.Struct {

@@ -7,7 +7,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// These limits of DynamoDB depend on stored data. Backends enforce them.
+// These limits of DynamoDB can depend on stored data, so backends enforce them. This package also checks the size of
+// the items of puts.
 const (
 	// MaxItemBytes is the maximum Size of an item, also after an update.
 	MaxItemBytes = 400 << 10

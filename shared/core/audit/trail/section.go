@@ -13,8 +13,8 @@ import (
 	"github.com/gatewright/gatewright/shared/core/store"
 )
 
-// Section is a part of an account's chain, in no particular order. A client that
-// has all sections writes the file with proof.WriteFile.
+// Section is a part of an account's audit chain. Its Links are in no particular order. A client that has all sections
+// writes the export with proof.WriteFile, which needs the Links in the order of the chain.
 type Section struct {
 	Links []proof.Link
 	// Next is the start of the next section, "" for the last one. Its format is
@@ -61,10 +61,10 @@ func (p *progress) complete() bool {
 var errRecordsMissing = fault.New(fault.Conflict, "Records have expired or were removed during the export. Begin it "+
 	"again, without after; if it fails again, whoever runs the installation verifies the log.")
 
-// Section reads the part of an account's chain that begins at after: the Next of the previous Section, or "" for the
-// first part. It returns at most limit records, and stops when fits returns false. It does not verify the links:
-// clients verify them in the file. The first call verifies the end of the chain, because the header's signature
-// confirms that end.
+// Section reads a part of an account's chain. after is the Next of the previous Section, or "" for the first part. name
+// is the account's name. Section returns at most limit records, and stops when fits returns false. It does not verify
+// the links: clients verify them in the file. The first call verifies the end of the chain, because the header's
+// signature confirms that end.
 //
 // Faults: Invalid for an after that cannot be decoded, Conflict if the table lacks records of the chain.
 func (t *Trail) Section(
@@ -76,7 +76,7 @@ func (t *Trail) Section(
 	}
 	var s Section
 	for ; p.Shard < audit.ChainedShards; p.Shard, p.After = p.Shard+1, "" {
-		full, err := t.section(ctx, accountID, &p, func(l proof.Link) bool {
+		full, err := t.readShard(ctx, accountID, &p, func(l proof.Link) bool {
 			if len(s.Links) >= limit || !fits(l) {
 				return false
 			}
@@ -111,8 +111,8 @@ func (t *Trail) Section(
 	return s, nil
 }
 
-// section reads the remaining records of a shard. If accept returns false, section stops and returns full = true.
-func (t *Trail) section(
+// readShard reads the remaining records of a shard. If accept returns false, readShard stops and returns full = true.
+func (t *Trail) readShard(
 	ctx context.Context, accountID string, p *progress, accept func(proof.Link) bool,
 ) (full bool, err error) {
 	q := store.Query{PK: audit.ChainedPartition(accountID, p.Shard), After: p.After}
@@ -122,7 +122,8 @@ func (t *Trail) section(
 			return false, err
 		}
 		if p.End.Seq == 0 {
-			return false, errRecordsMissing // the chain was empty when the export began
+			// The table had no head when the export began, although it contains this record now.
+			return false, errRecordsMissing
 		}
 		if l.Seq <= p.End.Seq {
 			if full = !accept(l.toProof()); full {

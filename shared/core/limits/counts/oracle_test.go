@@ -22,8 +22,9 @@ import (
 type oracle struct {
 	*fixture
 	limit limits.Limit
-	// installation and own are the limit's values of the installation and of the account. own is 0 if the
-	// account has none. For a Daily limit, today is the number of things on the day that begins at day.
+	// installation and own are the limit's values of the installation and of the account. own is 0 if the account has
+	// none. For a Daily limit, today is the number of things created on the day that begins at day, including deleted
+	// things.
 	installation, own int64
 	existing          map[string]bool
 	day               time.Time
@@ -34,8 +35,8 @@ type oracle struct {
 	minCount, maxCount int
 	// olderReleaseAt is when a release without limits last created a thing.
 	olderReleaseAt time.Time
-	// created is the number of calls that have created things, for unique names. nested
-	// means that the current call runs in the middle of a call of the other process.
+	// created is the number of calls of Create and CreateByOlderRelease. It makes the names unique. nested means that the
+	// current call runs in the middle of a call of the other process.
 	created int
 	nested  bool
 }
@@ -83,9 +84,9 @@ func (o *oracle) Create(t *rapid.T) {
 		}
 	}
 	c := o.counts[process]
-	var decidedAt time.Time
+	var reservedAt time.Time
 	err := o.table.RunInTx(t.Context(), func(ctx context.Context) error {
-		decidedAt = o.now
+		reservedAt = o.now
 		counter, err := c.Load(ctx, "acme", o.limit)
 		if err != nil {
 			return err
@@ -126,8 +127,9 @@ func (o *oracle) Create(t *rapid.T) {
 	for i := range n {
 		o.existing[fmt.Sprint(base, "-", i)] = true
 	}
-	if o.count(); o.day.Equal(decidedAt.Truncate(24 * time.Hour)) {
-		o.today += n // if the day has changed meanwhile, the things count for the day of Reserve
+	// If a new day has begun since Reserve, the things count for the earlier day and not for today.
+	if o.count(); o.day.Equal(reservedAt.Truncate(24 * time.Hour)) {
+		o.today += n
 	}
 	o.observe()
 	if o.count() > int(o.value()) && !o.changed && o.olderReleaseEnded() {
@@ -138,7 +140,7 @@ func (o *oracle) Create(t *rapid.T) {
 // olderReleaseEnded reports whether a release without limits has created no things for at least a day.
 func (o *oracle) olderReleaseEnded() bool { return o.now.Sub(o.olderReleaseAt) >= 24*time.Hour }
 
-// Remove deletes a thing without reporting it.
+// Remove deletes a thing and does not notify package counts.
 func (o *oracle) Remove(t *rapid.T) {
 	names := slices.Sorted(maps.Keys(o.existing))
 	if len(names) == 0 {
