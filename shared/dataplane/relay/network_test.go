@@ -29,12 +29,13 @@ func newNetwork(seed uint64) *network {
 
 // wire is a connection through the proxy.
 type wire struct {
-	network        *network
-	from, to       string
-	client, server net.Conn
+	network  *network
+	from, to string
+	// toClient and toServer are the proxy's ends of the connections to the client and to the server.
+	toClient, toServer net.Conn
 
 	mu       sync.Mutex
-	lastByte time.Time // when the last byte passed
+	lastByte time.Time // when the proxy last received a byte, or when the connection was opened
 	dropping bool      // all bytes are dropped
 }
 
@@ -83,7 +84,7 @@ func (l *listener) Close() error {
 
 func (l *listener) Addr() net.Addr { return address(l.address) }
 
-// dialer returns a dial function for the machine called from.
+// dialer returns a dial function for a machine. from is the name of the machine.
 func (n *network) dialer(from string) func(ctx context.Context, network, to string) (net.Conn, error) {
 	return func(ctx context.Context, _, to string) (net.Conn, error) {
 		n.mu.Lock()
@@ -95,9 +96,9 @@ func (n *network) dialer(from string) func(ctx context.Context, network, to stri
 		if l == nil {
 			return nil, fmt.Errorf("dial %s: connection refused", to)
 		}
-		clientEnd, client := net.Pipe()
-		server, serverEnd := net.Pipe()
-		w := &wire{network: n, from: from, to: to, client: client, server: server, lastByte: time.Now()}
+		clientEnd, toClient := net.Pipe()
+		toServer, serverEnd := net.Pipe()
+		w := &wire{network: n, from: from, to: to, toClient: toClient, toServer: toServer, lastByte: time.Now()}
 		select {
 		case l.conns <- serverEnd:
 		case <-l.closed:
@@ -108,8 +109,8 @@ func (n *network) dialer(from string) func(ctx context.Context, network, to stri
 		n.mu.Lock()
 		n.wires[w] = true
 		n.mu.Unlock()
-		go w.copy(w.server, w.client)
-		go w.copy(w.client, w.server)
+		go w.copy(w.toServer, w.toClient)
+		go w.copy(w.toClient, w.toServer)
 		return clientEnd, nil
 	}
 }
@@ -142,8 +143,8 @@ func (w *wire) copy(to, from net.Conn) {
 }
 
 func (w *wire) cut() {
-	_ = w.client.Close()
-	_ = w.server.Close()
+	_ = w.toClient.Close()
+	_ = w.toServer.Close()
 	w.network.mu.Lock()
 	defer w.network.mu.Unlock()
 	delete(w.network.wires, w)

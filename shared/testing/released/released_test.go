@@ -45,8 +45,8 @@ func TestMissingReleaseErrorIsOneLine(t *testing.T) {
 	}
 }
 
-// TestSourceThatCannotBeWrittenIsAnError checks that Source returns an error immediately, although git has more output
-// than a pipe holds.
+// TestSourceThatCannotBeWrittenIsAnError checks that Source returns an error immediately if it cannot create the
+// folder. It must not wait for git, which has more output than a pipe holds.
 func TestSourceThatCannotBeWrittenIsAnError(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
@@ -56,7 +56,7 @@ func TestSourceThatCannotBeWrittenIsAnError(t *testing.T) {
 	defer cancel()
 	err := released.Source(ctx, repository, "HEAD", filepath.Join(file, "tree"))
 	if err == nil || ctx.Err() != nil {
-		t.Errorf("Source(a folder below a file) = %v, and its context ended with %v, want an error before that", err,
+		t.Errorf("Source(a folder below a file) = %v with the context error %v, want an error and no context error", err,
 			ctx.Err())
 	}
 }
@@ -77,9 +77,14 @@ func TestFullHistoryIsDetected(t *testing.T) {
 			"commit", "-q", "--allow-empty", "-m", message)
 	}
 	git("clone", "-q", "--depth=1", "file://"+filepath.ToSlash(complete), shallow)
-	for path, want := range map[string]bool{complete: true, shallow: false, dir: false} {
-		if got := released.HasFullHistory(t.Context(), path); got != want {
-			t.Errorf("HasFullHistory(%s) = %t, want %t", filepath.Base(path), got, want)
+	for _, c := range []struct {
+		name, path string
+		want       bool
+	}{
+		{"complete repository", complete, true}, {"shallow clone", shallow, false}, {"no repository", dir, false},
+	} {
+		if got := released.HasFullHistory(t.Context(), c.path); got != c.want {
+			t.Errorf("HasFullHistory(%s) = %t, want %t", c.name, got, c.want)
 		}
 	}
 }

@@ -16,7 +16,8 @@ import (
 	"github.com/gatewright/gatewright/shared/format/project"
 )
 
-// exchange returns the exchange of a GET of path?query through a template.
+// exchange returns the exchange of a GET request for target (path?query). The route of the request has the path
+// template.
 func exchange(t testing.TB, template string, mode project.PathMode, target string) *pipeline.Exchange {
 	t.Helper()
 	path, rawQuery, _ := strings.Cut(target, "?")
@@ -288,7 +289,7 @@ func TestValuesCannotEscapeThePath(t *testing.T) {
 			}
 		}
 	}
-	// A literal and a value can form a dot segment together although neither is one alone.
+	// Literals and values can form a dot segment together. Two empty values form an empty segment.
 	x := exchange(t, "/x", project.OpenAPIPath, "/x?dot=.&dots=..&rest=./x&e=")
 	for _, text := range []string{
 		"/.${query.dot}", "/${query.dot}./a", "/.${query.rest}", "/${query.dots};v=1",
@@ -329,7 +330,7 @@ func TestUpstreamPathIsCanonical(t *testing.T) {
 	} {
 		u, err := compile(t, text, nil).Resolve(x, "", false)
 		if err != nil || u.String() != want {
-			t.Errorf("Resolve(%s), preserved, = %v, %v, want %s", text, u, err, want)
+			t.Errorf("Resolve(%s) with RawPath %s = %v, %v, want %s", text, x.RawPath, u, err, want)
 		}
 	}
 }
@@ -354,20 +355,21 @@ func TestValuesCannotChangeSchemeOrHost(t *testing.T) {
 			if err != nil {
 				r.Fatal(err)
 			}
-			second, err := url.Parse(u.String())
+			reparsed, err := url.Parse(u.String())
 			if err != nil {
 				r.Fatalf("url.Parse(%q) error = %v, want none", u, err)
 			}
-			if origin := second.Scheme + "://" + second.Host; origin != "https://up.example" && origin != "service://Stock" ||
-				second.User != nil || second.Fragment != "" {
-				r.Fatalf("origin of %q is not the one in the template, "+
-					"want https://up.example or service://Stock and no user or fragment", second)
+			origin := reparsed.Scheme + "://" + reparsed.Host
+			if origin != "https://up.example" && origin != "service://Stock" ||
+				reparsed.User != nil || reparsed.Fragment != "" {
+				r.Fatalf("Resolve(%s) = %q, want the origin https://up.example or service://Stock, no user and no fragment", text,
+					u)
 			}
-			if strings.Count(second.EscapedPath(), "/") != 3 || second.Path != "/a/"+value+"/b" {
-				r.Fatalf("path = %q, want /a/%s/b with the value escaped", second.EscapedPath(), value)
+			if strings.Count(reparsed.EscapedPath(), "/") != 3 || reparsed.Path != "/a/"+value+"/b" {
+				r.Fatalf("Resolve(%s) path = %q, want /a/%s/b with the value escaped", text, reparsed.EscapedPath(), value)
 			}
-			if got := second.Query(); len(got) != 2 || got.Get("k") != value {
-				r.Fatalf("query = %q, want 2 parameters and k=%q", second.RawQuery, value)
+			if got := reparsed.Query(); len(got) != 2 || got.Get("k") != value {
+				r.Fatalf("Resolve(%s) query = %q, want 2 parameters and k=%q", text, reparsed.RawQuery, value)
 			}
 		}
 	})

@@ -8,9 +8,9 @@ import (
 )
 
 const (
-	// pendingPrefix is the key prefix of pending rows: the counts of gateways that are not rolled up. The pending rows
-	// of a deployment are a partition of at most bucketCount rows. The due index has the pending rows of all
-	// deployments. Gateways write them, rollups read and delete them, and every report reads them.
+	// pendingPrefix is the key prefix of pending rows. They contain the counts that gateways have written and that are not
+	// rolled up yet. The pending rows of a deployment are a partition of at most bucketCount rows. The due index has the
+	// pending rows of all deployments. Gateways write them, rollups read and delete them, and every report reads them.
 	pendingPrefix store.KeyPrefix = "analytics-new"
 	// rowPrefix is the key prefix of the rolled-up counts. The rows of a deployment with intervals of one length are a
 	// partition, sorted by time. Reports read consecutive rows of a partition.
@@ -135,8 +135,8 @@ func (r *pendingRow) versionUnchanged() store.Condition {
 // pendingRetention is the maximum time that a pendingRow waits for a rollup.
 const pendingRetention = 94 * day
 
-// rollupState contains the number of a deployment's rollups. It does not expire: until the database deletes an expired
-// row, a condition still sees the row, but a read does not.
+// rollupState contains the number of a deployment's rollups. It must not expire: reads ignore an expired row, but
+// conditions still see the row until the database deletes it.
 type rollupState struct {
 	store.UnknownAttributes
 
