@@ -23,8 +23,9 @@ type testProduct struct {
 	*functionstest.Fixture
 	api *call.API
 	key string
-	// lose is called for each request. n is the number of the request, from 1. before says that the request is lost
-	// before it is handled, and after that its response is lost. If lose is nil, nothing is lost.
+	// lose is called for each request. n is the number of the request, from 1. If lose returns before = true, the request
+	// is lost before it is handled. If it returns after = true, the request is handled and its response is lost. If lose
+	// is nil, nothing is lost.
 	lose     func(n int, r *http.Request) (before, after bool)
 	requests int
 	// changes are the requests that were handled and are not reads.
@@ -100,7 +101,8 @@ func (p *testProduct) RoundTrip(r *http.Request) (*http.Response, error) {
 	}, nil
 }
 
-// call calls an operation by its name, like another client.
+// call calls an operation by its name and returns the body of the response. It fails the test if the call fails. Tests
+// also use it to make the changes of another client.
 func (p *testProduct) call(operation string, arguments map[string]any) map[string]any {
 	p.Helper()
 	resp, err := p.api.Call(p.Context(), operation, arguments)
@@ -112,7 +114,8 @@ func (p *testProduct) call(operation string, arguments map[string]any) map[strin
 	return body
 }
 
-// node is an object of an account or of files, as the oracle uses it. It contains only fields that are set.
+// node is an object that exists in an account, or that files describe. The oracle (oracle_test.go) compares trees of
+// nodes. fields contains only fields that are set.
 type node struct {
 	kind     *kindSpec
 	name     string
@@ -124,15 +127,21 @@ type node struct {
 	raw, id string
 }
 
-// kindSpec describes a kind as the documentation does: its list, its name, and its fields. immutable are the fields
-// that cannot be changed. deletable is "yes" if files can delete an object of the kind alone.
+// kindSpec describes a kind of object in files.
 type kindSpec struct {
-	member, singular, key   string
-	fields                  []string
-	immutable               []string
+	// member is the name of the kind's list in files. singular is the name of the kind in plans. key is the field with
+	// the name of an object, or "" if objects of the kind have no names.
+	member, singular, key string
+	// fields are the other fields that files can have. immutable are those of them that cannot be changed.
+	fields    []string
+	immutable []string
+	// list and create are the API operations that list and create objects. list is "" if no operation lists them. create
+	// is "" if files cannot create an object of the kind with an operation of its own. deletable is "yes" if files can
+	// delete an object of the kind alone.
 	list, create, deletable string
-	argument, id            string
-	children                []*kindSpec
+	// argument is the parameter of API operations that identifies an object. id is the field with its value.
+	argument, id string
+	children     []*kindSpec
 	// dependents are the lists of objects that are deleted with an object of the kind.
 	dependents []string
 }

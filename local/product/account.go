@@ -25,7 +25,7 @@ func accountCommand(a administration) *cobra.Command {
 		Use:   "create NAME",
 		Short: "Create an account and print its key, which allows everything, this once",
 		Args:  oneAccountArg,
-		RunE: a.createIfMissing(func(cmd *cobra.Command, args []string, d *database) error {
+		RunE: a.createInstallationIfMissing(func(cmd *cobra.Command, args []string, d *database) error {
 			account, key, err := d.accounts().Create(cmd.Context(), args[0])
 			if err != nil {
 				return publicError(err)
@@ -97,7 +97,7 @@ func resourceNames() string {
 	return strings.Join(out, ", ")
 }
 
-// keyFlags are the flags for a key's permissions.
+// keyFlags are the flags that describe a new key: its permissions, its expiry and its label.
 type keyFlags struct {
 	scopes, projects, environments, expires, label string
 	confirm                                        bool

@@ -42,8 +42,8 @@ func (a administration) requireInstallation(do databaseFunc) func(*cobra.Command
 	return a.runWithDatabase(do, a.program.checkInstallation)
 }
 
-// createIfMissing returns a command's RunE that creates the installation if there is none.
-func (a administration) createIfMissing(do databaseFunc) func(*cobra.Command, []string) error {
+// createInstallationIfMissing returns a command's RunE that creates the installation if there is none.
+func (a administration) createInstallationIfMissing(do databaseFunc) func(*cobra.Command, []string) error {
 	return a.runWithDatabase(do, func() error { return nil })
 }
 
