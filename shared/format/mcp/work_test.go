@@ -23,7 +23,10 @@ type workCase struct {
 }
 
 // workCases returns cheap and expensive schemas and arguments of up to a megabyte.
-func workCases() []workCase {
+func workCases() []workCase { return append(manyValueCases(), longTextCases()...) }
+
+// manyValueCases returns the cases of workCases in which many values are compared with schemas.
+func manyValueCases() []workCase {
 	// anyOf returns a schema of n alternatives.
 	anyOf := func(n int) string {
 		var all []string
@@ -32,12 +35,8 @@ func workCases() []workCase {
 		}
 		return `{"anyOf":[` + strings.Join(all, ",") + `]}`
 	}
-	text := func(n int) string { return `"` + strings.Repeat("x", n) + `"` }
-	address := `"[a-z0-9]{1,64}@[a-z0-9]{1,63}\\.[a-z]{2,10}"`
 	numbers := strings.Trim(strings.Repeat("7,", 3000), ",")
 	texts := strings.Trim(strings.Repeat(`"seven",`, 3000), ",")
-	pattern := `{"pattern":` + address + `}`
-	longText, longName := list(1, text(1<<20)), list(1, `{`+text(1<<20)+`:1}`)
 	return []workCase{
 		{name: "many alternatives for many items", items: anyOf(100), arguments: list(80_000, `{"k":99}`), refused: true},
 		{
@@ -80,6 +79,16 @@ func workCases() []workCase {
 			name: "unique empty lists", items: `{}`, keywords: `,"uniqueItems":true`, arguments: list(8000, `[]`),
 			refused: true,
 		},
+	}
+}
+
+// longTextCases returns the cases of workCases in which texts and names are long.
+func longTextCases() []workCase {
+	text := func(n int) string { return `"` + strings.Repeat("x", n) + `"` }
+	address := `"[a-z0-9]{1,64}@[a-z0-9]{1,63}\\.[a-z]{2,10}"`
+	pattern := `{"pattern":` + address + `}`
+	longText, longName := list(1, text(1<<20)), list(1, `{`+text(1<<20)+`:1}`)
+	return []workCase{
 		{name: "a long text for many alternatives", items: `{"anyOf":[{"minLength":9}` + strings.Repeat(`,{"minLength":9}`,
 			300) + `]}`, arguments: longText, refused: true},
 		{name: "a long text for one length", items: `{"type":"string","minLength":9}`, arguments: longText},
