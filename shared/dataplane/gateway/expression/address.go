@@ -23,13 +23,13 @@ var errOutsidePath = errors.New("expression: the values of the request lead out 
 // Address is an upstream address with values of the request in its path and query. Compile fixes the
 // scheme and host, or the service behind a tunnel, so no request can change them. It is immutable.
 //
-// A value fills a part of one path segment or of one query value, and is escaped accordingly. Exceptions are
-// ${pathname} and ${search}, which insert a whole path or query, and slashes in a path parameter, which stay slashes.
-// The syntax comes from runtimes where the whole address is a JavaScript template literal. There, ${query.next}
-// can add a path, a query or another host, so the route is an open proxy if its author forgets encodeURIComponent.
-// A comparison of the result's host and path would detect these, but not an added ?admin=true. As a
-// consequence, a host with values of the request (https://${params.tenant}.example.com) fails the build,
-// and ?${query.filter} is escaped.
+// A value fills a part of one path segment, or of the name or value of one query parameter, and is escaped accordingly.
+// Exceptions are ${pathname} and ${search}, which insert a whole path or query, and slashes in a path parameter, which
+// stay slashes. Within encodeURIComponent(…) there are no exceptions. The syntax comes from runtimes where the whole
+// address is a JavaScript template literal. There, ${query.next} can add a path, a query or another host, so the route
+// is an open proxy if its author forgets encodeURIComponent. A comparison of the result's host and path would detect
+// these, but not an added ?admin=true. So values are escaped instead, also in ?${query.filter}, and a host with values
+// of the request (https://${params.tenant}.example.com) fails the build.
 type Address struct {
 	scheme, host string
 	path, query  []part // literals are escaped
@@ -272,8 +272,8 @@ func (a *Address) Resolve(x *pipeline.Exchange, suffix string, withSearch bool) 
 // slashes replaces the escapes in a canonical path that upstreams can interpret as a slash.
 var slashes = strings.NewReplacer("%2F", "/", "%5C", "/")
 
-// isEffectivelyEmpty reports whether a part of a path is empty after an upstream
-// has decoded it, merged its slashes and cut off path parameters.
+// isEffectivelyEmpty reports whether a part of a path is empty after an upstream has decoded it, merged its slashes and
+// cut off the part of each segment after a ";".
 func isEffectivelyEmpty(text string) bool {
 	for segment := range strings.SplitSeq(slashes.Replace(text), "/") {
 		if segment != "" && segment[0] != ';' && !strings.HasPrefix(segment, "%3B") {
@@ -289,8 +289,8 @@ func isEffectivelyEmpty(text string) bool {
 // the path, the group of a URL pattern can be empty, because its "*" or "?" allows that.
 func (a *Address) join(x *pipeline.Exchange, suffix string) (string, error) {
 	var b strings.Builder
-	segmentStart := 0 // where the current segment begins in b
-	holdsValue, isRequired := false, false
+	segmentStart := 0                      // where the current segment begins in b
+	holdsValue, isRequired := false, false // whether the current segment has a value, and whether it must not be empty
 	for _, p := range a.path {
 		text := p.literal
 		if p.value != nil {

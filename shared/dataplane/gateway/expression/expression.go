@@ -25,7 +25,7 @@ const (
 	query
 	header
 	method
-	address
+	requestURL
 	host
 	hostname
 	origin
@@ -53,7 +53,7 @@ type part struct {
 // Text is a parsed text. It is immutable.
 type Text struct{ parts []part }
 
-// Parse parses a text. Its error joins all unknown names and syntax errors, each as a sentence that says what to do.
+// Parse parses a text. Its error joins an error for each unknown name and syntax error. Each says what to do.
 func Parse(text string) (*Text, error) {
 	var (
 		t    Text
@@ -82,7 +82,7 @@ func Parse(text string) (*Text, error) {
 	return &t, errors.Join(errs...)
 }
 
-// closingBrace returns the position of the "}" that ends a value. A "}" in quotes does not end it.
+// closingBrace returns the position of the "}" that ends a value, -1 if there is none. A "}" in quotes does not end it.
 func closingBrace(text string) int {
 	var quote byte
 	for i := range len(text) {
@@ -141,7 +141,7 @@ func (t *Text) insertVariables(variables map[string]string) (parts []part, missi
 
 // namesWithoutProperty has the sources of values whose name is complete, such as ${pathname}.
 var namesWithoutProperty = map[string]source{
-	"method": method, "url": address, "host": host, "hostname": hostname,
+	"method": method, "url": requestURL, "host": host, "hostname": hostname,
 	"origin": origin, "pathname": pathname, "port": port, "search": search,
 }
 
@@ -207,7 +207,7 @@ func properties(text string) ([]string, error) {
 	var path []string
 	for {
 		n := 0
-		for n < len(text) && isName(text[n]) {
+		for n < len(text) && isNameByte(text[n]) {
 			n++
 		}
 		if n == 0 {
@@ -243,7 +243,7 @@ func properties(text string) ([]string, error) {
 	}
 }
 
-func isName(c byte) bool {
+func isNameByte(c byte) bool {
 	return c == '_' || c == '$' || c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
 }
 
@@ -272,7 +272,7 @@ func (v *value) resolve(x *pipeline.Exchange) string {
 		return x.Header.Get(v.name)
 	case method:
 		return x.Method
-	case address:
+	case requestURL:
 		return x.Scheme + "://" + x.Host + x.Path + searchString(x)
 	case host:
 		return x.Host
@@ -327,7 +327,7 @@ func encodeURIComponent(text string) string {
 	var b strings.Builder
 	for i := range len(text) {
 		c := text[i]
-		if isName(c) && c != '$' || strings.IndexByte("-.!~*'()", c) >= 0 {
+		if isNameByte(c) && c != '$' || strings.IndexByte("-.!~*'()", c) >= 0 {
 			b.WriteByte(c)
 			continue
 		}

@@ -7,11 +7,11 @@ import (
 	"github.com/gatewright/gatewright/shared/format/project"
 )
 
-// certificatePointer is the pointer of the option within the options of a handler.
+// certificatePointer is the JSON pointer of the option "mtlsCertificate" within the options of a handler.
 const certificatePointer = "/mtlsCertificate"
 
-// CertificateOption returns the name of the certificate that a handler presents
-// to the upstream, "" for none, and the pointer of the option within the handler.
+// CertificateOption returns the name of the certificate that a handler presents to the upstream, "" for none, and the
+// JSON pointer of the option within the handler.
 func CertificateOption(c project.Component) (name, pointer string) {
 	var o struct {
 		MTLSCertificate string `json:"mtlsCertificate"`
@@ -21,9 +21,10 @@ func CertificateOption(c project.Component) (name, pointer string) {
 	return o.MTLSCertificate, options.Root + certificatePointer
 }
 
-// presentCertificate makes the handler's requests present a certificate of the project. It returns a problem if that
-// is not possible: the address is a service or has no TLS, or the project has no valid certificate of this name. So
-// the deployment does not serve without the certificate.
+// presentCertificate makes the handler's requests present a certificate of the project. It returns a problem if the
+// address is a service or does not use TLS, or if the artifact has no valid certificate of this name. A deployment with
+// such a problem is not served, so no request is sent without the certificate. With CertificatesPending, the
+// certificate itself is not checked.
 func (p *proxy) presentCertificate(name string, s *Setup) []project.Problem {
 	if name == "" || s == nil || p.address == nil {
 		return nil

@@ -40,14 +40,14 @@ type constructor func(raw json.RawMessage, s *Setup) (pipeline.Handler, []projec
 // constructors returns all built-in handlers by their exports.
 func constructors() map[string]constructor {
 	return map[string]constructor{
-		project.MCPServerHandler: newServer,
+		project.MCPServerHandler: newMCPServer,
 		"urlForwardHandler":      newForward,
 		"urlRewriteHandler":      newRewrite,
 	}
 }
 
-// newServer returns an MCP server. Call its method Serve after all routes exist; before that it can't serve.
-func newServer(raw json.RawMessage, _ *Setup) (pipeline.Handler, []project.Problem) {
+// newMCPServer returns an MCP server. Call its method Serve after all routes exist; before that it can't serve.
+func newMCPServer(raw json.RawMessage, _ *Setup) (pipeline.Handler, []project.Problem) {
 	server, problems := mcp.New(raw)
 	return server, problems
 }
@@ -58,8 +58,8 @@ func Check(c project.Component) []project.Problem {
 	return problems
 }
 
-// Provision returns a handler and its problems. A handler without problems is ready to
-// serve, except an MCP server, whose method Serve must be called before.
+// Provision returns a handler and its problems. A handler without problems is ready to serve, except an MCP server: its
+// method Serve must be called first.
 func Provision(c project.Component, s Setup) (pipeline.Handler, []project.Problem) {
 	return construct(c, &s)
 }

@@ -44,7 +44,8 @@ type rewriteOptions struct {
 	TimeoutSeconds  float64      `json:"timeoutSeconds" minimum:"0.1" maximum:"600"`
 }
 
-// proxy sends requests upstream. It implements both handlers, which differ only in whether the request's path is appended.
+// proxy sends requests upstream. It implements urlForwardHandler and urlRewriteHandler. They differ in the options for
+// the address, and only urlForwardHandler appends the request's path.
 type proxy struct {
 	address         *expression.Address
 	client          *upstream.Account
@@ -151,7 +152,7 @@ func (p *proxy) setTimeout(seconds float64) {
 	}
 }
 
-// Handle sends the request upstream and returns the response, both streaming.
+// Handle sends the request upstream and returns the response. It streams both bodies.
 func (p *proxy) Handle(x *pipeline.Exchange) *http.Response {
 	suffix := ""
 	if p.appendPath {
@@ -231,9 +232,9 @@ func roundTripProblem(x *pipeline.Exchange, body *inboundBody, err error) *http.
 	return x.Problem(failure.Status, failure.Detail)
 }
 
-// inboundBody records the error of reading the client's body, because the error of a
-// round trip does not show whether the client or the upstream has failed. The trailer
-// is known only at the end of the body: then inboundBody removes keys from it.
+// inboundBody records the error of reading the client's body, because the error of a round trip does not show whether
+// the client or the upstream has failed. The client's trailer is known only at the end of the body. inboundBody then
+// removes the withheld API keys from it.
 type inboundBody struct {
 	io.ReadCloser
 	creds   upstream.Credentials

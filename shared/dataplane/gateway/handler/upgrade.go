@@ -15,7 +15,8 @@ import (
 // webSocket is the protocol that routes allow by default (RFC 6455).
 const webSocket = "websocket"
 
-// requestProtocols are protocols that no route can allow: their requests would bypass the router and the policies.
+// requestProtocols are protocols that no route can allow, because requests within such a connection would bypass the
+// router and the policies.
 var requestProtocols = []string{"h2c", "h2", "h3", "http", "https", "tls"}
 
 // The limits of the option "upgrades".
@@ -24,7 +25,8 @@ const (
 	maxUpgradeBytes = 64
 )
 
-// allowUpgrades sets the protocols that a route allows, and returns the problems of their names.
+// allowUpgrades sets the protocols that a route allows. It returns a problem for each invalid name, or one problem if
+// there are too many names.
 func (p *proxy) allowUpgrades(names []string) []project.Problem {
 	if len(names) > maxUpgrades {
 		return []project.Problem{options.Problem("/upgrades", "Name at most %d protocols.", maxUpgrades)}
@@ -52,10 +54,10 @@ var _ pipeline.Switcher = (*proxy)(nil)
 // Switches implements pipeline.Switcher.
 func (p *proxy) Switches(x *pipeline.Exchange) bool { return p.chooseUpgrade(x) != "" }
 
-// chooseUpgrade returns the first protocol that the client requests and the route allows, "" for none.
-// WebSocket is possible only with GET. If chooseUpgrade returns "", the request is served as an ordinary
-// request, like by a server that supports none of the protocols (RFC 9110, section 7.8). It returns "" for
-// a request with a body, because it would be ambiguous where the body ends and the protocol begins.
+// chooseUpgrade returns the first protocol that the client requests and the route allows, "" for none. WebSocket is
+// possible only with GET. If chooseUpgrade returns "", the request is served as an ordinary request, as a server does
+// that supports none of the protocols (RFC 9110, section 7.8). It returns "" for a request with a body, because it
+// would be ambiguous where the body ends and the protocol begins.
 func (p *proxy) chooseUpgrade(x *pipeline.Exchange) string {
 	if x.Upgrade == "" || x.ContentLength != 0 {
 		return ""

@@ -13,8 +13,8 @@ import (
 	"github.com/gatewright/gatewright/shared/format/project"
 )
 
-// userHeaders is the option for sending the user of a request upstream:
-// the names of the fields for the two parts of pipeline.User, "" for none.
+// userHeaders is the option that sends the user of a request upstream. It has the names of the header fields for the
+// two parts of pipeline.User, "" for a part that is not sent.
 type userHeaders struct {
 	Sub  string `json:"sub"`
 	Data string `json:"data"`
@@ -49,9 +49,10 @@ func (p *proxy) setUserHeaders(u *userHeaders) []project.Problem {
 	return u.check()
 }
 
-// write sets the fields for the user in the request for the upstream. It removes these
-// fields from the client's request, and all fields that upstreams can confuse with them.
-// So the fields always come from the gateway, and are missing if the user is not known.
+// write sets the fields for the user in x.Header, which is sent upstream. First it removes the client's fields of these
+// names, and all fields that upstreams can confuse with them, from the header and the trailer. So the fields always
+// come from the gateway. They are missing if the user is not known, and the field for the data also if the user has no
+// data.
 func (u *userHeaders) write(x *pipeline.Exchange) {
 	if u == nil {
 		return
@@ -73,8 +74,8 @@ func (u *userHeaders) write(x *pipeline.Exchange) {
 	}
 }
 
-// asciiJSON returns a JSON text on one line of ASCII characters, as a field's
-// value requires. It escapes all non-ASCII characters (RFC 8259, section 7).
+// asciiJSON returns a JSON text on one line of ASCII characters, as a field's value requires. It escapes DEL and all
+// non-ASCII characters (RFC 8259, section 7).
 func asciiJSON(text json.RawMessage) string {
 	var line bytes.Buffer
 	if json.Compact(&line, text) != nil {

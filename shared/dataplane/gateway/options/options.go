@@ -14,12 +14,12 @@
 // integers and other numbers, structs, pointers to and slices of these, raw JSON, and maps to raw JSON,
 // whose members ReadMember reads. It runs in builds and when an artifact is loaded, never for a request.
 //
-// No library meets two requirements: values of variables are strings, so "100" must be accepted as 100,
-// and the problem of a missing option needs the pointer that the option would have. huma's registry
-// reports a missing property at its parent, in dotted locations that are ambiguous for names with dots.
-// It treats a quoted number as a type error, and would link the management API's framework into the
-// gateway. The JSON Schema library has exact pointers, but each option would have to be declared twice.
-// encoding/json stops at the first error. Schemas for editors can be generated from these structs.
+// No library that we know meets both of these requirements: values of variables are strings, so "100" must be accepted
+// as 100; and the problem of a missing option needs the pointer that the option would have. huma's registry reports a
+// missing property at its parent, in dotted locations that are ambiguous for names with dots. It treats a quoted number
+// as a type error, and would link the management API's framework into the gateway. The JSON Schema library has exact
+// pointers, but each option would have to be declared twice. encoding/json stops at the first error. Schemas for
+// editors can be generated from these structs.
 //
 // There is only this file.
 package options
@@ -53,15 +53,15 @@ func Read(raw json.RawMessage, target any) []project.Problem {
 	return r.problems
 }
 
-// ReadMember reads a member of a map to raw JSON into target, a pointer to any kind that options
-// have. pointer is a result of Member. tag has the constraints, like the tag of a field.
+// ReadMember decodes raw, a member of a map to raw JSON, into target. target points to a value of any kind that options
+// can have. pointer is a result of Member. tag has the constraints, like the tag of a field.
 func ReadMember(pointer string, raw json.RawMessage, target any, tag reflect.StructTag) []project.Problem {
 	r := reader{}
 	r.value(raw, reflect.ValueOf(target).Elem(), Root+pointer, tag)
 	return r.problems
 }
 
-// Member returns the JSON pointer of a member of the map at pointer, such as "/meters".
+// Member returns the JSON pointer of a member of a map. pointer is the JSON pointer of the map, such as "/meters".
 func Member(pointer, name string) string { return string(jsontext.Pointer(pointer).AppendToken(name)) }
 
 // Problem returns a problem with one option, such as "/requestsAllowed".
@@ -186,10 +186,10 @@ func (r *reader) number(raw json.RawMessage, v reflect.Value, pointer string, ta
 		r.report(pointer, "Write a number, or $env(NAME) of a variable that holds one.")
 		return
 	}
-	whole := v.Kind() != reflect.Float64
+	mustBeWhole := v.Kind() != reflect.Float64
 	// Above 2^53, not every whole number has a float64, and no option needs such a number.
-	if whole && (f != math.Trunc(f) || math.Abs(f) > 1<<53) {
-		r.report(pointer, "Write a whole number.")
+	if mustBeWhole && (f != math.Trunc(f) || math.Abs(f) > 1<<53) {
+		r.report(pointer, "Write a mustBeWhole number.")
 		return
 	}
 	if minimum, err := strconv.ParseFloat(tag.Get("minimum"), 64); err == nil && f < minimum {
@@ -200,7 +200,7 @@ func (r *reader) number(raw json.RawMessage, v reflect.Value, pointer string, ta
 		r.report(pointer, "Write a number of at most %s.", tag.Get("maximum"))
 		return
 	}
-	if whole {
+	if mustBeWhole {
 		v.SetInt(int64(f))
 		return
 	}
@@ -227,8 +227,8 @@ func names(t reflect.Type) []string {
 	return out
 }
 
-// list returns names as a list within a sentence.
-func list(names []string, last string) string {
+// list returns names as a list within a sentence. conjunction, such as "and", is written before the last name.
+func list(names []string, conjunction string) string {
 	quoted := make([]string, len(names))
 	for i, name := range names {
 		quoted[i] = strconv.Quote(name)
@@ -239,6 +239,6 @@ func list(names []string, last string) string {
 	case 1:
 		return quoted[0]
 	default:
-		return strings.Join(quoted[:len(quoted)-1], ", ") + " " + last + " " + quoted[len(quoted)-1]
+		return strings.Join(quoted[:len(quoted)-1], ", ") + " " + conjunction + " " + quoted[len(quoted)-1]
 	}
 }

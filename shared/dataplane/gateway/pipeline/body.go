@@ -14,7 +14,7 @@ import (
 	"github.com/gatewright/gatewright/shared/format/graphql"
 )
 
-// GraphQL is the body of a request as GraphQL policies read it. It is read once for all of them.
+// GraphQL has the parsed body of a request for the GraphQL policies. The body is parsed once for all of them.
 type GraphQL struct {
 	Body *graphql.Body
 	// Documents are the documents of the body's requests, as far as they could be parsed.
@@ -26,8 +26,9 @@ type GraphQL struct {
 
 const malformedBody = "The body ended early or is not encoded as its header says. Send it again."
 
-// RefuseBody returns the problem for a body that could not be read to its end. err is the error of the body's
-// reader, nil if the context of the request has ended first. RefuseBody returns nil if the body was not the reason.
+// RefuseBody returns a problem response if a request failed because its body could not be read to its end. It returns
+// nil if the body was not the reason. err is the error of the body's reader. It is nil if the reader has reported none,
+// for example because the context of the request ended first.
 func (e *Exchange) RefuseBody(err error) *http.Response {
 	// Check this before the cause: the listener ends a body to free memory in the same way as a stalled body.
 	if errors.Is(err, bodies.ErrBusy) {

@@ -42,8 +42,9 @@ type Exchange struct {
 	// Trailer has the announced trailer fields to send upstream. Their
 	// values are set after Body was read. It is nil if there are none.
 	Trailer http.Header
-	// Upgrade lists the protocols that the client wants to switch to, such as "websocket", as the client
-	// wrote them. It is "" if the client wants no other protocol, or if there is no connection to hand over.
+	// Upgrade lists the protocols that the client wants to switch to, such as "websocket", as the client wrote them. It
+	// is "" if the client wants no other protocol, or if the gateway can't take over the client's connection
+	// (http.Hijacker).
 	Upgrade string
 	// Client is the client's address. If trusted proxies have forwarded the request, they report this address.
 	Client netip.Addr
@@ -53,12 +54,14 @@ type Exchange struct {
 	// The client has proved that it owns the key of the first one. The issuers are not verified. Do not modify it.
 	ClientChain []*x509.Certificate
 	Start       time.Time
-	// Now is the clock for UpstreamLatency, nil to not measure it.
+	// Now is the clock for UpstreamLatency, and for the Start of inner exchanges. If it is nil, UpstreamLatency is not
+	// measured.
 	Now func() time.Time
 	// UpstreamLatency is how long the handler took to return its response:
 	// for an upstream, until the header of its response arrived.
 	UpstreamLatency time.Duration
-	// FromUpstream is set if the response comes from the upstream, or reports a failure of the upstream.
+	// FromUpstream is set if the response comes from the upstream, or is the problem of a request to the upstream that
+	// failed.
 	FromUpstream bool
 	// RefusedBy is the name of the policy that has responded instead of the handler, "" for none.
 	RefusedBy string
@@ -82,7 +85,7 @@ type Exchange struct {
 	// was no error, and if the response itself says the reason.
 	Cause error
 
-	bodyFunc       func() ([]byte, *http.Response) // the write of SetBody, nil if Body has the body to send
+	bodyFunc       func() ([]byte, *http.Response) // the argument write of SetBody, nil if Body has the body to send
 	query          url.Values
 	withheld       []string
 	secrets        []string
@@ -106,10 +109,11 @@ type User struct {
 	Data json.RawMessage
 }
 
-// Inner returns a new exchange on behalf of the client of e, for a request that starts inside the process.
-// It has the same client, user, request ID and origin, a copy of the header, and the same withheld headers
-// and texts. It has no body, query or path yet, and no callbacks. Response fields that are added to it do
-// not appear in e. Several inner exchanges of one exchange can be created concurrently if e does not change.
+// Inner returns a new exchange on behalf of the client of e, for a request that starts inside the process. It has the
+// same client, user, request ID and origin, a copy of the header, and the same withheld headers and texts. It has no
+// route, method, path, query or body yet, and no callbacks. Its Start is the current time if e.Now is set. Response
+// fields that are added to it do not appear in e. Several inner exchanges of one exchange can be created concurrently
+// if e does not change.
 func (e *Exchange) Inner() *Exchange {
 	inner := &Exchange{
 		Context: e.Context, Scheme: e.Scheme, Host: e.Host, Header: e.Header.Clone(), Body: http.NoBody,
@@ -171,9 +175,9 @@ func (e *Exchange) WithholdText(text string) { e.secrets = append(e.secrets, tex
 // WithheldTexts returns the texts that were passed to WithholdText.
 func (e *Exchange) WithheldTexts() []string { return e.secrets }
 
-// Redacted returns a path of this exchange for logs and problems. It replaces our
-// keys in the path. It replaces the whole path if the path contains a withheld text,
-// or if the path can't be unescaped to search for one.
+// Redacted returns a path of this exchange for logs and problems. It replaces Gatewright's API keys in the path. If a
+// text is withheld, and the path contains the text or can't be unescaped to search for it, Redacted replaces the whole
+// path.
 func (e *Exchange) Redacted(path string) string {
 	for _, secret := range e.secrets {
 		if decoded, err := url.PathUnescape(path); err != nil || strings.Contains(decoded, secret) {
@@ -201,10 +205,10 @@ func (e *Exchange) ApplyResponseFields(response *http.Response) *http.Response {
 	return response
 }
 
-// OnResponse registers f, which is called once with the exchange's response, before the outbound
-// policies. If handled is true, the response is the handler's. If handled is false, a policy or Admit has
-// ended the exchange before the handler. f can replace the response's body with another reader, which
-// must close the old body, but not in a response that switches protocols. f is not called after a panic.
+// OnResponse registers f, which is called once with the exchange's response, before the outbound policies. If handled
+// is true, the response is the handler's. If handled is false, a policy or Admit has ended the exchange before the
+// handler. f can replace the response's body, except in a response that switches protocols. The Close of the new body
+// must close the old body. f is not called after a panic.
 func (e *Exchange) OnResponse(f func(response *http.Response, handled bool)) {
 	e.onResponse = append(e.onResponse, f) //nolint:bodyclose // the recipient of the response closes it
 }

@@ -1,8 +1,8 @@
 // Package problem creates the data plane's error responses: problem
 // documents as contract 1.2 defines them, with the member "trace".
 //
-// Package api has the problems of the management API, which huma writes. Here a problem is an *http.Response. So a
-// problem that a handler returns passes the route's outbound policies like any other response.
+// Package api creates the problems of the management API, and huma writes them. In the data plane, a problem is an
+// *http.Response. So a problem that a handler returns passes the route's outbound policies like any other response.
 //
 // There is only this file.
 package problem
@@ -56,7 +56,8 @@ func Timestamp(t time.Time) string {
 	return t.UTC().Format("2006-01-02T15:04:05.000Z07:00")
 }
 
-// Response returns a response with the document. Its body is in memory, so leaving it unread costs nothing.
+// Response returns a response with the document. Its body is in memory, so a caller that discards the response need not
+// read or close the body.
 func (d *Document) Response() *http.Response {
 	body, err := json.Marshal(d)
 	if err != nil {

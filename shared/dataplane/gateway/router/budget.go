@@ -10,10 +10,10 @@ import (
 	"github.com/gatewright/gatewright/shared/format/project"
 )
 
-// budget is the cost of the URL patterns that were added to a router. RE2 needs time in proportion
-// to the length of the path and to the size of the program that it compiles from a pattern. A
-// pattern of 1 KiB, such as (a{1000}) a hundred times, can become a program of a hundred thousand
-// instructions. So budget counts the instructions of programs and not the bytes of patterns.
+// budget counts the cost of the URL patterns that were passed to a router's Add. RE2 needs time in proportion to the
+// length of the path and to the size of the program that it compiles from a pattern. A pattern of 1 KiB, such as
+// (a{1000}) a hundred times, can become a program of a hundred thousand instructions. So budget counts the instructions
+// of programs, which are called steps, and not the bytes of patterns.
 type budget struct{ patterns, steps int }
 
 // countPattern counts another pattern, before it is compiled. It returns an error if the pattern is
@@ -37,8 +37,8 @@ func (b *budget) addSteps(normalized string) error {
 	if err != nil {
 		return err
 	}
-	// A refused pattern counts with at most MaxPatternSteps. So the problems of
-	// some further patterns are reported, too, but not of an unlimited number.
+	// A pattern that is refused adds at most MaxPatternSteps. So Add still checks some further patterns and returns
+	// their problems, until the sum is over MaxPatternsSteps.
 	b.steps += min(steps, project.MaxPatternSteps)
 	switch {
 	case steps > project.MaxPatternSteps:
@@ -58,8 +58,8 @@ func overBudget(name string, found int, advice string) error {
 	return errors.New(strings.ToLower(text[:1]) + text[1:])
 }
 
-// ErrTotalBudget is the error of Add if all URL patterns of a router together exceed a budget.
-// Add returns it for each further pattern, so the caller should report it only once.
+// ErrTotalBudget is the error of Add, for errors.Is, if all URL patterns of a router together exceed a budget. Add
+// returns such an error for each further pattern, so the caller should report only the first.
 var ErrTotalBudget = errors.New("router: the URL patterns are over a budget together")
 
 // totalBudgetError is an error for which errors.Is reports ErrTotalBudget, with a text for users.
@@ -78,17 +78,17 @@ const (
 	groupSteps = 5 // a name, a "*" or a modifier
 )
 
-// countSteps returns the maximum number of instructions of the program for a normalized pattern. The
-// library does not report this number. countSteps compiles regular expressions with the standard
-// library, and counts one instruction for each other byte. A part with a modifier that repeats it
-// occurs twice in the program (URL Pattern standard, "generate a regular expression and name list").
+// countSteps returns the maximum number of instructions of the program for a normalized pattern. The library does not
+// report this number. countSteps compiles regular expressions with the standard library. It counts groupSteps for a
+// name, a "*" and a "+", and at most one instruction for each other byte. A part with a modifier that repeats it occurs
+// twice in the program (URL Pattern standard, "generate a regular expression and name list").
 func countSteps(normalized string) (int, error) {
 	steps := frameSteps
-	last, brace := 0, 0 // the steps of the last part, and the steps before the last "{"
+	previous, brace := 0, 0 // the steps of the previous part, and the steps before the last "{"
 	inName := false
 	for i := 0; i < len(normalized); i++ {
 		c := normalized[i]
-		if inName = inName && isName(c); inName {
+		if inName = inName && isNameByte(c); inName {
 			if c >= 0x80 { // such a byte is not always a part of the name
 				steps++
 			}
@@ -106,7 +106,7 @@ func countSteps(normalized string) (int, error) {
 			}
 			i += len(group) - 1
 		case '*', '+': // either a modifier, or a part of its own that a modifier can follow
-			steps += last
+			steps += previous
 			part = groupSteps
 		case '{':
 			brace = steps
@@ -117,13 +117,13 @@ func countSteps(normalized string) (int, error) {
 			i++
 		}
 		steps += part
-		last = part
+		previous = part
 	}
 	return steps, nil
 }
 
-// isName reports whether a byte can continue a name.
-func isName(c byte) bool {
+// isNameByte reports whether a byte can be part of a name, except at its beginning.
+func isNameByte(c byte) bool {
 	return c == '_' || c == '$' || c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= 0x80
 }
 

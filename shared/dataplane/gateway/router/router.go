@@ -29,8 +29,8 @@ import (
 // maxParams is the maximum number of parameters in one path.
 const maxParams = 16
 
-// Router finds routes. After the calls of Add it is read-only and
-// safe for concurrent use. The zero value is empty and ready for Add.
+// Router finds routes. After the last call of Add it is read-only and safe for concurrent use. The zero value is empty
+// and ready for Add.
 type Router struct {
 	root     node
 	patterns []pattern
@@ -96,8 +96,8 @@ func (m *Match) Names() []string {
 	return slices.AppendSeq(slices.Clone(m.names), maps.Keys(m.groups))
 }
 
-// Add adds a route for a method and a path. If two declarations are equal, the first wins. It returns an error for
-// an invalid path or mode, and for a URL pattern that exceeds a budget. The error's text says what to do.
+// Add adds a route for a method and a path. If the method and path already have a route, Add has no effect. It returns
+// an error for an invalid path or mode, and for a URL pattern that exceeds a budget. The error's text says what to do.
 func (r *Router) Add(method, path string, mode project.PathMode, route int) error {
 	switch mode {
 	case project.OpenAPIPath, "":
@@ -169,7 +169,8 @@ func (r *Router) find(path string, m *Match) *pathRoutes {
 // IsAmbiguous reports whether an upstream could interpret a canonical path as a path for which Find chooses another
 // declared path. For example, Find chooses "/v1/{name}" for "/v1/admin%2Fusers", and an upstream that decodes the
 // encoded slash serves "/v1/admin/users". A gateway that forwards such a path has applied the policies of the wrong
-// route. The methods do not matter: if the other path has no route of the method, the project refuses such requests.
+// route. IsAmbiguous does not depend on the method: if the other path has no route of the method, the project refuses
+// the method there, so the gateway must not forward such a request either.
 func (r *Router) IsAmbiguous(path string) bool {
 	variants := paths.Interpretations(path)
 	if len(variants) == 0 {
@@ -199,7 +200,8 @@ func HasParam(path string, mode project.PathMode, name string) bool {
 	return ParamsOf(path, mode)(name)
 }
 
-// ParamsOf returns HasParam for one path and many names. It parses the path once, on the first call.
+// ParamsOf returns a function that reports the same as HasParam, for many names of one path. The first call of that
+// function parses the path.
 func ParamsOf(path string, mode project.PathMode) func(name string) bool {
 	parsed := sync.OnceValue(func() func(name string) bool {
 		if mode == project.URLPattern {

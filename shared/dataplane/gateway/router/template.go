@@ -23,8 +23,8 @@ type mixed struct {
 	next    *node
 }
 
-// segment is the part of a template between two slashes. Its elements are the literals, with a parameter
-// between each two of them: {id} is ["", ""], and a segment without parameters has one element.
+// segment is the part of a template between two slashes. Its elements are literals, and there is a parameter between
+// every two adjacent elements: {id} is ["", ""]. A segment without parameters has one element.
 type segment []string
 
 func (s segment) params() int     { return len(s) - 1 }
@@ -155,8 +155,9 @@ func (n *node) addChild(s segment) *node {
 	return m.next
 }
 
-// find searches the tree for path[from:], which begins with a segment. params is the number of parameters
-// found so far. find visits each node of the tree at most once, because each node has exactly one parent.
+// find searches the tree for path[from:], which begins with a segment. It returns the node of the path, nil if no node
+// matches, and sets the parameters in m. params is the number of parameters found so far. find visits each node of the
+// tree at most once, because each node has exactly one parent.
 func (n *node) find(path string, from int, m *Match, params int) *node {
 	end := len(path)
 	if slash := strings.IndexByte(path[from:], '/'); slash >= 0 {
@@ -165,15 +166,15 @@ func (n *node) find(path string, from int, m *Match, params int) *node {
 	text := path[from:end]
 
 	if next := n.literals[unescape(text)]; next != nil {
-		if leaf := next.descend(path, end, m, params); leaf != nil {
-			return leaf
+		if found := next.descend(path, end, m, params); found != nil {
+			return found
 		}
 	}
 	for i := range n.mixed {
 		s := n.mixed[i].segment
 		if s.match(text, m.values[params:]) {
-			if leaf := n.mixed[i].next.descend(path, end, m, params+s.params()); leaf != nil {
-				return leaf
+			if found := n.mixed[i].next.descend(path, end, m, params+s.params()); found != nil {
+				return found
 			}
 		}
 	}
@@ -195,9 +196,9 @@ func (n *node) descend(path string, end int, m *Match, params int) *node {
 	return n
 }
 
-// match splits the text of a segment between its literals. Each parameter takes as few
-// bytes as possible, but at least one. The last parameter takes the rest. Because there
-// is a literal between each two parameters, this finds a match whenever there is one.
+// match reports whether the text matches the segment, and sets the values of its parameters. Each parameter takes as
+// few bytes as possible, but at least one. The last parameter takes the rest up to the last literal. Because there is a
+// literal between every two parameters, match finds a match whenever there is one.
 func (s segment) match(text string, values []string) bool {
 	if !strings.HasPrefix(text, s[0]) {
 		return false
