@@ -25,7 +25,7 @@ func (c *conn) begin(ctx context.Context, timeout time.Duration, maxHeaderBytes 
 	if c.below != nil || timeout < watchDelay {
 		return c.startWatch(time.Time{})
 	}
-	// Keep the deadline of a recent exchange if it is near enough.
+	// Keep the deadline of an earlier exchange if it passes in between half of watchDelay and watchDelay.
 	if remaining := c.readDeadline.Sub(now); remaining < watchDelay/2 || remaining > watchDelay {
 		c.readDeadline = now.Add(watchDelay)
 		if err := c.SetDeadline(c.readDeadline); err != nil {

@@ -9,10 +9,10 @@ import (
 	"github.com/gatewright/gatewright/shared/format/credential"
 )
 
-// Credentials decides what to remove from a request for an upstream because it contains a key of ours. Upstreams
-// log requests, and anyone with access to the log could use the key for every route of its bucket. Credentials
-// recognizes a key by its form (credential.Contains), anywhere in the header, the trailer, the query and the path,
-// even if the key is not valid. It does not read the body.
+// Credentials finds Gatewright's API keys in a request for an upstream, so that they are not sent. Upstreams log
+// requests, and anyone with access to the log could use the key for every route of its bucket. Credentials recognizes a
+// key by its form (credential.Contains), anywhere in the header, the trailer, the query and the path, even if the key
+// is not valid. It does not read the body.
 type Credentials struct {
 	// Texts has accepted keys that their owners chose, and which have no recognizable
 	// form. Everything that contains one of these texts is also removed.
@@ -24,8 +24,9 @@ type Credentials struct {
 // gateway has added must stay: without its member of Via, a loop would not be detected.
 var separators = map[string]string{"Cookie": ";", "Via": ",", "X-Forwarded-For": ",", "Forwarded": ","}
 
-// Header removes the fields that contain a key, with all their values. From the fields in separators, it removes
-// single members. It does so with no other field, because without a member its list could have another meaning.
+// Header removes the fields that contain a key, with all their values. From the fields in separators, it removes only
+// the members that contain a key. Other fields are removed as a whole, because a list without one of its members could
+// have another meaning.
 func (c Credentials) Header(h http.Header) {
 	for name, values := range h {
 		for _, value := range values {

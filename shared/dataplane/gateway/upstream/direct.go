@@ -79,7 +79,8 @@ func (d *direct) send(
 	}
 }
 
-// exchange sends the request on c and reads the head of the response. Afterwards c belongs to the response's body, or is closed.
+// exchange sends the request on c and reads the head of the response. Afterwards c belongs to the response's body, is
+// in the pool again, or is closed.
 func (d *direct) exchange(
 	ctx context.Context, c *conn, timeout time.Duration, r *http.Request, onInformational func(int, http.Header),
 ) (_ *http.Response, err error) {
@@ -128,7 +129,7 @@ func validStatus(status int) bool { return status >= 100 && status <= 599 }
 
 // finish passes the connection to the body, or releases it if there is no body.
 func (d *direct) finish(c *conn, response *http.Response) (*http.Response, error) {
-	c.reader.heads.final(response)
+	c.reader.heads.restoreFinal(response)
 	c.reader.remaining, c.reader.inHead = unlimited, false
 	c.reusable = !response.Close
 	if response.Body == http.NoBody {
@@ -145,7 +146,8 @@ func (d *direct) finish(c *conn, response *http.Response) (*http.Response, error
 	return response, nil
 }
 
-// directBody releases its connection when the body was read to its end. If it is closed before, it closes the connection.
+// directBody releases its connection when the body was read to its end. If a read fails, or the body is closed before
+// its end, it closes the connection.
 type directBody struct {
 	io.ReadCloser
 	conn *conn

@@ -63,9 +63,10 @@ func NewEndpoints(addresses ...string) *Endpoints {
 	return e
 }
 
-// refuses reports whether to is an endpoint. The caller passes the address that it wants to dial, or an
-// address that reachableAddrs returns for it. If an endpoint's name can't be resolved, the endpoint could
-// have any private address, so all private addresses at its port are refused. A nil e refuses nothing.
+// refuses reports whether to is an endpoint. The caller passes the address that it wants to dial, or an address that
+// reachableAddrs returns for it. If an endpoint's name can't be resolved, the endpoint could have any private address.
+// So refuses then returns true for all private addresses, and all addresses of this machine, at its port. A nil e
+// refuses nothing.
 func (e *Endpoints) refuses(ctx context.Context, to netip.AddrPort) bool {
 	if e == nil {
 		return false
@@ -84,7 +85,8 @@ func (e *Endpoints) refuses(ctx context.Context, to netip.AddrPort) bool {
 	return false
 }
 
-// resolve returns the addresses of an endpoint's host. If a lookup fails, it returns the addresses of the last successful lookup.
+// resolve returns the addresses of an endpoint's host. If a lookup fails, it returns the addresses of the last
+// successful lookup. resolved is false if there was none.
 func (e *Endpoints) resolve(ctx context.Context, target *endpoint) (addresses []netip.Addr, resolved bool) {
 	name := strings.ToLower(strings.TrimSuffix(target.host, "."))
 	if a, err := netip.ParseAddr(target.host); err == nil {

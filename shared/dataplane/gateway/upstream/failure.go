@@ -12,7 +12,7 @@ import (
 	"github.com/gatewright/gatewright/shared/base/socket"
 )
 
-// Failure has the status and text for the client of a failed round trip.
+// Failure describes a failed round trip for the client.
 type Failure struct {
 	// Status is 502, 503 or 504, or 0 if the client has disconnected and no response is needed.
 	Status int

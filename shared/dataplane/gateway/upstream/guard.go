@@ -31,9 +31,9 @@ type Guard struct {
 	Endpoints *Endpoints
 }
 
-// platformPrefixes has the addresses at which a cloud serves its own machines, including their
-// credentials. They are always refused. No upstream has such an address, and other rules could
-// allow each of them, because the addresses are private, shared or public, or in Allow.
+// platformPrefixes has the addresses at which a cloud serves its own machines, including their credentials. They are
+// always refused, because no upstream has such an address. Without this list, other rules could allow them: some of the
+// addresses are private, shared or public, and Allow can contain any address.
 var platformPrefixes = prefixes(
 	"169.254.169.254/32",     // instance metadata of nearly all clouds
 	"169.254.170.2/32",       // credentials of containers (ECS)
@@ -59,8 +59,8 @@ var privatePrefixes = prefixes(
 	"::1/128", "fc00::/7",
 )
 
-// specialPrefixes are the other prefixes of IPv4 and of globalIPv6 that are not
-// globally reachable, according to the IANA registries of special-purpose addresses.
+// specialPrefixes are the other prefixes that are not globally reachable, according to the IANA registries of
+// special-purpose addresses. IPv6 prefixes outside globalIPv6 need no entry.
 var specialPrefixes = prefixes(
 	"0.0.0.0/8",       // this network
 	"169.254.0.0/16",  // link-local, with the metadata service
@@ -144,15 +144,15 @@ func reachableAddrs(addr netip.Addr) []netip.Addr {
 		return out
 	}
 	b := addr.As16()
-	last := netip.AddrFrom4([4]byte(b[12:]))
+	suffix := netip.AddrFrom4([4]byte(b[12:]))
 	switch {
 	case nat64.Contains(addr):
-		out[0] = last
+		out[0] = suffix
 	case localNAT64.Contains(addr):
 		// The network has chosen the length of the prefix: /96 or /48, where byte 8 is unused.
-		out = append(out, last, netip.AddrFrom4([4]byte{b[6], b[7], b[9], b[10]}))
+		out = append(out, suffix, netip.AddrFrom4([4]byte{b[6], b[7], b[9], b[10]}))
 	case compatible.Contains(addr) && !addr.IsLoopback() && !addr.IsUnspecified():
-		out = append(out, last)
+		out = append(out, suffix)
 	case sixToFour.Contains(addr):
 		out = append(out, netip.AddrFrom4([4]byte(b[2:])))
 	case teredo.Contains(addr):
@@ -162,7 +162,7 @@ func reachableAddrs(addr netip.Addr) []netip.Addr {
 	// ISATAP, under any prefix (RFC 5214): the last 64 bits are 0:5efe and
 	// the IPv4 address. The bit for global addresses can be set or not.
 	if b[8]&^2 == 0 && b[9] == 0 && b[10] == 0x5e && b[11] == 0xfe {
-		out = append(out, last)
+		out = append(out, suffix)
 	}
 	return out
 }

@@ -19,9 +19,9 @@ var hopByHopFields = []string{
 }
 
 // gatewayFields are the request fields whose client values are not sent upstream as they are. The gateway writes most
-// of them itself. It builds on the client's X-Forwarded-For, Forwarded and X-Request-Id only if the installation
-// trusts the client. It does so with Via, Traceparent and Tracestate of all clients: a forged Via can only make the
-// gateway refuse the request, and a forged trace affects only tracing.
+// of them itself. It builds on the client's X-Forwarded-For, Forwarded and X-Request-Id only if the installation trusts
+// the client. It builds on Via, Traceparent and Tracestate of all clients: a forged Via can only make the gateway
+// refuse the request, and a forged trace affects only tracing.
 var gatewayFields = []string{
 	"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Forwarded-Port", "X-Forwarded-Server",
 	"X-Real-Ip", "X-Request-Id", "Traceparent", "Tracestate", "Via",
@@ -92,7 +92,7 @@ func (f Filter) Request(in http.Header) (out http.Header, upgrade string) {
 			}
 			continue
 		}
-		// The map can also have another spelling of this name.
+		// out can already have this field from another spelling of the name: join the values.
 		name = textproto.CanonicalMIMEHeaderKey(name)
 		out[name] = slices.Concat(out[name], values)
 	}
@@ -130,8 +130,8 @@ func (f Filter) allows(name string) bool {
 	return httpguts.ValidHeaderFieldName(name) && (f.Underscores || strings.IndexByte(name, '_') < 0) && !Reserved(name)
 }
 
-// CleanResponse removes the fields of an upstream's response that are not for the
-// client. It also removes such fields from the trailer when the trailer has arrived.
+// CleanResponse removes the fields of an upstream's response that are not for the client. It also removes such fields
+// from the announced trailer, and again when the trailer has arrived.
 func CleanResponse(r *http.Response) {
 	connection := r.Header["Connection"]
 	CleanHeader(r.Header, r.StatusCode)
@@ -170,9 +170,9 @@ func CleanHeader(h http.Header, status int) {
 	}
 }
 
-// removeSession removes fields that set the cookie of the API's sessions. Browsers
-// send cookies to all ports of a host. So an upstream that is served on another port
-// of the API's host could sign the console's visitors in to a session of its own.
+// removeSession removes fields that set the cookie of the API's sessions. Browsers send cookies to all ports of a host.
+// So an upstream that is served on another port of the API's host could sign the console's visitors in to a session
+// that the upstream has chosen.
 func removeSession(h http.Header) {
 	cookies := h["Set-Cookie"]
 	if !slices.ContainsFunc(cookies, setsSession) {
@@ -208,8 +208,9 @@ func removeListed(h http.Header, connection []string) {
 	}
 }
 
-// foldName returns the same name for all names with the same letters and digits
-// in words: X_Forwarded.for and X-Forwarded-For. become X-Forwarded-For.
+// foldName joins the words of letters and digits in a name with hyphens, and returns the result in canonical form. So
+// it returns the same name for all names that upstreams can confuse. For example, it returns "X-Forwarded-For" for
+// "X_Forwarded.for".
 func foldName(name string) string {
 	if isCanonical(name) {
 		return name

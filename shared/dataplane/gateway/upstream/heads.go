@@ -14,10 +14,10 @@ import (
 	"time"
 )
 
-// heads has the bytes of the response heads of one request, including the heads of 1xx responses. If a
-// response has "Connection: close", net/http removes the Connection field, and with it the names of the other
-// fields that belong to the connection. These fields would then be forwarded, as in httputil.ReverseProxy. So
-// for the few responses that end their connection, heads parses the Connection field again.
+// heads has the bytes of the response heads of one request, including the heads of 1xx responses. If a response has
+// "Connection: close", net/http removes the Connection field, and with it the names of the other fields that belong to
+// the connection. These fields would then be forwarded, as httputil.ReverseProxy does. So for the few responses that
+// end their connection, heads parses the Connection field again.
 type heads struct {
 	raw       []byte
 	processed int // number of 1xx heads that were restored or skipped
@@ -37,18 +37,18 @@ func (h *heads) reset() {
 func (h *heads) restore(header http.Header) {
 	i := h.processed
 	h.processed++
-	h.find(header, func(index int, _ string) bool { return index == i })
+	h.addConnection(header, func(index int, _ string) bool { return index == i })
 }
 
-// final adds the Connection field of the final response to its header, if the response ends its connection.
-func (h *heads) final(r *http.Response) {
+// restoreFinal adds the Connection field of the final response to its header, if the response ends its connection.
+func (h *heads) restoreFinal(r *http.Response) {
 	if r.Close && r.ProtoMajor == 1 {
-		h.find(r.Header, func(_ int, status string) bool { return !strings.HasPrefix(status, "1") })
+		h.addConnection(r.Header, func(_ int, status string) bool { return !strings.HasPrefix(status, "1") })
 	}
 }
 
-// find adds the Connection field of the first head for which match returns true to header.
-func (h *heads) find(header http.Header, match func(index int, status string) bool) {
+// addConnection finds the first head for which match returns true, and adds its Connection field to header.
+func (h *heads) addConnection(header http.Header, match func(index int, status string) bool) {
 	if _, exists := header["Connection"]; exists {
 		return
 	}
@@ -180,13 +180,13 @@ func (hr *headRecorder) restore(header http.Header) {
 	}
 }
 
-// final calls heads.final and stops recording. r is nil if there is no response.
-func (hr *headRecorder) final(r *http.Response) {
+// restoreFinal stops recording, and calls heads.restoreFinal. r is nil if there is no response.
+func (hr *headRecorder) restoreFinal(r *http.Response) {
 	if conn := hr.connection(); conn == nil {
 		return
 	}
 	if hr.release(); r != nil {
-		hr.heads.final(r)
+		hr.heads.restoreFinal(r)
 	}
 }
 

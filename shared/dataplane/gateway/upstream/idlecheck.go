@@ -21,7 +21,7 @@ import (
 type idleChecker struct {
 	raw   syscall.RawConn
 	peek  func(fd uintptr) bool // created once per connection, because it is used for each request
-	alive bool                  // the result of peek
+	alive bool                  // whether peek found the socket open, with nothing to read
 	below *underTLS             // nil without TLS
 }
 
@@ -88,6 +88,7 @@ type underTLS struct {
 	depth checkDepth
 	wrote bool // TLS tried to write during a check
 
+	// readNow reads from the socket into dst, and stores the results in n and err.
 	readNow func(fd uintptr) bool
 	dst     []byte
 	n       int
@@ -96,8 +97,8 @@ type underTLS struct {
 
 	// These fields are the position within the current record (RFC 8446, section 5.1) after the last byte that was read.
 	header      [5]byte
-	headerBytes int // of header
-	remaining   int // of the record after its header
+	headerBytes int // number of bytes in header, 0 if the header is complete
+	remaining   int // number of bytes of the record that are still to be read after its header
 }
 
 // nothingError is the error of a read that would block. It is a temporary net.Error, so that tls.Conn allows further reads.

@@ -7,8 +7,8 @@ import (
 	"sync"
 )
 
-// informational forwards the 1xx responses that http.Transport reports until the round
-// trip ends. http.Transport can report further 1xx responses after that: they are ignored.
+// informational forwards the 1xx responses that http.Transport reports until stop is called at the end of the round
+// trip. It ignores 1xx responses that http.Transport reports after that.
 type informational struct {
 	mu       sync.Mutex
 	stopped  bool
@@ -30,7 +30,7 @@ func (i *informational) watch(r *http.Request) *http.Request {
 				return errSwitched // 101 is invalid in HTTP/2, and is not reported here for HTTP/1
 			}
 			i.recorder.restore(http.Header(header))
-			// The server sends 100 itself when the body is read.
+			// The gateway's own HTTP server sends 100 when the gateway reads the client's body.
 			if !i.stopped && code != http.StatusContinue && i.handle != nil {
 				i.handle(code, http.Header(header))
 			}

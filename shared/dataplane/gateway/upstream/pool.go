@@ -39,7 +39,7 @@ type poolKey struct {
 // conn is a connection to an upstream, with its HTTP state. One exchange at a time uses it.
 type conn struct {
 	net.Conn
-	tcp net.Conn
+	tcp net.Conn // the connection below TLS, or Conn itself
 	idleChecker
 	reader       reader
 	r            *bufio.Reader
@@ -52,7 +52,7 @@ type conn struct {
 	ctx              context.Context //nolint:containedctx // of the current exchange; needed while the body is read
 	responseDeadline time.Time       // the latest time for the response to begin
 	stopWatch        func() bool     // stops the watch over ctx, nil while there is none
-	reusable         bool
+	reusable         bool            // whether the server allows another request after this exchange
 }
 
 // unlimited is the value of reader.remaining for no limit.
@@ -86,7 +86,8 @@ func (r *reader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// get returns an idle connection that is still open if mayReuse is true. If there is none, it opens a new connection.
+// get returns a connection for requests to u. If mayReuse is true, that is an idle connection that is still open, if
+// there is one. Otherwise get opens a new connection. reused reports whether the connection was idle.
 func (p *pool) get(ctx context.Context, id identity, u *url.URL, mayReuse bool) (c *conn, reused bool, err error) {
 	key := poolKey{id.key(), u.Host, u.Scheme == "https"}
 	for mayReuse {
@@ -223,7 +224,7 @@ func (p *pool) addIdle(c *conn) (evicted *conn) {
 		p.idle = map[poolKey][]*conn{}
 	}
 	if p.count >= p.maxIdle {
-		evicted = p.popOldest()
+		evicted = p.popFromAnyHost()
 	}
 	p.idle[c.key] = append(p.idle[c.key], c)
 	p.count++
@@ -234,9 +235,9 @@ func (p *pool) addIdle(c *conn) (evicted *conn) {
 	return evicted
 }
 
-// popOldest chooses a host, and removes and returns its connection that was idle for the
-// longest time. The order of the map chooses the host, so clients can't influence the choice.
-func (p *pool) popOldest() *conn {
+// popFromAnyHost chooses a host. It removes and returns the connection of this host that was idle for the longest time.
+// The order of the map chooses the host, so clients can't influence the choice.
+func (p *pool) popFromAnyHost() *conn {
 	for key, stack := range p.idle {
 		if len(stack) == 0 {
 			delete(p.idle, key)

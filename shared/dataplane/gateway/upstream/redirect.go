@@ -14,13 +14,14 @@ import (
 const maxRedirects = 10
 
 // Follow sends a request and follows redirects if that is safe. It follows at most ten redirects, and none from https
-// to http. It follows no redirect that would repeat the request's body, and none to a request that it has already
-// sent. It returns a redirect that it does not follow unchanged. To another origin, it sends only crossOriginFields.
+// to http. It follows no redirect that would repeat the request's body, and none to a request that it has already sent.
+// It returns all other redirects without a change. To another origin, it sends only crossOriginFields.
 //
 // It does not use http.Client, which waits for a part of a redirect's body, possibly forever, and returns an error for
 // a redirect that it can't follow. Unlike http.Client, Follow presents a client certificate only to the first origin.
 func (a *Account) Follow(r *http.Request) (*http.Response, error) {
-	anonymous := a.client.Account(a.identity.account).WithTimeout(a.timeout) // also without an identity for services
+	// anonymous has neither the client certificate nor the identity for calls of services.
+	anonymous := a.client.Account(a.identity.account).WithTimeout(a.timeout)
 	return follow(r, func(r *http.Request, crossOrigin bool) (*http.Response, error) {
 		if crossOrigin {
 			return anonymous.RoundTrip(r)
@@ -60,10 +61,11 @@ func closeRedirectBody(body io.ReadCloser) {
 type chain struct {
 	first       *http.Request
 	crossOrigin bool     // whether a request of the chain was for another origin
-	requested   []string // the request line of each request except the last
+	requested   []string // the requestKey of each request except the last
 }
 
-// next returns the request to which a response to the last request redirects. It returns nil if the response is final.
+// next returns the request to which a response to the last request redirects. It returns nil if the response is not a
+// redirect, or is one that Follow does not follow.
 func (c *chain) next(last *http.Request, response *http.Response) *http.Request {
 	method := redirectMethod(last, response.StatusCode)
 	location := response.Header.Get("Location")

@@ -8,7 +8,8 @@ import (
 	"golang.org/x/net/http/httpguts"
 )
 
-// allowedInTrailer reports whether a field is allowed in a trailer. The library's list of forbidden fields lacks cookies.
+// allowedInTrailer reports whether a field is allowed in a trailer. The list of forbidden fields in package httpguts
+// lacks cookies, Location and Alt-Svc.
 func allowedInTrailer(name string) bool {
 	switch folded := foldName(name); folded {
 	case "Cookie", "Cookie2", "Set-Cookie", "Location", "Alt-Svc":

@@ -54,11 +54,12 @@ type Options struct {
 	ResponseTimeout time.Duration
 	// MaxHeaderBytes limits the size of a response's header, default 256 KiB.
 	MaxHeaderBytes int64
-	// MaxIdlePerHost is the maximum number of idle connections to one host of
-	// one account with the same client certificate or none, default 256.
+	// MaxIdlePerHost is the maximum number of idle connections to one host with the same account and client certificate
+	// (or none), separately for each of the two paths. The default is 256.
 	MaxIdlePerHost int
-	// MaxIdle is the maximum number of idle connections, separately for each of the two paths.
-	// The default is 4,096, or a quarter of the process's limit of open files if that is less.
+	// MaxIdle is the maximum number of idle connections, separately for each of the two paths. The path through
+	// http.Transport can exceed it until it opens another connection. The default is 4,096, or a quarter of the
+	// process's limit of open files if that is less.
 	MaxIdle int
 }
 
@@ -82,7 +83,7 @@ type Account struct {
 	client   *Client
 	identity identity
 	timeout  time.Duration
-	caller   tunnel.Caller // the identity for calls of services
+	caller   tunnel.Caller // on whose behalf services are called
 }
 
 // identity is the identity with which connections are opened: an account and a
@@ -236,7 +237,7 @@ func (a *Account) Send(r *http.Request, onInformational func(status int, header 
 	defer hints.stop()
 	timer := responseTimer{responseTimeout: a.timeout, bodyTimeout: max(a.timeout, c.timeout)}
 	response, err := c.transports.get(a.identity).RoundTrip(timer.watch(recorder.watch(hints.watch(r))))
-	recorder.final(response)
+	recorder.restoreFinal(response)
 	if timer.stop() {
 		if err == nil {
 			_ = response.Body.Close()
@@ -269,9 +270,9 @@ func checkResponse(response *http.Response, r *http.Request) (_ *http.Response, 
 	return nil, err
 }
 
-// validLength reports whether a Content-Length is at most one number (RFC 9110, section 8.6). With
-// HTTP/2, net/http accepts any value, because frames delimit the body. But the gateway can forward the
-// response over HTTP/1, where a recipient could interpret a response with two lengths as two responses.
+// validLength reports whether Content-Length is missing or one number (RFC 9110, section 8.6). With HTTP/2, net/http
+// accepts any value, because frames delimit the body. But the gateway can forward the response over HTTP/1, where a
+// recipient could interpret a response with two lengths as two responses.
 func validLength(values []string) bool {
 	if len(values) == 0 {
 		return true
@@ -302,7 +303,7 @@ func (c *Client) isDirect(r *http.Request) bool {
 // RoundTrip calls Send without a callback for 1xx responses.
 func (a *Account) RoundTrip(r *http.Request) (*http.Response, error) { return a.Send(r, nil) }
 
-// Close closes idle connections.
+// Close closes idle connections. Connections in use are closed when their requests end.
 func (c *Client) Close() {
 	c.transports.close()
 	c.direct.pool.close()

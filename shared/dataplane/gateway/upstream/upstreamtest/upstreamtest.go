@@ -13,8 +13,8 @@ import (
 	"golang.org/x/net/dns/dnsmessage"
 )
 
-// Records has the records of a name server for tests. A record belongs to a name, such as "a.test.",
-// and is an address or the name for which this name is an alias. The zero value has no records.
+// Records has the records of a name server for tests. A record belongs to a name, such as "a.test.", and is an address,
+// or another name if this name is an alias. The zero value has no records.
 type Records struct {
 	mu     sync.Mutex
 	byName map[string][]string
