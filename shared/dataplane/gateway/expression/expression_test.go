@@ -177,7 +177,7 @@ func TestMissingValueDoesNotChangeThePath(t *testing.T) {
 		{"/users/${query.id}", "/x", "/x?id=7", "", "/users/7"},
 		{"/users/v${query.id}", "/x", "/x", "", "/users/v"},
 		{"/users/${query.id}.json", "/x", "/x", "", "/users/.json"},
-		// These segments become empty if an upstream decodes them or cuts off their path parameters.
+		// These segments become empty if an upstream decodes them, or cuts off the part after a ";".
 		{"/users/${query.id}", "/x", "/x?id=/", "", refused},
 		{"/users/${query.id}", "/x", `/x?id=\`, "", refused},
 		{"/users/${query.id}", "/x", "/x?id=%3B", "", refused},
@@ -220,8 +220,8 @@ func TestMissingValueDoesNotChangeThePath(t *testing.T) {
 	}
 }
 
-// TestEveryPathSegmentIsKept checks, for generated values, that a resolved path has at least as many segments
-// as its template, even after an upstream has decoded it, cut off path parameters and merged slashes.
+// TestEveryPathSegmentIsKept checks, for generated values, that a resolved path has at least as many segments as its
+// template, even after an upstream has decoded it, cut off the part of each segment after a ";", and merged slashes.
 func TestEveryPathSegmentIsKept(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		value := rapid.StringOf(rapid.SampledFrom([]rune("/\\;.%a2F5C3B")))

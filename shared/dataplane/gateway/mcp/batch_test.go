@@ -18,7 +18,7 @@ func (p *recordingPolicy) Inbound(x *pipeline.Exchange) *http.Response {
 	return nil
 }
 
-// newBatchServer returns a server that offers no operations, and its route.
+// newBatchServer returns a server that offers no operations, and its route with an inbound policy.
 func newBatchServer(t *testing.T, policy pipeline.Inbound) (*Server, *pipeline.Route) {
 	t.Helper()
 	s, problems := New(json.RawMessage(`{"operations":[{"file":"a","id":"b"}]}`))
@@ -44,8 +44,8 @@ func newBatch(t *testing.T, route *pipeline.Route, messages ...string) *pipeline
 	return x
 }
 
-// TestBatchCallsHaveTheSameAddress checks that a policy of the server's
-// route receives the same path, query and header for each call of a batch.
+// TestBatchCallsHaveTheSameAddress checks that a policy of the server's route receives the origin, path, query and
+// header of the whole request for each call of a batch.
 func TestBatchCallsHaveTheSameAddress(t *testing.T) {
 	t.Parallel()
 	policy := &recordingPolicy{}

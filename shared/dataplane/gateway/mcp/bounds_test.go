@@ -59,8 +59,8 @@ func TestNonTextIsBinary(t *testing.T) {
 	} {
 		text, binary := decodeText([]byte(test.data), test.mediaType, test.charset)
 		if binary != test.binary || string(text) != test.text {
-			t.Errorf("decodeText(%q, %q) = %q, binary %t, want %q, %t",
-				test.data, test.mediaType, text, binary, test.text, test.binary)
+			t.Errorf("decodeText(%q, %q, %q) = %q, binary %t, want %q, %t",
+				test.data, test.mediaType, test.charset, text, binary, test.text, test.binary)
 		}
 	}
 }

@@ -116,8 +116,8 @@ func (c *caller) log(x *pipeline.Exchange, status int) {
 	}
 }
 
-// messageFields returns header fields that are not copied from a message to the requests for its
-// calls, because they describe the message's body, its response, or its cached response. Fields whose
+// messageFields returns header fields that are not copied from a message to the requests for its calls, because they
+// describe the message's body, or they are conditions and preferences for the response to the message. Fields whose
 // names begin with Content- or Mcp- are not copied either. All others, such as Accept-Language, are copied.
 func messageFields() []string {
 	return []string{
@@ -139,7 +139,7 @@ func removeMessageFields(h http.Header) {
 	}
 }
 
-// logPanic logs a panic, except http.ErrAbortHandler, and returns the text for the caller.
+// logPanic logs a panic, except http.ErrAbortHandler, and returns the text for the client.
 func (s *Server) logPanic(ctx context.Context, cause any) string {
 	x := exchangeOf(ctx)
 	if s.setup.Log != nil && cause != http.ErrAbortHandler { //nolint:errorlint // a panic's value is compared, as net/http does
@@ -179,7 +179,7 @@ func (c *caller) fill(x *pipeline.Exchange, arguments map[string]json.RawMessage
 
 // setTarget sets the path and query of a request.
 func (c *caller) setTarget(x *pipeline.Exchange, path, query string) error {
-	if len(path) > framing.MaxPathBytes { // the limit of a client's own path
+	if len(path) > framing.MaxPathBytes { // clients' own paths have the same limit
 		return sharedmcp.Invalid("Send shorter arguments: the path is over %d bytes.", framing.MaxPathBytes)
 	}
 	if len(path)+len(query) > maxTargetBytes {

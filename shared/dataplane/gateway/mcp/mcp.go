@@ -84,7 +84,7 @@ type Setup struct {
 	Count func(x *pipeline.Exchange, status int)
 }
 
-// Server is one MCP server. It is created with its route, and can serve after all routes exist.
+// Server is one MCP server. It is created with its route. After all routes exist, Serve makes it ready.
 type Server struct {
 	options  Options
 	setup    Setup
@@ -115,8 +115,8 @@ func New(raw json.RawMessage) (*Server, []project.Problem) {
 	return &Server{options: o}, problems
 }
 
-// Serve makes the server ready. It is called once, before the first request. It returns
-// the problems of the project's files. If there are any, the server must not be called.
+// Serve makes the server ready. It is called once, before the first request. It returns a problem for each operation
+// that the server can't offer. If there are problems, Handle must not be called.
 func (s *Server) Serve(setup Setup) []project.Problem {
 	s.setup = setup
 	s.protocol = sharedmcp.New(sharedmcp.Setup{

@@ -46,8 +46,8 @@ func (c *caller) addResource() {
 	})
 }
 
-// unreadableError returns the error for a response that can't be the result of the method, such as
-// a failure or binary data for a prompt. The error's data contains the response's status and text.
+// unreadableError returns the error for a response that can't be the result of resources/read or prompts/get, such as a
+// failure or binary data for a prompt. The error's data contains the response's status and text.
 func unreadableError(subject string, resp routeResponse) error {
 	data, err := json.Marshal(map[string]any{"status": resp.status, "body": resp.text()})
 	if err != nil {

@@ -70,11 +70,11 @@ func TestResponsesAreForwardedCompletelyOrNotAtAll(t *testing.T) {
 			Body: body,
 		})
 		if got.ok() != (test.fault == "") || len(got.data) != test.data || !strings.Contains(got.fault, test.fault) {
-			t.Errorf("%s: ok = %t, length = %d, fault = %q, want length %d and fault %q",
+			t.Errorf("readResponse(%s): ok = %t, length = %d, fault = %q, want length %d and fault %q (ok if empty)",
 				test.name, got.ok(), len(got.data), got.fault, test.data, test.fault)
 		}
 		if !body.isClosed {
-			t.Errorf("%s: the body is open, want it closed", test.name)
+			t.Errorf("readResponse(%s): the body is open, want it closed", test.name)
 		}
 	}
 }

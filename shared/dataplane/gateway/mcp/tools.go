@@ -18,7 +18,7 @@ func (c *caller) addTool() (fault string) {
 	o := c.offer.Operation
 	tool := &mcp.Tool{
 		Name: o.Name, Description: o.Description, InputSchema: o.Input,
-		Annotations: hints(c.offer.Route.Info.Method), Meta: metaOf(o.Meta),
+		Annotations: annotationsOf(c.offer.Route.Info.Method), Meta: metaOf(o.Meta),
 	}
 	if len(o.Annotations) > 0 && json.Unmarshal(o.Annotations, tool.Annotations) != nil {
 		return "The annotations of this operation are none of an MCP tool's. Compare them with the documentation."
@@ -67,8 +67,8 @@ func (c *caller) callTool(
 	return result, nil
 }
 
-// hints returns the annotations of a tool that follow from its route's method (RFC 9110, section 9.2).
-func hints(method string) *mcp.ToolAnnotations {
+// annotationsOf returns the annotations of a tool that follow from its route's method (RFC 9110, section 9.2).
+func annotationsOf(method string) *mcp.ToolAnnotations {
 	yes, no := true, false
 	a := &mcp.ToolAnnotations{DestructiveHint: &yes, OpenWorldHint: &yes}
 	switch method {
@@ -105,7 +105,7 @@ func (c *caller) addGraphQL() (fault string) {
 	if o.Introspect == nil || o.Execute == nil {
 		return "Deploy the project again: the tools of this operation have no names."
 	}
-	readOnly := hints(http.MethodGet)
+	readOnly := annotationsOf(http.MethodGet)
 	c.server.protocol.AddTool(&mcp.Tool{
 		Name: o.Introspect.Name, Description: o.Introspect.Description, Annotations: readOnly, Meta: metaOf(o.Meta),
 		InputSchema: json.RawMessage(`{"type":"object","properties":{},"additionalProperties":false}`),
@@ -115,11 +115,12 @@ func (c *caller) addGraphQL() (fault string) {
 			return nil, sharedmcp.Invalid("Send no arguments: this tool takes none.")
 		}
 		return c.callTool(ctx, req, o.Introspect.Name, func(x *pipeline.Exchange) error {
-			return c.setGraphQLBody(x, graphQLRequest{Query: introspection})
+			return c.setGraphQLRequest(x, graphQLRequest{Query: introspection})
 		})
 	})
 	c.server.protocol.AddTool(&mcp.Tool{
-		Name: o.Execute.Name, Description: o.Execute.Description, Annotations: hints(http.MethodPost), Meta: metaOf(o.Meta),
+		Name: o.Execute.Name, Description: o.Execute.Description, Annotations: annotationsOf(http.MethodPost),
+		Meta: metaOf(o.Meta),
 		InputSchema: json.RawMessage(
 			`{"type":"object","properties":{"query":{"type":"string","description":"The GraphQL document."},` +
 				`"variables":{"type":"object","description":"The values of its variables, by their names."}},"required":["query"],"additionalProperties":false}`),
@@ -128,7 +129,7 @@ func (c *caller) addGraphQL() (fault string) {
 		if err != nil {
 			return nil, err
 		}
-		return c.callTool(ctx, req, o.Execute.Name, func(x *pipeline.Exchange) error { return c.setGraphQLBody(x, in) })
+		return c.callTool(ctx, req, o.Execute.Name, func(x *pipeline.Exchange) error { return c.setGraphQLRequest(x, in) })
 	})
 	return ""
 }
@@ -167,8 +168,8 @@ func readQuery(raw json.RawMessage) (graphQLRequest, error) {
 	return in, nil
 }
 
-// setGraphQLBody sets the body of a request to a GraphQL route.
-func (c *caller) setGraphQLBody(x *pipeline.Exchange, in graphQLRequest) error {
+// setGraphQLRequest sets the body and the path of a request to a GraphQL route.
+func (c *caller) setGraphQLRequest(x *pipeline.Exchange, in graphQLRequest) error {
 	body, err := json.Marshal(in)
 	if err != nil {
 		return err

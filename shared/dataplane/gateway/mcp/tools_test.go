@@ -2,7 +2,7 @@ package mcp
 
 import "testing"
 
-// TestHintsMatchMethodSemantics checks that the hints match the method's semantics (RFC 9110,
+// TestHintsMatchMethodSemantics checks that the hints in a tool's annotations match the method's semantics (RFC 9110,
 // section 9.2): clients repeat idempotent calls, and make read-only calls without asking the user.
 func TestHintsMatchMethodSemantics(t *testing.T) {
 	t.Parallel()
@@ -11,7 +11,7 @@ func TestHintsMatchMethodSemantics(t *testing.T) {
 		"PUT": "repeats, destroys", "DELETE": "repeats, destroys", "POST": "destroys", "PATCH": "destroys",
 		"QUERY": "destroys",
 	} {
-		h, got := hints(method), ""
+		h, got := annotationsOf(method), ""
 		for _, hint := range []struct {
 			name  string
 			isSet bool
@@ -20,8 +20,11 @@ func TestHintsMatchMethodSemantics(t *testing.T) {
 				got += ", " + hint.name
 			}
 		}
-		if got != ", "+want || !*h.OpenWorldHint {
-			t.Errorf("hints of %s = %s, want %s", method, got, want)
+		if got != ", "+want {
+			t.Errorf("annotationsOf(%s) = %s, want %s", method, got, want)
+		}
+		if !*h.OpenWorldHint {
+			t.Errorf("annotationsOf(%s): OpenWorldHint = false, want true", method)
 		}
 	}
 }

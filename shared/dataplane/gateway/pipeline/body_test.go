@@ -30,7 +30,8 @@ func bodyFields() http.Header {
 	}
 }
 
-// replacingPolicy is a policy that replaces the body of a request.
+// replacingPolicy is a policy that replaces the body of a request with {}, or refuses the request when the body is
+// written.
 type replacingPolicy struct{ refusal *http.Response }
 
 // Inbound implements pipeline.Inbound.

@@ -11,8 +11,8 @@ import (
 	"github.com/gatewright/gatewright/shared/dataplane/gateway/pipeline"
 )
 
-// TestInnerExchangeHasTheSameCaller checks that an inner exchange has
-// the outer one's client address, client certificate and withheld texts.
+// TestInnerExchangeHasTheSameCaller checks which values an inner exchange has from the outer one, that it has no
+// method, path, query and body, and that its changes do not affect the outer one.
 func TestInnerExchangeHasTheSameCaller(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(100, 0)
@@ -39,7 +39,7 @@ func TestInnerExchangeHasTheSameCaller(t *testing.T) {
 	}
 	if inner.Scheme != "https" || inner.Host != "shop.test" || !slices.Equal(inner.ClientChain, x.ClientChain) ||
 		!inner.Start.Equal(now) {
-		t.Errorf("Inner() = %+v, want the scheme, host, client chain and start of %+v", inner, x)
+		t.Errorf("Inner() = %+v, want the scheme, host and client chain of %+v, and the start %v", inner, x, now)
 	}
 	if inner.Method != "" || inner.Path != "" || inner.RawPath != "" || inner.Query != "" {
 		t.Errorf("Inner() = %+v, want no method, path and query", inner)

@@ -61,7 +61,7 @@ const StatusClientGone = 499
 
 // Route is a provisioned route: everything that a matched request needs.
 type Route struct {
-	// Info describes the route for logs, allowances and problems.
+	// Info describes the route for logs, receipts of quotas, analytics and problems.
 	Info     Info
 	Inbound  []Inbound
 	Handler  Handler

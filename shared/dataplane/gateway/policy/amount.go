@@ -36,7 +36,7 @@ type amountOptions struct {
 type amount struct {
 	header   string
 	pointer  jsonPointer // nil if the header has the amount
-	fallback int64
+	fallback int64       // amount of a response without a valid amount
 }
 
 // maxReadBody is the maximum size of a response's body if the policy reads the amount from it.
@@ -75,8 +75,8 @@ func newAmount(pointer string, raw json.RawMessage) (*amount, int64, []project.P
 	return a, o.Max, problems
 }
 
-// settle refunds the units that the request has taken and not used. If the handler was not called, release
-// refunds them. Otherwise they are, for each amount, the difference between its maximum and the response's amount.
+// settle refunds the units that the request has taken and not used. If the handler was not called, settle calls
+// release. Otherwise it refunds, for each amount, the difference between the maximum and the amount in the response.
 func (r *reservations) settle(response *http.Response, handled bool) {
 	if !handled {
 		r.release()
@@ -184,8 +184,8 @@ func (s *settlement) readBody(response *http.Response, entries []*reservation) {
 		settleAll(errLargeResponse)
 		return
 	}
-	response.Body = &observedBody{ReadCloser: response.Body, settle: func(body []byte, large bool) {
-		if large {
+	response.Body = &observedBody{ReadCloser: response.Body, settle: func(body []byte, tooLarge bool) {
+		if tooLarge {
 			settleAll(errLargeResponse)
 			return
 		}
@@ -195,8 +195,8 @@ func (s *settlement) readBody(response *http.Response, entries []*reservation) {
 	}}
 }
 
-// observedBody copies a body of up to maxReadBody bytes while the body is forwarded.
-// It calls settle once, when the body has ended or is closed. A larger body has no data.
+// observedBody copies a body of up to maxReadBody bytes while the body is forwarded. It calls settle once, when the
+// body has ended or is closed. For a larger body, tooLarge is true and body is nil.
 type observedBody struct {
 	io.ReadCloser
 	data     []byte

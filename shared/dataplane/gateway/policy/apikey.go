@@ -103,10 +103,10 @@ func newAPIKey(name string, raw json.RawMessage, s *Setup) (Provisioned, []proje
 //
 // A key is never sent upstream, except in a body: upstreams log headers, and anyone with access to the log could use
 // the key for every route of the bucket. Package upstream removes texts with the form of our keys from every request
-// (Credentials). Inbound also withholds the header and the text of an accepted key. It withholds the header if
-// its value has the form of our keys or is a list, because no key is a list. Any other value is sent upstream:
-// with allowUnauthenticatedRequests, the header can contain the upstream's own token. Later policies of the
-// route still see the header. A project can send the consumer upstream with ${request.user.sub} in the address.
+// (Credentials). Inbound also withholds the header and the text of an accepted key. It withholds the header if its
+// value has the form of our keys, or is a list. No list is a key, but one of its members could be. Any other value is
+// sent upstream: with allowUnauthenticatedRequests, the header can contain the upstream's own token. Later policies of
+// the route still see the header. A project can send the consumer upstream with ${request.user.sub} in the address.
 func (k *apiKey) Inbound(x *pipeline.Exchange) *http.Response {
 	values := x.Header[k.header]
 	// Keys are accepted only in the header. Do not send a trailer field of the same name upstream.

@@ -120,13 +120,15 @@ type observedRequest struct {
 	// sentBody is the body that was sent upstream, or the recorded beginning of it. It is nil before
 	// the body has ended or is closed, and if another policy has parsed the body.
 	sentBody atomic.Pointer[[]byte]
-	// The other fields are set when the response arrives.
+	// The other fields are set when the response arrives. total is the time until then since the start of the request,
+	// and resolver is the part of it that the upstream took, 0 if a policy has refused the request.
 	total, resolver time.Duration
 	status          int
 	encoding        string
 }
 
-// Open registers a function that counts the request if a policy refuses it.
+// Open registers a function that counts the request if it ends before the handler, for example because a policy refuses
+// it.
 func (a *graphQLAnalytics) Open(x *pipeline.Exchange) {
 	if a.operations == nil {
 		return
@@ -197,8 +199,8 @@ func (r errorReader) Read([]byte) (int, error) { return 0, r.err }
 // Outbound returns the response unchanged, because observeResponse has already wrapped its body.
 func (a *graphQLAnalytics) Outbound(_ *pipeline.Exchange, r *http.Response) *http.Response { return r }
 
-// observeResponse records the status of the response, and the beginning of its body
-// while the body is forwarded. The operations are counted when the body has ended.
+// observeResponse records the status of the response, and the beginning of its body while the body is forwarded. The
+// operations are counted when the body has ended or is closed, and immediately if there is no body.
 func (or *observedRequest) observeResponse(r *http.Response) {
 	or.total, or.status = or.x.Now().Sub(or.x.Start), r.StatusCode
 	if r.StatusCode == http.StatusSwitchingProtocols || r.Body == http.NoBody {

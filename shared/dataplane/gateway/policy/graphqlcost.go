@@ -36,8 +36,8 @@ type complexityLimitOptions struct {
 // complexityLimit refuses requests with documents that exceed a limit.
 type complexityLimit struct {
 	graphQLReader
-	depth, complexity int // -1 for no limit
-	ignored           []string
+	depth, complexity int      // -1 for no limit
+	ignored           []string // fields that add nothing to the depth
 }
 
 var _ pipeline.Inbound = (*complexityLimit)(nil)
@@ -45,6 +45,7 @@ var _ pipeline.Inbound = (*complexityLimit)(nil)
 // maxIgnored limits the number of names in ignore.
 const maxIgnored = 50
 
+// graphQLName matches the names of GraphQL that have at most 128 characters.
 var graphQLName = lazy.Regexp(`^[_A-Za-z][_0-9A-Za-z]{0,127}$`)
 
 func newComplexityLimit(_ string, raw json.RawMessage, s *Setup) (Provisioned, []project.Problem) {

@@ -25,7 +25,7 @@ type filterOptions struct {
 // maxExcluded limits the number of names in a filter.
 const maxExcluded = 2_000
 
-// introspectionFilter removes types and fields from introspection results.
+// introspectionFilter removes excluded types and fields from introspection results, and from errors that reveal them.
 type introspectionFilter struct {
 	graphQLReader
 	hidden *graphql.Hidden
@@ -76,8 +76,8 @@ func newIntrospectionFilter(_ string, raw json.RawMessage, s *Setup) (Provisione
 	}}, nil
 }
 
-// Prepare adds fields to introspections that the filter of the response needs. It makes the
-// upstream send a response that the filter can read. It refuses introspections that are too long.
+// Prepare adds the fields to introspections that Outbound needs to filter the result. It makes the upstream send a
+// response that the filter can read. It refuses introspections that are too long.
 func (f *introspectionFilter) Prepare(x *pipeline.Exchange) *http.Response {
 	if response := f.read(x); response != nil {
 		return response
@@ -112,7 +112,8 @@ func (f *introspectionFilter) Prepare(x *pipeline.Exchange) *http.Response {
 	return nil
 }
 
-// subscribes reports whether a document has only subscriptions: its response may be a stream.
+// subscribes reports whether any of the documents has only subscriptions. The response to such a document may be a
+// stream.
 func subscribes(g *pipeline.GraphQL) bool {
 	return slices.ContainsFunc(g.Documents, (*graphql.Document).OnlySubscribes)
 }

@@ -52,9 +52,9 @@ func isStream(r *http.Response) bool {
 // graphQLResponse is the body of a response that is being read.
 type graphQLResponse struct {
 	body io.Reader
-	raw  bytes.Buffer // as received
-	text io.Reader    // decompressed
-	head []byte       // beginning of text
+	raw  bytes.Buffer // the bytes that were read from body, still compressed
+	text io.Reader    // reads body and decompresses it
+	head []byte       // the bytes that startsWithData has read from text
 }
 
 var errCompression = errors.New("the answer is compressed as it was not asked for")
@@ -107,8 +107,8 @@ func (gr *graphQLResponse) startsWithData() bool {
 	return true
 }
 
-// startsAsJSON reports whether the response begins like JSON. It ignores the content type, because
-// some servers send JSON with another type. Call startsWithData before, which reads the beginning.
+// startsAsJSON reports whether the response begins like JSON. It ignores the content type, because some servers send
+// JSON with another type. Call startsWithData first, because it reads the beginning of the response.
 func (gr *graphQLResponse) startsAsJSON() bool {
 	head := bytes.TrimLeft(bytes.TrimPrefix(gr.head, []byte("\xef\xbb\xbf")), " \t\r\n")
 	return len(head) > 0 && (head[0] == '{' || head[0] == '[')

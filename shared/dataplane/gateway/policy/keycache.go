@@ -50,7 +50,8 @@ const (
 	negativeTTL = 5 * time.Second
 	// lookupTimeout limits a lookup. A lookup continues after its request has ended, because other requests may wait for it.
 	lookupTimeout = 5 * time.Second
-	cacheShards   = 16
+	// cacheShards is the number of parts of the cache. Each part has its own lock.
+	cacheShards = 16
 )
 
 // KeyCache caches the results of Keys. A positive result is cached for the policy's cacheTtlSeconds, but
@@ -90,8 +91,8 @@ type cacheShard struct {
 	mu       sync.Mutex
 	byHash   map[keyHash]*list.Element
 	valid    list.List // of *keyResult, the most recently used first
-	invalid  list.List
-	capacity int
+	invalid  list.List // likewise
+	capacity int       // maximum length of each list
 }
 
 // NewKeyCache returns a cache for about size positive and size negative results, but
@@ -166,13 +167,14 @@ func (c *KeyCache) load(ctx context.Context, b *bucket, key string, hash keyHash
 	return result, nil
 }
 
-// userAt returns the user of a result at a time, and whether the result is still valid.
+// userAt returns the user of a result at the time now, nil if the key is not valid then. ok is false if the result is
+// too old to be used.
 func (r *keyResult) userAt(now time.Time, ttl time.Duration) (user *pipeline.User, ok bool) {
 	if r.user == nil {
 		return nil, now.Sub(r.startedAt) < negativeTTL
 	}
 	if !r.expiresAt.IsZero() && !now.Before(r.expiresAt) {
-		// The owner of the key can extend its expiry, so the refusal is valid only for negativeTTL.
+		// The owner of the key can extend its expiry, so use the refusal only for negativeTTL.
 		return nil, now.Sub(r.expiresAt) < negativeTTL && now.Sub(r.startedAt) < ttl
 	}
 	return r.user, now.Sub(r.startedAt) < ttl

@@ -4,10 +4,10 @@
 // To add a policy, add a file with its constructor and a line in builtins.
 // CORS policies are not in this package: package gateway applies them.
 //
-// Read this file first. apikey.go and keycache.go check keys, ratelimit.go limits rates, and mtls.go checks
-// client certificates. quota.go enforces the quotas of customers' subscriptions, with reservations.go (each
-// request is counted once) and amount.go (units that a response reports). Interfaces to the installation
-// are declared where they are used: Keys, Allowances, ClientVerifier, Subscriptions, Quotas and Operations.
+// Read this file first. apikey.go and keycache.go check keys, ratelimit.go limits rates, and mtls.go checks client
+// certificates. quota.go enforces the quotas of customers' subscriptions, with reservations.go (the units that a
+// request takes, and its receipt) and amount.go (units that a response reports). Interfaces to the installation are
+// declared where they are used: Keys, Allowances, Clients, Subscriptions, Quotas and Operations.
 //
 // The policies for GraphQL routes begin in graphql.go, which reads requests for all of
 // them: graphqlcost.go, graphqlintrospection.go, graphqlfilter.go and graphqlanalytics.go.
@@ -55,7 +55,8 @@ type Setup struct {
 	Now     func() time.Time
 }
 
-// Provisioned is a policy that is ready to serve: one of its fields is set.
+// Provisioned is a policy that was created from its options. If the options have no problems, exactly one of its fields
+// is set.
 type Provisioned struct {
 	Inbound  pipeline.Inbound
 	Outbound pipeline.Outbound
@@ -102,8 +103,8 @@ func Check(p project.Policy) []project.Problem {
 	return problems
 }
 
-// WarnInbound returns warnings about a route's inbound policies that are valid, but probably a mistake. The
-// policies are in the order of the route. The result has a text for the index of each policy with a warning.
+// WarnInbound returns warnings about a route's inbound policies that are valid, but probably a mistake. all are the
+// route's inbound policies, in their order. The key of a warning is the index of its policy in all.
 func WarnInbound(all []project.Policy) map[int]string {
 	kinds, warnings, identified := builtins(), map[int]string{}, false
 	for i, p := range all {

@@ -28,8 +28,9 @@ const placeholder = "{value}"
 
 // queryParam converts a query parameter to a header, for clients that can't send headers.
 type queryParam struct {
-	param, header, value string
-	remove               bool
+	param, header string
+	valueTemplate string // with placeholder
+	remove        bool
 }
 
 var _ pipeline.Inbound = (*queryParam)(nil)
@@ -47,7 +48,7 @@ func newQueryParam(_ string, raw json.RawMessage, _ *Setup) (Provisioned, []proj
 			`Write the header's value with {value} where the parameter's value goes, such as "Bearer {value}".`))
 	}
 	return Provisioned{Inbound: &queryParam{
-		param: o.QueryParam, header: header, value: o.HeaderValue,
+		param: o.QueryParam, header: header, valueTemplate: o.HeaderValue,
 		remove: o.RemoveFromURL,
 	}}, problems
 }
@@ -60,7 +61,7 @@ func (p *queryParam) Inbound(x *pipeline.Exchange) *http.Response {
 	if !present {
 		return nil
 	}
-	value := strings.ReplaceAll(p.value, placeholder, values[0])
+	value := strings.ReplaceAll(p.valueTemplate, placeholder, values[0])
 	if !httpguts.ValidHeaderFieldValue(value) {
 		return x.Problem(http.StatusBadRequest,
 			"Send the query parameter "+p.param+" without line breaks and control characters: it becomes a header.")

@@ -66,16 +66,17 @@ const (
 // quotaRetryAfter is the number of seconds after which to repeat a request that could not be counted.
 const quotaRetryAfter = "5"
 
-// quota counts the requests of customers. It refuses a request if its customer is unknown, if the customer's
-// subscription does not include the request, or if a quota of the subscription is used up. It also refuses
-// a request with an invalid Idempotency-Key, and without failOpen a request that can't be counted.
+// quota counts the requests of customers. It refuses a request if its customer is unknown or has no subscription, if
+// the subscription's status is not allowed, or if the subscription lacks a meter or has too few units left for the
+// request. It also refuses a request with an invalid Idempotency-Key, and without failOpen a request that can't be
+// counted.
 type quota struct {
 	policy              string
 	accountID           string
 	deployment          string
 	bucketID            string
 	customerKey         jsonPointer // nil for the user's sub
-	statuses            []string
+	statuses            []string    // the allowed statuses of a subscription
 	meters              []*quotaMeter
 	failOpen            bool // whether to let requests through that can't be counted
 	sendsHeaders        bool // whether to send the quotas in headers
@@ -100,7 +101,7 @@ type quotaMeter struct {
 	cached atomic.Pointer[cachedPolicy]
 }
 
-// cachedPolicy is the RateLimit-Policy of a quota.
+// cachedPolicy is the RateLimit-Policy field of a quota, for a limit and a period of this length.
 type cachedPolicy struct {
 	limit, seconds int64
 	text           string
@@ -169,7 +170,8 @@ func newQuota(name string, raw json.RawMessage, s *Setup) (Provisioned, []projec
 }
 
 // readMeters reads the meters, in the order of counting. The meters with amounts in responses come first, because every
-// request counts for them. The other meters, which count once for each Idempotency-Key, come last (reservations.go).
+// request counts for them, even a repeated one. The other meters, which count once for each Idempotency-Key, come last
+// (reservations.go).
 func (q *quota) readMeters(meters map[string]json.RawMessage) []project.Problem {
 	if meters != nil && (len(meters) == 0 || len(meters) > maxMeters) {
 		return []project.Problem{options.Problem("/meters",
@@ -208,7 +210,7 @@ func (q *quota) readMeters(meters map[string]json.RawMessage) []project.Problem 
 	return problems
 }
 
-// Inbound counts the request, or refuses it.
+// Inbound counts the request or refuses it. With failOpen, it lets a request through that can't be counted.
 func (q *quota) Inbound(x *pipeline.Exchange) *http.Response {
 	if x.User == nil {
 		return x.Problem(http.StatusUnauthorized, "This route counts what its callers have bought, and nobody knows who "+

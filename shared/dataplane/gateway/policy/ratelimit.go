@@ -59,9 +59,9 @@ type rateLimit struct {
 	limit          int64
 	window         time.Duration
 	async          bool
-	sendsHeaders   bool // whether to send the limit in headers
-	policy         string
-	quoted         string
+	sendsHeaders   bool   // whether to send the limit in headers
+	policyField    string // the member of the RateLimit-Policy field
+	quotedName     string // the policy's name in the RateLimit field
 	throwOnFailure bool
 	allowances     Allowances
 }
@@ -102,14 +102,14 @@ func newRateLimit(name string, raw json.RawMessage, s *Setup) (Provisioned, []pr
 		window:         window,
 		async:          o.Mode == "async",
 		sendsHeaders:   o.HeaderMode == "retry-after",
-		policy:         fmt.Sprintf("%s;q=%d;w=%d", quoted, o.RequestsAllowed, wholeSeconds(window)),
-		quoted:         quoted,
+		policyField:    fmt.Sprintf("%s;q=%d;w=%d", quoted, o.RequestsAllowed, wholeSeconds(window)),
+		quotedName:     quoted,
 		throwOnFailure: o.ThrowOnFailure,
 		allowances:     s.Allowances,
 	}}, nil
 }
 
-// Inbound takes a unit of the request's allowance.
+// Inbound takes a unit of the request's allowance. It refuses the request if no unit is left.
 func (l *rateLimit) Inbound(x *pipeline.Exchange) *http.Response {
 	decision, err := l.allowances.Take(x.Context, Allowance{
 		Name: l.allowanceName(x), Limit: l.limit, Window: l.window,
@@ -121,16 +121,16 @@ func (l *rateLimit) Inbound(x *pipeline.Exchange) *http.Response {
 		return x.Problem(http.StatusServiceUnavailable,
 			"The rate limit can't be checked now. Repeat the request in a few seconds.")
 	case err != nil:
-		// The project has chosen to let requests through that can't be counted.
+		// Without throwOnFailure, let a request through that can't be counted.
 		x.Cause = err
 		return nil
 	}
 	resetAfter := wholeSeconds(decision.ResetAfter)
 	if l.sendsHeaders {
 		// Both fields are lists: each limit of a route adds a member, and the upstream may add members, too.
-		x.AddResponseField("Ratelimit-Policy", l.policy)
+		x.AddResponseField("Ratelimit-Policy", l.policyField)
 		var buf [64]byte // enough for most values
-		text := strconv.AppendInt(append(append(buf[:0], l.quoted...), ";r="...), decision.Remaining, 10)
+		text := strconv.AppendInt(append(append(buf[:0], l.quotedName...), ";r="...), decision.Remaining, 10)
 		x.AddResponseField("Ratelimit", string(strconv.AppendInt(append(text, ";t="...), resetAfter, 10)))
 	}
 	if decision.Admitted {
@@ -146,7 +146,8 @@ func (l *rateLimit) Inbound(x *pipeline.Exchange) *http.Response {
 // wholeSeconds returns a duration as headers express it: in seconds, rounded up, at least one.
 func wholeSeconds(d time.Duration) int64 { return max(1, int64(math.Ceil(d.Seconds()))) }
 
-// quote returns a policy's name as a string of a structured field (RFC 9651, 3.3.3), in ASCII.
+// quote returns a name as a string of a structured field (RFC 9651, section 3.3.3). It replaces quotes, backslashes,
+// control characters and non-ASCII characters with "_".
 func quote(name string) string {
 	return `"` + strings.Map(func(r rune) rune {
 		if r < ' ' || r > '~' || r == '"' || r == '\\' {

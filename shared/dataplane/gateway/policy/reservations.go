@@ -21,10 +21,10 @@ type Quotas interface {
 	Take(ctx context.Context, c Counter, n int64) (Decision, error)
 	// Refund returns n units that were taken and not used.
 	Refund(ctx context.Context, c Counter, n int64)
-	// TakeOnce takes n units like Take, but only once for a receipt. If repeated is true, an
-	// earlier call has taken the units for this receipt, and this call has taken none. That is also
-	// reported if the limit does not allow n more units. A receipt can be repeated any number of
-	// times. After an error, it is unknown whether the units are counted and the receipt exists.
+	// TakeOnce takes n units like Take, but only once for a receipt. If repeated is true, an earlier call has taken the
+	// units for this receipt, and this call has taken none. TakeOnce reports a repeat even if the limit does not allow
+	// n more units. A receipt can be repeated any number of times. After an error, it is unknown whether the units are
+	// counted and the receipt exists.
 	TakeOnce(ctx context.Context, c Counter, n int64, receipt string) (d Decision, repeated bool, err error)
 }
 
@@ -54,7 +54,8 @@ type reservations struct {
 	keepIncrements bool
 }
 
-// reserve takes the units of all meters, in their order. If a meter refuses, reserve stops and returns the refused reservation.
+// reserve takes the units of all meters, in their order. If a meter refuses, reserve stops and returns the refused
+// reservation. After a refusal or an error, the caller must call release.
 //
 // A request with a receipt is counted when its last increment is taken, for the meter called decider. One write
 // takes the decider's units and stores the receipt. All other increments are taken before, and are refunded if the

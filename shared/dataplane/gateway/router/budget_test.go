@@ -54,7 +54,7 @@ func TestPatternsOverBudgetAreRefused(t *testing.T) {
 	}
 }
 
-// patternWithSteps returns a pattern for a letter that counts as this number of steps.
+// patternWithSteps returns a pattern with exactly this number of steps. It matches repetitions of letter.
 func patternWithSteps(t *testing.T, letter rune, steps int) string {
 	t.Helper()
 	const sampleRepeats = 100
@@ -79,16 +79,16 @@ func mustCountSteps(t *testing.T, path string) int {
 	return steps
 }
 
-// TestPatternsAtTheBudgetAreAccepted checks that patterns at a limit are accepted, that
-// patterns just above it are refused, and that the problem names the exceeding number.
+// TestPatternsAtTheBudgetAreAccepted checks that patterns at a limit are accepted, that patterns just above it are
+// refused, and that the error about all patterns contains the sum of their steps.
 func TestPatternsAtTheBudgetAreAccepted(t *testing.T) {
 	add := func(r *Router, path string) error { return r.Add("GET", path, project.URLPattern, 0) }
 	name := strings.Repeat("n", project.MaxPatternBytes-len("/:"))
 	if err := add(new(Router), "/:"+name); err != nil || !HasParam("/:"+name, project.URLPattern, name) {
-		t.Errorf("Add(pattern of %d bytes) = %v, want no error and its parameter", project.MaxPatternBytes, err)
+		t.Errorf("Add(pattern of %d bytes) = %v, want no error, and HasParam() = true", project.MaxPatternBytes, err)
 	}
 	if name += "n"; add(new(Router), "/:"+name) == nil || HasParam("/:"+name, project.URLPattern, name) {
-		t.Errorf("Add(pattern of %d bytes) = nil, want an error and no parameter", project.MaxPatternBytes+1)
+		t.Errorf("Add(pattern of %d bytes) = nil, want an error, and HasParam() = false", project.MaxPatternBytes+1)
 	}
 	if add(new(Router), patternWithSteps(t, 'a', project.MaxPatternSteps+1)) == nil {
 		t.Errorf("Add(pattern of %d steps) = nil, want an error", project.MaxPatternSteps+1)
@@ -108,7 +108,7 @@ func TestPatternsAtTheBudgetAreAccepted(t *testing.T) {
 func TestPathIsMatchedWithinItsBudget(t *testing.T) {
 	const steps = 1000
 	paths := []string{patternWithSteps(t, 'a', steps-mustCountSteps(t, "/*")), "/*"}
-	r := routes(t, project.URLPattern, paths...)
+	r := newRouter(t, project.URLPattern, paths...)
 	longest := "/" + strings.Repeat("x", project.MaxMatchSteps/steps-1)
 	if got := describeMatch(r, paths, longest); got != "/* 0="+longest[1:] {
 		t.Errorf("Find(longest path) = %.40s, want /*", got)

@@ -19,7 +19,7 @@ func TestURLPatternsAreTriedInOrderAfterTemplates(t *testing.T) {
 		"/end/:x?",
 		"*.suffix",
 	}
-	r := routes(t, project.URLPattern, paths...)
+	r := newRouter(t, project.URLPattern, paths...)
 	if err := r.Add("GET", "/docs/{page}", project.OpenAPIPath, len(paths)); err != nil {
 		t.Fatal(err)
 	}

@@ -17,8 +17,8 @@ import (
 	"github.com/gatewright/gatewright/shared/format/project"
 )
 
-// routes returns a router with a GET route for each path. A route's number is the index of its path.
-func routes(t *testing.T, mode project.PathMode, paths ...string) *Router {
+// newRouter returns a router with a GET route for each path. A route's number is the index of its path.
+func newRouter(t *testing.T, mode project.PathMode, paths ...string) *Router {
 	t.Helper()
 	var r Router
 	for i, path := range paths {
@@ -29,7 +29,8 @@ func routes(t *testing.T, mode project.PathMode, paths ...string) *Router {
 	return &r
 }
 
-// describeMatch returns the template that a path matches, followed by the parameters, or "-" if there is none.
+// describeMatch returns the template that a path matches, followed by the parameters, or "-" if the path matches no
+// template.
 func describeMatch(r *Router, paths []string, path string) string {
 	var m Match
 	i, ok := r.Find("GET", path, &m)
@@ -64,7 +65,7 @@ func TestOpenAPITemplatesMatchSegmentBySegment(t *testing.T) {
 		"/a b",
 		"/$bulk",
 	}
-	r := routes(t, project.OpenAPIPath, paths...)
+	r := newRouter(t, project.OpenAPIPath, paths...)
 	for path, want := range map[string]string{
 		"/":                                    "/",
 		"/todos":                               "/todos",
@@ -109,7 +110,7 @@ func TestOpenAPITemplatesMatchSegmentBySegment(t *testing.T) {
 
 func TestParameterValuesAreUnescaped(t *testing.T) {
 	var m Match
-	if _, ok := routes(t, project.OpenAPIPath, "/{branch}").Find("GET", "/feature%2Fx%20y", &m); !ok {
+	if _, ok := newRouter(t, project.OpenAPIPath, "/{branch}").Find("GET", "/feature%2Fx%20y", &m); !ok {
 		t.Fatalf("Find(GET /feature%%2Fx%%20y) = no match, want /{branch}")
 	}
 	if got := m.Value("branch"); got != "feature/x y" {
@@ -155,7 +156,7 @@ func TestMethodsHaveSeparateRoutes(t *testing.T) {
 }
 
 func TestTheFirstOfTwoEqualDeclarationsWins(t *testing.T) {
-	r := routes(t, project.OpenAPIPath, "/a/{x}", "/a/{y}")
+	r := newRouter(t, project.OpenAPIPath, "/a/{x}", "/a/{y}")
 	var m Match
 	if i, _ := r.Find("GET", "/a/1", &m); i != 0 || m.Value("x") != "1" {
 		t.Errorf("Find(GET /a/1) = %d with x=%q, want 0 with 1", i, m.Value("x"))
@@ -170,7 +171,7 @@ func TestEmptySegmentsMatchNothing(t *testing.T) {
 		{"/only/v{name}", "/only/x", "-"},
 		{"/only/{name}.json", "/only/.json", "-"},
 	} {
-		if got := describeMatch(routes(t, project.OpenAPIPath, test.template), []string{test.template},
+		if got := describeMatch(newRouter(t, project.OpenAPIPath, test.template), []string{test.template},
 			test.path); got != test.want {
 			t.Errorf("Find(%s) with the template %s = %s, want %s", test.path, test.template, got, test.want)
 		}
@@ -179,7 +180,7 @@ func TestEmptySegmentsMatchNothing(t *testing.T) {
 
 func TestFirstOfEquallyLiteralTemplatesWins(t *testing.T) {
 	paths := []string{"/x/{a}b{c}", "/x/{a}d{c}"}
-	if got := describeMatch(routes(t, project.OpenAPIPath, paths...), paths, "/x/1b2d3"); got != "/x/{a}b{c} a=1 c=2d3" {
+	if got := describeMatch(newRouter(t, project.OpenAPIPath, paths...), paths, "/x/1b2d3"); got != "/x/{a}b{c} a=1 c=2d3" {
 		t.Errorf("Find(/x/1b2d3) = %s, want /x/{a}b{c} a=1 c=2d3", got)
 	}
 }
@@ -189,7 +190,7 @@ func TestPathCanHaveSixteenParameters(t *testing.T) {
 	for i := range maxParams {
 		path += fmt.Sprintf("/{p%d}", i)
 	}
-	if got := describeMatch(routes(t, project.OpenAPIPath, path), []string{path},
+	if got := describeMatch(newRouter(t, project.OpenAPIPath, path), []string{path},
 		strings.Repeat("/x", maxParams)); !strings.HasPrefix(got, path) {
 		t.Errorf("Find(path with %d parameters) = %s, want %s", maxParams, got, path)
 	}
@@ -212,7 +213,7 @@ func TestAmbiguousPathsAreDetected(t *testing.T) {
 	}{
 		{"GET", "/v1/x", false},
 		{"GET", "/v1/x%2Fkeys", true},
-		{"GET", "/v1/x;a%2Fb/keys", false}, // every interpretation that has a route has this one
+		{"GET", "/v1/x;a%2Fb/keys", false}, // all interpretations that match a path match the same one
 		{"GET", "/v1/x%2Fother", true},     // /v1/x/other has only a POST route: a GET would be a 405
 		{"GET", "/v1/x%20y", false},
 		{"HEAD", "/v1/x%2Fkeys", true}, // HEAD uses the route of GET
@@ -223,7 +224,8 @@ func TestAmbiguousPathsAreDetected(t *testing.T) {
 		var m Match
 		_, ok := r.Find(test.method, test.path, &m)
 		if got := ok && r.IsAmbiguous(test.path); got != test.want {
-			t.Errorf("IsAmbiguous(%s %s) = %t, want %t", test.method, test.path, got, test.want)
+			t.Errorf("Find(%[1]s %[2]s) finds a route and IsAmbiguous(%[2]s) = %[3]t, want %[4]t", test.method, test.path, got,
+				test.want)
 		}
 	}
 }
@@ -277,7 +279,7 @@ func TestInvalidPathsAreRefused(t *testing.T) {
 		var r Router
 		err := r.Add("GET", test.path, test.mode, 0)
 		if err == nil || !strings.Contains(err.Error(), test.want) {
-			t.Errorf("Add(%s) = %v, want an error with %q", test.path, err, test.want)
+			t.Errorf("Add(%s, %s) = %v, want an error with %q", test.path, test.mode, err, test.want)
 		} else if strings.HasPrefix(err.Error(), "correct") {
 			t.Errorf("Add(%s) = %v, want no \"correct\" at the start, since the caller adds it", test.path, err)
 		}
@@ -336,7 +338,7 @@ func TestFilledTemplateIsFound(t *testing.T) {
 		if !ok {
 			t.Fatalf("Find(%s) = no match, want the template %s", path, paths[i])
 		}
-		// The expected template is found with regular expressions and with rank.
+		// regexpOf and rank check the result independently of the router.
 		if !regexpOf(paths[got]).MatchString(path) {
 			t.Fatalf("Find(%s) = %s, want a template that matches", path, paths[got])
 		}
@@ -351,20 +353,22 @@ func TestFilledTemplateIsFound(t *testing.T) {
 	})
 }
 
+// param matches a parameter of a template.
 var param = regexp.MustCompile(`\{[^}]+\}`)
 
 func regexpOf(template string) *regexp.Regexp {
 	var b strings.Builder
-	last := 0
+	end := 0 // of the previous parameter
 	for _, at := range param.FindAllStringIndex(template, -1) {
-		b.WriteString(regexp.QuoteMeta(template[last:at[0]]) + `[^/]+`)
-		last = at[1]
+		b.WriteString(regexp.QuoteMeta(template[end:at[0]]) + `[^/]+`)
+		end = at[1]
 	}
-	return regexp.MustCompile("^" + b.String() + regexp.QuoteMeta(template[last:]) + "$")
+	return regexp.MustCompile("^" + b.String() + regexp.QuoteMeta(template[end:]) + "$")
 }
 
-// rank returns a string that orders templates of the same depth: the leftmost segment that differs
-// decides. A literal precedes a mixed segment, and mixed segments are ordered by their literal bytes.
+// rank returns a string that is greater for more literal templates. It orders templates of the same depth: the leftmost
+// segment that differs decides. A literal ranks above a mixed segment, and a mixed segment with more literal bytes
+// ranks above others.
 func rank(template string) string {
 	var b strings.Builder
 	for segment := range strings.SplitSeq(template[1:], "/") {
