@@ -180,7 +180,8 @@ func TestEmptySegmentsMatchNothing(t *testing.T) {
 
 func TestFirstOfEquallyLiteralTemplatesWins(t *testing.T) {
 	paths := []string{"/x/{a}b{c}", "/x/{a}d{c}"}
-	if got := describeMatch(newRouter(t, project.OpenAPIPath, paths...), paths, "/x/1b2d3"); got != "/x/{a}b{c} a=1 c=2d3" {
+	got := describeMatch(newRouter(t, project.OpenAPIPath, paths...), paths, "/x/1b2d3")
+	if got != "/x/{a}b{c} a=1 c=2d3" {
 		t.Errorf("Find(/x/1b2d3) = %s, want /x/{a}b{c} a=1 c=2d3", got)
 	}
 }

@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// roundTripOverPipe does a round trip with play as the server, over a
-// connection without buffers: a write waits until play reads its bytes.
+// roundTripOverPipe does a round trip with play as the server, and returns the body of the response. The connection has
+// no buffers: a write waits until play reads its bytes.
 func roundTripOverPipe(
 	ctx context.Context, t *testing.T, timeout time.Duration, play func(peer net.Conn),
 ) (string, error) {

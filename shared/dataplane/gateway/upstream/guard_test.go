@@ -120,6 +120,7 @@ func ipv6Forms(v4 netip.Addr, random *rand.Rand) []netip.Addr {
 		netip.AddrFrom16([16]byte{0x00, 0x64, 0xff, 0x9b, 0x00, 0x01, b[0], b[1], 0x00, b[2], b[3]}),
 		netip.AddrFrom16([16]byte{0x20, 0x02, b[0], b[1], b[2], b[3], noise(), noise(), 15: noise()}), // 6to4
 		netip.AddrFrom16([16]byte{0x20, 0x01, 0, 0, b[0], b[1], b[2], b[3], noise(), 15: noise()}),    // Teredo's server
+		// Teredo's client
 		netip.AddrFrom16([16]byte{
 			0x20, 0x01, 0, 0, 0x5d, 0xb8, 0xd8, 0x22, noise(), noise(), noise(), noise(), ^b[0], ^b[1],
 			^b[2], ^b[3],
@@ -164,12 +165,12 @@ func TestPlatformAddressesAreNeverDialed(t *testing.T) {
 	}
 }
 
-// TestIPv6FormIsAllowedOnlyIfItsIPv4AddressIs checks, for generated IPv4 addresses and
-// guards, that an IPv6 address that can lead to a refused IPv4 address is refused, too.
+// TestIPv6FormIsAllowedOnlyIfItsIPv4AddressIs checks, for generated IPv4 addresses and several guards, that an IPv6
+// address that can lead to a refused IPv4 address is refused, too.
 func TestIPv6FormIsAllowedOnlyIfItsIPv4AddressIs(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
-	nearbyPrefixes := []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0")}
-	nearbyPrefixes = append(nearbyPrefixes,
+	ipv4Prefixes := []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0")}
+	ipv4Prefixes = append(ipv4Prefixes,
 		slices.DeleteFunc(slices.Concat(platformPrefixes, privatePrefixes, specialPrefixes), func(p netip.Prefix) bool {
 			return p.Addr().Is6()
 		})...)
@@ -181,7 +182,7 @@ func TestIPv6FormIsAllowedOnlyIfItsIPv4AddressIs(t *testing.T) {
 	}
 	refused := 0
 	for range 20_000 {
-		p := nearbyPrefixes[random.IntN(len(nearbyPrefixes))]
+		p := ipv4Prefixes[random.IntN(len(ipv4Prefixes))]
 		b := p.Addr().As4()
 		for i, r := range binary.BigEndian.AppendUint32(nil, uint32(uint64(random.Uint32())>>p.Bits())) {
 			b[i] |= r

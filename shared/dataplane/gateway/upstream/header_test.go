@@ -20,9 +20,9 @@ import (
 	"golang.org/x/net/http/httpguts"
 )
 
-// The patterns of the rule are for names as CGI variables: in upper case, with underscores.
+// The patterns of isAllowedByRule match names in the form of CGI variables: in upper case, with underscores.
 var (
-	invalidNameBytes = regexp.MustCompile(`[^A-Z0-9]+`)
+	nonAlphanumerics = regexp.MustCompile(`[^A-Z0-9]+`)
 	connectionFields = regexp.MustCompile(
 		`^(CONNECTION|KEEP_ALIVE|PROXY(_CONNECTION|_AUTHENTICATE|_AUTHORIZATION)?|TE|` +
 			`TRAILER|TRANSFER_ENCODING|UPGRADE|HTTP2_SETTINGS)$`)
@@ -34,14 +34,14 @@ var (
 // isAllowedByRule is another implementation of the rule of Filter.Request. It reports whether
 // a client's field is sent upstream if the client's Connection fields list these names.
 func isAllowedByRule(name string, listed []string, underscores bool) bool {
-	cgi := strings.Trim(invalidNameBytes.ReplaceAllString(strings.ToUpper(name), "_"), "_")
+	cgi := strings.Trim(nonAlphanumerics.ReplaceAllString(strings.ToUpper(name), "_"), "_")
 	switch {
 	case !httpguts.ValidHeaderFieldName(name),
 		strings.Contains(name, "_") && !underscores,
 		slices.ContainsFunc(listed, func(l string) bool { return strings.EqualFold(l, name) }),
 		connectionFields.MatchString(cgi),
 		gatewayFieldPattern.MatchString(cgi),
-		// Host and Content-Length in exactly this spelling are skipped, because net/http's request has their values elsewhere.
+		// Host and Content-Length in exactly this spelling pass the filter: they are not written from the header.
 		framingFields.MatchString(cgi) && name != "Host" && name != "Content-Length":
 		return false
 	}
@@ -96,8 +96,8 @@ func tokens(connection []string) []string {
 	return out
 }
 
-// TestFilterMatchesReferenceImplementation compares the filter with
-// isAllowedByRule and with httputil.ReverseProxy, for generated headers.
+// TestFilterMatchesReferenceImplementation checks, for generated headers, that the filter forwards exactly the fields
+// that isAllowedByRule allows. It also checks that httputil.ReverseProxy forwards all of them except Te.
 func TestFilterMatchesReferenceImplementation(t *testing.T) {
 	simulations.Sequential(t)
 	g := generator{rand.New(rand.NewPCG(1, 2))}
@@ -174,7 +174,7 @@ func forwardedByReverseProxy(t *testing.T, in http.Header) (sent http.Header) {
 	if values := in["Upgrade"]; len(values) > 0 && strings.ContainsFunc(values[0], func(r rune) bool {
 		return r < ' ' || r > '~'
 	}) {
-		return in
+		return in // ReverseProxy refuses such a request
 	}
 	proxy.ServeHTTP(httptest.NewRecorder(), r)
 	return sent
@@ -262,12 +262,12 @@ func TestIsCanonicalForAllBytes(t *testing.T) {
 	}
 }
 
-// TestReservedIgnoresSeparators checks that a reserved name stays reserved with any other
-// characters between and around its words, because all of these count as separators.
+// TestReservedIgnoresSeparators checks that a reserved name stays reserved with any characters other than letters and
+// digits between and around its words, because all of these count as separators.
 func TestReservedIgnoresSeparators(t *testing.T) {
 	for b := range 128 {
 		c := string([]byte{byte(b)})
-		divides := invalidNameBytes.MatchString(strings.ToUpper(c))
+		divides := nonAlphanumerics.MatchString(strings.ToUpper(c))
 		for _, name := range []string{"via" + c, c + "via", "_via" + c, "x" + c + "real" + c + "ip", "_" + c + "_host"} {
 			if got := Reserved(name); got != divides {
 				t.Errorf("Reserved(%q) = %t, want %t", name, got, divides)

@@ -143,7 +143,7 @@ func TestRecorderKeepsHeadsOfOneRequest(t *testing.T) {
 	wantRecorded := func(want string) {
 		t.Helper()
 		if got := string(first.heads.raw) + "|" + string(second.heads.raw); got != want {
-			t.Errorf("heads = %q, want %q", got, want)
+			t.Errorf("recorded heads of first|second = %q, want %q", got, want)
 		}
 	}
 	a, arriveOnA := connect()

@@ -79,7 +79,7 @@ func TestIdleConnectionIsReusedUntilItsTimeout(t *testing.T) {
 		defer n.pool.close()
 		readReply(t, n.mustSend(t, "a"))
 		n.wantIdle(t, 1, 1)
-		time.Sleep(idleTimeout - time.Nanosecond) // the sweep comes just before this connection's timeout
+		time.Sleep(idleTimeout - time.Nanosecond) // just before the connection's timeout
 		readReply(t, n.mustSend(t, "a"))
 		n.wantIdle(t, 1, 1)
 		time.Sleep(idleTimeout - time.Nanosecond)
@@ -137,8 +137,8 @@ func TestIdleConnectionsPerHostAreLimited(t *testing.T) {
 	n.wantIdle(t, 3, 5)
 }
 
-// TestDeadlineDoesNotOverrideCanceledContext checks that a new deadline does
-// not replace the passed deadline that ends the reads of a canceled request.
+// TestDeadlineDoesNotOverrideCanceledContext checks that readUntil returns an error if the request was canceled, or if
+// the connection was closed. The caller must then not read: the new deadline may have replaced the one that ends reads.
 func TestDeadlineDoesNotOverrideCanceledContext(t *testing.T) {
 	errDisconnected := errors.New("the caller has disconnected")
 	for name, test := range map[string]struct {
@@ -241,7 +241,7 @@ func TestDeadlineIsRemovedForTheBody(t *testing.T) {
 	}
 }
 
-// deadlineRecorder records whether the read deadline was last removed.
+// deadlineRecorder records whether the last call of SetReadDeadline has removed the deadline.
 type deadlineRecorder struct {
 	net.Conn
 	removed *bool
@@ -262,12 +262,12 @@ func TestUnusedTransportsAreRemovedAfterTheirTimeout(t *testing.T) {
 		time.Sleep(idleTimeout - time.Nanosecond)
 		synctest.Wait()
 		if len(ts.byIdentity) != 1 || ts.get(identity{account: "b"}) != b {
-			t.Errorf("transports before the timeout = %d, want 1, that of account b", len(ts.byIdentity))
+			t.Errorf("transports after the timeout of account a = %d, want 1, that of account b", len(ts.byIdentity))
 		}
 		time.Sleep(idleTimeout)
 		synctest.Wait()
 		if len(ts.byIdentity) != 0 || ts.sweeping {
-			t.Errorf("transports after the timeout = %d, sweeping = %t, want 0 and false", len(ts.byIdentity), ts.sweeping)
+			t.Errorf("transports after both timeouts = %d, sweeping = %t, want 0 and false", len(ts.byIdentity), ts.sweeping)
 		}
 	})
 }

@@ -205,6 +205,8 @@ func TestBufferedTLSBytesAreNotTheNextResponse(t *testing.T) {
 					})
 					client := newClient(t, Options{TLS: config, ResponseTimeout: 5 * time.Second})
 					client.http1.set(address, true)
+					// X-N is the number of the connection, and the number of the request on it. The second request is on
+					// the first connection if this connection is reusable.
 					for i, want := range []string{"10", map[bool]string{true: "11", false: "20"}[following.reusable]} {
 						response, err := client.Send(request(t, t.Context(), c.method, "https://"+address), nil)
 						if err != nil {

@@ -53,15 +53,16 @@ func TestAccountsDoNotShareConnections(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var mu sync.Mutex
-			accounts := map[string]map[string]int{} // the requests of each account, by the client's address
+			// byConnection has the number of requests of each account, by the client's address.
+			byConnection := map[string]map[string]int{}
 			server := httptest.NewUnstartedServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 				_, _ = io.Copy(io.Discard, r.Body)
 				mu.Lock()
 				defer mu.Unlock()
-				if accounts[r.RemoteAddr] == nil {
-					accounts[r.RemoteAddr] = map[string]int{}
+				if byConnection[r.RemoteAddr] == nil {
+					byConnection[r.RemoteAddr] = map[string]int{}
 				}
-				accounts[r.RemoteAddr][r.Header.Get("X-Account")]++
+				byConnection[r.RemoteAddr][r.Header.Get("X-Account")]++
 				if r.Proto != c.proto {
 					t.Errorf("request protocol = %s, want %s", r.Proto, c.proto)
 				}
@@ -83,14 +84,14 @@ func TestAccountsDoNotShareConnections(t *testing.T) {
 				}
 				response.Body.Close()
 			}
-			for connection, requests := range accounts {
+			for connection, requests := range byConnection {
 				if len(requests) != 1 {
 					t.Errorf("requests by account on the connection %s = %v, want one account", connection, requests)
 				}
 			}
 			// An account's first request over TLS can go through another
 			// transport than its next ones, so that it needs a second connection.
-			if n := len(accounts); n < 3 || n > 6 {
+			if n := len(byConnection); n < 3 || n > 6 {
 				t.Errorf("connections for three accounts = %d, want 3 to 6", n)
 			}
 		})
@@ -236,7 +237,7 @@ func TestAtMostTwoStaleConnectionsAreTried(t *testing.T) {
 	}
 }
 
-// TestIdleConnectionsAreBounded checks the limit for all accounts and hosts together.
+// TestIdleConnectionsAreBounded checks the limit of idle connections for all accounts together.
 func TestIdleConnectionsAreBounded(t *testing.T) {
 	var open atomic.Int32
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -325,8 +326,8 @@ func TestLeastRecentlyUsedTransportIsRemoved(t *testing.T) {
 	}
 }
 
-// TestCloseDoesNotBlockOnUnresponsiveServer checks that closing a
-// connection does not wait for a write that the server never reads.
+// TestCloseDoesNotBlockOnUnresponsiveServer checks that closing a TLS connection writes nothing, because a write would
+// block if the server does not read.
 func TestCloseDoesNotBlockOnUnresponsiveServer(t *testing.T) {
 	trusted := httptest.NewTLSServer(http.NotFoundHandler())
 	t.Cleanup(trusted.Close)
@@ -348,6 +349,7 @@ func TestCloseDoesNotBlockOnUnresponsiveServer(t *testing.T) {
 	}
 }
 
+// writeRecorder calls onWrite before each write.
 type writeRecorder struct {
 	net.Conn
 	onWrite func()

@@ -108,7 +108,8 @@ func testsOfClients(t *testing.T) (names []string) {
 	return names
 }
 
-// TestStandardIsNeverDirect checks that a request that would otherwise be sent directly is not with Options.Standard.
+// TestStandardIsNeverDirect checks that with Options.Standard, even a request that direct.go supports is not sent
+// directly.
 func TestStandardIsNeverDirect(t *testing.T) {
 	c := New(Options{Standard: true, Guard: Guard{AllowPrivate: true}})
 	t.Cleanup(c.Close)

@@ -55,8 +55,8 @@ func TestOptionsHaveTheirDefaults(t *testing.T) {
 	}
 }
 
-// TestMaxIdleIsAQuarterOfTheFileLimit checks that the pool keeps at most a quarter of
-// the files that the process may open as idle connections, and never more than 4096.
+// TestMaxIdleIsAQuarterOfTheFileLimit checks that the default maximum of idle connections is a quarter of the number of
+// files that the process may open, and never more than 4096.
 func TestMaxIdleIsAQuarterOfTheFileLimit(t *testing.T) {
 	var files syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files); err != nil {
@@ -67,16 +67,16 @@ func TestMaxIdleIsAQuarterOfTheFileLimit(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	for open, want := range map[uint64]int{800: 200, 1200: 300, 4 * 4096: 4096, 4*4096 - 4: 4095, 8 * 4096: 4096} {
-		if open > files.Max {
+	for maxFiles, want := range map[uint64]int{800: 200, 1200: 300, 4 * 4096: 4096, 4*4096 - 4: 4095, 8 * 4096: 4096} {
+		if maxFiles > files.Max {
 			continue
 		}
-		if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: open, Max: files.Max}); err != nil {
+		if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: maxFiles, Max: files.Max}); err != nil {
 			t.Fatal(err)
 		}
 		c := New(Options{})
 		if got := c.direct.pool.maxIdle; got != want {
-			t.Errorf("New() with a limit of %d open files: maximum of idle connections = %d, want %d", open, got, want)
+			t.Errorf("New() with a limit of %d open files: maximum of idle connections = %d, want %d", maxFiles, got, want)
 		}
 		c.Close()
 	}
@@ -133,13 +133,13 @@ func TestSwitchToRequestedProtocolIsAccepted(t *testing.T) {
 				return
 			}
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("Send() error = %v, want none", err)
 			}
 			defer response.Body.Close()
-			tunnel := response.Body.(io.ReadWriter)
-			_, _ = io.WriteString(tunnel, "there and back")
+			switched := response.Body.(io.ReadWriter)
+			_, _ = io.WriteString(switched, "there and back")
 			got := make([]byte, len("there and back"))
-			if _, err := io.ReadFull(tunnel, got); err != nil || response.StatusCode != http.StatusSwitchingProtocols {
+			if _, err := io.ReadFull(switched, got); err != nil || response.StatusCode != http.StatusSwitchingProtocols {
 				t.Errorf("Send() status = %d, data = %q, %v, want 101 and the data sent back", response.StatusCode, got, err)
 			}
 			if diff := cmp.Diff("there and back", string(got)); diff != "" {
@@ -168,8 +168,8 @@ func TestBodilessResponsesMayHaveAContentLength(t *testing.T) {
 			}
 			if _, err := io.Copy(io.Discard, response.Body); err != nil || response.StatusCode != status ||
 				response.ContentLength > 0 {
-				t.Errorf("HTTP/2 %t: Send() = %v, Copy() error = %v, want status %d, no body and no error",
-					http2, response, err, status)
+				t.Errorf("HTTP/2 %t: Send() status = %d, length = %d, Copy() error = %v, want status %d, no positive length "+
+					"and no error", http2, response.StatusCode, response.ContentLength, err, status)
 			}
 			_ = response.Body.Close()
 		}

@@ -45,6 +45,7 @@ func newDelayedServer(t *testing.T, http2 bool) *delayedServer {
 	return s
 }
 
+// options returns o with the TLS configuration for the server, if it uses TLS.
 func (s *delayedServer) options(o Options) Options {
 	if s.TLS != nil {
 		o.TLS = s.Client().Transport.(*http.Transport).TLSClientConfig
@@ -102,7 +103,7 @@ func TestRouteTimeoutCanExceedTheDefault(t *testing.T) {
 		time.AfterFunc(50*time.Millisecond, func() { close(s.release) })
 		response, err := c.WithTimeout(time.Minute).Send(newRequest(t, s.URL), nil)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("WithTimeout(1m).Send() with a default of 1 ms: error = %v, want none", err)
 		}
 		response.Body.Close()
 	})
@@ -136,7 +137,7 @@ func TestTimeoutDoesNotLimitRequestOrResponseBodies(t *testing.T) {
 			}()
 			response, err := c.WithTimeout(timeout).Send(r, nil)
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("Send() with a slow body: error = %v, want none", err)
 			}
 			defer response.Body.Close()
 			if received, err := io.ReadAll(response.Body); err != nil || string(received) != "begin, end" {
@@ -170,7 +171,7 @@ func TestUpstreamThatStopsReadingTimesOut(t *testing.T) {
 			t.Cleanup(func() { close(done) })
 			options := (&delayedServer{Server: s}).options(Options{ResponseTimeout: timeout})
 			send := func(path string, limit time.Duration, body io.Reader) error {
-				ctx, cancel := context.WithTimeoutCause(t.Context(), 10*limit, errors.New("for ever"))
+				ctx, cancel := context.WithTimeoutCause(t.Context(), 10*limit, errors.New("the request did not end in time"))
 				defer cancel()
 				r := request(t, ctx, http.MethodPost, s.URL+path)
 				r.Body, r.ContentLength = io.NopCloser(body), -1
@@ -181,6 +182,7 @@ func TestUpstreamThatStopsReadingTimesOut(t *testing.T) {
 				return err
 			}
 			const bodySize = 64 << 20 // more than the buffer of any socket holds
+			// For a body, the limit is the larger one of the route's timeout and ResponseTimeout.
 			start := time.Now()
 			if err := send("/reads-nothing", timeout/2, io.LimitReader(zeros{}, bodySize)); !errors.Is(err,
 				os.ErrDeadlineExceeded) || time.Since(start) < timeout {
