@@ -37,7 +37,8 @@ func TestGraphQLBodySizeIsLimited(t *testing.T) {
 				true:  http.StatusOK,
 				false: http.StatusRequestEntityTooLarge,
 			}[size <= graphql.MaxBodyBytes]; status != want {
-				t.Errorf("body of %d bytes, declared %t: status = %d, want %d", size, declaresLength, status, want)
+				t.Errorf("read(body of %d bytes, length declared: %t) status = %d, want %d (200 if accepted)", size,
+					declaresLength, status, want)
 			}
 		}
 	}
@@ -119,12 +120,12 @@ func TestResponsesAreReadUpToTheLimit(t *testing.T) {
 			}
 		}
 		if (err == nil) != test.isValid {
-			t.Errorf("%s: error = %v, want success: %t", test.name, err, test.isValid)
+			t.Errorf("openResponse(%s) and readAll(%d) error = %v, want success: %t", test.name, test.limit, err, test.isValid)
 		}
 		gr.restore(r)
 		if restored, _ := io.ReadAll(r.Body); !strings.HasPrefix(text, string(restored)) &&
 			!bytes.Equal(restored, zipped.Bytes()) || len(restored) < 40 {
-			t.Errorf("%s: restored body = %q, want a prefix of the response of at least 40 bytes", test.name, restored)
+			t.Errorf("restore(%s): body = %q, want a prefix of the response of at least 40 bytes", test.name, restored)
 		}
 	}
 }

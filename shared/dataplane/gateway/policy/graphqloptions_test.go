@@ -83,7 +83,7 @@ func TestGraphQLOptionLimits(t *testing.T) {
 			at = append(at, strings.TrimPrefix(p.Path, "/options"))
 		}
 		if !slices.Equal(at, test.at) {
-			t.Errorf("%s: problems at %q, want %q", test.name, at, test.at)
+			t.Errorf("options with %s: problems at %q, want them at %q", test.name, at, test.at)
 		}
 	}
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/gatewright/gatewright/shared/resource/analytics"
 )
 
-// TestBodyWithoutMemoryBudgetIsNotRecorded checks that a body passes completely,
-// and that nothing of it is kept, if the budget has no memory for a copy.
+// TestBodyWithoutMemoryBudgetIsNotRecorded checks that a body passes completely, and that nothing of it is kept, if the
+// budget has too little memory for a copy.
 func TestBodyWithoutMemoryBudgetIsNotRecorded(t *testing.T) {
 	t.Parallel()
 	text := bytes.Repeat([]byte("x"), 100_000)
@@ -84,8 +84,8 @@ func TestDecompressedPrefixIsBounded(t *testing.T) {
 	}
 }
 
-// TestRecordedBodyIsLimited checks, for bodies and reads of
-// different sizes, that recording stops at its limit and drops no bytes.
+// TestRecordedBodyIsLimited checks, for bodies and reads of different sizes, that recording stops at its limit, and
+// that the reader still receives all bytes.
 func TestRecordedBodyIsLimited(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ size, piece, want int }{

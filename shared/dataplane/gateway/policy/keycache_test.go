@@ -149,7 +149,7 @@ func TestRefusalIsCachedBriefly(t *testing.T) {
 }
 
 func TestFailedLookupIsNotCached(t *testing.T) {
-	broken := errors.New("the table is away")
+	broken := errors.New("the table can't be reached")
 	fails := true
 	c, b := newCache(func(context.Context, BucketRef, string) (Identity, error) {
 		if fails {

@@ -25,6 +25,7 @@ type testClient struct {
 	*Account
 }
 
+// newClient returns a client that can dial private addresses. Below TestStandard, it has Options.Standard.
 func newClient(t testing.TB, o Options) testClient {
 	t.Helper()
 	o.Guard.AllowPrivate = true
@@ -34,7 +35,8 @@ func newClient(t testing.TB, o Options) testClient {
 	return testClient{c, c.Account("demo")}
 }
 
-// bytesServer starts a server that calls f for each connection.
+// bytesServer starts a server that calls f for each connection. connections is the number of connections that it has
+// accepted.
 func bytesServer(t testing.TB, f func(r *bufio.Reader, conn net.Conn)) (url string, connections *atomic.Int32) {
 	t.Helper()
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -104,7 +106,7 @@ func TestConnectionIsReused(t *testing.T) {
 // TestUnsolicitedBytesAreNotAResponse checks that a response on an idle connection,
 // or bytes beyond the declared length, never become the response to another request.
 func TestUnsolicitedBytesAreNotAResponse(t *testing.T) {
-	for name, extra := range map[string]string{
+	for name, responseText := range map[string]string{
 		"a second response with the first": "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nright" +
 			"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nwrong",
 		"a second response right after the first": "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nright",
@@ -115,7 +117,7 @@ func TestUnsolicitedBytesAreNotAResponse(t *testing.T) {
 				if _, err := http.ReadRequest(r); err != nil {
 					return
 				}
-				_, _ = io.WriteString(conn, extra)
+				_, _ = io.WriteString(conn, responseText)
 				if name == "a second response right after the first" {
 					// Wait, so that the client has usually returned the connection to the pool.
 					time.Sleep(5 * time.Millisecond)
@@ -184,7 +186,7 @@ func TestClosedConnectionIsDetectedBeforeUse(t *testing.T) {
 	c := newClient(t, Options{})
 	for range 5 {
 		if _, err := c.Send(request(t, t.Context(), http.MethodDelete, url), nil); err != nil {
-			t.Fatal(err)
+			t.Fatalf("Send(DELETE) after the last connection was closed: error = %v, want none", err)
 		}
 		<-closed
 	}
@@ -234,7 +236,7 @@ func TestInvalidFieldsAreNotSent(t *testing.T) {
 		r := request(t, t.Context(), http.MethodGet, url)
 		corrupt(r)
 		if _, err := c.Send(r, nil); err == nil {
-			t.Errorf("Send(%s) error = nil, want an error", name)
+			t.Errorf("Send(invalid %s) error = nil, want an error", name)
 		}
 	}
 	if n := connections.Load(); n != 0 && !isStandardRun(t) { // http.Transport may connect before it checks a request
@@ -242,8 +244,8 @@ func TestInvalidFieldsAreNotSent(t *testing.T) {
 	}
 }
 
-// TestOnlyBodilessRequestsAreDirect checks which requests are sent directly. All others go through
-// http.Transport: those that may have to be sent while the response is read, and those whose host needs encoding.
+// TestOnlyBodilessRequestsAreDirect checks which requests are sent directly. All others go through http.Transport, such
+// as requests with a body, upgrades, and requests whose host needs encoding.
 func TestOnlyBodilessRequestsAreDirect(t *testing.T) {
 	for name, test := range map[string]struct {
 		change func(*http.Request)

@@ -138,7 +138,8 @@ func TestIdleConnectionsPerHostAreLimited(t *testing.T) {
 }
 
 // TestDeadlineDoesNotOverrideCanceledContext checks that readUntil returns an error if the request was canceled, or if
-// the connection was closed. The caller must then not read: the new deadline may have replaced the one that ends reads.
+// the connection was closed. The caller must then not read, because the new deadline may have replaced the deadline
+// that ends reads.
 func TestDeadlineDoesNotOverrideCanceledContext(t *testing.T) {
 	errDisconnected := errors.New("the caller has disconnected")
 	for name, test := range map[string]struct {

@@ -82,7 +82,8 @@ func asConn(socket int) (*net.UnixConn, error) {
 	return conn.(*net.UnixConn), nil
 }
 
-// scriptedConn is the client's end of a pair of sockets. It also writes to the server's end.
+// scriptedConn is the client's end of a pair of sockets. It also plays the server: Write writes the response to the
+// server's end.
 type scriptedConn struct {
 	*net.UnixConn
 	peer         *scriptedServer
@@ -126,6 +127,7 @@ func (c *scriptedConn) Read(p []byte) (int, error) {
 	return n, err
 }
 
+// hangUp closes the server's end.
 func (c *scriptedConn) hangUp() {
 	if c.serverSocket >= 0 {
 		_ = syscall.Close(c.serverSocket)
@@ -177,6 +179,7 @@ func (s *scriptedServer) serve(raw net.Conn, isFirst bool) {
 	}
 }
 
+// skipRequest reads a request without a body. It returns false if the connection has ended.
 func skipRequest(r *bufio.Reader) bool {
 	for {
 		line, err := r.ReadSlice('\n')

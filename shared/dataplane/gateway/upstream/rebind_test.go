@@ -146,6 +146,6 @@ func TestRefusedAddressesAreNeverConnected(t *testing.T) {
 		}
 	}
 	if reached < 100 {
-		t.Errorf("rounds that reached the allowed address = %d, want at least 100", reached)
+		t.Errorf("requests that reached the allowed address = %d, want at least 100", reached)
 	}
 }

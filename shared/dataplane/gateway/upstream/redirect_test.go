@@ -72,10 +72,10 @@ type drawnChain struct {
 
 func drawChain(random *rand.Rand, first writtenOrigin, method string) drawnChain {
 	c := drawnChain{sameOrigin: []bool{true}, methods: []string{method}}
-	crossOrigin, last := false, first
+	crossOrigin, current := false, first
 	for i := range 1 + random.IntN(6) {
 		h := hop{status: []int{301, 302, 303, 307, 308}[random.IntN(5)]}
-		next := last
+		next := current
 		if random.IntN(3) == 0 {
 			h.location = fmt.Sprint("/relative?x=", i)
 		} else {
@@ -86,14 +86,14 @@ func drawChain(random *rand.Rand, first writtenOrigin, method string) drawnChain
 			h.location = fmt.Sprint(next.text, "/next/", i)
 		}
 		c.hops = append(c.hops, h)
-		if strings.HasPrefix(last.origin, "https ") && strings.HasPrefix(next.origin, "http ") {
+		if strings.HasPrefix(current.origin, "https ") && strings.HasPrefix(next.origin, "http ") {
 			break
 		}
 		crossOrigin = crossOrigin || next.origin != first.origin
 		if h.status < 307 && method != "GET" && method != "HEAD" {
 			method = "GET"
 		}
-		c.sameOrigin, c.methods, last = append(c.sameOrigin, !crossOrigin), append(c.methods, method), next
+		c.sameOrigin, c.methods, current = append(c.sameOrigin, !crossOrigin), append(c.methods, method), next
 	}
 	return c
 }
@@ -111,12 +111,12 @@ func TestRedirectsRemoveFieldsForOtherOrigins(t *testing.T) {
 	safe := []string{"Accept", "Accept-Encoding", "Accept-Language", "User-Agent"}
 	crossOrigin, sameOrigin := 0, 0
 	for n := range 2_000 {
-		at := origins[random.IntN(len(origins))]
-		if strings.Contains(at.text, "@") {
-			at = origins[0]
+		first := origins[random.IntN(len(origins))]
+		if strings.Contains(first.text, "@") {
+			first = origins[0]
 		}
 		r, err := http.NewRequestWithContext(t.Context(), []string{"GET", "HEAD", "POST", "DELETE"}[random.IntN(4)],
-			at.text+"/first?q=1", http.NoBody)
+			first.text+"/first?q=1", http.NoBody)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -129,7 +129,7 @@ func TestRedirectsRemoveFieldsForOtherOrigins(t *testing.T) {
 			r.Header["User-Agent"] = []string{""} // as the gateway does if the client has sent none
 		}
 		sent := r.Header.Clone()
-		chain := drawChain(random, at, r.Method)
+		chain := drawChain(random, first, r.Method)
 		c := hopTransport{hops: chain.hops}
 		response, err := follow(r, sameForAll(c.RoundTrip))
 		if err != nil {
@@ -151,7 +151,7 @@ func TestRedirectsRemoveFieldsForOtherOrigins(t *testing.T) {
 				delete(want, "Content-Type")
 			}
 			if !maps.EqualFunc(got.Header, want, slices.Equal) || got.Method != chain.methods[i] {
-				t.Fatalf("chain %d from %s, %v: request %d, %s with %v, want %s with %v", n, at.text, c.hops, i, got.Method,
+				t.Fatalf("chain %d from %s, %v: request %d, %s with %v, want %s with %v", n, first.text, c.hops, i, got.Method,
 					got.Header, chain.methods[i], want)
 			}
 			if got.URL.User != nil && i > 0 || got.Body != nil && got.Body != http.NoBody {
@@ -205,7 +205,7 @@ func TestInvalidRedirectIsReturned(t *testing.T) {
 		}
 		response.Body.Close()
 		if response.StatusCode != http.StatusFound || len(c.received) != 1 {
-			t.Errorf("Location %s: status = %d after %d requests, want 302 after 1",
+			t.Errorf("follow() with the Location %q: status = %d after %d requests, want 302 after 1",
 				location, response.StatusCode, len(c.received))
 		}
 	}
@@ -263,7 +263,7 @@ func TestAtMostTenRedirectsAreFollowed(t *testing.T) {
 		}
 		response.Body.Close()
 		if want := min(n, 10) + 1; len(c.received) != want || (response.StatusCode == http.StatusFound) != (n > 10) {
-			t.Errorf("%d redirects: status = %d after %d requests, want %d requests, and 302 over 10",
+			t.Errorf("follow(%d redirects): status = %d after %d requests, want %d requests, and 302 only for more than 10",
 				n, response.StatusCode, len(c.received), want)
 		}
 	}
@@ -299,7 +299,7 @@ func TestRedirectLoopEnds(t *testing.T) {
 		}
 		response.Body.Close()
 		if response.StatusCode != test.want || len(c.received) != test.wantRequests {
-			t.Errorf("%s: status = %d after %d requests, want %d after %d",
+			t.Errorf("follow(%s): status = %d after %d requests, want %d after %d",
 				name, response.StatusCode, len(c.received), test.want, test.wantRequests)
 		}
 	}

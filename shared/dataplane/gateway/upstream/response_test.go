@@ -27,7 +27,7 @@ import (
 
 // script is the response that a server sends to the first request. It does not depend on the request.
 type script struct {
-	method string
+	method string // of the first request
 	bytes  []byte
 	// The seed determines where the bytes are split into TCP segments and TLS records.
 	seed   uint64
@@ -80,7 +80,7 @@ func recordOutcome(
 ) (o outcome, err error) {
 	response, err := roundTrip(r, func(status int, h http.Header) {
 		h = h.Clone()
-		delete(h, "Connection") // for the same reason as below
+		delete(h, "Connection") // only our code restores this field, see below
 		o.Informational = append(o.Informational, fmt.Sprint(status, h))
 	})
 	if err != nil {
@@ -131,6 +131,7 @@ var stricterCases = map[string]error{
 	"an unrequested switch":         errSwitched,
 }
 
+// responseHeaderBytes is the limit of a response's header in these tests.
 const responseHeaderBytes = 8 << 10
 
 // compareWithTransport plays a script to our client and to http.Transport. It returns our client's
@@ -167,11 +168,11 @@ func compareWithTransport(t testing.TB, s script, server, client *tls.Config) (s
 
 	report := func(format string, args ...any) {
 		t.Helper()
-		t.Errorf("%s %q, seed %d, TLS %t: %s, want the same as http.Transport",
+		t.Errorf("%s %q, seed %d, TLS %t: %s",
 			s.method, s.bytes, s.seed, s.secure, fmt.Sprintf(format, args...))
 	}
 	if ctx.Err() != nil {
-		report("not ended in time: ours %v, theirs %v", err, wantErr)
+		report("the round trips did not end in time (ours %v, theirs %v), want an end", err, wantErr)
 	}
 	if !reflect.DeepEqual(got, want) {
 		for name, sentinel := range stricterCases {
@@ -180,7 +181,7 @@ func compareWithTransport(t testing.TB, s script, server, client *tls.Config) (s
 			}
 		}
 		if stricterCase == "" {
-			report("ours %+v (%v)\ntheirs %+v (%v)", got, err, want, wantErr)
+			report("ours %+v (%v)\ntheirs %+v (%v), want the same outcome", got, err, want, wantErr)
 		}
 	}
 
@@ -189,7 +190,7 @@ func compareWithTransport(t testing.TB, s script, server, client *tls.Config) (s
 	next, err := recordOutcome(newRequest(scheme, http.MethodGet), roundTrip)
 	if err != nil || next.Body != "own" || next.Status != 200 || next.Header.Get("X-Reply") != "yes" ||
 		len(next.Informational) > 0 {
-		report("the response to the next request is %+v, %v", next, err)
+		report("the response to the next request = %+v, %v, want the text of reply", next, err)
 	}
 	d.pool.close()
 	cancel()
@@ -265,6 +266,7 @@ type responseMaker struct {
 
 func (m *responseMaker) pick(texts ...string) string { return texts[m.IntN(len(texts))] }
 
+// sometimes returns the text in one of twelve cases, and "" otherwise.
 func (m *responseMaker) sometimes(text string) string {
 	if m.IntN(12) == 0 {
 		return text
