@@ -189,7 +189,7 @@ func (r *reader) number(raw json.RawMessage, v reflect.Value, pointer string, ta
 	mustBeWhole := v.Kind() != reflect.Float64
 	// Above 2^53, not every whole number has a float64, and no option needs such a number.
 	if mustBeWhole && (f != math.Trunc(f) || math.Abs(f) > 1<<53) {
-		r.report(pointer, "Write a mustBeWhole number.")
+		r.report(pointer, "Write a whole number.")
 		return
 	}
 	if minimum, err := strconv.ParseFloat(tag.Get("minimum"), 64); err == nil && f < minimum {

@@ -11,8 +11,8 @@ import (
 
 // Services sends requests to services behind tunnels.
 type Services interface {
-	// RoundTrip sends a request to a service of an account, on behalf of c. The service must have exactly this name. It
-	// uses only the path and the query of r's URL, and appends them to the service's endpoint. It may change r's
+	// RoundTrip sends a request to a service of an account, on behalf of c. service is the exact name of the service.
+	// It uses only the path and the query of r's URL, and appends them to the service's endpoint. It may change r's
 	// header. A response of status 101 has a body that is an io.ReadWriteCloser. RoundTrip reports to the httptrace of
 	// r's context when the request was written, and 1xx responses.
 	//
