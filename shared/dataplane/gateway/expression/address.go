@@ -296,9 +296,9 @@ func (a *Address) join(x *pipeline.Exchange, suffix string) (string, error) {
 		if p.value != nil {
 			text = p.value.inPath(x)
 		}
-		isSegment := p.value != nil && (p.value.source != pathname || p.value.encoded)
+		isSegmentValue := p.value != nil && (p.value.source != pathname || p.value.encoded)
 		divided := text
-		if !isSegment {
+		if !isSegmentValue {
 			divided = slashes.Replace(text)
 			if head, _, hasSlash := strings.Cut(divided, "/"); hasSlash && holdsValue &&
 				isEffectivelyEmpty(b.String()[segmentStart:]+head) {
@@ -309,7 +309,7 @@ func (a *Address) join(x *pipeline.Exchange, suffix string) (string, error) {
 			text = strings.TrimPrefix(text, "/") // for "/${pathname}"
 		}
 		b.WriteString(text)
-		if isSegment {
+		if isSegmentValue {
 			holdsValue = true
 			isRequired = isRequired || text != "" || p.value.source != param
 		} else if slash := strings.LastIndexByte(divided, '/'); slash >= 0 {

@@ -104,11 +104,11 @@ func newRewrite(raw json.RawMessage, s *Setup) (pipeline.Handler, []project.Prob
 // it returns the problems that do not depend on variables and the route.
 func (p *proxy) compile(pointer, text string, s *Setup) []project.Problem {
 	if s == nil {
-		return explain(pointer, expression.Check(text))
+		return problemsOf(pointer, expression.Check(text))
 	}
 	parsed, err := expression.Parse(text)
 	if err != nil {
-		return explain(pointer, err)
+		return problemsOf(pointer, err)
 	}
 	var problems []project.Problem
 	for _, name := range parsed.Params() {
@@ -119,11 +119,11 @@ func (p *proxy) compile(pointer, text string, s *Setup) []project.Problem {
 	}
 	p.client = s.Upstream
 	p.address, err = parsed.Compile(s.Variables)
-	return append(problems, explain(pointer, err)...)
+	return append(problems, problemsOf(pointer, err)...)
 }
 
-// explain returns a problem for each of the errors that are joined in err.
-func explain(pointer string, err error) []project.Problem {
+// problemsOf returns a problem for each line of err, which joins one error per line.
+func problemsOf(pointer string, err error) []project.Problem {
 	if err == nil {
 		return nil
 	}

@@ -115,7 +115,7 @@ func checkForm(x *pipeline.Exchange) *http.Response {
 			return response
 		}
 	}
-	if !hasNoQueryInURL(x.Query) {
+	if !isHarmlessQuery(x.Query) {
 		return x.Problem(http.StatusBadRequest, "The address of this GraphQL request has parameters that some servers take "+
 			"for the request itself. Send query, operationName, variables, extensions and ids of documents in the body alone.")
 	}
@@ -136,9 +136,9 @@ func isJSONRequest(values []string) bool {
 	return !exists || strings.EqualFold(charset, "utf-8") || strings.EqualFold(charset, "utf8")
 }
 
-// hasNoQueryInURL reports whether a query string has no parameter that a server could read as a GraphQL
+// isHarmlessQuery reports whether a query string has no parameter that a server could read as a GraphQL
 // request. Parsers of query strings differ: some split at ";", some read "query[]" as query, some ignore case.
-func hasNoQueryInURL(raw string) bool {
+func isHarmlessQuery(raw string) bool {
 	for pair := range strings.FieldsFuncSeq(raw, func(r rune) bool { return r == '&' || r == ';' }) {
 		name, _, _ := strings.Cut(pair, "=")
 		name, err := url.QueryUnescape(name)

@@ -106,6 +106,7 @@ func NewKeyCache(keys Keys, size int, secret [32]byte, now func() time.Time) *Ke
 	return c
 }
 
+// bucket returns a bucket with its salt, which is a hash of the cache's secret and all fields of ref.
 func (c *KeyCache) bucket(ref BucketRef) bucket {
 	h := sha256.New()
 	h.Write(c.secret[:])
@@ -180,6 +181,7 @@ func (r *keyResult) userAt(now time.Time, ttl time.Duration) (user *pipeline.Use
 	return r.user, now.Sub(r.startedAt) < ttl
 }
 
+// get returns the cached result of a key, nil if there is none. The result can be too old to be used.
 func (s *cacheShard) get(hash keyHash) *keyResult {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -192,6 +194,7 @@ func (s *cacheShard) get(hash keyHash) *keyResult {
 	return result
 }
 
+// put caches a result, unless the shard has the result of a lookup that began later.
 func (s *cacheShard) put(result *keyResult) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -71,7 +71,7 @@ const quotaRetryAfter = "5"
 // request. It also refuses a request with an invalid Idempotency-Key, and without failOpen a request that can't be
 // counted.
 type quota struct {
-	policy              string
+	policy              string // the policy's name
 	accountID           string
 	deployment          string
 	bucketID            string

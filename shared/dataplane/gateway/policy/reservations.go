@@ -57,15 +57,14 @@ type reservations struct {
 // reserve takes the units of all meters, in their order. If a meter refuses, reserve stops and returns the refused
 // reservation. After a refusal or an error, the caller must call release.
 //
-// A request with a receipt is counted when its last increment is taken, for the meter called decider. One write
-// takes the decider's units and stores the receipt. All other increments are taken before, and are refunded if the
-// receipt already exists. Amounts are not refunded then. So a crash or refusal between two meters never leaves a
-// receipt for a request that was not counted, which would make repeats of the request free. At worst, a failed request
-// is counted for the other meters. If each meter had a receipt, a request would be partly counted when the second
-// meter refuses.
+// A request with a receipt is counted when its last increment is taken, for the receiptMeter. One write takes the units
+// of this meter and stores the receipt. All other increments are taken before, and are refunded if the receipt already
+// exists. Amounts are not refunded then. So a crash or refusal between two meters never leaves a receipt for a request
+// that was not counted, which would make repeats of the request free. At worst, a failed request is counted for the
+// other meters. If each meter had a receipt, a request would be partly counted when the second meter refuses.
 func (r *reservations) reserve(state CustomerState, receipt string) (refused *reservation, err error) {
-	decider := r.p.decider()
-	if decider == nil {
+	receiptMeter := r.p.receiptMeter()
+	if receiptMeter == nil {
 		receipt = "" // amounts are counted for each response, even for a repeated request
 	}
 	for _, m := range r.p.meters {
@@ -74,18 +73,18 @@ func (r *reservations) reserve(state CustomerState, receipt string) (refused *re
 		}
 		next := reservation{meter: m, counter: r.p.counter(state, m.name)}
 		repeated := false
-		if receipt != "" && m == decider {
+		if receipt != "" && m == receiptMeter {
 			next.decision, repeated, err = r.p.quotas.TakeOnce(r.x.Context, next.counter, m.units, receipt)
 			r.keepIncrements = err != nil || next.decision.Admitted && !repeated
 		} else {
 			next.decision, err = r.p.quotas.Take(r.x.Context, next.counter, m.units)
 		}
-		if err == nil && !repeated && !next.decision.Admitted && receipt != "" && m.amount == nil && m != decider {
+		if err == nil && !repeated && !next.decision.Admitted && receipt != "" && m.amount == nil && m != receiptMeter {
 			// The quota is used up, but a repeat is free. With a limit of 0,
 			// TakeOnce takes no units, and only reports whether this is a repeat.
-			exhausted := r.p.counter(state, decider.name)
+			exhausted := r.p.counter(state, receiptMeter.name)
 			exhausted.Limit = 0
-			_, repeated, err = r.p.quotas.TakeOnce(r.x.Context, exhausted, decider.units, receipt)
+			_, repeated, err = r.p.quotas.TakeOnce(r.x.Context, exhausted, receiptMeter.units, receipt)
 		}
 		switch {
 		case err != nil:
@@ -101,8 +100,8 @@ func (r *reservations) reserve(state CustomerState, receipt string) (refused *re
 	return nil, nil
 }
 
-// decider returns the last meter with an increment, nil for none. Repeats are recognized when its units are taken.
-func (q *quota) decider() *quotaMeter {
+// receiptMeter returns the last meter with an increment, nil for none. Repeats are recognized when its units are taken.
+func (q *quota) receiptMeter() *quotaMeter {
 	for _, m := range slices.Backward(q.meters) {
 		if m.amount == nil && m.units > 0 {
 			return m

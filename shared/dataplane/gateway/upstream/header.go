@@ -148,7 +148,7 @@ func CleanResponse(r *http.Response) {
 	}
 	clean()
 	if r.Body != nil && r.Body != http.NoBody {
-		r.Body = &endedBody{r.Body, clean}
+		r.Body = &eofBody{r.Body, clean}
 	}
 }
 

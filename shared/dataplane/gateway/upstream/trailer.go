@@ -22,20 +22,20 @@ func allowedInTrailer(name string) bool {
 // FillTrailer returns a request's body that sets the values of the announced trailer fields at its
 // end: for each key of to, it copies the values of from. from is the trailer that the server fills.
 func FillTrailer(body io.ReadCloser, to, from http.Header) io.ReadCloser {
-	return &endedBody{body, func() {
+	return &eofBody{body, func() {
 		for name := range to {
 			to[name] = from[name]
 		}
 	}}
 }
 
-// endedBody calls onEOF at the end of the body, before Read returns io.EOF.
-type endedBody struct {
+// eofBody is a body that calls onEOF at its end, before Read returns io.EOF.
+type eofBody struct {
 	io.ReadCloser
 	onEOF func()
 }
 
-func (b *endedBody) Read(p []byte) (int, error) {
+func (b *eofBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	if errors.Is(err, io.EOF) {
 		b.onEOF()
