@@ -4,10 +4,10 @@
 // To add a policy, add a file with its constructor and a line in builtins.
 // CORS policies are not in this package: package gateway applies them.
 //
-// Read this file first. apikey.go and keycache.go check keys, ratelimit.go limits rates, and mtls.go checks client
-// certificates. quota.go enforces the quotas of customers' subscriptions, with reservations.go (the units that a
-// request takes, and its receipt) and amount.go (units that a response reports). Interfaces to the installation are
-// declared where they are used: Keys, Allowances, Clients, Subscriptions, Quotas and Operations.
+// Read this file first. apikey.go and keycache.go check keys, ratelimit.go limits rates, and mtls.go checks
+// client certificates. quota.go enforces the quotas of customers' subscriptions, with reservations.go (a repeated
+// request is counted once) and amount.go (units that a response reports). Interfaces to the installation
+// are declared where they are used: Keys, Allowances, Clients, Subscriptions, Quotas and Operations.
 //
 // The policies for GraphQL routes begin in graphql.go, which reads requests for all of
 // them: graphqlcost.go, graphqlintrospection.go, graphqlfilter.go and graphqlanalytics.go.
