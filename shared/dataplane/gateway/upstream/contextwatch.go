@@ -35,7 +35,8 @@ func (c *conn) begin(ctx context.Context, timeout time.Duration, maxHeaderBytes 
 	return context.Cause(ctx)
 }
 
-// startResponseTimeout is called after the request was sent: the time limit for the response starts now.
+// startResponseTimeout starts the time limit for the response after the request was sent. If sending took less than
+// watchDelay, the limit has already started in begin.
 func (c *conn) startResponseTimeout(timeout time.Duration) error {
 	if c.stopWatch == nil {
 		return nil // the request was sent in less than watchDelay: keep the deadline of begin
