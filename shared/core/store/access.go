@@ -48,10 +48,10 @@ func (a TableAccess) WithDryRuns() TableAccess {
 // prefix makes no request to the database. Its error names the prefix but no part of a key.
 func (t *Table) Restrict(access TableAccess) *Table {
 	restricted := *t
-	f := &restrictedBackend{t.backend, access, access.WithDryRuns().Reads}
-	restricted.backend = f
+	backend := &restrictedBackend{t.backend, access, access.WithDryRuns().Reads}
+	restricted.backend = backend
 	if pager, ok := t.backend.(Pager); ok && access.Scans {
-		restricted.backend = &restrictedPager{f, pager}
+		restricted.backend = &restrictedPager{backend, pager}
 	}
 	return &restricted
 }
@@ -102,7 +102,7 @@ func (b *restrictedBackend) Query(ctx context.Context, q Query) ([]Item, string,
 func (b *restrictedBackend) Transact(ctx context.Context, token string, writes []Write) error {
 	for _, w := range writes {
 		if IsToken(w.Key) {
-			continue // these are the table's own writes, which no table in AWS makes
+			continue // only a Table with Options.KeepTokens writes tokens, and in AWS no Table has this option
 		}
 		if err := checkAccess("writes", b.access.Writes, w.Key.PK); err != nil {
 			return err

@@ -8,13 +8,14 @@ import (
 
 // Backend is the interface between a Table and a database: DynamoDB (dynamo.go), a table in memory (package
 // memory), an embedded database (package embedded), or a simulator that injects faults. All calls are safe for
-// concurrent use. Each call is charged to the Meter of its context (ChargeRead and the other Charge functions).
+// concurrent use. A backend charges each call to the Meter of its context (ChargeRead and the other Charge functions).
 //
-// A backend returns *ConditionError for a failed condition. An error that wraps ErrRetryable means that the call can
-// be repeated. An error that wraps ErrOutcomeUnknown, with or without ErrRetryable, means that the call may have had its effect.
+// A backend returns *ConditionError for a failed condition. An error that wraps ErrRetryable means that the call can be
+// repeated. An error that wraps ErrOutcomeUnknown, with or without ErrRetryable, means that the call may have had its
+// effect.
 type Backend interface {
-	// Read returns 1 to MaxKeys items in any order, each with a consistent read. All
-	// keys are different. The result does not contain keys whose item does not exist.
+	// Read reads the items at 1 to MaxKeys different keys, each with a consistent
+	// read. It returns the items that exist, in any order.
 	Read(ctx context.Context, keys []Key) ([]Item, error)
 	// Query returns one page of a partition. next is the Cursor of the query for
 	// the next page, in the backend's own encoding, or "" at the end.
@@ -25,11 +26,11 @@ type Backend interface {
 }
 
 // ErrRetryable marks a failure of a backend after which the caller can repeat the
-// same call: throttling, a conflict with another transaction, a lost reply.
+// same call: for example throttling, a conflict with another transaction, or a lost reply.
 var ErrRetryable = errors.New("store: repeat the call")
 
-// ErrOutcomeUnknown marks a failure of a backend after which it is unknown whether the call had
-// its effect: a broken connection, a 5xx, a transaction that is still in progress.
+// ErrOutcomeUnknown marks a failure of a backend after which it is unknown whether the call had its
+// effect: for example a broken connection, a 5xx, or a transaction that is still in progress.
 var ErrOutcomeUnknown = errors.New("store: the outcome is not known")
 
 // ConditionError means that conditions of a transaction's writes were false.

@@ -9,9 +9,9 @@ import (
 
 // DeferredCommit is a change with a deferred commit. The deciding commit (Write.Final) is deferred until all writes of
 // the same transaction are known. For example, the response to the request is stored in this transaction, but exists
-// only after the change. Under the context of DeferCommit, Commit keeps the deciding writes and reports success.
-// Table.CommitDeferred commits them. If CommitDeferred returns ErrStale or a *RefusedError, its caller runs the
-// change again from the start.
+// only after the change. Under the context of DeferCommit, Commit keeps the writes of the deciding commit and reports
+// success. Table.CommitDeferred commits them. If CommitDeferred returns ErrStale or a *RefusedError, its caller runs
+// the change again from the start.
 //
 // Commits before the deciding commit take effect immediately. OnAbandon registers a function that undoes them
 // if the change is abandoned. Reads and commits after the deciding commit are defects, and return an error.
@@ -29,8 +29,9 @@ type DeferredCommit struct {
 type deferredCommitKey struct{}
 
 // DeferCommit returns a context under which the deciding commit is deferred. If there is a commit before the deciding
-// commit, the first such commit also contains reservation. refusal is the error of a RefusedError that CommitDeferred
-// returned in an earlier run, or nil. If it is not nil, the deciding commit returns it once instead of success.
+// commit, the first such commit also contains reservation. The zero Write means that there is no reservation. refusal
+// is the Err of a RefusedError that CommitDeferred returned in an earlier run, or nil. If refusal is not nil, the
+// first deciding commit returns it instead of success.
 func DeferCommit(ctx context.Context, reservation Write, refusal error) (context.Context, *DeferredCommit) {
 	d := &DeferredCommit{reservation: reservation, refusal: refusal}
 	return context.WithValue(ctx, deferredCommitKey{}, d), d
@@ -41,8 +42,8 @@ func deferredCommitOf(ctx context.Context) *DeferredCommit {
 	return d
 }
 
-// OnAbandon registers undo for a change that reported success but is then not committed.
-// undo undoes the earlier commits of the change. It is called with the context of Abandon.
+// OnAbandon registers undo for a change that reported success but is then not committed. undo undoes the
+// earlier commits of the change. Abandon calls undo. If no commit is deferred under ctx, OnAbandon does nothing.
 func OnAbandon(ctx context.Context, undo func(context.Context)) {
 	d := deferredCommitOf(ctx)
 	if d == nil {
@@ -53,8 +54,8 @@ func OnAbandon(ctx context.Context, undo func(context.Context)) {
 	d.undo = append(d.undo, undo)
 }
 
-// Abandon calls the functions registered with OnAbandon for a change
-// that is not committed. ctx must not be a context of DeferCommit.
+// Abandon calls the functions registered with OnAbandon for a change that is not committed. Their context is ctx
+// without its read set, deferred commit and read cache.
 func (c *DeferredCommit) Abandon(ctx context.Context) {
 	c.mu.Lock()
 	undo := c.undo
@@ -75,8 +76,9 @@ func (c *DeferredCommit) Reserved() bool {
 var errAfterFinalCommit = errors.New("store: a request commits or reads after its deciding commit: begin an " +
 	"operation in that, or do it before")
 
-// deferWrites keeps the writes of a deciding commit. deferred is false if
-// the commit must be made immediately, because it is not a deciding commit.
+// deferWrites keeps the writes of a deciding commit. deferred is false if Commit has to make the commit
+// immediately, because no commit is deferred or this is not the deciding commit. deferred is true also with an
+// error, which Commit returns: for a commit after the deciding commit, and for the refusal of an earlier run.
 func (c *DeferredCommit) deferWrites(reads *readSet, writes []Write) (deferred bool, err error) {
 	if c == nil {
 		return false, nil
@@ -128,7 +130,8 @@ func (c *DeferredCommit) checkReadable() error {
 	return nil
 }
 
-// RefusedError means that a condition of the deferred commit is false. Err is the error that Commit would have returned to the service.
+// RefusedError means that a condition of the deferred commit is false. Err is the error that Commit would have
+// returned to the change.
 type RefusedError struct{ Err error }
 
 func (e *RefusedError) Error() string { return e.Err.Error() }
@@ -139,8 +142,8 @@ func (e *RefusedError) Unwrap() error { return e.Err }
 // CommitDeferred commits a deferred change together with more writes in one transaction. If cache is not nil, the
 // transaction requires that the items in it are unchanged; the cache must have no items that a commit has
 // written. An error that wraps ErrStale means that the change must be decided again. After a *RefusedError, run
-// the change again with its error as the refusal, so that the service can handle it. After any other error nothing
-// was done, or the outcome is unknown (see Commit).
+// the change again with its Err as the refusal, so that the change can handle it. After any other error nothing was
+// done, or the outcome is unknown (see Commit).
 func (t *Table) CommitDeferred(ctx context.Context, d *DeferredCommit, cache *ReadCache, more ...Write) error {
 	writes := cache.withConditions(append(slices.Clone(more), d.writes...))
 	if len(writes) == 0 {

@@ -29,10 +29,10 @@ type Effect struct {
 	Before, After *Stored
 }
 
-// Effects returns the effects of a transaction's writes, one for each write, in order. It calls read for the current items;
-// read returns nil for an item that does not exist. On an error the caller must store nothing: the error is
-// *ConditionError, the error of read, or an error for a write that is not allowed, such as an item that is too large
-// or a change that keeps a record's version. Effects charges the transaction to the meter of ctx.
+// Effects returns the effects of a transaction's writes, one for each write, in order. It calls read for the current
+// items; read returns nil for an item that does not exist. On an error the caller must store nothing: the error is
+// *ConditionError, the error of read, or an error for a write that is not allowed, such as an item that is too large or
+// a change that keeps a record's version. Effects charges the transaction to the meter of ctx.
 func Effects(ctx context.Context, writes []Write, read func(Key) (*Stored, error)) ([]Effect, error) {
 	effects, err := effectsOf(writes, read)
 	var units float64
@@ -108,8 +108,8 @@ func (e *Effect) apply(w Write) error {
 	return nil
 }
 
-// units returns the write units of the effect: twice the units of the
-// larger of the items before and after, plus the writes to the index.
+// units returns the write units of the effect: the units of a write of the larger of the items before
+// and after, doubled because it is in a transaction, plus the units of the writes to DueIndex.
 func (e Effect) units() float64 {
 	size := 0
 	for _, s := range []*Stored{e.Before, e.After} {
@@ -141,8 +141,8 @@ func (e Effect) StreamRecord() (record StreamRecord, ok bool) {
 	return StreamRecord{Key: e.Key, Old: e.Before.item(), New: e.After.item()}, true
 }
 
-// Digest returns a hash of the kinds and keys of a transaction's writes. Backends
-// store it with a token, to detect that the token is used for another transaction.
+// Digest returns a hash of the kinds and keys of a transaction's writes. Backends store it with a token, to
+// detect that the token is used for another transaction. They do not detect other values for the same keys.
 func Digest(writes []Write) uint64 {
 	h := fnv.New64a()
 	var length [4]byte
@@ -172,7 +172,7 @@ type Position struct {
 	Key Key
 }
 
-// Entry is one item of a RangeReader.
+// Entry is one item that a RangeReader yields.
 type Entry struct {
 	Position
 	// Size is the number of bytes that reading the item costs.
@@ -182,14 +182,14 @@ type Entry struct {
 }
 
 // RangeReader returns the entries in a query's Range, in the query's order. If from is not nil, it returns
-// only entries after from. If sizes is true, the caller uses only the positions and sizes of the entries.
-type RangeReader func(from *Position, sizes bool) iter.Seq2[Entry, error]
+// only entries after from. If sizesOnly is true, the caller uses only the positions and sizes of the entries.
+type RangeReader func(from *Position, sizesOnly bool) iter.Seq2[Entry, error]
 
 // pageBytes is the maximum size of one page of a query in DynamoDB.
 const pageBytes = 1 << 20
 
-// ReadPage returns a page of q, as Backend.Query does. It gets the
-// entries from read, and charges the page to the meter of ctx.
+// ReadPage returns a page of q, as Backend.Query does. It gets the entries from read. It charges the
+// page to the meter of ctx, and also the entries that it skips because of q.Offset, page by page.
 func (q Query) ReadPage(ctx context.Context, read RangeReader) (items []Item, next string, err error) {
 	if _, _, empty := q.Range(); empty {
 		return nil, "", nil

@@ -125,7 +125,8 @@ func evaluateComparison(actual types.AttributeValue, c comparison) (bool, error)
 	return false, fmt.Errorf("store: unknown operator %q", c.op)
 }
 
-// compareValues compares two values. ok is false if they have different types, or a type without an order.
+// compareValues compares two values. ok is false if they have different types or a type without an order, or if a
+// number is invalid.
 func compareValues(a, b types.AttributeValue) (order int, ok bool) {
 	switch a := a.(type) {
 	case *types.AttributeValueMemberN:
@@ -221,7 +222,8 @@ func textOf(v types.AttributeValue) string {
 	return ""
 }
 
-// Clone returns a copy of an item. No Write to the copy changes the original: maps are copied, all other values are shared.
+// Clone returns a copy of an item. Maps are copied, all other values are shared. So a Write that is applied to the copy
+// does not change the original.
 func Clone(item Item) Item {
 	if item == nil {
 		return nil

@@ -36,7 +36,7 @@ func failure(ctx context.Context, err error) error {
 	return fmt.Errorf("%w: %w", ErrOutcomeUnknown, err)
 }
 
-// refused reports whether the database rejected the call as invalid.
+// refused reports whether the database rejected the call with an error of the client (4xx), such as an invalid request.
 func refused(err error) bool {
 	if api, ok := errors.AsType[smithy.APIError](err); ok && api.ErrorFault() == smithy.FaultClient {
 		return true
@@ -46,10 +46,11 @@ func refused(err error) bool {
 }
 
 // throttles recognizes the error codes that AWS uses for throttling. They include the code
-// for a transaction that is still in progress under the same token, which is not a refusal.
+// for a transaction that is still in progress under the same token. That is not a refusal, so check for it first.
 var throttles = retry.ThrottleErrorCode{Codes: retry.DefaultThrottleErrorCodes}
 
-// cancellationError translates the cancellation reasons (one for each write, in order) into the error that a Table expects.
+// cancellationError translates the cancellation reasons (one for each write, in order) into the error that a Table
+// expects.
 // A false condition has priority over all other reasons: it was false no matter what happened to the other items.
 func cancellationError(err *types.TransactionCanceledException) error {
 	var failed []int
@@ -91,7 +92,7 @@ func outcomeUnknown(err error) bool {
 
 var connection retry.RetryableConnectionError
 
-// code returns the name of a modeled error, "" if there is none.
+// code returns the error code of the AWS API, "" if err is not an error of the API.
 func code(err error) string {
 	if api, ok := errors.AsType[smithy.APIError](err); ok {
 		return api.ErrorCode()

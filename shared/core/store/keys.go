@@ -10,8 +10,8 @@ const (
 	skAttribute = "sk"
 )
 
-// TTLAttribute is the time at which an item expires, in seconds since 1970. From then
-// on reads treat the item as absent. The database deletes the item some time later.
+// TTLAttribute is the name of the attribute with the time at which an item expires, in seconds since 1970. From
+// this time on, reads treat the item as absent. The database deletes the item some time later.
 const TTLAttribute = "ttl"
 
 // Index names a global secondary index of the table.
@@ -21,7 +21,8 @@ type Index string
 // which they are due. Only these records have the attributes duePk and dueSk.
 const DueIndex Index = "due"
 
-// KeyAttributes returns the names of the partition key and the sort key of an index. For "" it returns those of the table.
+// KeyAttributes returns the names of the partition key and the sort key of an index. For the index "", it returns the
+// names of the table's keys.
 func (i Index) KeyAttributes() (pk, sk string) {
 	if i == DueIndex {
 		return "duePk", "dueSk"

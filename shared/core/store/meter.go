@@ -39,9 +39,9 @@ func meterOf(ctx context.Context) *Meter {
 	return m
 }
 
-// ChargeRead counts one request that reads items by their keys, and the read units that the request used. Backends call
-// ChargeRead, ChargeQuery and ChargeCommit once for each request of Read, Query and Transact that leaves the process,
-// also if the request fails. Pages of all items (Pager) are not counted.
+// ChargeRead counts one request that reads items by their keys, and the read units that the request used. Backends
+// call ChargeRead, ChargeQuery and ChargeCommit once for each request that Read, Query and Transact make to their
+// database, even if the request fails. Pages of all items (Pager) are not counted.
 func ChargeRead(ctx context.Context, units float64) {
 	charge(ctx, Usage{Reads: 1, ReadUnits: units})
 }

@@ -14,8 +14,8 @@ import (
 // the table and the run's earlier commits, and keeps their results in memory. Reads and queries
 // under the run's context return these results. The dry run does not write to the table.
 //
-// Indexes are eventually consistent and do not show changes of the run. Reads of a
-// dry run return concurrent commits of other requests, as reads of any request do.
+// Indexes are eventually consistent and do not show changes of the run. Concurrent commits of other
+// requests are visible in a dry run, as in any request, except for items that the run has written.
 type Overlay struct {
 	mu sync.Mutex
 	// items are the items that the run has written, nil for an item that it has deleted.
@@ -31,7 +31,8 @@ func BeginDryRun(ctx context.Context) (context.Context, *Overlay, *dryrun.Run) {
 	return context.WithValue(ctx, overlayKey{}, o), o, run
 }
 
-// Written returns copies of the items that the run has written and whose keys match, in the order of their keys.
+// Written returns copies of the items that the run has written, and not deleted, and whose keys match. They are sorted
+// by their keys.
 func (o *Overlay) Written(match func(Key) bool) []Item {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -45,7 +46,8 @@ func (o *Overlay) Written(match func(Key) bool) []Item {
 	return out
 }
 
-// backendFor returns the backend for calls under a context. In a dry run it is an overlayBackend with the run's overlay.
+// backendFor returns the backend for calls under a context. In a dry run it is an overlayBackend with the run's
+// overlay.
 func (t *Table) backendFor(ctx context.Context) Backend {
 	overlay, ok := ctx.Value(overlayKey{}).(*Overlay)
 	if !ok || !dryrun.Active(ctx) {

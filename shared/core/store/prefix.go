@@ -7,7 +7,7 @@ import "strings"
 // packages declare the same prefix (internal/repolint checks this). A prefix needs no escaping.
 type KeyPrefix string
 
-// separator separates the parts of a key. No part contains it.
+// separator separates the parts of a key. No escaped part contains it.
 const separator = "#"
 
 // singletonSortKey is the sort key of an item that is the only item in its partition.
@@ -22,7 +22,8 @@ func (kp KeyPrefix) Partition(parts ...string) string {
 // Key returns the key of a record that is alone in its partition.
 func (kp KeyPrefix) Key(parts ...string) Key { return Key{kp.Partition(parts...), singletonSortKey} }
 
-// KeyIn returns the key of a record in a partition with several records. Records sort by their first part, then by the next.
+// KeyIn returns the key of a record in a partition with several records. Records are sorted by their first part, then
+// by the next.
 func KeyIn(partition string, parts ...string) Key {
 	return Key{partition, joinParts(escapeParts(parts))}
 }
@@ -34,7 +35,7 @@ func (kp KeyPrefix) SinglePart(k Key) (part string, ok bool) {
 	return part, ok && k == kp.Key(part)
 }
 
-// Parts returns the parts of a partition of kp, nil for a partition of another prefix.
+// Parts returns the parts of a partition of kp. It returns nil for a partition of another prefix or without parts.
 func (kp KeyPrefix) Parts(partition string) []string {
 	tail, ok := strings.CutPrefix(partition, string(kp)+separator)
 	if !ok {
@@ -61,7 +62,7 @@ func (kp KeyPrefix) LeadingKeyPatterns() []string {
 
 func joinParts(parts []string) string { return strings.Join(parts, separator) }
 
-// The replacers are created once, because every requested key is encoded with them.
+// The replacers are created once, because they are used for every key that is built.
 var (
 	escaper   = strings.NewReplacer("%", "%25", separator, "%23")
 	unescaper = strings.NewReplacer("%25", "%", "%23", separator)

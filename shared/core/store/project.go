@@ -31,7 +31,8 @@ func (t *Table) RequireProject(ctx context.Context, accountID, project string, n
 	return err
 }
 
-// MissingProjects returns the projects, of at most MaxKeys, that do not exist or are being deleted.
+// MissingProjects returns the names in projects whose projects do not exist or are being deleted. There can be at most
+// MaxKeys names.
 func (t *Table) MissingProjects(
 	ctx context.Context, accountID string, projects ...string,
 ) (missing []string, err error) {

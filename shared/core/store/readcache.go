@@ -8,9 +8,9 @@ import (
 )
 
 // ReadCache is a read cache for one request. It has the items that were read, put or deleted under a
-// context, in their states after the commits under that context. CacheOnly uses them to return what
-// a read would return after the change, without another read of the table. Table.CommitDeferred
-// uses the items of another cache to check that a precondition such as If-Match still holds.
+// context, in their states after the commits under that context. Reads under a context of CacheOnly
+// return these items, without another read of the table. Table.CommitDeferred takes another ReadCache:
+// it checks that the items are unchanged, so that a precondition such as If-Match still holds.
 //
 // A ReadCache does not have the results of queries.
 type ReadCache struct {
@@ -49,7 +49,7 @@ func cacheOnlyOf(ctx context.Context) *ReadCache {
 	return c
 }
 
-// add remembers the items that a Load read, whether or not a commit depends on them.
+// add remembers the items that a Load read, and that an item did not exist. Unchecked requests are no exception.
 func (c *ReadCache) add(requests []*ReadRequest, items []Item) {
 	if c == nil {
 		return
@@ -65,8 +65,8 @@ func (c *ReadCache) add(requests []*ReadRequest, items []Item) {
 	}
 }
 
-// update stores the new states of the items that a commit has written, unless the
-// commit updated an item that is not in the cache.
+// update stores the new states of the items that a commit has put, deleted or updated. It ignores
+// updates of items that are not in the cache, because it does not know their other attributes.
 func (c *ReadCache) update(writes []Write) {
 	if c == nil {
 		return
@@ -117,7 +117,7 @@ func (c *ReadCache) read(keys []Key) ([]Item, error) {
 	return out, nil
 }
 
-// withConditions adds conditions to the writes that all cached items are unchanged.
+// withConditions returns the writes with the conditions that all cached items are unchanged. It changes writes.
 func (c *ReadCache) withConditions(writes []Write) []Write {
 	if c == nil {
 		return writes

@@ -16,7 +16,7 @@ import (
 
 // readSet is the read set of an optimistic transaction. A change depends on records that were read, and a
 // read of several items is not a snapshot. Another commit can happen between two reads, or between the last
-// read and the commit of the change. So that commit succeeds only if the records on which the change depends
+// read and the commit of the change. Therefore the commit succeeds only if the records on which the change depends
 // are unchanged. A readSet remembers each record that Load, Get and similar calls read under its context,
 // and also that a record did not exist. For each of these records, Commit adds a condition that the record
 // is unchanged: to the write of the record, or in a separate check if the commit does not write the record.
@@ -25,8 +25,8 @@ import (
 // needs such a reason too, because a partition has no version to compare. Query.Unchecked says which
 // conditions replace the comparison. Commit returns an error if there was a query without a reason.
 type readSet struct {
-	// outer is the readSet of the enclosing change if this readSet
-	// is of an attempt of RunInTx within that change, otherwise nil.
+	// outer is the readSet of the context to which this readSet was added, nil if that context had
+	// none. For example, it is the readSet of a change that calls RunInTx for a part of its work.
 	outer *readSet
 	// retried is whether Table.RunInTx repeats the change if its commit is stale.
 	retried bool
@@ -38,6 +38,7 @@ type readSet struct {
 }
 
 // readItem is a record in the state that was read, with a condition that holds as long as the record is unchanged.
+// In a ReadCache, a record that a commit has written has no condition.
 type readItem struct {
 	item      Item
 	unchanged Condition
@@ -119,7 +120,8 @@ func (s *readSet) addQuery(q Query) {
 	s.uncheckedPartition = q.PK
 }
 
-// withConditions returns the writes with the conditions that the records in the read set are unchanged.
+// withConditions returns the writes with the conditions that the records in the read set and in its outer read sets
+// are unchanged. It returns an error if there was a query without a reason in Query.Unchecked.
 func (s *readSet) withConditions(writes []Write) ([]Write, error) {
 	out := slices.Clone(writes)
 	for ; s != nil; s = s.outer {
@@ -135,7 +137,7 @@ func (s *readSet) withConditions(writes []Write) ([]Write, error) {
 	return out, nil
 }
 
-// addConditions adds the conditions that the records in reads are unchanged.
+// addConditions returns the writes in out with the conditions that the records in reads are unchanged. It changes out.
 func addConditions(out []Write, reads map[Key]readItem) []Write {
 	for _, key := range slices.SortedFunc(maps.Keys(reads), Key.compare) {
 		i := slices.IndexFunc(out, func(w Write) bool { return w.Key == key })
@@ -143,8 +145,8 @@ func addConditions(out []Write, reads map[Key]readItem) []Write {
 			out = append(out, Check(key, reads[key].unchanged).Else(ErrStale))
 			continue
 		}
-		// The write's other conditions also depend on the record that was read. If
-		// they do not hold, the next attempt reads the record again and finds out why.
+		// ErrStale replaces the error of the write's other conditions, because these also depend on the record
+		// that was read. If they do not hold, the next attempt reads the record again and finds out why.
 		out[i] = out[i].If(reads[key].unchanged).Else(ErrStale)
 		for _, name := range slices.Sorted(maps.Keys(out[i].unknown)) {
 			// Another release may have changed the unknown attributes that this write restores.
@@ -167,7 +169,8 @@ func (s *readSet) forget(writes []Write) {
 	}
 }
 
-// stale returns the error of a commit whose read set has changed.
+// stale returns the error of Commit for err, the error of a false condition. If err wraps ErrStale and RunInTx does
+// not repeat the change, it returns a Throttled fault, otherwise err.
 func (s *readSet) stale(err error) error {
 	if s == nil || s.retried || !errors.Is(err, ErrStale) {
 		return err
@@ -191,16 +194,17 @@ func (k Key) compare(other Key) int {
 	return cmp.Or(strings.Compare(k.PK, other.PK), strings.Compare(k.SK, other.SK))
 }
 
-// These attributes distinguish two states of a record. If a record has both attributes,
-// package memory and the embedded store refuse a change that leaves the version the same.
+// These attributes distinguish two states of a record. If a record has both attributes, package
+// memory and the embedded store refuse a change that leaves the id and the version the same.
 const (
 	idAttribute      = "id"
 	versionAttribute = "version"
 )
 
-// unchanged returns a condition that holds as long as the attributes of item that were read into record are
-// unchanged. If item has an id and a version, the condition compares only these two. If record is nil, or is a map
-// and item lacks an id or a version, the condition holds as long as the item exists, or does not exist, as before.
+// unchanged returns a condition that holds as long as item is as it was read into record. If item is nil, the
+// condition is that the item does not exist. If record is nil, the condition is only that the item exists.
+// Otherwise the condition compares the id and the version of item. If item lacks one of them, it compares
+// instead the attributes for which record has fields. A map has no fields, so only the existence counts then.
 func unchanged(item Item, record any) Condition {
 	switch {
 	case item == nil:
@@ -247,8 +251,8 @@ func attributes(t reflect.Type) []string {
 	return out
 }
 
-// VersionUnchanged reports whether a change of a versioned record left its
-// version the same. Commits would then not detect that the record has changed.
+// VersionUnchanged reports whether a change of a record with an id and a version left these
+// two the same. Commits would then not detect that the record has changed.
 func VersionUnchanged(before, after Item) bool {
 	for _, item := range []Item{before, after} {
 		if item[idAttribute] == nil || item[versionAttribute] == nil {

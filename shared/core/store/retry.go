@@ -13,7 +13,8 @@ import (
 	"github.com/gatewright/gatewright/shared/base/telemetry"
 )
 
-// BackoffFunc waits before repeat number attempt (counted from 1). It returns the context's error if the context ends first.
+// BackoffFunc waits after the failed attempt number attempt (counted from 1), before the next attempt. It returns the
+// context's error if the context ends first.
 type BackoffFunc func(ctx context.Context, attempt int) error
 
 // maxAttempts is the maximum number of attempts at a call. With Backoff the pauses between them take
@@ -39,8 +40,8 @@ func Backoff(ctx context.Context, attempt int) error {
 	}
 }
 
-// retry repeats a call while it returns an error that wraps ErrRetryable, up to
-// maxAttempts times and until the context ends. All attempts are one span of a trace.
+// retry makes a call, and repeats it while it returns an error that wraps ErrRetryable, until there were
+// maxAttempts attempts or the context ends. All attempts are one span of a trace.
 func (t *Table) retry(ctx context.Context, kind action, call func() error) error {
 	_, span := telemetry.Child(ctx, kind.span())
 	calls, err := t.callWithRetries(ctx, kind, call)
@@ -63,7 +64,8 @@ func (t *Table) callWithRetries(ctx context.Context, kind action, call func() er
 			return calls, nil
 		}
 		if _, condition := errors.AsType[*ConditionError](err); condition {
-			return calls, err // correct after a lost reply too: if a commit was made, its token returns success
+			// This also holds after a lost reply: if that attempt had committed, a repeat with its token would succeed.
+			return calls, err
 		}
 		outcomeUnknown = outcomeUnknown || errors.Is(err, ErrOutcomeUnknown) || ctx.Err() != nil
 		if errors.Is(err, ErrRetryable) && calls < maxAttempts {
@@ -97,11 +99,13 @@ func (a action) finalError(err error, outcomeUnknown bool) error {
 // retryAfter is the Retry-After of a refused request.
 const retryAfter = time.Second
 
-// maxTxAttempts is the maximum number of times that RunInTx makes a change. An attempt fails only because another change succeeded.
+// maxTxAttempts is the maximum number of times that RunInTx runs a change. RunInTx repeats a change only if another
+// change has succeeded meanwhile.
 const maxTxAttempts = 12
 
 // ErrStale is the error that a change returns to RunInTx if data that the change has read has changed meanwhile.
-// Commit returns ErrStale if a record that was read has changed. For other conditions, pass ErrStale to Write.Else.
+// Within RunInTx, Commit returns ErrStale if a record that was read has changed. For other conditions, pass ErrStale to
+// Write.Else.
 var ErrStale = errors.New("store: what was read has changed since")
 
 // RunInTx runs a change that reads and then commits. While the change returns an error that wraps

@@ -23,8 +23,9 @@ const (
 	maxExpressionBytes   = 4096
 )
 
-// valid returns an error for writes that DynamoDB would refuse or interpret differently. It is called
-// before a backend receives them, so all backends behave alike, even if an emulator is too lenient.
+// valid returns an error for writes that DynamoDB would refuse, or would interpret differently from the other
+// backends. It is called before a backend receives the writes, so all backends behave alike, even if an emulator is
+// too lenient.
 func valid(writes []Write) error {
 	if len(writes) > MaxWrites {
 		return fmt.Errorf("store: %d writes in one transaction, at most %d are possible", len(writes), MaxWrites)
@@ -123,7 +124,7 @@ func overlap(a, b Path) bool {
 	return true
 }
 
-// validIndexKey returns an error if a key attribute of an index is not a text, or is empty.
+// validIndexKey returns an error if name is a key attribute of DueIndex, and v is not a text or is empty.
 func validIndexKey(name string, v types.AttributeValue) error {
 	if pk, sk := DueIndex.KeyAttributes(); name != pk && name != sk {
 		return nil

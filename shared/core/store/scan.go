@@ -16,10 +16,11 @@ type Scanner interface {
 
 var _ Scanner = (*dynamodb.Client)(nil)
 
-// EachItem calls visit for all items of a DynamoDB table, in no order, until visit returns an
-// error. The items include items that are past their ttl. Each item is read consistently, but the
+// EachItem calls visit for all items of a DynamoDB table, in no particular order, until visit returns
+// an error. The items include items that are past their ttl. Each item is read consistently, but the
 // items are not a snapshot of one moment. A caller that needs a snapshot has to stop all writers.
-// Pages that are throttled or lost are read again. If backoff is nil, EachItem uses Backoff.
+// A page whose read is throttled or whose reply is lost is read again, up to maxAttempts times in all. If backoff is
+// nil, EachItem uses the function Backoff.
 //
 // EachItem is for moving an installation. No request scans the table.
 func EachItem(ctx context.Context, client Scanner, table string, backoff BackoffFunc, visit func(Item) error) error {

@@ -45,7 +45,8 @@ const MaxKeys = 100
 // ErrNotFound is the error of Get for an item that does not exist or is past its ttl.
 var ErrNotFound = errors.New("store: no such item")
 
-// ErrCondition is the error of Commit for a false condition of a write without an error of its own (Write.Else).
+// ErrCondition is wrapped by the error that Commit returns if the condition of a write is false and Write.Else has set
+// no error for this write.
 var ErrCondition = errors.New("store: a condition failed")
 
 // Value is an encoded value of a record's attribute.
@@ -67,9 +68,9 @@ type Table struct {
 type Options struct {
 	// Random is the source of the transactions' tokens: crypto/rand.Reader outside tests.
 	Random io.Reader
-	// Now is the clock with which ttl attributes are compared.
+	// Now returns the current time. Reads compare ttl attributes with it.
 	Now func() time.Time
-	// Backoff waits between repeats; nil means Backoff.
+	// Backoff waits between repeats. nil means the function Backoff of this package.
 	Backoff BackoffFunc
 	// KeepTokens makes every commit also write its token into the table. It is for a database that
 	// forgets tokens when it restarts, such as an emulator. DynamoDB remembers tokens for ten minutes.
@@ -83,7 +84,7 @@ func New(b Backend, o Options) *Table {
 	}
 	t := &Table{backend: b, ids: ids.NewSource(o.Random, o.Now), now: o.Now, backoff: o.Backoff}
 	if o.KeepTokens {
-		const digits = 12 // enough that two processes never share a slot
+		const digits = 12 // enough that two processes do not get the same name, and so do not share slots (tokens.go)
 		t.tokens = &tokens{process: t.ids.Digits(digits), now: o.Now}
 	}
 	return t
@@ -119,7 +120,8 @@ func Get(key Key, record any) *ReadRequest { return &ReadRequest{key: key, recor
 
 // Load reads up to MaxKeys items in one round trip, each consistently. They are not a
 // snapshot: a transaction can commit between two of the reads. A commit with the same read
-// set (WithReadSet, RunInTx) depends on all of these items, except items that are Unchecked.
+// set (WithReadSet, RunInTx) depends on all of these items, except items that are Unchecked. If one
+// of them has changed since an earlier read of this read set, Load returns an error that wraps ErrStale.
 func (t *Table) Load(ctx context.Context, requests ...*ReadRequest) error {
 	keys := make([]Key, 0, len(requests))
 	for _, r := range requests {
@@ -182,11 +184,12 @@ func (t *Table) read(ctx context.Context, keys []Key) (items []Item, err error) 
 
 // Commit applies all writes or none, in one transaction. It repeats throttled calls, conflicts and lost
 // replies under one token. So a commit whose reply was lost is not made twice, and is not reported as failed.
+// Under the context of DeferCommit, Commit only keeps the writes of a deciding commit (Write.Final).
 //
-// If a condition is false, Commit returns the Else of the first such write, or ErrCondition. If a record
-// has changed since it was read under ctx, Commit returns ErrStale within RunInTx, and otherwise a Throttled
-// fault (WithReadSet). A Throttled fault means that nothing was done. A DatabaseUnavailable fault means that
-// the outcome is unknown: the caller must read the records before it repeats the commit.
+// If a condition is false, Commit returns the error that Else has set for the first such write, or an error that wraps
+// ErrCondition. If a record has changed since it was read under ctx, Commit returns ErrStale within RunInTx, and
+// otherwise a Throttled fault (WithReadSet). A Throttled fault means that nothing was done. A DatabaseUnavailable fault
+// means that the outcome is unknown: the caller must read the records before it repeats the commit.
 func (t *Table) Commit(ctx context.Context, writes ...Write) error {
 	if len(writes) == 0 {
 		return nil
@@ -217,8 +220,9 @@ func (t *Table) Commit(ctx context.Context, writes ...Write) error {
 	return nil
 }
 
-// transact makes a transaction. refused is the Else error of the first write whose condition
-// is false, or an error that wraps ErrCondition if it has none. It is nil if all conditions hold.
+// transact makes a transaction. If a condition is false, refused is the error that Else has set for the
+// first such write, or an error that wraps ErrCondition. err is any other error. A transaction that
+// was made has neither.
 func (t *Table) transact(ctx context.Context, writes []Write) (refused, err error) {
 	if err := valid(writes); err != nil {
 		return nil, err
@@ -252,7 +256,8 @@ func (t *Table) transact(ctx context.Context, writes []Write) (refused, err erro
 	return nil, fmt.Errorf("commit %d writes: %w", len(writes), err)
 }
 
-// Expired reports whether the item is past its ttl. Neither AWS nor an emulator deletes items on time, so every read checks.
+// Expired reports whether the item is past its ttl. Neither AWS nor an emulator deletes items on time, so every read
+// checks.
 func Expired(item Item, now time.Time) bool {
 	n, ok := item[TTLAttribute].(*types.AttributeValueMemberN)
 	if !ok {

@@ -38,10 +38,12 @@ type tokenRecord struct {
 	TTL   int64  `dynamodbav:"ttl"`
 }
 
-// tokenLifetime is far longer than any commit takes. The slots of a process that has ended expire after it.
+// tokenLifetime is the time from a write of a slot until the slot's item expires, so that the slots of a process that
+// has ended are deleted. It is far longer than any commit takes.
 const tokenLifetime = time.Hour
 
-// withToken adds the write that stores token. The caller must call release when the commit has ended.
+// withToken returns writes and, as the last write, the write that stores token in a slot. The caller must call release
+// when the commit has ended.
 func (t *tokens) withToken(token string, writes []Write) (out []Write, release func()) {
 	slot := t.acquire()
 	write := Put(tokenPrefix.Key(t.process, strconv.Itoa(slot)),
@@ -50,8 +52,8 @@ func (t *tokens) withToken(token string, writes []Write) (out []Write, release f
 	return append(slices.Clip(writes), write), func() { t.release(slot) }
 }
 
-// alreadyCommitted reports whether a transaction with withToken's
-// write was refused because the same transaction was committed before.
+// alreadyCommitted reports whether a transaction was refused because the same
+// transaction was committed before. writes is the result of withToken.
 func (t *tokens) alreadyCommitted(writes []Write, refused *ConditionError) bool {
 	return t != nil && slices.Contains(refused.Failed, len(writes)-1)
 }

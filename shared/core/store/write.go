@@ -24,7 +24,7 @@ func (k WriteKind) String() string {
 }
 
 // Write is one write of a transaction. Create it with Create, Put,
-// Update, Upsert, Delete or Check, and refine it with If and Else.
+// Update, Upsert, Delete or Check, and refine it with If, Else and Final.
 type Write struct {
 	Kind WriteKind
 	Key  Key
@@ -147,7 +147,7 @@ func Add(path Path, n int64) Change {
 	return Change{Kind: AddKind, Path: path, Value: &types.AttributeValueMemberN{Value: fmt.Sprint(n)}}
 }
 
-// encode returns a record's item, and the attributes in it that come from its UnknownAttributes.
+// encode returns the item for a record, and the attributes of the item that come from the record's UnknownAttributes.
 func encode(key Key, record any) (item, unknown Item, err error) {
 	item, err = attributevalue.MarshalMap(record)
 	if err != nil {

@@ -70,7 +70,7 @@ func (ba *Backend) Query(ctx context.Context, q store.Query) (items []store.Item
 	}
 	ba.mu.Lock()
 	defer ba.mu.Unlock()
-	return q.ReadPage(ctx, func(from *store.Position, sizes bool) iter.Seq2[store.Entry, error] {
+	return q.ReadPage(ctx, func(from *store.Position, sizesOnly bool) iter.Seq2[store.Entry, error] {
 		return func(yield func(store.Entry, error) bool) {
 			partition := ba.partitions[partitionKey{q.Index, q.PK}]
 			if partition == nil {
