@@ -89,7 +89,7 @@ func (d *DynamoDB) queryInput(ctx context.Context, q Query) (*dynamodb.QueryInpu
 	if q.Index != "" {
 		in.IndexName = aws.String(string(q.Index))
 	}
-	empty, inside := q.splitAfter()
+	empty, inside := q.locateAfter()
 	if empty {
 		return nil, nil
 	}
@@ -131,8 +131,9 @@ func (d *DynamoDB) queryInput(ctx context.Context, q Query) (*dynamodb.QueryInpu
 	return in, nil
 }
 
-// encodeCursor encodes a last evaluated key, whose attributes are all strings, as an opaque text. It returns "" if there is no key.
-// It encodes the whole key, because entries of an index can share a sort key (two records that are due in the same millisecond).
+// encodeCursor encodes the LastEvaluatedKey of a page, whose attributes are all strings, as an opaque text. It returns
+// "" if there is no key. It encodes the whole key, because entries of an index can share a sort key (two records that
+// are due in the same millisecond).
 func encodeCursor(last Item) (string, error) {
 	if last == nil {
 		return "", nil

@@ -22,8 +22,9 @@ var _ Pager = (*DynamoDB)(nil)
 
 var errScanUnsupported = errors.New("store: the backend gives no pages of all items")
 
-// Page returns a page of all items of the table, as Pager.Page does. It is only for work that concerns all items of
-// any kind (package rotation): no request scans the table, and no other function's role has permission to scan it.
+// Page returns a page of all items of the table, as Pager.Page does. It is only for work that concerns all items of any
+// kind (package rotation): no request scans the table, and a function has permission to scan it only if its TableAccess
+// has Scans. Page returns an error if the backend is not a Pager, and in a dry run.
 func (t *Table) Page(ctx context.Context, after Key, limit int) (items []Item, last Key, err error) {
 	b, ok := t.backendFor(ctx).(Pager)
 	if !ok {

@@ -24,7 +24,7 @@ type Query struct {
 	// Descending reverses the order.
 	Descending bool
 	// Offset is the number of items to skip. Skipping costs as much as reading
-	// the items. Do not use Offset in partitions whose items have a ttl.
+	// the items. Offset also counts items that are past their ttl, so do not use it in partitions of such items.
 	Offset int
 	// Limit is the maximum number of items; 0 means no limit.
 	Limit int
@@ -33,7 +33,7 @@ type Query struct {
 	// other conditions are sufficient. Without a reason, every commit with the same read set fails (WithReadSet).
 	Unchecked string
 
-	// Cursor is only for backends. It is the end of the last page,
+	// Cursor is only for backends. It is the end of the previous page,
 	// in the backend's own encoding, and replaces After and Offset.
 	Cursor string
 	// KeysOnly is only for backends. It means that only the key and the ttl of each item are needed.
@@ -56,7 +56,7 @@ func (q Query) check() error {
 	return Key{q.PK, longestKey(q.Prefix, q.After, q.UpTo)}.valid()
 }
 
-// longestKey returns the longest of several sort keys, "." if all are empty.
+// longestKey returns the longest of several sort keys, or "." if none is longer than one byte.
 func longestKey(sortKeys ...string) string {
 	out := singletonSortKey
 	for _, sk := range sortKeys {
@@ -67,9 +67,9 @@ func longestKey(sortKeys ...string) string {
 	return out
 }
 
-// splitAfter reports how After affects the range. empty means that After excludes the whole range. inside means
+// locateAfter reports where After is in relation to the range. empty means that After excludes the whole range. inside means
 // that After is within the range, so the query begins after it. Both are false if After is before the range.
-func (q Query) splitAfter() (empty, inside bool) {
+func (q Query) locateAfter() (empty, inside bool) {
 	if q.After == "" {
 		return false, false
 	}
@@ -91,7 +91,7 @@ func (q Query) Range() (low, high string, empty bool) {
 	if q.UpTo != "" {
 		high = q.UpTo + "\x00" // the next possible key
 	}
-	empty, inside := q.splitAfter()
+	empty, inside := q.locateAfter()
 	switch {
 	case inside && q.Descending:
 		high = q.After
@@ -101,7 +101,7 @@ func (q Query) Range() (low, high string, empty bool) {
 	return low, high, empty
 }
 
-// Project returns a copy of an item with the attributes that q requests.
+// Project returns a copy of an item with the attributes that q requests: all, or the key and the ttl (KeysOnly).
 func (q Query) Project(item Item) Item {
 	if !q.KeysOnly {
 		return Clone(item)

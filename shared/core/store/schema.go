@@ -15,7 +15,7 @@ import (
 // the infrastructure with it. All key attributes are strings, and the table is billed per request.
 type Definition struct {
 	PartitionKey, SortKey string
-	// TTL is the attribute with the time of expiry. DynamoDB deletes items some time after it.
+	// TTL is the name of the attribute with the time of expiry. DynamoDB deletes an item some time after this time.
 	TTL string
 	// Stream says what the records in the table's stream contain.
 	Stream types.StreamViewType

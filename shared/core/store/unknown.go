@@ -20,8 +20,8 @@ import (
 // attributes of an item are restored only to the item from which they were read. The attributes of a value within an
 // item are restored wherever the value is copied to, such as a served build that becomes an earlier build.
 //
-// Code that creates a new record instead of changing a copy of the record that was read
-// must set the earlier record's UnknownAttributes, unless the new record represents another thing.
+// Code that creates a new record instead of changing a copy of the record that was read must copy the
+// UnknownAttributes of the earlier record to the new one, unless the new record represents another thing.
 //
 // An Update leaves all attributes that it does not name unchanged,
 // so it needs UnknownAttributes only for the values that it sets.
@@ -31,7 +31,8 @@ type UnknownAttributes struct{ set *unknownSet }
 
 // unknownSet holds the attributes that a type does not know.
 type unknownSet struct {
-	// key is the item's key, the zero Key for a value within an item: the attributes of one item must not reach another.
+	// key is the key of the item from which the attributes were read, so that they do not reach another item. It is
+	// the zero Key for a value within an item.
 	key        Key
 	attributes Item
 }
@@ -270,7 +271,8 @@ func restoreUnknown(v reflect.Value, to Value, key Key) (restored Item) {
 	return restored
 }
 
-// restoreFields adds the unknown attributes of a struct to its item, and returns the attributes that it added.
+// restoreFields adds the unknown attributes of a struct to its encoded form, except attributes that the encoded form
+// has already. fields are the locations of the UnknownAttributes. It returns the attributes that it added.
 func restoreFields(v reflect.Value, fields [][]int, to Item, key Key) (restored Item) {
 	for _, index := range fields {
 		unknown, _ := v.FieldByIndex(index).Interface().(UnknownAttributes)

@@ -18,7 +18,7 @@ import (
 	"github.com/gatewright/gatewright/shared/core/store"
 )
 
-// Backend is a store.Backend. A partition can hold 100,000 items. It is safe for concurrent use.
+// Backend is a store.Backend in memory. It stays fast with 100,000 items in a partition. It is safe for concurrent use.
 type Backend struct {
 	mu         sync.Mutex
 	items      map[store.Key]*store.Stored
@@ -26,7 +26,7 @@ type Backend struct {
 	nodes      *btree.FreeListG[entry]
 	tokens     map[string]uint64 // digests of committed transactions, by token
 	stream     func(store.StreamRecord)
-	// betweenReads and readOrder make reads torn (Tear). They are nil if a Read reads all items at one moment.
+	// betweenReads and readOrder make reads torn (Tear). betweenReads is nil if a Read reads all items at one moment.
 	betweenReads func(context.Context) error
 	readOrder    *rand.Rand
 }
@@ -64,8 +64,8 @@ func (ba *Backend) Restore(from *Backend) {
 	ba.items, ba.partitions, ba.nodes, ba.tokens = c.items, c.partitions, c.nodes, c.tokens
 }
 
-// OnChange registers f, which is called during each commit with every item that the
-// commit changes, in the order of the commits. f must not call the backend, which is locked.
+// OnChange registers f, which is called during each commit with every item that the commit changes, in the
+// order of the commits. f must not call the backend, which is locked. f replaces an earlier function.
 func (ba *Backend) OnChange(f func(store.StreamRecord)) {
 	ba.mu.Lock()
 	defer ba.mu.Unlock()
@@ -96,7 +96,7 @@ func (ba *Backend) Snapshot() map[store.Key]store.Item {
 	return out
 }
 
-// Transact implements Backend.
+// Transact implements store.Backend.
 func (ba *Backend) Transact(ctx context.Context, token string, writes []store.Write) error {
 	if err := ctx.Err(); err != nil {
 		return err

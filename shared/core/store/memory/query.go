@@ -53,6 +53,7 @@ func (ba *Backend) removeFromIndexes(key store.Key, s *store.Stored) {
 	}
 }
 
+// partition returns the tree of a partition. It creates the tree if there is none.
 func (ba *Backend) partition(k partitionKey) *btree.BTreeG[entry] {
 	tree, ok := ba.partitions[k]
 	if !ok {
@@ -63,7 +64,7 @@ func (ba *Backend) partition(k partitionKey) *btree.BTreeG[entry] {
 	return tree
 }
 
-// Query implements Backend.
+// Query implements store.Backend.
 func (ba *Backend) Query(ctx context.Context, q store.Query) (items []store.Item, next string, err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, "", err
@@ -78,7 +79,7 @@ func (ba *Backend) Query(ctx context.Context, q store.Query) (items []store.Item
 			}
 			scan(q, partition, from, func(e entry) bool {
 				out := store.Entry{Position: e.Position, Size: e.value.Size}
-				if !sizes {
+				if !sizesOnly {
 					out.Item = q.Project(e.value.Item)
 				}
 				return yield(out, nil)
@@ -87,7 +88,8 @@ func (ba *Backend) Query(ctx context.Context, q store.Query) (items []store.Item
 	})
 }
 
-// scan visits the entries of q after from, in q's order.
+// scan visits the entries of q in q's order, until visit returns false. If from is not nil, it visits only entries
+// after from.
 func scan(q store.Query, partition *btree.BTreeG[entry], from *store.Position, visit func(entry) bool) {
 	low, high, _ := q.Range()
 	bounded := func(e entry) bool {

@@ -31,7 +31,7 @@ func (ba *Backend) tornOrder(keys []store.Key) ([]store.Key, func(context.Contex
 	return keys, ba.betweenReads
 }
 
-// Read implements Backend.
+// Read implements store.Backend.
 func (ba *Backend) Read(ctx context.Context, keys []store.Key) ([]store.Item, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err

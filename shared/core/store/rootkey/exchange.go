@@ -104,8 +104,8 @@ func Export(ctx context.Context, client EncryptClient, keyID string, table *stor
 	return ExportedKey{Number: max(1, r.Number), Lineage: r.Lineage, Key: key}, err
 }
 
-// ExportFile works as Export does, for a root key in a file. The
-// table of such an installation may have no record of its root key.
+// ExportFile works as Export does, for a root key in a file. The table of such an installation may have no
+// record of its root key. ExportFile returns an error if the table has a record of another root key.
 func ExportFile(ctx context.Context, path string, table *store.Table) (ExportedKey, error) {
 	key, err := seal.ExistingFile(path).Root(ctx)
 	if err != nil {
@@ -152,8 +152,8 @@ func Import(
 	return r.ifUnchanged(store.Put(recordPrefix.Key(), record)), true, nil
 }
 
-// ImportFile works as Import does, for a root key in a file. It returns the writes that store the number
-// and the lineage, which the file does not contain, in the table. There are no writes for a first root key.
+// ImportFile works as Import does, for a root key that is already in the file at path. It returns the write that stores
+// the number and the lineage, which the file does not contain, in the table. There is no write for a first root key.
 func ImportFile(ctx context.Context, path string, root ExportedKey, now func() time.Time) ([]store.Write, error) {
 	if err := root.Check(); err != nil || root.Number == 1 {
 		return nil, err

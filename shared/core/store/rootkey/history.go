@@ -48,7 +48,7 @@ type Event struct {
 	EndedOn    *time.Time `dynamodbav:"endedOn,omitempty" json:"endedOn,omitempty"`
 
 	// Renewed and Objects are the numbers of records and objects that a rotation has sealed again
-	// under the new root key. They are minimums, because a step that is killed after its writes
+	// under the new root key. They are lower bounds, because a step that is killed after its writes
 	// does not count these writes. Unreadable is the number of values that neither key could open.
 	Renewed    int `dynamodbav:"renewed,omitempty" json:"records,omitempty"`
 	Objects    int `dynamodbav:"objects,omitempty" json:"objects,omitempty"`
@@ -58,7 +58,7 @@ type Event struct {
 // Counts are the numbers in an Event.
 type Counts struct{ Renewed, Objects, Unreadable int }
 
-// historyPrefix is the key prefix of events. They are one partition, in the order of their times.
+// historyPrefix is the key prefix of events. All events are in one partition, sorted by their times.
 const historyPrefix store.KeyPrefix = "root-key-history"
 
 // key returns the event's key: its time and id, which distinguishes events of the same time.
@@ -69,8 +69,9 @@ func (e Event) key(id string) store.Key {
 // sortableTime is a time format whose texts sort by time.
 const sortableTime = "2006-01-02T15:04:05.000Z"
 
-// initiator returns the name of who started a change, in printable ASCII for any terminal.
-func initiator(by string) string {
+// printableName returns the name of an operator for Event.By, in printable ASCII, so that any terminal can show it. It
+// shortens the name to maxBy bytes, and returns "unknown" for "".
+func printableName(by string) string {
 	by = cmp.Or(by, "unknown")
 	if len(by) > maxBy {
 		by = by[:maxBy]
@@ -84,7 +85,7 @@ func initiator(by string) string {
 	return string(text)
 }
 
-// History returns the latest events, newest first.
+// History returns the newest events, at most maxHistory, in the order from the newest to the oldest.
 func History(ctx context.Context, table *store.Table) ([]Event, error) {
 	out, err := store.Collect[Event](detached(ctx), table,
 		store.Query{PK: historyPrefix.Partition("all"), Descending: true, Limit: maxHistory})

@@ -1,5 +1,6 @@
-// Package rootkey keeps the installation's root key. A KMS key wraps it, and the wrapped key is in the table, where every process
-// reads it. In a local run and on a single server the root key is in a file (NewFile), and the table records its rotations.
+// Package rootkey keeps the installation's root key. A KMS key wraps it, and the wrapped key is in the table, where
+// every process reads it. In a local run and on a single server the root key is in a file (NewFile), and the table
+// records its rotations.
 //
 // The package does not seal anything: package seal does, with the key from the Source of this
 // package. Nor does it carry out rotations: package rotation does, with the writes of this package.
@@ -33,8 +34,9 @@ type Client interface {
 var _ Client = (*kms.Client)(nil)
 
 const (
-	// maxAge is how long a process keeps root keys in memory. A process may continue for this time after the KMS key
-	// was disabled, and with the root keys of a rotation's previous stage. Each process calls KMS once per maxAge.
+	// maxAge is how long a process keeps root keys in memory before it reads and unwraps them again. For this time,
+	// a process may continue to work after the KMS key was disabled, and may use the root keys of a rotation's
+	// previous stage.
 	maxAge = time.Hour
 	// maxFileAge is the maxAge for root keys in files, where a refresh only costs a read of the table.
 	maxFileAge = time.Minute
@@ -69,7 +71,8 @@ func NewFile(path string, table *store.Table, now func() time.Time, beforeReplac
 }
 
 // Existing returns the existing root keys: one, or two during a rotation. If KMS wraps the keys, Existing never creates
-// a root key, and returns ErrNoRootKey if there is none. If the root key is in a file, a missing file is created.
+// a root key, and returns ErrNoRootKey if there is none. If the root key is in a file, Existing creates a missing file,
+// unless the table has a record of the root key. Then a missing file is an error.
 func (s *Source) Existing(ctx context.Context) (*seal.Ring, error) {
 	switch _, exists, err := s.keys.record(ctx); {
 	case err != nil:
@@ -145,7 +148,7 @@ type rootKeyRecord struct {
 	Lineage []byte `dynamodbav:"lineage,omitempty"`
 	// Other is the second root key during a rotation.
 	Other *otherRecord `dynamodbav:"other,omitempty"`
-	// Rotation is the current or the last rotation.
+	// Rotation is the current rotation, or the previous one if no rotation is in progress.
 	Rotation *rotationRecord `dynamodbav:"rotation,omitempty"`
 	// Revision counts the changes of the record.
 	Revision int64 `dynamodbav:"turns,omitempty"`
@@ -162,7 +165,7 @@ type otherRecord struct {
 	Lineage   []byte    `dynamodbav:"lineage,omitempty"`
 }
 
-// rotationRecord describes the current or the last rotation.
+// rotationRecord describes the current rotation, or the previous one.
 type rotationRecord struct {
 	store.UnknownAttributes
 

@@ -14,7 +14,8 @@ type Status struct {
 	// Number is the number of the current root key, which seals new data.
 	// Other is the number of the second root key, 0 if there is none.
 	Number, Other int
-	// Operation is the operation of the current or last rotation, "" if there was none. EndedOn is nil until the rotation ends.
+	// Operation is the operation of the current rotation, or of the previous one if none is in progress. It is "" if
+	// there was no rotation. EndedOn is nil until the rotation ends.
 	Operation string
 	BeganOn   time.Time
 	EndedOn   *time.Time
@@ -47,7 +48,7 @@ func (r rootKeyRecord) status() Status {
 }
 
 // Begin creates the next root key for the rotation of an operation. It returns two writes: one announces the
-// key to every process, the other creates the history entry. by names the operator who started the rotation.
+// key to every process, the other creates the history entry. by is the name of the operator who starts it.
 // After these writes, processes still seal with the current root key. Fault: Conflict if a rotation is in
 // progress, or if the installation is changing to another KMS key.
 func (s *Source) Begin(ctx context.Context, operation, by string) ([]store.Write, error) {
@@ -72,7 +73,7 @@ func (s *Source) Begin(ctx context.Context, operation, by string) ([]store.Write
 		return nil, err
 	}
 	now := store.Instant(s.keys.now())
-	e := Event{Kind: Rotated, By: initiator(by), Number: next.Number, BeganOn: now}
+	e := Event{Kind: Rotated, By: printableName(by), Number: next.Number, BeganOn: now}
 	if e.From, err = current.Fingerprint(); err == nil {
 		e.To, err = successor.Fingerprint()
 	}
@@ -159,7 +160,8 @@ func (s *Source) Retire(ctx context.Context, operation string) ([]store.Write, e
 	}, nil
 }
 
-// Finish replaces the key file, if the root key is in a file, and returns the writes that end the rotation, with its counts.
+// Finish replaces the key file, if the root key is in a file. It returns the writes that end the rotation and record
+// its counts.
 func (s *Source) Finish(ctx context.Context, operation string, counts Counts) ([]store.Write, error) {
 	r, err := s.activeRotation(ctx, operation)
 	switch {

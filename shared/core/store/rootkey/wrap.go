@@ -23,16 +23,16 @@ var errRewrapping = fault.New(fault.Conflict, "The installation is going over to
 var ErrSameKey = errors.New(
 	"that KMS key wraps the root key already, and nothing was changed: name another one by --to")
 
-// WrapAlso wraps the root key with a second KMS key in addition to the first. It can be repeated. The
-// history records the operator who started the change, and the time (by). WrapAlso returns ErrSameKey,
-// ErrNoRootKey, or an error during a rotation. Fault: Conflict if there is another second KMS key than toID.
+// WrapAlso wraps the root key with a second KMS key, toID, in addition to the first, keyID. It can be repeated.
+// by has the operator and the time for the history. WrapAlso returns ErrSameKey, ErrNoRootKey, or an error
+// during a rotation. Fault: Conflict if there is another second KMS key than toID.
 func WrapAlso(ctx context.Context, client EncryptClient, keyID, toID string, table *store.Table, by Initiator) error {
 	return table.RunInTx(ctx, func(ctx context.Context) error {
 		return wrapAlso(detached(ctx), client, keyID, toID, table, by)
 	})
 }
 
-// Initiator is who started a change of the root key, and when.
+// Initiator has the name of the operator who started a change of the root key, and the time of the start.
 type Initiator struct {
 	By string
 	At time.Time
@@ -40,7 +40,7 @@ type Initiator struct {
 
 // event returns the write that creates the history entry of a change.
 func (i Initiator) event(kind string, number int, from, to string) store.Write {
-	e := Event{Kind: kind, By: initiator(i.By), Number: max(1, number), From: from, To: to, BeganOn: store.Instant(i.At)}
+	e := Event{Kind: kind, By: printableName(i.By), Number: max(1, number), From: from, To: to, BeganOn: store.Instant(i.At)}
 	return store.Put(e.key(kind), e)
 }
 
@@ -70,10 +70,10 @@ func wrapAlso(ctx context.Context, client EncryptClient, keyID, toID string, tab
 	return table.Commit(ctx, r.replaceWith(after, true), by.event(Wrapped, r.Number, keyID, toID))
 }
 
-// WrapOnly removes the first KMS key, so that only the second KMS key wraps the root
-// key. It can be repeated. Processes that use the first KMS key lose the root key at
-// their next refresh, within an hour. So deploy them with the second KMS key before. WrapOnly returns ErrNoRootKey,
-// or an error during a rotation or if the KMS key toID does not unwrap the root key.
+// WrapOnly removes the first KMS key, so that only the second KMS key, toID, wraps the root key. It can be repeated.
+// Processes that use the first KMS key lose the root key at their next refresh, within an hour. So deploy them with the
+// second KMS key before. WrapOnly returns ErrNoRootKey, or an error during a rotation or if the KMS key toID does not
+// unwrap the root key.
 func WrapOnly(ctx context.Context, client EncryptClient, toID string, table *store.Table, by Initiator) error {
 	return table.RunInTx(ctx, func(ctx context.Context) error { return wrapOnly(detached(ctx), client, toID, table, by) })
 }
@@ -102,8 +102,8 @@ func wrapOnly(ctx context.Context, client EncryptClient, toID string, table *sto
 // keyIDOf returns the id of a KMS key from its id or ARN.
 func keyIDOf(keyID string) string { return keyID[strings.LastIndexByte(keyID, '/')+1:] }
 
-// readForRewrap reads the record of an installation. It returns
-// ErrNoRootKey if there is none, and an error during a rotation of the root key.
+// readForRewrap reads the record of the root key. It returns ErrNoRootKey
+// if there is no record, and an error during a rotation of the root key.
 func readForRewrap(ctx context.Context, table *store.Table) (rootKeyRecord, error) {
 	r, exists, err := keyStore{table: table}.record(ctx)
 	switch {

@@ -91,7 +91,8 @@ func StartDynoxide(t testing.TB, database string) *Dynoxide {
 	}
 }
 
-// Restart kills the emulator, as a power cut would, and starts it again with the same data and address.
+// Restart kills the emulator, as a crash would, and starts it again with the same data and address. An emulator without
+// a database file has no data then.
 func (d *Dynoxide) Restart() {
 	d.t.Helper()
 	d.stop()

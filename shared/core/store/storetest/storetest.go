@@ -37,8 +37,8 @@ func New(t testing.TB, options ...Option) *store.Table {
 	return NewWithBackend(t, memory.New(), options...)
 }
 
-// NewWithBackend returns a table over a backend: a memory.Backend whose
-// content or stream the test reads, or a backend that injects faults.
+// NewWithBackend returns a table over a backend: for example over a memory.Backend
+// whose content or stream the test reads, or over a backend that injects faults.
 func NewWithBackend(t testing.TB, b store.Backend, options ...Option) *store.Table {
 	t.Helper()
 	o := store.Options{

@@ -18,8 +18,9 @@ import (
 	"github.com/gatewright/gatewright/shared/core/store"
 )
 
-// Handle decodes a batch of records, calls handle with them, and returns the records
-// that failed. handle must return the indexes of failed records in its argument.
+// Handle decodes a batch of records, calls handle with them, and returns the sequence numbers of the records that
+// failed. handle must return the indexes of failed records in its argument. Handle logs and skips a record that it
+// cannot decode.
 func Handle(
 	ctx context.Context, log *slog.Logger, in []events.DynamoDBEventRecord,
 	handle func(context.Context, []store.StreamRecord) (failed []int),
@@ -68,7 +69,7 @@ func FromLambdaItem(from map[string]events.DynamoDBAttributeValue) (store.Item, 
 	}
 	out := make(store.Item, len(from))
 	for name, v := range from {
-		converted, err := value(v)
+		converted, err := fromLambdaValue(v)
 		if err != nil {
 			return nil, fmt.Errorf("decode %s of a stream record: %w", name, err)
 		}
@@ -79,8 +80,8 @@ func FromLambdaItem(from map[string]events.DynamoDBAttributeValue) (store.Item, 
 
 var errNoKey = errors.New("stream: a record without a key")
 
-// value converts a value from the form that a Lambda receives.
-func value(v events.DynamoDBAttributeValue) (store.Value, error) {
+// fromLambdaValue converts a value from the form that a Lambda receives.
+func fromLambdaValue(v events.DynamoDBAttributeValue) (store.Value, error) {
 	switch v.DataType() {
 	case events.DataTypeBinary:
 		return &types.AttributeValueMemberB{Value: v.Binary()}, nil
@@ -92,7 +93,7 @@ func value(v events.DynamoDBAttributeValue) (store.Value, error) {
 		out := &types.AttributeValueMemberL{Value: make([]store.Value, len(v.List()))}
 		for i, e := range v.List() {
 			var err error
-			if out.Value[i], err = value(e); err != nil {
+			if out.Value[i], err = fromLambdaValue(e); err != nil {
 				return nil, err
 			}
 		}
@@ -101,7 +102,7 @@ func value(v events.DynamoDBAttributeValue) (store.Value, error) {
 		out := &types.AttributeValueMemberM{Value: make(store.Item, len(v.Map()))}
 		for name, e := range v.Map() {
 			var err error
-			if out.Value[name], err = value(e); err != nil {
+			if out.Value[name], err = fromLambdaValue(e); err != nil {
 				return nil, err
 			}
 		}
@@ -120,7 +121,8 @@ func value(v events.DynamoDBAttributeValue) (store.Value, error) {
 	return nil, fmt.Errorf("stream: unknown type %d of a value", v.DataType())
 }
 
-// ToLambda returns the record that a Lambda receives, without its time and sequence number.
+// ToLambda returns the record that a Lambda receives, but without the fields that package store does not know, such as
+// the event's id, its time and its sequence number.
 func ToLambda(r store.StreamRecord) (out events.DynamoDBEventRecord, err error) {
 	out = events.DynamoDBEventRecord{
 		EventName: string(events.DynamoDBOperationTypeModify), EventSource: "aws:dynamodb", EventVersion: "1.1",
@@ -152,7 +154,7 @@ func ToLambdaItem(item store.Item) (map[string]events.DynamoDBAttributeValue, er
 	}
 	out := make(map[string]events.DynamoDBAttributeValue, len(item))
 	for name, v := range item {
-		converted, err := attribute(v)
+		converted, err := toLambdaValue(v)
 		if err != nil {
 			return nil, fmt.Errorf("encode %s of a stream record: %w", name, err)
 		}
@@ -161,8 +163,8 @@ func ToLambdaItem(item store.Item) (map[string]events.DynamoDBAttributeValue, er
 	return out, nil
 }
 
-// attribute converts a value to the form that a Lambda receives.
-func attribute(v store.Value) (events.DynamoDBAttributeValue, error) {
+// toLambdaValue converts a value to the form that a Lambda receives.
+func toLambdaValue(v store.Value) (events.DynamoDBAttributeValue, error) {
 	switch v := v.(type) {
 	case *types.AttributeValueMemberS:
 		return events.NewStringAttribute(v.Value), nil
@@ -187,7 +189,7 @@ func attribute(v store.Value) (events.DynamoDBAttributeValue, error) {
 		list := make([]events.DynamoDBAttributeValue, len(v.Value))
 		for i, e := range v.Value {
 			var err error
-			if list[i], err = attribute(e); err != nil {
+			if list[i], err = toLambdaValue(e); err != nil {
 				return events.DynamoDBAttributeValue{}, err
 			}
 		}

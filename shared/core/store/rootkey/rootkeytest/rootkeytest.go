@@ -1,7 +1,7 @@
-// Package rootkeytest is a KMS for tests. It has the keys of one region, the
-// data that they wrapped, and the errors of KMS for other keys.
+// Package rootkeytest is a KMS for tests. It has the KMS keys of one region and the keys that
+// these have wrapped. It returns the errors of KMS for unknown and disabled KMS keys.
 //
-// It does not encrypt: the wrapped form of a key is a number. This file is the whole package.
+// It does not encrypt: the wrapped form of a key has only a number. This file is the whole package.
 package rootkeytest
 
 import (
@@ -19,14 +19,15 @@ import (
 	"github.com/gatewright/gatewright/shared/core/store/rootkey"
 )
 
-// KMS has the keys of one region. It is safe for concurrent use and deterministic.
+// KMS has the keys of one region. It is safe for concurrent use, and deterministic for encryption contexts with at most
+// one entry.
 type KMS struct {
 	mu      sync.Mutex
 	keys    map[string]bool // whether each key is enabled, by id
 	wrapped []wrapped
 }
 
-// wrapped is a key that the KMS key with an id has wrapped for a purpose.
+// wrapped is a key that a KMS key has wrapped. purpose is the text form of the encryption context.
 type wrapped struct {
 	keyID, purpose string
 	key            []byte
