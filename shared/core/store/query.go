@@ -67,8 +67,8 @@ func longestKey(sortKeys ...string) string {
 	return out
 }
 
-// locateAfter reports where After is in relation to the range. empty means that After excludes the whole range. inside means
-// that After is within the range, so the query begins after it. Both are false if After is before the range.
+// locateAfter reports where After is in relation to the range. empty means that After excludes the whole range. inside
+// means that After is within the range, so the query begins after it. Both are false if After is before the range.
 func (q Query) locateAfter() (empty, inside bool) {
 	if q.After == "" {
 		return false, false

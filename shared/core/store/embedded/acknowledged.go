@@ -25,10 +25,10 @@ type acknowledged struct {
 
 const acknowledgedBytes = numberBytes + 4
 
-// readAcknowledged returns the number of the last acknowledged change, or 0 if the file is missing or a power cut has cut it short.
-// It reports a file whose content does not match its checksum as damaged.
-func readAcknowledged(files vfs.FS, name string) (seq uint64, damaged bool, err error) {
-	raw, err := readFile(files, name)
+// readAcknowledged returns the number of the last acknowledged change, or 0 if the file is missing or a power cut has
+// cut it short. It reports a file whose content does not match its checksum as damaged.
+func readAcknowledged(fsys vfs.FS, name string) (seq uint64, damaged bool, err error) {
+	raw, err := readFile(fsys, name)
 	switch {
 	case errors.Is(err, fs.ErrNotExist), err == nil && len(raw) < acknowledgedBytes:
 		return 0, false, nil
@@ -40,7 +40,7 @@ func readAcknowledged(files vfs.FS, name string) (seq uint64, damaged bool, err 
 	return binary.BigEndian.Uint64(raw), false, nil
 }
 
-// advance records that the changes up to seq are acknowledged.
+// advance records in the file that the changes up to seq are acknowledged. It does not sync the file.
 func (a *acknowledged) advance(seq uint64) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()

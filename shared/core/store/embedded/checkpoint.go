@@ -36,7 +36,8 @@ func (b *Backend) Checkpoint(ctx context.Context, dir string) error {
 	return nil
 }
 
-// checkpointError explains why the files cannot be copied: the disk accepts no copy, or a file is damaged.
+// checkpointError returns an error that explains why the files cannot be copied: the disk accepts no copy, or a file is
+// damaged.
 func checkpointError(err error) error {
 	err = fmt.Errorf("copy the store's files: %w", oneLine(err))
 	if vfs.IsNoSpaceError(err) || errors.Is(err, syscall.EROFS) || errors.Is(err, fs.ErrPermission) {
@@ -58,6 +59,6 @@ func writeAcknowledged(fs vfs.FS, name string, seq uint64) error {
 
 // encodeAcknowledged returns the content of the file.
 func encodeAcknowledged(seq uint64) []byte {
-	raw := number(seq)
+	raw := encodeNumber(seq)
 	return binary.BigEndian.AppendUint32(raw, crc32.ChecksumIEEE(raw))
 }

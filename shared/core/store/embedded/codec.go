@@ -14,7 +14,8 @@ import (
 )
 
 // Items are stored as CBOR maps (RFC 8949). The maps do not contain the item's key, which is the key of the entry.
-// Texts, bytes, booleans, null, arrays and maps map to the same CBOR types. Integers of 64 bits are CBOR integers.
+// Texts, bytes, booleans, null, arrays and maps become the same CBOR types. Integers that fit an int64 are CBOR
+// integers.
 // Other numbers are their decimal text under a private tag. Sets are arrays under the tag that is registered for sets.
 const (
 	setTag     = 258
@@ -37,7 +38,7 @@ func must[T any](m T, err error) T {
 	return m
 }
 
-// maxNesting is more than DynamoDB's 32 levels.
+// maxNesting is the maximum depth of a stored item. It is more than DynamoDB's 32 levels.
 const maxNesting = 80
 
 var errDamaged = errors.New("embedded: a stored item cannot be read")
@@ -86,7 +87,7 @@ func decodeItem(key store.Key, raw []byte) (store.Item, error) {
 	if err := decoding.Unmarshal(raw, &plain); err != nil {
 		return nil, fmt.Errorf("%w: %w", errDamaged, err)
 	}
-	item, err := valueMap(plain)
+	item, err := attributeMap(plain)
 	if err != nil {
 		return nil, err
 	}
@@ -155,10 +156,10 @@ func plainNumber(text string) any {
 	return cbor.Tag{Number: decimalTag, Content: text}
 }
 
-func valueMap(in map[string]any) (store.Item, error) {
+func attributeMap(in map[string]any) (store.Item, error) {
 	out := make(store.Item, len(in)+2)
 	for name, p := range in {
-		v, err := value(p)
+		v, err := attributeValue(p)
 		if err != nil {
 			return nil, err
 		}
@@ -167,8 +168,8 @@ func valueMap(in map[string]any) (store.Item, error) {
 	return out, nil
 }
 
-// value converts a value that was decoded from CBOR to an attribute's value.
-func value(p any) (types.AttributeValue, error) {
+// attributeValue converts a value that was decoded from CBOR to an attribute's value.
+func attributeValue(p any) (types.AttributeValue, error) {
 	if n, ok := numberText(p); ok {
 		return &types.AttributeValueMemberN{Value: n}, nil
 	}
@@ -182,25 +183,26 @@ func value(p any) (types.AttributeValue, error) {
 	case nil:
 		return &types.AttributeValueMemberNULL{Value: true}, nil
 	case map[string]any:
-		m, err := valueMap(p)
+		m, err := attributeMap(p)
 		return &types.AttributeValueMemberM{Value: m}, err
 	case []any:
 		list := make([]types.AttributeValue, len(p))
 		for i, e := range p {
 			var err error
-			if list[i], err = value(e); err != nil {
+			if list[i], err = attributeValue(e); err != nil {
 				return nil, err
 			}
 		}
 		return &types.AttributeValueMemberL{Value: list}, nil
 	case cbor.Tag:
 		if members, ok := p.Content.([]any); ok && p.Number == setTag && len(members) > 0 {
-			return set(members)
+			return setValue(members)
 		}
 	}
 	return nil, fmt.Errorf("%w: it has a value of type %T", errDamaged, p)
 }
 
+// numberText returns the text of a number that was decoded from CBOR. It returns false if p is not a number.
 func numberText(p any) (string, bool) {
 	switch p := p.(type) {
 	case int64:
@@ -214,8 +216,9 @@ func numberText(p any) (string, bool) {
 	return "", false
 }
 
-// set returns a set of one kind. DynamoDB has no empty sets.
-func set(members []any) (types.AttributeValue, error) {
+// setValue returns a set of strings, of numbers, or of binary values. members must not be empty, because DynamoDB has
+// no empty sets. It returns an error if members has values of several types.
+func setValue(members []any) (types.AttributeValue, error) {
 	var texts, numbers []string
 	var binaries [][]byte
 	for _, p := range members {

@@ -34,7 +34,7 @@ func (b *Backend) Transact(ctx context.Context, token string, writes []store.Wri
 	batch, c, err := b.apply(ctx, token, writes)
 	if err != nil {
 		if _, condition := errors.AsType[*store.ConditionError](err); condition || errors.Is(err, store.ErrTokenReused) {
-			// The commits that made the condition false may not be on disk yet.
+			// The commits that made the condition false, or that used the token, may not be on disk yet.
 			return errors.Join(err, b.waitDurable(ctx, affectsItems(writes)))
 		}
 		return err
@@ -96,7 +96,7 @@ func (b *Backend) apply(
 	if err := b.fill(batch, effects, now); err != nil {
 		return nil, nil, errors.Join(err, batch.Close())
 	}
-	if err := batch.Set(tokenKey(token, now), number(digest), nil); err != nil {
+	if err := batch.Set(tokenKey(token, now), encodeNumber(digest), nil); err != nil {
 		return nil, nil, fmt.Errorf("note a token: %w", err)
 	}
 	return b.applyBatch(batch, effects)
@@ -105,7 +105,7 @@ func (b *Backend) apply(
 // applyBatch applies a batch with effects, which makes the effects readable.
 func (b *Backend) applyBatch(batch *pebble.Batch, effects []store.Effect) (*pebble.Batch, *pendingCommit, error) {
 	c := &pendingCommit{effects: effects, seq: b.seq + uint64(max(1, len(effects))), done: make(chan struct{})}
-	if err := batch.Set(lastKey, number(c.seq), nil); err != nil {
+	if err := batch.Set(lastKey, encodeNumber(c.seq), nil); err != nil {
 		return nil, nil, fmt.Errorf("note the last change: %w", err)
 	}
 	b.pending.add(c)
@@ -121,7 +121,8 @@ func (b *Backend) applyBatch(batch *pebble.Batch, effects []store.Effect) (*pebb
 	return batch, c, nil
 }
 
-// fill adds the effects of a transaction to a batch: items, index entries, and changes for the feed.
+// fill adds the effects of a transaction to a batch: items, index entries, changes for the feed, and the first change
+// of an hour. It wakes the housekeeping if an item expires before the next run.
 func (b *Backend) fill(batch *pebble.Batch, effects []store.Effect, now time.Time) error {
 	seq := b.seq
 	for _, e := range effects {
@@ -150,7 +151,8 @@ func (b *Backend) fill(batch *pebble.Batch, effects []store.Effect, now time.Tim
 	return b.recordHour(batch, now)
 }
 
-// write adds an item and its index entries to a batch.
+// write adds an effect to a batch: the item, its entry in the due index, and its entry in the expiry list. It removes
+// the entries of the item before.
 func write(batch *pebble.Batch, e store.Effect) error {
 	var errs []error
 	set := func(key, value []byte) { errs = append(errs, batch.Set(key, value, nil)) }
@@ -185,8 +187,9 @@ func write(batch *pebble.Batch, e store.Effect) error {
 	return errors.Join(errs...)
 }
 
-// expiry returns the time after which an item can be deleted, in seconds since 1970.
-func expiry(s *store.Stored) (int64, bool) {
+// expiry returns the time after which an item can be deleted, in seconds since 1970. ok is false if the item does not
+// exist or has no valid ttl.
+func expiry(s *store.Stored) (ttl int64, ok bool) {
 	if s == nil {
 		return 0, false
 	}
@@ -228,7 +231,7 @@ func tokenKey(token string, at time.Time) []byte {
 	return append(numberedKey(tokenPrefix, tokenBucket(at)), token...)
 }
 
-// tokenDigest returns the digest of the transaction that used a token.
+// tokenDigest returns the digest of the transaction that used a token. ok is false if no remembered transaction did.
 func (b *Backend) tokenDigest(token string, now time.Time) (digest uint64, ok bool, err error) {
 	for _, at := range []time.Time{now, now.Add(-tokenLifetime)} {
 		raw, closer, err := b.db.Get(tokenKey(token, at))
@@ -250,8 +253,8 @@ func (b *Backend) tokenDigest(token string, now time.Time) (digest uint64, ok bo
 // pendingCommit is a commit that is readable but may not be on disk yet.
 type pendingCommit struct {
 	effects []store.Effect
-	seq     uint64 // at least the number of its last change; the next commit's changes have greater numbers
-	done    chan struct{}
+	seq     uint64        // at least the number of its last change; the next commit's changes have greater numbers
+	done    chan struct{} // closed when the commit is on disk or has failed
 }
 
 // pendingCommits holds all pending commits, and the position up to which the log is on disk.
@@ -272,7 +275,8 @@ func (pc *pendingCommits) add(c *pendingCommit) {
 	pc.all[c] = struct{}{}
 }
 
-// complete records that a pending commit has ended, and that all changes up to seq are on disk: the log is written in order.
+// complete records that a pending commit has ended, and that all changes up to seq are on disk, because the log is
+// written in order. seq is 0 for a commit that failed.
 func (pc *pendingCommits) complete(c *pendingCommit, seq uint64) {
 	pc.mu.Lock()
 	delete(pc.all, c)
@@ -303,14 +307,14 @@ func (pc *pendingCommits) progress() (uint64, <-chan struct{}) {
 // or for all pending commits if affects is nil. So a power cut cannot revert anything that a caller has read.
 func (b *Backend) waitDurable(ctx context.Context, affects func(store.Effect) bool) error {
 	b.pending.mu.Lock()
-	var wait []*pendingCommit
+	var awaited []*pendingCommit
 	for c := range b.pending.all {
 		if affects == nil || slices.ContainsFunc(c.effects, affects) {
-			wait = append(wait, c)
+			awaited = append(awaited, c)
 		}
 	}
 	b.pending.mu.Unlock()
-	for _, c := range wait {
+	for _, c := range awaited {
 		select {
 		case <-c.done:
 		case <-ctx.Done():

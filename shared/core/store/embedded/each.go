@@ -17,17 +17,17 @@ func (b *Backend) EachItem(ctx context.Context, visit func(store.Item) error) er
 		return err
 	}
 	defer b.calls.done()
-	items, err := b.db.NewIter(&pebble.IterOptions{LowerBound: []byte{itemPrefix}, UpperBound: []byte{itemPrefix + 1}})
+	iterator, err := b.db.NewIter(&pebble.IterOptions{LowerBound: []byte{itemPrefix}, UpperBound: []byte{itemPrefix + 1}})
 	if err != nil {
 		return readError(err)
 	}
-	defer func() { _ = items.Close() }()
-	for more := items.First(); more; more = items.Next() {
-		value, err := items.ValueAndErr()
+	defer func() { _ = iterator.Close() }()
+	for more := iterator.First(); more; more = iterator.Next() {
+		value, err := iterator.ValueAndErr()
 		if err != nil {
 			return readError(err)
 		}
-		pk, sk := cutText(items.Key()[1:])
+		pk, sk := cutText(iterator.Key()[1:])
 		stored, err := decodeStored(store.Key{PK: pk, SK: string(sk)}, value)
 		if err != nil {
 			return fmt.Errorf("read an item: %w", err)
@@ -39,7 +39,7 @@ func (b *Backend) EachItem(ctx context.Context, visit func(store.Item) error) er
 			return err
 		}
 	}
-	if err := items.Error(); err != nil {
+	if err := iterator.Error(); err != nil {
 		return readError(err)
 	}
 	return b.waitDurable(ctx, nil)

@@ -47,7 +47,7 @@ type Backend struct {
 	lock       *pebble.Lock
 	lockInfo   fs.FileInfo // of the lock file when the store was opened
 	calls      calls
-	ctx        context.Context //nolint:containedctx // ends what runs in the background
+	ctx        context.Context //nolint:containedctx // of the background work
 	cancel     context.CancelFunc
 	background sync.WaitGroup
 
@@ -66,7 +66,8 @@ type Backend struct {
 	// onCommit is the function to call with the duration of each commit (Watch), nil if there is none.
 	onCommit atomic.Pointer[func(time.Duration)]
 
-	// mu is held from the check of a commit's conditions until its effects are readable, but not during the wait for its fsync.
+	// mu is held from the check of a commit's conditions until its effects are readable, but not during the wait for
+	// its fsync.
 	mu sync.Mutex
 	// seq is at least the number of the last readable change. The next change has a greater number.
 	seq uint64
@@ -83,7 +84,7 @@ var _ store.Backend = (*Backend)(nil)
 
 // Options configure a Backend.
 type Options struct {
-	// Dir is the folder of the files. Open creates it. It must contain nothing else.
+	// Dir is the folder of the files. Open creates it, except with ReadOnly. It must contain nothing else.
 	Dir string
 	// FS is the file system; nil means the machine's.
 	FS vfs.FS
@@ -91,7 +92,7 @@ type Options struct {
 	ReadOnly bool
 	// MemTableBytes is the size of Pebble's memtable, which Pebble flushes to disk when it is full. 0 means 8 MiB.
 	MemTableBytes int
-	// Now is the clock of ttl attributes and of the feed; nil means time.Now.
+	// Now is the clock of ttl attributes, tokens and the feed; nil means time.Now.
 	Now func() time.Time
 	// Log receives the engine's messages; nil discards them.
 	Log *slog.Logger
@@ -145,11 +146,11 @@ func Open(ctx context.Context, o Options) (*Backend, error) {
 	return b, nil
 }
 
-// lockFiles creates the folder of a new store, and locks it.
+// lockFiles locks the folder of Pebble's files. It creates the folder first if the store is new.
 func (b *Backend) lockFiles(files string) error {
 	var err error
 	if _, statErr := b.o.FS.Stat(files); errors.Is(statErr, fs.ErrNotExist) && !b.o.ReadOnly {
-		if _, err := b.inspect(files); err != nil {
+		if _, err := b.inspect(files); err != nil { // the store is not new: only this folder is missing
 			return err
 		}
 		err = makeFolder(b.o.FS, files)
@@ -185,11 +186,11 @@ func (b *Backend) openFiles(files string) error {
 		return err
 	}
 	b.ack = &acknowledged{seq: found.acknowledged}
-	disk, err := b.prepare(files, found)
+	fileSystem, err := b.prepare(files, found)
 	if err != nil {
 		return b.openError(errors.Join(err, b.ack.close()))
 	}
-	options := b.pebbleOptions(disk)
+	options := b.pebbleOptions(fileSystem)
 	defer options.Cache.Unref()
 	options.ErrorIfNotExists = !found.isNew()
 	if err := b.openEngine(files, options); err != nil {
@@ -202,12 +203,13 @@ func (b *Backend) openFiles(files string) error {
 		err = b.restoreState()
 	}
 	if err != nil {
-		_ = errors.Join(b.db.Close(), b.ack.close()) // no write would be lost
+		_ = errors.Join(b.db.Close(), b.ack.close()) // ignore these errors: there is no write that could be lost
 	}
 	return err
 }
 
-// prepare checks that the disk accepts the writes of a start, and returns the file system for Pebble.
+// prepare checks that the disk accepts the writes of a start, opens the file of b.ack, and returns the file system for
+// Pebble. If the store is read-only, it does only the last.
 func (b *Backend) prepare(files string, found *existing) (vfs.FS, error) {
 	if b.o.ReadOnly {
 		return b.o.FS, nil
@@ -225,7 +227,7 @@ func (b *Backend) prepare(files string, found *existing) (vfs.FS, error) {
 func (b *Backend) acknowledgedPath() string { return b.o.FS.PathJoin(b.o.Dir, acknowledgedFile) }
 func (b *Backend) inventoryPath() string    { return b.o.FS.PathJoin(b.o.Dir, inventoryFile) }
 
-// restoreState reads the numbers of the last change and of the last hour, with which the previous process ended.
+// restoreState reads the number of the last change and the last hour, as the previous process left them.
 // It also records the identity of the lock file, and writes the format of a new store.
 func (b *Backend) restoreState() error {
 	if err := b.recordLockInfo(); err != nil {
@@ -257,7 +259,7 @@ func (b *Backend) recordFormat() error {
 	if err != nil || found != 0 {
 		return err
 	}
-	return b.db.Set(formatKey, number(Format), pebble.Sync)
+	return b.db.Set(formatKey, encodeNumber(Format), pebble.Sync)
 }
 
 // engineMarker is the name of Pebble's marker for the format version
@@ -293,7 +295,8 @@ func (b *Backend) Close() error {
 	return b.closeErr
 }
 
-// fail records that nothing can be written any more, and returns the error for the caller.
+// fail records that nothing can be written any more, and returns the error for the caller. The first call also calls
+// Options.Fatal.
 func (b *Backend) fail(err error) error {
 	if errors.Is(err, errMoved) {
 		err = fmt.Errorf("the store in %s is not there any more: %w, and nothing was answered since: put them back, or "+
@@ -320,7 +323,7 @@ func (b *Backend) usable() error {
 	return nil
 }
 
-// number reads one of the engine's own numbers, 0 if it does not exist.
+// number reads the number at a key, such as the format or the mark of a reader. It returns 0 if the key does not exist.
 func (b *Backend) number(key []byte) (uint64, error) { return readNumber(b.db, key) }
 
 func readNumber(db *pebble.DB, key []byte) (uint64, error) {

@@ -21,19 +21,19 @@ const (
 	blockCacheBytes    = 64 << 20
 	readOnlyCacheBytes = 8 << 20
 	memTableBytes      = 8 << 20
-	openFiles          = 500
-	bloomBits          = 10
+	openFiles          = 500 // the maximum number
+	bloomBits          = 10  // for each key
 )
 
-func (b *Backend) pebbleOptions(disk vfs.FS) *pebble.Options {
+func (b *Backend) pebbleOptions(fileSystem vfs.FS) *pebble.Options {
 	o := &pebble.Options{
-		FS: disk, Lock: b.lock, ReadOnly: b.o.ReadOnly, Cache: pebble.NewCache(b.o.cacheBytes()),
+		FS: fileSystem, Lock: b.lock, ReadOnly: b.o.ReadOnly, Cache: pebble.NewCache(b.o.cacheBytes()),
 		MemTableSize: uint64(max(b.o.MemTableBytes, 0)), MaxOpenFiles: openFiles,
 		FormatMajorVersion: engineFormat,
 		Logger:             log{b},
 		EventListener:      log{b}.events(),
 	}
-	setLevels(o)
+	addBloomFilters(o)
 	return o
 }
 
@@ -106,7 +106,7 @@ type log struct{ b *Backend }
 
 var _ pebble.Logger = log{}
 
-// Errorf implements pebble.Logger. It logs errors as messages,
+// Errorf implements pebble.Logger. It logs errors for debugging only,
 // because a caller or an event also receives each error that matters.
 func (l log) Errorf(format string, args ...any) { l.Infof(format, args...) }
 
@@ -115,8 +115,8 @@ func (l log) Infof(format string, args ...any) {
 	l.b.o.Log.Debug("the store's engine", "says", fmt.Sprintf(format, args...))
 }
 
-// events returns listeners that log when Pebble begins and ends to write tables,
-// which slows down commits, and when commits have to wait for these writes. They also receive Pebble's errors.
+// events returns listeners that log when Pebble begins and ends to write tables, which slows down commits, and when
+// commits have to wait for these writes. They also receive Pebble's errors.
 func (l log) events() *pebble.EventListener {
 	return &pebble.EventListener{
 		FlushBegin: func(i pebble.FlushInfo) { l.Infof("%s", i) }, FlushEnd: l.flushed,
@@ -136,9 +136,9 @@ func (l log) flushed(i pebble.FlushInfo) {
 	l.b.flushErr = i.Err
 }
 
-// failed is called with the errors of flushes and compactions. Pebble would retry a failed
-// flush immediately and forever, while commits continue until the log cannot be written either. The log has
-// all acknowledged changes, so the store stops at the first error of a flush. Other errors are only logged.
+// failed is called with the errors of flushes and compactions. Pebble would retry a failed flush immediately and
+// forever, while commits continue until the log cannot be written either. The log has all acknowledged changes, so the
+// store stops at the first error of a flush. Other errors are only logged.
 func (l log) failed(err error) {
 	l.Infof("background error: %s", err)
 	switch {
@@ -161,7 +161,7 @@ func (l log) corrupted(i pebble.DataCorruptionInfo) {
 		"file", i.Path, "error", oneLine(i.Details))
 }
 
-// Fatalf implements pebble.Logger. Pebble calls it when a commit, or the list of files, cannot be written.
+// Fatalf implements pebble.Logger. Pebble calls it when it cannot write its log or its manifest.
 func (l log) Fatalf(format string, args ...any) {
 	_ = l.b.fail(fmt.Errorf(format, args...))
 }

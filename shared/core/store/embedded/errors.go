@@ -46,7 +46,8 @@ func accessError(operation string, err error) error {
 	return nil
 }
 
-// resourceExhausted reports whether the system refuses access to a file because the process or the system has reached a limit.
+// resourceExhausted reports whether the system refuses access to a file because the process or the system has reached a
+// limit.
 func resourceExhausted(err error) bool {
 	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) || errors.Is(err, syscall.ENOMEM)
 }

@@ -23,11 +23,11 @@ import (
 
 // existing describes the files that a start finds in the folder, before the start changes anything.
 type existing struct {
-	names        []string // of Pebble's files
-	inventory    *contents
-	acknowledged uint64 // the last acknowledged change
-	manifest     string // the manifest that the marker names, "" for none
-	marker       string // the marker's file
+	names        []string  // of Pebble's files
+	inventory    *fileList // nil if there is no valid list
+	acknowledged uint64    // the last acknowledged change
+	manifest     string    // the manifest that the marker names, "" for none
+	marker       string    // the marker's file
 }
 
 // errMissing and errChanged describe the problem of a file.
@@ -78,9 +78,9 @@ func (b *Backend) inspect(files string) (*existing, error) {
 func (e *existing) isNew() bool { return e.manifest == "" }
 
 // listedFiles returns the content of the inventory, or an empty list if there is no inventory.
-func (e *existing) listedFiles() contents {
+func (e *existing) listedFiles() fileList {
 	if e.inventory == nil {
-		return contents{}
+		return fileList{}
 	}
 	return *e.inventory
 }
@@ -94,9 +94,9 @@ func (e *existing) olderReleaseWrote() bool {
 
 // check returns an error if a file that the inventory lists is missing or
 // too short, if the manifest is missing or damaged, or if its marker is missing.
-func (e *existing) check(files vfs.FS, dir string) error {
+func (e *existing) check(fsys vfs.FS, dir string) error {
 	if e.inventory != nil {
-		if err := checkLengths(e.inventory.Files, e.names, files, dir); err != nil {
+		if err := checkLengths(e.inventory.Files, e.names, fsys, dir); err != nil {
 			return err
 		}
 	}
@@ -108,7 +108,7 @@ func (e *existing) check(files vfs.FS, dir string) error {
 		}
 		return nil
 	}
-	raw, err := readFile(files, files.PathJoin(dir, e.manifest))
+	raw, err := readFile(fsys, fsys.PathJoin(dir, e.manifest))
 	if err != nil {
 		return fmt.Errorf("read its file %s: %w", e.manifest, err)
 	}
@@ -121,12 +121,12 @@ func (e *existing) check(files vfs.FS, dir string) error {
 }
 
 // checkLengths returns an error if a listed file is missing, or if a log is shorter than it was when it was closed.
-func checkLengths(listed map[string]int64, names []string, files vfs.FS, dir string) error {
+func checkLengths(listed map[string]int64, names []string, fsys vfs.FS, dir string) error {
 	for _, name := range slices.Sorted(maps.Keys(listed)) {
 		if !slices.Contains(names, name) {
 			return fmt.Errorf("its file %s %w", name, errMissing)
 		}
-		info, err := files.Stat(files.PathJoin(dir, name))
+		info, err := fsys.Stat(fsys.PathJoin(dir, name))
 		if err != nil {
 			return fmt.Errorf("look at its file %s: %w", name, err)
 		}
@@ -139,7 +139,7 @@ func checkLengths(listed map[string]int64, names []string, files vfs.FS, dir str
 }
 
 // check compares a manifest with its length and digest in the inventory.
-func (p prefix) check(name string, raw []byte) error {
+func (p manifestPart) check(name string, raw []byte) error {
 	if int64(len(raw)) < p.Bytes {
 		return fmt.Errorf("its file %s %w: it has %d bytes of %d", name, errChanged, len(raw), p.Bytes)
 	}
@@ -239,25 +239,25 @@ func (b *Backend) checkContent(db *pebble.DB, e *existing) error {
 }
 
 func isEmpty(db *pebble.DB) (bool, error) {
-	all, err := db.NewIter(nil)
+	iterator, err := db.NewIter(nil)
 	if err != nil {
 		return false, err
 	}
-	found := all.First()
-	return !found, errors.Join(all.Error(), all.Close())
+	found := iterator.First()
+	return !found, errors.Join(iterator.Error(), iterator.Close())
 }
 
 // readInventory returns the content of the inventory. It returns nil if
 // there is no inventory: in files of an older release, and in a copy.
-func readInventory(files vfs.FS, path string) (*contents, error) {
-	raw, err := readFile(files, path)
+func readInventory(fsys vfs.FS, path string) (*fileList, error) {
+	raw, err := readFile(fsys, path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	var list contents
+	var list fileList
 	decoder := json.NewDecoder(bytes.NewReader(raw))
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(&list); err != nil {

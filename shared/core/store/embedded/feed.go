@@ -73,10 +73,10 @@ func decodeChange(key, raw []byte) (Change, error) {
 	return c, nil
 }
 
-// Changes returns at most limit changes after the change with the number after (0 means from the oldest
-// change that is kept), in order. It waits until there is at least one change. If ctx ends before, it returns the
-// error of ctx, and after Close it returns ErrClosed. It returns only changes that are on disk. Changes older than
-// a day are deleted.
+// Changes returns at most limit changes after the change with the number after (0 means from the oldest change that is
+// kept), in order. It waits until there is at least one change. If ctx ends before, it returns the cause of the end.
+// After Close it returns an error that wraps ErrClosed. It returns only changes that are on disk. Changes are deleted
+// some time after feedRetention.
 func (b *Backend) Changes(ctx context.Context, after uint64, limit int) ([]Change, error) {
 	for {
 		last, advanced := b.pending.progress()
@@ -96,31 +96,32 @@ func (b *Backend) Changes(ctx context.Context, after uint64, limit int) ([]Chang
 	}
 }
 
+// changes returns at most limit changes whose numbers are greater than after, up to and including last.
 func (b *Backend) changes(after, last uint64, limit int) (out []Change, err error) {
 	if err := b.begin(); err != nil {
 		return nil, err
 	}
 	defer b.calls.done()
-	records, err := b.db.NewIter(&pebble.IterOptions{
+	iterator, err := b.db.NewIter(&pebble.IterOptions{
 		LowerBound: numberedKey(feedPrefix, after+1),
 		UpperBound: numberedKey(feedPrefix, last+1),
 	})
 	if err != nil {
 		return nil, readError(err)
 	}
-	defer func() { _ = records.Close() }()
-	for more := records.First(); more && len(out) < limit; more = records.Next() {
-		raw, err := records.ValueAndErr()
+	defer func() { _ = iterator.Close() }()
+	for more := iterator.First(); more && len(out) < limit; more = iterator.Next() {
+		raw, err := iterator.ValueAndErr()
 		if err != nil {
 			return nil, readError(err)
 		}
-		c, err := decodeChange(records.Key(), raw)
+		c, err := decodeChange(iterator.Key(), raw)
 		if err != nil {
 			return nil, readError(err)
 		}
 		out = append(out, c)
 	}
-	if err := records.Error(); err != nil {
+	if err := iterator.Error(); err != nil {
 		return nil, readError(err)
 	}
 	return out, nil
@@ -146,7 +147,7 @@ func (b *Backend) SetMark(reader string, seq uint64) error {
 		return err
 	}
 	defer b.calls.done()
-	if err := b.db.Set(append([]byte{markPrefix}, reader...), number(seq), pebble.NoSync); err != nil {
+	if err := b.db.Set(append([]byte{markPrefix}, reader...), encodeNumber(seq), pebble.NoSync); err != nil {
 		return b.fail(err)
 	}
 	return nil

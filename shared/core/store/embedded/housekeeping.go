@@ -24,7 +24,8 @@ const (
 	sweepItems = 100
 )
 
-// runHousekeeping deletes expired items, and old tokens and changes of the feed. It sleeps while there is nothing to delete.
+// runHousekeeping deletes expired items, and old tokens and changes of the feed, until Close. It sleeps while there is
+// nothing to delete.
 func (b *Backend) runHousekeeping() {
 	for {
 		next := b.runOnce()
@@ -47,6 +48,7 @@ func (b *Backend) runHousekeeping() {
 	}
 }
 
+// sleep waits for d. It returns false if ctx ends first.
 func sleep(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -114,7 +116,8 @@ func (b *Backend) expireBatch(ctx context.Context) (int, error) {
 	return n, b.waitSynced(batch, c)
 }
 
-// applyExpiry deletes some expired items and makes the deletions readable.
+// applyExpiry makes the deletion of up to sweepItems expired items readable. It also returns the number of keys that it
+// has found. The pendingCommit is nil if there is none. The caller must hold b.mu.
 func (b *Backend) applyExpiry() (*pebble.Batch, *pendingCommit, int, error) {
 	now := b.o.Now()
 	keys, err := b.expired(now.Unix(), sweepItems)
@@ -139,53 +142,56 @@ func (b *Backend) applyExpiry() (*pebble.Batch, *pendingCommit, int, error) {
 	return batch, c, len(keys), err
 }
 
-// expired returns the keys of items whose ttl is before now.
+// expired returns the keys of at most limit items whose ttl is before now, the earliest first.
 func (b *Backend) expired(now int64, limit int) (out []store.Key, err error) {
-	entries, err := b.db.NewIter(&pebble.IterOptions{
+	iterator, err := b.db.NewIter(&pebble.IterOptions{
 		LowerBound: []byte{expiryPrefix},
 		UpperBound: numberedKey(expiryPrefix, uint64(max(now, 0))),
 	})
 	if err != nil {
 		return nil, readError(err)
 	}
-	defer func() { _ = entries.Close() }()
-	for more := entries.First(); more && len(out) < limit; more = entries.Next() {
-		pk, sk := cutText(entries.Key()[1+numberBytes:])
+	defer func() { _ = iterator.Close() }()
+	for more := iterator.First(); more && len(out) < limit; more = iterator.Next() {
+		pk, sk := cutText(iterator.Key()[1+numberBytes:])
 		out = append(out, store.Key{PK: pk, SK: string(sk)})
 	}
-	if err := entries.Error(); err != nil {
+	if err := iterator.Error(); err != nil {
 		return nil, readError(err)
 	}
 	return out, nil
 }
 
-// firstExpiry returns the time at which the next item expires, in seconds since 1970.
+// firstExpiry returns the time at which the next item expires, in seconds since 1970. It returns false if no item
+// expires, or if the time cannot be read.
 func (b *Backend) firstExpiry() (int64, bool) {
-	entries, err := b.db.NewIter(&pebble.IterOptions{
+	iterator, err := b.db.NewIter(&pebble.IterOptions{
 		LowerBound: []byte{expiryPrefix},
 		UpperBound: []byte{expiryPrefix + 1},
 	})
 	if err != nil {
 		return 0, false
 	}
-	defer func() { _ = entries.Close() }()
-	if !entries.First() {
+	defer func() { _ = iterator.Close() }()
+	if !iterator.First() {
 		return 0, false
 	}
-	at := binary.BigEndian.Uint64(entries.Key()[1:])
+	at := binary.BigEndian.Uint64(iterator.Key()[1:])
 	return int64(min(at, math.MaxInt32)), true //nolint:gosec // G115: bounded
 }
 
 func hourOf(at time.Time) int64 { return at.Unix() / int64(time.Hour/time.Second) }
 
-// recordHour records the first change of each hour, so that deleteOld can delete all changes of an hour at once.
+// recordHour adds the number of the next change to the batch if it is the first change of an hour, so that deleteOld
+// can delete all changes of an hour at once.
 func (b *Backend) recordHour(batch *pebble.Batch, now time.Time) error {
 	hour := hourOf(now)
 	if hour <= b.hour {
 		return nil
 	}
 	b.hour = hour
-	if err := batch.Set(numberedKey(hourPrefix, uint64(hour)), number(b.seq+1), nil); err != nil { //nolint:gosec // G115: not negative
+	key := numberedKey(hourPrefix, uint64(hour)) //nolint:gosec // G115: not negative
+	if err := batch.Set(key, encodeNumber(b.seq+1), nil); err != nil {
 		return fmt.Errorf("note an hour: %w", err)
 	}
 	return nil
@@ -229,7 +235,7 @@ func (b *Backend) firstRetained(oldest time.Time) (first uint64, hour []byte, er
 	return lastHourEntry(b.db, numberedKey(hourPrefix, uint64(max(0, hourOf(oldest))+1)))
 }
 
-// lastHour returns the last hour whose first change is recorded.
+// lastHour returns the last hour whose first change is recorded, 0 if there is none.
 func lastHour(db *pebble.DB) (int64, error) {
 	_, key, err := lastHourEntry(db, []byte{hourPrefix + 1})
 	if err != nil || len(key) != 1+numberBytes {
@@ -238,17 +244,17 @@ func lastHour(db *pebble.DB) (int64, error) {
 	return int64(binary.BigEndian.Uint64(key[1:])), nil //nolint:gosec // G115: an hour
 }
 
-// lastHourEntry returns the last hour's entry below the key upper:
-// the number of the hour's first change, and the entry's key.
+// lastHourEntry returns the entry of the last hour below the key upper: the number of
+// the hour's first change, and the entry's key. It returns 0 and nil if there is none.
 func lastHourEntry(db *pebble.DB, upper []byte) (first uint64, key []byte, err error) {
-	hours, err := db.NewIter(&pebble.IterOptions{LowerBound: []byte{hourPrefix}, UpperBound: upper})
+	iterator, err := db.NewIter(&pebble.IterOptions{LowerBound: []byte{hourPrefix}, UpperBound: upper})
 	if err != nil {
 		return 0, nil, readError(err)
 	}
-	if hours.Last() && len(hours.Value()) == numberBytes {
-		first, key = binary.BigEndian.Uint64(hours.Value()), bytes.Clone(hours.Key())
+	if iterator.Last() && len(iterator.Value()) == numberBytes {
+		first, key = binary.BigEndian.Uint64(iterator.Value()), bytes.Clone(iterator.Key())
 	}
-	if err := cmp.Or(hours.Error(), hours.Close()); err != nil { // usually the same error
+	if err := cmp.Or(iterator.Error(), iterator.Close()); err != nil { // usually the same error
 		return 0, nil, readError(err)
 	}
 	return first, key, nil

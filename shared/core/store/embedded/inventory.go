@@ -17,11 +17,12 @@ import (
 // record of its manifest as the end of the manifest, and serves only the data before it.
 //
 // Every file on the list is on disk, no matter when the process is killed or the power fails:
-//   - A log, or the marker that names the manifest, is listed after its folder has been synced, and unlisted before it is removed.
+//   - A log, or the marker that names the manifest, is listed after its folder has been synced, and unlisted before
+//     it is removed.
 //   - The length of a log is listed when the log is closed, before the next log is created. Pebble itself accepts a
 //     log that was cut at the end of a record as complete.
-//   - The length and the digest of a manifest are listed after the manifest has been synced, before Pebble continues. The
-//     bytes after the listed length are not needed yet: the tables and logs that they replace still exist.
+//   - The length and the digest of a manifest are listed after the manifest has been synced, before Pebble continues.
+//     The bytes after the listed length are not needed yet: the tables and logs that they replace still exist.
 //
 // Tables are not listed: the manifest names them, and Pebble does not open if one of them is missing.
 type inventory struct {
@@ -30,22 +31,22 @@ type inventory struct {
 	path string // of the list's file
 
 	mu       sync.Mutex
-	list     contents
+	list     fileList
 	unsynced map[string]bool // new files whose folder is not synced yet
 }
 
-// contents is the JSON form of the list.
-type contents struct {
+// fileList is the list, in its JSON form.
+type fileList struct {
 	// Files has the names of logs and markers. The value of a log that was closed is its
 	// length, 0 if the length is unknown (as in a copy). All other values are 0.
-	Files     map[string]int64  `json:"files"`
-	Manifests map[string]prefix `json:"manifests"`
+	Files     map[string]int64        `json:"files"`
+	Manifests map[string]manifestPart `json:"manifests"`
 	// Sum is the digest of the list with an empty Sum, in hexadecimal.
 	Sum string `json:"sum"`
 }
 
 // encode returns the content of the list's file.
-func (c contents) encode() ([]byte, error) {
+func (c fileList) encode() ([]byte, error) {
 	c.Sum = ""
 	raw, err := json.Marshal(c)
 	if err != nil {
@@ -57,8 +58,8 @@ func (c contents) encode() ([]byte, error) {
 	return append(raw, '\n'), err
 }
 
-// prefix is the part of a manifest on which Pebble relies.
-type prefix struct {
+// manifestPart is the part of a manifest on which Pebble relies.
+type manifestPart struct {
 	Bytes  int64  `json:"bytes"`
 	SHA256 string `json:"sha256"` // in hexadecimal
 }
@@ -71,6 +72,7 @@ const (
 	manifestMarker = "marker.manifest."
 )
 
+// isListed reports whether a file with this name belongs into fileList.Files.
 func isListed(name string) bool {
 	return strings.HasSuffix(name, logSuffix) || strings.HasPrefix(name, manifestMarker)
 }
@@ -79,10 +81,10 @@ func isManifest(name string) bool { return strings.HasPrefix(name, manifestPrefi
 
 // newInventory returns an inventory for a folder that inspect has checked, and
 // writes its list unless the store is new. previous is the list that inspect has found.
-func newInventory(fs vfs.FS, dir, path string, previous contents) (*inventory, error) {
+func newInventory(fs vfs.FS, dir, path string, previous fileList) (*inventory, error) {
 	v := &inventory{
 		FS: fs, dir: dir, path: path,
-		list: contents{Files: map[string]int64{}, Manifests: map[string]prefix{}}, unsynced: map[string]bool{},
+		list: fileList{Files: map[string]int64{}, Manifests: map[string]manifestPart{}}, unsynced: map[string]bool{},
 	}
 	names, err := fs.List(dir)
 	if err != nil {
@@ -220,7 +222,7 @@ func (i *inventory) listSynced(names map[string]bool) (added bool) {
 }
 
 // recordManifest lists the synced part of a manifest.
-func (i *inventory) recordManifest(name string, p prefix) error {
+func (i *inventory) recordManifest(name string, p manifestPart) error {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.list.Manifests[name] = p
@@ -246,7 +248,7 @@ func (i *inventory) write() error {
 	return writeFile(i.FS, i.path, raw)
 }
 
-// folderFile is Pebble's folder.
+// folderFile is Pebble's folder as an open file. Its Sync lists the new files.
 type folderFile struct {
 	vfs.File
 	inventory *inventory
@@ -291,11 +293,12 @@ func (f *manifestFile) Sync() error { return f.synced(f.File.Sync()) }
 // SyncData implements vfs.File.
 func (f *manifestFile) SyncData() error { return f.synced(f.File.SyncData()) }
 
+// synced lists the manifest after a sync. err is the error of the sync.
 func (f *manifestFile) synced(err error) error {
 	if err != nil {
 		return err
 	}
-	return f.inventory.recordManifest(f.name, prefix{f.bytes, hex.EncodeToString(f.digest.Sum(nil))})
+	return f.inventory.recordManifest(f.name, manifestPart{f.bytes, hex.EncodeToString(f.digest.Sum(nil))})
 }
 
 // logFile is a log that is being written.

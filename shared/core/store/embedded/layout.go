@@ -42,7 +42,7 @@ var (
 
 const numberBytes = 8
 
-func number(n uint64) []byte { return binary.BigEndian.AppendUint64(nil, n) }
+func encodeNumber(n uint64) []byte { return binary.BigEndian.AppendUint64(nil, n) }
 
 func numberedKey(kind byte, n uint64) []byte {
 	return binary.BigEndian.AppendUint64([]byte{kind}, n)
@@ -117,7 +117,7 @@ func bounds(q store.Query, from *store.Position) (lower, upper []byte) {
 		return append(bytes.Clone(prefix), sk...)
 	}
 	low, high, _ := q.Range()
-	lower, upper = keyAt(low), after(prefix)
+	lower, upper = keyAt(low), prefixEnd(prefix)
 	if high != "" {
 		upper = keyAt(high)
 	}
@@ -132,16 +132,17 @@ func bounds(q store.Query, from *store.Position) (lower, upper []byte) {
 	return lower, upper
 }
 
-// after returns the first key that is greater than all keys with the prefix. The last byte of prefix must not be 0xFF.
-func after(prefix []byte) []byte {
+// prefixEnd returns the first key that is greater than all keys with the prefix. The last byte of prefix must not be
+// 0xFF.
+func prefixEnd(prefix []byte) []byte {
 	out := bytes.Clone(prefix)
 	out[len(out)-1]++
 	return out
 }
 
-// setLevels adds a bloom filter to each level, so that a lookup of a key
+// addBloomFilters adds a bloom filter to each level of Pebble, so that a lookup of a key
 // that does not exist (a new token, a missing item) usually reads no block.
-func setLevels(o *pebble.Options) {
+func addBloomFilters(o *pebble.Options) {
 	for i := range o.Levels {
 		o.Levels[i].FilterPolicy = bloom.FilterPolicy(bloomBits)
 	}

@@ -20,7 +20,9 @@ func (b *Backend) lockPath() string {
 	return b.o.FS.PathJoin(b.o.FS.PathJoin(b.o.Dir, filesFolder), lockFile)
 }
 
-// statLock returns the description of the lock file. os.SameFile accepts only the system's own fs.FileInfo, not Pebble's wrapper.
+// statLock returns the fs.FileInfo of the lock file. os.SameFile accepts only the system's own fs.FileInfo, not
+// Pebble's
+// wrapper.
 func (b *Backend) statLock() (fs.FileInfo, error) {
 	if vfs.Root(b.o.FS) == vfs.Default {
 		return os.Stat(b.lockPath())
@@ -37,7 +39,8 @@ func (b *Backend) recordLockInfo() (err error) {
 	return nil
 }
 
-// checkNotMoved returns errMoved if the next start would not find the open files. It costs 2 µs, while an fsync costs hundreds.
+// checkNotMoved returns errMoved if the next start would not find the open files. It takes 2 µs, while an fsync takes
+// hundreds of microseconds.
 func (b *Backend) checkNotMoved() error {
 	switch now, err := b.statLock(); {
 	case errors.Is(err, fs.ErrNotExist):

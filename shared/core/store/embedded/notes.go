@@ -103,31 +103,32 @@ type noteEntry struct {
 	value []byte
 }
 
-// readNotes returns the first notes from lower on.
+// readNotes returns the first notes with keys from lower up to, but not including, upper: at most notePageSize.
 func (b *Backend) readNotes(lower, upper []byte) (out []noteEntry, err error) {
 	if err := b.begin(); err != nil {
 		return nil, err
 	}
 	defer b.calls.done()
-	notes, err := b.db.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})
+	iterator, err := b.db.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})
 	if err != nil {
 		return nil, readError(err)
 	}
-	defer func() { _ = notes.Close() }()
-	for more := notes.First(); more && len(out) < notePageSize; more = notes.Next() {
-		value, err := notes.ValueAndErr()
+	defer func() { _ = iterator.Close() }()
+	for more := iterator.First(); more && len(out) < notePageSize; more = iterator.Next() {
+		value, err := iterator.ValueAndErr()
 		if err != nil {
 			return nil, readError(err)
 		}
-		out = append(out, noteEntry{string(notes.Key()[1:]), bytes.Clone(value)})
+		out = append(out, noteEntry{string(iterator.Key()[1:]), bytes.Clone(value)})
 	}
-	if err := notes.Error(); err != nil {
+	if err := iterator.Error(); err != nil {
 		return nil, readError(err)
 	}
 	return out, b.waitDurable(context.WithoutCancel(b.ctx), isNoteEffect)
 }
 
-// Empty reports whether nothing was ever written to the store. A store whose items were all deleted is not empty.
+// Empty reports whether nothing was ever written to the store. A store whose items and notes were all deleted is not
+// empty.
 func (b *Backend) Empty() (bool, error) {
 	if err := b.begin(); err != nil {
 		return false, err

@@ -21,28 +21,28 @@ func (b *Backend) Page(ctx context.Context, after store.Key, limit int) (out []s
 	if after != (store.Key{}) {
 		from = append(itemKey(after), 0)
 	}
-	items, err := b.db.NewIter(&pebble.IterOptions{LowerBound: from, UpperBound: []byte{itemPrefix + 1}})
+	iterator, err := b.db.NewIter(&pebble.IterOptions{LowerBound: from, UpperBound: []byte{itemPrefix + 1}})
 	if err != nil {
 		return nil, store.Key{}, readError(err)
 	}
-	defer func() { _ = items.Close() }()
-	for more := items.First(); more; more = items.Next() {
+	defer func() { _ = iterator.Close() }()
+	for more := iterator.First(); more; more = iterator.Next() {
 		if len(out) == limit {
 			last = store.KeyOf(out[limit-1])
 			break
 		}
-		value, err := items.ValueAndErr()
+		value, err := iterator.ValueAndErr()
 		if err != nil {
 			return nil, store.Key{}, readError(err)
 		}
-		pk, sk := cutText(items.Key()[1:])
+		pk, sk := cutText(iterator.Key()[1:])
 		stored, err := decodeStored(store.Key{PK: pk, SK: string(sk)}, value)
 		if err != nil {
 			return nil, store.Key{}, fmt.Errorf("read an item: %w", err)
 		}
 		out = append(out, stored.Item)
 	}
-	if err := items.Error(); err != nil {
+	if err := iterator.Error(); err != nil {
 		return nil, store.Key{}, readError(err)
 	}
 	return out, last, b.waitDurable(ctx, nil)

@@ -40,7 +40,9 @@ type Initiator struct {
 
 // event returns the write that creates the history entry of a change.
 func (i Initiator) event(kind string, number int, from, to string) store.Write {
-	e := Event{Kind: kind, By: printableName(i.By), Number: max(1, number), From: from, To: to, BeganOn: store.Instant(i.At)}
+	e := Event{
+		Kind: kind, By: printableName(i.By), Number: max(1, number), From: from, To: to, BeganOn: store.Instant(i.At),
+	}
 	return store.Put(e.key(kind), e)
 }
 
