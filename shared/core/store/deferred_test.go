@@ -41,10 +41,10 @@ func TestDeferredCommitIsAtomicWithAddedWrites(t *testing.T) {
 	if got := itemsExist(t, table, "record", "change"); got[0] || got[1] {
 		t.Errorf("items of the deferred commit before CommitDeferred() = %v, want none", got)
 	}
-	if err := table.CommitDeferred(t.Context(), deferred, nil, store.Create(key("answer"), thing{})); err != nil {
+	if err := table.CommitDeferred(t.Context(), deferred, nil, store.Create(key("response"), thing{})); err != nil {
 		t.Fatal(err)
 	}
-	if got := itemsExist(t, table, "record", "change", "answer"); !got[0] || !got[1] || !got[2] {
+	if got := itemsExist(t, table, "record", "change", "response"); !got[0] || !got[1] || !got[2] {
 		t.Errorf("items after CommitDeferred() = %v, want all", got)
 	}
 }
@@ -69,19 +69,19 @@ func TestCallsAfterFinalCommitFail(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := next(ctx); err == nil || errors.Is(err, store.ErrNotFound) {
-			t.Errorf("%s after the final commit = %v, want an error other than %v", name, err, store.ErrNotFound)
+			t.Errorf("%s after the deciding commit = %v, want an error other than %v", name, err, store.ErrNotFound)
 		}
 		if err := next(store.WithoutReadSet(ctx, "a test")); err != nil {
-			t.Errorf("%s with WithoutReadSet after the final commit = %v, want success", name, err)
+			t.Errorf("%s with WithoutReadSet after the deciding commit = %v, want success", name, err)
 		}
 	}
 	if got := itemsExist(t, table, "a"); got[0] {
-		t.Error("the final commit had an effect without CommitDeferred(), want none")
+		t.Error("the deciding commit had an effect without CommitDeferred(), want none")
 	}
 }
 
 // TestRefusedDeferredCommitIsReturnedInNextRun checks that the deciding commit of the next run
-// returns the refusal to the service. ErrStale, for a changed read set, is not such a refusal.
+// returns the refusal to the change. ErrStale, for a changed read set, is not such a refusal.
 func TestRefusedDeferredCommitIsReturnedInNextRun(t *testing.T) {
 	errTaken := errors.New("taken")
 	for name, c := range map[string]struct {
@@ -89,9 +89,9 @@ func TestRefusedDeferredCommitIsReturnedInNextRun(t *testing.T) {
 		stale      bool
 	}{
 		"a false condition":                     {store.Put(key("name"), thing{}), false},
-		"a changed read record":                 {store.Put(key("read"), thing{Name: "x"}), true},
-		"a changed record of the read set":      {store.Put(key("seen"), thing{Name: "x"}), true},
-		"an existing record of the same commit": {store.Put(key("answer"), thing{}), true},
+		"a changed record of the read set":      {store.Put(key("read"), thing{Name: "x"}), true},
+		"a changed record of the read cache":    {store.Put(key("seen"), thing{Name: "x"}), true},
+		"an existing record of the same commit": {store.Put(key("response"), thing{}), true},
 	} {
 		table := storetest.New(t)
 		ctx := store.WithReadSet(t.Context())
@@ -105,7 +105,7 @@ func TestRefusedDeferredCommitIsReturnedInNextRun(t *testing.T) {
 		); err != nil {
 			t.Fatal(err)
 		}
-		err := table.CommitDeferred(t.Context(), deferred, cache, store.Create(key("answer"), thing{}).Else(store.ErrStale))
+		err := table.CommitDeferred(t.Context(), deferred, cache, store.Create(key("response"), thing{}).Else(store.ErrStale))
 		refused, ok := errors.AsType[*store.RefusedError](err)
 		if errors.Is(err, store.ErrStale) != c.stale || ok == c.stale {
 			t.Fatalf("%s: CommitDeferred() = %v, want ErrStale %t, otherwise a RefusedError", name, err, c.stale)

@@ -26,11 +26,11 @@ import (
 
 // callFailure is the failure of one call.
 type callFailure struct {
-	after bool // the call takes effect first
-	err   error
+	applied bool // the call takes effect before it fails
+	err     error
 }
 
-// failingClient is a client whose calls fail by a script, and succeed after its end.
+// failingClient is a client whose calls fail as script says. After the end of script, it passes all calls to Client.
 type failingClient struct {
 	store.Client
 	script []callFailure
@@ -49,7 +49,7 @@ func (c *failingClient) TransactWriteItems(
 ) (*dynamodb.TransactWriteItemsOutput, error) {
 	c.sent = append(c.sent, in)
 	failure := c.next()
-	if failure.err != nil && !failure.after {
+	if failure.err != nil && !failure.applied {
 		return nil, failure.err
 	}
 	out, err := c.Client.TransactWriteItems(ctx, in)
@@ -131,14 +131,16 @@ func TestCommitIsAppliedOnceDespiteFailures(t *testing.T) {
 			if rapid.Bool().Draw(rt, "refused") {
 				return callFailure{err: rapid.SampledFrom(refusedErrors()).Draw(rt, "refusal")}
 			}
-			return callFailure{after: rapid.Bool().Draw(rt, "after"), err: rapid.SampledFrom(lostReplyErrors()).Draw(rt, "loss")}
+			return callFailure{
+				applied: rapid.Bool().Draw(rt, "applied"), err: rapid.SampledFrom(lostReplyErrors()).Draw(rt, "loss"),
+			}
 		}), 0, 9).Draw(rt, "script")
 		calls := len(failing.script) + 1
 		if err := create(); err != nil {
 			rt.Fatalf("Commit() = %v, want nil", err)
 		}
 		if len(failing.sent) != calls {
-			rt.Errorf("%d calls were made, want %d", len(failing.sent), calls)
+			rt.Errorf("Commit() makes %d calls of the database, want %d", len(failing.sent), calls)
 		}
 		for _, in := range failing.sent {
 			if !reflect.DeepEqual(in, failing.sent[0]) {
@@ -146,11 +148,11 @@ func TestCommitIsAppliedOnceDespiteFailures(t *testing.T) {
 			}
 		}
 		if err := create(); !errors.Is(err, errTaken) {
-			rt.Errorf("Create() of the same record = %v, want the error of an existing record", err)
+			rt.Errorf("Commit() of the same writes in a new transaction = %v, want %v", err, errTaken)
 		}
 		var got thing
 		if err := table.Get(t.Context(), counter, &got); err != nil || got.Count != 1 {
-			rt.Errorf("the commit had %d effects, %v, want 1", got.Count, err)
+			rt.Errorf("Get(counter) after one commit = %d, %v, want 1", got.Count, err)
 		}
 	})
 }
@@ -178,7 +180,7 @@ func TestThrottledCallsReturnFault(t *testing.T) {
 			t.Errorf("%s = %v, want %v as its cause", name, err, store.ErrRetryable)
 		}
 		if calls := 100 - len(failing.script); calls != 10 {
-			t.Errorf("%s: %d calls were made, want 10", name, calls)
+			t.Errorf("%s makes %d calls of the database, want 10", name, calls)
 		}
 	}
 }

@@ -40,7 +40,8 @@ func TestCommitWithLostReplyHasUnknownOutcome(t *testing.T) {
 			"the second reply": {throttle, {err: loss}, throttle},
 		} {
 			if calls, err := commitWithFailures(t, script...); !fault.Is(err, fault.DatabaseUnavailable) || calls != 10 {
-				t.Errorf("Commit() with %v %s = %v after %d calls, want DatabaseUnavailable after 10", loss, name, err, calls)
+				t.Errorf("Commit() with %v instead of %s = %v after %d calls, want DatabaseUnavailable after 10",
+					loss, name, err, calls)
 			}
 		}
 	}

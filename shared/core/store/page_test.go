@@ -12,8 +12,8 @@ import (
 	"github.com/gatewright/gatewright/shared/core/store/storetest"
 )
 
-// TestPagesHaveEachItemOnce checks that all pages together have each item once. It
-// reads pages of one item, and more than the 1 MB at which DynamoDB ends a page.
+// TestPagesHaveEachItemOnce checks that all pages together have each item once. The limits
+// of the pages are one item, three items, and more items than fit into a page of DynamoDB (1 MB).
 func TestPagesHaveEachItemOnce(t *testing.T) {
 	table, _, _ := storetest.NewDynamoDB(t)
 	const items = 8
@@ -28,7 +28,8 @@ func TestPagesHaveEachItemOnce(t *testing.T) {
 		for after := (store.Key{}); ; pages++ {
 			got, last, err := table.Page(t.Context(), after, limit)
 			if err != nil || len(got) > limit || pages > 2*items {
-				t.Fatalf("Page() %d = %d items, %v, want at most %d items, and %d pages", pages, len(got), err, limit, 2*items)
+				t.Fatalf("call %d of Page() with the limit %d = %d items, %v, want at most %d items, and the end after %d calls",
+					pages, limit, len(got), err, limit, 2*items)
 			}
 			for _, item := range got {
 				seen[store.KeyOf(item)]++

@@ -10,9 +10,9 @@ import (
 	"github.com/gatewright/gatewright/shared/core/store"
 )
 
-// TestKeysOfDifferentPartsDiffer checks that two records never have the
-// same key, no matter which texts from clients are parts of their keys. The only exception
-// is a record with the sort key "." and the record that is alone in this partition.
+// TestKeysOfDifferentPartsDiffer checks that two records never have the same key, no matter which
+// texts from clients are parts of their keys. The only exception is a record that is created with
+// KeyIn and the sort key ".": it has the key of the record that is alone in this partition.
 func TestKeysOfDifferentPartsDiffer(t *testing.T) {
 	part := rapid.OneOf(rapid.StringMatching(`[a#%./ 2-3]{0,5}`), rapid.String())
 	rapid.Check(t, func(t *rapid.T) {
@@ -70,7 +70,8 @@ func TestPartsInvertsPartition(t *testing.T) {
 	}
 }
 
-// TestLeadingKeyPatternsMatchOnlyTheirPrefix checks the patterns that limit a role to partitions: IAM matches "*" with any text.
+// TestLeadingKeyPatternsMatchOnlyTheirPrefix checks the patterns that limit a role to partitions: IAM matches "*" with
+// any text.
 func TestLeadingKeyPatternsMatchOnlyTheirPrefix(t *testing.T) {
 	matches := func(patterns []string, partition string) bool {
 		return slices.ContainsFunc(patterns, func(p string) bool {

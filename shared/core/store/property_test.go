@@ -224,28 +224,28 @@ func TestBackendsAgree(t *testing.T) {
 		memory := memory.New()
 		var stream []store.StreamRecord
 		memory.OnChange(func(r store.StreamRecord) { stream = append(stream, r) })
-		var last []store.Write
+		var previous []store.Write // the writes of the previous step, nil if the step was a repeat
 		for step := range rapid.IntRange(1, 12).Draw(rt, "steps") {
 			token := fmt.Sprint(partition, step)
 			writes := drawWrites(rt, partition)
-			repeated := last != nil && rapid.IntRange(0, 5).Draw(rt, "repeat") == 0
+			repeated := previous != nil && rapid.IntRange(0, 5).Draw(rt, "repeat") == 0
 			if repeated {
-				token, writes = fmt.Sprint(partition, step-1), last
+				token, writes = fmt.Sprint(partition, step-1), previous
 			}
-			a, _ := transact(rt, memory, token, writes)
-			c, _ := transact(rt, engine, token, writes)
-			if diff := cmp.Diff(a, c); diff != "" {
+			inMemory, _ := transact(rt, memory, token, writes)
+			inEngine, _ := transact(rt, engine, token, writes)
+			if diff := cmp.Diff(inMemory, inEngine); diff != "" {
 				rt.Fatalf("step %d, writes %+v: want the same result from memory (-) and embedded (+)\n%s", step, writes, diff)
 			}
-			b, retried := transact(rt, dynamo, token, writes)
+			inDynamo, retried := transact(rt, dynamo, token, writes)
 			if repeated || retried {
-				b.Usage = a.Usage // do not compare the cost of a repeat
+				inDynamo.Usage = inMemory.Usage // do not compare the cost of a repeat
 			}
-			if diff := cmp.Diff(a, b); diff != "" {
+			if diff := cmp.Diff(inMemory, inDynamo); diff != "" {
 				rt.Fatalf("step %d, writes %+v: want the same result from memory (-) and DynamoDB (+)\n%s", step, writes, diff)
 			}
-			if last = writes; repeated {
-				last = nil
+			if previous = writes; repeated {
+				previous = nil
 			}
 		}
 		items, due, usage := content(rt, storetest.NewWithBackend(t, memory), partition)

@@ -19,7 +19,8 @@ type versioned struct {
 	Text    string `dynamodbav:"text,omitempty"`
 }
 
-// readSetCase is a change that reads and commits, with a concurrent change between the two.
+// readSetCase is a change that reads and commits, with a concurrent change between the two. stale is whether the
+// commit of the first attempt fails because of the concurrent change. wantErr is whether the change fails for good.
 type readSetCase struct {
 	name           string
 	before         []store.Write
@@ -175,7 +176,8 @@ func TestRunInTxChecksOuterReadSet(t *testing.T) {
 			err = table.Commit(ctx, store.Put(key("b"), thing{}))
 		}
 		if concurrent != fault.Is(err, fault.Throttled) || !concurrent && err != nil {
-			t.Errorf("Commit() with a concurrent change %t = %v, want throttled only with one", concurrent, err)
+			t.Errorf("RunInTx() and a later Commit(), concurrent change %t = %v, want throttled only with a concurrent change",
+				concurrent, err)
 		}
 	}
 }
@@ -215,7 +217,7 @@ func TestTornReadShowsConcurrentCommit(t *testing.T) {
 		seen[a.Name+"/"+b.Name] = true
 	}
 	if !seen["new/"] || !seen["/new"] || len(seen) != 2 {
-		t.Errorf("reads return %v, want \"new/\" and \"/new\"", seen)
+		t.Errorf("names of a/b in 20 calls of Load() = %v, want \"new/\" and \"/new\"", seen)
 	}
 }
 
@@ -239,7 +241,7 @@ func TestReadWithUnprocessedKeysIsRetried(t *testing.T) {
 		var a, b thing
 		err := table.Load(t.Context(), store.Get(key("a"), &a), store.Get(key("b"), &b))
 		if !errors.Is(err, want) || fault.Is(err, fault.Throttled) != (want != nil) {
-			t.Errorf("Load() with %d reads of no key = %v, want %v", failures, err, want)
+			t.Errorf("Load() after %d reads with an unprocessed key = %v, want %v", failures, err, want)
 		}
 		if err == nil && (a.Name != "x" || b.Name != "y") {
 			t.Errorf("Load() = %+v, %+v, want the names x and y", a, b)

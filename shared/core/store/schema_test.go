@@ -59,7 +59,8 @@ func TestCreatedTableMatchesSchema(t *testing.T) {
 	}
 }
 
-// failingCreator is a TableCreator that fails, or returns AWS's error for a ttl that is already enabled.
+// failingCreator is a TableCreator whose calls fail. ttl is the error of UpdateTimeToLive. create is the error of
+// CreateTable, nil for a call of the Client.
 type failingCreator struct {
 	*dynamodb.Client
 	ttl    error
@@ -95,7 +96,7 @@ func TestCreateTableErrors(t *testing.T) {
 		{"creating is not allowed", failingCreator{client, nil, errDenied}, errDenied},
 	} {
 		if err := store.CreateTable(t.Context(), test.creator, name); !errors.Is(err, test.want) {
-			t.Errorf("%s: error = %v, want %v", test.name, err, test.want)
+			t.Errorf("%s: CreateTable() = %v, want %v", test.name, err, test.want)
 		}
 	}
 }

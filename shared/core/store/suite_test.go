@@ -201,7 +201,7 @@ func TestCommitIsAllOrNothing(t *testing.T) {
 		}
 		err = table.Commit(t.Context(), store.Create(key("a"), thing{}))
 		if !errors.Is(err, store.ErrCondition) {
-			t.Errorf("Commit() = %v, want ErrCondition", err)
+			t.Errorf("Commit(Create(a)) of an existing item, without Else = %v, want ErrCondition", err)
 		}
 		if err := table.Commit(t.Context()); err != nil {
 			t.Errorf("Commit() without writes = %v, want nil", err)

@@ -219,17 +219,17 @@ func TestOneUnknownAttributeIsKept(t *testing.T) {
 	}
 	putNewer(t, table, key("c"), object{"version": 1.0, "later": true})
 	var titled withTitle
-	var two, one withKey
-	for k, r := range map[string]any{"a": &titled, "b": &two, "c": &one} {
+	var twoUnknown, oneUnknown withKey
+	for k, r := range map[string]any{"a": &titled, "b": &twoUnknown, "c": &oneUnknown} {
 		if err := table.Get(t.Context(), key(k), r); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if titled.Title != "x" || one.SK != key("c").SK {
-		t.Errorf("Get() = title %q and sort key %q, want x and %q", titled.Title, one.SK, key("c").SK)
+	if titled.Title != "x" || oneUnknown.SK != key("c").SK {
+		t.Errorf("Get() = title %q and sort key %q, want x and %q", titled.Title, oneUnknown.SK, key("c").SK)
 	}
-	titled.Version, two.Version, one.Version = 2, 2, 2
-	commit(t, table, store.Put(key("a"), titled), store.Put(key("b"), two), store.Put(key("c"), one))
+	titled.Version, twoUnknown.Version, oneUnknown.Version = 2, 2, 2
+	commit(t, table, store.Put(key("a"), titled), store.Put(key("b"), twoUnknown), store.Put(key("c"), oneUnknown))
 	for k, want := range map[string]object{
 		"a": {"title": "x", "version": 2.0, "later": true}, "b": {"title": "x", "version": 2.0, "later": true},
 		"c": {"version": 2.0, "later": true},

@@ -112,7 +112,7 @@ func TestInterruptedStoreStarts(t *testing.T) {
 				for n := range cut.acknowledged {
 					var got map[string]any
 					if err := tableOver(engine).Load(t.Context(), store.Get(numberedKey(n), &got)); err != nil || got == nil {
-						t.Errorf("Load(%d) %s = %v, %v, want it", n, cut.description, got, err)
+						t.Errorf("Load(%d) %s = %v, %v, want the item", n, cut.description, got, err)
 						break
 					}
 				}

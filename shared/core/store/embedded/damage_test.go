@@ -117,7 +117,7 @@ func TestKilledEngineKeepsCommits(t *testing.T) {
 	const commits = 100
 	table := tableOver(open(t, embedded.Options{Dir: folder, FS: crashedStore(t, commits)}))
 	if n := count(t, table); n != commits {
-		t.Errorf("%d items after a kill, want the %d committed", n, commits)
+		t.Errorf("Count() after a kill = %d, want %d", n, commits)
 	}
 }
 
@@ -183,12 +183,12 @@ func TestDamagedTableReturnsError(t *testing.T) {
 		_, err = tableOver(engine).Count(t.Context(), store.Query{PK: "p"})
 	}
 	if err == nil || !strings.Contains(err.Error(), "restore the last backup") {
-		t.Errorf("reading a damaged table = %v, want an error with \"restore the last backup\"", err)
+		t.Errorf("Open() and Count() over a damaged table = %v, want an error with \"restore the last backup\"", err)
 	}
 }
 
-// TestUnwritableDiskStopsWrites checks that a disk that is full, read-only or broken ends all writing, and that Fatal
-// is called once, with advice. Acknowledged commits must be found when the disk accepts writes again.
+// TestUnwritableDiskStopsWrites checks that all writes fail if a disk is full, read-only or broken, and that Fatal is
+// called once, with advice. A start on the recovered disk must find all acknowledged commits.
 func TestUnwritableDiskStopsWrites(t *testing.T) {
 	for name, cause := range map[string]error{"full": syscall.ENOSPC, "read-only": syscall.EROFS, "broken": syscall.EIO} {
 		t.Run(name, func(t *testing.T) {
@@ -231,7 +231,7 @@ func TestUnwritableDiskStopsWrites(t *testing.T) {
 			}
 			failing.Store(false)
 			if n := count(t, tableOver(open(t, embedded.Options{Dir: folder, FS: fs}))); n < before {
-				t.Errorf("%d items after the disk recovered, want at least %d", n, before)
+				t.Errorf("Count() after the disk recovered = %d, want at least %d", n, before)
 			}
 		})
 	}
@@ -257,7 +257,7 @@ func TestStartOnUnwritableDiskIsNotDamage(t *testing.T) {
 					err, cause)
 			}
 			if n := count(t, tableOver(open(t, embedded.Options{Dir: folder, FS: fs}))); n != 10 {
-				t.Errorf("%d items after a failed Open(), want 10", n)
+				t.Errorf("Count() after a failed Open() = %d, want 10", n)
 			}
 		})
 	}

@@ -58,7 +58,7 @@ func TestWritesToMovedFilesFail(t *testing.T) {
 	}
 }
 
-// TestLostNoteIsReportedAtStart cuts a log within the note of an acknowledged upload.
+// TestLostNoteIsReportedAtStart cuts a log within an acknowledged note. It checks that the next start reports the loss.
 func TestLostNoteIsReportedAtStart(t *testing.T) {
 	fs, copied := vfs.NewMem(), vfs.NewMem()
 	engine := open(t, embedded.Options{Dir: folder, FS: fs})

@@ -24,7 +24,8 @@ func pairKeys(writer int) (a, b store.Key) {
 	return store.Key{PK: fmt.Sprint("writer-", writer), SK: "a"}, store.Key{PK: fmt.Sprint("other-", writer), SK: "b"}
 }
 
-// writer commits 1, 2, 3 … to its pair. acknowledged is the last commit that was acknowledged before the power cut.
+// writer commits 1, 2, 3 … to its pair. acknowledged is the number of its last commit that was acknowledged before the
+// power cut.
 type writer struct {
 	number       int
 	acknowledged int
@@ -33,13 +34,13 @@ type writer struct {
 func (w *writer) write(ctx context.Context, table *store.Table, power *atomic.Bool) error {
 	a, b := pairKeys(w.number)
 	for n := 1; power.Load(); n++ {
-		last := store.Absent()
+		previous := store.Absent()
 		if n > 1 {
-			last = store.Equal(store.At("n"), n-1)
+			previous = store.Equal(store.At("n"), n-1)
 		}
 		filler := make([]byte, rand.IntN(3000))
 		err := table.Commit(ctx,
-			store.Put(a, pair{n}).If(last), store.Put(b, pair{n}),
+			store.Put(a, pair{n}).If(previous), store.Put(b, pair{n}),
 			store.Put(store.Key{PK: fmt.Sprint("log-", w.number), SK: fmt.Sprintf("%06d", n)}, map[string]any{"filler": filler}))
 		if err != nil {
 			return err
@@ -67,18 +68,18 @@ func powerCut(t *testing.T, seed uint64) error {
 	random := rand.New(rand.NewPCG(seed, 0))
 	fs := vfs.NewCrashableMem()
 	writers := make([]writer, 1+random.IntN(4))
-	read := make([]int, len(writers))
+	maxRead := make([]int, len(writers))
 	for start := range 3 { // each start continues with the files that the previous process left
 		engine, err := embedded.Open(t.Context(), embedded.Options{Dir: "data/store", FS: fs})
 		if err != nil {
 			return fmt.Errorf("start %d: %w", start, err)
 		}
-		if err := check(engine, writers, read); err != nil {
+		if err := check(engine, writers, maxRead); err != nil {
 			return fmt.Errorf("after cut %d: %w", start, err)
 		}
 		// Unsynced data may be on the disk or not.
 		cut := vfs.CrashCloneCfg{UnsyncedDataPercent: []int{0, 50, 100}[random.IntN(3)], RNG: random}
-		after := runUntilPowerCut(t, engine, fs, writers, read, random.IntN(500), cut)
+		after := runUntilPowerCut(t, engine, fs, writers, maxRead, random.IntN(500), cut)
 		// Writes of the engine after the power cut do not reach the disk.
 		_ = engine.Close()
 		fs = after
@@ -86,8 +87,8 @@ func powerCut(t *testing.T, seed uint64) error {
 	return nil
 }
 
-// runUntilPowerCut lets all writers write and one goroutine read until the power fails after
-// some changes. It returns the disk in its state at that moment.
+// runUntilPowerCut lets all writers write and one goroutine read, until the power fails after the given number of
+// changes. It returns the disk in its state at that moment.
 func runUntilPowerCut(
 	t *testing.T, engine *embedded.Backend, fs *vfs.MemFS, writers []writer, maxRead []int, changes int,
 	cut vfs.CrashCloneCfg,
@@ -143,6 +144,7 @@ func resetPair(t *testing.T, table *store.Table, i int) {
 	}
 }
 
+// read returns the number in the pair of writer i, and checks that both items have it.
 func read(t *testing.T, table *store.Table, i int) int {
 	t.Helper()
 	a, b := pairKeys(i)

@@ -94,7 +94,7 @@ func TestReadersGetCopies(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// must not change the item of an earlier write
+	// This update must not change the item in write, which is committed again below.
 	commit(t, table, store.Update(key("a"), store.Set(store.At("tags", "new"), "x")))
 	commit(t, table, store.Delete(key("a")))
 	commit(t, table, write)
@@ -136,7 +136,7 @@ func TestCloneIsIndependent(t *testing.T) {
 	commit(t, copied,
 		store.Update(key("p", "kept"), store.Set(store.At("tags", "k"), "2"), store.Set(store.At("dueSk"), "3")),
 		store.Delete(key("p", "gone")), store.Put(key("p", "new"), thing{DuePK: "due", DueSK: "4"}))
-	if diff := cmp.Diff(want, original.Items(), unexported); diff != "" || changes != 0 {
+	if diff := cmp.Diff(want, original.Items(), compareUnexported); diff != "" || changes != 0 {
 		t.Errorf("the clone's changes are in the original (-want +got), which reported %d changes:\n%s", changes, diff)
 	}
 	if got := dueIn(t, table); got != "kept gone" {
@@ -148,7 +148,7 @@ func TestCloneIsIndependent(t *testing.T) {
 
 	want = clone.Items()
 	commit(t, table, store.Delete(key("p", "kept")), store.Put(key("p", "late"), thing{}))
-	if diff := cmp.Diff(want, clone.Items(), unexported); diff != "" {
+	if diff := cmp.Diff(want, clone.Items(), compareUnexported); diff != "" {
 		t.Errorf("the original's changes are in the clone (-want +got):\n%s", diff)
 	}
 	// The clone knows the tokens of the original's transactions.
@@ -157,7 +157,7 @@ func TestCloneIsIndependent(t *testing.T) {
 	}
 }
 
-var unexported = cmp.Exporter(func(reflect.Type) bool { return true })
+var compareUnexported = cmp.Exporter(func(reflect.Type) bool { return true })
 
 func dueIn(t *testing.T, table *store.Table) string {
 	t.Helper()
@@ -234,7 +234,7 @@ func fillPartition(t testing.TB, table *store.Table, n int) {
 	for i := range n / 50 {
 		writes := make([]store.Write, 50)
 		for j := range writes {
-			sk := (i*50 + j) * 7919 % n // 7919 is prime
+			sk := (i*50 + j) * 7919 % n // 7919 is prime, so each key occurs once
 			writes[j] = store.Put(key("p", fmt.Sprintf("%06d", sk)), thing{Name: "x", DuePK: "due", DueSK: fmt.Sprint(sk % 10)})
 		}
 		commit(t, table, writes...)

@@ -48,7 +48,7 @@ func TestImportedRootKeyIsUsed(t *testing.T) {
 			got.Number != 1 {
 			t.Errorf("Export() after Import() = number %d (%v), want number 1 with the imported key", got.Number, err)
 		}
-		// Another import has changed the record since Import read it.
+		// The first commit has changed the record since Import read it.
 		if err := table.Commit(t.Context(), w); !errors.Is(err, store.ErrCondition) {
 			t.Errorf("second commit of the import = %v, want %v", err, store.ErrCondition)
 		}
@@ -73,7 +73,7 @@ func TestInvalidRootKeyIsNotImported(t *testing.T) {
 	}
 }
 
-// wrongService is a KMS that unwraps another key than it has wrapped.
+// wrongService is a KMS whose Encrypt wraps another key than the requested key.
 type wrongService struct{ keyService }
 
 func (s *wrongService) Encrypt(

@@ -101,7 +101,7 @@ func TestProcessesShareRootKey(t *testing.T) {
 		}
 	}
 	if service.decrypts != len(keys) {
-		t.Errorf("%d processes make %d KMS calls, want one each", len(keys), service.decrypts)
+		t.Errorf("%d processes call Decrypt of KMS %d times, want one call each", len(keys), service.decrypts)
 	}
 }
 

@@ -56,7 +56,7 @@ func TestChangeOfKMSKey(t *testing.T) {
 		}
 	}
 	if got, err := rootkey.Export(t.Context(), k, "new", table); err != nil || !bytes.Equal(got.Key, root) {
-		t.Errorf("Export() with the new KMS key = %v, want the root key", err)
+		t.Errorf("Export() with the new KMS key = the root key %t, %v, want true", bytes.Equal(got.Key, root), err)
 	}
 	if err := rootkey.WrapAlso(t.Context(), k, "old", "third", table, initiator()); !fault.Is(err, fault.Conflict) {
 		t.Errorf("WrapAlso() with a third KMS key = %v, want a conflict", err)
@@ -203,8 +203,8 @@ func TestChangeOfKMSKeySurvivesKill(t *testing.T) {
 }
 
 // TestRotationExcludesChangeOfKMSKey starts a rotation and a change of the KMS key at
-// the same time on several machines. It checks that only one of the two succeeds, that
-// the other is refused with advice, and that the root key can be unwrapped at any time.
+// the same time in two processes each. It checks that only one of the two succeeds, that the other
+// is refused with advice, and that the first KMS key can unwrap the root key afterwards.
 func TestRotationExcludesChangeOfKMSKey(t *testing.T) {
 	for n := range 30 {
 		k, table := rootkeytest.New("old", "new"), storetest.New(t)
@@ -228,7 +228,7 @@ func TestRotationExcludesChangeOfKMSKey(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		rotations, rewrapping := 0, 0
+		rotations, rewraps := 0, 0
 		for i := range 2 {
 			if beginErrs[i] == nil {
 				rotations++
@@ -236,14 +236,14 @@ func TestRotationExcludesChangeOfKMSKey(t *testing.T) {
 				t.Fatalf("run %d: Begin() = %v, want success or a conflict", n, beginErrs[i])
 			}
 			if rewrapErrs[i] == nil {
-				rewrapping++
+				rewraps++
 			} else if !strings.Contains(rewrapErrs[i].Error(), "the root key is being rotated, and nothing was changed") {
 				t.Fatalf("run %d: WrapAlso() = %v, want success or the error of a rotation", n, rewrapErrs[i])
 			}
 		}
-		if rotations > 1 || rotations == 1 && rewrapping > 0 || rotations == 0 && rewrapping != 2 {
+		if rotations > 1 || rotations == 1 && rewraps > 0 || rotations == 0 && rewraps != 2 {
 			t.Fatalf("run %d: %d rotations and %d changes of the KMS key begin, want one rotation, or both changes",
-				n, rotations, rewrapping)
+				n, rotations, rewraps)
 		}
 		if !canUnwrap(t, k, "old", table, root) {
 			t.Fatalf("run %d: the KMS key old does not unwrap the root key, want it to", n)
