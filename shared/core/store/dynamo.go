@@ -97,7 +97,7 @@ func (d *DynamoDB) readOne(ctx context.Context, key Key) ([]Item, error) {
 		ChargeRead(ctx, 0)
 		return nil, failure(ctx, err)
 	}
-	ChargeRead(ctx, units(out.ConsumedCapacity))
+	ChargeRead(ctx, consumedUnits(out.ConsumedCapacity))
 	if len(out.Item) == 0 {
 		return nil, nil
 	}
@@ -126,7 +126,7 @@ func (d *DynamoDB) Transact(ctx context.Context, token string, writes []Write) e
 	for _, c := range out.ConsumedCapacity {
 		// DynamoDB bills a repeat of a committed transaction as a read.
 		read += aws.ToFloat64(c.ReadCapacityUnits)
-		write += units(&c) - aws.ToFloat64(c.ReadCapacityUnits)
+		write += consumedUnits(&c) - aws.ToFloat64(c.ReadCapacityUnits)
 	}
 	ChargeCommit(ctx, read, write)
 	return nil
@@ -168,7 +168,8 @@ func returnCapacity(ctx context.Context) types.ReturnConsumedCapacity {
 	return types.ReturnConsumedCapacityTotal
 }
 
-func units(c *types.ConsumedCapacity) float64 {
+// consumedUnits returns the capacity units that a request used, 0 if c is nil.
+func consumedUnits(c *types.ConsumedCapacity) float64 {
 	if c == nil {
 		return 0
 	}
@@ -181,7 +182,7 @@ func readCapacity(out *dynamodb.BatchGetItemOutput) float64 {
 	}
 	var sum float64
 	for _, c := range out.ConsumedCapacity {
-		sum += units(&c)
+		sum += consumedUnits(&c)
 	}
 	return sum
 }

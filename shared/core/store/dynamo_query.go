@@ -71,7 +71,7 @@ func (d *DynamoDB) query(ctx context.Context, in *dynamodb.QueryInput) (*dynamod
 		ChargeQuery(ctx, 0)
 		return nil, failure(ctx, err)
 	}
-	ChargeQuery(ctx, units(out.ConsumedCapacity))
+	ChargeQuery(ctx, consumedUnits(out.ConsumedCapacity))
 	return out, nil
 }
 

@@ -40,6 +40,7 @@ func (w Write) Apply(before Item) (Item, error) {
 	return nil, fmt.Errorf("store: unknown write %d", w.Kind)
 }
 
+// change makes the change c of item, in place.
 func change(item Item, c Change) error {
 	last := len(c.Path) - 1
 	for _, name := range c.Path[:last] {
@@ -179,6 +180,7 @@ func equal(a, b types.AttributeValue) bool {
 // stream has no record of a write that replaces an item with an equal item.
 func EqualItems(a, b Item) bool { return maps.EqualFunc(a, b, equal) }
 
+// lookup returns the value at path, nil if there is none.
 func lookup(item Item, path Path) types.AttributeValue {
 	for i, name := range path {
 		v, ok := item[name]
@@ -211,7 +213,7 @@ func decimal(r *big.Rat) string {
 	if r.IsInt() {
 		return r.Num().String()
 	}
-	const digits = 38 // the maximum precision of a number in DynamoDB
+	const digits = 38 // after the point; a number in DynamoDB has at most 38 significant digits
 	return strings.TrimRight(r.FloatString(digits), "0")
 }
 

@@ -26,6 +26,7 @@ func (e *expression) path(path Path) string {
 	return strings.Join(parts, ".")
 }
 
+// name returns the placeholder of a name.
 func (e *expression) name(name string) string {
 	placeholder, ok := e.placeholders[name]
 	if !ok {
@@ -38,6 +39,7 @@ func (e *expression) name(name string) string {
 	return placeholder
 }
 
+// value returns a new placeholder for v.
 func (e *expression) value(v types.AttributeValue) string {
 	if e.values == nil {
 		e.values = map[string]types.AttributeValue{}
@@ -56,6 +58,7 @@ func (e *expression) condition(c Condition) *string {
 	return &text
 }
 
+// predicate returns the text of c, which must not be nil.
 func (e *expression) predicate(c Condition) string {
 	switch c := c.(type) {
 	case existence:

@@ -30,9 +30,9 @@ func TestDryRunMatchesRealRun(t *testing.T) {
 		dryRun, _, _ := store.BeginDryRun(rt.Context())
 		for step := range rapid.IntRange(1, 6).Draw(rt, "steps") {
 			writes := drawWrites(rt, "p")
-			a, b := realTable.Commit(rt.Context(), writes...), table.Commit(dryRun, writes...)
-			if fmt.Sprint(a) != fmt.Sprint(b) {
-				rt.Fatalf("step %d: Commit(%+v) = %v, in the dry run %v, want the same", step, writes, a, b)
+			realErr, dryRunErr := realTable.Commit(rt.Context(), writes...), table.Commit(dryRun, writes...)
+			if fmt.Sprint(realErr) != fmt.Sprint(dryRunErr) {
+				rt.Fatalf("step %d: Commit(%+v) = %v, in the dry run %v, want the same", step, writes, realErr, dryRunErr)
 			}
 		}
 		queries := []store.Query{{PK: "p0"}, {PK: "p1"}} // whole partitions; parts of them follow
@@ -40,17 +40,17 @@ func TestDryRunMatchesRealRun(t *testing.T) {
 			queries = append(queries, drawAnyQuery(rt))
 		}
 		for _, q := range queries {
-			a, b := queryAll(rt, rt.Context(), realTable, q), queryAll(rt, dryRun, table, q)
-			if diff := cmp.Diff(a, b); diff != "" {
+			realItems, dryRunItems := queryAll(rt, rt.Context(), realTable, q), queryAll(rt, dryRun, table, q)
+			if diff := cmp.Diff(realItems, dryRunItems); diff != "" {
 				rt.Fatalf("query %+v in the dry run: want the same items (-real +dry run):\n%s", q, diff)
 			}
 		}
 		for n := range 6 {
-			var a, b map[string]any
+			var realItem, dryRunItem map[string]any
 			k := key(fmt.Sprint("p", n%2), n)
-			errA, errB := realTable.Get(rt.Context(), k, &a), table.Get(dryRun, k, &b)
-			if !errors.Is(errA, errB) || !reflect.DeepEqual(a, b) {
-				rt.Fatalf("Get(%v) = %v, %v, in the dry run %v, %v, want the same", k, a, errA, b, errB)
+			realErr, dryRunErr := realTable.Get(rt.Context(), k, &realItem), table.Get(dryRun, k, &dryRunItem)
+			if !errors.Is(realErr, dryRunErr) || !reflect.DeepEqual(realItem, dryRunItem) {
+				rt.Fatalf("Get(%v) = %v, %v, in the dry run %v, %v, want the same", k, realItem, realErr, dryRunItem, dryRunErr)
 			}
 		}
 		if !reflect.DeepEqual(before, backend.Items()) {
@@ -115,7 +115,7 @@ func TestDryRunQueryFollowsPages(t *testing.T) {
 	}
 }
 
-// failingBackend is a table that cannot be read.
+// failingBackend is a backend whose reads and queries fail.
 type failingBackend struct{ store.Backend }
 
 var errBackend = errors.New("the table is gone")

@@ -103,9 +103,9 @@ func (d Definition) request(name string) *dynamodb.CreateTableInput {
 		})
 		names = append(names, index.PartitionKey, index.SortKey)
 	}
-	for _, name := range names {
+	for _, attribute := range names {
 		in.AttributeDefinitions = append(in.AttributeDefinitions, types.AttributeDefinition{
-			AttributeName: aws.String(name), AttributeType: types.ScalarAttributeTypeS,
+			AttributeName: aws.String(attribute), AttributeType: types.ScalarAttributeTypeS,
 		})
 	}
 	return in

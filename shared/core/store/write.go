@@ -35,8 +35,8 @@ type Write struct {
 	// Condition must hold for the item before the write. nil means no condition.
 	Condition Condition
 
-	elseErr error
-	err     error
+	elseErr error // the error that Else sets
+	err     error // of the encoding of a record or a value; the commit returns it
 	// unknown has the attributes of Item that come from the record's UnknownAttributes.
 	unknown Item
 	// final marks the commit that makes a request's change (Write.Final).
@@ -121,7 +121,7 @@ type Change struct {
 	Path  Path
 	Value types.AttributeValue
 
-	err error
+	err error // of the encoding of Value
 }
 
 // Path is an attribute's name, or the names that lead to an entry of a map.

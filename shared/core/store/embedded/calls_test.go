@@ -54,7 +54,7 @@ func callsOfMethods(ctx context.Context, engine *embedded.Backend) map[string]fu
 			return engine.Checkpoint(ctx, fmt.Sprint("copy", i))
 		},
 		"Expire":  func(int) error { return engine.Expire(ctx) },
-		"Changes": func(int) error { _, err := engine.Changes(ctx, 1<<60, 1); return err }, // waits
+		"Changes": func(int) error { _, err := engine.Changes(ctx, 1<<60, 1); return err }, // waits until Close
 	}
 }
 

@@ -228,13 +228,13 @@ func cloneFS(t *testing.T, fs vfs.FS) *vfs.MemFS {
 // openCorrupted starts a damaged store and returns the outcome.
 func openCorrupted(t *testing.T, fs *vfs.MemFS, c corruption, values map[string]string) string {
 	t.Helper()
-	before := contents(t, fs)
+	before := storeFiles(t, fs)
 	engine, err := embedded.Open(t.Context(), embedded.Options{Dir: folder, FS: fs, MemTableBytes: smallMemTable})
 	if err != nil {
 		if text := err.Error(); strings.Contains(text, "\n") || !strings.Contains(text, "restore the last backup") {
 			t.Errorf("%v: Open = %q, want one line that says what to do", c, text)
 		}
-		if after := contents(t, fs); !maps.Equal(before, after) {
+		if after := storeFiles(t, fs); !maps.Equal(before, after) {
 			t.Errorf("%v: files after a refused start differ, want none changed", c)
 		}
 		return "refused"
@@ -265,8 +265,8 @@ func openCorrupted(t *testing.T, fs *vfs.MemFS, c corruption, values map[string]
 	return "served"
 }
 
-// contents returns the files of the store except the lock, by their names.
-func contents(t *testing.T, fs *vfs.MemFS) map[string]string {
+// storeFiles returns the files of the store except the lock, by their names.
+func storeFiles(t *testing.T, fs *vfs.MemFS) map[string]string {
 	t.Helper()
 	all := map[string]string{}
 	for name := range fileSizes(t, fs, folder) {

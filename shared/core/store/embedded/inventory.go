@@ -72,7 +72,7 @@ const (
 	manifestMarker = "marker.manifest."
 )
 
-// isListed reports whether a file with this name belongs into fileList.Files.
+// isListed reports whether a file with this name belongs in fileList.Files.
 func isListed(name string) bool {
 	return strings.HasSuffix(name, logSuffix) || strings.HasPrefix(name, manifestMarker)
 }

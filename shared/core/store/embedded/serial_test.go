@@ -179,7 +179,7 @@ func TestFeedIsASerialHistory(t *testing.T) {
 				refused: map[string]bool{},
 			}
 			fx.now.Store(1_800_000_000)
-			table, history := model{}, []embedded.Change(nil)
+			state, history := model{}, []embedded.Change(nil)
 			for start := range 3 {
 				fx.engine = open(t, embedded.Options{Dir: folder, FS: fx.fs, Now: func() time.Time {
 					return time.Unix(fx.now.Load(), 0)
@@ -195,9 +195,9 @@ func TestFeedIsASerialHistory(t *testing.T) {
 					}
 				}
 				feed := fx.run(t, seed, start, last)
-				fx.replay(t, table, feed)
+				fx.replay(t, state, feed)
 				history = append(history, feed...)
-				fx.checkQueries(t, table, rand.New(rand.NewPCG(seed, uint64(start))))
+				fx.checkQueries(t, state, rand.New(rand.NewPCG(seed, uint64(start))))
 				if err := fx.engine.Close(); err != nil {
 					t.Fatal(err)
 				}
@@ -328,7 +328,7 @@ func (fx *fixture) drawPrevious(r *rand.Rand, now int64) (transaction, bool) {
 }
 
 // replay applies the feed to the model, and compares record by record.
-func (fx *fixture) replay(t *testing.T, table model, feed []embedded.Change) {
+func (fx *fixture) replay(t *testing.T, state model, feed []embedded.Change) {
 	t.Helper()
 	var expected []streamRecord
 	current := ""
@@ -343,12 +343,12 @@ func (fx *fixture) replay(t *testing.T, table model, feed []embedded.Change) {
 			}
 			current, expected = token, nil
 			for _, st := range s.steps {
-				if !table.satisfies(st) {
-					t.Fatalf("%s was committed over %+v, want the condition of %+v to be true", token, table.at(st.key), st)
+				if !state.satisfies(st) {
+					t.Fatalf("%s was committed over %+v, want the condition of %+v to be true", token, state.at(st.key), st)
 				}
 			}
 			for _, st := range s.steps {
-				expected = table.apply(st, expected)
+				expected = state.apply(st, expected)
 			}
 			fx.unreported[token] = false // the transaction must not be in the feed again
 		case got.key.PK == "mark":
@@ -363,10 +363,10 @@ func (fx *fixture) replay(t *testing.T, table model, feed []embedded.Change) {
 			}
 			expected = expected[1:]
 		default: // an expiry
-			if got.new != nil || got.old == nil || got.old.TTL >= fx.now.Load() || !cmp.Equal(got.old, table.at(got.key)) {
-				t.Fatalf("change outside of a transaction = %+v (%+v), want the expiry of %+v", got, got.old, table.at(got.key))
+			if got.new != nil || got.old == nil || got.old.TTL >= fx.now.Load() || !cmp.Equal(got.old, state.at(got.key)) {
+				t.Fatalf("change outside of a transaction = %+v (%+v), want the expiry of %+v", got, got.old, state.at(got.key))
 			}
-			delete(table, got.key)
+			delete(state, got.key)
 		}
 	}
 	for token, missing := range fx.unreported {
@@ -374,7 +374,7 @@ func (fx *fixture) replay(t *testing.T, table model, feed []embedded.Change) {
 			t.Errorf("the feed lacks the transaction %s, want it", token)
 		}
 	}
-	maps.DeleteFunc(table, func(k store.Key, item modelItem) bool {
+	maps.DeleteFunc(state, func(k store.Key, item modelItem) bool {
 		expired := item.TTL != 0 && item.TTL < fx.now.Load()
 		if expired {
 			t.Errorf("%v expired at %d and still exists at %d, want it deleted", k, item.TTL, fx.now.Load())
@@ -400,7 +400,7 @@ func itemOf(t *testing.T, item store.Item) *modelItem {
 }
 
 // checkQueries compares the results of random queries with the model.
-func (fx *fixture) checkQueries(t *testing.T, table model, r *rand.Rand) {
+func (fx *fixture) checkQueries(t *testing.T, state model, r *rand.Rand) {
 	t.Helper()
 	for _, pk := range []string{"a", "a\x00", "due"} {
 		for range 20 {
@@ -410,7 +410,7 @@ func (fx *fixture) checkQueries(t *testing.T, table model, r *rand.Rand) {
 			} else {
 				q.Prefix = []string{"", "1", "é", "3"}[r.IntN(4)]
 			}
-			want := table.query(q)
+			want := state.query(q)
 			var got []store.Key
 			for {
 				items, next, err := fx.engine.Query(t.Context(), q)
@@ -419,11 +419,11 @@ func (fx *fixture) checkQueries(t *testing.T, table model, r *rand.Rand) {
 				}
 				for _, item := range items {
 					k := store.KeyOf(item)
-					if got = append(got, k); q.Index == "" && !cmp.Equal(itemOf(t, item), table.at(k)) {
-						t.Errorf("Query() returns %v as %+v, want %+v", k, itemOf(t, item), table.at(k))
+					if got = append(got, k); q.Index == "" && !cmp.Equal(itemOf(t, item), state.at(k)) {
+						t.Errorf("Query() returns %v as %+v, want %+v", k, itemOf(t, item), state.at(k))
 					}
 				}
-				if q.Cursor = next; next == "" || len(got) > len(table) {
+				if q.Cursor = next; next == "" || len(got) > len(state) {
 					break
 				}
 			}

@@ -98,8 +98,8 @@ func Export(ctx context.Context, client EncryptClient, keyID string, table *stor
 		return ExportedKey{}, ErrRotating
 	}
 	key, err := wrapper{client, keyID}.Unwrap(ctx, r.Wrapped)
-	if err != nil && r.Also != nil { // the installation is changing to this KMS key
-		key, err = wrapper{client, keyID}.Unwrap(ctx, r.Also)
+	if err != nil && r.WrappedAlternate != nil { // the installation is changing to this KMS key
+		key, err = wrapper{client, keyID}.Unwrap(ctx, r.WrappedAlternate)
 	}
 	return ExportedKey{Number: max(1, r.Number), Lineage: r.Lineage, Key: key}, err
 }

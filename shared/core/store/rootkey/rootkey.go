@@ -140,8 +140,9 @@ type rootKeyRecord struct {
 	Wrapped   []byte    `dynamodbav:"wrapped"`
 	Later     []byte    `dynamodbav:"wrappedLater,omitempty"`
 	CreatedOn time.Time `dynamodbav:"createdOn"`
-	// Also is the same root key, wrapped by another KMS key. It exists while the installation changes to that KMS key.
-	Also []byte `dynamodbav:"also,omitempty"`
+	// WrappedAlternate is the same root key as in Wrapped, wrapped by another KMS key. It
+	// exists while the installation changes to that KMS key.
+	WrappedAlternate []byte `dynamodbav:"also,omitempty"`
 	// Number is the number of the root key, 0 for the first root
 	// key. Lineage is the root key's sealed lineage (seal.Lineage).
 	Number  int    `dynamodbav:"number,omitempty"`
@@ -178,7 +179,7 @@ type rotationRecord struct {
 func (r rootKeyRecord) ring() *seal.StoredRing {
 	out := &seal.StoredRing{Primary: max(1, r.Number)}
 	out.Roots = append(out.Roots, seal.StoredRoot{
-		Number: out.Primary, Wrapped: r.Wrapped, WrappedAlternate: r.Also,
+		Number: out.Primary, Wrapped: r.Wrapped, WrappedAlternate: r.WrappedAlternate,
 		Lineage: r.Lineage,
 	})
 	if o := r.Other; o != nil {

@@ -64,7 +64,7 @@ func (s *Source) Begin(ctx context.Context, operation, by string) ([]store.Write
 			"changed. Its status says how far it is; begin another one when it has ended.",
 			status.BeganOn.UTC().Format(time.RFC3339), status.Operation)
 	}
-	if r.Also != nil {
+	if r.WrappedAlternate != nil {
 		return nil, errRewrapping
 	}
 	s.Expire() // the successor must follow the root key that is in the table now

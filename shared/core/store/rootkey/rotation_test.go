@@ -72,6 +72,7 @@ func TestStagesRequireOrder(t *testing.T) {
 						t.Errorf("%s, %s, stage %d: stage %d of another operation succeeds, want an error", name, op, current, i)
 					}
 				}
+				// Two processes create the writes of the stage from the same state. Only the first commit must succeed.
 				writes, err := stages(source())[current](t.Context(), op)
 				competing, competingErr := stages(source())[current](t.Context(), op+map[bool]string{true: "-too"}[current == 0])
 				if competingErr != nil {

@@ -58,15 +58,15 @@ func wrapAlso(ctx context.Context, client EncryptClient, keyID, toID string, tab
 	if err != nil {
 		return fmt.Errorf("unwrap the root key by the KMS key %s: %w", keyID, err)
 	}
-	if r.Also != nil {
-		if unwrapped, err := (wrapper{client, toID}).Unwrap(ctx, r.Also); err == nil &&
+	if r.WrappedAlternate != nil {
+		if unwrapped, err := (wrapper{client, toID}).Unwrap(ctx, r.WrappedAlternate); err == nil &&
 			subtle.ConstantTimeCompare(unwrapped, key) == 1 {
 			return nil
 		}
 		return errRewrapping
 	}
 	after := r
-	if after.Also, err = wrap(ctx, client, toID, key); err != nil {
+	if after.WrappedAlternate, err = wrap(ctx, client, toID, key); err != nil {
 		return err
 	}
 	return table.Commit(ctx, r.replaceWith(after, true), by.event(Wrapped, r.Number, keyID, toID))
@@ -85,7 +85,7 @@ func wrapOnly(ctx context.Context, client EncryptClient, toID string, table *sto
 	if err != nil {
 		return err
 	}
-	wrapped := r.Also
+	wrapped := r.WrappedAlternate
 	if wrapped == nil {
 		wrapped = r.Wrapped
 	}
@@ -93,11 +93,11 @@ func wrapOnly(ctx context.Context, client EncryptClient, toID string, table *sto
 		return fmt.Errorf("the KMS key %s does not unwrap the root key, and nothing was changed: begin with "+
 			"rewrap-root-key, without --finish: %w", toID, err)
 	}
-	if r.Also == nil {
+	if r.WrappedAlternate == nil {
 		return nil
 	}
 	after := r
-	after.Wrapped, after.Also = r.Also, nil
+	after.Wrapped, after.WrappedAlternate = r.WrappedAlternate, nil
 	return table.Commit(ctx, r.replaceWith(after, true), by.event(Unwrapped, r.Number, "", toID))
 }
 

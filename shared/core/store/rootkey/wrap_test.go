@@ -169,7 +169,8 @@ func (l *lossyBackend) Transact(ctx context.Context, token string, writes []stor
 // two writes. It checks that repeating the command then completes the change.
 func TestChangeOfKMSKeySurvivesKill(t *testing.T) {
 	for _, c := range []struct {
-		finish, after bool
+		finish bool // whether the killed step is WrapOnly, otherwise WrapAlso
+		after  bool // whether the kill is after the write
 	}{{}, {after: true}, {finish: true}, {finish: true, after: true}} {
 		k, l := rootkeytest.New("old", "new"), &lossyBackend{Backend: memory.New()}
 		table := storetest.NewWithBackend(t, l)
