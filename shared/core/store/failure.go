@@ -49,9 +49,9 @@ func refused(err error) bool {
 // for a transaction that is still in progress under the same token. That is not a refusal, so check for it first.
 var throttles = retry.ThrottleErrorCode{Codes: retry.DefaultThrottleErrorCodes}
 
-// cancellationError translates the cancellation reasons (one for each write, in order) into the error that a Table
-// expects.
-// A false condition has priority over all other reasons: it was false no matter what happened to the other items.
+// cancellationError translates the cancellation reasons (one for each write, in order) into the error that a
+// Table expects. A false condition has priority over all other reasons: it was false no matter what happened to
+// the other items.
 func cancellationError(err *types.TransactionCanceledException) error {
 	var failed []int
 	retryable := false

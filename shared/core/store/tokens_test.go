@@ -76,9 +76,8 @@ func TestKeptTokenReportsFalseCondition(t *testing.T) {
 	}
 }
 
-// restartingClient is a client whose database restarts after each of the first commits (remainingRestarts). The reply
-// to
-// such a commit is lost.
+// restartingClient is a client whose database restarts after each of the first commits
+// (remainingRestarts). The reply to such a commit is lost.
 type restartingClient struct {
 	store.Client
 	emulator          *storetest.Dynoxide

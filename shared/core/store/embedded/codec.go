@@ -14,9 +14,9 @@ import (
 )
 
 // Items are stored as CBOR maps (RFC 8949). The maps do not contain the item's key, which is the key of the entry.
-// Texts, bytes, booleans, null, arrays and maps become the same CBOR types. Integers that fit an int64 are CBOR
-// integers.
-// Other numbers are their decimal text under a private tag. Sets are arrays under the tag that is registered for sets.
+// Texts, bytes, booleans, null, arrays and maps become the same CBOR types. Integers of 64 bits with a sign are CBOR
+// integers. Other numbers are their decimal text under a private tag. Sets are arrays under the tag that is
+// registered for sets.
 const (
 	setTag     = 258
 	decimalTag = 45_001

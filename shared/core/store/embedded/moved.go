@@ -20,9 +20,8 @@ func (b *Backend) lockPath() string {
 	return b.o.FS.PathJoin(b.o.FS.PathJoin(b.o.Dir, filesFolder), lockFile)
 }
 
-// statLock returns the fs.FileInfo of the lock file. os.SameFile accepts only the system's own fs.FileInfo, not
-// Pebble's
-// wrapper.
+// statLock returns the fs.FileInfo of the lock file. os.SameFile accepts only the system's own
+// fs.FileInfo, not Pebble's wrapper.
 func (b *Backend) statLock() (fs.FileInfo, error) {
 	if vfs.Root(b.o.FS) == vfs.Default {
 		return os.Stat(b.lockPath())

@@ -25,8 +25,7 @@ func (b *Backend) Verify(ctx context.Context) (err error) {
 // EachDamage reads every block of every table, compares it with its checksum, and calls visit with an error for each
 // damaged table, until visit returns false. If no table is damaged, it reads all entries in their order, and calls
 // visit if that fails. Commits continue meanwhile. EachDamage returns an error if ctx ends, if the system refuses
-// access
-// to a file, if the list of tables cannot be read, or after Close.
+// access to a file, if the list of tables cannot be read, or after Close.
 func (b *Backend) EachDamage(ctx context.Context, visit func(error) bool) error {
 	if err := b.begin(); err != nil {
 		return err
