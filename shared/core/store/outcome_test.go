@@ -104,7 +104,7 @@ func TestOnlyRefusedCallHasKnownOutcome(t *testing.T) {
 	}
 }
 
-// cancelingBackend ends a context in the middle of a commit.
+// cancelingBackend ends a context in the middle of a commit. applied is whether the commit takes effect.
 type cancelingBackend struct {
 	store.Backend
 	cancel  context.CancelFunc

@@ -18,6 +18,7 @@ import (
 // sortKeys has keys next to each other, keys that are prefixes of other keys, and keys with non-ASCII bytes.
 var sortKeys = []string{"a", "a#1", "a#2", "a#20", "a.", "ab", "b", "b#1", "bé", "b\U0010FFFF", "c", "é"}
 
+// fill puts an item with each of sortKeys into the partitions p and q. The items of p are also in the due index.
 func fill(t testing.TB, table *store.Table) {
 	t.Helper()
 	var writes []store.Write

@@ -26,8 +26,8 @@ func TestEachItemVisitsItemsOnce(t *testing.T) {
 		}
 		want[key] = true
 	}
-	pages := &throttledScanner{Scanner: client}
-	err := store.EachItem(t.Context(), pages, name, nil, func(item store.Item) error {
+	scanner := &throttledScanner{Scanner: client}
+	err := store.EachItem(t.Context(), scanner, name, nil, func(item store.Item) error {
 		key := store.KeyOf(item)
 		if !want[key] || store.Size(item) < 300<<10 {
 			t.Errorf("EachItem() visits %v with %d bytes, want each stored item once", key, store.Size(item))
@@ -35,8 +35,8 @@ func TestEachItemVisitsItemsOnce(t *testing.T) {
 		delete(want, key)
 		return nil
 	})
-	if err != nil || len(want) > 0 || pages.n < 2 {
-		t.Errorf("EachItem() = %v, leaves out %d items in %d pages, want none in at least 2", err, len(want), pages.n)
+	if err != nil || len(want) > 0 || scanner.scans < 2 {
+		t.Errorf("EachItem() = %v, leaves out %d items in %d pages, want none in at least 2", err, len(want), scanner.scans)
 	}
 	stop := errors.New("stop")
 	if err := store.EachItem(t.Context(), client, name, nil, func(store.Item) error {
@@ -46,11 +46,11 @@ func TestEachItemVisitsItemsOnce(t *testing.T) {
 	}
 }
 
-// throttledScanner is a Scanner whose first calls are throttled: all
-// calls if throttled is negative. n is the number of other calls.
+// throttledScanner is a Scanner whose first calls are throttled. throttled is the number of calls
+// that are still throttled, negative for all calls. scans is the number of calls that were not throttled.
 type throttledScanner struct {
 	store.Scanner
-	n, throttled int
+	scans, throttled int
 }
 
 func (s *throttledScanner) Scan(
@@ -60,7 +60,7 @@ func (s *throttledScanner) Scan(
 		s.throttled--
 		return nil, &types.ProvisionedThroughputExceededException{}
 	}
-	if s.n++; s.Scanner == nil {
+	if s.scans++; s.Scanner == nil {
 		return &dynamodb.ScanOutput{}, nil
 	}
 	return s.Scanner.Scan(ctx, in, o...)
@@ -69,12 +69,14 @@ func (s *throttledScanner) Scan(
 // TestThrottledScanIsRetried checks that a throttled page is read again, and that the retries end.
 func TestThrottledScanIsRetried(t *testing.T) {
 	visit := func(store.Item) error { return nil }
-	p := &throttledScanner{throttled: 5}
-	if err := store.EachItem(t.Context(), p, "t", storetest.NoBackoff, visit); err != nil || p.n != 1 {
-		t.Errorf("EachItem() after 5 throttled pages = %v with %d pages, want success with 1", err, p.n)
+	scanner := &throttledScanner{throttled: 5}
+	if err := store.EachItem(t.Context(), scanner, "t", storetest.NoBackoff, visit); err != nil || scanner.scans != 1 {
+		t.Errorf("EachItem() after 5 throttled pages = %v with %d pages, want success with 1", err, scanner.scans)
 	}
-	p = &throttledScanner{throttled: -1}
-	if err := store.EachItem(t.Context(), p, "t", storetest.NoBackoff, visit); err == nil || p.throttled < -20 {
-		t.Errorf("EachItem() = %v after %d throttled pages, want an error after at most 20", err, -p.throttled)
+	scanner = &throttledScanner{throttled: -1}
+	if err := store.EachItem(t.Context(), scanner, "t", storetest.NoBackoff, visit); err == nil ||
+		scanner.throttled < -20 {
+		t.Errorf("EachItem() with only throttled pages = %v after %d calls, want an error after fewer than 20",
+			err, -1-scanner.throttled)
 	}
 }

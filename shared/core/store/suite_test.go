@@ -60,6 +60,7 @@ type thing struct {
 	Changes map[string]thing  `dynamodbav:"changes,omitempty"`
 }
 
+// key returns a key. Its sort key is the text of sk, or "." without sk.
 func key(pk string, sk ...any) store.Key {
 	if len(sk) == 0 {
 		return store.Key{PK: pk, SK: "."}

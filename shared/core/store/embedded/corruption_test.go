@@ -119,8 +119,8 @@ func kindOf(name string) string {
 type corruption struct {
 	file   string
 	kind   string // "flip", "cut" or "remove"
-	offset int    // the index of the byte
-	bit    byte
+	offset int    // the index of the byte to flip, or the length after the cut
+	bit    byte   // the bit to flip, as a mask
 }
 
 func (c corruption) String() string {
@@ -225,7 +225,7 @@ func cloneFS(t *testing.T, fs vfs.FS) *vfs.MemFS {
 	return copied
 }
 
-// openCorrupted starts a damaged store and returns the outcome.
+// openCorrupted starts a damaged store. It returns the outcome: refused, served, lost, or error of a read.
 func openCorrupted(t *testing.T, fs *vfs.MemFS, c corruption, values map[string]string) string {
 	t.Helper()
 	before := storeFiles(t, fs)
@@ -281,7 +281,7 @@ func storeFiles(t *testing.T, fs *vfs.MemFS) map[string]string {
 // log has the last change. Pebble accepts such a log as complete if it ends with a whole record.
 func TestTruncatedOlderLogIsRefused(t *testing.T) {
 	disk := vfs.NewCrashableMem()
-	// after this, no log contains the writes of the first start
+	// This start creates the files. After it, no log contains the writes that created them.
 	if err := open(t, embedded.Options{Dir: folder, FS: disk}).Close(); err != nil {
 		t.Fatal(err)
 	}

@@ -37,6 +37,7 @@ func crashedStore(t *testing.T, commits int) *vfs.MemFS {
 	return copied
 }
 
+// put commits item n, of more than 1,000 bytes.
 func put(t *testing.T, table *store.Table, n int) {
 	t.Helper()
 	record := map[string]any{"n": n, "filler": make([]byte, 1000)}
@@ -47,6 +48,7 @@ func put(t *testing.T, table *store.Table, n int) {
 
 func numberedKey(n int) store.Key { return store.Key{PK: "p", SK: fmt.Sprintf("%04d", n)} }
 
+// count returns the number of items that put has committed.
 func count(t *testing.T, table *store.Table) int {
 	t.Helper()
 	n, err := table.Count(t.Context(), store.Query{PK: "p"})
@@ -56,6 +58,7 @@ func count(t *testing.T, table *store.Table) int {
 	return n
 }
 
+// open opens a store until the test ends.
 func open(t *testing.T, o embedded.Options) *embedded.Backend {
 	t.Helper()
 	b, err := embedded.Open(t.Context(), o)
@@ -85,6 +88,7 @@ func newestFile(t *testing.T, fs vfs.FS, suffix string) string {
 	return path.Join(folder, "pebble", found)
 }
 
+// content returns the content of a file.
 func content(t *testing.T, fs vfs.FS, name string) []byte {
 	t.Helper()
 	file, err := fs.Open(name)
@@ -99,6 +103,7 @@ func content(t *testing.T, fs vfs.FS, name string) []byte {
 	return raw
 }
 
+// replace replaces the content of a file.
 func replace(t *testing.T, fs vfs.FS, name string, raw []byte) {
 	t.Helper()
 	file, err := fs.Create(name, vfs.WriteCategoryUnspecified)

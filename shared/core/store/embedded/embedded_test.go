@@ -98,6 +98,7 @@ func TestTokensOutliveTheProcess(t *testing.T) {
 	}
 }
 
+// value returns the attribute n of an item.
 func value(t *testing.T, engine *embedded.Backend, key store.Key) int {
 	t.Helper()
 	var record struct {

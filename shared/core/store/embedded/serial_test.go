@@ -47,9 +47,10 @@ type streamRecord struct {
 	old, new *modelItem
 }
 
-// limit is the value that a step compares with.
+// limit is the value that the attribute n of an item is below, for the condition "below" of a step.
 const limit = 8
 
+// satisfies reports whether the condition of a step holds.
 func (m model) satisfies(s step) bool {
 	item, exists := m[s.key]
 	switch s.condition {
@@ -63,6 +64,7 @@ func (m model) satisfies(s step) bool {
 	return true
 }
 
+// at returns the item at k, nil if there is none.
 func (m model) at(k store.Key) *modelItem {
 	if item, exists := m[k]; exists {
 		return &item
@@ -144,6 +146,7 @@ type transaction struct {
 	steps []step
 }
 
+// boundaryKey returns the key of the item that marks the beginning (end is "<") or the end (">") of a transaction.
 func boundaryKey(token, end string) store.Key { return store.Key{PK: "mark", SK: token + end} }
 
 func (t transaction) writes() (out []store.Write) {

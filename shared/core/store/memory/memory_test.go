@@ -132,8 +132,8 @@ func TestCloneIsIndependent(t *testing.T) {
 	clone := original.Clone()
 	want := clone.Items()
 
-	copied := storetest.NewWithBackend(t, clone)
-	commit(t, copied,
+	cloneTable := storetest.NewWithBackend(t, clone)
+	commit(t, cloneTable,
 		store.Update(key("p", "kept"), store.Set(store.At("tags", "k"), "2"), store.Set(store.At("dueSk"), "3")),
 		store.Delete(key("p", "gone")), store.Put(key("p", "new"), thing{DuePK: "due", DueSK: "4"}))
 	if diff := cmp.Diff(want, original.Items(), compareUnexported); diff != "" || changes != 0 {
@@ -142,7 +142,7 @@ func TestCloneIsIndependent(t *testing.T) {
 	if got := dueIn(t, table); got != "kept gone" {
 		t.Errorf("due in the original = %q, want \"kept gone\"", got)
 	}
-	if got := dueIn(t, copied); got != "kept new" {
+	if got := dueIn(t, cloneTable); got != "kept new" {
 		t.Errorf("due in the clone = %q, want \"kept new\"", got)
 	}
 
@@ -159,6 +159,7 @@ func TestCloneIsIndependent(t *testing.T) {
 
 var compareUnexported = cmp.Exporter(func(reflect.Type) bool { return true })
 
+// dueIn returns the sort keys of the items in the due index, in the order of the index.
 func dueIn(t *testing.T, table *store.Table) string {
 	t.Helper()
 	keys, err := table.Keys(t.Context(), store.Query{Index: store.DueIndex, PK: "due"})
