@@ -9,15 +9,15 @@ import (
 	"github.com/gatewright/gatewright/shared/format/project"
 )
 
-// Deployments finds the deployment that a host serves.
+// Deployments finds the deployment that is served at a host.
 type Deployments interface {
 	// Resolve returns the deployment of a host name. The name is in lower case and has neither a port nor a
-	// trailing dot. Resolve is called for nearly every request, so it must have a cache. If the host has no deployment,
-	// the error is a fault of the kind fault.NotFound. Any other error means that the lookup failed.
+	// trailing dot. Resolve is called for nearly every request, so an implementation must cache. If the host has no
+	// deployment, the error is a fault of the kind fault.NotFound. Any other error means that the lookup failed.
 	Resolve(ctx context.Context, host string) (*Deployment, error)
 }
 
-// Deployment is the content that a host serves at one moment. It is immutable.
+// Deployment is the artifact that is served at a host, until another artifact replaces it. It is immutable.
 type Deployment struct {
 	// Digest identifies the artifact's content: two artifacts with the same digest are equal.
 	Digest   string
@@ -28,12 +28,12 @@ type Deployment struct {
 // A site as large as GitHub's API, with 1,223 routes, takes about 2 MB.
 const maxSites = 512
 
-// sites is a cache of artifacts that are ready to serve, by digest.
+// sites caches the sites of deployments, by the digest of their artifact.
 type sites struct {
 	mu       sync.RWMutex
 	byDigest map[string]*cachedSite
-	// createMu is held while an artifact is prepared, so that only one is
-	// prepared at a time. Requests for sites that are ready do not wait.
+	// createMu is held while a site is created, so that only one is
+	// created at a time. Requests for sites in the cache do not wait for it.
 	createMu sync.Mutex
 	now      func() time.Time
 }
@@ -59,12 +59,13 @@ func (s *sites) get(d *Deployment, newSite func(*project.Artifact) *site) *site 
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.byDigest) >= maxSites {
-		s.evictOldest()
+		s.evictLeastRecentlyUsed()
 	}
 	s.byDigest[d.Digest] = created
 	return created.site
 }
 
+// find returns the site with a digest and records its use. It returns nil if the site is missing.
 func (s *sites) find(digest string) *site {
 	s.mu.RLock()
 	cached := s.byDigest[digest]
@@ -72,20 +73,21 @@ func (s *sites) find(digest string) *site {
 	if cached == nil {
 		return nil
 	}
-	// Store the time only once per second: a write for each request would move the CPU's cache line between cores.
+	// Store the time only once per second: a write for each request would move the cache line between the CPU's cores.
 	if now := s.now().Unix(); cached.lastUsed.Load() != now {
 		cached.lastUsed.Store(now)
 	}
 	return cached.site
 }
 
-func (s *sites) evictOldest() {
-	var oldest string
+// evictLeastRecentlyUsed removes the site that was not used for the longest time. The caller holds mu.
+func (s *sites) evictLeastRecentlyUsed() {
+	var evicted string
 	var oldestUse int64
 	for digest, cached := range s.byDigest {
-		if lastUsed := cached.lastUsed.Load(); oldest == "" || lastUsed < oldestUse {
-			oldest, oldestUse = digest, lastUsed
+		if lastUsed := cached.lastUsed.Load(); evicted == "" || lastUsed < oldestUse {
+			evicted, oldestUse = digest, lastUsed
 		}
 	}
-	delete(s.byDigest, oldest)
+	delete(s.byDigest, evicted)
 }

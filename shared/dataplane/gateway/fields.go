@@ -63,7 +63,7 @@ func (r *request) receive() *http.Response {
 		x.Upgrade = "" // an HTTP/2 request and a Lambda have no connection to hand over; HTTP/1.0 has no Upgrade field
 	}
 	// Add our own fields after the filter, so that no Connection field removes them.
-	r.forward()
+	r.addForwardingFields()
 	x.Header["X-Request-Id"] = r.singleValues.slice(x.RequestID)
 	x.Header["Via"] = append(slices.Clip(in.Header["Via"]), upstream.Via(in.ProtoMajor, in.ProtoMinor))
 	parent, state := traceParent(in.Header, config.IDs, r.observation.span)

@@ -4,8 +4,9 @@ import (
 	"strings"
 )
 
-// forward adds the forwarding headers for the upstream.
-func (r *request) forward() {
+// addForwardingFields adds X-Forwarded-For, X-Forwarded-Host and X-Forwarded-Proto for the upstream. It adds a
+// Forwarded field only if a trusted proxy has sent one.
+func (r *request) addForwardingFields() {
 	out, in, host := r.x.Header, r.in.Header, r.in.Host
 	peer := ""
 	if r.origin.Peer.IsValid() {
@@ -19,7 +20,7 @@ func (r *request) forward() {
 	out["X-Forwarded-Host"] = r.singleValues.slice(host)
 	out["X-Forwarded-Proto"] = r.singleValues.slice(r.origin.Scheme)
 	if previous := in["Forwarded"]; r.origin.Trusted && len(previous) > 0 && peer != "" {
-		// A proxy in front of us has written a Forwarded field (RFC 7239). Append our hop to it.
+		// A trusted proxy has written a Forwarded field (RFC 7239). Append an element for the hop from that proxy to us.
 		node := peer
 		if r.origin.Peer.Is6() {
 			node = `"[` + peer + `]"`

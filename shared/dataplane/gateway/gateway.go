@@ -1,7 +1,7 @@
 // Package gateway is the data plane: one http.Handler that serves the deployed projects (design, section 7).
 //
-// A request passes these stages: host → deployment → site (a prepared artifact, cached by digest) → route → CORS
-// → inbound policies → handler → outbound policies → response. Bodies stream in both directions. Several parts
+// A request passes these stages: host → deployment → site (a prepared artifact, cached by digest) → route → inbound
+// policies → handler → outbound policies → CORS headers → response. Bodies stream in both directions. Several parts
 // have their own package: router, policy, handler, upstream, pipeline, and expression for the ${…} in addresses.
 //
 // The package does not depend on a store or on AWS. It declares the interfaces that it needs, such
@@ -40,7 +40,8 @@ type IDs interface {
 	Hex(n int) string
 }
 
-// Config has the dependencies and settings of a Gateway. All fields below Log are optional.
+// Config has the dependencies and settings of a Gateway. All fields after Log are optional. A field before it is
+// required, unless its comment allows nil.
 type Config struct {
 	Deployments Deployments
 	Keys        *policy.KeyCache
@@ -72,10 +73,11 @@ type Config struct {
 	// counts as a stream, like a WebSocket. If StreamThreshold is 0, requests do not count by their duration.
 	Streams         Streams
 	StreamThreshold time.Duration
-	// HalfClosedTimeout applies to a connection of another protocol after one side has ended. If no byte
-	// passes, the connection ends after this time, or up to twice this time. 0 means a minute.
+	// HalfClosedTimeout is for a connection that has switched to another protocol, after one side has finished
+	// sending. The gateway closes the connection when no byte has passed for this time; it can take up to twice
+	// this time. 0 means a minute.
 	HalfClosedTimeout time.Duration
-	// Fields decides which header fields of a request are sent upstream.
+	// Fields decides which header and trailer fields of a request are sent upstream.
 	Fields upstream.Filter
 	// Calls counts the requests of deployments, except those for the gateway's own routes; nil counts nothing.
 	Calls Calls
@@ -94,8 +96,8 @@ type Gateway struct {
 	upgrades upgrades
 	// documents caches parsed GraphQL documents for all sites.
 	documents *graphql.Cache
-	// tenants counts requests in flight by account.
-	tenants tenants
+	// inFlight counts the requests in flight of each account.
+	inFlight accountCounter
 	// warm is set by the first request that is logged, measured or traced. That request is reported as a cold start.
 	warm atomic.Bool
 }
@@ -117,6 +119,7 @@ func New(c Config) *Gateway {
 	}
 }
 
+// newSite prepares an artifact with the gateway's dependencies, and logs the reasons why it can't be served, if any.
 func (g *Gateway) newSite(a *project.Artifact) *site {
 	s := newSite(a, dependencies{
 		handler: handler.Setup{Upstream: g.config.Upstream.Account(a.Identity.AccountID).WithCaller(callerOf(a.Identity))},
@@ -137,7 +140,7 @@ func (g *Gateway) newSite(a *project.Artifact) *site {
 }
 
 // callerOf returns the identity with which a deployment's routes call services through tunnels
-// (contract 3.10). A deployment in an environment of an unknown kind can call no service.
+// (contract 3.10). A deployment in an environment of an unknown kind cannot call services.
 func callerOf(i project.Identity) tunnel.Caller {
 	kind, known := environment.Parse(i.Environment)
 	if !known {

@@ -23,7 +23,7 @@ import (
 	"github.com/gatewright/gatewright/shared/dataplane/gateway/router"
 )
 
-// The gateway's own routes, which exist at every host.
+// The paths of the gateway's own routes. pingPath exists at every host, and buildPath at each host with a deployment.
 const (
 	pingPath  = router.Reserved + "ping"
 	buildPath = router.Reserved + "build"
@@ -51,16 +51,16 @@ type request struct {
 	origin forwarded.Origin
 	// pathErr is the error of readPath, nil for a valid path.
 	pathErr error
-	// site is the deployment at the request's host, nil before it is known.
+	// site serves the deployment at the request's host. It is nil before resolve has found the deployment.
 	site *site
 	// cors is the CORS policy that applies to the response, nil for none.
 	cors *cors
-	// stream counts the request for its account.
+	// stream counts the request as a stream of its account, if the request is a stream.
 	stream      stream
 	observation observation
 }
 
-// newRequest returns the state of a request, in a single allocation.
+// newRequest returns the state of a request. The parts of the state are values in one struct, for a single allocation.
 func (g *Gateway) newRequest(w http.ResponseWriter, in *http.Request) *request {
 	r := &request{
 		g: g, in: in,
@@ -94,7 +94,7 @@ func (r *request) serve() {
 		defer r.trackLongRequest()()
 	}
 	response := r.countStream(r.respond()) //nolint:bodyclose // send closes it
-	unread := r.out.body.unread()
+	unread := r.out.body.unread()          // for this response, send adds "Connection: close"
 	err := r.send(response)
 	if err != nil && !r.out.headWritten && r.x.Context.Err() == nil {
 		r.x.Cause = err
@@ -116,8 +116,9 @@ func (r *request) serve() {
 	}
 }
 
-// send writes a response with the fields that each response has. It logs
-// the exchange's Cause, unless there is none or the exchange's context has ended.
+// send adds X-Request-Id and the CORS headers to a response and writes it. If the client may still send a part of the
+// request's body, send also adds "Connection: close". If the exchange has a Cause, send logs it, unless the exchange's
+// context has ended.
 func (r *request) send(response *http.Response) error {
 	if r.x.Cause != nil && r.x.Context.Err() == nil {
 		r.g.config.Log.LogAttrs(r.in.Context(), slog.LevelWarn, "request failed",
@@ -137,7 +138,7 @@ func (r *request) respond() *http.Response {
 	x := &r.x
 	if r.pathErr != nil {
 		if !errors.Is(r.pathErr, errPathTooLong) {
-			_ = r.resolve() // sets the deployment at the host, if it exists, so that the request is counted
+			_ = r.resolve() // sets the route noRoute of the host's deployment, if any, so that the request is counted
 		}
 		return r.refusePath(r.pathErr)
 	}
@@ -145,7 +146,7 @@ func (r *request) respond() *http.Response {
 		return response
 	}
 	if x.Path == pingPath {
-		return document(`{"status":"ok"}`)
+		return successResponse(`{"status":"ok"}`)
 	}
 	if err := r.resolve(); err != nil {
 		return r.refuseHost(err)
@@ -155,7 +156,7 @@ func (r *request) respond() *http.Response {
 		return response
 	}
 	if x.Path == buildPath {
-		return document(`{"buildId":` + strconv.Quote(s.identity.BuildID) + `,"deployment":` +
+		return successResponse(`{"buildId":` + strconv.Quote(s.identity.BuildID) + `,"deployment":` +
 			strconv.Quote(s.identity.Deployment) + `}`)
 	}
 	if s.builtByNewer {
@@ -184,12 +185,13 @@ func (r *request) respond() *http.Response {
 	return route.Run(x)
 }
 
-// errInvalidHost is the error of resolve for a Host field that is not a host name. A listener refuses
-// such a host when it reads the head; the platform in front of a function can let it through.
+// errInvalidHost is the error of resolve for a Host field that is not a host name or address. Our listeners refuse
+// such a host when they read the head, but AWS can pass it to a Lambda.
 var errInvalidHost = errors.New("gateway: the Host is not a host name or address")
 
-// resolve finds the deployment at the request's host. From then on, problems name its build, and the request is
-// counted for the deployment even if no route matches. The error is errInvalidHost or an error of Deployments.Resolve.
+// resolve finds the deployment at the request's host, and sets its site and the route noRoute. From then on, problems
+// name the deployment's build, and the request is counted for the deployment even if no route matches. The error is
+// errInvalidHost or an error of Deployments.Resolve.
 func (r *request) resolve() error {
 	if !framing.ValidHost(r.in.Host) {
 		return errInvalidHost
@@ -217,10 +219,10 @@ func (r *request) refuseHost(err error) *http.Response {
 		"The deployment of this host can't be looked up now. Repeat the request in a few seconds.")
 }
 
-// reserveSlot counts the request among its account's requests in flight. It returns a problem if the account has too many.
+// reserveSlot counts the request among its account's requests in flight. It returns a problem if there are too many.
 func (r *request) reserveSlot() *http.Response {
 	account, limit := r.site.identity.AccountID, r.g.config.MaxConcurrentRequests
-	n, ok := r.g.tenants.reserve(account, limit)
+	n, ok := r.g.inFlight.reserve(account, limit)
 	if !ok {
 		return r.tooManyRequests(limits.GatewayRequests.Refusal(n, limit, time.Second))
 	}
@@ -231,7 +233,7 @@ func (r *request) reserveSlot() *http.Response {
 // releaseSlot removes the request and its stream from the counts of its account.
 func (r *request) releaseSlot() {
 	r.stream.close(true)
-	r.g.tenants.release(r.stream.account)
+	r.g.inFlight.release(r.stream.account)
 }
 
 // tooManyRequests returns the problem for an account that has reached a limit of concurrent requests or streams.
@@ -244,8 +246,9 @@ func (r *request) tooManyRequests(refusal *fault.Fault) *http.Response {
 // respondUnmatched returns the response to a request without a route. It is 404 if no route has the path
 // (contract 4.1), and 405 if routes have the path but not the method (contract 1.2). "Route" in contract 4.1
 // means the path. With 404 in both cases, a client with a wrong method would look for the error in the path.
-// It is not a secret that a path exists. The response to OPTIONS is 204 instead of 405, and it
-// lists the methods of the path's routes. If it is a preflight response, it has CORS headers, too.
+// It is not a secret that a path exists. The response to OPTIONS is 204 instead of 405. The Allow field of both
+// lists the methods of the path's routes, HEAD if GET is one of them, and OPTIONS; for the path of an MCP server, the
+// Allow field of a 405 lists only POST. The response to a preflight request also has the headers of the CORS policy.
 func (r *request) respondUnmatched() *http.Response {
 	s, x := r.site, &r.x
 	allowed := s.router.Allowed(x.Path)
@@ -274,7 +277,7 @@ func (r *request) respondUnmatched() *http.Response {
 		response.Header.Set("Allow", strings.Join(allowed, ", "))
 		return response
 	}
-	response := document("")
+	response := successResponse("")
 	response.Header.Set("Allow", strings.Join(allowed, ", "))
 	if method := r.in.Header.Get("Access-Control-Request-Method"); method != "" && r.in.Header.Get("Origin") != "" {
 		s.corsAt(x.Path, method).preflight(response.Header, r.in.Header, allowed)
@@ -283,7 +286,8 @@ func (r *request) respondUnmatched() *http.Response {
 	return response
 }
 
-// initializationError returns the problem of a deployment that can't be served. Clients recognize it by its title (contract 3.1).
+// initializationError returns the problem of a deployment that can't be served. Clients recognize it by its title
+// (contract 3.1).
 func (r *request) initializationError() *http.Response {
 	x := &r.x
 	document := problem.New(http.StatusInternalServerError,
@@ -297,8 +301,9 @@ func (r *request) initializationError() *http.Response {
 	return document.Response()
 }
 
-// document returns a successful response of the gateway itself: 200 with body, a JSON document, or 204 if body is "".
-func document(body string) *http.Response {
+// successResponse returns a successful response of the gateway itself: 200 with body, which is JSON, or 204 if body
+// is "".
+func successResponse(body string) *http.Response {
 	response := &http.Response{
 		StatusCode: http.StatusNoContent, Header: http.Header{"Cache-Control": {"no-store"}}, Body: http.NoBody,
 	}
@@ -326,13 +331,15 @@ func (r *request) id() string {
 // hyphens. This is the only form of 36 bytes that the library accepts.
 func isUUID(text string) bool { return len(text) == 36 && uuid.Validate(text) == nil }
 
-// recover logs a panic, and writes a problem response if no response has begun. If a response
-// has begun, or the panic is http.ErrAbortHandler, it panics again to abort the connection.
+// recover logs a panic, and writes a problem response if the head of a response has not been written. If the head has
+// been written, or the problem response can't be written, recover panics with http.ErrAbortHandler to abort the
+// connection. If the panic is http.ErrAbortHandler already, recover logs and writes nothing, and panics with it again.
 func (r *request) recover() {
 	cause := recover()
 	if cause == nil {
 		return
 	}
+	// A problem response to a panic does not come from the upstream.
 	r.x.FromUpstream = r.x.FromUpstream && r.out.headWritten
 	if cause != http.ErrAbortHandler { //nolint:errorlint // a panic's value is compared, as net/http does
 		r.g.config.Log.LogAttrs(r.x.Context, slog.LevelError, "request panicked",
@@ -350,7 +357,7 @@ func (r *request) recover() {
 	panic(http.ErrAbortHandler)
 }
 
-// attrs returns more, followed by the attributes that describe the request in a log line.
+// attrs returns the attributes of a log line: those in more, and then those that describe the request.
 func (r *request) attrs(more ...slog.Attr) []slog.Attr {
 	more = append(more, slog.String("requestId", r.x.RequestID), slog.String("method", telemetry.Text(r.x.Method)))
 	if r.x.Route != nil {

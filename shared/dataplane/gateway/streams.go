@@ -29,7 +29,7 @@ type Streams interface {
 func ProcessStreams(limit int64) Streams { return &processStreams{limit: limit} }
 
 type processStreams struct {
-	tenants
+	accountCounter
 	limit int64
 }
 
@@ -44,7 +44,7 @@ func (p *processStreams) Begin(_ context.Context, account string) (end func(), r
 // stream is the state of a request that is a stream or can become one before its response ends.
 type stream struct {
 	mu      sync.Mutex
-	account string // the account that the request counts for (tenants), "" for none
+	account string // the account that the request counts for, "" before reserveSlot has counted the request
 	end     func() // from Streams.Begin, nil if the stream is not counted
 	long    bool   // the request has taken longer than Config.StreamThreshold
 	ended   bool
