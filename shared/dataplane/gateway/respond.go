@@ -20,20 +20,20 @@ type writer struct {
 	http.ResponseWriter
 	buffers  *buffers
 	upgrades *upgrades
-	body     *requestBody // body of an HTTP/1 request; nil if the request has no body or uses HTTP/2
+	body     *requestBody // the request's body, nil before receive and unless it is an HTTP/1 request with a body
 	// http10 is set if the client speaks HTTP/1.0, which has no trailers.
 	http10      bool
 	headWritten bool
 	status      int  // of the response, 0 before its head is written; StatusClientGone if the client left before that
-	truncated   bool // the response broke off
+	truncated   bool // the response broke off, or could not be sent at all
 	// halfClosedTimeout is Config.HalfClosedTimeout.
 	halfClosedTimeout time.Duration
 }
 
-// copySize is the size of the buffer for copying a body. prefixSize is the maximum number of bytes of a body that send
-// reads before it writes the head. If the upstream's response breaks off within these bytes, the client receives a
-// problem document instead. If isFlushed returns true, send writes the head first. Reading ahead causes no delay,
-// because net/http's server buffers as many bytes.
+// copySize is the size of the buffer for copying a body. prefixSize is the maximum number of bytes of a body that are
+// read before the head is written. If the upstream's response breaks off within these bytes, the client receives a
+// problem instead. net/http's server buffers that much anyway. If isFlushed is true for a response, no byte is read
+// before the head is written.
 const (
 	copySize   = 32 << 10
 	prefixSize = 2 << 10
@@ -94,8 +94,9 @@ func (w *writer) stopReading() {
 	_ = w.body.Close()
 }
 
-// send writes a complete response and closes its body. It returns an error if the response could
-// not be written completely. After an error, headWritten reports whether the head may have been written.
+// send writes the final response of a request and closes its body. It returns an error if the response could not be
+// written completely. After an error, headWritten reports whether the head may have been written. For a response that
+// switches protocols, it returns when the connection has ended (upgrade).
 func (w *writer) send(response *http.Response) error {
 	if response.StatusCode == http.StatusSwitchingProtocols {
 		return w.upgrade(response)
@@ -113,8 +114,8 @@ func (w *writer) send(response *http.Response) error {
 		// Without this, net/http would guess a type from the body, and browsers could show the upstream's data as a web page.
 		header["Content-Type"] = nil
 	}
-	announced := len(response.Trailer)
-	if announced > 0 && !w.http10 {
+	announcedTrailers := len(response.Trailer)
+	if announcedTrailers > 0 && !w.http10 {
 		// HTTP/1 has trailers only in chunked bodies.
 		delete(header, "Content-Length")
 		header["Trailer"] = []string{strings.Join(slices.Sorted(maps.Keys(response.Trailer)), ", ")}
@@ -138,8 +139,8 @@ func (w *writer) send(response *http.Response) error {
 		if len(values) == 0 { // announced but missing: net/http would never end the stream
 			continue
 		}
-		if len(response.Trailer) != announced {
-			// Some trailers were not announced: the server accepts them with this prefix.
+		if len(response.Trailer) != announcedTrailers {
+			// Some trailers were not announced. The server accepts announced and unannounced trailers with this prefix.
 			name = http.TrailerPrefix + name
 		}
 		header[name] = values
@@ -147,13 +148,14 @@ func (w *writer) send(response *http.Response) error {
 	return nil
 }
 
-// isFlushed reports whether each part of a response is flushed as it arrives, starting with the header, because
+// isFlushed reports whether each part of a response is flushed as it arrives, starting with the head, because
 // a client may wait for it. That is the case for a response of unknown length and for server-sent events.
 func isFlushed(r *http.Response) bool {
 	return r.ContentLength < 0 || mediaType(r.Header.Get("Content-Type")) == eventStream
 }
 
-// readPrefix reads the beginning of a body into p, unless each part of the response is flushed.
+// readPrefix reads the beginning of a body into p and returns the number of bytes. It reads nothing if each part of
+// the response is flushed.
 func readPrefix(response *http.Response, p []byte) (int, error) {
 	if response.Body == http.NoBody || isFlushed(response) {
 		return 0, nil
@@ -166,7 +168,8 @@ func readPrefix(response *http.Response, p []byte) (int, error) {
 	return n, nil
 }
 
-// copyBody writes the body as it arrives, starting with the bytes that are held in buffer.
+// copyBody writes the body as it arrives. It first writes the bytes of the body that readPrefix has read into buffer;
+// buffered is their number.
 func (w *writer) copyBody(response *http.Response, buffer []byte, buffered int) error {
 	flushing := isFlushed(response)
 	if flushing {
@@ -208,7 +211,8 @@ func (w *writer) flush() error {
 	return nil
 }
 
-// canHijack reports whether a writer, or a writer that it wraps, can hand over its connection.
+// canHijack reports whether a writer, or a writer that it wraps, is an http.Hijacker, which can hand over its
+// connection.
 func canHijack(w http.ResponseWriter) bool {
 	for {
 		switch inner := w.(type) {
@@ -222,8 +226,9 @@ func canHijack(w http.ResponseWriter) bool {
 	}
 }
 
-// upgrade connects the client's connection to the upstream's, and copies both directions until
-// both sides have finished, one has failed, or waitHalfClosed has stopped waiting.
+// upgrade writes the head of a response that switches protocols. It then copies bytes between the client's connection
+// and the upstream's, until both directions have ended, one has failed, or waitHalfClosed has stopped waiting. It
+// returns an error only if the head could not be written.
 func (w *writer) upgrade(response *http.Response) error {
 	backend, ok := response.Body.(io.ReadWriteCloser)
 	if !ok {
@@ -257,14 +262,14 @@ func (w *writer) upgrade(response *http.Response) error {
 	if err := <-done; err == nil {
 		w.waitHalfClosed(done, &transferred)
 	}
-	// An error of one of the peers is no failure of the gateway.
+	// The head was written. If a peer's connection fails later, the gateway has not failed.
 	return nil
 }
 
 // waitHalfClosed waits for the end of the second direction of a connection, after the first direction has
-// ended. It returns early if no byte passes between two ticks of w.halfClosedTimeout. A peer that has closed its
-// connection can't be distinguished from a peer that only has nothing more to send, so the second direction may
-// never end.
+// ended. It returns early if no byte passes between two ticks, which are w.halfClosedTimeout apart. A peer that has
+// closed its connection can't be distinguished from a peer that only has nothing more to send. So the second direction
+// may never end.
 func (w *writer) waitHalfClosed(done <-chan error, transferred *atomic.Int64) {
 	ticker := time.NewTicker(w.halfClosedTimeout)
 	defer ticker.Stop()
@@ -282,7 +287,7 @@ func (w *writer) waitHalfClosed(done <-chan error, transferred *atomic.Int64) {
 	}
 }
 
-// countingWriter counts the bytes that are written.
+// countingWriter adds the number of bytes that are written to written, which both directions of a connection share.
 type countingWriter struct {
 	io.Writer
 	written *atomic.Int64
@@ -294,13 +299,14 @@ func (w countingWriter) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// copyDirection copies bytes until from ends, and then closes to for writing. If to can't
-// be closed for writing only, copyDirection returns io.EOF, and upgrade closes both sides.
-func copyDirection(to io.Writer, from io.Reader, transferred *atomic.Int64) error {
-	if _, err := io.Copy(countingWriter{to, transferred}, from); err != nil {
+// copyDirection copies bytes from source until its end, and then closes the writing side of destination. If only the
+// whole destination can be closed, copyDirection returns io.EOF, and upgrade closes both sides. transferred counts the
+// bytes.
+func copyDirection(destination io.Writer, source io.Reader, transferred *atomic.Int64) error {
+	if _, err := io.Copy(countingWriter{destination, transferred}, source); err != nil {
 		return err
 	}
-	if half, ok := to.(interface{ CloseWrite() error }); ok {
+	if half, ok := destination.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()
 	}
 	return io.EOF

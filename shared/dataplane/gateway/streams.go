@@ -14,8 +14,8 @@ import (
 	"github.com/gatewright/gatewright/shared/dataplane/gateway/pipeline"
 )
 
-// Streams counts the streams of each account. Streams are connections of other
-// protocols such as WebSockets, responses of unlimited duration such as events, and,
+// Streams counts the streams of each account. Streams are connections that have switched to another
+// protocol such as WebSocket, responses of unlimited duration such as server-sent events, and,
 // if Config.StreamThreshold is set, all requests that take longer than this threshold.
 type Streams interface {
 	// Begin counts another stream of an account until end is called. If end is not nil, the caller must call it exactly
@@ -25,7 +25,7 @@ type Streams interface {
 }
 
 // ProcessStreams returns Streams that count only the streams of this
-// process. limit is the maximum per account (limits.GatewayStreams).
+// process. limit is the maximum per account (limits.GatewayStreams), 0 for no limit.
 func ProcessStreams(limit int64) Streams { return &processStreams{limit: limit} }
 
 type processStreams struct {
@@ -41,16 +41,17 @@ func (p *processStreams) Begin(_ context.Context, account string) (end func(), r
 	return func() { p.release(account) }, nil, nil
 }
 
-// stream is the state of a request that is a stream or can become one before its response ends.
+// stream is the state of a request as a stream: each request can become a stream before its response ends.
 type stream struct {
 	mu      sync.Mutex
 	account string // the account that the request counts for, "" before reserveSlot has counted the request
 	end     func() // from Streams.Begin, nil if the stream is not counted
 	long    bool   // the request has taken longer than Config.StreamThreshold
-	ended   bool
+	ended   bool   // the request has ended, so it can't become a stream again
 }
 
-// errTooManyStreams is the reason why a response that must not become a stream is ended.
+// errTooManyStreams is the cause with which trackLongRequest cancels a request that would become a stream, although
+// its account has reached the limit of streams.
 var errTooManyStreams = errors.New("gateway: the account has as many streams as it may have")
 
 // setLong records that the request has taken longer than Config.StreamThreshold.
@@ -67,8 +68,9 @@ func (s *stream) setAccount(account string) {
 	s.account = account
 }
 
-// beginStream counts the request as a stream of its account, unless it is
-// counted already. It returns a fault if the account has reached its limit.
+// beginStream counts the request as a stream of its account, unless it is counted already. It returns a fault if the
+// account has reached its limit. It counts nothing if Config.Streams is nil, if the account is not known, or if the
+// request has ended.
 func (r *request) beginStream(ctx context.Context) *fault.Fault {
 	config, s := &r.g.config, &r.stream
 	s.mu.Lock()
@@ -86,8 +88,8 @@ func (r *request) beginStream(ctx context.Context) *fault.Fault {
 	return refusal
 }
 
-// close stops counting the request as a stream. If final is set, the request can't become a stream again. Otherwise a
-// request that has taken longer than Config.StreamThreshold stays counted.
+// close stops counting the request as a stream. If final is true, the request can't become a stream again. If final is
+// false, a request that has taken longer than Config.StreamThreshold stays counted.
 func (s *stream) close(final bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -101,8 +103,8 @@ func (s *stream) close(final bool) {
 	}
 }
 
-// setAdmit sets the exchange's Admit for a request whose successful response is a stream: it requests
-// a protocol that the route supports, or its client accepts only events. Admit counts the stream before
+// setAdmit sets the exchange's Admit for a request whose successful response is a stream: the request asks to switch to
+// a protocol that the route supports, or its client accepts only server-sent events. Admit counts the stream before
 // the upstream is called, because the upstream could act before it responds. If the response is not a
 // stream, countStream stops counting it.
 func (r *request) setAdmit(h pipeline.Handler) {
@@ -137,13 +139,14 @@ func (r *request) countStream(response *http.Response) *http.Response {
 // eventStream is the media type of server-sent events.
 const eventStream = "text/event-stream"
 
-// mediaType returns the type in a field's value without its parameters, even if the parameters are invalid.
+// mediaType returns the media type in a field's value, in lower case and without its parameters. The parameters can be
+// invalid.
 func mediaType(value string) string {
 	kind, _, _ := strings.Cut(value, ";")
 	return strings.ToLower(strings.Trim(kind, " \t"))
 }
 
-// wantsEvents reports whether a client accepts only events.
+// wantsEvents reports whether a client accepts only server-sent events. accepted are the values of its Accept field.
 func wantsEvents(accepted []string) bool {
 	for _, value := range accepted {
 		for part := range strings.SplitSeq(value, ",") {
@@ -167,8 +170,8 @@ func isLongLived(response *http.Response) bool {
 		response.ContentLength < 0)
 }
 
-// trackLongRequest counts a request as a stream when it has taken Config.StreamThreshold, and ends the request if
-// the account can't have another stream. Call stop when the response has ended.
+// trackLongRequest counts a request as a stream when it has taken Config.StreamThreshold. If the account has reached
+// its limit of streams, trackLongRequest cancels the request instead. Call stop when the response has ended.
 func (r *request) trackLongRequest() (stop func()) {
 	ctx, cancel := context.WithCancelCause(r.x.Context)
 	r.x.Context = ctx

@@ -19,9 +19,9 @@ type Calls interface {
 	Call(c analytics.Call)
 }
 
-// count counts a completed request of a deployment, even if it matches no route. It
-// does not count requests to the gateway's own routes. status is 0 for a request
-// without a response. A call through an MCP server counts as a separate request.
+// count counts a completed request of a deployment, even if the request matches no route. It
+// does not count requests to the gateway's own routes. If status is 0, no response was sent, and
+// the request counts with the status 499. A call through an MCP server counts as a separate request.
 func (g *Gateway) count(x *pipeline.Exchange, status int) {
 	if g.config.Calls == nil || x.Route == nil || router.IsReserved(x.Path) {
 		return
@@ -51,10 +51,10 @@ func deploymentOf(info *pipeline.Info) analytics.Deployment {
 type observation struct {
 	span      telemetry.Span
 	coldStart bool
-	path      string // as requested: policies can change the path that is sent upstream
+	path      string // the path that readPath has set
 }
 
-// observe sets the request's observation if the gateway logs, measures or traces requests.
+// observe sets the request's observation and the exchange's clock if the gateway logs, measures or traces requests.
 func (r *request) observe() {
 	config := &r.g.config
 	if config.Access == nil && config.Telemetry.Tracer == nil && config.Telemetry.Meter == nil {
@@ -65,9 +65,9 @@ func (r *request) observe() {
 	r.x.Now = config.Now
 }
 
-// report records the outcome of the request as metrics, a log line and a span. Neither the line nor the
-// span has a query, a key, or a field of the header except a trusted request ID and trace ID. Only if the
-// installation enables paths, the line has the host and the path, and so the values of path parameters.
+// report records the outcome of the request as metrics, a log line and a span. Neither the line nor the span has a
+// query or a key. From the request's header, they have only the trace ID, and the request ID if a trusted proxy has
+// sent it. If Telemetry.LogPaths is set, the line also has the host and the path with the values of its parameters.
 func (r *request) report() {
 	out, x, span, meter := &r.out, &r.x, r.observation.span, r.g.config.Telemetry.Meter
 	if r.g.config.Access == nil && meter == nil && !span.Enabled() {
@@ -141,9 +141,9 @@ func (r *request) logRequest(info pipeline.Info, now time.Time, latency time.Dur
 	_ = h.Handle(x.Context, record) // ignore the error like a Logger: the request must not fail because of its log line
 }
 
-// faultAttrs returns attributes for a response with a 5xx status. They distinguish faults of the gateway from
-// faults of the upstream. The platform counts both in the same metric, but an installation's operators can fix
-// only faults of the gateway.
+// faultAttrs returns the log attributes for a response with a 5xx status. They distinguish faults of the gateway from
+// faults of the upstream. AWS counts both in the same metric, but an installation's operators can fix only faults of
+// the gateway.
 func (r *request) faultAttrs(now time.Time) []slog.Attr {
 	name := telemetry.GatewayFaults
 	if r.x.FromUpstream {

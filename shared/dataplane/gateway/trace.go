@@ -8,9 +8,10 @@ import (
 )
 
 // traceParent returns the W3C trace context to send upstream (https://www.w3.org/TR/trace-context/,
-// section 3). It continues the client's trace with a span of the gateway. If the client has sent no
-// trace, or a malformed one, it starts a new trace, which has no state. If this gateway traces requests,
-// the trace and the span are the request's. Otherwise the span has a random ID and is not recorded.
+// section 3): the traceparent and tracestate fields. It continues the client's trace with a span of the gateway. If the
+// client has sent no trace, or a malformed one, it starts a new trace, which has no state. If this gateway traces
+// requests, the trace and the span are those of the span in the parameter. Otherwise the new span has a random ID and
+// is not recorded.
 func traceParent(in http.Header, source IDs, span telemetry.Span) (parent string, state []string) {
 	if values := in["Traceparent"]; len(values) == 1 {
 		if trace, flags, ok := parseTraceParent(values[0]); ok {
@@ -59,6 +60,7 @@ func parseTraceParent(text string) (trace, flags string, ok bool) {
 	return trace, flags, true
 }
 
+// isHex reports whether a text has only hexadecimal digits in lower case, as this format requires.
 func isHex(text string) bool {
 	for i := range len(text) {
 		if c := text[i]; (c < '0' || c > '9') && (c < 'a' || c > 'f') {
