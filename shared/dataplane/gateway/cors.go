@@ -29,7 +29,8 @@ type cors struct {
 	credentials bool
 }
 
-// originPattern matches an origin. It can begin its host with "*.", which stands for one or more labels.
+// originPattern matches an origin. Its host can begin with "*.", which stands for one or more labels. Then wildcard is
+// true, and prefix and suffix are the texts before and after "*". Otherwise prefix is the whole origin.
 type originPattern struct {
 	prefix, suffix string
 	wildcard       bool
@@ -41,6 +42,7 @@ func anythingGoes() *cors {
 	return &cors{anyOrigin: true, anyMethod: true, anyHeader: true, expose: "*", maxAge: "600"}
 }
 
+// newCORS prepares a CORS policy of a project.
 func newCORS(p project.CORSPolicy) *cors {
 	c := &cors{
 		anyMethod:   slices.Contains(p.AllowedMethods, "*"),

@@ -9,15 +9,15 @@ import (
 	"github.com/gatewright/gatewright/shared/dataplane/gateway/upstream"
 )
 
-// The default limits of a request's header. For comparison: nginx allows 32 KiB, net/http 1 MB.
+// The default limits of a request's header. For comparison, the defaults of nginx and net/http are 32 KiB and 1 MiB.
 const (
 	defaultHeaderBytes  = 64 << 10
 	defaultHeaderFields = 200
 )
 
-// maxHops is the maximum number of our gateways that a request can pass through. Chains
-// of two or three gateways are normal. Without a limit, one request to a project whose
-// upstream is its own address would use up all connections of the machine.
+// maxHops is the maximum number of times that a request can pass through gateways of this
+// product. Chains of two or three gateways are normal. Without a limit, one request to a project
+// whose upstream is its own address would use up all connections of the machine.
 const maxHops = 8
 
 // checkHeader returns a problem for a request whose header exceeds the limits, and nil otherwise.
@@ -37,19 +37,21 @@ func (r *request) checkHeader() *http.Response {
 		fmt.Sprintf("Send at most %d header fields, and at most %d bytes of them.", maxFields, maxBytes))
 }
 
-// singleValues stores the values of fields that have one value each, without an allocation for each field.
+// singleValues stores the values of fields that have one value each, without an allocation for each field. There are
+// at most seven: five fields for the upstream, and one in each of up to two calls of request.send.
 type singleValues struct {
 	values [7]string
 	n      int
 }
 
+// slice stores value and returns it as the only element of a slice.
 func (s *singleValues) slice(value string) []string {
 	s.values[s.n] = value
 	s.n++
 	return s.values[s.n-1 : s.n : s.n]
 }
 
-// receive fills the exchange's header and body from the request. It returns a problem
+// receive sets the header, the body and the body's callbacks of the exchange. It returns a problem
 // if the Content-Length is too large, or if the request has passed too many gateways.
 func (r *request) receive() *http.Response {
 	in, x, config := r.in, &r.x, &r.g.config
@@ -60,7 +62,7 @@ func (r *request) receive() *http.Response {
 	}
 	x.Header, x.Upgrade = config.Fields.Request(in.Header)
 	if in.ProtoMajor != 1 || in.ProtoMinor == 0 || !canHijack(r.out.ResponseWriter) {
-		x.Upgrade = "" // an HTTP/2 request and a Lambda have no connection to hand over; HTTP/1.0 has no Upgrade field
+		x.Upgrade = "" // HTTP/2 requests and Lambdas have no connection to hijack; HTTP/1.0 has no Upgrade field
 	}
 	// Add our own fields after the filter, so that no Connection field removes them.
 	r.addForwardingFields()

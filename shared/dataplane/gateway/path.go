@@ -23,8 +23,8 @@ func rawPath(r *http.Request) string {
 	}
 }
 
-// readPath sets the canonical path of the exchange. If the path is too long or has no
-// canonical form, it returns the reason and sets a path for problems and logs.
+// readPath sets the exchange's Path to the canonical path. If the path is too long or has no canonical form, readPath
+// returns the reason and sets Path to a text for problems and logs: "/…", or the path with invalid bytes escaped.
 func (r *request) readPath() error {
 	raw := rawPath(r.in)
 	if len(raw) > framing.MaxPathBytes {
@@ -39,8 +39,8 @@ func (r *request) readPath() error {
 	return err
 }
 
-// errPathTooLong is the error for a long path that the platform in front of a
-// function has let through. Our listeners refuse such a path earlier.
+// errPathTooLong is the error for a path that is longer than framing.MaxPathBytes. Our
+// listeners refuse such a path earlier, but AWS can pass it to a Lambda.
 var errPathTooLong = errors.New("the path is too long. Shorten it, and put long values into the query or the body")
 
 // refusePath returns the problem for an error of readPath or checkPath.
@@ -66,8 +66,8 @@ func (r *request) checkPath() *http.Response {
 		return nil
 	}
 	x.RawPath = paths.EscapeInvalid(rawPath(r.in))
-	// The route was chosen by the resolved path, and the upstream
-	// receives the written path. Refuse a path for which these differ.
+	// The route was chosen by the canonical path, but the upstream receives the path as the client wrote
+	// it. Refuse a path that the upstream could resolve to another path.
 	if _, err := paths.CanonicalStrict(x.RawPath); err != nil {
 		return r.refusePath(err)
 	}

@@ -33,14 +33,14 @@ func (b *siteBuilder) initMCPServers() {
 				if !ok || b.artifact.Routes[i].MCPOperation == nil {
 					return mcp.Offer{}, false
 				}
-				return b.mcpOffer(i), true
+				return b.offerOf(i), true
 			},
 			AllowsOrigin:  func(origin string) bool { return out.cors != nil && out.cors.allows(origin) },
 			Private:       b.identifies(s.route),
 			PreservePaths: b.site.preservePaths, Log: b.deps.log, Count: b.deps.count,
 		}
 		problems := s.mcp.Serve(setup)
-		if b.deps.handler.CertificatesPending { // in a build: a gateway checks the schemas when they are used
+		if b.deps.handler.CertificatesPending { // only in a build; a gateway checks the schemas when they are used
 			problems = append(problems, s.mcp.CheckSchemas()...)
 		}
 		for _, p := range problems {
@@ -51,8 +51,8 @@ func (b *siteBuilder) initMCPServers() {
 	}
 }
 
-// mcpOffer returns a route as an offer for MCP servers.
-func (b *siteBuilder) mcpOffer(i int) mcp.Offer {
+// offerOf returns the route with index i as an offer for MCP servers.
+func (b *siteBuilder) offerOf(i int) mcp.Offer {
 	s := b.site
 	return mcp.Offer{
 		Route: &s.routes[i].Route, Operation: b.artifact.Routes[i].MCPOperation, Source: b.artifact.Routes[i].Source,
@@ -64,7 +64,7 @@ func (b *siteBuilder) mcpOffer(i int) mcp.Offer {
 	}
 }
 
-// identifies reports whether one of a route's own policies identifies the user.
+// identifies reports whether one of the inbound policies of the route with index i identifies the user.
 func (b *siteBuilder) identifies(i int) bool {
 	return slices.ContainsFunc(b.artifact.Routes[i].Inbound, func(name string) bool {
 		return policy.Identifies(b.artifact.Policies[name].Type)

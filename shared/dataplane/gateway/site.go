@@ -36,7 +36,7 @@ type siteRoute struct {
 	cors *cors
 }
 
-// dependencies has the dependencies of all sites.
+// dependencies has what newSite needs in addition to the artifact.
 type dependencies struct {
 	handler handler.Setup
 	policy  policy.Setup
@@ -45,8 +45,8 @@ type dependencies struct {
 	count func(x *pipeline.Exchange, status int)
 }
 
-// newSite prepares all parts of an artifact, and collects their problems. It prepares
-// nothing if another version of the gateway has built the artifact.
+// newSite prepares all parts of an artifact, and collects their problems. If this
+// release can't read the artifact's format, newSite prepares nothing.
 func newSite(a *project.Artifact, deps dependencies) *site {
 	s := &site{
 		identity: a.Identity, noRoute: pipeline.Route{Info: infoOf(a.Identity)},
@@ -63,7 +63,7 @@ func newSite(a *project.Artifact, deps dependencies) *site {
 	b := siteBuilder{artifact: a, deps: deps, policies: map[string]policy.Provisioned{}, cors: map[string]*cors{}, site: s}
 	s.routes = make([]siteRoute, len(a.Routes))
 	for i := range a.Routes {
-		b.route(i)
+		b.addRoute(i)
 	}
 	b.initMCPServers()
 	return s
@@ -81,12 +81,14 @@ type siteBuilder struct {
 	budgetReported bool // whether it was reported that all URL patterns together exceed the budget
 }
 
-// extension is the pointer to a route's settings within its operation.
-const extension = "/x-gateway-route"
+// extensionPointer is the pointer to a route's settings, relative to the route's operation.
+const extensionPointer = "/x-gateway-route"
 
-// maxProblems limits the number of problems of routes and MCP servers that are collected. No user reads more.
+// maxProblems limits the number of a site's problems, because no user reads more. Problems with the settings of policies
+// are added without a limit.
 const maxProblems = 1_000
 
+// report adds a problem of a route. pointer is relative to the route's operation.
 func (b *siteBuilder) report(r *project.Route, pointer, format string, args ...any) {
 	if len(b.site.problems) >= maxProblems {
 		return
@@ -96,7 +98,8 @@ func (b *siteBuilder) report(r *project.Route, pointer, format string, args ...a
 	})
 }
 
-func (b *siteBuilder) route(i int) {
+// addRoute prepares the route with index i of the artifact.
+func (b *siteBuilder) addRoute(i int) {
 	r := &b.artifact.Routes[i]
 	identity := b.artifact.Identity
 	out := &b.site.routes[i]
@@ -113,7 +116,7 @@ func (b *siteBuilder) route(i int) {
 	setup.HasParam = router.ParamsOf(r.Path, r.PathMode)
 	h, problems := handler.Provision(r.Handler, setup)
 	for _, p := range problems {
-		b.report(r, extension+"/handler"+p.Path, "%s", p.Message)
+		b.report(r, extensionPointer+"/handler"+p.Path, "%s", p.Message)
 	}
 	out.Handler = h
 	if server, ok := h.(*mcp.Server); ok && len(problems) == 0 {
@@ -140,11 +143,11 @@ func infoOf(identity project.Identity) pipeline.Info {
 	}
 }
 
-// policy returns the policy called name, and creates it on first use. The route r has name at index in its policies of
-// direction. If the policy does not exist or has another direction, the problem points there. A problem with the
-// policy's own settings points to policiesFile.
+// policy returns the policy with a name, which is the element index of the inbound or outbound policies of the route
+// r. It creates each policy only once. If the policy does not exist or belongs to the other direction, the problem
+// points to this element. A problem with the policy's own settings points to policiesFile.
 func (b *siteBuilder) policy(r *project.Route, direction policy.Direction, name string, index int) policy.Provisioned {
-	pointer := extension + "/policies/" + string(direction) + "/" + strconv.Itoa(index)
+	pointer := extensionPointer + "/policies/" + string(direction) + "/" + strconv.Itoa(index)
 	declared, ok := b.artifact.Policies[name]
 	if !ok {
 		b.report(r, pointer, "Name a policy of config/policies.json: there is none of this name.")
@@ -168,6 +171,7 @@ func (b *siteBuilder) policy(r *project.Route, direction policy.Direction, name 
 
 const policiesFile = "config/policies.json"
 
+// corsOf returns the CORS policy of a route, nil for none. It creates each policy only once.
 func (b *siteBuilder) corsOf(r *project.Route) *cors {
 	switch r.CORSPolicy {
 	case "", corsNone:
@@ -180,7 +184,7 @@ func (b *siteBuilder) corsOf(r *project.Route) *cors {
 	}
 	declared, ok := b.artifact.CORSPolicies[r.CORSPolicy]
 	if !ok {
-		b.report(r, extension+"/corsPolicy",
+		b.report(r, extensionPointer+"/corsPolicy",
 			"Name a CORS policy of config/policies.json, or %q or %q: there is none of this name.", corsNone, corsAnythingGoes)
 		return nil
 	}
@@ -189,7 +193,7 @@ func (b *siteBuilder) corsOf(r *project.Route) *cors {
 	return corsPolicy
 }
 
-// find returns the route of a request and sets its parameters. It returns nil if no route matches.
+// find returns the route of a request and sets the exchange's Params. It returns nil if no route matches.
 func (s *site) find(x *pipeline.Exchange) *siteRoute {
 	i, ok := s.router.Find(x.Method, x.Path, &x.Params)
 	if !ok {
@@ -207,7 +211,8 @@ func (s *site) corsAt(path, method string) *cors {
 	return route.cors
 }
 
-// isMCPServer reports whether the only route of a path is an MCP server. allowed has the methods of the path's routes.
+// isMCPServer reports whether a path has only one route, for POST, and its handler is an MCP server. allowed has the
+// methods of the path's routes.
 func (s *site) isMCPServer(path string, allowed []string) bool {
 	if len(allowed) != 1 || allowed[0] != http.MethodPost {
 		return false

@@ -21,7 +21,7 @@ type upgrades struct {
 	done chan struct{}
 }
 
-// upgradedConn is a connection that switched to another protocol.
+// upgradedConn is a connection that has switched to another protocol, or is about to switch.
 type upgradedConn struct {
 	parent *upgrades
 	client net.Conn     // nil until the server has handed it over
@@ -66,6 +66,7 @@ func (c *upgradedConn) protocolWriter(protocol string) io.Writer {
 	return c.frames
 }
 
+// remove ends the registration of add, after the connection has ended.
 func (c *upgradedConn) remove() {
 	c.parent.mu.Lock()
 	defer c.parent.mu.Unlock()
@@ -73,6 +74,7 @@ func (c *upgradedConn) remove() {
 	c.parent.signalDone()
 }
 
+// signalDone closes done if EndUpgrades is waiting and no connection is left. The caller holds mu.
 func (u *upgrades) signalDone() {
 	if len(u.conns) == 0 && u.done != nil {
 		close(u.done)
@@ -80,16 +82,17 @@ func (u *upgrades) signalDone() {
 	}
 }
 
-// announceClose sends a Close frame to the client of a WebSocket, without blocking. Other protocols have no such frame.
+// announceClose sends a Close frame to the client of a WebSocket, without blocking. It sends nothing to clients of
+// other protocols. The caller holds the mu of parent.
 func (c *upgradedConn) announceClose() {
 	if c.frames != nil {
-		go c.frames.sendClose() // a pending write can take as long as the client does
+		go c.frames.sendClose() // it waits for a pending write, which takes until the client has read enough
 	}
 }
 
 // EndUpgrades is called when the gateway shuts down. It sends a Close frame with the status 1001
-// (RFC 6455, section 7.4.1) to the clients of WebSockets. It then waits until all connections of
-// other protocols have ended, or until ctx has ended, and closes the remaining connections.
+// (RFC 6455, section 7.4.1) to the clients of WebSockets. It then waits until all connections that have
+// switched to another protocol have ended. When ctx ends, it closes the remaining connections.
 func (g *Gateway) EndUpgrades(ctx context.Context) {
 	u := &g.upgrades
 	done := make(chan struct{})
@@ -115,8 +118,8 @@ func (g *Gateway) EndUpgrades(ctx context.Context) {
 	}
 }
 
-// defaultHalfClosedTimeout is equal to the time that an upstream has to begin a response by default.
-// An upstream that has received the end of the client's data can take that long, too.
+// defaultHalfClosedTimeout is equal to the default of upstream.Options.ResponseTimeout. An upstream that has received
+// the end of the client's data can take as long to send its next byte as an upstream that has received a request.
 const defaultHalfClosedTimeout = time.Minute
 
 // frameWriter forwards a WebSocket's frames to a client. It can insert a Close frame
@@ -125,9 +128,9 @@ type frameWriter struct {
 	mu            sync.Mutex
 	to            io.Writer
 	header        [10]byte // header of the current frame, without a mask, which servers do not send
-	headerBytes   int      // bytes of header that have arrived
+	headerBytes   int      // number of bytes of header that have arrived, 0 between frames and inside a payload
 	remaining     uint64   // remaining bytes of the frame's payload
-	closePending  bool     // our Close frame is pending
+	closePending  bool     // send our Close frame at the end of the current frame
 	closeSent     bool     // a Close frame was sent, by us or by the upstream
 	sentByGateway bool     // we sent the Close frame: drop all later frames of the upstream
 }
@@ -145,7 +148,8 @@ const (
 	maskingBytes = 4
 )
 
-// Write implements io.Writer.
+// Write implements io.Writer for the upstream's bytes. After the gateway's Close frame, Write drops them without an
+// error.
 func (f *frameWriter) Write(p []byte) (int, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -177,7 +181,8 @@ func (f *frameWriter) Write(p []byte) (int, error) {
 	return written, nil
 }
 
-// track parses the frames in p: all of p, or only up to the end of the current frame. It returns the number of parsed bytes.
+// track parses the frames in p: if all is true, all of p, otherwise only up to the end of the current frame. It returns
+// the number of parsed bytes.
 func (f *frameWriter) track(p []byte, all bool) int {
 	n := 0
 	for n < len(p) {
@@ -198,7 +203,8 @@ func (f *frameWriter) track(p []byte, all bool) int {
 	return n
 }
 
-// parseHeader checks whether the frame's header is complete, and sets the length of the payload.
+// parseHeader parses the frame's header if all bytes before the mask have arrived. It then sets the number of remaining
+// bytes.
 func (f *frameWriter) parseHeader() {
 	if f.headerBytes < 2 {
 		return
@@ -212,7 +218,7 @@ func (f *frameWriter) parseHeader() {
 	case length >= length16:
 		return
 	}
-	if f.header[1]&maskBit != 0 { // no server sends masked frames
+	if f.header[1]&maskBit != 0 { // servers must not mask frames; if one does, count the mask as payload
 		length += maskingBytes
 	}
 	if f.header[0]&opcodeBits == opcodeClose {
@@ -231,7 +237,7 @@ func (f *frameWriter) sendClose() {
 	}
 }
 
-// writeClose sends the Close frame, unless one was already sent.
+// writeClose sends the Close frame, unless the upstream or the gateway has already sent one.
 func (f *frameWriter) writeClose() error {
 	if f.closeSent {
 		f.closePending = false
