@@ -84,8 +84,8 @@ type siteBuilder struct {
 // extensionPointer is the pointer to a route's settings, relative to the route's operation.
 const extensionPointer = "/x-gateway-route"
 
-// maxProblems limits the number of a site's problems, because no user reads more. Problems with the settings of policies
-// are added without a limit.
+// maxProblems limits the number of a site's problems, because no user reads more. Problems with the settings of
+// policies are added without a limit.
 const maxProblems = 1_000
 
 // report adds a problem of a route. pointer is relative to the route's operation.
