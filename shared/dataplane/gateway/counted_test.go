@@ -59,7 +59,7 @@ func TestRequestHoldsOneStreamAtATime(t *testing.T) {
 			}
 		}
 		if counted.started != c.started || counted.finished != c.finished {
-			t.Errorf("%s: begun %d times and ended %d times, want %d and %d", c.name, counted.started, counted.finished,
+			t.Errorf("%s: streams started = %d, finished = %d, want %d and %d", c.name, counted.started, counted.finished,
 				c.started, c.finished)
 		}
 	}
@@ -90,7 +90,8 @@ func TestStreamCountErrorsDoNotRefuse(t *testing.T) {
 		r := &request{g: &Gateway{config: Config{Streams: &c, Log: slog.New(slog.DiscardHandler)}}}
 		r.stream.setAccount("acme")
 		if refusal := r.beginStream(t.Context()); refusal != c.refusal {
-			t.Errorf("beginStream() after the error %v of Begin = %v, want %v", c.err, refusal, c.refusal)
+			t.Errorf("beginStream() with Begin() = refusal %v, error %v: refusal = %v, want %v",
+				c.refusal, c.err, refusal, c.refusal)
 		}
 		r.stream.close(true)
 	}

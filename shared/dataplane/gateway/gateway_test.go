@@ -112,18 +112,21 @@ func TestHostNamesAreComparedWithoutCasePortAndDot(t *testing.T) {
 	h := newFixture(t, artifact(route("GET /x", forward("http://127.0.0.1:1"))))
 	for _, name := range []string{"shop.test:9001", "SHOP.test", "shop.test.", "Shop.Test.:80"} {
 		if response := h.do(t, "GET", "/none", host(name)); problemOf(t, response).Trace.BuildID != buildID {
-			t.Errorf("GET /none at %s: no build ID, want %s", name, buildID)
+			t.Errorf("GET /none at %s: build ID is not %s, want the deployment of shop.test", name, buildID)
 		}
 	}
 }
 
+// TestReservedRoutesExistAtEveryDeployment checks the gateway's own routes at a deployment without routes. The
+// route /__gatewright/ping must exist even at a host without a deployment.
 func TestReservedRoutesExistAtEveryDeployment(t *testing.T) {
 	h := newFixture(t, artifact())
-	if response := h.do(t, "GET", "/__gatewright/ping", host("10.0.0.1")); response.StatusCode != http.StatusOK ||
-		body(t, response) != `{"status":"ok"}` {
-		t.Errorf("GET /__gatewright/ping: status = %d, want 200 with status ok", response.StatusCode)
+	response := h.do(t, "GET", "/__gatewright/ping", host("10.0.0.1"))
+	if got := body(t, response); response.StatusCode != http.StatusOK || got != `{"status":"ok"}` {
+		t.Errorf("GET /__gatewright/ping at 10.0.0.1: status = %d, body = %s, want 200 and status ok",
+			response.StatusCode, got)
 	}
-	response := h.do(t, "GET", "/__gatewright/build")
+	response = h.do(t, "GET", "/__gatewright/build")
 	if got, want := body(t, response), `{"buildId":"`+buildID+`","deployment":"shop-main-1234567"}`; got != want {
 		t.Errorf("GET /__gatewright/build: body = %s, want %s", got, want)
 	}
@@ -305,9 +308,9 @@ func TestEveryOperationOfGitHubIsServedByItsRoute(t *testing.T) {
 	rawDocument, err := os.ReadFile(file)
 	if err != nil {
 		if os.Getenv("CI") != "" {
-			t.Fatalf("ReadFile(GitHub's description): %v, want it installed by npm ci --prefix local/dev", err)
+			t.Fatalf("ReadFile(GitHub's OpenAPI document): %v, want it installed by npm ci --prefix local/dev", err)
 		}
-		t.Skip("the GitHub description is not installed: npm ci --prefix local/dev")
+		t.Skip("GitHub's OpenAPI document is not installed: npm ci --prefix local/dev")
 	}
 	var document struct {
 		Paths map[string]map[string]struct {
@@ -337,18 +340,19 @@ func TestEveryOperationOfGitHubIsServedByItsRoute(t *testing.T) {
 	transport := &http.Transport{}
 	defer transport.CloseIdleConnections()
 	params := regexp.MustCompile(`\{[^}]+\}`)
-	var shapes []*regexp.Regexp
+	var pathPatterns []*regexp.Regexp
 	for path := range document.Paths {
-		shapes = append(shapes, regexp.MustCompile("^"+params.ReplaceAllString(path, "[^/]+")+"$"))
+		pathPatterns = append(pathPatterns, regexp.MustCompile("^"+params.ReplaceAllString(path, "[^/]+")+"$"))
 	}
 	ambiguous := 0
 	for _, r := range a.Routes {
 		// Use a value with an encoded slash, unless the decoded path matches
 		// another path of the document: then the gateway would refuse the request.
 		value := "v%2F1"
-		if slash := params.ReplaceAllString(r.Path, "v/1"); slices.ContainsFunc(shapes, func(s *regexp.Regexp) bool {
-			return s.MatchString(slash)
-		}) && slash != r.Path {
+		decodedPath := params.ReplaceAllString(r.Path, "v/1")
+		if decodedPath != r.Path && slices.ContainsFunc(pathPatterns, func(pattern *regexp.Regexp) bool {
+			return pattern.MatchString(decodedPath)
+		}) {
 			value = "v%201"
 			ambiguous++
 		}

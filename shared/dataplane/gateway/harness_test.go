@@ -39,7 +39,7 @@ type fixture struct {
 	keys        *fakeKeys
 	allowances  *fakeAllowances
 	log         *syncBuffer
-	ids         *ids.Source
+	ids         *ids.Source // for a second listener of a test
 }
 
 // setting changes the configuration of a fixture.
@@ -54,14 +54,14 @@ func newFixture(t testing.TB, a *project.Artifact, settings ...setting) *fixture
 // bodies that never arrive: on a slow machine, bodies that arrive in parts can stall for longer.
 func newImpatientFixture(t testing.TB, a *project.Artifact, settings ...setting) *fixture {
 	t.Helper()
-	bounds := sharedconfig.DefaultListener()
-	bounds.BodyTimeout = 200 * time.Millisecond
-	return newFixtureWithLimits(t, bounds, a, settings...)
+	listenerSettings := sharedconfig.DefaultListener()
+	listenerSettings.BodyTimeout = 200 * time.Millisecond
+	return newFixtureWithLimits(t, listenerSettings, a, settings...)
 }
 
-// newFixtureWithLimits returns a fixture with these settings of its listener.
+// newFixtureWithLimits returns a fixture whose listener has listenerSettings.
 func newFixtureWithLimits(
-	t testing.TB, bounds sharedconfig.Listener, a *project.Artifact, settings ...setting,
+	t testing.TB, listenerSettings sharedconfig.Listener, a *project.Artifact, settings ...setting,
 ) *fixture {
 	t.Helper()
 	h := &fixture{
@@ -89,10 +89,10 @@ func newFixtureWithLimits(
 	if err != nil {
 		t.Fatal(err)
 	}
-	bounds.StandardHTTP = isStandardRun(t)
+	listenerSettings.StandardHTTP = isStandardRun(t)
 	h.URL = "http://" + l.Addr().String()
 	h.server = listen.New(listen.Options{
-		Handler: h.gateway, Settings: bounds, IDs: config.IDs,
+		Handler: h.gateway, Settings: listenerSettings, IDs: config.IDs,
 		Log: slog.New(slog.DiscardHandler),
 	})
 	go func() { _ = h.server.Serve(l) }()
@@ -103,7 +103,8 @@ func newFixtureWithLimits(
 	return h
 }
 
-// Close shuts the listener down, and waits until all requests have responses.
+// Close shuts the listener down, and waits up to five seconds until all requests have responses. Then it closes the
+// remaining connections.
 func (fx *fixture) Close() {
 	// Shutdown can wait for connections without a request, so limit its time.
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
@@ -126,6 +127,7 @@ func artifact(routes ...project.Route) *project.Artifact {
 	}
 }
 
+// route returns a route with a handler, inbound policies and no CORS policy. Its operation ID is methodAndPath.
 func route(methodAndPath string, h project.Component, inbound ...string) project.Route {
 	method, path, _ := strings.Cut(methodAndPath, " ")
 	return project.Route{
@@ -143,10 +145,12 @@ func component(export string, options any) project.Component {
 	return project.Component{Export: export, Module: "$import(@gatewright/runtime)", Options: raw}
 }
 
+// forward returns a handler that sends requests to base, followed by the request's path.
 func forward(base string) project.Component {
 	return component("urlForwardHandler", map[string]any{"baseUrl": base})
 }
 
+// rewrite returns a handler that sends requests to the address of a rewrite pattern.
 func rewrite(pattern string) project.Component {
 	return component("urlRewriteHandler", map[string]any{"rewritePattern": pattern})
 }
@@ -156,16 +160,16 @@ func declare(a *project.Artifact, name, policyType string, options any) {
 	a.Policies[name] = project.Policy{Name: name, Type: policyType, Handler: component("x", options)}
 }
 
-// do sends a request to the fixture, with the host shop.test.
-func (fx *fixture) do(t testing.TB, method, target string, set ...func(*http.Request)) *http.Response {
+// do sends a request to the fixture on a new connection. The host is shop.test. modifiers can change the request.
+func (fx *fixture) do(t testing.TB, method, target string, modifiers ...func(*http.Request)) *http.Response {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, fx.URL+target, http.NoBody)
 	if err != nil {
 		t.Fatal(err)
 	}
 	r.Host = "shop.test"
-	for _, f := range set {
-		f(r)
+	for _, modify := range modifiers {
+		modify(r)
 	}
 	response, err := (&http.Transport{DisableKeepAlives: true, DisableCompression: true}).RoundTrip(r)
 	if err != nil {
@@ -185,12 +189,12 @@ func body(t testing.TB, r *http.Response) string {
 	t.Helper()
 	all, err := io.ReadAll(r.Body)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("ReadAll(body of the response): error = %v, want the complete body", err)
 	}
 	return string(all)
 }
 
-// problemOf reads a problem document, and checks the members that every problem has.
+// problemOf reads a problem document, and checks its content type, status, request ID and timestamp.
 func problemOf(t testing.TB, r *http.Response) problemDocument {
 	t.Helper()
 	if got := r.Header.Get("Content-Type"); got != "application/problem+json" {
@@ -216,7 +220,7 @@ type problemDocument struct {
 	Trace                         struct{ RequestID, Timestamp, BuildID string }
 }
 
-// sendRaw sends bytes to a server and returns the connection.
+// sendRaw sends bytes to a server, and returns the connection with a reader for it.
 func sendRaw(t testing.TB, address, request string) (*bufio.Reader, net.Conn) {
 	t.Helper()
 	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(address, "http://"))
@@ -241,7 +245,7 @@ func serve(t testing.TB, f http.HandlerFunc) *httptest.Server {
 	return s
 }
 
-// rawUpstream starts an upstream that calls f for each connection.
+// rawUpstream starts an upstream that calls f for each connection and then closes it. It returns the upstream's URL.
 func rawUpstream(t testing.TB, f func(r *bufio.Reader, conn net.Conn)) string {
 	t.Helper()
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -286,14 +290,15 @@ type fakeKeys struct {
 	known map[string]policy.Identity // by the bucket's name or ID, a space, and the key
 	calls int
 	err   error
-	last  policy.BucketRef
+	// lastBucket is the bucket of the last call of Verify.
+	lastBucket policy.BucketRef
 }
 
 func (f *fakeKeys) Verify(_ context.Context, in policy.BucketRef, key string) (policy.Identity, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.calls++
-	f.last = in
+	f.lastBucket = in
 	if f.err != nil {
 		return policy.Identity{}, f.err
 	}
@@ -303,11 +308,12 @@ func (f *fakeKeys) Verify(_ context.Context, in policy.BucketRef, key string) (p
 	return policy.Identity{}, fault.New(fault.Unauthenticated, "Authorization Failed")
 }
 
-// fakeAllowances implements policy.Allowances. It counts taken units, and its windows do not end.
+// fakeAllowances implements policy.Allowances. It counts the calls of Take for each allowance, and its windows do not
+// end.
 type fakeAllowances struct {
 	mu    sync.Mutex
-	used  map[string]int64
-	taken []policy.Allowance
+	used  map[string]int64   // by the allowance's name
+	taken []policy.Allowance // the arguments of all calls of Take
 	err   error
 }
 

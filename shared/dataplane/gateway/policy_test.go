@@ -110,8 +110,8 @@ func TestValidKeySetsTheUserAndIsNotForwarded(t *testing.T) {
 	if want := (policy.BucketRef{
 		AccountID: "a1", Name: "my-bucket", Project: "shop",
 		Environment: "production",
-	}); h.keys.last != want {
-		t.Errorf("look-up in %+v, want %+v", h.keys.last, want)
+	}); h.keys.lastBucket != want {
+		t.Errorf("look-up in %+v, want %+v", h.keys.lastBucket, want)
 	}
 	response := h.do(t, "GET", "/x", header("Authorization", "Bearer a custom key without our format"))
 	if got := headersOf(t, response).Get("Authorization"); response.StatusCode != http.StatusOK || got != "" {
@@ -129,8 +129,8 @@ func TestUserIsAvailableInAddresses(t *testing.T) {
 		" /acme/gold ") {
 		t.Errorf("GET /x: body = %q, want the path /acme/gold", got)
 	}
-	if want := (policy.BucketRef{AccountID: "a1", Project: "shop", Environment: "production"}); h.keys.last != want {
-		t.Errorf("look-up in %+v, want %+v", h.keys.last, want)
+	if want := (policy.BucketRef{AccountID: "a1", Project: "shop", Environment: "production"}); h.keys.lastBucket != want {
+		t.Errorf("look-up in %+v, want %+v", h.keys.lastBucket, want)
 	}
 }
 

@@ -48,7 +48,7 @@ func TestEventsAreForwardedImmediately(t *testing.T) {
 				t.Fatalf("GET of events: next event = %q, %v, want %q", line, err, "data: x\n")
 			}
 			if _, err := lines.ReadString('\n'); err != nil {
-				t.Fatal(err)
+				t.Fatalf("GET of events: error of the empty line after an event = %v, want nil", err)
 			}
 		}
 	})
@@ -59,7 +59,7 @@ func TestBidirectionalStreaming(t *testing.T) {
 		backend := serve(t, func(w http.ResponseWriter, r *http.Request) {
 			rc := http.NewResponseController(w)
 			if err := rc.EnableFullDuplex(); err != nil {
-				t.Error(err)
+				t.Errorf("EnableFullDuplex() at the upstream: error = %v, want nil", err)
 			}
 			lines := bufio.NewScanner(r.Body)
 			for lines.Scan() {
@@ -71,18 +71,18 @@ func TestBidirectionalStreaming(t *testing.T) {
 		})
 		base, upstreamSetting := connect(backend.URL)
 		h := newFixture(t, artifact(route("POST /chat", forward(base))), upstreamSetting)
-		read, write := io.Pipe()
+		bodyReader, bodyWriter := io.Pipe()
 		sent := make(chan struct{})
 		go func() {
 			defer close(sent)
-			_, _ = io.WriteString(write, "a\n")
+			_, _ = io.WriteString(bodyWriter, "a\n")
 		}()
-		response := h.do(t, "POST", "/chat", func(r *http.Request) { r.Body, r.ContentLength = read, -1 })
+		response := h.do(t, "POST", "/chat", func(r *http.Request) { r.Body, r.ContentLength = bodyReader, -1 })
 		<-sent
 		lines := bufio.NewReader(response.Body)
 		for _, word := range []string{"a", "b", "c"} {
 			if word != "a" {
-				if _, err := io.WriteString(write, word+"\n"); err != nil {
+				if _, err := io.WriteString(bodyWriter, word+"\n"); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -90,7 +90,7 @@ func TestBidirectionalStreaming(t *testing.T) {
 				t.Fatalf("bidirectional stream: line of the response = %q, %v, want %q", line, err, word+"!\n")
 			}
 		}
-		if err := write.Close(); err != nil {
+		if err := bodyWriter.Close(); err != nil {
 			t.Fatal(err)
 		}
 		if rest, err := io.ReadAll(lines); err != nil || len(rest) != 0 {
@@ -162,9 +162,9 @@ func TestHTTP10ClientsGetNoTrailers(t *testing.T) {
 	}
 }
 
-// TestUpgradeNeedsHijackableConnection checks that the upstream gets an ordinary request if the response writer cannot
-// be hijacked, as in a Lambda.
-func TestUpgradeNeedsHijackableConnection(t *testing.T) {
+// TestAnUpgradeNeedsAConnection checks that the upstream gets an ordinary
+// request if the response writer cannot be hijacked, as in a Lambda.
+func TestAnUpgradeNeedsAConnection(t *testing.T) {
 	backend := serve(t, func(w http.ResponseWriter, r *http.Request) { writef(w, "upgrade: %q", r.Header.Get("Upgrade")) })
 	h := newFixture(t, artifact(route("GET /x", forward(backend.URL))))
 	r := httptest.NewRequestWithContext(t.Context(), "GET", "http://shop.test/x", http.NoBody)
@@ -173,8 +173,8 @@ func TestUpgradeNeedsHijackableConnection(t *testing.T) {
 	w := httptest.NewRecorder()
 	h.gateway.ServeHTTP(w, r)
 	if w.Code != http.StatusOK || w.Body.String() != `upgrade: ""` {
-		t.Errorf("GET /x with Upgrade, response writer without Hijack: status = %d, body = %s, "+
-			"want 200 and no Upgrade at the upstream", w.Code, w.Body.String())
+		t.Errorf("GET /x with Upgrade, response writer without Hijack: status = %d, body = %s, want 200 and no Upgrade at "+
+			"the upstream", w.Code, w.Body.String())
 	}
 }
 
@@ -204,7 +204,7 @@ func TestWebSocketIsForwarded(t *testing.T) {
 		c, response, err := websocket.Dial(t.Context(), h.URL+"/socket",
 			&websocket.DialOptions{Host: "shop.test", Subprotocols: []string{"chat"}})
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("Dial(/socket): error = %v, want a WebSocket", err)
 		}
 		if response.Header.Get("X-Request-Id") == "" || c.Subprotocol() != "chat" {
 			t.Errorf("WebSocket: X-Request-Id = %q, subprotocol = %q, want an ID and chat",
@@ -213,7 +213,7 @@ func TestWebSocketIsForwarded(t *testing.T) {
 		c.SetReadLimit(1 << 20)
 		for _, message := range []string{"a", strings.Repeat("long ", 50_000)} {
 			if err := c.Write(t.Context(), websocket.MessageText, []byte(message)); err != nil {
-				t.Fatal(err)
+				t.Fatalf("Write() to the WebSocket: error = %v, want nil", err)
 			}
 			_, got, err := c.Read(t.Context())
 			if err != nil || string(got) != "re: "+message {
@@ -227,19 +227,20 @@ func TestWebSocketIsForwarded(t *testing.T) {
 	})
 }
 
-func TestSwitchToUnrequestedProtocolIsRefused(t *testing.T) {
+// TestUnrequestedSwitchIsRefused checks that an upstream's switch to another protocol becomes a 502, both after a
+// request without an upgrade and after a request to switch to WebSocket.
+func TestUnrequestedSwitchIsRefused(t *testing.T) {
 	backend := rawUpstream(t, func(r *bufio.Reader, conn net.Conn) {
 		_, _ = http.ReadRequest(r)
 		writef(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: other\r\n\r\n")
 	})
 	h := newFixture(t, artifact(route("GET /x", forward(backend))))
-	for _, headers := range [][]func(*http.Request){
-		nil,
-		{header("Connection", "Upgrade"), header("Upgrade", "websocket")},
+	for _, modifiers := range [][]func(*http.Request){
+		nil, {header("Connection", "Upgrade"), header("Upgrade", "websocket")},
 	} {
-		if p := problemOf(t, h.do(t, "GET", "/x", headers...)); p.Status != http.StatusBadGateway {
-			t.Errorf("GET /x with %d headers for an upgrade to WebSocket, upstream switches to another protocol: "+
-				"status = %d, want 502", len(headers), p.Status)
+		if p := problemOf(t, h.do(t, "GET", "/x", modifiers...)); p.Status != http.StatusBadGateway {
+			t.Errorf("GET /x with Upgrade: websocket: %t, upstream switches to protocol other: status = %d, want 502",
+				len(modifiers) > 0, p.Status)
 		}
 	}
 }
@@ -361,9 +362,9 @@ func TestNoGoroutineOutlivesItsRequest(t *testing.T) {
 		runRequests()
 	}
 	close(release)
-	// The gateway keeps idle connections to the backend, each with three goroutines: two in the gateway and one in the
-	// backend. There are at most as many connections as concurrent clients, independent of the number of rounds. The limit
-	// of six for each client leaves a margin. If each request of a kind left a goroutine, there would be 300.
+	// The gateway keeps idle connections to the backend, which have goroutines in the gateway and in the backend. There
+	// are at most as many connections as concurrent clients, independent of the number of rounds. Six goroutines for each
+	// client leave a margin. If each request of a kind left a goroutine, there would be 300.
 	if limit := before + 6*clients; waitGoroutines(t, limit) > limit {
 		buffer := make([]byte, 1<<20)
 		t.Errorf("goroutines = %d, want at most %d (%d before)\n%s",
@@ -371,13 +372,14 @@ func TestNoGoroutineOutlivesItsRequest(t *testing.T) {
 	}
 }
 
-// waitGoroutines waits until there are at most want goroutines, but no longer than two seconds. It returns their number.
-func waitGoroutines(t *testing.T, want int) int {
+// waitGoroutines waits until there are at most limit goroutines, but no longer than about two seconds. It returns their
+// number.
+func waitGoroutines(t *testing.T, limit int) int {
 	t.Helper()
 	http.DefaultTransport.(*http.Transport).CloseIdleConnections()
 	n := runtime.NumGoroutine()
 	for range 200 {
-		if n <= want {
+		if n <= limit {
 			break
 		}
 		time.Sleep(10 * time.Millisecond)

@@ -22,7 +22,8 @@ import (
 	"github.com/gatewright/gatewright/shared/testing/deadline"
 )
 
-// newStreamServer starts an upstream with different kinds of streams. received is the number of its requests.
+// newStreamServer starts an upstream whose paths and Upgrade requests are different kinds of streams, except /fast and
+// /ranges, whose responses end immediately. It counts its requests in received.
 func newStreamServer(t *testing.T, received *atomic.Int64) *httptest.Server {
 	backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		received.Add(1)
@@ -32,7 +33,7 @@ func newStreamServer(t *testing.T, received *atomic.Int64) *httptest.Server {
 		if r.Header.Get("Upgrade") != "" {
 			conn, buffered, err := http.NewResponseController(w).Hijack()
 			if err != nil {
-				t.Error(err)
+				t.Errorf("Hijack() at the upstream: error = %v, want nil", err)
 				return
 			}
 			defer func() { _ = conn.Close() }()
@@ -50,7 +51,7 @@ func newStreamServer(t *testing.T, received *atomic.Int64) *httptest.Server {
 		}
 		w.Header().Set("Content-Type", map[string]string{
 			"/parts": "multipart/x-mixed-replace; boundary=x", "/long": "text/plain",
-			"/events": "text/event-stream; charset=utf-8", "/odd": "Text/Event-Stream ; charset=utf-8; charset=utf-8",
+			"/events": "text/event-stream; charset=utf-8", "/spelling": "Text/Event-Stream ; charset=utf-8; charset=utf-8",
 		}[r.URL.Path])
 		if r.Method == http.MethodHead {
 			return
@@ -63,7 +64,8 @@ func newStreamServer(t *testing.T, received *atomic.Int64) *httptest.Server {
 	return backend
 }
 
-// openStream sends a request, and returns the status and the first line of the response. end closes the connection.
+// openStream sends a request with header fields, and returns the status and the first line of the response's body, ""
+// for status 101. For status 429, line begins with the value of Retry-After. end closes the connection.
 func openStream(t *testing.T, h *fixture, path string, fields ...string) (status int, line string, end func()) {
 	t.Helper()
 	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(h.URL, "http://"))
@@ -116,7 +118,7 @@ func TestStreamsLeaveCapacityForRequests(t *testing.T) {
 		if status != http.StatusTooManyRequests || !strings.HasPrefix(line, "1 ") ||
 			!strings.Contains(line, "The account has 3 streams under way at one gateway process, and its limit "+
 				"gateway-streams is 3.") {
-			t.Errorf("GET %s with %v: status = %d, line = %q, want 429 after 1 second with the limit",
+			t.Errorf("GET %s with %v: status = %d, Retry-After and body = %q, want 429, 1 and a problem with the limit",
 				c.path, c.fields, status, line)
 		}
 		if got := received.Load() - before; got != c.wantReceived {
@@ -144,7 +146,7 @@ func TestStreamsLeaveCapacityForRequests(t *testing.T) {
 			time.Sleep(time.Duration(attempts) * time.Millisecond / 10)
 		}
 		if status != http.StatusOK {
-			t.Fatalf("GET of a stream after the others have ended: status = %d, want 200", status)
+			t.Fatalf("GET /fast with Accept: text/event-stream after all streams have ended: status = %d, want 200", status)
 		}
 	}
 }
@@ -161,7 +163,7 @@ func TestStreamLimitRefusesOnlyStreams(t *testing.T) {
 	backend := newStreamServer(t, &received)
 	a := artifact()
 	for _, path := range []string{
-		"GET /socket", "HEAD /events", "GET /events", "GET /odd", "GET /parts", "GET /ranges",
+		"GET /socket", "HEAD /events", "GET /events", "GET /spelling", "GET /parts", "GET /ranges",
 		"GET /fast", "POST /fast",
 	} {
 		_, target, _ := strings.Cut(path, " ")
@@ -184,11 +186,11 @@ func TestStreamLimitRefusesOnlyStreams(t *testing.T) {
 		"GET /events HTTP/1.1\nAccept: text/event-stream, */*;q=0.1":                                         after,
 		"GET /fast HTTP/1.1\nAccept: text/event-stream, application/json":                                    never,
 		"GET /fast HTTP/1.1\nAccept: text/event-stream\nAccept: application/json":                            never,
-		"GET /events HTTP/1.1":  after,
-		"GET /odd HTTP/1.1":     after,
-		"HEAD /events HTTP/1.1": never,
-		"GET /parts HTTP/1.1":   after,
-		"GET /ranges HTTP/1.1":  never,
+		"GET /events HTTP/1.1":   after,
+		"GET /spelling HTTP/1.1": after,
+		"HEAD /events HTTP/1.1":  never,
+		"GET /parts HTTP/1.1":    after,
+		"GET /ranges HTTP/1.1":   never,
 	} {
 		received.Store(0)
 		r, _ := sendRaw(t, h.URL, strings.ReplaceAll(request+"\nHost: shop.test\n\n", "\n", "\r\n"))
@@ -229,13 +231,14 @@ func TestStreamsAreCountedPerAccount(t *testing.T) {
 		{"other.test", http.StatusTooManyRequests},
 	} {
 		if r := h.do(t, http.MethodGet, "/events", host(c.host)); r.StatusCode != c.want {
-			t.Errorf("GET /events at %s, stream %d: status = %d, want %d", c.host, i, r.StatusCode, c.want)
+			t.Errorf("GET /events at %s, request with index %d: status = %d, want %d", c.host, i, r.StatusCode, c.want)
 		}
 	}
 }
 
-// TestRefusedStreamHasPolicyHeaders checks that a refusal has the fields of the
-// route's policies like any other response, before and after the call of the upstream.
+// TestRefusedStreamHasPolicyHeaders checks that the refusal of a stream has the fields of the route's
+// policies like any other response. The gateway refuses a stream before it calls the upstream if the
+// client accepts only server-sent events, and otherwise after the upstream's response.
 func TestRefusedStreamHasPolicyHeaders(t *testing.T) {
 	var received atomic.Int64
 	a := artifact(route("GET /events", forward(newStreamServer(t, &received).URL), "limit"))
@@ -246,12 +249,12 @@ func TestRefusedStreamHasPolicyHeaders(t *testing.T) {
 	h := newFixture(t, a, func(c *gateway.Config, _ *upstream.Options) {
 		c.Streams = &streamRecorder{refusal: sharedlimits.FunctionStreams.Refusal(3, 3, time.Second)}
 	})
-	for _, set := range [][]func(*http.Request){nil, {header("Accept", "text/event-stream")}} {
-		r := h.do(t, http.MethodGet, "/events", set...)
+	for _, modifiers := range [][]func(*http.Request){nil, {header("Accept", "text/event-stream")}} {
+		r := h.do(t, http.MethodGet, "/events", modifiers...)
 		if r.StatusCode != http.StatusTooManyRequests || r.Header.Get("RateLimit") == "" ||
 			r.Header.Get("RateLimit-Policy") == "" {
-			t.Errorf("GET /events: status = %d, header = %v, want 429 with RateLimit and RateLimit-Policy",
-				r.StatusCode, r.Header)
+			t.Errorf("GET /events with Accept: text/event-stream: %t: status = %d, header = %v, want 429 with RateLimit and "+
+				"RateLimit-Policy", len(modifiers) > 0, r.StatusCode, r.Header)
 		}
 	}
 }
@@ -334,12 +337,12 @@ func TestEachStreamEndsOnce(t *testing.T) {
 		time.Sleep(10 * time.Millisecond)
 	}
 	if started, finished := streams.started.Load(), streams.finished.Load(); started != finished || started < 100 {
-		t.Errorf("streams begun = %d, ended = %d, want over 100, all of them ended", started, finished)
+		t.Errorf("streams started = %d, finished = %d, want at least 100, all of them finished", started, finished)
 	}
 }
 
-// TestHalfClosedConnectionIsNotAStream checks that a connection of another protocol
-// stops counting as a stream if one side has ended it and the other side does nothing.
+// TestHalfClosedConnectionIsNotAStream checks that a connection that has switched to another protocol
+// stops counting as a stream if one side has closed it and the other side does nothing.
 func TestHalfClosedConnectionIsNotAStream(t *testing.T) {
 	runDirectAndTunneled(t, func(t *testing.T, connect connector) {
 		handlers := make(chan func(net.Conn), 1)
@@ -350,11 +353,11 @@ func TestHalfClosedConnectionIsNotAStream(t *testing.T) {
 			}
 		})
 		base, upstreamSetting := connect(backend)
-		streams := &streamRecorder{onEnd: make(chan struct{}, 1)}
-		h := newFixture(t, artifact(route("GET /socket", forward(base))), upstreamSetting,
-			func(c *gateway.Config, _ *upstream.Options) {
-				c.Streams, c.HalfClosedTimeout = streams, 20*time.Millisecond
-			})
+		streams := &streamRecorder{ended: make(chan struct{}, 1)}
+		a := artifact(route("GET /socket", forward(base)))
+		h := newFixture(t, a, upstreamSetting, func(c *gateway.Config, _ *upstream.Options) {
+			c.Streams, c.HalfClosedTimeout = streams, 20*time.Millisecond
+		})
 		done := make(chan struct{})
 		defer close(done)
 		for name, tc := range map[string]struct{ client, upstream func(net.Conn) }{
@@ -369,9 +372,9 @@ func TestHalfClosedConnectionIsNotAStream(t *testing.T) {
 			}
 			tc.client(conn)
 			select {
-			case <-streams.onEnd:
+			case <-streams.ended:
 			case <-time.After(deadline.Long()):
-				t.Fatalf("%s: the stream is counted after one half has ended, want it released", name)
+				t.Fatalf("%s has closed the connection: it still counts as a stream, want the count ended", name)
 			}
 		}
 	})
@@ -382,7 +385,7 @@ type streamRecorder struct {
 	started, finished atomic.Int64
 	refusal           *fault.Fault
 	err               error
-	onEnd             chan struct{} // receives a value for each ended stream, nil for none
+	ended             chan struct{} // receives a value for each ended stream, nil for none
 }
 
 func (s *streamRecorder) Begin(context.Context, string) (func(), *fault.Fault, error) {
@@ -392,8 +395,8 @@ func (s *streamRecorder) Begin(context.Context, string) (func(), *fault.Fault, e
 	s.started.Add(1)
 	return func() {
 		s.finished.Add(1)
-		if s.onEnd != nil {
-			s.onEnd <- struct{}{}
+		if s.ended != nil {
+			s.ended <- struct{}{}
 		}
 	}, nil, nil
 }
@@ -435,10 +438,10 @@ func TestLongResponseIsAStream(t *testing.T) {
 				select {
 				case err := <-done:
 					if err == nil {
-						t.Error("Copy(ended response) error = nil, want an error")
+						t.Error("Copy(response that was refused a stream) error = nil, want an error")
 					}
 				case <-time.After(deadline.Long()):
-					t.Error("the long response continues after the deadline, want it ended")
+					t.Errorf("the refused response has not ended after %s, want it ended at the threshold of 50ms", deadline.Long())
 				}
 				return
 			}

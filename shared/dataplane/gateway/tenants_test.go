@@ -61,8 +61,8 @@ func TestAccountConcurrencyIsLimited(t *testing.T) {
 	if status != http.StatusTooManyRequests || header.Get("Retry-After") != "1" ||
 		!strings.Contains(body, "The account has 2 requests under way at one gateway process, and its limit "+
 			"gateway-requests is 2.") {
-		t.Errorf("GET at shop.test, third request: status = %d, header = %v, body = %s, want 429 after 1 second with the "+
-			"limit",
+		t.Errorf("GET at shop.test, third request: status = %d, header = %v, body = %s, want 429 with Retry-After: 1 and "+
+			"the limit",
 			status, header, body)
 	}
 	if status, _, body := send(t.Context(), "other.test", "/fast"); status != http.StatusOK {

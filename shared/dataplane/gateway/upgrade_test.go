@@ -62,7 +62,7 @@ func TestOnlyAllowedUpgradesAreTunneled(t *testing.T) {
 		{"TLS", "GET /x HTTP/1.1\nConnection: Upgrade\nUpgrade: TLS/1.0", ordinary},
 		{"HTTP/2.0", "GET /x HTTP/1.1\nConnection: Upgrade\nUpgrade: HTTP/2.0", ordinary},
 		{"a WebSocket with a version", "GET /x HTTP/1.1\nConnection: Upgrade\nUpgrade: websocket/13", ordinary},
-		{"h2c behind a WebSocket", "GET /x HTTP/1.1\nConnection: Upgrade\nUpgrade: websocket h2c", ordinary},
+		{"a WebSocket and h2c without a comma", "GET /x HTTP/1.1\nConnection: Upgrade\nUpgrade: websocket h2c", ordinary},
 		{"a WebSocket by POST", "POST /x HTTP/1.1\nConnection: Upgrade\nUpgrade: websocket\nContent-Length: 0", ordinary},
 		{
 			"a WebSocket with a body", "GET /x HTTP/1.1\nConnection: Upgrade\nUpgrade: websocket\nContent-Length: 4\n\nbody",
@@ -92,32 +92,33 @@ func TestOnlyAllowedUpgradesAreTunneled(t *testing.T) {
 			method, _, _ := strings.Cut(head, " ")
 			response, err := http.ReadResponse(r, &http.Request{Method: method})
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("ReadResponse() error = %v, want a response", err)
 			}
 			if c.want == ordinary {
 				if got := response.Header.Get("X-Got"); response.StatusCode != http.StatusOK || got != ordinary {
-					t.Errorf("GET /x: status = %d, request at the upstream = %q, want 200 and %q", response.StatusCode, got, ordinary)
+					t.Errorf("status = %d, request at the upstream = %q, want 200 and %q", response.StatusCode, got, ordinary)
 				}
 				return
 			}
 			if got := response.Header.Get("X-Got"); response.StatusCode != http.StatusSwitchingProtocols ||
 				got != "Upgrade "+c.want {
-				t.Fatalf("GET /x with Upgrade: status = %d, request at the upstream = %q, want 101 and %q",
+				t.Fatalf("status = %d, request at the upstream = %q, want 101 and %q",
 					response.StatusCode, got, "Upgrade "+c.want)
 			}
 			if got := response.Header; got.Get("Connection") != "Upgrade" || got.Get("Upgrade") != c.want ||
 				got.Get("X-Hop") != "" {
-				t.Errorf("GET /x with Upgrade: header = %v, want Connection: Upgrade, Upgrade: %s and no X-Hop", got, c.want)
+				t.Errorf("header of the response = %v, want Connection: Upgrade, Upgrade: %s and no X-Hop", got, c.want)
 			}
 			writef(conn, "hello")
 			if got, err := io.ReadAll(io.LimitReader(r, 5)); string(got) != "hello" {
-				t.Errorf("data through the tunnel = %q, %v, want %q", got, err, "hello")
+				t.Errorf("data from the switched connection = %q, %v, want %q", got, err, "hello")
 			}
 		})
 	}
 }
 
-// TestSwitchToOtherProtocolIsRefused checks that a response that switches to another protocol than requested becomes a 502.
+// TestSwitchToOtherProtocolIsRefused checks that a response with status 101 becomes a 502 if it does not name the
+// protocol that the gateway has requested from the upstream. The gateway never requests h2c.
 func TestSwitchToOtherProtocolIsRefused(t *testing.T) {
 	for _, head := range []string{
 		"Connection: Upgrade\r\nUpgrade: h2c\r\n", "Connection: Upgrade\r\nUpgrade: tcp\r\n",
@@ -131,25 +132,28 @@ func TestSwitchToOtherProtocolIsRefused(t *testing.T) {
 			_, _ = io.Copy(io.Discard, r)
 		})
 		h := newFixture(t, artifact(route("GET /x", forward(backend)), route("POST /x", forward(backend))))
-		for _, set := range [][]func(*http.Request){
+		for _, modifiers := range [][]func(*http.Request){
 			nil,
 			{header("Connection", "Upgrade"), header("Upgrade", "websocket")},
 			{header("Connection", "Upgrade"), header("Upgrade", "h2c")},
 		} {
 			for _, method := range []string{"GET", "POST"} {
-				p := problemOf(t, h.do(t, method, "/x", append(set, func(r *http.Request) {
+				p := problemOf(t, h.do(t, method, "/x", append(modifiers, func(r *http.Request) {
 					if method == "POST" {
 						r.Body, r.ContentLength = io.NopCloser(strings.NewReader("x")), 1
 					}
 				})...))
 				if p.Status != http.StatusBadGateway || !strings.Contains(p.Detail, "did not ask for") {
-					t.Errorf("%s with a switch to %q: problem = %d %q, want 502 about the switch", method, head, p.Status, p.Detail)
+					t.Errorf("%s with %d upgrade fields, upstream's 101 with %q: problem = %d %q, want 502 about the switch",
+						method, len(modifiers), head, p.Status, p.Detail)
 				}
 			}
 		}
 	}
 }
 
+// TestUpgradeRedirectsAreForwarded checks that the redirect of an upgrade request is forwarded, although the route
+// follows redirects.
 func TestUpgradeRedirectsAreForwarded(t *testing.T) {
 	backend := serve(t, func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/there", http.StatusFound) })
 	h := newFixture(t,
@@ -162,7 +166,8 @@ func TestUpgradeRedirectsAreForwarded(t *testing.T) {
 	}
 }
 
-// TestInvalidStatusIsAProblem checks that an upstream's invalid status, for which net/http's server would panic, becomes a 502.
+// TestInvalidStatusIsAProblem checks that an upstream's status below 100 or above 599 becomes a 502. net/http's server
+// would panic for a status below 100.
 func TestInvalidStatusIsAProblem(t *testing.T) {
 	for _, status := range []string{"000", "099", "600", "999"} {
 		backend := rawUpstream(t, func(r *bufio.Reader, conn net.Conn) {

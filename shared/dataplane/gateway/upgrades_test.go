@@ -17,9 +17,9 @@ import (
 	"time"
 )
 
-// frame returns a WebSocket frame of a server with n bytes of payload.
-func frame(first byte, n int) []byte {
-	out := []byte{first, byte(min(n, 126))}
+// frame returns a WebSocket frame of a server with n bytes of payload. firstByte has the FIN bit and the opcode.
+func frame(firstByte byte, n int) []byte {
+	out := []byte{firstByte, byte(min(n, 126))}
 	switch {
 	case n > 0xffff:
 		out[1] = 127
@@ -30,33 +30,34 @@ func frame(first byte, n int) []byte {
 	return append(out, make([]byte, n)...)
 }
 
+// closeGoingAway is a Close frame with the status 1001.
 const closeGoingAway = "\x88\x02\x03\xe9"
 
-// TestWebSocketsGetACloseFrameOnShutdown checks that the Close frame is sent between two frames,
-// for all divisions of the upstream's bytes, and that the client's response reaches the upstream.
+// TestWebSocketsGetACloseFrameOnShutdown checks that the Close frame is sent between two frames, even if
+// EndUpgrades is called after a part of a frame. What the client sends afterwards must reach the upstream.
 func TestWebSocketsGetACloseFrameOnShutdown(t *testing.T) {
-	part, last := frame(0x01, 5), frame(0x80, 70000)
+	first, last := frame(0x01, 5), frame(0x80, 70000) // the frames of one message
 	for name, tc := range map[string]struct {
 		before, after []byte
 		want          string
-		dropped       bool // whether the frames after the Close frame are dropped
+		dropped       bool // whether after is sent behind the gateway's or the upstream's Close frame, and is dropped
 	}{
 		"no frame":                      {nil, nil, closeGoingAway, true},
 		"between two frames":            {frame(0x82, 200), frame(0x82, 3), string(frame(0x82, 200)) + closeGoingAway, true},
 		"within a frame's head":         {last[:4], last[4:], string(last) + closeGoingAway, false},
 		"within a frame's payload":      {last[:1000], last[1000:], string(last) + closeGoingAway, false},
-		"between parts of a message":    {part, last, string(part) + closeGoingAway, true},
+		"between parts of a message":    {first, last, string(first) + closeGoingAway, true},
 		"a close frame of the upstream": {frame(0x88, 2), nil, string(frame(0x88, 2)), true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			announced, received := make(chan struct{}), make(chan string, 1)
+			resume, received := make(chan struct{}), make(chan string, 1)
 			backend := rawUpstream(t, func(r *bufio.Reader, conn net.Conn) {
 				if _, err := http.ReadRequest(r); err != nil {
 					return
 				}
 				writef(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
 				_, _ = conn.Write(tc.before)
-				<-announced
+				<-resume
 				_, _ = conn.Write(tc.after)
 				all, _ := io.ReadAll(r)
 				received <- string(all)
@@ -77,18 +78,18 @@ func TestWebSocketsGetACloseFrameOnShutdown(t *testing.T) {
 				h.gateway.EndUpgrades(t.Context())
 			}()
 			if !tc.dropped {
-				close(announced)
+				close(resume)
 			}
 			rest := make([]byte, len(tc.want)-len(got))
-			if _, err := io.ReadFull(r, rest); err != nil {
-				t.Fatal(err)
+			if n, err := io.ReadFull(r, rest); err != nil {
+				t.Fatalf("after EndUpgrades, the client got %d bytes, %v, want %d bytes", n, err, len(rest))
 			}
 			if got := string(got) + string(rest); got != tc.want {
 				t.Errorf("upgraded connection: client got %d bytes, want the %d bytes of the upstream and the close frame",
 					len(got), len(tc.want))
 			}
 			if tc.dropped {
-				close(announced)
+				close(resume)
 			}
 			writef(conn, "bye")
 			if err := conn.(*net.TCPConn).CloseWrite(); err != nil {
@@ -105,7 +106,8 @@ func TestWebSocketsGetACloseFrameOnShutdown(t *testing.T) {
 	}
 }
 
-// TestUpgradesAreClosedAtTheShutdownDeadline checks that EndUpgrades closes all upgraded connections when its context has ended.
+// TestUpgradesAreClosedAtTheShutdownDeadline checks that EndUpgrades closes an upgraded connection when its context has
+// ended. It also checks that EndUpgrades returns immediately if there is no such connection.
 func TestUpgradesAreClosedAtTheShutdownDeadline(t *testing.T) {
 	backend := newSwitchingUpstream(t)
 	h := newFixture(t,
@@ -121,7 +123,7 @@ func TestUpgradesAreClosedAtTheShutdownDeadline(t *testing.T) {
 	if more, err := io.ReadAll(r); err != nil || len(more) > 0 {
 		t.Errorf("ReadAll() after EndUpgrades() = %q, %v, want nothing and no error", more, err)
 	}
-	synctest.Test(t, func(t *testing.T) { // without a connection, EndUpgrades returns immediately
+	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
 		newFixture(t, artifact()).gateway.EndUpgrades(t.Context())
 		if time.Since(start) > 0 {
@@ -160,7 +162,7 @@ func (c hookedConn) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// waitContext is a context that reports when a goroutine waits for its end.
+// waitContext is a context that closes waiting at the first call of Done.
 type waitContext struct {
 	context.Context //nolint:containedctx // waitContext implements a context
 	once            sync.Once
@@ -189,20 +191,20 @@ func TestUpgradeDuringShutdownIsClosed(t *testing.T) {
 			if !c.wait {
 				cancel()
 			}
-			endAt := func(moment bool) func() {
+			endUpgradesIf := func(enabled bool) func() {
 				return func() {
 					switch {
-					case moment && c.wait:
+					case enabled && c.wait:
 						waiting := &waitContext{Context: ctx, waiting: make(chan struct{})}
 						go h.gateway.EndUpgrades(waiting)
 						<-waiting.waiting
-					case moment:
+					case enabled:
 						h.gateway.EndUpgrades(ctx)
 					}
 				}
 			}
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				h.gateway.ServeHTTP(hookedWriter{w, endAt(atHijack), endAt(!atHijack)}, r)
+				h.gateway.ServeHTTP(hookedWriter{w, endUpgradesIf(atHijack), endUpgradesIf(!atHijack)}, r)
 			}))
 			r, _ := sendRaw(t, server.URL, "GET /x HTTP/1.1\r\nHost: shop.test\r\nConnection: Upgrade\r\nUpgrade: "+
 				c.protocol+"\r\n\r\n")
