@@ -49,7 +49,7 @@ func TestBufferedBodiesHaveABudget(t *testing.T) {
 					holder.client, func() {})
 				bodies.ChargeAPI(holderRequest.Context(), holder.account)
 				if holder.account == "" {
-					// Without an account, the last quarter of the client's share is reserved for the management API.
+					// Charge any account: without one, the last quarter of the client's share is reserved for the management API.
 					bodies.ChargeAPI(holderRequest.Context(), "another")
 				}
 				if err := bodies.Reserve(holderRequest.Context(), share); err != nil {

@@ -42,11 +42,11 @@ func TestContinueIsSentOnlyIfTheUpstreamReads(t *testing.T) {
 			}
 			writef(conn, "body")
 			if _, err := r.ReadString('\n'); err != nil {
-				t.Fatal(err)
+				t.Fatalf("error of the empty line after 100 Continue = %v, want nil", err)
 			}
 			response, err := http.ReadResponse(r, nil)
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("ReadResponse() error = %v, want a response", err)
 			}
 			if got := body(t, response); got != "body" {
 				t.Errorf("POST /x: body = %q, want %q", got, "body")
@@ -116,14 +116,16 @@ func TestTruncatedResponseIsAborted(t *testing.T) {
 	}
 }
 
+// TestResponseCompletesBeforeTheRequestBody checks that a response can end before the client has sent the whole body of
+// its request. The connection must then end, because the rest of the body is not a request.
 func TestResponseCompletesBeforeTheRequestBody(t *testing.T) {
-	for _, length := range []string{
+	for _, framedBody := range []string{
 		"Content-Length: 5\r\n\r\nhello",
 		"Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n",
 	} {
 		backend := rawUpstream(t, func(r *bufio.Reader, conn net.Conn) {
 			_, _ = http.ReadRequest(r)
-			writef(conn, "HTTP/1.1 200 OK\r\n%s", length)
+			writef(conn, "HTTP/1.1 200 OK\r\n%s", framedBody)
 			_, _ = io.Copy(io.Discard, r)
 		})
 		h := newFixture(t, artifact(route("POST /x", forward(backend))))
@@ -131,7 +133,7 @@ func TestResponseCompletesBeforeTheRequestBody(t *testing.T) {
 		r, conn := sendRaw(t, h.URL, "POST /x HTTP/1.1\r\nHost: shop.test\r\nContent-Length: 1000\r\n\r\nbegin")
 		response, err := http.ReadResponse(r, nil)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("ReadResponse() error = %v, want a response", err)
 		}
 		if got := body(t, response); got != "hello" || !response.Close {
 			t.Errorf("POST /x: body = %q, Close = %t, want \"hello\" and true", got, response.Close)
@@ -153,7 +155,7 @@ func TestHandlerRefusalEndsBeforeTheBody(t *testing.T) {
 	r, _ := sendRaw(t, h.URL, "POST /x?up=.. HTTP/1.1\r\nHost: shop.test\r\nContent-Length: 1000\r\n\r\nbegin")
 	response, err := http.ReadResponse(r, nil)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("ReadResponse() error = %v, want a response", err)
 	}
 	if p := problemOf(t, response); p.Status != http.StatusBadRequest {
 		t.Errorf("POST /x?up=..: status = %d, want 400", p.Status)
@@ -172,7 +174,7 @@ func TestConnectionIsReusableAfterRefusal(t *testing.T) {
 		writef(conn, "POST /x HTTP/1.1\r\nHost: shop.test\r\nContent-Length: 4\r\n\r\nbody")
 		response, err := http.ReadResponse(r, nil)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("ReadResponse() error = %v, want a response", err)
 		}
 		_ = body(t, response)
 		if response.StatusCode != http.StatusUnauthorized || response.Close {
@@ -213,7 +215,7 @@ func TestMalformedBodyIsAClientError(t *testing.T) {
 	r, _ := sendRaw(t, h.URL, "POST /x HTTP/1.1\r\nHost: shop.test\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\nx\r\n")
 	response, err := http.ReadResponse(r, nil)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("ReadResponse() error = %v, want a response", err)
 	}
 	if response.StatusCode != http.StatusBadRequest {
 		t.Errorf("request with a malformed body: status = %d, want 400", response.StatusCode)

@@ -11,28 +11,28 @@ import (
 	"github.com/gatewright/gatewright/shared/dataplane/gateway/upstream"
 )
 
-// serveDirectly calls the handler like the platform of a function: no listener of ours has checked the head.
+// serveDirectly calls the gateway's handler as in a Lambda, where no listener of ours has checked the request's head.
 func (fx *fixture) serveDirectly(
-	t *testing.T, method, target string, set ...func(*http.Request),
+	t *testing.T, method, target string, modifiers ...func(*http.Request),
 ) *httptest.ResponseRecorder {
 	t.Helper()
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, target, http.NoBody)
 	r.Method, r.Host = method, "shop.test"
-	for _, f := range set {
-		f(r)
+	for _, modify := range modifiers {
+		modify(r)
 	}
 	w := httptest.NewRecorder()
 	fx.gateway.ServeHTTP(w, r)
 	return w
 }
 
-// TestLogLinesAreBounded checks that the log lines of a request with
-// long values are short, for served, failed and refused requests.
+// TestLogLinesAreBounded checks that each log line of a request with long values
+// has at most 2 KiB, for served, failed and refused requests.
 func TestLogLinesAreBounded(t *testing.T) {
 	const maxLineBytes = 2 << 10
 	backend := serve(t, func(http.ResponseWriter, *http.Request) {})
 	a := artifact(route("GET /open", forward(backend.URL)), route("GET /open/{rest}", forward(backend.URL)),
-		route("GET /away", forward("http://127.0.0.1:1")), route("GET /away/{rest}", forward("http://127.0.0.1:1")))
+		route("GET /failing", forward("http://127.0.0.1:1")), route("GET /failing/{rest}", forward("http://127.0.0.1:1")))
 	long := strings.Repeat("x", 7500)
 	large := []func(*http.Request){
 		header("User-Agent", long), header("Referer", long), header(long, long), header("Traceparent", long),
@@ -40,15 +40,15 @@ func TestLogLinesAreBounded(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		method, target string
-		set            []func(*http.Request)
+		modifiers      []func(*http.Request)
 	}{
 		"a path":                        {"GET", "/open/" + long, large},
 		"a path of no route":            {"GET", "/" + long, large},
 		"a path with a broken escape":   {"GET", "/open/%2f/../%00" + long, large},
 		"a path beyond the limit":       {"GET", "/open/" + long + long, large},
-		"a path of a failing upstream":  {"GET", "/away/" + long, large},
+		"a path of a failing upstream":  {"GET", "/failing/" + long, large},
 		"a query":                       {"GET", "/open?" + long + "=" + long, large},
-		"a query of a failing upstream": {"GET", "/away?" + long + "=" + long, large},
+		"a query of a failing upstream": {"GET", "/failing?" + long + "=" + long, large},
 		"a method":                      {long, "/open", large},
 		"a host":                        {"GET", "/open", append(large, host(long))},
 	} {
@@ -56,7 +56,7 @@ func TestLogLinesAreBounded(t *testing.T) {
 		h := newFixture(t, a, withTelemetry(lines, nil, true), func(c *gateway.Config, _ *upstream.Options) {
 			c.Log = slog.New(slog.NewJSONHandler(otherLines, nil))
 		})
-		status := h.serveDirectly(t, c.method, c.target, c.set...).Code
+		status := h.serveDirectly(t, c.method, c.target, c.modifiers...).Code
 		if !strings.Contains(lines.String(), `"msg":"request"`) {
 			t.Errorf("%s: status = %d, and the request has no line, want one", name, status)
 		}
@@ -68,8 +68,8 @@ func TestLogLinesAreBounded(t *testing.T) {
 	}
 }
 
-// TestHandlerRefusesLongPaths checks that the handler refuses paths of more than 8 KiB,
-// because API Gateway accepts requests whose path and header together have up to 10,240 bytes.
+// TestHandlerRefusesLongPaths checks that the gateway's handler refuses paths of more than 8 KiB:
+// API Gateway accepts requests whose path and header together have up to 10,240 bytes.
 func TestHandlerRefusesLongPaths(t *testing.T) {
 	h := newFixture(t, artifact())
 	for bytes, want := range map[int]int{

@@ -71,7 +71,7 @@ func TestEachRequestOfADeploymentIsCounted(t *testing.T) {
 		writef(w, "%s", strings.Repeat("x", 50_000))
 	})
 	a := artifact(route("GET /todos/{id}", forward(backend.URL), "key"), route("GET /half", forward(backend.URL)),
-		route("POST /gone", forward("http://127.0.0.1:1")))
+		route("POST /unreachable", forward("http://127.0.0.1:1")))
 	declare(a, "key", "api-key-inbound", map[string]any{"bucketName": "b"})
 	counted := &callRecorder{}
 	h := newFixture(t, a, func(c *gateway.Config, _ *upstream.Options) { c.Calls = counted })
@@ -80,7 +80,7 @@ func TestEachRequestOfADeploymentIsCounted(t *testing.T) {
 		"GET /todos/1?q=1 HTTP/1.1\r\nHost: shop.test\r\nAuthorization: Bearer good",
 		"GET /todos/1 HTTP/1.1\r\nHost: shop.test\r\nAuthorization: Bearer bad",
 		"GET /half HTTP/1.1\r\nHost: shop.test",
-		"POST /gone HTTP/1.1\r\nHost: shop.test\r\nContent-Length: 0",
+		"POST /unreachable HTTP/1.1\r\nHost: shop.test\r\nContent-Length: 0",
 		"GET /nowhere HTTP/1.1\r\nHost: shop.test",
 		"DELETE /half HTTP/1.1\r\nHost: shop.test",
 		"GET /__gatewright/build HTTP/1.1\r\nHost: shop.test",
@@ -111,7 +111,7 @@ func TestEachRequestOfADeploymentIsCounted(t *testing.T) {
 		{"acme", "GET", "/todos/{id}", 200},
 		{"", "GET", "/todos/{id}", 401},
 		{"", "GET", "/half", 200},
-		{"", "POST", "/gone", 502},
+		{"", "POST", "/unreachable", 502},
 		{"", "GET", "", 404},
 		{"", "DELETE", "", 405},
 		{"", "GET", "", 400},
@@ -127,8 +127,9 @@ type callChannel chan analytics.Call
 
 func (c callChannel) Call(call analytics.Call) { c <- call }
 
-// TestDisconnectedRequestIsCounted checks the counted status of a request whose client disconnects before the head of
-// the response, or between the head and the first byte of the body. It must not count as a failure of the upstream.
+// TestDisconnectedRequestIsCounted checks the counted status of a request whose client disconnects before the upstream
+// has sent the head of its response, or between this head and the first byte of the body. The request must not count as
+// a failure of the upstream.
 func TestDisconnectedRequestIsCounted(t *testing.T) {
 	received := make(chan struct{})
 	backend := serve(t, func(w http.ResponseWriter, r *http.Request) {

@@ -26,7 +26,7 @@ func TestLogAttributesOf5xxNameTheFault(t *testing.T) {
 		w.WriteHeader(http.StatusNotImplemented)
 	})
 	a := artifact(
-		route("GET /theirs", forward(backend.URL)), route("GET /half", forward(backend.URL)),
+		route("GET /failing", forward(backend.URL)), route("GET /half", forward(backend.URL)),
 		route("GET /unreachable", forward("http://127.0.0.1:1")),
 		route("GET /panics", forward(backend.URL), "limit"))
 	declare(a, "limit", "rate-limit-inbound", map[string]any{
@@ -38,11 +38,11 @@ func TestLogAttributesOf5xxNameTheFault(t *testing.T) {
 		status     float64
 		fault      string // the attribute for the fault, "" for none
 	}{
-		"a 5xx of the upstream":        {"shop.test", "/theirs", 501, telemetry.UpstreamFaults},
+		"a 5xx of the upstream":        {"shop.test", "/failing", 501, telemetry.UpstreamFaults},
 		"a response that breaks off":   {"shop.test", "/half", 502, telemetry.UpstreamFaults},
 		"an unreachable upstream":      {"shop.test", "/unreachable", 502, telemetry.UpstreamFaults},
 		"a panic of the gateway":       {"shop.test", "/panics", 500, telemetry.GatewayFaults},
-		"an unavailable table":         {"broken.test", "/theirs", 503, telemetry.GatewayFaults},
+		"a failed look-up of the host": {"broken.test", "/failing", 503, telemetry.GatewayFaults},
 		"a path without a route (404)": {"shop.test", "/nowhere", 404, ""},
 	} {
 		for _, table := range []string{"", "the-table"} {
@@ -64,16 +64,16 @@ func TestLogAttributesOf5xxNameTheFault(t *testing.T) {
 						t.Errorf("log line: %s = %v, want 1 only for the fault %q", fault, line[fault], test.fault)
 					}
 				}
-				metric := test.fault != "" && table != ""
-				if (line["_aws"] != nil) != metric || metric && line["table"] != table {
+				wantMetric := test.fault != "" && table != ""
+				if (line["_aws"] != nil) != wantMetric || wantMetric && line["table"] != table {
 					t.Errorf("log line: metric = %v, table = %v, want a metric: %t, table %q",
-						line["_aws"], line["table"], metric, table)
+						line["_aws"], line["table"], wantMetric, table)
 				}
 			})
 		}
 	}
 	names := []string{telemetry.GatewayFaults, telemetry.UpstreamFaults, "table", "_aws"}
-	for _, diff := range telemetrytest.Undocumented(t, documentation, "## Whose fault a 5xx is", names...) {
+	for _, diff := range telemetrytest.Undocumented(t, observabilityDocs, "## Whose fault a 5xx is", names...) {
 		t.Errorf("documentation of the attributes of faults: %s, want the same names", diff)
 	}
 }
@@ -98,15 +98,15 @@ func TestSpansContainNoClientData(t *testing.T) {
 	if len(spans) != 5 {
 		t.Fatalf("spans = %d, want 5", len(spans))
 	}
-	known := []string{
+	allowed := []string{
 		"http.response.status_code", "http.request.method", "http.route", "gatewright.request_id", "gatewright.cut",
 		"gatewright.cold_start",
 		"gatewright.deployment", "gatewright.operation", "gatewright.upstream_ms",
 	}
 	for _, s := range spans {
 		for name := range telemetrytest.Attributes(s) {
-			if !slices.Contains(known, name) {
-				t.Errorf("span %s has the attribute %s, want only those of %v", s.GetName(), name, known)
+			if !slices.Contains(allowed, name) {
+				t.Errorf("span %s has the attribute %s, want only those of %v", s.GetName(), name, allowed)
 			}
 		}
 		if len(s.GetEvents())+len(s.GetLinks()) > 0 {

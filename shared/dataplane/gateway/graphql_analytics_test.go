@@ -297,7 +297,7 @@ func TestGraphQLErrorLogLineMatchesDocs(t *testing.T) {
 	if strings.Contains(strings.ToLower(lines.String()), "hidden") {
 		t.Errorf("log line contains private data, want none: %s", lines)
 	}
-	documentedLine(t, line, "## The line of GraphQL errors")
+	checkDocumented(t, line, "## The line of GraphQL errors")
 }
 
 func classNames(classes []analytics.Class) []string {

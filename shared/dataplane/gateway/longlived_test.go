@@ -19,16 +19,17 @@ import (
 	"github.com/gatewright/gatewright/shared/testing/deadline"
 )
 
-// TestOrdinaryResponseStopsCountingAsStream checks that responses that are not streams do not
-// count as streams: a slow ordinary response, a response to HEAD, and a response without a body.
+// TestOrdinaryResponseStopsCountingAsStream checks that responses that are not streams do not count as streams: a
+// slow ordinary response to a client that accepts only server-sent events, a response to HEAD, and a response
+// without a body.
 func TestOrdinaryResponseStopsCountingAsStream(t *testing.T) {
 	var received atomic.Int64
 	backend := newStreamServer(t, &received)
-	nothing := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	emptyServer := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream")
 	}))
-	t.Cleanup(nothing.Close)
-	a := artifact(route("GET /nothing", rewrite(nothing.URL)), route("HEAD /events", rewrite(nothing.URL)))
+	t.Cleanup(emptyServer.Close)
+	a := artifact(route("GET /nothing", rewrite(emptyServer.URL)), route("HEAD /events", rewrite(emptyServer.URL)))
 	for _, path := range []string{"/long", "/events"} {
 		a.Routes = append(a.Routes, route("GET "+path, rewrite(backend.URL+path)))
 	}
@@ -117,11 +118,11 @@ func TestSlowResponseStaysAStream(t *testing.T) {
 	})
 	r := h.do(t, http.MethodGet, "/slow")
 	if finished := streams.finished.Load(); finished != 0 {
-		t.Errorf("streams ended before the response = %d, want 0", finished)
+		t.Errorf("streams that ended when the response began = %d, want 0", finished)
 	}
 	close(release)
 	if _, err := io.Copy(io.Discard, r.Body); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Copy(body of GET /slow) error = %v, want nil", err)
 	}
 	h.Close()
 	if started, finished := streams.started.Load(), streams.finished.Load(); started != 1 || finished != 1 {
@@ -129,8 +130,8 @@ func TestSlowResponseStaysAStream(t *testing.T) {
 	}
 }
 
-// TestUnreadLongResponseIsEnded checks that a refused long response ends even if the gateway
-// waits for the client. It also checks that Streams.Begin gets the request's context.
+// TestUnreadLongResponseIsEnded checks that a long response that is refused as a stream ends, even if the gateway
+// waits for the client to read. It also checks that Streams.Begin gets a context with the values of the request's.
 func TestUnreadLongResponseIsEnded(t *testing.T) {
 	backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		part := make([]byte, 64<<10)
@@ -145,13 +146,13 @@ func TestUnreadLongResponseIsEnded(t *testing.T) {
 	h := newFixture(t, artifact(route("GET /long", rewrite(backend.URL))), func(c *gateway.Config, _ *upstream.Options) {
 		c.Streams, c.StreamThreshold = streams, 100*time.Millisecond
 	})
-	type mark struct{}
+	type contextKey struct{}
 	done := make(chan struct{})
 	server := &http.Server{
 		ReadHeaderTimeout: time.Minute,
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			defer close(done)
-			h.gateway.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), mark{}, "the request's")))
+			h.gateway.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), contextKey{}, "the request's")))
 		}),
 	}
 	client, serverConn := net.Pipe()
@@ -167,16 +168,16 @@ func TestUnreadLongResponseIsEnded(t *testing.T) {
 	}
 	select {
 	case ctx := <-streams.contexts:
-		if ctx.Value(mark{}) == nil {
-			t.Error("context of the counted stream has no value of the request's, want one")
+		if ctx.Value(contextKey{}) == nil {
+			t.Error("context of Streams.Begin does not have the value of the request's context, want it")
 		}
 	case <-time.After(deadline.Long()):
-		t.Fatal("the long response is not counted as a stream before the deadline, want it counted")
+		t.Fatalf("GET /long: no call of Streams.Begin within %s, want one", deadline.Long())
 	}
 	select {
 	case <-done:
 	case <-time.After(deadline.Long()):
-		t.Error("the long response continues after the deadline, want it ended")
+		t.Errorf("GET /long: the refused response has not ended within %s, want it ended", deadline.Long())
 	}
 	if log := h.log.String(); !strings.Contains(log, "a long answer was ended") {
 		t.Errorf("log after the response was ended = %q, want \"a long answer was ended\"", log)

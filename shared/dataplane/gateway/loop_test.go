@@ -16,7 +16,7 @@ import (
 )
 
 // newLoopFixture returns a fixture for projects whose upstream is the fixture's
-// own address. resolved is the number of requests that the gateway has received.
+// own address. resolved is the number of requests for which the gateway has looked up a deployment.
 func newLoopFixture(t *testing.T) (h *fixture, resolved *atomic.Int64) {
 	counting := &countingDeployments{fakeDeployments: fakeDeployments{}}
 	h = newFixture(t, nil, func(c *gateway.Config, _ *upstream.Options) { c.Deployments = counting })
@@ -24,12 +24,13 @@ func newLoopFixture(t *testing.T) (h *fixture, resolved *atomic.Int64) {
 	return h, &counting.resolved
 }
 
-// serve makes the fixture serve an artifact at shop.test and at 127.0.0.1.
-func (fx *fixture) serve(a *project.Artifact) {
+// deploy makes the fixture serve an artifact at shop.test and at 127.0.0.1.
+func (fx *fixture) deploy(a *project.Artifact) {
 	fx.deployments["shop.test"] = &gateway.Deployment{Digest: "one", Artifact: a}
 	fx.deployments["127.0.0.1"] = fx.deployments["shop.test"]
 }
 
+// countingDeployments counts the calls of Resolve in resolved.
 type countingDeployments struct {
 	fakeDeployments
 	resolved atomic.Int64
@@ -40,17 +41,17 @@ func (c *countingDeployments) Resolve(ctx context.Context, host string) (*gatewa
 	return c.fakeDeployments.Resolve(ctx, host)
 }
 
-// TestLoopIsDetected checks that a request to a project whose upstream is its own address
-// ends after eight gateways. Without the limit, such a request took 8,900 descriptors.
+// TestLoopIsDetected checks that a request to a project whose upstream is its own address ends when it has
+// passed the gateway eight times. Without the limit, such a request took 8,900 file descriptors.
 func TestLoopIsDetected(t *testing.T) {
 	h, resolved := newLoopFixture(t)
-	h.serve(artifact(route("GET /x", forward(h.URL)), route("POST /x", forward(h.URL))))
-	for name, set := range map[string]func(*http.Request){
+	h.deploy(artifact(route("GET /x", forward(h.URL)), route("POST /x", forward(h.URL))))
+	for name, modify := range map[string]func(*http.Request){
 		"plain": func(*http.Request) {},
 		"a body": func(r *http.Request) {
 			r.Method, r.Body, r.ContentLength = "POST", io.NopCloser(strings.NewReader("body")), -1
 		},
-		"Via listed":          header("Connection", "Via, X-Forwarded-For, close"),
+		"Via in Connection":   header("Connection", "Via, X-Forwarded-For, close"),
 		"an unclosed comment": header("Via", "1.1 x ("),
 		"a key in Via":        header("Via", "1.1 "+newKey(credential.ConsumerKey)),
 		"a switch of protocol": func(r *http.Request) {
@@ -58,7 +59,7 @@ func TestLoopIsDetected(t *testing.T) {
 		},
 	} {
 		before := resolved.Load()
-		response := h.do(t, "GET", "/x", set)
+		response := h.do(t, "GET", "/x", modify)
 		// The problem comes from the ninth gateway, through the eight others.
 		if got := body(t, response); response.StatusCode != http.StatusLoopDetected ||
 			!strings.Contains(got, `"title":"Loop Detected"`) || !strings.Contains(got, "passed 8 gateways") {
@@ -113,7 +114,7 @@ func TestLoopThroughRedirectsIsDetected(t *testing.T) {
 		http.Redirect(w, r, fmt.Sprint(gatewayURL.Load())+"/x", http.StatusFound)
 	})
 	h, resolved := newLoopFixture(t)
-	h.serve(artifact(route("GET /x", component("urlForwardHandler",
+	h.deploy(artifact(route("GET /x", component("urlForwardHandler",
 		map[string]any{"baseUrl": backend.URL, "followRedirects": true}))))
 	gatewayURL.Store(h.URL)
 	if response := h.do(t, "GET", "/x"); response.StatusCode != http.StatusLoopDetected {

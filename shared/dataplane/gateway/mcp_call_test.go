@@ -301,7 +301,7 @@ func TestMCPCallLogLineMatchesDocs(t *testing.T) {
 	if line["operation"] != "readTodo" || line["status"] != 200.0 || strings.Contains(lines.String(), "hidden") {
 		t.Errorf("log line of readTodo = %s, want operation readTodo, status 200 and no argument", lines)
 	}
-	documentedLine(t, line, "## The line of an MCP call")
+	checkDocumented(t, line, "## The line of an MCP call")
 }
 
 // panickingAllowances implements policy.Allowances and panics.

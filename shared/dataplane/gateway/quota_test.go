@@ -470,7 +470,8 @@ func TestQuotaLogLinesMatchDocs(t *testing.T) {
 		for _, name := range []string{slog.TimeKey, slog.LevelKey, slog.MessageKey} {
 			delete(line, name)
 		}
-		for _, diff := range telemetrytest.Undocumented(t, documentation, test.heading, slices.Collect(maps.Keys(line))...) {
+		fields := slices.Collect(maps.Keys(line))
+		for _, diff := range telemetrytest.Undocumented(t, observabilityDocs, test.heading, fields...) {
 			t.Errorf("documentation of the log line %q: %s, want the same names", test.message, diff)
 		}
 		if _, counted := line["_aws"]; counted != (test.failing != "") {

@@ -26,13 +26,14 @@ func TestStalledBodyIs408(t *testing.T) {
 		r, _ := sendRaw(t, h.URL, "POST /x HTTP/1.1\r\nHost: shop.test\r\n"+framing)
 		response, err := http.ReadResponse(r, nil)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("ReadResponse() error = %v, want a response", err)
 		}
 		if p := problemOf(t, response); p.Status != http.StatusRequestTimeout || !response.Close {
-			t.Errorf("POST with a stalled body: status = %d, Close = %t, want 408 and true", p.Status, response.Close)
+			t.Errorf("POST with a stalled body %q: status = %d, Close = %t, want 408 and true",
+				framing, p.Status, response.Close)
 		}
 		if err := <-done; err == nil {
-			t.Error("the upstream read the incomplete body without an error, want one")
+			t.Errorf("POST with a stalled body %q: the upstream read the body without an error, want an error", framing)
 		}
 	}
 }
@@ -58,10 +59,11 @@ func TestRefusalDoesNotWaitForTheBody(t *testing.T) {
 				expect+"Content-Length: "+test.length+"\r\n\r\n")
 			response, err := http.ReadResponse(r, nil)
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("ReadResponse() error = %v, want a response", err)
 			}
 			if p := problemOf(t, response); p.Status != test.status || !response.Close {
-				t.Errorf("%.20s: status = %d, Close = %t, want %d and true", test.path, p.Status, response.Close, test.status)
+				t.Errorf("POST %.20s with %q: status = %d, Close = %t, want %d and true",
+					test.path, expect, p.Status, response.Close, test.status)
 			}
 		}
 	}
@@ -75,22 +77,21 @@ func TestHostOfTargetTakesPrecedence(t *testing.T) {
 	r, _ := sendRaw(t, h.URL, "GET http://shop.test:80/x HTTP/1.1\r\nHost: other.test\r\n\r\n")
 	response, err := http.ReadResponse(r, nil)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("ReadResponse() error = %v, want a response", err)
 	}
 	_ = body(t, response)
 	// The last field of the text has no line end, and the fields have any order.
 	if got := strings.ReplaceAll(<-received, "\r", "") + "\n"; !strings.Contains(got,
 		"X-Forwarded-Host: shop.test:80\n") || strings.Contains(got, "other.test") {
-		t.Errorf("request with another Host in its target: the upstream got, want X-Forwarded-Host of the target and no "+
-			"other.test:\n%s",
-			got)
+		t.Errorf("request with the target http://shop.test:80/x and Host: other.test: want X-Forwarded-Host: shop.test:80 "+
+			"and no other.test at the upstream, which got:\n%s", got)
 	}
 	r, _ = sendRaw(t, h.URL, "GET http://other.test/x HTTP/1.1\r\nHost: shop.test\r\n\r\n")
 	if response, err = http.ReadResponse(r, nil); err != nil {
-		t.Fatal(err)
+		t.Fatalf("ReadResponse() error = %v, want a response", err)
 	}
 	if p := problemOf(t, response); p.Status != http.StatusNotFound {
-		t.Errorf("request of an unknown host in the target: status = %d, want 404", p.Status)
+		t.Errorf("request with the target http://other.test/x and Host: shop.test: status = %d, want 404", p.Status)
 	}
 }
 

@@ -22,18 +22,19 @@ import (
 )
 
 // withTelemetry makes a fixture write the log line of each request into
-// lines and, unless c is nil, send spans to c. paths is Telemetry.LogPaths.
-func withTelemetry(lines *syncBuffer, c *telemetrytest.Collector, paths bool) setting {
+// lines and, unless c is nil, send spans to c. logPaths is Telemetry.LogPaths.
+func withTelemetry(lines *syncBuffer, c *telemetrytest.Collector, logPaths bool) setting {
 	return func(config *gateway.Config, _ *upstream.Options) {
 		config.Access = slog.New(slog.NewJSONHandler(lines, nil))
-		config.Telemetry.LogPaths = paths
+		config.Telemetry.LogPaths = logPaths
 		if c != nil {
 			config.Telemetry.Tracer = c.Tracer
 		}
 	}
 }
 
-const documentation = "../../../docs/observability.md"
+// observabilityDocs is the page that documents log lines.
+const observabilityDocs = "../../../docs/observability.md"
 
 func TestRequestLogLineMatchesDocs(t *testing.T) {
 	backend := serve(t, func(w http.ResponseWriter, _ *http.Request) { writef(w, "hidden-answer") })
@@ -62,14 +63,15 @@ func TestRequestLogLineMatchesDocs(t *testing.T) {
 		t.Errorf("latency = %v ms, upstream latency = %v ms, want more than 0 for the upstream and at least that in total",
 			latency, upstreamLatency)
 	}
-	documentedLine(t, line, "## The line of a gateway request")
+	checkDocumented(t, line, "## The line of a gateway request")
 	if _, raw := c.Spans(t); strings.Contains(lines.String()+string(raw), "hidden") {
 		t.Errorf("log or spans contain a secret, want none: %s\n%q", lines, raw)
 	}
 }
 
 // TestRequestLogNamesTheRefusingPolicy checks that the log line and the counted call have the
-// project's name of the policy that has refused the request, and no name if the handler has responded.
+// project's name of the policy that has refused the request. They must have no name if the handler has
+// responded, or if no route matches.
 func TestRequestLogNamesTheRefusingPolicy(t *testing.T) {
 	backend := serve(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) })
 	a := artifact(route("GET /a", forward(backend.URL), "first", "who"), route("GET /b", forward(backend.URL)))
@@ -95,13 +97,14 @@ func TestRequestLogNamesTheRefusingPolicy(t *testing.T) {
 	}
 }
 
-// documentedLine checks that the documentation lists the fields of a log line.
-func documentedLine(t *testing.T, line map[string]any, heading string) {
+// checkDocumented checks that the documentation below heading lists the fields of a log line, except time, level and
+// msg. It removes these three from line.
+func checkDocumented(t *testing.T, line map[string]any, heading string) {
 	t.Helper()
 	for _, name := range []string{slog.TimeKey, slog.LevelKey, slog.MessageKey} {
 		delete(line, name)
 	}
-	for _, diff := range telemetrytest.Undocumented(t, documentation, heading, slices.Collect(maps.Keys(line))...) {
+	for _, diff := range telemetrytest.Undocumented(t, observabilityDocs, heading, slices.Collect(maps.Keys(line))...) {
 		t.Errorf("documentation below %q: %s, want the same names", heading, diff)
 	}
 }
@@ -120,7 +123,7 @@ func TestEachRequestIsLogged(t *testing.T) {
 	})
 	lines := &syncBuffer{}
 	h := newFixture(t, artifact(route("GET /socket", forward(backend.URL)), route("GET /half", forward(backend.URL)),
-		route("GET /broken-off", forward(backend.URL)), route("GET /gone", forward("http://127.0.0.1:1"))),
+		route("GET /broken-off", forward(backend.URL)), route("GET /unreachable", forward("http://127.0.0.1:1"))),
 		withTelemetry(lines, nil, false))
 	for i, test := range []struct {
 		host, path, operation string
@@ -129,7 +132,7 @@ func TestEachRequestIsLogged(t *testing.T) {
 		{"shop.test", "/socket", "GET /socket", 101},
 		{"shop.test", "/half", "GET /half", 200},
 		{"shop.test", "/broken-off", "GET /broken-off", 502},
-		{"shop.test", "/gone", "GET /gone", 502},
+		{"shop.test", "/unreachable", "GET /unreachable", 502},
 		{"shop.test", "/hidden", "", 404},
 		{"other.test", "/hidden", "", 404},
 		{"broken.test", "/hidden", "", 503},
@@ -144,7 +147,7 @@ func TestEachRequestIsLogged(t *testing.T) {
 			_, _, _ = c.Read(t.Context())
 			_ = c.CloseNow()
 		} else {
-			// Use a raw connection, because a response can break off before the end of its header.
+			// Use a raw connection, because some responses break off, and body would fail the test.
 			reply, _ := sendRaw(t, h.URL, "GET "+test.path+" HTTP/1.1\r\nHost: "+test.host+"\r\nConnection: close\r\n\r\n")
 			_, _ = reply.WriteTo(io.Discard)
 		}
@@ -184,7 +187,7 @@ func TestRequestSpanIsTheUpstreamsParent(t *testing.T) {
 		"two traces": {
 			[]string{"00-" + trace + "-" + span + "-01", "00-" + trace + "-" + span + "-01"}, "00-TRACE-SPAN-01|", false,
 		},
-		"a trace without a span":        {[]string{"00-" + trace + "-0000000000000000-01"}, "00-TRACE-SPAN-01|", false},
+		"a trace with the span ID 0":    {[]string{"00-" + trace + "-0000000000000000-01"}, "00-TRACE-SPAN-01|", false},
 		"a trace of an invalid version": {[]string{"ff-" + trace + "-" + span + "-01"}, "00-TRACE-SPAN-01|", false},
 		"a trace in capitals": {
 			[]string{"00-" + strings.ToUpper(trace) + "-" + span + "-01"}, "00-TRACE-SPAN-01|", false,
@@ -196,11 +199,11 @@ func TestRequestSpanIsTheUpstreamsParent(t *testing.T) {
 				func(config *gateway.Config, _ *upstream.Options) {
 					config.Telemetry.Tracer = c.Tracer
 				})
-			set := []func(*http.Request){header("Tracestate", "a=1")}
+			modifiers := []func(*http.Request){header("Tracestate", "a=1")}
 			for _, p := range test.parents {
-				set = append(set, header("Traceparent", p))
+				modifiers = append(modifiers, header("Traceparent", p))
 			}
-			got := body(t, h.do(t, "GET", "/x/hidden?q=hidden", set...))
+			got := body(t, h.do(t, "GET", "/x/hidden?q=hidden", modifiers...))
 			h.Close()
 			spans, raw := c.Spans(t)
 			if len(spans) != 1 {
@@ -247,7 +250,8 @@ func TestSpanNameAndStatus(t *testing.T) {
 		t.Fatalf("two requests: spans = %v, want unrouted and GET /x", spans)
 	}
 	if spans[0].GetStatus().GetCode() != 0 || spans[1].GetStatus().GetCode() != 2 {
-		t.Errorf("span statuses = %v and %v, want 0 and 2", spans[0].GetStatus(), spans[1].GetStatus())
+		t.Errorf("span statuses = %v and %v, want the codes 0 (unset) and 2 (error)",
+			spans[0].GetStatus(), spans[1].GetStatus())
 	}
 	if strings.Contains(string(raw), "hidden") {
 		t.Errorf("spans contain a path, want none: %q", raw)

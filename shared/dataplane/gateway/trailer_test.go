@@ -39,7 +39,7 @@ func TestMissingTrailersDoNotFailTheResponse(t *testing.T) {
 				r.Host = "shop.test"
 				response, err := server.Client().Do(r)
 				if err != nil {
-					t.Fatal(err)
+					t.Fatalf("GET /x?%s over HTTP/2: %t: error = %v, want a response", query, http2, err)
 				}
 				text, err := io.ReadAll(response.Body)
 				_ = response.Body.Close()

@@ -46,12 +46,14 @@ func TestUserHeadersComeOnlyFromTheGateway(t *testing.T) {
 			})
 			got := headersOf(t, response)
 			if response.StatusCode != http.StatusOK || got.Get("X-User-Sub") != test.sub || got.Get("X-User-Data") != test.data {
-				t.Errorf("GET with the key %q: status = %d, X-User-Sub = %q, X-User-Data = %q, want 200, %q and %q",
-					test.key, response.StatusCode, got.Get("X-User-Sub"), got.Get("X-User-Data"), test.sub, test.data)
+				t.Errorf("GET with the key %q, Underscores: %t: status = %d, X-User-Sub = %q, X-User-Data = %q, want 200, %q "+
+					"and %q", test.key, underscores, response.StatusCode, got.Get("X-User-Sub"), got.Get("X-User-Data"),
+					test.sub, test.data)
 			}
 			for name, values := range got {
 				if strings.Contains(strings.Join(values, ""), "forged") {
-					t.Errorf("GET with the key %q: the upstream got the client's %s, want it removed", test.key, name)
+					t.Errorf("GET with the key %q, Underscores: %t: the upstream got the client's %s, want it removed",
+						test.key, underscores, name)
 				}
 			}
 		}
