@@ -17,21 +17,24 @@ import (
 	"github.com/gatewright/gatewright/shared/format/project"
 )
 
-// headers responds with the header of the request as JSON.
+// headers responds with the header of the request as JSON, and with its query in X-Query.
 func headers(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("X-Query", r.URL.RawQuery)
 	_ = json.NewEncoder(w).Encode(r.Header)
 }
 
+// headersOf returns the header that an upstream with the handler headers has received.
 func headersOf(t *testing.T, r *http.Response) http.Header {
 	t.Helper()
 	h := http.Header{}
 	if err := json.Unmarshal([]byte(body(t, r)), &h); err != nil {
-		t.Fatal(err)
+		t.Fatalf("decode the header that the upstream got, response with status %d: %v", r.StatusCode, err)
 	}
 	return h
 }
 
+// newKeyFixture returns a fixture whose route GET /x requires a key, and a valid key. options are the options of the
+// policy. The upstream responds with the handler headers.
 func newKeyFixture(t *testing.T, options map[string]any) (h *fixture, validKey string) {
 	t.Helper()
 	a := artifact(route("GET /x", rewrite(serve(t, headers).URL+"/${request.user.sub}/${request.user.data.plan}"), "key"))
@@ -52,7 +55,7 @@ func newKeyFixture(t *testing.T, options map[string]any) (h *fixture, validKey s
 func TestAPIKeyErrorDetails(t *testing.T) {
 	h, validKey := newKeyFixture(t, map[string]any{"bucketName": "my-bucket"})
 	typo := validKey[:len(validKey)-1] + "x" // not a hexadecimal digit
-	account := credential.New(credential.AccountKey, ids.NewSource(rand.Reader, time.Now))
+	accountKey := credential.New(credential.AccountKey, ids.NewSource(rand.Reader, time.Now))
 	for _, test := range []struct {
 		name    string
 		values  []string
@@ -65,7 +68,7 @@ func TestAPIKeyErrorDetails(t *testing.T) {
 		{"empty", []string{"Bearer "}, "No key present", 0},
 		{"blank", []string{"Bearer    "}, "No key present", 0},
 		{"typo", []string{"Bearer " + typo}, "Authorization Failed", 0},
-		{"account key", []string{"Bearer " + account}, "Authorization Failed", 0},
+		{"account key", []string{"Bearer " + accountKey}, "Authorization Failed", 0},
 		{"twice", []string{"Bearer " + validKey, "Bearer " + validKey}, "Authorization Failed", 0},
 		{"too long", []string{"Bearer " + strings.Repeat("k", 1025)}, "Authorization Failed", 0},
 		{"unknown", []string{"Bearer some-unknown-custom-key"}, "Authorization Failed", 1},
@@ -111,7 +114,7 @@ func TestValidKeySetsTheUserAndIsNotForwarded(t *testing.T) {
 		AccountID: "a1", Name: "my-bucket", Project: "shop",
 		Environment: "production",
 	}); h.keys.lastBucket != want {
-		t.Errorf("look-up in %+v, want %+v", h.keys.lastBucket, want)
+		t.Errorf("bucket of the look-up = %+v, want %+v", h.keys.lastBucket, want)
 	}
 	response := h.do(t, "GET", "/x", header("Authorization", "Bearer a custom key without our format"))
 	if got := headersOf(t, response).Get("Authorization"); response.StatusCode != http.StatusOK || got != "" {
@@ -130,7 +133,7 @@ func TestUserIsAvailableInAddresses(t *testing.T) {
 		t.Errorf("GET /x: body = %q, want the path /acme/gold", got)
 	}
 	if want := (policy.BucketRef{AccountID: "a1", Project: "shop", Environment: "production"}); h.keys.lastBucket != want {
-		t.Errorf("look-up in %+v, want %+v", h.keys.lastBucket, want)
+		t.Errorf("bucket of the look-up = %+v, want %+v", h.keys.lastBucket, want)
 	}
 }
 
@@ -143,9 +146,10 @@ func TestKeyInCustomHeader(t *testing.T) {
 		t.Errorf("GET /x: status = %d, the upstream got %v, want 200, no X-Api-Key and the client's Authorization",
 			response.StatusCode, got)
 	}
-	if p := h.do(t, "GET", "/x"); p.StatusCode != http.StatusUnauthorized || p.Header.Get("Www-Authenticate") != "" {
+	response = h.do(t, "GET", "/x")
+	if got := response.Header.Get("Www-Authenticate"); response.StatusCode != http.StatusUnauthorized || got != "" {
 		t.Errorf("GET /x without X-Api-Key: status = %d, WWW-Authenticate = %q, want 401 and none",
-			p.StatusCode, p.Header.Get("Www-Authenticate"))
+			response.StatusCode, got)
 	}
 }
 
@@ -181,24 +185,29 @@ func TestUnauthenticatedRequestsPassIfAllowed(t *testing.T) {
 }
 
 func TestUncheckableKeysAreRefused(t *testing.T) {
-	for _, open := range []bool{false, true} {
-		h, validKey := newKeyFixture(t, map[string]any{"bucketName": "my-bucket", "allowUnauthenticatedRequests": open})
-		h.keys.err = errors.New("the table is away")
+	for _, unauthenticated := range []bool{false, true} {
+		h, validKey := newKeyFixture(t,
+			map[string]any{"bucketName": "my-bucket", "allowUnauthenticatedRequests": unauthenticated})
+		h.keys.err = errors.New("the table is unavailable")
 		if p := problemOf(t,
 			h.do(t, "GET", "/x", header("Authorization", "Bearer "+validKey))); p.Status != http.StatusServiceUnavailable {
-			t.Errorf("GET /x while the table is unavailable: status = %d, want 503", p.Status)
+			t.Errorf("allowUnauthenticatedRequests %t: GET /x while the table is unavailable: status = %d, want 503",
+				unauthenticated, p.Status)
 		}
-		if text := h.log.String(); !strings.Contains(text, "the table is away") || strings.Contains(text, validKey) {
-			t.Errorf("log while the table is unavailable = %s, want the cause and no key", text)
+		if text := h.log.String(); !strings.Contains(text, "the table is unavailable") || strings.Contains(text, validKey) {
+			t.Errorf("allowUnauthenticatedRequests %t: log while the table is unavailable = %s, want the cause and no key",
+				unauthenticated, text)
 		}
 	}
 }
 
-// TestLogSaysWhyNoKeyIsValid checks that the log has the reason if no key of a
-// bucket is valid, and that the client gets the same response as for a wrong key.
+// TestLogSaysWhyNoKeyIsValid checks that the log has the reason if a request is refused because no key of a bucket
+// is valid. With allowUnauthenticatedRequests, the request is not refused, and the log does not have the reason. In
+// both cases, the client gets the same status as with an unknown key.
 func TestLogSaysWhyNoKeyIsValid(t *testing.T) {
-	for _, open := range []bool{false, true} {
-		h, validKey := newKeyFixture(t, map[string]any{"bucketName": "my-bucket", "allowUnauthenticatedRequests": open})
+	for _, unauthenticated := range []bool{false, true} {
+		h, validKey := newKeyFixture(t,
+			map[string]any{"bucketName": "my-bucket", "allowUnauthenticatedRequests": unauthenticated})
 		expected := h.do(t, "GET", "/x", header("Authorization", "Bearer wrong"))
 		logBefore := h.log.String()
 		h.keys.err = fault.New(fault.Unauthenticated, "Authorization Failed").WithCause(errors.New("the bucket was deleted"))
@@ -209,11 +218,11 @@ func TestLogSaysWhyNoKeyIsValid(t *testing.T) {
 					response.StatusCode, expected.StatusCode)
 			}
 		}
-		if n := strings.Count(h.log.String(), "the bucket was deleted"); n != map[bool]int{false: 2, true: 0}[open] ||
+		want := map[bool]int{false: 2, true: 0}[unauthenticated]
+		if n := strings.Count(h.log.String(), "the bucket was deleted"); n != want ||
 			strings.Contains(logBefore, "request failed") {
-			t.Errorf("allowUnauthenticatedRequests %t: the log has the cause %d times, want 2 if false and 0 if true; before: "+
-				"%s; all: %s",
-				open, n, logBefore, h.log.String())
+			t.Errorf("allowUnauthenticatedRequests %t: the log has the cause %d times, want %d times, and no failure with the "+
+				"unknown key; before: %s; all: %s", unauthenticated, n, want, logBefore, h.log.String())
 		}
 	}
 }
@@ -291,11 +300,11 @@ func TestRateLimitErrorRefusesOnlyWithThrowOnFailure(t *testing.T) {
 			"timeWindowMinutes": 1, "throwOnFailure": throw, "headerMode": "none",
 		})
 		h := newFixture(t, a)
-		h.allowances.err = errors.New("the table is away")
+		h.allowances.err = errors.New("the table is unavailable")
 		if got := h.do(t, "GET", "/x").StatusCode; got != want {
 			t.Errorf("GET /x with throwOnFailure %t: status = %d, want %d", throw, got, want)
 		}
-		if !strings.Contains(h.log.String(), "the table is away") {
+		if !strings.Contains(h.log.String(), "the table is unavailable") {
 			t.Errorf("throwOnFailure %t: log = %s, want the failure", throw, h.log)
 		}
 	}
@@ -322,7 +331,7 @@ func TestRateLimitHeadersAreOnEveryResponse(t *testing.T) {
 		7: {`"limit";r=0;t=2`},
 	} {
 		response := h.do(t, "GET", "/x")
-		if want == nil {
+		if want == nil { // requests 1 to 6 only use up the limit
 			continue
 		}
 		policies := []string{`"limit";q=7;w=30`, `"the _other_";q=13;w=30`}[:min(len(want), 2)]
@@ -335,6 +344,7 @@ func TestRateLimitHeadersAreOnEveryResponse(t *testing.T) {
 	}
 }
 
+// TestWithoutAHeaderModeNoHeaderIsSent checks that a refusal has no rate limit headers if headerMode is none.
 func TestWithoutAHeaderModeNoHeaderIsSent(t *testing.T) {
 	a := artifact(route("GET /x", forward(serve(t, echo).URL), "limit"))
 	declare(a, "limit", "rate-limit-inbound", map[string]any{

@@ -114,7 +114,7 @@ func amountsInBodies() []amountCase {
 		{"body that just fits", inBody, respondUnits(200, "", large[30:]+`{"usage":{"to/tal":12}}`), "GET", 12, ""},
 		{"no body", inBody, respondUnits(204, "", ""), "GET", 50, "does not say"},
 		{"a body of a failure with the value", inBody, respondUnits(400, "", `{"usage":{"to/tal":3}}`), "GET", 3, ""},
-		{"a body of a failure", inBody, respondUnits(503, "", "away"), "GET", 0, ""},
+		{"a body of a failure", inBody, respondUnits(503, "", "unavailable"), "GET", 0, ""},
 		{"a body that is compressed", inBody, func(w http.ResponseWriter, r *http.Request) {
 			if got := r.Header.Get("Accept-Encoding") + r.Header.Get("Range") + r.Header.Get("If-Range"); got != "identity" {
 				writef(w, "was asked for %s", got) // fails the case, because the log line differs
@@ -230,6 +230,8 @@ func TestDisconnectedClientIsChargedTheAmount(t *testing.T) {
 	}
 }
 
+// TestUpgradeCountsTheHeaderAmount checks that the amount in the header of a response that switches protocols is
+// counted. If the amount is expected in the body, the maximum must be counted.
 func TestUpgradeCountsTheHeaderAmount(t *testing.T) {
 	for name, test := range map[string]struct {
 		amount map[string]any

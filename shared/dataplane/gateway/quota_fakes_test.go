@@ -23,14 +23,14 @@ import (
 type fakeMetering struct {
 	mu     sync.Mutex
 	states map[string]policy.CustomerState // by account, bucket and customer, separated by spaces
-	err    error
+	err    error                           // of CustomerState
 	// failing is a meter that can't be counted. stalling is a meter whose Take blocks until the request ends.
 	failing, stalling string
 	// countedOnError makes the next TakeOnce count its units and return an error.
 	countedOnError bool
-	used           map[string]int64
-	receipts       map[string]bool // by meter and receipt
-	calls          int
+	used           map[string]int64 // units by meter
+	receipts       map[string]bool  // by meter and receipt
+	calls          int              // of Take that have not stalled
 }
 
 func (f *fakeMetering) CustomerState(
@@ -107,9 +107,10 @@ type quotaFixture struct {
 	upstreamRequests int // number of requests at the upstream
 }
 
+// customerToken is the API key of the consumer acme.
 const customerToken = "a-custom-key"
 
-// newQuotaFixture returns a fixture with the upstream handler. quotas has the units of each meter
+// newQuotaFixture returns a fixture whose upstream responds with handler. quotas has the units of each meter
 // in the subscription of acme, and options override the options of the policy quota.
 func newQuotaFixture(
 	t *testing.T, handler http.HandlerFunc, quotas map[string]int64, options map[string]any, settings ...setting,
@@ -152,8 +153,8 @@ func newQuotaFixtureWith(
 	for _, p := range laterPolicies {
 		a.Policies[p.Name] = p
 	}
-	counted := func(c *gateway.Config, _ *upstream.Options) { c.Subscriptions, c.Quotas = q, q }
-	q.fixture = newFixture(t, a, append([]setting{counted}, settings...)...)
+	withQuotas := func(c *gateway.Config, _ *upstream.Options) { c.Subscriptions, c.Quotas = q, q }
+	q.fixture = newFixture(t, a, append([]setting{withQuotas}, settings...)...)
 	q.keys.known = map[string]policy.Identity{" " + customerToken: {
 		Sub:  "acme",
 		Data: json.RawMessage(`{"billing":{"customer":"globex","number":42}}`),
@@ -162,12 +163,12 @@ func newQuotaFixtureWith(
 }
 
 // send sends a request with the key of acme.
-func (q *quotaFixture) send(t *testing.T, method, target string, set ...func(*http.Request)) *http.Response {
+func (q *quotaFixture) send(t *testing.T, method, target string, modifiers ...func(*http.Request)) *http.Response {
 	t.Helper()
-	return q.do(t, method, target, append(slices.Clone(set), header("Authorization", "Bearer "+customerToken))...)
+	return q.do(t, method, target, append(slices.Clone(modifiers), header("Authorization", "Bearer "+customerToken))...)
 }
 
-// wantUsed waits until all requests have responses, and checks the number of used units of each meter.
+// wantUsed closes the fixture, so that all requests have ended, and checks the number of used units of each meter.
 func (q *quotaFixture) wantUsed(t *testing.T, want map[string]int64) {
 	t.Helper()
 	q.Close()

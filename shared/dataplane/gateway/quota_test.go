@@ -20,19 +20,19 @@ import (
 	"github.com/gatewright/gatewright/shared/format/project"
 )
 
-var errTableUnavailable = errors.New("the table is away")
+var errTableUnavailable = errors.New("the table is unavailable")
 
 // quotaCase changes the quota options or the subscription, and has the expected response.
 type quotaCase struct {
 	name      string
 	options   map[string]any
-	set       func(*quotaFixture)
+	setUp     func(*quotaFixture)
 	anonymous bool // whether the request has no key
 	status    int
 	detail    string
 }
 
-// quotaCases returns cases with all kinds of subscriptions, and with failing lookups and counts.
+// quotaCases returns cases with different subscriptions and customers, and with failing lookups and counts.
 func quotaCases() []quotaCase {
 	status := func(s string) func(*quotaFixture) {
 		return func(q *quotaFixture) {
@@ -80,10 +80,10 @@ func quotaCases() []quotaCase {
 			"",
 		},
 		{
-			"sub in place of the customer in the user's data", data("/billing/customer"), nil, false, http.StatusForbidden,
-			"has no subscription",
+			"a subscription of sub instead of the customer in the user's data",
+			data("/billing/customer"), nil, false, http.StatusForbidden, "has no subscription",
 		},
-		{"missing user's data", data("/billing/id"), nil, false, http.StatusForbidden, "which customer"},
+		{"no customer in the user's data", data("/billing/id"), nil, false, http.StatusForbidden, "which customer"},
 		{
 			"an object as the customer in the user's data", data("/billing"), customerNamed("{}"), false, http.StatusForbidden,
 			"which customer",
@@ -99,18 +99,19 @@ func quotaCases() []quotaCase {
 	}
 }
 
-// TestQuotaRequiresASubscription checks the response of each case. Only requests that reach the upstream must be counted.
+// TestQuotaRequiresASubscription checks the response of each case. A request that is sent upstream must be counted,
+// unless the lookup or the count has failed. Such a request must be logged as uncounted.
 func TestQuotaRequiresASubscription(t *testing.T) {
 	for _, test := range quotaCases() {
 		t.Run(test.name, func(t *testing.T) {
 			q := newQuotaFixture(t, echo, map[string]int64{"requests": 10}, test.options)
-			if test.set != nil {
-				test.set(q)
+			if test.setUp != nil {
+				test.setUp(q)
 			}
 			send := q.send
 			if test.anonymous {
-				send = func(t *testing.T, method, target string, set ...func(*http.Request)) *http.Response {
-					return q.do(t, method, target, set...)
+				send = func(t *testing.T, method, target string, modifiers ...func(*http.Request)) *http.Response {
+					return q.do(t, method, target, modifiers...)
 				}
 			}
 			response := send(t, "GET", "/x")
@@ -129,7 +130,7 @@ func TestQuotaRequiresASubscription(t *testing.T) {
 					q.upstreamRequests, test.status)
 			}
 			if failed != strings.Contains(q.log.String(), "uncountedRequests=1") ||
-				failed != strings.Contains(q.log.String(), "the table is away") {
+				failed != strings.Contains(q.log.String(), "the table is unavailable") {
 				t.Errorf("GET /x: log = %s, want the uncounted request and its cause: %t", q.log, failed)
 			}
 		})
@@ -172,6 +173,8 @@ func TestQuotaHeadersCanBeDisabled(t *testing.T) {
 	}
 }
 
+// TestMetersAreCountedAtomically checks that no meter is counted if one meter with units refuses the request or can't
+// be counted. There is one exception: with an Idempotency-Key, a stays counted if b can't be counted.
 func TestMetersAreCountedAtomically(t *testing.T) {
 	meters := map[string]any{"meters": map[string]any{
 		"a": 1, "b": 2, "c": 0,
@@ -192,37 +195,37 @@ func TestMetersAreCountedAtomically(t *testing.T) {
 			map[string]int64{"a": 1, "b": 2, "d": 3},
 		},
 		{
-			"the first refuses",
+			"the first meter refuses",
 			map[string]int64{"a": 0, "b": 2, "c": 0, "d": 5},
 			"", http.StatusTooManyRequests,
 			map[string]int64{},
 		},
 		{
-			"the last refuses",
+			"the second meter refuses",
 			map[string]int64{"a": 1, "b": 1, "c": 0, "d": 5},
 			"", http.StatusTooManyRequests,
 			map[string]int64{},
 		},
 		{
-			"the amount refuses",
+			"the meter of an amount refuses",
 			map[string]int64{"a": 1, "b": 2, "c": 0, "d": 4},
 			"", http.StatusTooManyRequests,
 			map[string]int64{},
 		},
 		{
-			"the last meter fails",
+			"the second meter fails",
 			map[string]int64{"a": 1, "b": 2, "c": 0, "d": 5},
 			"b", http.StatusServiceUnavailable,
 			map[string]int64{},
 		},
 		{
-			"the amount fails",
+			"the meter of an amount fails",
 			map[string]int64{"a": 1, "b": 2, "c": 0, "d": 5},
 			"d", http.StatusServiceUnavailable,
 			map[string]int64{},
 		},
 		{
-			"a meter of 0 fails",
+			"a meter with 0 units fails",
 			map[string]int64{"a": 1, "b": 2, "c": 0, "d": 5},
 			"c", http.StatusOK,
 			map[string]int64{"a": 1, "b": 2, "d": 3},
@@ -235,7 +238,7 @@ func TestMetersAreCountedAtomically(t *testing.T) {
 				response := q.send(t, "POST", "/x", idempotencyKey(key))
 				wantProblem(t, response, test.status, "")
 				if test.failing == "b" && key != "" {
-					test.want = map[string]int64{"a": 1} // the increments stay counted, because the receipt may exist
+					test.want = map[string]int64{"a": 1} // not refunded, because the receipt may exist
 				}
 				q.wantUsed(t, test.want)
 			})
@@ -302,13 +305,13 @@ func TestRepeatedRequestIsCountedOnce(t *testing.T) {
 			map[string]int64{"a": 2, "b": 4},
 		},
 		{
-			"used up meanwhile", nil,
+			"quota used up before the repeat", nil,
 			[]string{"POST /x k", "POST /x", "POST /x", "POST /x", "POST /x k", "POST /x l"},
 			[]int{200, 200, 200, 429, 200, 429},
 			map[string]int64{"a": 3, "b": 6},
 		},
 		{
-			"used up by the first meter",
+			"too few units of the first meter for another key",
 			map[string]any{"meters": map[string]any{"a": 2, "b": 1}},
 			[]string{"POST /x k", "POST /x k", "POST /x l", "POST /x l"},
 			[]int{200, 200, 429, 429},
@@ -356,7 +359,7 @@ func TestInvalidIdempotencyKeyIsRefused(t *testing.T) {
 }
 
 // TestQuotaIsRefundedForRefusedRequests checks that the units are refunded if a later policy refuses the
-// request. With an Idempotency-Key, the increments stay counted, because a repeat of the request is free.
+// request. With an Idempotency-Key, the fixed units of meter a stay counted, because a repeat of the request is free.
 func TestQuotaIsRefundedForRefusedRequests(t *testing.T) {
 	raw, err := json.Marshal(map[string]any{"rateLimitBy": "all", "requestsAllowed": 1, "timeWindowMinutes": 1})
 	if err != nil {
@@ -435,7 +438,7 @@ func TestQuotaLogLinesMatchDocs(t *testing.T) {
 	}{
 		{
 			"request not counted", "## Requests that were not counted", nil, "requests",
-			map[string]any{"outcome": "refused", "uncountedRequests": 1.0, "error": "the table is away"},
+			map[string]any{"outcome": "refused", "uncountedRequests": 1.0, "error": "the table is unavailable"},
 		},
 		{
 			"request not counted", "## Requests that were not counted",
@@ -474,15 +477,15 @@ func TestQuotaLogLinesMatchDocs(t *testing.T) {
 		for _, diff := range telemetrytest.Undocumented(t, observabilityDocs, test.heading, fields...) {
 			t.Errorf("documentation of the log line %q: %s, want the same names", test.message, diff)
 		}
-		if _, counted := line["_aws"]; counted != (test.failing != "") {
-			t.Errorf("log line %q: has a metric: %t, want %t", test.message, counted, test.failing != "")
+		if _, hasMetric := line["_aws"]; hasMetric != (test.failing != "") {
+			t.Errorf("log line %q: has a metric: %t, want %t", test.message, hasMetric, test.failing != "")
 		}
 	}
 }
 
 func TestGatewayWithoutQuotas(t *testing.T) {
-	for open, want := range map[string]int{"closed": http.StatusServiceUnavailable, "open": http.StatusOK} {
-		q := newQuotaFixture(t, echo, nil, map[string]any{"onError": open}, func(c *gateway.Config, _ *upstream.Options) {
+	for onError, want := range map[string]int{"closed": http.StatusServiceUnavailable, "open": http.StatusOK} {
+		q := newQuotaFixture(t, echo, nil, map[string]any{"onError": onError}, func(c *gateway.Config, _ *upstream.Options) {
 			c.Subscriptions, c.Quotas = nil, nil
 		})
 		wantProblem(t, q.send(t, "GET", "/x"), want, "can't be checked now")

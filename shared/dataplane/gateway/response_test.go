@@ -12,29 +12,29 @@ import (
 )
 
 // TestListedResponseFieldsAreNotForwarded checks that fields that the response's Connection field
-// lists are not forwarded. net/http removes a Connection field with "close", with all names in it.
+// lists are not forwarded. If a Connection field contains "close", net/http removes it, and the names in it are lost.
 func TestListedResponseFieldsAreNotForwarded(t *testing.T) {
-	const listed = "X-Listed: 1\r\nX-More: 1\r\nX-Kept: 1\r\n"
+	const fields = "X-Listed: 1\r\nX-More: 1\r\nX-Kept: 1\r\n"
 	for name, reply := range map[string]string{
 		"one Connection field": "HTTP/1.1 200 OK\r\nConnection: x-listed, X-More\r\n" +
-			listed + "Content-Length: 2\r\n\r\nok",
+			fields + "Content-Length: 2\r\n\r\nok",
 		"two Connection fields": "HTTP/1.1 200 OK\r\nConnection: x-listed\r\nconnection: keep-alive,X-More\r\n" +
-			listed + "Content-Length: 2\r\n\r\nok",
+			fields + "Content-Length: 2\r\n\r\nok",
 		"close": "HTTP/1.1 200 OK\r\nConnection: close, x-listed\r\nConnection: X-More\r\n" +
-			listed + "Content-Length: 2\r\n\r\nok",
-		"close last": "HTTP/1.1 200 OK\r\n" + listed + "Connection: x-listed,\tX-More , close\r\n\r\nok",
+			fields + "Content-Length: 2\r\n\r\nok",
+		"close last": "HTTP/1.1 200 OK\r\n" + fields + "Connection: x-listed,\tX-More , close\r\n\r\nok",
 		"folded": "HTTP/1.1 200 OK\r\nConnection: close,\r\n x-listed,\r\n\tx-more\r\n" +
-			listed + "Content-Length: 2\r\n\r\nok",
-		"HTTP/1.0": "HTTP/1.0 200 OK\r\nConnection: close, x-listed, x-more\r\n" + listed + "\r\nok",
+			fields + "Content-Length: 2\r\n\r\nok",
+		"HTTP/1.0": "HTTP/1.0 200 OK\r\nConnection: close, x-listed, x-more\r\n" + fields + "\r\nok",
 		"a response after hints": "HTTP/1.1 103 Early Hints\r\nLink: x\r\nConnection: x-kept, close\r\n\r\nHTTP/1.1 200 " +
-			"OK\r\nConnection: close, x-listed, x-more\r\n" + listed + "\r\nok",
+			"OK\r\nConnection: close, x-listed, x-more\r\n" + fields + "\r\nok",
 		"a long field before Connection": "HTTP/1.1 200 OK\r\nX-Long: " + strings.Repeat("x", 100_000) +
-			"\r\nConnection: close, x-listed, x-more\r\n" + listed + "\r\nok",
+			"\r\nConnection: close, x-listed, x-more\r\n" + fields + "\r\nok",
 		"trailers": "HTTP/1.1 200 OK\r\nConnection: close, x-listed, x-more\r\nTransfer-Encoding: chunked\r\nTrailer: " +
 			"X-Listed, X-Kept\r\n\r\n2\r\nok\r\n0\r\n" +
-			listed + "Content-Length: 5\r\nSet-Cookie: a=1\r\n\r\n",
-		"bytes at a time": "HTTP/1.1 200 OK\r\nConnection: close, x-listed, x-more\r\n" +
-			listed + "Content-Length: 2\r\n\r\nok",
+			fields + "Content-Length: 5\r\nSet-Cookie: a=1\r\n\r\n",
+		"one byte at a time": "HTTP/1.1 200 OK\r\nConnection: close, x-listed, x-more\r\n" +
+			fields + "Content-Length: 2\r\n\r\nok",
 	} {
 		for _, method := range []string{"GET", "POST"} {
 			t.Run(name+"/"+method, func(t *testing.T) {
@@ -44,7 +44,7 @@ func TestListedResponseFieldsAreNotForwarded(t *testing.T) {
 						return
 					}
 					_, _ = io.Copy(io.Discard, request.Body)
-					if name == "bytes at a time" {
+					if name == "one byte at a time" {
 						for i := range len(reply) {
 							writef(conn, "%s", reply[i:i+1])
 							time.Sleep(time.Millisecond / 10)
@@ -74,14 +74,14 @@ func TestListedResponseFieldsAreNotForwarded(t *testing.T) {
 	}
 }
 
-// TestListedResponseFieldsAreNotForwardedOverTLS checks the same over TLS. The first
-// request to a server uses http.Transport, because the server's protocol is not known yet.
+// TestListedResponseFieldsAreNotForwardedOverTLS checks the same as TestListedResponseFieldsAreNotForwarded over TLS.
+// The first request to a server uses http.Transport, because the server's protocol is not known yet.
 func TestListedResponseFieldsAreNotForwardedOverTLS(t *testing.T) {
 	backend := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
 		conn, _, err := http.NewResponseController(w).Hijack()
 		if err != nil {
-			t.Error(err)
+			t.Errorf("Hijack() at the upstream: error = %v, want nil", err)
 			return
 		}
 		defer func() { _ = conn.Close() }()
@@ -120,15 +120,15 @@ func TestListedEarlyHintFieldsAreNotForwarded(t *testing.T) {
 		all, err := io.ReadAll(conn)
 		hint, final, _ := strings.Cut(string(all), "\r\n\r\n")
 		if err != nil || !strings.Contains(hint, " 103 ") || !strings.Contains(hint, "Link: x") {
-			t.Errorf("GET with early hints: hint (%v), want 103 with Link:\n%s", err, hint)
+			t.Errorf("%q with early hints: hint (%v), want 103 with Link:\n%s", head, err, hint)
 		}
 		for _, removed := range []string{"Keep-Alive", "Content-Length", "X-Listed"} {
 			if strings.Contains(hint, removed) {
-				t.Errorf("GET with early hints: hint has %s, want it removed:\n%s", removed, hint)
+				t.Errorf("%q with early hints: hint has %s, want it removed:\n%s", head, removed, hint)
 			}
 		}
 		if !strings.HasPrefix(final, "HTTP/1.1 200") {
-			t.Errorf("GET with early hints: final response, want status 200:\n%s", final)
+			t.Errorf("%q with early hints: final response, want status 200:\n%s", head, final)
 		}
 	}
 }
