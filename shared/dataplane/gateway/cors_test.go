@@ -11,7 +11,7 @@ import (
 	"github.com/gatewright/gatewright/shared/format/project"
 )
 
-// corsHeaders returns the CORS headers of a response.
+// corsHeaders returns the CORS headers of a response, by their names without Access-Control-, and Vary.
 func corsHeaders(h http.Header) map[string]string {
 	out := map[string]string{}
 	for name, values := range h {
@@ -22,6 +22,8 @@ func corsHeaders(h http.Header) map[string]string {
 	return out
 }
 
+// newCORSFixture returns a fixture with routes at /none, /anything-goes, /shop and /open, which have the CORS policy of
+// this name. The upstream responds with CORS headers, too.
 func newCORSFixture(t *testing.T) *fixture {
 	t.Helper()
 	backend := serve(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -141,11 +143,11 @@ func TestPreflightResponses(t *testing.T) {
 		got := corsHeaders(response.Header)
 		vary := strings.Split(got["Vary"], ", ")
 		slices.Sort(vary)
-		want := strings.Split(test.want["Vary"], ", ")
-		slices.Sort(want)
+		wantVary := strings.Split(test.want["Vary"], ", ")
+		slices.Sort(wantVary)
 		delete(got, "Vary")
 		delete(test.want, "Vary")
-		if diff := cmp.Diff(test.want, got) + cmp.Diff(want, vary); diff != "" ||
+		if diff := cmp.Diff(test.want, got) + cmp.Diff(wantVary, vary); diff != "" ||
 			response.StatusCode != http.StatusNoContent {
 			t.Errorf("preflight of %s from %s for %s: status = %d, want 204; headers (-want +got):\n%s",
 				test.target, test.origin, test.method, response.StatusCode, diff)

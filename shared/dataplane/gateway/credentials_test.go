@@ -15,6 +15,7 @@ import (
 	"github.com/gatewright/gatewright/shared/format/credential"
 )
 
+// newKey returns a new key or token of the kind with this prefix.
 func newKey(prefix string) string {
 	return credential.New(prefix, ids.NewSource(rand.Reader, time.Now))
 }
@@ -62,8 +63,8 @@ func keyLocations(key string) []func(*http.Request) {
 	}
 }
 
-// TestPlatformKeysAreNeverForwarded checks that our keys are not forwarded
-// from any place in a request, even if the key is not required or not valid.
+// TestPlatformKeysAreNeverForwarded checks that keys and tokens in our formats are not forwarded
+// from any place in a request, even if the route requires no key or the key is not valid.
 func TestPlatformKeysAreNeverForwarded(t *testing.T) {
 	backend, received := recorder(t)
 	a := artifact()
@@ -81,16 +82,16 @@ func TestPlatformKeysAreNeverForwarded(t *testing.T) {
 	a.Routes = append(a.Routes, route("GET /open", forward(backend)), route("POST /open", forward(backend)),
 		route("GET /param", forward(backend), "param", "anyone"), route("POST /param", forward(backend), "param", "anyone"))
 	h := newFixture(t, a, trustLoopback)
-	validKey, invalidKey, account, bucket := newKey(credential.ConsumerKey), newKey(credential.ConsumerKey),
+	validKey, invalidKey, accountKey, bucketToken := newKey(credential.ConsumerKey), newKey(credential.ConsumerKey),
 		newKey(credential.AccountKey), newKey(credential.BucketToken)
 	mistypedKey := validKey[:len(validKey)-1] + "x"
 	h.keys.known = map[string]policy.Identity{" " + validKey: {Sub: "acme"}}
 	replies := map[int]int{}
-	for _, key := range []string{validKey, invalidKey, account, bucket, mistypedKey} {
-		for i, set := range keyLocations(key) {
+	for _, key := range []string{validKey, invalidKey, accountKey, bucketToken, mistypedKey} {
+		for i, addKey := range keyLocations(key) {
 			for _, path := range []string{"/key", "/anyone", "/header", "/anyheader", "/open", "/param"} {
 				for _, method := range []string{"GET", "POST"} {
-					response := h.do(t, method, path, set, func(r *http.Request) {
+					response := h.do(t, method, path, addKey, func(r *http.Request) {
 						if method == "POST" {
 							r.Body, r.ContentLength = io.NopCloser(strings.NewReader("body")), -1
 							r.Trailer = http.Header{"X-Trailing": {key}}
@@ -123,8 +124,8 @@ func TestPlatformKeysAreNeverForwarded(t *testing.T) {
 	}
 }
 
-// TestAcceptedKeyIsWithheldEverywhere checks that an accepted custom key is not
-// forwarded from any place in a request, although it has no recognizable form.
+// TestAcceptedKeyIsWithheldEverywhere checks that an accepted custom key is not forwarded from any
+// place in a request, although it has no recognizable form. A request with the key in its path is refused.
 func TestAcceptedKeyIsWithheldEverywhere(t *testing.T) {
 	const key = "a-custom-key/of+16-or-more"
 	backend, received := recorder(t)
@@ -139,7 +140,7 @@ func TestAcceptedKeyIsWithheldEverywhere(t *testing.T) {
 	h.keys.known = map[string]policy.Identity{" " + key: {Sub: "acme"}, " another-key-of-theirs": {Sub: "acme"}}
 	for _, test := range []struct {
 		name, value string
-		set         func(r *http.Request)
+		modify      func(r *http.Request)
 	}{
 		{"one key", "Bearer " + key, func(*http.Request) {}},
 		{"a list of keys", "Bearer " + key + ",Bearer " + key, func(*http.Request) {}},
@@ -154,7 +155,7 @@ func TestAcceptedKeyIsWithheldEverywhere(t *testing.T) {
 		}},
 	} {
 		got := ""
-		response := h.do(t, "POST", "/x", header("Authorization", test.value), test.set, func(r *http.Request) {
+		response := h.do(t, "POST", "/x", header("Authorization", test.value), test.modify, func(r *http.Request) {
 			r.Body, r.ContentLength = io.NopCloser(strings.NewReader("body")), -1
 			r.Trailer = http.Header{"X-Sum": {"7"}}
 			if !strings.Contains(test.value, ",") { // a key in a list is not accepted
@@ -166,10 +167,12 @@ func TestAcceptedKeyIsWithheldEverywhere(t *testing.T) {
 		}
 		decoded, err := url.PathUnescape(strings.ReplaceAll(got, "%zz", ""))
 		if err != nil || got == "" {
-			t.Errorf("%s: status = %d, request at the upstream = %q, %v, want one", test.name, response.StatusCode, got, err)
+			t.Errorf("%s: status = %d, request at the upstream = %q, unescape error = %v, want a request",
+				test.name, response.StatusCode, got, err)
 		}
 		if strings.Contains(decoded, key) || strings.Contains(got, "another-key") || !strings.Contains(got, "Trailer: ") {
-			t.Errorf("%s: status = %d, the upstream got, want a trailer and no key:\n%s", test.name, response.StatusCode, got)
+			t.Errorf("%s: status = %d, want a trailer and no key at the upstream, which got:\n%s",
+				test.name, response.StatusCode, got)
 		}
 	}
 	p := problemOf(t, h.do(t, "POST", "/by/"+strings.ReplaceAll(key, "/", "%2F"), header("Authorization", "Bearer "+key)))
@@ -205,7 +208,7 @@ func TestKeyInPathIsRefused(t *testing.T) {
 		t.Errorf("logs after requests with a key in the path, want /x/withheld and no key:\n%s%s", log, h.log)
 	}
 	if got := <-received; strings.Contains(got, key) || len(received) > 0 {
-		t.Errorf("requests with a key in the path: the upstream got, want one request without the key (%d more):\n%s",
+		t.Errorf("requests with a key: want one request without the key at the upstream, which got %d more after:\n%s",
 			len(received), got)
 	}
 }

@@ -21,8 +21,8 @@ import (
 // header that exceeds its limits. In a Lambda there is no other limit.
 func TestOversizedHeaderIsRefused(t *testing.T) {
 	backend := serve(t, headers)
-	// many returns a header with n pairs of fields: the first field of a pair has
-	// this size, with its name, and the second field has an empty value.
+	// many returns a header with n pairs of fields. The name and the value of a pair's first
+	// field have this number of bytes together, and its second field has an empty value.
 	many := func(n, bytes int) http.Header {
 		h := http.Header{}
 		for range n {
@@ -97,7 +97,7 @@ func TestAmbiguousFieldNamesAreDropped(t *testing.T) {
 			lines+"Transfer-Encoding: chunked\r\nTrailer: X_sum, X-Sum, X_Forwarded_For\r\n\r\n"+
 			"1\r\nx\r\n0\r\nX_sum: 1\r\nX-Sum: 1\r\nX_Forwarded_For: 6.6.6.6\r\n\r\n")
 		if _, err := http.ReadResponse(r, nil); err != nil {
-			t.Fatal(err)
+			t.Fatalf("ReadResponse() error = %v, want a response", err)
 		}
 		got := <-received
 		for _, name := range []string{

@@ -29,10 +29,10 @@ import (
 type caVerifier struct {
 	mu          sync.Mutex
 	cas         []pkitest.Cert
-	unavailable bool
+	unavailable bool // Verify returns an error that is no refusal
 }
 
-func (v *caVerifier) set(cas ...pkitest.Cert) {
+func (v *caVerifier) setCAs(cas ...pkitest.Cert) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.cas = cas
@@ -53,7 +53,7 @@ func (v *caVerifier) pool() *x509.CertPool {
 
 func (v *caVerifier) Verify(_ context.Context, accountID string, chain []*x509.Certificate) error {
 	if v.unavailable {
-		return errors.New("nobody knows")
+		return errors.New("the CAs are unavailable")
 	}
 	roots := v.pool()
 	if accountID != "a1" || roots == nil {
@@ -71,7 +71,7 @@ func (v *caVerifier) Verify(_ context.Context, accountID string, chain []*x509.C
 // ClientCAs implements handshake.Clients.
 func (v *caVerifier) ClientCAs(context.Context, string) (*x509.CertPool, error) { return v.pool(), nil }
 
-// shopSource has a server certificate for shop.test.
+// shopSource implements handshake.Source with a server certificate for shop.test. It owns all names below test.
 type shopSource struct {
 	pair     tls.Certificate
 	requests []string // the names whose certificates were requested
@@ -84,8 +84,9 @@ func (s *shopSource) Certificate(_ context.Context, name string) (*tls.Certifica
 	return &s.pair, nil
 }
 
-// secure starts a second listener of the fixture, with TLS, and returns its address.
-func (fx *fixture) secure(
+// listenTLS starts a second listener of the fixture, with TLS. It returns the listener's URL, the source of its
+// certificate, and the CA for this certificate. clients decides which client certificates are requested.
+func (fx *fixture) listenTLS(
 	t *testing.T, clients handshake.Clients,
 ) (url string, source *shopSource, roots *x509.CertPool) {
 	t.Helper()
@@ -111,6 +112,7 @@ func (fx *fixture) secure(
 	return "https://" + l.Addr().String(), source, ca.Pool()
 }
 
+// newTLSClient returns a client that expects a server certificate for shop.test. It presents certificates[0], if any.
 func newTLSClient(roots *x509.CertPool, certificates ...tls.Certificate) *http.Client {
 	config := &tls.Config{RootCAs: roots, ServerName: "shop.test", ClientSessionCache: tls.NewLRUClientSessionCache(8)}
 	if len(certificates) > 0 {
@@ -134,12 +136,12 @@ func getURL(t *testing.T, c *http.Client, url string, header ...string) (status 
 	}
 	response, err := c.Do(r)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("GET %s: error = %v, want a response", url, err)
 	}
 	defer func() { _ = response.Body.Close() }()
 	content, err := io.ReadAll(response.Body)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("GET %s: error of the body = %v, want nil", url, err)
 	}
 	return response.StatusCode, string(content)
 }
@@ -190,7 +192,7 @@ func TestClientsAreAuthenticatedByCertificate(t *testing.T) {
 	h := newFixture(t, a, func(c *gateway.Config, _ *upstream.Options) {
 		c.ClientVerifier, c.Fields, c.MaxHeaderBytes = clients, upstream.Filter{Underscores: true}, 1<<20
 	})
-	url, source, roots := h.secure(t, clients)
+	url, source, roots := h.listenTLS(t, clients)
 	validCert, otherIssuer := firstCA.Client(t, "robot", time.Now()).TLS(t), secondCA.Client(t, "robot", time.Now()).TLS(t)
 	unknownCert := pkitest.CA(t, "One", time.Now()).Client(t, "robot", time.Now())
 	forgedValue := strings.ReplaceAll(firstCA.Client(t, "robot", time.Now()).PEM(), "\n", "")
@@ -224,7 +226,7 @@ func TestClientsAreAuthenticatedByCertificate(t *testing.T) {
 			"query sub= cert ",
 		},
 		{"an optional certificate: a client", "/maybe", []tls.Certificate{validCert}, nil, 200, "robot"},
-		{"the issuer", "/issuer", []tls.Certificate{validCert}, nil, 200, "query"},
+		{"the required issuer", "/issuer", []tls.Certificate{validCert}, nil, 200, "query"},
 		{"another issuer", "/issuer", []tls.Certificate{otherIssuer}, nil, 401, "another issuer"},
 		{"a route without the policy", "/open", nil, nil, 200, "query"},
 	}
@@ -235,7 +237,7 @@ func TestClientsAreAuthenticatedByCertificate(t *testing.T) {
 			for range 2 { // the second time on the open connection
 				if status, body := getURL(t, c, url+tt.path, tt.header...); status != tt.status ||
 					!strings.Contains(body, tt.body) || strings.Contains(body, "BEGIN") {
-					t.Errorf("GET %s: status = %d, body = %s, want %d with %q and no PEM block",
+					t.Errorf("GET %s: status = %d, body = %s, want %d with %q and no forged field at the upstream",
 						tt.path, status, body, tt.status, tt.body)
 				}
 			}
@@ -269,7 +271,7 @@ func TestClientCertificatesAreSeparatePerAccount(t *testing.T) {
 	clients := &caVerifier{cas: []pkitest.Cert{ca}}
 	h := newFixture(t, own, func(c *gateway.Config, _ *upstream.Options) { c.ClientVerifier = clients })
 	h.deployments["other.test"] = &gateway.Deployment{Digest: "two", Artifact: other}
-	url, _, roots := h.secure(t, clients)
+	url, _, roots := h.listenTLS(t, clients)
 	c := newTLSClient(roots, ca.Client(t, "robot", time.Now()).TLS(t))
 	defer c.CloseIdleConnections()
 	for _, tt := range []struct {
@@ -283,7 +285,7 @@ func TestClientCertificatesAreSeparatePerAccount(t *testing.T) {
 		r.Host = tt.host
 		response, err := c.Do(r)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("GET /mtls at %s: error = %v, want a response", tt.host, err)
 		}
 		_, _ = io.Copy(io.Discard, response.Body)
 		_ = response.Body.Close()
@@ -298,8 +300,8 @@ func TestDeletedCAIsRefusedOnOpenConnections(t *testing.T) {
 	declare(a, "mtls", "mtls-auth-inbound", map[string]any{})
 	ca := pkitest.CA(t, "CA", time.Now())
 	clients := &caVerifier{}
-	h := newFixture(t, a, func(c *gateway.Config, _ *upstream.Options) { c.ClientVerifier = clients })
-	url, _, roots := h.secure(t, clients)
+	h := newFixture(t, a, func(c *gateway.Config, _ *upstream.Options) { c.Clients = clients })
+	url, _, roots := h.listenTLS(t, clients)
 	c := newTLSClient(roots, ca.Client(t, "robot", time.Now()).TLS(t))
 	defer c.CloseIdleConnections()
 	// Without a CA, the server requests no certificate in the handshake. After a CA was
@@ -310,12 +312,12 @@ func TestDeletedCAIsRefusedOnOpenConnections(t *testing.T) {
 		want int
 	}{
 		{"no CA", func() {}, 401},
-		{"a CA", func() { clients.set(ca); c.CloseIdleConnections() }, 200},
+		{"a CA was added", func() { clients.setCAs(ca); c.CloseIdleConnections() }, 200},
 		{"an open connection", func() {}, 200},
 		{"a new connection", c.CloseIdleConnections, 200},
-		{"the CA deleted", func() { clients.set() }, 401},
+		{"the CA was deleted", func() { clients.setCAs() }, 401},
 		{"a new connection after the deletion", c.CloseIdleConnections, 401},
-		{"unavailable CAs", func() { clients.set(ca); c.CloseIdleConnections(); clients.unavailable = true }, 503},
+		{"unavailable CAs", func() { clients.setCAs(ca); c.CloseIdleConnections(); clients.unavailable = true }, 503},
 	} {
 		step.do()
 		if status, body := getURL(t, c, url+"/mtls"); status != step.want {
@@ -340,7 +342,8 @@ func newTLSUpstream(
 	return s
 }
 
-// writePeerCertificate responds with the name in the client's certificate and the remote address.
+// writePeerCertificate responds with the common name in the client's certificate, "nobody" without one, and with the
+// client's address.
 func writePeerCertificate(w http.ResponseWriter, r *http.Request) {
 	presented := "nobody"
 	if len(r.TLS.PeerCertificates) > 0 {

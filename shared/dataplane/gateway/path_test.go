@@ -12,15 +12,15 @@ import (
 	"github.com/gatewright/gatewright/shared/format/project"
 )
 
-// newPathFixture returns a fixture with routes at the paths in open, and with routes that require a key. All
-// routes have the same upstream. A path that begins with /rewritten/ gets a route that sends other paths upstream.
-func newPathFixture(t *testing.T, mode project.PathMode, open ...string) *fixture {
+// newPathFixture returns a fixture with routes at openPaths, and with routes that require a key. All routes have the
+// same upstream. For an open path that begins with /rewritten/, the path at the upstream begins with /v1/ instead.
+func newPathFixture(t *testing.T, mode project.PathMode, openPaths ...string) *fixture {
 	t.Helper()
 	backend := serve(t, func(w http.ResponseWriter, r *http.Request) { w.Header().Set("X-Line", r.RequestURI) })
 	routes := []project.Route{route("GET /query", component("urlRewriteHandler", map[string]any{
 		"rewritePattern": backend.URL + "/users/${query.id}/public", "forwardSearch": false,
 	}))}
-	for _, path := range open {
+	for _, path := range openPaths {
 		h := forward(backend.URL)
 		if rest, isRewritten := strings.CutPrefix(path, "/rewritten/"); isRewritten {
 			h = rewrite(backend.URL + "/v1/" + strings.ReplaceAll(rest, "{", "${params."))
@@ -47,9 +47,9 @@ func newPathFixture(t *testing.T, mode project.PathMode, open ...string) *fixtur
 
 // spelling is the target of a request, with the expected status and the expected target at the upstream.
 type spelling struct {
-	target string
-	status int
-	line   string // the target that the upstream receives
+	target         string
+	status         int
+	upstreamTarget string
 }
 
 // templateSpellings returns targets for routes with OpenAPI paths.
@@ -131,6 +131,8 @@ func patternSpellings() []spelling {
 	}
 }
 
+// TestPathSpellingsCannotBypassKeyCheck checks that no spelling of a path of a route with a key is served by an open
+// route. Other paths with unusual spellings must be served.
 func TestPathSpellingsCannotBypassKeyCheck(t *testing.T) {
 	templates := newPathFixture(t, project.OpenAPIPath, "/v1/{name}", "/rewritten/{name}", "/{any}")
 	patterns := newPathFixture(t, project.URLPattern, "/*")
@@ -138,9 +140,10 @@ func TestPathSpellingsCannotBypassKeyCheck(t *testing.T) {
 		for _, test := range spellings {
 			w := &wire{t: t, address: h.URL}
 			for _, method := range []string{"GET", "HEAD"} {
-				status, line := w.send(method, test.target)
-				if status != test.status || line != test.line && status == http.StatusOK {
-					t.Errorf("%s %s: status = %d, line = %s, want %d %s", method, test.target, status, line, test.status, test.line)
+				status, got := w.send(method, test.target)
+				if status != test.status || got != test.upstreamTarget && status == http.StatusOK {
+					t.Errorf("%s %s: status = %d, target at the upstream = %s, want %d and %s",
+						method, test.target, status, got, test.status, test.upstreamTarget)
 				}
 			}
 		}
@@ -194,7 +197,7 @@ func TestMissingMethodDoesNotFallBackToOtherRoute(t *testing.T) {
 		var routes []project.Route
 		for i, path := range paths {
 			r := route(path, forward(backend.URL))
-			if i < 3 {
+			if i < 3 { // the routes at /admin and below
 				r = route(path, forward(backend.URL), "key")
 			}
 			r.PathMode = mode
@@ -251,6 +254,8 @@ func TestTargetFormsHaveTheSamePath(t *testing.T) {
 	}
 }
 
+// TestPreservedPathsAreForwardedUnchanged checks that a project that preserves paths sends them upstream as the client
+// has written them, except that invalid bytes are escaped.
 func TestPreservedPathsAreForwardedUnchanged(t *testing.T) {
 	lines := make(chan string, 1)
 	backend := rawUpstream(t, func(r *bufio.Reader, conn net.Conn) {
@@ -292,7 +297,7 @@ func TestPreservedPathsAreForwardedUnchanged(t *testing.T) {
 		}
 		if status == http.StatusNoContent {
 			if line := <-lines; line != "GET "+test.line+" HTTP/1.1\r\n" {
-				t.Errorf("%s: the upstream got %q, want %s", test.target, line, test.line)
+				t.Errorf("GET %s: the upstream got %q, want the target %s", test.target, line, test.line)
 			}
 		}
 	}

@@ -44,8 +44,8 @@ func (f *fakeServices) RoundTrip(r *http.Request, accountID, service string, c t
 	return f.handler(r)
 }
 
-// recordedCalls removes and returns the recorded requests.
-func (f *fakeServices) recordedCalls() []string {
+// takeCalls removes and returns the recorded requests.
+func (f *fakeServices) takeCalls() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	out := f.calls
@@ -76,7 +76,7 @@ func failingServices(err error) *fakeServices {
 	return &fakeServices{handler: func(*http.Request) (*http.Response, error) { return nil, err }}
 }
 
-// newResponse returns a response of the services.
+// newResponse returns a response of unknown length, as upstream.Services returns it.
 func newResponse(status int, header http.Header, body io.Reader) *http.Response {
 	return &http.Response{
 		StatusCode: status, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: header, Body: io.NopCloser(body),
@@ -101,7 +101,7 @@ func TestServiceIsCalledByExactNameAndEnvironment(t *testing.T) {
 	}
 	artifactFor("preview.test", func(i *project.Identity) { i.Environment = "preview" })
 	artifactFor("copy.test", func(i *project.Identity) { i.Environment = "development" })
-	artifactFor("odd.test", func(i *project.Identity) { i.Environment = "staging" })
+	artifactFor("staging.test", func(i *project.Identity) { i.Environment = "staging" })
 	artifactFor("theirs.test", func(i *project.Identity) { i.AccountID, i.Project = "a2", "theirs" })
 	for _, tt := range []struct{ host, target, want string }{
 		{"shop.test", "/todos/7?a=b&c", "a1 Stock for shop production: GET /v1/todos/7?a=b&c"},
@@ -110,11 +110,11 @@ func TestServiceIsCalledByExactNameAndEnvironment(t *testing.T) {
 		{"shop.test", "/named?q=a%2Fb", "a1 ORDERS for shop production: GET /a%2Fb?q=a%2Fb"},
 		{"preview.test", "/todos/7", "a1 Stock for shop preview: GET /v1/todos/7"},
 		{"copy.test", "/todos/7", "a1 Stock for shop working-copy: GET /v1/todos/7"},
-		{"odd.test", "/todos/7", "a1 Stock for  : GET /v1/todos/7"},
+		{"staging.test", "/todos/7", "a1 Stock for  : GET /v1/todos/7"},
 		{"theirs.test", "/todos/7", "a2 Stock for theirs production: GET /v1/todos/7"},
 	} {
 		response := h.do(t, "GET", tt.target, host(tt.host))
-		if got := services.recordedCalls(); response.StatusCode != http.StatusOK || !slices.Equal(got, []string{tt.want}) {
+		if got := services.takeCalls(); response.StatusCode != http.StatusOK || !slices.Equal(got, []string{tt.want}) {
 			t.Errorf("GET %s%s: status = %d, service calls = %q, want %q", tt.host, tt.target, response.StatusCode, got, tt.want)
 		}
 	}
@@ -156,13 +156,16 @@ func TestServiceFailuresAreProblems(t *testing.T) {
 			"an unusable response", failingServices(tunnelErr(tunnel.Unusable)).apply, 502,
 			"service's answer can't be passed on",
 		},
-		{"a failure of later agents", failingServices(tunnelErr("tired")).apply, 502, "agent can't reach the service"},
+		{
+			"a failure that this release does not know", failingServices(tunnelErr("tired")).apply, 502,
+			"agent can't reach the service",
+		},
 		{
 			"a broken connection", failingServices(fmt.Errorf("%w: EOF", tunnel.ErrBroken)).apply, 502,
 			"may have got the request",
 		},
-		{"an unavailable table", failingServices(errors.New("the table is down")).apply, 503, "can't be asked now"},
-		{"a late table", failingServices(context.DeadlineExceeded).apply, 503, "can't be asked now"},
+		{"a look-up that fails", failingServices(errors.New("the table is down")).apply, 503, "can't be asked now"},
+		{"a look-up that times out", failingServices(context.DeadlineExceeded).apply, 503, "can't be asked now"},
 		{
 			"an unreachable relay", failingServices(&url.Error{Op: "Get", Err: io.ErrUnexpectedEOF}).apply, 503,
 			"can't be asked now",
@@ -244,15 +247,17 @@ func TestServiceHasTheRouteTimeout(t *testing.T) {
 			upgrading := func(r *http.Request) { r.Header = http.Header{"Connection": {"Upgrade"}, "Upgrade": {"websocket"}} }
 			for name, c := range map[string]struct {
 				method string
-				set    func(*http.Request)
+				modify func(*http.Request)
 			}{
 				"without a body": {"GET", withBody("GET")}, "with a body": {"POST", withBody("POST")},
 				"a switch": {"GET", upgrading},
 			} {
-				p := problemOf(t, h.do(t, c.method, "/x", c.set))
-				if p.Status != http.StatusGatewayTimeout || !strings.Contains(p.Detail, "did not answer in time") ||
-					len(services.recordedCalls()) != 1 {
-					t.Errorf("%s: problem = %d %q, want 504 about the time after one call", name, p.Status, p.Detail)
+				p := problemOf(t, h.do(t, c.method, "/x", c.modify))
+				if p.Status != http.StatusGatewayTimeout || !strings.Contains(p.Detail, "did not answer in time") {
+					t.Errorf("%s: problem = %d %q, want 504 and \"did not answer in time\"", name, p.Status, p.Detail)
+				}
+				if calls := services.takeCalls(); len(calls) != 1 {
+					t.Errorf("%s: service calls = %q, want one", name, calls)
 				}
 			}
 		})
@@ -278,7 +283,7 @@ func TestServiceRedirectsAreForwarded(t *testing.T) {
 		calls    int
 	}{"/service": {"http://10.0.0.1/x", 1}, "/follow": {"service://Stock/x", 0}} {
 		response := h.do(t, "GET", path)
-		if n := len(services.recordedCalls()); response.StatusCode != http.StatusFound ||
+		if n := len(services.takeCalls()); response.StatusCode != http.StatusFound ||
 			response.Header.Get("Location") != want.location || n != want.calls {
 			t.Errorf("GET %s: status = %d, Location = %s, service calls = %d, want 302 to %s and %d",
 				path, response.StatusCode, response.Header.Get("Location"), n, want.location, want.calls)
@@ -415,7 +420,7 @@ func TestClientErrorIsNotReportedAsServiceError(t *testing.T) {
 		r, _ := sendRaw(t, h.URL, c.request)
 		response, err := http.ReadResponse(r, nil)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("ReadResponse() error = %v, want a response", err)
 		}
 		if p := problemOf(t, response); p.Status != c.status {
 			t.Errorf("%s: problem = %d %q, want %d", name, p.Status, p.Detail, c.status)
