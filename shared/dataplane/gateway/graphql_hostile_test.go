@@ -11,7 +11,7 @@ import (
 // hostileRequest is a request that must be refused, with the expected refusal.
 type hostileRequest struct {
 	method, target, body string
-	set                  func(*http.Request)
+	modify               func(*http.Request)
 	status               int
 	wantMessage          string // the code of a GraphQL error, or a part of a problem's detail, which has spaces
 }
@@ -43,7 +43,7 @@ func costlyRequests() map[string]hostileRequest {
 		body: queryBody("{a}" + strings.Repeat(" ", 1<<20)), status: 413, wantMessage: "at most 1048576 bytes",
 	}
 	overMegabyteInChunks := overMegabyte
-	overMegabyteInChunks.set = func(r *http.Request) { r.ContentLength = -1 }
+	overMegabyteInChunks.modify = func(r *http.Request) { r.ContentLength = -1 }
 	return map[string]hostileRequest{
 		"deep": badGraphQL(queryBody("{"+tooDeep+"}"), depth),
 		"wide": badGraphQL(queryBody("{"+strings.Repeat("a ", 13)+"}"), complexity),
@@ -124,8 +124,10 @@ func ambiguousRequests() map[string]hostileRequest {
 }
 
 // unsupportedMedia returns a request that must be refused because the route reads JSON in UTF-8.
-func unsupportedMedia(body string, set func(*http.Request)) hostileRequest {
-	return hostileRequest{body: body, set: set, status: http.StatusUnsupportedMediaType, wantMessage: "JSON in UTF-8"}
+func unsupportedMedia(body string, modify func(*http.Request)) hostileRequest {
+	return hostileRequest{
+		body: body, modify: modify, status: http.StatusUnsupportedMediaType, wantMessage: "JSON in UTF-8",
+	}
 }
 
 // queryInAddress returns a request that must be refused because its address has parameters of GraphQL.
@@ -143,7 +145,7 @@ func misplacedRequests() map[string]hostileRequest {
 		"UTF-16":          badGraphQL(utf16Of(deep), "GRAPHQL_PARSE_FAILED"),
 		"declared UTF-16": unsupportedMedia(utf16Of(a), contentType("application/json; charset=utf-16")),
 		"compressed": {
-			body: zipped(deep), set: header("Content-Encoding", "gzip"), status: 415, wantMessage: "no compressed bodies",
+			body: zipped(deep), modify: header("Content-Encoding", "gzip"), status: 415, wantMessage: "no compressed bodies",
 		},
 		"compressed without Content-Encoding": badGraphQL(zipped(deep), "GRAPHQL_PARSE_FAILED"),
 		"a form": unsupportedMedia(
@@ -213,19 +215,19 @@ func TestHostileGraphQLRequestsNeverReachTheUpstream(t *testing.T) {
 	}, nil)
 	for name, test := range hostileRequests(t) {
 		t.Run(name, func(t *testing.T) {
-			target, set := "/graphql", func(*http.Request) {}
+			target, modify := "/graphql", func(*http.Request) {}
 			if test.target != "" {
 				target = strings.NewReplacer("{", "%7B", "}", "%7D").Replace(test.target)
 			}
-			if test.set != nil {
-				set = test.set
+			if test.modify != nil {
+				modify = test.modify
 			}
 			before := server.count()
 			var response *http.Response
 			if test.method != "" {
-				response = h.do(t, test.method, target, set)
+				response = h.do(t, test.method, target, modify)
 			} else {
-				response = h.send(t, target, test.body, set)
+				response = h.send(t, target, test.body, modify)
 			}
 			if response.StatusCode != test.status {
 				t.Fatalf("POST /graphql: status = %d, body = %s, want %d", response.StatusCode, body(t, response), test.status)
@@ -234,7 +236,7 @@ func TestHostileGraphQLRequestsNeverReachTheUpstream(t *testing.T) {
 				if p := problemOf(t, response); !strings.Contains(p.Detail, test.wantMessage) {
 					t.Errorf("POST /graphql: detail = %q, want it to contain %q", p.Detail, test.wantMessage)
 				}
-			} else if message, code, _, _ := graphQLErrors(t, response); code != test.wantMessage || message == "" {
+			} else if message, code, _, _ := graphQLError(t, response); code != test.wantMessage || message == "" {
 				t.Errorf("POST /graphql: code = %q, message = %q, want code %q and a message", code, message, test.wantMessage)
 			}
 			if server.count() != before {

@@ -27,7 +27,7 @@ func declareGraphQL(a *project.Artifact, policyType string, options any) string 
 	return policyType
 }
 
-// graphQLServer records requests, and sends the response that a test has set.
+// graphQLServer records requests. It responds with handler, or with the data {"a":1} if handler is nil.
 type graphQLServer struct {
 	mu       sync.Mutex
 	received []string
@@ -48,6 +48,7 @@ func (s *graphQLServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	writef(w, `{"data":{"a":1}}`)
 }
 
+// last returns the body and the header of the last request, "" and nil before the first.
 func (s *graphQLServer) last() (string, http.Header) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -57,6 +58,7 @@ func (s *graphQLServer) last() (string, http.Header) {
 	return s.received[len(s.received)-1], s.headers[len(s.headers)-1]
 }
 
+// count returns the number of received requests.
 func (s *graphQLServer) count() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -90,11 +92,11 @@ func graphQLArtifact(t testing.TB, inbound, outbound map[string]any) (*project.A
 }
 
 // send sends a POST request with a JSON body.
-func (fx *fixture) send(t testing.TB, target, body string, set ...func(*http.Request)) *http.Response {
+func (fx *fixture) send(t testing.TB, target, body string, modifiers ...func(*http.Request)) *http.Response {
 	t.Helper()
 	all := append([]func(*http.Request){header("Content-Type", "application/json"), func(r *http.Request) {
 		r.Body, r.ContentLength = io.NopCloser(strings.NewReader(body)), int64(len(body))
-	}}, set...)
+	}}, modifiers...)
 	return fx.do(t, http.MethodPost, target, all...)
 }
 
@@ -107,8 +109,8 @@ func queryBody(document string) string {
 	return string(body)
 }
 
-// graphQLErrors reads a response with one GraphQL error.
-func graphQLErrors(t testing.TB, r *http.Response) (message, code string, line, column int) {
+// graphQLError reads a response with one GraphQL error. line and column are its first location, 0 for none.
+func graphQLError(t testing.TB, r *http.Response) (message, code string, line, column int) {
 	t.Helper()
 	if got := r.Header.Get("Content-Type"); got != "application/json" {
 		t.Errorf("GraphQL error: Content-Type = %q, want application/json", got)
@@ -130,6 +132,7 @@ func graphQLErrors(t testing.TB, r *http.Response) (message, code string, line, 
 	return e.Message, e.Extensions.Code, line, column
 }
 
+// zipped returns a text in the format of gzip.
 func zipped(text string) string {
 	var b bytes.Buffer
 	w := gzip.NewWriter(&b)
@@ -138,6 +141,7 @@ func zipped(text string) string {
 	return b.String()
 }
 
+// utf16Of returns a text in UTF-16, big-endian, with a byte order mark.
 func utf16Of(text string) string {
 	var b strings.Builder
 	for _, u := range append([]uint16{0xfeff}, utf16.Encode([]rune(text))...) {
@@ -210,13 +214,13 @@ func TestGraphQLLimitErrorsNameTheValue(t *testing.T) {
 			"within lists, and this route allows 2. Ask for the fields of types by their names.",
 	} {
 		response := h.send(t, "/graphql", queryBody(document))
-		if message, _, line, column := graphQLErrors(t, response); message != want || line != 1 || column == 0 {
+		if message, _, line, column := graphQLError(t, response); message != want || line != 1 || column == 0 {
 			t.Errorf("%s: status = %d, message = %q at %d:%d, want %q in line 1",
 				document, response.StatusCode, message, line, column, want)
 		}
 	}
 	response := h.send(t, "/graphql", "["+queryBody("{a}")+","+queryBody("{b{")+"]")
-	if message, _, _, _ := graphQLErrors(t, response); !strings.HasPrefix(message, "Request 2 of the batch: ") {
+	if message, _, _, _ := graphQLError(t, response); !strings.HasPrefix(message, "Request 2 of the batch: ") {
 		t.Errorf("batch with an invalid request: message = %q, want the prefix \"Request 2 of the batch: \"", message)
 	}
 }
@@ -236,8 +240,8 @@ func TestNestedGraphQLLimitOptions(t *testing.T) {
 	}
 }
 
-// TestGraphQLResponsesAreForwardedUnchanged checks that a route with all
-// GraphQL policies does not change a response without excluded names.
+// TestGraphQLResponsesAreForwardedUnchanged checks that a route with all GraphQL policies does not
+// change a response if its errors have no excluded names. Other parts of the response can have them.
 func TestGraphQLResponsesAreForwardedUnchanged(t *testing.T) {
 	h, server := newGraphQLFixture(t,
 		map[string]any{"graphql-complexity-limit-inbound": limits, "graphql-disable-introspection-inbound": map[string]any{}},
@@ -246,7 +250,7 @@ func TestGraphQLResponsesAreForwardedUnchanged(t *testing.T) {
 			"graphql-analytics-outbound":            map[string]any{},
 		},
 		func(c *gateway.Config, _ *upstream.Options) { c.Operations = &fakeOperations{} })
-	for name, test := range map[string]struct{ kind, encoding, text string }{
+	for name, test := range map[string]struct{ contentType, encoding, text string }{
 		"data": {
 			"application/json", "", "{ \"data\" : {\"a\": 1.0, \"a\":2, \"Secret\":\"Did you mean Secret?\"} }\n",
 		},
@@ -264,7 +268,7 @@ func TestGraphQLResponsesAreForwardedUnchanged(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			server.handler = func(w http.ResponseWriter, _ string) {
-				w.Header().Set("Content-Type", test.kind)
+				w.Header().Set("Content-Type", test.contentType)
 				w.Header().Set("Etag", `"1"`)
 				if test.encoding != "" {
 					w.Header().Set("Content-Encoding", test.encoding)
@@ -277,9 +281,10 @@ func TestGraphQLResponsesAreForwardedUnchanged(t *testing.T) {
 				t.Errorf("POST /graphql: status = %d, body = %.200q, want 202 %.200q", response.StatusCode, got, test.text)
 			}
 			h := response.Header
-			if h.Get("Content-Type") != test.kind || h.Get("Content-Encoding") != test.encoding || h.Get("Etag") != `"1"` {
+			if h.Get("Content-Type") != test.contentType || h.Get("Content-Encoding") != test.encoding ||
+				h.Get("Etag") != `"1"` {
 				t.Errorf("POST /graphql: header = %v, want Content-Type %q, Content-Encoding %q and ETag \"1\"",
-					h, test.kind, test.encoding)
+					h, test.contentType, test.encoding)
 			}
 		})
 	}

@@ -145,10 +145,10 @@ func ignoringEmpty(read pathReader) pathReader {
 	}
 }
 
-// serves returns the path in a table that matches segments, with any method, or "" for none. If several
+// servedPath returns the path in a table that matches segments, with any method, or "" for none. If several
 // templates match, the template that is most literal from the left takes precedence. If several URL
 // patterns match, the first pattern takes precedence.
-func serves(table, segments []string) string {
+func servedPath(table, segments []string) string {
 	best, bestRank := "", ""
 	for _, entry := range table {
 		_, template, _ := strings.Cut(entry, " ")
@@ -202,7 +202,7 @@ func generateTarget(r *rand.Rand) string {
 	return target
 }
 
-// wire sends requests one after the other on one connection.
+// wire sends requests one after the other on one connection. It opens another one if the server has closed it.
 type wire struct {
 	t       *testing.T
 	address string
@@ -210,7 +210,7 @@ type wire struct {
 	conn    net.Conn
 }
 
-// send sends a request, and returns the status and the body, followed by the field X-Line. The
+// send sends a request. It returns the status, and the response's body with the value of the field X-Line appended. The
 // upstreams of these tests repeat the request's target in the body or in X-Line.
 func (w *wire) send(method, target string) (status int, body string) {
 	w.t.Helper()
@@ -225,7 +225,7 @@ func (w *wire) send(method, target string) (status int, body string) {
 	defer func() { _ = response.Body.Close() }()
 	all, err := io.ReadAll(response.Body)
 	if err != nil {
-		w.t.Fatalf("%s %s: error = %v, want a response", method, target, err)
+		w.t.Fatalf("%s %s: error of the body = %v, want nil", method, target, err)
 	}
 	if response.Close {
 		_ = w.conn.Close()
@@ -255,7 +255,7 @@ func TestRouteMatchesTheUpstreamsInterpretation(t *testing.T) {
 			"HEAD /users/*", "GET /*",
 		}},
 		{
-			"templates and patterns spelled oddly", project.URLPattern,
+			"URL patterns with escapes and double slashes", project.URLPattern,
 			[]string{"GET /%61dmin", "GET //admin/*", "GET /users/%24/*", "GET /caf%c3%a9/*", "GET /*"},
 		},
 		{"rewritten", project.OpenAPIPath, []string{
@@ -285,7 +285,7 @@ func TestRouteMatchesTheUpstreamsInterpretation(t *testing.T) {
 				if n := random.IntN(10); n < 3 {
 					method = []string{"HEAD", "HEAD", "POST"}[n]
 				}
-				status, line := w.send(method, target)
+				status, upstreamTarget := w.send(method, target)
 				switch status {
 				case http.StatusBadRequest:
 					refused++
@@ -295,9 +295,10 @@ func TestRouteMatchesTheUpstreamsInterpretation(t *testing.T) {
 				case http.StatusOK:
 					served++
 				default:
-					t.Fatalf("%s %s: status = %d, line = %s, want 200 or a refusal", method, target, status, line)
+					t.Fatalf("%s %s: status = %d, target at the upstream = %s, want 200, 400, 404 or 405",
+						method, target, status, upstreamTarget)
 				}
-				arrived, number, _ := strings.Cut(line, "?route=")
+				arrived, number, _ := strings.Cut(upstreamTarget, "?route=")
 				for name, read := range everyServer {
 					checkServed(t, method+" "+target, arrived, name, read, table, number)
 					if !strings.HasSuffix(arrived, "/") {
@@ -330,7 +331,7 @@ func checkServed(t *testing.T, target, arrived, name string, read pathReader, ta
 		t.Fatal(err)
 	}
 	_, chosen, _ := strings.Cut(table[n], " ")
-	if other := serves(table, segments); other != "" && other != chosen {
+	if other := servedPath(table, segments); other != "" && other != chosen {
 		t.Errorf("%s: route = %s, want %s, which %s serves for %s", target, chosen, other, name, arrived)
 	}
 }

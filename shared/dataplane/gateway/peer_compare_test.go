@@ -53,7 +53,7 @@ func removeRepeated(transcript string) string {
 func TestOnlyEqualRequestsAreMerged(t *testing.T) {
 	t.Parallel()
 	const once = serviceHeading + "GET /x HTTP/1.1\nbody " + clientHeading + "502"
-	for transcript, want := range map[string]string{
+	for transcript, want := range map[string]string{ // "" for an unchanged transcript
 		once: once,
 		serviceHeading + "GET /x HTTP/1.1\nbody \nGET /x HTTP/1.1\nbody " + clientHeading + "502": once,
 		serviceHeading + "GET /x HTTP/1.1\nbody \nGET /y HTTP/1.1\nbody " + clientHeading + "502": "",

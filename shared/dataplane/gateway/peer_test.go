@@ -49,7 +49,8 @@ const partInterval = 10 * time.Millisecond
 // slower doubles d for each previous try, because a busy machine needs more time.
 func slower(d time.Duration, try int) time.Duration { return d << try }
 
-// newMark returns a name for a try of the exchange n over one path. readMark parses the try and n from the name.
+// newMark returns a name for a try of the exchange n. path names the connection between client and service, such as a
+// tunnel. readMark parses the try and n from the name.
 func newMark(path string, try, n int) string { return fmt.Sprint(path, " ", try, " ", n) }
 
 func readMark(mark string) (try, n int, err error) {
@@ -65,9 +66,10 @@ type recordingService struct {
 
 	mu     sync.Mutex
 	got    map[string][]string // the received lines, by the mark of the exchange
-	active map[string]int
+	active map[string]int      // the number of exchanges that have not ended, by mark
 }
 
+// newRecordingService starts a service, which plays its side of the exchanges.
 func newRecordingService(t testing.TB, exchanges []exchange) *recordingService {
 	t.Helper()
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -93,7 +95,8 @@ func newRecordingService(t testing.TB, exchanges []exchange) *recordingService {
 	return s
 }
 
-// received waits until the service has finished an exchange, and returns what the service has received.
+// received waits until the service has finished an exchange, and returns what the service has received. If the exchange
+// does not end, it returns a text that says so.
 func (s *recordingService) received(mark string) string {
 	for end := time.Now().Add(deadline.Long()); time.Now().Before(end); time.Sleep(partInterval) {
 		s.mu.Lock()
@@ -106,6 +109,7 @@ func (s *recordingService) received(mark string) string {
 	return "it does not end"
 }
 
+// serve reads the heads of requests on a connection, and plays the exchange that the field X-Case of each head names.
 func (s *recordingService) serve(c *net.TCPConn) {
 	defer func() { _ = c.Close() }()
 	in := bufio.NewReader(c)
@@ -241,6 +245,7 @@ func write(c net.Conn, parts []string, interval time.Duration) bool {
 	return true
 }
 
+// short returns a text, or only its length if it is long.
 func short(text string) string {
 	if len(text) > 200 {
 		return fmt.Sprintf("%d bytes", len(text))
@@ -258,13 +263,13 @@ func play(t testing.TB, mark, address string, e exchange) string {
 	t.Helper()
 	try, _, err := readMark(mark)
 	if err != nil {
-		t.Error(err)
+		t.Errorf("readMark(%q) error = %v, want a mark", mark, err)
 		return ""
 	}
 	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", address)
 	c, ok := conn.(*net.TCPConn)
 	if err != nil || !ok {
-		t.Error(err)
+		t.Errorf("Dial(%s) = %T, %v, want a TCP connection", address, conn, err)
 		return ""
 	}
 	defer func() { _ = c.Close() }()
@@ -312,6 +317,7 @@ func play(t testing.TB, mark, address string, e exchange) string {
 	}
 }
 
+// headOf returns the status, the framing and the fields of a response for the transcript.
 func headOf(r *http.Response) string {
 	var fields []string
 	for name, values := range r.Header {
@@ -330,6 +336,7 @@ func headOf(r *http.Response) string {
 	return fmt.Sprintf("%d %s\n%s", r.StatusCode, framing, strings.Join(fields, "\n"))
 }
 
+// bodyOf reads the body and the trailer of a response, and returns them for the transcript.
 func bodyOf(r *http.Response) string {
 	defer func() { _ = r.Body.Close() }()
 	all, err := io.ReadAll(r.Body)

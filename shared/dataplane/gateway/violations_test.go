@@ -14,17 +14,18 @@ import (
 	"github.com/gatewright/gatewright/shared/format/project"
 )
 
-// These tests create invalid options and bodies from valid ones: they replace each value at every depth
-// with invalid values of all kinds. TestOptionErrorsSayWhatToDo checks the texts of the problems.
+// These tests create invalid options and bodies from valid ones. They replace each value at every depth with values of
+// other types and with unusual values, remove each member, and add unknown members. TestOptionErrorsSayWhatToDo checks
+// the texts of the problems.
 
-// violation is a JSON value with one value replaced by an invalid value.
+// violation is a valid JSON object with one change: a value was replaced or removed, or an unknown member was added.
 type violation struct {
 	description string
-	// pointer is the JSON pointer of the replaced value, and raw the whole JSON value.
+	// pointer is the JSON pointer of the changed value, and raw the whole JSON object.
 	pointer string
 	raw     string
-	// wrongType is set if the replaced value must be refused, because it has another type, or is an unknown member.
-	wrongType bool
+	// mustBeRefused is set if the new value has another type, or is an unknown member. Other violations can be valid.
+	mustBeRefused bool
 }
 
 // unknownMember is a member that no object has.
@@ -37,12 +38,14 @@ func violationsOf(t *testing.T, validJSON string) (all []violation) {
 	if err := json.Unmarshal([]byte(validJSON), &document); err != nil {
 		t.Fatalf("Unmarshal(%s) error = %v, want none", validJSON, err)
 	}
-	add := func(description, pointer string, wrongType bool) {
+	add := func(description, pointer string, mustBeRefused bool) {
 		raw, err := json.Marshal(document)
 		if err != nil {
 			t.Fatal(err)
 		}
-		all = append(all, violation{description: description, pointer: pointer, raw: string(raw), wrongType: wrongType})
+		all = append(all, violation{
+			description: description, pointer: pointer, raw: string(raw), mustBeRefused: mustBeRefused,
+		})
 	}
 	deep := any("x")
 	for range 100 {
@@ -56,13 +59,13 @@ func violationsOf(t *testing.T, validJSON string) (all []violation) {
 				add(fmt.Sprintf("%T", other), pointer, true)
 			}
 		}
-		for i, invalid := range []any{
+		for i, unusual := range []any{
 			"", " ", "\x00", "a/b~c", strings.Repeat("x", 70_000), -1.0, 0.0, 1.5, 1e300,
 			[]any{nil},
 			deep,
 		} {
-			put(invalid)
-			add(fmt.Sprintf("odd value %d", i), pointer, false)
+			put(unusual)
+			add(fmt.Sprintf("unusual value %d", i), pointer, false)
 		}
 		put(value)
 		switch value := value.(type) {
@@ -150,7 +153,7 @@ func validOptionsByType() map[string][]string {
 // projectWith returns a project with a component that has these options, and the file and JSON pointer of the options.
 func projectWith(name, options string) (f project.Files, file, base string) {
 	method, handler, mcp, inbound, outbound := "post", "urlRewriteHandler", "{}", "", ""
-	policies, handled := "", `{"rewritePattern":"https://up.example"}`
+	policies, routeOptions := "", `{"rewritePattern":"https://up.example"}`
 	file = "config/routes.oas.json"
 	server := `{"operations":[{"file":"config/routes.oas.json","id":"look"}]}`
 	switch {
@@ -160,7 +163,7 @@ func projectWith(name, options string) (f project.Files, file, base string) {
 		method, mcp = strings.ToLower(strings.TrimPrefix(name, "mcp ")), options
 		base = "/paths/~1look/" + method + "/x-gateway-route/mcp"
 	case strings.HasSuffix(name, "Handler"):
-		handler, handled, base = name, options, "/paths/~1look/post/x-gateway-route/handler/options"
+		handler, routeOptions, base = name, options, "/paths/~1look/post/x-gateway-route/handler/options"
 	default:
 		file, base = "config/policies.json", "/policies/0/handler/options"
 		module := "runtime"
@@ -180,7 +183,7 @@ func projectWith(name, options string) (f project.Files, file, base string) {
 			"policies":{"inbound":[%s],"outbound":[%s]}}}},
 		"/mcp":{"post":{"operationId":"server","responses":{"200":{"description":"It"}},"x-gateway-route":{
 			"handler":{"export":"mcpServerHandler","module":"$import(@gatewright/runtime)","options":%s}}}}}}`,
-		method, mcp, handler, handled, inbound, outbound, server)
+		method, mcp, handler, routeOptions, inbound, outbound, server)
 	return project.Files{
 		"config/routes.oas.json": []byte(routes),
 		"config/policies.json":   []byte(`{"policies":[` + policies + `]}`),
@@ -190,8 +193,9 @@ func projectWith(name, options string) (f project.Files, file, base string) {
 // minRefused is the minimum number of refused projects. With fewer, the test has by mistake tried too few violations.
 const minRefused = 500
 
-// TestEveryInvalidOptionIsRefused checks that a build refuses each violation with wrongType, except within _meta, with
-// a problem at its location. If a build does not refuse a violation, it must return an artifact.
+// TestEveryInvalidOptionIsRefused checks that a build refuses each violation with mustBeRefused, except within _meta.
+// Each refusal must have a problem at the violation's location. If a build does not refuse a violation, it must return
+// an artifact.
 func TestEveryInvalidOptionIsRefused(t *testing.T) {
 	refused, compiler := 0, project.NewCompiler()
 	compile := func(t *testing.T, f project.Files) (*project.Artifact, []project.Problem) {
@@ -199,7 +203,7 @@ func TestEveryInvalidOptionIsRefused(t *testing.T) {
 		a, result, err := compiler.Compile(t.Context(), f,
 			project.Input{Identity: artifact().Identity, Catalog: gateway.Catalog{}, Verify: gateway.Verify})
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("Compile() error = %v, want an artifact or problems", err)
 		}
 		return a, result.Errors
 	}
@@ -215,7 +219,7 @@ func TestEveryInvalidOptionIsRefused(t *testing.T) {
 					a, problems := compile(t, f)
 					unchecked := strings.Contains(v.pointer, "/_meta/") // a free object of the project
 					switch {
-					case len(problems) == 0 && v.wrongType && !unchecked:
+					case len(problems) == 0 && v.mustBeRefused && !unchecked:
 						t.Errorf("%s at %s: no problems, want one: %.300s", v.description, v.pointer, v.raw)
 					case len(problems) == 0 && a == nil:
 						t.Errorf("%s at %s: no artifact and no problem, want one of them", v.description, v.pointer)
@@ -245,13 +249,14 @@ func TestEveryInvalidOptionIsRefused(t *testing.T) {
 }
 
 // TestEveryInvalidBodyIsRefused checks that the violations of GraphQL and MCP bodies never cause a
-// 5xx response. A violation with wrongType must be refused, and the upstream must get no request.
+// 5xx response. A violation with mustBeRefused must be refused, unless isAllowed is true for it. The upstream must get
+// no request then.
 func TestEveryInvalidBodyIsRefused(t *testing.T) {
 	fx := newMCPFixture(t)
 	h, server := newGraphQLFixture(t, map[string]any{"graphql-complexity-limit-inbound": limits}, nil)
 	for _, tt := range []struct {
 		name, validBody string
-		// isAllowed reports whether a violation with wrongType is nevertheless valid at a pointer.
+		// isAllowed reports whether a violation with mustBeRefused is nevertheless valid at a pointer.
 		isAllowed     func(description, pointer string) bool
 		send          func(t *testing.T, body string) *http.Response
 		receivedCount func() int
@@ -297,7 +302,7 @@ func TestEveryInvalidBodyIsRefused(t *testing.T) {
 					t.Errorf("%s at %s: status = %d, %v, body = %.300s, want a status below 500 with JSON or events",
 						v.description, v.pointer, response.StatusCode, err, raw)
 				}
-				if v.wrongType && !tt.isAllowed(v.description, v.pointer) && (!tt.refused(response.StatusCode, string(raw)) ||
+				if v.mustBeRefused && !tt.isAllowed(v.description, v.pointer) && (!tt.refused(response.StatusCode, string(raw)) ||
 					tt.receivedCount() != before) {
 					t.Errorf("%s at %s: status = %d, %d requests at the upstream, body = %.300s, want a refusal and no request",
 						v.description, v.pointer, response.StatusCode, tt.receivedCount()-before, raw)
