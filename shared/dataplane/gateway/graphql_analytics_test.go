@@ -45,7 +45,7 @@ func (f *fakeOperations) waitFor(t *testing.T, n int) []analytics.Operation {
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
-	t.Fatalf("recorded operations < %d after the deadline, want %d", n, n)
+	t.Fatalf("fewer than %d operations were recorded within 5 seconds, want %d", n, n)
 	return nil
 }
 
@@ -67,7 +67,7 @@ type operationCase struct {
 	status       int // of the upstream's response
 	encoding     string
 	response     string
-	want         []string
+	want         []string // for each operation, its name, type, complexity, outcome and classes of errors
 }
 
 // operationCases returns cases, by descriptions. A case without a fixture is for a fixture that limits the complexity,
@@ -77,7 +77,7 @@ func operationCases(limited, unlimited *fixture) map[string]operationCase {
 	a, ab := queryBody("query A{a}"), "["+queryBody("query A{a}")+","+queryBody("query B{b}")+"]"
 	// failed returns the expected record of the query A, with these classes of errors.
 	failed := func(classes string) []string { return []string{"A query 1 failed [" + classes + "]"} }
-	long := strings.Repeat("x", 200_000)
+	long := strings.Repeat("x", 200_000) // more than the default of maxScanBytes
 	return map[string]operationCase{
 		"a query":             {body: queryBody("query A{a{b}}"), want: []string{"A query 2 ok []"}},
 		"an unnamed mutation": {body: queryBody("mutation{a}"), want: []string{" mutation 1 ok []"}},
@@ -93,11 +93,13 @@ func operationCases(limited, unlimited *fixture) map[string]operationCase {
 		"one error for a batch": {
 			body: ab, response: errorsOf("UNAUTHENTICATED"), want: append(failed("auth"), "B query 1 failed [auth]"),
 		},
-		"a truncated batch": {
+		"a batch with an error, longer than maxScanBytes": {
 			body: ab, response: `[{"errors":[{"extensions":{"code":"UNAUTHENTICATED"}}],"data":"` + long + `"},{}]`,
 			want: append(failed("auth"), "B query 1 ok []"),
 		},
-		"a truncated error": {body: a, response: `{"errors":[{"message":"` + long + `"}]}`, want: failed("timeout")},
+		"an error longer than maxScanBytes": {
+			body: a, response: `{"errors":[{"message":"` + long + `"}]}`, want: failed("timeout"),
+		},
 		"known codes": {
 			body: a, want: failed("auth syntax resolver timeout validation"),
 			response: errorsOf("UNAUTHENTICATED", "graphql_parse_failed", "INTERNAL_SERVER_ERROR", "GATEWAY_TIMEOUT",
@@ -112,14 +114,14 @@ func operationCases(limited, unlimited *fixture) map[string]operationCase {
 		"status 401 and an error without a code": {
 			body: a, status: 401, response: `{"errors":[{"message":"m"}]}`, want: failed("auth"),
 		},
-		"503":                   {body: a, status: 503, response: `busy`, want: failed("resolver")},
-		"403":                   {body: a, status: 403, response: `no`, want: failed("auth")},
-		"408":                   {body: a, status: 408, response: `slow`, want: failed("timeout")},
-		"504":                   {body: a, status: 504, response: `slow`, want: failed("timeout")},
-		"404":                   {body: a, status: 404, response: `where`, want: failed("validation")},
-		"429":                   {body: a, status: 429, response: `slowly`, want: failed("")},
+		"status 503":            {body: a, status: 503, response: `busy`, want: failed("resolver")},
+		"status 403":            {body: a, status: 403, response: `no`, want: failed("auth")},
+		"status 408":            {body: a, status: 408, response: `slow`, want: failed("timeout")},
+		"status 504":            {body: a, status: 504, response: `slow`, want: failed("timeout")},
+		"status 404":            {body: a, status: 404, response: `where`, want: failed("validation")},
+		"status 429":            {body: a, status: 429, response: `slowly`, want: failed("")},
 		"a compressed response": {body: a, encoding: "gzip", response: errorsOf("UNAUTHENTICATED"), want: failed("auth")},
-		"a truncated response": {
+		"errors longer than maxScanBytes": {
 			body: a, response: `{"errors":[{"extensions":{"code":"UNAUTHENTICATED"}},{"message":"` + long + `"}]}`,
 			want: failed("auth"),
 		},
@@ -170,6 +172,7 @@ func TestEachOperationIsRecorded(t *testing.T) {
 	keyed.Routes[0].Inbound = []string{"key"}
 	keyed.Routes = append(keyed.Routes, second)
 
+	// Use up the rate limit.
 	_ = body(t, limited.send(t, "/limited", queryBody("{a}")))
 	_ = operations.waitFor(t, 1)
 
@@ -300,6 +303,7 @@ func TestGraphQLErrorLogLineMatchesDocs(t *testing.T) {
 	checkDocumented(t, line, "## The line of GraphQL errors")
 }
 
+// classNames returns the names of classes of errors.
 func classNames(classes []analytics.Class) []string {
 	names := []string{"syntax", "validation", "auth", "timeout", "resolver"}
 	out := []string{}

@@ -12,7 +12,8 @@ import (
 	"github.com/gatewright/gatewright/shared/format/graphql/graphqltest"
 )
 
-// executing returns a handler that executes requests with GraphQL.js. encoding is the Content-Encoding of its responses.
+// executing returns a handler that executes requests with GraphQL.js. encoding is the Content-Encoding of its
+// responses. The handler compresses them only if encoding is gzip.
 func executing(oracle *graphqltest.Oracle, encoding string) func(w http.ResponseWriter, body string) {
 	return func(w http.ResponseWriter, body string) {
 		var request struct{ Query, OperationName string }
@@ -120,11 +121,11 @@ func TestFilteredRequestNeedsTheWholeResponse(t *testing.T) {
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = io.WriteString(w, `{"data":null}`)
 	}
-	for document, hash := range map[string]bool{"{a}": true, "{__schema{types{name}}}": false} {
+	for document, wantHash := range map[string]bool{"{a}": true, "{__schema{types{name}}}": false} {
 		_ = body(t, h.send(t, "/graphql", hashed(document), header("Range", "bytes=0-9"), header("If-Range", `"1"`)))
 		sent, head := server.last()
-		if strings.Contains(sent, "sha256Hash") != hash {
-			t.Errorf("%s: the upstream got %s, want a sha256Hash: %t", document, sent, hash)
+		if strings.Contains(sent, "sha256Hash") != wantHash {
+			t.Errorf("%s: the upstream got %s, want a sha256Hash: %t", document, sent, wantHash)
 		}
 		if head.Get("Range") != "" || head.Get("If-Range") != "" {
 			t.Errorf("%s: the upstream got %v, want no Range and no If-Range", document, head)
@@ -281,7 +282,7 @@ func TestUnreadableErrorsAreWithheld(t *testing.T) {
 			}
 			response := h.send(t, "/graphql", queryBody("{a}"))
 			if got := body(t, response); response.StatusCode != want || strings.Contains(got, "price") {
-				t.Errorf("response %q as %s: status = %d, body = %s, want %d without a price",
+				t.Errorf("response %q as %s: status = %d, body = %s, want %d without the suggestion price",
 					text, contentType, response.StatusCode, got, want)
 			}
 		}

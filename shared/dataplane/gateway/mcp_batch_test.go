@@ -41,7 +41,7 @@ func TestBatchCallsRunTheServersPolicies(t *testing.T) {
 }
 
 // TestBatchResponseSizeIsLimited checks that the whole response to a batch is small enough for a Lambda. A call's
-// response that does not fit becomes an error with advice, and calls are not made when there is no room left.
+// response that does not fit becomes an error with advice. The calls after it are not made.
 func TestBatchResponseSizeIsLimited(t *testing.T) {
 	fx := newMCPFixture(t)
 	var calls []string
@@ -51,16 +51,17 @@ func TestBatchResponseSizeIsLimited(t *testing.T) {
 				i))
 	}
 	for _, tt := range []struct {
-		name, text                 string
-		wantReplies, upstreamCalls int
+		name, text string
+		// wantResults is the number of calls with a result, and upstreamCalls the number of calls that are made.
+		wantResults, upstreamCalls int
 	}{
-		{name: "short texts", text: "x", wantReplies: 10, upstreamCalls: 10},
-		{name: "long texts", text: strings.Repeat("x", 1<<20), wantReplies: 3, upstreamCalls: 4},
+		{name: "short texts", text: "x", wantResults: 10, upstreamCalls: 10},
+		{name: "long texts", text: strings.Repeat("x", 1<<20), wantResults: 3, upstreamCalls: 4},
 		{
-			name: "texts that are six times as long in JSON", text: strings.Repeat("\x01", 1<<20), wantReplies: 0,
+			name: "texts that are six times as long in JSON", text: strings.Repeat("\x01", 1<<20), wantResults: 0,
 			upstreamCalls: 1,
 		},
-		{name: "texts that fit in JSON", text: strings.Repeat("\x01", 1<<16), wantReplies: 10, upstreamCalls: 10},
+		{name: "texts that fit in JSON", text: strings.Repeat("\x01", 1<<16), wantResults: 10, upstreamCalls: 10},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			fx.mu.Lock()
@@ -81,9 +82,9 @@ func TestBatchResponseSizeIsLimited(t *testing.T) {
 				wantText := map[bool]string{true: "This one was made", false: "This one was not made"}[i < tt.upstreamCalls]
 				refused := reply.Error != nil && reply.Error.Code == -32603 && strings.Contains(reply.Error.Message,
 					"Send fewer calls at once") && strings.Contains(reply.Error.Message, wantText)
-				if reply.ID != float64(i) || refused != (i >= tt.wantReplies) || !refused && reply.Error != nil {
+				if reply.ID != float64(i) || refused != (i >= tt.wantResults) || !refused && reply.Error != nil {
 					t.Errorf("call %d: ID = %v, error = %+v, want error -32603 only from call %d on",
-						i, reply.ID, reply.Error, tt.wantReplies)
+						i, reply.ID, reply.Error, tt.wantResults)
 				}
 			}
 			if upstreamCalls := fx.count() - before; upstreamCalls != tt.upstreamCalls {

@@ -19,11 +19,11 @@ import (
 	"github.com/gatewright/gatewright/shared/testing/deadline"
 )
 
-// TestMCPCallGoesThroughItsRoute checks the request that a call sends upstream. It has the caller's user and other
-// headers, but neither the caller's key nor the headers that belong to the MCP message.
+// TestMCPCallGoesThroughItsRoute checks the request that a call sends upstream. The request is for the user of the
+// caller's key. It has header fields of the caller, but neither the key nor the fields that belong to the MCP message.
 func TestMCPCallGoesThroughItsRoute(t *testing.T) {
 	fx := newMCPFixture(t)
-	fx.keys.known["partners"+" "+"another-key"] = policy.Identity{Sub: "acme"}
+	fx.keys.known["partners another-key"] = policy.Identity{Sub: "acme"}
 	if response := fx.post(t, "/keyed/mcp", listTools); response.StatusCode != http.StatusUnauthorized {
 		t.Errorf("POST /keyed/mcp without a key: status = %d, want 401", response.StatusCode)
 	}
@@ -206,13 +206,13 @@ func TestMCPArguments(t *testing.T) {
 // that reads X_Locale as X-Locale would otherwise use the caller's header, which was not checked with the schema.
 func TestHeaderArgumentReplacesClientHeader(t *testing.T) {
 	fx := newMCPFixture(t, func(c *gateway.Config, _ *upstream.Options) { c.Fields = upstream.Filter{Underscores: true} })
-	spelled := func(r *http.Request) { r.Header["X_Locale"] = []string{"en"} }
-	if _, reply := fx.tool(t, "/mcp", "readTodo", `{"id":"7"}`, spelled); reply.Error != nil ||
+	withUnderscore := func(r *http.Request) { r.Header["X_Locale"] = []string{"en"} }
+	if _, reply := fx.tool(t, "/mcp", "readTodo", `{"id":"7"}`, withUnderscore); reply.Error != nil ||
 		fx.last(t).Header["X_locale"] == nil {
 		t.Fatalf("readTodo with the client's X_Locale: error = %+v, header = %v, want no error and X_locale",
 			reply.Error, fx.last(t).Header)
 	}
-	if _, reply := fx.tool(t, "/mcp", "readTodo", `{"id":"7","X-Locale":"de"}`, spelled,
+	if _, reply := fx.tool(t, "/mcp", "readTodo", `{"id":"7","X-Locale":"de"}`, withUnderscore,
 		header("X-Locale", "fr")); reply.Error != nil {
 		t.Fatalf("readTodo with X-Locale as an argument and as the client's field: error = %+v, want none", reply.Error)
 	}
@@ -270,7 +270,7 @@ func TestIntrospectionToolCostMatchesDocs(t *testing.T) {
 	fx.tool(t, "/mcp", "shop_introspect", `{}`)
 	var request struct{ Query string }
 	if err := json.Unmarshal([]byte(fx.last(t).Body), &request); err != nil {
-		t.Fatal(err)
+		t.Fatalf("decode the request of shop_introspect: %v", err)
 	}
 	document, refused := graphql.Analyze(request.Query, nil)
 	if refused != nil {
@@ -294,7 +294,7 @@ func TestMCPCallLogLineMatchesDocs(t *testing.T) {
 	})
 	if fx.tool(t, "/keyed/mcp", "whoAmI", `{}`, header("Authorization", "Bearer good")); strings.Contains(lines.String(),
 		"mcp call") {
-		t.Errorf("log of a server without call logging = %s, want no mcp call", lines)
+		t.Errorf("log of a server without debugMode = %s, want no mcp call", lines)
 	}
 	fx.tool(t, "/mcp", "readTodo", `{"id":"hidden"}`)
 	line := telemetrytest.Line(t, []byte(lines.String()), "mcp call")
@@ -376,7 +376,7 @@ func TestCallEndsWhenClientDisconnects(t *testing.T) {
 		select {
 		case <-disconnected:
 		case <-time.After(deadline.Long()):
-			t.Fatalf("%s: the upstream request is still running after the deadline, want it canceled", name)
+			t.Fatalf("%s: the upstream request was not canceled within %s, want it canceled", name, deadline.Long())
 		}
 		<-finished
 	}
@@ -417,12 +417,12 @@ func TestMCPToolInputSchemas(t *testing.T) {
 // users is private for caches. It also checks that servers offer nothing that needs a session.
 func TestIdentifyingServersAreNotCachedPublicly(t *testing.T) {
 	fx := newMCPFixture(t)
-	set := []func(*http.Request){
+	modifiers := []func(*http.Request){
 		header("Mcp-Protocol-Version", version28), header("Mcp-Method", "server/discover"),
 		header("Authorization", "Bearer good"),
 	}
 	for path, want := range map[string]string{"/mcp": `"cacheScope":"public"`, "/keyed/mcp": `"cacheScope":"private"`} {
-		got := string(fx.call(t, path, "server/discover", `{`+meta28+`}`, set...).Result)
+		got := string(fx.call(t, path, "server/discover", `{`+meta28+`}`, modifiers...).Result)
 		if !strings.Contains(got, want) || strings.Contains(got, "listChanged") || strings.Contains(got, "subscribe") ||
 			strings.Contains(got, "logging") {
 			t.Errorf("%s: server/discover = %s, want %s and no listChanged, subscribe or logging", path, got, want)

@@ -15,23 +15,23 @@ func mcpMethod(m string) func(*http.Request) { return header("Mcp-Method", m) }
 
 func mcpName(n string) func(*http.Request) { return header("Mcp-Name", n) }
 
-// mcpExchange is a request with the expected response. code is the code of
-// the JSON-RPC error, 0 for no error, and want is a part of the response's body.
+// mcpExchange is a request with the expected response. method is the HTTP method, "" for POST. code is the
+// code of the JSON-RPC error, 0 for no error, and want is a part of the response's body.
 type mcpExchange struct {
 	name, method, body string
-	set                requestChanges
+	changes            requestChanges
 	status, code       int
 	want               string
 }
 
 // listed returns a request for the list of tools that succeeds.
-func listed(name string, set ...func(*http.Request)) mcpExchange {
-	return mcpExchange{name: name, body: listTools, set: set, status: 200, want: `"tools"`}
+func listed(name string, changes ...func(*http.Request)) mcpExchange {
+	return mcpExchange{name: name, body: listTools, changes: changes, status: 200, want: `"tools"`}
 }
 
 // notListed returns a request for the list of tools that the server refuses with a status, a code and a text.
-func notListed(name string, status, code int, want string, set ...func(*http.Request)) mcpExchange {
-	return mcpExchange{name: name, body: listTools, set: set, status: status, code: code, want: want}
+func notListed(name string, status, code int, want string, changes ...func(*http.Request)) mcpExchange {
+	return mcpExchange{name: name, body: listTools, changes: changes, status: status, code: code, want: want}
 }
 
 // mcpCall returns a request that calls a method with the members of its parameters.
@@ -125,7 +125,7 @@ func mcpMethods() []mcpExchange {
 	// in28 returns an exchange in the protocol version 2026-07-28.
 	in28 := func(name, method string, status, code int, want string) mcpExchange {
 		return mcpExchange{
-			name: name, body: mcpCall(method, meta28), set: requestChanges{mcpVersion(version28), mcpMethod(method)},
+			name: name, body: mcpCall(method, meta28), changes: requestChanges{mcpVersion(version28), mcpMethod(method)},
 			status: status, code: code, want: want,
 		}
 	}
@@ -138,7 +138,7 @@ func mcpMethods() []mcpExchange {
 		ok("a resource without params", `{"jsonrpc":"2.0","id":7,"method":"resources/read"}`, invalid, ""),
 		{
 			name: "discovery in an older version", body: `{"jsonrpc":"2.0","id":7,"method":"server/discover"}`,
-			set: requestChanges{mcpVersion("2025-11-25")}, status: 200, code: notFound, want: "initialize, ping.",
+			changes: requestChanges{mcpVersion("2025-11-25")}, status: 200, code: notFound, want: "initialize, ping.",
 		},
 		in28("a subscription", "subscriptions/listen", 404, notFound, ""),
 		ok("logging/setLevel", mcpCall("logging/setLevel", `"level":"info"`), notFound, ""),
@@ -148,8 +148,8 @@ func mcpMethods() []mcpExchange {
 		ok("an unknown uri", mcpCall("resources/read", `"uri":"mcp://nowhere"`), -32002, ""),
 		{
 			name: "an unknown uri in 2026-07-28", body: mcpCall("resources/read", `"uri":"mcp://nowhere",`+meta28),
-			set:    requestChanges{mcpVersion(version28), mcpMethod("resources/read"), mcpName("mcp://nowhere")},
-			status: 400, code: invalid,
+			changes: requestChanges{mcpVersion(version28), mcpMethod("resources/read"), mcpName("mcp://nowhere")},
+			status:  400, code: invalid,
 		},
 		ok("a tool's name that is a number", mcpCall("tools/call", `"name":5`), invalid,
 			"The params are none of tools/call."),
@@ -183,8 +183,8 @@ func mcpVersions() []mcpExchange {
 	list := mcpCall("tools/list", meta28)
 	call := mcpCall("tools/call", `"name":"readTodo","arguments":{"id":"1"},`+meta28)
 	// mismatch returns an exchange of a request whose header fields contradict its body.
-	mismatch := func(name, body string, set ...func(*http.Request)) mcpExchange {
-		return mcpExchange{name: name, body: body, set: set, status: 400, code: -32020}
+	mismatch := func(name, body string, changes ...func(*http.Request)) mcpExchange {
+		return mcpExchange{name: name, body: body, changes: changes, status: 400, code: -32020}
 	}
 	return []mcpExchange{
 		notListed("an old unsupported version", 400, -32022, "", mcpVersion("1999-01-01")),
@@ -201,7 +201,7 @@ func mcpVersions() []mcpExchange {
 		notListed("two versions in the header", 400, -32020, "", mcpVersion("2025-06-18"), in28),
 		{
 			name: "initialize in 2026-07-28", body: mcpCall("initialize", initializing(version28)+","+meta28),
-			set: requestChanges{in28, mcpMethod("initialize")}, status: 404, code: -32601,
+			changes: requestChanges{in28, mcpMethod("initialize")}, status: 404, code: -32601,
 		},
 	}
 }
@@ -224,13 +224,13 @@ func mcpBatches() []mcpExchange {
 	return []mcpExchange{
 		{name: "a batch", body: newBatch(2), status: 200, want: `{"jsonrpc":"2.0","id":0,"result":{}}`},
 		{
-			name: "a batch of the largest size", body: newBatch(10), set: requestChanges{mcpVersion("2025-03-26")}, status: 200,
-			want: `"id":9`,
+			name: "a batch of the largest size", body: newBatch(10), changes: requestChanges{mcpVersion("2025-03-26")},
+			status: 200, want: `"id":9`,
 		},
 		{name: "a batch that is too large", body: newBatch(11), status: 400, code: -32600},
 		{name: "an empty batch", body: `[]`, status: 400, code: -32600},
 		{
-			name: "a batch in a version without batches", body: newBatch(2), set: requestChanges{mcpVersion("2025-06-18")},
+			name: "a batch in a version without batches", body: newBatch(2), changes: requestChanges{mcpVersion("2025-06-18")},
 			status: 400, code: -32600,
 		},
 		{name: "a batch with a repeated id", body: pings("1", "1"), status: 400, code: -32600},

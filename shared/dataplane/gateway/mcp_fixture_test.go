@@ -119,6 +119,7 @@ type mcpFixture struct {
 	handler http.HandlerFunc
 }
 
+// last returns the last request that the upstream has received. It fails the test if there is none.
 func (fx *mcpFixture) last(t testing.TB) receivedRequest {
 	t.Helper()
 	fx.mu.Lock()
@@ -129,6 +130,7 @@ func (fx *mcpFixture) last(t testing.TB) receivedRequest {
 	return fx.received[len(fx.received)-1]
 }
 
+// count returns the number of requests that the upstream has received.
 func (fx *mcpFixture) count() int {
 	fx.mu.Lock()
 	defer fx.mu.Unlock()
@@ -194,12 +196,13 @@ func mcpFiles(base string, operations ...string) project.Files {
 	return project.Files{"config/routes.oas.json": []byte(text), "config/policies.json": []byte(mcpPolicies)}
 }
 
+// compiledMCP returns the artifact of mcpFiles.
 func compiledMCP(t testing.TB, base string, operations ...string) *project.Artifact {
 	t.Helper()
 	return built(t, mcpFiles(base, operations...))
 }
 
-// built compiles files like a build.
+// built compiles files like a build, and returns the artifact as a gateway decodes it.
 func built(t testing.TB, files project.Files) *project.Artifact {
 	t.Helper()
 	a, result := tryBuild(t, files)
@@ -217,6 +220,7 @@ func built(t testing.TB, files project.Files) *project.Artifact {
 	return decoded
 }
 
+// tryBuild compiles files like a build. If the files have errors, the artifact is nil, and the result has the errors.
 func tryBuild(t testing.TB, files project.Files) (*project.Artifact, project.Result) {
 	t.Helper()
 	identity := artifact().Identity
@@ -229,11 +233,11 @@ func tryBuild(t testing.TB, files project.Files) (*project.Artifact, project.Res
 }
 
 // post sends a message to the MCP server at a path of shop.test.
-func (fx *mcpFixture) post(t testing.TB, path, text string, set ...func(*http.Request)) *http.Response {
+func (fx *mcpFixture) post(t testing.TB, path, text string, modifiers ...func(*http.Request)) *http.Response {
 	t.Helper()
 	return fx.do(t, http.MethodPost, path, append([]func(*http.Request){func(r *http.Request) {
 		r.Body, r.ContentLength = io.NopCloser(strings.NewReader(text)), int64(len(text))
-	}}, set...)...)
+	}}, modifiers...)...)
 }
 
 // rpc is a JSON-RPC response.
@@ -248,9 +252,10 @@ type rpc struct {
 }
 
 // call calls a method of an MCP server and returns the response.
-func (fx *mcpFixture) call(t testing.TB, path, method, params string, set ...func(*http.Request)) rpc {
+func (fx *mcpFixture) call(t testing.TB, path, method, params string, modifiers ...func(*http.Request)) rpc {
 	t.Helper()
-	response := fx.post(t, path, fmt.Sprintf(`{"jsonrpc":"2.0","id":7,"method":%q,"params":%s}`, method, params), set...)
+	message := fmt.Sprintf(`{"jsonrpc":"2.0","id":7,"method":%q,"params":%s}`, method, params)
+	response := fx.post(t, path, message, modifiers...)
 	text := body(t, response)
 	var out rpc
 	if err := json.Unmarshal([]byte(text), &out); err != nil {
@@ -264,14 +269,17 @@ func (fx *mcpFixture) call(t testing.TB, path, method, params string, set ...fun
 type toolResult struct {
 	Content []struct{ Type, Text string }
 	IsError bool
-	// StructuredContent is nil unless the server has IncludeStructuredContent.
+	// StructuredContent is nil if the response is no JSON object, or if the server has neither
+	// includeStructuredContent nor includeOutputSchema.
 	StructuredContent json.RawMessage
 }
 
 // tool calls a tool of an MCP server. It returns the result, which is empty after an error, and the JSON-RPC response.
-func (fx *mcpFixture) tool(t testing.TB, path, name, arguments string, set ...func(*http.Request)) (toolResult, rpc) {
+func (fx *mcpFixture) tool(
+	t testing.TB, path, name, arguments string, modifiers ...func(*http.Request),
+) (toolResult, rpc) {
 	t.Helper()
-	reply := fx.call(t, path, "tools/call", fmt.Sprintf(`{"name":%q,"arguments":%s}`, name, arguments), set...)
+	reply := fx.call(t, path, "tools/call", fmt.Sprintf(`{"name":%q,"arguments":%s}`, name, arguments), modifiers...)
 	var out toolResult
 	if reply.Error == nil {
 		if err := json.Unmarshal(reply.Result, &out); err != nil {

@@ -138,7 +138,7 @@ func TestMCPResourceErrors(t *testing.T) {
 		contents, refused       string
 	}{
 		{
-			name: "an upstream's page", status: 404, contentType: "text/html; charset=utf-8", body: "<p>gone",
+			name: "an HTML page", status: 404, contentType: "text/html; charset=utf-8", body: "<p>gone",
 			contents: `{"uri":"` + style + `","mimeType":"text/html","text":"\u003cp\u003egone"}`,
 		},
 		{

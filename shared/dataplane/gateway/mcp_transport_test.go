@@ -10,6 +10,7 @@ import (
 	"testing"
 )
 
+// listTools is a call of tools/list. version28 is the newest version of the protocol.
 const (
 	listTools = `{"jsonrpc":"2.0","id":7,"method":"tools/list"}`
 	version28 = "2026-07-28"
@@ -28,7 +29,7 @@ func TestMCPTransport(t *testing.T) {
 			if tt.method == "" {
 				tt.method = http.MethodPost
 			}
-			response := fx.do(t, tt.method, "/mcp", append(tt.set, func(r *http.Request) {
+			response := fx.do(t, tt.method, "/mcp", append(tt.changes, func(r *http.Request) {
 				if tt.body != "" {
 					r.Body, r.ContentLength = io.NopCloser(strings.NewReader(tt.body)), int64(len(tt.body))
 				}
@@ -49,14 +50,14 @@ func TestMCPTransport(t *testing.T) {
 				t.Errorf("response of status 202: body = %s, want none", text)
 			}
 			if !strings.Contains(text, tt.want) {
-				t.Errorf("POST /mcp: body = %s, want it to contain %s", text, tt.want)
+				t.Errorf("%s /mcp: body = %s, want it to contain %s", tt.method, text, tt.want)
 			}
 			if tt.code == 0 {
 				return
 			}
 			var reply rpc
 			if err := json.Unmarshal([]byte(text), &reply); err != nil || reply.Error == nil || reply.Error.Code != tt.code {
-				t.Errorf("POST /mcp: body = %s, want error %d", text, tt.code)
+				t.Errorf("%s /mcp: body = %s, want error %d", tt.method, text, tt.code)
 			}
 			if got := response.Header.Get("Content-Type"); got != "application/json" {
 				t.Errorf("response: Content-Type = %s, want application/json", got)
@@ -135,17 +136,17 @@ func TestFastPathMatchesSDK(t *testing.T) {
 		`{"name":"readTodo","arguments":{}`, `{"name":"nowhere"`, `{"name":"shop_introspect","arguments":{}`,
 	} {
 		for _, version := range []string{"2025-06-18", version28} {
-			meta, set := "", []func(*http.Request){header("Mcp-Protocol-Version", version)}
+			meta, modifiers := "", []func(*http.Request){header("Mcp-Protocol-Version", version)}
 			if version == version28 {
 				_, name, _ := strings.Cut(arguments, `"name":"`)
 				name, _, _ = strings.Cut(name, `"`)
-				meta, set = strings.TrimSuffix(strings.TrimPrefix(meta28, `"_meta":{`), "}"),
-					append(set, header("Mcp-Method", "tools/call"), header("Mcp-Name", name))
+				meta, modifiers = strings.TrimSuffix(strings.TrimPrefix(meta28, `"_meta":{`), "}"),
+					append(modifiers, header("Mcp-Method", "tools/call"), header("Mcp-Name", name))
 			}
-			call := func(more, accept string) (int, string) {
-				all := strings.Trim(meta+","+more, ",")
+			call := func(extraMeta, accept string) (int, string) {
+				all := strings.Trim(meta+","+extraMeta, ",")
 				response := fx.post(t, "/mcp", `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":`+
-					arguments+`,"_meta":{`+all+`}}}`, append(set, header("Accept", accept))...)
+					arguments+`,"_meta":{`+all+`}}}`, append(modifiers, header("Accept", accept))...)
 				text := body(t, response)
 				if at := strings.LastIndex(text, "data: "); at >= 0 {
 					text = text[at+len("data: "):]
