@@ -12,7 +12,8 @@ import (
 // TestMCPBuildErrors checks that a build fails if an MCP server exceeds its budget, or has a problem
 // that only gateway.Verify finds, and that the error has the location of the problem.
 func TestMCPBuildErrors(t *testing.T) {
-	// replacements returns texts of mcpProject with other texts in their place: summary, and a list of operations.
+	// replacements returns two texts of mcpProject with the texts that replace them: summary is the new summary of
+	// readTodo, and operations is the number of operations of the server at /mcp.
 	replacements := func(summary string, operations int) map[string]string {
 		var list []string
 		for i := range operations {
@@ -23,6 +24,7 @@ func TestMCPBuildErrors(t *testing.T) {
 			`OPERATIONS`:                  strings.Join(list, ","),
 		}
 	}
+	// text returns mcpProject with replaced texts.
 	text := func(replace map[string]string) string {
 		out := mcpProject
 		for from, to := range replace {
@@ -30,7 +32,7 @@ func TestMCPBuildErrors(t *testing.T) {
 		}
 		return out
 	}
-	for _, tt := range []struct{ name, file, path, wantMessage string }{
+	for _, tt := range []struct{ name, routes, path, wantMessage string }{
 		{
 			"an invalid schema",
 			text(map[string]string{
@@ -39,11 +41,12 @@ func TestMCPBuildErrors(t *testing.T) {
 			"/paths/~1todos~1{id}/get", "no JSON Schema",
 		},
 		{
-			"a header of the gateway's", text(map[string]string{`"X-Locale"`: `"X-Forwarded-For"`}),
+			"a parameter in a header that only the gateway sets", text(map[string]string{`"X-Locale"`: `"X-Forwarded-For"`}),
 			"/paths/~1todos~1{id}/get", "X-Forwarded-For",
 		},
 		{
-			"a header of the gateway's with the name of a query parameter", // the argument is called header_X-Forwarded-For
+			// The argument is called header_X-Forwarded-For.
+			"a parameter in a header that only the gateway sets, and a query parameter of the same name",
 			text(map[string]string{
 				`{"name": "X-Locale", "in": "header"`: `{"name": "X-Forwarded-For", "in": "query", "schema": {}}, {"name": "X-Forwarded-For", "in": "header"`,
 			}),
@@ -55,12 +58,12 @@ func TestMCPBuildErrors(t *testing.T) {
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			all := mcpFiles("https://up.example", "readTodo")
+			files := mcpFiles("https://up.example", "readTodo")
 			handler := `{"export": "urlForwardHandler", "module": "$import(@gatewright/runtime)",` +
 				` "options": {"baseUrl": "https://up.example"}}`
-			all["config/routes.oas.json"] = []byte(strings.NewReplacer("FORWARD", handler, "REWRITE", handler, "WHO", handler,
-				"OPERATIONS", `{"file": "config/routes.oas.json", "id": "readTodo"}`).Replace(tt.file))
-			a, result := tryBuild(t, all)
+			files["config/routes.oas.json"] = []byte(strings.NewReplacer("FORWARD", handler, "REWRITE", handler, "WHO", handler,
+				"OPERATIONS", `{"file": "config/routes.oas.json", "id": "readTodo"}`).Replace(tt.routes))
+			a, result := tryBuild(t, files)
 			if a != nil || len(result.Errors) != 1 || result.Errors[0].Path != tt.path ||
 				!strings.Contains(result.Errors[0].Message, tt.wantMessage) {
 				t.Errorf("build: errors = %+v, artifact = %t, want one error at %s with %q and no artifact",
@@ -85,8 +88,8 @@ func TestMCPPreservedPaths(t *testing.T) {
 		_, reply := fx.tool(t, "/mcp", "readTodo", arguments)
 		if (want == "") != (reply.Error != nil) || want != "" && fx.last(t).Target != want ||
 			want == "" && fx.count() != before {
-			t.Errorf("readTodo(%s): error = %+v, want a request for %q (an error and no request if empty)",
-				arguments, reply.Error, want)
+			t.Errorf("readTodo(%s): error = %+v, %d requests, want a request for %q (an error and no request if empty)",
+				arguments, reply.Error, fx.count()-before, want)
 		}
 	}
 }
@@ -98,7 +101,7 @@ func TestToolOutputSchemasCoverAllResponses(t *testing.T) {
 		return `{"description": "It", "content": {"application/json": {"schema": ` + schema + `}}}`
 	}
 	todo := content(`{"$ref": "#/components/schemas/Todo"}`)
-	for responses, declared := range map[string]bool{
+	for responses, wantSchema := range map[string]bool{
 		`{"200": ` + todo + `}`: true,
 		`{"200": ` + todo + `, "201": ` + todo + `, "404": {"description": "No"}}`:                  true,
 		`{"200": ` + todo + `, "204": {"description": "Done"}}`:                                     false,
@@ -115,8 +118,8 @@ func TestToolOutputSchemasCoverAllResponses(t *testing.T) {
 		}
 		files[file] = []byte(text)
 		for _, r := range built(t, files).Routes {
-			if r.OperationID == "readTodo" && (r.MCPOperation.Output != nil) != declared {
-				t.Errorf("responses %s: output schema = %s, want one: %t", responses, r.MCPOperation.Output, declared)
+			if r.OperationID == "readTodo" && (r.MCPOperation.Output != nil) != wantSchema {
+				t.Errorf("responses %s: output schema = %s, want one: %t", responses, r.MCPOperation.Output, wantSchema)
 			}
 		}
 	}

@@ -23,9 +23,9 @@ func TestGitHubToolsAreValidForClients(t *testing.T) {
 	raw, err := os.ReadFile("../../../local/dev/node_modules/@octokit/openapi/generated/api.github.com.json")
 	if err != nil {
 		if os.Getenv("CI") != "" {
-			t.Fatalf("ReadFile(GitHub's description): %v, want it installed by npm ci --prefix local/dev", err)
+			t.Fatalf("ReadFile(GitHub's OpenAPI document): %v, want it installed by npm ci --prefix local/dev", err)
 		}
-		t.Skip("the GitHub description is not installed: npm ci --prefix local/dev")
+		t.Skip("GitHub's OpenAPI document is not installed: npm ci --prefix local/dev")
 	}
 	var document map[string]any
 	if err := json.Unmarshal(raw, &document); err != nil {
@@ -73,7 +73,7 @@ func TestGitHubToolsAreValidForClients(t *testing.T) {
 	var tools []*mcp.Tool
 	for tool, err := range session.Tools(t.Context(), nil) {
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("Tools() error = %v, want 500 tools", err)
 		}
 		tools = append(tools, tool)
 	}
@@ -100,6 +100,7 @@ func TestGitHubToolsAreValidForClients(t *testing.T) {
 	t.Logf("%d tools with %d kB of schemas", len(tools), bytes>>10)
 }
 
+// propertyName matches the names that clients accept for arguments.
 var propertyName = regexp.MustCompile(`^[a-zA-Z0-9_.-]{1,64}$`)
 
 // refusedByClients returns the reasons why clients would refuse a tool's schema. isInput

@@ -14,8 +14,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// connect connects the official client to the server at path. version
-// is the version of the protocol, "" for the client's default.
+// connect connects the official client to the server at path. version is the version of the
+// protocol, "" for the client's default. header has fields that each request of the client gets.
 func (fx *mcpFixture) connect(t testing.TB, path, version string, header http.Header) *mcp.ClientSession {
 	t.Helper()
 	client := mcp.NewClient(&mcp.Implementation{Name: "peer", Version: "1"}, nil)
@@ -38,7 +38,7 @@ func (fx *mcpFixture) connect(t testing.TB, path, version string, header http.He
 	return session
 }
 
-// fixtureTransport sends all requests to a fixture.
+// fixtureTransport sends all requests to a fixture, with the fields of header.
 type fixtureTransport struct {
 	address string
 	header  http.Header
@@ -67,7 +67,7 @@ func TestOfficialMCPClient(t *testing.T) {
 			ctx := t.Context()
 			tools, err := session.ListTools(ctx, nil)
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("ListTools() error = %v, want nil", err)
 			}
 			var names []string
 			for _, tool := range tools.Tools {
@@ -115,7 +115,7 @@ func TestOfficialMCPClient(t *testing.T) {
 				t.Errorf("GetPrompt(review): body at the upstream = %s, want code x and times 2", got.Body)
 			}
 			_, err = session.CallTool(ctx, &mcp.CallToolParams{Name: "nowhere"})
-			if wire, ok := errors.AsType[*jsonrpc.Error](err); !ok || wire.Code != -32602 {
+			if rpcErr, ok := errors.AsType[*jsonrpc.Error](err); !ok || rpcErr.Code != -32602 {
 				t.Errorf("CallTool(nowhere) error = %v, want code -32602", err)
 			}
 			_, err = session.ReadResource(ctx, &mcp.ReadResourceParams{URI: "mcp://resources/nowhere"})
@@ -123,7 +123,7 @@ func TestOfficialMCPClient(t *testing.T) {
 			if version == "" || version == "2026-07-28" {
 				want = -32602
 			}
-			if wire, ok := errors.AsType[*jsonrpc.Error](err); !ok || wire.Code != want {
+			if rpcErr, ok := errors.AsType[*jsonrpc.Error](err); !ok || rpcErr.Code != want {
 				t.Errorf("ReadResource(nowhere) error = %v, want code %d", err, want)
 			}
 		})

@@ -60,6 +60,7 @@ func TestMCPArgumentsArriveUnchangedOrAreRefused(t *testing.T) {
 	})
 }
 
+// unescaped returns the unescaped text of a path segment.
 func unescaped(t *rapid.T, text string) string {
 	t.Helper()
 	out, err := url.PathUnescape(text)

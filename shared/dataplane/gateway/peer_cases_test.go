@@ -8,11 +8,12 @@ import (
 // okResponse is the shortest response.
 var okResponse = []string{"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"}
 
-// requestText returns the text of a request for /x. more has further header fields.
-func requestText(method string, more ...string) string {
-	return method + " /x HTTP/1.1\r\n{case}" + strings.Join(append(more, "", ""), "\r\n")
+// requestText returns the head of a request for /x with header fields.
+func requestText(method string, fields ...string) string {
+	return method + " /x HTTP/1.1\r\n{case}" + strings.Join(append(fields, "", ""), "\r\n")
 }
 
+// inParts returns a message in parts, which are sent separately.
 func inParts(parts ...string) []string { return parts }
 
 // getExchange returns an exchange of a GET request with the parts of a response.
@@ -31,6 +32,7 @@ func (e exchange) then(afterwards string) exchange {
 	return e
 }
 
+// exchanges returns all exchanges of the tests that compare ways to a service.
 func exchanges() []exchange {
 	return slices.Concat(exchangesOfMethods(), requestExchanges(),
 		exchangesOfStatuses(), framedExchanges(), brokenExchanges(), fieldExchanges(), crossingExchanges(), switchExchanges())
@@ -65,7 +67,7 @@ func exchangesOfMethods() []exchange {
 		add(okExchange(method+" with an empty body", requestText(method, "Content-Length: 0")))
 		add(okExchange(method+" in chunks",
 			requestText(method, "Transfer-Encoding: chunked")+"2\r\nbo\r\n", "2\r\ndy\r\n", "0\r\n\r\n"))
-		add(okExchange(method+" in no chunks", requestText(method, "Transfer-Encoding: chunked")+"0\r\n\r\n"))
+		add(okExchange(method+" with an empty chunked body", requestText(method, "Transfer-Encoding: chunked")+"0\r\n\r\n"))
 	}
 	return out
 }

@@ -38,7 +38,7 @@ func TestTunnelResponsesMatchNginx(t *testing.T) {
 			return page.ReplaceAllString(text, "$1 of its own")
 		}, map[string]string{
 			"TRACE": "nginx refuses it", "TRACE with a body": "as above", "TRACE with an empty body": "as above",
-			"TRACE in chunks": "as above", "TRACE in no chunks": "as above",
+			"TRACE in chunks": "as above", "TRACE with an empty chunked body": "as above",
 			"a body that breaks off":    "nginx does not respond to a client that has ended its side",
 			"chunks that break off":     "as above",
 			"a client that half-closes": "as above",
