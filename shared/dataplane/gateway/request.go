@@ -94,7 +94,7 @@ func (r *request) serve() {
 		defer r.trackLongRequest()()
 	}
 	response := r.countStream(r.respond()) //nolint:bodyclose // send closes it
-	unread := r.out.body.unread()          // for this response, send adds "Connection: close"
+	unread := r.out.body.unread()          // if true, send adds "Connection: close"
 	err := r.send(response)
 	if err != nil && !r.out.headWritten && r.x.Context.Err() == nil {
 		r.x.Cause = err
@@ -116,9 +116,9 @@ func (r *request) serve() {
 	}
 }
 
-// send adds X-Request-Id and the CORS headers to a response and writes it. If the client may still send a part of the
-// request's body, send also adds "Connection: close". If the exchange has a Cause, send logs it, unless the exchange's
-// context has ended.
+// send adds X-Request-Id and the CORS headers to a response and writes it. If the request's body is streamed and the
+// client may still send a part of it, send also adds "Connection: close". If the exchange has a Cause, send logs it,
+// unless the exchange's context has ended.
 func (r *request) send(response *http.Response) error {
 	if r.x.Cause != nil && r.x.Context.Err() == nil {
 		r.g.config.Log.LogAttrs(r.in.Context(), slog.LevelWarn, "request failed",

@@ -171,7 +171,7 @@ func (b *siteBuilder) policy(r *project.Route, direction policy.Direction, name 
 
 const policiesFile = "config/policies.json"
 
-// corsOf returns the CORS policy of a route, nil for none. It creates each policy only once.
+// corsOf returns the CORS policy of a route, nil for none. It creates each policy of the project only once.
 func (b *siteBuilder) corsOf(r *project.Route) *cors {
 	switch r.CORSPolicy {
 	case "", corsNone:
