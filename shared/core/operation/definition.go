@@ -46,7 +46,8 @@ type State struct {
 	// MustSucceed means that the state's work is necessary: if it were not done, data would remain in the table
 	// forever. The state never fails: the engine runs its task until it succeeds, with growing pauses. After
 	// alarmAfter attempts an alarm is raised, and an operator can find the operation and resume it (List, Resume).
-	// Such a state has no Catch and no Retry.Attempts. Do not set MustSucceed for a state that can end in a refusal.
+	// Such a state has no Catch and no Retry.Attempts, and must not have MaxDeaths, which would let it fail. Do not set
+	// MustSucceed for a state whose task can be refused for good.
 	MustSucceed bool
 	// Retry says how often the engine repeats a failed task.
 	Retry Retry
@@ -67,11 +68,12 @@ type State struct {
 //
 // Runs that ended for a reason outside the task do not count as attempts: they have a separate limit
 // (maxInterruptions). The reasons are that the worker died or had to stop, and that the store or another service
-// throttled the task or was unavailable. Faults that a repeat cannot fix are not repeated: all kinds except Internal,
-// Throttled, Unavailable and DatabaseUnavailable. A state with MustSucceed repeats all faults, without a limit, and
-// its longest pause is 10 minutes unless MaxDelay is set.
+// throttled the task or was unavailable. A task is not repeated after an error that a repeat cannot fix: an invalid
+// Result, or a fault of any kind except Internal, Throttled, Unavailable and DatabaseUnavailable. A state with
+// MustSucceed repeats its task after every error, without a limit. Its longest pause is 10 minutes unless MaxDelay is
+// set.
 type Retry struct {
-	// Attempts is the maximum number of runs of the task; 1 means no retry, and 0 means 5.
+	// Attempts is the maximum number of attempts at the step; 1 means no retry, and 0 means 5.
 	Attempts int
 	// InitialDelay is the maximum of the first delay. MaxDelay is the maximum of all delays.
 	InitialDelay, MaxDelay time.Duration
@@ -109,8 +111,8 @@ const (
 	// maxMustDelay is the longest delay of a state with MustSucceed. It is so short that the state finishes soon
 	// after the obstacle is gone, and that every period of 15 minutes has an attempt, which raises the alarm.
 	maxMustDelay = 10 * time.Minute
-	// alarmAfter is the number of unsuccessful attempts after which the alarm is
-	// raised. The pauses between these attempts take less than 9 minutes in total, with the zero Retry.
+	// alarmAfter is the number of unsuccessful attempts after which the alarm is raised. With the zero Retry,
+	// the pauses between these attempts are less than 9 minutes in total, without the waits for sweeps.
 	alarmAfter = 10
 )
 
@@ -137,7 +139,7 @@ func (s State) catch() string {
 	return s.Catch
 }
 
-// successors returns all states that can follow the state.
+// successors returns all states that can follow the state, and Succeed and Fail if these can follow.
 func (s State) successors() []string {
 	return append([]string{s.Next, s.catch()}, s.Alternatives...)
 }
@@ -224,8 +226,8 @@ func (d Definition) validate() error {
 	return errors.Join(errs...)
 }
 
-// reachable returns the states that can occur, in the order of a run without
-// failures. Each alternative or catching state comes after the state that names it.
+// reachable returns the states that can occur, in the order of a run without failures. Each
+// alternative or catching state comes after the first state in the list that names it.
 func (d Definition) reachable() []string {
 	var reached []string
 	var visit func(string)
@@ -245,8 +247,8 @@ func (d Definition) reachable() []string {
 	return reached
 }
 
-// reachesEnd reports whether an operation in the state name can end without a failure.
-// Failures do not count, because every state can fail, even the states of an endless cycle.
+// reachesEnd reports whether an operation in the state name can end, with Succeed or Fail, if no task
+// fails. Failures do not count, because every state can fail, even the states of an endless cycle.
 func (d Definition) reachesEnd(name string) bool {
 	seen := map[string]bool{}
 	var visit func(string) bool

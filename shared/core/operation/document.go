@@ -9,10 +9,11 @@ import (
 	"strings"
 )
 
-// maxDocumentBytes limits input and data each, so that a record with both and a full history stays far below the 400 KB of an item.
+// maxDocumentBytes is the maximum size of an input, and of data. So a record with both and a full history stays below
+// the maximum size of an item, 400 KB.
 const maxDocumentBytes = 128 << 10
 
-// document is JSON. It is stored as text, so that operators can read it in the table.
+// document is JSON, or "" for nil. It is stored as text, so that operators can read it in the table.
 type document string
 
 func encode(v any) (document, error) {
@@ -40,9 +41,9 @@ func (d document) decode(target any) error {
 	return json.Unmarshal([]byte(d), target)
 }
 
-// replaceWith returns the document that replaces d after a task has read it into a
-// type and returned v. It contains v, and the members of d that v's type does not
-// have because a newer release added them (store.UnknownAttributes explains why).
+// replaceWith returns the document with v that replaces d. It also has the members of d that
+// v's type does not have: a newer release has added them (store.UnknownAttributes explains why
+// they are kept). If v is nil, the result is "".
 func (d document) replaceWith(v any) (document, error) {
 	next, err := encode(v)
 	if err != nil || d == "" || next == "" {
@@ -55,7 +56,7 @@ func (d document) replaceWith(v any) (document, error) {
 	return checkSize(merged)
 }
 
-// withUnknown returns after with the members of before that the type t does not have.
+// withUnknown returns after with the members of before that the type t does not have, in nested structs too.
 func withUnknown(before, after json.RawMessage, t reflect.Type) (json.RawMessage, error) {
 	for t != nil && t.Kind() == reflect.Pointer {
 		t = t.Elem()

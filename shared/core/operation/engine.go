@@ -102,7 +102,7 @@ func (e *Engine) Read(ctx context.Context, id string) (Record, error) {
 
 // Run advances an operation until it ends, has to wait longer than maxWait, belongs to another worker, or ctx
 // is about to end. It does not advance an operation whose kind or state only a newer release knows. It returns
-// the latest record. It returns no error if the operation has not ended. store.ErrNotFound means that there is no
+// the latest record. An operation that has not ended is not an error. store.ErrNotFound means that there is no
 // such operation. Any other error means that the store was unavailable: the operation continues later.
 func (e *Engine) Run(ctx context.Context, id string) (Record, error) {
 	return e.run(ctx, id, time.Time{})
@@ -116,7 +116,8 @@ func (e *Engine) run(ctx context.Context, id string, until time.Time) (Record, e
 	return e.work(ctx, r, e.ids.New("work", 16), until)
 }
 
-// work advances r under the name owner as Run describes. It begins no step from the time until on (zero for no limit).
+// work advances r as Run describes. Its leases have the given owner. It begins no
+// step at or after the time until; a zero until means no limit.
 func (e *Engine) work(ctx context.Context, r Record, owner string, until time.Time) (Record, error) {
 	if r.Ended() {
 		return r, nil
@@ -170,8 +171,8 @@ func (e *Engine) work(ctx context.Context, r Record, owner string, until time.Ti
 	return r, nil
 }
 
-// definitionOf returns the definition of r. An older release may find operations
-// or states that only a newer release knows. It does not change them.
+// definitionOf returns the definition of r, and reports whether this release knows r's kind and state.
+// Operations with a kind or state that only a newer release knows must not be changed.
 func (e *Engine) definitionOf(ctx context.Context, r Record) (Definition, bool) {
 	d, known := e.definitions[r.Kind]
 	if known && r.State != "" {
@@ -185,8 +186,8 @@ func (e *Engine) definitionOf(ctx context.Context, r Record) (Definition, bool) 
 }
 
 const (
-	// commitTimeout is the maximum time of a commit and the read after it, even if the
-	// context has ended. The engine reserves this time before a context's deadline.
+	// commitTimeout is the maximum time of a commit, and again of the read after a failed commit. Both can take this
+	// time even if the context has ended. The engine reserves it once before a context's deadline.
 	commitTimeout = 4 * time.Second
 	// minStepTime is the minimum remaining time for beginning a step.
 	minStepTime = 2 * time.Second
@@ -254,9 +255,9 @@ func (e *Engine) release(ctx context.Context, r Record) (Record, error) {
 	return e.commit(ctx, r, next, nil)
 }
 
-// commit replaces r by next, together with writes, and returns the stored record. If the commit failed because
-// another worker changed the record, or if its outcome is unknown, commit reads the record again and returns it:
-// the caller continues from there. An error means that nothing was committed, or that the store is unavailable.
+// commit replaces r by next, together with writes, and returns next. If this fails, commit reads the record again. If
+// the record has changed (another worker has changed it, or the commit succeeded and only its reply was lost), commit
+// returns the stored record without an error, and the caller continues from there. Otherwise commit returns an error.
 func (e *Engine) commit(ctx context.Context, r, next Record, writes []store.Write) (Record, error) {
 	detached := context.WithoutCancel(ctx)
 	commitCtx, cancel := context.WithTimeout(detached, commitTimeout)

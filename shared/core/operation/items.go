@@ -18,9 +18,10 @@ type Items[T any] struct {
 	Table *store.Table
 	// Query returns the query for the items.
 	Query func(context.Context, Step) (store.Query, error)
-	// Change passes the writes for one item to write, in groups. A group of at most store.MaxWrites writes is committed
-	// atomically. Groups are committed in order, many in one transaction. If a condition without Else is false, its
-	// group is skipped, because the target no longer exists. If write returns an error, Change must return it.
+	// Change calls the function write with the writes for one item, once for each group of writes. A group has at most
+	// store.MaxWrites writes and is committed atomically. Groups are committed in order, many in one transaction. If a
+	// condition without Else is false, its group is skipped, because the target no longer exists. If write returns an
+	// error, Change must return it.
 	Change func(ctx context.Context, s Step, item T, write Group) error
 	// WritesPerStep is about the number of writes that a step makes before the record advances; 0 means 2,000.
 	WritesPerStep int
@@ -134,6 +135,8 @@ type packer struct {
 	keys    map[store.Key]bool
 }
 
+// group returns a Group that adds its writes to the current transaction. It first
+// commits that transaction if the writes do not fit, or if one of their keys is in it already.
 func (p *packer) group(ctx context.Context) Group {
 	return func(writes ...store.Write) error {
 		if p.stopWhenFull && p.remaining <= 0 {

@@ -27,7 +27,7 @@ func (e *Engine) List(ctx context.Context) ([]Record, error) {
 			}
 			r, err := e.Read(ctx, id)
 			if errors.Is(err, store.ErrNotFound) || err == nil && r.Ended() {
-				continue // it has ended meanwhile
+				continue // the operation has ended meanwhile
 			}
 			if err != nil {
 				return nil, err
@@ -54,11 +54,13 @@ const maxDueDelay = 2 * time.Minute
 // IsLate reports whether an operation does not progress as it should: the current step had
 // unsuccessful attempts, or the operation has been due (or its worker's lease has been over)
 // for longer than two sweeps. An operation that is planned for a later time is not late.
+// The result is meaningless for an operation that has ended.
 func (r Record) IsLate(now time.Time) bool {
 	return r.FailedAttempts() > 0 || now.Sub(r.DueOn) > maxDueDelay
 }
 
-// LastFailure returns the public text of the last failure in the current state, "" if there was none.
+// LastFailure returns the public text of the last failure in the last entry of the history, "" if there was
+// none. Between two states, this is still the entry of the earlier state.
 func (r Record) LastFailure() string {
 	if n := len(r.History); n > 0 {
 		return r.History[n-1].Message
@@ -67,10 +69,10 @@ func (r Record) LastFailure() string {
 }
 
 // Resume makes an operation due immediately and resets its pauses. Call it after the cause of the
-// operation's failures is fixed. Resume also continues a failed operation where it stopped, if its state
-// now has MustSucceed: an earlier release, whose state could fail, has ended the operation. If there is
-// nothing to resume, Resume returns a fault with the reason. Resume does not run the operation, so it is
-// safe at any time and can be repeated. It does not disturb an operation that a worker is running.
+// operation's failures is fixed. Resume also continues a failed operation where it stopped, if its state has
+// MustSucceed: the state could fail in an earlier release, which has ended the operation. If the operation
+// cannot be resumed, or a worker is running it, Resume returns a fault with the reason and changes nothing.
+// Resume does not run the operation, so it is safe at any time and can be repeated.
 func (e *Engine) Resume(ctx context.Context, id string) (Record, error) {
 	r, err := e.Read(ctx, id)
 	if errors.Is(err, store.ErrNotFound) {
@@ -127,7 +129,8 @@ type Summary struct {
 	// NextAttempt is when the operation is due. It is in the past if the operation waits
 	// for a worker, and the end of the worker's lease if a worker runs the operation.
 	NextAttempt time.Time `json:"nextAttempt"`
-	// Running means that a worker has a lease for the operation. If NextAttempt is in the past, the worker has died.
+	// Running means that a worker has a lease for the operation. If
+	// NextAttempt is in the past, the lease has expired: the worker has probably died.
 	Running bool `json:"running,omitempty"`
 }
 

@@ -26,8 +26,8 @@ import (
 	"github.com/gatewright/gatewright/shared/core/store"
 )
 
-// ErrLost is the error of a commit when another worker has taken over
-// the operation. The commit had no effect, and the worker has to stop.
+// ErrLost is the error of a commit if the operation's record has changed since it was read, usually
+// because another worker has taken over the operation. The commit had no effect.
 var ErrLost = errors.New("operation: another worker has taken over")
 
 // Start describes an operation to begin.
@@ -48,8 +48,9 @@ type Start struct {
 }
 
 // Begin returns the write that creates an operation's record, for a commit of the caller. The first worker that
-// receives the record's change runs the operation. If the id is in use, the commit returns ErrCondition, or the
-// error that the caller adds with Else. So if a start may be repeated, derive the operation's id from its subject.
+// receives the record's change runs the operation, or a sweep if Start.NotBefore is later. If the id is in use, the
+// commit returns store.ErrCondition, or the error that the caller adds with Else. So if a start may be repeated, derive
+// the operation's id from its subject. If s is invalid, the commit fails with the reason.
 func Begin(s Start, now time.Time) store.Write {
 	r, err := begin(s, now)
 	if err != nil {

@@ -48,14 +48,16 @@ type Record struct {
 	Deaths int `dynamodbav:"deaths,omitempty"`
 	// Lease is the lease of the current worker, nil if there is none.
 	Lease *Lease `dynamodbav:"lease,omitempty"`
-	// DueOn is the time from which a sweep runs the operation: the end of a wait or of the lease.
+	// DueOn is the time from which a sweep runs the operation: the end of a wait or of the
+	// lease. It is the zero time if the operation has ended.
 	DueOn time.Time `dynamodbav:"dueOn"`
 
 	Input document `dynamodbav:"input,omitempty"`
 	Data  document `dynamodbav:"data,omitempty"`
 	// Cursor is the sort key of the last item that Items.Walk has visited in this state.
 	Cursor string `dynamodbav:"cursor,omitempty"`
-	// History has the states, in order. The last entry is open while the operation is in progress.
+	// History has the states, in order. The first lease in a state adds the state's
+	// entry, which is open (without FinishedOn) until the operation leaves the state.
 	History []Entry `dynamodbav:"history,omitempty"`
 
 	CreatedOn  time.Time  `dynamodbav:"createdOn"`

@@ -26,8 +26,8 @@ type Step struct {
 	Attempt int
 	// CreatedOn is when the operation began. Now is when this attempt began.
 	CreatedOn, Now time.Time
-	// CaughtMessage is the public text of the failure that a State.Catch has caught. It is set in
-	// that state and in the states after it, until a Result has a Message. It is "" otherwise.
+	// CaughtMessage is the public text of the failure that led to a state of State.Catch. It is set in the
+	// catching state and in the states after it, until a Result has a Message. It is "" otherwise.
 	CaughtMessage string
 
 	input, data document
@@ -108,7 +108,7 @@ func (e *Engine) attempt(ctx context.Context, s State, r Record) (result Result,
 	return result, err
 }
 
-// afterSuccess returns the record after a successful step.
+// afterSuccess returns the record after a successful step, or errBadResult if the task's result is invalid.
 func (e *Engine) afterSuccess(
 	ctx context.Context, d Definition, r Record, result Result, until time.Time,
 ) (Record, error) {
@@ -173,8 +173,8 @@ func (e *Engine) moveTo(next *Record, target string, now time.Time) {
 	}
 }
 
-// afterFailure returns the record after a failed attempt. It waits for
-// the next attempt, or changes to the state that catches the failure.
+// afterFailure returns the record after a failed attempt: it is suspended until the next attempt,
+// or in the state that catches the failure, or ended with status error.
 func (e *Engine) afterFailure(ctx context.Context, d Definition, r Record, err error) Record {
 	now := e.now()
 	next := r.changed(now)
@@ -294,7 +294,7 @@ func publicText(err error) string {
 	return "An internal error stopped the work. The service's log has the cause under the operation's id."
 }
 
-// clip limits the length of a text for clients. It cuts only between characters.
+// clip shortens a text for clients to about 1,000 bytes. It cuts only between characters.
 func clip(text string) string {
 	const limit = 1000
 	if len(text) <= limit {

@@ -82,7 +82,7 @@ func interleave(lists [][]string) []string {
 func (e *Engine) due(ctx context.Context, shard int) ([]string, error) {
 	keys, err := e.table.Keys(ctx, store.Query{
 		Index: store.DueIndex, PK: duePartition(shard),
-		UpTo: instant(e.now()).Format(dueFormat) + "$", // greater than every "#" and id of this millisecond
+		UpTo: instant(e.now()).Format(dueFormat) + "$", // "$" sorts after "#", so the keys of this millisecond are included
 	})
 	if err != nil {
 		return nil, fmt.Errorf("find the operations that are due: %w", err)
@@ -96,24 +96,24 @@ func (e *Engine) due(ctx context.Context, shard int) ([]string, error) {
 	return due, nil
 }
 
-// runAll works on each operation for at most one Slice (a step that has begun can last longer), on Options.Parallel of
-// them at a time. It calls failed for each operation with an error, except for those that do not exist. When ctx is
-// about to end, it begins no other operation, and calls failed for the rest.
-func (e *Engine) runAll(ctx context.Context, operations []string, failed func(id string, err error)) {
+// runAll works on each operation for at most one Slice (a step that has begun can last longer), on at most
+// Options.Parallel operations at a time. It calls onError for each operation with an error, except if the operation
+// does not exist. When ctx is about to end, runAll starts no further operation, and calls onError for the rest.
+func (e *Engine) runAll(ctx context.Context, operations []string, onError func(id string, err error)) {
 	var wg sync.WaitGroup
 	slots := make(chan struct{}, e.options.Parallel)
 	for _, id := range operations {
 		slots <- struct{}{}
 		until := e.now().Add(e.options.Slice)
 		if e.mustStop(ctx, until) {
-			failed(id, fmt.Errorf("advance operation %s: %w", id, context.DeadlineExceeded))
+			onError(id, fmt.Errorf("advance operation %s: %w", id, context.DeadlineExceeded))
 			<-slots
 			continue
 		}
 		wg.Go(func() {
 			defer func() { <-slots }()
 			if _, err := e.run(ctx, id, until); err != nil && !errors.Is(err, store.ErrNotFound) {
-				failed(id, fmt.Errorf("advance operation %s: %w", id, err))
+				onError(id, fmt.Errorf("advance operation %s: %w", id, err))
 			}
 		})
 	}

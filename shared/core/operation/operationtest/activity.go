@@ -42,7 +42,7 @@ func (s *simulation) start(name string, f func(ctx context.Context, w *Worker)) 
 
 func (s *simulation) runRequest() {
 	s.requested = true
-	s.start("act", func(ctx context.Context, w *Worker) {
+	s.start("request", func(ctx context.Context, w *Worker) {
 		err := s.scenario.Request(ctx, w)
 		if w.isDead() {
 			return

@@ -19,7 +19,7 @@ type outcome struct {
 	external   any
 }
 
-// operationState is the final state of an operation as clients see it.
+// operationState is the part of an operation's final record that must be the same in all runs.
 type operationState struct {
 	status        operation.Status
 	state         string
@@ -32,7 +32,7 @@ func (s *simulation) outcome() outcome {
 	for key, item := range o.items {
 		if id, ok := operation.IDOf(key); ok {
 			delete(o.items, key)
-			r, err := s.undisturbed.Engine.Read(s.ctx, id)
+			r, err := s.observer.Engine.Read(s.ctx, id)
 			if err != nil {
 				continue
 			}
@@ -55,10 +55,11 @@ func (s *simulation) outcome() outcome {
 	return o
 }
 
-// compare returns an error if the run ended differently from reference, which is the undisturbed run.
+// compare returns an error if the run ended differently from reference, which is the undisturbed run. A run with a
+// request that had no effect must have the state before the request instead, unless the request returned nil.
 func (r result) compare(reference result, p plan) *WrongRunError {
 	want := reference.after
-	if r.requested { // operations that a request begins may end differently, so compare only their effects
+	if r.hasRequest { // operations that a request begins may end differently, so compare only their effects
 		want.operations = r.before.operations
 		for id := range want.operations {
 			want.operations[id] = reference.after.operations[id]
@@ -68,7 +69,7 @@ func (r result) compare(reference result, p plan) *WrongRunError {
 		want = r.before
 	}
 	problem := r.after.diff(want)
-	if problem != "" && r.requested && !r.acknowledged && !r.refused {
+	if problem != "" && r.hasRequest && !r.acknowledged && !r.refused {
 		if r.after.diff(r.before) == "" {
 			return nil
 		}

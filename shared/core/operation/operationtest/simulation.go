@@ -24,7 +24,7 @@ type simulation struct {
 	plan        plan
 	ctx         context.Context //nolint:containedctx // the run's life
 	memory      *memory.Backend
-	undisturbed *Worker // accesses the table without disturbance
+	observer    *Worker // accesses the table without disturbance
 	rng         *rand.Rand
 	startedAt   time.Time
 	lastChecked string // the state of the table and the minute when Invariant was last called
@@ -38,8 +38,9 @@ type simulation struct {
 	changes     int // number of changed items
 	// activityCount numbers the activities.
 	activityCount int
-	// disturbed has the numbers of the calls that fail; disruptions is the number of other disturbances that can still happen.
-	disturbed   map[int]bool
+	// faults has the numbers of the calls that fail, or at which the worker dies or
+	// freezes. disruptions is the number of other disturbances that can still happen.
+	faults      map[int]bool
 	disruptions int
 	// allMustSucceed is whether all states of the scenario have MustSucceed. Then there
 	// can be a long outage. From call outageAt on (0 for no outage), all calls fail for
@@ -70,9 +71,9 @@ type result struct {
 	trace   []string
 	// before is the state after Scenario.Setup. after is the state at the end of the run.
 	before, after outcome
-	// requested is whether there was a request. acknowledged is whether it
+	// hasRequest is whether the scenario has a request. acknowledged is whether it
 	// succeeded, and refused is whether it was refused without an effect.
-	requested, acknowledged, refused bool
+	hasRequest, acknowledged, refused bool
 }
 
 const (
@@ -91,7 +92,7 @@ func newSimulation(ctx context.Context, s Scenario, p plan) *simulation {
 	sim := &simulation{
 		scenario: s, plan: p, ctx: ctx, memory: memory.New(), startedAt: time.Now(),
 		rng:        rand.New(rand.NewPCG(p.seed, 0)), //nolint:gosec // G404: runs must be repeatable
-		operations: map[string]bool{}, records: map[string]operation.Record{}, disturbed: map[int]bool{},
+		operations: map[string]bool{}, records: map[string]operation.Record{}, faults: map[int]bool{},
 	}
 	if p.torn() {
 		sim.memory.Tear(p.seed, betweenItems)
@@ -100,7 +101,7 @@ func newSimulation(ctx context.Context, s Scenario, p plan) *simulation {
 		// Spread the failures over the whole run. It takes about as many
 		// calls as the undisturbed run, plus calls for repeated work.
 		for range 1 + sim.rng.IntN(maxFaults) {
-			sim.disturbed[1+sim.rng.IntN(p.calls+p.calls/2)] = true
+			sim.faults[1+sim.rng.IntN(p.calls+p.calls/2)] = true
 		}
 		sim.disruptions = sim.rng.IntN(maxDisruptions + 1)
 		if sim.rng.IntN(3) == 0 {
@@ -115,7 +116,7 @@ func newSimulation(ctx context.Context, s Scenario, p plan) *simulation {
 func (s *simulation) run() result {
 	reason := s.play()
 	r := result{
-		calls: s.calls, trace: s.trace, requested: s.scenario.Request != nil, acknowledged: s.acknowledged,
+		calls: s.calls, trace: s.trace, hasRequest: s.scenario.Request != nil, acknowledged: s.acknowledged,
 		refused: s.refused,
 	}
 	if reason == "" {
@@ -132,11 +133,11 @@ func (s *simulation) run() result {
 // play runs the scenario and returns what is wrong, "" if nothing is.
 func (s *simulation) play() string {
 	var err error
-	if s.undisturbed, err = s.newWorker(false); err != nil {
+	if s.observer, err = s.newWorker(false); err != nil {
 		return "define the operations: " + err.Error()
 	}
 	s.memory.OnChange(s.onChange)
-	if err := s.scenario.Setup(s.ctx, s.undisturbed); err != nil {
+	if err := s.scenario.Setup(s.ctx, s.observer); err != nil {
 		return "arrange the scenario: " + err.Error()
 	}
 	s.initial = s.outcome()
@@ -149,7 +150,7 @@ func (s *simulation) play() string {
 	for range maxSteps {
 		s.waitForOthers()
 		if s.scenario.Invariant != nil && !s.invariantChecked() {
-			if err := s.scenario.Invariant(s.ctx, s.undisturbed.Table); err != nil {
+			if err := s.scenario.Invariant(s.ctx, s.observer.Table); err != nil {
 				return "something does not hold: " + err.Error()
 			}
 		}
@@ -313,7 +314,7 @@ func (s *simulation) proceed(c *call) {
 	case w.outage > 0:
 		w.outage--
 		d = s.outageDecision()
-	case s.disturbed[s.calls]:
+	case s.faults[s.calls]:
 		d = decision(1 + s.rng.IntN(int(decisions)-1))
 		switch {
 		case d == freeze:
@@ -358,7 +359,7 @@ func (s *simulation) freeze(c *call) {
 // tableRetries is about the number of times that a table repeats a call. Only longer outages reach the engine.
 const tableRetries = 10
 
-// die ends a worker. A new worker takes its place.
+// die ends a worker. A new worker takes its place unless the run is over.
 func (s *simulation) die(w *Worker, reason string) {
 	s.logEvent(fmt.Sprintf("worker %d is dead%s", w.name, reason))
 	s.mu.Lock()
@@ -441,7 +442,7 @@ func (s *simulation) record(id string) (operation.Record, error) {
 	if r, known := s.records[id]; known {
 		return r, nil
 	}
-	r, err := s.undisturbed.Engine.Read(s.ctx, id)
+	r, err := s.observer.Engine.Read(s.ctx, id)
 	if err == nil {
 		s.records[id] = r
 	}

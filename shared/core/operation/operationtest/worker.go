@@ -35,7 +35,7 @@ type Worker struct {
 	ctx       context.Context //nolint:containedctx // ends everything that runs in the process
 	kill      context.CancelFunc
 	dead      bool
-	outage    int  // how many of its next calls are refused, or lost
+	outage    int  // how many of its next calls are refused or lost
 	frozen    int  // how many turns its calls have to wait
 	disturbed bool // whether the scheduler decides about its calls
 }
@@ -103,8 +103,8 @@ type call struct {
 // activityKey is the context key of the number of an activity.
 type activityKey struct{}
 
-// decideAndRun lets the scheduler decide about a call, and makes it. It returns the decision if the call has
-// no reply, and proceed if it has one. recordsOnly means that the call only concerns operations' records.
+// decideAndRun lets the scheduler decide about a call, and makes it. It returns proceed and f's error if the worker
+// receives the reply, and otherwise the decision. recordsOnly means that the call only concerns operations' records.
 func (w *Worker) decideAndRun(
 	ctx context.Context, name string, recordsOnly bool, f func() error,
 ) (result decision, err error) {
@@ -220,7 +220,7 @@ func isOperation(k store.Key) bool {
 	return ok
 }
 
-// newWorker starts a process.
+// newWorker returns a new worker. The scheduler decides about its calls if disturbed is true.
 func (s *simulation) newWorker(disturbed bool) (*Worker, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
