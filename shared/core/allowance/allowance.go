@@ -3,13 +3,13 @@
 // memory (design, section 8). Rate limits use a Pool for their windows. Quotas are for calendar periods.
 //
 // The invariant, for each allowance of each period: the number granted in the record is at least the number of units
-// that all instances have admitted or still hold. For a strict limit, it never exceeds the limit with which the last
-// lease was made. A lease raises granted before its tokens can be spent. A return removes the tokens from memory before
-// it lowers granted. It is applied only once, because a record of the return (a fence) stays in the table for longer
-// than the return can be repeated. The invariant does not depend on time, except that a clock must not be a day slow
-// (recordRetention). So wrong clocks, pauses, crashes and lost replies cannot make a strict limit admit one request too
-// many. They can only strand leased units. The reasons and the costs: docs/decisions/0014-leases-without-expiry.md,
-// 0015-sizes-of-leases.md.
+// that all instances have admitted or still hold. It never exceeds the limit with which the last lease was made. (Only
+// units that TakeAsync admits break the invariant.) A lease raises granted before its tokens can be spent. A return
+// removes the tokens from memory before it lowers granted. It is applied only once, because a record of the return (a
+// fence) stays in the table for longer than the return can be repeated. The invariant does not depend on time, except
+// that a clock must not be a day slow (recordRetention). So wrong clocks, pauses, crashes and lost replies cannot make
+// Take admit one request too many. They can only strand leased units: nobody can spend these. The reasons and the
+// costs: docs/decisions/0014-leases-without-expiry.md, 0015-sizes-of-leases.md.
 //
 // Stranded units are acceptable for minutes, but not for a month. So Quotas spend in two steps. A lease records its
 // units in the instance's journal, and the instance activates units, which removes them from the journal, before it
@@ -89,8 +89,8 @@ func (p period) length() time.Duration { return time.Duration(p.to-p.from) * tim
 
 func (p period) end() time.Time { return time.UnixMilli(p.to) }
 
-// before returns the period of the same length that ends where p begins.
-func (p period) before() period {
+// previous returns the period of the same length that ends where p begins.
+func (p period) previous() period {
 	return period{name: p.name, from: p.from - (p.to - p.from), to: p.from}
 }
 

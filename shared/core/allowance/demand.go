@@ -17,8 +17,8 @@ const (
 	// maxGrowth limits the size of a slice relative to the demand since
 	// the last lease, so that a short burst does not look like a flood.
 	maxGrowth = 4
-	// minSliceDivisor defines the smallest slice of a busy instance as a fraction of the limit. The slice
-	// is as large even if few units are left, so that the last units of an allowance cost few leases.
+	// minSliceDivisor defines the smallest slice of a busy instance as a fraction of the limit. It applies
+	// even if few units are left, so that the last units of an allowance cost few leases.
 	minSliceDivisor = 40
 	// defaultShare is the assumed share of an instance in the total demand before it is known.
 	defaultShare = 0.25
@@ -41,8 +41,8 @@ type demand struct {
 }
 
 // want returns the number of units to lease: the expected demand until the horizon, or until the period's end if that
-// is sooner. Callers wait for need units, spent units were spent in total, and available units are still held. The
-// result can be less than need, or negative.
+// is sooner. need is the number of units that callers wait for, spent is the total number of units that were spent, and
+// available is the number of units that are still held. The result can be less than need, or negative.
 func (d *demand) want(p period, now time.Time, need, spent, available int64) int64 {
 	if d.at.IsZero() {
 		return max(d.first, need)
@@ -96,7 +96,8 @@ const (
 	minActivated     = 32
 )
 
-// want returns the number of units to activate when callers wait for need units and spent units were spent in total.
+// want returns the number of units to activate, at least need. need is the number of
+// units that callers wait for, and spent is the total number of units that were spent.
 func (p *pace) want(now time.Time, need, spent int64) int64 {
 	if p.at.IsZero() {
 		return need
@@ -110,8 +111,9 @@ func (p *pace) want(now time.Time, need, spent int64) int64 {
 	return max(int64(maxUnits), need)
 }
 
-// maxSlice returns the largest slice to take of the remainder: half of this instance's share. So the slices
-// shrink as the allowance runs out, and its last units are not stranded in an instance that does not need them.
+// maxSlice returns the largest slice to take of the remainder: half of this instance's share, but at least the smallest
+// slice (minSliceDivisor). So the slices shrink as the allowance runs out, and few of its last units are stranded in an
+// instance that does not need them.
 func (d *demand) maxSlice(limit, remaining int64) int64 {
 	share := d.share
 	if share == 0 {
@@ -121,8 +123,8 @@ func (d *demand) maxSlice(limit, remaining int64) int64 {
 	return max(part, limit/minSliceDivisor, 1)
 }
 
-// surplus returns how many of the held units exceed the expected demand. spent is the number
-// of units that were spent during elapsed. If no unit was spent, all held units are surplus.
+// surplus returns how many of the held units to return because they exceed the expected demand. spent is the
+// number of units that were spent during elapsed. If no unit was spent, all held units are surplus.
 func surplus(p period, limit, held, spent int64, elapsed time.Duration, now time.Time) int64 {
 	if held == 0 || elapsed <= 0 {
 		return 0

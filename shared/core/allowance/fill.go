@@ -16,7 +16,7 @@ type request struct {
 	period period
 	limit  int64
 	need   int64 // the number of units that callers wait for
-	want   int64 // the number of useful units beyond need
+	want   int64 // the number of units that are useful to lease; it can be less than need, or negative
 	blind  bool  // the record is unknown: lease without reading it first
 	demand demand
 
@@ -159,8 +159,8 @@ func (s *slot) shouldBackOff(now time.Time) bool {
 	return len(s.queue) == 0 && s.recentFailure(now) != nil
 }
 
-// lease takes the needed units, or the whole remainder if that is less, plus as many of the wanted units as this
-// instance's share allows. A blind lease first tries to take all wanted units.
+// lease takes as many of the wanted units as this instance's share allows, but at least the needed units, or the whole
+// remainder if that is less. A blind lease first tries to take all wanted units.
 func (pl *Pool) lease(ctx context.Context, q request) (grant, error) {
 	if q.reserveSuffices {
 		g, err := pl.acquire(ctx, q, 0)

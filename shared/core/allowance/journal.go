@@ -49,7 +49,7 @@ type journalChange struct {
 	limit    int64 // the allowance's limit, for a lease
 	granted  int64 // added to the record's granted
 	reserved int64 // added to the entry's units
-	done     chan error
+	done     chan error // receives the result
 }
 
 // journalRecord is the item of a journal.
@@ -85,7 +85,7 @@ func (e entry) period() period { return period{name: e.Name, from: e.From, to: e
 var (
 	// errJournalClosed means that the journal is closed, and that the change was not made.
 	errJournalClosed = errors.New("allowance: the journal was closed by another")
-	// errJournalChanged means that the journal has changed since the instance last wrote it.
+	// errJournalChanged means that the journal has changed since this process last read or wrote it.
 	errJournalChanged = errors.New("allowance: the journal has changed")
 	// errOutcomeUnknown means that a change may or may not have been made.
 	errOutcomeUnknown = errors.New("allowance: it is not known what was leased")

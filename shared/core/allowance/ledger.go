@@ -100,7 +100,7 @@ func expiry(p period) int64 { return p.end().Add(recordRetention).Unix() }
 type refund struct {
 	period period
 	n      int64 // activated units
-	id     string
+	id     string // random, so that the refund is applied only once
 	// reserved is, for quotas, the number of units that journal records.
 	reserved int64
 	journal  *journal

@@ -18,9 +18,9 @@ type Options struct {
 	Table *store.Table
 	// Now is this instance's clock. It affects sizes and waits, but never whether a limit holds.
 	Now func() time.Time
-	// Random is the source of random identifiers for returns: crypto/rand.Reader outside tests.
+	// Random is the source of random identifiers for returns and journals: crypto/rand.Reader outside tests.
 	Random io.Reader
-	// Log receives the errors of leases that no caller waits for.
+	// Log receives the errors that no caller receives: those of leases ahead, of returns and of sweeps.
 	Log *slog.Logger
 	// MaxSlots is about the maximum number of allowances that are held at the same time, each about 500 bytes. Beyond it,
 	// the instance forgets an allowance with few units, and returns these units. 0 means 16,384.
@@ -33,8 +33,8 @@ type Options struct {
 type Pool struct {
 	ledger ledger
 	units  unitStore
-	// quota means that units are activated in a journal before they are spent. They are
-	// returned even after their period, so that the history of the period is correct.
+	// quota means that units are activated in a journal before they are spent. Unspent units
+	// are returned even after their period, so that the history of the period is correct.
 	quota bool
 	// onDemandUnits is the number of a record's last units that are leased only when a caller waits for them.
 	onDemandUnits int64
@@ -62,7 +62,7 @@ type shard struct {
 	slots map[slotKey]*slot
 }
 
-// slotKey includes the limit: during a rollout two limits are in force, and each has its own slice.
+// slotKey includes the limit: during a rollout two limits are in force, and each has its own slot.
 type slotKey struct {
 	period period
 	limit  int64
@@ -89,9 +89,9 @@ func New(o Options) *Pool {
 }
 
 // Take requests n units, all or none. All instances together never admit more than a.Limit in the period. Take decides
-// from memory if possible, and otherwise waits for one lease. If the record was found to have too few units within the
-// last 5 s, Take refuses without a lease. So it can take up to 5 s until units that another instance returns are
-// available here.
+// from memory if possible, and otherwise waits for one lease. If the record was recently found to have too few units
+// (at most 5 s ago, see recheckInterval), Take refuses without a lease. So it can take up to 5 s until units that
+// another instance returns are available here.
 //
 // An error means that there was no decision: the request was invalid, ctx ended, or a lease failed, for example because
 // the table did not respond within Options.LeaseTimeout. No units were spent for the request, but the units of a failed
@@ -133,14 +133,14 @@ func (pl *Pool) Take(ctx context.Context, a Allowance, n int64) (Decision, error
 // TakeAsync works as Take does, but does not wait: it admits units that are not in memory, and leases them afterwards.
 // So the instances together can exceed the limit: each instance admits units until it learns that nothing is left,
 // usually during one round trip. A single instance never admits more than a.Limit, no matter what the table does. The
-// error is nil unless the allowance is invalid.
+// error is nil unless a or n is invalid.
 //
 // So an instance has credit up to the limit. A credit of a tenth of the limit would be a tighter bound,
 // but would refuse a burst at a cold instance while the allowance is unused. If the table does not
-// respond for a whole period, n instances admit at most limit × (n − 1) units too many. Four instances
-// with 100 requests a second each, over a limit of 1,000, admitted none too many. The next lease adds
-// the admitted units to the record, even beyond the limit, so that units returned by other instances do
-// not hide them. If the instance is killed before this lease, the record never contains these units.
+// respond for a whole period, k instances admit at most limit × (k − 1) units too many. In a measurement,
+// four instances with 100 requests a second each and a limit of 1,000 admitted none too many. The next
+// lease adds the admitted units to the record, even beyond the limit, so that units returned by other
+// instances do not hide them. If the instance is killed before this lease, the record never contains them.
 func (pl *Pool) TakeAsync(ctx context.Context, a Allowance, n int64) (Decision, error) {
 	if err := a.check(n); err != nil {
 		return Decision{}, err
@@ -184,7 +184,7 @@ const (
 	refused verdict = iota
 	admitted
 	queued
-	evicted // the slot was evicted: there is a new one
+	evicted // the slot was evicted: try again with a new slot
 )
 
 // enqueue queues the caller as a waiter for a lease, unless the request can be decided immediately.
@@ -210,7 +210,8 @@ func (pl *Pool) enqueue(ctx context.Context, s *slot, n int64) (*waiter, verdict
 	return w, queued, nil
 }
 
-// admitAhead admits units that are not leased yet, and starts their lease.
+// admitAhead admits units that are not leased yet, and starts their lease. It refuses them if the
+// record had nothing left, or if this instance would exceed the limit.
 func (pl *Pool) admitAhead(ctx context.Context, s *slot, n int64) verdict {
 	now := pl.now()
 	s.mu.Lock()
@@ -272,10 +273,10 @@ func (pl *Pool) shard(key slotKey) *shard {
 	return &pl.shards[maphash.String(pl.seed, key.period.name)%shardCount]
 }
 
-// guessFirst estimates the first slice of a period from the use
-// in the previous period. The caller must hold the shard's lock.
+// guessFirst estimates the first slice of a period from the use in the previous
+// period, 0 if that is unknown. The caller must hold the shard's lock.
 func (sh *shard) guessFirst(key slotKey) int64 {
-	key.period = key.period.before()
+	key.period = key.period.previous()
 	s := sh.slots[key]
 	if s == nil {
 		return 0

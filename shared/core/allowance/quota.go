@@ -137,7 +137,8 @@ var (
 // TakeOnce works as Take does, but counts n units only once for all requests with the same idempotencyKey, until at
 // least 35 days after the period's end. The client chooses the key. Up to 16 repeats are admitted for free, and
 // repeated is then true. The next repeat counts again, as a first request does. A refusal leaves no receipt. After an
-// error the units may have been counted; then the receipt exists too, and a repeat of the request is free.
+// error the units may have been counted. Then the receipt exists too, and a repeat of the request is free. Only if the
+// units came from this instance's memory, because the record had too few, the receipt can be missing.
 //
 // TakeOnce costs two written items, or one for a repeat.
 func (q *Quotas) TakeOnce(

@@ -103,7 +103,7 @@ func (rs *Rates) Take(ctx context.Context, name string, limit int64) (Decision, 
 	}
 }
 
-// wait waits until a lease has ended. It waits for the lease in progress, or makes
+// wait waits until a lease has ended. It waits for the lease in progress, whose error it does not return, or makes
 // one if there is none. The caller must hold r's lock; wait releases it meanwhile.
 func (rs *Rates) wait(ctx context.Context, name string, r *rate, i int) error {
 	if inFlight := r.leasing; inFlight != nil {
@@ -174,9 +174,9 @@ func (r *rate) advance(second, limit int64) int {
 	return int(i)
 }
 
-// steadyRate returns the expected number of requests per second: the second largest
-// number of requests in this second and in the three seconds before. A single busy
-// second is a burst, and nothing is leased ahead for it. The caller must hold r's lock.
+// steadyRate returns the expected number of requests per second: of the numbers of requests in the current
+// second and in each of the three seconds before it, the largest but one. So a single busy second
+// is a burst, and nothing is leased ahead for it. The caller must hold r's lock.
 func (r *rate) steadyRate(i int) int64 {
 	var counts [4]int64
 	for age := range counts {
@@ -233,8 +233,8 @@ func (r leaseRequest) plan(remaining seconds, exact bool) (n seconds) {
 	return n
 }
 
-// minShareDivisor defines the smallest lease of a busy instance as a fraction of the limit. The
-// lease is as large even if few units are left, so that the last units of a second cost few leases.
+// minShareDivisor defines the smallest lease of a busy instance as a fraction of the limit. It
+// applies even if few units are left, so that the last units of a second cost few leases.
 const minShareDivisor = 16
 
 // share returns the maximum number of units to lease for requests that
@@ -275,8 +275,8 @@ func (rs *Rates) lease(ctx context.Context, name string, q leaseRequest) (got, r
 	}
 }
 
-// write returns the write that leases n, all or none. Its commit
-// returns errExceedsLimit if a second has too few units left.
+// write returns the write that leases the units s, all or none. Its
+// commit returns errExceedsLimit if a second has too few units left.
 func (s seconds) write(p period, limit int64) store.Write {
 	changes := []store.Change{store.Set(store.At(store.TTLAttribute), expiry(p))}
 	var conditions []store.Condition

@@ -41,8 +41,8 @@ func Reclaim(ctx context.Context, table *store.Table, now time.Time) error {
 	return errors.Join(failed...)
 }
 
-// reclaim returns the units of one journal. errJournalChanged means that the
-// journal's instance is alive, or that another process is returning the units.
+// reclaim adds the units of one journal back to their records. errJournalChanged means that
+// the journal's instance is alive, or that another process is returning the units.
 func reclaim(ctx context.Context, table *store.Table, key store.Key, now time.Time) error {
 	var r journalRecord
 	switch err := table.Get(ctx, key, &r); {
@@ -70,7 +70,8 @@ func reclaim(ctx context.Context, table *store.Table, key store.Key, now time.Ti
 	return nil
 }
 
-// reclaimBatch returns the units of the first entries of a dead journal, in the transaction that removes these entries.
+// reclaimBatch adds the units of the first entries of a dead journal back to their records, in the
+// transaction that removes these entries. It returns the journal without these entries.
 func reclaimBatch(
 	ctx context.Context, table *store.Table, key store.Key, r journalRecord, now time.Time,
 ) (journalRecord, error) {

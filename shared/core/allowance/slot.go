@@ -22,7 +22,7 @@ type slot struct {
 	watermark atomic.Int64 // fewer tokens than this trigger the next lease
 
 	mu       sync.Mutex
-	evicted  bool // a new slot has replaced this one
+	evicted  bool // the slot is no longer in the Pool, and must not be used
 	filling  bool // a goroutine leases for this slot
 	recheck  bool // that goroutine should read the record although no caller waits
 	queue    []*waiter
@@ -34,8 +34,8 @@ type slot struct {
 	// activated, and journal records these units.
 	journal          *journal
 	reserve          int64
-	reserveWatermark int64 // a smaller reserve triggers the next lease
-	unavailable      int64 // a request for this many units or more could not be met at exhaustedAt; 0 if unknown
+	reserveWatermark int64 // a smaller reserve triggers a request for the next slice
+	unavailable      int64 // a request for this many units or more had to be refused at exhaustedAt; 0 for none
 	pace             *pace
 
 	exhausted   bool // the record had nothing left at exhaustedAt
@@ -82,7 +82,8 @@ func (s *slot) spend(n int64) (remaining int64, ok bool) {
 	}
 }
 
-// withdraw removes up to n tokens, so that they can no longer be spent. It returns their number.
+// withdraw removes up to n tokens, so that they can no longer be spent. It returns their number. The caller must hold
+// the lock.
 func (s *slot) withdraw(n int64) int64 {
 	for {
 		available := s.tokens.Load()
@@ -118,12 +119,11 @@ func recent(t, now time.Time, d time.Duration) bool {
 // recentlyExhausted reports whether the record was found to have fewer than n units left,
 // so recently that another request would be useless. The caller must hold the lock.
 func (s *slot) recentlyExhausted(now time.Time, n int64) bool {
-	return (s.exhausted || s.unavailable > 0 && n >= s.unavailable) &&
-		recent(s.exhaustedAt, now, recheckInterval(s.period))
+	return (s.exhausted || s.unavailable > 0 && n >= s.unavailable) && recent(s.exhaustedAt, now, recheckInterval(s.period))
 }
 
-// recheckInterval returns how long a record that was found empty is assumed to stay empty, at most 5 s.
-// Then the record is read again, because other instances may have returned units.
+// recheckInterval returns how long a record that was found empty is assumed to stay empty, at
+// most 5 s. Then the record is read again, because other instances may have returned units.
 func recheckInterval(p period) time.Duration {
 	return min(max(horizon(p)/4, 100*time.Millisecond), 5*time.Second)
 }
@@ -139,7 +139,8 @@ func (s *slot) recentFailure(now time.Time) error {
 // failureBackoff is the time after a failed lease during which an instance does not try again.
 const failureBackoff = 250 * time.Millisecond
 
-// plan returns the slot's next request to the table. ok is false if none is needed. The caller must hold the lock.
+// plan admits the waiters for which the tokens suffice, and returns the slot's next request to
+// the table. ok is false if none is needed. The caller must hold the lock.
 func (s *slot) plan(now time.Time) (q request, ok bool) {
 	s.admitWaiters(s.tokens.Swap(0), math.MaxInt64)
 	need := s.unleased
@@ -165,7 +166,7 @@ func (s *slot) plan(now time.Time) (q request, ok bool) {
 		q.activate = s.pace.want(now, need, s.spent())
 		q.reserveSuffices = reserve > 0 && need <= reserve && reserve-max(need, q.activate) >= s.reserveWatermark
 	}
-	// If need and want are 0, the held units last until the horizon, so no lease is needed.
+	// If need is 0 and want is not positive, the held units last until the horizon, so no lease is needed.
 	return q, need > 0 || q.want > 0 || s.exhausted || q.reserveSuffices && q.activate > 0
 }
 
@@ -261,8 +262,8 @@ func (s *slot) removeWaiter(w *waiter) {
 	}
 }
 
-// reclaim takes back units that this instance will not spend: all units if all is true.
-// It checks once per horizon, so unspent units stay in the slot for about that time.
+// reclaim removes units that this instance will not spend from the slot, and returns them as a refund: all units if all
+// is true. It checks once per horizon, so unspent units stay in the slot for about that time.
 func (s *slot) reclaim(now time.Time, all bool) refund {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -292,7 +293,8 @@ func (s *slot) reclaim(now time.Time, all bool) refund {
 	return r
 }
 
-// release takes up to n units from this instance, first those that are not activated. The caller must hold the lock.
+// release removes up to n units from the slot, first those that are not activated, and returns
+// them as a refund. The caller must hold the lock.
 func (s *slot) release(n int64) refund {
 	r := refund{period: s.period, reserved: min(n, s.currentReserve()), journal: s.journal}
 	s.reserve -= r.reserved

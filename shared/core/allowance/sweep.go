@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Run sweeps once per interval until ctx ends. Then it returns all units, within 2 s. An instance that can run in the
+// Run sweeps once per interval until ctx ends. Then it calls Drain, for at most 2 s. An instance that can run in the
 // background calls Run. An instance that cannot (a Lambda) sweeps when it leases: it returns its units of one allowance
 // during requests for other allowances.
 func (pl *Pool) Run(ctx context.Context, interval time.Duration) {
@@ -59,7 +59,8 @@ func (pl *Pool) Drain(ctx context.Context) error {
 	return pl.flushReturns(ctx) // the units that the ended leases could not return
 }
 
-// maxPeriodMemory is how long a period that has ended is remembered, to estimate the first slice of the next period.
+// maxPeriodMemory is the maximum time for which a period that has ended is remembered, to estimate the first slice of
+// the next period. A shorter period is remembered for its length.
 const maxPeriodMemory = 2 * time.Minute
 
 // collect forgets periods that have ended, and schedules the return of units that this instance will not spend: of all
@@ -83,7 +84,7 @@ func (pl *Pool) collect(ctx context.Context, all bool) {
 		for _, s := range live {
 			pl.scheduleRefund(s.reclaim(now, all))
 			s.mu.Lock()
-			if s.unleased > 0 { // the lease for these units has failed
+			if s.unleased > 0 { // the lease for these units has failed, or is in progress
 				pl.fill(ctx, s)
 			}
 			s.mu.Unlock()

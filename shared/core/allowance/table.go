@@ -17,8 +17,8 @@ const journalPrefix store.KeyPrefix = "allowance-journal"
 
 func journalKey(id string) store.Key { return journalPrefix.Key(id) }
 
-// duePartition returns the partition of the due index with the journals. One shard
-// is enough: an instance moves its entry at most once per dueStep.
+// duePartition returns the partition of the due index with the journals. One shard is
+// enough: while a journal has entries, it moves in the index at most once per dueStep.
 func duePartition() string { return journalPrefix.Partition("due") }
 
 // receiptPrefix is the key prefix of receipts, by the allowance's name and the hash of an idempotency key. A receipt says

@@ -11,12 +11,13 @@ import (
 
 // unitStore moves units between the table and an instance.
 type unitStore interface {
-	// acquire leases n more units for the request q. Then it makes activated of the held units
-	// spendable; activated is at most n+q.reserve. It returns the journal that records the
+	// acquire leases n more units for the request q. Then it activates held units, so that they can be spent: activated
+	// is their number, at most n+q.reserve. It returns the journal that records the
 	// units that are not activated. errExceedsLimit and errJournalClosed mean that nothing was
 	// done. After any other error, the units may have been taken, and must not be spent.
 	acquire(ctx context.Context, q request, n, activated int64) (*journal, error)
-	// refundAll returns units that can no longer be spent to the table, each once, and returns the refunds that failed.
+	// refundAll adds units back to their records in the table, each once. The instance must not spend them any
+	// more. The result has the refunds that failed.
 	refundAll(ctx context.Context, now time.Time, due []refund) (failed []refund, err error)
 	// keepAlive writes to the table that the instance is alive, if this is due.
 	keepAlive(ctx context.Context) error
